@@ -267,6 +267,7 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 		out[i] = Prediction{Class: -1, Score: math.NaN(), PValue: 1}
 	}
 	var unknown []bool
+	var sure []float64
 	var err error
 	switch p.bundle.Base.Task {
 	case Classification:
@@ -275,7 +276,8 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 		}
 		p.bundle.classify(out, r.Logits)
 		p.set(out, r)
-		p.bound(out, r.Logits)
+		sure = p.confidences(r.Logits)
+		p.bound(out, sure)
 	case Regression:
 		if unknown, err = p.regress(out, r); err != nil {
 			return nil, err
@@ -284,7 +286,7 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	if err := p.detect(ctx, out, r, unknown); err != nil {
 		return nil, err
 	}
-	p.accept(out, r.Logits)
+	p.accept(out, sure)
 	return out, nil
 }
 

@@ -100,24 +100,37 @@ func (p *Predictor) set(out []Prediction, r Rows) {
 	}
 }
 
+// confidences are the largest probabilities of rows, without a temperature; nil where
+// there are no logits, or nothing is by them.
+func (p *Predictor) confidences(logits blas32.General) []float64 {
+	if logits.Cols == 0 || p.right == nil && p.selective == nil {
+		return nil
+	}
+	sure := make([]float64, logits.Rows)
+	for i := range sure {
+		sure[i] = softmax.New(rows.Row(logits, i), 1).Largest()
+	}
+	return sure
+}
+
 // bound sets what is known of how likely the classes are right.
-func (p *Predictor) bound(out []Prediction, logits blas32.General) {
+func (p *Predictor) bound(out []Prediction, sure []float64) {
 	if p.right == nil {
 		return
 	}
 	for i := range out {
 		out[i].Right = [2]float64{math.NaN(), math.NaN()}
-		if logits.Cols > 0 {
-			out[i].Right[0], out[i].Right[1] = p.right(softmax.New(rows.Row(logits, i), 1).Largest())
+		if sure != nil {
+			out[i].Right[0], out[i].Right[1] = p.right(sure[i])
 		}
 	}
 }
 
-func (p *Predictor) accept(out []Prediction, logits blas32.General) {
-	if p.selective == nil || logits.Cols == 0 {
+func (p *Predictor) accept(out []Prediction, sure []float64) {
+	if p.selective == nil || sure == nil {
 		return
 	}
 	for i := range out {
-		out[i].Accept = softmax.New(rows.Row(logits, i), 1).Largest() > p.selective.Confidence && (p.scorer == nil || p.within(out[i].Class, out[i].Score))
+		out[i].Accept = sure[i] > p.selective.Confidence && (p.scorer == nil || p.within(out[i].Class, out[i].Score))
 	}
 }

@@ -162,6 +162,9 @@ func (p *Part) First() Range { return p.Ranges[0] }
 // WriteTo writes the file of the part.
 func (p *Part) WriteTo(w io.Writer) (int64, error) { return p.bytes.WriteTo(w) }
 
+// At is the file at path that the part was written to.
+func (p *Part) At(path string) *File { return &File{path, p.Identity, p.Ranges} }
+
 func newPart(id Identity) *Part {
 	p := &Part{header: header{Identity: id}, ranks: calibrate.NewRanks(id.Calibration)}
 	p.w = newWriter(&p.bytes, id.columns())
@@ -272,6 +275,9 @@ func (f *File) Check(ctx context.Context) error {
 
 // Path is where the file lies.
 func (f *File) Path() string { return f.path }
+
+// At is the file where it lies now.
+func (f *File) At(path string) *File { return &File{path, f.Identity, f.Ranges} }
 
 // Asked is id with another's false discovery rate and what belongs to it, which scores do
 // not depend on, and leaves out what is bad where that does, as there was nothing bad.

@@ -417,6 +417,9 @@ func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) 
 			return key, folder, i
 		}
 		r.Batches = func(ctx context.Context, from int) iter.Seq2[attach.Rows, error] {
+			if from == 0 && count == opened.n {
+				return opened.blocks(true)
+			}
 			return func(yield func(attach.Rows, error) bool) {
 				rest, err := f.precomputed(ctx, one.path, "", inputs.Slice{Start: from, End: count, Ends: true})
 				if err != nil {

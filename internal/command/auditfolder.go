@@ -302,12 +302,7 @@ func (d *auditFolder) renumber(parts []*audit.File, number map[string]int) error
 				if err := os.Rename(part.Path(), to); err != nil {
 					return err
 				}
-				moved, err := audit.OpenFile(to)
-				if err != nil {
-					return err
-				}
-				moved.Identity = part.Identity
-				part = moved
+				part = part.At(to)
 			}
 			d.add(part)
 		}
@@ -416,11 +411,7 @@ func (d *auditFolder) save(ctx context.Context, shard int, p *audit.Part) error 
 	if err != nil {
 		return err
 	}
-	f, err := audit.OpenFile(path)
-	if err != nil {
-		return err
-	}
-	d.add(f)
+	d.add(p.At(path))
 	return nil
 }
 

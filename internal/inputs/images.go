@@ -42,6 +42,8 @@ type album interface {
 type imageSource struct {
 	pictures
 	readable []int // rows that can be decoded, or nil for all of them
+	first    int   // the first of them, whose shape all others have
+	h, w     int   // its size in pixels
 	none     ood.Tensor
 	pipe     *preprocess.Pipeline
 	// room is for the pixels of images that are decoded at the same time.
@@ -54,7 +56,6 @@ func newImageSource(ctx context.Context, path string, from pictures, input strin
 		return nil, fmt.Errorf("%s: %w", path, ErrPreprocess)
 	}
 	src := &imageSource{pictures: from, pipe: o.Preprocess.In(o.Layout), room: semaphore.NewWeighted(pixels.MaxPixels)}
-	first := 0
 	if o.SkipBad {
 		if err := src.tryAll(ctx); err != nil {
 			return nil, err
@@ -62,15 +63,15 @@ func newImageSource(ctx context.Context, path string, from pictures, input strin
 		if len(src.readable) == 0 {
 			return nil, fmt.Errorf("%s: %w: none of its %d images can be read", path, ErrEmpty, from.rows())
 		}
-		first = src.readable[0]
+		src.first = src.readable[0]
 	}
-	h, w, err := src.size(first)
-	if err != nil {
+	var err error
+	if src.h, src.w, err = src.size(src.first); err != nil {
 		return nil, err
 	}
-	shape, err := src.pipe.Shape(h, w, 3)
+	shape, err := src.pipe.Shape(src.h, src.w, 3)
 	src.none = numbers(input, shape)
-	return src, InFile(src.path(first), err)
+	return src, InFile(src.path(src.first), err)
 }
 
 // withoutBad leaves out the rows whose images were found to be unreadable.

@@ -10,11 +10,7 @@ func (s *Set) CheckImages(takes []int) error {
 	var h, w int
 	var shape []int
 	if src, ok := find[*imageSource](s.src); ok {
-		name, shape = src.path(s.Row(0)), src.none.Shape[1:]
-		var err error
-		if h, w, err = src.size(s.Row(0)); err != nil {
-			return err
-		}
+		name, h, w, shape = src.path(src.first), src.h, src.w, src.none.Shape[1:]
 	} else if src, ok := find[*pixelSource](s.src); ok {
 		name, h, w, shape = src.name(s.Row(0)), src.frame.h, src.frame.w, src.none.Shape[1:]
 	}
