@@ -2,6 +2,7 @@ package attach
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/attach-uncertainty/attach/calibrate"
@@ -161,6 +162,19 @@ func (b *Bundle) Promise() string {
 			"intervals and sets may cover less than they say" + trees + " and p-values may be too small; calibration rows that it has not seen promise more"
 	}
 	return "nothing was calibrated"
+}
+
+// made refuses a bundle, or a part, that neither a fit nor a file made.
+func (b *Bundle) made() error {
+	if b == nil || b.Detector == nil && b.Quantiles == nil {
+		return errors.New("the bundle is empty: Fit, Open or Read makes one")
+	}
+	for _, part := range []*Fitted{b.Detector, b.Quantiles} {
+		if part != nil && part.scorer == nil {
+			return fmt.Errorf("the bundle's method %q is not fitted: Fit, Open or Read makes what is", part.Method)
+		}
+	}
+	return nil
 }
 
 // Check refuses a base model other than the one the bundle was fitted on. The

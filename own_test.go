@@ -3,6 +3,7 @@ package attach_test
 import (
 	"context"
 	"errors"
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -132,5 +133,28 @@ func TestOwnQuantiles(t *testing.T) {
 		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "quantile head: ") || errors.Is(err, attach.ErrDamaged) {
 			t.Errorf("%s: error %v, want %q", name, err, tt.want)
 		}
+	}
+}
+
+// What no fit and no file made is refused in words.
+func TestEmptyBundles(t *testing.T) {
+	var none *attach.Bundle
+	for want, b := range map[string]*attach.Bundle{
+		"the bundle is empty: Fit, Open or Read makes one": {},
+		`the bundle's method "knn" is not fitted`:          {Detector: &attach.Fitted{Method: "knn"}},
+	} {
+		if _, err := b.Predictor(attach.PredictOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+		if err := b.Write(io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	if _, err := none.Predictor(attach.PredictOptions{}); err == nil || !strings.Contains(err.Error(), "is empty") {
+		t.Error(err)
+	}
+	in := classifier(60)
+	if _, err := predict(mustFit(t, in), attach.Rows{Batch: in.Batch, First: -5}, attach.PredictOptions{}); err == nil || !strings.Contains(err.Error(), "the first row is said to be -5") {
+		t.Error(err)
 	}
 }

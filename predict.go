@@ -181,6 +181,9 @@ type Predictor struct {
 
 // Predictor prepares prediction: levels are checked and calibrated once.
 func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
+	if err := b.made(); err != nil {
+		return nil, err
+	}
 	if err := cmp.Or(b.checkIntervals(o), b.checkSets(o)); err != nil {
 		return nil, err
 	}
@@ -315,6 +318,9 @@ func (b *Bundle) widths() parts.Widths {
 func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	if err := parts.Validate(r.Batch); err != nil {
 		return err
+	}
+	if r.First < 0 {
+		return fmt.Errorf("the first row is said to be %d, and they are counted from 0", r.First)
 	}
 	if given.Features.Cols == 0 {
 		if p.scorer != nil {

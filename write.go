@@ -77,6 +77,9 @@ func unquotePath(stored string) string {
 // bundles are equal bytes. What Read with the same methods of a program's own
 // would refuse is an error.
 func (b *Bundle) Write(w io.Writer, own ...ood.Method) error {
+	if err := b.made(); err != nil {
+		return err
+	}
 	m, states, err := b.describe()
 	if err != nil {
 		return err

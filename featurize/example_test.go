@@ -72,9 +72,9 @@ func ExampleModel_Gradients() {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	images := featurize.Single(ood.BlockOf([]int{4, 3, 224, 224}, make([]float32, 4*3*224*224)))
+	images := ood.InputsOf(ood.BlockOf([]int{4, 3, 224, 224}, make([]float32, 4*3*224*224)))
 	o := featurize.GradientOptions{Of: ood.Scalar{Temperature: 1000}}
-	for batch, err := range m.Gradients(ctx, images, o) {
+	for batch, err := range m.Gradients(ctx, images.Blocks(ctx, 4), o) {
 		if err != nil {
 			log.Fatal(err)
 		}

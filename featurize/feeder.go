@@ -51,6 +51,9 @@ func newFeeder(m *Model, batch, positions int) *feeder {
 // closes full.
 func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) {
 	defer close(f.full)
+	if rows == nil {
+		return
+	}
 	var c chunk // being filled; n is 0 between chunks
 	next := 0   // number of the next row
 	for block, err := range f.m.tokenised(rows) {

@@ -80,6 +80,10 @@ func (m *Model) checkGradient(o GradientOptions) error {
 		return fmt.Errorf("the temperature is %v, it must be a positive number", o.Of.Temperature)
 	case kinds(o.Of) > 1:
 		return fmt.Errorf("scalars are differentiated one at a time, and these are several: %+v", o.Of)
+	case !o.Of.Logit && o.Of.Index != 0:
+		return scalarErrorf("output %d is named, and Logit, which asks for it, is not set", o.Of.Index)
+	case o.Batch < 0:
+		return fmt.Errorf("runs of %d rows cannot be", o.Batch)
 	case o.Of.Logit && o.Of.Index < 0:
 		return scalarErrorf("there is no output %d, they are counted from 0", o.Of.Index)
 	}

@@ -2,6 +2,7 @@ package featurize
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -25,7 +26,7 @@ func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view
 	}
 	all := s.layersBefore(feature.tensor)
 	if len(o.Layers) > 0 {
-		return s.namedLayers(ctx, all, o.Layers)
+		return s.namedLayers(ctx, feature.tensor, all, o.Layers)
 	}
 	all = spread(all, maxProbed)
 	tensors := make([]string, len(all))
@@ -71,10 +72,13 @@ func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view
 
 // namedLayers reads layers that were chosen before. One that a linear layer
 // reads is seen as it was then.
-func (s source) namedLayers(ctx context.Context, all []view, names []string) ([]view, error) {
+func (s source) namedLayers(ctx context.Context, feature string, all []view, names []string) ([]view, error) {
 	var layers []view
 	var tokens []string // whose number of axes matters
-	for _, name := range names {
+	for k, name := range names {
+		if name == feature || slices.Contains(names[:k], name) {
+			return nil, fmt.Errorf("an earlier layer cannot be %q, which is read already", name)
+		}
 		i := slices.IndexFunc(all, func(v view) bool { return v.tensor == name })
 		if i < 0 {
 			v, err := s.named(ctx, name, "an earlier layer")

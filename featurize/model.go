@@ -90,6 +90,9 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 // open is Open of a model and what lies beside it, unless accept refuses the
 // model's digest.
 func open(ctx context.Context, path string, beside *folder, o Options, accept func(sha256 string) error) (*Model, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	g, err := load(path)
 	if err != nil {
 		return nil, err
@@ -124,6 +127,17 @@ func open(ctx context.Context, path string, beside *folder, o Options, accept fu
 		o.Log.Debug("model opened", "path", path, "feature", m.info.Feature.Tensor, "output", m.info.Output, "exact", m.info.Exact)
 	}
 	return m, nil
+}
+
+// check refuses options that nothing would heed.
+func (o Options) check() error {
+	switch {
+	case o.Batch < 0 || o.EarlierLayers < 0:
+		return fmt.Errorf("options: runs of %d rows and %d earlier layers cannot be", o.Batch, o.EarlierLayers)
+	case len(o.Layers) > 0 && o.EarlierLayers > 0:
+		return fmt.Errorf("options: %d earlier layers are asked for, and %d named: give one of them", o.EarlierLayers, len(o.Layers))
+	}
+	return nil
 }
 
 // read fills in what is read of a network, and how.

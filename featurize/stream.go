@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -31,7 +32,7 @@ import (
 // together.
 //
 // NaN and infinities, in rows or in what the network makes of them, are errors
-// that name the row, counted from 0.
+// that name the row, counted from 0. A nil rows has none.
 func (m *Model) Features(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.Batch, error] {
 	return stream(ctx, newFeeder(m, m.batch, m.positions), rows, m.run, inPlaces)
 }
@@ -44,13 +45,22 @@ func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock
 		var none B
 		ctx, cancel := context.WithCancel(ctx)
 		done := make(chan struct{})
+		var panicked any
 		go func() {
 			defer close(done)
+			defer func() {
+				if panicked = recover(); panicked != nil {
+					panicked = fmt.Sprintf("%v\n\n%s", panicked, debug.Stack())
+				}
+			}()
 			f.feed(ctx, rows)
 		}()
 		defer func() {
 			cancel()
 			<-done
+			if panicked != nil { // the caller's rows did, and the caller may recover
+				panic(panicked)
+			}
 		}()
 		var parts []B
 		var places []int

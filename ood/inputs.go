@@ -13,8 +13,8 @@ import (
 type Inputs interface {
 	// Len is the number of rows.
 	Len() int
-	// Blocks yields all rows in order, in blocks of at most the given number, which
-	// is 1 or more.
+	// Blocks yields all rows in order, in blocks of at most the given number. Less
+	// than 1 panics.
 	// A block's memory may be used again for the next.
 	Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, error]
 	// Select returns the given rows, in that order. Rows outside panic.
@@ -157,6 +157,9 @@ type inMemory struct{ all InputBlock }
 func (m inMemory) Len() int { return m.all.Rows() }
 
 func (m inMemory) Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, error] {
+	if rows < 1 {
+		panic(fmt.Sprintf("ood: blocks of %d rows", rows))
+	}
 	return func(yield func(InputBlock, error) bool) {
 		for i := 0; i < m.Len(); i += rows {
 			if err := ctx.Err(); err != nil {

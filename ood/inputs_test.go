@@ -151,3 +151,12 @@ func ExampleInputsOf() {
 	}
 	// Output: [2 1] [13 11]
 }
+
+func TestBlocksOfNothing(t *testing.T) {
+	defer func() {
+		if r := recover(); r != "ood: blocks of 0 rows" {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	ood.InputsOf(ood.BlockOf([]int{2, 1}, make([]float32, 2))).Blocks(t.Context(), 0)
+}

@@ -47,7 +47,7 @@ type Scalar struct {
 
 	// Temperature is T; 0 means 1.
 	Temperature float64
-	Index       int
+	Index       int // of Logit alone
 	// Softmax takes the outputs of TopTwo and Logit to be softmax(z/T)
 	// rather than z.
 	Softmax bool

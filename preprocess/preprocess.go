@@ -25,6 +25,9 @@ var ErrImage = pixels.ErrImage
 // levels lose their low byte, EXIF rotation is not applied, and of a GIF the
 // first frame is taken. A reader that is an io.Seeker is at its beginning.
 func Decode(r io.Reader) (image.Image, error) {
+	if r == nil { // which says nothing of an image
+		return nil, errors.New("there is no reader")
+	}
 	m, err := pixels.Decode(r, nil)
 	if err != nil {
 		return nil, err

@@ -81,7 +81,7 @@ func TestImports(t *testing.T) {
 }
 
 // TestExamples holds that programs outside can do what examples show: these import
-// nothing internal.
+// nothing internal, and call nothing that tests alone give out.
 func TestExamples(t *testing.T) {
 	seen := 0
 	for path := range list(t, "./...") {
@@ -91,6 +91,9 @@ func TestExamples(t *testing.T) {
 		}
 		if strings.HasPrefix(room(path), "internal/") {
 			continue
+		}
+		for _, name := range calledOfTests(t, filepath.Join("../..", room(path))) {
+			t.Errorf("an example in %s calls %s, which programs cannot", room(path), name)
 		}
 		for _, file := range files {
 			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
@@ -108,6 +111,48 @@ func TestExamples(t *testing.T) {
 	if seen == 0 {
 		t.Error("there are no examples")
 	}
+}
+
+// calledOfTests lists what examples in a folder call of its package that is
+// declared in tests.
+func calledOfTests(t *testing.T, dir string) (called []string) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, ofTests := map[string]bool{}, map[string]bool{}
+	var examples []*ast.FuncDecl
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			d, ok := d.(*ast.FuncDecl)
+			switch isTest := strings.HasSuffix(file, "_test.go"); {
+			case !ok:
+			case isTest && strings.HasPrefix(d.Name.Name, "Example"):
+				examples = append(examples, d)
+			case !isTest:
+				given[d.Name.Name] = true
+			case !strings.HasSuffix(f.Name.Name, "_test"):
+				ofTests[d.Name.Name] = true
+			}
+		}
+	}
+	for _, e := range examples {
+		ast.Inspect(e, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if s, ok := call.Fun.(*ast.SelectorExpr); ok && ofTests[s.Sel.Name] && !given[s.Sel.Name] {
+				called = append(called, s.Sel.Name)
+			}
+			return true
+		})
+	}
+	return called
 }
 
 // mostExported is how many names the packages outside internal/ export, methods

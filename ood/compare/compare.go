@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -52,11 +53,15 @@ type Options struct {
 	room *semaphore.Weighted // bytes of memory that fits at a time share
 }
 
+// errPanicked ends the work of other methods.
+var errPanicked = errors.New("a method panicked")
+
 // Run fits every method and scores the in-domain and out-of-domain rows with it.
 // A classifier with a single logit z is taken for one with the logits 0 and z. A
 // method that needs what the data or the network lack is listed as skipped with
 // the reason, and a configuration that fails is listed as failed; neither is an
-// error. Rows that don't fit together and a cancelled context are.
+// error. Rows that don't fit together and a cancelled context are. Where a method
+// panics, so does Run.
 func Run(ctx context.Context, c Options) (*Report, error) {
 	c = c.paired()
 	if err := c.validate(); err != nil {
@@ -103,9 +108,23 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(c.Parallel, 1))
 	for _, w := range todo {
-		g.Go(func() error { return w.run(ctx) })
+		g.Go(func() (err error) {
+			defer func() {
+				if p := recover(); p != nil {
+					w.panicked = fmt.Sprintf("method %q: %v\n\n%s", w.m.Name, p, debug.Stack())
+					err = errPanicked
+				}
+			}()
+			return w.run(ctx)
+		})
 	}
-	if err := g.Wait(); err != nil {
+	err := g.Wait()
+	for _, w := range todo {
+		if w.panicked != "" {
+			panic(w.panicked)
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	for _, w := range todo {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -226,4 +227,21 @@ func ExampleRun() {
 		fmt.Printf("%s: AUROC %.3f ± %.3f\n", m.Name, m.AUROC.Mean, m.AUROC.Std)
 	}
 	// Output: norm: AUROC 0.875 ± 0.000
+}
+
+type panicking struct{}
+
+func (*panicking) Score(context.Context, []float64, ood.Batch) error { panic("my bug") }
+
+// Who compares methods of its own can recover from their panics.
+func TestRunPanics(t *testing.T) {
+	m := ood.Method{Name: "mine", Needs: ood.Needs{Features: true}, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &panicking{}, nil }}
+	b := ood.Batch{Features: blas32.General{Rows: 4, Cols: 1, Stride: 1, Data: make([]float32, 4)}}
+	defer func() {
+		if r, ok := recover().(string); !ok || !strings.HasPrefix(r, "method \"mine\": my bug\n") || !strings.Contains(r, "panicking") {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	_, err := compare.Run(t.Context(), compare.Options{Methods: []ood.Method{m, m}, Training: ood.Training{Batch: b}, In: b, Out: b, Parallel: 2})
+	t.Errorf("no panic, but %v", err)
 }

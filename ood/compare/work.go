@@ -24,6 +24,8 @@ type work struct {
 	grid    []ood.Params
 	results []result // one per configuration
 
+	panicked string // what the method panicked with, or empty
+
 	mu       sync.Mutex
 	share    float64             // that is done
 	progress func(share float64) // or nil

@@ -1,0 +1,69 @@
+package featurize_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Options that nothing would heed are refused.
+func TestOptionsThatNothingHeeds(t *testing.T) {
+	const path = "../testmodels/digits_vgg.onnx"
+	m, err := featurize.Open(t.Context(), path, featurize.Options{EarlierLayers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	feature, layer := m.Info().Feature.Tensor, m.Info().Layers[0].Tensor
+	for want, o := range map[string]featurize.Options{
+		"runs of -1 rows":                {Batch: -1},
+		"-1 earlier layers":              {EarlierLayers: -1},
+		"2 earlier layers are asked for": {EarlierLayers: 2, Layers: []string{layer}},
+		`cannot be "` + feature:          {Layers: []string{layer, feature}},
+		`"` + layer + `", which is read`: {Layers: []string{layer, layer}},
+	} {
+		if m, err := featurize.Open(t.Context(), path, o); err == nil {
+			m.Close()
+			t.Errorf("%+v is taken", o)
+		} else if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	x := featurize.Single(ood.BlockOf([]int{1, 1, 24, 24}, make([]float32, 576)))
+	for want, o := range map[string]featurize.GradientOptions{"output 3 is named": {Of: ood.Scalar{Sum: true, Index: 3}}, "runs of -2 rows": {Batch: -2}} {
+		for _, err := range m.Gradients(t.Context(), x, o) {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want %q", err, want)
+			}
+		}
+	}
+}
+
+// Rows that are nil are none, and a panic of the caller's rows is the caller's to
+// recover from.
+func TestRowsThatPanic(t *testing.T) {
+	m, err := featurize.Open(t.Context(), "../testmodels/digits_vgg.onnx", featurize.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if _, err := m.All(t.Context(), nil, -1, nil); err == nil || err.Error() != "there are no rows" {
+		t.Errorf("of nil rows the error is %v", err)
+	}
+	defer func() {
+		if r, ok := recover().(string); !ok || !strings.HasPrefix(r, "no such file\n") || !strings.Contains(r, "TestRowsThatPanic") {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	_, err = m.All(t.Context(), func(func(ood.InputBlock, error) bool) { panic("no such file") }, -1, nil)
+	t.Errorf("no panic, but %v", err)
+}
+
+// Nothing compared is no agreement.
+func TestAgreementOfNothing(t *testing.T) {
+	if says := (featurize.Agreement{}).Disagreement(); !strings.Contains(says, "there are no rows") {
+		t.Errorf("it says %q", says)
+	}
+}
