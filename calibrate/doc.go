@@ -23,8 +23,8 @@
 //
 // Levels are given as α, the share of errors allowed: false alarms for
 // Conformal, misses for intervals and sets. One that does not lie between 0 and 1 is an
-// error of functions that return one, and panics of others, save that Threshold panics
-// of NaN alone.
+// error of functions that return one, and makes others panic; Threshold panics on NaN
+// alone.
 package calibrate
 
 import "fmt"

@@ -62,7 +62,7 @@ type Online struct {
 	Discoveries []int
 }
 
-// check panics of fields by which no false discovery rate would hold, or that nothing
+// check panics on fields by which no false discovery rate would hold, or that nothing
 // would read.
 func (o *Online) check() {
 	err := checkLevel("false discovery rate", o.FDR)
