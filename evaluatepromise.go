@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/attach-uncertainty/attach/internal/conformal"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
@@ -61,7 +62,7 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 		misses = p.Rows - p.Count
 	}
 	more := func(format string, n int) string { return fmt.Sprintf("calibrate with "+format, n) }
-	if e.IntervalScore == "rcp" && (p.Kind == evidence.Coverage || p.Kind == evidence.JointCoverage) {
+	if e.IntervalScore == conformal.RCP && (p.Kind == evidence.Coverage || p.Kind == evidence.JointCoverage) {
 		n = evidence.Halved(n)
 		more = func(format string, n int) string {
 			return fmt.Sprintf("calibrate with "+format+", of which half learn the scores", evidence.Whole(n))

@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/conformal"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -121,7 +122,7 @@ func (g *gathering) newTargets(n int) error {
 func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []TargetEvaluation {
 	list := make([]TargetEvaluation, len(g.targets))
 	if g.bundle.Quantiles != nil && g.at[g.main].o.Side == "" {
-		e.IntervalScore = cmp.Or(g.at[g.main].o.IntervalScore, "cqr")
+		e.IntervalScore = cmp.Or(g.at[g.main].o.IntervalScore, conformal.CQR)
 	}
 	var all []*Coverage
 	var ways []covers

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/conformal"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/onnx"
@@ -35,7 +36,7 @@ type graphWriter struct {
 // featurize.Export is made of, which programs call: its arguments are of packages that
 // are internal. A method that cannot be written is an error.
 func (b *Bundle) WriteGraph(to *onnx.Builder, rows graph.Batch, o graph.Options) (left []string, err error) {
-	o.Alpha, o.Level, o.Sets = cmp.Or(o.Alpha, b.Calibration.Alpha), cmp.Or(o.Level, b.Calibration.Level), cmp.Or(o.Sets, "lac")
+	o.Alpha, o.Level, o.Sets = cmp.Or(o.Alpha, b.Calibration.Alpha), cmp.Or(o.Level, b.Calibration.Level), cmp.Or(o.Sets, conformal.LAC)
 	if err := checkLevels(o.Level, o.Alpha); err != nil {
 		return nil, err
 	}
@@ -203,19 +204,19 @@ func (w *graphWriter) set() (why string, err error) {
 	switch kind := w.o.Sets; {
 	case w.o.Sets == "none":
 		return "", nil
-	case !slices.Contains([]string{"lac", "aps", "raps", "saps"}, kind):
+	case !slices.Contains(conformal.GraphScores(), kind):
 		return "", fmt.Errorf("sets ranked by %q are not written to graphs: choose lac, aps, raps or saps", kind)
 	case w.bundle.Base.Sigmoid:
 		return "each of the outputs is a sigmoid of its own", nil
 	case len(c.Labels) == 0:
 		return "the calibration rows had no labels", nil
-	case kind != "lac" && w.b.Opset() < 11:
+	case kind != conformal.LAC && w.b.Opset() < 11:
 		return "", fmt.Errorf("sets ranked by %s need operator set 11, and the model is of %d: choose lac, or export the model anew", kind, w.b.Opset())
 	}
 	z := w.rows.Logits.Double()
 	p, o := z.Softmax(), calibrate.SetOptions{Score: w.o.Sets}
 	var out graph.Tensor // of the set: the likeliest class never is
-	if o.Score == "lac" {
+	if o.Score == conformal.LAC {
 		falling := append([]float64{math.Inf(-1)}, slices.Sorted(slices.Values(c.True))...)
 		slices.Reverse(falling)
 		out = p.Less(w.limit(z.Constant(falling)).Min(p.RowMax()))
@@ -239,10 +240,10 @@ func rankedGraph(p graph.Tensor, o calibrate.SetOptions) graph.Tensor {
 		ranks.Ranks[k], above[k] = k, min(float64(k), 1)
 	}
 	scores := p.CumSum()
-	if o.Score == "saps" {
+	if o.Score == conformal.SAPS {
 		scores = p.Columns(0, 1).Mul(above)
 	}
-	if o.Score == "aps" {
+	if o.Score == conformal.APS {
 		return scores
 	}
 	return scores.Add(ranks.Scores(o)) // penalties, where probabilities are 0

@@ -8,7 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
-func conformal(t *testing.T, scores ...float64) Conformal {
+func mustConformal(t *testing.T, scores ...float64) Conformal {
 	t.Helper()
 	c, err := NewConformal(scores)
 	if err != nil {
@@ -18,7 +18,7 @@ func conformal(t *testing.T, scores ...float64) Conformal {
 }
 
 func TestPValue(t *testing.T) {
-	c := conformal(t, 3, 1, 2, 2)
+	c := mustConformal(t, 3, 1, 2, 2)
 	for _, tt := range []struct{ score, want float64 }{
 		{0, 1}, {1, 1}, {1.5, 0.8}, {2, 0.8}, {2.5, 0.4}, {3, 0.4}, {4, 0.2}, {math.Inf(1), 0.2}, {math.Inf(-1), 1},
 	} {
@@ -35,7 +35,7 @@ func TestPValue(t *testing.T) {
 }
 
 func TestThreshold(t *testing.T) {
-	c := conformal(t, 9, 8, 7, 6, 5, 4, 3, 2, 1)
+	c := mustConformal(t, 9, 8, 7, 6, 5, 4, 3, 2, 1)
 	for _, tt := range []struct{ alpha, want float64 }{
 		{0, math.Inf(1)}, {0.0999, math.Inf(1)}, {0.1, 9}, {0.19, 9}, {0.2, 8}, {0.3, 7},
 		{0.5, 5}, {0.7, 3}, {0.9, 1}, {0.95, 1}, {1, math.Inf(-1)},
@@ -55,7 +55,7 @@ func TestThresholdAndPValueAgree(t *testing.T) {
 		for i := range scores {
 			scores[i] = float64(rng.IntN(12)) / 3
 		}
-		c := conformal(t, scores...)
+		c := mustConformal(t, scores...)
 		for m := range n + 2 {
 			p := float64(m) / float64(n+1)
 			for _, alpha := range []float64{p, math.Nextafter(p, 0), math.Nextafter(p, 2), 1 - (1 - p), p * 0.999, rng.Float64()} {
@@ -93,7 +93,7 @@ func TestFalseAlarmRate(t *testing.T) {
 			for i := range scores {
 				scores[i] = rng.Float64()
 			}
-			c = conformal(t, scores...)
+			c = mustConformal(t, scores...)
 			// Scores are uniform: the coverage is the threshold itself.
 			limit := c.Threshold(tt.alpha)
 			mean += limit / repeats

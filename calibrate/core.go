@@ -1,5 +1,7 @@
 package calibrate
 
+import "github.com/attach-uncertainty/attach/internal/conformal"
+
 // core is the interval of quantiles that a row's calibrated interval grows from or
 // shrinks into, by below and above for a unit of the score.
 type core struct{ lo, hi, below, above float64 }
@@ -14,14 +16,14 @@ func (c core) score(y float64) float64 {
 // inside out becomes its midpoint.
 func (o IntervalOptions) core(q QuantileCalibration, row []float32, alpha float64, r rectifier) core {
 	c := core{q.quantile(row, alpha/2), q.quantile(row, 1-alpha/2), 1, 1}
-	if o.Score == "cir" {
+	if o.Score == conformal.CIR {
 		c.lo, c.hi = q.narrowest(row, 1-alpha)
 	}
 	switch {
-	case o.Score == "cqr-m":
+	case o.Score == conformal.CQRM:
 		median := q.quantile(row, .5)
 		c.below, c.above = median-c.lo, c.hi-median
-	case o.Score == "cqr-r" || o.Joint:
+	case o.Score == conformal.CQRR || o.Joint:
 		c.below, c.above = c.hi-c.lo, c.hi-c.lo
 	}
 	if by := r.of(row); by != 0 {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/conformal"
 )
 
 // IntervalOptions chooses intervals.
@@ -91,11 +93,11 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 		}
 	}
 	switch {
-	case o.Side != "" && o.Side != "lower" && o.Side != "upper":
+	case o.Side != "" && o.Side != conformal.Lower && o.Side != conformal.Upper:
 		return v, fmt.Errorf("side %q is neither lower nor upper", o.Side)
 	case o.Side != "" && o.Joint:
 		return v, errors.New("a joint box has both sides: ask for a side or for a joint box")
-	case !slices.Contains([]string{"", "cqr", "cqr-r", "cqr-m", "cir", "rcp"}, o.Score):
+	case o.Score != "" && !slices.Contains(conformal.IntervalScores(), o.Score):
 		return v, fmt.Errorf("score %q of intervals is none of cqr, cqr-r, cqr-m, cir and rcp", o.Score)
 	case o.Side != "" && o.Score != "":
 		return v, errors.New("intervals with one end have one score: ask for a side or for a score")
@@ -151,7 +153,7 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 			continue
 		}
 		end := v.sided[t].bound(q.quantile(quantiles[t], sidedLevel(v.o.Side, v.alpha)), v.alpha, tau(t))
-		if v.o.Side == "lower" {
+		if v.o.Side == conformal.Lower {
 			lower[t] = end
 		} else {
 			upper[t] = end

@@ -3,6 +3,8 @@ package calibrate
 import (
 	"fmt"
 	"math"
+
+	"github.com/attach-uncertainty/attach/internal/conformal"
 )
 
 // oneSided calibrates a one-sided interval that begins or ends at a predicted
@@ -27,7 +29,7 @@ type oneSided struct {
 func newOneSided(side string, quantiles, y []float64) (oneSided, error) {
 	scores := make([]float64, len(y))
 	for i := range y {
-		if scores[i] = minusUp(y[i], quantiles[i]); side == "lower" {
+		if scores[i] = minusUp(y[i], quantiles[i]); side == conformal.Lower {
 			scores[i] = minusUp(quantiles[i], y[i])
 		}
 		if math.IsNaN(scores[i]) {
@@ -43,7 +45,7 @@ func newOneSided(side string, quantiles, y []float64) (oneSided, error) {
 // where calibration rows are too few for α.
 func (o oneSided) bound(quantile, alpha, tau float64) float64 {
 	limit := smoothed(o.Scores, alpha, tau)
-	if o.Side == "lower" {
+	if o.Side == conformal.Lower {
 		return limit.lowerEnd(quantile, 1)
 	}
 	return limit.upperEnd(quantile, 1)
@@ -51,7 +53,7 @@ func (o oneSided) bound(quantile, alpha, tau float64) float64 {
 
 // sidedLevel is the level of the quantile that a bound at α is calibrated from.
 func sidedLevel(side string, alpha float64) float64 {
-	if side == "lower" {
+	if side == conformal.Lower {
 		return alpha
 	}
 	return 1 - alpha

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/conformal"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/trees"
 )
@@ -32,7 +33,7 @@ const (
 // targets the same, learn the scores of the others, which are exchangeable given these.
 func (o IntervalOptions) rectifiers(targets []QuantileCalibration, alpha float64) (left []QuantileCalibration, all []rectifier, err error) {
 	all = make([]rectifier, len(targets))
-	if o.Score != "rcp" {
+	if o.Score != conformal.RCP {
 		return targets, all, nil
 	}
 	var order []int

@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/conformal"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 )
@@ -79,10 +80,10 @@ type SetOptions struct {
 // filled has the defaults.
 func (o SetOptions) filled() SetOptions {
 	penalty := defaultPenalty
-	if o.Score == "saps" {
+	if o.Score == conformal.SAPS {
 		penalty = defaultWeight
 	}
-	o.Score, o.Penalty, o.Free = cmp.Or(o.Score, "lac"), cmp.Or(o.Penalty, penalty), cmp.Or(o.Free, defaultFree)
+	o.Score, o.Penalty, o.Free = cmp.Or(o.Score, conformal.LAC), cmp.Or(o.Penalty, penalty), cmp.Or(o.Free, defaultFree)
 	return o
 }
 
@@ -99,11 +100,11 @@ type ranked struct {
 // are rounded before they are added, on every machine.
 func (o SetOptions) score(c ranked, share float64) float64 {
 	switch {
-	case o.Score == "lac":
+	case o.Score == conformal.LAC:
 		return 1 - c.p
-	case o.Score == "raps":
+	case o.Score == conformal.RAPS:
 		return c.above + float64(share*c.p) + float64(o.Penalty*float64(max(c.rank+1-o.Free, 0)))
-	case o.Score == "saps" && c.rank > 0:
+	case o.Score == conformal.SAPS && c.rank > 0:
 		return c.top + float64(o.Penalty*(float64(c.rank-1)+share))
 	}
 	return c.above + float64(share*c.p)
@@ -128,7 +129,7 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 		return Sets{}, err
 	}
 	o = o.filled()
-	if !slices.Contains([]string{"lac", "aps", "raps", "saps", "ordinal"}, o.Score) {
+	if !slices.Contains(conformal.SetScores(), o.Score) {
 		return Sets{}, fmt.Errorf("score %q of sets is not one of lac, aps, raps, saps, ordinal", o.Score)
 	}
 	if !(o.Penalty > 0) || o.Free < 0 {
@@ -137,9 +138,9 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 	switch {
 	case o.ByClass && o.ByCluster:
 		return Sets{}, errors.New("sets by class are not by cluster too")
-	case o.Score == "ordinal" && len(c.Grown) != len(c.Labels):
+	case o.Score == conformal.Ordinal && len(c.Grown) != len(c.Labels):
 		return Sets{}, errors.New("ordinal sets need of calibration rows what fits did not keep before there were such sets: fit again")
-	case o.Score == "ordinal" && (o.ByClass || o.ByCluster):
+	case o.Score == conformal.Ordinal && (o.ByClass || o.ByCluster):
 		return Sets{}, errors.New("ordinal sets have one threshold, without which they had gaps: ask for others by class or cluster")
 	}
 	scores := c.Scores(o)
@@ -182,7 +183,7 @@ func (s Sets) Part(class int) (part, rows int) {
 func (c ClassCalibration) Scores(o SetOptions) []float64 {
 	o = o.filled()
 	scores, above := make([]float64, len(c.Labels)), c.Above
-	if o.Score == "ordinal" {
+	if o.Score == conformal.Ordinal {
 		above = c.Grown
 	}
 	for i := range scores {
@@ -238,7 +239,7 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 			ends[i] = len(all)
 			continue
 		}
-		if s.o.Score == "lac" {
+		if s.o.Score == conformal.LAC {
 			// Most of many classes need no exponential to be left out.
 			least := p.Max + math.Log((1-most)*(1+p.Excess)) - 1e-6
 			for c, v := range z {
@@ -282,7 +283,7 @@ func (s Sets) PValues(logits blas32.General, first uint64) []float64 {
 	for i := range logits.Rows {
 		z := rows.Row(logits, i)
 		var tau float64
-		if s.o.Smoothed && s.o.Score != "lac" {
+		if s.o.Smoothed && s.o.Score != conformal.LAC {
 			tau = uniform(s.o.Seed, first+uint64(i), tauStream)
 		}
 		p := softmax.New(z, 1)
@@ -313,7 +314,7 @@ func (s Sets) order() interface {
 	reset(z []float32)
 	next() int
 } {
-	if s.o.Score == "ordinal" {
+	if s.o.Score == conformal.Ordinal {
 		return new(growth)
 	}
 	return new(ranking)

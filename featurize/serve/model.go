@@ -17,6 +17,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/conformal"
 	"github.com/attach-uncertainty/attach/internal/imagesize"
 	"github.com/attach-uncertainty/attach/internal/pixels"
 	"github.com/attach-uncertainty/attach/ood"
@@ -109,7 +110,7 @@ func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, e
 	case key.sets == noSets:
 		key.sets = ""
 	case key.sets == "" && (r.byClass || r.byCluster || slices.ContainsFunc(m.outputs, func(o output) bool { return o.name == setOutput && r.wants(&o) })):
-		key.sets = "lac"
+		key.sets = conformal.LAC
 	}
 	if p := m.made(key); p != nil {
 		return p, nil

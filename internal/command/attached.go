@@ -7,6 +7,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/conformal"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 )
 
@@ -65,18 +66,18 @@ func (f *attached) levelless() []never {
 func (f *attached) setOptions() table {
 	without := f.levelless()
 	apart := append(without[1:],
-		idle("with --sets ordinal, which have one threshold", func() bool { return f.sets == "ordinal" }),
+		idle("with --sets ordinal, which have one threshold", func() bool { return f.sets == conformal.Ordinal }),
 		never{func() bool { return f.o.ByClass && f.o.ByCluster }, "excludes the other of --by-class and --by-cluster"})
 	return join(table{
 		{name: "smoothed", to: &f.o.Smoothed, never: without,
 			usage: "cover no more often than asked where targets or quantiles take few values, and for sets, some of which are then empty: each row draws what belongs to its interval or set"},
-		{name: "interval-score", to: &f.o.IntervalScore, must: oneOf("cqr", "cqr-r", "cqr-m", "cir", "rcp"),
+		{name: "interval-score", to: &f.o.IntervalScore, must: oneOf(conformal.IntervalScores()...),
 			usage: "WHICH: intervals that grow by the same everywhere (cqr), by shares of their width (cqr-r) or of each end's distance from the median (cqr-m), from the narrowest between quantiles (cir), or once moved by what forecasts like theirs missed by among half of the calibration rows (rcp)",
 			never: []never{
 				idle("for heads without intervals, such as a classifier's", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })),
 			}},
 	}, table{
-		{name: "sets", to: &f.sets, must: oneOf("lac", "aps", "raps", "saps", "ordinal", "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps, raps or saps, which are larger for harder inputs, ordinal, without gaps where classes have an order, or none (default: lac where labels were given to fit)"},
+		{name: "sets", to: &f.sets, must: oneOf(append(conformal.SetScores(), "none")...), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps, raps or saps, which are larger for harder inputs, ordinal, without gaps where classes have an order, or none (default: lac where labels were given to fit)"},
 		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: apart},
 		{name: "by-cluster", to: &f.o.ByCluster, usage: "let sets hold the right class as often for inputs of each cluster of classes that are as hard, for many classes of few calibration rows", never: apart},
 		{name: "error", to: &f.o.Error, must: share, usage: "SHARE: accept inputs among which at most this share is classified wrong, with 95 % confidence: those that are not flagged and of which the network is surest"},
@@ -100,7 +101,7 @@ func (f *attached) chooseSets() {
 	case f.sets != "":
 		f.o.Sets = strings.TrimSuffix(f.sets, "none")
 	case asked || classifies && len(f.bundle.Calibration.TrueClasses.Labels) > 0:
-		f.o.Sets = "lac"
+		f.o.Sets = conformal.LAC
 	}
 }
 

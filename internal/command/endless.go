@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/conformal"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
@@ -23,7 +24,7 @@ func noteEndless(w io.Writer, b *attach.Bundle, o attach.PredictOptions, groups 
 	}
 	level := cmp.Or(o.Level, b.Calibration.Level)
 	endless := func(rows int) bool {
-		if o.IntervalScore == "rcp" {
+		if o.IntervalScore == conformal.RCP {
 			rows = evidence.Halved(rows)
 		}
 		return evidence.ExpectedCoverage(rows, 1-level) == 1

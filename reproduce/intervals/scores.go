@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/conformal"
 	"github.com/attach-uncertainty/attach/internal/slab"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -50,7 +51,7 @@ type scored struct {
 	Slabs  []float64  `json:"slabs"` // coverage of the worst
 }
 
-func scoreNames() []string { return []string{"cqr", "cqr-r", "cqr-m", "cir", "rcp"} }
+func scoreNames() []string { return conformal.IntervalScores() }
 
 func measureScores(ctx context.Context, s *experiment.Settings, p Plan) error {
 	results, err := experiment.OpenStore[Case, scored](filepath.Join(s.Out, "scores.jsonl"))
