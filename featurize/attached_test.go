@@ -18,9 +18,12 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -306,6 +309,31 @@ func TestExportSpares(t *testing.T) {
 	}
 	if _, err := featurize.Export(t.Context(), b, filepath.Join(dir, "out.onnx"), featurize.ExportOptions{}); err != nil {
 		t.Error(err)
+	}
+	// So are the weights of a model that has them in a file of their own.
+	var m pb.ModelProto
+	if err := proto.Unmarshal(content, &m); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range m.GetGraph().GetInitializer() {
+		if len(w.GetRawData()) == 0 {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, "w.bin"), w.RawData, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		key, value := "location", "w.bin"
+		w.RawData, w.DataLocation, w.ExternalData = nil, pb.TensorProto_EXTERNAL.Enum(), []*pb.StringStringEntryProto{{Key: &key, Value: &value}}
+		break
+	}
+	if content, err = proto.Marshal(&m); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "apart.onnx"), content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := featurize.Export(t.Context(), b, filepath.Join(dir, "w.bin"), featurize.ExportOptions{Model: filepath.Join(dir, "apart.onnx")}); err == nil || !strings.Contains(err.Error(), "would replace") {
+		t.Errorf("weights of their own: error %v", err)
 	}
 	// An earlier export may be replaced.
 	if _, err := featurize.Export(t.Context(), b, filepath.Join(dir, "out.onnx"), featurize.ExportOptions{}); err != nil {
