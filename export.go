@@ -205,7 +205,7 @@ func (w *graphWriter) set() (why string, err error) {
 	case w.o.Sets == "none":
 		return "", nil
 	case !slices.Contains(conformal.GraphScores(), kind):
-		return "", fmt.Errorf("sets ranked by %q are not written to graphs: choose lac, aps, raps or saps", kind)
+		return "", fmt.Errorf("sets ranked by %q are not written to graphs: choose one of %s", kind, strings.Join(conformal.GraphScores(), ", "))
 	case w.bundle.Base.Sigmoid:
 		return "each of the outputs is a sigmoid of its own", nil
 	case len(c.Labels) == 0:

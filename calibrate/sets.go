@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -130,7 +131,7 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 	}
 	o = o.filled()
 	if !slices.Contains(conformal.SetScores(), o.Score) {
-		return Sets{}, fmt.Errorf("score %q of sets is not one of lac, aps, raps, saps, ordinal", o.Score)
+		return Sets{}, fmt.Errorf("score %q of sets is not one of %s", o.Score, strings.Join(conformal.SetScores(), ", "))
 	}
 	if !(o.Penalty > 0) || o.Free < 0 {
 		return Sets{}, fmt.Errorf("a penalty of %v beyond rank %d is none", o.Penalty, o.Free)
