@@ -1,13 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,8 +17,38 @@ import (
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 )
 
+// TestMain puts the test binary into the path under the names of the command and of a
+// worker. testscript.Main would do so too, but then scripts could not run attach in a
+// worker.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"attach": main})
+	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
+	case "attach":
+		main()
+	case workerName:
+		serveCalls()
+		return
+	}
+	os.Exit(func() int {
+		bin, err := os.MkdirTemp("", "attach-test")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(bin)
+		self, err := os.Executable()
+		if err != nil {
+			panic(err)
+		}
+		for _, name := range []string{"attach", workerName} {
+			if strings.HasSuffix(self, ".exe") {
+				name += ".exe"
+			}
+			if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
+				panic(err)
+			}
+		}
+		os.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+		return m.Run()
+	}())
 }
 
 // TestScripts runs the command as a user would. $MODELS is the folder of the
@@ -36,6 +65,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("ORT_LIB", lib)
 			env.Setenv("MODELS", models)
+			w := &worker{env: slices.Clone(env.Vars)}
+			env.Values["worker"] = w
+			env.Defer(w.stop)
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
@@ -48,8 +80,10 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("there is no condition %q", cond)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"attach":   scriptAttach,
 			"fails":    fails,
 			"array":    scriptArray,
+			"thin":     scriptThin,
 			"pack":     scriptPack,
 			"hub":      scriptHub,
 			"killed":   scriptKilled,
@@ -76,15 +110,10 @@ func fails(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: fails CODE PATTERN ARGS…")
 	}
 	before := snapshot(ts)
-	err := ts.Exec("attach", args[2:]...)
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
-		ts.Fatalf("attach did not fail: %v", err)
+	code, stdout, stderr := attach(ts, args[2:])
+	if want, _ := strconv.Atoi(args[0]); code != want {
+		ts.Fatalf("exit code %d, want %d: %s", code, want, stderr)
 	}
-	if want, _ := strconv.Atoi(args[0]); exit.ExitCode() != want {
-		ts.Fatalf("exit code %d, want %d", exit.ExitCode(), want)
-	}
-	stdout, stderr := ts.ReadFile("stdout"), ts.ReadFile("stderr")
 	if stdout != "" {
 		ts.Fatalf("a failure printed to stdout: %q", stdout)
 	}

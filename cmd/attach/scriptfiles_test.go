@@ -52,6 +52,43 @@ func scriptArray(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
+// thin OUT.npz IN.npz N writes every N-th row of the arrays of an .npz file.
+func scriptThin(ts *testscript.TestScript, neg bool, args []string) {
+	z, err := npy.OpenNPZ(ts.MkAbs(args[1]))
+	ts.Check(err)
+	every, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	thinned := map[string]rows.Array{}
+	for _, name := range z.Names() {
+		l, err := z.Entry(name)
+		ts.Check(err)
+		a, err := l.Read()
+		ts.Check(err)
+		switch data := a.Data.(type) {
+		case []uint8:
+			a.Data = thinnedBy(every, data, l.RowLen())
+		case []int64:
+			a.Data = thinnedBy(every, data, l.RowLen())
+		case []float32:
+			a.Data = thinnedBy(every, data, l.RowLen())
+		default:
+			ts.Fatalf("%s holds %T", args[1], data)
+		}
+		a.Shape = append([]int{(l.Rows() + every - 1) / every}, a.Shape[1:]...)
+		thinned[name] = a
+	}
+	var b bytes.Buffer
+	ts.Check(npy.WriteNPZ(&b, thinned, false))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
+}
+
+func thinnedBy[T any](every int, data []T, width int) (kept []T) {
+	for i := 0; i < len(data); i += every * width {
+		kept = append(kept, data[i:i+width]...)
+	}
+	return kept
+}
+
 func arrayOf(ts *testscript.TestScript, parts []string) rows.Array {
 	n := 1
 	var a rows.Array
@@ -129,7 +166,7 @@ func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
 				ts.Fatalf("attach was killed %d times, want %d", kills, least)
 			}
 			return
-		case <-time.After(time.Duration(math.Pow(1.15, float64(kills)) * (1 + random.Float64()) * float64(100*time.Millisecond))):
+		case <-time.After(time.Duration(math.Pow(1.3, float64(kills)) * (1 + random.Float64()) * float64(50*time.Millisecond))):
 			ts.Check(cmd.Process.Kill())
 			<-done
 		}
