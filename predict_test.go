@@ -253,30 +253,6 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// Predict takes little memory beside its answers, however many rows there are.
-func TestPredictAllocates(t *testing.T) {
-	in := classifier(300)
-	in.Method, in.Last = ood.Method{}, sums(3, 8)
-	in.Batch.Layers = layersOf(in.Batch)
-	in.Base.Layers = []attach.Layer{{Tensor: "relu1"}, {Tensor: "relu2"}}
-	p, err := mustFit(t, in).Predictor(attach.PredictOptions{Sets: "lac"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range []int{1, 64} {
-		rows := attach.Rows{Batch: in.Batch.Slice(0, n)}
-		rows.Labels = nil
-		allocations := testing.AllocsPerRun(20, func() {
-			if _, err := p.Predict(context.Background(), rows); err != nil {
-				t.Fatal(err)
-			}
-		})
-		if allocations > 35 {
-			t.Errorf("%v allocations for %d rows", allocations, n)
-		}
-	}
-}
-
 func TestPredictErrors(t *testing.T) {
 	classes, values := mustFit(t, classifier(50)), mustFit(t, regressor(1, 50, 1))
 	bare := regressor(1, 50, 2)

@@ -186,8 +186,7 @@ func (randomTrainer) Train(ctx context.Context, p train.Problem) ([]train.Networ
 // engine trains in ONNX Runtime.
 func engine(t testing.TB) train.Trainer {
 	t.Helper()
-	orttest.Open(t)
-	e, err := fit.New(background, fit.Options{Provider: "cpu", NoInstall: true, Threads: 1})
+	e, err := fit.New(background, fit.Options{Library: orttest.Open(t).Library().Path, Provider: "cpu", Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func TestNarrowest(t *testing.T) {
 // Whatever the quantiles, which here are wrong in place, spread and form, each score
 // covers as often as the theory says, one target or two at once.
 func TestScoresCover(t *testing.T) {
-	const repeats, all = 3000, 29
+	const repeats, all = 1500, 19
 	levels := []float64{.02, .1, .3, .5, .7, .9, .98}
 	predict := func(x float64) []float32 { return exponential(x+.3*x*x, levels) }
 	for _, score := range []string{"cqr", "cqr-r", "cqr-m", "cir", "rcp"} {

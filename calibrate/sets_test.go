@@ -221,7 +221,7 @@ func drawClasses(rng *rand.Rand, rows, classes int) (blas32.General, []int) {
 // TestSetsCoverage: sets cover as often as is promised and, without ties, no more;
 // by class, rows of each class.
 func TestSetsCoverage(t *testing.T) {
-	const repeats, n, classes, alpha = 12000, 29, 3, 0.2
+	const repeats, n, classes, alpha = 4000, 14, 3, 0.2
 	for _, score := range []string{"lac", "aps", "raps", "saps", "ordinal"} {
 		for _, o := range []SetOptions{{}, {Smoothed: true}, {ByClass: true}, {ByClass: true, Smoothed: true}} {
 			if score == "ordinal" && o.ByClass {

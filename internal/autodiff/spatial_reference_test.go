@@ -94,7 +94,11 @@ func TestSpatialReference(t *testing.T) {
 	}
 	rt := orttest.Open(t)
 	for i, c := range cases {
-		for opset := max(c.Opset, 7); opset <= 26; opset++ {
+		first := max(c.Opset, 7)
+		for opset := first; opset <= 26; opset++ {
+			if opset != first && (int64(i)+opset)%3 != 0 {
+				continue // sessions are slow to create, and other cases have this operator set
+			}
 			dynamic := (int64(i)+opset)%2 == 0
 			if dynamic && c.Attributes["output_shape"] != nil {
 				continue

@@ -37,6 +37,7 @@ func TestNearest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		compared := rows.Slice(x, 0, 50)
 		for _, shrinkage := range []float64{0, 1e-6, .01, 1} {
 			w, err := NewWhitening(m.Mean(), m.Within(), shrinkage)
 			if err != nil {
@@ -59,18 +60,18 @@ func TestNearest(t *testing.T) {
 			}
 			means := m.Means()
 			for name, w := range map[string]Whitening{"float32": w, "float64": exact} {
-				got, all := make([]float64, x.Rows), make([]float64, x.Rows)
-				if err := NewClasses(w, means).Nearest(context.Background(), got, x); err != nil {
+				got, all := make([]float64, compared.Rows), make([]float64, compared.Rows)
+				if err := NewClasses(w, means).Nearest(context.Background(), got, compared); err != nil {
 					t.Fatal(err)
 				}
-				if err := w.Distances(context.Background(), all, x); err != nil {
+				if err := w.Distances(context.Background(), all, compared); err != nil {
 					t.Fatal(err)
 				}
-				for i := range x.Rows {
+				for i := range compared.Rows {
 					distance := func(mean []float64) float64 {
 						d, solved := mat.NewVecDense(h, nil), mat.NewVecDense(h, nil)
 						for j := range h {
-							d.SetVec(j, float64(x.Data[i*x.Stride+j])-mean[j])
+							d.SetVec(j, float64(compared.Data[i*compared.Stride+j])-mean[j])
 						}
 						if err := c.SolveVecTo(solved, d); err != nil {
 							t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,9 +114,14 @@ func TestCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	others := rows // to calibrate with, which Fit refuses of rows fitted on
+	others.Features.Data = slices.Clone(rows.Features.Data)
+	for i := range others.Features.Data {
+		others.Features.Data[i] *= 1.001
+	}
 	fit := func(method ood.Method, params ood.Params) string {
 		b, err := attach.Fit(t.Context(), attach.FitOptions{
-			Base: attach.Base{Task: attach.Classification}, Batch: rows, Cal: rows, Method: method, Params: params,
+			Base: attach.Base{Task: attach.Classification}, Batch: rows, Cal: others, Method: method, Params: params,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,36 @@
+//go:build !race
+
+package attach_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// TestPredictAllocates holds that Predict takes little memory beside its results,
+// however many rows there are. The race detector empties pools at random.
+func TestPredictAllocates(t *testing.T) {
+	in := classifier(300)
+	in.Method, in.Last = ood.Method{}, sums(3, 8)
+	in.Batch.Layers = layersOf(in.Batch)
+	in.Base.Layers = []attach.Layer{{Tensor: "relu1"}, {Tensor: "relu2"}}
+	p, err := mustFit(t, in).Predictor(attach.PredictOptions{Sets: "lac"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 64} {
+		rows := attach.Rows{Batch: in.Batch.Slice(0, n)}
+		rows.Labels = nil
+		allocations := testing.AllocsPerRun(20, func() {
+			if _, err := p.Predict(context.Background(), rows); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if allocations > 35 {
+			t.Errorf("%v allocations for %d rows", allocations, n)
+		}
+	}
+}
