@@ -60,7 +60,7 @@ func compareCommand() *cli.Command {
 		sliceOption("in-rows", "--in", &m.inRows),
 		sliceOption("out-rows", "every --out", &m.outRows),
 	}, weightsOption(&m.weights, "without MODEL.onnx, for methods that read them", withModel), table{
-		{name: "methods", to: m.setMethods, usage: "A,B,…: compare these alone, of those that `attach methods` lists"},
+		{name: "methods", to: (*comparedMethods)(&m.job.Methods).set, usage: methodsUsage},
 		{name: "sweep", to: &m.job.Sweep, usage: "run every method's whole grid, not its default alone"},
 		{name: "parallel", to: &m.job.Parallel, must: atLeast(1), usage: "N: methods fitted and scored at a time; more than one disturbs the times shown. Without it, one, or with --sweep one per core"},
 		{name: "bootstrap", to: &m.job.Resamples, must: between(0, mostResamples), usage: "N: resamples of the rows measured on that confidence intervals come from; 0 for none"},
@@ -87,17 +87,22 @@ func compareCommand() *cli.Command {
 	}, argument{name: "MODEL.onnx", to: &m.path, optional: true}, m.begin, m.log, m.writable, m.run)
 }
 
-func (m *comparing) setMethods(list string) error {
-	m.job.Methods = nil
+const methodsUsage = "A,B,…: compare these alone, of those that `attach methods` lists"
+
+// comparedMethods are the value of --methods.
+type comparedMethods []ood.Method
+
+func (c *comparedMethods) set(list string) error {
+	*c = nil
 	for name := range strings.SplitSeq(list, ",") {
 		method, ok := attach.MethodByName(strings.TrimSpace(name))
 		if !ok || method.Needs.Targets {
 			return fmt.Errorf("--methods: there is no method %q; `attach methods` lists them", name)
 		}
-		if slices.ContainsFunc(m.job.Methods, func(other ood.Method) bool { return other.Name == method.Name }) {
+		if slices.ContainsFunc(*c, func(other ood.Method) bool { return other.Name == method.Name }) {
 			return fmt.Errorf("--methods names %s twice", method.Name)
 		}
-		m.job.Methods = append(m.job.Methods, method)
+		*c = append(*c, method)
 	}
 	return nil
 }

@@ -29,15 +29,17 @@ type demo struct {
 	table
 	place
 	dir            string
+	methods        comparedMethods
 	seed           uint64
 	stdout, stderr io.Writer
 	trainer        *fit.Engine
 }
 
 func demoCommand() *cli.Command {
-	d := &demo{dir: "attach-demo", place: place{Options: featurize.Options{Batch: 64, EarlierLayers: featurize.DefaultEarlierLayers}}}
+	d := &demo{dir: "attach-demo", methods: detectors(), place: place{Options: featurize.Options{Batch: 64, EarlierLayers: featurize.DefaultEarlierLayers}}}
 	d.table = join(table{
 		{name: "o", to: &d.dir, needed: true, usage: "FOLDER: to write to, a new or an empty one"},
+		{name: "methods", to: d.methods.set, usage: methodsUsage},
 		{name: "seed", to: &d.seed, usage: "N: seed of all that is drawn at random"},
 	}, d.runtimeOptions())
 	return d.command(cli.Command{
@@ -130,7 +132,7 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 	m := &comparing{
 		place: d.place, reading: reading{preprocess: d.path("digits.preprocess.json")}, path: d.path(name + ".onnx"),
 		fit: d.path("digits_fit.npz"), in: d.path("digits_test.npz"), out: outSets{{path: d.path("letters.npz")}},
-		job: compare.Options{Methods: detectors(), Resamples: demoResamples, Training: ood.Training{Trainer: d.trainer, Seed: d.seed}},
+		job: compare.Options{Methods: d.methods, Resamples: demoResamples, Training: ood.Training{Trainer: d.trainer, Seed: d.seed}},
 	}
 	defer m.closeModel()
 	if err := m.begin(c); err != nil {
