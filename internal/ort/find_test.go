@@ -119,9 +119,7 @@ func TestFindCache(t *testing.T) {
 		t.Errorf("altered: got %+v", seen)
 	}
 	os.Remove(cached)
-	if err := os.Symlink(good, cached); err != nil {
-		t.Fatal(err)
-	}
+	copyFile(t, good, cached)
 	lib, seen = find(t, ort.Options{})
 	if lib.Path == system {
 		t.Skipf("the library at hand is not a published one: %s", seen[0].Reason)
@@ -329,5 +327,69 @@ func TestTwoRuntimes(t *testing.T) {
 		x.Close()
 		s.Close()
 		third.Close()
+	}
+}
+
+// Only the listed files of the cache count. A library that was planted there is neither loaded nor taken for the CUDA provider,
+// however the library beside it is named, and a folder for which nothing is published is not used.
+func TestFindPlanted(t *testing.T) {
+	good := isolated(t)
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(cache, "attach", "onnxruntime", "1.30.0", runtime.GOOS+"-"+runtime.GOARCH+"-cpu")
+	cached := filepath.Join(dir, "libonnxruntime.so")
+	copyFile(t, good, cached)
+	if _, seen := find(t, ort.Options{}); len(seen) != 1 {
+		t.Skipf("the library at hand is not a published one: %s", seen[0].Reason)
+	}
+	ran := filepath.Join(t.TempDir(), "ran")
+	planted := compiled(t, `#include <stdio.h>
+__attribute__((constructor)) static void run(void) { fclose(fopen("`+ran+`", "w")); }`)
+	for _, name := range []string{"libonnxruntime_providers_cuda.so", "libonnxruntime_providers_shared.so", "libgcc_s.so.1", "glibc-hwcaps/x86-64-v3/libstdc++.so.6"} {
+		for _, named := range []string{"", cached, link(t, cached)} {
+			copyFile(t, planted, filepath.Join(dir, filepath.FromSlash(name)))
+			r, err := ort.Open(t.Context(), ort.Options{Library: named, NoInstall: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Library().GPU || r.Provider() != "cpu" {
+				t.Errorf("%s: %+v on %s", name, r.Library(), r.Provider())
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+				t.Errorf("%s: %v was left", name, left)
+			}
+			r.Close()
+		}
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("a planted library was loaded")
+	}
+
+	// A link leads the loader to what lies beside it elsewhere.
+	beside := filepath.Join(t.TempDir(), "libonnxruntime.so")
+	if err := os.Rename(cached, beside); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(beside, cached); err != nil {
+		t.Fatal(err)
+	}
+	if _, seen, err := ort.Find(t.Context(), ort.Options{}); !errors.Is(err, ort.ErrNotFound) || !strings.Contains(seen[0].Reason, "it is a link") {
+		t.Errorf("%+v, %v", seen, err)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(to), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(to, content, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,8 +23,8 @@ type InstallOptions struct {
 }
 
 // Install fetches the pinned libonnxruntime with pip or npm, whichever is there (pip first: its package is a fifth the size), checks
-// it against its published sha256 and puts it into the user's cache. A library that lies there already is left as it is. On
-// failure, and when ctx is cancelled, nothing stays behind. Several processes may install at once.
+// it against its published sha256 and puts it into the user's cache. A library that lies there already is left as it is, but files
+// beside it that the package does not list are removed. On failure, and when ctx is cancelled, nothing stays behind. Several processes may install at once.
 //
 // The user's environment and the configuration in the user's home are trusted: they say which pip or npm runs and where it gets
 // packages from. The folder in which the user stands is not: the client runs in an empty folder of ours.
@@ -97,8 +99,11 @@ func (in installer) install(ctx context.Context) (Library, error) {
 }
 
 func (in installer) installed() bool {
-	_, err := os.Stat(in.dir)
-	return err == nil && verifyPinned(in.pins, in.dir, in.gpu) == nil
+	if _, err := os.Stat(in.dir); err != nil {
+		return false
+	}
+	p, err := cached(in.pins, in.dir, in.gpu, in.log)
+	return err == nil && p.verify(in.dir, p.files) == nil
 }
 
 // from installs with one client, by way of a temporary folder on the same file system.
@@ -174,30 +179,67 @@ func removeStale(parent string) {
 	}
 }
 
-// verifyPinned checks a library in the cache against the sums of what is published.
-func verifyPinned(pins []pin, dir string, gpu bool) error {
-	var err error
+// cached returns the pin of the library in a folder of the cache. It checks the sha256 of each file that is loaded with the
+// library; those of the CUDA provider have hundreds of megabytes and are checked before they are loaded.
+//
+// Other files are removed from the folder: the published libraries ask the loader to look there first for what they need.
+func cached(pins []pin, dir string, gpu bool, log *slog.Logger) (p pin, err error) {
+	err = ErrUnsupported
 	for _, source := range []string{sourcePip, sourceNpm} {
-		p, ok := pinFor(pins, source, gpu)
+		of, ok := pinFor(pins, source, gpu)
 		if !ok {
 			continue
 		}
-		if err = p.verify(dir); err == nil {
-			return nil
+		if err = of.verify(dir, of.loaded()); err == nil {
+			return of, of.removeOthers(dir, log)
 		}
 	}
-	return err
+	return p, err
 }
 
-func (p pin) verify(dir string) error {
-	for _, f := range p.files {
-		sum, err := regular.SHA256(filepath.Join(dir, f.name))
+// loaded are the files that are loaded with the library itself.
+func (p pin) loaded() []pinnedFile {
+	if p.gpu {
+		return p.files[:1]
+	}
+	return p.files
+}
+
+// providers are the files that are loaded when a session asks for CUDA.
+func (p pin) providers() []pinnedFile { return p.files[len(p.loaded()):] }
+
+// verify checks files in a folder of the cache. A link is refused, because the loader looks beside the file that it leads to.
+func (p pin) verify(dir string, files []pinnedFile) error {
+	for _, f := range files {
+		path := filepath.Join(dir, f.name)
+		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%w: %s was altered since it was installed: it is a link", ErrChecksum, f.name)
+		}
+		sum, err := regular.SHA256(path)
 		if err != nil {
 			return err
 		}
 		if sum != f.sha256 {
 			return fmt.Errorf("%w: %s was altered since it was installed", ErrChecksum, f.name)
 		}
+	}
+	return nil
+}
+
+// removeOthers removes from a folder of the cache what the package does not list.
+func (p pin) removeOthers(dir string, log *slog.Logger) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if slices.ContainsFunc(p.files, func(f pinnedFile) bool { return f.name == e.Name() }) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			return fmt.Errorf("%w: %q lies beside it, which the package does not list; remove it (%w)", ErrChecksum, e.Name(), err)
+		}
+		log.Warn("removed a file from the runtime's cache that its package does not list", "path", filepath.Join(dir, e.Name()))
 	}
 	return nil
 }

@@ -283,13 +283,13 @@ func TestInstallOverAltered(t *testing.T) {
 	if err := os.WriteFile(lib.Path, []byte("altered"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := verifyPinned(w.in.pins, w.in.dir, false); !errors.Is(err, ErrChecksum) {
+	if _, err := cached(w.in.pins, w.in.dir, false, w.in.log); !errors.Is(err, ErrChecksum) {
 		t.Errorf("altered: got %v", err)
 	}
 	if _, err := w.in.install(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if err := verifyPinned(w.in.pins, w.in.dir, false); err != nil {
+	if _, err := cached(w.in.pins, w.in.dir, false, w.in.log); err != nil {
 		t.Error(err)
 	}
 	if left := w.left(); len(left) != 1 {
@@ -311,7 +311,7 @@ func TestInstallAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := verifyPinned(w.in.pins, w.in.dir, false); err != nil {
+	if _, err := cached(w.in.pins, w.in.dir, false, w.in.log); err != nil {
 		t.Error(err)
 	}
 	if left := w.left(); len(left) != 1 {
@@ -413,5 +413,47 @@ func TestPinsPublished(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The files of the CUDA provider are checked before they are loaded, and once. Files that no package lists are removed, and a
+// folder for which no package is published is not used.
+func TestProvidersChecked(t *testing.T) {
+	w := newWorld(t)
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	pins := []pin{{source: sourcePip, gpu: true, platform: platform, files: []pinnedFile{{"a", libraryFile, sum(library)}, {"b", "provider", sum(library[:100])}}}}
+	dir := w.in.dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put := func(name string, content []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(libraryFile, library)
+	put("provider", []byte("planted"))
+	put("other", nil)
+	p, err := cached(pins, dir, true, w.in.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "other")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not listed is still there: %v", err)
+	}
+	lib := Library{Path: filepath.Join(dir, libraryFile), pin: &p}
+	if err := lib.checkProviders(); !errors.Is(err, ErrChecksum) || !strings.Contains(err.Error(), "provider was altered") {
+		t.Errorf("got %v", err)
+	}
+	put("provider", library[:100])
+	if err := lib.checkProviders(); err != nil {
+		t.Error(err)
+	}
+	if _, err := cached(pins, dir, false, w.in.log); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("no package is published: %v", err)
+	}
+	if err := (Library{Path: lib.Path}).checkProviders(); err != nil {
+		t.Errorf("a library of the user's own: %v", err)
 	}
 }

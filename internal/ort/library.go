@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,6 +22,8 @@ type Library struct {
 	Version string // such as "1.30.0"
 	Source  string // Named, "ORT_LIB", "cache", "system", or "installed with npm" or pip
 	GPU     bool   // has the CUDA provider beside it
+	// pin lists the files of a library in the cache. It is nil for another library.
+	pin *pin
 }
 
 // Named is the source of a library that [Options] name.
@@ -41,6 +44,9 @@ const bindingAPI = 29
 // Find returns the library that [Open] would load without installing one, and what it looked at up to there: the one named by
 // o.Library, else by $ORT_LIB, else the user cache's, else the first in the system's library folders that is recent enough.
 //
+// Only what a package lists counts in the cache: a file is checked against its sha256 before it is loaded, and other files are
+// removed, so that the loader cannot take them.
+//
 // A library that was named but cannot be used is an error ([ErrLibrary]), the others are passed over. If none is left the error is
 // [ErrNotFound], or [ErrNoGPULibrary] where o.Provider is "cuda".
 func Find(ctx context.Context, o Options) (Library, []Candidate, error) {
@@ -53,9 +59,9 @@ func Find(ctx context.Context, o Options) (Library, []Candidate, error) {
 		named, source = os.Getenv("ORT_LIB"), "ORT_LIB"
 	}
 	if named != "" {
-		return findNamed(named, source, provider)
+		return findNamed(named, source, provider, o.log())
 	}
-	s := &search{gpu: provider == "cuda"}
+	s := &search{gpu: provider == "cuda", log: o.log()}
 	order := []bool{true, false}
 	if provider == "cpu" {
 		order = []bool{false, true}
@@ -81,9 +87,13 @@ func Find(ctx context.Context, o Options) (Library, []Candidate, error) {
 	return Library{}, s.seen, fmt.Errorf("%w: install or name one", ErrNotFound)
 }
 
-func findNamed(path, source, provider string) (Library, []Candidate, error) {
+func findNamed(path, source, provider string, log *slog.Logger) (Library, []Candidate, error) {
 	c := Candidate{Path: path, Source: source}
-	lib, err := inspect(path)
+	p, err := pinNamed(path, log)
+	lib := Library{Path: path}
+	if err == nil {
+		lib, err = inspect(path, p)
+	}
 	if err == nil && provider == "cuda" && !lib.GPU {
 		err = noGPULibrary(path)
 	}
@@ -100,9 +110,30 @@ func findNamed(path, source, provider string) (Library, []Candidate, error) {
 	return lib, []Candidate{c}, nil
 }
 
+// pinNamed is the pin of a library that was named and lies in the cache, and nil for any other: its folder is its owner's.
+func pinNamed(path string, log *slog.Logger) (*pin, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, nil // inspect says what is wrong
+	}
+	for _, gpu := range []bool{false, true} {
+		dir, err := cacheDir(gpu)
+		if err != nil {
+			continue
+		}
+		if of, err := filepath.EvalSymlinks(dir); err != nil || filepath.Dir(real) != of {
+			continue
+		}
+		p, err := cached(pins, dir, gpu, log)
+		return &p, err
+	}
+	return nil, nil
+}
+
 // search collects candidates.
 type search struct {
 	gpu   bool // only a library with the CUDA provider will do
+	log   *slog.Logger
 	found Library
 	seen  []Candidate
 	real  []string // resolved paths of what was seen
@@ -117,11 +148,12 @@ func (s *search) cache(gpu bool) bool {
 	if _, err := os.Stat(main); errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
-	if err := verifyPinned(pins, dir, gpu); err != nil {
+	p, err := cached(pins, dir, gpu, s.log)
+	if err != nil {
 		s.seen = append(s.seen, Candidate{Path: main, Source: "cache", Reason: err.Error()})
 		return false
 	}
-	return s.consider(main, "cache")
+	return s.consider(main, "cache", &p)
 }
 
 func (s *search) system(path string) bool {
@@ -130,11 +162,11 @@ func (s *search) system(path string) bool {
 		return false
 	}
 	s.real = append(s.real, real)
-	return s.consider(path, "system")
+	return s.consider(path, "system", nil)
 }
 
-func (s *search) consider(path, source string) bool {
-	lib, err := inspect(path)
+func (s *search) consider(path, source string, p *pin) bool {
+	lib, err := inspect(path, p)
 	if err == nil && s.gpu && !lib.GPU {
 		err = errors.New("no CUDA provider beside it")
 	}
@@ -149,9 +181,10 @@ func (s *search) consider(path, source string) bool {
 	return c.Used
 }
 
-// inspect loads a library apart from the binding and asks for its version.
-func inspect(path string) (Library, error) {
-	lib := Library{Path: path}
+// inspect loads a library apart from the binding and asks for its version. Its pin, if it has one, says whether CUDA's provider
+// is beside it.
+func inspect(path string, p *pin) (Library, error) {
+	lib := Library{Path: path, pin: p}
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return lib, err
@@ -169,6 +202,10 @@ func inspect(path string) (Library, error) {
 	lib.Version = version
 	if api := apiVersion(version); api < bindingAPI {
 		return lib, fmt.Errorf("%w: %s is ONNX Runtime %s, version 1.%d or newer is needed", ErrLibrary, path, version, bindingAPI)
+	}
+	if p != nil {
+		lib.GPU = p.gpu
+		return lib, nil
 	}
 	real, err := filepath.EvalSymlinks(abs)
 	if err != nil {

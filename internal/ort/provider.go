@@ -3,6 +3,7 @@ package ort
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -28,6 +29,9 @@ func (r *Runtime) startCUDA() error {
 	if err := checkDevice(r.opts.Device); err != nil {
 		return err
 	}
+	if err := r.lib.checkProviders(); err != nil {
+		return err
+	}
 	so, err := r.newSessionOptions("cuda")
 	if err != nil {
 		return cudaError(err)
@@ -43,6 +47,18 @@ func (r *Runtime) startCUDA() error {
 	if !hasCuDNN() {
 		return fmt.Errorf("%w: cuDNN 9 was not found: install it, or put the folder of the nvidia-cudnn wheel's libraries on %s", ErrNoCUDA, libraryPathVariable)
 	}
+	return nil
+}
+
+// checkProviders checks the files that CUDA makes the runtime load from the cache, once in a process.
+func (lib Library) checkProviders() error {
+	if lib.pin == nil || environment.checked == lib.Path {
+		return nil
+	}
+	if err := lib.pin.verify(filepath.Dir(lib.Path), lib.pin.providers()); err != nil {
+		return fmt.Errorf("%w; install it again", err)
+	}
+	environment.checked = lib.Path
 	return nil
 }
 

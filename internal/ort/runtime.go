@@ -58,6 +58,8 @@ var environment struct {
 	path   string
 	users  int
 	warned bool // that CUDA does not work
+	// checked is the library whose CUDA provider was checked.
+	checked string
 }
 
 // Open finds the library, or installs it, and loads it. Several Runtimes can be open at once if they use the same library.
