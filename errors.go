@@ -3,6 +3,7 @@ package attach
 import (
 	"errors"
 
+	"github.com/attach-uncertainty/attach/internal/filekind"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -22,11 +23,18 @@ var (
 	ErrNoModel = errors.New("no base model")
 )
 
-// notBundle is ErrDamaged of a file that is no bundle at all, or is cut short.
-type notBundle struct{}
+// notBundle is ErrDamaged of a file of another kind, or of one that is cut short.
+type notBundle struct{ kind filekind.Kind }
 
-func (notBundle) Error() string { return "not an attach file, or cut short" }
-func (notBundle) Unwrap() error { return ErrDamaged }
+func (e notBundle) Error() string {
+	switch e.kind {
+	case filekind.Attach, filekind.Zip, "":
+		return "not an attach file, or cut short"
+	}
+	return "not an attach file, but " + string(e.kind)
+}
+
+func (e notBundle) Unwrap() []error { return []error{ErrDamaged, e.kind} }
 
 // NotFiniteError says which number of the rows is not finite.
 type NotFiniteError = rows.NotFiniteError

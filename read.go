@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/attach-uncertainty/attach/internal/filekind"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -37,6 +38,8 @@ func Open(path string, own ...ood.Method) (*Bundle, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("cannot read the bundle: %w", err)
+	case info.IsDir():
+		return nil, fmt.Errorf("%s: %w", path, notBundle{filekind.Folder})
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s: %w: it is no regular file", path, notBundle{})
 	}
@@ -185,13 +188,18 @@ type archive struct {
 
 func openArchive(r io.ReaderAt, size int64) (archive, error) {
 	zr, err := zip.NewReader(r, size)
-	var head [4]byte
-	if err == nil {
-		_, err = r.ReadAt(head[:], 0)
+	head := make([]byte, min(max(size, 0), 512))
+	if n, bad := r.ReadAt(head, 0); n < len(head) {
+		return archive{}, bad
 	}
-	// Others, such as NumPy, know a zip file by how it begins.
-	if err != nil || string(head[:]) != "PK\x03\x04" {
-		return archive{}, fmt.Errorf("%w: copy it again or fit anew", notBundle{})
+	switch kind := filekind.Of(head); kind {
+	case filekind.Attach, filekind.Zip, filekind.NPZ, "":
+		// Others, such as NumPy, know a zip file by how it begins.
+		if err != nil || !bytes.HasPrefix(head, []byte("PK\x03\x04")) {
+			return archive{}, fmt.Errorf("%w: copy it again or fit anew", notBundle{})
+		}
+	default:
+		return archive{}, notBundle{kind}
 	}
 	a := archive{files: make(map[string]*zip.File, len(zr.File)), size: size}
 	for _, f := range zr.File {
@@ -201,6 +209,9 @@ func openArchive(r io.ReaderAt, size int64) (archive, error) {
 		a.files[f.Name] = f
 	}
 	if a.files[manifestName] == nil {
+		if kind := filekind.Of(head); kind == filekind.NPZ {
+			return archive{}, notBundle{kind}
+		}
 		return archive{}, fmt.Errorf("%w: it is a zip file without %s", notBundle{}, manifestName)
 	}
 	return a, nil

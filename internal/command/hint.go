@@ -6,6 +6,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/filekind"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/parts"
@@ -26,6 +27,8 @@ func hinted(err error, useful func(flag string) bool) error {
 	columns := (*inputs.ColumnsError)(nil)
 	text := (*inputs.TextColumnsError)(nil)
 	tooMany := errors.As(err, &columns)
+	kind := filekind.Kind("")
+	known, notAttach := errors.As(err, &kind), errors.Is(err, attach.ErrDamaged)
 	for _, h := range []struct {
 		helps      bool
 		flag, hint string
@@ -36,6 +39,11 @@ func hinted(err error, useful func(flag string) bool) error {
 		{tooMany && useful("target"), "", "name the target with --target, and leave others out with --ignore"},
 		{tooMany, "", "leave others out with --ignore"},
 		{errors.As(err, &text), "text", "name it with --text"},
+		{notAttach && kind == filekind.ONNX, "", "make one of it and rows with `attach fit` first"},
+		{notAttach && kind.Rows(), "", "name a .attach file first, and rows with --x; `attach fit` makes one of a model and rows"},
+		{notAttach && (kind == filekind.Empty || kind == filekind.JSON), "", "`attach fit` makes one of a model and rows"},
+		{known && !notAttach && kind == filekind.Attach, "", "name the model that it was fitted with; `attach inspect` says which"},
+		{known && !notAttach && kind.Rows(), "", "name a model, and rows with a flag"},
 		{errors.Is(err, attach.ErrNoModel), "model", "say where it is with --model"},
 		{errors.Is(err, attach.ErrWrongModel), "", "name the right one with --model or fit anew"},
 		{errors.Is(err, preprocess.ErrImage), "skip-bad", "pass --skip-bad to go on without such images"},

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/attach-uncertainty/attach/internal/filekind"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
@@ -53,6 +54,9 @@ func Load(path string) (*Graph, error) {
 func Parse(b []byte) (*Graph, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("%w: it is empty", ErrNotONNX)
+	}
+	if kind := filekind.Of(b); kind != "" && kind != filekind.ONNX {
+		return nil, fmt.Errorf("%w, but %w", ErrNotONNX, kind)
 	}
 	m := new(pb.ModelProto)
 	if err := (proto.UnmarshalOptions{RecursionLimit: maxDepth}).Unmarshal(b, m); err != nil {

@@ -1,0 +1,82 @@
+// Package filekind tells what kind of file was passed in place of another.
+package filekind
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Kind is what a file is, with its article. It is an error, so that those who refuse the
+// file can wrap it. It is empty if the kind is not known.
+type Kind string
+
+// Kinds of files that commands take.
+const (
+	Empty   Kind = "an empty file"
+	Folder  Kind = "a folder"
+	ONNX    Kind = "an ONNX model"
+	Attach  Kind = "a .attach file"
+	NPZ     Kind = "an .npz file of arrays"
+	NPY     Kind = "a NumPy array"
+	Parquet Kind = "a Parquet file"
+	Zip     Kind = "a zip file"
+	Image   Kind = "an image"
+	JSON    Kind = "a JSON file"
+	Text    Kind = "a text file, such as a table"
+)
+
+// Error says what the file is.
+func (k Kind) Error() string { return string(k) }
+
+// Rows says that files of the kind hold rows, or may.
+func (k Kind) Rows() bool {
+	switch k {
+	case Folder, NPZ, NPY, Parquet, Image, Text:
+		return true
+	}
+	return false
+}
+
+// Of tells the kind of a file by its first bytes, 512 or all of them.
+func Of(head []byte) Kind {
+	if len(head) == 0 {
+		return Empty
+	}
+	for magic, kind := range map[string]Kind{"\x93NUMPY": NPY, "PAR1": Parquet, "\x89PNG": Image, "\xff\xd8\xff": Image, "{": JSON, "[": JSON} {
+		if bytes.HasPrefix(head, []byte(magic)) {
+			return kind
+		}
+	}
+	if bytes.HasPrefix(head, []byte("PK\x03\x04")) {
+		return ofZip(head)
+	}
+	// The version of the format comes first, and then a field of the model.
+	if len(head) > 3 && head[0] == 0x08 && head[1] < 0x40 && bytes.IndexByte([]byte{0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42, 0x72}, head[2]) >= 0 {
+		return ONNX
+	}
+	text := string(head[:min(len(head), 512)])
+	for !utf8.ValidString(text) && len(text) > 508 { // a character may be cut
+		text = text[:len(text)-1]
+	}
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }) {
+		return Text
+	}
+	return ""
+}
+
+// ofZip tells archives apart by the name of their first file.
+func ofZip(head []byte) Kind {
+	if len(head) >= 30 {
+		n := min(int(binary.LittleEndian.Uint16(head[26:])), len(head)-30)
+		switch name := string(head[30 : 30+n]); {
+		case name == "manifest.json", strings.HasPrefix(name, "calibration/"):
+			return Attach
+		case strings.HasSuffix(name, ".npy"):
+			return NPZ
+		}
+	}
+	return Zip
+}
