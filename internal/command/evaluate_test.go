@@ -88,7 +88,7 @@ func TestPromisesOfManyClasses(t *testing.T) {
 	var out strings.Builder
 	printPromises(&out, e)
 	for _, says := range []string{
-		"too few rows  sets of class 9: little; calibrate with more\n", "too few rows  sets at 0.9, in 975 more of 1000 classes\n", "kept          sets at 0.9, in 10 of 1000 classes\n", "broken        sets of class 999: little\n",
+		"too few rows  sets of class 9: little; calibrate with more\n", "too few rows  sets at 0.9, in 975 more of 1,000 classes\n", "kept          sets at 0.9, in 10 of 1,000 classes\n", "broken        sets of class 999: little\n",
 	} {
 		if !strings.Contains(out.String(), says) {
 			t.Errorf("%q is not in\n%s", says, &out)

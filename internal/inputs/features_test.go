@@ -168,7 +168,7 @@ func TestFeaturesMemory(t *testing.T) {
 		wantError(t, err, y, words)
 	}
 	_, err = LoadWeights(writeNPZ(t, true, map[string]rows.Array{"weight": wide}), Widths{Says: "the bundle was fitted on", Widths: parts.Widths{"features": 3}})
-	wantError(t, err, "weight", "it takes 1024 features, and the bundle was fitted on 3")
+	wantError(t, err, "weight", "it takes 1,024 features, and the bundle was fitted on 3")
 }
 
 func TestFeatureBlocks(t *testing.T) {

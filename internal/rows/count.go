@@ -1,11 +1,12 @@
 package rows
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// Count is so many of something, in words: 1 row, 2 rows, 2 classes, 2 discoveries.
+// Count writes so many of something: 1 row, 2,000 rows, 2 classes, 2 discoveries.
 func Count(n int, one string) string {
 	switch {
 	case n == 1:
@@ -16,5 +17,8 @@ func Count(n int, one string) string {
 	default:
 		one += "s"
 	}
-	return fmt.Sprintf("%d %s", n, one)
+	return display.Count(n) + " " + one
 }
+
+// CountOf writes how many of all it are: 20 of 2,000 calibration rows.
+func CountOf(n, all int, one string) string { return display.Count(n) + " of " + Count(all, one) }
