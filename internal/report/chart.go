@@ -2,11 +2,13 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -43,11 +45,11 @@ type chart struct {
 // span is what an axis shows.
 type span struct{ low, high float64 }
 
-// newChart has axes of about so many ticks.
+// newChart has axes of about so many ticks, or fewer if their labels need the room.
 func newChart(xLabel, yLabel string, x, y span, width float64, xTicks, yTicks int) chart {
 	return chart{
 		XLabel: xLabel, YLabel: yLabel, Width: width, Height: chartHeight, x: x, y: y,
-		X: axis(x.low, x.high, width, xTicks, false), Y: axis(y.low, y.high, chartHeight, yTicks, true),
+		X: labelled(x, width, xTicks), Y: axis(y.low, y.high, chartHeight, yTicks, true),
 	}
 }
 
@@ -91,7 +93,7 @@ func short(x float64) string {
 // axis has about n round ticks from low to high, placed on a length.
 func axis(low, high, length float64, n int, flip bool) []tick {
 	step := roundStep((high - low) / float64(n))
-	digits := max(0, int(math.Ceil(-math.Log10(step)-1e-9)))
+	write := tickLabels(step, max(math.Abs(low), math.Abs(high)))
 	var ticks []tick
 	for k := int(math.Ceil(low/step - 1e-9)); float64(k)*step <= high+1e-9*step; k++ {
 		v := float64(k) * step
@@ -99,17 +101,85 @@ func axis(low, high, length float64, n int, flip bool) []tick {
 		if flip {
 			at = length - at
 		}
-		label := strconv.FormatFloat(v, 'f', digits, 64)
-		if len(label) > mostLabel {
-			label = strings.Replace(strconv.FormatFloat(v, 'g', 3, 64), "e+0", "e", 1)
-		}
-		ticks = append(ticks, tick{at, label})
+		ticks = append(ticks, tick{at, write(v)})
 	}
 	return ticks
 }
 
-// mostLabel is how many letters of a tick find room beside an axis.
-const mostLabel = 6
+// tickLabels returns what writes the ticks of an axis: all with an exponent or none,
+// and with as many digits as tell each from the next.
+func tickLabels(step, largest float64) func(v float64) string {
+	last := int(math.Floor(math.Log10(step) + 1e-9))
+	if display.Plain(largest) {
+		return func(v float64) string { return display.Fixed(v, max(-last, 0)) }
+	}
+	return func(v float64) string {
+		if v == 0 {
+			return "0"
+		}
+		first := int(math.Floor(math.Log10(math.Abs(v)) + 1e-9))
+		return display.Scientific(v, first-last+1)
+	}
+}
+
+// labelled is the axis with as many ticks, at most about n, as leave their labels
+// room beside each other.
+func labelled(s span, length float64, n int) []tick {
+	const apart = 8
+	for ; ; n-- {
+		ticks := axis(s.low, s.high, length, n, false)
+		fits := true
+		for i := range len(ticks) - 1 {
+			need := (labelWidth(ticks[i].Label)+labelWidth(ticks[i+1].Label))/2 + apart
+			fits = fits && ticks[i+1].At-ticks[i].At >= need
+		}
+		if fits || n <= 1 {
+			return ticks
+		}
+	}
+}
+
+// labelWidth is about how wide a tick's label is where fonts are wide and, as the
+// page's style has it for small screens, labels largest.
+func labelWidth(label string) float64 {
+	const size = 15
+	var wide float64
+	for _, r := range label {
+		switch r {
+		case ',', '.':
+			wide += .33
+		case '-':
+			wide += .37
+		default:
+			wide += .65
+		}
+	}
+	return size * wide
+}
+
+// Margins of the plane: labels of ticks stand gap beside it.
+const labelGap, leastLeft, leastRight, top, bottom = 8, 46, 12, 30, 46
+
+// Left is how much room the labels at the left take.
+func (c chart) Left() float64 {
+	left := float64(leastLeft)
+	for _, t := range c.Y {
+		left = max(left, labelWidth(t.Label)+labelGap)
+	}
+	for _, t := range c.X {
+		left = max(left, labelWidth(t.Label)/2-t.At)
+	}
+	return math.Ceil(left)
+}
+
+// ViewBox is the plane with the room for its labels.
+func (c chart) ViewBox() string {
+	right := float64(leastRight)
+	for _, t := range c.X {
+		right = max(right, t.At+labelWidth(t.Label)/2-c.Width)
+	}
+	return fmt.Sprintf("%g %d %g %g", -c.Left(), -top, math.Ceil(c.Left()+c.Width+right), top+c.Height+bottom)
+}
 
 // upTo is the axis from 0 to a round number that is at least v.
 func upTo(v float64) span {

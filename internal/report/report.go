@@ -132,6 +132,7 @@ func write(w io.Writer, p Page) error {
 		"short":   short,
 		"inline":  inline,
 		"add":     func(a, b float64) float64 { return a + b },
+		"neg":     func(x float64) float64 { return -x },
 		"first":   func(s string, n int) string { return s[:min(n, len(s))] },
 	}).ParseFS(files, "page.html", "section.html", "block.html")
 	if err != nil {
