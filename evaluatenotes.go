@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
@@ -25,7 +26,7 @@ const (
 // note says what is missing and what looks wrong with rows or bundle.
 func (g *gathering) note(e *Evaluation) {
 	add := func(do, format string, args ...any) {
-		e.Notes = append(e.Notes, Note{fmt.Sprintf(format, args...), do})
+		e.Notes = append(e.Notes, Note{Says: fmt.Sprintf(format, args...), Do: do})
 	}
 	switch {
 	case e.Task == Classification && g.labels == nil:
@@ -39,8 +40,8 @@ func (g *gathering) note(e *Evaluation) {
 		add("", "the bundle has no detector: nothing is flagged")
 	}
 	if p := g.at[g.main]; p.selective != nil && p.selective.Rows == 0 {
-		add(fmt.Sprintf("calibrate with %d rows or more, or ask for less", p.selective.Least),
-			"no row is accepted: among %s that are not flagged, errors are too many, or rows too few, to be sure that at most %s are wrong", rows.Count(p.selective.Of, "calibration row"), percent(p.o.Error))
+		add(fmt.Sprintf("calibrate with %s or more, or ask for less", rows.Count(p.selective.Least, "row")),
+			"no row is accepted: among %s that are not flagged, errors are too many, or rows too few, to be sure that at most %s are wrong", rows.Count(p.selective.Of, "calibration row"), display.Percent(p.o.Error))
 	}
 	if g.n < fewNoted {
 		return
@@ -53,7 +54,7 @@ func (g *gathering) note(e *Evaluation) {
 		chance := distuv.UnitNormal.Quantile(1-doubt) * math.Sqrt((n+m+1)/(12*n*m)) // of the rank-sum test
 		if o.AUROC < .5-max(chance, .05) {
 			add("look whether the two are swapped, or prepared in different ways",
-				"rows from elsewhere score lower than the %d rows evaluated on: AUROC is %.3g, below one half", g.n, o.AUROC)
+				"rows from elsewhere score lower than the %s evaluated on: AUROC is %s, below one half", rows.Count(g.n, "row"), display.Number(o.AUROC, 3))
 			e.blame(func(Promise) bool { return true })
 		}
 	}
@@ -61,7 +62,7 @@ func (g *gathering) note(e *Evaluation) {
 		for _, r := range e.Flags.At {
 			if r.Asked == e.Alpha && r.Share >= max(.9, 2*e.Alpha) {
 				add("look whether they are prepared, sized and scaled as those were, and read from the same network",
-					"%d of %d rows are flagged: hardly one looks like the calibration rows", r.Count, r.Rows)
+					"%s of %s are flagged: hardly one looks like the calibration rows", display.Count(r.Count), rows.Count(r.Rows, "row"))
 				e.blame(func(Promise) bool { return true })
 			}
 		}
@@ -133,7 +134,9 @@ func (g *gathering) noteTemperature(add func(do, format string, args ...any), c 
 	if g.bundle.Calibration.HeldOut == rows.SplitOff {
 		do = "calibrate with rows that the network has not seen"
 	}
-	add(do, "confidence at temperature %.3g is worse than the network's own on these rows, by more than chance: NLL is %.4g instead of %.4g", c.Temperature, *c.After.NLL, *c.Before.NLL)
+	nll := written([]float64{*c.Before.NLL, *c.After.NLL})
+	add(do, "confidence at temperature %s is worse than the network's own on these rows, by more than chance: NLL is %s instead of %s",
+		display.Number(c.Temperature, 3), nll[1], nll[0])
 }
 
 // noteLabels says where labels are not those of the answers, and whether they seem
@@ -173,11 +176,11 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 	switch {
 	case alike && moved != nil && other.Low > c.Accuracy.High+.05:
 		add("number the labels in the order of the network's outputs",
-			"the labels look permuted: the network mostly answers %s; were they numbered so, accuracy would be %s", strings.Join(moved, ", "), percent(other.Share))
+			"the labels look permuted: the network mostly answers %s; were they numbered so, accuracy would be %s", strings.Join(moved, ", "), display.Percent(other.Share))
 		return false
 	case chance < .9 && c.Accuracy.Low <= chance:
 		add("look whether the labels are of these rows, in this order, and how inputs are prepared",
-			"accuracy, %s, is no better than answers to other rows would have, %s", percent(c.Accuracy.Share), percent(chance))
+			"accuracy, %s, is no better than answers to other rows would have, %s", display.Percent(c.Accuracy.Share), display.Percent(chance))
 		return false
 	case c.Calibration != nil && c.Accuracy.High < c.Calibration.Low:
 		says, do := "accuracy is below that on the calibration rows, %s: these rows are harder, or unlike them", "look what has changed"
@@ -185,7 +188,7 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 			says = "accuracy is below that on the calibration rows, %s, which were split off the rows fitted on: the network was trained on them, or these rows are harder, or prepared otherwise"
 			do = "look how inputs are prepared, and calibrate with rows that it has not seen"
 		}
-		add(do, says, percent(c.Calibration.Share))
+		add(do, says, display.Percent(c.Calibration.Share))
 	}
 	return true
 }
@@ -198,9 +201,10 @@ func (of *target) note(add func(do, format string, args ...any), name string, e 
 	offset, slope := stat.LinearRegression(of.value, of.truth, nil, false)
 	explained := stat.RSquared(of.value, of.truth, nil, offset, slope)
 	if explained > .3 {
-		add("give targets in the units that the network was trained on", "%sthe network predicts worse than the mean of the targets would (R² %.3g), and targets are about %.3g times its predictions plus %.3g (R² %.3g): they look to be in other units", name, *e.R2, slope, offset, explained)
+		add("give targets in the units that the network was trained on", "%sthe network predicts worse than the mean of the targets would (R² %s), and targets are about %s times its predictions plus %s (R² %s): they look to be in other units",
+			name, display.Number(*e.R2, 3), display.Number(slope, 3), display.Number(offset, 3), display.Number(explained, 3))
 		return true
 	}
-	add("look whether the targets are of these rows, in this order, and how inputs are prepared", "%sthe network predicts worse than the mean of the targets would: R² is %.3g", name, *e.R2)
+	add("look whether the targets are of these rows, in this order, and how inputs are prepared", "%sthe network predicts worse than the mean of the targets would: R² is %s", name, display.Number(*e.R2, 3))
 	return true
 }

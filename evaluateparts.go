@@ -1,11 +1,11 @@
 package attach
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
 
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
@@ -61,16 +61,10 @@ func tenths(x []float64) parting {
 	if edges[0] == sorted[0] {
 		edges = edges[1:]
 	}
+	ends := written(slices.Concat(sorted[:1], edges, sorted[len(sorted)-1:]))
 	var p parting
-	for k := range len(edges) + 1 {
-		low, high := sorted[0], sorted[len(sorted)-1]
-		if k > 0 {
-			low = edges[k-1]
-		}
-		if k < len(edges) {
-			high = edges[k]
-		}
-		p.names = append(p.names, fmt.Sprintf("%.3g to %.3g", low, high))
+	for k := range len(ends) - 1 {
+		p.names = append(p.names, ends[k]+" to "+ends[k+1])
 	}
 	for _, v := range x {
 		k, found := slices.BinarySearch(edges, v)
@@ -80,6 +74,27 @@ func tenths(x []float64) parting {
 		p.of = append(p.of, k)
 	}
 	return p
+}
+
+// written are increasing numbers with at least three digits, and with as many as tell
+// different ones apart.
+func written(x []float64) []string {
+	const least, most = 3, 17
+	all, write := make([]string, len(x)), display.Number
+	if !display.Plain(x[0]) || !display.Plain(x[len(x)-1]) {
+		write = display.Scientific
+	}
+	for digits := least; digits <= most; digits++ {
+		alike := false
+		for i, v := range x {
+			all[i] = write(v, digits)
+			alike = alike || i > 0 && all[i] == all[i-1] && v != x[i-1]
+		}
+		if !alike {
+			break
+		}
+	}
+	return all
 }
 
 // rates counts, by part, the rows of which yes holds, of those of which among

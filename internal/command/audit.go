@@ -22,6 +22,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/internal/report"
@@ -535,7 +536,7 @@ func printAudit(w io.Writer, a *audit.Audit, dir string) {
 		if of.Known > 0 {
 			covered = fmt.Sprintf("; %.3g %% of %s lie within theirs, of which %.3g %% are to", 100*float64(of.Covered)/float64(of.Known), rows.Count(of.Known, "target"), 100*a.Level)
 		}
-		printf(w, "intervals%s   %d stand out by their width%s\n", name, of.Wide, covered)
+		printf(w, "intervals%s   %s stand out by their width%s\n", name, display.Count(of.Wide), covered)
 	}
 	if a.LikeFitted != nil {
 		printf(w, "copies        %d nearly the same as a row of --fitted\n", *a.LikeFitted)

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -16,11 +17,11 @@ import (
 
 // printReport prints a comparison as text.
 func printReport(w io.Writer, r *compare.Report) error {
-	printf(w, "%s to fit with, %d in-domain, %d out-of-domain", rows.Count(r.NFit, "row"), r.NIn, r.NOut)
+	printf(w, "%s to fit with, %s in-domain, %s out-of-domain", rows.Count(r.NFit, "row"), display.Count(r.NIn), display.Count(r.NOut))
 	if n := len(r.Sets); n > 0 {
 		parts := make([]string, n)
 		for i, s := range r.Sets {
-			parts[i] = fmt.Sprintf("%s %d", s.Name, s.N)
+			parts[i] = s.Name + " " + display.Count(s.N)
 		}
 		printf(w, ": %s; means over the sets", strings.Join(parts, ", "))
 	}

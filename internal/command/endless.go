@@ -9,6 +9,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/conformal"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
@@ -76,8 +77,8 @@ func silent(b *attach.Bundle, o attach.PredictOptions) string {
 		}
 		return fmt.Sprintf("nothing can be flagged at alpha %g of %d of %d predicted classes, each of fewer than %s", alpha, few, classes, rows.Count(evidence.LeastRows(alpha), "calibration row"))
 	}
-	return fmt.Sprintf("nothing can be flagged at alpha %g: with %s the least p-value is %.3g; it takes %d rows, or a larger --alpha",
-		alpha, rows.Count(b.Calibration.NCal, "calibration row"), leastPValue(b), evidence.LeastRows(alpha))
+	return fmt.Sprintf("nothing can be flagged at alpha %g: with %s the least p-value is %.3g; it takes %s rows, or a larger --alpha",
+		alpha, rows.Count(b.Calibration.NCal, "calibration row"), leastPValue(b), display.Count(evidence.LeastRows(alpha)))
 }
 
 // noteSilent prints what silent says.

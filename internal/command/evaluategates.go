@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
@@ -168,7 +169,7 @@ func checkGates(gates []gate, e *attach.Evaluation) error {
 				of = targetName(e, i) + ": "
 			}
 			if g.fails(x) {
-				failed = append(failed, fmt.Sprintf("%s (%sit is %.4g)", g.text, of, x))
+				failed = append(failed, fmt.Sprintf("%s (%sit is %s)", g.text, of, display.Number(x, 4)))
 			}
 		}
 	}

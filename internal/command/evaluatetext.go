@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
@@ -119,13 +120,11 @@ func advice(says, do string) string {
 	return says + "; " + do
 }
 
-func percent(x float64) string { return fmt.Sprintf("%.2f %%", 100*x) }
-
-func interval(r attach.Rate) string { return fmt.Sprintf("%.2f–%.2f", 100*r.Low, 100*r.High) }
+func interval(r attach.Rate) string { return display.Range(r.Low, r.High) }
 
 // cellsOfRate are a share of rows with its interval.
 func cellsOfRate(name string, r attach.Rate) []string {
-	return []string{name, percent(r.Share), interval(r), fmt.Sprint(r.Rows)}
+	return []string{name, display.Percent(r.Share), interval(r), display.Count(r.Rows)}
 }
 
 // figureTables prints tables with empty lines between.
@@ -143,7 +142,7 @@ func (t figureTables) line(format string, args ...any) { printf(t.w, format+"\n"
 // unlike says how far numbers are from those of the calibration rows.
 func (t figureTables) unlike(what string, h *attach.Histogram) {
 	if h != nil && h.Probability != nil {
-		t.line("%s differ from those of the calibration rows by %.3f at most; %.3g is how likely that is by chance", what, *h.Distance, *h.Probability)
+		t.line("%s differ from those of the calibration rows by %s at most; %s is how likely that is by chance", what, display.Fixed(*h.Distance, 3), display.Number(*h.Probability, 3))
 	}
 }
 
@@ -185,7 +184,7 @@ func optional(x *float64) string {
 	if x == nil {
 		return "–"
 	}
-	return fmt.Sprintf("%.4g", *x)
+	return display.Number(*x, 4)
 }
 
 func (t figureTables) classes(e *attach.Evaluation, c *attach.ClassEvaluation) {
@@ -199,12 +198,12 @@ func (t figureTables) classes(e *attach.Evaluation, c *attach.ClassEvaluation) {
 		}
 	}
 	t.print(rows)
-	rows = [][]string{{"confidence", "NLL", "ECE"}, {"of the network", optional(c.Before.NLL), fmt.Sprintf("%.4f", c.Before.ECE)}}
+	rows = [][]string{{"confidence", "NLL", "ECE"}, {"of the network", optional(c.Before.NLL), display.Fixed(c.Before.ECE, 4)}}
 	if c.After != nil {
-		rows = append(rows, []string{fmt.Sprintf("at temperature %.3g", c.Temperature), optional(c.After.NLL), fmt.Sprintf("%.4f", c.After.ECE)})
+		rows = append(rows, []string{"at temperature " + display.Number(c.Temperature, 3), optional(c.After.NLL), display.Fixed(c.After.ECE, 4)})
 	}
 	t.print(rows)
-	t.line("AURC %.4g by confidence, %s by score", c.AURC, optional(c.AURCScore))
+	t.line("AURC %s by confidence, %s by score", optional(&c.AURC), optional(c.AURCScore))
 	t.parts("accuracy by class", "least", c.ByClass, "")
 	t.parts("accuracy by group", "least", c.ByGroup, "")
 	name := "sets, " + string(c.SetScore)
@@ -253,12 +252,12 @@ func (t figureTables) coverage(name string, e *attach.Evaluation, all []attach.C
 	for _, c := range all {
 		slab, n := "–", c.Endless
 		if c.Slab != nil {
-			slab = percent(c.Slab.Share)
+			slab = display.Percent(c.Slab.Share)
 		}
 		if sets {
 			n = c.Sizes[0]
 		}
-		rows = append(rows, []string{"", fmt.Sprint(c.Asked), percent(c.Share), interval(c.Rate), optional(c.Width), optional(c.Median), fmt.Sprint(n), slab})
+		rows = append(rows, []string{"", fmt.Sprint(c.Asked), display.Percent(c.Share), interval(c.Rate), optional(c.Width), optional(c.Median), display.Count(n), slab})
 	}
 	if sets && !slices.ContainsFunc(all, func(c attach.Coverage) bool { return c.Sizes[0] > 0 }) {
 		for i := range rows {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
@@ -156,7 +157,7 @@ func (info bundleInfo) text() string {
 		}
 		line("text", "tokenized by what the file holds%s%s", from, most)
 	}
-	line("fitted", "on %s, calibrated on %d", rows.Count(info.NFit, "row"), info.NCal)
+	line("fitted", "on %s, calibrated on %s", rows.Count(info.NFit, "row"), display.Count(info.NCal))
 	if info.Detector != nil {
 		line("detector", "%s", info.Detector)
 		few := ""

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
@@ -73,11 +75,11 @@ func (o *outcome) flags(b *attach.Bundle, asked attach.PredictOptions) string {
 	for _, class := range slices.Sorted(maps.Keys(o.predicted)) {
 		mistakes += float64(o.predicted[class]) * (1 - evidence.ExpectedCoverage(among(class), alpha))
 	}
-	expected := fmt.Sprintf("about %.0f", mistakes)
+	expected := "about " + display.Count(int(math.Round(mistakes)))
 	if mistakes < .5 {
 		expected = "fewer than 1"
 	}
-	return fmt.Sprintf("%d of %d flagged at alpha %g; %s would be by mistake if all were in-domain", o.flagged, o.rows, alpha, expected)
+	return fmt.Sprintf("%s of %s flagged at alpha %g; %s would be by mistake if all were in-domain", display.Count(o.flagged), display.Count(o.rows), alpha, expected)
 }
 
 func (o *outcome) meanSet() float64 { return float64(o.inSets) / float64(o.sets) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/version"
@@ -41,10 +42,10 @@ func Audit(a *audit.Audit) Page {
 		value, noun, _ := strings.Cut(rows.Count(n, one), " ")
 		fact(value, noun+label)
 	}
-	count(a.Outliers, "outlier", fmt.Sprintf(" at least, %s of the inputs, with probability %g", percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta))
+	count(a.Outliers, "outlier", fmt.Sprintf(" at least, %s of the inputs, with probability %g", display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta))
 	count(a.Discoveries, "discovery", fmt.Sprintf(" at a false discovery rate of %g", a.FDR))
 	if a.Discoveries > 0 {
-		fact(percent(a.FDP), fmt.Sprintf("of discoveries are false at most, with probability %g", 1-a.Delta))
+		fact(display.Percent(a.FDP), fmt.Sprintf("of discoveries are false at most, with probability %g", 1-a.Delta))
 	}
 	fact(least(a.Shift.Higher), "probability that so many score so high if all are like the calibration rows")
 	if a.LikeFitted != nil {
@@ -77,7 +78,7 @@ func intervals(a *audit.Audit) block {
 				return math.NaN()
 			}
 			return float64(of.Covered) / float64(of.Known)
-		}), percent)
+		}), display.Percent)
 	}
 	b.Tables = []grid{g}
 	for k, of := range all {
@@ -99,7 +100,7 @@ func least(p float64) string {
 	if p == 0 {
 		return "< 1e-300"
 	}
-	return fmt.Sprintf("%.2g", p)
+	return display.Number(p, 2)
 }
 
 // reproduced is what was audited with what.
@@ -213,7 +214,7 @@ func promised(a *audit.Audit) block {
 	}
 	g.numbers("p-value up to", "", p, fourDigits)
 	g.numbers("inputs", "", n, wholes)
-	g.numbers("false at most", "the share of inputs that are like the calibration rows after all", fdp, percent)
+	g.numbers("false at most", "the share of inputs that are like the calibration rows after all", fdp, display.Percent)
 	if len(p) > 0 {
 		b.Tables = []grid{g}
 	}
@@ -251,7 +252,7 @@ func shownWorst(a *audit.Audit) *block {
 	}
 	b := block{Title: "The most unlike the domain first", Filter: true, By: map[int]string{}}
 	if n := len(a.Worst); n < a.Inputs {
-		b.Lead = fmt.Sprintf("The first %d of %d.", n, a.Inputs)
+		b.Lead = fmt.Sprintf("The first %s of %s.", display.Count(n), display.Count(a.Inputs))
 	}
 	var g grid
 	text := func(name string, of func(r audit.Row) string) { g.text(name, each(each(a.Worst, of), brief)) }
@@ -360,7 +361,7 @@ func groups(a *audit.Audit) []block {
 				}
 				return float64(g.Covered[k]) / float64(g.Known[k])
 			})
-			g.numbers(targetHead("covered", name, k, a), "the share of targets within their intervals", covered, percent)
+			g.numbers(targetHead("covered", name, k, a), "the share of targets within their intervals", covered, display.Percent)
 		}
 		if all[0].Kind == "class" && a.Classes != nil {
 			b.Tables = append(b.Tables, shares(a))
@@ -387,8 +388,8 @@ func shares(a *audit.Audit) grid {
 		}
 		return brief(c.Name)
 	}))
-	g.numbers("here", "", each(all, func(c audit.Class) float64 { return c.Audited }), percent)
-	g.numbers("of calibration rows", "", each(all, func(c audit.Class) float64 { return c.Calibration }), percent)
+	g.numbers("here", "", each(all, func(c audit.Class) float64 { return c.Audited }), display.Percent)
+	g.numbers("of calibration rows", "", each(all, func(c audit.Class) float64 { return c.Calibration }), display.Percent)
 	g.numbers("p", "the probability that any class differs as much if all are alike", each(all, func(c audit.Class) float64 { return c.PValue }), fourDigits)
 	return g
 }

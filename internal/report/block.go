@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/display"
 )
 
 // block is a titled part of a page: what of it is empty is left out.
@@ -149,14 +150,14 @@ func (g *grid) rates(name, title string, list []attach.Rate) {
 	if axis.low == axis.high {
 		axis = span{axis.low - .05, axis.high + .05}
 	}
-	g.Heads = append(g.Heads, head{Text: name, Title: title + ", with its 95 % interval", Low: percent(axis.low), High: percent(axis.high)})
+	g.Heads = append(g.Heads, head{Text: name, Title: title + ", with its 95 % interval", Low: display.Percent(axis.low), High: display.Percent(axis.high)})
 	g.column(len(list), func(i int) cell {
 		r := list[i]
 		g, place := placed(axis, r.Low, r.Share, r.High)
 		if r.Asked > 0 {
 			g.Chance, g.Off = place(r.Asked), r.Asked < r.Low || r.Asked > r.High
 		}
-		return cell{Text: percent(r.Share), Spread: spread(r), Key: strconv.FormatFloat(r.Share, 'g', -1, 64), Forest: g}
+		return cell{Text: display.Percent(r.Share), Spread: spread(r), Key: strconv.FormatFloat(r.Share, 'g', -1, 64), Forest: g}
 	})
 }
 
@@ -184,15 +185,5 @@ func capital(s string) string {
 	return strings.ToUpper(s[:n]) + s[n:]
 }
 
-func percent(x float64) string { return shortPercent(x) + " %" }
-
 // spread is the interval of a share.
-func spread(r attach.Rate) string { return shortPercent(r.Low) + "–" + shortPercent(r.High) }
-
-// shortPercent has a digit more where x is close to 0 or 1.
-func shortPercent(x float64) string {
-	if x > 0 && x < .01 || x > .99 && x < 1 {
-		return fixed(100*x, 2)
-	}
-	return fixed(100*x, 1)
-}
+func spread(r attach.Rate) string { return display.Range(r.Low, r.High) }

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
@@ -66,23 +66,23 @@ func headline(e *attach.Evaluation) []Fact {
 	}
 	if e.Flags != nil {
 		if r := atAlpha(e.Flags.At, e.Alpha); r != nil {
-			add(percent(r.Share), fmt.Sprintf("flagged at alpha %g", e.Alpha))
+			add(display.Percent(r.Share), fmt.Sprintf("flagged at alpha %g", e.Alpha))
 		}
 	}
 	if e.Classes != nil {
-		add(percent(e.Classes.Accuracy.Share), "of the answers are right")
+		add(display.Percent(e.Classes.Accuracy.Share), "of the answers are right")
 		if s := atLevel(e.Classes.Sets, e.Level); s != nil {
-			add(percent(s.Share), fmt.Sprintf("of the sets at level %g hold the class", e.Level))
+			add(display.Percent(s.Share), fmt.Sprintf("of the sets at level %g hold the class", e.Level))
 		}
 	}
 	for i, t := range e.Targets[:min(1, len(e.Targets))] {
 		if c := atLevel(t.Coverage, e.Level); c != nil {
-			add(percent(c.Share), fmt.Sprintf("covered at level %g%s", e.Level, ofTarget(e, i)))
+			add(display.Percent(c.Share), fmt.Sprintf("covered at level %g%s", e.Level, ofTarget(e, i)))
 		}
 	}
 	if e.Others != nil {
 		if r := atAlpha(e.Others.At, e.Alpha); r != nil {
-			add(percent(r.Share), "of the rows from elsewhere flagged")
+			add(display.Percent(r.Share), "of the rows from elsewhere flagged")
 		}
 	}
 	return facts
@@ -194,7 +194,7 @@ func flags(e *attach.Evaluation) block {
 		c := counts(title, "p-value", h)
 		c.Note = "Dashed: expected of rows like the calibration rows."
 		if p := h.Probability; p != nil {
-			c.Note += fmt.Sprintf(" Were the rows like those, scores as unlike theirs would have a probability of %.2g.", *p)
+			c.Note += fmt.Sprintf(" Were the rows like those, scores as unlike theirs would have a probability of %s.", display.Number(*p, 2))
 		}
 		b.Charts = append(b.Charts, c)
 		g.rates(name, "share of the rows", list)
@@ -204,7 +204,7 @@ func flags(e *attach.Evaluation) block {
 	if o := e.Others; o != nil {
 		add("p-values of rows from elsewhere", "flagged from elsewhere", o.PValues, asking(o.At, 0))
 		b.Charts[1].Areas[0].Color = 1
-		b.Facts = []Fact{{fixed(o.AUROC, 3), "AUROC against rows from elsewhere"}, {fixed(o.FPR95, 3), "FPR95"}, {strconv.Itoa(o.Rows), "rows from elsewhere"}}
+		b.Facts = []Fact{{display.Fixed(o.AUROC, 3), "AUROC against rows from elsewhere"}, {display.Fixed(o.FPR95, 3), "FPR95"}, {display.Count(o.Rows), "rows from elsewhere"}}
 	}
 	b.Tables = []grid{g}
 	return b
@@ -217,7 +217,7 @@ func classes(e *attach.Evaluation) []block {
 	fact := func(value, label string) { b.Facts = append(b.Facts, Fact{value, label}) }
 	rate := func(r *attach.Rate, label string) {
 		if r != nil {
-			fact(percent(r.Share)+" ("+spread(*r)+")", label)
+			fact(display.Percent(r.Share)+" ("+spread(*r)+")", label)
 		}
 	}
 	rate(c.Accuracy, "right")
@@ -234,18 +234,18 @@ func classes(e *attach.Evaluation) []block {
 	}
 	ece, nll := "", ""
 	if c.After != nil {
-		ece = fixed(c.After.ECE, 4)
+		ece = display.Fixed(c.After.ECE, 4)
 		if c.After.NLL != nil {
-			nll = fixed(*c.After.NLL, 4)
+			nll = display.Fixed(*c.After.NLL, 4)
 		}
 	}
-	pair("expected calibration error", fixed(c.Before.ECE, 4), ece)
+	pair("expected calibration error", display.Fixed(c.Before.ECE, 4), ece)
 	if c.Before.NLL != nil {
-		pair("negative log-likelihood", fixed(*c.Before.NLL, 4), nll)
+		pair("negative log-likelihood", display.Fixed(*c.Before.NLL, 4), nll)
 	}
-	fact(fixed(c.AURC, 4), "area under risk and coverage")
+	fact(display.Fixed(c.AURC, 4), "area under risk and coverage")
 	if c.AURCScore != nil {
-		fact(fixed(*c.AURCScore, 4), "the same, by out-of-domain score")
+		fact(display.Fixed(*c.AURCScore, 4), "the same, by out-of-domain score")
 	}
 	blocks := []block{b}
 	if len(c.Sets) > 0 {
@@ -309,7 +309,7 @@ func target(e *attach.Evaluation, i int) block {
 			b.Tables = append(b.Tables, ofParts("By tenth of the prediction", "prediction", c.ByTenth, e.Level))
 		}
 		if c.Slab != nil {
-			b.Facts = append(b.Facts, Fact{percent(c.Slab.Share) + " (" + spread(*c.Slab) + ")", "covered in the worst slab of the features"})
+			b.Facts = append(b.Facts, Fact{display.Percent(c.Slab.Share) + " (" + spread(*c.Slab) + ")", "covered in the worst slab of the features"})
 		}
 	}
 	return b
@@ -344,7 +344,7 @@ func (g *grid) covered(name, title, width string, list []attach.Rate) {
 	g.numbers(width, "", each(list, func(r attach.Rate) float64 { return orNaN(r.Width) }), threeDigits)
 }
 
-func wholes(x float64) string { return fixed(x, 0) }
+func wholes(x float64) string { return display.Fixed(x, 0) }
 
 // parts is a table of all that is known by class or by group, which by picks, the
 // worst first.

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"image"
-	"strings"
+	"math"
+	"slices"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/display"
 )
 
 // Flags is what was flagged of rows.
@@ -34,15 +36,21 @@ type Column struct {
 
 func (c *Column) at(i int) string {
 	if c.Numbers != nil {
-		return fourDigits(c.Numbers[i])
+		return digits(c.Numbers)(c.Numbers[i])
 	}
 	return c.Text[i]
 }
 
-// fourDigits writes an endless number as tables do.
-func fourDigits(x float64) string {
-	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%.4g", x), "+"))
+// digits writes the numbers of a column. Whole ones may be names, such as that of an
+// order, and keep all their digits.
+func digits(column []float64) func(x float64) string {
+	if slices.ContainsFunc(column, func(x float64) bool { return x != math.Trunc(x) || !display.Plain(x) }) {
+		return fourDigits
+	}
+	return wholes
 }
+
+func fourDigits(x float64) string { return display.Number(x, 4) }
 
 // Flagged is the page of what was flagged.
 func Flagged(f Flags) Page {
@@ -69,7 +77,7 @@ func Flagged(f Flags) Page {
 		var g grid
 		for _, c := range f.Columns {
 			if c.Numbers != nil {
-				g.numbers(c.Name, "", c.Numbers, fourDigits)
+				g.numbers(c.Name, "", c.Numbers, digits(c.Numbers))
 			} else {
 				g.text(c.Name, c.Text)
 			}
@@ -77,7 +85,7 @@ func Flagged(f Flags) Page {
 		worst.Tables, shown = []grid{g}, len(g.Rows)
 	}
 	if shown < f.N {
-		worst.Lead = fmt.Sprintf("The first %d of %d.", shown, f.N)
+		worst.Lead = fmt.Sprintf("The first %s of %s.", display.Count(shown), display.Count(f.N))
 	}
 	p.blocks = append(p.blocks, worst)
 	return p

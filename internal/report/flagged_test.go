@@ -45,6 +45,18 @@ func TestFlagged(t *testing.T) {
 	}
 }
 
+// TestFlaggedWholes: whole numbers keep their digits if all of a column are whole.
+func TestFlaggedWholes(t *testing.T) {
+	f := flaggedRows()
+	f.Columns = append(f.Columns, Column{Name: "order", Numbers: []float64{1234567, 12}}, Column{Name: "price", Numbers: []float64{269345, 1093.25}})
+	page := written(t, Flagged(f))
+	for _, want := range []string{">1,234,567<", ">12<", ">269,300<", ">1,093<"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
 func TestFlaggedHostile(t *testing.T) {
 	f := flaggedRows()
 	f.Bundle, f.Rows, f.Says, f.Promise = hostile, hostile, hostile, hostile

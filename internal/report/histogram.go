@@ -4,9 +4,9 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
@@ -75,7 +75,7 @@ func drawHistogram(name string, in []float64, out [][]float64, width, height flo
 	return h, nil
 }
 
-func threeDigits(x float64) string { return strconv.FormatFloat(x, 'g', 3, 64) }
+func threeDigits(x float64) string { return display.Number(x, 3) }
 
 func share(scores []float64, lo, hi float64, bins int) []float64 {
 	x := make([]float64, bins)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -67,7 +68,7 @@ func reliability(e *attach.ClassEvaluation) chart {
 		return c
 	}
 	draw(1, "the network's own", e.Before)
-	draw(0, fmt.Sprintf("with temperature %.3g", e.Temperature), *e.After)
+	draw(0, "with temperature "+display.Number(e.Temperature, 3), *e.After)
 	return c
 }
 
@@ -97,7 +98,7 @@ func sizes(s attach.Coverage) chart {
 	}
 	high := slices.Max(x)
 	c := newChart("classes in the set", "rows", span{-.5, float64(len(x)*wide) - .5}, upTo(high), chartWidth, min(5, len(s.Sizes)), int(min(5, high)))
-	c.Title, c.Areas = fmt.Sprintf("How large are sets at level %.4g?", s.Asked), []shape{{0, c.area(x)}}
+	c.Title, c.Areas = fmt.Sprintf("How large are sets at level %g?", s.Asked), []shape{{0, c.area(x)}}
 	if wide > 1 {
 		c.Note = fmt.Sprintf("Each bar gathers %d sizes.", wide)
 	}
@@ -130,7 +131,7 @@ func against(points []attach.TargetPoint, level float64) chart {
 	}
 	x, y := span{slices.Min(targets), slices.Max(targets)}.open(), inner(ends)
 	c := newChart("target", "interval", x, span{min(x.low, y.low), max(x.high, y.high)}, chartWidth, 5, 5)
-	c.Title, c.Dashed, c.Many = fmt.Sprintf("Do intervals at level %.4g hold the target?", level), c.path([]point{{x.low, x.low}, {x.high, x.high}}), true
+	c.Title, c.Dashed, c.Many = fmt.Sprintf("Do intervals at level %g hold the target?", level), c.path([]point{{x.low, x.low}, {x.high, x.high}}), true
 	var held, missed strings.Builder
 	for _, p := range points {
 		to := &held

@@ -14,6 +14,7 @@ import (
 	"image/png"
 	"io"
 
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
@@ -127,8 +128,9 @@ func write(w io.Writer, p Page) error {
 		view.Sections = append(view.Sections, s)
 	}
 	t, err := template.New("page.html").Funcs(template.FuncMap{
-		"percent": percent,
-		"fixed":   func(x float64) string { return fixed(x, 3) },
+		"percent": display.Percent,
+		"count":   display.Count,
+		"fixed":   func(x float64) string { return display.Fixed(x, 3) },
 		"short":   short,
 		"inline":  inline,
 		"add":     func(a, b float64) float64 { return a + b },
@@ -181,7 +183,7 @@ func (s *section) fill(methods []compare.MethodReport) error {
 		}
 	}
 	intervals := forest(methods)
-	s.Axis = fixed(forestLow(methods), 2)
+	s.Axis = display.Fixed(forestLow(methods), 2)
 	for i, m := range methods {
 		best, _ := best(m)
 		small, err := spark(best.In, best.Out)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -135,15 +136,15 @@ func lines(r *compare.Report, methods []compare.MethodReport, list []column, int
 			all[0] = append(all[0], "95 % interval")
 		}
 		for i, v := range c.values {
-			text := fixed(v.mean, 4)
+			text := display.Fixed(v.mean, 4)
 			if c.plain {
-				text = fixed(v.mean, c.digits)
+				text = display.Fixed(v.mean, c.digits)
 			} else if r.Sweep {
-				text = fixed(v.mean, 3) + "±" + fixed(v.std, 3)
+				text = display.Fixed(v.mean, 3) + "±" + display.Fixed(v.std, 3)
 			}
 			all[i+1] = append(all[i+1], text)
 			if j == 0 && intervals {
-				all[i+1] = append(all[i+1], fixed(v.ci[0], 3)+"–"+fixed(v.ci[1], 3))
+				all[i+1] = append(all[i+1], display.Fixed(v.ci[0], 3)+"–"+display.Fixed(v.ci[1], 3))
 			}
 		}
 	}
@@ -175,17 +176,15 @@ type cell struct {
 }
 
 func newCell(v value, digits int, sweep bool) cell {
-	c := cell{Text: fixed(v.mean, digits), Key: strconv.FormatFloat(v.mean, 'g', -1, 64)}
+	c := cell{Text: display.Fixed(v.mean, digits), Key: strconv.FormatFloat(v.mean, 'g', -1, 64)}
 	if sweep && v.std > 0 {
-		c.Spread = "±" + fixed(v.std, digits)
+		c.Spread = "±" + display.Fixed(v.std, digits)
 	}
 	if v.ci != nil {
-		c.Range = fixed(v.ci[0], digits) + "–" + fixed(v.ci[1], digits)
+		c.Range = display.Fixed(v.ci[0], digits) + "–" + display.Fixed(v.ci[1], digits)
 	}
 	return c
 }
-
-func fixed(x float64, digits int) string { return strconv.FormatFloat(x, 'f', digits, 64) }
 
 // cells are every method's cells under the columns. The best of each column,
 // controls apart, is marked.
