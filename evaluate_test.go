@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -324,7 +325,7 @@ func TestEvaluateVerdicts(t *testing.T) {
 		{"spread", given, spread, 1500, "broken", "look what has changed since calibration"},
 		{"spread, split off", b, spread, 1500, "broken", "calibrate with rows that the network has not seen"},
 		{"few", given, test, 20, "too few rows", "evaluate on "},
-		{"a high level", given, test, 1500, "too few rows", "calibrate with at least 9999 rows"},
+		{"a high level", given, test, 1500, "too few rows", "calibrate with at least 9,999 rows, and with 190,000 to tell whether the guarantee is met"},
 		{"few calibration rows", mustFit(t, few), test, 1500, "too few rows", "calibrate with at least 9 rows"},
 	} {
 		predictor := attach.PredictOptions{}
@@ -463,13 +464,18 @@ func TestEvaluateAccepted(t *testing.T) {
 	if !slices.ContainsFunc(none.Notes, func(n attach.Note) bool { return strings.HasPrefix(n.Says, "no row is accepted: ") }) {
 		t.Errorf("notes %+v", none.Notes)
 	}
+	few := mustEvaluate(t, b, blocksOf(batch.Slice(0, 40), blas32.General{}, nil), attach.PredictOptions{Error: .25}, attach.EvaluateOptions{})
+	p := few.Promises[len(few.Promises)-1]
+	if p.Kind != "selective_error" || p.Verdict != "too few rows" || !regexp.MustCompile(`^evaluate on [1-9][0-9]0? rows or more$`).MatchString(p.Do) {
+		t.Errorf("of 40 rows: %+v", p)
+	}
 	for i := range batch.Labels {
 		if i%3 == 0 {
 			batch.Labels[i] = (batch.Labels[i] + 1) % 3
 		}
 	}
 	harder := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{Error: .25}, attach.EvaluateOptions{})
-	p := harder.Promises[len(harder.Promises)-1]
+	p = harder.Promises[len(harder.Promises)-1]
 	if p.Kind != "selective_error" || p.Verdict != "broken" || !strings.Contains(p.Says, " times as many errors as promised") {
 		t.Errorf("%+v", p)
 	}
@@ -679,7 +685,7 @@ func TestEvaluateIntervalScore(t *testing.T) {
 				t.Errorf("by %s of 60 calibration rows: %s", want, p.Says)
 			}
 			// 49 of 97 calibrate, and of 48 none would end at this level.
-			if p.Kind == "coverage" && want == "rcp" && p.Do != "calibrate with at least 97 rows, of which half learn the scores" {
+			if p.Kind == "coverage" && want == "rcp" && p.Do != "calibrate with at least 97 rows, and with 1,900 to tell whether the guarantee is met, of which half learn the scores" {
 				t.Errorf("by rcp of 60 calibration rows: %s; %s", p.Says, p.Do)
 			}
 		}

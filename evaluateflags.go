@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/measure"
 )
@@ -25,16 +26,28 @@ func (g *gathering) flags(e *Evaluation) *FlagEvaluation {
 	f.ByClass, f.ByGroup = g.byLabel().rates(alarm, nil), g.byGroup().rates(alarm, nil)
 	for _, r := range f.At {
 		if !p.o.FlagByClass {
-			e.promise(Promise{Kind: evidence.FalseAlarms, Rate: r}, len(cal), r.Asked, 1)
+			e.promiseFlags(Promise{Rate: r}, calibrate.Conformal{Scores: cal}, 1)
 			continue
 		}
 		of := g.byPredicted().rates(func(i int) bool { return g.pValues[i] <= r.Asked }, nil)
 		for _, one := range of {
 			one.Asked = r.Asked
-			e.promise(Promise{Kind: evidence.FalseAlarms, Rate: one, Part: "predicted class"}, len(p.flagged(one.part).Scores), r.Asked, len(of))
+			e.promiseFlags(Promise{Rate: one, Part: "predicted class"}, p.flagged(one.part), len(of))
 		}
 	}
 	return f
+}
+
+// promiseFlags judges a promise of false alarms, which ranks among calibration scores make.
+func (e *Evaluation) promiseFlags(p Promise, by calibrate.Conformal, together int) {
+	p.Kind = evidence.FalseAlarms
+	threshold := by.Threshold(p.Asked)
+	for _, s := range by.Scores {
+		if s > threshold {
+			p.above++
+		}
+	}
+	e.promise(p, len(by.Scores), p.Asked, together)
 }
 
 func flagged(pValues, alphas []float64) []Rate {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/conformal"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
@@ -46,6 +47,7 @@ type Promise struct {
 	Explained bool `json:"explained,omitempty"`
 
 	right float64 // what sets that are never empty cover at any level: how often the network is right
+	above int     // of false alarms, how many calibration rows score above the threshold
 }
 
 // covers says that a promise is of rows that are held, and not of those missed.
@@ -61,12 +63,10 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 	if p.covers() {
 		misses = p.Rows - p.Count
 	}
-	more := func(format string, n int) string { return fmt.Sprintf("calibrate with "+format, n) }
+	whole := func(n int) int { return n }
+	parts, learn := 1, ""
 	if e.IntervalScore == conformal.RCP && (p.Kind == evidence.Coverage || p.Kind == evidence.JointCoverage) {
-		n = evidence.Halved(n)
-		more = func(format string, n int) string {
-			return fmt.Sprintf("calibrate with "+format+", of which half learn the scores", evidence.Whole(n))
-		}
+		n, whole, parts, learn = evidence.Halved(n), evidence.Whole, 2, ", of which half learn the scores"
 	}
 	m := evidence.Misses{Allowed: int(math.Round((1 - evidence.ExpectedCoverage(n, alpha)) * float64(n+1))), Calibration: n}
 	twice, limit := min(2*alpha, (1+alpha)/2), doubt/float64(together)
@@ -75,32 +75,29 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 	case m.Allowed == 0:
 		p.Verdict = evidence.TooFewRows
 		p.Says += fmt.Sprintf(", and %s too few to promise anything", singular(n, "calibration rows are"))
-		p.Do = more("at least %d rows", evidence.LeastRows(evidence.Forgive(alpha)))
+		p.Do = "calibrate with at least " + rows.Count(whole(evidence.LeastRows(evidence.Forgive(alpha))), "row") + p.ofPart()
+		if need := m.Needed(alpha, power, limit, twice); need.Calibration > 0 {
+			p.Do += fmt.Sprintf(", and with %s to tell whether the guarantee is met", display.Count(parts*need.Calibration))
+		}
+		p.Do += learn
 	case p.Probability < limit:
 		p.Verdict = evidence.Broken
 		p.Says += p.times(float64(misses) / float64(p.Rows) / alpha)
 		p.Do = e.mend()
-	case !m.Telling(limit, twice):
-		p.Verdict = evidence.TooFewRows
-		p.Says += fmt.Sprintf(", too few to tell: with %s even twice as many may be chance", rows.Count(n, "calibration row"))
-		if rows := evidence.CalibrationFor(alpha, limit, twice); rows > 0 {
-			p.Do = more("%d rows or more", rows)
-		}
 	case m.Power(p.Rows, limit, twice) < power:
 		p.Verdict = evidence.TooFewRows
-		p.Says += ", too few to tell: twice as many could pass unnoticed"
-		if rows := m.RowsFor(power, limit, twice); rows > 0 {
-			p.Do = fmt.Sprintf("evaluate on %d rows or more", rows)
-			if p.Name != "" {
-				p.Do += " of " + p.Name
-			}
-			if rows > 5*n {
-				p.Do += ", or " + more("many more than %d", n)
-			}
+		need := m.Needed(alpha, power, limit, twice)
+		p.Do = p.needs(need, n, e.Rows, parts, learn)
+		if need.Calibration > 0 {
+			p.Says += fmt.Sprintf(", too few to tell: with %s even twice as many may be chance", rows.Count(n, "calibration row"))
+		} else {
+			p.Says += ", too few to tell: twice as many could pass unnoticed"
 		}
 	case 1-m.AtLeast(misses+1, p.Rows) >= limit:
 	case p.right > p.Asked:
-		p.Says += fmt.Sprintf(", as the network alone is right of %s: sets say more at a level above that", percent(p.right))
+		p.Says += fmt.Sprintf(", as the network alone is right of %s: sets say more at a level above that", display.Percent(p.right))
+	case p.Kind == evidence.FalseAlarms && (evidence.Misses{Allowed: p.above + 1, Calibration: n}).AtMost(misses, p.Rows) >= limit:
+		p.Says += ", far fewer than asked because many calibration rows have equal scores"
 	default:
 		if p.covers() {
 			p.Says += ", more often than need be"
@@ -112,10 +109,44 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 	e.Promises = append(e.Promises, p)
 }
 
+// wildly is how many times as many rows as there are no advice asks for.
+const wildly = 10
+
+// ofPart says which rows are counted, if the promise is not of all.
+func (p Promise) ofPart() string {
+	if p.Name == "" {
+		return ""
+	}
+	return " of " + p.Part + " " + p.Name
+}
+
+// needs says how many rows it takes to tell. There are n calibration rows, which are one
+// of so many parts, and all rows that are evaluated on.
+func (p Promise) needs(need evidence.Need, n, all, parts int, learn string) string {
+	of := p.ofPart()
+	calibration, fresh := rows.Count(parts*need.Calibration, "row")+of+learn, rows.Count(need.Rows, "row")+of
+	switch {
+	case need.Rows == 0:
+		return ""
+	case need.Calibration > wildly*n:
+		return fmt.Sprintf("telling takes about %s to calibrate with, and %s to evaluate on", calibration, fresh)
+	case need.Calibration > 0 && need.Rows > p.Rows:
+		return fmt.Sprintf("calibrate with %s or more, and evaluate on %s", calibration, fresh)
+	case need.Calibration > 0:
+		return fmt.Sprintf("calibrate with %s or more", calibration)
+	case need.Rows <= wildly*p.Rows || p.Kind == evidence.SelectiveError && need.Rows <= wildly*all:
+		return fmt.Sprintf("evaluate on %s or more", fresh)
+	case p.Name != "":
+		return fmt.Sprintf("telling takes about %s, and %s of these rows are", fresh, display.Percent(float64(p.Rows)/float64(all)))
+	}
+	return fmt.Sprintf("telling takes about %s", fresh)
+}
+
 // judgeError judges the promise of selective prediction, which is one of the
 // calibration rows' with 95 % confidence: of errors among accepted rows that are
 // independent.
 func (e *Evaluation) judgeError(r Rate) {
+	twice := min(2*r.Asked, (1+r.Asked)/2)
 	p := Promise{Kind: evidence.SelectiveError, Rate: r, Probability: evidence.Binomial(r.Count, r.Rows, r.Asked), Verdict: evidence.Kept}
 	p.Says = p.seen()
 	critical := sort.Search(r.Rows+1, func(k int) bool { return evidence.Binomial(k, r.Rows, r.Asked) < doubt })
@@ -123,8 +154,9 @@ func (e *Evaluation) judgeError(r Rate) {
 	case p.Probability < doubt:
 		p.Verdict, p.Do = evidence.Broken, e.mend()
 		p.Says += p.times(r.Share / r.Asked)
-	case evidence.Binomial(critical, r.Rows, min(2*r.Asked, (1+r.Asked)/2)) < power:
-		p.Verdict, p.Do = evidence.TooFewRows, "evaluate on more rows"
+	case evidence.Binomial(critical, r.Rows, twice) < power:
+		p.Verdict = evidence.TooFewRows
+		p.Do = p.needs(evidence.Need{Rows: evidence.Independent(r.Asked, float64(r.Rows)/float64(e.Rows), power, doubt, twice)}, 0, e.Rows, 1, "")
 		p.Says += ", too few to tell: twice as many could pass unnoticed"
 	}
 	e.Promises = append(e.Promises, p)
@@ -132,18 +164,26 @@ func (e *Evaluation) judgeError(r Rate) {
 
 // seen is what was observed.
 func (p Promise) seen() string {
-	what, asked := "rows are flagged", "asked for at most"
+	asked := "asked for at most"
+	if p.covers() {
+		asked = "asked for"
+	}
+	return fmt.Sprintf("%s of %s (%s to %s), %s %s", display.Percent(p.Share), singular(p.Rows, p.clause()), display.Percent(p.Low), display.Percent(p.High), asked, display.Number(100*p.Asked, 6)+" %")
+}
+
+// clause says what the rows counted are.
+func (p Promise) clause() string {
 	switch p.Kind {
 	case evidence.Coverage:
-		what, asked = "targets are within their intervals", "asked for"
+		return "targets are within their intervals"
 	case evidence.JointCoverage:
-		what, asked = "rows are within their boxes", "asked for"
+		return "rows are within their boxes"
 	case evidence.Sets:
-		what, asked = "labels are in their sets", "asked for"
+		return "labels are in their sets"
 	case evidence.SelectiveError:
-		what = "rows accepted are wrong"
+		return "rows accepted are wrong"
 	}
-	return fmt.Sprintf("%s of %s (%s to %s), %s %s", percent(p.Share), singular(p.Rows, what), percent(p.Low), percent(p.High), asked, fmt.Sprintf("%.6g %%", 100*p.Asked))
+	return "rows are flagged"
 }
 
 // singular is so many of what a clause says of several.
@@ -151,7 +191,7 @@ func singular(n int, clause string) string {
 	if n == 1 {
 		clause = strings.NewReplacer("rows", "row", "targets", "target", "labels", "label", " are", " is", "their", "its", "intervals", "interval", "boxes", "box", "sets", "set").Replace(clause)
 	}
-	return fmt.Sprintf("%d %s", n, clause)
+	return display.Count(n) + " " + clause
 }
 
 // times says how often there are misses, as a multiple of what was asked for.
@@ -160,14 +200,8 @@ func (p Promise) times(x float64) string {
 	if what == "" {
 		what = "misses"
 	}
-	ratio := fmt.Sprintf("%.2g", x)
-	if x >= 99.5 { // which is 1e+02 above
-		ratio = fmt.Sprintf("%.0f", x)
-	}
-	return fmt.Sprintf(": %s times as many %s as promised", ratio, what)
+	return fmt.Sprintf(": %s times as many %s as promised", display.Number(x, 2), what)
 }
-
-func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
 
 // mend says what to do about a broken promise.
 func (e *Evaluation) mend() string {

@@ -106,20 +106,63 @@ func TestMissesOfConformal(t *testing.T) {
 	}
 }
 
+// TestRowsFor: with so many rows power is reached and stays, and with one less not.
 func TestRowsFor(t *testing.T) {
-	m := Misses{50, 999}
-	if !m.Telling(.01, .1) || (Misses{5, 99}).Telling(.01, .1) {
-		t.Error("999 calibration rows are enough for .05, and 99 are not")
+	for _, c := range []struct {
+		m    Misses
+		p, q float64 // the misses looked for, and the probability of a false alarm
+	}{{Misses{50, 999}, .1, .01}, {Misses{20, 199}, .2, .01}, {Misses{100, 1999}, .1, .001}} {
+		rows := c.m.RowsFor(.8, c.q, c.p)
+		if rows < 20 || c.m.Power(rows-1, c.q, c.p) >= .8 {
+			t.Errorf("%+v: %d rows, and power of one less is %v", c.m, rows, c.m.Power(rows-1, c.q, c.p))
+		}
+		for more := range 300 {
+			if power := c.m.Power(rows+more, c.q, c.p); power < .8 {
+				t.Errorf("%+v: %d rows, and power of %d more is %v", c.m, rows, more, power)
+			}
+		}
 	}
-	rows := m.RowsFor(.8, .01, .1)
-	if rows < 50 || rows > 2000 || m.Power(rows, .01, .1) < .8 || m.Power(rows/2, .01, .1) >= .8 {
-		t.Errorf("%d rows: power %v, of half of them %v", rows, m.Power(rows, .01, .1), m.Power(rows/2, .01, .1))
+	if rows := (Misses{5, 99}).RowsFor(.8, .01, .1); rows != 0 {
+		t.Errorf("with 99 calibration rows %d rows are said to tell .1 from .05", rows)
 	}
-	if n := CalibrationFor(.05, .01, .1); n < 99 || n > 999 || !(Misses{int(.05 * float64(n+1)), n}).Telling(.01, .1) {
-		t.Errorf("%d calibration rows", n)
+}
+
+// TestNeededIsSane: who does what is advised is not advised to do more, and one more
+// calibration row never makes more of the advice.
+func TestNeededIsSane(t *testing.T) {
+	const doubt, power = .01, .8
+	for _, alpha := range []float64{.5, .1, .05, .01} {
+		twice := min(2*alpha, (1+alpha)/2)
+		var before Need
+		for n := range 3000 {
+			if n > 300 && n%17 > 0 {
+				continue
+			}
+			m := Misses{Allowed(n, Forgive(alpha)), n}
+			need := m.Needed(alpha, power, doubt, twice)
+			switch {
+			case need.Rows < 10 || need.Rows > int(200/alpha):
+				t.Errorf("alpha %v, %d calibration rows: %+v", alpha, n, need)
+			case need.Calibration > 0 && need.Calibration <= n:
+				t.Errorf("alpha %v: with %d calibration rows it takes %d", alpha, n, need.Calibration)
+			case n > 0 && before.Calibration == 0 && (need.Calibration > 0 || need.Rows > before.Rows):
+				t.Errorf("alpha %v: %d calibration rows need %+v, and fewer %+v", alpha, n, need, before)
+			case n > 0 && before.Calibration > 0 && need.Calibration > 0 && need != before:
+				t.Errorf("alpha %v: %d calibration rows need %+v, and fewer %+v", alpha, n, need, before)
+			}
+			before = need
+			if need.Calibration == 0 && m.Power(need.Rows, doubt, twice) < power {
+				t.Errorf("alpha %v, %d calibration rows: power of %d rows is %v", alpha, n, need.Rows, m.Power(need.Rows, doubt, twice))
+			}
+		}
+		few := Misses{0, 1}.Needed(alpha, power, doubt, twice)
+		m := Misses{Allowed(few.Calibration, Forgive(alpha)), few.Calibration}
+		if after := m.Needed(alpha, power, doubt, twice); after.Calibration > 0 || after.Rows > few.Rows {
+			t.Errorf("alpha %v: %+v is needed and, with as many calibration rows, %+v", alpha, few, after)
+		}
 	}
-	if n := CalibrationFor(1e-9, .01, 2e-9); n != 0 {
-		t.Errorf("%d calibration rows", n)
+	if need := (Misses{0, 5}).Needed(1e-9, power, doubt, 2e-9); need != (Need{}) {
+		t.Errorf("a rate of 1e-9 needs %+v", need)
 	}
 }
 
