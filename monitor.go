@@ -100,12 +100,17 @@ func NewMonitor(calibration []float64, seed uint64) (*Monitor, error) {
 
 // Add takes the score of the stream's next row. NaN is as uncertain as can be, as
 // +Inf is.
-func (m *Monitor) Add(score float64) {
+//
+// It is an error if NewMonitor did not make the Monitor.
+func (m *Monitor) Add(score float64) error {
 	if math.IsNaN(score) {
 		score = math.Inf(1)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.urn == nil {
+		return errZeroMonitor
+	}
 	row := place{score: score}
 	looks := 0
 	for looks < len(m.looks) && m.looks[looks].score <= score {
@@ -118,6 +123,7 @@ func (m *Monitor) Add(score float64) {
 		looks++
 	}
 	m.urn.Add(looks)
+	return nil
 }
 
 // Merge adds the rows of a part of the stream that another Monitor of the same
@@ -142,6 +148,9 @@ func (m *Monitor) Merge(part *Monitor) error {
 	if m == part {
 		return errors.New("a monitor is no part of itself")
 	}
+	if !m.made() || !part.made() {
+		return errZeroMonitor
+	}
 	part.mu.Lock()
 	rows, seen, seed := part.urn.Rows, slices.Clone(part.urn.Seen), part.seed
 	part.mu.Unlock()
@@ -157,18 +166,32 @@ func (m *Monitor) Merge(part *Monitor) error {
 	return nil
 }
 
-// Rows is how many rows there were.
+// made reports whether NewMonitor made the Monitor.
+func (m *Monitor) made() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.urn != nil
+}
+
+// Rows returns how many rows there were.
 func (m *Monitor) Rows() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.urn == nil {
+		return 0
+	}
 	return m.urn.Rows
 }
 
 // Evidence is that for drift after the last row: an e-value. It falls where rows are
-// like the calibration rows again, and stops to grow at 1e100.
+// like the calibration rows again, and stops to grow at 1e100. A Monitor that
+// NewMonitor did not make has no evidence: NaN.
 func (m *Monitor) Evidence() float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.urn == nil {
+		return math.NaN()
+	}
 	return m.urn.Capital()
 }
 
@@ -176,8 +199,10 @@ func (m *Monitor) Evidence() float64 {
 func (m *Monitor) Alarm(delta float64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.urn.Peak*delta >= 1
+	return m.urn != nil && m.urn.Peak*delta >= 1
 }
+
+var errZeroMonitor = errors.New("the monitor has no calibration scores: make it with NewMonitor")
 
 var errOtherCalibration = errors.New("the monitor's calibration scores are others")
 
@@ -193,6 +218,9 @@ const (
 func (m *Monitor) MarshalBinary() ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.urn == nil {
+		return nil, errZeroMonitor
+	}
 	b := []byte{monitorState}
 	b = binary.LittleEndian.AppendUint64(b, m.fingerprint())
 	b = binary.LittleEndian.AppendUint64(b, m.seed)
@@ -218,7 +246,7 @@ func (m *Monitor) UnmarshalBinary(data []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.urn == nil {
-		return errors.New("the monitor has no calibration scores: make it with NewMonitor")
+		return errZeroMonitor
 	}
 	damaged := errors.New("not the state of a monitor, or damaged")
 	if len(data) > 0 && data[0] == uncheckedState {

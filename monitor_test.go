@@ -262,3 +262,24 @@ func FuzzMonitorState(f *testing.F) {
 		}
 	})
 }
+
+// TestZeroMonitor holds that a Monitor that NewMonitor did not make says so, and that
+// none of its methods panics.
+func TestZeroMonitor(t *testing.T) {
+	made, err := attach.NewMonitor([]float64{1, 2, 3}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zero attach.Monitor
+	_, marshalErr := zero.MarshalBinary()
+	for name, err := range map[string]error{
+		"Add": zero.Add(1), "Merge": zero.Merge(made), "Merge of it": made.Merge(&zero), "MarshalBinary": marshalErr, "UnmarshalBinary": zero.UnmarshalBinary(nil),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "NewMonitor") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if zero.Rows() != 0 || !math.IsNaN(zero.Evidence()) || zero.Alarm(.01) {
+		t.Errorf("%d rows, evidence %v, alarm %v", zero.Rows(), zero.Evidence(), zero.Alarm(.01))
+	}
+}

@@ -79,7 +79,12 @@ func ours(calibration []float64, seed uint64) (watcher, error) {
 	if err != nil {
 		return watcher{}, err
 	}
-	return watcher{"attach.Monitor", m.Add, m.Alarm}, nil
+	add := func(score float64) {
+		if err := m.Add(score); err != nil {
+			panic(err) // of a Monitor that NewMonitor did not make
+		}
+	}
+	return watcher{"attach.Monitor", add, m.Alarm}, nil
 }
 
 // watchers are ours and nonconform's, of sequential ranks, for which they are made.
