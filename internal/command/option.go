@@ -167,7 +167,7 @@ func (o *option) set(text string) error {
 	case fileList:
 		return to.add(text)
 	case *[]string:
-		*to = append(*to, text)
+		*to, value = append(*to, text), text
 	case *string:
 		*to, value = text, text
 	case *bool:

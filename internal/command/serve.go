@@ -40,7 +40,7 @@ import (
 type serving struct {
 	table
 	place
-	models                    []string
+	models, allowedHosts      []string
 	http, grpc, monitorState  string
 	traces                    bool
 	batch, delay, queue, body int
@@ -52,6 +52,7 @@ func serveCommand() *cli.Command {
 	f.table = join(table{
 		{name: "http", to: &f.http, must: address, usage: "ADDRESS: where REST, and metrics at /metrics, are served; :8080 is port 8080 of every interface"},
 		{name: "grpc", to: &f.grpc, must: addressOrNone, usage: "ADDRESS: where gRPC is served; empty is nowhere"},
+		{name: "allow-host", to: &f.allowedHosts, must: hostName, usage: "NAME: host that requests may name beside localhost, 127.0.0.1 and [::1] if the address is one of these, and whose web pages may post; for a proxy that passes on the name that it was asked for; repeat for more"},
 	}, table{
 		{name: "max_batch_size", to: &f.batch, must: atLeast(1), usage: "N: rows of several requests that are run at once at most"},
 		{name: "max_queue_delay_microseconds", to: &f.delay, must: between(0, 1e9), usage: "N: how long the first request of a batch waits for others; with 0 requests that come while others are run make the next batch"},
@@ -162,14 +163,27 @@ func (f *serving) listen(s *serve.Server) (*listeners, error) {
 	mux.Handle("/", s)
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	l := &listeners{failed: make(chan error, 2)}
-	l.http = &http.Server{Handler: mux, ReadHeaderTimeout: seconds(f.timeout), IdleTimeout: mostIdle, MaxHeaderBytes: mostHeader, ErrorLog: slog.NewLogLogger(f.Log.Handler(), slog.LevelDebug)}
-	if err := f.accept(l, "http", f.http, l.http.Serve); err != nil || f.grpc == "" {
+	l.http = &http.Server{ReadHeaderTimeout: seconds(f.timeout), IdleTimeout: mostIdle, MaxHeaderBytes: mostHeader, ErrorLog: slog.NewLogLogger(f.Log.Handler(), slog.LevelDebug)}
+	serveHTTP := func(socket net.Listener) error {
+		l.http.Handler = guardOf(f.allowedHosts, socket.Addr()).http(mux)
+		return l.http.Serve(socket)
+	}
+	if err := f.accept(l, "http", f.http, serveHTTP); err != nil || f.grpc == "" {
 		return l, err
 	}
-	l.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(f.body), grpc.MaxConcurrentStreams(uint32(min(f.queue, math.MaxInt32))), grpc.InTapHandle(f.inTime),
+	var guard hostGuard
+	l.grpc = grpc.NewServer(grpc.MaxRecvMsgSize(f.body), grpc.MaxConcurrentStreams(uint32(min(f.queue, math.MaxInt32))), grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
+		if err := guard.grpc(info.Header[":authority"]); err != nil {
+			return nil, err
+		}
+		return f.inTime(ctx)
+	}),
 		grpc.MaxHeaderListSize(mostHeader), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: mostIdle}))
 	s.Register(l.grpc)
-	err := f.accept(l, "grpc", f.grpc, l.grpc.Serve)
+	err := f.accept(l, "grpc", f.grpc, func(socket net.Listener) error {
+		guard = guardOf(f.allowedHosts, socket.Addr())
+		return l.grpc.Serve(socket)
+	})
 	if err != nil {
 		l.cut()
 	}
@@ -196,7 +210,7 @@ func (f *serving) accept(l *listeners, protocol, address string, serve func(net.
 
 // inTime ends calls whose message does not come in time. What it takes ends with the
 // call.
-func (f *serving) inTime(ctx context.Context, _ *tap.Info) (context.Context, error) {
+func (f *serving) inTime(ctx context.Context) (context.Context, error) {
 	ctx, cancel := context.WithTimeout(ctx, seconds(f.timeout))
 	context.AfterFunc(ctx, cancel)
 	return ctx, nil

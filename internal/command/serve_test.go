@@ -30,6 +30,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // lines is what a command logs while it runs.
@@ -66,6 +67,13 @@ func (l *lines) find(t *testing.T, message, key string) string {
 // end, and gives its exit status and what it said.
 func server(t *testing.T, args ...string) (address string, end func() (code int, said string)) {
 	t.Helper()
+	address, _, end = serverOf(t, args...)
+	return address, end
+}
+
+// serverOf also gives the address of gRPC.
+func serverOf(t *testing.T, args ...string) (address string, grpcAddress func() string, end func() (code int, said string)) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	log, ended := &lines{}, make(chan int, 1)
 	go func() {
@@ -73,7 +81,7 @@ func server(t *testing.T, args ...string) (address string, end func() (code int,
 	}()
 	address = "http://" + log.find(t, "listening", "http")
 	log.find(t, "ready", "level")
-	return address, func() (int, string) {
+	return address, func() string { return log.find(t, "listening", "grpc") }, func() (int, string) {
 		cancel()
 		return <-ended, log.all.String()
 	}
@@ -100,8 +108,12 @@ func TestServe(t *testing.T) {
 	if code := Run(t.Context(), []string{"serve", path, "digits/1=" + path, "--http", "127.0.0.1:0", "--grpc", ""}, nil, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "two models are called digits") {
 		t.Errorf("two models of a name: %d, %s", code, &errs)
 	}
-	address, end := server(t, "numbers/2="+path, "--grpc", "127.0.0.1:0")
-	for path, words := range map[string]string{"/v2/health/ready": "true", "/v2/models/numbers": `"versions":["2"]`, "/metrics": "attach_drift_evidence", "/v2/models/digits": "there is no model"} {
+	digest, err := regular.SHA256(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, grpcAddress, end := serverOf(t, "numbers/2="+path, "--grpc", "127.0.0.1:0")
+	for path, words := range map[string]string{"/v2/health/ready": "true", "/v2/models/numbers": `"versions":["2"]`, "/metrics": "attach_drift_evidence", "/metrics?": `attach_reloads_total{model="numbers",result="failed",version="2"} 0`, "/metrics??": `attach_model_info{file_sha256="` + digest + `"`, "/v2/models/digits": "there is no model"} {
 		r, err := http.Get(address + path)
 		if err != nil {
 			t.Fatal(err)
@@ -112,7 +124,9 @@ func TestServe(t *testing.T) {
 			t.Errorf("%s: %s, error %v, want %q", path, body, err, words)
 		}
 	}
-	if code, said := end(); code != exitDone {
+	checkHosts(t, address, grpcAddress())
+	code, said := end()
+	if code != exitDone || !strings.Contains(said, `"file_sha256":"`+digest+`"`) {
 		t.Errorf("it ends with %d: %s", code, said)
 	}
 }

@@ -1,0 +1,93 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+)
+
+// hostGuard refuses requests that a web page makes a browser send to a server that it
+// could not reach itself.
+type hostGuard struct {
+	allowed []string // by --allow-host, without ports
+	checked bool     // whether a request has to name this machine or an allowed host
+}
+
+// guardOf returns the guard of a server that listens at an address. Only processes of
+// this machine reach a loopback address, so that no request can name another host
+// unless a browser was led there by a name that an attacker's DNS resolves to it, or a
+// proxy passes the host on that it was asked for.
+func guardOf(allowed []string, address net.Addr) hostGuard {
+	tcp, ok := address.(*net.TCPAddr)
+	g := hostGuard{checked: ok && tcp.IP.IsLoopback()}
+	for _, host := range allowed {
+		g.allowed = append(g.allowed, hostname(host))
+	}
+	return g
+}
+
+// hostname returns the name or address in a Host header, without port and brackets.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), "."))
+}
+
+// check returns an error that says what to do if a request may not name the host.
+func (g hostGuard) check(host string) error {
+	name := hostname(host)
+	if !g.checked || name == "localhost" || net.ParseIP(name).IsLoopback() || slices.Contains(g.allowed, name) {
+		return nil
+	}
+	return fmt.Errorf("the request is for host %.100q, and this server is for localhost; start it with --allow-host NAME if a proxy sends this name", name)
+}
+
+// http guards a handler. It also refuses what a page of another site makes a browser
+// post.
+func (g hostGuard) http(next http.Handler) http.Handler {
+	refuse := func(w http.ResponseWriter, err error) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // a client that is gone needs no answer
+	}
+	crossSite := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := g.check(r.Host); err != nil {
+			refuse(w, err)
+			return
+		}
+		origin, err := url.Parse(r.Header.Get("Origin"))
+		trusted := err == nil && slices.Contains(g.allowed, hostname(origin.Host))
+		if !trusted && crossSite.Check(r) != nil {
+			refuse(w, errors.New("the request comes from a web page of another site; start the server with --allow-host NAME to trust the pages of a host"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// grpc returns an error of gRPC if a call may not name its authority.
+func (g hostGuard) grpc(authority []string) error {
+	for _, host := range authority {
+		if err := g.check(host); err != nil {
+			return grpcstatus.Error(codes.PermissionDenied, err.Error())
+		}
+	}
+	return nil
+}
+
+// hostName is the rule of a host without a port.
+func hostName(value any) string {
+	name := value.(string)
+	address := net.ParseIP(strings.Trim(name, "[]")) != nil
+	return must(address || name != "" && !strings.ContainsAny(name, "/:*, "), "it must be the name or address of a host, without a scheme and a port")
+}
