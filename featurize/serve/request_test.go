@@ -128,7 +128,7 @@ func TestLoadOfClosed(t *testing.T) {
 	s := New(Options{})
 	e, _ := s.entry("digits", "1")
 	s.Close()
-	if err := s.load(t.Context(), e, path); !errors.Is(err, errClosed) || e.ready() {
+	if err := s.load(t.Context(), e, path, true); !errors.Is(err, errClosed) || e.ready() {
 		t.Errorf("error %v, kept %v", err, e.ready())
 	}
 }

@@ -126,6 +126,12 @@ func (s *Server) modelMetadata(name, version string) (md described, err error) {
 	}
 	defer e.release(m)
 	md = described{Name: e.name, Versions: s.versions(e.name), Platform: "onnx_onnxv1"}
+	md.Inputs, md.Outputs = m.tensors()
+	return md, nil
+}
+
+// tensors returns what metadata says of a model's inputs and outputs.
+func (m *model) tensors() (inputs, outputs []tensorMetadata) {
 	add := func(list *[]tensorMetadata, name, datatype string, shape []int) {
 		t := tensorMetadata{name, datatype, make([]int64, len(shape))}
 		for i, d := range shape {
@@ -140,21 +146,21 @@ func (s *Server) modelMetadata(name, version string) (md described, err error) {
 		return slices.ContainsFunc(m.inputs, func(in attach.Input) bool { return in.Name == name })
 	}
 	for _, in := range m.inputs {
-		add(&md.Inputs, in.Name, datatypeOf(in.DType), in.Shape)
+		add(&inputs, in.Name, datatypeOf(in.DType), in.Shape)
 	}
 	if m.net.Preprocess != nil && !known(imageInput) {
-		add(&md.Inputs, imageInput, "BYTES", []int{-1})
+		add(&inputs, imageInput, "BYTES", []int{-1})
 	}
 	if m.bundle.Text != nil && !known(textInput) {
-		add(&md.Inputs, textInput, "BYTES", []int{-1})
+		add(&inputs, textInput, "BYTES", []int{-1})
 	}
 	if m.bundle.Calibration.Groups != nil && !known(groupInput) {
-		add(&md.Inputs, groupInput, "BYTES", []int{-1})
+		add(&inputs, groupInput, "BYTES", []int{-1})
 	}
 	for _, o := range m.outputs {
-		add(&md.Outputs, o.name, o.datatype, o.shape)
+		add(&outputs, o.name, o.datatype, o.shape)
 	}
-	return md, nil
+	return inputs, outputs
 }
 
 // serveInfer answers a request for predictions.

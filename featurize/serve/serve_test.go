@@ -436,7 +436,7 @@ func TestOverload(t *testing.T) {
 
 // A file that takes the place of another is served, and one that is damaged is not.
 func TestWatch(t *testing.T) {
-	s, url, path := digits(t, serve.Options{})
+	s, url, path := digits(t, serve.Options{AllowSignatureChange: true})
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	watching.Go(func() { s.Watch(ctx, 10*time.Millisecond) })
@@ -586,5 +586,33 @@ func TestGRPC(t *testing.T) {
 		if status.Code(err) != refused.code {
 			t.Errorf("%.100v: error %v, want %v", refused.in, err, refused.code)
 		}
+	}
+}
+
+// TestReloadKeepsSignature holds that a file whose outputs are others does not take the
+// place of the one before, and that the error says what differs.
+func TestReloadKeepsSignature(t *testing.T) {
+	s, url, path := digits(t, serve.Options{})
+	if err := s.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b, err := attach.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Calibration.TrueClasses = calibrate.ClassCalibration{}
+	if err := b.Save(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), `it has no output "set", which there was`) {
+		t.Errorf("error %v", err)
+	}
+	r, err := http.Get(url + "/v2/models/digits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if body, err := io.ReadAll(r.Body); err != nil || !strings.Contains(string(body), `"name":"set"`) {
+		t.Errorf("%s, error %v", body, err)
 	}
 }

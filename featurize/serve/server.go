@@ -45,6 +45,9 @@ type Options struct {
 	// Timeout is how long a request may take, from its first byte to its answer, 30 s
 	// by default.
 	Timeout time.Duration
+	// AllowSignatureChange lets a reload change inputs, outputs, task and names of
+	// classes. Without it such a file is not served, as one that cannot be opened is.
+	AllowSignatureChange bool
 	// Log gets what happens; nil discards.
 	Log *slog.Logger
 	// Tracing gets a span of each request for predictions, which belongs to the trace
@@ -114,7 +117,7 @@ func (s *Server) Load(ctx context.Context, name, version, path string) error {
 	if e == nil {
 		return errClosed
 	}
-	err := s.load(ctx, e, path)
+	err := s.load(ctx, e, path, true)
 	if err != nil && isNew {
 		s.mu.Lock()
 		s.entries = slices.DeleteFunc(s.entries, func(other *entry) bool { return other == e })
@@ -122,6 +125,9 @@ func (s *Server) Load(ctx context.Context, name, version, path string) error {
 	}
 	return err
 }
+
+// errSignature says why a reload is refused.
+var errSignature = errors.New("clients would have to change")
 
 var errClosed = errors.New("the server is closed")
 
@@ -153,8 +159,9 @@ func number(version string) int {
 	return n
 }
 
-// load opens what is at path and puts it in place of what the entry has.
-func (s *Server) load(ctx context.Context, e *entry, path string) error {
+// load opens what is at path and puts it in place of what the entry has, whose
+// signature it must have if anySignature is false.
+func (s *Server) load(ctx context.Context, e *entry, path string, anySignature bool) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	began := time.Now()
@@ -168,6 +175,19 @@ func (s *Server) load(ctx context.Context, e *entry, path string) error {
 	if err == nil {
 		seen.add(b.Base.Path) // also where it is not there yet, so that its coming is noticed
 		m, err = s.open(ctx, b)
+	}
+	if err == nil && !anySignature {
+		e.mu.Lock()
+		old := e.current
+		e.mu.Unlock()
+		if old == nil { // the server was closed
+			m.close()
+			return errClosed
+		}
+		if change := signatureChange(old, m); change != "" {
+			m.close()
+			err = fmt.Errorf("%s: %w: %s", file, errSignature, change)
+		}
 	}
 	if err != nil {
 		e.mu.Lock()
@@ -261,7 +281,7 @@ func (s *Server) reload(ctx context.Context, e *entry) error {
 	if path == "" {
 		return nil // it is opened the first time
 	}
-	err := s.load(ctx, e, path)
+	err := s.load(ctx, e, path, s.o.AllowSignatureChange)
 	if err != nil {
 		e.metrics.reloads("failed")
 		s.o.Log.Error("model not reloaded; the one before is served", "model", e.name, "version", e.version, "error", err.Error())

@@ -42,7 +42,7 @@ type serving struct {
 	place
 	models, allowedHosts      []string
 	http, grpc, monitorState  string
-	traces                    bool
+	traces, changes           bool
 	batch, delay, queue, body int
 	timeout, grace            float64
 }
@@ -53,6 +53,7 @@ func serveCommand() *cli.Command {
 		{name: "http", to: &f.http, must: address, usage: "ADDRESS: where REST, and metrics at /metrics, are served; :8080 is port 8080 of every interface"},
 		{name: "grpc", to: &f.grpc, must: addressOrNone, usage: "ADDRESS: where gRPC is served; empty is nowhere"},
 		{name: "allow-host", to: &f.allowedHosts, must: hostName, usage: "NAME: host that requests may name beside localhost, 127.0.0.1 and [::1] if the address is one of these, and whose web pages may post; for a proxy that passes on the name that it was asked for; repeat for more"},
+		{name: "allow-signature-change", to: &f.changes, usage: "serve changed files also if their inputs, outputs, task or classes are others"},
 	}, table{
 		{name: "max_batch_size", to: &f.batch, must: atLeast(1), usage: "N: rows of several requests that are run at once at most"},
 		{name: "max_queue_delay_microseconds", to: &f.delay, must: between(0, 1e9), usage: "N: how long the first request of a batch waits for others; with 0 requests that come while others are run make the next batch"},
@@ -69,7 +70,7 @@ func serveCommand() *cli.Command {
 		UsageText: "attach serve [NAME=]M.attach… [--http :8080] [--grpc :9000]",
 		Description: "Answers the Open Inference Protocol, version 2, with what `attach predict` writes: `class`, `confidence`, `set`, `prediction`, `lower`, `upper`, `ood_score`, `p_value`, `flag`. " +
 			"A model's name is the file's without .attach, its version 1; NAME/VERSION= says others, and a folder stands for the one file in it.\n\n" +
-			"A file that changes, or the network of one, is opened anew without a request being dropped, and all are on SIGHUP. What cannot be opened then is served as it was.\n\n" +
+			"A file that changes, or the network of one, is opened anew without a request being dropped, and all are on SIGHUP. What cannot be opened then is served as it was, and so is what clients would have to change for, without --allow-signature-change.\n\n" +
 			"Nobody is asked who they are, and nothing is encrypted: put a proxy before it. docs/serve.md says more.",
 	}, argument{name: "M.attach", list: &f.models}, f.run)
 }
@@ -92,7 +93,7 @@ func (f *serving) run(c *cli.Context) error {
 	defer flush()
 	s := serve.New(serve.Options{
 		Runtime: f.Runtime, MaxBatchSize: f.batch, MaxQueueDelay: time.Duration(f.delay) * time.Microsecond, MaxQueueSize: f.queue,
-		MaxBodySize: int64(f.body), Timeout: seconds(f.timeout), Log: f.Log, Tracing: tracing,
+		MaxBodySize: int64(f.body), Timeout: seconds(f.timeout), AllowSignatureChange: f.changes, Log: f.Log, Tracing: tracing,
 	})
 	defer s.Close()
 	listeners, err := f.listen(s)
