@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -132,7 +133,35 @@ func (s *Server) ended(ctx context.Context, protocol string, e *entry, c *call, 
 	if err != nil {
 		args = append(args, "error", err.Error())
 	}
+	if status == http.StatusTooManyRequests {
+		refused := s.crowded.take(time.Now())
+		if refused == 0 {
+			return
+		}
+		args = append(args, "refused", refused)
+	}
 	s.o.Log.Log(ctx, level, "request", args...)
+}
+
+// throttle lets a line through each second, so that a server that is overloaded does
+// not spend its time on logs.
+type throttle struct {
+	mu    sync.Mutex
+	last  time.Time
+	count int
+}
+
+// take counts an event. It returns how many there were since it last returned a number,
+// or 0 within a second of that.
+func (t *throttle) take(now time.Time) (events int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count++
+	if now.Sub(t.last) < time.Second {
+		return 0
+	}
+	events, t.count, t.last = t.count, 0, now
+	return events
 }
 
 // trace tells of a request and of how long it waited and was run. Nothing is told

@@ -271,3 +271,16 @@ func checkBinary(t *testing.T, datatype, rows, columns int, raw []byte) {
 		}
 	}
 }
+
+// TestThrottle holds that a second has one line, with the count of the lines left out.
+func TestThrottle(t *testing.T) {
+	var l throttle
+	start := time.Now()
+	var got []int
+	for _, after := range []time.Duration{0, 1, 999 * time.Millisecond, time.Second, 1500 * time.Millisecond, 2 * time.Second} {
+		got = append(got, l.take(start.Add(after)))
+	}
+	if want := []int{1, 0, 0, 3, 0, 2}; !slices.Equal(got, want) {
+		t.Errorf("lines of %v events, want %v", got, want)
+	}
+}

@@ -65,7 +65,8 @@ type Server struct {
 	calls sync.Pool    // of *call
 	held  atomic.Int64 // bytes of all requests
 	metrics
-	tracer trace.Tracer // or nil
+	tracer  trace.Tracer // or nil
+	crowded throttle     // of logs of requests that found the queue full
 
 	loading sync.Mutex // one file is opened at a time
 	mu      sync.RWMutex
