@@ -19,6 +19,7 @@ type metrics struct {
 	reloaded *prometheus.CounterVec
 	evidence *prometheus.Desc
 	alarm    *prometheus.Desc
+	info     *prometheus.Desc
 }
 
 // modelMetrics are those of a version of a model.
@@ -49,6 +50,7 @@ func newMetrics() metrics {
 		reloaded: counter("reloads_total", "Files that were opened anew, by whether that was done or failed.", "result"),
 		evidence: prometheus.NewDesc("attach_drift_evidence", "What a monitor of drift has won, an e-value: with probability 1/x it ever reaches x while rows are like the calibration rows.", of, nil),
 		alarm:    prometheus.NewDesc("attach_drift_alarm", "1 once that evidence has reached 100, which it ever does without drift with probability 0.01 at most.", of, nil),
+		info:     prometheus.NewDesc("attach_model_info", "1 for the file that is served, by the sha256 of it and of its model.", append(of[:2:2], "file_sha256", "model_sha256"), nil),
 	}
 }
 
@@ -63,6 +65,7 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 	}
 	to <- c.s.metrics.evidence
 	to <- c.s.metrics.alarm
+	to <- c.s.metrics.info
 }
 
 // drift is the probability that a model's monitor ever alarms without drift.
@@ -74,6 +77,10 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		one.Collect(to)
 	}
 	for _, e := range s.all() {
+		if m, err := e.acquire(); err == nil {
+			to <- prometheus.MustNewConstMetric(s.metrics.info, prometheus.GaugeValue, 1, e.name, e.version, m.sha256, m.bundle.Base.SHA256)
+			e.release(m)
+		}
 		monitor, err := s.Monitor(e.name, e.version)
 		if err != nil {
 			continue
@@ -92,6 +99,9 @@ func (m *metrics) collectors() []prometheus.Collector {
 }
 
 func (m *metrics) of(name, version string) modelMetrics {
+	for _, result := range []string{"done", "failed"} {
+		m.reloaded.WithLabelValues(name, version, result) // alerts see the first failure as a rise from 0
+	}
 	return modelMetrics{
 		all: m, name: name, version: version,
 		queued: m.queued.WithLabelValues(name, version), rows: m.rows.WithLabelValues(name, version),

@@ -33,6 +33,7 @@ type model struct {
 	nan     []bool         // of which of them NaN are gaps
 	image   string         // the input that images become; "" where it is not known
 	outputs []output
+	sha256  string          // of the file
 	monitor *attach.Monitor // nil without a detector that is calibrated
 	batcher batcher
 	users   int // requests that hold it; of the entry's lock

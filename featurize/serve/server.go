@@ -21,6 +21,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -169,6 +170,10 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	file, err := find(path)
 	seen := stampOf(file)
 	var b *attach.Bundle
+	digest := ""
+	if err == nil {
+		digest, err = regular.SHA256(file)
+	}
 	if err == nil {
 		b, err = attach.Open(file, s.o.Methods...)
 	}
@@ -202,6 +207,7 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 		m.close()
 		return errClosed
 	}
+	m.sha256 = digest
 	old := e.current
 	// What was seen of rows goes on counting where they are judged as before.
 	if old != nil && slices.Equal(old.bundle.Calibration.OOD, m.bundle.Calibration.OOD) {
@@ -213,7 +219,7 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	if unused {
 		old.close()
 	}
-	s.o.Log.Info("model loaded", "model", e.name, "version", e.version, "file", file, "sha256", m.net.Base("").SHA256, "seconds", time.Since(began).Seconds())
+	s.o.Log.Info("model loaded", "model", e.name, "version", e.version, "file", file, "file_sha256", digest, "model_sha256", m.net.Base("").SHA256, "seconds", time.Since(began).Seconds())
 	return nil
 }
 
