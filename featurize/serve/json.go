@@ -124,6 +124,7 @@ func (s *scanner) string() (text string, err error) {
 		}
 	}
 	if s.at >= len(s.text) {
+		s.at = len(s.text) // a backslash at the end escapes nothing
 		return "", s.fail("a quotation mark")
 	}
 	s.at++
