@@ -276,7 +276,7 @@ func (w *graphWriter) quantiles() (*graph.Tensor, error) {
 		reach[t] = math.Nextafter(reachOf(of), math.Inf(1))
 	}
 	for i, l := range levels {
-		ends[i] = endless(l, 0)
+		ends[i] = unknownQuantile(l)
 	}
 	size := q.Max(q.Neg()).RowMax().Add(q.Mul(0.).Sum()) // n×targets×1
 	known := size.Less(q.Constant(reach, targets, 1))

@@ -125,8 +125,9 @@ type Target struct {
 	// are ±Inf where calibration rows, or those of the row's group, are too few for
 	// Level; with a Side the other end is.
 	// Where features are so large that the head's quantiles overflow, or round
-	// to one, nothing is known of the target: the interval is endless, quantiles
-	// but the median and Samples are ±Inf, and the row's Score is +Inf.
+	// to one, nothing is known of the target: the interval is infinite, Median and
+	// the quantile at 0.5 are NaN, other quantiles and Samples are ±Inf, and the row's
+	// Score is +Inf.
 	// A target is covered if Lower ≤ target ≤ Upper. Smoothed ends are float32
 	// numbers, as targets are, and Lower > Upper says that an interval is empty.
 	Lower, Upper float64

@@ -111,18 +111,16 @@ func within(quantiles []float32, reach float64) bool {
 	return true
 }
 
-// endless is the quantile at a level where nothing is known of a target: any
-// number is a median.
-func endless(level, median float64) float64 {
+// unknownQuantile returns the quantile at a level of a target of which nothing is
+// known. Its median is NaN, because no number would be more right than another.
+func unknownQuantile(level float64) float64 {
 	switch {
 	case level < .5:
 		return math.Inf(-1)
 	case level > .5:
 		return math.Inf(1)
-	case math.IsNaN(median) || math.IsInf(median, 0):
-		return 0
 	}
-	return median
+	return math.NaN()
 }
 
 // regress also returns which rows have a target of which the quantile head knows
@@ -194,7 +192,7 @@ func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknow
 			for l, v := range row[len(p.banded):] {
 				value := float64(v)
 				if !known[t] {
-					value = endless(q.Levels[len(p.banded)+l], value)
+					value = unknownQuantile(q.Levels[len(p.banded)+l])
 				}
 				if l == 0 {
 					one.Median = value

@@ -75,8 +75,9 @@ func predictCommand() *cli.Command {
 			"`prediction`, the model's own, and `median`, `lower` and `upper`, the head's. docs/using.md says more of each.\n\n" +
 			"Of both, `ood_score` (higher: more uncertain), `p_value`, the share of in-domain inputs that score at least as high, and `flag`, which says that " +
 			"this is at most --alpha, and with --error `accept`.\n\n" +
-			"An endless bound or score, null in JSON, says that the calibration rows are too few for the level, that --side asks for the other bound, or that the " +
-			"head's arithmetic overflows.\n\n" +
+			"An infinite bound says that the calibration rows are too few for the level, that --side asks for the other bound, or that the " +
+			"features are so large that nothing is known of the target: then `median` is nan and `ood_score` infinite. The score is infinite too if empty cells " +
+			"are rarer than the rows fitted on have them. JSON has null for infinite and nan.\n\n" +
 			"Coverage and p-values hold for rows like the calibration rows; where those were split off the rows fitted on and the network " +
 			"was trained on them, the promise is weaker. Images are prepared as they were for the fit.",
 	}, argument{name: "M.attach", to: &f.path}, f.begin, f.log, f.table.of("report").writable, f.run)
@@ -190,9 +191,6 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 		fields = append(fields, func(p attach.Prediction) field { return field{name, value(p)} })
 	}
 	target := func(name string, single bool, of func(attach.Target) float64) {
-		if len(first.Targets) == 0 || math.IsNaN(of(first.Targets[0])) {
-			return
-		}
 		add(name, func(p attach.Prediction) any {
 			list := make([]number, len(p.Targets))
 			for i, t := range p.Targets {
@@ -231,12 +229,16 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 			return list
 		})
 	}
-	target("prediction", false, func(t attach.Target) float64 { return t.Value })
-	target("median", false, func(t attach.Target) float64 { return t.Median })
-	target("lower", o.Smoothed, func(t attach.Target) float64 { return t.Lower })
-	target("upper", o.Smoothed, func(t attach.Target) float64 { return t.Upper })
-	for l, level := range o.Levels {
-		target(fmt.Sprintf("q%g", level), false, func(t attach.Target) float64 { return t.Quantiles[l] })
+	if len(first.Targets) > 0 && !math.IsNaN(first.Targets[0].Value) {
+		target("prediction", false, func(t attach.Target) float64 { return t.Value })
+	}
+	if len(first.Targets) > 0 && !math.IsNaN(first.Targets[0].Lower) {
+		target("median", false, func(t attach.Target) float64 { return t.Median }) // NaN if nothing is known of the target
+		target("lower", o.Smoothed, func(t attach.Target) float64 { return t.Lower })
+		target("upper", o.Smoothed, func(t attach.Target) float64 { return t.Upper })
+		for l, level := range o.Levels {
+			target(fmt.Sprintf("q%g", level), false, func(t attach.Target) float64 { return t.Quantiles[l] })
+		}
 	}
 	if o.Samples > 0 {
 		add("samples", func(p attach.Prediction) any {

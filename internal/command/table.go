@@ -34,7 +34,7 @@ type draws [][]number
 
 func (n number) String() string {
 	switch {
-	case math.IsInf(n.x, 0):
+	case math.IsInf(n.x, 0) || math.IsNaN(n.x):
 		return strings.ToLower(strings.TrimPrefix(fmt.Sprint(n.x), "+"))
 	case n.single:
 		return strconv.FormatFloat(n.x, 'g', -1, 32)
