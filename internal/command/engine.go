@@ -50,6 +50,8 @@ type AuditShard struct {
 
 // RunAudit is as Run with "audit" before args, but that engine scores.
 func RunAudit(ctx context.Context, args []string, stdout, stderr io.Writer, engine Engine) int {
+	stdout, stderr = onTerminal(stdout), onTerminal(stderr)
+	defer closeTerminals(stdout, stderr)
 	app := newApp(nil, stdout, stderr)
 	app.Commands = []*cli.Command{auditCommand(engine)}
 	return status(ctx, run(ctx, app, append([]string{"audit"}, args...)), stderr)
@@ -164,7 +166,7 @@ func (storing) Score(context.Context, []AuditShard, string) error { return nil }
 // first shard.
 func NewAuditWorker(ctx context.Context, args []string, stderr io.Writer, storage Storage) (*AuditWorker, error) {
 	w := &AuditWorker{f: &auditing{engine: storing{storage}}, storage: storage}
-	app := newApp(nil, io.Discard, stderr)
+	app := newApp(nil, io.Discard, onTerminal(stderr))
 	app.Commands = []*cli.Command{w.f.command(func(c *cli.Context) (err error) {
 		w.scorer, _, err = w.f.prepare(c.Context)
 		return err

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"image"
 	"image/png"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -123,6 +124,15 @@ func TestHostileNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// On a terminal the names in results are escaped too.
+	var shown, errs terminalBuffer
+	if code := Run(context.Background(), []string{"predict", fitted, "--x", images}, nil, &shown, &errs); code != exitDone {
+		t.Fatal(errs.String())
+	}
+	checkPlain(t, "predict on a terminal", shown.String(), strings.Count(table, "\n"))
+	if !strings.Contains(shown.String(), `\x1b.png`) {
+		t.Errorf("a name is lost in %q", shown.String())
+	}
 	jsonl := filepath.Join(dir, "p.jsonl")
 	run(exitDone, "predict", fitted, "--x", images, "-o", jsonl)
 	lines, err := os.ReadFile(jsonl)
@@ -168,5 +178,40 @@ func writeImages(t *testing.T, dir string, seed int) {
 		if err := os.WriteFile(filepath.Join(dir, strings.Repeat("=", j+1)+"\x1b.png"), b.Bytes(), 0o666); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// terminalBuffer is a terminal that keeps what it shows.
+type terminalBuffer struct{ bytes.Buffer }
+
+func (*terminalBuffer) IsTerminal() bool { return true }
+
+// TestTerminal: text is whole however writers cut it, and no byte of it steers.
+func TestTerminal(t *testing.T) {
+	text := "é\t世界\x1b[2J\u009b1m\x7f\u202e\u2066\r\x9b\xff𝄞\n\xf0\x9d"
+	want := `é	世界\x1b[2J\u009b1m\x7f\u202e\u2066\r\x9b\xff𝄞` + "\n" + `\xf0\x9d`
+	for step := 1; step <= len(text); step++ {
+		var shown terminalBuffer
+		w := onTerminal(&shown)
+		for at := 0; at < len(text); at += step {
+			part := text[at:min(at+step, len(text))]
+			if n, err := io.WriteString(w, part); n != len(part) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		closeTerminals(w)
+		if shown.String() != want {
+			t.Errorf("in parts of %d bytes: %q, want %q", step, shown.String(), want)
+		}
+	}
+	var file bytes.Buffer
+	if onTerminal(&file) != io.Writer(&file) {
+		t.Error("a file is taken for a terminal")
+	}
+	var shown terminalBuffer
+	p := newProgress(onTerminal(&shown), "a\x1b")
+	p.set(1, 1)
+	if shown.String() != "\r\x1b[K"+`a\x1b: 1 of 1` {
+		t.Errorf("progress is %q", shown.String())
 	}
 }

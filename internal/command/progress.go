@@ -3,7 +3,6 @@ package command
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
@@ -22,10 +21,8 @@ type progress struct {
 
 func newProgress(w io.Writer, label string) *progress {
 	p := &progress{label: label, started: time.Now()}
-	if f, ok := w.(*os.File); ok {
-		if st, err := f.Stat(); err == nil && st.Mode()&os.ModeCharDevice != 0 {
-			p.w = w
-		}
+	if t, ok := w.(*terminal); ok {
+		p.w = t.raw // the line is removed by an escape sequence
 	}
 	return p
 }

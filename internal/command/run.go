@@ -31,6 +31,8 @@ const interrupted = "attach: interrupted; nothing unfinished was left behind"
 // returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 a gate fails. Results go to
 // stdout; one line that says what went wrong, notes and progress go to stderr.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stdout, stderr = onTerminal(stdout), onTerminal(stderr)
+	defer closeTerminals(stdout, stderr)
 	return status(ctx, run(ctx, newApp(stdin, stdout, stderr), args), stderr)
 }
 

@@ -28,11 +28,14 @@ func printf(w io.Writer, format string, args ...any) (int, error) {
 
 // printable escapes, the way Go does, what would end a line or steer a
 // terminal, and bytes that are no UTF-8.
-func printable(text string) string {
+func printable(text string) string { return escapedBut(text, "") }
+
+// escapedBut is printable but for characters that are left as they are.
+func escapedBut(text, but string) string {
 	var b strings.Builder
 	for len(text) > 0 {
 		r, n := utf8.DecodeRuneInString(text)
-		if visible(r) && (r != utf8.RuneError || n > 1) {
+		if strings.ContainsRune(but, r) && n == 1 && r != utf8.RuneError || visible(r) && (r != utf8.RuneError || n > 1) {
 			b.WriteString(text[:n])
 		} else {
 			quoted := strconv.Quote(text[:n])
