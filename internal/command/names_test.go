@@ -215,3 +215,35 @@ func TestTerminal(t *testing.T) {
 		t.Errorf("progress is %q", shown.String())
 	}
 }
+
+func TestFormulas(t *testing.T) {
+	for text, want := range map[string]string{
+		"":               "",
+		"dog":            "dog",
+		"-5":             "-5",
+		" -5 ":           " -5 ",
+		"+1e-3":          "+1e-3",
+		"-inf":           "-inf",
+		"1; -2; 3":       "1; -2; 3",
+		"=1+1":           "'=1+1",
+		"-a":             "'-a",
+		"  =1":           "'  =1",
+		"\u00a0=1":       "'\u00a0=1",
+		"\ufeff=1":       "'\ufeff=1",
+		"\"=1":           "'\"=1",
+		"＝1":             "'＝1",
+		" ＠sum":          "' ＠sum",
+		"a;=1":           "a;'=1",
+		"a; =1; b":       "a;' =1; b",
+		"a,-b":           "a,'-b",
+		"a\t@b":          "a\t'@b",
+		"a\n+b":          "a\n'+b",
+		"\ta":            "'\ta",
+		"a=b; c-d":       "a=b; c-d",
+		"x|=cmd|' /C'!A": "x|'=cmd|' /C'!A",
+	} {
+		if got := cell(text); got != want {
+			t.Errorf("%q is written as %q, want %q", text, got, want)
+		}
+	}
+}

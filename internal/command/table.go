@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -103,7 +105,7 @@ func (t *csvTable) write(row []field) error {
 	t.record = t.record[:0]
 	add := func(text, name string, args ...any) {
 		if !t.header {
-			names = append(names, fmt.Sprintf(name, args...))
+			names = append(names, cell(fmt.Sprintf(name, args...)))
 		}
 		t.record = append(t.record, cell(text))
 	}
@@ -148,16 +150,49 @@ func textOf(value any) string {
 }
 
 // cell keeps spreadsheets from taking a name for a formula, with the quotation
-// mark in front that they take for "this is text". Numbers stay as they are;
-// .jsonl has every name as it is.
+// mark in front that they take for "this is text". It looks at each part between
+// separators, because a spreadsheet may cut cells at others than commas. Numbers stay as
+// they are; .jsonl has every name as it is.
 func cell(text string) string {
-	if text == "" || !strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
-		return text
+	if text == "" {
+		return ""
 	}
 	if _, err := strconv.ParseFloat(text, 64); err == nil {
 		return text
 	}
-	return "'" + text
+	var b strings.Builder
+	if strings.ContainsRune("\t\r\n", rune(text[0])) {
+		b.WriteByte('\'')
+	}
+	for len(text) > 0 {
+		part := text
+		if i := strings.IndexAny(text, separators); i >= 0 {
+			part = text[:i+1]
+		}
+		text = text[len(part):]
+		if isFormula(strings.TrimRight(part, separators)) {
+			b.WriteByte('\'')
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// separators are what spreadsheets cut lines and cells at.
+const separators = ",;|\t\r\n"
+
+// isFormula says whether a spreadsheet may take text for a formula: it begins with a sign
+// for one, of usual or full width, after blanks and quotation marks that are passed over.
+func isFormula(text string) bool {
+	bare := strings.TrimLeftFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || r == '"' || !unicode.IsGraphic(r)
+	})
+	sign, _ := utf8.DecodeRuneInString(bare)
+	if !strings.ContainsRune("=+-@＝＋－＠", sign) {
+		return false
+	}
+	_, err := strconv.ParseFloat(strings.TrimSpace(bare), 64)
+	return err != nil
 }
 
 func (t *csvTable) close() error {
