@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -136,12 +135,19 @@ func (f parquetArrays) entry(name string) (array, error) {
 			return nil, err
 		}
 		width := len(first.Data.([]float64))
-		if a.size = append(a.size, width); width > math.MaxInt/8/f.Rows() {
-			return nil, fmt.Errorf("%s: its shape %v is too large", a.name, a.size)
+		if a.size = append(a.size, width); width > max(mostNumbers, mostPerByte*f.Size())/f.Rows() {
+			return nil, fmt.Errorf("%s: its shape %v is too large for a file of %d bytes", a.name, a.size, f.Size())
 		}
 	}
 	return a, nil
 }
+
+// An array of more numbers has bytes for them in its file: a page of equal numbers takes
+// next to none, and the rows are read into memory.
+const (
+	mostNumbers = 1 << 28
+	mostPerByte = 64
+)
 
 // parquetArray is a column of numbers, or of lists that are all as long as the
 // first.

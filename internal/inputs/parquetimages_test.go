@@ -161,6 +161,7 @@ func FuzzParquetImages(f *testing.F) {
 	}
 	path := filepath.Join(f.TempDir(), "a.parquet")
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer checkAllocated(t, 1<<30)()
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Fatal(err)
 		}

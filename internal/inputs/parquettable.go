@@ -54,7 +54,7 @@ type parquetReader struct {
 	rec     record
 }
 
-// parquetAhead is how many rows are decoded at a time.
+// parquetAhead is how many rows are decoded at a time, if they are not large.
 const parquetAhead = 64
 
 func (r *parquetReader) at() mark { return mark{offset: int64(r.row), line: r.row} }
@@ -67,8 +67,7 @@ func (r *parquetReader) next() (*record, error) {
 	}
 	if r.left == 0 {
 		var err error
-		r.left = min(parquetAhead, r.end-r.row)
-		if r.ahead, err = r.Read(r.ctx, r.row, r.left); err != nil {
+		if r.ahead, r.left, err = r.ReadSome(r.ctx, r.row, min(parquetAhead, r.end-r.row)); err != nil {
 			return nil, err
 		}
 	}

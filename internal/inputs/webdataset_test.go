@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -229,6 +230,20 @@ func TestWebDatasetOdd(t *testing.T) {
 	wantError(t, err, "a.tar: 2.npy", "its shape is [2], where those before it are of [3]")
 }
 
+// checkAllocated returns a function that fails the test if more bytes were allocated
+// until its call. Workers of a fuzzing run would otherwise share all memory.
+func checkAllocated(t *testing.T, most uint64) func() {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	return func() {
+		t.Helper()
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > most {
+			t.Errorf("%d bytes were allocated", n)
+		}
+	}
+}
+
 func FuzzArchive(f *testing.F) {
 	for _, name := range []string{"testdata/shard-000.tar", "testdata/shard-001.tar"} {
 		text, err := os.ReadFile(name)
@@ -240,6 +255,7 @@ func FuzzArchive(f *testing.F) {
 	}
 	path := filepath.Join(f.TempDir(), "a.tar")
 	f.Fuzz(func(t *testing.T, text []byte) {
+		defer checkAllocated(t, 1<<30)()
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Fatal(err)
 		}

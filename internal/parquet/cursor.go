@@ -2,18 +2,10 @@ package parquet
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
-
-	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/deprecated"
-	"github.com/parquet-go/parquet-go/format"
-
-	"github.com/attach-uncertainty/attach/internal/float16"
 )
 
 // Values are cells of a column, those of lists end to end.
@@ -43,7 +35,7 @@ func (f *File) Open(columns ...int) (*Cursor, error) {
 	}
 	c := &Cursor{path: f.path, r: r}
 	for _, j := range columns {
-		c.streams = append(c.streams, &stream{r: r, column: j, group: -1})
+		c.streams = append(c.streams, newStream(r, j))
 	}
 	return c, nil
 }
@@ -57,66 +49,118 @@ func (c *Cursor) Close() error {
 }
 
 // Read reads n rows from start on, of each column. Rows after those of the last
-// call are read without a look at others; of others the row group is read from its
-// beginning where the file has no index of its pages. Rows out of range panic.
-func (c *Cursor) Read(ctx context.Context, start, n int) (cells []Values, err error) {
+// call are read without a look at others. Rows out of range panic.
+func (c *Cursor) Read(ctx context.Context, start, n int) ([]Values, error) {
+	cells, _, err := c.read(ctx, start, n, math.MaxInt)
+	return cells, err
+}
+
+// ReadSome is Read of fewer rows, but one at least, if their cells are large. It also
+// returns how many.
+func (c *Cursor) ReadSome(ctx context.Context, start, n int) ([]Values, int, error) {
+	return c.read(ctx, start, n, 1<<26)
+}
+
+// read stops after a row by which cells take so many bytes.
+func (c *Cursor) read(ctx context.Context, start, n, enough int) (all []Values, read int, err error) {
 	if start < 0 || n < 0 || start > c.r.rows-n {
 		panic("parquet: rows out of range")
 	}
-	for _, s := range c.streams {
-		v, err := c.read(ctx, s, start, n)
-		if err != nil {
-			return nil, err
-		}
-		cells = append(cells, v)
-	}
-	return cells, nil
-}
-
-func (c *Cursor) read(ctx context.Context, s *stream, start, n int) (v Values, err error) {
 	defer func() {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
 	}()
 	defer guard(c.path, &err)
-	if s.at != start || s.group < 0 {
-		if err := s.seek(start); err != nil {
-			return v, err
+	all = make([]Values, len(c.streams))
+	for k, s := range c.streams {
+		if err := s.seek(ctx, start); err != nil {
+			return nil, 0, err
+		}
+		switch room := max(min(n, 1<<12), s.last); s.of.Kind {
+		case Number:
+			all[k].Numbers = make([]float64, 0, room)
+		default:
+			all[k].Bytes = make([][]byte, 0, room)
 		}
 	}
-	return s.read(ctx, n)
+	taken := 0
+	for ; read < n && (taken < enough || read == 0); read++ {
+		if read%1024 == 0 && ctx.Err() != nil {
+			return nil, 0, ctx.Err()
+		}
+		for k, s := range c.streams {
+			size, err := s.row(&all[k])
+			if err != nil {
+				return nil, 0, err
+			}
+			taken += size
+		}
+	}
+	for k, s := range c.streams {
+		s.last = min(len(all[k].Numbers)+len(all[k].Bytes), 1<<20)
+	}
+	return all, read, nil
 }
+
+// Cells that take more bytes and lists of more cells are refused: no more than in a
+// line of a table of text, and encoded images that are as large as a page may be.
+const (
+	mostText  = 1 << 24
+	mostBytes = mostOfPage
+	mostList  = 1 << 24
+)
 
 // stream is the values of one column, in order.
 type stream struct {
 	r      *reader
 	column int
-	at     int // row that is next
-	group  int // that pages are of, -1 for none
-	pages  parquet.Pages
-	values parquet.ValueReader // of a page, or nil
-	ahead  []parquet.Value     // values that were read of it
-	room   []parquet.Value
+	of     *Column
+	// Levels of definition of a value that is there, and of an element of a list that
+	// may be a gap.
+	full, element int
+	at            int // row that is next
+	group         int // that pages are of, -1 for none
+	pages         *pages
+	page          *page // nil before the first
+	// level is that of repetition of the next value, if it is known.
+	level uint32
+	known bool
+	// passed says that the row before the next one may go on in the next page.
+	passed bool
+	last   int // cells that were read the last time
+}
+
+func newStream(r *reader, column int) *stream {
+	s := &stream{r: r, column: column, of: &r.columns[column], group: -1}
+	s.full = s.of.leaf.MaxDefinitionLevel()
+	if s.element = s.full; s.of.leaf.Optional() {
+		s.element--
+	}
+	return s
 }
 
 func (s *stream) close() {
 	if s.pages != nil {
-		s.pages.Close()
+		s.pages.close()
 	}
-	s.pages, s.values, s.ahead = nil, nil, nil
+	s.pages, s.page, s.known, s.passed = nil, nil, false, false
 }
 
 // enter goes to the beginning of a row group.
-func (s *stream) enter(group int) {
+func (s *stream) enter(group int) (err error) {
 	s.close()
-	s.group = group
-	s.at = s.r.starts[group]
-	s.pages = s.r.groups[group].ColumnChunks()[s.column].Pages()
+	s.group, s.at = group, s.r.starts[group]
+	s.pages, err = s.r.openPages(group, s.column)
+	return err
 }
 
-// seek goes to a row.
-func (s *stream) seek(row int) error {
+// seek goes to a row. Pages before it are passed over without being decoded if their
+// headers tell how many rows they have.
+func (s *stream) seek(ctx context.Context, row int) error {
+	if s.group >= 0 && s.at == row {
+		return nil
+	}
 	group, found := slices.BinarySearch(s.r.starts, row)
 	if !found {
 		group--
@@ -125,190 +169,171 @@ func (s *stream) seek(row int) error {
 		group++
 	}
 	if group >= len(s.r.groups) {
+		s.close()
 		s.group, s.at = len(s.r.groups), row
 		return nil
 	}
-	if s.group == group && s.at <= row && row-s.at < 1024 {
-		return s.skip(row - s.at)
-	}
-	s.enter(group)
-	if row == s.at {
-		return nil
-	}
-	s.at = row
-	return s.pages.SeekToRow(int64(row - s.r.starts[group]))
-}
-
-func (s *stream) skip(n int) error {
-	for range n {
-		if err := s.row(func(parquet.Value) error { return nil }); err != nil {
+	if s.group != group || s.at > row {
+		if err := s.enter(group); err != nil {
 			return err
 		}
+	}
+	for n := 0; s.at < row; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if s.page != nil && s.page.left > 0 {
+			if _, err := s.row(nil); err != nil {
+				return err
+			}
+			continue
+		}
+		h, err := s.pages.next()
+		if err != nil || h == nil {
+			return s.ends(err)
+		}
+		rows := s.pages.rows(h)
+		if rows < 0 || rows > row-s.at {
+			if s.page, err = s.pages.read(h); err != nil {
+				return err
+			}
+			if rows >= 0 || s.page == nil {
+				continue
+			}
+			if rows, err = s.page.repetition.zeros(s.page.left); err != nil {
+				return err
+			}
+			if rows > row-s.at {
+				continue
+			}
+			s.page = nil
+		} else {
+			s.pages.pass(h)
+		}
+		s.at += rows
+		s.passed = s.of.List
 	}
 	return nil
 }
 
-// peek returns the next value of the group, or io.EOF.
-func (s *stream) peek() (parquet.Value, error) {
-	for len(s.ahead) == 0 {
-		if s.values == nil {
-			page, err := s.pages.ReadPage()
-			if err != nil {
-				return parquet.Value{}, err
-			}
-			s.values = page.Values()
-		}
-		if s.room == nil {
-			s.room = make([]parquet.Value, 256)
-		}
-		n, err := s.values.ReadValues(s.room)
-		s.ahead = s.room[:n]
-		if errors.Is(err, io.EOF) || n == 0 && err == nil {
-			s.values = nil
-		} else if err != nil {
-			return parquet.Value{}, err
-		}
+// ends is the error of a column that has fewer rows than its file.
+func (s *stream) ends(err error) error {
+	if err == nil {
+		err = io.ErrUnexpectedEOF
 	}
-	return s.ahead[0], nil
+	return fmt.Errorf("column %.100q ends at row %d: %w", s.of.Name, s.at, err)
 }
 
-// row passes on the values of the next row.
-func (s *stream) row(use func(parquet.Value) error) error {
-	for s.at >= s.r.starts[s.group+1] {
-		s.enter(s.group + 1)
+// load goes to a page that has a value left, and says if there is one.
+func (s *stream) load() (bool, error) {
+	for s.page == nil || s.page.left == 0 {
+		h, err := s.pages.next()
+		if err != nil || h == nil {
+			return false, err
+		}
+		if s.page, err = s.pages.read(h); err != nil {
+			return false, err
+		}
 	}
-	for first := true; ; first = false {
-		v, err := s.peek()
-		if errors.Is(err, io.EOF) && !first {
+	return true, nil
+}
+
+// row appends the cells of the next row to others that are not nil. It returns the
+// bytes that these take.
+func (s *stream) row(to *Values) (size int, err error) {
+	for s.at >= s.r.starts[s.group+1] {
+		if err := s.enter(s.group + 1); err != nil {
+			return 0, err
+		}
+	}
+	count, empty := 0, 0
+	first := true
+	for first || s.of.List {
+		more, err := s.load()
+		if err == nil && more && s.of.List && !s.known {
+			s.level, err = s.page.repetition.next()
+			s.known = true
+		}
+		if err != nil || !more && first {
+			return 0, s.ends(err)
+		}
+		if !first && (!more || s.level == 0) {
 			break
 		}
-		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("column %.100q ends at row %d: %w", s.r.columns[s.column].Name, s.at, io.ErrUnexpectedEOF)
+		if s.passed && s.level > 0 {
+			if _, err := s.value(nil); err != nil {
+				return 0, err
+			}
+			continue
 		}
+		s.passed, first = false, false
+		n, err := s.value(to)
 		if err != nil {
-			return err
+			return 0, fmt.Errorf("row %d of column %.100q: %w", s.at, s.of.Name, err)
 		}
-		if !first && v.RepetitionLevel() == 0 {
-			break
+		if n > 0 {
+			count++
+		} else {
+			empty++ // a list in the list, which takes time, but no memory
 		}
-		if err := use(v); err != nil {
-			return err
+		size += n
+		// A run of elements tells how many are to come.
+		ahead := 0
+		if levels := s.page.repetition; levels != nil && levels.packed == nil && levels.value > 0 {
+			ahead = levels.left
 		}
-		s.ahead = s.ahead[1:]
+		if count+empty+ahead > mostList {
+			return 0, &sizeError{s.of.Name, fmt.Sprintf("row %d is a list of more than %d cells, which are not read", s.at, mostList)}
+		}
+	}
+	if to != nil && s.of.List {
+		to.Lengths = append(to.Lengths, count)
 	}
 	s.at++
-	return nil
+	return size, nil
 }
 
-// read reads n rows.
-func (s *stream) read(ctx context.Context, n int) (v Values, err error) {
-	column := s.r.columns[s.column]
-	add := v.adder(column)
-	element := column.leaf.MaxDefinitionLevel() // from which on a list has one
-	if column.leaf.Optional() {
-		element--
-	}
-	count := 0
-	for i := range n {
-		if i%1024 == 0 && ctx.Err() != nil {
-			return v, ctx.Err()
-		}
-		count = 0
-		err := s.row(func(value parquet.Value) error {
-			// A list that is empty, or not there, is a single value without one.
-			if column.List && value.IsNull() && value.DefinitionLevel() < element {
-				return nil
-			}
-			count++
-			add(value)
-			return nil
-		})
-		if err != nil {
-			return v, err
-		}
-		if column.List {
-			v.Lengths = append(v.Lengths, count)
-		} else if count != 1 {
-			return v, fmt.Errorf("row %d of column %.100q has %d values", s.at-1, column.Name, count)
+// value appends the next value to others that are not nil. It returns the bytes that it
+// takes: none if it stands for a list without elements.
+func (s *stream) value(to *Values) (size int, err error) {
+	p, level := s.page, uint32(s.full)
+	p.left--
+	s.known = false
+	if p.definition != nil {
+		if level, err = p.definition.next(); err != nil {
+			return 0, err
 		}
 	}
-	return v, nil
-}
-
-// adder appends a value to those of a column.
-func (v *Values) adder(c Column) func(parquet.Value) {
-	t := c.leaf.Type()
-	if c.Kind == Number {
-		return func(value parquet.Value) { v.Numbers = append(v.Numbers, number(t, value)) }
-	}
-	return func(value parquet.Value) {
-		b := value.ByteArray()
-		if value.IsNull() {
-			b = nil
-		} else if b == nil {
-			b = []byte{}
+	if int(level) < s.full {
+		switch {
+		case s.of.List && int(level) < s.element:
+			return 0, nil
+		case to == nil:
+		case s.of.Kind == Number:
+			to.Numbers = append(to.Numbers, math.NaN())
+		default:
+			to.Bytes = append(to.Bytes, nil)
 		}
-		v.Bytes = append(v.Bytes, b)
+		return 8, nil
 	}
-}
-
-func number(t parquet.Type, v parquet.Value) float64 {
-	if v.IsNull() {
-		return math.NaN()
+	i, err := p.next()
+	switch {
+	case err != nil:
+		return 0, err
+	case to == nil:
+		return 8, nil
+	case s.of.Kind == Number:
+		to.Numbers = append(to.Numbers, p.number(i))
+		return 8, nil
 	}
-	if l := t.LogicalType(); l != nil {
-		if d, ok := l.Value.(*format.DecimalType); ok {
-			return unscaled(v) / math.Pow10(int(d.Scale))
-		}
+	b := p.bytes(i)
+	most := mostBytes
+	if s.of.Kind == Text {
+		most = mostText
 	}
-	switch v.Kind() {
-	case parquet.Boolean:
-		if v.Boolean() {
-			return 1
-		}
-		return 0
-	case parquet.Int32:
-		if unsigned(t) {
-			return float64(v.Uint32())
-		}
-		return float64(v.Int32())
-	case parquet.Int64:
-		if unsigned(t) {
-			return float64(v.Uint64())
-		}
-		return float64(v.Int64())
-	case parquet.Float:
-		return float64(v.Float())
-	case parquet.Double:
-		return v.Double()
+	if len(b) > most {
+		return 0, &sizeError{s.of.Name, fmt.Sprintf("a cell has %d bytes, and at most %d are read", len(b), most)}
 	}
-	return float64(float16.Decode(binary.LittleEndian.Uint16(v.ByteArray())))
-}
-
-// unscaled is the whole number that a decimal is kept as: bytes are those of its two's
-// complement, the largest first.
-func unscaled(v parquet.Value) (x float64) {
-	switch v.Kind() {
-	case parquet.Int32:
-		return float64(v.Int32())
-	case parquet.Int64:
-		return float64(v.Int64())
-	}
-	for i, b := range v.ByteArray() {
-		if i == 0 {
-			x = float64(int8(b))
-		} else {
-			x = 256*x + float64(b)
-		}
-	}
-	return x
-}
-
-func unsigned(t parquet.Type) bool {
-	if l := t.LogicalType(); l != nil {
-		i, ok := l.Value.(*format.IntType)
-		return ok && !i.IsSigned
-	}
-	c := t.ConvertedType()
-	return c != nil && *c >= deprecated.Uint8 && *c <= deprecated.Uint64
+	to.Bytes = append(to.Bytes, b)
+	return len(b) + 24, nil
 }

@@ -38,7 +38,14 @@ type Column struct {
 	Kind Kind
 	// List says that cells are lists of these, however deep.
 	List bool
-	leaf *parquet.Column
+	// Empty says that the writer counted no value in any row.
+	Empty bool
+	leaf  *parquet.Column
+}
+
+// Is says that the column has the type of a node, in each row once.
+func (c Column) Is(node parquet.Node) bool {
+	return c.leaf.Required() && c.leaf.Type().String() == node.Type().String()
 }
 
 // File is a Parquet file whose footer has been read. It holds no file open.
@@ -50,14 +57,22 @@ type File struct {
 	meta    []format.KeyValue
 }
 
-// Open reads the footer of the file at path. Errors name the path.
+// Open reads the footer of the file at path. Errors name the path. No two columns have one
+// name, since columns are found by it.
 func Open(path string) (f *File, err error) {
 	r, err := openReader(path)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	f = &File{path: path, size: r.size, rows: r.rows, columns: r.columns, meta: r.file.Metadata().KeyValueMetadata}
+	seen := make(map[string]bool, len(r.columns))
+	for _, c := range r.columns {
+		if seen[c.Name] {
+			return nil, fmt.Errorf("%s: two columns are named %.100q; rename one", path, c.Name)
+		}
+		seen[c.Name] = true
+	}
+	f = &File{path: path, size: r.size, rows: r.rows, columns: r.columns, meta: r.meta.KeyValueMetadata}
 	return f, nil
 }
 
@@ -83,13 +98,15 @@ func (f *File) Metadata(key string) (string, bool) {
 
 // reader is a file that is open.
 type reader struct {
+	io.ReaderAt
 	io.Closer
-	file    *parquet.File
-	groups  []parquet.RowGroup
+	meta    *format.FileMetaData
+	groups  []format.RowGroup
 	starts  []int // first row of each group, and the number of all rows
 	rows    int
 	size    int
 	columns []Column
+	held    int // bytes that pages take
 }
 
 // guard makes an error of what parquet-go panics with on damaged files.
@@ -97,7 +114,11 @@ func guard(path string, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%v", p)
 	}
-	if *err != nil {
+	var size *sizeError
+	switch {
+	case errors.As(*err, &size):
+		*err = fmt.Errorf("%s: %w", path, size)
+	case *err != nil:
 		*err = fmt.Errorf("%s: %w (%.200s)", path, ErrFormat, strings.ReplaceAll((*err).Error(), "\n", " "))
 	}
 }
@@ -121,8 +142,12 @@ func openReader(path string) (*reader, error) {
 	return r, nil
 }
 
-// mostColumns bounds the work of a footer.
-const mostColumns = 1 << 16
+// A file of more rows has bytes for them. What is kept of each row, such as a target,
+// would otherwise take any memory.
+const (
+	mostRows        = 1 << 24
+	mostRowsPerByte = 64
+)
 
 func newReader(f io.ReaderAt, size int64, path string) (r *reader, err error) {
 	defer guard(path, &err)
@@ -134,22 +159,34 @@ func newReader(f io.ReaderAt, size int64, path string) (r *reader, err error) {
 		return nil, err
 	}
 	// Memory for the footer is taken before any of it is read.
-	if footer := int64(binary.LittleEndian.Uint32(end[:])); string(end[4:]) != "PAR1" || footer > size-12 {
+	n := int64(binary.LittleEndian.Uint32(end[:]))
+	if string(end[4:]) != "PAR1" || n > size-12 {
 		return nil, errors.New("no footer at its end")
+	}
+	footer := make([]byte, n)
+	if _, err := f.ReadAt(footer, size-8-n); err != nil {
+		return nil, err
+	}
+	if err := checkFooter(footer); err != nil {
+		return nil, err
 	}
 	file, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, err
 	}
-	r = &reader{file: file, size: int(size), groups: file.RowGroups()}
+	r = &reader{ReaderAt: f, meta: file.Metadata(), size: int(size)}
+	r.groups = r.meta.RowGroups
 	all := int64(0)
 	for _, g := range r.groups {
 		r.starts = append(r.starts, int(all))
-		n := g.NumRows()
+		n := g.NumRows
 		if n < 0 || n > math.MaxInt32-all && all+n > math.MaxInt32*1024 {
 			return nil, fmt.Errorf("a group of %d rows", n)
 		}
 		all += n
+	}
+	if all > mostRows && all > mostRowsPerByte*size {
+		return nil, fmt.Errorf("%d rows in %d bytes", all, size)
 	}
 	if all != file.NumRows() {
 		return nil, fmt.Errorf("%d rows in its groups and %d in all", all, file.NumRows())
@@ -160,11 +197,24 @@ func newReader(f io.ReaderAt, size int64, path string) (r *reader, err error) {
 		return nil, err
 	}
 	for _, g := range r.groups {
-		if len(g.ColumnChunks()) != len(r.columns) {
-			return nil, fmt.Errorf("a group of %d columns, where the file has %d", len(g.ColumnChunks()), len(r.columns))
+		if len(g.Columns) != len(r.columns) {
+			return nil, fmt.Errorf("a group of %d columns, where the file has %d", len(g.Columns), len(r.columns))
 		}
 	}
+	for j := range r.columns {
+		r.columns[j].Empty = r.empty(j)
+	}
 	return r, nil
+}
+
+// empty says that all rows are gaps by what the writer counted.
+func (r *reader) empty(column int) bool {
+	for _, g := range r.groups {
+		if c := &g.Columns[column].MetaData; c.Statistics.NullCount != c.NumValues {
+			return false
+		}
+	}
+	return r.rows > 0
 }
 
 // leaves appends the columns below a node.
@@ -183,6 +233,22 @@ func leaves(all []Column, node *parquet.Column) ([]Column, error) {
 		}
 	}
 	return all, nil
+}
+
+// Dates reports whether cells are dates or times, which are of kind Other.
+func (c Column) Dates() bool {
+	t := c.leaf.Type()
+	if l := t.LogicalType(); l != nil && l.Value != nil {
+		switch l.Value.(type) {
+		case *format.DateType, *format.TimeType, *format.TimestampType:
+			return true
+		}
+		return false
+	}
+	if p := t.ConvertedType(); p != nil {
+		return *p >= deprecated.Date && *p <= deprecated.TimestampMicros
+	}
+	return t.Kind() == parquet.Int96 // timestamps of old writers
 }
 
 // nameOf leaves out of a list's path what its writer calls the elements.

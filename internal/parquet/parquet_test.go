@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -152,6 +153,20 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// checkAllocated returns a function that fails the test if more bytes were allocated
+// until its call. Workers of a fuzzing run would otherwise share all memory.
+func checkAllocated(t *testing.T, most uint64) func() {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	return func() {
+		t.Helper()
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > most {
+			t.Errorf("%d bytes were allocated", n)
+		}
+	}
+}
+
 func FuzzParquet(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.parquet")
 	if len(files) == 0 {
@@ -165,12 +180,16 @@ func FuzzParquet(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		defer checkAllocated(t, 1<<29)()
 		r, err := newReader(bytes.NewReader(b), int64(len(b)), "x")
 		if err != nil {
 			return
 		}
 		for j, column := range r.columns {
-			c := &Cursor{path: "x", r: r, streams: []*stream{{r: r, column: j, group: -1}}}
+			if column.Kind == Other {
+				continue
+			}
+			c := &Cursor{path: "x", r: r, streams: []*stream{newStream(r, j)}}
 			n := min(r.rows, 100)
 			cells, err := c.Read(context.Background(), 0, n)
 			if err != nil || column.Kind == Other {

@@ -1,0 +1,114 @@
+package parquet
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+const (
+	// mostColumns bounds the work of a footer.
+	mostColumns = 1 << 16
+	// deepest is how far columns and the structs of a footer may be nested.
+	deepest = 64
+)
+
+// checkFooter reports what is wrong with the sizes that a footer announces. The
+// library takes memory for lists before it reads their elements, and calls itself
+// for what is nested.
+func checkFooter(footer []byte) error {
+	var meta format.FileMetaData
+	if err := thrift.NewDecoder(newSizedReader(footer)).Decode(&meta); err != nil {
+		return err
+	}
+	if len(meta.Schema) > 2*mostColumns {
+		return errors.New("there are too many columns")
+	}
+	var left []int32 // children that are still to come, for each node that is open
+	for _, element := range meta.Schema {
+		for len(left) > 0 && left[len(left)-1] == 0 {
+			left = left[:len(left)-1]
+		}
+		if len(left) > 0 {
+			left[len(left)-1]--
+		}
+		if element.NumChildren.V < 0 || len(left) == deepest {
+			return fmt.Errorf("columns are nested more than %d deep, or fewer than none", deepest)
+		}
+		left = append(left, element.NumChildren.V)
+	}
+	return nil
+}
+
+// sizedReader reads the Thrift of footers and page headers. It refuses lists that are
+// longer than the bytes they come in, and structs that are nested too deep.
+type sizedReader struct {
+	thrift.BytesReader
+	size  int
+	room  int   // structs that lists may still hold
+	depth []int // structs that are still to come, for each list or field that is open
+}
+
+func newSizedReader(b []byte) *sizedReader {
+	// A struct of a footer takes eight bytes or more.
+	return &sizedReader{BytesReader: new(thrift.CompactProtocol).NewReaderFromBytes(b), size: len(b), room: mostColumns + len(b)/8}
+}
+
+// Discard passes over bytes. The decoder looks for this method.
+func (r *sizedReader) Discard(n int) (int, error) {
+	return r.BytesReader.(interface{ Discard(int) (int, error) }).Discard(n)
+}
+
+func (r *sizedReader) open(n int) error {
+	if len(r.depth) == deepest {
+		return fmt.Errorf("structs are nested more than %d deep", deepest)
+	}
+	r.depth = append(r.depth, n)
+	return nil
+}
+
+// ReadField reads the beginning of a field, or the end of a struct.
+func (r *sizedReader) ReadField() (thrift.Field, error) {
+	f, err := r.BytesReader.ReadField()
+	switch last := len(r.depth) - 1; {
+	case err != nil:
+	case f.Type == thrift.STRUCT:
+		err = r.open(1)
+	case f.Type == thrift.STOP && last >= 0:
+		if r.depth[last]--; r.depth[last] == 0 {
+			r.depth = r.depth[:last]
+		}
+	}
+	return f, err
+}
+
+// ReadList reads the beginning of a list.
+func (r *sizedReader) ReadList() (thrift.List, error) {
+	l, err := r.BytesReader.ReadList()
+	n := int(l.Size)
+	switch {
+	case err != nil || n == 0:
+		return l, err
+	case n > r.size-r.BytesRead() || l.Type == thrift.LIST || l.Type == thrift.SET || l.Type == thrift.MAP:
+		return l, fmt.Errorf("a list of %d elements in %d bytes", n, r.size-r.BytesRead())
+	case l.Type == thrift.STRUCT:
+		if r.room -= n; r.room < 0 {
+			return l, fmt.Errorf("lists of more than %d structs in %d bytes", mostColumns+r.size/8, r.size)
+		}
+		err = r.open(n)
+	}
+	return l, err
+}
+
+// ReadSet reads the beginning of a set.
+func (r *sizedReader) ReadSet() (thrift.Set, error) {
+	l, err := r.ReadList()
+	return thrift.Set(l), err
+}
+
+// ReadMap refuses maps, because Parquet has none.
+func (r *sizedReader) ReadMap() (thrift.Map, error) {
+	return thrift.Map{}, errors.New("a map")
+}

@@ -1,0 +1,108 @@
+package parquet
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// hybrid reads small numbers that are kept as runs of one number and as packed bits.
+// It keeps no more of them than the one it is at: a run of billions takes a few bytes.
+type hybrid struct {
+	data  []byte
+	width int // bits of a number
+	left  int // numbers left of the run
+	value uint32
+	// packed are the bits of numbers that differ, and bit the next of them.
+	packed []byte
+	bit    int
+}
+
+func newHybrid(data []byte, width int) (*hybrid, error) {
+	if width > 32 {
+		return nil, fmt.Errorf("numbers of %d bits", width)
+	}
+	return &hybrid{data: data, width: width}, nil
+}
+
+// run goes to the next run.
+func (h *hybrid) run() error {
+	for h.left == 0 {
+		header, n := binary.Uvarint(h.data)
+		if n <= 0 || header>>1 > 1<<31 {
+			return io.ErrUnexpectedEOF
+		}
+		h.data = h.data[n:]
+		size := (h.width + 7) / 8
+		if h.left = int(header >> 1); header&1 == 1 {
+			size = h.left * h.width
+			h.left *= 8
+		}
+		if size > len(h.data) {
+			return io.ErrUnexpectedEOF
+		}
+		run := h.data[:size]
+		h.data = h.data[size:]
+		h.packed, h.bit = nil, 0
+		if header&1 == 1 {
+			h.packed = run
+			continue
+		}
+		h.value = 0
+		for i, b := range run {
+			h.value |= uint32(b) << (8 * i)
+		}
+	}
+	return nil
+}
+
+func (h *hybrid) next() (uint32, error) {
+	if h.left == 0 {
+		if err := h.run(); err != nil {
+			return 0, err
+		}
+	}
+	h.left--
+	if h.packed == nil {
+		return h.value, nil
+	}
+	v := unpack(h.packed, h.bit, h.width)
+	h.bit += h.width
+	return v, nil
+}
+
+// zeros returns how many of the next n numbers are zero, and reads none.
+func (h hybrid) zeros(n int) (zeros int, err error) {
+	for n > 0 {
+		if h.left == 0 {
+			if err := h.run(); err != nil {
+				return 0, err
+			}
+		}
+		if h.packed != nil {
+			v, err := h.next()
+			if err != nil {
+				return 0, err
+			}
+			if n--; v == 0 {
+				zeros++
+			}
+			continue
+		}
+		run := min(h.left, n)
+		if h.left, n = h.left-run, n-run; h.value == 0 {
+			zeros += run
+		}
+	}
+	return zeros, nil
+}
+
+// unpack returns a number of so many bits, 32 at most, which begins at a bit.
+func unpack(b []byte, bit, width int) uint32 {
+	if rest := b[bit>>3:]; len(rest) >= 8 {
+		return uint32(binary.LittleEndian.Uint64(rest) >> (bit & 7) & (1<<width - 1))
+	}
+	var word [8]byte
+	copy(word[:], b[bit>>3:])
+	return uint32(binary.LittleEndian.Uint64(word[:]) >> (bit & 7) & (1<<width - 1))
+}
