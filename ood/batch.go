@@ -23,13 +23,17 @@ type Batch struct {
 	Cache *sync.Map
 	// Network takes Inputs, for methods that run it, or is nil.
 	Network Network
+	// Hashes, if not nil, tell rows apart by their inputs: rows whose inputs are equal
+	// have equal hashes. Package featurize fills them in; without them, rows are told
+	// apart by their features.
+	Hashes [][16]byte
 	// Block is what Inputs holds of these rows. It is set where a method
 	// that runs the network is asked for scores.
 	Block InputBlock
 }
 
-// mapped is what become makes of each matrix, with the network, and neither labels
-// nor inputs.
+// mapped is what become makes of each matrix, with the network, and neither labels,
+// inputs nor hashes.
 func (b Batch) mapped(become func(blas32.General) blas32.General) Batch {
 	s := Batch{Features: become(b.Features), Logits: become(b.Logits), Layers: slices.Clone(b.Layers), Network: b.Network}
 	for i, l := range s.Layers {
@@ -60,6 +64,9 @@ func (b Batch) Slice(i, j int) Batch {
 	if b.Labels != nil {
 		s.Labels = b.Labels[i:j]
 	}
+	if b.Hashes != nil {
+		s.Hashes = b.Hashes[i:j]
+	}
 	if b.Inputs != nil {
 		picked := make([]int, j-i)
 		for k := range picked {
@@ -77,6 +84,12 @@ func (b Batch) Select(picked []int) Batch {
 		s.Labels = make([]int, len(picked))
 		for i, r := range picked {
 			s.Labels[i] = b.Labels[r]
+		}
+	}
+	if b.Hashes != nil {
+		s.Hashes = make([][16]byte, len(picked))
+		for i, r := range picked {
+			s.Hashes[i] = b.Hashes[r]
 		}
 	}
 	if b.Inputs != nil {

@@ -22,9 +22,10 @@ func Map(b ood.Batch, become func(blas32.General) blas32.General) ood.Batch {
 }
 
 // Append puts the parts of more below those of b, which must be as many and as
-// wide unless b has none; labels and inputs it leaves alone. It grows matrices as
-// append does.
+// wide unless b has none; labels and inputs it leaves alone. Hashes are kept if all rows
+// have them. It grows matrices as append does.
 func Append(b *ood.Batch, more ood.Batch) error {
+	n := b.Len()
 	below, to := Of(&more), Of(b)
 	if len(to) == 0 {
 		*b = Map(more, func(m blas32.General) blas32.General { return blas32.General{Cols: m.Cols, Stride: m.Cols} })
@@ -49,6 +50,11 @@ func Append(b *ood.Batch, more ood.Batch) error {
 			m.Data = append(m.Data, rows.Row(*p.General, i)...)
 		}
 		m.Rows += p.Rows
+	}
+	if more.Hashes != nil && len(b.Hashes) == n {
+		b.Hashes = append(b.Hashes, more.Hashes...)
+	} else {
+		b.Hashes = nil
 	}
 	return nil
 }
@@ -75,6 +81,9 @@ func Validate(b ood.Batch) error {
 	}
 	if b.Inputs != nil && b.Inputs.Len() != n {
 		return fmt.Errorf("%d rows but %d of inputs", n, b.Inputs.Len())
+	}
+	if b.Hashes != nil && len(b.Hashes) != n {
+		return fmt.Errorf("%d rows but %d hashes", n, len(b.Hashes))
 	}
 	if b.Labels == nil {
 		return nil
