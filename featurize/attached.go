@@ -149,7 +149,10 @@ func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, er
 		for x, err := range blocks {
 			var r attach.Rows
 			if err == nil {
-				r, err = a.Run(ctx, x)
+				r.Batch, err = a.All(ctx, single(x), -1, nil)
+			}
+			if err == nil {
+				r.Inputs, r.Network = ood.InputsOf(x), a.Network()
 			}
 			if !yield(r, err) || err != nil {
 				return

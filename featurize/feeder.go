@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/rowhash"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -15,6 +16,7 @@ type chunk struct {
 	n       int          // without them
 	first   int          // number of the first row, of the block where there are places
 	limit   int          // rows that it may get
+	hashes  [][16]byte   // of the rows, or nil
 	// places are those of the rows in their block, of a block that is run in another
 	// order; nil says that rows stand as they came. The last chunk of the block is last.
 	places []int
@@ -34,8 +36,9 @@ func (c chunk) row(i int) int {
 // the network reads the other.
 type feeder struct {
 	m         *Model
-	batch     int // rows of a chunk
-	positions int // of a chunk, or 0 where their number has no bound
+	batch     int  // rows of a chunk
+	positions int  // of a chunk, or 0 where their number has no bound
+	hashes    bool // of rows are wanted
 	full      chan chunk
 	free      chan []ood.Tensor
 }
@@ -68,8 +71,12 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 			}
 			return
 		}
+		var hashes [][16]byte
+		if f.hashes {
+			hashes = f.m.hashes(list)
+		}
 		if ragged(list) {
-			if !f.send(ctx, &c) || !f.groups(ctx, list, block.Rows(), next) {
+			if !f.send(ctx, &c) || !f.groups(ctx, list, hashes, block.Rows(), next) {
 				return
 			}
 			next += block.Rows()
@@ -89,6 +96,9 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 			for i := range c.tensors {
 				appendRows(&c.tensors[i], list[i], at, at+k)
 			}
+			if f.hashes {
+				c.hashes = append(c.hashes, hashes[at:at+k]...)
+			}
 			c.n, at, next = c.n+k, at+k, next+k
 			if c.n == c.limit && !f.send(ctx, &c) {
 				return
@@ -96,6 +106,22 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 		}
 	}
 	f.send(ctx, &c)
+}
+
+// hashes tell the rows of a block apart, before they are padded.
+func (m *Model) hashes(list []ood.Tensor) [][16]byte {
+	var block ood.InputBlock
+	for i, t := range list {
+		if t.Shape != nil {
+			t.Name = m.inputs[i].name
+			block.Tensors = append(block.Tensors, t)
+		}
+	}
+	hashes := make([][16]byte, block.Rows())
+	for i, h := range rowhash.Inputs(block) {
+		hashes[i] = h
+	}
+	return hashes
 }
 
 // alike says whether rows of two tensors have one shape.

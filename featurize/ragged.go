@@ -36,7 +36,7 @@ func paddedLength(n int) int {
 // as each other once padded in chunks of their own, the longest first. The model
 // fills in the padding of tensors that a mask among the inputs covers; rows of
 // others share a chunk with those of exactly their length.
-func (f *feeder) groups(ctx context.Context, list []ood.Tensor, n, first int) bool {
+func (f *feeder) groups(ctx context.Context, list []ood.Tensor, hashes [][16]byte, n, first int) bool {
 	lengths, err := f.m.padded(list, n, first)
 	if err != nil {
 		return f.emit(ctx, chunk{err: err})
@@ -78,6 +78,9 @@ func (f *feeder) groups(ctx context.Context, list []ood.Tensor, n, first int) bo
 			own, width := t.Lengths[row], product(t.Shape[2:])
 			c.tensors[i].Lengths = append(c.tensors[i].Lengths, own)
 			f.m.appendPadded(&c.tensors[i], t, ends[i][row]-own*width, ends[i][row], lengths[row][i]*width)
+		}
+		if f.hashes {
+			c.hashes = append(c.hashes, hashes[row])
 		}
 		c.places, c.n = append(c.places, row), c.n+1
 		c.last = k == n-1

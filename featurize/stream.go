@@ -34,7 +34,9 @@ import (
 // NaN and infinities, in rows or in what the network makes of them, are errors
 // that name the row, counted from 0. A nil rows has none.
 func (m *Model) Features(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.Batch, error] {
-	return stream(ctx, newFeeder(m, m.batch, m.positions), rows, m.run, inPlaces)
+	f := newFeeder(m, m.batch, m.positions)
+	f.hashes = !m.unhashed
+	return stream(ctx, f, rows, m.run, inPlaces)
 }
 
 // stream runs the network on chunks of rows. What comes of a block whose rows are
@@ -109,6 +111,7 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	if err != nil {
 		return b, err
 	}
+	b.Hashes = c.hashes
 	b.Layers = slices.Grow(b.Layers, len(m.info.Layers))
 	for i, t := range out[2:] {
 		l := m.info.Layers[i]
@@ -121,7 +124,8 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	return b, nil
 }
 
-// once runs the network on rows that fit into one run, and is nil for others.
+// once runs the network on rows that fit into one run, and is nil for others. Rows get
+// no hashes, which services do not look at.
 func (m *Model) once(ctx context.Context, x ood.InputBlock) (*ood.Batch, error) {
 	n := x.Rows()
 	if m.fixed || m.texts != nil || n == 0 || n > m.batch {

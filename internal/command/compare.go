@@ -43,6 +43,7 @@ type comparing struct {
 
 func compareCommand() *cli.Command {
 	m := &comparing{job: compare.Options{Methods: detectors(), Resamples: 1000}}
+	m.Unhashed = true
 	regression := func() bool { return m.task == attach.Regression }
 	criteria := compare.Criteria()
 	withModel := idle("with MODEL.onnx", func() bool { return m.path != "" })

@@ -85,6 +85,7 @@ type verifying struct {
 
 func verifyCommand() *cli.Command {
 	f := &verifying{attached: attached{groupless: true}}
+	f.Unhashed = true
 	features, model := f.attachedOptions()
 	f.table = join(table{
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to compare on: " + inputKinds + "; with --features, what `attach features` writes"},

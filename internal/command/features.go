@@ -26,6 +26,7 @@ type featuring struct {
 
 func featuresCommand() *cli.Command {
 	f := &featuring{}
+	f.Unhashed = true
 	f.table = join(table{
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to run the model on: " + inputKinds},
 		{name: "y", to: &f.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{f.targeted()}},

@@ -33,6 +33,7 @@ type predicting struct {
 
 func predictCommand() *cli.Command {
 	f := &predicting{out: "-", side: "both"}
+	f.Unhashed = true
 	noHead := idle("for heads without intervals, such as a classifier's", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
 	noDetector := idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))
 	ungrouped := idle("for heads that were fitted without it", f.opened(func(b *attach.Bundle) bool { return b.Calibration.Groups == nil }))
