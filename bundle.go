@@ -130,6 +130,21 @@ type Calibration struct {
 	// Temperature divides the logits before the softmax; 0 is not fitted, for
 	// want of labels or because they settle none.
 	Temperature float64 `json:"temperature,omitempty"`
+	// Reused is how many calibration rows were fitted on too, and Repeated how many equal
+	// an earlier one, targets or labels included. Both are 0 if no more rows are equal
+	// than chance explains, as in tables of few columns.
+	Reused   int `json:"reused,omitempty"`
+	Repeated int `json:"repeated,omitempty"`
+	// Hashed is what FitHashes and CalHashes are of: "inputs" of the model or "features",
+	// or empty if there are none.
+	Hashed string `json:"hashed,omitempty"`
+	// FitHashes and CalHashes are the least of the distinct hashes of the rows fitted and
+	// calibrated on, at most 4,096 of each, by which Evaluate and audits find rows that
+	// were used before. FitTies and CalTies count the rows that have these hashes, and
+	// those of them that equal another by chance.
+	FitHashes, CalHashes []uint64 `json:"-"`
+	FitTies              [2]int   `json:"fit_ties,omitzero"`
+	CalTies              [2]int   `json:"cal_ties,omitzero"`
 	// OOD are the detector's scores on the calibration rows, in the order of these;
 	// it is empty without a detector.
 	OOD []float64 `json:"-"`
@@ -150,6 +165,9 @@ type Calibration struct {
 
 // Promise says in one sentence what calibrated numbers mean for this bundle.
 func (b *Bundle) Promise() string {
+	if c := b.Calibration; c.Reused > 0 {
+		return c.reused() + "; calibrate with rows that nothing was fitted on"
+	}
 	switch b.Calibration.HeldOut {
 	case rows.Given:
 		return "coverage and p-values hold for inputs drawn like the calibration rows, which neither network nor heads have seen"

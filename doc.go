@@ -29,6 +29,10 @@
 //	                     added up; files from before there were such sets lack it
 //	calibration/predicted.npy
 //	                     the class predicted of each of them
+//	calibration/fit_hashes.npy, calibration/cal_hashes.npy
+//	                     the least of the distinct hashes of the rows fitted on and of
+//	                     the calibration rows, at most 4,096 of each, by which rows
+//	                     that were used before are found
 //	calibration/quantiles.npy, calibration/targets.npy
 //	                     targets×rows×levels and targets×rows: the quantile
 //	                     head on the calibration rows, and the true values

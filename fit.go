@@ -107,7 +107,8 @@ type FitOptions struct {
 }
 
 // Fit fits a detector and, for regression, a quantile head, and calibrates
-// both on held-out rows. Equal inputs give equal bundles.
+// both on held-out rows. Equal inputs give equal bundles. It is an error if
+// all calibration rows were fitted on. If some were, [Calibration] has their number.
 func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -129,6 +130,9 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 			HeldOut: d.heldOut, NFit: d.fit.Len(), NCal: d.cal.Len(), Seed: in.Seed,
 			Alpha: in.Alpha, Level: in.Level,
 		},
+	}
+	if err := b.Calibration.compareRows(d); err != nil {
+		return nil, err
 	}
 	b.Base.Layers = nil // but for a detector that reads them
 	if in.Base.Standardised {

@@ -130,6 +130,8 @@ func (m manifest) check() error {
 		return fmt.Errorf("the calibration rows are said to be %q, and not given or split", c.HeldOut)
 	case c.NFit < 1 || c.NCal < 1:
 		return fmt.Errorf("the manifest gives %d rows fitted on and %d calibrated on", c.NFit, c.NCal)
+	case c.Reused < 0 || c.Reused > c.NCal || c.Repeated < 0 || c.Repeated >= c.NCal:
+		return fmt.Errorf("of %d calibration rows %d are said to be fitted on too, and %d to repeat others", c.NCal, c.Reused, c.Repeated)
 	case c.Temperature != 0 && (!classifies || m.Model.Sigmoid || c.Temperature < 0):
 		return fmt.Errorf("no such network has the temperature %v", c.Temperature)
 	case !(c.Alpha > 0 && c.Alpha < 1) || !(c.Level > 0 && c.Level < 1):

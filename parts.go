@@ -59,6 +59,9 @@ func (c Calibration) state() (rows.State, error) {
 	if len(c.Predicted) > 0 {
 		s.Arrays["predicted"] = vector(c.Predicted)
 	}
+	if c.Hashed != "" {
+		s.Arrays["fit_hashes"], s.Arrays["cal_hashes"] = hashArray(c.FitHashes), hashArray(c.CalHashes)
+	}
 	if len(c.Quantiles) == 0 {
 		return s, nil
 	}
@@ -118,6 +121,32 @@ func vector(list []int) rows.Array {
 	return rows.Array{Shape: []int{len(v)}, Data: v}
 }
 
+// hashArray is hashes as whole numbers with a sign, which arrays have.
+func hashArray(hashes []uint64) rows.Array {
+	v := make([]int64, len(hashes))
+	for i, h := range hashes {
+		v[i] = int64(h)
+	}
+	return rows.Array{Shape: []int{len(v)}, Data: v}
+}
+
+// hashesFrom is what hashArray was made of, or nil without such an array.
+func hashesFrom(s rows.State, name string) ([]uint64, error) {
+	a, there := s.Arrays[name]
+	if !there {
+		return nil, nil
+	}
+	v, ok := a.Data.([]int64)
+	if !ok || len(a.Shape) != 1 {
+		return nil, fmt.Errorf("%w: %s are %T of shape %v", ErrDamaged, name, a.Data, a.Shape)
+	}
+	hashes := make([]uint64, len(v))
+	for i, x := range v {
+		hashes[i] = uint64(x)
+	}
+	return hashes, nil
+}
+
 // restoreClasses fills in what is known of true and predicted classes.
 func (c *Calibration) restoreClasses(s rows.State) error {
 	k := &c.TrueClasses
@@ -163,6 +192,13 @@ func (c *Calibration) restore(s rows.State, levels []float64, groups []string) e
 			return fmt.Errorf("%w: calibration: %w", ErrDamaged, err)
 		}
 		c.OOD = scores
+	}
+	var err error
+	if c.FitHashes, err = hashesFrom(s, "fit_hashes"); err != nil {
+		return err
+	}
+	if c.CalHashes, err = hashesFrom(s, "cal_hashes"); err != nil {
+		return err
 	}
 	if err := c.restoreClasses(s); err != nil {
 		return err
@@ -247,7 +283,7 @@ func (b *Bundle) checkParts() error {
 	if len(c.OOD) != rows {
 		return fmt.Errorf("there are %d scores of calibration rows where there must be %d", len(c.OOD), rows)
 	}
-	if err := b.checkClasses(); err != nil {
+	if err := cmp.Or(b.checkClasses(), c.checkSamples()); err != nil {
 		return err
 	}
 	switch {

@@ -12,6 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/rowhash"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -132,6 +133,9 @@ func (f *fitting) run(c *cli.Context) error {
 	b, err := f.fit(c.Context, "fit")
 	if few := (*rows.TooFewRowsError)(nil); errors.As(err, &few) {
 		err = inputs.InFile(f.x.x, err)
+	}
+	if reused := (*rowhash.ReusedError)(nil); errors.As(err, &reused) {
+		err = inputs.InFile(f.cal.x, err)
 	}
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -20,7 +21,7 @@ import (
 // notePromise says what calibrated numbers mean.
 func notePromise(w io.Writer, word string, b *attach.Bundle) {
 	promise := b.Promise()
-	if b.Calibration.HeldOut == rows.SplitOff {
+	if b.Calibration.HeldOut == rows.SplitOff && b.Calibration.Reused == 0 {
 		promise += "; where there are such rows, fit with --cal"
 	}
 	printf(w, "%s: %s\n", word, promise)
@@ -34,9 +35,14 @@ func (f *fitting) note(b *attach.Bundle) {
 	if seen {
 		printf(w, "warning: %s looks like the rows that the network was trained on, as it is right on nearly all of them: if they are, fresh rows will be flagged more often than asked; pass rows that it has not seen with --cal\n", f.x.x)
 	}
-	trees := b.Calibration.HeldOut == rows.SplitOff && f.model != nil && f.model.Info().Feature.Of != nil
-	if trees {
+	c := b.Calibration
+	first := c.Reused > 0 || c.HeldOut == rows.SplitOff && f.model != nil && f.model.Info().Feature.Of != nil
+	if first {
 		notePromise(w, "warning", b)
+	}
+	if c.Repeated > 0 {
+		printf(w, "warning: %s: %s repeat an earlier one: the guarantees count each copy as a row of its own, and are those of the %s at best; leave the copies out\n",
+			cmp.Or(f.cal.x, f.x.x), rows.CountOf(c.Repeated, c.NCal, "calibration row"), rows.Count(c.NCal-c.Repeated, "different row"))
 	}
 	if b.Base.Task == attach.Classification {
 		f.warnLabels(f.x.x, f.in.Batch)
@@ -45,7 +51,7 @@ func (f *fitting) note(b *attach.Bundle) {
 	f.warnTargets(f.x.x, f.in.Batch, f.in.Targets)
 	f.warnTargets(f.cal.x, f.in.Cal, f.in.CalTargets)
 	f.summarize(b)
-	if !seen && !trees {
+	if !seen && !first {
 		notePromise(w, "note", b)
 	}
 	noteEndless(w, b, attach.PredictOptions{}, b.Calibration.Groups)

@@ -1,0 +1,170 @@
+package attach_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// joined are the rows of all batches.
+func joined(t *testing.T, batches ...ood.Batch) (all ood.Batch) {
+	t.Helper()
+	for _, b := range batches {
+		labels := append(all.Labels, b.Labels...)
+		if err := parts.Append(&all, b); err != nil {
+			t.Fatal(err)
+		}
+		all.Labels = labels
+	}
+	return all
+}
+
+// coins are n rows of a table of three columns of two values, and targets that these do
+// not tell.
+func coins(seed uint64, n int) (b ood.Batch, targets blas32.General) {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	b.Features, targets = matrix(n, 3), matrix(n, 1)
+	for i := range b.Features.Data {
+		b.Features.Data[i] = float32(rng.IntN(2))
+	}
+	for i := range targets.Data {
+		targets.Data[i] = float32(rng.NormFloat64())
+	}
+	return b, targets
+}
+
+// TestFitComparesRows: calibration rows that were fitted on are refused or counted, and
+// so are those that repeat others, unless rows are equal by chance.
+func TestFitComparesRows(t *testing.T) {
+	fit, own := blob(1, 500, 8, 3, 0), blob(2, 500, 8, 3, 0)
+	var copies []ood.Batch
+	for range 20 {
+		copies = append(copies, own.Slice(0, 50))
+	}
+	table, values := coins(1, 400)
+	other, otherValues := coins(2, 400)
+	for _, tt := range []struct {
+		name             string
+		fit, cal         ood.Batch
+		fitTo, calTo     blas32.General
+		refused          string
+		reused, repeated int
+	}{
+		{name: "a copy", fit: fit, cal: fit, refused: "all 500 calibration rows are among the rows to fit on"},
+		{name: "a copy of some", fit: fit, cal: fit.Slice(100, 200), refused: "all 100 calibration rows"},
+		{name: "half leaked", fit: fit, cal: joined(t, fit.Slice(0, 250), own.Slice(0, 250)), reused: 250},
+		{name: "others", fit: fit, cal: own},
+		{name: "copies of copies", fit: fit, cal: joined(t, copies...), repeated: 950},
+		{name: "copies, split off", fit: joined(t, fit, fit), reused: 150},
+		{name: "few values", fit: table, cal: other},
+		{name: "few values, copied", fit: table, cal: table}, // which is as likely by chance
+		{name: "few values, with targets", fit: table, cal: other, fitTo: values, calTo: otherValues},
+		{name: "few values, copied with targets", fit: table, cal: table, fitTo: values, calTo: values, refused: "all 400 calibration rows"},
+	} {
+		in := attach.FitOptions{Base: attach.Base{Task: attach.Classification}, Batch: tt.fit, Cal: tt.cal, Method: method("certificates"), Seed: 3}
+		if tt.fit.Features.Cols == 3 {
+			in.Base.Task, in.SkipQuantiles, in.Targets, in.CalTargets = attach.Regression, true, tt.fitTo, tt.calTo
+		}
+		b, err := attach.Fit(t.Context(), in)
+		if tt.refused != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.refused) {
+				t.Errorf("%s: the error is %v, want one with %q", tt.name, err, tt.refused)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if c := b.Calibration; c.Reused != tt.reused || c.Repeated != tt.repeated {
+			t.Errorf("%s: %d rows are reused and %d repeated, want %d and %d", tt.name, c.Reused, c.Repeated, tt.reused, tt.repeated)
+		}
+		if says := strings.Contains(b.Promise(), "were fitted on too"); says != (tt.reused > 0) {
+			t.Errorf("%s: %s", tt.name, b.Promise())
+		}
+		written := mustWrite(t, b)
+		back, err := read(written)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		} else if !bytes.Equal(mustWrite(t, back), written) {
+			t.Errorf("%s: the file is another once it was read", tt.name)
+		}
+	}
+}
+
+// TestEvaluateComparesRows: rows that were used before, and calibration rows that were
+// fitted on, are the first that is said, and the cause of what looks wrong.
+func TestEvaluateComparesRows(t *testing.T) {
+	in := classifier(1000)
+	in.Params, in.Cal = ood.Params{"unit_norm": false}, blob(2, 1000, 8, 3, 0)
+	good := mustFit(t, in)
+	apart := mustFit(t, in)
+	apart.Calibration.Hashed = "" // as of a file without hashes
+	in.Cal = joined(t, in.Batch.Slice(0, 400), in.Cal.Slice(0, 600))
+	leaked := mustFit(t, in)
+	for _, tt := range []struct {
+		name, first, never string
+		b                  *attach.Bundle
+		batch              ood.Batch
+		cause              string
+	}{
+		{"rows fitted on", "600 of 600 rows were fitted on", "were calibrated on", good, in.Batch.Slice(0, 600), ""},
+		{"rows calibrated on", "600 of 600 rows were calibrated on", "were fitted on", good, blob(2, 1000, 8, 3, 0).Slice(0, 600), ""},
+		{"a tenth of them", "60 of 600 rows were calibrated on", "were fitted on", good, joined(t, blob(2, 1000, 8, 3, 0).Slice(0, 60), blob(9, 540, 8, 3, 0)), ""},
+		{"rows calibrated on, without hashes", "598 of 600 rows score just as calibration rows do", "were calibrated on", apart, blob(2, 1000, 8, 3, 0).Slice(0, 600), ""},
+		{"leaked", "400 of 1,000 calibration rows were fitted on too", "hardly one", leaked, blob(9, 600, 8, 3, 20), "false_alarms: first fit again, with calibration rows that nothing was fitted on"},
+		{"other rows", "", "ed on", good, blob(9, 600, 8, 3, 0), ""},
+	} {
+		e := mustEvaluate(t, tt.b, blocksOf(tt.batch, blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+		said := fmt.Sprint(e.Notes)
+		causes(t, tt.name, e, tt.cause)
+		switch {
+		case tt.first == "" && !strings.Contains(said, tt.never):
+		case tt.first == "" || e.Notes == nil || !strings.HasPrefix(e.Notes[0].Says, tt.first) || strings.Contains(said, tt.never):
+			t.Errorf("%s: %s", tt.name, said)
+		}
+	}
+}
+
+// TestSampleOfManyRows: of many rows a part of the hashes is kept, which estimates how many
+// of others were used before.
+func TestSampleOfManyRows(t *testing.T) {
+	in := attach.FitOptions{Base: attach.Base{Task: attach.Classification}, Batch: blob(1, 20_000, 2, 2, 0), Cal: blob(2, 100, 2, 2, 0), Method: method("certificates")}
+	b := mustFit(t, in)
+	if n := len(b.Calibration.FitHashes); n != 4096 {
+		t.Errorf("%d hashes of rows fitted on are kept", n)
+	}
+	x := joined(t, in.Batch.Slice(0, 3000), blob(3, 3000, 2, 2, 0))
+	e := mustEvaluate(t, b, blocksOf(x, blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+	var n, of int
+	if _, err := fmt.Sscanf(strings.ReplaceAll(fmt.Sprint(e.Notes), ",", ""), "[{about %d of %d rows were fitted on", &n, &of); err != nil || n < 2700 || n > 3300 || of != 6000 {
+		t.Errorf("of 6000 rows, half of which were fitted on: %v", e.Notes)
+	}
+}
+
+// TestSamplesAreChecked: hashes that no rows have are not saved, and so not read.
+func TestSamplesAreChecked(t *testing.T) {
+	for name, spoil := range map[string]func(c *attach.Calibration){
+		"of other kinds":        func(c *attach.Calibration) { c.Hashed = "names" },
+		"not increasing":        func(c *attach.Calibration) { c.CalHashes[1] = c.CalHashes[0] },
+		"of too many rows":      func(c *attach.Calibration) { c.FitTies[0] = c.NFit + 1 },
+		"more ties than rows":   func(c *attach.Calibration) { c.CalTies[1] = c.CalTies[0] + 1 },
+		"more reused than rows": func(c *attach.Calibration) { c.Reused = c.NCal + 1 },
+		"all rows repeated":     func(c *attach.Calibration) { c.Repeated = c.NCal },
+	} {
+		b := mustFit(t, classifier(30))
+		spoil(&b.Calibration)
+		if err := b.Write(io.Discard); err == nil || !strings.Contains(err.Error(), "would not be read again") {
+			t.Errorf("hashes %s: the error is %v", name, err)
+		}
+	}
+}
