@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/attach-uncertainty/attach/internal/rowhash"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -27,6 +28,9 @@ type gathering struct {
 	targets   []target
 	joint     []covers // by level
 	features  reservoir
+	// known are the rows compared with those fitted on and with those calibrated on. It
+	// counts no rows if these cannot be compared.
+	known [2]rowhash.Matches
 }
 
 // beside are what all rows come with, or none.
@@ -99,6 +103,11 @@ func (g *gathering) add(ctx context.Context, r Rows) error {
 		g.addClasses(predictions, g.bundle.Base.pairLogits(r.Batch))
 	} else if err := g.addTargets(predictions, r); err != nil {
 		return err
+	}
+	c := &g.bundle.Calibration
+	for _, h := range rowhash.Of(r.Batch, c.Hashed) {
+		g.known[0].Add(c.sample(false), h.Number())
+		g.known[1].Add(c.sample(true), h.Number())
 	}
 	x := g.bundle.scaling.Apply(r.Features)
 	for i := range main {

@@ -28,6 +28,7 @@ func (g *gathering) note(e *Evaluation) {
 	add := func(do, format string, args ...any) {
 		e.Notes = append(e.Notes, Note{Says: fmt.Sprintf(format, args...), Do: do})
 	}
+	g.noteKnown(add, e)
 	switch {
 	case e.Task == Classification && g.labels == nil:
 		add("give labels to see more", "the rows have no labels: whether answers are right is not known")
@@ -46,8 +47,8 @@ func (g *gathering) note(e *Evaluation) {
 	if g.n < fewNoted {
 		return
 	}
-	if n := g.calibratedWith(); 10*n > g.n {
-		add("evaluate on rows of which nothing was fitted or calibrated", "%d of %d rows score just as calibration rows do: they seem to be the same rows, which show nothing", n, g.n)
+	if n := g.calibratedWith(); 10*n > g.n && g.known[1].Rows < g.n {
+		add("evaluate on rows that nothing was fitted or calibrated on", "%s of %s score just as calibration rows do: they seem to be the same rows, which show nothing", display.Count(n), rows.Count(g.n, "row"))
 	}
 	if o := e.Others; o != nil && o.Rows >= fewNoted {
 		n, m := float64(g.n), float64(o.Rows)
@@ -60,7 +61,7 @@ func (g *gathering) note(e *Evaluation) {
 	}
 	if e.Flags != nil {
 		for _, r := range e.Flags.At {
-			if r.Asked == e.Alpha && r.Share >= max(.9, 2*e.Alpha) {
+			if r.Asked == e.Alpha && r.Share >= max(.9, 2*e.Alpha) && g.bundle.Calibration.Reused == 0 {
 				add("look whether they are prepared, sized and scaled as those were, and read from the same network",
 					"%s of %s are flagged: hardly one looks like the calibration rows", display.Count(r.Count), rows.Count(r.Rows, "row"))
 				e.blame(func(Promise) bool { return true })
@@ -84,6 +85,24 @@ func (g *gathering) note(e *Evaluation) {
 				return p.Kind == evidence.JointCoverage || p.Kind == evidence.Coverage && p.Target == t
 			})
 		}
+	}
+}
+
+// noteKnown reports calibration rows that were fitted on, and rows that were used before.
+func (g *gathering) noteKnown(add func(do, format string, args ...any), e *Evaluation) {
+	c := &g.bundle.Calibration
+	all := func(Promise) bool { return true }
+	if c.Reused > 0 {
+		add("fit again, with calibration rows that nothing was fitted on", "%s", c.reused())
+		e.blame(all)
+	}
+	for i, used := range []string{"fitted", "calibrated"} {
+		says := g.known[i].Says("row")
+		if says == "" || g.known[i].Rows < g.n {
+			continue
+		}
+		add("evaluate on rows that nothing was fitted or calibrated on", "%s were %s on: they do not show what happens to other rows", says, used)
+		e.blame(all)
 	}
 }
 

@@ -48,8 +48,8 @@ func TestEvaluateOddRows(t *testing.T) {
 		{"permuted", "the labels look permuted: the network mostly answers b & <c> for a, a for b & <c>; ", relabelled(func(label, _ int) int { return []int{1, 0, 2}[label] })},
 		{"shuffled", "is no better than answers to other rows would have", relabelled(func(int, int) int { return rng.IntN(3) })},
 		{"shifted", "hardly one looks like the calibration rows", blob(9, 600, 8, 3, 20)},
-		{"the calibration rows", " of 600 rows score just as calibration rows do", blob(2, 1000, 8, 3, 0).Slice(0, 600)},
-		{"half of them the calibration rows", " of 600 rows score just as calibration rows do", mixed},
+		{"the calibration rows", "600 of 600 rows were calibrated on", blob(2, 1000, 8, 3, 0).Slice(0, 600)},
+		{"half of them the calibration rows", "300 of 600 rows were calibrated on", mixed},
 		{"unlabelled", "the rows have no labels", bare},
 		{"harder", "accuracy is below that on the calibration rows, 8", relabelled(func(label, row int) int {
 			if row%5 == 0 {
