@@ -18,6 +18,9 @@ type Batch struct {
 	// Layers are activations of earlier layers, from the input on, each n×h_l:
 	// averaged over positions where they have any.
 	Layers []blas32.General
+	// Gaps is n×k, a column for each cell that the network takes of a row: 1 if the
+	// cell is empty, 0 if not. It is absent if no cell can be empty.
+	Gaps blas32.General
 	// Cache, if not nil, keeps what several fits or scores make of these rows, by
 	// keys of the caller's own types.
 	Cache *sync.Map
@@ -35,7 +38,7 @@ type Batch struct {
 // mapped is what become makes of each matrix, with the network, and neither labels,
 // inputs nor hashes.
 func (b Batch) mapped(become func(blas32.General) blas32.General) Batch {
-	s := Batch{Features: become(b.Features), Logits: become(b.Logits), Layers: slices.Clone(b.Layers), Network: b.Network}
+	s := Batch{Features: become(b.Features), Logits: become(b.Logits), Layers: slices.Clone(b.Layers), Gaps: become(b.Gaps), Network: b.Network}
 	for i, l := range s.Layers {
 		s.Layers[i] = become(l)
 	}

@@ -86,6 +86,8 @@ func needed(b *ood.Batch, needs ood.Needs) parts.Parts {
 			return !needs.Features
 		case "logits":
 			return !needs.Logits
+		case "gaps":
+			return true
 		}
 		return !needs.Layers
 	})

@@ -18,6 +18,7 @@ type Batch struct {
 	Features Tensor // n×h, float32
 	Logits   Tensor // n×c, float32
 	Layers   []Tensor
+	Gaps     Tensor // n×k, float32: 1 if a cell is empty, 0 if not
 }
 
 // Part is that of a name.
@@ -27,6 +28,8 @@ func (b Batch) Part(name string) Tensor {
 		return b.Features
 	case "logits":
 		return b.Logits
+	case "gaps":
+		return b.Gaps
 	}
 	for i, l := range b.Layers {
 		if parts.Layer(i) == name {
@@ -43,6 +46,8 @@ func (b *Batch) Set(name string, x Tensor) {
 		b.Features = x
 	case "logits":
 		b.Logits = x
+	case "gaps":
+		b.Gaps = x
 	default:
 		b.Layers = append(b.Layers, x)
 	}

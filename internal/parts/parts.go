@@ -14,7 +14,7 @@ import (
 // Part is one matrix of several rows, under the name that errors and files have
 // for it.
 type Part struct {
-	Name string // features, logits, layer_0, layer_1 …
+	Name string // features, logits, gaps, layer_0, layer_1 …
 	*blas32.General
 }
 
@@ -23,12 +23,15 @@ type Parts []Part
 
 // Of are the parts that the batch has; what is set in them is set in the batch.
 func Of(b *ood.Batch) Parts {
-	all := make(Parts, 0, 2+len(b.Layers))
+	all := make(Parts, 0, 3+len(b.Layers))
 	if b.Features.Cols != 0 {
 		all = append(all, Part{"features", &b.Features})
 	}
 	if b.Logits.Cols != 0 {
 		all = append(all, Part{"logits", &b.Logits})
+	}
+	if b.Gaps.Cols != 0 {
+		all = append(all, Part{"gaps", &b.Gaps})
 	}
 	for i := range b.Layers {
 		all = append(all, Part{Layer(i), &b.Layers[i]})
@@ -43,6 +46,8 @@ func Set(b *ood.Batch, name string, m blas32.General) {
 		b.Features = m
 	case "logits":
 		b.Logits = m
+	case "gaps":
+		b.Gaps = m
 	default:
 		b.Layers = append(b.Layers, m)
 	}
@@ -61,7 +66,7 @@ func Layer(i int) string {
 // asked for, those before the first that is absent.
 func Names(has func(name string) bool, layers bool) []string {
 	names := make([]string, 0, 8)
-	for _, name := range [...]string{"features", "logits"} {
+	for _, name := range [...]string{"features", "logits", "gaps"} {
 		if has(name) {
 			names = append(names, name)
 		}
