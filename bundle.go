@@ -48,6 +48,7 @@ type Bundle struct {
 	Calibration Calibration
 
 	scaling rows.Scaling // of features, empty unless Base.Standardised
+	cells   emptyCells
 }
 
 // Base identifies a base network and the tensors that were read from it.

@@ -17,6 +17,7 @@
 //	manifest.sha256      hex SHA-256 of manifest.json, as sha256sum writes it
 //	detector/*.npy       arrays of the out-of-domain detector
 //	quantiles/*.npy      arrays of the quantile head
+//	cells/empty.npy      of the rows fitted on, how many have their cell empty, by column
 //	calibration/ood.npy  the detector's scores on the calibration rows
 //	calibration/labels.npy, calibration/true.npy, calibration/above.npy,
 //	calibration/ranks.npy, calibration/top.npy

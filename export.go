@@ -45,6 +45,9 @@ func (b *Bundle) WriteGraph(to *onnx.Builder, rows graph.Batch, o graph.Options)
 	}
 	w := &graphWriter{bundle: b, b: to, o: o, rows: rows}
 	defer to.SetScope(to.SetScope("attach/"))
+	if b.cells.Features {
+		w.rows.Gaps = rows.Features.IsNaN().Single()
+	}
 	if b.Base.Standardised {
 		w.standardise()
 	}
@@ -162,6 +165,16 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 	}
 	if known != nil {
 		score = known.Choose(score, math.Inf(1))
+	}
+	if cells := w.bundle.cells; cells.Empty != nil {
+		if w.rows.Gaps.Name() == "" {
+			return fmt.Errorf("the bundle counts the empty cells of %d columns, and no cell that the model takes can be empty: fit anew", len(cells.Empty))
+		}
+		surprises := w.rows.Gaps.Columned(len(cells.Empty)).Double().Mul(cells.Surprises())
+		rarest, together := cells.Limits()
+		within := func(x graph.Tensor, limit float64) graph.Tensor { return x.Less(math.Nextafter(limit, math.Inf(1))) }
+		unseen := within(surprises.RowMax(), rarest).Not().Or(within(surprises.Sum(), together).Not())
+		score = unseen.Not().Choose(score, math.Inf(1))
 	}
 	high := score.Less(math.Inf(1)).Choose(score, math.Inf(1)) // and not NaN
 	w.output(graph.OODScore, high.Reshape(-1), pb.TensorProto_FLOAT, fmt.Sprintf("Score of %s: higher is more likely out-of-domain; infinite for a row that is not finite.", d.Method))

@@ -134,7 +134,8 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 	if err := b.Calibration.compareRows(d); err != nil {
 		return nil, err
 	}
-	b.Base.Layers = nil // but for a detector that reads them
+	b.Base.Layers = nil                  // but for a detector that reads them
+	b.cells, d.unseen = in.learnCells(d) // before gaps in features become the mean
 	if in.Base.Standardised {
 		b.scaling = rows.NewScaling(d.fit.Features)
 		d.fit.Features, d.cal.Features = b.scaling.Apply(d.fit.Features), b.scaling.Apply(d.cal.Features)
@@ -239,11 +240,12 @@ type division struct {
 	fitTo, calTo blas32.General // targets
 	calGroups    []string
 	heldOut      string
+	unseen       []bool // the calibration rows with emptier cells than the rows to fit on, or nil
 }
 
 func (in FitOptions) divide() (division, error) {
 	if in.Cal.Len() > 0 {
-		return division{in.Batch, in.Cal, in.Targets, in.CalTargets, in.CalGroups, rows.Given}, nil
+		return division{fit: in.Batch, cal: in.Cal, fitTo: in.Targets, calTo: in.CalTargets, calGroups: in.CalGroups, heldOut: rows.Given}, nil
 	}
 	if in.Batch.Len() < 2 {
 		return division{}, errors.New("one row is too few to fit on and to calibrate on: give more rows, or calibration rows of their own")
@@ -383,6 +385,11 @@ func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d division) err
 	}
 	if n := float64(len(scores)); in.Alpha*(n+1) >= 1 && math.IsInf(sorted.Threshold(in.Alpha), 1) {
 		return fmt.Errorf("detector %s: more than %v of the calibration rows have endless scores, so that nothing would be flagged: their features are far too large", in.Method.Name, in.Alpha)
+	}
+	for i, unseen := range d.unseen {
+		if unseen {
+			scores[i] = math.Inf(1)
+		}
 	}
 	in.Progress("detector", 1)
 	return nil

@@ -23,6 +23,7 @@ type manifest struct {
 	Detector    *methodEntry    `json:"detector,omitempty"`
 	Quantiles   *methodEntry    `json:"quantiles,omitempty"`
 	Calibration calibration     `json:"calibration"`
+	Cells       map[string]any  `json:"cells,omitempty"` // state of what is known of empty cells
 	Arrays      []arrayEntry    `json:"arrays"`
 }
 
@@ -203,6 +204,7 @@ func (b *Bundle) manifest(states map[string]rows.State) manifest {
 		Layout:      b.Layout,
 		Text:        b.Text,
 		Calibration: calibration{Calibration: b.Calibration},
+		Cells:       states[cellsFolder].Params,
 	}
 	if q := b.Calibration.Quantiles; len(q) > 0 {
 		m.Calibration.QuantileLevels = q[0].Levels

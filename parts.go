@@ -21,6 +21,7 @@ const (
 	calibrationFolder = "calibration/"
 	textFolder        = "text/"
 	featuresFolder    = "features/"
+	cellsFolder       = "cells/"
 )
 
 // parts lists the state of every part under the folder of its arrays.
@@ -37,6 +38,9 @@ func (b *Bundle) parts() (map[string]rows.State, error) {
 	}
 	if b.Base.Standardised {
 		states[featuresFolder] = rows.Save(b.scaling)
+	}
+	if b.cells.Empty != nil {
+		states[cellsFolder] = rows.Save(b.cells)
 	}
 	var err error
 	states[calibrationFolder], err = b.Calibration.state()
@@ -102,6 +106,20 @@ func (b *Bundle) restoreScaling(s rows.State) error {
 	}
 	if err := rows.Restore(&b.scaling, s, map[string]int{"features": b.Base.Width}); err != nil {
 		return fmt.Errorf("%w: standardised features: %w", ErrDamaged, err)
+	}
+	return nil
+}
+
+// restoreCells fills in what is known of empty cells.
+func (b *Bundle) restoreCells(s rows.State) error {
+	if s.Arrays == nil && s.Params == nil {
+		return nil
+	}
+	if err := cmp.Or(scalars(s.Params), rows.Restore(&b.cells, s, nil)); err != nil {
+		return fmt.Errorf("%w: empty cells: %w", ErrDamaged, err)
+	}
+	if e := b.cells; e.Features && (!b.Base.Standardised || len(e.Empty) != b.Base.Width) {
+		return fmt.Errorf("%w: the empty cells of %d columns are said to be those of %d features", ErrDamaged, len(e.Empty), b.Base.Width)
 	}
 	return nil
 }

@@ -265,6 +265,7 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	if err := p.checkRows(given, r); err != nil {
 		return nil, err
 	}
+	unseen := p.bundle.cells.unseen(given) // before gaps in features become the mean
 	r.Features = p.bundle.scaling.Apply(r.Features)
 	out := make([]Prediction, r.Len())
 	for i := range out {
@@ -287,7 +288,7 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 			return nil, err
 		}
 	}
-	if err := p.detect(ctx, out, r, unknown); err != nil {
+	if err := p.detect(ctx, out, r, unknown, unseen); err != nil {
 		return nil, err
 	}
 	p.accept(out, sure)
@@ -305,6 +306,9 @@ func (p *Predictor) made() error {
 // widths are those of the rows that the bundle was fitted on.
 func (b *Bundle) widths() parts.Widths {
 	w := b.Base.widths()
+	if !b.cells.Features {
+		w["gaps"] = len(b.cells.Empty)
+	}
 	if b.Detector == nil {
 		return w
 	}
@@ -383,9 +387,9 @@ func (p *Predictor) flagged(class int) calibrate.Conformal {
 	return calibrate.Conformal{} // of a class that no calibration row is predicted to be of
 }
 
-// detect scores the rows; unknown, or nil, says of which the quantile head
-// knows nothing.
-func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknown []bool) error {
+// detect scores the rows. The score is infinite for rows of which the quantile head
+// knows nothing, and for rows with emptier cells than the rows fitted on.
+func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknown, unseen []bool) error {
 	if p.scorer == nil {
 		return nil
 	}
@@ -395,7 +399,7 @@ func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknow
 	}
 	for i, v := range scores {
 		// The rows are finite: what overflows is further out than all that does not.
-		if math.IsNaN(v) || unknown != nil && unknown[i] {
+		if math.IsNaN(v) || unknown != nil && unknown[i] || unseen != nil && unseen[i] {
 			scores[i] = math.Inf(1)
 		}
 		out[i].Score = scores[i]

@@ -171,6 +171,9 @@ func (m manifest) restore(states map[string]rows.State, own []ood.Method) (*Bund
 	if err := b.restoreScaling(states[featuresFolder]); err != nil {
 		return nil, err
 	}
+	if err := b.restoreCells(rows.State{Params: m.Cells, Arrays: states[cellsFolder].Arrays}); err != nil {
+		return nil, err
+	}
 	if err := b.Calibration.restore(states[calibrationFolder], m.Calibration.QuantileLevels, m.Calibration.GroupNames); err != nil {
 		return nil, err
 	}

@@ -165,7 +165,7 @@ func lost(fitted, back any) string {
 	return ""
 }
 
-var arrayName = regexp.MustCompile(`^(detector|quantiles|calibration|text|features)/[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy$`)
+var arrayName = regexp.MustCompile(`^(detector|quantiles|calibration|text|features|cells)/[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy$`)
 
 // describeArray is what the manifest says of an array.
 func describeArray(name string, a rows.Array) (arrayEntry, error) {

@@ -202,6 +202,13 @@ func (e *exporting) base(ctx context.Context, o ExportOptions) error {
 	for i, l := range e.bundle.Base.Layers {
 		e.rows.Layers = append(e.rows.Layers, of(2+i, l.Width))
 	}
+	version := int64(0)
+	for _, set := range g.Model.GetOpsetImport() {
+		if set.GetDomain() == classical {
+			version = set.GetVersion()
+		}
+	}
+	e.rows.Gaps = a.Model.inputs.writeGaps(e.to, version)
 	return nil
 }
 

@@ -17,9 +17,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Features runs the network on blocks of rows, in order, and yields φ, logits and
-// the layers of Info.Layers batch by batch. The first error, of the rows or of a
-// run, ends it. A block of rows is copied before the next is asked for, which
+// Features runs the network on blocks of rows, in order, and yields φ, logits,
+// the layers of Info.Layers, empty cells and hashes of the rows' inputs batch by batch.
+// The first error, of the rows or of a run, ends it. A block of rows is copied before the next is asked for, which
 // happens on another goroutine while the network runs. What is yielded belongs to
 // the caller. Rows x that are all at hand are ood.InputsOf(x).Blocks(ctx, n), n at a
 // time.
@@ -111,7 +111,7 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	if err != nil {
 		return b, err
 	}
-	b.Hashes = c.hashes
+	b.Hashes, b.Gaps = c.hashes, m.inputs.gaps(c)
 	b.Layers = slices.Grow(b.Layers, len(m.info.Layers))
 	for i, t := range out[2:] {
 		l := m.info.Layers[i]

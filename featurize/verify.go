@@ -191,6 +191,9 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 	if e.Model.inputs, err = findInputs(g, filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	for i := range e.Model.inputs {
+		e.Model.inputs[i].nan = true // the bundle's own model has refused NaN that it does not know
+	}
 	var bad [2]error
 	e.level, bad[0] = strconv.ParseFloat(notes["attach.level"], 64)
 	e.alpha, bad[1] = strconv.ParseFloat(notes["attach.alpha"], 64)

@@ -38,7 +38,7 @@ func featuresCommand() *cli.Command {
 		Name:      "features",
 		Usage:     "write the features and logits of inputs, to go on from without the model",
 		UsageText: "attach features MODEL.onnx --x INPUTS -o FEATURES.npz",
-		Description: "The file holds `features` n×h, `logits` n×c, of earlier layers `layer_0` n×h0 and so on and, where they are known, `labels` n (of a regressor, " +
+		Description: "The file holds `features` n×h, `logits` n×c, of earlier layers `layer_0` n×h0 and so on, `gaps` n×k of a model whose cells may be empty and, where they are known, `labels` n (of a regressor, " +
 			"`targets` n×t). `attach fit` and `attach compare` take it without the model.",
 	}, argument{name: "MODEL.onnx", to: &f.path}, f.begin, f.log, f.run)
 }

@@ -1,0 +1,82 @@
+package featurize
+
+import (
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// cells returns the inputs whose rows are cells of a table: numbers and texts that
+// rows have to bring, but no tokens. It returns nil if no cell can be empty.
+func (list inputs) cells() (cells []int) {
+	empty := false
+	for i, in := range list {
+		_, _, integers := in.limits()
+		tokens := integers && len(in.dims) == 2 && in.dims[1] < 0
+		if in.optional() || in.dims == nil || len(in.dims) > 2 || tokens {
+			continue
+		}
+		cells, empty = append(cells, i), empty || in.nan || in.texts()
+	}
+	if !empty {
+		return nil
+	}
+	return cells
+}
+
+// gaps marks the empty cells of a chunk's rows: NaN, and texts without a character.
+// Its columns are the cells of the inputs, in their order.
+func (list inputs) gaps(c chunk) blas32.General {
+	cells, k := list.cells(), 0
+	for _, i := range cells {
+		k += product(c.tensors[i].Shape[1:])
+	}
+	if k == 0 {
+		return blas32.General{}
+	}
+	m, first := rows.New(c.n, k), 0
+	for _, i := range cells {
+		in, t, w := list[i], c.tensors[i], product(c.tensors[i].Shape[1:])
+		if in.nan || in.texts() {
+			for j := range c.n * w {
+				if in.texts() && t.Strings[j] == "" || in.nan && t.Data[j] != t.Data[j] {
+					m.Data[j/w*k+first+j%w] = 1
+				}
+			}
+		}
+		first += w
+	}
+	return m
+}
+
+// writeGaps appends nodes that compute gaps to a graph that has these inputs and the
+// given version of the classical operators, or 0. It returns the zero Tensor if no
+// cell can be empty.
+func (list inputs) writeGaps(to *onnx.Builder, version int64) graph.Tensor {
+	var columns []graph.Tensor
+	for _, i := range list.cells() {
+		in := list[i]
+		x := graph.Of(to, in.name, pb.TensorProto_DataType(in.elem), 1)
+		if in.texts() {
+			// The encoder gives 0 for an empty text, and else −1.
+			n := onnx.Node{Op: "LabelEncoder", Domain: classical, Inputs: []string{in.name}, Attrs: []*pb.AttributeProto{onnx.Attr("default_int64", -1)}}
+			if version == 1 {
+				n.Attrs = append(n.Attrs, onnx.Attr("classes_strings", []string{""}))
+			} else {
+				n.Attrs = append(n.Attrs, onnx.Attr("keys_strings", []string{""}), onnx.Attr("values_int64s", []int64{0}))
+			}
+			to.Import(classical, 2)
+			x = graph.Of(to, to.Append(n)[0], pb.TensorProto_INT64, 1).Single().Add(1.)
+		} else {
+			x = x.Single().IsNaN().Single()
+		}
+		columns = append(columns, x.Reshape(0, -1))
+	}
+	if columns == nil {
+		return graph.Tensor{}
+	}
+	return columns[0].Concat(columns[1:]...).Named(rowsPrefix + "gaps")
+}

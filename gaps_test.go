@@ -1,0 +1,148 @@
+package attach_test
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// holes says with which probability each cell of a column is empty.
+type holes []float64
+
+// table draws n rows of a model of tables, whose features are its inputs.
+func (h holes) table(rng *rand.Rand, n int) ood.Batch {
+	b := ood.Batch{Features: matrix(n, len(h))}
+	for i := range n {
+		for j, p := range h {
+			v := float32(rng.NormFloat64())
+			if rng.Float64() < p {
+				v = float32(math.NaN())
+			}
+			rows.Row(b.Features, i)[j] = v
+		}
+	}
+	return b
+}
+
+func constantly(p float64, columns int) holes { return slices.Repeat(holes{p}, columns) }
+
+// TestGapsRate holds that rows like the calibration rows are flagged at the rate
+// asked for, with and without gaps of their own, and that rows are flagged for an
+// empty cell in a column that never had one.
+func TestGapsRate(t *testing.T) {
+	const fits, nTest, alpha = 200, 40, 0.05
+	for name, c := range map[string]struct {
+		fit, cal   holes
+		nFit, nCal int
+		power      float64 // least share of rows that are flagged with an empty last column
+	}{
+		"no gaps":                      {fit: constantly(0, 5), power: 0.999},
+		"a column with gaps":           {fit: holes{0.02, 0, 0, 0}, power: 0.95},
+		"many gaps beside none":        {fit: append(constantly(0.2, 8), 0), power: 0.95},
+		"rare gaps in many columns":    {fit: constantly(0.01, 30), nFit: 100},
+		"calibration rows are emptier": {fit: constantly(0, 4), cal: holes{0.1, 0, 0, 0}, nCal: 199, power: 0.95},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cal, nFit, nCal := c.fit, cmp.Or(c.nFit, 300), cmp.Or(c.nCal, 59)
+			if c.cal != nil {
+				cal = c.cal
+			}
+			var flagged, caught float64
+			var rates []float64
+			for seed := range uint64(fits) {
+				rng := rand.New(rand.NewPCG(seed, 26))
+				in := attach.FitOptions{
+					Base: attach.Base{Task: attach.Embedding, Standardised: true}, Method: method("covariance"), Alpha: alpha,
+					Batch: c.fit.table(rng, nFit), Cal: cal.table(rng, nCal),
+				}
+				b := mustFit(t, in)
+				test := cal.table(rng, nTest)
+				rate := shareFlagged(t, b, test)
+				rates = append(rates, rate)
+				flagged += rate / fits
+				for i := range nTest {
+					rows.Row(test.Features, i)[len(cal)-1] = float32(math.NaN())
+				}
+				caught += shareFlagged(t, b, test) / fits
+			}
+			var variance float64
+			for _, r := range rates {
+				variance += (r - flagged) * (r - flagged) / (fits - 1)
+			}
+			if most := alpha + 3*math.Sqrt(variance/fits); flagged > most || flagged < alpha/2 {
+				t.Errorf("%.4f of rows like the calibration rows are flagged, want %v to %.4f", flagged, alpha/2, most)
+			}
+			if caught < c.power {
+				t.Errorf("%.3f of rows with an empty last column are flagged, want %v", caught, c.power)
+			}
+			t.Logf("%.4f flagged, %.3f caught", flagged, caught)
+		})
+	}
+}
+
+func shareFlagged(t *testing.T, b *attach.Bundle, batch ood.Batch) (share float64) {
+	t.Helper()
+	all := mustPredict(t, b, batch, attach.PredictOptions{})
+	for _, one := range all {
+		if one.Flag {
+			share += 1 / float64(len(all))
+		}
+	}
+	return share
+}
+
+// TestGapsSayWhoseRows: if the calibration rows have more gaps, both they and the rows
+// fitted on are what columns are compared with, and the note says so.
+func TestGapsSayWhoseRows(t *testing.T) {
+	one := attach.ColumnGaps{Column: "age", Empty: 1, Rows: 1, FitRows: 2000}
+	if want := "age: empty in 1 of 1 row, in 0 of the 2,000 rows fitted on"; one.String() != want {
+		t.Errorf("%v, want %s", one, want)
+	}
+	full, none := constantly(0, 3), holes{0, 0, 1}
+	for name, c := range map[string]struct {
+		cal  holes
+		want string
+	}{
+		"alike":   {full, "column 2: empty in 50 of 50 rows, in 0 of the 300 rows fitted on"},
+		"emptier": {none, "column 2: empty in 50 of 50 rows, in 100 of the 400 rows fitted and calibrated on"},
+	} {
+		rng := rand.New(rand.NewPCG(1, 26))
+		b := mustFit(t, attach.FitOptions{
+			Base: attach.Base{Task: attach.Embedding, Standardised: true}, Method: method("covariance"),
+			Batch: full.table(rng, 300), Cal: c.cal.table(rng, 100),
+		})
+		counter := b.GapCounter()
+		counter.Add(attach.Rows{Batch: none.table(rng, 50)})
+		if got := attach.UnusualGaps(counter.Columns()); len(got) != 1 || got[0].String() != c.want {
+			t.Errorf("%s: %v, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestEvaluateBlamesGaps: if a column is empty that never was, that is the first cause of
+// a guarantee that is violated.
+func TestEvaluateBlamesGaps(t *testing.T) {
+	full := constantly(0, 3)
+	rng := rand.New(rand.NewPCG(1, 26))
+	b := mustFit(t, attach.FitOptions{
+		Base: attach.Base{Task: attach.Embedding, Standardised: true}, Method: method("covariance"),
+		Batch: full.table(rng, 300), Cal: full.table(rng, 200),
+	})
+	for _, share := range []float64{0.3, 1} {
+		e := mustEvaluate(t, b, blocksOf(holes{0, 0, share}.table(rng, 200), blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+		for _, p := range e.Promises {
+			if want := "first fill the empty cells, or calibrate with rows that have them too (a note says why), then evaluate again"; p.Verdict != "broken" || p.Do != want {
+				t.Errorf("%v of the cells are empty: %s, %q, want %q", share, p.Verdict, p.Do, want)
+			}
+		}
+	}
+}
