@@ -28,6 +28,7 @@ type gathering struct {
 	targets   []target
 	joint     []covers // by level
 	features  reservoir
+	gaps      *GapCounter
 	// known are the rows compared with those fitted on and with those calibrated on. It
 	// counts no rows if these cannot be compared.
 	known [2]rowhash.Matches
@@ -51,7 +52,7 @@ func (p *Predictor) gathering(o EvaluateOptions) (*gathering, error) {
 	if o.Others != nil && p.bundle.Detector == nil {
 		return nil, errors.New("rows from elsewhere are to be flagged, and the bundle has no detector")
 	}
-	g := &gathering{bundle: p.bundle, o: o, features: newReservoir(p.o.Seed)}
+	g := &gathering{bundle: p.bundle, o: o, features: newReservoir(p.o.Seed), gaps: p.bundle.GapCounter()}
 	for k, level := range o.Levels {
 		each := p.o
 		each.Level, each.Levels, each.Samples = level, nil, 0
@@ -104,6 +105,7 @@ func (g *gathering) add(ctx context.Context, r Rows) error {
 	} else if err := g.addTargets(predictions, r); err != nil {
 		return err
 	}
+	g.gaps.Add(r)
 	c := &g.bundle.Calibration
 	for _, h := range rowhash.Of(r.Batch, c.Hashed) {
 		g.known[0].Add(c.sample(false), h.Number())

@@ -44,6 +44,16 @@ func (g *gathering) note(e *Evaluation) {
 		add(fmt.Sprintf("calibrate with %s or more, or ask for less", rows.Count(p.selective.Least, "row")),
 			"no row is accepted: among %s that are not flagged, errors are too many, or rows too few, to be sure that at most %s are wrong", rows.Count(p.selective.Of, "calibration row"), display.Percent(p.o.Error))
 	}
+	for _, gaps := range UnusualGaps(g.gaps.Columns()) {
+		says := gaps.String()
+		if !strings.HasPrefix(says, "column ") { // a page writes the first letter large, and names keep theirs
+			says = "column " + says
+		}
+		add("fill the empty cells, or calibrate with rows that have them too", "%s", says)
+		if 100*gaps.Empty >= gaps.Rows { // fewer rows do not break a guarantee
+			e.blame(func(Promise) bool { return true })
+		}
+	}
 	if g.n < fewNoted {
 		return
 	}

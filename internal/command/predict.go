@@ -28,6 +28,7 @@ type predicting struct {
 	attached
 	out, side, report string
 	came              outcome
+	gaps              *attach.GapCounter
 	worst             worst
 }
 
@@ -138,6 +139,9 @@ func (f *predicting) run(c *cli.Context) error {
 		}
 	}
 	f.noteTruncated(f.x)
+	for _, g := range attach.UnusualGaps(f.gaps.Columns()) {
+		printf(f.stderr, "note: %v\n", g)
+	}
 	noteEndless(f.stderr, f.bundle, f.o, opened.known.groups)
 	noteSilent(f.stderr, f.bundle, f.o)
 	noteSets(f.stderr, f.bundle, f.o)
@@ -156,7 +160,18 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, ope
 	var fields []func(attach.Prediction) field
 	var row []field
 	done := 0
-	for prediction, err := range predictor.Stream(ctx, opened.blocks(false)) {
+	f.gaps = f.bundle.GapCounter()
+	rows := func(yield func(attach.Rows, error) bool) {
+		for r, err := range opened.blocks(false) {
+			if err == nil {
+				f.gaps.Add(r)
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+	for prediction, err := range predictor.Stream(ctx, rows) {
 		if err != nil {
 			t.close() // standard output keeps what came before, in whole rows
 			return inputs.InFile(f.x, err)
