@@ -78,7 +78,7 @@ func TestParseRefuses(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ datatype, data, words string }{
-		{"FP32", `[1, 2`, "ends where"}, {"FP32", `[1]`, "1 elements"}, {"FP32", `[1, 2, 3]`, "3 elements"}, {"FP32", `[1, null]`, "where a number"},
+		{"FP32", `[1, 2`, "ends where"}, {"FP32", `[1]`, "1 elements"}, {"FP32", `[1, 2, 3]`, "3 elements"}, {"INT8", `[1, null]`, "where a number"},
 		{"FP32", `[1, NaN]`, "where a number"}, {"FP32", `[1, 1e39]`, "too large for a float32"}, {"FP32", `{"a": 1}`, "where an array"}, {"FP32", `[1, "2"]`, "where a number"},
 		{"INT8", `[1, 128]`, "is no INT8"}, {"INT8", `[1, 1.5]`, "is no INT8"}, {"UINT8", `[-1, 1]`, "is no UINT8"}, {"INT64", `[1, 16777217]`, "outside"}, {"BOOL", `[true, 2]`, "where true or false"},
 	} {
@@ -89,6 +89,18 @@ func TestParseRefuses(t *testing.T) {
 		if _, err := x.floats(nil); err == nil || !strings.Contains(err.Error(), c.words) || statusOf(err) != 400 {
 			t.Errorf("%s %s: error %v, want one that says %q", c.datatype, c.data, err, c.words)
 		}
+	}
+}
+
+// TestNull: an empty cell of a table is null in JSON.
+func TestNull(t *testing.T) {
+	x := tensor{name: "x", datatype: "FP64", shape: []int{2}, text: []byte(`[1,null]`)}
+	if err := x.measure(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := x.floats(nil)
+	if err != nil || len(got) != 2 || got[0] != 1 || got[1] == got[1] {
+		t.Errorf("%v, error %v, want 1 and NaN", got, err)
 	}
 }
 

@@ -207,6 +207,11 @@ func (t *tensor) parse(dst []float32) ([]float32, error) {
 			}
 			return err
 		}
+		if !of.integers && s.peek() == 'n' && s.literal("null") {
+			// JSON has no NaN, which is an empty cell of a table.
+			dst = append(dst, float32(math.NaN()))
+			return nil
+		}
 		text, _, err := s.number()
 		if err != nil {
 			return err
