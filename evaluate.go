@@ -57,6 +57,10 @@ type Rate struct {
 	High  float64 `json:"high"`
 	// Width is the mean width of intervals or size of sets, where they end.
 	Width *float64 `json:"width,omitempty"`
+	// PValue is the probability, at most, of a part that misses as often if all parts of
+	// the rows are alike. It is adjusted for the number of all parts of an evaluation
+	// (Holm), and nil if parts are not compared.
+	PValue *float64 `json:"p_value,omitempty"`
 
 	part int // the number of the class, or the place of the part
 }
@@ -88,6 +92,13 @@ func among(n int, yes, of func(i int) bool) *Rate {
 type Note struct {
 	Says string `json:"says"`
 	Do   string `json:"do,omitempty"`
+	// Part is set if a guarantee holds on average but not in each part of the rows:
+	// "decile" (of the prediction), "class" or "group". Option and Value are then the
+	// choice that mends it, if there is one: "interval_score" and a score, "by_class",
+	// "flag_by_class", or "groups" of a fit.
+	Part   string `json:"part,omitempty"`
+	Option string `json:"option,omitempty"`
+	Value  string `json:"value,omitempty"`
 }
 
 // Histogram counts numbers from 0 to 1 in bins of one width; the first holds both

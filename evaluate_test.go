@@ -1,6 +1,7 @@
 package attach_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -688,6 +690,148 @@ func TestEvaluateIntervalScore(t *testing.T) {
 			if p.Kind == "coverage" && want == "rcp" && p.Do != "calibrate with at least 97 rows, and with 1,900 to tell whether the guarantee is met, of which half learn the scores" {
 				t.Errorf("by rcp of 60 calibration rows: %s; %s", p.Says, p.Do)
 			}
+		}
+	}
+}
+
+// limitsOf are the notes that name a part for which a guarantee of the average does not
+// hold.
+func limitsOf(e *attach.Evaluation) (list []attach.Note) {
+	for _, n := range e.Notes {
+		if n.Part != "" {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// TestEvaluateNamesDeciles: the head knows nothing of noise that grows with the
+// prediction. The decile that is covered least is named, and what is advised mends it.
+func TestEvaluateNamesDeciles(t *testing.T) {
+	in := regressor(1, 500, 1)
+	cal, fresh := regressor(2, 1000, 1), regressor(3, 2000, 1)
+	in.Cal, in.CalTargets = cal.Batch, cal.Targets
+	b := mustFit(t, in)
+	evaluate := func(score string) (*attach.Evaluation, attach.Rate) {
+		e := mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, nil), attach.PredictOptions{IntervalScore: score}, attach.EvaluateOptions{Levels: []float64{.5}})
+		for _, c := range e.Targets[0].Coverage {
+			if c.Asked == e.Level {
+				return e, slices.MinFunc(c.ByTenth, func(a, b attach.Rate) int { return cmp.Compare(a.Share, b.Share) })
+			}
+		}
+		t.Fatal("there is no coverage")
+		return nil, attach.Rate{}
+	}
+	e, worst := evaluate("")
+	limits := limitsOf(e)
+	if len(limits) != 1 || limits[0].Part != "decile" || limits[0].Option != "interval_score" || *worst.PValue > .05 ||
+		!strings.Contains(limits[0].Says, "of 200 targets where the prediction is "+worst.Name+", "+display.Percent(worst.Share)+" are within their intervals (") {
+		t.Fatalf("the worst decile is %+v, and the notes are %+v", worst, limits)
+	}
+	for _, p := range e.Promises {
+		if p.Kind == "coverage" && p.Verdict != "kept" {
+			t.Errorf("the guarantee of the average is %+v", p)
+		}
+	}
+	after, mended := evaluate(limits[0].Value)
+	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Do, "the worst decile is then covered "+display.Percent(mended.Share)) {
+		t.Errorf("with %s the worst decile is covered %s and the limits are %+v, and the advice is %q", limits[0].Value, display.Percent(mended.Share), limitsOf(after), limits[0].Do)
+	}
+	// Deciles of intervals that fail altogether tell nothing new.
+	for i := range fresh.Targets.Data {
+		fresh.Targets.Data[i] += 4
+	}
+	if e, worst := evaluate(""); len(limitsOf(e)) > 0 || worst.PValue != nil {
+		t.Errorf("a violated guarantee has limits %+v", limitsOf(e))
+	}
+}
+
+// TestEvaluateNamesClasses: a class whose rows mostly look like others is in few of its
+// sets, until sets are calibrated by class.
+func TestEvaluateNamesClasses(t *testing.T) {
+	odd := func(seed uint64, n int) ood.Batch {
+		b := blob(seed, n, 8, 3, 0)
+		for i, label := range b.Labels {
+			if label < 2 && i%10 == 0 {
+				b.Labels[i] = 2
+			}
+		}
+		return b
+	}
+	in := classifier(300)
+	in.Batch, in.Cal = odd(1, 300), odd(2, 1500)
+	b, fresh := mustFit(t, in), odd(3, 2000)
+	groups := make([]string, fresh.Len())
+	for i, label := range fresh.Labels {
+		groups[i] = []string{"north", "north", "south"}[label]
+	}
+	evaluate := func(o attach.PredictOptions) *attach.Evaluation {
+		o.Sets, o.Level = "lac", .8
+		return mustEvaluate(t, b, blocksOf(fresh, blas32.General{}, groups), o, attach.EvaluateOptions{})
+	}
+	limits := limitsOf(evaluate(attach.PredictOptions{}))
+	if len(limits) != 2 || limits[0].Part != "class" || limits[0].Option != "by_class" || !strings.Contains(limits[0].Says, " labels in class d, ") {
+		t.Fatalf("limits are %+v", limits)
+	}
+	if limits[1].Part != "group" || limits[1].Option != "" || !strings.Contains(limits[1].Says, " labels in group south, ") {
+		t.Errorf("the limit of groups is %+v", limits[1])
+	}
+	after := evaluate(attach.PredictOptions{ByClass: true})
+	worst := slices.MinFunc(after.Classes.Sets[0].ByClass, func(a, b attach.Rate) int { return cmp.Compare(a.Share, b.Share) })
+	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Do, "the worst class is then covered "+display.Percent(worst.Share)) {
+		t.Errorf("by class the worst is %+v, and the advice is %q; limits are %+v", worst, limits[0].Do, limitsOf(after))
+	}
+}
+
+// TestEvaluateNamesGroups: intervals of a group whose noise is larger.
+func TestEvaluateNamesGroups(t *testing.T) {
+	in, cal, fresh := regressor(1, 500, 2), regressor(2, 1000, 2), regressor(3, 1500, 2)
+	groupsOf := func(r attach.FitOptions) []string {
+		groups := make([]string, r.Batch.Len())
+		for i := range groups {
+			groups[i] = "calm"
+			if i%5 == 0 {
+				groups[i] = "wild"
+				r.Targets.Data[2*i+1] *= 4
+			}
+		}
+		return groups
+	}
+	in.Cal, in.CalTargets = cal.Batch, cal.Targets
+	grouped, groups := groupsOf(cal), groupsOf(fresh)
+	b := mustFit(t, in)
+	limits := limitsOf(mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, groups), attach.PredictOptions{}, attach.EvaluateOptions{}))
+	named := slices.ContainsFunc(limits, func(n attach.Note) bool {
+		return n.Part == "group" && n.Option == "groups" && strings.HasPrefix(n.Says, "target 1: ") && strings.Contains(n.Says, " targets in group wild, ")
+	})
+	if !named {
+		t.Errorf("limits are %+v", limits)
+	}
+	in.CalGroups = grouped
+	b = mustFit(t, in)
+	for _, n := range limitsOf(mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, groups), attach.PredictOptions{}, attach.EvaluateOptions{})) {
+		if n.Part == "group" {
+			t.Errorf("by group there is a limit of groups: %+v", n)
+		}
+	}
+}
+
+// TestEvaluateEqualScores: rows of yes and no have few different scores. Fewer of them are
+// flagged than asked, and there is nothing to do about it.
+func TestEvaluateEqualScores(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 26))
+	binary := func(n int) ood.Batch {
+		b := ood.Batch{Features: matrix(n, 3)}
+		for i := range b.Features.Data {
+			b.Features.Data[i] = float32(rng.IntN(2))
+		}
+		return b
+	}
+	b := mustFit(t, attach.FitOptions{Base: attach.Base{Task: attach.Embedding, Standardised: true}, Method: method("covariance"), Batch: binary(400), Cal: binary(400)})
+	e := mustEvaluate(t, b, blocksOf(binary(1000), blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+	for _, p := range e.Promises {
+		if p.Asked >= 0.05 && (p.Verdict != "kept" || p.Do != "" || !strings.HasSuffix(p.Says, ", far fewer than asked because many calibration rows have equal scores")) {
+			t.Errorf("%s %s; %s", p.Verdict, p.Says, p.Do)
 		}
 	}
 }

@@ -28,6 +28,7 @@ type gathering struct {
 	targets   []target
 	joint     []covers // by level
 	features  reservoir
+	answers   reservoir // logits or quantiles of the same rows
 	gaps      *GapCounter
 	// known are the rows compared with those fitted on and with those calibrated on. It
 	// counts no rows if these cannot be compared.
@@ -52,7 +53,7 @@ func (p *Predictor) gathering(o EvaluateOptions) (*gathering, error) {
 	if o.Others != nil && p.bundle.Detector == nil {
 		return nil, errors.New("rows from elsewhere are to be flagged, and the bundle has no detector")
 	}
-	g := &gathering{bundle: p.bundle, o: o, features: newReservoir(p.o.Seed), gaps: p.bundle.GapCounter()}
+	g := &gathering{bundle: p.bundle, o: o, features: newReservoir(p.o.Seed), answers: newReservoir(p.o.Seed), gaps: p.bundle.GapCounter()}
 	for k, level := range o.Levels {
 		each := p.o
 		each.Level, each.Levels, each.Samples = level, nil, 0
@@ -111,9 +112,10 @@ func (g *gathering) add(ctx context.Context, r Rows) error {
 		g.known[0].Add(c.sample(false), h.Number())
 		g.known[1].Add(c.sample(true), h.Number())
 	}
-	x := g.bundle.scaling.Apply(r.Features)
+	x, logits := g.bundle.scaling.Apply(r.Features), g.bundle.Base.pairLogits(r.Batch).Logits
 	for i := range main {
 		g.features.add(rows.Row(x, i))
+		g.answers.add(answer(main[i], logits, i))
 	}
 	g.n += len(main)
 	return nil
@@ -173,5 +175,6 @@ func (g *gathering) evaluation(ctx context.Context) (*Evaluation, error) {
 		e.Targets = g.targetEvaluations(ctx, e)
 	}
 	g.note(e)
+	g.limits(e)
 	return e, ctx.Err()
 }

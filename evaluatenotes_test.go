@@ -67,7 +67,7 @@ func TestEvaluateOddRows(t *testing.T) {
 		if says := e.Promises[0].Says; tt.name == "shifted" && !strings.HasSuffix(says, ": 100 times as many false alarms as promised") {
 			t.Error(says)
 		}
-		if tt.says == "" && e.Notes != nil || !strings.Contains(said, tt.says) {
+		if tt.says == "" && len(e.Notes) > len(limitsOf(e)) || !strings.Contains(said, tt.says) {
 			t.Errorf("%s: %s", tt.name, said)
 		}
 	}
@@ -122,7 +122,7 @@ func TestEvaluateOddTargets(t *testing.T) {
 		e := mustEvaluate(t, b, blocksOf(in.Batch, in.Targets, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
 		said := fmt.Sprint(e.Notes)
 		causes(t, tt.name, e, map[string]string{"units": "coverage: first give targets in the units", "other rows": "coverage: first look whether the targets are"}[tt.name])
-		if tt.says == "" && e.Notes != nil || !strings.Contains(said, tt.says) {
+		if tt.says == "" && len(e.Notes) > len(limitsOf(e)) || !strings.Contains(said, tt.says) {
 			t.Errorf("%s: %s", tt.name, said)
 		}
 	}

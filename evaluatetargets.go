@@ -137,11 +137,7 @@ func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []Targ
 		}
 		of.points(out, g.at[g.main].o.Seed)
 		of.distribution(out, g.pitOfCalibration(t))
-		predicted := of.value
-		if math.IsNaN(predicted[0]) {
-			predicted = of.median
-		}
-		tenth := tenths(predicted)
+		tenth := of.tenths()
 		out.Coverage = make([]Coverage, len(g.at))
 		for k := range g.at {
 			out.Coverage[k] = g.coverage(k, of.levels[k], &tenth)
@@ -216,6 +212,14 @@ func (of *target) errors(out *TargetEvaluation) {
 	if r2 := stat.RSquaredFrom(of.value, of.truth, nil); !math.IsInf(r2, 0) && !math.IsNaN(r2) {
 		out.R2 = &r2
 	}
+}
+
+// tenths divides rows by the model's own prediction or, without one, the head's median.
+func (of *target) tenths() parting {
+	if math.IsNaN(of.value[0]) {
+		return tenths(of.median)
+	}
+	return tenths(of.value)
 }
 
 // points are rows drawn evenly.

@@ -1,10 +1,6 @@
 package evidence
 
-import (
-	"cmp"
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // ClassShare compares how often a class is predicted.
 type ClassShare struct {
@@ -35,19 +31,15 @@ func ClassShares(calibration, audited []int) ([]ClassShare, error) {
 		n += calibration[c]
 		m += audited[c]
 	}
-	shares := make([]ClassShare, len(calibration))
-	order := make([]int, len(shares))
+	shares, p := make([]ClassShare, len(calibration)), make([]float64, len(calibration))
 	for c := range shares {
 		k, both := calibration[c], calibration[c]+audited[c]
 		lower := Hypergeometric(k, both, n, n+m)
 		upper := Hypergeometric(audited[c], both, m, n+m)
-		shares[c] = ClassShare{float64(k) / float64(n), float64(audited[c]) / float64(m), min(1, 2*min(lower, upper))}
-		order[c] = c
+		shares[c] = ClassShare{Calibration: float64(k) / float64(n), Audited: float64(audited[c]) / float64(m)}
+		p[c] = min(1, 2*min(lower, upper))
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(shares[a].PValue, shares[b].PValue) })
-	var adjusted float64
-	for i, c := range order {
-		adjusted = max(adjusted, min(1, float64(len(order)-i)*shares[c].PValue))
+	for c, adjusted := range Holm(p) {
 		shares[c].PValue = adjusted
 	}
 	return shares, nil

@@ -42,3 +42,13 @@ func TestClassShares(t *testing.T) {
 		t.Error("a negative count is compared")
 	}
 }
+
+// TestHolm: as R's p.adjust(p, "holm") has it.
+func TestHolm(t *testing.T) {
+	got := evidence.Holm([]float64{.04, .001, .03, .9, .012})
+	for i, want := range []float64{.09, .005, .09, .9, .048} {
+		if math.Abs(got[i]-want) > 1e-12 {
+			t.Errorf("p-value %d becomes %v, want %v", i, got[i], want)
+		}
+	}
+}

@@ -1,0 +1,471 @@
+package attach
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/conformal"
+	"github.com/attach-uncertainty/attach/internal/display"
+	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/rows"
+)
+
+// What the rows of a limit have in common.
+const (
+	byDecile = "decile" // of the prediction
+	byClass  = "class"
+	byGroup  = "group"
+)
+
+// strata divide rows by the calibration rows that they are compared with.
+type strata struct {
+	of []int // the stratum of each row; nil: there is one
+	n  []int // how many calibration rows each has
+}
+
+// misses is the law of misses by part, if the rows of a part are like all others of
+// their stratum. A part with rows of several strata has the law of one with so many
+// calibration rows that its rate varies as much, or more.
+func (s strata) misses(p parting, alpha float64) []evidence.Misses {
+	all := make([]evidence.Misses, len(p.names))
+	if s.of == nil {
+		for k := range all {
+			all[k] = evidence.Misses{Allowed: evidence.Allowed(s.n[0], evidence.Forgive(alpha)), Calibration: s.n[0]}
+		}
+		return all
+	}
+	counts, total := make([][]int, len(p.names)), make([]int, len(p.names))
+	for i, k := range p.of {
+		if counts[k] == nil {
+			counts[k] = make([]int, len(s.n))
+		}
+		counts[k][s.of[i]]++
+		total[k]++
+	}
+	for k, of := range counts {
+		var rate, variance float64
+		for stratum, count := range of {
+			n, share := s.n[stratum], float64(count)/float64(total[k])
+			rate += share * float64(evidence.Allowed(n, evidence.Forgive(alpha))) / float64(n+1)
+			variance += share * share / float64(n+2) // over α(1−α)
+		}
+		if variance > 0 {
+			n := int(1/variance + 1e-9 - 2)
+			all[k] = evidence.Misses{Allowed: int(math.Ceil(rate*float64(n+1) - 1e-9)), Calibration: n}
+		}
+	}
+	return all
+}
+
+// among are the strata of some rows.
+func (s strata) among(some []int) strata {
+	if s.of != nil {
+		s.of = parting{of: s.of}.among(some).of
+	}
+	return s
+}
+
+// family are the parts that a guarantee of the average is compared among.
+type family struct {
+	promise Promise // of the average, as far as it says which
+	part    string  // decile, class or group
+	parts   []Rate  // in the evaluation
+	law     []evidence.Misses
+	// tried is what another choice would have made of these rows, or nil.
+	tried func(f *family) (do, option, value string)
+}
+
+// missed is how many rows of a part are not as is promised.
+func (f *family) missed(r Rate) int {
+	if f.promise.covers() {
+		return r.Rows - r.Count
+	}
+	return r.Count
+}
+
+// pValues are the probabilities of so many misses or more by part, 1 where nothing is
+// promised.
+func (f *family) pValues() []float64 {
+	p := make([]float64, len(f.parts))
+	for k, r := range f.parts {
+		p[k] = 1
+		if law := f.law[r.part]; law.Allowed > 0 {
+			p[k] = law.AtLeast(f.missed(r), r.Rows)
+		}
+	}
+	return p
+}
+
+// limit tests all families at once, and notes those with a part that misses more often
+// than the average is allowed to. If a guarantee of the average is violated, its parts
+// tell nothing new.
+func (e *Evaluation) limit(families []*family) {
+	var p []float64
+	families = slices.DeleteFunc(families, func(f *family) bool {
+		return len(f.parts) < 2 || slices.ContainsFunc(e.Promises, func(of Promise) bool {
+			return of.Kind == f.promise.Kind && of.Target == f.promise.Target && of.Asked == f.promise.Asked && of.Verdict == evidence.Broken
+		})
+	})
+	for _, f := range families {
+		p = append(p, f.pValues()...)
+	}
+	adjusted := evidence.Holm(p)
+	for _, f := range families {
+		for k := range f.parts {
+			f.parts[k].PValue, adjusted = pointer(adjusted[0]), adjusted[1:]
+		}
+		e.noteLimit(f)
+	}
+}
+
+// noteLimit names the worst part of those that miss too often, if there are any.
+func (e *Evaluation) noteLimit(f *family) {
+	sign := 1.
+	if !f.promise.covers() {
+		sign = -1
+	}
+	var off []Rate
+	for _, r := range f.parts {
+		if *r.PValue <= evidence.Unlikely {
+			off = append(off, r)
+		}
+	}
+	if off == nil {
+		return
+	}
+	byShare := func(a, b Rate) int { return cmp.Compare(sign*a.Share, sign*b.Share) }
+	worst, best := slices.MinFunc(off, byShare), slices.MaxFunc(f.parts, byShare)
+	where := func(r Rate) string {
+		if f.part == byDecile {
+			return "where the prediction is " + r.Name
+		}
+		return "in " + f.part + " " + cmp.Or(r.Name, `""`)
+	}
+	what, are, _ := strings.Cut(f.promise.clause(), " are ")
+	says := fmt.Sprintf("the guarantee is for the average only: of %s %s %s, %s are %s (%s to %s), and %s %s", display.Count(worst.Rows), what, where(worst),
+		display.Percent(worst.Share), are, display.Percent(worst.Low), display.Percent(worst.High), display.Percent(best.Share), where(best))
+	if n := len(off) - 1; n > 0 {
+		says += fmt.Sprintf("; by more than chance it also fails in %s of the %s", display.Count(n), rows.Count(len(f.parts), f.part))
+	}
+	if len(e.Targets) > 1 && f.promise.Kind == evidence.Coverage {
+		says = cmp.Or(e.Targets[f.promise.Target].Name, fmt.Sprintf("target %d", f.promise.Target)) + ": " + says
+	}
+	note := Note{Says: says, Part: f.part}
+	if f.tried != nil {
+		note.Do, note.Option, note.Value = f.tried(f)
+	}
+	e.Notes = append(e.Notes, note)
+}
+
+// limits looks for parts of the rows for which a guarantee of the average does not hold.
+func (g *gathering) limits(e *Evaluation) {
+	var families []*family
+	add := func(p Promise, part string, parts []Rate, by parting, s strata, tried func(f *family) (do, option, value string)) {
+		families = append(families, &family{p, part, parts, s.misses(by, 1-p.Asked), tried})
+	}
+	p := g.at[g.main]
+	apart := func(*family) (do, option, value string) { return "fit and calibrate each group on its own", "", "" }
+	if f := e.Flags; f != nil {
+		of := Promise{Kind: evidence.FalseAlarms, Rate: Rate{Asked: e.Alpha}}
+		s := strata{n: []int{len(g.bundle.Calibration.OOD)}}
+		if p.o.FlagByClass {
+			s.of, s.n = g.predicted, nil
+			for k := range slices.Max(g.predicted) + 1 {
+				s.n = append(s.n, len(p.flagged(k).Scores))
+			}
+		}
+		byAlarms := func(by parting) []evidence.Misses { return s.misses(by, e.Alpha) }
+		families = append(families, &family{of, byClass, f.ByClass, byAlarms(g.byLabel()), g.flagsByClass}, &family{of, byGroup, f.ByGroup, byAlarms(g.byGroup()), apart})
+	}
+	if c := e.Classes; c != nil && c.Sets != nil {
+		of, s := Promise{Kind: evidence.Sets, Rate: Rate{Asked: e.Level}}, strata{}
+		var by parting
+		by, s.n = g.setParts(g.main)
+		s.of = by.of
+		if c.SetParts != byClass {
+			add(of, byClass, c.Sets[g.main].ByClass, g.byLabel(), s, g.setsByClass)
+		}
+		add(of, byGroup, c.Sets[g.main].ByGroup, g.byGroup(), s, apart)
+	}
+	s := g.intervalStrata(e.IntervalScore)
+	groups := func(*family) (do, option, value string) {
+		return "calibrate intervals group by group", "groups", ""
+	}
+	joint := p.o.Joint
+	for t, one := range e.Targets {
+		if one.Coverage == nil || joint {
+			continue
+		}
+		of, at := Promise{Kind: evidence.Coverage, Target: t, Rate: Rate{Asked: e.Level}}, &one.Coverage[g.main]
+		add(of, byDecile, at.ByTenth, g.targets[t].tenths(), s, g.otherScores)
+		if s.of == nil {
+			add(of, byGroup, at.ByGroup, g.byGroup(), s, groups)
+		}
+	}
+	if e.Joint != nil && s.of == nil {
+		add(Promise{Kind: evidence.JointCoverage, Rate: Rate{Asked: e.Level}}, byGroup, e.Joint[g.main].ByGroup, g.byGroup(), s, groups)
+	}
+	e.limit(families)
+}
+
+// intervalStrata are the groups that intervals by this score are calibrated by.
+func (g *gathering) intervalStrata(score string) strata {
+	calibrating := func(n int) int {
+		if score == conformal.RCP {
+			return evidence.Halved(n)
+		}
+		return n
+	}
+	if g.bundle.Calibration.Groups == nil {
+		return strata{n: []int{calibrating(g.bundle.Calibration.NCal)}}
+	}
+	by, counts := g.byGroup(), map[string]int{}
+	for _, name := range g.bundle.Calibration.Groups {
+		counts[name]++
+	}
+	s := strata{of: by.of}
+	for _, name := range by.names {
+		s.n = append(s.n, calibrating(counts[name]))
+	}
+	return s
+}
+
+// otherwise is a predictor with one choice changed, for rows that are at hand; nil where
+// the bundle does not have it.
+func (g *gathering) otherwise(change func(o *PredictOptions)) *Predictor {
+	o := g.at[g.main].o
+	o.Levels, o.Samples, o.Error, o.VennAbers, o.ClassPValues = nil, 0, 0, false, false
+	change(&o)
+	at, err := g.bundle.Predictor(o)
+	if err != nil {
+		return nil
+	}
+	return at
+}
+
+// retried is the family as another choice makes it of the rows that are kept, and how
+// many of its parts miss too often.
+func (f *family) retried(by parting, c covers, law []evidence.Misses) (as *family, off int) {
+	as = &family{promise: f.promise, part: f.part, law: law}
+	as.parts = by.rates(func(i int) bool { return c.covered[i] }, c.width)
+	for _, p := range evidence.Holm(as.pValues()) {
+		if p <= evidence.Unlikely {
+			off++
+		}
+	}
+	return as, off
+}
+
+// worst is the least share of the parts, or the largest of alarms.
+func (f *family) worst() float64 {
+	shares := make([]float64, len(f.parts))
+	for k, r := range f.parts {
+		shares[k] = r.Share
+	}
+	if f.promise.covers() {
+		return slices.Min(shares)
+	}
+	return slices.Max(shares)
+}
+
+// among are the parts of some rows.
+func (p parting) among(some []int) parting {
+	of := make([]int, len(some))
+	for k, i := range some {
+		of[k] = p.of[i]
+	}
+	return parting{names: p.names, of: of}
+}
+
+// remedy is what a choice would make of the parts of these rows.
+type remedy struct {
+	value string
+	worst float64 // the least share of the parts
+	off   int     // how many parts miss too often
+	width float64 // of intervals, on average
+}
+
+// better reports whether a remedy is to be advised in place of another: fewer parts miss
+// too often. Of remedies that leave no such part the narrowest is best, and else the one
+// whose worst part is covered most.
+func (r remedy) better(other remedy) bool {
+	switch {
+	case r.off != other.off:
+		return r.off < other.off
+	case r.off == 0:
+		return r.width < other.width
+	}
+	return r.worst > other.worst
+}
+
+// bestOf returns the best of what is there and of remedies that cover its worst part more
+// often.
+func bestOf(own remedy, others []remedy) remedy {
+	best := own
+	for _, r := range others {
+		if r.worst > own.worst && r.better(best) {
+			best = r
+		}
+	}
+	return best
+}
+
+// otherScores is the score of intervals that covers the deciles of these rows most
+// evenly, if one does better.
+func (g *gathering) otherScores(f *family) (do, option, value string) {
+	o := g.at[g.main].o
+	if o.Side != "" {
+		return "", "", ""
+	}
+	by := g.targets[f.promise.Target].tenths().among(g.answers.rows)
+	// All scores are measured by one law. By its own, which half of the calibration rows
+	// make, rcp would seem better because it is harder to tell that it is not.
+	law := g.intervalStrata(cmp.Or(o.IntervalScore, conformal.CQR)).among(g.answers.rows).misses(by, 1-f.promise.Asked)
+	measure := func(score string, c covers) remedy {
+		as, off := f.retried(by, c, law)
+		return remedy{score, as.worst(), off, meanWidth(c)}
+	}
+	own := measure("", g.kept(g.targets[f.promise.Target].levels[g.main]))
+	var others []remedy
+	for _, score := range []string{conformal.CQRR, conformal.RCP} {
+		at := g.otherwise(func(o *PredictOptions) { o.IntervalScore = score })
+		if at == nil || score == o.IntervalScore || !slices.Equal(at.banded, calibrationLevels()) {
+			continue
+		}
+		others = append(others, measure(score, g.intervalsBy(at, f.promise.Target)))
+	}
+	best := bestOf(own, others)
+	if best.value == "" {
+		return "no other score of intervals covers these deciles more evenly: look for inputs that tell where errors are large", "", ""
+	}
+	do = fmt.Sprintf("calibrate intervals by %s: of these rows the worst decile is then covered %s", best.value, display.Percent(best.worst))
+	if ratio := best.width / own.width; !math.IsNaN(ratio) && !math.IsInf(ratio, 0) {
+		than := "wider"
+		if ratio < 1 {
+			than = "narrower"
+		}
+		do += fmt.Sprintf(", and intervals are %s %s on average", display.Percent(math.Abs(ratio-1)), than)
+	}
+	return do, "interval_score", best.value
+}
+
+// meanWidth is over those that end.
+func meanWidth(c covers) float64 {
+	sum, n := 0., 0
+	for _, w := range c.width {
+		if !math.IsInf(w, 0) {
+			sum += w
+			n++
+		}
+	}
+	return sum / float64(n)
+}
+
+// kept are those of the rows whose answers are.
+func (g *gathering) kept(c covers) covers {
+	var out covers
+	for _, i := range g.answers.rows {
+		out.add(c.covered[i], c.width[i])
+	}
+	return out
+}
+
+// intervalsBy are those of one target that another predictor makes of the quantiles kept.
+func (g *gathering) intervalsBy(at *Predictor, target int) covers {
+	var out covers
+	n, levels := len(g.targets), len(at.banded)
+	lower, upper, bands := make([]float64, n), make([]float64, n), make([][]float32, n)
+	for k, i := range g.answers.rows {
+		group := ""
+		if g.bundle.Calibration.Groups != nil {
+			group = g.groups[i]
+		}
+		c := at.calibrated[group]
+		if c == nil {
+			c = at.unseen
+		}
+		for t := range bands {
+			from := k*g.answers.cols + t*levels
+			bands[t] = g.answers.x[from : from+levels]
+		}
+		c.Predict(lower, upper, bands, uint64(i))
+		low, high, truth := lower[target], upper[target], g.targets[target].truth[i]
+		if !within(bands[target], math.MaxFloat32) {
+			low, high = math.Inf(-1), math.Inf(1)
+		}
+		out.add(low <= truth && truth <= high, high-low)
+	}
+	return out
+}
+
+// setsByClass is what sets of these rows are by class.
+func (g *gathering) setsByClass(f *family) (do, option, value string) {
+	at := g.otherwise(func(o *PredictOptions) { o.ByClass, o.ByCluster = true, false })
+	if at == nil {
+		return "", "", ""
+	}
+	r, out := Rows{}, make([]Prediction, len(g.answers.rows))
+	r.Logits = blas32.General{Rows: len(out), Cols: g.answers.cols, Stride: g.answers.cols, Data: g.answers.x}
+	for k, i := range g.answers.rows {
+		out[k].Class = g.predicted[i]
+	}
+	at.set(out, r)
+	own, c := g.kept(g.classes.sets[g.main]), covers{}
+	labels := g.byLabel().among(g.answers.rows)
+	for k, one := range out {
+		c.add(slices.Contains(one.Set, labels.of[k]), float64(len(one.Set)))
+	}
+	s := strata{of: labels.of}
+	for k := range labels.names {
+		_, n := at.sets.Part(k)
+		s.n = append(s.n, n)
+	}
+	as, _ := f.retried(labels, c, s.misses(labels, 1-f.promise.Asked))
+	if as.worst() <= f.worst() {
+		return "", "", ""
+	}
+	return fmt.Sprintf("calibrate sets by class: of these rows the worst class is then covered %s, and sets are of %s classes on average in place of %s",
+		display.Percent(as.worst()), display.Number(meanWidth(c), 3), display.Number(meanWidth(own), 3)), "by_class", ""
+}
+
+// flagsByClass is what is flagged of these rows among those of their predicted class.
+func (g *gathering) flagsByClass(f *family) (do, option, value string) {
+	at := g.otherwise(func(o *PredictOptions) { o.FlagByClass = true })
+	if at == nil || g.at[g.main].o.FlagByClass {
+		return "", "", ""
+	}
+	var c covers
+	for i, score := range g.scores {
+		c.add(at.flagged(g.predicted[i]).PValue(score) <= f.promise.Asked, math.Inf(1))
+	}
+	labels := g.byLabel()
+	s := strata{of: g.predicted}
+	for k := range slices.Max(g.predicted) + 1 {
+		s.n = append(s.n, len(at.flagged(k).Scores))
+	}
+	as, _ := f.retried(labels, c, s.misses(labels, f.promise.Asked))
+	if as.worst() >= f.worst() {
+		return "", "", ""
+	}
+	return fmt.Sprintf("rank scores by predicted class: of these rows %s of the worst class are then flagged", display.Percent(as.worst())), "flag_by_class", ""
+}
+
+// answer is what a row's interval or set is made of: the quantiles of all targets, or
+// its logits.
+func answer(of Prediction, logits blas32.General, i int) []float32 {
+	if of.Targets == nil && logits.Cols > 0 {
+		return rows.Row(logits, i)
+	}
+	var all []float32
+	for _, one := range of.Targets {
+		for _, v := range one.Quantiles {
+			all = append(all, float32(v))
+		}
+	}
+	return all
+}

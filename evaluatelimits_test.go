@@ -1,0 +1,151 @@
+package attach
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/evidence"
+)
+
+// drawnCoverage is one evaluation of rows with so many calibration rows in each of
+// several strata. Rows of the first decile have scores that are larger by harder.
+type drawnCoverage struct {
+	calibration []int // by stratum
+	rows        int
+	harder      float64
+}
+
+func (d drawnCoverage) evaluate(rng *rand.Rand) *Evaluation {
+	const alpha = .1
+	thresholds := make([]float64, len(d.calibration))
+	for s, n := range d.calibration {
+		scores := make([]float64, n)
+		for i := range scores {
+			scores[i] = rng.NormFloat64()
+		}
+		slices.Sort(scores)
+		thresholds[s] = scores[n-evidence.Allowed(n, evidence.Forgive(alpha))]
+	}
+	x, stratum, groups := make([]float64, d.rows), make([]int, d.rows), make([]int, d.rows)
+	covered := make([]bool, d.rows)
+	for i := range x {
+		x[i] = rng.Float64()
+		// Strata differ from decile to decile, and groups in size.
+		stratum[i] = int(float64(len(d.calibration)) * max(0, min(.999, x[i]+.4*(rng.Float64()-.5))))
+		groups[i] = int(4 * rng.Float64() * rng.Float64())
+		score := rng.NormFloat64()
+		if x[i] < .1 {
+			score += d.harder
+		}
+		covered[i] = score < thresholds[stratum[i]]
+	}
+	s := strata{n: d.calibration}
+	if len(d.calibration) > 1 {
+		s.of = stratum
+	}
+	e := &Evaluation{}
+	var families []*family
+	for part, by := range map[string]parting{byDecile: tenths(x), byGroup: {names: []string{"a", "b", "c", "d"}, of: groups}} {
+		p := Promise{Kind: evidence.Coverage, Rate: Rate{Asked: 1 - alpha}}
+		parts := by.rates(func(i int) bool { return covered[i] }, nil)
+		families = append(families, &family{promise: p, part: part, parts: parts, law: s.misses(by, alpha)})
+	}
+	e.limit(families)
+	return e
+}
+
+// TestLimitsHoldTheirLevel: if coverage is the same everywhere, at most one evaluation
+// of twenty names a part, whatever the calibration rows; a decile that is covered less
+// is found.
+func TestLimitsHoldTheirLevel(t *testing.T) {
+	const draws = 1000
+	for _, d := range []drawnCoverage{{[]int{150}, 400, 0}, {[]int{40, 90, 150}, 400, 0}} {
+		t.Run(fmt.Sprint(d.calibration), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(1, 26))
+			named := 0
+			for range draws {
+				if len(d.evaluate(rng).Notes) > 0 {
+					named++
+				}
+			}
+			if named > draws/20 {
+				t.Errorf("%d of %d evaluations name a limit that is none", named, draws)
+			}
+			t.Logf("%d of %d evaluations name a limit that is none", named, draws)
+		})
+	}
+	rng := rand.New(rand.NewPCG(2, 26))
+	found := 0
+	for range 100 {
+		// The first decile is covered 61 %.
+		e := drawnCoverage{[]int{300}, 1000, 1}.evaluate(rng)
+		for _, n := range e.Notes {
+			if n.Part == byDecile && strings.Contains(n.Says, "where the prediction is 0.00") {
+				found++
+			}
+		}
+	}
+	if found < 90 {
+		t.Errorf("a decile that is covered 61 %% is found in %d of 100 evaluations", found)
+	}
+}
+
+// TestLawOfStrata: of one stratum, however it is given, the law is that of its rows.
+func TestLawOfStrata(t *testing.T) {
+	by := parting{names: []string{"a", "b"}, of: []int{0, 1, 0, 1}}
+	for n := 5; n < 500; n++ {
+		want := evidence.Misses{Allowed: evidence.Allowed(n, evidence.Forgive(.1)), Calibration: n}
+		for _, s := range []strata{{n: []int{n}}, {of: []int{0, 0, 0, 0}, n: []int{n}}, {of: []int{1, 1, 1, 1}, n: []int{7, n}}} {
+			for k, got := range s.misses(by, .1) {
+				if got != want {
+					t.Fatalf("part %d of %+v: %+v, want %+v", k, s, got, want)
+				}
+			}
+		}
+	}
+	// Half of the rows of each of two strata vary less than all of one; the misses are rounded up.
+	law := strata{of: []int{0, 0, 1, 1}, n: []int{99, 99}}.misses(by, .1)
+	if law[0] != (evidence.Misses{Allowed: 21, Calibration: 200}) {
+		t.Errorf("the law of two strata of 99 rows is %+v", law[0])
+	}
+}
+
+// TestBestOf: what is advised covers the worst part more often than what is there.
+func TestBestOf(t *testing.T) {
+	own := remedy{"", .788, 3, 5}
+	for _, c := range []struct {
+		name   string
+		others []remedy
+		want   string
+	}{
+		{"fewer parts miss, and the worst misses more", []remedy{{"cqr-r", .769, 1, 4.8}}, ""},
+		{"fewer parts miss", []remedy{{"cqr-r", .8, 2, 6}, {"rcp", .79, 1, 7}}, "rcp"},
+		{"as many parts miss", []remedy{{"cqr-r", .863, 2, 5}, {"rcp", .853, 2, 5.3}}, "cqr-r"},
+		{"no part misses", []remedy{{"cqr-r", .85, 0, 6}, {"rcp", .86, 0, 5.5}}, "rcp"},
+		{"no part misses, and no interval ends", []remedy{{"cqr-r", 1, 0, math.NaN()}}, "cqr-r"},
+	} {
+		if got := bestOf(own, c.others); got.value != c.want {
+			t.Errorf("%s: %q is advised, want %q", c.name, got.value, c.want)
+		}
+	}
+}
+
+// TestPromiseOfPart: the calibration rows that are too few are those of the class.
+func TestPromiseOfPart(t *testing.T) {
+	for n, want := range map[int]string{
+		5:  "calibrate with at least 9 rows of class b, and with 200 to tell whether the guarantee is met",
+		43: "calibrate with 200 rows of class b or more, and evaluate on 330 rows of class b",
+	} {
+		e := &Evaluation{Rows: 1000}
+		r := rate(95, 100)
+		r.Name, r.Asked = "b", 0.9
+		e.promise(Promise{Kind: evidence.Sets, Part: byClass, Rate: *r}, n, 0.1, 2)
+		if got := e.Promises[0]; got.Verdict != evidence.TooFewRows || got.Do != want {
+			t.Errorf("%d calibration rows: %s, %q, want %q", n, got.Verdict, got.Do, want)
+		}
+	}
+}
