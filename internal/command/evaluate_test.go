@@ -112,6 +112,7 @@ func TestFigures(t *testing.T) {
 	}
 	e := &attach.Evaluation{
 		Alpha: .05, Level: .9,
+		Notes:    []attach.Note{{Says: "a note"}, {Says: "a limit", Part: "class"}},
 		Promises: []attach.Promise{{Verdict: "broken"}, {Verdict: "kept"}, {Verdict: "too few rows"}, {Verdict: "broken"}},
 		Flags:    &attach.FlagEvaluation{At: []attach.Rate{at(.01, 10), at(.05, 11)}, PValues: attach.Histogram{Probability: x(12)}},
 		Others:   &attach.OtherEvaluation{At: []attach.Rate{at(.01, 13), at(.05, 14)}, AUROC: 15, FPR95: 16},
@@ -125,7 +126,7 @@ func TestFigures(t *testing.T) {
 		},
 	}
 	want := map[string][]float64{
-		"broken": {2}, "false_alarms": {11}, "uniformity": {12}, "found": {14}, "auroc": {15}, "fpr95": {16}, "accuracy": {17}, "accuracy_unflagged": {18},
+		"broken": {2}, "too_few_rows": {1}, "limits": {1}, "false_alarms": {11}, "uniformity": {12}, "found": {14}, "auroc": {15}, "fpr95": {16}, "accuracy": {17}, "accuracy_unflagged": {18},
 		"nll": {21}, "ece": {22}, "aurc": {23}, "accepted": {24}, "error": {25}, "rmse": {26, 30}, "mae": {27}, "r2": {28}, "crps": {29},
 		"coverage": {200, 300, 400}, "worst_class": {201, 301, 401}, "worst_group": {202, 302, 402}, "worst_tenth": {203, 303, 403}, "worst_slab": {204, 304, 404}, "width": {205, 305, 405},
 	}

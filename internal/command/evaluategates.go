@@ -28,7 +28,7 @@ type gate struct {
 // figures are what gates are of.
 func figures() []string {
 	return []string{
-		"broken", "false_alarms", "found", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "error",
+		"broken", "too_few_rows", "limits", "false_alarms", "found", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "error",
 		"coverage", "width", "worst_class", "worst_group", "worst_tenth", "worst_slab", "rmse", "mae", "r2", "crps", "auroc", "fpr95",
 	}
 }
@@ -36,10 +36,18 @@ func figures() []string {
 // figuresAt are those of an evaluation by their names, several where there are
 // several targets. at is that of a gate.
 func figuresAt(e *attach.Evaluation, at float64) map[string][]float64 {
-	m := map[string][]float64{"broken": {0}}
+	m := map[string][]float64{"broken": {0}, "too_few_rows": {0}, "limits": {0}}
 	for _, p := range e.Promises {
-		if p.Verdict == evidence.Broken {
+		switch p.Verdict {
+		case evidence.Broken:
 			m["broken"][0]++
+		case evidence.TooFewRows:
+			m["too_few_rows"][0]++
+		}
+	}
+	for _, n := range e.Notes {
+		if n.Part != "" {
+			m["limits"][0]++
 		}
 	}
 	add := func(name string, x *float64) {
@@ -118,7 +126,7 @@ func parseGates(texts []string) ([]gate, error) {
 		if !ok {
 			return nil, usagef("--fail-if is %q; it must be broken, or a figure, < or > and a number, such as coverage<.88; the figures are %s", text, strings.Join(figures(), ", "))
 		}
-		if !slices.Contains([]string{"broken", "nll", "width", "rmse", "mae", "r2", "crps"}, one.figure) && (one.bound < 0 || one.bound > 1) {
+		if !slices.Contains([]string{"broken", "too_few_rows", "limits", "nll", "width", "rmse", "mae", "r2", "crps"}, one.figure) && (one.bound < 0 || one.bound > 1) {
 			return nil, usagef("--fail-if is %q; %s is a share, from 0 to 1", text, one.figure)
 		}
 		list = append(list, one)

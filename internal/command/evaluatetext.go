@@ -10,6 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
@@ -17,10 +18,11 @@ import (
 func printEvaluation(to io.Writer, e *attach.Evaluation) error {
 	w := new(strings.Builder)
 	printf(w, "%s, %s\n", rows.Count(e.Rows, "row"), rows.Count(e.NCal, "calibration row"))
-	printPromises(w, e)
-	for _, n := range e.Notes {
-		printf(w, "note: %s\n", advice(n.Says, n.Do))
+	if value, label := report.Headline(e); value != "" {
+		printf(w, "%s %s\n", value, label)
 	}
+	printPromises(w, e)
+	printNotes(w, e.Notes)
 	t := figureTables{w}
 	if f := e.Flags; f != nil {
 		rows := [][]string{{"flagged", "asked", "share", "95 % interval", "rows"}}
@@ -105,6 +107,26 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 			do += " (attach fit --cal)"
 		}
 		printf(w, "%-12s  %s\n", "what to do", do)
+	}
+}
+
+// printNotes prints limits of guarantees in the column of their verdicts, then other
+// notes.
+func printNotes(w io.Writer, notes []attach.Note) {
+	var others []string
+	for _, n := range notes {
+		says := advice(n.Says, n.Do)
+		if flag := report.Flag(n); flag != "" {
+			says += " (" + flag + ")"
+		}
+		if n.Part == "" {
+			others = append(others, says)
+			continue
+		}
+		printf(w, "%-12s  %s\n", "limit", says)
+	}
+	for _, says := range others {
+		printf(w, "note: %s\n", says)
 	}
 }
 

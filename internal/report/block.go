@@ -13,6 +13,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/display"
+	"github.com/attach-uncertainty/attach/internal/evidence"
 )
 
 // block is a titled part of a page: what of it is empty is left out.
@@ -93,10 +94,14 @@ func (g grid) NameWidth() int {
 	return min(longest, most)
 }
 
-// Off says that what is asked lies outside an interval.
-func (g grid) Off() bool {
+// Off says that what is asked lies outside an interval, and Unlike that a part misses
+// it by more than chance.
+func (g grid) Off() bool    { return g.drawn(func(of *glyph) bool { return of.Off && !of.Compared }) }
+func (g grid) Unlike() bool { return g.drawn(func(of *glyph) bool { return of.Off && of.Compared }) }
+
+func (g grid) drawn(is func(of *glyph) bool) bool {
 	return slices.ContainsFunc(g.Rows, func(row []cell) bool {
-		return slices.ContainsFunc(row, func(c cell) bool { return c.Forest != nil && c.Forest.Off })
+		return slices.ContainsFunc(row, func(c cell) bool { return c.Forest != nil && is(c.Forest) })
 	})
 }
 
@@ -156,6 +161,9 @@ func (g *grid) rates(name, title string, list []attach.Rate) {
 		g, place := placed(axis, r.Low, r.Share, r.High)
 		if r.Asked > 0 {
 			g.Chance, g.Off = place(r.Asked), r.Asked < r.Low || r.Asked > r.High
+		}
+		if r.PValue != nil {
+			g.Compared, g.Off = true, *r.PValue <= evidence.Unlikely
 		}
 		return cell{Text: display.Percent(r.Share), Spread: spread(r), Key: strconv.FormatFloat(r.Share, 'g', -1, 64), Forest: g}
 	})

@@ -48,21 +48,8 @@ const worstFirst = "The worst first."
 func headline(e *attach.Evaluation) []Fact {
 	var facts []Fact
 	add := func(value, label string) { facts = append(facts, Fact{value, label}) }
-	kinds := map[string]bool{} // whether each is kept of all classes or groups
-	for _, p := range e.Promises {
-		p.Name = ""
-		kind := what(e, p)
-		before, met := kinds[kind]
-		kinds[kind] = p.Verdict == evidence.Kept && (before || !met)
-	}
-	if n := len(kinds); n > 0 {
-		kept := 0
-		for _, all := range kinds {
-			if all {
-				kept++
-			}
-		}
-		add(fmt.Sprintf("%d of %d", kept, n), map[bool]string{true: "promises kept", false: "promise kept"}[n > 1])
+	if value, label := Headline(e); value != "" {
+		add(value, label)
 	}
 	if e.Flags != nil {
 		if r := atAlpha(e.Flags.At, e.Alpha); r != nil {
@@ -86,6 +73,56 @@ func headline(e *attach.Evaluation) []Fact {
 		}
 	}
 	return facts
+}
+
+// Headline says how many guarantees are met, in a figure and what it is of. Those of
+// several groups or classes count as one. Both are empty if nothing is guaranteed.
+func Headline(e *attach.Evaluation) (value, label string) {
+	order := []string{evidence.Kept, evidence.TooFewRows, evidence.Broken} // a part decides for all
+	kinds, counts, limits := map[string]int{}, make([]int, len(order)), 0
+	for _, p := range e.Promises {
+		p.Name = ""
+		kind := what(e, p)
+		kinds[kind] = max(kinds[kind], slices.Index(order, p.Verdict))
+	}
+	for _, worst := range kinds {
+		counts[worst]++
+	}
+	for _, n := range e.Notes {
+		if n.Part != "" {
+			limits++
+		}
+	}
+	met, unknown, violated, all := counts[0], counts[1], counts[2], len(kinds)
+	guarantees := map[bool]string{true: "guarantees", false: "guarantee"}[all > 1]
+	switch {
+	case all == 0:
+		return "", ""
+	case unknown == all:
+		return display.Count(all), guarantees + ": too few rows to tell"
+	}
+	label = guarantees + " met"
+	if violated > 0 {
+		label += fmt.Sprintf(", %d violated", violated)
+	}
+	if unknown > 0 {
+		label += fmt.Sprintf(", %d with too few rows to tell", unknown)
+	}
+	if limits > 0 {
+		label += "; " + rows.Count(limits, "limit")
+	}
+	return fmt.Sprintf("%d of %d", met, all), label
+}
+
+// Flag is the flag that makes the choice that a note advises, or "".
+func Flag(n attach.Note) string {
+	switch n.Option {
+	case "":
+		return ""
+	case "groups": // which calibration divides
+		return "attach fit --groups NAME"
+	}
+	return strings.TrimSpace("--" + strings.ReplaceAll(n.Option, "_", "-") + " " + n.Value)
 }
 
 // atAlpha is the rate that was asked for, or nil.
@@ -155,8 +192,16 @@ func promises(e *attach.Evaluation) block {
 		b.Lead = "Nothing is promised that these rows can show."
 	}
 	for _, n := range e.Notes {
-		b.Notes = append(b.Notes, verdict{Word: "note", Says: capital(n.Says), Do: capital(n.Do)})
+		v := verdict{Word: "note", Says: capital(n.Says), Do: capital(n.Do)}
+		if n.Part != "" {
+			v.Word, v.Kind = "limit", "limit"
+		}
+		if flag := Flag(n); flag != "" {
+			v.Do += " (" + flag + ")"
+		}
+		b.Notes = append(b.Notes, v)
 	}
+	slices.SortStableFunc(b.Notes, func(a, b verdict) int { return cmp.Compare(a.Word, b.Word) }) // limits first
 	return b
 }
 

@@ -211,7 +211,7 @@ func TestEvaluationSays(t *testing.T) {
 	page := written(t, Evaluation("m.attach", "test.npz", classified(3, 2)))
 	at := -1
 	for _, want := range []string{
-		"<title>Does m.attach keep its promises?</title>", "<b>1 of 3</b><span>promises kept</span>", "<b>5.2 %</b>", "<h2>Promises</h2>",
+		"<title>Does m.attach keep its promises?</title>", "<b>1 of 3</b><span>guarantees met, 1 violated, 1 with too few rows to tell</span>", "<b>5.2 %</b>", "<h2>Promises</h2>",
 		`<li class="card bad"><b class="word">broken</b><div><b>Sets at level 0.9:</b> 70 % are held<p>Calibrate again</p>`,
 		`<li class="card open"><b class="word">too few rows</b><div><b>Error of at most 0.01 among accepted rows:</b> 5 % are wrong`,
 		`<li class="card good"><b class="word">kept</b><div><b>False alarms at alpha 0.05:</b> 5.2 % of 1000 rows are flagged</div>`,
@@ -285,7 +285,7 @@ func TestEvaluationOfLittle(t *testing.T) {
 		t.Error("groups or classes are not named")
 	}
 	// The three of the evaluation, one of them of sets, and those of 30 groups.
-	if !strings.Contains(page, "<b>2 of 4</b><span>promises kept</span>") {
+	if !strings.Contains(page, "<b>2 of 4</b><span>guarantees met, 1 violated, 1 with too few rows to tell</span>") {
 		t.Error("promises of groups are counted one by one")
 	}
 	if n := strings.Count(page, "Look again"); n != 1 {
@@ -301,6 +301,67 @@ func TestEvaluationOrange(t *testing.T) {
 		page := written(t, Evaluation("m.attach", "x.npz", e))
 		if off, said := strings.Contains(page, `class="forest off"`), strings.Contains(page, ">Orange</i>: what was asked"); off != want || said != want {
 			t.Errorf("%d of 1000 flagged: drawn in orange is %v, said is %v", count, off, said)
+		}
+	}
+}
+
+// TestEvaluationNamesLimits: a limit stands above notes, with the flag that mends it, and
+// its part is orange; by chance alone none is.
+func TestEvaluationNamesLimits(t *testing.T) {
+	e := &attach.Evaluation{Rows: 1000, Level: .9, Promises: []attach.Promise{{Kind: "coverage", Rate: rateOf("", .9, 900, 1000), Verdict: "kept"}}}
+	c := coverageOf(rand.New(rand.NewPCG(1, 1)), .9, 0, 0)
+	c.ByTenth = []attach.Rate{rateOf("1 to 2", 0, 64, 100), rateOf("2 to 3", 0, 96, 100)}
+	for i, p := range []float64{.001, 1} {
+		c.ByTenth[i].PValue = number(p)
+	}
+	e.Targets = []attach.TargetEvaluation{{Coverage: []attach.Coverage{c}}}
+	e.Notes = []attach.Note{{Says: "look"}, {Says: "64.0 % is low", Do: "calibrate intervals by cqr-r", Part: "decile", Option: "interval_score", Value: "cqr-r"}}
+	page := written(t, Evaluation("m.attach", "x.csv", e))
+	sound(t, page)
+	limit, note := strings.Index(page, `<li class="card limit"><b class="word">limit</b><div>64.0 % is low<p>Calibrate intervals by cqr-r (--interval-score cqr-r)</p>`), strings.Index(page, `<b class="word">note</b>`)
+	if limit < 0 || note < limit {
+		t.Errorf("the limit stands at %d and the note at %d", limit, note)
+	}
+	if !strings.Contains(page, "<b>1 of 1</b><span>guarantee met; 1 limit</span>") {
+		t.Error("the headline lacks the limit")
+	}
+	tenths := drawn(t, page, "By tenth of the prediction", "</section>")
+	if n := strings.Count(tenths, `class="forest off"`); n != 1 || !strings.Contains(tenths, ">Orange</i>: this part misses") || strings.Contains(tenths, ">Orange</i>: what was asked") {
+		t.Errorf("%d parts are orange in %s", n, tenths)
+	}
+}
+
+// TestHeadline counts guarantees, those of several groups as one.
+func TestHeadline(t *testing.T) {
+	of := func(verdicts ...string) string {
+		e := &attach.Evaluation{}
+		for i, v := range verdicts {
+			group, v, _ := strings.Cut(v, "/")
+			if v == "" {
+				group, v = "", group
+			}
+			e.Promises = append(e.Promises, attach.Promise{Kind: "false_alarms", Rate: attach.Rate{Name: group, Asked: float64(i+1) / 100}, Part: "group", Verdict: v})
+			if group != "" {
+				e.Promises[i].Asked = .9
+			}
+		}
+		value, label := Headline(e)
+		return strings.TrimSpace(value + " " + label)
+	}
+	const few = "too few rows"
+	for want, got := range map[string]string{
+		"":                                   of(),
+		"4 guarantees: too few rows to tell": of(few, few, few, few),
+		"1 guarantee: too few rows to tell":  of(few),
+		"2 of 2 guarantees met":              of("kept", "kept"),
+		"0 of 2 guarantees met, 2 violated":  of("broken", "broken"),
+		"1 of 2 guarantees met, 1 with too few rows to tell":             of("kept", few),
+		"1 of 3 guarantees met, 1 violated, 1 with too few rows to tell": of("kept", few, "broken"),
+		"0 of 1 guarantee met, 1 violated":                               of("a/kept", "b/"+few, "c/broken"),
+		"1 of 1 guarantee met":                                           of("a/kept", "b/kept"),
+	} {
+		if got != want {
+			t.Errorf("the headline is %q, want %q", got, want)
 		}
 	}
 }

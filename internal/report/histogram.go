@@ -40,7 +40,8 @@ type glyph struct {
 	// Of an interval:
 	Low, High, At float64
 	Chance        float64 // or what is promised; 0 is not drawn
-	Off           bool    // the interval lies beside it
+	Off           bool    // the interval lies beside it or, of a part that is Compared, it misses by more than chance
+	Compared      bool
 	Marks         []float64
 }
 
