@@ -49,7 +49,7 @@ func (b *bound) add(x *ood.Tensor, rec *record, t *table) error {
 		if b.none.Strings != nil {
 			s, wrong := c.words()
 			if wrong != "" {
-				return fmt.Errorf("%s: %s", t.where(rec, j), wrong)
+				return fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
 			}
 			x.Strings = append(x.Strings, s)
 			continue
@@ -70,18 +70,18 @@ func (b *bound) addList(x *ood.Tensor, rec *record, t *table) error {
 	j, before := b.columns[0], len(x.Data)
 	var wrong string
 	if x.Data, wrong = rec.cells[j].items(x.Data); wrong != "" {
-		return fmt.Errorf("%s: %s", t.where(rec, j), wrong)
+		return fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
 	}
 	n, row := len(x.Data)-before, b.none.Shape[1:]
 	if b.none.Lengths == nil {
 		if want := product(row); n != want {
-			return fmt.Errorf("%s: the list has %s, and %d are wanted", t.where(rec, j), rows.Count(n, "number"), want)
+			return fmt.Errorf("%s: the list has %s, and %d are wanted", t.where(rec.line, j), rows.Count(n, "number"), want)
 		}
 		return nil
 	}
 	width := product(row[1:])
 	if n == 0 || n%width != 0 {
-		return fmt.Errorf("%s: the list has %s, and a multiple of %d is wanted", t.where(rec, j), rows.Count(n, "number"), width)
+		return fmt.Errorf("%s: the list has %s, and a multiple of %d is wanted", t.where(rec.line, j), rows.Count(n, "number"), width)
 	}
 	x.Lengths = append(x.Lengths, n/width)
 	return nil

@@ -119,7 +119,7 @@ func (c *cell) finite() (v float32, wrong string) {
 		case strings.TrimSpace(c.text) == "":
 			return 0, "the cell is empty"
 		case err != nil:
-			return 0, fmt.Sprintf("%.40q is not a finite number", c.text)
+			return 0, notNumber(c.text)
 		}
 	}
 	switch v = float32(x); {
@@ -133,6 +133,15 @@ func (c *cell) finite() (v float32, wrong string) {
 		return 0, shown + " is not a finite number"
 	}
 	return v, ""
+}
+
+// notNumber says that a text is no number and, if people would read one, what to write.
+func notNumber(text string) string {
+	wrong := fmt.Sprintf("%.40q is not a number", text)
+	if guess, instead := otherNotation(text); guess != "" {
+		wrong += fmt.Sprintf(" (%s); %s", guess, instead)
+	}
+	return wrong
 }
 
 // words are the text in a cell, and what is wrong with it where there is none.

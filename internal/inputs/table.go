@@ -513,7 +513,7 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor, counted bool) error
 	if t.group >= 0 {
 		c := &rec.cells[t.group]
 		if c.kind == list || c.kind == other {
-			return fmt.Errorf("%s: lists, dates, times and nested values name no group", t.where(rec, t.group))
+			return fmt.Errorf("%s: lists, dates, times and nested values name no group", t.where(rec.line, t.group))
 		}
 		t.groups = append(t.groups, c.trimmed())
 	}
@@ -525,7 +525,7 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor, counted bool) error
 		}
 		err := t.badNumber(rec, j, wrong)
 		if t.o.named(&rec.cells[j]) {
-			err = fmt.Errorf("%s: %s", t.where(rec, j), wrong)
+			err = fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
 		}
 		if !t.o.TargetOptional || !t.o.SkipOdd {
 			return err
@@ -537,30 +537,26 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor, counted bool) error
 }
 
 // where says in which line and column a cell is.
-func (t *table) where(rec *record, j int) string {
-	if t.names() != nil {
-		return fmt.Sprintf("%s %d, column %.100q", t.unit(), rec.line, t.all[j])
+func (t *table) where(line, j int) string {
+	if t.all != nil {
+		return fmt.Sprintf("%s %d, column %.100q", t.unit(), line, t.all[j])
 	}
-	return fmt.Sprintf("%s %d, column %d", t.unit(), rec.line, j+1)
+	return fmt.Sprintf("%s %d, column %d", t.unit(), line, j+1)
 }
 
 // badNumber says what is wrong with a cell that must be a number.
 func (t *table) badNumber(rec *record, j int, wrong string) error {
-	must := "every cell must be a finite number"
-	where := t.where(rec, j)
-	if t.names() == nil && t.all != nil {
-		where += fmt.Sprintf(" (%s)", t.all[j])
-	} else if t.all == nil && t.n == 0 {
-		must += ", or in a header no cell a number"
-		if isPandasIndex(rec.cells) {
-			must = "where this is the header that pandas writes above an index, write the table with index=False and names of columns, or with header=False"
-		}
+	c := &rec.cells[j]
+	guess, _ := otherNotation(c.text)
+	switch first := t.all == nil && t.n == 0; {
+	case first && isPandasIndex(rec.cells):
+		wrong += "; pandas writes such a header above an index: write the table with index=False and names of columns, or with header=False"
+	case first && guess == "":
+		wrong += "; if this line is a header, none of its cells may be a number"
+	case c.gap():
+		wrong += "; fill it, or leave the row out"
 	}
-	cell := rec.cells[j].text
-	if bare := strings.ReplaceAll(cell, ",", ""); bare != cell && numeric(bare) {
-		must = "write a point before decimals and nothing between thousands"
-	}
-	return fmt.Errorf("%s: %s; %s", where, wrong, must)
+	return fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
 }
 
 // Listed are names with commas between, the first of them where there are many, cut

@@ -66,9 +66,9 @@ func TestHeader(t *testing.T) {
 		{"1_000,0x1p-2", ""},
 		// A row with a cell that is none.
 		{"1e39", `line 1, column 1: "1e39" is too large for float32; `},
-		{"1.5x", `line 1, column 1: "1.5x" is not a finite number; every cell must be a finite number, or in a header no cell a number`},
-		{`"1,000"`, `line 1, column 1: "1,000" is not a finite number; write a point before decimals and nothing between thousands`},
-		{"3,5;1", `line 1, column 1: "3,5" is not a finite number; write a point `},
+		{"1.5x", `line 1, column 1: "1.5x" is not a number; if this line is a header, none of its cells may be a number`},
+		{`"1,000"`, `line 1, column 1: "1,000" is not a number (decimal comma, or thousands separator?); write 1.000 or 1000`},
+		{"3,5;1", `line 1, column 1: "3,5" is not a number (decimal comma?); write 3.5`},
 		{"0x1F", `line 1, column 1: "0x1F" is not`},
 		{"NA,5", `line 1, column 1: "NA" is not`},
 		{",5", "line 1, column 1: the cell is empty; "},
@@ -81,7 +81,7 @@ func TestHeader(t *testing.T) {
 		{"5,inf", `line 1, column 2: "inf" is not`},
 		{"M,1", `line 1, column 1: "M" is not`},
 		{"0,1,target", `line 1, column 3: "target" is not`},
-		{",0,1,2", "line 1, column 1: the cell is empty; where this is the header that pandas writes above an index, write the table with index=False"},
+		{",0,1,2", "line 1, column 1: the cell is empty; pandas writes such a header above an index: write the table with index=False"},
 	} {
 		n := 1
 		if !strings.Contains(c.first, `"`) {
@@ -164,19 +164,19 @@ func TestTableErrors(t *testing.T) {
 		"\n\n":                           "there are no rows",
 		"a,b\n":                          "there are no rows",
 		"1,2\n3\n":                       "line 2: it has 1 column, the lines before it have 2",
-		"a,b\n1,2\n3,x\n":                `line 3, column 2 (b): "x" is not a finite number`,
-		"a,b\nc,d\n":                     `line 2, column 1 (a): "c" is not a finite number`,
-		"1,2\n#N/A,5\n3,4\n":             `line 2, column 1: "#N/A" is not a finite number`,
+		"a,b\n1,2\n3,x\n":                `line 3, column "b": "x" is not a number`,
+		"a,b\nc,d\n":                     `line 2, column "a": "c" is not a number`,
+		"1,2\n#N/A,5\n3,4\n":             `line 2, column 1: "#N/A" is not a number; fill it, or leave the row out`,
 		"\"1\"\t\t3\n\t2\t4\n":           "line 1, column 2: the cell is empty",
 		"\xff\xfe1\x002\x00":             "UTF-16",
 		"1\r2\r3\r":                      "line 1: it has a carriage return without a line feed",
-		"1\x00,2\n":                      `line 1, column 1: "1\x00" is not a finite number`,
+		"1\x00,2\n":                      `line 1, column 1: "1\x00" is not a number`,
 		"1,2\n3,\n":                      "line 2, column 2: the cell is empty",
 		"1,2\n3,nan\n":                   `line 2, column 2: "nan" is not a finite number`,
 		"1,2\n3,-inf\n":                  `"-inf" is not a finite number`,
 		"1,2\n3,1e999\n":                 `"1e999" is too large for float32`,
 		"1,2\n3,1e39\n":                  `line 2, column 2: "1e39" is too large for float32`,
-		"1,5;2,5\n3,5;4,5\n":             `"1,5" is not a finite number`,
+		"1,5;2,5\n3,5;4,5\n":             `line 1, column 1: "1,5" is not a number (decimal comma?); write 1.5`,
 		"1,2\n3,\"4\n":                   "quote",
 		strings.Repeat("1 2\n", 3) + "3": "line 4: it has 1 column",
 	} {
@@ -294,7 +294,7 @@ func TestTableColumns(t *testing.T) {
 	// Of columns that there are too many of, those that hold numbers are inputs.
 	wide := writeFile(t, t.TempDir(), "t.csv", ",id,a,b\n0,p,1,2\n1,q,3,x\n")
 	_, err = Open(context.Background(), wide, Options{Takes: takes(2)})
-	wantError(t, err, wide, `line 3, column 4 (b): "x" is not a finite number`)
+	wantError(t, err, wide, `line 3, column "b": "x" is not a number`)
 	if s := open(t, wide, Options{Takes: takes(1), Targets: []string{"a"}, Ignore: []string{"id", "b"}}); !slices.Equal(s.Columns, []string{""}) {
 		t.Errorf("columns %q", s.Columns)
 	}

@@ -166,7 +166,7 @@ func TestWebDatasetErrors(t *testing.T) {
 		{`sample "1": it lacks "y"`, targets, []string{"1.png=rgb", "1.cls=0"}},
 		{`sample "d/2": it lacks "cls"`, Options{Preprocess: plain(t), Targets: []string{"cls"}}, []string{"d/1.png=rgb", "d/1.cls=0", "d/2.png=rgb"}},
 		{`its .json member is no JSON object`, targets, []string{"1.png=rgb", "1.json=[1"}},
-		{`its "y": "[1]" is not a finite number`, targets, []string{"1.png=rgb", `1.json={"y": [1]}`}},
+		{`its "y": "[1]" is not a number`, targets, []string{"1.png=rgb", `1.json={"y": [1]}`}},
 		{`its "y": "dog" is neither a number nor the name of a class; classes are cat`, Options{Preprocess: plain(t), Classes: classes.Classes, Targets: []string{"y"}},
 			[]string{"1.png=rgb", `1.json={"y": "dog"}`}},
 		{`it lacks "place"`, Options{Preprocess: plain(t), Groups: "place"}, []string{"1.png=rgb", `1.json={"place": null}`}},

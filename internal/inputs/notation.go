@@ -1,0 +1,111 @@
+package inputs
+
+import (
+	"cmp"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// longestOdd bounds the bytes of a cell that is looked at as a number or a date in another
+// notation.
+const longestOdd = 48
+
+const months = `(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)`
+
+var (
+	dates = []*regexp.Regexp{
+		regexp.MustCompile(`^(?:1[5-9]|2[01])\d{2}[-/.]\d{1,2}(?:[-/.]\d{1,2})?(?:[T ].*\d.*)?$`),
+		regexp.MustCompile(`^\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})(?:[T, ]+\d{1,2}:\d{2}.*)?$`),
+		regexp.MustCompile(`^\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\.?)?$`),
+		regexp.MustCompile(`(?i)^(?:\d{1,2}(?:st|nd|rd|th)?[ .\-/]+)?` + months + `\.?[ .,\-/]+(?:\d{1,2}(?:st|nd|rd|th)?,? +)?\d{2,4}(?:[ ,T].*)?$`),
+	}
+	// In these a ' stands for every mark between thousands that is neither a point nor a
+	// comma.
+	plainNumber  = regexp.MustCompile(`^(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$`)
+	decimalComma = regexp.MustCompile(`^\d*,\d+(?:[eE][+-]?\d+)?$`)
+	commaGroups  = regexp.MustCompile(`^\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d*)?$`)
+	pointGroups  = regexp.MustCompile(`^\d{1,3}(?:\.\d{3})+,\d*$|^\d{1,3}(?:\.\d{3}){2,}$`)
+	otherGroups  = regexp.MustCompile(`^\d{1,3}(?:'\d{3})+(?:[.,]\d*)?$`)
+)
+
+// otherNotation says what a text is that people read as a number, a date or a truth value
+// and ParseFloat does not, and what to write instead. It is empty for other texts.
+func otherNotation(text string) (guess, instead string) {
+	text = strings.TrimSpace(text)
+	switch {
+	case len(text) > longestOdd:
+		return "", ""
+	case strings.EqualFold(text, "true"), strings.EqualFold(text, "false"):
+		return "a truth value?", "write 1 for true and 0 for false"
+	case !strings.ContainsFunc(text, unicode.IsDigit):
+		return "", ""
+	}
+	for _, form := range dates {
+		if form.MatchString(text) {
+			return "a date or time?", "turn it into a number"
+		}
+	}
+	body, guess := bareNumber(text)
+	body, negative := strings.CutPrefix(body, "-")
+	sign := ""
+	if negative {
+		sign = "-"
+	}
+	without := func(mark string) string { return strings.ReplaceAll(body, mark, "") }
+	number, likely := body, ""
+	switch {
+	case plainNumber.MatchString(body):
+	case decimalComma.MatchString(body) && commaGroups.MatchString(body) && body[0] != '0':
+		return "decimal comma, or thousands separator?", "write " + sign + strings.Replace(body, ",", ".", 1) + " or " + sign + without(",")
+	case decimalComma.MatchString(body):
+		number, likely = strings.Replace(body, ",", ".", 1), "decimal comma?"
+	case commaGroups.MatchString(body):
+		number, likely = without(","), "thousands separator?"
+	case pointGroups.MatchString(body):
+		number, likely = strings.Replace(without("."), ",", ".", 1), "thousands separator?"
+	case otherGroups.MatchString(body):
+		number, likely = strings.Replace(without("'"), ",", ".", 1), "thousands separator?"
+	default:
+		return "", ""
+	}
+	if guess = cmp.Or(guess, likely); guess == percent {
+		return guess, "write the number without it, as a share or a percentage, as the model was trained"
+	}
+	if strings.HasPrefix(number, ".") {
+		number = "0" + number
+	}
+	return guess, "write " + sign + strings.TrimSuffix(number, ".")
+}
+
+const percent = "percent sign?"
+
+// bareNumber takes from a text what is written around the digits of a number, and says
+// what that was. Marks between thousands that are neither points nor commas become '.
+func bareNumber(text string) (body, guess string) {
+	inner, open := strings.CutPrefix(text, "(")
+	if inner, closed := strings.CutSuffix(inner, ")"); open && closed {
+		text, guess = "-"+inner, "parentheses for a minus?"
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case unicode.Is(unicode.Sc, r):
+			guess = "currency sign?"
+		case r == '%', r == '‰':
+			guess = percent
+		case r == '−', r == '–':
+			b.WriteByte('-')
+			guess = "not the minus sign -?"
+		case unicode.IsSpace(r), r == '\'', r == '’', r == '_':
+			b.WriteByte('\'')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	body = strings.Trim(b.String(), "'")
+	if rest, ok := strings.CutPrefix(body, "-"); ok {
+		body = "-" + strings.Trim(rest, "'")
+	}
+	return strings.TrimPrefix(body, "+"), guess
+}
