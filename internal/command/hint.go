@@ -26,7 +26,8 @@ func hinted(err error, useful func(flag string) bool) error {
 	layer := (*parts.LayerError)(nil)
 	columns := (*inputs.ColumnsError)(nil)
 	text := (*inputs.TextColumnsError)(nil)
-	tooMany := errors.As(err, &columns)
+	doubt := (*inputs.DoubtError)(nil)
+	tooMany := errors.As(err, &columns) && columns.Have > columns.Takes
 	kind := filekind.Kind("")
 	known, notAttach := errors.As(err, &kind), errors.Is(err, attach.ErrDamaged)
 	for _, h := range []struct {
@@ -38,6 +39,7 @@ func hinted(err error, useful func(flag string) bool) error {
 		{tooMany && columns.Columns == nil, "", "give those alone"},
 		{tooMany && useful("target"), "", "name the target with --target, and leave others out with --ignore"},
 		{tooMany, "", "leave others out with --ignore"},
+		{errors.As(err, &doubt), "", "or leave the column out with --ignore, if it is no input"},
 		{errors.As(err, &text), "text", "name it with --text"},
 		{notAttach && kind == filekind.ONNX, "", "make one of it and rows with `attach fit` first"},
 		{notAttach && kind.Rows(), "", "name a .attach file first, and rows with --x; `attach fit` makes one of a model and rows"},

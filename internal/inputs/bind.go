@@ -54,10 +54,11 @@ func (b *bound) add(x *ood.Tensor, rec *record, t *table) error {
 			x.Strings = append(x.Strings, s)
 			continue
 		}
-		v, wrong := c.finite()
 		if b.gaps && c.gap() {
-			v, wrong = float32(math.NaN()), ""
+			x.Data = append(x.Data, float32(math.NaN()))
+			continue
 		}
+		v, wrong := c.finite()
 		if wrong != "" {
 			return t.badNumber(rec, j, wrong)
 		}
@@ -176,11 +177,18 @@ func (t *tableReader) named() (list []int, err error) {
 
 // bind says which columns the model's inputs are made of: those of their names,
 // then texts, images, and numbers in their order.
-func (t *tableReader) bind() error {
+func (t *tableReader) bind(ctx context.Context) error {
 	free, err := t.candidates()
 	if err != nil {
 		return err
 	}
+	if err = t.bindAll(ctx, free); err != nil && t.broken != nil {
+		return t.broken // what columns hold was not seen
+	}
+	return err
+}
+
+func (t *tableReader) bindAll(ctx context.Context, free []int) (err error) {
 	takes := t.o.Takes
 	if takes == nil {
 		takes = []Takes{{}}
@@ -199,6 +207,11 @@ func (t *tableReader) bind() error {
 			return err
 		}
 		free = slices.Concat(free[:k], free[k+1:])
+	}
+	if len(rest) > 0 && (several || len(free) != rest[0].width()) {
+		if err := t.settle(ctx, free); err != nil {
+			return err
+		}
 	}
 	if rest, err = t.bindText(rest); err == nil {
 		rest, free, err = t.bindImages(rest, free)
@@ -229,11 +242,18 @@ func (t *tableReader) is(in Takes, j int, several bool) bool {
 		return false
 	case t.encoded(j):
 		return false
-	case in.text(), h.lists > 0, t.pictures(in) && h.texts > 0:
+	case in.text(), h.lists > 0:
 		return true
+	case t.pictures(in):
+		return h.texts > 0
+	case t.o.HasText && tokenised(in):
+		return h.numbers > 0
 	}
-	return h.numbers > 0 && (in.width() == 1 || in.width() == 0 && several)
+	return in.width() == 1 || in.width() == 0 && several
 }
+
+// tokenised says that an input may be made of texts by a tokenizer.
+func tokenised(in Takes) bool { return in.whole() && len(in.Shape) == 2 }
 
 // pictures says that an input is of images, or may be of what is prepared.
 func (t *tableReader) pictures(in Takes) bool {
@@ -249,7 +269,7 @@ func (t *tableReader) encoded(j int) bool {
 // bindTo makes an input of columns.
 func (t *tableReader) bindTo(in Takes, columns []int) error {
 	if len(columns) == 0 {
-		return fmt.Errorf("%v is not among its columns %s", in, Listed(t.all))
+		return t.notAmong(in)
 	}
 	seen := map[string]bool{}
 	for _, j := range columns {
@@ -288,6 +308,10 @@ func (t *tableReader) bindTo(in Takes, columns []int) error {
 // length.
 func (t *tableReader) listed(in Takes, j int) ([]int, error) {
 	if len(in.Shape) < 2 {
+		if f, ok := t.tabular.(parquetTable); ok {
+			n, err := f.length(j)
+			return []int{n}, err
+		}
 		return []int{t.holds[j].length}, nil
 	}
 	row := slices.Clone(in.Shape[1:])
@@ -315,8 +339,7 @@ func (e *TextColumnsError) Error() string {
 // bindText takes texts for a model with a tokenizer, unless tokens come by their
 // names. It returns the inputs that are not made of them.
 func (t *tableReader) bindText(rest []Takes) ([]Takes, error) {
-	tokens := func(in Takes) bool { return in.whole() && len(in.Shape) == 2 }
-	if !t.o.HasText || !slices.ContainsFunc(rest, tokens) || slices.ContainsFunc(t.bounds, func(b bound) bool { return b.none.Lengths != nil }) {
+	if !t.o.HasText || !slices.ContainsFunc(rest, tokenised) || slices.ContainsFunc(t.bounds, func(b bound) bool { return b.none.Lengths != nil }) {
 		return rest, nil
 	}
 	columns, err := t.textColumns()
@@ -333,7 +356,7 @@ func (t *tableReader) bindText(rest []Takes) ([]Takes, error) {
 		}
 		t.bounds = append(t.bounds, bound{none: ood.Tensor{Name: name, Shape: []int{0}, Strings: []string{}}, columns: []int{j}})
 	}
-	return slices.DeleteFunc(rest, tokens), nil
+	return slices.DeleteFunc(rest, tokenised), nil
 }
 
 func (t *tableReader) textColumns() (columns []int, err error) {
@@ -420,10 +443,11 @@ func (t *tableReader) openImages(ctx context.Context, at int, files []string) (e
 }
 
 // bindNumbers makes the only input of all columns that are left; of more than it
-// takes those without a name or a number are left alone.
+// takes those without a name or a number are left out.
 func (t *tableReader) bindNumbers(in Takes, free []int) error {
 	width := in.width()
 	if lists := among(free, t.hasLists); len(lists) == 1 && (len(free)-1 != width || width == 0) {
+		t.noteLeft(among(free, func(j int) bool { return j != lists[0] }))
 		return t.bindTo(in, lists)
 	}
 	if width == 0 || len(free) <= width || t.all != nil && t.o.Columns != nil {
@@ -438,32 +462,110 @@ func (t *tableReader) bindNumbers(in Takes, free []int) error {
 		}
 		return &ColumnsError{Have: len(free), Takes: width}
 	}
-	used := func(j int) bool { return t.all[j] != "" && t.hasNumbers(j) }
-	keep := among(free, used)
-	if len(keep) != width {
-		return &ColumnsError{Columns: t.namesOf(keep), Have: len(keep), Takes: width}
+	keep, left, err := t.usable(free, width)
+	if err != nil {
+		return err
 	}
-	left := among(free, func(j int) bool { return !used(j) })
-	t.notes = append(t.notes, fmt.Sprintf("left alone for want of a name or of numbers: %.100q", t.namesOf(left)))
+	if len(keep) != width {
+		return &ColumnsError{Columns: t.namesOf(keep), Others: t.described(left), Have: len(keep), Takes: width}
+	}
+	t.noteLeft(left)
 	return t.bindTo(in, keep)
+}
+
+// usable are the columns with a name and numbers, and the others. If no more than wanted
+// are usable, each of the others must surely be no input: else a column could take the
+// place of one that comes in another notation, or without any value.
+func (t *tableReader) usable(free []int, wanted int) (keep, left []int, err error) {
+	for _, j := range free {
+		if t.hasNumbers(j) && (t.all == nil || t.all[j] != "") {
+			keep = append(keep, j)
+		} else {
+			left = append(left, j)
+		}
+	}
+	if wanted > 0 && len(keep) > wanted {
+		return keep, left, nil
+	}
+	var empty []string
+	for _, j := range left {
+		h := &t.holds[j]
+		switch {
+		case t.all != nil && t.all[j] == "":
+		case h.doubtful() && h.wrong != "":
+			return nil, nil, &DoubtError{fmt.Sprintf("%s: %s", t.where(h.line, j), h.wrong)}
+		case h.doubtful():
+			return nil, nil, &DoubtError{fmt.Sprintf("column %s holds dates or times, which are not read; turn them into numbers", t.quoted(j))}
+		case h.unknown():
+			empty = append(empty, t.quoted(j))
+		}
+	}
+	if empty != nil {
+		return nil, nil, &DoubtError{fmt.Sprintf("it has %s without a value in any row, and no names say whether an input is among them: %s", rows.Count(len(empty), "column"), Listed(empty))}
+	}
+	return keep, left, nil
+}
+
+// noteLeft notes which columns are no inputs, though nothing said so.
+func (t *tableReader) noteLeft(left []int) {
+	if len(left) > 0 && t.o.Columns == nil {
+		t.notes = append(t.notes, "columns left out: "+Listed(t.described(left)))
+	}
+}
+
+// described are columns with what they hold.
+func (t *tableReader) described(columns []int) (list []string) {
+	for _, j := range columns {
+		h, what := &t.holds[j], "no values"
+		switch {
+		case t.all != nil && t.all[j] == "":
+			list = append(list, fmt.Sprintf("column %d (no name)", j+1))
+			continue
+		case h.numbers > 0:
+			what = "numbers"
+		case h.lists > 0:
+			what = "lists"
+		case h.texts > 0:
+			what = "text"
+		case h.odd > 0:
+			what = "dates or numbers in another notation"
+		case h.others > 0:
+			what = "values of a type that is not read"
+		}
+		list = append(list, fmt.Sprintf("%s (%s)", t.quoted(j), what))
+	}
+	return list
+}
+
+// quoted is the name of a column, or its number from 1.
+func (t *tableReader) quoted(j int) string {
+	if t.all == nil {
+		return fmt.Sprint(j + 1)
+	}
+	return fmt.Sprintf("%.100q", t.all[j])
 }
 
 // deal makes several inputs of columns in their order, as many for each as it
 // takes.
 func (t *tableReader) deal(rest []Takes, free []int) error {
-	keep := among(free, t.hasNumbers)
-	if len(rest) == 1 && rest[0].width() == 0 && !rest[0].text() && len(keep) > 0 {
-		return t.bindTo(rest[0], keep)
-	}
 	wanted := 0
+	anyWidth := len(rest) == 1 && rest[0].width() == 0 && !rest[0].text()
 	for _, in := range rest {
-		if in.width() == 0 || in.text() {
-			return fmt.Errorf("%v is not among its columns %s", in, Listed(t.all))
+		if !anyWidth && (in.width() == 0 || in.text()) {
+			return t.notAmong(in)
 		}
 		wanted += in.width()
 	}
+	keep, left, err := t.usable(free, wanted)
+	if err != nil {
+		return err
+	}
+	if anyWidth && len(keep) > 0 {
+		t.noteLeft(left)
+		return t.bindTo(rest[0], keep)
+	}
 	if wanted != len(keep) {
-		return fmt.Errorf("%v is not among its columns %s, and in their order %s of numbers would be taken, where there are %d", rest[0], Listed(t.all), rows.Count(wanted, "column"), len(keep))
+		return fmt.Errorf("%w; in their order %s of numbers would be taken, and there are %d", t.notAmong(rest[0]), rows.Count(wanted, "column"), len(keep))
 	}
 	var dealt []string
 	for _, in := range rest {
@@ -475,7 +577,16 @@ func (t *tableReader) deal(rest []Takes, free []int) error {
 		keep = keep[w:]
 	}
 	t.notes = append(t.notes, "columns without the names of the model's inputs are taken in their order: "+strings.Join(dealt, "; "))
+	t.noteLeft(left)
 	return nil
+}
+
+// notAmong says that no column has the name of an input.
+func (t *tableReader) notAmong(in Takes) error {
+	if t.all == nil {
+		return fmt.Errorf("which columns are %v is not known, since the file has no header", in)
+	}
+	return fmt.Errorf("%v is not among its columns %s", in, Listed(t.all))
 }
 
 func (t *tableReader) namesOf(columns []int) (names []string) {

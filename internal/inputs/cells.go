@@ -77,11 +77,10 @@ var missing = [...]string{"NA", "N/A", "n/a", "<NA>", "NULL", "null", "None", "#
 // large.
 func (c *cell) numeric() bool { return c.kind == number || c.kind == text && numeric(c.text) }
 
-// written reports whether a cell is a text for people, and none that stands for a
-// value which is not there.
+// written reports whether a cell is a text for people: it does not stand for a value
+// which is not there, and it is more than the punctuation that often does.
 func (c *cell) written() bool {
-	trimmed := strings.TrimSpace(c.text)
-	return c.kind == text && trimmed != "" && !numeric(trimmed) && !slices.Contains(missing[:], trimmed)
+	return c.kind == text && !c.gap() && !numeric(c.text) && strings.Trim(c.text, " \t.?-_*#") != ""
 }
 
 // gap reports whether a cell stands for a number that is not there.

@@ -2,8 +2,10 @@ package inputs
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/parquet"
 )
@@ -39,6 +41,70 @@ func (f parquetTable) records(ctx context.Context, columns []int, from mark) (re
 	var err error
 	r.Cursor, err = f.Open(r.columns...)
 	return r, err
+}
+
+// sniffParquet finds what columns hold. The schema tells, without a look at cells, but
+// for texts, which may be numbers: the first of those are read that may be inputs.
+func (t *tableReader) sniffParquet(ctx context.Context, f parquetTable) error {
+	if f.Rows() == 0 {
+		return ErrEmpty
+	}
+	t.all, t.holds = f.names(), make([]holds, len(f.Columns()))
+	t.placeNames(t.all)
+	for j, c := range f.Columns() {
+		h := &t.holds[j]
+		switch {
+		case c.Empty:
+		case c.Dates():
+			h.odd = 1
+		case c.Kind == parquet.Other || c.List && c.Kind != parquet.Number:
+			h.others = 1
+		case c.List:
+			h.lists = 1
+		case c.Kind == parquet.Number:
+			h.numbers = 1
+		case c.Kind == parquet.Bytes || t.o.Columns != nil && !slices.Contains(t.o.Columns, c.Name):
+			h.texts = 1
+		default:
+			t.lookAt(ctx, j)
+		}
+	}
+	return t.checkNames()
+}
+
+// lookAt looks at the first rows of a column. What is wrong with them is for those to
+// say who use the column.
+func (t *tableReader) lookAt(ctx context.Context, column int) {
+	recs, err := t.records(ctx, []int{column}, mark{})
+	if err != nil {
+		return
+	}
+	defer recs.Close()
+	for range sniffed {
+		rec, err := recs.next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.holds[column].texts++
+			return
+		}
+		t.look(rec)
+	}
+}
+
+// length is that of the first list in a column.
+func (f parquetTable) length(column int) (int, error) {
+	c, err := f.Open(column)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	first, err := c.Read(context.Background(), 0, 1)
+	if err != nil {
+		return 0, err
+	}
+	return first[0].Lengths[0], nil
 }
 
 // parquetReader reads some rows ahead.

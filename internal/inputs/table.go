@@ -256,6 +256,8 @@ type tableReader struct {
 	top    []cell         // of the first row, which may be a header
 	line   int            // of the first row
 	holds  []holds        // what columns hold in the first rows
+	beyond mark           // where the rows begin that were not looked at
+	broken error          // of a row after which none was looked at
 	wordy  bool           // some of their texts are of several words
 	// at and group are places of columns: those of targets, and that of groups, -1
 	// for none.
@@ -270,8 +272,20 @@ type tableReader struct {
 	notes        []string
 }
 
-// holds counts what cells of a column are; length is that of a list.
-type holds struct{ numbers, texts, lists, length int }
+// holds counts what cells of a column are; length is that of a list. Odd are numbers and
+// dates in a notation that is not read, and wrong says so of the first, in line.
+type holds struct {
+	numbers, texts, odd, lists, others int
+	length, line                       int
+	wrong                              string
+}
+
+// unknown says that all cells looked at were gaps.
+func (h *holds) unknown() bool { return h.numbers+h.texts+h.odd+h.lists+h.others == 0 }
+
+// doubtful says that people would read numbers or dates in most cells, which this package
+// does not.
+func (h *holds) doubtful() bool { return h.numbers == 0 && h.odd > h.texts }
 
 // readTable opens a file of cells: of text separated by commas, semicolons, tabs or
 // blanks, with or without a header, with or without quotes; of JSON objects, one a
@@ -295,7 +309,7 @@ func (t *tableReader) read(ctx context.Context) error {
 		err = t.place()
 	}
 	if err == nil {
-		err = t.bind()
+		err = t.bind(ctx)
 	}
 	if err == nil {
 		err = t.scan(ctx, first)
@@ -305,32 +319,41 @@ func (t *tableReader) read(ctx context.Context) error {
 
 // sniff looks at the first rows. It returns where the first of them begins.
 func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
+	if f, ok := t.tabular.(parquetTable); ok {
+		return first, t.sniffParquet(ctx, f)
+	}
 	recs, err := t.records(ctx, nil, mark{})
 	if err != nil {
 		return first, err
 	}
 	defer recs.Close()
 	first = recs.at()
-	second := first
-	for n := 0; n <= sniffed; n++ {
+	second, n := first, 0
+	for ; n <= sniffed; n++ {
+		t.beyond = recs.at()
 		if n == 1 {
-			second = recs.at()
+			second = t.beyond
 		}
 		rec, err := recs.next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil && n == 0 {
-			return first, err
-		}
-		if err != nil || n > 0 && len(rec.cells) != len(t.top) {
-			break // the scan says what is wrong, after what is wrong before it
-		}
 		if n == 0 {
+			if err != nil {
+				return first, err
+			}
+			t.columns = len(rec.cells)
 			t.top, t.line, t.holds = slices.Clone(rec.cells), rec.line, make([]holds, len(rec.cells))
-		} else {
-			t.look(rec.cells)
+			continue
 		}
+		if err == nil {
+			err = t.checkWidth(rec)
+		}
+		if err != nil {
+			t.broken = err // the scan says so, after what is wrong before it
+			break
+		}
+		t.look(rec)
 	}
 	t.all = t.names()
 	names := t.all
@@ -340,6 +363,34 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 			names = append(names, strings.TrimSpace(strings.ReplaceAll(c.text, "\n", " ")))
 		}
 	}
+	t.placeNames(names)
+	switch {
+	case t.top == nil:
+		return first, ErrEmpty
+	case t.all == nil && t.isHeader(names):
+		t.all, first = names, second
+		if n == 1 && t.broken == nil {
+			return first, fmt.Errorf("%w below its header", ErrEmpty)
+		}
+	default:
+		t.look(&record{t.line, t.top})
+	}
+	return first, t.checkNames()
+}
+
+// checkNames refuses a header with a name that two columns have. Columns without a name
+// may be several, since nothing asks for them.
+func (t *tableReader) checkNames() error {
+	for _, name := range t.all {
+		if name != "" && t.places[name] < 0 {
+			return fmt.Errorf("two columns are named %.100q; rename one", name)
+		}
+	}
+	return nil
+}
+
+// placeNames notes where columns are by their names.
+func (t *tableReader) placeNames(names []string) {
 	t.columns, t.places = len(names), map[string]int{}
 	for j, name := range names {
 		if _, twice := t.places[name]; twice {
@@ -347,34 +398,85 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 		}
 		t.places[name] = j
 	}
-	switch {
-	case t.top == nil && t.columns == 0:
-		return first, ErrEmpty
-	case t.top == nil:
-		t.holds = make([]holds, t.columns)
-	case t.all == nil && t.isHeader(names):
-		t.all, first = names, second
-	default:
-		t.look(t.top)
-	}
-	return first, nil
 }
 
 // look counts what a row's cells are.
-func (t *tableReader) look(row []cell) {
-	for j := range row {
-		c, h := &row[j], &t.holds[j]
+func (t *tableReader) look(row *record) {
+	for j := range row.cells {
+		c, h := &row.cells[j], &t.holds[j]
 		t.wordy = t.wordy || severalWords(c.text)
 		switch {
 		case c.numeric():
 			h.numbers++
-		case c.written():
-			h.texts++
+		case c.kind == other && t.dates(j):
+			h.odd++
+		case c.kind == other:
+			h.others++
 		case c.kind == list:
 			h.lists++
 			h.length = len(c.list)
+		case c.written():
+			if guess, _ := otherNotation(c.text); guess == "" {
+				h.texts++
+				break
+			}
+			if h.odd++; h.odd == 1 || row.line < h.line {
+				h.line, h.wrong = row.line, notNumber(c.text)
+			}
 		}
 	}
+}
+
+// dates says that a column is of dates or times by its type.
+func (t *tableReader) dates(j int) bool {
+	f, ok := t.tabular.(parquetTable)
+	return ok && f.Columns()[j].Dates()
+}
+
+// settle looks at further rows for what columns hold that had only gaps in the first.
+func (t *tableReader) settle(ctx context.Context, columns []int) error {
+	unknown := func(j int) bool { return t.holds[j].unknown() }
+	columns = among(columns, unknown)
+	if len(columns) == 0 || t.broken != nil {
+		return nil
+	}
+	recs, err := t.records(ctx, columns, t.beyond)
+	if err != nil {
+		return err
+	}
+	defer recs.Close()
+	for n := 0; len(columns) > 0; n++ {
+		if n%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		rec, err := recs.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = t.checkWidth(rec)
+		}
+		if err != nil {
+			t.broken = err
+			break
+		}
+		for _, j := range columns {
+			if !rec.cells[j].gap() {
+				t.look(rec)
+				columns = among(columns, unknown)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// checkWidth refuses a row with more or fewer cells than those before it.
+func (t *table) checkWidth(rec *record) error {
+	if len(rec.cells) != t.columns {
+		return fmt.Errorf("line %d: it has %s, the lines before it have %d", rec.line, rows.Count(len(rec.cells), "column"), t.columns)
+	}
+	return nil
 }
 
 // place says which columns are targets and groups.
@@ -495,8 +597,8 @@ func (t *tableReader) scanRecords(ctx context.Context, columns []int, from mark,
 }
 
 func (t *tableReader) add(rec *record, scratch []ood.Tensor, counted bool) error {
-	if len(rec.cells) != t.columns {
-		return fmt.Errorf("line %d: it has %s, the lines before it have %d", rec.line, rows.Count(len(rec.cells), "column"), t.columns)
+	if err := t.checkWidth(rec); err != nil {
+		return err
 	}
 	for j := range t.bounds {
 		b, x := &t.bounds[j], &scratch[j]
@@ -574,10 +676,11 @@ func Listed(names []string) string {
 	return strings.Join(list, ", ") + more
 }
 
-// ColumnsError says that a table has more columns than the model takes.
+// ColumnsError says that a table has more or fewer columns than the model takes.
 type ColumnsError struct {
 	Columns []string // that hold numbers; nil if the table has no header
-	Have    int      // of them
+	Others  []string // that hold none, each with what it holds
+	Have    int      // of those that hold numbers
 	Takes   int
 }
 
@@ -585,5 +688,15 @@ func (e *ColumnsError) Error() string {
 	if e.Columns == nil {
 		return fmt.Sprintf("it has %s, and the model takes %d", rows.Count(e.Have, "column"), e.Takes)
 	}
-	return fmt.Sprintf("it has %s with a name and numbers, and the model takes %d: %s", rows.Count(e.Have, "column"), e.Takes, Listed(e.Columns))
+	others := ""
+	if e.Have < e.Takes {
+		others = "; not counted: " + Listed(e.Others)
+	}
+	return fmt.Sprintf("it has %s with a name and numbers, and the model takes %d: %s%s", rows.Count(e.Have, "column"), e.Takes, Listed(e.Columns), others)
 }
+
+// DoubtError says that a column may be one of the model's inputs or not: no names say so,
+// and it holds no numbers that can be read.
+type DoubtError struct{ says string }
+
+func (e *DoubtError) Error() string { return e.says }

@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"image"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/parquet-go/parquet-go"
 )
 
 // TestTypedTables holds which tensors columns of each kind of file become.
@@ -56,7 +59,7 @@ func TestTypedTables(t *testing.T) {
 		{"x.jsonl", "{\"a\": null, \"b\": 2}\n{\"b\": 3}", Options{Takes: []Takes{{Name: "x", Shape: []int{-1, 2}, NaN: true}}}, "x[2 2][NaN 2 NaN 3]"},
 		// What is wrong.
 		{"x.csv", "a,c\n1,2\n", Options{Takes: []Takes{float("a", -1, 1), words("b", -1, 1)}}, `the model's input "b" (string n×1) is not among its columns a, c`},
-		{"x.csv", "p,q\n1,2\n", Options{Takes: []Takes{float("a", -1, 2), float("b", -1, 1)}}, `the model's input "a" (float32 n×2) is not among its columns p, q, and in their order 3 columns of numbers would be taken, where there are 2`},
+		{"x.csv", "p,q\n1,2\n", Options{Takes: []Takes{float("a", -1, 2), float("b", -1, 1)}}, `the model's input "a" (float32 n×2) is not among its columns p, q; in their order 3 columns of numbers would be taken, and there are 2`},
 		{"x.csv", "q,a\nwho is it,me too\n", Options{Takes: tokens(), HasText: true}, "which column is the text is not known; columns that hold text are q, a"},
 		{"x.csv", "text\nx\n", Options{Takes: tokens(), HasText: true, Text: []string{"words"}}, `there is no column "words" to take texts from; its columns are text`},
 		{"x.csv", "text\na\xff b\n", Options{Takes: tokens(), HasText: true}, `line 2, column "text": the text is not UTF-8`},
@@ -169,6 +172,62 @@ func TestImagesBesideColumns(t *testing.T) {
 	wantError(t, err, "none.png", "no such file")
 	_, err = Open(context.Background(), path, Options{Takes: takes})
 	wantError(t, err, path, "images need a preprocessing file")
+}
+
+// TestUnusedColumns: columns that are no inputs are not decoded, so that what is wrong
+// with them, such as lists of billions, is no matter.
+func TestUnusedColumns(t *testing.T) {
+	type row struct {
+		A, B  float64
+		List  []float64
+		Text  string
+		Image []byte
+	}
+	path := writeParquet(t, []row{{1, 2, []float64{1, 2}, "3", []byte("x")}, {4, 5, nil, "", nil}})
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := parquet.OpenFile(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage := func(columns ...int) {
+		for _, j := range columns {
+			c := f.Metadata().RowGroups[0].Columns[j].MetaData
+			start := c.DataPageOffset
+			if c.DictionaryPageOffset > 0 {
+				start = c.DictionaryPageOffset
+			}
+			clear(b[start : start+c.TotalCompressedSize])
+		}
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage(2, 4)
+	for _, takes := range [][]Takes{takes(2), {{Name: "A", Shape: []int{-1}}, {Name: "B", Shape: []int{-1, 1}}}} {
+		s := open(t, path, Options{Takes: takes, Ignore: []string{"List", "Text"}})
+		if s.Len() != 2 || len(s.Columns) != 2 {
+			t.Errorf("%d rows of %v", s.Len(), s.Columns)
+		}
+		brought(t, s)
+	}
+	damage(3)
+	read(t, open(t, path, Options{Takes: takes(2), Columns: []string{"B", "A"}}), 2)
+}
+
+// TestManyFeatures: rows that would take far more memory than their file has bytes are
+// refused before they are read.
+func TestManyFeatures(t *testing.T) {
+	type row struct {
+		Features []float64 `parquet:"features"`
+	}
+	rows := make([]row, 1<<16)
+	rows[0].Features = make([]float64, 5000)
+	path := writeParquet(t, rows)
+	_, err := OpenFeatures(path)
+	wantError(t, err, path, "its shape [65536 5000] is too large for a file of")
 }
 
 func FuzzJSONLines(f *testing.F) {
