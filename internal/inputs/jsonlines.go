@@ -23,9 +23,9 @@ type jsonLines struct {
 // sniffed is of how many rows the cells are looked at to see what columns are.
 const sniffed = 64
 
-func openJSONLines(ctx context.Context, path string) (*jsonLines, error) {
+func openJSONLines(ctx context.Context, path string, asked []string) (*jsonLines, error) {
 	f := newJSONLines(path)
-	if err := f.sniff(ctx); err != nil {
+	if err := f.sniff(ctx, asked); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, nil
@@ -35,28 +35,49 @@ func newJSONLines(path string) *jsonLines {
 	return &jsonLines{textFile: textFile{path: path, plain: true}, known: map[string]bool{}}
 }
 
-// sniff finds the columns.
-func (f *jsonLines) sniff(ctx context.Context) error {
+// sniff finds the columns. Lines after the first are looked at until one has each name
+// that is asked for, since a line may leave out a key that it has no value for.
+func (f *jsonLines) sniff(ctx context.Context, asked []string) error {
 	lines, err := f.open(ctx, mark{})
 	if err != nil {
 		return err
 	}
 	defer lines.Close()
-	for range sniffed {
+	var missing [][]byte // names in quotes
+	for n := 0; n < sniffed || len(missing) > 0; n++ {
 		line, err := lines.object()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err == nil {
+		if err == nil && (n < sniffed || slices.ContainsFunc(missing, func(name []byte) bool { return bytes.Contains(line, name) })) {
 			if bad := f.addKeys(line); bad != nil {
 				err = lines.wrong(bad)
 			}
+			if n >= sniffed-1 {
+				missing = f.missing(asked)
+			}
+		}
+		if err != nil && n >= sniffed {
+			break // reading rows says so, after what is wrong before it
 		}
 		if err != nil {
 			return err
 		}
+		if n%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
 	return nil
+}
+
+// missing are those of the names that are not known, in quotes.
+func (f *jsonLines) missing(asked []string) (quoted [][]byte) {
+	for _, name := range asked {
+		if text, err := json.Marshal(name); err == nil && !f.known[name] {
+			quoted = append(quoted, text)
+		}
+	}
+	return quoted
 }
 
 // object is the next line that is not blank.
@@ -138,6 +159,9 @@ func (r *jsonReader) next() (*record, error) {
 	if err := json.Unmarshal(line, &object); err != nil {
 		return nil, r.wrong(err)
 	}
+	if len(object) < keysIn(line) {
+		return nil, fmt.Errorf("line %d: it has two values under the key %.100q; rename one", r.line, repeatedKey(line))
+	}
 	r.rec.line = r.line
 	for _, j := range r.wanted {
 		if r.rec.cells[j], err = jsonCell(object[r.names[j]]); err != nil {
@@ -145,6 +169,46 @@ func (r *jsonReader) next() (*record, error) {
 		}
 	}
 	return &r.rec, nil
+}
+
+// keysIn counts the keys of a JSON object, with those that it has twice.
+func keysIn(object []byte) (n int) {
+	depth, quoted := 0, false
+	for i := 0; i < len(object); i++ {
+		switch c := object[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		case c == ':' && depth == 1:
+			n++
+		}
+	}
+	return n
+}
+
+// repeatedKey is the first key that a JSON object has twice.
+func repeatedKey(object []byte) string {
+	d := json.NewDecoder(bytes.NewReader(object))
+	seen := map[string]bool{}
+	for _, err := d.Token(); err == nil && d.More(); {
+		var key json.Token
+		var value json.RawMessage
+		if key, err = d.Token(); err == nil {
+			err = d.Decode(&value)
+		}
+		name, _ := key.(string)
+		if seen[name] {
+			return name
+		}
+		seen[name] = true
+	}
+	return ""
 }
 
 // jsonCell is a value that has been found to be JSON. true is 1 and false 0.

@@ -44,7 +44,7 @@ func openTabular(ctx context.Context, path string, o Options) (tabular, error) {
 		f, err := parquet.Open(path)
 		return parquetTable{f}, err
 	case ext == ".jsonl" || ext == ".ndjson":
-		return openJSONLines(ctx, path)
+		return openJSONLines(ctx, path, o.asked())
 	case ext == ".txt" && o.HasText && (o.Targets == nil || o.TargetOptional) && o.Groups == "":
 		f := &plainLines{lines}
 		if named, err := f.isHeaded(ctx, o.Text); err != nil || !named {
@@ -53,6 +53,27 @@ func openTabular(ctx context.Context, path string, o Options) (tabular, error) {
 		lines = f.textFile // with what a pipe gave
 	}
 	return &delimited{lines, -1}, nil
+}
+
+// asked are the names that columns of a table are looked for by.
+func (o Options) asked() []string {
+	names := slices.Concat(o.Columns, o.Text, o.Ignore)
+	if o.Groups != "" {
+		names = append(names, o.Groups)
+	}
+	for _, name := range o.Targets {
+		if name != "last" {
+			names = append(names, name)
+		}
+	}
+	takes := required(o.Takes)
+	for _, in := range takes {
+		if len(takes) > 1 || in.width() == 1 {
+			bare, _, _ := strings.Cut(in.Name, ":")
+			names = append(names, bare)
+		}
+	}
+	return names
 }
 
 func openTable(ctx context.Context, path string, o Options) (*Set, error) {

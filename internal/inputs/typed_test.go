@@ -238,7 +238,7 @@ func FuzzJSONLines(f *testing.F) {
 		for _, o := range []Options{{Takes: takes(1)}, {Takes: tokens(), HasText: true}, {Targets: []string{"a"}, Classes: []string{"x"}}} {
 			file := newJSONLines("x.jsonl")
 			file.held = []byte(text)
-			if file.sniff(context.Background()) != nil {
+			if file.sniff(context.Background(), o.asked()) != nil {
 				continue
 			}
 			tab := &tableReader{table: table{tabular: file, path: "x.jsonl"}, o: o, group: -1}
