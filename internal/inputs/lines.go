@@ -42,10 +42,13 @@ func (f *textFile) open(ctx context.Context, from mark) (*lineReader, error) {
 			return nil, err
 		default:
 			l.Closer, l.file = file, file
+			if info, err := file.Stat(); err == nil {
+				l.size = info.Size()
+			}
 		}
 	}
 	if f.held != nil {
-		l.file, size = bytes.NewReader(f.held), min(size, len(f.held)+1)
+		l.file, l.size, size = bytes.NewReader(f.held), int64(len(f.held)), min(size, len(f.held)+1)
 	}
 	l.r = bufio.NewReaderSize(nil, size)
 	l.seek(from)
@@ -84,6 +87,8 @@ func readStream(ctx context.Context, path string) ([]byte, error) {
 type delimited struct {
 	textFile
 	comma rune // 0 for blanks, -1 where it is not known yet
+	// single says that lines have one cell, so that a blank one is a row with a gap.
+	single bool
 }
 
 func (f *delimited) names() []string { return nil }
@@ -99,8 +104,9 @@ func (f *delimited) records(ctx context.Context, _ []int, from mark) (records, e
 		ahead, _ := lines.r.Peek(lines.r.Size())
 		f.comma = separator(ahead, strings.EqualFold(filepath.Ext(f.path), ".tsv"), f.plain)
 	}
+	lines.gaps = f.single
 	if f.comma == 0 {
-		return &cutLines{lineReader: lines, cut: strings.Fields}, nil
+		return &cutLines{lineReader: lines, of: f, cut: cutAtBlanks}, nil
 	}
 	d := &separated{lineReader: lines, of: f}
 	d.begin()
@@ -134,17 +140,48 @@ func (d *separated) seek(to mark) {
 
 func (d *separated) next() (*record, error) {
 	d.left = maxRecord
+	begin := d.offset
 	cells, err := d.csv.Read()
+	var parse *csv.ParseError
+	if errors.As(err, &parse) {
+		return nil, quoteError(parse, d.first)
+	}
 	if err != nil {
-		var parse *csv.ParseError
-		if errors.As(err, &parse) {
-			parse.StartLine += d.first
-			parse.Line += d.first
-		}
 		return nil, err
 	}
+	d.gaps = len(cells) == 1
+	d.of.single = d.gaps
 	line, _ := d.csv.FieldPos(0)
-	return d.rec.set(d.first+line, cells), nil
+	if line += d.first; d.csv.LazyQuotes && d.last > line {
+		err = d.checkQuotes(begin, line)
+	}
+	return d.rec.set(line, cells), err
+}
+
+// checkQuotes refuses a row of several lines whose quotes LazyQuotes let pass: it may hold
+// other rows. It begins at a byte of the file, on line first.
+func (d *separated) checkQuotes(begin int64, first int) error {
+	strict := csv.NewReader(io.NewSectionReader(d.file, begin, d.offset-begin))
+	strict.Comma = d.csv.Comma
+	if _, err := strict.Read(); errors.Is(err, csv.ErrQuote) {
+		return notClosed(first, d.last)
+	}
+	return nil
+}
+
+// notClosed says what is wrong with quotes in the row from line first to line last.
+func notClosed(first, last int) error {
+	return fmt.Errorf("line %d: a quote is not closed, or one within a cell is not doubled: the cell goes on to line %d", first, last)
+}
+
+// quoteError says what is wrong with quotes. Lines are counted from the one after line
+// before.
+func quoteError(err *csv.ParseError, before int) error {
+	first, last := before+err.StartLine, before+err.Line
+	if last > first {
+		return notClosed(first, last)
+	}
+	return fmt.Errorf("line %d: a quote is not closed, or stands within a cell, at byte %d of the line; quote the whole cell, and double the quotes in it", first, err.Column)
 }
 
 // plainLines is a file of which each line is a text.
@@ -179,9 +216,21 @@ func (f *plainLines) records(ctx context.Context, _ []int, from mark) (records, 
 	return &cutLines{lineReader: lines, cut: func(line string) []string { return []string{strings.TrimRight(line, "\r\n")} }}, err
 }
 
+// cutAtBlanks cuts a line at blanks. A line that is one quoted cell is not cut: of a table of
+// one column no separator is known.
+func cutAtBlanks(line string) []string {
+	if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, `"`) {
+		if cells, err := csv.NewReader(strings.NewReader(trimmed)).Read(); err == nil && len(cells) == 1 {
+			return cells
+		}
+	}
+	return strings.Fields(line)
+}
+
 // cutLines reads lines that are cut into cells, but for those without any.
 type cutLines struct {
 	*lineReader
+	of  *delimited // nil of lines that are texts
 	cut func(line string) []string
 	rec record
 }
@@ -193,7 +242,11 @@ func (c *cutLines) next() (*record, error) {
 		if err != nil {
 			return nil, err
 		}
-		if cells := c.cut(string(line)); len(cells) > 0 {
+		cells := c.cut(string(line))
+		if c.of != nil && len(cells) == 1 {
+			c.of.single, c.gaps = true, true
+		}
+		if len(cells) > 0 {
 			return c.rec.set(c.line, cells), nil
 		}
 	}
@@ -223,7 +276,7 @@ func separator(text []byte, tabs, texts bool) rune {
 		}
 	}
 	switch {
-	case texts && tabs:
+	case texts && tabs, tabs && bytes.IndexByte(bare, '\t') >= 0: // else decimal commas would separate
 		return '\t'
 	case texts && (bytes.IndexByte(bare, ',') >= 0 || bytes.IndexByte(bare, ';') < 0):
 		return ','
@@ -264,8 +317,14 @@ type lineReader struct {
 	r    *bufio.Reader
 	mark
 	plain bool   // there are no comments
+	last  int    // the line that was read last
 	rest  []byte // of a line that Read has not returned
 	left  int    // bytes that may still be read for a record
+	// gaps says that lines have one cell. A blank line is then one without a value, so
+	// that no row is lost, but for those after end, the end of the last other line.
+	gaps      bool
+	quoted    bool // the line before ends within a cell
+	size, end int64
 }
 
 // at is where the next record begins, or what is passed over before it.
@@ -273,7 +332,41 @@ func (l *lineReader) at() mark { return l.mark }
 
 func (l *lineReader) seek(to mark) {
 	l.r.Reset(io.NewSectionReader(l.file, to.offset, math.MaxInt64-to.offset))
-	l.mark, l.rest = to, nil
+	l.mark, l.rest, l.quoted = to, nil, false
+}
+
+// emptyCell is a line of one cell without a value. A blank line would be passed over.
+const emptyCell = "\"\"\n"
+
+// isGap says whether a line is blank, stands alone, and has others after it.
+func (l *lineReader) isGap(line []byte) bool {
+	trimmed := bytes.TrimSpace(line)
+	if len(trimmed) > 0 || l.quoted {
+		if (l.quoted || trimmed[0] == '"') && bytes.Count(line, []byte{'"'})%2 == 1 {
+			l.quoted = !l.quoted
+		}
+		return false
+	}
+	if l.end == 0 {
+		l.end = contentEnd(l.file, l.size)
+	}
+	return l.offset < l.end
+}
+
+// contentEnd is where the last line ends that is not blank.
+func contentEnd(file io.ReaderAt, size int64) int64 {
+	var block [4096]byte
+	for size > 0 {
+		part := block[:min(size, int64(len(block)))]
+		if n, _ := file.ReadAt(part, size-int64(len(part))); n < len(part) {
+			return size
+		}
+		if kept := bytes.TrimRight(part, " \t\r\n"); len(kept) > 0 {
+			return size - int64(len(part)-len(kept))
+		}
+		size -= int64(len(part))
+	}
+	return 0
 }
 
 func (l *lineReader) next() ([]byte, error) {
@@ -297,8 +390,13 @@ func (l *lineReader) next() ([]byte, error) {
 			return nil, err
 		case bytes.IndexByte(bytes.TrimRight(line, "\r\n"), '\r') >= 0:
 			return nil, fmt.Errorf("line %d: it has a carriage return without a line feed; end lines in line feeds", l.line)
-		case !l.plain && isComment(line):
+		}
+		l.last = l.line
+		if !l.plain && isComment(line) {
 			return []byte("\n"), nil
+		}
+		if l.gaps && l.isGap(line) {
+			return []byte(emptyCell), nil
 		}
 		return line, nil
 	}

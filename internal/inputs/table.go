@@ -52,7 +52,7 @@ func openTabular(ctx context.Context, path string, o Options) (tabular, error) {
 		}
 		lines = f.textFile // with what a pipe gave
 	}
-	return &delimited{lines, -1}, nil
+	return &delimited{lines, -1, false}, nil
 }
 
 // asked are the names that columns of a table are looked for by.

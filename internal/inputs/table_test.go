@@ -3,6 +3,7 @@ package inputs
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -197,6 +198,55 @@ func TestTableErrors(t *testing.T) {
 	wantError(t, err, path, "which leaves no inputs")
 }
 
+// TestBlankLines: a blank line of a file with one column is a row without a value, so
+// that the rows after it stay beside their labels. In other files it is none.
+func TestBlankLines(t *testing.T) {
+	gap := float32(math.NaN())
+	for text, want := range map[string][]float32{
+		"x\n1\n\n3\n":                                {1, gap, 3},
+		"1\n \t\n\r\n4\n\n\n":                        {1, gap, gap, 4},
+		"\"x\"\n\n2\n# a comment\n3":                 {gap, 2, 3},
+		"\"x\ny\"\n1\n\n\"3\"\n\n\"5\"\n":            {1, gap, 3, gap, 5},
+		"x\n1\n\"\"\n3\n":                            {1, gap, 3},
+		"\n\nx\n1\n2\n":                              {1, 2},
+		"x,g\n1,a\n\n2,b\n":                          {1, 2},
+		"x g\n1 2\n\n2 3\n":                          {1, 2},
+		"sep=;\nx\n" + strings.Repeat("1\n\n", 2000): slices.Repeat([]float32{1, gap}, 2000)[:3999],
+	} {
+		path := writeFile(t, t.TempDir(), "a.csv", text)
+		s := open(t, path, Options{Takes: []Takes{{Name: "x", Shape: []int{-1, 1}, NaN: true}}, Ignore: ignored(text)})
+		x, err := s.All(t.Context())
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if !slices.EqualFunc(x.Data, want, func(a, b float32) bool { return a == b || a != a && b != b }) {
+			t.Errorf("%.40q: %d rows, %v, want %v", text, x.Rows, x.Data[:min(9, x.Rows)], want[:min(9, len(want))])
+		}
+		// Rows are the same in any order.
+		if n := s.Len(); n > 2 {
+			some := read(t, s.Subset([]int{n - 1, 1}), 2)
+			if some[0] != want[n-1] || some[1] == some[1] && some[1] != want[1] {
+				t.Errorf("%.40q: rows %d and 1 are %v", text, n-1, some)
+			}
+		}
+	}
+	_, err := Open(t.Context(), writeFile(t, t.TempDir(), "a.csv", "x\n1\n\n3\n"), Options{Takes: takes(1)})
+	wantError(t, err, "a.csv", `line 3, column "x": the cell is empty`)
+	words := writeFile(t, t.TempDir(), "a.csv", "text\n\"a\n\nb\"\n\nit is 5\" long\n\nc\n")
+	if s := open(t, words, Options{HasText: true, Takes: tokens(), Text: []string{"text"}}); s.Len() != 5 {
+		t.Errorf("%d texts", s.Len())
+	}
+}
+
+// ignored are the columns beside x.
+func ignored(text string) []string {
+	if strings.Contains(text, "g\n") {
+		return []string{"g"}
+	}
+	return nil
+}
+
 func FuzzTable(f *testing.F) {
 	for _, s := range []string{"1,2\n3,4\n", "a;b\n1;2\n", "# x\n1 2\n", "\ufeffa\t\"b\"\n1\t2\n", "\"", "a,b\n1,2\n,\n", "nan,1\n",
 		"1e39\n1\n", "1.5x\n1\n", "NA,5\n1,2\n", ",0,1\n0,1,2\n", "1\n#N/A\n#\n2\n", "\xff\xfe1\x00", "\"1\"\t\t2\n", "1\x00\n", "\"1\n2"} {
@@ -204,7 +254,7 @@ func FuzzTable(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		read := func(text string, o Options) (*table, blas32.General, error) {
-			f := &delimited{textFile{path: "x.csv", plain: o.HasText}, -1}
+			f := &delimited{textFile{path: "x.csv", plain: o.HasText}, -1, false}
 			f.held = []byte(text)
 			tab := &tableReader{table: table{tabular: f, path: "x.csv"}, o: o, group: -1}
 			if err := tab.read(context.Background()); err != nil {
