@@ -126,7 +126,7 @@ func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) 
 	o := f.more
 	if f.others != "" {
 		// Nothing is to be known of these rows.
-		f.classes, f.inputs.Labels, f.inputs.Groups, f.inputs.SkipOdd, f.inputs.TargetOptional = nil, false, "", true, true
+		f.classes, f.inputs.Labels, f.inputs.Groups, f.inputs.NoTargets, f.inputs.TargetOptional = nil, false, "", true, true
 		others, err := f.openRows(ctx, f.others, "", f.otherRows)
 		if err != nil {
 			return nil, err

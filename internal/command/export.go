@@ -121,6 +121,7 @@ func (f *verifying) run(c *cli.Context) error {
 	}
 	defer stop()
 	defer f.closeModel()
+	f.inputs.NoTargets = len(f.classes) == 0 // which picks rows by their labels
 	set, err := f.openRows(c.Context, f.x, "", f.rows)
 	if err != nil {
 		return err

@@ -59,7 +59,7 @@ func (a *answers) choose(value func(name string) (cell, error), usual []string) 
 		return err == nil
 	}
 	switch {
-	case a.o.Labels: // which folders are
+	case a.o.Labels, a.o.NoTargets: // labels are folders
 	case a.o.Targets == nil:
 		if i := slices.IndexFunc(usual, has); i >= 0 {
 			a.names = usual[i : i+1]

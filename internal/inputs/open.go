@@ -46,6 +46,9 @@ type Options struct {
 	Targets []string
 	// TargetOptional says that a table may lack targets.
 	TargetOptional bool
+	// NoTargets says that targets are not wanted. Columns that Targets names are no inputs
+	// all the same.
+	NoTargets bool
 	// Groups names the column of a table, of any text, the member or key of an
 	// archive's samples, or the array of an .npz file, of whole numbers, that says which
 	// group each row is of. It is no input, unless Columns says so.

@@ -82,7 +82,7 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 		return nil, err
 	}
 	s := &Set{src: t.source(), Groups: t.groups, Notes: t.notes, Odd: t.odd, Columns: t.inputNames(), Texts: t.texts}
-	if t.at == nil {
+	if t.at == nil || o.NoTargets {
 		return s.withoutBad(), nil
 	}
 	if t.all != nil {
@@ -561,7 +561,10 @@ func (t *tableReader) has(name string) bool {
 // scan reads what accompanies the inputs, and checks these where it has to read
 // all lines to count them.
 func (t *tableReader) scan(ctx context.Context, from mark) error {
-	columns := slices.Clone(t.at)
+	var columns []int
+	if !t.o.NoTargets {
+		columns = slices.Clone(t.at)
+	}
 	if t.group >= 0 {
 		columns = append(columns, t.group)
 	}
@@ -639,6 +642,9 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor, counted bool) error
 			return fmt.Errorf("%s: lists, dates, times and nested values name no group", t.where(rec.line, t.group))
 		}
 		t.groups = append(t.groups, c.trimmed())
+	}
+	if t.o.NoTargets {
+		return nil
 	}
 	for _, j := range t.at {
 		v, wrong := t.o.target(&rec.cells[j])

@@ -122,6 +122,9 @@ func newTargets(m blas32.General, name string) (Targets, error) {
 // readTargets takes y and labels from the archive that the rows come from.
 // Where both are there, labels are the labels and y is the target.
 func (s *Set) readTargets(z arrayFile, o Options) error {
+	if o.NoTargets {
+		return nil
+	}
 	for _, key := range []string{"labels", "y"} {
 		if !z.Has(key) || named(o.Takes, key) != nil {
 			continue
