@@ -116,7 +116,7 @@ func (f *attached) precomputed(ctx context.Context, x, y string, of inputs.Slice
 		return nil, err
 	}
 	begin, end, err := of.Of(n)
-	return &attachedRows{
+	r := &attachedRows{
 		n:     end - begin,
 		known: knownOfFeatures(ctx, x, y, base, of, n, groups),
 		name:  func(row int) any { return begin + row },
@@ -131,5 +131,33 @@ func (f *attached) precomputed(ctx context.Context, x, y string, of inputs.Slice
 				}
 			}
 		},
-	}, err
+	}
+	if kept := r.known.kept; len(kept) > 0 && !f.unlabelled {
+		f.leaveOut(cmp.Or(y, x), r.n-len(kept), r.n)
+		r.only(kept)
+	}
+	return r, err
+}
+
+// only leaves out other rows.
+func (r *attachedRows) only(list []int) {
+	name, batches := r.name, r.batches
+	r.n, r.known = len(list), r.known.only(list)
+	r.name = func(row int) any { return name(list[row]) }
+	r.batches = func(yield func(attach.Rows, error) bool) {
+		done, next := 0, 0
+		for b, err := range batches {
+			var some []int
+			for ; err == nil && next < len(list) && list[next] < done+b.Len(); next++ {
+				some = append(some, list[next]-done)
+			}
+			if err == nil {
+				done += b.Len()
+				b.Batch = b.Batch.Select(some)
+			}
+			if (err != nil || len(some) > 0) && !yield(b, err) {
+				return
+			}
+		}
+	}
 }

@@ -106,7 +106,7 @@ func (f *auditing) choose(*cli.Context) (err error) {
 
 // prepare opens the bundle and makes its scorer, until stop is called.
 func (f *auditing) prepare(ctx context.Context) (scorer *audit.Scorer, stop func(), err error) {
-	f.inputs.SkipOdd = true
+	f.inputs.SkipOdd, f.unlabelled = true, true
 	if err := f.open(); err != nil {
 		return nil, nil, err
 	}

@@ -87,6 +87,7 @@ func (m *comparing) readModel(ctx context.Context) error {
 		if outside {
 			classes, m.inputs.TargetOptional, m.inputs.SkipOdd = m.outClasses, true, len(m.outClasses) == 0
 		}
+		m.unlabelled = outside
 		set, err := m.openSet(ctx, path, "", of, classes)
 		if err != nil {
 			return ood.Batch{}, err

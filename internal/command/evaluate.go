@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -101,10 +102,12 @@ func (f *evaluating) run(c *cli.Context) error {
 func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) (*attach.Evaluation, error) {
 	p := newProgress(f.stderr, "evaluate")
 	defer p.end()
+	f.tellsLeft = true
 	rows, err := f.openRows(ctx, f.x, f.y, f.attached.rows)
 	if err != nil {
 		return nil, err
 	}
+	left := f.leftOut
 	if rows.known.odd != nil {
 		return nil, inputs.InFile(cmp.Or(f.y, f.x), rows.known.odd)
 	}
@@ -134,5 +137,9 @@ func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) 
 		n += others.n
 		o.Others = counted(f.others, others.blocks(false))
 	}
-	return predictor.Evaluate(ctx, counted(f.x, rows.blocks(true)), o)
+	e, err := predictor.Evaluate(ctx, counted(f.x, rows.blocks(true)), o)
+	if err == nil && left.rows > 0 {
+		e.Notes = slices.Insert(e.Notes, 0, attach.Note{Says: left.String()})
+	}
+	return e, err
 }

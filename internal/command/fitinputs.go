@@ -189,9 +189,26 @@ func (f *fitting) readFeatures(ctx context.Context) error {
 		if err != nil {
 			return rows, err
 		}
-		rows.groups, err = featureGroups(ctx, g.x, f.inputs.Groups, g.rows, rows.all)
-		return rows, err
+		if rows.groups, err = featureGroups(ctx, g.x, f.inputs.Groups, g.rows, rows.all); err != nil {
+			return rows, err
+		}
+		return f.withTargets(rows, cmp.Or(g.y, g.x))
 	})
+}
+
+// withTargets leaves out precomputed rows whose target, from path, is unknown.
+func (f *fitting) withTargets(r rowsOf, path string) (rowsOf, error) {
+	n := r.targets.Rows
+	kept := inputs.Targets{Values: r.targets}.Known()
+	switch {
+	case len(kept) == n:
+		return r, nil
+	case len(kept) == 0:
+		return r, fmt.Errorf("%s: %w", path, inputs.ErrNoTarget)
+	}
+	f.leaveOut(path, n-len(kept), n)
+	r.batch, r.targets, r.groups = r.batch.Select(kept), rows.Select(r.targets, kept), picked(r.groups, kept)
+	return r, nil
 }
 
 // featureGroups reads the groups of some of n precomputed rows, where they have a
@@ -223,7 +240,7 @@ func (f *fitting) featureRows(ctx context.Context, g given) (rowsOf, error) {
 	}
 	noteFeatures(g.x, f.stderr)
 	regression := in.Base.Task == attach.Regression
-	base := attach.Base{Task: in.Base.Task}
+	base := attach.Base{Task: in.Base.Task, Classes: f.inputs.Classes}
 	if !in.SkipQuantiles {
 		base.Outputs = b.Logits.Cols
 	}

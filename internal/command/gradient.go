@@ -59,7 +59,7 @@ func (g *differentiating) run(c *cli.Context) error {
 
 // write writes the gradients as they come, and the logits behind them.
 func (g *differentiating) write(ctx context.Context, w io.Writer) error {
-	g.inputs.SkipOdd = len(g.classes) == 0
+	g.inputs.SkipOdd, g.unlabelled = len(g.classes) == 0, true
 	if err := g.openModel(ctx, g.path, g.Options); err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ func hinted(err error, useful func(flag string) bool) error {
 	columns := (*inputs.ColumnsError)(nil)
 	text := (*inputs.TextColumnsError)(nil)
 	doubt := (*inputs.DoubtError)(nil)
+	named := (*inputs.ClassNameError)(nil)
 	tooMany := errors.As(err, &columns) && columns.Have > columns.Takes
 	kind := filekind.Kind("")
 	known, notAttach := errors.As(err, &kind), errors.Is(err, attach.ErrDamaged)
@@ -39,6 +40,7 @@ func hinted(err error, useful func(flag string) bool) error {
 		{tooMany && columns.Columns == nil, "", "give those alone"},
 		{tooMany && useful("target"), "", "name the target with --target, and leave others out with --ignore"},
 		{tooMany, "", "leave others out with --ignore"},
+		{errors.As(err, &named), "class-names", "if it names a class, give the names of all classes, in the order of the model's outputs, with --class-names"},
 		{errors.As(err, &doubt), "", "or leave the column out with --ignore, if it is no input"},
 		{errors.As(err, &text), "text", "name it with --text"},
 		{notAttach && kind == filekind.ONNX, "", "make one of it and rows with `attach fit` first"},

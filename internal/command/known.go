@@ -21,6 +21,7 @@ type known struct {
 	targets blas32.General
 	groups  []string
 	odd     error // what is wrong with labels or targets that are left out
+	kept    []int // rows whose target is known, where some are not
 }
 
 // knownOf is what the rows of a set bring, as far as it is surely of the
@@ -63,6 +64,11 @@ func knownOfFeatures(ctx context.Context, x, y string, base attach.Base, of inpu
 	k := known{groups: groups}
 	t, err := featureTargets(ctx, x, y, base, of, n)
 	k.targets, k.labels = t.Values, t.Labels
+	if kept := t.Known(); len(kept) < t.Values.Rows {
+		if k.kept = kept; len(kept) == 0 {
+			err = inputs.ErrNoTarget
+		}
+	}
 	if base.Task != attach.Regression && y == "" {
 		k.labels, err = inputs.FeatureLabels(x, of)
 	}
@@ -77,7 +83,7 @@ func featureTargets(ctx context.Context, x, y string, base attach.Base, of input
 	if y == "" && (base.Task != attach.Regression || !inputs.HoldsAny(x, "y", "targets")) {
 		return t, nil
 	}
-	if t, err = inputs.OpenTargets(ctx, cmp.Or(y, x), n, base.Outputs); err != nil {
+	if t, err = inputs.OpenTargets(ctx, cmp.Or(y, x), n, base.Outputs, base.Classes); err != nil {
 		return t, err
 	}
 	return t.Slice(of)
@@ -108,11 +114,30 @@ func (k known) sure(base attach.Base) known {
 	}
 	k.names = make([]string, len(k.labels))
 	for i, label := range k.labels {
-		if label < len(base.Classes) {
+		if label >= 0 && label < len(base.Classes) {
 			k.names[i] = base.Classes[label]
 		}
 	}
 	return k
+}
+
+// only is what some rows bring.
+func (k known) only(list []int) known {
+	k.labels, k.names, k.groups, k.kept = picked(k.labels, list), picked(k.names, list), picked(k.groups, list), nil
+	if k.targets.Rows > 0 {
+		k.targets = rows.Select(k.targets, list)
+	}
+	return k
+}
+
+func picked[T any](all []T, list []int) (some []T) {
+	if all == nil {
+		return nil
+	}
+	for _, i := range list {
+		some = append(some, all[i])
+	}
+	return some
 }
 
 // fields are what is written of a row.
@@ -121,7 +146,7 @@ func (k *known) fields(dst []field, row int) []field {
 		dst = append(dst, field{"group", k.groups[row]})
 	}
 	if k.labels != nil {
-		dst = append(dst, field{"label", k.labels[row]})
+		dst = append(dst, field{"label", max(k.labels[row], -1)}) // of an unknown one too
 	}
 	if k.names != nil {
 		dst = append(dst, field{"label_name", k.names[row]})

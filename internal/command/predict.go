@@ -108,7 +108,7 @@ func parseShares(option, list string) ([]float64, error) {
 }
 
 func (f *predicting) run(c *cli.Context) error {
-	f.inputs.SkipOdd = len(f.classes) == 0
+	f.inputs.SkipOdd, f.unlabelled = len(f.classes) == 0, true
 	if f.side != "both" {
 		f.o.Side = f.side
 	}

@@ -40,6 +40,10 @@ type reading struct {
 	// columns are the inputs of the first table read, or of the table that heads
 	// were fitted on; nil where they have no names.
 	columns []string
+	// unlabelled keeps rows whose target is unknown; else they are left out.
+	unlabelled bool
+	leftOut    leftOut
+	tellsLeft  bool // with the results, and not on stderr
 	// hint says what to do with precomputed features that are given as inputs.
 	hint string
 }
@@ -244,7 +248,7 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 		if set.ClassNames != nil {
 			return nil, usagef("--labels takes labels from the folders of %s, and %s holds others; leave one out", x, y)
 		}
-		targets, err := inputs.OpenTargets(ctx, y, set.Len(), r.inputs.Outputs)
+		targets, err := inputs.OpenTargets(ctx, y, set.Len(), r.inputs.Outputs, r.inputs.Classes)
 		if err != nil {
 			return nil, err
 		}
@@ -252,15 +256,51 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 			return nil, err
 		}
 	}
-	if set, err = set.Slice(of); err == nil && len(classes) > 0 {
+	if set, err = set.Slice(of); err != nil {
+		return nil, fmt.Errorf("%s: %w", x, err)
+	}
+	if set, err = r.known(set, cmp.Or(y, x)); err != nil {
+		return nil, err
+	}
+	if len(classes) > 0 {
 		set, err = set.OfClasses(classes)
-	} else if err == nil {
+	} else {
 		err = r.numberLabels(x, set)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", x, err)
 	}
 	return set, nil
+}
+
+// leftOut counts rows that are left out because their target is unknown.
+type leftOut struct{ rows, of int }
+
+func (l leftOut) String() string {
+	return fmt.Sprintf("left out %s without a target, of %s", rows.Count(l.rows, "row"), rows.Count(l.of, "row"))
+}
+
+// known are the rows of a set whose targets, which come from path, are known, or all of
+// them if no command needs these.
+func (r *reading) known(set *inputs.Set, path string) (*inputs.Set, error) {
+	known, err := set.Known()
+	switch {
+	case err != nil && r.unlabelled:
+		return set, set.SetTargets(inputs.Targets{Values: blas32.General{Rows: set.Len()}})
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	case r.unlabelled:
+		return set, nil
+	}
+	r.leaveOut(path, set.Len()-known.Len(), set.Len())
+	return known, nil
+}
+
+// leaveOut notes how many rows of some have no target at path.
+func (r *reading) leaveOut(path string, n, of int) {
+	if r.leftOut = (leftOut{n, of}); n > 0 && !r.tellsLeft {
+		printf(r.stderr, "note: %s: %v\n", path, r.leftOut)
+	}
 }
 
 // numberLabels numbers labels as the outputs of a model are whose classes have

@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -42,6 +43,9 @@ func (a *answers) add(value func(name string) (cell, error), where func(error) e
 		}
 		if err == nil {
 			err = fmt.Errorf("its %.100q: %s", name, wrong)
+			if a.o.asksNames(&c) {
+				err = &ClassNameError{err.Error()}
+			}
 		}
 		if a.o.Targets != nil && !(a.o.TargetOptional && a.o.SkipOdd) {
 			return where(err)
@@ -69,17 +73,28 @@ func (a *answers) choose(value func(name string) (cell, error), usual []string) 
 	}
 }
 
-// target is the number in a cell, or that of the class it names, and what is wrong with
-// it where it is neither.
+// target is the number in a cell, NaN in a gap, or the number of the class that the cell
+// names, and what is wrong with another.
 func (o Options) target(c *cell) (v float32, wrong string) {
-	if !o.named(c) {
-		return c.finite()
+	i := -1
+	if o.named(c) {
+		i = slices.Index(o.Classes, c.trimmed()) // None and NA may be names, too
 	}
-	i := slices.Index(o.Classes, c.trimmed())
-	if i < 0 {
+	switch {
+	case i >= 0:
+		return float32(i), ""
+	case c.gap():
+		return float32(math.NaN()), ""
+	case o.named(c):
 		return 0, fmt.Sprintf("%.40q is neither a number nor the name of a class; classes are %s", c.trimmed(), Listed(o.Classes))
 	}
-	return float32(i), ""
+	return c.finite()
+}
+
+// asksNames says that a cell may name a class, and that the names are not known.
+func (o Options) asksNames(c *cell) bool {
+	guess, _ := otherNotation(c.text)
+	return o.Classes == nil && c.written() && guess == ""
 }
 
 // named says that a target is to be that of the class which a cell names.

@@ -178,6 +178,9 @@ func (t *tableReader) named() (list []int, err error) {
 // bind says which columns the model's inputs are made of: those of their names,
 // then texts, images, and numbers in their order.
 func (t *tableReader) bind(ctx context.Context) error {
+	if t.o.allTargets {
+		return nil
+	}
 	free, err := t.candidates()
 	if err != nil {
 		return err

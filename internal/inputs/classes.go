@@ -10,7 +10,9 @@ import (
 func (s *Set) NumberLabels(classes []int) error {
 	labels := make([]int, len(s.Labels))
 	for i, l := range s.Labels {
-		if labels[i] = slices.Index(classes, l); labels[i] < 0 {
+		if l == Unlabelled {
+			labels[i] = l
+		} else if labels[i] = slices.Index(classes, l); labels[i] < 0 {
 			return fmt.Errorf("row %d: label %d is none of the model's classes %v", i, l, classes)
 		}
 	}

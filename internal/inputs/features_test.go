@@ -163,8 +163,8 @@ func TestFeaturesMemory(t *testing.T) {
 		}
 	}
 	y := writeNPZ(t, true, map[string]rows.Array{"y": wide})
-	for words, c := range map[string][2]int{"4 targets for 3 inputs": {3, 1}, "it has 1024 targets a row, and the model predicts 2": {4, 2}} {
-		_, err := OpenTargets(context.Background(), y, c[0], c[1])
+	for words, c := range map[string][2]int{"4 targets for 3 inputs": {3, 1}, "it has 1,024 targets a row, and the model predicts 2": {4, 2}} {
+		_, err := OpenTargets(context.Background(), y, c[0], c[1], nil)
 		wantError(t, err, y, words)
 	}
 	_, err = LoadWeights(writeNPZ(t, true, map[string]rows.Array{"weight": wide}), Widths{Says: "the bundle was fitted on", Widths: parts.Widths{"features": 3}})
@@ -265,11 +265,11 @@ func TestParquetFeatures(t *testing.T) {
 			t.Errorf("%v: %+v, want %+v", of, blocks[0], blocks[1])
 		}
 	}
-	got, err := OpenTargets(ctx, path, n, 2)
+	got, err := OpenTargets(ctx, path, n, 2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := OpenTargets(ctx, same, n, 2)
+	want, err := OpenTargets(ctx, same, n, 2, nil)
 	if err != nil || !reflect.DeepEqual(got.Values, want.Values) {
 		t.Errorf("%+v, want %+v, error %v", got, want, err)
 	}

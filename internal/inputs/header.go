@@ -27,6 +27,9 @@ func (t *tableReader) isHeader(first []string) bool {
 	if slices.ContainsFunc(asked, func(name string) bool { return name != "" && !numeric(name) && in(name) }) {
 		return true
 	}
+	if t.o.allTargets && !slices.ContainsFunc(first, func(cell string) bool { return !slices.Contains(t.o.Classes, cell) }) {
+		return false // the first row is of classes
+	}
 	plain := slices.ContainsFunc(first, isName) && !slices.ContainsFunc(first, numeric) && !slices.ContainsFunc(first, unprintable)
 	if !plain || !t.o.HasText {
 		return plain

@@ -48,7 +48,8 @@ type Options struct {
 	TargetOptional bool
 	// NoTargets says that targets are not wanted. Columns that Targets names are no inputs
 	// all the same.
-	NoTargets bool
+	NoTargets  bool
+	allTargets bool // each column of a table is a target
 	// Groups names the column of a table, of any text, the member or key of an
 	// archive's samples, or the array of an .npz file, of whole numbers, that says which
 	// group each row is of. It is no input, unless Columns says so.
@@ -58,7 +59,7 @@ type Options struct {
 	Outputs int
 	// SkipOdd passes over y and labels of an .npz archive that are none of its
 	// rows' targets and labels, and over optional targets of a table that lacks
-	// one, or some of whose cells are no numbers.
+	// one, or has a text in one of them.
 	SkipOdd bool
 	// SkipBad leaves out rows whose image cannot be read, and samples without an input,
 	// which Set.Skipped counts. Every image is decoded once when it is opened.

@@ -174,7 +174,7 @@ func TestOpenErrors(t *testing.T) {
 		{writeNPZ(t, false, map[string]rows.Array{"a": floats}), Options{}, `"x"; it holds "a"`},
 		{writeNPZ(t, false, map[string]rows.Array{"x": floats, "y": {Shape: []int{3}, Data: count[float32](3)}}), Options{}, "3 targets for 2 inputs"},
 		{writeNPZ(t, false, map[string]rows.Array{"x": floats, "labels": {Shape: []int{2}, Data: []float32{0, .5}}}), Options{}, "whole numbers"},
-		{writeNPZ(t, false, map[string]rows.Array{"x": floats, "y": {Shape: []int{2}, Data: []float64{0, math.NaN()}}}), Options{}, "row 1: the target is NaN"},
+		{writeNPZ(t, false, map[string]rows.Array{"x": floats, "y": {Shape: []int{2}, Data: []float64{0, math.Inf(1)}}}), Options{}, "row 1: the target is +Inf; a target must be a finite number, or NaN if it is unknown"},
 	} {
 		_, err := Open(context.Background(), c.path, c.o)
 		wantError(t, err, c.path, c.words)

@@ -88,13 +88,18 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	if t.all != nil {
 		s.TargetNames = t.namesOf(t.at)
 	}
-	k := len(t.at)
-	y, err := newTargets(blas32.General{Rows: len(t.targets) / k, Cols: k, Stride: k, Data: t.targets}, path)
+	y, err := t.targetsOf()
 	if err != nil {
 		return nil, err
 	}
 	err = s.SetTargets(y)
 	return s.withoutBad(), err
+}
+
+// targetsOf are the targets that were read.
+func (t *tableReader) targetsOf() (Targets, error) {
+	k := len(t.targets) / t.n
+	return newTargets(blas32.General{Rows: len(t.targets) / k, Cols: k, Stride: k, Data: t.targets}, t.path)
 }
 
 func (t *table) rows() int { return t.n }
@@ -287,6 +292,7 @@ type tableReader struct {
 	images       source // of a column of images, or nil
 	imageColumns []string
 	targets      []float32
+	perRow       int // targets
 	groups       []string
 	texts        []string // names of columns of texts that are no inputs by name
 	odd          error    // for which targets are passed over
@@ -508,6 +514,9 @@ func (t *tableReader) place() error {
 			return err
 		}
 	}
+	if t.o.allTargets {
+		t.at = upTo(t.columns)
+	}
 	names, have := t.o.Targets, 0
 	for _, name := range names {
 		if t.has(name) {
@@ -647,20 +656,35 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor, counted bool) error
 		return nil
 	}
 	for _, j := range t.at {
-		v, wrong := t.o.target(&rec.cells[j])
-		if wrong == "" {
+		c := &rec.cells[j]
+		v, wrong := t.o.target(c)
+		if t.o.allTargets && c.kind == list {
+			t.targets, wrong = c.items(t.targets)
+		} else if wrong == "" {
 			t.targets = append(t.targets, v)
+		}
+		if wrong == "" {
 			continue
 		}
 		err := t.badNumber(rec, j, wrong)
-		if t.o.named(&rec.cells[j]) {
+		switch {
+		case t.o.named(c):
 			err = fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
+		case t.o.asksNames(c):
+			err = &ClassNameError{err.Error()}
 		}
 		if !t.o.TargetOptional || !t.o.SkipOdd {
 			return err
 		}
 		t.at, t.targets, t.odd = nil, nil, err
 		break
+	}
+	if t.n == 0 {
+		if t.perRow = len(t.targets); t.perRow == 0 && len(t.at) > 0 {
+			return fmt.Errorf("%s %d: its list of targets is empty", t.unit(), rec.line)
+		}
+	} else if n := len(t.targets) - t.n*t.perRow; t.at != nil && n != t.perRow {
+		return fmt.Errorf("%s %d: it has %s, the rows before it have %d", t.unit(), rec.line, rows.Count(n, "target"), t.perRow)
 	}
 	return nil
 }

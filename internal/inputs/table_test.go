@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -233,6 +234,10 @@ func TestBlankLines(t *testing.T) {
 	}
 	_, err := Open(t.Context(), writeFile(t, t.TempDir(), "a.csv", "x\n1\n\n3\n"), Options{Takes: takes(1)})
 	wantError(t, err, "a.csv", `line 3, column "x": the cell is empty`)
+	y, err := OpenTargets(t.Context(), writeFile(t, t.TempDir(), "y.csv", "y\n0\n\n1\n"), 3, 0, nil)
+	if err != nil || !slices.Equal(y.Labels, []int{0, Unlabelled, 1}) {
+		t.Errorf("labels %v: %v", y.Labels, err)
+	}
 	words := writeFile(t, t.TempDir(), "a.csv", "text\n\"a\n\nb\"\n\nit is 5\" long\n\nc\n")
 	if s := open(t, words, Options{HasText: true, Takes: tokens(), Text: []string{"text"}}); s.Len() != 5 {
 		t.Errorf("%d texts", s.Len())
@@ -313,16 +318,37 @@ func TestTableColumns(t *testing.T) {
 	if s := open(t, path, o); !slices.Equal(s.Groups, []string{"3", "6"}) || s.RowLen() != 2 {
 		t.Errorf("groups %q", s.Groups)
 	}
-	// A target that may be absent and odd may be absent in some rows.
-	gaps := writeFile(t, t.TempDir(), "t.csv", "a,b,y\n1,2,3\n4,5,\n")
-	s = open(t, gaps, Options{Columns: []string{"a", "b"}, Targets: []string{"y"}, TargetOptional: true, SkipOdd: true})
+	// A gap is a target that is not known, and a text is none.
+	gaps := writeFile(t, t.TempDir(), "t.csv", "a,b,y\n1,2,3\n4,5,\n6,7,8\n")
+	s = open(t, gaps, Options{Columns: []string{"a", "b"}, Targets: []string{"y"}})
+	if y := s.Targets; s.Len() != 3 || y.Rows != 3 || y.Data[0] != 3 || !math.IsNaN(float64(y.Data[1])) || !slices.Equal(s.Labels, []int{3, Unlabelled, 8}) {
+		t.Errorf("%d rows, targets %v, labels %v", s.Len(), y, s.Labels)
+	}
+	if known, err := s.Known(); err != nil || known.Len() != 2 || known.Name(1) != "line 4 of "+gaps || !slices.Equal(known.Labels, []int{3, 8}) {
+		t.Errorf("%d rows of labels %v, error %v", known.Len(), known.Labels, err)
+	}
+	texts := writeFile(t, t.TempDir(), "t.csv", "a,b,y\n1,2,3\n4,5,low\n")
+	s = open(t, texts, Options{Columns: []string{"a", "b"}, Targets: []string{"y"}, TargetOptional: true, SkipOdd: true})
 	if s.Targets.Rows > 0 || s.Len() != 2 {
 		t.Errorf("%d rows with targets", s.Len())
 	}
-	_, err := Open(context.Background(), gaps, Options{Columns: []string{"a", "b"}, Targets: []string{"y"}, SkipOdd: true})
-	wantError(t, err, gaps, "line 3, column 3 (y): the cell is empty")
-	_, err = Open(context.Background(), gaps, Options{Columns: []string{"a", "b"}, Targets: []string{"y"}, TargetOptional: true})
-	wantError(t, err, gaps, "line 3, column 3 (y): the cell is empty")
+	var name *ClassNameError
+	for _, o := range []Options{{SkipOdd: true}, {TargetOptional: true}} {
+		o.Columns, o.Targets = []string{"a", "b"}, []string{"y"}
+		_, err := Open(context.Background(), texts, o)
+		if wantError(t, err, texts, `line 3, column "y": "low" is not a number`); !errors.As(err, &name) {
+			t.Errorf("%v is of no class name", err)
+		}
+		// Targets that are not wanted are not read, and are no inputs.
+		o.NoTargets, o.Columns = true, nil
+		if s := open(t, texts, o); s.Targets.Rows > 0 || !slices.Equal(s.Columns, []string{"a", "b"}) {
+			t.Errorf("columns %q, %d targets", s.Columns, s.Targets.Rows)
+		}
+	}
+	_, err := Open(context.Background(), writeFile(t, t.TempDir(), "t.csv", "a,y\n1,\"1,5\"\n"), Options{Targets: []string{"y"}})
+	if wantError(t, err, "t.csv", `line 2, column "y": "1,5" is not a number (decimal comma?); write 1.5`); errors.As(err, &name) {
+		t.Error("a number is a class name")
+	}
 	// Targets may be absent, and where odd ones may not be, all or none of them.
 	some := Options{Columns: []string{"a", "b"}, Targets: []string{"y", "z"}, TargetOptional: true}
 	_, err = Open(context.Background(), path, some)

@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -15,21 +16,24 @@ import (
 
 // Targets is what a model should have answered, by row.
 type Targets struct {
-	// Values are regression targets, n×t, all finite.
+	// Values are regression targets, n×t. Each is finite, or NaN if it is unknown.
 	Values blas32.General
 	// Labels are the same numbers as class indices, or nil if they are not
-	// whole numbers in one column.
+	// whole numbers in one column. That of an unknown target is Unlabelled.
 	Labels []int
 	// Name is the file they came from, and the array in it.
 	Name string
 }
 
+// Unlabelled is the label of a row whose class is not known. No file can hold it.
+const Unlabelled = math.MinInt
+
 // OpenTargets reads targets or labels from a file of their own: .npy or .npz
 // (y, targets, labels, or its only array) of shape n or n×t, or a table whose every
-// column is a target. There must be one row of them for each of rows inputs, and
-// at most outputs a row, unless that is 0; arrays are compared before they are
-// read.
-func OpenTargets(ctx context.Context, path string, rows, outputs int) (Targets, error) {
+// column is a target, if one of classes by its name. There must be one row of them for
+// each of rows inputs, and at most outputs a row, unless that is 0; arrays are compared
+// before they are read.
+func OpenTargets(ctx context.Context, path string, rows, outputs int, classes []string) (Targets, error) {
 	ext := strings.ToLower(filepath.Ext(path))
 	switch {
 	case ext == ".npy", ext == ".npz", ext == ".parquet" && HoldsAny(path, slices.Concat(storedNames("features"), storedNames("logits"))...):
@@ -48,18 +52,14 @@ func OpenTargets(ctx context.Context, path string, rows, outputs int) (Targets, 
 		}
 		return arrayTargets(z, key, rows, outputs)
 	case IsTable(path):
-		t, err := openTable(ctx, path, Options{})
+		t, err := readTable(ctx, path, Options{Takes: []Takes{}, Classes: classes, allTargets: true})
 		if err != nil {
 			return Targets{}, err
 		}
-		if err := checkTargets(path, t.Len(), product(t.Shape()), rows, outputs); err != nil {
+		if err := checkTargets(path, t.n, t.perRow, rows, outputs); err != nil {
 			return Targets{}, err
 		}
-		cells, err := t.All(ctx)
-		if err != nil {
-			return Targets{}, err
-		}
-		return newTargets(cells, path)
+		return t.targetsOf()
 	}
 	return Targets{}, fmt.Errorf("%s: targets are an .npy or .npz file or a table (.csv, .tsv, .txt, .jsonl, .parquet)", path)
 }
@@ -100,24 +100,65 @@ func checkTargets(name string, n, cols, inputs, outputs int) error {
 
 func newTargets(m blas32.General, name string) (Targets, error) {
 	t := Targets{Values: m, Name: name}
-	if i := rows.FirstNotFinite(m.Data); i >= 0 {
-		return Targets{}, fmt.Errorf("%s: row %d: the target is %v; every target must be a finite number", name, i/m.Stride, m.Data[i])
+	for i, v := range m.Data {
+		if math.IsInf(float64(v), 0) {
+			return Targets{}, fmt.Errorf("%s: row %d: the target is %v; a target must be a finite number, or NaN if it is unknown", name, i/m.Stride, v)
+		}
 	}
 	if m.Cols != 1 {
 		return t, nil
 	}
-	labels := make([]int, m.Rows)
+	labels, known := make([]int, m.Rows), false
 	for i := range labels {
 		v := m.Data[i*m.Stride]
+		if math.IsNaN(float64(v)) {
+			labels[i] = Unlabelled
+			continue
+		}
 		// Above 2²⁴ a float32 cannot tell whole numbers apart.
 		if v != float32(math.Trunc(float64(v))) || v > 1<<24 || v < -1<<24 {
 			return t, nil
 		}
-		labels[i] = int(v)
+		labels[i], known = int(v), true
 	}
-	t.Labels = labels
+	if known {
+		t.Labels = labels
+	}
 	return t, nil
 }
+
+// Known are the rows, by their numbers, whose targets and label are all known.
+func (t Targets) Known() (list []int) {
+	for i := range t.Values.Rows {
+		row := rows.Row(t.Values, i)
+		unknown := slices.ContainsFunc(row, func(v float32) bool { return math.IsNaN(float64(v)) })
+		if !unknown {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// ErrNoTarget says that there are targets, and that each is unknown.
+var ErrNoTarget = errors.New("every target is empty or NaN")
+
+// Known returns the rows whose targets are known, which are all if there are none.
+func (s *Set) Known() (*Set, error) {
+	list := Targets{Values: s.Targets}.Known()
+	switch {
+	case len(list) == s.Targets.Rows:
+		return s, nil
+	case len(list) == 0:
+		return nil, ErrNoTarget
+	}
+	return s.Subset(list), nil
+}
+
+// ClassNameError says that a target is a text, and that the names of classes are not
+// known.
+type ClassNameError struct{ says string }
+
+func (e *ClassNameError) Error() string { return e.says }
 
 // readTargets takes y and labels from the archive that the rows come from.
 // Where both are there, labels are the labels and y is the target.
@@ -175,11 +216,11 @@ func ClassesOf(outputs int) int {
 }
 
 // CheckLabels returns an error that names the first row whose label is no class
-// of a model with so many outputs.
+// of a model with so many outputs. That of a row may be unknown.
 func CheckLabels(labels []int, outputs int) error {
 	classes := ClassesOf(outputs)
 	for i, c := range labels {
-		if c < 0 || c >= classes {
+		if c != Unlabelled && (c < 0 || c >= classes) {
 			return fmt.Errorf("row %d: label %d is out of range; the model has %d classes, numbered from 0", i, c, classes)
 		}
 	}
