@@ -256,6 +256,9 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 			return nil, err
 		}
 	}
+	for _, note := range set.CoarseTargets() {
+		printf(r.stderr, "note: %s: %s\n", cmp.Or(y, x), note)
+	}
 	if set, err = set.Slice(of); err != nil {
 		return nil, fmt.Errorf("%s: %w", x, err)
 	}

@@ -37,6 +37,7 @@ func openNPZ(path string, o Options) (*Set, error) {
 	}
 	var all joined
 	var first *npy.Lazy
+	var notes []string
 	for _, a := range arrays {
 		l, err := z.Entry(a.stored)
 		if err != nil {
@@ -51,11 +52,15 @@ func openNPZ(path string, o Options) (*Set, error) {
 		}
 		first = cmp.Or(first, l)
 		all = append(all, src)
+		if note := beyondOf(a.stored, l); note != "" {
+			notes = append(notes, note)
+		}
 	}
 	s, err := newArraySet(all, first, o)
 	if err != nil {
 		return nil, err
 	}
+	s.Notes = append(s.Notes, notes...)
 	if other := leftAlone(z.Names(), arrays, o); len(other) > 0 {
 		s.Notes = append(s.Notes, "left alone, as the model takes no inputs of these names: "+Listed(other))
 	}

@@ -339,6 +339,9 @@ func (t *tableReader) read(ctx context.Context) error {
 		err = t.bind(ctx)
 	}
 	if err == nil {
+		err = t.noteBeyond(ctx, first)
+	}
+	if err == nil {
 		err = t.scan(ctx, first)
 	}
 	return err
