@@ -231,7 +231,7 @@ func (f *auditing) scorer(ctx context.Context) (*audit.Scorer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if id.Fitted, err = digest(fitted); err != nil {
+	if id.Fitted, err = digest(ctx, fitted); err != nil {
 		return nil, err
 	}
 	if id.Bundle, err = regular.SHA256(f.path); err != nil {

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -28,29 +27,28 @@ func (f *auditing) local(ctx context.Context, list inputList) ([]shard, error) {
 }
 
 // digest is of the names and content of shards, empty where there are none.
-func digest(shards []shard) (string, error) {
+func digest(ctx context.Context, shards []shard) (string, error) {
 	if len(shards) == 0 {
 		return "", nil
 	}
 	h := sha256.New()
 	for _, one := range shards {
-		err := filepath.WalkDir(one.path, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			if info, err := os.Stat(path); err != nil || info.IsDir() { // links that images are not read through
-				return err
-			}
-			sum, err := regular.SHA256(path)
-			if err != nil {
-				return err
-			}
-			name, err := filepath.Rel(one.path, path)
-			fmt.Fprintf(h, "%q %q %s\n", one.name, filepath.ToSlash(name), sum)
-			return err
-		})
-		if err != nil {
+		files := []string{""}
+		if info, err := os.Stat(one.path); err != nil {
 			return "", err
+		} else if info.IsDir() {
+			in, err := inputs.Images(ctx, one.path)
+			if err != nil {
+				return "", err
+			}
+			files = in.Files
+		}
+		for _, name := range files {
+			sum, err := regular.SHA256(filepath.Join(one.path, filepath.FromSlash(name)))
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(h, "%q %q %s\n", one.name, name, sum)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

@@ -47,15 +47,29 @@ type auditSource struct {
 	Machine string `json:"machine,omitempty"`
 	Path    string `json:"path"`
 	Number  string `json:"number,omitempty"`
+	// Linked are the folders that links in a folder of images lead to.
+	Linked []string `json:"linked,omitempty"`
 }
 
 // place is where a source lies.
 func (s auditSource) place() string { return s.Machine + ":" + s.Path }
 
+// places are where a source has rows.
+func (s auditSource) places() []string {
+	all := []string{s.place()}
+	for _, to := range s.Linked {
+		all = append(all, s.Machine+":"+to)
+	}
+	return all
+}
+
 // related says how two sources that [twice] found have the same rows.
 func (s auditSource) related(other auditSource) string {
 	if strings.HasPrefix(other.Path, s.Path+"/") {
 		return " within it"
+	}
+	if s.Linked != nil || other.Linked != nil {
+		return ", one of which a link in the other leads to"
 	}
 	if s.Files > 0 {
 		return ", which are one folder"
@@ -84,7 +98,7 @@ func (f *auditing) sources(ctx context.Context, shards []shard) (list []auditSou
 			s.Stamp, stamps = stamps[0], stamps[1:]
 		} else {
 			s.Machine = here
-			if s.Stamp, s.Number, err = stampOf(ctx, one.path); err != nil {
+			if err = s.look(ctx, one.path); err != nil {
 				return nil, err
 			}
 		}
@@ -101,21 +115,26 @@ func machine() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// stampOf looks at a file or at a folder of images.
-func stampOf(ctx context.Context, path string) (s Stamp, number string, err error) {
+// look looks at a file or at a folder of images.
+func (s *auditSource) look(ctx context.Context, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return s, "", err
+		return err
 	}
+	s.Number = regular.Number(info)
 	if !info.IsDir() {
-		return Stamp{Size: info.Size(), Modified: info.ModTime().UTC()}, regular.Number(info), nil
+		s.Stamp = Stamp{Size: info.Size(), Modified: info.ModTime().UTC()}
+		return nil
 	}
-	files, err := inputs.Images(ctx, path)
+	in, err := inputs.Images(ctx, path)
 	if err != nil {
-		return s, "", err
+		return err
+	}
+	for _, to := range in.Linked {
+		s.Linked = append(s.Linked, filepath.ToSlash(to))
 	}
 	members := sha256.New()
-	for _, name := range files {
+	for _, name := range in.Files {
 		info, err := os.Stat(filepath.Join(path, filepath.FromSlash(name)))
 		if err != nil { // a link to nothing: what it means is for who reads it
 			fmt.Fprintf(members, "%q\n", name)
@@ -124,8 +143,8 @@ func stampOf(ctx context.Context, path string) (s Stamp, number string, err erro
 		s.add(info.Size(), info.ModTime())
 		fmt.Fprintf(members, "%q %d %d\n", name, info.Size(), info.ModTime().UnixNano())
 	}
-	s.Files, s.Members = len(files), hex.EncodeToString(members.Sum(nil))
-	return s, regular.Number(info), nil
+	s.Files, s.Members = len(in.Files), hex.EncodeToString(members.Sum(nil))
+	return nil
 }
 
 // add counts a file of a folder.
@@ -158,7 +177,7 @@ func changes(before, now []auditSource) (changed []string, how string) {
 func twice(list []auditSource) (one, other auditSource, found bool) {
 	seen := map[string]auditSource{}
 	for _, s := range list {
-		keys := []string{s.place()}
+		keys := s.places()
 		if s.Number != "" {
 			keys = append(keys, fmt.Sprint(s.Machine, s.Number, s.Size, s.Modified.UnixNano(), s.Members))
 		}
@@ -170,11 +189,11 @@ func twice(list []auditSource) (one, other auditSource, found bool) {
 		}
 	}
 	for _, s := range list {
-		within := s
-		for s.Path != slash.Dir(s.Path) {
-			s.Path = slash.Dir(s.Path)
-			if outer, is := seen[s.place()]; is {
-				return outer, within, true
+		for _, at := range append(s.Linked, s.Path) {
+			for outer := slash.Dir(at); outer != at; at, outer = outer, slash.Dir(outer) {
+				if holds, is := seen[s.Machine+":"+outer]; is && holds.place() != s.place() {
+					return holds, s, true
+				}
 			}
 		}
 	}

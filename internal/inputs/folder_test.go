@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // tree copies the picture testdata/rgb.png, or text, to the given paths.
@@ -69,6 +70,62 @@ func TestFolder(t *testing.T) {
 	}
 	if m, err := s.Thumbnails(t.Context(), []int{2}); err == nil || m != nil {
 		t.Errorf("thumbnails %v of a file that is gone", m)
+	}
+}
+
+// TestFolderLinks: links to folders are followed, and each folder is read once.
+func TestFolderLinks(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege there")
+	}
+	above := tree(t, map[string]string{
+		"root/a/1.png": "", "root/b/deep/2.png": "", "else/3.png": "", "else/in/4.png": "", "else/.hidden/5.png": "", "else/notes.txt": "no image", "in.png": "",
+	})
+	root := filepath.Join(above, "root")
+	for from, to := range map[string]string{
+		"b/out":    "../../else",    // another folder
+		"b/out2":   "../../else/in", // a folder in that folder
+		"a/cycle":  "../../root",
+		"a/up":     "../..", // holds all others
+		"again":    "b/deep",
+		".skipped": "../else",
+		"5.png":    "../in.png",
+		"nothing":  "../none",
+		"notes":    "../else/notes.txt",
+	} {
+		if err := os.Symlink(to, filepath.Join(root, from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../root/a", filepath.Join(above, "else", "back")); err != nil {
+		t.Fatal(err)
+	}
+	linked := filepath.Join(above, "linked")
+	if err := os.Symlink("root", linked); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []string{root, linked} {
+		in, err := Images(t.Context(), from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"5.png", "a/1.png", "b/deep/2.png", "b/out/3.png", "b/out/in/4.png"}; !slices.Equal(in.Files, want) {
+			t.Errorf("images %v, want %v", in.Files, want)
+		}
+		if len(in.Linked) != 1 || filepath.Base(in.Linked[0]) != "else" {
+			t.Errorf("folders elsewhere: %v", in.Linked)
+		}
+	}
+	s := open(t, root, Options{Preprocess: plain(t)})
+	if want := []string{"its links to folders are followed: b/out", "links that lead to folders whose images are read already are not followed: a/cycle, a/up, again, b/out2, b/out/back"}; !slices.Equal(s.Notes, want) || s.Len() != 5 {
+		t.Errorf("%d rows, notes %q", s.Len(), s.Notes)
+	}
+	read(t, s, 2)
+
+	// A folder beside files of rows is one, whether or not it is a link.
+	writeFile(t, filepath.Join(above, "else"), "x.csv", "x\n1\n")
+	if got, err := Shards(filepath.Join(above, "else")); err != nil || len(got) != 1 || filepath.Base(got[0]) != "else" {
+		t.Errorf("%v, %v", got, err)
 	}
 }
 
@@ -144,6 +201,15 @@ func TestFolderErrors(t *testing.T) {
 	writeFile(t, mixed, "b.png", string(photo))
 	_, err = open(t, mixed, Options{Preprocess: p}).All(ctx)
 	wantError(t, err, filepath.Join(mixed, "b.png"), "set crop_size")
+
+	dangling := tree(t, map[string]string{"a.png": ""})
+	if err := os.Symlink("gone.png", filepath.Join(dangling, "b.png")); err == nil {
+		_, err = open(t, dangling, Options{Preprocess: p}).All(ctx)
+		wantError(t, err, filepath.Join(dangling, "b.png"), "it is a link to a file that is not there")
+		if !errors.Is(err, preprocess.ErrImage) {
+			t.Errorf("error %v is not ErrImage", err)
+		}
+	}
 
 	done, cancel := context.WithCancel(ctx)
 	cancel()

@@ -3,6 +3,7 @@ package inputs
 import (
 	"bufio"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,7 +99,7 @@ func filesOfRows(path string) (files []string, err error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if name := e.Name(); e.IsDir() {
+		if name := e.Name(); e.IsDir() || e.Type() == fs.ModeSymlink && isFolder(filepath.Join(path, name)) {
 			names = append(names, name+"/")
 		} else {
 			names = append(names, name)
