@@ -59,7 +59,7 @@ func (r *reading) rowOptions(all *table) table {
 		{name: "ignore", to: nameList("ignore", &r.inputs.Ignore), usage: "A,B,…: columns of a table that are neither inputs nor the target"},
 		{name: "classes", to: &r.classes, usage: "A,B,…: keep the rows with these labels alone; output i of the model is the i-th of them"},
 		{name: "labels", to: &r.inputs.Labels, usage: "take the sub-folder that an image lies in as its label, numbered in sorted order", never: []never{noImages}},
-		{name: "skip-bad", to: &r.inputs.SkipBad, usage: "leave out images that cannot be read, and count them", never: []never{noImages}},
+		{name: "skip-bad", to: &r.inputs.SkipBad, usage: "leave out images and shards of a WebDataset that cannot be read, and count or name them", never: []never{noImages}},
 	}.under(underRows)
 }
 
@@ -242,7 +242,11 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 		printf(r.stderr, "note: %s: its targets are left out: %v\n", x, err)
 	}
 	if n := set.Skipped; n > 0 {
-		printf(r.stderr, "%s: left out %s that cannot be read\n", x, rows.Count(n, "image"))
+		what := "image"
+		if r.inputs.Preprocess == nil { // arrays of a WebDataset
+			what = "sample"
+		}
+		printf(r.stderr, "%s: left out %s that cannot be read\n", x, rows.Count(n, what))
 	}
 	if y != "" {
 		if set.ClassNames != nil {

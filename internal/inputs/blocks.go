@@ -90,6 +90,20 @@ func (s *Set) produce(ctx context.Context, rows int, emit func(ood.InputBlock, e
 	}
 }
 
+// Check reads all rows, as many at a time, and returns what is wrong with the first that
+// cannot be read. Rows that were read when the set was opened are not read again.
+func (s *Set) Check(ctx context.Context, rows int) error {
+	if m, ok := s.src.(tried); ok && m.readableRows() != nil {
+		return nil
+	}
+	for _, err := range s.Blocks(ctx, rows) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // All reads the whole set of rows of one tensor, n × the product of its shape.
 func (s *Set) All(ctx context.Context) (blas32.General, error) {
 	width := s.RowLen()

@@ -74,16 +74,25 @@ func newImageSource(ctx context.Context, path string, from pictures, input strin
 	return src, InFile(src.path(src.first), err)
 }
 
-// withoutBad leaves out the rows whose images were found to be unreadable.
+// tried is a source whose rows were read when it was opened.
+type tried interface {
+	rows() int
+	// readableRows are those that can be read, or nil if none was tried.
+	readableRows() []int
+}
+
+// withoutBad leaves out the rows that were found to be unreadable.
 func (s *Set) withoutBad() *Set {
-	m, ok := find[*imageSource](s.src)
-	if !ok || m.readable == nil {
+	m, ok := find[tried](s.src)
+	if !ok || m.readableRows() == nil {
 		return s
 	}
-	good := s.Subset(m.readable)
-	good.Skipped += m.rows() - len(m.readable)
+	good := s.Subset(m.readableRows())
+	good.Skipped += m.rows() - len(m.readableRows())
 	return good
 }
+
+func (m *imageSource) readableRows() []int { return m.readable }
 
 func (m *imageSource) name(i int) string { return cmp.Or(m.file(i), m.path(i)) }
 

@@ -2,9 +2,13 @@ package inputs
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/attach-uncertainty/attach/internal/npy"
@@ -117,4 +121,29 @@ func count[T uint8 | float32 | float64 | int64](n int) []T {
 		out[i] = T(i)
 	}
 	return out
+}
+
+// TestBroken: what one file holds is told from what is wrong with an option or with the machine.
+func TestBroken(t *testing.T) {
+	for err, want := range map[error]bool{
+		nil:                  false,
+		context.Canceled:     false,
+		ErrPreprocess:        false,
+		ErrNoPixels:          false,
+		ErrEmpty:             true,
+		errors.New("line 3"): true,
+		io.ErrUnexpectedEOF:  true,
+		syscall.EACCES:       true,
+		syscall.EIO:          true,
+		syscall.EMFILE:       false,
+		syscall.ENOENT:       false,
+		syscall.ENOMEM:       false,
+	} {
+		if err != nil {
+			err = fmt.Errorf("x.csv: %w", err)
+		}
+		if got := Broken(err); got != want {
+			t.Errorf("%v: %v, want %v", err, got, want)
+		}
+	}
 }

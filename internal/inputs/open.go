@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
@@ -61,8 +63,10 @@ type Options struct {
 	// rows' targets and labels, and over optional targets of a table that lacks
 	// one, or has a text in one of them.
 	SkipOdd bool
-	// SkipBad leaves out rows whose image cannot be read, and samples without an input,
-	// which Set.Skipped counts. Every image is decoded once when it is opened.
+	// SkipBad leaves out rows whose image cannot be read, and samples without an input or
+	// with an array that cannot be read,
+	// which Set.Skipped counts, and shards of a WebDataset that cannot be read, which
+	// Set.Notes name. Every image and such array is read once when it is opened.
 	SkipBad bool
 }
 
@@ -85,6 +89,21 @@ var ErrPreprocess = errors.New("images need a preprocessing file that says how t
 // ErrNoPixels is wrapped by the error of inputs that are no images and come with
 // Options.Preprocess.
 var ErrNoPixels = errors.New("name images, or save their pixels as uint8")
+
+// Broken says whether an error is of what one file holds, or of who may read it, so that
+// inputs can be read without the file.
+func Broken(err error) bool {
+	var system syscall.Errno
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	case errors.Is(err, ErrPreprocess), errors.Is(err, ErrNoPixels): // an option is wrong, or missing
+		return false
+	case errors.As(err, &system):
+		return errors.Is(err, fs.ErrPermission) || system == syscall.EIO
+	}
+	return true
+}
 
 // Open opens the inputs at path: an .npy array, an .npz archive (arrays named as
 // the model's inputs, or x or images; y or labels), a folder of images or one

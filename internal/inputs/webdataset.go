@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -137,11 +138,43 @@ func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
 	if o.HasText {
 		a.texts = o.Text
 	}
-	for i := range shards {
-		if err := a.list(ctx, i); err != nil {
+	left, err := a.listAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.samples(ctx, name)
+	if err == nil {
+		s.Notes = append(s.Notes, left...)
+	}
+	return s, err
+}
+
+// listAll lists all shards. A broken one is left out as a whole, with a note, if bad
+// inputs are to be, but not the only one.
+func (a *archive) listAll(ctx context.Context) (left []string, err error) {
+	var first error
+	for i := range a.shards {
+		before := *a
+		err := a.list(ctx, i)
+		if err == nil {
+			continue
+		}
+		if !a.o.SkipBad || !Broken(err) {
 			return nil, err
 		}
+		*a = before
+		first = cmp.Or(first, err)
+		left = append(left, fmt.Sprintf("left out a file that cannot be read: %v", err))
 	}
+	if len(left) == len(a.shards) {
+		return nil, first
+	}
+	return left, nil
+}
+
+// samples is what was listed.
+func (a *archive) samples(ctx context.Context, name string) (*Set, error) {
+	o := a.o
 	if len(a.inputs) == 0 {
 		return nil, fmt.Errorf("%s: %w: there are no samples in it", name, ErrEmpty)
 	}
@@ -154,11 +187,11 @@ func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
 		return nil, fmt.Errorf("%s: a sample has one input, and the model has %d", name, len(list))
 	}
 	if a.arrays {
-		src, err := newMemberArrays(a, input)
+		src, err := newMemberArrays(ctx, a, input)
 		if err != nil {
 			return nil, err
 		}
-		s := &Set{src: src, Skipped: a.skipped}
+		s := (&Set{src: src, Skipped: a.skipped}).withoutBad()
 		return s, a.annotate(s, name)
 	}
 	src, err := newImageSource(ctx, name, a, input.Name, o)
@@ -463,15 +496,40 @@ type memberArrays struct {
 	*archive
 	first []int // shape of the first
 	none  ood.Tensor
+	good  []int // samples whose array can be read, or nil for all of them
 }
 
-func newMemberArrays(a *archive, input Takes) (*memberArrays, error) {
+func newMemberArrays(ctx context.Context, a *archive, input Takes) (*memberArrays, error) {
 	src := &memberArrays{archive: a}
-	x, err := src.array(0)
-	src.first = x.Shape
-	src.none = numbers(input.Name, input.row(x.Shape))
-	return src, err
+	if a.o.SkipBad {
+		src.good = []int{}
+		for i := range a.rows() {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			x, err := src.array(i)
+			if err == nil {
+				src.good = append(src.good, i)
+				src.first = x.Shape
+			} else if !Broken(err) {
+				return nil, err
+			}
+		}
+		if len(src.good) == 0 {
+			return nil, fmt.Errorf("%s: %w: none of its %d arrays can be read", a.shards[0], ErrEmpty, a.rows())
+		}
+	} else {
+		x, err := src.array(0)
+		if err != nil {
+			return nil, err
+		}
+		src.first = x.Shape
+	}
+	src.none = numbers(input.Name, input.row(src.first))
+	return src, nil
 }
+
+func (a *memberArrays) readableRows() []int { return a.good }
 
 func (a *memberArrays) name(i int) string { return a.file(i) }
 
