@@ -51,18 +51,13 @@ func (s *score) ProcessElement(ctx context.Context, list string) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	return w.fail(ctx, s, shards[0], err)
+	return w.say(ctx, s, command.FailedName(shards[0]), err.Error())
 }
 
-// fail leaves what is wrong with a shard beside the parts, for the one who asked: a
-// runner would stop the other shards and try the same again. Of one that is left out it
-// says nothing.
-func (w *worker) fail(ctx context.Context, s *score, shard command.AuditShard, why error) error {
-	says := ""
-	if why != nil {
-		says = why.Error()
-	}
-	return w.storage.put(ctx, s.Parts, command.FailedName(shard), bytes.NewBufferString(says))
+// say leaves what is wrong with a shard beside the parts, for the one who asked: a
+// runner would stop the other shards and try the same again.
+func (w *worker) say(ctx context.Context, s *score, name, why string) error {
+	return w.storage.put(ctx, s.Parts, name, bytes.NewBufferString(why))
 }
 
 // turn is the file among the parts that says whose turn it is: a job whose program was
@@ -109,7 +104,7 @@ func (w *worker) score(ctx context.Context, s *score, shards []command.AuditShar
 			return err
 		}
 		return w.storage.put(ctx, s.Parts, name, part)
-	}, func(shard command.AuditShard, why error) error { return w.fail(ctx, s, shard, why) })
+	}, func(name, why string) error { return w.say(ctx, s, name, why) })
 }
 
 // common is what names of parts of shards from one number to another begin with.
@@ -264,12 +259,12 @@ func (e *engine) Score(ctx context.Context, shards []command.AuditShard, parts s
 	return whatFailed(parts)
 }
 
-// begin makes the folder of parts in the cloud what it is here, without what says that
-// shards failed, and brings there what says of which audit they are, in that order.
+// begin makes the folder of parts in the cloud what it is here, without what is said of
+// shards, and brings there what says of which audit they are, in that order.
 func (e *engine) begin(ctx context.Context, to, parts string) error {
 	if err := e.remove(ctx, to, func(name string) bool {
 		_, gone := os.Stat(filepath.Join(parts, name))
-		return strings.HasSuffix(name, failed) || slices.Contains(e.taken, name) && errors.Is(gone, fs.ErrNotExist)
+		return strings.HasSuffix(name, ".txt") && name != turn && command.OfParts(name) || slices.Contains(e.taken, name) && errors.Is(gone, fs.ErrNotExist)
 	}); err != nil {
 		return err
 	}
@@ -285,7 +280,7 @@ func whatFailed(parts string) error {
 	entries, err := os.ReadDir(parts)
 	var all []string
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Size() > 0 && strings.HasSuffix(e.Name(), failed) {
+		if strings.HasSuffix(e.Name(), failed) {
 			all = append(all, filepath.Join(parts, e.Name()))
 		}
 	}

@@ -243,7 +243,16 @@ func TestTogether(t *testing.T) {
 	if len(parts) != 2 || filepath.Base(parts[1])[:6] != "000256" {
 		t.Errorf("the parts are %v", parts)
 	}
-	// One without rows is left out where that is asked for.
+	// It is left out where that is asked for, and so is one without rows.
+	out, err = scale(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "--skip-bad", "-o", "out3").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "note: left out a file that cannot be read: "+bad+": line 2: ") {
+		t.Errorf("%v: %s", err, out)
+	}
+	attach(t, "audit", "m.attach", "--x", "[0-9]*.csv", "--skip-bad", "-o", "single3")
+	same(t, "out3", read(t, "single3/audit.json"))
+	if !bytes.Equal(read(t, "out3/run.json"), read(t, "single3/run.json")) {
+		t.Error("out3/run.json is not what attach audit writes")
+	}
 	if err := os.WriteFile(bad, []byte("x\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -48,30 +48,42 @@ func (r *attachedRows) blocks(truth bool) iter.Seq2[attach.Rows, error] {
 	}
 }
 
+// ofFeatures says that rows are features, which no network makes.
+func (f *attached) ofFeatures() bool { return f.asFeatures || f.bundle.Base.SHA256 == "" }
+
+// openNet opens the network that makes the features, if one does and it is not open yet.
+func (f *attached) openNet(ctx context.Context) error {
+	b := f.bundle
+	if f.net != nil || f.ofFeatures() {
+		return nil
+	}
+	if err := f.keeps(source{cmp.Or(f.moved, b.Base.Path), f.path}); err != nil {
+		return err
+	}
+	var err error
+	if f.net, err = featurize.OpenFor(ctx, b, f.moved, f.Options); err != nil {
+		return err
+	}
+	f.fitTo(f.net.Model)
+	f.hint, f.columns = "pass --features to predict from them", b.Base.Columns
+	if f.inputs.Targets == nil {
+		f.inputs.Targets, f.inputs.TargetOptional = b.Base.Targets, true
+	}
+	if b.Text != nil && f.inputs.Text == nil {
+		f.inputs.Text = b.Text.Columns
+	}
+	f.inputs.Preprocess = cmp.Or(f.inputs.Preprocess, f.net.Preprocess)
+	return nil
+}
+
 // openRows opens some of the rows at x, with their labels or targets at y or, where
 // that is empty, there.
 func (f *attached) openRows(ctx context.Context, x, y string, of inputs.Slice) (*attachedRows, error) {
-	b := f.bundle
-	if f.asFeatures || b.Base.SHA256 == "" {
+	if f.ofFeatures() {
 		return f.precomputed(ctx, x, y, of)
 	}
-	if f.net == nil {
-		if err := f.keeps(source{cmp.Or(f.moved, b.Base.Path), f.path}); err != nil {
-			return nil, err
-		}
-		var err error
-		if f.net, err = featurize.OpenFor(ctx, b, f.moved, f.Options); err != nil {
-			return nil, err
-		}
-		f.fitTo(f.net.Model)
-		f.hint, f.columns = "pass --features to predict from them", b.Base.Columns
-		if f.inputs.Targets == nil {
-			f.inputs.Targets, f.inputs.TargetOptional = b.Base.Targets, true
-		}
-		if b.Text != nil && f.inputs.Text == nil {
-			f.inputs.Text = b.Text.Columns
-		}
-		f.inputs.Preprocess = cmp.Or(f.inputs.Preprocess, f.net.Preprocess)
+	if err := f.openNet(ctx); err != nil {
+		return nil, err
 	}
 	set, err := f.openSet(ctx, x, y, of, f.classes)
 	if err != nil {
@@ -86,7 +98,7 @@ func (f *attached) openRows(ctx context.Context, x, y string, of inputs.Slice) (
 			return set.Row(row)
 		},
 		batches: f.net.Rows(ctx, set.Blocks(ctx, blockRows(set))),
-		known:   knownOf(set, f.classes, b.Base),
+		known:   knownOf(set, f.classes, f.bundle.Base),
 		set:     set,
 	}, nil
 }

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 	"gonum.org/v1/gonum/blas/blas32"
@@ -27,6 +28,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/preprocess"
 )
 
 // auditing is a call of attach audit.
@@ -40,6 +42,8 @@ type auditing struct {
 	gates  []gate
 	engine Engine            // nil: this process scores
 	urls   map[string]string // of files that it brought here, by their paths
+
+	opening sync.Mutex // of shards, by which options are completed
 }
 
 // inputList are inputs that are named one after another.
@@ -66,7 +70,7 @@ func (f *auditing) command(run func(*cli.Context) error) *cli.Command {
 	noIntervals := idle("for heads without intervals", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
 	asFeatures := idle("with --features", func() bool { return f.asFeatures })
 	skip := model.find("skip-bad")
-	skip.usage, skip.never = "leave out images that cannot be read, and files that have no rows, and count them", nil
+	skip.usage, skip.never = "leave out images that cannot be read, and files that are broken or have no rows, and name them", nil
 	f.table = join(table{
 		{name: "x", to: &f.shards, needed: true, file: rowFile, usage: "INPUTS: what to audit: " + inputKinds + ", a folder of such files, a pattern such as 'day-*.parquet', or @FILE with a name a line; repeat for more"},
 		{name: "o", to: &f.dir, needed: true, usage: "DIR: folder to write scores.parquet, audit.json and report.html to; what is there of the same audit is gone on from"},
@@ -170,13 +174,17 @@ func (f *auditing) run(c *cli.Context) error {
 	}
 	p.end()
 	if d.files == nil {
-		return cmp.Or(d.abandon(), fmt.Errorf("%s: %w", firstOf(sourceNames(sources)), inputs.ErrEmpty))
+		err := d.left[slices.Min(slices.Collect(maps.Keys(d.left)))]
+		if n := len(d.left); n > 1 {
+			err = fmt.Errorf("%w; nor can %s be read", err, rows.Count(n-1, "other file"))
+		}
+		return cmp.Or(d.abandon(), err)
 	}
-	if n := len(d.empty); n > 0 {
-		printf(f.stderr, "note: left out %s without rows: %s\n", rows.Count(n, "file"), firstOf(slices.Sorted(maps.Keys(d.empty))))
+	for _, note := range d.leftOut() {
+		printf(f.stderr, "note: %s\n", note)
 	}
 	for _, one := range names {
-		if !d.complete(one.name) && !d.empty[one.name] {
+		if !d.complete(one.name) && d.left[one.name] == nil {
 			return kept(fmt.Errorf("%s: not all of its rows were scored, and no reason is known", one.name))
 		}
 	}
@@ -213,15 +221,23 @@ const keptSo = "what was scored before is kept, and the same command goes on fro
 
 func kept(err error) error { return keptError{err} }
 
-// unread says what to do about a shard that cannot be read.
-func unread(err error) error {
+// unread says what to do about a shard that cannot be read. If it is to be left out bad
+// says so, and err why.
+func (f *auditing) unread(err error) (bad bool, why error) {
+	var usage *usageError
 	switch {
+	case err == nil:
+		return false, nil
+	case f.inputs.SkipBad && inputs.Broken(err) && !errors.As(err, &usage):
+		return true, err
 	case errors.Is(err, inputs.ErrEmpty):
-		return fmt.Errorf("%w; leave it out, or pass --skip-bad to go on without such files", err)
+		err = fmt.Errorf("%w; leave it out, or pass --skip-bad to go on without such files", err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w; let this user read it, or leave it out", err)
+		err = fmt.Errorf("%w; let this user read it, or leave it out", err)
+	case inputs.Broken(err) && !errors.As(err, &usage) && !errors.Is(err, preprocess.ErrImage) && !errors.Is(err, inputs.ErrNoInput): // of these a hint says so
+		err = fmt.Errorf("%w; pass --skip-bad to go on without such files", err)
 	}
-	return err
+	return false, err
 }
 
 // scorer is that of the bundle with the options.
@@ -355,16 +371,13 @@ func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, s
 		if d.complete(one.name) {
 			continue
 		}
-		r, err := f.shardRows(ctx, one, f.id)
-		if f.inputs.SkipBad && errors.Is(err, inputs.ErrEmpty) {
-			d.without(one.name)
+		bad, err := f.scoreShard(ctx, scoring, one, d.have[one.name], func(r audit.Rows, at, rows int) {
+			done += rows
+			p.share((float64(i)+min(1, float64(at)/float64(r.Len)))/float64(len(shards)), p.rate(done)+inShards(i, len(shards)))
+		})
+		if bad {
+			d.without(one.name, err)
 			continue
-		}
-		if err = unread(err); err == nil {
-			err = scoreShard(ctx, scoring, one, r, d.have[one.name], func(at, rows int) {
-				done += rows
-				p.share((float64(i)+min(1, float64(at)/float64(r.Len)))/float64(len(shards)), p.rate(done)+inShards(i, len(shards)))
-			})
 		}
 		if err != nil && unsaved == nil {
 			unsaved = scoring.Flush()
@@ -376,23 +389,27 @@ func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, s
 	return scoring.Flush()
 }
 
-// scoreShard scores what is lacking of a shard that is open. It tells progress up to
-// which row it came, and with how many more.
-func scoreShard(ctx context.Context, scoring *audit.Scoring, one shard, r audit.Rows, have []audit.Range, progress func(at, rows int)) error {
+// scoreShard scores what is lacking of a shard. It tells progress up to which row it came,
+// and with how many more. If the shard is to be left out bad says so, and err why.
+func (f *auditing) scoreShard(ctx context.Context, scoring *audit.Scoring, one shard, have []audit.Range, progress func(r audit.Rows, at, rows int)) (bad bool, err error) {
+	r, bad, err := f.audited(ctx, one)
+	if err != nil {
+		return bad, err
+	}
 	if err := unchanged(one.name, r.N, have); err != nil {
-		return err
+		return false, err
 	}
 	for _, gap := range audit.Gaps(one.name, r.Len, have) {
 		at := gap[0]
 		counted := func(rows int) {
 			at += rows
-			progress(at, rows)
+			progress(r, at, rows)
 		}
 		if err := scoring.Rows(ctx, one.name, r, gap[0], gap[1], counted); err != nil {
-			return inputs.InFile(one.path, err)
+			return false, inputs.InFile(one.path, err)
 		}
 	}
-	return nil
+	return false, nil
 }
 
 func inShards(i, n int) string {
@@ -402,12 +419,30 @@ func inShards(i, n int) string {
 	return fmt.Sprintf(", file %d of %d", i+1, n)
 }
 
-// shardRows opens those rows of a shard that are audited.
-func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) (r audit.Rows, err error) {
+// audited opens those rows of a shard that are audited. If bad ones are left out it reads
+// them all before any is scored: a shard that breaks in the middle is left out as a whole,
+// so that what is audited does not depend on where it breaks, nor on what was scored when.
+func (f *auditing) audited(ctx context.Context, one shard) (r audit.Rows, bad bool, err error) {
+	f.opening.Lock()
+	if err := f.openNet(ctx); err != nil {
+		f.opening.Unlock()
+		return r, false, err
+	}
+	r, check, err := f.shardRows(ctx, one, f.id)
+	f.opening.Unlock()
+	if err == nil && f.inputs.SkipBad {
+		err = inputs.InFile(one.path, check(ctx))
+	}
+	bad, err = f.unread(err)
+	return r, bad, err
+}
+
+// shardRows opens those rows of a shard that are audited, and check reads them all.
+func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) (r audit.Rows, check func(context.Context) error, err error) {
 	f.inputs.SkipOdd, f.inputs.TargetOptional = true, true
 	opened, err := f.openRows(ctx, one.path, "", inputs.Slice{})
 	if err != nil {
-		return r, err
+		return r, nil, err
 	}
 	r.N = opened.n
 	count, step := id.Selected(r.N)
@@ -418,19 +453,31 @@ func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) 
 			return key, folder, i
 		}
 		r.Batches = func(ctx context.Context, from int) iter.Seq2[attach.Rows, error] {
-			if from == 0 && count == opened.n {
-				return opened.blocks(true)
-			}
 			return func(yield func(attach.Rows, error) bool) {
-				rest, err := f.precomputed(ctx, one.path, "", inputs.Slice{Start: from, End: count, Ends: true})
-				if err != nil {
-					yield(attach.Rows{}, err)
-					return
+				rest := opened
+				if from > 0 || count < opened.n {
+					var err error
+					if rest, err = f.precomputed(ctx, one.path, "", inputs.Slice{Start: from, End: count, Ends: true}); err != nil {
+						yield(attach.Rows{}, err)
+						return
+					}
 				}
-				rest.blocks(true)(yield)
+				for batch, err := range rest.blocks(true) {
+					if !yield(batch, err) {
+						return
+					}
+				}
 			}
 		}
-		return r, nil
+		check = func(ctx context.Context) error {
+			for _, err := range r.Batches(ctx, 0) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		return r, check, nil
 	}
 	set := opened.set
 	if step > 1 {
@@ -440,7 +487,7 @@ func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) 
 		}
 		set = set.Subset(idx)
 	} else if set, err = set.Slice(inputs.Slice{End: count, Ends: true}); err != nil {
-		return r, err
+		return r, nil, err
 	}
 	isTable := inputs.IsTable(one.path)
 	r.Name = func(i int) (string, string, int) {
@@ -462,7 +509,7 @@ func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) 
 			of.blocks(true)(yield)
 		}
 	}
-	return r, nil
+	return r, func(ctx context.Context) error { return set.Check(ctx, blockRows(set)) }, nil
 }
 
 // snippet is how many letters of a text are shown.

@@ -57,7 +57,7 @@ func digest(ctx context.Context, shards []shard) (string, error) {
 // fittedRows reads the features of shards, and keys of their rows.
 func (f *auditing) fittedRows(ctx context.Context, shards []shard) (features blas32.General, keys []string, err error) {
 	for _, one := range shards {
-		r, err := f.shardRows(ctx, one, audit.Identity{})
+		r, _, err := f.shardRows(ctx, one, audit.Identity{})
 		if err != nil {
 			return features, nil, err
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/inputs"
 	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
@@ -30,7 +31,7 @@ type auditFolder struct {
 	shards []auditSource
 	files  []*audit.File
 	have   map[string][]audit.Range // of files, by shard
-	empty  map[string]bool          // shards that have no rows and are left out
+	left   map[string]error         // why shards are left out
 	made   bool                     // the folder was not there
 	stderr io.Writer
 }
@@ -45,12 +46,35 @@ func (d *auditFolder) add(f *audit.File) {
 	}
 }
 
-// without leaves out a shard that has no rows.
-func (d *auditFolder) without(shard string) {
-	if d.empty == nil {
-		d.empty = map[string]bool{}
+// without leaves out a shard.
+func (d *auditFolder) without(shard string, why error) {
+	if d.left == nil {
+		d.left = map[string]error{}
 	}
-	d.empty[shard] = true
+	d.left[shard] = why
+}
+
+// leftOut says which shards are left out, and why.
+func (d *auditFolder) leftOut() (notes []string) {
+	const most = 3 // reasons
+	var empty, more []string
+	for _, name := range slices.Sorted(maps.Keys(d.left)) {
+		switch why := d.left[name]; {
+		case errors.Is(why, inputs.ErrEmpty):
+			empty = append(empty, name)
+		case len(notes) < most:
+			notes = append(notes, fmt.Sprintf("left out a file that cannot be read: %v", why))
+		default:
+			more = append(more, name)
+		}
+	}
+	if n := len(more); n > 0 {
+		notes = append(notes, fmt.Sprintf("left out %s more that cannot be read: %s", rows.Count(n, "file"), firstOf(more)))
+	}
+	if n := len(empty); n > 0 {
+		notes = append(notes, fmt.Sprintf("left out %s without rows: %s", rows.Count(n, "file"), firstOf(empty)))
+	}
+	return notes
 }
 
 // auditRun is what run.json holds.
@@ -390,7 +414,7 @@ func unchanged(name string, n int, have []audit.Range) error {
 
 // OfParts says that a file in the folder of parts is one that an audit wrote.
 func OfParts(name string) bool {
-	for _, pattern := range []string{"[0-9][0-9][0-9][0-9][0-9][0-9]*-[0-9]*.parquet", "[0-9][0-9][0-9][0-9][0-9][0-9]*-failed.txt", ".attach-*.tmp", "runs.txt"} {
+	for _, pattern := range []string{"[0-9][0-9][0-9][0-9][0-9][0-9]*-[0-9]*.parquet", "[0-9][0-9][0-9][0-9][0-9][0-9]*-failed.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-broken.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-empty.txt", ".attach-*.tmp", "runs.txt", "run.json"} {
 		if ok, _ := filepath.Match(pattern, name); ok {
 			return true
 		}

@@ -49,6 +49,8 @@ type auditSource struct {
 	Number  string `json:"number,omitempty"`
 	// Linked are the folders that links in a folder of images lead to.
 	Linked []string `json:"linked,omitempty"`
+	// LeftOut is why no row of it was audited, or empty.
+	LeftOut string `json:"left_out,omitempty"`
 }
 
 // place is where a source lies.

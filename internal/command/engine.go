@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -134,23 +133,34 @@ func (f *auditing) elsewhere(ctx context.Context, _ *audit.Scorer, d *auditFolde
 		return notFolder(d.parts(), err)
 	}
 	err := f.engine.Score(ctx, lacking, d.parts())
-	empty := map[string]bool{}
+	left := map[string]error{}
 	for _, s := range lacking {
-		if info, unfound := os.Stat(filepath.Join(d.parts(), FailedName(s))); unfound == nil && info.Size() == 0 {
-			empty[audit.Name(s.Path)] = true
+		if says, unfound := os.ReadFile(filepath.Join(d.parts(), emptyName(s))); unfound == nil {
+			left[audit.Name(s.Path)] = leftError{string(says), inputs.ErrEmpty}
+		} else if says, unfound := os.ReadFile(filepath.Join(d.parts(), brokenName(s))); unfound == nil {
+			left[audit.Name(s.Path)] = leftError{string(says), nil}
 		}
 	}
 	done, unread := openAuditFolder(ctx, d.dir, d.id, d.shards, d.stderr)
 	if unread == nil {
-		done.made, done.empty = d.made, empty
+		done.made, done.left = d.made, left
 		*d = *done
 	}
 	return cmp.Or(err, unread)
 }
 
+// leftError is why a worker left out a shard.
+type leftError struct {
+	says string
+	is   error
+}
+
+func (e leftError) Error() string { return e.says }
+
+func (e leftError) Unwrap() error { return e.is }
+
 // AuditWorker scores shards of an audit for an engine. It is safe for concurrent use.
 type AuditWorker struct {
-	opening sync.Mutex // of shards, which options are completed by
 	f       *auditing
 	scorer  *audit.Scorer
 	storage Storage
@@ -179,9 +189,9 @@ func NewAuditWorker(ctx context.Context, args []string, stderr io.Writer, storag
 }
 
 // Score scores what is lacking of shards, of which the files at have were scored, and
-// has every part saved under its name. What is wrong with a shard alone is said to
-// failed, and the others are scored; nil is of one that has no rows and is left out.
-func (w *AuditWorker) Score(ctx context.Context, shards []AuditShard, have []string, save func(name string, part io.WriterTo) error, failed func(s AuditShard, why error) error) error {
+// has every part saved under its name. Of a shard that cannot be scored, or is left out,
+// it says why, in a text to be put beside the parts under a name, and scores the others.
+func (w *AuditWorker) Score(ctx context.Context, shards []AuditShard, have []string, save func(name string, part io.WriterTo) error, say func(name, why string) error) error {
 	ranges, numbers := map[string][]audit.Range{}, map[string]int{}
 	for _, s := range shards {
 		name := audit.Name(s.Path)
@@ -202,13 +212,16 @@ func (w *AuditWorker) Score(ctx context.Context, shards []AuditShard, have []str
 		return unsaved
 	})
 	for _, s := range shards {
-		err := w.score(ctx, scoring, s, ranges[audit.Name(s.Path)])
+		bad, err := w.score(ctx, scoring, s, ranges[audit.Name(s.Path)])
 		if err != nil && unsaved == nil && ctx.Err() == nil {
-			why := hinted(unread(err), w.f.table.useful)
-			if w.scorer.Reading.SkipBad && errors.Is(err, inputs.ErrEmpty) {
-				why = nil
+			switch {
+			case bad && errors.Is(err, inputs.ErrEmpty):
+				err = say(emptyName(s), err.Error())
+			case bad:
+				err = say(brokenName(s), err.Error())
+			default:
+				err = say(FailedName(s), hinted(err, w.f.table.useful).Error())
 			}
-			err = failed(s, why)
 		}
 		if err = cmp.Or(unsaved, err); err != nil {
 			return err
@@ -217,26 +230,22 @@ func (w *AuditWorker) Score(ctx context.Context, shards []AuditShard, have []str
 	return scoring.Flush()
 }
 
-func (w *AuditWorker) score(ctx context.Context, scoring *audit.Scoring, s AuditShard, have []audit.Range) error {
+// score scores a shard. If the shard is to be left out bad says so, and err why.
+func (w *AuditWorker) score(ctx context.Context, scoring *audit.Scoring, s AuditShard, have []audit.Range) (bad bool, err error) {
 	one := shard{name: audit.Name(s.Path), path: s.Path}
 	if isURL(s.Path) {
 		path, release, err := w.storage.Fetch(ctx, s.Path)
 		if err != nil {
-			return err
+			return false, err
 		}
 		defer release()
 		one.path = path
 	}
-	w.opening.Lock()
-	r, err := w.f.shardRows(ctx, one, w.f.id)
-	w.opening.Unlock()
-	if err == nil {
-		err = scoreShard(ctx, scoring, one, r, have, func(int, int) {})
-	}
+	bad, err = w.f.scoreShard(ctx, scoring, one, have, func(audit.Rows, int, int) {})
 	if err = w.f.named(err); err != nil && one.path != s.Path {
 		err = fetchedError{err, one.path, s.Path}
 	}
-	return err
+	return bad, err
 }
 
 // PartsOf says whether a file is a part that begins with one of the shards from one to
@@ -245,6 +254,10 @@ func PartsOf(name string, from, to int) bool {
 	number, err := strconv.Atoi(name[:max(0, strings.IndexByte(name, '-'))])
 	return err == nil && from <= number && number <= to && OfParts(name) && strings.HasSuffix(name, ".parquet")
 }
+
+// emptyName and brokenName are what the files are called that say why a shard is left out.
+func emptyName(s AuditShard) string  { return fmt.Sprintf("%06d-empty.txt", s.Number) }
+func brokenName(s AuditShard) string { return fmt.Sprintf("%06d-broken.txt", s.Number) }
 
 // FailedName is what the file is called that says why a shard could not be scored.
 func FailedName(s AuditShard) string { return fmt.Sprintf("%06d-failed.txt", s.Number) }
