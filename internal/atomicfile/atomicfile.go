@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 )
@@ -130,34 +131,53 @@ func (f *File) Seek(offset int64, whence int) (int64, error) {
 
 // Commit syncs the content to disk and gives the file its name. On failure
 // the temporary file is removed and what was there before stays.
-func (f *File) Commit() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	switch {
-	case f.aborted:
-		return writeError(f.path, ErrAborted)
-	case f.done:
-		return nil
-	}
-	f.done = true
-	f.unwatch()
-	if f.direct {
-		if err := f.f.Close(); err != nil {
-			return writeError(f.path, err)
+func (f *File) Commit() error { return Commit(f) }
+
+// Commit commits files that belong together. The content of all of them is on disk
+// before the first one gets its name, so that a full disk or a context that is done
+// leaves what was there before. The files get their names one right after another, in
+// the order given.
+func Commit(files ...*File) (err error) {
+	for _, f := range files {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.aborted {
+			err = cmp.Or(err, writeError(f.path, ErrAborted))
 		}
-		return nil
-	}
-	err := f.f.Sync()
-	err = errors.Join(err, f.f.Close())
-	if err == nil {
-		err = os.Rename(f.f.Name(), f.path)
 	}
 	if err != nil {
-		os.Remove(f.f.Name())
-		return writeError(f.path, err)
+		return err
 	}
-	syncFolder(filepath.Dir(f.path))
-	return nil
+	files = slices.DeleteFunc(slices.Clone(files), func(f *File) bool { return f.done })
+	for _, f := range files {
+		f.done = true
+		f.unwatch()
+		var closed error
+		if !f.direct {
+			closed = f.f.Sync()
+		}
+		if closed = errors.Join(closed, f.f.Close()); closed != nil {
+			err = cmp.Or(err, writeError(f.path, closed))
+		}
+	}
+	var folders []string
+	for _, f := range files {
+		if f.direct {
+			continue
+		}
+		if err == nil {
+			if err = os.Rename(f.f.Name(), f.path); err == nil {
+				folders = append(folders, filepath.Dir(f.path))
+				continue
+			}
+			err = writeError(f.path, err)
+		}
+		os.Remove(f.f.Name())
+	}
+	for _, dir := range slices.Compact(folders) {
+		syncFolder(dir)
+	}
+	return err
 }
 
 // Abort drops what was written; the file's name holds what it held before.
@@ -178,25 +198,37 @@ func (f *File) Abort() {
 // WriteFile writes the file at path with what write puts into its buffered
 // writer. If write fails, nothing is left behind and its error is returned, or
 // that of a ctx that is done.
-func WriteFile(ctx context.Context, path string, write func(io.Writer) error) (err error) {
-	defer func() {
-		if err != nil && ctx.Err() != nil {
-			err = writeError(path, context.Cause(ctx))
-		}
-	}()
-	f, err := Create(ctx, path)
+func WriteFile(ctx context.Context, path string, write func(io.Writer) error) error {
+	f, err := Prepare(ctx, path, write)
 	if err != nil {
 		return err
 	}
-	defer f.Abort()
+	return interrupted(ctx, path, f.Commit())
+}
+
+// Prepare is as WriteFile, but that the file is to be committed or aborted.
+func Prepare(ctx context.Context, path string, write func(io.Writer) error) (*File, error) {
+	f, err := Create(ctx, path)
+	if err != nil {
+		return nil, interrupted(ctx, path, err)
+	}
 	buffered := bufio.NewWriterSize(f, 1<<16)
-	if err := write(buffered); err != nil {
-		return err
+	if err = write(buffered); err == nil {
+		err = cmp.Or(buffered.Flush(), ctx.Err())
 	}
-	if err := cmp.Or(buffered.Flush(), ctx.Err()); err != nil {
-		return err
+	if err != nil {
+		f.Abort()
+		return nil, interrupted(ctx, path, err)
 	}
-	return f.Commit()
+	return f, nil
+}
+
+// interrupted is an error, or why ctx is done where that is the cause.
+func interrupted(ctx context.Context, path string, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return writeError(path, context.Cause(ctx))
+	}
+	return err
 }
 
 // syncFolder makes a rename durable where the system lets a folder be synced;

@@ -70,6 +70,64 @@ func TestCommitReplacesAtOnce(t *testing.T) {
 	}
 }
 
+// TestCommitTogether: files that belong together are replaced together, or none of them is.
+func TestCommitTogether(t *testing.T) {
+	dir := t.TempDir()
+	create := func(ctx context.Context, text string) (files []*atomicfile.File) {
+		t.Helper()
+		for _, name := range []string{"a", "b", "c"} {
+			f, err := atomicfile.Create(ctx, filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprint(f, text)
+			files = append(files, f)
+		}
+		return files
+	}
+	holds := func(want string) {
+		t.Helper()
+		for _, name := range []string{"a", "b", "c"} {
+			if got := content(t, filepath.Join(dir, name)); got != want {
+				t.Errorf("%s holds %q, want %q", name, got, want)
+			}
+		}
+		if got := names(t, dir); len(got) != 3 {
+			t.Errorf("the folder holds %v", got)
+		}
+	}
+	if err := atomicfile.Commit(create(t.Context(), "old")...); err != nil {
+		t.Fatal(err)
+	}
+	holds("old")
+	files := create(t.Context(), "new")
+	files[2].Abort()
+	if err := atomicfile.Commit(files...); !errors.Is(err, atomicfile.ErrAborted) {
+		t.Errorf("one was aborted: %v", err)
+	}
+	for _, f := range files {
+		f.Abort()
+	}
+	holds("old")
+	ctx, cancel := context.WithCancel(t.Context())
+	files = create(ctx, "new")
+	cancel()
+	for range 1000 {
+		if len(names(t, dir)) == 3 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err := atomicfile.Commit(files...); err == nil {
+		t.Error("the context was done before")
+	}
+	holds("old")
+	if err := atomicfile.Commit(create(t.Context(), "new")...); err != nil {
+		t.Fatal(err)
+	}
+	holds("new")
+}
+
 func TestAbortLeavesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.txt")
 	f, err := atomicfile.Create(t.Context(), path)
