@@ -64,6 +64,9 @@ func (w *worker) say(ctx context.Context, s *score, name, why string) error {
 // killed goes on by itself, and ends when the audit is begun again.
 const turn = "runs.txt"
 
+// plan is the file among the parts that says what they are of.
+const plan = "run.json"
+
 // errOver ends what is scored for a program that is no more.
 var errOver = errors.New("the audit was begun again elsewhere meanwhile, and goes on there")
 
@@ -268,11 +271,11 @@ func (e *engine) begin(ctx context.Context, to, parts string) error {
 	}); err != nil {
 		return err
 	}
-	note, err := os.ReadFile(filepath.Join(e.dir, "run.json"))
+	note, err := os.ReadFile(filepath.Join(parts, plan))
 	if err != nil {
 		return err
 	}
-	return e.put(ctx, e.cloud, "run.json", bytes.NewBuffer(note))
+	return e.put(ctx, to, plan, bytes.NewBuffer(note))
 }
 
 // whatFailed is why shards could not be scored, or nil.

@@ -132,6 +132,32 @@ func TestPrism(t *testing.T) {
 	if left, _ := filepath.Glob("cloud/*"); len(left) != 4 {
 		t.Errorf("in the bucket are %v", left)
 	}
+	// What is there stays until what is added is complete.
+	copyFile(t, "part-0.npz", "part-5.npz")
+	if err := os.WriteFile("part-6.npz", []byte("PK"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	added, err := scale(t.Context(), t, nil, bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3").CombinedOutput()
+	if err == nil || !strings.Contains(string(added), "attach: part-6.npz: ") || !strings.Contains(string(added), "; until then "+bucket+"/cloud holds the audit as it was") {
+		t.Errorf("%v: %s", err, added)
+	}
+	same(t, "cloud", want)
+	if left, _ := filepath.Glob("cloud/parts/*"); len(left) < 2 {
+		t.Errorf("among the parts are %v", left)
+	}
+	if err := os.Remove("part-6.npz"); err != nil {
+		t.Fatal(err)
+	}
+	ok(bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3")
+	attach(t, "audit", "m.attach", "--x", "part-*.npz", "-o", "more", "--every", "3")
+	same(t, "cloud", read(t, "more/audit.json"))
+	if left, _ := filepath.Glob("cloud/*"); len(left) != 4 {
+		t.Errorf("in the bucket are %v", left)
+	}
+	if err := os.Remove("part-5.npz"); err != nil {
+		t.Fatal(err)
+	}
+
 	// Keys hold names as they are written.
 	ok("m.attach", "--x", bucket+"/part-{0..1}.npz", "--x", bucket+"/part-[2-4]*.npz", "-o", "urls", "--every=3")
 	got := figures(t, read(t, "urls/audit.json"))

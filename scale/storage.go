@@ -403,35 +403,29 @@ func (s *storage) audit(ctx context.Context, from string) (dir string, err error
 			return "", err
 		}
 	}
-	whole := func(name string) bool { return strings.HasSuffix(name, ".parquet") }
+	whole := func(name string) bool { return strings.HasSuffix(name, ".parquet") || name == plan }
 	return dir, s.get(ctx, under(from, "parts"), "", whole, filepath.Join(dir, "parts"))
 }
 
-// bring makes the folder of a URL what a folder is, and removes parts that went into
-// what is there.
+// bring makes the folder of a URL what a folder is that holds an audit, and removes parts
+// that went into it. If the audit is not finished the folder of the URL stays as it is.
 func (s *storage) bring(ctx context.Context, dir, to string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
+	if _, err := os.Stat(filepath.Join(dir, "parts", plan)); err == nil {
+		return nil
 	}
-	finished := true
-	for _, e := range entries {
-		if e.IsDir() {
-			finished = false
-			continue
+	for _, name := range []string{"scores.parquet", "audit.json", "report.html", "run.json"} { // the last says what the others are of
+		f, err := os.Open(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // nothing was scored
 		}
-		f, err := os.Open(filepath.Join(dir, e.Name()))
 		if err != nil {
 			return err
 		}
-		err = s.put(ctx, to, e.Name(), f)
+		err = s.put(ctx, to, name, f)
 		f.Close()
 		if err != nil {
 			return err
 		}
-	}
-	if !finished {
-		return nil
 	}
 	if err := s.remove(ctx, under(to, "parts"), command.OfParts); err != nil {
 		return err

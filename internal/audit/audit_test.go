@@ -145,7 +145,7 @@ func open(t *testing.T, p *Part) *File {
 func finish(t *testing.T, list []*File) (dir string, a *Audit) {
 	t.Helper()
 	dir = t.TempDir()
-	a, err := Finish(context.Background(), list, dir, nil, func(w io.Writer, a *Audit) error { return nil })
+	a, err := Finish(context.Background(), list, dir, nil, func(io.Writer, *Audit) error { return nil }, func(io.Writer) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

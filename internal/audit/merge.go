@@ -248,12 +248,14 @@ func (w *Whole) WriteScores(ctx context.Context, to io.Writer) (*Audit, error) {
 // Scores is the file of a finished audit that another can be made of, by OpenFile.
 const Scores = "scores.parquet"
 
-// Finish joins files of scores and writes Scores, audit.json and report.html to a
-// folder, which is made where there is none; page writes the report.
+// Finish joins files of scores and writes Scores, audit.json, report.html and run.json to a
+// folder, which is made where there is none. What the folder held stays until all four
+// files are on disk, and the files may be those that it held. Page writes the report, and
+// note writes run.json.
 //
 // Look, if not nil, shows rows of a shard, which are counted among those that are
 // audited; what it cannot show is left out of the report.
-func Finish(ctx context.Context, files []*File, dir string, look func(ctx context.Context, shard string, rows []int) []Shown, page func(w io.Writer, a *Audit) error) (a *Audit, err error) {
+func Finish(ctx context.Context, files []*File, dir string, look func(ctx context.Context, shard string, rows []int) []Shown, page func(w io.Writer, a *Audit) error, note func(w io.Writer) error) (a *Audit, err error) {
 	whole, err := Join(files)
 	if err != nil {
 		return nil, err
@@ -264,6 +266,7 @@ func Finish(ctx context.Context, files []*File, dir string, look func(ctx contex
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
+	var results []*atomicfile.File
 	for _, result := range []struct {
 		name  string
 		write func(w io.Writer) error
@@ -271,10 +274,17 @@ func Finish(ctx context.Context, files []*File, dir string, look func(ctx contex
 		{Scores, func(w io.Writer) (err error) { a, err = whole.WriteScores(ctx, w); return err }},
 		{"audit.json", func(w io.Writer) error { return a.WriteJSON(w) }},
 		{"report.html", func(w io.Writer) error { return page(w, a) }},
+		{"run.json", note},
 	} {
-		if err := atomicfile.WriteFile(ctx, filepath.Join(dir, result.name), result.write); err != nil {
+		f, err := atomicfile.Prepare(ctx, filepath.Join(dir, result.name), result.write)
+		if err != nil {
 			return nil, err
 		}
+		defer f.Abort()
+		results = append(results, f)
+	}
+	if err := atomicfile.Commit(results...); err != nil {
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	return a, nil
 }

@@ -156,6 +156,9 @@ func (f *auditing) run(c *cli.Context) error {
 	defer unlock()
 	d, err := openAuditFolder(ctx, f.dir, scorer.Identity, sources, f.stderr)
 	if err != nil {
+		if before != nil {
+			os.Remove(f.dir) // unless something was written to it
+		}
 		return err
 	}
 	d.made = before != nil
@@ -167,10 +170,7 @@ func (f *auditing) run(c *cli.Context) error {
 	}
 	if err := score(ctx, scorer, d, names, p); err != nil {
 		p.end()
-		if d.files == nil {
-			return cmp.Or(d.abandon(), err)
-		}
-		return kept(err)
+		return d.failed(err)
 	}
 	p.end()
 	if d.files == nil {
@@ -178,19 +178,19 @@ func (f *auditing) run(c *cli.Context) error {
 		if n := len(d.left); n > 1 {
 			err = fmt.Errorf("%w; nor can %s be read", err, rows.Count(n-1, "other file"))
 		}
-		return cmp.Or(d.abandon(), err)
+		return d.failed(err)
 	}
 	for _, note := range d.leftOut() {
 		printf(f.stderr, "note: %s\n", note)
 	}
 	for _, one := range names {
 		if !d.complete(one.name) && d.left[one.name] == nil {
-			return kept(fmt.Errorf("%s: not all of its rows were scored, and no reason is known", one.name))
+			return d.failed(fmt.Errorf("%s: not all of its rows were scored, and no reason is known", one.name))
 		}
 	}
 	now, err := f.sources(ctx, names)
 	if err != nil {
-		return kept(err)
+		return d.failed(err)
 	}
 	if changed, how := changes(sources, now); changed != nil {
 		return fmt.Errorf("%s changed while it was audited (%s); the same command scores it again, and what else was scored is kept", firstOf(changed), how)
@@ -199,7 +199,7 @@ func (f *auditing) run(c *cli.Context) error {
 	if audit.Damaged(err) && d.finished() {
 		return d.mend(err)
 	} else if err != nil {
-		return kept(err)
+		return d.failed(err)
 	}
 	printAudit(c.App.Writer, a, f.dir)
 	return checkAuditGates(f.gates, a)

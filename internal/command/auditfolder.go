@@ -22,13 +22,18 @@ import (
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
-// auditFolder is where an audit is written to. While it runs, files of parts lie in
-// the folder parts, each whole; in the end there are the three results, of which
-// scores.parquet holds all that others follow from. Run.json says what was audited.
+// auditFolder is where an audit is written to. The folder holds the result of an audit
+// that is finished, which is the four files that audit.Finish writes: scores.parquet holds
+// all that audit.json and report.html follow from, and run.json says what was audited.
+//
+// While an audit runs, what it scores lies in the folder parts, in files each of which is
+// whole, and parts/run.json says what they are of. A result that was there before stays
+// until the new one is complete: its scores.parquet is one of the files that go into that.
 type auditFolder struct {
 	dir    string
 	id     audit.Identity
 	shards []auditSource
+	whole  *audit.File // the result that was there before, or nil
 	files  []*audit.File
 	have   map[string][]audit.Range // of files, by shard
 	left   map[string]error         // why shards are left out
@@ -86,6 +91,7 @@ type auditRun struct {
 func (d *auditFolder) scores() string { return filepath.Join(d.dir, audit.Scores) }
 func (d *auditFolder) parts() string  { return filepath.Join(d.dir, "parts") }
 func (d *auditFolder) note() string   { return filepath.Join(d.dir, "run.json") }
+func (d *auditFolder) plan() string   { return filepath.Join(d.parts(), "run.json") }
 
 // lockFolder keeps others from writing to a folder until unlock is called.
 func lockFolder(dir string) (unlock func(), err error) {
@@ -115,113 +121,150 @@ func (d *auditFolder) stray() error {
 	return nil
 }
 
-// noted is what run.json says.
-func (d *auditFolder) noted() (run auditRun, err error) {
-	content, err := os.ReadFile(d.note())
+// noted reads a run.json, and there says whether there is one.
+func noted(path string) (run auditRun, there bool, err error) {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return run, false, nil
+	}
 	if err != nil {
-		return run, err
+		return run, true, err
 	}
 	if err := json.Unmarshal(content, &run); err != nil || run.Bundle == "" || run.Shards == nil {
-		return run, fmt.Errorf("%s: it is not what an audit wrote", d.note())
+		return run, true, fmt.Errorf("%s: it is not what an audit wrote", path)
 	}
-	return run, nil
+	return run, true, nil
 }
 
+// names says whether a run names all shards of a file of scores.
+func (r auditRun) names(file *audit.File) bool {
+	listed := map[string]bool{}
+	for _, s := range r.Shards {
+		listed[s.Name] = true
+	}
+	return !slices.ContainsFunc(file.Shards(), func(name string) bool { return !listed[name] })
+}
+
+// run is what is audited.
+func (d *auditFolder) run() auditRun { return auditRun{d.id, d.shards} }
+
 // begin notes what is audited.
-func (d *auditFolder) begin(ctx context.Context, run auditRun) error {
-	return atomicfile.WriteFile(ctx, d.note(), func(w io.Writer) error { return writeJSON(w, run) })
+func (d *auditFolder) begin(ctx context.Context) error {
+	if err := os.MkdirAll(d.parts(), 0o777); err != nil {
+		return notFolder(d.parts(), err)
+	}
+	return atomicfile.WriteFile(ctx, d.plan(), func(w io.Writer) error { return writeJSON(w, d.run()) })
 }
 
 // openAuditFolder takes up what is in the folder of this audit.
 func openAuditFolder(ctx context.Context, dir string, id audit.Identity, shards []auditSource, stderr io.Writer) (*auditFolder, error) {
 	d := &auditFolder{dir: dir, id: id, shards: shards, stderr: stderr}
-	run := auditRun{id, shards}
-	before, err := d.noted()
-	begun := !errors.Is(err, fs.ErrNotExist)
-	if begun && err != nil {
+	before, finished, err := noted(d.note())
+	if err != nil {
 		return nil, fmt.Errorf("%w; write to another folder", err)
+	}
+	plan, begun, err := noted(d.plan())
+	if err != nil {
+		return nil, fmt.Errorf("%w; remove %s, or write to another folder", err, d.parts())
 	}
 	done, err := audit.OpenFile(d.scores())
 	switch {
 	case err == nil:
-		if more, err := d.again(ctx, done, before, begun, run); err != nil || !more {
-			return d, err
+		if !finished || begun && !before.names(done) && plan.names(done) { // a kill came before run.json had its name
+			before, finished = plan, begun
 		}
-	case begun && audit.Damaged(err):
+		if err := d.again(ctx, done, before, finished); err != nil {
+			return nil, err
+		}
+	case (finished || begun) && audit.Damaged(err):
 		return nil, d.mend(err)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w; write to another folder", err)
+	case !finished && !begun:
+		if err := d.stray(); err != nil {
+			return nil, err
+		}
 	}
 	if begun {
-		err = d.take(ctx, before, run)
-	} else if err = d.stray(); err == nil {
+		err = d.take(ctx, plan)
+	} else {
 		err = d.clear() // of parts it is not known what they are of
 	}
-	if err == nil {
-		err = d.begin(ctx, run)
+	if err == nil && d.lacks() {
+		err = d.begin(ctx)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return d, notFolder(d.parts(), os.MkdirAll(d.parts(), 0o777))
+	return d, err
 }
 
-// again takes up an audit that is finished. Where more is audited now its scores become
-// a part of those.
-func (d *auditFolder) again(ctx context.Context, done *audit.File, before auditRun, begun bool, run auditRun) (more bool, err error) {
+// lacks says whether there are shards to be scored.
+func (d *auditFolder) lacks() bool {
+	return slices.ContainsFunc(d.shards, func(s auditSource) bool { return !d.complete(s.Name) })
+}
+
+// again takes up the result of an audit that is finished, which before says what it is of.
+func (d *auditFolder) again(ctx context.Context, done *audit.File, before auditRun, finished bool) error {
 	done.Identity = done.Asked(d.id)
 	if err := d.same(done.Identity); err != nil {
-		return false, err
+		return err
 	}
-	if !begun {
-		return false, fmt.Errorf("%s is not there any more, which said what was audited; write to another folder", d.note())
+	if !finished {
+		return fmt.Errorf("%s is not there any more, which said what was audited; write to another folder", d.note())
+	}
+	if !before.names(done) {
+		return fmt.Errorf("%s does not say what %s is of; write to another folder", d.note(), d.scores())
 	}
 	is := map[string]auditSource{}
-	for _, s := range run.Shards {
+	for _, s := range d.shards {
 		is[s.Name] = s
 	}
 	var still []auditSource
 	gone := false
 	names := done.Shards()
-	scored := func(s auditSource) bool {
-		_, has := slices.BinarySearch(names, s.Name)
-		return has
-	}
 	for _, s := range before.Shards {
-		now, here := is[s.Name]
-		if here {
-			still = append(still, now)
-			delete(is, s.Name)
+		if _, scored := slices.BinarySearch(names, s.Name); !scored {
+			continue // it was left out
 		}
-		gone = gone || !here && scored(s)
+		now, here := is[s.Name]
+		if gone = gone || !here; here {
+			still = append(still, now)
+		}
 	}
 	if gone {
-		return false, fmt.Errorf("%s holds another audit: it is of %s, and here are %s; write to another folder", d.dir, firstOf(sourceNames(before.Shards)), firstOf(sourceNames(run.Shards)))
+		return fmt.Errorf("%s holds another audit: it is of %s, and here are %s; write to another folder", d.dir, firstOf(names), firstOf(sourceNames(d.shards)))
 	}
 	if changed, how := changes(before.Shards, still); changed != nil {
-		return false, fmt.Errorf("%s holds the audit of %s before it changed (%s); to audit it anew, write to another folder, or remove %s", d.dir, firstOf(changed), how, d.scores())
+		return fmt.Errorf("%s holds the audit of %s before it changed (%s); to audit it anew, write to another folder, or remove %s", d.dir, firstOf(changed), how, d.scores())
 	}
-	if !slices.ContainsFunc(run.Shards, func(s auditSource) bool { return !scored(s) }) {
-		d.add(done)
-		return false, d.begin(ctx, run)
+	d.add(done)
+	if d.whole = done; !d.lacks() {
+		return nil
 	}
-	if err := cmp.Or(d.clear(), os.MkdirAll(d.parts(), 0o777)); err != nil {
-		return false, notFolder(d.parts(), err)
+	// Else what is scored now could not be put together with it.
+	if err := done.Check(ctx); audit.Damaged(err) {
+		return d.mend(err)
+	} else if err != nil {
+		return err
 	}
-	return true, os.Rename(d.scores(), filepath.Join(d.parts(), partName(0, 0)))
+	return nil
 }
 
-// finished says that the results of the audit are there.
-func (d *auditFolder) finished() bool { return len(d.files) == 1 && d.files[0].Path() == d.scores() }
+// finished says that the results of the audit are there, and nothing was added.
+func (d *auditFolder) finished() bool { return d.whole != nil && !d.scored() }
+
+// scored says that there are parts, beside the result that was there before.
+func (d *auditFolder) scored() bool {
+	return slices.ContainsFunc(d.files, func(f *audit.File) bool { return f != d.whole })
+}
 
 // mend says what to do about scores.parquet that is damaged.
 func (d *auditFolder) mend(err error) error {
 	return fmt.Errorf("%w; remove it, and the same command scores all again", err)
 }
 
-// take takes up the parts of an audit that is noted, but for those that are damaged, or
-// of what changed since or is not audited any more.
-func (d *auditFolder) take(ctx context.Context, before, run auditRun) error {
+// take takes up the parts of an audit that before says what they are of, but for those that
+// are damaged, or of what changed since or is not audited any more, and those that went
+// into the result already.
+func (d *auditFolder) take(ctx context.Context, before auditRun) error {
 	written, err := d.written()
 	if err != nil {
 		return err
@@ -230,6 +273,9 @@ func (d *auditFolder) take(ctx context.Context, before, run auditRun) error {
 	have := map[string][]audit.Range{}
 	for _, name := range written {
 		path := filepath.Join(d.parts(), name)
+		if path == d.plan() {
+			continue
+		}
 		if filepath.Ext(path) != ".parquet" {
 			os.Remove(path) // of a part that was not completed
 			continue
@@ -254,17 +300,19 @@ func (d *auditFolder) take(ctx context.Context, before, run auditRun) error {
 	if parts == nil {
 		return nil
 	}
-	if err := d.same(before.Asked(d.id)); err != nil {
-		return err
-	}
 	number := map[string]int{}
 	var begun []auditSource
-	for i, s := range run.Shards {
+	for i, s := range d.shards {
 		if number[s.Name] = i; have[s.Name] != nil {
 			begun = append(begun, s)
 		}
 	}
 	stale := map[string]bool{} // shards
+	if d.whole != nil {
+		for _, name := range d.whole.Shards() { // a kill came before they were removed
+			stale[name] = true
+		}
+	}
 	changed, how := changes(before.Shards, begun)
 	for _, name := range changed {
 		stale[name] = true
@@ -272,7 +320,7 @@ func (d *auditFolder) take(ctx context.Context, before, run auditRun) error {
 	var gone []string
 	for _, name := range slices.Sorted(maps.Keys(have)) {
 		_, named := number[name]
-		if !named {
+		if !named && !stale[name] {
 			gone = append(gone, name)
 		}
 		// What is bad is left out now, so that others are the rows from there on.
@@ -287,20 +335,24 @@ func (d *auditFolder) take(ctx context.Context, before, run auditRun) error {
 	}
 	beside := map[string]bool{}
 	good := parts[:0]
+	var old []*audit.File
 	for _, part := range parts {
-		part.Identity = part.Asked(d.id)
-		if why := part.Differs(d.id); why != "" {
-			return fmt.Errorf("%s: %s; write to another folder", part.Path(), why)
-		}
 		if !slices.ContainsFunc(part.Shards(), func(name string) bool { return stale[name] }) {
+			part.Identity = part.Asked(d.id)
+			if why := part.Differs(d.id); why != "" {
+				return fmt.Errorf("%s holds what an audit that is not finished scored: %s; pass the same options to go on, or remove %s", d.parts(), sided(why), d.parts())
+			}
 			good = append(good, part)
 			continue
 		}
+		old = append(old, part)
 		for _, name := range part.Shards() {
 			if !stale[name] {
 				beside[name] = true
 			}
 		}
+	}
+	for _, part := range old {
 		if err := os.Remove(part.Path()); err != nil {
 			return err
 		}
@@ -368,9 +420,25 @@ func (d *auditFolder) clear() error {
 	return cmp.Or(err, unread)
 }
 
-// abandon leaves nothing behind where nothing was scored.
-func (d *auditFolder) abandon() error {
-	err := cmp.Or(d.clear(), os.Remove(d.note()))
+// failed says what is there after an error. If nothing was scored it leaves nothing behind.
+func (d *auditFolder) failed(err error) error {
+	switch {
+	case !d.scored():
+		if d.whole != nil {
+			err = fmt.Errorf("%w; the audit in %s is as it was", err, d.dir)
+		}
+		return d.abandon(err)
+	case d.whole != nil:
+		return fmt.Errorf("%w; until then %s holds the audit as it was", kept(err), d.dir)
+	}
+	return kept(err)
+}
+
+// abandon removes what was begun after an error, which it returns.
+func (d *auditFolder) abandon(err error) error {
+	if left := d.clear(); left != nil {
+		return fmt.Errorf("%w; %w", err, left)
+	}
 	if d.made {
 		os.Remove(d.dir)
 	}
@@ -383,8 +451,21 @@ func (d *auditFolder) same(before audit.Identity) error {
 	if why == "" {
 		return nil
 	}
-	why = strings.Replace(strings.Replace(why, "in one", "there", 1), "in the other", "here", 1)
-	return fmt.Errorf("%s holds another audit: %s; write to another folder", d.dir, why)
+	mend := "write to another folder"
+	if now := d.id; before.Reading.SkipBad && !now.Reading.SkipBad {
+		now.Reading.SkipBad = true
+		if differs := before.Differs(now); differs == "" {
+			mend = "pass --skip-bad too, or " + mend
+		} else {
+			why = differs // no other option mends it
+		}
+	}
+	return fmt.Errorf("%s holds another audit: %s; %s", d.dir, sided(why), mend)
+}
+
+// sided says which value of a difference is there, and which is here.
+func sided(why string) string {
+	return strings.Replace(strings.Replace(why, "in one", "there", 1), "in the other", "here", 1)
 }
 
 // firstOf are the first of a list.
@@ -441,7 +522,13 @@ func (d *auditFolder) save(ctx context.Context, shard int, p *audit.Part) error 
 
 // finish writes the results, and removes what went into them.
 func (d *auditFolder) finish(ctx context.Context, look func(ctx context.Context, shard string, rows []int) []audit.Shown) (*audit.Audit, error) {
-	a, err := audit.Finish(ctx, d.files, d.dir, look, func(w io.Writer, a *audit.Audit) error { return report.Write(w, report.Audit(a)) })
+	for i, s := range d.shards {
+		if why := d.left[s.Name]; why != nil {
+			d.shards[i].LeftOut = why.Error()
+		}
+	}
+	page := func(w io.Writer, a *audit.Audit) error { return report.Write(w, report.Audit(a)) }
+	a, err := audit.Finish(ctx, d.files, d.dir, look, page, func(w io.Writer) error { return writeJSON(w, d.run()) })
 	if err != nil {
 		return nil, err
 	}

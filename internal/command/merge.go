@@ -51,23 +51,34 @@ func (f *merging) run(c *cli.Context) error {
 		if sameFile(dir, f.dir) {
 			return usagef("-o %s is one of the audits to merge; write to another folder", f.dir)
 		}
+		if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+			return fmt.Errorf("%s: it is a file; name the folder that attach audit -o wrote", dir)
+		}
 		one := &auditFolder{dir: dir}
 		file, err := audit.OpenFile(one.scores())
+		_, begun := os.Stat(one.plan())
+		unfinished := fmt.Errorf("%s: its audit is not finished; run it again, and it goes on where it was", dir)
 		if errors.Is(err, fs.ErrNotExist) {
-			if _, unfinished := os.Stat(one.note()); unfinished == nil {
-				return fmt.Errorf("%s: its audit is not finished; run it again, and it goes on where it was", dir)
+			if _, removed := os.Stat(one.note()); begun == nil || removed == nil {
+				return unfinished
 			}
 			return fmt.Errorf("%s: there is no audit in it: no scores.parquet", dir)
 		}
 		if err != nil {
 			return spoilt(err)
 		}
-		noted, err := one.noted()
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%s is not there any more, which said what was audited", one.note())
-		}
-		if err != nil {
+		noted, there, err := noted(one.note())
+		switch {
+		case err != nil:
 			return fmt.Errorf("%w; audit it again", err)
+		case !noted.names(file) && begun == nil: // a kill came before run.json had its name
+			return unfinished
+		case !there:
+			return fmt.Errorf("%s is not there any more, which said what was audited; audit it again", one.note())
+		case !noted.names(file):
+			return fmt.Errorf("%s does not say what %s is of; audit it again", one.note(), one.scores())
+		case begun == nil:
+			printf(c.App.ErrWriter, "note: %s: an addition to its audit is not finished; the audit before it is merged\n", dir)
 		}
 		d.files = append(d.files, file)
 		run.Shards = append(run.Shards, noted.Shards...)
@@ -94,6 +105,7 @@ func (f *merging) run(c *cli.Context) error {
 	if one, other, found := linked(d.files, sources); found {
 		return fmt.Errorf("these audits have rows of %s and of %s, which are one file; each input is to be audited once", one, other)
 	}
+	_, before := os.Stat(f.dir)
 	if err := os.MkdirAll(f.dir, 0o777); err != nil {
 		return notFolder(f.dir, err)
 	}
@@ -102,15 +114,16 @@ func (f *merging) run(c *cli.Context) error {
 		return err
 	}
 	defer unlock()
-	if err := d.free(run); err != nil {
+	d.id, d.shards, d.made = run.Identity, run.Shards, before != nil
+	if err := d.free(); err != nil {
 		return err
 	}
-	if err := d.begin(c.Context, run); err != nil {
-		return err
+	if err := d.begin(c.Context); err != nil {
+		return d.abandon(err)
 	}
 	a, err := d.finish(c.Context, nil)
 	if err != nil {
-		return spoilt(err)
+		return d.abandon(spoilt(err))
 	}
 	printAudit(c.App.Writer, a, f.dir)
 	return checkAuditGates(f.gates, a)
@@ -147,18 +160,23 @@ func linked(files []*audit.File, sources [][]auditSource) (one, other string, fo
 
 // free refuses a folder that holds an audit or what is another's, but not what this
 // merge left when it was killed.
-func (d *auditFolder) free(run auditRun) error {
-	before, err := d.noted()
-	_, begun := os.Stat(d.parts())
+func (d *auditFolder) free() error {
+	plan, begun, err := noted(d.plan())
+	if err == nil && begun && reflect.DeepEqual(plan, d.run()) {
+		return nil
+	}
+	before, there, unread := noted(d.note())
+	if err = cmp.Or(err, unread); err != nil {
+		return fmt.Errorf("%w; write to another folder", err)
+	}
+	_, parts := os.Stat(d.parts())
 	_, scored := os.Stat(d.scores())
 	_, shown := os.Stat(filepath.Join(d.dir, "report.html"))
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && begun != nil:
-		return d.stray()
-	case err != nil && begun != nil:
-		return fmt.Errorf("%w; write to another folder", err)
-	case begun == nil, scored == nil && shown == nil, !reflect.DeepEqual(before, run):
+	case parts == nil, there && (scored == nil && shown == nil || !reflect.DeepEqual(before, d.run())):
 		return fmt.Errorf("%s holds an audit; write to another folder", d.dir)
+	case !there:
+		return d.stray()
 	}
 	return nil
 }
