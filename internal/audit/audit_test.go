@@ -72,14 +72,15 @@ func inMemory(name string, b ood.Batch) Rows {
 	return Rows{N: b.Len(), Len: b.Len(), Name: func(i int) (string, string, int) {
 		key, folder := Key(name, "", i)
 		return key, folder, i
-	}, Batches: func(_ context.Context, from int) iter.Seq2[attach.Rows, error] {
-		return func(yield func(attach.Rows, error) bool) {
+	}, Batches: func(_ context.Context, from int) iter.Seq2[Batch, error] {
+		return func(yield func(Batch, error) bool) {
 			for ; from < b.Len(); from += 10 {
 				idx := []int{}
 				for i := from; i < min(from+10, b.Len()); i++ {
 					idx = append(idx, i)
 				}
-				if !yield(attach.Rows{Batch: b.Select(idx)}, nil) {
+				some := b.Select(idx)
+				if !yield(Batch{Rows: attach.Rows{Batch: some}}, nil) {
 					return
 				}
 			}
@@ -437,14 +438,14 @@ func TestParts(t *testing.T) {
 	}
 	bad := inMemory("x.npz", sample(45, 1, 0))
 	good := bad.Batches
-	bad.Batches = func(ctx context.Context, from int) iter.Seq2[attach.Rows, error] {
-		return func(yield func(attach.Rows, error) bool) {
+	bad.Batches = func(ctx context.Context, from int) iter.Seq2[Batch, error] {
+		return func(yield func(Batch, error) bool) {
 			for b, err := range good(ctx, from) {
 				if !yield(b, err) {
 					return
 				}
 			}
-			yield(attach.Rows{}, iotest.ErrTimeout)
+			yield(Batch{}, iotest.ErrTimeout)
 		}
 	}
 	var ranges [][]Range

@@ -22,9 +22,12 @@ type keptRow struct {
 	// Digest is that of the shard's rows once all are known: others may be called the same.
 	Digest uint64    `json:"digest,omitempty,string"`
 	Score  floatBits `json:"score"`
-	Hash   uint64    `json:"hash"`
+	Drawn  uint64    `json:"drawn"` // by its key
 	// Features are those that the network makes of the row.
 	Features floats `json:"features"`
+	// Hash and Content are of what the row holds.
+	Hash    string  `json:"hash,omitempty"`
+	Content Content `json:"content,omitempty"`
 	// Shown is what people see of the row, where it is known.
 	Shown *Shown `json:"shown,omitempty"`
 }
@@ -61,13 +64,14 @@ func worse(a, b keptRow) int {
 }
 
 func drawn(a, b keptRow) int {
-	return cmp.Or(cmp.Compare(a.Hash, b.Hash), a.before(b))
+	return cmp.Or(cmp.Compare(a.Drawn, b.Drawn), a.before(b))
 }
 
 // add keeps a row where it belongs to these; its features are those of row, which is
 // asked for them alone where it does.
 func (k *kept) add(r keptRow, features func() floats) {
 	k.Worst = insert(k.Worst, &r, mostWorst, worse, features)
+	r.Hash, r.Content = "", nil // copies are looked for among the worst
 	k.Drawn = insert(k.Drawn, &r, mostDrawn, drawn, features)
 }
 
@@ -92,8 +96,8 @@ func (k *kept) merge(others kept) {
 	}
 }
 
-// hash draws rows by their keys.
-func hash(key string) uint64 {
+// draw draws rows by their keys.
+func draw(key string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(key))
 	return mixed(h.Sum64()) // FNV leaves the first bits of short keys alike

@@ -567,14 +567,16 @@ func (t *tally) shares() error {
 	return nil
 }
 
-// duplicates finds rows among the worst that are nearly the same, as distances among
-// rows drawn from all say.
+// duplicates finds rows among the worst that are nearly the same. Those whose features
+// are as near as distances among rows drawn from all say may be, and what they hold
+// confirms it: a network can make nearly one of inputs that differ, above all of
+// outliers.
 func (t *tally) duplicates(ctx context.Context) error {
 	reference, err := duplicates.New(ctx, features(t.w.kept.Drawn))
 	if err != nil {
 		return err
 	}
-	groups, err := reference.Groups(ctx, features(t.w.kept.Worst))
+	groups, err := reference.Groups(ctx, features(t.w.kept.Worst), func(i, j int) bool { return t.w.kept.Worst[i].nearly(t.w.kept.Worst[j]) })
 	for _, g := range groups {
 		var keys []string
 		for _, i := range g {
@@ -632,7 +634,7 @@ func (a *Audit) notes() {
 		say("The calibration rows were split off the rows fitted on: if the network was trained on these, more inputs are discoveries than should be.")
 	}
 	if n := len(a.Duplicates); n > 0 {
-		say("The %d highest scores hold %s of inputs that are nearly the same, each of which counts for itself.", len(a.Worst), rows.Count(n, "group"))
+		say("Among the %d highest scores %s that hold nearly the same. Each counts as a witness of its own, unless it is an exact copy.", len(a.Worst), map[bool]string{true: "is 1 group of inputs", false: "are " + rows.Count(n, "group") + " of inputs"}[n == 1])
 	}
 	if a.LikeFitted != nil && *a.LikeFitted > 0 {
 		say("%s nearly the same as one fitted on, which the column like_fitted of %s names: such inputs score low, and their p-values mean nothing.", rows.Count(*a.LikeFitted, "input")+map[bool]string{true: " is", false: " are"}[*a.LikeFitted == 1], Scores)

@@ -26,7 +26,13 @@ type Rows struct {
 	Name func(i int) (key, folder string, number int)
 	// Batches are the audited rows from one on, as the network makes them. What a row
 	// scores must not depend on where they begin, if that is where a batch ended.
-	Batches func(ctx context.Context, from int) iter.Seq2[attach.Rows, error]
+	Batches func(ctx context.Context, from int) iter.Seq2[Batch, error]
+}
+
+// Batch is rows as the network makes them.
+type Batch struct {
+	attach.Rows
+	Contents []Content // of each row, or nil of features
 }
 
 // Scorer scores rows.
@@ -159,7 +165,7 @@ func (c *Scoring) Flush() error {
 // be read those before are kept, but for the last batch: it may have been cut short, and
 // what a row scores may depend on its batch.
 func (c *Scoring) Rows(ctx context.Context, shard string, r Rows, from, to int, progress func(rows int)) error {
-	at, have := from, attach.Rows{}
+	at, have := from, Batch{}
 	for batch, err := range r.Batches(ctx, from) {
 		if err != nil {
 			return err
@@ -185,7 +191,7 @@ func (c *Scoring) Rows(ctx context.Context, shard string, r Rows, from, to int, 
 }
 
 // add scores a batch into the part that is being made, and saves it where it is full.
-func (c *Scoring) add(ctx context.Context, shard string, r Rows, at int, batch attach.Rows, progress func(rows int)) error {
+func (c *Scoring) add(ctx context.Context, shard string, r Rows, at int, batch Batch, progress func(rows int)) error {
 	if c.part == nil {
 		c.part, c.began = newPart(c.s.Identity), time.Now()
 	}
@@ -206,12 +212,14 @@ func (c *Scoring) add(ctx context.Context, shard string, r Rows, at int, batch a
 }
 
 // cut is the first rows of a batch.
-func cut(b attach.Rows, n int) attach.Rows {
+func cut(b Batch, n int) Batch {
 	idx := make([]int, n)
 	for i := range idx {
 		idx[i] = i
 	}
-	b.Batch = b.Batch.Select(idx)
+	if b.Batch = b.Batch.Select(idx); b.Contents != nil {
+		b.Contents = b.Contents[:n]
+	}
 	if b.Groups != nil {
 		b.Groups = b.Groups[:n]
 	}
@@ -222,13 +230,13 @@ func cut(b attach.Rows, n int) attach.Rows {
 }
 
 // add scores a batch of rows, the first of which is at.
-func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at int, batch attach.Rows) error {
+func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at int, batch Batch) error {
 	targets, groups := batch.Targets, batch.Groups
 	if !s.grouped { // predictions know of groups only where intervals are by group
 		batch.Groups = nil
 	}
 	batch.First = at
-	all, err := s.predictor.Predict(ctx, batch)
+	all, err := s.predictor.Predict(ctx, batch.Rows)
 	if err != nil {
 		return err
 	}
@@ -243,9 +251,13 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 		part.Ranges, last = append(part.Ranges, Range{Shard: shard, Rows: r.N, Of: r.Len, Start: at, End: at}), last+1
 	}
 	part.torn = true
-	w, of := part.w, &part.Ranges[last]
+	w, of, hashes := part.w, &part.Ranges[last], hashes(batch.Batch)
 	for i, p := range all {
 		key, folder, number := r.Name(at + i)
+		hash, content := hashes[i].String(), Content(nil)
+		if batch.Contents != nil {
+			content = batch.Contents[i]
+		}
 		w.text(key)
 		w.text(of.Shard)
 		w.whole(number)
@@ -284,7 +296,7 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 			return err
 		}
 		of.Digest += digest(at+i, rows.Row(batch.Features, i))
-		part.Kept.add(keptRow{Key: key, Shard: of.Shard, At: at + i, Score: floatBits(p.Score), Hash: hash(key)}, func() floats {
+		part.Kept.add(keptRow{Key: key, Shard: of.Shard, At: at + i, Score: floatBits(p.Score), Drawn: draw(key), Hash: hash, Content: content}, func() floats {
 			return slices.Clone(floats(rows.Row(batch.Features, i)))
 		})
 		if err := w.end(); err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
@@ -452,18 +453,18 @@ func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) 
 			key, folder := audit.Key(one.name, "", i)
 			return key, folder, i
 		}
-		r.Batches = func(ctx context.Context, from int) iter.Seq2[attach.Rows, error] {
-			return func(yield func(attach.Rows, error) bool) {
+		r.Batches = func(ctx context.Context, from int) iter.Seq2[audit.Batch, error] {
+			return func(yield func(audit.Batch, error) bool) {
 				rest := opened
 				if from > 0 || count < opened.n {
 					var err error
 					if rest, err = f.precomputed(ctx, one.path, "", inputs.Slice{Start: from, End: count, Ends: true}); err != nil {
-						yield(attach.Rows{}, err)
+						yield(audit.Batch{}, err)
 						return
 					}
 				}
 				for batch, err := range rest.blocks(true) {
-					if !yield(batch, err) {
+					if !yield(audit.Batch{Rows: batch}, err) {
 						return
 					}
 				}
@@ -498,18 +499,60 @@ func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) 
 		key, folder := audit.Key(one.name, file, set.Row(i))
 		return key, folder, set.Row(i)
 	}
-	r.Batches = func(ctx context.Context, from int) iter.Seq2[attach.Rows, error] {
-		return func(yield func(attach.Rows, error) bool) {
+	r.Batches = func(ctx context.Context, from int) iter.Seq2[audit.Batch, error] {
+		return func(yield func(audit.Batch, error) bool) {
 			rest, err := set.Slice(inputs.Slice{Start: from})
 			if err != nil {
-				yield(attach.Rows{}, err)
+				yield(audit.Batch{}, err)
 				return
 			}
-			of := &attachedRows{n: rest.Len(), batches: f.net.Rows(ctx, rest.Blocks(ctx, blockRows(rest))), known: knownOf(rest, f.classes, f.bundle.Base)}
-			of.blocks(true)(yield)
+			var seen passed
+			blocks := seen.through(rest.Blocks(ctx, blockRows(rest)))
+			of := &attachedRows{n: rest.Len(), batches: f.net.Rows(ctx, blocks), known: knownOf(rest, f.classes, f.bundle.Base)}
+			for batch, err := range of.blocks(true) {
+				b := audit.Batch{Rows: batch}
+				if err == nil {
+					b.Contents = seen.take(batch.Len())
+				}
+				if !yield(b, err) {
+					return
+				}
+			}
 		}
 	}
 	return r, func(ctx context.Context) error { return set.Check(ctx, blockRows(set)) }, nil
+}
+
+// passed is what rows hold that went to the network and did not come back yet.
+type passed struct {
+	mutex    sync.Mutex
+	contents []audit.Content
+}
+
+// through looks at the rows of blocks that pass.
+func (p *passed) through(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.InputBlock, error] {
+	return func(yield func(ood.InputBlock, error) bool) {
+		for b, err := range blocks {
+			if err == nil {
+				contents := audit.Contents(b)
+				p.mutex.Lock()
+				p.contents = append(p.contents, contents...)
+				p.mutex.Unlock()
+			}
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}
+
+// take is what the next n rows hold.
+func (p *passed) take(n int) []audit.Content {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	list := p.contents[:n:n]
+	p.contents = p.contents[n:]
+	return list
 }
 
 // snippet is how many letters of a text are shown.

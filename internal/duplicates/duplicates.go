@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/neighbours"
@@ -145,68 +144,27 @@ func (r *Reference) Like(ctx context.Context, x blas32.General) ([]int, error) {
 	return like, err
 }
 
-const (
-	block = 512 // rows in one product with as many others
-
-	// slack is how far a squared distance out of a product of float32 may be off, of
-	// the squared norms: it is then computed in float64.
-	slack = 1e-5
-)
-
-// Groups are the rows of x, n×h, that are joined by pairs that are nearly the same:
-// any two of a group, by a chain of such pairs (single linkage). Groups of one are
-// left out; rows increase, and so do the first rows of groups. A row that is not
-// finite is like no other.
-func (r *Reference) Groups(ctx context.Context, x blas32.General) ([][]int, error) {
+// Groups finds copies among the rows of x, n×h: rows that are nearly the same as an
+// earlier one, where same confirms it by what the rows are features of. Each group is a
+// row and its copies, which need not be like each other, so that no chain joins rows
+// that differ. A copy of several rows belongs to the first. A row that is not finite is
+// like no other.
+func (r *Reference) Groups(ctx context.Context, x blas32.General, same func(i, j int) bool) ([][]int, error) {
 	x = r.scaled(x)
-	squares, zero := make([]float64, x.Rows), make([]float32, x.Cols)
-	parent := make([]int, x.Rows)
-	for i := range parent {
-		squares[i], parent[i] = rows.SquaredDistance(rows.Row(x, i), zero), i
-	}
-	root := func(i int) int {
-		for parent[i] != i {
-			parent[i] = parent[parent[i]]
-			i = parent[i]
-		}
-		return i
-	}
 	limit := r.near * r.near
-	products := make([]float32, min(block, x.Rows)*min(block, x.Rows))
-	for i := 0; i < x.Rows; i += block {
-		a := rows.Slice(x, i, min(i+block, x.Rows))
-		for j := i; j < x.Rows; j += block {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			b := rows.Slice(x, j, min(j+block, x.Rows))
-			c := blas32.General{Rows: a.Rows, Cols: b.Rows, Stride: b.Rows, Data: products[:a.Rows*b.Rows]}
-			blas32.Gemm(blas.NoTrans, blas.Trans, 1, a, b, 0, c)
-			for p := range a.Rows {
-				for q, v := range rows.Row(c, p) {
-					both := squares[i+p] + squares[j+q]
-					if j+q <= i+p || !(both-2*float64(v) <= limit+slack*both) {
-						continue
-					}
-					// Of many copies most pairs are joined already.
-					from, to := root(i+p), root(j+q)
-					if from != to && rows.SquaredDistance(rows.Row(a, p), rows.Row(b, q)) <= limit {
-						parent[max(from, to)] = min(from, to)
-					}
-				}
+	var groups [][]int // each row's own, with its copies
+next:
+	for i := range x.Rows {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		for k, of := range groups {
+			if rows.SquaredDistance(rows.Row(x, of[0]), rows.Row(x, i)) <= limit && same(of[0], i) {
+				groups[k] = append(of, i)
+				continue next
 			}
 		}
+		groups = append(groups, []int{i})
 	}
-	members := map[int][]int{}
-	for i := range parent {
-		members[root(i)] = append(members[root(i)], i)
-	}
-	var groups [][]int
-	for _, group := range members {
-		if len(group) > 1 {
-			groups = append(groups, group)
-		}
-	}
-	slices.SortFunc(groups, func(a, b []int) int { return a[0] - b[0] })
-	return groups, nil
+	return slices.DeleteFunc(groups, func(of []int) bool { return len(of) == 1 }), nil
 }

@@ -84,7 +84,7 @@ func TestChance(t *testing.T) {
 	}
 }
 
-// TestGroups plants copies in several blocks, and rows that are like none.
+// TestGroups plants copies, and rows that are like none.
 func TestGroups(t *testing.T) {
 	x := random(1300, 20, 20, 3)
 	at := func(i int) []float32 { return rows.Row(x, i) }
@@ -102,7 +102,7 @@ func TestGroups(t *testing.T) {
 		}
 	}
 	want := [][]int{{7, 600, 1290}, {512, 513}}
-	if got, err := r.Groups(context.Background(), x); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := r.Groups(context.Background(), x, always); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v, %v", got, want, err)
 	}
 	like, err := r.Like(context.Background(), rows.Slice(x, 70, 82))
@@ -113,11 +113,33 @@ func TestGroups(t *testing.T) {
 	}
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := r.Groups(done, x); err == nil {
+	if _, err := r.Groups(done, x, always); err == nil {
 		t.Error("a search that is cancelled is no error")
 	}
-	if got, err := r.Groups(context.Background(), rows.New(0, 20)); err != nil || got != nil {
+	if got, err := r.Groups(context.Background(), rows.New(0, 20), always); err != nil || got != nil {
 		t.Errorf("of no rows: %v, %v", got, err)
+	}
+}
+
+func always(int, int) bool { return true }
+
+// TestGroupsAreConfirmed: rows that are near each other are copies only where this is
+// confirmed, and of one row, not of each other's copies.
+func TestGroupsAreConfirmed(t *testing.T) {
+	r := reference(t, random(300, 20, 20, 4))
+	one := random(1, 20, 20, 3)
+	x := rows.New(6, 20)
+	for i := range x.Rows {
+		copy(rows.Row(x, i), one.Data)
+		rows.Row(x, i)[2] += float32(i) * .6 * float32(r.Near()) // whose standard deviation is about 1: each is near the next alone
+	}
+	got, err := r.Groups(context.Background(), x, always)
+	if want := [][]int{{0, 1}, {2, 3}, {4, 5}}; err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("a chain: %v, want %v, %v", got, want, err)
+	}
+	got, err = r.Groups(context.Background(), x, func(i, j int) bool { return i >= 4 && j >= 4 })
+	if want := [][]int{{4, 5}}; err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("confirmed: %v, want %v, %v", got, want, err)
 	}
 }
 
@@ -137,7 +159,7 @@ func TestFewValues(t *testing.T) {
 		x    blas32.General
 		want int
 	}{{"grid", grid, grid, len(none)}, {"few", few, grid, len(none)}, {"nothing", rows.New(0, 2), grid, len(none)}, {"copies", same, same, all}, {"copies of few", few, same, all}} {
-		got, err := reference(t, c.of).Groups(context.Background(), c.x)
+		got, err := reference(t, c.of).Groups(context.Background(), c.x, always)
 		if err != nil || len(got) != c.want || c.want == all && len(got[0]) != c.x.Rows {
 			t.Errorf("%s: %d groups, want %d, %v", c.name, len(got), c.want, err)
 		}
