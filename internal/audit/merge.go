@@ -13,6 +13,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	pq "github.com/attach-uncertainty/attach/internal/parquet"
@@ -43,6 +44,7 @@ type Whole struct {
 	segments []segment
 	ranks    calibrate.Ranks
 	widths   []calibrate.Ranks
+	gaps     []attach.ColumnGaps
 	kept     kept
 }
 
@@ -131,6 +133,16 @@ func (w *Whole) count(f *File, digests map[string]uint64) error {
 		}
 	}
 	w.kept.merge(h.Kept)
+	if w.gaps == nil {
+		w.gaps = slices.Clone(h.Gaps)
+	} else if len(w.gaps) != len(h.Gaps) {
+		return fmt.Errorf("%s: it counts the empty cells of %d columns, and other files of %d", f.path, len(h.Gaps), len(w.gaps))
+	} else {
+		for j, g := range h.Gaps {
+			w.gaps[j].Empty += g.Empty
+			w.gaps[j].Rows += g.Rows
+		}
+	}
 	h.Ranks.addTo(w.ranks)
 	for k, r := range h.Widths {
 		r.addTo(w.widths[k])
@@ -235,7 +247,7 @@ func (w *Whole) WriteScores(ctx context.Context, to io.Writer) (*Audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := header{Identity: w.Identity, Ranges: w.Shards, Ranks: sparseOf(w.ranks), Kept: w.kept}
+	h := header{Identity: w.Identity, Ranges: w.Shards, Ranks: sparseOf(w.ranks), Gaps: w.gaps, Kept: w.kept}
 	for _, r := range w.widths {
 		h.Widths = append(h.Widths, sparseOf(r))
 	}

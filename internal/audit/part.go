@@ -14,6 +14,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	pq "github.com/attach-uncertainty/attach/internal/parquet"
 )
@@ -34,6 +35,8 @@ type header struct {
 	// Ranks are of out-of-domain scores, and Widths of intervals, a target each.
 	Ranks  sparse   `json:"ranks"`
 	Widths []sparse `json:"widths,omitempty"`
+	// Gaps are the empty cells of columns, or nil.
+	Gaps []attach.ColumnGaps `json:"gaps,omitempty"`
 	// Kept are rows whose features are kept.
 	Kept kept `json:"kept"`
 }
@@ -152,6 +155,7 @@ type Part struct {
 	w      *writer
 	ranks  calibrate.Ranks
 	widths []calibrate.Ranks
+	gaps   *attach.GapCounter
 	rows   int
 	torn   bool // it has some of the rows of a batch
 }
@@ -165,8 +169,8 @@ func (p *Part) WriteTo(w io.Writer) (int64, error) { return p.bytes.WriteTo(w) }
 // At is the file at path that the part was written to.
 func (p *Part) At(path string) *File { return &File{path, p.Identity, p.Ranges} }
 
-func newPart(id Identity) *Part {
-	p := &Part{header: header{Identity: id}, ranks: calibrate.NewRanks(id.Calibration)}
+func newPart(id Identity, gaps *attach.GapCounter) *Part {
+	p := &Part{header: header{Identity: id}, gaps: gaps, ranks: calibrate.NewRanks(id.Calibration)}
 	p.w = newWriter(&p.bytes, id.columns())
 	for range id.Targets {
 		p.widths = append(p.widths, calibrate.NewRanks(id.Calibration))
@@ -180,6 +184,7 @@ func (p *Part) close() error {
 	for _, r := range p.widths {
 		p.Widths = append(p.Widths, sparseOf(r))
 	}
+	p.Gaps = p.gaps.Columns()
 	return p.w.close(p.header)
 }
 
@@ -205,6 +210,9 @@ func OpenFile(path string) (*File, error) {
 
 // mostCalibration bounds the memory that is taken for ranks.
 const mostCalibration = 1 << 26
+
+// mostFitted bounds the work that is taken for a column.
+const mostFitted = 1 << 31
 
 func readHeader(path string) (*header, error) {
 	rows, err := pq.Open(path)
@@ -246,6 +254,11 @@ func readHeader(path string) (*header, error) {
 	for _, ranks := range append(h.Widths, h.Ranks) {
 		if !ranks.are(n, h.Calibration) {
 			return nil, wrong("its %d rows have other ranks", n)
+		}
+	}
+	for _, g := range h.Gaps {
+		if g.Rows != n || g.Empty < 0 || g.Empty > n || g.FitEmpty < 0 || g.FitEmpty > g.FitRows || g.FitRows > mostFitted {
+			return nil, wrong("its %d rows have other empty cells", n)
 		}
 	}
 	for _, r := range slices.Concat(h.Kept.Worst, h.Kept.Drawn) {

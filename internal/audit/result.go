@@ -39,8 +39,10 @@ type Audit struct {
 	Shards      []Shard     `json:"shards"`
 	Worst       []Row       `json:"worst"`
 	Duplicates  [][]string  `json:"duplicates,omitempty"`
-	Notes       []string    `json:"notes"`
-	kept        kept
+	// Gaps are the columns that are empty more often than in the rows fitted on.
+	Gaps  []attach.ColumnGaps `json:"gaps,omitempty"`
+	Notes []string            `json:"notes"`
+	kept  kept
 }
 
 // Storey is what Storey's procedure discovers.
@@ -480,6 +482,7 @@ func (t *tally) end(ctx context.Context) (*Audit, error) {
 	if err := t.duplicates(ctx); err != nil {
 		return nil, err
 	}
+	a.Gaps = attach.UnusualGaps(t.w.gaps)
 	a.notes()
 	return a, nil
 }
@@ -614,6 +617,9 @@ func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries }
 // notes say in sentences what is to be known.
 func (a *Audit) notes() {
 	say := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
+	for _, g := range a.Gaps {
+		say("%v. Inputs score infinitely high for a cell that is empty in a column that never was.", g)
+	}
 	kind := "on average over draws of calibration and audited rows"
 	if a.Conditional {
 		kind = fmt.Sprintf("on average over draws of audited rows, for a share %g of all calibration sets", 1-a.Delta)

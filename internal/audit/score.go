@@ -43,6 +43,7 @@ type Scorer struct {
 	// Fitted reads the rows fitted on, where Identity says that there are such; it is
 	// called once. Keys are theirs.
 	Fitted    func(ctx context.Context) (features blas32.General, keys []string, err error)
+	bundle    *attach.Bundle
 	predictor *attach.Predictor
 	widths    [][]float64 // of the calibration rows' intervals, sorted, a target each
 	grouped   bool        // intervals are calibrated by group
@@ -83,7 +84,7 @@ func (s *Scorer) like(ctx context.Context, x blas32.General) ([]string, error) {
 // NewScorer prepares for scoring with a bundle. Options are completed with what
 // id says and the bundle's own. A bundle without a detector cannot audit.
 func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
-	s := &Scorer{Identity: id, PartTime: partTime}
+	s := &Scorer{Identity: id, PartTime: partTime, bundle: b}
 	o := attach.PredictOptions{Alpha: id.Alpha}
 	c := b.Calibration
 	s.Task, s.Calibration, s.HeldOut, s.Model = b.Base.Task, len(c.OOD), c.HeldOut, b.Base.SHA256
@@ -193,7 +194,7 @@ func (c *Scoring) Rows(ctx context.Context, shard string, r Rows, from, to int, 
 // add scores a batch into the part that is being made, and saves it where it is full.
 func (c *Scoring) add(ctx context.Context, shard string, r Rows, at int, batch Batch, progress func(rows int)) error {
 	if c.part == nil {
-		c.part, c.began = newPart(c.s.Identity), time.Now()
+		c.part, c.began = newPart(c.s.Identity, c.s.bundle.GapCounter()), time.Now()
 	}
 	p := c.part
 	if err := c.s.add(ctx, p, shard, r, at, batch); err != nil {
@@ -303,6 +304,7 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 			return err
 		}
 	}
+	part.gaps.Add(batch.Rows)
 	of.End = at + len(all)
 	part.rows += len(all)
 	part.torn = false

@@ -631,6 +631,9 @@ func printAudit(w io.Writer, a *audit.Audit, dir string) {
 	if a.LikeFitted != nil {
 		printf(w, "copies        %d nearly the same as a row of --fitted\n", *a.LikeFitted)
 	}
+	for _, g := range a.Gaps {
+		printf(w, "note: %v\n", g)
+	}
 	if a.Unnamed() {
 		printf(w, "note: there are more outliers than discoveries: the rest cannot be told, one by one, from inputs like the calibration rows; the report has the highest scores first\n")
 	} else if a.Discoveries == 0 && a.Least > 1 {
