@@ -31,6 +31,8 @@ type Identity struct {
 	// Calibration is how many scores p-values are of, and HeldOut where they came from.
 	Calibration int    `json:"calibration_rows"`
 	HeldOut     string `json:"held_out,omitempty"`
+	// Reused is how many calibration rows were fitted on too.
+	Reused int `json:"reused_calibration_rows,omitempty"`
 	// Predicted is how many calibration rows are predicted each class, or nil.
 	Predicted []int   `json:"predicted,omitempty"`
 	Alpha     float64 `json:"alpha"`
@@ -73,7 +75,7 @@ func (id Identity) Differs(other Identity) string {
 	a, b := id.fields(), other.fields()
 	for _, name := range []string{
 		"features", "groups", "target", "text", "ignore", "classes", "labels", "skip_bad", "class_names_sha256", "weights_sha256",
-		"model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "predicted", "alpha", "level",
+		"model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "reused_calibration_rows", "predicted", "alpha", "level",
 		"fdr", "delta", "conditional", "every", "limit", "targets", "fitted_sha256",
 	} {
 		if one, two := string(a[name]), string(b[name]); one != two {

@@ -22,6 +22,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/rowhash"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -583,6 +584,12 @@ func TestOpenFileRefuses(t *testing.T) {
 		{"the row 4 of a is shown", func(h *header, _ *columns) { h.Kept.Worst[0].At = 4 }},
 		{"the row -1 of a is shown", func(h *header, _ *columns) { h.Kept.Drawn[0].At = -1 }},
 		{"the row 0 of b is shown", func(h *header, _ *columns) { h.Kept.Worst[0].Shard = "b" }},
+		{"4 rows were used in", func(h *header, _ *columns) { h.Used[0] = rowhash.Matches{Rows: 4, Compared: 4, Found: 5, Sampled: 9} }},
+		{"4 rows were used in", func(h *header, _ *columns) { h.Used[0] = rowhash.Matches{Rows: 4, Compared: 4, Found: -1, Sampled: 9} }},
+		{"4 rows were used in", func(h *header, _ *columns) { h.Used[1] = rowhash.Matches{Rows: 4, Compared: 5, Sampled: 9} }},
+		{"4 rows were used in", func(h *header, _ *columns) { h.Used[1] = rowhash.Matches{Rows: 5, Compared: 4, Sampled: 9} }},
+		{"4 rows were used in", func(h *header, _ *columns) { h.Used[1] = rowhash.Matches{Rows: 4, Sampled: 9, Repeated: 10} }},
+		{"4 rows were used in", func(h *header, _ *columns) { h.Used[1] = rowhash.Matches{Rows: 4, Sampled: 1 << 60, Repeated: -1} }},
 		{"features differ in number", func(h *header, _ *columns) { h.Kept.Worst[0].Features = floats{1} }},
 	} {
 		kept := kept{Worst: []keptRow{{Shard: "a", Features: floats{1, 2}}}, Drawn: []keptRow{{Shard: "a", Features: floats{1, 2}}}}

@@ -46,6 +46,7 @@ type Whole struct {
 	widths   []calibrate.Ranks
 	gaps     []attach.ColumnGaps
 	kept     kept
+	used     used
 }
 
 // Join puts files of scores together. That they are of different things, or that
@@ -143,6 +144,7 @@ func (w *Whole) count(f *File, digests map[string]uint64) error {
 			w.gaps[j].Rows += g.Rows
 		}
 	}
+	w.used.merge(h.Used)
 	h.Ranks.addTo(w.ranks)
 	for k, r := range h.Widths {
 		r.addTo(w.widths[k])
@@ -247,7 +249,7 @@ func (w *Whole) WriteScores(ctx context.Context, to io.Writer) (*Audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := header{Identity: w.Identity, Ranges: w.Shards, Ranks: sparseOf(w.ranks), Gaps: w.gaps, Kept: w.kept}
+	h := header{Identity: w.Identity, Ranges: w.Shards, Ranks: sparseOf(w.ranks), Gaps: w.gaps, Kept: w.kept, Used: w.used}
 	for _, r := range w.widths {
 		h.Widths = append(h.Widths, sparseOf(r))
 	}

@@ -39,6 +39,8 @@ type header struct {
 	Gaps []attach.ColumnGaps `json:"gaps,omitempty"`
 	// Kept are rows whose features are kept.
 	Kept kept `json:"kept"`
+	// Used are the rows compared with those that the bundle was made of.
+	Used used `json:"used,omitzero"`
 }
 
 // sparse are ranks as pairs of a rank and how many rows have it.
@@ -259,6 +261,11 @@ func readHeader(path string) (*header, error) {
 	for _, g := range h.Gaps {
 		if g.Rows != n || g.Empty < 0 || g.Empty > n || g.FitEmpty < 0 || g.FitEmpty > g.FitRows || g.FitRows > mostFitted {
 			return nil, wrong("its %d rows have other empty cells", n)
+		}
+	}
+	for _, m := range h.Used {
+		if m.Rows > n || !m.OK() {
+			return nil, wrong("its %d rows were used in another way", n)
 		}
 	}
 	for _, r := range slices.Concat(h.Kept.Worst, h.Kept.Drawn) {

@@ -43,6 +43,13 @@ type Audit struct {
 	Gaps  []attach.ColumnGaps `json:"gaps,omitempty"`
 	Notes []string            `json:"notes"`
 	kept  kept
+
+	// FittedOn and CalibratedOn are about how many inputs were used before, 0 if none
+	// were or if M.attach does not tell.
+	FittedOn     int `json:"fitted_on,omitempty"`
+	CalibratedOn int `json:"calibrated_on,omitempty"`
+	used         used
+	cautions     int // of Notes, the first
 }
 
 // Storey is what Storey's procedure discovers.
@@ -219,7 +226,8 @@ func (t *tally) ranksOf(c *counts) calibrate.Ranks {
 
 // begin says what follows from ranks alone.
 func (w *Whole) begin() (*tally, error) {
-	a := &Audit{Inputs: w.ranks.Rows(), Identity: w.Identity, kept: w.kept}
+	a := &Audit{Inputs: w.ranks.Rows(), Identity: w.Identity, kept: w.kept, used: w.used}
+	a.FittedOn, a.CalibratedOn = w.used[0].Known(), w.used[1].Known()
 	for _, s := range w.Shards {
 		a.Shards = append(a.Shards, Shard{s.Shard, s.Rows, s.Of})
 	}
@@ -614,9 +622,14 @@ func (a *Audit) Of() string {
 // Unnamed says that there are many more outliers than discoveries.
 func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries }
 
+// Cautions are the first of the notes, and say why the promise does not hold.
+func (a *Audit) Cautions() []string { return a.Notes[:a.cautions] }
+
 // notes say in sentences what is to be known.
 func (a *Audit) notes() {
 	say := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
+	a.used.notes(a, say)
+	a.cautions = len(a.Notes)
 	for _, g := range a.Gaps {
 		say("%v. Inputs score infinitely high for a cell that is empty in a column that never was.", g)
 	}

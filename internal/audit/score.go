@@ -47,6 +47,7 @@ type Scorer struct {
 	predictor *attach.Predictor
 	widths    [][]float64 // of the calibration rows' intervals, sorted, a target each
 	grouped   bool        // intervals are calibrated by group
+	samples   samples     // of rows that were used before
 
 	reading   sync.Mutex // of the rows fitted on
 	reference *duplicates.Reference
@@ -88,7 +89,7 @@ func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
 	o := attach.PredictOptions{Alpha: id.Alpha}
 	c := b.Calibration
 	s.Task, s.Calibration, s.HeldOut, s.Model = b.Base.Task, len(c.OOD), c.HeldOut, b.Base.SHA256
-	s.grouped = c.Groups != nil
+	s.grouped, s.samples, s.Reused = c.Groups != nil, samplesOf(c), c.Reused
 	if len(c.Predicted) > 0 {
 		s.Predicted = make([]int, max(2, b.Base.Outputs))
 		for _, class := range c.Predicted {
@@ -305,6 +306,7 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 		}
 	}
 	part.gaps.Add(batch.Rows)
+	part.Used.add(s.samples, batch.Batch)
 	of.End = at + len(all)
 	part.rows += len(all)
 	part.torn = false

@@ -607,6 +607,9 @@ func (f *auditing) look(shards []shard) func(ctx context.Context, name string, r
 // printAudit says in a few lines what was found.
 func printAudit(w io.Writer, a *audit.Audit, dir string) {
 	printf(w, "%s audited in %s, %s\n", rows.Count(a.Inputs, "input"), a.Of(), rows.Count(a.Calibration, "calibration row"))
+	for _, says := range a.Cautions() {
+		printf(w, "warning: %s\n", says)
+	}
 	falsely := ""
 	if a.Discoveries > 0 {
 		falsely = fmt.Sprintf("; with probability %g at most %.3g %% of these are false", 1-a.Delta, 100*a.FDP)

@@ -198,9 +198,14 @@ func promised(a *audit.Audit) block {
 	if m, err := plane(a); err == nil && m != nil { // or features that no plane holds
 		b.Charts = append(b.Charts, *m)
 	}
+	cautions := len(a.Cautions())
+	promise := cautions + len(a.Gaps)
 	for i, says := range a.Notes {
 		word := "note"
-		if i == 0 {
+		switch {
+		case i < cautions:
+			word = "warning"
+		case i == promise:
 			word = "promise"
 		}
 		b.Notes = append(b.Notes, verdict{Word: word, Says: says})

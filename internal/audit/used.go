@@ -1,0 +1,54 @@
+package audit
+
+import (
+	"strings"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/rowhash"
+	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// used are the inputs compared with the rows fitted on, and with those calibrated on.
+// They count no inputs if these cannot be compared.
+type used [2]rowhash.Matches
+
+// samples are the hashes of rows that a bundle keeps, in the order of used.
+type samples struct {
+	of   string // what they are hashes of
+	rows [2]rowhash.Sample
+}
+
+func samplesOf(c attach.Calibration) samples {
+	return samples{c.Hashed, [2]rowhash.Sample{
+		{Hashes: c.FitHashes, Rows: c.FitTies[0], Repeated: c.FitTies[1]},
+		{Hashes: c.CalHashes, Rows: c.CalTies[0], Repeated: c.CalTies[1]},
+	}}
+}
+
+// add counts rows.
+func (u *used) add(s samples, b ood.Batch) {
+	for _, h := range rowhash.Of(b, s.of) {
+		for i := range u {
+			u[i].Add(s.rows[i], h.Number())
+		}
+	}
+}
+
+func (u *used) merge(others used) {
+	for i := range u {
+		u[i].Merge(others[i])
+	}
+}
+
+// notes reports inputs that were used before, and calibration rows that were.
+func (u used) notes(a *Audit, say func(format string, args ...any)) {
+	for i, what := range []string{"fitted on: they score lower than others, and their p-values mean nothing", "calibrated on: their p-values mean nothing"} {
+		if says := u[i].Says("input"); says != "" && u[i].Rows == a.Inputs {
+			say("%s were %s.", strings.ToUpper(says[:1])+says[1:], what)
+		}
+	}
+	if a.Reused > 0 {
+		say("%s were fitted on too: more inputs are discoveries than should be, and bounds do not hold. Fit again with calibration rows that nothing was fitted on.", rows.CountOf(a.Reused, a.Calibration, "calibration row"))
+	}
+}
