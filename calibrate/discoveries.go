@@ -35,8 +35,8 @@ type Discoveries struct {
 	// Count is how many rows are discoveries.
 	Count int
 
-	// Least is how many discoveries there are, if any: with fewer rows, all at the
-	// least p-value, there are none.
+	// Least is how many discoveries there are at least, if there are any, because no
+	// p-value is below that of the highest score.
 	Least int
 }
 

@@ -619,6 +619,17 @@ func (a *Audit) Of() string {
 	return name
 }
 
+// TooFew says that there is no discovery, and that too few inputs have the least p-value
+// for one.
+func (a *Audit) TooFew() bool {
+	return a.Discoveries == 0 && a.Least > 1 && a.Thresholds[0].Inputs < a.Least
+}
+
+// FewRows says that calibration rows are too few for a few discoveries.
+func (a *Audit) FewRows() string {
+	return fmt.Sprintf("with %s there are at least %s among %s, or none", rows.Count(a.Calibration, "calibration row"), rows.Count(a.Least, "discovery"), rows.Count(a.Inputs, "input"))
+}
+
 // Unnamed says that there are many more outliers than discoveries.
 func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries }
 
@@ -642,8 +653,8 @@ func (a *Audit) notes() {
 	if a.Unnamed() {
 		say("There must be at least %s among the inputs, against %s: the rest of the outliers cannot be told, one by one, from inputs like the calibration rows. The highest scores come first, and groups tell where outliers are.", rows.Count(a.Outliers, "outlier"), rows.Count(a.Discoveries, "discovery"))
 	}
-	if a.Discoveries == 0 && a.Least > 1 {
-		say("With %s nothing is a discovery unless %d of these %d inputs score higher than all of them, and %d do; calibrate with more rows, or look at bounds.", rows.Count(a.Calibration, "calibration row"), a.Least, a.Inputs, a.Thresholds[0].Inputs)
+	if few := a.FewRows(); a.TooFew() {
+		say("W%s. Calibrate with more rows, or look at the bounds.", few[1:])
 	}
 	if a.Discoveries == 0 && a.Storey.Discoveries > 0 {
 		say("Storey's procedure, which estimates how many inputs are inliers, has %s at the same rate, those with p-values up to %.3g.", rows.Count(a.Storey.Discoveries, "discovery"), a.Storey.PValue)

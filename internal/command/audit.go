@@ -639,8 +639,8 @@ func printAudit(w io.Writer, a *audit.Audit, dir string) {
 	}
 	if a.Unnamed() {
 		printf(w, "note: there are more outliers than discoveries: the rest cannot be told, one by one, from inputs like the calibration rows; the report has the highest scores first\n")
-	} else if a.Discoveries == 0 && a.Least > 1 {
-		printf(w, "note: with %s nothing is a discovery unless %d inputs score higher than all of them, and %d do\n", rows.Count(a.Calibration, "calibration row"), a.Least, a.Thresholds[0].Inputs)
+	} else if a.TooFew() {
+		printf(w, "note: %s\n", a.FewRows())
 	}
 	printf(w, "%s\n", filepath.Join(dir, "report.html"))
 }
