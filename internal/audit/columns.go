@@ -13,6 +13,7 @@ type columns struct {
 	names []string
 	nodes []parquet.Node
 	at    map[string]int
+	file  []int // their numbers in the file
 }
 
 // columns are those of rows with this identity.
@@ -20,6 +21,7 @@ func (id Identity) columns() *columns {
 	c := &columns{at: map[string]int{}}
 	add := func(name string, node parquet.Node) {
 		c.at[name] = len(c.names)
+		c.file = append(c.file, len(c.names))
 		c.names, c.nodes = append(c.names, name), append(c.nodes, node)
 	}
 	text, number := parquet.String(), parquet.Leaf(parquet.DoubleType)
@@ -28,6 +30,7 @@ func (id Identity) columns() *columns {
 	add("shard", few)
 	add("row", parquet.Int(64))
 	add("folder", few)
+	add("input_hash", text)
 	if id.Reading.Groups != "" {
 		add("group", few)
 	}
@@ -48,6 +51,15 @@ func (id Identity) columns() *columns {
 	add("p_value", number)
 	add("discovery", parquet.Leaf(parquet.BooleanType))
 	return c
+}
+
+// only are some of the columns.
+func (c *columns) only(names []string) *columns {
+	some := &columns{names: names, at: map[string]int{}}
+	for i, name := range names {
+		some.at[name], some.file = i, append(some.file, c.at[name])
+	}
+	return some
 }
 
 // column is the name of a column of target k.

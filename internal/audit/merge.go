@@ -169,13 +169,8 @@ func (b block) numbers(column string) []float64 { return b.cells[b.at[column]].N
 
 func (b block) texts(column string) [][]byte { return b.cells[b.at[column]].Bytes }
 
-// each hands on the rows in order.
-func (w *Whole) each(ctx context.Context, use func(b block) error) error {
-	columns := w.columns()
-	all := make([]int, len(columns.names))
-	for i := range all {
-		all[i] = i
-	}
+// each hands on these columns of the rows in order.
+func (w *Whole) each(ctx context.Context, columns *columns, use func(b block) error) error {
 	open := map[*File]*pq.Cursor{}
 	defer func() {
 		for _, c := range open {
@@ -191,7 +186,7 @@ func (w *Whole) each(ctx context.Context, use func(b block) error) error {
 		if c == nil {
 			rows, err := pq.Open(s.file.path)
 			if err == nil {
-				c, err = rows.Open(all...)
+				c, err = rows.Open(columns.file...)
 			}
 			if err != nil {
 				return err
@@ -218,14 +213,19 @@ func (w *Whole) each(ctx context.Context, use func(b block) error) error {
 }
 
 // WriteScores writes the rows in order to one file of scores, and returns what is
-// said of them.
-func (w *Whole) WriteScores(ctx context.Context, to io.Writer) (*Audit, error) {
-	t, err := w.begin()
+// said of them. What does not fit into memory goes to temporary files in dir.
+func (w *Whole) WriteScores(ctx context.Context, to io.Writer, dir string) (*Audit, error) {
+	repeats, err := w.repeats(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer repeats.close()
+	t, err := w.begin(repeats)
 	if err != nil {
 		return nil, err
 	}
 	out := newWriter(to, w.columns())
-	err = w.each(ctx, func(b block) error {
+	err = w.each(ctx, w.columns(), func(b block) error {
 		p := b.numbers("p_value")
 		for i := range b.n {
 			for j, c := range b.cells[:len(b.cells)-1] {
@@ -243,8 +243,7 @@ func (w *Whole) WriteScores(ctx context.Context, to io.Writer) (*Audit, error) {
 				return err
 			}
 		}
-		t.add(b)
-		return nil
+		return t.add(b)
 	})
 	if err != nil {
 		return nil, err
@@ -285,7 +284,7 @@ func Finish(ctx context.Context, files []*File, dir string, look func(ctx contex
 		name  string
 		write func(w io.Writer) error
 	}{
-		{Scores, func(w io.Writer) (err error) { a, err = whole.WriteScores(ctx, w); return err }},
+		{Scores, func(w io.Writer) (err error) { a, err = whole.WriteScores(ctx, w, dir); return err }},
 		{"audit.json", func(w io.Writer) error { return a.WriteJSON(w) }},
 		{"report.html", func(w io.Writer) error { return page(w, a) }},
 		{"run.json", note},

@@ -286,7 +286,7 @@ func Damaged(err error) bool { return errors.Is(err, pq.ErrFormat) || errors.Is(
 // Damaged.
 func (f *File) Check(ctx context.Context) error {
 	w := &Whole{Identity: f.Identity, segments: f.segments()}
-	return w.each(ctx, func(block) error { return nil })
+	return w.each(ctx, w.columns(), func(block) error { return nil })
 }
 
 // Path is where the file lies.

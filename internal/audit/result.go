@@ -13,6 +13,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/duplicates"
 	"github.com/attach-uncertainty/attach/internal/evidence"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -30,7 +31,7 @@ type Audit struct {
 	Storey      Storey      `json:"storey"`
 	Flagged     int         `json:"flagged"`
 	LikeFitted  *int        `json:"like_fitted,omitempty"` // nil: rows fitted on are not known
-	Shift       Shift       `json:"shift"`
+	Shift       AnyShift    `json:"shift"`
 	Thresholds  []Threshold `json:"thresholds"`
 	PValues     []int       `json:"p_values"`
 	Groups      []Group     `json:"groups"`
@@ -38,6 +39,7 @@ type Audit struct {
 	Intervals   []Interval  `json:"intervals,omitempty"`
 	Shards      []Shard     `json:"shards"`
 	Worst       []Row       `json:"worst"`
+	Copies      *Copies     `json:"copies,omitempty"` // nil: all inputs differ
 	Duplicates  [][]string  `json:"duplicates,omitempty"`
 	// Gaps are the columns that are empty more often than in the rows fitted on.
 	Gaps  []attach.ColumnGaps `json:"gaps,omitempty"`
@@ -58,10 +60,31 @@ type Storey struct {
 	PValue      float64 `json:"p_value"`
 }
 
-// Shift is whether the inputs as a whole score like the calibration rows.
+// Shift is the probability, at most, that so many inputs score so high, or so low, if
+// all are like the calibration rows.
 type Shift struct {
 	Higher float64 `json:"higher"`
 	Lower  float64 `json:"lower"`
+}
+
+// AnyShift combines tests of all inputs and of each file, folder and group. As in the
+// bounds on outliers, half of an error goes to all inputs and half to the groups, in
+// equal parts. So Higher is at most Delta just if Outliers is above 0.
+type AnyShift struct {
+	Shift
+	// HigherIn and LowerIn are where the test gave the least.
+	HigherIn Place `json:"higher_in"`
+	LowerIn  Place `json:"lower_in"`
+	// Groups is how many files, folders and groups were tested, and All is the test of
+	// all inputs alone.
+	Groups int   `json:"groups"`
+	All    Shift `json:"all"`
+}
+
+// Place is a group, by its kind and name, or all inputs, whose kind is "all".
+type Place struct {
+	Kind string `json:"kind"`
+	Name string `json:"name,omitempty"`
 }
 
 // Threshold bounds the share of false ones among the inputs with p-values up to one.
@@ -153,13 +176,24 @@ func (f JSONFloat) MarshalJSON() ([]byte, error) {
 type tally struct {
 	w      *Whole
 	a      *Audit
-	bounds calibrate.OutlierBounds // at half of Delta
-	halves []int                   // evidence.Looks, all that bounds look at
+	ranks  counted
+	bounds bounds // at half of Delta
+	copies *repeats
+	next   int   // row
+	halves []int // evidence.Looks, all that bounds look at
 	groups map[groupKey]*counts
 
-	widths  [][]float64         // of the widest intervals, a target each
-	shown   map[int]map[int]int // places of the worst rows, by shard and row
-	scratch calibrate.Ranks
+	widths         [][]float64         // of the widest intervals, a target each
+	shown          map[int]map[int]int // places of the worst rows, by shard and row
+	at             []copiedRow         // rows whose keys are to be known, in their order
+	scratch        counted
+	distinctWidths []calibrate.Ranks // a target each
+}
+
+// copiedRow is a row that Copies names.
+type copiedRow struct {
+	row int
+	key *string
 }
 
 type groupKey struct {
@@ -183,9 +217,11 @@ type counts struct {
 	name             string
 	rows, discovered int
 	like             int // rows fitted on
-	halves           []int
-	known, covered   []int // of targets
-	outliers         int
+	distinct         int
+	halves           [2][]int // of all rows, and of those that differ
+	known, covered   []int    // of targets
+	both             [2]int   // outliers, counted in both ways
+	outliers         int      // the less of these
 	// within is the folder that holds all rows of a shard, or the shard that holds all of
 	// a folder, or nil.
 	within *counts
@@ -212,49 +248,52 @@ func half(at []int, rank int) int {
 }
 
 // ranksOf are ranks of a group for which bounds are what they are of its own.
-func (t *tally) ranksOf(c *counts) calibrate.Ranks {
-	clear(t.scratch)
-	for j, count := range c.halves {
-		k := len(t.scratch)
-		if j > 0 {
-			k = t.halves[j-1]
+func (t *tally) ranksOf(c *counts) counted {
+	for way, ranks := range []calibrate.Ranks{t.scratch.all, t.scratch.distinct} {
+		clear(ranks)
+		for j, count := range c.halves[way] {
+			k := len(ranks)
+			if j > 0 {
+				k = t.halves[j-1]
+			}
+			ranks[k-1] += count
 		}
-		t.scratch[k-1] += count
 	}
 	return t.scratch
 }
 
 // begin says what follows from ranks alone.
-func (w *Whole) begin() (*tally, error) {
+func (w *Whole) begin(copies *repeats) (*tally, error) {
 	a := &Audit{Inputs: w.ranks.Rows(), Identity: w.Identity, kept: w.kept, used: w.used}
 	a.FittedOn, a.CalibratedOn = w.used[0].Known(), w.used[1].Known()
 	for _, s := range w.Shards {
 		a.Shards = append(a.Shards, Shard{s.Shard, s.Rows, s.Of})
 	}
-	t := &tally{w: w, a: a, halves: evidence.Looks(w.Calibration), groups: map[groupKey]*counts{}, shown: map[int]map[int]int{}, scratch: calibrate.NewRanks(w.Calibration)}
+	t := &tally{w: w, a: a, halves: evidence.Looks(w.Calibration), groups: map[groupKey]*counts{}, shown: map[int]map[int]int{}, scratch: counted{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
+	t.ranks, t.copies = counted{w.ranks, copies.ranks}, copies
+	t.name()
 	o := calibrate.DiscoveryOptions{FDR: w.FDR}
 	if w.Conditional {
 		o.Delta = w.Delta
 	}
-	d, err := w.ranks.Discoveries(o)
+	d, err := t.ranks.discoveries(o)
 	if err != nil {
 		return nil, err
 	}
 	o.Lambda = .5
-	storey, err := w.ranks.Discoveries(o)
+	storey, err := t.ranks.discoveries(o)
 	if err != nil {
 		return nil, err
 	}
-	if t.bounds, err = w.ranks.OutlierBounds(w.Delta / 2); err != nil {
+	if t.bounds, err = t.ranks.bounds(w.Delta / 2); err != nil {
 		return nil, err
 	}
 	a.Discoveries, a.PValue, a.Least, a.Storey = d.Count, d.PValue, d.Least, Storey{storey.Count, storey.PValue}
-	a.FDP, a.Outliers = t.bounds.FDP(w.ranks, d.PValue), t.bounds.Outliers(w.ranks)
-	a.Shift = shiftOf(w.ranks)
+	a.FDP = t.bounds.falsely(t.ranks, d.PValue)
 	n := float64(w.Calibration + 1)
 	for _, k := range slices.Backward(t.halves) {
 		p := float64(k) / n
-		a.Thresholds = append(a.Thresholds, Threshold{p, below(w.ranks, k), t.bounds.FDP(w.ranks, p)})
+		a.Thresholds = append(a.Thresholds, Threshold{p, below(w.ranks, k), t.bounds.falsely(t.ranks, p)})
 	}
 	a.PValues = make([]int, evidence.Bins)
 	for k, count := range w.ranks {
@@ -265,12 +304,9 @@ func (w *Whole) begin() (*tally, error) {
 		}
 	}
 	t.widths = make([][]float64, len(w.Targets))
-	for k, name := range w.Targets {
-		wide, err := w.widths[k].Discoveries(calibrate.DiscoveryOptions{FDR: w.FDR})
-		if err != nil {
-			return nil, err
-		}
-		a.Intervals = append(a.Intervals, Interval{Name: name, Wide: wide.Count, PValue: wide.PValue, Shift: shiftOf(w.widths[k])})
+	for _, name := range w.Targets {
+		a.Intervals = append(a.Intervals, Interval{Name: name})
+		t.distinctWidths = append(t.distinctWidths, calibrate.NewRanks(w.Calibration))
 	}
 	if w.Fitted != "" {
 		a.LikeFitted = new(int)
@@ -301,12 +337,27 @@ func below(r calibrate.Ranks, k int) (sum int) {
 	return sum
 }
 
-// shiftOf has six digits, which do not differ between processors.
-func shiftOf(r calibrate.Ranks) Shift {
-	higher, lower := r.Shift()
-	return Shift{sixDigits(higher), sixDigits(lower)}
+// rank is that of a p-value, from 1.
+func (w *Whole) rank(p float64) int { return int(math.Round(p * float64(w.Calibration+1))) }
+
+// name has the keys of rows with many copies filled in once they are known.
+func (t *tally) name() {
+	if t.copies.count == 0 {
+		return
+	}
+	c := &Copies{Distinct: t.a.Inputs - t.copies.count, Repeated: t.copies.count}
+	for _, most := range t.copies.most {
+		of := Copied{most.count, make([]string, len(most.rows))}
+		for i, row := range most.rows {
+			t.at = append(t.at, copiedRow{row, &of.Keys[i]})
+		}
+		c.Most = append(c.Most, of)
+	}
+	slices.SortFunc(t.at, func(a, b copiedRow) int { return cmp.Compare(a.row, b.row) })
+	t.a.Copies = c
 }
 
+// sixDigits rounds a number to six digits, which do not differ between processors.
 func sixDigits(x float64) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 6, 64), 64)
 	if err != nil {
@@ -319,7 +370,7 @@ func sixDigits(x float64) float64 {
 func (t *tally) discovered(p float64) bool { return p <= t.a.PValue }
 
 // add counts rows.
-func (t *tally) add(b block) {
+func (t *tally) add(b block) error {
 	w := t.w
 	p, folders, shown := b.numbers("p_value"), b.texts("folder"), t.shown[b.shard]
 	var groups, like [][]byte
@@ -336,9 +387,15 @@ func (t *tally) add(b block) {
 	}
 	known, inside := make([]bool, len(w.Targets)), make([]bool, len(w.Targets))
 	shard := t.group(groupKey{kind: ofShard, name: b.name}, "")
+	copied, err := t.copies.of(t.next, b.n)
+	if err != nil {
+		return err
+	}
 	for i := range b.n {
-		rank := int(math.Round(p[i] * float64(w.Calibration+1)))
-		h, is := half(t.halves, rank), t.discovered(p[i])
+		for ; len(t.at) > 0 && t.at[0].row == t.next+i; t.at = t.at[1:] {
+			*t.at[0].key = string(b.texts("key")[i])
+		}
+		h, is := half(t.halves, w.rank(p[i])), t.discovered(p[i])
 		for k := range inside {
 			if known[k], inside[k] = t.within(b, k, i); known[k] {
 				t.a.Intervals[k].Known++
@@ -347,17 +404,26 @@ func (t *tally) add(b block) {
 				t.a.Intervals[k].Covered++
 			}
 			t.wide(b, k, i, is)
+			if copied[i]&copyOfAny == 0 {
+				if err := t.distinctWidths[k].Add(t.of(b, "width_p_value", k, i)); err != nil {
+					return fmt.Errorf("%w: %w", ErrNoScores, err)
+				}
+			}
 		}
-		copied := like != nil && len(like[i]) > 0
-		if copied {
+		fitted := like != nil && len(like[i]) > 0
+		if fitted {
 			*t.a.LikeFitted++
 		}
-		count := func(c *counts) {
+		count := func(kind int, c *counts) {
 			c.rows++
-			if copied {
+			if fitted {
 				c.like++
 			}
-			c.halves[h]++
+			c.halves[0][h]++
+			if copied[i]&copyInKind(kind) == 0 {
+				c.distinct++
+				c.halves[1][h]++
+			}
 			if is {
 				c.discovered++
 			}
@@ -373,20 +439,22 @@ func (t *tally) add(b block) {
 		folder := t.named(ofFolder, folders[i])
 		shard.lies(folder)
 		folder.lies(shard)
-		count(shard)
-		count(folder)
+		count(ofShard, shard)
+		count(ofFolder, folder)
 		if groups != nil {
-			count(t.named(ofGroup, groups[i]))
+			count(ofGroup, t.named(ofGroup, groups[i]))
 		}
 		if classes != nil && classes[i] >= 0 {
 			c := t.group(groupKey{kind: ofClass, class: int(classes[i])}, string(classNames[i]))
-			count(c)
+			count(ofClass, c)
 		}
 		if place, ok := shown[b.start+i]; ok {
 			t.a.Worst[place] = t.row(b, i, is)
 			t.a.Worst[place].Shown = w.kept.Worst[place].Shown
 		}
 	}
+	t.next += b.n
+	return nil
 }
 
 // wide keeps row i where its interval of target k is among the widest. Rows come in
@@ -424,7 +492,10 @@ func (t *tally) named(kind int, name []byte) *counts {
 func (t *tally) group(key groupKey, name string) *counts {
 	c, ok := t.groups[key]
 	if !ok {
-		c = &counts{name: cmp.Or(name, key.name), halves: make([]int, len(t.halves)+1), known: make([]int, len(t.w.Targets)), covered: make([]int, len(t.w.Targets))}
+		c = &counts{name: cmp.Or(name, key.name), known: make([]int, len(t.w.Targets)), covered: make([]int, len(t.w.Targets))}
+		for way := range c.halves {
+			c.halves[way] = make([]int, len(t.halves)+1)
+		}
 		if key.kind == ofClass && name == "" {
 			c.name = strconv.Itoa(key.class)
 		}
@@ -470,10 +541,10 @@ func (t *tally) end(ctx context.Context) (*Audit, error) {
 	if err := t.bound(); err != nil {
 		return nil, err
 	}
-	order := slices.SortedFunc(maps.Keys(t.groups), func(a, b groupKey) int {
-		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.class, b.class), cmp.Compare(a.name, b.name))
-	})
-	for _, key := range order {
+	if err := t.intervals(); err != nil {
+		return nil, err
+	}
+	for _, key := range t.order() {
 		if t.isShard(key) {
 			continue
 		}
@@ -495,47 +566,126 @@ func (t *tally) end(ctx context.Context) (*Audit, error) {
 	return a, nil
 }
 
-// bound says how many outliers there are at least in each group and in all. Half of
-// Delta is of the bounds that hold of any group, and half is divided among the groups
-// that are known without a look at their rows. So all hold at once, and those of
-// groups that share no row add up.
+// bound says how many outliers there are at least in each group and in all, and
+// whether any of these shifted. Half of Delta is of the bounds that hold of any group,
+// and half is divided among the groups that are known without a look at their rows. So
+// all hold at once, and those of groups that share no row add up.
 func (t *tally) bound() error {
 	own := 0
 	for key := range t.groups {
-		if key.kind != ofClass && !t.isShard(key) {
+		if t.tested(key) {
 			own++
 		}
 	}
-	for key, c := range t.groups {
+	share := 2 * float64(own) // of Delta
+	all := Place{Kind: "all"}
+	highest, lowest := [2]Place{all, all}, [2]Place{all, all}
+	higher, lower := t.ranks.shift()
+	shift := AnyShift{All: Shift{slices.Max(higher[:]), slices.Max(lower[:])}, Groups: own}
+	for way := range higher {
+		higher[way], lower[way] = 2*higher[way], 2*lower[way]
+	}
+	whole := t.bounds.outliers(t.ranks)
+	for _, key := range t.order() {
+		c := t.groups[key]
 		ranks := t.ranksOf(c)
-		c.outliers = t.bounds.Outliers(ranks)
-		if key.kind == ofClass || t.isShard(key) {
+		c.both = t.bounds.outliers(ranks)
+		if !t.tested(key) {
 			continue
 		}
-		bounds, err := ranks.OutlierBounds(t.w.Delta / 2 / float64(own))
+		bounds, err := ranks.bounds(t.w.Delta / share)
 		if err != nil {
 			return err
 		}
-		c.outliers = max(c.outliers, bounds.Outliers(ranks))
+		up, down := ranks.shift()
+		place := Place{Kinds()[key.kind], c.name}
+		for way, outliers := range bounds.outliers(ranks) {
+			c.both[way] = max(c.both[way], outliers)
+			if up[way] *= share; up[way] < higher[way] {
+				higher[way], highest[way] = up[way], place
+			}
+			if down[way] *= share; down[way] < lower[way] {
+				lower[way], lowest[way] = down[way], place
+			}
+		}
 	}
-	inside := map[*counts]int{}
+	shift.Higher, shift.HigherIn = larger(higher, highest)
+	shift.Lower, shift.LowerIn = larger(lower, lowest)
+	t.a.Shift = shift.rounded()
+	inside := map[*counts][2]int{}
 	for _, c := range t.groups {
 		if c.within != nil {
-			inside[c.within] += c.outliers
+			sum := inside[c.within]
+			for way, outliers := range c.both {
+				sum[way] += outliers
+			}
+			inside[c.within] = sum
 		}
 	}
-	var all [ofClass]int
-	for key, c := range t.groups {
-		c.outliers = max(c.outliers, inside[c])
-		if key.kind != ofClass {
-			all[key.kind] += c.outliers
+	for way := range whole {
+		var sums [ofClass]int
+		for key, c := range t.groups {
+			c.both[way] = max(c.both[way], inside[c][way])
+			if key.kind != ofClass {
+				sums[key.kind] += c.both[way]
+			}
 		}
+		whole[way] = max(whole[way], slices.Max(sums[:]))
 	}
-	t.a.Outliers = max(t.a.Outliers, slices.Max(all[:]))
+	t.a.Outliers = min(whole[0], whole[1])
 	for _, c := range t.groups {
-		if c.rows == t.a.Inputs {
+		if c.outliers = min(c.both[0], c.both[1]); c.rows == t.a.Inputs {
 			c.outliers = t.a.Outliers
 		}
+	}
+	return nil
+}
+
+// larger is the larger of two p-values, with its place.
+func larger(p [2]float64, in [2]Place) (float64, Place) {
+	way := 0
+	if p[1] > p[0] {
+		way = 1
+	}
+	if p[way] >= 1 { // no place stands out
+		return 1, Place{Kind: "all"}
+	}
+	return p[way], in[way]
+}
+
+// tested says that a group has bounds and a test of its own: it is known without a look
+// at its rows, and no other that is tested has the same.
+func (t *tally) tested(key groupKey) bool {
+	c := t.groups[key]
+	return key.kind != ofClass && c.rows < t.a.Inputs && !(key.kind == ofFolder && c.within != nil && c.within.within == c)
+}
+
+// order is that of groups.
+func (t *tally) order() []groupKey {
+	return slices.SortedFunc(maps.Keys(t.groups), func(a, b groupKey) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.class, b.class), cmp.Compare(a.name, b.name))
+	})
+}
+
+// rounded has six digits, which do not differ between processors.
+func (s Shift) rounded() Shift { return Shift{sixDigits(s.Higher), sixDigits(s.Lower)} }
+
+func (s AnyShift) rounded() AnyShift {
+	s.Shift, s.All = s.Shift.rounded(), s.All.rounded()
+	return s
+}
+
+// intervals says which intervals are wide.
+func (t *tally) intervals() error {
+	for k := range t.a.Intervals {
+		of, ranks := &t.a.Intervals[k], counted{t.w.widths[k], t.distinctWidths[k]}
+		wide, err := ranks.discoveries(calibrate.DiscoveryOptions{FDR: t.w.FDR})
+		if err != nil {
+			return err
+		}
+		higher, lower := ranks.shift()
+		of.Wide, of.PValue = wide.Count, wide.PValue
+		of.Shift = Shift{slices.Max(higher[:]), slices.Max(lower[:])}.rounded()
 	}
 	return nil
 }
@@ -554,7 +704,7 @@ func (t *tally) shares() error {
 	if t.w.Predicted == nil {
 		return nil
 	}
-	audited := make([]int, len(t.w.Predicted))
+	audited, distinct := make([]int, len(t.w.Predicted)), make([]int, len(t.w.Predicted))
 	names := make([]string, len(audited))
 	for key, c := range t.groups {
 		if key.kind != ofClass {
@@ -563,16 +713,20 @@ func (t *tally) shares() error {
 		if key.class >= len(audited) {
 			return fmt.Errorf("class %d is predicted, and there are %d", key.class, len(audited))
 		}
-		audited[key.class] = c.rows
+		audited[key.class], distinct[key.class] = c.rows, c.distinct
 		names[key.class] = c.name
 	}
 	all, err := evidence.ClassShares(t.w.Predicted, audited)
 	if err != nil {
 		return err
 	}
+	once, err := evidence.ClassShares(t.w.Predicted, distinct)
+	if err != nil {
+		return err
+	}
 	for c, s := range all {
 		if audited[c] > 0 || t.w.Predicted[c] > 0 {
-			t.a.Classes = append(t.a.Classes, Class{c, names[c], s.Calibration, s.Audited, sixDigits(s.PValue)})
+			t.a.Classes = append(t.a.Classes, Class{c, names[c], s.Calibration, s.Audited, sixDigits(max(s.PValue, once[c].PValue))})
 		}
 	}
 	return nil
@@ -630,6 +784,30 @@ func (a *Audit) FewRows() string {
 	return fmt.Sprintf("with %s there are at least %s among %s, or none", rows.Count(a.Calibration, "calibration row"), rows.Count(a.Least, "discovery"), rows.Count(a.Inputs, "input"))
 }
 
+// String names a place, empty if it is all inputs.
+func (p Place) String() string {
+	switch p.Kind {
+	case "all":
+		return ""
+	case "shard":
+		return p.Name
+	}
+	return p.Kind + " " + p.Name
+}
+
+// of is " of" the place, if it is not all inputs.
+func (p Place) of() string {
+	if name := p.String(); name != "" {
+		return " of " + name
+	}
+	return ""
+}
+
+// Shifted says what the shift test found.
+func (a *Audit) Shifted() string {
+	return fmt.Sprintf("that so many%s score so high if all are like the calibration rows", a.Shift.HigherIn.of())
+}
+
 // Unnamed says that there are many more outliers than discoveries.
 func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries }
 
@@ -641,6 +819,10 @@ func (a *Audit) notes() {
 	say := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
 	a.used.notes(a, say)
 	a.cautions = len(a.Notes)
+	if c := a.Copies; c != nil {
+		say("%s of an earlier one: %s of the %s differ. Copies are no witnesses of their own. So each figure is the more careful of two, with all inputs counted and with copies counted once. Frames of a video and other near copies are not counted once: they void all figures if they are many.",
+			map[bool]string{true: "1 input is an exact copy", false: rows.Count(c.Repeated, "input") + " are exact copies"}[c.Repeated == 1], display.Count(c.Distinct), rows.Count(a.Inputs, "input"))
+	}
 	for _, g := range a.Gaps {
 		say("%v. Inputs score infinitely high for a cell that is empty in a column that never was.", g)
 	}
@@ -659,7 +841,7 @@ func (a *Audit) notes() {
 	if a.Discoveries == 0 && a.Storey.Discoveries > 0 {
 		say("Storey's procedure, which estimates how many inputs are inliers, has %s at the same rate, those with p-values up to %.3g.", rows.Count(a.Storey.Discoveries, "discovery"), a.Storey.PValue)
 	}
-	say("The promise is broken by copies among the inputs and by frames of a video, each of which counts as a witness of its own, and by calibration rows that the network or heads were trained on.")
+	say("The promise is broken by near copies among the inputs, such as frames of a video, each of which counts as a witness of its own, and by calibration rows that the network or heads were trained on.")
 	if a.HeldOut == rows.SplitOff {
 		say("The calibration rows were split off the rows fitted on: if the network was trained on these, more inputs are discoveries than should be.")
 	}
@@ -667,9 +849,9 @@ func (a *Audit) notes() {
 		say("Among the %d highest scores %s that hold nearly the same. Each counts as a witness of its own, unless it is an exact copy.", len(a.Worst), map[bool]string{true: "is 1 group of inputs", false: "are " + rows.Count(n, "group") + " of inputs"}[n == 1])
 	}
 	if a.LikeFitted != nil && *a.LikeFitted > 0 {
-		say("%s nearly the same as one fitted on, which the column like_fitted of %s names: such inputs score low, and their p-values mean nothing.", rows.Count(*a.LikeFitted, "input")+map[bool]string{true: " is", false: " are"}[*a.LikeFitted == 1], Scores)
+		say("%s nearly the same features as a row fitted on, which the column like_fitted of %s names. About one in 1000 inputs has them by chance. If it is a copy, it scores low, and its p-value means nothing.", rows.Count(*a.LikeFitted, "input")+map[bool]string{true: " has", false: " have"}[*a.LikeFitted == 1], Scores)
 	}
 	if a.Shift.Lower < .01 {
-		say("Fewer inputs score high than if all were like the calibration rows (p = %.3g), as where the network was trained on them.", a.Shift.Lower)
+		say("Fewer inputs%s score high than if all were like the calibration rows (p is at most %.3g), as if the network was trained on them.", a.Shift.LowerIn.of(), a.Shift.Lower)
 	}
 }

@@ -264,6 +264,7 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 		w.text(of.Shard)
 		w.whole(number)
 		w.text(folder)
+		w.text(hash)
 		if s.Reading.Groups != "" {
 			w.text(groups[i])
 		}

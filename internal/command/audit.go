@@ -78,7 +78,7 @@ func (f *auditing) command(run func(*cli.Context) error) *cli.Command {
 		{name: "every", to: &f.id.Every, must: atLeast(1), usage: "N: of each file or folder audit every N-th row alone", never: []never{asFeatures}},
 		{name: "limit", to: &f.id.Limit, must: atLeast(1), usage: "N: of each file or folder audit so many rows at most"},
 	}, f.promiseOptions(), features, table{
-		{name: "fitted", to: &f.fitted, file: rowFile, usage: "INPUTS: rows that were fitted on: scores.parquet then says of each input which of these it is nearly the same as; repeat for more"},
+		{name: "fitted", to: &f.fitted, file: rowFile, usage: "INPUTS: rows that were fitted on: scores.parquet then says of each input which of these has nearly the same features; repeat for more"},
 		{name: "alpha", to: &f.id.Alpha, must: share, usage: "SHARE: flag in-domain inputs one by one with at most this share by mistake, instead of what fit was given"},
 		{name: "level", to: &f.id.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target, instead of what fit was given", never: []never{noIntervals}},
 	}, f.groupsOption(", to count discoveries by"), model)
@@ -88,7 +88,7 @@ func (f *auditing) command(run func(*cli.Context) error) *cli.Command {
 		UsageText: "attach audit M.attach --x INPUTS -o DIR [--fdr .1]",
 		Description: "Scores all inputs and writes to DIR scores.parquet, a row each; audit.json, what of them does not belong and how surely; and report.html, with the strangest shown. " +
 			"Memory does not grow with the number of inputs. After an interruption the same command goes on where it was; `attach merge` makes one audit of several.\n\n" +
-			"Discoveries are the inputs called outliers: at most a share --fdr of them is false, on average. Bounds hold for every threshold, folder and predicted class at once. docs/audit.md says what each promises, what breaks it, and what each key of audit.json is.\n\n" +
+			"Discoveries are the inputs called outliers: at most a share --fdr of them is false, on average. Bounds hold for every threshold, folder and predicted class at once. Exact copies are counted, and each figure holds whether they are one input or several. docs/audit.md says what each promises, what breaks it, and what each key of audit.json is.\n\n" +
 			"Figures for --fail-if: " + listOf(auditFigures()) + ". A bound between 0 and 1 on a number of inputs is a share of all.",
 	}, argument{name: "M.attach", to: &f.path}, f.choose, f.fetch, func(c *cli.Context) error { return f.named(f.begin(c)) }, f.log, func(c *cli.Context) error { return f.named(run(c)) })
 }
@@ -610,29 +610,32 @@ func printAudit(w io.Writer, a *audit.Audit, dir string) {
 	for _, says := range a.Cautions() {
 		printf(w, "warning: %s\n", says)
 	}
+	if c := a.Copies; c != nil {
+		printf(w, "copies        %s of these are exact copies of another, and %s differ: each figure is the more careful of two, with all counted and with copies counted once\n", display.Count(c.Repeated), display.Count(c.Distinct))
+	}
 	falsely := ""
 	if a.Discoveries > 0 {
 		falsely = fmt.Sprintf("; with probability %g at most %.3g %% of these are false", 1-a.Delta, 100*a.FDP)
 	}
-	printf(w, "outliers      %d at least, with probability %g\n", a.Outliers, 1-a.Delta)
-	printf(w, "discoveries   %d at a false discovery rate of %g%s\n", a.Discoveries, a.FDR, falsely)
-	shift := fmt.Sprintf("= %.3g", a.Shift.Higher)
+	printf(w, "outliers      %s at least, with probability %g\n", display.Count(a.Outliers), 1-a.Delta)
+	printf(w, "discoveries   %s at a false discovery rate of %g%s\n", display.Count(a.Discoveries), a.FDR, falsely)
+	shift := fmt.Sprintf("%.3g", a.Shift.Higher)
 	if a.Shift.Higher == 0 {
-		shift = "< 1e-300"
+		shift = "1e-300"
 	}
-	printf(w, "shift         p %s that so many score so high if all are like the calibration rows\n", shift)
+	printf(w, "shift         p is at most %s %s\n", shift, a.Shifted())
 	for _, of := range a.Intervals {
 		name, covered := "", ""
 		if len(a.Intervals) > 1 {
 			name = " of " + of.Name
 		}
 		if of.Known > 0 {
-			covered = fmt.Sprintf("; %.3g %% of %s lie within theirs, of which %.3g %% are to", 100*float64(of.Covered)/float64(of.Known), rows.Count(of.Known, "target"), 100*a.Level)
+			covered = fmt.Sprintf("; %.3g %% of %s are within their intervals, asked for %.3g %%", 100*float64(of.Covered)/float64(of.Known), rows.Count(of.Known, "target"), 100*a.Level)
 		}
 		printf(w, "intervals%s   %s stand out by their width%s\n", name, display.Count(of.Wide), covered)
 	}
 	if a.LikeFitted != nil {
-		printf(w, "copies        %d nearly the same as a row of --fitted\n", *a.LikeFitted)
+		printf(w, "like fitted   %s with nearly the same features as a row of --fitted\n", display.Count(*a.LikeFitted))
 	}
 	for _, g := range a.Gaps {
 		printf(w, "note: %v\n", g)

@@ -42,14 +42,17 @@ func Audit(a *audit.Audit) Page {
 		value, noun, _ := strings.Cut(rows.Count(n, one), " ")
 		fact(value, noun+label)
 	}
+	if c := a.Copies; c != nil {
+		fact(display.Count(c.Repeated), fmt.Sprintf("exact copies of another input; %s differ", display.Count(c.Distinct)))
+	}
 	count(a.Outliers, "outlier", fmt.Sprintf(" at least, %s of the inputs, with probability %g", display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta))
 	count(a.Discoveries, "discovery", fmt.Sprintf(" at a false discovery rate of %g", a.FDR))
 	if a.Discoveries > 0 {
 		fact(display.Percent(a.FDP), fmt.Sprintf("of discoveries are false at most, with probability %g", 1-a.Delta))
 	}
-	fact(least(a.Shift.Higher), "probability that so many score so high if all are like the calibration rows")
+	fact(least(a.Shift.Higher), "probability, at most, "+brief(a.Shifted()))
 	if a.LikeFitted != nil {
-		fact(strconv.Itoa(*a.LikeFitted), "nearly the same as a row fitted on")
+		fact(display.Count(*a.LikeFitted), "with nearly the same features as a row fitted on")
 	}
 	p.blocks = append(p.blocks, promised(a))
 	if g := shownWorst(a); g != nil {
@@ -200,6 +203,9 @@ func promised(a *audit.Audit) block {
 	}
 	cautions := len(a.Cautions())
 	promise := cautions + len(a.Gaps)
+	if a.Copies != nil {
+		promise++ // the promise follows the notes on copies and gaps
+	}
 	for i, says := range a.Notes {
 		word := "note"
 		switch {
@@ -357,7 +363,7 @@ func groups(a *audit.Audit) []block {
 		g.numbers("discoveries", "", each(all, func(g audit.Group) float64 { return float64(g.Discoveries) }), wholes)
 		g.numbers("outliers at least", "", each(all, func(g audit.Group) float64 { return float64(g.Outliers) }), wholes)
 		if a.LikeFitted != nil {
-			g.numbers("like fitted rows", "inputs that are nearly the same as a row fitted on", each(all, func(g audit.Group) float64 { return float64(g.LikeFitted) }), wholes)
+			g.numbers("like fitted rows", "inputs with nearly the same features as a row fitted on", each(all, func(g audit.Group) float64 { return float64(g.LikeFitted) }), wholes)
 		}
 		for k, name := range a.Targets {
 			covered := each(all, func(g audit.Group) float64 {
@@ -374,10 +380,16 @@ func groups(a *audit.Audit) []block {
 		b.Tables = append([]grid{g}, b.Tables...)
 		list = append(list, b)
 	}
+	if c := a.Copies; c != nil {
+		var g grid
+		g.text("inputs", each(c.Most, func(of audit.Copied) string { return strings.Join(each(of.Keys, brief), ", ") }))
+		g.numbers("copies", "how many inputs hold the same", each(c.Most, func(of audit.Copied) float64 { return float64(of.Inputs) }), wholes)
+		list = append(list, block{Title: "Exact copies", Lead: fmt.Sprintf("Inputs that hold exactly the same, those with the most copies first, with up to %d of their names. The column input_hash of %s is equal for copies.", audit.MostCopies, audit.Scores), Tables: []grid{g}})
+	}
 	if len(a.Duplicates) > 0 {
 		var g grid
 		g.text("inputs", each(a.Duplicates, func(keys []string) string { return strings.Join(each(keys, brief), ", ") }))
-		list = append(list, block{Title: "Nearly the same", Lead: "Inputs among those with the highest scores whose features are nearer to each other than almost any two are. Each of a line counts for itself, though it may be a copy.", Tables: []grid{g}})
+		list = append(list, block{Title: "Nearly the same", Lead: "Inputs among those with the highest scores that hold nearly the same as the first of their line, and have nearly the same features. Each counts as a witness of its own, unless it is an exact copy.", Tables: []grid{g}})
 	}
 	return list
 }

@@ -63,11 +63,43 @@ func TestAuditOfRegressor(t *testing.T) {
 	a.LikeFitted, a.Groups[0].LikeFitted, a.Worst[1].LikeFitted = &n, 2, "train.npz:17"
 	page := written(t, Audit(a))
 	sound(t, page)
-	for _, want := range []string{"The widest", "7.25", "75.0 %", "nearly the same as a row fitted on", "train.npz:17"} {
+	for _, want := range []string{"The widest", "7.25", "75.0 %", "with nearly the same features as a row fitted on", "train.npz:17"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
+}
+
+// TestAuditOfCopies: the page speaks of copies first, and names where inputs shifted.
+func TestAuditOfCopies(t *testing.T) {
+	copied := func(name string) *audit.Audit {
+		a := audited(t, name)
+		a.Copies = &audit.Copies{Distinct: 5, Repeated: 4, Most: []audit.Copied{{Inputs: 3, Keys: []string{name, "b:7", "b:8"}}}}
+		a.Notes = []string{"4 inputs are exact copies", "Of the discoveries"}
+		a.Shift.Higher, a.Shift.HigherIn = .02, audit.Place{Kind: "folder", Name: name}
+		return a
+	}
+	p := Audit(copied("photos"))
+	page := written(t, p)
+	sound(t, page)
+	for _, want := range []string{"Exact copies", "photos, b:7, b:8", "probability, at most, that so many of folder photos score so high"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if first := p.Facts[0]; first.Value != "4" || !strings.HasPrefix(first.Label, "exact copies of another input; 5 differ") {
+		t.Errorf("the first fact is %+v", first)
+	}
+	if notes := p.blocks[0].Notes; notes[0].Word != "note" || notes[1].Word != "promise" {
+		t.Errorf("%+v", notes)
+	}
+	gaps := copied("photos")
+	gaps.Gaps = []attach.ColumnGaps{{Column: "age", Empty: 1, Rows: 9, FitRows: 100}}
+	gaps.Notes = []string{"4 inputs are exact copies", "age: empty in 1 of 9 rows", "Of the discoveries"}
+	if notes := Audit(gaps).blocks[0].Notes; notes[1].Word != "note" || notes[2].Word != "promise" {
+		t.Errorf("with gaps: %+v", notes)
+	}
+	harmless(t, written(t, Audit(copied(hostile))))
 }
 
 // TestAuditIsBounded: the page is small whatever was audited.

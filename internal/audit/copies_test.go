@@ -1,0 +1,272 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/rowhash"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// copied are shards with rows that are copies of others, within a shard and between
+// several.
+func copiedShards() (all map[string]ood.Batch, names []string) {
+	all = map[string]ood.Batch{}
+	r := rand.New(rand.NewPCG(8, 8))
+	from := sample(60, 77, .5)
+	for k := range 6 {
+		var idx []int
+		for range 40 {
+			idx = append(idx, min(r.IntN(60), r.IntN(60)))
+		}
+		name := fmt.Sprintf("%d/%d.npz", k%2, k)
+		all[name], names = from.Select(idx), append(names, name)
+	}
+	slices.Sort(names)
+	return all, names
+}
+
+// TestCopies counts copies as a map of all rows does, whatever the parts are.
+func TestCopies(t *testing.T) {
+	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, names := copiedShards()
+	list := files(t, s, all, names, func(n int) []int { return []int{10, 30} })
+	w, err := Join(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	found, err := w.repeats(context.Background(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer found.close()
+	seen, keys := map[string]bool{}, map[string][]string{}
+	distinct, row := calibrate.NewRanks(w.Calibration), 0
+	err = w.each(context.Background(), w.columns(), func(b block) error {
+		flags, err := found.of(row, b.n)
+		if err != nil {
+			return err
+		}
+		for i := range b.n {
+			hash := string(b.texts("input_hash")[i])
+			var want byte
+			for bit, group := range map[byte]string{copyOfAny: "", copyInKind(ofShard): "s" + b.name, copyInKind(ofFolder): "f" + string(b.texts("folder")[i]),
+				copyInKind(ofGroup): "", copyInKind(ofClass): "c" + string(b.texts("class_name")[i])} {
+				if seen[hash+group] && bit != copyInKind(ofGroup) || bit == copyInKind(ofGroup) && len(keys[hash]) > 0 {
+					want |= bit
+				}
+			}
+			for _, group := range []string{"", "s" + b.name, "f" + string(b.texts("folder")[i]), "c" + string(b.texts("class_name")[i])} {
+				seen[hash+group] = true
+			}
+			if len(keys[hash]) == 0 {
+				if err := distinct.Add(b.numbers("p_value")[i]); err != nil {
+					return err
+				}
+			}
+			keys[hash] = append(keys[hash], string(b.texts("key")[i]))
+			if flags[i] != want {
+				t.Errorf("row %d has flags %b, want %b", row+i, flags[i], want)
+			}
+		}
+		row += b.n
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(found.ranks, distinct) || found.count != row-len(keys) || found.count < 100 {
+		t.Errorf("%d copies, want %d", found.count, row-len(keys))
+	}
+	out, a := finish(t, list)
+	if a.Copies == nil || a.Copies.Distinct != len(keys) || a.Copies.Repeated != found.count || len(a.Copies.Most) != mostCopied {
+		t.Fatalf("%+v", a.Copies)
+	}
+	most := slices.Max(slices.Collect(func(yield func(int) bool) {
+		for k := range maps.Values(keys) {
+			if !yield(len(k)) {
+				return
+			}
+		}
+	}))
+	if first := a.Copies.Most[0]; first.Inputs != most {
+		t.Errorf("%+v, want %d inputs", first, most)
+	}
+	for _, of := range a.Copies.Most {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(keys)), func(k []string) bool {
+			return len(k) == of.Inputs && slices.Equal(k[:min(len(k), MostCopies)], of.Keys)
+		}) {
+			t.Errorf("%+v", of)
+		}
+	}
+	again, _ := finish(t, files(t, s, all, names, whole))
+	one, err1 := os.ReadFile(filepath.Join(out, "audit.json"))
+	two, err2 := os.ReadFile(filepath.Join(again, "audit.json"))
+	if err := errors.Join(err1, err2); err != nil || string(one) != string(two) {
+		t.Errorf("other parts, another audit: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v is left behind, %v", left, err)
+	}
+}
+
+// TestCopiesCountOnce: twenty copies of outliers say no more than one, and each input
+// has a p-value of its own.
+func TestCopiesCountOnce(t *testing.T) {
+	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outlier, good := sample(1, 5, 6), sample(300, 6, 0)
+	idx := make([]int, 20)
+	_, once := finish(t, files(t, s, map[string]ood.Batch{"a.npz": outlier, "b.npz": good}, []string{"a.npz", "b.npz"}, whole))
+	_, many := finish(t, files(t, s, map[string]ood.Batch{"a.npz": outlier.Select(idx), "b.npz": good}, []string{"a.npz", "b.npz"}, whole))
+	if once.Copies != nil || many.Copies == nil || many.Copies.Repeated != 19 || many.Copies.Most[0].Inputs != 20 {
+		t.Fatalf("%+v and %+v", once.Copies, many.Copies)
+	}
+	if many.Outliers > once.Outliers || many.Shift.Higher < once.Shift.Higher || many.PValue > once.PValue {
+		t.Errorf("%d outliers, shift %v, discoveries up to %v; of the input alone %d, %v, %v", many.Outliers, many.Shift, many.PValue, once.Outliers, once.Shift, once.PValue)
+	}
+	if text, _ := json.Marshal(many.Notes[0]); !json.Valid(text) || many.Notes[0][:2] != "19" {
+		t.Errorf("the first note is %s", text)
+	}
+}
+
+// TestSpill reads back what was added, in order, from memory and from its file.
+func TestSpill(t *testing.T) {
+	dir := t.TempDir()
+	s := spill{dir: dir}
+	const n = 3*chunk/againSize + 5
+	for i := range n {
+		for bin := range 3 {
+			if err := s.add(bin, []byte{byte(i), byte(i >> 8), byte(i >> 16), byte(bin), 0, 0, 0, 0, 0}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Fatal("nothing was written")
+	}
+	for bin := range 3 {
+		i := 0
+		err := s.each(bin, againSize, func(b []byte) error {
+			if len(b) != againSize || int(b[0])+int(b[1])<<8+int(b[2])<<16 != i || int(b[3]) != bin {
+				return fmt.Errorf("%v at %d of %d", b, i, bin)
+			}
+			i++
+			return nil
+		})
+		if err != nil || i != n {
+			t.Errorf("%d of %d, %v", i, n, err)
+		}
+	}
+	s.close()
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("%v is left behind", left)
+	}
+	if err := (&spill{dir: filepath.Join(dir, "none")}).add(0, make([]byte, chunk)); err == nil {
+		t.Error("a folder that is not there is no error")
+	}
+}
+
+// BenchmarkRepeats finds copies among a million rows of which half are one.
+func BenchmarkRepeats(b *testing.B) {
+	s := spill{dir: b.TempDir()}
+	r := &repeats{w: &Whole{}, ranks: calibrate.NewRanks(10), hashes: s, again: spill{dir: b.TempDir()}}
+	defer r.close()
+	defer r.hashes.close()
+	for i := range 1_000_000 {
+		record := make([]byte, seenSize)
+		if i%2 == 0 {
+			record[0], record[1], record[2], record[3] = byte(i), byte(i>>8), byte(i>>16), 1
+		}
+		record[16], record[17], record[18], record[24] = byte(i), byte(i>>8), byte(i>>16), 1
+		if err := r.hashes.add(int(record[0])%hashBins, record); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		for bin := range hashBins {
+			if _, err := r.find(bin, map[rowhash.Hash]int{}, nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestShiftOfAnyGroup: what shifts one file of many is found, as its outliers are, though
+// all inputs together score like the calibration rows.
+func TestShiftOfAnyGroup(t *testing.T) {
+	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .05})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, names := map[string]ood.Batch{"bad.npz": sample(25, 4, 4)}, []string{"bad.npz"}
+	for k := range 6 {
+		name := fmt.Sprintf("good/%d.npz", k)
+		all[name], names = sample(300, uint64(20+k), 0), append(names, name)
+	}
+	_, a := finish(t, files(t, s, all, names, whole))
+	if a.Outliers == 0 || a.Shift.Higher > .05 || a.Shift.HigherIn != (Place{"shard", "bad.npz"}) || a.Shift.Groups != 8 || a.Shift.All.Higher < .01 {
+		t.Errorf("%d outliers, and of the shift %+v", a.Outliers, a.Shift)
+	}
+	own, p := a.Groups[0], calibrate.NewRanks(a.Calibration)
+	list := files(t, s, map[string]ood.Batch{"bad.npz": all["bad.npz"]}, []string{"bad.npz"}, whole)
+	w, err := Join(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(p, w.ranks)
+	if higher, _ := p.Shift(); own.Name != "bad.npz" || math.Abs(a.Shift.Higher/(2*8*higher)-1) > 1e-5 {
+		t.Errorf("%v is not 16 times %v of %s", a.Shift.Higher, higher, own.Name)
+	}
+}
+
+// TestNoShift: if the test is sure of nothing, it names no file.
+func TestNoShift(t *testing.T) {
+	one, other := Place{"shard", "a"}, Place{"shard", "b"}
+	if p, in := larger([2]float64{.5, 1.2}, [2]Place{one, other}); p != 1 || in != (Place{Kind: "all"}) {
+		t.Errorf("%v in %v", p, in)
+	}
+	if p, in := larger([2]float64{.5, .2}, [2]Place{one, other}); p != .5 || in != one {
+		t.Errorf("%v in %v", p, in)
+	}
+}
+
+// TestNotes: what is said of few discoveries and of copies is so.
+func TestNotes(t *testing.T) {
+	ranks := calibrate.NewRanks(999)
+	ranks[1], ranks[500] = 20, 980 // nothing scores higher than all calibration rows
+	d, err := ranks.Discoveries(calibrate.DiscoveryOptions{FDR: .1})
+	if err != nil || d.Count != 20 || d.Least != 10 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	a := &Audit{Inputs: 1000, Least: d.Least, Thresholds: []Threshold{{Inputs: 3}}, Worst: make([]Row, 4),
+		Copies: &Copies{Distinct: 998, Repeated: 2}, Duplicates: [][]string{{"a", "b"}, {"c", "d"}}}
+	a.Calibration = 999
+	a.notes()
+	all := strings.Join(a.Notes, "\n")
+	for _, want := range []string{
+		"With 999 calibration rows there are at least 10 discoveries among 1,000 inputs, or none. ",
+		"Among the 4 highest scores are 2 groups of inputs that hold nearly the same. Each counts as a witness of its own, unless it is an exact copy.",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%q is missing in\n%s", want, all)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package audit
+
+import (
+	"errors"
+	"io"
+	"os"
+)
+
+// spill sorts bytes into bins, each of which keeps its order. It holds at most
+// chunk bytes of a bin in memory and the rest in a temporary file of dir.
+type spill struct {
+	dir  string
+	file *os.File // nil until a bin is full
+	end  int64
+	bins map[int]*bin
+}
+
+type bin struct {
+	chunks []int64 // where they begin in the file
+	last   []byte
+}
+
+// chunk is a multiple of what is added to a bin at a time.
+const chunk = seenSize * againSize << 5
+
+// add appends to a bin. All bytes that are added to it are equally many at a time.
+func (s *spill) add(to int, content []byte) error {
+	b := s.bins[to]
+	if b == nil {
+		b = &bin{}
+		if s.bins == nil {
+			s.bins = map[int]*bin{}
+		}
+		s.bins[to] = b
+	}
+	if b.last = append(b.last, content...); len(b.last) < chunk {
+		return nil
+	}
+	if s.file == nil {
+		var err error
+		if s.file, err = os.CreateTemp(s.dir, ".attach-*.tmp"); err != nil {
+			return err
+		}
+	}
+	if _, err := s.file.WriteAt(b.last, s.end); err != nil {
+		return err
+	}
+	b.chunks = append(b.chunks, s.end)
+	s.end += chunk
+	b.last = b.last[:0]
+	return nil
+}
+
+// each hands on what was added to a bin, in order, so many bytes at a time.
+func (s *spill) each(of, size int, use func(content []byte) error) error {
+	b := s.bins[of]
+	if b == nil {
+		return nil
+	}
+	var buffer []byte
+	for i := range len(b.chunks) + 1 {
+		content := b.last
+		if i < len(b.chunks) {
+			if buffer == nil {
+				buffer = make([]byte, chunk)
+			}
+			content = buffer
+			if _, err := s.file.ReadAt(content, b.chunks[i]); err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+		}
+		for ; len(content) > 0; content = content[size:] {
+			if err := use(content[:size]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// close removes the file.
+func (s *spill) close() {
+	if s.file != nil {
+		s.file.Close()
+		os.Remove(s.file.Name())
+	}
+}
