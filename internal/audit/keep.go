@@ -48,8 +48,10 @@ type kept struct {
 
 // width is how many features rows have, -1 where none are kept.
 func (k *kept) width() int {
-	for _, r := range slices.Concat(k.Worst, k.Drawn) {
-		return len(r.Features)
+	for _, rows := range [][]keptRow{k.Worst, k.Drawn} {
+		if len(rows) > 0 {
+			return len(rows[0].Features)
+		}
 	}
 	return -1
 }

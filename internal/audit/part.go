@@ -268,11 +268,12 @@ func readHeader(path string) (*header, error) {
 			return nil, wrong("its %d rows were used in another way", n)
 		}
 	}
+	width := h.Kept.width()
 	for _, r := range slices.Concat(h.Kept.Worst, h.Kept.Drawn) {
 		if r.At < 0 || r.At >= ends[r.Shard] {
 			return nil, wrong("the row %d of %.100s is shown, which it has not", r.At, r.Shard)
 		}
-		if r.Features == nil || len(r.Features) != h.Kept.width() {
+		if r.Features == nil || len(r.Features) != width {
 			return nil, wrong("features differ in number")
 		}
 	}
