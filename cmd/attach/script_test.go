@@ -63,6 +63,8 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
+			// Scripts run side by side. Each has one core, or their threads wait for each other.
+			env.Setenv("GOMAXPROCS", "1")
 			env.Setenv("ORT_LIB", lib)
 			env.Setenv("MODELS", models)
 			w := &worker{env: slices.Clone(env.Vars)}
