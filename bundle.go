@@ -142,7 +142,7 @@ type Calibration struct {
 	// FitHashes and CalHashes are the least of the distinct hashes of the rows fitted and
 	// calibrated on, at most 4,096 of each, by which Evaluate and audits find rows that
 	// were used before. FitTies and CalTies count the rows that have these hashes, and
-	// those of them that equal another by chance.
+	// the rows among them that equal another row by chance.
 	FitHashes, CalHashes []uint64 `json:"-"`
 	FitTies              [2]int   `json:"fit_ties,omitzero"`
 	CalTies              [2]int   `json:"cal_ties,omitzero"`
