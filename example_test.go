@@ -116,30 +116,3 @@ func ExampleFit_forest() {
 	fmt.Println(b.Quantiles.Method)
 	// Output: quantile-forest
 }
-
-// A monitor notices that production is no longer what the bundle was calibrated on.
-func ExampleMonitor() {
-	b, err := attach.Fit(context.Background(), attach.FitOptions{
-		Base:  attach.Base{Task: attach.Classification},
-		Batch: blob(1, 500, 8, 3, 0),
-		Cal:   blob(2, 500, 8, 3, 0),
-	})
-	check(err)
-	predictor, err := b.Predictor(attach.PredictOptions{})
-	check(err)
-	monitor, err := attach.NewMonitor(b.Calibration.OOD, 0)
-	check(err)
-	watch := func(batch ood.Batch) {
-		predictions, err := predictor.Predict(context.Background(), attach.Rows{Batch: batch})
-		check(err)
-		for _, p := range predictions {
-			monitor.Add(p.Score)
-		}
-		fmt.Println("drift after", monitor.Rows(), "rows:", monitor.Alarm(.01))
-	}
-	watch(blob(3, 1000, 8, 3, 0))
-	watch(blob(4, 20, 8, 3, -3))
-	// Output:
-	// drift after 1000 rows: false
-	// drift after 1020 rows: true
-}

@@ -2,6 +2,7 @@ package calibrate_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -92,4 +93,33 @@ func ExampleOnline() {
 	// p-value 0.001 at level 0.006: true
 	// p-value 0.004 at level 0.008: true
 	// p-value 0.600 at level 0.010: false
+}
+
+// A monitor notices that scores are no longer those of the calibration rows.
+func ExampleMonitor() {
+	rng := rand.New(rand.NewPCG(1, 1))
+	scores := func(n int, mean float64) []float64 {
+		list := make([]float64, n)
+		for i := range list {
+			list[i] = mean + rng.NormFloat64()
+		}
+		return list
+	}
+	monitor, err := calibrate.NewMonitor(scores(500, 0), 0)
+	if err != nil {
+		panic(err)
+	}
+	watch := func(scores []float64) {
+		for _, score := range scores {
+			if err := monitor.Add(score); err != nil {
+				panic(err)
+			}
+		}
+		fmt.Println("drift after", monitor.Rows(), "rows:", monitor.Alarm(.01))
+	}
+	watch(scores(1000, 0))
+	watch(scores(20, 3))
+	// Output:
+	// drift after 1000 rows: false
+	// drift after 1020 rows: true
 }

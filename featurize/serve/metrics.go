@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 )
 
 // metrics are those of all models.
@@ -116,7 +116,7 @@ func (m *modelMetrics) ended(protocol string, status int, seconds float64) {
 }
 
 // answered counts what a call was told, and shows its rows to the monitor, or nil.
-func (m *modelMetrics) answered(c *call, monitor *attach.Monitor) {
+func (m *modelMetrics) answered(c *call, monitor *calibrate.Monitor) {
 	m.queued.Observe(c.job.taken.Sub(c.job.came).Seconds())
 	m.rows.Observe(float64(len(c.job.predictions)))
 	flagged := 0

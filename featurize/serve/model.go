@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/conformal"
 	"github.com/attach-uncertainty/attach/internal/imagesize"
@@ -33,8 +34,8 @@ type model struct {
 	nan     []bool         // of which of them NaN are gaps
 	image   string         // the input that images become; "" where it is not known
 	outputs []output
-	sha256  string          // of the file
-	monitor *attach.Monitor // nil without a detector that is calibrated
+	sha256  string             // of the file
+	monitor *calibrate.Monitor // nil without a detector that is calibrated
 	batcher batcher
 	users   int // requests that hold it; of the entry's lock
 
@@ -79,7 +80,7 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 	}
 	if scores := b.Calibration.OOD; len(scores) > 0 {
 		// Replicas bet with seeds of their own, so that their evidence can be merged.
-		if m.monitor, err = attach.NewMonitor(scores, rand.Uint64()); err != nil {
+		if m.monitor, err = calibrate.NewMonitor(scores, rand.Uint64()); err != nil {
 			net.Close()
 			return nil, err
 		}

@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/ood"
@@ -401,7 +402,7 @@ func (s *Server) ready() bool {
 // Monitor is what watches the rows of a model for drift, from when it was loaded until
 // a file with other calibration rows takes its place; a version that is empty is the
 // latest. A program may save it, and restore it after Load.
-func (s *Server) Monitor(name, version string) (*attach.Monitor, error) {
+func (s *Server) Monitor(name, version string) (*calibrate.Monitor, error) {
 	e, err := s.find(name, version)
 	if err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
@@ -170,7 +171,7 @@ func TestServeKeepsMonitors(t *testing.T) {
 		if code, said := end(); code != exitDone {
 			t.Fatalf("it ends with %d: %s", code, said)
 		}
-		m, err := attach.NewMonitor(b.Calibration.OOD, 0)
+		m, err := calibrate.NewMonitor(b.Calibration.OOD, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

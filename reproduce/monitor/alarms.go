@@ -40,12 +40,12 @@ func alarms(ctx context.Context, s *experiment.Settings, steps int) (err error) 
 	var jobs []experiment.Job
 	var of []stream
 	for _, n := range []int{200, 1000, 10000} {
-		of = append(of, stream{Monitor: "attach.Monitor", N: n, Rows: steps})
+		of = append(of, stream{Monitor: "calibrate.Monitor", N: n, Rows: steps})
 		for _, m := range martingales() {
 			of = append(of, stream{Monitor: m.name, N: n, Rows: steps / 10})
 		}
 		for seed := range s.Seeds {
-			if results.Has(stream{"attach.Monitor", n, steps, seed}) {
+			if results.Has(stream{"calibrate.Monitor", n, steps, seed}) {
 				continue
 			}
 			jobs = append(jobs, experiment.Job{

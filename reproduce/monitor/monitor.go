@@ -1,4 +1,4 @@
-// Package monitor measures how often attach.Monitor alarms where nothing has changed,
+// Package monitor measures how often calibrate.Monitor alarms where nothing has changed,
 // and how soon where something has, beside the martingales of Python's nonconform.
 package monitor
 
@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/reproduce/audits"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
@@ -75,7 +75,7 @@ type watcher struct {
 }
 
 func ours(calibration []float64, seed uint64) (watcher, error) {
-	m, err := attach.NewMonitor(calibration, seed)
+	m, err := calibrate.NewMonitor(calibration, seed)
 	if err != nil {
 		return watcher{}, err
 	}
@@ -84,7 +84,7 @@ func ours(calibration []float64, seed uint64) (watcher, error) {
 			panic(err) // of a Monitor that NewMonitor did not make
 		}
 	}
-	return watcher{"attach.Monitor", add, m.Alarm}, nil
+	return watcher{"calibrate.Monitor", add, m.Alarm}, nil
 }
 
 // watchers are ours and nonconform's, of sequential ranks, for which they are made.

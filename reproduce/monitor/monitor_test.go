@@ -68,7 +68,7 @@ func TestDrift(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const name = "attach.Monitor"
+	const name = "calibrate.Monitor"
 	if d.streams != 5 || d.early[name] != 1 || len(d.delays[name]) != 3 || len(d.order) != 7 {
 		t.Errorf("%+v", d)
 	}
@@ -87,7 +87,7 @@ func TestStill(t *testing.T) {
 		t.Fatal(found, err)
 	}
 	for _, o := range found {
-		if want := map[bool]int{true: 1000, false: 100}[o.Monitor == "attach.Monitor"]; o.Rows != want || o.N != 200 || o.Seed != 10 {
+		if want := map[bool]int{true: 1000, false: 100}[o.Monitor == "calibrate.Monitor"]; o.Rows != want || o.N != 200 || o.Seed != 10 {
 			t.Errorf("%+v", o)
 		}
 	}

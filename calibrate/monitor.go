@@ -1,4 +1,4 @@
-package attach
+package calibrate
 
 import (
 	"encoding/binary"
@@ -26,7 +26,7 @@ import (
 // rows and stream together. The calibration rows stay the same all the while, and the
 // p-values of a stream are therefore not independent: martingales that take them for
 // it alarm falsely far more often. Monitor bets against the law that they have, of
-// calibrate.Ranks, and its evidence is what it has won: an e-value, of which 1 is none
+// Ranks, and its evidence is what it has won: an e-value, of which 1 is none
 // and 1/δ what is reached with probability δ at most.
 //
 // With few calibration rows no monitor notices small shares of rows from elsewhere:
@@ -75,8 +75,8 @@ func (p place) compare(q place) int {
 	return 0
 }
 
-// NewMonitor watches for scores higher than those of calibration rows, such as a
-// Bundle's Calibration.OOD. Monitors whose evidence is to be merged have the same
+// NewMonitor watches for scores higher than those of calibration rows, such as the
+// Calibration.OOD of an attach.Bundle. Monitors whose evidence is to be merged have the same
 // calibration rows, and each another seed.
 func NewMonitor(calibration []float64, seed uint64) (*Monitor, error) {
 	if len(calibration) == 0 {
@@ -206,12 +206,8 @@ var errZeroMonitor = errors.New("the monitor has no calibration scores: make it 
 
 var errOtherCalibration = errors.New("the monitor's calibration scores are others")
 
-// monitorState is the first byte of a state, and uncheckedState that of those before,
-// which ended without a checksum.
-const (
-	monitorState   = 2
-	uncheckedState = 1
-)
+// monitorState is the first byte of a state: the version of its form.
+const monitorState = 1
 
 // MarshalBinary is the Monitor's state, less than a kilobyte, without the calibration
 // scores.
@@ -249,9 +245,6 @@ func (m *Monitor) UnmarshalBinary(data []byte) error {
 		return errZeroMonitor
 	}
 	damaged := errors.New("not the state of a monitor, or damaged")
-	if len(data) > 0 && data[0] == uncheckedState {
-		return errors.New("the state of a monitor of an earlier version, without a checksum: begin with a new monitor")
-	}
 	end := len(data) - crc32.Size
 	if end < 17 || data[0] != monitorState || binary.LittleEndian.Uint32(data[end:]) != crc32.ChecksumIEEE(data[:end]) {
 		return damaged
