@@ -12,11 +12,11 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/driver"
 	"github.com/attach-uncertainty/attach/internal/paired"
 	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/internal/version"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -62,8 +62,8 @@ type FitOptions struct {
 	Stays bool
 
 	Last *ood.Linear // the network's last layer, for methods that need it
-	// Trainer, for quantile heads and trained methods, is what package heads/fit makes:
-	// its interface is internal, and a program cannot write one of its own.
+	// Trainer trains the networks of quantile heads and of trained methods. Package
+	// heads/fit makes one.
 	Trainer train.Trainer
 	// InputScale is the scale of the Inputs of Batch and Cal, for methods that run
 	// Batch.Network.

@@ -10,9 +10,9 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads/fit"
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/train"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -179,7 +179,7 @@ func (randomTrainer) Train(ctx context.Context, p train.Problem) ([]train.Networ
 			in = out
 		}
 	}
-	p.Progress.Tell(1)
+	rows.Progress(p.Progress).Tell(1)
 	return networks, ctx.Err()
 }
 

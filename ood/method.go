@@ -5,16 +5,15 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/train"
+	"github.com/attach-uncertainty/attach/heads/train"
 )
 
 // Training is what a method is fitted with: in-domain rows and abilities.
 type Training struct {
 	Batch
 	Last *Linear // the last layer, or nil
-	// Trainer, or nil, is what package heads/fit makes: its interface is internal, and a
-	// program cannot write one of its own. A method sees no networks but those that it
-	// asked for, finite all.
+	// Trainer trains networks, or is nil. Package heads/fit makes one. The networks that
+	// a method gets from it are checked: they have the widths asked for, and are finite.
 	Trainer train.Trainer
 	// InputScale is how the preprocessing scales the network's inputs.
 	InputScale InputScale

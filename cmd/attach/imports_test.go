@@ -157,7 +157,7 @@ func calledOfTests(t *testing.T, dir string) (called []string) {
 
 // mostExported is how many names the packages outside internal/ export, methods
 // with them.
-const mostExported = 231
+const mostExported = 243
 
 // TestExported holds that the number grows only on purpose: every exported name
 // is a promise to programs that import it, and most of what is added needs none.

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/ort"
-	"github.com/attach-uncertainty/attach/internal/train"
+	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Options say where training runs. The zero value is the runtime's library
@@ -98,7 +99,7 @@ func (e *Engine) Train(ctx context.Context, p train.Problem) ([]train.Network, e
 	for models := range slices.Chunk(p.Models, group) {
 		q := p
 		q.Models = models
-		q.Progress = p.Progress.Part(len(networks)/group, rounds)
+		q.Progress = rows.Progress(p.Progress).Part(len(networks)/group, rounds)
 		trained, err := e.train(ctx, newPlan(q))
 		var diverged *train.DivergedError
 		if errors.As(err, &diverged) {

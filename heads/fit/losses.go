@@ -1,8 +1,8 @@
 package fit
 
 import (
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/onnx"
-	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // losses make the loss from the networks' outputs z: of every row and output,

@@ -8,7 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/train"
+	"github.com/attach-uncertainty/attach/heads/train"
 )
 
 // TestNonlinearCertificates holds that penalties do to certificates what they

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/train"
+	"github.com/attach-uncertainty/attach/heads/train"
 )
 
 // plan is a problem that was checked, and what follows from it.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // hooks replace what is random in training and watch it, so that it can be
@@ -213,7 +213,7 @@ func (t *training) run(ctx context.Context) ([]train.Network, error) {
 			}
 			done++
 			if done%report == 0 || done == total {
-				t.Progress.Tell(float64(done) / float64(total))
+				rows.Progress(t.Progress).Tell(float64(done) / float64(total))
 			}
 		}
 		if err := t.endEpoch(epoch+1, done); err != nil {

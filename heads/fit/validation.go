@@ -7,9 +7,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/ort"
 	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // validation evaluates models on rows that are held out, and keeps the best

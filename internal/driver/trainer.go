@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/attach-uncertainty/attach/internal/train"
+	"github.com/attach-uncertainty/attach/heads/train"
 )
 
 // checkedTrainer refuses networks that are not what was asked for.

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // Rows draws correlated rows; offset moves their mean. The matrix has a
@@ -71,7 +71,7 @@ type Recorder struct{ Problems []train.Problem }
 // Train implements train.Trainer.
 func (r *Recorder) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
 	r.Problems = append(r.Problems, p)
-	p.Progress.Tell(1)
+	rows.Progress(p.Progress).Tell(1)
 	nets := make([]train.Network, len(p.Models))
 	for m, cfg := range p.Models {
 		rng := rand.New(rand.NewPCG(cfg.Seed, 1))

@@ -3,8 +3,8 @@ package networks
 import (
 	"slices"
 
+	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/train"
 )
 
 // Graph writes what a network makes of the rows of x.

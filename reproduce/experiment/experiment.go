@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/internal/train"
+	"github.com/attach-uncertainty/attach/heads/train"
 
 	"github.com/attach-uncertainty/attach/heads/fit"
 )

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/attach-uncertainty/attach/internal/train"
+	"github.com/attach-uncertainty/attach/heads/train"
 
 	"gonum.org/v1/gonum/blas/blas32"
 

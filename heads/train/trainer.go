@@ -1,5 +1,6 @@
-// Package train says what small networks are trained on, with which loss, and what
-// comes of it. Package heads/fit trains them in ONNX Runtime.
+// Package train describes how small fully connected networks are trained: the rows,
+// the loss, the options, and the networks that come of it. Package heads/fit trains
+// them in ONNX Runtime; a program may bring a [Trainer] of its own.
 package train
 
 import (
@@ -7,8 +8,6 @@ import (
 	"fmt"
 
 	"gonum.org/v1/gonum/blas/blas32"
-
-	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // Loss names what a Trainer minimises, a mean over rows and outputs:
@@ -95,7 +94,7 @@ type Problem struct {
 	BatchSize int // rows per step, at least 1; an epoch's last step has what is left
 
 	// Progress, if not nil, is told now and then from the training goroutine.
-	Progress rows.Progress
+	Progress func(share float64)
 }
 
 // ModelConfig is what may differ between networks that are trained together.
