@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 
@@ -14,15 +15,15 @@ import (
 )
 
 // Runtime says which libonnxruntime runs a network, and how. The zero value
-// finds the library, or installs it, and uses CUDA where that works:
-//
-//	Library   string       // path of libonnxruntime; "" searches for one
-//	NoInstall bool         // never install the library
-//	Provider  string       // "auto" (also ""), "cpu" or "cuda"
-//	Device    int          // number of the CUDA device
-//	Threads   int          // threads within one run; 0 is the runtime's choice
-//	Log       *slog.Logger // nil discards
-type Runtime = ort.Options
+// finds the library, or installs it, and uses CUDA where that works.
+type Runtime struct {
+	Library   string       // path of libonnxruntime; "" searches for one
+	NoInstall bool         // never install the library
+	Provider  string       // "auto" (also ""), "cpu" or "cuda"
+	Device    int          // number of the CUDA device
+	Threads   int          // threads within one run; 0 is the runtime's choice
+	Log       *slog.Logger // nil discards
+}
 
 // Options configures Open. The zero value works.
 type Options struct {
@@ -120,7 +121,7 @@ func open(ctx context.Context, path string, beside *folder, o Options, accept fu
 	if m.inputs, err = findInputs(g, dir); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if m.rt, err = ort.Open(ctx, o.Runtime); err != nil {
+	if m.rt, err = ort.Open(ctx, ort.Options(o.Runtime)); err != nil {
 		return nil, err
 	}
 	s := source{constants: newConstants(g, dir, m.rt, m.inputs...), inputs: m.inputs, beside: beside, log: o.Log}

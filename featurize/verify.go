@@ -106,7 +106,7 @@ func (a *Attached) Verify(ctx context.Context, b *attach.Bundle, path string, bl
 // VerifyHeads is Attached.Verify for heads that were exported alone, and rows of
 // features.
 func VerifyHeads(ctx context.Context, b *attach.Bundle, path string, o Runtime, batches iter.Seq2[attach.Rows, error]) (Agreement, error) {
-	rt, err := ort.Open(ctx, o)
+	rt, err := ort.Open(ctx, ort.Options(o))
 	if err != nil {
 		return Agreement{}, err
 	}

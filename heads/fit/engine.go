@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 
@@ -11,16 +12,17 @@ import (
 	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
-// Options say where training runs. The zero value is the runtime's library
-// wherever it is found, its best provider, and as many threads as pay:
-//
-//	Library   string       // path of libonnxruntime; "" searches for one
-//	NoInstall bool         // never install the library
-//	Provider  string       // "auto" (also ""), "cpu" or "cuda"
-//	Device    int          // number of the CUDA device
-//	Threads   int          // threads within an operator; 0 is one for small steps and the runtime's choice for large ones
-//	Log       *slog.Logger // nil discards
-type Options = ort.Options
+// Options say where training runs. The zero value finds the library, or installs it,
+// and uses CUDA where that works, and as many threads as pay. A featurize.Runtime
+// converts to Options.
+type Options struct {
+	Library   string       // path of libonnxruntime; "" searches for one
+	NoInstall bool         // never install the library
+	Provider  string       // "auto" (also ""), "cpu" or "cuda"
+	Device    int          // number of the CUDA device
+	Threads   int          // threads within an operator; 0 is one for small steps and the runtime's choice for large ones
+	Log       *slog.Logger // nil discards
+}
 
 // Engine trains networks in ONNX Runtime. It implements train.Trainer, and is
 // safe for concurrent use.
@@ -69,7 +71,7 @@ func (e *Engine) runtime(ctx context.Context, threads int) (*ort.Runtime, error)
 	for _, open := range e.runtimes {
 		o.Library = open.Library().Path
 	}
-	r, err := ort.Open(ctx, o)
+	r, err := ort.Open(ctx, ort.Options(o))
 	if err != nil {
 		return nil, err
 	}

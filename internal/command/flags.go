@@ -80,7 +80,7 @@ func (p *place) log(c *cli.Context) error {
 // products runs large matrix products of the whole process in the runtime that
 // models run in, until stop is called.
 func (p *place) products(ctx context.Context) (stop func(), err error) {
-	r, err := ort.Open(ctx, p.Runtime)
+	r, err := ort.Open(ctx, ort.Options(p.Runtime))
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (p *place) engine(ctx context.Context) (e *fit.Engine, stop func(), err err
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err = fit.New(ctx, p.Runtime)
+	e, err = fit.New(ctx, fit.Options(p.Runtime))
 	if err != nil {
 		free()
 		return nil, nil, err

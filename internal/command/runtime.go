@@ -52,7 +52,7 @@ func installCommand() *cli.Command {
 }
 
 func (v *showing) run(c *cli.Context) error {
-	o := v.Runtime
+	o := ort.Options(v.Runtime)
 	o.NoInstall = true
 	_, seen, err := ort.Find(c.Context, o)
 	if err != nil && !errors.Is(err, ort.ErrNotFound) {
