@@ -13,7 +13,7 @@ import (
 // confidenceLevel is the level of all confidence intervals.
 const confidenceLevel = .95
 
-// Intervals holds a confidence interval for every metric, its lower end first.
+// Intervals are those of compare.Intervals.
 type Intervals struct {
 	AUROC          [2]float64  `json:"auroc"`
 	FPR95          [2]float64  `json:"fpr95"`

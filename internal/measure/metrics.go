@@ -10,36 +10,13 @@ import (
 // errEmpty is returned where one of the two sides has no rows.
 var errEmpty = errors.New("no scores")
 
-// Metrics are the usual figures of merit for telling out-of-domain rows (the
-// positive class) from in-domain ones. All are in [0,1].
+// Metrics are those of compare.Metrics, whose comments define them.
 type Metrics struct {
-	// AUROC is the area under the receiver operating characteristic: the
-	// probability that an out-of-domain row scores above an in-domain row,
-	// ties counted as one half (Mann-Whitney).
-	AUROC float64 `json:"auroc"`
-	// FPR95 is the share of in-domain rows flagged at the threshold that
-	// flags at least 95 % of the out-of-domain rows: the smallest false
-	// positive rate on the ROC curve with true positive rate ≥ .95. Lower is
-	// better. (Papers that take in-domain as the positive class ask for 95 %
-	// of the in-domain rows: that is FPR95In.)
-	FPR95 float64 `json:"fpr95"`
-	// AUPRIn is the average precision with in-domain as the positive class
-	// and scores negated.
-	AUPRIn float64 `json:"aupr_in"`
-	// AUPROut is the average precision with out-of-domain as the positive
-	// class.
-	AUPROut float64 `json:"aupr_out"`
-	// FPR95In is the share of out-of-domain rows accepted at the threshold
-	// that accepts at least 95 % of the in-domain rows: the smallest false
-	// positive rate with true positive rate ≥ .95 where in-domain is the
-	// positive class, as OpenOOD and most papers on images have it. Lower is
-	// better.
-	FPR95In float64 `json:"fpr95_in"`
-	// DetectionError is the least probability, over all thresholds, of
-	// judging a row wrongly where both sides are equally likely:
-	// min ½·FPR + ½·(1−TPR), as in Lee et al. (2018), "A Simple Unified
-	// Framework for Detecting Out-of-Distribution Samples". At most ½; lower
-	// is better.
+	AUROC          float64 `json:"auroc"`
+	FPR95          float64 `json:"fpr95"`
+	AUPRIn         float64 `json:"aupr_in"`
+	AUPROut        float64 `json:"aupr_out"`
+	FPR95In        float64 `json:"fpr95_in"`
 	DetectionError float64 `json:"detection_error"`
 }
 

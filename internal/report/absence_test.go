@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -39,7 +38,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestBest(t *testing.T) {
-	m := compare.MethodReport{Configs: []compare.Config{{Metrics: measure.Metrics{AUROC: .5}}, {Metrics: measure.Metrics{AUROC: .7}}, {Metrics: measure.Metrics{AUROC: .7}}}}
+	m := compare.MethodReport{Configs: []compare.Config{{Metrics: compare.Metrics{AUROC: .5}}, {Metrics: compare.Metrics{AUROC: .7}}, {Metrics: compare.Metrics{AUROC: .7}}}}
 	if got, ok := best(m); !ok || got.AUROC != .7 {
 		t.Errorf("best %v %v", got, ok)
 	}

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -31,13 +30,13 @@ func samplePage() Page {
 	}
 	img := image.NewGray(image.Rect(0, 0, 8, 8))
 	img.SetGray(3, 3, color.Gray{200})
-	one := func(v float64) measure.Summary { return measure.Summary{Mean: v, Max: v, N: 1} }
+	one := func(v float64) compare.Summary { return compare.Summary{Mean: v, Max: v, N: 1} }
 	method := func(name string, auroc float64) compare.MethodReport {
-		m := measure.Metrics{AUROC: auroc, FPR95: .2, FPR95In: .3, AUPRIn: auroc, AUPROut: auroc, DetectionError: .1}
+		m := compare.Metrics{AUROC: auroc, FPR95: .2, FPR95In: .3, AUPRIn: auroc, AUPROut: auroc, DetectionError: .1}
 		return compare.MethodReport{
 			Name:      name,
-			Summaries: measure.Summaries{AUROC: one(auroc), FPR95: one(.2), FPR95In: one(.3), AUPRIn: one(auroc), AUPROut: one(auroc), DetectionError: one((1 - auroc) / 2)},
-			CI:        &measure.Intervals{AUROC: [2]float64{auroc - .02, auroc + .03}},
+			Summaries: compare.Summaries{AUROC: one(auroc), FPR95: one(.2), FPR95In: one(.3), AUPRIn: one(auroc), AUPROut: one(auroc), DetectionError: one((1 - auroc) / 2)},
+			CI:        &compare.Intervals{AUROC: [2]float64{auroc - .02, auroc + .03}},
 			Configs:   []compare.Config{{Params: ood.Params{"k": 1.}, Metrics: m, In: in, Out: [][]float64{out}}},
 		}
 	}
@@ -91,9 +90,9 @@ func TestHostileNames(t *testing.T) {
 	c.Title, c.Lead, c.SuspiciousLead, c.Suspicious[0].Caption = name, name, name, name
 	r := c.Report
 	for i := range r.Methods[:2] {
-		r.Methods[i].Sets = []measure.SetSummaries{{Name: name, Summaries: r.Methods[i].Summaries}}
+		r.Methods[i].Sets = []compare.SetSummaries{{Name: name, Summaries: r.Methods[i].Summaries}}
 	}
-	r.Model, r.ModelSHA256, r.Sets = name, name, []measure.Set{{Name: name, Group: name, N: 200}}
+	r.Model, r.ModelSHA256, r.Sets = name, name, []compare.Set{{Name: name, Group: name, N: 200}}
 	r.Methods[0].Name, r.Methods[0].Variant, r.Methods[2].Failed[0].Error, r.Skipped[0].Reason = name, name, name, name
 	harmless(t, written(t, p))
 }
@@ -176,13 +175,13 @@ func TestWriteMore(t *testing.T) {
 	for i := range 75 {
 		c.Report.Wrong[4*i] = true
 	}
-	c.Report.Sets = []measure.Set{{Name: "cats", Group: "near", N: 120}, {Name: "dogs", Group: "far", N: 80}}
+	c.Report.Sets = []compare.Set{{Name: "cats", Group: "near", N: 120}, {Name: "dogs", Group: "far", N: 80}}
 	for i := range c.Report.Methods[:2] {
 		m := &c.Report.Methods[i]
-		m.AURC = measure.Summary{Mean: .05, Max: .05, N: 1}
+		m.AURC = compare.Summary{Mean: .05, Max: .05, N: 1}
 		m.CI.AURC = &[2]float64{.04, .06}
-		m.Sets = []measure.SetSummaries{{Name: "cats", Summaries: m.Summaries}, {Name: "dogs", Summaries: m.Summaries}}
-		m.Groups = []measure.SetSummaries{{Name: "near", Summaries: m.Summaries}, {Name: "far", Summaries: m.Summaries}}
+		m.Sets = []compare.SetSummaries{{Name: "cats", Summaries: m.Summaries}, {Name: "dogs", Summaries: m.Summaries}}
+		m.Groups = []compare.SetSummaries{{Name: "near", Summaries: m.Summaries}, {Name: "far", Summaries: m.Summaries}}
 		conf := &m.Configs[0]
 		conf.Out = [][]float64{conf.Out[0][:120], conf.Out[0][120:]}
 		m.Configs = append(m.Configs, m.Configs[0])

@@ -18,7 +18,7 @@ type column struct {
 	Lower       bool // lower is better
 	digits      int  // after the decimal point
 	plain       bool // has no best: times
-	field       int  // of measure.Metrics, from 0
+	field       int  // of compare.Metrics, from 0
 	values      []value
 }
 
@@ -28,7 +28,7 @@ type value struct {
 	ci        *[2]float64 // or nil
 }
 
-// metrics are the columns of measure.Metrics.
+// metrics are the columns of compare.Metrics.
 func metrics() []column {
 	return []column{
 		{Head: "AUROC", Title: "The probability that an out-of-domain input scores above an in-domain one.", digits: 3},
@@ -41,8 +41,8 @@ func metrics() []column {
 }
 
 // summary is the value of one of the metrics.
-func summary(s measure.Summaries, ci *measure.Intervals, field int) value {
-	of := measure.Figures[measure.Summary](&s)[field]
+func summary(s compare.Summaries, ci *compare.Intervals, field int) value {
+	of := measure.Figures[compare.Summary](&s)[field]
 	v := value{mean: of.Mean, std: of.Std}
 	if ci != nil {
 		v.ci = measure.Figures[[2]float64](ci)[field]
@@ -100,7 +100,7 @@ func setColumns(r *compare.Report, methods []compare.MethodReport) []column {
 	}
 	list = append(list, column{Head: "mean", Title: "Mean AUROC over all sets.", digits: 3})
 	for _, m := range methods {
-		all := slices.Concat(m.Sets, m.Groups, []measure.SetSummaries{{Summaries: m.Summaries, CI: m.CI}})
+		all := slices.Concat(m.Sets, m.Groups, []compare.SetSummaries{{Summaries: m.Summaries, CI: m.CI}})
 		for i, s := range all {
 			list[i].values = append(list[i].values, summary(s.Summaries, s.CI, 0))
 		}

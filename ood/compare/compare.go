@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/paired"
 	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/rows"
@@ -77,7 +76,7 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 	for _, s := range c.outSets() {
 		r.NOut += s.Len()
 		if s.Name != "" {
-			r.Sets = append(r.Sets, measure.Set{Name: s.Name, Group: s.Group, N: s.Len()})
+			r.Sets = append(r.Sets, Set{Name: s.Name, Group: s.Group, N: s.Len()})
 		}
 	}
 	if r.Wrong != nil {

@@ -14,7 +14,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/internal/sharing"
 	"github.com/attach-uncertainty/attach/ood"
@@ -115,7 +114,7 @@ func TestCompareDefaultAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := r.Methods[0]
-	if len(m.Configs) != 1 || len(m.Failed) != 0 || m.AUROC != (measure.Summary{Mean: .875, Max: .875, N: 1}) {
+	if len(m.Configs) != 1 || len(m.Failed) != 0 || m.AUROC != (compare.Summary{Mean: .875, Max: .875, N: 1}) {
 		t.Errorf("%+v", m)
 	}
 }

@@ -48,14 +48,14 @@ func TestCompareOutSets(t *testing.T) {
 	if fits != 1 {
 		t.Errorf("%d fits for four sets", fits)
 	}
-	if r.NOut != 7 || !slices.Equal(r.Sets, []measure.Set{{Name: "a", Group: "near", N: 2}, {Name: "b", Group: "far", N: 1}, {Name: "c", Group: "near", N: 3}, {Name: "d", N: 1}}) {
+	if r.NOut != 7 || !slices.Equal(r.Sets, []compare.Set{{Name: "a", Group: "near", N: 2}, {Name: "b", Group: "far", N: 1}, {Name: "c", Group: "near", N: 3}, {Name: "d", N: 1}}) {
 		t.Errorf("%d rows in %v", r.NOut, r.Sets)
 	}
 	m, conf := r.Methods[0], r.Methods[0].Configs[0]
 	var sum float64
 	for i, s := range c.OutSets {
 		want, err := measure.Evaluate(conf.In, conf.Out[i])
-		if err != nil || conf.Sets[i].Name != s.Name || conf.Sets[i].Metrics != want {
+		if err != nil || conf.Sets[i].Name != s.Name || conf.Sets[i].Metrics != compare.Metrics(want) {
 			t.Errorf("set %s: %+v, want %+v, %v", s.Name, conf.Sets[i], want, err)
 		}
 		// A set by itself is measured as it is among others, intervals too

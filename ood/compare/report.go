@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -22,7 +21,7 @@ type Report struct {
 	// Sets are the out-of-domain sets, each its Name, its Group and N rows; nil where
 	// there is but one without a name. All other figures are then means over the sets, each set counted
 	// alike however many rows it has.
-	Sets []measure.Set `json:"sets,omitempty"`
+	Sets []Set `json:"sets,omitempty"`
 	// Resamples is how many the confidence intervals come from; 0 means that
 	// there are none.
 	Resamples int `json:"resamples,omitempty"`
@@ -60,18 +59,15 @@ type MethodReport struct {
 	// absent from the JSON form where nothing does.
 	Variant string `json:"variant,omitempty"`
 
-	// Summaries are the fields AUROC, FPR95, AUPRIn, AUPROut, FPR95In and DetectionError,
-	// which Config says more of, inlined. Each is, over the configurations, its Mean, Std
-	// and Max, and their number N, of which 0 says that all failed.
-	measure.Summaries
-	AURC measure.Summary `json:"aurc,omitzero"` // absent where the network's errors are not known
-	// CI holds the intervals of the means over the configurations: fields of the same
-	// names, each the two ends, a [2]float64, and AURC, which is nil where there is none.
-	CI *measure.Intervals `json:"ci,omitempty"`
+	// Summaries of the configurations are inlined.
+	Summaries
+	AURC Summary `json:"aurc,omitzero"` // absent where the network's errors are not known
+	// CI holds the intervals of the means over the configurations.
+	CI *Intervals `json:"ci,omitempty"`
 	// Sets and Groups are the same by set and by group of sets, whose Name they have;
 	// absent where the only set has no name.
-	Sets   []measure.SetSummaries `json:"sets,omitempty"`
-	Groups []measure.SetSummaries `json:"groups,omitempty"`
+	Sets   []SetSummaries `json:"sets,omitempty"`
+	Groups []SetSummaries `json:"groups,omitempty"`
 
 	// FitSeconds is the wall-clock time that fitting all configurations took,
 	// added up where several were fitted at a time.
@@ -88,28 +84,16 @@ type MethodReport struct {
 // Config is what one configuration reached.
 type Config struct {
 	Params ood.Params `json:"params"`
-	// Metrics are numbers, inlined, which are means over the sets where there are several:
-	//
-	//   - AUROC, the probability that an out-of-domain row scores above an in-domain one,
-	//     of ties one half;
-	//   - FPR95, the share of in-domain rows flagged where at least 95 % of the
-	//     out-of-domain rows are, and FPR95In that of out-of-domain rows accepted where at
-	//     least 95 % of the in-domain rows are, which OpenOOD calls FPR@95;
-	//   - AUPRIn and AUPROut, average precisions with in-domain and out-of-domain rows as
-	//     the positive class;
-	//   - DetectionError, the least probability, over all thresholds, of judging a row
-	//     wrongly where both sides are equally likely.
-	//
-	// A higher AUROC or AUPR is better, and a lower one of the others.
-	measure.Metrics
+	// Metrics are inlined. They are means over the sets where there are several.
+	Metrics
 	// AURC is the area under the risk–coverage curve of the in-domain rows,
 	// with an error of the network as the risk; nil where it is not known.
-	AURC *float64           `json:"aurc,omitempty"`
-	CI   *measure.Intervals `json:"ci,omitempty"` // as MethodReport has them
+	AURC *float64   `json:"aurc,omitempty"`
+	CI   *Intervals `json:"ci,omitempty"` // as MethodReport has them
 	// Sets and Groups are the same by set and by group of sets, whose Name they have;
 	// absent where the only set has no name.
-	Sets   []measure.SetMetrics `json:"sets,omitempty"`
-	Groups []measure.SetMetrics `json:"groups,omitempty"`
+	Sets   []SetMetrics `json:"sets,omitempty"`
+	Groups []SetMetrics `json:"groups,omitempty"`
 	// In and Out are the scores of the in-domain rows and, set by set, of the
 	// out-of-domain rows measured on; absent from the JSON form.
 	In  []float64   `json:"-"`

@@ -12,7 +12,6 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/classes"
-	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -276,7 +275,7 @@ func TestSelectErrors(t *testing.T) {
 
 func TestChoose(t *testing.T) {
 	conf := func(k, auroc float64) compare.Config {
-		return compare.Config{Params: ood.Params{"k": k}, Metrics: measure.Metrics{AUROC: auroc}}
+		return compare.Config{Params: ood.Params{"k": k}, Metrics: compare.Metrics{AUROC: auroc}}
 	}
 	r := compare.Report{Methods: []compare.MethodReport{
 		{Name: "a", Configs: []compare.Config{conf(1, .75), conf(2, .5)}},

@@ -46,18 +46,18 @@ func (v view) of(r result) []measure.Metrics {
 
 // over summarises what configurations reached; the intervals are those of their
 // mean.
-func (v view) over(done []result, areas [][]float64) (measure.Summaries, *measure.Intervals) {
-	var s measure.Summaries
+func (v view) over(done []result, areas [][]float64) (Summaries, *Intervals) {
+	var s Summaries
 	all := make([][]measure.Metrics, len(done))
 	for i, d := range done {
 		all[i] = v.of(d)
 	}
 	x := make([]float64, len(all))
-	for f, to := range measure.Figures[measure.Summary](&s) {
+	for f, to := range measure.Figures[Summary](&s) {
 		for i := range all {
 			x[i] = *measure.Figures[float64](&all[i][0])[f]
 		}
-		*to = measure.Summarise(x)
+		*to = summarise(x)
 	}
 	return s, intervals(mean(all), areas)
 }
@@ -69,7 +69,7 @@ func (r *MethodReport) summarise(sets []OutSet, done []result) {
 	var drawnAreas [][]float64
 	for _, d := range done {
 		conf, on := d.conf, all.of(d)
-		conf.Metrics, conf.CI = on[0], intervals(on, nil)
+		conf.Metrics, conf.CI = Metrics(on[0]), intervals(on, nil)
 		conf.Sets, conf.Groups = d.listed(single), d.listed(grouped)
 		if conf.AURC != nil {
 			areas, drawnAreas = append(areas, *conf.AURC), append(drawnAreas, d.aurc)
@@ -78,29 +78,29 @@ func (r *MethodReport) summarise(sets []OutSet, done []result) {
 		r.Configs = append(r.Configs, conf)
 	}
 	r.Summaries, r.CI = all.over(done, drawnAreas)
-	r.AURC = measure.Summarise(areas)
+	r.AURC = summarise(areas)
 	for _, v := range single {
 		s, ci := v.over(done, nil)
-		r.Sets = append(r.Sets, measure.SetSummaries{Name: v.name, Summaries: s, CI: ci})
+		r.Sets = append(r.Sets, SetSummaries{Name: v.name, Summaries: s, CI: ci})
 	}
 	for _, v := range grouped {
 		s, ci := v.over(done, nil)
-		r.Groups = append(r.Groups, measure.SetSummaries{Name: v.name, Summaries: s, CI: ci})
+		r.Groups = append(r.Groups, SetSummaries{Name: v.name, Summaries: s, CI: ci})
 	}
 }
 
-func (r result) listed(views []view) []measure.SetMetrics {
-	var list []measure.SetMetrics
+func (r result) listed(views []view) []SetMetrics {
+	var list []SetMetrics
 	for _, v := range views {
 		on := v.of(r)
-		list = append(list, measure.SetMetrics{Name: v.name, Metrics: on[0], CI: intervals(on, nil)})
+		list = append(list, SetMetrics{Name: v.name, Metrics: Metrics(on[0]), CI: intervals(on, nil)})
 	}
 	return list
 }
 
 // intervals are those of metrics that are followed by their resamples, and of the
 // mean of areas, resample by resample, where there are any.
-func intervals(on []measure.Metrics, areas [][]float64) *measure.Intervals {
+func intervals(on []measure.Metrics, areas [][]float64) *Intervals {
 	if len(on) == 1 {
 		return nil
 	}
@@ -113,7 +113,7 @@ func intervals(on []measure.Metrics, areas [][]float64) *measure.Intervals {
 			mean[i] += a / float64(len(areas))
 		}
 	}
-	v := measure.IntervalsOf(on[1:], mean)
+	v := Intervals(measure.IntervalsOf(on[1:], mean))
 	return &v
 }
 

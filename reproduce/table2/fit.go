@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
@@ -35,7 +34,7 @@ type record struct {
 	Fit int `json:"n_fit"`
 	In  int `json:"n_in"`
 	N   int `json:"n_out"`
-	measure.Metrics
+	compare.Metrics
 	Error   float64 `json:"in_error"` // of the network on the in-domain rows
 	Variant string  `json:"variant,omitempty"`
 	Failed  string  `json:"failed,omitempty"`

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -287,7 +286,7 @@ func (s *settings) pairLines(pairs []pair) [][]string {
 }
 
 // orBlank is the mean, where there is one.
-func orBlank(s measure.Summary, text func(v float64) string) string {
+func orBlank(s compare.Summary, text func(v float64) string) string {
 	if s.N == 0 {
 		return ""
 	}

@@ -8,15 +8,15 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
 // cell is a method on a pair, over its configurations.
 type cell struct {
-	auroc, fpr95 measure.Summary
+	auroc, fpr95 compare.Summary
 	fit, in, out int // rows
 	variant      string
 	failed       string // of the first configuration that failed
@@ -108,12 +108,12 @@ func cellOf(records []record) cell {
 	return c
 }
 
-func summarise(x []float64) measure.Summary {
+func summarise(x []float64) compare.Summary {
 	if len(x) == 0 {
-		return measure.Summary{}
+		return compare.Summary{}
 	}
 	mean, std := stat.PopMeanStdDev(x, nil)
-	return measure.Summary{Mean: mean, Std: std, Max: slices.Max(x), N: len(x)}
+	return compare.Summary{Mean: mean, Std: std, Max: slices.Max(x), N: len(x)}
 }
 
 // competes says whether a method is ranked. Controls are not, nor are
@@ -128,7 +128,7 @@ type standing struct {
 	mean     float64 // AUROC over them
 	// classes is over the other classes of the training set alone, sets over
 	// other sets alone.
-	classes, sets measure.Summary
+	classes, sets compare.Summary
 	rank          float64 // mean over its pairs, among those that compete; 0 for the others
 	byMean        int     // rank by mean among those that compete and have every pair; 0 for the others
 	// gaps are how far it is below the best of those that compete, by pair,

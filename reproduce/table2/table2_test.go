@@ -13,8 +13,8 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/measure"
 	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/experiment/experimenttest"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
@@ -88,7 +88,7 @@ func TestPaperGrid(t *testing.T) {
 // TestStandings reckons ranks and gaps of methods on two pairs by hand.
 func TestStandings(t *testing.T) {
 	one := func(auroc float64) cell {
-		return cellOf([]record{{Metrics: measure.Metrics{AUROC: auroc}}})
+		return cellOf([]record{{Metrics: compare.Metrics{AUROC: auroc}}})
 	}
 	n := networks.Measured{Network: networks.Network{Name: "net"}}
 	pairs := []pair{

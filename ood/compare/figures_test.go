@@ -1,4 +1,4 @@
-package measure
+package compare
 
 import (
 	"math"
@@ -8,14 +8,14 @@ import (
 
 func TestSummarise(t *testing.T) {
 	// numpy.std([.5, .7, .9]) is .16329931618554522.
-	s := Summarise([]float64{.5, .7, .9})
+	s := summarise([]float64{.5, .7, .9})
 	if math.Abs(s.Mean-.7) > 1e-15 || math.Abs(s.Std-.16329931618554522) > 1e-15 || s.Max != .9 || s.N != 3 {
 		t.Errorf("%+v", s)
 	}
-	if s := Summarise(slices.Repeat([]float64{.1}, 7)); s.Std > 1e-16 {
+	if s := summarise(slices.Repeat([]float64{.1}, 7)); s.Std > 1e-16 {
 		t.Errorf("equal values deviate by %v", s.Std)
 	}
-	if Summarise(nil) != (Summary{}) {
+	if summarise(nil) != (Summary{}) {
 		t.Error("something of nothing")
 	}
 }
