@@ -36,5 +36,12 @@ func (e notBundle) Error() string {
 
 func (e notBundle) Unwrap() []error { return []error{ErrDamaged, e.kind} }
 
-// NotFiniteError says which number of the rows is not finite.
-type NotFiniteError = rows.NotFiniteError
+// NotFinite reports whether err refuses a number of the rows because it is NaN or
+// infinite, and returns the row and the column of that number, counted from 0.
+func NotFinite(err error) (row, col int, ok bool) {
+	bad := (*rows.NotFiniteError)(nil)
+	if !errors.As(err, &bad) {
+		return 0, 0, false
+	}
+	return bad.Row, bad.Col, true
+}

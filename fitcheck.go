@@ -135,7 +135,7 @@ func (b Base) checkFinite(r ood.Batch, what string) error {
 		for i := range r.Features.Rows {
 			row := rows.Row(r.Features, i)
 			if j := slices.IndexFunc(row, func(v float32) bool { return math.IsInf(float64(v), 0) }); j >= 0 {
-				return &NotFiniteError{Name: strings.TrimPrefix(what+": features", ": "), Row: i, Col: j, Value: row[j]}
+				return &rows.NotFiniteError{Name: strings.TrimPrefix(what+": features", ": "), Row: i, Col: j, Value: row[j]}
 			}
 		}
 		r.Features = blas32.General{}

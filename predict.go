@@ -253,8 +253,8 @@ func (p *Predictor) Stream(ctx context.Context, blocks iter.Seq2[Rows, error]) i
 	}
 }
 
-// Predict predicts for each of the rows. A *NotFiniteError counts them from 0;
-// an *ood.NeedError says what the detector needs and they lack.
+// Predict predicts for each of the rows. Of an error for NaN or infinity, [NotFinite]
+// tells the row. An *ood.NeedError says what the detector needs and the rows lack.
 func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	if err := cmp.Or(p.made(), ctx.Err()); err != nil {
 		return nil, err

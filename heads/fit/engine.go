@@ -80,8 +80,8 @@ func (e *Engine) runtime(ctx context.Context, threads int) (*ort.Runtime, error)
 }
 
 // Train implements train.Trainer. The error is a *train.DivergedError where a
-// model's loss or weights are not finite (or a *attach.NotFiniteError where X or
-// Y are not), and the context's where that is cancelled. X and Y are read during the call and not copied as a whole.
+// model's loss or weights are not finite, names the row where X or Y are not, and is
+// the context's where that is cancelled. X and Y are read during the call and not copied as a whole.
 //
 // Models that would take more than a gigabyte together are trained in groups,
 // one after another.
