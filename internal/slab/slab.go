@@ -3,7 +3,6 @@
 package slab
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -51,7 +50,7 @@ func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64)
 	}
 	least := int(math.Ceil(Share * float64(half)))
 	on, across := rows.New(half, together), rows.New(x.Cols, together)
-	places, prefix := make([]place, half), make([]int, half+1)
+	places, prefix := make([]uint64, half), make([]int, half+1)
 	for range directions / together {
 		if ctx.Err() != nil {
 			return nil
@@ -62,18 +61,19 @@ func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64)
 		blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, chosen, across, 0, on)
 		for d := range together {
 			for i := range places {
-				places[i] = place{on.Data[i*on.Stride+d], i}
+				places[i] = place(on.Data[i*on.Stride+d], i)
 			}
-			slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.at, b.at) })
+			slices.Sort(places)
+			at := func(k int) float32 { return on.Data[int(uint32(places[k]))*on.Stride+d] }
 			for w, is := range covered {
 				for i, p := range places {
 					prefix[i+1] = prefix[i]
-					if is[order[p.row]] {
+					if is[order[uint32(p)]] {
 						prefix[i+1]++
 					}
 				}
 				if from, to, share := worst(prefix, least, best[w].share); to > 0 {
-					best[w] = candidate{share: share, low: places[from].at, high: places[to-1].at, across: column(across, d)}
+					best[w] = candidate{share: share, low: at(from), high: at(to - 1), across: column(across, d)}
 				}
 			}
 		}
@@ -96,10 +96,16 @@ func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64)
 	return slabs
 }
 
-// place is where a row lies across a slab.
-type place struct {
-	at  float32
-	row int
+// place sorts as a row's place across a slab does, and has its number in the lower
+// half: whole numbers are sorted several times as fast as structs.
+func place(at float32, row int) uint64 {
+	bits := math.Float32bits(at)
+	if bits>>31 == 0 {
+		bits |= 1 << 31
+	} else {
+		bits = ^bits
+	}
+	return uint64(bits)<<32 | uint64(row)
 }
 
 // candidate is the worst slab so far.
