@@ -58,7 +58,7 @@ func TestInterruptedAtOnce(t *testing.T) {
 	fitted := filepath.Join(dir, "fitted.attach")
 	var stderr bytes.Buffer
 	if code := Run(context.Background(), []string{
-		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--epochs", "1", "-o", fitted,
+		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--rows", ":300", "--epochs", "1", "-o", fitted,
 	}, nil, io.Discard, &stderr); code != exitDone {
 		t.Fatal(stderr.String())
 	}
@@ -97,7 +97,7 @@ func TestFullStdout(t *testing.T) {
 	inLibrary(t)
 	fitted := filepath.Join(t.TempDir(), "m.attach")
 	if code := Run(context.Background(), []string{
-		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--epochs", "1", "-o", fitted,
+		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--rows", ":300", "--epochs", "1", "-o", fitted,
 	}, nil, io.Discard, io.Discard); code != exitDone {
 		t.Fatal("the fit failed")
 	}
@@ -111,8 +111,8 @@ func TestFullStdout(t *testing.T) {
 		{"runtime"},
 		{"runtime", "--json"},
 		{"predict", fitted, "--x", models + "toy_test.npz"},
-		{"evaluate", fitted, "--x", models + "toy_test.npz"},
-		{"evaluate", fitted, "--x", models + "toy_test.npz", "--json"},
+		{"evaluate", fitted, "--x", models + "toy_test.npz", "--rows", ":300"},
+		{"evaluate", fitted, "--x", models + "toy_test.npz", "--rows", ":300", "--json"},
 		{"compare", models + "toy_regressor.onnx", "--fit", models + "toy_fit.npz", "--in", models + "toy_cal.npz", "--out", models + "toy_test.npz", "--methods", "random"},
 		{"compare", models + "toy_regressor.onnx", "--fit", models + "toy_fit.npz", "--in", models + "toy_cal.npz", "--out", models + "toy_test.npz", "--methods", "random", "--json"},
 	} {
@@ -130,7 +130,7 @@ func TestGateStatus(t *testing.T) {
 	inLibrary(t)
 	fitted := filepath.Join(t.TempDir(), "m.attach")
 	if code := Run(context.Background(), []string{
-		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--no-detector", "--epochs", "1", "-o", fitted,
+		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--rows", ":300", "--no-detector", "--epochs", "1", "-o", fitted,
 	}, nil, io.Discard, io.Discard); code != exitDone {
 		t.Fatal("the fit failed")
 	}
@@ -146,7 +146,7 @@ func TestGateStatus(t *testing.T) {
 		{"frob>1", "attach: --fail-if is \"frob>1\"; it must be ", exitUsage},
 	} {
 		var stdout, stderr bytes.Buffer
-		code := Run(context.Background(), []string{"evaluate", fitted, "--x", models + "toy_test.npz", "--fail-if", tt.gate}, nil, &stdout, &stderr)
+		code := Run(context.Background(), []string{"evaluate", fitted, "--x", models + "toy_test.npz", "--rows", ":300", "--fail-if", tt.gate}, nil, &stdout, &stderr)
 		if code != tt.code || !strings.Contains(stderr.String(), tt.says) || (stdout.Len() > 0) != (code == exitDone || code == exitGate || code == exitFailed) {
 			t.Errorf("%s: exit code %d, stdout of %d bytes, stderr %q", tt.gate, code, stdout.Len(), stderr.String())
 		}

@@ -102,7 +102,7 @@ func succeed(t *testing.T, args ...string) string {
 func TestServe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "digits.attach")
 	var out, errs bytes.Buffer
-	if code := Run(t.Context(), []string{"fit", "../../testmodels/digits_resnet.onnx", "--x", "../../testmodels/digits_fit.npz", "--rows", ":300", "--cal", "../../testmodels/digits_cal.npz",
+	if code := Run(t.Context(), []string{"fit", "../../testmodels/digits_resnet.onnx", "--x", "../../testmodels/digits_fit.npz", "--rows", ":80",
 		"--preprocess", "../../testmodels/digits.preprocess.json", "-o", path}, nil, &out, &errs); code != 0 {
 		t.Fatalf("fit: %d, %s", code, &errs)
 	}

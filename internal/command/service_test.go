@@ -39,7 +39,7 @@ func TestServiceAnswersAsPredict(t *testing.T) {
 	fitted := filepath.Join(dir, "m.attach")
 	var stdout, stderr bytes.Buffer
 	for _, args := range [][]string{
-		{"fit", models + "digits_resnet.onnx", "--x", models + "digits_fit.npz", "--preprocess", config, "-o", fitted},
+		{"fit", models + "digits_resnet.onnx", "--x", models + "digits_fit.npz", "--rows", ":300", "--preprocess", config, "-o", fitted},
 		{"predict", fitted, "--x", pictures},
 	} {
 		if stdout.Reset(); Run(t.Context(), args, nil, &stdout, &stderr) != exitDone {
