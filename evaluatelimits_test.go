@@ -62,7 +62,7 @@ func (d drawnCoverage) evaluate(rng *rand.Rand) *Evaluation {
 // of twenty names a part, whatever the calibration rows; a decile that is covered less
 // is found.
 func TestLimitsHoldTheirLevel(t *testing.T) {
-	const draws = 1000
+	const draws = 500
 	for _, d := range []drawnCoverage{{[]int{150}, 400, 0}, {[]int{40, 90, 150}, 400, 0}} {
 		t.Run(fmt.Sprint(d.calibration), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 26))

@@ -38,7 +38,7 @@ func constantly(p float64, columns int) holes { return slices.Repeat(holes{p}, c
 // asked for, with and without gaps of their own, and that rows are flagged for an
 // empty cell in a column that never had one.
 func TestGapsRate(t *testing.T) {
-	const fits, nTest, alpha = 200, 40, 0.05
+	const fits, nTest, alpha = 100, 40, 0.05
 	for name, c := range map[string]struct {
 		fit, cal   holes
 		nFit, nCal int

@@ -179,13 +179,17 @@ func TestSidesAndBoxesCover(t *testing.T) {
 	const rows, level = 80, 0.8
 	n := rows / 2.
 	want := math.Ceil(level*(n+1)-1e-9) / (n + 1)
+	fitted := map[uint64]*attach.Bundle{}
 	trial := func(o attach.PredictOptions) func(seed uint64) float64 {
 		o.Level = level
 		return func(seed uint64) float64 {
 			in := regressor(seed, rows, 2)
 			in.CalFraction, in.SkipDetector = 0.5, true
-			test := regressor(seed+1000, 200, 2)
-			p := mustPredict(t, mustFit(t, in), test.Batch, o)
+			if fitted[seed] == nil {
+				fitted[seed] = mustFit(t, in)
+			}
+			test := regressor(seed+1000, 80, 2)
+			p := mustPredict(t, fitted[seed], test.Batch, o)
 			for _, c := range cells(p) {
 				if o.Side == "lower" && !math.IsInf(c.Upper, 1) || o.Side == "upper" && !math.IsInf(c.Lower, -1) {
 					t.Fatalf("side %s: [%v, %v]", o.Side, c.Lower, c.Upper)
@@ -223,7 +227,7 @@ func TestSmoothedCovers(t *testing.T) {
 		in := draw(seed, rows)
 		in.CalFraction, in.SkipDetector = 0.5, true
 		in.Quantiles, in.QuantileParams, in.Trainer = method("quantile-forest"), ood.Params{"n_estimators": 1., "max_depth": 1.}, nil
-		b, test := mustFit(t, in), draw(seed+1000, 200)
+		b, test := mustFit(t, in), draw(seed+1000, 80)
 		for name, o := range kinds {
 			o.Level, o.Seed = level, seed
 			plain[name] = append(plain[name], covered(mustPredict(t, b, test.Batch, o), test, o.Joint))

@@ -27,7 +27,7 @@ func TestSetsOfRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh := blob(3, 4000, 8, 3, 0)
+	fresh := blob(3, 1500, 8, 3, 0)
 	for _, o := range []attach.PredictOptions{
 		{Sets: "lac"}, {Sets: "aps", ByClass: true}, {Sets: "raps"}, {Sets: "saps", ByCluster: true, Seed: 3}, {Sets: "aps", Smoothed: true, Seed: 4}, {Sets: "lac", ByClass: true, Level: .92},
 	} {
@@ -47,7 +47,7 @@ func TestSetsOfRows(t *testing.T) {
 				covered++
 			}
 		}
-		if got := float64(covered) / 4000; got < level-.05 || got > level+.06 {
+		if got := float64(covered) / 1500; got < level-.05 || got > level+.06 {
 			t.Errorf("%+v: sets cover %v of rows", o, got)
 		}
 		predictor, err := b.Predictor(o)
