@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
+	"sync"
 
 	"gonum.org/v1/gonum/blas/blas32"
 )
@@ -25,11 +27,14 @@ type index struct {
 	// blocks is where a large leaf's blocks begin in befores, −1 for a small one.
 	blocks  []int32
 	befores []int32 // members of a leaf before each block, and all
+	// free are readers to use again: one is as large as the training rows, which
+	// makes rows that are predicted one by one expensive.
+	free *sync.Pool
 }
 
 // prepare builds the index.
 func (f *Forest) prepare() {
-	size, x := f.blockSize(), index{starts: []int{0}}
+	size, x := f.blockSize(), index{starts: []int{0}, free: new(sync.Pool)}
 	leaves := int32(0)
 	for _, t := range f.Trees {
 		x.first = append(x.first, leaves)
@@ -71,7 +76,9 @@ func (f *Forest) Quantiles(dst []float32, x blas32.General, levels []float64) {
 	chunks := (x.Rows + rowsAtOnce - 1) / rowsAtOnce
 	inParallel(threads, chunks, func(worker, c int) {
 		if readers[worker] == nil {
-			readers[worker] = newReader(f, min(rowsAtOnce, x.Rows))
+			if readers[worker], _ = f.free.Get().(*reader); readers[worker] == nil {
+				readers[worker] = newReader(f)
+			}
 		}
 		r := readers[worker]
 		lo, hi := c*rowsAtOnce, min((c+1)*rowsAtOnce, x.Rows)
@@ -80,6 +87,11 @@ func (f *Forest) Quantiles(dst []float32, x blas32.General, levels []float64) {
 			r.row(dst[i*len(levels):(i+1)*len(levels)], i-lo, levels)
 		}
 	})
+	for _, r := range readers {
+		if r != nil {
+			f.free.Put(r)
+		}
+	}
 }
 
 // reader is the work space of one goroutine that predicts.
@@ -102,11 +114,10 @@ type largeLeafAt struct {
 	weight          float64
 }
 
-func newReader(f *Forest, rows int) *reader {
+func newReader(f *Forest) *reader {
 	size := f.blockSize()
 	return &reader{
 		Forest: f, size: size,
-		falls: make([]int32, rows*len(f.Trees)),
 		fine:  make([]float64, blocks*size),
 		local: make([]float64, size),
 	}
@@ -116,6 +127,7 @@ func newReader(f *Forest, rows int) *reader {
 // in the cache.
 func (r *reader) descend(x blas32.General, lo, hi int) {
 	n := len(r.Trees)
+	r.falls = slices.Grow(r.falls[:0], (hi-lo)*n)[:(hi-lo)*n]
 	for k := range r.Trees {
 		t := &r.Trees[k]
 		for i := lo; i < hi; i++ {
