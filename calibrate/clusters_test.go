@@ -58,7 +58,7 @@ func TestClusters(t *testing.T) {
 // TestClusterCoverage: sets by cluster cover as often as is promised, and classes
 // that are hard more often than sets for all classes do.
 func TestClusterCoverage(t *testing.T) {
-	const repeats, n, classes, alpha = 150, 700, 30, .1
+	const repeats, n, classes, alpha = 75, 700, 30, .1
 	covered, hard := map[bool]float64{}, map[bool]float64{}
 	var rows, hardRows float64
 	rng := rand.New(rand.NewPCG(9, 10))

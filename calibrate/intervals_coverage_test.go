@@ -28,7 +28,7 @@ func skewed(rng *rand.Rand) (x, y float64) {
 // Groups of different noise are each covered as the theory of their own number
 // of rows says, and the quantiles know nothing of them.
 func TestByGroupCoverage(t *testing.T) {
-	const repeats = 20000
+	const repeats = 6000
 	rng := rand.New(rand.NewPCG(21, 1))
 	sizes := []int{12, 39, 7}
 	names := []string{"calm", "wild", "rare"}
@@ -68,7 +68,7 @@ func TestByGroupCoverage(t *testing.T) {
 }
 
 func TestOneSidedCoverage(t *testing.T) {
-	const repeats, n = 20000, 33
+	const repeats, n = 6000, 33
 	rng := rand.New(rand.NewPCG(22, 1))
 	levels := []float64{0.1, 0.3, 0.5, 0.7, 0.9}
 	grid := func(x float64) []float32 {
@@ -111,7 +111,7 @@ func TestOneSidedCoverage(t *testing.T) {
 // Three dependent targets of different units are all inside with the
 // probability that the theory gives; each alone is inside more often.
 func TestJointCoverage(t *testing.T) {
-	const repeats, n, targets, alpha = 20000, 29, 3, 0.2
+	const repeats, n, targets, alpha = 6000, 29, 3, 0.2
 	rng := rand.New(rand.NewPCG(23, 1))
 	units := []float64{1, 100, 0.01}
 	row := func(lo, hi, y []float64) {
@@ -159,7 +159,7 @@ func TestJointCoverage(t *testing.T) {
 // Q(Y, τ) is uniform for uniform τ, with ties and without, and its quantiles
 // cover exactly; forecasts are quantiles that are wrong in place and spread.
 func TestPredictiveSystemCoverage(t *testing.T) {
-	const repeats, n = 20000, 24
+	const repeats, n = 10000, 24
 	rng := rand.New(rand.NewPCG(24, 1))
 	levels := []float64{0.25, 0.5, 0.75}
 	grid := func(x float64) []float32 { return []float32{float32(x), float32(x + 0.1), float32(x + 0.15)} }

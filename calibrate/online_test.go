@@ -68,7 +68,7 @@ func TestOnlineAgreesWithOnlineFDR(t *testing.T) {
 // TestOnlineFalseDiscoveries: of streams with outliers among them, as p-values of one
 // calibration set each, the share of false discoveries is on average what it may be.
 func TestOnlineFalseDiscoveries(t *testing.T) {
-	const trials, n, rows, fdr = 200, 20000, 100, .2
+	const trials, n, rows, fdr = 100, 20000, 100, .2
 	rng := rand.New(rand.NewPCG(5, 5))
 	var shares, power [4]float64
 	for range trials {

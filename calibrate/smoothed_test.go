@@ -108,7 +108,7 @@ func TestSmoothedCoverageIsExact(t *testing.T) {
 	for name, covers := range covering {
 		rng := rand.New(rand.NewPCG(31, 1))
 		excess := 0
-		for trial := range 48 {
+		for trial := range 24 {
 			rows := make([]tied, n+1)
 			for i := range rows {
 				rows[i] = drawTied(rng, []float64{1, .1, .3}[trial%3], 1+trial%4)
