@@ -186,7 +186,7 @@ func TestAnyDivision(t *testing.T) {
 			}
 		}
 	}
-	for range 10 {
+	for range 5 {
 		list := files(t, s, all, names, func(n int) (cuts []int) {
 			for at := 10 * (1 + r.IntN(2)); at < n; at += 10 * (1 + r.IntN(3)) {
 				cuts = append(cuts, at)
@@ -330,7 +330,7 @@ func TestHalves(t *testing.T) {
 // outliers add up. So it is where each input was copied, and where inputs repeat by
 // themselves as calibration rows do; either way of counting alone fails in one of these.
 func TestBoundsHoldAtOnce(t *testing.T) {
-	const n, files, each, trials, delta = 200, 12, 40, 100, .2
+	const n, files, each, trials, delta = 200, 12, 40, 60, .2
 	for _, c := range []struct {
 		share    int  // outliers in each of three files, in rows
 		copies   int  // of each row

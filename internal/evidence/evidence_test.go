@@ -135,7 +135,7 @@ func TestNeededIsSane(t *testing.T) {
 		twice := min(2*alpha, (1+alpha)/2)
 		var before Need
 		for n := range 3000 {
-			if n > 300 && n%17 > 0 {
+			if n > 150 && n%29 > 0 {
 				continue
 			}
 			m := Misses{Allowed(n, Forgive(alpha)), n}

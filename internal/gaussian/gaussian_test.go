@@ -37,7 +37,7 @@ func TestNearest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		compared := rows.Slice(x, 0, 50)
+		compared := rows.Slice(x, 0, 12)
 		for _, shrinkage := range []float64{0, 1e-6, .01, 1} {
 			w, err := NewWhitening(m.Mean(), m.Within(), shrinkage)
 			if err != nil {

@@ -130,7 +130,7 @@ func TestManyLayers(t *testing.T) {
 
 // TestFeaturesMemory reads a file of few bytes that inflates to many.
 func TestFeaturesMemory(t *testing.T) {
-	const n, cols = 1 << 14, 1 << 10
+	const n, cols = 1 << 13, 1 << 10
 	path := writeNPZ(t, true, map[string]rows.Array{
 		"features": {Shape: []int{n, cols}, Data: make([]float64, n*cols)},
 		"logits":   {Shape: []int{n, 4}, Data: make([]float32, n*4)},

@@ -41,7 +41,7 @@ func TestNoteBeyond(t *testing.T) {
 // TestNoteBeyondOfArrays: arrays of 64 bits have the note, and to look for it costs no
 // memory for long rows or for numbers that are not whole.
 func TestNoteBeyondOfArrays(t *testing.T) {
-	const long = 1 << 22
+	const long = 1 << 19
 	var before, after runtime.MemStats
 	for name, c := range map[string]struct {
 		array rows.Array

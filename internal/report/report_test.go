@@ -135,8 +135,16 @@ func TestWrite(t *testing.T) {
 // styles, nor pictures; drawings are well formed, and all of their numbers are.
 func sound(t *testing.T, page string) {
 	t.Helper()
-	if m := regexp.MustCompile(`(?i)<script[^>]+src|<link|@import|(src|href)="?https?:|url\(|NaN|ZgotmplZ|[-+]Inf`).FindString(page); m != "" {
-		t.Errorf("the page holds %q", m)
+	lower := strings.ToLower(page)
+	for _, held := range []string{"<link", "@import", "src=http", `src="http`, "href=http", `href="http`, "url(", "nan", "zgotmplz", "-inf", "+inf"} {
+		if strings.Contains(lower, held) {
+			t.Errorf("the page holds %q", held)
+		}
+	}
+	for _, script := range strings.Split(lower, "<script")[1:] {
+		if tag, _, _ := strings.Cut(script, ">"); strings.Contains(tag, "src") {
+			t.Errorf("the page holds <script%s>", tag)
+		}
 	}
 	if !utf8.ValidString(page) {
 		t.Error("the page is no UTF-8")
