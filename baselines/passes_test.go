@@ -9,7 +9,7 @@ import (
 
 func TestLastLayerOfManyOutputs(t *testing.T) {
 	// Too large for one product: the passes go in groups, the rows in blocks.
-	h, c, n := 300, 200, 40
+	h, c, n := 24, 200, 24
 	last := &ood.Linear{Weight: zeros(c, h)}
 	for i := range last.Weight.Data {
 		last.Weight.Data[i] = float32(i%17) - 8
@@ -19,7 +19,7 @@ func TestLastLayerOfManyOutputs(t *testing.T) {
 		b.Features.Data[i] = float32(i%13) / 100
 	}
 	training := ood.Training{Batch: b, Last: last}
-	s, err := driver.Fit(background, method("bald-features"), training, ood.Params{"passes": 700.})
+	s, err := driver.Fit(background, method("bald-features"), training, ood.Params{"passes": 1000.})
 	if err != nil {
 		t.Fatal(err)
 	}

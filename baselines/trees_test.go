@@ -46,12 +46,12 @@ func stepsNoise(row []float32) float64 {
 }
 
 func TestTreesFindQuantiles(t *testing.T) {
-	x, y := steps(6000, 1)
+	x, y := steps(3000, 1)
 	test, _ := steps(400, 2)
 	levels := []float64{0.1, 0.5, 0.9}
 	for _, m := range treeMethods {
 		for _, bins := range []float64{-1, 100} {
-			model, err := driver.Fit(background, m, regression(x, y), ood.Params{"min_samples_leaf": 150., "bins": bins})
+			model, err := driver.Fit(background, m, regression(x, y), ood.Params{"min_samples_leaf": 75., "bins": bins})
 			if err != nil {
 				t.Fatal(err)
 			}
