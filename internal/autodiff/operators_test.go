@@ -57,7 +57,7 @@ func (r reference) build(opset int64, dynamic bool) (b *onnx.Builder, x []string
 		default:
 			mode := "static"
 			if dynamic {
-				mode = "symbols"
+				mode = "dynamic"
 			}
 			name := b.Input(fmt.Sprintf("x%d", j), pb.TensorProto_FLOAT, shapeModes[mode](j, i.Shape)...)
 			x, names = append(x, name), append(names, name)

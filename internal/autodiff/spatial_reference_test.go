@@ -47,7 +47,7 @@ func (c spatialReference) build(opset int64, dynamic bool) (b *onnx.Builder, x [
 	for i, shape := range c.Shapes {
 		dims := shapeModes["static"](i, shape)
 		if dynamic && i == 0 {
-			dims = shapeModes["symbols"](i, shape)
+			dims = shapeModes["dynamic"](i, shape)
 			dims[1] = shape[1]
 		}
 		x = append(x, b.Input(fmt.Sprintf("x%d", i), pb.TensorProto_FLOAT, dims...))

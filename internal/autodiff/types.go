@@ -2,6 +2,7 @@ package autodiff
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/onnx"
@@ -112,7 +113,14 @@ func newTypes(g *pb.GraphProto, index *onnx.Graph, dir string) *types {
 func (t *types) declare(g *pb.GraphProto) {
 	for _, list := range [][]*pb.ValueInfoProto{g.ValueInfo, g.Output, g.Input} {
 		for _, v := range list {
-			t.known[v.GetName()] = declared(v)
+			of := declared(v)
+			for i, d := range of.dims {
+				if !d.known() && d.symbol == "" {
+					// An axis that the model does not name is as long as itself.
+					of.dims[i].symbol = fmt.Sprintf("%s[%d]", v.GetName(), i)
+				}
+			}
+			t.known[v.GetName()] = of
 		}
 	}
 	for _, c := range g.Initializer {
