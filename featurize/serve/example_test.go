@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/attach-uncertainty/attach/featurize/serve"
-	"github.com/attach-uncertainty/attach/ood"
 )
 
 // A program answers requests for predictions beside its own routes.
@@ -26,7 +25,7 @@ func Example() {
 	check(err)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "digits.attach")
-	check(attachDigits(ctx, path, ood.Method{}))
+	check(attachDigits(ctx, path))
 
 	s := serve.New(serve.Options{})
 	defer s.Close()
@@ -65,7 +64,7 @@ func ExampleServer_Monitor() {
 	check(err)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "digits.attach")
-	check(attachDigits(ctx, path, ood.Method{}))
+	check(attachDigits(ctx, path))
 	s := serve.New(serve.Options{})
 	defer s.Close()
 	check(s.Load(ctx, "digits", "1", path))

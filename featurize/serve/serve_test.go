@@ -40,19 +40,20 @@ import (
 
 const digit = "../../testmodels/images/3/0.png"
 
-// attachDigits attaches a detector to the network of digits, and calibrates sets.
-func attachDigits(ctx context.Context, path string, m ood.Method) error {
+// fitted is a detector of the network of digits, with calibrated sets.
+var fitted = sync.OnceValues(func() (*attach.Bundle, error) {
+	ctx := context.Background()
 	raw, err := os.ReadFile("../../testmodels/digits.preprocess.json")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p, err := preprocess.Parse(raw)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	model, err := featurize.Open(ctx, "../../testmodels/digits_resnet.onnx", featurize.Options{EarlierLayers: 3})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer model.Close()
 	read := func(file string, n int) (ood.Batch, error) {
@@ -67,14 +68,19 @@ func attachDigits(ctx context.Context, path string, m ood.Method) error {
 		b.Labels = set.Labels
 		return b, err
 	}
-	in := attach.FitOptions{Base: model.Base(attach.Classification), Preprocess: raw, Layout: "nchw", Method: m, Last: model.Last()}
+	in := attach.FitOptions{Base: model.Base(attach.Classification), Preprocess: raw, Layout: "nchw", Last: model.Last()}
 	if in.Batch, err = read("../../testmodels/digits_fit.npz", 400); err != nil {
-		return err
+		return nil, err
 	}
 	if in.Cal, err = read("../../testmodels/digits_cal.npz", 300); err != nil {
-		return err
+		return nil, err
 	}
-	b, err := attach.Fit(ctx, in)
+	return attach.Fit(ctx, in)
+})
+
+// attachDigits attaches it.
+func attachDigits(ctx context.Context, path string) error {
+	b, err := fitted()
 	if err != nil {
 		return err
 	}
@@ -85,7 +91,7 @@ func attachDigits(ctx context.Context, path string, m ood.Method) error {
 func digits(t *testing.T, o serve.Options) (s *serve.Server, url, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "digits.attach")
-	if err := attachDigits(t.Context(), path, ood.Method{}); err != nil {
+	if err := attachDigits(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}
 	s = serve.New(o)
@@ -469,7 +475,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal("a damaged file is opened")
 	}
 	other := filepath.Join(t.TempDir(), "other.attach")
-	if err := attachDigits(ctx, other, ood.Method{}); err != nil {
+	if err := attachDigits(ctx, other); err != nil {
 		t.Fatal(err)
 	}
 	b, err := attach.Open(other)
