@@ -212,8 +212,14 @@ func (p pin) providers() []pinnedFile { return p.files[len(p.loaded()):] }
 func (p pin) verify(dir string, files []pinnedFile) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
-		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		info, err := os.Lstat(path)
+		switch {
+		case err != nil:
+			return err
+		case info.Mode()&fs.ModeSymlink != 0:
 			return fmt.Errorf("%w: %s was altered since it was installed: it is a link", ErrChecksum, f.name)
+		case loaded(info, f.sha256):
+			continue
 		}
 		sum, err := regular.SHA256(path)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -55,7 +56,10 @@ type Runtime struct {
 // way only for another library.
 var environment struct {
 	sync.Mutex
-	path   string
+	path string
+	// main is the library's file and sha256 its checksum, or "" where it has no pin.
+	main   fs.FileInfo
+	sha256 string
 	users  int
 	warned bool // that CUDA does not work
 	// checked is the library whose CUDA provider was checked.
@@ -85,7 +89,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 		return nil, err
 	}
 	// The runtime's own log has hundreds of lines: it is for who asks for more than debugging.
-	if err := acquire(lib.Path, o.log().Enabled(ctx, slog.LevelDebug-4)); err != nil {
+	if err := acquire(lib, o.log().Enabled(ctx, slog.LevelDebug-4)); err != nil {
 		return nil, err
 	}
 	r := &Runtime{lib: lib, provider: "cpu", opts: o}
@@ -114,8 +118,16 @@ func warnOnce() bool {
 	return first
 }
 
-func acquire(path string, debug bool) error {
-	path, err := filepath.EvalSymlinks(path)
+// loaded tells whether the environment has a file of that content: the loader reads it no second time, so nothing is gained by
+// hashing it again.
+func loaded(file fs.FileInfo, sha256 string) bool {
+	environment.Lock()
+	defer environment.Unlock()
+	return environment.sha256 == sha256 && os.SameFile(environment.main, file)
+}
+
+func acquire(lib Library, debug bool) error {
+	path, err := filepath.EvalSymlinks(lib.Path)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrLibrary, err)
 	}
@@ -125,7 +137,7 @@ func acquire(path string, debug bool) error {
 		if environment.users > 0 {
 			return fmt.Errorf("cannot load %s: this process already uses %s", path, environment.path)
 		}
-		environment.path = ""
+		environment.path, environment.sha256 = "", ""
 		if err := onnxruntime_go.DestroyEnvironment(); err != nil {
 			return fmt.Errorf("unload the previous library: %w", sentence(err))
 		}
@@ -148,6 +160,9 @@ func acquire(path string, debug bool) error {
 			return sentence(err)
 		}
 		environment.path = path
+		if main, err := os.Lstat(path); err == nil && lib.pin != nil {
+			environment.main, environment.sha256 = main, lib.pin.files[0].sha256
+		}
 	}
 	environment.users++
 	return nil
