@@ -247,7 +247,7 @@ func TestInstallCancelUnpacking(t *testing.T) {
 	gz.Write(make([]byte, part))
 	gz.Close()
 	w.put("fake-1.tgz", append(header.Bytes(), bytes.Repeat(zeros.Bytes(), parts)...))
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	begin := time.Now()
 	if _, err := w.in.install(ctx); !errors.Is(err, context.DeadlineExceeded) {
