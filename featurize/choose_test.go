@@ -135,12 +135,12 @@ func TestNoLinearLayer(t *testing.T) {
 func TestLongChains(t *testing.T) {
 	rt := runtime(t)
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
-		for range 5000 {
+		for range 3000 {
 			x = b.Node("Relu", []string{x})
 		}
 		out(b, x, "n", 3, 2)
 	}, "n", 3, 2)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	i, err := featurize.Inspect(ctx, path, featurize.Options{Runtime: featurize.Runtime{Library: rt.Library().Path}})
 	if err != nil || len(i.Candidates) != 20 || i.Candidates[0].Tensor != i.Outputs[0].Name {
@@ -148,7 +148,7 @@ func TestLongChains(t *testing.T) {
 	}
 	square := []float32{1, 0, 0, 0, 1, 0, 0, 0, 1}
 	path = tiny(t, 13, func(b *onnx.Builder, x string) {
-		for range 2000 {
+		for range 1000 {
 			x = b.Node("Tanh", []string{b.Node("MatMul", []string{x, b.Const(square, 3, 3)})})
 		}
 		out(b, b.Node("MatMul", []string{x, b.Const(square, 3, 3)}), "n", 3)

@@ -1,6 +1,7 @@
 package featurize_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -12,19 +13,19 @@ import (
 	"github.com/attach-uncertainty/attach/internal/pythontest"
 )
 
-// exposing writes what ONNX Runtime in Python gives for tensors of a model once
-// they are outputs of it, averaged over positions.
+// exposing writes what ONNX Runtime in Python gives for tensors of models once
+// they are outputs of them, averaged over positions.
 const exposing = `
-import sys, numpy as np, onnx, onnxruntime
-path, out, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
-model = onnx.load(path)
-known = {v.name for v in model.graph.output}
-model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(t) for t in sys.argv[4:] if t not in known)
-session = onnxruntime.InferenceSession(model.SerializeToString())
-given = session.get_inputs()[0]
-x = np.sin(np.arange(n * np.prod(given.shape[1:]), dtype=np.float32)).reshape([n] + given.shape[1:])
-values = session.run(sys.argv[4:], {given.name: x})
-np.savez(out, x=x, **{f"v{i}": v.reshape(*v.shape[:2], -1).mean(2) for i, v in enumerate(values)})
+import json, sys, numpy as np, onnx, onnxruntime
+for path, out, names in json.loads(sys.argv[1]):
+    model = onnx.load(path)
+    known = {v.name for v in model.graph.output}
+    model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(t) for t in names if t not in known)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    given = session.get_inputs()[0]
+    x = np.sin(np.arange(3 * np.prod(given.shape[1:]), dtype=np.float32)).reshape([3] + given.shape[1:])
+    values = session.run(names, {given.name: x})
+    np.savez(out, x=x, **{f"v{i}": v.reshape(*v.shape[:2], -1).mean(2) for i, v in enumerate(values)})
 `
 
 // TestPython compares features, logits and earlier layers with the tensors of
@@ -33,21 +34,29 @@ np.savez(out, x=x, **{f"v{i}": v.reshape(*v.shape[:2], -1).mean(2) for i, v in e
 func TestPython(t *testing.T) {
 	python := pythontest.Find(t, "numpy", "onnx", "onnxruntime")
 	rt := runtime(t)
-	for _, name := range []string{"digits_resnet", "digits_vgg", "toy_regressor", "odd/conv1x1", "odd/trailing_softmax", "odd/three_targets"} {
-		t.Run(name, func(t *testing.T) {
-			path := "../testmodels/" + name + ".onnx"
-			m := open(t, rt, path, featurize.Options{EarlierLayers: featurize.DefaultEarlierLayers, Batch: 2})
-			want := filepath.Join(t.TempDir(), "python")
-			args := append([]string{"-c", exposing, path, want + ".npz", "3", m.Info().Feature.Tensor, m.Info().Logits}, tensors(m.Info().Layers)...)
-			if b, err := exec.Command(python, args...).CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, b)
-			}
-			_, x := entry(t, want, "x")
-			shape := append([]int{3}, m.InputShape()...)
-			b := all(t, m, shape, x)
+	var models []*featurize.Model
+	var asked [][]any // path, archive without .npz, and tensors
+	for i, name := range []string{"digits_resnet", "digits_vgg", "toy_regressor", "odd/conv1x1", "odd/trailing_softmax", "odd/three_targets"} {
+		path := "../testmodels/" + name + ".onnx"
+		m := open(t, rt, path, featurize.Options{EarlierLayers: featurize.DefaultEarlierLayers, Batch: 2})
+		models = append(models, m)
+		asked = append(asked, []any{path, filepath.Join(t.TempDir(), fmt.Sprint(i)), append([]string{m.Info().Feature.Tensor, m.Info().Logits}, tensors(m.Info().Layers)...)})
+	}
+	list, err := json.Marshal(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := exec.Command(python, "-c", exposing, string(list)).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, b)
+	}
+	for k, m := range models {
+		t.Run(asked[k][0].(string), func(t *testing.T) {
+			archive := asked[k][1].(string)
+			_, x := entry(t, archive, "x")
+			b := all(t, m, append([]int{3}, m.InputShape()...), x)
 			for i, got := range append([]blas32.General{b.Features, b.Logits}, b.Layers...) {
-				_, values := entry(t, want, fmt.Sprintf("v%d", i))
-				near(t, args[5+i], got.Data, values, 1e-5)
+				_, values := entry(t, archive, fmt.Sprintf("v%d", i))
+				near(t, asked[k][2].([]string)[i], got.Data, values, 1e-5)
 			}
 		})
 	}
