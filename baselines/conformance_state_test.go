@@ -206,7 +206,7 @@ func FuzzRestoreIntervals(f *testing.F) {
 		states, methods = append(states, s.State()), append(methods, m)
 	}
 	rng := rand.New(rand.NewPCG(6, 6))
-	for i := range 300 {
+	for i := range 150 {
 		f.Add(uint(i), rng.IntN(40)-4, []int64{-2, -1, 0, 1, 2, 5, 7, 100, math.MaxInt64}[i%9])
 	}
 	x.Rows = 20

@@ -752,7 +752,8 @@ func (c conformance) wide(t *testing.T) {
 	}
 	wide := c.training
 	wide.Batch, wide.Targets = wide.Batch.Slice(0, n), rows.Slice(wide.Targets, 0, n)
-	wide.Features, wide.Layers, wide.Outliers.Features = draw(n), []blas32.General{draw(n)}, draw(wide.Outliers.Len())
+	wide.Outliers = wide.Outliers.Slice(0, n)
+	wide.Features, wide.Layers, wide.Outliers.Features = draw(n), []blas32.General{draw(n)}, draw(n)
 	wide.Last = &ood.Linear{Weight: draw(toyClasses), Bias: make([]float32, toyClasses)}
 	if err := driver.Check(c.Method, wide, driver.Default(c.Method)); err != nil {
 		if !errors.Is(err, driver.ErrMemory) || !strings.Contains(err.Error(), strconv.Quote(c.Name)) {

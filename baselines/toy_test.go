@@ -134,7 +134,7 @@ type toyRows struct {
 func newToyRows() toyRows {
 	t := newToy()
 	r := toyRows{training: t.training(60), many: t.training(600), in: t.in(90), out: t.out(80), spread: t.training(60)}
-	r.spread.Batch = t.out(1500)
+	r.spread.Batch = t.out(1000)
 	r.spread.Targets, r.outTargets = t.targets(r.spread.Features), t.targets(r.out.Features)
 	return r
 }
