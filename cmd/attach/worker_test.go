@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"slices"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -42,6 +43,7 @@ type result struct {
 
 // serveCalls is the process of a worker.
 func serveCalls() {
+	debug.SetGCPercent(400) // processors are scarcer than memory
 	calls, results := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
 	for {
 		var c call
