@@ -190,7 +190,7 @@ func cached(pins []pin, dir string, gpu bool, log *slog.Logger) (p pin, err erro
 		if !ok {
 			continue
 		}
-		if err = of.verify(dir, of.loaded()); err == nil {
+		if err = of.verify(dir, unread(dir, of.loaded())); err == nil {
 			return of, of.removeOthers(dir, log)
 		}
 	}
@@ -208,18 +208,25 @@ func (p pin) loaded() []pinnedFile {
 // providers are the files that are loaded when a session asks for CUDA.
 func (p pin) providers() []pinnedFile { return p.files[len(p.loaded()):] }
 
+// unread are the files that this process has not loaded already. It takes the environment's lock, which whoever calls it must not
+// hold.
+func unread(dir string, files []pinnedFile) []pinnedFile {
+	return slices.DeleteFunc(slices.Clone(files), func(f pinnedFile) bool {
+		info, err := os.Lstat(filepath.Join(dir, f.name))
+		return err == nil && loaded(info, f.sha256)
+	})
+}
+
 // verify checks files in a folder of the cache. A link is refused, because the loader looks beside the file that it leads to.
 func (p pin) verify(dir string, files []pinnedFile) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
 		info, err := os.Lstat(path)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case info.Mode()&fs.ModeSymlink != 0:
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
 			return fmt.Errorf("%w: %s was altered since it was installed: it is a link", ErrChecksum, f.name)
-		case loaded(info, f.sha256):
-			continue
 		}
 		sum, err := regular.SHA256(path)
 		if err != nil {

@@ -457,3 +457,16 @@ func TestProvidersChecked(t *testing.T) {
 		t.Errorf("a library of the user's own: %v", err)
 	}
 }
+
+// TestVerifyUnderLock: CUDA's files are checked while the environment is locked.
+func TestVerifyUnderLock(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.so"), []byte("other"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	environment.Lock()
+	defer environment.Unlock()
+	if err := (pin{}).verify(dir, []pinnedFile{{name: "a.so", sha256: "0"}}); !errors.Is(err, ErrChecksum) {
+		t.Errorf("error %v, want ErrChecksum", err)
+	}
+}

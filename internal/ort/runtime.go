@@ -118,12 +118,13 @@ func warnOnce() bool {
 	return first
 }
 
-// loaded tells whether the environment has a file of that content: the loader reads it no second time, so nothing is gained by
-// hashing it again.
+// loaded tells whether the environment has loaded this file with this checksum, and the file has not changed since. Such a file is
+// not hashed again, because the loader does not read it again.
 func loaded(file fs.FileInfo, sha256 string) bool {
 	environment.Lock()
 	defer environment.Unlock()
-	return environment.sha256 == sha256 && os.SameFile(environment.main, file)
+	return environment.sha256 == sha256 && os.SameFile(environment.main, file) &&
+		environment.main.Size() == file.Size() && environment.main.ModTime().Equal(file.ModTime())
 }
 
 func acquire(lib Library, debug bool) error {
