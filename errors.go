@@ -36,8 +36,9 @@ func (e notBundle) Error() string {
 
 func (e notBundle) Unwrap() []error { return []error{ErrDamaged, e.kind} }
 
-// NotFinite reports whether err refuses a number of the rows because it is NaN or
-// infinite, and returns the row and the column of that number, counted from 0.
+// NotFinite reports whether err refuses a matrix because a number in it is NaN or
+// infinite, and returns the row and the column of that number, counted from 0. The text
+// of err names the matrix, such as the features, the targets or weights.
 func NotFinite(err error) (row, col int, ok bool) {
 	bad := (*rows.NotFiniteError)(nil)
 	if !errors.As(err, &bad) {

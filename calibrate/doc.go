@@ -3,7 +3,8 @@
 // one-sided, for groups of rows or for several targets at once too, predictive
 // distributions, prediction sets, and predictions accepted at a share of errors; and,
 // of many rows, discoveries at a false discovery rate, of all at once or one after
-// another, bounds on how many rows are outliers, and tests of whether all have shifted.
+// another, bounds on how many rows are outliers, tests of whether all have shifted, and a
+// Monitor of whether a stream drifts.
 //
 // Every guarantee here is the one of split conformal prediction: if the
 // calibration rows and a new row are exchangeable, and neither the network

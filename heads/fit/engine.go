@@ -79,9 +79,9 @@ func (e *Engine) runtime(ctx context.Context, threads int) (*ort.Runtime, error)
 	return r, nil
 }
 
-// Train implements train.Trainer. The error is a *train.DivergedError where a
-// model's loss or weights are not finite, names the row where X or Y are not, and is
-// the context's where that is cancelled. X and Y are read during the call and not copied as a whole.
+// Train implements train.Trainer. If a model's loss or weights cease to be finite, the
+// error is a *train.DivergedError. If X or Y hold NaN or infinity, the error names the
+// row. If the context is cancelled, the error is the context's. X and Y are read during the call and not copied as a whole.
 //
 // Models that would take more than a gigabyte together are trained in groups,
 // one after another.

@@ -116,7 +116,7 @@ func (t *types) declare(g *pb.GraphProto) {
 			of := declared(v)
 			for i, d := range of.dims {
 				if !d.known() && d.symbol == "" {
-					// An axis that the model does not name is as long as itself.
+					// An axis without a name gets one of its own, so that tensors made from it are known to be as long.
 					of.dims[i].symbol = fmt.Sprintf("%s[%d]", v.GetName(), i)
 				}
 			}

@@ -77,7 +77,7 @@ func Names(has func(name string) bool, layers bool) []string {
 	return names
 }
 
-// CheckFinite returns an *rows.NotFiniteError for the first number that is NaN
+// CheckFinite returns a *rows.NotFiniteError for the first number that is NaN
 // or infinite. what, if not empty, says whose the parts are.
 func (p Parts) CheckFinite(what string) error {
 	if what != "" {
