@@ -166,7 +166,7 @@ func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
 				ts.Fatalf("attach was killed %d times, want %d", kills, least)
 			}
 			return
-		case <-time.After(time.Duration(math.Pow(1.3, float64(kills)) * (1 + random.Float64()) * float64(50*time.Millisecond))):
+		case <-time.After(time.Duration(math.Pow(1.3, float64(kills)) * (1 + random.Float64()) * float64(10*time.Millisecond))):
 			ts.Check(cmd.Process.Kill())
 			<-done
 		}
