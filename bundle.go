@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/parts"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -85,10 +85,10 @@ type Base struct {
 }
 
 // widths are the columns of the network's parts, as far as they are known.
-func (b Base) widths() parts.Widths {
-	w := parts.Widths{"features": b.Width, "logits": b.Outputs}
+func (b Base) widths() batchparts.Widths {
+	w := batchparts.Widths{"features": b.Width, "logits": b.Outputs}
 	for i, l := range b.Layers {
-		w[parts.Layer(i)] = l.Width
+		w[batchparts.Layer(i)] = l.Width
 	}
 	return w
 }
@@ -110,7 +110,7 @@ type Layer struct {
 type Fitted struct {
 	Method string // such as "sqr"
 	Params ood.Params
-	scorer *driver.Scorer
+	scorer *fitting.Scorer
 }
 
 // Calibration holds what held-out in-domain rows taught. Scores are stored,

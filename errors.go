@@ -3,8 +3,8 @@ package attach
 import (
 	"errors"
 
-	"github.com/attach-uncertainty/attach/internal/filekind"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/filekind"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
 // Reasons to refuse a file or a model; errors of this package wrap them.

@@ -6,7 +6,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // EvaluateOptions chooses what is evaluated beside the Level and Alpha of the
@@ -70,7 +70,7 @@ func rate(count, rows int) *Rate {
 	if rows == 0 {
 		return nil
 	}
-	low, high := evidence.Interval(count, rows, .95)
+	low, high := hypothesis.Interval(count, rows, .95)
 	return &Rate{Count: count, Rows: rows, Share: float64(count) / float64(rows), Low: low, High: high}
 }
 

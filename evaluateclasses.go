@@ -9,9 +9,9 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/measure"
-	"github.com/attach-uncertainty/attach/internal/softmax"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
+	"github.com/attach-uncertainty/attach/internal/numeric/measure"
+	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -143,7 +143,7 @@ func (g *gathering) sets(ctx context.Context, e *Evaluation, out *ClassEvaluatio
 		rates := parts.rates(func(i int) bool { return sets.covered[i] }, sets.width)
 		for i, r := range rates {
 			r.Asked = c.Asked
-			one := Promise{Kind: evidence.Sets, Rate: r, right: accuracy[i].Share}
+			one := Promise{Kind: hypothesis.Sets, Rate: r, right: accuracy[i].Share}
 			if r.Name != "" {
 				one.Part = out.SetParts
 			}
@@ -192,7 +192,7 @@ func (g *gathering) setParts(level int) (p parting, counts []int) {
 func reliability(confidence []float64, right func(i int) bool) Reliability {
 	p := parting{names: make([]string, reliabilityBins)}
 	for _, c := range confidence {
-		p.of = append(p.of, evidence.Bin(c, reliabilityBins))
+		p.of = append(p.of, hypothesis.Bin(c, reliabilityBins))
 	}
 	r := Reliability{Bins: p.rates(right, confidence)}
 	for i := range r.Bins {

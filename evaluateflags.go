@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/measure"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
+	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 )
 
 // flags evaluates scores of rows from the domain.
@@ -19,7 +19,7 @@ func (g *gathering) flags(e *Evaluation) *FlagEvaluation {
 	p := g.at[g.main]
 	cal := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
 	if !p.o.FlagByClass { // which ranks scores otherwise
-		distance, probability := evidence.Kolmogorov(cal, slices.Sorted(slices.Values(g.scores)))
+		distance, probability := hypothesis.Kolmogorov(cal, slices.Sorted(slices.Values(g.scores)))
 		f.PValues.Distance, f.PValues.Probability = &distance, &probability
 	}
 	alarm := func(i int) bool { return g.pValues[i] <= e.Alpha }
@@ -40,7 +40,7 @@ func (g *gathering) flags(e *Evaluation) *FlagEvaluation {
 
 // promiseFlags judges a promise of false alarms, which ranks among calibration scores make.
 func (e *Evaluation) promiseFlags(p Promise, by calibrate.Conformal, together int) {
-	p.Kind = evidence.FalseAlarms
+	p.Kind = hypothesis.FalseAlarms
 	threshold := by.Threshold(p.Asked)
 	for _, s := range by.Scores {
 		if s > threshold {
@@ -62,12 +62,12 @@ func flagged(pValues, alphas []float64) []Rate {
 
 // pHistogram is of p-values of rows that are predicted to be of these classes.
 func (g *gathering) pHistogram(pValues []float64, predicted []int) Histogram {
-	h, rows := Histogram{Counts: evidence.Counts(pValues), Expected: make([]float64, evidence.Bins)}, map[int]int{}
+	h, rows := Histogram{Counts: hypothesis.Counts(pValues), Expected: make([]float64, hypothesis.Bins)}, map[int]int{}
 	for _, class := range predicted {
 		rows[len(g.at[g.main].flagged(class).Scores)]++
 	}
 	for _, n := range slices.Sorted(maps.Keys(rows)) {
-		floats.Add(h.Expected, evidence.PValues(rows[n], n))
+		floats.Add(h.Expected, hypothesis.PValues(rows[n], n))
 	}
 	return h
 }

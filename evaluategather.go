@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/attach-uncertainty/attach/internal/rowhash"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rowhash"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
 // gathering is what is kept of the rows that are evaluated on.

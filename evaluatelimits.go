@@ -9,10 +9,10 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/conformal"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // What the rows of a limit have in common.
@@ -31,11 +31,11 @@ type strata struct {
 // misses is the law of misses by part, if the rows of a part are like all others of
 // their stratum. A part with rows of several strata has the law of one with so many
 // calibration rows that its rate varies as much, or more.
-func (s strata) misses(p parting, alpha float64) []evidence.Misses {
-	all := make([]evidence.Misses, len(p.names))
+func (s strata) misses(p parting, alpha float64) []hypothesis.Misses {
+	all := make([]hypothesis.Misses, len(p.names))
 	if s.of == nil {
 		for k := range all {
-			all[k] = evidence.Misses{Allowed: evidence.Allowed(s.n[0], evidence.Forgive(alpha)), Calibration: s.n[0]}
+			all[k] = hypothesis.Misses{Allowed: hypothesis.Allowed(s.n[0], hypothesis.Forgive(alpha)), Calibration: s.n[0]}
 		}
 		return all
 	}
@@ -51,12 +51,12 @@ func (s strata) misses(p parting, alpha float64) []evidence.Misses {
 		var rate, variance float64
 		for stratum, count := range of {
 			n, share := s.n[stratum], float64(count)/float64(total[k])
-			rate += share * float64(evidence.Allowed(n, evidence.Forgive(alpha))) / float64(n+1)
+			rate += share * float64(hypothesis.Allowed(n, hypothesis.Forgive(alpha))) / float64(n+1)
 			variance += share * share / float64(n+2) // over α(1−α)
 		}
 		if variance > 0 {
 			n := int(1/variance + 1e-9 - 2)
-			all[k] = evidence.Misses{Allowed: int(math.Ceil(rate*float64(n+1) - 1e-9)), Calibration: n}
+			all[k] = hypothesis.Misses{Allowed: int(math.Ceil(rate*float64(n+1) - 1e-9)), Calibration: n}
 		}
 	}
 	return all
@@ -75,7 +75,7 @@ type family struct {
 	promise Promise // of the average, as far as it says which
 	part    string  // decile, class or group
 	parts   []Rate  // in the evaluation
-	law     []evidence.Misses
+	law     []hypothesis.Misses
 	// tried is what another choice would have made of these rows, or nil.
 	tried func(f *family) (do, option, value string)
 }
@@ -108,13 +108,13 @@ func (e *Evaluation) limit(families []*family) {
 	var p []float64
 	families = slices.DeleteFunc(families, func(f *family) bool {
 		return len(f.parts) < 2 || slices.ContainsFunc(e.Promises, func(of Promise) bool {
-			return of.Kind == f.promise.Kind && of.Target == f.promise.Target && of.Asked == f.promise.Asked && of.Verdict == evidence.Broken
+			return of.Kind == f.promise.Kind && of.Target == f.promise.Target && of.Asked == f.promise.Asked && of.Verdict == hypothesis.Broken
 		})
 	})
 	for _, f := range families {
 		p = append(p, f.pValues()...)
 	}
-	adjusted := evidence.Holm(p)
+	adjusted := hypothesis.Holm(p)
 	for _, f := range families {
 		for k := range f.parts {
 			f.parts[k].PValue, adjusted = pointer(adjusted[0]), adjusted[1:]
@@ -131,7 +131,7 @@ func (e *Evaluation) noteLimit(f *family) {
 	}
 	var off []Rate
 	for _, r := range f.parts {
-		if *r.PValue <= evidence.Unlikely {
+		if *r.PValue <= hypothesis.Unlikely {
 			off = append(off, r)
 		}
 	}
@@ -152,7 +152,7 @@ func (e *Evaluation) noteLimit(f *family) {
 	if n := len(off) - 1; n > 0 {
 		says += fmt.Sprintf("; by more than chance it also fails in %s of the %s", display.Count(n), rows.Count(len(f.parts), f.part))
 	}
-	if len(e.Targets) > 1 && f.promise.Kind == evidence.Coverage {
+	if len(e.Targets) > 1 && f.promise.Kind == hypothesis.Coverage {
 		says = cmp.Or(e.Targets[f.promise.Target].Name, fmt.Sprintf("target %d", f.promise.Target)) + ": " + says
 	}
 	note := Note{Says: says, Part: f.part}
@@ -171,7 +171,7 @@ func (g *gathering) limits(e *Evaluation) {
 	p := g.at[g.main]
 	apart := func(*family) (do, option, value string) { return "fit and calibrate each group on its own", "", "" }
 	if f := e.Flags; f != nil {
-		of := Promise{Kind: evidence.FalseAlarms, Rate: Rate{Asked: e.Alpha}}
+		of := Promise{Kind: hypothesis.FalseAlarms, Rate: Rate{Asked: e.Alpha}}
 		s := strata{n: []int{len(g.bundle.Calibration.OOD)}}
 		if p.o.FlagByClass {
 			s.of, s.n = g.predicted, nil
@@ -179,11 +179,11 @@ func (g *gathering) limits(e *Evaluation) {
 				s.n = append(s.n, len(p.flagged(k).Scores))
 			}
 		}
-		byAlarms := func(by parting) []evidence.Misses { return s.misses(by, e.Alpha) }
+		byAlarms := func(by parting) []hypothesis.Misses { return s.misses(by, e.Alpha) }
 		families = append(families, &family{of, byClass, f.ByClass, byAlarms(g.byLabel()), g.flagsByClass}, &family{of, byGroup, f.ByGroup, byAlarms(g.byGroup()), apart})
 	}
 	if c := e.Classes; c != nil && c.Sets != nil {
-		of, s := Promise{Kind: evidence.Sets, Rate: Rate{Asked: e.Level}}, strata{}
+		of, s := Promise{Kind: hypothesis.Sets, Rate: Rate{Asked: e.Level}}, strata{}
 		var by parting
 		by, s.n = g.setParts(g.main)
 		s.of = by.of
@@ -201,14 +201,14 @@ func (g *gathering) limits(e *Evaluation) {
 		if one.Coverage == nil || joint {
 			continue
 		}
-		of, at := Promise{Kind: evidence.Coverage, Target: t, Rate: Rate{Asked: e.Level}}, &one.Coverage[g.main]
+		of, at := Promise{Kind: hypothesis.Coverage, Target: t, Rate: Rate{Asked: e.Level}}, &one.Coverage[g.main]
 		add(of, byDecile, at.ByTenth, g.targets[t].tenths(), s, g.otherScores)
 		if s.of == nil {
 			add(of, byGroup, at.ByGroup, g.byGroup(), s, groups)
 		}
 	}
 	if e.Joint != nil && s.of == nil {
-		add(Promise{Kind: evidence.JointCoverage, Rate: Rate{Asked: e.Level}}, byGroup, e.Joint[g.main].ByGroup, g.byGroup(), s, groups)
+		add(Promise{Kind: hypothesis.JointCoverage, Rate: Rate{Asked: e.Level}}, byGroup, e.Joint[g.main].ByGroup, g.byGroup(), s, groups)
 	}
 	e.limit(families)
 }
@@ -217,7 +217,7 @@ func (g *gathering) limits(e *Evaluation) {
 func (g *gathering) intervalStrata(score string) strata {
 	calibrating := func(n int) int {
 		if score == conformal.RCP {
-			return evidence.Halved(n)
+			return hypothesis.Halved(n)
 		}
 		return n
 	}
@@ -250,11 +250,11 @@ func (g *gathering) otherwise(change func(o *PredictOptions)) *Predictor {
 
 // retried is the family as another choice makes it of the rows that are kept, and how
 // many of its parts miss too often.
-func (f *family) retried(by parting, c covers, law []evidence.Misses) (as *family, off int) {
+func (f *family) retried(by parting, c covers, law []hypothesis.Misses) (as *family, off int) {
 	as = &family{promise: f.promise, part: f.part, law: law}
 	as.parts = by.rates(func(i int) bool { return c.covered[i] }, c.width)
-	for _, p := range evidence.Holm(as.pValues()) {
-		if p <= evidence.Unlikely {
+	for _, p := range hypothesis.Holm(as.pValues()) {
+		if p <= hypothesis.Unlikely {
 			off++
 		}
 	}

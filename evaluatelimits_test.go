@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // drawnCoverage is one evaluation of rows with so many calibration rows in each of
@@ -28,7 +28,7 @@ func (d drawnCoverage) evaluate(rng *rand.Rand) *Evaluation {
 			scores[i] = rng.NormFloat64()
 		}
 		slices.Sort(scores)
-		thresholds[s] = scores[n-evidence.Allowed(n, evidence.Forgive(alpha))]
+		thresholds[s] = scores[n-hypothesis.Allowed(n, hypothesis.Forgive(alpha))]
 	}
 	x, stratum, groups := make([]float64, d.rows), make([]int, d.rows), make([]int, d.rows)
 	covered := make([]bool, d.rows)
@@ -50,7 +50,7 @@ func (d drawnCoverage) evaluate(rng *rand.Rand) *Evaluation {
 	e := &Evaluation{}
 	var families []*family
 	for part, by := range map[string]parting{byDecile: tenths(x), byGroup: {names: []string{"a", "b", "c", "d"}, of: groups}} {
-		p := Promise{Kind: evidence.Coverage, Rate: Rate{Asked: 1 - alpha}}
+		p := Promise{Kind: hypothesis.Coverage, Rate: Rate{Asked: 1 - alpha}}
 		parts := by.rates(func(i int) bool { return covered[i] }, nil)
 		families = append(families, &family{promise: p, part: part, parts: parts, law: s.misses(by, alpha)})
 	}
@@ -98,7 +98,7 @@ func TestLimitsHoldTheirLevel(t *testing.T) {
 func TestLawOfStrata(t *testing.T) {
 	by := parting{names: []string{"a", "b"}, of: []int{0, 1, 0, 1}}
 	for n := 5; n < 500; n++ {
-		want := evidence.Misses{Allowed: evidence.Allowed(n, evidence.Forgive(.1)), Calibration: n}
+		want := hypothesis.Misses{Allowed: hypothesis.Allowed(n, hypothesis.Forgive(.1)), Calibration: n}
 		for _, s := range []strata{{n: []int{n}}, {of: []int{0, 0, 0, 0}, n: []int{n}}, {of: []int{1, 1, 1, 1}, n: []int{7, n}}} {
 			for k, got := range s.misses(by, .1) {
 				if got != want {
@@ -109,7 +109,7 @@ func TestLawOfStrata(t *testing.T) {
 	}
 	// Half of the rows of each of two strata vary less than all of one; the misses are rounded up.
 	law := strata{of: []int{0, 0, 1, 1}, n: []int{99, 99}}.misses(by, .1)
-	if law[0] != (evidence.Misses{Allowed: 21, Calibration: 200}) {
+	if law[0] != (hypothesis.Misses{Allowed: 21, Calibration: 200}) {
 		t.Errorf("the law of two strata of 99 rows is %+v", law[0])
 	}
 }
@@ -143,8 +143,8 @@ func TestPromiseOfPart(t *testing.T) {
 		e := &Evaluation{Rows: 1000}
 		r := rate(95, 100)
 		r.Name, r.Asked = "b", 0.9
-		e.promise(Promise{Kind: evidence.Sets, Part: byClass, Rate: *r}, n, 0.1, 2)
-		if got := e.Promises[0]; got.Verdict != evidence.TooFewRows || got.Do != want {
+		e.promise(Promise{Kind: hypothesis.Sets, Part: byClass, Rate: *r}, n, 0.1, 2)
+		if got := e.Promises[0]; got.Verdict != hypothesis.TooFewRows || got.Do != want {
 			t.Errorf("%d calibration rows: %s, %q, want %q", n, got.Verdict, got.Do, want)
 		}
 	}

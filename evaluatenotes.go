@@ -11,9 +11,9 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 const (
@@ -82,7 +82,7 @@ func (g *gathering) note(e *Evaluation) {
 		if g.noteLabels(add, e.Classes) {
 			g.noteTemperature(add, e.Classes)
 		} else {
-			e.blame(func(p Promise) bool { return p.Kind != evidence.FalseAlarms })
+			e.blame(func(p Promise) bool { return p.Kind != hypothesis.FalseAlarms })
 		}
 	}
 	for t := range e.Targets {
@@ -92,7 +92,7 @@ func (g *gathering) note(e *Evaluation) {
 		}
 		if g.targets[t].note(add, of, e.Targets[t]) {
 			e.blame(func(p Promise) bool {
-				return p.Kind == evidence.JointCoverage || p.Kind == evidence.Coverage && p.Target == t
+				return p.Kind == hypothesis.JointCoverage || p.Kind == hypothesis.Coverage && p.Target == t
 			})
 		}
 	}
@@ -119,7 +119,7 @@ func (g *gathering) noteKnown(add func(do, format string, args ...any), e *Evalu
 // blame has broken promises say what the last note does, which knows the cause.
 func (e *Evaluation) blame(of func(Promise) bool) {
 	for i, p := range e.Promises {
-		if p.Verdict == evidence.Broken && !p.Explained && of(p) {
+		if p.Verdict == hypothesis.Broken && !p.Explained && of(p) {
 			e.Promises[i].Explained, e.Promises[i].Do = true, "first "+e.Notes[len(e.Notes)-1].Do+" (a note says why), then evaluate again"
 		}
 	}
@@ -181,7 +181,7 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 		counts[label*n+top]++
 		labelled[label] = true
 	}
-	_, chance := evidence.Agreement(g.classes.top, g.labels)
+	_, chance := hypothesis.Agreement(g.classes.top, g.labels)
 	agreed, moved := 0, []string(nil)
 	meant, taken := make([]int, n), make([]bool, n)
 	alike := true // no two labels are answered alike

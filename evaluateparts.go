@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // parting divides rows to parts that have names.
@@ -132,9 +132,9 @@ func pointer(x float64) *float64 { return &x }
 
 // histogram counts numbers from 0 to 1 that are as likely in one bin as in another.
 func histogram(x []float64) Histogram {
-	h := Histogram{Counts: evidence.Counts(x), Expected: make([]float64, evidence.Bins)}
+	h := Histogram{Counts: hypothesis.Counts(x), Expected: make([]float64, hypothesis.Bins)}
 	for k := range h.Expected {
-		h.Expected[k] = float64(len(x)) / evidence.Bins
+		h.Expected[k] = float64(len(x)) / hypothesis.Bins
 	}
 	return h
 }

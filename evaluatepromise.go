@@ -6,10 +6,10 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/internal/conformal"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 const (
@@ -52,7 +52,7 @@ type Promise struct {
 
 // covers says that a promise is of rows that are held, and not of those missed.
 func (p Promise) covers() bool {
-	return p.Kind != evidence.FalseAlarms && p.Kind != evidence.SelectiveError
+	return p.Kind != hypothesis.FalseAlarms && p.Kind != hypothesis.SelectiveError
 }
 
 // promise judges one that n calibration rows make, of misses with probability
@@ -65,27 +65,27 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 	}
 	whole := func(n int) int { return n }
 	parts, learn := 1, ""
-	if e.IntervalScore == conformal.RCP && (p.Kind == evidence.Coverage || p.Kind == evidence.JointCoverage) {
-		n, whole, parts, learn = evidence.Halved(n), evidence.Whole, 2, ", of which half learn the scores"
+	if e.IntervalScore == conformal.RCP && (p.Kind == hypothesis.Coverage || p.Kind == hypothesis.JointCoverage) {
+		n, whole, parts, learn = hypothesis.Halved(n), hypothesis.Whole, 2, ", of which half learn the scores"
 	}
-	m := evidence.Misses{Allowed: int(math.Round((1 - evidence.ExpectedCoverage(n, alpha)) * float64(n+1))), Calibration: n}
+	m := hypothesis.Misses{Allowed: int(math.Round((1 - hypothesis.ExpectedCoverage(n, alpha)) * float64(n+1))), Calibration: n}
 	twice, limit := min(2*alpha, (1+alpha)/2), doubt/float64(together)
-	p.Probability, p.Verdict, p.Says = m.AtLeast(misses, p.Rows), evidence.Kept, p.seen()
+	p.Probability, p.Verdict, p.Says = m.AtLeast(misses, p.Rows), hypothesis.Kept, p.seen()
 	switch {
 	case m.Allowed == 0:
-		p.Verdict = evidence.TooFewRows
+		p.Verdict = hypothesis.TooFewRows
 		p.Says += fmt.Sprintf(", and %s too few to promise anything", singular(n, "calibration rows are"))
-		p.Do = "calibrate with at least " + rows.Count(whole(evidence.LeastRows(evidence.Forgive(alpha))), "row") + p.ofPart()
+		p.Do = "calibrate with at least " + rows.Count(whole(hypothesis.LeastRows(hypothesis.Forgive(alpha))), "row") + p.ofPart()
 		if need := m.Needed(alpha, power, limit, twice); need.Calibration > 0 {
 			p.Do += fmt.Sprintf(", and with %s to tell whether the guarantee is met", display.Count(parts*need.Calibration))
 		}
 		p.Do += learn
 	case p.Probability < limit:
-		p.Verdict = evidence.Broken
+		p.Verdict = hypothesis.Broken
 		p.Says += p.times(float64(misses) / float64(p.Rows) / alpha)
 		p.Do = e.mend()
 	case m.Power(p.Rows, limit, twice) < power:
-		p.Verdict = evidence.TooFewRows
+		p.Verdict = hypothesis.TooFewRows
 		need := m.Needed(alpha, power, limit, twice)
 		p.Do = p.needs(need, n, e.Rows, parts, learn)
 		if need.Calibration > 0 {
@@ -96,7 +96,7 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 	case 1-m.AtLeast(misses+1, p.Rows) >= limit:
 	case p.right > p.Asked:
 		p.Says += fmt.Sprintf(", as the network alone is right of %s: sets say more at a level above that", display.Percent(p.right))
-	case p.Kind == evidence.FalseAlarms && (evidence.Misses{Allowed: p.above + 1, Calibration: n}).AtMost(misses, p.Rows) >= limit:
+	case p.Kind == hypothesis.FalseAlarms && (hypothesis.Misses{Allowed: p.above + 1, Calibration: n}).AtMost(misses, p.Rows) >= limit:
 		p.Says += ", far fewer than asked because many calibration rows have equal scores"
 	default:
 		if p.covers() {
@@ -122,7 +122,7 @@ func (p Promise) ofPart() string {
 
 // needs says how many rows it takes to tell. There are n calibration rows, which are one
 // of so many parts, and all rows that are evaluated on.
-func (p Promise) needs(need evidence.Need, n, all, parts int, learn string) string {
+func (p Promise) needs(need hypothesis.Need, n, all, parts int, learn string) string {
 	of := p.ofPart()
 	calibration, fresh := rows.Count(parts*need.Calibration, "row")+of+learn, rows.Count(need.Rows, "row")+of
 	switch {
@@ -134,7 +134,7 @@ func (p Promise) needs(need evidence.Need, n, all, parts int, learn string) stri
 		return fmt.Sprintf("calibrate with %s or more, and evaluate on %s", calibration, fresh)
 	case need.Calibration > 0:
 		return fmt.Sprintf("calibrate with %s or more", calibration)
-	case need.Rows <= wildly*p.Rows || p.Kind == evidence.SelectiveError && need.Rows <= wildly*all:
+	case need.Rows <= wildly*p.Rows || p.Kind == hypothesis.SelectiveError && need.Rows <= wildly*all:
 		return fmt.Sprintf("evaluate on %s or more", fresh)
 	case p.Name != "":
 		return fmt.Sprintf("telling takes about %s, and %s of these rows are", fresh, display.Percent(float64(p.Rows)/float64(all)))
@@ -147,16 +147,16 @@ func (p Promise) needs(need evidence.Need, n, all, parts int, learn string) stri
 // independent.
 func (e *Evaluation) judgeError(r Rate) {
 	twice := min(2*r.Asked, (1+r.Asked)/2)
-	p := Promise{Kind: evidence.SelectiveError, Rate: r, Probability: evidence.Binomial(r.Count, r.Rows, r.Asked), Verdict: evidence.Kept}
+	p := Promise{Kind: hypothesis.SelectiveError, Rate: r, Probability: hypothesis.Binomial(r.Count, r.Rows, r.Asked), Verdict: hypothesis.Kept}
 	p.Says = p.seen()
-	critical := sort.Search(r.Rows+1, func(k int) bool { return evidence.Binomial(k, r.Rows, r.Asked) < doubt })
+	critical := sort.Search(r.Rows+1, func(k int) bool { return hypothesis.Binomial(k, r.Rows, r.Asked) < doubt })
 	switch {
 	case p.Probability < doubt:
-		p.Verdict, p.Do = evidence.Broken, e.mend()
+		p.Verdict, p.Do = hypothesis.Broken, e.mend()
 		p.Says += p.times(r.Share / r.Asked)
-	case evidence.Binomial(critical, r.Rows, twice) < power:
-		p.Verdict = evidence.TooFewRows
-		p.Do = p.needs(evidence.Need{Rows: evidence.Independent(r.Asked, float64(r.Rows)/float64(e.Rows), power, doubt, twice)}, 0, e.Rows, 1, "")
+	case hypothesis.Binomial(critical, r.Rows, twice) < power:
+		p.Verdict = hypothesis.TooFewRows
+		p.Do = p.needs(hypothesis.Need{Rows: hypothesis.Independent(r.Asked, float64(r.Rows)/float64(e.Rows), power, doubt, twice)}, 0, e.Rows, 1, "")
 		p.Says += ", too few to tell: twice as many could pass unnoticed"
 	}
 	e.Promises = append(e.Promises, p)
@@ -174,13 +174,13 @@ func (p Promise) seen() string {
 // clause says what the rows counted are.
 func (p Promise) clause() string {
 	switch p.Kind {
-	case evidence.Coverage:
+	case hypothesis.Coverage:
 		return "targets are within their intervals"
-	case evidence.JointCoverage:
+	case hypothesis.JointCoverage:
 		return "rows are within their boxes"
-	case evidence.Sets:
+	case hypothesis.Sets:
 		return "labels are in their sets"
-	case evidence.SelectiveError:
+	case hypothesis.SelectiveError:
 		return "rows accepted are wrong"
 	}
 	return "rows are flagged"
@@ -196,7 +196,7 @@ func singular(n int, clause string) string {
 
 // times says how often there are misses, as a multiple of what was asked for.
 func (p Promise) times(x float64) string {
-	what := map[string]string{evidence.FalseAlarms: "false alarms", evidence.SelectiveError: "errors"}[p.Kind]
+	what := map[string]string{hypothesis.FalseAlarms: "false alarms", hypothesis.SelectiveError: "errors"}[p.Kind]
 	if what == "" {
 		what = "misses"
 	}

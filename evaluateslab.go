@@ -6,7 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/slab"
+	"github.com/attach-uncertainty/attach/internal/numeric/worstslab"
 )
 
 // mostSlabRows bounds the rows that the worst slab is looked for among.
@@ -47,7 +47,7 @@ func (g *gathering) worstSlabs(ctx context.Context, all []*Coverage, covered []c
 		}
 	}
 	x := blas32.General{Rows: len(r.rows), Cols: r.cols, Stride: r.cols, Data: r.x}
-	for k, s := range slab.Worst(ctx, x, kept, g.at[g.main].o.Seed) {
+	for k, s := range worstslab.Worst(ctx, x, kept, g.at[g.main].o.Seed) {
 		all[k].Slab = rate(s.Covered, s.Rows)
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/conformal"
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/measure"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
+	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 )
 
 // mostPoints bounds TargetEvaluation.Points.
@@ -143,7 +143,7 @@ func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []Targ
 			out.Coverage[k] = g.coverage(k, of.levels[k], &tenth)
 			all, ways = append(all, &out.Coverage[k]), append(ways, of.levels[k])
 			if !g.at[g.main].o.Joint {
-				g.promises(e, Promise{Kind: evidence.Coverage, Target: t}, out.Coverage[k])
+				g.promises(e, Promise{Kind: hypothesis.Coverage, Target: t}, out.Coverage[k])
 			}
 		}
 	}
@@ -152,7 +152,7 @@ func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []Targ
 		for k := range g.at {
 			e.Joint[k] = g.coverage(k, g.joint[k], nil)
 			all, ways = append(all, &e.Joint[k]), append(ways, g.joint[k])
-			g.promises(e, Promise{Kind: evidence.JointCoverage}, e.Joint[k])
+			g.promises(e, Promise{Kind: hypothesis.JointCoverage}, e.Joint[k])
 		}
 	}
 	g.worstSlabs(ctx, all, ways)
@@ -251,7 +251,7 @@ func (of *target) distribution(out *TargetEvaluation, calibration []float64) {
 	}
 	calibrated := histogram(of.calibrated)
 	if calibration != nil {
-		distance, probability := evidence.Kolmogorov(calibration, slices.Sorted(slices.Values(of.calibrated)))
+		distance, probability := hypothesis.Kolmogorov(calibration, slices.Sorted(slices.Values(of.calibrated)))
 		calibrated.Distance, calibrated.Probability = &distance, &probability
 	}
 	out.PITCalibrated = &calibrated

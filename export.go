@@ -11,12 +11,12 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/conformal"
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
-	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 
@@ -87,7 +87,7 @@ func (b *Bundle) WriteGraph(to *onnx.Builder, rows graph.Batch, o graph.Options)
 
 // rowInputs are the parts of rows that the bundle reads, as inputs of a graph.
 func (b *Bundle) rowInputs(to *onnx.Builder, n any) (in graph.Batch) {
-	widths, read := b.widths(), parts.Widths{}
+	widths, read := b.widths(), batchparts.Widths{}
 	if b.Detector != nil {
 		read = b.Detector.scorer.Widths()
 	}
@@ -358,7 +358,7 @@ func (w *graphWriter) describe() {
 	note("sets", w.o.Sets)
 	if b.Detector != nil {
 		note("detector", strings.TrimSpace(b.Detector.Method+" "+b.Detector.Params.String()))
-		note("least_p_value", strconv.FormatFloat(evidence.LeastPValue(len(c.OOD)), 'g', 6, 64))
+		note("least_p_value", strconv.FormatFloat(hypothesis.LeastPValue(len(c.OOD)), 'g', 6, 64))
 	}
 	if b.Quantiles != nil {
 		note("quantile_head", strings.TrimSpace(b.Quantiles.Method+" "+b.Quantiles.Params.String()))

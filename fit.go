@@ -13,10 +13,10 @@ import (
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/paired"
-	"github.com/attach-uncertainty/attach/internal/parts"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/internal/fitting/binarylogit"
 	"github.com/attach-uncertainty/attach/internal/version"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -196,8 +196,8 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 	if in.Progress == nil {
 		in.Progress = func(string, float64) {}
 	}
-	known := parts.Widths{"features": in.Base.Width, "logits": in.Base.Outputs}
-	if err := parts.Of(&in.Batch).Widths().Check(known, "rows to fit on", "the network"); err != nil {
+	known := batchparts.Widths{"features": in.Base.Width, "logits": in.Base.Outputs}
+	if err := batchparts.Of(&in.Batch).Widths().Check(known, "rows to fit on", "the network"); err != nil {
 		return in, err
 	}
 	in.Base.Width = in.Batch.Features.Cols
@@ -206,7 +206,7 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 	}
 	in.Batch, in.Cal = in.Base.pairLogits(in.Batch), in.Base.pairLogits(in.Cal)
 	if in.Base.Task == Classification {
-		in.Last = paired.Last(in.Last)
+		in.Last = binarylogit.Last(in.Last)
 	}
 	var err error
 	if in, err = in.withQuantileDefaults(); err != nil {
@@ -230,7 +230,7 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 	if err := whole(in.Method); err != nil {
 		return in, err
 	}
-	in.Params, err = driver.With(in.Method, in.Params)
+	in.Params, err = fitting.With(in.Method, in.Params)
 	return in, err
 }
 
@@ -266,7 +266,7 @@ func (in FitOptions) divide() (division, error) {
 // lacks is the *ood.NeedError of the first of a method's needs that t lacks, or
 // nil.
 func lacks(m ood.Method, t ood.Training) error {
-	if need := (*ood.NeedError)(nil); errors.As(driver.Check(m, t, nil), &need) {
+	if need := (*ood.NeedError)(nil); errors.As(fitting.Check(m, t, nil), &need) {
 		return need
 	}
 	return nil
@@ -274,15 +274,15 @@ func lacks(m ood.Method, t ood.Training) error {
 
 // fitScorer fits the detector that is named, or else the first default that
 // can be, and names it.
-func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*driver.Scorer, error) {
-	fit := func(m ood.Method, p ood.Params) (*driver.Scorer, error) {
-		if err := driver.Check(m, t, p); err != nil {
+func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*fitting.Scorer, error) {
+	fit := func(m ood.Method, p ood.Params) (*fitting.Scorer, error) {
+		if err := fitting.Check(m, t, p); err != nil {
 			return nil, err
 		}
-		if err := driver.CheckBatch(m, in.Cal, "the calibration rows"); err != nil {
+		if err := fitting.CheckBatch(m, in.Cal, "the calibration rows"); err != nil {
 			return nil, err
 		}
-		s, err := driver.Fit(ctx, m, t, p)
+		s, err := fitting.Fit(ctx, m, t, p)
 		if err == nil {
 			err = savable(m, s)
 		}
@@ -310,13 +310,13 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*driver.Sc
 			if unfit != nil {
 				in.Log.WarnContext(ctx, "attached a later default detector", "detector", m.Name, "reason", unfit)
 			}
-			in.Method, in.Params = m, driver.Default(m)
+			in.Method, in.Params = m, fitting.Default(m)
 			return s, nil
 		}
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		if large == nil && errors.Is(err, driver.ErrMemory) {
+		if large == nil && errors.Is(err, fitting.ErrMemory) {
 			large = err
 		}
 		if unfit == nil {

@@ -10,9 +10,9 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/parts"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -56,7 +56,7 @@ func (in FitOptions) check() error {
 		return err
 	}
 	if in.Last != nil {
-		if err := driver.CheckLast(in.Last, in.Batch.Features.Cols, in.Batch.Logits.Cols); err != nil {
+		if err := fitting.CheckLast(in.Last, in.Batch.Features.Cols, in.Batch.Logits.Cols); err != nil {
 			return err
 		}
 	}
@@ -105,7 +105,7 @@ func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General,
 	case b.Features.Cols == 0:
 		return fmt.Errorf("the %s carry no features", what)
 	}
-	if err := parts.Validate(b); err != nil {
+	if err := batchparts.Validate(b); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	b.Layers = nil // which not every detector reads
@@ -140,7 +140,7 @@ func (b Base) checkFinite(r ood.Batch, what string) error {
 		}
 		r.Features = blas32.General{}
 	}
-	return parts.Of(&r).CheckFinite(what)
+	return batchparts.Of(&r).CheckFinite(what)
 }
 
 // checkLayers refuses earlier layers that a detector which reads them would fail
@@ -150,11 +150,11 @@ func (in FitOptions) checkLayers() error {
 		what string
 		b    ood.Batch
 	}{{"rows to fit on", in.Batch}, {"calibration rows", in.Cal}} {
-		if err := parts.Of(&part.b).CheckFinite(part.what); err != nil {
+		if err := batchparts.Of(&part.b).CheckFinite(part.what); err != nil {
 			return err
 		}
 	}
-	if err := parts.Of(&in.Cal).Widths().Check(parts.Of(&in.Batch).Widths(), "calibration rows", "rows to fit on have"); err != nil {
+	if err := batchparts.Of(&in.Cal).Widths().Check(batchparts.Of(&in.Batch).Widths(), "calibration rows", "rows to fit on have"); err != nil {
 		return err
 	}
 	if named := len(in.Base.Layers); named > 0 && named != len(in.Batch.Layers) {
@@ -166,7 +166,7 @@ func (in FitOptions) checkLayers() error {
 // checkCal refuses calibration rows that do not look like the rows to fit on.
 func (in FitOptions) checkCal(quantiles bool) error {
 	in.Cal.Layers, in.Batch.Layers = nil, nil // which not every detector reads
-	if err := parts.Of(&in.Cal).Widths().Check(parts.Of(&in.Batch).Widths(), "calibration rows", "rows to fit on have"); err != nil {
+	if err := batchparts.Of(&in.Cal).Widths().Check(batchparts.Of(&in.Batch).Widths(), "calibration rows", "rows to fit on have"); err != nil {
 		return err
 	}
 	switch {
@@ -181,12 +181,12 @@ func (in FitOptions) checkCal(quantiles bool) error {
 // withOthers adds to an error of a detector that takes too much memory which
 // others do not.
 func (in FitOptions) withOthers(err error, t ood.Training) error {
-	if !errors.Is(err, driver.ErrMemory) || in.Method.Name != "" && driver.Check(in.Method, t, nil) == nil {
+	if !errors.Is(err, fitting.ErrMemory) || in.Method.Name != "" && fitting.Check(in.Method, t, nil) == nil {
 		return err // other parameters would do
 	}
 	var others []string
 	for _, m := range Methods() {
-		if !m.Control && !m.Needs.Targets && driver.CheckBatch(m, in.Cal, "") == nil && driver.Check(m, t, nil) == nil {
+		if !m.Control && !m.Needs.Targets && fitting.CheckBatch(m, in.Cal, "") == nil && fitting.Check(m, t, nil) == nil {
 			others = append(others, m.Name)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -38,7 +38,7 @@ func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 		return in, err
 	}
 	var err error
-	in.QuantileParams, err = driver.With(in.Quantiles, in.QuantileParams)
+	in.QuantileParams, err = fitting.With(in.Quantiles, in.QuantileParams)
 	return in, err
 }
 
@@ -51,10 +51,10 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) er
 		Batch: d.fit, Targets: targets, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
 		Stays: in.Stays || d.heldOut == rows.SplitOff, Progress: func(share float64) { in.Progress("quantiles", share) },
 	}
-	if err := driver.Check(in.Quantiles, t, in.QuantileParams); err != nil {
+	if err := fitting.Check(in.Quantiles, t, in.QuantileParams); err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}
-	fitted, err := driver.Fit(ctx, in.Quantiles, t, in.QuantileParams)
+	fitted, err := fitting.Fit(ctx, in.Quantiles, t, in.QuantileParams)
 	if err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}

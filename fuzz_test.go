@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/parts"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -79,12 +79,12 @@ func checkRead(t *testing.T, content []byte) {
 		t.Fatalf("what was read is written, and then cannot be read: %v", err)
 	}
 	var row attach.Rows
-	widths := parts.Widths{"features": b.Base.Width, "logits": b.Base.Outputs}
+	widths := batchparts.Widths{"features": b.Base.Width, "logits": b.Base.Outputs}
 	for i, l := range b.Base.Layers {
-		widths[parts.Layer(i)] = l.Width
+		widths[batchparts.Layer(i)] = l.Width
 	}
 	for _, name := range widths.Names() {
-		parts.Set(&row.Batch, name, rows.New(1, widths[name]))
+		batchparts.Set(&row.Batch, name, rows.New(1, widths[name]))
 	}
 	if b.Calibration.Groups != nil {
 		row.Groups = []string{""}

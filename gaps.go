@@ -7,10 +7,10 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/data/gaps"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/gaps"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -79,7 +79,7 @@ func (in FitOptions) learnCells(d division) (e emptyCells, unseen []bool) {
 			count++
 		}
 	}
-	if evidence.Binomial(count, cal.Rows, likely) < surelyEmptier {
+	if hypothesis.Binomial(count, cal.Rows, likely) < surelyEmptier {
 		e.Profile, _ = gaps.Learn(fit, cal, emptyShare*in.Alpha)
 		unseen = e.Profile.UnseenOwn(cal)
 	}

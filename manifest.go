@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -37,7 +37,7 @@ func named(names ...string) (all []ood.Method) {
 
 // savable refuses what a method of a program's own fitted where a file could not
 // give it back.
-func savable(m ood.Method, s *driver.Scorer) error {
+func savable(m ood.Method, s *fitting.Scorer) error {
 	if _, ours := MethodByName(m.Name); ours {
 		return nil
 	}

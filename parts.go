@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/quantile"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -280,10 +280,10 @@ func (e *methodEntry) restored(of string, intervals bool, arrays map[string]rows
 	if err := cmp.Or(scalars(e.Params), scalars(e.State)); err != nil {
 		return nil, err
 	}
-	if _, err := driver.With(method, e.Params); err != nil {
+	if _, err := fitting.With(method, e.Params); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	scorer, err := driver.Restore(method, rows.State{Params: e.State, Arrays: arrays})
+	scorer, err := fitting.Restore(method, rows.State{Params: e.State, Arrays: arrays})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s %s: %w", ErrDamaged, of, e.Method, err)
 	}

@@ -12,9 +12,9 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/parts"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -176,8 +176,8 @@ type Predictor struct {
 	sets       *calibrate.Sets                    // nil where none are asked for
 	selective  *calibrate.Selective               // nil where nothing is to be accepted
 	right      func(top float64) (p0, p1 float64) // nil where it is not asked for
-	scorer     *driver.Scorer                     // of the detector, or nil
-	widths     parts.Widths                       // of the rows that the bundle was fitted on
+	scorer     *fitting.Scorer                    // of the detector, or nil
+	widths     batchparts.Widths                  // of the rows that the bundle was fitted on
 }
 
 // Predictor prepares prediction: levels are checked and calibrated once.
@@ -304,7 +304,7 @@ func (p *Predictor) made() error {
 }
 
 // widths are those of the rows that the bundle was fitted on.
-func (b *Bundle) widths() parts.Widths {
+func (b *Bundle) widths() batchparts.Widths {
 	w := b.Base.widths()
 	if !b.cells.Features {
 		w["gaps"] = len(b.cells.Empty)
@@ -321,7 +321,7 @@ func (b *Bundle) widths() parts.Widths {
 // checkRows refuses rows of other widths than the bundle was fitted on, which
 // are those of the batch as given, without its single logit paired.
 func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
-	if err := parts.Validate(r.Batch); err != nil {
+	if err := batchparts.Validate(r.Batch); err != nil {
 		return err
 	}
 	if r.First < 0 {
@@ -329,7 +329,7 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	}
 	if given.Features.Cols == 0 {
 		if p.scorer != nil {
-			if err := driver.CheckBatch(p.scorer.Method(), given, "the rows to predict for"); err != nil {
+			if err := fitting.CheckBatch(p.scorer.Method(), given, "the rows to predict for"); err != nil {
 				return err
 			}
 		}
@@ -338,7 +338,7 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	if p.scorer == nil || !p.scorer.Method().Needs.Layers {
 		given.Layers = nil // which nothing reads
 	}
-	if err := parts.Of(&given).Widths().Check(p.widths, "the rows", "the bundle was fitted on"); err != nil {
+	if err := batchparts.Of(&given).Widths().Check(p.widths, "the rows", "the bundle was fitted on"); err != nil {
 		return err
 	}
 	switch grouped := p.bundle.Calibration.Groups != nil; {

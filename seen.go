@@ -5,8 +5,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/rowhash"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rowhash"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
 // compareRows counts calibration rows that were fitted on and those that repeat others,

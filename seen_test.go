@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -20,7 +20,7 @@ func joined(t *testing.T, batches ...ood.Batch) (all ood.Batch) {
 	t.Helper()
 	for _, b := range batches {
 		labels := append(all.Labels, b.Labels...)
-		if err := parts.Append(&all, b); err != nil {
+		if err := batchparts.Append(&all, b); err != nil {
 			t.Fatal(err)
 		}
 		all.Labels = labels

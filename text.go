@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
 // Text says how texts become what a network reads.

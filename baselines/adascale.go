@@ -9,9 +9,9 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -79,7 +79,7 @@ func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 		n int
 	}
 	type moved struct{ before, after blas32.General }
-	m, err := sharing.Cached(t.Batch, key{s.nudge, n}, func() (moved, error) {
+	m, err := memo.Cached(t.Batch, key{s.nudge, n}, func() (moved, error) {
 		picked := make([]int, n)
 		for i := range picked {
 			picked[i] = i * t.Len() / n
@@ -117,7 +117,7 @@ func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 // features are those of the block's inputs after they moved. Scorers that move
 // them alike share it.
 func (n nudge) features(ctx context.Context, b ood.Batch) (blas32.General, error) {
-	return sharing.Cached(b, n, func() (blas32.General, error) {
+	return memo.Cached(b, n, func() (blas32.General, error) {
 		_, g, err := gradientOf(ctx, b, ood.Scalar{Top: true})
 		if err != nil {
 			return blas32.General{}, err

@@ -7,7 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -29,11 +29,11 @@ func TestBALDInserted(t *testing.T) {
 	} {
 		network := twoLayers{act: bend, slope: bendSlope, last: last, rate: k.own}
 		b := ood.Batch{Features: zeros(2, 4), Logits: zeros(2, 3), Inputs: ood.InputsOf(ood.BlockOf([]int{2, 4}, make([]float32, 8))), Network: network}
-		s, err := driver.Fit(background, k.method, ood.Training{Batch: b, Last: k.last}, nil)
+		s, err := fitting.Fit(background, k.method, ood.Training{Batch: b, Last: k.last}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := driver.Variant(k.method, network); got != k.want {
+		if got := fitting.Variant(k.method, network); got != k.want {
 			t.Errorf("%s: %q, want %q", k.name, got, k.want)
 		}
 		if regressed, there := s.State().Params["regressed"]; there {
@@ -75,11 +75,11 @@ func TestBALDOfRegressor(t *testing.T) {
 	same := func(v float64) float64 { return v }
 	for name, own := range map[string]float64{"own": rate, "inserted": 0} {
 		b.Network = twoLayers{act: same, slope: func(float64) float64 { return 1 }, last: last, rate: own}
-		s, err := driver.Fit(background, method("bald"), ood.Training{Batch: b, Last: last, Regression: true}, ood.Params{"passes": 20000, "dropout": rate})
+		s, err := fitting.Fit(background, method("bald"), ood.Training{Batch: b, Last: last, Regression: true}, ood.Params{"passes": 20000, "dropout": rate})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, err = driver.Restore(method("bald"), s.State()); err != nil {
+		if s, err = fitting.Restore(method("bald"), s.State()); err != nil {
 			t.Fatal(err)
 		}
 		got, err := s.Score(background, nil, b)
@@ -93,7 +93,7 @@ func TestBALDOfRegressor(t *testing.T) {
 		}
 	}
 	single := ood.Batch{Features: b.Features, Inputs: b.Inputs, Network: twoLayers{act: same, last: last}, Logits: zeros(n, 1)}
-	if _, err := driver.Fit(background, method("bald"), ood.Training{Batch: single, Regression: true}, ood.Params{"dropout": 0.}); err == nil {
+	if _, err := fitting.Fit(background, method("bald"), ood.Training{Batch: single, Regression: true}, ood.Params{"dropout": 0.}); err == nil {
 		t.Error("a network without dropout was accepted at a rate of 0")
 	}
 }

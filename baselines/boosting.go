@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/quantile"
-	"github.com/attach-uncertainty/attach/internal/trees"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
+	"github.com/attach-uncertainty/attach/internal/numeric/trees"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 

@@ -3,7 +3,7 @@ package baselines
 import (
 	"errors"
 
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/classes"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/classes"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -22,7 +22,7 @@ func TestLabelsOfAnotherNumbering(t *testing.T) {
 	for _, m := range []ood.Method{method("she"), method("openmax")} {
 		for _, labels := range [][]int{slices.Repeat([]int{7}, 60), {0, 1}, slices.Repeat([]int{-1}, 60)} {
 			training.Labels = labels
-			if _, err := driver.Fit(background, m, training, nil); err == nil || !strings.Contains(err.Error(), "label") {
+			if _, err := fitting.Fit(background, m, training, nil); err == nil || !strings.Contains(err.Error(), "label") {
 				t.Errorf("%s with labels such as %v: %v", m.Name, labels[:2], err)
 			}
 		}
@@ -30,7 +30,7 @@ func TestLabelsOfAnotherNumbering(t *testing.T) {
 		for i := range training.Labels {
 			training.Labels[i] = (1 + slices.Index(top(training.Logits, i), true)) % toyClasses
 		}
-		if _, err := driver.Fit(background, m, training, nil); err == nil || !strings.Contains(err.Error(), "numbered") {
+		if _, err := fitting.Fit(background, m, training, nil); err == nil || !strings.Contains(err.Error(), "numbered") {
 			t.Errorf("%s where no label is predicted: %v", m.Name, err)
 		}
 	}
@@ -63,16 +63,16 @@ func TestRestoreRefusesNonsense(t *testing.T) {
 		{method("kl-matching"), func(s rows.State) { s.Params["width of logits"] = 2. }},
 		{method("nnguide"), func(s rows.State) { s.Arrays["bank"].Data.([]float32)[0] = float32(math.NaN()) }},
 	} {
-		s, err := driver.Fit(background, c.method, training, nil)
+		s, err := fitting.Fit(background, c.method, training, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		st := throughJSON(t, s.State())
-		if _, err := driver.Restore(c.method, st); err != nil {
+		if _, err := fitting.Restore(c.method, st); err != nil {
 			t.Fatalf("%s: %v", c.method.Name, err)
 		}
 		c.damage(st)
-		if _, err := driver.Restore(c.method, st); err == nil {
+		if _, err := fitting.Restore(c.method, st); err == nil {
 			t.Errorf("%s restores from %v", c.method.Name, st.Params)
 		}
 	}
@@ -86,7 +86,7 @@ func TestClassesOfTrainingRows(t *testing.T) {
 		labelled := training
 		labelled.Logits = zeros(0, 0)
 		labelled.Labels = append([]int{1 << 40}, training.Labels[1:]...)
-		s, err := driver.Fit(background, m, labelled, nil)
+		s, err := fitting.Fit(background, m, labelled, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,12 +95,12 @@ func TestClassesOfTrainingRows(t *testing.T) {
 		}
 		bare := training
 		bare.Logits, bare.Labels = zeros(0, 0), nil
-		if _, err := driver.Fit(background, m, bare, nil); !errors.Is(err, classes.ErrNoClasses) {
+		if _, err := fitting.Fit(background, m, bare, nil); !errors.Is(err, classes.ErrNoClasses) {
 			t.Errorf("%s with neither labels nor logits: %v", m.Name, err)
 		}
 		short := training
 		short.Labels = training.Labels[:7]
-		if _, err := driver.Fit(background, m, short, nil); err == nil {
+		if _, err := fitting.Fit(background, m, short, nil); err == nil {
 			t.Errorf("%s fits with 7 labels for 60 rows", m.Name)
 		}
 	}

@@ -3,7 +3,7 @@ package baselines_test
 import (
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -19,7 +19,7 @@ func TestCompareAll(t *testing.T) {
 		t.Errorf("%d methods, skipped %v", len(r.Methods), r.Skipped)
 	}
 	for i, m := range r.Methods {
-		want := max(len(driver.Grid(detectors[i])), 1)
+		want := max(len(fitting.Grid(detectors[i])), 1)
 		if m.Name != detectors[i].Name || len(m.Configs) != want || len(m.Failed) != 0 {
 			t.Errorf("%s: %d configurations, failed %v", m.Name, len(m.Configs), m.Failed)
 		}

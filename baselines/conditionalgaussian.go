@@ -8,21 +8,21 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 var conditionalGaussianMethod = ood.Method{
 	Name: "conditional-gaussian",
 	Doc: "A network predicts mean and variance of a Gaussian, by its likelihood; quantiles are those of the Gaussian." +
-		networks.Doc,
+		mlp.Doc,
 	Ref:    "Nix & Weigend 1994; Lakshminarayanan, Pritzel & Blundell 2017, section 2.2",
 	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true},
-	Memory: networks.Memory,
-	Params: networks.Params(0.),
+	Memory: mlp.Memory,
+	Params: mlp.Params(0.),
 	Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
-		n, err := networks.Train(ctx, t, train.Problem{Outputs: 2, Loss: "gaussian-nll"})
+		n, err := mlp.Train(ctx, t, train.Problem{Outputs: 2, Loss: "gaussian-nll"})
 		return &conditionalGaussian{n}, err
 	},
 	New: func() any { return &conditionalGaussian{} },
@@ -30,7 +30,7 @@ var conditionalGaussianMethod = ood.Method{
 
 // conditionalGaussian has networks with the outputs mean and variance, as
 // "gaussian-nll" reads them.
-type conditionalGaussian struct{ networks.Regression }
+type conditionalGaussian struct{ mlp.Regression }
 
 // gaussianVariance is the variance that the loss reads from an output.
 func gaussianVariance(v float64) float64 {
@@ -52,7 +52,7 @@ func (g *conditionalGaussian) Quantiles(x blas32.General, levels []float64) ood.
 func (g *conditionalGaussian) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
 	deviations := normalQuantiles(levels)
 	return g.EachGraph(x, func(t int, x graph.Tensor) graph.Tensor {
-		z := networks.Graph(g.Networks[t], x).Double()
+		z := mlp.Graph(g.Networks[t], x).Double()
 		mean, v := z.Columns(0, 1), z.Columns(1, 2)
 		variance := v.Max(0.).Add(v.Abs().Neg().Exp().Log1p()).Add(1e-3)
 		return variance.Sqrt().Mul(deviations).Add(mean)

@@ -8,14 +8,14 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
-	"github.com/attach-uncertainty/attach/internal/ort"
-	"github.com/attach-uncertainty/attach/internal/ort/orttest"
-	"github.com/attach-uncertainty/attach/internal/parts"
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -63,7 +63,7 @@ func (c conformance) graph(t *testing.T) {
 }
 
 // written is a graph of what a scorer computes.
-func (c conformance) written(s *driver.Scorer, opset int64) (*pb.ModelProto, error) {
+func (c conformance) written(s *fitting.Scorer, opset int64) (*pb.ModelProto, error) {
 	b := onnx.NewBuilder("test", opset)
 	var in graph.Batch
 	for _, name := range s.Widths().Names() {
@@ -88,14 +88,14 @@ func (c conformance) written(s *driver.Scorer, opset int64) (*pb.ModelProto, err
 
 // same runs a graph beside the scorer that it is of: rows that are not finite are
 // NaN or +Inf, and none scores −Inf.
-func (c conformance) same(t *testing.T, s *driver.Scorer, session *ort.Session) bool {
+func (c conformance) same(t *testing.T, s *fitting.Scorer, session *ort.Session) bool {
 	t.Helper()
 	for _, b := range []ood.Batch{c.out, c.in, c.in.Slice(0, 1)} {
 		if !agree(t, c.run(t, session, b), c.predict(t, s, b)) {
 			return false
 		}
 	}
-	odd := parts.Map(c.in, func(m blas32.General) blas32.General {
+	odd := batchparts.Map(c.in, func(m blas32.General) blas32.General {
 		m = spoilt(spoilt(spoilt(m, 3, math.NaN()), 5, math.Inf(1)), 7, math.Inf(-1))
 		for k, v := range []float32{1e-38, 1e20, 3e38, -3e38} {
 			for j := range m.Cols {
@@ -161,7 +161,7 @@ func (c conformance) run(t *testing.T, session *ort.Session, b ood.Batch) []floa
 	if !c.Needs.Layers {
 		b.Layers = nil
 	}
-	for _, p := range parts.Of(&b) {
+	for _, p := range batchparts.Of(&b) {
 		x, err := ort.NewTensor([]int64{int64(p.Rows), int64(p.Cols)}, rows.Select(*p.General, every).Data)
 		if err != nil {
 			t.Fatal(err)

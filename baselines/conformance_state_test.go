@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -22,7 +22,7 @@ import (
 func (c conformance) state(t *testing.T) {
 	for k, s := range c.scorers {
 		out := c.out
-		back, err := driver.Restore(c.Method, throughJSON(t, s.State()))
+		back, err := fitting.Restore(c.Method, throughJSON(t, s.State()))
 		if err != nil {
 			t.Fatalf("%v: %v", c.configs[k], err)
 		}
@@ -67,10 +67,10 @@ func throughJSON(t *testing.T, s rows.State) rows.State {
 // nothing panics.
 func (c conformance) damagedState(t *testing.T) {
 	whole := c.scorers[0].State()
-	restore := func(change func(s rows.State)) (*driver.Scorer, error) {
+	restore := func(change func(s rows.State)) (*fitting.Scorer, error) {
 		s := throughJSON(t, whole)
 		change(s)
-		return driver.Restore(c.Method, s)
+		return fitting.Restore(c.Method, s)
 	}
 	few := c.out.Slice(0, 2)
 	few.Network = c.training.Network
@@ -87,7 +87,7 @@ func (c conformance) damagedState(t *testing.T) {
 			t.Errorf("restores with %s", what)
 		}
 	}
-	if _, err := driver.Restore(c.Method, rows.State{}); err == nil {
+	if _, err := fitting.Restore(c.Method, rows.State{}); err == nil {
 		t.Error("restores from nothing")
 	}
 	for name := range whole.Params {
@@ -199,7 +199,7 @@ func FuzzRestoreIntervals(f *testing.F) {
 		if !m.Needs.Targets {
 			continue
 		}
-		s, err := driver.Fit(background, m, regression(x, y, .1, .9), configurations(m)[0])
+		s, err := fitting.Fit(background, m, regression(x, y, .1, .9), configurations(m)[0])
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func FuzzRestoreIntervals(f *testing.F) {
 	x.Rows = 20
 	f.Fuzz(func(t *testing.T, which uint, at int, value int64) {
 		for i, m := range methods {
-			if model, err := driver.Restore(m, tamper(states[i], which, at, value)); err == nil && model.State().Params["width of features"] == 3. {
+			if model, err := fitting.Restore(m, tamper(states[i], which, at, value)); err == nil && model.State().Params["width of features"] == 3. {
 				model.Quantiles(x, []float64{0.1, 0.5})
 			}
 		}

@@ -22,11 +22,11 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/internal/classes"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/measure"
-	"github.com/attach-uncertainty/attach/internal/parts"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/internal/fitting/classes"
+	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -51,7 +51,7 @@ type conformance struct {
 	ood.Method
 	toyRows
 	configs []ood.Params
-	scorers []*driver.Scorer // one for each of configs, fitted together
+	scorers []*fitting.Scorer // one for each of configs, fitted together
 }
 
 // levels are those that interval methods are asked for.
@@ -82,7 +82,7 @@ func newConformance(t *testing.T, m ood.Method, data toyRows) conformance {
 		last = share
 	}
 	var err error
-	if c.scorers, err = driver.FitGrid(background, m, training, c.configs); err != nil {
+	if c.scorers, err = fitting.FitGrid(background, m, training, c.configs); err != nil {
 		t.Fatal(err)
 	}
 	if len(c.scorers) != len(c.configs) || last != 1 {
@@ -124,10 +124,10 @@ func (c conformance) check(t *testing.T) {
 // configurations are the default and some of the sweep, of sizes that take no
 // time.
 func configurations(m ood.Method) []ood.Params {
-	all := driver.Grid(m)
-	configs := []ood.Params{driver.Default(m)}
+	all := fitting.Grid(m)
+	configs := []ood.Params{fitting.Default(m)}
 	for i := 0; i < len(all); i += 1 + len(all)/4 {
-		p, err := driver.With(m, all[i])
+		p, err := fitting.With(m, all[i])
 		if err != nil {
 			panic(err)
 		}
@@ -143,9 +143,9 @@ func configurations(m ood.Method) []ood.Params {
 	return configs
 }
 
-func (c conformance) fit(t *testing.T, training ood.Training, p ood.Params) *driver.Scorer {
+func (c conformance) fit(t *testing.T, training ood.Training, p ood.Params) *fitting.Scorer {
 	t.Helper()
-	s, err := driver.Fit(background, c.Method, training, p)
+	s, err := fitting.Fit(background, c.Method, training, p)
 	if err != nil {
 		t.Fatalf("fit %v: %v", p, err)
 	}
@@ -153,8 +153,8 @@ func (c conformance) fit(t *testing.T, training ood.Training, p ood.Params) *dri
 }
 
 // refit fits the first configuration to other rows.
-func (c conformance) refit(training ood.Training) (*driver.Scorer, error) {
-	return driver.Fit(background, c.Method, training, c.configs[0])
+func (c conformance) refit(training ood.Training) (*fitting.Scorer, error) {
+	return fitting.Fit(background, c.Method, training, c.configs[0])
 }
 
 // reads says whether the method needs any of these to fit.
@@ -167,7 +167,7 @@ func (c conformance) among(n ood.Needs) ood.Needs {
 	return n
 }
 
-func score(t *testing.T, s *driver.Scorer, b ood.Batch) []float64 {
+func score(t *testing.T, s *fitting.Scorer, b ood.Batch) []float64 {
 	t.Helper()
 	got, err := s.Score(background, nil, b)
 	if err != nil {
@@ -181,7 +181,7 @@ func score(t *testing.T, s *driver.Scorer, b ood.Batch) []float64 {
 
 // predictions are the scores of a detector, or quantiles row by row, target by
 // target.
-func predictions(t *testing.T, s *driver.Scorer, b ood.Batch, levels []float64) []float64 {
+func predictions(t *testing.T, s *fitting.Scorer, b ood.Batch, levels []float64) []float64 {
 	t.Helper()
 	if !s.Method().Needs.Targets {
 		return score(t, s, b)
@@ -193,7 +193,7 @@ func predictions(t *testing.T, s *driver.Scorer, b ood.Batch, levels []float64) 
 	return all
 }
 
-func (c conformance) predict(t *testing.T, s *driver.Scorer, b ood.Batch) []float64 {
+func (c conformance) predict(t *testing.T, s *fitting.Scorer, b ood.Batch) []float64 {
 	t.Helper()
 	return predictions(t, s, b, levels)
 }
@@ -241,7 +241,7 @@ func (c conformance) description(t *testing.T) {
 		t.Errorf("doc %q, reference %q", c.Doc, c.Ref)
 	}
 	seen := map[string]bool{}
-	for _, p := range driver.Grid(c.Method) {
+	for _, p := range fitting.Grid(c.Method) {
 		if seen[p.String()] {
 			t.Errorf("%v is twice in the grid", p)
 		}
@@ -283,7 +283,7 @@ func (c conformance) rowOrder(t *testing.T) {
 		backwards[i] = n - 1 - i
 	}
 	picked := c.out.Select(backwards)
-	turned := parts.Map(picked, strided)
+	turned := batchparts.Map(picked, strided)
 	turned.Labels, turned.Inputs = picked.Labels, picked.Inputs
 	for k, s := range c.scorers {
 		want, got := c.predict(t, s, c.out), c.predict(t, s, turned)
@@ -308,7 +308,7 @@ func (c conformance) grid(t *testing.T) {
 	var together [][]float64
 	if !c.Needs.Targets {
 		var err error
-		if together, err = driver.ScoreGrid(background, c.scorers, c.out, nil); err != nil {
+		if together, err = fitting.ScoreGrid(background, c.scorers, c.out, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -349,7 +349,7 @@ func (c conformance) betterThanChance(t *testing.T) {
 		training.Trainer = engine(t)
 		p = nil // eight hidden units are too few
 		// 10 000 steps are more than all but one loss takes.
-		if driver.Default(c.Method)["epochs"] == 0. && c.Name != "quality-driven" {
+		if fitting.Default(c.Method)["epochs"] == 0. && c.Name != "quality-driven" {
 			p = ood.Params{"epochs": 40.}
 		}
 	}
@@ -486,7 +486,7 @@ func (c conformance) sizes(t *testing.T) {
 func (c conformance) cancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(background)
 	cancel()
-	if _, err := driver.Fit(ctx, c.Method, c.training, c.configs[0]); !errors.Is(err, context.Canceled) {
+	if _, err := fitting.Fit(ctx, c.Method, c.training, c.configs[0]); !errors.Is(err, context.Canceled) {
 		t.Errorf("fit: %v", err)
 	}
 	if c.Needs.Targets {
@@ -504,19 +504,19 @@ var bound = regexp.MustCompile(`(at least|above|at most|below) (-?[0-9.e+-]*[0-9
 func (c conformance) parameters(t *testing.T) {
 	refused := func(name string, v any) {
 		t.Helper()
-		if _, err := driver.Fit(background, c.Method, c.training, ood.Params{name: v}); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := fitting.Fit(background, c.Method, c.training, ood.Params{name: v}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s = %v: %v", name, v, err)
 		}
 	}
 	refused("nonsense", 1.)
-	for name, otherwise := range driver.Default(c.Method) {
+	for name, otherwise := range fitting.Default(c.Method) {
 		for _, v := range []any{"nonsense", -3., math.NaN(), math.Inf(1), []int{1}, nil} {
 			refused(name, v)
 		}
 		if _, ok := otherwise.(float64); !ok {
 			continue
 		}
-		_, err := driver.With(c.Method, ood.Params{name: math.NaN()})
+		_, err := fitting.With(c.Method, ood.Params{name: math.NaN()})
 		says := strings.ReplaceAll(err.Error(), "a share below 1", "a share")
 		if strings.Contains(says, "whole number") && !strings.Contains(says, "share") {
 			refused(name, otherwise.(float64)+.5)
@@ -535,13 +535,13 @@ func (c conformance) parameters(t *testing.T) {
 				refused(name, v)
 				continue
 			}
-			if _, err := driver.With(c.Method, ood.Params{name: v}); err != nil {
+			if _, err := fitting.With(c.Method, ood.Params{name: v}); err != nil {
 				t.Errorf("%s is %s %v, and: %v", name, b[1], v, err)
 			}
 		}
 	}
 	// Where nothing is said the default holds.
-	if !slices.Equal(c.predict(t, c.fit(t, c.training, nil), c.out), c.predict(t, c.fit(t, c.training, driver.Default(c.Method)), c.out)) {
+	if !slices.Equal(c.predict(t, c.fit(t, c.training, nil), c.out), c.predict(t, c.fit(t, c.training, fitting.Default(c.Method)), c.out)) {
 		t.Error("without parameters it does not do what Default says")
 	}
 }
@@ -585,11 +585,11 @@ func (c conformance) untouched(t *testing.T) {
 	}
 	// What was fitted does not follow what becomes of the training rows.
 	copied := c.training
-	copied.Batch, copied.Targets = parts.Map(c.training.Batch, strided), strided(c.training.Targets)
+	copied.Batch, copied.Targets = batchparts.Map(c.training.Batch, strided), strided(c.training.Targets)
 	copied.Labels, copied.Inputs, copied.Network = c.training.Labels, c.training.Inputs, c.training.Network
 	s := c.fit(t, copied, c.configs[0])
 	want := c.predict(t, s, c.in)
-	for _, p := range parts.Of(&copied.Batch) {
+	for _, p := range batchparts.Of(&copied.Batch) {
 		clear(p.Data)
 	}
 	if !slices.Equal(c.predict(t, s, c.in), want) {
@@ -622,7 +622,7 @@ func (c conformance) notFinite(t *testing.T) {
 		}
 	}
 	// To score, NaN stays in its row.
-	b := parts.Map(c.in, func(m blas32.General) blas32.General { return spoilt(m, 3, math.NaN()) })
+	b := batchparts.Map(c.in, func(m blas32.General) blas32.General { return spoilt(m, 3, math.NaN()) })
 	for x, err := range c.in.Inputs.Blocks(background, c.in.Len()) {
 		if err != nil {
 			t.Fatal(err)
@@ -659,7 +659,7 @@ func (c conformance) huge(t *testing.T) {
 		for _, v := range []float32{1e-38, 1e20, 3e38, -3e38} {
 			for name, of := range shapes {
 				few := c.in.Slice(0, 3)
-				both := parts.Map(few, func(m blas32.General) blas32.General {
+				both := batchparts.Map(few, func(m blas32.General) blas32.General {
 					m = strided(m)
 					for i := range m.Rows {
 						for j := range m.Cols {
@@ -684,7 +684,7 @@ func (c conformance) huge(t *testing.T) {
 // degenerate fits rows that have no covariance to invert, and scores rows that
 // are nothing, all alike or beyond exp.
 func (c conformance) degenerate(t *testing.T) {
-	odd := parts.Map(c.in.Slice(0, 5), func(m blas32.General) blas32.General { return zeros(m.Rows, m.Cols) })
+	odd := batchparts.Map(c.in.Slice(0, 5), func(m blas32.General) blas32.General { return zeros(m.Rows, m.Cols) })
 	odd.Inputs = c.in.Slice(0, 5).Inputs
 	for j := range toyWidth {
 		odd.Features.Data[toyWidth+j] = 1
@@ -713,9 +713,9 @@ func (c conformance) degenerate(t *testing.T) {
 	} {
 		training := c.training
 		training.Batch, training.Targets = training.Batch.Slice(0, d.rows), rows.Slice(training.Targets, 0, d.rows)
-		changed := parts.Map(training.Batch, strided)
+		changed := batchparts.Map(training.Batch, strided)
 		changed.Labels, changed.Inputs, changed.Network = training.Labels, training.Inputs, training.Network
-		for _, p := range parts.Of(&changed) {
+		for _, p := range batchparts.Of(&changed) {
 			for i := range d.rows {
 				if p.Name == "features" || !d.mustFit {
 					d.change(rows.Row(*p.General, i))
@@ -755,13 +755,13 @@ func (c conformance) wide(t *testing.T) {
 	wide.Outliers = wide.Outliers.Slice(0, n)
 	wide.Features, wide.Layers, wide.Outliers.Features = draw(n), []blas32.General{draw(n)}, draw(n)
 	wide.Last = &ood.Linear{Weight: draw(toyClasses), Bias: make([]float32, toyClasses)}
-	if err := driver.Check(c.Method, wide, driver.Default(c.Method)); err != nil {
-		if !errors.Is(err, driver.ErrMemory) || !strings.Contains(err.Error(), strconv.Quote(c.Name)) {
+	if err := fitting.Check(c.Method, wide, fitting.Default(c.Method)); err != nil {
+		if !errors.Is(err, fitting.ErrMemory) || !strings.Contains(err.Error(), strconv.Quote(c.Name)) {
 			t.Error(err)
 		}
 		return
 	}
-	if driver.Memory(c.Method, wide, nil) > width*width {
+	if fitting.Memory(c.Method, wide, nil) > width*width {
 		return // it does, if not that much
 	}
 	var before, after runtime.MemStats
@@ -777,7 +777,7 @@ func (c conformance) wide(t *testing.T) {
 func TestFusedBindsItsComponents(t *testing.T) {
 	geometrical := method("geometrical")
 	m := heads.Fused("with-network", "fisher", heads.Component{Method: geometrical}, heads.Component{Method: method("certificates")})
-	if m.Needs != driver.Union(geometrical.Needs, ood.Needs{Features: true}) {
+	if m.Needs != fitting.Union(geometrical.Needs, ood.Needs{Features: true}) {
 		t.Errorf("needs %v", m.Needs)
 	}
 	c := newConformance(t, m, newToyRows())

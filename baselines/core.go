@@ -7,11 +7,11 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/attach-uncertainty/attach/internal/dense"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/moments"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/softmax"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
+	"github.com/attach-uncertainty/attach/internal/numeric/moments"
+	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 

@@ -6,10 +6,10 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas64"
 
-	"github.com/attach-uncertainty/attach/internal/dense"
-	"github.com/attach-uncertainty/attach/internal/eigen"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
+	"github.com/attach-uncertainty/attach/internal/numeric/eigen"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -31,7 +31,7 @@ type covariance struct {
 }
 
 func fitCovariance(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-	_, s, err := sharing.Spectrum(ctx, t, false, false)
+	_, s, err := memo.Spectrum(ctx, t, false, false)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,7 @@ package baselines_test
 import (
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -14,7 +14,7 @@ func BenchmarkCovarianceFit(b *testing.B) {
 		x.Data[i] = float32(data.rng.NormFloat64())
 	}
 	for b.Loop() {
-		if _, err := driver.Fit(background, method("covariance"), ood.Training{Batch: ood.Batch{Features: x}}, nil); err != nil {
+		if _, err := fitting.Fit(background, method("covariance"), ood.Training{Batch: ood.Batch{Features: x}}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

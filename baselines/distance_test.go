@@ -9,7 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -59,11 +59,11 @@ func TestDistanceAgreesWithExhaustiveFloat64(t *testing.T) {
 			grid := []ood.Params{
 				{"percentile": 0.}, {"percentile": 1.}, {"percentile": 10.}, {"percentile": 50.}, {"percentile": 99.9}, {"percentile": 100.},
 			}
-			scorers, err := driver.FitGrid(background, method("distance"), ood.Training{Batch: ood.Batch{Features: c.train}}, grid)
+			scorers, err := fitting.FitGrid(background, method("distance"), ood.Training{Batch: ood.Batch{Features: c.train}}, grid)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := driver.ScoreGrid(background, scorers, ood.Batch{Features: c.in}, nil)
+			got, err := fitting.ScoreGrid(background, scorers, ood.Batch{Features: c.in}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,12 +115,12 @@ func BenchmarkDistance(b *testing.B) {
 					m.Data[i] = float32(r.NormFloat64())
 				}
 			}
-			scorers, err := driver.FitGrid(background, method("distance"), ood.Training{Batch: ood.Batch{Features: train}}, driver.Grid(method("distance")))
+			scorers, err := fitting.FitGrid(background, method("distance"), ood.Training{Batch: ood.Batch{Features: train}}, fitting.Grid(method("distance")))
 			if err != nil {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				if _, err := driver.ScoreGrid(background, scorers, ood.Batch{Features: x}, nil); err != nil {
+				if _, err := fitting.ScoreGrid(background, scorers, ood.Batch{Features: x}, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -140,7 +140,7 @@ func TestNeighboursAmongRowsAlike(t *testing.T) {
 		}
 		for _, rank := range []float64{0, 7, 40} {
 			p := ood.Params{"percentile": 100 * rank / 2999}
-			scorer, err := driver.Fit(background, method("distance"), ood.Training{Batch: ood.Batch{Features: train}}, p)
+			scorer, err := fitting.Fit(background, method("distance"), ood.Training{Batch: ood.Batch{Features: train}}, p)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,15 +161,15 @@ func TestNeighboursAmongRowsAlike(t *testing.T) {
 func TestRowsThatStayAreNotCopied(t *testing.T) {
 	for _, m := range []ood.Method{method("distance"), method("knn"), method("lof"), method("nnguide")} {
 		batch := toyBatch(60)
-		stays, err := driver.Fit(background, m, ood.Training{Batch: batch, Stays: true}, driver.Default(m))
+		stays, err := fitting.Fit(background, m, ood.Training{Batch: batch, Stays: true}, fitting.Default(m))
 		if err != nil {
 			t.Fatal(err)
 		}
-		copied, err := driver.Fit(background, m, ood.Training{Batch: batch}, driver.Default(m))
+		copied, err := fitting.Fit(background, m, ood.Training{Batch: batch}, fitting.Default(m))
 		if err != nil {
 			t.Fatal(err)
 		}
-		shares := func(s *driver.Scorer) bool {
+		shares := func(s *fitting.Scorer) bool {
 			for _, a := range s.State().Arrays {
 				if v, ok := a.Data.([]float32); ok && &v[0] == &batch.Features.Data[0] {
 					return true
@@ -187,16 +187,16 @@ func TestRowsThatStayAreNotCopied(t *testing.T) {
 func TestLOFGridIsEachAlone(t *testing.T) {
 	train := ood.Training{Batch: toyBatch(150)}
 	x := toyBatch(40)
-	all, err := driver.FitGrid(background, method("lof"), train, driver.Grid(method("lof")))
+	all, err := fitting.FitGrid(background, method("lof"), train, fitting.Grid(method("lof")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	together, err := driver.ScoreGrid(background, all, x, nil)
+	together, err := fitting.ScoreGrid(background, all, x, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for k, p := range driver.Grid(method("lof")) {
-		alone, err := driver.Fit(background, method("lof"), train, p)
+	for k, p := range fitting.Grid(method("lof")) {
+		alone, err := fitting.Fit(background, method("lof"), train, p)
 		if err != nil {
 			t.Fatal(err)
 		}

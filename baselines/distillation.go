@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/networks"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -19,7 +19,7 @@ var distillationMethod = ood.Method{
 	Ref:   "Burda et al. 2019, as in Tagasovska & Lopez-Paz 2019, table 2",
 	Needs: ood.Needs{Features: true, Trainer: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
-		return p.Float("k") * (networks.Bytes*float64(t.Features.Cols) + 4*float64(t.Len()))
+		return p.Float("k") * (mlp.Bytes*float64(t.Features.Cols) + 4*float64(t.Len()))
 	},
 	Params: smallNetworkParams(),
 	Fit:    fitDistillation,
@@ -60,6 +60,6 @@ func (s *distillation) Score(_ context.Context, dst []float64, b ood.Batch) erro
 }
 
 func (s *distillation) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	taught, learnt := networks.Graph(s.Teacher, b.Features), networks.Graph(s.Student, b.Features)
+	taught, learnt := mlp.Graph(s.Teacher, b.Features), mlp.Graph(s.Student, b.Features)
 	return taught.Double().Sub(learnt.Double()).Square().Mean(), nil
 }

@@ -10,9 +10,9 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/networks"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -22,20 +22,20 @@ const dropoutPasses = 1000
 var dropoutQuantilesMethod = ood.Method{
 	Name: "mc-dropout",
 	Doc: "A network is trained on the squared error with dropout, and predicts with dropout 1000 times; quantiles are the " +
-		"empirical ones of these passes, which do not know of the noise in the targets." + networks.Doc,
+		"empirical ones of these passes, which do not know of the noise in the targets." + mlp.Doc,
 	Ref:    "Gal & Ghahramani 2016; Tagasovska & Lopez-Paz 2019, table 1",
 	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true},
-	Memory: networks.Memory,
-	Params: networks.Params(.1, .25, .5, .75),
+	Memory: mlp.Memory,
+	Params: mlp.Params(.1, .25, .5, .75),
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-		n, err := networks.Train(ctx, t, train.Problem{Outputs: 1, Loss: "mse"})
+		n, err := mlp.Train(ctx, t, train.Problem{Outputs: 1, Loss: "mse"})
 		return &dropoutQuantiles{n, p.Float("dropout"), t.Seed}, err
 	},
 	New: func() any { return &dropoutQuantiles{} },
 }
 
 type dropoutQuantiles struct {
-	networks.Regression
+	mlp.Regression
 	Rate float64 `state:"dropout,least=0,below=1"`
 	Seed uint64  `state:"seed"`
 }
@@ -132,7 +132,7 @@ func (t thinned) graph(x graph.Tensor) graph.Tensor {
 	layers := t.network.Layers
 	last := len(layers) - 1
 	layer := func(k int, x graph.Tensor) graph.Tensor {
-		return networks.Graph(train.Network{Layers: layers[k : k+1]}, x)
+		return mlp.Graph(train.Network{Layers: layers[k : k+1]}, x)
 	}
 	if last == 0 {
 		return layer(0, x).Add(make([]float32, dropoutPasses))

@@ -6,10 +6,10 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/kmeans"
-	"github.com/attach-uncertainty/attach/internal/mixture"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/kmeans"
+	"github.com/attach-uncertainty/attach/internal/numeric/mixture"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -43,7 +43,7 @@ func fitGaussianMixture(ctx context.Context, t ood.Training, p ood.Params) (any,
 		seed uint64
 	}
 	k := min(p.Int("k"), t.Len())
-	clusters, err := sharing.Cached(t.Batch, key{k, t.Seed}, func() ([]int, error) {
+	clusters, err := memo.Cached(t.Batch, key{k, t.Seed}, func() ([]int, error) {
 		return kmeans.Cluster(ctx, t.Features, k, rand.New(rand.NewPCG(t.Seed, 0)))
 	})
 	if err != nil {

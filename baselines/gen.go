@@ -7,8 +7,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -36,7 +36,7 @@ type gen struct {
 
 func (s *gen) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	type key struct{}
-	sorted, _ := sharing.Cached(b, key{}, func() (blas32.General, error) {
+	sorted, _ := memo.Cached(b, key{}, func() (blas32.General, error) {
 		z := clone(b.Logits)
 		for i := range z.Rows {
 			slices.Sort(row(z, i)) // NaN comes first

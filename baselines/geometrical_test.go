@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -22,11 +22,11 @@ func TestGeometricalDistance(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Inputs, b.Network = ood.InputsOf(ood.BlockOf([]int{3, 2}, x)), network
-	p, err := driver.With(method("geometrical"), ood.Params{"logits": true, "gradient": "margin"})
+	p, err := fitting.With(method("geometrical"), ood.Params{"logits": true, "gradient": "margin"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := driver.Fit(background, method("geometrical"), ood.Training{Batch: b, Last: last}, p)
+	s, err := fitting.Fit(background, method("geometrical"), ood.Training{Batch: b, Last: last}, p)
 	if err != nil {
 		t.Fatal(err)
 	}

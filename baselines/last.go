@@ -8,9 +8,9 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -23,7 +23,7 @@ type lastLayer struct {
 // newLastLayer copies a layer, once for all that are fitted to the rows of t.
 func newLastLayer(t ood.Training) lastLayer {
 	type key struct{ *ood.Linear }
-	l, _ := sharing.Cached(t.Batch, key{t.Last}, func() (lastLayer, error) {
+	l, _ := memo.Cached(t.Batch, key{t.Last}, func() (lastLayer, error) {
 		l := lastLayer{clone(t.Last.Weight), make([]float64, t.Last.Weight.Rows)}
 		for k, v := range t.Last.Bias {
 			l.Bias[k] = float64(v)
@@ -58,7 +58,7 @@ func unlessFinite(z []float32) {
 // logits are what the layer makes of every row of b, which are reused.
 func (l lastLayer) logits(b ood.Batch) iter.Seq2[int, []float64] {
 	type key struct{ weight *float32 }
-	product, _ := sharing.Cached(b, key{&l.Weight.Data[0]}, func() (blas32.General, error) { return l.product(b.Features), nil })
+	product, _ := memo.Cached(b, key{&l.Weight.Data[0]}, func() (blas32.General, error) { return l.product(b.Features), nil })
 	z := make([]float64, len(l.Bias))
 	return func(yield func(int, []float64) bool) {
 		for i := range product.Rows {

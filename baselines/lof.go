@@ -7,10 +7,10 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/neighbours"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/neighbours"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -51,7 +51,7 @@ func fitLOF(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		return nil, err
 	}
 	type key struct{ most int }
-	around, err := sharing.Cached(t.Batch, key{most}, func() ([][]neighbours.Neighbour, error) { return x.Nearest(ctx, x.Rows, most, true) })
+	around, err := memo.Cached(t.Batch, key{most}, func() ([][]neighbours.Neighbour, error) { return x.Nearest(ctx, x.Rows, most, true) })
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (s *lof) Restored() error {
 }
 
 func (s *lof) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	nearest, err := sharing.Cached(b, s.index, func() ([][]neighbours.Neighbour, error) {
+	nearest, err := memo.Cached(b, s.index, func() ([][]neighbours.Neighbour, error) {
 		return s.index.Nearest(ctx, b.Features, s.most, false)
 	})
 	for i, near := range nearest {

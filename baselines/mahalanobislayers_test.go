@@ -6,8 +6,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/classes"
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/classes"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestMahalanobisLayersRefuses(t *testing.T) {
 	data := newToy()
 	training, b := data.training(40), data.in(5)
-	s, err := driver.Fit(background, method("mahalanobis-layers"), training, nil)
+	s, err := fitting.Fit(background, method("mahalanobis-layers"), training, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,16 +29,16 @@ func TestMahalanobisLayersRefuses(t *testing.T) {
 		}
 	}
 	training.Layers = []blas32.General{training.Layers[0], zeros(40, 3)}
-	if _, err := driver.Fit(background, method("mahalanobis-layers"), training, nil); err == nil {
+	if _, err := fitting.Fit(background, method("mahalanobis-layers"), training, nil); err == nil {
 		t.Error("a layer that does not vary: no error")
 	}
 	training.Labels, training.Logits = nil, blas32.General{}
 	training.Layers = training.Layers[:1]
-	if _, err := driver.Fit(background, method("mahalanobis-layers"), training, nil); err != nil {
+	if _, err := fitting.Fit(background, method("mahalanobis-layers"), training, nil); err != nil {
 		t.Errorf("rows without classes: %v", err)
 	}
 	training.Layers = []blas32.General{zeros(0, 3)}
-	if _, err := driver.Fit(background, method("mahalanobis-layers"), training, nil); err == nil || errors.Is(err, classes.ErrNoClasses) {
+	if _, err := fitting.Fit(background, method("mahalanobis-layers"), training, nil); err == nil || errors.Is(err, classes.ErrNoClasses) {
 		t.Errorf("no rows: %v", err)
 	}
 }

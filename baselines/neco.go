@@ -6,11 +6,11 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas64"
 
-	"github.com/attach-uncertainty/attach/internal/dense"
-	"github.com/attach-uncertainty/attach/internal/eigen"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/sharing"
-	"github.com/attach-uncertainty/attach/internal/softmax"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
+	"github.com/attach-uncertainty/attach/internal/numeric/eigen"
+	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -43,7 +43,7 @@ type standardised struct {
 
 func fitNECO(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	type key struct{}
-	s, err := sharing.Cached(t.Batch, key{}, func() (*standardised, error) { return standardise(ctx, t) })
+	s, err := memo.Cached(t.Batch, key{}, func() (*standardised, error) { return standardise(ctx, t) })
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func fitNECO(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 }
 
 func standardise(ctx context.Context, t ood.Training) (*standardised, error) {
-	m, err := sharing.Moments(ctx, t, false)
+	m, err := memo.Moments(ctx, t, false)
 	if err != nil {
 		return nil, err
 	}

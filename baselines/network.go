@@ -8,7 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -28,7 +28,7 @@ func gradientOf(ctx context.Context, b ood.Batch, of ood.Scalar) (blas32.General
 		logits   blas32.General
 		gradient ood.Tensor
 	}
-	r, err := sharing.Cached(b, of, func() (result, error) {
+	r, err := memo.Cached(b, of, func() (result, error) {
 		out, g, err := b.Network.Gradient(ctx, b.Block, of)
 		if err != nil {
 			return result{}, err
@@ -51,7 +51,7 @@ func checkLogits(z blas32.General, n int) error {
 }
 
 func checkClasses(c int) error {
-	if c < 2 { // after a pass, as driver.Fit asks before it
+	if c < 2 { // after a pass, as fitting.Fit asks before it
 		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", c)
 	}
 	return nil

@@ -7,10 +7,10 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/quantile"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -24,7 +24,7 @@ var nnGuideMethod = ood.Method{
 	Params: []ood.Param{{Name: "k", Default: 10, Takes: "count", Sweep: []any{1, 10, 50, 100}}},
 	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		type key struct{}
-		g, err := sharing.Cached(t.Batch, key{}, func() (*guides, error) { return newGuides(t), nil })
+		g, err := memo.Cached(t.Batch, key{}, func() (*guides, error) { return newGuides(t), nil })
 		return &nnGuide{g, p.Int("k")}, err
 	},
 	New: func() any { return &nnGuide{guides: &guides{}} },

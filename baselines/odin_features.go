@@ -6,10 +6,10 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/sharing"
-	"github.com/attach-uncertainty/attach/internal/softmax"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -37,7 +37,7 @@ func (s *odinFeatures) Score(_ context.Context, dst []float64, b ood.Batch) erro
 		weight      *float32
 		temperature float64
 	}
-	slopes, _ := sharing.Cached(b, key{&s.Weight.Data[0], s.Temperature}, func() (blas32.General, error) { return s.slopes(b), nil })
+	slopes, _ := memo.Cached(b, key{&s.Weight.Data[0], s.Temperature}, func() (blas32.General, error) { return s.slopes(b), nil })
 	moved := make([]float32, len(s.Bias))
 	for i, z := range s.logits(b) {
 		for k, v := range row(slopes, i) {

@@ -9,9 +9,9 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/moments"
-	"github.com/attach-uncertainty/attach/internal/weibull"
+	"github.com/attach-uncertainty/attach/internal/numeric/moments"
+	"github.com/attach-uncertainty/attach/internal/numeric/weibull"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 

@@ -6,10 +6,10 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/logistic"
-	"github.com/attach-uncertainty/attach/internal/networks"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
+	"github.com/attach-uncertainty/attach/internal/numeric/logistic"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -46,7 +46,7 @@ func fitOracle(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 			all.Data = append(all.Data, row(m, i)...)
 		}
 	}
-	scale, _ := networks.NewStandard(all)
+	scale, _ := mlp.NewStandard(all)
 	scale.Apply(all, all)
 	w, b, err := logistic.Fit(ctx, all, in.Rows, p.Float("lambda"))
 	if err != nil {

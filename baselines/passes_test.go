@@ -3,7 +3,7 @@ package baselines_test
 import (
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -19,7 +19,7 @@ func TestLastLayerOfManyOutputs(t *testing.T) {
 		b.Features.Data[i] = float32(i%13) / 100
 	}
 	training := ood.Training{Batch: b, Last: last}
-	s, err := driver.Fit(background, method("bald-features"), training, ood.Params{"passes": 1000.})
+	s, err := fitting.Fit(background, method("bald-features"), training, ood.Params{"passes": 1000.})
 	if err != nil {
 		t.Fatal(err)
 	}

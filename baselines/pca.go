@@ -6,10 +6,10 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/attach-uncertainty/attach/internal/dense"
-	"github.com/attach-uncertainty/attach/internal/eigen"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
+	"github.com/attach-uncertainty/attach/internal/numeric/eigen"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -38,7 +38,7 @@ type pca struct {
 }
 
 func fitPCA(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-	m, s, err := sharing.Spectrum(ctx, t, false, true)
+	m, s, err := memo.Spectrum(ctx, t, false, true)
 	if err != nil {
 		return nil, err
 	}

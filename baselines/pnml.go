@@ -6,11 +6,11 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/attach-uncertainty/attach/internal/eigen"
-	"github.com/attach-uncertainty/attach/internal/gaussian"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/eigen"
+	"github.com/attach-uncertainty/attach/internal/numeric/gaussian"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -33,7 +33,7 @@ type pnml struct {
 }
 
 func fitPNML(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
-	m, err := sharing.Moments(ctx, t, true)
+	m, err := memo.Moments(ctx, t, true)
 	if err != nil {
 		return nil, err
 	}

@@ -10,10 +10,10 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/attach-uncertainty/attach/internal/dense"
-	"github.com/attach-uncertainty/attach/internal/eigen"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
+	"github.com/attach-uncertainty/attach/internal/numeric/eigen"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -38,7 +38,7 @@ type mapped struct {
 // fitPrincipal keeps as many components as explain the parameter "variance".
 // The key stands for the map.
 func fitPrincipal(ctx context.Context, t ood.Training, p ood.Params, key any, m int, of func(blas32.General) blas64.General) (principal, error) {
-	s, err := sharing.Cached(t.Batch, key, func() (*mapped, error) { return newMapped(ctx, t, m, of) })
+	s, err := memo.Cached(t.Batch, key, func() (*mapped, error) { return newMapped(ctx, t, m, of) })
 	if err != nil {
 		return principal{}, err
 	}

@@ -7,9 +7,9 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/networks"
-	"github.com/attach-uncertainty/attach/internal/quantile"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -17,13 +17,13 @@ var qualityDrivenMethod = ood.Method{
 	Name: "quality-driven",
 	Doc: "A network predicts the two ends of an interval, by a loss that weighs the width of the intervals that capture " +
 		"against their soft coverage. The ends stand for the two levels asked in the fit; between them quantiles are linear " +
-		"in the level, beyond them constant." + networks.Doc,
+		"in the level, beyond them constant." + mlp.Doc,
 	Ref:    "Pearce, Brintrup, Zaki & Neely 2018, equation 15",
 	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true, Ends: true},
-	Memory: networks.Memory,
-	Params: networks.Params(0.),
+	Memory: mlp.Memory,
+	Params: mlp.Params(0.),
 	Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
-		n, err := networks.Train(ctx, t, train.Problem{Outputs: 2, Loss: "quality-driven", Levels: t.Levels})
+		n, err := mlp.Train(ctx, t, train.Problem{Outputs: 2, Loss: "quality-driven", Levels: t.Levels})
 		return &qualityDriven{n, t.Levels}, err
 	},
 	New: func() any { return &qualityDriven{} },
@@ -31,7 +31,7 @@ var qualityDrivenMethod = ood.Method{
 
 // qualityDriven has networks whose outputs are the ends of an interval.
 type qualityDriven struct {
-	networks.Regression
+	mlp.Regression
 	Levels []float64 `state:"levels[l],rising,positive,below=1"`
 }
 
@@ -56,6 +56,6 @@ func (d *qualityDriven) Quantiles(x blas32.General, levels []float64) ood.Quanti
 
 func (d *qualityDriven) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
 	return d.EachGraph(x, func(t int, x graph.Tensor) graph.Tensor {
-		return networks.Graph(d.Networks[t], x).Sorted().Interpolate(d.Levels, levels)
+		return mlp.Graph(d.Networks[t], x).Sorted().Interpolate(d.Levels, levels)
 	}), nil
 }

@@ -11,10 +11,10 @@ import (
 
 	"github.com/attach-uncertainty/attach/heads/fit"
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/networks"
-	"github.com/attach-uncertainty/attach/internal/ort/orttest"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -61,7 +61,7 @@ func TestQuantileNetworks(t *testing.T) {
 		{qualityDrivenMethod, 0, .8, .97},
 	} {
 		t.Run(c.Name, func(t *testing.T) {
-			s, err := driver.Fit(t.Context(), c.Method, ood.Training{
+			s, err := fitting.Fit(t.Context(), c.Method, ood.Training{
 				Batch: ood.Batch{Features: x}, Targets: y, Trainer: trainer, Levels: levels, Seed: 5,
 				Validation: heldX, ValidationTargets: heldY,
 			}, ood.Params{"epochs": 40, "learning_rate": 1e-2, "averaging": .5, "dropout": c.dropout})
@@ -83,11 +83,11 @@ func TestQuantileNetworks(t *testing.T) {
 }
 
 // small has one target, two inputs and the given layers.
-func small(outputs int, widths ...int) networks.Regression {
+func small(outputs int, widths ...int) mlp.Regression {
 	rng := rand.New(rand.NewPCG(1, 1))
-	n := networks.Regression{
-		X: networks.Standard{Mean: []float64{1, -1}, Scale: []float64{2, 3}},
-		Y: networks.Standard{Mean: []float64{50}, Scale: []float64{4}},
+	n := mlp.Regression{
+		X: mlp.Standard{Mean: []float64{1, -1}, Scale: []float64{2, 3}},
+		Y: mlp.Standard{Mean: []float64{50}, Scale: []float64{4}},
 	}
 	var network train.Network
 	in := 2

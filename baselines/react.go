@@ -3,9 +3,9 @@ package baselines
 import (
 	"context"
 
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/quantile"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -27,7 +27,7 @@ type react struct {
 
 func fitReAct(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	// Two passes over the rows find the percentiles of the whole sweep.
-	clip, err := sharing.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) ([]float64, error) {
+	clip, err := memo.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) ([]float64, error) {
 		var percentiles []float64
 		for _, p := range same {
 			percentiles = append(percentiles, p.Float("percentile"))

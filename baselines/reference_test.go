@@ -14,7 +14,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -157,13 +157,13 @@ func TestReferences(t *testing.T) {
 		}
 		for _, r := range p.Scores {
 			m := method(r.Method)
-			all, err := driver.With(m, r.Params)
+			all, err := fitting.With(m, r.Params)
 			if err != nil {
 				t.Fatal(err)
 			}
 			covered[m.Name+" "+all.String()] = true
 			t.Run(fmt.Sprint(r.Method, " ", r.Params, r.Without), func(t *testing.T) {
-				s, err := driver.Fit(background, m, p.training(r), r.Params)
+				s, err := fitting.Fit(background, m, p.training(r), r.Params)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -180,7 +180,7 @@ func TestReferences(t *testing.T) {
 		}
 	}
 	for _, m := range attach.Methods() {
-		if !m.Control && !covered[m.Name+" "+driver.Default(m).String()] {
+		if !m.Control && !covered[m.Name+" "+fitting.Default(m).String()] {
 			t.Errorf("no reference scores of %s in its default configuration", m.Name)
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/attach-uncertainty/attach/internal/dense"
-	"github.com/attach-uncertainty/attach/internal/eigen"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
+	"github.com/attach-uncertainty/attach/internal/numeric/eigen"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -35,12 +35,12 @@ type seen struct {
 
 func seenFromOrigin(ctx context.Context, t ood.Training) (*seen, error) {
 	type key struct{}
-	return sharing.Cached(t.Batch, key{}, func() (*seen, error) {
+	return memo.Cached(t.Batch, key{}, func() (*seen, error) {
 		h := t.Features.Cols
 		if h < 2 {
 			return nil, errors.New("at least 2 features are needed: one for the principal space and one outside of it")
 		}
-		m, err := sharing.Moments(ctx, t, false)
+		m, err := memo.Moments(ctx, t, false)
 		if err != nil {
 			return nil, err
 		}

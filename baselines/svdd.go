@@ -7,9 +7,9 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/networks"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -21,7 +21,7 @@ var svddMethod = ood.Method{
 	Ref:   "Ruff et al. 2018, as in Tagasovska & Lopez-Paz 2019, table 2",
 	Needs: ood.Needs{Features: true, Trainer: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
-		return networks.Bytes * smallHidden * (float64(t.Features.Cols) + p.Float("k"))
+		return mlp.Bytes * smallHidden * (float64(t.Features.Cols) + p.Float("k"))
 	},
 	Params: smallNetworkParams(),
 	Fit:    fitSVDD,
@@ -76,5 +76,5 @@ func (s *svdd) Score(_ context.Context, dst []float64, b ood.Batch) error {
 }
 
 func (s *svdd) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	return networks.Graph(s.Network, b.Features).Double().Sub(s.Centre).Square().Mean(), nil
+	return mlp.Graph(s.Network, b.Features).Double().Sub(s.Centre).Square().Mean(), nil
 }

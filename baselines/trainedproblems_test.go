@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -51,7 +51,7 @@ func TestPaperProblems(t *testing.T) {
 			p.NoBias == noBias && len(p.Models) == 1 && m.LearningRate == 1e-3 && m.Target == -1 && m.Seed == training.Seed
 	}
 
-	s, err := driver.Fit(background, method("distillation"), training, params)
+	s, err := fitting.Fit(background, method("distillation"), training, params)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestPaperProblems(t *testing.T) {
 		}
 	}
 
-	if _, err := driver.Fit(background, method("svdd"), training, params); err != nil {
+	if _, err := fitting.Fit(background, method("svdd"), training, params); err != nil {
 		t.Fatal(err)
 	}
 	p = r.problems[1]

@@ -6,10 +6,10 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/moments"
-	"github.com/attach-uncertainty/attach/internal/neighbours"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/moments"
+	"github.com/attach-uncertainty/attach/internal/numeric/neighbours"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -26,7 +26,7 @@ func clone(m blas32.General) blas32.General {
 // featureMeans are worked out once for all that are fitted to the rows of t.
 func featureMeans(t ood.Training) []float64 {
 	type key struct{}
-	mean, _ := sharing.Cached(t.Batch, key{}, func() ([]float64, error) { return moments.Mean(t.Features, false), nil })
+	mean, _ := memo.Cached(t.Batch, key{}, func() ([]float64, error) { return moments.Mean(t.Features, false), nil })
 	return mean
 }
 
@@ -55,7 +55,7 @@ func bank(t ood.Training) blas32.General {
 // index is the training features to search among, scaled to unit norm or not.
 func index(t ood.Training, unit bool) (*neighbours.Index, error) {
 	type key struct{ unit bool }
-	return sharing.Cached(t.Batch, key{unit}, func() (*neighbours.Index, error) { return neighbours.New(bank(t), unit), nil })
+	return memo.Cached(t.Batch, key{unit}, func() (*neighbours.Index, error) { return neighbours.New(bank(t), unit), nil })
 }
 
 // ranked finds how far training rows are.
@@ -69,5 +69,5 @@ func newRanked(x *neighbours.Index, ranks ...int) ranked { return ranked{x.Rows,
 
 // distances are those of the rows of a block to the training row of each rank.
 func (s *ranked) distances(ctx context.Context, b ood.Batch) (map[int][]float64, error) {
-	return sharing.Cached(b, s.index, func() (map[int][]float64, error) { return s.index.Distances(ctx, b.Features, s.ranks) })
+	return memo.Cached(b, s.index, func() (map[int][]float64, error) { return s.index.Distances(ctx, b.Features, s.ranks) })
 }

@@ -5,8 +5,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/sharing"
-	"github.com/attach-uncertainty/attach/internal/trees"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/trees"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -29,7 +29,7 @@ func treeOptions(p ood.Params) trees.Options {
 // treeData arranges the features for trees, once for all that have as many bins.
 func treeData(t ood.Training, bins int) (*trees.Data, error) {
 	type key struct{ bins int }
-	return sharing.Cached(t.Batch, key{bins}, func() (*trees.Data, error) { return trees.NewData(t.Features, bins) })
+	return memo.Cached(t.Batch, key{bins}, func() (*trees.Data, error) { return trees.NewData(t.Features, bins) })
 }
 
 // targetColumn is a copy of target t of y.

@@ -20,7 +20,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -147,7 +147,7 @@ func fitTrees(t *testing.T, problems []treeProblem, levels []float64) []treeResu
 			train := regression(slice(p.inputs, 0, p.Train), slice(p.out, 0, p.Train), levels...)
 			train.Seed = p.Seed
 			began := time.Now()
-			model, err := driver.Fit(background, m, train, c.Params)
+			model, err := fitting.Fit(background, m, train, c.Params)
 			if err != nil {
 				t.Fatal(err)
 			}

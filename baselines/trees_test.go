@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -51,7 +51,7 @@ func TestTreesFindQuantiles(t *testing.T) {
 	levels := []float64{0.1, 0.5, 0.9}
 	for _, m := range treeMethods {
 		for _, bins := range []float64{-1, 100} {
-			model, err := driver.Fit(background, m, regression(x, y), ood.Params{"min_samples_leaf": 75., "bins": bins})
+			model, err := fitting.Fit(background, m, regression(x, y), ood.Params{"min_samples_leaf": 75., "bins": bins})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +80,7 @@ func TestTreesFindQuantiles(t *testing.T) {
 // Between the fitted levels boosting is linear, outside of them constant.
 func TestBoostingBetweenLevels(t *testing.T) {
 	x, y := steps(300, 7)
-	model, err := driver.Fit(background, method("gradient-boosting"), regression(x, y, .2, .6), nil)
+	model, err := fitting.Fit(background, method("gradient-boosting"), regression(x, y, .2, .6), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

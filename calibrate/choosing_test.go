@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // realised is the share of fresh rows that n calibration rows flag at alpha.
@@ -44,7 +44,7 @@ func TestChoosingPage(t *testing.T) {
 	short := func(format string, v float64) string { return strings.TrimPrefix(fmt.Sprintf(format, v), "0") }
 	var lines []string
 	for _, alpha := range []float64{.2, .1, .05, .01, .001} {
-		lines = append(lines, fmt.Sprintf("| %s | %d | %d | %d |\n", short("%v", alpha), evidence.LeastRows(alpha), enough(alpha, .9), enough(alpha, .95)))
+		lines = append(lines, fmt.Sprintf("| %s | %d | %d | %d |\n", short("%v", alpha), hypothesis.LeastRows(alpha), enough(alpha, .9), enough(alpha, .95)))
 	}
 	for _, n := range []int{100, 500, 1000, 5000} {
 		line := fmt.Sprintf("| %d |", n)

@@ -8,8 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/kmeans"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
+	"github.com/attach-uncertainty/attach/internal/numeric/kmeans"
 )
 
 // clusters divides classes by their scores, some of the calibration rows, and says
@@ -29,7 +29,7 @@ func clusters(labels []int, scores []float64, alpha float64, seed uint64) (of []
 	}
 	least := math.MaxInt
 	for class, part := range parts {
-		if evidence.Allowed(len(part), evidence.Forgive(alpha)) > 0 {
+		if hypothesis.Allowed(len(part), hypothesis.Forgive(alpha)) > 0 {
 			least = min(least, len(part))
 		} else {
 			parts[class] = nil

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 func mustConformal(t *testing.T, scores ...float64) Conformal {
@@ -109,7 +109,7 @@ func TestFalseAlarmRate(t *testing.T) {
 		if got := square - mean*mean; math.Abs(got/variance-1) > 0.15 {
 			t.Errorf("n=%d α=%v: variance of coverage %v, want %v", tt.n, tt.alpha, got, variance)
 		}
-		if got := evidence.ExpectedCoverage(tt.n, tt.alpha); math.Abs(got-want) > 1e-15 {
+		if got := hypothesis.ExpectedCoverage(tt.n, tt.alpha); math.Abs(got-want) > 1e-15 {
 			t.Errorf("n=%d α=%v: expected coverage %v, want %v", tt.n, tt.alpha, got, want)
 		}
 	}
@@ -120,15 +120,15 @@ func TestFalseAlarmRate(t *testing.T) {
 func TestLeastRows(t *testing.T) {
 	for n := range 3000 {
 		alpha := 1 / float64(n+1)
-		if got := evidence.LeastRows(alpha); got != n {
+		if got := hypothesis.LeastRows(alpha); got != n {
 			t.Errorf("least rows at 1/%d are %d, want %d", n+1, got, n)
 		}
-		if got := evidence.LeastRows(math.Nextafter(alpha, 0)); got != n+1 {
+		if got := hypothesis.LeastRows(math.Nextafter(alpha, 0)); got != n+1 {
 			t.Errorf("least rows just below 1/%d are %d, want %d", n+1, got, n+1)
 		}
 	}
 	for alpha, want := range map[float64]int{.05: 19, .001: 999, 1e-9: 999999999, 2: 0, 1e-300: math.MaxInt, 0: math.MaxInt} {
-		if got := evidence.LeastRows(alpha); got != want {
+		if got := hypothesis.LeastRows(alpha); got != want {
 			t.Errorf("least rows at %v are %d, want %d", alpha, got, want)
 		}
 	}

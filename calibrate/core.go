@@ -1,6 +1,6 @@
 package calibrate
 
-import "github.com/attach-uncertainty/attach/internal/conformal"
+import "github.com/attach-uncertainty/attach/internal/fitting/conformal"
 
 // core is the interval of quantiles that a row's calibrated interval grows from or
 // shrinks into, by below and above for a unit of the score.

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 func TestCQRMargin(t *testing.T) {
@@ -26,7 +26,7 @@ func TestCQRMargin(t *testing.T) {
 	for _, tt := range []struct{ alpha, margin float64 }{
 		{0.1, math.Inf(1)}, {0.2, 2}, {1 - 0.8, 2}, {0.4, 0.25}, {1 - 0.6, 0.25}, {0.8, -0.5},
 	} {
-		if got := upper(c.Scores, evidence.Forgive(tt.alpha)); got != tt.margin {
+		if got := upper(c.Scores, hypothesis.Forgive(tt.alpha)); got != tt.margin {
 			t.Errorf("margin at %v is %v, want %v", tt.alpha, got, tt.margin)
 		}
 	}
@@ -107,7 +107,7 @@ func TestCQRCoverage(t *testing.T) {
 		}
 	}
 	for a, alpha := range alphas {
-		got, want := covered[a]/repeats, evidence.ExpectedCoverage(n, alpha)
+		got, want := covered[a]/repeats, hypothesis.ExpectedCoverage(n, alpha)
 		if se := math.Sqrt(want * (1 - want) / repeats); math.Abs(got-want) > 4*se {
 			t.Errorf("α=%v: coverage %v, want %v ± %v", alpha, got, want, 4*se)
 		}

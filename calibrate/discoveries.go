@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // DiscoveryOptions chooses which p-values are called discoveries.
@@ -75,16 +75,16 @@ func (r Ranks) Discoveries(o DiscoveryOptions) (Discoveries, error) {
 	}
 	inliers := float64(r.Rows())
 	if o.Lambda > 0 {
-		lambda := min(math.Ceil(o.Lambda*total*(1-evidence.Slack)), total-1) / total
+		lambda := min(math.Ceil(o.Lambda*total*(1-hypothesis.Slack)), total-1) / total
 		large := 0
 		for k, count := range r {
-			if p(k) >= lambda*(1-evidence.Slack) {
+			if p(k) >= lambda*(1-hypothesis.Slack) {
 				large += count
 			}
 		}
 		inliers = float64(1+large) / (1 - lambda)
 	}
-	fdr := evidence.Forgive(o.FDR)
+	fdr := hypothesis.Forgive(o.FDR)
 	d := Discoveries{Least: max(1, int(math.Ceil(inliers*p(0)/fdr)))}
 	seen := 0
 	for k, count := range r {

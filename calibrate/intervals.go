@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/conformal"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 )
 
 // IntervalOptions chooses intervals.

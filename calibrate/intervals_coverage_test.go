@@ -6,14 +6,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // coverage of repeats trials must be ExpectedCoverage within four standard
 // errors.
 func coverage(t *testing.T, what string, covered, repeats, n int, alpha float64) {
 	t.Helper()
-	got, want := float64(covered)/float64(repeats), evidence.ExpectedCoverage(n, alpha)
+	got, want := float64(covered)/float64(repeats), hypothesis.ExpectedCoverage(n, alpha)
 	if se := math.Sqrt(want * (1 - want) / float64(repeats)); math.Abs(got-want) > 4*se {
 		t.Errorf("%s, α=%v: coverage %.4f, want %.4f ± %.4f", what, alpha, got, want, 4*se)
 	}

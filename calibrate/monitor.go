@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // Monitor watches a stream of rows for drift: it notices when their scores are higher
@@ -50,7 +50,7 @@ type Monitor struct {
 	mu    sync.Mutex
 	looks []place // of the urn's looks: rows above them are counted
 	seed  uint64
-	urn   *evidence.Urn
+	urn   *hypothesis.Urn
 }
 
 // place is that of a score among others. The key is random, so that scores that tie
@@ -91,7 +91,7 @@ func NewMonitor(calibration []float64, seed uint64) (*Monitor, error) {
 		places[i] = place{score, keys.Uint64()}
 	}
 	slices.SortFunc(places, place.compare)
-	m := &Monitor{seed: seed, urn: evidence.NewUrn(len(places))}
+	m := &Monitor{seed: seed, urn: hypothesis.NewUrn(len(places))}
 	for _, k := range m.urn.Looks() {
 		m.looks = append(m.looks, places[len(places)-k])
 	}
@@ -262,7 +262,7 @@ func (m *Monitor) UnmarshalBinary(data []byte) error {
 		}
 		counts[i], data = int(count), data[size:]
 	}
-	state := evidence.UrnState{Rows: counts[0], Seen: counts[1:], Bets: make([][4]float64, len(m.urn.Bets))}
+	state := hypothesis.UrnState{Rows: counts[0], Seen: counts[1:], Bets: make([][4]float64, len(m.urn.Bets))}
 	if len(data) != 8*(2+4*len(state.Bets)) {
 		return damaged
 	}

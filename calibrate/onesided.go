@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/attach-uncertainty/attach/internal/conformal"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 )
 
 // oneSided calibrates a one-sided interval that begins or ends at a predicted

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // OutlierBounds say of any group of audited rows, and of the rows of it with the
@@ -51,7 +51,7 @@ func (r Ranks) OutlierBounds(delta float64) (OutlierBounds, error) {
 		return OutlierBounds{}, err
 	}
 	n, rows := len(r)-1, r.Rows()
-	at := evidence.Looks(n)
+	at := hypothesis.Looks(n)
 	b := OutlierBounds{n, rows, rows, at, make([]int, len(at))}
 	seen := make([]int, len(at))
 	for j, k := range at {
@@ -62,7 +62,7 @@ func (r Ranks) OutlierBounds(delta float64) (OutlierBounds, error) {
 	for last := -1; last != b.inliers; {
 		last = b.inliers
 		for j, k := range at {
-			b.most[j] = evidence.Misses{Allowed: k, Calibration: n}.Critical(last, delta/float64(len(at))) - 1
+			b.most[j] = hypothesis.Misses{Allowed: k, Calibration: n}.Critical(last, delta/float64(len(at))) - 1
 			b.inliers = min(b.inliers, b.most[j]+rows-seen[j])
 		}
 	}
@@ -79,7 +79,7 @@ func (b OutlierBounds) Outliers(group Ranks) int {
 // a group, or of all, with p-values of at most p are inliers. It is 0 where there
 // are none.
 func (b OutlierBounds) FDP(group Ranks, p float64) float64 {
-	k := max(0, min(len(group), int(math.Floor(p*float64(len(group))*(1+evidence.Slack)))))
+	k := max(0, min(len(group), int(math.Floor(p*float64(len(group))*(1+hypothesis.Slack)))))
 	rows := group.below(k)
 	if rows == 0 {
 		return 0

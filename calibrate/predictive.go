@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // Distribution is the conformal predictive distribution of one row, by a split
@@ -55,7 +55,7 @@ func (d Distribution) Quantile(level, tau float64) float64 {
 	if !(level >= 0 && level <= 1) {
 		panic(fmt.Sprintf("calibrate: quantile level %v is not between 0 and 1", level))
 	}
-	switch k := math.Ceil(level*float64(len(d.scores)+1)*(1-evidence.Slack) - tau); {
+	switch k := math.Ceil(level*float64(len(d.scores)+1)*(1-hypothesis.Slack) - tau); {
 	case k < 1:
 		return math.Inf(-1)
 	case int(k) > len(d.scores):

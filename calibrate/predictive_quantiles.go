@@ -4,7 +4,7 @@ import (
 	"math"
 	"sort"
 
-	"github.com/attach-uncertainty/attach/internal/quantile"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
 // PredictiveSystem calibrates the whole distribution that quantiles forecast.

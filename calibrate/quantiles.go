@@ -1,6 +1,6 @@
 package calibrate
 
-import "github.com/attach-uncertainty/attach/internal/quantile"
+import "github.com/attach-uncertainty/attach/internal/numeric/quantile"
 
 // QuantileCalibration holds, for one target, the calibration rows' predicted
 // quantiles on a grid of levels and their true values. Scores depend on

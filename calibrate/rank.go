@@ -5,7 +5,7 @@ import (
 	"math"
 	"sort"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // upper returns the ⌈(1−α)(n+1)⌉-th smallest of n sorted scores, +Inf if
@@ -13,7 +13,7 @@ import (
 // exchangeable scores exceeds it has probability at most α.
 func upper(sorted []float64, alpha float64) float64 {
 	n := len(sorted)
-	switch m := evidence.Allowed(n, alpha); m {
+	switch m := hypothesis.Allowed(n, alpha); m {
 	case 0:
 		return math.Inf(1)
 	case n + 1:

@@ -8,9 +8,9 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/conformal"
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/trees"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
+	"github.com/attach-uncertainty/attach/internal/numeric/trees"
 )
 
 // rectifier is how far the score "cqr" of a row is expected to reach, at most, with
@@ -45,7 +45,7 @@ func (o IntervalOptions) rectifiers(targets []QuantileCalibration, alpha float64
 		if len(order) != n {
 			order = rand.New(rand.NewPCG(o.Seed, rectifyStream)).Perm(n)
 		}
-		learn := n - evidence.Halved(n)
+		learn := n - hypothesis.Halved(n)
 		left = append(left, q.rows(order[learn:]))
 		if all[t], err = o.learn(q.rows(order[:learn]), alpha); err != nil {
 			return nil, nil, err

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // Selective accepts the rows whose largest softmax probability, at temperature 1,
@@ -72,7 +72,7 @@ func (c ClassCalibration) Selective(kept []bool, epsilon float64) (Selective, er
 		if rows < s.Least {
 			continue // it fails even without an error
 		}
-		if 1-evidence.Binomial(errors+1, rows, epsilon) > selectiveDoubt {
+		if 1-hypothesis.Binomial(errors+1, rows, epsilon) > selectiveDoubt {
 			break
 		}
 		s.Confidence, s.Rows, s.Errors = confidence, rows, errors

@@ -12,7 +12,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 type reference struct {
@@ -250,7 +250,7 @@ func TestSetsCoverage(t *testing.T) {
 					}
 				}
 				drawn[part]++
-				want[part] += evidence.ExpectedCoverage(of, alpha)
+				want[part] += hypothesis.ExpectedCoverage(of, alpha)
 				if slices.Contains(s.Predict(z, uint64(r))[0], label) {
 					covered[part]++
 				}

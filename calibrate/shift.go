@@ -1,6 +1,6 @@
 package calibrate
 
-import "github.com/attach-uncertainty/attach/internal/evidence"
+import "github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 
 // Shift tests whether audited rows score like the calibration rows. higher is the
 // probability, at most, that so many rows or more score so high if all are inliers, and
@@ -20,10 +20,10 @@ import "github.com/attach-uncertainty/attach/internal/evidence"
 // all rows they see a little earlier.
 func (r Ranks) Shift() (higher, lower float64) {
 	n, rows := len(r)-1, r.Rows()
-	at := evidence.Looks(n)
+	at := hypothesis.Looks(n)
 	higher, lower = 1, 1
 	for _, k := range at {
-		m, count := evidence.Misses{Allowed: k, Calibration: n}, r.below(k)
+		m, count := hypothesis.Misses{Allowed: k, Calibration: n}, r.below(k)
 		higher = min(higher, float64(len(at))*m.AtLeast(count, rows))
 		lower = min(lower, float64(len(at))*m.AtMost(count, rows))
 	}

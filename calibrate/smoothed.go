@@ -3,7 +3,7 @@ package calibrate
 import (
 	"math/rand/v2"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // uniform is a number in [0,1) for a row, the same for an equal seed and row.
@@ -33,10 +33,10 @@ const (
 type limit struct{ score, cut float64 }
 
 func limitAt(sorted []float64, alpha float64) limit {
-	alpha = evidence.Forgive(alpha)
+	alpha = hypothesis.Forgive(alpha)
 	n := len(sorted)
 	l := limit{upper(sorted, alpha), 1}
-	if k := n + 1 - evidence.Allowed(n, alpha); k >= 1 && k <= n {
+	if k := n + 1 - hypothesis.Allowed(n, alpha); k >= 1 && k <= n {
 		below, equal := ties(sorted, l.score)
 		l.cut = float64(k-below) / float64(equal+1)
 	}

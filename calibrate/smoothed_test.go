@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // tied are rows of few values: quantiles, targets and, for a joint box, two of
@@ -126,7 +126,7 @@ func TestSmoothedCoverageIsExact(t *testing.T) {
 						plain += cells
 					}
 				}
-				want := int(math.Round(evidence.ExpectedCoverage(n, alpha) * (n + 1) * cells))
+				want := int(math.Round(hypothesis.ExpectedCoverage(n, alpha) * (n + 1) * cells))
 				if smoothed != want || plain < want {
 					t.Fatalf("%s, α=%v: of %d, %d are covered smoothed and %d plainly, want %d, by rows %v", name, alpha, (n+1)*cells, smoothed, plain, want, rows)
 				}

@@ -13,7 +13,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/imagesize"
+	"github.com/attach-uncertainty/attach/internal/data/imagesize"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )

@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
-	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // classical is the domain of the operators that scikit-learn, LightGBM and

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
-	"github.com/attach-uncertainty/attach/internal/ort"
 )
 
 // constants knows which tensors do not depend on the model's inputs. Their

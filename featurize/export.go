@@ -11,10 +11,10 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
-	"github.com/attach-uncertainty/attach/internal/parts"
 )
 
 // ExportOptions configures Export. The zero value takes the bundle's model, levels
@@ -177,7 +177,7 @@ func (e *exporting) base(ctx context.Context, o ExportOptions) error {
 	body := g.Model.GetGraph()
 	names := []string{rowsPrefix + "features", rowsPrefix + "logits"}
 	for i := range a.views[2:] {
-		names = append(names, rowsPrefix+parts.Layer(i))
+		names = append(names, rowsPrefix+batchparts.Layer(i))
 	}
 	for i, v := range a.views {
 		if i == 1 && a.info.Logits == "" {

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/rowhash"
+	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 	"github.com/attach-uncertainty/attach/ood"
 )
 

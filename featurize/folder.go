@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/regular"
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
@@ -90,7 +90,7 @@ func exportersFolder(model string) string {
 	}
 	for _, dir := range dirs {
 		var c exported
-		content, err := regular.ReadFile(filepath.Join(dir, configFile))
+		content, err := regularfile.ReadFile(filepath.Join(dir, configFile))
 		if err == nil && json.Unmarshal(content, &c) == nil && (c.ModelType != "" || c.Architectures != nil || c.Names != nil) {
 			return dir
 		}
@@ -108,7 +108,7 @@ func readFolder(dir string) (*folder, error) {
 	var err error
 	read := func(name string) (content []byte) {
 		if err == nil {
-			content, err = regular.ReadFile(filepath.Join(dir, name))
+			content, err = regularfile.ReadFile(filepath.Join(dir, name))
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			content, err = nil, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
-	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 )
 
 // exportedFolder is a folder with a model of four classes and a config.json.
@@ -74,7 +74,7 @@ func TestPositionsFromPadding(t *testing.T) {
 	if err := os.Rename(save(t, m), filepath.Join(dir, "model.onnx")); err != nil {
 		t.Fatal(err)
 	}
-	tokenizer, err := os.ReadFile("../internal/tokenizer/testdata/bert.json")
+	tokenizer, err := os.ReadFile("../internal/data/tokenizer/testdata/bert.json")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "tokenizer.json"), tokenizer, 0o644)
 	}

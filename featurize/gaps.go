@@ -3,10 +3,10 @@ package featurize
 import (
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
-	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // cells returns the inputs whose rows are cells of a table: numbers and texts that

@@ -6,9 +6,9 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/autodiff"
-	"github.com/attach-uncertainty/attach/internal/ort"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/onnx/autodiff"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 	"github.com/attach-uncertainty/attach/ood"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/ort/orttest"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 	"github.com/attach-uncertainty/attach/ood"
 )
 

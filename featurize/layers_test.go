@@ -12,9 +12,9 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
-	"github.com/attach-uncertainty/attach/internal/parts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -238,7 +238,7 @@ func TestLayersRefused(t *testing.T) {
 	}
 	defer m.Close()
 	_, err = m.All(context.Background(), featurize.Single(ood.BlockOf([]int{2, 3}, []float32{0, 0, 0, 1, 1, 1})), 2, nil)
-	var layer *parts.LayerError
+	var layer *batchparts.LayerError
 	if !errors.As(err, &layer) || !strings.Contains(err.Error(), "layer") || !strings.Contains(err.Error(), "row 1") {
 		t.Errorf("an infinite layer: %v", err)
 	}

@@ -10,10 +10,10 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
-	"github.com/attach-uncertainty/attach/internal/ort"
-	"github.com/attach-uncertainty/attach/internal/parts"
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -62,7 +62,7 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 	for i, t := range out[2:] {
 		layer, err := asRows(t, n)
 		if err != nil {
-			return p, &parts.LayerError{Err: fmt.Errorf("layer %q comes out with %w", info.Layers[i].Tensor, err)}
+			return p, &batchparts.LayerError{Err: fmt.Errorf("layer %q comes out with %w", info.Layers[i].Tensor, err)}
 		}
 		p.info.Layers[i].Width = layer.Cols
 	}

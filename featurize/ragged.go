@@ -6,8 +6,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/autodiff"
-	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/internal/onnx/autodiff"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -145,7 +145,7 @@ func (list inputs) positions(tensors []ood.Tensor) int {
 func inPlaces(all []ood.Batch, places []int) (ood.Batch, error) {
 	var b ood.Batch
 	for _, more := range all {
-		if err := parts.Append(&b, more); err != nil {
+		if err := batchparts.Append(&b, more); err != nil {
 			return b, err
 		}
 	}

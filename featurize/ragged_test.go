@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/internal/autodiff"
 	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/autodiff"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/ood"
 )

@@ -11,9 +11,9 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/ort"
-	"github.com/attach-uncertainty/attach/internal/parts"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -117,7 +117,7 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 		l := m.info.Layers[i]
 		layer, err := m.take(c, t, "layer \""+l.Tensor+"\"", l.Width)
 		if err != nil {
-			return b, &parts.LayerError{Err: err}
+			return b, &batchparts.LayerError{Err: err}
 		}
 		b.Layers = append(b.Layers, layer)
 	}
@@ -229,11 +229,11 @@ func (m *Model) All(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], 
 // on.
 func appendTo(all *ood.Batch, b ood.Batch, n int) error {
 	if all.Features.Cols == 0 {
-		*all = parts.Map(b, func(m blas32.General) blas32.General {
+		*all = batchparts.Map(b, func(m blas32.General) blas32.General {
 			return blas32.General{Cols: m.Cols, Stride: m.Cols, Data: make([]float32, 0, max(n, m.Rows)*m.Cols)}
 		})
 	}
-	return parts.Append(all, b)
+	return batchparts.Append(all, b)
 }
 
 // single is rows that are all in memory, in one block.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/tokenizer"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/data/tokenizer"
 	"github.com/attach-uncertainty/attach/ood"
 )
 

@@ -12,16 +12,16 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
-	"github.com/attach-uncertainty/attach/internal/ort/orttest"
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // bert tokenizes for a network with these inputs.
 func bert(t *testing.T, most int, list ...input) *texts {
 	t.Helper()
-	file, err := os.ReadFile("../internal/tokenizer/testdata/bert.json")
+	file, err := os.ReadFile("../internal/data/tokenizer/testdata/bert.json")
 	if err != nil {
 		t.Fatal(err)
 	}

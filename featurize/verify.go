@@ -15,11 +15,11 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/ort"
-	"github.com/attach-uncertainty/attach/internal/parts"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/softmax"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -132,7 +132,7 @@ func VerifyHeads(ctx context.Context, b *attach.Bundle, path string, o Runtime, 
 
 // blockOf are the parts of rows as inputs of heads.
 func blockOf(b ood.Batch, in inputs) (x ood.InputBlock) {
-	for _, p := range parts.Of(&b) {
+	for _, p := range batchparts.Of(&b) {
 		if in.find(p.Name) == nil {
 			continue
 		}
@@ -185,7 +185,7 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 	case notes["attach.base_sha256"] != b.Base.SHA256:
 		return nil, fmt.Errorf("%s was exported for another model than the bundle's", path)
 	}
-	for _, part := range parts.Names(func(part string) bool { return g.Producer(rowsPrefix+part) != nil }, true) {
+	for _, part := range batchparts.Names(func(part string) bool { return g.Producer(rowsPrefix+part) != nil }, true) {
 		e.parts, views = append(e.parts, part), append(views, view{tensor: rowsPrefix + part})
 	}
 	if e.Model.inputs, err = findInputs(g, filepath.Dir(path)); err != nil {
@@ -280,7 +280,7 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 	if err != nil {
 		return err
 	}
-	for _, p := range parts.Of(&r.Batch) {
+	for _, p := range batchparts.Of(&r.Batch) {
 		i := slices.Index(e.parts, p.Name)
 		if i < 0 {
 			continue

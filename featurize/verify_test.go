@@ -13,11 +13,11 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/internal/graph"
 	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
-	"github.com/attach-uncertainty/attach/internal/ort"
-	"github.com/attach-uncertainty/attach/internal/ort/orttest"
 	"github.com/attach-uncertainty/attach/ood"
 )
 

@@ -9,11 +9,11 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/eigen"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/moments"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/eigen"
+	"github.com/attach-uncertainty/attach/internal/numeric/moments"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -84,7 +84,7 @@ func fitCertificates(ctx context.Context, t ood.Training, p ood.Params) (any, er
 	if err := checkCertificates(t.Len(), h, k, centred); err != nil {
 		return nil, err
 	}
-	m, s, err := sharing.Spectrum(ctx, t, unit, centred)
+	m, s, err := memo.Spectrum(ctx, t, unit, centred)
 	if err != nil {
 		return nil, err
 	}

@@ -13,16 +13,16 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/internal/headstest"
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // fitTo fits m to the features phi, with a trainer that learns nothing.
-func fitTo(t *testing.T, m ood.Method, phi blas32.General, p ood.Params) *driver.Scorer {
+func fitTo(t *testing.T, m ood.Method, phi blas32.General, p ood.Params) *fitting.Scorer {
 	t.Helper()
-	s, err := driver.Fit(context.Background(), m, ood.Training{Batch: ood.Batch{Features: phi}, Trainer: &headstest.Recorder{}}, p)
+	s, err := fitting.Fit(context.Background(), m, ood.Training{Batch: ood.Batch{Features: phi}, Trainer: &headstest.Recorder{}}, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
 		{"k": 3., "lambda": 1.}, {"k": 3., "lambda": 2.}, {"loss": "mse"},
 		{"k": .5, "loss": "pinball", "unit_norm": true, "centred": true, "epochs": 3., "batch": 7.}, {"k": 3., "lambda": 9.},
 	}
-	fitted, err := driver.FitGrid(context.Background(), certificatesTrainedMethod, training, grid)
+	fitted, err := fitting.FitGrid(context.Background(), certificatesTrainedMethod, training, grid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
 		}
 	}
 	training.Regression = true
-	if _, err := driver.Fit(context.Background(), certificatesUnregularisedMethod, training, nil); err != nil {
+	if _, err := fitting.Fit(context.Background(), certificatesUnregularisedMethod, training, nil); err != nil {
 		t.Fatal(err)
 	}
 	if p := r.Problems[3]; p.Loss != "mse" || p.Models[0].Orthonormal != 0 {
@@ -285,12 +285,12 @@ func TestCertificatesRefuse(t *testing.T) {
 		"2 rows":                   {certificatesNonlinearMethod, rows.Slice(good, 0, 1), nil},
 	} {
 		training := ood.Training{Batch: ood.Batch{Features: tt.phi}, Trainer: &headstest.Recorder{}}
-		if _, err := driver.Fit(context.Background(), tt.m, training, tt.p); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := fitting.Fit(context.Background(), tt.m, training, tt.p); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s %v: %v, want %q", tt.m.Name, tt.p, err, want)
 		}
 	}
 	var few *rows.TooFewRowsError
-	_, err := driver.Fit(context.Background(), certificatesMethod, ood.Training{Batch: ood.Batch{Features: rows.Slice(good, 0, 2)}}, ood.Params{"k": 1.})
+	_, err := fitting.Fit(context.Background(), certificatesMethod, ood.Training{Batch: ood.Batch{Features: rows.Slice(good, 0, 2)}}, ood.Params{"k": 1.})
 	if !errors.As(err, &few) || few.Need != 3 || few.Have != 2 {
 		t.Errorf("error %v, want one that asks for 3 rows", err)
 	}

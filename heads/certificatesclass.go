@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/attach-uncertainty/attach/internal/eigen"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/moments"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/eigen"
+	"github.com/attach-uncertainty/attach/internal/numeric/moments"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -80,7 +80,7 @@ func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Params) (an
 		if err := m.Add(ctx, phi); err != nil {
 			return nil, err
 		}
-		spectrum, err := sharing.SpectrumOf(m, false)
+		spectrum, err := memo.SpectrumOf(m, false)
 		if err != nil {
 			return nil, err
 		}

@@ -9,11 +9,11 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/moments"
-	"github.com/attach-uncertainty/attach/internal/networks"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
+	"github.com/attach-uncertainty/attach/internal/numeric/moments"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -31,7 +31,7 @@ var certificatesNonlinearMethod = ood.Method{
 	Needs: ood.Needs{Features: true, Trainer: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		h, k := t.Features.Cols, p.Count("k", t.Features.Cols)
-		return networks.Bytes*p.Float("hidden")*float64(h+k) + 2*square(k)
+		return mlp.Bytes*p.Float("hidden")*float64(h+k) + 2*square(k)
 	},
 	Params: []ood.Param{
 		{Name: "loss", Default: "mse", Takes: "of=mse|bce|l1"}, {Name: "gradient_penalty", Default: 1, Takes: "least=0", Sweep: []any{1, 10}},
@@ -69,7 +69,7 @@ func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error
 		}
 		return s
 	}
-	return sharing.Alike(t, of, func(same []ood.Params, tell func(float64)) ([]*nonlinear, error) {
+	return memo.Alike(t, of, func(same []ood.Params, tell func(float64)) ([]*nonlinear, error) {
 		if t.Len() < 2 {
 			return nil, &rows.TooFewRowsError{What: "non-linear certificates", Have: t.Len(), Need: 2}
 		}
@@ -153,5 +153,5 @@ func (c *nonlinear) Score(_ context.Context, dst []float64, b ood.Batch) error {
 
 func (c *nonlinear) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	x := preparedGraph(b.Features, c.UnitNorm, c.Mean).Div(c.Scale)
-	return meanSquareGraph(networks.Graph(c.Network, x), c.Loss), nil
+	return meanSquareGraph(mlp.Graph(c.Network, x), c.Loss), nil
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/internal/headstest"
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -81,7 +81,7 @@ func TestNonlinearCertificatesAskTheTrainer(t *testing.T) {
 	}
 	var r headstest.Recorder
 	training := ood.Training{Batch: ood.Batch{Features: phi}, Trainer: &r, Seed: 4}
-	if _, err := driver.FitGrid(context.Background(), certificatesNonlinearMethod, training, grid); err != nil {
+	if _, err := fitting.FitGrid(context.Background(), certificatesNonlinearMethod, training, grid); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Problems) != 3 {

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/moments"
-	"github.com/attach-uncertainty/attach/internal/networks"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
+	"github.com/attach-uncertainty/attach/internal/numeric/moments"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -51,7 +51,7 @@ func trainedParams() []ood.Param {
 func trainedMemory(t ood.Training, p ood.Params) float64 {
 	h := t.Features.Cols
 	k := certificatesOf(p, h)
-	return networks.Bytes*float64(h)*float64(k) + 2*square(k)
+	return mlp.Bytes*float64(h)*float64(k) + 2*square(k)
 }
 
 // fitTrained trains configurations that differ in λ alone together.
@@ -72,7 +72,7 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) 
 		}
 		return s
 	}
-	return sharing.Alike(t, of, func(same []ood.Params, tell func(float64)) ([]*certificates, error) {
+	return memo.Alike(t, of, func(same []ood.Params, tell func(float64)) ([]*certificates, error) {
 		s := of(same[0])
 		if err := checkCertificates(t.Len(), h, s.k, s.centred); err != nil {
 			return nil, err

@@ -14,12 +14,12 @@ import (
 
 	"github.com/attach-uncertainty/attach/baselines"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/gaussian"
-	"github.com/attach-uncertainty/attach/internal/graph"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/sharing"
-	"github.com/attach-uncertainty/attach/internal/softmax"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/gaussian"
+	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -97,7 +97,7 @@ func Fused(name, combine string, components ...Component) ood.Method {
 		if !(c.Weight > 0 && c.Unsure >= 0) || math.IsInf(c.Weight+c.Unsure, 1) {
 			panic(fmt.Sprintf("heads: weights %v and %v of %s are not positive", c.Weight, c.Unsure, c.Method.Name))
 		}
-		if _, err := driver.With(c.Method, c.Params); err != nil {
+		if _, err := fitting.With(c.Method, c.Params); err != nil {
 			panic("heads: " + err.Error())
 		}
 		said[c.Method.Name+c.Params.String()] = true
@@ -140,7 +140,7 @@ func Fused(name, combine string, components ...Component) ood.Method {
 		New:    f.empty,
 	}
 	for _, c := range f {
-		m.Needs = driver.Union(m.Needs, c.Method.Needs)
+		m.Needs = fitting.Union(m.Needs, c.Method.Needs)
 		m.Needs.Logits = m.Needs.Logits || c.Unsure > 0
 		m.Control = m.Control || c.Method.Control
 	}
@@ -180,7 +180,7 @@ func (f fusion) weights(logits blas32.General) []float64 {
 func (f fusion) memory(t ood.Training, _ ood.Params) float64 {
 	var largest, all float64
 	for _, c := range f {
-		own := driver.Memory(c.Method, t, c.Params)
+		own := fitting.Memory(c.Method, t, c.Params)
 		largest, all = max(largest, own), all+own
 	}
 	return largest + (all-largest)/4
@@ -205,7 +205,7 @@ type fusedPart struct {
 // component has the state that its method gives it.
 type component struct {
 	method ood.Method
-	*driver.Scorer
+	*fitting.Scorer
 }
 
 // Restore implements rows.Coder.
@@ -213,7 +213,7 @@ func (c *component) Restore(s rows.State) (err error) {
 	if c.method.New == nil {
 		return errors.New("there are fewer or more parts than the method has")
 	}
-	c.Scorer, err = driver.Restore(c.method, s)
+	c.Scorer, err = fitting.Restore(c.method, s)
 	return err
 }
 
@@ -253,7 +253,7 @@ func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Params) (any, err
 		return nil, &rows.TooFewRowsError{What: "fused detectors", Have: t.Len(), Need: 2}
 	}
 	// All combinations are of the same parts.
-	return sharing.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, tell func(float64)) ([]*fused, error) {
+	return memo.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, tell func(float64)) ([]*fused, error) {
 		parts, err := f.crossFit(ctx, t, tell)
 		var all []*fused
 		for _, p := range same {
@@ -270,9 +270,9 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 	folds := rows.Folds(t.Len(), fusedFolds, t.Seed)
 	held := make([][]float64, len(f))
 	done, fits := 0, (len(folds)+1)*len(f)
-	fit := func(c Component, part ood.Training) (*driver.Scorer, error) {
+	fit := func(c Component, part ood.Training) (*fitting.Scorer, error) {
 		part.Progress = func(share float64) { tell((float64(done) + share) / float64(fits)) }
-		s, err := driver.Fit(ctx, c.Method, part, c.Params)
+		s, err := fitting.Fit(ctx, c.Method, part, c.Params)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Method.Name, err)
 		}
@@ -280,7 +280,7 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 		return s, nil
 	}
 	for _, fold := range folds {
-		part, out := sharing.Without(t, fold), t.Batch.Select(fold)
+		part, out := memo.Without(t, fold), t.Batch.Select(fold)
 		for i, c := range f {
 			s, err := fit(c, part)
 			if err != nil {
@@ -320,7 +320,7 @@ func fewerRows(err error, some, all int) error {
 
 // Score implements ood.Detector. All combinations are of the same p-values.
 func (s *fused) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	surprises, err := sharing.Cached(b, s.Parts[0], func() ([][]float64, error) { return s.surprises(ctx, b) })
+	surprises, err := memo.Cached(b, s.Parts[0], func() ([][]float64, error) { return s.surprises(ctx, b) })
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -52,7 +52,7 @@ func TestFusedOrder(t *testing.T) {
 		"ramp": ramp, "heavy tail": heavy, "all alike": slices.Repeat([]float32{3}, 50), "two rows": {1, 2}, "one above others": append(make([]float32, 49), 5),
 	} {
 		m := heads.Fused("alone", "harmonic", heads.Component{Method: given})
-		s, err := driver.Fit(context.Background(), m, ood.Training{Batch: column(fit...)}, nil)
+		s, err := fitting.Fit(context.Background(), m, ood.Training{Batch: column(fit...)}, nil)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -79,7 +79,7 @@ func TestFusedIsConservative(t *testing.T) {
 		fit[i] = float32(i*i%101) / 7
 	}
 	training := ood.Training{Batch: column(fit...), Seed: 2}
-	s, err := driver.Fit(context.Background(), heads.Fused("alone", "harmonic", heads.Component{Method: given}), training, nil)
+	s, err := fitting.Fit(context.Background(), heads.Fused("alone", "harmonic", heads.Component{Method: given}), training, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestFusedCalibratesOutOfFold(t *testing.T) {
 			return &known{slices.Clone(t.Features.Data)}, nil
 		},
 	}
-	s, err := driver.Fit(context.Background(), heads.Fused("alone", "harmonic", heads.Component{Method: seen}), ood.Training{Batch: column(all...), Seed: 3}, nil)
+	s, err := fitting.Fit(context.Background(), heads.Fused("alone", "harmonic", heads.Component{Method: seen}), ood.Training{Batch: column(all...), Seed: 3}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,12 +145,12 @@ func TestFusedCountsAllRows(t *testing.T) {
 	}
 	m := heads.Fused("alone", "harmonic", heads.Component{Method: picky})
 	var few *rows.TooFewRowsError
-	if _, err := driver.Fit(context.Background(), m, ood.Training{Batch: column(1, 2, 3)}, nil); !errors.As(err, &few) || few.Have != 3 || few.Need != 4 {
+	if _, err := fitting.Fit(context.Background(), m, ood.Training{Batch: column(1, 2, 3)}, nil); !errors.As(err, &few) || few.Have != 3 || few.Need != 4 {
 		t.Errorf("3 rows, of which it takes 4: %v", err)
 	}
 	var told []float64
 	training := ood.Training{Batch: column(1, 2, 3, 4), Progress: func(share float64) { told = append(told, share) }}
-	if _, err := driver.Fit(context.Background(), m, training, nil); err != nil {
+	if _, err := fitting.Fit(context.Background(), m, training, nil); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.IsSorted(told) || !slices.Contains(told, .2) || told[len(told)-1] != 1 {
@@ -172,12 +172,12 @@ func (k *known) Score(_ context.Context, dst []float64, b ood.Batch) error {
 
 func TestFusedRestoreRefuses(t *testing.T) {
 	m := heads.Fused("alone", "fisher", heads.Component{Method: given})
-	s, err := driver.Fit(context.Background(), m, ood.Training{Batch: column(1, 2, 3, 4, 5, 6)}, nil)
+	s, err := fitting.Fit(context.Background(), m, ood.Training{Batch: column(1, 2, 3, 4, 5, 6)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	state := s.State
-	if _, err := driver.Restore(m, state()); err != nil {
+	if _, err := fitting.Restore(m, state()); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -195,13 +195,13 @@ func TestFusedRestoreRefuses(t *testing.T) {
 	} {
 		spoilt := state()
 		c.spoil(spoilt)
-		if _, err := driver.Restore(m, spoilt); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := fitting.Restore(m, spoilt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
 }
 
-func score(t *testing.T, s *driver.Scorer, b ood.Batch) []float64 {
+func score(t *testing.T, s *fitting.Scorer, b ood.Batch) []float64 {
 	t.Helper()
 	got, err := s.Score(context.Background(), nil, b)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/graph"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
 // surprise is −log of a p-value that falls all the way as the score grows.

@@ -5,7 +5,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -26,7 +26,7 @@ func TestBatchSlice(t *testing.T) {
 			if s.Len() != j-i || s.Features.Cols == 0 || s.Logits.Cols == 0 || len(s.Labels) != j-i {
 				t.Fatalf("rows %d to %d: %+v", i, j, s)
 			}
-			if err := parts.Validate(s); err != nil {
+			if err := batchparts.Validate(s); err != nil {
 				t.Fatal(err)
 			}
 			for r := range s.Len() {
@@ -54,7 +54,7 @@ func TestBatchLayers(t *testing.T) {
 		if len(got.Layers) != 2 || got.Layers[0].Rows != 2 || got.Layers[0].Data[0] != 3 || got.Layers[1].Data[1] != 2 {
 			t.Errorf("%s: %+v", name, got.Layers)
 		}
-		if err := parts.Validate(got); err != nil {
+		if err := batchparts.Validate(got); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -124,8 +124,8 @@ func TestCheckInputs(t *testing.T) {
 
 func TestBatchInputs(t *testing.T) {
 	b := ood.Batch{Inputs: ood.InputsOf(ood.BlockOf([]int{4, 2}, ramp(4)))}
-	if b.Len() != 4 || parts.Validate(b) != nil {
-		t.Errorf("length %d (%v), want 4", b.Len(), parts.Validate(b))
+	if b.Len() != 4 || batchparts.Validate(b) != nil {
+		t.Errorf("length %d (%v), want 4", b.Len(), batchparts.Validate(b))
 	}
 	s := b.Slice(1, 3)
 	for x, err := range s.Inputs.Blocks(context.Background(), 8) {
@@ -134,7 +134,7 @@ func TestBatchInputs(t *testing.T) {
 		}
 	}
 	b.Labels = []int{0}
-	if parts.Validate(b) == nil {
+	if batchparts.Validate(b) == nil {
 		t.Error("one label for four inputs is accepted")
 	}
 }

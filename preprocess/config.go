@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/internal/pixels"
+	"github.com/attach-uncertainty/attach/internal/data/pixels"
 )
 
 // maxEdge bounds sizes in a preprocessing file.

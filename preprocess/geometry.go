@@ -3,7 +3,7 @@ package preprocess
 import (
 	"fmt"
 
-	"github.com/attach-uncertainty/attach/internal/pixels"
+	"github.com/attach-uncertainty/attach/internal/data/pixels"
 )
 
 // box is a height and width in pixels.

@@ -14,7 +14,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/pixels"
+	"github.com/attach-uncertainty/attach/internal/data/pixels"
 )
 
 // ErrImage is wrapped by the error of what cannot be decoded, or is too large.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach/internal/npy"
-	"github.com/attach-uncertainty/attach/internal/pixels"
+	"github.com/attach-uncertainty/attach/internal/data/npy"
+	"github.com/attach-uncertainty/attach/internal/data/pixels"
 )
 
 // TestProcessors compares with Hugging Face's image processors, each run with

@@ -21,9 +21,9 @@ import (
 	_ "gocloud.dev/blob/gcsblob"  // gs://
 	_ "gocloud.dev/blob/s3blob"   // s3://
 
-	"github.com/attach-uncertainty/attach/internal/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/command"
-	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
 )
 
 // storage is object storage that URLs name, and folders. It is safe for concurrent use.

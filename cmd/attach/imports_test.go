@@ -32,7 +32,7 @@ func TestPurePackages(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for pkg, needs := range list(t, append([]string{"-deps"}, pure...)...) {
-		for _, dep := range []string{"featurize", "heads/fit", "internal/ort"} {
+		for _, dep := range []string{"featurize", "heads/fit", "internal/onnx/ort"} {
 			if slices.Contains(needs, module+"/"+dep) {
 				t.Errorf("%s imports %s, which needs cgo", pkg, dep)
 			}
@@ -66,7 +66,7 @@ func TestImports(t *testing.T) {
 	for path, imports := range packages {
 		pkg := room(path)
 		switch {
-		case pkg == "internal/pythontest" || pkg == "internal/headstest" || pkg == "internal/ort/orttest": // of tests alone
+		case pkg == "internal/pythontest" || pkg == "internal/headstest" || pkg == "internal/onnx/ort/orttest": // of tests alone
 			continue
 		case depth[pkg] == 0:
 			t.Errorf("the picture lacks %s", pkg)
@@ -159,7 +159,7 @@ func calledOfTests(t *testing.T, dir string) (called []string) {
 func TestBinding(t *testing.T) {
 	for pkg, imports := range list(t, "./...") {
 		for _, imported := range imports {
-			if strings.Contains(imported, "onnxruntime_go") && room(pkg) != "internal/ort" {
+			if strings.Contains(imported, "onnxruntime_go") && room(pkg) != "internal/onnx/ort" {
 				t.Errorf("%s imports onnxruntime_go", pkg)
 			}
 		}

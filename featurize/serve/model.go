@@ -18,9 +18,9 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/internal/conformal"
-	"github.com/attach-uncertainty/attach/internal/imagesize"
-	"github.com/attach-uncertainty/attach/internal/pixels"
+	"github.com/attach-uncertainty/attach/internal/data/imagesize"
+	"github.com/attach-uncertainty/attach/internal/data/pixels"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )

@@ -22,7 +22,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/internal/regular"
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -173,7 +173,7 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	var b *attach.Bundle
 	digest := ""
 	if err == nil {
-		digest, err = regular.SHA256(file)
+		digest, err = regularfile.SHA256(file)
 	}
 	if err == nil {
 		b, err = attach.Open(file, s.o.Methods...)

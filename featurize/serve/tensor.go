@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/attach-uncertainty/attach/internal/float16"
 	"github.com/attach-uncertainty/attach/internal/inference"
+	"github.com/attach-uncertainty/attach/internal/numeric/float16"
 )
 
 // tensor is an input as it came, with its elements in one of three forms.

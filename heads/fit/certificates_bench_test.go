@@ -16,10 +16,10 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/npy"
-	"github.com/attach-uncertainty/attach/internal/ort/orttest"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/npy"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -74,7 +74,7 @@ func TestExactCertificatesAgainstTorch(t *testing.T) {
 		blas64.Use(b.impl)
 		exact, _ := attach.MethodByName("certificates")
 		began := time.Now()
-		c, err := driver.Fit(context.Background(), exact, ood.Training{Batch: ood.Batch{Features: phi}}, ood.Params{"k": float64(k), "lambda": lambda, "unit_norm": false})
+		c, err := fitting.Fit(context.Background(), exact, ood.Training{Batch: ood.Batch{Features: phi}}, ood.Params{"k": float64(k), "lambda": lambda, "unit_norm": false})
 		if err != nil {
 			t.Fatal(err)
 		}

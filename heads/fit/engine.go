@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/ort"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
 // Options say where training runs. The zero value finds the library, or installs it,

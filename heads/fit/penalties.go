@@ -2,8 +2,8 @@ package fit
 
 import (
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/autodiff"
 	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/autodiff"
 )
 
 // penalty is a term beside the loss, with a weight of each model.

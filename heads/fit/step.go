@@ -3,8 +3,8 @@ package fit
 import (
 	"fmt"
 
-	"github.com/attach-uncertainty/attach/internal/autodiff"
 	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/autodiff"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 

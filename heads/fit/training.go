@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/ort"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
 // hooks replace what is random in training and watch it, so that it can be

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/ort"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
 // validation evaluates models on rows that are held out, and keeps the best

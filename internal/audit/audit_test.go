@@ -21,9 +21,9 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/rowhash"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rowhash"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -307,7 +307,7 @@ func TestHalves(t *testing.T) {
 	for range 200 {
 		n := 1 + r.IntN(300)
 		w := &Whole{Identity: Identity{Calibration: n, FDR: .1, Delta: .1}, ranks: calibrate.NewRanks(n)}
-		tally := &tally{w: w, halves: evidence.Looks(n), scratch: counted{calibrate.NewRanks(n), calibrate.NewRanks(n)}}
+		tally := &tally{w: w, halves: hypothesis.Looks(n), scratch: counted{calibrate.NewRanks(n), calibrate.NewRanks(n)}}
 		all := calibrate.NewRanks(n)
 		c := &counts{halves: [2][]int{make([]int, len(tally.halves)+1), make([]int, len(tally.halves)+1)}}
 		power := 1 + 4*r.Float64()
@@ -351,7 +351,7 @@ func TestBoundsHoldAtOnce(t *testing.T) {
 		alone := [2]int{} // draws in which either way of counting is violated
 		for range trials {
 			w := &Whole{Identity: Identity{Calibration: n, FDR: .1, Delta: delta}, ranks: calibrate.NewRanks(n)}
-			at := evidence.Looks(n)
+			at := hypothesis.Looks(n)
 			y := &tally{w: w, a: &Audit{Inputs: files * each * c.copies}, halves: at, groups: map[groupKey]*counts{},
 				ranks: counted{w.ranks, calibrate.NewRanks(n)}, scratch: counted{calibrate.NewRanks(n), calibrate.NewRanks(n)}}
 			cal := make([]float64, n)

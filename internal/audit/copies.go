@@ -10,7 +10,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/rowhash"
+	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 )
 
 // Copies counts inputs that hold exactly the same.

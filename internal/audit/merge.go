@@ -15,8 +15,8 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/atomicfile"
-	pq "github.com/attach-uncertainty/attach/internal/parquet"
+	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
+	pq "github.com/attach-uncertainty/attach/internal/data/parquet"
 )
 
 // segment is a range of rows in a file.

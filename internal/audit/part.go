@@ -16,7 +16,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	pq "github.com/attach-uncertainty/attach/internal/parquet"
+	pq "github.com/attach-uncertainty/attach/internal/data/parquet"
 )
 
 const (

@@ -13,10 +13,10 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/duplicates"
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/duplicates"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // Audit is what is said of inputs. docs/audit.md says what each key is.
@@ -180,7 +180,7 @@ type tally struct {
 	bounds bounds // at half of Delta
 	copies *repeats
 	next   int   // row
-	halves []int // evidence.Looks, all that bounds look at
+	halves []int // hypothesis.Looks, all that bounds look at
 	groups map[groupKey]*counts
 
 	widths         [][]float64         // of the widest intervals, a target each
@@ -269,7 +269,7 @@ func (w *Whole) begin(copies *repeats) (*tally, error) {
 	for _, s := range w.Shards {
 		a.Shards = append(a.Shards, Shard{s.Shard, s.Rows, s.Of})
 	}
-	t := &tally{w: w, a: a, halves: evidence.Looks(w.Calibration), groups: map[groupKey]*counts{}, shown: map[int]map[int]int{}, scratch: counted{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
+	t := &tally{w: w, a: a, halves: hypothesis.Looks(w.Calibration), groups: map[groupKey]*counts{}, shown: map[int]map[int]int{}, scratch: counted{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
 	t.ranks, t.copies = counted{w.ranks, copies.ranks}, copies
 	t.name()
 	o := calibrate.DiscoveryOptions{FDR: w.FDR}
@@ -295,10 +295,10 @@ func (w *Whole) begin(copies *repeats) (*tally, error) {
 		p := float64(k) / n
 		a.Thresholds = append(a.Thresholds, Threshold{p, below(w.ranks, k), t.bounds.falsely(t.ranks, p)})
 	}
-	a.PValues = make([]int, evidence.Bins)
+	a.PValues = make([]int, hypothesis.Bins)
 	for k, count := range w.ranks {
 		p := float64(k+1) / n
-		a.PValues[evidence.Bin(p, evidence.Bins)] += count
+		a.PValues[hypothesis.Bin(p, hypothesis.Bins)] += count
 		if p <= w.Alpha {
 			a.Flagged += count
 		}
@@ -716,11 +716,11 @@ func (t *tally) shares() error {
 		audited[key.class], distinct[key.class] = c.rows, c.distinct
 		names[key.class] = c.name
 	}
-	all, err := evidence.ClassShares(t.w.Predicted, audited)
+	all, err := hypothesis.ClassShares(t.w.Predicted, audited)
 	if err != nil {
 		return err
 	}
-	once, err := evidence.ClassShares(t.w.Predicted, distinct)
+	once, err := hypothesis.ClassShares(t.w.Predicted, distinct)
 	if err != nil {
 		return err
 	}

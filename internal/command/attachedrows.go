@@ -7,9 +7,9 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/internal/inputs"
-	"github.com/attach-uncertainty/attach/internal/parts"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 )
 
 // attachedRows are rows that M.attach is used on: a model's features or
@@ -105,9 +105,9 @@ func (f *attached) openRows(ctx context.Context, x, y string, of inputs.Slice) (
 
 func (f *attached) precomputed(ctx context.Context, x, y string, of inputs.Slice) (*attachedRows, error) {
 	base := f.bundle.Base
-	want := inputs.Widths{Says: "the bundle was fitted on", Widths: parts.Widths{"features": base.Width, "logits": base.Outputs}}
+	want := inputs.Widths{Says: "the bundle was fitted on", Widths: batchparts.Widths{"features": base.Width, "logits": base.Outputs}}
 	for i, l := range base.Layers {
-		want.Widths[parts.Layer(i)] = l.Width
+		want.Widths[batchparts.Layer(i)] = l.Width
 	}
 	if len(base.Layers) == 0 {
 		want.Layerless = true

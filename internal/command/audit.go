@@ -23,11 +23,11 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/inputs"
-	"github.com/attach-uncertainty/attach/internal/regular"
 	"github.com/attach-uncertainty/attach/internal/report"
-	"github.com/attach-uncertainty/attach/internal/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -251,7 +251,7 @@ func (f *auditing) scorer(ctx context.Context) (*audit.Scorer, error) {
 	if id.Fitted, err = digest(ctx, fitted); err != nil {
 		return nil, err
 	}
-	if id.Bundle, err = regular.SHA256(f.path); err != nil {
+	if id.Bundle, err = regularfile.SHA256(f.path); err != nil {
 		return nil, err
 	}
 	if f.raw != nil {
@@ -265,7 +265,7 @@ func (f *auditing) scorer(ctx context.Context) (*audit.Scorer, error) {
 		id.Reading.ClassNames = hex.EncodeToString(sum[:])
 	}
 	if f.weights != "" {
-		if id.Reading.Weights, err = regular.SHA256(f.weights); err != nil {
+		if id.Reading.Weights, err = regularfile.SHA256(f.weights); err != nil {
 			return nil, err
 		}
 	}

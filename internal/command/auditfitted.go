@@ -11,8 +11,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/audit"
-	"github.com/attach-uncertainty/attach/internal/inputs"
-	"github.com/attach-uncertainty/attach/internal/regular"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
 // local are shards that --fitted names, on this machine.
@@ -44,7 +44,7 @@ func digest(ctx context.Context, shards []shard) (string, error) {
 			files = in.Files
 		}
 		for _, name := range files {
-			sum, err := regular.SHA256(filepath.Join(one.path, filepath.FromSlash(name)))
+			sum, err := regularfile.SHA256(filepath.Join(one.path, filepath.FromSlash(name)))
 			if err != nil {
 				return "", err
 			}

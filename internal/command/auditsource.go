@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/attach-uncertainty/attach/internal/inputs"
-	"github.com/attach-uncertainty/attach/internal/regular"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
 // Stamp is how a file or folder looks from outside. It differs once that was changed.
@@ -123,7 +123,7 @@ func (s *auditSource) look(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	s.Number = regular.Number(info)
+	s.Number = regularfile.Number(info)
 	if !info.IsDir() {
 		s.Stamp = Stamp{Size: info.Size(), Modified: info.ModTime().UTC()}
 		return nil

@@ -13,9 +13,9 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/inputs"
-	"github.com/attach-uncertainty/attach/internal/regular"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
 // classNamesOption names the classes of the model.
@@ -26,7 +26,7 @@ func (r *reading) classNamesOption(what string, unused ...never) table {
 
 // readClassNames reads --class-names: a file, or a list with commas.
 func (r *reading) readClassNames() (err error) {
-	switch content, failed := regular.ReadFile(r.names); {
+	switch content, failed := regularfile.ReadFile(r.names); {
 	case r.names == "":
 	case failed == nil:
 		if r.inputs.Classes, err = parseClassNames(content); err != nil {

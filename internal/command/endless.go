@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/conformal"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // namedGroups is how many groups a note names.
@@ -26,9 +26,9 @@ func noteEndless(w io.Writer, b *attach.Bundle, o attach.PredictOptions, groups 
 	level := cmp.Or(o.Level, b.Calibration.Level)
 	endless := func(rows int) bool {
 		if o.IntervalScore == conformal.RCP {
-			rows = evidence.Halved(rows)
+			rows = hypothesis.Halved(rows)
 		}
-		return evidence.ExpectedCoverage(rows, 1-level) == 1
+		return hypothesis.ExpectedCoverage(rows, 1-level) == 1
 	}
 	if b.Calibration.Groups == nil {
 		if n := b.Calibration.NCal; endless(n) {
@@ -56,7 +56,7 @@ func noteEndless(w io.Writer, b *attach.Bundle, o attach.PredictOptions, groups 
 }
 
 // leastPValue is the least that calibration rows so few allow, or 1 without a detector.
-func leastPValue(b *attach.Bundle) float64 { return evidence.LeastPValue(len(b.Calibration.OOD)) }
+func leastPValue(b *attach.Bundle) float64 { return hypothesis.LeastPValue(len(b.Calibration.OOD)) }
 
 // silent says what cannot be flagged for want of calibration rows, all or rows of
 // some predicted classes; it is "" where all can.
@@ -68,17 +68,17 @@ func silent(b *attach.Bundle, o attach.PredictOptions) string {
 	case leastPValue(b) <= alpha:
 		few, classes, among := 0, max(b.Base.Outputs, 2), rankedAmong(b, o)
 		for class := range classes {
-			if among(class) < evidence.LeastRows(alpha) {
+			if among(class) < hypothesis.LeastRows(alpha) {
 				few++
 			}
 		}
 		if few == 0 {
 			return ""
 		}
-		return fmt.Sprintf("nothing can be flagged at alpha %g of %d of %d predicted classes, each of fewer than %s", alpha, few, classes, rows.Count(evidence.LeastRows(alpha), "calibration row"))
+		return fmt.Sprintf("nothing can be flagged at alpha %g of %d of %d predicted classes, each of fewer than %s", alpha, few, classes, rows.Count(hypothesis.LeastRows(alpha), "calibration row"))
 	}
 	return fmt.Sprintf("nothing can be flagged at alpha %g: with %s the least p-value is %.3g; it takes %s rows, or a larger --alpha",
-		alpha, rows.Count(b.Calibration.NCal, "calibration row"), leastPValue(b), display.Count(evidence.LeastRows(alpha)))
+		alpha, rows.Count(b.Calibration.NCal, "calibration row"), leastPValue(b), display.Count(hypothesis.LeastRows(alpha)))
 }
 
 // noteSilent prints what silent says.

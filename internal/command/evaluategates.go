@@ -9,7 +9,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // gateError says which gates do not hold.
@@ -39,9 +39,9 @@ func figuresAt(e *attach.Evaluation, at float64) map[string][]float64 {
 	m := map[string][]float64{"broken": {0}, "too_few_rows": {0}, "limits": {0}}
 	for _, p := range e.Promises {
 		switch p.Verdict {
-		case evidence.Broken:
+		case hypothesis.Broken:
 			m["broken"][0]++
-		case evidence.TooFewRows:
+		case hypothesis.TooFewRows:
 			m["too_few_rows"][0]++
 		}
 	}

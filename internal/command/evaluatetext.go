@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/internal/report"
-	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // printEvaluation prints an evaluation for people: promises, then figures.
@@ -61,12 +61,12 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 		kind, part string
 	}
 	counted, made := map[tally]int{}, map[string]int{}
-	said := map[string]int{evidence.Broken: mostNamed, evidence.TooFewRows: mostNamed}
+	said := map[string]int{hypothesis.Broken: mostNamed, hypothesis.TooFewRows: mostNamed}
 	var tallies []tally
 	todo, explained := map[string][]string{}, 0
 	for _, p := range e.Promises {
 		name := strings.ReplaceAll(p.Kind, "_", " ")
-		if len(e.Targets) > 1 && p.Kind == evidence.Coverage {
+		if len(e.Targets) > 1 && p.Kind == hypothesis.Coverage {
 			name += " of " + targetName(e, p.Target)
 		}
 		if p.Name != "" {
@@ -82,7 +82,7 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 			name += " of " + p.Part + " " + p.Name
 		}
 		says := p.Says
-		if p.Verdict == evidence.TooFewRows {
+		if p.Verdict == hypothesis.TooFewRows {
 			says = advice(p.Says, p.Do)
 		} else if p.Do != "" && !slices.Contains(todo[p.Verdict], p.Do) {
 			at := len(todo[p.Verdict])
@@ -102,7 +102,7 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 			printf(w, "%-12s  %s, in %d%s of %s\n", one.verdict, one.kind, n, more, rows.Count(made[one.kind], one.part))
 		}
 	}
-	for _, do := range append(todo[evidence.Broken], todo[evidence.Kept]...) {
+	for _, do := range append(todo[hypothesis.Broken], todo[hypothesis.Kept]...) {
 		if strings.HasPrefix(do, "calibrate with ") {
 			do += " (attach fit --cal)"
 		}

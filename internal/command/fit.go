@@ -10,14 +10,14 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/inputs"
-	"github.com/attach-uncertainty/attach/internal/rowhash"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/rowhash"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 )
 
-// fitting is a call of attach fit.
-type fitting struct {
+// fitCall is a call of attach fit.
+type fitCall struct {
 	table
 	place
 	reading
@@ -32,7 +32,7 @@ type fitting struct {
 }
 
 func fitCommand() *cli.Command {
-	f := &fitting{in: attach.FitOptions{Alpha: rows.DefaultAlpha, Level: rows.DefaultLevel, CalFraction: rows.DefaultFraction, Stays: true}}
+	f := &fitCall{in: attach.FitOptions{Alpha: rows.DefaultAlpha, Level: rows.DefaultLevel, CalFraction: rows.DefaultFraction, Stays: true}}
 	in := &f.in
 	task := func(t attach.Task) func() bool { return func() bool { return in.Base.Task == t } }
 	regression := task(attach.Regression)
@@ -97,7 +97,7 @@ func fitCommand() *cli.Command {
 // tasks is the rule of --task.
 func tasks() rule { return oneOf(string(attach.Classification), string(attach.Regression)) }
 
-func (f *fitting) setMethod(name string) error {
+func (f *fitCall) setMethod(name string) error {
 	var ok bool
 	if f.in.Method, ok = attach.MethodByName(name); !ok || f.in.Method.Needs.Targets {
 		return fmt.Errorf("--method %q is not known; `attach methods` lists them", name)
@@ -107,11 +107,11 @@ func (f *fitting) setMethod(name string) error {
 
 // layerless says that there is no detector, or one that does not look at
 // earlier layers.
-func (f *fitting) layerless() bool {
+func (f *fitCall) layerless() bool {
 	return f.in.SkipDetector || f.in.Method.Name != "" && !f.in.Method.Needs.Layers
 }
 
-func (f *fitting) run(c *cli.Context) error {
+func (f *fitCall) run(c *cli.Context) error {
 	engine, stop, err := f.engine(c.Context)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (f *fitting) run(c *cli.Context) error {
 }
 
 // keepBack takes the rows that are evaluated on out of those that are fitted on.
-func (f *fitting) keepBack() {
+func (f *fitCall) keepBack() {
 	in := &f.in
 	rest, kept := rows.Split(in.Batch.Len(), f.holdout, in.Seed)
 	f.kept = attach.Rows{Batch: in.Batch.Select(kept), Targets: rows.Select(in.Targets, kept)}
@@ -167,7 +167,7 @@ func (f *fitting) keepBack() {
 }
 
 // evaluate shows on the rows that were kept back whether promises are kept.
-func (f *fitting) evaluate(ctx context.Context, b *attach.Bundle) error {
+func (f *fitCall) evaluate(ctx context.Context, b *attach.Bundle) error {
 	p, err := b.Predictor(attach.PredictOptions{Seed: f.in.Seed})
 	if err != nil {
 		return err
@@ -182,7 +182,7 @@ func (f *fitting) evaluate(ctx context.Context, b *attach.Bundle) error {
 }
 
 // fit fits and saves, and shows how far it is.
-func (f *fitting) fit(ctx context.Context, what string) (*attach.Bundle, error) {
+func (f *fitCall) fit(ctx context.Context, what string) (*attach.Bundle, error) {
 	p := newProgress(f.stderr, what)
 	defer p.end()
 	f.in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
@@ -194,7 +194,7 @@ func (f *fitting) fit(ctx context.Context, what string) (*attach.Bundle, error) 
 }
 
 // choose is a step that reads what options say together.
-func (f *fitting) choose(*cli.Context) error {
+func (f *fitCall) choose(*cli.Context) error {
 	f.x.yFlag, f.cal.yFlag = "--y", "--cal-y"
 	if whole := (inputs.Slice{}); f.oneFile() && (f.x.rows == whole || f.cal.rows == whole) {
 		return usagef("--cal %s is what --x reads; say with --rows and --cal-rows which rows are fitted on and which calibrated on, or leave out --cal to have some split off", f.cal.x)
@@ -206,7 +206,7 @@ func (f *fitting) choose(*cli.Context) error {
 	if f.in.Params, err = parseParams(strings.Join(f.params, " ")); err != nil {
 		return usagef("--param: %v", err)
 	}
-	if _, err := driver.With(f.in.Method, f.in.Params); err != nil {
+	if _, err := fitting.With(f.in.Method, f.in.Params); err != nil {
 		return usagef("--param: %v", err)
 	}
 	if f.cal.x != "" {

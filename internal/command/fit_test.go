@@ -21,7 +21,7 @@ func TestKeepBack(t *testing.T) {
 		column.Data = append(column.Data, float32(i))
 		groups = append(groups, strconv.Itoa(i))
 	}
-	f := &fitting{holdout: .3, in: attach.FitOptions{Batch: ood.Batch{Features: column}, Targets: column, Groups: groups, Seed: 3}}
+	f := &fitCall{holdout: .3, in: attach.FitOptions{Batch: ood.Batch{Features: column}, Targets: column, Groups: groups, Seed: 3}}
 	f.keepBack()
 	if f.kept.Len() != 30 || f.in.Batch.Len() != 70 {
 		t.Fatalf("%d rows kept back, %d fitted on", f.kept.Len(), f.in.Batch.Len())

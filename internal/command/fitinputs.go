@@ -10,13 +10,13 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/inputs"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // readModel runs the model on the rows to fit and to calibrate on.
-func (f *fitting) readModel(ctx context.Context) error {
+func (f *fitCall) readModel(ctx context.Context) error {
 	if err := f.openModel(ctx, f.path, f.Options); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ type rowsOf struct {
 
 // readBoth reads the rows to fit on and, where they are given, those to
 // calibrate on.
-func (f *fitting) readBoth(read func(given) (rowsOf, error)) error {
+func (f *fitCall) readBoth(read func(given) (rowsOf, error)) error {
 	in := &f.in
 	rows, err := read(f.x)
 	if in.Base.Task != attach.Regression {
@@ -128,11 +128,11 @@ func (f *fitting) readBoth(read func(given) (rowsOf, error)) error {
 }
 
 // oneFile says that rows are fitted on and calibrated on from one file.
-func (f *fitting) oneFile() bool { return f.cal.x != "" && sameFile(f.cal.x, f.x.x) }
+func (f *fitCall) oneFile() bool { return f.cal.x != "" && sameFile(f.cal.x, f.x.x) }
 
 // apart refuses rows among n of one file that are both fitted on and calibrated
 // on.
-func (f *fitting) apart(n int) error {
+func (f *fitCall) apart(n int) error {
 	if !f.oneFile() {
 		return nil
 	}
@@ -177,7 +177,7 @@ func checkLabels(g given, labels []int, targets blas32.General, classes int) err
 }
 
 // readFeatures reads precomputed features.
-func (f *fitting) readFeatures(ctx context.Context) error {
+func (f *fitCall) readFeatures(ctx context.Context) error {
 	var err error
 	if f.in.Last, err = loadWeights(f.weights); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (f *fitting) readFeatures(ctx context.Context) error {
 }
 
 // withTargets leaves out precomputed rows whose target, from path, is unknown.
-func (f *fitting) withTargets(r rowsOf, path string) (rowsOf, error) {
+func (f *fitCall) withTargets(r rowsOf, path string) (rowsOf, error) {
 	n := r.targets.Rows
 	kept := inputs.Targets{Values: r.targets}.Known()
 	switch {
@@ -225,7 +225,7 @@ func featureGroups(ctx context.Context, x, name string, of inputs.Slice, n int) 
 	return groups[first:last], err
 }
 
-func (f *fitting) featureRows(ctx context.Context, g given) (rowsOf, error) {
+func (f *fitCall) featureRows(ctx context.Context, g given) (rowsOf, error) {
 	in := &f.in
 	var wants []inputs.Widths
 	if in.Batch.Len() > 0 {

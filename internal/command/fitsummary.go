@@ -11,10 +11,10 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/inputs"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -29,7 +29,7 @@ func notePromise(w io.Writer, word string, b *attach.Bundle) {
 
 // note says what was fitted, and what to know of it; first, that more will be
 // flagged than was asked for.
-func (f *fitting) note(b *attach.Bundle) {
+func (f *fitCall) note(b *attach.Bundle) {
 	w := f.stderr
 	seen := b.Calibration.HeldOut == rows.SplitOff && b.Base.Task == attach.Classification && looksTrainedOn(f.in.Batch)
 	if seen {
@@ -58,7 +58,7 @@ func (f *fitting) note(b *attach.Bundle) {
 	noteSilent(w, b, attach.PredictOptions{})
 	if b.Detector != nil {
 		m, _ := attach.MethodByName(b.Detector.Method)
-		if variant := driver.Variant(m, f.in.Batch.Network); variant != "" {
+		if variant := fitting.Variant(m, f.in.Batch.Network); variant != "" {
 			printf(w, "note: %s works with %s, which the network does not have of its own and was not trained with\n", m.Name, variant)
 		}
 	}
@@ -69,7 +69,7 @@ func (f *fitting) note(b *attach.Bundle) {
 }
 
 // warnTargets says where targets look to be other than the network predicts.
-func (f *fitting) warnTargets(path string, b ood.Batch, targets blas32.General) {
+func (f *fitCall) warnTargets(path string, b ood.Batch, targets blas32.General) {
 	if f.in.Base.Task != attach.Regression || b.Len() < fewTargets || b.Logits.Cols != targets.Cols {
 		return
 	}
@@ -92,7 +92,7 @@ func (f *fitting) warnTargets(path string, b ood.Batch, targets blas32.General) 
 }
 
 // summarize says what was fitted, a fact a line.
-func (f *fitting) summarize(b *attach.Bundle) {
+func (f *fitCall) summarize(b *attach.Bundle) {
 	line := func(name, format string, args ...any) {
 		printf(f.stderr, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
@@ -162,16 +162,16 @@ func rightOf(b ood.Batch) (right int, chance float64) {
 			answers[i] = 1
 		}
 	}
-	return evidence.Agreement(answers, b.Labels)
+	return hypothesis.Agreement(answers, b.Labels)
 }
 
 // warnLabels says where labels look to be of other classes or rows.
-func (f *fitting) warnLabels(path string, b ood.Batch) {
+func (f *fitCall) warnLabels(path string, b ood.Batch) {
 	right, chance := rightOf(b)
 	if b.Labels == nil || b.Logits.Rows < fewTargets || chance >= .9 {
 		return
 	}
-	if low, _ := evidence.Interval(right, b.Len(), .95); low <= chance {
+	if low, _ := hypothesis.Interval(right, b.Len(), .95); low <= chance {
 		printf(f.stderr, "warning: %s: the network is right on %d of %d rows, no more than answers to other rows would be: look at the numbers of the classes, at the order of rows and at how inputs are prepared\n", path, right, b.Len())
 	}
 }

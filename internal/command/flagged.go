@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/report"
-	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -172,7 +172,7 @@ func methodsThatWork(info featurize.Info, differentiable bool) []string {
 	}
 	var names []string
 	for _, m := range detectors() {
-		if driver.Union(m.Needs, has) == has {
+		if fitting.Union(m.Needs, has) == has {
 			names = append(names, m.Name)
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -90,7 +90,7 @@ func describeBundle(b *attach.Bundle) bundleInfo {
 	cal := b.Calibration
 	info := bundleInfo{
 		Library: b.Library, Base: b.Base, Preprocess: b.Preprocess, Layout: b.Layout, Text: b.Text, Targets: len(cal.Quantiles), Sets: len(cal.TrueClasses.Labels) > 0,
-		Calibration: cal, AlphaRows: evidence.LeastRows(cal.Alpha), Promise: b.Promise(),
+		Calibration: cal, AlphaRows: hypothesis.LeastRows(cal.Alpha), Promise: b.Promise(),
 	}
 	if d := b.Detector; d != nil {
 		least := leastPValue(b)

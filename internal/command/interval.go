@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -58,7 +58,7 @@ func (v *intervals) choose(t table, in *attach.FitOptions) error {
 	if err != nil {
 		return usagef("--interval-param: %v", err)
 	}
-	if _, err := driver.With(v.method, params); err != nil {
+	if _, err := fitting.With(v.method, params); err != nil {
 		return usagef("--interval-param: %v", err)
 	}
 	for _, f := range []struct {
@@ -75,7 +75,7 @@ func (v *intervals) choose(t table, in *attach.FitOptions) error {
 			return usagef("--%s and --interval-param %s say the same; leave one out", f.flag, f.param)
 		}
 		params[f.param] = f.value
-		if _, err := driver.With(v.method, params); err != nil {
+		if _, err := fitting.With(v.method, params); err != nil {
 			return usagef("--%s: %v", f.flag, err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -96,8 +96,8 @@ func listed(methods []ood.Method) []entry {
 		if needs != (ood.Needs{}) {
 			e.Needs = strings.Split(needs.String(), ", ")
 		}
-		maps.Copy(e.Default, driver.Default(m))
-		e.Grid = append(e.Grid, driver.Grid(m)...)
+		maps.Copy(e.Default, fitting.Default(m))
+		e.Grid = append(e.Grid, fitting.Grid(m)...)
 		all = append(all, e)
 	}
 	return all

@@ -12,7 +12,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // outcome is what came out of a prediction, in a few numbers.
@@ -20,7 +20,7 @@ type outcome struct {
 	rows, flagged, accepted int
 	sets, inSets            int         // rows that have a set of classes, and the classes in all of them
 	predicted               map[int]int // rows by predicted class
-	pValues                 [evidence.Bins]int
+	pValues                 [hypothesis.Bins]int
 }
 
 func (o *outcome) add(p attach.Prediction) {
@@ -29,7 +29,7 @@ func (o *outcome) add(p attach.Prediction) {
 		o.predicted = map[int]int{}
 	}
 	o.predicted[p.Class]++
-	o.pValues[evidence.Bin(p.PValue, evidence.Bins)]++
+	o.pValues[hypothesis.Bin(p.PValue, hypothesis.Bins)]++
 	if p.Flag {
 		o.flagged++
 	}
@@ -57,9 +57,9 @@ func rankedAmong(b *attach.Bundle, o attach.PredictOptions) func(class int) int 
 
 // expected are the p-values that so many rows would have if all were in-domain.
 func (o *outcome) expected(b *attach.Bundle, asked attach.PredictOptions) []float64 {
-	among, all := rankedAmong(b, asked), make([]float64, evidence.Bins)
+	among, all := rankedAmong(b, asked), make([]float64, hypothesis.Bins)
 	for _, class := range slices.Sorted(maps.Keys(o.predicted)) {
-		floats.Add(all, evidence.PValues(o.predicted[class], among(class)))
+		floats.Add(all, hypothesis.PValues(o.predicted[class], among(class)))
 	}
 	return all
 }
@@ -73,7 +73,7 @@ func (o *outcome) flags(b *attach.Bundle, asked attach.PredictOptions) string {
 	}
 	among, mistakes := rankedAmong(b, asked), 0.
 	for _, class := range slices.Sorted(maps.Keys(o.predicted)) {
-		mistakes += float64(o.predicted[class]) * (1 - evidence.ExpectedCoverage(among(class), alpha))
+		mistakes += float64(o.predicted[class]) * (1 - hypothesis.ExpectedCoverage(among(class), alpha))
 	}
 	expected := "about " + display.Count(int(math.Round(mistakes)))
 	if mistakes < .5 {

@@ -14,10 +14,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/atomicfile"
-	"github.com/attach-uncertainty/attach/internal/conformal"
-	"github.com/attach-uncertainty/attach/internal/inputs"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 )
 
 // mostSamples bounds the memory of --samples.

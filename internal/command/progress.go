@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
 // progress is one line on a terminal that rewrites itself. On anything but a

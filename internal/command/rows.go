@@ -17,10 +17,10 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
-	"github.com/attach-uncertainty/attach/internal/inputs"
-	"github.com/attach-uncertainty/attach/internal/npy"
-	"github.com/attach-uncertainty/attach/internal/regular"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/npy"
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -119,7 +119,7 @@ func (r *reading) begin(c *cli.Context) error {
 	if err != nil || r.preprocess == "" {
 		return err
 	}
-	if r.raw, err = regular.ReadFile(r.preprocess); err != nil {
+	if r.raw, err = regularfile.ReadFile(r.preprocess); err != nil {
 		return err
 	}
 	if r.inputs.Preprocess, err = preprocess.Parse(r.raw); err != nil {

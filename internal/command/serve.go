@@ -33,7 +33,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/attach-uncertainty/attach/featurize/serve"
-	"github.com/attach-uncertainty/attach/internal/ort"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
 // serving is a call of attach serve.

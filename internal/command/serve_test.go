@@ -31,7 +31,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/regular"
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
 // lines is what a command logs while it runs.
@@ -109,7 +109,7 @@ func TestServe(t *testing.T) {
 	if code := Run(t.Context(), []string{"serve", path, "digits/1=" + path, "--http", "127.0.0.1:0", "--grpc", ""}, nil, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "two models are called digits") {
 		t.Errorf("two models of a name: %d, %s", code, &errs)
 	}
-	digest, err := regular.SHA256(path)
+	digest, err := regularfile.SHA256(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach/featurize/serve"
-	"github.com/attach-uncertainty/attach/internal/atomicfile"
-	"github.com/attach-uncertainty/attach/internal/regular"
+	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
 // monitors keeps what a server has seen of drift in a folder, a file for each model,
@@ -61,7 +61,7 @@ func (k *monitors) restore(model string) error {
 		return nil // without a calibrated detector there is nothing to keep
 	}
 	k.saved[model] = nil
-	state, err := regular.ReadFile(k.file(model))
+	state, err := regularfile.ReadFile(k.file(model))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -6,13 +6,13 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // noteSets says which classes all sets hold for want of calibration rows.
 func noteSets(w io.Writer, b *attach.Bundle, o attach.PredictOptions) {
 	level := cmp.Or(o.Level, b.Calibration.Level)
-	always := func(rows int) bool { return evidence.ExpectedCoverage(rows, 1-level) == 1 }
+	always := func(rows int) bool { return hypothesis.ExpectedCoverage(rows, 1-level) == 1 }
 	switch n := b.Calibration.NCal; {
 	case o.Sets == "":
 	case !o.ByClass && always(n):

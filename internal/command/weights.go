@@ -5,9 +5,9 @@ import (
 	"io"
 	"math"
 
-	"github.com/attach-uncertainty/attach/internal/inputs"
-	"github.com/attach-uncertainty/attach/internal/parts"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -21,7 +21,7 @@ func loadWeights(path string, wants ...inputs.Widths) (*ood.Linear, error) {
 
 // widthsOf are what precomputed rows must be like to go with those of path.
 func widthsOf(path string, b ood.Batch) inputs.Widths {
-	w := inputs.Widths{Says: "those of " + path + " have", Widths: parts.Of(&b).Widths()}
+	w := inputs.Widths{Says: "those of " + path + " have", Widths: batchparts.Of(&b).Widths()}
 	if len(b.Layers) == 0 {
 		w.Layerless = true
 	}
@@ -49,7 +49,7 @@ func layerWidths(weights string, last *ood.Linear) inputs.Widths {
 	if last == nil {
 		return inputs.Widths{}
 	}
-	return inputs.Widths{Says: fmt.Sprintf("the weights in %s have", weights), Widths: parts.Widths{"features": last.Weight.Cols, "logits": last.Weight.Rows}}
+	return inputs.Widths{Says: fmt.Sprintf("the weights in %s have", weights), Widths: batchparts.Widths{"features": last.Weight.Cols, "logits": last.Weight.Rows}}
 }
 
 func withLogits(b ood.Batch, last *ood.Linear) ood.Batch {

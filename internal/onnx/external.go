@@ -16,8 +16,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
-	"github.com/attach-uncertainty/attach/internal/regular"
 )
 
 // ErrExternalData is wrapped by the errors about a model's external data.
@@ -103,7 +103,7 @@ func openBelow(dir, path string) (*os.File, error) {
 		return nil, err
 	}
 	defer root.Close()
-	return regular.OpenIn(root, name)
+	return regularfile.OpenIn(root, name)
 }
 
 // resolved is the absolute path of a file, free of links.
@@ -247,7 +247,7 @@ func externals(m *pb.ModelProto) []*pb.TensorProto {
 // memory.
 func SHA256(ctx context.Context, path string, external []string) (string, error) {
 	h := sha256.New()
-	f, err := regular.Open(path)
+	f, err := regularfile.Open(path)
 	if err == nil {
 		err = hashFile(ctx, h, f)
 	}

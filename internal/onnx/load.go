@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/attach-uncertainty/attach/internal/filekind"
+	"github.com/attach-uncertainty/attach/internal/data/filekind"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/attach-uncertainty/attach/internal/float16"
+	"github.com/attach-uncertainty/attach/internal/numeric/float16"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 

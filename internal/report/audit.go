@@ -10,9 +10,9 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 
@@ -195,7 +195,7 @@ func brief(name string) string {
 
 // promised is what is promised, and what p-values look like.
 func promised(a *audit.Audit) block {
-	c := counts("p-values", "p-value", attach.Histogram{Counts: a.PValues, Expected: evidence.PValues(a.Inputs, a.Calibration)})
+	c := counts("p-values", "p-value", attach.Histogram{Counts: a.PValues, Expected: hypothesis.PValues(a.Inputs, a.Calibration)})
 	c.Note = "Dashed: the reference, what inputs like the calibration rows would give. Inputs heaped at the left are unlike these."
 	b := block{Charts: []chart{c}}
 	if m, err := plane(a); err == nil && m != nil { // or features that no plane holds

@@ -13,7 +13,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // block is a titled part of a page: what of it is empty is left out.
@@ -163,7 +163,7 @@ func (g *grid) rates(name, title string, list []attach.Rate) {
 			g.Chance, g.Off = place(r.Asked), r.Asked < r.Low || r.Asked > r.High
 		}
 		if r.PValue != nil {
-			g.Compared, g.Off = true, *r.PValue <= evidence.Unlikely
+			g.Compared, g.Off = true, *r.PValue <= hypothesis.Unlikely
 		}
 		return cell{Text: display.Percent(r.Share), Spread: spread(r), Key: strconv.FormatFloat(r.Share, 'g', -1, 64), Forest: g}
 	})

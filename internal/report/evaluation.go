@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/evidence"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // Evaluation is the page of what rows show of a bundle.
@@ -78,7 +78,7 @@ func headline(e *attach.Evaluation) []Fact {
 // Headline says how many guarantees are met, in a figure and what it is of. Those of
 // several groups or classes count as one. Both are empty if nothing is guaranteed.
 func Headline(e *attach.Evaluation) (value, label string) {
-	order := []string{evidence.Kept, evidence.TooFewRows, evidence.Broken} // a part decides for all
+	order := []string{hypothesis.Kept, hypothesis.TooFewRows, hypothesis.Broken} // a part decides for all
 	kinds, counts, limits := map[string]int{}, make([]int, len(order)), 0
 	for _, p := range e.Promises {
 		p.Name = ""
@@ -174,8 +174,8 @@ const openVerdicts = 10
 // what to know beside them.
 func promises(e *attach.Evaluation) block {
 	b := block{Title: "Promises"}
-	kinds := map[string]string{evidence.Broken: "bad", evidence.TooFewRows: "open", evidence.Kept: "good"}
-	order := map[string]int{evidence.Broken: 0, evidence.TooFewRows: 1, evidence.Kept: 2}
+	kinds := map[string]string{hypothesis.Broken: "bad", hypothesis.TooFewRows: "open", hypothesis.Kept: "good"}
+	order := map[string]int{hypothesis.Broken: 0, hypothesis.TooFewRows: 1, hypothesis.Kept: 2}
 	sorted := slices.SortedStableFunc(slices.Values(e.Promises), func(a, b attach.Promise) int { return cmp.Compare(order[a.Verdict], order[b.Verdict]) })
 	said := map[string]bool{}
 	for _, p := range sorted {
@@ -209,15 +209,15 @@ func promises(e *attach.Evaluation) block {
 func what(e *attach.Evaluation, p attach.Promise) string {
 	var says string
 	switch p.Kind {
-	case evidence.FalseAlarms:
+	case hypothesis.FalseAlarms:
 		says = fmt.Sprintf("False alarms at alpha %g", p.Asked)
-	case evidence.Coverage:
+	case hypothesis.Coverage:
 		says = fmt.Sprintf("Intervals at level %g", p.Asked) + ofTarget(e, p.Target)
-	case evidence.JointCoverage:
+	case hypothesis.JointCoverage:
 		says = fmt.Sprintf("Intervals of all targets at level %g", p.Asked)
-	case evidence.Sets:
+	case hypothesis.Sets:
 		says = fmt.Sprintf("Sets at level %g", p.Asked)
-	case evidence.SelectiveError:
+	case hypothesis.SelectiveError:
 		says = fmt.Sprintf("Error of at most %g among accepted rows", p.Asked)
 	}
 	if p.Name != "" {

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
-	"github.com/attach-uncertainty/attach/internal/rows"
 )
 
 // counts draws a histogram of numbers from 0 to 1 and, as a line, the counts

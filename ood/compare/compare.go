@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/paired"
-	"github.com/attach-uncertainty/attach/internal/parts"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/internal/fitting/binarylogit"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -141,9 +141,9 @@ func (c Options) paired() Options {
 	if c.Training.Regression || c.Training.Logits.Cols != 1 {
 		return c
 	}
-	c.Training, c.In, c.Out, c.OutSets = paired.Training(c.Training), paired.Batch(c.In), paired.Batch(c.Out), slices.Clone(c.OutSets)
+	c.Training, c.In, c.Out, c.OutSets = binarylogit.Training(c.Training), binarylogit.Batch(c.In), binarylogit.Batch(c.Out), slices.Clone(c.OutSets)
 	for i := range c.OutSets {
-		c.OutSets[i].Batch = paired.Batch(c.OutSets[i].Batch)
+		c.OutSets[i].Batch = binarylogit.Batch(c.OutSets[i].Batch)
 	}
 	return c
 }
@@ -201,15 +201,15 @@ func (c Options) validate() error {
 		given = append(given, named{s.outRows(), s.Batch})
 	}
 	layers := slices.ContainsFunc(c.Methods, func(m ood.Method) bool { return m.Needs.Layers })
-	read := func(b ood.Batch) parts.Widths {
+	read := func(b ood.Batch) batchparts.Widths {
 		if !layers {
 			b.Layers = nil
 		}
-		return parts.Of(&b).Widths()
+		return batchparts.Of(&b).Widths()
 	}
 	want := read(c.Training.Batch)
 	for _, part := range given {
-		if err := parts.Validate(part.b); err != nil {
+		if err := batchparts.Validate(part.b); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)
 		}
 		if part.b.Len() == 0 {
@@ -222,7 +222,7 @@ func (c Options) validate() error {
 	if !(c.OutlierShare >= 0 && c.OutlierShare < 1) {
 		return fmt.Errorf("the share of out-of-domain rows to fit oracles with must be at least 0 and below 1, not %v", c.OutlierShare)
 	}
-	if err := parts.Validate(c.Training.Outliers); err != nil {
+	if err := batchparts.Validate(c.Training.Outliers); err != nil {
 		return fmt.Errorf("out-of-domain rows to fit with: %w", err)
 	}
 	return nil
@@ -230,10 +230,10 @@ func (c Options) validate() error {
 
 func (c Options) check(m ood.Method) error {
 	// What takes too much memory is so of some configurations.
-	if need := (*ood.NeedError)(nil); errors.As(driver.Check(m, c.Training, nil), &need) {
+	if need := (*ood.NeedError)(nil); errors.As(fitting.Check(m, c.Training, nil), &need) {
 		return need
 	}
-	if err := driver.CheckBatch(m, c.In, "the rows to score"); err != nil {
+	if err := fitting.CheckBatch(m, c.In, "the rows to score"); err != nil {
 		return err
 	}
 	for _, s := range c.outSets() {
@@ -241,7 +241,7 @@ func (c Options) check(m ood.Method) error {
 		if s.Name != "" {
 			where = "the rows of " + s.Name
 		}
-		if err := driver.CheckBatch(m, s.Batch, where); err != nil {
+		if err := fitting.CheckBatch(m, s.Batch, where); err != nil {
 			return err
 		}
 	}

@@ -13,9 +13,9 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/sharing"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -121,10 +121,10 @@ func TestCompareDefaultAlone(t *testing.T) {
 
 func TestCompareFitsGridAtOnce(t *testing.T) {
 	together := normMethod
-	together.Sweep = driver.Grid(together)[:2]
+	together.Sweep = fitting.Grid(together)[:2]
 	calls := 0
 	together.Fit = func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
-		return sharing.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) ([]any, error) {
+		return memo.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) ([]any, error) {
 			calls++
 			var all []any
 			for _, v := range same {

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -41,7 +41,7 @@ func corrupted(ctx context.Context, network ood.Network, in ood.Inputs, seed uin
 		if err != nil {
 			return ood.Batch{}, fmt.Errorf("corrupted inputs: %w", err)
 		}
-		if err := parts.Append(&all, b); err != nil {
+		if err := batchparts.Append(&all, b); err != nil {
 			return ood.Batch{}, fmt.Errorf("corrupted inputs: %w", err)
 		}
 		if progress != nil {

@@ -8,8 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/parts"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -91,7 +91,7 @@ func stacked(sets []ood.Batch) (ood.Batch, error) {
 		if noLogits {
 			b.Logits = blas32.General{}
 		}
-		if err := parts.Append(&all, b); err != nil {
+		if err := batchparts.Append(&all, b); err != nil {
 			return all, fmt.Errorf("out-of-domain rows to fit with: %w", err)
 		}
 	}

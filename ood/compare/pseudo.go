@@ -10,9 +10,9 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/classes"
-	"github.com/attach-uncertainty/attach/internal/parts"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/internal/fitting/classes"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -138,7 +138,7 @@ func mixed(b ood.Batch, seed uint64) (ood.Batch, error) {
 			with[i] = rng.IntN(n)
 		}
 	}
-	return parts.Map(b, func(m blas32.General) blas32.General {
+	return batchparts.Map(b, func(m blas32.General) blas32.General {
 		mean := rows.Select(m, with)
 		for i := range mean.Rows {
 			to := rows.Row(mean, i)
@@ -153,7 +153,7 @@ func mixed(b ood.Batch, seed uint64) (ood.Batch, error) {
 // shuffled permutes every column on its own.
 func shuffled(b ood.Batch, seed uint64) ood.Batch {
 	rng := rand.New(rand.NewPCG(seed, pseudoStream))
-	return parts.Map(b, func(m blas32.General) blas32.General {
+	return batchparts.Map(b, func(m blas32.General) blas32.General {
 		s := rows.New(m.Rows, m.Cols)
 		for j := range m.Cols {
 			for i, r := range rng.Perm(m.Rows) {

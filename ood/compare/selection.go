@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/paired"
-	"github.com/attach-uncertainty/attach/internal/parts"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/internal/fitting/binarylogit"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -98,8 +98,8 @@ func Select(ctx context.Context, s Selection) (*Selected, error) {
 	if !slices.Contains(Criteria(), s.Criterion) {
 		return nil, fmt.Errorf("no criterion %q to select by: there are %q", s.Criterion, Criteria())
 	}
-	s.Training = paired.Training(s.Training)
-	if err := parts.Validate(s.Training.Batch); err != nil {
+	s.Training = binarylogit.Training(s.Training)
+	if err := batchparts.Validate(s.Training.Batch); err != nil {
 		return nil, fmt.Errorf("rows to select with: %w", err)
 	}
 	if n := s.Training.Len(); n < 2 {

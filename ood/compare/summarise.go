@@ -3,7 +3,7 @@ package compare
 import (
 	"slices"
 
-	"github.com/attach-uncertainty/attach/internal/measure"
+	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 )
 
 // view is some of the out-of-domain sets, which a line of a report is the mean

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/attach-uncertainty/attach/internal/classes"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/measure"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/classes"
+	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -43,11 +43,11 @@ type result struct {
 
 func (c Options) plan(m ood.Method, wrong []bool) *work {
 	c.Training.Cache = &sync.Map{}
-	w := &work{c: c, m: m, wrong: wrong, batches: []ood.Batch{c.In}, grid: []ood.Params{driver.Default(m)}}
+	w := &work{c: c, m: m, wrong: wrong, batches: []ood.Batch{c.In}, grid: []ood.Params{fitting.Default(m)}}
 	for _, s := range c.outSets() {
 		w.batches = append(w.batches, s.Batch)
 	}
-	if grid := driver.Grid(m); c.Sweep && len(grid) > 0 {
+	if grid := fitting.Grid(m); c.Sweep && len(grid) > 0 {
 		w.grid = grid
 	}
 	w.results = make([]result, len(w.grid))
@@ -77,9 +77,9 @@ func (w *work) run(ctx context.Context) error {
 	var able []int
 	var most, sum float64
 	for k, p := range w.grid {
-		if w.results[k].err = driver.Check(w.m, w.c.Training, p); w.results[k].err == nil {
+		if w.results[k].err = fitting.Check(w.m, w.c.Training, p); w.results[k].err == nil {
 			able = append(able, k)
-			needs := driver.Memory(w.m, w.c.Training, p)
+			needs := fitting.Memory(w.m, w.c.Training, p)
 			most, sum = max(most, needs), sum+needs
 		}
 	}
@@ -137,7 +137,7 @@ func (w *work) fit(ctx context.Context, configs []int, progress rows.Progress) e
 	t := w.c.Training
 	t.Progress = progress.Sub(0, fitShare)
 	start := time.Now()
-	scorers, err := driver.FitGrid(ctx, w.m, t, grid)
+	scorers, err := fitting.FitGrid(ctx, w.m, t, grid)
 	fitted := time.Now()
 	for _, k := range configs {
 		w.results[k].fit += fitted.Sub(start) / n
@@ -150,7 +150,7 @@ func (w *work) fit(ctx context.Context, configs []int, progress rows.Progress) e
 	for _, b := range w.batches {
 		from := before
 		before += b.Len()
-		scored, err := driver.ScoreGrid(ctx, scorers, b, progress.Sub(fitShare, 1).Sub(float64(from)/float64(total), float64(before)/float64(total)))
+		scored, err := fitting.ScoreGrid(ctx, scorers, b, progress.Sub(fitShare, 1).Sub(float64(from)/float64(total), float64(before)/float64(total)))
 		if err != nil {
 			return err
 		}
@@ -227,7 +227,7 @@ func (w *work) report() MethodReport {
 		r.FitSeconds += res.fit.Seconds()
 		took += res.score
 		if res.err != nil {
-			if errors.Is(res.err, ood.ErrNotDifferentiable) || errors.Is(res.err, ood.ErrNoDropout) || errors.Is(res.err, classes.ErrNoClasses) || errors.Is(res.err, driver.ErrMemory) {
+			if errors.Is(res.err, ood.ErrNotDifferentiable) || errors.Is(res.err, ood.ErrNoDropout) || errors.Is(res.err, classes.ErrNoClasses) || errors.Is(res.err, fitting.ErrMemory) {
 				r.unable = res.err
 			}
 			r.Failed = append(r.Failed, Failed{Params: params, Error: res.err.Error()})
@@ -239,7 +239,7 @@ func (w *work) report() MethodReport {
 	if len(done) == 0 {
 		return r
 	}
-	r.Variant = driver.Variant(w.m, w.c.Training.Network)
+	r.Variant = fitting.Variant(w.m, w.c.Training.Network)
 	r.ScoreMicroseconds = took.Seconds() * 1e6 / float64(len(done)) / float64(w.rows())
 	r.summarise(w.c.outSets(), done)
 	return r

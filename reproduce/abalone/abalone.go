@@ -23,8 +23,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/networks"
-	"github.com/attach-uncertainty/attach/internal/quantile"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
@@ -81,7 +81,7 @@ func (s *settings) run(ctx context.Context) error {
 	}
 	epochs := s.Epochs
 	if epochs == 0 {
-		epochs = networks.DefaultEpochs(len(splits[0].Fit), 64)
+		epochs = mlp.DefaultEpochs(len(splits[0].Fit), 64)
 	}
 	results := make([]formResult, len(forms()))
 	var jobs []experiment.Job
@@ -110,10 +110,10 @@ func (s *settings) fit(ctx context.Context, data abaloneData, form classForm, sp
 			y.Data = append(y.Data, float32(experiment.Indicator(data.old[i])))
 		}
 	}
-	sx, _ := networks.NewStandard(data.x)
-	sy := networks.Standard{Mean: []float64{0}, Scale: []float64{1}}
+	sx, _ := mlp.NewStandard(data.x)
+	sy := mlp.Standard{Mean: []float64{0}, Scale: []float64{1}}
 	if form.rings {
-		sy, _ = networks.NewStandard(y)
+		sy, _ = mlp.NewStandard(y)
 		y = experiment.Standardised(y)
 	}
 	p := train.Problem{
@@ -137,7 +137,7 @@ func (s *settings) fit(ctx context.Context, data abaloneData, form classForm, sp
 		if form.loss == "bce" {
 			judged = judgeLogits(n.Apply(experiment.Pick(p.X, splits[i].Test)), s.coverage)
 		} else {
-			sqr := &networks.Conditional{Regression: networks.Regression{Networks: []train.Network{n}, X: sx, Y: sy}, Grid: levels()}
+			sqr := &mlp.Conditional{Regression: mlp.Regression{Networks: []train.Network{n}, X: sx, Y: sy}, Grid: levels()}
 			judged = judgeQuantiles(sqr.Quantiles(test, sqr.Grid), form, s.coverage)
 		}
 		var old []bool

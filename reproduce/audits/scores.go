@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
@@ -75,7 +75,7 @@ func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
 func scoresOf(ctx context.Context, name string, t ood.Training, ins, outs []ood.Batch) (Pool, error) {
 	for of := range strings.SplitSeq(networks.Attached, ",") {
 		m, _ := attach.MethodByName(of)
-		scorer, err := driver.Fit(ctx, m, t, nil)
+		scorer, err := fitting.Fit(ctx, m, t, nil)
 		if errors.As(err, new(*ood.NeedError)) {
 			continue
 		}

@@ -17,8 +17,8 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
@@ -78,7 +78,7 @@ func measure(ctx context.Context, s *experiment.Settings, m ood.Method, data uci
 	if m.Needs.Trainer {
 		p["epochs"] = s.Epochs
 	}
-	f, err := driver.Fit(ctx, m, ood.Training{
+	f, err := fitting.Fit(ctx, m, ood.Training{
 		Batch: ood.Batch{Features: experiment.Pick(data.X, parts.Fit)}, Targets: experiment.Pick(data.Y, parts.Fit), Trainer: s.Trainer,
 		Levels: levels, Seed: uint64(k.Seed), Progress: progress,
 	}, p)
@@ -123,7 +123,7 @@ func rowsOf(s *experiment.Settings, p intervals.Plan, results *experiment.Store[
 					raw, rawWidth, width = append(raw, r.Raw.PICP), append(rawWidth, r.Raw.MPIW), append(width, r.CQR.Width())
 				}
 				alpha := 2 * intervals.LevelsOf(coverage)[0]
-				one.expected = evidence.ExpectedCoverage(one.nCal, alpha)
+				one.expected = hypothesis.ExpectedCoverage(one.nCal, alpha)
 				one.stderr = intervals.CoverageError(one.nCal, one.nTest, alpha) / math.Sqrt(float64(s.Seeds))
 				one.mean, one.seen = stat.MeanStdDev(covered, nil)
 				one.seen /= math.Sqrt(float64(s.Seeds))

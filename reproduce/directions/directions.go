@@ -17,16 +17,16 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/inputs"
-	"github.com/attach-uncertainty/attach/internal/moments"
-	"github.com/attach-uncertainty/attach/internal/npy"
-	"github.com/attach-uncertainty/attach/internal/rows"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/npy"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/moments"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
@@ -137,7 +137,7 @@ var linearMethods = []string{"certificates", "certificates-trained", "certificat
 
 // open opens a bundle with linear certificates, and these, from their state in its
 // file.
-func open(path string) (*attach.Bundle, *driver.Scorer, error) {
+func open(path string) (*attach.Bundle, *fitting.Scorer, error) {
 	b, err := attach.Open(path)
 	if err != nil {
 		return nil, nil, err
@@ -174,7 +174,7 @@ func open(path string) (*attach.Bundle, *driver.Scorer, error) {
 	}
 	st.Params = manifest.Detector.State
 	m, _ := attach.MethodByName(b.Detector.Method)
-	scorer, err := driver.Restore(m, st)
+	scorer, err := fitting.Restore(m, st)
 	return b, scorer, err
 }
 
@@ -187,7 +187,7 @@ type linear struct {
 }
 
 // linearOf are the linear certificates that were fitted.
-func linearOf(s *driver.Scorer) linear {
+func linearOf(s *fitting.Scorer) linear {
 	st := s.State()
 	c := st.Arrays["certificates"]
 	mean, _ := st.Arrays["mean"].Data.([]float32)

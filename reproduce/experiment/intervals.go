@@ -5,7 +5,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -75,10 +75,10 @@ func Crossing(quantiles []float32, levels int) (rows, pairs float64) {
 
 // Unsorted are the quantiles of the rows of x at some levels, n×targets×levels, as the
 // networks give them: they may cross, where predictions are sorted.
-func Unsorted(c *networks.Conditional, x blas32.General, levels []float64) ood.Quantiles {
+func Unsorted(c *mlp.Conditional, x blas32.General, levels []float64) ood.Quantiles {
 	all := ood.NewQuantiles(x.Rows, len(c.Networks), levels)
 	for l, tau := range levels {
-		alone := networks.Conditional{Regression: c.Regression, Grid: []float64{tau}}
+		alone := mlp.Conditional{Regression: c.Regression, Grid: []float64{tau}}
 		q := alone.Quantiles(x, alone.Grid)
 		for i := range x.Rows {
 			for t := range c.Networks {

@@ -20,7 +20,7 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 // TestGaussianIntervals compares with what forecasts.py beside the file computes of
 // Gaussian forecasts.
 func TestGaussianIntervals(t *testing.T) {
-	raw, err := os.ReadFile("../../internal/measure/testdata/forecasts.json")
+	raw, err := os.ReadFile("../../internal/numeric/measure/testdata/forecasts.json")
 	if err != nil {
 		t.Fatal(err)
 	}

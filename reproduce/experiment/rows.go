@@ -8,8 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/inputs"
-	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
 )
 
 // Split is test rows (a tenth), and of the others rows to calibrate on (a
@@ -67,7 +67,7 @@ func AsColumn(v []float64) blas32.General {
 // Standardised has columns of mean 0 and standard deviation 1.
 func Standardised(m blas32.General) blas32.General {
 	out := blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: m.Cols, Data: make([]float32, m.Rows*m.Cols)}
-	standard, _ := networks.NewStandard(m)
+	standard, _ := mlp.NewStandard(m)
 	standard.Apply(out, m)
 	return out
 }

@@ -16,9 +16,9 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/measure"
-	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
+	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -147,7 +147,7 @@ func fitToy(ctx context.Context, s *experiment.Settings, seed int) (r toyResult,
 
 	hidden := ood.Training{Batch: ood.Batch{Features: lastHidden(head, train.x)}, Trainer: s.Trainer, Seed: uint64(seed)}
 	for _, v := range variants(s.Epochs) {
-		fitted, err := driver.Fit(ctx, v.method, hidden, v.params)
+		fitted, err := fitting.Fit(ctx, v.method, hidden, v.params)
 		if err != nil {
 			return r, c, err
 		}
@@ -171,20 +171,20 @@ func fitToy(ctx context.Context, s *experiment.Settings, seed int) (r toyResult,
 }
 
 // fitHead fits one network to all levels.
-func fitHead(ctx context.Context, tr train.Trainer, toy gapToy, seed uint64, p ood.Params) (*networks.Conditional, error) {
+func fitHead(ctx context.Context, tr train.Trainer, toy gapToy, seed uint64, p ood.Params) (*mlp.Conditional, error) {
 	sqr, _ := attach.MethodByName("sqr")
-	fitted, err := driver.Fit(ctx, sqr, ood.Training{
+	fitted, err := fitting.Fit(ctx, sqr, ood.Training{
 		Batch: ood.Batch{Features: experiment.AsColumn(toy.x)}, Targets: experiment.AsColumn(toy.y), Trainer: tr, Seed: seed,
 	}, p)
 	if err != nil {
 		return nil, err
 	}
-	return fitted.Fitted().(*networks.Conditional), nil
+	return fitted.Fitted().(*mlp.Conditional), nil
 }
 
 // measureIntervals measures them as they are, and conformalized on held-out
 // rows.
-func (r *toyResult) measureIntervals(head *networks.Conditional, held, test gapToy) error {
+func (r *toyResult) measureIntervals(head *mlp.Conditional, held, test gapToy) error {
 	q := head.Quantiles(experiment.AsColumn(test.x), levels())
 	for l, tau := range levels() {
 		var sum float64
@@ -222,7 +222,7 @@ func newEpistemic(name string, inside, gap, beyond []float64, threshold float64)
 
 // lastHidden is the last hidden layer of a regression of one target on one
 // column, n×h, at the median: where the level enters as 0.
-func lastHidden(head *networks.Conditional, x []float64) blas32.General {
+func lastHidden(head *mlp.Conditional, x []float64) blas32.General {
 	raw := experiment.AsColumn(x)
 	in := blas32.General{Rows: raw.Rows, Cols: 2, Stride: 2, Data: make([]float32, 2*raw.Rows)}
 	head.X.Apply(blas32.General{Rows: raw.Rows, Cols: 1, Stride: 2, Data: in.Data}, raw)

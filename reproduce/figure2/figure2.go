@@ -11,9 +11,9 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/measure"
-	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
+	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -133,7 +133,7 @@ func (s *settings) fitCrossing(ctx context.Context, set crossingSet, r crossingR
 	const batch = 64
 	epochs := s.Epochs
 	if epochs == 0 {
-		epochs = networks.DefaultEpochs(r.x.Rows, batch)
+		epochs = mlp.DefaultEpochs(r.x.Rows, batch)
 	}
 	first := uint64(seed) * 1000
 	p := train.Problem{Hidden: set.hidden, Outputs: 1, Loss: "pinball", Epochs: epochs, BatchSize: batch}
@@ -142,18 +142,18 @@ func (s *settings) fitCrossing(ctx context.Context, set crossingSet, r crossingR
 			Seed: first + 1 + uint64(l), LearningRate: 1e-3, WeightDecay: s.decay, Level: tau,
 		})
 	}
-	separate, err := networks.Fit(ctx, r.x, r.y, s.Trainer, p)
+	separate, err := mlp.Fit(ctx, r.x, r.y, s.Trainer, p)
 	if err != nil {
 		return c, err
 	}
 	sqr, _ := attach.MethodByName("sqr")
-	fitted, err := driver.Fit(ctx, sqr, ood.Training{Batch: ood.Batch{Features: r.x}, Targets: r.y, Trainer: s.Trainer, Seed: first}, ood.Params{
+	fitted, err := fitting.Fit(ctx, sqr, ood.Training{Batch: ood.Batch{Features: r.x}, Targets: r.y, Trainer: s.Trainer, Seed: first}, ood.Params{
 		"hidden": experiment.Widths(set.hidden), "epochs": epochs, "batch": batch, "weight_decay": s.decay,
 	})
 	if err != nil {
 		return c, err
 	}
-	joint := fitted.Fitted().(*networks.Conditional)
+	joint := fitted.Fitted().(*mlp.Conditional)
 	c = crossingCurves{set: set.name, x: experiment.Column(r.testX), y: experiment.Column(r.testY), levels: levels}
 	apart := separateQuantiles(separate, r.testX)
 	c.quantiles = [][]float32{
@@ -163,7 +163,7 @@ func (s *settings) fitCrossing(ctx context.Context, set crossingSet, r crossingR
 }
 
 // separateQuantiles are those of networks of one level each, rows × levels.
-func separateQuantiles(fits []networks.Regression, x blas32.General) []float32 {
+func separateQuantiles(fits []mlp.Regression, x blas32.General) []float32 {
 	levels := len(fits)
 	q := make([]float32, x.Rows*levels)
 	for l, n := range fits {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
@@ -52,12 +52,12 @@ func line(slope, offset float32) train.Network {
 // TestCrossing measures lines that cross where it is known: the levels .1, .5
 // and .9 are 0.5, x and 1 − x, on x = 0, 1/4, 1/2, 3/4.
 func TestCrossing(t *testing.T) {
-	one := networks.Standard{Mean: []float64{0}, Scale: []float64{1}}
-	var fits []networks.Regression
+	one := mlp.Standard{Mean: []float64{0}, Scale: []float64{1}}
+	var fits []mlp.Regression
 	for _, n := range []train.Network{line(0, .5), line(1, 0), line(-1, 1)} {
-		fits = append(fits, networks.Regression{Networks: []train.Network{n}, X: one, Y: one})
+		fits = append(fits, mlp.Regression{Networks: []train.Network{n}, X: one, Y: one})
 	}
-	fits[0].Y = networks.Standard{Mean: []float64{-.5}, Scale: []float64{2}} // 2·0.5 − 0.5 = 0.5
+	fits[0].Y = mlp.Standard{Mean: []float64{-.5}, Scale: []float64{2}} // 2·0.5 − 0.5 = 0.5
 	q := separateQuantiles(fits, experiment.AsColumn([]float64{0, .25, .5, .75}))
 	want := []float32{.5, 0, 1, .5, .25, .75, .5, .5, .5, .5, .75, .25}
 	if !slices.Equal(q, want) {

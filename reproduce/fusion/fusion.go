@@ -17,10 +17,10 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/heads"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/measure"
-	"github.com/attach-uncertainty/attach/internal/rows"
-	"github.com/attach-uncertainty/attach/internal/softmax"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/numeric/measure"
+	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -231,7 +231,7 @@ func one(ctx context.Context, p *networks.Plan, t ood.Training, in ood.Batch, ou
 	inside, outside := make([][]float64, len(all)), make([][][]float64, len(all))
 	for i, part := range all {
 		m, _ := attach.MethodByName(part.method)
-		s, err := driver.Fit(ctx, heads.Fused("alone", "harmonic", heads.Component{Method: m, Params: part.params}), t, nil)
+		s, err := fitting.Fit(ctx, heads.Fused("alone", "harmonic", heads.Component{Method: m, Params: part.params}), t, nil)
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", part.method, err)
 		}

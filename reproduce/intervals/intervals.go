@@ -13,8 +13,8 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/uci"
@@ -75,7 +75,7 @@ func CaseOf(set string, seed int, method string, config ood.Params, coverage flo
 
 // CaseOfDefault is a method with its defaults on one split of a set.
 func CaseOfDefault(set string, seed int, m ood.Method, coverage float64, epochs int) Case {
-	k := CaseOf(set, seed, m.Name, driver.Default(m), coverage)
+	k := CaseOf(set, seed, m.Name, fitting.Default(m), coverage)
 	if m.Needs.Trainer {
 		k.Epochs = epochs
 	}
@@ -247,7 +247,7 @@ func (e Ends) Smoothed(cal Ends, alpha float64, seed uint64) (covered, tied floa
 // Reference: Vovk (2012), Conditional Validity of Inductive Conformal
 // Predictors, proposition 2a.
 func CoverageError(nCal, nTest int, alpha float64) float64 {
-	p := evidence.ExpectedCoverage(nCal, alpha)
+	p := hypothesis.ExpectedCoverage(nCal, alpha)
 	n, m := float64(nCal), float64(nTest)
 	return math.Sqrt(p * (1 - p) * (n + 1 + m) / (m * (n + 2)))
 }

@@ -7,7 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // TestCoverageError splits one data set again and again: mean and deviation of
@@ -43,7 +43,7 @@ func TestCoverageError(t *testing.T) {
 		}
 		mean, deviation := stat.MeanStdDev(covered, nil)
 		want := CoverageError(nCal, nTest, alpha)
-		if z := (mean - evidence.ExpectedCoverage(nCal, alpha)) / want * math.Sqrt(splits); math.Abs(z) > 4 {
+		if z := (mean - hypothesis.ExpectedCoverage(nCal, alpha)) / want * math.Sqrt(splits); math.Abs(z) > 4 {
 			t.Errorf("%s: mean coverage %v is %.1f standard errors from the promise", name, mean, z)
 		}
 		if name == "continuous" && math.Abs(deviation/want-1) > .03 {

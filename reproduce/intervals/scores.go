@@ -14,8 +14,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/conformal"
-	"github.com/attach-uncertainty/attach/internal/slab"
+	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
+	"github.com/attach-uncertainty/attach/internal/numeric/worstslab"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/uci"
@@ -117,7 +117,7 @@ func measureScored(ctx context.Context, s *experiment.Settings, m ood.Method, da
 		}
 		r.Scores, r.Skew, covered = append(r.Scores, one), skew/float64(len(rows)), append(covered, within)
 	}
-	for _, worst := range slab.Worst(ctx, x, covered, uint64(k.Seed)) {
+	for _, worst := range worstslab.Worst(ctx, x, covered, uint64(k.Seed)) {
 		r.Slabs = append(r.Slabs, float64(worst.Covered)/float64(max(worst.Rows, 1)))
 	}
 	return r, ctx.Err()

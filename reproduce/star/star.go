@@ -15,7 +15,7 @@ import (
 	"path/filepath"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
 	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -78,7 +78,7 @@ func (s *settings) run(ctx context.Context) error {
 	var jobs []experiment.Job
 	for a, arm := range []starArm{data.small, data.regular} {
 		if epochs[a] = s.Epochs; s.Epochs == 0 {
-			epochs[a] = networks.DefaultEpochs(arm.x.Rows, 64)
+			epochs[a] = mlp.DefaultEpochs(arm.x.Rows, 64)
 		}
 		jobs = append(jobs, experiment.Job{
 			Kind: "arm", Cost: float64(arm.x.Rows * epochs[a]), What: fmt.Sprintf("%s, %d networks", arm.name, s.refits+s.Seeds),
@@ -122,7 +122,7 @@ func (s *settings) fitArm(ctx context.Context, arm starArm, epochs int, progress
 			Seed: uint64(i), LearningRate: 1e-3, WeightDecay: 1e-3, Averaging: s.averaging, Rows: rows,
 		})
 	}
-	fitted, err := networks.Fit(ctx, arm.x, arm.y, s.Trainer, p)
+	fitted, err := mlp.Fit(ctx, arm.x, arm.y, s.Trainer, p)
 	if err != nil {
 		return armOutcomes{}, err
 	}
@@ -143,8 +143,8 @@ func (s *settings) fitArm(ctx context.Context, arm starArm, epochs int, progress
 }
 
 // quantilesOf predicts the quantiles of every row at 100 equally spaced levels.
-func quantilesOf(n networks.Regression, x blas32.General) ood.Quantiles {
-	s := networks.Conditional{Regression: n}
+func quantilesOf(n mlp.Regression, x blas32.General) ood.Quantiles {
+	s := mlp.Conditional{Regression: n}
 	for i := range 100 {
 		s.Grid = append(s.Grid, (float64(i)+.5)/100)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -48,8 +48,8 @@ func TestReadSTAR(t *testing.T) {
 // TestMeanQuantiles knows the quantiles: row i has x + 12(τ−½), x = i.
 func TestMeanQuantiles(t *testing.T) {
 	linear := train.Network{Layers: []train.Layer{{W: blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{1, 1}}}}}
-	unit := networks.Standard{Mean: []float64{0}, Scale: []float64{1}}
-	n := networks.Regression{Networks: []train.Network{linear}, X: unit, Y: unit}
+	unit := mlp.Standard{Mean: []float64{0}, Scale: []float64{1}}
+	n := mlp.Regression{Networks: []train.Network{linear}, X: unit, Y: unit}
 	q := quantilesOf(n, blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{0, 1, 20}})
 	levels := []float64{.1, .5, .905}
 	for _, tt := range []struct{ weights, mean []float64 }{

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/driver"
-	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
 	"github.com/attach-uncertainty/attach/ood"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -41,9 +41,9 @@ type record struct {
 	Failed   string  `json:"failed,omitempty"`
 }
 
-// fitting is settings of one method that are fitted together, to one split of
+// fitJob is settings of one method that are fitted together, to one split of
 // one set.
-type fitting struct {
+type fitJob struct {
 	set       uci.Set
 	data      uci.Data
 	seed      int
@@ -57,7 +57,7 @@ type fitting struct {
 
 // run fits the settings and measures their intervals. A setting whose training
 // diverges gets results that say so.
-func (f fitting) run(ctx context.Context, trainer train.Trainer, progress func(share float64)) ([]record, error) {
+func (f fitJob) run(ctx context.Context, trainer train.Trainer, progress func(share float64)) ([]record, error) {
 	parts := experiment.SplitRows(f.data.X.Rows, uint64(f.seed))
 	half := len(parts.Cal) / 2
 	choosing, calibrating := parts.Cal[:half], parts.Cal[half:]
@@ -81,11 +81,11 @@ func (f fitting) run(ctx context.Context, trainer train.Trainer, progress func(s
 		index[g] = g
 	}
 	var records []record
-	var fitted []*driver.Scorer
+	var fitted []*fitting.Scorer
 	began := time.Now()
 	for len(configs) > 0 {
 		var err error
-		fitted, err = driver.FitGrid(ctx, f.method, r, configs)
+		fitted, err = fitting.FitGrid(ctx, f.method, r, configs)
 		var diverged *train.DivergedError
 		if err == nil {
 			break
@@ -107,7 +107,7 @@ func (f fitting) run(ctx context.Context, trainer train.Trainer, progress func(s
 	}
 	for g := range configs {
 		crossing := 0.
-		if c, ok := fitted[g].Fitted().(*networks.Conditional); ok && !f.method.Needs.Ends {
+		if c, ok := fitted[g].Fitted().(*mlp.Conditional); ok && !f.method.Needs.Ends {
 			_, crossing = experiment.Crossing(experiment.Unsorted(c, x[2], c.Grid).Data, len(c.Grid))
 		}
 		for c, coverage := range f.coverages {
@@ -145,7 +145,7 @@ func measure(r ood.QuantileRegressor, coverage float64, x []blas32.General, y []
 // with averaging.
 func settingsOf(m ood.Method, small bool, dropout []float64, averaging float64) []ood.Params {
 	var grid []ood.Params
-	for i, config := range driver.Grid(m) {
+	for i, config := range fitting.Grid(m) {
 		if small && !inSmallGrid(m, i) {
 			continue
 		}
@@ -170,7 +170,7 @@ func settingsOf(m ood.Method, small bool, dropout []float64, averaging float64) 
 }
 
 func inSmallGrid(m ood.Method, i int) bool {
-	config := driver.Grid(m)[i]
+	config := fitting.Grid(m)[i]
 	if !m.Needs.Trainer {
 		// A thousand trees cost little more than the first hundred of them, and
 		// with the grid's learning rates a hundred are hardly a start.

@@ -5,7 +5,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/attach-uncertainty/attach/internal/evidence"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 )
 
@@ -61,7 +61,7 @@ func conformalized(records []record, tested int) cell {
 		func(r record) intervals.Measured { return r.Honest })
 	if len(records) > 0 {
 		alpha := 1 - records[0].Coverage
-		c.expected = evidence.ExpectedCoverage(records[0].NCal, alpha)
+		c.expected = hypothesis.ExpectedCoverage(records[0].NCal, alpha)
 		c.stderr = intervals.CoverageError(records[0].NCal, tested, alpha) / math.Sqrt(float64(c.seeds))
 	}
 	return c

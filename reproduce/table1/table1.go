@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/heads/train"
-	"github.com/attach-uncertainty/attach/internal/networks"
+	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
 
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
@@ -116,7 +116,7 @@ func (s *settings) jobs(ctx context.Context, results *store) (jobs []experiment.
 					}
 				}
 				for _, coverages := range together {
-					f := fitting{set: set, data: data, seed: seed, method: m, coverages: coverages}
+					f := fitJob{set: set, data: data, seed: seed, method: m, coverages: coverages}
 					keys = append(keys, f.fill(s, results)...)
 					if len(f.configs) > 0 {
 						jobs = append(jobs, f.job(s.Trainer, results))
@@ -129,7 +129,7 @@ func (s *settings) jobs(ctx context.Context, results *store) (jobs []experiment.
 }
 
 // job measures the settings and keeps the results.
-func (f fitting) job(trainer train.Trainer, results *store) experiment.Job {
+func (f fitJob) job(trainer train.Trainer, results *store) experiment.Job {
 	return experiment.Job{
 		Kind: f.method.Name, Cost: f.cost(), Seed: f.seed,
 		What: fmt.Sprintf("%s, seed %d, %s, %d settings", f.set.Name, f.seed, f.method.Name, len(f.configs)),
@@ -144,12 +144,12 @@ func (f fitting) job(trainer train.Trainer, results *store) experiment.Job {
 }
 
 // fill takes the settings that have no results, and returns the keys of all.
-func (f *fitting) fill(s *settings, results *store) (all []intervals.Case) {
+func (f *fitJob) fill(s *settings, results *store) (all []intervals.Case) {
 	keep := ""
 	if f.method.Needs.Trainer {
 		f.best, keep = s.keep == "best", s.keep
 		if f.epochs = s.Epochs; f.epochs == 0 {
-			f.epochs = networks.DefaultEpochs(len(experiment.SplitRows(f.data.X.Rows, 0).Fit), 64)
+			f.epochs = mlp.DefaultEpochs(len(experiment.SplitRows(f.data.X.Rows, 0).Fit), 64)
 		}
 	}
 	f.keys = make([][]intervals.Case, len(f.coverages))
@@ -175,6 +175,6 @@ func (f *fitting) fill(s *settings, results *store) (all []intervals.Case) {
 }
 
 // cost is in proportion to the time that a method needs.
-func (f fitting) cost() float64 {
+func (f fitJob) cost() float64 {
 	return float64(f.data.X.Rows*len(f.configs)) * float64(max(f.epochs, 1))
 }

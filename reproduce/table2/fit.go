@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/reproduce/networks"
@@ -49,7 +49,7 @@ func (s *settings) configsOf(m ood.Method) []ood.Params {
 	var configs []ood.Params
 	switch s.grid {
 	case "full":
-		configs = driver.Grid(m)
+		configs = fitting.Grid(m)
 	case "paper":
 		seen := map[string]bool{}
 		for _, r := range paperRows() {
@@ -65,7 +65,7 @@ func (s *settings) configsOf(m ood.Method) []ood.Params {
 		}
 	}
 	if len(configs) == 0 {
-		return []ood.Params{driver.Default(m)}
+		return []ood.Params{fitting.Default(m)}
 	}
 	return configs
 }
@@ -75,10 +75,10 @@ func (r paperRow) configs(m ood.Method) []ood.Params {
 	switch {
 	case r.grid != nil:
 		return r.grid
-	case len(driver.Grid(m)) > 0:
-		return driver.Grid(m)
+	case len(fitting.Grid(m)) > 0:
+		return fitting.Grid(m)
 	}
-	return []ood.Params{driver.Default(m)}
+	return []ood.Params{fitting.Default(m)}
 }
 
 // rowsOf are the limits that a method is measured with.
@@ -94,8 +94,8 @@ func (s *settings) rowsOf(m ood.Method) [3]int {
 	return rows
 }
 
-// fitting is configurations of a method on a network.
-type fitting struct {
+// fitJob is configurations of a method on a network.
+type fitJob struct {
 	network networks.Measured
 	method  ood.Method
 	configs []ood.Params // those without results
@@ -104,15 +104,15 @@ type fitting struct {
 	limit   time.Duration // 0: none
 }
 
-func (f fitting) keyOf(out string, config ood.Params) key {
+func (f fitJob) keyOf(out string, config ood.Params) key {
 	return key{
 		Network: f.network.Name, SHA256: f.network.SHA256, Out: out, Method: f.method.Name, Config: config.String(), Seed: f.seed, Rows: f.rows,
 	}
 }
 
 // fitting lists what has no results yet.
-func (s *settings) fitting(n networks.Measured, m ood.Method, results *store) fitting {
-	f := fitting{network: n, method: m, rows: s.rowsOf(m), seed: s.Seed, limit: s.limit}
+func (s *settings) fitting(n networks.Measured, m ood.Method, results *store) fitJob {
+	f := fitJob{network: n, method: m, rows: s.rowsOf(m), seed: s.Seed, limit: s.limit}
 	for _, config := range s.configsOf(m) {
 		for _, out := range n.Outs() {
 			if !results.Has(f.keyOf(out, config)) {
@@ -125,7 +125,7 @@ func (s *settings) fitting(n networks.Measured, m ood.Method, results *store) fi
 }
 
 // run fits and measures. What a method cannot do is a result too.
-func (f fitting) run(ctx context.Context, im *networks.Images, progress func(share float64)) ([]record, error) {
+func (f fitJob) run(ctx context.Context, im *networks.Images, progress func(share float64)) ([]record, error) {
 	c := compare.Options{Training: im.Training, In: im.In, Sweep: true, Progress: func(_ string, share float64) { progress(share) }}
 	m := f.method
 	m.Sweep = f.configs
@@ -149,7 +149,7 @@ func (f fitting) run(ctx context.Context, im *networks.Images, progress func(sha
 	return records, nil
 }
 
-func (f fitting) measure(ctx context.Context, c compare.Options, outs []compare.OutSet) ([]record, error) {
+func (f fitJob) measure(ctx context.Context, c compare.Options, outs []compare.OutSet) ([]record, error) {
 	c.OutSets = outs
 	limited, stop := ctx, context.CancelFunc(func() {})
 	if f.limit > 0 {

@@ -56,7 +56,7 @@ func (s *settings) pairs(results *store) []pair {
 			one := pair{network: n, out: out, cells: map[string]cell{}, rows: map[string]cell{}}
 			rows := 0 // that the network's error is of: some methods see few
 			for _, m := range s.Methods {
-				j := fitting{network: n, method: m, rows: s.rowsOf(m), seed: s.Seed}
+				j := fitJob{network: n, method: m, rows: s.rowsOf(m), seed: s.Seed}
 				recordsOf := func(configs []ood.Params) []record {
 					var records []record
 					for _, config := range configs {

@@ -97,7 +97,7 @@ func (s *settings) measure(ctx context.Context, results *store) error {
 	}
 	defer stop()
 	shown := experiment.NewProgress(s.Stderr, s.Parallel)
-	jobs := make([][]fitting, len(s.Networks))
+	jobs := make([][]fitJob, len(s.Networks))
 	for i, n := range s.Networks {
 		for _, m := range s.Methods {
 			if f := s.fitting(n, m, results); len(f.configs) > 0 {
@@ -119,7 +119,7 @@ func (s *settings) measure(ctx context.Context, results *store) error {
 	return nil
 }
 
-func (s *settings) measureOne(ctx context.Context, n networks.Measured, fittings []fitting, results *store, shown *experiment.Progress) error {
+func (s *settings) measureOne(ctx context.Context, n networks.Measured, fittings []fitJob, results *store, shown *experiment.Progress) error {
 	var im *networks.Images
 	if err := shown.Run(ctx, s.features(n, &im)); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (s *settings) features(n networks.Measured, to **networks.Images) experimen
 	}
 }
 
-func (f fitting) job(im *networks.Images, results *store) experiment.Job {
+func (f fitJob) job(im *networks.Images, results *store) experiment.Job {
 	return experiment.Job{
 		Kind: f.method.Name, Cost: float64(len(f.configs)) * f.network.Megabytes,
 		What: fmt.Sprintf("%s, %s, %d configurations", f.network.Name, f.method.Name, len(f.configs)),

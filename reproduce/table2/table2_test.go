@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/internal/driver"
+	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -75,7 +75,7 @@ func TestPaperGrid(t *testing.T) {
 		}
 		configs := r.configs(m)
 		for _, c := range configs {
-			if _, err := driver.With(m, c); err != nil {
+			if _, err := fitting.With(m, c); err != nil {
 				t.Errorf("%s: %v", r.name, err)
 			}
 		}
@@ -149,7 +149,7 @@ func TestNetworkError(t *testing.T) {
 	s := &settings{Plan: networks.Plan{Networks: []networks.Measured{n}, Methods: []ood.Method{{Name: "few"}, {Name: "many"}, {Name: "fewer"}}}}
 	results := &store{Records: map[key]record{}}
 	for i, in := range []int{20, 2000, 10} {
-		k := fitting{network: n, method: s.Methods[i]}.keyOf("far", nil)
+		k := fitJob{network: n, method: s.Methods[i]}.keyOf("far", nil)
 		results.Records[k] = record{key: k, In: in, Error: float64(in)}
 	}
 	if pairs := s.pairs(results); len(pairs) != 1 || pairs[0].error != 2000 {

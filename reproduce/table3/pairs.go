@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/internal/npy"
+	"github.com/attach-uncertainty/attach/internal/data/npy"
 )
 
 // pair is a sample of two variables, of which one causes the other.

@@ -1,0 +1,190 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/data/npy"
+	"github.com/attach-uncertainty/attach/internal/data/parquet"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+)
+
+// arrayFile is arrays by name: an .npz archive, the columns of a Parquet file, or
+// the features that an .npy file is.
+type arrayFile interface {
+	Names() []string
+	Has(name string) bool
+	entry(name string) (array, error)
+}
+
+// array is numbers by row, in a file that it does not hold open.
+type array interface {
+	Name() string // where it is
+	shape() []int // rows first
+	open() (cursor, error)
+	room() int // of how many numbers memory is taken before they are read
+}
+
+type cursor interface {
+	ReadRows(start, n int) (rows.Array, error)
+	io.Closer
+}
+
+func openArrays(path string) (arrayFile, error) {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".npy":
+		l, err := npy.OpenFile(path)
+		return npyFile{npyArray{l}}, err
+	case ".parquet":
+		f, err := parquet.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		return parquetArrays{f, path, parquetTable{f}.names()}, nil
+	}
+	z, err := npy.OpenNPZ(path)
+	return npzFile{z}, err
+}
+
+// floats reads rows from first up to, not including, last.
+func floats(a array, first, last int) ([]float32, error) {
+	if whole, ok := a.(npyArray); ok && last-first == whole.Rows() {
+		return whole.Float32s()
+	}
+	c, err := a.open()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	width := max(1, product(a.shape()[1:]))
+	all := make([]float32, 0, min((last-first)*width, a.room()))
+	block := max(1, (1<<18)/width)
+	for start := first; start < last; start += block {
+		some, err := c.ReadRows(start, min(block, last-start))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, npy.Float32s(some)...)
+	}
+	return all, nil
+}
+
+// HoldsAny says whether the file at path has one of the arrays.
+func HoldsAny(path string, names ...string) bool {
+	f, err := openArrays(path)
+	return err == nil && slices.ContainsFunc(names, f.Has)
+}
+
+type npzFile struct{ *npy.NPZ }
+
+func (z npzFile) entry(name string) (array, error) {
+	l, err := z.Entry(name)
+	return npyArray{l}, err
+}
+
+type npyFile struct{ npyArray }
+
+func (f npyFile) Names() []string { return []string{"features"} }
+
+func (f npyFile) Has(name string) bool { return name == "features" }
+
+func (f npyFile) entry(string) (array, error) { return f.npyArray, nil }
+
+type npyArray struct{ *npy.Lazy }
+
+func (a npyArray) shape() []int { return a.Shape }
+
+func (a npyArray) open() (cursor, error) { return a.Open() }
+
+// room is surely there.
+func (a npyArray) room() int { return a.Len() }
+
+type parquetArrays struct {
+	*parquet.File
+	path  string
+	names []string
+}
+
+func (f parquetArrays) Names() []string { return f.names }
+
+func (f parquetArrays) Has(name string) bool { return slices.Contains(f.names, name) }
+
+func (f parquetArrays) entry(name string) (array, error) {
+	j := slices.Index(f.names, name)
+	if j < 0 {
+		return nil, fmt.Errorf("%s: there is no column %q; its columns are %s", f.path, name, Listed(f.names))
+	}
+	a := &parquetArray{f.File, f.path + ": " + name, j, []int{f.Rows()}}
+	switch column := f.Columns()[j]; {
+	case column.Kind != parquet.Number:
+		return nil, fmt.Errorf("%s: the column holds no numbers", a.name)
+	case column.List && f.Rows() == 0:
+		a.size = append(a.size, 1)
+	case column.List:
+		c, err := a.open()
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		first, err := c.ReadRows(0, 1)
+		if err != nil {
+			return nil, err
+		}
+		width := len(first.Data.([]float64))
+		if a.size = append(a.size, width); width > max(mostNumbers, mostPerByte*f.Size())/f.Rows() {
+			return nil, fmt.Errorf("%s: its shape %v is too large for a file of %d bytes", a.name, a.size, f.Size())
+		}
+	}
+	return a, nil
+}
+
+// An array of more numbers has bytes for them in its file: a page of equal numbers takes
+// next to none, and the rows are read into memory.
+const (
+	mostNumbers = 1 << 28
+	mostPerByte = 64
+)
+
+// parquetArray is a column of numbers, or of lists that are all as long as the
+// first.
+type parquetArray struct {
+	*parquet.File
+	name   string
+	column int
+	size   []int
+}
+
+func (a *parquetArray) Name() string { return a.name }
+
+func (a *parquetArray) shape() []int { return a.size }
+
+func (a *parquetArray) open() (cursor, error) {
+	c, err := a.Open(a.column)
+	return parquetCursor{c, a}, err
+}
+
+// room is less than all where a damaged file announces rows that it does not have.
+func (a *parquetArray) room() int { return 16 * a.Size() }
+
+type parquetCursor struct {
+	*parquet.Cursor
+	of *parquetArray
+}
+
+func (c parquetCursor) ReadRows(start, n int) (rows.Array, error) {
+	cells, err := c.Read(context.Background(), start, n)
+	if err != nil {
+		return rows.Array{}, err
+	}
+	v, inner := cells[0], c.of.size[1:]
+	for i, length := range v.Lengths {
+		if len(inner) > 0 && length != inner[0] {
+			return rows.Array{}, fmt.Errorf("%s: row %d is a list of %s, and the first of %d", c.of.name, start+i, rows.Count(length, "number"), inner[0])
+		}
+	}
+	return rows.Array{Shape: append([]int{n}, inner...), Data: v.Numbers}, nil
+}

@@ -1,0 +1,203 @@
+package inputs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/data/npy"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func openNPY(path string, o Options) (*Set, error) {
+	l, err := npy.OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if list := required(o.Takes); len(list) > 1 {
+		return nil, fmt.Errorf("%s: it is one array, and the model has %d inputs; save them by their names in an .npz file: numpy.savez(%q, %s=…, %s=…)",
+			path, len(list), "x.npz", list[0].Name, list[1].Name)
+	}
+	src, err := newArraySource(l, only(o.Takes), o)
+	if err != nil {
+		return nil, err
+	}
+	return newArraySet(src, l, o)
+}
+
+func openNPZ(path string, o Options) (*Set, error) {
+	z, err := npy.OpenNPZ(path)
+	if err != nil {
+		return nil, err
+	}
+	arrays, err := inputArrays(z, path, o.Takes)
+	if err != nil {
+		return nil, err
+	}
+	var all joined
+	var first *npy.Lazy
+	var notes []string
+	for _, a := range arrays {
+		l, err := z.Entry(a.stored)
+		if err != nil {
+			return nil, err
+		}
+		src, err := newArraySource(l, a.Takes, o)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) > 0 && src.rows() != all.rows() {
+			return nil, fmt.Errorf("%s: it has %d rows, and %s has %d", l.Name(), src.rows(), arrays[0].stored, all.rows())
+		}
+		first = cmp.Or(first, l)
+		all = append(all, src)
+		if note := beyondOf(a.stored, l); note != "" {
+			notes = append(notes, note)
+		}
+	}
+	s, err := newArraySet(all, first, o)
+	if err != nil {
+		return nil, err
+	}
+	s.Notes = append(s.Notes, notes...)
+	if other := leftAlone(z.Names(), arrays, o); len(other) > 0 {
+		s.Notes = append(s.Notes, "left alone, as the model takes no inputs of these names: "+Listed(other))
+	}
+	if o.Groups != "" {
+		if s.Groups, err = readGroups(npzFile{z}, o.Groups, s.Len()); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.readTargets(npzFile{z}, o)
+}
+
+// leftAlone are the arrays that are neither inputs of a model with several, which
+// are found by their names, nor what is known of the rows.
+func leftAlone(names []string, read []inputArray, o Options) (other []string) {
+	if len(required(o.Takes)) < 2 {
+		return nil
+	}
+	for _, name := range names {
+		isRead := slices.ContainsFunc(read, func(a inputArray) bool { return a.stored == name })
+		if !isRead && !slices.Contains([]string{"y", "labels", "targets", o.Groups}, name) {
+			other = append(other, name)
+		}
+	}
+	return other
+}
+
+// inputArray is an array of an archive that an input is read from.
+type inputArray struct {
+	Takes
+	stored string
+}
+
+// inputArrays are the arrays of the model's inputs: those of their names, and x or
+// images for the only one that is not there.
+func inputArrays(z *npy.NPZ, path string, takes []Takes) (list []inputArray, err error) {
+	var missing []Takes
+	for _, t := range takes {
+		if z.Has(t.Name) {
+			list = append(list, inputArray{t, t.Name})
+		} else if !t.Optional {
+			missing = append(missing, t)
+		}
+	}
+	if takes == nil {
+		missing = []Takes{{}}
+	}
+	free := func(name string) bool { return z.Has(name) && named(takes, name) == nil }
+	switch {
+	case len(missing) == 0 && len(list) > 0:
+		return list, nil
+	case len(missing) > 1, len(list) > 0 && !free("x") && !free("images"):
+		return nil, fmt.Errorf("%s: %v is not among its arrays %s", path, missing[0], Listed(z.Names()))
+	case free("images") && free("x"):
+		return nil, fmt.Errorf("%s: it holds x and images, and either may be the inputs; leave one out", path)
+	case free("images"):
+		return append(list, inputArray{missing[0], "images"}), nil
+	}
+	return append(list, inputArray{only(missing), "x"}), nil
+}
+
+func newArraySource(l *npy.Lazy, input Takes, o Options) (source, error) {
+	if len(l.Shape) == 0 {
+		return nil, fmt.Errorf("%s: a single number is no set of inputs; want an array of n rows", l.Name())
+	}
+	if l.Rows() == 0 {
+		return nil, fmt.Errorf("%s: %w", l.Name(), ErrEmpty)
+	}
+	if l.RowLen() == 0 {
+		return nil, fmt.Errorf("%s: rows of shape %v hold nothing", l.Name(), l.Shape[1:])
+	}
+	if l.DType.Byte() && len(l.Shape) > 2 && input.images() {
+		return newPixelSource(l, input.Name, o)
+	}
+	return &arraySource{l, numbers(input.Name, input.row(l.Shape[1:]))}, nil
+}
+
+// newArraySet is the rows of arrays, of which one must be of images where images
+// are prepared.
+func newArraySet(src source, first *npy.Lazy, o Options) (*Set, error) {
+	if _, ok := find[pictured](src); !ok && o.Preprocess != nil {
+		return nil, fmt.Errorf("%s: preprocessing is for images and for uint8 arrays n×height×width(×channels), and this is %v of shape %v: %w", first.Name(), first.DType, first.Shape, ErrNoPixels)
+	}
+	return &Set{src: src}, nil
+}
+
+// arraySource is the rows of an array on disk.
+type arraySource struct {
+	l    *npy.Lazy
+	none ood.Tensor
+}
+
+func (a *arraySource) rows() int { return a.l.Rows() }
+
+func (a *arraySource) name(i int) string { return fmt.Sprintf("row %d of %s", i, a.l.Name()) }
+
+func (a *arraySource) tensors() []ood.Tensor { return []ood.Tensor{a.none} }
+
+func (a *arraySource) open() (reader, error) {
+	c, err := a.l.Open()
+	if err != nil {
+		return nil, err
+	}
+	return filled{&arrayReader{Cursor: c, width: a.l.RowLen()}, a.none}, nil
+}
+
+type arrayReader struct {
+	*npy.Cursor
+	width int
+}
+
+func (r *arrayReader) fill(ctx context.Context, idx []int, dst []float32) error {
+	for start, n := range runs(idx, len(idx)) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		a, err := r.ReadRows(idx[start], n)
+		if err != nil {
+			return err
+		}
+		copy(dst[start*r.width:(start+n)*r.width], npy.Float32s(a))
+	}
+	return nil
+}
+
+// runs yields the position and length of each run of consecutive numbers, cut
+// to a length of most.
+func runs(idx []int, most int) func(yield func(start, n int) bool) {
+	return func(yield func(start, n int) bool) {
+		for start := 0; start < len(idx); {
+			n := 1
+			for n < most && start+n < len(idx) && idx[start+n] == idx[start]+n {
+				n++
+			}
+			if !yield(start, n) {
+				return
+			}
+			start += n
+		}
+	}
+}

@@ -1,0 +1,630 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/data/parquet"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// bound is the columns of a table that a tensor is made of: numbers, texts, or a
+// list.
+type bound struct {
+	none    ood.Tensor
+	columns []int
+	list    bool
+	gaps    bool // a cell without a number is NaN
+	// pictures says that the tensor is of images, which are no cells of the rows.
+	pictures kindOfImages
+}
+
+type kindOfImages uint8
+
+// Cells are the paths of images' files, or have their bytes.
+const (
+	paths kindOfImages = iota + 1
+	encoded
+)
+
+// read says whether the cells are read when a table is opened: those of files that
+// know how many rows they have are not, but for the names of files.
+func (b *bound) read(counted bool) bool {
+	return b.pictures == paths || b.pictures == 0 && !counted
+}
+
+// add appends the cells of a record to a tensor.
+func (b *bound) add(x *ood.Tensor, rec *record, t *table) error {
+	if b.list {
+		return b.addList(x, rec, t)
+	}
+	for _, j := range b.columns {
+		c := &rec.cells[j]
+		if b.none.Strings != nil {
+			s, wrong := c.words()
+			if wrong != "" {
+				return fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
+			}
+			x.Strings = append(x.Strings, s)
+			continue
+		}
+		if b.gaps && c.gap() {
+			x.Data = append(x.Data, float32(math.NaN()))
+			continue
+		}
+		v, wrong := c.finite()
+		if wrong != "" {
+			return t.badNumber(rec, j, wrong)
+		}
+		x.Data = append(x.Data, v)
+	}
+	return nil
+}
+
+func (b *bound) addList(x *ood.Tensor, rec *record, t *table) error {
+	j, before := b.columns[0], len(x.Data)
+	var wrong string
+	if x.Data, wrong = rec.cells[j].items(x.Data); wrong != "" {
+		return fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
+	}
+	n, row := len(x.Data)-before, b.none.Shape[1:]
+	if b.none.Lengths == nil {
+		if want := product(row); n != want {
+			return fmt.Errorf("%s: the list has %s, and %d are wanted", t.where(rec.line, j), rows.Count(n, "number"), want)
+		}
+		return nil
+	}
+	width := product(row[1:])
+	if n == 0 || n%width != 0 {
+		return fmt.Errorf("%s: the list has %s, and a multiple of %d is wanted", t.where(rec.line, j), rows.Count(n, "number"), width)
+	}
+	x.Lengths = append(x.Lengths, n/width)
+	return nil
+}
+
+// finish gives a tensor of so many rows its shape.
+func (b *bound) finish(x *ood.Tensor, n int) {
+	x.Shape = append([]int{n}, b.none.Shape[1:]...)
+	if b.none.Lengths != nil && n > 0 {
+		x.Shape[1] = slices.Max(x.Lengths)
+	}
+}
+
+// candidates are the columns that may be inputs, in their order or that of the
+// rows fitted on.
+func (t *tableReader) candidates() (list []int, err error) {
+	if t.all != nil && t.o.Columns != nil {
+		return t.named()
+	}
+	return t.unnamed()
+}
+
+// unnamed are the columns that are not named otherwise.
+func (t *tableReader) unnamed() (list []int, err error) {
+	left := slices.Clone(t.at)
+	for _, name := range t.o.Ignore {
+		i, err := t.find(name, " to leave out")
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, i)
+	}
+	list = among(upTo(t.columns), func(j int) bool { return !slices.Contains(left, j) })
+	if others := among(list, func(j int) bool { return j != t.group }); len(others) < len(list) && !t.readsGroup(others) {
+		list = others
+	}
+	if len(list) == 0 {
+		return nil, errors.New("all its columns are targets, groups or left out, which leaves no inputs")
+	}
+	return list, nil
+}
+
+// readsGroup says whether the column of groups is an input too: it has the name of
+// one, or the others are one too few.
+func (t *tableReader) readsGroup(others []int) bool {
+	takes := required(t.o.Takes)
+	if t.all != nil && slices.ContainsFunc(t.o.Takes, func(in Takes) bool { return t.is(in, t.group, len(takes) > 1) }) {
+		return true
+	}
+	return len(takes) == 1 && takes[0].width() > 1 && t.hasNumbers(t.group) &&
+		len(among(others, t.hasNumbers)) == takes[0].width()-1 && len(among(others, t.hasLists)) == 0
+}
+
+// among columns are those that are so.
+func among(columns []int, so func(j int) bool) []int {
+	return slices.DeleteFunc(slices.Clone(columns), func(j int) bool { return !so(j) })
+}
+
+func (t *tableReader) hasNumbers(j int) bool { return t.holds[j].numbers > 0 }
+
+func (t *tableReader) hasTexts(j int) bool { return t.holds[j].texts > 0 }
+
+func (t *tableReader) hasLists(j int) bool { return t.holds[j].lists > 0 }
+
+// named are the columns that were fitted on.
+func (t *tableReader) named() (list []int, err error) {
+	var missing []string
+	for _, name := range t.o.Columns {
+		if !t.has(name) {
+			missing = append(missing, fmt.Sprintf("%.100q", name))
+			continue
+		}
+		i, err := t.find(name, "")
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(t.at, i) {
+			return nil, fmt.Errorf("column %.100q cannot be a target: it is an input", name)
+		}
+		list = append(list, i)
+	}
+	if missing == nil {
+		return list, nil
+	}
+	what := "column"
+	if len(missing) > 1 {
+		what = "columns"
+	}
+	return nil, fmt.Errorf("it lacks the %s %s of the rows fitted on; its columns are %s; rename them, or leave out the header to have columns taken by their places",
+		what, Listed(missing), Listed(t.all))
+}
+
+// bind says which columns the model's inputs are made of: those of their names,
+// then texts, images, and numbers in their order.
+func (t *tableReader) bind(ctx context.Context) error {
+	if t.o.allTargets {
+		return nil
+	}
+	free, err := t.candidates()
+	if err != nil {
+		return err
+	}
+	if err = t.bindAll(ctx, free); err != nil && t.broken != nil {
+		return t.broken // what columns hold was not seen
+	}
+	return err
+}
+
+func (t *tableReader) bindAll(ctx context.Context, free []int) (err error) {
+	takes := t.o.Takes
+	if takes == nil {
+		takes = []Takes{{}}
+	}
+	several := len(required(takes)) > 1
+	var rest []Takes
+	for _, in := range takes {
+		k := slices.IndexFunc(free, func(j int) bool { return t.all != nil && t.is(in, j, several) })
+		if k < 0 {
+			if !in.Optional {
+				rest = append(rest, in)
+			}
+			continue
+		}
+		if err := t.bindTo(in, free[k:k+1]); err != nil {
+			return err
+		}
+		free = slices.Concat(free[:k], free[k+1:])
+	}
+	if len(rest) > 0 && (several || len(free) != rest[0].width()) {
+		if err := t.settle(ctx, free); err != nil {
+			return err
+		}
+	}
+	if rest, err = t.bindText(rest); err == nil {
+		rest, free, err = t.bindImages(rest, free)
+	}
+	if err != nil {
+		return err
+	}
+	if t.o.Preprocess != nil && t.images == nil && !slices.ContainsFunc(t.bounds, func(b bound) bool { return b.pictures > 0 }) {
+		return fmt.Errorf("preprocessing is for images, and this is a table: %w", ErrNoPixels)
+	}
+	switch {
+	case len(rest) > 0 && several:
+		return t.deal(rest, free)
+	case len(rest) == 1 && rest[0].text():
+		return t.bindTo(rest[0], free)
+	case len(rest) == 1:
+		return t.bindNumbers(rest[0], free)
+	}
+	return nil
+}
+
+// is says whether a column is an input's by its name.
+func (t *tableReader) is(in Takes, j int, several bool) bool {
+	name, h := t.all[j], t.holds[j]
+	bare, _, _ := strings.Cut(in.Name, ":")
+	switch {
+	case name == "" || name != in.Name && name != bare:
+		return false
+	case t.encoded(j):
+		return false
+	case in.text(), h.lists > 0:
+		return true
+	case t.pictures(in):
+		return h.texts > 0
+	case t.o.HasText && tokenised(in):
+		return h.numbers > 0
+	}
+	return in.width() == 1 || in.width() == 0 && several
+}
+
+// tokenised says that an input may be made of texts by a tokenizer.
+func tokenised(in Takes) bool { return in.whole() && len(in.Shape) == 2 }
+
+// pictures says that an input is of images, or may be of what is prepared.
+func (t *tableReader) pictures(in Takes) bool {
+	return len(in.Shape) == 4 || in.images() && t.o.Preprocess != nil
+}
+
+// encoded says that a column holds bytes and no texts.
+func (t *tableReader) encoded(j int) bool {
+	f, ok := t.tabular.(parquetTable)
+	return ok && f.Columns()[j].Kind == parquet.Bytes
+}
+
+// bindTo makes an input of columns.
+func (t *tableReader) bindTo(in Takes, columns []int) error {
+	if len(columns) == 0 {
+		return t.notAmong(in)
+	}
+	seen := map[string]bool{}
+	for _, j := range columns {
+		if t.all != nil && seen[t.all[j]] {
+			return fmt.Errorf("two columns are named %.100q; rename one", t.all[j])
+		} else if t.all != nil {
+			seen[t.all[j]] = true
+		}
+	}
+	b := bound{none: numbers(in.Name, in.row([]int{len(columns)})), columns: columns, gaps: in.NaN}
+	lists := t.holds[columns[0]].lists > 0
+	switch {
+	case in.text():
+		if w := in.width(); w > 0 && w != len(columns) {
+			return &ColumnsError{Have: len(columns), Takes: w}
+		}
+		b.none.Strings = []string{}
+	case len(columns) > 1:
+	case t.pictures(in) && t.holds[columns[0]].texts > 0:
+		b.none, b.pictures = ood.Tensor{Name: in.Name, Shape: []int{0}, Strings: []string{}}, paths
+	case lists:
+		row, err := t.listed(in, columns[0])
+		if err != nil {
+			return err
+		}
+		b.list = true
+		if b.none = numbers(in.Name, row); row[0] < 0 {
+			b.none.Shape[1], b.none.Lengths = 0, []int{}
+		}
+	}
+	t.bounds = append(t.bounds, b)
+	return nil
+}
+
+// listed is the shape of a row of lists, with -1 first where they may differ in
+// length.
+func (t *tableReader) listed(in Takes, j int) ([]int, error) {
+	if len(in.Shape) < 2 {
+		if f, ok := t.tabular.(parquetTable); ok {
+			n, err := f.length(j)
+			return []int{n}, err
+		}
+		return []int{t.holds[j].length}, nil
+	}
+	row := slices.Clone(in.Shape[1:])
+	if slices.Contains(row[1:], -1) {
+		return nil, fmt.Errorf("%v is of more axes than lists of column %.100q tell; save it in an .npz file", in, t.all[j])
+	}
+	return row, nil
+}
+
+// usualText are names that columns of texts usually have.
+var usualText = []string{"text", "sentence"}
+
+// TextColumnsError says that which column is the text cannot be told.
+type TextColumnsError struct {
+	Columns []string // that hold texts; nil if the table has no header
+}
+
+func (e *TextColumnsError) Error() string {
+	if e.Columns == nil {
+		return "which column is the text is not known, and it has no header"
+	}
+	return "which column is the text is not known; columns that hold text are " + Listed(e.Columns)
+}
+
+// bindText takes texts for a model with a tokenizer, unless tokens come by their
+// names. It returns the inputs that are not made of them.
+func (t *tableReader) bindText(rest []Takes) ([]Takes, error) {
+	if !t.o.HasText || !slices.ContainsFunc(rest, tokenised) || slices.ContainsFunc(t.bounds, func(b bound) bool { return b.none.Lengths != nil }) {
+		return rest, nil
+	}
+	columns, err := t.textColumns()
+	if err != nil {
+		return nil, err
+	}
+	for k, j := range columns {
+		name := fmt.Sprintf("text %d", k+1)
+		if t.all != nil {
+			name = t.all[j]
+		}
+		if _, lines := t.tabular.(*plainLines); t.all != nil && !lines {
+			t.texts = append(t.texts, name)
+		}
+		t.bounds = append(t.bounds, bound{none: ood.Tensor{Name: name, Shape: []int{0}, Strings: []string{}}, columns: []int{j}})
+	}
+	return slices.DeleteFunc(rest, tokenised), nil
+}
+
+func (t *tableReader) textColumns() (columns []int, err error) {
+	if _, lines := t.tabular.(*plainLines); lines {
+		return []int{0}, nil
+	}
+	for _, name := range t.o.Text {
+		j, err := t.find(name, " to take texts from")
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case slices.Contains(columns, j):
+			return nil, fmt.Errorf("column %.100q is named twice as text", name)
+		case slices.Contains(t.at, j):
+			return nil, fmt.Errorf("column %.100q cannot be text: it is a target", name)
+		}
+		columns = append(columns, j)
+	}
+	if columns != nil {
+		return columns, nil
+	}
+	for _, name := range usualText {
+		if j := slices.Index(t.all, name); j >= 0 {
+			return []int{j}, nil
+		}
+	}
+	free, err := t.unnamed()
+	if err != nil || len(free) == 1 {
+		return free, err
+	}
+	switch columns = among(free, t.hasTexts); {
+	case len(columns) == 1:
+		return columns, nil
+	case t.all == nil:
+		return nil, &TextColumnsError{}
+	}
+	return nil, &TextColumnsError{t.namesOf(columns)}
+}
+
+// bindImages takes the only column of texts for images, which it is the paths of.
+func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, error) {
+	k := slices.IndexFunc(rest, t.pictures)
+	if k < 0 {
+		return rest, free, nil
+	}
+	if f, ok := t.tabular.(parquetTable); ok {
+		j, err := imageColumn(f.File, rest[k].Name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if slices.Contains(free, j) {
+			t.bounds = append(t.bounds, bound{none: ood.Tensor{Name: rest[k].Name, Shape: []int{0}}, columns: []int{j}, pictures: encoded})
+			beside := strings.TrimSuffix(t.all[j], ".bytes") + ".path"
+			return slices.Delete(rest, k, k+1), among(free, func(i int) bool { return i != j && t.all[i] != beside }), nil
+		}
+	}
+	texts := among(free, t.hasTexts)
+	switch {
+	case len(texts) == 0:
+		return rest, free, nil
+	case len(texts) > 1 && t.all == nil:
+		return nil, nil, fmt.Errorf("%v are images, and %d columns may name them; write a header", rest[k], len(texts))
+	case len(texts) > 1:
+		return nil, nil, fmt.Errorf("%v are images, and which column names them is not known; rename one of %s as the input", rest[k], Listed(t.namesOf(texts)))
+	}
+	err := t.bindTo(rest[k], texts)
+	return slices.Delete(rest, k, k+1), among(free, func(j int) bool { return j != texts[0] }), err
+}
+
+// openImages opens the images of a column that names their files, relative to the
+// table, or holds them.
+func (t *tableReader) openImages(ctx context.Context, at int, files []string) (err error) {
+	b := t.bounds[at]
+	t.bounds = slices.Delete(t.bounds, at, at+1)
+	t.imageColumns = t.namesOf(b.columns)
+	if b.pictures == encoded {
+		t.images, err = newImageSource(ctx, t.path, newImageCells(t.tabular.(parquetTable).File, t.path, b.columns[0]), b.none.Name, t.o)
+	} else {
+		dir := filepath.Dir(t.path)
+		t.images, err = newImageSource(ctx, dir, &folder{dir, files}, b.none.Name, t.o)
+	}
+	return err
+}
+
+// bindNumbers makes the only input of all columns that are left; of more than it
+// takes those without a name or a number are left out.
+func (t *tableReader) bindNumbers(in Takes, free []int) error {
+	width := in.width()
+	if lists := among(free, t.hasLists); len(lists) == 1 && (len(free)-1 != width || width == 0) {
+		t.noteLeft(among(free, func(j int) bool { return j != lists[0] }))
+		return t.bindTo(in, lists)
+	}
+	if width == 0 || len(free) <= width || t.all != nil && t.o.Columns != nil {
+		return t.bindTo(in, free)
+	}
+	if t.all == nil {
+		for _, j := range free { // else what is odd is that this is a header
+			rec := record{line: t.line, cells: t.top}
+			if _, wrong := rec.cells[j].finite(); wrong != "" {
+				return t.badNumber(&rec, j, wrong)
+			}
+		}
+		return &ColumnsError{Have: len(free), Takes: width}
+	}
+	keep, left, err := t.usable(free, width)
+	if err != nil {
+		return err
+	}
+	if len(keep) != width {
+		return &ColumnsError{Columns: t.namesOf(keep), Others: t.described(left), Have: len(keep), Takes: width}
+	}
+	t.noteLeft(left)
+	return t.bindTo(in, keep)
+}
+
+// usable are the columns with a name and numbers, and the others. If no more than wanted
+// are usable, each of the others must surely be no input: else a column could take the
+// place of one that comes in another notation, or without any value.
+func (t *tableReader) usable(free []int, wanted int) (keep, left []int, err error) {
+	for _, j := range free {
+		if t.hasNumbers(j) && (t.all == nil || t.all[j] != "") {
+			keep = append(keep, j)
+		} else {
+			left = append(left, j)
+		}
+	}
+	if wanted > 0 && len(keep) > wanted {
+		return keep, left, nil
+	}
+	var empty []string
+	for _, j := range left {
+		h := &t.holds[j]
+		switch {
+		case t.all != nil && t.all[j] == "":
+		case h.doubtful() && h.wrong != "":
+			return nil, nil, &DoubtError{fmt.Sprintf("%s: %s", t.where(h.line, j), h.wrong)}
+		case h.doubtful():
+			return nil, nil, &DoubtError{fmt.Sprintf("column %s holds dates or times, which are not read; turn them into numbers", t.quoted(j))}
+		case h.unknown():
+			empty = append(empty, t.quoted(j))
+		}
+	}
+	if empty != nil {
+		return nil, nil, &DoubtError{fmt.Sprintf("it has %s without a value in any row, and no names say whether an input is among them: %s", rows.Count(len(empty), "column"), Listed(empty))}
+	}
+	return keep, left, nil
+}
+
+// noteLeft notes which columns are no inputs, though nothing said so.
+func (t *tableReader) noteLeft(left []int) {
+	if len(left) > 0 && t.o.Columns == nil {
+		t.notes = append(t.notes, "columns left out: "+Listed(t.described(left)))
+	}
+}
+
+// described are columns with what they hold.
+func (t *tableReader) described(columns []int) (list []string) {
+	for _, j := range columns {
+		h, what := &t.holds[j], "no values"
+		switch {
+		case t.all != nil && t.all[j] == "":
+			list = append(list, fmt.Sprintf("column %d (no name)", j+1))
+			continue
+		case h.numbers > 0:
+			what = "numbers"
+		case h.lists > 0:
+			what = "lists"
+		case h.texts > 0:
+			what = "text"
+		case h.odd > 0:
+			what = "dates or numbers in another notation"
+		case h.others > 0:
+			what = "values of a type that is not read"
+		}
+		list = append(list, fmt.Sprintf("%s (%s)", t.quoted(j), what))
+	}
+	return list
+}
+
+// quoted is the name of a column, or its number from 1.
+func (t *tableReader) quoted(j int) string {
+	if t.all == nil {
+		return fmt.Sprint(j + 1)
+	}
+	return fmt.Sprintf("%.100q", t.all[j])
+}
+
+// deal makes several inputs of columns in their order, as many for each as it
+// takes.
+func (t *tableReader) deal(rest []Takes, free []int) error {
+	wanted := 0
+	anyWidth := len(rest) == 1 && rest[0].width() == 0 && !rest[0].text()
+	for _, in := range rest {
+		if !anyWidth && (in.width() == 0 || in.text()) {
+			return t.notAmong(in)
+		}
+		wanted += in.width()
+	}
+	keep, left, err := t.usable(free, wanted)
+	if err != nil {
+		return err
+	}
+	if anyWidth && len(keep) > 0 {
+		t.noteLeft(left)
+		return t.bindTo(rest[0], keep)
+	}
+	if wanted != len(keep) {
+		return fmt.Errorf("%w; in their order %s of numbers would be taken, and there are %d", t.notAmong(rest[0]), rows.Count(wanted, "column"), len(keep))
+	}
+	var dealt []string
+	for _, in := range rest {
+		w := in.width()
+		if err := t.bindTo(in, keep[:w]); err != nil {
+			return err
+		}
+		dealt = append(dealt, fmt.Sprintf("%s: %s", in.Name, Listed(t.namesOf(keep[:w]))))
+		keep = keep[w:]
+	}
+	t.notes = append(t.notes, "columns without the names of the model's inputs are taken in their order: "+strings.Join(dealt, "; "))
+	t.noteLeft(left)
+	return nil
+}
+
+// notAmong says that no column has the name of an input.
+func (t *tableReader) notAmong(in Takes) error {
+	if t.all == nil {
+		return fmt.Errorf("which columns are %v is not known, since the file has no header", in)
+	}
+	return fmt.Errorf("%v is not among its columns %s", in, Listed(t.all))
+}
+
+func (t *tableReader) namesOf(columns []int) (names []string) {
+	for _, j := range columns {
+		if t.all != nil {
+			names = append(names, t.all[j])
+		} else {
+			names = append(names, fmt.Sprint(j+1))
+		}
+	}
+	return names
+}
+
+// inputNames are the columns that inputs are made of, nil without a header. Texts
+// to be tokenised are not among them.
+func (t *tableReader) inputNames() (names []string) {
+	if t.all == nil {
+		return nil
+	}
+	for _, b := range t.bounds {
+		if b.none.Strings == nil || named(t.o.Takes, b.none.Name) != nil {
+			names = append(names, t.namesOf(b.columns)...)
+		}
+	}
+	return append(names, t.imageColumns...)
+}
+
+// source is the table, with images beside.
+func (t *tableReader) source() source {
+	table := t.table // without what was needed to open it
+	switch {
+	case t.images == nil:
+		return &table
+	case len(t.bounds) == 0:
+		return t.images
+	}
+	return joined{&table, t.images}
+}

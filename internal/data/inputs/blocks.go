@@ -1,0 +1,166 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Blocks implements ood.Inputs: it reads the set in order, rows at a time (the
+// last block may be shorter). One block is read ahead while the caller works, so
+// two are in memory, and a block is the caller's to keep. An error ends the
+// sequence: a file that cannot be read, a NaN or an infinity (with its row), or the
+// context's error. Each call reads the files anew.
+func (s *Set) Blocks(ctx context.Context, rows int) iter.Seq2[ood.InputBlock, error] {
+	if rows < 1 {
+		panic("inputs: blocks of no rows")
+	}
+	return func(yield func(ood.InputBlock, error) bool) {
+		type result struct {
+			b   ood.InputBlock
+			err error
+		}
+		ahead, cancel := context.WithCancel(ctx)
+		results := make(chan result)
+		go func() {
+			defer close(results)
+			s.produce(ahead, rows, func(b ood.InputBlock, err error) bool {
+				select {
+				case results <- result{b, err}:
+					return err == nil
+				case <-ahead.Done():
+					return false
+				}
+			})
+		}()
+		defer func() {
+			cancel()
+			for range results { // until its files are closed
+			}
+		}()
+		for r := range results {
+			if ctx.Err() != nil {
+				break
+			}
+			if !yield(r.b, r.err) || r.err != nil {
+				return
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(ood.InputBlock{}, err)
+		}
+	}
+}
+
+// produce passes one block after another to emit, until it returns false.
+func (s *Set) produce(ctx context.Context, rows int, emit func(ood.InputBlock, error) bool) {
+	r, err := s.src.open()
+	if err != nil {
+		emit(ood.InputBlock{}, err)
+		return
+	}
+	defer r.Close()
+	idx := make([]int, 0, min(rows, s.Len()))
+	for start := 0; start < s.Len(); start += rows {
+		n := min(rows, s.Len()-start)
+		idx = idx[:0]
+		for i := range n {
+			idx = append(idx, s.Row(start+i))
+		}
+		tensors, err := r.read(ctx, idx)
+		for _, t := range tensors {
+			if err == nil {
+				err = s.check(t, start)
+			}
+		}
+		if err != nil {
+			emit(ood.InputBlock{}, err)
+			return
+		}
+		if !emit(ood.InputBlock{Start: start, Tensors: tensors}, nil) {
+			return
+		}
+	}
+}
+
+// Check reads all rows, as many at a time, and returns what is wrong with the first that
+// cannot be read. Rows that were read when the set was opened are not read again.
+func (s *Set) Check(ctx context.Context, rows int) error {
+	if m, ok := s.src.(tried); ok && m.readableRows() != nil {
+		return nil
+	}
+	for _, err := range s.Blocks(ctx, rows) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// All reads the whole set of rows of one tensor, n × the product of its shape.
+func (s *Set) All(ctx context.Context) (blas32.General, error) {
+	width := s.RowLen()
+	out := blas32.General{Rows: s.Len(), Cols: width, Stride: width, Data: make([]float32, s.Len()*width)}
+	for b, err := range s.Blocks(ctx, 256) {
+		if err != nil {
+			return blas32.General{}, err
+		}
+		copy(out.Data[b.Start*width:], b.Tensors[0].Data)
+	}
+	return out, nil
+}
+
+// mostWhole is up to where float32 has all whole numbers.
+const mostWhole = 1 << 24
+
+// check refuses numbers that are not finite, and whole ones that a float32 cannot
+// tell apart where the model takes such.
+func (s *Set) check(t ood.Tensor, start int) error {
+	input := named(s.takes, t.Name)
+	i, shown, must := rows.FirstNotFinite(t.Data), "%v", "every input must be a finite float32"
+	switch {
+	case input == nil:
+	case input.NaN:
+		i = slices.IndexFunc(t.Data, func(v float32) bool { return math.IsInf(float64(v), 0) })
+		must += " or NaN"
+	case i < 0 && input.whole():
+		i = slices.IndexFunc(t.Data, func(v float32) bool { return v >= mostWhole || v <= -mostWhole })
+		shown, must = "%.0f", fmt.Sprintf("whole numbers of 2²⁴ and more, for the input %q, are not read", t.Name)
+	}
+	if i < 0 {
+		return nil
+	}
+	row, at := place(t, i)
+	return fmt.Errorf("%s: "+shown+" at index %v; %s", s.Name(start+row), t.Data[i], at, must)
+}
+
+// place is the row that element i of a tensor is in, and its index there.
+func place(t ood.Tensor, i int) (row int, at []int) {
+	if t.Lengths == nil {
+		width := product(t.Shape[1:])
+		return i / width, unravel(i%width, t.Shape[1:])
+	}
+	width := product(t.Shape[2:])
+	for row < len(t.Lengths) && i >= t.Lengths[row]*width {
+		i -= t.Lengths[row] * width
+		row++
+	}
+	return row, unravel(i, t.Shape[1:])
+}
+
+// unravel returns the index along each axis of element i of a row.
+func unravel(i int, shape []int) []int {
+	at := make([]int, len(shape))
+	for k := len(shape) - 1; k >= 0; k-- {
+		at[k] = i % shape[k]
+		i /= shape[k]
+	}
+	return at
+}

@@ -1,0 +1,356 @@
+package inputs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/data/npy"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// OpenFeatures reads precomputed rows from an .npz archive: features (or
+// feat_list) n×h, logits (or logit_list) n×c, labels (label_list, label) n, and
+// earlier layers layer_0, layer_1 and so on, each n×h_l; any of them may be
+// absent, but not both features and logits. A Parquet file has columns of these
+// names, of lists that are all of one length, and an .npy file holds features n×h
+// alone. NaN and infinite values are errors that name the row. Labels are only
+// checked to be whole numbers: out-of-domain rows are often labelled -1. float32
+// rows that are not compressed take their own size in memory and little more.
+func OpenFeatures(path string, wants ...Widths) (ood.Batch, error) {
+	b, _, err := OpenFeatureRows(path, Slice{}, wants...)
+	return b, err
+}
+
+// OpenFeatureRows is OpenFeatures of some rows, without a look at the others. It
+// also returns the number of all.
+func OpenFeatureRows(path string, of Slice, wants ...Widths) (ood.Batch, int, error) {
+	f, err := openFeatures(path, of, wants)
+	if err != nil {
+		return ood.Batch{}, 0, err
+	}
+	b, err := f.read()
+	return b, f.rows, err
+}
+
+// FeatureBlocks is OpenFeatureRows of rows that are read as they are asked for,
+// so many at a time, without labels.
+func FeatureBlocks(path string, of Slice, rows int, wants ...Widths) (int, iter.Seq2[ood.Batch, error], error) {
+	f, err := openFeatures(path, of, wants)
+	return f.rows, f.blocks(rows), err
+}
+
+// FeatureLabels are the labels alone of what OpenFeatureRows reads, nil where
+// there are none.
+func FeatureLabels(path string, of Slice) ([]int, error) {
+	f, err := openFeatures(path, of, nil)
+	if err != nil || f.labels == nil {
+		return nil, err
+	}
+	return f.readLabels()
+}
+
+func openFeatures(path string, of Slice, wants []Widths) (f featureFile, err error) {
+	if err = f.open(path, wants); err != nil {
+		return f, err
+	}
+	if f.first, f.last, err = of.Of(f.rows); err != nil {
+		return f, fmt.Errorf("%s: %w", path, err)
+	}
+	have := batchparts.Widths{}
+	for _, p := range f.parts {
+		have[p.name] = p.shape()[1]
+	}
+	for _, w := range wants {
+		if err := have.Check(w.Widths, path+": the rows", w.Says); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// Widths are how many columns precomputed rows must have.
+type Widths struct {
+	// Says begins the clause of an error that ends in the width, such as "the
+	// bundle was fitted on".
+	Says              string
+	batchparts.Widths      // of parts; of others any will do
+	Layerless         bool // earlier layers are not read
+}
+
+// featureFile is the headers of precomputed rows.
+type featureFile struct {
+	parts  []featurePart
+	labels array // or nil
+	rows   int
+	first  int // row that is read, and the one after the last
+	last   int
+}
+
+type featurePart struct {
+	name string // of a batch's part
+	array
+}
+
+// storedNames are those that a batch's part has in files, OpenOOD's and those of
+// data sets among them.
+func storedNames(name string) []string {
+	switch name {
+	case "features":
+		return []string{name, "feat_list"}
+	case "logits":
+		return []string{name, "logit_list"}
+	case "labels":
+		return []string{name, "label_list", "label"}
+	}
+	return []string{name}
+}
+
+func (f *featureFile) open(path string, wants []Widths) error {
+	z, err := openArrays(path)
+	if err != nil {
+		return err
+	}
+	layers := !slices.ContainsFunc(wants, func(w Widths) bool { return w.Layerless })
+	if layers && z.Has(batchparts.Layer(maxLayers)) {
+		return fmt.Errorf("%s: it holds %s; at most %d earlier layers are read", path, batchparts.Layer(maxLayers), maxLayers)
+	}
+	has := func(name string) bool { return slices.ContainsFunc(storedNames(name), z.Has) }
+	names := batchparts.Names(has, layers)
+	if !has("features") && !has("logits") {
+		return fmt.Errorf("%s: it holds neither features (or feat_list) nor logits (or logit_list)", path)
+	}
+	for i, lacks := 0, ""; layers && i < maxLayers; i++ {
+		if name := batchparts.Layer(i); !z.Has(name) {
+			lacks = cmp.Or(lacks, name)
+		} else if lacks != "" {
+			return fmt.Errorf("%s: it holds %s but not %s", path, name, lacks)
+		}
+	}
+	if has("labels") {
+		names = append(names, "labels")
+	}
+	for _, name := range names {
+		stored := storedNames(name)
+		a, err := z.entry(stored[slices.IndexFunc(stored, z.Has)])
+		if err == nil {
+			err = f.add(name, a)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add checks the shape of what is stored under a name against those before it.
+func (f *featureFile) add(name string, a array) error {
+	check := checkMatrix
+	if name == "labels" {
+		check = checkColumn
+	}
+	if err := check(a); err != nil {
+		return err
+	}
+	switch rows := a.shape()[0]; {
+	case rows == 0:
+		return fmt.Errorf("%s: %w", a.Name(), ErrEmpty)
+	case f.rows > 0 && rows != f.rows:
+		return fmt.Errorf("%s has %d rows, the arrays beside it have %d", a.Name(), rows, f.rows)
+	}
+	f.rows = a.shape()[0]
+	if name == "labels" {
+		f.labels = a
+	} else {
+		f.parts = append(f.parts, featurePart{name, a})
+	}
+	return nil
+}
+
+func (f *featureFile) read() (b ood.Batch, err error) {
+	for _, p := range f.parts {
+		m, err := matrixOf(p.array, f.first, f.last)
+		if err != nil {
+			return ood.Batch{}, err
+		}
+		batchparts.Set(&b, p.name, m)
+	}
+	if f.labels != nil {
+		b.Labels, err = f.readLabels()
+	}
+	return b, err
+}
+
+func (f *featureFile) readLabels() ([]int, error) {
+	labels, err := intsOf(f.labels)
+	if err != nil {
+		return nil, err
+	}
+	return labels[f.first:f.last], nil
+}
+
+func (f *featureFile) blocks(rows int) iter.Seq2[ood.Batch, error] {
+	return func(yield func(ood.Batch, error) bool) {
+		var cursors []cursor
+		defer func() {
+			for _, c := range cursors {
+				c.Close()
+			}
+		}()
+		for _, p := range f.parts {
+			c, err := p.open()
+			if err != nil {
+				yield(ood.Batch{}, err)
+				return
+			}
+			cursors = append(cursors, c)
+		}
+		for start := f.first; start < f.last; start += rows {
+			var b ood.Batch
+			for i, p := range f.parts {
+				a, err := cursors[i].ReadRows(start, min(rows, f.last-start))
+				var m blas32.General
+				if err == nil {
+					m, err = finiteRows(p, npy.Float32s(a), start)
+				}
+				if err != nil {
+					yield(ood.Batch{}, err)
+					return
+				}
+				batchparts.Set(&b, p.name, m)
+			}
+			if !yield(b, nil) {
+				return
+			}
+		}
+	}
+}
+
+// maxLayers bounds the arrays of an archive that are looked at one by one.
+const maxLayers = 1000
+
+// FeatureArrays are the arrays of an archive that OpenFeatures reads a batch
+// from, labels included where it has any.
+func FeatureArrays(b ood.Batch) map[string]rows.Array {
+	arrays := map[string]rows.Array{}
+	for _, p := range batchparts.Of(&b) {
+		arrays[p.Name] = rows.ArrayOf(*p.General)
+	}
+	if b.Labels != nil {
+		labels := make([]int64, len(b.Labels))
+		for i, l := range b.Labels {
+			labels[i] = int64(l)
+		}
+		arrays["labels"] = rows.Array{Shape: []int{len(labels)}, Data: labels}
+	}
+	return arrays
+}
+
+// LoadWeights reads a network's last layer from an .npz archive: weight c×h
+// and bias c. Without a bias it is zero. Widths that are known are compared before
+// they are read.
+func LoadWeights(path string, wants ...Widths) (*ood.Linear, error) {
+	z, err := npy.OpenNPZ(path)
+	if errors.Is(err, npy.ErrFormat) {
+		return nil, fmt.Errorf("%w; the last layer is read from an .npz file of its weight c×h and bias c", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	weight, err := npzFile{z}.entry("weight")
+	if err != nil {
+		return nil, err
+	}
+	if err := checkMatrix(weight); err != nil {
+		return nil, err
+	}
+	outputs, width := weight.shape()[0], weight.shape()[1]
+	if outputs == 0 {
+		return nil, fmt.Errorf("%s: its shape is %v, which makes no logits", weight.Name(), weight.shape())
+	}
+	for _, want := range wants {
+		if n := want.Widths["features"]; n > 0 && width != n {
+			return nil, fmt.Errorf("%s: it takes %s, and %s %d", weight.Name(), rows.Count(width, "feature"), want.Says, n)
+		}
+		if n := want.Widths["logits"]; n > 0 && outputs != n {
+			return nil, fmt.Errorf("%s: it makes %s, and %s %d", weight.Name(), rows.Count(outputs, "logit"), want.Says, n)
+		}
+	}
+	w, err := matrixOf(weight, 0, outputs)
+	if err != nil {
+		return nil, err
+	}
+	lin := &ood.Linear{Weight: w, Bias: make([]float32, w.Rows)}
+	if !z.Has("bias") {
+		return lin, nil
+	}
+	l, err := z.Entry("bias")
+	if err != nil {
+		return nil, err
+	}
+	if l.Len() != w.Rows {
+		return nil, fmt.Errorf("%s: %d biases for a weight of %d×%d; want one for each of the %d outputs", l.Name(), l.Len(), w.Rows, w.Cols, w.Rows)
+	}
+	if lin.Bias, err = l.Float32s(); err != nil {
+		return nil, err
+	}
+	if i := rows.FirstNotFinite(lin.Bias); i >= 0 {
+		return nil, fmt.Errorf("%s: entry %d is %v", l.Name(), i, lin.Bias[i])
+	}
+	return lin, nil
+}
+
+func checkMatrix(a array) error {
+	if s := a.shape(); len(s) != 2 || s[1] == 0 {
+		return fmt.Errorf("%s: its shape is %v; want two axes, rows and columns", a.Name(), s)
+	}
+	return nil
+}
+
+// matrixOf reads rows of an n×d array of finite numbers.
+func matrixOf(a array, first, last int) (blas32.General, error) {
+	x, err := floats(a, first, last)
+	if err != nil {
+		return blas32.General{}, err
+	}
+	return finiteRows(a, x, first)
+}
+
+// finiteRows are the rows of an n×d array from first on, which must be finite.
+func finiteRows(a array, x []float32, first int) (blas32.General, error) {
+	cols := a.shape()[1]
+	if i := rows.FirstNotFinite(x); i >= 0 {
+		return blas32.General{}, fmt.Errorf("%s: row %d, column %d is %v; every value must be a finite float32", a.Name(), first+i/cols, i%cols, x[i])
+	}
+	return blas32.General{Rows: len(x) / cols, Cols: cols, Stride: cols, Data: x}, nil
+}
+
+func checkColumn(a array) error {
+	if s := a.shape(); len(s) != 1 && !(len(s) == 2 && s[1] == 1) {
+		return fmt.Errorf("%s: its shape is %v; want one number a row", a.Name(), s)
+	}
+	return nil
+}
+
+func intsOf(a array) ([]int, error) {
+	c, err := a.open()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	all, err := c.ReadRows(0, a.shape()[0])
+	if err != nil {
+		return nil, err
+	}
+	v, err := npy.Ints(all)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.Name(), err)
+	}
+	return v, nil
+}

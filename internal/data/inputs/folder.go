@@ -1,0 +1,207 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	slash "path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
+	"github.com/attach-uncertainty/attach/preprocess"
+)
+
+// imageKinds are the file name extensions of images.
+var imageKinds = []string{".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"}
+
+func isImage(path string) bool {
+	return slices.Contains(imageKinds, strings.ToLower(filepath.Ext(path)))
+}
+
+// folder is images in files.
+type folder struct {
+	root  string
+	files []string // relative to root, with slashes, sorted
+}
+
+func openFolder(ctx context.Context, root string, o Options) (*Set, error) {
+	in, err := Images(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	if len(in.Files) == 0 {
+		return nil, fmt.Errorf("%s: %w: the folder holds no images (%s)", root, ErrEmpty, strings.Join(imageKinds, " "))
+	}
+	s, err := newFolderSet(ctx, root, in.Files, o)
+	if err == nil && in.followed != nil {
+		s.Notes = append(s.Notes, "its links to folders are followed: "+Listed(in.followed))
+	}
+	if err == nil && in.again != nil {
+		s.Notes = append(s.Notes, "links that lead to folders whose images are read already are not followed: "+Listed(in.again))
+	}
+	return s, err
+}
+
+func newFolderSet(ctx context.Context, root string, files []string, o Options) (*Set, error) {
+	if list := required(o.Takes); len(list) > 1 {
+		return nil, fmt.Errorf("%s: these are images alone, and the model has %d inputs; name a table with a column of the images' paths beside the others", root, len(list))
+	}
+	src, err := newImageSource(ctx, root, &folder{root, files}, only(o.Takes).Name, o)
+	if err != nil {
+		return nil, err
+	}
+	s := (&Set{src: src}).withoutBad()
+	if o.Labels {
+		err = s.labelFolders(src, src.file, o.Classes)
+	}
+	return s, err
+}
+
+// ImageFiles are the images below a folder.
+type ImageFiles struct {
+	Files []string // below the folder, with slashes, sorted
+	// Linked are the folders, as absolute paths, that links below the folder lead to and that were followed.
+	Linked []string
+
+	seen            map[string]bool // folders, as absolute paths without links
+	followed, again []string        // links to folders, and those that were not followed
+}
+
+// Images lists the images below root. Hidden files and folders are passed over. A link to a folder is followed, unless the folder
+// was listed before or holds the link, so that each folder is listed once: a link to a folder below root is not followed.
+func Images(ctx context.Context, root string) (in ImageFiles, err error) {
+	top, err := realPath(root)
+	if err != nil {
+		return in, err
+	}
+	in.seen = map[string]bool{}
+	links, err := in.list(ctx, top, "")
+	for len(links) > 0 && err == nil {
+		link := links[0]
+		links = links[1:]
+		var to, at string
+		path := filepath.Join(top, filepath.FromSlash(link))
+		if to, err = realPath(path); err != nil {
+			return in, err
+		}
+		if at, err = realPath(filepath.Dir(path)); err != nil {
+			return in, err
+		}
+		if in.seen[to] || within(at, to) {
+			in.again = append(in.again, link)
+			continue
+		}
+		in.Linked, in.followed = append(in.Linked, to), append(in.followed, link)
+		var more []string
+		more, err = in.list(ctx, to, link)
+		links = append(links, more...)
+	}
+	slices.Sort(in.Files)
+	return in, err
+}
+
+// list adds the images below dir, which is called name, and returns the links to folders there.
+func (in *ImageFiles) list(ctx context.Context, dir, name string) (links []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		rel = slash.Join(name, filepath.ToSlash(rel))
+		hidden := path != dir && strings.HasPrefix(d.Name(), ".")
+		switch {
+		case d.IsDir():
+			if hidden || in.seen[path] {
+				return fs.SkipDir
+			}
+			in.seen[path] = true
+		case hidden:
+		case d.Type() == fs.ModeSymlink && isFolder(path):
+			links = append(links, rel)
+		case isImage(path) && d.Type()&^fs.ModeSymlink == 0: // not a pipe, which might be waited for
+			in.Files = append(in.Files, rel)
+		}
+		return nil
+	})
+	return links, err
+}
+
+// realPath is an absolute path without links.
+func realPath(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(real)
+}
+
+// isFolder says whether a path leads to a folder.
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// within says whether a path is a folder or lies in it.
+func within(path, folder string) bool {
+	rel, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// labelFolders takes the first folder of each row's file as its class, numbered as
+// names are where these have them all.
+func (s *Set) labelFolders(src *imageSource, file func(i int) string, names []string) error {
+	var of []string
+	for i := range s.Len() {
+		class, _, ok := strings.Cut(file(s.Row(i)), "/")
+		if !ok {
+			return fmt.Errorf("%s: the image has no label; where sub-folders are labels, each image lies in one", src.path(s.Row(i)))
+		}
+		of = append(of, class)
+	}
+	s.ClassNames = slices.Compact(slices.Sorted(slices.Values(of)))
+	if !slices.ContainsFunc(s.ClassNames, func(class string) bool { return !slices.Contains(names, class) }) {
+		s.ClassNames = names
+	}
+	for _, class := range of {
+		s.Labels = append(s.Labels, slices.Index(s.ClassNames, class))
+	}
+	return nil
+}
+
+func (f *folder) rows() int { return len(f.files) }
+
+func (f *folder) file(i int) string { return f.files[i] }
+
+func (f *folder) path(i int) string {
+	if filepath.IsAbs(f.files[i]) { // in a table
+		return f.files[i]
+	}
+	return filepath.Join(f.root, filepath.FromSlash(f.files[i]))
+}
+
+func (f *folder) open() (album, error) { return f, nil }
+
+func (f *folder) Close() error { return nil }
+
+func (f *folder) picture(i int) (opener, error) {
+	return func() (io.ReadSeekCloser, error) {
+		file, err := regularfile.Open(f.path(i))
+		if errors.Is(err, fs.ErrNotExist) {
+			if to, dangling := os.Readlink(f.path(i)); dangling == nil {
+				return nil, fmt.Errorf("%w: it is a link to a file that is not there, %s", preprocess.ErrImage, to)
+			}
+		}
+		return file, err
+	}, nil
+}

@@ -1,0 +1,247 @@
+package inputs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"image"
+	"io"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/attach-uncertainty/attach/internal/data/imagesize"
+	"github.com/attach-uncertainty/attach/internal/data/pixels"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
+)
+
+// pictures are encoded images, one a row.
+type pictures interface {
+	rows() int
+	// file names row i among files, or is "", and path says where it is.
+	file(i int) string
+	path(i int) string
+	open() (album, error)
+}
+
+// opener opens an image, in any goroutine.
+type opener func() (io.ReadSeekCloser, error)
+
+// album gives the images of rows, one after another, those of consecutive rows
+// soonest.
+type album interface {
+	picture(i int) (opener, error)
+	Close() error
+}
+
+// imageSource is encoded images. They are decoded as they are read, as many at a
+// time as there are processors.
+type imageSource struct {
+	pictures
+	readable []int // rows that can be decoded, or nil for all of them
+	first    int   // the first of them, whose shape all others have
+	h, w     int   // its size in pixels
+	none     ood.Tensor
+	pipe     *preprocess.Pipeline
+	// room is for the pixels of images that are decoded at the same time.
+	room *semaphore.Weighted
+}
+
+// newImageSource is the images of what was opened at path, for an input of a name.
+func newImageSource(ctx context.Context, path string, from pictures, input string, o Options) (*imageSource, error) {
+	if o.Preprocess == nil {
+		return nil, fmt.Errorf("%s: %w", path, ErrPreprocess)
+	}
+	src := &imageSource{pictures: from, pipe: o.Preprocess.In(o.Layout), room: semaphore.NewWeighted(pixels.MaxPixels)}
+	if o.SkipBad {
+		if err := src.tryAll(ctx); err != nil {
+			return nil, err
+		}
+		if len(src.readable) == 0 {
+			return nil, fmt.Errorf("%s: %w: none of its %d images can be read", path, ErrEmpty, from.rows())
+		}
+		src.first = src.readable[0]
+	}
+	var err error
+	if src.h, src.w, err = src.size(src.first); err != nil {
+		return nil, err
+	}
+	shape, err := src.pipe.Shape(src.h, src.w, 3)
+	src.none = numbers(input, shape)
+	return src, InFile(src.path(src.first), err)
+}
+
+// tried is a source whose rows were read when it was opened.
+type tried interface {
+	rows() int
+	// readableRows are those that can be read, or nil if none was tried.
+	readableRows() []int
+}
+
+// withoutBad leaves out the rows that were found to be unreadable.
+func (s *Set) withoutBad() *Set {
+	m, ok := find[tried](s.src)
+	if !ok || m.readableRows() == nil {
+		return s
+	}
+	good := s.Subset(m.readableRows())
+	good.Skipped += m.rows() - len(m.readableRows())
+	return good
+}
+
+func (m *imageSource) readableRows() []int { return m.readable }
+
+func (m *imageSource) name(i int) string { return cmp.Or(m.file(i), m.path(i)) }
+
+func (m *imageSource) tensors() []ood.Tensor { return []ood.Tensor{m.none} }
+
+func (m *imageSource) open() (reader, error) {
+	a, err := m.pictures.open()
+	if err != nil {
+		return nil, err
+	}
+	return filled{&imageReader{a, m, make([]byte, 16<<20)}, m.none}, nil
+}
+
+// size is the height and width of the image of row i.
+func (m *imageSource) size(i int) (h, w int, err error) {
+	a, err := m.pictures.open()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer a.Close()
+	open, err := a.picture(i)
+	if err != nil {
+		return 0, 0, InFile(m.path(i), err)
+	}
+	file, err := open()
+	if err != nil {
+		return 0, 0, InFile(m.path(i), err)
+	}
+	defer file.Close()
+	h, w, err = pixels.Size(file)
+	return h, w, InFile(m.path(i), err)
+}
+
+// pixels hands the images of rows to use, out of order, and several at once.
+func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m image.Image)) error {
+	order := inOrder(rows)
+	a, err := m.pictures.open()
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	return m.each(ctx, a, pick(rows, order), func(ctx context.Context, i int, open opener) error {
+		return m.decode(ctx, open, anySize, func(m image.Image) error {
+			use(order[i], m)
+			return nil
+		})
+	})
+}
+
+func anySize(h, w int) error { return nil }
+
+// each hands what opens the images of rows to use, several at once.
+func (m *imageSource) each(ctx context.Context, a album, rows []int, use func(ctx context.Context, k int, open opener) error) error {
+	g, all := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for k, i := range rows {
+		if all.Err() != nil {
+			break
+		}
+		open, err := a.picture(i)
+		g.Go(func() error {
+			if err == nil {
+				err = use(all, k, open)
+			}
+			return InFile(m.path(i), err)
+		})
+	}
+	return cmp.Or(g.Wait(), ctx.Err())
+}
+
+// decode hands an image to use, unless fits refuses its size, once there is room for
+// its pixels.
+func (m *imageSource) decode(ctx context.Context, open opener, fits func(h, w int) error, use func(image.Image) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	file, err := open()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var held int64
+	defer func() {
+		if held > pixels.MaxPixels/4 {
+			// Else the next image is decoded beside what is left of this one.
+			runtime.GC()
+		}
+		m.room.Release(held)
+	}()
+	img, err := pixels.Decode(file, func(h, w int) error {
+		if err := fits(h, w); err != nil {
+			return err
+		}
+		n := int64(h) * int64(w)
+		if err := m.room.Acquire(ctx, n); err != nil {
+			return err
+		}
+		held = n
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return use(img)
+}
+
+// imageReader reads rows of images.
+type imageReader struct {
+	album
+	src *imageSource
+	// ballast is never read. Garbage is collected when there is as much of it, where else
+	// it would be after every few images, and stays in memory until then.
+	ballast []byte
+}
+
+func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error {
+	m := r.src
+	first := m.none.Shape[1:]
+	width := product(first)
+	fits := func(h, w int) error {
+		shape, err := m.pipe.Shape(h, w, 3)
+		if err == nil && !slices.Equal(shape, first) {
+			err = fmt.Errorf("the image is of %d×%d pixels, and %s after preprocessing, where those before it are %s; set crop_size, or size with height and width, so that all are alike",
+				h, w, imagesize.Times(shape), imagesize.Times(first))
+		}
+		return err
+	}
+	return m.each(ctx, r.album, idx, func(ctx context.Context, k int, open opener) error {
+		return m.decode(ctx, open, fits, func(img image.Image) error {
+			row := dst[k*width : k*width : (k+1)*width]
+			_, _, err := m.pipe.Append(row, img)
+			return err
+		})
+	})
+}
+
+// tryAll decodes every image to see which can be read.
+func (m *imageSource) tryAll(ctx context.Context) error {
+	a, err := m.pictures.open()
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	all := upTo(m.rows())
+	good := make([]bool, len(all))
+	err = m.each(ctx, a, all, func(ctx context.Context, k int, open opener) error {
+		good[k] = m.decode(ctx, open, anySize, func(image.Image) error { return nil }) == nil
+		return ctx.Err()
+	})
+	m.readable = slices.DeleteFunc(all, func(i int) bool { return !good[i] })
+	return err
+}

@@ -1,0 +1,214 @@
+package inputs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/data/parquet"
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
+	"github.com/attach-uncertainty/attach/preprocess"
+)
+
+// imageCells are the encoded images in a column of a Parquet file.
+type imageCells struct {
+	*parquet.File
+	of string // path of the file
+	// columns are those of images and, where there is one, of the paths of images
+	// that are files of their own.
+	columns []int
+}
+
+func newImageCells(f *parquet.File, path string, column int) *imageCells {
+	c := &imageCells{f, path, []int{column}}
+	all := f.Columns()
+	stem, ok := strings.CutSuffix(all[column].Name, ".bytes")
+	j := slices.IndexFunc(all, func(c parquet.Column) bool { return c.Name == stem+".path" && c.Kind == parquet.Text && !c.List })
+	if ok && j >= 0 {
+		c.columns = append(c.columns, j)
+	}
+	return c
+}
+
+// openParquetImages opens a Parquet file whose rows are images, and nothing else
+// that the model takes; it returns nil for others.
+func openParquetImages(ctx context.Context, path string, o Options) (*Set, error) {
+	input := only(o.Takes)
+	if len(required(o.Takes)) > 1 || o.Preprocess == nil && len(input.Shape) != 4 {
+		return nil, nil
+	}
+	f, err := parquet.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	column, err := imageColumn(f, input.Name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if column < 0 {
+		return nil, nil
+	}
+	if f.Rows() == 0 {
+		return nil, fmt.Errorf("%s: %w", path, ErrEmpty)
+	}
+	a := answers{o: o}
+	if err := a.addColumns(ctx, f, path); err != nil {
+		return nil, err
+	}
+	src, err := newImageSource(ctx, path, newImageCells(f, path, column), input.Name, o)
+	if err != nil {
+		return nil, err
+	}
+	s := (&Set{src: src}).withoutBad()
+	if err := a.annotate(s, path); err != nil {
+		return nil, err
+	}
+	if len(a.names) == 1 {
+		s.nameLabels(hubClasses(f, a.names[0]), o.Classes)
+	}
+	return s, nil
+}
+
+// imageColumn is the column of bytes that images are in: the only one, or that of the
+// input's name, or of the usual one; -1 is none.
+func imageColumn(f *parquet.File, input string) (int, error) {
+	var found []int
+	var names []string
+	for j, c := range f.Columns() {
+		if c.Kind == parquet.Bytes && !c.List {
+			found, names = append(found, j), append(names, c.Name)
+		}
+	}
+	for _, name := range []string{input, "image", "img"} {
+		for k, have := range names {
+			if have == name || have == name+".bytes" {
+				return found[k], nil
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		return -1, nil
+	case 1:
+		return found[0], nil
+	}
+	return 0, fmt.Errorf("images may be in several of its columns, %s; name the right one image", Listed(names))
+}
+
+// addColumns adds what the columns of targets and groups hold.
+func (a *answers) addColumns(ctx context.Context, f *parquet.File, path string) error {
+	places, columns := map[string]int{}, []int{}
+	for j, c := range f.Columns() {
+		asked := c.Name == "label" || c.Name == a.o.Groups || slices.Contains(a.o.Targets, c.Name)
+		if asked && !c.List && (c.Kind == parquet.Number || c.Kind == parquet.Text) {
+			places[c.Name], columns = j, append(columns, j)
+		}
+	}
+	recs, err := parquetTable{f}.records(ctx, columns, mark{})
+	if err != nil {
+		return err
+	}
+	defer recs.Close()
+	for i := range f.Rows() {
+		rec, err := recs.next()
+		if err != nil {
+			return err
+		}
+		value := func(name string) (cell, error) {
+			j, ok := places[name]
+			switch {
+			case !ok:
+				return cell{}, fmt.Errorf("there is no column %.100q of numbers or texts", name)
+			case rec.cells[j].kind == absent:
+				return cell{}, fmt.Errorf("its %.100q is empty", name)
+			}
+			return rec.cells[j], nil
+		}
+		if err := a.add(value, func(err error) error { return fmt.Errorf("row %d of %s: %w", i, path, err) }, "label"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nameLabels says that labels number these names, if there is one for each. They are
+// numbered anew as the model's classes are where these have them all.
+func (s *Set) nameLabels(names, classes []string) {
+	if names == nil || s.Labels == nil || slices.ContainsFunc(s.Labels, func(l int) bool { return l < 0 || l >= len(names) }) {
+		return
+	}
+	s.Targets, s.ClassNames = blas32.General{}, names
+	if slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(classes, name) }) {
+		return
+	}
+	for i, l := range s.Labels {
+		s.Labels[i] = slices.Index(classes, names[l])
+	}
+	s.ClassNames = classes
+}
+
+func (c *imageCells) rows() int { return c.Rows() }
+
+func (c *imageCells) file(int) string { return "" }
+
+func (c *imageCells) path(i int) string { return fmt.Sprintf("row %d of %s", i, c.of) }
+
+func (c *imageCells) open() (album, error) {
+	cursor, err := c.Open(c.columns...)
+	return imageCursor{cursor, filepath.Dir(c.of)}, err
+}
+
+// imageCursor reads cells one after another. Paths in them start from a folder.
+type imageCursor struct {
+	*parquet.Cursor
+	dir string
+}
+
+func (c imageCursor) picture(i int) (opener, error) {
+	cells, err := c.Read(context.Background(), i, 1)
+	if err != nil {
+		return nil, err
+	}
+	if encoded := cells[0].Bytes[0]; len(encoded) > 0 {
+		r := bytes.NewReader(bytes.Clone(encoded)) // the cursor may use it again
+		return func() (io.ReadSeekCloser, error) { return content{r, io.NopCloser(nil)}, nil }, nil
+	}
+	file := ""
+	if len(cells) > 1 {
+		file = filepath.FromSlash(string(cells[1].Bytes[0]))
+	}
+	if file != "" && !filepath.IsAbs(file) {
+		file = filepath.Join(c.dir, file)
+	}
+	return func() (io.ReadSeekCloser, error) {
+		if file == "" {
+			return nil, fmt.Errorf("%w: the cell is empty", preprocess.ErrImage)
+		}
+		return regularfile.Open(file)
+	}, nil
+}
+
+// hubClasses are the names of classes that a column numbers, as Hugging Face's
+// datasets keep them beside the rows, or nil.
+func hubClasses(f *parquet.File, column string) []string {
+	text, _ := f.Metadata("huggingface")
+	var about struct {
+		Info struct {
+			Features map[string]json.RawMessage `json:"features"` // of many kinds
+		} `json:"info"`
+	}
+	var feature struct {
+		Names []string `json:"names"`
+	}
+	if json.Unmarshal([]byte(text), &about) != nil || json.Unmarshal(about.Info.Features[column], &feature) != nil {
+		return nil // somebody else's, or no classes
+	}
+	return feature.Names
+}

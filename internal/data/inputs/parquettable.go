@@ -1,0 +1,175 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/data/parquet"
+)
+
+// parquetTable is the columns of a Parquet file.
+type parquetTable struct{ *parquet.File }
+
+func (f parquetTable) names() (list []string) {
+	for _, c := range f.Columns() {
+		list = append(list, c.Name)
+	}
+	return list
+}
+
+func (f parquetTable) unit() string { return "row" }
+
+func (f parquetTable) records(ctx context.Context, columns []int, from mark) (records, error) {
+	r := &parquetReader{ctx: ctx, all: f.Columns(), row: int(from.offset), end: f.Rows()}
+	if columns == nil {
+		columns = upTo(len(r.all))
+	}
+	for _, j := range columns {
+		if r.all[j].Kind != parquet.Other {
+			r.columns = append(r.columns, j)
+		}
+	}
+	r.rec.cells = make([]cell, len(r.all))
+	for j := range r.all {
+		if r.all[j].Kind == parquet.Other {
+			r.rec.cells[j].kind = other // not absent: a gap is a number that some models fill
+		}
+	}
+	var err error
+	r.Cursor, err = f.Open(r.columns...)
+	return r, err
+}
+
+// sniffParquet finds what columns hold. The schema tells, without a look at cells, but
+// for texts, which may be numbers: the first of those are read that may be inputs.
+func (t *tableReader) sniffParquet(ctx context.Context, f parquetTable) error {
+	if f.Rows() == 0 {
+		return ErrEmpty
+	}
+	t.all, t.holds = f.names(), make([]holds, len(f.Columns()))
+	t.placeNames(t.all)
+	for j, c := range f.Columns() {
+		h := &t.holds[j]
+		switch {
+		case c.Empty:
+		case c.Dates():
+			h.odd = 1
+		case c.Kind == parquet.Other || c.List && c.Kind != parquet.Number:
+			h.others = 1
+		case c.List:
+			h.lists = 1
+		case c.Kind == parquet.Number:
+			h.numbers = 1
+		case c.Kind == parquet.Bytes || t.o.Columns != nil && !slices.Contains(t.o.Columns, c.Name):
+			h.texts = 1
+		default:
+			t.lookAt(ctx, j)
+		}
+	}
+	return t.checkNames()
+}
+
+// lookAt looks at the first rows of a column. What is wrong with them is for those to
+// say who use the column.
+func (t *tableReader) lookAt(ctx context.Context, column int) {
+	recs, err := t.records(ctx, []int{column}, mark{})
+	if err != nil {
+		return
+	}
+	defer recs.Close()
+	for range sniffed {
+		rec, err := recs.next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.holds[column].texts++
+			return
+		}
+		t.look(rec)
+	}
+}
+
+// length is that of the first list in a column.
+func (f parquetTable) length(column int) (int, error) {
+	c, err := f.Open(column)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	first, err := c.Read(context.Background(), 0, 1)
+	if err != nil {
+		return 0, err
+	}
+	return first[0].Lengths[0], nil
+}
+
+// parquetReader reads some rows ahead.
+type parquetReader struct {
+	*parquet.Cursor
+	ctx     context.Context
+	all     []parquet.Column
+	columns []int // that are read
+	row     int
+	end     int
+	ahead   []parquet.Values // of columns
+	left    int              // rows of them
+	rec     record
+}
+
+// parquetAhead is how many rows are decoded at a time, if they are not large.
+const parquetAhead = 64
+
+func (r *parquetReader) at() mark { return mark{offset: int64(r.row), line: r.row} }
+
+func (r *parquetReader) seek(to mark) { r.row, r.left = int(to.offset), 0 }
+
+func (r *parquetReader) next() (*record, error) {
+	if r.row >= r.end {
+		return nil, io.EOF
+	}
+	if r.left == 0 {
+		var err error
+		if r.ahead, r.left, err = r.ReadSome(r.ctx, r.row, min(parquetAhead, r.end-r.row)); err != nil {
+			return nil, err
+		}
+	}
+	for k, j := range r.columns {
+		r.rec.cells[j] = take(&r.ahead[k], r.all[j])
+	}
+	r.rec.line = r.row
+	r.left--
+	r.row++
+	return &r.rec, nil
+}
+
+// take is the first cell of a column's values, which it leaves out of them.
+func take(v *parquet.Values, column parquet.Column) (c cell) {
+	n := 1
+	if column.List {
+		n = v.Lengths[0]
+		v.Lengths = v.Lengths[1:]
+	}
+	switch {
+	case column.Kind == parquet.Number && column.List:
+		c = cell{kind: list, list: v.Numbers[:n]}
+		v.Numbers = v.Numbers[n:]
+	case column.Kind == parquet.Number:
+		if x := v.Numbers[0]; !math.IsNaN(x) {
+			c = cell{kind: number, number: x}
+		}
+		v.Numbers = v.Numbers[1:]
+	case column.List:
+		c.kind = other
+		v.Bytes = v.Bytes[n:]
+	default:
+		if b := v.Bytes[0]; b != nil {
+			c = cell{kind: text, text: string(b)}
+		}
+		v.Bytes = v.Bytes[1:]
+	}
+	return c
+}

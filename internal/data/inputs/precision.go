@@ -1,0 +1,150 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/data/npy"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/display"
+)
+
+// exact is the largest whole number up to which a float64 holds them all. Numbers of
+// files become float64, and then float32.
+const exact = 1 << 53
+
+// lossyNumber reports whether a number is a whole one that lost its last digits. Larger ones
+// than 64 bits hold were no whole numbers to begin with.
+func lossyNumber(x float64) bool { return math.Abs(x) >= exact && math.Abs(x) < 1<<64 }
+
+// noteBeyond notes columns of numbers whose first rows hold whole numbers that lose
+// their last digits, such as identifiers.
+func (t *tableReader) noteBeyond(ctx context.Context, first mark) error {
+	var columns []int
+	for _, b := range t.bounds {
+		if b.none.Strings == nil && b.pictures == 0 && !b.list {
+			columns = append(columns, b.columns...)
+		}
+	}
+	if !t.o.NoTargets {
+		columns = append(columns, t.at...)
+	}
+	if len(columns) == 0 {
+		return nil
+	}
+	recs, err := t.records(ctx, columns, first)
+	if err != nil {
+		return err
+	}
+	defer recs.Close()
+	counts, n := make([]int, t.columns), 0
+	for ; n < sniffed; n++ {
+		rec, err := recs.next()
+		if err != nil || len(rec.cells) < t.columns {
+			break // the scan of all rows says what is wrong
+		}
+		for _, j := range columns {
+			c := &rec.cells[j]
+			x := c.number
+			if c.kind == text {
+				x, _ = strconv.ParseFloat(strings.TrimSpace(c.text), 64)
+			}
+			if (c.kind == text || c.kind == number) && lossyNumber(x) {
+				counts[j]++
+			}
+		}
+	}
+	for j, count := range counts {
+		if count > 0 {
+			t.notes = append(t.notes, lossyNote(t.quoted(j), count, n))
+		}
+	}
+	return nil
+}
+
+func lossyNote(name string, count, of int) string {
+	return fmt.Sprintf("%s: %d of the first %s hold whole numbers beyond 2^53, which lose their last digits; give identifiers as texts, or leave them out", name, count, rows.Count(of, "row"))
+}
+
+// beyondOf is the note of noteBeyond for an array of whole numbers, or empty. It is not
+// known yet whether rows are as long as the model takes them: no more than 1 MB is read.
+func beyondOf(name string, l *npy.Lazy) string {
+	n := min(sniffed, l.Rows(), 1<<17/l.RowLen())
+	if n == 0 || l.DType.Size < 8 || l.DType.Kind == 'f' {
+		return ""
+	}
+	c, err := l.Open()
+	if err != nil {
+		return "" // whoever reads it says why
+	}
+	defer c.Close()
+	a, err := c.ReadRows(0, n)
+	v, whole := a.Data.([]int64)
+	if err != nil || !whole {
+		return ""
+	}
+	count := 0
+	for i := range n {
+		if slices.ContainsFunc(v[i*len(v)/n:(i+1)*len(v)/n], func(x int64) bool { return lossyNumber(float64(x)) }) {
+			count++
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	return lossyNote(fmt.Sprintf("%.100q", name), count, n)
+}
+
+// steps is how many float32 numbers the targets of a column should at least spread
+// over.
+const steps = 1000
+
+// CoarseTargets returns a note for each column of targets that are so large, beside how
+// far they lie apart, that float32 numbers hardly tell them apart. Labels, which are
+// small whole numbers, have none.
+func (s *Set) CoarseTargets() (notes []string) {
+	if s.Labels != nil {
+		return nil
+	}
+	for j := range s.Targets.Cols {
+		least, most := math.Inf(1), math.Inf(-1)
+		for i := range s.Targets.Rows {
+			if v := float64(rows.Row(s.Targets, i)[j]); v == v {
+				least, most = min(least, v), max(most, v)
+			}
+		}
+		size := max(math.Abs(least), math.Abs(most))
+		step := float64(math.Nextafter32(float32(size), math.MaxFloat32)) - float64(float32(size))
+		// Small targets that are all equal are no mistake of float32.
+		if !(most-least < steps*step) || most == least && size < whole {
+			continue
+		}
+		name := "the targets"
+		if j < len(s.TargetNames) {
+			name = fmt.Sprintf("the targets %.100q", s.TargetNames[j])
+		} else if s.Targets.Cols > 1 {
+			name = fmt.Sprintf("the targets of column %d", j)
+		}
+		spread := "are all " + large(least, 8)
+		if most > least {
+			spread = fmt.Sprintf("lie between %s and %s", large(least, 8), large(most, 8))
+		}
+		notes = append(notes, fmt.Sprintf("%s %s as float32 numbers, which are %s apart there: differences between targets are lost; subtract a number near them all, here and from the model's predictions", name, spread, large(step, 3)))
+	}
+	return notes
+}
+
+// large writes numbers below 1e15 with all their digits before the point.
+func large(x float64, digits int) string {
+	if size := math.Abs(x); size >= 1e7 && size < 1e15 {
+		return display.Fixed(x, 0)
+	}
+	return display.Number(x, digits)
+}
+
+// whole are the integers that float32 holds without gaps.
+const whole = 1 << 24

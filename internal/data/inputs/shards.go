@@ -1,0 +1,131 @@
+package inputs
+
+import (
+	"bufio"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
+)
+
+// Shards returns the files and folders that a name stands for: itself, a list in
+// braces, a pattern such as *.parquet, the lines of a list @FILE, or the files of
+// rows in a folder that holds such and no images.
+func Shards(name string) ([]string, error) { return shardsOf(name, 0) }
+
+// maxLists is how deep lists may name lists.
+const maxLists = 8
+
+func shardsOf(name string, lists int) (shards []string, err error) {
+	if list, is := strings.CutPrefix(name, "@"); is {
+		if lists == maxLists {
+			return nil, fmt.Errorf("%s: lists name lists, more than %d deep", list, maxLists)
+		}
+		lines, err := readList(list)
+		if err != nil {
+			return nil, err
+		}
+		for _, line := range lines {
+			some, err := shardsOf(line, lists+1)
+			if err != nil {
+				return nil, InFile(list, err)
+			}
+			shards = append(shards, some...)
+		}
+		return shards, nil
+	}
+	names, err := Expand(name)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range names {
+		found := []string{one}
+		if _, err := os.Stat(one); err != nil && !strings.ContainsAny(one, "*?[") {
+			return nil, err
+		} else if err != nil {
+			if found, err = filepath.Glob(one); err != nil {
+				return nil, fmt.Errorf("%s: it is no pattern of file names; write * for any letters, ? for one", one)
+			}
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("%s: no file is called so", one)
+		}
+		for _, path := range found {
+			some, err := filesOfRows(path)
+			if err != nil {
+				return nil, err
+			}
+			shards = append(shards, some...)
+		}
+	}
+	return shards, nil
+}
+
+// readList reads a name a line, but for empty lines.
+func readList(path string) (lines []string, err error) {
+	f, err := regularfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	scan := bufio.NewScanner(f)
+	for scan.Scan() {
+		if line := strings.TrimSpace(scan.Text()); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	if err := scan.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if lines == nil {
+		return nil, fmt.Errorf("%s: it names no file", path)
+	}
+	return lines, nil
+}
+
+// filesOfRows are those of a folder, or what a path leads to itself, where that is a file
+// or a folder of images or of no such files.
+func filesOfRows(path string) (files []string, err error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return []string{path}, nil // who opens it says what is wrong with it
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if name := e.Name(); e.IsDir() || e.Type() == fs.ModeSymlink && isFolder(filepath.Join(path, name)) {
+			names = append(names, name+"/")
+		} else {
+			names = append(names, name)
+		}
+	}
+	for _, name := range FilesOfRows(names) {
+		files = append(files, filepath.Join(path, name))
+	}
+	if files == nil {
+		return []string{path}, nil
+	}
+	return files, nil
+}
+
+// FilesOfRows are those among the names in a folder, sorted; names of folders end in a
+// slash. It is nil where there are none, or images or folders beside them.
+func FilesOfRows(names []string) (files []string) {
+	for _, name := range names {
+		switch ext := strings.ToLower(filepath.Ext(name)); {
+		case strings.HasPrefix(name, "."):
+		case isImage(name), strings.HasSuffix(name, "/"):
+			return nil
+		case ext == ".npy", ext == ".npz", ext == ".tar", IsTable(name):
+			files = append(files, name)
+		}
+	}
+	slices.Sort(files)
+	return files
+}

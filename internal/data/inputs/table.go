@@ -1,0 +1,756 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/data/parquet"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// table is the rows of a file of cells: where each begins, and which columns the
+// tensors are made of. Cells are read again for each use of them.
+type table struct {
+	tabular
+	path    string
+	all     []string // names of all columns; nil if there is no header
+	columns int      // of each record
+	bounds  []bound
+	n       int
+	marks   []mark // of each row, nil where a row's number is one
+}
+
+// IsTable reports whether path is a file of rows with cells by its name.
+func IsTable(path string) bool {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".csv", ".tsv", ".txt", ".data", ".dat", ".jsonl", ".ndjson", ".parquet":
+		return true
+	}
+	return false
+}
+
+func openTabular(ctx context.Context, path string, o Options) (tabular, error) {
+	lines := textFile{path: path, plain: o.HasText || slices.ContainsFunc(o.Takes, Takes.text)}
+	switch ext := strings.ToLower(filepath.Ext(path)); {
+	case ext == ".parquet":
+		f, err := parquet.Open(path)
+		return parquetTable{f}, err
+	case ext == ".jsonl" || ext == ".ndjson":
+		return openJSONLines(ctx, path, o.asked())
+	case ext == ".txt" && o.HasText && (o.Targets == nil || o.TargetOptional) && o.Groups == "":
+		f := &plainLines{lines}
+		if named, err := f.isHeaded(ctx, o.Text); err != nil || !named {
+			return f, err
+		}
+		lines = f.textFile // with what a pipe gave
+	}
+	return &delimited{lines, -1, false}, nil
+}
+
+// asked are the names that columns of a table are looked for by.
+func (o Options) asked() []string {
+	names := slices.Concat(o.Columns, o.Text, o.Ignore)
+	if o.Groups != "" {
+		names = append(names, o.Groups)
+	}
+	for _, name := range o.Targets {
+		if name != "last" {
+			names = append(names, name)
+		}
+	}
+	takes := required(o.Takes)
+	for _, in := range takes {
+		if len(takes) > 1 || in.width() == 1 {
+			bare, _, _ := strings.Cut(in.Name, ":")
+			names = append(names, bare)
+		}
+	}
+	return names
+}
+
+func openTable(ctx context.Context, path string, o Options) (*Set, error) {
+	t, err := readTable(ctx, path, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{src: t.source(), Groups: t.groups, Notes: t.notes, Odd: t.odd, Columns: t.inputNames(), Texts: t.texts}
+	if t.at == nil || o.NoTargets {
+		return s.withoutBad(), nil
+	}
+	if t.all != nil {
+		s.TargetNames = t.namesOf(t.at)
+	}
+	y, err := t.targetsOf()
+	if err != nil {
+		return nil, err
+	}
+	err = s.SetTargets(y)
+	return s.withoutBad(), err
+}
+
+// targetsOf are the targets that were read.
+func (t *tableReader) targetsOf() (Targets, error) {
+	k := len(t.targets) / t.n
+	return newTargets(blas32.General{Rows: len(t.targets) / k, Cols: k, Stride: k, Data: t.targets}, t.path)
+}
+
+func (t *table) rows() int { return t.n }
+
+func (t *table) mark(i int) mark {
+	if t.marks == nil {
+		return mark{int64(i), i}
+	}
+	return t.marks[i]
+}
+
+func (t *table) name(i int) string {
+	line := i
+	if t.marks != nil {
+		line = t.marks[i].line + 1
+	}
+	return fmt.Sprintf("%s %d of %s", t.unit(), line, t.path)
+}
+
+func (t *table) tensors() (all []ood.Tensor) {
+	for _, b := range t.bounds {
+		all = append(all, b.none)
+	}
+	return all
+}
+
+// needed are the columns that the tensors are made of.
+func (t *table) needed() []int {
+	list := []int{}
+	for _, b := range t.bounds {
+		list = append(list, b.columns...)
+	}
+	return list
+}
+
+func (t *table) open() (reader, error) {
+	return &tableCursor{table: t}, nil
+}
+
+// Column is what rows have in a column of a table: numbers, or texts.
+type Column struct {
+	Name    string
+	Numbers []float64
+	Texts   []string
+}
+
+// Cells returns what rows have in the columns that are inputs, but for lists, or nil
+// where these have no names.
+func (s *Set) Cells(ctx context.Context, rows []int) (list []Column, err error) {
+	t, ok := find[*table](s.src)
+	if !ok || t.all == nil {
+		return nil, nil
+	}
+	for block, err := range s.Subset(rows).Blocks(ctx, max(len(rows), 1)) {
+		if err != nil {
+			return nil, err
+		}
+		for k, b := range t.bounds {
+			for i, j := range b.columns {
+				c := Column{Name: t.all[j]}
+				x := block.Tensors[k]
+				for at := i; !b.list && at < len(x.Data); at += len(b.columns) {
+					c.Numbers = append(c.Numbers, float64(x.Data[at]))
+				}
+				for at := i; at < len(x.Strings); at += len(b.columns) {
+					c.Texts = append(c.Texts, x.Strings[at])
+				}
+				if !b.list {
+					list = append(list, c)
+				}
+			}
+		}
+	}
+	return list, nil
+}
+
+// tableCursor reads rows of a table.
+type tableCursor struct {
+	*table
+	recs records // nil before the first
+	at   int     // row that is next
+}
+
+func (c *tableCursor) Close() error {
+	if c.recs == nil {
+		return nil
+	}
+	return c.recs.Close()
+}
+
+// near is how many rows are passed over rather than looked for.
+const near = 16
+
+// row reads one row's cells.
+func (c *tableCursor) row(ctx context.Context, i int) (*record, error) {
+	var err error
+	switch gap := i - c.at; {
+	case c.recs == nil:
+		c.recs, err = c.records(ctx, c.needed(), c.mark(i))
+	case gap < 0 || gap > near:
+		c.recs.seek(c.mark(i))
+	default:
+		for range gap {
+			if _, err = c.recs.next(); err != nil {
+				break
+			}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.at = i + 1
+	rec, err := c.recs.next()
+	if err == nil && len(rec.cells) != c.columns {
+		err = errors.New("the file changed while it was read")
+	}
+	return rec, err
+}
+
+func (c *tableCursor) read(ctx context.Context, idx []int) ([]ood.Tensor, error) {
+	if !slices.IsSorted(idx) {
+		return c.shuffled(ctx, idx)
+	}
+	all := c.tensors()
+	for k, i := range idx {
+		if k%256 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		rec, err := c.row(ctx, i)
+		for j := range all {
+			if err == nil {
+				err = c.bounds[j].add(&all[j], rec, c.table)
+			}
+		}
+		if err != nil {
+			return nil, c.inFile(err)
+		}
+	}
+	for j := range all {
+		c.bounds[j].finish(&all[j], len(idx))
+	}
+	return all, nil
+}
+
+// shuffled reads rows in their order in the file, and then puts them in that of
+// idx.
+func (c *tableCursor) shuffled(ctx context.Context, idx []int) ([]ood.Tensor, error) {
+	order := inOrder(idx)
+	all, err := c.read(ctx, pick(idx, order))
+	if err != nil {
+		return nil, err
+	}
+	places := make([]int, len(idx))
+	for k, i := range order {
+		places[i] = k
+	}
+	for b, err := range ood.InputsOf(ood.InputBlock{Tensors: all}).Select(places).Blocks(ctx, len(idx)) {
+		return b.Tensors, err
+	}
+	return all, nil // of no rows
+}
+
+// inFile says in which file an error was found, where it does not say so itself.
+func (t *table) inFile(err error) error {
+	if strings.HasPrefix(err.Error(), t.path) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if errors.Is(err, io.EOF) {
+		err = errors.New("the file changed while it was read")
+	}
+	return fmt.Errorf("%s: %w", t.path, err)
+}
+
+// tableReader opens a table: what its columns are, and what accompanies the
+// inputs.
+type tableReader struct {
+	table
+	o      Options
+	places map[string]int // of what may be names of columns, -1 where two have one
+	top    []cell         // of the first row, which may be a header
+	line   int            // of the first row
+	holds  []holds        // what columns hold in the first rows
+	beyond mark           // where the rows begin that were not looked at
+	broken error          // of a row after which none was looked at
+	wordy  bool           // some of their texts are of several words
+	// at and group are places of columns: those of targets, and that of groups, -1
+	// for none.
+	at           []int
+	group        int
+	images       source // of a column of images, or nil
+	imageColumns []string
+	targets      []float32
+	perRow       int // targets
+	groups       []string
+	texts        []string // names of columns of texts that are no inputs by name
+	odd          error    // for which targets are passed over
+	notes        []string
+}
+
+// holds counts what cells of a column are; length is that of a list. Odd are numbers and
+// dates in a notation that is not read, and wrong says so of the first, in line.
+type holds struct {
+	numbers, texts, odd, lists, others int
+	length, line                       int
+	wrong                              string
+}
+
+// unknown says that all cells looked at were gaps.
+func (h *holds) unknown() bool { return h.numbers+h.texts+h.odd+h.lists+h.others == 0 }
+
+// doubtful says that people would read numbers or dates in most cells, which this package
+// does not.
+func (h *holds) doubtful() bool { return h.numbers == 0 && h.odd > h.texts }
+
+// readTable opens a file of cells: of text separated by commas, semicolons, tabs or
+// blanks, with or without a header, with or without quotes; of JSON objects, one a
+// line; of lines; or a Parquet file. Of its columns those that nothing asks for may
+// be anything.
+func readTable(ctx context.Context, path string, o Options) (*tableReader, error) {
+	file, err := openTabular(ctx, path, o)
+	if err != nil {
+		return nil, err
+	}
+	t := &tableReader{table: table{tabular: file, path: path}, o: o, group: -1}
+	if err := t.read(ctx); err != nil {
+		return nil, t.inFile(err)
+	}
+	return t, nil
+}
+
+func (t *tableReader) read(ctx context.Context) error {
+	first, err := t.sniff(ctx)
+	if err == nil {
+		err = t.place()
+	}
+	if err == nil {
+		err = t.bind(ctx)
+	}
+	if err == nil {
+		err = t.noteBeyond(ctx, first)
+	}
+	if err == nil {
+		err = t.scan(ctx, first)
+	}
+	return err
+}
+
+// sniff looks at the first rows. It returns where the first of them begins.
+func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
+	if f, ok := t.tabular.(parquetTable); ok {
+		return first, t.sniffParquet(ctx, f)
+	}
+	recs, err := t.records(ctx, nil, mark{})
+	if err != nil {
+		return first, err
+	}
+	defer recs.Close()
+	first = recs.at()
+	second, n := first, 0
+	for ; n <= sniffed; n++ {
+		t.beyond = recs.at()
+		if n == 1 {
+			second = t.beyond
+		}
+		rec, err := recs.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if n == 0 {
+			if err != nil {
+				return first, err
+			}
+			t.columns = len(rec.cells)
+			t.top, t.line, t.holds = slices.Clone(rec.cells), rec.line, make([]holds, len(rec.cells))
+			continue
+		}
+		if err == nil {
+			err = t.checkWidth(rec)
+		}
+		if err != nil {
+			t.broken = err // the scan says so, after what is wrong before it
+			break
+		}
+		t.look(rec)
+	}
+	t.all = t.names()
+	names := t.all
+	if t.all == nil {
+		for _, c := range t.top {
+			// Names may be of several lines, and errors are of one.
+			names = append(names, strings.TrimSpace(strings.ReplaceAll(c.text, "\n", " ")))
+		}
+	}
+	t.placeNames(names)
+	switch {
+	case t.top == nil:
+		return first, ErrEmpty
+	case t.all == nil && t.isHeader(names):
+		t.all, first = names, second
+		if n == 1 && t.broken == nil {
+			return first, fmt.Errorf("%w below its header", ErrEmpty)
+		}
+	default:
+		t.look(&record{t.line, t.top})
+	}
+	return first, t.checkNames()
+}
+
+// checkNames refuses a header with a name that two columns have. Columns without a name
+// may be several, since nothing asks for them.
+func (t *tableReader) checkNames() error {
+	for _, name := range t.all {
+		if name != "" && t.places[name] < 0 {
+			return fmt.Errorf("two columns are named %.100q; rename one", name)
+		}
+	}
+	return nil
+}
+
+// placeNames notes where columns are by their names.
+func (t *tableReader) placeNames(names []string) {
+	t.columns, t.places = len(names), map[string]int{}
+	for j, name := range names {
+		if _, twice := t.places[name]; twice {
+			j = -1
+		}
+		t.places[name] = j
+	}
+}
+
+// look counts what a row's cells are.
+func (t *tableReader) look(row *record) {
+	for j := range row.cells {
+		c, h := &row.cells[j], &t.holds[j]
+		t.wordy = t.wordy || severalWords(c.text)
+		switch {
+		case c.numeric():
+			h.numbers++
+		case c.kind == other && t.dates(j):
+			h.odd++
+		case c.kind == other:
+			h.others++
+		case c.kind == list:
+			h.lists++
+			h.length = len(c.list)
+		case c.written():
+			if guess, _ := otherNotation(c.text); guess == "" {
+				h.texts++
+				break
+			}
+			if h.odd++; h.odd == 1 || row.line < h.line {
+				h.line, h.wrong = row.line, notNumber(c.text)
+			}
+		}
+	}
+}
+
+// dates says that a column is of dates or times by its type.
+func (t *tableReader) dates(j int) bool {
+	f, ok := t.tabular.(parquetTable)
+	return ok && f.Columns()[j].Dates()
+}
+
+// settle looks at further rows for what columns hold that had only gaps in the first.
+func (t *tableReader) settle(ctx context.Context, columns []int) error {
+	unknown := func(j int) bool { return t.holds[j].unknown() }
+	columns = among(columns, unknown)
+	if len(columns) == 0 || t.broken != nil {
+		return nil
+	}
+	recs, err := t.records(ctx, columns, t.beyond)
+	if err != nil {
+		return err
+	}
+	defer recs.Close()
+	for n := 0; len(columns) > 0; n++ {
+		if n%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		rec, err := recs.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = t.checkWidth(rec)
+		}
+		if err != nil {
+			t.broken = err
+			break
+		}
+		for _, j := range columns {
+			if !rec.cells[j].gap() {
+				t.look(rec)
+				columns = among(columns, unknown)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// checkWidth refuses a row with more or fewer cells than those before it.
+func (t *table) checkWidth(rec *record) error {
+	if len(rec.cells) != t.columns {
+		return fmt.Errorf("line %d: it has %s, the lines before it have %d", rec.line, rows.Count(len(rec.cells), "column"), t.columns)
+	}
+	return nil
+}
+
+// place says which columns are targets and groups.
+func (t *tableReader) place() error {
+	var err error
+	if t.o.Groups != "" {
+		if t.group, err = t.find(t.o.Groups, " to take groups from"); err != nil {
+			return err
+		}
+	}
+	if t.o.allTargets {
+		t.at = upTo(t.columns)
+	}
+	names, have := t.o.Targets, 0
+	for _, name := range names {
+		if t.has(name) {
+			have++
+		}
+	}
+	switch {
+	case t.o.TargetOptional && (have == 0 || t.o.SkipOdd && have < len(names)):
+		return nil
+	case have == 0 && len(names) == 1 && names[0] == "last":
+		t.at = []int{t.columns - 1}
+		return nil
+	}
+	for _, name := range t.o.Targets {
+		if t.all == nil {
+			return fmt.Errorf("it has no header, so there is no column %.100q; use last for the last column", name)
+		}
+		i, err := t.find(name, "")
+		if err != nil {
+			return err
+		}
+		if slices.Contains(t.at, i) {
+			return fmt.Errorf("column %.100q is named twice as a target", name)
+		}
+		t.at = append(t.at, i)
+	}
+	return nil
+}
+
+// find returns the place of a name in the header. What it is for ends a clause
+// of its error.
+func (t *tableReader) find(name, use string) (int, error) {
+	switch i := t.places[name]; {
+	case t.all == nil:
+		return 0, fmt.Errorf("it has no header, so there is no column %.100q%s", name, use)
+	case !t.has(name):
+		return 0, fmt.Errorf("there is no column %.100q%s; its columns are %s", name, use, Listed(t.all))
+	case i < 0:
+		return 0, fmt.Errorf("two columns are named %.100q; rename one", name)
+	default:
+		return i, nil
+	}
+}
+
+// has says whether a name is in the header.
+func (t *tableReader) has(name string) bool {
+	_, ok := t.places[name]
+	return ok && t.all != nil
+}
+
+// scan reads what accompanies the inputs, and checks these where it has to read
+// all lines to count them.
+func (t *tableReader) scan(ctx context.Context, from mark) error {
+	var columns []int
+	if !t.o.NoTargets {
+		columns = slices.Clone(t.at)
+	}
+	if t.group >= 0 {
+		columns = append(columns, t.group)
+	}
+	file, counted := t.tabular.(parquetTable)
+	for _, b := range t.bounds {
+		if b.read(counted) {
+			columns = append(columns, b.columns...)
+		}
+	}
+	scratch := t.tensors()
+	if counted && len(columns) == 0 {
+		t.n = file.Rows()
+	} else if err := t.scanRecords(ctx, columns, from, scratch, counted); err != nil {
+		return err
+	}
+	if t.n == 0 {
+		return ErrEmpty
+	}
+	for i, b := range t.bounds {
+		if b.pictures > 0 {
+			return t.openImages(ctx, i, scratch[i].Strings)
+		}
+	}
+	return nil
+}
+
+// scanRecords reads columns of all records.
+func (t *tableReader) scanRecords(ctx context.Context, columns []int, from mark, scratch []ood.Tensor, counted bool) error {
+	recs, err := t.records(ctx, columns, from)
+	if err != nil {
+		return err
+	}
+	defer recs.Close()
+	for {
+		at := recs.at()
+		rec, err := recs.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = t.add(rec, scratch, counted)
+		}
+		if err != nil {
+			return err
+		}
+		if t.n++; !counted {
+			t.marks = append(t.marks, mark{at.offset, rec.line - 1})
+		}
+		if t.n%4096 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (t *tableReader) add(rec *record, scratch []ood.Tensor, counted bool) error {
+	if err := t.checkWidth(rec); err != nil {
+		return err
+	}
+	for j := range t.bounds {
+		b, x := &t.bounds[j], &scratch[j]
+		if !b.read(counted) {
+			continue
+		}
+		if err := b.add(x, rec, &t.table); err != nil {
+			return err
+		}
+		if b.pictures == 0 {
+			x.Data, x.Strings, x.Lengths = x.Data[:0], x.Strings[:0], x.Lengths[:0]
+		}
+	}
+	if t.group >= 0 {
+		c := &rec.cells[t.group]
+		if c.kind == list || c.kind == other {
+			return fmt.Errorf("%s: lists, dates, times and nested values name no group", t.where(rec.line, t.group))
+		}
+		t.groups = append(t.groups, c.trimmed())
+	}
+	if t.o.NoTargets {
+		return nil
+	}
+	for _, j := range t.at {
+		c := &rec.cells[j]
+		v, wrong := t.o.target(c)
+		if t.o.allTargets && c.kind == list {
+			t.targets, wrong = c.items(t.targets)
+		} else if wrong == "" {
+			t.targets = append(t.targets, v)
+		}
+		if wrong == "" {
+			continue
+		}
+		err := t.badNumber(rec, j, wrong)
+		switch {
+		case t.o.named(c):
+			err = fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
+		case t.o.asksNames(c):
+			err = &ClassNameError{err.Error()}
+		}
+		if !t.o.TargetOptional || !t.o.SkipOdd {
+			return err
+		}
+		t.at, t.targets, t.odd = nil, nil, err
+		break
+	}
+	if t.n == 0 {
+		if t.perRow = len(t.targets); t.perRow == 0 && len(t.at) > 0 {
+			return fmt.Errorf("%s %d: its list of targets is empty", t.unit(), rec.line)
+		}
+	} else if n := len(t.targets) - t.n*t.perRow; t.at != nil && n != t.perRow {
+		return fmt.Errorf("%s %d: it has %s, the rows before it have %d", t.unit(), rec.line, rows.Count(n, "target"), t.perRow)
+	}
+	return nil
+}
+
+// where says in which line and column a cell is.
+func (t *table) where(line, j int) string {
+	if t.all != nil {
+		return fmt.Sprintf("%s %d, column %.100q", t.unit(), line, t.all[j])
+	}
+	return fmt.Sprintf("%s %d, column %d", t.unit(), line, j+1)
+}
+
+// badNumber says what is wrong with a cell that must be a number.
+func (t *table) badNumber(rec *record, j int, wrong string) error {
+	c := &rec.cells[j]
+	guess, _ := otherNotation(c.text)
+	switch first := t.all == nil && t.n == 0; {
+	case first && isPandasIndex(rec.cells):
+		wrong += "; pandas writes such a header above an index: write the table with index=False and names of columns, or with header=False"
+	case first && guess == "":
+		wrong += "; if this line is a header, none of its cells may be a number"
+	case c.gap():
+		wrong += "; fill it, or leave the row out"
+	}
+	return fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
+}
+
+// Listed are names with commas between, the first of them where there are many, cut
+// where they are long.
+func Listed(names []string) string {
+	const most = 10
+	var list []string
+	for _, name := range names[:min(len(names), most)] {
+		list = append(list, fmt.Sprintf("%.100s", name))
+	}
+	more := ""
+	if n := len(names) - most; n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return strings.Join(list, ", ") + more
+}
+
+// ColumnsError says that a table has more or fewer columns than the model takes.
+type ColumnsError struct {
+	Columns []string // that hold numbers; nil if the table has no header
+	Others  []string // that hold none, each with what it holds
+	Have    int      // of those that hold numbers
+	Takes   int
+}
+
+func (e *ColumnsError) Error() string {
+	if e.Columns == nil {
+		return fmt.Sprintf("it has %s, and the model takes %d", rows.Count(e.Have, "column"), e.Takes)
+	}
+	others := ""
+	if e.Have < e.Takes {
+		others = "; not counted: " + Listed(e.Others)
+	}
+	return fmt.Sprintf("it has %s with a name and numbers, and the model takes %d: %s%s", rows.Count(e.Have, "column"), e.Takes, Listed(e.Columns), others)
+}
+
+// DoubtError says that a column may be one of the model's inputs or not: no names say so,
+// and it holds no numbers that can be read.
+type DoubtError struct{ says string }
+
+func (e *DoubtError) Error() string { return e.says }

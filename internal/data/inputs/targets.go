@@ -1,0 +1,228 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+)
+
+// Targets is what a model should have answered, by row.
+type Targets struct {
+	// Values are regression targets, n×t. Each is finite, or NaN if it is unknown.
+	Values blas32.General
+	// Labels are the same numbers as class indices, or nil if they are not
+	// whole numbers in one column. That of an unknown target is Unlabelled.
+	Labels []int
+	// Name is the file they came from, and the array in it.
+	Name string
+}
+
+// Unlabelled is the label of a row whose class is not known. No file can hold it.
+const Unlabelled = math.MinInt
+
+// OpenTargets reads targets or labels from a file of their own: .npy or .npz
+// (y, targets, labels, or its only array) of shape n or n×t, or a table whose every
+// column is a target, if one of classes by its name. There must be one row of them for
+// each of rows inputs, and at most outputs a row, unless that is 0; arrays are compared
+// before they are read.
+func OpenTargets(ctx context.Context, path string, rows, outputs int, classes []string) (Targets, error) {
+	ext := strings.ToLower(filepath.Ext(path))
+	switch {
+	case ext == ".npy", ext == ".npz", ext == ".parquet" && HoldsAny(path, slices.Concat(storedNames("features"), storedNames("logits"))...):
+		z, err := openArrays(path)
+		if err != nil {
+			return Targets{}, err
+		}
+		key := "labels"
+		switch names := z.Names(); {
+		case z.Has("y"):
+			key = "y"
+		case z.Has("targets"):
+			key = "targets"
+		case !z.Has(key) && len(names) == 1:
+			key = names[0]
+		}
+		return arrayTargets(z, key, rows, outputs)
+	case IsTable(path):
+		t, err := readTable(ctx, path, Options{Takes: []Takes{}, Classes: classes, allTargets: true})
+		if err != nil {
+			return Targets{}, err
+		}
+		if err := checkTargets(path, t.n, t.perRow, rows, outputs); err != nil {
+			return Targets{}, err
+		}
+		return t.targetsOf()
+	}
+	return Targets{}, fmt.Errorf("%s: targets are an .npy or .npz file or a table (.csv, .tsv, .txt, .jsonl, .parquet)", path)
+}
+
+func arrayTargets(from arrayFile, key string, rows, outputs int) (Targets, error) {
+	a, err := from.entry(key)
+	if err != nil {
+		return Targets{}, err
+	}
+	shape := a.shape()
+	if len(shape) != 1 && len(shape) != 2 {
+		return Targets{}, fmt.Errorf("%s: targets of shape %v are neither n nor n×t", a.Name(), shape)
+	}
+	n, cols := shape[0], product(shape[1:])
+	if n*cols == 0 {
+		return Targets{}, fmt.Errorf("%s: %w", a.Name(), ErrEmpty)
+	}
+	if err := checkTargets(a.Name(), n, cols, rows, outputs); err != nil {
+		return Targets{}, err
+	}
+	x, err := floats(a, 0, n)
+	if err != nil {
+		return Targets{}, err
+	}
+	return newTargets(blas32.General{Rows: n, Cols: cols, Stride: cols, Data: x}, a.Name())
+}
+
+// checkTargets compares the shape of targets with what they are for.
+func checkTargets(name string, n, cols, inputs, outputs int) error {
+	switch {
+	case n != inputs:
+		return fmt.Errorf("%s: inputs and targets differ in length: %s for %s", name, rows.Count(n, "target"), rows.Count(inputs, "input"))
+	case outputs > 0 && cols > outputs:
+		return fmt.Errorf("%s: it has %s a row, and the model predicts %d", name, rows.Count(cols, "target"), outputs)
+	}
+	return nil
+}
+
+func newTargets(m blas32.General, name string) (Targets, error) {
+	t := Targets{Values: m, Name: name}
+	for i, v := range m.Data {
+		if math.IsInf(float64(v), 0) {
+			return Targets{}, fmt.Errorf("%s: row %d: the target is %v; a target must be a finite number, or NaN if it is unknown", name, i/m.Stride, v)
+		}
+	}
+	if m.Cols != 1 {
+		return t, nil
+	}
+	labels, known := make([]int, m.Rows), false
+	for i := range labels {
+		v := m.Data[i*m.Stride]
+		if math.IsNaN(float64(v)) {
+			labels[i] = Unlabelled
+			continue
+		}
+		// Above 2²⁴ a float32 cannot tell whole numbers apart.
+		if v != float32(math.Trunc(float64(v))) || v > whole || v < -whole {
+			return t, nil
+		}
+		labels[i], known = int(v), true
+	}
+	if known {
+		t.Labels = labels
+	}
+	return t, nil
+}
+
+// Known are the rows, by their numbers, whose targets and label are all known.
+func (t Targets) Known() (list []int) {
+	for i := range t.Values.Rows {
+		row := rows.Row(t.Values, i)
+		unknown := slices.ContainsFunc(row, func(v float32) bool { return math.IsNaN(float64(v)) })
+		if !unknown {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// ErrNoTarget says that there are targets, and that each is unknown.
+var ErrNoTarget = errors.New("every target is empty or NaN")
+
+// Known returns the rows whose targets are known, which are all if there are none.
+func (s *Set) Known() (*Set, error) {
+	list := Targets{Values: s.Targets}.Known()
+	switch {
+	case len(list) == s.Targets.Rows:
+		return s, nil
+	case len(list) == 0:
+		return nil, ErrNoTarget
+	}
+	return s.Subset(list), nil
+}
+
+// ClassNameError says that a target is a text, and that the names of classes are not
+// known.
+type ClassNameError struct{ says string }
+
+func (e *ClassNameError) Error() string { return e.says }
+
+// readTargets takes y and labels from the archive that the rows come from.
+// Where both are there, labels are the labels and y is the target.
+func (s *Set) readTargets(z arrayFile, o Options) error {
+	if o.NoTargets {
+		return nil
+	}
+	for _, key := range []string{"labels", "y"} {
+		if !z.Has(key) || named(o.Takes, key) != nil {
+			continue
+		}
+		t, err := arrayTargets(z, key, s.Len(), o.Outputs)
+		if err == nil && key == "labels" && t.Labels == nil {
+			err = fmt.Errorf("%s: labels must be whole numbers, one a row", t.Name)
+		}
+		switch {
+		case err == nil && s.Labels != nil:
+			s.Targets = t.Values
+		case err == nil:
+			s.Targets, s.Labels = t.Values, t.Labels
+		case !o.SkipOdd:
+			return err
+		}
+	}
+	return nil
+}
+
+// Slice returns the targets of these rows.
+func (t Targets) Slice(of Slice) (Targets, error) {
+	first, last, err := of.Of(t.Values.Rows)
+	t.Values.Data, t.Values.Rows = t.Values.Data[first*t.Values.Stride:], last-first
+	if t.Labels != nil {
+		t.Labels = t.Labels[first:last]
+	}
+	return t, err
+}
+
+// SetTargets attaches targets that were read from elsewhere, in place of any
+// that the set had. There must be one row of them for each input.
+func (s *Set) SetTargets(t Targets) error {
+	if err := checkTargets(t.Name, t.Values.Rows, t.Values.Cols, s.Len(), 0); err != nil {
+		return err
+	}
+	s.Targets, s.Labels = t.Values, t.Labels
+	return nil
+}
+
+// ClassesOf is how many classes a model with so many outputs tells apart: one
+// output alone is the logit of the second of two.
+func ClassesOf(outputs int) int {
+	if outputs == 1 {
+		return 2
+	}
+	return outputs
+}
+
+// CheckLabels returns an error that names the first row whose label is no class
+// of a model with so many outputs. That of a row may be unknown.
+func CheckLabels(labels []int, outputs int) error {
+	classes := ClassesOf(outputs)
+	for i, c := range labels {
+		if c != Unlabelled && (c < 0 || c >= classes) {
+			return fmt.Errorf("row %d: label %d is out of range; the model has %d classes, numbered from 0", i, c, classes)
+		}
+	}
+	return nil
+}

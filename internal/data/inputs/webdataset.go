@@ -1,0 +1,634 @@
+package inputs
+
+import (
+	"archive/tar"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/attach-uncertainty/attach/internal/data/npy"
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// A WebDataset is tar archives, its shards. Members that share their name up to the
+// first dot and follow each other are a sample, a row: an image, an array or texts,
+// and what is known of it.
+//
+// Only where images, arrays and texts lie is kept in memory.
+
+// IsArchive reports whether path names tar archives: one, or a list in braces.
+func IsArchive(path string) bool {
+	return strings.EqualFold(strings.TrimRight(filepath.Ext(path), "}"), ".tar")
+}
+
+const (
+	// maxShards bounds what a list in braces names.
+	maxShards = 1 << 16
+	// maxMembers bounds what is one sample by its name: files called frame.0001.png are.
+	maxMembers = 1 << 10
+	// maxNote bounds the bytes of a member that is read with the headers, and maxText
+	// those of a text.
+	maxNote = 1 << 20
+	maxText = 1 << 26
+)
+
+// Expand returns the names that a list in braces stands for, such as
+// shard-{000..146}.tar or {train,val}.tar. A file that is there is named as it is.
+func Expand(name string) ([]string, error) {
+	if _, err := os.Lstat(name); err == nil || !strings.Contains(name, "{") {
+		return []string{name}, nil
+	}
+	names := []string{""}
+	for rest := name; rest != ""; {
+		before, after, braces := strings.Cut(rest, "{")
+		choices := []string{""}
+		if rest = ""; braces {
+			list, behind, closed := strings.Cut(after, "}")
+			if !closed {
+				return nil, fmt.Errorf("%s: a brace is not closed; a list of shards is such as shard-{000..146}.tar", name)
+			}
+			var err error
+			if choices, err = choicesOf(list); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			rest = behind
+		}
+		if len(names)*len(choices) > maxShards {
+			return nil, fmt.Errorf("%s: the list is of more than %d shards", name, maxShards)
+		}
+		var longer []string
+		for _, n := range names {
+			for _, c := range choices {
+				longer = append(longer, n+before+c)
+			}
+		}
+		names = longer
+	}
+	return names, nil
+}
+
+// choicesOf reads 000..146 or a,b,c.
+func choicesOf(list string) ([]string, error) {
+	from, to, isRange := strings.Cut(list, "..")
+	if !isRange {
+		return strings.Split(list, ","), nil
+	}
+	first, err := strconv.ParseUint(from, 10, 31)
+	last, err2 := strconv.ParseUint(to, 10, 31)
+	if err != nil || err2 != nil || last < first || last-first >= maxShards {
+		return nil, fmt.Errorf("{%.40s} is no list of shards; write {000..146}, the lesser number first and at most %d of them, or {a,b,c}", list, maxShards)
+	}
+	width := 0
+	if strings.HasPrefix(from, "0") || strings.HasPrefix(to, "0") {
+		width = max(len(from), len(to))
+	}
+	var names []string
+	for i := first; i <= last; i++ {
+		names = append(names, fmt.Sprintf("%0*d", width, i))
+	}
+	return names, nil
+}
+
+// member is where the content of a file lies in a shard.
+type member struct {
+	shard int32
+	at    int64
+	size  int64
+	name  string
+}
+
+// archive is the samples of shards.
+type archive struct {
+	shards []string
+	inputs []member // of each sample that is one's input
+	// arrays says that arrays are the inputs, and texts what texts are called that are,
+	// of which each sample has one after another among inputs; else images are.
+	arrays  bool
+	texts   []string
+	skipped int // samples without an input
+	answers
+}
+
+// sample is the members of one that have been seen.
+type sample struct {
+	key     string
+	kinds   []string // what follows the first dot of each member's name
+	members []member
+	notes   map[string][]byte // by kind, of those that are small and may be read
+}
+
+func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
+	shards, err := Expand(name)
+	if err != nil {
+		return nil, err
+	}
+	a := &archive{shards: shards, arrays: o.Preprocess == nil && !o.HasText, answers: answers{o: o}}
+	if o.HasText {
+		a.texts = o.Text
+	}
+	left, err := a.listAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.samples(ctx, name)
+	if err == nil {
+		s.Notes = append(s.Notes, left...)
+	}
+	return s, err
+}
+
+// listAll lists all shards. A broken one is left out as a whole, with a note, if bad
+// inputs are to be, but not the only one.
+func (a *archive) listAll(ctx context.Context) (left []string, err error) {
+	var first error
+	for i := range a.shards {
+		before := *a
+		err := a.list(ctx, i)
+		if err == nil {
+			continue
+		}
+		if !a.o.SkipBad || !Broken(err) {
+			return nil, err
+		}
+		*a = before
+		first = cmp.Or(first, err)
+		left = append(left, fmt.Sprintf("left out a file that cannot be read: %v", err))
+	}
+	if len(left) == len(a.shards) {
+		return nil, first
+	}
+	return left, nil
+}
+
+// samples is what was listed.
+func (a *archive) samples(ctx context.Context, name string) (*Set, error) {
+	o := a.o
+	if len(a.inputs) == 0 {
+		return nil, fmt.Errorf("%s: %w: there are no samples in it", name, ErrEmpty)
+	}
+	if a.texts != nil {
+		s := &Set{src: memberTexts{a}, Skipped: a.skipped, Texts: a.texts}
+		return s, a.annotate(s, name)
+	}
+	input := only(o.Takes)
+	if list := required(o.Takes); len(list) > 1 {
+		return nil, fmt.Errorf("%s: a sample has one input, and the model has %d", name, len(list))
+	}
+	if a.arrays {
+		src, err := newMemberArrays(ctx, a, input)
+		if err != nil {
+			return nil, err
+		}
+		s := (&Set{src: src, Skipped: a.skipped}).withoutBad()
+		return s, a.annotate(s, name)
+	}
+	src, err := newImageSource(ctx, name, a, input.Name, o)
+	if err != nil {
+		return nil, err
+	}
+	s := (&Set{src: src, Skipped: a.skipped}).withoutBad()
+	if o.Labels {
+		if err := s.labelFolders(src, func(i int) string { return a.inputs[i].name }, o.Classes); err != nil {
+			return nil, err
+		}
+	}
+	return s, a.annotate(s, name)
+}
+
+// list reads the headers of a shard, and what is known of each sample.
+func (a *archive) list(ctx context.Context, shard int) error {
+	file := a.shards[shard]
+	f, err := regularfile.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var now sample
+	r, end := tar.NewReader(f), int64(0)
+	for {
+		h, err := r.Next()
+		if err == nil {
+			err = ctx.Err()
+		}
+		at, failed := f.Seek(0, io.SeekCurrent)
+		switch {
+		case failed != nil:
+			return InFile(file, failed)
+		case errors.Is(err, io.EOF) && at <= end:
+			return fmt.Errorf("%s: the archive has no end: it was cut short, or what wrote it was not closed", file)
+		case errors.Is(err, io.EOF):
+			return a.add(now)
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return fmt.Errorf("%s: the archive is cut short at byte %d", file, at)
+		case errors.Is(err, tar.ErrHeader):
+			return fmt.Errorf("%s: not a tar archive, or a damaged one: what precedes byte %d is no header of a member", file, at)
+		case err != nil:
+			return InFile(file, err)
+		}
+		end = at + (h.Size+511)/512*512
+		m := member{int32(shard), at, h.Size, path.Clean(h.Name)}
+		key, kind, err := keyOf(h)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if kind == "" {
+			continue
+		}
+		if key != now.key {
+			if err := a.add(now); err != nil {
+				return err
+			}
+			now = sample{key: key}
+		}
+		if len(now.kinds) == maxMembers {
+			return a.inSample(now, fmt.Errorf("it has more than %d members; name members of one sample alike up to the first dot, and those of others otherwise", maxMembers))
+		}
+		if slices.Contains(now.kinds, kind) {
+			return fmt.Errorf("%s: two members are called %.200q", file, m.name)
+		}
+		now.kinds, now.members = append(now.kinds, kind), append(now.members, m)
+		if err := a.note(&now, kind, m, r); err != nil {
+			return InFile(a.where(m), err)
+		}
+	}
+}
+
+// keyOf splits the name of a member at the first dot of its last element. What is
+// no regular file, hidden or without a dot has no kind.
+func keyOf(h *tar.Header) (key, kind string, err error) {
+	name := path.Clean(h.Name)
+	elements := strings.Split(name, "/")
+	for record := range h.PAXRecords {
+		if strings.HasPrefix(record, "GNU.sparse.") {
+			h.Typeflag = tar.TypeGNUSparse
+		}
+	}
+	switch {
+	case path.IsAbs(name) || slices.Contains(elements, ".."):
+		return "", "", fmt.Errorf("the member %.200q leads out of the archive; name members by paths below it", h.Name)
+	case h.Typeflag == tar.TypeGNUSparse:
+		return "", "", fmt.Errorf("the member %.200q is a sparse file; pack it without --sparse", h.Name)
+	case h.Typeflag != tar.TypeReg || slices.ContainsFunc(elements, func(e string) bool { return strings.HasPrefix(e, ".") }):
+		return "", "", nil
+	}
+	dir, base := path.Split(name)
+	if strings.HasPrefix(base, "__") && strings.HasSuffix(base, "__") { // of the archive itself
+		return "", "", nil
+	}
+	stem, kind, _ := strings.Cut(base, ".")
+	return dir + stem, strings.ToLower(kind), nil
+}
+
+// note keeps what a member says of its sample.
+func (a *archive) note(s *sample, kind string, m member, r io.Reader) error {
+	asked := kind == a.o.Groups || slices.Contains(a.o.Targets, kind)
+	switch {
+	case !asked && kind != "cls" && kind != "json":
+		return nil
+	case m.size > maxNote && !asked:
+		return nil
+	case m.size > maxNote:
+		return fmt.Errorf("it is of %d bytes, and at most %d are read", m.size, maxNote)
+	}
+	text, err := io.ReadAll(r)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the archive is cut short")
+	}
+	if s.notes == nil {
+		s.notes = map[string][]byte{}
+	}
+	s.notes[kind] = text
+	return err
+}
+
+// where says where a member lies.
+func (a *archive) where(m member) string { return a.shards[m.shard] + ": " + m.name }
+
+// add adds a sample that is complete.
+func (a *archive) add(s sample) error {
+	if s.members == nil {
+		return nil
+	}
+	in, err := a.inputsOf(s)
+	if err != nil {
+		if a.o.SkipBad && errors.Is(err, ErrNoInput) {
+			a.skipped++
+			return nil
+		}
+		return err
+	}
+	a.inputs = append(a.inputs, in...)
+	value := func(name string) (cell, error) {
+		word, err := s.value(name)
+		return cell{kind: text, text: word}, err
+	}
+	return a.answers.add(value, func(err error) error { return a.inSample(s, err) }, "cls", "label")
+}
+
+// inSample says of which sample an error is.
+func (a *archive) inSample(s sample, err error) error {
+	return fmt.Errorf("%s: sample %.200q: %w", a.shards[s.members[0].shard], s.key, err)
+}
+
+// ErrNoInput is wrapped by the error of a sample of a WebDataset without an image
+// or array.
+var ErrNoInput = errors.New("its input is missing")
+
+// inputsOf are the image, the array or the texts of a sample.
+func (a *archive) inputsOf(s sample) ([]member, error) {
+	if !a.o.HasText {
+		in, err := a.inputOf(s)
+		return []member{in}, err
+	}
+	if a.texts == nil {
+		i := slices.IndexFunc(usualTexts, func(name string) bool { return s.holder(name) >= 0 })
+		if i < 0 {
+			return nil, a.inSample(s, fmt.Errorf("%w: there is no text in it (.txt); its members are .%s", ErrNoInput, Listed(s.kinds)))
+		}
+		a.texts = usualTexts[i : i+1]
+	}
+	var in []member
+	for _, name := range a.texts {
+		i := s.holder(name)
+		if i < 0 {
+			return nil, a.inSample(s, fmt.Errorf("%w: it lacks the text %.100q, as a member .%.100[2]s or a key of its .json; its members are .%s", ErrNoInput, name, Listed(s.kinds)))
+		}
+		in = append(in, s.members[i])
+	}
+	return in, nil
+}
+
+// usualTexts are what members and keys of texts are usually called.
+var usualTexts = append([]string{"txt"}, usualText...)
+
+// holder is the member that holds what has a name, or -1.
+func (s sample) holder(name string) int {
+	if i := slices.Index(s.kinds, name); i >= 0 {
+		return i
+	}
+	if _, err := s.value(name); err != nil {
+		return -1
+	}
+	return slices.Index(s.kinds, "json")
+}
+
+// inputOf is the image or array of a sample.
+func (a *archive) inputOf(s sample) (member, error) {
+	with := func(of func(kind string) bool) (found []int) {
+		for i, kind := range s.kinds {
+			if of(kind) {
+				found = append(found, i)
+			}
+		}
+		return found
+	}
+	isInput := func(kind string) bool {
+		if a.arrays {
+			return path.Ext("."+kind) == ".npy"
+		}
+		return isImage("." + kind)
+	}
+	found := with(isInput)
+	if len(found) > 1 { // 7.jpg rather than 7.mask.jpg
+		if plain := with(func(kind string) bool { return isInput(kind) && !strings.Contains(kind, ".") }); len(plain) > 0 {
+			found = plain
+		}
+	}
+	members := "its members are ." + Listed(s.kinds)
+	switch {
+	case len(found) == 1:
+		return s.members[found[0]], nil
+	case len(found) > 1:
+		return member{}, a.inSample(s, fmt.Errorf("it has several inputs, .%s and .%s, where it may have one", s.kinds[found[0]], s.kinds[found[1]]))
+	case a.arrays && slices.ContainsFunc(s.kinds, func(kind string) bool { return isImage("." + kind) }):
+		return member{}, a.inSample(s, ErrPreprocess)
+	case a.arrays:
+		return member{}, a.inSample(s, fmt.Errorf("%w: there is neither an image nor an array (.npy) in it; %s", ErrNoInput, members))
+	case len(a.inputs) == 0 && slices.Contains(s.kinds, "npy"):
+		return member{}, a.inSample(s, fmt.Errorf("preprocessing is for images, and this is an array: %w", ErrNoPixels))
+	}
+	return member{}, a.inSample(s, fmt.Errorf("%w: there is no image in it (%s); %s", ErrNoInput, strings.Join(imageKinds, " "), members))
+}
+
+// value is what a sample says under a name: a member of that kind, or a key of its
+// .json member.
+func (s sample) value(name string) (string, error) {
+	if text, ok := s.notes[name]; ok {
+		return strings.TrimSpace(string(text)), nil
+	}
+	lacks := fmt.Errorf("it lacks %.100q: it has no member .%.100[1]s, and no .json member with such a key", name)
+	text, ok := s.notes["json"]
+	if !ok {
+		return "", lacks
+	}
+	value, ok, err := keyIn(text, name)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("its .json member is no JSON object: %w", err)
+	case !ok:
+		return "", lacks
+	}
+	return value, nil
+}
+
+// keyIn is the text or the number under a key of a JSON object, if it has one.
+func keyIn(object []byte, key string) (value string, ok bool, err error) {
+	var of map[string]json.RawMessage
+	if err := json.Unmarshal(object, &of); err != nil {
+		return "", false, err
+	}
+	raw, ok := of[key]
+	if !ok || string(raw) == "null" {
+		return "", false, nil
+	}
+	if json.Unmarshal(raw, &value) != nil {
+		value = string(raw) // a number
+	}
+	return value, true, nil
+}
+
+func (a *archive) rows() int { return len(a.inputs) / max(1, len(a.texts)) }
+
+func (a *archive) file(i int) string {
+	m := a.inputs[i]
+	return filepath.Base(a.shards[m.shard]) + "/" + m.name
+}
+
+func (a *archive) path(i int) string { return a.where(a.inputs[i]) }
+
+func (a *archive) open() (album, error) { return a, nil }
+
+func (a *archive) Close() error { return nil }
+
+func (a *archive) picture(i int) (opener, error) {
+	return func() (io.ReadSeekCloser, error) { return a.content(i) }, nil
+}
+
+func (a *archive) content(i int) (io.ReadSeekCloser, error) {
+	m := a.inputs[i]
+	f, err := regularfile.Open(a.shards[m.shard])
+	if err != nil {
+		return nil, err
+	}
+	return content{io.NewSectionReader(f, m.at, m.size), f}, nil
+}
+
+// content is that of a file.
+type content struct {
+	io.ReadSeeker
+	io.Closer
+}
+
+// memberArrays is the arrays of samples.
+type memberArrays struct {
+	*archive
+	first []int // shape of the first
+	none  ood.Tensor
+	good  []int // samples whose array can be read, or nil for all of them
+}
+
+func newMemberArrays(ctx context.Context, a *archive, input Takes) (*memberArrays, error) {
+	src := &memberArrays{archive: a}
+	if a.o.SkipBad {
+		src.good = []int{}
+		for i := range a.rows() {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			x, err := src.array(i)
+			if err == nil {
+				src.good = append(src.good, i)
+				src.first = x.Shape
+			} else if !Broken(err) {
+				return nil, err
+			}
+		}
+		if len(src.good) == 0 {
+			return nil, fmt.Errorf("%s: %w: none of its %d arrays can be read", a.shards[0], ErrEmpty, a.rows())
+		}
+	} else {
+		x, err := src.array(0)
+		if err != nil {
+			return nil, err
+		}
+		src.first = x.Shape
+	}
+	src.none = numbers(input.Name, input.row(src.first))
+	return src, nil
+}
+
+func (a *memberArrays) readableRows() []int { return a.good }
+
+func (a *memberArrays) name(i int) string { return a.file(i) }
+
+func (a *memberArrays) tensors() []ood.Tensor { return []ood.Tensor{a.none} }
+
+func (a *memberArrays) open() (reader, error) { return filled{a, a.none}, nil }
+
+func (a *memberArrays) array(i int) (rows.Array, error) {
+	f, err := a.content(i)
+	if err != nil {
+		return rows.Array{}, err
+	}
+	defer f.Close()
+	x, err := npy.Read(f, a.inputs[i].size)
+	if _, pixels := x.Data.([]uint8); pixels && len(x.Shape) > 1 {
+		err = errors.New("it holds pixels; store images as .png or .jpg members")
+	}
+	if err == nil && a.first != nil && !slices.Equal(a.first, x.Shape) {
+		err = fmt.Errorf("its shape is %v, where those before it are of %v", x.Shape, a.first)
+	}
+	if err == nil && product(x.Shape) == 0 {
+		err = fmt.Errorf("its shape is %v, which holds nothing", x.Shape)
+	}
+	return x, InFile(a.path(i), err)
+}
+
+func (a *memberArrays) fill(ctx context.Context, idx []int, dst []float32) error {
+	width := product(a.first)
+	for k, i := range idx {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		x, err := a.array(i)
+		if err != nil {
+			return err
+		}
+		copy(dst[k*width:(k+1)*width], npy.Float32s(x))
+	}
+	return nil
+}
+
+// memberTexts is the texts of samples.
+type memberTexts struct{ *archive }
+
+func (a memberTexts) name(i int) string {
+	return a.file(i * len(a.texts))
+}
+
+func (a memberTexts) tensors() (all []ood.Tensor) {
+	for _, name := range a.texts {
+		all = append(all, ood.Tensor{Name: name, Shape: []int{0}, Strings: []string{}})
+	}
+	return all
+}
+
+func (a memberTexts) open() (reader, error) { return a, nil }
+
+func (a memberTexts) read(ctx context.Context, idx []int) ([]ood.Tensor, error) {
+	all := a.tensors()
+	for j := range all {
+		for _, i := range idx {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			at := i*len(a.texts) + j
+			text, err := a.text(at, a.texts[j])
+			if err != nil {
+				return nil, InFile(a.path(at), err)
+			}
+			all[j].Strings = append(all[j].Strings, text)
+		}
+		all[j].Shape[0] = len(idx)
+	}
+	return all, nil
+}
+
+// text is a member, or what it has under a key.
+func (a memberTexts) text(at int, name string) (string, error) {
+	m := a.inputs[at]
+	if m.size > maxText {
+		return "", fmt.Errorf("the text is of %d bytes, and at most %d are read", m.size, maxText)
+	}
+	f, err := a.content(at)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	all, err := io.ReadAll(f)
+	if err != nil {
+		return "", err
+	}
+	text := string(all)
+	if strings.HasSuffix(strings.ToLower(m.name), ".json") {
+		if text, _, err = keyIn(all, name); err != nil {
+			return "", err
+		}
+	}
+	if !utf8.ValidString(text) {
+		return "", errors.New("the text is not UTF-8; save it as UTF-8")
+	}
+	return text, nil
+}

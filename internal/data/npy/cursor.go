@@ -1,0 +1,146 @@
+package npy
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+)
+
+// Cursor reads rows (runs along the first axis) of an array that stays on
+// disk. It is not safe for concurrent use.
+type Cursor struct {
+	l    *Lazy
+	f    file // elements at random, from offset base
+	base int64
+	temp string // name of the temporary file that f is, if it is one
+
+	seq io.ReadCloser // deflated elements, in sequence
+	pos int           // the next row that seq gives
+	// proven says that the elements are known to be there.
+	proven   bool
+	elements *elements
+}
+
+// Open starts reading rows. Memory is bounded by what is asked for. Deflated
+// arrays are read in sequence; going back in one, or reading one in Fortran
+// order, first writes it to a temporary file, which Close removes.
+func (l *Lazy) Open() (*Cursor, error) {
+	if l.sound != nil {
+		if err := l.sound(); err != nil {
+			return nil, l.failed(err)
+		}
+	}
+	c := &Cursor{l: l, elements: l.elements()}
+	var err error
+	if l.offset >= 0 {
+		c.f, err = l.source()
+		c.base = l.offset
+	} else {
+		c.seq, err = l.open()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close releases the file.
+func (c *Cursor) Close() error {
+	var errs []error
+	if c.seq != nil {
+		errs = append(errs, c.seq.Close())
+	}
+	if c.f != nil {
+		errs = append(errs, c.f.Close())
+	}
+	if c.temp != "" {
+		errs = append(errs, os.Remove(c.temp))
+	}
+	return errors.Join(errs...)
+}
+
+// ReadRows reads n rows from row start on. The result's shape is the array's
+// with n as its first axis. It panics if the rows are out of range.
+func (c *Cursor) ReadRows(start, n int) (rows.Array, error) {
+	if start < 0 || n < 0 || start > c.l.Rows()-n {
+		panic("npy: rows out of range")
+	}
+	h := c.l.Header
+	h.Shape = append([]int{n}, h.Shape[min(1, len(h.Shape)):]...)
+	a, err := c.readRows(h, start, n)
+	if err != nil {
+		return rows.Array{}, c.l.failed(err)
+	}
+	return a, nil
+}
+
+func (c *Cursor) readRows(h Header, start, n int) (rows.Array, error) {
+	if c.f == nil && (h.strided() || start < c.pos) {
+		if err := c.spool(); err != nil {
+			return rows.Array{}, err
+		}
+	}
+	size := int64(h.DType.Size)
+	row := int64(h.RowLen()) * size
+	switch {
+	case h.strided():
+		all := int64(c.l.Rows()) * size
+		return readBody(&columns{ReaderAt: c.f, at: c.base + int64(start)*size, run: int64(n) * size, step: all}, h, c.elements, nil)
+	case c.f != nil:
+		return readBody(io.NewSectionReader(c.f, c.base+int64(start)*row, int64(n)*row), h, c.elements, nil)
+	}
+	if !c.proven && int64(n)*row > sure {
+		if err := c.l.prove(); err != nil {
+			return rows.Array{}, err
+		}
+		c.proven = true
+	}
+	if _, err := io.CopyN(io.Discard, c.seq, int64(start-c.pos)*row); err != nil {
+		return rows.Array{}, truncated(err, "the entry ends early")
+	}
+	c.pos = start + n
+	a, err := readBody(c.seq, h, c.elements, nil)
+	if err == nil && c.pos == c.l.Rows() {
+		err = atEnd(c.seq)
+	}
+	return a, err
+}
+
+// columns are some rows of an array in Fortran order, in that order: a run of
+// bytes of each column.
+type columns struct {
+	io.ReaderAt
+	at, run, step int64
+	done          int64 // bytes of the run
+}
+
+func (c *columns) Read(p []byte) (int, error) {
+	n, err := c.ReadAt(p[:min(int64(len(p)), c.run-c.done)], c.at+c.done)
+	if c.done += int64(n); c.done == c.run {
+		c.at, c.done = c.at+c.step, 0
+	}
+	return n, err
+}
+
+// spool writes a deflated entry to a temporary file.
+func (c *Cursor) spool() error {
+	if c.pos > 0 {
+		if err := c.seq.Close(); err != nil {
+			return err
+		}
+		c.seq = nil
+		seq, err := c.l.open()
+		if err != nil {
+			return err
+		}
+		c.seq, c.pos = seq, 0
+	}
+	f, err := os.CreateTemp("", "npy-*")
+	if err != nil {
+		return err
+	}
+	c.f, c.temp = f, f.Name()
+	return copyAll(f, c.seq, c.l.bytes())
+}

@@ -1,0 +1,139 @@
+package npy
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+)
+
+// chunk is how many bytes are decoded at once.
+const chunk = 1 << 20
+
+// Read reads one array of r, which holds so many bytes, no more and no fewer.
+func Read(r io.Reader, size int64) (rows.Array, error) {
+	h, n, err := readHeader(r)
+	if err == nil {
+		err = h.checkLength(size - n)
+	}
+	if err != nil {
+		return rows.Array{}, err
+	}
+	return readBody(r, h, h.elements(), nil)
+}
+
+// readBody reads the elements of one array, in whatever order h says, and
+// returns them in C order. It takes memory for all of them at once. Elements
+// are kept as what keep makes of them, where it is not nil.
+func readBody(r io.Reader, h Header, e *elements, keep func(part any) any) (rows.Array, error) {
+	f := filling{shape: h.Shape}
+	if h.strided() {
+		f.walk = newWalk(h.Shape)
+	}
+	err := e.each(r, h, func(part any) {
+		if keep != nil {
+			part = keep(part)
+		}
+		switch part := part.(type) {
+		case []float32:
+			fill(&f, part)
+		case []float64:
+			fill(&f, part)
+		case []int64:
+			fill(&f, part)
+		case []uint8:
+			fill(&f, part)
+		}
+	})
+	if err != nil {
+		return rows.Array{}, err
+	}
+	return rows.Array{Shape: h.Shape, Data: f.data}, nil
+}
+
+// filling is an array that elements are put into as they come.
+type filling struct {
+	shape []int
+	walk  *walk // nil in C order
+	data  any
+	done  int
+}
+
+func fill[T any](f *filling, part []T) {
+	if f.data == nil {
+		f.data = make([]T, product(f.shape))
+	}
+	dst := f.data.([]T)
+	if f.walk == nil {
+		copy(dst[f.done:], part)
+	} else {
+		place(f.walk, dst, part)
+	}
+	f.done += len(part)
+}
+
+// elements decodes them in memory that is used again.
+type elements struct {
+	decode decoder
+	buf    []byte
+}
+
+func (h Header) elements() *elements { return &elements{decode: h.DType.decoder()} }
+
+// each hands on all elements that a header promises, some at a time and at least once.
+func (e *elements) each(r io.Reader, h Header, emit func(part any)) error {
+	total := h.bytes()
+	if n := min(total, chunk); int64(len(e.buf)) < n {
+		e.buf = make([]byte, n)
+	}
+	for first, done := true, int64(0); first || done < total; first = false {
+		b := e.buf[:min(total-done, int64(len(e.buf)))]
+		if _, err := io.ReadFull(r, b); err != nil {
+			return truncated(err, fmt.Sprintf("the file ends before the %d elements of shape %v that its header promises", h.Len(), h.Shape))
+		}
+		part, err := e.decode(b)
+		if err != nil {
+			return err
+		}
+		if ints, ok := part.([]int64); ok && h.DType.Kind == 'u' {
+			if i := slices.IndexFunc(ints, func(v int64) bool { return v < 0 }); i >= 0 {
+				return fmt.Errorf("the uint64 value %d at element %d does not fit an int64", uint64(ints[i]), done/8+int64(i))
+			}
+		}
+		emit(part)
+		done += int64(len(b))
+	}
+	return nil
+}
+
+// walk goes through an array in Fortran order.
+type walk struct {
+	shape, step, at []int
+	off             int // of the next element in C order
+}
+
+func newWalk(shape []int) *walk {
+	w := &walk{shape: shape, step: make([]int, len(shape)), at: make([]int, len(shape))}
+	for i, step := len(shape)-1, 1; i >= 0; i-- {
+		w.step[i] = step
+		step *= shape[i]
+	}
+	return w
+}
+
+// place puts the next elements to where they are in C order.
+func place[T any](w *walk, dst, next []T) {
+	for _, v := range next {
+		dst[w.off] = v
+		for i := range w.at {
+			w.at[i]++
+			w.off += w.step[i]
+			if w.at[i] < w.shape[i] {
+				break
+			}
+			w.off -= w.at[i] * w.step[i]
+			w.at[i] = 0
+		}
+	}
+}

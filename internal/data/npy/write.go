@@ -1,0 +1,128 @@
+package npy
+
+import (
+	"archive/zip"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+)
+
+// Write writes a as a .npy file of version 1.0: C order, little-endian. The
+// same array always gives the same bytes.
+func Write(w io.Writer, a rows.Array) error {
+	var descr string
+	var n int
+	var body func() error
+	switch data := a.Data.(type) {
+	case []float32:
+		descr, n, body = "<f4", len(data), writing(w, data)
+	case []float64:
+		descr, n, body = "<f8", len(data), writing(w, data)
+	case []int64:
+		descr, n, body = "<i8", len(data), writing(w, data)
+	case []uint8:
+		descr, n, body = "|u1", len(data), writing(w, data)
+	case []bool:
+		descr, n, body = "|b1", len(data), writing(w, data)
+	default:
+		return fmt.Errorf("elements of type %T cannot be written; want []float32, []float64, []int64, []uint8 or []bool", a.Data)
+	}
+	if err := (Header{Shape: a.Shape}).checkSize(); err != nil {
+		return err
+	}
+	if n != product(a.Shape) || slices.ContainsFunc(a.Shape, func(d int) bool { return d < 0 }) {
+		return fmt.Errorf("shape %v does not fit the array's %d elements", a.Shape, n)
+	}
+	if _, err := w.Write(formatHeader(descr, a.Shape)); err != nil {
+		return err
+	}
+	return body()
+}
+
+// writing writes elements, little-endian, some at a time.
+func writing[T any](w io.Writer, data []T) func() error {
+	return func() error {
+		for part := range slices.Chunk(data, chunk/8) {
+			if err := binary.Write(w, binary.LittleEndian, part); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// WriteNPZ writes arrays as an .npz file that numpy.load opens, sorted by name
+// and without the time of day: the same arrays give the same bytes. With
+// deflate entries are compressed, as numpy.savez_compressed does.
+func WriteNPZ(w io.Writer, arrays map[string]rows.Array, deflate bool) error {
+	z := NewNPZWriter(w)
+	if deflate {
+		z.method = zip.Deflate
+	}
+	for _, name := range slices.Sorted(maps.Keys(arrays)) {
+		if err := z.Array(name, arrays[name]); err != nil {
+			return err
+		}
+	}
+	return z.Close()
+}
+
+// NPZWriter writes an .npz file entry by entry, for arrays larger than memory.
+type NPZWriter struct {
+	z      *zip.Writer
+	method uint16
+}
+
+// NewNPZWriter begins a file whose entries are not compressed.
+func NewNPZWriter(w io.Writer) *NPZWriter { return &NPZWriter{z: zip.NewWriter(w), method: zip.Store} }
+
+func (w *NPZWriter) entry(name string) (io.Writer, error) {
+	return w.z.CreateHeader(&zip.FileHeader{
+		Name:     name + ".npy",
+		Method:   w.method,
+		Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC),
+	})
+}
+
+// Array writes an entry.
+func (w *NPZWriter) Array(name string, a rows.Array) error {
+	f, err := w.entry(name)
+	if err == nil {
+		err = Write(f, a)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// Float32s begins an entry of float32 numbers, which ends with the next entry.
+// The function returned takes its elements, row-major, in as many parts as one
+// likes; their sum is what shape asks for.
+func (w *NPZWriter) Float32s(name string, shape []int) (func(part []float32) error, error) {
+	if err := (Header{Shape: shape}).checkSize(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	f, err := w.entry(name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(formatHeader("<f4", shape)); err != nil {
+		return nil, err
+	}
+	left := product(shape)
+	return func(part []float32) error {
+		if left -= len(part); left < 0 {
+			return fmt.Errorf("%s: there are %d elements more than shape %v asks for", name, -left, shape)
+		}
+		return writing(f, part)()
+	}, nil
+}
+
+// Close ends the file. The writer below stays open.
+func (w *NPZWriter) Close() error { return w.z.Close() }

@@ -1,0 +1,292 @@
+package parquet
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/deprecated"
+	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
+)
+
+// ErrFormat is wrapped by the error of a file that is no Parquet file, or a
+// damaged one.
+var ErrFormat = errors.New("it is no Parquet file, or one cut short or damaged")
+
+// Kind is what the cells of a column are.
+type Kind uint8
+
+// What cells are. Others have dates and times, which are not read.
+const (
+	Other Kind = iota
+	Number
+	Text
+	Bytes
+)
+
+// Column is a column of a file, or a field of one that holds structs.
+type Column struct {
+	// Name is that of the column; a field follows after a point, as in image.bytes.
+	Name string
+	Kind Kind
+	// List says that cells are lists of these, however deep.
+	List bool
+	// Empty says that the writer counted no value in any row.
+	Empty bool
+	leaf  *parquet.Column
+}
+
+// Is says that the column has the type of a node, in each row once.
+func (c Column) Is(node parquet.Node) bool {
+	return c.leaf.Required() && c.leaf.Type().String() == node.Type().String()
+}
+
+// File is a Parquet file whose footer has been read. It holds no file open.
+type File struct {
+	path    string
+	size    int
+	rows    int
+	columns []Column
+	meta    []format.KeyValue
+}
+
+// Open reads the footer of the file at path. Errors name the path. No two columns have one
+// name, since columns are found by it.
+func Open(path string) (f *File, err error) {
+	r, err := openReader(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	seen := make(map[string]bool, len(r.columns))
+	for _, c := range r.columns {
+		if seen[c.Name] {
+			return nil, fmt.Errorf("%s: two columns are named %.100q; rename one", path, c.Name)
+		}
+		seen[c.Name] = true
+	}
+	f = &File{path: path, size: r.size, rows: r.rows, columns: r.columns, meta: r.meta.KeyValueMetadata}
+	return f, nil
+}
+
+// Size returns the number of bytes.
+func (f *File) Size() int { return f.size }
+
+// Rows returns the number of rows.
+func (f *File) Rows() int { return f.rows }
+
+// Columns returns the columns in their order.
+func (f *File) Columns() []Column { return f.columns }
+
+// Metadata returns what writers keep beside the rows under a key, such as
+// "huggingface".
+func (f *File) Metadata(key string) (string, bool) {
+	for _, m := range f.meta {
+		if m.Key == key {
+			return m.Value, true
+		}
+	}
+	return "", false
+}
+
+// reader is a file that is open.
+type reader struct {
+	io.ReaderAt
+	io.Closer
+	meta    *format.FileMetaData
+	groups  []format.RowGroup
+	starts  []int // first row of each group, and the number of all rows
+	rows    int
+	size    int
+	columns []Column
+	held    int // bytes that pages take
+}
+
+// guard makes an error of what parquet-go panics with on damaged files.
+func guard(path string, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%v", p)
+	}
+	var size *sizeError
+	switch {
+	case errors.As(*err, &size):
+		*err = fmt.Errorf("%s: %w", path, size)
+	case *err != nil:
+		*err = fmt.Errorf("%s: %w (%.200s)", path, ErrFormat, strings.ReplaceAll((*err).Error(), "\n", " "))
+	}
+}
+
+func openReader(path string) (*reader, error) {
+	f, err := regularfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	r, err := newReader(f, info.Size(), path)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	r.Closer = f
+	return r, nil
+}
+
+// A file of more rows has bytes for them. What is kept of each row, such as a target,
+// would otherwise take any memory.
+const (
+	mostRows        = 1 << 24
+	mostRowsPerByte = 64
+)
+
+func newReader(f io.ReaderAt, size int64, path string) (r *reader, err error) {
+	defer guard(path, &err)
+	var end [8]byte
+	if size < 12 {
+		return nil, fmt.Errorf("%d bytes", size)
+	}
+	if _, err := f.ReadAt(end[:], size-8); err != nil {
+		return nil, err
+	}
+	// Memory for the footer is taken before any of it is read.
+	n := int64(binary.LittleEndian.Uint32(end[:]))
+	if string(end[4:]) != "PAR1" || n > size-12 {
+		return nil, errors.New("no footer at its end")
+	}
+	footer := make([]byte, n)
+	if _, err := f.ReadAt(footer, size-8-n); err != nil {
+		return nil, err
+	}
+	if err := checkFooter(footer); err != nil {
+		return nil, err
+	}
+	file, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return nil, err
+	}
+	r = &reader{ReaderAt: f, meta: file.Metadata(), size: int(size)}
+	r.groups = r.meta.RowGroups
+	all := int64(0)
+	for _, g := range r.groups {
+		r.starts = append(r.starts, int(all))
+		n := g.NumRows
+		if n < 0 || n > math.MaxInt32-all && all+n > math.MaxInt32*1024 {
+			return nil, fmt.Errorf("a group of %d rows", n)
+		}
+		all += n
+	}
+	if all > mostRows && all > mostRowsPerByte*size {
+		return nil, fmt.Errorf("%d rows in %d bytes", all, size)
+	}
+	if all != file.NumRows() {
+		return nil, fmt.Errorf("%d rows in its groups and %d in all", all, file.NumRows())
+	}
+	r.rows = int(all)
+	r.starts = append(r.starts, r.rows)
+	if r.columns, err = leaves(nil, file.Root()); err != nil {
+		return nil, err
+	}
+	for _, g := range r.groups {
+		if len(g.Columns) != len(r.columns) {
+			return nil, fmt.Errorf("a group of %d columns, where the file has %d", len(g.Columns), len(r.columns))
+		}
+	}
+	for j := range r.columns {
+		r.columns[j].Empty = r.empty(j)
+	}
+	return r, nil
+}
+
+// empty says that all rows are gaps by what the writer counted.
+func (r *reader) empty(column int) bool {
+	for _, g := range r.groups {
+		if c := &g.Columns[column].MetaData; c.Statistics.NullCount != c.NumValues {
+			return false
+		}
+	}
+	return r.rows > 0
+}
+
+// leaves appends the columns below a node.
+func leaves(all []Column, node *parquet.Column) ([]Column, error) {
+	if len(all) > mostColumns {
+		return nil, errors.New("there are too many columns")
+	}
+	if node.Leaf() {
+		list := node.MaxRepetitionLevel() > 0
+		return append(all, Column{Name: nameOf(node, list), Kind: kindOf(node.Type()), List: list, leaf: node}), nil
+	}
+	var err error
+	for _, c := range node.Columns() {
+		if all, err = leaves(all, c); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Dates reports whether cells are dates or times, which are of kind Other.
+func (c Column) Dates() bool {
+	t := c.leaf.Type()
+	if l := t.LogicalType(); l != nil && l.Value != nil {
+		switch l.Value.(type) {
+		case *format.DateType, *format.TimeType, *format.TimestampType:
+			return true
+		}
+		return false
+	}
+	if p := t.ConvertedType(); p != nil {
+		return *p >= deprecated.Date && *p <= deprecated.TimestampMicros
+	}
+	return t.Kind() == parquet.Int96 // timestamps of old writers
+}
+
+// nameOf leaves out of a list's path what its writer calls the elements.
+func nameOf(leaf *parquet.Column, list bool) string {
+	path := leaf.Path()
+	for list && len(path) > 2 && slices.Contains([]string{"element", "item", "array", "array_element", "bag"}, path[len(path)-1]) {
+		path = path[:len(path)-2]
+	}
+	return strings.Join(path, ".")
+}
+
+func kindOf(t parquet.Type) Kind {
+	if l := t.LogicalType(); l != nil && l.Value != nil {
+		switch l.Value.(type) {
+		case *format.StringType, *format.EnumType, *format.JsonType:
+			return Text
+		case *format.IntType, *format.DecimalType:
+			return Number
+		}
+		return Other
+	}
+	if c := t.ConvertedType(); c != nil {
+		switch {
+		case slices.Contains([]deprecated.ConvertedType{deprecated.UTF8, deprecated.Enum, deprecated.Json}, *c):
+			return Text
+		case *c < deprecated.Uint8 || *c > deprecated.Int64:
+			return Other
+		}
+	}
+	switch t.Kind() {
+	case parquet.Boolean, parquet.Int32, parquet.Int64, parquet.Float, parquet.Double:
+		return Number
+	case parquet.ByteArray:
+		return Bytes
+	case parquet.FixedLenByteArray:
+		if t.Length() == 2 { // parquet-go forgets that it is annotated as float16
+			return Number
+		}
+	}
+	return Other
+}

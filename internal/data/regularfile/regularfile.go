@@ -1,0 +1,66 @@
+// Package regularfile opens files and refuses pipes, devices and others that have no
+// known length or may block.
+package regularfile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+var (
+	// ErrFolder is wrapped by the error of opening a folder.
+	ErrFolder = errors.New("it is a folder; name a file in it")
+	// ErrSpecial is wrapped by the error of opening a pipe, a device or a
+	// socket.
+	ErrSpecial = errors.New("it is no regular file; copy what it holds into one")
+)
+
+// Open opens a regular file to read. Errors are *fs.PathError.
+func Open(path string) (*os.File, error) { return open(path, os.Stat, os.Open) }
+
+// OpenIn is Open of a file below a folder. A link that leads out of the folder
+// is an error.
+func OpenIn(dir *os.Root, name string) (*os.File, error) { return open(name, dir.Stat, dir.Open) }
+
+// open looks before it opens: to open a pipe is to wait for its writer, and to
+// take what that writes.
+func open(name string, stat func(string) (fs.FileInfo, error), open func(string) (*os.File, error)) (*os.File, error) {
+	info, err := stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrFolder}
+	case !info.Mode().IsRegular():
+		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrSpecial}
+	}
+	return open(name)
+}
+
+// ReadFile returns the content of a regular file.
+func ReadFile(path string) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// SHA256 is the digest of a regular file, in small hex digits.
+func SHA256(path string) (string, error) {
+	f, err := Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,112 @@
+// Package rowhash tells rows apart by what they hold: rows of equal content have equal
+// hashes, whatever file they come from.
+package rowhash
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Hash is the first half of a SHA-256 digest, so that nobody finds two rows with one hash.
+type Hash [16]byte
+
+// String returns 32 hexadecimal digits.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// Inputs hashes each row of a block as the model gets it. The order of the tensors does
+// not count, nor does the name of a tensor that is the only one: files name them
+// differently. All gaps (NaN) are equal, and so are 0 and −0.
+func Inputs(b ood.InputBlock) []Hash {
+	tensors := slices.Clone(b.Tensors)
+	slices.SortStableFunc(tensors, func(a, b ood.Tensor) int { return strings.Compare(a.Name, b.Name) })
+	list := make([]Hash, b.Rows())
+	at := make([]int, len(tensors)) // where the next row begins
+	var scratch []byte
+	for i := range list {
+		scratch = scratch[:0]
+		for k, t := range tensors {
+			n := rowLen(t, i)
+			if len(tensors) > 1 {
+				scratch = appendText(scratch, t.Name)
+			}
+			scratch = binary.LittleEndian.AppendUint64(scratch, uint64(n))
+			if t.Strings != nil {
+				for _, s := range t.Strings[at[k] : at[k]+n] {
+					scratch = appendText(scratch, s)
+				}
+			} else {
+				scratch = appendNumbers(scratch, t.Data[at[k]:at[k]+n])
+			}
+			at[k] += n
+		}
+		list[i] = sum(scratch)
+	}
+	return list
+}
+
+// Features hashes each row of matrices that have equally many rows, such as the features
+// and earlier layers that a network made of an input.
+func Features(matrices ...blas32.General) []Hash {
+	list := make([]Hash, matrices[0].Rows)
+	var scratch []byte
+	for i := range list {
+		scratch = scratch[:0]
+		for _, m := range matrices {
+			scratch = binary.LittleEndian.AppendUint64(scratch, uint64(m.Cols))
+			scratch = appendNumbers(scratch, rows.Row(m, i))
+		}
+		list[i] = sum(scratch)
+	}
+	return list
+}
+
+// With returns the hash of a row that has more numbers beside it, such as its targets.
+func With(h Hash, numbers ...float32) Hash { return sum(appendNumbers(h[:], numbers)) }
+
+// rowLen returns how many numbers or texts row i of a tensor has.
+func rowLen(t ood.Tensor, i int) int {
+	n := 1
+	for _, d := range t.Shape[1:] {
+		n *= d
+	}
+	if t.Lengths != nil {
+		n = t.Lengths[i]
+		for _, d := range t.Shape[2:] {
+			n *= d
+		}
+	}
+	return n
+}
+
+func appendText(to []byte, s string) []byte {
+	return append(binary.LittleEndian.AppendUint64(to, uint64(len(s))), s...)
+}
+
+func appendNumbers(to []byte, numbers []float32) []byte {
+	to = slices.Grow(to, 4*len(numbers))
+	for _, v := range numbers {
+		bits := math.Float32bits(v)
+		switch {
+		case v == 0:
+			bits = 0
+		case v != v:
+			bits = 0x7fc00000
+		}
+		to = binary.LittleEndian.AppendUint32(to, bits)
+	}
+	return to
+}
+
+func sum(content []byte) Hash {
+	whole := sha256.Sum256(content)
+	return Hash(whole[:16])
+}

@@ -1,3 +1,0 @@
-// Package evidence says how much counts of rows tell: intervals of shares, and
-// tests of what calibration promises, also of streams.
-package evidence

@@ -1,0 +1,103 @@
+package batchparts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Map returns what become makes of each part of the batch, alone: neither labels
+// nor inputs.
+func Map(b ood.Batch, become func(blas32.General) blas32.General) ood.Batch {
+	var s ood.Batch
+	for _, p := range Of(&b) {
+		Set(&s, p.Name, become(*p.General))
+	}
+	return s
+}
+
+// Append puts the parts of more below those of b, which must be as many and as
+// wide unless b has none; labels and inputs it leaves alone. Hashes are kept if all rows
+// have them. It grows matrices as append does.
+func Append(b *ood.Batch, more ood.Batch) error {
+	n := b.Len()
+	below, to := Of(&more), Of(b)
+	if len(to) == 0 {
+		*b = Map(more, func(m blas32.General) blas32.General { return blas32.General{Cols: m.Cols, Stride: m.Cols} })
+		to = Of(b)
+	}
+	if !slices.EqualFunc(to, below, func(a, b Part) bool { return a.Name == b.Name }) {
+		return fmt.Errorf("rows have other parts (%s) than those before them (%s)", names(below), names(to))
+	}
+	if err := below.Widths().Check(to.Widths(), "rows", "those before them have"); err != nil {
+		return err
+	}
+	for k, p := range below {
+		m := to[k].General
+		if len(m.Data) != m.Rows*m.Cols || m.Stride != m.Cols {
+			all := rows.New(m.Rows, m.Cols)
+			for i := range m.Rows {
+				copy(rows.Row(all, i), rows.Row(*m, i))
+			}
+			*m = all
+		}
+		for i := range p.Rows {
+			m.Data = append(m.Data, rows.Row(*p.General, i)...)
+		}
+		m.Rows += p.Rows
+	}
+	if more.Hashes != nil && len(b.Hashes) == n {
+		b.Hashes = append(b.Hashes, more.Hashes...)
+	} else {
+		b.Hashes = nil
+	}
+	return nil
+}
+
+func names(all Parts) string {
+	names := make([]string, len(all))
+	for i, p := range all {
+		names[i] = p.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// Validate checks that the parts of a batch are whole and fit together: as many
+// rows in each, and, where there are logits, every label in [0,c).
+func Validate(b ood.Batch) error {
+	n := b.Len()
+	for _, p := range Of(&b) {
+		if err := rows.Whole(*p.General); err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+		if p.Rows != n || p.Cols < 1 {
+			return fmt.Errorf("%d rows but %s of %d×%d", n, p.Name, p.Rows, p.Cols)
+		}
+	}
+	if b.Inputs != nil && b.Inputs.Len() != n {
+		return fmt.Errorf("%d rows but %d of inputs", n, b.Inputs.Len())
+	}
+	if b.Hashes != nil && len(b.Hashes) != n {
+		return fmt.Errorf("%d rows but %d hashes", n, len(b.Hashes))
+	}
+	if b.Labels == nil {
+		return nil
+	}
+	if len(b.Labels) != n {
+		return fmt.Errorf("%d rows but %d labels", n, len(b.Labels))
+	}
+	for i, y := range b.Labels {
+		if y < 0 {
+			return fmt.Errorf("label %d of row %d is negative", y, i)
+		}
+		if b.Logits.Cols > 0 && y >= b.Logits.Cols {
+			return fmt.Errorf("label %d of row %d is outside [0,%d)", y, i, b.Logits.Cols)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package fitting
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// ErrMemory is wrapped by the error for a fit that would hold too much beside its
+// rows, which says whose and of what.
+var ErrMemory = errors.New("takes more than 8 GB of memory")
+
+// Check says what a fit of one configuration would lack, or is nil: an
+// *ood.NeedError for the first of the method's needs that t lacks, an error that
+// wraps ErrMemory, or one of the parameters.
+func Check(m ood.Method, t ood.Training, p ood.Params) error {
+	if err := checkNeeds(m, t); err != nil {
+		return err
+	}
+	if _, err := resolve(m, p); err != nil || Memory(m, t, p) <= rows.MostMemory {
+		return err
+	}
+	what := fmt.Sprintf("%d rows of %d features", t.Len(), t.Features.Cols)
+	if t.Logits.Cols > 0 {
+		what += fmt.Sprintf(", %d logits", t.Logits.Cols)
+	}
+	if m.Needs.Layers {
+		for _, l := range t.Layers {
+			what += fmt.Sprintf(", %d in a layer", l.Cols)
+		}
+	}
+	if Memory(m, t, nil) <= rows.MostMemory {
+		what += ", with " + p.String()
+	}
+	return fmt.Errorf("method %q %w for %s", m.Name, ErrMemory, what)
+}
+
+// Memory is how many bytes a fit of one configuration says that it holds; 0 of
+// parameters that it refuses.
+func Memory(m ood.Method, t ood.Training, p ood.Params) float64 {
+	own, err := resolve(m, p)
+	if err != nil || m.Memory == nil {
+		return 0
+	}
+	return m.Memory(t, own)
+}
+
+// CheckBatch returns an *ood.NeedError for the first thing that scoring b needs
+// and b lacks, or nil. where says which rows b has, as in "the rows to score".
+func CheckBatch(m ood.Method, b ood.Batch, where string) error {
+	has, needs := given(b), ofBatch(m.Needs)
+	has.Inputs, needs.Inputs = b.Inputs != nil, m.Needs.Inputs
+	return lacks(m, has, needs, where)
+}
+
+// Union are the needs of either.
+func Union(a, b ood.Needs) ood.Needs {
+	either, other := reflect.ValueOf(&a).Elem(), reflect.ValueOf(b)
+	for i := range either.NumField() {
+		either.Field(i).SetBool(either.Field(i).Bool() || other.Field(i).Bool())
+	}
+	return a
+}
+
+// ofBatch are the needs that are parts of a batch.
+func ofBatch(n ood.Needs) ood.Needs {
+	return ood.Needs{Features: n.Features, Logits: n.Logits, Layers: n.Layers}
+}
+
+// given are the parts of the batch as needs.
+func given(b ood.Batch) ood.Needs {
+	return ood.Needs{Features: b.Features.Cols > 0, Logits: b.Logits.Cols > 0, Layers: len(b.Layers) > 0}
+}
+
+// needed are the parts of the batch among needs.
+func needed(b *ood.Batch, needs ood.Needs) batchparts.Parts {
+	return slices.DeleteFunc(batchparts.Of(b), func(p batchparts.Part) bool {
+		switch p.Name {
+		case "features":
+			return !needs.Features
+		case "logits":
+			return !needs.Logits
+		case "gaps":
+			return true
+		}
+		return !needs.Layers
+	})
+}
+
+// lacks returns an *ood.NeedError for the first of needs that has does not have,
+// or nil.
+func lacks(m ood.Method, has, needs ood.Needs, where string) error {
+	if Union(has, needs) == has { // which is so of most requests of a service
+		return nil
+	}
+	var first ood.Needs
+	had, need, lack := reflect.ValueOf(has), reflect.ValueOf(needs), reflect.ValueOf(&first).Elem()
+	for i := range need.NumField() {
+		if need.Field(i).Bool() && !had.Field(i).Bool() {
+			lack.Field(i).SetBool(true)
+			break
+		}
+	}
+	return &ood.NeedError{Method: m.Name, Need: first, Where: where}
+}
+
+// checkNeeds returns an *ood.NeedError for the first of the method's needs that t
+// lacks, or nil.
+func checkNeeds(m ood.Method, t ood.Training) error {
+	has := given(t.Batch)
+	has.Labels = len(t.Labels) > 0
+	has.Weights = t.Last != nil
+	has.Trainer = t.Trainer != nil
+	has.Outliers = t.Outliers.Len() > 0
+	has.Targets = t.Targets.Cols > 0
+	has.Levels, has.Ends = len(t.Levels) > 0, len(t.Levels) > 0
+	has.Network, has.Dropout = t.Network != nil, t.Network != nil
+	needs := m.Needs
+	needs.Inputs = false
+	err := lacks(m, has, needs, "the rows to fit with")
+	if need := (*ood.NeedError)(nil); t.Regression && errors.As(err, &need) && need.Need.Logits {
+		need.Where = "the rows of a regressor"
+	}
+	return err
+}
+
+// checkTraining refuses rows that the method cannot be fitted to.
+func checkTraining(m ood.Method, t ood.Training) error {
+	if err := checkNeeds(m, t); err != nil {
+		return err
+	}
+	if err := batchparts.Validate(t.Batch); err != nil {
+		return err
+	}
+	if t.Len() == 0 {
+		return &rows.TooFewRowsError{What: m.Name, Need: 1}
+	}
+	if err := batchparts.Of(&t.Batch).CheckFinite(""); err != nil {
+		return err
+	}
+	if m.Needs.Targets {
+		if err := checkTargets(m, t); err != nil {
+			return err
+		}
+	}
+	if m.Needs.Logits && t.Logits.Cols < 2 && !(t.Regression && m.Needs.Dropout) {
+		// A single logit has a softmax of 1, whatever it is. Passes with dropout are
+		// compared without one.
+		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", t.Logits.Cols)
+	}
+	if m.Needs.Weights {
+		return CheckLast(t.Last, t.Features.Cols, t.Logits.Cols)
+	}
+	return nil
+}
+
+// checkTargets refuses targets and levels that the method cannot learn.
+func checkTargets(m ood.Method, t ood.Training) error {
+	v := t.Validation
+	switch {
+	case t.Targets.Rows != t.Len():
+		return fmt.Errorf("%d rows but %d of targets", t.Len(), t.Targets.Rows)
+	case m.Needs.Ends && len(t.Levels) != 2:
+		return fmt.Errorf("the ends of an interval are two levels, not %d", len(t.Levels))
+	case v.Rows > 0 && (v.Cols != t.Features.Cols || t.ValidationTargets.Cols != t.Targets.Cols || t.ValidationTargets.Rows != v.Rows):
+		return fmt.Errorf("validation rows are of %d×%d and their targets of %d×%d, those to train on of %d and %d columns",
+			v.Rows, v.Cols, t.ValidationTargets.Rows, t.ValidationTargets.Cols, t.Features.Cols, t.Targets.Cols)
+	}
+	for i, l := range t.Levels {
+		if !(l > 0 && l < 1) || i > 0 && l == t.Levels[i-1] {
+			return fmt.Errorf("quantile level %v does not lie between 0 and 1, or is given twice", l)
+		}
+	}
+	return cmp.Or(
+		rows.CheckFinite("targets", t.Targets),
+		rows.CheckFinite("validation rows", v), rows.CheckFinite("validation targets", t.ValidationTargets))
+}
+
+// CheckLast says what is wrong with a last layer on h features; c is the number of
+// logits, or 0.
+func CheckLast(l *ood.Linear, h, c int) error {
+	switch w := l.Weight; {
+	case w.Cols != h:
+		return fmt.Errorf("the last layer's weights are for %d features, and the rows have %d", w.Cols, h)
+	case c > 0 && w.Rows != c:
+		return fmt.Errorf("the last layer has %d outputs, and the rows have %d logits", w.Rows, c)
+	case len(l.Bias) > 0 && len(l.Bias) != w.Rows:
+		return fmt.Errorf("the last layer has %d biases for %d outputs", len(l.Bias), w.Rows)
+	}
+	for i, b := range l.Bias {
+		if !rows.Finite(b) {
+			return fmt.Errorf("bias %d of the last layer is %v", i, b)
+		}
+	}
+	return rows.CheckFinite("the last layer's weights", l.Weight)
+}

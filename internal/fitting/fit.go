@@ -1,0 +1,111 @@
+package fitting
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Fit fits one configuration of a method; parameters that p lacks have their
+// defaults. Rows that lack what the method needs are an *ood.NeedError, and other
+// errors say what is wrong with rows or parameters.
+func Fit(ctx context.Context, m ood.Method, t ood.Training, p ood.Params) (*Scorer, error) {
+	fitted, err := FitGrid(ctx, m, t, []ood.Params{p})
+	if err != nil {
+		return nil, err
+	}
+	return fitted[0], nil
+}
+
+// FitGrid fits several configurations, in order, at less cost than one by one. An
+// error of one of them alone, here or in ScoreGrid, has a method Config() int that
+// says which.
+func FitGrid(ctx context.Context, m ood.Method, t ood.Training, grid []ood.Params) ([]*Scorer, error) {
+	if m.Fit == nil {
+		return nil, fmt.Errorf("method %q is not whole: it has no Fit", m.Name)
+	}
+	if m.New != nil {
+		if err := checkFitted(m, "New", m.New()); err != nil {
+			return nil, err
+		}
+	}
+	t.Grid = make([]ood.Params, len(grid))
+	for i, p := range grid {
+		var err error
+		if t.Grid[i], err = resolve(m, p); err != nil {
+			return nil, &configError{i, err}
+		}
+	}
+	t.Levels = slices.Sorted(slices.Values(t.Levels))
+	if err := checkTraining(m, t); err != nil {
+		return nil, err
+	}
+	if t.Cache == nil {
+		t.Cache = &sync.Map{}
+	}
+	if t.Trainer != nil {
+		t.Trainer = checkedTrainer{t.Trainer}
+	}
+	// What is trained together is told before its turn.
+	if t.Progress == nil {
+		t.Progress = func(float64) {}
+	}
+	progress := rows.Progress(t.Progress).Rising()
+	scorers := make([]*Scorer, len(grid))
+	for i, v := range t.Grid {
+		t.Progress, t.At = progress.Part(i, len(grid)), i
+		fitted, err := m.Fit(ctx, t, v)
+		if err != nil {
+			return nil, &configError{i, err}
+		}
+		if err := checkFitted(m, "Fit", fitted); err != nil {
+			return nil, err
+		}
+		scorers[i] = &Scorer{method: m, fitted: fitted, widths: needed(&t.Batch, m.Needs).Widths(), network: t.Network}
+		t.Progress(1)
+	}
+	return scorers, ctx.Err()
+}
+
+// checkFitted refuses what has no scores or quantiles, or no state.
+func checkFitted(m ood.Method, maker string, fitted any) error {
+	_, able := fitted.(ood.Detector)
+	want := "Detector"
+	if m.Needs.Targets {
+		_, able = fitted.(ood.QuantileRegressor)
+		want = "QuantileRegressor"
+	}
+	t := reflect.TypeOf(fitted)
+	if !able || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
+		return fmt.Errorf("method %q: its %s returned %T, and not a pointer to a struct that is a %s", m.Name, maker, fitted, want)
+	}
+	if err := rows.Keeps(t); err != nil {
+		return fmt.Errorf("method %q: %w", m.Name, err)
+	}
+	return nil
+}
+
+// Variant says in a few words what stands in for what a method does with a
+// network, or is empty where nothing does.
+func Variant(m ood.Method, n ood.Network) string {
+	if m.Needs.Dropout && n != nil && n.Dropouts() == 0 {
+		return "inserted dropout"
+	}
+	return ""
+}
+
+// configError says which configuration of a grid could not be fitted or scored;
+// alone, others may be.
+type configError struct {
+	at int
+	error
+}
+
+func (e *configError) Config() int { return e.at }
+
+func (e *configError) Unwrap() error { return e.error }

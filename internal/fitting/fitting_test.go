@@ -1,0 +1,186 @@
+package fitting_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func matrix(n, h int) blas32.General {
+	m := blas32.General{Rows: n, Cols: h, Stride: h, Data: make([]float32, n*h)}
+	for i := range m.Data {
+		m.Data[i] = float32(i)
+	}
+	return m
+}
+
+// selecting counts how often rows are selected of it.
+type selecting struct {
+	ood.Inputs
+	times *int
+}
+
+func (s selecting) Select(rows []int) ood.Inputs {
+	*s.times++
+	return s.Inputs.Select(rows)
+}
+
+type constant struct{}
+
+type hidden struct {
+	constant
+	mean float64 `state:"mean"`
+}
+
+func (*constant) Score(context.Context, []float64, ood.Batch) error { return nil }
+
+// Inputs that a method does not read are not copied to score with it.
+func TestScoreLeavesInputs(t *testing.T) {
+	m := ood.Method{Name: "m", Needs: ood.Needs{Features: true}, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &constant{}, nil }}
+	times := 0
+	b := ood.Batch{Features: matrix(4, 2), Inputs: selecting{ood.InputsOf(ood.BlockOf([]int{4, 1}, make([]float32, 4))), &times}}
+	s, err := fitting.Fit(context.Background(), m, ood.Training{Batch: b}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Score(context.Background(), nil, b); err != nil || times > 0 {
+		t.Errorf("inputs were selected %d times, %v", times, err)
+	}
+}
+
+// What a program's own method makes is refused where it is no method's.
+func TestMethodsAreChecked(t *testing.T) {
+	b := ood.Batch{Features: matrix(4, 2)}
+	for _, made := range []any{nil, 3, constant{}, &struct{}{}} {
+		fit := func(context.Context, ood.Training, ood.Params) (any, error) { return made, nil }
+		m := ood.Method{Name: "m", Needs: ood.Needs{Features: true}, Fit: fit}
+		if _, err := fitting.Fit(t.Context(), m, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), `"m": its Fit returned`) {
+			t.Errorf("a Fit that makes %T is %v", made, err)
+		}
+		m.Fit = func(context.Context, ood.Training, ood.Params) (any, error) { return &constant{}, nil }
+		s, err := fitting.Fit(t.Context(), m, ood.Training{Batch: b}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fitting.Restore(m, s.State()); err == nil || !strings.Contains(err.Error(), `"m" is not whole: it has no New`) {
+			t.Error(err)
+		}
+		m.New = func() any { return made }
+		if _, err := fitting.Restore(m, s.State()); err == nil || !strings.Contains(err.Error(), `"m": its New returned`) {
+			t.Errorf("a New that makes %T is %v", made, err)
+		}
+		m.Fit = nil
+		if _, err := fitting.Fit(t.Context(), m, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), `it has no Fit`) {
+			t.Error(err)
+		}
+	}
+	m := ood.Method{Name: "m", Needs: ood.Needs{Features: true}, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &hidden{mean: 1}, nil }}
+	if _, err := fitting.Fit(t.Context(), m, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), "the field mean of fitting_test.hidden has a tag") {
+		t.Error(err)
+	}
+	if _, err := fitting.Fit(t.Context(), ood.Method{Name: "m"}, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), "it has no Fit") {
+		t.Error(err)
+	}
+	if all, err := fitting.ScoreGrid(t.Context(), nil, b, nil); len(all) > 0 || err != nil {
+		t.Errorf("no scorers score %v, %v", all, err)
+	}
+}
+
+// Matrices of a training that are shorter than they say are an error.
+func TestFitRefusesShortMatrices(t *testing.T) {
+	short := blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: make([]float32, 5)}
+	fit := func(context.Context, ood.Training, ood.Params) (any, error) { return constant{}, nil }
+	whole := ood.Training{Batch: ood.Batch{Features: matrix(4, 2), Logits: matrix(4, 4)}, Targets: matrix(4, 2), Levels: []float64{.5}}
+	targets, validation, to, layer := whole, whole, whole, whole
+	targets.Targets = short
+	validation.Validation, validation.ValidationTargets = short, matrix(4, 2)
+	to.Validation, to.ValidationTargets = matrix(4, 2), short
+	layer.Last = &ood.Linear{Weight: short}
+	for what, t1 := range map[string]ood.Training{"targets": targets, "validation rows": validation, "validation targets": to, "the last layer's weights": layer} {
+		m := ood.Method{Name: "m", Needs: ood.Needs{Features: true, Targets: true}, Fit: fit}
+		if t1.Last != nil {
+			m.Needs = ood.Needs{Features: true, Weights: true}
+		}
+		if _, err := fitting.Fit(context.Background(), m, t1, nil); err == nil || !strings.HasPrefix(err.Error(), what+": 5 numbers are too few") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	m := ood.Method{Name: "covariance", Needs: ood.Needs{Features: true}}
+	err := fitting.CheckBatch(m, ood.Batch{Logits: matrix(2, 2)}, "the rows to score")
+	if want := `method "covariance" needs features: the rows to score carry none`; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	var need *ood.NeedError
+	if !errors.As(err, &need) || !need.Need.Features || need.Method != "covariance" {
+		t.Errorf("%#v", err)
+	}
+	m.Needs = fitting.Union(m.Needs, ood.Needs{Labels: true, Weights: true, Trainer: true, Outliers: true})
+	// Labels and abilities are for fitting only.
+	if err := fitting.CheckBatch(m, ood.Batch{Features: matrix(2, 2)}, "the rows to score"); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		training ood.Training
+		want     string
+	}{
+		{ood.Training{}, `method "covariance" needs features: the rows to fit with carry none`},
+		{ood.Training{Batch: ood.Batch{Features: matrix(2, 2)}}, `method "covariance" needs labels: the rows to fit with carry none`},
+		{ood.Training{Batch: ood.Batch{Features: matrix(2, 2), Labels: []int{0, 1}}},
+			`method "covariance" needs the last layer's weights: the rows to fit with come without them`},
+		{ood.Training{Batch: ood.Batch{Features: matrix(2, 2), Labels: []int{0, 1}}, Last: &ood.Linear{}},
+			`method "covariance" needs a trainer: the rows to fit with come without one`},
+		{ood.Training{Regression: true}, `method "covariance" needs features: the rows to fit with carry none`},
+	} {
+		if err := fitting.Check(m, c.training, nil); err == nil || err.Error() != c.want {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+	entropy := ood.Method{Name: "entropy", Needs: ood.Needs{Logits: true}}
+	err = fitting.Check(entropy, ood.Training{Batch: ood.Batch{Features: matrix(2, 2)}, Regression: true}, nil)
+	if want := `method "entropy" needs logits: the rows of a regressor carry none`; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if got := (ood.Needs{Features: true, Weights: true}).String(); got != "features, the last layer's weights" {
+		t.Error(got)
+	}
+}
+
+func TestNeedsOfBatches(t *testing.T) {
+	m := ood.Method{Name: "m", Needs: ood.Needs{Layers: true}}
+	b := ood.Batch{Features: matrix(4, 2), Layers: []blas32.General{matrix(4, 3)}}
+	if err := fitting.CheckBatch(m, b, "the rows to score"); err != nil {
+		t.Error(err)
+	}
+	var need *ood.NeedError
+	if err := fitting.Check(m, ood.Training{Batch: ood.Batch{Features: b.Features}}, nil); !errors.As(err, &need) || !need.Need.Layers {
+		t.Error(err)
+	}
+	b = ood.Batch{Inputs: ood.InputsOf(ood.BlockOf([]int{4, 2}, make([]float32, 8)))}
+	m = ood.Method{Name: "m", Needs: ood.Needs{Inputs: true, Network: true}}
+	if err := fitting.Check(m, ood.Training{}, nil); !errors.As(err, &need) || !need.Need.Network {
+		t.Errorf("error %v, want that the network is needed", err)
+	}
+	if err := fitting.CheckBatch(m, ood.Batch{}, "the rows to score"); !errors.As(err, &need) || !need.Need.Inputs {
+		t.Errorf("error %v, want that inputs are needed", err)
+	}
+	if err := fitting.CheckBatch(m, b, "the rows to score"); err != nil {
+		t.Error(err)
+	}
+}
+
+func ExampleCheck() {
+	err := fitting.Check(ood.Method{Name: "norm", Needs: ood.Needs{Features: true}}, ood.Training{}, nil)
+	var need *ood.NeedError
+	fmt.Println(errors.As(err, &need), strings.ToUpper(err.Error()[:1])+err.Error()[1:])
+	// Output: true Method "norm" needs features: the rows to fit with carry none
+}

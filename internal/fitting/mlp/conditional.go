@@ -1,0 +1,163 @@
+package mlp
+
+import (
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Conditional are networks that read a standardised row and a quantile's level
+// as (τ−0.5)·12, and make the standardised quantile.
+//
+// Predictions come from the networks' values on the levels of Grid, sorted
+// per row and interpolated between. They never cross, and a quantile does not
+// depend on which others are asked.
+//
+// References: Tagasovska & Lopez-Paz (2019), section 2; Chernozhukov,
+// Fernández-Val & Galichon (2010), Quantile and Probability Curves Without
+// Crossing, for the sorting.
+type Conditional struct {
+	Regression
+	Grid []float64 `state:"grid[l],positive,below=1"` // increasing levels in (0,1)
+}
+
+// Restored implements rows.Restored.
+func (s *Conditional) Restored() error {
+	for i, l := range s.Grid {
+		if i > 0 && l <= s.Grid[i-1] {
+			return fmt.Errorf("quantile level %v is out of order", l)
+		}
+	}
+	return s.Check(1, 1)
+}
+
+// evaluatedAtOnce bounds the number of rows × levels that are held as hidden
+// activations: those of a few dozen units fit a core's cache.
+const evaluatedAtOnce = 2048
+
+// Quantiles predicts the quantiles of the rows of x, n×d, at levels in (0,1).
+// Between the levels of Grid they are linear, outside constant: a tail beyond
+// the grid is the business of calibration. It panics if x has the wrong
+// width. A row that holds NaN has quantiles NaN.
+func (s *Conditional) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
+	q := ood.NewQuantiles(x.Rows, len(s.Networks), levels)
+	s.eachBlock(x, func(lo, t int, grid blas32.General) {
+		for i := range grid.Rows {
+			row := grid.Data[i*grid.Stride : i*grid.Stride+grid.Cols]
+			slices.Sort(row)
+			for l, v := range row {
+				row[l] = float32(s.InUnits(t, v))
+			}
+			out := q.Row(lo+i, t)
+			for l, tau := range levels {
+				out[l] = quantile.Interpolate(s.Grid, row, tau)
+			}
+		}
+	})
+	return q
+}
+
+// eachBlock evaluates the networks at the levels of Grid for blocks of rows and calls use
+// with the first row, the target, and the standardised, unsorted quantiles,
+// rows × levels, which use may overwrite.
+func (s *Conditional) eachBlock(x blas32.General, use func(lo, t int, grid blas32.General)) {
+	if x.Rows == 0 {
+		return
+	}
+	if x.Cols != len(s.X.Mean) {
+		panic(fmt.Sprintf("networks: quantile regression on %d columns given %d", len(s.X.Mean), x.Cols))
+	}
+	block := min(max(evaluatedAtOnce/len(s.Grid), 1), x.Rows)
+	scaled := rows.New(block, x.Cols)
+	grid := rows.New(block, len(s.Grid))
+	evaluators := make([]*gridEvaluator, len(s.Networks))
+	for t, n := range s.Networks {
+		evaluators[t] = newGridEvaluator(n, s.Grid, block)
+	}
+	for lo := 0; lo < x.Rows; lo += block {
+		hi := min(lo+block, x.Rows)
+		in, out := rows.Slice(scaled, 0, hi-lo), rows.Slice(grid, 0, hi-lo)
+		s.X.Apply(in, rows.Slice(x, lo, hi))
+		for t, e := range evaluators {
+			e.evaluate(out, in)
+			use(lo, t, out)
+		}
+	}
+}
+
+// gridEvaluator runs one network on rows × levels. The first layer's product
+// is computed once per row: the level adds a multiple of one weight row.
+type gridEvaluator struct {
+	network train.Network
+	input   []float64        // (τ−0.5)·12 per level
+	x       train.Layer      // the first layer without the level's row
+	level   []float32        // that row
+	first   blas32.General   // rows × width of the first layer
+	hidden  []blas32.General // rows·levels × width, per layer but the last
+}
+
+func newGridEvaluator(n train.Network, levels []float64, block int) *gridEvaluator {
+	first := n.Layers[0]
+	d := first.W.Rows - 1
+	e := &gridEvaluator{
+		network: n,
+		x:       train.Layer{W: rows.Slice(first.W, 0, d), B: first.B},
+		level:   first.W.Data[d*first.W.Stride : d*first.W.Stride+first.W.Cols],
+		first:   rows.New(block, first.W.Cols),
+	}
+	for _, tau := range levels {
+		e.input = append(e.input, levelInput(tau))
+	}
+	for _, l := range n.Layers[:len(n.Layers)-1] {
+		e.hidden = append(e.hidden, rows.New(block*len(levels), l.W.Cols))
+	}
+	return e
+}
+
+// levelInput is how a level enters a network.
+func levelInput(tau float64) float64 { return (tau - 0.5) * 12 }
+
+// evaluate writes the network's output for every row of x at every level to
+// dst, rows × levels.
+func (e *gridEvaluator) evaluate(dst, x blas32.General) {
+	levels := len(e.input)
+	first := rows.Slice(e.first, 0, x.Rows)
+	rows.Affine(first, x, e.x.W, e.x.B)
+	// Rows and levels in one column: dst seen as rows·levels × 1.
+	flat := blas32.General{Rows: x.Rows * levels, Cols: 1, Stride: 1, Data: dst.Data[:x.Rows*levels]}
+	into := flat
+	if len(e.hidden) > 0 {
+		into = rows.Slice(e.hidden[0], 0, x.Rows*levels)
+	}
+	for i := range x.Rows {
+		base := first.Data[i*first.Stride : i*first.Stride+first.Cols]
+		for l, u := range e.input {
+			at := (i*levels + l) * into.Stride
+			out := into.Data[at : at+into.Cols][:len(base)]
+			u, level := float32(u), e.level[:len(base)]
+			for j, b := range base {
+				out[j] = b + u*level[j]
+			}
+			if len(e.hidden) > 0 {
+				rows.ReLU(out)
+			}
+		}
+	}
+	for k := 1; k < len(e.network.Layers); k++ {
+		layer := e.network.Layers[k]
+		if k == len(e.network.Layers)-1 {
+			rows.Affine(flat, into, layer.W, layer.B)
+			return
+		}
+		next := rows.Slice(e.hidden[k], 0, into.Rows)
+		rows.Affine(next, into, layer.W, layer.B)
+		rows.ReLU(next.Data)
+		into = next
+	}
+}

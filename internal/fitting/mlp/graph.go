@@ -1,0 +1,67 @@
+package mlp
+
+import (
+	"slices"
+
+	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
+)
+
+// Graph writes what a network makes of the rows of x.
+func Graph(n train.Network, x graph.Tensor) graph.Tensor { return layersGraph(n.Layers, x) }
+
+func layersGraph(layers []train.Layer, x graph.Tensor) graph.Tensor {
+	for i, l := range layers {
+		if i > 0 {
+			x = x.Relu()
+		}
+		x = x.MatMul(l.W)
+		if l.B != nil {
+			x = x.Add(l.B)
+		}
+	}
+	return x
+}
+
+// graph writes rows of x standardised.
+func (s Standard) graph(x graph.Tensor) graph.Tensor {
+	return x.Double().Sub(s.Mean).Div(s.Scale).Single()
+}
+
+// EachGraph writes what use makes of standardised rows for each target, n×levels
+// or n×1×levels, in the target's units, side by side: n×targets×levels.
+func (r Regression) EachGraph(x graph.Tensor, use func(target int, x graph.Tensor) graph.Tensor) graph.Tensor {
+	x = r.X.graph(x)
+	var all []graph.Tensor
+	for t := range r.Networks {
+		q := use(t, x)
+		all = append(all, q.Double().Mul(r.Y.Scale[t]).Add(r.Y.Mean[t]).Single())
+	}
+	return graph.Stack(all)
+}
+
+// QuantilesGraph implements graph.QuantileRegressor.
+func (s *Conditional) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
+	d, inputs := x.Cols(), make([]float32, len(s.Grid))
+	for i, tau := range s.Grid {
+		inputs[i] = float32(levelInput(tau))
+	}
+	return s.EachGraph(x, func(t int, x graph.Tensor) graph.Tensor {
+		layers := slices.Clone(s.Networks[t].Layers)
+		first := layers[0].W
+		rest := first
+		rest.Rows = d
+		hidden := x.MatMul(rest)
+		if b := layers[0].B; b != nil {
+			hidden = hidden.Add(b)
+		}
+		// The level adds a multiple of one row of weights.
+		width := first.Cols
+		level := hidden.Constant(inputs, len(inputs), 1).Mul(first.Data[d*first.Stride : d*first.Stride+width])
+		grid := hidden.Reshape(-1, 1, int64(width)).Add(level) // n×levels×width
+		if len(layers) > 1 {
+			grid = layersGraph(layers[1:], grid.Relu())
+		}
+		return grid.Reshape(-1, int64(len(s.Grid))).Sorted().Interpolate(s.Grid, levels)
+	}), nil
+}

@@ -1,0 +1,95 @@
+package mlp
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Doc describes Params.
+const Doc = " The network has hidden layers of hidden units, \"64x32\" for several of a width each, layers times over: layers=0 is a linear model. " +
+	"It is trained by Adam with learning_rate, weight_decay in the gradient and dropout, in batches of batch rows; epochs=0 passes over them as often as " +
+	"makes about 10 000 steps. averaging is the factor of a running mean of the weights over epochs. Several targets have a network each."
+
+// Params are those of a network, swept over the paper's learning rates and
+// weight decays, for each of the dropout rates, of which the first is the
+// default.
+func Params(dropout ...any) []ood.Param {
+	return []ood.Param{
+		{Name: "learning_rate", Default: 1e-3, Takes: "positive", Sweep: []any{1e-2, 1e-3, 1e-4}},
+		{Name: "weight_decay", Default: 0, Takes: "least=0", Sweep: []any{0, 1e-3, 1e-2, 1e-1, 1}},
+		{Name: "dropout", Default: dropout[0].(float64), Takes: "least=0,below=1", Sweep: dropout},
+		{Name: "averaging", Default: 0, Takes: "least=0,below=1"},
+		{Name: "hidden", Default: 64, Takes: "widths,most=65536"}, {Name: "layers", Default: 1, Takes: "count,least=0,most=100"},
+		{Name: "batch", Default: 64, Takes: "count"}, {Name: "epochs", Default: 0, Takes: "count,least=0"},
+	}
+}
+
+// Bytes are what training takes for each weight.
+const Bytes = 64
+
+// Memory is what training takes.
+func Memory(t ood.Training, p ood.Params) float64 {
+	weights, in := 0., t.Features.Cols+1
+	for _, width := range append(widths(p), 2) {
+		weights += float64(in) * float64(width)
+		in = width
+	}
+	return Bytes * weights * float64(t.Targets.Cols)
+}
+
+func widths(p ood.Params) []int {
+	widths := []int{}
+	for range p.Int("layers") {
+		for width := range strings.SplitSeq(fmt.Sprint(p["hidden"]), "x") {
+			n, _ := strconv.ParseFloat(width, 64)
+			widths = append(widths, int(n))
+		}
+	}
+	return widths
+}
+
+// DefaultEpochs is the number of passes over n rows that make about 10 000
+// steps, within [10, 500].
+func DefaultEpochs(n, batch int) int {
+	steps := (n + batch - 1) / batch
+	return min(max(10_000/max(steps, 1), 10), 500)
+}
+
+// Train trains what problem says is learnt with the parameters of one
+// configuration, together with all of the grid that have the same architecture.
+func Train(ctx context.Context, t ood.Training, problem train.Problem) (Regression, error) {
+	type shape struct {
+		hidden        string
+		batch, epochs int
+	}
+	of := func(v ood.Params) shape {
+		return shape{fmt.Sprint(widths(v)), v.Int("batch"), v.Int("epochs")}
+	}
+	return memo.Alike(t, of, func(same []ood.Params, tell func(float64)) ([]Regression, error) {
+		p, first := problem, same[0]
+		p.Hidden, p.BatchSize, p.Epochs = widths(first), first.Int("batch"), first.Int("epochs")
+		if p.Epochs == 0 {
+			p.Epochs = DefaultEpochs(t.Len(), p.BatchSize)
+		}
+		if t.Validation.Rows > 0 {
+			p.Validation = &train.Validation{X: t.Validation, Y: t.ValidationTargets}
+			if p.Conditional {
+				p.Validation.Levels = t.Levels
+			}
+		}
+		p.Progress = tell
+		for _, v := range same {
+			p.Models = append(p.Models, train.ModelConfig{
+				Seed: t.Seed, LearningRate: v.Float("learning_rate"), WeightDecay: v.Float("weight_decay"),
+				Dropout: v.Float("dropout"), Averaging: v.Float("averaging"),
+			})
+		}
+		return Fit(ctx, t.Features, t.Targets, t.Trainer, p)
+	})
+}

@@ -1,0 +1,111 @@
+package mlp
+
+import (
+	"context"
+	"fmt"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Regression are networks that learnt standardised targets from standardised
+// rows, one for each target.
+type Regression struct {
+	Networks []train.Network `state:"networks,least=1"`
+	X        Standard        `state:"x"` // of inputs
+	Y        Standard        `state:"y"` // of targets
+}
+
+// Fit trains one network for each of p.Models and each target: y is n×t targets
+// of the rows of x, n×d, finite all. It standardises x, y and the validation rows
+// of p, which are in the units of x and y; p.X, p.Y and Target of p.Models are
+// not read. Target t of a model has the seed Seed+t.
+//
+// Columns of x that are constant are ignored in prediction.
+func Fit(ctx context.Context, x, y blas32.General, tr train.Trainer, p train.Problem) ([]Regression, error) {
+	if x.Rows < 2 {
+		return nil, &rows.TooFewRowsError{What: "quantile regressions", Have: x.Rows, Need: 2}
+	}
+	sx, constant := NewStandard(x)
+	sy, _ := NewStandard(y)
+	p.X, p.Y = sx.standardised(x), sy.standardised(y)
+	if v := p.Validation; v != nil {
+		held := *v
+		held.X, held.Y = sx.standardised(v.X), sy.standardised(v.Y)
+		p.Validation = &held
+	}
+	configs := p.Models
+	p.Models = make([]train.ModelConfig, 0, len(configs)*y.Cols)
+	for _, c := range configs {
+		first := c.Seed
+		for t := range y.Cols {
+			c.Seed, c.Target = first+uint64(t), t
+			p.Models = append(p.Models, c)
+		}
+	}
+	trained, err := tr.Train(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	fitted := make([]Regression, len(configs))
+	for i := range fitted {
+		fitted[i] = Regression{trained[i*y.Cols : (i+1)*y.Cols], sx, sy}
+		fitted[i].ignore(constant)
+	}
+	return fitted, nil
+}
+
+// ignore sets the weights of input columns to zero: those of a column that
+// was constant in the fit were never trained, and are as random as they began.
+func (r Regression) ignore(columns []int) {
+	for _, n := range r.Networks {
+		w := n.Layers[0].W
+		for _, j := range columns {
+			clear(w.Data[j*w.Stride : j*w.Stride+w.Cols])
+		}
+	}
+}
+
+// Check checks networks that read the columns and so many levels.
+func (r Regression) Check(levels, outputs int) error {
+	if len(r.Networks) != len(r.Y.Mean) {
+		return fmt.Errorf("%d networks for %d targets", len(r.Networks), len(r.Y.Mean))
+	}
+	want := len(r.X.Mean) + levels
+	for i, n := range r.Networks {
+		if in, out := n.Widths(); in != want || out != outputs {
+			return fmt.Errorf("network %d maps %d values to %d, want %d to %d", i, in, out, want, outputs)
+		}
+	}
+	return nil
+}
+
+// Apply is what the network of a target makes of standardised rows.
+func (r Regression) Apply(target int, x blas32.General) blas32.General {
+	return r.Networks[target].Apply(x)
+}
+
+// EachRow returns the quantiles of the rows of x, n×d, that write makes of each row
+// of what outputs makes of standardised rows, for each target.
+func (r Regression) EachRow(x blas32.General, levels []float64, outputs func(target int, x blas32.General) blas32.General, write func(target int, z, quantiles []float32)) ood.Quantiles {
+	const atOnce = 4096 // rows whose hidden activations are held
+	q := ood.NewQuantiles(x.Rows, len(r.Networks), levels)
+	for lo := 0; lo < x.Rows; lo += atOnce {
+		block := r.X.standardised(rows.Slice(x, lo, min(lo+atOnce, x.Rows)))
+		for t := range r.Networks {
+			z := outputs(t, block)
+			for i := range z.Rows {
+				write(t, rows.Row(z, i), q.Row(lo+i, t))
+			}
+		}
+	}
+	return q
+}
+
+// InUnits is what a network says of a target, in the target's units.
+func (r Regression) InUnits(target int, v float32) float64 {
+	return r.Y.Mean[target] + r.Y.Scale[target]*float64(v)
+}

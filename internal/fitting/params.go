@@ -1,0 +1,211 @@
+package fitting
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Default is the configuration used without a sweep.
+func Default(m ood.Method) ood.Params {
+	p, _ := resolve(m, nil) // in which only what a program declares can be wrong
+	return p
+}
+
+// Grid is the sweep. It may lack the default; where it is empty, the default is
+// the only configuration.
+func Grid(m ood.Method) []ood.Params {
+	if m.Sweep != nil {
+		return m.Sweep
+	}
+	return grid(m.Params)
+}
+
+// With returns the method's default parameters with those of p in place of
+// them. A name that the method does not declare is an error, and so is a value
+// that it does not allow.
+func With(m ood.Method, p ood.Params) (ood.Params, error) {
+	v, err := resolve(m, p)
+	if err != nil {
+		return nil, fmt.Errorf("method %q: %w", m.Name, err)
+	}
+	return v, nil
+}
+
+// limits are what ood.Param.Takes says.
+type limits struct {
+	choices []string
+	least   float64
+	most    float64
+	above   bool // least itself is not allowed
+	below   bool // most itself is not allowed
+	whole   bool // no fractions
+	share   bool // but those below 1
+	widths  bool // several, joined by "x"
+}
+
+func limitsOf(p ood.Param) (limits, error) {
+	l := limits{least: math.Inf(-1), most: math.Inf(1)}
+	for word := range strings.SplitSeq(p.Takes, ",") {
+		word, value, _ := strings.Cut(word, "=")
+		n, err := strconv.ParseFloat(value, 64)
+		switch {
+		case word == "of":
+			l.choices = strings.Split(value, "|")
+		case word == "count" || word == "share" || word == "widths":
+			l.whole, l.least, l.most = true, 1, math.MaxInt32
+			if l.share, l.widths = word == "share", word == "widths"; l.share {
+				l.least = 0
+			}
+		case word == "positive":
+			l.least, l.above = 0, true
+		case word == "least" && err == nil:
+			l.least = n
+		case (word == "most" || word == "below") && err == nil:
+			l.most, l.below = n, word == "below"
+		case p.Takes != "":
+			return l, fmt.Errorf("parameter %q is declared to take %q, and there is no %q: package ood lists the words", p.Name, p.Takes, word)
+		}
+	}
+	return l, nil
+}
+
+// number is a number of any type as float64; what else there is stays.
+func number(value any) any {
+	switch v := reflect.ValueOf(value); {
+	case v.CanInt():
+		return float64(v.Int())
+	case v.CanUint():
+		return float64(v.Uint())
+	case v.CanFloat():
+		return v.Float()
+	}
+	return value
+}
+
+// checkValue says what is wrong with a value.
+func checkValue(p ood.Param, value any) error {
+	l, err := limitsOf(p)
+	if err != nil {
+		return err
+	}
+	switch p.Default.(type) {
+	case bool:
+		if _, ok := value.(bool); !ok {
+			return fmt.Errorf("parameter %q must be true or false, not %#v", p.Name, value)
+		}
+	case string:
+		if s, ok := value.(string); !ok || !slices.Contains(l.choices, s) {
+			return fmt.Errorf("parameter %q must be one of %s, not %#v", p.Name, strings.Join(l.choices, ", "), value)
+		}
+	default:
+		if text, ok := value.(string); ok && l.widths {
+			for width := range strings.SplitSeq(text, "x") {
+				n, err := strconv.ParseFloat(width, 64)
+				if err != nil {
+					return fmt.Errorf("parameter %q must be a whole number, or several joined by \"x\", not %q", p.Name, text)
+				}
+				if err := checkValue(p, n); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		n, ok := value.(float64)
+		switch {
+		case !ok:
+			return fmt.Errorf("parameter %q must be a number, not %#v", p.Name, value)
+		case !rows.Finite(n) || n < l.least || n > l.most || l.above && n == l.least || l.below && n == l.most ||
+			l.whole && n != math.Trunc(n) && !(l.share && n < 1):
+			return fmt.Errorf("parameter %q must be %s, not %v", p.Name, l.allowed(), n)
+		}
+	}
+	return nil
+}
+
+// allowed says which numbers are, as in "a whole number of at least 1".
+func (l limits) allowed() string {
+	what := "a finite number"
+	switch {
+	case l.share:
+		what = "a whole number or a share below 1,"
+	case l.whole:
+		what = "a whole number"
+	}
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	var bounds []string
+	if !math.IsInf(l.least, 0) {
+		bounds = append(bounds, map[bool]string{true: "above ", false: "at least "}[l.above]+number(l.least))
+	}
+	if !math.IsInf(l.most, 0) && l.most != math.MaxInt32 {
+		bounds = append(bounds, map[bool]string{true: "below ", false: "at most "}[l.below]+number(l.most))
+	}
+	if len(bounds) == 0 {
+		return what
+	}
+	if strings.HasPrefix(bounds[0], "at ") {
+		what += " of"
+	}
+	return what + " " + strings.Join(bounds, " and ")
+}
+
+// resolve checks p and puts defaults where it is silent.
+func resolve(m ood.Method, p ood.Params) (ood.Params, error) {
+	v := ood.Params{}
+	known := map[string]bool{}
+	for _, d := range m.Params {
+		known[d.Name] = true
+		v[d.Name] = number(d.Default)
+		if _, err := limitsOf(d); err != nil {
+			return v, err
+		}
+		if value, ok := p[d.Name]; ok {
+			value = number(value)
+			if err := checkValue(d, value); err != nil {
+				return v, err
+			}
+			v[d.Name] = value
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		switch {
+		case known[name]:
+		case len(known) == 0:
+			return v, fmt.Errorf("unknown parameter %q: there are none", name)
+		default:
+			return v, fmt.Errorf("unknown parameter %q: there are %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+	}
+	return v, nil
+}
+
+// grid is every combination of what the parameters are swept over, the first
+// parameter changing last.
+func grid(declared []ood.Param) []ood.Params {
+	all := []ood.Params{{}}
+	for _, d := range declared {
+		if d.Sweep == nil {
+			continue
+		}
+		var longer []ood.Params
+		for _, p := range all {
+			for _, value := range d.Sweep {
+				q := maps.Clone(p)
+				q[d.Name] = number(value)
+				longer = append(longer, q)
+			}
+		}
+		all = longer
+	}
+	if len(all[0]) == 0 {
+		return nil
+	}
+	return all
+}

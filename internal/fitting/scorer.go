@@ -1,0 +1,219 @@
+package fitting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// Scorer is a fitted method behind the checks of what it is given: that of a
+// detector has scores, that of an interval method quantiles. It is safe for
+// concurrent use.
+type Scorer struct {
+	method  ood.Method
+	fitted  any
+	widths  batchparts.Widths // of the parts it was fitted with
+	network ood.Network       // that it was fitted with, or nil
+}
+
+// Widths are the columns of the parts that it was fitted with, by name.
+func (s *Scorer) Widths() batchparts.Widths { return s.widths }
+
+// Method is what was fitted.
+func (s *Scorer) Method() ood.Method { return s.method }
+
+// Fitted is what the method fitted.
+func (s *Scorer) Fitted() any { return s.fitted }
+
+// blockRows is the number of rows that are scored between two looks at the
+// context.
+const blockRows = 1024
+
+// Score writes one score per row of b to dst and returns it; a nil dst is
+// allocated, any other has the batch's length. A score grows with uncertainty:
+// higher is more likely out-of-domain.
+func (s *Scorer) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
+	if dst == nil {
+		dst = make([]float64, b.Len())
+	} else if len(dst) != b.Len() {
+		panic(fmt.Sprintf("driver: room for %d scores but %d rows", len(dst), b.Len()))
+	}
+	return dst, score(ctx, []*Scorer{s}, [][]float64{dst}, b, nil)
+}
+
+// ScoreGrid scores b with each of the scorers that one call of FitGrid
+// returned: what they share is computed once a block. progress, if not nil, is
+// called with the share of the rows that is scored.
+func ScoreGrid(ctx context.Context, grid []*Scorer, b ood.Batch, progress func(share float64)) ([][]float64, error) {
+	dst := make([][]float64, len(grid))
+	for i := range dst {
+		dst[i] = make([]float64, b.Len())
+	}
+	return dst, score(ctx, grid, dst, b, progress)
+}
+
+func score(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Batch, progress rows.Progress) error {
+	if len(grid) == 0 {
+		return nil
+	}
+	s := grid[0]
+	if err := s.check(b); err != nil {
+		return err
+	}
+	if s.method.Needs.Network || s.method.Needs.Dropout {
+		return scoreInputs(ctx, grid, dst, b, progress)
+	}
+	n := b.Len()
+	b.Inputs, b.Cache = nil, nil // of the former every block would copy its own
+	for i := 0; i < n; i += blockRows {
+		end := min(i+blockRows, n)
+		block := b
+		if n > blockRows {
+			block = b.Slice(i, end)
+		}
+		if err := scoreBlock(ctx, grid, dst, i, block); err != nil {
+			return err
+		}
+		progress.Tell(float64(end) / float64(n))
+	}
+	return ctx.Err()
+}
+
+// scoreBlock scores consecutive rows, from the one called first.
+func scoreBlock(ctx context.Context, grid []*Scorer, dst [][]float64, first int, block ood.Batch) error {
+	if len(grid) > 1 {
+		block.Cache = &sync.Map{}
+	}
+	for k, other := range grid {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := other.fitted.(ood.Detector).Score(ctx, dst[k][first:first+block.Len()], block); err != nil {
+			return &configError{k, err}
+		}
+	}
+	return nil
+}
+
+// inputRows is the number of inputs that a method runs the network on at once.
+const inputRows = 64
+
+// scoreInputs scores rows as their inputs are read.
+func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Batch, progress rows.Progress) error {
+	s := grid[0]
+	if b.Network == nil {
+		b.Network = s.network
+	}
+	if b.Network == nil {
+		return &ood.NeedError{Method: s.method.Name, Need: ood.Needs{Network: s.method.Needs.Network, Dropout: s.method.Needs.Dropout}, Where: "detectors that were saved"}
+	}
+	if b.Inputs.Len() != b.Len() {
+		return fmt.Errorf("%d rows but %d of inputs", b.Len(), b.Inputs.Len())
+	}
+	inputs := b.Inputs
+	b.Inputs = nil
+	done := 0
+	for x, err := range inputs.Blocks(ctx, inputRows) {
+		if err != nil {
+			return err
+		}
+		block := b.Slice(x.Start, x.Start+x.Rows())
+		block.Block = x
+		err := scoreBlock(ctx, grid, dst, x.Start, block)
+		switch {
+		case errors.Is(err, ood.ErrNotDifferentiable) || errors.Is(err, ood.ErrNoDropout):
+			return err // which is of no row
+		case err != nil:
+			return fmt.Errorf("inputs %d to %d: %w", x.Start, x.Start+x.Rows()-1, err)
+		}
+		done += x.Rows()
+		progress.Tell(float64(done) / float64(b.Len()))
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if done != b.Len() {
+		return fmt.Errorf("%d rows of inputs came where %d were announced", done, b.Len())
+	}
+	return nil
+}
+
+func (s *Scorer) check(b ood.Batch) error {
+	if err := CheckBatch(s.method, b, "the rows to score"); err != nil {
+		return err
+	}
+	needed := needed(&b, s.method.Needs)
+	if err := needed.Widths().Check(s.widths, "the rows", fmt.Sprintf("method %q was fitted with", s.method.Name)); err != nil {
+		return err
+	}
+	n := b.Len()
+	for _, p := range needed {
+		if p.Rows != n {
+			return fmt.Errorf("%d rows but %d of %s", n, p.Rows, p.Name)
+		}
+	}
+	return nil
+}
+
+// Quantiles implements ood.QuantileRegressor: it panics where Predict errs.
+func (s *Scorer) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
+	q, err := s.Predict(x, levels)
+	if err != nil {
+		panic("driver: " + err.Error())
+	}
+	return q
+}
+
+// Predict is the quantiles of an interval method. A row that holds NaN has
+// quantiles NaN. What the method predicts is an error where it is not of these rows
+// and levels, or, at levels that rise, falls. It panics if x has the wrong width,
+// and for a detector.
+func (s *Scorer) Predict(x blas32.General, levels []float64) (ood.Quantiles, error) {
+	if want := s.widths["features"]; x.Rows > 0 && x.Cols != want {
+		panic(fmt.Sprintf("driver: quantiles of %d columns, fitted on %d", x.Cols, want))
+	}
+	q := s.fitted.(ood.QuantileRegressor).Quantiles(x, levels)
+	width := q.Targets * len(levels)
+	if q.Rows != x.Rows || q.Targets < 1 || !slices.Equal(q.Levels, levels) || len(q.Data) != x.Rows*width {
+		return q, fmt.Errorf("method %q: its Quantiles are %d numbers for %d rows, %d targets and %d levels, of %d rows and %d levels", s.method.Name, len(q.Data), q.Rows, q.Targets, len(q.Levels), x.Rows, len(levels))
+	}
+	rising := slices.IsSorted(levels)
+	for i := range x.Rows {
+		row := x.Data[i*x.Stride : i*x.Stride+x.Cols]
+		if !slices.ContainsFunc(row, func(v float32) bool { return v != v }) {
+			if rising {
+				if err := s.checkRising(q, i); err != nil {
+					return q, err
+				}
+			}
+			continue
+		}
+		for j := range width {
+			q.Data[i*width+j] = float32(math.NaN())
+		}
+	}
+	return q, nil
+}
+
+// checkRising refuses quantiles of row i that cross.
+func (s *Scorer) checkRising(q ood.Quantiles, i int) error {
+	for t := range q.Targets {
+		row := q.Row(i, t)
+		for l := 1; l < len(row); l++ {
+			if row[l] < row[l-1] {
+				return fmt.Errorf("method %q: its Quantiles cross: those of row %d and target %d are %v at level %v and %v at %v",
+					s.method.Name, i, t, row[l-1], q.Levels[l-1], row[l], q.Levels[l])
+			}
+		}
+	}
+	return nil
+}

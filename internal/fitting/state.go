@@ -1,0 +1,106 @@
+package fitting
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// widthPrefix begins the parameters that hold widths, which no method's own
+// state has.
+const widthPrefix = "width of "
+
+// State is what Restore takes.
+func (s *Scorer) State() rows.State {
+	st := rows.Save(s.fitted)
+	for name, n := range s.widths {
+		st.Params[widthPrefix+name] = float64(n)
+	}
+	return st
+}
+
+// CheckState is an error where what a method fitted could not be restored from its
+// state.
+func (s *Scorer) CheckState() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+		if err != nil {
+			err = fmt.Errorf("method %q: what it fitted could not be saved: %w", s.method.Name, err)
+		}
+	}()
+	_, err = Restore(s.method, s.State())
+	return err
+}
+
+// Restore rebuilds a scorer from what its State method returned. A state that no
+// fit of the method can have is an error.
+func Restore(m ood.Method, st rows.State) (*Scorer, error) {
+	if m.New == nil {
+		return nil, fmt.Errorf("method %q is not whole: it has no New", m.Name)
+	}
+	own := rows.State{Params: map[string]any{}, Arrays: st.Arrays}
+	s := &Scorer{method: m, fitted: m.New(), widths: batchparts.Widths{}}
+	if err := checkFitted(m, "New", s.fitted); err != nil {
+		return nil, err
+	}
+	room := maxWidths
+	for name, v := range st.Params {
+		part, isWidth := strings.CutPrefix(name, widthPrefix)
+		if !isWidth {
+			own.Params[name] = v
+			continue
+		}
+		n, ok := v.(float64)
+		if !ok || n != math.Trunc(n) || n < 1 || n > float64(min(room, rows.MaxWidth)) {
+			return nil, fmt.Errorf("parameter %q must be a whole number of at least 1, at most %d and with all widths at most %d, not %v", name, rows.MaxWidth, maxWidths, v)
+		}
+		s.widths[part] = int(n)
+		room -= int(n)
+	}
+	if names := s.widths.Names(); given(s.zeros()) != ofBatch(m.Needs) || len(names) != len(s.widths) {
+		return nil, fmt.Errorf("it was fitted on rows of %s, and the method needs %s", cmp.Or(strings.Join(names, ", "), "no widths"), m.Needs)
+	}
+	if err := rows.Restore(s.fitted, own, s.widths); err != nil {
+		return nil, err
+	}
+	return s, s.try()
+}
+
+// zeros is one row of zeros.
+func (s *Scorer) zeros() ood.Batch {
+	var b ood.Batch
+	for _, name := range s.widths.Names() {
+		batchparts.Set(&b, name, rows.New(1, s.widths[name]))
+	}
+	return b
+}
+
+// maxWidths bounds the row that a state is tried on: features, logits and all
+// earlier layers.
+const maxWidths = 3 * rows.MaxWidth
+
+// try scores a row of zeros, which finds out whether the state fits the widths.
+func (s *Scorer) try() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = errors.New("its arrays do not fit the widths of the rows")
+		}
+	}()
+	if s.method.Needs.Inputs || s.method.Needs.Network || s.method.Needs.Dropout || s.method.Needs == (ood.Needs{}) {
+		return nil
+	}
+	if s.method.Needs.Targets {
+		_, err := s.Predict(s.zeros().Features, []float64{.5})
+		return err
+	}
+	return s.fitted.(ood.Detector).Score(context.Background(), make([]float64, 1), s.zeros())
+}

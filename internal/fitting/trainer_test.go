@@ -1,0 +1,51 @@
+package fitting_test
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// returns is a Trainer of what it is.
+type returns []train.Network
+
+func (r returns) Train(context.Context, train.Problem) ([]train.Network, error) { return r, nil }
+
+// TestTrainersAreChecked: a method is given as many networks as it asked for, of
+// the widths that it asked for and with finite weights, whoever trains.
+func TestTrainersAreChecked(t *testing.T) {
+	linear := func(in, out int) train.Network {
+		return train.Network{Layers: []train.Layer{{W: rows.New(in, out)}}}
+	}
+	notFinite := linear(4, 2)
+	notFinite.Layers[0].W.Data[3] = float32(math.Inf(1))
+	torn := linear(4, 3)
+	torn.Layers = append(torn.Layers, linear(1, 2).Layers...)
+	for says, r := range map[string]returns{
+		"":                           {linear(4, 2)},
+		"0 networks for 1 models":    {},
+		"maps 3 values to 2":         {linear(3, 2)},
+		"maps 4 values to 1":         {linear(4, 1)},
+		"network has no layers":      {{}},
+		"layer 1 reads 1 values":     {torn},
+		"weight of layer 0 has +Inf": {notFinite},
+	} {
+		m := ood.Method{
+			Name: "trained", Needs: ood.Needs{Features: true, Trainer: true},
+			Fit: func(ctx context.Context, tr ood.Training, _ ood.Params) (any, error) {
+				_, err := tr.Trainer.Train(ctx, train.Problem{X: tr.Features, Conditional: true, Outputs: 2, Models: make([]train.ModelConfig, 1)})
+				return &constant{}, err
+			},
+		}
+		_, err := fitting.Fit(t.Context(), m, ood.Training{Batch: ood.Batch{Features: rows.New(5, 3)}, Trainer: r}, nil)
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("error %v, want %q", err, says)
+		}
+	}
+}

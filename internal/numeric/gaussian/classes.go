@@ -1,0 +1,170 @@
+// Package gaussian describes classes of rows as Gaussians that share one
+// covariance, and finds how far other rows are from them.
+package gaussian
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
+)
+
+// Classes are Gaussians with one covariance.
+type Classes struct {
+	Whitening
+	// Means are whitened, with the precision of the projection.
+	Means rows.Matrix `state:"classes[c,r]"`
+
+	norms []float64  // c, squared, of the means
+	spare *sync.Pool // of *scratch, from one call of Nearest to the next
+}
+
+// NewClasses whitens the means of classes, c×h.
+func NewClasses(w Whitening, means blas64.General) Classes {
+	centred, white := dense.New(means.Rows, means.Cols), dense.New(means.Rows, w.Projection.Cols)
+	for y := range means.Rows {
+		copy(dense.Row(centred, y), dense.Row(means, y))
+		blas64.Axpy(-1, dense.Vector(w.Mean), dense.Vector(dense.Row(centred, y)))
+	}
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, centred, double(w.Projection), 0, white)
+	return newClasses(w, newStored(white, w.Projection.Single != nil))
+}
+
+func newClasses(w Whitening, means rows.Matrix) Classes {
+	c := Classes{Whitening: w, Means: means}
+	c.prepare()
+	return c
+}
+
+// prepare sets what follows from the means.
+func (c *Classes) prepare() {
+	c.spare = new(sync.Pool)
+	means := double(c.Means)
+	c.norms = make([]float64, means.Rows)
+	for y := range c.norms {
+		c.norms[y] = blas64.Dot(dense.Vector(dense.Row(means, y)), dense.Vector(dense.Row(means, y)))
+	}
+}
+
+// Restored implements rows.Restored.
+func (c *Classes) Restored() error {
+	if (c.Means.Single == nil) != (c.Projection.Single == nil) {
+		return errors.New("means and projection are of different precision")
+	}
+	c.prepare()
+	return nil
+}
+
+// Nearest writes to dst the squared Mahalanobis distance of each row of x, n×h,
+// to the nearest class.
+func (c Classes) Nearest(ctx context.Context, dst []float64, x blas32.General) error {
+	p, m := c.Projection, c.Means
+	if p.Single != nil {
+		return distances(ctx, dst, x, c, matrix[float32]{p.Rows, p.Cols, p.Single}, matrix[float32]{m.Rows, m.Cols, m.Single}, multiply32)
+	}
+	return distances(ctx, dst, x, c, matrix[float64]{p.Rows, p.Cols, p.Double}, matrix[float64]{m.Rows, m.Cols, m.Double}, multiply64)
+}
+
+// NearestGraph writes what Nearest computes of x, n×h.
+func (c Classes) NearestGraph(x graph.Tensor) graph.Tensor {
+	white := c.graph(x)
+	means := white.Constant(c.Means)
+	at := means // of a single class
+	if c.Means.Rows > 1 {
+		at = white.Affine(-2, means, c.norms).ArgMin().Rows(means)
+	}
+	return white.Double().Sub(at).SumSquares()
+}
+
+type real interface{ float32 | float64 }
+
+// matrix is row-major, without gaps.
+type matrix[T real] struct {
+	rows, cols int
+	data       []T
+}
+
+func (m matrix[T]) row(i int) []T { return m.data[i*m.cols : (i+1)*m.cols] }
+
+// resize makes it rows×cols of any values.
+func (m *matrix[T]) resize(rows, cols int) {
+	n := rows * cols
+	if cap(m.data) < n {
+		m.data = make([]T, n)
+	}
+	*m = matrix[T]{rows, cols, m.data[:n]}
+}
+
+// scratch is what one block of rows takes.
+type scratch[T real] struct{ centred, white, dots matrix[T] }
+
+func multiply32(c, a, b matrix[float32], transposed blas.Transpose) {
+	general := func(m matrix[float32]) blas32.General {
+		return blas32.General{Rows: m.rows, Cols: m.cols, Stride: m.cols, Data: m.data}
+	}
+	blas32.Gemm(blas.NoTrans, transposed, 1, general(a), general(b), 0, general(c))
+}
+
+func multiply64(c, a, b matrix[float64], transposed blas.Transpose) {
+	general := func(m matrix[float64]) blas64.General {
+		return blas64.General{Rows: m.rows, Cols: m.cols, Stride: m.cols, Data: m.data}
+	}
+	blas64.Gemm(blas.NoTrans, transposed, 1, general(a), general(b), 0, general(c))
+}
+
+// rowsScored is the number of rows that are multiplied at once.
+const rowsScored = 256
+
+func distances[T real](
+	ctx context.Context, dst []float64, x blas32.General, c Classes, p, means matrix[T],
+	multiply func(c, a, b matrix[T], transposed blas.Transpose),
+) error {
+	most := min(rowsScored, x.Rows)
+	s, ok := c.spare.Get().(*scratch[T])
+	if !ok {
+		s = new(scratch[T])
+	}
+	defer c.spare.Put(s)
+	for first := 0; first < x.Rows; first += most {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(most, x.Rows-first)
+		s.centred.resize(n, p.rows)
+		s.white.resize(n, p.cols)
+		s.dots.resize(n, means.rows)
+		for i := range n {
+			to := s.centred.row(i)
+			for j, v := range x.Data[(first+i)*x.Stride : (first+i)*x.Stride+x.Cols] {
+				to[j] = T(float64(v) - c.Mean[j])
+			}
+		}
+		multiply(s.white, s.centred, p, blas.NoTrans)
+		multiply(s.dots, s.white, means, blas.Trans)
+		for i := range n {
+			// Products find the class; its distance is added up, which cancels less.
+			nearest, least := 0, math.Inf(1)
+			for y, dot := range s.dots.row(i) {
+				if v := c.norms[y] - 2*float64(dot); v < least {
+					nearest, least = y, v
+				}
+			}
+			var sum float64
+			at := means.row(nearest)
+			for k, v := range s.white.row(i) {
+				d := float64(v) - float64(at[k])
+				sum += d * d
+			}
+			dst[first+i] = sum
+		}
+	}
+	return nil
+}

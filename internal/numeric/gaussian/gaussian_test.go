@@ -1,0 +1,123 @@
+package gaussian
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
+	"github.com/attach-uncertainty/attach/internal/numeric/moments"
+)
+
+// classRows are n rows far from 0, of classes far from each other of which
+// class 2 has none.
+func classRows(n, h int) (blas32.General, []int) {
+	r := rand.New(rand.NewPCG(1, 2))
+	x, of := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}, make([]int, n)
+	for i := range n {
+		of[i] = []int{0, 1, 3, 4}[r.IntN(4)]
+		for j := range h {
+			x.Data[i*x.Stride+j] = float32(1000 + 50*float64((of[i]*(j+1))%5) + r.NormFloat64()*float64(1+j%7))
+		}
+	}
+	return x, of
+}
+
+// TestNearest compares with the inverse of the covariance, in both precisions.
+func TestNearest(t *testing.T) {
+	for _, h := range []int{1, 7, 260} {
+		x, of := classRows(400, h)
+		m, err := moments.Of(context.Background(), x, of, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compared := rows.Slice(x, 0, 12)
+		for _, shrinkage := range []float64{0, 1e-6, .01, 1} {
+			w, err := NewWhitening(m.Mean(), m.Within(), shrinkage)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if wide := h == 260; wide != (w.Projection.Single != nil) {
+				t.Errorf("h %d, shrinkage %v: products in float32: %v", h, shrinkage, !wide)
+			}
+			exact := w
+			exact.Projection = rows.Matrix{Rows: h, Cols: h, Double: double(w.Projection).Data}
+			within := m.Within()
+			average := mat.Trace(within) / float64(h)
+			within.ScaleSym(1-shrinkage, within)
+			for i := range h {
+				within.SetSym(i, i, within.At(i, i)+shrinkage*average)
+			}
+			var c mat.Cholesky
+			if !c.Factorize(within) {
+				t.Fatal("no inverse")
+			}
+			means := m.Means()
+			for name, w := range map[string]Whitening{"float32": w, "float64": exact} {
+				got, all := make([]float64, compared.Rows), make([]float64, compared.Rows)
+				if err := NewClasses(w, means).Nearest(context.Background(), got, compared); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.Distances(context.Background(), all, compared); err != nil {
+					t.Fatal(err)
+				}
+				for i := range compared.Rows {
+					distance := func(mean []float64) float64 {
+						d, solved := mat.NewVecDense(h, nil), mat.NewVecDense(h, nil)
+						for j := range h {
+							d.SetVec(j, float64(compared.Data[i*compared.Stride+j])-mean[j])
+						}
+						if err := c.SolveVecTo(solved, d); err != nil {
+							t.Fatal(err)
+						}
+						return mat.Dot(d, solved)
+					}
+					want := math.Inf(1)
+					for y := range means.Rows {
+						want = min(want, distance(dense.Row(means, y)))
+					}
+					if math.Abs(got[i]-want) > 1e-4*(1+want) {
+						t.Fatalf("h %d, shrinkage %v, %s: row %d is %v from the nearest class, want %v", h, shrinkage, name, i, got[i], want)
+					}
+					if want := distance(m.Mean()); math.Abs(all[i]-want) > 1e-4*(1+want) {
+						t.Fatalf("h %d, shrinkage %v, %s: row %d is %v from the mean, want %v", h, shrinkage, name, i, all[i], want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestWhiteningOfFlatRows holds that directions without variance do not count,
+// and that rows of no variance at all have no whitening.
+func TestWhiteningOfFlatRows(t *testing.T) {
+	flat := mat.NewSymDense(3, []float64{4, 0, 0, 0, 0, 0, 0, 0, 1})
+	w, err := NewWhitening([]float64{1, 2, 3}, flat, 0)
+	if err != nil || w.Projection.Cols != 2 {
+		t.Fatalf("%d directions, error %v; want 2", w.Projection.Cols, err)
+	}
+	got := make([]float64, 1)
+	if err := w.Distances(context.Background(), got, blas32.General{Rows: 1, Cols: 3, Stride: 3, Data: []float32{3, 9, 4}}); err != nil || math.Abs(got[0]-2) > 1e-6 {
+		t.Errorf("distance %v, error %v; want 2", got[0], err)
+	}
+	for _, shrinkage := range []float64{0, .1} {
+		if _, err := NewWhitening(make([]float64, 3), mat.NewSymDense(3, nil), shrinkage); !errors.Is(err, ErrNoVariance) {
+			t.Errorf("shrinkage %v: error %v, want ErrNoVariance", shrinkage, err)
+		}
+	}
+	steep := mat.NewSymDense(260, nil)
+	for i := range 260 {
+		for j := i; j < 260; j++ {
+			steep.SetSym(i, j, 1-1e-9*float64(j-i))
+		}
+	}
+	if w, err = NewWhitening(make([]float64, 260), steep, 0); err != nil || w.Projection.Double == nil {
+		t.Errorf("a covariance of condition 1e11 is whitened in float32, error %v", err)
+	}
+}

@@ -1,0 +1,125 @@
+package gaussian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
+	"github.com/attach-uncertainty/attach/internal/numeric/eigen"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
+)
+
+// ErrNoVariance says that rows do not vary.
+var ErrNoVariance = errors.New("the training features do not vary: there is no covariance to measure distances by")
+
+func newStored(m blas64.General, single bool) rows.Matrix {
+	if !single {
+		return rows.Matrix{Rows: m.Rows, Cols: m.Cols, Double: m.Data}
+	}
+	s := make([]float32, len(m.Data))
+	for i, v := range m.Data {
+		s[i] = float32(v)
+	}
+	return rows.Matrix{Rows: m.Rows, Cols: m.Cols, Single: s}
+}
+
+func double(m rows.Matrix) blas64.General {
+	d := blas64.General{Rows: m.Rows, Cols: m.Cols, Stride: max(m.Cols, 1), Data: m.Double}
+	if m.Single != nil {
+		d = dense.New(m.Rows, m.Cols)
+		for i, v := range m.Single {
+			d.Data[i] = float64(v)
+		}
+	}
+	return d
+}
+
+// Whitening takes rows to where Mahalanobis distances are Euclidean ones:
+// (x − mean)·P, with PPᵀ the inverse of a covariance, or its pseudo-inverse.
+type Whitening struct {
+	Mean []float64 `state:"mean[h]"`
+	// Projection is P, h×r: in float32 where products of rows with it are then
+	// still exact to a small part of the unit of distance.
+	Projection rows.Matrix `state:"projection[h,r]"`
+}
+
+// NewWhitening inverts (1−s)Σ + s·γ̄·I, where s is the shrinkage, in [0,1], and γ̄
+// the mean of the diagonal of Σ (Ledoit & Wolf 2004). Directions in which rows
+// do not vary are left out, of which there are none with shrinkage.
+func NewWhitening(mean []float64, covariance *mat.SymDense, shrinkage float64) (Whitening, error) {
+	h := len(mean)
+	average := mat.Trace(covariance) / float64(h)
+	if !(average > 0) {
+		return Whitening{}, ErrNoVariance
+	}
+	// Features are float32: rounding alone gives them a variance of about 2⁻⁴⁸
+	// of their square, and no eigenvalue is above the trace.
+	if noise := float64(h) * 0x1p-48 * float64(h) * average; shrinkage*average > noise {
+		shrunk := mat.NewSymDense(h, nil)
+		shrunk.ScaleSym(1-shrinkage, covariance)
+		for i := range h {
+			shrunk.SetSym(i, i, shrunk.At(i, i)+shrinkage*average)
+		}
+		if p, ok := dense.InverseRoot(shrunk); ok {
+			return newWhitening(mean, p, covariance), nil
+		}
+	}
+	values, vectors, err := eigen.Sym(covariance)
+	if err != nil {
+		return Whitening{}, fmt.Errorf("second moments of the features: %w", err)
+	}
+	least := float64(h) * 0x1p-48 * values[h-1]
+	first := h
+	for first > 0 && (1-shrinkage)*max(values[first-1], 0)+shrinkage*average > least {
+		first--
+	}
+	p := dense.New(h, h-first)
+	for i := range h {
+		for k := range p.Cols {
+			p.Data[i*p.Stride+k] = vectors.At(i, first+k) / math.Sqrt((1-shrinkage)*max(values[first+k], 0)+shrinkage*average)
+		}
+	}
+	return newWhitening(mean, p, covariance), nil
+}
+
+const (
+	// mostAmplified is how large the variances that a whitened one of 1 is made
+	// of may be for float32: their rounding is then some 1e-5.
+	mostAmplified = 1e4
+	// leastSingle is the number of elements of P from which on float32 gains
+	// time.
+	leastSingle = 1 << 12
+)
+
+func newWhitening(mean []float64, p blas64.General, covariance *mat.SymDense) Whitening {
+	var sum float64
+	for i := range p.Rows {
+		along := dense.Row(p, i)
+		sum += covariance.At(i, i) * blas64.Dot(dense.Vector(along), dense.Vector(along))
+	}
+	return Whitening{mean, newStored(p, len(p.Data) >= leastSingle && sum <= mostAmplified*float64(p.Cols))}
+}
+
+// Distances writes to dst the squared Mahalanobis distance of each row of x,
+// n×h, to the mean.
+func (w Whitening) Distances(ctx context.Context, dst []float64, x blas32.General) error {
+	origin := newStored(dense.New(1, w.Projection.Cols), w.Projection.Single != nil)
+	return newClasses(w, origin).Nearest(ctx, dst, x)
+}
+
+// graph writes whitened rows.
+func (w Whitening) graph(x graph.Tensor) graph.Tensor {
+	return x.Double().Sub(w.Mean).MatMul(w.Projection)
+}
+
+// DistancesGraph writes what Distances computes of x, n×h.
+func (w Whitening) DistancesGraph(x graph.Tensor) graph.Tensor {
+	return w.graph(x).Double().SumSquares()
+}

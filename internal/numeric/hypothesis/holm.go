@@ -1,0 +1,30 @@
+package hypothesis
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Unlikely is the probability, at most, with which an evaluation names a part of the
+// rows as unlike the others if none is.
+const Unlikely = .05
+
+// Holm adjusts the p-values of several tests for their number: with probability 1−α
+// none of those whose hypothesis is true becomes α or less, however the tests depend on
+// each other.
+//
+// Reference: Holm (1979), A Simple Sequentially Rejective Multiple Test Procedure.
+func Holm(p []float64) []float64 {
+	order := make([]int, len(p))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
+	adjusted := make([]float64, len(p))
+	var most float64
+	for i, k := range order {
+		most = max(most, min(1, float64(len(p)-i)*p[k]))
+		adjusted[k] = most
+	}
+	return adjusted
+}

@@ -1,0 +1,40 @@
+package hypothesis
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mathext"
+)
+
+// Hypergeometric is the probability that of draws without replacement from total
+// things, of which marked are, at most k are.
+func Hypergeometric(k, draws, marked, total int) float64 {
+	least, most := max(0, draws-(total-marked)), min(draws, marked)
+	switch {
+	case k < least:
+		return 0
+	case k >= most:
+		return 1
+	}
+	d, m, rest := float64(draws), float64(marked), float64(total-marked)
+	chance := func(i float64) float64 {
+		return math.Exp(choose(m, i) + choose(rest, d-i) - choose(m+rest, d))
+	}
+	var sum float64
+	// The smaller tail is summed, outwards.
+	if float64(k) <= d*m/(m+rest) {
+		for i, p := float64(k), chance(float64(k)); p > sum*1e-17; i-- {
+			sum += p
+			p *= i * (rest - d + i) / ((m - i + 1) * (d - i + 1))
+		}
+		return min(1, sum)
+	}
+	for i, p := float64(k+1), chance(float64(k+1)); p > sum*1e-17; i++ {
+		sum += p
+		p *= (m - i) * (d - i) / ((i + 1) * (rest - d + i + 1))
+	}
+	return max(0, 1-sum)
+}
+
+// choose is the logarithm of a binomial coefficient.
+func choose(n, k float64) float64 { return -math.Log(n+1) - mathext.Lbeta(n-k+1, k+1) }

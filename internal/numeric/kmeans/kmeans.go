@@ -1,0 +1,150 @@
+// Package kmeans divides rows into clusters.
+package kmeans
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
+)
+
+// mostSteps bounds Lloyd's iterations.
+const mostSteps = 300
+
+// Cluster divides the rows of x into at most k clusters, fewer where distinct
+// rows are fewer, and returns which each is in, numbered from 0.
+//
+// It begins with greedy k-means++ (Arthur & Vassilvitskii 2007) and goes on
+// with Lloyd's algorithm until no row changes its cluster.
+func Cluster(ctx context.Context, x blas32.General, k int, r *rand.Rand) ([]int, error) {
+	centres, err := seed(ctx, x, k, r)
+	if err != nil {
+		return nil, err
+	}
+	of := make([]int, x.Rows)
+	for range mostSteps {
+		size, sum := make([]float64, centres.Rows), dense.New(centres.Rows, x.Cols)
+		changed, err := assign(ctx, of, x, centres)
+		if err != nil {
+			return nil, err
+		}
+		if !changed {
+			break
+		}
+		for i, c := range of {
+			size[c]++
+			to := dense.Row(sum, c)
+			for j, v := range rows.Row(x, i) {
+				to[j] += float64(v)
+			}
+		}
+		for c, n := range size {
+			// A cluster that has lost its rows stays where it is.
+			if n > 0 {
+				blas64.Scal(1/n, dense.Vector(dense.Row(sum, c)))
+				copy(dense.Row(centres, c), dense.Row(sum, c))
+			}
+		}
+	}
+	compact(of)
+	return of, nil
+}
+
+// assign sets of to the nearest centre of each row, and says whether any
+// changed.
+func assign(ctx context.Context, of []int, x blas32.General, centres blas64.General) (changed bool, err error) {
+	const atOnce = 1024
+	norms := make([]float64, centres.Rows)
+	for c := range norms {
+		norms[c] = dense.SquaredNorm(dense.Row(centres, c))
+	}
+	for first := 0; first < x.Rows; first += atOnce {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		block := dense.Less(rows.Slice(x, first, min(first+atOnce, x.Rows)), nil)
+		dots := dense.New(block.Rows, centres.Rows)
+		blas64.Gemm(blas.NoTrans, blas.Trans, 1, block, centres, 0, dots)
+		for i := range block.Rows {
+			nearest, least := 0, math.Inf(1)
+			for c, dot := range dense.Row(dots, i) {
+				if d := norms[c] - 2*dot; d < least {
+					nearest, least = c, d
+				}
+			}
+			changed = changed || of[first+i] != nearest
+			of[first+i] = nearest
+		}
+	}
+	return changed, nil
+}
+
+// compact numbers the clusters that have rows from 0.
+func compact(of []int) {
+	present := slices.Compact(slices.Sorted(slices.Values(of)))
+	for i, c := range of {
+		of[i], _ = slices.BinarySearch(present, c)
+	}
+}
+
+// seed picks rows of x, each after the first with a probability that grows
+// with the squared distance to those before it, the best of a few tries.
+func seed(ctx context.Context, x blas32.General, k int, r *rand.Rand) (blas64.General, error) {
+	chosen := []int{r.IntN(x.Rows)}
+	nearest := make([]float64, x.Rows)
+	for i := range nearest {
+		nearest[i] = rows.SquaredDistance(rows.Row(x, i), rows.Row(x, chosen[0]))
+	}
+	tries := 2 + int(math.Log(float64(k)))
+	for len(chosen) < k {
+		if err := ctx.Err(); err != nil {
+			return blas64.General{}, err
+		}
+		total := floats.Sum(nearest)
+		if total == 0 {
+			break
+		}
+		var best []float64
+		next, least := 0, math.Inf(1)
+		for range tries {
+			c := draw(nearest, total*r.Float64())
+			left := make([]float64, x.Rows)
+			for i := range left {
+				left[i] = min(nearest[i], rows.SquaredDistance(rows.Row(x, i), rows.Row(x, c)))
+			}
+			if sum := floats.Sum(left); sum < least {
+				best, next, least = left, c, sum
+			}
+		}
+		nearest, chosen = best, append(chosen, next)
+	}
+	centres := dense.New(len(chosen), x.Cols)
+	for c, i := range chosen {
+		for j, v := range rows.Row(x, i) {
+			centres.Data[c*x.Cols+j] = float64(v)
+		}
+	}
+	return centres, nil
+}
+
+// draw is the first index up to which weights sum to more than at.
+func draw(weights []float64, at float64) int {
+	last := 0
+	for i, w := range weights {
+		if w > 0 {
+			last = i
+		}
+		if at -= w; at < 0 && w > 0 {
+			break
+		}
+	}
+	return last
+}

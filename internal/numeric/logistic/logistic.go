@@ -1,0 +1,94 @@
+// Package logistic tells rows of two classes apart by logistic regression.
+package logistic
+
+import (
+	"context"
+	"math"
+
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/optimize"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
+)
+
+// LogOdds is x·w + b of a row x.
+func LogOdds(x []float32, w []float64, b float64) float64 {
+	for j, v := range x {
+		b += float64(v) * w[j]
+	}
+	return b
+}
+
+// Fit returns w and b for which (Σ ln(1+exp(∓(x·w+b))) + lambda·½‖w‖²) / n is
+// least, over n rows of which the first negatives belong to class 0.
+func Fit(ctx context.Context, x blas32.General, negatives int, lambda float64) (w []float64, b float64, err error) {
+	p, err := regression{x, negatives, lambda}.solve(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	return p[:x.Cols], p[x.Cols], nil
+}
+
+type regression struct {
+	x         blas32.General
+	negatives int
+	lambda    float64
+}
+
+// solve returns w and, after it, b.
+func (l regression) solve(ctx context.Context) ([]float64, error) {
+	var lastGradient float64
+	problem := optimize.Problem{
+		Func: func(w []float64) float64 { return l.loss(w, nil) },
+		Grad: func(g, w []float64) {
+			l.loss(w, g)
+			lastGradient = floats.Norm(g, math.Inf(1))
+		},
+		Status: func() (optimize.Status, error) {
+			if err := ctx.Err(); err != nil {
+				return optimize.Failure, err
+			}
+			return optimize.NotTerminated, nil
+		},
+	}
+	settings := &optimize.Settings{GradientThreshold: 1e-9, Converger: &optimize.FunctionConverge{Relative: 1e-15, Iterations: 20}, MajorIterations: 2000}
+	result, err := optimize.Minimize(problem, make([]float64, l.x.Cols+1), settings, &optimize.LBFGS{})
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	// Near the minimum, rounding leaves a line search no descent to find.
+	if err != nil && !(lastGradient < 1e-5) {
+		return nil, err
+	}
+	return result.X, nil
+}
+
+// loss also writes its gradient to g, where that is not nil.
+func (l regression) loss(w, g []float64) float64 {
+	h, n := l.x.Cols, float64(l.x.Rows)
+	clear(g)
+	var sum float64
+	for i := range l.x.Rows {
+		x := rows.Row(l.x, i)
+		z, label := LogOdds(x, w[:h], w[h]), 1.0
+		if i < l.negatives {
+			label = 0
+		}
+		sum += max(z, 0) - label*z + math.Log1p(math.Exp(-math.Abs(z)))
+		if g == nil {
+			continue
+		}
+		d := (1/(1+math.Exp(-z)) - label) / n
+		for j, v := range x {
+			g[j] += d * float64(v)
+		}
+		g[h] += d
+	}
+	sum += l.lambda / 2 * dense.SquaredNorm(w[:h])
+	if g != nil {
+		floats.AddScaled(g[:h], l.lambda/n, w[:h])
+	}
+	return sum / n
+}

@@ -1,0 +1,227 @@
+// Package mixture fits mixtures of Gaussians by expectation maximisation, as
+// scikit-learn's GaussianMixture does.
+package mixture
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
+)
+
+// Gaussians are a mixture of k Gaussians in h dimensions.
+type Gaussians struct {
+	LogWeights []float64      `state:"log_weights[k]"`
+	Means      blas64.General `state:"means[k,features]"`
+	// Σᵢ⁻¹ = PᵢPᵢᵀ. With full covariances Pᵢ is rows i·h to (i+1)·h−1 of k·h×h;
+	// with diagonal ones its diagonal is row i of k×h.
+	Precisions blas64.General `state:"precisions[rows,features]"`
+	Full       bool           `state:"full"`
+	logDets    []float64      // k, log |Pᵢ|
+}
+
+// Restored implements rows.Restored.
+func (m *Gaussians) Restored() error {
+	want := m.Means.Rows
+	if m.Full {
+		want *= m.Means.Cols
+	}
+	if m.Precisions.Rows != want {
+		return fmt.Errorf("%d rows of precisions of %d components", m.Precisions.Rows, m.Means.Rows)
+	}
+	m.setLogDets()
+	for c, d := range m.logDets {
+		if !rows.Finite(d) {
+			return fmt.Errorf("component %d has no density: its precisions must be positive", c)
+		}
+	}
+	return nil
+}
+
+// setLogDets works out log |Pᵢ|.
+func (m *Gaussians) setLogDets() {
+	m.logDets = make([]float64, m.Means.Rows)
+	for c := range m.logDets {
+		for j, v := range m.precision(c).Data {
+			if !m.Full || j%(m.Means.Cols+1) == 0 {
+				m.logDets[c] += math.Log(v)
+			}
+		}
+	}
+}
+
+// precision is Pᵢ of component c, or its diagonal.
+func (m *Gaussians) precision(c int) blas64.General {
+	h, n := m.Means.Cols, 1
+	if m.Full {
+		n = h
+	}
+	return blas64.General{Rows: n, Cols: h, Stride: h, Data: m.Precisions.Data[c*n*h : (c+1)*n*h]}
+}
+
+const (
+	// scikit-learn stops so.
+	mostSteps = 100
+	tolerance = 1e-3
+	// Rows that are worked on at once.
+	rowsAtOnce = 1024
+	// Responsibilities below this change no sum of float64 numbers, and most of
+	// all are.
+	leastShare = 1e-20
+)
+
+// Fit fits a mixture of Gaussians to rows, beginning with the clusters, numbered
+// from 0, that they are in. lambda is added to every variance.
+func Fit(ctx context.Context, x blas32.General, of []int, full bool, lambda float64, progress func(share float64)) (*Gaussians, error) {
+	shares := dense.New(x.Rows, 1+slices.Max(of))
+	for i, c := range of {
+		dense.Row(shares, i)[c] = 1
+	}
+	m, err := maximise(ctx, x, shares, full, lambda)
+	before := math.Inf(-1)
+	for step := 0; step < mostSteps && err == nil; step++ {
+		progress(float64(step) / mostSteps)
+		var mean float64
+		for first := 0; first < x.Rows; first += rowsAtOnce {
+			joint := m.joint(rows.Slice(x, first, min(first+rowsAtOnce, x.Rows)))
+			for i := range joint.Rows {
+				density := floats.LogSumExp(dense.Row(joint, i))
+				mean += density / float64(x.Rows)
+				for c, v := range dense.Row(joint, i) {
+					dense.Row(shares, first+i)[c] = math.Exp(v - density)
+				}
+			}
+		}
+		m, err = maximise(ctx, x, shares, full, lambda)
+		if math.Abs(mean-before) < tolerance {
+			break
+		}
+		before = mean
+	}
+	return m, err
+}
+
+// LogDensities writes the logarithm of every row's density.
+func (m *Gaussians) LogDensities(dst []float64, x blas32.General) {
+	joint := m.joint(x)
+	for i := range dst {
+		dst[i] = floats.LogSumExp(dense.Row(joint, i))
+	}
+}
+
+// LogDensitiesGraph writes what LogDensities computes of the rows of x.
+func (m *Gaussians) LogDensitiesGraph(x graph.Tensor) graph.Tensor {
+	h := float64(m.Means.Cols)
+	var distances []graph.Tensor
+	constants := make([]float64, m.Means.Rows)
+	for c := range constants {
+		d := x.Double().Sub(dense.Row(m.Means, c))
+		if p := m.precision(c); m.Full {
+			d = d.MatMul(p)
+		} else {
+			d = d.Mul(p.Data)
+		}
+		distances = append(distances, d.SumSquares())
+		constants[c] = m.LogWeights[c] + m.logDets[c] - h*math.Log(2*math.Pi)/2
+	}
+	return distances[0].Concat(distances[1:]...).Mul(-.5).Add(constants).LogSumExp()
+}
+
+// joint is the logarithms of weight times density of rows under every
+// component: rows×k.
+func (m *Gaussians) joint(x blas32.General) blas64.General {
+	h := m.Means.Cols
+	centred, whitened, joint := dense.New(x.Rows, h), dense.New(x.Rows, h), dense.New(x.Rows, m.Means.Rows)
+	for c := range m.Means.Rows {
+		dense.SetLess(centred, x, dense.Row(m.Means, c))
+		if p := m.precision(c); m.Full {
+			blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, centred, p, 0, whitened)
+		} else {
+			for i := range x.Rows {
+				floats.MulTo(dense.Row(whitened, i), dense.Row(centred, i), p.Data)
+			}
+		}
+		for i := range joint.Rows {
+			dense.Row(joint, i)[c] = m.LogWeights[c] + m.logDets[c] - (float64(h)*math.Log(2*math.Pi)+dense.SquaredNorm(dense.Row(whitened, i)))/2
+		}
+	}
+	return joint
+}
+
+// maximise is the M step: the mixture that fits rows with the given
+// responsibilities, n×k, best.
+func maximise(ctx context.Context, x blas32.General, shares blas64.General, full bool, lambda float64) (*Gaussians, error) {
+	k, h := shares.Cols, x.Cols
+	m := &Gaussians{LogWeights: make([]float64, k), Means: dense.New(k, h), Full: full, Precisions: dense.New(k, h)}
+	if full {
+		m.Precisions = dense.New(k*h, h)
+	}
+	for first := 0; first < x.Rows; first += rowsAtOnce {
+		block := dense.Less(rows.Slice(x, first, min(first+rowsAtOnce, x.Rows)), nil)
+		part := blas64.General{Rows: block.Rows, Cols: k, Stride: k, Data: shares.Data[first*k:]}
+		blas64.Gemm(blas.Trans, blas.NoTrans, 1, part, block, 1, m.Means)
+	}
+	for c := range k {
+		// scikit-learn's guard against a component without rows.
+		total := 10 * 0x1p-52
+		var counting []int
+		for i := range x.Rows {
+			if share := dense.Row(shares, i)[c]; share >= leastShare {
+				counting, total = append(counting, i), total+share
+			}
+		}
+		mean := dense.Row(m.Means, c)
+		floats.Scale(1/total, mean)
+		m.LogWeights[c] = math.Log(total / float64(x.Rows))
+		// Rows times the root of their share, less the mean, block by block.
+		covariance, variance := mat.NewSymDense(1, nil), m.precision(c).Data
+		if full {
+			covariance = mat.NewSymDense(h, nil)
+		}
+		for some := range slices.Chunk(counting, rowsAtOnce) {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			block := dense.New(len(some), h)
+			for b, i := range some {
+				root, to := math.Sqrt(dense.Row(shares, i)[c]), dense.Row(block, b)
+				for j, v := range rows.Row(x, i) {
+					to[j] = root * (float64(v) - mean[j])
+				}
+				if !full {
+					floats.Mul(to, to)
+					floats.Add(variance, to)
+				}
+			}
+			if full {
+				blas64.Syrk(blas.Trans, 1/total, block, 1, covariance.RawSymmetric())
+			}
+		}
+		if !full {
+			for j, v := range variance {
+				variance[j] = 1 / math.Sqrt(v/total+lambda)
+			}
+			continue
+		}
+		for j := range h {
+			covariance.SetSym(j, j, covariance.At(j, j)+lambda)
+		}
+		root, ok := dense.InverseRoot(covariance)
+		if !ok {
+			return nil, fmt.Errorf("a component's covariance has no inverse with lambda=%v added to its variances: choose a larger one, or fewer components", lambda)
+		}
+		copy(m.precision(c).Data, root.Data)
+	}
+	m.setLogDets()
+	return m, ctx.Err()
+}

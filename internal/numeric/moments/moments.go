@@ -1,0 +1,289 @@
+// Package moments gathers means and covariances of features, of classes too.
+package moments
+
+import (
+	"context"
+	"math"
+	"sync"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
+)
+
+// momentsBlock is the number of rows that are centred and multiplied at once.
+const momentsBlock = 1024
+
+// momentsPanel is the number of features in one factor of a product. Products
+// of two different panels are needed one way round only.
+const momentsPanel = 128
+
+// Moments are the first and second moments of rows of h features, about the means
+// of their classes too, gathered in bounded memory. The zero value is empty, takes
+// rows of any width and has one class; the first Add fixes the width. Means and
+// covariances of no rows are NaN.
+//
+// Rows are converted to float64, a reference for each class, the mean of the rows
+// that came first, is subtracted, and blas64 forms the products: the smallest
+// eigenvalues of trained features can be 1e-7 of the largest, below what float32 sums
+// resolve. Entries of the covariance are accurate to about 1e-13 times the
+// product of the two standard deviations, however large the mean, as long as
+// the reference is a few standard deviations from it. Moments of other rows with the
+// same references can be taken off again.
+type Moments struct {
+	// UnitNorm scales rows to Euclidean norm 1 before they are counted. Rows
+	// of zeros stay zero. It must not change after the first Add.
+	UnitNorm bool
+
+	ref   blas64.General // c×h, subtracted from rows before products
+	rows  []int          // c
+	sum   blas64.General // c×h, Σ (row − ref)
+	outer *mat.SymDense  // Σ (row − ref)(row − ref)ᵀ
+	block []float64      // centred rows, transposed
+}
+
+// Of returns the moments of the rows of x, n×h and finite, of which row i is of
+// class of[i] < classes.
+func Of(ctx context.Context, x blas32.General, of []int, classes int) (*Moments, error) {
+	m := &Moments{}
+	m.start(ClassMeans(x, of, classes, false))
+	err := m.add(ctx, x, of)
+	m.block = nil
+	return m, err
+}
+
+// Add counts the rows of phi, each of width h, as of one class. It returns a
+// *rows.NotFiniteError, and counts nothing, if an element is NaN or Inf, and panics if
+// the width is not that of earlier rows.
+func (m *Moments) Add(ctx context.Context, phi blas32.General) error {
+	if err := rows.CheckFinite("features", phi); err != nil {
+		return err
+	}
+	if phi.Rows == 0 {
+		return nil
+	}
+	if m.outer == nil {
+		m.start(ClassMeans(rows.Slice(phi, 0, min(phi.Rows, momentsBlock)), make([]int, min(phi.Rows, momentsBlock)), 1, m.UnitNorm))
+	}
+	if phi.Cols != m.Width() {
+		panic("moments: rows of different widths in one Moments")
+	}
+	return m.add(ctx, phi, make([]int, phi.Rows))
+}
+
+func (m *Moments) start(ref blas64.General) {
+	m.ref, m.rows, m.sum, m.outer = ref, make([]int, ref.Rows), dense.New(ref.Rows, ref.Cols), mat.NewSymDense(ref.Cols, nil)
+}
+
+// Mean is the mean of the rows of phi, each scaled to norm 1 first with unitNorm, and
+// zeros where there are none.
+func Mean(phi blas32.General, unitNorm bool) []float64 {
+	return dense.Row(ClassMeans(phi, make([]int, phi.Rows), 1, unitNorm), 0)
+}
+
+// ClassMeans are the means of the rows of each class, c×h, each row scaled to norm 1
+// first with unitNorm, and zeros where a class has no rows. Row i of phi is of class
+// of[i], or of none where that is negative.
+func ClassMeans(phi blas32.General, of []int, classes int, unitNorm bool) blas64.General {
+	all, counts := dense.New(classes, phi.Cols), make([]float64, classes)
+	for i, y := range of {
+		if y < 0 {
+			continue
+		}
+		row, mean := rows.Row(phi, i), dense.Row(all, y)
+		counts[y]++
+		scale := rowScale(row, unitNorm)
+		for j, v := range row {
+			mean[j] += scale * float64(v)
+		}
+	}
+	for y, n := range counts {
+		for j := range phi.Cols {
+			all.Data[y*all.Stride+j] /= max(n, 1)
+		}
+	}
+	return all
+}
+
+// rowScale is what a row is multiplied by.
+func rowScale(row []float32, unitNorm bool) float64 {
+	if !unitNorm {
+		return 1
+	}
+	return rows.InverseNorm(row)
+}
+
+func (m *Moments) add(ctx context.Context, phi blas32.General, of []int) error {
+	if need := min(momentsBlock, phi.Rows) * phi.Cols; len(m.block) < need {
+		m.block = make([]float64, need)
+	}
+	for lo := 0; lo < phi.Rows; lo += momentsBlock {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		hi := min(lo+momentsBlock, phi.Rows)
+		m.addBlock(rows.Slice(phi, lo, hi), of[lo:hi])
+	}
+	return nil
+}
+
+func (m *Moments) addBlock(phi blas32.General, of []int) {
+	h, n := phi.Cols, phi.Rows
+	scales := make([]float64, n)
+	for i := range n {
+		scales[i] = rowScale(rows.Row(phi, i), m.UnitNorm)
+		m.rows[of[i]]++
+	}
+	panel := func(from int) blas64.General {
+		to := min(from+momentsPanel, h)
+		return blas64.General{Rows: to - from, Cols: n, Stride: n, Data: m.block[from*n : to*n]}
+	}
+	var wg sync.WaitGroup
+	for from := 0; from < h; from += momentsPanel {
+		work := func() { m.centre(panel(from), phi, from, scales, of) }
+		if n < momentsPanel { // not worth the start
+			work()
+		} else {
+			wg.Go(work)
+		}
+	}
+	wg.Wait()
+	outer := m.outer.RawSymmetric()
+	for from := 0; from < h; from += momentsPanel {
+		left := panel(from)
+		blas64.Syrk(blas.NoTrans, 1, left, 1, blas64.Symmetric{N: left.Rows, Stride: h, Data: outer.Data[from*h+from:], Uplo: blas.Upper})
+		for other := from + momentsPanel; other < h; other += momentsPanel {
+			right := panel(other)
+			blas64.Gemm(blas.NoTrans, blas.Trans, 1, left, right, 1,
+				blas64.General{Rows: left.Rows, Cols: right.Rows, Stride: h, Data: outer.Data[from*h+other:]})
+		}
+	}
+}
+
+// centre sets the rows of to, which are columns of phi from the first on, and
+// adds up each by class.
+func (m *Moments) centre(to blas64.General, phi blas32.General, first int, scales []float64, of []int) {
+	const group = 8 // values that fill a line of the cache
+	for i := 0; i < phi.Rows; i += group {
+		scales, of := scales[i:min(i+group, phi.Rows)], of[i:]
+		for j := range to.Rows {
+			out := to.Data[j*to.Stride+i : j*to.Stride+i+len(scales)]
+			at := i*phi.Stride + first + j
+			for k, scale := range scales {
+				y := of[k]*m.ref.Stride + first + j
+				d := scale*float64(phi.Data[at]) - m.ref.Data[y]
+				out[k] = d
+				m.sum.Data[y] += d
+				at += phi.Stride
+			}
+		}
+	}
+}
+
+// Without returns the moments of the rows that m counts, less the rows of x,
+// which are among them: of[i] is again the class of row i.
+func (m *Moments) Without(ctx context.Context, x blas32.General, of []int) (*Moments, error) {
+	less := &Moments{UnitNorm: m.UnitNorm}
+	less.start(m.ref)
+	if err := less.add(ctx, x, of); err != nil {
+		return nil, err
+	}
+	less.block = nil
+	for y := range less.rows {
+		less.rows[y] = m.rows[y] - less.rows[y]
+	}
+	for i, v := range less.sum.Data {
+		less.sum.Data[i] = m.sum.Data[i] - v
+	}
+	upper, whole := less.outer.RawSymmetric(), m.outer.RawSymmetric()
+	for i, v := range upper.Data {
+		upper.Data[i] = whole.Data[i] - v
+	}
+	return less, nil
+}
+
+// N is the number of rows counted.
+func (m *Moments) N() int {
+	n := 0
+	for _, rows := range m.rows {
+		n += rows
+	}
+	return n
+}
+
+// Width is the number of features, 0 before the first row.
+func (m *Moments) Width() int { return m.ref.Cols }
+
+// Means are the means of the classes that have rows, in rising order.
+func (m *Moments) Means() blas64.General {
+	means := dense.New(0, m.Width())
+	for y, n := range m.rows {
+		if n == 0 {
+			continue
+		}
+		for j, s := range dense.Row(m.sum, y) {
+			means.Data = append(means.Data, dense.Row(m.ref, y)[j]+s/float64(n))
+		}
+		means.Rows++
+	}
+	return means
+}
+
+// Mean is the mean of all rows, of length h.
+func (m *Moments) Mean() []float64 {
+	mean, n := make([]float64, m.Width()), float64(m.N())
+	for y, rows := range m.rows {
+		ref, sum := dense.Row(m.ref, y), dense.Row(m.sum, y)
+		for j := range mean {
+			mean[j] += (float64(rows)*ref[j] + sum[j]) / n
+		}
+	}
+	return mean
+}
+
+// Within is the h×h covariance of rows about the means of their classes, with
+// denominator n.
+func (m *Moments) Within() *mat.SymDense {
+	n := float64(m.N())
+	w := mat.NewSymDense(m.Width(), nil)
+	w.ScaleSym(1/n, m.outer)
+	shifts := dense.New(0, m.Width())
+	for y, rows := range m.rows {
+		if rows > 0 {
+			shifts.Data = append(shifts.Data, dense.Row(m.sum, y)...)
+			shifts.Rows++
+			blas64.Scal(1/math.Sqrt(float64(rows)), dense.Vector(dense.Row(shifts, shifts.Rows-1)))
+		}
+	}
+	blas64.Syrk(blas.Trans, -1/n, shifts, 1, w.RawSymmetric())
+	return w
+}
+
+// Covariance is the h×h covariance of all rows about their mean, with
+// denominator n.
+func (m *Moments) Covariance() *mat.SymDense {
+	c, mean, means := m.Within(), m.Mean(), m.Means()
+	k := 0
+	for _, rows := range m.rows {
+		if rows == 0 {
+			continue
+		}
+		from := dense.Row(means, k)
+		blas64.Axpy(-1, dense.Vector(mean), dense.Vector(from))
+		blas64.Scal(math.Sqrt(float64(rows)/float64(m.N())), dense.Vector(from))
+		k++
+	}
+	blas64.Syrk(blas.Trans, 1, means, 1, c.RawSymmetric())
+	return c
+}
+
+// SecondMoment is the h×h uncentred second moment ΦᵀΦ/n.
+func (m *Moments) SecondMoment() *mat.SymDense {
+	s, mean := m.Covariance(), m.Mean()
+	s.SymRankOne(s, 1, mat.NewVecDense(len(mean), mean))
+	return s
+}

@@ -1,0 +1,295 @@
+// Package neighbours finds the nearest of a set of rows by exhaustive search, in
+// memory that is bounded beside the rows themselves.
+package neighbours
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
+)
+
+// Index is rows to search among.
+//
+// Squared distances are ‖a‖² + ‖b‖² − 2a·b, from float32 products of rows less
+// their mean. They decide which rows are the nearest; how far those are is then
+// computed from differences in float64. Rows that are equally far to a few
+// millionths of their length may stand for each other.
+type Index struct {
+	Rows    blas32.General // n×h, as they came
+	scale   []float64      // of each row to norm 1, or nil where rows are taken as they are
+	mean    []float64      // of the scaled rows, h
+	squares []float64      // n, of the norms of the scaled rows less mean
+	spare   sync.Pool      // of *workspace
+}
+
+// workspace is what one call of each needs beside the index. The next takes it
+// over: rows come block by block, and garbage would gather to the index's size.
+type workspace struct {
+	a, b     blas32.General
+	products []float32
+	searches []search
+}
+
+// New returns an index of n finite rows, which it keeps. With unit, they and the
+// rows to search for are scaled to norm 1; rows of zeros stay zero.
+func New(of blas32.General, unit bool) *Index {
+	x := &Index{Rows: of, mean: make([]float64, of.Cols), squares: make([]float64, of.Rows)}
+	if unit {
+		x.scale = make([]float64, of.Rows)
+		for i := range x.scale {
+			x.scale[i] = rows.InverseNorm(rows.Row(of, i))
+		}
+	}
+	for i := range of.Rows {
+		for j, v := range rows.Row(of, i) {
+			x.mean[j] += x.scaleOf(i) * float64(v) / float64(of.Rows)
+		}
+	}
+	buf := make([]float32, of.Cols)
+	for i := range of.Rows {
+		x.squares[i] = x.centre(buf, rows.Row(of, i), x.scaleOf(i))
+	}
+	return x
+}
+
+func (x *Index) scaleOf(i int) float64 {
+	if x.scale == nil {
+		return 1
+	}
+	return x.scale[i]
+}
+
+// centre sets dst to from, scaled, less the mean, and returns its squared norm.
+func (x *Index) centre(dst, from []float32, scale float64) (squared float64) {
+	for j, v := range from {
+		dst[j] = float32(scale*float64(v) - x.mean[j])
+		squared += float64(dst[j]) * float64(dst[j])
+	}
+	return squared
+}
+
+const (
+	rowsAtOnce    = 1024    // rows to search for in one product, at most
+	indexedAtOnce = 2048    // rows of the index in one product, at most
+	elements      = 1 << 20 // of those, at most
+	candidates    = 4 << 20 // held at a time
+)
+
+// search is one row to search for.
+type search struct {
+	x       []float32 // as it came
+	scale   float64
+	squared float64  // of its norm, scaled and centred; NaN or Inf where it holds one
+	own     int      // the row of the index that does not count, or −1
+	found   []uint64 // at least the k nearest: distance and row, as keyOf has them
+	cut     uint64   // none above is among the k nearest
+}
+
+// keyOf orders rows by distance, then by number. Distances are not negative.
+func keyOf(squared float64, row int) uint64 {
+	return uint64(math.Float32bits(float32(max(squared, 0))))<<32 | uint64(row)
+}
+
+func rowOf(key uint64) int { return int(uint32(key)) }
+
+// each calls visit with every row of q and what holds its k nearest. Calls come
+// from several goroutines. own says that q are the rows of the index, none of
+// which is its own neighbour.
+func (x *Index) each(ctx context.Context, q blas32.General, k int, own bool, visit func(i int, s *search)) error {
+	m, h := x.Rows.Rows, x.Rows.Cols
+	k = min(k, m)
+	room := min(m, max(4*k, 256))
+	block := min(max(candidates/room, 8), rowsAtOnce, max(q.Rows, 1))
+	part := min(m, max(elements/h, 64), indexedAtOnce)
+	w, _ := x.spare.Get().(*workspace)
+	if w == nil || len(w.searches) < block {
+		w = &workspace{rows.New(block, h), rows.New(part, h), make([]float32, block*part), make([]search, block)}
+	}
+	defer x.spare.Put(w)
+	a, b, products, searches := w.a, w.b, w.products, w.searches
+	for first := 0; first < q.Rows; first += block {
+		a.Rows = min(block, q.Rows-first)
+		together(a.Rows, func(r int) {
+			s := &searches[r]
+			*s = search{x: rows.Row(q, first+r), scale: 1, own: -1, found: s.found[:0], cut: math.MaxUint64}
+			if x.scale != nil {
+				s.scale = rows.InverseNorm(s.x)
+			}
+			if own {
+				s.own = first + r
+			}
+			s.squared = x.centre(rows.Row(a, r), s.x, s.scale)
+		})
+		for j := 0; j < m; j += part {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			b.Rows = min(part, m-j)
+			together(b.Rows, func(r int) { x.centre(rows.Row(b, r), rows.Row(x.Rows, j+r), x.scaleOf(j+r)) })
+			c := blas32.General{Rows: a.Rows, Cols: b.Rows, Stride: b.Rows, Data: products[:a.Rows*b.Rows]}
+			blas32.Gemm(blas.NoTrans, blas.Trans, 1, a, b, 0, c)
+			together(a.Rows, func(r int) { searches[r].scan(rows.Row(c, r), x.squares[j:], j, k, room) })
+		}
+		together(a.Rows, func(r int) { visit(first+r, &searches[r]) })
+	}
+	return ctx.Err()
+}
+
+// scan looks at the products with rows of the index, from the one called first.
+func (s *search) scan(products []float32, squares []float64, first, k, room int) {
+	limit := s.limit()
+	for j, p := range products {
+		v := s.squared + squares[j] - 2*float64(p)
+		if v > limit || first+j == s.own {
+			continue
+		}
+		s.found = append(s.found, keyOf(v, first+j))
+		if len(s.found) == room && k < room {
+			s.cut = quantile.Select(s.found, k-1)
+			s.found = s.found[:k]
+			limit = s.limit()
+		}
+	}
+}
+
+// limit is the squared distance above which no row is looked at.
+func (s *search) limit() float64 {
+	if s.cut == math.MaxUint64 {
+		return math.Inf(1)
+	}
+	return float64(math.Float32frombits(uint32(s.cut >> 32)))
+}
+
+// exact is the distance to row j of the index.
+func (x *Index) exact(s *search, j int) float64 {
+	var sum float64
+	scale := x.scaleOf(j)
+	for i, v := range rows.Row(x.Rows, j) {
+		d := s.scale*float64(s.x[i]) - scale*float64(v)
+		sum += d * d
+	}
+	return math.Sqrt(sum)
+}
+
+// Distances returns, by rank, the distances of all rows of q to their nearest
+// (rank 0), second nearest and so on, for the ranks asked for. They are not
+// finite for a row that is not.
+func (x *Index) Distances(ctx context.Context, q blas32.General, ranks []int) (map[int][]float64, error) {
+	rising := slices.Compact(slices.Sorted(slices.Values(ranks)))
+	of := map[int][]float64{}
+	for _, rank := range rising {
+		of[rank] = make([]float64, q.Rows)
+	}
+	return of, x.each(ctx, q, rising[len(rising)-1]+1, false, func(i int, s *search) {
+		done := 0 // every selection leaves what the next has to look at
+		for _, rank := range rising {
+			of[rank][i] = s.squared
+			if s.finite() {
+				of[rank][i] = x.exact(s, rowOf(quantile.Select(s.found[done:], rank-done)))
+			}
+			done = rank
+		}
+	})
+}
+
+// DistancesGraph writes what Distances computes of q for the ranks, n×ranks. Index
+// rows that graph.CheckBank refuses are refused.
+func (x *Index) DistancesGraph(q graph.Tensor, ranks ...int) (graph.Tensor, error) {
+	a, bank, err := x.graph(q)
+	if err != nil {
+		return graph.Tensor{}, err
+	}
+	_, at := x.nearestGraph(a, bank, slices.Max(ranks)+1)
+	var all []graph.Tensor
+	for _, rank := range ranks {
+		all = append(all, a.Double().Sub(at.Columns(rank, rank+1).Rows(bank).Double()).Norm())
+	}
+	return all[0].Concat(all[1:]...), nil
+}
+
+// NearestGraph writes how far the k nearest rows of the index are from the rows of
+// q, nearest first, and which they are, n×k. It refuses what DistancesGraph does.
+func (x *Index) NearestGraph(q graph.Tensor, k int) (distances, at graph.Tensor, err error) {
+	a, bank, err := x.graph(q)
+	if err != nil {
+		return a, a, err
+	}
+	_, at = x.nearestGraph(a, bank, k)
+	near := at.Rows(bank).Reshape(-1, int64(k), int64(a.Cols())).Double()
+	return a.Double().Reshape(-1, 1, int64(a.Cols())).Sub(near).Norm().Reshape(-1, int64(k)), at, nil
+}
+
+// graph writes the rows to search for, scaled and centred, and those of the index.
+func (x *Index) graph(q graph.Tensor) (a, bank graph.Tensor, err error) {
+	n, h := x.Rows.Rows, x.Rows.Cols
+	if err := graph.CheckBank(n, h, 4); err != nil {
+		return a, bank, err
+	}
+	a = q.Double()
+	if x.scale != nil {
+		a = q.Unit()
+	}
+	centred := rows.New(n, h)
+	for i := range n {
+		x.centre(rows.Row(centred, i), rows.Row(x.Rows, i), x.scaleOf(i))
+	}
+	return a.Sub(x.mean).Single(), q.Constant(centred), nil
+}
+
+// nearestGraph writes which k rows of the index are the nearest, nearest first.
+func (x *Index) nearestGraph(a, bank graph.Tensor, k int) (squared, at graph.Tensor) {
+	return a.MatMulT(bank, x.Rows.Rows).Mul(-2.).Add(x.squares).Least(k)
+}
+
+func (s *search) finite() bool { return rows.Finite(s.squared) }
+
+// Neighbour is a row of an index and how far it is.
+type Neighbour struct {
+	Row      int
+	Distance float64
+}
+
+// Nearest returns the k nearest rows of every row of q, nearest first; there are
+// none for a row that is not finite. own says that q are the rows of the index,
+// none of which is its own neighbour.
+func (x *Index) Nearest(ctx context.Context, q blas32.General, k int, own bool) ([][]Neighbour, error) {
+	of := make([][]Neighbour, q.Rows)
+	return of, x.each(ctx, q, k, own, func(i int, s *search) {
+		if !s.finite() {
+			return
+		}
+		most := min(k, len(s.found))
+		of[i] = make([]Neighbour, 0, most)
+		quantile.Select(s.found, most-1)
+		for _, key := range s.found[:most] {
+			of[i] = append(of[i], Neighbour{rowOf(key), x.exact(s, rowOf(key))})
+		}
+		slices.SortFunc(of[i], func(a, b Neighbour) int { return cmp.Or(cmp.Compare(a.Distance, b.Distance), a.Row-b.Row) })
+	})
+}
+
+// together calls do for every r below n, on several goroutines.
+func together(n int, do func(r int)) {
+	workers := min(runtime.GOMAXPROCS(0), n)
+	var g errgroup.Group
+	for w := range workers {
+		g.Go(func() error {
+			for r := w; r < n; r += workers {
+				do(r)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // none of them fails
+}

@@ -1,0 +1,148 @@
+package neighbours_test
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/neighbours"
+)
+
+// cloud is rows far from 0, of which the last repeats the first and row 1 is 0.
+func cloud(n, h int, seed uint64) blas32.General {
+	r := rand.New(rand.NewPCG(seed, 0))
+	x := blas32.General{Rows: n, Cols: h, Stride: h + 2, Data: make([]float32, n*(h+2))}
+	for i := range n {
+		for j := range h {
+			x.Data[i*x.Stride+j] = float32(30 + r.NormFloat64())
+		}
+	}
+	clear(x.Data[x.Stride : x.Stride+h])
+	copy(x.Data[(n-1)*x.Stride:], x.Data[:h])
+	return x
+}
+
+// sorted is every row's distances to the rows of the index, computed one by one.
+func sorted(x, q blas32.General, i int, unit, own bool) []neighbours.Neighbour {
+	scale := func(row []float32) float64 {
+		if unit {
+			return rows.InverseNorm(row)
+		}
+		return 1
+	}
+	a := q.Data[i*q.Stride : i*q.Stride+q.Cols]
+	var all []neighbours.Neighbour
+	for j := range x.Rows {
+		b := x.Data[j*x.Stride : j*x.Stride+x.Cols]
+		var sum float64
+		for k := range a {
+			d := scale(a)*float64(a[k]) - scale(b)*float64(b[k])
+			sum += d * d
+		}
+		if !own || j != i {
+			all = append(all, neighbours.Neighbour{Row: j, Distance: math.Sqrt(sum)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b neighbours.Neighbour) int { return cmp.Compare(a.Distance, b.Distance) })
+	return all
+}
+
+func TestIndex(t *testing.T) {
+	ctx := context.Background()
+	for _, n := range []int{3, 300, 2500} {
+		x, q := cloud(n, 7, 1), cloud(40, 7, 2)
+		copy(q.Data[5*q.Stride:], x.Data[2*x.Stride:2*x.Stride+7]) // one that is there
+		for _, unit := range []bool{false, true} {
+			index := neighbours.New(x, unit)
+			ranks := []int{n - 1, 0, n / 2, 0}
+			distances, err := index.Distances(ctx, q, ranks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range q.Rows {
+				want := sorted(x, q, i, unit, false)
+				for _, rank := range ranks {
+					if got := distances[rank][i]; math.Abs(got-want[rank].Distance) > 1e-5*(.1+want[rank].Distance) {
+						t.Errorf("%d rows, unit %v: neighbour %d of row %d is at %v, want %v", n, unit, rank, i, got, want[rank].Distance)
+					}
+				}
+			}
+			for _, own := range []bool{false, true} {
+				from, k := q, 5
+				if own {
+					from = x
+				}
+				nearest, err := index.Nearest(ctx, from, k, own)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, got := range nearest {
+					if i%500 != 0 && own {
+						continue
+					}
+					want := sorted(x, from, i, unit, own)
+					if len(got) != min(k, len(want)) {
+						t.Fatalf("%d neighbours of %d", len(got), len(want))
+					}
+					for j, v := range got {
+						if math.Abs(v.Distance-want[j].Distance) > 1e-5*(.1+want[j].Distance) || v.Row != want[j].Row && math.Abs(v.Distance-want[j].Distance) > 1e-9 {
+							t.Errorf("%d rows, unit %v, own %v: neighbour %d of row %d is %v, want %v", n, unit, own, j, i, v, want[j])
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestIndexOfWhatIsNotFinite(t *testing.T) {
+	x, q := cloud(20, 3, 1), cloud(4, 3, 2)
+	q.Data[0], q.Data[q.Stride] = float32(math.NaN()), float32(math.Inf(1))
+	index := neighbours.New(x, false)
+	distances, err := index.Distances(t.Context(), q, []int{3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nearest, err := index.Nearest(t.Context(), q, 3, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{false, false, true, true} {
+		if d := distances[3][i]; (d-d == 0) != want {
+			t.Errorf("row %d: distance %v", i, d)
+		}
+		if near := nearest[i]; (len(near) == 3) != want || !want && len(near) > 0 {
+			t.Errorf("row %d: neighbours %v", i, near)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := index.Nearest(ctx, q, 1, false); err == nil {
+		t.Error("a search that was cancelled succeeds")
+	}
+}
+
+// TestSearchesShareRoom: rows that are searched for block by block leave no
+// garbage of a block's size behind.
+func TestSearchesShareRoom(t *testing.T) {
+	x := neighbours.New(blas32.General{Rows: 2000, Cols: 256, Stride: 256, Data: make([]float32, 2000*256)}, false)
+	q := blas32.General{Rows: 8, Cols: 256, Stride: 256, Data: make([]float32, 8*256)}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 40 {
+		if _, err := x.Distances(t.Context(), q, []int{0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if taken := (after.TotalAlloc - before.TotalAlloc) >> 20; taken > 40 {
+		t.Errorf("40 searches took %d MB", taken)
+	}
+}

@@ -1,0 +1,232 @@
+// Package oneclass solves one-class support vector machines with a Gaussian
+// kernel by sequential minimal optimisation.
+package oneclass
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/blas/blas64"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
+	"github.com/attach-uncertainty/attach/internal/numeric/moments"
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
+)
+
+// Kernel is exp(−gamma·‖x−y‖²) of any x with the rows y that it keeps.
+type Kernel struct {
+	gamma   float64
+	mean    []float64
+	rows    blas64.General // less mean, n×h
+	squares []float64      // their squared norms
+}
+
+// NewKernel keeps the rows of y.
+func NewKernel(y blas32.General, gamma float64) *Kernel {
+	k := &Kernel{gamma: gamma, mean: moments.Mean(y, false)}
+	k.rows = dense.Less(y, k.mean)
+	k.squares = squares(k.rows)
+	return k
+}
+
+func squares(x blas64.General) []float64 {
+	s := make([]float64, x.Rows)
+	for i := range s {
+		s[i] = dense.SquaredNorm(dense.Row(x, i))
+	}
+	return s
+}
+
+// Sums writes Σ coefficient·kernel over the rows kept to dst, for each row of x.
+func (k *Kernel) Sums(dst []float64, x blas32.General, coefficients []float64) {
+	centred, products := dense.Less(x, k.mean), dense.New(x.Rows, k.rows.Rows)
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, centred, k.rows, 0, products)
+	for i, square := range squares(centred) {
+		dst[i] = 0
+		for j, product := range dense.Row(products, i) {
+			dst[i] += coefficients[j] * k.of(j, product, square)
+		}
+	}
+}
+
+// SumsGraph writes what Sums computes of the rows of x.
+func (k *Kernel) SumsGraph(x graph.Tensor, coefficients []float64) graph.Tensor {
+	x = x.Double().Sub(k.mean)
+	d := x.MatMulT(k.rows, k.rows.Rows).Mul(-2.).Add(k.squares).Add(x.SumSquares()).Max(0.)
+	return d.Mul(-k.gamma).Exp().Mul(coefficients).Sum()
+}
+
+// of is the kernel of row i and one that has the given product with it and the
+// given squared norm.
+func (k *Kernel) of(i int, product, square float64) float64 {
+	// A NaN stays one.
+	d := k.squares[i] + square - 2*product
+	if d < 0 {
+		d = 0
+	}
+	return math.Exp(-k.gamma * d)
+}
+
+// matrix is the kernel of all pairs of the rows kept, n×n.
+func (k *Kernel) matrix(ctx context.Context) (blas32.General, error) {
+	const atOnce = 256
+	n := k.rows.Rows
+	m := rows.New(n, n)
+	products := make([]float64, min(atOnce, n)*n)
+	for first := 0; first < n; first += atOnce {
+		if err := ctx.Err(); err != nil {
+			return m, err
+		}
+		// What is left of the diagonal is known.
+		left, right := k.from(first), k.from(first)
+		left.Rows = min(atOnce, left.Rows)
+		p := blas64.General{Rows: left.Rows, Cols: right.Rows, Stride: right.Rows, Data: products}
+		blas64.Gemm(blas.NoTrans, blas.Trans, 1, left, right, 0, p)
+		for i := range p.Rows {
+			for j, product := range dense.Row(p, i) {
+				v := float32(k.of(first+j, product, k.squares[first+i]))
+				m.Data[(first+i)*n+first+j], m.Data[(first+j)*n+first+i] = v, v
+			}
+		}
+	}
+	return m, nil
+}
+
+// from is the rows kept from the one called first on.
+func (k *Kernel) from(first int) blas64.General {
+	h := k.rows.Cols
+	return blas64.General{Rows: k.rows.Rows - first, Cols: h, Stride: h, Data: k.rows.Data[first*h:]}
+}
+
+// mostSteps bounds the steps taken; each changes two coefficients.
+const mostSteps = 10_000_000
+
+// Solve minimises αᵀKα/2 with 0 ≤ α ≤ 1 and Σα = nu·n, until no pair
+// of coefficients violates the conditions of optimality by tolerance, and
+// returns α and the offset ρ.
+//
+// Pairs are chosen by second-order information: Fan, Chen & Lin 2005, working
+// set selection 2, as in LIBSVM.
+func Solve(ctx context.Context, k *Kernel, nu, tolerance float64, progress func(float64)) (alpha []float64, rho float64, err error) {
+	n := k.rows.Rows
+	alpha = make([]float64, n)
+	left := nu * float64(n)
+	for i := range alpha {
+		alpha[i] = min(1, left)
+		left -= alpha[i]
+		if left <= 0 {
+			break
+		}
+	}
+	m, err := k.matrix(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	gradient := make([]float64, n)
+	for i, a := range alpha {
+		if a == 0 {
+			continue
+		}
+		for t, v := range rows.Row(m, i) {
+			gradient[t] += a * float64(v)
+		}
+	}
+	start := 0.
+	for step := range mostSteps {
+		i, j, gap := pair(m, alpha, gradient)
+		if gap < tolerance {
+			return alpha, offset(alpha, gradient), nil
+		}
+		if step%256 == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, 0, err
+			}
+			if start == 0 {
+				start = gap
+			}
+			if start > tolerance {
+				progress(min(max(math.Log(start/gap)/math.Log(start/tolerance), 0), 1))
+			}
+		}
+		ki, kj := rows.Row(m, i), rows.Row(m, j)
+		move := (gradient[j] - gradient[i]) / curvature(ki[j])
+		move = min(move, 1-alpha[i], alpha[j])
+		// At a bound, exactly: what is free decides the offset.
+		full, empty := move == 1-alpha[i], move == alpha[j]
+		alpha[i] += move
+		alpha[j] -= move
+		if full {
+			alpha[i] = 1
+		}
+		if empty {
+			alpha[j] = 0
+		}
+		for t := range gradient {
+			gradient[t] += move * (float64(ki[t]) - float64(kj[t]))
+		}
+	}
+	return nil, 0, fmt.Errorf("the one-class support vector machine did not converge in %d steps: choose a larger tolerance", mostSteps)
+}
+
+// curvature is that along the direction in which one coefficient grows as
+// another shrinks.
+func curvature(kernel float32) float64 { return max(2-2*float64(kernel), 1e-12) }
+
+// pair is the coefficient i to raise and j to lower, and by how much the worst
+// pair violates the conditions.
+func pair(m blas32.General, alpha, gradient []float64) (i, j int, gap float64) {
+	i, j = -1, -1
+	least, most := math.Inf(1), math.Inf(-1)
+	for t, g := range gradient {
+		if alpha[t] < 1 && g < least {
+			i, least = t, g
+		}
+		if alpha[t] > 0 {
+			most = max(most, g)
+		}
+	}
+	if i < 0 || most <= least {
+		return -1, -1, 0
+	}
+	column := rows.Row(m, i)
+	best := math.Inf(-1)
+	for t, g := range gradient {
+		if d := g - least; alpha[t] > 0 && d > 0 {
+			if gain := d * d / curvature(column[t]); gain > best {
+				j, best = t, gain
+			}
+		}
+	}
+	return i, j, most - least
+}
+
+// offset is ρ: the gradient where coefficients are free, or between those that
+// are at their bounds.
+func offset(alpha, gradient []float64) float64 {
+	var sum, free float64
+	low, high := math.Inf(-1), math.Inf(1)
+	for t, g := range gradient {
+		switch alpha[t] {
+		case 1:
+			low = max(low, g)
+		case 0:
+			high = min(high, g)
+		default:
+			sum += g
+			free++
+		}
+	}
+	switch {
+	case free > 0:
+		return sum / free
+	case math.IsInf(low, 0):
+		return high
+	case math.IsInf(high, 0):
+		return low
+	}
+	return (low + high) / 2
+}

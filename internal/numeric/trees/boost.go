@@ -1,0 +1,135 @@
+package trees
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
+)
+
+// BoostOptions are those of gradient boosting of the pinball loss.
+type BoostOptions struct {
+	Options
+	Level        float64 // in (0,1)
+	Trees        int
+	LearningRate float64
+	Seed         uint64 // matters with MaxFeatures only
+	// Threads is the number of columns that are looked at at the same time; 0
+	// is GOMAXPROCS.
+	Threads int
+	Grown   func() // called after every tree, if not nil
+}
+
+// Boosted is a sum of trees.
+type Boosted struct {
+	Base         float64   `state:"base"` // the prediction of no trees
+	LearningRate float64   `state:"learning_rate"`
+	Trees        Trees     `state:"trees"`
+	Values       []float64 `state:"value[leaves]"` // by tree and leaf, before the learning rate
+}
+
+// Boost fits one quantile of one target per row of data, by the steps of
+// Friedman (2001): every tree is fitted to the negative gradient of the
+// pinball loss, and its leaves hold the quantile of their residuals.
+func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boosted, error) {
+	if len(y) != data.rows {
+		panic(fmt.Sprintf("trees: %d targets of %d rows", len(y), data.rows))
+	}
+	if o.Threads <= 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	wide := make([]float64, len(y))
+	for i, v := range y {
+		wide[i] = float64(v)
+	}
+	b := &Boosted{Base: quantile.Percentile(wide, 100*o.Level), LearningRate: o.LearningRate}
+	g := newGrower(data, o.Options, o.Threads)
+	residuals := &residuals{of: make([]float64, len(y))}
+	predicted, above := make([]float64, len(y)), make([]float64, len(y))
+	for i := range predicted {
+		predicted[i] = b.Base
+	}
+	for k := range o.Trees {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		// The negative gradient is τ above the prediction and τ−1 below. A
+		// shift by 1−τ changes no split, and leaves sums that are exact. A
+		// target at the prediction counts as above, as in scikit-learn 1.9
+		// (not 1.2): at a high level, where the first prediction is often the
+		// largest target, all others would be alike and no tree would split.
+		for i, v := range y {
+			above[i] = 0
+			if float64(v) >= predicted[i] {
+				above[i] = 1
+			}
+		}
+		tree := g.grow(above, nil, o.Seed+uint64(k))
+		values := residuals.quantiles(tree.Leaves, g.leaf, y, predicted, o.Level)
+		for i, l := range g.leaf {
+			predicted[i] += o.LearningRate * values[l]
+		}
+		b.Trees, b.Values = append(b.Trees, tree), append(b.Values, values...)
+		if o.Grown != nil {
+			o.Grown()
+		}
+	}
+	return b, nil
+}
+
+// Predict writes the predictions for the rows of x, n×d, to dst, one per row.
+func (b *Boosted) Predict(dst []float64, x blas32.General) {
+	if len(dst) != x.Rows {
+		panic(fmt.Sprintf("trees: room for %d predictions of %d rows", len(dst), x.Rows))
+	}
+	chunks := (x.Rows + rowsAtOnce - 1) / rowsAtOnce
+	inParallel(runtime.GOMAXPROCS(0), chunks, func(_, c int) {
+		lo, hi := c*rowsAtOnce, min((c+1)*rowsAtOnce, x.Rows)
+		for i := lo; i < hi; i++ {
+			dst[i] = b.Base
+		}
+		values := b.Values
+		for k := range b.Trees {
+			t := &b.Trees[k]
+			for i := lo; i < hi; i++ {
+				dst[i] += b.LearningRate * values[t.Leaf(x.Data[i*x.Stride:i*x.Stride+x.Cols])]
+			}
+			values = values[t.Leaves:]
+		}
+	})
+}
+
+// residuals finds the quantiles of the residuals in each leaf.
+type residuals struct {
+	start []int
+	of    []float64 // by leaf
+}
+
+// quantiles are, per leaf, the smallest residual that at least a share of
+// level of the leaf's residuals does not exceed.
+func (r *residuals) quantiles(leaves int, leaf []int32, y []float32, predicted []float64, level float64) []float64 {
+	r.start = append(r.start[:0], make([]int, leaves+1)...)
+	for _, l := range leaf {
+		r.start[l+1]++
+	}
+	for l := range leaves {
+		r.start[l+1] += r.start[l]
+	}
+	at := slices.Clone(r.start[:leaves])
+	for i, l := range leaf {
+		r.of[at[l]] = float64(y[i]) - predicted[i]
+		at[l]++
+	}
+	values := make([]float64, leaves)
+	for l := range values {
+		in := r.of[r.start[l]:r.start[l+1]]
+		n := float64(len(in))
+		values[l] = quantile.Select(in, int(min(max(math.Ceil(level*n-1e-9*n), 1), n))-1)
+	}
+	return values
+}

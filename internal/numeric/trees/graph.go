@@ -1,0 +1,105 @@
+package trees
+
+import (
+	"math"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/onnx/graph"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// mostLevels bounds how deep trees of a graph are, which has nodes for each level.
+const mostLevels = 100
+
+// Graph writes what the leaves hold that the rows of x fall in, n×trees, by tree
+// and leaf.
+func (t Trees) Graph(x graph.Tensor, values []float64) (graph.Tensor, error) {
+	var roots, feature, left []int64
+	var threshold []float32
+	var held []float64
+	levels := 0
+	for _, tree := range t {
+		root := len(feature)
+		roots = append(roots, int64(root))
+		depth := make([]int, len(tree.Feature))
+		for i, f := range tree.Feature {
+			if f < 0 { // a leaf, which a row stays in
+				feature, threshold, left = append(feature, 0), append(threshold, float32(math.Inf(1))), append(left, int64(root+i))
+				held = append(held, values[tree.Left[i]])
+				levels = max(levels, depth[i])
+				continue
+			}
+			l := tree.Left[i]
+			depth[l], depth[l+1] = depth[i]+1, depth[i]+1
+			feature, threshold, left = append(feature, int64(f)), append(threshold, tree.Threshold[i]), append(left, int64(root)+int64(l))
+			held = append(held, 0)
+		}
+		values = values[tree.Leaves:]
+	}
+	if levels > mostLevels {
+		return graph.Tensor{}, graph.Refuse("its trees have %d levels, and a graph holds %d at most: fit it with a max_depth", levels, mostLevels)
+	}
+	if size := 28 * len(feature); size > graph.MostBank {
+		return graph.Tensor{}, graph.Refuse("its trees are %d MB, and a graph holds %d MB at most: fit it with fewer trees", size>>20, graph.MostBank>>20)
+	}
+	row := x.RowNumbers()
+	at, start, flat := row.Mul(0.).Add(x.Constant(roots)), row.Mul(float64(x.Cols())), x.Reshape(-1)
+	features, thresholds, lefts := x.Constant(feature), x.Constant(threshold), x.Constant(left)
+	for range levels {
+		v := at.Look(features).Add(start).Look(flat)
+		at = at.Look(lefts).Add(at.Look(thresholds).Less(v).To(pb.TensorProto_INT64))
+	}
+	return at.Look(held), nil
+}
+
+// mostMembers bounds the training targets that a graph sorts for a row.
+const mostMembers = 1 << 13
+
+// QuantilesGraph writes what Quantiles computes of the rows of x, n × levels.
+func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
+	// By leaf, the distinct positions in Values and the shares of each.
+	var positions, shares [][]float64
+	numbers, members, most := make([]float64, len(f.Sizes)), f.Members, 0
+	for l, size := range f.Sizes {
+		numbers[l] = float64(l)
+		var at, share []float64
+		for _, m := range members[:size] {
+			if last := len(at) - 1; last >= 0 && at[last] == float64(m) {
+				share[last] += 1 / float64(size)
+				continue
+			}
+			at, share = append(at, float64(m)), append(share, 1/float64(size))
+		}
+		positions, shares = append(positions, at), append(shares, share)
+		members, most = members[size:], max(most, len(at))
+	}
+	trees := len(f.Trees)
+	k := trees * most
+	if k > mostMembers || 16*len(numbers)*most > graph.MostBank {
+		return graph.Tensor{}, graph.Refuse("its %d trees have leaves of up to %d training targets, which are too many to sort in a graph: fit it with fewer trees and no max_depth, or fit gradient-boosting or sqr", trees, most)
+	}
+	var position, share []float64 // leaves × most
+	for l := range numbers {
+		missing := most - len(positions[l])
+		position = append(append(position, positions[l]...), slices.Repeat([]float64{float64(len(f.Values))}, missing)...)
+		share = append(append(share, shares[l]...), make([]float64, missing)...)
+	}
+	leaf, err := f.Trees.Graph(x, numbers)
+	if err != nil {
+		return leaf, err
+	}
+	member, want := make([]float64, most), make([]float64, len(levels))
+	for i := range member {
+		member[i] = float64(i)
+	}
+	for l, tau := range levels {
+		want[l] = min(wanted(tau, trees), float64(trees)*(1-1e-9))
+	}
+	at := leaf.Mul(float64(most)).Reshape(-1, int64(trees), 1).Add(member).Reshape(-1, int64(k)).To(pb.TensorProto_INT64)
+	sorted, order := at.Look(position).Least(k)
+	row := x.RowNumbers().Mul(float64(k))
+	weight := order.Add(row).Look(at.Look(share).Reshape(-1))
+	sums := weight.CumSum().Add(weight)
+	less := sums.Reshape(-1, 1, int64(k)).Less(sums.Constant(want, len(want), 1)).Count(len(want)).To(pb.TensorProto_INT64)
+	return less.Add(row).Look(sorted.Reshape(-1)).To(pb.TensorProto_INT64).Look(f.Values), nil
+}

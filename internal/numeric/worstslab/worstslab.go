@@ -1,0 +1,150 @@
+// Package worstslab finds the slab, the rows between two parallel planes, whose
+// coverage is lowest.
+package worstslab
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+)
+
+const (
+	// directions that planes are put across, as in the authors' code.
+	directions = 1000
+	// together is how many directions rows are projected on at a time.
+	together = 50
+	// Share is the least share of the rows in a slab.
+	Share = .1
+)
+
+// Slab is what was measured between the planes.
+type Slab struct{ Covered, Rows int }
+
+// Worst finds, for each of several ways to cover the rows x, a slab of at least
+// Share of one random half of them that is covered worst, across the best of many
+// random directions, and measures it on the other half: how many rows of that lie
+// in it and are covered. Columns are standardised. It is nil of fewer than 20 rows
+// and where the context ends.
+//
+// Reference: Cauchois, Gupta & Duchi (2021), Knowing what You Know: valid and
+// validated confidence sets in multiclass and multilabel prediction, section 4.
+func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64) []Slab {
+	half := x.Rows / 2
+	if half < 10 || len(covered) == 0 {
+		return nil
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x51ab))
+	order := rng.Perm(x.Rows)
+	chosen := rows.Select(x, order[:half])
+	scaling := rows.NewScaling(chosen)
+	chosen, measured := scaling.Apply(chosen), scaling.Apply(rows.Select(x, order[half:]))
+	best := make([]candidate, len(covered))
+	for i := range best {
+		best[i].share = math.Inf(1)
+	}
+	least := int(math.Ceil(Share * float64(half)))
+	on, across := rows.New(half, together), rows.New(x.Cols, together)
+	places, prefix := make([]uint64, half), make([]int, half+1)
+	for range directions / together {
+		if ctx.Err() != nil {
+			return nil
+		}
+		for k := range across.Data {
+			across.Data[k] = float32(rng.NormFloat64())
+		}
+		blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, chosen, across, 0, on)
+		for d := range together {
+			for i := range places {
+				places[i] = place(on.Data[i*on.Stride+d], i)
+			}
+			slices.Sort(places)
+			at := func(k int) float32 { return on.Data[int(uint32(places[k]))*on.Stride+d] }
+			for w, is := range covered {
+				for i, p := range places {
+					prefix[i+1] = prefix[i]
+					if is[order[uint32(p)]] {
+						prefix[i+1]++
+					}
+				}
+				if from, to, share := worst(prefix, least, best[w].share); to > 0 {
+					best[w] = candidate{share: share, low: at(from), high: at(to - 1), across: column(across, d)}
+				}
+			}
+		}
+	}
+	slabs := make([]Slab, len(covered))
+	for w, c := range best {
+		if c.across.N == 0 { // every chosen row is covered: there is no worst
+			c.across = column(rows.New(x.Cols, 1), 0)
+		}
+		for i := range measured.Rows {
+			at := blas32.Dot(blas32.Vector{N: x.Cols, Inc: 1, Data: rows.Row(measured, i)}, c.across)
+			if c.low <= at && at <= c.high {
+				slabs[w].Rows++
+				if covered[w][order[half+i]] {
+					slabs[w].Covered++
+				}
+			}
+		}
+	}
+	return slabs
+}
+
+// place sorts as a row's place across a slab does, and has its number in the lower
+// half: whole numbers are sorted several times as fast as structs.
+func place(at float32, row int) uint64 {
+	bits := math.Float32bits(at)
+	if bits>>31 == 0 {
+		bits |= 1 << 31
+	} else {
+		bits = ^bits
+	}
+	return uint64(bits)<<32 | uint64(row)
+}
+
+// candidate is the worst slab so far.
+type candidate struct {
+	share     float64
+	low, high float32
+	across    blas32.Vector
+}
+
+// worst is the stretch of at least that many rows of which the least share is
+// covered, if that is below share; to is 0 where none is. prefix[i] of the first
+// i rows are covered.
+func worst(prefix []int, least int, share float64) (from, to int, lowest float64) {
+	lowest = min(share, 1)
+	for {
+		// A stretch covered less has a sum of covered − lowest below 0: the least
+		// of these sums leads to the stretch with the least share in a few steps
+		// (Dinkelbach, 1967).
+		at, start, end, sum := 0, 0, 0, -1e-9
+		value := func(i int) float64 { return float64(prefix[i]) - lowest*float64(i) }
+		for i := least; i < len(prefix); i++ {
+			if value(i-least) > value(at) {
+				at = i - least
+			}
+			if s := value(i) - value(at); s < sum {
+				start, end, sum = at, i, s
+			}
+		}
+		if end == 0 {
+			return from, to, lowest
+		}
+		from, to, lowest = start, end, float64(prefix[end]-prefix[start])/float64(end-start)
+	}
+}
+
+func column(m blas32.General, j int) blas32.Vector {
+	v := blas32.Vector{N: m.Rows, Inc: 1, Data: make([]float32, m.Rows)}
+	for i := range v.Data {
+		v.Data[i] = m.Data[i*m.Stride+j]
+	}
+	return v
+}

@@ -1,0 +1,181 @@
+package autodiff
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// quantizedCase is a network in integers, and the one in real numbers whose
+// gradient is its own by the straight-through rule.
+type quantizedCase struct {
+	name       string
+	x          []int64
+	low, high  float32 // what the integers hold; elements beyond have gradient 0
+	build      func(b *onnx.Builder, x string) string
+	real       func(b *onnx.Builder, x string) string
+	everywhere bool // no element is beyond
+}
+
+var (
+	bytesOf = func(b *onnx.Builder, v []int64, t pb.TensorProto_DataType, dims ...int64) string {
+		return b.Node("Cast", []string{b.Const(v, dims...)}, onnx.Attr("to", t))
+	}
+	kernelBytes = ints(3, -1, 4, 1, -5, 9, 2, -6, 5, 3, 5, -8, 9, 7, -9, 3)
+	floatType   = onnx.Attr("to", pb.TensorProto_FLOAT)
+)
+
+// scaledKernel is (kernelBytes − zero)·scale as floats.
+func scaledKernel(zero, scale float32) []float32 {
+	v := make([]float32, len(kernelBytes))
+	for i, k := range kernelBytes {
+		v[i] = (float32(k) - zero) * scale
+	}
+	return v
+}
+
+func zeroOf(b *onnx.Builder, v int64, t pb.TensorProto_DataType) string {
+	return b.Node("Cast", []string{b.Node("Squeeze", []string{b.Const(ints(v))})}, onnx.Attr("to", t))
+}
+
+const uint8s, int8s = pb.TensorProto_UINT8, pb.TensorProto_INT8
+
+var quantizedCases = []quantizedCase{
+	{name: "quantize and back", x: ints(3, 4), low: -0.5, high: 1.03, build: func(b *onnx.Builder, x string) string {
+		scale, zero := b.Const(float32(0.006)), zeroOf(b, 83, uint8s)
+		q := b.Node("QuantizeLinear", []string{x, scale, zero})
+		q = b.Node("Transpose", []string{b.Node("Reshape", []string{q, b.Const(ints(2, 6))})})
+		return b.Node("DequantizeLinear", []string{q, scale, zero})
+	}, real: func(b *onnx.Builder, x string) string {
+		return b.Node("Transpose", []string{b.Node("Reshape", []string{x, b.Const(ints(2, 6))})})
+	}},
+	{name: "quantize each channel", x: ints(2, 2, 3), everywhere: true, build: func(b *onnx.Builder, x string) string {
+		scale, zero := b.Const([]float32{0.02, 0.05}), bytesOf(b, ints(1, 2), int8s)
+		axis := onnx.Attr("axis", 1)
+		return b.Node("DequantizeLinear", []string{b.Node("QuantizeLinear", []string{x, scale, zero}, axis), scale, zero}, axis)
+	}, real: func(b *onnx.Builder, x string) string { return b.Node("Identity", []string{x}) }},
+	{name: "dynamic matrix product", x: ints(3, 4), everywhere: true, build: func(b *onnx.Builder, x string) string {
+		q := b.NodeN(3, "DynamicQuantizeLinear", []string{x})
+		w := bytesOf(b, kernelBytes, int8s, 4, 4)
+		y := b.Node("MatMulInteger", []string{q[0], w, q[2], zeroOf(b, 2, int8s)})
+		y = b.Node("Cast", []string{y}, floatType)
+		return b.Node("Mul", []string{y, b.Node("Mul", []string{q[1], b.Const(float32(0.1))})})
+	}, real: func(b *onnx.Builder, x string) string {
+		return b.Node("MatMul", []string{x, b.Const(scaledKernel(2, 0.1), 4, 4)})
+	}},
+	{name: "dynamic convolution", x: ints(1, 2, 4, 3), everywhere: true, build: func(b *onnx.Builder, x string) string {
+		q := b.NodeN(3, "DynamicQuantizeLinear", []string{x})
+		w := bytesOf(b, kernelBytes, uint8s, 2, 2, 2, 2)
+		y := b.Node("ConvInteger", []string{q[0], w, q[2], zeroOf(b, 3, uint8s)}, onnx.Attr("pads", ints(1, 0, 1, 1)))
+		y = b.Node("Cast", []string{y}, floatType)
+		return b.Node("Mul", []string{y, b.Node("Mul", []string{q[1], b.Const(float32(0.1))})})
+	}, real: func(b *onnx.Builder, x string) string {
+		w := scaledKernel(3, 0.1)
+		for i, k := range kernelBytes { // as uint8
+			w[i] = (float32(uint8(k)) - 3) * 0.1
+		}
+		return b.Node("Conv", []string{x, b.Const(w, 2, 2, 2, 2)}, onnx.Attr("pads", ints(1, 0, 1, 1)))
+	}},
+	{name: "matrix product in integers", x: ints(3, 4), everywhere: true, build: func(b *onnx.Builder, x string) string {
+		sx, zx := b.Const(float32(0.02)), zeroOf(b, 120, uint8s)
+		sy, zy := b.Const(float32(0.5)), zeroOf(b, 128, uint8s)
+		q := b.Node("QuantizeLinear", []string{x, sx, zx})
+		w := bytesOf(b, kernelBytes, int8s, 4, 4)
+		y := b.Node("QLinearMatMul", []string{q, sx, zx, w, b.Const(float32(0.1)), zeroOf(b, 0, int8s), sy, zy})
+		return b.Node("DequantizeLinear", []string{y, sy, zy})
+	}, real: func(b *onnx.Builder, x string) string {
+		return b.Node("MatMul", []string{x, b.Const(scaledKernel(0, 0.1), 4, 4)})
+	}},
+	{name: "convolution in integers", x: ints(1, 2, 4, 3), everywhere: true, build: func(b *onnx.Builder, x string) string {
+		sx, zx := b.Const(float32(0.02)), zeroOf(b, 120, uint8s)
+		sy, zy := b.Const(float32(0.5)), zeroOf(b, 128, uint8s)
+		q := b.Node("QuantizeLinear", []string{x, sx, zx})
+		w := bytesOf(b, kernelBytes, int8s, 2, 2, 2, 2)
+		y := b.Node("QLinearConv", []string{q, sx, zx, w, b.Const([]float32{0.1, 0.2}), bytesOf(b, ints(0, 0), int8s), sy, zy})
+		return b.Node("DequantizeLinear", []string{y, sy, zy})
+	}, real: func(b *onnx.Builder, x string) string {
+		w := scaledKernel(0, 0.1)
+		for i := 8; i < 16; i++ {
+			w[i] *= 2
+		}
+		return b.Node("Conv", []string{x, b.Const(w, 2, 2, 2, 2)})
+	}},
+	{name: "the runtime's product", x: ints(3, 4), everywhere: true, build: func(b *onnx.Builder, x string) string {
+		b.Import(runtimeDomain, 1)
+		w := bytesOf(b, kernelBytes, int8s, 4, 4)
+		return b.Append(onnx.Node{Op: "DynamicQuantizeMatMul", Domain: runtimeDomain,
+			Inputs: []string{x, w, b.Const(float32(0.1)), zeroOf(b, 2, int8s)}})[0]
+	}, real: func(b *onnx.Builder, x string) string {
+		return b.Node("MatMul", []string{x, b.Const(scaledKernel(2, 0.1), 4, 4)})
+	}},
+	{name: "the runtime's product of integers", x: ints(3, 4), everywhere: true, build: func(b *onnx.Builder, x string) string {
+		b.Import(runtimeDomain, 1)
+		q := b.NodeN(3, "DynamicQuantizeLinear", []string{x})
+		w := bytesOf(b, kernelBytes, int8s, 4, 4)
+		return b.Append(onnx.Node{Op: "MatMulIntegerToFloat", Domain: runtimeDomain,
+			Inputs: []string{q[0], w, q[1], b.Const(float32(0.1)), q[2], zeroOf(b, 2, int8s)}})[0]
+	}, real: func(b *onnx.Builder, x string) string {
+		return b.Node("MatMul", []string{x, b.Const(scaledKernel(2, 0.1), 4, 4)})
+	}},
+}
+
+// TestQuantized compares the gradients of networks in integers with those of
+// the networks in real numbers that they stand for.
+func TestQuantized(t *testing.T) {
+	rt := orttest.Open(t)
+	for _, c := range quantizedCases {
+		for mode, dims := range shapeModes {
+			t.Run(c.name+"/"+mode, func(t *testing.T) {
+				v := make([]float32, size(c.x))
+				for i := range v {
+					v[i] = float32(2 * math.Sin(float64(3*i)))
+				}
+				gradient := func(build func(*onnx.Builder, string) string) []float32 {
+					b := onnx.NewBuilder("case", 17)
+					x := b.Input("x", pb.TensorProto_FLOAT, dims(0, c.x)...)
+					y := build(b, x)
+					// Not a constant gradient, and none that reads y.
+					wave := b.Node("Cos", []string{b.Node("Cast", []string{rangeLike(b, y)}, floatType)})
+					g, err := Gradient(b, "", []Seed{{Output: b.Node("Mul", []string{y, wave})}}, []string{x})
+					if err != nil {
+						t.Fatal(err)
+					}
+					in, _ := ort.NewTensor(c.x, v)
+					return runModel(t, rt, outputs(t, b, g), []*ort.Tensor{in})[0].Float32s()
+				}
+				got, want := gradient(c.build), gradient(c.real)
+				for i, w := range want {
+					if !c.everywhere && (v[i] < c.low || v[i] > c.high) {
+						w = 0
+					}
+					if math.Abs(float64(got[i]-w)) > 1e-4*(1+math.Abs(float64(w))) {
+						t.Errorf("derivative by x[%d] = %v is %v, in real numbers %v", i, v[i], got[i], w)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestQuantizedErrors holds that operators that compute with quantized numbers
+// without a rule for them are named.
+func TestQuantizedErrors(t *testing.T) {
+	b := onnx.NewBuilder("g", 17)
+	x := b.Input("x", pb.TensorProto_FLOAT, 1, 2, 4, 4)
+	scale := b.Const(float32(0.1))
+	q := b.Node("QuantizeLinear", []string{x, scale})
+	pool := b.Append(onnx.Node{Op: "MaxPool", Name: "pool3", Inputs: []string{q},
+		Attrs: []*pb.AttributeProto{onnx.Attr("kernel_shape", ints(2, 2))}})[0]
+	y := b.Node("DequantizeLinear", []string{pool, scale})
+	_, err := Gradient(b, "", []Seed{{Output: y}}, []string{x})
+	var unsupported *UnsupportedError
+	if !errors.As(err, &unsupported) || unsupported.Node != "node/pool3" || !strings.Contains(unsupported.Reason, "quantized") {
+		t.Errorf("error %v, want one that names pool3", err)
+	}
+}

@@ -1,0 +1,184 @@
+package autodiff
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
+	"github.com/attach-uncertainty/attach/internal/onnx/pb"
+)
+
+// raised goes on with a graph of any operator set.
+func raised(t *testing.T, b *onnx.Builder) *onnx.Builder {
+	t.Helper()
+	g, err := onnx.Raise(b.Index(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return onnx.Extend(g.Model)
+}
+
+// declareOutputs adds outputs of any type.
+func declareOutputs(b *onnx.Builder, tensors []string) {
+	for _, o := range tensors {
+		b.OutputAs("out", o, pb.TensorProto_DOUBLE)
+		b.Graph().Output[len(b.Graph().Output)-1].Type = nil
+	}
+}
+
+func outputs(t *testing.T, b *onnx.Builder, tensors []string) *pb.ModelProto {
+	t.Helper()
+	declareOutputs(b, tensors)
+	m, err := b.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func runModel(t *testing.T, rt *ort.Runtime, m *pb.ModelProto, in []*ort.Tensor) []*ort.Tensor {
+	t.Helper()
+	s, err := rt.NewSession(context.Background(), ort.Model{Proto: m}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	out, err := s.Run(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestRaise holds that nodes of old operator sets compute in the raised graph what
+// they did before.
+func TestRaise(t *testing.T) {
+	rt := orttest.Open(t)
+	for _, r := range references(t) {
+		if r.From >= onnx.Raised {
+			continue
+		}
+		b, _, y, in := r.build(r.From, false)
+		want := runModel(t, rt, outputs(t, b, []string{y}), in)[0].Float32s()
+		b, _, y, in = r.build(r.From, false)
+		got := runModel(t, rt, outputs(t, raised(t, b), []string{y}), in)[0].Float32s()
+		if !slices.Equal(got, want) {
+			t.Errorf("%s of operator set %d gives %v, raised %v", r.Name, r.From, want, got)
+		}
+	}
+	b := onnx.NewBuilder("g", 9)
+	b.Node("Upsample", []string{b.Input("x", pb.TensorProto_FLOAT, 3)}) // without scales
+	raised(t, b)
+	for _, c := range []struct {
+		op, attribute string
+		value         any
+		inputs        int
+		opset         int64
+		want          string
+	}{
+		{"Scan", "num_scan_inputs", 1, 2, 8, "batch axis"},
+	} {
+		b := onnx.NewBuilder("g", c.opset)
+		b.Append(onnx.Node{Op: c.op, Name: "it", Inputs: make([]string, c.inputs), Attrs: []*pb.AttributeProto{onnx.Attr(c.attribute, c.value)}})
+		if _, err := onnx.Raise(b.Index(), ""); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "node/it") {
+			t.Errorf("%s: error %v, want one that says %s and names the node", c.op, err, c.want)
+		}
+	}
+}
+
+// TestRaiseRemoved holds that those operators of the runtime that later operator sets do
+// not have, or have with other attributes, compute in the raised graph what they did
+// before, and have a gradient.
+func TestRaiseRemoved(t *testing.T) {
+	rt := orttest.Open(t)
+	border := onnx.Attr("border", ints(1, 0, 0, 1))
+	f := onnx.Attr
+	statistics := func(b *onnx.Builder) (names []string) {
+		for i := range 4 {
+			v := make([]float32, 24)
+			for j := range v {
+				v[j] = float32(1+(j*7+i*5)%11) / 4
+			}
+			names = append(names, b.Const(v, 2, 3, 4))
+		}
+		return names
+	}
+	slice := func(axes ...int64) func(b *onnx.Builder) []string {
+		return func(b *onnx.Builder) []string {
+			names := []string{b.Const(ints(1, -3)), b.Const(ints(2, 1<<40))}
+			if axes != nil {
+				names = append(names, b.Const(axes))
+			}
+			return names
+		}
+	}
+	for _, c := range []struct {
+		op          string
+		attrs       []*pb.AttributeProto
+		inputs      func(*onnx.Builder) []string
+		from, until int64
+	}{
+		{op: "Affine", attrs: []*pb.AttributeProto{f("alpha", -1.5), f("beta", .25)}, until: 9},
+		{op: "Affine", until: 9},
+		{op: "Crop", attrs: []*pb.AttributeProto{border}, until: 9},
+		{op: "Crop", attrs: []*pb.AttributeProto{border, f("scale", ints(2, 1))}, until: 9},
+		{op: "DynamicSlice", inputs: slice(0, 3), until: 9},
+		{op: "DynamicSlice", inputs: slice(), until: 9},
+		{op: "ImageScaler", attrs: []*pb.AttributeProto{f("scale", 2.), f("bias", []float32{1, -1})}, until: 9},
+		{op: "MeanVarianceNormalization", until: 8},
+		{op: "MeanVarianceNormalization", attrs: []*pb.AttributeProto{f("across_channels", 1)}, until: 8},
+		{op: "MeanVarianceNormalization", attrs: []*pb.AttributeProto{f("normalize_variance", 0)}, until: 8},
+		{op: "MeanVarianceNormalization", attrs: []*pb.AttributeProto{f("normalize_variance", 0), f("across_channels", 1)}, until: 8},
+		{op: "MeanVarianceNormalization", attrs: []*pb.AttributeProto{f("axes", ints(1, 2))}, from: 9, until: 12},
+		{op: "ParametricSoftplus", attrs: []*pb.AttributeProto{f("alpha", .5), f("beta", -3.)}, until: 9},
+		{op: "ScaledTanh", attrs: []*pb.AttributeProto{f("alpha", .5), f("beta", -3.)}, until: 9},
+		{op: "Scale", attrs: []*pb.AttributeProto{f("scale", 2.5)}, until: 9},
+		{op: "Scale", until: 9},
+		{op: "ThresholdedRelu", attrs: []*pb.AttributeProto{f("alpha", .5)}, until: 12},
+		{op: "BatchNormalization", attrs: []*pb.AttributeProto{f("spatial", 0), f("epsilon", .125)}, inputs: statistics, until: 8},
+		{op: "Scatter", inputs: func(b *onnx.Builder) []string {
+			return []string{b.Const(ints(1, 0), 1, 1, 1, 2), b.Const([]float32{7, 8}, 1, 1, 1, 2)}
+		}, from: 9, until: 10},
+		{op: "Upsample", attrs: []*pb.AttributeProto{f("scales", []float32{1, 1, 2, 1.5})}, until: 8},
+	} {
+		in := make([]float32, 48)
+		for i := range in {
+			in[i] = float32((i*29)%17)/4 - 2
+		}
+		x, err := ort.NewTensor(ints(2, 2, 3, 4), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for opset := max(7, c.from); opset <= c.until; opset++ {
+			build := func() (*onnx.Builder, string) {
+				b := onnx.NewBuilder("g", opset)
+				names := []string{b.Input("x", pb.TensorProto_FLOAT, 2, 2, 3, 4)}
+				if c.inputs != nil {
+					names = append(names, c.inputs(b)...)
+				}
+				return b, b.Node(c.op, names, c.attrs...)
+			}
+			b, y := build()
+			want := runModel(t, rt, outputs(t, b, []string{y}), []*ort.Tensor{x})[0]
+			b, y = build()
+			b = raised(t, b)
+			g, err := Gradient(b, "", []Seed{{Output: y}}, []string{"x"})
+			if err != nil {
+				t.Errorf("%s of operator set %d: %v", c.op, opset, err)
+				continue
+			}
+			got := runModel(t, rt, outputs(t, b, append([]string{y}, g...)), []*ort.Tensor{x})[0]
+			var wide []float64
+			for _, v := range want.Float32s() {
+				wide = append(wide, float64(v))
+			}
+			if e := relativeError(got.Float32s(), wide); !(e <= 1e-6) || !slices.Equal(got.Shape(), want.Shape()) {
+				t.Errorf("%s of operator set %d gives %v, raised %v", c.op, opset, want.Float32s(), got.Float32s())
+			}
+		}
+	}
+}
