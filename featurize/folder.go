@@ -15,6 +15,7 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
@@ -74,11 +75,7 @@ func findModel(path string) (model, dir string, err error) {
 	case 1:
 		return filepath.Join(path, filepath.FromSlash(found[0])), path, nil
 	}
-	more := ""
-	if n := len(found) - 10; n > 0 {
-		found, more = found[:10], fmt.Sprintf(" and %d more", n)
-	}
-	return "", "", fmt.Errorf("%s: the folder holds several models and no model.onnx; name one of them: %s%s", path, strings.Join(found, ", "), more)
+	return "", "", fmt.Errorf("%s: the folder holds several models and no model.onnx; name one of them: %s", path, display.List(found, 10))
 }
 
 // exportersFolder is the folder that an exporter wrote a model to, or "": a

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/autodiff"
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
@@ -108,7 +109,7 @@ func (list inputs) real() (input, error) {
 			"or differentiate with respect to a tensor made of them", ood.ErrNotDifferentiable, len(list))
 	}
 	return found, fmt.Errorf("%w: several of its inputs hold real numbers (%s); use the method's variant in feature space, "+
-		"or differentiate with respect to one of them", ood.ErrNotDifferentiable, listed(all))
+		"or differentiate with respect to one of them", ood.ErrNotDifferentiable, display.Quoted(all, 10))
 }
 
 // gradient appends the gradient to the network.

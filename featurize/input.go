@@ -224,9 +224,6 @@ func times(dims []int) string {
 	return b.String()
 }
 
-// whole are the integers that float32 holds without gaps.
-const whole = 1 << 24
-
 // limits are the least and the largest number that the model can be fed, and
 // whether only integers are.
 func (in input) limits() (lo, hi float32, integers bool) {
@@ -238,13 +235,13 @@ func (in input) limits() (lo, hi float32, integers bool) {
 	case pb.TensorProto_UINT16:
 		return 0, 65535, true
 	case pb.TensorProto_UINT32, pb.TensorProto_UINT64:
-		return 0, whole, true
+		return 0, rows.MaxExact, true
 	case pb.TensorProto_INT8:
 		return -128, 127, true
 	case pb.TensorProto_INT16:
 		return -32768, 32767, true
 	case pb.TensorProto_INT32, pb.TensorProto_INT64:
-		return -whole, whole, true
+		return -rows.MaxExact, rows.MaxExact, true
 	case pb.TensorProto_FLOAT16:
 		return -65504, 65504, false
 	}

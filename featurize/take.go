@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -102,7 +102,7 @@ func (list inputs) brought(tensors []ood.Tensor) string {
 	if names == nil {
 		return ""
 	}
-	return " (" + listed(names) + ")"
+	return " (" + display.Quoted(names, 10) + ")"
 }
 
 // stranger is the error for a tensor that is for no input.
@@ -113,26 +113,10 @@ func (list inputs) stranger(tensors []ood.Tensor) error {
 	}
 	for i, t := range tensors {
 		if !slices.ContainsFunc(list, func(in input) bool { return list.among(tensors[i:i+1], in) != nil }) {
-			return fmt.Errorf("the rows bring %q, which the model does not take; its inputs are %s", t.Name, listed(names))
+			return fmt.Errorf("the rows bring %q, which the model does not take; its inputs are %s", t.Name, display.Quoted(names, 10))
 		}
 	}
-	return fmt.Errorf("the rows bring one input twice; the model's are %s", listed(names))
-}
-
-// listed quotes the first of names.
-func listed(names []string) string {
-	var b strings.Builder
-	for i, name := range names {
-		if i == 10 {
-			fmt.Fprintf(&b, " and %d more", len(names)-i)
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%.100q", name)
-	}
-	return b.String()
+	return fmt.Errorf("the rows bring one input twice; the model's are %s", display.Quoted(names, 10))
 }
 
 // reshaped adds or drops an axis of size 1 where the model has none or one: a

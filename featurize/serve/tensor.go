@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/inference"
 	"github.com/attach-uncertainty/attach/internal/numeric/float16"
 )
@@ -119,16 +120,13 @@ func (t *tensor) floats(dst []float32) ([]float32, error) {
 	return dst, err
 }
 
-// whole are the integers that float32 holds without gaps.
-const whole = 1 << 24
-
 // check refuses element i where the datatype does not have it, or where it is an
 // integer that does not travel.
 func (t *tensor) check(i int, v float64, of limits) error {
 	switch {
 	case of.integers && (v < of.lo || v > of.hi || v != math.Trunc(v)):
 		return t.invalid(fmt.Errorf("%.15g is no %s", v, t.datatype))
-	case of.integers && math.Abs(v) > whole:
+	case of.integers && math.Abs(v) > rows.MaxExact:
 		return badRequest("element %d of the input %.100q is outside −2²⁴ to 2²⁴, in which integers are taken", i, t.name)
 	}
 	return nil

@@ -194,7 +194,7 @@ func (f *auditing) run(c *cli.Context) error {
 		return d.failed(err)
 	}
 	if changed, how := changes(sources, now); changed != nil {
-		return fmt.Errorf("%s changed while it was audited (%s); the same command scores it again, and what else was scored is kept", firstOf(changed), how)
+		return fmt.Errorf("%s changed while it was audited (%s); the same command scores it again, and what else was scored is kept", display.List(changed, 3), how)
 	}
 	a, err := d.finish(ctx, f.look(names))
 	if audit.Damaged(err) && d.finished() {

@@ -19,6 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
@@ -74,10 +75,10 @@ func (d *auditFolder) leftOut() (notes []string) {
 		}
 	}
 	if n := len(more); n > 0 {
-		notes = append(notes, fmt.Sprintf("left out %s more that cannot be read: %s", rows.Count(n, "file"), firstOf(more)))
+		notes = append(notes, fmt.Sprintf("left out %s more that cannot be read: %s", rows.Count(n, "file"), display.List(more, 3)))
 	}
 	if n := len(empty); n > 0 {
-		notes = append(notes, fmt.Sprintf("left out %s without rows: %s", rows.Count(n, "file"), firstOf(empty)))
+		notes = append(notes, fmt.Sprintf("left out %s without rows: %s", rows.Count(n, "file"), display.List(empty, 3)))
 	}
 	return notes
 }
@@ -230,10 +231,10 @@ func (d *auditFolder) again(ctx context.Context, done *audit.File, before auditR
 		}
 	}
 	if gone {
-		return fmt.Errorf("%s holds another audit: it is of %s, and here are %s; write to another folder", d.dir, firstOf(names), firstOf(sourceNames(d.shards)))
+		return fmt.Errorf("%s holds another audit: it is of %s, and here are %s; write to another folder", d.dir, display.List(names, 3), display.List(sourceNames(d.shards), 3))
 	}
 	if changed, how := changes(before.Shards, still); changed != nil {
-		return fmt.Errorf("%s holds the audit of %s before it changed (%s); to audit it anew, write to another folder, or remove %s", d.dir, firstOf(changed), how, d.scores())
+		return fmt.Errorf("%s holds the audit of %s before it changed (%s); to audit it anew, write to another folder, or remove %s", d.dir, display.List(changed, 3), how, d.scores())
 	}
 	d.add(done)
 	if d.whole = done; !d.lacks() {
@@ -328,10 +329,10 @@ func (d *auditFolder) take(ctx context.Context, before auditRun) error {
 		stale[name] = stale[name] || !named || fewer
 	}
 	if changed != nil {
-		printf(d.stderr, "note: %s changed (%s); what was scored of it is scored again\n", firstOf(changed), how)
+		printf(d.stderr, "note: %s changed (%s); what was scored of it is scored again\n", display.List(changed, 3), how)
 	}
 	if gone != nil {
-		printf(d.stderr, "note: %s is not named any more; what was scored of it is left out\n", firstOf(gone))
+		printf(d.stderr, "note: %s is not named any more; what was scored of it is left out\n", display.List(gone, 3))
 	}
 	beside := map[string]bool{}
 	good := parts[:0]
@@ -466,15 +467,6 @@ func (d *auditFolder) same(before audit.Identity) error {
 // sided says which value of a difference is there, and which is here.
 func sided(why string) string {
 	return strings.Replace(strings.Replace(why, "in one", "there", 1), "in the other", "here", 1)
-}
-
-// firstOf are the first of a list.
-func firstOf(names []string) string {
-	const most = 3
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
 }
 
 // complete says that all rows of a shard were scored.

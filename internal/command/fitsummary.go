@@ -13,6 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/ood"
@@ -110,17 +111,17 @@ func (f *fitCall) summarize(b *attach.Bundle) {
 		line("intervals", "%s; level %g", b.Quantiles.Method, c.Level)
 		names := ""
 		if len(b.Base.Targets) > 0 {
-			names = ": " + inputs.Listed(b.Base.Targets)
+			names = ": " + display.List(b.Base.Targets, 10)
 		}
 		line("targets", "%d%s", len(c.Quantiles), names)
 		if groups := slices.Compact(slices.Sorted(slices.Values(c.Groups))); len(groups) > 0 {
-			line("groups", "%d: %s", len(groups), inputs.Listed(groups))
+			line("groups", "%d: %s", len(groups), display.List(groups, 10))
 		}
 	}
 	if n := inputs.ClassesOf(b.Base.Outputs); b.Base.Task == attach.Classification && n > 0 {
 		names := ""
 		if len(b.Base.Classes) > 0 {
-			names = ": " + inputs.Listed(b.Base.Classes)
+			names = ": " + display.List(b.Base.Classes, 10)
 		}
 		line("classes", "%d%s", n, names)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/display"
 )
 
 // known is what rows bring beside what a network reads: each part by row, or nil.
@@ -52,7 +53,7 @@ func (k *known) byName(folders, classes []string) {
 			labels[i] = slices.Index(classes, folders[label])
 		}
 		if labels[i] < 0 {
-			k.odd = fmt.Errorf("folder %.100q is none of the classes fitted on: %s", folders[label], inputs.Listed(classes))
+			k.odd = fmt.Errorf("folder %.100q is none of the classes fitted on: %s", folders[label], display.List(classes, 10))
 		}
 	}
 	k.labels = labels

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/attach-uncertainty/attach/internal/display"
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
@@ -86,7 +87,7 @@ func (o Options) target(c *cell) (v float32, wrong string) {
 	case c.gap():
 		return float32(math.NaN()), ""
 	case o.named(c):
-		return 0, fmt.Sprintf("%.40q is neither a number nor the name of a class; classes are %s", c.trimmed(), Listed(o.Classes))
+		return 0, fmt.Sprintf("%.40q is neither a number nor the name of a class; classes are %s", c.trimmed(), display.List(o.Classes, 10))
 	}
 	return c.finite()
 }

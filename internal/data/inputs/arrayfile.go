@@ -11,6 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/npy"
 	"github.com/attach-uncertainty/attach/internal/data/parquet"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/display"
 )
 
 // arrayFile is arrays by name: an .npz archive, the columns of a Parquet file, or
@@ -116,7 +117,7 @@ func (f parquetArrays) Has(name string) bool { return slices.Contains(f.names, n
 func (f parquetArrays) entry(name string) (array, error) {
 	j := slices.Index(f.names, name)
 	if j < 0 {
-		return nil, fmt.Errorf("%s: there is no column %q; its columns are %s", f.path, name, Listed(f.names))
+		return nil, fmt.Errorf("%s: there is no column %q; its columns are %s", f.path, name, display.List(f.names, 10))
 	}
 	a := &parquetArray{f.File, f.path + ": " + name, j, []int{f.Rows()}}
 	switch column := f.Columns()[j]; {

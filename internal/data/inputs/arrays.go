@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/data/npy"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -62,7 +63,7 @@ func openNPZ(path string, o Options) (*Set, error) {
 	}
 	s.Notes = append(s.Notes, notes...)
 	if other := leftAlone(z.Names(), arrays, o); len(other) > 0 {
-		s.Notes = append(s.Notes, "left alone, as the model takes no inputs of these names: "+Listed(other))
+		s.Notes = append(s.Notes, "left alone, as the model takes no inputs of these names: "+display.List(other, 10))
 	}
 	if o.Groups != "" {
 		if s.Groups, err = readGroups(npzFile{z}, o.Groups, s.Len()); err != nil {
@@ -112,7 +113,7 @@ func inputArrays(z *npy.NPZ, path string, takes []Takes) (list []inputArray, err
 	case len(missing) == 0 && len(list) > 0:
 		return list, nil
 	case len(missing) > 1, len(list) > 0 && !free("x") && !free("images"):
-		return nil, fmt.Errorf("%s: %v is not among its arrays %s", path, missing[0], Listed(z.Names()))
+		return nil, fmt.Errorf("%s: %v is not among its arrays %s", path, missing[0], display.List(z.Names(), 10))
 	case free("images") && free("x"):
 		return nil, fmt.Errorf("%s: it holds x and images, and either may be the inputs; leave one out", path)
 	case free("images"):

@@ -11,6 +11,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/data/parquet"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -172,7 +173,7 @@ func (t *tableReader) named() (list []int, err error) {
 		what = "columns"
 	}
 	return nil, fmt.Errorf("it lacks the %s %s of the rows fitted on; its columns are %s; rename them, or leave out the header to have columns taken by their places",
-		what, Listed(missing), Listed(t.all))
+		what, display.List(missing, 10), display.List(t.all, 10))
 }
 
 // bind says which columns the model's inputs are made of: those of their names,
@@ -336,7 +337,7 @@ func (e *TextColumnsError) Error() string {
 	if e.Columns == nil {
 		return "which column is the text is not known, and it has no header"
 	}
-	return "which column is the text is not known; columns that hold text are " + Listed(e.Columns)
+	return "which column is the text is not known; columns that hold text are " + display.List(e.Columns, 10)
 }
 
 // bindText takes texts for a model with a tokenizer, unless tokens come by their
@@ -424,7 +425,7 @@ func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, erro
 	case len(texts) > 1 && t.all == nil:
 		return nil, nil, fmt.Errorf("%v are images, and %d columns may name them; write a header", rest[k], len(texts))
 	case len(texts) > 1:
-		return nil, nil, fmt.Errorf("%v are images, and which column names them is not known; rename one of %s as the input", rest[k], Listed(t.namesOf(texts)))
+		return nil, nil, fmt.Errorf("%v are images, and which column names them is not known; rename one of %s as the input", rest[k], display.List(t.namesOf(texts), 10))
 	}
 	err := t.bindTo(rest[k], texts)
 	return slices.Delete(rest, k, k+1), among(free, func(j int) bool { return j != texts[0] }), err
@@ -504,7 +505,7 @@ func (t *tableReader) usable(free []int, wanted int) (keep, left []int, err erro
 		}
 	}
 	if empty != nil {
-		return nil, nil, &DoubtError{fmt.Sprintf("it has %s without a value in any row, and no names say whether an input is among them: %s", rows.Count(len(empty), "column"), Listed(empty))}
+		return nil, nil, &DoubtError{fmt.Sprintf("it has %s without a value in any row, and no names say whether an input is among them: %s", rows.Count(len(empty), "column"), display.List(empty, 10))}
 	}
 	return keep, left, nil
 }
@@ -512,7 +513,7 @@ func (t *tableReader) usable(free []int, wanted int) (keep, left []int, err erro
 // noteLeft notes which columns are no inputs, though nothing said so.
 func (t *tableReader) noteLeft(left []int) {
 	if len(left) > 0 && t.o.Columns == nil {
-		t.notes = append(t.notes, "columns left out: "+Listed(t.described(left)))
+		t.notes = append(t.notes, "columns left out: "+display.List(t.described(left), 10))
 	}
 }
 
@@ -576,7 +577,7 @@ func (t *tableReader) deal(rest []Takes, free []int) error {
 		if err := t.bindTo(in, keep[:w]); err != nil {
 			return err
 		}
-		dealt = append(dealt, fmt.Sprintf("%s: %s", in.Name, Listed(t.namesOf(keep[:w]))))
+		dealt = append(dealt, fmt.Sprintf("%s: %s", in.Name, display.List(t.namesOf(keep[:w]), 10)))
 		keep = keep[w:]
 	}
 	t.notes = append(t.notes, "columns without the names of the model's inputs are taken in their order: "+strings.Join(dealt, "; "))
@@ -589,7 +590,7 @@ func (t *tableReader) notAmong(in Takes) error {
 	if t.all == nil {
 		return fmt.Errorf("which columns are %v is not known, since the file has no header", in)
 	}
-	return fmt.Errorf("%v is not among its columns %s", in, Listed(t.all))
+	return fmt.Errorf("%v is not among its columns %s", in, display.List(t.all, 10))
 }
 
 func (t *tableReader) namesOf(columns []int) (names []string) {

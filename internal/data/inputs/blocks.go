@@ -117,9 +117,6 @@ func (s *Set) All(ctx context.Context) (blas32.General, error) {
 	return out, nil
 }
 
-// mostWhole is up to where float32 has all whole numbers.
-const mostWhole = 1 << 24
-
 // check refuses numbers that are not finite, and whole ones that a float32 cannot
 // tell apart where the model takes such.
 func (s *Set) check(t ood.Tensor, start int) error {
@@ -131,7 +128,7 @@ func (s *Set) check(t ood.Tensor, start int) error {
 		i = slices.IndexFunc(t.Data, func(v float32) bool { return math.IsInf(float64(v), 0) })
 		must += " or NaN"
 	case i < 0 && input.whole():
-		i = slices.IndexFunc(t.Data, func(v float32) bool { return v >= mostWhole || v <= -mostWhole })
+		i = slices.IndexFunc(t.Data, func(v float32) bool { return v >= rows.MaxExact || v <= -rows.MaxExact })
 		shown, must = "%.0f", fmt.Sprintf("whole numbers of 2²⁴ and more, for the input %q, are not read", t.Name)
 	}
 	if i < 0 {

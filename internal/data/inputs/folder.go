@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
@@ -39,10 +40,10 @@ func openFolder(ctx context.Context, root string, o Options) (*Set, error) {
 	}
 	s, err := newFolderSet(ctx, root, in.Files, o)
 	if err == nil && in.followed != nil {
-		s.Notes = append(s.Notes, "its links to folders are followed: "+Listed(in.followed))
+		s.Notes = append(s.Notes, "its links to folders are followed: "+display.List(in.followed, 10))
 	}
 	if err == nil && in.again != nil {
-		s.Notes = append(s.Notes, "links that lead to folders whose images are read already are not followed: "+Listed(in.again))
+		s.Notes = append(s.Notes, "links that lead to folders whose images are read already are not followed: "+display.List(in.again, 10))
 	}
 	return s, err
 }

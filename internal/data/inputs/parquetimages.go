@@ -14,6 +14,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/data/parquet"
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
@@ -99,7 +100,7 @@ func imageColumn(f *parquet.File, input string) (int, error) {
 	case 1:
 		return found[0], nil
 	}
-	return 0, fmt.Errorf("images may be in several of its columns, %s; name the right one image", Listed(names))
+	return 0, fmt.Errorf("images may be in several of its columns, %s; name the right one image", display.List(names, 10))
 }
 
 // addColumns adds what the columns of targets and groups hold.

@@ -120,7 +120,7 @@ func (s *Set) CoarseTargets() (notes []string) {
 		size := max(math.Abs(least), math.Abs(most))
 		step := float64(math.Nextafter32(float32(size), math.MaxFloat32)) - float64(float32(size))
 		// Small targets that are all equal are no mistake of float32.
-		if !(most-least < steps*step) || most == least && size < whole {
+		if !(most-least < steps*step) || most == least && size < rows.MaxExact {
 			continue
 		}
 		name := "the targets"
@@ -145,6 +145,3 @@ func large(x float64, digits int) string {
 	}
 	return display.Number(x, digits)
 }
-
-// whole are the integers that float32 holds without gaps.
-const whole = 1 << 24

@@ -13,6 +13,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/data/parquet"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -556,7 +557,7 @@ func (t *tableReader) find(name, use string) (int, error) {
 	case t.all == nil:
 		return 0, fmt.Errorf("it has no header, so there is no column %.100q%s", name, use)
 	case !t.has(name):
-		return 0, fmt.Errorf("there is no column %.100q%s; its columns are %s", name, use, Listed(t.all))
+		return 0, fmt.Errorf("there is no column %.100q%s; its columns are %s", name, use, display.List(t.all, 10))
 	case i < 0:
 		return 0, fmt.Errorf("two columns are named %.100q; rename one", name)
 	default:
@@ -715,21 +716,6 @@ func (t *table) badNumber(rec *record, j int, wrong string) error {
 	return fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
 }
 
-// Listed are names with commas between, the first of them where there are many, cut
-// where they are long.
-func Listed(names []string) string {
-	const most = 10
-	var list []string
-	for _, name := range names[:min(len(names), most)] {
-		list = append(list, fmt.Sprintf("%.100s", name))
-	}
-	more := ""
-	if n := len(names) - most; n > 0 {
-		more = fmt.Sprintf(" and %d more", n)
-	}
-	return strings.Join(list, ", ") + more
-}
-
 // ColumnsError says that a table has more or fewer columns than the model takes.
 type ColumnsError struct {
 	Columns []string // that hold numbers; nil if the table has no header
@@ -744,9 +730,9 @@ func (e *ColumnsError) Error() string {
 	}
 	others := ""
 	if e.Have < e.Takes {
-		others = "; not counted: " + Listed(e.Others)
+		others = "; not counted: " + display.List(e.Others, 10)
 	}
-	return fmt.Sprintf("it has %s with a name and numbers, and the model takes %d: %s%s", rows.Count(e.Have, "column"), e.Takes, Listed(e.Columns), others)
+	return fmt.Sprintf("it has %s with a name and numbers, and the model takes %d: %s%s", rows.Count(e.Have, "column"), e.Takes, display.List(e.Columns, 10), others)
 }
 
 // DoubtError says that a column may be one of the model's inputs or not: no names say so,

@@ -116,7 +116,7 @@ func newTargets(m blas32.General, name string) (Targets, error) {
 			continue
 		}
 		// Above 2²⁴ a float32 cannot tell whole numbers apart.
-		if v != float32(math.Trunc(float64(v))) || v > whole || v < -whole {
+		if v != float32(math.Trunc(float64(v))) || v > rows.MaxExact || v < -rows.MaxExact {
 			return t, nil
 		}
 		labels[i], known = int(v), true

@@ -19,6 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/npy"
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -355,7 +356,7 @@ func (a *archive) inputsOf(s sample) ([]member, error) {
 	if a.texts == nil {
 		i := slices.IndexFunc(usualTexts, func(name string) bool { return s.holder(name) >= 0 })
 		if i < 0 {
-			return nil, a.inSample(s, fmt.Errorf("%w: there is no text in it (.txt); its members are .%s", ErrNoInput, Listed(s.kinds)))
+			return nil, a.inSample(s, fmt.Errorf("%w: there is no text in it (.txt); its members are .%s", ErrNoInput, display.List(s.kinds, 10)))
 		}
 		a.texts = usualTexts[i : i+1]
 	}
@@ -363,7 +364,7 @@ func (a *archive) inputsOf(s sample) ([]member, error) {
 	for _, name := range a.texts {
 		i := s.holder(name)
 		if i < 0 {
-			return nil, a.inSample(s, fmt.Errorf("%w: it lacks the text %.100q, as a member .%.100[2]s or a key of its .json; its members are .%s", ErrNoInput, name, Listed(s.kinds)))
+			return nil, a.inSample(s, fmt.Errorf("%w: it lacks the text %.100q, as a member .%.100[2]s or a key of its .json; its members are .%s", ErrNoInput, name, display.List(s.kinds, 10)))
 		}
 		in = append(in, s.members[i])
 	}
@@ -406,7 +407,7 @@ func (a *archive) inputOf(s sample) (member, error) {
 			found = plain
 		}
 	}
-	members := "its members are ." + Listed(s.kinds)
+	members := "its members are ." + display.List(s.kinds, 10)
 	switch {
 	case len(found) == 1:
 		return s.members[found[0]], nil

@@ -3,6 +3,7 @@ package npy
 import (
 	"archive/zip"
 	"bufio"
+	"cmp"
 	"compress/flate"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/attach-uncertainty/attach/internal/display"
 )
 
 // maxRatio is an upper bound on how much deflate can shrink: 258 bytes cost at
@@ -98,19 +101,7 @@ func (n *NPZ) Entry(name string) (*Lazy, error) {
 }
 
 func quoted(names []string) string {
-	if len(names) == 0 {
-		return "no arrays"
-	}
-	const most = 12
-	out := make([]string, 0, most+1)
-	for i, n := range names {
-		if i == most {
-			out = append(out, fmt.Sprintf("and %d more", len(names)-most))
-			break
-		}
-		out = append(out, fmt.Sprintf("%.60q", n))
-	}
-	return strings.Join(out, ", ")
+	return cmp.Or(display.Quoted(names, 12), "no arrays")
 }
 
 // entryHeader reads an entry's header and checks it against the entry's size,

@@ -7,6 +7,9 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
+// MaxExact is the largest whole number up to which float32 holds all whole numbers.
+const MaxExact = 1 << 24
+
 // MaxWidth bounds the rows that are made from what a file says.
 const MaxWidth = 1 << 24
 

@@ -1,0 +1,27 @@
+package display
+
+import (
+	"fmt"
+	"strings"
+)
+
+// longest bounds a name in a list, in characters.
+const longest = 200
+
+// List writes the first names of a list, at most most of them: a, b and 3 more.
+func List(names []string, most int) string { return list(names, most, "s") }
+
+// Quoted writes a list as List does, with each name in quotation marks.
+func Quoted(names []string, most int) string { return list(names, most, "q") }
+
+func list(names []string, most int, verb string) string {
+	var shown []string
+	for _, name := range names[:min(len(names), most)] {
+		shown = append(shown, fmt.Sprintf("%.*"+verb, longest, name))
+	}
+	text := strings.Join(shown, ", ")
+	if n := len(names) - most; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
