@@ -6,10 +6,12 @@ import (
 	"fmt"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
+	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // format is the newest format version that this package reads.
@@ -140,7 +142,7 @@ type Calibration struct {
 	// or empty if there are none.
 	Hashed string `json:"hashed,omitempty"`
 	// FitHashes and CalHashes are the least of the distinct hashes of the rows fitted and
-	// calibrated on, at most 4,096 of each, by which Evaluate and audits find rows that
+	// calibrated on, at most 4,096 of each, by which evaluations and audits find rows that
 	// were used before. FitTies and CalTies count the rows that have these hashes, and
 	// the rows among them that equal another row by chance.
 	FitHashes, CalHashes []uint64 `json:"-"`
@@ -167,7 +169,7 @@ type Calibration struct {
 // Promise says in one sentence what calibrated numbers mean for this bundle.
 func (b *Bundle) Promise() string {
 	if c := b.Calibration; c.Reused > 0 {
-		return c.reused() + "; calibrate with rows that nothing was fitted on"
+		return rowhash.ReusedNote(c.Reused, c.NCal) + "; calibrate with rows that nothing was fitted on"
 	}
 	switch b.Calibration.HeldOut {
 	case rows.Given:
@@ -194,6 +196,12 @@ func (b *Bundle) made() error {
 		}
 	}
 	return nil
+}
+
+// Standardise returns features as detectors and quantile heads read them: see
+// Base.Standardised. Without it they are as given.
+func (b *Bundle) Standardise(features blas32.General) blas32.General {
+	return b.scaling.Apply(features)
 }
 
 // Check refuses a base model other than the one the bundle was fitted on. The

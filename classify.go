@@ -6,7 +6,9 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/fitting/binarylogit"
 	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // classify fills in what logits, if there are any, say of classes.
@@ -27,4 +29,12 @@ func (b *Bundle) classify(out []Prediction, logits blas32.General) {
 			out[i].Name = b.Base.Classes[class]
 		}
 	}
+}
+
+// pairLogits reads a classifier with a single logit as one with two.
+func (b Base) pairLogits(batch ood.Batch) ood.Batch {
+	if b.Task == Classification {
+		return binarylogit.Batch(batch)
+	}
+	return batch
 }

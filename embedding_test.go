@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 )
 
 // TestEmbedding: a network that answers nothing is watched, and has neither classes
@@ -30,7 +31,7 @@ func TestEmbedding(t *testing.T) {
 			t.Errorf("predicted %+v", p)
 		}
 	}
-	e := mustEvaluate(t, b, blocksOf(in.Batch, blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+	e := mustEvaluate(t, b, blocksOf(in.Batch, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 	if e.Flags == nil || e.Classes != nil || len(e.Targets) > 0 {
 		t.Errorf("evaluated %+v", e)
 	}

@@ -54,34 +54,6 @@ func ExampleFit() {
 
 func features() ood.Batch { return blob(1, 100, 8, 3, 0) }
 
-// Rows whose truth is known show whether a bundle keeps its promises on them.
-func ExamplePredictor_Evaluate() {
-	ctx := context.Background()
-	b, err := attach.Fit(ctx, attach.FitOptions{
-		Base:  attach.Base{Task: attach.Classification},
-		Batch: blob(1, 500, 8, 3, 0), // in-domain rows: φ, logits, labels
-		Cal:   blob(2, 500, 8, 3, 0), // and others
-	})
-	check(err)
-	predictor, err := b.Predictor(attach.PredictOptions{})
-	check(err)
-	for _, mean := range []float64{0, -3} { // fresh rows, and rows that are shifted
-		fresh := func(yield func(attach.Rows, error) bool) {
-			yield(attach.Rows{Batch: blob(3, 1000, 8, 3, mean)}, nil)
-		}
-		e, err := predictor.Evaluate(ctx, fresh, attach.EvaluateOptions{})
-		check(err)
-		for _, p := range e.Promises {
-			if p.Kind == "false_alarms" && p.Asked == e.Alpha {
-				fmt.Printf("%.3f flagged where %v was asked: %s\n", p.Share, p.Asked, p.Verdict)
-			}
-		}
-	}
-	// Output:
-	// 0.050 flagged where 0.05 was asked: kept
-	// 1.000 flagged where 0.05 was asked: broken
-}
-
 // A bundle whose intervals are calibrated by group is told each row's group.
 func ExamplePredictor_Predict() {
 	b, err := attach.Open("testdata/v1_groups.attach")

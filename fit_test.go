@@ -15,13 +15,14 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/attachtest"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 func TestFitSplits(t *testing.T) {
 	var seen train.Problem
 	in := regressor(1, 100, 2)
-	in.Trainer = linearTrainer{problem: &seen}
+	in.Trainer = attachtest.LinearTrainer{Problem: &seen}
 	in.CalFraction = 0.3
 	stages := map[string]float64{}
 	in.Progress = func(stage string, share float64) { stages[stage] = share }

@@ -28,11 +28,11 @@ func TestPValuesByClass(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range r.Want {
-		if got := p.flagged(r.Classes[i]).PValue(r.Fresh[i]); math.Abs(got-want) > 1e-15 {
+		if got := p.Conformal(r.Classes[i]).PValue(r.Fresh[i]); math.Abs(got-want) > 1e-15 {
 			t.Errorf("row %d of class %d: p-value %v, want %v", i, r.Classes[i], got, want)
 		}
 	}
-	if got := p.flagged(7).PValue(9); got != 1 {
+	if got := p.Conformal(7).PValue(9); got != 1 {
 		t.Errorf("of a class that no calibration row is of: p-value %v, want 1", got)
 	}
 }

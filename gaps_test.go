@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -138,7 +139,7 @@ func TestEvaluateBlamesGaps(t *testing.T) {
 		Batch: full.table(rng, 300), Cal: full.table(rng, 200),
 	})
 	for _, share := range []float64{0.3, 1} {
-		e := mustEvaluate(t, b, blocksOf(holes{0, 0, share}.table(rng, 200), blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+		e := mustEvaluate(t, b, blocksOf(holes{0, 0, share}.table(rng, 200), blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 		for _, p := range e.Promises {
 			if want := "first fill the empty cells, or calibrate with rows that have them too (a note says why), then evaluate again"; p.Verdict != "broken" || p.Do != want {
 				t.Errorf("%v of the cells are empty: %s, %q, want %q", share, p.Verdict, p.Do, want)

@@ -68,6 +68,18 @@ func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*ca
 	return c, nil
 }
 
+// Intervals are what conformalizes the quantiles of a group's rows: without groups of ""
+// and, for a group without calibration rows, infinite ones. It panics without a
+// calibrated quantile head.
+func (p *Predictor) Intervals(group string) calibrate.Intervals { return p.group(group).Intervals }
+
+func (p *Predictor) group(name string) *calibrated {
+	if c := p.calibrated[name]; c != nil {
+		return c
+	}
+	return p.unseen
+}
+
 func (c *calibrated) sample(dst []float64, band []float32, t int, known bool, seed, row uint64) {
 	var d calibrate.Distribution // of which nothing is known
 	if known && len(dst) > 0 {

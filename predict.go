@@ -25,6 +25,9 @@ type PredictOptions struct {
 	Levels []float64
 	// Level is the probability that intervals, or sets, cover; 0 is the bundle's.
 	Level float64
+	// NoScore leaves out the detector, which saves its time: Score is NaN, PValue 1 and Flag
+	// false. Error cannot be combined with it, because flagged rows are not accepted.
+	NoScore bool
 	// Alpha is the false-alarm rate of flags; 0 is the bundle's. Below 1/(n+1), the least
 	// p-value that n calibration rows allow, nothing is flagged.
 	Alpha float64
@@ -144,17 +147,17 @@ type Target struct {
 type Rows struct {
 	// Batch needs the parts that Fit was given: features always, logits for
 	// classes, values and methods that use them, Base.Layers where it names any,
-	// and Inputs and the Network where Bundle.RunsNetwork says so. Labels are for Evaluate
+	// and Inputs and the Network where Bundle.RunsNetwork says so. Labels are for evaluate.Rows
 	// alone, and Predict does not look at them.
 	ood.Batch
 	// Groups names the group of each row, for a bundle whose intervals are
 	// calibrated by group. See Calibration.Groups.
 	Groups []string
-	// Targets are what came true, n×t, for Evaluate, which takes Batch.Labels too.
+	// Targets are what came true, n×t, for evaluate.Rows, which takes Batch.Labels too.
 	Targets blas32.General
 	// First is the number of the first row, which what is drawn depends on. Who
 	// predicts one block at a time, with Smoothed or Samples, counts on: equal
-	// numbers draw alike. Stream and Evaluate count themselves.
+	// numbers draw alike. Stream and evaluate.Rows count themselves.
 	First int
 }
 
@@ -200,8 +203,11 @@ func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 	if len(o.Levels) > 0 && b.Quantiles == nil {
 		return nil, errors.New("the bundle has no quantile head: quantiles need one that was fitted for regression")
 	}
+	if o.NoScore && o.Error != 0 && b.Detector != nil {
+		return nil, errors.New("a share of errors is promised of rows that are not flagged, and NoScore leaves out the flags: choose one of them")
+	}
 	p := &Predictor{bundle: b, o: o, widths: b.widths()}
-	if b.Detector != nil {
+	if b.Detector != nil && !o.NoScore {
 		p.scorer = b.Detector.scorer
 	}
 	if err := p.calibrateFlags(); err != nil {
@@ -224,7 +230,7 @@ func checkLevels(level, alpha float64) error {
 }
 
 // Stream predicts for one block of rows after another, and yields a prediction a
-// row, in order. Rows r that are all at hand, for Evaluate too, are one block:
+// row, in order. Rows r that are all at hand, for evaluate.Rows too, are one block:
 //
 //	func(yield func(attach.Rows, error) bool) { yield(r, nil) }
 //
@@ -376,8 +382,17 @@ func (p *Predictor) calibrateFlags() error {
 	return nil
 }
 
-// flagged is what rows of a predicted class are flagged by.
-func (p *Predictor) flagged(class int) calibrate.Conformal {
+// Bundle is what predicts; nil for the zero Predictor.
+func (p *Predictor) Bundle() *Bundle { return p.bundle }
+
+// Options are the choices that predictions are made with. Level and Alpha are the
+// bundle's if none were chosen.
+func (p *Predictor) Options() PredictOptions { return p.o }
+
+// Conformal holds the calibration scores that rows of a predicted class are ranked
+// among: all of them or, with FlagByClass, those of rows that are predicted to be of this
+// class. It panics without a calibrated detector.
+func (p *Predictor) Conformal(class int) calibrate.Conformal {
 	switch {
 	case !p.o.FlagByClass:
 		return p.ood[0]
@@ -408,7 +423,7 @@ func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknow
 		return nil
 	}
 	for i, s := range scores {
-		v := p.flagged(out[i].Class).PValue(s)
+		v := p.Conformal(out[i].Class).PValue(s)
 		out[i].PValue, out[i].Flag = v, v <= p.o.Alpha
 	}
 	return nil

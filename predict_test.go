@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -309,7 +310,7 @@ func TestPredictErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		blocks := func(yield func(attach.Rows, error) bool) { yield(labelled, nil) }
-		if _, err := p.Evaluate(context.Background(), blocks, attach.EvaluateOptions{}); err == nil || !strings.Contains(err.Error(), "label") {
+		if _, err := evaluate.Rows(context.Background(), p, blocks, evaluate.Options{}); err == nil || !strings.Contains(err.Error(), "label") {
 			t.Errorf("evaluated on labels %v: %v", labels, err)
 		}
 	}
@@ -326,7 +327,7 @@ func TestPredictErrors(t *testing.T) {
 		if _, err := empty.Predict(t.Context(), attach.Rows{Batch: good}); err == nil || !strings.Contains(err.Error(), "the predictor is empty") {
 			t.Errorf("of an empty predictor the error is %v", err)
 		}
-		if _, err := empty.Evaluate(t.Context(), nil, attach.EvaluateOptions{}); err == nil || !strings.Contains(err.Error(), "the predictor is empty") {
+		if _, err := evaluate.Rows(t.Context(), empty, nil, evaluate.Options{}); err == nil || !strings.Contains(err.Error(), "the predictor is empty") {
 			t.Errorf("evaluated, the error is %v", err)
 		}
 	}
@@ -337,6 +338,45 @@ func TestPredictRefusesGroups(t *testing.T) {
 		_, err := predict(mustFit(t, in), attach.Rows{Batch: in.Batch.Slice(0, 3), Groups: []string{"a"}}, attach.PredictOptions{})
 		if err == nil || !strings.Contains(err.Error(), "groups") {
 			t.Errorf("%s: %v", in.Base.Task, err)
+		}
+	}
+}
+
+// TestNoScore: without the detector's score everything else of a prediction is the same.
+func TestNoScore(t *testing.T) {
+	b, batch := mustFit(t, classifier(200)), blob(9, 50, 8, 3, 0)
+	with, without := mustPredict(t, b, batch, attach.PredictOptions{}), mustPredict(t, b, batch, attach.PredictOptions{NoScore: true})
+	for i, p := range without {
+		if !math.IsNaN(p.Score) || p.PValue != 1 || p.Flag {
+			t.Fatalf("row %d has score %v, p-value %v and flag %v", i, p.Score, p.PValue, p.Flag)
+		}
+		with[i].Score, with[i].PValue, with[i].Flag = p.Score, p.PValue, p.Flag
+	}
+	if !same(with, without) {
+		t.Error("more than scores differ")
+	}
+	if _, err := b.Predictor(attach.PredictOptions{NoScore: true, Error: .1}); err == nil || !strings.Contains(err.Error(), "NoScore") {
+		t.Errorf("with a share of errors: %v", err)
+	}
+}
+
+// TestIntervalsOfGroup: a group without calibration rows has infinite intervals.
+func TestIntervalsOfGroup(t *testing.T) {
+	in := regressor(1, 300, 1)
+	in.Groups = make([]string, 300)
+	for i := range in.Groups {
+		in.Groups[i] = string("ab"[i%2])
+	}
+	p, err := mustFit(t, in).Predictor(attach.PredictOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bands := [][]float32{make([]float32, len(p.Bundle().Calibration.Quantiles[0].Levels))}
+	for group, want := range map[string]bool{"a": false, "c": true} {
+		lower, upper := []float64{0}, []float64{0}
+		p.Intervals(group).Predict(lower, upper, bands, 0)
+		if infinite := math.IsInf(lower[0], -1) && math.IsInf(upper[0], 1); infinite != want {
+			t.Errorf("group %s: %v to %v", group, lower[0], upper[0])
 		}
 	}
 }

@@ -75,11 +75,14 @@ func (p *Predictor) calibrateClasses() error {
 // class. Calibration
 // rows of such scores are independent given that one, as their errors must be.
 func (p *Predictor) within(class int, score float64) bool {
-	return score < p.flagged(class).Threshold(p.o.Alpha)
+	return score < p.Conformal(class).Threshold(p.o.Alpha)
 }
 
 // Selective is what calibration rows say of PredictOptions.Error, or nil where it is 0.
 func (p *Predictor) Selective() *calibrate.Selective { return p.selective }
+
+// Sets are what makes prediction sets, or nil if PredictOptions.Sets asks for none.
+func (p *Predictor) Sets() *calibrate.Sets { return p.sets }
 
 func (p *Predictor) set(out []Prediction, r Rows) {
 	if p.sets == nil || r.Logits.Cols == 0 {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
-	"github.com/attach-uncertainty/attach/ood"
 )
 
 // TestSetsOfRows: sets cover, by the file too, and do not depend on how rows are
@@ -150,25 +148,6 @@ func TestSelective(t *testing.T) {
 	if s := predictor.Selective(); s.Rows != 0 || s.Least != 2995731 {
 		t.Errorf("without enough rows accepted are %+v", s)
 	}
-}
-
-// drawn are rows whose labels are drawn by the softmax of their logits.
-func drawn(seed uint64, n int) ood.Batch {
-	b, rng := blob(seed, n, 8, 3, 0), rand.New(rand.NewPCG(seed, 13))
-	for i := range n {
-		z := b.Logits.Data[3*i : 3*i+3]
-		for j := range z {
-			z[j] *= 2
-		}
-		p := softmax.New(z, 1)
-		at := rng.Float64()
-		b.Labels[i] = 0
-		for b.Labels[i] < 2 && at > p.Of(z[b.Labels[i]], 1) {
-			at -= p.Of(z[b.Labels[i]], 1)
-			b.Labels[i]++
-		}
-	}
-	return b
 }
 
 // TestRight: the bounds of the probability that a class is right are those of its

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
@@ -56,8 +57,8 @@ func TestStandardised(t *testing.T) {
 			}
 		}
 	}
-	evaluated := func(in attach.FitOptions) attach.Coverage {
-		return mustEvaluate(t, mustFit(t, in), blocksOf(in.Batch, in.Targets, nil), attach.PredictOptions{}, attach.EvaluateOptions{}).Targets[0].Coverage[0]
+	evaluated := func(in attach.FitOptions) evaluate.Coverage {
+		return mustEvaluate(t, mustFit(t, in), blocksOf(in.Batch, in.Targets, nil), attach.PredictOptions{}, evaluate.Options{}).Targets[0].Coverage[0]
 	}
 	if w, g := evaluated(in), evaluated(scaled); w.Slab == nil || w.Slab.Rows < 10 || *w.Slab != *g.Slab {
 		t.Errorf("the slab covered worst of rows with gaps is %+v, in other units %+v", w.Slab, g.Slab)

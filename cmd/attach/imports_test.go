@@ -21,7 +21,7 @@ func room(path string) string {
 }
 
 // pure are the packages that a service can embed without a C compiler.
-var pure = []string{"./calibrate", "./heads", "./preprocess", "./ood/...", "./baselines", "."}
+var pure = []string{"./calibrate", "./heads", "./preprocess", "./ood/...", "./baselines", "./evaluate", "."}
 
 // TestPurePackages holds that a service can embed heads without a C compiler.
 func TestPurePackages(t *testing.T) {
@@ -66,7 +66,7 @@ func TestImports(t *testing.T) {
 	for path, imports := range packages {
 		pkg := room(path)
 		switch {
-		case pkg == "internal/pythontest" || pkg == "internal/headstest" || pkg == "internal/onnx/ort/orttest": // of tests alone
+		case pkg == "internal/pythontest" || pkg == "internal/headstest" || pkg == "internal/attachtest" || pkg == "internal/onnx/ort/orttest": // of tests alone
 			continue
 		case depth[pkg] == 0:
 			t.Errorf("the picture lacks %s", pkg)

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/report"
 )
@@ -24,7 +25,7 @@ type evaluating struct {
 	json      bool
 	failIf    []string
 	gates     []gate
-	more      attach.EvaluateOptions
+	more      evaluate.Options
 }
 
 func evaluateCommand() *cli.Command {
@@ -99,7 +100,7 @@ func (f *evaluating) run(c *cli.Context) error {
 }
 
 // evaluate reads the rows and compares.
-func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) (*attach.Evaluation, error) {
+func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) (*evaluate.Evaluation, error) {
 	p := newProgress(f.stderr, "evaluate")
 	defer p.end()
 	f.tellsLeft = true
@@ -137,9 +138,9 @@ func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) 
 		n += others.n
 		o.Others = counted(f.others, others.blocks(false))
 	}
-	e, err := predictor.Evaluate(ctx, counted(f.x, rows.blocks(true)), o)
+	e, err := evaluate.Rows(ctx, predictor, counted(f.x, rows.blocks(true)), o)
 	if err == nil && left.rows > 0 {
-		e.Notes = slices.Insert(e.Notes, 0, attach.Note{Says: left.String()})
+		e.Notes = slices.Insert(e.Notes, 0, evaluate.Note{Says: left.String()})
 	}
 	return e, err
 }

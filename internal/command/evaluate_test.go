@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 )
 
 // TestEvaluatePage: docs/evaluate.md has every key of the JSON form and every
@@ -22,7 +23,7 @@ func TestEvaluatePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := map[string]bool{}
-	jsonKeys(reflect.TypeFor[attach.Evaluation](), keys)
+	jsonKeys(reflect.TypeFor[evaluate.Evaluation](), keys)
 	if len(keys) < 60 {
 		t.Errorf("%d keys were found", len(keys))
 	}
@@ -58,9 +59,9 @@ func jsonKeys(t reflect.Type, keys map[string]bool) {
 
 // TestPrintManyGroups: of many groups those that are flagged the most are shown.
 func TestPrintManyGroups(t *testing.T) {
-	e := &attach.Evaluation{Alpha: .05, Flags: &attach.FlagEvaluation{}}
+	e := &evaluate.Evaluation{Alpha: .05, Flags: &evaluate.Flags{}}
 	for i := range 50 {
-		e.Flags.ByGroup = append(e.Flags.ByGroup, attach.Rate{Name: fmt.Sprintf("group%d", i), Share: float64(i) / 100})
+		e.Flags.ByGroup = append(e.Flags.ByGroup, evaluate.Rate{Name: fmt.Sprintf("group%d", i), Share: float64(i) / 100})
 	}
 	var out strings.Builder
 	if err := printEvaluation(&out, e); err != nil {
@@ -74,9 +75,9 @@ func TestPrintManyGroups(t *testing.T) {
 // TestPromisesOfManyClasses: the first of each verdict are sentences, the others
 // are counted.
 func TestPromisesOfManyClasses(t *testing.T) {
-	e := &attach.Evaluation{Task: attach.Classification}
+	e := &evaluate.Evaluation{Task: attach.Classification}
 	for k := range 1000 {
-		p := attach.Promise{Kind: "sets", Part: "class", Rate: attach.Rate{Name: strconv.Itoa(k), Asked: .9}, Verdict: "too few rows", Says: "little", Do: "calibrate with more"}
+		p := evaluate.Promise{Kind: "sets", Part: "class", Rate: evaluate.Rate{Name: strconv.Itoa(k), Asked: .9}, Verdict: "too few rows", Says: "little", Do: "calibrate with more"}
 		if k%100 == 50 {
 			p.Verdict = "kept"
 		}
@@ -102,27 +103,27 @@ func TestPromisesOfManyClasses(t *testing.T) {
 // TestFigures: each is found where it stands, at the level or alpha that is meant.
 func TestFigures(t *testing.T) {
 	x := func(v float64) *float64 { return &v }
-	rate := func(v float64) *attach.Rate { return &attach.Rate{Share: v} }
-	at := func(asked, v float64) attach.Rate { return attach.Rate{Asked: asked, Share: v} }
-	parts := func(v float64) []attach.Rate { return []attach.Rate{{Share: v + 1}, {Share: v}, {Share: v + 2}} }
-	coverage := func(asked, v float64) attach.Coverage {
-		c := attach.Coverage{Rate: at(asked, v), ByClass: parts(v + 1), ByGroup: parts(v + 2), ByTenth: parts(v + 3), Slab: rate(v + 4)}
+	rate := func(v float64) *evaluate.Rate { return &evaluate.Rate{Share: v} }
+	at := func(asked, v float64) evaluate.Rate { return evaluate.Rate{Asked: asked, Share: v} }
+	parts := func(v float64) []evaluate.Rate { return []evaluate.Rate{{Share: v + 1}, {Share: v}, {Share: v + 2}} }
+	coverage := func(asked, v float64) evaluate.Coverage {
+		c := evaluate.Coverage{Rate: at(asked, v), ByClass: parts(v + 1), ByGroup: parts(v + 2), ByTenth: parts(v + 3), Slab: rate(v + 4)}
 		c.Width = x(v + 5)
 		return c
 	}
-	e := &attach.Evaluation{
+	e := &evaluate.Evaluation{
 		Alpha: .05, Level: .9,
-		Notes:    []attach.Note{{Says: "a note"}, {Says: "a limit", Part: "class"}},
-		Promises: []attach.Promise{{Verdict: "broken"}, {Verdict: "kept"}, {Verdict: "too few rows"}, {Verdict: "broken"}},
-		Flags:    &attach.FlagEvaluation{At: []attach.Rate{at(.01, 10), at(.05, 11)}, PValues: attach.Histogram{Probability: x(12)}},
-		Others:   &attach.OtherEvaluation{At: []attach.Rate{at(.01, 13), at(.05, 14)}, AUROC: 15, FPR95: 16},
-		Classes: &attach.ClassEvaluation{
-			Accuracy: rate(17), Unflagged: rate(18), Before: attach.Reliability{NLL: x(19), ECE: 20}, After: &attach.Reliability{NLL: x(21), ECE: 22},
-			AURC: 23, Accepted: rate(24), Errors: rate(25), Sets: []attach.Coverage{coverage(.8, 100), coverage(.9, 200)},
+		Notes:    []evaluate.Note{{Says: "a note"}, {Says: "a limit", Part: "class"}},
+		Promises: []evaluate.Promise{{Verdict: "broken"}, {Verdict: "kept"}, {Verdict: "too few rows"}, {Verdict: "broken"}},
+		Flags:    &evaluate.Flags{At: []evaluate.Rate{at(.01, 10), at(.05, 11)}, PValues: evaluate.Histogram{Probability: x(12)}},
+		Others:   &evaluate.Others{At: []evaluate.Rate{at(.01, 13), at(.05, 14)}, AUROC: 15, FPR95: 16},
+		Classes: &evaluate.Classes{
+			Accuracy: rate(17), Unflagged: rate(18), Before: evaluate.Reliability{NLL: x(19), ECE: 20}, After: &evaluate.Reliability{NLL: x(21), ECE: 22},
+			AURC: 23, Accepted: rate(24), Errors: rate(25), Sets: []evaluate.Coverage{coverage(.8, 100), coverage(.9, 200)},
 		},
-		Targets: []attach.TargetEvaluation{
-			{RMSE: x(26), MAE: x(27), R2: x(28), CRPS: x(29), Coverage: []attach.Coverage{coverage(.9, 300)}},
-			{RMSE: x(30), Coverage: []attach.Coverage{coverage(.9, 400)}},
+		Targets: []evaluate.Target{
+			{RMSE: x(26), MAE: x(27), R2: x(28), CRPS: x(29), Coverage: []evaluate.Coverage{coverage(.9, 300)}},
+			{RMSE: x(30), Coverage: []evaluate.Coverage{coverage(.9, 400)}},
 		},
 	}
 	want := map[string][]float64{

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
@@ -35,7 +35,7 @@ func figures() []string {
 
 // figuresAt are those of an evaluation by their names, several where there are
 // several targets. at is that of a gate.
-func figuresAt(e *attach.Evaluation, at float64) map[string][]float64 {
+func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 	m := map[string][]float64{"broken": {0}, "too_few_rows": {0}, "limits": {0}}
 	for _, p := range e.Promises {
 		switch p.Verdict {
@@ -55,13 +55,13 @@ func figuresAt(e *attach.Evaluation, at float64) map[string][]float64 {
 			m[name] = append(m[name], *x)
 		}
 	}
-	rate := func(name string, r *attach.Rate) {
+	rate := func(name string, r *evaluate.Rate) {
 		if r != nil {
 			add(name, &r.Share)
 		}
 	}
 	meant := func(asked, own float64) bool { return asked == at || math.IsNaN(at) && asked == own }
-	flagged := func(name string, rates []attach.Rate) {
+	flagged := func(name string, rates []evaluate.Rate) {
 		for _, r := range rates {
 			if meant(r.Asked, e.Alpha) {
 				rate(name, &r)
@@ -99,7 +99,7 @@ func figuresAt(e *attach.Evaluation, at float64) map[string][]float64 {
 		add("crps", t.CRPS)
 		covered = append(covered, t.Coverage...)
 	}
-	worst := func(name string, parts []attach.Rate) {
+	worst := func(name string, parts []evaluate.Rate) {
 		if len(parts) > 0 {
 			least := slices.MinFunc(parts, byShare)
 			rate(name, &least)
@@ -155,7 +155,7 @@ func parseGate(text string, figures []string) (g gate, ok bool) {
 }
 
 // checkGates returns a *gateError that names the gates that do not hold.
-func checkGates(gates []gate, e *attach.Evaluation) error {
+func checkGates(gates []gate, e *evaluate.Evaluation) error {
 	var failed []string
 	for _, g := range gates {
 		found := figuresAt(e, g.at)[g.figure]

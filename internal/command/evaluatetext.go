@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
@@ -15,7 +15,7 @@ import (
 )
 
 // printEvaluation prints an evaluation for people: promises, then figures.
-func printEvaluation(to io.Writer, e *attach.Evaluation) error {
+func printEvaluation(to io.Writer, e *evaluate.Evaluation) error {
 	w := new(strings.Builder)
 	printf(w, "%s, %s\n", rows.Count(e.Rows, "row"), rows.Count(e.NCal, "calibration row"))
 	if value, label := report.Headline(e); value != "" {
@@ -26,7 +26,7 @@ func printEvaluation(to io.Writer, e *attach.Evaluation) error {
 	t := figureTables{w}
 	if f := e.Flags; f != nil {
 		rows := [][]string{{"flagged", "asked", "share", "95 % interval", "rows"}}
-		add := func(name string, at []attach.Rate) {
+		add := func(name string, at []evaluate.Rate) {
 			for _, r := range at {
 				rows = append(rows, slices.Insert(cellsOfRate(name, r), 1, fmt.Sprint(r.Asked)))
 			}
@@ -55,7 +55,7 @@ func printEvaluation(to io.Writer, e *attach.Evaluation) error {
 
 // printPromises prints a sentence for each promise, and what to do once, for those
 // that are broken first. Those of groups that are kept, or many, are counted.
-func printPromises(w io.Writer, e *attach.Evaluation) {
+func printPromises(w io.Writer, e *evaluate.Evaluation) {
 	type tally struct {
 		verdict    string
 		kind, part string
@@ -112,7 +112,7 @@ func printPromises(w io.Writer, e *attach.Evaluation) {
 
 // printNotes prints limits of guarantees in the column of their verdicts, then other
 // notes.
-func printNotes(w io.Writer, notes []attach.Note) {
+func printNotes(w io.Writer, notes []evaluate.Note) {
 	var others []string
 	for _, n := range notes {
 		says := advice(n.Says, n.Do)
@@ -142,10 +142,10 @@ func advice(says, do string) string {
 	return says + "; " + do
 }
 
-func interval(r attach.Rate) string { return display.Range(r.Low, r.High) }
+func interval(r evaluate.Rate) string { return display.Range(r.Low, r.High) }
 
 // cellsOfRate are a share of rows with its interval.
-func cellsOfRate(name string, r attach.Rate) []string {
+func cellsOfRate(name string, r evaluate.Rate) []string {
 	return []string{name, display.Percent(r.Share), interval(r), display.Count(r.Rows)}
 }
 
@@ -162,7 +162,7 @@ func (t figureTables) print(rows [][]string) {
 func (t figureTables) line(format string, args ...any) { printf(t.w, format+"\n", args...) }
 
 // unlike says how far numbers are from those of the calibration rows.
-func (t figureTables) unlike(what string, h *attach.Histogram) {
+func (t figureTables) unlike(what string, h *evaluate.Histogram) {
 	if h != nil && h.Probability != nil {
 		t.line("%s differ from those of the calibration rows by %s at most; %s is how likely that is by chance", what, display.Fixed(*h.Distance, 3), display.Number(*h.Probability, 3))
 	}
@@ -173,7 +173,7 @@ const mostParts = 20
 
 // parts prints shares by class, group or tenth, of which the most or the least are
 // the worst.
-func (t figureTables) parts(head, worst string, parts []attach.Rate, width string) {
+func (t figureTables) parts(head, worst string, parts []evaluate.Rate, width string) {
 	if len(parts) < 2 {
 		return
 	}
@@ -200,7 +200,7 @@ func (t figureTables) parts(head, worst string, parts []attach.Rate, width strin
 }
 
 // byShare orders by shares, the least first.
-func byShare(a, b attach.Rate) int { return cmp.Compare(a.Share, b.Share) }
+func byShare(a, b evaluate.Rate) int { return cmp.Compare(a.Share, b.Share) }
 
 func optional(x *float64) string {
 	if x == nil {
@@ -209,11 +209,11 @@ func optional(x *float64) string {
 	return display.Number(*x, 4)
 }
 
-func (t figureTables) classes(e *attach.Evaluation, c *attach.ClassEvaluation) {
+func (t figureTables) classes(e *evaluate.Evaluation, c *evaluate.Classes) {
 	rows := [][]string{{"accuracy", "share", "95 % interval", "rows"}}
 	for _, one := range []struct {
 		name string
-		r    *attach.Rate
+		r    *evaluate.Rate
 	}{{"all", c.Accuracy}, {"flagged", c.Flagged}, {"not flagged", c.Unflagged}, {"accepted", correct(c.Errors)}} {
 		if one.r != nil {
 			rows = append(rows, cellsOfRate(one.name, *one.r))
@@ -236,14 +236,14 @@ func (t figureTables) classes(e *attach.Evaluation, c *attach.ClassEvaluation) {
 }
 
 // correct are the rows that are not errors.
-func correct(errors *attach.Rate) *attach.Rate {
+func correct(errors *evaluate.Rate) *evaluate.Rate {
 	if errors == nil {
 		return nil
 	}
-	return &attach.Rate{Rows: errors.Rows, Share: 1 - errors.Share, Low: 1 - errors.High, High: 1 - errors.Low}
+	return &evaluate.Rate{Rows: errors.Rows, Share: 1 - errors.Share, Low: 1 - errors.High, High: 1 - errors.Low}
 }
 
-func (t figureTables) target(e *attach.Evaluation, i int, one attach.TargetEvaluation) {
+func (t figureTables) target(e *evaluate.Evaluation, i int, one evaluate.Target) {
 	name := "intervals"
 	if len(e.Targets) > 1 {
 		name = targetName(e, i)
@@ -256,13 +256,13 @@ func (t figureTables) target(e *attach.Evaluation, i int, one attach.TargetEvalu
 }
 
 // targetName is a target's name or else its number.
-func targetName(e *attach.Evaluation, i int) string {
+func targetName(e *evaluate.Evaluation, i int) string {
 	return cmp.Or(e.Targets[i].Name, fmt.Sprintf("target %d", i))
 }
 
 // coverage prints intervals or sets by level, and those of the evaluation's own by
 // what rows are divided by.
-func (t figureTables) coverage(name string, e *attach.Evaluation, all []attach.Coverage) {
+func (t figureTables) coverage(name string, e *evaluate.Evaluation, all []evaluate.Coverage) {
 	if len(all) == 0 {
 		return
 	}
@@ -281,7 +281,7 @@ func (t figureTables) coverage(name string, e *attach.Evaluation, all []attach.C
 		}
 		rows = append(rows, []string{"", fmt.Sprint(c.Asked), display.Percent(c.Share), interval(c.Rate), optional(c.Width), optional(c.Median), display.Count(n), slab})
 	}
-	if sets && !slices.ContainsFunc(all, func(c attach.Coverage) bool { return c.Sizes[0] > 0 }) {
+	if sets && !slices.ContainsFunc(all, func(c evaluate.Coverage) bool { return c.Sizes[0] > 0 }) {
 		for i := range rows {
 			rows[i] = slices.Delete(rows[i], 6, 7)
 		}

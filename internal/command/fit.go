@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
@@ -173,7 +174,7 @@ func (f *fitCall) evaluate(ctx context.Context, b *attach.Bundle) error {
 		return err
 	}
 	blocks := func(yield func(attach.Rows, error) bool) { yield(f.kept, nil) }
-	e, err := p.Evaluate(ctx, blocks, attach.EvaluateOptions{})
+	e, err := evaluate.Rows(ctx, p, blocks, evaluate.Options{})
 	if err != nil {
 		return inputs.InFile(f.x.x, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/report"
@@ -116,7 +117,7 @@ func (f *predicting) writeFlags(ctx context.Context, opened *attachedRows) error
 	page := report.Flags{
 		Bundle: filepath.Base(f.path), Rows: filepath.Base(f.x), N: f.came.flagged,
 		Says:    cmp.Or(f.came.flags(b, f.o), silent(b, f.o)),
-		PValues: attach.Histogram{Counts: f.came.pValues[:], Expected: f.came.expected(b, f.o)},
+		PValues: evaluate.Histogram{Counts: f.came.pValues[:], Expected: f.came.expected(b, f.o)},
 		Promise: fmt.Sprintf("Of rows like the %d calibration rows at most %g %% are flagged, on average. A p-value is the share of them that look at least as strange.", c.NCal, 100*alpha),
 		Columns: f.worst.columns(),
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
@@ -70,7 +71,7 @@ func TestNoOptionIsPassedOver(t *testing.T) {
 // that does not build tables, or is a field of a library's options.
 func TestEveryOptionIsRead(t *testing.T) {
 	libraries := []reflect.Type{
-		reflect.TypeFor[featurize.Options](), reflect.TypeFor[inputs.Options](), reflect.TypeFor[attach.FitOptions](), reflect.TypeFor[attach.PredictOptions](), reflect.TypeFor[attach.EvaluateOptions](),
+		reflect.TypeFor[featurize.Options](), reflect.TypeFor[inputs.Options](), reflect.TypeFor[attach.FitOptions](), reflect.TypeFor[attach.PredictOptions](), reflect.TypeFor[evaluate.Options](),
 		reflect.TypeFor[attach.Base](), reflect.TypeFor[compare.Options](), reflect.TypeFor[ood.Training](), reflect.TypeFor[ood.Scalar](), reflect.TypeFor[audit.Identity](),
 	}
 	bound, read := map[string]bool{}, map[string]bool{}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
@@ -195,7 +196,7 @@ func brief(name string) string {
 
 // promised is what is promised, and what p-values look like.
 func promised(a *audit.Audit) block {
-	c := counts("p-values", "p-value", attach.Histogram{Counts: a.PValues, Expected: hypothesis.PValues(a.Inputs, a.Calibration)})
+	c := counts("p-values", "p-value", evaluate.Histogram{Counts: a.PValues, Expected: hypothesis.PValues(a.Inputs, a.Calibration)})
 	c.Note = "Dashed: the reference, what inputs like the calibration rows would give. Inputs heaped at the left are unlike these."
 	b := block{Charts: []chart{c}}
 	if m, err := plane(a); err == nil && m != nil { // or features that no plane holds

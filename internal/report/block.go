@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
@@ -143,7 +143,7 @@ func (g *grid) column(n int, of func(i int) cell) {
 
 // rates adds a column of shares, placed with their intervals on an axis with what
 // is asked of each, 0 where nothing is.
-func (g *grid) rates(name, title string, list []attach.Rate) {
+func (g *grid) rates(name, title string, list []evaluate.Rate) {
 	axis := span{math.Inf(1), math.Inf(-1)}
 	for _, r := range list {
 		axis = span{min(axis.low, r.Low), max(axis.high, r.High)}
@@ -178,7 +178,7 @@ func placed(axis span, low, at, high float64) (g *glyph, place func(v float64) f
 
 // sort puts the rows in the order of their numbers in rates, the least first or
 // the last.
-func (g *grid) sort(list []attach.Rate, sign float64) {
+func (g *grid) sort(list []evaluate.Rate, sign float64) {
 	order := make([]int, len(list))
 	for i := range order {
 		order[i] = i
@@ -194,4 +194,4 @@ func capital(s string) string {
 }
 
 // spread is the interval of a share.
-func spread(r attach.Rate) string { return display.Range(r.Low, r.High) }
+func spread(r evaluate.Rate) string { return display.Range(r.Low, r.High) }

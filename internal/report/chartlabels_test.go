@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 )
 
 var (
@@ -42,7 +42,7 @@ func TestChartLabelsFit(t *testing.T) {
 			e.Targets[0].Points = nil
 			for i := range 400 {
 				y := low + step*float64(i)
-				e.Targets[0].Points = append(e.Targets[0].Points, attach.TargetPoint{Target: y, Median: y, Lower: y - 40*step, Upper: y + 40*step})
+				e.Targets[0].Points = append(e.Targets[0].Points, evaluate.TargetPoint{Target: y, Median: y, Lower: y - 40*step, Upper: y + 40*step})
 			}
 			page := written(t, Evaluation("m.attach", "x.csv", e))
 			svg := drawn(t, page, "<h4>Do intervals", "</svg>")

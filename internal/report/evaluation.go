@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // Evaluation is the page of what rows show of a bundle.
-func Evaluation(bundle, file string, e *attach.Evaluation) Page {
+func Evaluation(bundle, file string, e *evaluate.Evaluation) Page {
 	p := Page{
 		Title: "Does " + bundle + " keep its promises?",
 		Lead:  fmt.Sprintf("Evaluated on %s of %s, calibrated with %s.", rows.Count(e.Rows, "row"), file, rows.Count(e.NCal, "row")),
@@ -33,10 +33,10 @@ func Evaluation(bundle, file string, e *attach.Evaluation) Page {
 	if len(e.Joint) > 0 {
 		p.blocks = append(p.blocks, joint(e))
 	}
-	if g := parts(e, "group", func(_, group []attach.Rate) []attach.Rate { return group }); g != nil {
+	if g := parts(e, "group", func(_, group []evaluate.Rate) []evaluate.Rate { return group }); g != nil {
 		p.blocks = append(p.blocks, block{Title: "By group", Lead: worstFirst, Tables: []grid{*g}})
 	}
-	if g := parts(e, "class", func(class, _ []attach.Rate) []attach.Rate { return class }); g != nil {
+	if g := parts(e, "class", func(class, _ []evaluate.Rate) []evaluate.Rate { return class }); g != nil {
 		p.blocks = append(p.blocks, block{Title: "By class", Lead: worstFirst, Tables: []grid{*g}})
 	}
 	return p
@@ -45,7 +45,7 @@ func Evaluation(bundle, file string, e *attach.Evaluation) Page {
 const worstFirst = "The worst first."
 
 // headline are the figures that stand at the head.
-func headline(e *attach.Evaluation) []Fact {
+func headline(e *evaluate.Evaluation) []Fact {
 	var facts []Fact
 	add := func(value, label string) { facts = append(facts, Fact{value, label}) }
 	if value, label := Headline(e); value != "" {
@@ -77,7 +77,7 @@ func headline(e *attach.Evaluation) []Fact {
 
 // Headline says how many guarantees are met, in a figure and what it is of. Those of
 // several groups or classes count as one. Both are empty if nothing is guaranteed.
-func Headline(e *attach.Evaluation) (value, label string) {
+func Headline(e *evaluate.Evaluation) (value, label string) {
 	order := []string{hypothesis.Kept, hypothesis.TooFewRows, hypothesis.Broken} // a part decides for all
 	kinds, counts, limits := map[string]int{}, make([]int, len(order)), 0
 	for _, p := range e.Promises {
@@ -115,7 +115,7 @@ func Headline(e *attach.Evaluation) (value, label string) {
 }
 
 // Flag is the flag that makes the choice that a note advises, or "".
-func Flag(n attach.Note) string {
+func Flag(n evaluate.Note) string {
 	switch n.Option {
 	case "":
 		return ""
@@ -126,13 +126,13 @@ func Flag(n attach.Note) string {
 }
 
 // atAlpha is the rate that was asked for, or nil.
-func atAlpha(list []attach.Rate, asked float64) *attach.Rate {
-	return first(list, func(r attach.Rate) bool { return r.Asked == asked })
+func atAlpha(list []evaluate.Rate, asked float64) *evaluate.Rate {
+	return first(list, func(r evaluate.Rate) bool { return r.Asked == asked })
 }
 
 // atLevel is the coverage at the level that was asked for, or nil.
-func atLevel(list []attach.Coverage, level float64) *attach.Coverage {
-	return first(list, func(c attach.Coverage) bool { return c.Asked == level })
+func atLevel(list []evaluate.Coverage, level float64) *evaluate.Coverage {
+	return first(list, func(c evaluate.Coverage) bool { return c.Asked == level })
 }
 
 func first[T any](list []T, is func(T) bool) *T {
@@ -160,7 +160,7 @@ func orNaN(x *float64) float64 {
 }
 
 // ofTarget ends a clause where there are several targets.
-func ofTarget(e *attach.Evaluation, i int) string {
+func ofTarget(e *evaluate.Evaluation, i int) string {
 	if len(e.Targets) < 2 {
 		return ""
 	}
@@ -172,11 +172,11 @@ const openVerdicts = 10
 
 // promises are the verdicts, those that are broken first and what to do once, and
 // what to know beside them.
-func promises(e *attach.Evaluation) block {
+func promises(e *evaluate.Evaluation) block {
 	b := block{Title: "Promises"}
 	kinds := map[string]string{hypothesis.Broken: "bad", hypothesis.TooFewRows: "open", hypothesis.Kept: "good"}
 	order := map[string]int{hypothesis.Broken: 0, hypothesis.TooFewRows: 1, hypothesis.Kept: 2}
-	sorted := slices.SortedStableFunc(slices.Values(e.Promises), func(a, b attach.Promise) int { return cmp.Compare(order[a.Verdict], order[b.Verdict]) })
+	sorted := slices.SortedStableFunc(slices.Values(e.Promises), func(a, b evaluate.Promise) int { return cmp.Compare(order[a.Verdict], order[b.Verdict]) })
 	said := map[string]bool{}
 	for _, p := range sorted {
 		v := verdict{Word: p.Verdict, Kind: kinds[p.Verdict], What: what(e, p), Says: p.Says}
@@ -206,7 +206,7 @@ func promises(e *attach.Evaluation) block {
 }
 
 // what is promised.
-func what(e *attach.Evaluation, p attach.Promise) string {
+func what(e *evaluate.Evaluation, p evaluate.Promise) string {
 	var says string
 	switch p.Kind {
 	case hypothesis.FalseAlarms:
@@ -227,15 +227,15 @@ func what(e *attach.Evaluation, p attach.Promise) string {
 }
 
 // asking are rates of which that is asked, 0 of none.
-func asking(list []attach.Rate, asked float64) []attach.Rate {
-	return each(list, func(r attach.Rate) attach.Rate { r.Asked = asked; return r })
+func asking(list []evaluate.Rate, asked float64) []evaluate.Rate {
+	return each(list, func(r evaluate.Rate) evaluate.Rate { r.Asked = asked; return r })
 }
 
 // flags is what is flagged of the rows, and of those from elsewhere.
-func flags(e *attach.Evaluation) block {
+func flags(e *evaluate.Evaluation) block {
 	b := block{Title: "Which rows are flagged"}
 	var g grid
-	add := func(title, name string, h attach.Histogram, list []attach.Rate) {
+	add := func(title, name string, h evaluate.Histogram, list []evaluate.Rate) {
 		c := counts(title, "p-value", h)
 		c.Note = "Dashed: expected of rows like the calibration rows."
 		if p := h.Probability; p != nil {
@@ -244,7 +244,7 @@ func flags(e *attach.Evaluation) block {
 		b.Charts = append(b.Charts, c)
 		g.rates(name, "share of the rows", list)
 	}
-	g.numbers("alpha", "the share of in-domain inputs that may be flagged by mistake", each(e.Flags.At, func(r attach.Rate) float64 { return r.Asked }), threeDigits)
+	g.numbers("alpha", "the share of in-domain inputs that may be flagged by mistake", each(e.Flags.At, func(r evaluate.Rate) float64 { return r.Asked }), threeDigits)
 	add("p-values", "flagged", e.Flags.PValues, e.Flags.At)
 	if o := e.Others; o != nil {
 		add("p-values of rows from elsewhere", "flagged from elsewhere", o.PValues, asking(o.At, 0))
@@ -256,11 +256,11 @@ func flags(e *attach.Evaluation) block {
 }
 
 // classes are a classifier's answers and, where there are any, sets.
-func classes(e *attach.Evaluation) []block {
+func classes(e *evaluate.Evaluation) []block {
 	c := e.Classes
 	b := block{Title: "Answers", Charts: []chart{reliability(c), riskCoverage(c)}}
 	fact := func(value, label string) { b.Facts = append(b.Facts, Fact{value, label}) }
-	rate := func(r *attach.Rate, label string) {
+	rate := func(r *evaluate.Rate, label string) {
 		if r != nil {
 			fact(display.Percent(r.Share)+" ("+spread(*r)+")", label)
 		}
@@ -308,21 +308,21 @@ func classes(e *attach.Evaluation) []block {
 
 // byLevel is what was covered at each level, by intervals or sets of a width or
 // size.
-func byLevel(list []attach.Coverage, width string) grid {
+func byLevel(list []evaluate.Coverage, width string) grid {
 	var g grid
-	endless := func(c attach.Coverage) float64 { return float64(c.Endless) }
-	g.numbers("level", "the probability that is asked for", each(list, func(c attach.Coverage) float64 { return c.Asked }), threeDigits)
-	g.rates("covered", "share of the rows that are covered", each(list, func(c attach.Coverage) attach.Rate { return c.Rate }))
-	g.numbers("mean "+width, "", each(list, func(c attach.Coverage) float64 { return orNaN(c.Width) }), threeDigits)
-	g.numbers("median", "", each(list, func(c attach.Coverage) float64 { return orNaN(c.Median) }), threeDigits)
-	if slices.ContainsFunc(list, func(c attach.Coverage) bool { return c.Endless > 0 }) {
+	endless := func(c evaluate.Coverage) float64 { return float64(c.Endless) }
+	g.numbers("level", "the probability that is asked for", each(list, func(c evaluate.Coverage) float64 { return c.Asked }), threeDigits)
+	g.rates("covered", "share of the rows that are covered", each(list, func(c evaluate.Coverage) evaluate.Rate { return c.Rate }))
+	g.numbers("mean "+width, "", each(list, func(c evaluate.Coverage) float64 { return orNaN(c.Width) }), threeDigits)
+	g.numbers("median", "", each(list, func(c evaluate.Coverage) float64 { return orNaN(c.Median) }), threeDigits)
+	if slices.ContainsFunc(list, func(c evaluate.Coverage) bool { return c.Endless > 0 }) {
 		g.numbers("endless", "intervals that do not end on both sides", each(list, endless), wholes)
 	}
 	return g
 }
 
 // target is what rows show of one target of a regressor.
-func target(e *attach.Evaluation, i int) block {
+func target(e *evaluate.Evaluation, i int) block {
 	t := e.Targets[i]
 	b := block{Title: "Intervals" + ofTarget(e, i)}
 	if e.IntervalScore != "" {
@@ -361,7 +361,7 @@ func target(e *attach.Evaluation, i int) block {
 }
 
 // joint is how often all targets are covered.
-func joint(e *attach.Evaluation) block {
+func joint(e *evaluate.Evaluation) block {
 	b := block{Title: "All targets at once", Tables: []grid{byLevel(e.Joint, "width")}}
 	if len(e.Joint) > 1 {
 		b.Charts = append(b.Charts, levels(e.Joint))
@@ -370,7 +370,7 @@ func joint(e *attach.Evaluation) block {
 }
 
 // ofParts is a table of coverage by part.
-func ofParts(title, name string, list []attach.Rate, level float64) grid {
+func ofParts(title, name string, list []evaluate.Rate, level float64) grid {
 	g := grid{Title: title}
 	g.parts(name, list)
 	g.covered("covered", "share of the rows that are covered", "mean width", asking(list, level))
@@ -378,25 +378,25 @@ func ofParts(title, name string, list []attach.Rate, level float64) grid {
 }
 
 // parts adds the names of parts, and how many rows each has.
-func (g *grid) parts(name string, list []attach.Rate) {
-	g.text(name, each(list, func(r attach.Rate) string { return r.Name }))
-	g.numbers("rows", "", each(list, func(r attach.Rate) float64 { return float64(r.Rows) }), wholes)
+func (g *grid) parts(name string, list []evaluate.Rate) {
+	g.text(name, each(list, func(r evaluate.Rate) string { return r.Name }))
+	g.numbers("rows", "", each(list, func(r evaluate.Rate) float64 { return float64(r.Rows) }), wholes)
 }
 
 // covered adds shares and, under a name, widths.
-func (g *grid) covered(name, title, width string, list []attach.Rate) {
+func (g *grid) covered(name, title, width string, list []evaluate.Rate) {
 	g.rates(name, title, list)
-	g.numbers(width, "", each(list, func(r attach.Rate) float64 { return orNaN(r.Width) }), threeDigits)
+	g.numbers(width, "", each(list, func(r evaluate.Rate) float64 { return orNaN(r.Width) }), threeDigits)
 }
 
 func wholes(x float64) string { return display.Fixed(x, 0) }
 
 // parts is a table of all that is known by class or by group, which by picks, the
 // worst first.
-func parts(e *attach.Evaluation, name string, by func(class, group []attach.Rate) []attach.Rate) *grid {
+func parts(e *evaluate.Evaluation, name string, by func(class, group []evaluate.Rate) []evaluate.Rate) *grid {
 	var g grid
-	var first []attach.Rate
-	begin := func(list []attach.Rate) bool {
+	var first []evaluate.Rate
+	begin := func(list []evaluate.Rate) bool {
 		if len(list) > 0 && first == nil {
 			first = list
 			g.parts(name, list)

@@ -10,18 +10,19 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 )
 
 // rateOf is a share of so many rows, with an interval about it.
-func rateOf(name string, asked float64, count, rows int) attach.Rate {
+func rateOf(name string, asked float64, count, rows int) evaluate.Rate {
 	share := float64(count) / float64(rows)
 	half := 2 * math.Sqrt(share*(1-share)/float64(rows))
 	width := 1 + share
-	return attach.Rate{Name: name, Asked: asked, Count: count, Rows: rows, Share: share, Low: max(0, share-half), High: min(1, share+half), Width: &width}
+	return evaluate.Rate{Name: name, Asked: asked, Count: count, Rows: rows, Share: share, Low: max(0, share-half), High: min(1, share+half), Width: &width}
 }
 
-func ratesOf(rng *rand.Rand, name func(i int) string, n int, about float64) []attach.Rate {
-	list := make([]attach.Rate, n)
+func ratesOf(rng *rand.Rand, name func(i int) string, n int, about float64) []evaluate.Rate {
+	list := make([]evaluate.Rate, n)
 	for i := range list {
 		rows := 20 + rng.IntN(200)
 		count := 0
@@ -37,8 +38,8 @@ func ratesOf(rng *rand.Rand, name func(i int) string, n int, about float64) []at
 
 func number(x float64) *float64 { return &x }
 
-func histogramOf(counts ...int) attach.Histogram {
-	h := attach.Histogram{Counts: counts, Expected: make([]float64, len(counts)), Probability: number(.25)}
+func histogramOf(counts ...int) evaluate.Histogram {
+	h := evaluate.Histogram{Counts: counts, Expected: make([]float64, len(counts)), Probability: number(.25)}
 	for _, n := range counts {
 		for i := range h.Expected {
 			h.Expected[i] += float64(n) / float64(len(counts))
@@ -47,9 +48,9 @@ func histogramOf(counts ...int) attach.Histogram {
 	return h
 }
 
-func coverageOf(rng *rand.Rand, level float64, classes, groups int) attach.Coverage {
+func coverageOf(rng *rand.Rand, level float64, classes, groups int) evaluate.Coverage {
 	className, groupName := names(classes, groups)
-	c := attach.Coverage{Rate: rateOf("", level, int(1000*level)+3, 1000), Median: number(1.5)}
+	c := evaluate.Coverage{Rate: rateOf("", level, int(1000*level)+3, 1000), Median: number(1.5)}
 	if classes > 0 {
 		c.Sizes = []int{3, 900, 80, 17}
 		c.ByClass = ratesOf(rng, className, classes, level)
@@ -63,42 +64,42 @@ func names(classes, groups int) (class, group func(i int) string) {
 }
 
 // classified is the evaluation of a classifier with so many classes and groups.
-func classified(classes, groups int) *attach.Evaluation {
+func classified(classes, groups int) *evaluate.Evaluation {
 	rng := rand.New(rand.NewPCG(1, 1))
 	className, groupName := names(classes, groups)
 	alarm, right := rateOf("", .05, 52, 1000), rateOf("", 0, 910, 1000)
-	e := &attach.Evaluation{
+	e := &evaluate.Evaluation{
 		Task: attach.Classification, Rows: 1000, NCal: 500, Alpha: .05, Level: .9,
-		Promises: []attach.Promise{
+		Promises: []evaluate.Promise{
 			{Kind: "false_alarms", Rate: alarm, Verdict: "kept", Says: "5.2 % of 1000 rows are flagged"},
 			{Kind: "sets", Rate: rateOf("", .9, 700, 1000), Verdict: "broken", Says: "70 % are held", Do: "calibrate again"},
 			{Kind: "selective_error", Rate: rateOf("", .01, 1, 20), Verdict: "too few rows", Says: "5 % are wrong", Do: "take more rows"},
 		},
-		Notes: []attach.Note{{Says: "Something looks wrong", Do: "look"}},
-		Flags: &attach.FlagEvaluation{At: []attach.Rate{rateOf("", .01, 12, 1000), alarm}, PValues: histogramOf(70, 50, 30, 50),
+		Notes: []evaluate.Note{{Says: "Something looks wrong", Do: "look"}},
+		Flags: &evaluate.Flags{At: []evaluate.Rate{rateOf("", .01, 12, 1000), alarm}, PValues: histogramOf(70, 50, 30, 50),
 			ByClass: ratesOf(rng, className, classes, .05), ByGroup: ratesOf(rng, groupName, groups, .05)},
-		Classes: &attach.ClassEvaluation{
+		Classes: &evaluate.Classes{
 			Accuracy: &right, Flagged: &right, Unflagged: &right, Temperature: 1.7, AURC: .0123, AURCScore: number(.0456),
 			ByClass: ratesOf(rng, className, classes, .9), ByGroup: ratesOf(rng, groupName, groups, .9),
-			Before: attach.Reliability{ECE: .08, NLL: number(.5), Bins: []attach.Rate{rateOf("", .5, 20, 50), rateOf("", .9, 800, 950)}},
-			After:  &attach.Reliability{ECE: .02, NLL: number(.4), Bins: []attach.Rate{rateOf("", .45, 22, 50), rateOf("", .85, 800, 950)}},
-			Sets:   []attach.Coverage{coverageOf(rng, .8, classes, groups), coverageOf(rng, .9, classes, groups)},
+			Before: evaluate.Reliability{ECE: .08, NLL: number(.5), Bins: []evaluate.Rate{rateOf("", .5, 20, 50), rateOf("", .9, 800, 950)}},
+			After:  &evaluate.Reliability{ECE: .02, NLL: number(.4), Bins: []evaluate.Rate{rateOf("", .45, 22, 50), rateOf("", .85, 800, 950)}},
+			Sets:   []evaluate.Coverage{coverageOf(rng, .8, classes, groups), coverageOf(rng, .9, classes, groups)},
 		},
-		Others: &attach.OtherEvaluation{Rows: 30, At: []attach.Rate{rateOf("", .01, 20, 30), rateOf("", .05, 25, 30)}, PValues: histogramOf(25, 3, 2, 0), AUROC: .9876, FPR95: .1234},
+		Others: &evaluate.Others{Rows: 30, At: []evaluate.Rate{rateOf("", .01, 20, 30), rateOf("", .05, 25, 30)}, PValues: histogramOf(25, 3, 2, 0), AUROC: .9876, FPR95: .1234},
 	}
-	e.Classes.RiskCoverage = []attach.RiskPoint{{Coverage: .001, Risk: 1, Confidence: 1}, {Coverage: .5, Risk: .01, Confidence: .9}, {Coverage: 1, Risk: .09, Confidence: .2}}
+	e.Classes.RiskCoverage = []evaluate.RiskPoint{{Coverage: .001, Risk: 1, Confidence: 1}, {Coverage: .5, Risk: .01, Confidence: .9}, {Coverage: 1, Risk: .09, Confidence: .2}}
 	accepted, wrong := rateOf("", 0, 800, 1000), rateOf("", 0, 8, 800)
 	e.Classes.Accepted, e.Classes.Errors = &accepted, &wrong
 	return e
 }
 
 // regressed is the evaluation of a regressor of so many targets.
-func regressed(targets, groups int) *attach.Evaluation {
+func regressed(targets, groups int) *evaluate.Evaluation {
 	rng := rand.New(rand.NewPCG(1, 1))
 	e := classified(0, groups)
 	e.Task, e.Classes = attach.Regression, nil
 	for range targets {
-		t := attach.TargetEvaluation{RMSE: number(.5), MAE: number(.4), R2: number(.8), CRPS: number(.3), Coverage: []attach.Coverage{coverageOf(rng, .8, 0, groups), coverageOf(rng, .9, 0, groups)}}
+		t := evaluate.Target{RMSE: number(.5), MAE: number(.4), R2: number(.8), CRPS: number(.3), Coverage: []evaluate.Coverage{coverageOf(rng, .8, 0, groups), coverageOf(rng, .9, 0, groups)}}
 		t.Coverage[1].ByTenth = ratesOf(rng, func(i int) string { return fmt.Sprintf("%d to %d", i, i+1) }, 10, .9)
 		slab := rateOf("", 0, 80, 100)
 		t.Coverage[1].Slab = &slab
@@ -107,12 +108,12 @@ func regressed(targets, groups int) *attach.Evaluation {
 		for i := range 400 {
 			y := float64(i) / 100
 			at := y + .5*rng.NormFloat64()
-			t.Points = append(t.Points, attach.TargetPoint{Target: y, Median: at, Lower: at - 1, Upper: at + 1})
+			t.Points = append(t.Points, evaluate.TargetPoint{Target: y, Median: at, Lower: at - 1, Upper: at + 1})
 		}
 		e.Targets = append(e.Targets, t)
 	}
 	if targets > 1 {
-		e.Joint = []attach.Coverage{coverageOf(rng, .9, 0, 0)}
+		e.Joint = []evaluate.Coverage{coverageOf(rng, .9, 0, 0)}
 	}
 	return e
 }
@@ -262,20 +263,20 @@ func TestEvaluationOfLittle(t *testing.T) {
 	sizes := coverageOf(rand.New(rand.NewPCG(1, 1)), .9, 0, 0)
 	sizes.Sizes = make([]int, 1001)
 	sizes.Sizes[1000] = 1
-	target := attach.TargetEvaluation{Coverage: []attach.Coverage{{Rate: rateOf("", .9, 1, 1), Endless: 1}}, Points: []attach.TargetPoint{{Target: 7, Median: 7, Lower: 7, Upper: 7}}}
-	classes := attach.ClassEvaluation{Accuracy: &one, Before: attach.Reliability{Bins: []attach.Rate{rateOf("", .3, 0, 1)}}, Sets: []attach.Coverage{sizes}}
-	classes.RiskCoverage = []attach.RiskPoint{{Coverage: 1, Risk: 1}}
-	for name, e := range map[string]*attach.Evaluation{
+	target := evaluate.Target{Coverage: []evaluate.Coverage{{Rate: rateOf("", .9, 1, 1), Endless: 1}}, Points: []evaluate.TargetPoint{{Target: 7, Median: 7, Lower: 7, Upper: 7}}}
+	classes := evaluate.Classes{Accuracy: &one, Before: evaluate.Reliability{Bins: []evaluate.Rate{rateOf("", .3, 0, 1)}}, Sets: []evaluate.Coverage{sizes}}
+	classes.RiskCoverage = []evaluate.RiskPoint{{Coverage: 1, Risk: 1}}
+	for name, e := range map[string]*evaluate.Evaluation{
 		"nothing":      {Rows: 1, Alpha: .05, Level: .9},
-		"one row":      {Rows: 1, Alpha: .05, Level: .9, Flags: &attach.FlagEvaluation{At: []attach.Rate{one}, PValues: histogramOf(0, 0, 1)}},
-		"one target":   {Rows: 1, Level: .9, Targets: []attach.TargetEvaluation{target}},
+		"one row":      {Rows: 1, Alpha: .05, Level: .9, Flags: &evaluate.Flags{At: []evaluate.Rate{one}, PValues: histogramOf(0, 0, 1)}},
+		"one target":   {Rows: 1, Level: .9, Targets: []evaluate.Target{target}},
 		"many classes": {Rows: 1, Level: .9, Classes: &classes},
 	} {
 		t.Run(name, func(t *testing.T) { sound(t, written(t, Evaluation("m.attach", "x.npz", e))) })
 	}
 	many := regressed(1, 40)
 	for i := range 60 {
-		many.Promises = append(many.Promises, attach.Promise{Kind: []string{"coverage", "sets"}[i%2], Part: []string{"group", "class"}[i%2], Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: "kept", Do: "look again"})
+		many.Promises = append(many.Promises, evaluate.Promise{Kind: []string{"coverage", "sets"}[i%2], Part: []string{"group", "class"}[i%2], Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: "kept", Do: "look again"})
 	}
 	page := written(t, Evaluation("m.attach", "x.csv", many))
 	if !strings.Contains(page, "<summary>53 more</summary>") {
@@ -295,9 +296,9 @@ func TestEvaluationOfLittle(t *testing.T) {
 
 // TestEvaluationOrange: what orange means is said where it is.
 func TestEvaluationOrange(t *testing.T) {
-	e := &attach.Evaluation{Rows: 1000, Alpha: .05, Level: .9, Flags: &attach.FlagEvaluation{PValues: histogramOf(1)}}
+	e := &evaluate.Evaluation{Rows: 1000, Alpha: .05, Level: .9, Flags: &evaluate.Flags{PValues: histogramOf(1)}}
 	for count, want := range map[int]bool{50: false, 90: true} {
-		e.Flags.At = []attach.Rate{rateOf("", .05, count, 1000)}
+		e.Flags.At = []evaluate.Rate{rateOf("", .05, count, 1000)}
 		page := written(t, Evaluation("m.attach", "x.npz", e))
 		if off, said := strings.Contains(page, `class="forest off"`), strings.Contains(page, ">Orange</i>: what was asked"); off != want || said != want {
 			t.Errorf("%d of 1000 flagged: drawn in orange is %v, said is %v", count, off, said)
@@ -308,14 +309,14 @@ func TestEvaluationOrange(t *testing.T) {
 // TestEvaluationNamesLimits: a limit stands above notes, with the flag that mends it, and
 // its part is orange; by chance alone none is.
 func TestEvaluationNamesLimits(t *testing.T) {
-	e := &attach.Evaluation{Rows: 1000, Level: .9, Promises: []attach.Promise{{Kind: "coverage", Rate: rateOf("", .9, 900, 1000), Verdict: "kept"}}}
+	e := &evaluate.Evaluation{Rows: 1000, Level: .9, Promises: []evaluate.Promise{{Kind: "coverage", Rate: rateOf("", .9, 900, 1000), Verdict: "kept"}}}
 	c := coverageOf(rand.New(rand.NewPCG(1, 1)), .9, 0, 0)
-	c.ByTenth = []attach.Rate{rateOf("1 to 2", 0, 64, 100), rateOf("2 to 3", 0, 96, 100)}
+	c.ByTenth = []evaluate.Rate{rateOf("1 to 2", 0, 64, 100), rateOf("2 to 3", 0, 96, 100)}
 	for i, p := range []float64{.001, 1} {
 		c.ByTenth[i].PValue = number(p)
 	}
-	e.Targets = []attach.TargetEvaluation{{Coverage: []attach.Coverage{c}}}
-	e.Notes = []attach.Note{{Says: "look"}, {Says: "64.0 % is low", Do: "calibrate intervals by cqr-r", Part: "decile", Option: "interval_score", Value: "cqr-r"}}
+	e.Targets = []evaluate.Target{{Coverage: []evaluate.Coverage{c}}}
+	e.Notes = []evaluate.Note{{Says: "look"}, {Says: "64.0 % is low", Do: "calibrate intervals by cqr-r", Part: "decile", Option: "interval_score", Value: "cqr-r"}}
 	page := written(t, Evaluation("m.attach", "x.csv", e))
 	sound(t, page)
 	limit, note := strings.Index(page, `<li class="card limit"><b class="word">limit</b><div>64.0 % is low<p>Calibrate intervals by cqr-r (--interval-score cqr-r)</p>`), strings.Index(page, `<b class="word">note</b>`)
@@ -334,13 +335,13 @@ func TestEvaluationNamesLimits(t *testing.T) {
 // TestHeadline counts guarantees, those of several groups as one.
 func TestHeadline(t *testing.T) {
 	of := func(verdicts ...string) string {
-		e := &attach.Evaluation{}
+		e := &evaluate.Evaluation{}
 		for i, v := range verdicts {
 			group, v, _ := strings.Cut(v, "/")
 			if v == "" {
 				group, v = "", group
 			}
-			e.Promises = append(e.Promises, attach.Promise{Kind: "false_alarms", Rate: attach.Rate{Name: group, Asked: float64(i+1) / 100}, Part: "group", Verdict: v})
+			e.Promises = append(e.Promises, evaluate.Promise{Kind: "false_alarms", Rate: evaluate.Rate{Name: group, Asked: float64(i+1) / 100}, Part: "group", Verdict: v})
 			if group != "" {
 				e.Promises[i].Asked = .9
 			}
@@ -371,7 +372,7 @@ func TestHeadline(t *testing.T) {
 func TestEvaluationHostile(t *testing.T) {
 	e := regressed(1, 2)
 	e.Classes = classified(2, 2).Classes
-	for _, list := range [][]attach.Rate{e.Flags.ByGroup, e.Targets[0].Coverage[1].ByGroup, e.Targets[0].Coverage[1].ByTenth, e.Classes.ByClass, e.Classes.Sets[1].ByClass} {
+	for _, list := range [][]evaluate.Rate{e.Flags.ByGroup, e.Targets[0].Coverage[1].ByGroup, e.Targets[0].Coverage[1].ByTenth, e.Classes.ByClass, e.Classes.Sets[1].ByClass} {
 		for i := range list {
 			list[i].Name = hostile
 		}

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
@@ -16,7 +16,7 @@ type Flags struct {
 	Bundle, Rows string
 	Says         string // in one sentence
 	Facts        []Fact
-	PValues      attach.Histogram
+	PValues      evaluate.Histogram
 	Promise      string // what a flag promises
 	Caution      string // why it may promise less, or ""
 	N            int    // rows flagged, of which those below may be the first

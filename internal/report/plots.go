@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
 // counts draws a histogram of numbers from 0 to 1 and, as a line, the counts
 // expected. The axis has room for others too.
-func counts(title, xLabel string, h attach.Histogram, others ...int) chart {
+func counts(title, xLabel string, h evaluate.Histogram, others ...int) chart {
 	high := max(float64(slices.Max(slices.Concat(h.Counts, others))), slices.Max(h.Expected), 1)
 	c := newChart(xLabel, "rows", span{0, 1}, upTo(high), chartWidth, 5, int(min(5, high)))
 	c.Title = title
@@ -40,7 +40,7 @@ func (c *chart) steps(x []float64) string {
 }
 
 // intervals draws shares over places, each with its interval.
-func (c *chart) intervals(color int, rates []attach.Rate) {
+func (c *chart) intervals(color int, rates []evaluate.Rate) {
 	var bars, marks strings.Builder
 	for _, r := range rates {
 		bars.WriteString(c.path([]point{{r.Asked, r.Low}, {r.Asked, r.High}}))
@@ -50,11 +50,11 @@ func (c *chart) intervals(color int, rates []attach.Rate) {
 }
 
 // reliability draws how often answers of each confidence are right.
-func reliability(e *attach.ClassEvaluation) chart {
+func reliability(e *evaluate.Classes) chart {
 	c := newChart("confidence", "right", span{0, 1}, span{0, 1}, chartWidth, 5, 5)
 	c.Title, c.Dashed = "Is confidence what it says?", c.path([]point{{0, 0}, {1, 1}})
 	c.Note = "Each dot gathers the answers of a fifteenth of the confidences, with its 95 % interval. On the dashed line they are right as often as they say."
-	draw := func(color int, name string, r attach.Reliability) {
+	draw := func(color int, name string, r evaluate.Reliability) {
 		var points []point
 		for _, b := range r.Bins {
 			points = append(points, point{b.Asked, b.Share})
@@ -73,7 +73,7 @@ func reliability(e *attach.ClassEvaluation) chart {
 }
 
 // riskCoverage draws the error among the most confident answers.
-func riskCoverage(e *attach.ClassEvaluation) chart {
+func riskCoverage(e *evaluate.Classes) chart {
 	var points []point
 	for _, p := range e.RiskCoverage {
 		points = append(points, point{p.Coverage, p.Risk})
@@ -89,7 +89,7 @@ func riskCoverage(e *attach.ClassEvaluation) chart {
 }
 
 // sizes draws how many sets hold how many classes.
-func sizes(s attach.Coverage) chart {
+func sizes(s evaluate.Coverage) chart {
 	const most = 60 // bars that find room
 	wide := (len(s.Sizes) + most - 1) / most
 	x := make([]float64, (len(s.Sizes)+wide-1)/wide)
@@ -106,9 +106,9 @@ func sizes(s attach.Coverage) chart {
 }
 
 // levels draws coverage against the level asked for.
-func levels(list []attach.Coverage) chart {
+func levels(list []evaluate.Coverage) chart {
 	low := 1.
-	var rates []attach.Rate
+	var rates []evaluate.Rate
 	var points []point
 	for _, l := range list {
 		low = min(low, l.Low, l.Asked)
@@ -123,7 +123,7 @@ func levels(list []attach.Coverage) chart {
 }
 
 // against draws intervals over the targets that they are to hold.
-func against(points []attach.TargetPoint, level float64) chart {
+func against(points []evaluate.TargetPoint, level float64) chart {
 	targets, ends := make([]float64, len(points)), make([]float64, 0, 2*len(points))
 	for i, p := range points {
 		targets[i] = p.Target
@@ -164,7 +164,7 @@ func (s span) open() span {
 }
 
 // pit draws the levels of targets in the forecasts.
-func pit(t attach.TargetEvaluation) chart {
+func pit(t evaluate.Target) chart {
 	h := t.PIT
 	if t.PITCalibrated != nil {
 		h = t.PITCalibrated

@@ -1,20 +1,25 @@
-package attach
+// Package evaluate tests whether the guarantees of a bundle hold on rows whose labels or
+// targets are known: false-alarm rates, the coverage of intervals and prediction sets, and
+// the error rate of accepted rows. [Rows] predicts for them and returns an [Evaluation].
+package evaluate
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// EvaluateOptions chooses what is evaluated beside the Level and Alpha of the
+// Options chooses what is evaluated beside the Level and Alpha of the
 // predictor, whose Seed draws the rows that the worst slab is looked for among, and
 // Points. The zero value is a good choice.
-type EvaluateOptions struct {
+type Options struct {
 	// Others are rows from elsewhere, which are to be flagged; they need no truth.
-	Others iter.Seq2[Rows, error]
+	Others iter.Seq2[attach.Rows, error]
 	// Levels are other levels of intervals and sets, Alphas other false-alarm
 	// rates; nil Alphas stand for .01, .05 and .1.
 	Levels, Alphas []float64
@@ -24,26 +29,26 @@ type EvaluateOptions struct {
 // keeps its promises on them. Shares have Clopper–Pearson intervals of 95 %. What
 // the rows or the bundle lack the parts for is nil. Its JSON form is stable.
 type Evaluation struct {
-	Task    Task    `json:"task"`
-	Rows    int     `json:"rows"`
-	NCal    int     `json:"n_cal"` // rows that the bundle was calibrated on
-	HeldOut string  `json:"held_out,omitempty"`
-	Alpha   float64 `json:"alpha"`
-	Level   float64 `json:"level"`
+	Task    attach.Task `json:"task"`
+	Rows    int         `json:"rows"`
+	NCal    int         `json:"n_cal"` // rows that the bundle was calibrated on
+	HeldOut string      `json:"held_out,omitempty"`
+	Alpha   float64     `json:"alpha"`
+	Level   float64     `json:"level"`
 	// Promises are those of the bundle: of flags, then of intervals or sets.
 	Promises []Promise `json:"promises"`
 	// Notes say what looks wrong with rows or bundle, and what is missing.
-	Notes   []Note             `json:"notes,omitempty"`
-	Flags   *FlagEvaluation    `json:"flags,omitempty"`
-	Classes *ClassEvaluation   `json:"classes,omitempty"` // of a classifier
-	Targets []TargetEvaluation `json:"targets,omitempty"` // of a regressor, in the order of its outputs
+	Notes   []Note   `json:"notes,omitempty"`
+	Flags   *Flags   `json:"flags,omitempty"`
+	Classes *Classes `json:"classes,omitempty"` // of a classifier
+	Targets []Target `json:"targets,omitempty"` // of a regressor, in the order of its outputs
 	// IntervalScore is what intervals of a regressor are calibrated by.
 	IntervalScore string `json:"interval_score,omitempty"`
-	// Joint is by level, with PredictOptions.Joint, how often all targets of a row are
+	// Joint is by level, with attach.PredictOptions.Joint, how often all targets of a row are
 	// covered.
 	Joint []Coverage `json:"joint,omitempty"`
 	// Others is of rows from elsewhere.
-	Others *OtherEvaluation `json:"others,omitempty"`
+	Others *Others `json:"others,omitempty"`
 }
 
 // Rate is how often something was so.
@@ -114,18 +119,18 @@ type Histogram struct {
 	Probability *float64 `json:"probability,omitempty"`
 }
 
-// FlagEvaluation is what rows of the domain show of scores.
-type FlagEvaluation struct {
+// Flags is what rows of the domain show of scores.
+type Flags struct {
 	At      []Rate    `json:"at"` // flagged rows, by alpha
 	PValues Histogram `json:"p_values"`
 	// ByClass and ByGroup are rows that are flagged at the predictor's alpha, by label
-	// and by Rows.Groups.
+	// and by attach.Rows.Groups.
 	ByClass []Rate `json:"by_class,omitempty"`
 	ByGroup []Rate `json:"by_group,omitempty"`
 }
 
-// OtherEvaluation is what rows from elsewhere show of scores.
-type OtherEvaluation struct {
+// Others is what rows from elsewhere show of scores.
+type Others struct {
 	Rows    int       `json:"rows"`
 	At      []Rate    `json:"at"` // flagged rows, by alpha
 	PValues Histogram `json:"p_values"`
@@ -135,8 +140,8 @@ type OtherEvaluation struct {
 	FPR95 float64 `json:"fpr95"`
 }
 
-// ClassEvaluation is what labelled rows show of a classifier.
-type ClassEvaluation struct {
+// Classes is what labelled rows show of a classifier.
+type Classes struct {
 	Accuracy *Rate `json:"accuracy"`
 	// Calibration is that of the calibration rows, where the bundle knows it.
 	Calibration *Rate  `json:"accuracy_calibration,omitempty"`
@@ -160,7 +165,7 @@ type ClassEvaluation struct {
 	// "class" or "cluster", or empty where they are promised of all rows.
 	SetScore string `json:"set_score,omitempty"`
 	SetParts string `json:"set_parts,omitempty"`
-	// Accepted are the rows that PredictOptions.Error accepts, Errors the wrong ones
+	// Accepted are the rows that attach.PredictOptions.Error accepts, Errors the wrong ones
 	// among them.
 	Accepted *Rate `json:"accepted,omitempty"`
 	Errors   *Rate `json:"errors,omitempty"`
@@ -199,8 +204,8 @@ type Coverage struct {
 	Slab *Rate `json:"worst_slab,omitempty"`
 }
 
-// TargetEvaluation is what rows show of one target of a regressor.
-type TargetEvaluation struct {
+// Target is what rows show of one target of a regressor.
+type Target struct {
 	Name string `json:"name,omitempty"` // of its column, where the bundle was fitted on a table
 	// RMSE, MAE and R2 are those of the network's own prediction.
 	RMSE *float64 `json:"rmse,omitempty"`
@@ -229,26 +234,26 @@ type TargetPoint struct {
 	Upper  float64 `json:"upper"`
 }
 
-// Evaluate predicts for blocks of rows with Labels or Targets and compares; Stream shows
-// how rows are one block. Rows
-// without either are evaluated as far as that goes. Groups may be given although
-// the bundle is not calibrated by group. A few numbers of each row are held in
-// memory, and the features of at most 10 000.
-func (p *Predictor) Evaluate(ctx context.Context, blocks iter.Seq2[Rows, error], o EvaluateOptions) (*Evaluation, error) {
-	if err := p.made(); err != nil {
-		return nil, err
+// Rows predicts for blocks of rows and compares the predictions with their Labels or
+// Targets; attach.Predictor.Stream shows how rows are one block. Rows that have neither
+// are evaluated as far as that goes. They may have Groups even if the bundle is not
+// calibrated by group. It keeps a few numbers of each row in memory, and the features of
+// at most 10,000.
+func Rows(ctx context.Context, p *attach.Predictor, blocks iter.Seq2[attach.Rows, error], o Options) (*Evaluation, error) {
+	if p == nil || p.Bundle() == nil {
+		return nil, errors.New("the predictor is empty: a bundle's Predictor makes one")
 	}
 	if o.Alphas == nil {
 		o.Alphas = []float64{.01, .05, .1}
 	}
-	o.Alphas = asked(p.o.Alpha, o.Alphas)
-	o.Levels = asked(p.o.Level, o.Levels)
+	o.Alphas = asked(p.Options().Alpha, o.Alphas)
+	o.Levels = asked(p.Options().Level, o.Levels)
 	for _, a := range o.Alphas {
-		if err := checkLevels(p.o.Level, a); err != nil {
-			return nil, err
+		if !(a > 0 && a < 1) {
+			return nil, fmt.Errorf("false-alarm rate %v is not between 0 and 1", a)
 		}
 	}
-	g, err := p.gathering(o)
+	g, err := newGathering(p, o)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package attach
+package evaluate
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func (g *gathering) worstSlabs(ctx context.Context, all []*Coverage, covered []c
 		}
 	}
 	x := blas32.General{Rows: len(r.rows), Cols: r.cols, Stride: r.cols, Data: r.x}
-	for k, s := range worstslab.Worst(ctx, x, kept, g.at[g.main].o.Seed) {
+	for k, s := range worstslab.Worst(ctx, x, kept, g.at[g.main].Options().Seed) {
 		all[k].Slab = rate(s.Covered, s.Rows)
 	}
 }

@@ -1,4 +1,4 @@
-package attach
+package evaluate
 
 import (
 	"context"
@@ -8,31 +8,32 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 )
 
 // flags evaluates scores of rows from the domain.
-func (g *gathering) flags(e *Evaluation) *FlagEvaluation {
-	f := &FlagEvaluation{At: flagged(g.pValues, g.o.Alphas), PValues: g.pHistogram(g.pValues, g.predicted)}
+func (g *gathering) flags(e *Evaluation) *Flags {
+	f := &Flags{At: flagged(g.pValues, g.o.Alphas), PValues: g.pHistogram(g.pValues, g.predicted)}
 	p := g.at[g.main]
 	cal := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
-	if !p.o.FlagByClass { // which ranks scores otherwise
+	if !p.Options().FlagByClass { // which ranks scores otherwise
 		distance, probability := hypothesis.Kolmogorov(cal, slices.Sorted(slices.Values(g.scores)))
 		f.PValues.Distance, f.PValues.Probability = &distance, &probability
 	}
 	alarm := func(i int) bool { return g.pValues[i] <= e.Alpha }
 	f.ByClass, f.ByGroup = g.byLabel().rates(alarm, nil), g.byGroup().rates(alarm, nil)
 	for _, r := range f.At {
-		if !p.o.FlagByClass {
+		if !p.Options().FlagByClass {
 			e.promiseFlags(Promise{Rate: r}, calibrate.Conformal{Scores: cal}, 1)
 			continue
 		}
 		of := g.byPredicted().rates(func(i int) bool { return g.pValues[i] <= r.Asked }, nil)
 		for _, one := range of {
 			one.Asked = r.Asked
-			e.promiseFlags(Promise{Rate: one, Part: "predicted class"}, p.flagged(one.part), len(of))
+			e.promiseFlags(Promise{Rate: one, Part: "predicted class"}, p.Conformal(one.part), len(of))
 		}
 	}
 	return f
@@ -64,7 +65,7 @@ func flagged(pValues, alphas []float64) []Rate {
 func (g *gathering) pHistogram(pValues []float64, predicted []int) Histogram {
 	h, rows := Histogram{Counts: hypothesis.Counts(pValues), Expected: make([]float64, hypothesis.Bins)}, map[int]int{}
 	for _, class := range predicted {
-		rows[len(g.at[g.main].flagged(class).Scores)]++
+		rows[len(g.at[g.main].Conformal(class).Scores)]++
 	}
 	for _, n := range slices.Sorted(maps.Keys(rows)) {
 		floats.Add(h.Expected, hypothesis.PValues(rows[n], n))
@@ -73,11 +74,15 @@ func (g *gathering) pHistogram(pValues []float64, predicted []int) Histogram {
 }
 
 // others evaluates scores of rows from elsewhere.
-func (g *gathering) others(ctx context.Context) (*OtherEvaluation, error) {
+func (g *gathering) others(ctx context.Context) (*Others, error) {
 	var scores, pValues []float64
 	var predicted []int
-	p := *g.at[g.main]
-	p.o.Levels = nil
+	o := g.at[g.main].Options()
+	o.Levels = nil
+	p, err := g.bundle.Predictor(o)
+	if err != nil {
+		return nil, err
+	}
 	for r, err := range g.o.Others {
 		if grouped := g.bundle.Calibration.Groups != nil; err == nil && grouped != (r.Groups != nil) {
 			r.Groups = nil
@@ -85,7 +90,7 @@ func (g *gathering) others(ctx context.Context) (*OtherEvaluation, error) {
 				r.Groups = make([]string, r.Len()) // what is asked of these rows does not depend on it
 			}
 		}
-		var predictions []Prediction
+		var predictions []attach.Prediction
 		if err == nil {
 			predictions, err = p.Predict(ctx, r)
 		}
@@ -103,5 +108,5 @@ func (g *gathering) others(ctx context.Context) (*OtherEvaluation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &OtherEvaluation{Rows: len(scores), At: flagged(pValues, g.o.Alphas), PValues: g.pHistogram(pValues, predicted), AUROC: m.AUROC, FPR95: m.FPR95}, nil
+	return &Others{Rows: len(scores), At: flagged(pValues, g.o.Alphas), PValues: g.pHistogram(pValues, predicted), AUROC: m.AUROC, FPR95: m.FPR95}, nil
 }

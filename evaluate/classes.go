@@ -1,4 +1,4 @@
-package attach
+package evaluate
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
@@ -33,7 +34,7 @@ type classes struct {
 
 // addClasses keeps answers of a block, by level, whose rows may have no labels
 // or no logits.
-func (g *gathering) addClasses(predictions [][]Prediction, b ood.Batch) {
+func (g *gathering) addClasses(predictions [][]attach.Prediction, b ood.Batch) {
 	if b.Labels == nil || b.Logits.Cols == 0 {
 		return
 	}
@@ -63,13 +64,13 @@ func (g *gathering) addClasses(predictions [][]Prediction, b ood.Batch) {
 }
 
 // classEvaluation is nil without labels or logits.
-func (g *gathering) classEvaluation(ctx context.Context, e *Evaluation) *ClassEvaluation {
+func (g *gathering) classEvaluation(ctx context.Context, e *Evaluation) *Classes {
 	c, n := g.classes, len(g.classes.top)
 	if n == 0 {
 		return nil
 	}
 	right := func(i int) bool { return c.top[i] == g.labels[i] }
-	out := &ClassEvaluation{
+	out := &Classes{
 		Accuracy: among(n, right, nil),
 		ByClass:  g.byLabel().rates(right, nil), ByGroup: g.byGroup().rates(right, nil),
 		Before: reliability(c.before, right), Temperature: g.bundle.Calibration.Temperature,
@@ -101,11 +102,11 @@ func (g *gathering) classEvaluation(ctx context.Context, e *Evaluation) *ClassEv
 		out.Calibration = among(len(ranks), func(i int) bool { return ranks[i] == 0 }, nil)
 	}
 	g.sets(ctx, e, out)
-	if p := g.at[g.main]; p.selective != nil {
+	if p := g.at[g.main]; p.Selective() != nil {
 		accepted := func(i int) bool { return c.accept[i] }
 		out.Accepted, out.Errors = among(n, accepted, nil), among(n, func(i int) bool { return wrong[i] }, accepted)
 		if out.Errors != nil {
-			out.Errors.Asked = p.o.Error
+			out.Errors.Asked = p.Options().Error
 			e.judgeError(*out.Errors)
 		}
 	}
@@ -113,18 +114,18 @@ func (g *gathering) classEvaluation(ctx context.Context, e *Evaluation) *ClassEv
 }
 
 // sets evaluates sets of classes, at every level.
-func (g *gathering) sets(ctx context.Context, e *Evaluation, out *ClassEvaluation) {
+func (g *gathering) sets(ctx context.Context, e *Evaluation, out *Classes) {
 	p := g.at[g.main]
-	if p.sets == nil {
+	if p.Sets() == nil {
 		return
 	}
 	labels := g.byLabel()
 	var all []*Coverage
-	out.Sets, out.SetScore = make([]Coverage, len(g.at)), p.o.Sets
+	out.Sets, out.SetScore = make([]Coverage, len(g.at)), p.Options().Sets
 	switch {
-	case p.o.ByClass:
+	case p.Options().ByClass:
 		out.SetParts = "class"
-	case p.o.ByCluster:
+	case p.Options().ByCluster:
 		out.SetParts = "cluster"
 	}
 	for k, sets := range g.classes.sets {
@@ -147,7 +148,7 @@ func (g *gathering) sets(ctx context.Context, e *Evaluation, out *ClassEvaluatio
 			if r.Name != "" {
 				one.Part = out.SetParts
 			}
-			if p.o.Smoothed {
+			if p.Options().Smoothed {
 				one.right = 0 // and sets may be empty
 			}
 			e.promise(one, counts[r.part], 1-c.Asked, len(rates))
@@ -159,7 +160,7 @@ func (g *gathering) sets(ctx context.Context, e *Evaluation, out *ClassEvaluatio
 // setParts divides rows to those that sets of a level are promised of apart, with
 // how many rows each was calibrated on.
 func (g *gathering) setParts(level int) (p parting, counts []int) {
-	sets, names := g.at[level].sets, map[int][]string{}
+	sets, names := g.at[level].Sets(), map[int][]string{}
 	for class := range g.byLabel().names {
 		part, n := sets.Part(class)
 		for len(counts) <= part {
@@ -175,7 +176,7 @@ func (g *gathering) setParts(level int) (p parting, counts []int) {
 		}
 		p.names = append(p.names, strings.Join(of, ", "))
 	}
-	if len(names) == 1 && !g.at[level].o.ByClass {
+	if len(names) == 1 && !g.at[level].Options().ByClass {
 		p.names[len(counts)-1] = "" // of all
 	}
 	for _, label := range g.labels {
@@ -187,7 +188,7 @@ func (g *gathering) setParts(level int) (p parting, counts []int) {
 
 // reliability compares confidence with how often it is right.
 //
-// Reference: Guo, Pleiss, Sun & Weinberger (2017), On Calibration of Modern
+// Reference: Guo, Pleiss, Sun & Weinberger (2017), On attach.Calibration of Modern
 // Neural Networks, section 2.
 func reliability(confidence []float64, right func(i int) bool) Reliability {
 	p := parting{names: make([]string, reliabilityBins)}

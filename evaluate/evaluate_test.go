@@ -1,10 +1,9 @@
-package attach_test
+package evaluate_test
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"iter"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -19,48 +18,17 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// blocksOf are the rows in blocks of a few.
-func blocksOf(b ood.Batch, y blas32.General, groups []string) iter.Seq2[attach.Rows, error] {
-	return func(yield func(attach.Rows, error) bool) {
-		for lo := 0; lo < b.Len(); lo += 70 {
-			hi := min(lo+70, b.Len())
-			r := attach.Rows{Batch: b.Slice(lo, hi)}
-			if y.Cols > 0 {
-				r.Targets = blas32.General{Rows: hi - lo, Cols: y.Cols, Stride: y.Stride, Data: y.Data[lo*y.Stride : (hi-1)*y.Stride+y.Cols]}
-			}
-			if groups != nil {
-				r.Groups = groups[lo:hi]
-			}
-			if !yield(r, nil) {
-				return
-			}
-		}
-	}
-}
-
-func mustEvaluate(t testing.TB, b *attach.Bundle, rows iter.Seq2[attach.Rows, error], p attach.PredictOptions, o attach.EvaluateOptions) *attach.Evaluation {
-	t.Helper()
-	predictor, err := b.Predictor(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := predictor.Evaluate(context.Background(), rows, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
-// TestEvaluateClassifier compares with what its predictions say.
-func TestEvaluateClassifier(t *testing.T) {
+// TestClassifier compares with what its predictions say.
+func TestClassifier(t *testing.T) {
 	b := mustFit(t, classifier(2000))
 	batch := blob(9, 1000, 8, 3, 0)
-	e := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{Alphas: []float64{.2}})
+	e := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{Alphas: []float64{.2}})
 	var flagged, right, rightFlagged int
 	for i, p := range mustPredict(t, b, batch, attach.PredictOptions{}) {
 		if p.Class == batch.Labels[i] {
@@ -84,11 +52,11 @@ func TestEvaluateClassifier(t *testing.T) {
 	}
 }
 
-// TestEvaluateRegressor compares with what its predictions say.
-func TestEvaluateRegressor(t *testing.T) {
+// TestRegressor compares with what its predictions say.
+func TestRegressor(t *testing.T) {
 	b := mustFit(t, regressor(1, 2000, 2))
 	test := regressor(2, 1000, 2)
-	e := mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, attach.EvaluateOptions{Levels: []float64{.5}})
+	e := mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, evaluate.Options{Levels: []float64{.5}})
 	for k, level := range []float64{.5, .9} {
 		p := cells(mustPredict(t, b, test.Batch, attach.PredictOptions{Level: level}))
 		for target := range 2 {
@@ -136,9 +104,9 @@ func TestEvaluateRegressor(t *testing.T) {
 	}
 }
 
-// TestEvaluateConfidence compares with scikit-learn and NumPy: see
+// TestConfidence compares with scikit-learn and NumPy: see
 // testdata/evaluate.py.
-func TestEvaluateConfidence(t *testing.T) {
+func TestConfidence(t *testing.T) {
 	var want struct {
 		Logits      []float32
 		Labels      []int
@@ -159,7 +127,7 @@ func TestEvaluateConfidence(t *testing.T) {
 	n := len(want.Labels)
 	batch := blob(9, n, 8, 3, 0)
 	batch.Logits.Data, batch.Labels = want.Logits, want.Labels
-	c := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{}).Classes
+	c := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{}).Classes
 	for _, tt := range []struct {
 		name      string
 		got, want float64
@@ -177,14 +145,14 @@ func TestEvaluateConfidence(t *testing.T) {
 	}
 }
 
-// TestEvaluateSets compares with what its predictions say.
-func TestEvaluateSets(t *testing.T) {
+// TestSets compares with what its predictions say.
+func TestSets(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
 	b := mustFit(t, in)
 	batch := blob(9, 1200, 8, 3, 0)
 	o := attach.PredictOptions{Sets: "aps", ByClass: true, Error: .25}
-	e := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), o, attach.EvaluateOptions{Levels: []float64{.8}})
+	e := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), o, evaluate.Options{Levels: []float64{.8}})
 	for k, level := range []float64{.8, .9} {
 		o.Level = level
 		covered, sizes, byClass, accepted, wrong := 0, make([]int, 4), make([]int, 3), 0, 0
@@ -221,9 +189,9 @@ func TestEvaluateSets(t *testing.T) {
 	}
 }
 
-// TestEvaluateClassesOfOneName: what each class promises is of its own
+// TestClassesOfOneName: what each class promises is of its own
 // calibration rows, though another has its name.
-func TestEvaluateClassesOfOneName(t *testing.T) {
+func TestClassesOfOneName(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
 	rare := slices.Clone(in.Cal.Labels)
@@ -234,16 +202,16 @@ func TestEvaluateClassesOfOneName(t *testing.T) {
 	}
 	in.Cal.Labels = rare
 	in.Base.Classes = []string{"crane", "crane", "dog"}
-	e := mustEvaluate(t, mustFit(t, in), blocksOf(blob(9, 1200, 8, 3, 0), blas32.General{}, nil), attach.PredictOptions{Sets: "lac", ByClass: true}, attach.EvaluateOptions{})
-	sets := slices.DeleteFunc(e.Promises, func(p attach.Promise) bool { return p.Kind != "sets" })
+	e := mustEvaluate(t, mustFit(t, in), blocksOf(blob(9, 1200, 8, 3, 0), blas32.General{}, nil), attach.PredictOptions{Sets: "lac", ByClass: true}, evaluate.Options{})
+	sets := slices.DeleteFunc(e.Promises, func(p evaluate.Promise) bool { return p.Kind != "sets" })
 	if len(sets) != 3 || sets[1].Verdict != "too few rows" || !strings.Contains(sets[1].Says, "calibration rows are too few to promise anything") {
 		t.Errorf("%+v", sets)
 	}
 }
 
-// TestEvaluateSetsOfASureNetwork: sets that are never empty cover as often as the
+// TestSetsOfASureNetwork: sets that are never empty cover as often as the
 // network is right, which is more often than is asked and nothing to mend.
-func TestEvaluateSetsOfASureNetwork(t *testing.T) {
+func TestSetsOfASureNetwork(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
 	b := mustFit(t, in)
@@ -256,7 +224,7 @@ func TestEvaluateSetsOfASureNetwork(t *testing.T) {
 		{attach.PredictOptions{Sets: "aps", Level: .5, ByClass: true}, "alone is right of"},
 		{attach.PredictOptions{Sets: "lac", Level: .5, Smoothed: true}, "asked for 50 %"},
 	} {
-		for _, p := range mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), tt.o, attach.EvaluateOptions{}).Promises {
+		for _, p := range mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), tt.o, evaluate.Options{}).Promises {
 			if p.Kind == "sets" && (p.Verdict != "kept" || p.Do != "" || !strings.Contains(p.Says, tt.says)) {
 				t.Errorf("%+v: %+v", tt.o, p)
 			}
@@ -264,8 +232,8 @@ func TestEvaluateSetsOfASureNetwork(t *testing.T) {
 	}
 }
 
-// TestEvaluateBlocks: how rows are cut changes nothing.
-func TestEvaluateBlocks(t *testing.T) {
+// TestBlocks: how rows are cut changes nothing.
+func TestBlocks(t *testing.T) {
 	in := regressor(1, 500, 2)
 	in.Groups = make([]string, 500)
 	for i := range in.Groups {
@@ -278,12 +246,12 @@ func TestEvaluateBlocks(t *testing.T) {
 	whole := func(yield func(attach.Rows, error) bool) {
 		yield(attach.Rows{Batch: test.Batch, Targets: test.Targets, Groups: groups}, nil)
 	}
-	cut := mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, groups), o, attach.EvaluateOptions{})
-	once := mustEvaluate(t, b, whole, o, attach.EvaluateOptions{})
+	cut := mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, groups), o, evaluate.Options{})
+	once := mustEvaluate(t, b, whole, o, evaluate.Options{})
 	if cut.Targets[1].CRPS == nil || math.Abs(*cut.Targets[1].CRPS-*once.Targets[1].CRPS) > 1e-9 {
 		t.Errorf("CRPS %v in blocks and %v at once", *cut.Targets[1].CRPS, *once.Targets[1].CRPS)
 	}
-	for _, e := range []*attach.Evaluation{cut, once} {
+	for _, e := range []*evaluate.Evaluation{cut, once} {
 		for i := range e.Targets { // sums of several orders
 			e.Targets[i].CRPS, e.Targets[i].Pinball = nil, nil
 		}
@@ -303,8 +271,8 @@ func TestEvaluateBlocks(t *testing.T) {
 	}
 }
 
-// TestEvaluateVerdicts of rows like the calibration rows and unlike them.
-func TestEvaluateVerdicts(t *testing.T) {
+// TestVerdicts of rows like the calibration rows and unlike them.
+func TestVerdicts(t *testing.T) {
 	in := regressor(1, 2000, 1)
 	b := mustFit(t, in)
 	in.Cal, in.CalTargets = regressor(7, 1500, 1).Batch, regressor(7, 1500, 1).Targets
@@ -340,7 +308,7 @@ func TestEvaluateVerdicts(t *testing.T) {
 		}
 		targets := tt.rows.Targets
 		targets.Rows = tt.n
-		e := mustEvaluate(t, tt.b, blocksOf(tt.rows.Batch.Slice(0, tt.n), targets, nil), predictor, attach.EvaluateOptions{})
+		e := mustEvaluate(t, tt.b, blocksOf(tt.rows.Batch.Slice(0, tt.n), targets, nil), predictor, evaluate.Options{})
 		for _, p := range e.Promises {
 			if p.Kind == "coverage" && p.Asked > .999 && !strings.Contains(p.Says, "asked for 99.99 %") {
 				t.Errorf("%s: %s", tt.name, p.Says)
@@ -352,7 +320,7 @@ func TestEvaluateVerdicts(t *testing.T) {
 	}
 }
 
-func TestEvaluateErrors(t *testing.T) {
+func TestErrors(t *testing.T) {
 	classes, values := mustFit(t, classifier(100)), mustFit(t, regressor(1, 100, 1))
 	labelled, unlabelled, bare := blob(9, 10, 8, 3, 0), blob(9, 10, 8, 3, 0), blob(9, 10, 8, 3, 0)
 	unlabelled.Labels, bare.Logits = nil, blas32.General{}
@@ -364,27 +332,27 @@ func TestEvaluateErrors(t *testing.T) {
 		name string
 		b    *attach.Bundle
 		rows []attach.Rows
-		o    attach.EvaluateOptions
+		o    evaluate.Options
 		want string
 	}{
-		{"none", classes, nil, attach.EvaluateOptions{}, "no rows to evaluate on"},
-		{"labels of some", classes, []attach.Rows{{Batch: labelled}, {Batch: unlabelled}}, attach.EvaluateOptions{}, "some rows have labels and others none"},
-		{"label", classes, []attach.Rows{{Batch: labelled}, {Batch: wrong}}, attach.EvaluateOptions{}, "row 14: label 3 is out of range"},
-		{"groups of some", classes, []attach.Rows{{Batch: labelled, Groups: make([]string, 10)}, {Batch: labelled}}, attach.EvaluateOptions{}, "some rows have groups and others none"},
-		{"groups", classes, []attach.Rows{{Batch: labelled, Groups: []string{"a"}}}, attach.EvaluateOptions{}, "1 groups for 10 rows"},
-		{"targets", values, []attach.Rows{{Batch: one.Batch, Targets: two.Targets}}, attach.EvaluateOptions{}, "2 targets, and the bundle predicts 1"},
-		{"logits of some", classes, []attach.Rows{{Batch: labelled}, {Batch: bare}}, attach.EvaluateOptions{}, "some rows have logits and others none"},
-		{"logits of some values", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: valueless.Batch, Targets: one.Targets}}, attach.EvaluateOptions{}, "some rows have logits and others none"},
-		{"targets of some", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: one.Batch}}, attach.EvaluateOptions{}, "some rows have targets and others none"},
-		{"alpha", classes, []attach.Rows{{Batch: labelled}}, attach.EvaluateOptions{Alphas: []float64{5}}, "false-alarm rate 5"},
-		{"level", values, []attach.Rows{{Batch: one.Batch}}, attach.EvaluateOptions{Levels: []float64{90}}, "level 90"},
-		{"others", classes, []attach.Rows{{Batch: labelled}}, attach.EvaluateOptions{Others: func(func(attach.Rows, error) bool) {}}, "no rows from elsewhere"},
+		{"none", classes, nil, evaluate.Options{}, "no rows to evaluate on"},
+		{"labels of some", classes, []attach.Rows{{Batch: labelled}, {Batch: unlabelled}}, evaluate.Options{}, "some rows have labels and others none"},
+		{"label", classes, []attach.Rows{{Batch: labelled}, {Batch: wrong}}, evaluate.Options{}, "row 14: label 3 is out of range"},
+		{"groups of some", classes, []attach.Rows{{Batch: labelled, Groups: make([]string, 10)}, {Batch: labelled}}, evaluate.Options{}, "some rows have groups and others none"},
+		{"groups", classes, []attach.Rows{{Batch: labelled, Groups: []string{"a"}}}, evaluate.Options{}, "1 groups for 10 rows"},
+		{"targets", values, []attach.Rows{{Batch: one.Batch, Targets: two.Targets}}, evaluate.Options{}, "2 targets, and the bundle predicts 1"},
+		{"logits of some", classes, []attach.Rows{{Batch: labelled}, {Batch: bare}}, evaluate.Options{}, "some rows have logits and others none"},
+		{"logits of some values", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: valueless.Batch, Targets: one.Targets}}, evaluate.Options{}, "some rows have logits and others none"},
+		{"targets of some", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: one.Batch}}, evaluate.Options{}, "some rows have targets and others none"},
+		{"alpha", classes, []attach.Rows{{Batch: labelled}}, evaluate.Options{Alphas: []float64{5}}, "false-alarm rate 5"},
+		{"level", values, []attach.Rows{{Batch: one.Batch}}, evaluate.Options{Levels: []float64{90}}, "level 90"},
+		{"others", classes, []attach.Rows{{Batch: labelled}}, evaluate.Options{Others: func(func(attach.Rows, error) bool) {}}, "no rows from elsewhere"},
 	} {
 		predictor, err := tt.b.Predictor(attach.PredictOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = predictor.Evaluate(context.Background(), func(yield func(attach.Rows, error) bool) {
+		_, err = evaluate.Rows(context.Background(), predictor, func(yield func(attach.Rows, error) bool) {
 			for _, r := range tt.rows {
 				if !yield(r, nil) {
 					return
@@ -397,11 +365,11 @@ func TestEvaluateErrors(t *testing.T) {
 	}
 }
 
-// TestEvaluateOthers compares with a count over pairs.
-func TestEvaluateOthers(t *testing.T) {
+// TestOthers compares with a count over pairs.
+func TestOthers(t *testing.T) {
 	b := mustFit(t, classifier(300))
 	in, out := blob(9, 100, 8, 3, 0), blob(10, 70, 8, 3, 1)
-	e := mustEvaluate(t, b, blocksOf(in, blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{Others: blocksOf(out, blas32.General{}, nil)})
+	e := mustEvaluate(t, b, blocksOf(in, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{Others: blocksOf(out, blas32.General{}, nil)})
 	var above float64
 	flagged := 0
 	for _, o := range mustPredict(t, b, out, attach.PredictOptions{}) {
@@ -421,12 +389,12 @@ func TestEvaluateOthers(t *testing.T) {
 	}
 }
 
-// TestEvaluateJoint: boxes are judged as a whole, and one side at a time.
-func TestEvaluateJoint(t *testing.T) {
+// TestJoint: boxes are judged as a whole, and one side at a time.
+func TestJoint(t *testing.T) {
 	b := mustFit(t, regressor(1, 1000, 2))
 	test := regressor(2, 500, 2)
 	o := attach.PredictOptions{Joint: true}
-	e := mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), o, attach.EvaluateOptions{})
+	e := mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), o, evaluate.Options{})
 	covered := 0
 	for i, p := range mustPredict(t, b, test.Batch, o) {
 		inside := true
@@ -446,27 +414,27 @@ func TestEvaluateJoint(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{Side: "lower"}, attach.EvaluateOptions{})
+	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{Side: "lower"}, evaluate.Options{})
 	if c := e.Targets[0].Coverage[0]; c.Width != nil || c.Endless != 500 || math.Abs(c.Share-.9) > .06 || e.Targets[0].Points != nil {
 		t.Errorf("%+v", c)
 	}
 }
 
-// TestEvaluateAccepted: nothing is accepted where nothing can be, and too many
+// TestAccepted: nothing is accepted where nothing can be, and too many
 // errors among accepted rows are said.
-func TestEvaluateAccepted(t *testing.T) {
+func TestAccepted(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
 	b := mustFit(t, in)
 	batch := blob(9, 1200, 8, 3, 0)
-	none := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{Error: .001}, attach.EvaluateOptions{})
+	none := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{Error: .001}, evaluate.Options{})
 	if a := none.Classes.Accepted; a == nil || a.Count != 0 || a.Rows != 1200 || none.Classes.Errors != nil {
 		t.Errorf("accepted %+v, wrong %+v", a, none.Classes.Errors)
 	}
-	if !slices.ContainsFunc(none.Notes, func(n attach.Note) bool { return strings.HasPrefix(n.Says, "no row is accepted: ") }) {
+	if !slices.ContainsFunc(none.Notes, func(n evaluate.Note) bool { return strings.HasPrefix(n.Says, "no row is accepted: ") }) {
 		t.Errorf("notes %+v", none.Notes)
 	}
-	few := mustEvaluate(t, b, blocksOf(batch.Slice(0, 40), blas32.General{}, nil), attach.PredictOptions{Error: .25}, attach.EvaluateOptions{})
+	few := mustEvaluate(t, b, blocksOf(batch.Slice(0, 40), blas32.General{}, nil), attach.PredictOptions{Error: .25}, evaluate.Options{})
 	p := few.Promises[len(few.Promises)-1]
 	if p.Kind != "selective_error" || p.Verdict != "too few rows" || !regexp.MustCompile(`^evaluate on [1-9][0-9]0? rows or more$`).MatchString(p.Do) {
 		t.Errorf("of 40 rows: %+v", p)
@@ -476,21 +444,21 @@ func TestEvaluateAccepted(t *testing.T) {
 			batch.Labels[i] = (batch.Labels[i] + 1) % 3
 		}
 	}
-	harder := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{Error: .25}, attach.EvaluateOptions{})
+	harder := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{Error: .25}, evaluate.Options{})
 	p = harder.Promises[len(harder.Promises)-1]
 	if p.Kind != "selective_error" || p.Verdict != "broken" || !strings.Contains(p.Says, " times as many errors as promised") {
 		t.Errorf("%+v", p)
 	}
 }
 
-// TestEvaluateLess: rows whose scores are lower than any promise needs, and
+// TestLess: rows whose scores are lower than any promise needs, and
 // regressors without a head, without logits or with one prediction for all.
-func TestEvaluateLess(t *testing.T) {
+func TestLess(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
 	calm := blob(9, 1200, 8, 3, 0)
 	copy(calm.Features.Data, make([]float32, len(calm.Features.Data)))
-	e := mustEvaluate(t, mustFit(t, in), blocksOf(calm, blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+	e := mustEvaluate(t, mustFit(t, in), blocksOf(calm, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 	if p := e.Promises[1]; p.Verdict != "kept" || !strings.HasSuffix(p.Says, ", far fewer than asked") || p.Do == "" {
 		t.Errorf("%+v", p)
 	}
@@ -498,7 +466,7 @@ func TestEvaluateLess(t *testing.T) {
 	headless := regressor(1, 500, 1)
 	headless.SkipQuantiles = true
 	test := regressor(2, 300, 1)
-	e = mustEvaluate(t, mustFit(t, headless), blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+	e = mustEvaluate(t, mustFit(t, headless), blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
 	if one := e.Targets[0]; one.RMSE == nil || one.Coverage != nil || one.PIT != nil || one.Points != nil {
 		t.Errorf("without a head: %+v", one)
 	}
@@ -507,12 +475,12 @@ func TestEvaluateLess(t *testing.T) {
 	for i := range test.Batch.Logits.Data {
 		test.Batch.Logits.Data[i] = 7
 	}
-	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
 	if tenths := e.Targets[0].Coverage[0].ByTenth; len(tenths) != 1 || tenths[0].Rows != 300 || tenths[0].Name != "7 to 7" {
 		t.Errorf("tenths of one number: %+v", tenths)
 	}
 	test.Batch.Logits = blas32.General{}
-	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
 	if one := e.Targets[0]; one.RMSE != nil || one.R2 != nil || len(one.Coverage[0].ByTenth) != 10 || one.CRPS == nil {
 		t.Errorf("without logits: %+v", one)
 	}
@@ -521,9 +489,9 @@ func TestEvaluateLess(t *testing.T) {
 	}
 }
 
-// TestEvaluateOneRow: one row is not said to be several.
-func TestEvaluateOneRow(t *testing.T) {
-	e := mustEvaluate(t, calibratedClassifier(t), blocksOf(blob(9, 1, 8, 3, 0), blas32.General{}, nil), attach.PredictOptions{Sets: "lac"}, attach.EvaluateOptions{})
+// TestOneRow: one row is not said to be several.
+func TestOneRow(t *testing.T) {
+	e := mustEvaluate(t, calibratedClassifier(t), blocksOf(blob(9, 1, 8, 3, 0), blas32.General{}, nil), attach.PredictOptions{Sets: "lac"}, evaluate.Options{})
 	for _, p := range e.Promises {
 		if !strings.Contains(p.Says, map[string]string{"false_alarms": " of 1 row is flagged ", "sets": " of 1 label is in its set "}[p.Kind]) {
 			t.Error(p.Says)
@@ -531,14 +499,14 @@ func TestEvaluateOneRow(t *testing.T) {
 	}
 }
 
-// TestEvaluateFlagsByClass: a class that scores higher than others is flagged too often
+// TestFlagsByClass: a class that scores higher than others is flagged too often
 // by p-values among all, and as often as asked by those among its own, which promises
 // of each predicted class say.
-func TestEvaluateFlagsByClass(t *testing.T) {
+func TestFlagsByClass(t *testing.T) {
 	in := classifier(300)
 	in.Method, in.Cal = method("covariance"), harder(2, 1500)
 	b, fresh := mustFit(t, in), blocksOf(harder(3, 3000), blas32.General{}, nil)
-	each := mustEvaluate(t, b, fresh, attach.PredictOptions{FlagByClass: true}, attach.EvaluateOptions{})
+	each := mustEvaluate(t, b, fresh, attach.PredictOptions{FlagByClass: true}, evaluate.Options{})
 	named := map[string]bool{}
 	rows := 0
 	for _, p := range each.Promises {
@@ -620,9 +588,9 @@ func TestFlagByClassRefused(t *testing.T) {
 	}
 }
 
-// TestEvaluateClusters: sets by cluster are judged cluster by cluster, by as many rows
+// TestClusters: sets by cluster are judged cluster by cluster, by as many rows
 // as calibrated each.
-func TestEvaluateClusters(t *testing.T) {
+func TestClusters(t *testing.T) {
 	many := func(seed uint64, n int) ood.Batch { // classes of which every other is answered at random
 		b, rng := blob(seed, n, 8, 12, 0), rand.New(rand.NewPCG(seed, 17))
 		for i, label := range b.Labels {
@@ -637,7 +605,7 @@ func TestEvaluateClusters(t *testing.T) {
 	in.Base.Classes, in.Batch, in.Cal = nil, many(4, 300), many(5, 600)
 	b, fresh := mustFit(t, in), many(6, 2000)
 	o := attach.PredictOptions{Sets: "aps", ByCluster: true, Level: .8, Seed: 1}
-	e := mustEvaluate(t, b, blocksOf(fresh, blas32.General{}, nil), o, attach.EvaluateOptions{})
+	e := mustEvaluate(t, b, blocksOf(fresh, blas32.General{}, nil), o, evaluate.Options{})
 	sets, err := b.Calibration.TrueClasses.Sets(calibrate.SetOptions{Score: o.Sets, ByCluster: true, Seed: 1}, .2)
 	if err != nil {
 		t.Fatal(err)
@@ -672,13 +640,13 @@ func TestEvaluateClusters(t *testing.T) {
 	}
 }
 
-// TestEvaluateIntervalScore: intervals are named for their score, and by rcp judged by
+// TestIntervalScore: intervals are named for their score, and by rcp judged by
 // the half of the calibration rows that calibrates.
-func TestEvaluateIntervalScore(t *testing.T) {
+func TestIntervalScore(t *testing.T) {
 	b := mustFit(t, regressor(1, 300, 1))
 	fresh := regressor(2, 300, 1)
 	for asked, want := range map[string]string{"": "cqr", "cir": "cir", "rcp": "rcp"} {
-		e := mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, nil), attach.PredictOptions{IntervalScore: asked, Level: .98}, attach.EvaluateOptions{})
+		e := mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, nil), attach.PredictOptions{IntervalScore: asked, Level: .98}, evaluate.Options{})
 		if e.IntervalScore != want {
 			t.Errorf("%q is called %q", asked, e.IntervalScore)
 		}
@@ -696,7 +664,7 @@ func TestEvaluateIntervalScore(t *testing.T) {
 
 // limitsOf are the notes that name a part for which a guarantee of the average does not
 // hold.
-func limitsOf(e *attach.Evaluation) (list []attach.Note) {
+func limitsOf(e *evaluate.Evaluation) (list []evaluate.Note) {
 	for _, n := range e.Notes {
 		if n.Part != "" {
 			list = append(list, n)
@@ -705,24 +673,24 @@ func limitsOf(e *attach.Evaluation) (list []attach.Note) {
 	return list
 }
 
-// TestEvaluateNamesDeciles: the head knows nothing of noise that grows with the
+// TestNamesDeciles: the head knows nothing of noise that grows with the
 // prediction. The decile that is covered least is named, and what is advised mends it.
-func TestEvaluateNamesDeciles(t *testing.T) {
+func TestNamesDeciles(t *testing.T) {
 	in := regressor(1, 500, 1)
 	cal, fresh := regressor(2, 1000, 1), regressor(3, 2000, 1)
 	in.Cal, in.CalTargets = cal.Batch, cal.Targets
 	b := mustFit(t, in)
-	evaluate := func(score string) (*attach.Evaluation, attach.Rate) {
-		e := mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, nil), attach.PredictOptions{IntervalScore: score}, attach.EvaluateOptions{Levels: []float64{.5}})
+	with := func(score string) (*evaluate.Evaluation, evaluate.Rate) {
+		e := mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, nil), attach.PredictOptions{IntervalScore: score}, evaluate.Options{Levels: []float64{.5}})
 		for _, c := range e.Targets[0].Coverage {
 			if c.Asked == e.Level {
-				return e, slices.MinFunc(c.ByTenth, func(a, b attach.Rate) int { return cmp.Compare(a.Share, b.Share) })
+				return e, slices.MinFunc(c.ByTenth, func(a, b evaluate.Rate) int { return cmp.Compare(a.Share, b.Share) })
 			}
 		}
 		t.Fatal("there is no coverage")
-		return nil, attach.Rate{}
+		return nil, evaluate.Rate{}
 	}
-	e, worst := evaluate("")
+	e, worst := with("")
 	limits := limitsOf(e)
 	if len(limits) != 1 || limits[0].Part != "decile" || limits[0].Option != "interval_score" || *worst.PValue > .05 ||
 		!strings.Contains(limits[0].Says, "of 200 targets where the prediction is "+worst.Name+", "+display.Percent(worst.Share)+" are within their intervals (") {
@@ -733,7 +701,7 @@ func TestEvaluateNamesDeciles(t *testing.T) {
 			t.Errorf("the guarantee of the average is %+v", p)
 		}
 	}
-	after, mended := evaluate(limits[0].Value)
+	after, mended := with(limits[0].Value)
 	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Do, "the worst decile is then covered "+display.Percent(mended.Share)) {
 		t.Errorf("with %s the worst decile is covered %s and the limits are %+v, and the advice is %q", limits[0].Value, display.Percent(mended.Share), limitsOf(after), limits[0].Do)
 	}
@@ -741,14 +709,14 @@ func TestEvaluateNamesDeciles(t *testing.T) {
 	for i := range fresh.Targets.Data {
 		fresh.Targets.Data[i] += 4
 	}
-	if e, worst := evaluate(""); len(limitsOf(e)) > 0 || worst.PValue != nil {
+	if e, worst := with(""); len(limitsOf(e)) > 0 || worst.PValue != nil {
 		t.Errorf("a violated guarantee has limits %+v", limitsOf(e))
 	}
 }
 
-// TestEvaluateNamesClasses: a class whose rows mostly look like others is in few of its
+// TestNamesClasses: a class whose rows mostly look like others is in few of its
 // sets, until sets are calibrated by class.
-func TestEvaluateNamesClasses(t *testing.T) {
+func TestNamesClasses(t *testing.T) {
 	odd := func(seed uint64, n int) ood.Batch {
 		b := blob(seed, n, 8, 3, 0)
 		for i, label := range b.Labels {
@@ -765,26 +733,26 @@ func TestEvaluateNamesClasses(t *testing.T) {
 	for i, label := range fresh.Labels {
 		groups[i] = []string{"north", "north", "south"}[label]
 	}
-	evaluate := func(o attach.PredictOptions) *attach.Evaluation {
+	with := func(o attach.PredictOptions) *evaluate.Evaluation {
 		o.Sets, o.Level = "lac", .8
-		return mustEvaluate(t, b, blocksOf(fresh, blas32.General{}, groups), o, attach.EvaluateOptions{})
+		return mustEvaluate(t, b, blocksOf(fresh, blas32.General{}, groups), o, evaluate.Options{})
 	}
-	limits := limitsOf(evaluate(attach.PredictOptions{}))
+	limits := limitsOf(with(attach.PredictOptions{}))
 	if len(limits) != 2 || limits[0].Part != "class" || limits[0].Option != "by_class" || !strings.Contains(limits[0].Says, " labels in class d, ") {
 		t.Fatalf("limits are %+v", limits)
 	}
 	if limits[1].Part != "group" || limits[1].Option != "" || !strings.Contains(limits[1].Says, " labels in group south, ") {
 		t.Errorf("the limit of groups is %+v", limits[1])
 	}
-	after := evaluate(attach.PredictOptions{ByClass: true})
-	worst := slices.MinFunc(after.Classes.Sets[0].ByClass, func(a, b attach.Rate) int { return cmp.Compare(a.Share, b.Share) })
+	after := with(attach.PredictOptions{ByClass: true})
+	worst := slices.MinFunc(after.Classes.Sets[0].ByClass, func(a, b evaluate.Rate) int { return cmp.Compare(a.Share, b.Share) })
 	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Do, "the worst class is then covered "+display.Percent(worst.Share)) {
 		t.Errorf("by class the worst is %+v, and the advice is %q; limits are %+v", worst, limits[0].Do, limitsOf(after))
 	}
 }
 
-// TestEvaluateNamesGroups: intervals of a group whose noise is larger.
-func TestEvaluateNamesGroups(t *testing.T) {
+// TestNamesGroups: intervals of a group whose noise is larger.
+func TestNamesGroups(t *testing.T) {
 	in, cal, fresh := regressor(1, 500, 2), regressor(2, 1000, 2), regressor(3, 1500, 2)
 	groupsOf := func(r attach.FitOptions) []string {
 		groups := make([]string, r.Batch.Len())
@@ -800,8 +768,8 @@ func TestEvaluateNamesGroups(t *testing.T) {
 	in.Cal, in.CalTargets = cal.Batch, cal.Targets
 	grouped, groups := groupsOf(cal), groupsOf(fresh)
 	b := mustFit(t, in)
-	limits := limitsOf(mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, groups), attach.PredictOptions{}, attach.EvaluateOptions{}))
-	named := slices.ContainsFunc(limits, func(n attach.Note) bool {
+	limits := limitsOf(mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, groups), attach.PredictOptions{}, evaluate.Options{}))
+	named := slices.ContainsFunc(limits, func(n evaluate.Note) bool {
 		return n.Part == "group" && n.Option == "groups" && strings.HasPrefix(n.Says, "target 1: ") && strings.Contains(n.Says, " targets in group wild, ")
 	})
 	if !named {
@@ -809,16 +777,16 @@ func TestEvaluateNamesGroups(t *testing.T) {
 	}
 	in.CalGroups = grouped
 	b = mustFit(t, in)
-	for _, n := range limitsOf(mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, groups), attach.PredictOptions{}, attach.EvaluateOptions{})) {
+	for _, n := range limitsOf(mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, groups), attach.PredictOptions{}, evaluate.Options{})) {
 		if n.Part == "group" {
 			t.Errorf("by group there is a limit of groups: %+v", n)
 		}
 	}
 }
 
-// TestEvaluateEqualScores: rows of yes and no have few different scores. Fewer of them are
+// TestEqualScores: rows of yes and no have few different scores. Fewer of them are
 // flagged than asked, and there is nothing to do about it.
-func TestEvaluateEqualScores(t *testing.T) {
+func TestEqualScores(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 26))
 	binary := func(n int) ood.Batch {
 		b := ood.Batch{Features: matrix(n, 3)}
@@ -828,7 +796,7 @@ func TestEvaluateEqualScores(t *testing.T) {
 		return b
 	}
 	b := mustFit(t, attach.FitOptions{Base: attach.Base{Task: attach.Embedding, Standardised: true}, Method: method("covariance"), Batch: binary(400), Cal: binary(400)})
-	e := mustEvaluate(t, b, blocksOf(binary(1000), blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+	e := mustEvaluate(t, b, blocksOf(binary(1000), blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 	for _, p := range e.Promises {
 		if p.Asked >= 0.05 && (p.Verdict != "kept" || p.Do != "" || !strings.HasSuffix(p.Says, ", far fewer than asked because many calibration rows have equal scores")) {
 			t.Errorf("%s %s; %s", p.Verdict, p.Says, p.Do)

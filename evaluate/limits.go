@@ -1,4 +1,4 @@
-package attach
+package evaluate
 
 import (
 	"cmp"
@@ -9,10 +9,12 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
 // What the rows of a limit have in common.
@@ -173,10 +175,10 @@ func (g *gathering) limits(e *Evaluation) {
 	if f := e.Flags; f != nil {
 		of := Promise{Kind: hypothesis.FalseAlarms, Rate: Rate{Asked: e.Alpha}}
 		s := strata{n: []int{len(g.bundle.Calibration.OOD)}}
-		if p.o.FlagByClass {
+		if p.Options().FlagByClass {
 			s.of, s.n = g.predicted, nil
 			for k := range slices.Max(g.predicted) + 1 {
-				s.n = append(s.n, len(p.flagged(k).Scores))
+				s.n = append(s.n, len(p.Conformal(k).Scores))
 			}
 		}
 		byAlarms := func(by parting) []hypothesis.Misses { return s.misses(by, e.Alpha) }
@@ -196,7 +198,7 @@ func (g *gathering) limits(e *Evaluation) {
 	groups := func(*family) (do, option, value string) {
 		return "calibrate intervals group by group", "groups", ""
 	}
-	joint := p.o.Joint
+	joint := p.Options().Joint
 	for t, one := range e.Targets {
 		if one.Coverage == nil || joint {
 			continue
@@ -237,8 +239,8 @@ func (g *gathering) intervalStrata(score string) strata {
 
 // otherwise is a predictor with one choice changed, for rows that are at hand; nil where
 // the bundle does not have it.
-func (g *gathering) otherwise(change func(o *PredictOptions)) *Predictor {
-	o := g.at[g.main].o
+func (g *gathering) otherwise(change func(o *attach.PredictOptions)) *attach.Predictor {
+	o := g.at[g.main].Options()
 	o.Levels, o.Samples, o.Error, o.VennAbers, o.ClassPValues = nil, 0, 0, false, false
 	change(&o)
 	at, err := g.bundle.Predictor(o)
@@ -318,7 +320,7 @@ func bestOf(own remedy, others []remedy) remedy {
 // otherScores is the score of intervals that covers the deciles of these rows most
 // evenly, if one does better.
 func (g *gathering) otherScores(f *family) (do, option, value string) {
-	o := g.at[g.main].o
+	o := g.at[g.main].Options()
 	if o.Side != "" {
 		return "", "", ""
 	}
@@ -333,8 +335,8 @@ func (g *gathering) otherScores(f *family) (do, option, value string) {
 	own := measure("", g.kept(g.targets[f.promise.Target].levels[g.main]))
 	var others []remedy
 	for _, score := range []string{conformal.CQRR, conformal.RCP} {
-		at := g.otherwise(func(o *PredictOptions) { o.IntervalScore = score })
-		if at == nil || score == o.IntervalScore || !slices.Equal(at.banded, calibrationLevels()) {
+		at := g.otherwise(func(o *attach.PredictOptions) { o.IntervalScore = score })
+		if at == nil || score == o.IntervalScore || !slices.Equal(at.Bundle().Calibration.Quantiles[0].Levels, quantile.Levels()) {
 			continue
 		}
 		others = append(others, measure(score, g.intervalsBy(at, f.promise.Target)))
@@ -376,26 +378,23 @@ func (g *gathering) kept(c covers) covers {
 }
 
 // intervalsBy are those of one target that another predictor makes of the quantiles kept.
-func (g *gathering) intervalsBy(at *Predictor, target int) covers {
+func (g *gathering) intervalsBy(at *attach.Predictor, target int) covers {
 	var out covers
-	n, levels := len(g.targets), len(at.banded)
+	n, levels := len(g.targets), len(at.Bundle().Calibration.Quantiles[0].Levels)
 	lower, upper, bands := make([]float64, n), make([]float64, n), make([][]float32, n)
 	for k, i := range g.answers.rows {
 		group := ""
 		if g.bundle.Calibration.Groups != nil {
 			group = g.groups[i]
 		}
-		c := at.calibrated[group]
-		if c == nil {
-			c = at.unseen
-		}
+		c := at.Intervals(group)
 		for t := range bands {
 			from := k*g.answers.cols + t*levels
 			bands[t] = g.answers.x[from : from+levels]
 		}
 		c.Predict(lower, upper, bands, uint64(i))
 		low, high, truth := lower[target], upper[target], g.targets[target].truth[i]
-		if !within(bands[target], math.MaxFloat32) {
+		if slices.ContainsFunc(bands[target], func(v float32) bool { return !(math.Abs(float64(v)) <= math.MaxFloat32) }) {
 			low, high = math.Inf(-1), math.Inf(1)
 		}
 		out.add(low <= truth && truth <= high, high-low)
@@ -405,24 +404,23 @@ func (g *gathering) intervalsBy(at *Predictor, target int) covers {
 
 // setsByClass is what sets of these rows are by class.
 func (g *gathering) setsByClass(f *family) (do, option, value string) {
-	at := g.otherwise(func(o *PredictOptions) { o.ByClass, o.ByCluster = true, false })
+	at := g.otherwise(func(o *attach.PredictOptions) { o.ByClass, o.ByCluster = true, false })
 	if at == nil {
 		return "", "", ""
 	}
-	r, out := Rows{}, make([]Prediction, len(g.answers.rows))
-	r.Logits = blas32.General{Rows: len(out), Cols: g.answers.cols, Stride: g.answers.cols, Data: g.answers.x}
-	for k, i := range g.answers.rows {
-		out[k].Class = g.predicted[i]
-	}
-	at.set(out, r)
+	n := len(g.answers.rows)
+	logits := blas32.General{Rows: n, Cols: g.answers.cols, Stride: g.answers.cols, Data: g.answers.x}
 	own, c := g.kept(g.classes.sets[g.main]), covers{}
 	labels := g.byLabel().among(g.answers.rows)
-	for k, one := range out {
-		c.add(slices.Contains(one.Set, labels.of[k]), float64(len(one.Set)))
+	for k, set := range at.Sets().Predict(logits, 0) {
+		if len(set) == 0 && !at.Options().Smoothed {
+			set = []int{g.predicted[g.answers.rows[k]]}
+		}
+		c.add(slices.Contains(set, labels.of[k]), float64(len(set)))
 	}
 	s := strata{of: labels.of}
 	for k := range labels.names {
-		_, n := at.sets.Part(k)
+		_, n := at.Sets().Part(k)
 		s.n = append(s.n, n)
 	}
 	as, _ := f.retried(labels, c, s.misses(labels, 1-f.promise.Asked))
@@ -435,18 +433,18 @@ func (g *gathering) setsByClass(f *family) (do, option, value string) {
 
 // flagsByClass is what is flagged of these rows among those of their predicted class.
 func (g *gathering) flagsByClass(f *family) (do, option, value string) {
-	at := g.otherwise(func(o *PredictOptions) { o.FlagByClass = true })
-	if at == nil || g.at[g.main].o.FlagByClass {
+	at := g.otherwise(func(o *attach.PredictOptions) { o.FlagByClass = true })
+	if at == nil || g.at[g.main].Options().FlagByClass {
 		return "", "", ""
 	}
 	var c covers
 	for i, score := range g.scores {
-		c.add(at.flagged(g.predicted[i]).PValue(score) <= f.promise.Asked, math.Inf(1))
+		c.add(at.Conformal(g.predicted[i]).PValue(score) <= f.promise.Asked, math.Inf(1))
 	}
 	labels := g.byLabel()
 	s := strata{of: g.predicted}
 	for k := range slices.Max(g.predicted) + 1 {
-		s.n = append(s.n, len(at.flagged(k).Scores))
+		s.n = append(s.n, len(at.Conformal(k).Scores))
 	}
 	as, _ := f.retried(labels, c, s.misses(labels, f.promise.Asked))
 	if as.worst() >= f.worst() {
@@ -457,7 +455,7 @@ func (g *gathering) flagsByClass(f *family) (do, option, value string) {
 
 // answer is what a row's interval or set is made of: the quantiles of all targets, or
 // its logits.
-func answer(of Prediction, logits blas32.General, i int) []float32 {
+func answer(of attach.Prediction, logits blas32.General, i int) []float32 {
 	if of.Targets == nil && logits.Cols > 0 {
 		return rows.Row(logits, i)
 	}

@@ -1,4 +1,4 @@
-package attach_test
+package evaluate_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -22,8 +23,8 @@ func calibratedClassifier(t *testing.T) *attach.Bundle {
 	return mustFit(t, in)
 }
 
-// TestEvaluateOddRows: what is wrong with rows is said.
-func TestEvaluateOddRows(t *testing.T) {
+// TestOddRows: what is wrong with rows is said.
+func TestOddRows(t *testing.T) {
 	b := calibratedClassifier(t)
 	relabelled := func(become func(label, row int) int) ood.Batch {
 		batch := blob(9, 600, 8, 3, 0)
@@ -58,7 +59,7 @@ func TestEvaluateOddRows(t *testing.T) {
 			return label
 		})},
 	} {
-		e := mustEvaluate(t, b, blocksOf(tt.batch, blas32.General{}, nil), attach.PredictOptions{Sets: "lac"}, attach.EvaluateOptions{})
+		e := mustEvaluate(t, b, blocksOf(tt.batch, blas32.General{}, nil), attach.PredictOptions{Sets: "lac"}, evaluate.Options{})
 		said := fmt.Sprint(e.Notes)
 		causes(t, tt.name, e, map[string]string{
 			"permuted": "sets: first number the labels in the order", "shuffled": "sets: first look whether the labels are of these rows",
@@ -75,7 +76,7 @@ func TestEvaluateOddRows(t *testing.T) {
 
 // causes fails unless a broken promise says first to mend the cause that a note
 // knows, or none does where there is no such cause.
-func causes(t *testing.T, name string, e *attach.Evaluation, do string) {
+func causes(t *testing.T, name string, e *evaluate.Evaluation, do string) {
 	t.Helper()
 	var all []string
 	for _, p := range e.Promises {
@@ -88,24 +89,24 @@ func causes(t *testing.T, name string, e *attach.Evaluation, do string) {
 	}
 }
 
-// TestEvaluateSwapped: rows from elsewhere that score lower than those evaluated
+// TestSwapped: rows from elsewhere that score lower than those evaluated
 // on are spoken of, where that is not chance.
-func TestEvaluateSwapped(t *testing.T) {
+func TestSwapped(t *testing.T) {
 	b := calibratedClassifier(t)
 	for _, tt := range []struct {
 		shift, others float64
 		swapped       bool
 	}{{0, 0, false}, {0, 20, false}, {20, 0, true}} {
 		x, others := blocksOf(blob(9, 600, 8, 3, tt.shift), blas32.General{}, nil), blocksOf(blob(10, 300, 8, 3, tt.others), blas32.General{}, nil)
-		e := mustEvaluate(t, b, x, attach.PredictOptions{}, attach.EvaluateOptions{Others: others})
+		e := mustEvaluate(t, b, x, attach.PredictOptions{}, evaluate.Options{Others: others})
 		if said := fmt.Sprint(e.Notes); strings.Contains(said, "below one half") != tt.swapped {
 			t.Errorf("%v: AUROC is %v: %s", tt, e.Others.AUROC, said)
 		}
 	}
 }
 
-// TestEvaluateOddTargets: so is what is wrong with targets.
-func TestEvaluateOddTargets(t *testing.T) {
+// TestOddTargets: so is what is wrong with targets.
+func TestOddTargets(t *testing.T) {
 	b := mustFit(t, regressor(1, 500, 1))
 	for _, tt := range []struct {
 		name, says string
@@ -119,7 +120,7 @@ func TestEvaluateOddTargets(t *testing.T) {
 		for i, y := range in.Targets.Data {
 			in.Targets.Data[i] = tt.become(y, i)
 		}
-		e := mustEvaluate(t, b, blocksOf(in.Batch, in.Targets, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+		e := mustEvaluate(t, b, blocksOf(in.Batch, in.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
 		said := fmt.Sprint(e.Notes)
 		causes(t, tt.name, e, map[string]string{"units": "coverage: first give targets in the units", "other rows": "coverage: first look whether the targets are"}[tt.name])
 		if tt.says == "" && len(e.Notes) > len(limitsOf(e)) || !strings.Contains(said, tt.says) {
@@ -128,9 +129,9 @@ func TestEvaluateOddTargets(t *testing.T) {
 	}
 }
 
-// TestEvaluateTemperature: a temperature that rows of the training set settled is
+// TestTemperature: a temperature that rows of the training set settled is
 // said to make confidence worse on fresh ones, and one of fresh rows is not.
-func TestEvaluateTemperature(t *testing.T) {
+func TestTemperature(t *testing.T) {
 	in := classifier(400)
 	in.Cal = drawn(2, 2000)
 	given := mustFit(t, in)
@@ -159,7 +160,7 @@ func TestEvaluateTemperature(t *testing.T) {
 		{"split off", trainedOn, drawn(3, 1500), "calibrate with rows that the network has not seen"},
 		{"other labels", &sharp, shuffled, ""},
 	} {
-		e := mustEvaluate(t, tt.b, blocksOf(tt.rows, blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+		e := mustEvaluate(t, tt.b, blocksOf(tt.rows, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 		var do string
 		for _, n := range e.Notes {
 			if strings.Contains(n.Says, "is worse than the network's own") {
@@ -175,9 +176,9 @@ func TestEvaluateTemperature(t *testing.T) {
 	}
 }
 
-// TestEvaluateTiedRows: fresh rows that score as calibration rows do because many
+// TestTiedRows: fresh rows that score as calibration rows do because many
 // rows are alike are not taken for these.
-func TestEvaluateTiedRows(t *testing.T) {
+func TestTiedRows(t *testing.T) {
 	one := blob(3, 1, 8, 3, 0)
 	alike := func(b ood.Batch, rows int) ood.Batch {
 		for i := range rows {
@@ -188,7 +189,7 @@ func TestEvaluateTiedRows(t *testing.T) {
 	in := classifier(1000)
 	in.Params = ood.Params{"unit_norm": false}
 	in.Cal = alike(blob(2, 1000, 8, 3, 0), 95)
-	e := mustEvaluate(t, mustFit(t, in), blocksOf(alike(blob(9, 300, 8, 3, 0), 35), blas32.General{}, nil), attach.PredictOptions{}, attach.EvaluateOptions{})
+	e := mustEvaluate(t, mustFit(t, in), blocksOf(alike(blob(9, 300, 8, 3, 0), 35), blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 	for _, n := range e.Notes {
 		if strings.Contains(n.Says, "score just as calibration rows do") {
 			t.Error(n.Says)

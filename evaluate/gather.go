@@ -1,19 +1,23 @@
-package attach
+package evaluate
 
 import (
 	"context"
 	"errors"
 	"fmt"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/binarylogit"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // gathering is what is kept of the rows that are evaluated on.
 type gathering struct {
-	bundle *Bundle
-	o      EvaluateOptions
-	at     []*Predictor // by level; the one at main has the detector and everything else that was asked for
+	bundle *attach.Bundle
+	o      Options
+	at     []*attach.Predictor // by level; the one at main has the detector and everything else that was asked for
 	main   int
 
 	n       int
@@ -29,7 +33,7 @@ type gathering struct {
 	joint     []covers // by level
 	features  reservoir
 	answers   reservoir // logits or quantiles of the same rows
-	gaps      *GapCounter
+	gaps      *attach.GapCounter
 	// known are the rows compared with those fitted on and with those calibrated on. It
 	// counts no rows if these cannot be compared.
 	known [2]rowhash.Matches
@@ -49,26 +53,22 @@ func (c *covers) add(covered bool, width float64) {
 	c.covered, c.width = append(c.covered, covered), append(c.width, width)
 }
 
-func (p *Predictor) gathering(o EvaluateOptions) (*gathering, error) {
-	if o.Others != nil && p.bundle.Detector == nil {
+func newGathering(p *attach.Predictor, o Options) (*gathering, error) {
+	if o.Others != nil && p.Bundle().Detector == nil {
 		return nil, errors.New("rows from elsewhere are to be flagged, and the bundle has no detector")
 	}
-	g := &gathering{bundle: p.bundle, o: o, features: newReservoir(p.o.Seed), answers: newReservoir(p.o.Seed), gaps: p.bundle.GapCounter()}
+	g := &gathering{bundle: p.Bundle(), o: o, features: newReservoir(p.Options().Seed), answers: newReservoir(p.Options().Seed), gaps: p.Bundle().GapCounter()}
 	for k, level := range o.Levels {
-		each := p.o
+		each := p.Options()
 		each.Level, each.Levels, each.Samples = level, nil, 0
-		if level == p.o.Level {
-			g.main = k
-			if p.bundle.Quantiles != nil {
-				each.Levels = calibrationLevels()
-			}
+		if level != p.Options().Level {
+			each.NoScore, each.Error = true, 0
+		} else if g.main = k; p.Bundle().Quantiles != nil {
+			each.Levels = quantile.Levels()
 		}
-		at, err := p.bundle.Predictor(each)
+		at, err := p.Bundle().Predictor(each)
 		if err != nil {
 			return nil, err
-		}
-		if level != p.o.Level {
-			at.scorer, at.selective = nil, nil
 		}
 		g.at = append(g.at, at)
 	}
@@ -76,7 +76,7 @@ func (p *Predictor) gathering(o EvaluateOptions) (*gathering, error) {
 }
 
 // add predicts for a block of rows and keeps what is evaluated of them.
-func (g *gathering) add(ctx context.Context, r Rows) error {
+func (g *gathering) add(ctx context.Context, r attach.Rows) error {
 	groups := r.Groups
 	if g.bundle.Calibration.Groups == nil {
 		r.Groups = nil
@@ -85,7 +85,7 @@ func (g *gathering) add(ctx context.Context, r Rows) error {
 	if err := g.check(r, groups); err != nil {
 		return err
 	}
-	predictions := make([][]Prediction, len(g.at))
+	predictions := make([][]attach.Prediction, len(g.at))
 	for k, p := range g.at {
 		var err error
 		if predictions[k], err = p.Predict(ctx, r); err != nil {
@@ -100,19 +100,19 @@ func (g *gathering) add(ctx context.Context, r Rows) error {
 		g.scores, g.pValues, g.predicted = append(g.scores, one.Score), append(g.pValues, one.PValue), append(g.predicted, one.Class)
 	}
 	g.groups = append(g.groups, groups...)
-	if g.bundle.Base.Task == Classification {
+	if g.bundle.Base.Task == attach.Classification {
 		g.labels = append(g.labels, r.Labels...)
-		g.addClasses(predictions, g.bundle.Base.pairLogits(r.Batch))
+		g.addClasses(predictions, g.paired(r.Batch))
 	} else if err := g.addTargets(predictions, r); err != nil {
 		return err
 	}
 	g.gaps.Add(r)
 	c := &g.bundle.Calibration
 	for _, h := range rowhash.Of(r.Batch, c.Hashed) {
-		g.known[0].Add(c.sample(false), h.Number())
-		g.known[1].Add(c.sample(true), h.Number())
+		g.known[0].Add(rowhash.Sample{Hashes: c.FitHashes, Rows: c.FitTies[0], Repeated: c.FitTies[1]}, h.Number())
+		g.known[1].Add(rowhash.Sample{Hashes: c.CalHashes, Rows: c.CalTies[0], Repeated: c.CalTies[1]}, h.Number())
 	}
-	x, logits := g.bundle.scaling.Apply(r.Features), g.bundle.Base.pairLogits(r.Batch).Logits
+	x, logits := g.bundle.Standardise(r.Features), g.paired(r.Batch).Logits
 	for i := range main {
 		g.features.add(rows.Row(x, i))
 		g.answers.add(answer(main[i], logits, i))
@@ -121,9 +121,17 @@ func (g *gathering) add(ctx context.Context, r Rows) error {
 	return nil
 }
 
+// paired reads a classifier with a single logit as one with two.
+func (g *gathering) paired(b ood.Batch) ood.Batch {
+	if g.bundle.Base.Task == attach.Classification {
+		return binarylogit.Batch(b)
+	}
+	return b
+}
+
 // check refuses a truth that is not of these rows.
-func (g *gathering) check(r Rows, groups []string) error {
-	n, c := r.Len(), g.bundle.Base.pairLogits(r.Batch).Logits.Cols
+func (g *gathering) check(r attach.Rows, groups []string) error {
+	n, c := r.Len(), g.paired(r.Batch).Logits.Cols
 	has := [...]bool{groups != nil, r.Labels != nil, c > 0, r.Targets.Cols > 0}
 	for k, what := range beside {
 		if g.n > 0 && has[k] != g.has[k] {
@@ -142,7 +150,7 @@ func (g *gathering) check(r Rows, groups []string) error {
 	if err := rows.CheckFinite("targets", r.Targets); err != nil {
 		return err
 	}
-	if g.bundle.Base.Task != Classification || c == 0 {
+	if g.bundle.Base.Task != attach.Classification || c == 0 {
 		return nil
 	}
 	for i, label := range r.Labels {
@@ -158,7 +166,7 @@ func (g *gathering) evaluation(ctx context.Context) (*Evaluation, error) {
 	b := g.bundle
 	e := &Evaluation{
 		Task: b.Base.Task, Rows: g.n, NCal: b.Calibration.NCal, HeldOut: b.Calibration.HeldOut,
-		Alpha: g.at[g.main].o.Alpha, Level: g.at[g.main].o.Level, Promises: []Promise{},
+		Alpha: g.at[g.main].Options().Alpha, Level: g.at[g.main].Options().Level, Promises: []Promise{},
 	}
 	if len(b.Calibration.OOD) > 0 {
 		e.Flags = g.flags(e)
@@ -169,7 +177,7 @@ func (g *gathering) evaluation(ctx context.Context) (*Evaluation, error) {
 			}
 		}
 	}
-	if b.Base.Task == Classification {
+	if b.Base.Task == attach.Classification {
 		e.Classes = g.classEvaluation(ctx, e)
 	} else {
 		e.Targets = g.targetEvaluations(ctx, e)

@@ -1,4 +1,4 @@
-package attach
+package evaluate
 
 import (
 	"cmp"
@@ -11,6 +11,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
@@ -30,21 +32,21 @@ func (g *gathering) note(e *Evaluation) {
 	}
 	g.noteKnown(add, e)
 	switch {
-	case e.Task == Classification && g.labels == nil:
+	case e.Task == attach.Classification && g.labels == nil:
 		add("give labels to see more", "the rows have no labels: whether answers are right is not known")
-	case e.Task == Classification && e.Classes == nil:
+	case e.Task == attach.Classification && e.Classes == nil:
 		add("give logits to see more", "the rows have no logits: whether answers are right is not known")
-	case e.Task == Regression && g.targets == nil:
+	case e.Task == attach.Regression && g.targets == nil:
 		add("give targets to see more", "the rows have no targets: whether intervals cover is not known")
 	}
 	if e.Flags == nil {
 		add("", "the bundle has no detector: nothing is flagged")
 	}
-	if p := g.at[g.main]; p.selective != nil && p.selective.Rows == 0 {
-		add(fmt.Sprintf("calibrate with %s or more, or ask for less", rows.Count(p.selective.Least, "row")),
-			"no row is accepted: among %s that are not flagged, errors are too many, or rows too few, to be sure that at most %s are wrong", rows.Count(p.selective.Of, "calibration row"), display.Percent(p.o.Error))
+	if p := g.at[g.main]; p.Selective() != nil && p.Selective().Rows == 0 {
+		add(fmt.Sprintf("calibrate with %s or more, or ask for less", rows.Count(p.Selective().Least, "row")),
+			"no row is accepted: among %s that are not flagged, errors are too many, or rows too few, to be sure that at most %s are wrong", rows.Count(p.Selective().Of, "calibration row"), display.Percent(p.Options().Error))
 	}
-	for _, gaps := range UnusualGaps(g.gaps.Columns()) {
+	for _, gaps := range attach.UnusualGaps(g.gaps.Columns()) {
 		says := gaps.String()
 		if !strings.HasPrefix(says, "column ") { // a page writes the first letter large, and names keep theirs
 			says = "column " + says
@@ -103,7 +105,7 @@ func (g *gathering) noteKnown(add func(do, format string, args ...any), e *Evalu
 	c := &g.bundle.Calibration
 	all := func(Promise) bool { return true }
 	if c.Reused > 0 {
-		add("fit again, with calibration rows that nothing was fitted on", "%s", c.reused())
+		add("fit again, with calibration rows that nothing was fitted on", "%s", rowhash.ReusedNote(c.Reused, c.NCal))
 		e.blame(all)
 	}
 	for i, used := range []string{"fitted", "calibrated"} {
@@ -149,7 +151,7 @@ func (g *gathering) calibratedWith() int {
 
 // noteTemperature says where the temperature makes confidence worse, by a paired
 // test of the rows.
-func (g *gathering) noteTemperature(add func(do, format string, args ...any), c *ClassEvaluation) {
+func (g *gathering) noteTemperature(add func(do, format string, args ...any), c *Classes) {
 	if c.Before.NLL == nil || c.After == nil {
 		return
 	}
@@ -170,7 +172,7 @@ func (g *gathering) noteTemperature(add func(do, format string, args ...any), c 
 
 // noteLabels says where labels are not those of the answers, and whether they seem
 // to be.
-func (g *gathering) noteLabels(add func(do, format string, args ...any), c *ClassEvaluation) (fit bool) {
+func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Classes) (fit bool) {
 	n := max(slices.Max(g.labels), slices.Max(g.classes.top)) + 1
 	if n > 2000 {
 		return true
@@ -223,7 +225,7 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 }
 
 // note says where targets are not those of the predictions, and whether it did.
-func (of *target) note(add func(do, format string, args ...any), name string, e TargetEvaluation) bool {
+func (of *target) note(add func(do, format string, args ...any), name string, e Target) bool {
 	if e.R2 == nil || *e.R2 > 0 {
 		return false
 	}

@@ -1,4 +1,4 @@
-package attach
+package evaluate
 
 import (
 	"cmp"
@@ -11,14 +11,16 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/internal/numeric/measure"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
-// mostPoints bounds TargetEvaluation.Points.
+// mostPoints bounds Target.Points.
 const mostPoints = 2000
 
 // target is what is kept of one target of a regressor.
@@ -34,7 +36,7 @@ type target struct {
 }
 
 // addTargets keeps answers of a block, by level, whose rows may have no targets.
-func (g *gathering) addTargets(predictions [][]Prediction, r Rows) error {
+func (g *gathering) addTargets(predictions [][]attach.Prediction, r attach.Rows) error {
 	main, y := predictions[g.main], r.Targets
 	switch {
 	case y.Cols == 0:
@@ -50,7 +52,7 @@ func (g *gathering) addTargets(predictions [][]Prediction, r Rows) error {
 	intervals := g.bundle.Calibration.Quantiles != nil
 	for t := range g.targets {
 		to := &g.targets[t]
-		f := measure.Forecasts{Levels: g.at[g.main].o.Levels}
+		f := measure.Forecasts{Levels: g.at[g.main].Options().Levels}
 		for i, row := range main {
 			one, truth := row.Targets[t], float64(y.Data[i*y.Stride+t])
 			to.truth, to.value = append(to.truth, truth), append(to.value, one.Value)
@@ -87,7 +89,7 @@ func (g *gathering) addTargets(predictions [][]Prediction, r Rows) error {
 			to.pit = append(to.pit, f.PIT()...)
 		}
 	}
-	if g.at[g.main].o.Joint {
+	if g.at[g.main].Options().Joint {
 		for i := range main {
 			for k := range predictions {
 				covered := true
@@ -106,11 +108,20 @@ func (g *gathering) newTargets(n int) error {
 	g.targets, g.joint = make([]target, n), make([]covers, len(g.at))
 	for t := range g.targets {
 		to := &g.targets[t]
-		to.levels, to.pinball = make([]covers, len(g.at)), make([]float64, len(g.at[g.main].o.Levels))
+		to.levels, to.pinball = make([]covers, len(g.at)), make([]float64, len(g.at[g.main].Options().Levels))
 		to.systems = map[string]func([]float32) calibrate.Distribution{}
-		for group, c := range g.at[g.main].calibrated {
+		c := g.bundle.Calibration
+		var parts map[string]calibrate.QuantileCalibration
+		switch {
+		case len(c.Quantiles) == 0:
+		case c.Groups != nil:
+			parts = c.Quantiles[t].ByGroup(c.Groups)
+		default:
+			parts = map[string]calibrate.QuantileCalibration{"": c.Quantiles[t]}
+		}
+		for group, part := range parts {
 			var err error
-			if to.systems[group], err = c.targets[t].PredictiveSystem(); err != nil {
+			if to.systems[group], err = part.PredictiveSystem(); err != nil {
 				return err
 			}
 		}
@@ -119,10 +130,10 @@ func (g *gathering) newTargets(n int) error {
 }
 
 // targetEvaluations is nil without targets.
-func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []TargetEvaluation {
-	list := make([]TargetEvaluation, len(g.targets))
-	if g.bundle.Quantiles != nil && g.at[g.main].o.Side == "" {
-		e.IntervalScore = cmp.Or(g.at[g.main].o.IntervalScore, conformal.CQR)
+func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []Target {
+	list := make([]Target, len(g.targets))
+	if g.bundle.Quantiles != nil && g.at[g.main].Options().Side == "" {
+		e.IntervalScore = cmp.Or(g.at[g.main].Options().IntervalScore, conformal.CQR)
 	}
 	var all []*Coverage
 	var ways []covers
@@ -135,14 +146,14 @@ func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []Targ
 		if of.median == nil {
 			continue
 		}
-		of.points(out, g.at[g.main].o.Seed)
+		of.points(out, g.at[g.main].Options().Seed)
 		of.distribution(out, g.pitOfCalibration(t))
 		tenth := of.tenths()
 		out.Coverage = make([]Coverage, len(g.at))
 		for k := range g.at {
 			out.Coverage[k] = g.coverage(k, of.levels[k], &tenth)
 			all, ways = append(all, &out.Coverage[k]), append(ways, of.levels[k])
-			if !g.at[g.main].o.Joint {
+			if !g.at[g.main].Options().Joint {
 				g.promises(e, Promise{Kind: hypothesis.Coverage, Target: t}, out.Coverage[k])
 			}
 		}
@@ -190,7 +201,7 @@ func (g *gathering) coverage(k int, c covers, tenth *parting) Coverage {
 	}
 	hold := func(i int) bool { return c.covered[i] }
 	out := Coverage{Rate: *among(len(c.covered), hold, nil), Endless: len(c.width) - len(widths), ByGroup: g.byGroup().rates(hold, c.width)}
-	out.Asked = g.at[k].o.Level
+	out.Asked = g.at[k].Options().Level
 	if n := len(widths); n > 0 {
 		slices.Sort(widths)
 		out.Width, out.Median = pointer(sum/float64(n)), pointer((widths[(n-1)/2]+widths[n/2])/2)
@@ -202,7 +213,7 @@ func (g *gathering) coverage(k int, c covers, tenth *parting) Coverage {
 }
 
 // errors are the network's own.
-func (of *target) errors(out *TargetEvaluation) {
+func (of *target) errors(out *Target) {
 	if math.IsNaN(of.value[0]) {
 		return
 	}
@@ -223,7 +234,7 @@ func (of *target) tenths() parting {
 }
 
 // points are rows drawn evenly.
-func (of *target) points(out *TargetEvaluation, seed uint64) {
+func (of *target) points(out *Target, seed uint64) {
 	for _, i := range rand.New(rand.NewPCG(seed, 0x9017)).Perm(len(of.truth)) {
 		lower, upper := of.lower[i], of.upper[i]
 		if math.IsInf(lower, 0) || math.IsInf(upper, 0) || len(out.Points) == mostPoints {
@@ -235,12 +246,12 @@ func (of *target) points(out *TargetEvaluation, seed uint64) {
 
 // distribution scores the head's quantiles and compares levels of targets with
 // those of calibration rows, or nil.
-func (of *target) distribution(out *TargetEvaluation, calibration []float64) {
+func (of *target) distribution(out *Target, calibration []float64) {
 	if of.forecasts == 0 {
 		return
 	}
 	n := float64(of.forecasts)
-	out.CRPS, out.Levels = pointer(of.crps/n), calibrationLevels()
+	out.CRPS, out.Levels = pointer(of.crps/n), quantile.Levels()
 	for _, sum := range of.pinball {
 		out.Pinball = append(out.Pinball, sum/n)
 	}

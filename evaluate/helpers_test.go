@@ -1,0 +1,19 @@
+package evaluate_test
+
+import "github.com/attach-uncertainty/attach/internal/attachtest"
+
+var (
+	drawn        = attachtest.Drawn
+	joined       = attachtest.Joined
+	method       = attachtest.Method
+	matrix       = attachtest.Matrix
+	blob         = attachtest.Blob
+	classifier   = attachtest.Classifier
+	regressor    = attachtest.Regressor
+	mustFit      = attachtest.Fit
+	mustPredict  = attachtest.Predict
+	predict      = attachtest.TryPredict
+	cells        = attachtest.Cells
+	blocksOf     = attachtest.Blocks
+	mustEvaluate = attachtest.Evaluate
+)

@@ -1,0 +1,62 @@
+package evaluate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
+	"github.com/attach-uncertainty/attach/ood"
+	"gonum.org/v1/gonum/blas/blas32"
+)
+
+// TestComparesRows: rows that were used before, and calibration rows that were
+// fitted on, are the first that is said, and the cause of what looks wrong.
+func TestComparesRows(t *testing.T) {
+	in := classifier(1000)
+	in.Params, in.Cal = ood.Params{"unit_norm": false}, blob(2, 1000, 8, 3, 0)
+	good := mustFit(t, in)
+	apart := mustFit(t, in)
+	apart.Calibration.Hashed = "" // as of a file without hashes
+	in.Cal = joined(t, in.Batch.Slice(0, 400), in.Cal.Slice(0, 600))
+	leaked := mustFit(t, in)
+	for _, tt := range []struct {
+		name, first, never string
+		b                  *attach.Bundle
+		batch              ood.Batch
+		cause              string
+	}{
+		{"rows fitted on", "600 of 600 rows were fitted on", "were calibrated on", good, in.Batch.Slice(0, 600), ""},
+		{"rows calibrated on", "600 of 600 rows were calibrated on", "were fitted on", good, blob(2, 1000, 8, 3, 0).Slice(0, 600), ""},
+		{"a tenth of them", "60 of 600 rows were calibrated on", "were fitted on", good, joined(t, blob(2, 1000, 8, 3, 0).Slice(0, 60), blob(9, 540, 8, 3, 0)), ""},
+		{"rows calibrated on, without hashes", "598 of 600 rows score just as calibration rows do", "were calibrated on", apart, blob(2, 1000, 8, 3, 0).Slice(0, 600), ""},
+		{"leaked", "400 of 1,000 calibration rows were fitted on too", "hardly one", leaked, blob(9, 600, 8, 3, 20), "false_alarms: first fit again, with calibration rows that nothing was fitted on"},
+		{"other rows", "", "ed on", good, blob(9, 600, 8, 3, 0), ""},
+	} {
+		e := mustEvaluate(t, tt.b, blocksOf(tt.batch, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
+		said := fmt.Sprint(e.Notes)
+		causes(t, tt.name, e, tt.cause)
+		switch {
+		case tt.first == "" && !strings.Contains(said, tt.never):
+		case tt.first == "" || e.Notes == nil || !strings.HasPrefix(e.Notes[0].Says, tt.first) || strings.Contains(said, tt.never):
+			t.Errorf("%s: %s", tt.name, said)
+		}
+	}
+}
+
+// TestSampleOfManyRows: of many rows a part of the hashes is kept, which estimates how many
+// of others were used before.
+func TestSampleOfManyRows(t *testing.T) {
+	in := attach.FitOptions{Base: attach.Base{Task: attach.Classification}, Batch: blob(1, 20_000, 2, 2, 0), Cal: blob(2, 100, 2, 2, 0), Method: method("certificates")}
+	b := mustFit(t, in)
+	if n := len(b.Calibration.FitHashes); n != 4096 {
+		t.Errorf("%d hashes of rows fitted on are kept", n)
+	}
+	x := joined(t, in.Batch.Slice(0, 3000), blob(3, 3000, 2, 2, 0))
+	e := mustEvaluate(t, b, blocksOf(x, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
+	var n, of int
+	if _, err := fmt.Sscanf(strings.ReplaceAll(fmt.Sprint(e.Notes), ",", ""), "[{about %d of %d rows were fitted on", &n, &of); err != nil || n < 2700 || n > 3300 || of != 6000 {
+		t.Errorf("of 6000 rows, half of which were fitted on: %v", e.Notes)
+	}
+}
