@@ -22,8 +22,6 @@ const (
 	mostGroups   = 250 // of a kind
 	mostTargets  = 10
 	mostLetters  = 240     // of a name or text
-	mostShards   = 20      // on a command line
-	mostListed   = 1 << 18 // bytes of their names
 	mostPictures = 9 << 18 // bytes of all
 )
 
@@ -107,55 +105,10 @@ func least(p float64) string {
 	return display.Number(p, 2)
 }
 
-// reproduced is what was audited with what.
+// reproduced names the files that an audit was made of.
 func reproduced(a *audit.Audit) block {
-	b := block{Title: "How to reproduce", Lead: "With the files of these SHA-256 this gives the same audit.json, to the byte, from the folder that names are relative to."}
-	b.Code = "attach audit M.attach"
-	names := each(a.Shards, func(s audit.Shard) string { return s.Name })
-	switch n := len(strings.Join(names, "\n")); {
-	case len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names):
-		b.Lead = "Different files of the audits that were merged are called the same, so that no command names all. With the files of these SHA-256 audits of each, where it lies, give the same audit.json, to the byte, once attach merge makes one of them."
-		b.Code += " --x INPUTS"
-	case n > mostListed:
-		b.Lead += " AUDIT is the folder of this page."
-		b.Code = "jq -r '.shards[].name' AUDIT/audit.json > inputs.txt\n" + b.Code + " --x @inputs.txt"
-	case len(names) > mostShards:
-		const end = "END-OF-INPUTS"
-		b.Code = "cat > inputs.txt <<'" + end + "'\n" + strings.Join(each(names, unlisted), "\n") + "\n" + end + "\n" + b.Code + " --x @inputs.txt"
-	default:
-		for _, name := range names {
-			b.Code += " --x " + quoted(name)
-		}
-	}
-	b.Lead += " Where M.attach lies and names in capitals are not in audit.json: fill them in."
-	b.Code += fmt.Sprintf(" -o again --fdr %g --delta %g --alpha %g", a.FDR, a.Delta, a.Alpha)
+	b := block{Title: "How to reproduce", Lead: "audit.json holds the names of all inputs, and the options. With the same options and files of these SHA-256, attach audit gives the same audit.json, to the byte."}
 	read := a.Reading
-	list := func(names []string) string { return quoted(strings.Join(names, ",")) }
-	for _, option := range []struct {
-		given bool
-		says  string
-	}{
-		{a.Level > 0, fmt.Sprintf("--level %g", a.Level)},
-		{a.Conditional, "--conditional"},
-		{a.Every > 0, fmt.Sprintf("--every %d", a.Every)},
-		{a.Limit > 0, fmt.Sprintf("--limit %d", a.Limit)},
-		{read.Features, "--features"},
-		{read.Groups != "", "--groups " + quoted(read.Groups)},
-		{read.Target != nil, "--target " + list(read.Target)},
-		{read.Text != nil, "--text " + list(read.Text)},
-		{read.Ignore != nil, "--ignore " + list(read.Ignore)},
-		{read.Classes != nil, "--classes " + list(each(read.Classes, strconv.Itoa))},
-		{read.Labels, "--labels"},
-		{read.SkipBad, "--skip-bad"},
-		{read.ClassNames != "", "--class-names NAMES"},
-		{read.Weights != "", "--weights FILE"},
-		{a.Preprocess != "", "--preprocess FILE"},
-		{a.Fitted != "", "--fitted INPUTS"},
-	} {
-		if option.given {
-			b.Code += " " + option.says
-		}
-	}
 	for _, f := range []Fact{
 		{a.Bundle, "M.attach, SHA-256"}, {a.Model, "its network, SHA-256"}, {a.Preprocess, "--preprocess, SHA-256"}, {read.Weights, "--weights, SHA-256"},
 		{a.Fitted, "--fitted, SHA-256 of names and content"}, {version.String(), "version of attach"},
@@ -165,23 +118,6 @@ func reproduced(a *audit.Audit) block {
 		}
 	}
 	return b
-}
-
-// quoted is a name as a shell takes it.
-func quoted(name string) string {
-	name = unlisted(name)
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,%@") == "" {
-		return name
-	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
-}
-
-// unlisted is a name that is not taken for that of a list.
-func unlisted(name string) string {
-	if strings.HasPrefix(name, "@") {
-		return "./" + name
-	}
-	return name
 }
 
 // brief leaves out the middle of a long name.

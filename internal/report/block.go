@@ -30,7 +30,6 @@ type block struct {
 	// what they say, and By which columns they may be grouped by.
 	Filter bool
 	By     map[int]string
-	Code   string // of a shell
 }
 
 // verdict is a sentence that was judged.
