@@ -2,9 +2,7 @@ package onnx
 
 import (
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
@@ -79,27 +77,13 @@ func (r *raiser) raise(n *pb.NodeProto) error {
 	become := func(op string, inputs []string, attrs ...*pb.AttributeProto) {
 		n.OpType, n.Input, n.Attribute = ptr(op), inputs, attrs
 	}
-	// with puts an attribute, which is a number, on the other side of an operator.
-	with := func(op, x, attribute string, otherwise float32) string {
-		v := r.constant(AttributeFloat(n, attribute, otherwise))
-		return r.node(op, []string{x, r.node("CastLike", []string{v, x})})
-	}
 	switch op := n.GetOpType(); {
 	case op == "Upsample", op == "Resize" && r.from < 11:
 		r.resize(n)
 	case op == "Scatter":
 		n.OpType = ptr("ScatterElements")
-	// Those that the runtime has kept of ONNX's first experiments, up to set 9.
-	case op == "Affine":
-		become("Identity", []string{with("Add", with("Mul", in[0], "alpha", 1), "beta", 0)})
-	case op == "Crop":
-		r.crop(n)
-	case op == "DynamicSlice":
-		n.OpType = ptr("Slice")
-	case op == "ImageScaler":
-		bias := Attribute(n, "bias").GetFloats()
-		b := r.node("CastLike", []string{r.constant(bias, int64(len(bias)), 1, 1), in[0]})
-		become("Add", []string{with("Mul", in[0], "scale", 1), b})
+	case slices.Contains(experimental, op):
+		return fmt.Errorf("node %s (%s) is one of ONNX's first experimental operators, which no operator set after 9 has; export the model anew with operator set 13 or later", r.g.NodeName(n), op)
 	case op == "MeanVarianceNormalization" && r.from < 9:
 		axes := []int64{0, 2, 3}
 		if AttributeInt(n, "across_channels", 0) != 0 {
@@ -110,11 +94,6 @@ func (r *raiser) raise(n *pb.NodeProto) error {
 		} else {
 			become("Sub", []string{in[0], r.node("ReduceMean", in, Attr("axes", axes))})
 		}
-	case op == "ParametricSoftplus", op == "ScaledTanh":
-		inner := r.node(strings.TrimPrefix(strings.TrimPrefix(op, "Parametric"), "Scaled"), []string{with("Mul", in[0], "beta", 1)})
-		become("Identity", []string{with("Mul", inner, "alpha", 1)})
-	case op == "Scale":
-		become("Identity", []string{with("Mul", in[0], "scale", 1)})
 	case op == "Scan" && r.from < 9:
 		return fmt.Errorf("node %s (%s) is of operator set %d, in which it has a batch axis of its own", r.g.NodeName(n), op, r.from)
 	case op == "BatchNormalization" && AttributeInt(n, "spatial", 1) == 0: // statistics are per element
@@ -138,24 +117,8 @@ func (r *raiser) raise(n *pb.NodeProto) error {
 	return nil
 }
 
-// crop writes a Crop, whose border is left, top, right and bottom, or whose scale is
-// the height and width that it leaves.
-func (r *raiser) crop(n *pb.NodeProto) {
-	border, size := AttributeInts(n, "border"), AttributeInts(n, "scale")
-	if len(border) < 4 {
-		return // the runtime refuses it where it is needed
-	}
-	ends := []int64{-border[3], -border[2]}
-	for i := range ends {
-		if len(size) == 2 {
-			ends[i] = border[1-i] + size[i]
-		} else if ends[i] == 0 {
-			ends[i] = math.MaxInt64
-		}
-	}
-	starts := r.constant([]int64{border[1], border[0]})
-	n.OpType, n.Input, n.Attribute = ptr("Slice"), []string{n.GetInput()[0], starts, r.constant(ends), r.constant([]int64{2, 3})}, nil
-}
+// experimental are operators that the runtime has kept from before ONNX was stable.
+var experimental = []string{"Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"}
 
 // becameInputs are attributes that are inputs of Raised, by operator, from the second
 // input on.
