@@ -3,11 +3,13 @@ package attach
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"slices"
+	"strconv"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -76,8 +78,7 @@ type PredictOptions struct {
 	Seed    uint64
 }
 
-// Prediction is what a bundle says of one row. Its numbers may be infinite or NaN,
-// which JSON has no numbers for.
+// Prediction is what a bundle says of one row. Its numbers may be infinite or NaN.
 type Prediction struct {
 	// Class is the index of the largest logit of a classifier, Name its name if
 	// the bundle has one, and Confidence its probability under the softmax of
@@ -115,6 +116,81 @@ type Prediction struct {
 	// 95 % confidence the share of errors among such rows is at most
 	// PredictOptions.Error, under the condition that Bundle.Promise states.
 	Accept bool
+}
+
+// MarshalJSON writes an object whose keys are the columns that attach predict writes.
+// Numbers that are NaN or infinite are null. It leaves out what the row has no value for:
+// classes, targets, the score, p_value and flag without a detector, and accept unless it
+// is true. Of several targets the keys end in _0, _1 and so on. Quantiles are one list,
+// in the order of PredictOptions.Levels, and so are samples.
+func (p Prediction) MarshalJSON() ([]byte, error) {
+	out := []byte{'{'}
+	add := func(key string, value any) {
+		text, _ := json.Marshal(value) // of nothing that can fail
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(strconv.AppendQuote(out, key), ':'), text...)
+	}
+	if p.Class >= 0 {
+		add("class", p.Class)
+		if p.Name != "" {
+			add("class_name", p.Name)
+		}
+		add("confidence", finite(p.Confidence))
+	}
+	if p.Right != [2]float64{} {
+		add("confidence_low", finite(p.Right[0]))
+		add("confidence_high", finite(p.Right[1]))
+	}
+	if p.Set != nil {
+		add("set", p.Set)
+		add("set_size", len(p.Set))
+	}
+	if p.ClassPValues != nil {
+		add("class_p_value", finites(p.ClassPValues))
+	}
+	for t, one := range p.Targets {
+		end := ""
+		if len(p.Targets) > 1 {
+			end = "_" + strconv.Itoa(t)
+		}
+		add("prediction"+end, finite(one.Value))
+		add("median"+end, finite(one.Median))
+		add("lower"+end, finite(one.Lower))
+		add("upper"+end, finite(one.Upper))
+		if one.Quantiles != nil {
+			add("quantiles"+end, finites(one.Quantiles))
+		}
+		if one.Samples != nil {
+			add("samples"+end, finites(one.Samples))
+		}
+	}
+	if !math.IsNaN(p.Score) {
+		add("ood_score", finite(p.Score))
+		add("p_value", finite(p.PValue))
+		add("flag", p.Flag)
+	}
+	if p.Accept {
+		add("accept", true)
+	}
+	return append(out, '}'), nil
+}
+
+// finite is nil, null in JSON, of what JSON has no number for.
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}
+
+func finites(x []float64) []*float64 {
+	out := make([]*float64, len(x))
+	for i, v := range x {
+		out[i] = finite(v)
+	}
+	return out
 }
 
 // Target is what a bundle says of one target of a row; NaN is what the bundle or
