@@ -188,7 +188,7 @@ func (g *gathering) setParts(level int) (p parting, counts []int) {
 
 // reliability compares confidence with how often it is right.
 //
-// Reference: Guo, Pleiss, Sun & Weinberger (2017), On attach.Calibration of Modern
+// Reference: Guo, Pleiss, Sun & Weinberger (2017), On Calibration of Modern
 // Neural Networks, section 2.
 func reliability(confidence []float64, right func(i int) bool) Reliability {
 	p := parting{names: make([]string, reliabilityBins)}

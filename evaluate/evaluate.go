@@ -243,6 +243,9 @@ func Rows(ctx context.Context, p *attach.Predictor, blocks iter.Seq2[attach.Rows
 	if p == nil || p.Bundle() == nil {
 		return nil, errors.New("the predictor is empty: a bundle's Predictor makes one")
 	}
+	if p.Options().NoScore && p.Bundle().Detector != nil {
+		return nil, errors.New("flags are to be evaluated, and the predictor leaves out their scores: make one without NoScore")
+	}
 	if o.Alphas == nil {
 		o.Alphas = []float64{.01, .05, .1}
 	}

@@ -803,3 +803,15 @@ func TestEqualScores(t *testing.T) {
 		}
 	}
 }
+
+// TestNoScoreRefused: a predictor without scores has no flags to evaluate.
+func TestNoScoreRefused(t *testing.T) {
+	p, err := mustFit(t, classifier(100)).Predictor(attach.PredictOptions{NoScore: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = evaluate.Rows(t.Context(), p, blocksOf(blob(3, 50, 8, 3, 0), blas32.General{}, nil), evaluate.Options{})
+	if err == nil || !strings.Contains(err.Error(), "without NoScore") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -48,7 +48,7 @@ type Options struct {
 	// inputs and long rows of tokens. A model with a fixed batch overrides it.
 	Batch int
 	// Unhashed leaves out ood.Batch.Hashes, which cost time in proportion to the size of
-	// a row: about 0.7 ms for an image of 3×224×224. Only Fit, Evaluate and audits read
+	// a row: about 0.7 ms for an image of 3×224×224. Only Fit, evaluations and audits read
 	// them, to find rows that were used before.
 	Unhashed bool
 }

@@ -1,6 +1,7 @@
 package quantile
 
-// Levels returns the levels at which quantiles of calibration rows are stored. Intervals interpolate between them, in calibration and prediction
+// Levels returns the levels at which quantiles of calibration rows are stored.
+// Intervals interpolate between them, in calibration and prediction
 // alike, so that any interval level can be asked for later and is calibrated
 // exactly.
 func Levels() []float64 {
