@@ -106,7 +106,7 @@ type Prediction struct {
 	Targets []Target // of a regressor
 
 	// Score is higher where the row is more likely out-of-domain, and NaN without
-	// a detector. PValue is its conformal p-value, or 1: among rows like the
+	// a detector or with NoScore. PValue is its conformal p-value, or 1: among rows like the
 	// calibration rows, at most a share p has a p-value of p or less. Flag says
 	// that it is at most Alpha.
 	Score, PValue float64
@@ -118,11 +118,12 @@ type Prediction struct {
 	Accept bool
 }
 
-// MarshalJSON writes an object whose keys are the columns that attach predict writes.
-// Numbers that are NaN or infinite are null. It leaves out what the row has no value for:
-// classes, targets, the score, p_value and flag without a detector, and accept unless it
-// is true. Of several targets the keys end in _0, _1 and so on. Quantiles are one list,
-// in the order of PredictOptions.Levels, and so are samples.
+// MarshalJSON writes an object whose keys are the columns that attach predict writes,
+// except that it has no set_names and that quantiles and samples are one list each. Quantiles
+// are in the order of PredictOptions.Levels. Numbers that are infinite or unknown are null.
+// It leaves out what the bundle does not predict: classes, targets, intervals, the score,
+// p_value and flag if there is no score, and accept unless it is true. Of several targets
+// the keys end in _0, _1 and so on.
 func (p Prediction) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	add := func(key string, value any) {
@@ -155,10 +156,14 @@ func (p Prediction) MarshalJSON() ([]byte, error) {
 		if len(p.Targets) > 1 {
 			end = "_" + strconv.Itoa(t)
 		}
-		add("prediction"+end, finite(one.Value))
-		add("median"+end, finite(one.Median))
-		add("lower"+end, finite(one.Lower))
-		add("upper"+end, finite(one.Upper))
+		if !math.IsNaN(one.Value) {
+			add("prediction"+end, finite(one.Value))
+		}
+		if !math.IsNaN(one.Lower) {
+			add("median"+end, finite(one.Median))
+			add("lower"+end, finite(one.Lower))
+			add("upper"+end, finite(one.Upper))
+		}
 		if one.Quantiles != nil {
 			add("quantiles"+end, finites(one.Quantiles))
 		}
@@ -467,7 +472,7 @@ func (p *Predictor) Options() PredictOptions { return p.o }
 
 // Conformal holds the calibration scores that rows of a predicted class are ranked
 // among: all of them or, with FlagByClass, those of rows that are predicted to be of this
-// class. It panics without a calibrated detector.
+// class. Without a detector it is empty.
 func (p *Predictor) Conformal(class int) calibrate.Conformal {
 	switch {
 	case !p.o.FlagByClass:

@@ -390,11 +390,12 @@ func TestPredictionJSON(t *testing.T) {
 			Class: 2, Name: "<é", Confidence: .5, Set: []int{}, ClassPValues: []float64{1, nan}, Score: inf, PValue: .01, Flag: true},
 		`{"class":0,"confidence":1,"confidence_low":0.25,"confidence_high":0.75,"set":[0,3],"set_size":2,"ood_score":-1.5,"p_value":1,"flag":false,"accept":true}`: {
 			Confidence: 1, Right: [2]float64{.25, .75}, Set: []int{0, 3}, Score: -1.5, PValue: 1, Accept: true},
-		`{"prediction":null,"median":2,"lower":null,"upper":3,"quantiles":[null,1],"samples":[4]}`: {
+		`{"median":2,"lower":null,"upper":3,"quantiles":[null,1],"samples":[4]}`: {
 			Class: -1, Targets: []attach.Target{{Value: nan, Median: 2, Lower: -inf, Upper: 3, Quantiles: []float64{-inf, 1}, Samples: []float64{4}}}, Score: nan, PValue: 1},
 		`{"prediction_0":1,"median_0":1,"lower_0":0,"upper_0":2,"prediction_1":2,"median_1":2,"lower_1":1,"upper_1":3}`: {
 			Class: -1, Targets: []attach.Target{{Value: 1, Median: 1, Upper: 2}, {Value: 2, Median: 2, Lower: 1, Upper: 3}}, Score: nan, PValue: 1},
-		`{}`: {Class: -1, Score: nan, PValue: 1},
+		`{"prediction":1}`: {Class: -1, Targets: []attach.Target{{Value: 1, Median: nan, Lower: nan, Upper: nan}}, Score: nan, PValue: 1},
+		`{}`:               {Class: -1, Score: nan, PValue: 1},
 	} {
 		if got, err := json.Marshal(p); err != nil || string(got) != want {
 			t.Errorf("got %s, want %s; %v", got, want, err)
