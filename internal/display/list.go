@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// longest bounds a name in a list, in characters.
+// longest bounds a name in a list, in characters. Paths are shorter as a rule.
 const longest = 200
 
 // List writes the first names of a list, at most most of them: a, b and 3 more.
@@ -17,7 +17,10 @@ func Quoted(names []string, most int) string { return list(names, most, "q") }
 func list(names []string, most int, verb string) string {
 	var shown []string
 	for _, name := range names[:min(len(names), most)] {
-		shown = append(shown, fmt.Sprintf("%.*"+verb, longest, name))
+		if letters := []rune(name); len(letters) > longest {
+			name = string(letters[:longest]) + "…"
+		}
+		shown = append(shown, fmt.Sprintf("%"+verb, name))
 	}
 	text := strings.Join(shown, ", ")
 	if n := len(names) - most; n > 0 {

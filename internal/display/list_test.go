@@ -13,7 +13,7 @@ func TestList(t *testing.T) {
 		{List(nil, 2), ""},
 		{List(names[:2], 2), "a, b"},
 		{List(names, 2), "a, b and 2 more"},
-		{List(names[3:], 2), strings.Repeat("x", 200)},
+		{List(names[3:], 2), strings.Repeat("x", 200) + "…"},
 		{Quoted(names, 3), `"a", "b", "c\x1b" and 1 more`},
 	} {
 		if c.got != c.want {

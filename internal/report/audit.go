@@ -107,10 +107,13 @@ func least(p float64) string {
 
 // reproduced names the files that an audit was made of.
 func reproduced(a *audit.Audit) block {
-	b := block{Title: "How to reproduce", Lead: "audit.json holds the names of all inputs, and the options. With the same options and files of these SHA-256, attach audit gives the same audit.json, to the byte."}
+	b := block{Title: "How to reproduce", Lead: "audit.json holds the names of all files, and the options. From the folder that names are relative to, attach audit with the same options, and with files of these SHA-256, gives the same audit.json, to the byte."}
+	if names := each(a.Shards, func(s audit.Shard) string { return s.Name }); len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names) {
+		b.Lead += " Different files of the audits that were merged have the same name: audit each where it is, and then merge these audits."
+	}
 	read := a.Reading
 	for _, f := range []Fact{
-		{a.Bundle, "M.attach, SHA-256"}, {a.Model, "its network, SHA-256"}, {a.Preprocess, "--preprocess, SHA-256"}, {read.Weights, "--weights, SHA-256"},
+		{a.Bundle, "M.attach, SHA-256"}, {a.Model, "its network, SHA-256"}, {a.Preprocess, "--preprocess, SHA-256"}, {read.Weights, "--weights, SHA-256"}, {read.ClassNames, "--class-names, SHA-256"},
 		{a.Fitted, "--fitted, SHA-256 of names and content"}, {version.String(), "version of attach"},
 	} {
 		if f.Value != "" {

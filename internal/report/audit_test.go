@@ -42,7 +42,7 @@ func audited(t *testing.T, name string) *audit.Audit {
 func TestAudit(t *testing.T) {
 	page := written(t, Audit(audited(t, "photos/7.jpg")))
 	sound(t, page)
-	for _, want := range []string{"<h1>What does not belong</h1>", "outlier at least, 11.1 % of the inputs", "9 inputs of photos/7.jpg and 1 more, compared with 100 calibration rows.", `src="data:image/png;base64,`, "By file or folder", "How often classes are predicted", "Nearly the same", "With the same options and files of these SHA-256", "75.0 %"} {
+	for _, want := range []string{"<h1>What does not belong</h1>", "outlier at least, 11.1 % of the inputs", "9 inputs of photos/7.jpg and 1 more, compared with 100 calibration rows.", `src="data:image/png;base64,`, "By file or folder", "How often classes are predicted", "Nearly the same", "with files of these SHA-256", "75.0 %"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
