@@ -241,9 +241,9 @@ func addTruth(hashes []rowhash.Hash, labels []int, targets blas32.General) {
 // sample is that of the rows calibrated on, or else of those fitted on.
 func (c *Calibration) sample(cal bool) rowhash.Sample {
 	if cal {
-		return rowhash.Sample{Hashes: c.CalHashes, Rows: c.CalTies[0], Repeated: c.CalTies[1]}
+		return rowhash.NewSample(c.CalHashes, c.CalTies)
 	}
-	return rowhash.Sample{Hashes: c.FitHashes, Rows: c.FitTies[0], Repeated: c.FitTies[1]}
+	return rowhash.NewSample(c.FitHashes, c.FitTies)
 }
 
 func (c *Calibration) setSample(cal bool, s rowhash.Sample) {

@@ -121,9 +121,9 @@ type Prediction struct {
 // MarshalJSON writes an object whose keys are the columns that attach predict writes,
 // except that it has no set_names and that quantiles and samples are one list each. Quantiles
 // are in the order of PredictOptions.Levels. Numbers that are infinite or unknown are null.
-// It leaves out what the bundle does not predict: classes, targets, intervals, the score,
-// p_value and flag if there is no score, and accept unless it is true. Of several targets
-// the keys end in _0, _1 and so on.
+// The object lacks what the bundle does not predict. Without a score it lacks p_value and
+// flag too. It has accept only if that is true. If there are several targets, their keys
+// end in _0, _1 and so on.
 func (p Prediction) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	add := func(key string, value any) {
@@ -470,9 +470,9 @@ func (p *Predictor) Bundle() *Bundle { return p.bundle }
 // bundle's if none were chosen.
 func (p *Predictor) Options() PredictOptions { return p.o }
 
-// Conformal holds the calibration scores that rows of a predicted class are ranked
-// among: all of them or, with FlagByClass, those of rows that are predicted to be of this
-// class. Without a detector it is empty.
+// Conformal holds the calibration scores that a row of a predicted class is ranked among.
+// They are those of all calibration rows. With FlagByClass they are those of the
+// calibration rows with the same predicted class. Without a detector it is empty.
 func (p *Predictor) Conformal(class int) calibrate.Conformal {
 	switch {
 	case !p.o.FlagByClass:

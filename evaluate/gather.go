@@ -109,8 +109,8 @@ func (g *gathering) add(ctx context.Context, r attach.Rows) error {
 	g.gaps.Add(r)
 	c := &g.bundle.Calibration
 	for _, h := range rowhash.Of(r.Batch, c.Hashed) {
-		g.known[0].Add(rowhash.Sample{Hashes: c.FitHashes, Rows: c.FitTies[0], Repeated: c.FitTies[1]}, h.Number())
-		g.known[1].Add(rowhash.Sample{Hashes: c.CalHashes, Rows: c.CalTies[0], Repeated: c.CalTies[1]}, h.Number())
+		g.known[0].Add(rowhash.NewSample(c.FitHashes, c.FitTies), h.Number())
+		g.known[1].Add(rowhash.NewSample(c.CalHashes, c.CalTies), h.Number())
 	}
 	x, logits := g.bundle.Standardise(r.Features), g.paired(r.Batch).Logits
 	for i := range main {

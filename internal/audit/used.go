@@ -21,8 +21,8 @@ type samples struct {
 
 func samplesOf(c attach.Calibration) samples {
 	return samples{c.Hashed, [2]rowhash.Sample{
-		{Hashes: c.FitHashes, Rows: c.FitTies[0], Repeated: c.FitTies[1]},
-		{Hashes: c.CalHashes, Rows: c.CalTies[0], Repeated: c.CalTies[1]},
+		rowhash.NewSample(c.FitHashes, c.FitTies),
+		rowhash.NewSample(c.CalHashes, c.CalTies),
 	}}
 }
 

@@ -82,7 +82,7 @@ func (r *raiser) raise(n *pb.NodeProto) error {
 		r.resize(n)
 	case op == "Scatter":
 		n.OpType = ptr("ScatterElements")
-	case slices.Contains(experimental, op):
+	case slices.Contains([]string{"Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"}, op):
 		return fmt.Errorf("node %s (%s) is one of ONNX's first experimental operators, which no operator set after 9 has; export the model anew with operator set 13 or later", r.g.NodeName(n), op)
 	case op == "MeanVarianceNormalization" && r.from < 9:
 		axes := []int64{0, 2, 3}
@@ -116,9 +116,6 @@ func (r *raiser) raise(n *pb.NodeProto) error {
 	}
 	return nil
 }
-
-// experimental are operators that the runtime has kept from before ONNX was stable.
-var experimental = []string{"Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"}
 
 // becameInputs are attributes that are inputs of Raised, by operator, from the second
 // input on.
