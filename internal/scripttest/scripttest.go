@@ -1,6 +1,10 @@
-package main
+// Package scripttest runs scripts of the command as a user would type them, for tests
+// alone. Each folder of scripts is a package of tests, so that go test runs folders side
+// by side and gives each a time limit of its own.
+package scripttest
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,54 +18,55 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/attach-uncertainty/attach/internal/command"
 	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 )
 
-// TestMain puts the test binary into the path under the names of the command and of a
-// worker. testscript.Main would do so too, but then scripts could not run attach in a
-// worker.
-func TestMain(m *testing.M) {
+// Main runs the tests of a package of scripts, and returns their exit code. It puts the
+// test binary into the path under the names of the command and of a worker.
+// testscript.Main would do so too, but then scripts could not run attach in a worker.
+func Main(m *testing.M) int {
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
 	case "attach":
-		main()
+		command.Main(func(ctx context.Context) int {
+			return command.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+		})
 	case workerName:
 		serveCalls()
-		return
+		return 0
 	}
-	os.Exit(func() int {
-		bin, err := os.MkdirTemp("", "attach-test")
-		if err != nil {
+	bin, err := os.MkdirTemp("", "attach-test")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(bin)
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	for _, name := range []string{"attach", workerName} {
+		if strings.HasSuffix(self, ".exe") {
+			name += ".exe"
+		}
+		if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
 			panic(err)
 		}
-		defer os.RemoveAll(bin)
-		self, err := os.Executable()
-		if err != nil {
-			panic(err)
-		}
-		for _, name := range []string{"attach", workerName} {
-			if strings.HasSuffix(self, ".exe") {
-				name += ".exe"
-			}
-			if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
-				panic(err)
-			}
-		}
-		os.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-		return m.Run()
-	}())
+	}
+	os.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return m.Run()
 }
 
-// TestScripts runs the command as a user would. $MODELS is the folder of the
-// test models, $ORT_LIB the runtime library.
-func TestScripts(t *testing.T) {
+// Run runs every script of the working directory, side by side. $MODELS is the folder of
+// the test models, $ORT_LIB the runtime library.
+func Run(t *testing.T) {
 	runtime := orttest.Open(t)
 	lib := runtime.Library().Path
-	models, err := filepath.Abs("../../testmodels")
+	models, err := filepath.Abs("../../../../testmodels")
 	if err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: ".",
 		Setup: func(env *testscript.Env) error {
 			// Scripts run side by side. Each has one core, or their threads wait for each other.
 			env.Setenv("GOMAXPROCS", "1")

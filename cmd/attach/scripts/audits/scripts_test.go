@@ -1,0 +1,13 @@
+// Package audits holds scripts of audit and merge.
+package audits
+
+import (
+	"os"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/scripttest"
+)
+
+func TestMain(m *testing.M) { os.Exit(scripttest.Main(m)) }
+
+func TestScripts(t *testing.T) { scripttest.Run(t) }

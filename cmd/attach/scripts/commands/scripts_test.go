@@ -1,0 +1,13 @@
+// Package commands holds scripts of the other subcommands, and what all have in common.
+package commands
+
+import (
+	"os"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/scripttest"
+)
+
+func TestMain(m *testing.M) { os.Exit(scripttest.Main(m)) }
+
+func TestScripts(t *testing.T) { scripttest.Run(t) }
