@@ -64,7 +64,7 @@ const trainingRowsAtOnce = 64
 
 func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	s := &adascale{
-		lastLayer: newLastLayer(t), nudge: nudge{p.Float("share"), p.Float("epsilon")}, Scales: p["scales"].(string), Low: p.Float("low"), High: p.Float("high"),
+		lastLayer: newLastLayer(ctx, t), nudge: nudge{p.Float("share"), p.Float("epsilon")}, Scales: p["scales"].(string), Low: p.Float("low"), High: p.Float("high"),
 		Kept: p.Float("kept"), Shifted: p.Float("shifted"), Shift: p.Float("shift"),
 	}
 	if s.High < s.Low {
@@ -79,7 +79,7 @@ func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 		n int
 	}
 	type moved struct{ before, after blas32.General }
-	m, err := memo.Cached(t.Batch, key{s.nudge, n}, func() (moved, error) {
+	m, err := memo.Cached(ctx, t.Batch, key{s.nudge, n}, func() (moved, error) {
 		picked := make([]int, n)
 		for i := range picked {
 			picked[i] = i * t.Len() / n
@@ -90,7 +90,7 @@ func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 			if err != nil {
 				return m, err
 			}
-			after, err := s.features(ctx, ood.Batch{Network: t.Network, Block: x})
+			after, err := s.features(ctx, ood.Batch{Network: t.Network, Inputs: x})
 			if err != nil {
 				return m, err
 			}
@@ -117,13 +117,14 @@ func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 // features are those of the block's inputs after they moved. Scorers that move
 // them alike share it.
 func (n nudge) features(ctx context.Context, b ood.Batch) (blas32.General, error) {
-	return memo.Cached(b, n, func() (blas32.General, error) {
+	return memo.Cached(ctx, b, n, func() (blas32.General, error) {
 		_, g, err := gradientOf(ctx, b, ood.Scalar{Top: true})
 		if err != nil {
 			return blas32.General{}, err
 		}
-		x := b.Block.Find(g.Name).Data
-		width := len(x) / b.Block.Rows()
+		block := b.Inputs.(ood.InputBlock)
+		x := block.Find(g.Name).Data
+		width := len(x) / block.Rows()
 		k := max(1, int(n.Share*float64(width)))
 		least, scratch := make([]float32, width), make([]float64, width)
 		to := g
@@ -137,9 +138,9 @@ func (n nudge) features(ctx context.Context, b ood.Batch) (blas32.General, error
 				to.Data[first+j] += float32(n.Epsilon * sign(slopes[j]))
 			}
 		}
-		out, err := b.Network.Forward(ctx, replaced(b.Block, to))
-		if err == nil && out.Features.Rows != b.Block.Rows() {
-			err = fmt.Errorf("the network gives %d rows of features for %d inputs", out.Features.Rows, b.Block.Rows())
+		out, err := b.Network.Forward(ctx, replaced(block, to))
+		if err == nil && out.Features.Rows != block.Rows() {
+			err = fmt.Errorf("the network gives %d rows of features for %d inputs", out.Features.Rows, block.Rows())
 		}
 		return out.Features, err
 	})

@@ -25,7 +25,7 @@ var baldMethod = ood.Method{
 	Needs:  ood.Needs{Logits: true, Inputs: true, Dropout: true},
 	Memory: passesMemory(64),
 	Params: append(baldParams(), ood.Param{Name: "dropout", Default: .5, Takes: "least=0,below=1"}),
-	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
+	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		s := &bald{Count: p.Int("passes"), Rate: p.Float("dropout"), Seed: t.Seed, disagreement: disagreement{p["score"].(string)}}
 		if t.Regression {
 			s.Regressed = []regressed{{spreads(t.Logits)}}
@@ -37,7 +37,7 @@ var baldMethod = ood.Method{
 			return nil, fmt.Errorf("%w: parameter %q is 0", ood.ErrNoDropout, "dropout")
 		}
 		if t.Last != nil && t.Features.Cols > 0 {
-			s.Last = []lastLayer{newLastLayer(t)}
+			s.Last = []lastLayer{newLastLayer(ctx, t)}
 		}
 		return s, nil
 	},
@@ -77,7 +77,7 @@ func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		}
 		return lastPasses{l, s.Count, s.Rate, s.Seed}.each(ctx, b, func(i, c int, z []float32) { dst[i] = s.of(z, c) })
 	}
-	all, err := b.Network.Dropout(ctx, b.Block, s.Count, s.Rate, s.Seed)
+	all, err := b.Network.Dropout(ctx, b.Inputs.(ood.InputBlock), s.Count, s.Rate, s.Seed)
 	if err != nil {
 		return err
 	}

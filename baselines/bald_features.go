@@ -16,8 +16,8 @@ var baldFeaturesMethod = ood.Method{
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: passesMemory(1),
 	Params: append(baldParams(), ood.Param{Name: "dropout", Default: .5, Takes: "positive,below=1"}),
-	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
-		return &baldFeatures{lastPasses{newLastLayer(t), p.Int("passes"), p.Float("dropout"), t.Seed}, disagreement{p["score"].(string)}}, nil
+	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
+		return &baldFeatures{lastPasses{newLastLayer(ctx, t), p.Int("passes"), p.Float("dropout"), t.Seed}, disagreement{p["score"].(string)}}, nil
 	},
 	New: func() any { return &baldFeatures{} },
 }

@@ -34,8 +34,8 @@ type cadref struct {
 	LogSum    float64        `state:"log_sum,positive"` // log Σ exp(logits) on average; 1 where it is not read
 }
 
-func fitCADRef(_ context.Context, t ood.Training, p ood.Params) (any, error) {
-	s := &cadref{newLastLayer(t), moments.ClassMeans(t.Features, rows.Argmax(t.Logits), t.Logits.Cols, false), p["decoupled"].(bool), 1}
+func fitCADRef(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
+	s := &cadref{newLastLayer(ctx, t), moments.ClassMeans(t.Features, rows.Argmax(t.Logits), t.Logits.Cols, false), p["decoupled"].(bool), 1}
 	if !s.Decoupled {
 		return s, nil
 	}

@@ -18,10 +18,10 @@ var diceMethod = ood.Method{
 	Ref:    "Sun & Li 2022, arXiv:2111.09805",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{percentile(90, 10, 30, 50, 70, 90, 99)},
-	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
-		s := &dice{newLastLayer(t)}
+	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
+		s := &dice{newLastLayer(ctx, t)}
 		s.Weight = clone(s.Weight)
-		s.sparsify(featureMeans(t), p.Float("percentile"))
+		s.sparsify(featureMeans(ctx, t), p.Float("percentile"))
 		return s, nil
 	},
 	New: func() any { return &dice{} },
@@ -44,8 +44,8 @@ func (s *dice) sparsify(mean []float64, percentile float64) {
 	}
 }
 
-func (s *dice) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	for i, z := range s.logits(b) {
+func (s *dice) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	for i, z := range s.logits(ctx, b) {
 		dst[i] = -floats.LogSumExp(z)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
 	"github.com/attach-uncertainty/attach/internal/numeric/neighbours"
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
@@ -26,13 +27,13 @@ type distance struct {
 	Percentile float64 `state:"percentile,least=0"`
 }
 
-func fitDistance(_ context.Context, t ood.Training, p ood.Params) (any, error) {
-	x, err := index(t, false)
+func fitDistance(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
+	x, err := index(ctx, t, false)
 	if err != nil {
 		return nil, err
 	}
 	s := &distance{newRanked(x), p.Float("percentile")}
-	for _, p := range t.Grid {
+	for _, p := range memo.Grid(ctx) {
 		low, high, _ := ranksOf(p.Float("percentile"), t.Len())
 		s.ranks = append(s.ranks, low, high)
 	}

@@ -18,10 +18,10 @@ var fdbdMethod = ood.Method{
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: classSquared,
 	Params: []ood.Param{{Name: "centred", Default: true, Sweep: []any{true, false}}},
-	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
-		s := &fdbd{boundaries{lastLayer: newLastLayer(t)}, make([]float64, t.Features.Cols)}
+	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
+		s := &fdbd{boundaries{lastLayer: newLastLayer(ctx, t)}, make([]float64, t.Features.Cols)}
 		if p["centred"].(bool) {
-			s.Origin = featureMeans(t)
+			s.Origin = featureMeans(ctx, t)
 		}
 		return s, nil
 	},
@@ -33,8 +33,8 @@ type fdbd struct {
 	Origin []float64 `state:"origin[features]"`
 }
 
-func (s *fdbd) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	for i, z := range s.logits(b) {
+func (s *fdbd) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	for i, z := range s.logits(ctx, b) {
 		y := floats.MaxIdx(z)
 		var sum, square float64
 		for k, d := range s.from(y) {

@@ -43,7 +43,7 @@ func fitGaussianMixture(ctx context.Context, t ood.Training, p ood.Params) (any,
 		seed uint64
 	}
 	k := min(p.Int("k"), t.Len())
-	clusters, err := memo.Cached(t.Batch, key{k, t.Seed}, func() ([]int, error) {
+	clusters, err := memo.Cached(ctx, t.Batch, key{k, t.Seed}, func() ([]int, error) {
 		return kmeans.Cluster(ctx, t.Features, k, rand.New(rand.NewPCG(t.Seed, 0)))
 	})
 	if err != nil {

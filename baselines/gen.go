@@ -34,9 +34,9 @@ type gen struct {
 	Top   int     `state:"top,least=1"` // classes to sum over, at most
 }
 
-func (s *gen) Score(_ context.Context, dst []float64, b ood.Batch) error {
+func (s *gen) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	type key struct{}
-	sorted, _ := memo.Cached(b, key{}, func() (blas32.General, error) {
+	sorted, _ := memo.Cached(ctx, b, key{}, func() (blas32.General, error) {
 		z := clone(b.Logits)
 		for i := range z.Rows {
 			slices.Sort(row(z, i)) // NaN comes first

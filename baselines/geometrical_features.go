@@ -17,16 +17,16 @@ var geometricalFeaturesMethod = ood.Method{
 	Ref:    "after the geometrical margin of Tagasovska & Lopez-Paz 2019, table 2; Elsayed et al. 2018, arXiv:1803.05598",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: classSquared,
-	Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
-		return &geometricalFeatures{boundaries{lastLayer: newLastLayer(t)}}, nil
+	Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
+		return &geometricalFeatures{boundaries{lastLayer: newLastLayer(ctx, t)}}, nil
 	},
 	New: func() any { return &geometricalFeatures{} },
 }
 
 type geometricalFeatures struct{ boundaries }
 
-func (s *geometricalFeatures) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	for i, z := range s.logits(b) {
+func (s *geometricalFeatures) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	for i, z := range s.logits(ctx, b) {
 		y := floats.MaxIdx(z)
 		least := math.Inf(1)
 		for k, d := range s.from(y) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
 	"github.com/attach-uncertainty/attach/internal/numeric/neighbours"
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
@@ -25,14 +26,14 @@ type knn struct {
 	K      int `state:"k,least=1"`
 }
 
-func fitKNN(_ context.Context, t ood.Training, p ood.Params) (any, error) {
-	x, err := index(t, true)
+func fitKNN(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
+	x, err := index(ctx, t, true)
 	if err != nil {
 		return nil, err
 	}
 	k := func(p ood.Params) int { return min(p.Count("k", t.Len()), t.Len()) }
 	s := &knn{newRanked(x), k(p)}
-	for _, p := range t.Grid {
+	for _, p := range memo.Grid(ctx) {
 		s.ranks = append(s.ranks, k(p)-1)
 	}
 	return s, nil

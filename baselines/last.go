@@ -1,6 +1,7 @@
 package baselines
 
 import (
+	"context"
 	"iter"
 	"math"
 
@@ -21,9 +22,9 @@ type lastLayer struct {
 }
 
 // newLastLayer copies a layer, once for all that are fitted to the rows of t.
-func newLastLayer(t ood.Training) lastLayer {
+func newLastLayer(ctx context.Context, t ood.Training) lastLayer {
 	type key struct{ *ood.Linear }
-	l, _ := memo.Cached(t.Batch, key{t.Last}, func() (lastLayer, error) {
+	l, _ := memo.Cached(ctx, t.Batch, key{t.Last}, func() (lastLayer, error) {
 		l := lastLayer{clone(t.Last.Weight), make([]float64, t.Last.Weight.Rows)}
 		for k, v := range t.Last.Bias {
 			l.Bias[k] = float64(v)
@@ -56,9 +57,9 @@ func unlessFinite(z []float32) {
 }
 
 // logits are what the layer makes of every row of b, which are reused.
-func (l lastLayer) logits(b ood.Batch) iter.Seq2[int, []float64] {
+func (l lastLayer) logits(ctx context.Context, b ood.Batch) iter.Seq2[int, []float64] {
 	type key struct{ weight *float32 }
-	product, _ := memo.Cached(b, key{&l.Weight.Data[0]}, func() (blas32.General, error) { return l.product(b.Features), nil })
+	product, _ := memo.Cached(ctx, b, key{&l.Weight.Data[0]}, func() (blas32.General, error) { return l.product(b.Features), nil })
 	z := make([]float64, len(l.Bias))
 	return func(yield func(int, []float64) bool) {
 		for i := range product.Rows {

@@ -43,15 +43,15 @@ func fitLOF(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	if n < 2 {
 		return nil, &rows.TooFewRowsError{What: "neighbours of training rows", Have: n, Need: 2}
 	}
-	for _, other := range t.Grid {
+	for _, other := range memo.Grid(ctx) {
 		most = max(most, min(other.Int("k"), n-1))
 	}
-	x, err := index(t, false)
+	x, err := index(ctx, t, false)
 	if err != nil {
 		return nil, err
 	}
 	type key struct{ most int }
-	around, err := memo.Cached(t.Batch, key{most}, func() ([][]neighbours.Neighbour, error) { return x.Nearest(ctx, x.Rows, most, true) })
+	around, err := memo.Cached(ctx, t.Batch, key{most}, func() ([][]neighbours.Neighbour, error) { return x.Nearest(ctx, x.Rows, most, true) })
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (s *lof) Restored() error {
 }
 
 func (s *lof) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	nearest, err := memo.Cached(b, s.index, func() ([][]neighbours.Neighbour, error) {
+	nearest, err := memo.Cached(ctx, b, s.index, func() ([][]neighbours.Neighbour, error) {
 		return s.index.Nearest(ctx, b.Features, s.most, false)
 	})
 	for i, near := range nearest {

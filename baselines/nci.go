@@ -17,8 +17,8 @@ var nciMethod = ood.Method{
 	Ref:    "Liu & Qin 2025, arXiv:2311.01479",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{{Name: "alpha", Default: 1e-4, Takes: "least=0", Sweep: []any{1e-4, 1e-3, 1e-2, 1e-1}}},
-	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
-		return &nci{newLastLayer(t), featureMeans(t), p.Float("alpha")}, nil
+	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
+		return &nci{newLastLayer(ctx, t), featureMeans(ctx, t), p.Float("alpha")}, nil
 	},
 	New: func() any { return &nci{} },
 }
@@ -29,8 +29,8 @@ type nci struct {
 	Alpha float64   `state:"alpha,least=0"`
 }
 
-func (s *nci) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	for i, z := range s.logits(b) {
+func (s *nci) Score(ctx context.Context, dst []float64, b ood.Batch) error {
+	for i, z := range s.logits(ctx, b) {
 		w := row(s.Weight, floats.MaxIdx(z))
 		var dot, square, size float64
 		for j, v := range row(b.Features, i) {

@@ -43,7 +43,7 @@ type standardised struct {
 
 func fitNECO(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	type key struct{}
-	s, err := memo.Cached(t.Batch, key{}, func() (*standardised, error) { return standardise(ctx, t) })
+	s, err := memo.Cached(ctx, t.Batch, key{}, func() (*standardised, error) { return standardise(ctx, t) })
 	if err != nil {
 		return nil, err
 	}

@@ -28,15 +28,16 @@ func gradientOf(ctx context.Context, b ood.Batch, of ood.Scalar) (blas32.General
 		logits   blas32.General
 		gradient ood.Tensor
 	}
-	r, err := memo.Cached(b, of, func() (result, error) {
-		out, g, err := b.Network.Gradient(ctx, b.Block, of)
+	r, err := memo.Cached(ctx, b, of, func() (result, error) {
+		block := b.Inputs.(ood.InputBlock)
+		out, g, err := b.Network.Gradient(ctx, block, of)
 		if err != nil {
 			return result{}, err
 		}
-		if x := b.Block.Find(g.Name); x == nil || len(g.Data) != len(x.Data) {
+		if x := block.Find(g.Name); x == nil || len(g.Data) != len(x.Data) {
 			return result{}, fmt.Errorf("the network gives a gradient of %d numbers, and its inputs have another number", len(g.Data))
 		}
-		return result{out.Logits, g}, checkLogits(out.Logits, b.Block.Rows())
+		return result{out.Logits, g}, checkLogits(out.Logits, block.Rows())
 	})
 	return r.logits, r.gradient, err
 }

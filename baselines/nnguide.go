@@ -22,9 +22,9 @@ var nnGuideMethod = ood.Method{
 	Ref:    "Park, Jung & Teoh 2023, arXiv:2309.14888",
 	Needs:  ood.Needs{Features: true, Logits: true},
 	Params: []ood.Param{{Name: "k", Default: 10, Takes: "count", Sweep: []any{1, 10, 50, 100}}},
-	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
+	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		type key struct{}
-		g, err := memo.Cached(t.Batch, key{}, func() (*guides, error) { return newGuides(t), nil })
+		g, err := memo.Cached(ctx, t.Batch, key{}, func() (*guides, error) { return newGuides(t), nil })
 		return &nnGuide{g, p.Int("k")}, err
 	},
 	New: func() any { return &nnGuide{guides: &guides{}} },

@@ -52,7 +52,7 @@ type odin struct {
 
 // Score implements ood.Detector. Scorers of one temperature share the gradient.
 func (s *odin) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	x := b.Block
+	x := b.Inputs.(ood.InputBlock)
 	_, g, err := gradientOf(ctx, b, ood.Scalar{Temperature: s.Temperature})
 	if err != nil {
 		return err

@@ -21,8 +21,8 @@ var odinFeaturesMethod = ood.Method{
 	Ref:    "after Liang, Li & Srikant 2018, arXiv:1706.02690",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: odinParams(),
-	Fit: func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
-		return &odinFeatures{newLastLayer(t), odinStep{p.Float("temperature"), p.Float("epsilon")}}, nil
+	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
+		return &odinFeatures{newLastLayer(ctx, t), odinStep{p.Float("temperature"), p.Float("epsilon")}}, nil
 	},
 	New: func() any { return &odinFeatures{} },
 }
@@ -32,14 +32,14 @@ type odinFeatures struct {
 	odinStep
 }
 
-func (s *odinFeatures) Score(_ context.Context, dst []float64, b ood.Batch) error {
+func (s *odinFeatures) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	type key struct {
 		weight      *float32
 		temperature float64
 	}
-	slopes, _ := memo.Cached(b, key{&s.Weight.Data[0], s.Temperature}, func() (blas32.General, error) { return s.slopes(b), nil })
+	slopes, _ := memo.Cached(ctx, b, key{&s.Weight.Data[0], s.Temperature}, func() (blas32.General, error) { return s.slopes(ctx, b), nil })
 	moved := make([]float32, len(s.Bias))
-	for i, z := range s.logits(b) {
+	for i, z := range s.logits(ctx, b) {
 		for k, v := range row(slopes, i) {
 			moved[k] = float32(z[k] + s.Epsilon*float64(v))
 		}
@@ -61,11 +61,11 @@ func (s *odinFeatures) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 // slopes are what a step of 1 adds to the logits of every row: W·s, with s the
 // signs of (w_y − Σ p_k w_k)/T, the gradient of log softmax(z/T)_y with respect
 // to φ.
-func (s *odinFeatures) slopes(b ood.Batch) blas32.General {
+func (s *odinFeatures) slopes(ctx context.Context, b ood.Batch) blas32.General {
 	n, c, h := b.Features.Rows, s.Weight.Rows, s.Weight.Cols
 	upstream := rows.New(n, c)
 	z := make([]float32, c)
-	for i, logits := range s.logits(b) {
+	for i, logits := range s.logits(ctx, b) {
 		for k, v := range logits {
 			z[k] = float32(v)
 		}

@@ -38,7 +38,7 @@ func fitPNML(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 		return nil, err
 	}
 	w, err := gaussian.NewWhitening(make([]float64, t.Features.Cols), m.SecondMoment(), 0)
-	return &pnml{newLastLayer(t), w, float64(t.Len())}, err
+	return &pnml{newLastLayer(ctx, t), w, float64(t.Len())}, err
 }
 
 // leastProbability keeps the logarithm of a probability finite, as in the
@@ -47,11 +47,11 @@ const leastProbability = 1e-12
 
 func (s *pnml) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	unit := b
-	unit.Features, unit.Cache = rows.Unit(b.Features), nil
+	unit.Features = rows.Unit(b.Features)
 	if err := s.Distances(ctx, dst, unit.Features); err != nil {
 		return err
 	}
-	for i, z := range s.logits(unit) {
+	for i, z := range s.logits(ctx, unit) {
 		q := dst[i] / s.Rows
 		kappa := q / (1 + q)
 		var sum float64

@@ -38,7 +38,7 @@ type mapped struct {
 // fitPrincipal keeps as many components as explain the parameter "variance".
 // The key stands for the map.
 func fitPrincipal(ctx context.Context, t ood.Training, p ood.Params, key any, m int, of func(blas32.General) blas64.General) (principal, error) {
-	s, err := memo.Cached(t.Batch, key, func() (*mapped, error) { return newMapped(ctx, t, m, of) })
+	s, err := memo.Cached(ctx, t.Batch, key, func() (*mapped, error) { return newMapped(ctx, t, m, of) })
 	if err != nil {
 		return principal{}, err
 	}

@@ -36,7 +36,7 @@ type quantileForest struct {
 }
 
 func fitQuantileForest(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-	data, err := treeData(t, p.Int("bins"))
+	data, err := treeData(ctx, t, p.Int("bins"))
 	if err != nil {
 		return nil, err
 	}

@@ -27,14 +27,14 @@ type react struct {
 
 func fitReAct(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	// Two passes over the rows find the percentiles of the whole sweep.
-	clip, err := memo.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) ([]float64, error) {
+	clip, err := memo.Alike(ctx, t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) ([]float64, error) {
 		var percentiles []float64
 		for _, p := range same {
 			percentiles = append(percentiles, p.Float("percentile"))
 		}
 		return quantile.Percentiles(ctx, t.Features, percentiles)
 	})
-	return &react{newLastLayer(t), clip}, err
+	return &react{newLastLayer(ctx, t), clip}, err
 }
 
 func (s *react) Score(_ context.Context, dst []float64, b ood.Batch) error {

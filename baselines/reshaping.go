@@ -29,8 +29,8 @@ type reshaping struct {
 // percentile of its own features.
 func reshapingMethod(s ood.Method, r reshaping) ood.Method {
 	s.Needs = ood.Needs{Features: true, Logits: true, Weights: true}
-	s.Fit = func(_ context.Context, t ood.Training, p ood.Params) (any, error) {
-		return &reshaped{newLastLayer(t), p.Float("percentile"), r}, nil
+	s.Fit = func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
+		return &reshaped{newLastLayer(ctx, t), p.Float("percentile"), r}, nil
 	}
 	s.New = func() any { return &reshaped{reshaping: r} }
 	return s

@@ -35,7 +35,7 @@ type seen struct {
 
 func seenFromOrigin(ctx context.Context, t ood.Training) (*seen, error) {
 	type key struct{}
-	return memo.Cached(t.Batch, key{}, func() (*seen, error) {
+	return memo.Cached(ctx, t.Batch, key{}, func() (*seen, error) {
 		h := t.Features.Cols
 		if h < 2 {
 			return nil, errors.New("at least 2 features are needed: one for the principal space and one outside of it")

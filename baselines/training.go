@@ -24,9 +24,9 @@ func clone(m blas32.General) blas32.General {
 }
 
 // featureMeans are worked out once for all that are fitted to the rows of t.
-func featureMeans(t ood.Training) []float64 {
+func featureMeans(ctx context.Context, t ood.Training) []float64 {
 	type key struct{}
-	mean, _ := memo.Cached(t.Batch, key{}, func() ([]float64, error) { return moments.Mean(t.Features, false), nil })
+	mean, _ := memo.Cached(ctx, t.Batch, key{}, func() ([]float64, error) { return moments.Mean(t.Features, false), nil })
 	return mean
 }
 
@@ -53,9 +53,9 @@ func bank(t ood.Training) blas32.General {
 }
 
 // index is the training features to search among, scaled to unit norm or not.
-func index(t ood.Training, unit bool) (*neighbours.Index, error) {
+func index(ctx context.Context, t ood.Training, unit bool) (*neighbours.Index, error) {
 	type key struct{ unit bool }
-	return memo.Cached(t.Batch, key{unit}, func() (*neighbours.Index, error) { return neighbours.New(bank(t), unit), nil })
+	return memo.Cached(ctx, t.Batch, key{unit}, func() (*neighbours.Index, error) { return neighbours.New(bank(t), unit), nil })
 }
 
 // ranked finds how far training rows are.
@@ -69,5 +69,5 @@ func newRanked(x *neighbours.Index, ranks ...int) ranked { return ranked{x.Rows,
 
 // distances are those of the rows of a block to the training row of each rank.
 func (s *ranked) distances(ctx context.Context, b ood.Batch) (map[int][]float64, error) {
-	return memo.Cached(b, s.index, func() (map[int][]float64, error) { return s.index.Distances(ctx, b.Features, s.ranks) })
+	return memo.Cached(ctx, b, s.index, func() (map[int][]float64, error) { return s.index.Distances(ctx, b.Features, s.ranks) })
 }

@@ -1,6 +1,7 @@
 package baselines
 
 import (
+	"context"
 	"sync"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -27,9 +28,9 @@ func treeOptions(p ood.Params) trees.Options {
 }
 
 // treeData arranges the features for trees, once for all that have as many bins.
-func treeData(t ood.Training, bins int) (*trees.Data, error) {
+func treeData(ctx context.Context, t ood.Training, bins int) (*trees.Data, error) {
 	type key struct{ bins int }
-	return memo.Cached(t.Batch, key{bins}, func() (*trees.Data, error) { return trees.NewData(t.Features, bins) })
+	return memo.Cached(ctx, t.Batch, key{bins}, func() (*trees.Data, error) { return trees.NewData(t.Features, bins) })
 }
 
 // targetColumn is a copy of target t of y.

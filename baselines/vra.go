@@ -44,7 +44,7 @@ func fitVRA(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	if high < low {
 		return nil, fmt.Errorf("parameter %q is %v, below %q of %v", "high", high, "low", low)
 	}
-	s := &vra{lastLayer: newLastLayer(t), Below: p["below"].(string)}
+	s := &vra{lastLayer: newLastLayer(ctx, t), Below: p["below"].(string)}
 	column := make([]float64, t.Len())
 	for j := range t.Features.Cols {
 		if err := ctx.Err(); err != nil {

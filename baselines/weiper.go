@@ -68,7 +68,7 @@ const weiperRows = 64
 
 func fitWeiPer(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	s := &weiper{
-		lastLayer: newLastLayer(t), Seed: t.Seed, Repeats: p.Int("repeats"), Distance: p.Float("distance"), Share: p.Float("weight"),
+		lastLayer: newLastLayer(ctx, t), Seed: t.Seed, Repeats: p.Int("repeats"), Distance: p.Float("distance"), Share: p.Float("weight"),
 		Confidence: p.Float("confidence"), Features: newHistogram(p.Int("bins"), p.Int("smoothing")), Logits: newHistogram(p.Int("bins"), p.Int("smoothing_logits")),
 	}
 	if err := s.Restored(); err != nil {

@@ -69,7 +69,7 @@ func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error
 		}
 		return s
 	}
-	return memo.Alike(t, of, func(same []ood.Params, tell func(float64)) ([]*nonlinear, error) {
+	return memo.Alike(ctx, t, of, func(same []ood.Params, tell func(float64)) ([]*nonlinear, error) {
 		if t.Len() < 2 {
 			return nil, &rows.TooFewRowsError{What: "non-linear certificates", Have: t.Len(), Need: 2}
 		}

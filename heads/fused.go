@@ -253,7 +253,7 @@ func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Params) (any, err
 		return nil, &rows.TooFewRowsError{What: "fused detectors", Have: t.Len(), Need: 2}
 	}
 	// All combinations are of the same parts.
-	return memo.Alike(t, func(ood.Params) bool { return true }, func(same []ood.Params, tell func(float64)) ([]*fused, error) {
+	return memo.Alike(ctx, t, func(ood.Params) bool { return true }, func(same []ood.Params, tell func(float64)) ([]*fused, error) {
 		parts, err := f.crossFit(ctx, t, tell)
 		var all []*fused
 		for _, p := range same {
@@ -270,7 +270,7 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 	folds := rows.Folds(t.Len(), fusedFolds, t.Seed)
 	held := make([][]float64, len(f))
 	done, fits := 0, (len(folds)+1)*len(f)
-	fit := func(c Component, part ood.Training) (*fitting.Scorer, error) {
+	fit := func(ctx context.Context, c Component, part ood.Training) (*fitting.Scorer, error) {
 		part.Progress = func(share float64) { tell((float64(done) + share) / float64(fits)) }
 		s, err := fitting.Fit(ctx, c.Method, part, c.Params)
 		if err != nil {
@@ -280,9 +280,10 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 		return s, nil
 	}
 	for _, fold := range folds {
-		part, out := memo.Without(t, fold), t.Batch.Select(fold)
+		apart, part := memo.Without(ctx, t, fold)
+		out := t.Batch.Select(fold)
 		for i, c := range f {
-			s, err := fit(c, part)
+			s, err := fit(apart, c, part)
 			if err != nil {
 				return nil, fewerRows(err, part.Len(), t.Len())
 			}
@@ -295,7 +296,7 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 	}
 	parts, weights := make([]*fusedPart, len(f)), f.weights(t.Logits)
 	for i, c := range f {
-		s, err := fit(c, t)
+		s, err := fit(ctx, c, t)
 		if err != nil {
 			return nil, err
 		}
@@ -320,7 +321,7 @@ func fewerRows(err error, some, all int) error {
 
 // Score implements ood.Detector. All combinations are of the same p-values.
 func (s *fused) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	surprises, err := memo.Cached(b, s.Parts[0], func() ([][]float64, error) { return s.surprises(ctx, b) })
+	surprises, err := memo.Cached(ctx, b, s.Parts[0], func() ([][]float64, error) { return s.surprises(ctx, b) })
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package ood
 
 import (
 	"slices"
-	"sync"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -14,25 +13,21 @@ type Batch struct {
 	Features blas32.General // n×h, the input φ of the last linear layer
 	Logits   blas32.General // n×c
 	Labels   []int          // n class indices in [0,c)
-	Inputs   Inputs         // n rows as the network takes them, or nil
+	// Inputs are n rows as the network takes them, or nil. A method that runs the
+	// network is asked for scores of an InputBlock.
+	Inputs Inputs
 	// Layers are activations of earlier layers, from the input on, each n×h_l:
 	// averaged over positions where they have any.
 	Layers []blas32.General
 	// Gaps is n×k, a column for each cell that the network takes of a row: 1 if the
 	// cell is empty, 0 if not. It is absent if no cell can be empty.
 	Gaps blas32.General
-	// Cache, if not nil, keeps what several fits or scores make of these rows, by
-	// keys of the caller's own types.
-	Cache *sync.Map
 	// Network takes Inputs, for methods that run it, or is nil.
 	Network Network
 	// Hashes, if not nil, tell rows apart by their inputs: rows whose inputs are equal
 	// have equal hashes. Package featurize fills them in; without them, rows are told
 	// apart by their features.
 	Hashes [][16]byte
-	// Block is what Inputs holds of these rows. It is set where a method
-	// that runs the network is asked for scores.
-	Block InputBlock
 }
 
 // mapped is what become makes of each matrix, with the network, and neither labels,

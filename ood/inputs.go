@@ -21,8 +21,8 @@ type Inputs interface {
 	Select(rows []int) Inputs
 }
 
-// InputBlock is consecutive rows of Inputs: what they bring for each input of the
-// network.
+// InputBlock is consecutive rows of Inputs, in memory: what they bring for each input of
+// the network.
 type InputBlock struct {
 	Start   int // number of the first row
 	Tensors []Tensor
@@ -148,34 +148,36 @@ func InputsOf(b InputBlock) Inputs {
 	if err := b.Check(); err != nil {
 		panic(fmt.Sprintf("ood: %v", err))
 	}
-	b.Start = 0
-	return inMemory{b}
+	return b
 }
 
-type inMemory struct{ all InputBlock }
+// Len implements Inputs: a block is inputs that are all in memory.
+func (b InputBlock) Len() int { return b.Rows() }
 
-func (m inMemory) Len() int { return m.all.Rows() }
-
-func (m inMemory) Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, error] {
+// Blocks implements Inputs. The blocks share memory with b; their Start counts from the
+// first row of b.
+func (b InputBlock) Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, error] {
 	if rows < 1 {
 		panic(fmt.Sprintf("ood: blocks of %d rows", rows))
 	}
+	b.Start = 0
 	return func(yield func(InputBlock, error) bool) {
-		for i := 0; i < m.Len(); i += rows {
+		for i := 0; i < b.Len(); i += rows {
 			if err := ctx.Err(); err != nil {
 				yield(InputBlock{}, err)
 				return
 			}
-			if !yield(m.all.Slice(i, min(i+rows, m.Len())), nil) {
+			if !yield(b.Slice(i, min(i+rows, b.Len())), nil) {
 				return
 			}
 		}
 	}
 }
 
-func (m inMemory) Select(rows []int) Inputs {
+// Select implements Inputs: it copies the rows.
+func (b InputBlock) Select(rows []int) Inputs {
 	var s InputBlock
-	for _, t := range m.all.Tensors {
+	for _, t := range b.Tensors {
 		own := Tensor{Name: t.Name, Shape: append([]int{len(rows)}, t.Shape[1:]...)}
 		for _, r := range rows {
 			one := t.slice(r, r+1)
@@ -185,5 +187,5 @@ func (m inMemory) Select(rows []int) Inputs {
 		}
 		s.Tensors = append(s.Tensors, own)
 	}
-	return inMemory{s}
+	return s
 }

@@ -37,16 +37,6 @@ type Training struct {
 	// Progress is called with the share of the fit that is done. It may be nil, and
 	// is not where a method is fitted.
 	Progress func(share float64)
-
-	// Grid are all configurations that are fitted to these rows, one after
-	// another: what is trained together is trained for the first, and kept. At is
-	// the one that is being fitted. They are set where a method is fitted.
-	Grid []Params
-	At   int
-	// Whole, if not nil, is the training, with a cache, that these rows are of, all
-	// but the rows Held.
-	Whole *Training
-	Held  []int
 }
 
 // Method is one way to tell in-domain from out-of-domain, or, where it needs

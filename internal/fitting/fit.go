@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -34,10 +34,10 @@ func FitGrid(ctx context.Context, m ood.Method, t ood.Training, grid []ood.Param
 			return nil, err
 		}
 	}
-	t.Grid = make([]ood.Params, len(grid))
+	resolved := make([]ood.Params, len(grid))
 	for i, p := range grid {
 		var err error
-		if t.Grid[i], err = resolve(m, p); err != nil {
+		if resolved[i], err = resolve(m, p); err != nil {
 			return nil, &configError{i, err}
 		}
 	}
@@ -45,9 +45,7 @@ func FitGrid(ctx context.Context, m ood.Method, t ood.Training, grid []ood.Param
 	if err := checkTraining(m, t); err != nil {
 		return nil, err
 	}
-	if t.Cache == nil {
-		t.Cache = &sync.Map{}
-	}
+	ctx = memo.Share(ctx, t.Batch)
 	if t.Trainer != nil {
 		t.Trainer = checkedTrainer{t.Trainer}
 	}
@@ -57,9 +55,9 @@ func FitGrid(ctx context.Context, m ood.Method, t ood.Training, grid []ood.Param
 	}
 	progress := rows.Progress(t.Progress).Rising()
 	scorers := make([]*Scorer, len(grid))
-	for i, v := range t.Grid {
-		t.Progress, t.At = progress.Part(i, len(grid)), i
-		fitted, err := m.Fit(ctx, t, v)
+	for i, p := range resolved {
+		t.Progress = progress.Part(i, len(grid))
+		fitted, err := m.Fit(memo.Fitting(ctx, resolved, i), t, p)
 		if err != nil {
 			return nil, &configError{i, err}
 		}

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -73,7 +73,7 @@ func score(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Batch, pr
 		return scoreInputs(ctx, grid, dst, b, progress)
 	}
 	n := b.Len()
-	b.Inputs, b.Cache = nil, nil // of the former every block would copy its own
+	b.Inputs = nil // every block would copy its own
 	for i := 0; i < n; i += blockRows {
 		end := min(i+blockRows, n)
 		block := b
@@ -91,7 +91,7 @@ func score(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Batch, pr
 // scoreBlock scores consecutive rows, from the one called first.
 func scoreBlock(ctx context.Context, grid []*Scorer, dst [][]float64, first int, block ood.Batch) error {
 	if len(grid) > 1 {
-		block.Cache = &sync.Map{}
+		ctx = memo.Share(ctx, block)
 	}
 	for k, other := range grid {
 		if err := ctx.Err(); err != nil {
@@ -127,7 +127,7 @@ func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Bat
 			return err
 		}
 		block := b.Slice(x.Start, x.Start+x.Rows())
-		block.Block = x
+		block.Inputs = x
 		err := scoreBlock(ctx, grid, dst, x.Start, block)
 		switch {
 		case errors.Is(err, ood.ErrNotDifferentiable) || errors.Is(err, ood.ErrNoDropout):

@@ -23,12 +23,12 @@ type gradientScorer struct{ seed uint64 }
 
 func (s *gradientScorer) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	if s.seed == 0 {
-		if _, _, err := b.Network.Gradient(ctx, b.Block, ood.Scalar{}); err != nil {
+		if _, _, err := b.Network.Gradient(ctx, b.Inputs.(ood.InputBlock), ood.Scalar{}); err != nil {
 			return err
 		}
 	}
 	for i := range dst {
-		dst[i] = float64(b.Block.Tensors[0].Data[i])
+		dst[i] = float64(b.Inputs.(ood.InputBlock).Tensors[0].Data[i])
 	}
 	return nil
 }

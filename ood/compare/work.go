@@ -11,6 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/internal/fitting/classes"
+	"github.com/attach-uncertainty/attach/internal/fitting/memo"
 	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -42,7 +43,6 @@ type result struct {
 }
 
 func (c Options) plan(m ood.Method, wrong []bool) *work {
-	c.Training.Cache = &sync.Map{}
 	w := &work{c: c, m: m, wrong: wrong, batches: []ood.Batch{c.In}, grid: []ood.Params{fitting.Default(m)}}
 	for _, s := range c.outSets() {
 		w.batches = append(w.batches, s.Batch)
@@ -92,6 +92,7 @@ func (w *work) run(ctx context.Context) error {
 		return fmt.Errorf("method %q: %w", w.m.Name, err)
 	}
 	defer w.c.room.Release(need)
+	ctx = memo.Share(ctx, w.c.Training.Batch)
 	progress := rows.Progress(w.tell)
 	progress.Tell(0)
 	if err := w.fitAll(ctx, able, together, progress.Sub(0, scoredShare)); err != nil {

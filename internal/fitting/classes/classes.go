@@ -95,27 +95,28 @@ func (c Cloud) classes(t ood.Training) (assignment, error) {
 // Moments are those of the cloud about its classes' means. Those of a fold come
 // from those of all rows.
 func (c Cloud) Moments(ctx context.Context, t ood.Training) (*moments.Moments, error) {
-	return memo.Cached(t.Batch, c, func() (*moments.Moments, error) {
-		if t.Whole == nil {
+	return memo.Cached(ctx, t.Batch, c, func() (*moments.Moments, error) {
+		all, held, above := memo.Whole(ctx, t)
+		if all == nil {
 			classes, err := c.classes(t)
 			if err != nil {
 				return nil, err
 			}
 			return moments.Of(ctx, c.Rows(t.Batch), classes.of, classes.n)
 		}
-		whole, err := c.Moments(ctx, *t.Whole)
+		whole, err := c.Moments(above, *all)
 		if err != nil {
 			return nil, err
 		}
-		classes, err := c.classes(*t.Whole)
+		classes, err := c.classes(*all)
 		if err != nil {
 			return nil, err
 		}
-		of := make([]int, len(t.Held))
-		for i, r := range t.Held {
+		of := make([]int, len(held))
+		for i, r := range held {
 			of[i] = classes.of[r]
 		}
-		return whole.Without(ctx, c.Rows(t.Whole.Batch.Select(t.Held)), of)
+		return whole.Without(ctx, c.Rows(all.Batch.Select(held)), of)
 	})
 }
 
@@ -157,7 +158,8 @@ func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud,
 		return c, err
 	}
 	held := rows.Folds(t.Len(), heldPart, t.Seed)[0]
-	part, in := memo.Without(t, held), c.Rows(t.Batch.Select(held))
+	apart, part := memo.Without(ctx, t, held)
+	in := c.Rows(t.Batch.Select(held))
 	mixed := rows.New(in.Rows, in.Cols)
 	for i := range held {
 		with := (i + len(held)/2) % len(held)
@@ -171,7 +173,7 @@ func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud,
 	most, best := 0., 1.
 	for _, exponent := range []float64{1, .75, 1.25, .5, 1.5, .25, 0} {
 		c.Exponent = exponent
-		g, err := c.Fit(ctx, part, p)
+		g, err := c.Fit(apart, part, p)
 		if err != nil {
 			return c, err
 		}

@@ -12,7 +12,7 @@ import (
 // Moments are those of the training features, of rows scaled to norm 1 with unit.
 func Moments(ctx context.Context, t ood.Training, unit bool) (*moments.Moments, error) {
 	type key struct{ unit bool }
-	return Cached(t.Batch, key{unit}, func() (*moments.Moments, error) {
+	return Cached(ctx, t.Batch, key{unit}, func() (*moments.Moments, error) {
 		m := &moments.Moments{UnitNorm: unit}
 		return m, m.Add(ctx, t.Features)
 	})
@@ -26,7 +26,7 @@ func Spectrum(ctx context.Context, t ood.Training, unit, centred bool) (*moments
 		return nil, nil, err
 	}
 	type key struct{ unit, centred bool }
-	s, err := Cached(t.Batch, key{unit, centred}, func() (*eigen.Spectrum, error) { return SpectrumOf(m, centred) })
+	s, err := Cached(ctx, t.Batch, key{unit, centred}, func() (*eigen.Spectrum, error) { return SpectrumOf(m, centred) })
 	return m, s, err
 }
 

@@ -71,7 +71,7 @@ func Train(ctx context.Context, t ood.Training, problem train.Problem) (Regressi
 	of := func(v ood.Params) shape {
 		return shape{fmt.Sprint(widths(v)), v.Int("batch"), v.Int("epochs")}
 	}
-	return memo.Alike(t, of, func(same []ood.Params, tell func(float64)) ([]Regression, error) {
+	return memo.Alike(ctx, t, of, func(same []ood.Params, tell func(float64)) ([]Regression, error) {
 		p, first := problem, same[0]
 		p.Hidden, p.BatchSize, p.Epochs = widths(first), first.Int("batch"), first.Int("epochs")
 		if p.Epochs == 0 {

@@ -1,0 +1,90 @@
+package memo
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// TestCached holds that what is made of rows is made once, and never taken for what
+// other rows need: the context may come to a method that reads rows of its own.
+func TestCached(t *testing.T) {
+	type key struct{}
+	made := 0
+	of := func(ctx context.Context, b ood.Batch) int {
+		n, err := Cached(ctx, b, key{}, func() (int, error) { made++; return b.Len(), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	all := ood.Batch{Features: rows.New(6, 2)}
+	part, copied := all.Slice(0, 4), all.Select([]int{0, 1, 2, 3, 4, 5})
+	ctx := Share(t.Context(), all)
+	if of(ctx, all) != 6 || of(ctx, all) != 6 || made != 1 {
+		t.Errorf("made %d times for the same rows, want once", made)
+	}
+	if of(ctx, part) != 4 || of(ctx, copied) != 6 || made != 3 {
+		t.Errorf("made %d times for three batches, want 3", made)
+	}
+	inputs := ood.Batch{Inputs: ood.BlockOf([]int{2, 1}, []float32{1, 2})}
+	moved := ood.Batch{Inputs: ood.BlockOf([]int{2, 1}, []float32{1, 3})}
+	ctx = Share(ctx, inputs)
+	of(ctx, inputs)
+	if of(ctx, moved); made != 5 {
+		t.Errorf("made %d times, want 5: inputs of the same shape are not the same rows", made)
+	}
+}
+
+// TestWithout holds that a part knows the rows that it is of, and that what is made of
+// these is shared with other parts of them.
+func TestWithout(t *testing.T) {
+	type key struct{}
+	made := 0
+	whole := ood.Training{Batch: ood.Batch{Features: rows.New(6, 2)}}
+	ctx := Share(t.Context(), whole.Batch)
+	for _, held := range [][]int{{0, 3}, {1, 2}} {
+		apart, part := Without(ctx, whole, held)
+		of, left, above := Whole(apart, part)
+		if part.Len() != 4 || of == nil || of.Len() != 6 || !slices.Equal(left, held) {
+			t.Fatalf("part of %d rows of %v without %v", part.Len(), of, left)
+		}
+		if _, err := Cached(above, of.Batch, key{}, func() (int, error) { made++; return 0, nil }); err != nil {
+			t.Fatal(err)
+		}
+		if again, _, _ := Whole(above, *of); again != nil {
+			t.Error("all rows are said to be part of others")
+		}
+	}
+	if made != 1 {
+		t.Errorf("made %d times, want once for both parts", made)
+	}
+}
+
+// TestAlike holds that configurations of one key are made together, at the first.
+func TestAlike(t *testing.T) {
+	training := ood.Training{Batch: ood.Batch{Features: rows.New(3, 1)}, Progress: func(float64) {}}
+	var grid []ood.Params
+	for _, v := range []float64{10, 21, 12, 23} {
+		grid = append(grid, ood.Params{"v": v})
+	}
+	ctx, made := Share(t.Context(), training.Batch), 0
+	for i, p := range grid {
+		got, err := Alike(Fitting(ctx, grid, i), training, func(p ood.Params) int { return p.Int("v") / 10 }, func(same []ood.Params, _ func(float64)) (all []int, err error) {
+			made++
+			for _, s := range same {
+				all = append(all, s.Int("v"))
+			}
+			return all, nil
+		})
+		if err != nil || got != p.Int("v") {
+			t.Errorf("configuration %d: %d, %v", i, got, err)
+		}
+	}
+	if made != 2 {
+		t.Errorf("made %d times, want once for each of two keys", made)
+	}
+}
