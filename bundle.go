@@ -11,7 +11,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting"
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
-	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // format is the newest format version that this package reads.
@@ -115,6 +114,15 @@ type Fitted struct {
 	scorer *fitting.Scorer
 }
 
+// Value returns the method, and the value that its Fit returned, which must not be
+// changed. Both are zero if neither a fit nor a file made f.
+func (f *Fitted) Value() (ood.Method, any) {
+	if f.scorer == nil {
+		return ood.Method{}, nil
+	}
+	return f.scorer.Method(), f.scorer.Fitted()
+}
+
 // Calibration holds what held-out in-domain rows taught. Scores are stored,
 // not thresholds, so that levels stay adjustable.
 type Calibration struct {
@@ -198,10 +206,11 @@ func (b *Bundle) made() error {
 	return nil
 }
 
-// Standardise returns features as detectors and quantile heads read them: see
-// Base.Standardised. Without it they are as given.
-func (b *Bundle) Standardise(features blas32.General) blas32.General {
-	return b.scaling.Apply(features)
+// Scaling returns the mean and the deviation of each feature on the rows fitted on, by
+// which detectors and quantile heads read features: see Base.Standardised, without which
+// both are nil. The deviation of a constant feature is 0.
+func (b *Bundle) Scaling() (mean, deviation []float64) {
+	return b.scaling.Mean, b.scaling.Deviation
 }
 
 // Check refuses a base model other than the one the bundle was fitted on. The

@@ -86,6 +86,16 @@ func (in FitOptions) learnCells(d division) (e emptyCells, unseen []bool) {
 	return e, unseen
 }
 
+// GapLimits returns up to what surprise the empty cells of a row are like those of the
+// rows fitted on: the largest of its cells, and their sum. The surprise of an empty cell
+// is log (n+1)/(c+1), if c of the n rows fitted on have that cell empty. With inFeatures,
+// cells are the features themselves and an empty one is NaN; otherwise they are
+// ood.Batch.Gaps. If no cell could be empty, all are zero.
+func (b *Bundle) GapLimits() (rarest, together float64, inFeatures bool) {
+	rarest, together = b.cells.Limits()
+	return rarest, together, b.cells.Features
+}
+
 // ColumnGaps compares how often the cells of a column are empty with the rows that
 // a bundle was fitted on.
 type ColumnGaps struct {

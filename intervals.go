@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
 // calibrated is what one group of calibration rows, or all of them, taught
@@ -12,7 +13,7 @@ import (
 type calibrated struct {
 	calibrate.Intervals
 	targets []calibrate.QuantileCalibration
-	reach   []float64 // by target, as reachOf says
+	reach   []float64 // by target, as quantile.Reach says
 	systems []func(quantiles []float32) calibrate.Distribution
 }
 
@@ -55,7 +56,7 @@ func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*ca
 		return nil, err
 	}
 	for _, q := range targets {
-		c.reach = append(c.reach, reachOf(q))
+		c.reach = append(c.reach, quantile.Reach(q.Levels, q.Grid, q.Y))
 		if p.o.Samples == 0 {
 			continue
 		}

@@ -68,29 +68,6 @@ func calibrateQuantiles(q ood.Quantiles, y blas32.General) ([]calibrate.Quantile
 	return out, nil
 }
 
-// reachOf is the size up to which predicted quantiles tell anything of a target:
-// a thousand times what was calibrated, unless float32 numbers of that size are
-// an eighth of how far targets are from their medians apart, and quantiles round
-// to one. Half of the calibration rows may be as far off as they like.
-func reachOf(q calibrate.QuantileCalibration) float64 {
-	n, l := len(q.Y), len(q.Levels)
-	if n == 0 {
-		return math.MaxFloat32
-	}
-	var largest float64
-	sizes, off := make([]float64, n), make([]float64, n)
-	for i, y := range q.Y {
-		row := q.Grid[i*l : (i+1)*l]
-		largest = max(largest, math.Abs(float64(y)))
-		sizes[i] = max(math.Abs(float64(row[0])), math.Abs(float64(row[l-1])))
-		off[i] = math.Abs(float64(y) - float64(quantile.Interpolate(q.Levels, row, .5)))
-	}
-	slices.Sort(sizes)
-	slices.Sort(off)
-	largest = max(largest, sizes[n/2])
-	return min(max(2*largest, min(1<<10*largest, 1<<20*off[n/2])), math.MaxFloat32)
-}
-
 // within says whether all quantiles of a row, which rise, are of that size at
 // most. A NaN is not.
 func within(quantiles []float32, reach float64) bool {
@@ -100,18 +77,6 @@ func within(quantiles []float32, reach float64) bool {
 		}
 	}
 	return true
-}
-
-// unknownQuantile returns the quantile at a level of a target of which nothing is
-// known. Its median is NaN, because no number would be more right than another.
-func unknownQuantile(level float64) float64 {
-	switch {
-	case level < .5:
-		return math.Inf(-1)
-	case level > .5:
-		return math.Inf(1)
-	}
-	return math.NaN()
 }
 
 // regress also returns which rows have a target of which the quantile head knows
@@ -180,7 +145,7 @@ func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknow
 			for l, v := range row[len(p.banded):] {
 				value := float64(v)
 				if !known[t] {
-					value = unknownQuantile(q.Levels[len(p.banded)+l])
+					value = quantile.Unknown(q.Levels[len(p.banded)+l])
 				}
 				if l == 0 {
 					one.Median = value

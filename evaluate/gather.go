@@ -112,7 +112,9 @@ func (g *gathering) add(ctx context.Context, r attach.Rows) error {
 		g.known[0].Add(rowhash.NewSample(c.FitHashes, c.FitTies), h.Number())
 		g.known[1].Add(rowhash.NewSample(c.CalHashes, c.CalTies), h.Number())
 	}
-	x, logits := g.bundle.Standardise(r.Features), g.paired(r.Batch).Logits
+	var scaling rows.Scaling
+	scaling.Mean, scaling.Deviation = g.bundle.Scaling()
+	x, logits := scaling.Apply(r.Features), g.paired(r.Batch).Logits
 	for i := range main {
 		g.features.add(rows.Row(x, i))
 		g.answers.add(answer(main[i], logits, i))

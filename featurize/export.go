@@ -55,7 +55,7 @@ func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions)
 	if err := spares(cmp.Or(o.Model, b.Base.Path), path); err != nil {
 		return Exported{}, err
 	}
-	e := exporting{bundle: b, o: graph.Options{Alpha: o.Alpha, Level: o.Level, Sets: o.Sets, Rows: "rows"}}
+	e := exporting{bundle: b, o: graphOptions{alpha: o.Alpha, level: o.Level, sets: o.Sets, rows: "rows"}}
 	var err error
 	if o.OnlyHeads {
 		e.to = onnx.NewBuilder("attach", headsOpset)
@@ -66,7 +66,7 @@ func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions)
 	if err != nil {
 		return e.done, err
 	}
-	left, err := b.WriteGraph(e.to, e.rows, e.o)
+	left, err := writeGraph(b, e.to, e.rows, e.o)
 	if err != nil {
 		return e.done, err
 	}
@@ -143,7 +143,7 @@ const (
 // exporting is a graph that a bundle is written to.
 type exporting struct {
 	bundle *attach.Bundle
-	o      graph.Options
+	o      graphOptions
 	to     *onnx.Builder
 	rows   graph.Batch // none of heads alone
 	dir    string      // of external data
@@ -187,9 +187,9 @@ func (e *exporting) base(ctx context.Context, o ExportOptions) error {
 	}
 	in := a.Model.inputs[0]
 	if n := a.Model.inputs.fixedBatch(); n > 0 {
-		e.o.Rows = n
+		e.o.rows = n
 	} else if len(in.axes) > 0 && in.axes[0] != "" {
-		e.o.Rows = in.axes[0]
+		e.o.rows = in.axes[0]
 	}
 	e.to = onnx.Extend(g.Model)
 	of := func(i, width int) graph.Tensor {

@@ -13,13 +13,3 @@ const (
 	Alpha         = "attach.alpha"
 	Level         = "attach.level"
 )
-
-// Options says how a bundle is written to a graph.
-type Options struct {
-	Alpha, Level float64 // defaults of the optional inputs; 0 is the bundle's
-	// Sets is the score that classes in sets are ranked by; "" stands for lac, and
-	// "none" asks for no sets.
-	Sets string
-	// Rows is the first axis of outputs, as Builder.Input takes it.
-	Rows any
-}

@@ -1,4 +1,4 @@
-package attach
+package featurize
 
 import (
 	"cmp"
@@ -10,48 +10,59 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/data/gaps"
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
+	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/version"
+	"github.com/attach-uncertainty/attach/ood"
 )
 
 // graphWriter appends what a bundle says of rows to a graph.
 type graphWriter struct {
-	bundle *Bundle
+	bundle *attach.Bundle
 	b      *onnx.Builder
-	o      graph.Options
+	o      graphOptions
 	rows   graph.Batch  // as methods see them
 	alpha  graph.Tensor // [1], as the caller of the graph gives it
 	level  graph.Tensor // [1], and so this one, but in [0, 1]
 }
 
-// WriteGraph appends what the bundle says of rows to a graph, which holds their
-// parts, n×width and float32, or, where rows has none, takes those that the bundle
-// reads as inputs. It returns what it does not append, and why. It is what
-// featurize.Export is made of, which programs call: its arguments are of packages that
-// are internal. A method that cannot be written is an error.
-func (b *Bundle) WriteGraph(to *onnx.Builder, rows graph.Batch, o graph.Options) (left []string, err error) {
-	o.Alpha, o.Level, o.Sets = cmp.Or(o.Alpha, b.Calibration.Alpha), cmp.Or(o.Level, b.Calibration.Level), cmp.Or(o.Sets, conformal.LAC)
-	if err := checkLevels(o.Level, o.Alpha); err != nil {
+// graphOptions say how a bundle is written to a graph.
+type graphOptions struct {
+	alpha, level float64 // defaults of the optional inputs; 0 is the bundle's
+	sets         string  // as ExportOptions.Sets
+	rows         any     // the first axis of outputs, as Builder.Input takes it
+}
+
+// writeGraph appends what a bundle says of rows to a graph, which holds their parts,
+// n×width and float32, or, where rows has none, takes those that the bundle reads as
+// inputs. It returns what it does not append, and why. A method that cannot be written is
+// an error.
+func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOptions) (left []string, err error) {
+	p, err := b.Predictor(attach.PredictOptions{Alpha: o.alpha, Level: o.level})
+	if err != nil {
 		return nil, err
 	}
+	o.alpha, o.level, o.sets = p.Options().Alpha, p.Options().Level, cmp.Or(o.sets, conformal.LAC)
 	if rows.Features.Cols() == 0 {
-		rows = b.rowInputs(to, o.Rows)
+		rows = rowInputs(b, to, o.rows)
 	}
 	w := &graphWriter{bundle: b, b: to, o: o, rows: rows}
 	defer to.SetScope(to.SetScope("attach/"))
-	if b.cells.Features {
+	if _, _, inFeatures := b.GapLimits(); inFeatures {
 		w.rows.Gaps = rows.Features.IsNaN().Single()
 	}
 	if b.Base.Standardised {
 		w.standardise()
 	}
-	if logits := &w.rows.Logits; b.Base.Task == Classification && logits.Cols() == 1 {
+	if logits := &w.rows.Logits; b.Base.Task == attach.Classification && logits.Cols() == 1 {
 		*logits = logits.Mul(0.).Concat(*logits)
 	}
 	var known *graph.Tensor
@@ -66,7 +77,7 @@ func (b *Bundle) WriteGraph(to *onnx.Builder, rows graph.Batch, o graph.Options)
 		case b.Calibration.Groups != nil:
 			left = append(left, "intervals, which are calibrated by group: rows of a graph have none")
 		}
-	case b.Base.Task == Classification && w.rows.Logits.Cols() > 0:
+	case b.Base.Task == attach.Classification && w.rows.Logits.Cols() > 0:
 		w.probabilities()
 		why, err := w.set()
 		if err != nil {
@@ -85,42 +96,49 @@ func (b *Bundle) WriteGraph(to *onnx.Builder, rows graph.Batch, o graph.Options)
 	return left, nil
 }
 
-// rowInputs are the parts of rows that the bundle reads, as inputs of a graph.
-func (b *Bundle) rowInputs(to *onnx.Builder, n any) (in graph.Batch) {
-	widths, read := b.widths(), batchparts.Widths{}
+// rowInputs returns the parts of rows that a bundle reads, as inputs of a graph.
+func rowInputs(b *attach.Bundle, to *onnx.Builder, n any) (in graph.Batch) {
+	add := func(name string, width int) graph.Tensor {
+		return graph.Of(to, to.Input(name, pb.TensorProto_FLOAT, n, width), pb.TensorProto_FLOAT, width)
+	}
+	in.Features = add("features", b.Base.Width)
+	needs := ood.Needs{}
 	if b.Detector != nil {
-		read = b.Detector.scorer.Widths()
+		m, _ := b.Detector.Value()
+		needs = m.Needs
 	}
-	if b.Base.Task == Classification {
-		widths["logits"] = b.Base.Outputs // of which one may be read as two
+	// One logit may be read as two.
+	if b.Base.Outputs > 0 && (needs.Logits || b.Base.Task == attach.Classification || b.Base.Residual) {
+		in.Logits = add("logits", b.Base.Outputs)
 	}
-	for _, name := range widths.Names() {
-		if name == "logits" && read[name] == 0 && b.Base.Task != Classification && !b.Base.Residual {
-			continue
-		}
-		x := graph.Of(to, to.Input(name, pb.TensorProto_FLOAT, n, widths[name]), pb.TensorProto_FLOAT, widths[name])
-		in.Set(name, x)
+	columns := len(b.GapCounter().Columns())
+	if _, _, inFeatures := b.GapLimits(); !inFeatures && columns > 0 {
+		in.Gaps = add("gaps", columns)
+	}
+	for i, l := range b.Base.Layers {
+		in.Layers = append(in.Layers, add(batchparts.Layer(i), l.Width))
 	}
 	return in
 }
 
 // standardise does what Scaling.Apply does; a row with an infinity becomes NaN.
 func (w *graphWriter) standardise() {
-	s, x := w.bundle.scaling, w.rows.Features
-	inverse := make([]float64, len(s.Deviation))
-	for j, d := range s.Deviation {
+	mean, deviation := w.bundle.Scaling()
+	x := w.rows.Features
+	inverse := make([]float64, len(deviation))
+	for j, d := range deviation {
 		if d > 0 {
 			inverse[j] = 1 / d
 		}
 	}
-	x = x.IsNaN().Choose(x.Numbers(s.Mean, len(s.Mean)), x)
-	scaled := x.Double().Sub(s.Mean).Mul(inverse)
+	x = x.IsNaN().Choose(x.Numbers(mean, len(mean)), x)
+	scaled := x.Double().Sub(mean).Mul(inverse)
 	w.rows.Features = scaled.Max(-math.MaxFloat32).Min(math.MaxFloat32).Single().Add(x.Mul(0.))
 }
 
 // output declares x, which was just made, n×dims, under a name.
 func (w *graphWriter) output(name string, x graph.Tensor, elem pb.TensorProto_DataType, doc string, dims ...int) graph.Tensor {
-	declared := []any{w.o.Rows}
+	declared := []any{w.o.rows}
 	for _, d := range dims {
 		declared = append(declared, d)
 	}
@@ -145,7 +163,7 @@ func (w *graphWriter) optional(name string, value float64, doc string) graph.Ten
 // levelInput is the level that the caller of the graph gives.
 func (w *graphWriter) levelInput() graph.Tensor {
 	if w.level.Name() == "" {
-		given := w.optional(graph.Level, w.o.Level, fmt.Sprintf("Optional: the probability that intervals and sets cover, in (0, 1), %v where it is not given. 0 stands in for what is below, 1 for what is above and for NaN.", w.o.Level))
+		given := w.optional(graph.Level, w.o.level, fmt.Sprintf("Optional: the probability that intervals and sets cover, in (0, 1), %v where it is not given. 0 stands in for what is below, 1 for what is above and for NaN.", w.o.level))
 		w.level = given.Less(1.).Choose(given, 1.).Max(0.)
 	}
 	return w.level
@@ -155,23 +173,34 @@ func (w *graphWriter) levelInput() graph.Tensor {
 // which rows the quantile head knows something.
 func (w *graphWriter) detect(known *graph.Tensor) error {
 	d := w.bundle.Detector
+	m, fitted := d.Value()
 	var reads graph.Batch
-	for _, name := range d.scorer.Widths().Names() {
-		reads.Set(name, w.rows.Part(name))
+	if m.Needs.Features {
+		reads.Features = w.rows.Features
 	}
-	score, err := graph.Score(d.scorer.Fitted(), reads)
+	if m.Needs.Logits {
+		reads.Logits = w.rows.Logits
+	}
+	if m.Needs.Layers {
+		reads.Layers = w.rows.Layers
+	}
+	score, err := graph.Score(fitted, reads)
 	if err != nil {
 		return fmt.Errorf("%s cannot be exported: %w", d.Method, err)
 	}
 	if known != nil {
 		score = known.Choose(score, math.Inf(1))
 	}
-	if cells := w.bundle.cells; cells.Empty != nil {
+	if columns := w.bundle.GapCounter().Columns(); len(columns) > 0 {
 		if w.rows.Gaps.Name() == "" {
-			return fmt.Errorf("the bundle counts the empty cells of %d columns, and no cell that the model takes can be empty: fit anew", len(cells.Empty))
+			return fmt.Errorf("the bundle counts the empty cells of %d columns, and no cell that the model takes can be empty: fit anew", len(columns))
 		}
-		surprises := w.rows.Gaps.Columned(len(cells.Empty)).Double().Mul(cells.Surprises())
-		rarest, together := cells.Limits()
+		cells := gaps.Profile{Rows: columns[0].FitRows}
+		for _, c := range columns {
+			cells.Empty = append(cells.Empty, float64(c.FitEmpty))
+		}
+		surprises := w.rows.Gaps.Columned(len(columns)).Double().Mul(cells.Surprises())
+		rarest, together, _ := w.bundle.GapLimits()
 		within := func(x graph.Tensor, limit float64) graph.Tensor { return x.Less(math.Nextafter(limit, math.Inf(1))) }
 		unseen := within(surprises.RowMax(), rarest).Not().Or(within(surprises.Sum(), together).Not())
 		score = unseen.Not().Choose(score, math.Inf(1))
@@ -195,7 +224,7 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 	p := at.Look(table)
 	p = w.output(graph.PValue, p, pb.TensorProto_FLOAT, "Conformal p-value: the share of in-domain rows that score at least as high. Small is out-of-domain; "+
 		"its promise is in the model's metadata.")
-	w.alpha = w.optional(graph.Alpha, w.o.Alpha, fmt.Sprintf("Optional: the share of in-domain rows that may be flagged by mistake, in (0, 1), %v where it is not given. With NaN every row is flagged.", w.o.Alpha))
+	w.alpha = w.optional(graph.Alpha, w.o.alpha, fmt.Sprintf("Optional: the share of in-domain rows that may be flagged by mistake, in (0, 1), %v where it is not given. With NaN every row is flagged.", w.o.alpha))
 	w.output(graph.IsOOD, w.alpha.Less(p).Not(), pb.TensorProto_BOOL, "Whether the p-value is at most "+graph.Alpha+".")
 	return nil
 }
@@ -214,8 +243,8 @@ func (w *graphWriter) probabilities() {
 // set writes which classes are in the set, or says why there is none.
 func (w *graphWriter) set() (why string, err error) {
 	c := w.bundle.Calibration.TrueClasses
-	switch kind := w.o.Sets; {
-	case w.o.Sets == "none":
+	switch kind := w.o.sets; {
+	case w.o.sets == "none":
 		return "", nil
 	case !slices.Contains(conformal.GraphScores(), kind):
 		return "", fmt.Errorf("sets ranked by %q are not written to graphs: choose one of %s", kind, strings.Join(conformal.GraphScores(), ", "))
@@ -227,7 +256,7 @@ func (w *graphWriter) set() (why string, err error) {
 		return "", fmt.Errorf("sets ranked by %s need operator set 11, and the model is of %d: choose lac, or export the model anew", kind, w.b.Opset())
 	}
 	z := w.rows.Logits.Double()
-	p, o := z.Softmax(), calibrate.SetOptions{Score: w.o.Sets}
+	p, o := z.Softmax(), calibrate.SetOptions{Score: w.o.sets}
 	var out graph.Tensor // of the set: the likeliest class never is
 	if o.Score == conformal.LAC {
 		falling := append([]float64{math.Inf(-1)}, slices.Sorted(slices.Values(c.True))...)
@@ -240,7 +269,7 @@ func (w *graphWriter) set() (why string, err error) {
 		least := limit.Less(rankedGraph(ranked, o)).Choose(ranked.Mul(0.).Add(2.), ranked).RowMin()
 		out = p.Less(least.Min(ranked.RowMax()))
 	}
-	w.output(graph.PredictionSet, out.Not(), pb.TensorProto_BOOL, fmt.Sprintf("Which classes are in the set (%s) that holds the true one with probability %s.", w.o.Sets, graph.Level), z.Cols())
+	w.output(graph.PredictionSet, out.Not(), pb.TensorProto_BOOL, fmt.Sprintf("Which classes are in the set (%s) that holds the true one with probability %s.", w.o.sets, graph.Level), z.Cols())
 	return "", nil
 }
 
@@ -276,7 +305,8 @@ func (w *graphWriter) limit(scores graph.Tensor) graph.Tensor {
 func (w *graphWriter) quantiles() (*graph.Tensor, error) {
 	c := w.bundle.Calibration
 	levels, targets := c.Quantiles[0].Levels, len(c.Quantiles)
-	q, err := graph.Quantiles(w.bundle.Quantiles.scorer.Fitted(), w.rows.Features, levels)
+	_, fitted := w.bundle.Quantiles.Value()
+	q, err := graph.Quantiles(fitted, w.rows.Features, levels)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be exported: %w", w.bundle.Quantiles.Method, err)
 	}
@@ -286,10 +316,10 @@ func (w *graphWriter) quantiles() (*graph.Tensor, error) {
 	q = q.Double()
 	reach, ends := make([]float64, targets), make([]float64, len(levels))
 	for t, of := range c.Quantiles {
-		reach[t] = math.Nextafter(reachOf(of), math.Inf(1))
+		reach[t] = math.Nextafter(quantile.Reach(of.Levels, of.Grid, of.Y), math.Inf(1))
 	}
 	for i, l := range levels {
-		ends[i] = unknownQuantile(l)
+		ends[i] = quantile.Unknown(l)
 	}
 	size := q.Max(q.Neg()).RowMax().Add(q.Mul(0.).Sum()) // n×targets×1
 	known := size.Less(q.Constant(reach, targets, 1))
@@ -353,9 +383,9 @@ func (w *graphWriter) describe() {
 	note("library", version.String())
 	note("promise", b.Promise())
 	note("calibration_rows", c.NCal)
-	note("alpha", w.o.Alpha)
-	note("level", w.o.Level)
-	note("sets", w.o.Sets)
+	note("alpha", w.o.alpha)
+	note("level", w.o.level)
+	note("sets", w.o.sets)
 	if b.Detector != nil {
 		note("detector", strings.TrimSpace(b.Detector.Method+" "+b.Detector.Params.String()))
 		note("least_p_value", strconv.FormatFloat(hypothesis.LeastPValue(len(c.OOD)), 'g', 6, 64))

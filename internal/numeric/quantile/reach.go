@@ -1,0 +1,43 @@
+package quantile
+
+import (
+	"math"
+	"slices"
+)
+
+// Reach returns the size up to which predicted quantiles tell anything of a target, given
+// the quantiles and targets y of n calibration rows; grid is n×len(levels). It is 1024
+// times the largest size seen in these, or less, because quantiles of a larger size round
+// to one: float32 numbers of that size are farther apart than an eighth of what targets
+// typically differ by from their medians. It is at least twice the largest size. Half of
+// the rows may be as far off as they like. Without rows it is the largest float32 number.
+func Reach(levels []float64, grid, y []float32) float64 {
+	n, l := len(y), len(levels)
+	if n == 0 {
+		return math.MaxFloat32
+	}
+	var largest float64
+	sizes, off := make([]float64, n), make([]float64, n)
+	for i, v := range y {
+		row := grid[i*l : (i+1)*l]
+		largest = max(largest, math.Abs(float64(v)))
+		sizes[i] = max(math.Abs(float64(row[0])), math.Abs(float64(row[l-1])))
+		off[i] = math.Abs(float64(v) - float64(Interpolate(levels, row, .5)))
+	}
+	slices.Sort(sizes)
+	slices.Sort(off)
+	largest = max(largest, sizes[n/2])
+	return min(max(2*largest, min(1<<10*largest, 1<<20*off[n/2])), math.MaxFloat32)
+}
+
+// Unknown returns the quantile at a level of a target of which nothing is
+// known. Its median is NaN, because no number would be more right than another.
+func Unknown(level float64) float64 {
+	switch {
+	case level < .5:
+		return math.Inf(-1)
+	case level > .5:
+		return math.Inf(1)
+	}
+	return math.NaN()
+}
