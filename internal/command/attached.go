@@ -71,13 +71,13 @@ func (f *attached) setOptions() table {
 	return join(table{
 		{name: "smoothed", to: &f.o.Smoothed, never: without,
 			usage: "cover no more often than asked where targets or quantiles take few values, and for sets, some of which are then empty: each row draws what belongs to its interval or set"},
-		{name: "interval-score", to: &f.o.IntervalScore, must: oneOf(conformal.IntervalScores()...),
+		{name: "interval-score", to: &f.o.IntervalScore, choices: conformal.IntervalScores(),
 			usage: "WHICH: intervals that grow by the same everywhere (cqr), by shares of their width (cqr-r) or of each end's distance from the median (cqr-m), from the narrowest between quantiles (cir), or once moved by what forecasts like theirs missed by among half of the calibration rows (rcp)",
 			never: []never{
 				idle("for heads without intervals, such as a classifier's", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })),
 			}},
 	}, table{
-		{name: "sets", to: &f.sets, must: oneOf(append(conformal.SetScores(), "none")...), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps, raps or saps, which are larger for harder inputs, ordinal, without gaps where classes have an order, or none (default: lac where labels were given to fit)"},
+		{name: "sets", to: &f.sets, choices: append(conformal.SetScores(), "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps, raps or saps, which are larger for harder inputs, ordinal, without gaps where classes have an order, or none (default: lac where labels were given to fit)"},
 		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: apart},
 		{name: "by-cluster", to: &f.o.ByCluster, usage: "let sets hold the right class as often for inputs of each cluster of classes that are as hard, for many classes of few calibration rows", never: apart},
 		{name: "error", to: &f.o.Error, must: share, usage: "SHARE: accept inputs among which at most this share is classified wrong, with 95 % confidence: those that are not flagged and of which the network is surest"},

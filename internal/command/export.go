@@ -31,7 +31,7 @@ func exportCommand() *cli.Command {
 		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since", never: []never{whole}},
 		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: what the optional input attach.alpha is where it is not given, instead of what fit was given", never: []never{idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))}},
 		{name: "level", to: &f.o.Level, must: share, usage: "PROBABILITY: what the optional input attach.level is where it is not given, instead of what fit was given", never: f.levelless()},
-		{name: "sets", to: &f.sets, must: oneOf(append(conformal.GraphScores(), "none")...), usage: "WHICH: sets of classes that hold the right one, as those of `attach predict --sets`: lac, which are smallest (default), aps, raps, saps, or none", never: []never{classless}},
+		{name: "sets", to: &f.sets, choices: append(conformal.GraphScores(), "none"), usage: "WHICH: sets of classes that hold the right one, as those of `attach predict --sets`: lac, which are smallest (default), aps, raps, saps, or none", never: []never{classless}},
 	}, f.runtimeOptions().unless(whole))
 	return f.command(cli.Command{
 		Name:      "export",

@@ -36,7 +36,7 @@ func (p *place) runtimeOptions() table {
 	p.Provider = "auto"
 	return table{
 		{name: "ort-lib", to: &p.Library, usage: "FILE: libonnxruntime to use, instead of $ORT_LIB, the one in the user cache, the system's or installing it"},
-		{name: "provider", to: &p.Provider, must: oneOf("auto", "cpu", "cuda"), usage: "NAME: where models run: cpu, cuda, or auto for CUDA where it can be had"},
+		{name: "provider", to: &p.Provider, choices: []string{"auto", "cpu", "cuda"}, usage: "NAME: where models run: cpu, cuda, or auto for CUDA where it can be had"},
 		{name: "device", to: &p.Device, must: atLeast(0), usage: "N: number of the CUDA device, from 0",
 			never: []never{idle("with --provider cpu", func() bool { return p.Provider == "cpu" })}},
 		{name: "threads", to: &p.Threads, must: atLeast(0), usage: "N: threads of the runtime; without it, one per core"},

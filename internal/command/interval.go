@@ -37,7 +37,7 @@ func (v *intervals) headOptions() table {
 		}
 	}
 	return join(table{
-		{name: "interval", to: v.setMethod, usage: "NAME: how the quantile head predicts, as `attach methods --intervals` describes: " + names(intervalMethods()) + " (default: " + v.method.Name + ", or quantile-forest for a model without a linear layer, such as trees)"},
+		{name: "interval", to: v.setMethod, choices: names(intervalMethods()), usage: "NAME: how the quantile head predicts, as `attach methods --intervals` describes: " + strings.Join(names(intervalMethods()), ", ") + " (default: " + v.method.Name + ", or quantile-forest for a model without a linear layer, such as trees)"},
 		{name: "interval-param", to: &v.params, usage: "NAME=VALUE: parameter of --interval in place of its default, such as n_estimators=500 of quantile-forest; repeat for more"},
 	}, trained)
 }
@@ -45,7 +45,7 @@ func (v *intervals) headOptions() table {
 func (v *intervals) setMethod(name string) error {
 	m, _ := attach.MethodByName(name)
 	if !m.Needs.Targets {
-		return fmt.Errorf("--interval %q is not known; it must be one of %s", name, names(intervalMethods()))
+		return fmt.Errorf("--interval %q is not known; it must be one of %s", name, strings.Join(names(intervalMethods()), ", "))
 	}
 	v.method = m
 	return nil

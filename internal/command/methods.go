@@ -68,12 +68,12 @@ func intervalMethods() []ood.Method {
 	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return !m.Needs.Targets })
 }
 
-func names(methods []ood.Method) string {
+func names(methods []ood.Method) []string {
 	var names []string
 	for _, m := range methods {
 		names = append(names, m.Name)
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // entry is what is printed of a method.

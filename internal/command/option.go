@@ -28,12 +28,14 @@ type option struct {
 	head  string // of the help that it stands under
 	// to points to what holds the default and takes the value, or is a
 	// func(string) error that reads it.
-	to     any
-	must   rule
-	needed bool
-	file   fileKind
-	never  []never
-	given  bool
+	to   any
+	must rule
+	// choices are the values that a shell completes; of a text they are all that it may be.
+	choices []string
+	needed  bool
+	file    fileKind
+	never   []never
+	given   bool
 }
 
 // rule says what a value must be, or "" where it is that.
@@ -123,7 +125,7 @@ func (t table) parse(c *cli.Context) (rest []string, err error) {
 		o := t.find(name)
 		switch {
 		case o == nil:
-			return nil, usagef("%s has no flag %s; see `%[1]s --help`", path(c), dashed(name))
+			return nil, t.unknown(path(c), name)
 		case given:
 		case o.stands():
 			value = "true"
@@ -138,6 +140,18 @@ func (t table) parse(c *cli.Context) (rest []string, err error) {
 		}
 	}
 	return rest, nil
+}
+
+// unknown is the error of a flag that a command does not have.
+func (t table) unknown(command, name string) error {
+	var names []string
+	for _, o := range t {
+		names = append(names, o.name)
+	}
+	if other := meant(name, names); other != "" {
+		return usagef("%s has no flag %s; did you mean %s? See `%[1]s --help`", command, dashed(name), dashed(other))
+	}
+	return usagef("%s has no flag %s; see `%[1]s --help`", command, dashed(name))
 }
 
 // names says whether an argument is an option of the table, with a value or not.
@@ -161,6 +175,7 @@ func (o *option) set(text string) error {
 	var kind string
 	var value any
 	var err error
+	check := o.must
 	switch to := o.to.(type) {
 	case func(string) error:
 		return to(text)
@@ -170,6 +185,9 @@ func (o *option) set(text string) error {
 		*to, value = append(*to, text), text
 	case *string:
 		*to, value = text, text
+		if o.choices != nil {
+			check = oneOf(o.choices...)
+		}
 	case *bool:
 		kind = "true or false, or stand alone"
 		*to, err = strconv.ParseBool(text)
@@ -192,14 +210,14 @@ func (o *option) set(text string) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s is %q; it must be %s", dashed(o.name), text, kind)
-	case o.must == nil || o.must(value) == "":
+	case check == nil || check(value) == "":
 		return nil
 	case text == "":
-		return fmt.Errorf("%s is empty; %s", dashed(o.name), o.must(value))
+		return fmt.Errorf("%s is empty; %s", dashed(o.name), check(value))
 	case kind == "a number", kind == "a whole number":
-		return fmt.Errorf("%s is %v; %s", dashed(o.name), value, o.must(value))
+		return fmt.Errorf("%s is %v; %s", dashed(o.name), value, check(value))
 	}
-	return fmt.Errorf("%s is %q; %s", dashed(o.name), text, o.must(value))
+	return fmt.Errorf("%s is %q; %s", dashed(o.name), text, check(value))
 }
 
 // parseInts reads a list such as "4,1,7".
@@ -483,6 +501,7 @@ func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) er
 	}
 	// The flag parser passes over flags that follow an argument in silence.
 	c.SkipFlagParsing, c.HideHelp = true, true
+	c.BashComplete = complete(c.Subcommands, t)
 	c.Action = func(c *cli.Context) error {
 		rest, err := t.parse(c)
 		if err != nil {

@@ -60,7 +60,7 @@ func predictCommand() *cli.Command {
 		{name: "seed", to: &f.o.Seed, never: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples, --smoothed, --by-cluster and --interval-score rcp"},
 	}, table{
 		{name: "quantiles", to: f.setLevels, usage: "LEVELS: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
-		{name: "side", to: &f.side, must: oneOf("both", conformal.Lower, conformal.Upper), never: append(apart(conformal.Lower), apart(conformal.Upper)...),
+		{name: "side", to: &f.side, choices: []string{"both", conformal.Lower, conformal.Upper}, never: append(apart(conformal.Lower), apart(conformal.Upper)...),
 			usage: "WHICH: both ends of intervals, or lower or upper: that one alone, missed as seldom as both together"},
 		{name: "joint", to: &f.o.Joint, usage: "widen the intervals of several targets so that all of a row's are covered at once"},
 		{name: "samples", to: &f.o.Samples, must: between(1, mostSamples), usage: "N: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},

@@ -68,6 +68,16 @@ func isInterrupt(err error) bool {
 }
 
 func run(ctx context.Context, app *cli.App, args []string) error {
+	if n := len(args) - 1; n >= 0 && args[n] == completing {
+		args = slices.Clone(args)
+		if n > 0 && args[n-1] == "--" {
+			args[n-1] = "-" // a flag begins
+		}
+		if slices.Contains(args, "--") {
+			return nil // files alone follow, and the library would run the command
+		}
+		return app.RunContext(ctx, append([]string{app.Name}, args...))
+	}
 	if len(args) == 0 || asksForHelp(args) {
 		return help(app, args)
 	}
@@ -99,7 +109,7 @@ func sentence(err error) string {
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
-	return &cli.App{
+	app := &cli.App{
 		Name:      "attach",
 		Usage:     "calibrated uncertainty for networks that are already trained",
 		UsageText: "attach COMMAND [arguments]",
@@ -110,6 +120,8 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		// The default handler calls os.Exit.
 		ExitErrHandler: func(*cli.Context, error) {},
 		HideHelp:       true,
+
+		EnableBashCompletion: true,
 		Commands: []*cli.Command{
 			inspectCommand(),
 			fitCommand(),
@@ -128,6 +140,8 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			demoCommand(),
 		},
 	}
+	app.BashComplete = complete(app.Commands, nil)
+	return app
 }
 
 // named is the command that args begin with, by its names, and what follows it.
@@ -145,6 +159,9 @@ func named(app *cli.App, args []string) (names []string, command *cli.Command, r
 func unknown(app *cli.App, arg string) error {
 	if strings.HasPrefix(arg, "-") {
 		return usagef("%s has no flag %s; see `%[1]s --help`", app.Name, arg)
+	}
+	if name := meant(arg, namesOfCommands(app.Commands)); name != "" {
+		return usagef("there is no command %q; did you mean %s? `attach --help` lists them", arg, name)
 	}
 	return usagef("there is no command %q; `attach --help` lists them", arg)
 }
