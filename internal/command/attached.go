@@ -3,47 +3,59 @@ package command
 import (
 	"cmp"
 	"context"
+	"iter"
 	"strings"
+
+	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 )
 
-// attached is M.attach and rows that it is used on.
-type attached struct {
+// attachedFlags are what flags say of M.attach and of rows that it is used on.
+type attachedFlags struct {
 	table
 	place
-	reading
+	rowFlags
 	path, x        string
 	rows           inputs.Slice // of x
 	moved, weights string       // moved: where the model is now
 	asFeatures     bool
-	groupless      bool                // rows may come without the groups that intervals have
-	bundle         *attach.Bundle      // nil until it is opened
-	net            *featurize.Attached // nil until rows that it is run on are
+	groupless      bool // rows may come without the groups that intervals have
 	sets           string
 	o              attach.PredictOptions
 }
 
-// opened says that the bundle is open and like that.
-func (f *attached) opened(is func(*attach.Bundle) bool) func() bool {
-	return func() bool { return f.bundle != nil && is(f.bundle) }
+// Reasons why a bundle makes options mean nothing.
+
+func noDetector() never {
+	return unfit("for heads without a detector", func(b *attach.Bundle) bool { return b.Detector == nil })
+}
+
+func noIntervals() never {
+	return unfit("for heads without intervals, such as a classifier's", func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })
+}
+
+func noClasses() never {
+	return unfit("for a network that answers no classes", func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification })
 }
 
 // attachedOptions are those for rows of features, and of how a model is run.
-func (f *attached) attachedOptions() (features, model table) {
-	runs := idle("where the model is run", f.opened(func(b *attach.Bundle) bool { return b.Base.SHA256 != "" && !f.asFeatures }))
+func (f *attachedFlags) attachedOptions() (features, model table) {
+	runs := unfit("where the model is run", func(b *attach.Bundle) bool { return b.Base.SHA256 != "" && !f.asFeatures })
 	asFeatures := idle("with --features", func() bool { return f.asFeatures })
-	alone := idle("for heads that were fitted on features alone", f.opened(func(b *attach.Bundle) bool { return b.Base.SHA256 == "" }))
-	regressor := idle("for a regressor, which has no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression }))
+	alone := unfit("for heads that were fitted on features alone", func(b *attach.Bundle) bool { return b.Base.SHA256 == "" })
+	regressor := unfit("for a regressor, which has no classes", func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })
 	model = join(table{
 		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since"},
-	}, f.rowOptions(&f.table), f.batchOption(batchStandard)).unless(asFeatures).unless(alone)
+	}, f.rowOptions(&f.table, unfit("for a model without a tokenizer", func(b *attach.Bundle) bool { return b.Text == nil })), f.batchOption(batchStandard)).unless(asFeatures).unless(alone)
 	model.of("classes", "labels").unless(regressor)
-	model.of("ignore").unless(idle("where M.attach names the columns that are inputs: others are left alone", f.opened(func(b *attach.Bundle) bool { return b.Base.Columns != nil })))
-	model.of("preprocess").unless(idle("where M.attach says how images are prepared", f.opened(func(b *attach.Bundle) bool { return b.Preprocess != nil })))
+	model.of("ignore").unless(unfit("where M.attach names the columns that are inputs: others are left alone", func(b *attach.Bundle) bool { return b.Base.Columns != nil }))
+	model.of("preprocess").unless(unfit("where M.attach says how images are prepared", func(b *attach.Bundle) bool { return b.Preprocess != nil }))
 	running := f.runtimeOptions()
 	running.of("provider", "device").unless(asFeatures).unless(alone)
 	return join(table{
@@ -53,82 +65,253 @@ func (f *attached) attachedOptions() (features, model table) {
 }
 
 // levelless is where nothing has a level.
-func (f *attached) levelless() []never {
+func (f *attachedFlags) levelless() []never {
 	return []never{
-		idle("where there are neither intervals nor classes", f.opened(func(b *attach.Bundle) bool {
+		unfit("where there are neither intervals nor classes", func(b *attach.Bundle) bool {
 			return b.Base.Task != attach.Classification && len(b.Calibration.Quantiles) == 0
-		})),
+		}),
 		idle("with --sets none", func() bool { return f.sets == "none" }),
 	}
 }
 
 // setOptions are those of sets, and of intervals as well as sets.
-func (f *attached) setOptions() table {
+func (f *attachedFlags) setOptions() table {
 	without := f.levelless()
 	apart := append(without[1:],
 		idle("with --sets ordinal, which have one threshold", func() bool { return f.sets == conformal.Ordinal }),
-		never{func() bool { return f.o.ByClass && f.o.ByCluster }, "excludes the other of --by-class and --by-cluster"})
+		never{when: func() bool { return f.o.ByClass && f.o.ByCluster }, says: "excludes the other of --by-class and --by-cluster"})
 	return join(table{
 		{name: "smoothed", to: &f.o.Smoothed, never: without,
 			usage: "cover no more often than asked where targets or quantiles take few values, and for sets, some of which are then empty: each row draws what belongs to its interval or set"},
 		{name: "interval-score", to: &f.o.IntervalScore, choices: conformal.IntervalScores(),
 			usage: "WHICH: intervals that grow by the same everywhere (cqr), by shares of their width (cqr-r) or of each end's distance from the median (cqr-m), from the narrowest between quantiles (cir), or once moved by what forecasts like theirs missed by among half of the calibration rows (rcp)",
-			never: []never{
-				idle("for heads without intervals, such as a classifier's", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })),
-			}},
+			never: []never{noIntervals()}},
 	}, table{
 		{name: "sets", to: &f.sets, choices: append(conformal.SetScores(), "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps, raps or saps, which are larger for harder inputs, ordinal, without gaps where classes have an order, or none (default: lac where labels were given to fit)"},
 		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: apart},
 		{name: "by-cluster", to: &f.o.ByCluster, usage: "let sets hold the right class as often for inputs of each cluster of classes that are as hard, for many classes of few calibration rows", never: apart},
 		{name: "error", to: &f.o.Error, must: share, usage: "SHARE: accept inputs among which at most this share is classified wrong, with 95 % confidence: those that are not flagged and of which the network is surest"},
-	}.unless(idle("for a network that answers no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification }))))
+	}.unless(noClasses()))
 }
 
 // flagByClassOption is that of p-values among rows of the same predicted class.
-func (f *attached) flagByClassOption(noDetector never) *option {
+func (f *attachedFlags) flagByClassOption() *option {
 	return &option{
 		name: "flag-by-class", to: &f.o.FlagByClass, usage: "rank scores among those of calibration rows of the same predicted class: false alarms are then as rare among inputs of each",
-		never: []never{noDetector, idle("for a network that answers no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification }))},
+		never: []never{noDetector(), noClasses()},
 	}
 }
 
-// chooseSets says which sets are wanted: without --sets those of lac, where the
-// file has what they need or another option asks for them.
-func (f *attached) chooseSets() {
-	classifies := f.bundle.Base.Task == attach.Classification
-	asked := f.o.ByClass || f.o.ByCluster || f.o.ClassPValues || classifies && (f.o.Level != 0 || f.o.Smoothed)
+// predictOptions are what is asked of the bundle's predictions. Without --sets, sets are
+// those of lac if the file has what they need or another option asks for them.
+func (f *attachedFlags) predictOptions(b *attach.Bundle) attach.PredictOptions {
+	o := f.o
+	classifies := b.Base.Task == attach.Classification
+	asked := o.ByClass || o.ByCluster || o.ClassPValues || classifies && (o.Level != 0 || o.Smoothed)
 	switch {
 	case f.sets != "":
-		f.o.Sets = strings.TrimSuffix(f.sets, "none")
-	case asked || classifies && len(f.bundle.Calibration.TrueClasses.Labels) > 0:
-		f.o.Sets = conformal.LAC
+		o.Sets = strings.TrimSuffix(f.sets, "none")
+	case asked || classifies && len(b.Calibration.TrueClasses.Labels) > 0:
+		o.Sets = conformal.LAC
 	}
+	return o
 }
 
-// open opens the bundle and checks what the options say of it.
-func (f *attached) open() (err error) {
-	if f.bundle, err = attach.Open(f.path); err != nil {
+// attached is M.attach, and what reads rows for it.
+type attached struct {
+	reading
+	flags  *attachedFlags
+	bundle *attach.Bundle
+	net    *featurize.Attached // what makes features of rows, once openNet opened it
+}
+
+// open opens M.attach and refuses flags that mean nothing for it.
+func (f *attachedFlags) open(c *cli.Context) (*attached, error) {
+	f.log(c)
+	m := &attached{reading: reading{rowFlags: f.rowFlags}, flags: f}
+	if err := m.begin(c); err != nil {
+		return nil, err
+	}
+	var err error
+	if m.bundle, err = attach.Open(f.path); err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(f.checkFor(m.bundle), m.renameClasses(m.bundle)); err != nil {
+		return nil, err
+	}
+	if m.bundle.Calibration.Groups != nil && f.inputs.Groups == "" && !f.groupless {
+		return nil, usagef("%s was calibrated by group; say with --groups where the rows' groups are", f.path)
+	}
+	return m, nil
+}
+
+// predictor makes the predictor that is asked for. stop ends the products that it starts.
+func (m *attached) predictor(ctx context.Context, o attach.PredictOptions) (p *attach.Predictor, stop func(), err error) {
+	if p, err = m.bundle.Predictor(o); err != nil {
+		return nil, nil, err
+	}
+	stop, err = m.flags.products(ctx)
+	return p, stop, err
+}
+
+// ofFeatures says that rows are features, which no network makes.
+func (m *attached) ofFeatures() bool { return m.flags.asFeatures || m.bundle.Base.SHA256 == "" }
+
+// openNet opens the network that makes the features, if one does and it is not open yet.
+func (m *attached) openNet(ctx context.Context) error {
+	b := m.bundle
+	if m.net != nil || m.ofFeatures() {
+		return nil
+	}
+	if err := m.flags.keeps(source{cmp.Or(m.flags.moved, b.Base.Path), m.flags.path}); err != nil {
 		return err
 	}
-	if err := cmp.Or(f.check(), f.renameClasses(f.bundle)); err != nil {
+	var err error
+	if m.net, err = featurize.OpenFor(ctx, b, m.flags.moved, m.flags.Options); err != nil {
 		return err
 	}
-	if f.bundle.Calibration.Groups != nil && f.inputs.Groups == "" && !f.groupless {
-		return usagef("%s was calibrated by group; say with --groups where the rows' groups are", f.path)
+	m.fitTo(m.net.Model)
+	m.hint, m.columns = "pass --features to predict from them", b.Base.Columns
+	if m.inputs.Targets == nil {
+		m.inputs.Targets, m.inputs.TargetOptional = b.Base.Targets, true
 	}
+	if b.Text != nil && m.inputs.Text == nil {
+		m.inputs.Text = b.Text.Columns
+	}
+	m.inputs.Preprocess = cmp.Or(m.inputs.Preprocess, m.net.Preprocess)
 	return nil
 }
 
-// load opens the bundle and makes the predictor that the options ask for. stop ends
-// the products that it starts.
-func (f *attached) load(ctx context.Context) (p *attach.Predictor, stop func(), err error) {
-	if err := f.open(); err != nil {
-		return nil, nil, err
+// openRows opens some of the rows at x, with their labels or targets at y or, where
+// that is empty, there.
+func (m *attached) openRows(ctx context.Context, x, y string, of inputs.Slice) (*attachedRows, error) {
+	if m.ofFeatures() {
+		return m.precomputed(ctx, x, y, of)
 	}
-	f.chooseSets()
-	if p, err = f.bundle.Predictor(f.o); err != nil {
-		return nil, nil, err
+	if err := m.openNet(ctx); err != nil {
+		return nil, err
 	}
-	stop, err = f.products(ctx)
-	return p, stop, err
+	set, err := m.openSet(ctx, x, y, of, m.classes)
+	if err != nil {
+		return nil, err
+	}
+	return &attachedRows{
+		n: set.Len(),
+		name: func(row int) any {
+			if file := set.File(row); file != "" {
+				return file
+			}
+			return set.Row(row)
+		},
+		batches: m.net.Rows(ctx, set.Blocks(ctx, blockRows(set))),
+		known:   knownOf(set, m.classes, m.bundle.Base),
+		set:     set,
+	}, nil
+}
+
+func (m *attached) precomputed(ctx context.Context, x, y string, of inputs.Slice) (*attachedRows, error) {
+	base := m.bundle.Base
+	want := inputs.Widths{Says: "the bundle was fitted on", Widths: batchparts.Widths{"features": base.Width, "logits": base.Outputs}}
+	for i, l := range base.Layers {
+		want.Widths[batchparts.Layer(i)] = l.Width
+	}
+	if len(base.Layers) == 0 {
+		want.Layerless = true
+	}
+	last, err := loadWeights(m.flags.weights, want)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFeatureName(x); err != nil {
+		return nil, err
+	}
+	n, blocks, err := inputs.FeatureBlocks(x, of, 1024, want, layerWidths(m.flags.weights, last))
+	if err != nil {
+		return nil, err
+	}
+	groups, err := featureGroups(ctx, x, m.inputs.Groups, of, n)
+	if err != nil {
+		return nil, err
+	}
+	begin, end, err := of.Of(n)
+	r := &attachedRows{
+		n:     end - begin,
+		known: knownOfFeatures(ctx, x, y, base, of, n, groups),
+		name:  func(row int) any { return begin + row },
+		batches: func(yield func(attach.Rows, error) bool) {
+			first := true
+			for b, err := range blocks {
+				if first && err == nil {
+					noteLayer(x, m.flags.weights, last, b, m.stderr)
+				}
+				if first = false; !yield(attach.Rows{Batch: withLogits(b, last)}, err) {
+					return
+				}
+			}
+		},
+	}
+	if kept := r.known.kept; len(kept) > 0 && !m.unlabelled {
+		m.leaveOut(cmp.Or(y, x), r.n-len(kept), r.n)
+		r.only(kept)
+	}
+	return r, err
+}
+
+// attachedRows are rows that M.attach is used on: a model's features or
+// precomputed ones.
+type attachedRows struct {
+	n       int
+	name    func(row int) any // the file or number of a row
+	batches iter.Seq2[attach.Rows, error]
+	known   known
+	set     *inputs.Set // nil of precomputed rows
+}
+
+// blocks are the batches with their groups and, to compare with, labels and
+// targets.
+func (r *attachedRows) blocks(truth bool) iter.Seq2[attach.Rows, error] {
+	return func(yield func(attach.Rows, error) bool) {
+		done, k := 0, r.known
+		for block, err := range r.batches {
+			if err == nil {
+				end := done + block.Len()
+				if k.groups != nil {
+					block.Groups = k.groups[done:end]
+				}
+				if truth && k.labels != nil {
+					block.Labels = k.labels[done:end]
+				}
+				if truth && k.targets.Rows > 0 {
+					block.Targets = rows.Slice(k.targets, done, end)
+				}
+				done = end
+			}
+			if !yield(block, err) {
+				return
+			}
+		}
+	}
+}
+
+// only leaves out other rows.
+func (r *attachedRows) only(list []int) {
+	name, batches := r.name, r.batches
+	r.n, r.known = len(list), r.known.only(list)
+	r.name = func(row int) any { return name(list[row]) }
+	r.batches = func(yield func(attach.Rows, error) bool) {
+		done, next := 0, 0
+		for b, err := range batches {
+			var some []int
+			for ; err == nil && next < len(list) && list[next] < done+b.Len(); next++ {
+				some = append(some, list[next]-done)
+			}
+			if err == nil {
+				done += b.Len()
+				b.Batch = b.Batch.Select(some)
+			}
+			if (err != nil || len(some) > 0) && !yield(b, err) {
+				return
+			}
+		}
+	}
 }

@@ -34,7 +34,8 @@ import (
 
 // auditing is a call of attach audit.
 type auditing struct {
-	attached
+	attachedFlags
+	m      *attached // once prepare opened it
 	shards inputList
 	fitted inputList
 	dir    string
@@ -68,7 +69,7 @@ func (f *auditing) command(run func(*cli.Context) error) *cli.Command {
 	f.id = audit.Identity{FDR: .1, Delta: .05}
 	features, model := f.attachedOptions()
 	features = slices.DeleteFunc(features, func(o *option) bool { return o.name == "rows" })
-	noIntervals := idle("for heads without intervals", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
+	noIntervals := unfit("for heads without intervals", func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })
 	asFeatures := idle("with --features", func() bool { return f.asFeatures })
 	skip := model.find("skip-bad")
 	skip.usage, skip.never = "leave out images that cannot be read, and files that are broken or have no rows, and name them", nil
@@ -90,7 +91,7 @@ func (f *auditing) command(run func(*cli.Context) error) *cli.Command {
 			"Memory does not grow with the number of inputs. After an interruption the same command goes on where it was; `attach merge` makes one audit of several.\n\n" +
 			"Discoveries are the inputs called outliers: at most a share --fdr of them is false, on average. Bounds hold for every threshold, folder and predicted class at once. Exact copies are counted, and each figure holds whether they are one input or several. docs/audit.md says what each promises, what breaks it, and what each key of audit.json is.\n\n" +
 			"Figures for --fail-if: " + listOf(auditFigures()) + ". A bound between 0 and 1 on a number of inputs is a share of all.",
-	}, argument{name: "M.attach", to: &f.path}, f.choose, f.fetch, func(c *cli.Context) error { return f.named(f.begin(c)) }, f.log, func(c *cli.Context) error { return f.named(run(c)) })
+	}, argument{name: "M.attach", to: &f.path}, f.choose, f.fetch, func(c *cli.Context) error { return f.named(run(c)) })
 }
 
 // promiseOptions are those that scores do not depend on.
@@ -110,17 +111,18 @@ func (f *auditing) choose(*cli.Context) (err error) {
 }
 
 // prepare opens the bundle and makes its scorer, until stop is called.
-func (f *auditing) prepare(ctx context.Context) (scorer *audit.Scorer, stop func(), err error) {
-	f.inputs.SkipOdd, f.unlabelled = true, true
-	if err := f.open(); err != nil {
+func (f *auditing) prepare(c *cli.Context) (scorer *audit.Scorer, stop func(), err error) {
+	ctx := c.Context
+	if f.m, err = f.open(c); err != nil {
 		return nil, nil, err
 	}
+	f.m.inputs.SkipOdd, f.m.inputs.TargetOptional, f.m.unlabelled = true, true, true
 	free, err := f.products(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	stop = func() { f.closeModel(); free() }
-	if f.bundle.Detector == nil || len(f.bundle.Calibration.OOD) == 0 {
+	stop = func() { f.m.closeModel(); free() }
+	if f.m.bundle.Detector == nil || len(f.m.bundle.Calibration.OOD) == 0 {
 		err = fmt.Errorf("%s: it has no detector, or none that was calibrated, and an audit is of its scores", f.path)
 	} else {
 		scorer, err = f.scorer(ctx)
@@ -134,7 +136,7 @@ func (f *auditing) prepare(ctx context.Context) (scorer *audit.Scorer, stop func
 
 func (f *auditing) run(c *cli.Context) error {
 	ctx := c.Context
-	scorer, stop, err := f.prepare(ctx)
+	scorer, stop, err := f.prepare(c)
 	if err != nil {
 		return err
 	}
@@ -155,7 +157,7 @@ func (f *auditing) run(c *cli.Context) error {
 		return err
 	}
 	defer unlock()
-	d, err := openAuditFolder(ctx, f.dir, scorer.Identity, sources, f.stderr)
+	d, err := openAuditFolder(ctx, f.dir, scorer.Identity, sources, f.m.stderr)
 	if err != nil {
 		if before != nil {
 			os.Remove(f.dir) // unless something was written to it
@@ -163,7 +165,7 @@ func (f *auditing) run(c *cli.Context) error {
 		return err
 	}
 	d.made = before != nil
-	p := newProgress(f.stderr, "audit")
+	p := newProgress(f.m.stderr, "audit")
 	defer p.end()
 	score := f.score
 	if f.engine != nil {
@@ -182,7 +184,7 @@ func (f *auditing) run(c *cli.Context) error {
 		return d.failed(err)
 	}
 	for _, note := range d.leftOut() {
-		printf(f.stderr, "note: %s\n", note)
+		printf(f.m.stderr, "note: %s\n", note)
 	}
 	for _, one := range names {
 		if !d.complete(one.name) && d.left[one.name] == nil {
@@ -254,13 +256,13 @@ func (f *auditing) scorer(ctx context.Context) (*audit.Scorer, error) {
 	if id.Bundle, err = regularfile.SHA256(f.path); err != nil {
 		return nil, err
 	}
-	if f.raw != nil {
-		sum := sha256.Sum256(f.raw)
+	if f.m.raw != nil {
+		sum := sha256.Sum256(f.m.raw)
 		id.Preprocess = hex.EncodeToString(sum[:])
 	}
-	in := f.inputs
+	in := f.m.inputs
 	id.Reading = audit.Reading{Features: f.asFeatures, Groups: in.Groups, Target: in.Targets, Text: in.Text, Ignore: in.Ignore, Classes: f.classes, Labels: in.Labels, SkipBad: in.SkipBad}
-	if f.reading.names != "" {
+	if f.rowFlags.names != "" {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%q", in.Classes))
 		id.Reading.ClassNames = hex.EncodeToString(sum[:])
 	}
@@ -269,7 +271,7 @@ func (f *auditing) scorer(ctx context.Context) (*audit.Scorer, error) {
 			return nil, err
 		}
 	}
-	s, err := audit.NewScorer(f.bundle, id)
+	s, err := audit.NewScorer(f.m.bundle, id)
 	if err != nil {
 		return nil, err
 	}
@@ -425,7 +427,7 @@ func inShards(i, n int) string {
 // so that what is audited does not depend on where it breaks, nor on what was scored when.
 func (f *auditing) audited(ctx context.Context, one shard) (r audit.Rows, bad bool, err error) {
 	f.opening.Lock()
-	if err := f.openNet(ctx); err != nil {
+	if err := f.m.openNet(ctx); err != nil {
 		f.opening.Unlock()
 		return r, false, err
 	}
@@ -440,8 +442,7 @@ func (f *auditing) audited(ctx context.Context, one shard) (r audit.Rows, bad bo
 
 // shardRows opens those rows of a shard that are audited, and check reads them all.
 func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) (r audit.Rows, check func(context.Context) error, err error) {
-	f.inputs.SkipOdd, f.inputs.TargetOptional = true, true
-	opened, err := f.openRows(ctx, one.path, "", inputs.Slice{})
+	opened, err := f.m.openRows(ctx, one.path, "", inputs.Slice{})
 	if err != nil {
 		return r, nil, err
 	}
@@ -458,7 +459,7 @@ func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) 
 				rest := opened
 				if from > 0 || count < opened.n {
 					var err error
-					if rest, err = f.precomputed(ctx, one.path, "", inputs.Slice{Start: from, End: count, Ends: true}); err != nil {
+					if rest, err = f.m.precomputed(ctx, one.path, "", inputs.Slice{Start: from, End: count, Ends: true}); err != nil {
 						yield(audit.Batch{}, err)
 						return
 					}
@@ -508,7 +509,7 @@ func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) 
 			}
 			var seen passed
 			blocks := seen.through(rest.Blocks(ctx, blockRows(rest)))
-			of := &attachedRows{n: rest.Len(), batches: f.net.Rows(ctx, blocks), known: knownOf(rest, f.classes, f.bundle.Base)}
+			of := &attachedRows{n: rest.Len(), batches: f.m.net.Rows(ctx, blocks), known: knownOf(rest, f.m.classes, f.m.bundle.Base)}
 			for batch, err := range of.blocks(true) {
 				b := audit.Batch{Rows: batch}
 				if err == nil {
@@ -563,10 +564,10 @@ const snippet = 240
 func (f *auditing) look(shards []shard) func(ctx context.Context, name string, rows []int) []audit.Shown {
 	return func(ctx context.Context, name string, rows []int) []audit.Shown {
 		i := slices.IndexFunc(shards, func(s shard) bool { return s.name == name })
-		stderr := f.stderr
-		f.stderr = io.Discard // notes were said when the shard was scored
-		defer func() { f.stderr = stderr }()
-		opened, err := f.openRows(ctx, shards[i].path, "", inputs.Slice{})
+		stderr := f.m.stderr
+		f.m.stderr = io.Discard // notes were said when the shard was scored
+		defer func() { f.m.stderr = stderr }()
+		opened, err := f.m.openRows(ctx, shards[i].path, "", inputs.Slice{})
 		if err != nil || opened.set == nil {
 			return nil
 		}

@@ -19,7 +19,7 @@ import (
 )
 
 // classNamesOption names the classes of the model.
-func (r *reading) classNamesOption(what string, unused ...never) table {
+func (r *rowFlags) classNamesOption(what string, unused ...never) table {
 	return table{{name: "class-names", to: &r.names, file: otherFile, never: unused,
 		usage: "FILE|A,B,…: names of the model's classes, in the order of its outputs: a file with a name a line, a JSON list or the id2label of a config.json, or the names themselves" + what}}
 }

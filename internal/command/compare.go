@@ -48,7 +48,7 @@ func compareCommand() *cli.Command {
 	criteria := compare.Criteria()
 	withModel := idle("with MODEL.onnx", func() bool { return m.path != "" })
 	alone := idle("without MODEL.onnx", func() bool { return m.path == "" })
-	read := join(m.rowOptions(&m.table), m.modelOptions(),
+	read := join(m.rowOptions(&m.table, m.textless()), m.modelOptions(),
 		m.layersOption(idle("for --methods that do not look at earlier layers", m.layerless)), m.batchOption(batchStandard))
 	read.of("labels").unless(m.pickless(regression))
 	m.table = join(table{
@@ -69,7 +69,7 @@ func compareCommand() *cli.Command {
 		{name: "json", to: &m.json, usage: "print JSON"},
 		{name: "select", to: &m.choosing, usage: "choose a method and its configuration from --fit alone, and say how far its AUROC is from the best"},
 		{name: "criterion", to: &m.criterion, choices: criteria, usage: "NAME: with --select, what stands in for out-of-domain rows: " + strings.Join(criteria, ", ") + " (default: " + criteria[0] + ")",
-			never: []never{{func() bool { return !m.choosing }, "is for --select"}}},
+			never: []never{{when: func() bool { return !m.choosing }, says: "is for --select"}}},
 		{name: "scores", to: &m.scores, must: ends(".npz"), file: resultFile, usage: "FILE: .npz to write every row's scores to"},
 		{name: "report", to: &m.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a report to, with the scores and curves drawn"},
 	}, read.unless(alone), m.runtimeOptions())

@@ -130,7 +130,7 @@ const demoResamples = 500
 func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, facts []report.Fact, err error) {
 	ctx := c.Context
 	m := &comparing{
-		place: d.place, reading: reading{preprocess: d.path("digits.preprocess.json")}, path: d.path(name + ".onnx"),
+		place: d.place, reading: reading{rowFlags: rowFlags{preprocess: d.path("digits.preprocess.json")}}, path: d.path(name + ".onnx"),
 		fit: d.path("digits_fit.npz"), in: d.path("digits_test.npz"), out: outSets{{path: d.path("letters.npz")}},
 		job: compare.Options{Methods: d.methods, Resamples: demoResamples, Training: ood.Training{Trainer: d.trainer, Seed: d.seed}},
 	}

@@ -178,7 +178,7 @@ func NewAuditWorker(ctx context.Context, args []string, stderr io.Writer, storag
 	w := &AuditWorker{f: &auditing{engine: storing{storage}}, storage: storage}
 	app := newApp(nil, io.Discard, onTerminal(stderr))
 	app.Commands = []*cli.Command{w.f.command(func(c *cli.Context) (err error) {
-		w.scorer, _, err = w.f.prepare(c.Context)
+		w.scorer, _, err = w.f.prepare(c)
 		return err
 	})}
 	if err := run(ctx, app, append([]string{"audit"}, args...)); err != nil {

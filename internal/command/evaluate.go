@@ -16,9 +16,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
-// evaluating is a call of attach evaluate.
+// evaluating is what attach evaluate is called with.
 type evaluating struct {
-	attached
+	attachedFlags
 	y, others string
 	report    string
 	otherRows inputs.Slice
@@ -30,17 +30,16 @@ type evaluating struct {
 
 func evaluateCommand() *cli.Command {
 	f := &evaluating{}
-	noDetector := idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))
 	features, model := f.attachedOptions()
 	f.table = join(table{
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows like those to predict, with labels or targets: " + inputKinds + "; with --features, what `attach features` writes"},
 		{name: "y", to: &f.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{f.targeted()}},
-		{name: "out", to: &f.others, file: rowFile, usage: "INPUTS: rows from elsewhere, which are to be flagged", never: []never{noDetector}},
+		{name: "out", to: &f.others, file: rowFile, usage: "INPUTS: rows from elsewhere, which are to be flagged", never: []never{noDetector()}},
 		sliceOption("out-rows", "--out", &f.otherRows, idle("without --out", func() bool { return f.others == "" })),
 	}, features, table{
 		{name: "level", to: setShares("--level", &f.o.Level, &f.more.Levels), usage: "LEVELS: levels of intervals or sets, such as .8,.9; the first is the one that groups and pictures are of, instead of what fit was given", never: f.levelless()},
-		{name: "alpha", to: setShares("--alpha", &f.o.Alpha, &f.more.Alphas), usage: "SHARES: shares of in-domain inputs that may be flagged by mistake; the first instead of what fit was given, the others instead of .01,.05,.1", never: []never{noDetector}},
-		f.flagByClassOption(noDetector),
+		{name: "alpha", to: setShares("--alpha", &f.o.Alpha, &f.more.Alphas), usage: "SHARES: shares of in-domain inputs that may be flagged by mistake; the first instead of what fit was given, the others instead of .01,.05,.1", never: []never{noDetector()}},
+		f.flagByClassOption(),
 	}, f.setOptions(), f.groupsOption(", to show coverage and flags by group"), table{
 		{name: "seed", to: &f.o.Seed, usage: "N: seed of all that is drawn: the rows of pictures and slabs, --smoothed, --by-cluster and --interval-score rcp"},
 		{name: "json", to: &f.json, usage: "print JSON"},
@@ -55,7 +54,7 @@ func evaluateCommand() *cli.Command {
 			"A promise is broken where a kept one would be missed as far less than once in a hundred times, and rows are too few to tell where one broken by a factor of two could " +
 			"pass unnoticed. A limit names a part of the rows, such as a class or a decile of the predictions, for which a guarantee of the average does not hold. Then come accuracy and confidence of a classifier, errors, coverage and widths of a regressor; docs/evaluate.md says what each figure is.\n\n" +
 			"Figures for --fail-if: " + strings.Join(figures(), ", ") + ". Those of a level or an alpha take it behind an @, as in coverage@.8<.75. Where there are several targets the gate holds for each.",
-	}, argument{name: "M.attach", to: &f.path}, f.choose, f.begin, f.log, f.writable, f.run)
+	}, argument{name: "M.attach", to: &f.path}, f.choose, f.writable, f.run)
 }
 
 // setShares reads a list whose first is the evaluation's own.
@@ -76,13 +75,17 @@ func (f *evaluating) choose(*cli.Context) (err error) {
 }
 
 func (f *evaluating) run(c *cli.Context) error {
-	predictor, stop, err := f.load(c.Context)
+	m, err := f.open(c)
+	if err != nil {
+		return err
+	}
+	predictor, stop, err := m.predictor(c.Context, f.predictOptions(m.bundle))
 	if err != nil {
 		return err
 	}
 	defer stop()
-	defer f.closeModel()
-	e, err := f.evaluate(c.Context, predictor)
+	defer m.closeModel()
+	e, err := f.evaluate(c.Context, m, predictor)
 	if err != nil {
 		return err
 	}
@@ -100,15 +103,15 @@ func (f *evaluating) run(c *cli.Context) error {
 }
 
 // evaluate reads the rows and compares.
-func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) (*evaluate.Evaluation, error) {
-	p := newProgress(f.stderr, "evaluate")
+func (f *evaluating) evaluate(ctx context.Context, m *attached, predictor *attach.Predictor) (*evaluate.Evaluation, error) {
+	p := newProgress(m.stderr, "evaluate")
 	defer p.end()
-	f.tellsLeft = true
-	rows, err := f.openRows(ctx, f.x, f.y, f.attached.rows)
+	m.tellsLeft = true
+	rows, err := m.openRows(ctx, f.x, f.y, f.rows)
 	if err != nil {
 		return nil, err
 	}
-	left := f.leftOut
+	left := m.leftOut
 	if rows.known.odd != nil {
 		return nil, inputs.InFile(cmp.Or(f.y, f.x), rows.known.odd)
 	}
@@ -130,8 +133,8 @@ func (f *evaluating) evaluate(ctx context.Context, predictor *attach.Predictor) 
 	o := f.more
 	if f.others != "" {
 		// Nothing is to be known of these rows.
-		f.classes, f.inputs.Labels, f.inputs.Groups, f.inputs.NoTargets, f.inputs.TargetOptional = nil, false, "", true, true
-		others, err := f.openRows(ctx, f.others, "", f.otherRows)
+		m.classes, m.inputs.Labels, m.inputs.Groups, m.inputs.NoTargets, m.inputs.TargetOptional = nil, false, "", true, true
+		others, err := m.openRows(ctx, f.others, "", f.otherRows)
 		if err != nil {
 			return nil, err
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 )
 
-// exporting is a call of attach export.
+// exporting is what attach export is called with.
 type exporting struct {
-	attached
+	attachedFlags
 	out   string
 	heads bool
 }
@@ -24,14 +24,13 @@ type exporting struct {
 func exportCommand() *cli.Command {
 	f := &exporting{}
 	whole := idle("with --only-heads", func() bool { return f.heads })
-	classless := idle("for a network that answers no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification }))
 	f.table = join(table{
 		{name: "o", to: &f.out, needed: true, file: resultFile, must: ends(".onnx"), usage: "FILE: .onnx to write"},
 		{name: "only-heads", to: &f.heads, usage: "write a graph that takes features, logits and earlier layers, as `attach features` writes them, in place of the model's inputs"},
 		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since", never: []never{whole}},
-		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: what the optional input attach.alpha is where it is not given, instead of what fit was given", never: []never{idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))}},
+		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: what the optional input attach.alpha is where it is not given, instead of what fit was given", never: []never{noDetector()}},
 		{name: "level", to: &f.o.Level, must: share, usage: "PROBABILITY: what the optional input attach.level is where it is not given, instead of what fit was given", never: f.levelless()},
-		{name: "sets", to: &f.sets, choices: append(conformal.GraphScores(), "none"), usage: "WHICH: sets of classes that hold the right one, as those of `attach predict --sets`: lac, which are smallest (default), aps, raps, saps, or none", never: []never{classless}},
+		{name: "sets", to: &f.sets, choices: append(conformal.GraphScores(), "none"), usage: "WHICH: sets of classes that hold the right one, as those of `attach predict --sets`: lac, which are smallest (default), aps, raps, saps, or none", never: []never{noClasses()}},
 	}, f.runtimeOptions().unless(whole))
 	return f.command(cli.Command{
 		Name:      "export",
@@ -41,25 +40,25 @@ func exportCommand() *cli.Command {
 			"`attach.upper`, `attach.quantiles`, `attach.prediction_set` and `attach.probabilities`, tensors all. `attach.alpha` and `attach.level` are inputs that nobody has to give. " +
 			"Any ONNX Runtime runs it. docs/export.md says what each is, and shows it in Python, JavaScript and C#.\n\n" +
 			"`attach verify` compares it with M.attach.",
-	}, argument{name: "M.attach", to: &f.path}, f.begin, f.log, f.writable, f.run)
+	}, argument{name: "M.attach", to: &f.path}, f.log, f.writable, f.run)
 }
 
 func (f *exporting) run(c *cli.Context) error {
-	var err error
-	if f.bundle, err = attach.Open(f.path); err != nil {
+	b, err := attach.Open(f.path)
+	if err != nil {
 		return err
 	}
-	if err := f.check(); err != nil {
+	if err := f.checkFor(b); err != nil {
 		return err
 	}
-	if f.bundle.Base.SHA256 == "" && !f.heads {
+	if b.Base.SHA256 == "" && !f.heads {
 		return usagef("%s was fitted on features alone, and there is no model to add to; pass --only-heads", f.path)
 	}
-	base := cmp.Or(f.moved, f.bundle.Base.Path)
+	base := cmp.Or(f.moved, b.Base.Path)
 	if err := f.keeps(source{base, f.path}); err != nil {
 		return err
 	}
-	done, err := featurize.Export(c.Context, f.bundle, f.out, featurize.ExportOptions{
+	done, err := featurize.Export(c.Context, b, f.out, featurize.ExportOptions{
 		Options: f.Options, Model: f.moved, OnlyHeads: f.heads, Sets: f.sets,
 		Alpha: f.o.Alpha, Level: f.o.Level,
 	})
@@ -67,7 +66,7 @@ func (f *exporting) run(c *cli.Context) error {
 		return err
 	}
 	for _, note := range done.Notes {
-		printf(f.stderr, "note: %s\n", note)
+		printf(c.App.ErrWriter, "note: %s\n", note)
 	}
 	files := f.out
 	if done.Data != "" {
@@ -77,14 +76,14 @@ func (f *exporting) run(c *cli.Context) error {
 	return err
 }
 
-// verifying is a call of attach verify.
+// verifying is what attach verify is called with.
 type verifying struct {
-	attached
+	attachedFlags
 	files []string // what export wrote, and M.attach
 }
 
 func verifyCommand() *cli.Command {
-	f := &verifying{attached: attached{groupless: true}}
+	f := &verifying{attachedFlags: attachedFlags{groupless: true}}
 	f.Unhashed = true
 	features, model := f.attachedOptions()
 	f.table = join(table{
@@ -97,7 +96,7 @@ func verifyCommand() *cli.Command {
 		Description: "Runs both on the same rows and prints, of each output, the largest difference and how many rows differ: ends, quantiles and probabilities by more than 1e-5 " +
 			"of what they are, scores by more than 1e-3, flags, p-values and sets at all. Ties are rows that stand so near a calibration score or a bound that rounding decides, and scores that differ by more than 1e-5: between calibration scores that are nearly the same, rounding is magnified. " +
 			"Outputs are compared on the features that the exported network makes; how far these are from the bundle's network's is printed apart. The exit status is 3 where any row differs, and where these features do by more than 1e-3 of a row's largest number.",
-	}, argument{name: "OUT.onnx and M.attach", list: &f.files}, f.named, f.begin, f.log, f.run)
+	}, argument{name: "OUT.onnx and M.attach", list: &f.files}, f.named, f.run)
 }
 
 // named is a step that tells the two files apart.
@@ -112,7 +111,8 @@ func (f *verifying) named(c *cli.Context) error {
 }
 
 func (f *verifying) run(c *cli.Context) error {
-	if err := f.open(); err != nil {
+	m, err := f.open(c)
+	if err != nil {
 		return err
 	}
 	stop, err := f.products(c.Context)
@@ -120,17 +120,17 @@ func (f *verifying) run(c *cli.Context) error {
 		return err
 	}
 	defer stop()
-	defer f.closeModel()
-	f.inputs.NoTargets = len(f.classes) == 0 // which picks rows by their labels
-	set, err := f.openRows(c.Context, f.x, "", f.rows)
+	defer m.closeModel()
+	m.inputs.NoTargets = len(m.classes) == 0 // which picks rows by their labels
+	set, err := m.openRows(c.Context, f.x, "", f.rows)
 	if err != nil {
 		return err
 	}
 	var a featurize.Agreement
 	if set.set == nil {
-		a, err = featurize.VerifyHeads(c.Context, f.bundle, f.files[0], f.Runtime, set.blocks(false))
+		a, err = featurize.VerifyHeads(c.Context, m.bundle, f.files[0], f.Runtime, set.blocks(false))
 	} else {
-		a, err = f.net.Verify(c.Context, f.bundle, f.files[0], set.set.Blocks(c.Context, blockRows(set.set)))
+		a, err = m.net.Verify(c.Context, m.bundle, f.files[0], set.set.Blocks(c.Context, blockRows(set.set)))
 	}
 	if err != nil && !strings.Contains(err.Error(), f.files[0]) {
 		err = inputs.InFile(f.x, err)

@@ -31,7 +31,7 @@ func featuresCommand() *cli.Command {
 		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to run the model on: " + inputKinds},
 		{name: "y", to: &f.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{f.targeted()}},
 		{name: "o", to: &f.out, needed: true, file: resultFile, must: ends(".npz"), usage: "FILE: .npz to write"},
-	}, table{sliceOption("rows", "--x", &f.rows)}, f.rowOptions(&f.table),
+	}, table{sliceOption("rows", "--x", &f.rows)}, f.rowOptions(&f.table, f.textless()),
 		f.classNamesOption("; folders and targets of a table are numbered so", idle("for a regressor, which has no classes", f.regression)), f.modelOptions(), f.layersOption(), f.batchOption(batchStandard), f.runtimeOptions())
 	f.table.of("labels").unless(f.pickless(f.regression))
 	return f.command(cli.Command{

@@ -54,7 +54,7 @@ func fitCommand() *cli.Command {
 		}
 		return in.Base.Task == attach.Classification && cal.Len() > 0 && (cal.Labels == nil || cal.Logits.Cols == 0)
 	})
-	read := join(f.rowOptions(&f.table), f.modelOptions(), f.layersOption(
+	read := join(f.rowOptions(&f.table, f.textless()), f.modelOptions(), f.layersOption(
 		idle("for a detector that does not look at earlier layers", f.layerless),
 		idle("for a regressor, whose default detector does not look at earlier layers", func() bool { return regression() && in.Method.Name == "" }),
 	), f.batchOption(batchStandard))
@@ -71,10 +71,10 @@ func fitCommand() *cli.Command {
 		{name: "task", to: (*string)(&in.Base.Task), choices: tasks(), usage: "WHAT: classification or regression, where the model's graph does not tell which it does"},
 		{name: "method", to: f.setMethod, choices: names(detectors()), never: []never{noDetector}, usage: "NAME: out-of-domain detector, of those that `attach methods` lists (default: fused-layers, or what docs/using.md says where the rows lack what it needs)"},
 		{name: "param", to: &f.params, usage: "NAME=VALUE: parameter of the detector in place of its default, such as dropout=.2 of bald; repeat for more",
-			never: []never{noDetector, {func() bool { return in.Method.Name == "" }, "needs --method: parameters are those of a method"}}},
+			never: []never{noDetector, {when: func() bool { return in.Method.Name == "" }, says: "needs --method: parameters are those of a method"}}},
 		{name: "no-detector", to: &in.SkipDetector, usage: "fit no out-of-domain detector"},
 		{name: "no-quantiles", to: &in.SkipQuantiles, usage: "fit no quantile head",
-			never: []never{{func() bool { return in.SkipDetector }, "and --no-detector leave nothing to fit"}, idle("for a classifier, which gets no quantile head", task(attach.Classification))}},
+			never: []never{{when: func() bool { return in.SkipDetector }, says: "and --no-detector leave nothing to fit"}, idle("for a classifier, which gets no quantile head", task(attach.Classification))}},
 	}, f.head.headOptions().unless(noHead...), f.groupsOption("; intervals are then calibrated group by group, and predict needs --groups too", noHead...),
 		f.classNamesOption("", classless), weightsOption(&f.weights, "without MODEL.onnx, for methods that read them", withModel), table{
 			{name: "cal-fraction", to: &in.CalFraction, must: share, usage: "SHARE: share of --x that is split off to calibrate with, where there is no --cal", never: []never{hasCal}},

@@ -110,38 +110,38 @@ func byName(list []report.Column) []report.Column {
 	return slices.DeleteFunc(list, func(c report.Column) bool { return c.Name == "set_size" })
 }
 
-// writeFlags writes the page of what was flagged.
-func (f *predicting) writeFlags(ctx context.Context, opened *attachedRows) error {
-	b, c := f.bundle, f.bundle.Calibration
-	alpha := cmp.Or(f.o.Alpha, c.Alpha)
+// writeReport writes the page of what was flagged.
+func (r *predicted) writeReport(ctx context.Context) error {
+	f, b, c, o, opened := r.call, r.bundle, r.bundle.Calibration, r.asked, r.opened
+	alpha := cmp.Or(o.Alpha, c.Alpha)
 	page := report.Flags{
-		Bundle: filepath.Base(f.path), Rows: filepath.Base(f.x), N: f.came.flagged,
-		Says:    cmp.Or(f.came.flags(b, f.o), silent(b, f.o)),
-		PValues: evaluate.Histogram{Counts: f.came.pValues[:], Expected: f.came.expected(b, f.o)},
+		Bundle: filepath.Base(f.path), Rows: filepath.Base(f.x), N: r.flagged,
+		Says:    cmp.Or(r.flags(b, o), silent(b, o)),
+		PValues: evaluate.Histogram{Counts: r.pValues[:], Expected: r.expected(b, o)},
 		Promise: fmt.Sprintf("Of rows like the %d calibration rows at most %g %% are flagged, on average. A p-value is the share of them that look at least as strange.", c.NCal, 100*alpha),
-		Columns: f.worst.columns(),
+		Columns: r.worst.columns(),
 	}
-	if f.o.FlagByClass {
+	if o.FlagByClass {
 		page.Promise += " Both are of those of its predicted class alone."
 	}
 	fact := func(value, label string) { page.Facts = append(page.Facts, report.Fact{Value: value, Label: label}) }
-	fact(fmt.Sprintf("%d of %d", f.came.flagged, f.came.rows), "flagged")
-	if f.came.sets > 0 {
-		fact(fmt.Sprintf("%.3g", f.came.meanSet()), "classes in a set, on average")
+	fact(fmt.Sprintf("%d of %d", r.flagged, r.rows), "flagged")
+	if r.sets > 0 {
+		fact(fmt.Sprintf("%.3g", r.meanSet()), "classes in a set, on average")
 	}
-	if f.o.Error > 0 {
-		fact(fmt.Sprintf("%d of %d", f.came.accepted, f.came.rows), fmt.Sprintf("accepted at an error of %g", f.o.Error))
+	if o.Error > 0 {
+		fact(fmt.Sprintf("%d of %d", r.accepted, r.rows), fmt.Sprintf("accepted at an error of %g", o.Error))
 	}
 	if c.HeldOut == rows.SplitOff {
 		page.Caution = b.Promise()
 	}
-	if opened.set != nil && len(f.worst) > 0 {
+	if opened.set != nil && len(r.worst) > 0 {
 		var err error
-		if page.Images, err = opened.set.Thumbnails(ctx, f.worst.numbers()); err != nil {
+		if page.Images, err = opened.set.Thumbnails(ctx, r.worst.numbers()); err != nil {
 			return err
 		}
 		if page.Images == nil {
-			cells, err := cellsOf(ctx, opened.set, f.worst.numbers())
+			cells, err := cellsOf(ctx, opened.set, r.worst.numbers())
 			if err != nil {
 				return err
 			}

@@ -59,7 +59,7 @@ func (p *place) layersOption(unused ...never) table {
 	o := &option{name: "layers", to: &p.EarlierLayers, must: atLeast(0), head: underModel,
 		usage: "N: how many layers before the features to read too, evenly spread, for detectors that look at them; 0 for none"}
 	for _, n := range unused {
-		o.never = append(o.never, never{func() bool { return p.EarlierLayers != 0 && n.when() }, n.says})
+		o.never = append(o.never, never{when: func() bool { return p.EarlierLayers != 0 && n.when() }, says: n.says})
 	}
 	return table{o}
 }

@@ -38,10 +38,10 @@ func gradientCommand() *cli.Command {
 		{name: "of", to: g.setScalar, usage: "SCALAR: what to differentiate: logsoftmax of the predicted class, sum of the outputs, " +
 			"logit:K for output K from 0, top2 for the difference of the two largest (default: logsoftmax)"},
 		{name: "temperature", to: &g.of.Temperature, must: positive, usage: "T: what divides the logits before the softmax",
-			never: []never{{func() bool { return g.of.Sum || g.of.TopTwo || g.of.Logit }, "belongs to --of logsoftmax"}}},
+			never: []never{{when: func() bool { return g.of.Sum || g.of.TopTwo || g.of.Logit }, says: "belongs to --of logsoftmax"}}},
 		{name: "wrt", to: &g.wrt, usage: "TENSOR: what to differentiate with respect to, an input or what is made of it (default: the only input of real numbers)"},
 		{name: "o", to: &g.out, needed: true, file: resultFile, must: ends(".npz"), usage: "FILE: .npz to write"},
-	}, table{sliceOption("rows", "--x", &g.rows)}, g.rowOptions(&g.table), g.modelOptions(), g.batchOption("as many as 8 images of 224×224 weigh"), g.runtimeOptions())
+	}, table{sliceOption("rows", "--x", &g.rows)}, g.rowOptions(&g.table, g.textless()), g.modelOptions(), g.batchOption("as many as 8 images of 224×224 weigh"), g.runtimeOptions())
 	g.table.of("labels").unless(g.pickless(func() bool { return true }))
 	return g.command(cli.Command{
 		Name:      "gradient",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 )
 
@@ -36,21 +37,28 @@ type option struct {
 	file    fileKind
 	never   []never
 	given   bool
+	unfit   bool // means nothing for the bundle that is open
 }
 
 // rule says what a value must be, or "" where it is that.
 type rule func(value any) string
 
-// never is when an option means nothing, and what is then said of it. Where the
-// facts are not known yet, when is false.
+// never is when an option means nothing, and what is then said of it: when, by the other
+// options and the model, or of, by the bundle.
 type never struct {
 	when func() bool
+	of   func(*attach.Bundle) bool
 	says string
 }
 
 // idle is never with the usual words.
 func idle(why string, when func() bool) never {
-	return never{when, "means nothing " + why + "; leave it out"}
+	return never{when: when, says: "means nothing " + why + "; leave it out"}
+}
+
+// unfit is never of a bundle, with the usual words.
+func unfit(why string, of func(*attach.Bundle) bool) never {
+	return never{of: of, says: "means nothing " + why + "; leave it out"}
 }
 
 // fileList takes the values of an option that may be given more than once, each of
@@ -332,16 +340,31 @@ func (t table) under(head string) table {
 }
 
 // check returns a usage error where an option was given that would otherwise
-// be passed over in silence. It is asked again when more is known.
+// be passed over in silence. It is asked again when the model is known.
 func (t table) check() error {
 	for _, o := range t {
 		for _, n := range o.never {
-			if o.given && n.when() {
+			if o.given && n.when != nil && n.when() {
 				return usagef("%s %s", dashed(o.name), n.says)
 			}
 		}
 	}
 	return nil
+}
+
+// checkFor is check of what the bundle tells.
+func (t table) checkFor(b *attach.Bundle) (err error) {
+	for _, o := range t {
+		for _, n := range o.never {
+			if n.of == nil || !n.of(b) {
+				continue
+			}
+			if o.unfit = true; o.given && err == nil {
+				err = usagef("%s %s", dashed(o.name), n.says)
+			}
+		}
+	}
+	return err
 }
 
 // of are the options with these names.
@@ -369,7 +392,7 @@ func (t table) find(name string) *option {
 // useful says whether an option that was not given could be.
 func (t table) useful(name string) bool {
 	return slices.ContainsFunc(t.of(name), func(o *option) bool {
-		return !o.given && !slices.ContainsFunc(o.never, func(n never) bool { return n.when() })
+		return !o.given && !o.unfit && !slices.ContainsFunc(o.never, func(n never) bool { return n.when != nil && n.when() })
 	})
 }
 

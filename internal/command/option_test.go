@@ -52,8 +52,11 @@ func TestNoOptionIsPassedOver(t *testing.T) {
 			for _, n := range o.never {
 				nevers++
 				one := *o
-				one.never = []never{{func() bool { return true }, n.says}}
+				one.never = []never{{when: func() bool { return true }, of: func(*attach.Bundle) bool { return true }, says: n.says}}
 				err := append(table{&one}, options[i+1:]...).check()
+				if n.of != nil {
+					err = table{&one}.checkFor(nil)
+				}
 				var usage *usageError
 				if !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), dashed(o.name)+" ") || strings.Contains(err.Error(), "\n") {
 					t.Errorf("attach %s --%s: %v", command, o.name, err)

@@ -23,28 +23,23 @@ import (
 // mostSamples bounds the memory of --samples.
 const mostSamples = 100_000
 
-// predicting is a call of attach predict.
+// predicting is what attach predict is called with.
 type predicting struct {
-	attached
+	attachedFlags
 	out, side, report string
-	came              outcome
-	gaps              *attach.GapCounter
-	worst             worst
 }
 
 func predictCommand() *cli.Command {
 	f := &predicting{out: "-", side: "both"}
 	f.Unhashed = true
-	noHead := idle("for heads without intervals, such as a classifier's", f.opened(func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 }))
-	noDetector := idle("for heads without a detector", f.opened(func(b *attach.Bundle) bool { return b.Detector == nil }))
-	ungrouped := idle("for heads that were fitted without it", f.opened(func(b *attach.Bundle) bool { return b.Calibration.Groups == nil }))
+	ungrouped := unfit("for heads that were fitted without it", func(b *attach.Bundle) bool { return b.Calibration.Groups == nil })
 	undrawn := idle("without --samples, --smoothed, --by-cluster or --interval-score rcp", func() bool {
 		return f.o.Samples == 0 && !f.o.Smoothed && !f.o.ByCluster && f.o.IntervalScore != conformal.RCP
 	})
 	apart := func(side string) []never {
 		return []never{
-			{func() bool { return f.o.Joint && f.side == side }, side + " and --joint exclude each other"},
-			{func() bool { return f.o.IntervalScore != "" && f.side == side }, side + " and --interval-score exclude each other"},
+			{when: func() bool { return f.o.Joint && f.side == side }, says: side + " and --joint exclude each other"},
+			{when: func() bool { return f.o.IntervalScore != "" && f.side == side }, says: side + " and --interval-score exclude each other"},
 		}
 	}
 	features, model := f.attachedOptions()
@@ -56,7 +51,7 @@ func predictCommand() *cli.Command {
 	}, f.setOptions(), table{
 		{name: "class-p-values", to: &f.o.ClassPValues, never: f.levelless()[1:], usage: "write the conformal p-value of each class, by the score of --sets: the classes above 1 − level are the set at that level"},
 		{name: "venn-abers", to: &f.o.VennAbers, usage: "write two probabilities that the class is right, one of which is calibrated whatever the network's are: confidence_low and confidence_high"},
-	}.unless(idle("for a network that answers no classes", f.opened(func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification }))), table{
+	}.unless(noClasses()), table{
 		{name: "seed", to: &f.o.Seed, never: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples, --smoothed, --by-cluster and --interval-score rcp"},
 	}, table{
 		{name: "quantiles", to: f.setLevels, usage: "LEVELS: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
@@ -64,10 +59,10 @@ func predictCommand() *cli.Command {
 			usage: "WHICH: both ends of intervals, or lower or upper: that one alone, missed as seldom as both together"},
 		{name: "joint", to: &f.o.Joint, usage: "widen the intervals of several targets so that all of a row's are covered at once"},
 		{name: "samples", to: &f.o.Samples, must: between(1, mostSamples), usage: "N: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},
-	}.unless(noHead), f.groupsOption(", for heads that were fitted with --groups", ungrouped), table{
-		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake, instead of what fit was given", never: []never{noDetector}},
-		f.flagByClassOption(noDetector),
-		{name: "report", to: &f.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a page to of what is flagged, the worst first, with pictures of images", never: []never{noDetector}},
+	}.unless(noIntervals()), f.groupsOption(", for heads that were fitted with --groups", ungrouped), table{
+		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake, instead of what fit was given", never: []never{noDetector()}},
+		f.flagByClassOption(),
+		{name: "report", to: &f.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a page to of what is flagged, the worst first, with pictures of images", never: []never{noDetector()}},
 	}, model)
 	return f.command(cli.Command{
 		Name:      "predict",
@@ -82,7 +77,7 @@ func predictCommand() *cli.Command {
 			"are rarer than the rows fitted on have them. JSON has null for infinite and nan.\n\n" +
 			"Coverage and p-values hold for rows like the calibration rows; where those were split off the rows fitted on and the network " +
 			"was trained on them, the promise is weaker. Images are prepared as they were for the fit.",
-	}, argument{name: "M.attach", to: &f.path}, f.begin, f.log, f.table.of("report").writable, f.run)
+	}, argument{name: "M.attach", to: &f.path}, f.table.of("report").writable, f.run)
 }
 
 // setLevels reads --quantiles.
@@ -108,22 +103,29 @@ func parseShares(option, list string) ([]float64, error) {
 }
 
 func (f *predicting) run(c *cli.Context) error {
-	f.inputs.SkipOdd, f.unlabelled = len(f.classes) == 0, true
-	if f.side != "both" {
-		f.o.Side = f.side
+	m, err := f.open(c)
+	if err != nil {
+		return err
 	}
-	predictor, stop, err := f.load(c.Context)
+	m.inputs.SkipOdd, m.unlabelled = len(m.classes) == 0, true
+	o := f.predictOptions(m.bundle)
+	if f.side != "both" {
+		o.Side = f.side
+	}
+	predictor, stop, err := m.predictor(c.Context, o)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	defer f.closeModel()
-	var opened *attachedRows
+	defer m.closeModel()
+	result := predicted{call: f, asked: o, bundle: m.bundle, gaps: m.bundle.GapCounter()}
 	write := func(w io.Writer) error {
-		if opened, err = f.openRows(c.Context, f.x, "", f.rows); err != nil {
+		if result.opened, err = m.openRows(c.Context, f.x, "", f.rows); err != nil {
 			return err
 		}
-		return f.write(c.Context, predictor, opened, newTableWriter(f.out, w))
+		p := newProgress(m.stderr, "predict")
+		defer p.end()
+		return result.write(c.Context, predictor, newTableWriter(f.out, w), p)
 	}
 	if f.out == "-" {
 		err = write(c.App.Writer)
@@ -134,39 +136,47 @@ func (f *predicting) run(c *cli.Context) error {
 		return err
 	}
 	if f.report != "" {
-		if err := f.writeFlags(c.Context, opened); err != nil {
+		if err := result.writeReport(c.Context); err != nil {
 			return err
 		}
 	}
-	f.noteTruncated(f.x)
-	for _, g := range attach.UnusualGaps(f.gaps.Columns()) {
-		printf(f.stderr, "note: %v\n", g)
+	m.noteTruncated(f.x)
+	for _, g := range attach.UnusualGaps(result.gaps.Columns()) {
+		printf(m.stderr, "note: %v\n", g)
 	}
-	noteEndless(f.stderr, f.bundle, f.o, opened.known.groups)
-	noteSilent(f.stderr, f.bundle, f.o)
-	noteSets(f.stderr, f.bundle, f.o)
-	if f.bundle.Calibration.HeldOut == rows.SplitOff {
-		notePromise(f.stderr, "note", f.bundle)
+	noteEndless(m.stderr, m.bundle, o, result.opened.known.groups)
+	noteSilent(m.stderr, m.bundle, o)
+	noteSets(m.stderr, m.bundle, o)
+	if m.bundle.Calibration.HeldOut == rows.SplitOff {
+		notePromise(m.stderr, "note", m.bundle)
 	}
-	f.came.noteAccepted(f.stderr, predictor.Selective(), f.o.Error)
-	f.came.say(f.stderr, f.bundle, f.o)
+	result.noteAccepted(m.stderr, predictor.Selective(), o.Error)
+	result.say(m.stderr, m.bundle, o)
 	return nil
 }
 
+// predicted is what comes of predicting rows.
+type predicted struct {
+	call   *predicting
+	asked  attach.PredictOptions
+	bundle *attach.Bundle
+	opened *attachedRows
+	outcome
+	gaps  *attach.GapCounter
+	worst worst
+}
+
 // write writes a row for each prediction.
-func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, opened *attachedRows, t tableWriter) error {
-	p := newProgress(f.stderr, "predict")
-	defer p.end()
+func (r *predicted) write(ctx context.Context, predictor *attach.Predictor, t tableWriter, p *progress) error {
 	var fields []func(attach.Prediction) field
 	var row []field
-	done := 0
-	f.gaps = f.bundle.GapCounter()
+	done, f := 0, r.call
 	rows := func(yield func(attach.Rows, error) bool) {
-		for r, err := range opened.blocks(false) {
+		for block, err := range r.opened.blocks(false) {
 			if err == nil {
-				f.gaps.Add(r)
+				r.gaps.Add(block)
 			}
-			if !yield(r, err) {
+			if !yield(block, err) {
 				return
 			}
 		}
@@ -180,21 +190,21 @@ func (f *predicting) write(ctx context.Context, predictor *attach.Predictor, ope
 			if prediction.Class < 0 && (f.sets != "" && f.sets != "none" || f.o.Error != 0 || f.o.VennAbers) {
 				return inputs.InFile(f.x, errors.New("the rows have no logits, which --sets, --error and --venn-abers need; --weights makes them of features"))
 			}
-			fields = predictionFields(prediction, f.o, f.bundle.Base.Classes)
+			fields = predictionFields(prediction, r.asked, r.bundle.Base.Classes)
 		}
-		row = opened.known.fields(append(row[:0], field{"input", opened.name(done)}), done)
+		row = r.opened.known.fields(append(row[:0], field{"input", r.opened.name(done)}), done)
 		for _, of := range fields {
 			row = append(row, of(prediction))
 		}
 		if err := t.write(row); err != nil {
 			return err
 		}
-		f.came.add(prediction)
+		r.add(prediction)
 		if f.report != "" {
-			f.worst.add(done, prediction, row)
+			r.worst.add(done, prediction, row)
 		}
 		done++
-		p.set(done, opened.n)
+		p.set(done, r.opened.n)
 	}
 	return t.close()
 }

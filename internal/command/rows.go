@@ -25,15 +25,20 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// reading says how the rows of one command are read.
-type reading struct {
-	inputs inputs.Options
-	// preprocess is the path of a preprocessing file, and raw what it holds.
-	preprocess string
-	raw        json.RawMessage
+// rowFlags are what flags say of how rows are read.
+type rowFlags struct {
+	inputs     inputs.Options
+	preprocess string // path of a preprocessing file
 	names      string // of classes, or a file of them
 	classes    []int
-	stderr     io.Writer
+}
+
+// reading reads the rows of one command. Its inputs are what flags say, completed by the
+// model or M.attach and then by the first rows.
+type reading struct {
+	rowFlags
+	raw    json.RawMessage // what the preprocessing file holds
+	stderr io.Writer
 	// model is what reads the rows, or nil.
 	model     *featurize.Model
 	truncated int // texts that were said to be too long
@@ -48,14 +53,15 @@ type reading struct {
 	hint string
 }
 
-// rowOptions say how inputs are read; all are those of the command.
-func (r *reading) rowOptions(all *table) table {
+// rowOptions say how inputs are read; all are those of the command, and textless is when
+// the model reads no texts.
+func (r *rowFlags) rowOptions(all *table, textless never) table {
 	noImages := idle("where no inputs are images in files", func() bool { return !slices.ContainsFunc(all.files(rowFile), mayBeImages) })
 	return table{
 		{name: "preprocess", to: &r.preprocess, file: otherFile, usage: "FILE: how images are prepared, in the keys of Hugging Face's preprocessor_config.json"},
 		{name: "target", to: nameList("target", &r.inputs.Targets), usage: "A,B,…: the column of a table that is the target, or several, by names in the header, or last"},
 		{name: "text", to: nameList("text", &r.inputs.Text), usage: "A[,B]: the column of a table that a model with a tokenizer reads, or two that it reads as a pair (default: text, sentence or the only one of text)",
-			never: []never{idle("for a model without a tokenizer", func() bool { return r.model != nil && !r.inputs.HasText })}},
+			never: []never{textless}},
 		{name: "ignore", to: nameList("ignore", &r.inputs.Ignore), usage: "A,B,…: columns of a table that are neither inputs nor the target"},
 		{name: "classes", to: &r.classes, usage: "A,B,…: keep the rows with these labels alone; output i of the model is the i-th of them"},
 		{name: "labels", to: &r.inputs.Labels, usage: "take the sub-folder that an image lies in as its label, numbered in sorted order", never: []never{noImages}},
@@ -96,19 +102,24 @@ func mayBeImages(s source) bool {
 }
 
 // groupsOption says which group rows are of.
-func (r *reading) groupsOption(what string, unused ...never) table {
+func (r *rowFlags) groupsOption(what string, unused ...never) table {
 	return table{{name: "groups", to: &r.inputs.Groups, never: unused,
 		usage: "NAME: the column of a table, of any text, or the array of an .npz file, of whole numbers, that says each row's group" + what}}
 }
 
 // targeted is when --target names the targets that a file is to hold.
-func (r *reading) targeted() never {
+func (r *rowFlags) targeted() never {
 	return idle("with --target, which names the targets too", func() bool { return r.inputs.Targets != nil })
 }
 
 // pickless is when --labels serve nothing but --classes, and there are none.
-func (r *reading) pickless(unlabelled func() bool) never {
+func (r *rowFlags) pickless(unlabelled func() bool) never {
 	return idle("here without --classes, which picks rows by them", func() bool { return len(r.classes) == 0 && unlabelled() })
+}
+
+// textless is when the model that is open has no tokenizer.
+func (r *reading) textless() never {
+	return idle("for a model without a tokenizer", func() bool { return r.model != nil && !r.inputs.HasText })
 }
 
 // begin is a step that reads the preprocessing, and keeps it as it is to be
