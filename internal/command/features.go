@@ -89,16 +89,3 @@ func (f *featuring) write(ctx context.Context, w io.Writer) error {
 	}
 	return npy.WriteNPZ(w, arrays, false)
 }
-
-// kindOf is what else is known of features, each by the name of an array that stands
-// beside them where it is so.
-func kindOf(b *attach.Base) map[string]*bool {
-	return map[string]*bool{"standardised": &b.Standardised, "residual": &b.Residual, "sigmoid": &b.Sigmoid}
-}
-
-// readKind reads what is known of the features at x.
-func readKind(b *attach.Base, x string) {
-	for name, so := range kindOf(b) {
-		*so = inputs.HoldsAny(x, name)
-	}
-}

@@ -211,20 +211,6 @@ func (f *fitCall) withTargets(r rowsOf, path string) (rowsOf, error) {
 	return r, nil
 }
 
-// featureGroups reads the groups of some of n precomputed rows, where they have a
-// name.
-func featureGroups(ctx context.Context, x, name string, of inputs.Slice, n int) ([]string, error) {
-	if name == "" {
-		return nil, nil
-	}
-	groups, err := inputs.OpenGroups(ctx, x, name, n)
-	if err != nil {
-		return nil, err
-	}
-	first, last, err := of.Of(n)
-	return groups[first:last], err
-}
-
 func (f *fitCall) featureRows(ctx context.Context, g given) (rowsOf, error) {
 	in := &f.in
 	var wants []inputs.Widths

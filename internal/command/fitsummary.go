@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 
@@ -18,15 +17,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/ood"
 )
-
-// notePromise says what calibrated numbers mean.
-func notePromise(w io.Writer, word string, b *attach.Bundle) {
-	promise := b.Promise()
-	if b.Calibration.HeldOut == rows.SplitOff && b.Calibration.Reused == 0 {
-		promise += "; where there are such rows, fit with --cal"
-	}
-	printf(w, "%s: %s\n", word, promise)
-}
 
 // note says what was fitted, and what to know of it; first, that more will be
 // flagged than was asked for.

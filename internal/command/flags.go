@@ -122,9 +122,3 @@ func logger(w io.Writer, verbose bool) *slog.Logger {
 		},
 	}))
 }
-
-// weightsOption names the last layer of precomputed features.
-func weightsOption(to *string, what string, unused ...never) table {
-	return table{{name: "weights", to: to, file: otherFile, never: unused,
-		usage: "FILE: .npz of the last layer's weight c×h and bias c, " + what + "; features that come without logits get them from it"}}
-}

@@ -78,18 +78,6 @@ func knownOfFeatures(ctx context.Context, x, y string, base attach.Base, of inpu
 	return k
 }
 
-// featureTargets are those of some of n precomputed rows: at y or, where that is
-// empty, beside the rows of a regressor, if there are any.
-func featureTargets(ctx context.Context, x, y string, base attach.Base, of inputs.Slice, n int) (t inputs.Targets, err error) {
-	if y == "" && (base.Task != attach.Regression || !inputs.HoldsAny(x, "y", "targets")) {
-		return t, nil
-	}
-	if t, err = inputs.OpenTargets(ctx, cmp.Or(y, x), n, base.Outputs, base.Classes); err != nil {
-		return t, err
-	}
-	return t.Slice(of)
-}
-
 // sure leaves out labels of a numbering other than the network's classes, such
 // as those of rows from elsewhere, and targets that are not the network's.
 func (k known) sure(base attach.Base) known {

@@ -382,23 +382,6 @@ func (r *reading) noteTruncated(what string) {
 	}
 }
 
-// checkFeatureName refuses files that hold no precomputed features.
-func checkFeatureName(path string) error {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".npz", ".npy", ".parquet":
-		return nil
-	}
-	return fmt.Errorf("%s: features are an .npz file, such as `attach features` writes, lists in a .parquet file, or an .npy file of rows and columns; to run a model on inputs, name MODEL.onnx", path)
-}
-
-// noteFeatures says how the rows of an .npy file are taken, which may as well be
-// a model's inputs.
-func noteFeatures(path string, stderr io.Writer) {
-	if strings.EqualFold(filepath.Ext(path), ".npy") {
-		printf(stderr, "note: %s: its rows are taken to be features; to run a model on inputs, name MODEL.onnx\n", path)
-	}
-}
-
 // blockRows is how many rows are read at a time: 64, or as many as 64 MiB hold; the
 // model cuts them to its own batches. Of rows that differ in length those of one
 // length are run together, and there are enough of each among more.

@@ -14,6 +14,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
+// notePromise says what calibrated numbers mean.
+func notePromise(w io.Writer, word string, b *attach.Bundle) {
+	promise := b.Promise()
+	if b.Calibration.HeldOut == rows.SplitOff && b.Calibration.Reused == 0 {
+		promise += "; where there are such rows, fit with --cal"
+	}
+	printf(w, "%s: %s\n", word, promise)
+}
+
 // namedGroups is how many groups a note names.
 const namedGroups = 5
 
@@ -85,5 +94,43 @@ func silent(b *attach.Bundle, o attach.PredictOptions) string {
 func noteSilent(w io.Writer, b *attach.Bundle, o attach.PredictOptions) {
 	if says := silent(b, o); says != "" {
 		fmt.Fprintln(w, "note: "+says)
+	}
+}
+
+// rankedAmong is how many calibration rows the score of a row is ranked among, by the
+// row's predicted class.
+func rankedAmong(b *attach.Bundle, o attach.PredictOptions) func(class int) int {
+	if !o.FlagByClass {
+		return func(int) int { return len(b.Calibration.OOD) }
+	}
+	counts := map[int]int{}
+	for _, class := range b.Calibration.Predicted {
+		counts[class]++
+	}
+	return func(class int) int { return counts[class] }
+}
+
+// noteSets says which classes all sets hold for want of calibration rows.
+func noteSets(w io.Writer, b *attach.Bundle, o attach.PredictOptions) {
+	level := cmp.Or(o.Level, b.Calibration.Level)
+	always := func(rows int) bool { return hypothesis.ExpectedCoverage(rows, 1-level) == 1 }
+	switch n := b.Calibration.NCal; {
+	case o.Sets == "":
+	case !o.ByClass && always(n):
+		printf(w, "note: sets at level %g hold all classes: calibration rows are too few, %d\n", level, n)
+	case o.ByClass:
+		rows := make([]int, max(b.Base.Outputs, 2))
+		for _, label := range b.Calibration.TrueClasses.Labels {
+			rows[label]++
+		}
+		few := 0
+		for _, n := range rows {
+			if always(n) {
+				few++
+			}
+		}
+		if few > 0 {
+			printf(w, "note: all sets at level %g hold %d of %d classes, which have too few calibration rows\n", level, few, len(rows))
+		}
 	}
 }

@@ -1,15 +1,43 @@
 package command
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
+	"strings"
 
+	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/ood"
 )
+
+// weightsOption names the last layer of precomputed features.
+func weightsOption(to *string, what string, unused ...never) table {
+	return table{{name: "weights", to: to, file: otherFile, never: unused,
+		usage: "FILE: .npz of the last layer's weight c×h and bias c, " + what + "; features that come without logits get them from it"}}
+}
+
+// checkFeatureName refuses files that hold no precomputed features.
+func checkFeatureName(path string) error {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".npz", ".npy", ".parquet":
+		return nil
+	}
+	return fmt.Errorf("%s: features are an .npz file, such as `attach features` writes, lists in a .parquet file, or an .npy file of rows and columns; to run a model on inputs, name MODEL.onnx", path)
+}
+
+// noteFeatures says how the rows of an .npy file are taken, which may as well be
+// a model's inputs.
+func noteFeatures(path string, stderr io.Writer) {
+	if strings.EqualFold(filepath.Ext(path), ".npy") {
+		printf(stderr, "note: %s: its rows are taken to be features; to run a model on inputs, name MODEL.onnx\n", path)
+	}
+}
 
 // loadWeights reads the last layer at path, or returns nil where that is "".
 func loadWeights(path string, wants ...inputs.Widths) (*ood.Linear, error) {
@@ -87,5 +115,44 @@ func noteLayer(path, weights string, last *ood.Linear, b ood.Batch, w io.Writer)
 	if share := math.Sqrt(off / norm); off > 0 && !(share <= layerTolerance) {
 		printf(w, "note: %s: its logits differ by %.2g of their norm from what the weights in %s make of its features; methods that read weights take them for the same\n",
 			path, share, weights)
+	}
+}
+
+// featureGroups reads the groups of some of n precomputed rows, where they have a
+// name.
+func featureGroups(ctx context.Context, x, name string, of inputs.Slice, n int) ([]string, error) {
+	if name == "" {
+		return nil, nil
+	}
+	groups, err := inputs.OpenGroups(ctx, x, name, n)
+	if err != nil {
+		return nil, err
+	}
+	first, last, err := of.Of(n)
+	return groups[first:last], err
+}
+
+// featureTargets are those of some of n precomputed rows: at y or, where that is
+// empty, beside the rows of a regressor, if there are any.
+func featureTargets(ctx context.Context, x, y string, base attach.Base, of inputs.Slice, n int) (t inputs.Targets, err error) {
+	if y == "" && (base.Task != attach.Regression || !inputs.HoldsAny(x, "y", "targets")) {
+		return t, nil
+	}
+	if t, err = inputs.OpenTargets(ctx, cmp.Or(y, x), n, base.Outputs, base.Classes); err != nil {
+		return t, err
+	}
+	return t.Slice(of)
+}
+
+// kindOf is what else is known of features, each by the name of an array that stands
+// beside them where it is so.
+func kindOf(b *attach.Base) map[string]*bool {
+	return map[string]*bool{"standardised": &b.Standardised, "residual": &b.Residual, "sigmoid": &b.Sigmoid}
+}
+
+// readKind reads what is known of the features at x.
+func readKind(b *attach.Base, x string) {
+	for name, so := range kindOf(b) {
+		*so = inputs.HoldsAny(x, name)
 	}
 }
