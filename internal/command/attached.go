@@ -127,7 +127,7 @@ type attached struct {
 
 // open opens M.attach and refuses flags that mean nothing for it.
 func (f *attachedFlags) open(c *cli.Context) (*attached, error) {
-	f.log(c)
+	f.Log = logger(c.App.ErrWriter, f.verbose)
 	m := &attached{reading: reading{rowFlags: f.rowFlags}, flags: f}
 	if err := m.begin(c); err != nil {
 		return nil, err

@@ -123,7 +123,7 @@ func (f *predicting) run(c *cli.Context) error {
 	}
 	defer stop()
 	defer m.closeModel()
-	result := predicted{call: f, asked: o, bundle: m.bundle, gaps: m.bundle.GapCounter()}
+	result := predicted{call: f, asked: o, bundle: m.bundle, gaps: m.bundle.GapCounter(), byClass: map[int]int{}}
 	write := func(w io.Writer) error {
 		if result.opened, err = m.openRows(c.Context, f.x, "", f.rows); err != nil {
 			return err
@@ -155,20 +155,23 @@ func (f *predicting) run(c *cli.Context) error {
 	if m.bundle.Calibration.HeldOut == rows.SplitOff {
 		notePromise(m.stderr, "note", m.bundle)
 	}
-	result.noteAccepted(m.stderr, predictor.Selective(), o.Error)
-	result.say(m.stderr, m.bundle, o)
+	result.noteAccepted(m.stderr, predictor.Selective())
+	result.say(m.stderr)
 	return nil
 }
 
 // predicted is what comes of predicting rows.
 type predicted struct {
-	call   *predicting
-	asked  attach.PredictOptions
-	bundle *attach.Bundle
-	opened *attachedRows
-	outcome
-	gaps  *attach.GapCounter
-	worst worst
+	call                    *predicting
+	asked                   attach.PredictOptions
+	bundle                  *attach.Bundle
+	opened                  *attachedRows
+	gaps                    *attach.GapCounter
+	worst                   worst
+	rows, flagged, accepted int
+	sets, inSets            int         // rows that have a set of classes, and the classes in all of them
+	byClass                 map[int]int // rows by predicted class
+	pValues                 [hypothesis.Bins]int
 }
 
 // write writes a row for each prediction.
@@ -305,82 +308,72 @@ func namesOf(set []int, classes []string) []string {
 	return list
 }
 
-// outcome is what came out of a prediction, in a few numbers.
-type outcome struct {
-	rows, flagged, accepted int
-	sets, inSets            int         // rows that have a set of classes, and the classes in all of them
-	predicted               map[int]int // rows by predicted class
-	pValues                 [hypothesis.Bins]int
-}
-
-func (o *outcome) add(p attach.Prediction) {
-	o.rows++
-	if o.predicted == nil {
-		o.predicted = map[int]int{}
-	}
-	o.predicted[p.Class]++
-	o.pValues[hypothesis.Bin(p.PValue, hypothesis.Bins)]++
+// add counts a prediction.
+func (r *predicted) add(p attach.Prediction) {
+	r.rows++
+	r.byClass[p.Class]++
+	r.pValues[hypothesis.Bin(p.PValue, hypothesis.Bins)]++
 	if p.Flag {
-		o.flagged++
+		r.flagged++
 	}
 	if p.Accept {
-		o.accepted++
+		r.accepted++
 	}
 	if p.Set != nil {
-		o.sets++
-		o.inSets += len(p.Set)
+		r.sets++
+		r.inSets += len(p.Set)
 	}
 }
 
 // expected are the p-values that so many rows would have if all were in-domain.
-func (o *outcome) expected(b *attach.Bundle, asked attach.PredictOptions) []float64 {
-	among, all := rankedAmong(b, asked), make([]float64, hypothesis.Bins)
-	for _, class := range slices.Sorted(maps.Keys(o.predicted)) {
-		floats.Add(all, hypothesis.PValues(o.predicted[class], among(class)))
+func (r *predicted) expected() []float64 {
+	among, all := rankedAmong(r.bundle, r.asked), make([]float64, hypothesis.Bins)
+	for _, class := range slices.Sorted(maps.Keys(r.byClass)) {
+		floats.Add(all, hypothesis.PValues(r.byClass[class], among(class)))
 	}
 	return all
 }
 
 // flags is a sentence on how many rows were flagged, and how many of them would be by
 // mistake; "" where none can be.
-func (o *outcome) flags(b *attach.Bundle, asked attach.PredictOptions) string {
-	alpha := cmp.Or(asked.Alpha, b.Calibration.Alpha)
-	if b.Detector == nil || leastPValue(b) > alpha {
+func (r *predicted) flags() string {
+	alpha := cmp.Or(r.asked.Alpha, r.bundle.Calibration.Alpha)
+	if r.bundle.Detector == nil || leastPValue(r.bundle) > alpha {
 		return ""
 	}
-	among, mistakes := rankedAmong(b, asked), 0.
-	for _, class := range slices.Sorted(maps.Keys(o.predicted)) {
-		mistakes += float64(o.predicted[class]) * (1 - hypothesis.ExpectedCoverage(among(class), alpha))
+	among, mistakes := rankedAmong(r.bundle, r.asked), 0.
+	for _, class := range slices.Sorted(maps.Keys(r.byClass)) {
+		mistakes += float64(r.byClass[class]) * (1 - hypothesis.ExpectedCoverage(among(class), alpha))
 	}
 	expected := "about " + display.Count(int(math.Round(mistakes)))
 	if mistakes < .5 {
 		expected = "fewer than 1"
 	}
-	return fmt.Sprintf("%s of %s flagged at alpha %g; %s would be by mistake if all were in-domain", display.Count(o.flagged), display.Count(o.rows), alpha, expected)
+	return fmt.Sprintf("%s of %s flagged at alpha %g; %s would be by mistake if all were in-domain", display.Count(r.flagged), display.Count(r.rows), alpha, expected)
 }
 
-func (o *outcome) meanSet() float64 { return float64(o.inSets) / float64(o.sets) }
+func (r *predicted) meanSet() float64 { return float64(r.inSets) / float64(r.sets) }
 
 // say prints what came out.
-func (o *outcome) say(w io.Writer, b *attach.Bundle, asked attach.PredictOptions) {
-	if o.sets > 0 {
-		fmt.Fprintf(w, "sets at level %g hold %.3g classes on average\n", cmp.Or(asked.Level, b.Calibration.Level), o.meanSet())
+func (r *predicted) say(w io.Writer) {
+	if r.sets > 0 {
+		fmt.Fprintf(w, "sets at level %g hold %.3g classes on average\n", cmp.Or(r.asked.Level, r.bundle.Calibration.Level), r.meanSet())
 	}
-	if flags := o.flags(b, asked); flags != "" {
+	if flags := r.flags(); flags != "" {
 		fmt.Fprintln(w, flags)
 	}
 }
 
 // noteAccepted says on what grounds rows are accepted, s, which is nil where that
 // was not asked.
-func (o *outcome) noteAccepted(w io.Writer, s *calibrate.Selective, share float64) {
+func (r *predicted) noteAccepted(w io.Writer, s *calibrate.Selective) {
 	switch {
 	case s == nil:
 	case s.Rows == 0:
 		printf(w, "note: nothing is accepted at an error of %g: among the %d calibration rows that are not flagged, errors are too many, or the rows too few, to be sure of it; "+
-			"it takes %d rows without an error, and more with some\n", share, s.Of, s.Least)
+			"it takes %d rows without an error, and more with some\n", r.asked.Error, s.Of, s.Least)
 	default:
 		printf(w, "%d of %d accepted at an error of %g: those that are not flagged and whose largest probability, at temperature 1, is above %.6g; of the calibration rows that are not flagged %d of %d are, %d of them wrong\n",
-			o.accepted, o.rows, share, s.Confidence, s.Rows, s.Of, s.Errors)
+			r.accepted, r.rows, r.asked.Error, s.Confidence, s.Rows, s.Of, s.Errors)
 	}
 }

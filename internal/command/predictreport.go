@@ -116,8 +116,8 @@ func (r *predicted) writeReport(ctx context.Context) error {
 	alpha := cmp.Or(o.Alpha, c.Alpha)
 	page := report.Flags{
 		Bundle: filepath.Base(f.path), Rows: filepath.Base(f.x), N: r.flagged,
-		Says:    cmp.Or(r.flags(b, o), silent(b, o)),
-		PValues: evaluate.Histogram{Counts: r.pValues[:], Expected: r.expected(b, o)},
+		Says:    cmp.Or(r.flags(), silent(b, o)),
+		PValues: evaluate.Histogram{Counts: r.pValues[:], Expected: r.expected()},
 		Promise: fmt.Sprintf("Of rows like the %d calibration rows at most %g %% are flagged, on average. A p-value is the share of them that look at least as strange.", c.NCal, 100*alpha),
 		Columns: r.worst.columns(),
 	}
