@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -53,6 +54,28 @@ func help(app *cli.App, args []string) error {
 	}
 	_, err := io.WriteString(app.Writer, b.String())
 	return err
+}
+
+// named is the command that args begin with, by its names, and what follows it.
+func named(app *cli.App, args []string) (names []string, command *cli.Command, rest []string) {
+	for commands := app.Commands; len(args) > 0; commands, args = command.Subcommands, args[1:] {
+		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[0]) })
+		if i < 0 {
+			break
+		}
+		names, command = append(names, args[0]), commands[i]
+	}
+	return names, command, args
+}
+
+func unknown(app *cli.App, arg string) error {
+	if strings.HasPrefix(arg, "-") {
+		return usagef("%s has no flag %s; see `%[1]s --help`", app.Name, arg)
+	}
+	if name := meant(arg, namesOfCommands(app.Commands)); name != "" {
+		return usagef("there is no command %q; did you mean %s? `attach --help` lists them", arg, name)
+	}
+	return usagef("there is no command %q; `attach --help` lists them", arg)
 }
 
 func programHelp(b *strings.Builder, app *cli.App) {
@@ -124,14 +147,6 @@ func (o *option) describe() (head, text string) {
 		text += fmt.Sprintf(" (default: %s)", standard)
 	}
 	return head + " " + value, text
-}
-
-// dashed is a flag's name as the documentation writes it.
-func dashed(name string) string {
-	if name == "o" || name == "v" {
-		return "-" + name
-	}
-	return "--" + name
 }
 
 // definitions prints each head with its text beside it.

@@ -178,17 +178,3 @@ func methodsThatWork(info featurize.Info, differentiable bool) []string {
 	}
 	return names
 }
-
-func shapeText[T int | int64](shape []T) string {
-	if shape == nil {
-		return "of unknown shape"
-	}
-	dims := make([]string, len(shape))
-	for i, d := range shape {
-		dims[i] = fmt.Sprint(d)
-		if d < 0 {
-			dims[i] = "?"
-		}
-	}
-	return "[" + strings.Join(dims, "×") + "]"
-}

@@ -187,3 +187,17 @@ func (info bundleInfo) text() string {
 	line("written by", "attach %s", info.Library)
 	return b.String()
 }
+
+func shapeText[T int | int64](shape []T) string {
+	if shape == nil {
+		return "of unknown shape"
+	}
+	dims := make([]string, len(shape))
+	for i, d := range shape {
+		dims[i] = fmt.Sprint(d)
+		if d < 0 {
+			dims[i] = "?"
+		}
+	}
+	return "[" + strings.Join(dims, "×") + "]"
+}

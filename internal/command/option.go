@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
-	"math"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"github.com/xrash/smetrics"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
@@ -39,9 +38,6 @@ type option struct {
 	given   bool
 	unfit   bool // means nothing for the bundle that is open
 }
-
-// rule says what a value must be, or "" where it is that.
-type rule func(value any) string
 
 // never is when an option means nothing, and what is then said of it: when, by the other
 // options and the model, or of, by the bundle.
@@ -162,6 +158,21 @@ func (t table) unknown(command, name string) error {
 	return usagef("%s has no flag %s; see `%[1]s --help`", command, dashed(name))
 }
 
+// leastLikeness is how much a name resembles one that is suggested in its place, from 0 to 1.
+const leastLikeness = .88
+
+// meant returns the name that was probably meant by one that is not known, or "". It
+// compares as the library does, which suggests a name however little it resembles.
+func meant(given string, names []string) (name string) {
+	likeness := leastLikeness
+	for _, n := range names {
+		if l := smetrics.JaroWinkler(n, given, .7, 4); l > likeness {
+			name, likeness = n, l
+		}
+	}
+	return name
+}
+
 // names says whether an argument is an option of the table, with a value or not.
 func (t table) names(arg string) bool {
 	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
@@ -170,6 +181,14 @@ func (t table) names(arg string) bool {
 
 // path is the command as it is typed: "attach runtime install".
 func path(c *cli.Context) string { return c.Command.HelpName }
+
+// dashed is a flag's name as the documentation writes it.
+func dashed(name string) string {
+	if name == "o" || name == "v" {
+		return "-" + name
+	}
+	return "--" + name
+}
 
 // set reads a value that was typed. Its errors are whole sentences.
 func (o *option) set(text string) error {
@@ -240,84 +259,6 @@ func parseInts(text string) ([]int, error) {
 		}
 	}
 	return list, nil
-}
-
-// must is what a rule says of a value that it holds for or not.
-func must(holds bool, be string) string {
-	if holds {
-		return ""
-	}
-	return be
-}
-
-func share(value any) string {
-	v := value.(float64)
-	return must(v > 0 && v < 1, "it must be between 0 and 1")
-}
-
-func positive(value any) string {
-	v := value.(float64)
-	return must(v > 0 && !math.IsInf(v, 0), "it must be positive")
-}
-
-func notNegative(value any) string {
-	v := value.(float64)
-	return must(v >= 0 && !math.IsInf(v, 0), "it must not be negative")
-}
-
-// upTo is a rule of numbers that also have a bound.
-func upTo(most float64, also rule) rule {
-	return func(value any) string {
-		return cmp.Or(also(value), must(value.(float64) <= most, fmt.Sprintf("it must be at most %.0f", most)))
-	}
-}
-
-func belowOne(value any) string {
-	v := value.(float64)
-	return must(v >= 0 && v < 1, "it must be at least 0 and below 1")
-}
-
-func atLeast(least int) rule {
-	be := fmt.Sprintf("it must be at least %d", least)
-	if least == 0 {
-		be = "it must not be negative"
-	}
-	return func(value any) string { return must(value.(int) >= least, be) }
-}
-
-func between(least, most int) rule {
-	return func(value any) string {
-		v := value.(int)
-		return must(least <= v && v <= most, fmt.Sprintf("it must be at least %d and at most %d", least, most))
-	}
-}
-
-// widths is the rule of hidden layers.
-func widths(value any) string {
-	if len(value.([]int)) == 0 {
-		return "it must name the width of a hidden layer"
-	}
-	return must(slices.Min(value.([]int)) >= 1, "every width must be at least 1")
-}
-
-func oneOf(names ...string) rule {
-	list := "one of " + strings.Join(names, ", ")
-	if n := len(names); n < 4 {
-		list = strings.Join(names[:n-1], ", ") + " or " + names[n-1]
-	}
-	return func(value any) string { return must(slices.Contains(names, value.(string)), "it must be "+list) }
-}
-
-// ends is the rule of a file's name, whose extension says what it is.
-func ends(extension string) rule {
-	return func(value any) string {
-		return must(strings.EqualFold(filepath.Ext(value.(string)), extension), "it must end in "+extension)
-	}
-}
-
-// noStream is the rule of a file that is not written to standard output.
-func noStream(value any) string {
-	return must(value != "-", "it must name a file: standard output takes tables alone")
 }
 
 // join is all of the tables, one below the other.
@@ -548,4 +489,52 @@ func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) er
 		return nil
 	}
 	return &c
+}
+
+// completing is the last argument of a call that a shell makes to complete the argument
+// before it.
+const completing = "--generate-bash-completion"
+
+// complete returns a function that prints the words that may stand in place of the last
+// argument, one a line. It prints nothing where a file may stand, as shells know files.
+func complete(commands []*cli.Command, flags table) cli.BashCompleteFunc {
+	return func(c *cli.Context) {
+		args := append([]string{"", ""}, c.Args().Slice()...)
+		before, word := args[len(args)-2], args[len(args)-1]
+		words := []string{"--help"}
+		o := flags.find(strings.TrimLeft(before, "-"))
+		switch {
+		case strings.HasPrefix(before, "-") && o != nil && !o.stands():
+			words = o.choices
+		case strings.HasPrefix(word, "-"):
+			for _, o := range flags {
+				words = append(words, dashed(o.name))
+			}
+		default:
+			words = namesOfCommands(commands)
+		}
+		for _, w := range words {
+			if strings.HasPrefix(w, word) {
+				fmt.Fprintln(c.App.Writer, w)
+			}
+		}
+	}
+}
+
+func namesOfCommands(commands []*cli.Command) []string {
+	var names []string
+	for _, c := range commands {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// usageError is a mistake in how the command was called, as opposed to a
+// failure of what it was asked to do.
+type usageError struct{ msg string }
+
+func (e *usageError) Error() string { return e.msg }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
 }

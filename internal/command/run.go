@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -121,27 +120,6 @@ func run(ctx context.Context, app *cli.App, args []string) error {
 	return app.RunContext(ctx, append([]string{app.Name}, args...))
 }
 
-// longest is how many bytes of an error are printed, whose names and lists may
-// be as long as a model wants.
-const longest = 4000
-
-// sentence is the text of an error on one line, without the system call that
-// failed.
-func sentence(err error) string {
-	text := err.Error()
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
-		text = strings.Replace(text, pathErr.Error(), pathErr.Path+": "+pathErr.Err.Error(), 1)
-	}
-	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
-	text = strings.Join(lines, "; ")
-	// What to do about it stands at the end.
-	if len(text) > longest {
-		text = text[:longest/2] + " … " + text[len(text)-longest/2:]
-	}
-	return printable(text)
-}
-
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
 		Name:      "attach",
@@ -176,36 +154,4 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	}
 	app.BashComplete = complete(app.Commands, nil)
 	return app
-}
-
-// named is the command that args begin with, by its names, and what follows it.
-func named(app *cli.App, args []string) (names []string, command *cli.Command, rest []string) {
-	for commands := app.Commands; len(args) > 0; commands, args = command.Subcommands, args[1:] {
-		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[0]) })
-		if i < 0 {
-			break
-		}
-		names, command = append(names, args[0]), commands[i]
-	}
-	return names, command, args
-}
-
-func unknown(app *cli.App, arg string) error {
-	if strings.HasPrefix(arg, "-") {
-		return usagef("%s has no flag %s; see `%[1]s --help`", app.Name, arg)
-	}
-	if name := meant(arg, namesOfCommands(app.Commands)); name != "" {
-		return usagef("there is no command %q; did you mean %s? `attach --help` lists them", arg, name)
-	}
-	return usagef("there is no command %q; `attach --help` lists them", arg)
-}
-
-// usageError is a mistake in how the command was called, as opposed to a
-// failure of what it was asked to do.
-type usageError struct{ msg string }
-
-func (e *usageError) Error() string { return e.msg }
-
-func usagef(format string, args ...any) error {
-	return &usageError{fmt.Sprintf(format, args...)}
 }

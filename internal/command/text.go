@@ -3,8 +3,10 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -140,4 +142,25 @@ func (t *terminal) write(text []byte) error {
 	}
 	_, err := io.WriteString(t.raw, escapedBut(string(text), "\n\t"))
 	return err
+}
+
+// longest is how many bytes of an error are printed, whose names and lists may
+// be as long as a model wants.
+const longest = 4000
+
+// sentence is the text of an error on one line, without the system call that
+// failed.
+func sentence(err error) string {
+	text := err.Error()
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		text = strings.Replace(text, pathErr.Error(), pathErr.Path+": "+pathErr.Err.Error(), 1)
+	}
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
+	text = strings.Join(lines, "; ")
+	// What to do about it stands at the end.
+	if len(text) > longest {
+		text = text[:longest/2] + " … " + text[len(text)-longest/2:]
+	}
+	return printable(text)
 }
