@@ -28,11 +28,11 @@ import (
 type demo struct {
 	table
 	place
-	dir            string
-	methods        comparedMethods
-	seed           uint64
-	stdout, stderr io.Writer
-	trainer        *fit.Engine
+	dir     string
+	methods comparedMethods
+	seed    uint64
+	stdout  io.Writer
+	trainer *fit.Engine
 }
 
 func demoCommand() *cli.Command {
@@ -53,7 +53,7 @@ func demoCommand() *cli.Command {
 
 func (d *demo) run(c *cli.Context) error {
 	started := time.Now()
-	d.stdout, d.stderr = c.App.Writer, c.App.ErrWriter
+	d.stdout = c.App.Writer
 	engine, stop, err := d.engine(c.Context)
 	if err != nil {
 		return err
