@@ -35,9 +35,8 @@ type comparing struct {
 	outRows        inputs.Slice
 	task           attach.Task
 	weights        string
-	json, choosing bool
+	json           bool
 	standardised   bool // features of the rows to fit with are, and so those of all
-	criterion      string
 	scores, report string
 }
 
@@ -45,7 +44,6 @@ func compareCommand() *cli.Command {
 	m := &comparing{job: compare.Options{Methods: detectors(), Resamples: 1000}}
 	m.Unhashed = true
 	regression := func() bool { return m.task == attach.Regression }
-	criteria := compare.Criteria()
 	withModel := idle("with MODEL.onnx", func() bool { return m.path != "" })
 	alone := idle("without MODEL.onnx", func() bool { return m.path == "" })
 	read := join(m.rowOptions(&m.table, m.textless()), m.modelOptions(),
@@ -67,9 +65,6 @@ func compareCommand() *cli.Command {
 		{name: "bootstrap", to: &m.job.Resamples, must: between(0, mostResamples), usage: "N: resamples of the rows measured on that confidence intervals come from; 0 for none"},
 		{name: "seed", to: &m.job.Training.Seed, usage: "N: seed of all that is drawn at random"},
 		{name: "json", to: &m.json, usage: "print JSON"},
-		{name: "select", to: &m.choosing, usage: "choose a method and its configuration from --fit alone, and say how far its AUROC is from the best"},
-		{name: "criterion", to: &m.criterion, choices: criteria, usage: "NAME: with --select, what stands in for out-of-domain rows: " + strings.Join(criteria, ", ") + " (default: " + criteria[0] + ")",
-			never: []never{{when: func() bool { return !m.choosing }, says: "is for --select"}}},
 		{name: "scores", to: &m.scores, must: ends(".npz"), file: resultFile, usage: "FILE: .npz to write every row's scores to"},
 		{name: "report", to: &m.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a report to, with the scores and curves drawn"},
 	}, read.unless(alone), m.runtimeOptions())
@@ -82,9 +77,7 @@ func compareCommand() *cli.Command {
 			"Out-of-domain is the positive class: FPR95 is the share of in-domain inputs flagged when 95 % of the out-of-domain ones are found; \"FPR95 in\" " +
 			"swaps the classes; \"error\" is the least chance of judging a row wrongly where both sides are equally likely; AURC is the area under the " +
 			"risk-coverage curve of the network's own errors. Intervals are of 95 %. The oracle, a control, is fitted with half of --out.\n\n" +
-			"With several --out, figures are means over the sets. --classes applies to --fit and --in, --out-classes to --out.\n\n" +
-			"--select ranks the configurations by how well they tell --fit's own rows from rows made of them; no row of --in or --out is looked at. " +
-			"Regret is the best AUROC of all on --out less that of the choice.",
+			"With several --out, figures are means over the sets. --classes applies to --fit and --in, --out-classes to --out.",
 	}, argument{name: "MODEL.onnx", to: &m.path, optional: true}, m.begin, m.log, m.writable, m.run)
 }
 
@@ -146,15 +139,8 @@ func (m *comparing) run(c *cli.Context) error {
 	return m.print(c.Context, c.App.Writer, r)
 }
 
-// measure compares the methods and, where that is asked for, chooses one of
-// them before.
+// measure compares the methods.
 func (m *comparing) measure(ctx context.Context) (*compare.Report, error) {
-	if m.choosing {
-		var err error
-		if m.job.Selected, err = m.choose(ctx); err != nil {
-			return nil, err
-		}
-	}
 	p := newProgress(m.stderr, "compare")
 	defer p.end()
 	m.job.Progress = overall(p, len(m.job.Methods))
@@ -225,34 +211,4 @@ func anyResult(r *compare.Report) error {
 		return fmt.Errorf("no method has a result: %s", s.Reason)
 	}
 	return nil
-}
-
-// choose chooses a method without out-of-domain rows.
-func (m *comparing) choose(ctx context.Context) (*compare.Selected, error) {
-	run := newProgress(m.stderr, "corrupted inputs")
-	defer run.end()
-	p := newProgress(m.stderr, "select")
-	defer p.end()
-	return compare.Select(ctx, compare.Selection{
-		Methods: m.job.Methods, Training: m.job.Training, Criterion: m.criterion,
-		Sweep: m.job.Sweep, Parallel: m.job.Parallel, Progress: overall(p, len(m.job.Methods)), Corrupting: run.set,
-	})
-}
-
-// printSelected prints what was chosen without out-of-domain rows.
-func printSelected(w io.Writer, r *compare.Report) {
-	s := r.Selected
-	if s == nil {
-		return
-	}
-	name := s.Method
-	if len(s.Params) > 0 {
-		name += " " + s.Params.String()
-	}
-	printf(w, "\nselected from --fit alone, by %s: %s", s.Criterion, name)
-	if r.Regret == nil {
-		fmt.Fprint(w, "; it has no result on --out\n")
-		return
-	}
-	printf(w, "; AUROC %.4f, regret %.4f\n", *s.AUROC, *r.Regret)
 }

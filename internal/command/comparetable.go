@@ -43,7 +43,6 @@ func printReport(w io.Writer, r *compare.Report) error {
 	}
 	printAbsent(w, "failed", report.Failures(r))
 	printAbsent(w, "skipped", report.Together(r.Skipped))
-	printSelected(w, r)
 	return nil
 }
 
