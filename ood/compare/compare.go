@@ -39,9 +39,6 @@ type Options struct {
 	// Parallel is the number of methods fitted and scored at a time; values below
 	// 1 mean one. More than one disturbs the times reported and nothing else.
 	Parallel int
-	// Selected, if not nil, is what Select chose, which the report then has with its
-	// AUROC and its regret.
-	Selected *Selected
 	// Resamples is the number of bootstrap resamples that confidence intervals
 	// come from, as Bootstrap says, seeded with Training.Seed; 0 means none.
 	Resamples int
@@ -130,9 +127,6 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 		r.Methods = append(r.Methods, w.report())
 	}
 	r.skipUnable()
-	if c.Selected != nil {
-		r.choose(*c.Selected)
-	}
 	return r, nil
 }
 

@@ -31,12 +31,6 @@ type Report struct {
 	Methods []MethodReport `json:"methods"` // in the order asked for
 	Skipped []Skipped      `json:"skipped"`
 
-	// Selected is the configuration chosen without out-of-domain rows, and
-	// Regret how much higher the best AUROC in hindsight is than its own; nil
-	// unless Options.Selected says what was chosen, or where the report lacks it.
-	Selected *Selected `json:"selected,omitempty"`
-	Regret   *float64  `json:"regret,omitempty"`
-
 	// Wrong says which in-domain rows the network classifies wrongly, or is
 	// nil; absent from the JSON form.
 	Wrong []bool `json:"-"`

@@ -40,9 +40,6 @@ func fixedChoices() []string {
 	return []string{"fused-layers", "fused", "certificates-coupled", "knn", "vim", "energy"}
 }
 
-// beforeNetwork is the choice by mean rank where the network is not at hand.
-const beforeNetwork = "mean-rank, features alone"
-
 // key is what choices were made from.
 type key struct {
 	Network string `json:"network"`
@@ -127,8 +124,7 @@ func choices(ctx context.Context, p *networks.Plan, n networks.Measured) (r reco
 		return r, err
 	}
 	defer im.Model.Close()
-	t := im.Training
-	report, err := compare.Run(ctx, compare.Options{Methods: p.Methods, Training: t, In: im.In, OutSets: im.Outs})
+	report, err := compare.Run(ctx, compare.Options{Methods: p.Methods, Training: im.Training, In: im.In, OutSets: im.Outs})
 	if err != nil {
 		return r, err
 	}
@@ -147,21 +143,18 @@ func choices(ctx context.Context, p *networks.Plan, n networks.Measured) (r reco
 		r.Choices = append(r.Choices, choice{by, method, auroc})
 		return nil
 	}
-	choose := func(by string, criterion string, t ood.Training) error {
-		chosen, err := compare.Select(ctx, compare.Selection{Methods: p.Methods, Training: t, Criterion: criterion})
-		if err != nil {
-			return fmt.Errorf("%s: %w", by, err)
-		}
-		return add(by, chosen.Method)
-	}
-	for _, c := range compare.Criteria() {
-		if err := choose(c, c, t); err != nil {
-			return r, err
-		}
-	}
-	t.Inputs = nil
-	if err := choose(beforeNetwork, "", t); err != nil {
+	told, err := pseudoAUROCs(ctx, p.Methods, im.Training)
+	if err != nil {
 		return r, err
+	}
+	for _, rule := range rules() {
+		ranked, err := rule.rank(p.Methods, told)
+		if err == nil {
+			err = add(rule.name, ranked[0].method)
+		}
+		if err != nil {
+			return r, fmt.Errorf("%s: %w", rule.name, err)
+		}
 	}
 	for _, name := range fixedChoices() {
 		if !slices.ContainsFunc(p.Methods, func(m ood.Method) bool { return m.Name == name }) {

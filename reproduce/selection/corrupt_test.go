@@ -1,18 +1,15 @@
-package compare_test
+package selection
 
 import (
 	"context"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/ood"
-	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
 // identity is a network whose features are its inputs, and whose logits are
@@ -53,6 +50,7 @@ func networkRows(n int, shape ...int) (ood.Training, *int) {
 	full := append([]int{n}, shape...)
 	b, _ := net.Forward(context.Background(), ood.BlockOf(full, data))
 	*rows = 0
+	b.Labels = make([]int, n)
 	b.Inputs, b.Network = ood.InputsOf(ood.BlockOf(full, data)), net
 	return ood.Training{Batch: b, Seed: 3}, rows
 }
@@ -61,13 +59,12 @@ func networkRows(n int, shape ...int) (ood.Training, *int) {
 // that they were made of.
 func corruptedRows(t *testing.T, training ood.Training) (in, out ood.Batch) {
 	t.Helper()
-	var all []*seen
 	before := slices.Clone(training.Features.Data)
-	selected(t, compare.Selection{Methods: []ood.Method{probe(&all)}, Training: training, Criterion: "corrupted"})
+	all := made(t, corruptedInputs, training)
 	if !slices.Equal(training.Features.Data, before) {
 		t.Error("the rows to select with were changed")
 	}
-	in, out = all[0].scored[0], all[0].scored[1]
+	in, out = all[0].in, all[0].out
 	if in.Len() != out.Len() || in.Len() != training.Len()/5 {
 		t.Fatalf("%d rows in-domain and %d corrupted of %d", in.Len(), out.Len(), training.Len())
 	}
@@ -154,38 +151,6 @@ func kindOf(t *testing.T, was, is []float32, height, width int) string {
 	return "noise 1"
 }
 
-func TestCorruptedTables(t *testing.T) {
-	training, _ := networkRows(1000, 6)
-	in, out := corruptedRows(t, training)
-	was, is := rowsOf(in.Features), rowsOf(out.Features)
-	exchanged, same, columns := 0, 0, 0
-	for i := range was {
-		of := 0
-		kept := 0
-		for j, v := range is[i] {
-			if slices.ContainsFunc(was, func(r []float32) bool { return r[j] == v }) {
-				of++
-			}
-			if was[i][j] == v {
-				kept++
-			}
-		}
-		if of == 6 {
-			exchanged++
-			same += kept
-			columns += 6
-		} else if kept > 3 {
-			t.Errorf("row %d: %d of 6 columns are as they were", i, kept)
-		}
-	}
-	if share := float64(exchanged) / float64(len(was)); math.Abs(share-.5) > .12 {
-		t.Errorf("%.3f of the rows have columns of others, want about half", share)
-	}
-	if share := float64(same) / float64(columns); math.Abs(share-.5) > .12 {
-		t.Errorf("%.3f of their columns are their own, want about half", share)
-	}
-}
-
 // Channels that come last are the same images.
 func TestCorruptedChannelsLast(t *testing.T) {
 	training, _ := networkRows(200, 3, 8, 8)
@@ -214,98 +179,5 @@ func TestCorruptedChannelsLast(t *testing.T) {
 	// Noise is drawn number by number, in another order.
 	if alike < out.Len()/3 || alike > 2*out.Len()/3 {
 		t.Errorf("%d of %d images are the same with channels last, want the half that patches of are permuted", alike, out.Len())
-	}
-}
-
-func TestCorruptedErrors(t *testing.T) {
-	training, _ := networkRows(60, 6)
-	broken := training
-	broken.Network = identity{rows: new(int), err: errors.New("out of memory")}
-	without := training
-	without.Inputs = nil
-	for _, c := range []struct {
-		training  ood.Training
-		criterion string
-		want      string
-	}{
-		{without, "corrupted", "features alone: give the inputs and the model"},
-		{broken, "corrupted", "corrupted inputs: out of memory"},
-		{broken, "mean-rank", "corrupted inputs: out of memory"},
-	} {
-		_, err := compare.Select(context.Background(), compare.Selection{Methods: []ood.Method{normMethod}, Training: c.training, Criterion: c.criterion})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %s", err, c.want)
-		}
-	}
-	got := selected(t, compare.Selection{Methods: []ood.Method{normMethod}, Training: training})
-	if !slices.Contains(got.Criteria, "corrupted") {
-		t.Errorf("with a network, by %v", got.Criteria)
-	}
-	if got = selected(t, compare.Selection{Methods: []ood.Method{normMethod}, Training: without}); slices.Contains(got.Criteria, "corrupted") {
-		t.Errorf("without inputs, by %v", got.Criteria)
-	}
-}
-
-// several is a network that reads a column of numbers and keeps what it is fed.
-type several struct {
-	ood.Network
-	fed *[]ood.InputBlock
-}
-
-func (s several) Forward(_ context.Context, x ood.InputBlock) (ood.Batch, error) {
-	*s.fed = append(*s.fed, x)
-	b, _ := identity{rows: new(int)}.Forward(context.Background(), ood.BlockOf([]int{x.Rows(), 2}, make([]float32, 2*x.Rows())))
-	return b, nil
-}
-
-// Of several inputs those of real numbers are disturbed, each on its own.
-func TestCorruptedSeveral(t *testing.T) {
-	const n = 400
-	var x ood.InputBlock
-	for _, name := range []string{"a", "b", "ids"} {
-		c := ood.Tensor{Name: name, Shape: []int{n, 1}}
-		for i := range n {
-			v := float32(i % 7)
-			if name != "ids" {
-				v += .5
-			}
-			c.Data = append(c.Data, v)
-		}
-		x.Tensors = append(x.Tensors, c)
-	}
-	texts := ood.Tensor{Name: "s", Shape: []int{n}, Strings: make([]string, n)}
-	x.Tensors = append(x.Tensors, texts)
-	var fed []ood.InputBlock
-	training, _ := networkRows(n, 2)
-	training.Network, training.Inputs = several{fed: &fed}, ood.InputsOf(x)
-	var all []*seen
-	selected(t, compare.Selection{Methods: []ood.Method{probe(&all)}, Training: training, Criterion: "corrupted"})
-	moved := map[string]int{}
-	rows, same := 0, 0
-	for _, b := range fed {
-		rows += b.Rows()
-		for i := range b.Rows() {
-			for _, c := range b.Tensors[:3] {
-				if v := c.Data[i] - b.Tensors[2].Data[i]; v != .5 && v != 0 {
-					moved[c.Name]++
-				}
-			}
-			if b.Tensors[0].Data[i] == b.Tensors[1].Data[i] {
-				same++
-			}
-		}
-	}
-	// Noise beyond the numbers that there are is cut off.
-	if least := rows * 3 / 4; moved["a"] < least || moved["b"] < least || moved["ids"] != 0 || same > rows/4 {
-		t.Errorf("of %d rows %v were disturbed, and %d alike", rows, moved, same)
-	}
-	training.Inputs = ood.InputsOf(ood.InputBlock{Tensors: []ood.Tensor{texts}})
-	s := compare.Selection{Methods: []ood.Method{probe(&all)}, Training: training, Criterion: "corrupted"}
-	if _, err := compare.Select(context.Background(), s); err == nil || !strings.Contains(err.Error(), "choose another criterion") {
-		t.Errorf("texts: %v", err)
-	}
-	s.Criterion = "mean-rank"
-	if _, err := compare.Select(context.Background(), s); err != nil {
-		t.Errorf("texts by mean rank: %v", err)
 	}
 }

@@ -1,4 +1,0 @@
-package compare
-
-// Choose enters what was selected.
-func (r *Report) Choose(s Selected) { r.choose(s) }
