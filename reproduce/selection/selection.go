@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -106,7 +107,8 @@ func choose(ctx context.Context, p *networks.Plan, results *experiment.Store[key
 	for _, line := range p.NotRun {
 		fmt.Fprintln(p.Stdout, line)
 	}
-	show(p.Stdout, all)
+	rules := byRegret(all)
+	show(p.Stdout, rules, len(all))
 	lines := [][]string{{"network", "choice", "method", "auroc", "best_auroc", "regret"}}
 	number := func(v float64) string { return experiment.Digits(v, 6) }
 	for _, r := range all {
@@ -114,7 +116,10 @@ func choose(ctx context.Context, p *networks.Plan, results *experiment.Store[key
 			lines = append(lines, []string{r.Network, c.By, c.Method, number(c.AUROC), number(r.Best), number(r.Best - c.AUROC)})
 		}
 	}
-	return experiment.WriteCSV(filepath.Join(p.Out, "selection.csv"), lines)
+	if err := experiment.WriteCSV(filepath.Join(p.Out, "selection.csv"), lines); err != nil {
+		return err
+	}
+	return plotRegrets(rules, filepath.Join(p.Out, "selection"))
 }
 
 // choices are those of every criterion for one network, and the fixed ones.
@@ -167,23 +172,55 @@ func choices(ctx context.Context, p *networks.Plan, n networks.Measured) (r reco
 	return r, nil
 }
 
-// show prints mean and largest regret of every choice, the smallest
-// mean first.
-func show(w io.Writer, all []record) {
-	var order []string
-	regrets := map[string][]float64{}
+// lost is what a choice loses against the best in hindsight, by network.
+type lost struct {
+	by      string
+	regrets []float64
+}
+
+func (l lost) mean() float64 { return stat.Mean(l.regrets, nil) }
+
+// byRegret has every choice, the smallest mean first.
+func byRegret(all []record) []lost {
+	var list []lost
 	for _, r := range all {
 		for _, c := range r.Choices {
-			if regrets[c.By] == nil {
-				order = append(order, c.By)
+			i := slices.IndexFunc(list, func(l lost) bool { return l.by == c.By })
+			if i < 0 {
+				i, list = len(list), append(list, lost{by: c.By})
 			}
-			regrets[c.By] = append(regrets[c.By], r.Best-c.AUROC)
+			list[i].regrets = append(list[i].regrets, r.Best-c.AUROC)
 		}
 	}
-	mean := func(by string) float64 { return stat.Mean(regrets[by], nil) }
-	slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(mean(a), mean(b)) })
-	fmt.Fprintf(w, "AUROC lost against the best in hindsight, %d networks\n\n%-28s %6s %8s\n", len(all), "choice", "mean", "largest")
-	for _, by := range order {
-		fmt.Fprintf(w, "%-28s %6s %8s\n", by, experiment.Short(mean(by), 3), experiment.Short(slices.Max(regrets[by]), 3))
+	slices.SortStableFunc(list, func(a, b lost) int { return cmp.Compare(a.mean(), b.mean()) })
+	return list
+}
+
+func show(w io.Writer, list []lost, networks int) {
+	fmt.Fprintf(w, "AUROC lost against the best in hindsight, %d networks\n\n%-28s %6s %8s\n", networks, "choice", "mean", "largest")
+	for _, l := range list {
+		fmt.Fprintf(w, "%-28s %6s %8s\n", l.by, experiment.Short(l.mean(), 3), experiment.Short(slices.Max(l.regrets), 3))
 	}
+}
+
+// plotRegrets draws what every choice loses, a dot for each network.
+func plotRegrets(list []lost, path string) error {
+	p := experiment.NewFigure("AUROC lost against the best in hindsight", "AUROC lost", "")
+	var names []string
+	var x, y, means, at []float64
+	for i, l := range slices.Backward(list) {
+		row := float64(len(list) - 1 - i)
+		names, means, at = append(names, l.by), append(means, l.mean()), append(at, row)
+		for _, v := range l.regrets {
+			x, y = append(x, v), append(y, row)
+		}
+	}
+	dots := p.Dots(x, y, experiment.Dot(experiment.Color(0), 1.8, draw.CircleGlyph{}))
+	mean := p.Dots(means, at, experiment.Dot(experiment.Color(1), 4, draw.RingGlyph{}))
+	p.Add(dots, mean)
+	p.Legend.Add("a network", dots)
+	p.Legend.Add("their mean", mean)
+	p.NominalY(names...)
+	p.X.Min, p.Y.Min, p.Y.Max = 0, -.5, float64(len(list))+1 // room for the legend
+	return experiment.Save(path, 16, 10, []*experiment.Figure{p})
 }

@@ -25,6 +25,7 @@ func TestSelection(t *testing.T) {
 			t.Errorf("the output lacks %q:\n%s", want, first)
 		}
 	}
+	experimenttest.Written(t, out, 500, "selection.png", "selection.svg")
 	records := experimenttest.ReadCSV(t, filepath.Join(out, "selection.csv"))
 	fixed := map[string]string{} // AUROC
 	var choices []string
@@ -63,10 +64,10 @@ func TestSelection(t *testing.T) {
 
 func TestPrintSelection(t *testing.T) {
 	var b strings.Builder
-	show(&b, []record{
+	show(&b, byRegret([]record{
 		{Best: .75, Choices: []choice{{"mixed", "knn", .5}, {"always vim", "vim", .75}}},
 		{Best: .9, Choices: []choice{{"mixed", "knn", .9}, {"always vim", "vim", .8}}},
-	})
+	}), 2)
 	want := "AUROC lost against the best in hindsight, 2 networks\n\nchoice                         mean  largest\n" +
 		"always vim                     .050     .100\nmixed                          .125     .250\n"
 	if b.String() != want {
