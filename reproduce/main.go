@@ -27,7 +27,6 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/selection"
 	"github.com/attach-uncertainty/attach/reproduce/sets"
 	"github.com/attach-uncertainty/attach/reproduce/star"
-	"github.com/attach-uncertainty/attach/reproduce/sweep"
 	"github.com/attach-uncertainty/attach/reproduce/table1"
 	"github.com/attach-uncertainty/attach/reproduce/table2"
 	"github.com/attach-uncertainty/attach/reproduce/table3"
@@ -35,7 +34,7 @@ import (
 )
 
 var experiments = []experiment.Experiment{
-	coverage.Experiment, california.Experiment, table1.Experiment, table2.Experiment, table3.Experiment, sweep.Experiment, star.Experiment, abalone.Experiment,
+	coverage.Experiment, california.Experiment, table1.Experiment, table2.Experiment, table3.Experiment, star.Experiment, abalone.Experiment,
 	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, monitor.Experiment, fusion.Experiment,
 }
 
