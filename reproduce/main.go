@@ -15,7 +15,6 @@ import (
 
 	"github.com/attach-uncertainty/attach/reproduce/abalone"
 	"github.com/attach-uncertainty/attach/reproduce/audits"
-	"github.com/attach-uncertainty/attach/reproduce/california"
 	"github.com/attach-uncertainty/attach/reproduce/coverage"
 	"github.com/attach-uncertainty/attach/reproduce/directions"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -34,7 +33,7 @@ import (
 )
 
 var experiments = []experiment.Experiment{
-	coverage.Experiment, california.Experiment, table1.Experiment, table2.Experiment, table3.Experiment, star.Experiment, abalone.Experiment,
+	coverage.Experiment, table1.Experiment, table2.Experiment, table3.Experiment, star.Experiment, abalone.Experiment,
 	selection.Experiment, figure1.Experiment, figure2.Experiment, theorem1.Experiment, directions.Experiment, sets.Experiment, intervals.Scores, audits.Experiment, monitor.Experiment, fusion.Experiment,
 }
 

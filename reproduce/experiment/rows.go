@@ -1,14 +1,12 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
 )
 
@@ -22,19 +20,6 @@ func SplitRows(n int, seed uint64) Split {
 	test, rest := order[:n/10], order[n/10:]
 	cal := len(rest) / 5
 	return Split{Fit: rest[cal:], Cal: rest[:cal], Test: test}
-}
-
-// ReadTable reads a file of numbers with a column of targets.
-func ReadTable(ctx context.Context, path, target string) (x, y blas32.General, err error) {
-	set, err := inputs.Open(ctx, path, inputs.Options{Targets: []string{target}})
-	if err != nil {
-		return x, y, err
-	}
-	if x, err = set.All(ctx); err != nil {
-		return x, y, err
-	}
-	y = set.Targets
-	return x, y, nil
 }
 
 // Pick copies some rows.

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
@@ -35,10 +36,14 @@ type Data struct {
 
 // Read reads SET.txt from the folder uci of dir; the last column is the target.
 func (s Set) Read(ctx context.Context, dir string) (Data, error) {
-	x, y, err := experiment.ReadTable(ctx, filepath.Join(dir, "uci", s.File+".txt"), "last")
+	set, err := inputs.Open(ctx, filepath.Join(dir, "uci", s.File+".txt"), inputs.Options{Targets: []string{"last"}})
 	if err != nil {
 		return Data{}, err
 	}
-	targets := experiment.Column(y)
-	return Data{X: x, Y: y, Spread: slices.Max(targets) - slices.Min(targets)}, nil
+	x, err := set.All(ctx)
+	if err != nil {
+		return Data{}, err
+	}
+	targets := experiment.Column(set.Targets)
+	return Data{X: x, Y: set.Targets, Spread: slices.Max(targets) - slices.Min(targets)}, nil
 }
