@@ -23,6 +23,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -132,10 +133,10 @@ func (s *settings) fit(ctx context.Context, data abaloneData, form classForm, sp
 		if err := ctx.Err(); err != nil {
 			return formResult{}, err
 		}
-		test := experiment.Pick(data.x, splits[i].Test)
+		test := rows.Select(data.x, splits[i].Test)
 		var judged []judgement
 		if form.loss == "bce" {
-			judged = judgeLogits(n.Apply(experiment.Pick(p.X, splits[i].Test)), s.coverage)
+			judged = judgeLogits(n.Apply(rows.Select(p.X, splits[i].Test)), s.coverage)
 		} else {
 			sqr := &mlp.Conditional{Regression: mlp.Regression{Networks: []train.Network{n}, X: sx, Y: sy}, Grid: levels()}
 			judged = judgeQuantiles(sqr.Quantiles(test, sqr.Grid), form, s.coverage)

@@ -72,6 +72,7 @@ func run(ctx context.Context, s *experiment.Settings, p intervals.Plan) error {
 // measure fits a method with its defaults to one split, and calibrates it.
 func measure(ctx context.Context, s *experiment.Settings, m ood.Method, data uci.Data, k intervals.Case, progress func(float64)) (record, error) {
 	parts := experiment.SplitRows(data.X.Rows, uint64(k.Seed))
+	fit := data.Select(parts.Fit)
 	levels := intervals.LevelsOf(k.Coverage)
 	alpha := 2 * levels[0]
 	p := ood.Params{}
@@ -79,14 +80,13 @@ func measure(ctx context.Context, s *experiment.Settings, m ood.Method, data uci
 		p["epochs"] = s.Epochs
 	}
 	f, err := fitting.Fit(ctx, m, ood.Training{
-		Batch: ood.Batch{Features: experiment.Pick(data.X, parts.Fit)}, Targets: experiment.Pick(data.Y, parts.Fit), Trainer: s.Trainer,
+		Batch: ood.Batch{Features: fit.X}, Targets: fit.Y, Trainer: s.Trainer,
 		Levels: levels, Seed: uint64(k.Seed), Progress: progress,
 	}, p)
 	if err != nil {
 		return record{}, err
 	}
-	cal := intervals.EndsOf(f, experiment.Pick(data.X, parts.Cal), experiment.Column(experiment.Pick(data.Y, parts.Cal)), levels)
-	test := intervals.EndsOf(f, experiment.Pick(data.X, parts.Test), experiment.Column(experiment.Pick(data.Y, parts.Test)), levels)
+	cal, test := intervals.Predicted(f, data.Select(parts.Cal), levels), intervals.Predicted(f, data.Select(parts.Test), levels)
 	r := record{Case: k, NCal: len(cal.Y), NTest: len(test.Y), Raw: test.Measure(alpha, data.Spread)}
 	r.Raw.PICP = test.Closed()
 	if r.CQR, err = test.Conformalized(cal, alpha, data.Spread); err != nil {

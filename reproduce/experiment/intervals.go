@@ -55,6 +55,15 @@ func checkIntervals(lower, upper []float64, n int) {
 	}
 }
 
+// Level are the quantiles of the first target at one of their levels.
+func Level(q ood.Quantiles, level int) []float64 {
+	out := make([]float64, q.Rows)
+	for i := range out {
+		out[i] = float64(q.Row(i, 0)[level])
+	}
+	return out
+}
+
 // Crossing is the share of rows of quantiles, each at so many rising levels, of which
 // any two neighbours cross, that is the higher level has the lower quantile, and the
 // share of neighbours, over all rows, that do. Both are 0 where there is one level.

@@ -1,12 +1,11 @@
 package experiment
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"strings"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
 )
 
@@ -22,15 +21,6 @@ func SplitRows(n int, seed uint64) Split {
 	return Split{Fit: rest[cal:], Cal: rest[:cal], Test: test}
 }
 
-// Pick copies some rows.
-func Pick(m blas32.General, rows []int) blas32.General {
-	out := blas32.General{Rows: len(rows), Cols: m.Cols, Stride: m.Cols, Data: make([]float32, len(rows)*m.Cols)}
-	for i, r := range rows {
-		copy(out.Data[i*out.Stride:], m.Data[r*m.Stride:r*m.Stride+m.Cols])
-	}
-	return out
-}
-
 // Column is the first column.
 func Column(m blas32.General) []float64 {
 	out := make([]float64, m.Rows)
@@ -42,7 +32,7 @@ func Column(m blas32.General) []float64 {
 
 // AsColumn is a matrix of one column.
 func AsColumn(v []float64) blas32.General {
-	m := blas32.General{Rows: len(v), Cols: 1, Stride: 1, Data: make([]float32, len(v))}
+	m := rows.New(len(v), 1)
 	for i, x := range v {
 		m.Data[i] = float32(x)
 	}
@@ -51,15 +41,10 @@ func AsColumn(v []float64) blas32.General {
 
 // Standardised has columns of mean 0 and standard deviation 1.
 func Standardised(m blas32.General) blas32.General {
-	out := blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: m.Cols, Data: make([]float32, m.Rows*m.Cols)}
+	out := rows.New(m.Rows, m.Cols)
 	standard, _ := mlp.NewStandard(m)
 	standard.Apply(out, m)
 	return out
-}
-
-// Widths are those of layers as a parameter has them.
-func Widths(layers []int) string {
-	return strings.ReplaceAll(strings.Trim(fmt.Sprint(layers), "[]"), " ", "x")
 }
 
 // Indicator is 1 or 0.

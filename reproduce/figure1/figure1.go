@@ -79,6 +79,10 @@ type epistemic struct {
 // covered is the coverage of intervals and their mean width.
 type covered struct{ coverage, width float64 }
 
+func coveredBy(e intervals.Ends) covered {
+	return covered{experiment.PICP(e.Lower, e.Upper, e.Y), experiment.MPIW(e.Lower, e.Upper)}
+}
+
 // toyResult is what one seed measures.
 type toyResult struct {
 	raw, conformal covered   // of the interval, on fresh rows inside
@@ -142,7 +146,7 @@ func fitToy(ctx context.Context, s *experiment.Settings, seed int) (r toyResult,
 	}
 	drawn := head.Quantiles(experiment.AsColumn(c.x), levels())
 	for l := range levels() {
-		c.quantiles = append(c.quantiles, levelOf(drawn, l))
+		c.quantiles = append(c.quantiles, experiment.Level(drawn, l))
 	}
 
 	hidden := ood.Training{Batch: ood.Batch{Features: lastHidden(head, train.x)}, Trainer: s.Trainer, Seed: uint64(seed)}
@@ -194,11 +198,10 @@ func (r *toyResult) measureIntervals(head *mlp.Conditional, held, test gapToy) e
 		}
 		r.off = append(r.off, math.Sqrt(sum/float64(len(test.x))))
 	}
-	lower, upper := levelOf(q, 0), levelOf(q, len(levels())-1)
-	r.raw = covered{experiment.PICP(lower, upper, test.y), experiment.MPIW(lower, upper)}
-	on := intervals.EndsOf(head, experiment.AsColumn(held.x), held.y, []float64{alpha / 2, 1 - alpha/2})
-	c, err := intervals.Ends{Lower: lower, Upper: upper, Y: test.y}.Calibrated(on, calibrate.IntervalOptions{}, alpha)
-	r.conformal = covered{experiment.PICP(c.Lower, c.Upper, test.y), experiment.MPIW(c.Lower, c.Upper)}
+	raw := intervals.EndsOf(q, test.y)
+	on := intervals.EndsOf(head.Quantiles(experiment.AsColumn(held.x), []float64{alpha / 2, 1 - alpha/2}), held.y)
+	conformal, err := raw.Calibrated(on, calibrate.IntervalOptions{}, alpha)
+	r.raw, r.conformal = coveredBy(raw), coveredBy(conformal)
 	return err
 }
 
@@ -232,13 +235,4 @@ func lastHidden(head *mlp.Conditional, x []float64) blas32.General {
 		hidden.Data[i] = max(v, 0)
 	}
 	return hidden
-}
-
-// levelOf are the quantiles of the first target at one level.
-func levelOf(q ood.Quantiles, l int) []float64 {
-	out := make([]float64, q.Rows)
-	for i := range out {
-		out[i] = float64(q.Row(i, 0)[l])
-	}
-	return out
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/heads/train"
@@ -148,7 +149,7 @@ func (s *settings) fitCrossing(ctx context.Context, set crossingSet, r crossingR
 	}
 	sqr, _ := attach.MethodByName("sqr")
 	fitted, err := fitting.Fit(ctx, sqr, ood.Training{Batch: ood.Batch{Features: r.x}, Targets: r.y, Trainer: s.Trainer, Seed: first}, ood.Params{
-		"hidden": experiment.Widths(set.hidden), "epochs": epochs, "batch": batch, "weight_decay": s.decay,
+		"hidden": strings.ReplaceAll(strings.Trim(fmt.Sprint(set.hidden), "[]"), " ", "x"), "epochs": epochs, "batch": batch, "weight_decay": s.decay,
 	})
 	if err != nil {
 		return c, err

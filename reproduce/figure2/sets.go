@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/uci"
 )
@@ -83,15 +84,15 @@ func (s crossingSet) split(ctx context.Context, dir string, seed int) (r crossin
 		return r, err
 	}
 	parts := experiment.SplitRows(data.X.Rows, uint64(seed))
-	train := append(parts.Cal, parts.Fit...)
-	return crossingRows{experiment.Pick(data.X, train), experiment.Pick(data.Y, train), experiment.Pick(data.X, parts.Test), experiment.Pick(data.Y, parts.Test)}, nil
+	train, test := data.Select(append(parts.Cal, parts.Fit...)), data.Select(parts.Test)
+	return crossingRows{train.X, train.Y, test.X, test.Y}, nil
 }
 
 func (t cosineToy) draw(rng *rand.Rand, n int) (x, y blas32.General) {
-	x = blas32.General{Rows: n, Cols: t.columns, Stride: t.columns, Data: make([]float32, n*t.columns)}
+	x = rows.New(n, t.columns)
 	target := make([]float64, n)
 	for i := range target {
-		row := x.Data[i*x.Stride : (i+1)*x.Stride]
+		row := rows.Row(x, i)
 		for j := range row {
 			row[j] = float32(rng.NormFloat64())
 		}

@@ -9,8 +9,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/fitting"
@@ -149,14 +147,14 @@ func LevelsOf(coverage float64) []float64 {
 // Ends are intervals of some rows, and what came true.
 type Ends struct{ Lower, Upper, Y []float64 }
 
-// EndsOf predicts the intervals of rows between two levels.
-func EndsOf(f ood.QuantileRegressor, x blas32.General, y []float64, levels []float64) Ends {
-	q := f.Quantiles(x, levels)
-	e := Ends{Y: y}
-	for i := range q.Rows {
-		e.Lower, e.Upper = append(e.Lower, float64(q.Row(i, 0)[0])), append(e.Upper, float64(q.Row(i, 0)[1]))
-	}
-	return e
+// EndsOf are the intervals between the first and the last level.
+func EndsOf(q ood.Quantiles, y []float64) Ends {
+	return Ends{experiment.Level(q, 0), experiment.Level(q, len(q.Levels)-1), y}
+}
+
+// Predicted are the intervals of rows between two levels.
+func Predicted(f ood.QuantileRegressor, rows uci.Data, levels []float64) Ends {
+	return EndsOf(f.Quantiles(rows.X, levels), rows.Targets())
 }
 
 // Measure measures them at a level of 1−alpha.

@@ -72,22 +72,22 @@ func measureScores(ctx context.Context, s *experiment.Settings, p Plan) error {
 func measureScored(ctx context.Context, s *experiment.Settings, m ood.Method, data uci.Data, k Case, progress func(float64)) (scored, error) {
 	order := rand.New(rand.NewPCG(uint64(k.Seed), 5)).Perm(data.X.Rows)
 	n := len(order) / 5
-	fit, cal, test := order[3*n:], order[:n], order[n:3*n]
+	fit, cal, test := data.Select(order[3*n:]), data.Select(order[:n]), data.Select(order[n:3*n])
 	params := ood.Params{}
 	if m.Needs.Trainer {
 		params["epochs"] = s.Epochs
 	}
 	b, err := attach.Fit(ctx, attach.FitOptions{
 		Base:  attach.Base{Task: attach.Regression},
-		Batch: ood.Batch{Features: experiment.Pick(data.X, fit)}, Targets: experiment.Pick(data.Y, fit),
-		Cal: ood.Batch{Features: experiment.Pick(data.X, cal)}, CalTargets: experiment.Pick(data.Y, cal),
+		Batch: ood.Batch{Features: fit.X}, Targets: fit.Y,
+		Cal: ood.Batch{Features: cal.X}, CalTargets: cal.Y,
 		Quantiles: m, QuantileParams: params, SkipDetector: true, Trainer: s.Trainer, Level: k.Coverage, Seed: uint64(k.Seed),
 		Progress: func(_ string, share float64) { progress(share) },
 	})
 	if err != nil {
 		return scored{}, err
 	}
-	x, y := experiment.Pick(data.X, test), experiment.Column(experiment.Pick(data.Y, test))
+	y := test.Targets()
 	r := scored{Case: k}
 	var covered [][]bool
 	alpha := 2 * LevelsOf(k.Coverage)[0]
@@ -97,7 +97,7 @@ func measureScored(ctx context.Context, s *experiment.Settings, m ood.Method, da
 		if err != nil {
 			return r, err
 		}
-		rows, err := predictor.Predict(ctx, attach.Rows{Batch: ood.Batch{Features: x}})
+		rows, err := predictor.Predict(ctx, attach.Rows{Batch: ood.Batch{Features: test.X}})
 		if err != nil {
 			return r, err
 		}
@@ -117,7 +117,7 @@ func measureScored(ctx context.Context, s *experiment.Settings, m ood.Method, da
 		}
 		r.Scores, r.Skew, covered = append(r.Scores, one), skew/float64(len(rows)), append(covered, within)
 	}
-	for _, worst := range worstslab.Worst(ctx, x, covered, uint64(k.Seed)) {
+	for _, worst := range worstslab.Worst(ctx, test.X, covered, uint64(k.Seed)) {
 		r.Slabs = append(r.Slabs, float64(worst.Covered)/float64(max(worst.Rows, 1)))
 	}
 	return r, ctx.Err()

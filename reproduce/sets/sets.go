@@ -13,11 +13,11 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
@@ -69,7 +69,7 @@ func run(ctx context.Context, s *experiment.Settings, path string, cal int) erro
 					return err
 				}
 				o.Seed = uint64(seed)
-				covered[seed], size[seed], worst[seed] = measure(b.Logits, b.Labels, o, cal)
+				covered[seed], size[seed], worst[seed] = measure(ood.Batch{Logits: b.Logits, Labels: b.Labels}, o, cal)
 			}
 			fmt.Fprintf(s.Stdout, "  %-16s covers %.3f, its worst class %.3f, with %.2f classes\n", string(o.Score)+more, stat.Mean(covered, nil), stat.Mean(worst, nil), stat.Mean(size, nil))
 		}
@@ -102,15 +102,10 @@ func run(ctx context.Context, s *experiment.Settings, path string, cal int) erro
 
 // measure calibrates on cal rows and returns the coverage of the others, the mean
 // size of their sets and the least coverage of a class of at least 20 of them.
-func measure(logits blas32.General, labels []int, o calibrate.SetOptions, cal int) (covered, size, worst float64) {
-	order := rand.New(rand.NewPCG(o.Seed, 0)).Perm(len(labels))
-	of := func(rows []int) (part []int) {
-		for _, r := range rows {
-			part = append(part, labels[r])
-		}
-		return part
-	}
-	c, err := calibrate.NewClassCalibration(experiment.Pick(logits, order[:cal]), of(order[:cal]))
+func measure(all ood.Batch, o calibrate.SetOptions, cal int) (covered, size, worst float64) {
+	order := rand.New(rand.NewPCG(o.Seed, 0)).Perm(all.Len())
+	on, test := all.Select(order[:cal]), all.Select(order[cal:])
+	c, err := calibrate.NewClassCalibration(on.Logits, on.Labels)
 	if err != nil {
 		panic(err) // all rows were checked
 	}
@@ -118,13 +113,13 @@ func measure(logits blas32.General, labels []int, o calibrate.SetOptions, cal in
 	if err != nil {
 		panic(err)
 	}
-	test := of(order[cal:])
-	hits, rows := make([]float64, logits.Cols), make([]float64, logits.Cols)
-	for i, set := range s.Predict(experiment.Pick(logits, order[cal:]), uint64(cal)) {
-		rows[test[i]]++
+	hits, rows := make([]float64, all.Logits.Cols), make([]float64, all.Logits.Cols)
+	for i, set := range s.Predict(test.Logits, uint64(cal)) {
+		y := test.Labels[i]
+		rows[y]++
 		size += float64(len(set))
-		if slices.Contains(set, test[i]) {
-			hits[test[i]]++
+		if slices.Contains(set, y) {
+			hits[y]++
 			covered++
 		}
 	}
@@ -134,7 +129,7 @@ func measure(logits blas32.General, labels []int, o calibrate.SetOptions, cal in
 			worst = min(worst, hits[c]/n)
 		}
 	}
-	n := float64(len(test))
+	n := float64(test.Len())
 	return covered / n, size / n, worst
 }
 

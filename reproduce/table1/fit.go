@@ -12,8 +12,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
 	"github.com/attach-uncertainty/attach/ood"
 
-	"gonum.org/v1/gonum/blas/blas32"
-
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 	"github.com/attach-uncertainty/attach/reproduce/uci"
@@ -60,13 +58,13 @@ type fitJob struct {
 func (f fitJob) run(ctx context.Context, trainer train.Trainer, progress func(share float64)) ([]record, error) {
 	parts := experiment.SplitRows(f.data.X.Rows, uint64(f.seed))
 	half := len(parts.Cal) / 2
-	choosing, calibrating := parts.Cal[:half], parts.Cal[half:]
+	fit, choosing, calibrating, test := f.data.Select(parts.Fit), f.data.Select(parts.Cal[:half]), f.data.Select(parts.Cal[half:]), f.data.Select(parts.Test)
 	r := ood.Training{
-		Batch: ood.Batch{Features: experiment.Pick(f.data.X, parts.Fit)}, Targets: experiment.Pick(f.data.Y, parts.Fit), Trainer: trainer,
+		Batch: ood.Batch{Features: fit.X}, Targets: fit.Y, Trainer: trainer,
 		Levels: intervals.LevelsOf(f.coverages[0]), Seed: uint64(f.seed), Progress: progress,
 	}
 	if f.best {
-		r.Validation, r.ValidationTargets = experiment.Pick(f.data.X, choosing), experiment.Pick(f.data.Y, choosing)
+		r.Validation, r.ValidationTargets = choosing.X, choosing.Y
 	}
 	var configs []ood.Params
 	for _, config := range f.configs {
@@ -100,18 +98,13 @@ func (f fitJob) run(ctx context.Context, trainer train.Trainer, progress func(sh
 		index = slices.Delete(index, diverged.Model, diverged.Model+1)
 	}
 	seconds := time.Since(began).Seconds() / float64(max(len(configs), 1))
-	var x []blas32.General
-	var y [][]float64
-	for _, rows := range [][]int{choosing, calibrating, parts.Test} {
-		x, y = append(x, experiment.Pick(f.data.X, rows)), append(y, experiment.Column(experiment.Pick(f.data.Y, rows)))
-	}
 	for g := range configs {
 		crossing := 0.
 		if c, ok := fitted[g].Fitted().(*mlp.Conditional); ok && !f.method.Needs.Ends {
-			_, crossing = experiment.Crossing(experiment.Unsorted(c, x[2], c.Grid).Data, len(c.Grid))
+			_, crossing = experiment.Crossing(experiment.Unsorted(c, test.X, c.Grid).Data, len(c.Grid))
 		}
 		for c, coverage := range f.coverages {
-			m, err := measure(fitted[g], coverage, x, y, f.data.Spread)
+			m, err := measure(fitted[g], coverage, choosing, calibrating, test)
 			if err != nil {
 				return nil, err
 			}
@@ -123,14 +116,10 @@ func (f fitJob) run(ctx context.Context, trainer train.Trainer, progress func(sh
 }
 
 // measure reads rows to choose by, to calibrate on and to test on.
-func measure(r ood.QuantileRegressor, coverage float64, x []blas32.General, y [][]float64, spread float64) (record, error) {
-	levels := intervals.LevelsOf(coverage)
+func measure(r ood.QuantileRegressor, coverage float64, chooses, calibrates, tests uci.Data) (record, error) {
+	levels, spread := intervals.LevelsOf(coverage), tests.Spread
 	alpha := 2 * levels[0]
-	var parts []intervals.Ends
-	for i := range x {
-		parts = append(parts, intervals.EndsOf(r, x[i], y[i], levels))
-	}
-	choosing, calibrating, test := parts[0], parts[1], parts[2]
+	choosing, calibrating, test := intervals.Predicted(r, chooses, levels), intervals.Predicted(r, calibrates, levels), intervals.Predicted(r, tests, levels)
 	validation := choosing.With(calibrating)
 	m := record{Validation: validation.Measure(alpha, spread), Test: test.Measure(alpha, spread), NCal: len(calibrating.Y)}
 	var errs [3]error

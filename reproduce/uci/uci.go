@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
@@ -34,6 +35,14 @@ type Data struct {
 	Spread float64 // largest target minus least
 }
 
+// Select copies rows. Their spread stays that of the whole set.
+func (d Data) Select(picked []int) Data {
+	return Data{rows.Select(d.X, picked), rows.Select(d.Y, picked), d.Spread}
+}
+
+// Targets are those of all rows.
+func (d Data) Targets() []float64 { return experiment.Column(d.Y) }
+
 // Read reads SET.txt from the folder uci of dir; the last column is the target.
 func (s Set) Read(ctx context.Context, dir string) (Data, error) {
 	set, err := inputs.Open(ctx, filepath.Join(dir, "uci", s.File+".txt"), inputs.Options{Targets: []string{"last"}})
@@ -44,6 +53,7 @@ func (s Set) Read(ctx context.Context, dir string) (Data, error) {
 	if err != nil {
 		return Data{}, err
 	}
-	targets := experiment.Column(set.Targets)
-	return Data{X: x, Y: set.Targets, Spread: slices.Max(targets) - slices.Min(targets)}, nil
+	d := Data{X: x, Y: set.Targets}
+	d.Spread = slices.Max(d.Targets()) - slices.Min(d.Targets())
+	return d, nil
 }
