@@ -3,7 +3,6 @@ package abalone
 import (
 	"fmt"
 	"path/filepath"
-	"strconv"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -89,13 +88,11 @@ func lines(results []formResult) [][]string {
 	lines := [][]string{head}
 	for _, r := range results {
 		for i, m := range r.splits {
-			line := []string{r.form.name, strconv.Itoa(i)}
-			for _, v := range append([]float64{
-				m.accuracy, m.auc, m.meanAccuracy, m.meanAUC, m.unsureRight, m.unsureWrong, m.errorAUC, m.covered, m.undecided, m.decidedWrong,
-			}, m.tenths[:]...) {
-				line = append(line, experiment.Digits(v, 6))
+			line := []any{r.form.name, i, m.accuracy, m.auc, m.meanAccuracy, m.meanAUC, m.unsureRight, m.unsureWrong, m.errorAUC, m.covered, m.undecided, m.decidedWrong}
+			for _, v := range m.tenths {
+				line = append(line, v)
 			}
-			lines = append(lines, line)
+			lines = append(lines, experiment.Cells(6, line...))
 		}
 	}
 	return lines

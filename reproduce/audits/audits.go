@@ -12,7 +12,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -122,19 +121,11 @@ func lines(cells []cell) [][]string {
 		"set", "n_cal", "audited", "outliers", "draws", "procedure", "fdr", "false_share", "stderr", "power",
 		"bound_violated", "outliers_bound_violated", "outliers_bound_share",
 	}}
-	number := func(v float64) string {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return ""
-		}
-		return strconv.FormatFloat(v, 'g', 4, 64)
-	}
 	for _, c := range cells {
 		for _, f := range c.found {
-			out = append(out, []string{
-				c.set, strconv.Itoa(c.n), strconv.Itoa(rows), strconv.Itoa(c.outliers), strconv.Itoa(len(f.shares)),
-				f.procedure, number(f.rate), number(f.share()), number(f.stderr()), number(f.power(c.outliers)),
-				number(c.bounds), number(c.lower), number(c.least),
-			})
+			out = append(out, experiment.Cells(4, c.set, c.n, rows, c.outliers, len(f.shares),
+				f.procedure, f.rate, f.share(), experiment.Known(f.stderr()), experiment.Known(f.power(c.outliers)),
+				c.bounds, c.lower, experiment.Known(c.least)))
 		}
 	}
 	return out

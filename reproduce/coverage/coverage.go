@@ -13,7 +13,6 @@ import (
 	"io"
 	"math"
 	"path/filepath"
-	"strconv"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -156,13 +155,9 @@ func lines(rows []row) [][]string {
 		"coverage", "set", "method", "n_cal", "n_test", "seeds", "promised", "covered", "stderr", "stderr_seen", "z",
 		"tied", "covered_smoothed", "z_smoothed", "raw_covered", "raw_mpiw", "cqr_mpiw",
 	}}
-	number := func(v float64) string { return experiment.Digits(v, 6) }
 	for _, r := range rows {
-		lines = append(lines, []string{
-			number(r.coverage), r.set, r.method, strconv.Itoa(r.nCal), strconv.Itoa(r.nTest), strconv.Itoa(r.seeds),
-			number(r.expected), number(r.mean), number(r.stderr), number(r.seen), number(r.z()),
-			number(r.tied), number(r.smoothed), number(r.zSmoothed()), number(r.raw), number(r.rawWidth), number(r.width),
-		})
+		lines = append(lines, experiment.Cells(6, r.coverage, r.set, r.method, r.nCal, r.nTest, r.seeds, r.expected, r.mean, r.stderr, r.seen, r.z(),
+			r.tied, r.smoothed, r.zSmoothed(), r.raw, r.rawWidth, r.width))
 	}
 	return lines
 }

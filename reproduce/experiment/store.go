@@ -124,15 +124,35 @@ func WriteCSV(path string, lines [][]string) error {
 	return WriteFile(path, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(lines) })
 }
 
+// Cells is a line of a table, its floats with that many significant digits.
+func Cells(digits int, values ...any) []string {
+	line := make([]string, len(values))
+	for i, v := range values {
+		if f, ok := v.(float64); ok {
+			v = Digits(f, digits)
+		}
+		line[i] = fmt.Sprint(v)
+	}
+	return line
+}
+
+// Known is v, or an empty cell where it is no finite number.
+func Known(v float64) any {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
+		return ""
+	}
+	return v
+}
+
 // WriteColumns writes columns of equal length under their names.
 func WriteColumns(path string, header []string, columns [][]float64) error {
 	lines := [][]string{header}
 	for i := range columns[0] {
-		line := make([]string, len(columns))
+		line := make([]any, len(columns))
 		for j, c := range columns {
-			line[j] = Digits(c[i], 7)
+			line[j] = c[i]
 		}
-		lines = append(lines, line)
+		lines = append(lines, Cells(7, line...))
 	}
 	return WriteCSV(path, lines)
 }

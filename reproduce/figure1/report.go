@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
@@ -72,16 +71,10 @@ func seedLines(results []toyResult) [][]string {
 		"seed", "coverage", "width", "coverage_cqr", "width_cqr", "certificates", "score_inside", "score_gap", "score_beyond", "auroc_gap", "auroc_beyond",
 		"flagged_inside", "flagged_gap", "flagged_beyond",
 	}}
-	number := func(v float64) string { return experiment.Digits(v, 7) }
 	for seed, r := range results {
 		for _, e := range r.epistemic {
-			line := []string{
-				strconv.Itoa(seed), number(r.raw.coverage), number(r.raw.width), number(r.conformal.coverage), number(r.conformal.width), e.name,
-			}
-			for _, v := range []float64{e.inside, e.gap, e.beyond, e.gapAUROC, e.beyondAUROC, e.alarm, e.gapHit, e.farther} {
-				line = append(line, number(v))
-			}
-			lines = append(lines, line)
+			lines = append(lines, experiment.Cells(7, seed, r.raw.coverage, r.raw.width, r.conformal.coverage, r.conformal.width, e.name,
+				e.inside, e.gap, e.beyond, e.gapAUROC, e.beyondAUROC, e.alarm, e.gapHit, e.farther))
 		}
 	}
 	return lines

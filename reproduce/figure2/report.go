@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
@@ -45,9 +44,8 @@ func resultsOf(results []crossingResult, set, method string) (of []crossingResul
 // the pictures.
 func save(path string, results []crossingResult, curves crossingCurves) error {
 	lines := [][]string{{"set", "seed", "levels", "rows_crossed", "pairs_crossed", "pinball"}}
-	number := func(v float64) string { return experiment.Digits(v, 7) }
 	for _, r := range results {
-		lines = append(lines, []string{r.set, strconv.Itoa(r.seed), r.method, number(r.rows), number(r.pairs), number(r.pinball)})
+		lines = append(lines, experiment.Cells(7, r.set, r.seed, r.method, r.rows, r.pairs, r.pinball))
 	}
 	if err := experiment.WriteCSV(path+".csv", lines); err != nil {
 		return err
@@ -55,7 +53,7 @@ func save(path string, results []crossingResult, curves crossingCurves) error {
 	header, columns := []string{"x1", "y"}, [][]float64{curves.x, curves.y}
 	for m, method := range crossingMethods() {
 		for l, tau := range curves.levels {
-			header, columns = append(header, method+" q"+number(tau)), append(columns, curves.level(m, l))
+			header, columns = append(header, method+" q"+experiment.Digits(tau, 7)), append(columns, curves.level(m, l))
 		}
 	}
 	if err := experiment.WriteColumns(path+"-curves.csv", header, columns); err != nil {

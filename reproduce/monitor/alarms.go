@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -77,7 +76,7 @@ func alarms(ctx context.Context, s *experiment.Settings, steps int) (err error) 
 		}
 		fmt.Fprintf(s.Stdout, "%-15s n_cal %5d: of %4d streams of %7d rows alarm at %v: %v\n", m.Monitor, m.N, streams, m.Rows, deltas(), counts)
 		for i, delta := range deltas() {
-			lines = append(lines, []string{m.Monitor, strconv.Itoa(m.N), strconv.Itoa(m.Rows), strconv.Itoa(streams), experiment.Digits(delta, 3), strconv.Itoa(counts[i])})
+			lines = append(lines, experiment.Cells(6, m.Monitor, m.N, m.Rows, streams, delta, counts[i]))
 		}
 	}
 	return errors.Join(failed, experiment.WriteCSV(filepath.Join(s.Out, "alarms.csv"), lines))

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/attach-uncertainty/attach/calibrate"
@@ -174,11 +173,7 @@ func show(w io.Writer, cells []*drift) (lines [][]string) {
 			if d.early[name] > 0 {
 				fmt.Fprintf(w, " (%d before)", d.early[name])
 			}
-			text := ""
-			if !math.IsInf(median, 1) {
-				text = experiment.Digits(median, 6)
-			}
-			lines = append(lines, []string{d.set, strconv.Itoa(d.n), strconv.Itoa(d.before), d.kind, experiment.Digits(d.share, 3), strconv.Itoa(d.streams), name, strconv.Itoa(len(d.delays[name])), text, strconv.Itoa(d.early[name])})
+			lines = append(lines, experiment.Cells(6, d.set, d.n, d.before, d.kind, d.share, d.streams, name, len(d.delays[name]), experiment.Known(median), d.early[name]))
 		}
 		fmt.Fprintln(w)
 	}

@@ -110,10 +110,9 @@ func choose(ctx context.Context, p *networks.Plan, results *experiment.Store[key
 	rules := byRegret(all)
 	show(p.Stdout, rules, len(all))
 	lines := [][]string{{"network", "choice", "method", "auroc", "best_auroc", "regret"}}
-	number := func(v float64) string { return experiment.Digits(v, 6) }
 	for _, r := range all {
 		for _, c := range r.Choices {
-			lines = append(lines, []string{r.Network, c.By, c.Method, number(c.AUROC), number(r.Best), number(r.Best - c.AUROC)})
+			lines = append(lines, experiment.Cells(6, r.Network, c.By, c.Method, c.AUROC, r.Best, r.Best-c.AUROC))
 		}
 	}
 	if err := experiment.WriteCSV(filepath.Join(p.Out, "selection.csv"), lines); err != nil {

@@ -16,14 +16,8 @@ func (s *settings) report(data starData, epochs [2]int, effects []effect) error 
 		"empirical", "empirical_lower", "empirical_upper",
 	}}
 	for _, e := range effects {
-		var line []string
-		for _, v := range []float64{
-			e.level, e.mean, e.spread, e.band[0], e.band[1], e.marginal, e.marginalBand[0], e.marginalBand[1],
-			e.empirical, e.empiricalBand[0], e.empiricalBand[1],
-		} {
-			line = append(line, experiment.Digits(v, 6))
-		}
-		lines = append(lines, line)
+		lines = append(lines, experiment.Cells(6, e.level, e.mean, e.spread, e.band[0], e.band[1], e.marginal, e.marginalBand[0], e.marginalBand[1],
+			e.empirical, e.empiricalBand[0], e.empiricalBand[1]))
 	}
 	if err := experiment.WriteCSV(filepath.Join(s.Out, "star.csv"), lines); err != nil {
 		return err

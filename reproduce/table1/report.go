@@ -152,22 +152,18 @@ func tableLines(rows []tableRow) [][]string {
 		"coverage", "set", "method", "cqr", "rule", "models", "seeds", "picp", "picp_std", "mpiw", "mpiw_std", "interval_score",
 		"promised", "paper_picp", "paper_picp_std", "paper_mpiw", "paper_mpiw_std", "crossing", "fit_seconds", "failed",
 	}}
-	number := func(v float64) string { return experiment.Digits(v, 6) }
 	for _, r := range rows {
-		paper := make([]string, 4)
+		paper := []any{"", "", "", ""}
 		if r.published && r.paper != (published{}) {
-			paper = []string{number(r.paper.picp), number(r.paper.picpStd), number(r.paper.mpiw), number(r.paper.mpiwStd)}
+			paper = []any{r.paper.picp, r.paper.picpStd, r.paper.mpiw, r.paper.mpiwStd}
 		}
 		line := func(rule string, c cell) {
-			promised := ""
+			var promised any = ""
 			if r.cqr {
-				promised = number(c.expected)
+				promised = c.expected
 			}
-			fields := []string{
-				number(r.coverage), r.set, r.method, strconv.FormatBool(r.cqr), rule, strconv.Itoa(c.models), strconv.Itoa(c.seeds),
-				number(c.picp), number(c.picpStd), number(c.mpiw), number(c.mpiwStd), number(c.score), promised,
-			}
-			lines = append(lines, append(append(fields, paper...), number(r.crossing), number(r.seconds), strconv.Itoa(r.failed)))
+			ours := []any{r.coverage, r.set, r.method, r.cqr, rule, c.models, c.seeds, c.picp, c.picpStd, c.mpiw, c.mpiwStd, c.score, promised}
+			lines = append(lines, experiment.Cells(6, slices.Concat(ours, paper, []any{r.crossing, r.seconds, r.failed})...))
 		}
 		if !r.cqr {
 			line("text", r.every)

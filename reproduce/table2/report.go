@@ -152,11 +152,11 @@ func (s *settings) reportPaper(pairs []pair, w *strings.Builder) error {
 		}
 		line, configs := "", 0
 		for i, set := range paperSets() {
-			paper, printed := "–", []string{"", ""}
+			paper, printed := "–", []any{"", ""}
 			if r.figures != nil {
 				f := r.figures[i]
 				paper = experiment.Short(f.mean, 2) + " ± " + experiment.Short(f.std, 2)
-				printed = []string{number(f.mean), number(f.std)}
+				printed = []any{f.mean, f.std}
 			}
 			var ours []string
 			for _, q := range pairs {
@@ -165,12 +165,12 @@ func (s *settings) reportPaper(pairs []pair, w *strings.Builder) error {
 				}
 				c := q.rows[r.name]
 				ours, configs = append(ours, strings.Replace(c.text(), "±", " ± ", 1)), max(configs, c.auroc.N)
-				figures := []string{"", ""}
+				figures := []any{"", ""}
 				if !c.none() {
-					figures = []string{number(c.auroc.Mean), number(c.auroc.Std)}
+					figures = []any{c.auroc.Mean, c.auroc.Std}
 				}
-				lines = append(lines, slices.Concat([]string{r.name, r.method, q.network.Name, set, strconv.Itoa(c.auroc.N)}, figures, printed,
-					[]string{strconv.Itoa(c.fit), strconv.Itoa(c.in), strconv.Itoa(c.out), number(c.seconds), c.failed}))
+				lines = append(lines, experiment.Cells(6, slices.Concat([]any{r.name, r.method, q.network.Name, set, c.auroc.N}, figures, printed,
+					[]any{c.fit, c.in, c.out, c.seconds, c.failed})...))
 			}
 			line += fmt.Sprintf(" %s | %s |", paper, cmp.Or(strings.Join(ours, ", "), "not run"))
 		}
@@ -208,7 +208,7 @@ func (s *settings) printStandings(w io.Writer, all []standing, pairs []pair) {
 			meanRank, first = strconv.FormatFloat(s.rank, 'f', 1, 64), strconv.Itoa(s.first)
 		}
 		fmt.Fprintf(w, "  %4s %-28s %5d %6s %13s %10s %9s %5s %9s  %s\n",
-			rank, marked[s.method], s.pairs, experiment.Short(s.mean, 4), orBlank(s.classes, short4), orBlank(s.sets, short4), meanRank, first, experiment.Short(s.worst().auroc, 4), s.worst().on)
+			rank, marked[s.method], s.pairs, experiment.Short(s.mean, 4), orBlank(s.classes, 4, experiment.Short), orBlank(s.sets, 4, experiment.Short), meanRank, first, experiment.Short(s.worst().auroc, 4), s.worst().on)
 	}
 	fmt.Fprintln(w)
 	ranked := 0
@@ -272,30 +272,24 @@ func (s *settings) pairLines(pairs []pair) [][]string {
 	for _, q := range pairs {
 		for _, m := range s.Methods {
 			c := q.cells[m.Name]
-			figures := []string{"", "", "", "", ""}
+			figures := []any{"", "", "", "", ""}
 			if !c.none() {
-				figures = []string{number(c.auroc.Mean), number(c.auroc.Std), number(c.auroc.Max), number(c.fpr95.Mean), number(c.fpr95.Std)}
+				figures = []any{c.auroc.Mean, c.auroc.Std, c.auroc.Max, c.fpr95.Mean, c.fpr95.Std}
 			}
-			lines = append(lines, slices.Concat(
-				[]string{q.network.Name, q.network.Set, q.out, m.Name, strconv.FormatBool(competes(m)), strconv.Itoa(c.auroc.N)}, figures,
-				[]string{strconv.Itoa(c.fit), strconv.Itoa(c.in), strconv.Itoa(c.out), number(c.seconds), number(c.micros), c.failed},
-			))
+			lines = append(lines, experiment.Cells(6, slices.Concat([]any{q.network.Name, q.network.Set, q.out, m.Name, competes(m), c.auroc.N}, figures,
+				[]any{c.fit, c.in, c.out, c.seconds, c.micros, c.failed})...))
 		}
 	}
 	return lines
 }
 
-// orBlank is the mean, where there is one.
-func orBlank(s compare.Summary, text func(v float64) string) string {
+// orBlank is the mean with so many digits or decimals, where there is one.
+func orBlank(s compare.Summary, n int, text func(v float64, n int) string) string {
 	if s.N == 0 {
 		return ""
 	}
-	return text(s.Mean)
+	return text(s.Mean, n)
 }
-
-func short4(v float64) string { return experiment.Short(v, 4) }
-
-func number(v float64) string { return experiment.Digits(v, 6) }
 
 func standingLines(all []standing, pairs int) [][]string {
 	lines := [][]string{{
@@ -306,10 +300,8 @@ func standingLines(all []standing, pairs int) [][]string {
 		if s.pairs > 0 {
 			worst = s.worst()
 		}
-		lines = append(lines, []string{
-			strconv.Itoa(s.byMean), s.method, strconv.FormatBool(s.competes), strconv.Itoa(s.pairs), strconv.Itoa(pairs), number(s.mean),
-			orBlank(s.classes, number), orBlank(s.sets, number), number(s.rank), strconv.Itoa(s.first), number(worst.auroc), worst.on, worst.to,
-		})
+		lines = append(lines, experiment.Cells(6, s.byMean, s.method, s.competes, s.pairs, pairs, s.mean,
+			orBlank(s.classes, 6, experiment.Digits), orBlank(s.sets, 6, experiment.Digits), s.rank, s.first, worst.auroc, worst.on, worst.to))
 	}
 	return lines
 }

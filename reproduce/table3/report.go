@@ -3,10 +3,8 @@ package table3
 import (
 	"fmt"
 	"hash/fnv"
-	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
@@ -25,7 +23,6 @@ type cell struct {
 func (s *settings) report(sets []pairSet, chosen []method, results *store) error {
 	var cells []cell
 	lines := [][]string{{"method", "set", "pair", "rows", "weight", "x_causes_y", "score", "right", "p"}}
-	number := func(v float64) string { return experiment.Digits(v, 6) }
 	for _, m := range chosen {
 		for _, set := range sets {
 			c := cell{set: set, method: m.name}
@@ -33,9 +30,7 @@ func (s *settings) report(sets []pairSet, chosen []method, results *store) error
 				r := results.Records[s.question(set, p, m)]
 				d := decision{p, r.Score, r.P, r.Seconds}
 				c.decisions = append(c.decisions, d)
-				lines = append(lines, []string{
-					m.name, set.name, p.number, strconv.Itoa(len(p.x)), number(p.weight), strconv.FormatBool(p.forward), number(r.Score), number(d.right()), number(r.P),
-				})
+				lines = append(lines, experiment.Cells(6, m.name, set.name, p.number, len(p.x), p.weight, p.forward, r.Score, d.right(), r.P))
 			}
 			c.summary = summarise(c.decisions, s.level)
 			var row [6]float64
@@ -63,24 +58,17 @@ func (s *settings) lines(cells []cell) [][]string {
 		"method", "set", "accuracy", "stderr", "area", "paper", "pairs", "binary", "multivariate", "seconds",
 		"level", "decided", "decided_pairs", "decided_accuracy",
 	}}
-	number := func(v float64) string {
-		if math.IsNaN(v) {
-			return ""
-		}
-		return experiment.Digits(v, 6)
-	}
 	for _, c := range cells {
-		paper, decided := "", make([]string, 4)
+		paper, decided := any(""), []any{"", "", "", ""}
 		if c.published {
-			paper = number(c.paper)
+			paper = c.paper
 		}
 		if c.tested() {
-			decided = []string{number(s.level), number(c.decided), strconv.Itoa(c.decidedPairs), number(c.decidedAccuracy)}
+			decided = []any{s.level, c.decided, c.decidedPairs, experiment.Known(c.decidedAccuracy)}
 		}
-		lines = append(lines, append([]string{
-			c.method, c.set.name, number(c.accuracy), number(c.stderr), number(c.area), paper, strconv.Itoa(len(c.set.pairs)),
-			strconv.Itoa(c.set.binary), strconv.Itoa(c.set.multivariate), number(c.seconds),
-		}, decided...))
+		lines = append(lines, experiment.Cells(6, append([]any{
+			c.method, c.set.name, c.accuracy, c.stderr, c.area, paper, len(c.set.pairs), c.set.binary, c.set.multivariate, c.seconds,
+		}, decided...)...))
 	}
 	return lines
 }

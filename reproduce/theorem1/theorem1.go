@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"gonum.org/v1/gonum/stat/distuv"
 	"gonum.org/v1/plot/vg"
@@ -173,16 +172,9 @@ func show(w io.Writer, rows []tailRow) {
 
 func lines(rows []tailRow) [][]string {
 	lines := [][]string{{"k", "gamma", "t", "exact", "empirical", "samples", "printed", "printed_violated", "laurent_massart", "chernoff", "norm"}}
-	number := func(v float64) string { return experiment.Digits(v, 7) }
 	for _, r := range rows {
-		exact := ""
-		if !math.IsNaN(r.exact) {
-			exact = number(r.exact)
-		}
-		lines = append(lines, []string{
-			strconv.Itoa(r.k), r.gamma, number(r.t), exact, number(r.empirical), strconv.Itoa(r.responses),
-			number(r.printed), strconv.FormatBool(r.violated()), number(r.laurentMassart), number(r.chernoff), number(r.norm),
-		})
+		lines = append(lines, experiment.Cells(7, r.k, r.gamma, r.t, experiment.Known(r.exact), r.empirical, r.responses,
+			r.printed, r.violated(), r.laurentMassart, r.chernoff, r.norm))
 	}
 	return lines
 }
