@@ -75,10 +75,7 @@ func measureClasses(judged []judgement, old []bool) (classMeasures, error) {
 		}
 	}
 	m.unsureRight, m.unsureWrong = stat.Mean(unsure[0], nil), stat.Mean(unsure[1], nil)
-	order := make([]int, len(judged))
-	for i := range order {
-		order[i] = i
-	}
+	order := experiment.Indices(len(judged))
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(judged[a].unsure, judged[b].unsure) })
 	for t := range m.tenths {
 		rows := order[t*len(order)/10 : (t+1)*len(order)/10]
@@ -91,11 +88,7 @@ func measureClasses(judged []judgement, old []bool) (classMeasures, error) {
 
 // across are the values of one measure on all splits.
 func (r formResult) across(of func(classMeasures) float64) []float64 {
-	values := make([]float64, len(r.splits))
-	for i, m := range r.splits {
-		values[i] = of(m)
-	}
-	return values
+	return experiment.Values(r.splits, of)
 }
 
 // difference is a mean difference of two forms on the same splits.

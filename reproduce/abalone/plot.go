@@ -23,10 +23,7 @@ func plotResults(results []formResult, coverage float64, path string) error {
 // the mean over levels, and the true classes at 0 and 1.
 func plotScores(r formResult, coverage float64) *experiment.Figure {
 	p := experiment.NewFigure(fmt.Sprintf("Class score of test rows and its %g %% interval: %s", 100*coverage, r.form.name), "test rows, by their mean score", "class score: 0 young, 1 old")
-	order := make([]int, len(r.judged))
-	for i := range order {
-		order[i] = i
-	}
+	order := experiment.Indices(len(r.judged))
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(r.judged[a].mean, r.judged[b].mean) })
 	var x, y [3][]float64 // medians, the young, the old
 	for at, i := range order {

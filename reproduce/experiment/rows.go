@@ -47,6 +47,24 @@ func Standardised(m blas32.General) blas32.General {
 	return out
 }
 
+// Indices are 0 to n−1.
+func Indices(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// Values are a figure of every result.
+func Values[T any](results []T, figure func(T) float64) []float64 {
+	out := make([]float64, len(results))
+	for i, r := range results {
+		out[i] = figure(r)
+	}
+	return out
+}
+
 // Indicator is 1 or 0.
 func Indicator(b bool) float64 {
 	if b {

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bufio"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -95,6 +96,32 @@ func (s *Store[K, R]) Add(records []R) error {
 	return err
 }
 
+// Of returns the record of a key: the one that is known, or what measure makes,
+// which it adds.
+func (s *Store[K, R]) Of(k K, measure func() (R, error)) (R, error) {
+	if !s.Has(k) {
+		r, err := measure()
+		if err != nil {
+			return r, err
+		}
+		if err := s.Add([]R{r}); err != nil {
+			return r, err
+		}
+	}
+	return s.Records[k], nil
+}
+
+// Keep is the Run of a Job that adds what it measures.
+func (s *Store[K, R]) Keep(measure func(ctx context.Context, progress func(share float64)) ([]R, error)) func(context.Context, func(float64)) error {
+	return func(ctx context.Context, progress func(float64)) error {
+		records, err := measure(ctx, progress)
+		if err != nil {
+			return err
+		}
+		return s.Add(records)
+	}
+}
+
 // Close ends the writing of results.
 func (s *Store[K, R]) Close() error { return s.file.Close() }
 
@@ -169,11 +196,8 @@ func Short(v float64, decimals int) string {
 }
 
 // Across is the mean of a figure and its standard deviation over results.
-func Across[T any](results []T, value func(T) float64) string {
-	values := make([]float64, len(results))
-	for i, r := range results {
-		values[i] = value(r)
-	}
+func Across[T any](results []T, figure func(T) float64) string {
+	values := Values(results, figure)
 	if len(values) == 1 {
 		return fmt.Sprintf("%.3g", values[0])
 	}

@@ -25,10 +25,7 @@ func (c crossingCurves) plot(path string) error {
 		levels = levels[1:]
 		levels[0] = 0
 	}
-	order := make([]int, min(len(c.x), drawnRows))
-	for i := range order {
-		order[i] = i
-	}
+	order := experiment.Indices(min(len(c.x), drawnRows))
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(c.x[a], c.x[b]) })
 	sorted := func(v []float64) []float64 {
 		out := make([]float64, len(order))

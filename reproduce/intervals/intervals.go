@@ -104,13 +104,10 @@ func RunDefaults[R experiment.Keyed[Case]](ctx context.Context, s *experiment.Se
 					jobs = append(jobs, experiment.Job{
 						Kind: m.Name, Cost: float64(data.X.Rows), Seed: seed,
 						What: fmt.Sprintf("%s, seed %d, %s, %g %%", set.Name, seed, m.Name, 100*coverage),
-						Run: func(ctx context.Context, progress func(float64)) error {
+						Run: results.Keep(func(ctx context.Context, progress func(float64)) ([]R, error) {
 							r, err := measure(ctx, s, m, data, k, progress)
-							if err != nil {
-								return err
-							}
-							return results.Add([]R{r})
-						},
+							return []R{r}, err
+						}),
 					})
 				}
 			}

@@ -132,13 +132,7 @@ func showScores(w io.Writer, cases []Case, seeds int, records map[Case]scored) {
 		}
 		return all
 	}
-	mean := func(k Case, of func(scored) float64) float64 {
-		var values []float64
-		for _, r := range splits(k) {
-			values = append(values, of(r))
-		}
-		return stat.Mean(values, nil)
-	}
+	mean := func(k Case, of func(scored) float64) float64 { return stat.Mean(experiment.Values(splits(k), of), nil) }
 	skew := func(k Case) float64 { return mean(k, func(r scored) float64 { return r.Skew }) }
 	slices.SortFunc(cases, func(a, b Case) int {
 		return cmp.Or(cmp.Compare(a.Coverage, b.Coverage), cmp.Compare(a.Method, b.Method), cmp.Compare(skew(b), skew(a)))

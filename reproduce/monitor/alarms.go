@@ -49,13 +49,7 @@ func alarms(ctx context.Context, s *experiment.Settings, steps int) (err error) 
 			}
 			jobs = append(jobs, experiment.Job{
 				Kind: "alarms", Cost: float64(steps), What: fmt.Sprintf("stream %d with n_cal %d", seed, n), Seed: seed,
-				Run: func(ctx context.Context, progress func(share float64)) error {
-					found, err := still(ctx, n, steps, seed)
-					if err != nil {
-						return err
-					}
-					return results.Add(found)
-				},
+				Run: results.Keep(func(ctx context.Context, _ func(float64)) ([]outcome, error) { return still(ctx, n, steps, seed) }),
 			})
 		}
 	}

@@ -91,18 +91,18 @@ func choose(ctx context.Context, p *networks.Plan, results *experiment.Store[key
 	var all []record
 	for i, n := range p.Networks {
 		k := key{Network: n.Name, SHA256: n.SHA256, Methods: strings.Join(names, ","), Rows: p.Rows, Seed: p.Seed}
-		if !results.Has(k) {
+		r, err := results.Of(k, func() (record, error) {
 			r, err := choices(ctx, p, n)
-			if err != nil {
-				return fmt.Errorf("%s: %w", n.Name, err)
+			if err == nil {
+				r.key = k
+				fmt.Fprintf(p.Stderr, "%s, %d of %d networks\n", n.Name, i+1, len(p.Networks))
 			}
-			r.key = k
-			if err := results.Add([]record{r}); err != nil {
-				return err
-			}
-			fmt.Fprintf(p.Stderr, "%s, %d of %d networks\n", n.Name, i+1, len(p.Networks))
+			return r, err
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", n.Name, err)
 		}
-		all = append(all, results.Records[k])
+		all = append(all, r)
 	}
 	for _, line := range p.NotRun {
 		fmt.Fprintln(p.Stdout, line)

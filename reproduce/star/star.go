@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
@@ -97,14 +98,7 @@ func (s *settings) run(ctx context.Context) error {
 // fitArm fits networks to all rows and to bootstrap samples of them, in one
 // run, and evaluates each on the rows that it was fitted to.
 func (s *settings) fitArm(ctx context.Context, arm starArm, epochs int, progress func(share float64)) (armOutcomes, error) {
-	var samples [][]int
-	everything := make([]int, arm.x.Rows)
-	for i := range everything {
-		everything[i] = i
-	}
-	for range s.refits {
-		samples = append(samples, everything)
-	}
+	samples := slices.Repeat([][]int{experiment.Indices(arm.x.Rows)}, s.refits)
 	rng := rand.New(rand.NewPCG(uint64(len(arm.name)), 7))
 	for range s.Seeds {
 		if s.resample == "teachers" {

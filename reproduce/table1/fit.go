@@ -74,10 +74,7 @@ func (f fitJob) run(ctx context.Context, trainer train.Trainer, progress func(sh
 		}
 		configs = append(configs, config)
 	}
-	index := make([]int, len(configs))
-	for g := range index {
-		index[g] = g
-	}
+	index := experiment.Indices(len(configs))
 	var records []record
 	var fitted []*fitting.Scorer
 	began := time.Now()

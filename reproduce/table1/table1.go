@@ -133,13 +133,9 @@ func (f fitJob) job(trainer train.Trainer, results *store) experiment.Job {
 	return experiment.Job{
 		Kind: f.method.Name, Cost: f.cost(), Seed: f.seed,
 		What: fmt.Sprintf("%s, seed %d, %s, %d settings", f.set.Name, f.seed, f.method.Name, len(f.configs)),
-		Run: func(ctx context.Context, progress func(share float64)) error {
-			records, err := f.run(ctx, trainer, progress)
-			if err != nil {
-				return err
-			}
-			return results.Add(records)
-		},
+		Run: results.Keep(func(ctx context.Context, progress func(share float64)) ([]record, error) {
+			return f.run(ctx, trainer, progress)
+		}),
 	}
 }
 

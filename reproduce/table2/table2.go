@@ -147,12 +147,8 @@ func (f fitJob) job(im *networks.Images, results *store) experiment.Job {
 	return experiment.Job{
 		Kind: f.method.Name, Cost: float64(len(f.configs)) * f.network.Megabytes,
 		What: fmt.Sprintf("%s, %s, %d configurations", f.network.Name, f.method.Name, len(f.configs)),
-		Run: func(ctx context.Context, progress func(share float64)) error {
-			records, err := f.run(ctx, im, progress)
-			if err != nil {
-				return err
-			}
-			return results.Add(records)
-		},
+		Run: results.Keep(func(ctx context.Context, progress func(share float64)) ([]record, error) {
+			return f.run(ctx, im, progress)
+		}),
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
 // gran compares how Gaussian residuals are: those of the causal direction are less
@@ -146,7 +148,7 @@ func firstVector(m *mat.Dense) ([]float64, error) {
 	n, _ := m.Dims()
 	v := mat.NewVecDense(n, nil)
 	// The largest column is not orthogonal to it.
-	at := slices.MaxFunc(rangeOf(n), func(i, j int) int { return cmp.Compare(m.At(i, i), m.At(j, j)) })
+	at := slices.MaxFunc(experiment.Indices(n), func(i, j int) int { return cmp.Compare(m.At(i, i), m.At(j, j)) })
 	v.CopyVec(m.ColView(at))
 	var next mat.VecDense
 	for range 2000 {
@@ -163,14 +165,6 @@ func firstVector(m *mat.Dense) ([]float64, error) {
 		}
 	}
 	return v.RawVector().Data, nil
-}
-
-func rangeOf(n int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = i
-	}
-	return out
 }
 
 // energyOfNormality is the energy distance of standardised values from the

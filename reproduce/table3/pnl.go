@@ -7,6 +7,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/optimize"
+
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
 // pnl is a post-nonlinear model, y = g⁻¹(f(x) + noise): the direction in which the
@@ -35,7 +37,7 @@ func postNonlinearNoise(x, y []float64) ([]float64, error) {
 	const k = 8
 	n := len(x)
 	slopes := bsplines(y, k)
-	order := rangeOf(n)
+	order := experiment.Indices(n)
 	floats.ArgsortStable(append([]float64(nil), y...), order)
 	s := newSmoother(x, splines/2)
 	chol, err := s.factor(1)

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
 // recipe is sqr for m = 5 as the paper's authors train it: five random halves, on
@@ -52,7 +54,7 @@ type sample struct{ x, y []float64 }
 // sorted has the rows by rising x, so that a hidden unit is active on one side of
 // a row.
 func (s sample) sorted() sample {
-	order := rangeOf(len(s.x))
+	order := experiment.Indices(len(s.x))
 	slices.SortFunc(order, func(i, j int) int {
 		if s.x[i] < s.x[j] {
 			return -1

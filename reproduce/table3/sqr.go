@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
 // pooled are levels of quantiles whose losses are added, and their weights.
@@ -171,7 +172,7 @@ func (s *share) ranked(scores [2][]float64) []float64 {
 	n := float64(len(s.added))
 	out := slices.Clone(s.added)
 	for d, of := range scores {
-		order := rangeOf(len(of))
+		order := experiment.Indices(len(of))
 		slices.SortFunc(order, func(i, j int) int { return cmp.Compare(of[j], of[i]) })
 		var above float64
 		for _, row := range order {

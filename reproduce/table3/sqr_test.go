@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
 // TestRanked compares the spread of scores, where what rows add is drawn anew, with
@@ -30,7 +31,7 @@ func TestRanked(t *testing.T) {
 			{W: blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: w[:3]}, B: []float32{-w[3] * 6}},
 		}
 	}
-	pool, all := pools()[2], rangeOf(n)
+	pool, all := pools()[2], experiment.Indices(n)
 	of := func(x, y []float64) share {
 		s := newShare(n)
 		for d, sign := range []float64{-1, 1} {

@@ -140,54 +140,52 @@ func (s *settings) jobs(sets []pairSet, chosen []method, results *store) []exper
 			for pairs := range slices.Chunk(missing, together) {
 				jobs = append(jobs, experiment.Job{
 					Kind: m.name, Cost: float64(len(pairs)), What: fmt.Sprintf("%s, %s, %d pairs", set.name, m.name, len(pairs)),
-					Run: func(ctx context.Context, progress func(float64)) error {
-						return s.each(ctx, set, pairs, m, results, progress)
-					},
+					Run: results.Keep(func(ctx context.Context, progress func(float64)) ([]record, error) {
+						return s.each(ctx, set, pairs, m, progress)
+					}),
 				})
 			}
 		}
 		if quantiles {
 			jobs = append(jobs, experiment.Job{
 				Kind: "sqr", Cost: float64(len(set.pairs)), What: fmt.Sprintf("%s, sqr, %d networks", set.name, 2*s.Seeds*len(set.pairs)),
-				Run: func(ctx context.Context, progress func(float64)) error {
-					return s.quantiles(ctx, set, results, progress)
-				},
+				Run: results.Keep(func(ctx context.Context, progress func(float64)) ([]record, error) {
+					return s.quantiles(ctx, set, progress)
+				}),
 			})
 		}
 	}
 	return jobs
 }
 
-func (s *settings) each(ctx context.Context, set pairSet, pairs []pair, m method, results *store, progress func(float64)) error {
-	var records []record
+func (s *settings) each(ctx context.Context, set pairSet, pairs []pair, m method, progress func(float64)) (records []record, err error) {
 	for i, p := range pairs {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 		began := time.Now()
 		// A pair has its own numbers, whichever pairs are scored beside it.
 		score, err := m.score(p.x, p.y, rand.New(rand.NewPCG(seedOf(set.name, p.number), 0)))
 		if err != nil {
-			return fmt.Errorf("pair %s: %w", p.number, err)
+			return nil, fmt.Errorf("pair %s: %w", p.number, err)
 		}
 		records = append(records, record{question: s.question(set, p, m), Score: score, Seconds: time.Since(began).Seconds()})
 		progress(float64(i+1) / float64(len(pairs)))
 	}
-	return results.Add(records)
+	return records, nil
 }
 
-func (s *settings) quantiles(ctx context.Context, set pairSet, results *store, progress func(float64)) error {
+func (s *settings) quantiles(ctx context.Context, set pairSet, progress func(float64)) (records []record, err error) {
 	began := time.Now()
 	verdicts, err := sqr{s.Seeds, s.steps, s.Trainer}.score(ctx, set.pairs, progress)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	seconds := time.Since(began).Seconds() / float64(len(set.pairs)*len(verdicts))
-	var records []record
 	for name, of := range verdicts {
 		for i, v := range of {
 			records = append(records, record{question: s.question(set, set.pairs[i], method{name: name}), Score: v.score, P: v.p, Seconds: seconds})
 		}
 	}
-	return results.Add(records)
+	return records, nil
 }
