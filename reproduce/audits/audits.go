@@ -29,15 +29,8 @@ var Experiment = experiment.Experiment{
 	New: func(flags *flag.FlagSet, s *experiment.Settings) func(ctx context.Context) error {
 		experiment.Redefine(flags, "seeds", "1000", "number of random draws")
 		p := &networks.Plan{Settings: s, NetworkRows: 1}
-		p.Define(flags, "4000,0,2000")
-		sets := flags.Lookup("sets")
-		sets.Usage += " and " + networks.Texts + ", of which all rows are taken (default mnist_cnn, cifar10_resnet20 and " + networks.Texts + ")"
-		return func(ctx context.Context) error {
-			if s.Sets == nil {
-				s.Sets = []string{"mnist_cnn", "cifar10_resnet20", networks.Texts}
-			}
-			return run(ctx, p)
-		}
+		p.DefineWithTexts(flags, "4000,0,2000")
+		return func(ctx context.Context) error { return run(ctx, p) }
 	},
 }
 

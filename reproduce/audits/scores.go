@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
@@ -24,11 +23,11 @@ type Pool struct {
 // default.
 func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
 	var pools []Pool
-	chosen := p.Sets
-	if p.Sets = slices.DeleteFunc(slices.Clone(chosen), func(name string) bool { return name == networks.Texts }); len(p.Sets) > 0 {
-		if err := p.Check(ctx, networks.RunsNetwork, "only methods that run the network"); err != nil {
-			return nil, err
-		}
+	if p.Sets == nil {
+		p.Sets = []string{"mnist_cnn", "cifar10_resnet20", networks.Texts}
+	}
+	if err := p.Check(ctx, networks.RunsNetwork, "only methods that run the network"); err != nil {
+		return nil, err
 	}
 	stop, err := networks.UseRuntimeBLAS(ctx, p.Library)
 	if err != nil {
@@ -63,7 +62,7 @@ func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
 			return scoresOf(ctx, n.Name, im.Training, []ood.Batch{im.In}, outs)
 		})
 	}
-	if slices.Contains(chosen, networks.Texts) {
+	if p.Texts {
 		add(networks.Texts, func(ctx context.Context, progress func(share float64)) (Pool, error) {
 			return ofTexts(ctx, p, progress)
 		})

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -159,6 +160,9 @@ func run(ctx context.Context, experiments []Experiment, args []string, s *Settin
 	}
 	if err := Distinct("--sets", s.Sets); err != nil {
 		return err
+	}
+	if s.Models == "" {
+		s.Models = filepath.Join(s.Data, "..", "models")
 	}
 	if e.has("ort-lib") {
 		options := fit.Options{Library: s.Library}

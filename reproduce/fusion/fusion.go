@@ -34,7 +34,7 @@ var Experiment = experiment.Experiment{
 	Shared:  []string{"data", "models", "sets", "methods", "out", "ort-lib"},
 	Resumes: true,
 	New: func(flags *flag.FlagSet, shared *experiment.Settings) func(ctx context.Context) error {
-		p := &networks.Plan{Settings: shared}
+		p := &networks.Plan{Settings: shared, TakesTexts: true}
 		p.Define(flags, "4000,2000,2000")
 		return func(ctx context.Context) error { return run(ctx, p) }
 	},
@@ -143,11 +143,6 @@ func (m measured) best() (name string, auroc float64) {
 }
 
 func run(ctx context.Context, p *networks.Plan) error {
-	chosen := p.Sets
-	p.Sets = slices.DeleteFunc(slices.Clone(chosen), func(name string) bool { return name == networks.Texts })
-	if chosen == nil {
-		p.Sets = nil
-	}
 	drop := func(m ood.Method) bool { return m.Control || networks.RunsNetwork(m) || m.Needs.Outliers }
 	if err := p.Check(ctx, drop, "none to compare with"); err != nil {
 		return err
@@ -161,56 +156,48 @@ func run(ctx context.Context, p *networks.Plan) error {
 	if err != nil {
 		return err
 	}
-	all, err := measureAll(ctx, p, results, chosen == nil || slices.Contains(chosen, networks.Texts))
+	all, err := measureAll(ctx, p, results)
 	if err = errors.Join(err, results.Close()); err != nil {
 		return err
 	}
 	return show(p, all)
 }
 
-func measureAll(ctx context.Context, p *networks.Plan, results *experiment.Store[key, record], texts bool) ([]record, error) {
-	var all []record
-	add := func(k key, load func() (ood.Training, ood.Batch, []compare.OutSet, func(), error)) error {
-		if !results.Has(k) {
-			t, in, outs, done, err := load()
+func measureAll(ctx context.Context, p *networks.Plan, results *experiment.Store[key, record]) (all []record, err error) {
+	add := func(k key, load func() (*networks.Images, error)) error {
+		r, err := results.Of(k, func() (r record, err error) {
+			im, err := load()
 			if err != nil {
-				return fmt.Errorf("%s: %w", k.Network, err)
+				return r, err
 			}
-			defer done()
-			r, err := one(ctx, p, t, in, outs)
-			if err != nil {
-				return fmt.Errorf("%s: %w", k.Network, err)
+			defer im.Model.Close()
+			if r, err = one(ctx, p, im.Training, im.In, im.Outs); err == nil {
+				r.key = k
+				fmt.Fprintln(p.Stderr, k.Network)
 			}
-			r.key = k
-			if err := results.Add([]record{r}); err != nil {
-				return err
-			}
-			fmt.Fprintln(p.Stderr, k.Network)
+			return r, err
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", k.Network, err)
 		}
-		all = append(all, results.Records[k])
+		all = append(all, r)
 		return nil
 	}
-	if texts {
-		err := add(key{networks.Texts, "", [3]int{}, p.Seed}, func() (t ood.Training, in ood.Batch, outs []compare.OutSet, done func(), err error) {
+	if p.Texts {
+		err := add(key{networks.Texts, "", [3]int{}, p.Seed}, func() (*networks.Images, error) {
 			model, b, err := p.ReadTexts(ctx, []string{"val", "test", "oos_test"}, func(float64) {})
 			if err != nil {
-				return t, in, nil, nil, err
+				return nil, err
 			}
-			t = ood.Training{Batch: b[0], Last: model.Last(), Trainer: p.Trainer, Seed: p.Seed}
-			return t, b[1], []compare.OutSet{{Name: "oos_test", Batch: b[2]}}, func() { model.Close() }, nil
+			t := ood.Training{Batch: b[0], Last: model.Last(), Trainer: p.Trainer, Seed: p.Seed}
+			return &networks.Images{Model: model, Training: t, In: b[1], Outs: []compare.OutSet{{Name: "oos_test", Batch: b[2]}}}, nil
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
 	for _, n := range p.Networks {
-		err := add(key{n.Name, n.SHA256, p.Rows, p.Seed}, func() (t ood.Training, in ood.Batch, outs []compare.OutSet, done func(), err error) {
-			im, err := p.Load(ctx, n, func(float64) {})
-			if err != nil {
-				return t, in, nil, nil, err
-			}
-			return im.Training, im.In, im.Outs, func() { im.Model.Close() }, nil
-		})
+		err := add(key{n.Name, n.SHA256, p.Rows, p.Seed}, func() (*networks.Images, error) { return p.Load(ctx, n, func(float64) {}) })
 		if err != nil {
 			return nil, err
 		}

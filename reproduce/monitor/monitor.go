@@ -28,9 +28,7 @@ var Experiment = experiment.Experiment{
 	New: func(flags *flag.FlagSet, s *experiment.Settings) func(ctx context.Context) error {
 		experiment.Redefine(flags, "seeds", "1000", "number of streams; of drift a tenth")
 		p := &networks.Plan{Settings: s, NetworkRows: 1}
-		p.Define(flags, "4000,0,0")
-		sets := flags.Lookup("sets")
-		sets.Usage += " and " + networks.Texts + ", of which all rows are taken (default mnist_cnn, cifar10_resnet20 and " + networks.Texts + ")"
+		p.DefineWithTexts(flags, "4000,0,0")
 		steps := flags.Int("steps", 1000000, "rows of a stream in which nothing changes")
 		parts := flags.String("parts", "", "only these `parts`, a,b, of alarms, drift and networks")
 		return func(ctx context.Context) error {
@@ -232,9 +230,6 @@ func ofNetworks(ctx context.Context, p *networks.Plan) error {
 	if p.Data == "" {
 		fmt.Fprintln(p.Stdout, "networks are left out without --data")
 		return nil
-	}
-	if p.Sets == nil {
-		p.Sets = []string{"mnist_cnn", "cifar10_resnet20", networks.Texts}
 	}
 	pools, err := audits.Scored(ctx, p)
 	if err != nil {

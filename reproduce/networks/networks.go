@@ -155,6 +155,8 @@ type Plan struct {
 	// network; 0 is as all others.
 	NetworkRows int
 	Seed        uint64
+	// TakesTexts says that Texts may stand among --sets, and Texts that it does.
+	TakesTexts, Texts bool
 
 	rows string // as the flag has them
 }
@@ -170,12 +172,16 @@ func (p *Plan) Define(flags *flag.FlagSet, rows string) {
 	flags.Lookup("sets").Usage = "only these networks, `a,b`, of " + strings.Join(known, ", ")
 }
 
+// DefineWithTexts defines them for audits.Scored.
+func (p *Plan) DefineWithTexts(flags *flag.FlagSet, rows string) {
+	p.Define(flags, rows)
+	p.TakesTexts = true
+	flags.Lookup("sets").Usage += " and " + Texts + ", of which all rows are taken (default mnist_cnn, cifar10_resnet20 and " + Texts + ")"
+}
+
 // Check reads the flags and finds the networks. Methods that drop names are
 // left out; whyNone is said where --methods names no other.
 func (p *Plan) Check(ctx context.Context, drop func(m ood.Method) bool, whyNone string) (err error) {
-	if p.Models == "" {
-		p.Models = filepath.Join(p.Data, "..", "models")
-	}
 	if p.Rows, err = rowLimits(p.rows); err != nil {
 		return err
 	}
@@ -185,7 +191,12 @@ func (p *Plan) Check(ctx context.Context, drop func(m ood.Method) bool, whyNone 
 	if p.Methods = slices.DeleteFunc(p.Methods, drop); len(p.Methods) == 0 {
 		return experiment.Usagef("--methods names %s", whyNone)
 	}
-	chosen, err := experiment.Choose("--sets", "network", p.Sets, Trained(), func(n Network) string { return n.Name })
+	names := p.Sets
+	if p.TakesTexts {
+		p.Texts = names == nil || slices.Contains(names, Texts)
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == Texts })
+	}
+	chosen, err := experiment.Choose("--sets", "network", names, Trained(), func(n Network) string { return n.Name })
 	if err != nil {
 		return err
 	}
@@ -207,7 +218,7 @@ func (p *Plan) Check(ctx context.Context, drop func(m ood.Method) bool, whyNone 
 		}
 		p.Networks = append(p.Networks, Measured{n, sha[:12], float64(info.Size()) / 1e6})
 	}
-	if len(p.Networks) == 0 {
+	if len(p.Networks) == 0 && !p.Texts {
 		return fmt.Errorf("there are no networks in %s: say where they are with --models", p.Models)
 	}
 	return nil

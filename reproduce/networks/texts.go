@@ -16,11 +16,7 @@ const Texts = "clinc_bert"
 // ReadTexts runs the classifier of texts on files of CLINC150, such as "val", and
 // returns it with its rows of each, with labels where a file has in-scope ones.
 func (p *Plan) ReadTexts(ctx context.Context, files []string, progress func(share float64)) (*featurize.Model, []ood.Batch, error) {
-	models := p.Models
-	if models == "" {
-		models = filepath.Join(p.Data, "..", "models")
-	}
-	model, err := featurize.Open(ctx, filepath.Join(models, Texts), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
+	model, err := featurize.Open(ctx, filepath.Join(p.Models, Texts), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
 	if err != nil {
 		return nil, nil, err
 	}
