@@ -29,11 +29,6 @@ func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
 	if err := p.Check(ctx, networks.RunsNetwork, "only methods that run the network"); err != nil {
 		return nil, err
 	}
-	stop, err := networks.UseRuntimeBLAS(ctx, p.Library)
-	if err != nil {
-		return nil, err
-	}
-	defer stop()
 	var jobs []experiment.Job
 	add := func(name string, score func(ctx context.Context, progress func(share float64)) (Pool, error)) {
 		jobs = append(jobs, experiment.Job{

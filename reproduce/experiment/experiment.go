@@ -14,9 +14,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/attach-uncertainty/attach/heads/train"
-
 	"github.com/attach-uncertainty/attach/heads/fit"
+	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
 // Experiment is one table or figure.
@@ -175,6 +175,14 @@ func run(ctx context.Context, experiments []Experiment, args []string, s *Settin
 		}
 		defer engine.Close()
 		s.Trainer = engine
+	}
+	if e.has("models") {
+		// Networks have so many features that ONNX Runtime is to compute large products.
+		runtime, err := ort.Open(ctx, ort.Options{Library: s.Library})
+		if err != nil {
+			return err
+		}
+		defer runtime.UseBLAS()()
 	}
 	err = measure(ctx)
 	if e.Resumes && errors.Is(err, context.Canceled) {

@@ -147,11 +147,6 @@ func run(ctx context.Context, p *networks.Plan) error {
 	if err := p.Check(ctx, drop, "none to compare with"); err != nil {
 		return err
 	}
-	stop, err := networks.UseRuntimeBLAS(ctx, p.Library)
-	if err != nil {
-		return err
-	}
-	defer stop()
 	results, err := experiment.OpenStore[key, record](filepath.Join(p.Out, "fusion.jsonl"))
 	if err != nil {
 		return err

@@ -14,7 +14,6 @@ import (
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/onnx"
-	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
@@ -259,13 +258,3 @@ func rowLimits(text string) (rows [3]int, err error) {
 
 // RunsNetwork says whether a method runs the network on every row.
 func RunsNetwork(m ood.Method) bool { return m.Needs.Network || m.Needs.Dropout }
-
-// UseRuntimeBLAS has large products computed by ONNX Runtime until stop is
-// called.
-func UseRuntimeBLAS(ctx context.Context, library string) (stop func(), err error) {
-	r, err := ort.Open(ctx, ort.Options{Library: library})
-	if err != nil {
-		return nil, err
-	}
-	return r.UseBLAS(), nil
-}

@@ -71,11 +71,6 @@ func run(ctx context.Context, p *networks.Plan) error {
 	if err := p.Check(ctx, drop, "none to choose from: controls and methods that run the network are not chosen"); err != nil {
 		return err
 	}
-	stop, err := networks.UseRuntimeBLAS(ctx, p.Library)
-	if err != nil {
-		return err
-	}
-	defer stop()
 	results, err := experiment.OpenStore[key, record](filepath.Join(p.Out, "selection.jsonl"))
 	if err != nil {
 		return err

@@ -91,11 +91,6 @@ func (s *settings) check(ctx context.Context) error {
 
 // measure fills in the results that are missing, network by network.
 func (s *settings) measure(ctx context.Context, results *store) error {
-	stop, err := networks.UseRuntimeBLAS(ctx, s.Library)
-	if err != nil {
-		return err
-	}
-	defer stop()
 	shown := experiment.NewProgress(s.Stderr, s.Parallel)
 	jobs := make([][]fitJob, len(s.Networks))
 	for i, n := range s.Networks {
