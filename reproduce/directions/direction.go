@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
 	"github.com/attach-uncertainty/attach/internal/numeric/eigen"
 	"github.com/attach-uncertainty/attach/internal/numeric/moments"
 )
@@ -47,7 +47,7 @@ func directionsOf(c linear, m *moments.Moments) ([]direction, error) {
 	for j := range c.Mean {
 		mean[j] -= float64(c.Mean[j])
 	}
-	certificates := dense64(c.C)
+	certificates := mat.NewDense(h, c.C.Cols, dense.Less(c.C, nil).Data)
 	var seen mat.Dense // h×k, of each direction
 	seen.Mul(vectors.T(), certificates)
 	var at mat.VecDense // of the mean
@@ -71,22 +71,6 @@ func directionsOf(c linear, m *moments.Moments) ([]direction, error) {
 // unseen is the share of the certificates' mean squared norm below which
 // ‖Cᵀv‖² is rounding of their float32 entries.
 const unseen = 1e-12
-
-func dense64(m blas32.General) *mat.Dense {
-	d := mat.NewDense(m.Rows, m.Cols, nil)
-	for i := range m.Rows {
-		for j := range m.Cols {
-			d.Set(i, j, float64(m.Data[i*m.Stride+j]))
-		}
-	}
-	return d
-}
-
-// Rise is what a shift of all features along the direction, of that length and
-// sign, adds to the expected score.
-func (d direction) Rise(shift float64) float64 {
-	return shift*d.Slope + shift*shift*d.Seen
-}
 
 // Shift is the length of the shortest shift, along the direction or against
 // it, that adds rise to the expected score: +Inf where none does. rise is

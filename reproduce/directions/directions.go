@@ -311,12 +311,11 @@ func (s *seen) print(w io.Writer, top int) {
 
 // write writes the directions, and what is seen of them.
 func (s *seen) write(path string, found []direction) error {
-	h := s.Width
-	vectors := blas32.General{Rows: len(found), Cols: h, Stride: h}
+	vectors := rows.New(len(found), s.Width)
 	columns := map[string][]float64{}
 	for i, d := range found {
-		for _, v := range d.Vector {
-			vectors.Data = append(vectors.Data, float32(v))
+		for j, v := range d.Vector {
+			rows.Row(vectors, i)[j] = float32(v)
 		}
 		one := s.Directions[i]
 		columns["variance"] = append(columns["variance"], one.Variance)
@@ -332,7 +331,7 @@ func (s *seen) write(path string, found []direction) error {
 	}
 	arrays := map[string]rows.Array{"vectors": rows.ArrayOf(vectors)}
 	for name, x := range columns {
-		arrays[name] = rows.Array{Shape: []int{len(x)}, Data: x}
+		arrays[name] = rows.Vector(x)
 	}
 	return experiment.WriteFile(path, func(w io.Writer) error { return npy.WriteNPZ(w, arrays, false) })
 }
