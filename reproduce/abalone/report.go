@@ -42,7 +42,10 @@ func (s *settings) report(data abaloneData, split experiment.Split, epochs int, 
 	fmt.Fprintf(w, "\n%-20s %s\n", "", "minus cross-entropy on the same split: mean ± std (corrected standard error; p of the t test)")
 	for _, r := range results[1:] {
 		fmt.Fprintf(w, "%-20s", r.form.name)
-		for _, m := range classFigures() {
+		for _, m := range []struct {
+			name string
+			of   func(classMeasures) float64
+		}{{"accuracy", accuracy}, {"AUC", auc}, {"AUC by mean", meanAUC}} {
 			d := pairedDifference(r.across(m.of), results[0].across(m.of), len(split.Fit), len(split.Test))
 			fmt.Fprintf(w, "  %s %+.3f ± %.3f (%.3f; %.2g)", m.name, d.mean, d.std, d.stderr, d.p)
 		}
@@ -64,17 +67,6 @@ func accuracy(m classMeasures) float64     { return m.accuracy }
 func auc(m classMeasures) float64          { return m.auc }
 func meanAccuracy(m classMeasures) float64 { return m.meanAccuracy }
 func meanAUC(m classMeasures) float64      { return m.meanAUC }
-
-// classFigures are compared between losses.
-func classFigures() []struct {
-	name string
-	of   func(classMeasures) float64
-} {
-	return []struct {
-		name string
-		of   func(classMeasures) float64
-	}{{"accuracy", accuracy}, {"AUC", auc}, {"AUC by mean", meanAUC}}
-}
 
 // lines are one for each form and split.
 func lines(results []formResult) [][]string {
