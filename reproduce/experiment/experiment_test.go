@@ -3,7 +3,9 @@ package experiment
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,5 +71,32 @@ func TestInterrupted(t *testing.T) {
 	code := Main(ctx, []Experiment{e}, []string{"long", "--out", out}, &stdout, &stderr)
 	if code != 1 || !strings.Contains(stderr.String(), "what was measured is in "+out) || done != 1 {
 		t.Errorf("after %d jobs: exit %d, %s", done, code, &stderr)
+	}
+}
+
+func TestCells(t *testing.T) {
+	got := strings.Join(Cells(3, "a", 12, true, 1./3, 1e9, math.NaN(), Known(2), Known(math.NaN()), Known(math.Inf(1))), ";")
+	if want := "a;12;true;0.333;1e+09;NaN;2;;"; got != want {
+		t.Errorf("cells %s, want %s", got, want)
+	}
+}
+
+// A record that is known is not measured again, and one that fails is not kept.
+func TestStoreOf(t *testing.T) {
+	s, err := OpenStore[string, note](filepath.Join(t.TempDir(), "r.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	failed := errors.New("failed")
+	for _, measured := range []struct {
+		value float64
+		err   error
+		want  note
+	}{{1, failed, note{}}, {2, nil, note{"a", 2}}, {3, failed, note{"a", 2}}} {
+		got, err := s.Of("a", func() (note, error) { return note{"a", measured.value}, measured.err })
+		if err == nil && got != measured.want || err != nil && s.Has("a") {
+			t.Errorf("%v, %v; want %v", got, err, measured.want)
+		}
 	}
 }
