@@ -147,6 +147,9 @@ func run(ctx context.Context, p *networks.Plan) error {
 	if err := p.Check(ctx, drop, "none to compare with"); err != nil {
 		return err
 	}
+	if len(p.Networks)+int(experiment.Indicator(p.Texts)) < 2 {
+		return errors.New("there is one network, and a choice made on the others takes two at least")
+	}
 	results, err := experiment.OpenStore[key, record](filepath.Join(p.Out, "fusion.jsonl"))
 	if err != nil {
 		return err
