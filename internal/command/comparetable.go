@@ -59,7 +59,7 @@ func printRows(w io.Writer, rows [][]string) error {
 	width := 0
 	for _, row := range rows {
 		for j, cell := range row {
-			row[j] = printable(cell)
+			row[j] = display.Printable(cell)
 		}
 		width = max(width, len([]rune(row[0])))
 	}

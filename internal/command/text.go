@@ -8,50 +8,27 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
-	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/attach-uncertainty/attach/internal/display"
 )
 
 // printf prints text for people. Its arguments hold names of files, tensors and
-// sets, which strangers may have chosen: they are printed as printable says.
+// sets, which strangers may have chosen: they are printed as display.Printable says.
 func printf(w io.Writer, format string, args ...any) (int, error) {
 	for i, a := range args {
 		switch a := a.(type) {
 		case string:
-			args[i] = printable(a)
+			args[i] = display.Printable(a)
 		case error:
 			args[i] = sentence(a)
 		}
 	}
 	return fmt.Fprintf(w, format, args...)
 }
-
-// printable escapes, the way Go does, what would end a line or steer a
-// terminal, and bytes that are no UTF-8.
-func printable(text string) string { return escapedBut(text, "") }
-
-// escapedBut is printable but for characters that are left as they are.
-func escapedBut(text, but string) string {
-	var b strings.Builder
-	for len(text) > 0 {
-		r, n := utf8.DecodeRuneInString(text)
-		if strings.ContainsRune(but, r) && n == 1 && r != utf8.RuneError || visible(r) && (r != utf8.RuneError || n > 1) {
-			b.WriteString(text[:n])
-		} else {
-			quoted := strconv.Quote(text[:n])
-			b.WriteString(quoted[1 : len(quoted)-1])
-		}
-		text = text[n:]
-	}
-	return b.String()
-}
-
-// visible leaves out marks that turn the direction of writing, too.
-func visible(r rune) bool { return unicode.IsGraphic(r) }
 
 // writeJSON prints v indented, with characters such as < as they are and what
 // would steer a terminal escaped.
@@ -65,7 +42,7 @@ func writeJSON(w io.Writer, v any) error {
 	}
 	var b bytes.Buffer
 	for _, r := range encoded.String() {
-		if visible(r) || r == '\n' {
+		if display.Visible(r) || r == '\n' {
 			b.WriteRune(r)
 			continue
 		}
@@ -79,7 +56,7 @@ func writeJSON(w io.Writer, v any) error {
 
 // terminal writes text to a terminal. Names of files, classes, columns and tensors, which
 // strangers may have chosen, are part of results, notes and errors: what would steer the
-// terminal is escaped as printable does, whoever prints it.
+// terminal is escaped as display.Printable does, whoever prints it.
 type terminal struct {
 	mu  sync.Mutex
 	raw io.Writer
@@ -140,7 +117,7 @@ func (t *terminal) write(text []byte) error {
 	if len(text) == 0 {
 		return nil
 	}
-	_, err := io.WriteString(t.raw, escapedBut(string(text), "\n\t"))
+	_, err := io.WriteString(t.raw, display.PrintableBut(string(text), "\n\t"))
 	return err
 }
 
@@ -162,5 +139,5 @@ func sentence(err error) string {
 	if len(text) > longest {
 		text = text[:longest/2] + " … " + text[len(text)-longest/2:]
 	}
-	return printable(text)
+	return display.Printable(text)
 }
