@@ -11,7 +11,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/npy"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -179,7 +182,8 @@ func (m *comparing) print(ctx context.Context, w io.Writer, r *compare.Report) e
 	if m.json {
 		return writeJSON(w, r)
 	}
-	return printReport(w, r)
+	_, err := io.WriteString(w, report.ComparisonText(r))
+	return err
 }
 
 // overall shows how much of all methods' work is done.
@@ -211,4 +215,41 @@ func anyResult(r *compare.Report) error {
 		return fmt.Errorf("no method has a result: %s", s.Reason)
 	}
 	return nil
+}
+
+// writeScores writes the score of every row: METHOD/in and METHOD/out, or
+// METHOD/out/NAME where sets have names; of a sweep, METHOD/INDEX/in and so on.
+func writeScores(ctx context.Context, path string, r *compare.Report) error {
+	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
+		z := npy.NewNPZWriter(w)
+		vector := func(name string, x []float64) error {
+			return z.Array(name, rows.Array{Shape: []int{len(x)}, Data: x})
+		}
+		if r.Wrong != nil {
+			if err := z.Array("wrong", rows.Array{Shape: []int{len(r.Wrong)}, Data: r.Wrong}); err != nil {
+				return err
+			}
+		}
+		for _, m := range r.Methods {
+			for i, conf := range m.Configs {
+				name := m.Name
+				if r.Sweep {
+					name = fmt.Sprintf("%s/%d", name, i)
+				}
+				if err := vector(name+"/in", conf.In); err != nil {
+					return err
+				}
+				for k, scores := range conf.Out {
+					out := name + "/out"
+					if len(r.Sets) > 0 {
+						out += "/" + r.Sets[k].Name
+					}
+					if err := vector(out, scores); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return z.Close()
+	})
 }

@@ -145,11 +145,9 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 		return set, nil, err
 	}
 	set.Report.Model, set.Report.ModelSHA256 = name+".onnx", m.model.Base("").SHA256
-	printf(d.stdout, "%s: ", name)
-	if err := printReport(d.stdout, set.Report); err != nil {
+	if _, err := fmt.Fprintf(d.stdout, "%s: %s\n", name, report.ComparisonText(set.Report)); err != nil {
 		return set, nil, err
 	}
-	fmt.Fprintln(d.stdout)
 
 	held, err := m.openSet(ctx, d.path("digits_cal.npz"), "", inputs.Slice{}, nil)
 	if err != nil {

@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"io"
 	"iter"
 	"path/filepath"
 	"slices"
@@ -97,7 +98,7 @@ func (f *evaluating) run(c *cli.Context) error {
 	if f.json {
 		err = writeJSON(c.App.Writer, e)
 	} else {
-		err = printEvaluation(c.App.Writer, e)
+		_, err = io.WriteString(c.App.Writer, report.EvaluationText(e))
 	}
 	return cmp.Or(err, checkGates(f.gates, e))
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
+	"github.com/attach-uncertainty/attach/internal/report"
 )
 
 // gateError says which gates do not hold.
@@ -101,7 +103,7 @@ func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 	}
 	worst := func(name string, parts []evaluate.Rate) {
 		if len(parts) > 0 {
-			least := slices.MinFunc(parts, byShare)
+			least := slices.MinFunc(parts, func(a, b evaluate.Rate) int { return cmp.Compare(a.Share, b.Share) })
 			rate(name, &least)
 		}
 	}
@@ -174,7 +176,7 @@ func checkGates(gates []gate, e *evaluate.Evaluation) error {
 		for i, x := range found {
 			of := ""
 			if len(found) > 1 && len(found) == len(e.Targets) {
-				of = targetName(e, i) + ": "
+				of = report.TargetName(e, i) + ": "
 			}
 			if g.fails(x) {
 				failed = append(failed, fmt.Sprintf("%s (%sit is %s)", g.text, of, display.Number(x, 4)))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -15,6 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting"
+	"github.com/attach-uncertainty/attach/internal/report"
 )
 
 // fitCall is a call of attach fit.
@@ -179,7 +181,8 @@ func (f *fitCall) evaluate(ctx context.Context, b *attach.Bundle) error {
 		return inputs.InFile(f.x.x, err)
 	}
 	printf(f.stderr, "evaluated on %s of %s, kept back\n", rows.Count(f.kept.Len(), "other row"), f.x.x)
-	return printEvaluation(f.stderr, e)
+	_, err = io.WriteString(f.stderr, report.EvaluationText(e))
+	return err
 }
 
 // fit fits and saves, and shows how far it is.

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +14,9 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/display"
+	"github.com/attach-uncertainty/attach/internal/report"
 )
 
 // printf prints text for people. Its arguments hold names of files, tensors and
@@ -140,4 +143,9 @@ func sentence(err error) string {
 		text = text[:longest/2] + " … " + text[len(text)-longest/2:]
 	}
 	return display.Printable(text)
+}
+
+// writePage writes a page of its own.
+func writePage(ctx context.Context, path string, page report.Page) error {
+	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return report.Write(w, page) })
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// block is a titled part of a page: what of it is empty is left out.
+// block is a titled part of a page or a text: what of it is empty is left out.
 type block struct {
 	Title, Lead string
 	Verdicts    []verdict
-	Folded      []verdict
+	Folded      []verdict // those that Verdicts count
 	Notes       []verdict
 	Facts       []Fact
 	Charts      []chart
@@ -41,9 +41,14 @@ type verdict struct {
 
 // grid is a table with a picture of what some cells say.
 type grid struct {
-	Title string
-	Heads []head
-	Rows  [][]cell
+	Title    string // above it, in a page
+	Name     string // of its rows in a text, where no column names them
+	Heads    []head
+	Rows     [][]cell
+	Below    []string // sentences
+	PageOnly bool     // a text leaves it out
+	worst    string   // which rows are worst: those with the most, or the least
+	order    []int    // of the rows, the worst first, or nil
 }
 
 // head stands over a column; Low and High are the ends of a picture's axis.
@@ -52,6 +57,8 @@ type head struct {
 	Low, High   string
 	IsText      bool // the column is sorted as text
 	Hidden      bool
+	Descending  bool // what is largest is best, and sorted first
+	Interval    bool // a text has a column of Range beside it
 }
 
 // picture is an image, and what is said of it.
@@ -141,10 +148,13 @@ func (g *grid) column(n int, of func(i int) cell) {
 }
 
 // rates adds a column of shares, placed with their intervals on an axis with what
-// is asked of each, 0 where nothing is.
+// is asked of each, 0 where nothing is. It is empty where a share is NaN.
 func (g *grid) rates(name, title string, list []evaluate.Rate) {
 	axis := span{math.Inf(1), math.Inf(-1)}
 	for _, r := range list {
+		if math.IsNaN(r.Share) {
+			continue
+		}
 		axis = span{min(axis.low, r.Low), max(axis.high, r.High)}
 		if r.Asked > 0 {
 			axis = span{min(axis.low, r.Asked), max(axis.high, r.Asked)}
@@ -154,9 +164,16 @@ func (g *grid) rates(name, title string, list []evaluate.Rate) {
 	if axis.low == axis.high {
 		axis = span{axis.low - .05, axis.high + .05}
 	}
-	g.Heads = append(g.Heads, head{Text: name, Title: title + ", with its 95 % interval", Low: display.Percent(axis.low), High: display.Percent(axis.high)})
+	h := head{Text: name, Title: title + ", with its 95 % interval", Interval: true}
+	if axis.low < axis.high {
+		h.Low, h.High = display.Percent(axis.low), display.Percent(axis.high)
+	}
+	g.Heads = append(g.Heads, h)
 	g.column(len(list), func(i int) cell {
 		r := list[i]
+		if math.IsNaN(r.Share) {
+			return cell{}
+		}
 		g, place := placed(axis, r.Low, r.Share, r.High)
 		if r.Asked > 0 {
 			g.Chance, g.Off = place(r.Asked), r.Asked < r.Low || r.Asked > r.High
@@ -164,7 +181,7 @@ func (g *grid) rates(name, title string, list []evaluate.Rate) {
 		if r.PValue != nil {
 			g.Compared, g.Off = true, *r.PValue <= hypothesis.Unlikely
 		}
-		return cell{Text: display.Percent(r.Share), Spread: spread(r), Key: strconv.FormatFloat(r.Share, 'g', -1, 64), Forest: g}
+		return cell{Text: display.Percent(r.Share), Range: display.Range(r.Low, r.High), Key: strconv.FormatFloat(r.Share, 'g', -1, 64), Forest: g}
 	})
 }
 
@@ -175,15 +192,24 @@ func placed(axis span, low, at, high float64) (g *glyph, place func(v float64) f
 	return &glyph{Width: width, Height: height, Low: place(low), At: place(at), High: place(high)}, place
 }
 
-// sort puts the rows in the order of their numbers in rates, the least first or
-// the last.
-func (g *grid) sort(list []evaluate.Rate, sign float64) {
-	order := make([]int, len(list))
-	for i := range order {
-		order[i] = i
+// rank has a page put the rows in the order of their shares, the least first or the most.
+func (g *grid) rank(worst string, list []evaluate.Rate) {
+	g.worst, g.order = worst, make([]int, len(list))
+	for i := range g.order {
+		g.order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(sign*list[a].Share, sign*list[b].Share) })
-	g.Rows = each(order, func(k int) []cell { return g.Rows[k] })
+	slices.SortStableFunc(g.order, func(a, b int) int { return cmp.Compare(list[a].Share, list[b].Share) })
+	if worst == "most" {
+		slices.Reverse(g.order)
+	}
+}
+
+// Ranked are the rows in the order of a page.
+func (g grid) Ranked() [][]cell {
+	if g.order == nil {
+		return g.Rows
+	}
+	return each(g.order, func(k int) []cell { return g.Rows[k] })
 }
 
 // capital begins a sentence of what may stand within one.
@@ -191,6 +217,3 @@ func capital(s string) string {
 	_, n := utf8.DecodeRuneInString(s)
 	return strings.ToUpper(s[:n]) + s[n:]
 }
-
-// spread is the interval of a share.
-func spread(r evaluate.Rate) string { return display.Range(r.Low, r.High) }

@@ -13,88 +13,119 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// Evaluation is the page of what rows show of a bundle.
+// Evaluation is the page of what rows show of a bundle. Broken promises stand first.
 func Evaluation(bundle, file string, e *evaluate.Evaluation) Page {
 	p := Page{
-		Title: "Does " + bundle + " keep its promises?",
-		Lead:  fmt.Sprintf("Evaluated on %s of %s, calibrated with %s.", rows.Count(e.Rows, "row"), file, rows.Count(e.NCal, "row")),
-		Facts: headline(e),
+		Title:  "Does " + bundle + " keep its promises?",
+		Lead:   fmt.Sprintf("Evaluated on %s of %s, calibrated with %s.", rows.Count(e.Rows, "row"), file, rows.Count(e.NCal, "row")),
+		Facts:  facts(e),
+		blocks: evaluated(e),
 	}
-	p.blocks = append(p.blocks, promises(e))
-	if e.Flags != nil {
-		p.blocks = append(p.blocks, flags(e))
+	b := &p.blocks[0]
+	worst := []string{hypothesis.Broken, hypothesis.TooFewRows, hypothesis.Kept}
+	for _, list := range [][]verdict{b.Verdicts, b.Folded} {
+		slices.SortStableFunc(list, func(x, y verdict) int {
+			return cmp.Compare(slices.Index(worst, x.Word), slices.Index(worst, y.Word))
+		})
 	}
-	if e.Classes != nil {
-		p.blocks = append(p.blocks, classes(e)...)
-	}
-	for i := range e.Targets {
-		p.blocks = append(p.blocks, target(e, i))
-	}
-	if len(e.Joint) > 0 {
-		p.blocks = append(p.blocks, joint(e))
-	}
-	if g := parts(e, "group", func(_, group []evaluate.Rate) []evaluate.Rate { return group }); g != nil {
-		p.blocks = append(p.blocks, block{Title: "By group", Lead: worstFirst, Tables: []grid{*g}})
-	}
-	if g := parts(e, "class", func(class, _ []evaluate.Rate) []evaluate.Rate { return class }); g != nil {
-		p.blocks = append(p.blocks, block{Title: "By class", Lead: worstFirst, Tables: []grid{*g}})
+	for _, list := range [][]verdict{b.Verdicts, b.Folded, b.Notes} {
+		for i, v := range list {
+			list[i].What, list[i].Says, list[i].Do = capital(v.What), capital(v.Says), capital(v.Do)
+		}
 	}
 	return p
 }
 
-const worstFirst = "The worst first."
-
-// headline are the figures that stand at the head.
-func headline(e *evaluate.Evaluation) []Fact {
-	var facts []Fact
-	add := func(value, label string) { facts = append(facts, Fact{value, label}) }
-	if value, label := Headline(e); value != "" {
-		add(value, label)
+// EvaluationText is what the page says, for a terminal: promises, then figures.
+func EvaluationText(e *evaluate.Evaluation) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s\n", rows.Count(e.Rows, "row"), rows.Count(e.NCal, "calibration row"))
+	if value, label := headline(e); value != "" {
+		fmt.Fprintf(&b, "%s %s\n", value, label)
 	}
+	writeText(&b, evaluated(e))
+	return b.String()
+}
+
+// evaluated is what a page and a text show: promises, then figures.
+func evaluated(e *evaluate.Evaluation) []block {
+	blocks := []block{promises(e)}
 	if e.Flags != nil {
-		if r := atAlpha(e.Flags.At, e.Alpha); r != nil {
-			add(display.Percent(r.Share), fmt.Sprintf("flagged at alpha %g", e.Alpha))
-		}
+		blocks = append(blocks, flags(e))
 	}
 	if e.Classes != nil {
-		add(display.Percent(e.Classes.Accuracy.Share), "of the answers are right")
-		if s := atLevel(e.Classes.Sets, e.Level); s != nil {
-			add(display.Percent(s.Share), fmt.Sprintf("of the sets at level %g hold the class", e.Level))
+		blocks = append(blocks, answers(e.Classes))
+		if len(e.Classes.Sets) > 0 {
+			blocks = append(blocks, sets(e))
 		}
 	}
-	for i, t := range e.Targets[:min(1, len(e.Targets))] {
-		if c := atLevel(t.Coverage, e.Level); c != nil {
-			add(display.Percent(c.Share), fmt.Sprintf("covered at level %g%s", e.Level, ofTarget(e, i)))
+	for i := range e.Targets {
+		blocks = append(blocks, target(e, i))
+	}
+	if len(e.Joint) > 0 {
+		b := block{Title: "All targets at once"}
+		b.coverage("all targets at once, "+e.IntervalScore, e, e.Joint)
+		blocks = append(blocks, b)
+	}
+	return blocks
+}
+
+// facts are the figures that stand at the head of the page.
+func facts(e *evaluate.Evaluation) []Fact {
+	var facts []Fact
+	add := func(r *evaluate.Rate, label string) {
+		if r != nil {
+			facts = append(facts, Fact{display.Percent(r.Share), label})
 		}
+	}
+	if value, label := headline(e); value != "" {
+		facts = append(facts, Fact{value, label})
+	}
+	if e.Flags != nil {
+		add(atAlpha(e.Flags.At, e.Alpha), fmt.Sprintf("flagged at alpha %g", e.Alpha))
+	}
+	if c := e.Classes; c != nil {
+		add(c.Accuracy, "of the answers are right")
+		add(atLevel(c.Sets, e.Level), fmt.Sprintf("of the sets at level %g hold the class", e.Level))
+		add(c.Accepted, "of the rows accepted")
+	}
+	if len(e.Targets) > 0 {
+		label := fmt.Sprintf("covered at level %g", e.Level)
+		if len(e.Targets) > 1 {
+			label += ", " + TargetName(e, 0)
+		}
+		add(atLevel(e.Targets[0].Coverage, e.Level), label)
 	}
 	if e.Others != nil {
-		if r := atAlpha(e.Others.At, e.Alpha); r != nil {
-			add(display.Percent(r.Share), "of the rows from elsewhere flagged")
-		}
+		add(atAlpha(e.Others.At, e.Alpha), "of the rows from elsewhere flagged")
 	}
 	return facts
 }
 
-// Headline says how many guarantees are met, in a figure and what it is of. Those of
+// headline says how many guarantees are met, in a figure and what it is of. Those of
 // several groups or classes count as one. Both are empty if nothing is guaranteed.
-func Headline(e *evaluate.Evaluation) (value, label string) {
+func headline(e *evaluate.Evaluation) (value, label string) {
 	order := []string{hypothesis.Kept, hypothesis.TooFewRows, hypothesis.Broken} // a part decides for all
-	kinds, counts, limits := map[string]int{}, make([]int, len(order)), 0
-	for _, p := range e.Promises {
-		p.Name = ""
-		kind := what(e, p)
-		kinds[kind] = max(kinds[kind], slices.Index(order, p.Verdict))
+	type guarantee struct {
+		kind   string
+		target int
+		asked  float64
 	}
-	for _, worst := range kinds {
-		counts[worst]++
+	worst, counts, limits := map[guarantee]int{}, make([]int, len(order)), 0
+	for _, p := range e.Promises {
+		one := guarantee{p.Kind, p.Target, p.Asked}
+		worst[one] = max(worst[one], slices.Index(order, p.Verdict))
+	}
+	for _, verdict := range worst {
+		counts[verdict]++
 	}
 	for _, n := range e.Notes {
 		if n.Part != "" {
 			limits++
 		}
 	}
-	met, unknown, violated, all := counts[0], counts[1], counts[2], len(kinds)
-	guarantees := map[bool]string{true: "guarantees", false: "guarantee"}[all > 1]
+	met, unknown, violated, all := counts[0], counts[1], counts[2], len(worst)
+	_, guarantees, _ := strings.Cut(rows.Count(all, "guarantee"), " ")
 	switch {
 	case all == 0:
 		return "", ""
@@ -114,8 +145,89 @@ func Headline(e *evaluate.Evaluation) (value, label string) {
 	return fmt.Sprintf("%d of %d", met, all), label
 }
 
-// Flag is the flag that makes the choice that a note advises, or "".
-func Flag(n evaluate.Note) string {
+// mostNamed is how many promises of one verdict and kind, each of a group or class,
+// are sentences.
+const mostNamed = 10
+
+// promises are the verdicts, what to do once, for those that are broken first, and what
+// to know beside them. Those of groups that are kept, or many, are counted.
+func promises(e *evaluate.Evaluation) block {
+	b := block{Title: "Promises"}
+	kinds := map[string]string{hypothesis.Broken: "bad", hypothesis.TooFewRows: "open", hypothesis.Kept: "good"}
+	type tally struct{ verdict, kind, part string }
+	counted, made := map[tally]int{}, map[string]int{}
+	named := map[string]int{hypothesis.Broken: mostNamed, hypothesis.TooFewRows: mostNamed}
+	var tallies []tally
+	todo, explained, folded := map[string][]string{}, 0, map[string]bool{}
+	for _, p := range e.Promises {
+		v := verdict{Word: p.Verdict, Kind: kinds[p.Verdict], What: strings.ReplaceAll(p.Kind, "_", " "), Says: p.Says}
+		if len(e.Targets) > 1 && p.Kind == hypothesis.Coverage {
+			v.What += " of " + TargetName(e, p.Target)
+		}
+		if p.Name != "" {
+			one := tally{p.Verdict, fmt.Sprintf("%s at %g", v.What, p.Asked), p.Part}
+			made[one.kind]++
+			if counted[one] == 0 {
+				tallies = append(tallies, one)
+			}
+			v.What += " of " + p.Part + " " + p.Name
+			if counted[one]++; counted[one] > named[p.Verdict] {
+				if !folded[p.Do] {
+					v.Do, folded[p.Do] = p.Do, true
+				}
+				b.Folded = append(b.Folded, v)
+				continue
+			}
+		}
+		if p.Verdict == hypothesis.TooFewRows {
+			v.Do = p.Do
+		} else if p.Do != "" && !slices.Contains(todo[p.Verdict], p.Do) {
+			at := len(todo[p.Verdict])
+			if p.Explained {
+				at, explained = explained, explained+1
+			}
+			todo[p.Verdict] = slices.Insert(todo[p.Verdict], at, p.Do)
+		}
+		b.Verdicts = append(b.Verdicts, v)
+	}
+	for _, one := range tallies {
+		more := ""
+		if named[one.verdict] > 0 {
+			more = " more"
+		}
+		if n := counted[one] - named[one.verdict]; n > 0 {
+			says := fmt.Sprintf("%s, in %d%s of %s", one.kind, n, more, rows.Count(made[one.kind], one.part))
+			b.Verdicts = append(b.Verdicts, verdict{Word: one.verdict, Kind: kinds[one.verdict], Says: says})
+		}
+	}
+	if len(e.Promises) == 0 {
+		b.Lead = "Nothing is promised that these rows can show."
+	}
+	for _, do := range append(todo[hypothesis.Broken], todo[hypothesis.Kept]...) {
+		if strings.HasPrefix(do, "calibrate with ") {
+			do += " (attach fit --cal)"
+		}
+		b.Notes = append(b.Notes, verdict{Word: "what to do", Says: do})
+	}
+	var others []verdict
+	for _, n := range e.Notes {
+		v := verdict{Word: "note", Says: n.Says, Do: n.Do}
+		if flag := flag(n); flag != "" {
+			v.Do += " (" + flag + ")"
+		}
+		if n.Part == "" {
+			others = append(others, v)
+			continue
+		}
+		v.Word, v.Kind = "limit", "limit"
+		b.Notes = append(b.Notes, v)
+	}
+	b.Notes = append(b.Notes, others...)
+	return b
+}
+
+// flag is the flag that makes the choice that a note advises, or "".
+func flag(n evaluate.Note) string {
 	switch n.Option {
 	case "":
 		return ""
@@ -127,19 +239,17 @@ func Flag(n evaluate.Note) string {
 
 // atAlpha is the rate that was asked for, or nil.
 func atAlpha(list []evaluate.Rate, asked float64) *evaluate.Rate {
-	return first(list, func(r evaluate.Rate) bool { return r.Asked == asked })
+	for i, r := range list {
+		if r.Asked == asked {
+			return &list[i]
+		}
+	}
+	return nil
 }
 
 // atLevel is the coverage at the level that was asked for, or nil.
-func atLevel(list []evaluate.Coverage, level float64) *evaluate.Coverage {
-	return first(list, func(c evaluate.Coverage) bool { return c.Asked == level })
-}
-
-func first[T any](list []T, is func(T) bool) *T {
-	if i := slices.IndexFunc(list, is); i >= 0 {
-		return &list[i]
-	}
-	return nil
+func atLevel(list []evaluate.Coverage, level float64) *evaluate.Rate {
+	return atAlpha(each(list, func(c evaluate.Coverage) evaluate.Rate { return c.Rate }), level)
 }
 
 // each is one thing of every one of a list.
@@ -159,72 +269,20 @@ func orNaN(x *float64) float64 {
 	return *x
 }
 
-// ofTarget ends a clause where there are several targets.
-func ofTarget(e *evaluate.Evaluation, i int) string {
-	if len(e.Targets) < 2 {
-		return ""
+// optional writes a number, or a dash where there is none.
+func optional(x *float64) string {
+	if x == nil {
+		return "–"
 	}
-	return ", " + cmp.Or(e.Targets[i].Name, fmt.Sprintf("target %d", i))
+	return fourDigits(*x)
 }
 
-// openVerdicts is how many promises are not folded away.
-const openVerdicts = 10
-
-// promises are the verdicts, those that are broken first and what to do once, and
-// what to know beside them.
-func promises(e *evaluate.Evaluation) block {
-	b := block{Title: "Promises"}
-	kinds := map[string]string{hypothesis.Broken: "bad", hypothesis.TooFewRows: "open", hypothesis.Kept: "good"}
-	order := map[string]int{hypothesis.Broken: 0, hypothesis.TooFewRows: 1, hypothesis.Kept: 2}
-	sorted := slices.SortedStableFunc(slices.Values(e.Promises), func(a, b evaluate.Promise) int { return cmp.Compare(order[a.Verdict], order[b.Verdict]) })
-	said := map[string]bool{}
-	for _, p := range sorted {
-		v := verdict{Word: p.Verdict, Kind: kinds[p.Verdict], What: what(e, p), Says: p.Says}
-		if !said[p.Do] {
-			v.Do, said[p.Do] = capital(p.Do), true
-		}
-		b.Verdicts = append(b.Verdicts, v)
-	}
-	if len(b.Verdicts) > openVerdicts+2 {
-		b.Verdicts, b.Folded = b.Verdicts[:openVerdicts], b.Verdicts[openVerdicts:]
-	}
-	if len(e.Promises) == 0 {
-		b.Lead = "Nothing is promised that these rows can show."
-	}
-	for _, n := range e.Notes {
-		v := verdict{Word: "note", Says: capital(n.Says), Do: capital(n.Do)}
-		if n.Part != "" {
-			v.Word, v.Kind = "limit", "limit"
-		}
-		if flag := Flag(n); flag != "" {
-			v.Do += " (" + flag + ")"
-		}
-		b.Notes = append(b.Notes, v)
-	}
-	slices.SortStableFunc(b.Notes, func(a, b verdict) int { return cmp.Compare(a.Word, b.Word) }) // limits first
-	return b
+// TargetName is a target's name or else its number.
+func TargetName(e *evaluate.Evaluation, i int) string {
+	return cmp.Or(e.Targets[i].Name, fmt.Sprintf("target %d", i))
 }
 
-// what is promised.
-func what(e *evaluate.Evaluation, p evaluate.Promise) string {
-	var says string
-	switch p.Kind {
-	case hypothesis.FalseAlarms:
-		says = fmt.Sprintf("False alarms at alpha %g", p.Asked)
-	case hypothesis.Coverage:
-		says = fmt.Sprintf("Intervals at level %g", p.Asked) + ofTarget(e, p.Target)
-	case hypothesis.JointCoverage:
-		says = fmt.Sprintf("Intervals of all targets at level %g", p.Asked)
-	case hypothesis.Sets:
-		says = fmt.Sprintf("Sets at level %g", p.Asked)
-	case hypothesis.SelectiveError:
-		says = fmt.Sprintf("Error of at most %g among accepted rows", p.Asked)
-	}
-	if p.Name != "" {
-		says += ", " + p.Part + " " + p.Name
-	}
-	return says + ":"
-}
+func asked(r evaluate.Rate) float64 { return r.Asked }
 
 // asking are rates of which that is asked, 0 of none.
 func asking(list []evaluate.Rate, asked float64) []evaluate.Rate {
@@ -234,204 +292,198 @@ func asking(list []evaluate.Rate, asked float64) []evaluate.Rate {
 // flags is what is flagged of the rows, and of those from elsewhere.
 func flags(e *evaluate.Evaluation) block {
 	b := block{Title: "Which rows are flagged"}
-	var g grid
-	add := func(title, name string, h evaluate.Histogram, list []evaluate.Rate) {
+	names, all, rates := []string(nil), e.Flags.At, e.Flags.At
+	draw := func(title, name string, h evaluate.Histogram, n int) {
 		c := counts(title, "p-value", h)
 		c.Note = "Dashed: expected of rows like the calibration rows."
-		if p := h.Probability; p != nil {
-			c.Note += fmt.Sprintf(" Were the rows like those, scores as unlike theirs would have a probability of %s.", display.Number(*p, 2))
-		}
 		b.Charts = append(b.Charts, c)
-		g.rates(name, "share of the rows", list)
+		names = append(names, slices.Repeat([]string{name}, n)...)
 	}
-	g.numbers("alpha", "the share of in-domain inputs that may be flagged by mistake", each(e.Flags.At, func(r evaluate.Rate) float64 { return r.Asked }), threeDigits)
-	add("p-values", "flagged", e.Flags.PValues, e.Flags.At)
+	draw("p-values", "in-domain", e.Flags.PValues, len(all))
 	if o := e.Others; o != nil {
-		add("p-values of rows from elsewhere", "flagged from elsewhere", o.PValues, asking(o.At, 0))
+		draw("p-values of rows from elsewhere", "from elsewhere", o.PValues, len(o.At))
 		b.Charts[1].Areas[0].Color = 1
-		b.Facts = []Fact{{display.Fixed(o.AUROC, 3), "AUROC against rows from elsewhere"}, {display.Fixed(o.FPR95, 3), "FPR95"}, {display.Count(o.Rows), "rows from elsewhere"}}
+		all, rates = slices.Concat(all, o.At), slices.Concat(rates, asking(o.At, 0))
 	}
+	var g grid
+	g.text("flagged", names)
+	g.numbers("asked", "the share of in-domain inputs that may be flagged by mistake", each(all, asked), exactly)
+	g.shares("share of the rows that are flagged", rates)
 	b.Tables = []grid{g}
+	b.unlike("p-values", &e.Flags.PValues)
+	if o := e.Others; o != nil {
+		b.line("AUROC %.4f, FPR95 %.4f", o.AUROC, o.FPR95)
+	}
+	head := "flagged at " + exactly(e.Alpha)
+	b.parts(head, "most", asking(e.Flags.ByGroup, e.Alpha), "")
+	if n := len(b.Tables); len(e.Flags.ByClass) > 1 {
+		b.parts(head+", by class", "most", asking(e.Flags.ByClass, e.Alpha), "")
+		b.Tables[n].PageOnly = true
+	}
 	return b
 }
 
-// classes are a classifier's answers and, where there are any, sets.
-func classes(e *evaluate.Evaluation) []block {
-	c := e.Classes
-	b := block{Title: "Answers", Charts: []chart{reliability(c), riskCoverage(c)}}
-	fact := func(value, label string) { b.Facts = append(b.Facts, Fact{value, label}) }
-	rate := func(r *evaluate.Rate, label string) {
-		if r != nil {
-			fact(display.Percent(r.Share)+" ("+spread(*r)+")", label)
-		}
+// exactly writes a share as people gave it.
+func exactly(x float64) string { return fmt.Sprint(x) }
+
+// line says something below the last table.
+func (b *block) line(format string, args ...any) {
+	if len(b.Tables) == 0 {
+		b.Tables = []grid{{}}
 	}
-	rate(c.Accuracy, "right")
-	rate(c.Unflagged, "right among rows not flagged")
-	rate(c.Flagged, "right among flagged rows")
-	rate(c.Accepted, "accepted")
-	rate(c.Errors, "wrong among accepted rows")
-	pair := func(label, before, after string) {
-		if after != "" {
-			before += " → " + after
-			label += ", with the temperature"
-		}
-		fact(before, label)
-	}
-	ece, nll := "", ""
-	if c.After != nil {
-		ece = display.Fixed(c.After.ECE, 4)
-		if c.After.NLL != nil {
-			nll = display.Fixed(*c.After.NLL, 4)
-		}
-	}
-	pair("expected calibration error", display.Fixed(c.Before.ECE, 4), ece)
-	if c.Before.NLL != nil {
-		pair("negative log-likelihood", display.Fixed(*c.Before.NLL, 4), nll)
-	}
-	fact(display.Fixed(c.AURC, 4), "area under risk and coverage")
-	if c.AURCScore != nil {
-		fact(display.Fixed(*c.AURCScore, 4), "the same, by out-of-domain score")
-	}
-	blocks := []block{b}
-	if len(c.Sets) > 0 {
-		s := block{Title: strings.TrimSuffix("Sets of classes, "+string(c.SetScore), ", "), Tables: []grid{byLevel(c.Sets, "size")}}
-		if of := atLevel(c.Sets, e.Level); of != nil && len(of.Sizes) > 0 {
-			s.Charts = append(s.Charts, sizes(*of))
-		}
-		if len(c.Sets) > 1 {
-			s.Charts = append(s.Charts, levels(c.Sets))
-		}
-		blocks = append(blocks, s)
-	}
-	return blocks
+	last := &b.Tables[len(b.Tables)-1]
+	last.Below = append(last.Below, fmt.Sprintf(format, args...))
 }
 
-// byLevel is what was covered at each level, by intervals or sets of a width or
-// size.
-func byLevel(list []evaluate.Coverage, width string) grid {
-	var g grid
-	endless := func(c evaluate.Coverage) float64 { return float64(c.Endless) }
-	g.numbers("level", "the probability that is asked for", each(list, func(c evaluate.Coverage) float64 { return c.Asked }), threeDigits)
-	g.rates("covered", "share of the rows that are covered", each(list, func(c evaluate.Coverage) evaluate.Rate { return c.Rate }))
-	g.numbers("mean "+width, "", each(list, func(c evaluate.Coverage) float64 { return orNaN(c.Width) }), threeDigits)
-	g.numbers("median", "", each(list, func(c evaluate.Coverage) float64 { return orNaN(c.Median) }), threeDigits)
-	if slices.ContainsFunc(list, func(c evaluate.Coverage) bool { return c.Endless > 0 }) {
-		g.numbers("endless", "intervals that do not end on both sides", each(list, endless), wholes)
+// unlike says how far numbers are from those of the calibration rows.
+func (b *block) unlike(what string, h *evaluate.Histogram) {
+	if h != nil && h.Distance != nil {
+		b.line("%s differ from those of the calibration rows by %s at most; %s is how likely that is by chance", what, display.Fixed(*h.Distance, 3), display.Number(*h.Probability, 3))
 	}
-	return g
+}
+
+// shares adds shares of rows, and of how many.
+func (g *grid) shares(title string, list []evaluate.Rate) {
+	g.rates("share", title, list)
+	g.numbers("rows", "", each(list, func(r evaluate.Rate) float64 { return float64(r.Rows) }), wholes)
+}
+
+// parts adds a table of shares by class, group or tenth and, under a name, of widths. The
+// most or the least are the worst, and stand first in a page; tenths, which have an
+// order of their own, have neither.
+func (b *block) parts(head, worst string, list []evaluate.Rate, width string) {
+	if len(list) < 2 {
+		return
+	}
+	var g grid
+	g.text(head, each(list, func(r evaluate.Rate) string { return r.Name }))
+	g.shares("share of the rows of each", list)
+	if width != "" {
+		g.numbers(width, "", each(list, func(r evaluate.Rate) float64 { return orNaN(r.Width) }), fourDigits)
+	}
+	if worst != "" {
+		g.rank(worst, list)
+	}
+	b.Tables = append(b.Tables, g)
+}
+
+// answers are a classifier's.
+func answers(c *evaluate.Classes) block {
+	b := block{Title: "Answers", Charts: []chart{reliability(c), riskCoverage(c)}}
+	var names []string
+	var list []evaluate.Rate
+	add := func(name string, r *evaluate.Rate) {
+		if r != nil {
+			names, list = append(names, name), append(list, *r)
+		}
+	}
+	add("all", c.Accuracy)
+	add("flagged", c.Flagged)
+	add("not flagged", c.Unflagged)
+	add("accepted", right(c.Errors))
+	var accuracy, confidence grid
+	accuracy.text("accuracy", names)
+	accuracy.shares("share of the answers that are right", list)
+	names, fits := []string{"of the network"}, []evaluate.Reliability{c.Before}
+	if c.After != nil {
+		names, fits = append(names, "at temperature "+display.Number(c.Temperature, 3)), append(fits, *c.After)
+	}
+	confidence.text("confidence", names)
+	confidence.numbers("NLL", "mean negative log-likelihood of the labels", each(fits, func(r evaluate.Reliability) float64 { return orNaN(r.NLL) }), fourDigits)
+	confidence.numbers("ECE", "expected calibration error", each(fits, func(r evaluate.Reliability) float64 { return r.ECE }), func(x float64) string { return display.Fixed(x, 4) })
+	b.Tables = []grid{accuracy, confidence}
+	b.line("AURC %s by confidence, %s by score", optional(&c.AURC), optional(c.AURCScore))
+	b.parts("accuracy by class", "least", c.ByClass, "")
+	b.parts("accuracy by group", "least", c.ByGroup, "")
+	return b
+}
+
+// right are the rows that are not errors.
+func right(errors *evaluate.Rate) *evaluate.Rate {
+	if errors == nil {
+		return nil
+	}
+	return &evaluate.Rate{Rows: errors.Rows, Share: 1 - errors.Share, Low: 1 - errors.High, High: 1 - errors.Low}
+}
+
+// sets are those of classes.
+func sets(e *evaluate.Evaluation) block {
+	c := e.Classes
+	b := block{Title: strings.TrimSuffix("Sets of classes, "+c.SetScore, ", ")}
+	if i := slices.IndexFunc(c.Sets, func(s evaluate.Coverage) bool { return s.Asked == e.Level && len(s.Sizes) > 0 }); i >= 0 {
+		b.Charts = append(b.Charts, sizes(c.Sets[i]))
+	}
+	name := "sets, " + c.SetScore
+	if c.SetParts != "" {
+		name += " by " + c.SetParts
+	}
+	b.coverage(name, e, c.Sets)
+	return b
 }
 
 // target is what rows show of one target of a regressor.
 func target(e *evaluate.Evaluation, i int) block {
 	t := e.Targets[i]
-	b := block{Title: "Intervals" + ofTarget(e, i)}
-	if e.IntervalScore != "" {
-		b.Title += ", " + e.IntervalScore
+	name, title := "intervals", "Intervals"
+	if len(e.Targets) > 1 {
+		name = TargetName(e, i)
+		title += ", " + name
 	}
-	fact := func(x *float64, label string) {
-		if x != nil {
-			b.Facts = append(b.Facts, Fact{threeDigits(*x), label})
-		}
-	}
-	fact(t.RMSE, "root mean squared error")
-	fact(t.MAE, "mean absolute error")
-	fact(t.R2, "R², the share of the variance explained")
-	fact(t.CRPS, "CRPS of the head's quantiles")
+	b := block{Title: strings.TrimSuffix(title+", "+e.IntervalScore, ", ")}
 	if len(t.Points) > 0 {
 		b.Charts = append(b.Charts, against(t.Points, e.Level))
 	}
 	if t.PIT != nil {
 		b.Charts = append(b.Charts, pit(t))
 	}
-	if len(t.Coverage) > 1 {
-		b.Charts = append(b.Charts, levels(t.Coverage))
+	b.coverage(name+", "+e.IntervalScore, e, t.Coverage)
+	if t.RMSE != nil {
+		b.line("%s: RMSE %s, MAE %s, R² %s of the network's own prediction; CRPS %s of the head's", name, optional(t.RMSE), optional(t.MAE), optional(t.R2), optional(t.CRPS))
 	}
-	if len(t.Coverage) > 0 {
-		b.Tables = append(b.Tables, byLevel(t.Coverage, "width"))
-	}
-	if c := atLevel(t.Coverage, e.Level); c != nil {
-		if len(c.ByTenth) > 0 {
-			b.Tables = append(b.Tables, ofParts("By tenth of the prediction", "prediction", c.ByTenth, e.Level))
-		}
-		if c.Slab != nil {
-			b.Facts = append(b.Facts, Fact{display.Percent(c.Slab.Share) + " (" + spread(*c.Slab) + ")", "covered in the worst slab of the features"})
-		}
-	}
+	b.unlike("levels of the targets", t.PITCalibrated)
 	return b
 }
 
-// joint is how often all targets are covered.
-func joint(e *evaluate.Evaluation) block {
-	b := block{Title: "All targets at once", Tables: []grid{byLevel(e.Joint, "width")}}
-	if len(e.Joint) > 1 {
-		b.Charts = append(b.Charts, levels(e.Joint))
+// coverage adds intervals or sets by level, and those of the evaluation's own by what rows
+// are divided by.
+func (b *block) coverage(name string, e *evaluate.Evaluation, all []evaluate.Coverage) {
+	if len(all) == 0 {
+		return
 	}
-	return b
-}
-
-// ofParts is a table of coverage by part.
-func ofParts(title, name string, list []evaluate.Rate, level float64) grid {
-	g := grid{Title: title}
-	g.parts(name, list)
-	g.covered("covered", "share of the rows that are covered", "mean width", asking(list, level))
-	return g
-}
-
-// parts adds the names of parts, and how many rows each has.
-func (g *grid) parts(name string, list []evaluate.Rate) {
-	g.text(name, each(list, func(r evaluate.Rate) string { return r.Name }))
-	g.numbers("rows", "", each(list, func(r evaluate.Rate) float64 { return float64(r.Rows) }), wholes)
-}
-
-// covered adds shares and, under a name, widths.
-func (g *grid) covered(name, title, width string, list []evaluate.Rate) {
-	g.rates(name, title, list)
-	g.numbers(width, "", each(list, func(r evaluate.Rate) float64 { return orNaN(r.Width) }), threeDigits)
+	sets, width := all[0].Sizes != nil, "mean width"
+	ends, title, count := "endless", "intervals that do not end on both sides", func(c evaluate.Coverage) float64 { return float64(c.Endless) }
+	if sets {
+		width = "mean size"
+		ends, title, count = "empty", "sets without a class", func(c evaluate.Coverage) float64 { return float64(c.Sizes[0]) }
+	}
+	numbers := func(of func(c evaluate.Coverage) float64) []float64 { return each(all, of) }
+	rates := func(of func(c evaluate.Coverage) evaluate.Rate) []evaluate.Rate { return each(all, of) }
+	g := grid{Name: name}
+	g.numbers("level", "the probability that is asked for", numbers(func(c evaluate.Coverage) float64 { return c.Asked }), exactly)
+	g.rates("covered", "share of the rows that are covered", rates(func(c evaluate.Coverage) evaluate.Rate { return c.Rate }))
+	g.numbers(width, "", numbers(func(c evaluate.Coverage) float64 { return orNaN(c.Width) }), fourDigits)
+	g.numbers("median", "", numbers(func(c evaluate.Coverage) float64 { return orNaN(c.Median) }), fourDigits)
+	if n := numbers(count); !sets || slices.Max(n) > 0 {
+		g.numbers(ends, title, n, wholes)
+	}
+	g.rates("worst slab", "share of the rows that are covered in the slab of the features where it is least", rates(func(c evaluate.Coverage) evaluate.Rate {
+		if c.Slab == nil {
+			return evaluate.Rate{Share: math.NaN()}
+		}
+		return *c.Slab
+	}))
+	g.Heads[len(g.Heads)-1].Interval = false
+	b.Tables = append(b.Tables, g)
+	if len(all) > 1 {
+		b.Charts = append(b.Charts, levels(all))
+	}
+	for _, c := range all {
+		if c.Asked == e.Level {
+			b.parts("covered, by class", "least", asking(c.ByClass, c.Asked), width)
+			b.parts("covered, by group", "least", asking(c.ByGroup, c.Asked), width)
+			b.parts("covered, by prediction", "", asking(c.ByTenth, c.Asked), width)
+		}
+	}
 }
 
 func wholes(x float64) string { return display.Fixed(x, 0) }
-
-// parts is a table of all that is known by class or by group, which by picks, the
-// worst first.
-func parts(e *evaluate.Evaluation, name string, by func(class, group []evaluate.Rate) []evaluate.Rate) *grid {
-	var g grid
-	var first []evaluate.Rate
-	begin := func(list []evaluate.Rate) bool {
-		if len(list) > 0 && first == nil {
-			first = list
-			g.parts(name, list)
-		}
-		return len(list) > 0 && len(list) == len(first)
-	}
-	sign := 1.
-	for i, t := range e.Targets {
-		if c := atLevel(t.Coverage, e.Level); c != nil {
-			if list := by(c.ByClass, c.ByGroup); begin(list) {
-				g.covered("covered"+ofTarget(e, i), "share of the rows that are covered", "mean width", asking(list, e.Level))
-			}
-		}
-	}
-	if c := e.Classes; c != nil {
-		if s := atLevel(c.Sets, e.Level); s != nil {
-			if list := by(s.ByClass, s.ByGroup); begin(list) {
-				g.covered("in the set", "share of the rows whose set holds the class", "mean size", asking(list, e.Level))
-			}
-		}
-		if list := by(c.ByClass, c.ByGroup); begin(list) {
-			g.rates("right", "share of the answers that are right", list)
-		}
-	}
-	if f := e.Flags; f != nil {
-		if list := by(f.ByClass, f.ByGroup); begin(list) {
-			if len(g.Heads) == 2 {
-				sign = -1
-			}
-			g.rates("flagged", fmt.Sprintf("share of the rows flagged at alpha %g", e.Alpha), asking(list, e.Alpha))
-		}
-	}
-	if first == nil {
-		return nil
-	}
-	g.sort(first, sign)
-	return &g
-}

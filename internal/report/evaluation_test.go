@@ -195,9 +195,9 @@ func TestEvaluationDraws(t *testing.T) {
 			worst = r
 		}
 	}
-	p = drawn(t, page, "<h2>By class</h2>", "</section>")
+	p = drawn(t, page, ">covered, by class</th>", "</table>")
 	row := drawn(t, p, `<tr data-m="0">`, "</tr>")
-	ends := regexp.MustCompile(`<span class="axis"><span>([0-9.]+) %</span><span>([0-9.]+) %</span></span>in the set`).FindStringSubmatch(p)
+	ends := regexp.MustCompile(`<span class="axis"><span>([0-9.]+) %</span><span>([0-9.]+) %</span></span>share`).FindStringSubmatch(p)
 	dot := regexp.MustCompile(`class="dot" cx="([0-9.]+)"`).FindStringSubmatch(row)
 	low, _ := strconv.ParseFloat(ends[1], 64)
 	high, _ := strconv.ParseFloat(ends[2], 64)
@@ -213,10 +213,11 @@ func TestEvaluationSays(t *testing.T) {
 	at := -1
 	for _, want := range []string{
 		"<title>Does m.attach keep its promises?</title>", "<b>1 of 3</b><span>guarantees met, 1 violated, 1 with too few rows to tell</span>", "<b>5.2 %</b>", "<h2>Promises</h2>",
-		`<li class="card bad"><b class="word">broken</b><div><b>Sets at level 0.9:</b> 70 % are held<p>Calibrate again</p>`,
-		`<li class="card open"><b class="word">too few rows</b><div><b>Error of at most 0.01 among accepted rows:</b> 5 % are wrong`,
-		`<li class="card good"><b class="word">kept</b><div><b>False alarms at alpha 0.05:</b> 5.2 % of 1000 rows are flagged</div>`,
-		"Something looks wrong", "0.988", "0.0800 → 0.0200", "0.0456", "<h2>By group</h2>", "<h2>By class</h2>",
+		`<li class="card bad"><b class="word">broken</b><div><b>Sets:</b> 70 % are held</div>`,
+		`<li class="card open"><b class="word">too few rows</b><div><b>Selective error:</b> 5 % are wrong<p>Take more rows</p>`,
+		`<li class="card good"><b class="word">kept</b><div><b>False alarms:</b> 5.2 % of 1000 rows are flagged</div>`,
+		`<li class="card "><b class="word">what to do</b><div>Calibrate again</div>`, "Something looks wrong", "AUROC 0.9876, FPR95 0.1234", ">flagged at 0.05, by class</th>",
+		">0.0800</td>", ">0.0200</td>", "AURC 0.0123 by confidence, 0.0456 by score", ">accuracy by class</th>", ">accuracy by group</th>", ">covered, by class</th>",
 	} {
 		i := strings.Index(page, want)
 		if i < at {
@@ -250,7 +251,7 @@ func TestEvaluationOfRegressor(t *testing.T) {
 			t.Errorf("the levels of targets lack %q:\n%s", want, p)
 		}
 	}
-	for _, want := range []string{"<h2>Intervals, target 1, cir</h2>", "By tenth of the prediction", "<td class=\"words\">3 to 4</td>", "worst slab", "80.0 % (72.0–88.0)", "All targets at once", "covered, target 1"} {
+	for _, want := range []string{"<h2>Intervals, target 1, cir</h2>", "worst slab", "80.0 % <small>72.0–88.0</small>", ">covered, by prediction</th>", "<td class=\"words\">3 to 4</td>", "target 1: RMSE 0.5", "All targets at once", "covered at level 0.9, target 0"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -279,10 +280,10 @@ func TestEvaluationOfLittle(t *testing.T) {
 		many.Promises = append(many.Promises, evaluate.Promise{Kind: []string{"coverage", "sets"}[i%2], Part: []string{"group", "class"}[i%2], Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: "kept", Do: "look again"})
 	}
 	page := written(t, Evaluation("m.attach", "x.csv", many))
-	if !strings.Contains(page, "<summary>53 more</summary>") {
+	if !strings.Contains(page, "<summary>60 more</summary>") {
 		t.Error("many promises are not folded")
 	}
-	if !strings.Contains(page, "Intervals at level 0.9, group 0:") || !strings.Contains(page, "Sets at level 0.9, class 1:") {
+	if !strings.Contains(page, "Coverage of group 0:") || !strings.Contains(page, "Sets of class 1:") {
 		t.Error("groups or classes are not named")
 	}
 	// The three of the evaluation, one of them of sets, and those of 30 groups.
@@ -326,7 +327,7 @@ func TestEvaluationNamesLimits(t *testing.T) {
 	if !strings.Contains(page, "<b>1 of 1</b><span>guarantee met; 1 limit</span>") {
 		t.Error("the headline lacks the limit")
 	}
-	tenths := drawn(t, page, "By tenth of the prediction", "</section>")
+	tenths := drawn(t, page, ">covered, by prediction</th>", "</section>")
 	if n := strings.Count(tenths, `class="forest off"`); n != 1 || !strings.Contains(tenths, ">Orange</i>: this part misses") || strings.Contains(tenths, ">Orange</i>: what was asked") {
 		t.Errorf("%d parts are orange in %s", n, tenths)
 	}
@@ -346,7 +347,7 @@ func TestHeadline(t *testing.T) {
 				e.Promises[i].Asked = .9
 			}
 		}
-		value, label := Headline(e)
+		value, label := headline(e)
 		return strings.TrimSpace(value + " " + label)
 	}
 	const few = "too few rows"

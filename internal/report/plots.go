@@ -14,7 +14,7 @@ import (
 // counts draws a histogram of numbers from 0 to 1 and, as a line, the counts
 // expected. The axis has room for others too.
 func counts(title, xLabel string, h evaluate.Histogram, others ...int) chart {
-	high := max(float64(slices.Max(slices.Concat(h.Counts, others))), slices.Max(h.Expected), 1)
+	high := slices.Max(slices.Concat(floats(h.Counts), floats(others), h.Expected, []float64{1}))
 	c := newChart(xLabel, "rows", span{0, 1}, upTo(high), chartWidth, 5, int(min(5, high)))
 	c.Title = title
 	c.Areas = []shape{{0, c.area(floats(h.Counts))}}

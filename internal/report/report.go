@@ -62,7 +62,7 @@ type Example struct {
 type section struct {
 	Comparison
 	ID                int
-	Heads, SetHeads   []column
+	Figures, BySet    grid // a row for each of Rows, after whose names pictures stand
 	Rows              []row
 	Intervals, Spread bool
 	Drawn             []entrant // those with a colour
@@ -70,7 +70,6 @@ type section struct {
 	Risk              *chart
 	SetKey            []shapeKey
 	Axis              string // the low end of the AUROC axis
-	Swatches          []int  // every row's colour, or 0
 	Missing           []missing
 }
 
@@ -157,9 +156,8 @@ func newSection(id int, c Comparison) (*section, error) {
 	}
 	list := entrants(methods)
 	s.Missing = absent(c.Report)
-	s.Swatches = make([]int, len(methods))
 	for _, e := range list {
-		s.Swatches[e.Method] = e.Color
+		s.Rows[e.Method].Swatch = e.Color
 		if e.Color > 0 {
 			s.Drawn = append(s.Drawn, e)
 		}
@@ -175,8 +173,7 @@ func newSection(id int, c Comparison) (*section, error) {
 // fill makes the table's rows.
 func (s *section) fill(methods []compare.MethodReport) error {
 	r := s.Report
-	s.Heads, s.SetHeads = columns(r, methods), setColumns(r, methods)
-	byMethod, bySet := cells(s.Heads, methods, r.Sweep), cells(s.SetHeads, methods, r.Sweep)
+	s.Figures, s.BySet = tables(r, methods)
 	if len(r.Sets) > 1 {
 		for i, set := range r.Sets {
 			s.SetKey = append(s.SetKey, shapeKey{i%coloured + 1, set.Name})
@@ -194,14 +191,10 @@ func (s *section) fill(methods []compare.MethodReport) error {
 		if err != nil {
 			return err
 		}
-		one := row{
+		s.Rows = append(s.Rows, row{
 			Method: i, Name: m.Name, Control: m.Control, Note: m.Variant, Spark: small, Forest: intervals[i],
-			Cells: byMethod[i], PerSet: bySet[i], Histogram: large, AUROC: best.AUROC, NOutliers: m.NOutliers,
-		}
-		if len(m.Configs) > 1 {
-			one.Configurations = configurations(m)
-		}
-		s.Rows = append(s.Rows, one)
+			Histogram: large, AUROC: best.AUROC, Configurations: configurations(m), NOutliers: m.NOutliers,
+		})
 	}
 	return nil
 }

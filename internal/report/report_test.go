@@ -117,7 +117,7 @@ func TestWrite(t *testing.T) {
 		t.Error("methods are not ranked")
 	}
 	// Of the two, the lower detection error is marked.
-	if !strings.Contains(page, "<b>0.050</b>") {
+	if !strings.Contains(page, "<b>0.0500</b>") {
 		t.Error("the best of a column where lower is better is not the lower")
 	}
 	for _, no := range []string{`<td data-v="failed">`, "AURC</th>"} {

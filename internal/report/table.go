@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
@@ -14,12 +15,10 @@ import (
 
 // column is one figure of every method.
 type column struct {
-	Head, Title string
-	Lower       bool // lower is better
-	digits      int  // after the decimal point
-	plain       bool // has no best: times
-	field       int  // of compare.Metrics, from 0
-	values      []value
+	head
+	digits int  // after the decimal point
+	plain  bool // has no best, and no deviation: times
+	field  int  // of compare.Metrics, from 0
 }
 
 // value is a figure of one method.
@@ -30,13 +29,21 @@ type value struct {
 
 // metrics are the columns of compare.Metrics.
 func metrics() []column {
+	lower := func(name, title string, field int) column {
+		return column{head: head{Text: name, Title: title}, digits: 3, field: field}
+	}
+	higher := func(name, title string, field int) column {
+		c := lower(name, title, field)
+		c.Descending = true
+		return c
+	}
 	return []column{
-		{Head: "AUROC", Title: "The probability that an out-of-domain input scores above an in-domain one.", digits: 3},
-		{Head: "FPR95", Title: "The share of in-domain inputs flagged when 95 % of the out-of-domain ones are found.", Lower: true, digits: 3, field: 1},
-		{Head: "FPR95 in", Title: "The share of out-of-domain inputs accepted when 95 % of the in-domain ones are.", Lower: true, digits: 3, field: 4},
-		{Head: "AUPR in", Title: "Average precision with in-domain as the positive class.", digits: 3, field: 2},
-		{Head: "AUPR out", Title: "Average precision with out-of-domain as the positive class.", digits: 3, field: 3},
-		{Head: "error", Title: "Detection error: the least probability of judging an input wrongly where both sides are equally likely.", Lower: true, digits: 3, field: 5},
+		higher("AUROC", "The probability that an out-of-domain input scores above an in-domain one.", 0),
+		lower("FPR95", "The share of in-domain inputs flagged when 95 % of the out-of-domain ones are found.", 1),
+		lower("FPR95 in", "The share of out-of-domain inputs accepted when 95 % of the in-domain ones are.", 4),
+		higher("AUPR in", "Average precision with in-domain as the positive class.", 2),
+		higher("AUPR out", "Average precision with out-of-domain as the positive class.", 3),
+		lower("error", "Detection error: the least probability of judging an input wrongly where both sides are equally likely.", 5),
 	}
 }
 
@@ -55,72 +62,10 @@ func ranked(r *compare.Report) []compare.MethodReport {
 	return slices.DeleteFunc(r.Ranked(), func(m compare.MethodReport) bool { return len(m.Configs) == 0 })
 }
 
-// columns are the figures that a comparison has of methods.
-func columns(r *compare.Report, methods []compare.MethodReport) []column {
-	list := metrics()
-	shared := len(list)
-	if r.InError != nil {
-		// Networks that err seldom have areas of a few thousandths.
-		list = append(list, column{Head: "AURC", Title: "Area under the risk-coverage curve of the network's own errors in-domain.", Lower: true, digits: 4})
-	}
-	list = append(list,
-		column{Head: "fit s", Title: "Seconds that fitting all configurations took.", Lower: true, digits: 2, plain: true},
-		column{Head: "µs/input", Title: "Microseconds that scoring one input took.", Lower: true, digits: 1, plain: true})
-	for _, m := range methods {
-		var all []value
-		for _, c := range list[:shared] {
-			all = append(all, summary(m.Summaries, m.CI, c.field))
-		}
-		if r.InError != nil {
-			v := value{mean: m.AURC.Mean, std: m.AURC.Std}
-			if m.CI != nil {
-				v.ci = m.CI.AURC
-			}
-			all = append(all, v)
-		}
-		all = append(all, value{mean: m.FitSeconds}, value{mean: m.ScoreMicroseconds})
-		for i, v := range all {
-			list[i].values = append(list[i].values, v)
-		}
-	}
-	return list
-}
-
-// setColumns are AUROC by set and by group, where sets have names.
-func setColumns(r *compare.Report, methods []compare.MethodReport) []column {
-	if len(r.Sets) == 0 || len(methods) == 0 {
-		return nil
-	}
-	var list []column
-	for _, s := range r.Sets {
-		list = append(list, column{Head: s.Name, Title: fmt.Sprintf("AUROC on the %s of %s.", rows.Count(s.N, "row"), s.Name), digits: 3})
-	}
-	for _, g := range methods[0].Groups {
-		list = append(list, column{Head: g.Name + " (mean)", Title: "Mean AUROC over the sets of the group " + g.Name + ".", digits: 3})
-	}
-	list = append(list, column{Head: "mean", Title: "Mean AUROC over all sets.", digits: 3})
-	for _, m := range methods {
-		all := slices.Concat(m.Sets, m.Groups, []compare.SetSummaries{{Summaries: m.Summaries, CI: m.CI}})
-		for i, s := range all {
-			list[i].values = append(list[i].values, summary(s.Summaries, s.CI, 0))
-		}
-	}
-	return list
-}
-
-// Text is the comparison as lines of text, heads first: the figures of each
-// method and, where sets have names, its AUROC by set.
-func Text(r *compare.Report) (figures, bySet [][]string) {
-	methods := ranked(r)
-	return lines(r, methods, columns(r, methods), r.Resamples > 0), lines(r, methods, setColumns(r, methods), false)
-}
-
-func lines(r *compare.Report, methods []compare.MethodReport, list []column, intervals bool) [][]string {
-	if len(list) == 0 {
-		return nil
-	}
-	all := [][]string{{"method"}}
-	for _, m := range methods {
+// tables are the figures of methods and, where sets have names, their AUROC by set.
+func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet grid) {
+	control := func(i int) bool { return methods[i].Control }
+	names := each(methods, func(m compare.MethodReport) string {
 		name := m.Name
 		if m.Control {
 			name += " (control)"
@@ -128,27 +73,128 @@ func lines(r *compare.Report, methods []compare.MethodReport, list []column, int
 		if m.Variant != "" {
 			name += " (" + m.Variant + ")"
 		}
-		all = append(all, []string{name})
+		return name
+	})
+	figures.text("method", names)
+	add := func(c column, of func(m compare.MethodReport) value) {
+		figures.figures(c, each(methods, of), r.Sweep, control)
 	}
-	for j, c := range list {
-		all[0] = append(all[0], c.Head)
-		if j == 0 && intervals {
-			all[0] = append(all[0], "95 % interval")
-		}
-		for i, v := range c.values {
-			text := display.Fixed(v.mean, 4)
-			if c.plain {
-				text = display.Fixed(v.mean, c.digits)
-			} else if r.Sweep {
-				text = display.Fixed(v.mean, 3) + "±" + display.Fixed(v.std, 3)
+	for _, c := range metrics() {
+		add(c, func(m compare.MethodReport) value { return summary(m.Summaries, m.CI, c.field) })
+	}
+	figures.Heads[1].Interval = r.Resamples > 0
+	if r.InError != nil {
+		// Networks that err seldom have areas of a few thousandths.
+		c := column{head: head{Text: "AURC", Title: "Area under the risk-coverage curve of the network's own errors in-domain."}, digits: 4}
+		add(c, func(m compare.MethodReport) value {
+			v := value{mean: m.AURC.Mean, std: m.AURC.Std}
+			if m.CI != nil {
+				v.ci = m.CI.AURC
 			}
-			all[i+1] = append(all[i+1], text)
-			if j == 0 && intervals {
-				all[i+1] = append(all[i+1], display.Fixed(v.ci[0], 3)+"–"+display.Fixed(v.ci[1], 3))
-			}
+			return v
+		})
+	}
+	add(column{head: head{Text: "fit s", Title: "Seconds that fitting all configurations took."}, digits: 2, plain: true},
+		func(m compare.MethodReport) value { return value{mean: m.FitSeconds} })
+	add(column{head: head{Text: "µs/input", Title: "Microseconds that scoring one input took."}, digits: 1, plain: true},
+		func(m compare.MethodReport) value { return value{mean: m.ScoreMicroseconds} })
+	if len(r.Sets) == 0 || len(methods) == 0 {
+		return figures, bySet
+	}
+	bySet.text("method", names)
+	sets := each(methods, func(m compare.MethodReport) []compare.SetSummaries {
+		return slices.Concat(m.Sets, m.Groups, []compare.SetSummaries{{Summaries: m.Summaries, CI: m.CI}})
+	})
+	set := func(name, title string) {
+		i := len(bySet.Heads) - 1
+		values := each(sets, func(of []compare.SetSummaries) value { return summary(of[i].Summaries, of[i].CI, 0) })
+		bySet.figures(column{head: head{Text: name, Title: title, Descending: true}, digits: 3}, values, r.Sweep, control)
+	}
+	for _, s := range r.Sets {
+		set(s.Name, fmt.Sprintf("AUROC on the %s of %s.", rows.Count(s.N, "row"), s.Name))
+	}
+	for _, g := range methods[0].Groups {
+		set(g.Name+" (mean)", "Mean AUROC over the sets of the group "+g.Name+".")
+	}
+	set("mean", "Mean AUROC over all sets.")
+	return figures, bySet
+}
+
+// figures adds a column. The best, controls apart, is marked.
+func (g *grid) figures(c column, values []value, sweep bool, control func(i int) bool) {
+	sign := -1.
+	if c.Descending {
+		sign = 1
+	}
+	best := math.Inf(-1)
+	for i, v := range values {
+		if !c.plain && !control(i) {
+			best = max(best, sign*v.mean)
 		}
 	}
-	return all
+	g.Heads = append(g.Heads, c.head)
+	g.column(len(values), func(i int) cell {
+		v := values[i]
+		one := cell{Text: display.Fixed(v.mean, 4), Key: strconv.FormatFloat(v.mean, 'g', -1, 64), Best: !c.plain && !control(i) && sign*v.mean == best}
+		switch {
+		case c.plain:
+			one.Text = display.Fixed(v.mean, c.digits)
+		case sweep:
+			one.Text, one.Spread = display.Fixed(v.mean, 3), "±"+display.Fixed(v.std, 3)
+		}
+		if v.ci != nil {
+			one.Range = display.Fixed(v.ci[0], c.digits) + "–" + display.Fixed(v.ci[1], c.digits)
+		}
+		return one
+	})
+}
+
+// configurations are a sweep's grid with the metrics, nil without one.
+func configurations(m compare.MethodReport) *grid {
+	if len(m.Configs) < 2 {
+		return nil
+	}
+	var g grid
+	g.text("configuration", each(m.Configs, func(c compare.Config) string { return c.Params.String() }))
+	for _, c := range metrics() {
+		c.plain = true
+		g.figures(c, each(m.Configs, func(conf compare.Config) value {
+			v := value{mean: *measure.Figures[float64](&conf.Metrics)[c.field]}
+			if conf.CI != nil {
+				v.ci = measure.Figures[[2]float64](conf.CI)[c.field]
+			}
+			return v
+		}), false, nil)
+	}
+	return &g
+}
+
+// ComparisonText is a comparison for a terminal.
+func ComparisonText(r *compare.Report) string {
+	var b strings.Builder
+	line := func(format string, args ...any) {
+		b.WriteString(display.Printable(fmt.Sprintf(format, args...)) + "\n")
+	}
+	sets := ""
+	if len(r.Sets) > 0 {
+		sets = ": " + strings.Join(each(r.Sets, func(s compare.Set) string { return s.Name + " " + display.Count(s.N) }), ", ") + "; means over the sets"
+	}
+	line("%s to fit with, %s in-domain, %s out-of-domain%s", rows.Count(r.NFit, "row"), display.Count(r.NIn), display.Count(r.NOut), sets)
+	figures, bySet := tables(r, ranked(r))
+	b.WriteString("\n" + figures.lines())
+	if bySet.Rows != nil {
+		b.WriteString("\nAUROC by set\n\n" + bySet.lines())
+	}
+	for _, m := range r.Methods {
+		if m.NOutliers > 0 {
+			b.WriteString("\n")
+			line("%s: fitted with %s and measured on %s", m.Name, rows.Count(m.NOutliers, "out-of-domain row"), rows.Count(m.NOut, "other"))
+		}
+	}
+	for _, a := range absent(r) {
+		line("%s (%s): %s", a.What, a.Why, a.Names)
+	}
+	return b.String()
 }
 
 // row is one method's line in the table.
@@ -157,12 +203,12 @@ type row struct {
 	Name           string
 	Control        bool
 	Note           string
+	Swatch         int // its colour, or 0
 	Spark          glyph
 	Forest         *glyph
-	Cells, PerSet  []cell
 	Histogram      *histogram
 	AUROC          float64 // of what is drawn
-	Configurations []configuration
+	Configurations *grid
 	NOutliers      int // out-of-domain rows that it was fitted with
 }
 
@@ -173,62 +219,4 @@ type cell struct {
 	Best                bool
 	Words, Hidden       bool   // of a column of words, or one that is not shown
 	Forest              *glyph // beside it, or nil
-}
-
-func newCell(v value, digits int, sweep bool) cell {
-	c := cell{Text: display.Fixed(v.mean, digits), Key: strconv.FormatFloat(v.mean, 'g', -1, 64)}
-	if sweep && v.std > 0 {
-		c.Spread = "±" + display.Fixed(v.std, digits)
-	}
-	if v.ci != nil {
-		c.Range = display.Fixed(v.ci[0], digits) + "–" + display.Fixed(v.ci[1], digits)
-	}
-	return c
-}
-
-// cells are every method's cells under the columns. The best of each column,
-// controls apart, is marked.
-func cells(list []column, methods []compare.MethodReport, sweep bool) [][]cell {
-	rows := make([][]cell, len(methods))
-	for _, c := range list {
-		sign := 1.
-		if c.Lower {
-			sign = -1
-		}
-		best := math.Inf(-1)
-		for i, m := range methods {
-			if !m.Control && !c.plain {
-				best = max(best, sign*c.values[i].mean)
-			}
-		}
-		for i, m := range methods {
-			one := newCell(c.values[i], c.digits, sweep && !c.plain)
-			one.Best = !c.plain && !m.Control && sign*c.values[i].mean == best
-			rows[i] = append(rows[i], one)
-		}
-	}
-	return rows
-}
-
-// configuration is one line of a method's grid.
-type configuration struct {
-	Params string
-	Cells  []cell
-}
-
-// configurations lists a sweep's grid with the metrics.
-func configurations(m compare.MethodReport) []configuration {
-	var list []configuration
-	for _, conf := range m.Configs {
-		one := configuration{Params: conf.Params.String()}
-		for _, c := range metrics() {
-			v := value{mean: *measure.Figures[float64](&conf.Metrics)[c.field]}
-			if conf.CI != nil {
-				v.ci = measure.Figures[[2]float64](conf.CI)[c.field]
-			}
-			one.Cells = append(one.Cells, newCell(v, 3, false))
-		}
-		list = append(list, one)
-	}
-	return list
 }

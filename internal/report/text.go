@@ -1,0 +1,87 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/attach-uncertainty/attach/internal/display"
+)
+
+// writeText writes the verdicts, notes and tables of blocks as lines and columns. Titles
+// and pictures are for pages.
+func writeText(b *strings.Builder, blocks []block) {
+	for _, one := range blocks {
+		for _, v := range slices.Concat(one.Verdicts, one.Notes) {
+			b.WriteString(display.Printable(v.line()) + "\n")
+		}
+		for _, g := range one.Tables {
+			if len(g.Rows) > 0 && !g.PageOnly {
+				b.WriteString("\n" + g.lines())
+			}
+			for _, says := range g.Below {
+				b.WriteString(display.Printable(says) + "\n")
+			}
+		}
+	}
+}
+
+// line is a verdict in a column of its own, or a note.
+func (v verdict) line() string {
+	says := v.Says
+	if v.What != "" {
+		says = v.What + ": " + says
+	}
+	if v.Do != "" {
+		says += "; " + v.Do
+	}
+	if v.Word == "note" {
+		return "note: " + says
+	}
+	return fmt.Sprintf("%-12s  %s", v.Word, says)
+}
+
+// mostRows is how many rows of a ranked table a text has, the worst of them.
+const mostRows = 20
+
+// lines are the table in columns, the first aligned to the left, the others to the right.
+func (g grid) lines() string {
+	rows, most := g.Rows, ""
+	if n := len(rows); g.order != nil && n > mostRows {
+		rows, most = g.Ranked()[:mostRows], fmt.Sprintf(", %s %d of %d", g.worst, mostRows, n)
+	}
+	lines := make([][]string, 1+len(rows))
+	add := func(head string, of func(row []cell) string) {
+		lines[0] = append(lines[0], display.Printable(head))
+		for i, row := range rows {
+			lines[i+1] = append(lines[i+1], display.Printable(of(row)))
+		}
+	}
+	if g.Name != "" {
+		add(g.Name, func([]cell) string { return "" })
+	}
+	for j, h := range g.Heads {
+		add(h.Text, func(row []cell) string {
+			if row[j].Text == "" && j > 0 {
+				return "–"
+			}
+			return row[j].Text + row[j].Spread
+		})
+		if h.Interval {
+			add("95 % interval", func(row []cell) string { return row[j].Range })
+		}
+	}
+	lines[0][0] += most
+	width := 0
+	for _, line := range lines {
+		width = max(width, len([]rune(line[0])))
+	}
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, line := range lines {
+		fmt.Fprintf(t, "%-*s\t%s\t\n", width, line[0], strings.Join(line[1:], "\t"))
+	}
+	t.Flush() // to memory
+	return b.String()
+}
