@@ -30,9 +30,9 @@ func Together(list []compare.Skipped) []compare.Skipped {
 	return all
 }
 
-// Failures are the configurations that failed, each named by its method and
+// failures are the configurations that failed, each named by its method and
 // parameters, by reason.
-func Failures(r *compare.Report) []compare.Skipped {
+func failures(r *compare.Report) []compare.Skipped {
 	var list []compare.Skipped
 	for _, m := range r.Methods {
 		for _, f := range m.Failed {
@@ -42,12 +42,9 @@ func Failures(r *compare.Report) []compare.Skipped {
 	return Together(list)
 }
 
-// best returns the configuration with the highest AUROC, the first of equals,
-// and false where none succeeded. Picking it looks at out-of-domain rows, so
-// that its AUROC flatters: it is for plots, not for claims.
-func best(m compare.MethodReport) (compare.Config, bool) {
-	if len(m.Configs) == 0 {
-		return compare.Config{}, false
-	}
-	return slices.MaxFunc(m.Configs, func(a, b compare.Config) int { return cmp.Compare(a.AUROC, b.AUROC) }), true
+// best returns the configuration with the highest AUROC, the first of equals.
+// Picking it looks at out-of-domain rows, so that its AUROC flatters: it is for plots,
+// not for claims.
+func best(m compare.MethodReport) compare.Config {
+	return slices.MaxFunc(m.Configs, func(a, b compare.Config) int { return cmp.Compare(a.AUROC, b.AUROC) })
 }

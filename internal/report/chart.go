@@ -198,35 +198,8 @@ func roundStep(x float64) float64 {
 	return 10 * power
 }
 
-// entrant is a method with the configuration that is drawn of it.
-type entrant struct {
-	Method int
-	Name   string
-	Color  int
-	conf   compare.Config
-}
-
-// entrants are the ranked methods that have a result.
-func entrants(ranked []compare.MethodReport) []entrant {
-	var list []entrant
-	color := 0
-	for i, m := range ranked {
-		conf, ok := best(m)
-		if !ok {
-			continue
-		}
-		e := entrant{Method: i, Name: m.Name, conf: conf}
-		if !m.Control && color < coloured {
-			color++
-			e.Color = color
-		}
-		list = append(list, e)
-	}
-	return list
-}
-
 // rocCharts draws one chart for every out-of-domain set.
-func rocCharts(r *compare.Report, list []entrant) ([]chart, error) {
+func rocCharts(r *compare.Report, rows []row) ([]chart, error) {
 	sets := []string{""}
 	if len(r.Sets) > 0 {
 		sets = sets[:0]
@@ -238,19 +211,13 @@ func rocCharts(r *compare.Report, list []entrant) ([]chart, error) {
 	for k, name := range sets {
 		c := newChart("in-domain flagged", "out-of-domain found", span{0, 1}, span{0, 1}, chartWidth, 5, 5)
 		c.Set, c.Dashed = name, c.path([]point{{0, 0}, {1, 1}})
-		for _, e := range list {
-			if k >= len(e.conf.Out) {
-				continue
-			}
-			roc, err := measure.ROC(e.conf.In, e.conf.Out[k], curvePoints)
+		for _, m := range rows {
+			roc, err := measure.ROC(m.Best.In, m.Best.Out[k], curvePoints)
 			if err != nil {
 				return nil, err
 			}
-			points := make([]point, len(roc))
-			for i, p := range roc {
-				points[i] = point{p.FPR, p.TPR}
-			}
-			c.Lines = append(c.Lines, line{Method: e.Method, Color: e.Color, Name: e.Name, Path: c.path(points)})
+			points := each(roc, func(p measure.ROCPoint) point { return point{p.FPR, p.TPR} })
+			c.Lines = append(c.Lines, line{Method: m.Method, Color: m.Color, Name: m.Name, Path: c.path(points)})
 		}
 		c.order()
 		if len(c.Lines) > 0 {
@@ -262,13 +229,13 @@ func rocCharts(r *compare.Report, list []entrant) ([]chart, error) {
 
 // riskChart draws risk against coverage, or nothing where the network's errors
 // are not known.
-func riskChart(r *compare.Report, list []entrant) (*chart, error) {
-	if r.Wrong == nil || len(list) == 0 {
+func riskChart(r *compare.Report, rows []row) (*chart, error) {
+	if r.Wrong == nil || len(rows) == 0 {
 		return nil, nil
 	}
-	curves := make([][]point, len(list))
-	for i, e := range list {
-		curve, err := measure.RiskCoverage(e.conf.In, r.Wrong, curvePoints)
+	curves := make([][]point, len(rows))
+	for i, m := range rows {
+		curve, err := measure.RiskCoverage(m.Best.In, r.Wrong, curvePoints)
 		if err != nil {
 			return nil, err
 		}
@@ -277,8 +244,8 @@ func riskChart(r *compare.Report, list []entrant) (*chart, error) {
 		}
 	}
 	c := riskPlane("in-domain inputs answered, most certain first", *r.InError, curves)
-	for i, e := range list {
-		c.Lines[i].Method, c.Lines[i].Color, c.Lines[i].Name = e.Method, e.Color, e.Name
+	for i, m := range rows {
+		c.Lines[i].Method, c.Lines[i].Color, c.Lines[i].Name = m.Method, m.Color, m.Name
 	}
 	c.order()
 	return &c, nil

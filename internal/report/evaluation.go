@@ -106,15 +106,10 @@ func facts(e *evaluate.Evaluation) []Fact {
 // several groups or classes count as one. Both are empty if nothing is guaranteed.
 func headline(e *evaluate.Evaluation) (value, label string) {
 	order := []string{hypothesis.Kept, hypothesis.TooFewRows, hypothesis.Broken} // a part decides for all
-	type guarantee struct {
-		kind   string
-		target int
-		asked  float64
-	}
-	worst, counts, limits := map[guarantee]int{}, make([]int, len(order)), 0
+	worst, counts, limits := map[string]int{}, make([]int, len(order)), 0
 	for _, p := range e.Promises {
-		one := guarantee{p.Kind, p.Target, p.Asked}
-		worst[one] = max(worst[one], slices.Index(order, p.Verdict))
+		guarantee := fmt.Sprintf("%s %d %g", p.Kind, p.Target, p.Asked)
+		worst[guarantee] = max(worst[guarantee], slices.Index(order, p.Verdict))
 	}
 	for _, verdict := range worst {
 		counts[verdict]++
@@ -348,6 +343,11 @@ func (g *grid) shares(title string, list []evaluate.Rate) {
 	g.numbers("rows", "", each(list, func(r evaluate.Rate) float64 { return float64(r.Rows) }), wholes)
 }
 
+// widths adds the mean widths of intervals or sizes of sets.
+func (g *grid) widths(name string, list []evaluate.Rate) {
+	g.numbers(name, "", each(list, func(r evaluate.Rate) float64 { return orNaN(r.Width) }), fourDigits)
+}
+
 // parts adds a table of shares by class, group or tenth and, under a name, of widths. The
 // most or the least are the worst, and stand first in a page; tenths, which have an
 // order of their own, have neither.
@@ -359,7 +359,7 @@ func (b *block) parts(head, worst string, list []evaluate.Rate, width string) {
 	g.text(head, each(list, func(r evaluate.Rate) string { return r.Name }))
 	g.shares("share of the rows of each", list)
 	if width != "" {
-		g.numbers(width, "", each(list, func(r evaluate.Rate) float64 { return orNaN(r.Width) }), fourDigits)
+		g.widths(width, list)
 	}
 	if worst != "" {
 		g.rank(worst, list)
@@ -456,17 +456,16 @@ func (b *block) coverage(name string, e *evaluate.Evaluation, all []evaluate.Cov
 		width = "mean size"
 		ends, title, count = "empty", "sets without a class", func(c evaluate.Coverage) float64 { return float64(c.Sizes[0]) }
 	}
-	numbers := func(of func(c evaluate.Coverage) float64) []float64 { return each(all, of) }
-	rates := func(of func(c evaluate.Coverage) evaluate.Rate) []evaluate.Rate { return each(all, of) }
+	covered := each(all, func(c evaluate.Coverage) evaluate.Rate { return c.Rate })
 	g := grid{Name: name}
-	g.numbers("level", "the probability that is asked for", numbers(func(c evaluate.Coverage) float64 { return c.Asked }), exactly)
-	g.rates("covered", "share of the rows that are covered", rates(func(c evaluate.Coverage) evaluate.Rate { return c.Rate }))
-	g.numbers(width, "", numbers(func(c evaluate.Coverage) float64 { return orNaN(c.Width) }), fourDigits)
-	g.numbers("median", "", numbers(func(c evaluate.Coverage) float64 { return orNaN(c.Median) }), fourDigits)
-	if n := numbers(count); !sets || slices.Max(n) > 0 {
+	g.numbers("level", "the probability that is asked for", each(covered, asked), exactly)
+	g.rates("covered", "share of the rows that are covered", covered)
+	g.widths(width, covered)
+	g.numbers("median", "", each(all, func(c evaluate.Coverage) float64 { return orNaN(c.Median) }), fourDigits)
+	if n := each(all, count); !sets || slices.Max(n) > 0 {
 		g.numbers(ends, title, n, wholes)
 	}
-	g.rates("worst slab", "share of the rows that are covered in the slab of the features where it is least", rates(func(c evaluate.Coverage) evaluate.Rate {
+	g.rates("worst slab", "share of the rows that are covered in the slab of the features where it is least", each(all, func(c evaluate.Coverage) evaluate.Rate {
 		if c.Slab == nil {
 			return evaluate.Rate{Share: math.NaN()}
 		}

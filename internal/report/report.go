@@ -61,16 +61,14 @@ type Example struct {
 // section is a comparison with everything drawn.
 type section struct {
 	Comparison
-	ID                int
-	Figures, BySet    grid // a row for each of Rows, after whose names pictures stand
-	Rows              []row
-	Intervals, Spread bool
-	Drawn             []entrant // those with a colour
-	ROC               []chart
-	Risk              *chart
-	SetKey            []shapeKey
-	Axis              string // the low end of the AUROC axis
-	Missing           []missing
+	ID             int
+	Figures, BySet grid // a row for each of Rows, after whose names pictures stand
+	Rows           []row
+	ROC            []chart
+	Risk           *chart
+	SetKey         []shapeKey
+	Axis           string // the low end of the AUROC axis
+	Missing        []missing
 }
 
 // shown is how many methods' scores are not folded away.
@@ -92,7 +90,7 @@ func absent(r *compare.Report) []missing {
 			list = append(list, missing{a.Name, what, a.Reason})
 		}
 	}
-	add("failed", Failures(r))
+	add("failed", failures(r))
 	add("skipped", Together(r.Skipped))
 	return list
 }
@@ -149,24 +147,15 @@ func write(w io.Writer, p Page) error {
 }
 
 func newSection(id int, c Comparison) (*section, error) {
-	s := &section{Comparison: c, ID: id, Intervals: c.Report.Resamples > 0, Spread: c.Report.Sweep}
-	methods := ranked(c.Report)
-	if err := s.fill(methods); err != nil {
+	s := &section{Comparison: c, ID: id, Missing: absent(c.Report)}
+	if err := s.fill(ranked(c.Report)); err != nil {
 		return nil, err
-	}
-	list := entrants(methods)
-	s.Missing = absent(c.Report)
-	for _, e := range list {
-		s.Rows[e.Method].Swatch = e.Color
-		if e.Color > 0 {
-			s.Drawn = append(s.Drawn, e)
-		}
 	}
 	var err error
-	if s.ROC, err = rocCharts(c.Report, list); err != nil {
+	if s.ROC, err = rocCharts(c.Report, s.Rows); err != nil {
 		return nil, err
 	}
-	s.Risk, err = riskChart(c.Report, list)
+	s.Risk, err = riskChart(c.Report, s.Rows)
 	return s, err
 }
 
@@ -181,8 +170,9 @@ func (s *section) fill(methods []compare.MethodReport) error {
 	}
 	intervals := forest(methods)
 	s.Axis = display.Fixed(forestLow(methods), 2)
+	color := 0
 	for i, m := range methods {
-		best, _ := best(m)
+		best := best(m)
 		small, err := spark(best.In, best.Out)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
@@ -191,10 +181,15 @@ func (s *section) fill(methods []compare.MethodReport) error {
 		if err != nil {
 			return err
 		}
-		s.Rows = append(s.Rows, row{
+		one := row{
 			Method: i, Name: m.Name, Control: m.Control, Note: m.Variant, Spark: small, Forest: intervals[i],
-			Histogram: large, AUROC: best.AUROC, Configurations: configurations(m), NOutliers: m.NOutliers,
-		})
+			Histogram: large, Configurations: configurations(m), NOutliers: m.NOutliers, Best: best,
+		}
+		if !m.Control && color < coloured {
+			color++
+			one.Color = color
+		}
+		s.Rows = append(s.Rows, one)
 	}
 	return nil
 }

@@ -21,36 +21,27 @@ type column struct {
 	field  int  // of compare.Metrics, from 0
 }
 
-// value is a figure of one method.
+// value is a figure of one method, over the configurations of a sweep.
 type value struct {
-	mean, std float64     // over the configurations of a sweep
-	ci        *[2]float64 // or nil
+	compare.Summary
+	ci *[2]float64 // or nil
 }
 
 // metrics are the columns of compare.Metrics.
 func metrics() []column {
-	lower := func(name, title string, field int) column {
-		return column{head: head{Text: name, Title: title}, digits: 3, field: field}
-	}
-	higher := func(name, title string, field int) column {
-		c := lower(name, title, field)
-		c.Descending = true
-		return c
-	}
 	return []column{
-		higher("AUROC", "The probability that an out-of-domain input scores above an in-domain one.", 0),
-		lower("FPR95", "The share of in-domain inputs flagged when 95 % of the out-of-domain ones are found.", 1),
-		lower("FPR95 in", "The share of out-of-domain inputs accepted when 95 % of the in-domain ones are.", 4),
-		higher("AUPR in", "Average precision with in-domain as the positive class.", 2),
-		higher("AUPR out", "Average precision with out-of-domain as the positive class.", 3),
-		lower("error", "Detection error: the least probability of judging an input wrongly where both sides are equally likely.", 5),
+		{head: head{Text: "AUROC", Title: "The probability that an out-of-domain input scores above an in-domain one.", Descending: true}, digits: 3},
+		{head: head{Text: "FPR95", Title: "The share of in-domain inputs flagged when 95 % of the out-of-domain ones are found."}, digits: 3, field: 1},
+		{head: head{Text: "FPR95 in", Title: "The share of out-of-domain inputs accepted when 95 % of the in-domain ones are."}, digits: 3, field: 4},
+		{head: head{Text: "AUPR in", Title: "Average precision with in-domain as the positive class.", Descending: true}, digits: 3, field: 2},
+		{head: head{Text: "AUPR out", Title: "Average precision with out-of-domain as the positive class.", Descending: true}, digits: 3, field: 3},
+		{head: head{Text: "error", Title: "Detection error: the least probability of judging an input wrongly where both sides are equally likely."}, digits: 3, field: 5},
 	}
 }
 
 // summary is the value of one of the metrics.
 func summary(s compare.Summaries, ci *compare.Intervals, field int) value {
-	of := measure.Figures[compare.Summary](&s)[field]
-	v := value{mean: of.Mean, std: of.Std}
+	v := value{Summary: *measure.Figures[compare.Summary](&s)[field]}
 	if ci != nil {
 		v.ci = measure.Figures[[2]float64](ci)[field]
 	}
@@ -87,17 +78,19 @@ func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet g
 		// Networks that err seldom have areas of a few thousandths.
 		c := column{head: head{Text: "AURC", Title: "Area under the risk-coverage curve of the network's own errors in-domain."}, digits: 4}
 		add(c, func(m compare.MethodReport) value {
-			v := value{mean: m.AURC.Mean, std: m.AURC.Std}
+			v := value{Summary: m.AURC}
 			if m.CI != nil {
 				v.ci = m.CI.AURC
 			}
 			return v
 		})
 	}
-	add(column{head: head{Text: "fit s", Title: "Seconds that fitting all configurations took."}, digits: 2, plain: true},
-		func(m compare.MethodReport) value { return value{mean: m.FitSeconds} })
-	add(column{head: head{Text: "µs/input", Title: "Microseconds that scoring one input took."}, digits: 1, plain: true},
-		func(m compare.MethodReport) value { return value{mean: m.ScoreMicroseconds} })
+	time := func(name, title string, digits int, of func(m compare.MethodReport) float64) {
+		c := column{head: head{Text: name, Title: title}, digits: digits, plain: true}
+		add(c, func(m compare.MethodReport) value { return value{Summary: compare.Summary{Mean: of(m)}} })
+	}
+	time("fit s", "Seconds that fitting all configurations took.", 2, func(m compare.MethodReport) float64 { return m.FitSeconds })
+	time("µs/input", "Microseconds that scoring one input took.", 1, func(m compare.MethodReport) float64 { return m.ScoreMicroseconds })
 	if len(r.Sets) == 0 || len(methods) == 0 {
 		return figures, bySet
 	}
@@ -129,18 +122,19 @@ func (g *grid) figures(c column, values []value, sweep bool, control func(i int)
 	best := math.Inf(-1)
 	for i, v := range values {
 		if !c.plain && !control(i) {
-			best = max(best, sign*v.mean)
+			best = max(best, sign*v.Mean)
 		}
 	}
 	g.Heads = append(g.Heads, c.head)
 	g.column(len(values), func(i int) cell {
 		v := values[i]
-		one := cell{Text: display.Fixed(v.mean, 4), Key: strconv.FormatFloat(v.mean, 'g', -1, 64), Best: !c.plain && !control(i) && sign*v.mean == best}
+		one := cell{Text: display.Fixed(v.Mean, c.digits), Key: strconv.FormatFloat(v.Mean, 'g', -1, 64), Best: !c.plain && !control(i) && sign*v.Mean == best}
 		switch {
 		case c.plain:
-			one.Text = display.Fixed(v.mean, c.digits)
 		case sweep:
-			one.Text, one.Spread = display.Fixed(v.mean, 3), "±"+display.Fixed(v.std, 3)
+			one.Text, one.Spread = display.Fixed(v.Mean, 3), "±"+display.Fixed(v.Std, 3)
+		default: // one more, as nothing says how far it may be off
+			one.Text = display.Fixed(v.Mean, 4)
 		}
 		if v.ci != nil {
 			one.Range = display.Fixed(v.ci[0], c.digits) + "–" + display.Fixed(v.ci[1], c.digits)
@@ -159,7 +153,7 @@ func configurations(m compare.MethodReport) *grid {
 	for _, c := range metrics() {
 		c.plain = true
 		g.figures(c, each(m.Configs, func(conf compare.Config) value {
-			v := value{mean: *measure.Figures[float64](&conf.Metrics)[c.field]}
+			v := value{Summary: compare.Summary{Mean: *measure.Figures[float64](&conf.Metrics)[c.field]}}
 			if conf.CI != nil {
 				v.ci = measure.Figures[[2]float64](conf.CI)[c.field]
 			}
@@ -203,13 +197,13 @@ type row struct {
 	Name           string
 	Control        bool
 	Note           string
-	Swatch         int // its colour, or 0
+	Color          int // 1 to coloured, or 0 for the rest
 	Spark          glyph
 	Forest         *glyph
 	Histogram      *histogram
-	AUROC          float64 // of what is drawn
 	Configurations *grid
-	NOutliers      int // out-of-domain rows that it was fitted with
+	NOutliers      int            // out-of-domain rows that it was fitted with
+	Best           compare.Config // which is drawn
 }
 
 // cell is one value; Key sorts it.
