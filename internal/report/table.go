@@ -132,7 +132,7 @@ func (g *grid) figures(c column, values []value, sweep bool, control func(i int)
 		switch {
 		case c.plain:
 		case sweep:
-			one.Text, one.Spread = display.Fixed(v.Mean, 3), "±"+display.Fixed(v.Std, 3)
+			one.Spread = "±" + display.Fixed(v.Std, c.digits)
 		default: // one more, as nothing says how far it may be off
 			one.Text = display.Fixed(v.Mean, 4)
 		}
