@@ -18,6 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads/fit"
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -85,7 +86,7 @@ func (d *demo) run(c *cli.Context) error {
 		return fmt.Errorf("toy_regressor: %w", err)
 	}
 	page.Facts = append(page.Facts, report.Fact{
-		Value: fmt.Sprintf("%.1f %%", 100*page.Band.Coverage), Label: fmt.Sprintf("of fresh targets inside the %.0f %% interval", 100*page.Band.Level),
+		Value: display.Percent(page.Band.Coverage), Label: "of fresh targets inside the " + display.Asked(page.Band.Level) + " interval",
 	})
 	path := d.path("report.html")
 	if err := writePage(c.Context, path, page); err != nil {
@@ -180,7 +181,7 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 		label   string
 	}{
 		{m.job.Out, true, "of letters flagged on " + name},
-		{m.job.In, false, fmt.Sprintf("of fresh digits flagged (asked: at most %.0f %%)", 100*b.Calibration.Alpha)},
+		{m.job.In, false, "of fresh digits flagged (asked: at most " + display.Asked(b.Calibration.Alpha) + ")"},
 	} {
 		predictions, err := predictor.Predict(ctx, attach.Rows{Batch: side.Batch})
 		if err != nil {
@@ -195,7 +196,7 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 				rows = append(rows, scored{p, side.Inputs.(*inputs.Set), i, side.outside})
 			}
 		}
-		facts = append(facts, report.Fact{Value: fmt.Sprintf("%.1f %%", 100*flags/float64(len(predictions))), Label: side.label})
+		facts = append(facts, report.Fact{Value: display.Percent(flags / float64(len(predictions))), Label: side.label})
 	}
 	set.Suspicious, err = mostSuspicious(ctx, rows)
 	return set, facts, err
@@ -295,7 +296,7 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 		}
 		band.MeanGap += (t.Upper - t.Lower) / float64(len(fresh))
 	}
-	_, err = printf(d.stdout, "toy_regressor: %.0f %% intervals cover %.1f %% of %d fresh rows, mean width %.2f\n",
-		100*band.Level, 100*band.Coverage, len(fresh), band.MeanGap)
+	_, err = printf(d.stdout, "toy_regressor: %s intervals cover %s of %d fresh rows, mean width %.2f\n",
+		display.Asked(band.Level), display.Percent(band.Coverage), len(fresh), band.MeanGap)
 	return band, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
@@ -118,7 +119,7 @@ func (r *predicted) writeReport(ctx context.Context) error {
 		Bundle: filepath.Base(f.path), Rows: filepath.Base(f.x), N: r.flagged,
 		Says:    cmp.Or(r.flags(), silent(b, o)),
 		PValues: evaluate.Histogram{Counts: r.pValues[:], Expected: r.expected()},
-		Promise: fmt.Sprintf("Of rows like the %d calibration rows at most %g %% are flagged, on average. A p-value is the share of them that look at least as strange.", c.NCal, 100*alpha),
+		Promise: fmt.Sprintf("Of rows like the %d calibration rows at most %s are flagged, on average. A p-value is the share of them that look at least as strange.", c.NCal, display.Asked(alpha)),
 		Columns: r.worst.columns(),
 	}
 	if o.FlagByClass {

@@ -57,6 +57,9 @@ func Fixed(x float64, decimals int) string {
 // from these, 0.034 % and 99.95 %.
 func Percent(share float64) string { return Hundredths(share) + " %" }
 
+// Asked writes a share that people gave, without zeros at its end: 5 % and 0.1 %.
+func Asked(share float64) string { return Number(100*share, 6) + " %" }
+
 // Hundredths is Percent without its sign.
 func Hundredths(share float64) string {
 	const near, most = .01, 6

@@ -51,3 +51,12 @@ func TestPercent(t *testing.T) {
 		}
 	}
 }
+
+// TestAsked: a share reads as it was given, and not as its product with 100.
+func TestAsked(t *testing.T) {
+	for share, want := range map[float64]string{.05: "5 %", .07: "7 %", .001: "0.1 %", .9: "90 %", .95: "95 %"} {
+		if got := Asked(share); got != want {
+			t.Errorf("%v is %q, want %q", share, got, want)
+		}
+	}
+}
