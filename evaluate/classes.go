@@ -2,14 +2,13 @@ package evaluate
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
@@ -170,11 +169,7 @@ func (g *gathering) setParts(level int) (p parting, counts []int) {
 		names[part] = append(names[part], g.className(class))
 	}
 	for part := range counts {
-		of := names[part]
-		if n := len(of) - mostNoted; n > 0 {
-			of = append(of[:mostNoted:mostNoted], fmt.Sprintf("and %d more", n))
-		}
-		p.names = append(p.names, strings.Join(of, ", "))
+		p.names = append(p.names, display.List(names[part], mostNoted))
 	}
 	if len(names) == 1 && !g.at[level].Options().ByClass {
 		p.names[len(counts)-1] = "" // of all

@@ -148,14 +148,14 @@ func (e *Evaluation) noteLimit(f *family) {
 		}
 		return "in " + f.part + " " + cmp.Or(r.Name, `""`)
 	}
-	what, are, _ := strings.Cut(f.promise.clause(), " are ")
+	what, are, _ := strings.Cut(f.promise.clause(2), " are ")
 	says := fmt.Sprintf("the guarantee is for the average only: of %s %s %s, %s are %s (%s to %s), and %s %s", display.Count(worst.Rows), what, where(worst),
 		display.Percent(worst.Share), are, display.Percent(worst.Low), display.Percent(worst.High), display.Percent(best.Share), where(best))
 	if n := len(off) - 1; n > 0 {
 		says += fmt.Sprintf("; by more than chance it also fails in %s of the %s", display.Count(n), rows.Count(len(f.parts), f.part))
 	}
-	if len(e.Targets) > 1 && f.promise.Kind == hypothesis.Coverage {
-		says = cmp.Or(e.Targets[f.promise.Target].Name, fmt.Sprintf("target %d", f.promise.Target)) + ": " + says
+	if f.promise.Kind == hypothesis.Coverage {
+		says = e.ofTarget(f.promise.Target) + says
 	}
 	note := Note{Says: says, Part: f.part}
 	if f.tried != nil {

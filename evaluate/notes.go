@@ -88,16 +88,20 @@ func (g *gathering) note(e *Evaluation) {
 		}
 	}
 	for t := range e.Targets {
-		of := ""
-		if len(e.Targets) > 1 {
-			of = cmp.Or(e.Targets[t].Name, fmt.Sprintf("target %d", t)) + ": "
-		}
-		if g.targets[t].note(add, of, e.Targets[t]) {
+		if g.targets[t].note(add, e.ofTarget(t), e.Targets[t]) {
 			e.blame(func(p Promise) bool {
 				return p.Kind == hypothesis.JointCoverage || p.Kind == hypothesis.Coverage && p.Target == t
 			})
 		}
 	}
+}
+
+// ofTarget begins what is said of one of several targets.
+func (e *Evaluation) ofTarget(t int) string {
+	if len(e.Targets) < 2 {
+		return ""
+	}
+	return cmp.Or(e.Targets[t].Name, fmt.Sprintf("target %d", t)) + ": "
 }
 
 // noteKnown reports calibration rows that were fitted on, and rows that were used before.
@@ -200,14 +204,11 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 			moved = append(moved, fmt.Sprintf("%s for %s", g.className(meant[label]), g.className(label)))
 		}
 	}
-	if len(moved) > mostNoted {
-		moved = append(moved[:mostNoted], "and so on")
-	}
 	other := rate(agreed, len(g.labels))
 	switch {
 	case alike && moved != nil && other.Low > c.Accuracy.High+.05:
 		add("number the labels in the order of the network's outputs",
-			"the labels look permuted: the network mostly answers %s; were they numbered so, accuracy would be %s", strings.Join(moved, ", "), display.Percent(other.Share))
+			"the labels look permuted: the network mostly answers %s; were they numbered so, accuracy would be %s", display.List(moved, mostNoted), display.Percent(other.Share))
 		return false
 	case chance < .9 && c.Accuracy.Low <= chance:
 		add("look whether the labels are of these rows, in this order, and how inputs are prepared",

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"sort"
-	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
@@ -74,7 +73,11 @@ func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
 	switch {
 	case m.Allowed == 0:
 		p.Verdict = hypothesis.TooFewRows
-		p.Says += fmt.Sprintf(", and %s too few to promise anything", singular(n, "calibration rows are"))
+		are := " are"
+		if n == 1 {
+			are = " is"
+		}
+		p.Says += ", and " + rows.Count(n, "calibration row") + are + " too few to promise anything"
 		p.Do = "calibrate with at least " + rows.Count(whole(hypothesis.LeastRows(hypothesis.Forgive(alpha))), "row") + p.ofPart()
 		if need := m.Needed(alpha, power, limit, twice); need.Calibration > 0 {
 			p.Do += fmt.Sprintf(", and with %s to tell whether the guarantee is met", display.Count(parts*need.Calibration))
@@ -168,30 +171,22 @@ func (p Promise) seen() string {
 	if p.covers() {
 		asked = "asked for"
 	}
-	return fmt.Sprintf("%s of %s (%s to %s), %s %s", display.Percent(p.Share), singular(p.Rows, p.clause()), display.Percent(p.Low), display.Percent(p.High), asked, display.Number(100*p.Asked, 6)+" %")
+	return fmt.Sprintf("%s of %s %s (%s to %s), %s %s", display.Percent(p.Share), display.Count(p.Rows), p.clause(p.Rows), display.Percent(p.Low), display.Percent(p.High), asked, display.Asked(p.Asked))
 }
 
-// clause says what the rows counted are.
-func (p Promise) clause() string {
-	switch p.Kind {
-	case hypothesis.Coverage:
-		return "targets are within their intervals"
-	case hypothesis.JointCoverage:
-		return "rows are within their boxes"
-	case hypothesis.Sets:
-		return "labels are in their sets"
-	case hypothesis.SelectiveError:
-		return "rows accepted are wrong"
-	}
-	return "rows are flagged"
-}
-
-// singular is so many of what a clause says of several.
-func singular(n int, clause string) string {
+// clause says what n rows counted are.
+func (p Promise) clause(n int) string {
+	forms := map[string][2]string{
+		hypothesis.Coverage:       {"target is within its interval", "targets are within their intervals"},
+		hypothesis.JointCoverage:  {"row is within its box", "rows are within their boxes"},
+		hypothesis.Sets:           {"label is in its set", "labels are in their sets"},
+		hypothesis.SelectiveError: {"row accepted is wrong", "rows accepted are wrong"},
+		hypothesis.FalseAlarms:    {"row is flagged", "rows are flagged"},
+	}[p.Kind]
 	if n == 1 {
-		clause = strings.NewReplacer("rows", "row", "targets", "target", "labels", "label", " are", " is", "their", "its", "intervals", "interval", "boxes", "box", "sets", "set").Replace(clause)
+		return forms[0]
 	}
-	return display.Count(n) + " " + clause
+	return forms[1]
 }
 
 // times says how often there are misses, as a multiple of what was asked for.
