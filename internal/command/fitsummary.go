@@ -84,8 +84,13 @@ func (f *fitCall) warnTargets(path string, b ood.Batch, targets blas32.General) 
 
 // summarize says what was fitted, a fact a line.
 func (f *fitCall) summarize(b *attach.Bundle) {
-	line := func(name, format string, args ...any) {
-		printf(f.stderr, "%-10s %s\n", name, fmt.Sprintf(format, args...))
+	line := func(what, format string, args ...any) { fact(f.stderr, what, format, args...) }
+	list := func(what string, n int, names []string) {
+		if len(names) > 0 {
+			line(what, "%d: %s", n, display.List(names, 10))
+		} else {
+			line(what, "%d", n)
+		}
 	}
 	c := b.Calibration
 	line("fitted", "%s on %s of %s", f.out, rows.Count(c.NFit, "row"), f.x.x)
@@ -99,21 +104,13 @@ func (f *fitCall) summarize(b *attach.Bundle) {
 	}
 	if b.Quantiles != nil {
 		line("intervals", "%s; level %g", b.Quantiles.Method, c.Level)
-		names := ""
-		if len(b.Base.Targets) > 0 {
-			names = ": " + display.List(b.Base.Targets, 10)
-		}
-		line("targets", "%d%s", len(c.Quantiles), names)
+		list("targets", len(c.Quantiles), b.Base.Targets)
 		if groups := slices.Compact(slices.Sorted(slices.Values(c.Groups))); len(groups) > 0 {
-			line("groups", "%d: %s", len(groups), display.List(groups, 10))
+			list("groups", len(groups), groups)
 		}
 	}
 	if n := inputs.ClassesOf(b.Base.Outputs); b.Base.Task == attach.Classification && n > 0 {
-		names := ""
-		if len(b.Base.Classes) > 0 {
-			names = ": " + display.List(b.Base.Classes, 10)
-		}
-		line("classes", "%d%s", n, names)
+		list("classes", n, b.Base.Classes)
 	}
 	if len(c.TrueClasses.Labels) > 0 {
 		line("sets", "of classes; level %g", c.Level)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -79,18 +80,18 @@ func differentiable(ctx context.Context, model *featurize.Model, o featurize.Gra
 
 // printInfo is told why the model cannot be differentiated, or nil.
 func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) error {
-	printf(w, "opset      %d (IR %d)\n", info.Opset, info.IRVersion)
+	fact(w, "opset", "%d (IR %d)", info.Opset, info.IRVersion)
 	for _, v := range info.Inputs {
 		kept := ""
 		if v.Optional {
 			kept = ", which has a default"
 		}
-		printf(w, "input      %s %s %s%s\n", v.Name, v.DType, shapeText(v.Shape), kept)
+		fact(w, "input", "%s %s %s%s", v.Name, v.DType, shapeText(v.Shape), kept)
 	}
 	for _, v := range info.Outputs {
-		printf(w, "output     %s %s %s\n", v.Name, v.DType, shapeText(v.Shape))
+		fact(w, "output", "%s %s %s", v.Name, v.DType, shapeText(v.Shape))
 	}
-	printf(w, "task       %s\n", info.Task)
+	fact(w, "task", "%s", info.Task)
 	if f := info.Feature; f != nil {
 		exact := "logits = W·features + b holds exactly"
 		if !info.Exact {
@@ -108,54 +109,49 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 		if named {
 			by = "named by --feature"
 		}
-		printf(w, "feature    %s, width %d, %s\n", f.Tensor, f.Width, by)
+		fact(w, "feature", "%s, width %d, %s", f.Tensor, f.Width, by)
 		if info.Task != attach.Embedding {
-			printf(w, "outputs    %d; %s\n", info.OutputsWidth, exact)
+			fact(w, "outputs", "%d; %s", info.OutputsWidth, exact)
 		}
 		for _, l := range info.Layers {
-			printf(w, "layer      %s, width %d, read too\n", l.Tensor, l.Width)
+			fact(w, "layer", "%s, width %d, read too", l.Tensor, l.Width)
 		}
 	} else {
-		printf(w, "feature    no linear layer was found; pass one of these with --feature:\n")
+		fact(w, "feature", "no linear layer was found; pass one of these with --feature:")
 		for _, t := range info.Candidates {
 			printf(w, "             %s %s, made by %s\n", t.Tensor, shapeText(t.Shape), t.Op)
 		}
 	}
 	if info.Folder != "" {
-		printf(w, "folder     %s\n", info.Folder)
+		fact(w, "folder", "%s", info.Folder)
 	}
 	if len(info.Classes) > 0 {
-		printf(w, "classes    %s\n", counted(info.Classes))
+		fact(w, "classes", "%s", counted(info.Classes))
 	}
 	if info.MultiLabel {
-		fmt.Fprintln(w, "labels     several classes may be right at once")
+		fact(w, "labels", "several classes may be right at once")
 	}
 	if info.Preprocess != nil {
-		fmt.Fprintln(w, "images     prepared as preprocessor_config.json says")
+		fact(w, "images", "prepared as preprocessor_config.json says")
 	}
 	if t := info.Text; t != nil {
-		most := ""
-		if t.MaxTokens > 0 {
-			most = fmt.Sprintf(", at most %d tokens of each", t.MaxTokens)
-		}
-		printf(w, "texts      tokenized as tokenizer.json says%s\n", most)
+		fact(w, "texts", "tokenized as tokenizer.json says%s", mostTokens(t))
 	}
 	for _, why := range info.Unused {
-		printf(w, "unused     %s\n", why)
+		fact(w, "unused", "%s", why)
 	}
-	printf(w, "providers  %s\n", strings.Join(info.Providers, ", "))
+	fact(w, "providers", "%s", strings.Join(info.Providers, ", "))
 	if gradient != nil {
-		printf(w, "gradient   %v\n", gradient)
+		fact(w, "gradient", "%s", sentence(gradient))
 	} else if info.Feature != nil {
-		fmt.Fprintln(w, "gradient   with respect to the input can be had")
+		fact(w, "gradient", "with respect to the input can be had")
 	}
-	works := methodsThatWork(info, gradient == nil)
-	_, err := printf(w, "methods    %s\n", strings.Join(works, ", "))
+	_, err := fact(w, "methods", "%s", names(methodsThatWork(info, gradient == nil)))
 	return err
 }
 
 // methodsThatWork lists the methods whose needs the model itself can meet.
-func methodsThatWork(info featurize.Info, differentiable bool) []string {
+func methodsThatWork(info featurize.Info, differentiable bool) []ood.Method {
 	has := ood.Needs{Trainer: true, Labels: true}
 	if info.Feature != nil {
 		has.Features, has.Logits, has.Inputs = true, true, true
@@ -170,11 +166,5 @@ func methodsThatWork(info featurize.Info, differentiable bool) []string {
 	case attach.Embedding:
 		has.Logits, has.Dropout = false, false
 	}
-	var names []string
-	for _, m := range detectors() {
-		if fitting.Union(m.Needs, has) == has {
-			names = append(names, m.Name)
-		}
-	}
-	return names
+	return slices.DeleteFunc(detectors(), func(m ood.Method) bool { return fitting.Union(m.Needs, has) != has })
 }

@@ -46,6 +46,14 @@ func counted(names []string) string {
 	return fmt.Sprintf("%d: %q", len(names), names)
 }
 
+// mostTokens ends what is said of texts.
+func mostTokens(t *attach.Text) string {
+	if t.MaxTokens == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", at most %d tokens of each", t.MaxTokens)
+}
+
 // bundleInfo is what inspect prints of a bundle.
 type bundleInfo struct {
 	Library string `json:"library"` // version that wrote it
@@ -111,9 +119,7 @@ func describeBundle(b *attach.Bundle) bundleInfo {
 // text is info for people, a fact a line; what is absent has none.
 func (info bundleInfo) text() string {
 	var b strings.Builder
-	line := func(name, format string, args ...any) {
-		printf(&b, "%-10s %s\n", name, fmt.Sprintf(format, args...))
-	}
+	line := func(what, format string, args ...any) { fact(&b, what, format, args...) }
 	list := func(name string, values []string) {
 		if len(values) > 0 {
 			line(name, "%s", counted(values))
@@ -148,14 +154,11 @@ func (info bundleInfo) text() string {
 		line("layout", "%s", info.Layout)
 	}
 	if t := info.Text; t != nil {
-		from, most := "", ""
+		from := ""
 		if t.Columns != nil {
 			from = fmt.Sprintf(", from %q", t.Columns)
 		}
-		if t.MaxTokens > 0 {
-			most = fmt.Sprintf(", at most %d tokens of each", t.MaxTokens)
-		}
-		line("text", "tokenized by what the file holds%s%s", from, most)
+		line("text", "tokenized by what the file holds%s%s", from, mostTokens(t))
 	}
 	line("fitted", "on %s, calibrated on %s", rows.Count(info.NFit, "row"), display.Count(info.NCal))
 	if info.Detector != nil {

@@ -33,6 +33,11 @@ func printf(w io.Writer, format string, args ...any) (int, error) {
 	return fmt.Fprintf(w, format, args...)
 }
 
+// fact prints a line of a summary: what is told, and what is so.
+func fact(w io.Writer, what, format string, args ...any) (int, error) {
+	return printf(w, "%-10s %s\n", what, fmt.Sprintf(format, args...))
+}
+
 // writeJSON prints v indented, with characters such as < as they are and what
 // would steer a terminal escaped.
 func writeJSON(w io.Writer, v any) error {
