@@ -20,23 +20,21 @@ const (
 
 // histogram is the scores of one method.
 type histogram struct {
-	Name          string
 	Width, Height float64
-	In            string
-	Out           []shape
+	Shapes        []shape
 	Low, High     string // the ends of the axis
 }
 
-// shape is one out-of-domain set's outline.
+// shape is an outline, of in-domain rows or of an out-of-domain set.
 type shape struct {
-	Color int // 1 for the first set
+	Color int // 0 of in-domain rows, 1 of the first set
 	Path  string
 }
 
 // glyph is a small drawing inside the table.
 type glyph struct {
 	Width, Height float64
-	Shapes        []shape // Color 0: in-domain
+	Shapes        []shape
 	// Of an interval:
 	Low, High, At float64
 	Chance        float64 // or what is promised; 0 is not drawn
@@ -60,20 +58,21 @@ func drawHistogram(name string, in []float64, out [][]float64, width, height flo
 		axis = inner(all)
 	}
 	axis = axis.open()
-	lo, hi := axis.low, axis.high
-	shares := [][]float64{share(in, lo, hi, bins)}
-	for _, set := range out {
-		shares = append(shares, share(set, lo, hi, bins))
-	}
-	top := 0.
-	for _, x := range shares {
-		top = max(top, slices.Max(x))
-	}
-	h := &histogram{Name: name, Width: width, Height: height, In: outline(shares[0], top, width, height), Low: threeDigits(lo), High: threeDigits(hi)}
-	for i, x := range shares[1:] {
-		h.Out = append(h.Out, shape{i%coloured + 1, outline(x, top, width, height)})
+	sides := each(slices.Concat([][]float64{in}, out), func(scores []float64) []float64 { return share(scores, axis.low, axis.high, bins) })
+	top := slices.Max(slices.Concat(sides...))
+	h := &histogram{Width: width, Height: height, Low: threeDigits(axis.low), High: threeDigits(axis.high)}
+	for i, x := range sides {
+		h.Shapes = append(h.Shapes, shape{setColor(i), outline(x, top, width, height)})
 	}
 	return h, nil
+}
+
+// setColor is the colour of in-domain rows, 0, or of the i-th of sets, from 1.
+func setColor(i int) int {
+	if i == 0 {
+		return 0
+	}
+	return (i-1)%coloured + 1
 }
 
 func threeDigits(x float64) string { return display.Number(x, 3) }
@@ -117,17 +116,11 @@ func spark(in []float64, out [][]float64) (glyph, error) {
 		}
 		return x
 	}
-	sets := make([][]float64, len(out))
-	for k, set := range out {
-		sets[k] = rank(set)
-	}
-	h, err := drawHistogram("", rank(in), sets, sparkWidth, sparkHeight)
+	h, err := drawHistogram("", rank(in), each(out, rank), sparkWidth, sparkHeight)
 	if err != nil {
 		return glyph{}, err
 	}
-	p := glyph{Width: sparkWidth, Height: sparkHeight, Shapes: []shape{{0, h.In}}}
-	p.Shapes = append(p.Shapes, h.Out...)
-	return p, nil
+	return glyph{Width: sparkWidth, Height: sparkHeight, Shapes: h.Shapes}, nil
 }
 
 // forest places every method's AUROC with its interval on one axis, and each

@@ -142,8 +142,7 @@ func against(points []evaluate.TargetPoint, level float64) chart {
 	}
 	c.Bars = []shape{{0, held.String()}, {1, missed.String()}}
 	c.Key = []shapeKey{{0, "held"}, {1, "missed"}}
-	c.Note = "Each line is the interval of a row; one that crosses the dashed line holds its target."
-	c.Note += " " + rows.Count(len(points), "row") + "."
+	c.Note = "Each line is the interval of a row; one that crosses the dashed line holds its target. " + rows.Count(len(points), "row") + "."
 	return c
 }
 

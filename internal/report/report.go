@@ -61,7 +61,6 @@ type Example struct {
 // section is a comparison with everything drawn.
 type section struct {
 	Comparison
-	ID             int
 	Figures, BySet grid // a row for each of Rows, after whose names pictures stand
 	Rows           []row
 	ROC            []chart
@@ -117,8 +116,8 @@ func write(w io.Writer, p Page) error {
 		CSS      template.CSS
 		JS       template.JS
 	}{Page: p, Blocks: p.blocks, CSS: template.CSS(css), JS: template.JS(js)}
-	for i, c := range p.Sets {
-		s, err := newSection(i, c)
+	for _, c := range p.Sets {
+		s, err := newSection(c)
 		if err != nil {
 			return err
 		}
@@ -146,8 +145,8 @@ func write(w io.Writer, p Page) error {
 	return err
 }
 
-func newSection(id int, c Comparison) (*section, error) {
-	s := &section{Comparison: c, ID: id, Missing: absent(c.Report)}
+func newSection(c Comparison) (*section, error) {
+	s := &section{Comparison: c, Missing: absent(c.Report)}
 	if err := s.fill(ranked(c.Report)); err != nil {
 		return nil, err
 	}
@@ -165,7 +164,7 @@ func (s *section) fill(methods []compare.MethodReport) error {
 	s.Figures, s.BySet = tables(r, methods)
 	if len(r.Sets) > 1 {
 		for i, set := range r.Sets {
-			s.SetKey = append(s.SetKey, shapeKey{i%coloured + 1, set.Name})
+			s.SetKey = append(s.SetKey, shapeKey{setColor(i + 1), set.Name})
 		}
 	}
 	intervals := forest(methods)
