@@ -1,6 +1,6 @@
 // Package display writes numbers for people: the same number reads the same in a
 // table, a sentence and a page. Thousands have a comma, and numbers of ordinary size
-// have no exponent.
+// have no exponent. Lists are cut, and names that strangers chose are escaped.
 package display
 
 import (

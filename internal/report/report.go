@@ -1,6 +1,7 @@
 // Package report draws comparisons of detectors, evaluations and a regression band
 // as one self-contained HTML page: nothing in it comes from elsewhere. Without scripts
 // it shows the same; with them its tables sort and its curves answer the mouse.
+// [EvaluationText] and [ComparisonText] print the same verdicts and tables as text.
 package report
 
 import (
