@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/heads/fit"
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
@@ -284,19 +285,16 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 	if err != nil {
 		return nil, err
 	}
-	y := test.Targets
-	fresh, err := predictor.Predict(ctx, attach.Rows{Batch: rows})
+	fresh := func(yield func(attach.Rows, error) bool) {
+		yield(attach.Rows{Batch: rows, Targets: test.Targets}, nil)
+	}
+	e, err := evaluate.Rows(ctx, predictor, fresh, evaluate.Options{})
 	if err != nil {
 		return nil, err
 	}
-	for i, p := range fresh {
-		t := p.Targets[0]
-		if v := float64(y.Data[i*y.Stride]); t.Lower <= v && v <= t.Upper {
-			band.Coverage += 1 / float64(len(fresh))
-		}
-		band.MeanGap += (t.Upper - t.Lower) / float64(len(fresh))
-	}
+	covered := e.Targets[0].Coverage[0]
+	band.Coverage, band.MeanGap = covered.Share, *covered.Width
 	_, err = printf(d.stdout, "toy_regressor: %s intervals cover %s of %d fresh rows, mean width %.2f\n",
-		display.Asked(band.Level), display.Percent(band.Coverage), len(fresh), band.MeanGap)
+		display.Asked(band.Level), display.Percent(band.Coverage), e.Rows, band.MeanGap)
 	return band, err
 }
