@@ -111,6 +111,15 @@ func (g grid) drawn(is func(of *glyph) bool) bool {
 	})
 }
 
+// each is one thing of every one of a list.
+func each[T, U any](list []T, of func(T) U) []U {
+	all := make([]U, len(list))
+	for i, x := range list {
+		all[i] = of(x)
+	}
+	return all
+}
+
 // text adds a column of words.
 func (g *grid) text(name string, words []string) {
 	g.Heads = append(g.Heads, head{Text: name, IsText: true})

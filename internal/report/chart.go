@@ -202,10 +202,7 @@ func roundStep(x float64) float64 {
 func rocCharts(r *compare.Report, rows []row) ([]chart, error) {
 	sets := []string{""}
 	if len(r.Sets) > 0 {
-		sets = sets[:0]
-		for _, s := range r.Sets {
-			sets = append(sets, s.Name)
-		}
+		sets = each(r.Sets, func(s compare.Set) string { return s.Name })
 	}
 	var charts []chart
 	for k, name := range sets {
@@ -239,9 +236,7 @@ func riskChart(r *compare.Report, rows []row) (*chart, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range curve {
-			curves[i] = append(curves[i], point{p.Coverage, p.Risk})
-		}
+		curves[i] = each(curve, func(p measure.RiskPoint) point { return point{p.Coverage, p.Risk} })
 	}
 	c := riskPlane("in-domain inputs answered, most certain first", *r.InError, curves)
 	for i, m := range rows {

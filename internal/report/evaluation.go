@@ -247,15 +247,6 @@ func atLevel(list []evaluate.Coverage, level float64) *evaluate.Rate {
 	return atAlpha(each(list, func(c evaluate.Coverage) evaluate.Rate { return c.Rate }), level)
 }
 
-// each is one thing of every one of a list.
-func each[T, U any](list []T, of func(T) U) []U {
-	all := make([]U, len(list))
-	for i, x := range list {
-		all[i] = of(x)
-	}
-	return all
-}
-
 // orNaN is the number, or NaN where there is none.
 func orNaN(x *float64) float64 {
 	if x == nil {

@@ -39,12 +39,15 @@ func (c *chart) steps(x []float64) string {
 	return b.String()
 }
 
+// placeOf is a share over what is asked.
+func placeOf(r evaluate.Rate) point { return point{r.Asked, r.Share} }
+
 // intervals draws shares over places, each with its interval.
 func (c *chart) intervals(color int, rates []evaluate.Rate) {
 	var bars, marks strings.Builder
 	for _, r := range rates {
 		bars.WriteString(c.path([]point{{r.Asked, r.Low}, {r.Asked, r.High}}))
-		marks.WriteString(c.path([]point{{r.Asked, r.Share}}) + "h0")
+		marks.WriteString(c.path([]point{placeOf(r)}) + "h0")
 	}
 	c.Bars, c.Marks = append(c.Bars, shape{color, bars.String()}), append(c.Marks, shape{color, marks.String()})
 }
@@ -55,11 +58,7 @@ func reliability(e *evaluate.Classes) chart {
 	c.Title, c.Dashed = "Is confidence what it says?", c.path([]point{{0, 0}, {1, 1}})
 	c.Note = "Each dot gathers the answers of a fifteenth of the confidences, with its 95 % interval. On the dashed line they are right as often as they say."
 	draw := func(color int, name string, r evaluate.Reliability) {
-		var points []point
-		for _, b := range r.Bins {
-			points = append(points, point{b.Asked, b.Share})
-		}
-		c.Lines = append(c.Lines, line{Color: color + 1, Name: name, Path: c.path(points)})
+		c.Lines = append(c.Lines, line{Color: color + 1, Name: name, Path: c.path(each(r.Bins, placeOf))})
 		c.intervals(color, r.Bins)
 		c.Key = append(c.Key, shapeKey{color, name})
 	}
@@ -74,10 +73,7 @@ func reliability(e *evaluate.Classes) chart {
 
 // riskCoverage draws the error among the most confident answers.
 func riskCoverage(e *evaluate.Classes) chart {
-	var points []point
-	for _, p := range e.RiskCoverage {
-		points = append(points, point{p.Coverage, p.Risk})
-	}
+	points := each(e.RiskCoverage, func(p evaluate.RiskPoint) point { return point{p.Coverage, p.Risk} })
 	c := riskPlane("inputs answered, most confident first", 1-e.Accuracy.Share, [][]point{points})
 	c.Title = "What does it cost to err less?"
 	c.Lines[0].Color, c.Lines[0].Name = 1, "risk and coverage"
@@ -107,17 +103,14 @@ func sizes(s evaluate.Coverage) chart {
 
 // levels draws coverage against the level asked for.
 func levels(list []evaluate.Coverage) chart {
-	low := 1.
-	var rates []evaluate.Rate
-	var points []point
-	for _, l := range list {
-		low = min(low, l.Low, l.Asked)
-		rates, points = append(rates, l.Rate), append(points, point{l.Asked, l.Share})
+	low, rates := 1., each(list, func(c evaluate.Coverage) evaluate.Rate { return c.Rate })
+	for _, r := range rates {
+		low = min(low, r.Low, r.Asked)
 	}
 	both := span{math.Floor(10*low-1e-9) / 10, 1}
 	c := newChart("level asked for", "covered", both, both, chartWidth, 5, 5)
 	c.Title, c.Dashed = "Is coverage what was asked?", c.path([]point{{both.low, both.low}, {1, 1}})
-	c.Lines = []line{{Color: 1, Name: "coverage", Path: c.path(points)}}
+	c.Lines = []line{{Color: 1, Name: "coverage", Path: c.path(each(rates, placeOf))}}
 	c.intervals(0, rates)
 	return c
 }
@@ -178,9 +171,5 @@ func pit(t evaluate.Target) chart {
 }
 
 func floats(counts []int) []float64 {
-	x := make([]float64, len(counts))
-	for i, n := range counts {
-		x[i] = float64(n)
-	}
-	return x
+	return each(counts, func(n int) float64 { return float64(n) })
 }
