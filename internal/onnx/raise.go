@@ -73,35 +73,25 @@ func (r *raiser) constant(value any, dims ...int64) string {
 
 // raise changes a node, before which it may append others.
 func (r *raiser) raise(n *pb.NodeProto) error {
-	in := n.GetInput()
-	become := func(op string, inputs []string, attrs ...*pb.AttributeProto) {
-		n.OpType, n.Input, n.Attribute = ptr(op), inputs, attrs
+	in, op := n.GetInput(), n.GetOpType()
+	refusal := func(why string) error {
+		return fmt.Errorf("node %s (%s) %s; export the model anew with operator set 13 or later", r.g.NodeName(n), op, why)
 	}
-	switch op := n.GetOpType(); {
+	switch {
 	case op == "Upsample", op == "Resize" && r.from < 11:
-		r.resize(n)
+		if !r.resize(n) {
+			return refusal("leaves out elements by the rule of an old operator set")
+		}
 	case op == "Scatter":
 		n.OpType = ptr("ScatterElements")
 	case slices.Contains([]string{"Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"}, op):
-		return fmt.Errorf("node %s (%s) is one of ONNX's first experimental operators, which no operator set after 9 has; export the model anew with operator set 13 or later", r.g.NodeName(n), op)
+		return refusal("is one of ONNX's first experimental operators, which no operator set after 9 has")
 	case op == "MeanVarianceNormalization" && r.from < 9:
-		axes := []int64{0, 2, 3}
-		if AttributeInt(n, "across_channels", 0) != 0 {
-			axes = []int64{0, 1, 2, 3}
-		}
-		if AttributeInt(n, "normalize_variance", 1) != 0 {
-			become(op, in, Attr("axes", axes))
-		} else {
-			become("Sub", []string{in[0], r.node("ReduceMean", in, Attr("axes", axes))})
-		}
+		return refusal("has the attributes of an old operator set")
 	case op == "Scan" && r.from < 9:
-		return fmt.Errorf("node %s (%s) is of operator set %d, in which it has a batch axis of its own", r.g.NodeName(n), op, r.from)
-	case op == "BatchNormalization" && AttributeInt(n, "spatial", 1) == 0: // statistics are per element
-		e := r.node("CastLike", []string{r.constant(AttributeFloat(n, "epsilon", 1e-5)), in[0]})
-		std := r.node("Sqrt", []string{r.node("Add", []string{in[4], e})})
-		unit := r.node("Div", []string{r.node("Sub", []string{in[0], in[3]}), std})
-		become("Add", []string{r.node("Mul", []string{unit, in[1]}), in[2]})
-		n.Output = n.Output[:1]
+		return refusal("has a batch axis of its own, as in old operator sets")
+	case op == "BatchNormalization" && AttributeInt(n, "spatial", 1) == 0:
+		return refusal("has statistics for each element, as in old operator sets")
 	case op == "BatchNormalization" && r.from < 14:
 		drop(n, "spatial")
 		n.Output = n.Output[:1] // others are of training, which the runtime does not do
@@ -110,7 +100,8 @@ func (r *raiser) raise(n *pb.NodeProto) error {
 	case r.from < 13 && (op == "Softmax" || op == "LogSoftmax" || op == "Hardmax"):
 		// It is along all axes from one on.
 		flat := r.node("Flatten", in[:1], Attr("axis", AttributeInt(n, "axis", 1)))
-		become("Reshape", []string{r.node(op, []string{flat}, Attr("axis", -1)), r.node("Shape", in[:1])})
+		n.OpType, n.Attribute = ptr("Reshape"), nil
+		n.Input = []string{r.node(op, []string{flat}, Attr("axis", -1)), r.node("Shape", in[:1])}
 	default:
 		r.inputs(n)
 	}
@@ -154,16 +145,16 @@ func drop(n *pb.NodeProto, attribute string) {
 	n.Attribute = slices.DeleteFunc(n.GetAttribute(), func(a *pb.AttributeProto) bool { return a.GetName() == attribute })
 }
 
-// resize writes an Upsample or an old Resize. The nearest neighbour was the one above
-// along axes that shrink, and else the one below.
-func (r *raiser) resize(n *pb.NodeProto) {
+// resize writes an Upsample or an old Resize. The nearest neighbour was the one below, and
+// the one above along axes that shrink: it returns false for these.
+func (r *raiser) resize(n *pb.NodeProto) bool {
 	var scales []float32
 	switch a := Attribute(n, "scales"); {
 	case a != nil:
 		scales = a.GetFloats()
 		n.Input = append(n.GetInput()[:1:1], r.constant(scales))
 	case len(n.GetInput()) < 2:
-		return // the runtime refuses it where it is needed
+		return true // the runtime refuses it where it is needed
 	default:
 		if t, ok := r.g.Const(n.GetInput()[1]); ok {
 			scales, _, _ = Float32s(t, r.dir) // those that cannot be read count as unknown
@@ -173,17 +164,10 @@ func (r *raiser) resize(n *pb.NodeProto) {
 	if mode == "bilinear" {
 		mode = "linear"
 	}
-	attrs := func(nearest string) []*pb.AttributeProto {
-		return []*pb.AttributeProto{Attr("mode", mode), Attr("coordinate_transformation_mode", "asymmetric"), Attr("nearest_mode", nearest)}
+	if mode == "nearest" && slices.ContainsFunc(scales, func(s float32) bool { return s < 1 }) {
+		return false
 	}
-	x, by, nearest := n.GetInput()[0], n.GetInput()[1], "floor"
-	if shrinks := func(s float32) bool { return s < 1 }; mode == "nearest" && slices.ContainsFunc(scales, shrinks) {
-		grown, shrunk := slices.Clone(scales), slices.Clone(scales)
-		for i, s := range scales {
-			grown[i], shrunk[i] = max(s, 1), min(s, 1)
-		}
-		x = r.node("Resize", []string{x, "", r.constant(grown)}, attrs("floor")...)
-		by, nearest = r.constant(shrunk), "ceil"
-	}
-	n.OpType, n.Input, n.Attribute = ptr("Resize"), []string{x, "", by}, attrs(nearest)
+	n.OpType, n.Input = ptr("Resize"), []string{n.GetInput()[0], "", n.GetInput()[1]}
+	n.Attribute = []*pb.AttributeProto{Attr("mode", mode), Attr("coordinate_transformation_mode", "asymmetric"), Attr("nearest_mode", "floor")}
+	return true
 }

@@ -44,8 +44,6 @@ func TestOldResize(t *testing.T) {
 		{"Upsample nearest", 9, byInput("Upsample", scales, "nearest")},
 		{"Upsample linear", 9, byInput("Upsample", scales, "linear")},
 		{"Resize nearest", 10, byInput("Resize", scales, "nearest")},
-		{"Resize nearest smaller", 10, byInput("Resize", smaller, "nearest")},
-		{"Resize nearest smaller and larger", 10, byInput("Resize", []float32{1, 1, 0.4, 1.5}, "nearest")},
 		{"Resize linear", 10, byInput("Resize", scales, "linear")},
 		{"Resize linear smaller", 10, byInput("Resize", smaller, "linear")},
 		{"Resize nearest", 11, resize11("nearest", "half_pixel")},
