@@ -20,15 +20,6 @@ func gradMean(c *call) {
 	}
 }
 
-// gradMod is that of a − ⌊a/b⌋·b, rounded as the node does.
-func gradMod(c *call) {
-	c.addSummed(0, c.up(0))
-	if c.wants(1) {
-		whole := c.node("Div", c.node("Sub", c.in(0), c.out(0)), c.in(1))
-		c.addSummed(1, c.node("Neg", c.node("Mul", c.up(0), whole)))
-	}
-}
-
 func gradSub(c *call) {
 	c.addSummed(0, c.up(0))
 	if c.wants(1) {

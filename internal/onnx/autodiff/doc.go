@@ -10,10 +10,6 @@
 // Operators whose derivative is zero almost everywhere (comparisons, Sign,
 // Floor, Shape, …) end a path.
 //
-// An If whose condition follows from constants and known sizes is
-// differentiated through the branch that it runs, which the gradient computes
-// again; any other is refused.
-//
 // Static shapes are inferred where they can be, and used: a gradient over
 // static shapes has no shape arithmetic left in it. Elsewhere the shapes are
 // computed by the graph when it runs.

@@ -172,20 +172,6 @@ func gradScatterND(c *call) {
 	}
 }
 
-// gradCompress puts the gradient back where the condition held.
-func gradCompress(c *call) {
-	x, up := c.in(0), c.up(0)
-	taken := c.node("Reshape", c.node("NonZero", c.in(1)), c.ints(-1))
-	if a := onnx.Attribute(c.n, "axis"); a != nil {
-		if dx, ok := c.ungather(x, taken, up, a.GetI(), 1); ok {
-			c.add(0, dx)
-		}
-		return
-	}
-	zeros := c.node("Expand", c.scalar(0, x), c.node("Reshape", c.node("Size", x), c.ints(1)))
-	c.add(0, c.node("Reshape", c.scatterAdd(zeros, c.node("Unsqueeze", taken, c.ints(-1)), up), c.shapeOf(x)))
-}
-
 // gradTopK puts the gradients of the values back to their places.
 func gradTopK(c *call) {
 	c.add(0, c.nodeWith("ScatterElements", []string{c.fill(0, c.in(0)), c.out(1), c.up(0)}, onnx.Attr("axis", c.attrInt("axis", -1))))

@@ -112,6 +112,21 @@ func (s *geometry) windows(i int, n int64) int64 {
 	return count
 }
 
+// dropsWindow says that a last window of x would start in the padding behind its end.
+func (s *geometry) dropsWindow(x tensorType) bool {
+	if !s.ceil || !s.sized || s.isSame() {
+		return false
+	}
+	for i, stride := range s.stride {
+		d, _ := x.dim(int64(i + 2))
+		room := d.n + s.begin[i] + s.end[i] - s.extent(i)
+		if d.known() && (room+stride-1)/stride*stride >= d.n+s.begin[i] {
+			return true
+		}
+	}
+	return false
+}
+
 // output is what the windows make of the spatial axes of x.
 func (s *geometry) output(x tensorType) []dimension {
 	out := unknown(len(s.kernel))

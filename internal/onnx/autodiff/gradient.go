@@ -69,7 +69,6 @@ func Gradient(b *onnx.Builder, dir string, seeds []Seed, wrt []string, stop ...s
 		types: newTypes(b.Graph(), index, dir),
 		grads: make(map[string]string),
 	}
-	g.settleWindows()
 	return g.sweep(seeds, wrt, stop)
 }
 
@@ -131,12 +130,6 @@ func (g *tape) activeFrom(wrt, stop []string) map[string]bool {
 	for _, t := range stop {
 		stopped[t] = true
 	}
-	g.activate(active, stopped)
-	return active
-}
-
-// activate adds what depends on active tensors to them.
-func (g *tape) activate(active, stopped map[string]bool) {
 	for _, n := range g.nodes {
 		if ends(n) {
 			continue
@@ -153,6 +146,7 @@ func (g *tape) activate(active, stopped map[string]bool) {
 			break
 		}
 	}
+	return active
 }
 
 func (g *tape) backward(n *pb.NodeProto, active map[string]bool) error {
@@ -170,7 +164,7 @@ func (g *tape) backward(n *pb.NodeProto, active map[string]bool) error {
 	r := g.ruleOf(n)
 	switch {
 	case r == nil:
-		return c.unsupported(reasons[n.GetOpType()])
+		return c.unsupported(reasonOf(n))
 	case g.onIntegers(n, active) && !takesIntegers[n.GetOpType()]:
 		return c.unsupported("it computes with quantized numbers")
 	}
@@ -193,7 +187,7 @@ func (g *tape) rootCause(i int, active map[string]bool, err error) error {
 			continue
 		}
 		if len(behind) > 0 && g.ruleOf(n) == nil {
-			return (&call{tape: g, n: n}).unsupported(reasons[n.GetOpType()])
+			return (&call{tape: g, n: n}).unsupported(reasonOf(n))
 		}
 		for _, in := range onnx.Reads(n) {
 			if active[in] {

@@ -31,8 +31,6 @@ var halfCases = []struct {
 	{"GatherND", []int64{13, 17}, [][]int64{{4}}, func(b *onnx.Builder, x []string) string {
 		return b.Node("GatherND", []string{x[0], b.Const(ints(2, 0, 2), 3, 1)})
 	}},
-	{"Compress", []int64{13, 17}, [][]int64{{3, 4}}, with("Compress", []any{[]bool{true, false, true}}, onnx.Attr("axis", 0))},
-	{"Compress of elements", []int64{17}, [][]int64{{2, 2}}, with("Compress", []any{[]bool{true, false, true}})},
 	{"TopK", []int64{13}, [][]int64{{3, 4}}, func(b *onnx.Builder, x []string) string {
 		return b.NodeN(2, "TopK", []string{x[0], b.Const(ints(2))})[0]
 	}},

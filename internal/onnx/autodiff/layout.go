@@ -21,6 +21,17 @@ func gradTranspose(c *call) {
 	c.add(0, c.nodeWith("Transpose", []string{c.up(0)}, onnx.Attr("perm", inverse)))
 }
 
+// gradDropout is the identity, which a Dropout is outside of training.
+func gradDropout(c *call) {
+	if training := c.in(2); training != "" {
+		if v, ok := c.types.intsOf(training); !ok || len(v) != 1 || v[0] != 0 {
+			c.fail("it drops at random, as in training")
+			return
+		}
+	}
+	gradIdentity(c)
+}
+
 func gradExpand(c *call) { c.addSummed(0, c.up(0)) }
 
 // gradCast is that of a change between floating-point types, or from integers

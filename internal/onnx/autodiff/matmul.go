@@ -4,33 +4,25 @@ import "github.com/attach-uncertainty/attach/internal/onnx"
 
 // gradMatMul covers vectors, matrices and stacks of them with leading axes
 // broadcast: dA = dY·Bᵀ, dB = Aᵀ·dY.
-func gradMatMul(c *call) { c.addProduct(0, 1, c.in(0), c.in(1), c.up(0)) }
+func gradMatMul(c *call) { c.addProduct(c.in(0), c.in(1), c.up(0)) }
 
-// addProduct adds the gradients of inputs i and j, which entered a product as
+// addProduct adds the gradients of inputs 0 and 1, which entered a product as
 // a and b, of their own shapes.
-func (c *call) addProduct(i, j int, a, b, up string) {
-	da, db := c.productGradients(a, b, up, c.wants(i), c.wants(j))
-	c.add(i, da)
-	c.add(j, db)
-}
-
-// productGradients returns the gradients of a and b, those that are wanted,
-// from that of their product.
-func (c *call) productGradients(a, b, up string, wantA, wantB bool) (da, db string) {
+func (c *call) addProduct(a, b, up string) {
 	ra, aok := c.types.of(a).rank()
 	rb, bok := c.types.of(b).rank()
 	if !aok || !bok {
 		c.fail("the rank of its inputs is not known")
-		return "", ""
+		return
 	}
 	if ra == 1 && rb == 1 {
-		if wantA {
-			da = c.node("Mul", up, b)
+		if c.wants(0) {
+			c.add(0, c.node("Mul", up, b))
 		}
-		if wantB {
-			db = c.node("Mul", up, a)
+		if c.wants(1) {
+			c.add(1, c.node("Mul", up, a))
 		}
-		return da, db
+		return
 	}
 	// A vector takes part as a matrix with one row or one column.
 	left, right := a, b
@@ -42,19 +34,19 @@ func (c *call) productGradients(a, b, up string, wantA, wantB bool) (da, db stri
 		right = c.node("Unsqueeze", b, c.ints(1))
 		up = c.node("Unsqueeze", up, c.ints(-1))
 	}
-	if wantA {
-		da = c.unbroadcast(c.node("MatMul", up, c.transpose(right)), left)
-		da = c.reshapeLike(da, a)
+	if c.wants(0) {
+		da := c.unbroadcast(c.node("MatMul", up, c.transpose(right)), left)
+		c.add(0, c.reshapeLike(da, a))
 	}
-	if wantB {
+	if c.wants(1) {
+		var db string
 		if ra > 2 && rb <= 2 {
 			db = c.stackedProduct(left, up)
 		} else {
 			db = c.unbroadcast(c.node("MatMul", c.transpose(left), up), right)
 		}
-		db = c.reshapeLike(db, b)
+		c.add(1, c.reshapeLike(db, b))
 	}
-	return da, db
 }
 
 // stackedProduct is Σ AᵀG over stacks of matrices, as one product of the

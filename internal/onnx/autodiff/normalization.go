@@ -1,7 +1,6 @@
 package autodiff
 
 import (
-	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
@@ -37,35 +36,26 @@ func (s standardization) back(c *call, g, xhat, r string) string {
 // which neither centres nor has a bias.
 func gradLayerNormalization(centred bool) rule {
 	return func(c *call) {
-		if c.onlyFirst() {
-			if dx, ok := c.normalized(c.in(0), centred, 1, 2, c.attrInt("axis", -1), 1e-5); ok && c.wants(0) {
-				c.add(0, dx)
-			}
+		x, scale := c.in(0), c.in(1)
+		axes, ok := c.axesFrom(x, c.attrInt("axis", -1))
+		if !ok || !c.onlyFirst() {
+			return
+		}
+		s := standardization{axes: axes, epsilon: c.attrFloat("epsilon", 1e-5), centred: centred}
+		up, gain, wide := c.up(0), scale, x
+		if isHalf(c.types.of(x).elem) && c.attrInt("stash_type", 1) == 1 {
+			wide = c.castElem(x, pb.TensorProto_FLOAT)
+			up, gain = c.castTo(up, wide), c.castTo(gain, wide)
+		}
+		xhat, r := s.of(c, wide)
+		if c.wants(1) {
+			c.addSummed(1, c.castTo(c.node("Mul", up, xhat), scale))
+		}
+		c.addSummed(2, c.up(0))
+		if c.wants(0) {
+			c.add(0, c.castTo(s.back(c, c.node("Mul", up, gain), xhat, r), x))
 		}
 	}
-}
-
-// normalized adds the gradients of scale and bias, the inputs of those
-// numbers, and returns that of x. epsilon is what the operator adds where it has
-// no attribute that says.
-func (c *call) normalized(x string, centred bool, scale, bias int, axis int64, epsilon float64) (string, bool) {
-	axes, ok := c.axesFrom(x, axis)
-	if !ok {
-		return "", false
-	}
-	s := standardization{axes: axes, epsilon: c.attrFloat("epsilon", epsilon), centred: centred}
-	up, gain := c.up(0), c.in(scale)
-	wide := x
-	if isHalf(c.types.of(x).elem) && c.attrInt("stash_type", 1) == 1 {
-		wide = c.castElem(x, pb.TensorProto_FLOAT)
-		up, gain = c.castTo(up, wide), c.castTo(gain, wide)
-	}
-	xhat, r := s.of(c, wide)
-	if c.wants(scale) {
-		c.addSummed(scale, c.castTo(c.node("Mul", up, xhat), c.in(scale)))
-	}
-	c.addSummed(bias, c.up(0))
-	return c.castTo(s.back(c, c.node("Mul", up, gain), xhat, r), x), true
 }
 
 // axesFrom returns axis and those after it.
@@ -115,9 +105,12 @@ func (c *call) perChannel(v string, axes []int64) string {
 	return c.node("Unsqueeze", v, c.ints(count(1, len(axes)+1)...))
 }
 
-// gradGroupNormalization: from operator set 21 on scale and bias are one
-// number per channel, before that one per group.
+// gradGroupNormalization: scale and bias are one number per channel.
 func gradGroupNormalization(c *call) {
+	if c.b.Opset() < 21 {
+		c.fail("before operator set 21 it scales whole groups")
+		return
+	}
 	x, up := c.in(0), c.up(0)
 	behind, ok := c.axesFrom(x, 2)
 	if !ok {
@@ -127,30 +120,11 @@ func gradGroupNormalization(c *call) {
 	groups := func(v string) string { return c.node("Reshape", c.beforeReshape(v), grouped) }
 	s := standardization{axes: []int64{2}, epsilon: c.attrFloat("epsilon", 1e-5), centred: true}
 	xhat, r := s.of(c, groups(x))
-	var g string
-	if c.b.Opset() < 21 {
-		up = groups(up)
-		c.addPerChannel(up, xhat, s.axes)
-		g = c.node("Mul", up, c.perChannel(c.in(1), s.axes))
-	} else {
-		c.addPerChannel(up, c.reshapeLike(xhat, x), behind)
-		g = groups(c.node("Mul", up, c.perChannel(c.in(1), behind)))
-	}
+	c.addPerChannel(up, c.reshapeLike(xhat, x), behind)
 	if c.wants(0) {
+		g := groups(c.node("Mul", up, c.perChannel(c.in(1), behind)))
 		c.add(0, c.reshapeLike(s.back(c, g, xhat, r), x))
 	}
-}
-
-// gradMeanVarianceNormalization is that of (x − mean)/(deviation + 10⁻⁹).
-func gradMeanVarianceNormalization(c *call) {
-	x := c.in(0)
-	axes := c.attrInts("axes")
-	if axes == nil {
-		axes = []int64{0, 2, 3}
-	}
-	s := standardization{axes: axes, epsilon: 1e-18, centred: true}
-	xhat, r := s.of(c, x)
-	c.add(0, s.back(c, c.up(0), xhat, r))
 }
 
 // gradBatchNormalization is that of inference, y = (x − mean)·r·scale + bias
@@ -256,5 +230,3 @@ func (g *tape) overNonzero(a, b string) string {
 	none := g.node("Equal", b, zero)
 	return g.node("Where", none, zero, g.node("Div", a, g.node("Where", none, g.scalar(1, b), b)))
 }
-
-func (c *call) attrInts(name string) []int64 { return onnx.AttributeInts(c.n, name) }

@@ -65,29 +65,16 @@ func slopeLeakyRelu(c *call, x, _ string) string {
 	return c.positive(x, c.scalar(1, x), c.scalar(c.attrFloat("alpha", 0.01), x))
 }
 
-func slopeThresholdedRelu(c *call, x, _ string) string {
-	return c.castTo(c.node("Greater", x, c.scalar(c.attrFloat("alpha", 1), x)), x)
-}
-
-func slopeShrink(c *call, x, _ string) string {
-	return c.castTo(c.node("Greater", c.node("Abs", x), c.scalar(c.attrFloat("lambd", 0.5), x)), x)
-}
-
 // slopeHardSwish is that of x·min(max(x/6 + 1/2, 0), 1).
 func slopeHardSwish(c *call, x, _ string) string {
 	inner := c.node("Where", c.node("Less", x, c.scalar(3, x)), c.plus(0.5, c.times(1.0/3, x)), c.scalar(1, x))
 	return c.node("Where", c.node("Greater", x, c.scalar(-3, x)), inner, c.scalar(0, x))
 }
 
-func slopeSwish(c *call, x, _ string) string { return c.swish(x, c.attrFloat("alpha", 1)) }
-
-// slopeQuickGelu is that of the runtime's own name for Swish.
-func slopeQuickGelu(c *call, x, _ string) string { return c.swish(x, c.attrFloat("alpha", 1.702)) }
-
-// swish is the slope of x·σ(αx): σ + αx·σ·(1 − σ).
-func (c *call) swish(x string, alpha float64) string {
+// slopeSwish is that of x·σ(αx): σ + αx·σ·(1 − σ).
+func slopeSwish(c *call, x, _ string) string {
 	scaled := x
-	if alpha != 1 {
+	if alpha := c.attrFloat("alpha", 1); alpha != 1 {
 		scaled = c.times(alpha, x)
 	}
 	s := c.node("Sigmoid", scaled)
@@ -177,27 +164,3 @@ func gradSoftplus(c *call) { c.add(0, c.node("Mul", c.up(0), c.node("Sigmoid", c
 func slopeSin(c *call, x, _ string) string { return c.node("Cos", x) }
 
 func slopeCos(c *call, x, _ string) string { return c.node("Neg", c.node("Sin", x)) }
-
-func slopeTan(c *call, _, y string) string { return c.plus(1, c.square(y)) }
-
-func slopeAsin(c *call, x, _ string) string {
-	return c.node("Reciprocal", c.node("Sqrt", c.below1(c.square(x))))
-}
-
-func slopeAcos(c *call, x, y string) string { return c.node("Neg", slopeAsin(c, x, y)) }
-
-func slopeAtan(c *call, x, _ string) string { return c.node("Reciprocal", c.plus(1, c.square(x))) }
-
-func slopeSinh(c *call, x, _ string) string { return c.node("Cosh", x) }
-
-func slopeCosh(c *call, x, _ string) string { return c.node("Sinh", x) }
-
-func slopeAsinh(c *call, x, _ string) string {
-	return c.node("Reciprocal", c.node("Sqrt", c.plus(1, c.square(x))))
-}
-
-func slopeAcosh(c *call, x, _ string) string {
-	return c.node("Reciprocal", c.node("Sqrt", c.plus(-1, c.square(x))))
-}
-
-func slopeAtanh(c *call, x, _ string) string { return c.node("Reciprocal", c.below1(c.square(x))) }

@@ -30,6 +30,10 @@ func (c *call) pooling() (geometry, bool) {
 		c.fail("the size of its window is not known")
 		return s, false
 	}
+	if c.b.Opset() < 22 && s.dropsWindow(c.types.of(c.in(0))) {
+		c.fail("its last window would start in the padding, and ONNX before operator set 22 counts it while the runtime leaves it out")
+		return s, false
+	}
 	const most = 1 << 24
 	area := int64(1)
 	for _, k := range s.kernel {
@@ -150,6 +154,10 @@ func gradMaxPool(c *call) {
 	if !ok {
 		return
 	}
+	if c.attrInt("storage_order", 0) != 0 {
+		c.fail("it counts places by columns")
+		return
+	}
 	places := c.places()
 	// Zeros of a computed number are made when the graph runs; a constant shape
 	// would be folded to a constant as large as x.
@@ -163,13 +171,8 @@ func gradMaxPool(c *call) {
 }
 
 // places are the indices into the flattened input that the maxima come from,
-// the node's second output. It is added to a node that lacks it; where the
-// node counts by columns, they are computed again.
+// the node's second output. It is added to a node that lacks it.
 func (c *call) places() string {
-	if c.attrInt("storage_order", 0) != 0 {
-		attrs := slices.DeleteFunc(slices.Clone(c.n.Attribute), func(a *pb.AttributeProto) bool { return a.GetName() == "storage_order" })
-		return c.nodeN(2, "MaxPool", c.n.Input[:1], attrs...)[1]
-	}
 	if c.out(1) == "" {
 		name := c.b.Fresh("MaxPool")
 		c.n.Output = append(c.n.Output[:1:1], name)
@@ -178,44 +181,6 @@ func (c *call) places() string {
 		c.types.known[name] = t
 	}
 	return c.out(1)
-}
-
-// gradLpPool is that of y = (Σ|x|ᵖ)^(1/p) over windows:
-// |x|ᵖ⁻¹·sign x times the sum over the windows of up·y¹⁻ᵖ.
-func gradLpPool(c *call) {
-	x := c.in(0)
-	s, ok := c.pooling()
-	if !ok {
-		return
-	}
-	c.add(0, c.lpBack(c.spreadWindows(c.lpShare(), x, s, 1)))
-}
-
-// lpShare is up·y¹⁻ᵖ, and 0 at y = 0.
-func (c *call) lpShare() string {
-	p, y, up := c.attrInt("p", 2), c.out(0), c.up(0)
-	if p == 1 {
-		return up
-	}
-	zero := c.node("Equal", y, c.scalar(0, y))
-	safe := c.node("Where", zero, c.scalar(1, y), y)
-	if p > 2 {
-		safe = c.node("Pow", safe, c.scalar(float64(p-1), y))
-	}
-	return c.node("Where", zero, c.scalar(0, y), c.node("Div", up, safe))
-}
-
-// lpBack is share·|x|ᵖ⁻¹·sign x.
-func (c *call) lpBack(share string) string {
-	p, x := c.attrInt("p", 2), c.in(0)
-	switch p {
-	case 1:
-		return c.node("Mul", share, c.node("Sign", x))
-	case 2:
-		return c.node("Mul", share, x)
-	}
-	size := c.node("Pow", c.node("Abs", x), c.scalar(float64(p-1), x))
-	return c.node("Mul", share, c.node("Mul", size, c.node("Sign", x)))
 }
 
 func gradGlobalAveragePool(c *call) {
@@ -240,5 +205,3 @@ func gradGlobalMaxPool(c *call) {
 	dx := c.nodeWith("ScatterElements", []string{c.fill(0, flat), first, up}, onnx.Attr("axis", 2))
 	c.add(0, c.node("Reshape", dx, c.shapeOf(x)))
 }
-
-func gradGlobalLpPool(c *call) { c.add(0, c.lpBack(c.expand(c.lpShare(), c.in(0)))) }

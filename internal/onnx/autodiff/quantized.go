@@ -17,15 +17,13 @@ import (
 
 // makesIntegers are the operators whose integers stand for real numbers.
 var makesIntegers = map[string]bool{
-	"ConvInteger": true, "DynamicQuantizeLinear": true, "MatMulInteger": true, "QLinearConv": true,
-	"QLinearMatMul": true, "QuantizeLinear": true,
+	"ConvInteger": true, "DynamicQuantizeLinear": true, "MatMulInteger": true, "QuantizeLinear": true,
 }
 
 // takesIntegers are the operators whose rules may meet such integers.
 var takesIntegers = map[string]bool{
 	"Cast": true, "Concat": true, "ConvInteger": true, "DequantizeLinear": true, "Flatten": true, "Identity": true,
-	"MatMulInteger": true, "MatMulIntegerToFloat": true, "QLinearConv": true, "QLinearMatMul": true, "Reshape": true,
-	"Squeeze": true, "Transpose": true, "Unsqueeze": true,
+	"MatMulInteger": true, "Reshape": true, "Squeeze": true, "Transpose": true, "Unsqueeze": true,
 }
 
 // carries says whether an output of a node with an active input is active.
@@ -122,10 +120,6 @@ func integerRange(t pb.TensorProto_DataType) (low, high float64, ok bool) {
 		return 0, 65535, true
 	case pb.TensorProto_INT16:
 		return -32768, 32767, true
-	case pb.TensorProto_UINT4:
-		return 0, 15, true
-	case pb.TensorProto_INT4:
-		return -8, 7, true
 	}
 	return 0, 0, false
 }
@@ -144,78 +138,31 @@ func (c *call) dequantized(q, zero, like string) string {
 }
 
 func gradMatMulInteger(c *call) {
-	c.integerProduct(c.up(0), 0, 1, 2, 3)
-}
-
-func gradQLinearMatMul(c *call) {
-	if up, ok := c.unsaturated(6); ok {
-		factor := c.node("Mul", c.castTo(c.in(1), up), c.castTo(c.in(4), up))
-		c.integerProduct(c.node("Mul", up, factor), 0, 3, 2, 5)
-	}
-}
-
-// unsaturated is the gradient of a product before it is divided by the scale
-// that is input scale and rounded. A result at the end of its range counts as
-// saturated.
-func (c *call) unsaturated(scale int) (string, bool) {
-	low, high, ok := integerRange(c.types.of(c.out(0)).elem)
-	if !ok {
-		c.fail("it quantizes to %s", c.types.of(c.out(0)).elem)
-		return "", false
-	}
-	up := c.up(0)
-	y := c.castTo(c.out(0), up)
-	inside := c.node("And", c.node("Greater", y, c.scalar(low, up)), c.node("Less", y, c.scalar(high, up)))
-	return c.node("Where", inside, c.node("Div", up, c.castTo(c.in(scale), up)), c.scalar(0, up)), true
-}
-
-// integerProduct adds the gradients of a product of integers, inputs a and b
-// with their zero points.
-func (c *call) integerProduct(up string, a, b, zeroA, zeroB int) {
-	if c.wants(zeroA) || c.wants(zeroB) {
+	if c.wants(2) || c.wants(3) {
 		c.fail("its zero point depends on what is differentiated")
 		return
 	}
-	if t := c.types.of(c.in(zeroA)); c.in(zeroA) != "" && len(t.dims) > 0 && t.dims[0].n != 1 {
+	if t := c.types.of(c.in(2)); c.in(2) != "" && len(t.dims) > 0 && t.dims[0].n != 1 {
 		c.fail("its first factor has a zero point for each row")
 		return
 	}
-	left, right := c.in(a), c.in(b) // whose shapes are read in any case
-	if c.wants(a) {
-		right = c.dequantized(right, c.in(zeroB), up)
+	left, right, up := c.in(0), c.in(1), c.up(0) // whose shapes are read in any case
+	if c.wants(0) {
+		right = c.dequantized(right, c.in(3), up)
 	}
-	if c.wants(b) {
-		left = c.dequantized(left, c.in(zeroA), up)
+	if c.wants(1) {
+		left = c.dequantized(left, c.in(2), up)
 	}
-	c.addProduct(a, b, left, right, up)
+	c.addProduct(left, right, up)
 }
 
-func gradConvInteger(c *call) { c.integerConvolution(c.up(0), 1, 3) }
-
-func gradQLinearConv(c *call) {
-	up, ok := c.unsaturated(6)
-	if !ok {
-		return
-	}
-	axes, ok := c.axesFrom(c.in(0), 2)
-	if !ok {
-		return
-	}
-	gain := c.node("Mul", c.castTo(c.in(1), up), c.castTo(c.in(4), up))
-	if d, ok := c.types.of(c.in(4)).dim(0); ok && d.n != 1 {
-		gain = c.perChannel(gain, axes)
-	}
-	c.integerConvolution(c.node("Mul", up, gain), 3, 5)
-}
-
-// integerConvolution adds the gradient of a convolution's input; w and zero
-// are the inputs that hold its kernel and that kernel's zero point.
-func (c *call) integerConvolution(up string, w, zero int) {
-	if c.wants(w) {
+func gradConvInteger(c *call) {
+	if c.wants(1) {
 		c.fail("its kernel depends on what is differentiated")
 		return
 	}
-	kernel := c.dequantized(c.in(w), c.alongRows(c.in(zero), c.in(w)), up)
+	up := c.up(0)
+	kernel := c.dequantized(c.in(1), c.alongRows(c.in(3), c.in(1)), up)
 	s, ok := c.convolution(kernel, c.types.of(c.in(0)))
 	switch {
 	case !ok:

@@ -82,47 +82,6 @@ var quantizedCases = []quantizedCase{
 		}
 		return b.Node("Conv", []string{x, b.Const(w, 2, 2, 2, 2)}, onnx.Attr("pads", ints(1, 0, 1, 1)))
 	}},
-	{name: "matrix product in integers", x: ints(3, 4), everywhere: true, build: func(b *onnx.Builder, x string) string {
-		sx, zx := b.Const(float32(0.02)), zeroOf(b, 120, uint8s)
-		sy, zy := b.Const(float32(0.5)), zeroOf(b, 128, uint8s)
-		q := b.Node("QuantizeLinear", []string{x, sx, zx})
-		w := bytesOf(b, kernelBytes, int8s, 4, 4)
-		y := b.Node("QLinearMatMul", []string{q, sx, zx, w, b.Const(float32(0.1)), zeroOf(b, 0, int8s), sy, zy})
-		return b.Node("DequantizeLinear", []string{y, sy, zy})
-	}, real: func(b *onnx.Builder, x string) string {
-		return b.Node("MatMul", []string{x, b.Const(scaledKernel(0, 0.1), 4, 4)})
-	}},
-	{name: "convolution in integers", x: ints(1, 2, 4, 3), everywhere: true, build: func(b *onnx.Builder, x string) string {
-		sx, zx := b.Const(float32(0.02)), zeroOf(b, 120, uint8s)
-		sy, zy := b.Const(float32(0.5)), zeroOf(b, 128, uint8s)
-		q := b.Node("QuantizeLinear", []string{x, sx, zx})
-		w := bytesOf(b, kernelBytes, int8s, 2, 2, 2, 2)
-		y := b.Node("QLinearConv", []string{q, sx, zx, w, b.Const([]float32{0.1, 0.2}), bytesOf(b, ints(0, 0), int8s), sy, zy})
-		return b.Node("DequantizeLinear", []string{y, sy, zy})
-	}, real: func(b *onnx.Builder, x string) string {
-		w := scaledKernel(0, 0.1)
-		for i := 8; i < 16; i++ {
-			w[i] *= 2
-		}
-		return b.Node("Conv", []string{x, b.Const(w, 2, 2, 2, 2)})
-	}},
-	{name: "the runtime's product", x: ints(3, 4), everywhere: true, build: func(b *onnx.Builder, x string) string {
-		b.Import(runtimeDomain, 1)
-		w := bytesOf(b, kernelBytes, int8s, 4, 4)
-		return b.Append(onnx.Node{Op: "DynamicQuantizeMatMul", Domain: runtimeDomain,
-			Inputs: []string{x, w, b.Const(float32(0.1)), zeroOf(b, 2, int8s)}})[0]
-	}, real: func(b *onnx.Builder, x string) string {
-		return b.Node("MatMul", []string{x, b.Const(scaledKernel(2, 0.1), 4, 4)})
-	}},
-	{name: "the runtime's product of integers", x: ints(3, 4), everywhere: true, build: func(b *onnx.Builder, x string) string {
-		b.Import(runtimeDomain, 1)
-		q := b.NodeN(3, "DynamicQuantizeLinear", []string{x})
-		w := bytesOf(b, kernelBytes, int8s, 4, 4)
-		return b.Append(onnx.Node{Op: "MatMulIntegerToFloat", Domain: runtimeDomain,
-			Inputs: []string{q[0], w, q[1], b.Const(float32(0.1)), q[2], zeroOf(b, 2, int8s)}})[0]
-	}, real: func(b *onnx.Builder, x string) string {
-		return b.Node("MatMul", []string{x, b.Const(scaledKernel(2, 0.1), 4, 4)})
-	}},
 }
 
 // TestQuantized compares the gradients of networks in integers with those of

@@ -110,15 +110,12 @@ func reduction(identity bool, gradient func(c *call, up, x, y string) string) ru
 }
 
 // sumReduced sums over the axes that the node reduces, and keeps them.
-func (c *call) sumReduced(x string) string { return c.reducedBy("ReduceSum", x) }
-
-// reducedBy is sumReduced with another operator of that family.
-func (c *call) reducedBy(op, x string) string {
+func (c *call) sumReduced(x string) string {
 	axes, err := c.types.axes(c.n, 1)
 	if err != nil {
 		c.fail("its axes are not constant")
 	}
-	return c.reduce(op, x, axes, true)
+	return c.reduce("ReduceSum", x, axes, true)
 }
 
 // extremeShare: elements that tie share the gradient evenly, as those of
@@ -135,24 +132,6 @@ func shareL2(c *call, up, x, y string) string { return c.node("Mul", up, c.overN
 
 func shareSumSquare(c *call, up, x, _ string) string { return c.node("Mul", up, c.times(2, x)) }
 
-func shareLogSum(c *call, up, x, y string) string {
-	return c.expand(c.node("Div", up, c.node("Exp", y)), x)
-}
-
 func shareLogSumExp(c *call, up, x, y string) string {
 	return c.node("Mul", up, c.node("Exp", c.node("Sub", x, y)))
-}
-
-// shareProd is the product of the other elements, also where some are 0. The
-// second derivative is that of elements that are not.
-func shareProd(c *call, up, x, _ string) string {
-	zero, one := c.scalar(0, x), c.scalar(1, x)
-	isZero := c.node("Equal", x, zero)
-	nonzero := c.node("Where", isZero, one, x)
-	product := c.reducedBy("ReduceProd", nonzero)
-	zeros := c.sumReduced(c.castTo(isZero, x))
-	// An element that is 0 has a gradient if it is the only one.
-	alone := c.node("Where", c.node("Equal", zeros, one), product, zero)
-	rest := c.node("Where", c.node("Equal", zeros, zero), c.node("Div", product, nonzero), zero)
-	return c.node("Mul", up, c.node("Where", isZero, alone, rest))
 }

@@ -135,9 +135,6 @@ var poolingCases = []graphCase{
 	{name: "MaxPool SAME_UPPER", shapes: plane, build: op("MaxPool", window("kernel_shape", ints(2, 2), "strides", ints(2, 1), "auto_pad", "SAME_UPPER")...)},
 	{name: "MaxPool of a line", shapes: line, build: op("MaxPool", window("kernel_shape", ints(3))...)},
 	{name: "MaxPool of a volume", shapes: volume, build: op("MaxPool", window("kernel_shape", ints(2, 2, 2))...)},
-	{name: "MaxPool by columns", shapes: plane, build: func(b *onnx.Builder, x []string) string {
-		return b.NodeN(2, "MaxPool", x, window("kernel_shape", ints(2, 2), "storage_order", 1)...)[0]
-	}},
 
 	{name: "AveragePool", shapes: plane, single: true, build: op("AveragePool", window("kernel_shape", ints(2, 3))...)},
 	{name: "AveragePool strides", shapes: plane, single: true, build: op("AveragePool", window("kernel_shape", ints(2, 2), "strides", ints(2, 2))...)},
@@ -166,10 +163,6 @@ var poolingCases = []graphCase{
 
 	{name: "GlobalAveragePool", shapes: plane, single: true, build: op("GlobalAveragePool")},
 	{name: "GlobalMaxPool", shapes: plane, single: true, build: op("GlobalMaxPool")},
-	{name: "GlobalLpPool", shapes: plane, single: true, low: 1, high: 2, build: op("GlobalLpPool")},
-	{name: "LpPool", shapes: plane, single: true, low: 1, high: 2, build: op("LpPool", window("kernel_shape", ints(2, 3), "strides", ints(2, 2))...)},
-	{name: "LpPool 1", shapes: plane, single: true, low: 1, high: 2, build: op("LpPool", window("kernel_shape", ints(2, 2), "p", 1, "pads", ints(1, 1, 1, 1))...)},
-	{name: "LpPool 3", shapes: plane, single: true, low: -2, high: -1, build: op("LpPool", window("kernel_shape", ints(2, 2), "p", 3)...)},
 }
 
 var resizingCases = []graphCase{

@@ -4,7 +4,7 @@ import "slices"
 
 // allCases are the cases of all tables.
 func allCases() []graphCase {
-	return slices.Concat(graphCases, activationCases, normalizationCases, reductionCases, placeCases, spatialCases, branchCases)
+	return slices.Concat(graphCases, activationCases, normalizationCases, reductionCases, placeCases, spatialCases)
 }
 
 // testedElsewhere are rules that the tables cannot reach: of operators that

@@ -173,9 +173,6 @@ func (t *types) advance() {
 
 func (t *types) infer(n *pb.NodeProto) {
 	infer := inferenceOf(n)
-	if t.branch(n) != nil {
-		infer = inferBranch
-	}
 	if infer == nil {
 		// What the model declares holds, and an element type can be told.
 		if out, ok := t.elementOf(n); ok && t.of(n.Output[0]).elem == pb.TensorProto_UNDEFINED {
@@ -327,12 +324,15 @@ var otherElement = map[string]bool{
 // elementOf tells the element type of a node's first output from its first
 // input.
 func (t *types) elementOf(n *pb.NodeProto) (pb.TensorProto_DataType, bool) {
-	if !onnx.IsDefault(n.GetDomain()) || len(n.Input) == 0 || len(n.Output) == 0 || n.Output[0] == "" ||
-		otherElement[n.GetOpType()] || strings.HasPrefix(n.GetOpType(), "Sequence") {
+	if len(n.Input) == 0 || len(n.Output) == 0 || n.Output[0] == "" || otherElement[n.GetOpType()] ||
+		strings.HasPrefix(n.GetOpType(), "Sequence") {
 		return 0, false
 	}
 	elem := t.of(n.Input[0]).elem
-	return elem, elem != pb.TensorProto_UNDEFINED
+	if n.GetDomain() == runtimeDomain {
+		return elem, onnx.IsFloat(elem)
+	}
+	return elem, onnx.IsDefault(n.GetDomain()) && elem != pb.TensorProto_UNDEFINED
 }
 
 // weightsElement gives a linear layer's output the element type of its weights

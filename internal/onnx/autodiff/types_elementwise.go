@@ -24,32 +24,29 @@ var inference = map[string]func(*types, *pb.NodeProto) []tensorType{
 	"Where": inferWhere,
 
 	"MatMul": inferMatMul, "Gemm": inferGemm,
-	"ReduceL1": inferReduce, "ReduceL2": inferReduce, "ReduceLogSum": inferReduce, "ReduceLogSumExp": inferReduce,
+	"ReduceL1": inferReduce, "ReduceL2": inferReduce, "ReduceLogSumExp": inferReduce,
 	"ReduceMax": inferReduce, "ReduceMean": inferReduce, "ReduceMin": inferReduce, "ReduceProd": inferReduce,
 	"ReduceSum": inferReduce, "ReduceSumSquare": inferReduce, "ArgMax": inferArg, "ArgMin": inferArg,
 
-	"Acos": sameAsInput, "Acosh": sameAsInput, "Asin": sameAsInput, "Asinh": sameAsInput, "Atan": sameAsInput,
-	"Atanh": sameAsInput, "Celu": sameAsInput, "Cos": sameAsInput, "Cosh": sameAsInput, "Gelu": sameAsInput,
-	"HardSwish": sameAsInput, "Hardmax": sameAsInput, "Mish": sameAsInput, "PRelu": sameAsInput, "Selu": sameAsInput,
-	"Shrink": sameAsInput, "Sin": sameAsInput, "Sinh": sameAsInput, "Softsign": sameAsInput, "Swish": sameAsInput,
-	"Tan": sameAsInput, "ThresholdedRelu": sameAsInput, "Mean": broadcast, "Mod": broadcast,
+	"Celu": sameAsInput, "Cos": sameAsInput, "Gelu": sameAsInput, "HardSwish": sameAsInput, "Hardmax": sameAsInput,
+	"Mish": sameAsInput, "PRelu": sameAsInput, "Selu": sameAsInput, "Sin": sameAsInput, "Softsign": sameAsInput,
+	"Swish": sameAsInput, "Mean": broadcast, "Mod": broadcast,
 
 	"BatchNormalization": sameAsInput, "GroupNormalization": sameAsInput, "InstanceNormalization": sameAsInput,
-	"LRN": sameAsInput, "LayerNormalization": sameAsInput, "LpNormalization": sameAsInput,
-	"MeanVarianceNormalization": sameAsInput, "RMSNormalization": sameAsInput, "SimplifiedLayerNormalization": sameAsInput,
+	"LRN": sameAsInput, "LayerNormalization": sameAsInput, "LpNormalization": sameAsInput, "RMSNormalization": sameAsInput,
 
-	"Compress": inferCompress, "ConstantOfShape": inferConstantOfShape, "CumSum": sameAsInput, "Dropout": inferDropout,
+	"ConstantOfShape": inferConstantOfShape, "CumSum": sameAsInput, "Dropout": inferDropout,
 	"Einsum": inferEinsum, "Gather": inferGather, "GatherND": inferGatherND, "IsInf": inferElement(pb.TensorProto_BOOL),
 	"IsNaN": inferElement(pb.TensorProto_BOOL), "NonZero": inferNonZero, "Range": inferRange,
 	"ScatterND": sameAsInput, "Tile": inferTile, "TopK": inferTopK, "Trilu": sameAsInput,
 
 	"DequantizeLinear": inferDequantize, "DynamicQuantizeLinear": inferDynamicQuantize, "MatMulInteger": inferMatMulInteger,
-	"ConvInteger": inferConvInteger, "QLinearConv": inferQLinearConv,
-	"QLinearMatMul": inferQLinearMatMul, "QuantizeLinear": inferQuantize,
+	"ConvInteger": inferConvInteger, "QLinearConv": inferZeroPoint, "QLinearMatMul": inferZeroPoint,
+	"QuantizeLinear": inferQuantize,
 
 	"AveragePool": inferPool, "Conv": inferConv, "ConvTranspose": inferConvTranspose, "DepthToSpace": inferDepthToSpace,
-	"GlobalAveragePool": inferGlobalPool, "GlobalLpPool": inferGlobalPool, "GlobalMaxPool": inferGlobalPool,
-	"LpPool": inferPool, "MaxPool": inferPool, "Resize": inferResize, "SpaceToDepth": inferSpaceToDepth,
+	"GlobalAveragePool": inferGlobalPool, "GlobalMaxPool": inferGlobalPool,
+	"MaxPool": inferPool, "Resize": inferResize, "SpaceToDepth": inferSpaceToDepth,
 
 	"Concat": inferConcat, "Constant": inferConstant, "Expand": inferExpand, "Flatten": inferFlatten,
 	"GatherElements": inferGatherElements, "Pad": inferPad, "Reshape": inferReshape, "Shape": inferShape,
@@ -125,13 +122,10 @@ func broadcastDims(a, b []dimension) []dimension {
 }
 
 func inferMatMul(t *types, n *pb.NodeProto) []tensorType {
-	return one(t.productOf(t.of(n.Input[0]), t.of(n.Input[1])))
-}
-
-func (t *types) productOf(a, b tensorType) tensorType {
+	a, b := t.of(n.Input[0]), t.of(n.Input[1])
 	out := tensorType{elem: a.elem}
 	if !a.ranked || !b.ranked || len(a.dims) == 0 || len(b.dims) == 0 {
-		return out
+		return one(out)
 	}
 	out.ranked = true
 	ra, rb := len(a.dims), len(b.dims)
@@ -149,7 +143,7 @@ func (t *types) productOf(a, b tensorType) tensorType {
 	if rb > 1 {
 		out.dims = append(out.dims, b.dims[rb-1])
 	}
-	return out
+	return one(out)
 }
 
 func inferGemm(t *types, n *pb.NodeProto) []tensorType {

@@ -8,20 +8,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// contribInference is inference for the runtime's own operators.
-var contribInference = map[string]func(*types, *pb.NodeProto) []tensorType{
-	"BiasGelu": sameAsInput, "FastGelu": sameAsInput, "Gelu": sameAsInput, "QuickGelu": sameAsInput,
-	"SkipLayerNormalization": sameAsInput, "SkipSimplifiedLayerNormalization": sameAsInput,
-	"DequantizeLinear": inferDequantize, "DynamicQuantizeMatMul": inferMatMul, "FusedMatMul": inferFusedMatMul,
-	"MatMulIntegerToFloat": inferMatMulIntegerToFloat, "QuantizeLinear": inferQuantize,
-}
-
 func inferenceOf(n *pb.NodeProto) func(*types, *pb.NodeProto) []tensorType {
 	switch {
 	case onnx.IsDefault(n.GetDomain()):
 		return inference[n.GetOpType()]
-	case n.GetDomain() == runtimeDomain:
-		return contribInference[n.GetOpType()]
 	case n.GetDomain() == classicalDomain && slices.Contains([]string{"Scaler", "Normalizer"}, n.GetOpType()):
 		return inferElement(pb.TensorProto_FLOAT)
 	}
@@ -110,19 +100,6 @@ func inferTile(t *types, n *pb.NodeProto) []tensorType {
 		}
 	}
 	return one(out)
-}
-
-func inferCompress(t *types, n *pb.NodeProto) []tensorType {
-	x := t.of(n.Input[0])
-	a := onnx.Attribute(n, "axis")
-	if a == nil {
-		return one(tensorType{elem: x.elem, ranked: true, dims: unknown(1)})
-	}
-	if axis := wrap(a.GetI(), int64(len(x.dims))); x.ranked && axis >= 0 && axis < int64(len(x.dims)) {
-		x.dims = slices.Clone(x.dims)
-		x.dims[axis] = dimension{n: -1}
-	}
-	return one(x)
 }
 
 // inferEinsum finds each letter's size among the operands.

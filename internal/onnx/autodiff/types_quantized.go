@@ -27,34 +27,11 @@ func inferMatMulInteger(t *types, n *pb.NodeProto) []tensorType {
 	return one(inferMatMul(t, n)[0].as(pb.TensorProto_INT32))
 }
 
-func inferMatMulIntegerToFloat(t *types, n *pb.NodeProto) []tensorType {
-	return one(inferMatMul(t, n)[0].as(t.of(n.Input[2]).elem))
-}
-
-func inferQLinearMatMul(t *types, n *pb.NodeProto) []tensorType {
-	out := t.productOf(t.of(n.Input[0]), t.of(n.Input[3]))
-	return one(out.as(t.of(n.Input[7]).elem))
-}
-
-func inferFusedMatMul(t *types, n *pb.NodeProto) []tensorType {
-	turned := func(input int, name string) tensorType {
-		x := t.of(n.Input[input])
-		if r := len(x.dims); r > 1 && onnx.AttributeInt(n, name, 0) != 0 {
-			x.dims = append(append([]dimension(nil), x.dims[:r-2]...), x.dims[r-1], x.dims[r-2])
-		}
-		return x
-	}
-	if onnx.AttributeInt(n, "transBatchA", 0) != 0 || onnx.AttributeInt(n, "transBatchB", 0) != 0 {
-		return one(tensorType{elem: t.of(n.Input[0]).elem})
-	}
-	return one(t.productOf(turned(0, "transA"), turned(1, "transB")))
+// inferZeroPoint knows the element type, which is that of the result's zero point.
+func inferZeroPoint(t *types, n *pb.NodeProto) []tensorType {
+	return one(tensorType{elem: t.of(n.Input[7]).elem})
 }
 
 func inferConvInteger(t *types, n *pb.NodeProto) []tensorType {
 	return one(inferConv(t, n)[0].as(pb.TensorProto_INT32))
-}
-
-func inferQLinearConv(t *types, n *pb.NodeProto) []tensorType {
-	real := &pb.NodeProto{Input: []string{n.Input[0], n.Input[3]}, Attribute: n.Attribute}
-	return one(inferConv(t, real)[0].as(t.of(n.Input[7]).elem))
 }

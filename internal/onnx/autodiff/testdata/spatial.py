@@ -98,10 +98,6 @@ case("averagepool disjoint", "AveragePool", [[2, 2, 6, 4]], lambda x: F.avg_pool
 case("global average", "GlobalAveragePool", [[2, 2, 3, 4]], lambda x: F.adaptive_avg_pool2d(x, 1))
 case("global max", "GlobalMaxPool", [[2, 2, 3, 4]], lambda x: F.adaptive_max_pool2d(x, 1))
 case("global max of a volume", "GlobalMaxPool", [[1, 2, 3, 2, 2]], lambda x: F.adaptive_max_pool3d(x, 1))
-for p in (1, 2, 3):
-    case(f"lp {p}", "LpPool", [[2, 2, 6, 5]],
-         lambda x: F.avg_pool2d(x.abs() ** p, (2, 3), (2, 1)).mul(6) ** (1 / p),
-         {"kernel_shape": [2, 3], "strides": [2, 1], "p": p})
 
 nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 for shape, to in (([1, 2, 3, 4], [6, 12]), ([1, 2, 5, 6], [7, 3]), ([1, 2, 5], [8]), ([1, 1, 2, 3, 2], [4, 5, 4])):
