@@ -101,7 +101,7 @@ func Resize(img image.Image, h, w int, f Filter) *Image {
 	at := img.Bounds()
 	if y, ok := img.(*image.YCbCr); ok && f != Nearest && w != at.Dx() {
 		// Its rows become RGB as they are resized.
-		return resizeRows(newPlanes(y), at.Dy(), at.Dx(), 3, weigh(at.Dx(), w, filters[f])).Resize(h, w, f)
+		return resizeRows(newPlanes(y), at.Dy(), 3, weigh(at.Dx(), w, filters[f])).Resize(h, w, f)
 	}
 	return From(img).Resize(h, w, f)
 }
@@ -113,7 +113,7 @@ func (m *Image) Resize(h, w int, f Filter) *Image {
 		return m.nearest(h, w)
 	}
 	if w != m.Width {
-		m = resizeRows(m, m.Height, m.Width, m.Channels, weigh(m.Width, w, filters[f]))
+		m = resizeRows(m, m.Height, m.Channels, weigh(m.Width, w, filters[f]))
 	}
 	if h != m.Height {
 		m = m.resizeColumns(h, weigh(m.Height, h, filters[f]))
@@ -132,55 +132,57 @@ func Within(img image.Image, edge int) *Image {
 	return Resize(img, h, w, Bilinear)
 }
 
-// resizeRows makes a sample for each of the taps out of rows of w pixels.
-func resizeRows(rows pairs, h, w, channels int, all []taps) *Image {
+// rows gives an image row by row.
+type rows interface {
+	// row is row y, until the next call.
+	row(y int) []uint8
+}
+
+// row implements rows.
+func (m *Image) row(y int) []uint8 { return m.Pix[y*m.Width*m.Channels:][:m.Width*m.Channels] }
+
+// resizeRows makes a sample for each of the taps out of each of h rows.
+func resizeRows(rows rows, h, channels int, all []taps) *Image {
 	out := New(h, len(all), channels)
-	src := make([]uint64, w*channels)
-	n := len(all) * channels
-	for y := 0; y < h; y += 2 {
-		rows.pair(y, src)
-		// Where there is no second row the first is written over what stands for it.
-		first, second := out.Pix[y*n:][:n], out.Pix[min(y+1, h-1)*n:][:n]
+	for y := range h {
+		src, dst := rows.row(y), out.row(y)
 		for x, t := range all {
 			s := src[t.first*channels:]
 			if channels == 3 {
 				r, g, b := weighted3(s, t.weights)
-				p, q := first[3*x:3*x+3:3*x+3], second[3*x:3*x+3:3*x+3]
-				q[0], q[1], q[2] = clip(high(r)), clip(high(g)), clip(high(b))
-				p[0], p[1], p[2] = clip(int32(r)), clip(int32(g)), clip(int32(b))
+				p := dst[3*x : 3*x+3 : 3*x+3]
+				p[0], p[1], p[2] = clip(r), clip(g), clip(b)
 				continue
 			}
 			for c := range channels {
-				sum := uint64(rounding)
+				sum := int32(rounding)
 				for i, v := range t.weights {
-					sum += uint64(v) * s[i*channels+c]
+					sum += v * int32(s[i*channels+c])
 				}
-				second[x*channels+c] = clip(high(sum))
-				first[x*channels+c] = clip(int32(sum))
+				dst[x*channels+c] = clip(sum)
 			}
 		}
 	}
 	return out
 }
 
-// rounding is half a level in both lanes.
-const rounding = each << (fraction - 1)
+// rounding is half a level.
+const rounding = 1 << (fraction - 1)
 
 // weighted3 is a pixel of weighted ones.
-func weighted3(s []uint64, v []int32) (r, g, b uint64) {
+func weighted3(s []uint8, v []int32) (r, g, b int32) {
 	r, g, b = rounding, rounding, rounding
 	for len(v) >= 4 && len(s) >= 12 { // four at a time take two thirds of the time
-		v0, v1, v2, v3 := uint64(v[0]), uint64(v[1]), uint64(v[2]), uint64(v[3])
-		r += v0*s[0] + v1*s[3] + v2*s[6] + v3*s[9]
-		g += v0*s[1] + v1*s[4] + v2*s[7] + v3*s[10]
-		b += v0*s[2] + v1*s[5] + v2*s[8] + v3*s[11]
+		r += v[0]*int32(s[0]) + v[1]*int32(s[3]) + v[2]*int32(s[6]) + v[3]*int32(s[9])
+		g += v[0]*int32(s[1]) + v[1]*int32(s[4]) + v[2]*int32(s[7]) + v[3]*int32(s[10])
+		b += v[0]*int32(s[2]) + v[1]*int32(s[5]) + v[2]*int32(s[8]) + v[3]*int32(s[11])
 		s, v = s[12:], v[4:]
 	}
 	for i, v := range v {
-		v, s := uint64(v), s[3*i:3*i+3:3*i+3]
-		r += v * s[0]
-		g += v * s[1]
-		b += v * s[2]
+		s := s[3*i : 3*i+3 : 3*i+3]
+		r += v * int32(s[0])
+		g += v * int32(s[1])
+		b += v * int32(s[2])
 	}
 	return r, g, b
 }
@@ -191,7 +193,7 @@ func (m *Image) resizeColumns(h int, all []taps) *Image {
 	sums := make([]int32, n)
 	for y, t := range all {
 		for i := range sums {
-			sums[i] = 1 << (fraction - 1)
+			sums[i] = rounding
 		}
 		src, v := m.Pix[t.first*n:], t.weights
 		for ; len(v) >= 4; src, v = src[4*n:], v[4:] {
