@@ -1,12 +1,9 @@
 package npy
 
 import (
-	"bytes"
+	"encoding/binary"
 	"fmt"
-	"io"
 	"slices"
-
-	"github.com/sbinet/npyio/npy"
 
 	"github.com/attach-uncertainty/attach/internal/numeric/float16"
 )
@@ -18,43 +15,41 @@ type decoder func(raw []byte) (any, error)
 func (d DType) decoder() decoder {
 	switch string(d.Kind) + fmt.Sprint(d.Size) {
 	case "f2":
-		return through(d, "u2", float16.Decode)
+		return through(d, float16.Decode)
 	case "f4":
-		return through[float32, float32](d, "f4", nil)
+		return through[float32, float32](d, nil)
 	case "f8":
-		return through[float64, float64](d, "f8", nil)
+		return through[float64, float64](d, nil)
 	case "i1":
-		return through(d, "i1", func(v int8) int64 { return int64(v) })
+		return through(d, func(v int8) int64 { return int64(v) })
 	case "i2":
-		return through(d, "i2", func(v int16) int64 { return int64(v) })
+		return through(d, func(v int16) int64 { return int64(v) })
 	case "i4":
-		return through(d, "i4", func(v int32) int64 { return int64(v) })
+		return through(d, func(v int32) int64 { return int64(v) })
 	case "i8", "u8":
-		return through[int64, int64](d, "i8", nil)
+		return through[int64, int64](d, nil)
 	case "u2":
-		return through(d, "u2", func(v uint16) int64 { return int64(v) })
+		return through(d, func(v uint16) int64 { return int64(v) })
 	case "u4":
-		return through(d, "u4", func(v uint32) int64 { return int64(v) })
+		return through(d, func(v uint32) int64 { return int64(v) })
 	case "b1":
-		return through(d, "u1", func(v uint8) uint8 { return min(v, 1) })
+		return through(d, func(v uint8) uint8 { return min(v, 1) })
 	}
-	return through[uint8, uint8](d, "u1", nil)
+	return through[uint8, uint8](d, nil)
 }
 
-// through has npyio decode elements as S, and widens them to T where the two
-// are not the same.
-func through[S, T any](d DType, descr string, widen func(S) T) decoder {
-	order := "<"
+// through decodes elements as S, and widens them to T where the two are not the same.
+func through[S, T any](d DType, widen func(S) T) decoder {
+	var order binary.ByteOrder = binary.LittleEndian
 	if d.Big {
-		order = ">"
+		order = binary.BigEndian
 	}
 	var part []S
 	var wide []T
 	return func(raw []byte) (any, error) {
 		n := len(raw) / d.Size
 		part, wide = slices.Grow(part[:0], n)[:n], wide[:0]
-		header := formatHeader(order+descr, []int{n})
-		if err := npy.Read(io.MultiReader(bytes.NewReader(header), bytes.NewReader(raw)), &part); err != nil {
+		if _, err := binary.Decode(raw, order, part); err != nil {
 			return nil, err
 		}
 		if widen == nil {
