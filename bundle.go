@@ -146,16 +146,15 @@ type Calibration struct {
 	// than chance explains, as in tables of few columns.
 	Reused   int `json:"reused,omitempty"`
 	Repeated int `json:"repeated,omitempty"`
-	// Hashed is what FitHashes and CalHashes are of: "inputs" of the model or "features",
-	// or empty if there are none.
-	Hashed string `json:"hashed,omitempty"`
+	// Hashed is what FitHashes and CalHashes are of: "inputs" of the model or "features".
+	Hashed string `json:"hashed"`
 	// FitHashes and CalHashes are the least of the distinct hashes of the rows fitted and
 	// calibrated on, at most 4,096 of each, by which evaluations and audits find rows that
 	// were used before. FitTies and CalTies count the rows that have these hashes, and
 	// the rows among them that equal another row by chance.
 	FitHashes, CalHashes []uint64 `json:"-"`
-	FitTies              [2]int   `json:"fit_ties,omitzero"`
-	CalTies              [2]int   `json:"cal_ties,omitzero"`
+	FitTies              [2]int   `json:"fit_ties"`
+	CalTies              [2]int   `json:"cal_ties"`
 	// OOD are the detector's scores on the calibration rows, in the order of these;
 	// it is empty without a detector.
 	OOD []float64 `json:"-"`

@@ -20,14 +20,12 @@
 //	cells/empty.npy      of the rows fitted on, how many have their cell empty, by column
 //	calibration/ood.npy  the detector's scores on the calibration rows
 //	calibration/labels.npy, calibration/true.npy, calibration/above.npy,
-//	calibration/ranks.npy, calibration/top.npy
+//	calibration/ranks.npy, calibration/top.npy, calibration/grown.npy
 //	                     of a classifier's calibration rows, in the same order,
 //	                     the true class, its softmax probability, those of the classes
-//	                     that rank above it added up, how many these are, and the
-//	                     largest probability
-//	calibration/grown.npy
-//	                     those of the classes that an ordinal set takes before it
-//	                     added up; files from before there were such sets lack it
+//	                     that rank above it added up, how many these are, the
+//	                     largest probability, and those of the classes that an
+//	                     ordinal set takes before it added up
 //	calibration/predicted.npy
 //	                     the class predicted of each of them
 //	calibration/fit_hashes.npy, calibration/cal_hashes.npy

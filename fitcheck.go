@@ -256,9 +256,6 @@ func (c *Calibration) setSample(cal bool, s rowhash.Sample) {
 
 // checkSamples refuses samples that no rows have.
 func (c *Calibration) checkSamples() error {
-	if c.Hashed == "" && c.CalHashes == nil && c.FitHashes == nil && c.CalTies == [2]int{} && c.FitTies == [2]int{} {
-		return nil
-	}
 	if c.Hashed != rowhash.OfInputs && c.Hashed != rowhash.OfFeatures {
 		return fmt.Errorf("the rows are said to be hashed by %q, and not by %s or %s", c.Hashed, rowhash.OfInputs, rowhash.OfFeatures)
 	}

@@ -84,11 +84,6 @@ func TestGolden(t *testing.T) {
 			}
 			name := strings.TrimSuffix(filepath.Base(path), ".attach")
 			comparePredictions(t, goldenPrediction(t, name, b), want)
-			if len(b.Calibration.TrueClasses.Labels) > 0 {
-				if _, err := b.Predictor(attach.PredictOptions{Sets: "ordinal"}); err == nil || !strings.Contains(err.Error(), "fit again") {
-					t.Errorf("sets that are younger than the file: error %v, want one that says to fit again", err)
-				}
-			}
 			if err := b.Write(&bytes.Buffer{}); err != nil {
 				t.Errorf("it cannot be written again: %v", err)
 			}
@@ -159,7 +154,12 @@ func writeGoldens(t *testing.T) {
 		if err := os.WriteFile(path, mustWrite(t, b), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		content, err := json.Marshal(goldenPrediction(t, name, b))
+		type plain attach.Prediction // which has all fields in JSON, as they are read
+		var predictions []plain
+		for _, p := range goldenPrediction(t, name, b) {
+			predictions = append(predictions, plain(p))
+		}
+		content, err := json.Marshal(predictions)
 		if err != nil {
 			t.Fatal(err)
 		}

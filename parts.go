@@ -55,17 +55,13 @@ func (c Calibration) state() (rows.State, error) {
 	}
 	if k := c.TrueClasses; len(k.Labels) > 0 {
 		s.Arrays["labels"], s.Arrays["ranks"] = vector(k.Labels), vector(k.Ranks)
-		s.Arrays["true"], s.Arrays["above"], s.Arrays["top"] = rows.Vector(k.True), rows.Vector(k.Above), rows.Vector(k.Top)
-		if k.Grown != nil {
-			s.Arrays["grown"] = rows.Vector(k.Grown)
-		}
+		s.Arrays["true"], s.Arrays["above"] = rows.Vector(k.True), rows.Vector(k.Above)
+		s.Arrays["top"], s.Arrays["grown"] = rows.Vector(k.Top), rows.Vector(k.Grown)
 	}
 	if len(c.Predicted) > 0 {
 		s.Arrays["predicted"] = vector(c.Predicted)
 	}
-	if c.Hashed != "" {
-		s.Arrays["fit_hashes"], s.Arrays["cal_hashes"] = hashArray(c.FitHashes), hashArray(c.CalHashes)
-	}
+	s.Arrays["fit_hashes"], s.Arrays["cal_hashes"] = hashArray(c.FitHashes), hashArray(c.CalHashes)
 	if len(c.Quantiles) == 0 {
 		return s, nil
 	}
@@ -148,12 +144,9 @@ func hashArray(hashes []uint64) rows.Array {
 	return rows.Array{Shape: []int{len(v)}, Data: v}
 }
 
-// hashesFrom is what hashArray was made of, or nil without such an array.
+// hashesFrom is what hashArray was made of.
 func hashesFrom(s rows.State, name string) ([]uint64, error) {
-	a, there := s.Arrays[name]
-	if !there {
-		return nil, nil
-	}
+	a := s.Arrays[name]
 	v, ok := a.Data.([]int64)
 	if !ok || len(a.Shape) != 1 {
 		return nil, fmt.Errorf("%w: %s are %T of shape %v", ErrDamaged, name, a.Data, a.Shape)
@@ -193,10 +186,8 @@ func (c *Calibration) restoreClasses(s rows.State) error {
 	var all [4]error
 	k.True, all[0] = s.Float64s("true")
 	k.Above, all[1] = s.Float64s("above")
-	if _, there := s.Arrays["grown"]; there {
-		k.Grown, all[3] = s.Float64s("grown")
-	}
-	if k.Top, all[2] = s.Float64s("top"); cmp.Or(all[:]...) != nil {
+	k.Top, all[2] = s.Float64s("top")
+	if k.Grown, all[3] = s.Float64s("grown"); cmp.Or(all[:]...) != nil {
 		return fmt.Errorf("%w: calibration: %w", ErrDamaged, cmp.Or(all[:]...))
 	}
 	return nil
@@ -333,15 +324,12 @@ func (b *Bundle) checkClasses() error {
 		return nil
 	case b.Base.Task != Classification || b.Base.Sigmoid || b.Base.Outputs == 0:
 		return errors.New("it holds labels of calibration rows for a network without a softmax")
-	case n != b.Calibration.NCal || len(c.True) != n || len(c.Above) != n || len(c.Ranks) != n || len(c.Top) != n || c.Grown != nil && len(c.Grown) != n:
+	case n != b.Calibration.NCal || len(predicted) != n || len(c.True) != n || len(c.Above) != n || len(c.Ranks) != n || len(c.Top) != n || len(c.Grown) != n:
 		return fmt.Errorf("there are labels, probabilities and ranks of %d, %d, %d, %d, %d and %d calibration rows where there must be %d",
 			n, len(c.True), len(c.Above), len(c.Top), len(c.Grown), len(c.Ranks), b.Calibration.NCal)
 	}
 	for i, label := range c.Labels {
-		p, above, top, grown := c.True[i], c.Above[i], c.Top[i], c.Above[i]
-		if c.Grown != nil {
-			grown = c.Grown[i]
-		}
+		p, above, top, grown := c.True[i], c.Above[i], c.Top[i], c.Grown[i]
 		first := c.Ranks[i] == 0
 		if label >= classes || c.Ranks[i] >= classes || !(p >= 0 && p <= top && top <= 1 && above >= 0 && above < 1.001 && grown >= 0 && grown < 1.001) ||
 			first != (grown == 0) || first != (above == 0) || first && p != top {

@@ -59,11 +59,7 @@ func (p *Predictor) calibrateClasses() error {
 	if c.OOD != nil {
 		kept = make([]bool, len(c.OOD))
 		for i, s := range c.OOD {
-			class := 0
-			if c.Predicted != nil {
-				class = c.Predicted[i]
-			}
-			kept[i] = p.within(class, s)
+			kept[i] = p.within(c.Predicted[i], s)
 		}
 	}
 	s, err := c.TrueClasses.Selective(kept, p.o.Error)

@@ -20,7 +20,7 @@ type ClassCalibration struct {
 	Above  []float64 // total probability of the classes that rank above it
 	Ranks  []int     // how many these are
 	Top    []float64 // largest probability of any class
-	Grown  []float64 // total probability of the classes that an ordinal set takes before it, or nil
+	Grown  []float64 // total probability of the classes that an ordinal set takes before it
 }
 
 // NewClassCalibration reads the logits, n×c, and the labels, in [0,c), of

@@ -139,8 +139,6 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 	switch {
 	case o.ByClass && o.ByCluster:
 		return Sets{}, errors.New("sets by class are not by cluster too")
-	case o.Score == conformal.Ordinal && len(c.Grown) != len(c.Labels):
-		return Sets{}, errors.New("ordinal sets need of calibration rows what fits did not keep before there were such sets: fit again")
 	case o.Score == conformal.Ordinal && (o.ByClass || o.ByCluster):
 		return Sets{}, errors.New("ordinal sets have one threshold, without which they had gaps: ask for others by class or cluster")
 	}

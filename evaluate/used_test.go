@@ -18,7 +18,7 @@ func TestComparesRows(t *testing.T) {
 	in.Params, in.Cal = ood.Params{"unit_norm": false}, blob(2, 1000, 8, 3, 0)
 	good := mustFit(t, in)
 	apart := mustFit(t, in)
-	apart.Calibration.Hashed = "" // as of a file without hashes
+	apart.Calibration.Hashed = "" // so that the rows cannot be compared
 	in.Cal = joined(t, in.Batch.Slice(0, 400), in.Cal.Slice(0, 600))
 	leaked := mustFit(t, in)
 	for _, tt := range []struct {
