@@ -58,7 +58,7 @@ type bald struct {
 	Rate  float64 `state:"dropout,least=0,below=1"`
 	Seed  uint64  `state:"seed"`
 	// Regressed is what is known of a regressor's outputs, and empty of a classifier.
-	Regressed []regressed `state:"regressed,later"`
+	Regressed []regressed `state:"regressed"`
 	// Last is the last layer where the network has no dropout, and the layer
 	// inserted before it is all there is to run.
 	Last []lastLayer `state:"last"`

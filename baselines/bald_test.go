@@ -36,7 +36,7 @@ func TestBALDInserted(t *testing.T) {
 		if got := fitting.Variant(k.method, network); got != k.want {
 			t.Errorf("%s: %q, want %q", k.name, got, k.want)
 		}
-		if regressed, there := s.State().Params["regressed"]; there {
+		if regressed := s.State().Params["regressed"]; regressed != nil && regressed != 0. {
 			t.Errorf("%s: of a classifier it holds what is known of a regressor's outputs, %v", k.name, regressed)
 		}
 	}

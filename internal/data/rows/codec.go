@@ -47,7 +47,6 @@ type Restored interface{ Restored() error }
 //	dim=h        a number that is the length called h
 //	of=a|b       one of these strings
 //	optional     an array in place of which, where it is empty, a parameter "no NAME" is stored
-//	later        a field in place of which, where it is nil, nothing is stored, as before there was it
 //
 // Floating-point numbers are finite. A field of another type is a programmer's
 // mistake, and panics; Keeps finds it ahead.
@@ -153,9 +152,6 @@ func coder(v reflect.Value) (Coder, bool) {
 func save(s State, prefix string, v reflect.Value) {
 	_ = eachField(v, func(f field, v reflect.Value) error {
 		name := prefix + f.name
-		if _, ok := f.hold["later"]; ok && v.IsZero() {
-			return nil
-		}
 		if _, ok := f.hold["optional"]; ok && v.IsZero() {
 			s.Params[prefix+"no "+f.name] = true
 			return nil
@@ -359,10 +355,6 @@ func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths 
 			v.SetZero()
 			return nil
 		}
-	}
-	if _, ok := f.hold["later"]; ok && r.state.Params[f.name] == nil && r.state.Arrays[f.name].Data == nil {
-		v.SetZero()
-		return nil
 	}
 	if v.Kind() == reflect.String && v.Type() != reflect.TypeFor[string]() {
 		v = reflect.NewAt(reflect.TypeFor[string](), v.Addr().UnsafePointer()).Elem()
