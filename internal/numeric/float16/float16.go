@@ -1,27 +1,7 @@
-// Package float16 converts IEEE 754 half-precision numbers from and to their
-// bits.
+// Package float16 reads IEEE 754 half-precision numbers.
 package float16
 
 import "math"
-
-// Encode rounds x to the nearest half-precision number, ties to even, and
-// returns its bits. What is too large becomes infinite.
-func Encode(x float32) uint16 {
-	b := math.Float32bits(x)
-	sign := uint16(b >> 16 & 0x8000)
-	b &= 0x7fffffff
-	switch {
-	case b > 0x7f800000:
-		return sign | 0x7e00
-	case b >= 0x477ff000: // 65520 and above round to infinity
-		return sign | 0x7c00
-	case b < 0x38800000: // below 2⁻¹⁴: a subnormal, a multiple of 2⁻²⁴
-		n := math.RoundToEven(float64(math.Float32frombits(b)) * (1 << 24))
-		return sign | uint16(n)
-	}
-	b += 0xfff + b>>13&1
-	return sign | uint16((b-0x38000000)>>13)
-}
 
 // Decode returns the number that has these bits. Every half is a float32.
 func Decode(bits uint16) float32 {

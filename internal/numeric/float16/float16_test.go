@@ -34,34 +34,3 @@ func TestDecode(t *testing.T) {
 		}
 	}
 }
-
-// Every half-precision number survives the way through float32, and what lies between two rounds to the even one.
-func TestRoundTrip(t *testing.T) {
-	for b := range 1 << 16 {
-		bits := uint16(b)
-		f := Decode(bits)
-		got := Encode(f)
-		if f != f {
-			if d := Decode(got); d == d {
-				t.Errorf("%#04x: NaN became %v", bits, d)
-			}
-			continue
-		}
-		if got != bits {
-			t.Errorf("%#04x is %v, which encodes to %#04x", bits, f, got)
-		}
-		next := Decode(bits + 1)
-		if bits&0x7fff < 0x7bff {
-			even := bits + bits&1
-			if got := Encode(f + (next-f)/2); got != even {
-				t.Errorf("between %#04x and the next: got %#04x, want %#04x", bits, got, even)
-			}
-			if got := Encode(math.Nextafter32(f+(next-f)/2, f)); got != bits {
-				t.Errorf("below the middle after %#04x: got %#04x", bits, got)
-			}
-		}
-	}
-	if Encode(65519.9) != 0x7bff || Encode(65520) != 0x7c00 {
-		t.Error("the largest number's rounding")
-	}
-}
