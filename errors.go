@@ -40,9 +40,8 @@ func (e notBundle) Unwrap() []error { return []error{ErrDamaged, e.kind} }
 // infinite, and returns the row and the column of that number, counted from 0. The text
 // of err names the matrix, such as the features, the targets or weights.
 func NotFinite(err error) (row, col int, ok bool) {
-	bad := (*rows.NotFiniteError)(nil)
-	if !errors.As(err, &bad) {
-		return 0, 0, false
+	if bad, ok := errors.AsType[*rows.NotFiniteError](err); ok {
+		return bad.Row, bad.Col, true
 	}
-	return bad.Row, bad.Col, true
+	return 0, 0, false
 }

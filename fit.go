@@ -266,7 +266,7 @@ func (in FitOptions) divide() (division, error) {
 // lacks is the *ood.NeedError of the first of a method's needs that t lacks, or
 // nil.
 func lacks(m ood.Method, t ood.Training) error {
-	if need := (*ood.NeedError)(nil); errors.As(fitting.Check(m, t, nil), &need) {
+	if need, ok := errors.AsType[*ood.NeedError](fitting.Check(m, t, nil)); ok {
 		return need
 	}
 	return nil

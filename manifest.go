@@ -99,7 +99,7 @@ func decodeManifest(b []byte) (manifest, error) {
 // unmarshal reads a manifest. Its errors name keys and not types of Go.
 func unmarshal(b []byte, to any) error {
 	err := json.Unmarshal(b, to)
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		err = fmt.Errorf("%s holds another kind of value, %s", cmp.Or(wrong.Field, "it"), wrong.Value)
 	}
 	if err != nil {

@@ -53,8 +53,7 @@ func calibrateQuantiles(q ood.Quantiles, y blas32.General) ([]calibrate.Quantile
 	}
 	levels := q.Levels
 	grid := blas32.General{Rows: q.Rows, Cols: q.Targets * len(levels), Stride: q.Targets * len(levels), Data: q.Data}
-	bad := (*rows.NotFiniteError)(nil)
-	if errors.As(rows.CheckFinite("quantiles", grid), &bad) {
+	if bad, ok := errors.AsType[*rows.NotFiniteError](rows.CheckFinite("quantiles", grid)); ok {
 		return nil, fmt.Errorf("calibration row %d has no finite quantiles: its features are far too large, remove it", bad.Row)
 	}
 	out := make([]calibrate.QuantileCalibration, q.Targets)

@@ -79,11 +79,11 @@ func (g *gathering) classEvaluation(ctx context.Context, e *Evaluation) *Classes
 		wrong[i], unsure[i] = !right(i), 1-c.after[i]
 	}
 	if !g.bundle.Base.Sigmoid {
-		out.Before.NLL = pointer(stat.Mean(c.nll[0], nil))
+		out.Before.NLL = new(stat.Mean(c.nll[0], nil))
 	}
 	if out.Temperature != 0 {
 		after := reliability(c.after, right)
-		after.NLL, out.After = pointer(stat.Mean(c.nll[1], nil)), &after
+		after.NLL, out.After = new(stat.Mean(c.nll[1], nil)), &after
 	}
 	// Neither is NaN: logits and scores are checked where rows are predicted for.
 	out.AURC, _ = measure.AURC(unsure, wrong)

@@ -119,7 +119,7 @@ func (e *Evaluation) limit(families []*family) {
 	adjusted := hypothesis.Holm(p)
 	for _, f := range families {
 		for k := range f.parts {
-			f.parts[k].PValue, adjusted = pointer(adjusted[0]), adjusted[1:]
+			f.parts[k].PValue, adjusted = new(adjusted[0]), adjusted[1:]
 		}
 		e.noteLimit(f)
 	}

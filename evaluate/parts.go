@@ -121,14 +121,12 @@ func (p parting) rates(yes func(i int) bool, widths []float64) []Rate {
 		r := rate(counts[k], of[k])
 		r.Name, r.part = name, k
 		if ends[k] > 0 {
-			r.Width = pointer(sums[k] / float64(ends[k]))
+			r.Width = new(sums[k] / float64(ends[k]))
 		}
 		list = append(list, *r)
 	}
 	return list
 }
-
-func pointer(x float64) *float64 { return &x }
 
 // histogram counts numbers from 0 to 1 that are as likely in one bin as in another.
 func histogram(x []float64) Histogram {

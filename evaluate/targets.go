@@ -204,7 +204,7 @@ func (g *gathering) coverage(k int, c covers, tenth *parting) Coverage {
 	out.Asked = g.at[k].Options().Level
 	if n := len(widths); n > 0 {
 		slices.Sort(widths)
-		out.Width, out.Median = pointer(sum/float64(n)), pointer((widths[(n-1)/2]+widths[n/2])/2)
+		out.Width, out.Median = new(sum/float64(n)), new((widths[(n-1)/2]+widths[n/2])/2)
 	}
 	if tenth != nil {
 		out.ByTenth = tenth.rates(hold, c.width)
@@ -218,8 +218,8 @@ func (of *target) errors(out *Target) {
 		return
 	}
 	n := float64(len(of.truth))
-	out.RMSE = pointer(floats.Distance(of.value, of.truth, 2) / math.Sqrt(n))
-	out.MAE = pointer(floats.Distance(of.value, of.truth, 1) / n)
+	out.RMSE = new(floats.Distance(of.value, of.truth, 2) / math.Sqrt(n))
+	out.MAE = new(floats.Distance(of.value, of.truth, 1) / n)
 	if r2 := stat.RSquaredFrom(of.value, of.truth, nil); !math.IsInf(r2, 0) && !math.IsNaN(r2) {
 		out.R2 = &r2
 	}
@@ -251,7 +251,7 @@ func (of *target) distribution(out *Target, calibration []float64) {
 		return
 	}
 	n := float64(of.forecasts)
-	out.CRPS, out.Levels = pointer(of.crps/n), quantile.Levels()
+	out.CRPS, out.Levels = new(of.crps/n), quantile.Levels()
 	for _, sum := range of.pinball {
 		out.Pinball = append(out.Pinball, sum/n)
 	}

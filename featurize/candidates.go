@@ -76,7 +76,7 @@ func (s source) probeShapes(ctx context.Context, tensors []string) (map[string][
 		names[i] = fmt.Sprintf("attach/probe/%d", i)
 		shape := names[i] + "/shape"
 		body.Node = append(body.Node, node("Shape", []string{t}, shape), node("Concat", []string{one, shape}, names[i], onnx.Attr("axis", 0)))
-		body.Output = append(body.Output, &pb.ValueInfoProto{Name: ptr(names[i])})
+		body.Output = append(body.Output, &pb.ValueInfoProto{Name: new(names[i])})
 	}
 	session, err := s.rt.NewSession(ctx, ort.Model{Proto: part(s.g, heads, body, tensors...), Dir: s.dir, Unfused: true}, s.inputs.feeds(), names)
 	if err != nil {

@@ -71,7 +71,7 @@ func (k *constants) value(ctx context.Context, tensor string) ([]float32, []int6
 			node("Constant", nil, one, onnx.Attr("value", onnx.Tensor([]float32{1}))),
 			node("Mul", []string{wide, one}, name),
 		},
-		Output: []*pb.ValueInfoProto{{Name: ptr(name)}},
+		Output: []*pb.ValueInfoProto{{Name: new(name)}},
 	}
 	s, err := k.rt.NewSession(ctx, ort.Model{Proto: part(k.g, nil, body, tensor), Dir: k.dir}, nil, nil)
 	if err != nil {
@@ -90,5 +90,3 @@ func (k *constants) value(ctx context.Context, tensor string) ([]float32, []int6
 	defer out[0].Close()
 	return slices.Clone(out[0].Float32s()), slices.Clone(out[0].Shape()), nil
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -144,7 +144,7 @@ func passed(v *pb.ValueInfoProto) (give, take []*pb.NodeProto) {
 		wide = int32(pb.TensorProto_FLOAT)
 	}
 	to := func(elem int32) *pb.AttributeProto { return onnx.Attr("to", pb.TensorProto_DataType(elem)) }
-	v.Name, t.ElemType = ptr(name+"/passed"), &wide
+	v.Name, t.ElemType = new(name+"/passed"), &wide
 	if len(t.GetShape().GetDim()) > 0 {
 		return []*pb.NodeProto{node("Cast", []string{name}, v.GetName(), to(wide))}, []*pb.NodeProto{node("Cast", []string{v.GetName()}, name, to(elem))}
 	}
@@ -239,7 +239,7 @@ func cutInputs(g *pb.GraphProto, typeOf func(string) *pb.ValueInfoProto) []*pb.V
 				made[in] = true
 				v := typeOf(in)
 				if v.GetType().GetTensorType().GetElemType() == 0 {
-					v.GetType().GetTensorType().ElemType = ptr(int32(pb.TensorProto_FLOAT))
+					v.GetType().GetTensorType().ElemType = new(int32(pb.TensorProto_FLOAT))
 				}
 				cut = append(cut, v)
 			}

@@ -230,7 +230,7 @@ func (e *exporting) raise(g *onnx.Graph) error {
 		}
 		for _, i := range m.GetOpsetImport() {
 			if onnx.IsDefault(i.GetDomain()) {
-				i.Version = ptr(int64(leastOpset))
+				i.Version = new(int64(leastOpset))
 			}
 		}
 		e.done.Notes = append(e.done.Notes, fmt.Sprintf("the model's operator set %d became %d", old, leastOpset))
@@ -239,7 +239,7 @@ func (e *exporting) raise(g *onnx.Graph) error {
 		// Initializers were inputs too, and no longer need be.
 		body := m.GetGraph()
 		body.Input = g.Inputs()
-		m.IrVersion = ptr(int64(leastIR))
+		m.IrVersion = new(int64(leastIR))
 		e.done.Notes = append(e.done.Notes, fmt.Sprintf("the model's IR version %d became %d", old, leastIR))
 	}
 	return nil
@@ -253,7 +253,7 @@ func (e *exporting) tensors(g *onnx.Graph) {
 		if n == nil || n.GetOpType() != "ZipMap" || len(n.GetInput()) != 1 {
 			continue
 		}
-		n.OpType, n.Domain, n.Attribute = ptr("Identity"), nil, nil
+		n.OpType, n.Domain, n.Attribute = new("Identity"), nil, nil
 		g.Outputs()[i] = onnx.ValueInfo(v.GetName(), pb.TensorProto_FLOAT, -1, -1)
 		e.done.Notes = append(e.done.Notes, fmt.Sprintf("the output %q is a tensor of probabilities, and was a sequence of maps", v.GetName()))
 	}

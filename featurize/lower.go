@@ -50,7 +50,7 @@ func lower(g *onnx.Graph) (*onnx.Graph, error) {
 	body.Node = nodes
 	if g.Opset() == 0 {
 		// XGBoost's converter imports none, and what is added here needs one.
-		g.Model.OpsetImport = append(g.Model.OpsetImport, &pb.OperatorSetIdProto{Domain: ptr(""), Version: ptr(int64(13))})
+		g.Model.OpsetImport = append(g.Model.OpsetImport, &pb.OperatorSetIdProto{Domain: new(""), Version: new(int64(13))})
 	}
 	return onnx.Index(g.Model)
 }
@@ -65,7 +65,7 @@ func gemm(n *pb.NodeProto, name, out string, w, b []float32) []*pb.NodeProto {
 		constant(name+"/weight", w, classes, int64(len(w))/classes), constant(name+"/bias", b, classes),
 		node("Cast", n.GetInput()[:1], name+lowerInput, onnx.Attr("to", pb.TensorProto_FLOAT)),
 		{
-			OpType: ptr("Gemm"), Name: n.Name, Input: []string{name + lowerInput, name + "/weight", name + "/bias"},
+			OpType: new("Gemm"), Name: n.Name, Input: []string{name + lowerInput, name + "/weight", name + "/bias"},
 			Output: []string{out}, Attribute: []*pb.AttributeProto{onnx.Attr("transB", 1)},
 		},
 	}
@@ -137,7 +137,7 @@ const unread = "/attach/unread"
 // labelsOnly is a classifier whose scores nobody reads.
 func labelsOnly(n *pb.NodeProto, name string, attrs []*pb.AttributeProto) *pb.NodeProto {
 	return &pb.NodeProto{
-		OpType: n.OpType, Domain: n.Domain, Name: ptr(name), Attribute: attrs,
+		OpType: n.OpType, Domain: n.Domain, Name: new(name), Attribute: attrs,
 		Input: n.GetInput(), Output: []string{n.GetOutput()[0], name + unread},
 	}
 }

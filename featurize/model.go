@@ -159,8 +159,7 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 	if err == nil {
 		p, err = s.probe(ctx, m.session, l, info, o.Batch)
 	}
-	var none *NoLinearLayerError
-	if errors.As(err, &none) {
+	if none, ok := errors.AsType[*NoLinearLayerError](err); ok {
 		s.beside.describe(&info)
 		none.Info, none.Info.Feature = info, nil
 		none.Info.Candidates = s.candidates(ctx)
@@ -194,8 +193,7 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 func Inspect(ctx context.Context, path string, o Options) (Info, error) {
 	m, err := Open(ctx, path, o)
 	if err != nil {
-		var none *NoLinearLayerError
-		if errors.As(err, &none) {
+		if none, ok := errors.AsType[*NoLinearLayerError](err); ok {
 			return none.Info, nil
 		}
 		return Info{}, err

@@ -63,7 +63,7 @@ func (v view) reads() []string {
 }
 
 func node(op string, in []string, out string, attrs ...*pb.AttributeProto) *pb.NodeProto {
-	return &pb.NodeProto{OpType: ptr(op), Name: ptr("attach/" + op + "/" + out), Input: in, Output: []string{out}, Attribute: attrs}
+	return &pb.NodeProto{OpType: new(op), Name: new("attach/" + op + "/" + out), Input: in, Output: []string{out}, Attribute: attrs}
 }
 
 // nodes returns the nodes that make a float32 view under the name out.
@@ -148,8 +148,8 @@ func (list inputs) declare(g *onnx.Graph) (infos []*pb.ValueInfoProto, heads []*
 		info := g.Type(in.name)
 		if in.feed != in.name {
 			info = proto.CloneOf(info)
-			info.Name = ptr(in.feed)
-			info.GetType().GetTensorType().ElemType = ptr(int32(pb.TensorProto_FLOAT))
+			info.Name = new(in.feed)
+			info.GetType().GetTensorType().ElemType = new(int32(pb.TensorProto_FLOAT))
 			heads = append(heads, node("Cast", []string{in.feed}, in.name, onnx.Attr("to", pb.TensorProto_DataType(in.elem))))
 		}
 		infos = append(infos, info)
@@ -203,7 +203,7 @@ func readers(g *onnx.Graph, tensor string, pass func(*pb.NodeProto) bool) iter.S
 func part(g *onnx.Graph, heads []*pb.NodeProto, body *pb.GraphProto, need ...string) *pb.ModelProto {
 	old := g.Model.GetGraph()
 	used := ancestors(g, need...)
-	graph := &pb.GraphProto{Name: ptr("attach"), Input: body.Input, Output: body.Output, Node: heads}
+	graph := &pb.GraphProto{Name: new("attach"), Input: body.Input, Output: body.Output, Node: heads}
 	for _, n := range old.GetNode() {
 		if slices.ContainsFunc(n.GetOutput(), func(t string) bool { return used[t] }) {
 			graph.Node = append(graph.Node, n)

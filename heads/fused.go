@@ -312,8 +312,7 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 // fewerRows says of an error that it is of a fit with some of the rows: where
 // they were too few, how many of all it takes.
 func fewerRows(err error, some, all int) error {
-	few := (*rows.TooFewRowsError)(nil)
-	if errors.As(err, &few) {
+	if few, ok := errors.AsType[*rows.TooFewRowsError](err); ok {
 		return &rows.TooFewRowsError{What: few.What, Have: all, Need: few.Need + (few.Need+fusedFolds-2)/(fusedFolds-1)}
 	}
 	return fmt.Errorf("fitted with %d of %d rows, the others to calibrate with: %w", some, all, err)

@@ -29,7 +29,7 @@ var squareless = []string{"CLIP", "ConvNext", "Levit", "MobileNet", "MobileViT",
 func Parse(config []byte) (*Pipeline, error) {
 	var raw map[string]json.RawMessage
 	err := json.Unmarshal(config, &raw)
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		err = fmt.Errorf("it is of another kind, %s", wrong.Value)
 	} else if err == nil && raw == nil {
 		err = errors.New("it is null")

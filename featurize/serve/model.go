@@ -309,7 +309,7 @@ func (m *model) takeImages(c *call, t *tensor) error {
 		if err == nil && n > 0 && !slices.Equal(shape, x.Shape[1:]) {
 			err = fmt.Errorf("it is %s after preprocessing, those before it are %s", imagesize.Times(shape), imagesize.Times(x.Shape[1:]))
 		}
-		if known := (*refusal)(nil); errors.As(err, &known) {
+		if _, known := errors.AsType[*refusal](err); known {
 			return err
 		}
 		if err != nil {

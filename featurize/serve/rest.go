@@ -270,11 +270,11 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call) error
 			return tooLarge()
 		}
 	}
-	known := (*refusal)(nil)
+	_, known := errors.AsType[*refusal](err)
 	switch {
 	case err == io.EOF:
 		return nil
-	case errors.As(err, &known):
+	case known:
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")

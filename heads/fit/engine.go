@@ -103,8 +103,7 @@ func (e *Engine) Train(ctx context.Context, p train.Problem) ([]train.Network, e
 		q.Models = models
 		q.Progress = rows.Progress(p.Progress).Part(len(networks)/group, rounds)
 		trained, err := e.train(ctx, newPlan(q))
-		var diverged *train.DivergedError
-		if errors.As(err, &diverged) {
+		if diverged, ok := errors.AsType[*train.DivergedError](err); ok {
 			diverged.Model += len(networks)
 		}
 		if err != nil {

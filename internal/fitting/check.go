@@ -124,7 +124,7 @@ func checkNeeds(m ood.Method, t ood.Training) error {
 	needs := m.Needs
 	needs.Inputs = false
 	err := lacks(m, has, needs, "the rows to fit with")
-	if need := (*ood.NeedError)(nil); t.Regression && errors.As(err, &need) && need.Need.Logits {
+	if need, ok := errors.AsType[*ood.NeedError](err); ok && t.Regression && need.Need.Logits {
 		need.Where = "the rows of a regressor"
 	}
 	return err

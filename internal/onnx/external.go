@@ -69,8 +69,7 @@ func openExternal(dir, location string) (*os.File, int64, error) {
 	path := filepath.Join(dir, filepath.FromSlash(location))
 	f, err := openBelow(dir, path)
 	if err != nil {
-		var pathErr *fs.PathError
-		if errors.As(err, &pathErr) {
+		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			err = pathErr.Err
 		}
 		return nil, 0, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -116,8 +115,7 @@ func resolved(path string) (string, error) {
 }
 
 func unreadable(t *pb.TensorProto, err error) error {
-	var pathErr *fs.PathError
-	if errors.Is(err, fs.ErrNotExist) && errors.As(err, &pathErr) {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w of tensor %q is missing: no file %s; put it beside the model", ErrExternalData, t.GetName(), pathErr.Path)
 	}
 	return fmt.Errorf("%w of tensor %q cannot be read: %w", ErrExternalData, t.GetName(), err)

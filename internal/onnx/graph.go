@@ -213,20 +213,18 @@ func constantNode(n *pb.NodeProto) *pb.TensorProto {
 		case "value":
 			return a.GetT()
 		case "value_float":
-			return &pb.TensorProto{DataType: ptr(int32(pb.TensorProto_FLOAT)), FloatData: []float32{a.GetF()}}
+			return &pb.TensorProto{DataType: new(int32(pb.TensorProto_FLOAT)), FloatData: []float32{a.GetF()}}
 		case "value_floats":
-			return &pb.TensorProto{DataType: ptr(int32(pb.TensorProto_FLOAT)), Dims: []int64{int64(len(a.GetFloats()))}, FloatData: a.GetFloats()}
+			return &pb.TensorProto{DataType: new(int32(pb.TensorProto_FLOAT)), Dims: []int64{int64(len(a.GetFloats()))}, FloatData: a.GetFloats()}
 		case "value_int":
-			return &pb.TensorProto{DataType: ptr(int32(pb.TensorProto_INT64)), Int64Data: []int64{a.GetI()}}
+			return &pb.TensorProto{DataType: new(int32(pb.TensorProto_INT64)), Int64Data: []int64{a.GetI()}}
 		case "value_ints":
-			return &pb.TensorProto{DataType: ptr(int32(pb.TensorProto_INT64)), Dims: []int64{int64(len(a.GetInts()))}, Int64Data: a.GetInts()}
+			return &pb.TensorProto{DataType: new(int32(pb.TensorProto_INT64)), Dims: []int64{int64(len(a.GetInts()))}, Int64Data: a.GetInts()}
 		case "value_string":
-			return &pb.TensorProto{DataType: ptr(int32(pb.TensorProto_STRING)), StringData: [][]byte{a.GetS()}}
+			return &pb.TensorProto{DataType: new(int32(pb.TensorProto_STRING)), StringData: [][]byte{a.GetS()}}
 		case "value_strings":
-			return &pb.TensorProto{DataType: ptr(int32(pb.TensorProto_STRING)), Dims: []int64{int64(len(a.GetStrings()))}, StringData: a.GetStrings()}
+			return &pb.TensorProto{DataType: new(int32(pb.TensorProto_STRING)), Dims: []int64{int64(len(a.GetStrings()))}, StringData: a.GetStrings()}
 		}
 	}
 	return nil
 }
-
-func ptr[T any](v T) *T { return &v }

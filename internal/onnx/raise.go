@@ -24,7 +24,7 @@ func Raise(g *Graph, dir string) (*Graph, error) {
 		return nil, err
 	}
 	m.OpsetImport = slices.DeleteFunc(slices.Clone(m.OpsetImport), func(o *pb.OperatorSetIdProto) bool { return IsDefault(o.GetDomain()) })
-	m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIdProto{Domain: ptr(""), Version: ptr(int64(Raised))})
+	m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIdProto{Domain: new(""), Version: new(int64(Raised))})
 	return newGraph(m), nil
 }
 
@@ -63,7 +63,7 @@ func (r *raiser) graph(body *pb.GraphProto) error {
 func (r *raiser) node(op string, inputs []string, attrs ...*pb.AttributeProto) string {
 	r.made++
 	out := fmt.Sprintf("attach/raised/%d", r.made)
-	r.done = append(r.done, &pb.NodeProto{OpType: ptr(op), Name: ptr(out), Input: inputs, Output: []string{out}, Attribute: attrs})
+	r.done = append(r.done, &pb.NodeProto{OpType: new(op), Name: new(out), Input: inputs, Output: []string{out}, Attribute: attrs})
 	return out
 }
 
@@ -83,7 +83,7 @@ func (r *raiser) raise(n *pb.NodeProto) error {
 			return refusal("leaves out elements by the rule of an old operator set")
 		}
 	case op == "Scatter":
-		n.OpType = ptr("ScatterElements")
+		n.OpType = new("ScatterElements")
 	case slices.Contains([]string{"Affine", "Crop", "DynamicSlice", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"}, op):
 		return refusal("is one of ONNX's first experimental operators, which no operator set after 9 has")
 	case op == "MeanVarianceNormalization" && r.from < 9:
@@ -100,7 +100,7 @@ func (r *raiser) raise(n *pb.NodeProto) error {
 	case r.from < 13 && (op == "Softmax" || op == "LogSoftmax" || op == "Hardmax"):
 		// It is along all axes from one on.
 		flat := r.node("Flatten", in[:1], Attr("axis", AttributeInt(n, "axis", 1)))
-		n.OpType, n.Attribute = ptr("Reshape"), nil
+		n.OpType, n.Attribute = new("Reshape"), nil
 		n.Input = []string{r.node(op, []string{flat}, Attr("axis", -1)), r.node("Shape", in[:1])}
 	default:
 		r.inputs(n)
@@ -167,7 +167,7 @@ func (r *raiser) resize(n *pb.NodeProto) bool {
 	if mode == "nearest" && slices.ContainsFunc(scales, func(s float32) bool { return s < 1 }) {
 		return false
 	}
-	n.OpType, n.Input = ptr("Resize"), []string{n.GetInput()[0], "", n.GetInput()[1]}
+	n.OpType, n.Input = new("Resize"), []string{n.GetInput()[0], "", n.GetInput()[1]}
 	n.Attribute = []*pb.AttributeProto{Attr("mode", mode), Attr("coordinate_transformation_mode", "asymmetric"), Attr("nearest_mode", "floor")}
 	return true
 }

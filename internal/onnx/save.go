@@ -106,7 +106,7 @@ func apart(ctx context.Context, m *pb.ModelProto, dir, path string) (done func()
 			return nil, err
 		}
 		entry := func(key, value string) *pb.StringStringEntryProto {
-			return &pb.StringStringEntryProto{Key: ptr(key), Value: ptr(value)}
+			return &pb.StringStringEntryProto{Key: new(key), Value: new(value)}
 		}
 		t.RawData, t.DataLocation = nil, pb.TensorProto_EXTERNAL.Enum()
 		t.ExternalData = []*pb.StringStringEntryProto{

@@ -224,7 +224,7 @@ func (c Options) validate() error {
 
 func (c Options) check(m ood.Method) error {
 	// What takes too much memory is so of some configurations.
-	if need := (*ood.NeedError)(nil); errors.As(fitting.Check(m, c.Training, nil), &need) {
+	if need, ok := errors.AsType[*ood.NeedError](fitting.Check(m, c.Training, nil)); ok {
 		return need
 	}
 	if err := fitting.CheckBatch(m, c.In, "the rows to score"); err != nil {

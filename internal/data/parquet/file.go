@@ -114,11 +114,9 @@ func guard(path string, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%v", p)
 	}
-	var size *sizeError
-	switch {
-	case errors.As(*err, &size):
+	if size, ok := errors.AsType[*sizeError](*err); ok {
 		*err = fmt.Errorf("%s: %w", path, size)
-	case *err != nil:
+	} else if *err != nil {
 		*err = fmt.Errorf("%s: %w (%.200s)", path, ErrFormat, strings.ReplaceAll((*err).Error(), "\n", " "))
 	}
 }

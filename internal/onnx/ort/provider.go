@@ -98,8 +98,7 @@ func cudaError(err error) error {
 			ErrNoCUDA, m[0], version, libraryPathVariable, err)
 	}
 	if runtime.GOOS == "windows" { // the loader does not say what is missing
-		var re *RuntimeError
-		if errors.As(err, &re) && regexp.MustCompile(`(?i)LoadLibrary|error 126`).MatchString(re.Msg) {
+		if re, ok := errors.AsType[*RuntimeError](err); ok && regexp.MustCompile(`(?i)LoadLibrary|error 126`).MatchString(re.Msg) {
 			return fmt.Errorf("%w: install CUDA 13 and cuDNN 9 and put their bin folders on PATH (%w)", ErrNoCUDA, err)
 		}
 	}
