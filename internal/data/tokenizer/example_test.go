@@ -24,12 +24,10 @@ func ExampleRead() {
 	if err != nil {
 		panic(err)
 	}
-	batch := t.Pad([]tokenizer.Encoding{short, pair})
-	for row := range 2 {
-		of := func(all []int64) []int64 { return all[row*batch.Length : (row+1)*batch.Length] }
-		fmt.Println(of(batch.IDs), of(batch.Mask), of(batch.Types))
+	for _, e := range []tokenizer.Encoding{short, pair} {
+		fmt.Println(e.IDs, e.Types)
 	}
 	// Output:
-	// [2 35 592 3 0 0 0 0] [1 1 1 1 0 0 0 0] [0 0 0 0 0 0 0 0]
-	// [2 35 592 3 334 398 644 3] [1 1 1 1 1 1 1 1] [0 0 0 0 1 1 1 1]
+	// [2 35 592 3] [0 0 0 0]
+	// [2 35 592 3 334 398 644 3] [0 0 0 0 1 1 1 1]
 }

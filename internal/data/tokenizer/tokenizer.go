@@ -204,34 +204,3 @@ func (t *Tokenizer) truncated(ids [2][]int64, room int, pair bool) ([2][]int64, 
 	}
 	return ids, nil
 }
-
-// A Batch is encodings of one length: row by row, as many of each as rows times Length.
-type Batch struct {
-	IDs, Mask, Types []int64
-	Length           int
-}
-
-// Pad fills shorter encodings up to the longest one; the mask is 1 for their tokens and 0 for the filling.
-func (t *Tokenizer) Pad(encodings []Encoding) Batch {
-	b := Batch{}
-	for _, e := range encodings {
-		b.Length = max(b.Length, len(e.IDs))
-	}
-	n := len(encodings) * b.Length
-	b.IDs, b.Mask, b.Types = make([]int64, n), make([]int64, n), make([]int64, n)
-	for i, e := range encodings {
-		row := i * b.Length
-		from := row
-		if t.PadLeft {
-			from = row + b.Length - len(e.IDs)
-		}
-		for j := row; j < row+b.Length; j++ {
-			if k := j - from; k >= 0 && k < len(e.IDs) {
-				b.IDs[j], b.Mask[j], b.Types[j] = e.IDs[k], 1, e.Types[k]
-			} else {
-				b.IDs[j], b.Types[j] = t.PadID, t.PadType
-			}
-		}
-	}
-	return b
-}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -258,20 +257,6 @@ func TestConfigWins(t *testing.T) {
 		if _, err := Read(bert, []byte(config)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", config, err, want)
 		}
-	}
-}
-
-func TestPad(t *testing.T) {
-	tok := &Tokenizer{PadID: 7, PadType: 3}
-	rows := []Encoding{{IDs: []int64{1, 2, 3}, Types: []int64{0, 0, 1}}, {}, {IDs: []int64{4}, Types: []int64{1}}}
-	right := Batch{[]int64{1, 2, 3, 7, 7, 7, 4, 7, 7}, []int64{1, 1, 1, 0, 0, 0, 1, 0, 0}, []int64{0, 0, 1, 3, 3, 3, 1, 3, 3}, 3}
-	if got := tok.Pad(rows); !reflect.DeepEqual(got, right) {
-		t.Errorf("%v, want %v", got, right)
-	}
-	tok.PadLeft = true
-	left := Batch{[]int64{1, 2, 3, 7, 7, 7, 7, 7, 4}, []int64{1, 1, 1, 0, 0, 0, 0, 0, 1}, []int64{0, 0, 1, 3, 3, 3, 3, 3, 1}, 3}
-	if got := tok.Pad(rows); !reflect.DeepEqual(got, left) {
-		t.Errorf("%v, want %v", got, left)
 	}
 }
 
