@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 // FuzzRead reads broken files; one that is read turns texts into tokens or says why not.
@@ -92,23 +90,6 @@ func FuzzPattern(f *testing.F) {
 		}
 		if all.String() != text {
 			t.Errorf("%q became %+v", text, pieces)
-		}
-	})
-}
-
-// FuzzNormalForm holds the normal forms of long runs of marks to golang.org/x/text, which has them for short ones.
-func FuzzNormalForm(f *testing.F) {
-	for _, text := range readReference(f).Texts {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if !utf8.ValidString(text) || utf8.RuneCountInString(text) > 10 {
-			return
-		}
-		for _, form := range []norm.Form{norm.NFC, norm.NFD, norm.NFKC, norm.NFKD} {
-			if got, want := longNormalForm(form, text), form.String(text); got != want {
-				t.Errorf("%d: %+q becomes %+q, want %+q", form, text, got, want)
-			}
 		}
 	})
 }

@@ -1,13 +1,11 @@
 package tokenizer
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -201,84 +199,15 @@ func normalForm(form norm.Form, s string) string {
 		return s
 	}
 	inert := named("inert")
-	cut := strings.IndexFunc(s, inert.has)
-	if cut < 0 {
-		return normalPart(form, s)
-	}
 	var b strings.Builder
-	for ; cut >= 0; cut = strings.IndexFunc(s, inert.has) {
+	for cut := strings.IndexFunc(s, inert.has); cut >= 0; cut = strings.IndexFunc(s, inert.has) {
 		_, n := utf8.DecodeRuneInString(s[cut:])
-		b.WriteString(normalPart(form, s[:cut]))
+		b.WriteString(form.String(s[:cut]))
 		b.WriteString(s[cut : cut+n])
 		s = s[cut+n:]
 	}
-	b.WriteString(normalPart(form, s))
+	b.WriteString(form.String(s))
 	return b.String()
-}
-
-// maxMarks is after how many combining marks in a row golang.org/x/text inserts U+034F, which Unicode's plain forms don't.
-const maxMarks = 30
-
-// normalPart is the normal form of s, whose runs of marks may be long.
-func normalPart(form norm.Form, s string) string {
-	if form.IsNormalString(s) {
-		return s
-	}
-	marks := 0
-	for _, r := range s {
-		if r >= 0x300 && !form.PropertiesString(string(r)).BoundaryBefore() {
-			marks++
-		} else {
-			marks = 0
-		}
-		if marks > maxMarks/3 { // a mark decomposes into at most two
-			return longNormalForm(form, s)
-		}
-	}
-	return form.String(s)
-}
-
-// longNormalForm decomposes, orders marks by their class and composes again.
-func longNormalForm(form norm.Form, s string) string {
-	type char struct {
-		r   rune
-		ccc uint8
-	}
-	var chars []char
-	decompose := norm.NFD
-	if form == norm.NFKC || form == norm.NFKD {
-		decompose = norm.NFKD
-	}
-	for _, r := range s {
-		for _, d := range decompose.String(string(r)) {
-			chars = append(chars, char{d, norm.NFD.PropertiesString(string(d)).CCC()})
-		}
-	}
-	for i := 0; i < len(chars); i++ {
-		j := i
-		for j < len(chars) && chars[j].ccc != 0 {
-			j++
-		}
-		slices.SortStableFunc(chars[i:j], func(a, b char) int { return cmp.Compare(a.ccc, b.ccc) })
-		i = j
-	}
-	out := make([]rune, 0, len(chars))
-	starter, last := -1, uint8(0)
-	for _, c := range chars {
-		// Between a starter and what it composes with stand only marks of lower classes.
-		if (form == norm.NFC || form == norm.NFKC) && starter >= 0 && (len(out) == starter+1 || last != 0 && last < c.ccc) {
-			if composed := []rune(norm.NFC.String(string([]rune{out[starter], c.r}))); len(composed) == 1 {
-				out[starter] = composed[0]
-				continue
-			}
-		}
-		if c.ccc == 0 {
-			starter = len(out)
-		}
-		last = c.ccc
-		out = append(out, c.r)
-	}
-	return string(out)
 }
 
 // A charsmap is the rewriting table of a SentencePiece model: a double array of keys, and what they become.

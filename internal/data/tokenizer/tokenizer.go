@@ -5,6 +5,9 @@
 // FixedLength, CharDelimiterSplit), BPE with dropout, models that have no token for what they don't know, and regular
 // expressions with look-behind, anchors, lazy repeats or repeated groups.
 //
+// Ids differ in one place: a normal form puts U+034F behind each 30 combining marks in a row, as Unicode's Stream-Safe Text
+// Format does, and that library does not.
+//
 // Time and memory grow with a text's length, never with its square. A text that is not UTF-8 is read with U+FFFD in the place of each ill-formed part, as Python's errors="replace" does.
 package tokenizer
 

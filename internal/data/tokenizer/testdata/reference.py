@@ -26,7 +26,8 @@ lines = prose.split("\n")
 words = prose.split()
 
 odd = """\u200b|\u200c|\u200d|\u2060|\ufeff|\u00ad|\u034f|\u0301|\u0323|\u3099|\ufe0f|\x00|\x01|\x1b|\x7f|\x85|\xa0|\u2028|\u3000|\t|\n|\r\n|\x0b|  |   |\n\n|\ufffd|\ue000|\u0378|\u2581|Ġ|##|<unk>|</s>|<s>|[CLS]|[MASK]|<mask>| <mask> |``|''|İ|ß|ſ|ﬁ|ǅ|ς|'S|'ſ|'LL|Ⅷ|½|②|٣|㊿|ﷺ|한|👨‍👩‍👧|👍🏽|🇩🇪|1️⃣|©\u200d|क्षि|ที่|e\u0301|q\u0307\u0323|\u0344|\u0f73|…|—|。|،|①|𝕳|ｈｅ|ｶﾞ|か\u3099|\u1c89|\U00010d50|a_b|C++|\\n|a\u0e33|\u0600a|hotel|hotels|New York|new york|abc|ab|\u07fd\u0323|\U0001e030""".split("|")
-odd += ["x" * 130, "e" + "\u0301\u0323" * 25, "o" + "".join(random.choice("\u0301\u0323\u0345\u0334\u05b0") for _ in range(40))]
+# Up to 30 marks on a character: behind these the package puts U+034F.
+odd += ["x" * 130, "e" + "\u0301\u0323" * 15, "o" + "".join(random.choice("\u0301\u0323\u0345\u0334\u05b0") for _ in range(40))[:30]]
 
 
 def invent():
