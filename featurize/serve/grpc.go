@@ -2,8 +2,6 @@ package serve
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,8 +109,11 @@ func (s *Server) modelInfer(ctx context.Context, in *inference.ModelInferRequest
 		})
 	}
 	if s.tracer != nil {
-		md, _ := metadata.FromIncomingContext(ctx)
-		ctx = propagation.TraceContext{}.Extract(ctx, carrier(md))
+		headers := propagation.MapCarrier{} // that name its trace
+		for _, key := range (propagation.TraceContext{}).Fields() {
+			headers[key] = strings.Join(metadata.ValueFromIncomingContext(ctx, key), ",")
+		}
+		ctx = propagation.TraceContext{}.Extract(ctx, headers)
 	}
 	s.ended(ctx, "grpc", e, c, err, began)
 	return out, err
@@ -206,12 +207,3 @@ func (c *call) message(e *entry, m *model, raw bool) *inference.ModelInferRespon
 	})
 	return out
 }
-
-// carrier are the metadata of a call, as headers that name its trace.
-type carrier metadata.MD
-
-func (c carrier) Get(key string) string { return strings.Join(metadata.MD(c).Get(key), ",") }
-
-func (c carrier) Set(key, value string) { metadata.MD(c).Set(key, value) }
-
-func (c carrier) Keys() []string { return slices.Collect(maps.Keys(c)) }
