@@ -245,23 +245,12 @@ func (s *scanner) leaves(depth int, each func() error) error {
 	if depth > mostAxes {
 		return s.fail("an element")
 	}
-	if err := s.take('[', "an array"); err != nil {
-		return err
-	}
-	for first := true; ; first = false {
-		more, err := s.more(first, ']')
-		if err != nil || !more {
-			return err
-		}
+	return s.array(func() error {
 		if s.peek() == '[' {
-			err = s.leaves(depth+1, each)
-		} else {
-			err = each()
+			return s.leaves(depth+1, each)
 		}
-		if err != nil {
-			return err
-		}
-	}
+		return each()
+	})
 }
 
 // limits are the least and the largest number of a datatype, where it has integers
