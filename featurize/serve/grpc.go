@@ -176,15 +176,15 @@ func (c *call) read(in *inference.ModelInferRequest) error {
 func parameterOf(v *inference.InferParameter) parameter {
 	switch v := v.GetParameterChoice().(type) {
 	case *inference.InferParameter_BoolParam:
-		return parameter{strconv.FormatBool(v.BoolParam)}
+		return parameter(strconv.FormatBool(v.BoolParam))
 	case *inference.InferParameter_Int64Param:
-		return parameter{strconv.FormatInt(v.Int64Param, 10)}
+		return parameter(strconv.FormatInt(v.Int64Param, 10))
 	case *inference.InferParameter_Uint64Param:
-		return parameter{strconv.FormatUint(v.Uint64Param, 10)}
+		return parameter(strconv.FormatUint(v.Uint64Param, 10))
 	case *inference.InferParameter_DoubleParam:
-		return parameter{strconv.FormatFloat(v.DoubleParam, 'g', -1, 64)}
+		return parameter(strconv.FormatFloat(v.DoubleParam, 'g', -1, 64))
 	}
-	return parameter{v.GetStringParam()}
+	return parameter(v.GetStringParam())
 }
 
 // message is the answer, with raw contents for those who sent such.

@@ -62,14 +62,14 @@ func (r *request) set(name string, v parameter) (err error) {
 	case "level":
 		r.level, err = v.share(name)
 	case "quantiles":
-		r.quantiles = v.text
+		r.quantiles = string(v)
 		r.levels, err = v.shares(name, r.levels[:0])
 	case "sets":
-		switch r.sets = v.text; {
-		case v.text == "":
+		switch r.sets = string(v); {
+		case v == "":
 			err = badRequest("the parameter sets is empty; leave it out, or say none")
-		case len(v.text) > 100:
-			err = badRequest("the parameter sets has %d characters", len(v.text))
+		case len(v) > 100:
+			err = badRequest("the parameter sets has %d characters", len(v))
 		}
 	case "by_class":
 		r.byClass, err = v.bool(name)
@@ -93,14 +93,12 @@ func (r *request) set(name string, v parameter) (err error) {
 }
 
 // parameter is the value of one, as text.
-type parameter struct {
-	text string
-}
+type parameter string
 
 func (v parameter) number(name string) (float64, error) {
-	x, err := strconv.ParseFloat(strings.TrimSpace(v.text), 64)
+	x, err := strconv.ParseFloat(strings.TrimSpace(string(v)), 64)
 	if err != nil {
-		return 0, badRequest("the parameter %s is %.100q; it must be a number", name, v.text)
+		return 0, badRequest("the parameter %s is %.100q; it must be a number", name, v)
 	}
 	return x, nil
 }
@@ -118,14 +116,14 @@ const mostQuantiles = 100
 
 // shares reads a list such as ".1,.5,.9".
 func (v parameter) shares(name string, dst []float64) ([]float64, error) {
-	if len(v.text) > 32*mostQuantiles {
-		return dst, badRequest("the parameter %s has %d characters; it may have %d", name, len(v.text), 32*mostQuantiles)
+	if len(v) > 32*mostQuantiles {
+		return dst, badRequest("the parameter %s has %d characters; it may have %d", name, len(v), 32*mostQuantiles)
 	}
-	for field := range strings.SplitSeq(v.text, ",") {
-		x, err := parameter{text: field}.share(name)
+	for field := range strings.SplitSeq(string(v), ",") {
+		x, err := parameter(field).share(name)
 		switch {
 		case err != nil:
-			return dst, badRequest("the parameter %s is %.100q; it must be numbers between 0 and 1 with commas between", name, v.text)
+			return dst, badRequest("the parameter %s is %.100q; it must be numbers between 0 and 1 with commas between", name, v)
 		case slices.Contains(dst, x):
 			return dst, badRequest("the parameter %s names %v twice", name, x)
 		case len(dst) == mostQuantiles:
@@ -137,9 +135,9 @@ func (v parameter) shares(name string, dst []float64) ([]float64, error) {
 }
 
 func (v parameter) bool(name string) (bool, error) {
-	x, err := strconv.ParseBool(v.text)
+	x, err := strconv.ParseBool(string(v))
 	if err != nil {
-		return false, badRequest("the parameter %s is %.100q; it must be true or false", name, v.text)
+		return false, badRequest("the parameter %s is %.100q; it must be true or false", name, v)
 	}
 	return x, nil
 }
@@ -183,21 +181,22 @@ func (r *request) parse(text, binary []byte) error {
 }
 
 func (s *scanner) parameter() (v parameter, err error) {
+	var text string
 	switch c := s.peek(); {
 	case c == '"':
-		v.text, err = s.string()
+		text, err = s.string()
 	case c == 't' || c == 'f':
 		var is bool
 		is, err = s.bool()
-		v.text = strconv.FormatBool(is)
+		text = strconv.FormatBool(is)
 	case c == '[' || c == '{' || c == 'n':
 		var raw []byte
 		raw, err = s.skip()
-		v.text = view(raw)
+		text = view(raw)
 	default:
-		v.text, _, err = s.number()
+		text, _, err = s.number()
 	}
-	return v, err
+	return parameter(text), err
 }
 
 // input reads an input, whose binary data, if it has some, are the next of given.
@@ -287,7 +286,7 @@ func (w *wanted) set(name string, v parameter) error {
 		}
 		return err
 	case "classification":
-		if v.text != "0" {
+		if v != "0" {
 			return badRequest("the output %.100q cannot be sent as a classification; class and confidence are outputs of their own", w.name)
 		}
 	}

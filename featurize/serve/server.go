@@ -1,3 +1,9 @@
+// Package serve answers requests for predictions over the network: of images, texts
+// or tensors it says what attach predict says of rows of a file, with p-values,
+// intervals and flags, in the Open Inference Protocol, version 2, over REST and gRPC.
+//
+// A program mounts a Server beside its own routes, and registers it with its own gRPC
+// server. Requests that come at once are run together.
 package serve
 
 import (
@@ -169,7 +175,8 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	defer s.loading.Unlock()
 	began := time.Now()
 	file, err := find(path)
-	seen := stampOf(file)
+	var seen stamp
+	seen.add(file)
 	var b *attach.Bundle
 	digest := ""
 	if err == nil {
@@ -247,13 +254,6 @@ type stamp struct {
 	infos []fs.FileInfo // nil of one that is not there
 }
 
-func stampOf(paths ...string) (s stamp) {
-	for _, path := range paths {
-		s.add(path)
-	}
-	return s
-}
-
 func (s *stamp) add(path string) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -320,7 +320,8 @@ func (s *Server) Watch(ctx context.Context, every time.Duration) {
 				continue
 			}
 			file, _ := find(path)
-			now := stampOf(file)
+			var now stamp
+			now.add(file)
 			if len(seen.paths) > 1 {
 				now.add(seen.paths[1])
 			}
