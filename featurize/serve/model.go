@@ -29,10 +29,9 @@ import (
 type model struct {
 	bundle  *attach.Bundle
 	net     *featurize.Attached
-	inputs  []attach.Input // of the network
-	needed  []bool         // which of them have no default
-	nan     []bool         // of which of them NaN are gaps
-	image   string         // the input that images become; "" where it is not known
+	inputs  []attach.Input    // of the network
+	values  []featurize.Value // what the network says of each of them
+	image   string            // the input that images become; "" where it is not known
 	outputs []output
 	sha256  string             // of the file
 	monitor *calibrate.Monitor // nil without a detector that is calibrated
@@ -60,11 +59,9 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &model{bundle: b, net: net, inputs: net.Base(b.Base.Task).Inputs, outputs: outputsOf(b), predictors: map[predictorKey]*attach.Predictor{}, making: make(chan struct{}, 1)}
-	for _, v := range net.Info().Inputs {
-		if slices.ContainsFunc(m.inputs, func(in attach.Input) bool { return in.Name == v.Name }) {
-			m.needed, m.nan = append(m.needed, !v.Optional), append(m.nan, v.NaN)
-		}
+	m := &model{
+		bundle: b, net: net, inputs: net.Base(b.Base.Task).Inputs, values: net.Info().Inputs, outputs: outputsOf(b),
+		predictors: map[predictorKey]*attach.Predictor{}, making: make(chan struct{}, 1),
 	}
 	if net.Preprocess != nil {
 		shape := net.InputShape()
@@ -263,7 +260,7 @@ func (m *model) takeTensor(c *call, t *tensor) error {
 	}
 	data := c.numbers[begin:len(c.numbers):len(c.numbers)]
 	for i, v := range data {
-		if v-v != 0 && !(m.nan[at] && v != v) {
+		if v-v != 0 && !(m.values[at].NaN && v != v) {
 			return badRequest("row %d (counted from 0) of the input %.100q holds %v, which is no number that the model takes", i/max(1, len(data)/t.shape[0]), t.name, v)
 		}
 	}
@@ -379,7 +376,7 @@ func (m *model) complete(c *call) error {
 		return nil // tokens are made of texts
 	}
 	for i, in := range m.inputs {
-		if m.needed[i] && !slices.ContainsFunc(c.tensors, func(t ood.Tensor) bool { return t.Name == in.Name }) {
+		if !m.values[i].Optional && !slices.ContainsFunc(c.tensors, func(t ood.Tensor) bool { return t.Name == in.Name }) {
 			return badRequest("the request lacks the input %q; the model takes %s", in.Name, m.takes())
 		}
 	}
@@ -390,7 +387,7 @@ func (m *model) complete(c *call) error {
 func (m *model) takes() string {
 	var list []string
 	for i, in := range m.inputs {
-		if m.needed[i] {
+		if !m.values[i].Optional {
 			list = append(list, fmt.Sprintf("%q (%s of %v)", in.Name, datatypeOf(in.DType), in.Shape))
 		}
 	}
