@@ -2,23 +2,6 @@ package serve
 
 import "strconv"
 
-// grow makes room for a body of that many bytes and one more, by which its end is
-// found.
-func (c *call) grow(n int64) error {
-	n++
-	if n > c.held {
-		if err := c.hold(n - c.held); err != nil {
-			return err
-		}
-	}
-	if int64(cap(c.body)) < n {
-		body := make([]byte, len(c.body), n)
-		copy(body, c.body)
-		c.body = body
-	}
-	return nil
-}
-
 // compose writes the answer, and returns how long its JSON is, which binary data
 // follow.
 func (c *call) compose(e *entry, m *model) int {

@@ -39,7 +39,7 @@ const mostKept = 8 << 20
 
 // free gives the call back.
 func (s *Server) free(c *call) {
-	c.letGo(c.held)
+	c.release(c.held)
 	c.request.reset()
 	c.body = c.body[:0]
 	c.job = job{done: c.job.done}
@@ -51,8 +51,8 @@ func (s *Server) free(c *call) {
 	s.calls.Put(c)
 }
 
-// hold reserves memory, of which all calls have so much at most.
-func (c *call) hold(bytes int64) error {
+// reserve counts bytes that the call takes, of which all calls have so much at most.
+func (c *call) reserve(bytes int64) error {
 	most := 16 * c.server.o.MaxBodySize
 	switch {
 	case bytes > most-c.held:
@@ -65,9 +65,26 @@ func (c *call) hold(bytes int64) error {
 	return nil
 }
 
-func (c *call) letGo(bytes int64) {
+func (c *call) release(bytes int64) {
 	c.held -= bytes
 	c.server.held.Add(-bytes)
+}
+
+// grow makes room for a body of that many bytes and one more, by which its end is
+// found.
+func (c *call) grow(n int64) error {
+	n++
+	if n > c.held {
+		if err := c.reserve(n - c.held); err != nil {
+			return err
+		}
+	}
+	if int64(cap(c.body)) < n {
+		body := make([]byte, len(c.body), n)
+		copy(body, c.body)
+		c.body = body
+	}
+	return nil
 }
 
 // infer has a model answer the call, and then write makes the answer of its
@@ -84,7 +101,7 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 	if err := m.take(c); err != nil {
 		return err
 	}
-	if err := c.hold(m.answers(c)); err != nil {
+	if err := c.reserve(m.answers(c)); err != nil {
 		return err
 	}
 	c.job.ctx = ctx

@@ -40,16 +40,16 @@ const statusClientGone = 499
 // statusOf is the HTTP status of an error: what the runtime or a panic says is the
 // server's own, and everything else is said of the rows.
 func statusOf(err error) int {
-	var known *refusal
-	var failed *ort.RuntimeError
+	refused, known := errors.AsType[*refusal](err)
+	_, failed := errors.AsType[*ort.RuntimeError](err)
 	switch {
 	case err == nil:
 		return http.StatusOK
-	case errors.As(err, &known):
-		return known.status
+	case known:
+		return refused.status
 	case errors.Is(err, context.Canceled):
 		return statusClientGone
-	case errors.As(err, &failed):
+	case failed:
 		return http.StatusInternalServerError
 	}
 	return http.StatusBadRequest

@@ -128,7 +128,7 @@ func (c *call) read(in *inference.ModelInferRequest) error {
 	for _, t := range in.GetInputs() {
 		bytes += 8 * int64(contentsOf(t.GetContents()))
 	}
-	if err := c.hold(bytes); err != nil {
+	if err := c.reserve(bytes); err != nil {
 		return err
 	}
 	c.id = in.GetId()

@@ -108,7 +108,7 @@ func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, e
 	switch {
 	case key.sets == noSets:
 		key.sets = ""
-	case key.sets == "" && (r.byClass || r.byCluster || slices.ContainsFunc(m.outputs, func(o output) bool { return o.name == setOutput && r.wants(&o) })):
+	case key.sets == "" && (r.byClass || r.byCluster || m.answersSets(r)):
 		key.sets = conformal.LAC
 	}
 	if p := m.made(key); p != nil {
@@ -135,6 +135,11 @@ func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, e
 	}
 	m.predictors[key] = p
 	return p, nil
+}
+
+// answersSets says whether the model has sets and a request asks for them.
+func (m *model) answersSets(r *request) bool {
+	return slices.ContainsFunc(m.outputs, func(o output) bool { return o.name == setOutput && r.wants(&o) })
 }
 
 // made is the predictor that was made for a key, or nil.
@@ -184,7 +189,7 @@ func (m *model) take(c *call) error {
 			total += t.brings()
 		}
 	}
-	if err := c.hold(4 * int64(total)); err != nil {
+	if err := c.reserve(4 * int64(total)); err != nil {
 		return err
 	}
 	c.numbers = slices.Grow(c.numbers, total)
@@ -282,7 +287,7 @@ func fits(shape, takes []int) bool {
 
 func (m *model) takeTexts(c *call, t *tensor, shape []int) error {
 	const each = 16 // bytes that a text takes without its letters
-	if err := c.hold(each * int64(t.brings())); err != nil {
+	if err := c.reserve(each * int64(t.brings())); err != nil {
 		return err
 	}
 	list := make([]string, 0, t.brings())
@@ -342,14 +347,14 @@ func (m *model) takeImage(c *call, file []byte) ([]int, error) {
 		return nil, err
 	}
 	// What it becomes is kept; its pixels, in two copies of four bytes, are not.
-	if err := c.hold(4 * int64(width(append([]int{1}, shape...)))); err != nil {
+	if err := c.reserve(4 * int64(width(append([]int{1}, shape...)))); err != nil {
 		return nil, err
 	}
 	decoded := 8 * int64(h) * int64(w)
-	if err := c.hold(decoded); err != nil {
+	if err := c.reserve(decoded); err != nil {
 		return nil, err
 	}
-	defer c.letGo(decoded)
+	defer c.release(decoded)
 	var img image.Image
 	if img, err = preprocess.Decode(bytes.NewReader(file)); err != nil {
 		return nil, err
@@ -362,7 +367,7 @@ func (m *model) takeImage(c *call, file []byte) ([]int, error) {
 // predictions and as text.
 func (m *model) answers(c *call) int64 {
 	values := max(1, m.bundle.Base.Outputs) * len(c.levels)
-	if slices.ContainsFunc(m.outputs, func(o output) bool { return o.name == setOutput && c.wants(&o) }) {
+	if m.answersSets(&c.request) {
 		values += m.bundle.Base.Outputs
 	}
 	return 32 * int64(c.job.block.Rows()) * int64(values)
