@@ -114,7 +114,9 @@ func (list inputs) real() (input, error) {
 
 // gradient appends the gradient to the network.
 func (m *Model) gradient(ctx context.Context, g *onnx.Graph, d *differentiated) (*ort.Session, error) {
-	b, dir := onnx.Extend(exposed(g, m.inputs, m.views[:2], exposedNames())), filepath.Dir(m.path)
+	views, dir := m.views[:2], filepath.Dir(m.path)
+	names := namesOf(views)
+	b := onnx.Extend(exposed(g, m.inputs, views, names))
 	wrt, err := m.with(b.Index(), d.tensor)
 	if err != nil {
 		return nil, err
@@ -129,7 +131,7 @@ func (m *Model) gradient(ctx context.Context, g *onnx.Graph, d *differentiated) 
 	if err != nil {
 		return nil, err
 	}
-	return m.rt.NewSession(ctx, ort.Model{Proto: model, Dir: dir}, append(m.inputs.feeds(), s.inputs...), append(exposedNames(), out))
+	return m.rt.NewSession(ctx, ort.Model{Proto: model, Dir: dir}, append(m.inputs.feeds(), s.inputs...), append(names, out))
 }
 
 // with lists the tensors whose gradients add up to that with respect to the

@@ -170,7 +170,7 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 	if err != nil {
 		return err
 	}
-	m.info, m.last, m.batch, m.fixed = p.info, p.last, p.batch, p.fixed
+	m.info, m.last, m.batch, m.fixed = p.info, p.last, p.batch, p.info.FixedBatch > 0
 	if o.Batch <= 0 {
 		m.positions = forwardPositions
 	}

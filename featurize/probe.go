@@ -22,7 +22,6 @@ type probed struct {
 	info  Info
 	last  *ood.Linear // nil where it does not read the feature
 	batch int         // rows in one run
-	fixed bool        // every run has exactly that many
 }
 
 // probe runs a session on random rows: it learns the widths and whether the
@@ -31,7 +30,7 @@ type probed struct {
 func (s source) probe(ctx context.Context, session *ort.Session, l location, info Info, batch int) (probed, error) {
 	p := probed{info: info, last: l.last, batch: batch}
 	if info.FixedBatch > 0 {
-		p.batch, p.fixed = info.FixedBatch, true
+		p.batch = info.FixedBatch
 	}
 	out, n, width, err := s.inputs.try(ctx, s.g, session)
 	if ctx.Err() != nil {
@@ -41,8 +40,8 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 		return s.unverified(l, p, err)
 	}
 	defer closeAll(out)
-	if n == 1 && !p.fixed {
-		p.batch, p.fixed, p.info.FixedBatch = 1, true, 1
+	if n == 1 && info.FixedBatch == 0 {
+		p.batch, p.info.FixedBatch = 1, 1
 	}
 	if p.batch <= 0 {
 		p.batch = defaultBatch(width)

@@ -18,12 +18,9 @@ const (
 	logitsName   = "attach/logits"
 )
 
-// exposedNames are those of a Model's views: φ and the logits.
-func exposedNames() []string { return []string{featuresName, logitsName} }
-
-// namesOf are those of these and earlier layers.
+// namesOf are those of views: φ, the logits and earlier layers.
 func namesOf(views []view) []string {
-	names := exposedNames()
+	names := []string{featuresName, logitsName}
 	for i := range views {
 		names = append(names, fmt.Sprintf("attach/layer/%d", i))
 	}
