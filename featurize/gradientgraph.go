@@ -121,7 +121,7 @@ func (m *Model) gradient(ctx context.Context, g *onnx.Graph, d *differentiated) 
 	if err != nil {
 		return nil, err
 	}
-	s := scalarGraph{b: b, classes: m.info.OutputsWidth}
+	s := newScalarGraph(b, m.info.OutputsWidth)
 	gradients, err := autodiff.Gradient(b, dir, []autodiff.Seed{{Output: logitsName, Upstream: s.upstream(d.key.of)}}, wrt)
 	if err != nil {
 		return nil, err
