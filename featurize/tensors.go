@@ -2,12 +2,150 @@ package featurize
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/display"
+	"github.com/attach-uncertainty/attach/internal/onnx"
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 	"github.com/attach-uncertainty/attach/ood"
 )
+
+// take returns the tensors of a block in the order of the inputs, after a check
+// that they fit; first is the number of the first row. What has no shape keeps its
+// default.
+func (list inputs) take(b ood.InputBlock, first int) ([]ood.Tensor, error) {
+	if err := b.Check(); err != nil {
+		return nil, err
+	}
+	taken := make([]ood.Tensor, len(list))
+	found := 0
+	for i, in := range list {
+		t := list.among(b.Tensors, in)
+		if t == nil && in.optional() {
+			continue
+		}
+		if t == nil {
+			return nil, fmt.Errorf("the model's input %q (%s %s) is not among what the rows bring%s", in.name, onnx.DTypeName(in.elem), times(in.dims), list.brought(b.Tensors))
+		}
+		found++
+		taken[i] = in.reshaped(*t)
+		if err := in.check(taken[i]); err != nil {
+			return nil, err
+		}
+		called := "input"
+		if len(list) > 1 {
+			called += " " + strconv.Quote(in.name)
+		}
+		if j := in.misfit(t.Data); j >= 0 {
+			return nil, in.refuse(t.Data[j], first+rowOf(taken[i], j), called)
+		}
+	}
+	if found < len(b.Tensors) {
+		return nil, list.stranger(b.Tensors)
+	}
+	return taken, list.sameLengths(taken, first)
+}
+
+// sameLengths refuses rows that are of two lengths along axes that the model calls
+// by one name.
+func (list inputs) sameLengths(tensors []ood.Tensor, first int) error {
+	called := make(map[string]int) // the first input of each name
+	for i, in := range list {
+		t := tensors[i]
+		if t.Lengths == nil || in.dims == nil || in.axes[1] == "" {
+			continue
+		}
+		j, known := called[in.axes[1]]
+		if !known {
+			called[in.axes[1]] = i
+			continue
+		}
+		for row, own := range t.Lengths {
+			if other := tensors[j].Lengths[row]; own != other {
+				return fmt.Errorf("row %d (counted from 0) is %d long in the input %q and %d in %q, which the model takes to be of one length", first+row, other, list[j].name, own, in.name)
+			}
+		}
+	}
+	return nil
+}
+
+// among is the tensor for an input, or nil. One without a name is for the only
+// input that must come, and names may lack the output number of TensorFlow.
+func (list inputs) among(tensors []ood.Tensor, in input) *ood.Tensor {
+	for i, t := range tensors {
+		if t.Name == in.name || t.Name+":0" == in.name || t.Name == "" && len(tensors) == 1 && !in.optional() && list.required() == 1 {
+			return &tensors[i]
+		}
+	}
+	return nil
+}
+
+// required is how many inputs have no default.
+func (list inputs) required() int {
+	n := 0
+	for _, in := range list {
+		if !in.optional() {
+			n++
+		}
+	}
+	return n
+}
+
+// brought lists the names of tensors, in brackets, or nothing where they have none.
+func (list inputs) brought(tensors []ood.Tensor) string {
+	var names []string
+	for _, t := range tensors {
+		if t.Name != "" {
+			names = append(names, t.Name)
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return " (" + display.Quoted(names, 10) + ")"
+}
+
+// stranger is the error for a tensor that is for no input.
+func (list inputs) stranger(tensors []ood.Tensor) error {
+	names := make([]string, len(list))
+	for i, in := range list {
+		names[i] = in.name
+	}
+	for i, t := range tensors {
+		if !slices.ContainsFunc(list, func(in input) bool { return list.among(tensors[i:i+1], in) != nil }) {
+			return fmt.Errorf("the rows bring %q, which the model does not take; its inputs are %s", t.Name, display.Quoted(names, 10))
+		}
+	}
+	return fmt.Errorf("the rows bring one input twice; the model's are %s", display.Quoted(names, 10))
+}
+
+// reshaped adds or drops an axis of size 1 where the model has none or one: a
+// column is n or n×1.
+func (in input) reshaped(t ood.Tensor) ood.Tensor {
+	switch {
+	case t.Lengths != nil || in.dims == nil:
+	case len(t.Shape) == 1 && len(in.dims) == 2 && in.dims[1] == 1:
+		t.Shape = []int{t.Shape[0], 1}
+	case len(t.Shape) == 2 && t.Shape[1] == 1 && len(in.dims) == 1:
+		t.Shape = t.Shape[:1]
+	}
+	return t
+}
+
+// rowOf is the row that element i of a tensor is of.
+func rowOf(t ood.Tensor, i int) int {
+	if t.Lengths == nil {
+		return i / product(t.Shape[1:])
+	}
+	row := 0
+	for width := product(t.Shape[2:]); i >= t.Lengths[row]*width; row++ {
+		i -= t.Lengths[row] * width
+	}
+	return row
+}
 
 func product(shape []int) int {
 	n := 1
