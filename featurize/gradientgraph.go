@@ -44,15 +44,15 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 	d := &differentiated{key: key, tensor: tensor, along: m.along(ctx, g, tensor)}
 	var err error
 	d.session, err = m.gradient(ctx, g, d)
-	var refused *autodiff.TensorError
-	var unsupported *autodiff.UnsupportedError
+	_, refused := errors.AsType[*autodiff.TensorError](err)
+	_, unsupported := errors.AsType[*autodiff.UnsupportedError](err)
 	switch {
-	case errors.As(err, &unsupported):
+	case unsupported:
 		return nil, fmt.Errorf("%w: %w; use the method's variant in feature space, "+
 			"or differentiate with respect to a tensor behind that node", ood.ErrNotDifferentiable, err)
 	case errors.Is(err, autodiff.ErrNoPath):
 		return nil, fmt.Errorf("%w: the logits do not depend on tensor %q by operators that have a derivative", ood.ErrNotDifferentiable, tensor)
-	case errors.As(err, &refused):
+	case refused:
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("cannot make the gradient with respect to %q: %w", tensor, err)

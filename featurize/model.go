@@ -171,11 +171,12 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 		return err
 	}
 	m.info, m.last, m.batch, m.fixed = p.info, p.last, p.batch, p.info.FixedBatch > 0
-	if o.Batch <= 0 {
+	switch tokens := s.inputs.of(tokenIDs) != nil; {
+	case o.Batch > 0:
+	case tokens && s.scalesTogether():
+		m.batch = 1
+	default:
 		m.positions = forwardPositions
-	}
-	if o.Batch <= 0 && s.scalesTogether() && s.inputs.of(tokenIDs) != nil {
-		m.batch, m.positions = 1, 0
 	}
 	if m.pads = m.mayPad(ctx, s); ctx.Err() != nil {
 		return ctx.Err()
@@ -192,10 +193,10 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 // is not an error here, but an Info without Feature.
 func Inspect(ctx context.Context, path string, o Options) (Info, error) {
 	m, err := Open(ctx, path, o)
+	if none, ok := errors.AsType[*NoLinearLayerError](err); ok {
+		return none.Info, nil
+	}
 	if err != nil {
-		if none, ok := errors.AsType[*NoLinearLayerError](err); ok {
-			return none.Info, nil
-		}
 		return Info{}, err
 	}
 	defer m.Close()
