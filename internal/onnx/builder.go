@@ -94,7 +94,7 @@ func (b *Builder) Index() *Graph { return newGraph(b.model) }
 // imports stays.
 func (b *Builder) Import(domain string, version int64) {
 	for _, o := range b.model.OpsetImport {
-		if o.GetDomain() == domain || IsDefault(domain) && IsDefault(o.GetDomain()) {
+		if canonical(o.GetDomain()) == canonical(domain) {
 			return
 		}
 	}
@@ -290,11 +290,7 @@ func irFor(opset int64) int64 {
 func checkGraph(m *pb.ModelProto) error {
 	domains := make(map[string]bool)
 	for _, o := range m.OpsetImport {
-		d := o.GetDomain()
-		if IsDefault(d) {
-			d = ""
-		}
-		domains[d] = true
+		domains[canonical(o.GetDomain())] = true
 	}
 	g := m.Graph
 	made := make(map[string]string)
@@ -325,11 +321,7 @@ func checkGraph(m *pb.ModelProto) error {
 	}
 	for i, n := range g.Node {
 		who := fmt.Sprintf("node %d (%s %q)", i, n.GetOpType(), n.GetName())
-		domain := n.GetDomain()
-		if IsDefault(domain) {
-			domain = ""
-		}
-		if !domains[domain] {
+		if domain := canonical(n.GetDomain()); !domains[domain] {
 			return fmt.Errorf("onnx: %s is of domain %q, which the model does not import", who, domain)
 		}
 		for _, in := range n.Input {

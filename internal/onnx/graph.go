@@ -1,3 +1,8 @@
+// Package onnx reads ONNX models, indexes them, and builds new ones.
+//
+// A model is kept as its protobuf message, so whatever this package does not
+// know (newer IR versions, newer operator sets, unknown fields) survives being
+// read and written again.
 package onnx
 
 import (
@@ -108,7 +113,15 @@ func opset(m *pb.ModelProto) int64 {
 }
 
 // IsDefault says whether a domain is that of the default operator set.
-func IsDefault(domain string) bool { return domain == "" || domain == "ai.onnx" }
+func IsDefault(domain string) bool { return canonical(domain) == "" }
+
+// canonical returns a domain, and "" for either name of the default one.
+func canonical(domain string) string {
+	if domain == "ai.onnx" {
+		return ""
+	}
+	return domain
+}
 
 // Const returns the value of a tensor that never changes: an initializer or
 // the output of a Constant node, seen through Identity nodes. An initializer

@@ -165,12 +165,12 @@ func decode(raw []byte, what string, into any) error {
 		return fmt.Errorf("%s is missing", what)
 	}
 	err := json.Unmarshal(raw, into)
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	kind, wrong := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
-	case errors.As(err, &syntax):
+	case syntax:
 		return fmt.Errorf("%s is cut short or no JSON: %w", what, err)
-	case errors.As(err, &kind):
+	case wrong:
 		return fmt.Errorf("%s has a value of the wrong kind at byte %d: %.80s", what, kind.Offset, kind.Value)
 	case err != nil:
 		return fmt.Errorf("%s: %w", what, err)

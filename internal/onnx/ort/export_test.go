@@ -14,3 +14,9 @@ func (s *Session) Inputs() []ValueInfo { return s.inputs }
 
 // DType returns the element type.
 func (t *Tensor) DType() pb.TensorProto_DataType { return t.dtype }
+
+// Strings returns the texts, nil if the elements are of another type.
+func (t *Tensor) Strings() []string {
+	v, _ := t.data.([]string)
+	return v
+}

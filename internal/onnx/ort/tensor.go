@@ -19,8 +19,41 @@ type Number interface {
 	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | bool
 }
 
+// elements are the types of Go that hold those of ONNX. Half precision and what is newer can be the type of a model's input or
+// output, but no [Tensor] holds them.
+var elements = map[pb.TensorProto_DataType]element{
+	pb.TensorProto_FLOAT: of[float32]{}, pb.TensorProto_DOUBLE: of[float64]{}, pb.TensorProto_BOOL: of[bool]{},
+	pb.TensorProto_INT8: of[int8]{}, pb.TensorProto_INT16: of[int16]{}, pb.TensorProto_INT32: of[int32]{}, pb.TensorProto_INT64: of[int64]{},
+	pb.TensorProto_UINT8: of[uint8]{}, pb.TensorProto_UINT16: of[uint16]{}, pb.TensorProto_UINT32: of[uint32]{}, pb.TensorProto_UINT64: of[uint64]{},
+}
+
+type element interface {
+	adopt(v onnxruntime_go.Value) (*Tensor, bool) // a tensor of the type
+}
+
+type of[T Number] struct{}
+
+func (of[T]) adopt(v onnxruntime_go.Value) (*Tensor, bool) {
+	w, ok := v.(*onnxruntime_go.Tensor[T])
+	if !ok {
+		return nil, false
+	}
+	t := &Tensor{shape: w.GetShape(), dtype: dtypeOf[T](), data: w.GetData()}
+	t, err := wrap(t, w.GetData(), func() (onnxruntime_go.Value, error) { return w, nil })
+	return t, err == nil
+}
+
+func dtypeOf[T Number]() pb.TensorProto_DataType {
+	for d, e := range elements {
+		if _, ok := e.(of[T]); ok {
+			return d
+		}
+	}
+	return pb.TensorProto_UNDEFINED
+}
+
 // Tensor is a dense row-major array that sessions read and write. Its elements are seen through views such as Float32s, which
-// share its memory, and texts as a copy. Close it when done.
+// share its memory. Close it when done.
 type Tensor struct {
 	shape []int64
 	dtype pb.TensorProto_DataType
@@ -106,12 +139,6 @@ func (t *Tensor) Shape() []int64 { return t.shape }
 // View returns the elements, nil if they are not of the type.
 func View[T Number](t *Tensor) []T {
 	v, _ := t.data.([]T)
-	return v
-}
-
-// Strings returns the texts, nil if the elements are of another type.
-func (t *Tensor) Strings() []string {
-	v, _ := t.data.([]string)
 	return v
 }
 
