@@ -37,15 +37,15 @@ func answering(n *pb.NodeProto) bool {
 
 // inputsAndOutputs is the feature of a model without a linear layer. It is empty
 // where the model has no numbers to take for it.
-func (s source) inputsAndOutputs(p *place) view {
-	reads := s.firstRead(p.answers)
+func (s source) inputsAndOutputs(w *walk) view {
+	reads := s.firstRead(w.answers)
 	if reads == nil {
-		reads = s.tableInputs(p.answers)
+		reads = s.tableInputs(w.answers)
 	}
 	if reads == nil {
 		return view{}
 	}
-	return view{tensor: besideName, beside: append(reads, p.answers)}
+	return view{tensor: besideName, beside: append(reads, w.answers)}
 }
 
 // firstRead is what the estimators before a tensor read that read no other's
@@ -175,11 +175,11 @@ func (s source) probabilities(ctx context.Context, tensor string) (bool, error) 
 
 // taskOf is what the classical operators before an output tell of the task, or ""
 // where there are none. Beside their scores classifiers give labels.
-func (s source) taskOf(p *place) attach.Task {
+func (s source) taskOf(w *walk) attach.Task {
 	labels := slices.ContainsFunc(s.g.Outputs(), func(v *pb.ValueInfoProto) bool { return !floating(v) })
 	var task attach.Task
-	for n := range s.classicalBefore(p.output) {
-		if labels || p.normaliser != "" || n.GetOpType() == "ZipMap" || strings.HasSuffix(n.GetOpType(), "Classifier") {
+	for n := range s.classicalBefore(w.output) {
+		if labels || w.normaliser != "" || n.GetOpType() == "ZipMap" || strings.HasSuffix(n.GetOpType(), "Classifier") {
 			return attach.Classification
 		}
 		if answering(n) {
@@ -207,9 +207,9 @@ func (s source) classicalBefore(tensor string) iter.Seq[*pb.NodeProto] {
 
 // classNames are the names of the classes, in the order of the outputs, or nil
 // where the model has none but their numbers.
-func (s source) classNames(p *place) []string {
+func (s source) classNames(w *walk) []string {
 	var names []string
-	made := ancestors(s.g, p.output)
+	made := ancestors(s.g, w.output)
 	for _, n := range s.g.Model.GetGraph().GetNode() {
 		of := s.namedBy(n)
 		switch {

@@ -126,7 +126,7 @@ func (m *Model) runDropout(ctx context.Context, s *stochastic, c chunk, passes i
 		if err != nil {
 			return nil, runError(ctx, c, err)
 		}
-		z, err := m.takeLogits(c, logits[0])
+		z, err := m.logitsOf(c, logits[0])
 		closeAll(logits)
 		if err != nil {
 			return nil, err

@@ -72,7 +72,7 @@ func TestEmbedding(t *testing.T) {
 	defer other.Close()
 	named := run(other, texts[:9]...)
 	for i := range 9 {
-		if !asOne(rows.Row(all.Features, i), rows.Row(named.Features, i)) {
+		if !equalButForRounding(rows.Row(all.Features, i), rows.Row(named.Features, i)) {
 			t.Errorf("row %d differs from that of the whole network", i)
 		}
 	}

@@ -62,7 +62,7 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 	for block, err := range f.m.tokenised(rows) {
 		var list []ood.Tensor
 		if err == nil {
-			list, err = f.m.inputs.take(block, next)
+			list, err = f.m.inputs.match(block, next)
 		}
 		if err != nil {
 			// Rows before the bad one are still good.

@@ -123,13 +123,13 @@ func readFolder(dir string) (*folder, error) {
 			err = errors.New("it holds nothing")
 		}
 		if err != nil {
-			f.pass(configFile, fmt.Errorf("it is not what exporters write: %w", err))
+			f.unusable(configFile, fmt.Errorf("it is not what exporters write: %w", err))
 			f.config = exported{}
 		}
 	}
 	if images != nil {
 		if _, err := preprocess.Parse(images); err != nil {
-			f.pass(preprocessorFile, err)
+			f.unusable(preprocessorFile, err)
 		} else {
 			f.preprocess = images
 		}
@@ -142,19 +142,19 @@ func readFolder(dir string) (*folder, error) {
 
 // texts is what tokenizes for a model with these inputs, or nil.
 func (f *folder) texts(inputs inputs) *texts {
-	ids := inputs.of(tokenIDs)
+	ids := inputs.withRole(tokenIDs)
 	if ids == nil {
 		f.text = nil
 		return nil
 	}
 	if f.text == nil {
 		if f.dir != "" {
-			f.pass(tokenizerFile, errors.New("it is absent; texts need it, and transformers writes it with AutoTokenizer.from_pretrained(…).save_pretrained(…)"))
+			f.unusable(tokenizerFile, errors.New("it is absent; texts need it, and transformers writes it with AutoTokenizer.from_pretrained(…).save_pretrained(…)"))
 		}
 		return nil
 	}
-	if inputs.of(tokenPositions) != nil && f.config.countsFromPadding() {
-		f.pass(configFile, fmt.Errorf("networks of type %s count positions from their padding, and this one takes them as an input; rows of tokens must bring them", f.config.ModelType))
+	if inputs.withRole(tokenPositions) != nil && f.config.countsFromPadding() {
+		f.unusable(configFile, fmt.Errorf("networks of type %s count positions from their padding, and this one takes them as an input; rows of tokens must bring them", f.config.ModelType))
 		f.text = nil
 		return nil
 	}
@@ -196,8 +196,8 @@ func (c exported) positions() int {
 	return max(n, 0)
 }
 
-// pass notes what is not used, and why.
-func (f *folder) pass(name string, why error) {
+// unusable notes what is not used, and why.
+func (f *folder) unusable(name string, why error) {
 	f.unused = append(f.unused, fmt.Sprintf("%s: %v", name, why))
 }
 
@@ -210,7 +210,7 @@ func (f *folder) classes() []string {
 		number := strconv.Itoa(i)
 		name, ok := f.config.Names[number]
 		if !ok {
-			f.pass(configFile, fmt.Errorf("its id2label has %d names, and none for class %d", len(names), i))
+			f.unusable(configFile, fmt.Errorf("its id2label has %d names, and none for class %d", len(names), i))
 			return nil
 		}
 		if names[i] = name; name == number || strings.EqualFold(name, "LABEL_"+number) {
@@ -241,7 +241,7 @@ func (f *folder) describe(info *Info) {
 		info.Classes = nil
 	}
 	if n := len(info.Classes); n > 0 && info.OutputsWidth > 0 && n != max(info.OutputsWidth, 2) {
-		f.pass(configFile, fmt.Errorf("it names %d classes, and the model has %d outputs", n, info.OutputsWidth))
+		f.unusable(configFile, fmt.Errorf("it names %d classes, and the model has %d outputs", n, info.OutputsWidth))
 		info.Classes = nil
 	}
 	info.Unused = f.unused

@@ -83,7 +83,7 @@ func FuzzFind(f *testing.F) {
 			_, _ = dropLayers(g, "", p.logits) // what it cannot read is an error
 		}
 		in.shapes(g)
-		_, _ = in.take(ood.BlockOf([]int{2, 2}, make([]float32, 4)), 0)
+		_, _ = in.match(ood.BlockOf([]int{2, 2}, make([]float32, 4)), 0)
 	})
 }
 
@@ -179,7 +179,7 @@ func FuzzFeed(f *testing.F) {
 				}
 				delete(rows, c.row(i))
 				for k, x := range c.tensors {
-					from := m.inputs.among(want.Tensors, m.inputs[k])
+					from := m.inputs.tensorFor(want.Tensors, m.inputs[k])
 					if from == nil {
 						if x.Shape != nil {
 							t.Fatalf("%q is fed, and does not come", m.inputs[k].name)

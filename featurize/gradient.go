@@ -160,19 +160,19 @@ func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o G
 	}
 	defer closeAll(out)
 	var b GradientBatch
-	if b.Batch, err = m.takeBatch(c, out); err != nil {
+	if b.Batch, err = m.batchOf(c, out); err != nil {
 		return b, err
 	}
 	if err = o.checkOutputs(b.Logits.Cols); err != nil {
 		return b, err
 	}
-	if b.Gradient, err = takeGradient(c, out[2], d.tensor); err == nil {
+	if b.Gradient, err = gradientOf(c, out[2], d.tensor); err == nil {
 		b.Gradient = m.cut(c, b.Gradient, d.along)
 	}
 	return b, err
 }
 
-func takeGradient(c chunk, t *ort.Tensor, tensor string) (ood.Tensor, error) {
+func gradientOf(c chunk, t *ort.Tensor, tensor string) (ood.Tensor, error) {
 	shape := t.Shape()
 	data := t.Float32s()
 	if len(shape) == 0 || int(shape[0]) != c.rows || len(data)%c.rows != 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// place is where the last linear layer of one output was found.
-type place struct {
+// walk goes back from an output to its last linear layer, and says what it met.
+type walk struct {
 	output     string // the graph's output that the walk began at
 	logits     string // the scores before any normaliser
 	normaliser string // operator that turns logits into the output, or ""
@@ -35,24 +35,24 @@ type step struct {
 
 // find walks back from an output to its last linear layer. Its error says at
 // which node the walk ended; the place is then how far it came.
-func find(k *constants, output string) (*place, error) {
-	p := &place{output: output, logits: output, answers: output}
+func find(k *constants, output string) (*walk, error) {
+	w := &walk{output: output, logits: output, answers: output}
 	at := output
 	for range len(k.g.Model.GetGraph().GetNode()) + 1 {
 		n := k.g.Producer(at)
 		if n == nil {
-			return p, fmt.Errorf("the walk back from %q reaches %q, which no node makes, before any linear layer", output, at)
+			return w, fmt.Errorf("the walk back from %q reaches %q, which no node makes, before any linear layer", output, at)
 		}
-		next, done, err := p.pass(k, n, at)
+		next, done, err := w.pass(k, n, at)
 		if err != nil {
-			return p, fmt.Errorf("the walk back from %q ends at %s: %w", output, describe(k.g, n), err)
+			return w, fmt.Errorf("the walk back from %q ends at %s: %w", output, describe(k.g, n), err)
 		}
 		if done {
-			return p, nil
+			return w, nil
 		}
 		at = next
 	}
-	return p, fmt.Errorf("the walk back from %q goes in a circle", output)
+	return w, fmt.Errorf("the walk back from %q goes in a circle", output)
 }
 
 func describe(g *onnx.Graph, n *pb.NodeProto) string {
@@ -61,7 +61,7 @@ func describe(g *onnx.Graph, n *pb.NodeProto) string {
 
 // pass takes the walk over one node: it says which of its inputs to go on
 // with, or that the node is the linear layer.
-func (p *place) pass(k *constants, n *pb.NodeProto, made string) (next string, done bool, err error) {
+func (w *walk) pass(k *constants, n *pb.NodeProto, made string) (next string, done bool, err error) {
 	op := n.GetOpType()
 	if len(n.GetInput()) == 0 {
 		return "", false, errors.New("it has no inputs")
@@ -73,39 +73,39 @@ func (p *place) pass(k *constants, n *pb.NodeProto, made string) (next string, d
 	_, linear := slots[op]
 	switch {
 	case linear:
-		return "", true, p.arrive(k, n)
+		return "", true, w.arrive(k, n)
 	case normalisers[op]:
-		if p.normaliser = op; op == "Sigmoid" && p.shared {
-			p.normaliser = "Normalizer" // of one class, whatever their own are
+		if w.normaliser = op; op == "Sigmoid" && w.shared {
+			w.normaliser = "Normalizer" // of one class, whatever their own are
 		}
-		p.logits, p.answers = in, made
-		p.steps, p.reasons, p.pooled = nil, nil, false
+		w.logits, w.answers = in, made
+		w.steps, w.reasons, w.pooled = nil, nil, false
 		return in, false, nil
 	case op == "ZipMap":
-		p.logits, p.answers = in, in
+		w.logits, w.answers = in, in
 		return in, false, nil
 	case passers[op]:
 		return in, false, nil
 	case rounders[op]:
-		p.because("the output is quantised to 8 bits")
+		w.because("the output is quantised to 8 bits")
 		return in, false, nil
 	case activations[op]:
-		p.shared = op == "Normalizer"
-		p.because("%s lies between the layer and the output", op)
+		w.shared = op == "Normalizer"
+		w.because("%s lies between the layer and the output", op)
 		return in, false, nil
 	case averages[op]:
-		p.pooled = true
+		w.pooled = true
 		return in, false, nil
 	}
 	switch op {
 	case "Concat":
 		// A classifier with one logit gives the probabilities of both classes.
 		if in, ok := both(k, n); ok {
-			p.reasons = nil
+			w.reasons = nil
 			return in, false, nil
 		}
 	case "Neg":
-		p.steps = append(p.steps, step{op: op})
+		w.steps = append(w.steps, step{op: op})
 		return in, false, nil
 	case "BatchNormalization":
 		if len(n.GetInput()) != 5 {
@@ -116,7 +116,7 @@ func (p *place) pass(k *constants, n *pb.NodeProto, made string) (next string, d
 				return "", false, errors.New("its parameters are not constant")
 			}
 		}
-		p.steps = append(p.steps, step{op: op, node: n})
+		w.steps = append(w.steps, step{op: op, node: n})
 		return in, false, nil
 	case "Add", "Sub", "Mul", "Div", "Sum":
 		if len(n.GetInput()) != 2 {
@@ -125,18 +125,18 @@ func (p *place) pass(k *constants, n *pb.NodeProto, made string) (next string, d
 		other := n.GetInput()[1]
 		switch {
 		case k.is(other):
-			p.steps = append(p.steps, step{op: op, operand: other})
+			w.steps = append(w.steps, step{op: op, operand: other})
 			return in, false, nil
 		case k.is(in) && op != "Div":
-			p.steps = append(p.steps, step{op: op, operand: in, reversed: true})
+			w.steps = append(w.steps, step{op: op, operand: in, reversed: true})
 			return other, false, nil
 		case op == "Mul":
 			// A dynamically quantised layer multiplies its integers by the
 			// product of its two scales.
 			for i, v := range n.GetInput() {
 				if integer := integerLayer(k.g, v); integer != nil {
-					p.scale = weightScale(k, n.GetInput()[1-i])
-					return "", true, p.arrive(k, integer)
+					w.scale = weightScale(k, n.GetInput()[1-i])
+					return "", true, w.arrive(k, integer)
 				}
 			}
 		}
@@ -145,9 +145,9 @@ func (p *place) pass(k *constants, n *pb.NodeProto, made string) (next string, d
 	return "", false, errors.New("it is neither a linear layer nor one that only reshapes or normalises")
 }
 
-func (p *place) because(format string, args ...any) {
-	if r := fmt.Sprintf(format, args...); !slices.Contains(p.reasons, r) {
-		p.reasons = append(p.reasons, r)
+func (w *walk) because(format string, args ...any) {
+	if r := fmt.Sprintf(format, args...); !slices.Contains(w.reasons, r) {
+		w.reasons = append(w.reasons, r)
 	}
 }
 
@@ -194,7 +194,7 @@ func weightScale(k *constants, tensor string) string {
 
 // arrive checks that a node is a layer logits = Wφ + b with constant W, and
 // notes where its φ is.
-func (p *place) arrive(k *constants, n *pb.NodeProto) error {
+func (w *walk) arrive(k *constants, n *pb.NodeProto) error {
 	in := n.GetInput()
 	s := slots[n.GetOpType()]
 	for _, i := range []int{s.weight, s.bias} {
@@ -206,22 +206,22 @@ func (p *place) arrive(k *constants, n *pb.NodeProto) error {
 		return fmt.Errorf("it has %d inputs", len(in))
 	}
 	var err error
-	if p.feature, err = reading(k.g, n); err != nil {
+	if w.feature, err = reading(k.g, n); err != nil {
 		return err
 	}
-	p.node = n
-	p.feature.tokens = p.feature.tokens && p.pooled
+	w.node = n
+	w.feature.tokens = w.feature.tokens && w.pooled
 	if strings.HasSuffix(in[0], lowerInput) {
-		p.feature.tensor = k.g.Producer(in[0]).GetInput()[0]
+		w.feature.tensor = k.g.Producer(in[0]).GetInput()[0]
 	}
 	if a := onnx.AttributeString(n, "activation", ""); a != "" {
-		p.because("%s lies between the layer and the output", a)
+		w.because("%s lies between the layer and the output", a)
 	}
 	if integers(n) {
-		p.because("the layer computes in 8-bit integers")
+		w.because("the layer computes in 8-bit integers")
 	}
-	if p.feature.spatial {
-		return p.pointwise(n)
+	if w.feature.spatial {
+		return w.pointwise(n)
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func integers(n *pb.NodeProto) bool {
 }
 
 // pointwise checks the attributes of a convolution.
-func (p *place) pointwise(n *pb.NodeProto) error {
+func (w *walk) pointwise(n *pb.NodeProto) error {
 	if onnx.AttributeInt(n, "group", 1) != 1 {
 		return errors.New("it is a grouped convolution")
 	}
@@ -253,10 +253,10 @@ func (p *place) pointwise(n *pb.NodeProto) error {
 		return errors.New("its kernel is larger than 1×1")
 	}
 	if slices.ContainsFunc(onnx.AttributeInts(n, "strides"), func(v int64) bool { return v != 1 }) {
-		p.because("the convolution skips positions")
+		w.because("the convolution skips positions")
 	}
 	if slices.ContainsFunc(onnx.AttributeInts(n, "pads"), func(v int64) bool { return v != 0 }) {
-		p.because("the convolution pads its input")
+		w.because("the convolution pads its input")
 	}
 	return nil
 }

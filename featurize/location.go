@@ -30,7 +30,7 @@ type source struct {
 
 // location is what of a network is read.
 type location struct {
-	*place              // the output, and the last linear layer
+	*walk               // the output, and the last linear layer
 	last    *ood.Linear // its weights, nil where they are not known
 	named   bool        // the feature was named, not found
 	table   bool        // the feature is of different units
@@ -46,45 +46,45 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 	if tensor := s.embedding(o); tensor != "" {
 		return s.locateEmbedding(ctx, tensor, o)
 	}
-	p, reason, err := s.choose(o.Output)
+	w, reason, err := s.choose(o.Output)
 	if err != nil {
 		return l, err
 	}
-	if p.node != nil {
-		if l.last, err = p.weights(ctx, s.constants); err != nil {
+	if w.node != nil {
+		if l.last, err = w.weights(ctx, s.constants); err != nil {
 			if ctx.Err() != nil || errors.Is(err, onnx.ErrExternalData) {
 				return l, err
 			}
-			p.because("its weights could not be read: %v", err)
+			w.because("its weights could not be read: %v", err)
 		}
-		if p.feature.tokens {
-			if p.feature.rank, err = s.rank(ctx, p.feature.tensor); err != nil {
+		if w.feature.tokens {
+			if w.feature.rank, err = s.rank(ctx, w.feature.tensor); err != nil {
 				return l, err
 			}
 		}
 	}
-	l.task, l.classes = s.taskOf(p), s.classNames(p)
-	if p.node == nil && p.normaliser == "" && l.task == attach.Classification {
-		if l.log, err = s.probabilities(ctx, p.logits); err != nil {
+	l.task, l.classes = s.taskOf(w), s.classNames(w)
+	if w.node == nil && w.normaliser == "" && l.task == attach.Classification {
+		if l.log, err = s.probabilities(ctx, w.logits); err != nil {
 			return l, err
 		}
 	}
-	if p.node == nil && (o.Feature == "" || o.Feature == besideName) {
-		if p.feature = s.inputsAndOutputs(p); p.feature.beside != nil {
-			p.because("it is not a linear layer that answers")
+	if w.node == nil && (o.Feature == "" || o.Feature == besideName) {
+		if w.feature = s.inputsAndOutputs(w); w.feature.beside != nil {
+			w.because("it is not a linear layer that answers")
 		}
 	}
 	// What a linear model of the classical domain reads are columns of a table.
-	l.table = p.feature.beside != nil || p.node != nil && strings.HasSuffix(p.node.GetInput()[0], lowerInput)
-	if l.named = o.Feature != "" && o.Feature != p.feature.tensor; l.named {
-		if p.feature, err = s.named(ctx, o.Feature, "the feature"); err != nil {
+	l.table = w.feature.beside != nil || w.node != nil && strings.HasSuffix(w.node.GetInput()[0], lowerInput)
+	if l.named = o.Feature != "" && o.Feature != w.feature.tensor; l.named {
+		if w.feature, err = s.named(ctx, o.Feature, "the feature"); err != nil {
 			return l, err
 		}
 	}
-	if p.feature.tensor == "" {
+	if w.feature.tensor == "" {
 		return l, &NoLinearLayerError{Reason: reason}
 	}
-	l.place = p
+	l.walk = w
 	return s.locateLayers(ctx, l, o)
 }
 
@@ -149,7 +149,7 @@ func (s source) describe(l location) Info {
 	if in := s.inputs.images(); in != nil {
 		info.Layout = in.layout()
 	}
-	if l.place == nil {
+	if l.walk == nil {
 		return info
 	}
 	info.Output, info.Logits, info.Normaliser = l.output, l.logits, l.normaliser
@@ -170,7 +170,7 @@ func (s source) describe(l location) Info {
 
 // choose picks the output and finds the layer behind it. Where there is none,
 // the place has no node and reason says why.
-func (s source) choose(output string) (p *place, reason string, err error) {
+func (s source) choose(output string) (w *walk, reason string, err error) {
 	var outputs, names []string
 	for _, v := range s.g.Outputs() {
 		names = append(names, strconv.Quote(v.GetName()))
@@ -188,23 +188,23 @@ func (s source) choose(output string) (p *place, reason string, err error) {
 		return nil, "", fmt.Errorf("none of the model's outputs (%s) holds floating-point numbers; name another tensor as the output", strings.Join(names, ", "))
 	}
 	var reasons []string
-	var partly *place // how far the first walk came
+	var partly *walk // how far the first walk came
 	for _, name := range outputs {
 		found, err := find(s.constants, name)
 		switch {
 		case err != nil:
 			reasons = append(reasons, err.Error())
 			if partly == nil {
-				partly = &place{output: name, logits: found.logits, answers: found.answers, normaliser: found.normaliser}
+				partly = &walk{output: name, logits: found.logits, answers: found.answers, normaliser: found.normaliser}
 			}
-		case p == nil, p.normaliser == "" && ancestors(s.g, found.feature.tensor)[p.logits]:
+		case w == nil, w.normaliser == "" && ancestors(s.g, found.feature.tensor)[w.logits]:
 			// The second case: an embedding comes before the logits that are
 			// made of it.
-			p = found
+			w = found
 		}
 	}
-	if p != nil {
-		return p, "", nil
+	if w != nil {
+		return w, "", nil
 	}
 	return partly, strings.Join(reasons, "; "), nil
 }
@@ -308,7 +308,7 @@ func (s source) embedding(o Options) string {
 // locateEmbedding is locate for a network that answers nothing: positions are
 // averaged.
 func (s source) locateEmbedding(ctx context.Context, tensor string, o Options) (l location, err error) {
-	l.place, l.task = &place{}, attach.Embedding
+	l.walk, l.task = &walk{}, attach.Embedding
 	l.because("the network answers nothing, its output is the features")
 	if l.feature, err = s.named(ctx, tensor, "the feature"); err != nil {
 		return l, err

@@ -171,7 +171,7 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 		return err
 	}
 	m.info, m.last, m.batch, m.fixed = p.info, p.last, p.batch, p.info.FixedBatch > 0
-	switch tokens := s.inputs.of(tokenIDs) != nil; {
+	switch tokens := s.inputs.withRole(tokenIDs) != nil; {
 	case o.Batch > 0:
 	case tokens && s.scalesTogether():
 		m.batch = 1

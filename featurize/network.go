@@ -49,7 +49,7 @@ func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) 
 // named is a gradient under the name that the rows have for the input.
 func (n network) named(x ood.InputBlock, gradient ood.Tensor) ood.Tensor {
 	if in := n.inputs.find(gradient.Name); in != nil {
-		if t := n.inputs.among(x.Tensors, *in); t != nil {
+		if t := n.inputs.tensorFor(x.Tensors, *in); t != nil {
 			gradient.Name = t.Name
 		}
 	}

@@ -28,7 +28,7 @@ func (m *Model) padsLeft() bool { return m.texts != nil && m.texts.PadLeft }
 // followMask has means over positions leave out those that the mask of a row says
 // are none.
 func (s source) followMask(ctx context.Context, views []*view) error {
-	in := s.inputs.of(tokenMask)
+	in := s.inputs.withRole(tokenMask)
 	if in == nil {
 		return nil
 	}
@@ -58,15 +58,15 @@ func (s source) followMask(ctx context.Context, views []*view) error {
 	return nil
 }
 
-// same is how far two runs may differ, relative to what comes out, to be of the
-// same row: rounding alone.
-const same = 1e-5
+// roundingError is how far two runs of the same row may differ, relative to what comes
+// out.
+const roundingError = 1e-5
 
 // mayPad says whether rows of tokens can be filled up to one length: in a run on
 // random rows, filling behind the mask leaves all that is read of them as it is.
 func (m *Model) mayPad(ctx context.Context, s source) bool {
-	ids := s.inputs.of(tokenIDs)
-	if ids == nil || s.inputs.of(tokenMask) == nil || len(ids.dims) == 2 && ids.dims[1] > 0 {
+	ids := s.inputs.withRole(tokenIDs)
+	if ids == nil || s.inputs.withRole(tokenMask) == nil || len(ids.dims) == 2 && ids.dims[1] > 0 {
 		return false
 	}
 	for _, shapes := range s.inputs.shapes(s.g) {
@@ -81,7 +81,7 @@ func (m *Model) mayPad(ctx context.Context, s source) bool {
 			}
 		}
 		padded, err := s.run(ctx, m.session, rows)
-		return err == nil && slices.EqualFunc(plain, padded, asOne)
+		return err == nil && slices.EqualFunc(plain, padded, equalButForRounding)
 	}
 	return false
 }
@@ -143,8 +143,8 @@ func (s source) run(ctx context.Context, session *ort.Session, tensors []ood.Ten
 	return list, nil
 }
 
-// asOne says whether numbers are the same but for rounding.
-func asOne(a, b []float32) bool {
+// equalButForRounding says whether numbers differ by rounding alone.
+func equalButForRounding(a, b []float32) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -153,5 +153,5 @@ func asOne(a, b []float32) bool {
 		apart = max(apart, math.Abs(float64(v)-float64(b[i])))
 		size = max(size, math.Abs(float64(v)))
 	}
-	return apart <= same*size
+	return apart <= roundingError*size
 }

@@ -107,7 +107,7 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 		return ood.Batch{}, runError(ctx, c, err)
 	}
 	defer closeAll(out)
-	b, err := m.takeBatch(c, out)
+	b, err := m.batchOf(c, out)
 	if err != nil {
 		return b, err
 	}
@@ -115,7 +115,7 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	b.Layers = slices.Grow(b.Layers, len(m.info.Layers))
 	for i, t := range out[2:] {
 		l := m.info.Layers[i]
-		layer, err := m.take(c, t, "layer \""+l.Tensor+"\"", l.Width)
+		layer, err := m.rowsOf(c, t, "layer \""+l.Tensor+"\"", l.Width)
 		if err != nil {
 			return b, &batchparts.LayerError{Err: err}
 		}
@@ -131,7 +131,7 @@ func (m *Model) once(ctx context.Context, x ood.InputBlock) (*ood.Batch, error) 
 	if m.fixed || m.texts != nil || n == 0 || n > m.batch {
 		return nil, nil
 	}
-	list, err := m.inputs.take(x, 0)
+	list, err := m.inputs.match(x, 0)
 	if err != nil || ragged(list) {
 		return nil, err
 	}
@@ -153,19 +153,19 @@ func runError(ctx context.Context, c chunk, err error) error {
 	return fmt.Errorf("the model failed on rows %d to %d (counted from 0): %w", first, last, err)
 }
 
-// takeBatch is φ and the logits, the first of what a session gives.
-func (m *Model) takeBatch(c chunk, out []*ort.Tensor) (b ood.Batch, err error) {
-	if b.Features, err = m.take(c, out[0], "feature", m.info.Feature.Width); err == nil {
-		b.Logits, err = m.takeLogits(c, out[1])
+// batchOf is φ and the logits, the first of what a session gives.
+func (m *Model) batchOf(c chunk, out []*ort.Tensor) (b ood.Batch, err error) {
+	if b.Features, err = m.rowsOf(c, out[0], "feature", m.info.Feature.Width); err == nil {
+		b.Logits, err = m.logitsOf(c, out[1])
 	}
 	return b, err
 }
 
-func (m *Model) takeLogits(c chunk, t *ort.Tensor) (blas32.General, error) {
+func (m *Model) logitsOf(c chunk, t *ort.Tensor) (blas32.General, error) {
 	if m.info.Logits == "" {
 		return blas32.General{}, nil
 	}
-	return m.take(c, t, "output", m.info.OutputsWidth)
+	return m.rowsOf(c, t, "output", m.info.OutputsWidth)
 }
 
 // shapes writes the shapes of a chunk's rows.
@@ -179,9 +179,9 @@ func (c chunk) shapes() string {
 	return strings.Join(list, ", ")
 }
 
-// take is an output as rows, which stay when it is closed. It has want columns, 0
+// rowsOf returns an output as rows, which stay when it is closed. It has want columns, 0
 // where that is not known.
-func (m *Model) take(c chunk, t *ort.Tensor, name string, want int) (blas32.General, error) {
+func (m *Model) rowsOf(c chunk, t *ort.Tensor, name string, want int) (blas32.General, error) {
 	v, err := asRows(t, c.rows)
 	if err != nil {
 		return blas32.General{}, fmt.Errorf("the model's %s comes out with %w", name, err)

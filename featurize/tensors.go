@@ -13,22 +13,22 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// take returns the tensors of a block in the order of the inputs, after a check
+// match returns the tensors of a block in the order of the inputs, after a check
 // that they fit; first is the number of the first row. What has no shape keeps its
 // default.
-func (list inputs) take(b ood.InputBlock, first int) ([]ood.Tensor, error) {
+func (list inputs) match(b ood.InputBlock, first int) ([]ood.Tensor, error) {
 	if err := b.Check(); err != nil {
 		return nil, err
 	}
 	taken := make([]ood.Tensor, len(list))
 	found := 0
 	for i, in := range list {
-		t := list.among(b.Tensors, in)
+		t := list.tensorFor(b.Tensors, in)
 		if t == nil && in.optional() {
 			continue
 		}
 		if t == nil {
-			return nil, fmt.Errorf("the model's input %q (%s %s) is not among what the rows bring%s", in.name, onnx.DTypeName(in.elem), times(in.dims), list.brought(b.Tensors))
+			return nil, fmt.Errorf("the model's input %q (%s %s) is not among what the rows bring%s", in.name, onnx.DTypeName(in.elem), times(in.dims), list.namesOfTensors(b.Tensors))
 		}
 		found++
 		taken[i] = in.reshaped(*t)
@@ -44,7 +44,7 @@ func (list inputs) take(b ood.InputBlock, first int) ([]ood.Tensor, error) {
 		}
 	}
 	if found < len(b.Tensors) {
-		return nil, list.stranger(b.Tensors)
+		return nil, list.unmatched(b.Tensors)
 	}
 	return taken, list.sameLengths(taken, first)
 }
@@ -72,9 +72,9 @@ func (list inputs) sameLengths(tensors []ood.Tensor, first int) error {
 	return nil
 }
 
-// among is the tensor for an input, or nil. One without a name is for the only
+// tensorFor returns the tensor for an input, or nil. One without a name is for the only
 // input that must come, and names may lack the output number of TensorFlow.
-func (list inputs) among(tensors []ood.Tensor, in input) *ood.Tensor {
+func (list inputs) tensorFor(tensors []ood.Tensor, in input) *ood.Tensor {
 	for i, t := range tensors {
 		if t.Name == in.name || t.Name+":0" == in.name || t.Name == "" && len(tensors) == 1 && !in.optional() && list.required() == 1 {
 			return &tensors[i]
@@ -94,8 +94,8 @@ func (list inputs) required() int {
 	return n
 }
 
-// brought lists the names of tensors, in brackets, or nothing where they have none.
-func (list inputs) brought(tensors []ood.Tensor) string {
+// namesOfTensors lists the names of tensors, in brackets, or nothing where they have none.
+func (list inputs) namesOfTensors(tensors []ood.Tensor) string {
 	var names []string
 	for _, t := range tensors {
 		if t.Name != "" {
@@ -108,14 +108,14 @@ func (list inputs) brought(tensors []ood.Tensor) string {
 	return " (" + display.Quoted(names, 10) + ")"
 }
 
-// stranger is the error for a tensor that is for no input.
-func (list inputs) stranger(tensors []ood.Tensor) error {
+// unmatched is the error for a tensor that is for no input.
+func (list inputs) unmatched(tensors []ood.Tensor) error {
 	names := make([]string, len(list))
 	for i, in := range list {
 		names[i] = in.name
 	}
 	for i, t := range tensors {
-		if !slices.ContainsFunc(list, func(in input) bool { return list.among(tensors[i:i+1], in) != nil }) {
+		if !slices.ContainsFunc(list, func(in input) bool { return list.tensorFor(tensors[i:i+1], in) != nil }) {
 			return fmt.Errorf("the rows bring %q, which the model does not take; its inputs are %s", t.Name, display.Quoted(names, 10))
 		}
 	}

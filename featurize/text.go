@@ -34,8 +34,8 @@ func roleOf(input string) role { return roles[strings.TrimSuffix(input, ":0")] }
 
 func (in input) masks() bool { return roleOf(in.name) == tokenMask }
 
-// of is the input of a role, or nil.
-func (list inputs) of(r role) *input {
+// withRole returns the input of a role, or nil.
+func (list inputs) withRole(r role) *input {
 	i := slices.IndexFunc(list, func(in input) bool { return roleOf(in.name) == r })
 	if i < 0 {
 		return nil

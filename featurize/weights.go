@@ -16,32 +16,32 @@ import (
 
 // weights reads the layer's W (c×h) and b (c), dequantised where they are
 // integers, with the affine nodes behind the layer folded in.
-func (p *place) weights(ctx context.Context, k *constants) (*ood.Linear, error) {
-	op := p.node.GetOpType()
+func (w *walk) weights(ctx context.Context, k *constants) (*ood.Linear, error) {
+	op := w.node.GetOpType()
 	s := slots[op]
 	input := func(i int) string {
-		if i > 0 && i < len(p.node.GetInput()) {
-			return p.node.GetInput()[i]
+		if i > 0 && i < len(w.node.GetInput()) {
+			return w.node.GetInput()[i]
 		}
 		return ""
 	}
-	w, shape, err := k.value(ctx, input(s.weight))
+	data, shape, err := k.value(ctx, input(s.weight))
 	if err != nil {
 		return nil, err
 	}
-	l, err := orient(op, w, shape, onnx.AttributeInt(p.node, "transB", 0) != 0)
+	l, err := orient(op, data, shape, onnx.AttributeInt(w.node, "transB", 0) != 0)
 	if err != nil {
 		return nil, err
 	}
 	zero, scale := input(s.weightZero), input(s.weightScale)
-	if p.scale != "" {
-		scale = p.scale
+	if w.scale != "" {
+		scale = w.scale
 	}
 	if err := dequantise(ctx, k, l, zero, scale); err != nil {
 		return nil, err
 	}
 	if strings.Contains(op, "Gemm") || op == "FusedMatMul" {
-		blas32.Scal(onnx.AttributeFloat(p.node, "alpha", 1), flat(l.Weight))
+		blas32.Scal(onnx.AttributeFloat(w.node, "alpha", 1), flat(l.Weight))
 	}
 	if name := input(s.bias); name != "" {
 		if l.Bias, err = perClass(ctx, k, name, l.Weight.Rows); err != nil {
@@ -49,7 +49,7 @@ func (p *place) weights(ctx context.Context, k *constants) (*ood.Linear, error) 
 		}
 		switch op {
 		case "Gemm", "FusedGemm":
-			beta := onnx.AttributeFloat(p.node, "beta", 1)
+			beta := onnx.AttributeFloat(w.node, "beta", 1)
 			blas32.Scal(beta, blas32.Vector{N: len(l.Bias), Inc: 1, Data: l.Bias})
 		case "QLinearConv", "QGemm":
 			// The bias counts in units of data scale times weight scale.
@@ -66,8 +66,8 @@ func (p *place) weights(ctx context.Context, k *constants) (*ood.Linear, error) 
 			}
 		}
 	}
-	for i := len(p.steps) - 1; i >= 0; i-- {
-		if err := p.steps[i].fold(ctx, k, l); err != nil {
+	for i := len(w.steps) - 1; i >= 0; i-- {
+		if err := w.steps[i].fold(ctx, k, l); err != nil {
 			return nil, err
 		}
 	}
