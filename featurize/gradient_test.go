@@ -3,12 +3,18 @@ package featurize_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/onnx"
+	"github.com/attach-uncertainty/attach/internal/onnx/autodiff"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -259,6 +265,221 @@ func TestGradientFormats(t *testing.T) {
 			x := []float32{1, 2, 3, 2, 1, 0, 3, 1, 1, 0, 0, 2, 1, 4, 0}
 			got := gradients(t, m, []int{5, 3}, x, featurize.GradientOptions{Of: ood.Scalar{Temperature: 4}})
 			near(t, k.elem.String(), got.Gradient.Data, gradientOf(x, ood.Scalar{Temperature: 4}), k.tol)
+		}
+	}
+}
+
+func gradientError(m *featurize.Model, shape []int, x []float32, o featurize.GradientOptions) error {
+	for _, err := range m.Gradients(context.Background(), featurize.Single(ood.BlockOf(shape, x)), o) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Where the number of outputs shows in a run alone, scalars that the network
+// does not have are errors all the same, and not gradients of zeros.
+func TestGradientUnknownWidth(t *testing.T) {
+	rt := runtime(t)
+	for _, opset := range []int64{9, 17} {
+		unknown := func(width int) *featurize.Model {
+			m := open(t, rt, tiny(t, opset, func(b *onnx.Builder, x string) {
+				// No length of sequence that is tried on it makes five tokens.
+				y := b.Node("Tanh", []string{b.Node("Reshape", []string{x, b.Const([]int64{0, 15})})})
+				if width == 1 {
+					y = b.Node("ReduceMean", []string{y}, onnx.Attr("axes", []int64{1}), onnx.Attr("keepdims", 1))
+				}
+				out(b, y, "n", width)
+			}, "n", "tokens", 3), featurize.Options{Feature: "x"})
+			if w := m.Info().OutputsWidth; w != 0 {
+				t.Fatalf("the model is known to have %d outputs", w)
+			}
+			return m
+		}
+		x := noise(2 * 5 * 3)
+		for _, k := range []struct {
+			width int
+			o     featurize.GradientOptions
+			want  string
+		}{
+			{15, featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 15}}, "there is no output 15, the network has 15"},
+			{15, featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 14}}, ""},
+			{15, featurize.GradientOptions{}, ""},
+			{1, featurize.GradientOptions{}, "the network has one output"},
+			{1, featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 1}}, "there is no output 1"},
+			{1, featurize.GradientOptions{Of: ood.Scalar{Logit: true}}, ""},
+		} {
+			err := gradientError(unknown(k.width), []int{2, 5, 3}, x, k.o)
+			var scalar *autodiff.TensorError
+			if k.want == "" && err != nil || k.want != "" && (!errors.As(err, &scalar) || scalar.Tensor != "" || !strings.Contains(err.Error(), k.want)) {
+				t.Errorf("opset %d, %d outputs, %+v: error %v, want %q", opset, k.width, k.o.Of, err, k.want)
+			}
+		}
+	}
+}
+
+// A tensor that is the same for every row has no gradient for each, even where
+// it has as many rows as there are inputs.
+func TestGradientConstant(t *testing.T) {
+	rt := runtime(t)
+	for _, opset := range []int64{9, 17} {
+		m := open(t, rt, tiny(t, opset, func(b *onnx.Builder, x string) {
+			scale := b.Initializer("scale", []float32{1, 2, 3, 4, 5, 6}, 2, 3)
+			table := onnx.Attr("value", onnx.Tensor([]float32{1, 2, 3, 4, 5, 6}, 2, 3))
+			b.Append(onnx.Node{Op: "Constant", Outputs: []string{"constant"}, Attrs: []*pb.AttributeProto{table}})
+			b.Append(onnx.Node{Op: "Add", Inputs: []string{scale, "constant"}, Outputs: []string{"sum"}})
+			rows := b.Node("Mul", []string{x, "sum"})
+			out(b, gemm(b, phiOf(b, rows)), 2, c)
+		}, 2, 3), featurize.Options{})
+		for tensor, want := range map[string]string{
+			"constant": "does not depend on the model's input",
+			"scale":    "does not depend on the model's input",
+			"sum":      "does not depend on the model's input",
+			"nothing":  "not made from a tensor of that name",
+		} {
+			err := gradientError(m, []int{2, 3}, noise(6), featurize.GradientOptions{Tensor: tensor})
+			var refused *autodiff.TensorError
+			if !errors.As(err, &refused) || refused.Tensor != tensor || !strings.Contains(err.Error(), want) {
+				t.Errorf("opset %d, tensor %q: error %v, want %q", opset, tensor, err, want)
+			}
+		}
+		for _, tensor := range []string{"x", m.Info().Feature.Tensor} {
+			if err := gradientError(m, []int{2, 3}, noise(6), featurize.GradientOptions{Tensor: tensor}); err != nil {
+				t.Errorf("opset %d, tensor %q: %v", opset, tensor, err)
+			}
+		}
+	}
+}
+
+// TestDigitsGradients compares with PyTorch's autograd in double precision,
+// which testdata/gradients.py wrote, for blocks larger than a batch, from
+// several goroutines at once.
+func TestDigitsGradients(t *testing.T) {
+	rt := runtime(t)
+	reference := filepath.Join("testdata", "digits_gradients")
+	shape, x := entry(t, reference, "x")
+	for name, dropouts := range map[string]int{"resnet": 0, "vgg": 2} {
+		m := open(t, rt, filepath.Join("..", "testmodels", "digits_"+name+".onnx"), featurize.Options{Batch: 3})
+		n := m.Network()
+		if n.Dropouts() != dropouts {
+			t.Errorf("%s: %d dropout layers, want %d", name, n.Dropouts(), dropouts)
+		}
+		var wait sync.WaitGroup
+		for key, of := range map[string]ood.Scalar{
+			"top": {}, "warm": {Temperature: 1000}, "sum": {Sum: true}, "two": {TopTwo: true},
+		} {
+			_, want := entry(t, reference, name+"_"+key)
+			wait.Go(func() {
+				block := ood.BlockOf(shape, x)
+				b, got, err := n.Gradient(context.Background(), block, of)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				near(t, name+"'s gradient, "+key, got.Data, want, 1e-5)
+				plain, err := n.Forward(context.Background(), block)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				near(t, "φ", b.Features.Data, plain.Features.Data, 1e-5)
+				near(t, "logits", b.Logits.Data, plain.Logits.Data, 1e-5)
+			})
+		}
+		wait.Wait()
+	}
+}
+
+// Weights beside the model are found, also where it is of an old operator set.
+func TestGradientExternal(t *testing.T) {
+	rt := runtime(t)
+	path := filepath.Join("..", "testmodels", "odd", "external.onnx")
+	m := open(t, rt, path, featurize.Options{})
+	x := noise(5 * 6)
+	want := gradients(t, m, []int{5, 6}, x, featurize.GradientOptions{})
+	g, err := onnx.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := save(t, older(t, g.Model, 9))
+	weights, err := os.ReadFile(filepath.Join("..", "testmodels", "odd", "external.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(file), "external.bin"), weights, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := gradients(t, open(t, rt, file, featurize.Options{}), []int{5, 6}, x, featurize.GradientOptions{})
+	near(t, "the gradient", got.Gradient.Data, want.Gradient.Data, 1e-6)
+}
+
+// What cannot be differentiated is an error that names the operator and its
+// node, and what to do.
+func TestNotDifferentiable(t *testing.T) {
+	rt := runtime(t)
+	branch := func(name string) *pb.GraphProto {
+		b := onnx.NewBuilder(name, 13)
+		b.Output(b.Append(onnx.Node{Op: "Exp", Inputs: []string{"x"}, Outputs: []string{name + "/y"}})[0], float, "n", 3)
+		return b.Graph()
+	}
+	for name, build := range map[string]func(b *onnx.Builder, x string){
+		"If": func(b *onnx.Builder, x string) {
+			total := b.Node("ReduceSum", []string{x}, onnx.Attr("keepdims", 0))
+			y := b.Append(onnx.Node{Op: "If", Name: "chooser", Inputs: []string{b.Node("Greater", []string{total, b.Const(float32(0))})}, Attrs: []*pb.AttributeProto{
+				onnx.Attr("then_branch", branch("then")), onnx.Attr("else_branch", branch("else")),
+			}})[0]
+			out(b, gemm(b, phiOf(b, y)))
+		},
+		"Det": func(b *onnx.Builder, x string) {
+			square := b.Node("MatMul", []string{b.Node("Unsqueeze", []string{x, b.Const([]int64{2})}), b.Node("Unsqueeze", []string{x, b.Const([]int64{1})})})
+			d := b.Append(onnx.Node{Op: "Det", Name: "chooser", Inputs: []string{square}})[0]
+			out(b, gemm(b, phiOf(b, b.Node("Add", []string{x, b.Node("Unsqueeze", []string{d, b.Const([]int64{1})})}))))
+		},
+	} {
+		m := open(t, rt, tiny(t, 13, build, "n", 3), featurize.Options{})
+		_, _, err := m.Network().Gradient(context.Background(), ood.BlockOf([]int{2, 3}, noise(6)), ood.Scalar{})
+		if !errors.Is(err, ood.ErrNotDifferentiable) {
+			t.Errorf("%s: error %v, want ErrNotDifferentiable", name, err)
+			continue
+		}
+		for _, word := range []string{name, "chooser"} {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: error %q does not say %q", name, err, word)
+			}
+		}
+		// What lies behind the node is differentiated all the same.
+		gradients(t, m, []int{2, 3}, noise(6), featurize.GradientOptions{Tensor: m.Info().Feature.Tensor})
+	}
+}
+
+func TestGradientErrors(t *testing.T) {
+	rt := runtime(t)
+	m := open(t, rt, tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3), featurize.Options{})
+	first := func(ctx context.Context, x []float32, o featurize.GradientOptions) error {
+		for _, err := range m.Gradients(ctx, featurize.Single(ood.BlockOf([]int{2, 3}, x)), o) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := first(cancelled, noise(6), featurize.GradientOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that it was cancelled", err)
+	}
+	bad := noise(6)
+	bad[4] = float32(math.NaN())
+	for want, err := range map[string]error{
+		"no output 2":   first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 2}}),
+		"temperature":   first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Temperature: -1}}),
+		`"nothing"`:     first(context.Background(), noise(6), featurize.GradientOptions{Tensor: "nothing"}),
+		"row 1":         first(context.Background(), bad, featurize.GradientOptions{}),
+		"one at a time": first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Sum: true, Top: true}}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one that says %q", err, want)
 		}
 	}
 }
