@@ -141,6 +141,14 @@ func (t *tensor) binary(dst []float32) ([]float32, error) {
 		for ; len(b) >= 4; b = b[4:] {
 			dst = append(dst, math.Float32frombits(binary.LittleEndian.Uint32(b)))
 		}
+	case "FP64":
+		for ; len(b) >= 8; b = b[8:] {
+			dst = append(dst, float32(math.Float64frombits(binary.LittleEndian.Uint64(b))))
+		}
+	case "FP16":
+		for ; len(b) >= 2; b = b[2:] {
+			dst = append(dst, float16.Decode(binary.LittleEndian.Uint16(b)))
+		}
 	case "UINT8":
 		for _, v := range b {
 			dst = append(dst, float32(v))
@@ -148,7 +156,7 @@ func (t *tensor) binary(dst []float32) ([]float32, error) {
 	default:
 		n, of := size(t.datatype), limitsOf(t.datatype)
 		for i := range t.elements {
-			v := element(t.datatype, b[i*n:])
+			v := integer(t.datatype, b[i*n:])
 			if err := t.check(i, v, of); err != nil {
 				return dst, err
 			}
@@ -158,13 +166,9 @@ func (t *tensor) binary(dst []float32) ([]float32, error) {
 	return dst, nil
 }
 
-// element decodes the first element.
-func element(datatype string, b []byte) float64 {
+// integer decodes the first element.
+func integer(datatype string, b []byte) float64 {
 	switch datatype {
-	case "FP16":
-		return float64(float16.Decode(binary.LittleEndian.Uint16(b)))
-	case "FP64":
-		return math.Float64frombits(binary.LittleEndian.Uint64(b))
 	case "INT8":
 		return float64(int8(b[0]))
 	case "INT16":
