@@ -148,8 +148,13 @@ func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, er
 		}
 		for x, err := range blocks {
 			var r attach.Rows
-			if err == nil {
-				r.Batch, err = a.All(ctx, single(x), -1, nil)
+			switch {
+			case err != nil:
+			case x.Rows() == 0: // its tensors are checked, and there is nothing to run
+				for _, err = range a.Features(ctx, single(x)) {
+				}
+			default:
+				r.Batch, err = a.All(ctx, single(x), x.Rows(), nil)
 			}
 			if err == nil {
 				r.Inputs, r.Network = ood.InputsOf(x), a.Network()

@@ -185,6 +185,12 @@ func TestAttached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		none := ood.BlockOf(append([]int{0}, shape...), nil) // which package tables asks of
+		for r, err := range a.Rows(ctx, func(yield func(ood.InputBlock, error) bool) { yield(none, nil) }) {
+			if err != nil || r.Len() != 0 {
+				t.Errorf("%s: %d rows of none, error %v", m.Name, r.Len(), err)
+			}
+		}
 		blocks := func(yield func(ood.InputBlock, error) bool) {
 			for range 2 {
 				if !yield(ood.BlockOf(append([]int{1}, shape...), slices.Clone(data)), nil) {
