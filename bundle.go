@@ -68,6 +68,10 @@ type Base struct {
 	Width   int      `json:"width"`                   // columns of φ
 	Outputs int      `json:"outputs_width,omitempty"` // columns of the logits, which Output names: classes or targets; 0 is unknown
 	Classes []string `json:"classes,omitempty"`       // names of the first classes, in the order of the logits, of which several may have one, or nil
+	// ClassNumbers are what the model itself calls the classes if it has other numbers for
+	// them than 0, 1, …: labels of rows are then these. An open model tells them; no file
+	// holds them.
+	ClassNumbers []int `json:"-"`
 	// Columns are the names of the columns of the table fitted on that are
 	// inputs, in the order that the network takes them, or nil.
 	Columns []string `json:"columns,omitempty"`
@@ -99,6 +103,10 @@ type Input struct {
 	Name  string `json:"name"`
 	DType string `json:"dtype"`           // as NumPy spells it, such as "int64"
 	Shape []int  `json:"shape,omitempty"` // with the rows first; −1 varies, and nil is unknown
+	// Optional says that rows may lack the input, and NaN that its NaN are gaps, which the
+	// model knows of. An open model tells both (featurize.Model.Base); no file holds them.
+	Optional bool `json:"-"`
+	NaN      bool `json:"-"`
 }
 
 // Layer is an earlier layer of the base network.

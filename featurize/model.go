@@ -232,9 +232,10 @@ func (m *Model) Base(task attach.Task) attach.Base {
 		Path: m.path, SHA256: m.sha, Task: task, Feature: m.info.Feature.Tensor, Output: m.info.Output, Layers: m.info.Layers,
 		Sigmoid:      task == attach.Classification && several && m.info.OutputsWidth > 1,
 		Standardised: m.info.Feature.Standardised, Residual: m.info.Feature.Of != nil && task == attach.Regression,
+		ClassNumbers: m.info.ClassNumbers,
 	}
 	for i, in := range m.inputs {
-		b.Inputs = append(b.Inputs, attach.Input{Name: in.name, DType: m.info.Inputs[i].DType, Shape: slices.Clone(in.dims)})
+		b.Inputs = append(b.Inputs, attach.Input{Name: in.name, DType: m.info.Inputs[i].DType, Shape: slices.Clone(in.dims), Optional: in.optional(), NaN: in.nan})
 	}
 	return b
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
-	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 )
@@ -172,12 +171,7 @@ func (m *attached) openNet(ctx context.Context) error {
 	}
 	m.fitTo(m.net.Model)
 	m.hint, m.columns = "pass --features to predict from them", b.Base.Columns
-	if m.inputs.Targets == nil {
-		m.inputs.Targets, m.inputs.TargetOptional = b.Base.Targets, true
-	}
-	if b.Text != nil && m.inputs.Text == nil {
-		m.inputs.Text = b.Text.Columns
-	}
+	m.inputs.Expect(b)
 	m.inputs.Preprocess = cmp.Or(m.inputs.Preprocess, m.net.Preprocess)
 	return nil
 }
@@ -203,7 +197,7 @@ func (m *attached) openRows(ctx context.Context, x, y string, of inputs.Slice) (
 			}
 			return set.Row(row)
 		},
-		batches: m.net.Rows(ctx, set.Blocks(ctx, blockRows(set))),
+		batches: m.net.Rows(ctx, set.Blocks(ctx, set.BlockRows())),
 		known:   knownOf(set, m.classes, m.bundle.Base),
 		set:     set,
 	}, nil
@@ -270,27 +264,10 @@ type attachedRows struct {
 // blocks are the batches with their groups and, to compare with, labels and
 // targets.
 func (r *attachedRows) blocks(truth bool) iter.Seq2[attach.Rows, error] {
-	return func(yield func(attach.Rows, error) bool) {
-		done, k := 0, r.known
-		for block, err := range r.batches {
-			if err == nil {
-				end := done + block.Len()
-				if k.groups != nil {
-					block.Groups = k.groups[done:end]
-				}
-				if truth && k.labels != nil {
-					block.Labels = k.labels[done:end]
-				}
-				if truth && k.targets.Rows > 0 {
-					block.Targets = rows.Slice(k.targets, done, end)
-				}
-				done = end
-			}
-			if !yield(block, err) {
-				return
-			}
-		}
+	if !truth {
+		return inputs.Beside{Groups: r.known.Groups}.With(r.batches)
 	}
+	return r.known.With(r.batches)
 }
 
 // only leaves out other rows.

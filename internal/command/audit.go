@@ -508,7 +508,7 @@ func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) 
 				return
 			}
 			var seen passed
-			blocks := seen.through(rest.Blocks(ctx, blockRows(rest)))
+			blocks := seen.through(rest.Blocks(ctx, rest.BlockRows()))
 			of := &attachedRows{n: rest.Len(), batches: f.m.net.Rows(ctx, blocks), known: knownOf(rest, f.m.classes, f.m.bundle.Base)}
 			for batch, err := range of.blocks(true) {
 				b := audit.Batch{Rows: batch}
@@ -521,7 +521,7 @@ func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) 
 			}
 		}
 	}
-	return r, func(ctx context.Context) error { return set.Check(ctx, blockRows(set)) }, nil
+	return r, func(ctx context.Context) error { return set.Check(ctx, set.BlockRows()) }, nil
 }
 
 // passed is what rows hold that went to the network and did not come back yet.

@@ -130,7 +130,7 @@ func (f *verifying) run(c *cli.Context) error {
 	if set.set == nil {
 		a, err = featurize.VerifyHeads(c.Context, m.bundle, f.files[0], f.Runtime, set.blocks(false))
 	} else {
-		a, err = m.net.Verify(c.Context, m.bundle, f.files[0], set.set.Blocks(c.Context, blockRows(set.set)))
+		a, err = m.net.Verify(c.Context, m.bundle, f.files[0], set.set.Blocks(c.Context, set.set.BlockRows()))
 	}
 	if err != nil && !strings.Contains(err.Error(), f.files[0]) {
 		err = inputs.InFile(f.x, err)

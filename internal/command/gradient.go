@@ -84,7 +84,7 @@ func (g *differentiating) write(ctx context.Context, w io.Writer) error {
 	var all []float32
 	var held []ood.Tensor // whose longest row is not known yet
 	var write func([]float32) error
-	for b, err := range g.model.Gradients(ctx, set.Blocks(ctx, blockRows(set)), o) {
+	for b, err := range g.model.Gradients(ctx, set.Blocks(ctx, set.BlockRows()), o) {
 		if err != nil {
 			return g.explain(g.x, err)
 		}

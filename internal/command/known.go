@@ -3,11 +3,8 @@ package command
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-
-	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
@@ -17,23 +14,20 @@ import (
 
 // known is what rows bring beside what a network reads: each part by row, or nil.
 type known struct {
-	labels  []int // classes of the network, or -1 for what it has no class for
-	names   []string
-	targets blas32.General
-	groups  []string
-	odd     error // what is wrong with labels or targets that are left out
-	kept    []int // rows whose target is known, where some are not
+	inputs.Beside // labels are classes of the network, or -1 for what it has no class for
+	names         []string
+	odd           error // what is wrong with labels or targets that are left out
+	kept          []int // rows whose target is known, where some are not
 }
 
 // knownOf is what the rows of a set bring, as far as it is surely of the
 // network's classes or targets. Labels that were picked are numbered by their
 // places among all that were.
 func knownOf(set *inputs.Set, picked []int, base attach.Base) known {
-	targets := set.Targets
-	k := known{labels: slices.Clone(set.Labels), targets: targets, groups: set.Groups}
+	k := known{Beside: inputs.Beside{Labels: slices.Clone(set.Labels), Targets: set.Targets, Groups: set.Groups}}
 	if len(picked) > 0 && len(picked) != inputs.ClassesOf(base.Outputs) {
-		for i := range k.labels {
-			k.labels[i] = picked[k.labels[i]]
+		for i := range k.Labels {
+			k.Labels[i] = picked[k.Labels[i]]
 		}
 	}
 	if folders := set.ClassNames; folders != nil {
@@ -46,8 +40,8 @@ func knownOf(set *inputs.Set, picked []int, base attach.Base) known {
 // byName numbers labels as classes have the names of the labels' folders; where
 // classes have no names the folders' order is theirs.
 func (k *known) byName(folders, classes []string) {
-	labels := make([]int, len(k.labels))
-	for i, label := range k.labels {
+	labels := make([]int, len(k.Labels))
+	for i, label := range k.Labels {
 		k.names = append(k.names, folders[label])
 		if labels[i] = label; len(classes) > 0 {
 			labels[i] = slices.Index(classes, folders[label])
@@ -56,53 +50,36 @@ func (k *known) byName(folders, classes []string) {
 			k.odd = fmt.Errorf("folder %.100q is none of the classes fitted on: %s", folders[label], display.List(classes, 10))
 		}
 	}
-	k.labels = labels
+	k.Labels = labels
 }
 
 // knownOfFeatures is what an archive of n precomputed rows brings to some of them, or y
 // where that is not empty.
 func knownOfFeatures(ctx context.Context, x, y string, base attach.Base, of inputs.Slice, n int, groups []string) known {
-	k := known{groups: groups}
+	k := known{Beside: inputs.Beside{Groups: groups}}
 	t, err := featureTargets(ctx, x, y, base, of, n)
-	k.targets, k.labels = t.Values, t.Labels
+	k.Targets, k.Labels = t.Values, t.Labels
 	if kept := t.Known(); len(kept) < t.Values.Rows {
 		if k.kept = kept; len(kept) == 0 {
 			err = inputs.ErrNoTarget
 		}
 	}
 	if base.Task != attach.Regression && y == "" {
-		k.labels, err = inputs.FeatureLabels(x, of)
+		k.Labels, err = inputs.FeatureLabels(x, of)
 	}
 	k = k.sure(base)
 	k.odd = cmp.Or(err, k.odd)
 	return k
 }
 
-// sure leaves out labels of a numbering other than the network's classes, such
-// as those of rows from elsewhere, and targets that are not the network's.
+// sure leaves out what inputs.Beside.Sure does, and names the labels.
 func (k known) sure(base attach.Base) known {
-	if base.Task == attach.Regression {
-		k.labels = nil
-		if base.Outputs > 0 && k.targets.Rows > 0 && k.targets.Cols != base.Outputs {
-			k.odd = fmt.Errorf("it has %s a row, and the model predicts %d", rows.Count(k.targets.Cols, "target"), base.Outputs)
-			k.targets = blas32.General{}
-		}
+	k.odd = k.Sure(base)
+	if k.Labels == nil || base.Classes == nil {
 		return k
 	}
-	if k.labels == nil && k.targets.Rows > 0 {
-		k.odd = errors.New("the labels of a classifier must be whole numbers, one a row")
-	}
-	k.targets = blas32.General{}
-	if err := inputs.CheckLabels(k.labels, base.Outputs); base.Outputs == 0 {
-		k.labels = nil
-	} else if err != nil {
-		k.labels, k.odd = nil, err
-	}
-	if k.labels == nil || base.Classes == nil {
-		return k
-	}
-	k.names = make([]string, len(k.labels))
-	for i, label := range k.labels {
+	k.names = make([]string, len(k.Labels))
+	for i, label := range k.Labels {
 		if label >= 0 && label < len(base.Classes) {
 			k.names[i] = base.Classes[label]
 		}
@@ -112,9 +89,9 @@ func (k known) sure(base attach.Base) known {
 
 // only is what some rows bring.
 func (k known) only(list []int) known {
-	k.labels, k.names, k.groups, k.kept = picked(k.labels, list), picked(k.names, list), picked(k.groups, list), nil
-	if k.targets.Rows > 0 {
-		k.targets = rows.Select(k.targets, list)
+	k.Labels, k.names, k.Groups, k.kept = picked(k.Labels, list), picked(k.names, list), picked(k.Groups, list), nil
+	if k.Targets.Rows > 0 {
+		k.Targets = rows.Select(k.Targets, list)
 	}
 	return k
 }
@@ -131,16 +108,16 @@ func picked[T any](all []T, list []int) (some []T) {
 
 // fields are what is written of a row.
 func (k *known) fields(dst []field, row int) []field {
-	if k.groups != nil {
-		dst = append(dst, field{"group", k.groups[row]})
+	if k.Groups != nil {
+		dst = append(dst, field{"group", k.Groups[row]})
 	}
-	if k.labels != nil {
-		dst = append(dst, field{"label", max(k.labels[row], -1)}) // of an unknown one too
+	if k.Labels != nil {
+		dst = append(dst, field{"label", max(k.Labels[row], -1)}) // of an unknown one too
 	}
 	if k.names != nil {
 		dst = append(dst, field{"label_name", k.names[row]})
 	}
-	switch t := k.targets; {
+	switch t := k.Targets; {
 	case t.Cols == 1:
 		dst = append(dst, field{"target", number{float64(t.Data[row*t.Stride]), true}})
 	case t.Cols > 1:

@@ -149,7 +149,7 @@ func (f *predicting) run(c *cli.Context) error {
 	for _, g := range attach.UnusualGaps(result.gaps.Columns()) {
 		printf(m.stderr, "note: %v\n", g)
 	}
-	noteEndless(m.stderr, m.bundle, o, result.opened.known.groups)
+	noteEndless(m.stderr, m.bundle, o, result.opened.known.Groups)
 	noteSilent(m.stderr, m.bundle, o)
 	noteSets(m.stderr, m.bundle, o)
 	if m.bundle.Calibration.HeldOut == rows.SplitOff {

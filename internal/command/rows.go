@@ -176,13 +176,7 @@ func (r *reading) closeModel() {
 func (r *reading) fitTo(model *featurize.Model) {
 	info := model.Info()
 	r.model, r.inputs.Layout, r.inputs.Outputs, r.inputs.HasText = model, info.Layout, info.OutputsWidth, info.Text != nil
-	for _, v := range info.Inputs {
-		t := inputs.Takes{Name: v.Name, DType: v.DType, Optional: v.Optional, NaN: v.NaN}
-		for _, d := range v.Shape {
-			t.Shape = append(t.Shape, int(d))
-		}
-		r.inputs.Takes = append(r.inputs.Takes, t)
-	}
+	r.inputs.Takes = inputs.TakesOf(model.Base(info.Task).Inputs)
 }
 
 // checkClasses refuses --classes of a model without classes, and those that
@@ -295,7 +289,7 @@ func (r *reading) openSet(ctx context.Context, x, y string, of inputs.Slice, cla
 type leftOut struct{ rows, of int }
 
 func (l leftOut) String() string {
-	return fmt.Sprintf("left out %s without a target, of %s", rows.Count(l.rows, "row"), rows.Count(l.of, "row"))
+	return inputs.LeftOut(l.rows, l.of)
 }
 
 // known are the rows of a set whose targets, which come from path, are known, or all of
@@ -345,15 +339,7 @@ func (r *reading) checkShape(ctx context.Context, set *inputs.Set) error {
 	if r.model == nil {
 		return nil
 	}
-	none := func(yield func(ood.InputBlock, error) bool) {
-		yield(set.None(), nil)
-	}
-	for _, err := range r.model.Features(ctx, none) {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return inputs.Accepts(ctx, set, r.model.Features)
 }
 
 // features runs the model on the set and returns features, logits, labels and
@@ -361,7 +347,7 @@ func (r *reading) checkShape(ctx context.Context, set *inputs.Set) error {
 func (r *reading) features(ctx context.Context, what string, set *inputs.Set) (ood.Batch, error) {
 	p := newProgress(r.stderr, what)
 	defer p.end()
-	b, err := r.model.All(ctx, set.Blocks(ctx, blockRows(set)), set.Len(), func(done int) { p.set(done, set.Len()) })
+	b, err := r.model.All(ctx, set.Blocks(ctx, set.BlockRows()), set.Len(), func(done int) { p.set(done, set.Len()) })
 	if err != nil {
 		return ood.Batch{}, inputs.InFile(what, err)
 	}
@@ -380,14 +366,4 @@ func (r *reading) noteTruncated(what string) {
 	if r.truncated += cut; cut > 0 {
 		printf(r.stderr, "note: %s: %s longer than the %d tokens that the model reads; what is beyond these is left out\n", what, rows.Count(cut, "text"), r.model.Info().Text.MaxTokens)
 	}
-}
-
-// blockRows is how many rows are read at a time: 64, or as many as 64 MiB hold; the
-// model cuts them to its own batches. Of rows that differ in length those of one
-// length are run together, and there are enough of each among more.
-func blockRows(set *inputs.Set) int {
-	if n := set.RowLen(); n > 0 {
-		return max(1, min(64, (16<<20)/n))
-	}
-	return 1024
 }

@@ -4,17 +4,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/attach-uncertainty/attach"
 )
 
 // Takes is an input of the model.
-type Takes struct {
-	Name  string
-	DType string // float32, int64, string and so on
-	// Shape has the rows first; −1 varies, and nil is unknown.
-	Shape    []int
-	Optional bool // rows may lack it
-	NaN      bool // gaps are NaN
-}
+type Takes attach.Input
 
 // whole says that the input is of whole numbers.
 func (t Takes) whole() bool {

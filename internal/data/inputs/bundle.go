@@ -1,0 +1,113 @@
+package inputs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+// TakesOf are the inputs of a model as readers look at them.
+func TakesOf(list []attach.Input) (takes []Takes) {
+	for _, in := range list {
+		takes = append(takes, Takes(in))
+	}
+	return takes
+}
+
+// Expect has columns looked for that a bundle was fitted on, unless others are named.
+func (o *Options) Expect(b *attach.Bundle) {
+	if o.Targets == nil {
+		o.Targets, o.TargetOptional = b.Base.Targets, true
+	}
+	if b.Text != nil && o.Text == nil {
+		o.Text = b.Text.Columns
+	}
+}
+
+// BlockRows is how many rows are read at a time for a model, which cuts them to its own
+// batches: 64, or as many as 64 MiB hold. Of rows that differ in length those of one
+// length are run together, and there are enough of each among more.
+func (s *Set) BlockRows() int {
+	if n := s.RowLen(); n > 0 {
+		return max(1, min(64, (16<<20)/n))
+	}
+	return 1024
+}
+
+// Accepts returns what a model says against the tensors of the set, before memory is
+// taken for any row: it is handed a block without one.
+func Accepts[B any](ctx context.Context, s *Set, model func(context.Context, iter.Seq2[ood.InputBlock, error]) iter.Seq2[B, error]) error {
+	none := func(yield func(ood.InputBlock, error) bool) {
+		yield(ood.InputBlock{Tensors: s.src.tensors()}, nil)
+	}
+	for _, err := range model(ctx, none) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// LeftOut says that rows were left out because their target is unknown.
+func LeftOut(n, of int) string {
+	return fmt.Sprintf("left out %s without a target, of %s", rows.Count(n, "row"), rows.Count(of, "row"))
+}
+
+// Beside is what rows bring beside a model's inputs, by row; what is absent is the zero
+// value.
+type Beside struct {
+	Labels  []int
+	Targets blas32.General
+	Groups  []string
+}
+
+// Sure leaves out labels that number other classes than a network's, such as those of rows
+// from elsewhere, and targets that are not the network's. It returns what is wrong with
+// what it leaves out.
+func (b *Beside) Sure(base attach.Base) (odd error) {
+	if base.Task == attach.Regression {
+		b.Labels = nil
+		if base.Outputs > 0 && b.Targets.Rows > 0 && b.Targets.Cols != base.Outputs {
+			odd = fmt.Errorf("it has %s a row, and the model predicts %d", rows.Count(b.Targets.Cols, "target"), base.Outputs)
+			b.Targets = blas32.General{}
+		}
+		return odd
+	}
+	if b.Labels == nil && b.Targets.Rows > 0 {
+		odd = errors.New("the labels of a classifier must be whole numbers, one a row")
+	}
+	b.Targets = blas32.General{}
+	if err := CheckLabels(b.Labels, base.Outputs); base.Outputs == 0 {
+		b.Labels = nil
+	} else if err != nil {
+		b.Labels, odd = nil, err
+	}
+	return odd
+}
+
+// With gives blocks of rows, in order, what each row brings.
+func (b Beside) With(blocks iter.Seq2[attach.Rows, error]) iter.Seq2[attach.Rows, error] {
+	return func(yield func(attach.Rows, error) bool) {
+		done := 0
+		for block, err := range blocks {
+			if err == nil {
+				end := done + block.Len()
+				block.Labels, block.Groups = part(b.Labels, done, end), part(b.Groups, done, end)
+				if b.Targets.Rows > 0 {
+					block.Targets = rows.Slice(b.Targets, done, end)
+				}
+				done = end
+			}
+			if !yield(block, err) {
+				return
+			}
+		}
+	}
+}
