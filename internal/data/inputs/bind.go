@@ -109,6 +109,9 @@ func (t *tableReader) candidates() (list []int, err error) {
 // unnamed are the columns that are not named otherwise.
 func (t *tableReader) unnamed() (list []int, err error) {
 	left := slices.Clone(t.at)
+	if t.id >= 0 {
+		left = append(left, t.id)
+	}
 	for _, name := range t.o.Ignore {
 		i, err := t.find(name, " to leave out")
 		if err != nil {

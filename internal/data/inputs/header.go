@@ -20,7 +20,7 @@ func (t *tableReader) isHeader(first []string) bool {
 	if t.o.Columns != nil && !slices.ContainsFunc(t.o.Columns, func(name string) bool { return !in(name) }) {
 		return true
 	}
-	asked := slices.Concat([]string{t.o.Groups}, t.o.Targets, t.o.Ignore, t.o.Text)
+	asked := slices.Concat([]string{t.o.Groups, t.o.ID}, t.o.Targets, t.o.Ignore, t.o.Text)
 	if t.o.HasText {
 		asked = append(asked, usualText...)
 	}

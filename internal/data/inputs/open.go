@@ -56,6 +56,9 @@ type Options struct {
 	// archive's samples, or the array of an .npz file, of whole numbers, that says which
 	// group each row is of. It is no input, unless Columns says so.
 	Groups string
+	// ID names the column of a table, of any text, that tells rows apart. It is no input,
+	// unless Columns says so.
+	ID string
 	// Outputs is how many targets a row may have at most; 0 is any number. Those
 	// of an archive are refused before they are read.
 	Outputs int

@@ -33,6 +33,7 @@ type Set struct {
 	// targets of one column are labels too.
 	Targets blas32.General
 	Groups  []string // of each row, nil if Options name none
+	IDs     []string // of each row, nil if Options name none
 	// Columns are names of columns of a table that are inputs, but for texts; nil if it
 	// has no header or the rows are of no table. Texts are those that texts are taken
 	// from, and TargetNames those of targets.
@@ -56,9 +57,6 @@ func (s *Set) Len() int {
 
 // Opened returns how many rows were opened, of which the set may be some.
 func (s *Set) Opened() int { return s.opened }
-
-// None is a block of no rows: which tensors rows bring, of what names and shapes.
-func (s *Set) None() ood.InputBlock { return ood.InputBlock{Tensors: s.src.tensors()} }
 
 // Shape returns the shape of one row of the first tensor, as the model gets it,
 // after preprocessing: channels×height×width of an image, or the reverse of that
@@ -141,7 +139,7 @@ func (s *Set) Subset(idx []int) *Set {
 	if s.Targets.Rows > 0 {
 		sub.Targets = rows.Select(s.Targets, idx)
 	}
-	sub.Labels, sub.Groups = pick(s.Labels, idx), pick(s.Groups, idx)
+	sub.Labels, sub.Groups, sub.IDs = pick(s.Labels, idx), pick(s.Groups, idx), pick(s.IDs, idx)
 	return &sub
 }
 

@@ -77,7 +77,7 @@ func (s *Set) Slice(of Slice) (*Set, error) {
 		if s.Targets.Rows > 0 {
 			sub.Targets = rows.Slice(s.Targets, first, last)
 		}
-		sub.Labels, sub.Groups = part(s.Labels, first, last), part(s.Groups, first, last)
+		sub.Labels, sub.Groups, sub.IDs = part(s.Labels, first, last), part(s.Groups, first, last), part(s.IDs, first, last)
 		return &sub, nil
 	}
 	return s.Subset(upTo(last)[first:]), nil

@@ -46,7 +46,7 @@ func openTabular(ctx context.Context, path string, o Options) (tabular, error) {
 		return parquetTable{f}, err
 	case ext == ".jsonl" || ext == ".ndjson":
 		return openJSONLines(ctx, path, o.asked())
-	case ext == ".txt" && o.HasText && (o.Targets == nil || o.TargetOptional) && o.Groups == "":
+	case ext == ".txt" && o.HasText && (o.Targets == nil || o.TargetOptional) && o.Groups == "" && o.ID == "":
 		f := &plainLines{lines}
 		if named, err := f.isHeaded(ctx, o.Text); err != nil || !named {
 			return f, err
@@ -59,8 +59,10 @@ func openTabular(ctx context.Context, path string, o Options) (tabular, error) {
 // asked are the names that columns of a table are looked for by.
 func (o Options) asked() []string {
 	names := slices.Concat(o.Columns, o.Text, o.Ignore)
-	if o.Groups != "" {
-		names = append(names, o.Groups)
+	for _, name := range []string{o.Groups, o.ID} {
+		if name != "" {
+			names = append(names, name)
+		}
 	}
 	for _, name := range o.Targets {
 		if name != "last" {
@@ -82,7 +84,7 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{src: t.source(), Groups: t.groups, Notes: t.notes, Odd: t.odd, Columns: t.inputNames(), Texts: t.texts}
+	s := &Set{src: t.source(), Groups: t.groups, IDs: t.ids, Notes: t.notes, Odd: t.odd, Columns: t.inputNames(), Texts: t.texts}
 	if t.at == nil || o.NoTargets {
 		return s.withoutBad(), nil
 	}
@@ -286,15 +288,15 @@ type tableReader struct {
 	beyond mark           // where the rows begin that were not looked at
 	broken error          // of a row after which none was looked at
 	wordy  bool           // some of their texts are of several words
-	// at and group are places of columns: those of targets, and that of groups, -1
-	// for none.
+	// at, group and id are places of columns: those of targets, and that of groups and of
+	// identifiers, -1 for none.
 	at           []int
-	group        int
+	group, id    int
 	images       source // of a column of images, or nil
 	imageColumns []string
 	targets      []float32
 	perRow       int // targets
-	groups       []string
+	groups, ids  []string
 	texts        []string // names of columns of texts that are no inputs by name
 	odd          error    // for which targets are passed over
 	notes        []string
@@ -324,7 +326,7 @@ func readTable(ctx context.Context, path string, o Options) (*tableReader, error
 	if err != nil {
 		return nil, err
 	}
-	t := &tableReader{table: table{tabular: file, path: path}, o: o, group: -1}
+	t := &tableReader{table: table{tabular: file, path: path}, o: o, group: -1, id: -1}
 	if err := t.read(ctx); err != nil {
 		return nil, t.inFile(err)
 	}
@@ -518,6 +520,11 @@ func (t *tableReader) place() error {
 			return err
 		}
 	}
+	if t.o.ID != "" {
+		if t.id, err = t.find(t.o.ID, " to tell rows apart by"); err != nil {
+			return err
+		}
+	}
 	if t.o.allTargets {
 		t.at = upTo(t.columns)
 	}
@@ -578,8 +585,10 @@ func (t *tableReader) scan(ctx context.Context, from mark) error {
 	if !t.o.NoTargets {
 		columns = slices.Clone(t.at)
 	}
-	if t.group >= 0 {
-		columns = append(columns, t.group)
+	for _, j := range []int{t.group, t.id} {
+		if j >= 0 {
+			columns = append(columns, j)
+		}
 	}
 	file, counted := t.tabular.(parquetTable)
 	for _, b := range t.bounds {
@@ -655,6 +664,16 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor, counted bool) error
 			return fmt.Errorf("%s: lists, dates, times and nested values name no group", t.where(rec.line, t.group))
 		}
 		t.groups = append(t.groups, c.trimmed())
+	}
+	if t.id >= 0 {
+		c := &rec.cells[t.id]
+		switch {
+		case c.kind == list || c.kind == other:
+			return fmt.Errorf("%s: lists, dates, times and nested values are no identifiers", t.where(rec.line, t.id))
+		case c.kind == number && c.text == "" && lossyNumber(c.number):
+			return fmt.Errorf("%s: whole numbers beyond 2^53 lose their last digits; save identifiers as texts", t.where(rec.line, t.id))
+		}
+		t.ids = append(t.ids, c.trimmed())
 	}
 	if t.o.NoTargets {
 		return nil
