@@ -26,7 +26,7 @@ type table struct {
 	columns int      // of each record
 	bounds  []bound
 	n       int
-	marks   []mark // of each row, nil where a row's number is one
+	marks   marks // of the rows of a text
 }
 
 // IsTable reports whether path is a file of rows with cells by its name.
@@ -107,17 +107,47 @@ func (t *tableReader) targetsOf() (Targets, error) {
 
 func (t *table) rows() int { return t.n }
 
-func (t *table) mark(i int) mark {
-	if t.marks == nil {
-		return mark{int64(i), i}
+// marks say where rows begin: the place of each near-th row, and the line of each row that
+// is not on the line after the row before. So a million rows take little memory.
+type marks struct {
+	places []int64
+	jumps  []jump
+}
+
+type jump struct{ row, line int }
+
+// add notes where the next row begins.
+func (m *marks) add(row int, place int64, line int) {
+	if row%near == 0 {
+		m.places = append(m.places, place)
 	}
-	return t.marks[i]
+	if k := len(m.jumps) - 1; k < 0 || m.jumps[k].line+row-m.jumps[k].row != line {
+		m.jumps = append(m.jumps, jump{row, line})
+	}
+}
+
+// line is the line of a row, counted from one.
+func (m *marks) line(row int) int {
+	k, found := slices.BinarySearchFunc(m.jumps, row, func(j jump, row int) int { return j.row - row })
+	if !found {
+		k--
+	}
+	return m.jumps[k].line + row - m.jumps[k].row
+}
+
+// before is row i, or a row shortly before it, and where that begins.
+func (t *table) before(i int) (row int, at mark) {
+	if t.marks.places == nil {
+		return i, mark{int64(i), i}
+	}
+	row = i - i%near
+	return row, mark{t.marks.places[i/near], t.marks.line(row) - 1}
 }
 
 func (t *table) name(i int) string {
 	line := i
-	if t.marks != nil {
-		line = t.marks[i].line + 1
+	if t.marks.places != nil {
+		line = t.marks.line(i)
 	}
 	return fmt.Sprintf("%s %d of %s", t.unit(), line, t.path)
 }
@@ -198,21 +228,22 @@ const near = 16
 
 // row reads one row's cells.
 func (c *tableCursor) row(ctx context.Context, i int) (*record, error) {
-	var err error
-	switch gap := i - c.at; {
-	case c.recs == nil:
-		c.recs, err = c.records(ctx, c.needed(), c.mark(i))
-	case gap < 0 || gap > near:
-		c.recs.seek(c.mark(i))
-	default:
-		for range gap {
-			if _, err = c.recs.next(); err != nil {
-				break
+	if gap := i - c.at; c.recs == nil || gap < 0 || gap > near {
+		row, at := c.before(i)
+		if c.recs != nil {
+			c.recs.seek(at)
+		} else {
+			var err error
+			if c.recs, err = c.records(ctx, c.needed(), at); err != nil {
+				return nil, err
 			}
 		}
+		c.at = row
 	}
-	if err != nil {
-		return nil, err
+	for ; c.at < i; c.at++ {
+		if _, err := c.recs.next(); err != nil {
+			return nil, err
+		}
 	}
 	c.at = i + 1
 	rec, err := c.recs.next()
@@ -633,7 +664,7 @@ func (t *tableReader) scanRecords(ctx context.Context, columns []int, from mark,
 			return err
 		}
 		if t.n++; !counted {
-			t.marks = append(t.marks, mark{at.offset, rec.line - 1})
+			t.marks.add(t.n-1, at.offset, rec.line)
 		}
 		if t.n%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
