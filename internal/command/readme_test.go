@@ -44,24 +44,31 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// TestReadmeGo: the Go code that README.md shows is that of examples.
+// TestReadmeGo: the Go code that README.md and docs/using.md show is that of examples.
 func TestReadmeGo(t *testing.T) {
 	var examples strings.Builder
-	for _, path := range []string{"../../example_test.go", "../../featurize/attached_test.go"} {
+	for _, path := range []string{"../../example_test.go", "../../featurize/attached_test.go", "../../tables/example_test.go"} {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		examples.Write(content)
 	}
-	blocks := strings.Split(readme(t), "```go\n")[1:]
-	if len(blocks) == 0 {
-		t.Fatal("README.md shows no Go code")
+	using, err := os.ReadFile("../../docs/using.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, block := range blocks {
-		code, _, _ := strings.Cut(block, "\n```")
-		if code = "\t" + strings.ReplaceAll(code, "\n", "\n\t"); !strings.Contains(examples.String(), code) {
-			t.Errorf("no example has\n%s", code)
+	for _, page := range []string{readme(t), string(using)} {
+		blocks := strings.Split(page, "```go\n")[1:]
+		if len(blocks) == 0 {
+			t.Fatal("README.md or docs/using.md shows no Go code")
+		}
+		for _, block := range blocks {
+			code, _, _ := strings.Cut(block, "\n```")
+			indented := "\t" + strings.ReplaceAll(code, "\n", "\n\t")
+			if !strings.Contains(examples.String(), code+"\n") && !strings.Contains(examples.String(), indented) {
+				t.Errorf("no example has\n%s", code)
+			}
 		}
 	}
 }

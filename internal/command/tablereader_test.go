@@ -1,0 +1,200 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/evaluate"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
+	public "github.com/attach-uncertainty/attach/tables"
+)
+
+const hoursAttach = "../../tables/testdata/hours.attach"
+
+// TestTablesAsCommand: package tables predicts, notes and refuses what attach predict does,
+// in the same words.
+func TestTablesAsCommand(t *testing.T) {
+	const lines = "36.327,141.23,0.45227,12.278\n-0.44532,1292.7,0.30451,11.257\n"
+	headed := "temperature,age,load,voltage\n" + lines
+	type row struct {
+		ID          string  `parquet:"id"`
+		Voltage     float64 `parquet:"voltage"`
+		Load        float32 `parquet:"load"`
+		Temperature float64 `parquet:"temperature"`
+		Age         float64 `parquet:"age"`
+	}
+	var packed bytes.Buffer
+	if err := parquet.Write(&packed, []row{{"x", 12.278, 0.45227, 36.327, 141.23}, {"y", 11.257, 0.30451, -0.44532, 1292.7}}); err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct{ name, text, says string }{
+		{"rows.csv", headed, ""},
+		{"lines.csv", lines, ""},
+		{"order.csv", "hours,voltage,id,load,temperature,age\n3,12.278,a,0.45227,36.327,141.23\n", ""},
+		{"quoted.csv", `"temperature","age","load","voltage"` + "\n" + strings.ReplaceAll(lines, ",", `,`), ""},
+		{"semicolons.csv", strings.ReplaceAll(headed, ",", ";"), ""},
+		{"tabs.tsv", strings.ReplaceAll(headed, ",", "\t"), ""},
+		{"blanks.txt", strings.ReplaceAll(headed, ",", " "), ""},
+		{"rows.jsonl", `{"age": 141.23, "load": 0.45227, "voltage": 12.278, "temperature": 36.327, "kind": "a"}` + "\n", ""},
+		{"rows.parquet", packed.String(), ""},
+		{"missing.csv", strings.Replace(headed, "load", "weight", 1), `it lacks the column "load" of the rows fitted on`},
+		{"twice.csv", strings.Replace(headed, "load", "age", 1), "two columns are named"},
+		{"comma.csv", strings.ReplaceAll(strings.ReplaceAll(headed, ",", ";"), ".", ","), "decimal comma, or thousands separator?"},
+		{"gap.csv", headed + "1,,3,4\n", `line 4, column "age": the cell is empty; fill it, or leave the row out`},
+		{"text.csv", headed + "1,x,3,4\n", `line 4, column "age": "x" is not a number`},
+		{"short.csv", headed + "1,2,3\n", "line 4: it has 3 columns, the lines before it have 4"},
+		{"wide.csv", strings.ReplaceAll(lines, "\n", ",1\n"), "it has 5 columns, and the model takes 4"},
+		{"quote.csv", headed + "\"1,2,3,4\n5,6,7,8\n", "a quote is not closed"},
+		{"header.csv", "temperature,age,load,voltage\n", "there are no rows below its header"},
+		{"empty.csv", "", "there are no rows"},
+		{"big.jsonl", `{"age": 1e39, "load": 1, "voltage": 1, "temperature": 1}` + "\n", "is too large for float32"},
+		{"list.jsonl", "[1, 2]\n", "every line must be a JSON object"},
+		{"none.csv", "\x00", ""},
+		{"ids.csv", headed + "1,9007199254740993,3,4\n", ""},
+		{"torn.parquet", packed.String()[:packed.Len()-9], "parquet"},
+	}
+	inLibrary(t)
+	b, err := attach.Open(hoursAttach)
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := featurize.OpenFor(t.Context(), b, "", featurize.Options{Runtime: featurize.Runtime{Library: orttest.Open(t).Library().Path, Provider: "cpu"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer net.Close()
+	predictor, err := b.Predictor(attach.PredictOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, c := range cases {
+		path := filepath.Join(dir, c.name)
+		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out := filepath.Join(dir, "out.jsonl")
+		os.Remove(out)
+		var stdout, stderr bytes.Buffer
+		code := Run(t.Context(), []string{"predict", hoursAttach, "--x", path, "--provider", "cpu", "-o", out}, nil, &stdout, &stderr)
+
+		var got bytes.Buffer
+		table, err := public.Open(t.Context(), path, b, public.Options{Network: net})
+		if err == nil {
+			for p, e := range predictor.Stream(t.Context(), table.Rows(t.Context())) {
+				if err = e; err != nil {
+					break
+				}
+				text, _ := json.Marshal(p)
+				fmt.Fprintf(&got, "%s\n", text)
+			}
+		}
+		if code != exitDone {
+			if err == nil || !strings.Contains(stderr.String(), err.Error()) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: error %v, and the command says %s", c.name, err, stderr.String())
+			}
+			continue
+		}
+		if err != nil || c.says != "" {
+			t.Errorf("%s: error %v, want %q; the command gives none", c.name, err, c.says)
+			continue
+		}
+		for _, note := range table.Notes {
+			if !strings.Contains(stderr.String(), path+": "+note) {
+				t.Errorf("%s: note %q, and the command says %s", c.name, note, stderr.String())
+			}
+		}
+		if noted := strings.Count(stderr.String(), "note: "+path); noted != len(table.Notes) {
+			t.Errorf("%s: notes %q, and the command says %s", c.name, table.Notes, stderr.String())
+		}
+		content, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !sameLines(t, got.String(), string(content)) {
+			t.Errorf("%s: predicted\n%s, and the command\n%s", c.name, got.String(), content)
+		}
+	}
+}
+
+// sameLines says that JSON lines have the same predictions: the command's have the rows'
+// own columns too.
+func sameLines(t *testing.T, a, b string) bool {
+	t.Helper()
+	list, others := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range list {
+		var x, y map[string]any
+		if i >= len(others) || json.Unmarshal([]byte(list[i]), &x) != nil != (json.Unmarshal([]byte(others[i]), &y) != nil) {
+			return false
+		}
+		for key, v := range x {
+			if one, ok := v.(float64); ok && fmt.Sprintf("%.6g", one) == fmt.Sprintf("%.6g", y[key]) {
+				continue
+			}
+			if fmt.Sprint(v) != fmt.Sprint(y[key]) {
+				return false
+			}
+		}
+	}
+	return len(list) == len(others)
+}
+
+// TestTablesEvaluated: rows with targets are evaluated as attach evaluate does.
+func TestTablesEvaluated(t *testing.T) {
+	inLibrary(t)
+	x := models + "tables/hours_test.csv"
+	content, err := os.ReadFile(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gap := filepath.Join(t.TempDir(), "gap.csv")
+	if err := os.WriteFile(gap, append(content, "20,300,0.5,12,\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b, err := attach.Open(hoursAttach)
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := featurize.OpenFor(t.Context(), b, "", featurize.Options{Runtime: featurize.Runtime{Library: orttest.Open(t).Library().Path, Provider: "cpu"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer net.Close()
+	predictor, err := b.Predictor(attach.PredictOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{x, gap} {
+		table, err := public.Open(t.Context(), path, b, public.Options{Network: net, Targets: b.Base.Targets})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := evaluate.Rows(t.Context(), predictor, table.Rows(t.Context()), evaluate.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stdout, stderr bytes.Buffer
+		if code := Run(t.Context(), []string{"evaluate", hoursAttach, "--x", path, "--provider", "cpu", "--json"}, nil, &stdout, &stderr); code != exitDone {
+			t.Fatal(stderr.String())
+		}
+		for _, note := range table.Notes { // which the command writes among the evaluation's
+			e.Notes = append([]evaluate.Note{{Says: note}}, e.Notes...)
+		}
+		var want bytes.Buffer
+		if err := writeJSON(&want, e); err != nil {
+			t.Fatal(err)
+		}
+		if want.String() != stdout.String() {
+			t.Errorf("%s: evaluated\n%s, and the command\n%s", path, want.String(), stdout.String())
+		}
+	}
+}
