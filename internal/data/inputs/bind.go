@@ -278,13 +278,8 @@ func (t *tableReader) bindTo(in Takes, columns []int) error {
 	if len(columns) == 0 {
 		return t.notAmong(in)
 	}
-	seen := map[string]bool{}
-	for _, j := range columns {
-		if t.all != nil && seen[t.all[j]] {
-			return fmt.Errorf("two columns are named %.100q; rename one", t.all[j])
-		} else if t.all != nil {
-			seen[t.all[j]] = true
-		}
+	if unnamed := among(columns, func(j int) bool { return t.all != nil && t.all[j] == "" }); len(unnamed) > 1 {
+		return errors.New(`two columns are named ""; rename one`) // others were refused with the header
 	}
 	b := bound{none: numbers(in.Name, in.row([]int{len(columns)})), columns: columns, gaps: in.NaN}
 	lists := t.holds[columns[0]].lists > 0
