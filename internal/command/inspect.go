@@ -146,7 +146,7 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 	} else if info.Feature != nil {
 		fact(w, "gradient", "with respect to the input can be had")
 	}
-	_, err := fact(w, "methods", "%s", names(methodsThatWork(info, gradient == nil)))
+	_, err := fact(w, "methods", "%s", strings.Join(names(methodsThatWork(info, gradient == nil)), ", "))
 	return err
 }
 
