@@ -5,10 +5,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-var (
-	cube  = [][]int64{{2, 3, 4}}
-	image = [][]int64{{2, 4, 3, 2}}
-)
+var cube = [][]int64{{2, 3, 4}}
 
 // channels are an image and vectors of one number per channel.
 func channels(n int) [][]int64 {
@@ -19,29 +16,11 @@ func channels(n int) [][]int64 {
 	return shapes
 }
 
-// contrib is op for the runtime's own operators, with some of the inputs
-// constant.
-func contrib(name string, attrs ...*pb.AttributeProto) func(*onnx.Builder, []string) string {
-	return func(b *onnx.Builder, x []string) string {
-		b.Import(runtimeDomain, 1)
-		return b.Append(onnx.Node{Op: name, Domain: runtimeDomain, Inputs: x, Attrs: attrs})[0]
-	}
-}
-
 // classical is op for the operators that prepare tables.
 func classical(name string, attrs ...*pb.AttributeProto) func(*onnx.Builder, []string) string {
 	return func(b *onnx.Builder, x []string) string {
 		b.Import(classicalDomain, 1)
 		return b.Append(onnx.Node{Op: name, Domain: classicalDomain, Inputs: x, Attrs: attrs})[0]
-	}
-}
-
-// small scales the first two inputs down, so far that a normalization's default
-// epsilon shows.
-func small(build func(*onnx.Builder, []string) string) func(*onnx.Builder, []string) string {
-	return func(b *onnx.Builder, x []string) string {
-		scale := b.Const(float32(1e-3))
-		return build(b, append([]string{b.Node("Mul", []string{x[0], scale}), b.Node("Mul", []string{x[1], scale})}, x[2:]...))
 	}
 }
 
