@@ -25,13 +25,13 @@ func sums(c, h int) *ood.Linear {
 }
 
 func inputsOf(b ood.Batch) ood.Inputs {
-	return ood.InputsOf(ood.BlockOf([]int{b.Features.Rows, b.Features.Cols}, b.Features.Data))
+	return ood.BlockOf([]int{b.Features.Rows, b.Features.Cols}, b.Features.Data)
 }
 
 func (n summing) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
 	in := x.Tensors[0]
 	h := in.Shape[1]
-	b := ood.Batch{Features: matrix(x.Rows(), h), Logits: matrix(x.Rows(), n.classes)}
+	b := ood.Batch{Features: matrix(x.Len(), h), Logits: matrix(x.Len(), n.classes)}
 	copy(b.Features.Data, in.Data)
 	for i, v := range in.Data {
 		b.Logits.Data[i/h*n.classes+i%h%n.classes] += v

@@ -97,7 +97,7 @@ func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 			for i := range after.Rows {
 				copy(row(m.after, x.Start+i), row(after, i))
 			}
-			t.Progress(float64(x.Start+x.Rows()) / float64(n))
+			t.Progress(float64(x.Start+x.Len()) / float64(n))
 		}
 		return m, ctx.Err()
 	})
@@ -124,7 +124,7 @@ func (n nudge) features(ctx context.Context, b ood.Batch) (blas32.General, error
 		}
 		block := b.Inputs.(ood.InputBlock)
 		x := block.Find(g.Name).Data
-		width := len(x) / block.Rows()
+		width := len(x) / block.Len()
 		k := max(1, int(n.Share*float64(width)))
 		least, scratch := make([]float32, width), make([]float64, width)
 		to := g
@@ -139,8 +139,8 @@ func (n nudge) features(ctx context.Context, b ood.Batch) (blas32.General, error
 			}
 		}
 		out, err := b.Network.Forward(ctx, replaced(block, to))
-		if err == nil && out.Features.Rows != block.Rows() {
-			err = fmt.Errorf("the network gives %d rows of features for %d inputs", out.Features.Rows, block.Rows())
+		if err == nil && out.Features.Rows != block.Len() {
+			err = fmt.Errorf("the network gives %d rows of features for %d inputs", out.Features.Rows, block.Len())
 		}
 		return out.Features, err
 	})

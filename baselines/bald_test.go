@@ -28,7 +28,7 @@ func TestBALDInserted(t *testing.T) {
 		{"asked for", method("bald-features"), 0, last, ""},
 	} {
 		network := twoLayers{act: bend, slope: bendSlope, last: last, rate: k.own}
-		b := ood.Batch{Features: zeros(2, 4), Logits: zeros(2, 3), Inputs: ood.InputsOf(ood.BlockOf([]int{2, 4}, make([]float32, 8))), Network: network}
+		b := ood.Batch{Features: zeros(2, 4), Logits: zeros(2, 3), Inputs: ood.BlockOf([]int{2, 4}, make([]float32, 8)), Network: network}
 		s, err := fitting.Fit(background, k.method, ood.Training{Batch: b, Last: k.last}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestBALDOfRegressor(t *testing.T) {
 	for i := range b.Features.Data {
 		b.Features.Data[i] = float32(rng.NormFloat64())
 	}
-	b.Inputs = ood.InputsOf(ood.BlockOf([]int{n, h}, b.Features.Data))
+	b.Inputs = ood.BlockOf([]int{n, h}, b.Features.Data)
 	want := make([]float64, n)
 	for k := range outputs {
 		column, variance := make([]float64, n), make([]float64, n)

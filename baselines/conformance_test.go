@@ -628,8 +628,8 @@ func (c conformance) notFinite(t *testing.T) {
 			t.Fatal(err)
 		}
 		data := slices.Clone(x.Tensors[0].Data)
-		data[3*len(data)/x.Rows()] = float32(math.NaN())
-		b.Inputs = ood.InputsOf(ood.BlockOf(x.Tensors[0].Shape, data))
+		data[3*len(data)/x.Len()] = float32(math.NaN())
+		b.Inputs = ood.BlockOf(x.Tensors[0].Shape, data)
 	}
 	want, got := c.predict(t, c.scorers[0], c.in), c.predict(t, c.scorers[0], b)
 	for i := range c.in.Len() {

@@ -62,7 +62,7 @@ func Example_network() {
 	network := twoLayers{act: bend, slope: bendSlope, last: last} // in a program: featurize.Model.Network
 	b, err := network.Forward(ctx, ood.BlockOf([]int{2, 2}, rows.Data))
 	check(err)
-	b.Inputs, b.Network = ood.InputsOf(ood.BlockOf([]int{2, 2}, rows.Data)), network
+	b.Inputs, b.Network = ood.BlockOf([]int{2, 2}, rows.Data), network
 	odin, _ := attach.MethodByName("odin")
 	bundle, err := attach.Fit(ctx, attach.FitOptions{
 		Base:  attach.Base{Task: attach.Classification},

@@ -21,7 +21,7 @@ func TestGeometricalDistance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Inputs, b.Network = ood.InputsOf(ood.BlockOf([]int{3, 2}, x)), network
+	b.Inputs, b.Network = ood.BlockOf([]int{3, 2}, x), network
 	p, err := fitting.With(method("geometrical"), ood.Params{"logits": true, "gradient": "margin"})
 	if err != nil {
 		t.Fatal(err)

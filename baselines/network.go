@@ -37,7 +37,7 @@ func gradientOf(ctx context.Context, b ood.Batch, of ood.Scalar) (blas32.General
 		if x := block.Find(g.Name); x == nil || len(g.Data) != len(x.Data) {
 			return result{}, fmt.Errorf("the network gives a gradient of %d numbers, and its inputs have another number", len(g.Data))
 		}
-		return result{out.Logits, g}, checkLogits(out.Logits, block.Rows())
+		return result{out.Logits, g}, checkLogits(out.Logits, block.Len())
 	})
 	return r.logits, r.gradient, err
 }

@@ -49,10 +49,10 @@ func (n twoLayers) row(x []float32, mask func(j int) float64) twoLayersRow {
 }
 
 func (n twoLayers) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
-	b := ood.Batch{Features: zeros(x.Rows(), n.last.Weight.Cols), Logits: zeros(x.Rows(), n.last.Weight.Rows)}
+	b := ood.Batch{Features: zeros(x.Len(), n.last.Weight.Cols), Logits: zeros(x.Len(), n.last.Weight.Rows)}
 	in := x.Tensors[0]
-	width := len(in.Data) / max(x.Rows(), 1)
-	for i := range x.Rows() {
+	width := len(in.Data) / max(x.Len(), 1)
+	for i := range x.Len() {
 		r := n.row(in.Data[i*width:(i+1)*width], nil)
 		for j, v := range r.phi {
 			b.Features.Data[i*b.Features.Stride+j] = float32(v)
@@ -68,8 +68,8 @@ func (n twoLayers) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar
 	b, err := n.Forward(ctx, x)
 	in := x.Tensors[0]
 	g := make([]float32, len(in.Data))
-	width := len(in.Data) / max(x.Rows(), 1)
-	for i := range x.Rows() {
+	width := len(in.Data) / max(x.Len(), 1)
+	for i := range x.Len() {
 		r := n.row(in.Data[i*width:(i+1)*width], nil)
 		up := upstream(r.z, of)
 		for j, before := range r.before {
@@ -154,9 +154,9 @@ func (n twoLayers) Dropout(ctx context.Context, x ood.InputBlock, passes int, p 
 	}
 	var z []float32
 	in := x.Tensors[0]
-	width := len(in.Data) / max(x.Rows(), 1)
+	width := len(in.Data) / max(x.Len(), 1)
 	for s := range passes {
-		for i := range x.Rows() {
+		for i := range x.Len() {
 			rng := rand.New(rand.NewPCG(seed, uint64(s)<<32+uint64(x.Start+i)))
 			keep := make([]float64, n.last.Weight.Cols)
 			for j := range keep {

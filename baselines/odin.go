@@ -65,7 +65,7 @@ func (s *odin) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	moved.Data = make([]float32, len(g.Data))
 	s.move(moved.Data, x.Find(g.Name).Data, g.Data, steps)
 	out, err := b.Network.Forward(ctx, replaced(x, moved))
-	if err := cmp.Or(err, checkLogits(out.Logits, x.Rows())); err != nil {
+	if err := cmp.Or(err, checkLogits(out.Logits, x.Len())); err != nil {
 		return err
 	}
 	for i := range dst {

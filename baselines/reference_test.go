@@ -72,7 +72,7 @@ func (p part) batch() ood.Batch {
 		b.Layers = append(b.Layers, general(l))
 	}
 	if p.Inputs.Data != nil {
-		b.Inputs = ood.InputsOf(ood.BlockOf(p.Inputs.Shape, p.Inputs.Data))
+		b.Inputs = ood.BlockOf(p.Inputs.Shape, p.Inputs.Data)
 	}
 	return b
 }
@@ -133,7 +133,7 @@ func (n recorded) Dropouts() int { return 1 }
 func (n recorded) Dropout(_ context.Context, x ood.InputBlock, passes int, _ float64, _ uint64) ([]float32, error) {
 	var z []float32
 	for s := range passes {
-		z = append(z, slices.Concat(n.z[s%len(n.z)][x.Start:x.Start+x.Rows()]...)...)
+		z = append(z, slices.Concat(n.z[s%len(n.z)][x.Start:x.Start+x.Len()]...)...)
 	}
 	return z, nil
 }

@@ -64,7 +64,7 @@ func (t *toy) batch(n int, feature func(row, col int) float64) ood.Batch {
 	for i := range n {
 		b.Labels[i] = i % toyClasses
 	}
-	b.Logits, b.Layers, b.Inputs = rows.Linear(b.Features, t.last.Weight, t.last.Bias), toyLayers(b.Features), ood.InputsOf(ood.BlockOf([]int{n, 3, 2, toyWidth / 6}, x))
+	b.Logits, b.Layers, b.Inputs = rows.Linear(b.Features, t.last.Weight, t.last.Bias), toyLayers(b.Features), ood.BlockOf([]int{n, 3, 2, toyWidth / 6}, x)
 	return b
 }
 

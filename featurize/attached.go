@@ -133,7 +133,7 @@ func (a *Attached) Texts(ctx context.Context, p *attach.Predictor, texts ...stri
 	return p.Predict(ctx, r)
 }
 
-// Rows runs the network on blocks of rows, such as ood.InputsOf(x).Blocks, in order, and
+// Rows runs the network on blocks of rows, such as those of x.Blocks, in order, and
 // yields what they are predicted from. The first error ends it. Integers are given as whole float32
 // numbers, and images as Preprocess makes them.
 func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[attach.Rows, error] {
@@ -150,14 +150,14 @@ func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, er
 			var r attach.Rows
 			switch {
 			case err != nil:
-			case x.Rows() == 0: // its tensors are checked, and there is nothing to run
+			case x.Len() == 0: // its tensors are checked, and there is nothing to run
 				for _, err = range a.Features(ctx, single(x)) {
 				}
 			default:
-				r.Batch, err = a.All(ctx, single(x), x.Rows(), nil)
+				r.Batch, err = a.All(ctx, single(x), x.Len(), nil)
 			}
 			if err == nil {
-				r.Inputs, r.Network = ood.InputsOf(x), a.Network()
+				r.Inputs, r.Network = x, a.Network()
 			}
 			if !yield(r, err) || err != nil {
 				return
@@ -179,7 +179,7 @@ func (a *Attached) Run(ctx context.Context, x ood.InputBlock) (r attach.Rows, er
 		r.Batch, err = a.All(ctx, single(x), -1, nil)
 	}
 	if err == nil && a.inputs {
-		r.Inputs, r.Network = ood.InputsOf(x), a.Network()
+		r.Inputs, r.Network = x, a.Network()
 	}
 	return r, err
 }

@@ -64,7 +64,7 @@ func fitDigits(ctx context.Context, dir string, m ood.Method) (path string, err 
 	if in.Batch, err = model.All(ctx, featurize.Single(ood.BlockOf(shape, x.Data)), x.Rows, nil); err != nil {
 		return "", err
 	}
-	in.Batch.Labels, in.Batch.Inputs, in.Batch.Network = set.Labels, ood.InputsOf(ood.BlockOf(shape, x.Data)), model.Network()
+	in.Batch.Labels, in.Batch.Inputs, in.Batch.Network = set.Labels, ood.BlockOf(shape, x.Data), model.Network()
 	b, err := attach.Fit(ctx, in)
 	if err != nil {
 		return "", err

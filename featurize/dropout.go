@@ -47,12 +47,12 @@ func (n network) Dropout(ctx context.Context, x ood.InputBlock, passes int, p fl
 			return nil, err
 		}
 		if out == nil {
-			out = make([]float32, passes*x.Rows()*b.c)
+			out = make([]float32, passes*x.Len()*b.c)
 		}
 		for s := range passes {
 			for i, row := range b.rows {
 				at := (s*len(b.rows) + i) * b.c
-				copy(out[(s*x.Rows()+row)*b.c:], b.logits[at:at+b.c])
+				copy(out[(s*x.Len()+row)*b.c:], b.logits[at:at+b.c])
 			}
 		}
 	}

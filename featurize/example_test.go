@@ -56,7 +56,7 @@ func ExampleModel_All() {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	x := ood.InputsOf(ood.BlockOf([]int{1000, 8}, make([]float32, 1000*8)))
+	x := ood.BlockOf([]int{1000, 8}, make([]float32, 1000*8))
 	b, err := m.All(ctx, x.Blocks(ctx, 64), x.Len(), nil)
 	if err != nil {
 		log.Fatal(err)
@@ -72,7 +72,7 @@ func ExampleModel_Gradients() {
 		log.Fatal(err)
 	}
 	defer m.Close()
-	images := ood.InputsOf(ood.BlockOf([]int{4, 3, 224, 224}, make([]float32, 4*3*224*224)))
+	images := ood.BlockOf([]int{4, 3, 224, 224}, make([]float32, 4*3*224*224))
 	o := featurize.GradientOptions{Of: ood.Scalar{Temperature: 1000}}
 	for batch, err := range m.Gradients(ctx, images.Blocks(ctx, 4), o) {
 		if err != nil {

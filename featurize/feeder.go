@@ -76,16 +76,16 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 			hashes = f.m.hashes(list)
 		}
 		if ragged(list) {
-			if !f.send(ctx, &c) || !f.groups(ctx, list, hashes, block.Rows(), next) {
+			if !f.send(ctx, &c) || !f.groups(ctx, list, hashes, block.Len(), next) {
 				return
 			}
-			next += block.Rows()
+			next += block.Len()
 			continue
 		}
 		if c.n > 0 && !slices.EqualFunc(c.tensors, list, alike) && !f.send(ctx, &c) {
 			return
 		}
-		for at, n := 0, block.Rows(); at < n; {
+		for at, n := 0, block.Len(); at < n; {
 			if c.n == 0 {
 				var ok bool
 				if c, ok = f.start(ctx, list, n, next); !ok {
@@ -117,7 +117,7 @@ func (m *Model) hashes(list []ood.Tensor) [][16]byte {
 			block.Tensors = append(block.Tensors, t)
 		}
 	}
-	hashes := make([][16]byte, block.Rows())
+	hashes := make([][16]byte, block.Len())
 	for i, h := range rowhash.Inputs(block) {
 		hashes[i] = h
 	}

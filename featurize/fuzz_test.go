@@ -160,7 +160,7 @@ func FuzzFeed(f *testing.F) {
 		var all ood.InputBlock // rows of all blocks, one a block
 		rows := map[int]ood.InputBlock{}
 		for _, b := range blocks {
-			for i := range b.Rows() {
+			for i := range b.Len() {
 				rows[all.Start] = b
 				if b.Check() == nil {
 					rows[all.Start] = b.Slice(i, i+1)

@@ -37,7 +37,7 @@ type GradientBatch struct {
 	Gradient ood.Tensor
 }
 
-// Gradients runs the network on rows, such as ood.InputsOf(x).Blocks, like Features, and yields with φ and the
+// Gradients runs the network on rows, such as those of x.Blocks, like Features, and yields with φ and the
 // logits the gradient of a scalar of each row's logits. The logits are
 // Info.Logits: those before any Softmax. The first call for a kind of scalar
 // and a tensor builds a graph for it.

@@ -51,7 +51,7 @@ func TestUnhashed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer m.Close()
-		b, err := m.All(t.Context(), ood.InputsOf(ood.InputBlock{Tensors: []ood.Tensor{{Shape: []int{2, 1}, Data: []float32{1, 2}}}}).Blocks(t.Context(), 2), 2, nil)
+		b, err := m.All(t.Context(), ood.InputBlock{Tensors: []ood.Tensor{{Shape: []int{2, 1}, Data: []float32{1, 2}}}}.Blocks(t.Context(), 2), 2, nil)
 		if err != nil || (b.Hashes == nil) != unhashed {
 			t.Errorf("unhashed is %v: hashes %x, error %v", unhashed, b.Hashes, err)
 		}

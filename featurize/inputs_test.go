@@ -29,7 +29,7 @@ func floats(name string, data []float32, shape ...int) ood.Tensor {
 
 func allOf(t testing.TB, m *featurize.Model, b ood.InputBlock) ood.Batch {
 	t.Helper()
-	got, err := m.All(context.Background(), featurize.Single(b), b.Rows(), nil)
+	got, err := m.All(context.Background(), featurize.Single(b), b.Len(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

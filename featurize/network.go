@@ -18,7 +18,7 @@ func (m *Model) Network() ood.Network { return network{m} }
 type network struct{ *Model }
 
 func (n network) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
-	return n.All(ctx, single(x), x.Rows(), nil)
+	return n.All(ctx, single(x), x.Len(), nil)
 }
 
 func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, ood.Tensor, error) {
@@ -33,7 +33,7 @@ func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) 
 		return ood.Batch{}, ood.Tensor{}, nil
 	}
 	if len(all) > 1 {
-		places := make([]int, x.Rows())
+		places := make([]int, x.Len())
 		for row := range places {
 			places[row] = row
 		}

@@ -78,7 +78,7 @@ var someLengths = []int{3, 40, 1, 7, 3, 33, 120, 34, 7, 3, 41, 5, 113, 1}
 
 func cutUp(b ood.InputBlock, n int) iter.Seq2[ood.InputBlock, error] {
 	return func(yield func(ood.InputBlock, error) bool) {
-		for i := 0; i < b.Rows() && yield(b.Slice(i, min(i+n, b.Rows())), nil); i += n {
+		for i := 0; i < b.Len() && yield(b.Slice(i, min(i+n, b.Len())), nil); i += n {
 		}
 	}
 }
@@ -99,8 +99,8 @@ func TestRagged(t *testing.T) {
 			if !c.masked {
 				b.Tensors = b.Tensors[:1]
 			}
-			for _, rows := range []int{1, 4, b.Rows()} {
-				got, err := m.All(context.Background(), cutUp(b, rows), b.Rows(), nil)
+			for _, rows := range []int{1, 4, b.Len()} {
+				got, err := m.All(context.Background(), cutUp(b, rows), b.Len(), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -179,7 +179,7 @@ func TestRaggedGradientOfOtherAxes(t *testing.T) {
 func TestRaggedDropout(t *testing.T) {
 	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{Batch: 3})
 	block, _ := sentences(someLengths...)
-	n := block.Rows()
+	n := block.Len()
 	got, err := m.Network().Dropout(context.Background(), block, 2, .5, 1)
 	if err != nil {
 		t.Fatal(err)

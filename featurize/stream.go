@@ -21,7 +21,7 @@ import (
 // the layers of Info.Layers, empty cells and hashes of the rows' inputs batch by batch.
 // The first error, of the rows or of a run, ends it. A block of rows is copied before the next is asked for, which
 // happens on another goroutine while the network runs. What is yielded belongs to
-// the caller. Rows x that are all at hand are ood.InputsOf(x).Blocks(ctx, n), n at a
+// the caller. Rows x that are all at hand are x.Blocks(ctx, n), n at a
 // time.
 //
 // A block has a tensor, under its name, for each input of the network that has no
@@ -127,7 +127,7 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 // once runs the network on rows that fit into one run, and is nil for others. Rows get
 // no hashes, which services do not look at.
 func (m *Model) once(ctx context.Context, x ood.InputBlock) (*ood.Batch, error) {
-	n := x.Rows()
+	n := x.Len()
 	if m.fixed || m.texts != nil || n == 0 || n > m.batch {
 		return nil, nil
 	}
@@ -199,7 +199,7 @@ func (m *Model) rowsOf(c chunk, t *ort.Tensor, name string, want int) (blas32.Ge
 	return v, nil
 }
 
-// All collects what Features yields for n rows, such as ood.InputsOf(x).Blocks; with n < 0 their number is
+// All collects what Features yields for n rows, such as those of x.Blocks; with n < 0 their number is
 // not known ahead. progress, if not nil, is called with the rows done so far.
 func (m *Model) All(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], n int, progress func(done int)) (ood.Batch, error) {
 	var all ood.Batch

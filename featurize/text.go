@@ -80,7 +80,7 @@ func (m *Model) tokenised(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood
 	return func(yield func(ood.InputBlock, error) bool) {
 		next := 0
 		for b, err := range blocks {
-			n := b.Rows()
+			n := b.Len()
 			if err == nil {
 				b, err = m.texts.block(b, next)
 			}
@@ -101,8 +101,8 @@ func (x *texts) block(b ood.InputBlock, first int) (ood.InputBlock, error) {
 		switch {
 		case t.Strings == nil || slices.ContainsFunc(x.inputs, func(in input) bool { return in.name == t.Name }):
 			own.Tensors = append(own.Tensors, t)
-		case len(t.Strings) != b.Rows():
-			return b, fmt.Errorf("%s of texts come with %d texts", rows.Count(b.Rows(), "row"), len(t.Strings))
+		case len(t.Strings) != b.Len():
+			return b, fmt.Errorf("%s of texts come with %d texts", rows.Count(b.Len(), "row"), len(t.Strings))
 		default:
 			columns = append(columns, t.Strings)
 		}
@@ -113,7 +113,7 @@ func (x *texts) block(b ood.InputBlock, first int) (ood.InputBlock, error) {
 	case n > 2:
 		return b, fmt.Errorf("the rows bring %d texts each, and the network reads one or a pair", n)
 	}
-	list := make([]tokenizer.Encoding, b.Rows())
+	list := make([]tokenizer.Encoding, b.Len())
 	for i := range list {
 		var err error
 		if len(columns) == 1 {

@@ -77,7 +77,7 @@ func (a Agreement) Disagreement() string {
 }
 
 // Verify runs the model that Export wrote to path beside the bundle that a was
-// opened for, on the same rows, such as ood.InputsOf(x).Blocks.
+// opened for, on the same rows, such as those of x.Blocks.
 func (a *Attached) Verify(ctx context.Context, b *attach.Bundle, path string, blocks iter.Seq2[ood.InputBlock, error]) (Agreement, error) {
 	e, err := openExported(ctx, b, path, a.rt)
 	if err != nil {

@@ -22,7 +22,7 @@ type Inputs interface {
 }
 
 // InputBlock is consecutive rows of Inputs, in memory: what they bring for each input of
-// the network.
+// the network. It is Inputs itself.
 type InputBlock struct {
 	Start   int // number of the first row
 	Tensors []Tensor
@@ -42,8 +42,8 @@ type Tensor struct {
 	Lengths []int
 }
 
-// Rows is the number of rows.
-func (b InputBlock) Rows() int {
+// Len implements Inputs: it is the number of rows.
+func (b InputBlock) Len() int {
 	if len(b.Tensors) == 0 || len(b.Tensors[0].Shape) == 0 {
 		return 0
 	}
@@ -130,7 +130,7 @@ func (b InputBlock) Check() error {
 		return errors.New("rows come without a tensor")
 	}
 	for _, t := range b.Tensors {
-		if !t.check(b.Rows()) {
+		if !t.check(b.Len()) {
 			return fmt.Errorf("rows of shape %v come with %d numbers", t.Shape, len(t.Data)+len(t.Strings))
 		}
 	}
@@ -142,17 +142,6 @@ func (b InputBlock) Check() error {
 func BlockOf(shape []int, data []float32) InputBlock {
 	return InputBlock{Tensors: []Tensor{{Shape: shape, Data: data}}}
 }
-
-// InputsOf is inputs that are all in memory. A block that Check refuses panics.
-func InputsOf(b InputBlock) Inputs {
-	if err := b.Check(); err != nil {
-		panic(fmt.Sprintf("ood: %v", err))
-	}
-	return b
-}
-
-// Len implements Inputs: a block is inputs that are all in memory.
-func (b InputBlock) Len() int { return b.Rows() }
 
 // Blocks implements Inputs. The blocks share memory with b; their Start counts from the
 // first row of b.

@@ -18,9 +18,9 @@ func ramp(n int) []float32 {
 	return x
 }
 
-func TestInputsOf(t *testing.T) {
+func TestBlocks(t *testing.T) {
 	const n = 11
-	in := ood.InputsOf(ood.BlockOf([]int{n, 1, 2}, ramp(n)))
+	in := ood.BlockOf([]int{n, 1, 2}, ramp(n))
 	for _, rows := range [][]int{{}, {0}, {10}, {1, 4, 5, 10}, {10, 0, 3, 3, 7}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}} {
 		picked := in.Select(rows)
 		if picked.Len() != len(rows) {
@@ -33,10 +33,10 @@ func TestInputsOf(t *testing.T) {
 					t.Fatal(err)
 				}
 				x := b.Tensors[0]
-				if b.Start != next || b.Rows() > size || len(x.Shape) != 3 || x.Shape[2] != 2 {
+				if b.Start != next || b.Len() > size || len(x.Shape) != 3 || x.Shape[2] != 2 {
 					t.Fatalf("block of shape %v at %d, want it at %d with at most %d rows", x.Shape, b.Start, next, size)
 				}
-				for i := range b.Rows() {
+				for i := range b.Len() {
 					r := float32(rows[next])
 					if x.Data[2*i] != 2*r || x.Data[2*i+1] != 2*r+1 {
 						t.Fatalf("row %d of the selection is %v, want row %v", next, x.Data[2*i:2*i+2], r)
@@ -76,7 +76,7 @@ func TestRagged(t *testing.T) {
 		ood.Tensor{Name: "steps", Shape: []int{2, 3, 2}, Data: []float32{4, 5, 6, 7, 8, 9}, Lengths: []int{0, 3}},
 		ood.Tensor{Name: "words", Shape: []int{2, 3}, Strings: []string{"c", "d", "e"}, Lengths: []int{0, 3}},
 		ood.Tensor{Name: "title", Shape: []int{2, 1}, Strings: []string{"B", "C"}})
-	for b, err := range ood.InputsOf(ragged()).Select([]int{3, 0, 0, 1}).Blocks(context.Background(), 3) {
+	for b, err := range ragged().Select([]int{3, 0, 0, 1}).Blocks(context.Background(), 3) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestRagged(t *testing.T) {
 			ood.Tensor{Name: "words", Shape: []int{3, 3}, Strings: []string{"f", "a", "b", "a", "b"}, Lengths: []int{1, 2, 2}},
 			ood.Tensor{Name: "title", Shape: []int{3, 1}, Strings: []string{"D", "A", "A"}})
 	}
-	if none := ood.InputsOf(ragged()).Select(nil); none.Len() != 0 {
+	if none := ragged().Select(nil); none.Len() != 0 {
 		t.Errorf("%d rows of none", none.Len())
 	}
 }
@@ -123,13 +123,13 @@ func TestCheckInputs(t *testing.T) {
 }
 
 func TestBatchInputs(t *testing.T) {
-	b := ood.Batch{Inputs: ood.InputsOf(ood.BlockOf([]int{4, 2}, ramp(4)))}
+	b := ood.Batch{Inputs: ood.BlockOf([]int{4, 2}, ramp(4))}
 	if b.Len() != 4 || batchparts.Validate(b) != nil {
 		t.Errorf("length %d (%v), want 4", b.Len(), batchparts.Validate(b))
 	}
 	s := b.Slice(1, 3)
 	for x, err := range s.Inputs.Blocks(context.Background(), 8) {
-		if err != nil || x.Rows() != 2 || x.Tensors[0].Data[0] != 2 {
+		if err != nil || x.Len() != 2 || x.Tensors[0].Data[0] != 2 {
 			t.Errorf("slice %v (%v)", x, err)
 		}
 	}
@@ -139,8 +139,8 @@ func TestBatchInputs(t *testing.T) {
 	}
 }
 
-func ExampleInputsOf() {
-	in := ood.InputsOf(ood.BlockOf([]int{4, 1}, []float32{10, 11, 12, 13}))
+func ExampleInputBlock_Select() {
+	in := ood.BlockOf([]int{4, 1}, []float32{10, 11, 12, 13})
 	some := in.Select([]int{3, 1})
 	for b, err := range some.Blocks(context.Background(), 10) {
 		if err != nil {
@@ -158,5 +158,5 @@ func TestBlocksOfNothing(t *testing.T) {
 			t.Errorf("recovered %v", r)
 		}
 	}()
-	ood.InputsOf(ood.BlockOf([]int{2, 1}, make([]float32, 2))).Blocks(t.Context(), 0)
+	ood.BlockOf([]int{2, 1}, make([]float32, 2)).Blocks(t.Context(), 0)
 }

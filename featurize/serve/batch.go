@@ -148,7 +148,7 @@ func (b *batcher) take(batch []*job) []*job {
 	first, rows, now := b.waiting[0], 0, time.Now()
 	kept := b.waiting[:0]
 	for _, j := range b.waiting {
-		n := j.block.Rows()
+		n := j.block.Len()
 		if rows > 0 && (rows+n > b.rows || !joinable(first.block, j.block)) {
 			kept = append(kept, j)
 			continue
@@ -168,7 +168,7 @@ func (b *batcher) take(batch []*job) []*job {
 func (b *batcher) full() bool {
 	rows := 0
 	for _, j := range b.waiting {
-		if rows += j.block.Rows(); rows >= b.rows {
+		if rows += j.block.Len(); rows >= b.rows {
 			return true
 		}
 	}

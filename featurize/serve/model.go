@@ -370,7 +370,7 @@ func (m *model) answers(c *call) int64 {
 	if m.answersSets(&c.request) {
 		values += m.bundle.Base.Outputs
 	}
-	return 32 * int64(c.job.block.Rows()) * int64(values)
+	return 32 * int64(c.job.block.Len()) * int64(values)
 }
 
 // complete refuses rows that lack an input.
@@ -441,7 +441,7 @@ func (m *model) runTogether(batch []*job) (err error) {
 		first, end := i, begin
 		var groups []string
 		for ; i < len(batch) && batch[i].predictor == batch[first].predictor; i++ {
-			end += batch[i].block.Rows()
+			end += batch[i].block.Len()
 			groups = append(groups, batch[i].groups...)
 		}
 		r := all
@@ -454,7 +454,7 @@ func (m *model) runTogether(batch []*job) (err error) {
 			return err
 		}
 		for _, j := range batch[first:i] {
-			n := j.block.Rows()
+			n := j.block.Len()
 			j.predictions, predictions = predictions[:n:n], predictions[n:]
 		}
 		begin = end
@@ -469,7 +469,7 @@ func predictorRank(batch []*job, j *job) int {
 
 // runAlone runs a job block by block, as long as somebody waits for it.
 func (m *model) runAlone(j *job) error {
-	n := j.block.Rows()
+	n := j.block.Len()
 	j.predictions = j.predictions[:0]
 	for i := 0; i < n; i += m.batcher.rows {
 		if err := j.ctx.Err(); err != nil {
@@ -522,7 +522,7 @@ func (m *model) found(err error, block ood.InputBlock, begin int) error {
 func join(batch []*job) ood.InputBlock {
 	n := 0
 	for _, j := range batch {
-		n += j.block.Rows()
+		n += j.block.Len()
 	}
 	var all ood.InputBlock
 	for k, t := range batch[0].block.Tensors {

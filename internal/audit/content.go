@@ -49,7 +49,7 @@ const (
 
 // Contents are those of the rows of a block.
 func Contents(b ood.InputBlock) []Content {
-	list := make([]Content, b.Rows())
+	list := make([]Content, b.Len())
 	for _, t := range b.Tensors {
 		at := 0
 		for i := range list {

@@ -45,13 +45,32 @@ func (*constant) Score(context.Context, []float64, ood.Batch) error { return nil
 func TestScoreLeavesInputs(t *testing.T) {
 	m := ood.Method{Name: "m", Needs: ood.Needs{Features: true}, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &constant{}, nil }}
 	times := 0
-	b := ood.Batch{Features: matrix(4, 2), Inputs: selecting{ood.InputsOf(ood.BlockOf([]int{4, 1}, make([]float32, 4))), &times}}
+	b := ood.Batch{Features: matrix(4, 2), Inputs: selecting{ood.BlockOf([]int{4, 1}, make([]float32, 4)), &times}}
 	s, err := fitting.Fit(context.Background(), m, ood.Training{Batch: b}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Score(context.Background(), nil, b); err != nil || times > 0 {
 		t.Errorf("inputs were selected %d times, %v", times, err)
+	}
+}
+
+// A block whose numbers do not fill its shape is an error of fits and of scores, before
+// anything cuts it.
+func TestMalformedInputs(t *testing.T) {
+	m := ood.Method{Name: "m", Needs: ood.Needs{Inputs: true, Network: true}, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &constant{}, nil }}
+	b := ood.Batch{Inputs: ood.BlockOf([]int{100, 3}, make([]float32, 300)), Network: struct{ ood.Network }{}}
+	s, err := fitting.Fit(t.Context(), m, ood.Training{Batch: b}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Inputs = ood.BlockOf([]int{100, 3}, make([]float32, 299))
+	const want = "rows of shape [100 3] come with 299 numbers"
+	if _, err := s.Score(t.Context(), nil, b); err == nil || err.Error() != want {
+		t.Errorf("score: error %v, want %s", err, want)
+	}
+	if _, err := fitting.Fit(t.Context(), m, ood.Training{Batch: b}, nil); err == nil || err.Error() != want {
+		t.Errorf("fit: error %v, want %s", err, want)
 	}
 }
 
@@ -165,7 +184,7 @@ func TestNeedsOfBatches(t *testing.T) {
 	if err := fitting.Check(m, ood.Training{Batch: ood.Batch{Features: b.Features}}, nil); !errors.As(err, &need) || !need.Need.Layers {
 		t.Error(err)
 	}
-	b = ood.Batch{Inputs: ood.InputsOf(ood.BlockOf([]int{4, 2}, make([]float32, 8)))}
+	b = ood.Batch{Inputs: ood.BlockOf([]int{4, 2}, make([]float32, 8))}
 	m = ood.Method{Name: "m", Needs: ood.Needs{Inputs: true, Network: true}}
 	if err := fitting.Check(m, ood.Training{}, nil); !errors.As(err, &need) || !need.Need.Network {
 		t.Errorf("error %v, want that the network is needed", err)

@@ -116,8 +116,8 @@ func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Bat
 	if b.Network == nil {
 		return &ood.NeedError{Method: s.method.Name, Need: ood.Needs{Network: s.method.Needs.Network, Dropout: s.method.Needs.Dropout}, Where: "detectors that were saved"}
 	}
-	if b.Inputs.Len() != b.Len() {
-		return fmt.Errorf("%d rows but %d of inputs", b.Len(), b.Inputs.Len())
+	if err := batchparts.CheckInputs(b.Inputs, b.Len()); err != nil {
+		return err
 	}
 	inputs := b.Inputs
 	b.Inputs = nil
@@ -126,16 +126,16 @@ func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Bat
 		if err != nil {
 			return err
 		}
-		block := b.Slice(x.Start, x.Start+x.Rows())
+		block := b.Slice(x.Start, x.Start+x.Len())
 		block.Inputs = x
 		err := scoreBlock(ctx, grid, dst, x.Start, block)
 		switch {
 		case errors.Is(err, ood.ErrNotDifferentiable) || errors.Is(err, ood.ErrNoDropout):
 			return err // which is of no row
 		case err != nil:
-			return fmt.Errorf("inputs %d to %d: %w", x.Start, x.Start+x.Rows()-1, err)
+			return fmt.Errorf("inputs %d to %d: %w", x.Start, x.Start+x.Len()-1, err)
 		}
-		done += x.Rows()
+		done += x.Len()
 		progress.Tell(float64(done) / float64(b.Len()))
 	}
 	if err := ctx.Err(); err != nil {

@@ -35,7 +35,7 @@ func (s *gradientScorer) Score(ctx context.Context, dst []float64, b ood.Batch) 
 
 func withInputs(x ...float32) ood.Batch {
 	b := line(x...)
-	b.Inputs = ood.InputsOf(ood.BlockOf([]int{len(x), 1}, x))
+	b.Inputs = ood.BlockOf([]int{len(x), 1}, x)
 	return b
 }
 

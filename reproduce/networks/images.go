@@ -190,6 +190,6 @@ func some(ctx context.Context, b ood.Batch, set *inputs.Set, limit int) (ood.Bat
 	if err != nil {
 		return few, err
 	}
-	few.Inputs = ood.InputsOf(ood.BlockOf(append([]int{x.Rows}, set.Shape()...), x.Data))
+	few.Inputs = ood.BlockOf(append([]int{x.Rows}, set.Shape()...), x.Data)
 	return few, nil
 }

@@ -21,12 +21,12 @@ type identity struct {
 }
 
 func (n identity) Forward(_ context.Context, x ood.InputBlock) (ood.Batch, error) {
-	*n.rows += x.Rows()
+	*n.rows += x.Len()
 	in := x.Tensors[0].Data
-	w := len(in) / x.Rows()
-	b := ood.Batch{Features: blas32.General{Rows: x.Rows(), Cols: w, Stride: w, Data: slices.Clone(in)}}
-	b.Logits = blas32.General{Rows: x.Rows(), Cols: 2, Stride: 2}
-	for i := range x.Rows() {
+	w := len(in) / x.Len()
+	b := ood.Batch{Features: blas32.General{Rows: x.Len(), Cols: w, Stride: w, Data: slices.Clone(in)}}
+	b.Logits = blas32.General{Rows: x.Len(), Cols: 2, Stride: 2}
+	for i := range x.Len() {
 		b.Logits.Data = append(b.Logits.Data, in[i*w], in[i*w+1])
 	}
 	return b, n.err
@@ -51,7 +51,7 @@ func networkRows(n int, shape ...int) (ood.Training, *int) {
 	b, _ := net.Forward(context.Background(), ood.BlockOf(full, data))
 	*rows = 0
 	b.Labels = make([]int, n)
-	b.Inputs, b.Network = ood.InputsOf(ood.BlockOf(full, data)), net
+	b.Inputs, b.Network = ood.BlockOf(full, data), net
 	return ood.Training{Batch: b, Seed: 3}, rows
 }
 
@@ -163,7 +163,7 @@ func TestCorruptedChannelsLast(t *testing.T) {
 			moved.Data[i*x.Cols+j%64*3+j/64] = x.Data[i*x.Cols+j]
 		}
 	}
-	last.Features, last.Inputs = moved, ood.InputsOf(ood.BlockOf([]int{200, 8, 8, 3}, moved.Data))
+	last.Features, last.Inputs = moved, ood.BlockOf([]int{200, 8, 8, 3}, moved.Data)
 	_, out := corruptedRows(t, last)
 	alike := 0
 	for i := range out.Len() {

@@ -218,7 +218,7 @@ func TestPseudoOutliersHaveLayers(t *testing.T) {
 			t.Errorf("shuffled: layer %d is %v", i, layer.Data)
 		}
 	}
-	got, err := corrupted(t.Context(), squares{}, ood.InputsOf(ood.BlockOf([]int{300, 1, 2, 2}, make([]float32, 1200))), 3)
+	got, err := corrupted(t.Context(), squares{}, ood.BlockOf([]int{300, 1, 2, 2}, make([]float32, 1200)), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestPseudoOutliersHaveLayers(t *testing.T) {
 type squares struct{ ood.Network }
 
 func (squares) Forward(_ context.Context, x ood.InputBlock) (ood.Batch, error) {
-	n, in := x.Rows(), x.Tensors[0].Data
+	n, in := x.Len(), x.Tensors[0].Data
 	b := ood.Batch{Layers: make([]blas32.General, 1)}
 	for _, m := range []*blas32.General{&b.Features, &b.Layers[0]} {
 		*m = blas32.General{Rows: n, Cols: 1, Stride: 1, Data: make([]float32, n)}

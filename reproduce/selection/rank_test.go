@@ -72,7 +72,7 @@ type narrow struct{ ood.Network }
 
 func (n narrow) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
 	b, err := n.Network.Forward(ctx, x)
-	b.Features.Cols, b.Logits = 2, blas32.General{Rows: x.Rows(), Cols: 3, Stride: 3, Data: make([]float32, 3*x.Rows())}
+	b.Features.Cols, b.Logits = 2, blas32.General{Rows: x.Len(), Cols: 3, Stride: 3, Data: make([]float32, 3*x.Len())}
 	return b, err
 }
 

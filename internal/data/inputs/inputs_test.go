@@ -103,10 +103,10 @@ func read(t *testing.T, s *Set, rows int) []float32 {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b.Start != next || b.Rows() != min(rows, s.Len()-next) || len(b.Tensors[0].Data) != b.Rows()*s.RowLen() {
-			t.Fatalf("block of %d rows from %d with %d numbers", b.Rows(), b.Start, len(b.Tensors[0].Data))
+		if b.Start != next || b.Len() != min(rows, s.Len()-next) || len(b.Tensors[0].Data) != b.Len()*s.RowLen() {
+			t.Fatalf("block of %d rows from %d with %d numbers", b.Len(), b.Start, len(b.Tensors[0].Data))
 		}
-		next += b.Rows()
+		next += b.Len()
 		out = append(out, b.Tensors[0].Data...)
 	}
 	if next != s.Len() {

@@ -290,7 +290,7 @@ func (c *tableCursor) shuffled(ctx context.Context, idx []int) ([]ood.Tensor, er
 	for k, i := range order {
 		places[i] = k
 	}
-	for b, err := range ood.InputsOf(ood.InputBlock{Tensors: all}).Select(places).Blocks(ctx, len(idx)) {
+	for b, err := range (ood.InputBlock{Tensors: all}).Select(places).Blocks(ctx, len(idx)) {
 		return b.Tensors, err
 	}
 	return all, nil // of no rows

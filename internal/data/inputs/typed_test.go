@@ -254,7 +254,7 @@ func FuzzJSONLines(f *testing.F) {
 				if err != nil {
 					t.Fatalf("%q: %v", text, err)
 				}
-				n += b.Rows()
+				n += b.Len()
 			}
 			if n != s.Len() || n == 0 {
 				t.Fatalf("%q: %d rows of %d", text, n, s.Len())

@@ -28,7 +28,7 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 func Inputs(b ood.InputBlock) []Hash {
 	tensors := slices.Clone(b.Tensors)
 	slices.SortStableFunc(tensors, func(a, b ood.Tensor) int { return strings.Compare(a.Name, b.Name) })
-	list := make([]Hash, b.Rows())
+	list := make([]Hash, b.Len())
 	at := make([]int, len(tensors)) // where the next row begins
 	var scratch []byte
 	for i := range list {

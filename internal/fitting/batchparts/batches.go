@@ -79,8 +79,10 @@ func Validate(b ood.Batch) error {
 			return fmt.Errorf("%d rows but %s of %d×%d", n, p.Name, p.Rows, p.Cols)
 		}
 	}
-	if b.Inputs != nil && b.Inputs.Len() != n {
-		return fmt.Errorf("%d rows but %d of inputs", n, b.Inputs.Len())
+	if b.Inputs != nil {
+		if err := CheckInputs(b.Inputs, n); err != nil {
+			return err
+		}
 	}
 	if b.Hashes != nil && len(b.Hashes) != n {
 		return fmt.Errorf("%d rows but %d hashes", n, len(b.Hashes))
@@ -98,6 +100,19 @@ func Validate(b ood.Batch) error {
 		if b.Logits.Cols > 0 && y >= b.Logits.Cols {
 			return fmt.Errorf("label %d of row %d is outside [0,%d)", y, i, b.Logits.Cols)
 		}
+	}
+	return nil
+}
+
+// CheckInputs refuses other than n rows of inputs, and a block that is not whole.
+func CheckInputs(x ood.Inputs, n int) error {
+	if block, ok := x.(ood.InputBlock); ok {
+		if err := block.Check(); err != nil {
+			return err
+		}
+	}
+	if x.Len() != n {
+		return fmt.Errorf("%d rows but %d of inputs", n, x.Len())
 	}
 	return nil
 }

@@ -13,9 +13,9 @@ import (
 type identity struct{ ood.Network }
 
 func (identity) Gradient(_ context.Context, x ood.InputBlock, _ ood.Scalar) (ood.Batch, ood.Tensor, error) {
-	z := rows.New(x.Rows(), 1)
+	z := rows.New(x.Len(), 1)
 	copy(z.Data, x.Tensors[0].Data)
-	g := ood.Tensor{Shape: x.Tensors[0].Shape, Data: make([]float32, x.Rows())}
+	g := ood.Tensor{Shape: x.Tensors[0].Shape, Data: make([]float32, x.Len())}
 	for i := range g.Data {
 		g.Data[i] = 1
 	}
