@@ -68,9 +68,8 @@ func (o IntervalOptions) jointOf(targets []QuantileCalibration, alpha float64, b
 		if err := q.check(); err != nil {
 			return joint{}, err
 		}
-		l := len(q.Levels)
 		for i := range n {
-			cores[i*t+k], y[i*t+k] = o.core(q, q.Grid[i*l:(i+1)*l], alpha, by[k]), float64(q.Y[i])
+			cores[i*t+k], y[i*t+k] = o.core(q, q.row(i), alpha, by[k]), float64(q.Y[i])
 		}
 	}
 	return newJoint(cores, y, t)

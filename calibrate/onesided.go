@@ -65,6 +65,9 @@ func (q QuantileCalibration) side(side string, alpha float64) (oneSided, error) 
 	if err := q.check(); err != nil {
 		return oneSided{}, err
 	}
-	quantiles, y := q.at(sidedLevel(side, alpha))
+	quantiles, y := make([]float64, len(q.Y)), make([]float64, len(q.Y))
+	for i, v := range q.Y {
+		quantiles[i], y[i] = q.quantile(q.row(i), sidedLevel(side, alpha)), float64(v)
+	}
 	return newOneSided(side, quantiles, y)
 }

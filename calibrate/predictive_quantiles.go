@@ -25,17 +25,16 @@ func (q QuantileCalibration) PredictiveSystem() (func(quantiles []float32) Distr
 	if err := q.check(); err != nil {
 		return nil, err
 	}
-	l := len(q.Levels)
 	scores := make([]float64, len(q.Y))
 	for i, y := range q.Y {
-		scores[i] = q.levelOf(q.Grid[i*l:(i+1)*l], float64(y))
+		scores[i] = q.levelOf(q.row(i), float64(y))
 	}
 	scores, err := sortedCopy(scores)
 	if err != nil {
 		return nil, err
 	}
 	return func(quantiles []float32) Distribution {
-		if len(quantiles) != l {
+		if len(quantiles) != len(q.Levels) {
 			panic("calibrate: levels and quantiles differ in length")
 		}
 		return Distribution{scores, q, quantiles}

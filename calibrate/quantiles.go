@@ -19,13 +19,9 @@ func (q QuantileCalibration) check() error {
 	return quantile.Check(q.Levels, len(q.Grid), len(q.Y))
 }
 
-// at are the rows' quantiles at a level, and their targets.
-func (q QuantileCalibration) at(level float64) (quantiles, y []float64) {
-	l := len(q.Levels)
-	for i, v := range q.Y {
-		quantiles, y = append(quantiles, q.quantile(q.Grid[i*l:(i+1)*l], level)), append(y, float64(v))
-	}
-	return quantiles, y
+// row is the quantiles of calibration row i.
+func (q QuantileCalibration) row(i int) []float32 {
+	return q.Grid[i*len(q.Levels) : (i+1)*len(q.Levels)]
 }
 
 // quantile is that at a level of one row of quantiles at Levels.
@@ -52,11 +48,10 @@ func (q QuantileCalibration) ByGroup(groups []string) map[string]QuantileCalibra
 		panic("calibrate: calibration rows and groups differ in number")
 	}
 	parts := map[string]QuantileCalibration{}
-	l := len(q.Levels)
 	for i, g := range groups {
 		part := parts[g]
 		part.Levels = q.Levels
-		part.Grid, part.Y = append(part.Grid, q.Grid[i*l:(i+1)*l]...), append(part.Y, q.Y[i])
+		part.Grid, part.Y = append(part.Grid, q.row(i)...), append(part.Y, q.Y[i])
 		parts[g] = part
 	}
 	return parts

@@ -64,7 +64,7 @@ func (o IntervalOptions) learn(q QuantileCalibration, alpha float64) (rectifier,
 	}
 	scores := make([]float32, n)
 	for i, y := range q.Y {
-		s := o.core(q, q.Grid[i*l:(i+1)*l], alpha, rectifier{}).score(float64(y))
+		s := o.core(q, q.row(i), alpha, rectifier{}).score(float64(y))
 		if math.IsNaN(s) || math.Abs(s) > math.MaxFloat32 {
 			return rectifier{}, fmt.Errorf("a calibration row scores %v, of which nothing can be learnt", s)
 		}
@@ -94,9 +94,8 @@ func (r rectifier) of(row []float32) float64 {
 // rows are some of the calibration rows.
 func (q QuantileCalibration) rows(of []int) QuantileCalibration {
 	some := QuantileCalibration{Levels: q.Levels}
-	l := len(q.Levels)
 	for _, i := range of {
-		some.Grid, some.Y = append(some.Grid, q.Grid[i*l:(i+1)*l]...), append(some.Y, q.Y[i])
+		some.Grid, some.Y = append(some.Grid, q.row(i)...), append(some.Y, q.Y[i])
 	}
 	return some
 }
