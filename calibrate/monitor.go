@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -61,18 +62,7 @@ type place struct {
 }
 
 func (p place) compare(q place) int {
-	switch {
-	case p.score != q.score:
-		if p.score < q.score {
-			return -1
-		}
-		return 1
-	case p.key < q.key:
-		return -1
-	case p.key > q.key:
-		return 1
-	}
-	return 0
+	return cmp.Or(cmp.Compare(p.score, q.score), cmp.Compare(p.key, q.key))
 }
 
 // NewMonitor watches for scores higher than those of calibration rows, such as the

@@ -3,6 +3,7 @@ package calibrate
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -62,11 +63,8 @@ func Temperature(logits blas32.General, labels []int) (float64, error) {
 // softmax(βz).
 func nllSlope(logits blas32.General, labels []int, beta float64) (slope, curvature float64) {
 	for i, label := range labels {
-		z := logits.Data[i*logits.Stride : i*logits.Stride+logits.Cols]
-		top := math.Inf(-1)
-		for _, v := range z {
-			top = max(top, float64(v))
-		}
+		z := rows.Row(logits, i)
+		top := float64(slices.Max(z))
 		// Moments of z − z_label, which stay accurate for large common offsets.
 		at := float64(z[label])
 		var sum, first, second float64
