@@ -45,7 +45,7 @@ func (s *Scorer) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float
 	if dst == nil {
 		dst = make([]float64, b.Len())
 	} else if len(dst) != b.Len() {
-		panic(fmt.Sprintf("driver: room for %d scores but %d rows", len(dst), b.Len()))
+		panic(fmt.Sprintf("fitting: room for %d scores but %d rows", len(dst), b.Len()))
 	}
 	return dst, score(ctx, []*Scorer{s}, [][]float64{dst}, b, nil)
 }
@@ -168,7 +168,7 @@ func (s *Scorer) check(b ood.Batch) error {
 func (s *Scorer) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	q, err := s.Predict(x, levels)
 	if err != nil {
-		panic("driver: " + err.Error())
+		panic("fitting: " + err.Error())
 	}
 	return q
 }
@@ -179,7 +179,7 @@ func (s *Scorer) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 // and for a detector.
 func (s *Scorer) Predict(x blas32.General, levels []float64) (ood.Quantiles, error) {
 	if want := s.widths["features"]; x.Rows > 0 && x.Cols != want {
-		panic(fmt.Sprintf("driver: quantiles of %d columns, fitted on %d", x.Cols, want))
+		panic(fmt.Sprintf("fitting: quantiles of %d columns, fitted on %d", x.Cols, want))
 	}
 	q := s.fitted.(ood.QuantileRegressor).Quantiles(x, levels)
 	width := q.Targets * len(levels)
@@ -188,8 +188,7 @@ func (s *Scorer) Predict(x blas32.General, levels []float64) (ood.Quantiles, err
 	}
 	rising := slices.IsSorted(levels)
 	for i := range x.Rows {
-		row := x.Data[i*x.Stride : i*x.Stride+x.Cols]
-		if !slices.ContainsFunc(row, func(v float32) bool { return v != v }) {
+		if !slices.ContainsFunc(rows.Row(x, i), func(v float32) bool { return v != v }) {
 			if rising {
 				if err := s.checkRising(q, i); err != nil {
 					return q, err

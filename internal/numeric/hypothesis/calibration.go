@@ -13,7 +13,7 @@ func Forgive(alpha float64) float64 { return alpha * (1 + Slack) }
 // floating point: how many of n+1 exchangeable scores may be called extreme.
 func Allowed(n int, alpha float64) int {
 	if math.IsNaN(alpha) {
-		panic("evidence: level is NaN")
+		panic("hypothesis: level is NaN")
 	}
 	total := float64(n + 1)
 	m := math.Floor(min(max(alpha, 0), 1) * total)
