@@ -52,7 +52,7 @@ func (g *conditionalGaussian) Quantiles(x blas32.General, levels []float64) ood.
 func (g *conditionalGaussian) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
 	deviations := normalQuantiles(levels)
 	return g.EachGraph(x, func(t int, x graph.Tensor) graph.Tensor {
-		z := mlp.Graph(g.Networks[t], x).Double()
+		z := mlp.Graph(g.Networks[t].Layers, x).Double()
 		mean, v := z.Columns(0, 1), z.Columns(1, 2)
 		variance := v.Max(0.).Add(v.Abs().Neg().Exp().Log1p()).Add(1e-3)
 		return variance.Sqrt().Mul(deviations).Add(mean)

@@ -60,6 +60,6 @@ func (s *distillation) Score(_ context.Context, dst []float64, b ood.Batch) erro
 }
 
 func (s *distillation) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	taught, learnt := mlp.Graph(s.Teacher, b.Features), mlp.Graph(s.Student, b.Features)
+	taught, learnt := mlp.Graph(s.Teacher.Layers, b.Features), mlp.Graph(s.Student.Layers, b.Features)
 	return taught.Double().Sub(learnt.Double()).Square().Mean(), nil
 }

@@ -132,7 +132,7 @@ func (t thinned) graph(x graph.Tensor) graph.Tensor {
 	layers := t.network.Layers
 	last := len(layers) - 1
 	layer := func(k int, x graph.Tensor) graph.Tensor {
-		return mlp.Graph(train.Network{Layers: layers[k : k+1]}, x)
+		return mlp.Graph(layers[k:k+1], x)
 	}
 	if last == 0 {
 		return layer(0, x).Add(make([]float32, dropoutPasses))

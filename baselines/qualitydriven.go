@@ -56,6 +56,6 @@ func (d *qualityDriven) Quantiles(x blas32.General, levels []float64) ood.Quanti
 
 func (d *qualityDriven) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
 	return d.EachGraph(x, func(t int, x graph.Tensor) graph.Tensor {
-		return mlp.Graph(d.Networks[t], x).Sorted().Interpolate(d.Levels, levels)
+		return mlp.Graph(d.Networks[t].Layers, x).Sorted().Interpolate(d.Levels, levels)
 	}), nil
 }

@@ -76,5 +76,5 @@ func (s *svdd) Score(_ context.Context, dst []float64, b ood.Batch) error {
 }
 
 func (s *svdd) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	return mlp.Graph(s.Network, b.Features).Double().Sub(s.Centre).Square().Mean(), nil
+	return mlp.Graph(s.Network.Layers, b.Features).Double().Sub(s.Centre).Square().Mean(), nil
 }

@@ -153,5 +153,5 @@ func (c *nonlinear) Score(_ context.Context, dst []float64, b ood.Batch) error {
 
 func (c *nonlinear) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	x := preparedGraph(b.Features, c.UnitNorm, c.Mean).Div(c.Scale)
-	return meanSquareGraph(mlp.Graph(c.Network, x), c.Loss), nil
+	return meanSquareGraph(mlp.Graph(c.Network.Layers, x), c.Loss), nil
 }

@@ -47,48 +47,37 @@ const evaluatedAtOnce = 2048
 // width. A row that holds NaN has quantiles NaN.
 func (s *Conditional) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	q := ood.NewQuantiles(x.Rows, len(s.Networks), levels)
-	s.eachBlock(x, func(lo, t int, grid blas32.General) {
-		for i := range grid.Rows {
-			row := grid.Data[i*grid.Stride : i*grid.Stride+grid.Cols]
-			slices.Sort(row)
-			for l, v := range row {
-				row[l] = float32(s.InUnits(t, v))
-			}
-			out := q.Row(lo+i, t)
-			for l, tau := range levels {
-				out[l] = quantile.Interpolate(s.Grid, row, tau)
-			}
-		}
-	})
-	return q
-}
-
-// eachBlock evaluates the networks at the levels of Grid for blocks of rows and calls use
-// with the first row, the target, and the standardised, unsorted quantiles,
-// rows × levels, which use may overwrite.
-func (s *Conditional) eachBlock(x blas32.General, use func(lo, t int, grid blas32.General)) {
 	if x.Rows == 0 {
-		return
+		return q
 	}
 	if x.Cols != len(s.X.Mean) {
-		panic(fmt.Sprintf("networks: quantile regression on %d columns given %d", len(s.X.Mean), x.Cols))
+		panic(fmt.Sprintf("mlp: quantile regression on %d columns given %d", len(s.X.Mean), x.Cols))
 	}
 	block := min(max(evaluatedAtOnce/len(s.Grid), 1), x.Rows)
-	scaled := rows.New(block, x.Cols)
-	grid := rows.New(block, len(s.Grid))
+	scaled, grid := rows.New(block, x.Cols), rows.New(block, len(s.Grid))
 	evaluators := make([]*gridEvaluator, len(s.Networks))
 	for t, n := range s.Networks {
 		evaluators[t] = newGridEvaluator(n, s.Grid, block)
 	}
 	for lo := 0; lo < x.Rows; lo += block {
 		hi := min(lo+block, x.Rows)
-		in, out := rows.Slice(scaled, 0, hi-lo), rows.Slice(grid, 0, hi-lo)
+		in, all := rows.Slice(scaled, 0, hi-lo), rows.Slice(grid, 0, hi-lo)
 		s.X.Apply(in, rows.Slice(x, lo, hi))
 		for t, e := range evaluators {
-			e.evaluate(out, in)
-			use(lo, t, out)
+			e.evaluate(all, in)
+			for i := range all.Rows {
+				row, out := rows.Row(all, i), q.Row(lo+i, t)
+				slices.Sort(row)
+				for l, v := range row {
+					row[l] = float32(s.InUnits(t, v))
+				}
+				for l, tau := range levels {
+					out[l] = quantile.Interpolate(s.Grid, row, tau)
+				}
+			}
 		}
 	}
+	return q
 }
 
 // gridEvaluator runs one network on rows × levels. The first layer's product
@@ -108,7 +97,7 @@ func newGridEvaluator(n train.Network, levels []float64, block int) *gridEvaluat
 	e := &gridEvaluator{
 		network: n,
 		x:       train.Layer{W: rows.Slice(first.W, 0, d), B: first.B},
-		level:   first.W.Data[d*first.W.Stride : d*first.W.Stride+first.W.Cols],
+		level:   rows.Row(first.W, d),
 		first:   rows.New(block, first.W.Cols),
 	}
 	for _, tau := range levels {
@@ -136,7 +125,7 @@ func (e *gridEvaluator) evaluate(dst, x blas32.General) {
 		into = rows.Slice(e.hidden[0], 0, x.Rows*levels)
 	}
 	for i := range x.Rows {
-		base := first.Data[i*first.Stride : i*first.Stride+first.Cols]
+		base := rows.Row(first, i)
 		for l, u := range e.input {
 			at := (i*levels + l) * into.Stride
 			out := into.Data[at : at+into.Cols][:len(base)]

@@ -209,7 +209,9 @@ func BenchmarkQuantiles(b *testing.B) {
 // own quantiles are out of order.
 func crossingRate(s *Conditional, x blas32.General) float64 {
 	crossed, pairs := 0., 0.
-	s.eachBlock(x, func(_, _ int, grid blas32.General) {
+	for _, n := range s.Networks {
+		grid := rows.New(x.Rows, len(s.Grid))
+		newGridEvaluator(n, s.Grid, x.Rows).evaluate(grid, s.X.standardised(x))
 		for i := range grid.Rows {
 			row := rows.Row(grid, i)
 			for l := range row[1:] {
@@ -219,6 +221,6 @@ func crossingRate(s *Conditional, x blas32.General) float64 {
 				}
 			}
 		}
-	})
+	}
 	return crossed / pairs
 }

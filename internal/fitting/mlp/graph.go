@@ -1,16 +1,13 @@
 package mlp
 
 import (
-	"slices"
-
 	"github.com/attach-uncertainty/attach/heads/train"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
-// Graph writes what a network makes of the rows of x.
-func Graph(n train.Network, x graph.Tensor) graph.Tensor { return layersGraph(n.Layers, x) }
-
-func layersGraph(layers []train.Layer, x graph.Tensor) graph.Tensor {
+// Graph writes what the layers of a network make of the rows of x.
+func Graph(layers []train.Layer, x graph.Tensor) graph.Tensor {
 	for i, l := range layers {
 		if i > 0 {
 			x = x.Relu()
@@ -47,7 +44,7 @@ func (s *Conditional) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Te
 		inputs[i] = float32(levelInput(tau))
 	}
 	return s.EachGraph(x, func(t int, x graph.Tensor) graph.Tensor {
-		layers := slices.Clone(s.Networks[t].Layers)
+		layers := s.Networks[t].Layers
 		first := layers[0].W
 		rest := first
 		rest.Rows = d
@@ -57,10 +54,10 @@ func (s *Conditional) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Te
 		}
 		// The level adds a multiple of one row of weights.
 		width := first.Cols
-		level := hidden.Constant(inputs, len(inputs), 1).Mul(first.Data[d*first.Stride : d*first.Stride+width])
+		level := hidden.Constant(inputs, len(inputs), 1).Mul(rows.Row(first, d))
 		grid := hidden.Reshape(-1, 1, int64(width)).Add(level) // n×levels×width
 		if len(layers) > 1 {
-			grid = layersGraph(layers[1:], grid.Relu())
+			grid = Graph(layers[1:], grid.Relu())
 		}
 		return grid.Reshape(-1, int64(len(s.Grid))).Sorted().Interpolate(s.Grid, levels)
 	}), nil

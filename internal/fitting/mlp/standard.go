@@ -22,12 +22,12 @@ func NewStandard(m blas32.General) (s Standard, constant []int) {
 	s = Standard{Mean: make([]float64, m.Cols), Scale: make([]float64, m.Cols)}
 	n := float64(m.Rows)
 	for i := range m.Rows {
-		for j, v := range m.Data[i*m.Stride : i*m.Stride+m.Cols] {
+		for j, v := range rows.Row(m, i) {
 			s.Mean[j] += float64(v) / n
 		}
 	}
 	for i := range m.Rows {
-		for j, v := range m.Data[i*m.Stride : i*m.Stride+m.Cols] {
+		for j, v := range rows.Row(m, i) {
 			d := float64(v) - s.Mean[j]
 			s.Scale[j] += d * d / n
 		}
@@ -48,8 +48,8 @@ func NewStandard(m blas32.General) (s Standard, constant []int) {
 // m's shape.
 func (s Standard) Apply(dst, m blas32.General) {
 	for i := range m.Rows {
-		out := dst.Data[i*dst.Stride : i*dst.Stride+dst.Cols]
-		for j, v := range m.Data[i*m.Stride : i*m.Stride+m.Cols] {
+		out := rows.Row(dst, i)
+		for j, v := range rows.Row(m, i) {
 			out[j] = float32((float64(v) - s.Mean[j]) / s.Scale[j])
 		}
 	}
