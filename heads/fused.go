@@ -111,20 +111,19 @@ func Fused(name, combine string, components ...Component) ood.Method {
 		panic("heads: no such combination: " + combine)
 	}
 	var listed, shares []string
-	weighing := ""
+	unsure := ""
 	for _, c := range f {
 		listed = append(listed, c.says())
 		share := fmt.Sprintf("%.3g", c.Weight)
 		if c.Unsure > 0 {
 			share += fmt.Sprintf(" + %.3g u", c.Unsure)
-			weighing = ", u being what the largest probability is below 1 on average on the training rows"
+			unsure = ", u being what the largest probability is below 1 on average on the training rows"
 		}
 		shares = append(shares, share)
 	}
-	if f.equal() {
-		weighing = ""
-	} else {
-		weighing = ", in both of which they count " + strings.Join(shares, ", ") + weighing
+	weighing := ""
+	if slices.ContainsFunc(shares, func(s string) bool { return s != shares[0] }) {
+		weighing = ", in both of which they count " + strings.Join(shares, ", ") + unsure
 	}
 	m := ood.Method{
 		Name: name,
@@ -149,13 +148,6 @@ func Fused(name, combine string, components ...Component) ood.Method {
 
 // fusion is a fused method before it is fitted.
 type fusion []Component
-
-// equal says whether the components count alike.
-func (f fusion) equal() bool {
-	return !slices.ContainsFunc(f, func(c Component) bool {
-		return c.Weight != f[0].Weight || c.Unsure != f[0].Unsure
-	})
-}
 
 // weights are those of the components, which add up to 1, for a network with these
 // logits of the training rows.
