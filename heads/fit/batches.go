@@ -51,10 +51,7 @@ func newSource(seed uint64, rows []int, n int) *source {
 
 // shuffle draws the order of an epoch.
 func (s *source) shuffle() {
-	for i := len(s.perm) - 1; i > 0; i-- {
-		j := int(s.order.Uint64N(uint64(i + 1)))
-		s.perm[i], s.perm[j] = s.perm[j], s.perm[i]
-	}
+	s.order.Shuffle(len(s.perm), func(i, j int) { s.perm[i], s.perm[j] = s.perm[j], s.perm[i] })
 }
 
 // drawLevels draws for each row one of the levels, or from U(0,1).

@@ -68,7 +68,7 @@ func (s *step) pinballAt(residual string) string {
 func (s *step) over(r string) string {
 	// As a steep min(max(αr, 0), 1): one pass, where Greater and Cast are two
 	// slow ones.
-	over := s.nodeWith("HardSigmoid", []string{r}, onnx.Attr("alpha", 1e38), onnx.Attr("beta", 0.0))
+	over := s.b.Node("HardSigmoid", []string{r}, onnx.Attr("alpha", 1e38), onnx.Attr("beta", 0.0))
 	s.constants = append(s.constants, over)
 	return over
 }

@@ -70,7 +70,7 @@ func lipschitz(s *step, weights []string, lambda string) (string, autodiff.Seed,
 		}
 		g = s.node("Mul", g, s.b.Const(inputs, int64(s.width)))
 	}
-	squares := s.nodeWith("ReduceSum", []string{s.node("Mul", g, g), s.b.Const([]int64{-1})}, onnx.Attr("keepdims", 1))
+	squares := s.b.Node("ReduceSum", []string{s.node("Mul", g, g), s.b.Const([]int64{-1})}, onnx.Attr("keepdims", 1))
 	off := s.node("Sub", s.node("Sqrt", s.node("Add", squares, s.b.Const(float32(underRoot)))), s.b.Const(float32(1)))
 	term := s.node("Mul", s.mean(s.node("Mul", off, off)), lambda)
 	return term, autodiff.Seed{Output: term}, nil

@@ -154,7 +154,7 @@ func (s *step) flatten(gradients []string) string {
 	if len(flat) == 1 {
 		return flat[0]
 	}
-	return s.nodeWith("Concat", flat, onnx.Attr("axis", 0))
+	return s.b.Node("Concat", flat, onnx.Attr("axis", 0))
 }
 
 // mean is the mean over all axes but the model's, which are kept as 1.
@@ -163,7 +163,7 @@ func (s *step) mean(x string) string {
 	if s.models > 1 {
 		axes = []int64{1, 2}
 	}
-	return s.nodeWith("ReduceMean", []string{x}, onnx.Attr("axes", axes), onnx.Attr("keepdims", 1))
+	return s.b.Node("ReduceMean", []string{x}, onnx.Attr("axes", axes), onnx.Attr("keepdims", 1))
 }
 
 // swap transposes matrices.
@@ -172,14 +172,10 @@ func (s *step) swap(x string) string {
 	if s.models > 1 {
 		perm = []int64{0, 2, 1}
 	}
-	return s.nodeWith("Transpose", []string{x}, onnx.Attr("perm", perm))
+	return s.b.Node("Transpose", []string{x}, onnx.Attr("perm", perm))
 }
 
 func (s *step) node(op string, inputs ...string) string { return s.b.Node(op, inputs) }
-
-func (s *step) nodeWith(op string, inputs []string, attrs ...*pb.AttributeProto) string {
-	return s.b.Node(op, inputs, attrs...)
-}
 
 // input declares a float input of axis×dims, where axis is dropped if there is
 // one model.

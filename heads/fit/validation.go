@@ -174,7 +174,7 @@ func (v *validation) fill(b *batch, start int) {
 	x := v.rows.X
 	for i := range b.rows {
 		row, level := (start+i)/levels, (start+i)%levels
-		copy(b.x[i*v.width:i*v.width+x.Cols], x.Data[row*x.Stride:row*x.Stride+x.Cols])
+		copy(b.x[i*v.width:], rows.Row(x, row))
 		if v.Conditional {
 			b.tau[i] = float32(v.tau[level])
 			b.x[i*v.width+x.Cols] = (b.tau[i] - 0.5) * 12
@@ -210,10 +210,8 @@ type averages struct {
 
 func newAverages(p *plan) *averages {
 	a := &averages{plan: p, total: make([]float64, p.models)}
-	for _, m := range p.Models {
-		if m.Averaging > 0 && a.mean == nil {
-			a.mean = make([]float32, p.flat)
-		}
+	if p.used(func(m train.ModelConfig) float64 { return m.Averaging }) {
+		a.mean = make([]float32, p.flat)
 	}
 	return a
 }
