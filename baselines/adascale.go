@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/floats"
@@ -166,12 +167,7 @@ func (s *adascale) shift(before, after []float32) float64 {
 
 // percentile of a row is between Low and High.
 func (s *adascale) percentile(shift float64) float64 {
-	above, _ := slices.BinarySearchFunc(s.Shifts, shift, func(have, v float64) int {
-		if have <= v {
-			return -1
-		}
-		return 1
-	})
+	above := sort.Search(len(s.Shifts), func(i int) bool { return s.Shifts[i] > shift })
 	return s.Low + (1-float64(above)/float64(len(s.Shifts)))*(s.High-s.Low)
 }
 

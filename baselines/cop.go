@@ -34,11 +34,9 @@ type directionsKey struct{}
 
 // directions are the rows of x scaled to unit norm; rows of zeros stay zero.
 func directions(x blas32.General) blas64.General {
-	unit := dense.Less(x, make([]float64, x.Cols))
+	unit := dense.Less(x, nil)
 	for i := range unit.Rows {
-		if norm := blas64.Nrm2(dense.Vector(dense.Row(unit, i))); norm != 0 {
-			blas64.Scal(1/norm, dense.Vector(dense.Row(unit, i)))
-		}
+		normalise(dense.Row(unit, i))
 	}
 	return unit
 }

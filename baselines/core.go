@@ -76,7 +76,7 @@ func fitCORE(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 
 // normalise makes the norm of x 1, unless it is 0.
 func normalise(x []float64) {
-	if norm := blas64.Nrm2(dense.Vector(x)); norm > 0 {
+	if norm := blas64.Nrm2(dense.Vector(x)); norm != 0 {
 		blas64.Scal(1/norm, dense.Vector(x))
 	}
 }

@@ -1,16 +1,10 @@
 package baselines
 
-import (
-	"slices"
-
-	"github.com/attach-uncertainty/attach/internal/onnx/graph"
-	"github.com/attach-uncertainty/attach/ood"
-)
+import "github.com/attach-uncertainty/attach/ood"
 
 var maxLogitMethod = logitMethod(ood.Method{
 	Name: "max-logit",
 	Doc: "Minus the largest logit. Unlike a softmax, it keeps how far all logits are from zero. " +
 		"The method \"largest\" has it too, as one entry of its grid.",
 	Ref: "Hendrycks et al. 2022, arXiv:1911.11132",
-}, func(z []float32, _ float64) float64 { return -float64(slices.Max(z)) },
-	func(z graph.Tensor, _ float64) graph.Tensor { return z.RowMax().Neg() })
+}, minusLargest, minusLargestGraph)

@@ -97,7 +97,7 @@ func (s *odin) steps(shape []int) ([]float32, error) {
 	if len(s.Scale) < 2 {
 		return s.Scale, nil
 	}
-	if s.Axis < 0 || s.Axis >= len(shape) || shape[s.Axis] != len(s.Scale) {
+	if s.Axis >= len(shape) || shape[s.Axis] != len(s.Scale) {
 		return nil, fmt.Errorf("%d input scales along axis %d of rows of shape %v", len(s.Scale), s.Axis, shape)
 	}
 	width, inner := 1, 1

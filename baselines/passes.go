@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
@@ -170,12 +171,7 @@ func (d disagreement) scoreGraph(z graph.Tensor, passes int) graph.Tensor {
 // entropyOf is the entropy of p in nats, precise where one class has nearly all
 // of the mass.
 func entropyOf(p []float64) float64 {
-	top := 0
-	for k, v := range p {
-		if v > p[top] {
-			top = k
-		}
-	}
+	top := floats.MaxIdx(p)
 	var rest, sum float64
 	for k, v := range p {
 		if k == top || v == 0 {

@@ -68,7 +68,7 @@ func (s *seen) leftOver(p ood.Params) residualSpace {
 // those of least norm.
 func leastLogitsAt(l *ood.Linear) ([]float64, error) {
 	c, h := l.Weight.Rows, l.Weight.Cols
-	w, bias := dense.Less(l.Weight, make([]float64, h)), make([]float64, c)
+	w, bias := dense.Less(l.Weight, nil), make([]float64, c)
 	for i, b := range l.Bias {
 		bias[i] = float64(b)
 	}
