@@ -10,7 +10,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/attach-uncertainty/attach/internal/numeric/moments"
-	"github.com/attach-uncertainty/attach/internal/numeric/weibull"
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -53,9 +52,9 @@ func fitOpenMax(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 		}
 	}
 	for _, d := range distances {
-		w := weibull.Fit(d, p.Int("tail"))
-		s.Largest, s.At = append(s.Largest, w.Largest), append(s.At, w.At)
-		s.Shape, s.Ratio = append(s.Shape, w.Shape), append(s.Ratio, w.Ratio)
+		w := fitWeibull(d, p.Int("tail"))
+		s.Largest, s.At = append(s.Largest, w.largest), append(s.At, w.at)
+		s.Shape, s.Ratio = append(s.Shape, w.shape), append(s.Ratio, w.ratio)
 	}
 	return s, nil
 }
@@ -70,8 +69,8 @@ func (s *openMax) distance(z []float32, y int) float64 {
 	return math.Sqrt(square)
 }
 
-func (s *openMax) tail(y int) weibull.Tail {
-	return weibull.Tail{Largest: s.Largest[y], At: s.At[y], Shape: s.Shape[y], Ratio: s.Ratio[y]}
+func (s *openMax) tail(y int) weibull {
+	return weibull{s.Largest[y], s.At[y], s.Shape[y], s.Ratio[y]}
 }
 
 func (s *openMax) Score(_ context.Context, dst []float64, b ood.Batch) error {
@@ -117,7 +116,7 @@ func (s *openMax) unknown(z []float32, order []int, revised []float64) float64 {
 	alpha := min(s.Alpha, len(z))
 	var unknown float64
 	for i, y := range order[:alpha] {
-		weight := float64(alpha-i) / float64(alpha) * s.tail(y).Probability(s.distance(z, y))
+		weight := float64(alpha-i) / float64(alpha) * s.tail(y).probability(s.distance(z, y))
 		unknown += revised[y] * weight
 		revised[y] *= 1 - weight
 	}

@@ -1,5 +1,4 @@
-// Package logistic tells rows of two classes apart by logistic regression.
-package logistic
+package baselines
 
 import (
 	"context"
@@ -9,36 +8,28 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/optimize"
 
-	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/numeric/dense"
 )
 
-// LogOdds is x·w + b of a row x.
-func LogOdds(x []float32, w []float64, b float64) float64 {
+// logOdds is x·w + b of a row x.
+func logOdds(x []float32, w []float64, b float64) float64 {
 	for j, v := range x {
 		b += float64(v) * w[j]
 	}
 	return b
 }
 
-// Fit returns w and b for which (Σ ln(1+exp(∓(x·w+b))) + lambda·½‖w‖²) / n is
-// least, over n rows of which the first negatives belong to class 0.
-func Fit(ctx context.Context, x blas32.General, negatives int, lambda float64) (w []float64, b float64, err error) {
-	p, err := regression{x, negatives, lambda}.solve(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	return p[:x.Cols], p[x.Cols], nil
-}
-
-type regression struct {
+// logistic tells rows of two classes apart by logistic regression: the w and b for which
+// (Σ ln(1+exp(∓(x·w+b))) + lambda·½‖w‖²) / n is least, over n rows of which the first
+// negatives belong to class 0.
+type logistic struct {
 	x         blas32.General
 	negatives int
 	lambda    float64
 }
 
-// solve returns w and, after it, b.
-func (l regression) solve(ctx context.Context) ([]float64, error) {
+// solve returns w and b.
+func (l logistic) solve(ctx context.Context) (w []float64, b float64, err error) {
 	var lastGradient float64
 	problem := optimize.Problem{
 		Func: func(w []float64) float64 { return l.loss(w, nil) },
@@ -56,23 +47,23 @@ func (l regression) solve(ctx context.Context) ([]float64, error) {
 	settings := &optimize.Settings{GradientThreshold: 1e-9, Converger: &optimize.FunctionConverge{Relative: 1e-15, Iterations: 20}, MajorIterations: 2000}
 	result, err := optimize.Minimize(problem, make([]float64, l.x.Cols+1), settings, &optimize.LBFGS{})
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	// Near the minimum, rounding leaves a line search no descent to find.
 	if err != nil && !(lastGradient < 1e-5) {
-		return nil, err
+		return nil, 0, err
 	}
-	return result.X, nil
+	return result.X[:l.x.Cols], result.X[l.x.Cols], nil
 }
 
 // loss also writes its gradient to g, where that is not nil.
-func (l regression) loss(w, g []float64) float64 {
+func (l logistic) loss(w, g []float64) float64 {
 	h, n := l.x.Cols, float64(l.x.Rows)
 	clear(g)
 	var sum float64
 	for i := range l.x.Rows {
-		x := rows.Row(l.x, i)
-		z, label := LogOdds(x, w[:h], w[h]), 1.0
+		x := row(l.x, i)
+		z, label := logOdds(x, w[:h], w[h]), 1.0
 		if i < l.negatives {
 			label = 0
 		}

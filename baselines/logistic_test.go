@@ -1,4 +1,4 @@
-package logistic
+package baselines
 
 import (
 	"math"
@@ -8,8 +8,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// TestFitIsAMinimum moves the solution along every axis.
-func TestFitIsAMinimum(t *testing.T) {
+// TestLogisticIsAMinimum moves the solution along every axis.
+func TestLogisticIsAMinimum(t *testing.T) {
 	const n, h, negatives, lambda = 200, 3, 80, .5
 	r := rand.New(rand.NewPCG(7, 8))
 	x := rows.New(n, h)
@@ -19,7 +19,7 @@ func TestFitIsAMinimum(t *testing.T) {
 			x.Data[i]++
 		}
 	}
-	w, b, err := Fit(t.Context(), x, negatives, lambda)
+	w, b, err := logistic{x, negatives, lambda}.solve(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestFitIsAMinimum(t *testing.T) {
 			if i >= negatives {
 				sign = -1
 			}
-			sum += math.Log1p(math.Exp(sign * LogOdds(rows.Row(x, i), p[:h], p[h])))
+			sum += math.Log1p(math.Exp(sign * logOdds(rows.Row(x, i), p[:h], p[h])))
 		}
 		for _, v := range p[:h] {
 			square += v * v
