@@ -113,7 +113,10 @@ func intervals(on []measure.Metrics, areas [][]float64) *Intervals {
 			mean[i] += a / float64(len(areas))
 		}
 	}
-	v := Intervals(measure.IntervalsOf(on[1:], mean))
+	v := measure.IntervalsOf[Intervals](on[1:])
+	if mean != nil {
+		v.AURC = new(measure.Interval(mean))
+	}
 	return &v
 }
 

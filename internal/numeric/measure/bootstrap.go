@@ -13,17 +13,6 @@ import (
 // confidenceLevel is the level of all confidence intervals.
 const confidenceLevel = .95
 
-// Intervals are those of compare.Intervals.
-type Intervals struct {
-	AUROC          [2]float64  `json:"auroc"`
-	FPR95          [2]float64  `json:"fpr95"`
-	AUPRIn         [2]float64  `json:"aupr_in"`
-	AUPROut        [2]float64  `json:"aupr_out"`
-	FPR95In        [2]float64  `json:"fpr95_in"`
-	DetectionError [2]float64  `json:"detection_error"`
-	AURC           *[2]float64 `json:"aurc,omitempty"` // nil where there is no AURC
-}
-
 // inSide is the number of the in-domain side among the sides that are drawn;
 // out-of-domain set k is side k+1.
 const inSide = 0
@@ -120,10 +109,9 @@ func BootstrapAURC(ctx context.Context, scores []float64, wrong []bool, resample
 	return drawn, nil
 }
 
-// IntervalsOf are the intervals of what Bootstrap drew, and of what BootstrapAURC
-// did where areas are not nil. It panics where nothing was drawn.
-func IntervalsOf(drawn []Metrics, areas []float64) Intervals {
-	var v Intervals
+// IntervalsOf returns the struct, such as compare.Intervals, of the intervals of what
+// Bootstrap drew, which is something: of each metric in their order.
+func IntervalsOf[T any](drawn []Metrics) (v T) {
 	of := make([][]float64, len(Figures[float64](&Metrics{})))
 	for i := range drawn {
 		for f, x := range Figures[float64](&drawn[i]) {
@@ -131,16 +119,12 @@ func IntervalsOf(drawn []Metrics, areas []float64) Intervals {
 		}
 	}
 	for f, ends := range Figures[[2]float64](&v) {
-		*ends = percentiles(of[f])
-	}
-	if areas != nil {
-		ends := percentiles(slices.Clone(areas))
-		v.AURC = &ends
+		*ends = Interval(of[f])
 	}
 	return v
 }
 
-// percentiles returns the ends of the middle confidenceLevel of x, which it reorders.
-func percentiles(x []float64) [2]float64 {
+// Interval returns the ends of the middle confidenceLevel of x, which it reorders.
+func Interval(x []float64) [2]float64 {
 	return [2]float64{quantile.Percentile(x, 50*(1-confidenceLevel)), quantile.Percentile(x, 50*(1+confidenceLevel))}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/internal/numeric/measure"
+	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
 type bootstrapReference struct {
@@ -21,7 +22,7 @@ type bootstrapReference struct {
 	}
 	In, Out   []float64
 	Wrong     []bool
-	Intervals measure.Intervals
+	Intervals compare.Intervals
 }
 
 func readBootstrapReference(t *testing.T) bootstrapReference {
@@ -108,7 +109,7 @@ func TestBootstrapAgreesWithResampling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, want := measure.IntervalsOf(drawn, areas), ref.Intervals
+	got, want := measure.IntervalsOf[compare.Intervals](drawn), ref.Intervals
 	for _, c := range []struct {
 		name      string
 		got, want [2]float64
@@ -120,7 +121,7 @@ func TestBootstrapAgreesWithResampling(t *testing.T) {
 		{"AUPROut", got.AUPROut, want.AUPROut, .004},
 		{"FPR95In", got.FPR95In, want.FPR95In, .01},
 		{"DetectionError", got.DetectionError, want.DetectionError, .004},
-		{"AURC", *got.AURC, *want.AURC, .003},
+		{"AURC", measure.Interval(areas), *want.AURC, .003},
 	} {
 		for i := range c.got {
 			if !(math.Abs(c.got[i]-c.want[i]) <= c.tolerance) {
@@ -164,7 +165,7 @@ func TestBootstrapCoversAsDeLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ci := measure.IntervalsOf(drawn, nil)
+	ci := measure.IntervalsOf[compare.Intervals](drawn)
 	if got, want := ci.AUROC[1]-ci.AUROC[0], 2*1.96*sigma; math.Abs(got/want-1) > .06 {
 		t.Errorf("the interval is %.4f wide, DeLong's %.4f", got, want)
 	}
@@ -175,12 +176,12 @@ func TestBootstrapCoversAsDeLong(t *testing.T) {
 
 func TestBootstrapIsSeeded(t *testing.T) {
 	ref := readBootstrapReference(t)
-	interval := func(seed uint64) measure.Intervals {
+	interval := func(seed uint64) compare.Intervals {
 		v, err := measure.Bootstrap(context.Background(), ref.In, ref.Out, 50, seed, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return measure.IntervalsOf(v, nil)
+		return measure.IntervalsOf[compare.Intervals](v)
 	}
 	if interval(1) != interval(1) {
 		t.Error("the same seed gives other intervals")
