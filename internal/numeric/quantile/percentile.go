@@ -45,7 +45,7 @@ func ofRanks(ctx context.Context, m blas32.General, ranks []int) []float32 {
 	each := func(visit func(key uint32)) {
 		for i := 0; i < m.Rows && (i%1024 != 0 || ctx.Err() == nil); i++ {
 			for _, v := range m.Data[i*m.Stride : i*m.Stride+m.Cols] {
-				visit(orderedBits(v))
+				visit(OrderedBits(v))
 			}
 		}
 	}
@@ -81,8 +81,8 @@ func bucketOf(counts []int, rank int) (bucket uint32, in int) {
 	return bucket, rank
 }
 
-// orderedBits maps numbers to integers in the same order.
-func orderedBits(v float32) uint32 {
+// OrderedBits maps numbers to integers in the same order.
+func OrderedBits(v float32) uint32 {
 	b := math.Float32bits(v)
 	return b ^ (uint32(int32(b)>>31) | 1<<31)
 }
