@@ -50,7 +50,7 @@ func (c *Classes) prepare() {
 	means := double(c.Means)
 	c.norms = make([]float64, means.Rows)
 	for y := range c.norms {
-		c.norms[y] = blas64.Dot(dense.Vector(dense.Row(means, y)), dense.Vector(dense.Row(means, y)))
+		c.norms[y] = dense.SquaredNorm(dense.Row(means, y))
 	}
 }
 

@@ -101,8 +101,7 @@ const (
 func newWhitening(mean []float64, p blas64.General, covariance *mat.SymDense) Whitening {
 	var sum float64
 	for i := range p.Rows {
-		along := dense.Row(p, i)
-		sum += covariance.At(i, i) * blas64.Dot(dense.Vector(along), dense.Vector(along))
+		sum += covariance.At(i, i) * dense.SquaredNorm(dense.Row(p, i))
 	}
 	return Whitening{mean, newStored(p, len(p.Data) >= leastSingle && sum <= mostAmplified*float64(p.Cols))}
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
@@ -282,14 +281,13 @@ func (x *Index) Nearest(ctx context.Context, q blas32.General, k int, own bool) 
 // together calls do for every r below n, on several goroutines.
 func together(n int, do func(r int)) {
 	workers := min(runtime.GOMAXPROCS(0), n)
-	var g errgroup.Group
+	var wg sync.WaitGroup
 	for w := range workers {
-		g.Go(func() error {
+		wg.Go(func() {
 			for r := w; r < n; r += workers {
 				do(r)
 			}
-			return nil
 		})
 	}
-	_ = g.Wait() // none of them fails
+	wg.Wait()
 }
