@@ -5,14 +5,15 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/blas/blas32"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
-	"github.com/attach-uncertainty/attach/ood"
 )
 
 const (
@@ -33,8 +34,8 @@ type classes struct {
 
 // addClasses keeps answers of a block, by level, whose rows may have no labels
 // or no logits.
-func (g *gathering) addClasses(predictions [][]attach.Prediction, b ood.Batch) {
-	if b.Labels == nil || b.Logits.Cols == 0 {
+func (g *gathering) addClasses(predictions [][]attach.Prediction, labels []int, logits blas32.General) {
+	if labels == nil || logits.Cols == 0 {
 		return
 	}
 	if g.classes.sets == nil {
@@ -42,8 +43,8 @@ func (g *gathering) addClasses(predictions [][]attach.Prediction, b ood.Batch) {
 	}
 	c, base, temperature := &g.classes, g.bundle.Base, g.bundle.Calibration.Temperature
 	for i, one := range predictions[g.main] {
-		z := b.Logits.Data[i*b.Logits.Stride : i*b.Logits.Stride+b.Logits.Cols]
-		before, label := one.Confidence, z[b.Labels[i]]
+		z := rows.Row(logits, i)
+		before, label := one.Confidence, z[labels[i]]
 		if !base.Sigmoid {
 			s := softmax.New(z, 1)
 			before = s.Largest()
@@ -56,7 +57,7 @@ func (g *gathering) addClasses(predictions [][]attach.Prediction, b ood.Batch) {
 		c.accept = append(c.accept, one.Accept)
 		for k := range predictions {
 			if set := predictions[k][i].Set; set != nil {
-				c.sets[k].add(slices.Contains(set, b.Labels[i]), float64(len(set)))
+				c.sets[k].add(slices.Contains(set, labels[i]), float64(len(set)))
 			}
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting/binarylogit"
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
-	"github.com/attach-uncertainty/attach/ood"
 )
 
 // gathering is what is kept of the rows that are evaluated on.
@@ -82,7 +81,11 @@ func (g *gathering) add(ctx context.Context, r attach.Rows) error {
 		r.Groups = nil
 	}
 	r.First = g.n
-	if err := g.check(r, groups); err != nil {
+	logits := r.Logits
+	if g.bundle.Base.Task == attach.Classification {
+		logits = binarylogit.Batch(r.Batch).Logits
+	}
+	if err := g.check(r, groups, logits.Cols); err != nil {
 		return err
 	}
 	predictions := make([][]attach.Prediction, len(g.at))
@@ -102,7 +105,7 @@ func (g *gathering) add(ctx context.Context, r attach.Rows) error {
 	g.groups = append(g.groups, groups...)
 	if g.bundle.Base.Task == attach.Classification {
 		g.labels = append(g.labels, r.Labels...)
-		g.addClasses(predictions, g.paired(r.Batch))
+		g.addClasses(predictions, r.Labels, logits)
 	} else if err := g.addTargets(predictions, r); err != nil {
 		return err
 	}
@@ -114,7 +117,7 @@ func (g *gathering) add(ctx context.Context, r attach.Rows) error {
 	}
 	var scaling rows.Scaling
 	scaling.Mean, scaling.Deviation = g.bundle.Scaling()
-	x, logits := scaling.Apply(r.Features), g.paired(r.Batch).Logits
+	x := scaling.Apply(r.Features)
 	for i := range main {
 		g.features.add(rows.Row(x, i))
 		g.answers.add(answer(main[i], logits, i))
@@ -123,17 +126,9 @@ func (g *gathering) add(ctx context.Context, r attach.Rows) error {
 	return nil
 }
 
-// paired reads a classifier with a single logit as one with two.
-func (g *gathering) paired(b ood.Batch) ood.Batch {
-	if g.bundle.Base.Task == attach.Classification {
-		return binarylogit.Batch(b)
-	}
-	return b
-}
-
-// check refuses a truth that is not of these rows.
-func (g *gathering) check(r attach.Rows, groups []string) error {
-	n, c := r.Len(), g.paired(r.Batch).Logits.Cols
+// check refuses a truth that is not of these rows, which have c logits.
+func (g *gathering) check(r attach.Rows, groups []string, c int) error {
+	n := r.Len()
 	has := [...]bool{groups != nil, r.Labels != nil, c > 0, r.Targets.Cols > 0}
 	for k, what := range beside {
 		if g.n > 0 && has[k] != g.has[k] {
