@@ -151,7 +151,7 @@ func (g *gathering) sets(ctx context.Context, e *Evaluation, out *Classes) {
 			if p.Options().Smoothed {
 				one.right = 0 // and sets may be empty
 			}
-			e.promise(one, counts[r.part], 1-c.Asked, len(rates))
+			e.promise(one, counts[r.part], len(rates))
 		}
 	}
 	g.worstSlabs(ctx, all, g.classes.sets)

@@ -48,7 +48,7 @@ func (e *Evaluation) promiseFlags(p Promise, by calibrate.Conformal, together in
 			p.above++
 		}
 	}
-	e.promise(p, len(by.Scores), p.Asked, together)
+	e.promise(p, len(by.Scores), together)
 }
 
 func flagged(pValues, alphas []float64) []Rate {

@@ -82,14 +82,6 @@ type family struct {
 	tried func(f *family) (do, option, value string)
 }
 
-// missed is how many rows of a part are not as is promised.
-func (f *family) missed(r Rate) int {
-	if f.promise.covers() {
-		return r.Rows - r.Count
-	}
-	return r.Count
-}
-
 // pValues are the probabilities of so many misses or more by part, 1 where nothing is
 // promised.
 func (f *family) pValues() []float64 {
@@ -97,7 +89,7 @@ func (f *family) pValues() []float64 {
 	for k, r := range f.parts {
 		p[k] = 1
 		if law := f.law[r.part]; law.Allowed > 0 {
-			p[k] = law.AtLeast(f.missed(r), r.Rows)
+			p[k] = law.AtLeast(f.promise.missed(r), r.Rows)
 		}
 	}
 	return p
@@ -168,7 +160,7 @@ func (e *Evaluation) noteLimit(f *family) {
 func (g *gathering) limits(e *Evaluation) {
 	var families []*family
 	add := func(p Promise, part string, parts []Rate, by parting, s strata, tried func(f *family) (do, option, value string)) {
-		families = append(families, &family{p, part, parts, s.misses(by, 1-p.Asked), tried})
+		families = append(families, &family{p, part, parts, s.misses(by, p.alpha()), tried})
 	}
 	p := g.at[g.main]
 	apart := func(*family) (do, option, value string) { return "fit and calibrate each group on its own", "", "" }
@@ -181,8 +173,8 @@ func (g *gathering) limits(e *Evaluation) {
 				s.n = append(s.n, len(p.Conformal(k).Scores))
 			}
 		}
-		byAlarms := func(by parting) []hypothesis.Misses { return s.misses(by, e.Alpha) }
-		families = append(families, &family{of, byClass, f.ByClass, byAlarms(g.byLabel()), g.flagsByClass}, &family{of, byGroup, f.ByGroup, byAlarms(g.byGroup()), apart})
+		add(of, byClass, f.ByClass, g.byLabel(), s, g.flagsByClass)
+		add(of, byGroup, f.ByGroup, g.byGroup(), s, apart)
 	}
 	if c := e.Classes; c != nil && c.Sets != nil {
 		of, s := Promise{Kind: hypothesis.Sets, Rate: Rate{Asked: e.Level}}, strata{}
@@ -327,7 +319,7 @@ func (g *gathering) otherScores(f *family) (do, option, value string) {
 	by := g.targets[f.promise.Target].tenths().among(g.answers.rows)
 	// All scores are measured by one law. By its own, which half of the calibration rows
 	// make, rcp would seem better because it is harder to tell that it is not.
-	law := g.intervalStrata(cmp.Or(o.IntervalScore, conformal.CQR)).among(g.answers.rows).misses(by, 1-f.promise.Asked)
+	law := g.intervalStrata(cmp.Or(o.IntervalScore, conformal.CQR)).among(g.answers.rows).misses(by, f.promise.alpha())
 	measure := func(score string, c covers) remedy {
 		as, off := f.retried(by, c, law)
 		return remedy{score, as.worst(), off, meanWidth(c)}
@@ -423,7 +415,7 @@ func (g *gathering) setsByClass(f *family) (do, option, value string) {
 		_, n := at.Sets().Part(k)
 		s.n = append(s.n, n)
 	}
-	as, _ := f.retried(labels, c, s.misses(labels, 1-f.promise.Asked))
+	as, _ := f.retried(labels, c, s.misses(labels, f.promise.alpha()))
 	if as.worst() <= f.worst() {
 		return "", "", ""
 	}
@@ -446,7 +438,7 @@ func (g *gathering) flagsByClass(f *family) (do, option, value string) {
 	for k := range slices.Max(g.predicted) + 1 {
 		s.n = append(s.n, len(at.Conformal(k).Scores))
 	}
-	as, _ := f.retried(labels, c, s.misses(labels, f.promise.Asked))
+	as, _ := f.retried(labels, c, s.misses(labels, f.promise.alpha()))
 	if as.worst() >= f.worst() {
 		return "", "", ""
 	}

@@ -143,7 +143,7 @@ func TestPromiseOfPart(t *testing.T) {
 		e := &Evaluation{Rows: 1000}
 		r := rate(95, 100)
 		r.Name, r.Asked = "b", 0.9
-		e.promise(Promise{Kind: hypothesis.Sets, Part: byClass, Rate: *r}, n, 0.1, 2)
+		e.promise(Promise{Kind: hypothesis.Sets, Part: byClass, Rate: *r}, n, 2)
 		if got := e.Promises[0]; got.Verdict != hypothesis.TooFewRows || got.Do != want {
 			t.Errorf("%d calibration rows: %s, %q, want %q", n, got.Verdict, got.Do, want)
 		}

@@ -54,14 +54,26 @@ func (p Promise) covers() bool {
 	return p.Kind != hypothesis.FalseAlarms && p.Kind != hypothesis.SelectiveError
 }
 
-// promise judges one that n calibration rows make, of misses with probability
-// alpha, and keeps it; it is one of so many that are made at once. Of intervals by rcp
-// half of the calibration rows make it.
-func (e *Evaluation) promise(p Promise, n int, alpha float64, together int) {
-	misses := p.Count
+// alpha is the share of misses that is promised at most.
+func (p Promise) alpha() float64 {
 	if p.covers() {
-		misses = p.Rows - p.Count
+		return 1 - p.Asked
 	}
+	return p.Asked
+}
+
+// missed is how many of the rows counted are not as is promised.
+func (p Promise) missed(r Rate) int {
+	if p.covers() {
+		return r.Rows - r.Count
+	}
+	return r.Count
+}
+
+// promise judges one that n calibration rows make, and keeps it; it is one of so many
+// that are made at once. Of intervals by rcp half of the calibration rows make it.
+func (e *Evaluation) promise(p Promise, n, together int) {
+	alpha, misses := p.alpha(), p.missed(p.Rate)
 	whole := func(n int) int { return n }
 	parts, learn := 1, ""
 	if e.IntervalScore == conformal.RCP && (p.Kind == hypothesis.Coverage || p.Kind == hypothesis.JointCoverage) {

@@ -179,13 +179,13 @@ func (g *gathering) promises(e *Evaluation, p Promise, c Coverage) {
 	}
 	if len(groups) == 0 {
 		p.Rate = c.Rate
-		e.promise(p, g.bundle.Calibration.NCal, 1-c.Asked, 1)
+		e.promise(p, g.bundle.Calibration.NCal, 1)
 		return
 	}
 	for _, r := range c.ByGroup {
 		p.Rate = r
 		p.Asked, p.Name, p.Part = c.Asked, cmp.Or(r.Name, `""`), "group" // of all rows it would be empty
-		e.promise(p, groups[r.Name], 1-c.Asked, len(c.ByGroup))
+		e.promise(p, groups[r.Name], len(c.ByGroup))
 	}
 }
 
