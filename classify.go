@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting/binarylogit"
 	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
 	"github.com/attach-uncertainty/attach/ood"
@@ -18,7 +19,7 @@ func (b *Bundle) classify(out []Prediction, logits blas32.General) {
 	}
 	temperature := cmp.Or(b.Calibration.Temperature, 1)
 	for i := range out {
-		row := logits.Data[i*logits.Stride : i*logits.Stride+logits.Cols]
+		row := rows.Row(logits, i)
 		p := softmax.New(row, temperature)
 		class, confidence := p.Top, p.Largest()
 		if b.Base.Sigmoid {

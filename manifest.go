@@ -146,11 +146,10 @@ func (m manifest) check() error {
 
 // checkPreprocess refuses what is no JSON object, or nests too deep.
 func checkPreprocess(raw json.RawMessage) error {
-	var object map[string]json.RawMessage
 	switch brackets := bytes.Count(raw, []byte("{")) + bytes.Count(raw, []byte("[")); {
 	case raw == nil:
 		return nil
-	case json.Unmarshal(raw, &object) != nil || object == nil:
+	case !isObject(raw):
 		return errors.New("the preprocessing is no JSON object")
 	case brackets > maxBrackets:
 		return fmt.Errorf("the preprocessing has %d brackets", brackets)

@@ -61,7 +61,7 @@ func (c Calibration) state() (rows.State, error) {
 	if len(c.Predicted) > 0 {
 		s.Arrays["predicted"] = vector(c.Predicted)
 	}
-	s.Arrays["fit_hashes"], s.Arrays["cal_hashes"] = hashArray(c.FitHashes), hashArray(c.CalHashes)
+	s.Arrays["fit_hashes"], s.Arrays["cal_hashes"] = vector(c.FitHashes), vector(c.CalHashes)
 	if len(c.Quantiles) == 0 {
 		return s, nil
 	}
@@ -126,8 +126,8 @@ func (c Calibration) groupNames() []string {
 	return slices.Compact(slices.Sorted(slices.Values(c.Groups)))
 }
 
-// vector is a list of whole numbers as an array.
-func vector(list []int) rows.Array {
+// vector is a list of whole numbers as an array, of hashes with the sign that arrays have.
+func vector[T int | uint64](list []T) rows.Array {
 	v := make([]int64, len(list))
 	for i, x := range list {
 		v[i] = int64(x)
@@ -135,16 +135,7 @@ func vector(list []int) rows.Array {
 	return rows.Array{Shape: []int{len(v)}, Data: v}
 }
 
-// hashArray is hashes as whole numbers with a sign, which arrays have.
-func hashArray(hashes []uint64) rows.Array {
-	v := make([]int64, len(hashes))
-	for i, h := range hashes {
-		v[i] = int64(h)
-	}
-	return rows.Array{Shape: []int{len(v)}, Data: v}
-}
-
-// hashesFrom is what hashArray was made of.
+// hashesFrom is the hashes that vector made an array of.
 func hashesFrom(s rows.State, name string) ([]uint64, error) {
 	a := s.Arrays[name]
 	v, ok := a.Data.([]int64)

@@ -34,12 +34,12 @@ func (b *Bundle) quantiles(r ood.Batch, levels []float64) (ood.Quantiles, error)
 	return q, nil
 }
 
-// shifted is m plus by times of, n×t both.
-func shifted(m, of blas32.General, by float32) blas32.General {
+// less is m − of, n×t both.
+func less(m, of blas32.General) blas32.General {
 	out := rows.New(m.Rows, m.Cols)
 	for i := range m.Rows {
 		for j, v := range rows.Row(m, i) {
-			rows.Row(out, i)[j] = v + by*rows.Row(of, i)[j]
+			rows.Row(out, i)[j] = v - rows.Row(of, i)[j]
 		}
 	}
 	return out
@@ -205,7 +205,7 @@ func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) error {
 	targets := d.fitTo
 	if in.Base.Residual {
-		targets = shifted(d.fitTo, d.fit.Logits, -1)
+		targets = less(d.fitTo, d.fit.Logits)
 	}
 	t := ood.Training{
 		Batch: d.fit, Targets: targets, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
