@@ -10,7 +10,6 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/attach-uncertainty/attach/internal/data/rows"
-	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -119,14 +118,13 @@ type disagreement struct {
 // averaged over classes.
 func (d disagreement) score(z []float32, c int) float64 {
 	passes := len(z) / c
-	probabilities, mean := make([]float64, len(z)), make([]float64, c)
+	all, mean := make([]float64, len(z)), make([]float64, c)
 	var each float64
 	for s := range passes {
-		zs, ps := z[s*c:(s+1)*c], probabilities[s*c:(s+1)*c]
-		p := softmax.New(zs, 1)
-		for k, v := range zs {
-			ps[k] = p.Of(v, 1)
-			mean[k] += ps[k] / float64(passes)
+		zs, ps := z[s*c:(s+1)*c], all[s*c:(s+1)*c]
+		probabilities(ps, zs)
+		for k, v := range ps {
+			mean[k] += v / float64(passes)
 		}
 		if d.Of == mutualInformation {
 			each += entropy(zs, 1) / float64(passes)
@@ -139,7 +137,7 @@ func (d disagreement) score(z []float32, c int) float64 {
 		return entropyOf(mean)
 	}
 	var sum float64
-	for i, p := range probabilities {
+	for i, p := range all {
 		sum += (p - mean[i%c]) * (p - mean[i%c])
 	}
 	return sum / float64(len(z))
