@@ -222,8 +222,9 @@ func (c *Calibration) compareRows(d division) error {
 		return &rowhash.ReusedError{Rows: c.Reused}
 	}
 	c.Repeated = rowhash.Repeated(all[0], all[1])
-	c.setSample(false, rowhash.SampleOf(inputs[0], rowhash.Copied(all[0])))
-	c.setSample(true, rowhash.SampleOf(inputs[1], c.Repeated > 0))
+	fitted, calibrated := rowhash.SampleOf(inputs[0], rowhash.Copied(all[0])), rowhash.SampleOf(inputs[1], c.Repeated > 0)
+	c.FitHashes, c.FitTies = fitted.Hashes, [2]int{fitted.Rows, fitted.Repeated}
+	c.CalHashes, c.CalTies = calibrated.Hashes, [2]int{calibrated.Rows, calibrated.Repeated}
 	return nil
 }
 
@@ -238,28 +239,12 @@ func addTruth(hashes []rowhash.Hash, labels []int, targets blas32.General) {
 	}
 }
 
-// sample is that of the rows calibrated on, or else of those fitted on.
-func (c *Calibration) sample(cal bool) rowhash.Sample {
-	if cal {
-		return rowhash.NewSample(c.CalHashes, c.CalTies)
-	}
-	return rowhash.NewSample(c.FitHashes, c.FitTies)
-}
-
-func (c *Calibration) setSample(cal bool, s rowhash.Sample) {
-	if ties := [2]int{s.Rows, s.Repeated}; cal {
-		c.CalHashes, c.CalTies = s.Hashes, ties
-	} else {
-		c.FitHashes, c.FitTies = s.Hashes, ties
-	}
-}
-
 // checkSamples refuses samples that no rows have.
 func (c *Calibration) checkSamples() error {
 	if c.Hashed != rowhash.OfInputs && c.Hashed != rowhash.OfFeatures {
 		return fmt.Errorf("the rows are said to be hashed by %q, and not by %s or %s", c.Hashed, rowhash.OfInputs, rowhash.OfFeatures)
 	}
-	if !c.sample(true).OK(c.NCal) || !c.sample(false).OK(c.NFit) {
+	if !rowhash.NewSample(c.CalHashes, c.CalTies).OK(c.NCal) || !rowhash.NewSample(c.FitHashes, c.FitTies).OK(c.NFit) {
 		return fmt.Errorf("the hashes of %d rows fitted on and of %d calibrated on are not those of a sample", c.NFit, c.NCal)
 	}
 	return nil

@@ -12,7 +12,6 @@ import (
 // about intervals at one level.
 type calibrated struct {
 	calibrate.Intervals
-	targets []calibrate.QuantileCalibration
 	reach   []float64 // by target, as quantile.Reach says
 	systems []func(quantiles []float32) calibrate.Distribution
 }
@@ -49,7 +48,7 @@ func (p *Predictor) calibrate() error {
 }
 
 func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*calibrated, error) {
-	c := &calibrated{targets: targets}
+	c := &calibrated{}
 	var err error
 	o := calibrate.IntervalOptions{Side: p.o.Side, Joint: p.o.Joint, Smoothed: p.o.Smoothed, Seed: p.o.Seed, Score: p.o.IntervalScore}
 	if c.Intervals, err = calibrate.NewIntervals(targets, o, 1-p.o.Level); err != nil {
@@ -79,14 +78,6 @@ func (p *Predictor) group(name string) *calibrated {
 		return c
 	}
 	return p.unseen
-}
-
-func (c *calibrated) sample(dst []float64, band []float32, t int, known bool, seed, row uint64) {
-	var d calibrate.Distribution // of which nothing is known
-	if known && len(dst) > 0 {
-		d = c.systems[t](band)
-	}
-	d.Sample(dst, seed, row)
 }
 
 // checkIntervals refuses choices that the bundle cannot serve.

@@ -135,12 +135,20 @@ func vector[T int | uint64](list []T) rows.Array {
 	return rows.Array{Shape: []int{len(v)}, Data: v}
 }
 
-// hashesFrom is the hashes that vector made an array of.
-func hashesFrom(s rows.State, name string) ([]uint64, error) {
-	a := s.Arrays[name]
+// wholes is the whole numbers of an array of one dimension; what is whose they are.
+func wholes(a rows.Array, what string) ([]int64, error) {
 	v, ok := a.Data.([]int64)
 	if !ok || len(a.Shape) != 1 {
-		return nil, fmt.Errorf("%w: %s are %T of shape %v", ErrDamaged, name, a.Data, a.Shape)
+		return nil, fmt.Errorf("%w: %s are %T of shape %v", ErrDamaged, what, a.Data, a.Shape)
+	}
+	return v, nil
+}
+
+// hashesFrom is the hashes that vector made an array of.
+func hashesFrom(s rows.State, name string) ([]uint64, error) {
+	v, err := wholes(s.Arrays[name], name)
+	if err != nil {
+		return nil, err
 	}
 	hashes := make([]uint64, len(v))
 	for i, x := range v {
@@ -160,9 +168,9 @@ func (c *Calibration) restoreClasses(s rows.State) error {
 		if !there {
 			continue
 		}
-		v, ok := a.Data.([]int64)
-		if !ok || len(a.Shape) != 1 {
-			return fmt.Errorf("%w: the calibration rows' %s are %T of shape %v", ErrDamaged, part.name, a.Data, a.Shape)
+		v, err := wholes(a, "the calibration rows' "+part.name)
+		if err != nil {
+			return err
 		}
 		for _, x := range v {
 			if x < 0 || x >= rows.MaxWidth {

@@ -164,7 +164,11 @@ func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknow
 				one.Lower, one.Upper = math.Inf(-1), math.Inf(1)
 			}
 			one.Samples = take(samples)
-			c.sample(one.Samples, bands[t], t, known[t], p.o.Seed, draw+uint64(t))
+			var d calibrate.Distribution // of which nothing is known
+			if known[t] && samples > 0 {
+				d = c.systems[t](bands[t])
+			}
+			d.Sample(one.Samples, p.o.Seed, draw+uint64(t))
 		}
 	}
 	return unknown
