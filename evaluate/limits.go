@@ -13,6 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
@@ -453,9 +454,7 @@ func answer(of attach.Prediction, logits blas32.General, i int) []float32 {
 	}
 	var all []float32
 	for _, one := range of.Targets {
-		for _, v := range one.Quantiles {
-			all = append(all, float32(v))
-		}
+		all = append(all, dense.Single(one.Quantiles)...)
 	}
 	return all
 }

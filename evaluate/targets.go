@@ -15,6 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
@@ -67,10 +68,7 @@ func (g *gathering) addTargets(predictions [][]attach.Prediction, r attach.Rows)
 			if slices.ContainsFunc(one.Quantiles, func(v float64) bool { return math.IsInf(v, 0) }) {
 				continue
 			}
-			band := make([]float32, len(one.Quantiles))
-			for l, v := range one.Quantiles {
-				band[l] = float32(v)
-			}
+			band := dense.Single(one.Quantiles)
 			f.Quantiles, f.Y = append(f.Quantiles, band...), append(f.Y, truth)
 			group := ""
 			if r.Groups != nil {

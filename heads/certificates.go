@@ -11,6 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting/memo"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
 	"github.com/attach-uncertainty/attach/internal/numeric/eigen"
 	"github.com/attach-uncertainty/attach/internal/numeric/moments"
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
@@ -117,17 +118,9 @@ func exact(m *moments.Moments, s *eigen.Spectrum, k int, lambda float64, centred
 		}
 	}
 	if centred {
-		c.Mean = single(m.Mean())
+		c.Mean = dense.Single(m.Mean())
 	}
 	return c, nil
-}
-
-func single(v []float64) []float32 {
-	s := make([]float32, len(v))
-	for i, x := range v {
-		s[i] = float32(x)
-	}
-	return s
 }
 
 // Score implements ood.Detector. With f the certificates of a row, the score is

@@ -29,7 +29,7 @@ func fitTo(t *testing.T, m ood.Method, phi blas32.General, p ood.Params) *fittin
 	return s
 }
 
-func dense(m blas32.General) *mat.Dense {
+func doubled(m blas32.General) *mat.Dense {
 	d := mat.NewDense(m.Rows, m.Cols, nil)
 	for i := range m.Rows {
 		for j := range m.Cols {
@@ -68,7 +68,7 @@ func TestExactCertificatesAreBottomEigenvectors(t *testing.T) {
 			if centre {
 				s = cov
 			}
-			d := dense(c.C)
+			d := doubled(c.C)
 			var ctc, sc, proj mat.Dense
 			ctc.Mul(d.T(), d)
 			for i := range 4 {
@@ -103,7 +103,7 @@ func TestExactCertificatesWithPenalty(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	for _, lambda := range []float64{0.1, 0.3, 1, 10} {
 		c := fitTo(t, certificatesMethod, phi, ood.Params{"k": 5., "lambda": lambda, "unit_norm": false}).Fitted().(*certificates)
-		best, grad := penalised(s, dense(c.C), lambda)
+		best, grad := penalised(s, doubled(c.C), lambda)
 		if g := mat.Max(grad) - mat.Min(grad); g > 1e-5*(1+lambda) {
 			t.Errorf("λ=%v: gradient is not zero: %v", lambda, g)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting/memo"
 	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
 	"github.com/attach-uncertainty/attach/internal/numeric/moments"
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/ood"
@@ -105,7 +106,7 @@ func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error
 func (c *nonlinear) standardise(phi blas32.General) error {
 	var squares, variance float64
 	mean := moments.Mean(phi, c.UnitNorm)
-	c.Mean = single(mean)
+	c.Mean = dense.Single(mean)
 	for _, v := range mean {
 		squares += v * v
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 	"github.com/attach-uncertainty/attach/internal/fitting/memo"
 	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
+	"github.com/attach-uncertainty/attach/internal/numeric/dense"
 	"github.com/attach-uncertainty/attach/internal/numeric/moments"
 	"github.com/attach-uncertainty/attach/ood"
 )
@@ -79,7 +80,7 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) 
 		}
 		all := certificates{UnitNorm: s.unit, Loss: s.loss}
 		if s.centred {
-			all.Mean = single(moments.Mean(t.Features, s.unit))
+			all.Mean = dense.Single(moments.Mean(t.Features, s.unit))
 		}
 		problem := train.Problem{
 			X: t.Features, Outputs: s.k, NoBias: true, Loss: s.loss, Epochs: s.epochs, BatchSize: s.batch,

@@ -18,6 +18,15 @@ func Row(m blas64.General, i int) []float64 { return m.Data[i*m.Stride : i*m.Str
 // Vector is v for blas64.
 func Vector(v []float64) blas64.Vector { return blas64.Vector{N: len(v), Inc: 1, Data: v} }
 
+// Single is v in float32.
+func Single(v []float64) []float32 {
+	s := make([]float32, len(v))
+	for i, x := range v {
+		s[i] = float32(x)
+	}
+	return s
+}
+
 // SquaredNorm is the squared Euclidean norm of v.
 func SquaredNorm(v []float64) float64 { return blas64.Dot(Vector(v), Vector(v)) }
 

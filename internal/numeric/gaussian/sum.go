@@ -133,10 +133,9 @@ func (c Classes) product(x graph.Tensor) (white graph.Tensor, means blas64.Gener
 	}
 	centre := slices.Clone(c.Mean) // or what float32 does not hold of it
 	if c.Projection.Single != nil {
-		near := make([]float32, len(centre))
-		for i, v := range centre {
-			near[i] = float32(v)
-			centre[i] -= float64(near[i])
+		near := dense.Single(centre)
+		for i, v := range near {
+			centre[i] -= float64(v)
 		}
 		x = x.Sub(near)
 	}

@@ -23,11 +23,7 @@ func newStored(m blas64.General, single bool) rows.Matrix {
 	if !single {
 		return rows.Matrix{Rows: m.Rows, Cols: m.Cols, Double: m.Data}
 	}
-	s := make([]float32, len(m.Data))
-	for i, v := range m.Data {
-		s[i] = float32(v)
-	}
-	return rows.Matrix{Rows: m.Rows, Cols: m.Cols, Single: s}
+	return rows.Matrix{Rows: m.Rows, Cols: m.Cols, Single: dense.Single(m.Data)}
 }
 
 func double(m rows.Matrix) blas64.General {
