@@ -113,11 +113,16 @@ func (o SetOptions) score(c ranked, share float64) float64 {
 
 // Sets are sets of classes that hold the true class with probability 1−α.
 type Sets struct {
-	o      SetOptions
-	limits []limit     // of all classes, or one for each, or for each cluster
-	scores [][]float64 // that these are of, increasing
-	of     []int       // clusters of classes
-	most   float64     // largest score of any limit
+	o     SetOptions
+	parts []setPart // all classes, or one each, or clusters
+	of    []int     // clusters of classes
+	most  float64   // largest score of any limit
+}
+
+// setPart is the limit of some classes, and the scores, increasing, that it is of.
+type setPart struct {
+	limit
+	scores []float64
 }
 
 // Sets calibrates sets that miss the true class with probability at most α: a
@@ -163,8 +168,8 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 		if err != nil {
 			return Sets{}, err
 		}
-		s.limits, s.scores = append(s.limits, limitAt(sorted, alpha)), append(s.scores, sorted)
-		s.most = max(s.most, s.limits[len(s.limits)-1].score)
+		part := setPart{limitAt(sorted, alpha), sorted}
+		s.parts, s.most = append(s.parts, part), max(s.most, part.score)
 	}
 	return s, nil
 }
@@ -172,10 +177,7 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 // Part is the number of the part that a class is calibrated in, alone, with its
 // cluster or with all classes, and how many calibration rows set that part's threshold.
 func (s Sets) Part(class int) (part, rows int) {
-	if part = s.part(class); part < len(s.scores) {
-		rows = len(s.scores[part])
-	}
-	return part, rows
+	return s.part(class), len(s.calibrated(class).scores)
 }
 
 // Scores are those of the true classes, by which Sets are calibrated.
@@ -206,12 +208,12 @@ func (s Sets) part(class int) int {
 	return 0
 }
 
-// limit is that of a class.
-func (s Sets) limit(class int) limit {
-	if part := s.part(class); part < len(s.limits) {
-		return s.limits[part]
+// calibrated is what calibrates a class: nothing where its part has no rows.
+func (s Sets) calibrated(class int) setPart {
+	if part := s.part(class); part < len(s.parts) {
+		return s.parts[part]
 	}
-	return limitAt(nil, 0)
+	return setPart{limit: limitAt(nil, 0)}
 }
 
 // Predict returns the set of every row of logits, n×c: classes in increasing
@@ -220,7 +222,7 @@ func (s Sets) limit(class int) limit {
 func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 	all, ends := make([]int, 0, logits.Rows), make([]int, logits.Rows)
 	most := s.most
-	if len(s.limits) == 0 || s.o.ByClass && len(s.limits) < logits.Cols {
+	if len(s.parts) == 0 || s.o.ByClass && len(s.parts) < logits.Cols {
 		most = math.Inf(1) // of classes without calibration rows
 	}
 	order := s.order()
@@ -242,7 +244,7 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 			// Most of many classes need no exponential to be left out.
 			least := p.Max + math.Log((1-most)*(1+p.Excess)) - 1e-6
 			for c, v := range z {
-				if !(float64(v) < least) && s.limit(c).at(tau).covers(s.o.score(ranked{p: p.Of(v, 1)}, 0)) {
+				if !(float64(v) < least) && s.calibrated(c).at(tau).covers(s.o.score(ranked{p: p.Of(v, 1)}, 0)) {
 					all = append(all, c)
 				}
 			}
@@ -254,7 +256,7 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 		for ; at.rank < len(z) && s.o.score(at, 0) <= most; at.rank++ {
 			c := order.next()
 			at.p = p.Of(z[c], 1)
-			if s.o.score(at, tau) <= s.limit(c).score {
+			if s.o.score(at, tau) <= s.calibrated(c).score {
 				all = append(all, c)
 			}
 			at.above += at.p
@@ -297,11 +299,7 @@ func (s Sets) PValues(logits blas32.General, first uint64) []float64 {
 		for ; at.rank < len(z); at.rank++ {
 			c := order.next()
 			at.p = p.Of(z[c], 1)
-			var scores []float64
-			if part := s.part(c); part < len(s.scores) {
-				scores = s.scores[part]
-			}
-			all[i*logits.Cols+c] = Conformal{scores}.PValue(s.o.score(at, tau))
+			all[i*logits.Cols+c] = Conformal{s.calibrated(c).scores}.PValue(s.o.score(at, tau))
 			at.above += at.p
 		}
 	}
