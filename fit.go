@@ -178,18 +178,11 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 }
 
 func (in FitOptions) withDefaults() (FitOptions, error) {
-	if in.Alpha == 0 {
-		in.Alpha = rows.DefaultAlpha
-	}
-	if in.Level == 0 {
-		in.Level = rows.DefaultLevel
-	}
+	in.Alpha, in.Level = cmp.Or(in.Alpha, rows.DefaultAlpha), cmp.Or(in.Level, rows.DefaultLevel)
 	if in.Cal.Len() > 0 && in.CalFraction != 0 {
 		return in, errors.New("calibration rows are given, and a share of the rows to fit on to calibrate with: it is one or the other")
 	}
-	if in.CalFraction == 0 {
-		in.CalFraction = rows.DefaultFraction
-	}
+	in.CalFraction = cmp.Or(in.CalFraction, rows.DefaultFraction)
 	if in.Log == nil {
 		in.Log = slog.New(slog.DiscardHandler)
 	}

@@ -1,6 +1,7 @@
 package baselines
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -128,9 +129,7 @@ func spreads(m blas32.General) []float64 {
 		for i := range column {
 			column[i] = float64(row(m, i)[k])
 		}
-		if list[k] = stat.PopVariance(column, nil); list[k] == 0 {
-			list[k] = 1
-		}
+		list[k] = cmp.Or(stat.PopVariance(column, nil), 1)
 	}
 	return list
 }

@@ -1,6 +1,7 @@
 package baselines
 
 import (
+	"cmp"
 	"context"
 	"math"
 
@@ -41,10 +42,7 @@ type standard struct {
 
 func newStandard(x []float64) standard {
 	mean, std := stat.PopMeanStdDev(x, nil)
-	if std == 0 {
-		std = 1
-	}
-	return standard{mean, std}
+	return standard{mean, cmp.Or(std, 1)}
 }
 
 func (s standard) of(v float64) float64 { return (v - s.Mean) / s.Std }

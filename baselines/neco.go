@@ -1,6 +1,7 @@
 package baselines
 
 import (
+	"cmp"
 	"context"
 	"math"
 
@@ -48,11 +49,7 @@ func fitNECO(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		return nil, err
 	}
 	h := t.Features.Cols
-	k := p.Count("k", h)
-	if k == 0 {
-		k = t.Logits.Cols - 1
-	}
-	k = max(1, min(k, h-1))
+	k := max(1, min(cmp.Or(p.Count("k", h), t.Logits.Cols-1), h-1))
 	components := s.Components(h-k, k)
 	for i, scale := range s.scale {
 		blas64.Scal(scale, dense.Vector(dense.Row(components, i)))

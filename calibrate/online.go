@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -83,10 +84,7 @@ func (o *Online) Level() float64 {
 	if !o.LORD {
 		return o.FDR * spending(t, o.Horizon) * float64(len(o.Discoveries)+1)
 	}
-	first := o.Wealth
-	if first == 0 {
-		first = o.FDR / 2
-	}
+	first := cmp.Or(o.Wealth, o.FDR/2)
 	level := first * spending(t, 0)
 	for i, at := range o.Discoveries {
 		reward := o.FDR

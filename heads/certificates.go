@@ -1,6 +1,7 @@
 package heads
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -56,10 +57,7 @@ type certificates struct {
 
 // certificatesOf is how many certificates of h features a configuration has.
 func certificatesOf(p ood.Params, h int) int {
-	if p.Float("k") == 0 {
-		return max(1, 3*h/4)
-	}
-	return p.Count("k", h)
+	return cmp.Or(p.Count("k", h), max(1, 3*h/4))
 }
 
 // checkCertificates refuses k certificates of h features of n rows. The rows

@@ -1,6 +1,7 @@
 package heads
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -37,10 +38,7 @@ var certificatesClassMethod = ood.Method{
 
 // classCertificatesOf is how many certificates of h features a class has.
 func classCertificatesOf(p ood.Params, h int) int {
-	if p.Float("k") == 0 {
-		return max(1, h/2)
-	}
-	return max(1, p.Count("k", h))
+	return cmp.Or(p.Count("k", h), max(1, h/2))
 }
 
 // classCertificates are those of classes with rows enough, and of all rows for

@@ -1,6 +1,7 @@
 package heads
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,11 +65,7 @@ func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error
 	}
 	h := t.Features.Cols
 	of := func(p ood.Params) shape {
-		s := shape{p.Count("k", h), p.Int("hidden"), p.Int("epochs"), p["unit_norm"].(bool), train.Loss(p["loss"].(string))}
-		if s.k == 0 {
-			s.k = min(h, 32)
-		}
-		return s
+		return shape{cmp.Or(p.Count("k", h), min(h, 32)), p.Int("hidden"), p.Int("epochs"), p["unit_norm"].(bool), train.Loss(p["loss"].(string))}
 	}
 	return memo.Alike(ctx, t, of, func(same []ood.Params, tell func(float64)) ([]*nonlinear, error) {
 		if t.Len() < 2 {

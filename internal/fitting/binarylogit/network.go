@@ -1,6 +1,7 @@
 package binarylogit
 
 import (
+	"cmp"
 	"context"
 	"math"
 
@@ -45,10 +46,7 @@ func (n pairedNetwork) Dropout(ctx context.Context, x ood.InputBlock, passes int
 
 // pairSlope is the derivative of a scalar of the logits 0 and z by z.
 func pairSlope(of ood.Scalar, z float64) float64 {
-	t := of.Temperature
-	if t == 0 {
-		t = 1
-	}
+	t := cmp.Or(of.Temperature, 1)
 	one := 1 / (1 + math.Exp(-z/t)) // probability of class 1
 	slope := 1.
 	if of.Softmax {

@@ -1,6 +1,7 @@
 package mlp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -73,10 +74,8 @@ func Train(ctx context.Context, t ood.Training, problem train.Problem) (Regressi
 	}
 	return memo.Alike(ctx, t, of, func(same []ood.Params, tell func(float64)) ([]Regression, error) {
 		p, first := problem, same[0]
-		p.Hidden, p.BatchSize, p.Epochs = widths(first), first.Int("batch"), first.Int("epochs")
-		if p.Epochs == 0 {
-			p.Epochs = DefaultEpochs(t.Len(), p.BatchSize)
-		}
+		p.Hidden, p.BatchSize = widths(first), first.Int("batch")
+		p.Epochs = cmp.Or(first.Int("epochs"), DefaultEpochs(t.Len(), p.BatchSize))
 		if t.Validation.Rows > 0 {
 			p.Validation = &train.Validation{X: t.Validation, Y: t.ValidationTargets}
 			if p.Conditional {
