@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -33,9 +35,39 @@ type records interface {
 	Close() error
 }
 
+// recordsOf reads the records of a file as records does, up to the end or the first that
+// cannot be read, of which it says where it begins.
+func recordsOf(ctx context.Context, f tabular, columns []int, from mark) iter.Seq2[*record, error] {
+	return func(yield func(*record, error) bool) {
+		recs, err := f.records(ctx, columns, from)
+		if err != nil {
+			yield(&record{at: from}, err)
+			return
+		}
+		defer recs.Close()
+		for n := 0; ; n++ {
+			at := recs.at()
+			rec, err := recs.next()
+			switch {
+			case n%4096 == 0 && ctx.Err() != nil:
+				rec, err = new(record), ctx.Err()
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+				rec = new(record)
+			}
+			rec.at = at
+			if !yield(rec, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // record is the cells of one row; those of columns that were not asked for are
 // absent.
 type record struct {
+	at    mark // where it begins, of what recordsOf yields
 	line  int
 	cells []cell
 }

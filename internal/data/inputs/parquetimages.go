@@ -112,13 +112,7 @@ func (a *answers) addColumns(ctx context.Context, f *parquet.File, path string) 
 			places[c.Name], columns = j, append(columns, j)
 		}
 	}
-	recs, err := parquetTable{f}.records(ctx, columns, mark{})
-	if err != nil {
-		return err
-	}
-	defer recs.Close()
-	for i := range f.Rows() {
-		rec, err := recs.next()
+	for rec, err := range recordsOf(ctx, parquetTable{f}, columns, mark{}) {
 		if err != nil {
 			return err
 		}
@@ -132,7 +126,7 @@ func (a *answers) addColumns(ctx context.Context, f *parquet.File, path string) 
 			}
 			return rec.cells[j], nil
 		}
-		if err := a.add(value, func(err error) error { return fmt.Errorf("row %d of %s: %w", i, path, err) }, "label"); err != nil {
+		if err := a.add(value, func(err error) error { return fmt.Errorf("row %d of %s: %w", rec.line, path, err) }, "label"); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package inputs
 
 import (
 	"context"
-	"errors"
 	"io"
 	"math"
 	"slices"
@@ -75,21 +74,16 @@ func (t *tableReader) sniffParquet(ctx context.Context, f parquetTable) error {
 // lookAt looks at the first rows of a column. What is wrong with them is for those to
 // say who use the column.
 func (t *tableReader) lookAt(ctx context.Context, column int) {
-	recs, err := t.records(ctx, []int{column}, mark{})
-	if err != nil {
-		return
-	}
-	defer recs.Close()
-	for range sniffed {
-		rec, err := recs.next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
+	n := 0
+	for rec, err := range recordsOf(ctx, t, []int{column}, mark{}) {
 		if err != nil {
 			t.holds[column].texts++
 			return
 		}
 		t.look(rec)
+		if n++; n == sniffed {
+			return
+		}
 	}
 }
 

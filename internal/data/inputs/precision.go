@@ -23,7 +23,7 @@ func lossyNumber(x float64) bool { return math.Abs(x) >= exact && math.Abs(x) < 
 
 // noteBeyond notes columns of numbers whose first rows hold whole numbers that lose
 // their last digits, such as identifiers.
-func (t *tableReader) noteBeyond(ctx context.Context, first mark) error {
+func (t *tableReader) noteBeyond(ctx context.Context, first mark) {
 	var columns []int
 	for _, b := range t.bounds {
 		if b.none.Strings == nil && b.pictures == 0 && !b.list {
@@ -34,16 +34,10 @@ func (t *tableReader) noteBeyond(ctx context.Context, first mark) error {
 		columns = append(columns, t.at...)
 	}
 	if len(columns) == 0 {
-		return nil
+		return
 	}
-	recs, err := t.records(ctx, columns, first)
-	if err != nil {
-		return err
-	}
-	defer recs.Close()
 	counts, n := make([]int, t.columns), 0
-	for ; n < sniffed; n++ {
-		rec, err := recs.next()
+	for rec, err := range recordsOf(ctx, t, columns, first) {
 		if err != nil || len(rec.cells) < t.columns {
 			break // the scan of all rows says what is wrong
 		}
@@ -57,13 +51,15 @@ func (t *tableReader) noteBeyond(ctx context.Context, first mark) error {
 				counts[j]++
 			}
 		}
+		if n++; n == sniffed {
+			break
+		}
 	}
 	for j, count := range counts {
 		if count > 0 {
 			t.notes = append(t.notes, lossyNote(t.quoted(j), count, n))
 		}
 	}
-	return nil
 }
 
 func lossyNote(name string, count, of int) string {

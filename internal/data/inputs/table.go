@@ -372,13 +372,11 @@ func (t *tableReader) read(ctx context.Context) error {
 	if err == nil {
 		err = t.bind(ctx)
 	}
-	if err == nil {
-		err = t.noteBeyond(ctx, first)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = t.scan(ctx, first)
-	}
-	return err
+	t.noteBeyond(ctx, first)
+	return t.scan(ctx, first)
 }
 
 // sniff looks at the first rows. It returns where the first of them begins.
@@ -386,29 +384,19 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 	if f, ok := t.tabular.(parquetTable); ok {
 		return first, t.sniffParquet(ctx, f)
 	}
-	recs, err := t.records(ctx, nil, mark{})
-	if err != nil {
-		return first, err
-	}
-	defer recs.Close()
-	first = recs.at()
-	second, n := first, 0
-	for ; n <= sniffed; n++ {
-		t.beyond = recs.at()
-		if n == 1 {
-			second = t.beyond
-		}
-		rec, err := recs.next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if n == 0 {
-			if err != nil {
-				return first, err
-			}
-			t.columns = len(rec.cells)
+	var second mark
+	n := 0
+	for rec, err := range recordsOf(ctx, t, nil, mark{}) {
+		t.beyond = rec.at
+		switch n++; {
+		case n == 1 && err != nil:
+			return first, err
+		case n == 1:
+			first, t.columns = rec.at, len(rec.cells)
 			t.top, t.line, t.holds = slices.Clone(rec.cells), rec.line, make([]holds, len(rec.cells))
 			continue
+		case n == 2:
+			second = rec.at
 		}
 		if err == nil {
 			err = t.checkWidth(rec)
@@ -417,7 +405,9 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 			t.broken = err // the scan says so, after what is wrong before it
 			break
 		}
-		t.look(rec)
+		if t.look(rec); n > sniffed {
+			break
+		}
 	}
 	t.all = t.names()
 	names := t.all
@@ -433,11 +423,11 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 		return first, ErrEmpty
 	case t.all == nil && t.isHeader(names):
 		t.all, first = names, second
-		if n == 1 && t.broken == nil {
+		if n == 1 {
 			return first, fmt.Errorf("%w below its header", ErrEmpty)
 		}
 	default:
-		t.look(&record{t.line, t.top})
+		t.look(&record{line: t.line, cells: t.top})
 	}
 	return first, t.checkNames()
 }
@@ -504,19 +494,7 @@ func (t *tableReader) settle(ctx context.Context, columns []int) error {
 	if len(columns) == 0 || t.broken != nil {
 		return nil
 	}
-	recs, err := t.records(ctx, columns, t.beyond)
-	if err != nil {
-		return err
-	}
-	defer recs.Close()
-	for n := 0; len(columns) > 0; n++ {
-		if n%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		rec, err := recs.next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for rec, err := range recordsOf(ctx, t, columns, t.beyond) {
 		if err == nil {
 			err = t.checkWidth(rec)
 		}
@@ -524,15 +502,15 @@ func (t *tableReader) settle(ctx context.Context, columns []int) error {
 			t.broken = err
 			break
 		}
-		for _, j := range columns {
-			if !rec.cells[j].gap() {
-				t.look(rec)
-				columns = among(columns, unknown)
-				break
-			}
+		if slices.ContainsFunc(columns, func(j int) bool { return !rec.cells[j].gap() }) {
+			t.look(rec)
+			columns = among(columns, unknown)
+		}
+		if len(columns) == 0 {
+			break
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // checkWidth refuses a row with more or fewer cells than those before it.
@@ -646,29 +624,17 @@ func (t *tableReader) scan(ctx context.Context, from mark) error {
 
 // scanRecords reads columns of all records.
 func (t *tableReader) scanRecords(ctx context.Context, columns []int, from mark, scratch []ood.Tensor, counted bool) error {
-	recs, err := t.records(ctx, columns, from)
-	if err != nil {
-		return err
-	}
-	defer recs.Close()
-	for {
-		at := recs.at()
-		rec, err := recs.next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for rec, err := range recordsOf(ctx, t, columns, from) {
 		if err == nil {
 			err = t.add(rec, scratch, counted)
 		}
 		if err != nil {
 			return err
 		}
-		if t.n++; !counted {
-			t.marks.add(t.n-1, at.offset, rec.line)
+		if !counted {
+			t.marks.add(t.n, rec.at.offset, rec.line)
 		}
-		if t.n%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
+		t.n++
 	}
 	return nil
 }
