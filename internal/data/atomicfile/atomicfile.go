@@ -259,13 +259,10 @@ func createError(path string, err error) error {
 
 // writeError drops the temporary name, which means nothing to the user.
 func writeError(path string, err error) error {
-	var pathErr *fs.PathError
-	var linkErr *os.LinkError
-	switch {
-	case errors.As(err, &pathErr):
-		err = pathErr.Err
-	case errors.As(err, &linkErr):
-		err = linkErr.Err
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		err = failed.Err
+	} else if failed, ok := errors.AsType[*os.LinkError](err); ok {
+		err = failed.Err
 	}
 	return fmt.Errorf("cannot write %s: %w", path, err)
 }

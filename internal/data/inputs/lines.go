@@ -142,8 +142,7 @@ func (d *separated) next() (*record, error) {
 	d.left = maxRecord
 	begin := d.offset
 	cells, err := d.csv.Read()
-	var parse *csv.ParseError
-	if errors.As(err, &parse) {
+	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
 		return nil, quoteError(parse, d.first)
 	}
 	if err != nil {

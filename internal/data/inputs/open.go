@@ -96,13 +96,13 @@ var ErrNoPixels = errors.New("name images, or save their pixels as uint8")
 // Broken says whether an error is of what one file holds, or of who may read it, so that
 // inputs can be read without the file.
 func Broken(err error) bool {
-	var system syscall.Errno
+	system, isSystem := errors.AsType[syscall.Errno](err)
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false
 	case errors.Is(err, ErrPreprocess), errors.Is(err, ErrNoPixels): // an option is wrong, or missing
 		return false
-	case errors.As(err, &system):
+	case isSystem:
 		return errors.Is(err, fs.ErrPermission) || system == syscall.EIO
 	}
 	return true
