@@ -34,10 +34,10 @@ const (
 	encoded
 )
 
-// read says whether the cells are read when a table is opened: those of files that
+// scans says whether the cells are read when a table is opened: those of files that
 // know how many rows they have are not, but for the names of files.
-func (b *bound) read(counted bool) bool {
-	return b.pictures == paths || b.pictures == 0 && !counted
+func (t *tableReader) scans(b *bound) bool {
+	return b.pictures == paths || b.pictures == 0 && t.file == nil
 }
 
 // add appends the cells of a record to a tensor.
@@ -269,8 +269,7 @@ func (t *tableReader) pictures(in Takes) bool {
 
 // encoded says that a column holds bytes and no texts.
 func (t *tableReader) encoded(j int) bool {
-	f, ok := t.tabular.(parquetTable)
-	return ok && f.Columns()[j].Kind == parquet.Bytes
+	return t.file != nil && t.file.Columns()[j].Kind == parquet.Bytes
 }
 
 // bindTo makes an input of columns.
@@ -310,8 +309,8 @@ func (t *tableReader) bindTo(in Takes, columns []int) error {
 // length.
 func (t *tableReader) listed(in Takes, j int) ([]int, error) {
 	if len(in.Shape) < 2 {
-		if f, ok := t.tabular.(parquetTable); ok {
-			n, err := f.length(j)
+		if t.file != nil {
+			n, err := firstLength(t.file, j)
 			return []int{n}, err
 		}
 		return []int{t.holds[j].length}, nil
@@ -405,8 +404,8 @@ func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, erro
 	if k < 0 {
 		return rest, free, nil
 	}
-	if f, ok := t.tabular.(parquetTable); ok {
-		j, err := imageColumn(f.File, rest[k].Name)
+	if t.file != nil {
+		j, err := imageColumn(t.file, rest[k].Name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -436,7 +435,7 @@ func (t *tableReader) openImages(ctx context.Context, at int, files []string) (e
 	t.bounds = slices.Delete(t.bounds, at, at+1)
 	t.imageColumns = t.namesOf(b.columns)
 	if b.pictures == encoded {
-		t.images, err = newImageSource(ctx, t.path, newImageCells(t.tabular.(parquetTable).File, t.path, b.columns[0]), b.none.Name, t.o)
+		t.images, err = newImageSource(ctx, t.path, newImageCells(t.file, t.path, b.columns[0]), b.none.Name, t.o)
 	} else {
 		dir := filepath.Dir(t.path)
 		t.images, err = newImageSource(ctx, dir, &folder{dir, files}, b.none.Name, t.o)

@@ -44,13 +44,13 @@ func (f parquetTable) records(ctx context.Context, columns []int, from mark) (re
 
 // sniffParquet finds what columns hold. The schema tells, without a look at cells, but
 // for texts, which may be numbers: the first of those are read that may be inputs.
-func (t *tableReader) sniffParquet(ctx context.Context, f parquetTable) error {
-	if f.Rows() == 0 {
+func (t *tableReader) sniffParquet(ctx context.Context) error {
+	if t.file.Rows() == 0 {
 		return ErrEmpty
 	}
-	t.all, t.holds = f.names(), make([]holds, len(f.Columns()))
+	t.all, t.holds = t.names(), make([]holds, len(t.file.Columns()))
 	t.placeNames(t.all)
-	for j, c := range f.Columns() {
+	for j, c := range t.file.Columns() {
 		h := &t.holds[j]
 		switch {
 		case c.Empty:
@@ -87,8 +87,8 @@ func (t *tableReader) lookAt(ctx context.Context, column int) {
 	}
 }
 
-// length is that of the first list in a column.
-func (f parquetTable) length(column int) (int, error) {
+// firstLength is that of the first list in a column.
+func firstLength(f *parquet.File, column int) (int, error) {
 	c, err := f.Open(column)
 	if err != nil {
 		return 0, err

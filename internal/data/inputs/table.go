@@ -312,6 +312,7 @@ func (t *table) inFile(err error) error {
 type tableReader struct {
 	table
 	o      Options
+	file   *parquet.File  // nil of a text, whose rows are not counted and whose columns have no types
 	places map[string]int // of what may be names of columns, -1 where two have one
 	top    []cell         // of the first row, which may be a header
 	line   int            // of the first row
@@ -358,6 +359,9 @@ func readTable(ctx context.Context, path string, o Options) (*tableReader, error
 		return nil, err
 	}
 	t := &tableReader{table: table{tabular: file, path: path}, o: o, group: -1, id: -1}
+	if f, ok := file.(parquetTable); ok {
+		t.file = f.File
+	}
 	if err := t.read(ctx); err != nil {
 		return nil, t.inFile(err)
 	}
@@ -381,8 +385,8 @@ func (t *tableReader) read(ctx context.Context) error {
 
 // sniff looks at the first rows. It returns where the first of them begins.
 func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
-	if f, ok := t.tabular.(parquetTable); ok {
-		return first, t.sniffParquet(ctx, f)
+	if t.file != nil {
+		return first, t.sniffParquet(ctx)
 	}
 	var second mark
 	n := 0
@@ -482,10 +486,7 @@ func (t *tableReader) look(row *record) {
 }
 
 // dates says that a column is of dates or times by its type.
-func (t *tableReader) dates(j int) bool {
-	f, ok := t.tabular.(parquetTable)
-	return ok && f.Columns()[j].Dates()
-}
+func (t *tableReader) dates(j int) bool { return t.file != nil && t.file.Columns()[j].Dates() }
 
 // settle looks at further rows for what columns hold that had only gaps in the first.
 func (t *tableReader) settle(ctx context.Context, columns []int) error {
@@ -599,16 +600,15 @@ func (t *tableReader) scan(ctx context.Context, from mark) error {
 			columns = append(columns, j)
 		}
 	}
-	file, counted := t.tabular.(parquetTable)
 	for _, b := range t.bounds {
-		if b.read(counted) {
+		if t.scans(&b) {
 			columns = append(columns, b.columns...)
 		}
 	}
 	scratch := t.tensors()
-	if counted && len(columns) == 0 {
-		t.n = file.Rows()
-	} else if err := t.scanRecords(ctx, columns, from, scratch, counted); err != nil {
+	if t.file != nil && len(columns) == 0 {
+		t.n = t.file.Rows()
+	} else if err := t.scanRecords(ctx, columns, from, scratch); err != nil {
 		return err
 	}
 	if t.n == 0 {
@@ -623,15 +623,15 @@ func (t *tableReader) scan(ctx context.Context, from mark) error {
 }
 
 // scanRecords reads columns of all records.
-func (t *tableReader) scanRecords(ctx context.Context, columns []int, from mark, scratch []ood.Tensor, counted bool) error {
+func (t *tableReader) scanRecords(ctx context.Context, columns []int, from mark, scratch []ood.Tensor) error {
 	for rec, err := range recordsOf(ctx, t, columns, from) {
 		if err == nil {
-			err = t.add(rec, scratch, counted)
+			err = t.add(rec, scratch)
 		}
 		if err != nil {
 			return err
 		}
-		if !counted {
+		if t.file == nil {
 			t.marks.add(t.n, rec.at.offset, rec.line)
 		}
 		t.n++
@@ -639,13 +639,13 @@ func (t *tableReader) scanRecords(ctx context.Context, columns []int, from mark,
 	return nil
 }
 
-func (t *tableReader) add(rec *record, scratch []ood.Tensor, counted bool) error {
+func (t *tableReader) add(rec *record, scratch []ood.Tensor) error {
 	if err := t.checkWidth(rec); err != nil {
 		return err
 	}
 	for j := range t.bounds {
 		b, x := &t.bounds[j], &scratch[j]
-		if !b.read(counted) {
+		if !t.scans(b) {
 			continue
 		}
 		if err := b.add(x, rec, &t.table); err != nil {
