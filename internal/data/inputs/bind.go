@@ -22,22 +22,18 @@ type bound struct {
 	columns []int
 	list    bool
 	gaps    bool // a cell without a number is NaN
-	// pictures says that the tensor is of images, which are no cells of the rows.
-	pictures kindOfImages
+	// images says that the tensor is of images: the cells are texts that name their files,
+	// or else their bytes.
+	images bool
 }
-
-type kindOfImages uint8
-
-// Cells are the paths of images' files, or have their bytes.
-const (
-	paths kindOfImages = iota + 1
-	encoded
-)
 
 // scans says whether the cells are read when a table is opened: those of files that
 // know how many rows they have are not, but for the names of files.
 func (t *tableReader) scans(b *bound) bool {
-	return b.pictures == paths || b.pictures == 0 && t.file == nil
+	if b.images {
+		return b.none.Strings != nil
+	}
+	return t.file == nil
 }
 
 // add appends the cells of a record to a tensor.
@@ -226,7 +222,7 @@ func (t *tableReader) bindAll(ctx context.Context, free []int) (err error) {
 	if err != nil {
 		return err
 	}
-	if t.o.Preprocess != nil && t.images == nil && !slices.ContainsFunc(t.bounds, func(b bound) bool { return b.pictures > 0 }) {
+	if t.o.Preprocess != nil && t.images == nil && !slices.ContainsFunc(t.bounds, func(b bound) bool { return b.images }) {
 		return fmt.Errorf("preprocessing is for images, and this is a table: %w", ErrNoPixels)
 	}
 	switch {
@@ -290,7 +286,7 @@ func (t *tableReader) bindTo(in Takes, columns []int) error {
 		b.none.Strings = []string{}
 	case len(columns) > 1:
 	case t.pictures(in) && t.holds[columns[0]].texts > 0:
-		b.none, b.pictures = ood.Tensor{Name: in.Name, Shape: []int{0}, Strings: []string{}}, paths
+		b.none, b.images = texts(in.Name), true
 	case lists:
 		row, err := t.listed(in, columns[0])
 		if err != nil {
@@ -355,7 +351,7 @@ func (t *tableReader) bindText(rest []Takes) ([]Takes, error) {
 		if _, lines := t.tabular.(*plainLines); t.all != nil && !lines {
 			t.texts = append(t.texts, name)
 		}
-		t.bounds = append(t.bounds, bound{none: ood.Tensor{Name: name, Shape: []int{0}, Strings: []string{}}, columns: []int{j}})
+		t.bounds = append(t.bounds, bound{none: texts(name), columns: []int{j}})
 	}
 	return slices.DeleteFunc(rest, tokenised), nil
 }
@@ -410,22 +406,22 @@ func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, erro
 			return nil, nil, err
 		}
 		if slices.Contains(free, j) {
-			t.bounds = append(t.bounds, bound{none: ood.Tensor{Name: rest[k].Name, Shape: []int{0}}, columns: []int{j}, pictures: encoded})
+			t.bounds = append(t.bounds, bound{none: ood.Tensor{Name: rest[k].Name, Shape: []int{0}}, columns: []int{j}, images: true})
 			beside := strings.TrimSuffix(t.all[j], ".bytes") + ".path"
 			return slices.Delete(rest, k, k+1), among(free, func(i int) bool { return i != j && t.all[i] != beside }), nil
 		}
 	}
-	texts := among(free, t.hasTexts)
+	paths := among(free, t.hasTexts)
 	switch {
-	case len(texts) == 0:
+	case len(paths) == 0:
 		return rest, free, nil
-	case len(texts) > 1 && t.all == nil:
-		return nil, nil, fmt.Errorf("%v are images, and %d columns may name them; write a header", rest[k], len(texts))
-	case len(texts) > 1:
-		return nil, nil, fmt.Errorf("%v are images, and which column names them is not known; rename one of %s as the input", rest[k], display.List(t.namesOf(texts), 10))
+	case len(paths) > 1 && t.all == nil:
+		return nil, nil, fmt.Errorf("%v are images, and %d columns may name them; write a header", rest[k], len(paths))
+	case len(paths) > 1:
+		return nil, nil, fmt.Errorf("%v are images, and which column names them is not known; rename one of %s as the input", rest[k], display.List(t.namesOf(paths), 10))
 	}
-	err := t.bindTo(rest[k], texts)
-	return slices.Delete(rest, k, k+1), among(free, func(j int) bool { return j != texts[0] }), err
+	err := t.bindTo(rest[k], paths)
+	return slices.Delete(rest, k, k+1), among(free, func(j int) bool { return j != paths[0] }), err
 }
 
 // openImages opens the images of a column that names their files, relative to the
@@ -434,12 +430,12 @@ func (t *tableReader) openImages(ctx context.Context, at int, files []string) (e
 	b := t.bounds[at]
 	t.bounds = slices.Delete(t.bounds, at, at+1)
 	t.imageColumns = t.namesOf(b.columns)
-	if b.pictures == encoded {
+	if b.none.Strings == nil {
 		t.images, err = newImageSource(ctx, t.path, newImageCells(t.file, t.path, b.columns[0]), b.none.Name, t.o)
-	} else {
-		dir := filepath.Dir(t.path)
-		t.images, err = newImageSource(ctx, dir, &folder{dir, files}, b.none.Name, t.o)
+		return err
 	}
+	dir := filepath.Dir(t.path)
+	t.images, err = newImageSource(ctx, dir, &folder{dir, files}, b.none.Name, t.o)
 	return err
 }
 

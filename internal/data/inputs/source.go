@@ -49,6 +49,11 @@ func numbers(name string, row []int) ood.Tensor {
 	return ood.Tensor{Name: name, Shape: append([]int{0}, row...)}
 }
 
+// texts is a tensor of texts, without rows.
+func texts(name string) ood.Tensor {
+	return ood.Tensor{Name: name, Shape: []int{0}, Strings: []string{}}
+}
+
 // joined is sources of the same rows, each of which brings some of the tensors.
 type joined []source
 

@@ -615,7 +615,7 @@ func (t *tableReader) scan(ctx context.Context, from mark) error {
 		return ErrEmpty
 	}
 	for i, b := range t.bounds {
-		if b.pictures > 0 {
+		if b.images {
 			return t.openImages(ctx, i, scratch[i].Strings)
 		}
 	}
@@ -651,7 +651,7 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor) error {
 		if err := b.add(x, rec, &t.table); err != nil {
 			return err
 		}
-		if b.pictures == 0 {
+		if !b.images {
 			x.Data, x.Strings, x.Lengths = x.Data[:0], x.Strings[:0], x.Lengths[:0]
 		}
 	}

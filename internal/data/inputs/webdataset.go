@@ -581,7 +581,7 @@ func (a memberTexts) name(i int) string {
 
 func (a memberTexts) tensors() (all []ood.Tensor) {
 	for _, name := range a.texts {
-		all = append(all, ood.Tensor{Name: name, Shape: []int{0}, Strings: []string{}})
+		all = append(all, texts(name))
 	}
 	return all
 }
