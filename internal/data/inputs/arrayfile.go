@@ -61,7 +61,7 @@ func floats(a array, first, last int) ([]float32, error) {
 		return nil, err
 	}
 	defer c.Close()
-	width := max(1, product(a.shape()[1:]))
+	width := max(1, rows.Elements(a.shape()[1:]))
 	all := make([]float32, 0, min((last-first)*width, a.room()))
 	block := max(1, (1<<18)/width)
 	for start := first; start < last; start += block {

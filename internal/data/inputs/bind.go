@@ -72,12 +72,12 @@ func (b *bound) addList(x *ood.Tensor, rec *record, t *table) error {
 	}
 	n, row := len(x.Data)-before, b.none.Shape[1:]
 	if b.none.Lengths == nil {
-		if want := product(row); n != want {
+		if want := rows.Elements(row); n != want {
 			return fmt.Errorf("%s: the list has %s, and %d are wanted", t.where(rec.line, j), rows.Count(n, "number"), want)
 		}
 		return nil
 	}
-	width := product(row[1:])
+	width := rows.Elements(row[1:])
 	if n == 0 || n%width != 0 {
 		return fmt.Errorf("%s: the list has %s, and a multiple of %d is wanted", t.where(rec.line, j), rows.Count(n, "number"), width)
 	}

@@ -141,10 +141,10 @@ func (s *Set) check(t ood.Tensor, start int) error {
 // place is the row that element i of a tensor is in, and its index there.
 func place(t ood.Tensor, i int) (row int, at []int) {
 	if t.Lengths == nil {
-		width := product(t.Shape[1:])
+		width := rows.Elements(t.Shape[1:])
 		return i / width, unravel(i%width, t.Shape[1:])
 	}
-	width := product(t.Shape[2:])
+	width := rows.Elements(t.Shape[2:])
 	for row < len(t.Lengths) && i >= t.Lengths[row]*width {
 		i -= t.Lengths[row] * width
 		row++

@@ -290,7 +290,7 @@ func TestImageSides(t *testing.T) {
 		{[]int{1, 1, 70000}, "over the limit of 65536 pixels a side"},
 		{[]int{1, 60000, 3}, "would be resized to 4×16384"}, // through 60000×16384
 	} {
-		path := writeNPY(t, "x.npy", rows.Array{Shape: c.shape, Data: make([]uint8, product(c.shape))})
+		path := writeNPY(t, "x.npy", rows.Array{Shape: c.shape, Data: make([]uint8, rows.Elements(c.shape))})
 		_, err := Open(context.Background(), path, Options{Preprocess: p})
 		wantError(t, err, path, c.words)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/data/imagesize"
 	"github.com/attach-uncertainty/attach/internal/data/pixels"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
@@ -211,7 +212,7 @@ type imageReader struct {
 func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error {
 	m := r.src
 	first := m.none.Shape[1:]
-	width := product(first)
+	width := rows.Elements(first)
 	fits := func(h, w int) error {
 		shape, err := m.pipe.Shape(h, w, 3)
 		if err == nil && !slices.Equal(shape, first) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/data/npy"
 	"github.com/attach-uncertainty/attach/internal/data/pixels"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
@@ -113,7 +114,7 @@ type pixelReader struct {
 }
 
 func (r *pixelReader) fill(ctx context.Context, idx []int, dst []float32) error {
-	in, out := r.src.l.RowLen(), product(r.src.none.Shape[1:])
+	in, out := r.src.l.RowLen(), rows.Elements(r.src.none.Shape[1:])
 	for start, n := range runs(idx, max(1, readBytes/in)) {
 		if err := ctx.Err(); err != nil {
 			return err

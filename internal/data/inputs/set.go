@@ -71,7 +71,7 @@ func (s *Set) RowLen() int {
 		if t.Lengths != nil || t.Strings != nil {
 			return 0
 		}
-		n += product(t.Shape[1:])
+		n += rows.Elements(t.Shape[1:])
 	}
 	return n
 }
@@ -172,11 +172,3 @@ func inOrder(numbers []int) []int {
 
 // Select gives rows without reading the others, as ood.Batch.Select asks for.
 func (s *Set) Select(rows []int) ood.Inputs { return s.Subset(rows) }
-
-func product(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
-}

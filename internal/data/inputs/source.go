@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
@@ -40,7 +41,7 @@ type filled struct {
 func (f filled) read(ctx context.Context, idx []int) ([]ood.Tensor, error) {
 	t := numbers(f.none.Name, f.none.Shape[1:])
 	t.Shape[0] = len(idx)
-	t.Data = make([]float32, product(t.Shape))
+	t.Data = make([]float32, rows.Elements(t.Shape))
 	return []ood.Tensor{t}, f.fill(ctx, idx, t.Data)
 }
 

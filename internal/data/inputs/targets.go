@@ -64,7 +64,7 @@ func OpenTargets(ctx context.Context, path string, rows, outputs int, classes []
 	return Targets{}, fmt.Errorf("%s: targets are an .npy or .npz file or a table (.csv, .tsv, .txt, .jsonl, .parquet)", path)
 }
 
-func arrayTargets(from arrayFile, key string, rows, outputs int) (Targets, error) {
+func arrayTargets(from arrayFile, key string, inputs, outputs int) (Targets, error) {
 	a, err := from.entry(key)
 	if err != nil {
 		return Targets{}, err
@@ -73,11 +73,11 @@ func arrayTargets(from arrayFile, key string, rows, outputs int) (Targets, error
 	if len(shape) != 1 && len(shape) != 2 {
 		return Targets{}, fmt.Errorf("%s: targets of shape %v are neither n nor n×t", a.Name(), shape)
 	}
-	n, cols := shape[0], product(shape[1:])
+	n, cols := shape[0], rows.Elements(shape[1:])
 	if n*cols == 0 {
 		return Targets{}, fmt.Errorf("%s: %w", a.Name(), ErrEmpty)
 	}
-	if err := checkTargets(a.Name(), n, cols, rows, outputs); err != nil {
+	if err := checkTargets(a.Name(), n, cols, inputs, outputs); err != nil {
 		return Targets{}, err
 	}
 	x, err := floats(a, 0, n)

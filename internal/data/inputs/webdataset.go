@@ -551,14 +551,14 @@ func (a *memberArrays) array(i int) (rows.Array, error) {
 	if err == nil && a.first != nil && !slices.Equal(a.first, x.Shape) {
 		err = fmt.Errorf("its shape is %v, where those before it are of %v", x.Shape, a.first)
 	}
-	if err == nil && product(x.Shape) == 0 {
+	if err == nil && rows.Elements(x.Shape) == 0 {
 		err = fmt.Errorf("its shape is %v, which holds nothing", x.Shape)
 	}
 	return x, InFile(a.path(i), err)
 }
 
 func (a *memberArrays) fill(ctx context.Context, idx []int, dst []float32) error {
-	width := product(a.first)
+	width := rows.Elements(a.first)
 	for k, i := range idx {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
 // ErrFormat is wrapped by every error that says that a file is no NumPy file
@@ -30,27 +32,19 @@ type Header struct {
 }
 
 // Len returns the number of elements.
-func (h Header) Len() int { return product(h.Shape) }
+func (h Header) Len() int { return rows.Elements(h.Shape) }
 
 // Rows returns the length of the first axis, 1 for an array of rank 0.
-func (h Header) Rows() int { return product(h.Shape[:min(1, len(h.Shape))]) }
+func (h Header) Rows() int { return rows.Elements(h.Shape[:min(1, len(h.Shape))]) }
 
 // RowLen returns the number of elements of one row: the product of all axes
 // but the first.
-func (h Header) RowLen() int { return product(h.Shape[min(1, len(h.Shape)):]) }
+func (h Header) RowLen() int { return rows.Elements(h.Shape[min(1, len(h.Shape)):]) }
 
 // strided says that elements are stored in another order than C's.
 func (h Header) strided() bool { return h.Fortran && len(h.Shape) > 1 }
 
 func (h Header) bytes() int64 { return int64(h.Len()) * int64(h.DType.Size) }
-
-func product(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
-}
 
 // readHeader reads a header and says how many bytes it took.
 func readHeader(r io.Reader) (Header, int64, error) {

@@ -62,7 +62,7 @@ type filling struct {
 
 func fill[T any](f *filling, part []T) {
 	if f.data == nil {
-		f.data = make([]T, product(f.shape))
+		f.data = make([]T, rows.Elements(f.shape))
 	}
 	dst := f.data.([]T)
 	if f.walk == nil {

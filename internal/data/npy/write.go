@@ -35,7 +35,7 @@ func Write(w io.Writer, a rows.Array) error {
 	if err := (Header{Shape: a.Shape}).checkSize(); err != nil {
 		return err
 	}
-	if n != product(a.Shape) || slices.ContainsFunc(a.Shape, func(d int) bool { return d < 0 }) {
+	if n != rows.Elements(a.Shape) || slices.ContainsFunc(a.Shape, func(d int) bool { return d < 0 }) {
 		return fmt.Errorf("shape %v does not fit the array's %d elements", a.Shape, n)
 	}
 	if _, err := w.Write(formatHeader(descr, a.Shape)); err != nil {
@@ -115,7 +115,7 @@ func (w *NPZWriter) Float32s(name string, shape []int) (func(part []float32) err
 	if _, err := f.Write(formatHeader("<f4", shape)); err != nil {
 		return nil, err
 	}
-	left := product(shape)
+	left := rows.Elements(shape)
 	return func(part []float32) error {
 		if left -= len(part); left < 0 {
 			return fmt.Errorf("%s: there are %d elements more than shape %v asks for", name, -left, shape)

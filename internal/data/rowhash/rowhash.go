@@ -74,17 +74,10 @@ func With(h Hash, numbers ...float32) Hash { return sum(appendNumbers(h[:], numb
 
 // rowLen returns how many numbers or texts row i of a tensor has.
 func rowLen(t ood.Tensor, i int) int {
-	n := 1
-	for _, d := range t.Shape[1:] {
-		n *= d
-	}
 	if t.Lengths != nil {
-		n = t.Lengths[i]
-		for _, d := range t.Shape[2:] {
-			n *= d
-		}
+		return t.Lengths[i] * rows.Elements(t.Shape[2:])
 	}
-	return n
+	return rows.Elements(t.Shape[1:])
 }
 
 func appendText(to []byte, s string) []byte {

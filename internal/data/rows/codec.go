@@ -551,11 +551,7 @@ func array[T float32 | float64 | int64 | uint8](r restorer, f field, lengths map
 		return nil, nil, fmt.Errorf("array %q is missing", f.name)
 	}
 	data, ok := a.Data.([]T)
-	n := 1
-	for _, d := range a.Shape {
-		n *= d
-	}
-	if !ok || len(a.Shape) != len(f.dims) || n != len(data) {
+	if !ok || len(a.Shape) != len(f.dims) || Elements(a.Shape) != len(data) {
 		return nil, nil, fmt.Errorf("array %q must hold %T of shape [%s], not %T of shape %v", f.name, data, strings.Join(f.dims, " "), a.Data, a.Shape)
 	}
 	for i, dim := range f.dims {

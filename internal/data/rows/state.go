@@ -17,6 +17,15 @@ type Array struct {
 	Data  any
 }
 
+// Elements is how many numbers an array of a shape has.
+func Elements(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
 // State is everything a fitted head or detector needs to be rebuilt: scalars
 // that go to the manifest of a bundle as JSON, and arrays that are stored
 // beside it as .npy files.
