@@ -18,8 +18,7 @@ type Cursor struct {
 
 	seq io.ReadCloser // deflated elements, in sequence
 	pos int           // the next row that seq gives
-	// proven says that the elements are known to be there.
-	proven   bool
+
 	elements *elements
 }
 
@@ -27,7 +26,7 @@ type Cursor struct {
 // arrays are read in sequence; going back in one, or reading one in Fortran
 // order, first writes it to a temporary file, which Close removes.
 func (l *Lazy) Open() (*Cursor, error) {
-	if l.sound != nil {
+	if l.sound != nil && l.offset >= 0 {
 		if err := l.sound(); err != nil {
 			return nil, l.failed(err)
 		}
@@ -91,11 +90,10 @@ func (c *Cursor) readRows(h Header, start, n int) (rows.Array, error) {
 	case c.f != nil:
 		return readBody(io.NewSectionReader(c.f, c.base+int64(start)*row, int64(n)*row), h, c.elements, nil)
 	}
-	if !c.proven && int64(n)*row > sure {
-		if err := c.l.prove(); err != nil {
+	if int64(n)*row > sure {
+		if err := c.l.sound(); err != nil {
 			return rows.Array{}, err
 		}
-		c.proven = true
 	}
 	if _, err := io.CopyN(io.Discard, c.seq, int64(start-c.pos)*row); err != nil {
 		return rows.Array{}, truncated(err, "the entry ends early")

@@ -21,8 +21,8 @@ type Lazy struct {
 	source source
 	entry  *zip.File // of the .npz, or nil
 	offset int64     // of the elements in the file; -1 where they are deflated
-	// sound compares the checksum, which elements read by their offset pass by;
-	// nil where there is none.
+	// sound is prove, once; nil of an .npy file. Elements read by their offset pass the
+	// checksum by.
 	sound func() error
 }
 
@@ -106,7 +106,7 @@ func (l *Lazy) Float32s() ([]float32, error) {
 
 func (l *Lazy) read(keep func(part any) any) (rows.Array, error) {
 	if l.offset < 0 && l.bytes() > sure {
-		if err := l.prove(); err != nil {
+		if err := l.sound(); err != nil {
 			return rows.Array{}, l.failed(err)
 		}
 	}

@@ -86,12 +86,13 @@ func (n *NPZ) Entry(name string) (*Lazy, error) {
 		return nil, fmt.Errorf("%s: %w: %q; it holds %s", n.path, ErrNoEntry, name, quoted(n.Names()))
 	}
 	l := &Lazy{path: n.path, source: n.source, entry: f, offset: -1}
+	l.sound = sync.OnceValue(l.prove)
 	var start int64
 	var err error
 	if l.Header, start, err = entryHeader(f); err == nil && f.Method == zip.Store {
 		var off int64
 		if off, err = f.DataOffset(); err == nil {
-			l.offset, l.sound = off+start, sync.OnceValue(l.prove)
+			l.offset = off + start
 		}
 	}
 	if err != nil {
