@@ -105,12 +105,8 @@ func (s *Set) Thumbnails(ctx context.Context, rows []int) ([]image.Image, error)
 	if !ok {
 		return nil, nil
 	}
-	of := make([]int, len(rows))
-	for k, i := range rows {
-		of[k] = s.Row(i)
-	}
 	small := make([]image.Image, len(rows))
-	if err := src.pixels(ctx, of, func(k int, m image.Image) { small[k] = pixels.Within(m, thumbnailEdge).RGBA() }); err != nil {
+	if err := src.pixels(ctx, s.Subset(rows).index, func(k int, m image.Image) { small[k] = pixels.Within(m, thumbnailEdge).RGBA() }); err != nil {
 		return nil, err
 	}
 	return small, nil
