@@ -108,6 +108,15 @@ func Broken(err error) bool {
 	return true
 }
 
+// InFile says in which file an error, if there is one, was found, where it does not
+// say so itself.
+func InFile(path string, err error) error {
+	if err == nil || strings.Contains(err.Error(), path) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
 // Open opens the inputs at path: an .npy array, an .npz archive (arrays named as
 // the model's inputs, or x or images; y or labels), a folder of images or one
 // image, a WebDataset (.tar, or a list of them in braces), or a table of numbers

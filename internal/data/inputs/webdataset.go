@@ -8,11 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -35,8 +33,6 @@ func IsArchive(path string) bool {
 }
 
 const (
-	// maxShards bounds what a list in braces names.
-	maxShards = 1 << 16
 	// maxMembers bounds what is one sample by its name: files called frame.0001.png are.
 	maxMembers = 1 << 10
 	// maxNote bounds the bytes of a member that is read with the headers, and maxText
@@ -44,63 +40,6 @@ const (
 	maxNote = 1 << 20
 	maxText = 1 << 26
 )
-
-// Expand returns the names that a list in braces stands for, such as
-// shard-{000..146}.tar or {train,val}.tar. A file that is there is named as it is.
-func Expand(name string) ([]string, error) {
-	if _, err := os.Lstat(name); err == nil || !strings.Contains(name, "{") {
-		return []string{name}, nil
-	}
-	names := []string{""}
-	for rest := name; rest != ""; {
-		before, after, braces := strings.Cut(rest, "{")
-		choices := []string{""}
-		if rest = ""; braces {
-			list, behind, closed := strings.Cut(after, "}")
-			if !closed {
-				return nil, fmt.Errorf("%s: a brace is not closed; a list of shards is such as shard-{000..146}.tar", name)
-			}
-			var err error
-			if choices, err = choicesOf(list); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			rest = behind
-		}
-		if len(names)*len(choices) > maxShards {
-			return nil, fmt.Errorf("%s: the list is of more than %d shards", name, maxShards)
-		}
-		var longer []string
-		for _, n := range names {
-			for _, c := range choices {
-				longer = append(longer, n+before+c)
-			}
-		}
-		names = longer
-	}
-	return names, nil
-}
-
-// choicesOf reads 000..146 or a,b,c.
-func choicesOf(list string) ([]string, error) {
-	from, to, isRange := strings.Cut(list, "..")
-	if !isRange {
-		return strings.Split(list, ","), nil
-	}
-	first, err := strconv.ParseUint(from, 10, 31)
-	last, err2 := strconv.ParseUint(to, 10, 31)
-	if err != nil || err2 != nil || last < first || last-first >= maxShards {
-		return nil, fmt.Errorf("{%.40s} is no list of shards; write {000..146}, the lesser number first and at most %d of them, or {a,b,c}", list, maxShards)
-	}
-	width := 0
-	if strings.HasPrefix(from, "0") || strings.HasPrefix(to, "0") {
-		width = max(len(from), len(to))
-	}
-	var names []string
-	for i := first; i <= last; i++ {
-		names = append(names, fmt.Sprintf("%0*d", width, i))
-	}
-	return names, nil
-}
 
 // member is where the content of a file lies in a shard.
 type member struct {
