@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math"
 
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
@@ -14,6 +15,11 @@ type ReusedError struct{ Rows int }
 
 func (e *ReusedError) Error() string {
 	return fmt.Sprintf("all %s calibration rows are among the rows to fit on: scores of rows that were fitted on say nothing of others; calibrate with other rows, or have some split off", display.Count(e.Rows))
+}
+
+// ReusedNote reports calibration rows that were fitted on, and what follows from it.
+func ReusedNote(reused, calibration int) string {
+	return rows.CountOf(reused, calibration, "calibration row") + " were fitted on too: other rows are flagged more often than they should be, and intervals and sets cover less often"
 }
 
 // Reused counts the calibration rows that equal a row fitted on, 0 if that is no more

@@ -57,6 +57,12 @@ type Sample struct {
 	Rows, Repeated int
 }
 
+// NewSample is the sample that a file keeps as hashes and as two counts: the rows that
+// have these hashes, and the rows among them that equal another row by chance.
+func NewSample(hashes []uint64, ties [2]int) Sample {
+	return Sample{Hashes: hashes, Rows: ties[0], Repeated: ties[1]}
+}
+
 // SampleOf draws a sample of rows with these hashes, which are sorted. If copies is true,
 // rows that equal others are taken to be copies, and not equal by chance.
 func SampleOf(sorted []uint64, copies bool) (s Sample) {
