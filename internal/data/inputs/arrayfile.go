@@ -42,10 +42,7 @@ func openArrays(path string) (arrayFile, error) {
 		return npyFile{npyArray{l}}, err
 	case ".parquet":
 		f, err := parquet.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		return parquetArrays{f, path, parquetTable{f}.names()}, nil
+		return parquetArrays{f}, err
 	}
 	z, err := npy.OpenNPZ(path)
 	return npzFile{z}, err
@@ -104,38 +101,26 @@ func (a npyArray) open() (cursor, error) { return a.Open() }
 // room is surely there.
 func (a npyArray) room() int { return a.Len() }
 
-type parquetArrays struct {
-	*parquet.File
-	path  string
-	names []string
-}
+type parquetArrays struct{ *parquet.File }
 
-func (f parquetArrays) Names() []string { return f.names }
-
-func (f parquetArrays) Has(name string) bool { return slices.Contains(f.names, name) }
+func (f parquetArrays) Has(name string) bool { return slices.Contains(f.Names(), name) }
 
 func (f parquetArrays) entry(name string) (array, error) {
-	j := slices.Index(f.names, name)
+	j := slices.Index(f.Names(), name)
 	if j < 0 {
-		return nil, fmt.Errorf("%s: there is no column %q; its columns are %s", f.path, name, display.List(f.names, 10))
+		return nil, fmt.Errorf("%s: there is no column %q; its columns are %s", f.Path(), name, display.List(f.Names(), 10))
 	}
-	a := &parquetArray{f.File, f.path + ": " + name, j, []int{f.Rows()}}
+	a := &parquetArray{f.File, f.Path() + ": " + name, j, []int{f.Rows()}}
 	switch column := f.Columns()[j]; {
 	case column.Kind != parquet.Number:
 		return nil, fmt.Errorf("%s: the column holds no numbers", a.name)
 	case column.List && f.Rows() == 0:
 		a.size = append(a.size, 1)
 	case column.List:
-		c, err := a.open()
+		width, err := firstLength(f.File, j)
 		if err != nil {
 			return nil, err
 		}
-		defer c.Close()
-		first, err := c.ReadRows(0, 1)
-		if err != nil {
-			return nil, err
-		}
-		width := len(first.Data.([]float64))
 		if a.size = append(a.size, width); width > max(mostNumbers, mostPerByte*f.Size())/f.Rows() {
 			return nil, fmt.Errorf("%s: its shape %v is too large for a file of %d bytes", a.name, a.size, f.Size())
 		}

@@ -431,7 +431,7 @@ func (t *tableReader) openImages(ctx context.Context, at int, files []string) (e
 	t.bounds = slices.Delete(t.bounds, at, at+1)
 	t.imageColumns = t.namesOf(b.columns)
 	if b.none.Strings == nil {
-		t.images, err = newImageSource(ctx, t.path, newImageCells(t.file, t.path, b.columns[0]), b.none.Name, t.o)
+		t.images, err = newImageSource(ctx, t.path, newImageCells(t.file, b.columns[0]), b.none.Name, t.o)
 		return err
 	}
 	dir := filepath.Dir(t.path)

@@ -15,8 +15,8 @@ import (
 
 // tabular is a file of rows that have cells.
 type tabular interface {
-	// names are those of columns, or nil where the first record may have them.
-	names() []string
+	// Names are those of columns, or nil where the first record may have them.
+	Names() []string
 	// unit is what a record is called in the file: a line or a row.
 	unit() string
 	// records reads the cells of some columns, or of all where that is nil, in order

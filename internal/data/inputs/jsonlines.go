@@ -128,7 +128,7 @@ func (f *jsonLines) addKeys(line []byte) error {
 	return nil
 }
 
-func (f *jsonLines) names() []string { return f.columns }
+func (f *jsonLines) Names() []string { return f.columns }
 
 func (f *jsonLines) records(ctx context.Context, columns []int, from mark) (records, error) {
 	lines, err := f.open(ctx, from)

@@ -91,7 +91,7 @@ type delimited struct {
 	single bool
 }
 
-func (f *delimited) names() []string { return nil }
+func (f *delimited) Names() []string { return nil }
 
 // records reads from a place on. How cells are separated is seen from the first
 // line that is neither blank nor a comment.
@@ -186,7 +186,7 @@ func quoteError(err *csv.ParseError, before int) error {
 // plainLines is a file of which each line is a text.
 type plainLines struct{ textFile }
 
-func (f *plainLines) names() []string { return []string{"text"} }
+func (f *plainLines) Names() []string { return []string{"text"} }
 
 // isHeaded says whether the first line has all of some names, as that of a table
 // does.

@@ -21,14 +21,13 @@ import (
 // imageCells are the encoded images in a column of a Parquet file.
 type imageCells struct {
 	*parquet.File
-	of string // path of the file
 	// columns are those of images and, where there is one, of the paths of images
 	// that are files of their own.
 	columns []int
 }
 
-func newImageCells(f *parquet.File, path string, column int) *imageCells {
-	c := &imageCells{f, path, []int{column}}
+func newImageCells(f *parquet.File, column int) *imageCells {
+	c := &imageCells{f, []int{column}}
 	all := f.Columns()
 	stem, ok := strings.CutSuffix(all[column].Name, ".bytes")
 	j := slices.IndexFunc(all, func(c parquet.Column) bool { return c.Name == stem+".path" && c.Kind == parquet.Text && !c.List })
@@ -60,10 +59,10 @@ func openParquetImages(ctx context.Context, path string, o Options) (*Set, error
 		return nil, fmt.Errorf("%s: %w", path, ErrEmpty)
 	}
 	a := answers{o: o}
-	if err := a.addColumns(ctx, f, path); err != nil {
+	if err := a.addColumns(ctx, f); err != nil {
 		return nil, err
 	}
-	src, err := newImageSource(ctx, path, newImageCells(f, path, column), input.Name, o)
+	src, err := newImageSource(ctx, path, newImageCells(f, column), input.Name, o)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +103,7 @@ func imageColumn(f *parquet.File, input string) (int, error) {
 }
 
 // addColumns adds what the columns of targets and groups hold.
-func (a *answers) addColumns(ctx context.Context, f *parquet.File, path string) error {
+func (a *answers) addColumns(ctx context.Context, f *parquet.File) error {
 	places, columns := map[string]int{}, []int{}
 	for j, c := range f.Columns() {
 		asked := c.Name == "label" || c.Name == a.o.Groups || slices.Contains(a.o.Targets, c.Name)
@@ -126,7 +125,7 @@ func (a *answers) addColumns(ctx context.Context, f *parquet.File, path string) 
 			}
 			return rec.cells[j], nil
 		}
-		if err := a.add(value, func(err error) error { return fmt.Errorf("row %d of %s: %w", rec.line, path, err) }, "label"); err != nil {
+		if err := a.add(value, func(err error) error { return fmt.Errorf("row %d of %s: %w", rec.line, f.Path(), err) }, "label"); err != nil {
 			return err
 		}
 	}
@@ -153,11 +152,11 @@ func (c *imageCells) rows() int { return c.Rows() }
 
 func (c *imageCells) file(int) string { return "" }
 
-func (c *imageCells) path(i int) string { return fmt.Sprintf("row %d of %s", i, c.of) }
+func (c *imageCells) path(i int) string { return fmt.Sprintf("row %d of %s", i, c.Path()) }
 
 func (c *imageCells) open() (album, error) {
 	cursor, err := c.Open(c.columns...)
-	return imageCursor{cursor, filepath.Dir(c.of)}, err
+	return imageCursor{cursor, filepath.Dir(c.Path())}, err
 }
 
 // imageCursor reads cells one after another. Paths in them start from a folder.

@@ -12,13 +12,6 @@ import (
 // parquetTable is the columns of a Parquet file.
 type parquetTable struct{ *parquet.File }
 
-func (f parquetTable) names() (list []string) {
-	for _, c := range f.Columns() {
-		list = append(list, c.Name)
-	}
-	return list
-}
-
 func (f parquetTable) unit() string { return "row" }
 
 func (f parquetTable) records(ctx context.Context, columns []int, from mark) (records, error) {
@@ -48,7 +41,7 @@ func (t *tableReader) sniffParquet(ctx context.Context) error {
 	if t.file.Rows() == 0 {
 		return ErrEmpty
 	}
-	t.all, t.holds = t.names(), make([]holds, len(t.file.Columns()))
+	t.all, t.holds = t.Names(), make([]holds, len(t.file.Columns()))
 	t.placeNames(t.all)
 	for j, c := range t.file.Columns() {
 		h := &t.holds[j]

@@ -410,7 +410,7 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 			break
 		}
 	}
-	t.all = t.names()
+	t.all = t.Names()
 	names := t.all
 	if t.all == nil {
 		for _, c := range t.top {

@@ -76,6 +76,9 @@ func Open(path string) (f *File, err error) {
 	return f, nil
 }
 
+// Path returns where the file is.
+func (f *File) Path() string { return f.path }
+
 // Size returns the number of bytes.
 func (f *File) Size() int { return f.size }
 
@@ -84,6 +87,14 @@ func (f *File) Rows() int { return f.rows }
 
 // Columns returns the columns in their order.
 func (f *File) Columns() []Column { return f.columns }
+
+// Names returns those of the columns in their order.
+func (f *File) Names() (list []string) {
+	for _, c := range f.columns {
+		list = append(list, c.Name)
+	}
+	return list
+}
 
 // Metadata returns what writers keep beside the rows under a key, such as
 // "huggingface".
