@@ -128,14 +128,10 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	default:
 		return nil, fmt.Errorf("layout %q is not known; use nchw or nhwc", o.Layout)
 	}
-	isFolder := false
-	if !IsArchive(path) { // which may be a list in braces
-		fi, err := os.Stat(path)
-		if err != nil {
-			return nil, err
-		}
-		isFolder = fi.IsDir()
+	if _, err := os.Stat(path); err != nil && !IsArchive(path) { // which may be a list in braces
+		return nil, err
 	}
+	ext := strings.ToLower(filepath.Ext(path))
 	switch {
 	case IsTable(path):
 	case o.Ignore != nil:
@@ -143,17 +139,15 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	case o.Targets != nil && !o.TargetOptional && !IsArchive(path):
 		return nil, fmt.Errorf("%s: only a table has a target column; it cannot be %.100q here", path, strings.Join(o.Targets, ","))
 	}
-	if o.Groups != "" && !IsTable(path) && !IsArchive(path) && !strings.EqualFold(filepath.Ext(path), ".npz") {
+	if o.Groups != "" && !IsTable(path) && !IsArchive(path) && ext != ".npz" {
 		return nil, fmt.Errorf("%s: only a table, a WebDataset or an .npz file holds groups; they cannot be %.100q here", path, o.Groups)
 	}
 	var s *Set
 	var err error
-	if strings.EqualFold(filepath.Ext(path), ".parquet") && !isFolder {
-		s, err = openParquetImages(ctx, path, o)
-	}
-	switch ext := strings.ToLower(filepath.Ext(path)); {
-	case s != nil || err != nil:
-	case isFolder:
+	switch {
+	case IsArchive(path):
+		s, err = openArchive(ctx, path, o)
+	case isFolder(path):
 		s, err = openFolder(ctx, path, o)
 	case ext == ".npy":
 		s, err = openNPY(path, o)
@@ -161,8 +155,6 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 		s, err = openNPZ(path, o)
 	case IsTable(path):
 		s, err = openTable(ctx, path, o)
-	case IsArchive(path):
-		s, err = openArchive(ctx, path, o)
 	case isImage(path):
 		s, err = newFolderSet(ctx, filepath.Dir(path), []string{filepath.Base(path)}, o)
 	case strings.HasSuffix(strings.ToLower(path), ".tar.gz"), ext == ".tgz":

@@ -80,6 +80,11 @@ func (o Options) asked() []string {
 }
 
 func openTable(ctx context.Context, path string, o Options) (*Set, error) {
+	if strings.EqualFold(filepath.Ext(path), ".parquet") {
+		if s, err := openParquetImages(ctx, path, o); s != nil || err != nil {
+			return s, err
+		}
+	}
 	t, err := readTable(ctx, path, o)
 	if err != nil {
 		return nil, err
