@@ -149,22 +149,22 @@ func newArraySet(src source, first *npy.Lazy, o Options) (*Set, error) {
 
 // arraySource is the rows of an array on disk.
 type arraySource struct {
-	l    *npy.Lazy
-	none ood.Tensor
+	l      *npy.Lazy
+	tensor ood.Tensor
 }
 
 func (a *arraySource) rows() int { return a.l.Rows() }
 
 func (a *arraySource) name(i int) string { return fmt.Sprintf("row %d of %s", i, a.l.Name()) }
 
-func (a *arraySource) tensors() []ood.Tensor { return []ood.Tensor{a.none} }
+func (a *arraySource) tensors() []ood.Tensor { return []ood.Tensor{a.tensor} }
 
 func (a *arraySource) open() (reader, error) {
 	c, err := a.l.Open()
 	if err != nil {
 		return nil, err
 	}
-	return filled{&arrayReader{Cursor: c, width: a.l.RowLen()}, a.none}, nil
+	return filled{&arrayReader{Cursor: c, width: a.l.RowLen()}, a.tensor}, nil
 }
 
 type arrayReader struct {

@@ -18,7 +18,7 @@ import (
 // bound is the columns of a table that a tensor is made of: numbers, texts, or a
 // list.
 type bound struct {
-	none    ood.Tensor
+	tensor  ood.Tensor
 	columns []int
 	list    bool
 	gaps    bool // a cell without a number is NaN
@@ -31,7 +31,7 @@ type bound struct {
 // know how many rows they have are not, but for the names of files.
 func (t *tableReader) scans(b *bound) bool {
 	if b.images {
-		return b.none.Strings != nil
+		return b.tensor.Strings != nil
 	}
 	return t.file == nil
 }
@@ -43,7 +43,7 @@ func (b *bound) add(x *ood.Tensor, rec *record, t *table) error {
 	}
 	for _, j := range b.columns {
 		c := &rec.cells[j]
-		if b.none.Strings != nil {
+		if b.tensor.Strings != nil {
 			s, wrong := c.words()
 			if wrong != "" {
 				return fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
@@ -70,8 +70,8 @@ func (b *bound) addList(x *ood.Tensor, rec *record, t *table) error {
 	if x.Data, wrong = rec.cells[j].items(x.Data); wrong != "" {
 		return fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
 	}
-	n, row := len(x.Data)-before, b.none.Shape[1:]
-	if b.none.Lengths == nil {
+	n, row := len(x.Data)-before, b.tensor.Shape[1:]
+	if b.tensor.Lengths == nil {
 		if want := rows.Elements(row); n != want {
 			return fmt.Errorf("%s: the list has %s, and %d are wanted", t.where(rec.line, j), rows.Count(n, "number"), want)
 		}
@@ -87,8 +87,8 @@ func (b *bound) addList(x *ood.Tensor, rec *record, t *table) error {
 
 // finish gives a tensor of so many rows its shape.
 func (b *bound) finish(x *ood.Tensor, n int) {
-	x.Shape = append([]int{n}, b.none.Shape[1:]...)
-	if b.none.Lengths != nil && n > 0 {
+	x.Shape = append([]int{n}, b.tensor.Shape[1:]...)
+	if b.tensor.Lengths != nil && n > 0 {
 		x.Shape[1] = slices.Max(x.Lengths)
 	}
 }
@@ -276,25 +276,25 @@ func (t *tableReader) bindTo(in Takes, columns []int) error {
 	if unnamed := among(columns, func(j int) bool { return t.all != nil && t.all[j] == "" }); len(unnamed) > 1 {
 		return errors.New(`two columns are named ""; rename one`) // others were refused with the header
 	}
-	b := bound{none: numbers(in.Name, in.row([]int{len(columns)})), columns: columns, gaps: in.NaN}
+	b := bound{tensor: numbers(in.Name, in.row([]int{len(columns)})), columns: columns, gaps: in.NaN}
 	lists := t.holds[columns[0]].lists > 0
 	switch {
 	case in.text():
 		if w := in.width(); w > 0 && w != len(columns) {
 			return &ColumnsError{Have: len(columns), Takes: w}
 		}
-		b.none.Strings = []string{}
+		b.tensor.Strings = []string{}
 	case len(columns) > 1:
 	case t.pictures(in) && t.holds[columns[0]].texts > 0:
-		b.none, b.images = texts(in.Name), true
+		b.tensor, b.images = texts(in.Name), true
 	case lists:
 		row, err := t.listed(in, columns[0])
 		if err != nil {
 			return err
 		}
 		b.list = true
-		if b.none = numbers(in.Name, row); row[0] < 0 {
-			b.none.Shape[1], b.none.Lengths = 0, []int{}
+		if b.tensor = numbers(in.Name, row); row[0] < 0 {
+			b.tensor.Shape[1], b.tensor.Lengths = 0, []int{}
 		}
 	}
 	t.bounds = append(t.bounds, b)
@@ -336,7 +336,7 @@ func (e *TextColumnsError) Error() string {
 // bindText takes texts for a model with a tokenizer, unless tokens come by their
 // names. It returns the inputs that are not made of them.
 func (t *tableReader) bindText(rest []Takes) ([]Takes, error) {
-	if !t.o.HasText || !slices.ContainsFunc(rest, tokenised) || slices.ContainsFunc(t.bounds, func(b bound) bool { return b.none.Lengths != nil }) {
+	if !t.o.HasText || !slices.ContainsFunc(rest, tokenised) || slices.ContainsFunc(t.bounds, func(b bound) bool { return b.tensor.Lengths != nil }) {
 		return rest, nil
 	}
 	columns, err := t.textColumns()
@@ -351,7 +351,7 @@ func (t *tableReader) bindText(rest []Takes) ([]Takes, error) {
 		if _, lines := t.tabular.(*plainLines); t.all != nil && !lines {
 			t.texts = append(t.texts, name)
 		}
-		t.bounds = append(t.bounds, bound{none: texts(name), columns: []int{j}})
+		t.bounds = append(t.bounds, bound{tensor: texts(name), columns: []int{j}})
 	}
 	return slices.DeleteFunc(rest, tokenised), nil
 }
@@ -406,7 +406,7 @@ func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, erro
 			return nil, nil, err
 		}
 		if slices.Contains(free, j) {
-			t.bounds = append(t.bounds, bound{none: ood.Tensor{Name: rest[k].Name, Shape: []int{0}}, columns: []int{j}, images: true})
+			t.bounds = append(t.bounds, bound{tensor: ood.Tensor{Name: rest[k].Name, Shape: []int{0}}, columns: []int{j}, images: true})
 			beside := strings.TrimSuffix(t.all[j], ".bytes") + ".path"
 			return slices.Delete(rest, k, k+1), among(free, func(i int) bool { return i != j && t.all[i] != beside }), nil
 		}
@@ -430,12 +430,12 @@ func (t *tableReader) openImages(ctx context.Context, at int, files []string) (e
 	b := t.bounds[at]
 	t.bounds = slices.Delete(t.bounds, at, at+1)
 	t.imageColumns = t.namesOf(b.columns)
-	if b.none.Strings == nil {
-		t.images, err = newImageSource(ctx, t.path, newImageCells(t.file, b.columns[0]), b.none.Name, t.o)
+	if b.tensor.Strings == nil {
+		t.images, err = newImageSource(ctx, t.path, newImageCells(t.file, b.columns[0]), b.tensor.Name, t.o)
 		return err
 	}
 	dir := filepath.Dir(t.path)
-	t.images, err = newImageSource(ctx, dir, &folder{dir, files}, b.none.Name, t.o)
+	t.images, err = newImageSource(ctx, dir, &folder{dir, files}, b.tensor.Name, t.o)
 	return err
 }
 
@@ -604,7 +604,7 @@ func (t *tableReader) inputNames() (names []string) {
 		return nil
 	}
 	for _, b := range t.bounds {
-		if b.none.Strings == nil || named(t.o.Takes, b.none.Name) != nil {
+		if b.tensor.Strings == nil || named(t.o.Takes, b.tensor.Name) != nil {
 			names = append(names, t.namesOf(b.columns)...)
 		}
 	}

@@ -45,7 +45,7 @@ type imageSource struct {
 	readable []int // rows that can be decoded, or nil for all of them
 	first    int   // the first of them, whose shape all others have
 	h, w     int   // its size in pixels
-	none     ood.Tensor
+	tensor   ood.Tensor
 	pipe     *preprocess.Pipeline
 	// room is for the pixels of images that are decoded at the same time.
 	room *semaphore.Weighted
@@ -71,7 +71,7 @@ func newImageSource(ctx context.Context, path string, from pictures, input strin
 		return nil, err
 	}
 	shape, err := src.pipe.Shape(src.h, src.w, 3)
-	src.none = numbers(input, shape)
+	src.tensor = numbers(input, shape)
 	return src, InFile(src.path(src.first), err)
 }
 
@@ -97,14 +97,14 @@ func (m *imageSource) readableRows() []int { return m.readable }
 
 func (m *imageSource) name(i int) string { return cmp.Or(m.file(i), m.path(i)) }
 
-func (m *imageSource) tensors() []ood.Tensor { return []ood.Tensor{m.none} }
+func (m *imageSource) tensors() []ood.Tensor { return []ood.Tensor{m.tensor} }
 
 func (m *imageSource) open() (reader, error) {
 	a, err := m.pictures.open()
 	if err != nil {
 		return nil, err
 	}
-	return filled{&imageReader{a, m, make([]byte, 16<<20)}, m.none}, nil
+	return filled{&imageReader{a, m, make([]byte, 16<<20)}, m.tensor}, nil
 }
 
 // size is the height and width of the image of row i.
@@ -211,7 +211,7 @@ type imageReader struct {
 
 func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error {
 	m := r.src
-	first := m.none.Shape[1:]
+	first := m.tensor.Shape[1:]
 	width := rows.Elements(first)
 	fits := func(h, w int) error {
 		shape, err := m.pipe.Shape(h, w, 3)
@@ -255,9 +255,9 @@ func (s *Set) CheckImages(takes []int) error {
 	var h, w int
 	var shape []int
 	if src, ok := find[*imageSource](s.src); ok {
-		name, h, w, shape = src.path(src.first), src.h, src.w, src.none.Shape[1:]
+		name, h, w, shape = src.path(src.first), src.h, src.w, src.tensor.Shape[1:]
 	} else if src, ok := find[*pixelSource](s.src); ok {
-		name, h, w, shape = src.name(s.Row(0)), src.frame.h, src.frame.w, src.none.Shape[1:]
+		name, h, w, shape = src.name(s.Row(0)), src.frame.h, src.frame.w, src.tensor.Shape[1:]
 	}
 	if shape == nil {
 		return nil

@@ -83,7 +83,7 @@ func (p *pixelSource) open() (reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return filled{&pixelReader{c, p}, p.none}, nil
+	return filled{&pixelReader{c, p}, p.tensor}, nil
 }
 
 func (p *pixelSource) pixels(ctx context.Context, rows []int, use func(k int, m image.Image)) error {
@@ -114,7 +114,7 @@ type pixelReader struct {
 }
 
 func (r *pixelReader) fill(ctx context.Context, idx []int, dst []float32) error {
-	in, out := r.src.l.RowLen(), rows.Elements(r.src.none.Shape[1:])
+	in, out := r.src.l.RowLen(), rows.Elements(r.src.tensor.Shape[1:])
 	for start, n := range runs(idx, max(1, readBytes/in)) {
 		if err := ctx.Err(); err != nil {
 			return err

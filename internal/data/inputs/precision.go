@@ -26,7 +26,7 @@ func lossyNumber(x float64) bool { return math.Abs(x) >= exact && math.Abs(x) < 
 func (t *tableReader) noteBeyond(ctx context.Context, first mark) {
 	var columns []int
 	for _, b := range t.bounds {
-		if b.none.Strings == nil && !b.images && !b.list {
+		if b.tensor.Strings == nil && !b.images && !b.list {
 			columns = append(columns, b.columns...)
 		}
 	}

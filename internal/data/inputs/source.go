@@ -35,11 +35,11 @@ type filler interface {
 // filled is the tensor that a filler fills.
 type filled struct {
 	filler
-	none ood.Tensor
+	tensor ood.Tensor
 }
 
 func (f filled) read(ctx context.Context, idx []int) ([]ood.Tensor, error) {
-	t := numbers(f.none.Name, f.none.Shape[1:])
+	t := numbers(f.tensor.Name, f.tensor.Shape[1:])
 	t.Shape[0] = len(idx)
 	t.Data = make([]float32, rows.Elements(t.Shape))
 	return []ood.Tensor{t}, f.fill(ctx, idx, t.Data)

@@ -159,7 +159,7 @@ func (t *table) name(i int) string {
 
 func (t *table) tensors() (all []ood.Tensor) {
 	for _, b := range t.bounds {
-		all = append(all, b.none)
+		all = append(all, b.tensor)
 	}
 	return all
 }

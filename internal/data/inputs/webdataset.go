@@ -434,9 +434,9 @@ type content struct {
 // memberArrays is the arrays of samples.
 type memberArrays struct {
 	*archive
-	first []int // shape of the first
-	none  ood.Tensor
-	good  []int // samples whose array can be read, or nil for all of them
+	first  []int // shape of the first
+	tensor ood.Tensor
+	good   []int // samples whose array can be read, or nil for all of them
 }
 
 func newMemberArrays(ctx context.Context, a *archive, input Takes) (*memberArrays, error) {
@@ -465,7 +465,7 @@ func newMemberArrays(ctx context.Context, a *archive, input Takes) (*memberArray
 		}
 		src.first = x.Shape
 	}
-	src.none = numbers(input.Name, input.row(src.first))
+	src.tensor = numbers(input.Name, input.row(src.first))
 	return src, nil
 }
 
@@ -473,9 +473,9 @@ func (a *memberArrays) readableRows() []int { return a.good }
 
 func (a *memberArrays) name(i int) string { return a.file(i) }
 
-func (a *memberArrays) tensors() []ood.Tensor { return []ood.Tensor{a.none} }
+func (a *memberArrays) tensors() []ood.Tensor { return []ood.Tensor{a.tensor} }
 
-func (a *memberArrays) open() (reader, error) { return filled{a, a.none}, nil }
+func (a *memberArrays) open() (reader, error) { return filled{a, a.tensor}, nil }
 
 func (a *memberArrays) array(i int) (rows.Array, error) {
 	f, err := a.content(i)
