@@ -96,7 +96,7 @@ func (b *bound) finish(x *ood.Tensor, n int) {
 // candidates are the columns that may be inputs, in their order or that of the
 // rows fitted on.
 func (t *tableReader) candidates() (list []int, err error) {
-	if t.all != nil && t.o.Columns != nil {
+	if t.header != nil && t.o.Columns != nil {
 		return t.named()
 	}
 	return t.unnamed()
@@ -129,7 +129,7 @@ func (t *tableReader) unnamed() (list []int, err error) {
 // one, or the others are one too few.
 func (t *tableReader) readsGroup(others []int) bool {
 	takes := required(t.o.Takes)
-	if t.all != nil && slices.ContainsFunc(t.o.Takes, func(in Takes) bool { return t.is(in, t.group, len(takes) > 1) }) {
+	if t.header != nil && slices.ContainsFunc(t.o.Takes, func(in Takes) bool { return t.is(in, t.group, len(takes) > 1) }) {
 		return true
 	}
 	return len(takes) == 1 && takes[0].width() > 1 && t.hasNumbers(t.group) &&
@@ -172,7 +172,7 @@ func (t *tableReader) named() (list []int, err error) {
 		what = "columns"
 	}
 	return nil, fmt.Errorf("it lacks the %s %s of the rows fitted on; its columns are %s; rename them, or leave out the header to have columns taken by their places",
-		what, display.List(missing, 10), display.List(t.all, 10))
+		what, display.List(missing, 10), display.List(t.header, 10))
 }
 
 // bind says which columns the model's inputs are made of: those of their names,
@@ -199,7 +199,7 @@ func (t *tableReader) bindAll(ctx context.Context, free []int) (err error) {
 	several := len(required(takes)) > 1
 	var rest []Takes
 	for _, in := range takes {
-		k := slices.IndexFunc(free, func(j int) bool { return t.all != nil && t.is(in, j, several) })
+		k := slices.IndexFunc(free, func(j int) bool { return t.header != nil && t.is(in, j, several) })
 		if k < 0 {
 			if !in.Optional {
 				rest = append(rest, in)
@@ -238,7 +238,7 @@ func (t *tableReader) bindAll(ctx context.Context, free []int) (err error) {
 
 // is says whether a column is an input's by its name.
 func (t *tableReader) is(in Takes, j int, several bool) bool {
-	name, h := t.all[j], t.holds[j]
+	name, h := t.header[j], t.holds[j]
 	bare, _, _ := strings.Cut(in.Name, ":")
 	switch {
 	case name == "" || name != in.Name && name != bare:
@@ -273,7 +273,7 @@ func (t *tableReader) bindTo(in Takes, columns []int) error {
 	if len(columns) == 0 {
 		return t.notAmong(in)
 	}
-	if unnamed := among(columns, func(j int) bool { return t.all != nil && t.all[j] == "" }); len(unnamed) > 1 {
+	if unnamed := among(columns, func(j int) bool { return t.header != nil && t.header[j] == "" }); len(unnamed) > 1 {
 		return errors.New(`two columns are named ""; rename one`) // others were refused with the header
 	}
 	b := bound{tensor: numbers(in.Name, in.row([]int{len(columns)})), columns: columns, gaps: in.NaN}
@@ -313,7 +313,7 @@ func (t *tableReader) listed(in Takes, j int) ([]int, error) {
 	}
 	row := slices.Clone(in.Shape[1:])
 	if slices.Contains(row[1:], -1) {
-		return nil, fmt.Errorf("%v is of more axes than lists of column %.100q tell; save it in an .npz file", in, t.all[j])
+		return nil, fmt.Errorf("%v is of more axes than lists of column %.100q tell; save it in an .npz file", in, t.header[j])
 	}
 	return row, nil
 }
@@ -345,10 +345,10 @@ func (t *tableReader) bindText(rest []Takes) ([]Takes, error) {
 	}
 	for k, j := range columns {
 		name := fmt.Sprintf("text %d", k+1)
-		if t.all != nil {
-			name = t.all[j]
+		if t.header != nil {
+			name = t.header[j]
 		}
-		if _, lines := t.tabular.(*plainLines); t.all != nil && !lines {
+		if _, lines := t.tabular.(*plainLines); t.header != nil && !lines {
 			t.texts = append(t.texts, name)
 		}
 		t.bounds = append(t.bounds, bound{tensor: texts(name), columns: []int{j}})
@@ -377,7 +377,7 @@ func (t *tableReader) textColumns() (columns []int, err error) {
 		return columns, nil
 	}
 	for _, name := range usualText {
-		if j := slices.Index(t.all, name); j >= 0 {
+		if j := slices.Index(t.header, name); j >= 0 {
 			return []int{j}, nil
 		}
 	}
@@ -388,7 +388,7 @@ func (t *tableReader) textColumns() (columns []int, err error) {
 	switch columns = among(free, t.hasTexts); {
 	case len(columns) == 1:
 		return columns, nil
-	case t.all == nil:
+	case t.header == nil:
 		return nil, &TextColumnsError{}
 	}
 	return nil, &TextColumnsError{t.namesOf(columns)}
@@ -407,15 +407,15 @@ func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, erro
 		}
 		if slices.Contains(free, j) {
 			t.bounds = append(t.bounds, bound{tensor: ood.Tensor{Name: rest[k].Name, Shape: []int{0}}, columns: []int{j}, images: true})
-			beside := strings.TrimSuffix(t.all[j], ".bytes") + ".path"
-			return slices.Delete(rest, k, k+1), among(free, func(i int) bool { return i != j && t.all[i] != beside }), nil
+			beside := strings.TrimSuffix(t.header[j], ".bytes") + ".path"
+			return slices.Delete(rest, k, k+1), among(free, func(i int) bool { return i != j && t.header[i] != beside }), nil
 		}
 	}
 	paths := among(free, t.hasTexts)
 	switch {
 	case len(paths) == 0:
 		return rest, free, nil
-	case len(paths) > 1 && t.all == nil:
+	case len(paths) > 1 && t.header == nil:
 		return nil, nil, fmt.Errorf("%v are images, and %d columns may name them; write a header", rest[k], len(paths))
 	case len(paths) > 1:
 		return nil, nil, fmt.Errorf("%v are images, and which column names them is not known; rename one of %s as the input", rest[k], display.List(t.namesOf(paths), 10))
@@ -447,10 +447,10 @@ func (t *tableReader) bindNumbers(in Takes, free []int) error {
 		t.noteLeft(among(free, func(j int) bool { return j != lists[0] }))
 		return t.bindTo(in, lists)
 	}
-	if width == 0 || len(free) <= width || t.all != nil && t.o.Columns != nil {
+	if width == 0 || len(free) <= width || t.header != nil && t.o.Columns != nil {
 		return t.bindTo(in, free)
 	}
-	if t.all == nil {
+	if t.header == nil {
 		for _, j := range free { // else what is odd is that this is a header
 			rec := record{line: t.line, cells: t.top}
 			if _, wrong := rec.cells[j].finite(); wrong != "" {
@@ -475,7 +475,7 @@ func (t *tableReader) bindNumbers(in Takes, free []int) error {
 // place of one that comes in another notation, or without any value.
 func (t *tableReader) usable(free []int, wanted int) (keep, left []int, err error) {
 	for _, j := range free {
-		if t.hasNumbers(j) && (t.all == nil || t.all[j] != "") {
+		if t.hasNumbers(j) && (t.header == nil || t.header[j] != "") {
 			keep = append(keep, j)
 		} else {
 			left = append(left, j)
@@ -488,7 +488,7 @@ func (t *tableReader) usable(free []int, wanted int) (keep, left []int, err erro
 	for _, j := range left {
 		h := &t.holds[j]
 		switch {
-		case t.all != nil && t.all[j] == "":
+		case t.header != nil && t.header[j] == "":
 		case h.doubtful() && h.wrong != "":
 			return nil, nil, &DoubtError{fmt.Sprintf("%s: %s", t.where(h.line, j), h.wrong)}
 		case h.doubtful():
@@ -515,7 +515,7 @@ func (t *tableReader) described(columns []int) (list []string) {
 	for _, j := range columns {
 		h, what := &t.holds[j], "no values"
 		switch {
-		case t.all != nil && t.all[j] == "":
+		case t.header != nil && t.header[j] == "":
 			list = append(list, fmt.Sprintf("column %d (no name)", j+1))
 			continue
 		case h.numbers > 0:
@@ -536,10 +536,10 @@ func (t *tableReader) described(columns []int) (list []string) {
 
 // quoted is the name of a column, or its number from 1.
 func (t *tableReader) quoted(j int) string {
-	if t.all == nil {
+	if t.header == nil {
 		return fmt.Sprint(j + 1)
 	}
-	return fmt.Sprintf("%.100q", t.all[j])
+	return fmt.Sprintf("%.100q", t.header[j])
 }
 
 // deal makes several inputs of columns in their order, as many for each as it
@@ -580,16 +580,16 @@ func (t *tableReader) deal(rest []Takes, free []int) error {
 
 // notAmong says that no column has the name of an input.
 func (t *tableReader) notAmong(in Takes) error {
-	if t.all == nil {
+	if t.header == nil {
 		return fmt.Errorf("which columns are %v is not known, since the file has no header", in)
 	}
-	return fmt.Errorf("%v is not among its columns %s", in, display.List(t.all, 10))
+	return fmt.Errorf("%v is not among its columns %s", in, display.List(t.header, 10))
 }
 
 func (t *tableReader) namesOf(columns []int) (names []string) {
 	for _, j := range columns {
-		if t.all != nil {
-			names = append(names, t.all[j])
+		if t.header != nil {
+			names = append(names, t.header[j])
 		} else {
 			names = append(names, fmt.Sprint(j+1))
 		}
@@ -600,7 +600,7 @@ func (t *tableReader) namesOf(columns []int) (names []string) {
 // inputNames are the columns that inputs are made of, nil without a header. Texts
 // to be tokenised are not among them.
 func (t *tableReader) inputNames() (names []string) {
-	if t.all == nil {
+	if t.header == nil {
 		return nil
 	}
 	for _, b := range t.bounds {

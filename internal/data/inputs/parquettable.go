@@ -41,8 +41,8 @@ func (t *tableReader) sniffParquet(ctx context.Context) error {
 	if t.file.Rows() == 0 {
 		return ErrEmpty
 	}
-	t.all, t.holds = t.Names(), make([]holds, len(t.file.Columns()))
-	t.placeNames(t.all)
+	t.header, t.holds = t.Names(), make([]holds, len(t.file.Columns()))
+	t.placeNames(t.header)
 	for j, c := range t.file.Columns() {
 		h := &t.holds[j]
 		switch {

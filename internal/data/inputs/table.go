@@ -22,7 +22,7 @@ import (
 type table struct {
 	tabular
 	path    string
-	all     []string // names of all columns; nil if there is no header
+	header  []string // names of all columns; nil if there is none
 	columns int      // of each record
 	bounds  []bound
 	n       int
@@ -93,7 +93,7 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	if t.at == nil || o.NoTargets {
 		return s.withoutBad(), nil
 	}
-	if t.all != nil {
+	if t.header != nil {
 		s.TargetNames = t.namesOf(t.at)
 	}
 	y, err := t.targetsOf()
@@ -188,7 +188,7 @@ type Column struct {
 // where these have no names.
 func (s *Set) Cells(ctx context.Context, rows []int) (list []Column, err error) {
 	t, ok := find[*table](s.src)
-	if !ok || t.all == nil {
+	if !ok || t.header == nil {
 		return nil, nil
 	}
 	for block, err := range s.Subset(rows).Blocks(ctx, max(len(rows), 1)) {
@@ -197,7 +197,7 @@ func (s *Set) Cells(ctx context.Context, rows []int) (list []Column, err error) 
 		}
 		for k, b := range t.bounds {
 			for i, j := range b.columns {
-				c := Column{Name: t.all[j]}
+				c := Column{Name: t.header[j]}
 				x := block.Tensors[k]
 				for at := i; !b.list && at < len(x.Data); at += len(b.columns) {
 					c.Numbers = append(c.Numbers, float64(x.Data[at]))
@@ -415,9 +415,9 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 			break
 		}
 	}
-	t.all = t.Names()
-	names := t.all
-	if t.all == nil {
+	t.header = t.Names()
+	names := t.header
+	if t.header == nil {
 		for _, c := range t.top {
 			// Names may be of several lines, and errors are of one.
 			names = append(names, strings.TrimSpace(strings.ReplaceAll(c.text, "\n", " ")))
@@ -427,8 +427,8 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 	switch {
 	case t.top == nil:
 		return first, ErrEmpty
-	case t.all == nil && t.isHeader(names):
-		t.all, first = names, second
+	case t.header == nil && t.isHeader(names):
+		t.header, first = names, second
 		if n == 1 {
 			return first, fmt.Errorf("%w below its header", ErrEmpty)
 		}
@@ -441,7 +441,7 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 // checkNames refuses a header with a name that two columns have. Columns without a name
 // may be several, since nothing asks for them.
 func (t *tableReader) checkNames() error {
-	for _, name := range t.all {
+	for _, name := range t.header {
 		if name != "" && t.places[name] < 0 {
 			return fmt.Errorf("two columns are named %.100q; rename one", name)
 		}
@@ -554,7 +554,7 @@ func (t *tableReader) place() error {
 		return nil
 	}
 	for _, name := range t.o.Targets {
-		if t.all == nil {
+		if t.header == nil {
 			return fmt.Errorf("it has no header, so there is no column %.100q; use last for the last column", name)
 		}
 		i, err := t.find(name, "")
@@ -573,10 +573,10 @@ func (t *tableReader) place() error {
 // of its error.
 func (t *tableReader) find(name, use string) (int, error) {
 	switch i := t.places[name]; {
-	case t.all == nil:
+	case t.header == nil:
 		return 0, fmt.Errorf("it has no header, so there is no column %.100q%s", name, use)
 	case !t.has(name):
-		return 0, fmt.Errorf("there is no column %.100q%s; its columns are %s", name, use, display.List(t.all, 10))
+		return 0, fmt.Errorf("there is no column %.100q%s; its columns are %s", name, use, display.List(t.header, 10))
 	case i < 0:
 		return 0, fmt.Errorf("two columns are named %.100q; rename one", name)
 	default:
@@ -587,7 +587,7 @@ func (t *tableReader) find(name, use string) (int, error) {
 // has says whether a name is in the header.
 func (t *tableReader) has(name string) bool {
 	_, ok := t.places[name]
-	return ok && t.all != nil
+	return ok && t.header != nil
 }
 
 // scan reads what accompanies the inputs, and checks these where it has to read
@@ -713,8 +713,8 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor) error {
 
 // where says in which line and column a cell is.
 func (t *table) where(line, j int) string {
-	if t.all != nil {
-		return fmt.Sprintf("%s %d, column %.100q", t.unit(), line, t.all[j])
+	if t.header != nil {
+		return fmt.Sprintf("%s %d, column %.100q", t.unit(), line, t.header[j])
 	}
 	return fmt.Sprintf("%s %d, column %d", t.unit(), line, j+1)
 }
@@ -723,7 +723,7 @@ func (t *table) where(line, j int) string {
 func (t *table) badNumber(rec *record, j int, wrong string) error {
 	c := &rec.cells[j]
 	guess, _ := otherNotation(c.text)
-	switch first := t.all == nil && t.n == 0; {
+	switch first := t.header == nil && t.n == 0; {
 	case first && isPandasIndex(rec.cells):
 		wrong += "; pandas writes such a header above an index: write the table with index=False and names of columns, or with header=False"
 	case first && guess == "":
