@@ -104,9 +104,9 @@ func (t *tableReader) candidates() (list []int, err error) {
 
 // unnamed are the columns that are not named otherwise.
 func (t *tableReader) unnamed() (list []int, err error) {
-	left := slices.Clone(t.at)
-	if t.id >= 0 {
-		left = append(left, t.id)
+	left := slices.Clone(t.targetColumns)
+	if t.idColumn >= 0 {
+		left = append(left, t.idColumn)
 	}
 	for _, name := range t.o.Ignore {
 		i, err := t.find(name, " to leave out")
@@ -116,7 +116,7 @@ func (t *tableReader) unnamed() (list []int, err error) {
 		left = append(left, i)
 	}
 	list = among(upTo(t.columns), func(j int) bool { return !slices.Contains(left, j) })
-	if others := among(list, func(j int) bool { return j != t.group }); len(others) < len(list) && !t.readsGroup(others) {
+	if others := among(list, func(j int) bool { return j != t.groupColumn }); len(others) < len(list) && !t.readsGroup(others) {
 		list = others
 	}
 	if len(list) == 0 {
@@ -129,10 +129,10 @@ func (t *tableReader) unnamed() (list []int, err error) {
 // one, or the others are one too few.
 func (t *tableReader) readsGroup(others []int) bool {
 	takes := required(t.o.Takes)
-	if t.header != nil && slices.ContainsFunc(t.o.Takes, func(in Takes) bool { return t.is(in, t.group, len(takes) > 1) }) {
+	if t.header != nil && slices.ContainsFunc(t.o.Takes, func(in Takes) bool { return t.is(in, t.groupColumn, len(takes) > 1) }) {
 		return true
 	}
-	return len(takes) == 1 && takes[0].width() > 1 && t.hasNumbers(t.group) &&
+	return len(takes) == 1 && takes[0].width() > 1 && t.hasNumbers(t.groupColumn) &&
 		len(among(others, t.hasNumbers)) == takes[0].width()-1 && len(among(others, t.hasLists)) == 0
 }
 
@@ -159,7 +159,7 @@ func (t *tableReader) named() (list []int, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(t.at, i) {
+		if slices.Contains(t.targetColumns, i) {
 			return nil, fmt.Errorf("column %.100q cannot be a target: it is an input", name)
 		}
 		list = append(list, i)
@@ -368,7 +368,7 @@ func (t *tableReader) textColumns() (columns []int, err error) {
 		switch {
 		case slices.Contains(columns, j):
 			return nil, fmt.Errorf("column %.100q is named twice as text", name)
-		case slices.Contains(t.at, j):
+		case slices.Contains(t.targetColumns, j):
 			return nil, fmt.Errorf("column %.100q cannot be text: it is a target", name)
 		}
 		columns = append(columns, j)

@@ -31,7 +31,7 @@ func (t *tableReader) noteBeyond(ctx context.Context, first mark) {
 		}
 	}
 	if !t.o.NoTargets {
-		columns = append(columns, t.at...)
+		columns = append(columns, t.targetColumns...)
 	}
 	if len(columns) == 0 {
 		return

@@ -90,11 +90,11 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 		return nil, err
 	}
 	s := &Set{src: t.source(), Groups: t.groups, IDs: t.ids, Notes: t.notes, Odd: t.odd, Columns: t.inputNames(), Texts: t.texts}
-	if t.at == nil || o.NoTargets {
+	if t.targetColumns == nil || o.NoTargets {
 		return s.withoutBad(), nil
 	}
 	if t.header != nil {
-		s.TargetNames = t.namesOf(t.at)
+		s.TargetNames = t.namesOf(t.targetColumns)
 	}
 	y, err := t.targetsOf()
 	if err != nil {
@@ -314,7 +314,7 @@ func (t *table) inFile(err error) error {
 type tableReader struct {
 	table
 	o      Options
-	file   *parquet.File  // nil of a text, whose rows are not counted and whose columns have no types
+	file   *parquet.File  // nil of a text, which tells neither types of columns nor how many rows there are
 	places map[string]int // of what may be names of columns, -1 where two have one
 	top    []cell         // of the first row, which may be a header
 	line   int            // of the first row
@@ -322,10 +322,11 @@ type tableReader struct {
 	beyond mark           // where the rows begin that were not looked at
 	broken error          // of a row after which none was looked at
 	wordy  bool           // some of their texts are of several words
-	// at, group and id are places of columns: those of targets, and that of groups and of
-	// identifiers, -1 for none.
-	at           []int
-	group, id    int
+	// Places of columns: those of targets, and those of groups and of identifiers, -1 for
+	// none.
+	targetColumns         []int
+	groupColumn, idColumn int
+
 	images       source // of a column of images, or nil
 	imageColumns []string
 	targets      []float32
@@ -360,7 +361,7 @@ func readTable(ctx context.Context, path string, o Options) (*tableReader, error
 	if err != nil {
 		return nil, err
 	}
-	t := &tableReader{table: table{tabular: file, path: path}, o: o, group: -1, id: -1}
+	t := &tableReader{table: table{tabular: file, path: path}, o: o, groupColumn: -1, idColumn: -1}
 	if f, ok := file.(parquetTable); ok {
 		t.file = f.File
 	}
@@ -528,17 +529,17 @@ func (t *table) checkWidth(rec *record) error {
 func (t *tableReader) place() error {
 	var err error
 	if t.o.Groups != "" {
-		if t.group, err = t.find(t.o.Groups, " to take groups from"); err != nil {
+		if t.groupColumn, err = t.find(t.o.Groups, " to take groups from"); err != nil {
 			return err
 		}
 	}
 	if t.o.ID != "" {
-		if t.id, err = t.find(t.o.ID, " to tell rows apart by"); err != nil {
+		if t.idColumn, err = t.find(t.o.ID, " to tell rows apart by"); err != nil {
 			return err
 		}
 	}
 	if t.o.allTargets {
-		t.at = upTo(t.columns)
+		t.targetColumns = upTo(t.columns)
 	}
 	names, have := t.o.Targets, 0
 	for _, name := range names {
@@ -550,7 +551,7 @@ func (t *tableReader) place() error {
 	case t.o.TargetOptional && (have == 0 || t.o.SkipOdd && have < len(names)):
 		return nil
 	case have == 0 && len(names) == 1 && names[0] == "last":
-		t.at = []int{t.columns - 1}
+		t.targetColumns = []int{t.columns - 1}
 		return nil
 	}
 	for _, name := range t.o.Targets {
@@ -561,10 +562,10 @@ func (t *tableReader) place() error {
 		if err != nil {
 			return err
 		}
-		if slices.Contains(t.at, i) {
+		if slices.Contains(t.targetColumns, i) {
 			return fmt.Errorf("column %.100q is named twice as a target", name)
 		}
-		t.at = append(t.at, i)
+		t.targetColumns = append(t.targetColumns, i)
 	}
 	return nil
 }
@@ -595,9 +596,9 @@ func (t *tableReader) has(name string) bool {
 func (t *tableReader) scan(ctx context.Context, from mark) error {
 	var columns []int
 	if !t.o.NoTargets {
-		columns = slices.Clone(t.at)
+		columns = slices.Clone(t.targetColumns)
 	}
-	for _, j := range []int{t.group, t.id} {
+	for _, j := range []int{t.groupColumn, t.idColumn} {
 		if j >= 0 {
 			columns = append(columns, j)
 		}
@@ -657,27 +658,27 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor) error {
 			x.Data, x.Strings, x.Lengths = x.Data[:0], x.Strings[:0], x.Lengths[:0]
 		}
 	}
-	if t.group >= 0 {
-		c := &rec.cells[t.group]
+	if t.groupColumn >= 0 {
+		c := &rec.cells[t.groupColumn]
 		if c.kind == list || c.kind == other {
-			return fmt.Errorf("%s: lists, dates, times and nested values name no group", t.where(rec.line, t.group))
+			return fmt.Errorf("%s: lists, dates, times and nested values name no group", t.where(rec.line, t.groupColumn))
 		}
 		t.groups = append(t.groups, c.trimmed())
 	}
-	if t.id >= 0 {
-		c := &rec.cells[t.id]
+	if t.idColumn >= 0 {
+		c := &rec.cells[t.idColumn]
 		switch {
 		case c.kind == list || c.kind == other:
-			return fmt.Errorf("%s: lists, dates, times and nested values are no identifiers", t.where(rec.line, t.id))
+			return fmt.Errorf("%s: lists, dates, times and nested values are no identifiers", t.where(rec.line, t.idColumn))
 		case c.kind == number && c.text == "" && lossyNumber(c.number):
-			return fmt.Errorf("%s: whole numbers beyond 2^53 lose their last digits; save identifiers as texts", t.where(rec.line, t.id))
+			return fmt.Errorf("%s: whole numbers beyond 2^53 lose their last digits; save identifiers as texts", t.where(rec.line, t.idColumn))
 		}
 		t.ids = append(t.ids, c.trimmed())
 	}
 	if t.o.NoTargets {
 		return nil
 	}
-	for _, j := range t.at {
+	for _, j := range t.targetColumns {
 		c := &rec.cells[j]
 		v, wrong := t.o.target(c)
 		if t.o.allTargets && c.kind == list {
@@ -698,14 +699,14 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor) error {
 		if !t.o.TargetOptional || !t.o.SkipOdd {
 			return err
 		}
-		t.at, t.targets, t.odd = nil, nil, err
+		t.targetColumns, t.targets, t.odd = nil, nil, err
 		break
 	}
 	if t.n == 0 {
-		if t.perRow = len(t.targets); t.perRow == 0 && len(t.at) > 0 {
+		if t.perRow = len(t.targets); t.perRow == 0 && len(t.targetColumns) > 0 {
 			return fmt.Errorf("%s %d: its list of targets is empty", t.unit(), rec.line)
 		}
-	} else if n := len(t.targets) - t.n*t.perRow; t.at != nil && n != t.perRow {
+	} else if n := len(t.targets) - t.n*t.perRow; t.targetColumns != nil && n != t.perRow {
 		return fmt.Errorf("%s %d: it has %s, the rows before it have %d", t.unit(), rec.line, rows.Count(n, "target"), t.perRow)
 	}
 	return nil

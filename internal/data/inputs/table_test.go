@@ -261,7 +261,7 @@ func FuzzTable(f *testing.F) {
 		read := func(text string, o Options) (*table, blas32.General, error) {
 			f := &delimited{textFile{path: "x.csv", plain: o.HasText}, -1, false}
 			f.held = []byte(text)
-			tab := &tableReader{table: table{tabular: f, path: "x.csv"}, o: o, group: -1, id: -1}
+			tab := &tableReader{table: table{tabular: f, path: "x.csv"}, o: o, groupColumn: -1, idColumn: -1}
 			if err := tab.read(context.Background()); err != nil {
 				return nil, blas32.General{}, err
 			}

@@ -241,7 +241,7 @@ func FuzzJSONLines(f *testing.F) {
 			if file.sniff(context.Background(), o.asked()) != nil {
 				continue
 			}
-			tab := &tableReader{table: table{tabular: file, path: "x.jsonl"}, o: o, group: -1, id: -1}
+			tab := &tableReader{table: table{tabular: file, path: "x.jsonl"}, o: o, groupColumn: -1, idColumn: -1}
 			if tab.read(context.Background()) != nil {
 				continue
 			}
