@@ -658,6 +658,14 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor) error {
 			x.Data, x.Strings, x.Lengths = x.Data[:0], x.Strings[:0], x.Lengths[:0]
 		}
 	}
+	if err := t.addNames(rec); err != nil || t.o.NoTargets {
+		return err
+	}
+	return t.addTargets(rec)
+}
+
+// addNames adds the group and the identifier of a row.
+func (t *tableReader) addNames(rec *record) error {
 	if t.groupColumn >= 0 {
 		c := &rec.cells[t.groupColumn]
 		if c.kind == list || c.kind == other {
@@ -675,9 +683,10 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor) error {
 		}
 		t.ids = append(t.ids, c.trimmed())
 	}
-	if t.o.NoTargets {
-		return nil
-	}
+	return nil
+}
+
+func (t *tableReader) addTargets(rec *record) error {
 	for _, j := range t.targetColumns {
 		c := &rec.cells[j]
 		v, wrong := t.o.target(c)
