@@ -622,3 +622,28 @@ func (t *tableReader) source() source {
 	}
 	return joined{&table, t.images}
 }
+
+// ColumnsError says that a table has more or fewer columns than the model takes.
+type ColumnsError struct {
+	Columns []string // that hold numbers; nil if the table has no header
+	Others  []string // that hold none, each with what it holds
+	Have    int      // of those that hold numbers
+	Takes   int
+}
+
+func (e *ColumnsError) Error() string {
+	if e.Columns == nil {
+		return fmt.Sprintf("it has %s, and the model takes %d", rows.Count(e.Have, "column"), e.Takes)
+	}
+	others := ""
+	if e.Have < e.Takes {
+		others = "; not counted: " + display.List(e.Others, 10)
+	}
+	return fmt.Sprintf("it has %s with a name and numbers, and the model takes %d: %s%s", rows.Count(e.Have, "column"), e.Takes, display.List(e.Columns, 10), others)
+}
+
+// DoubtError says that a column may be one of the model's inputs or not: no names say so,
+// and it holds no numbers that can be read.
+type DoubtError struct{ says string }
+
+func (e *DoubtError) Error() string { return e.says }

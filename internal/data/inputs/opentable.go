@@ -1,0 +1,492 @@
+package inputs
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach/internal/data/parquet"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/display"
+	"github.com/attach-uncertainty/attach/ood"
+)
+
+func openTabular(ctx context.Context, path string, o Options) (tabular, error) {
+	lines := textFile{path: path, plain: o.HasText || slices.ContainsFunc(o.Takes, Takes.text)}
+	switch ext := strings.ToLower(filepath.Ext(path)); {
+	case ext == ".parquet":
+		f, err := parquet.Open(path)
+		return parquetTable{f}, err
+	case ext == ".jsonl" || ext == ".ndjson":
+		return openJSONLines(ctx, path, o.asked())
+	case ext == ".txt" && o.HasText && (o.Targets == nil || o.TargetOptional) && o.Groups == "" && o.ID == "":
+		f := &plainLines{lines}
+		if named, err := f.isHeaded(ctx, o.Text); err != nil || !named {
+			return f, err
+		}
+		lines = f.textFile // with what a pipe gave
+	}
+	return &delimited{lines, -1, false}, nil
+}
+
+// asked are the names that columns of a table are looked for by.
+func (o Options) asked() []string {
+	names := slices.Concat(o.Columns, o.Text, o.Ignore)
+	for _, name := range []string{o.Groups, o.ID} {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	for _, name := range o.Targets {
+		if name != "last" {
+			names = append(names, name)
+		}
+	}
+	takes := required(o.Takes)
+	for _, in := range takes {
+		if len(takes) > 1 || in.width() == 1 {
+			bare, _, _ := strings.Cut(in.Name, ":")
+			names = append(names, bare)
+		}
+	}
+	return names
+}
+
+func openTable(ctx context.Context, path string, o Options) (*Set, error) {
+	if strings.EqualFold(filepath.Ext(path), ".parquet") {
+		if s, err := openParquetImages(ctx, path, o); s != nil || err != nil {
+			return s, err
+		}
+	}
+	t, err := readTable(ctx, path, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{src: t.source(), Groups: t.groups, IDs: t.ids, Notes: t.notes, Odd: t.odd, Columns: t.inputNames(), Texts: t.texts}
+	if t.targetColumns == nil || o.NoTargets {
+		return s.withoutBad(), nil
+	}
+	if t.header != nil {
+		s.TargetNames = t.namesOf(t.targetColumns)
+	}
+	y, err := t.targetsOf()
+	if err != nil {
+		return nil, err
+	}
+	err = s.SetTargets(y)
+	return s.withoutBad(), err
+}
+
+// targetsOf are the targets that were read.
+func (t *tableReader) targetsOf() (Targets, error) {
+	k := len(t.targets) / t.n
+	return newTargets(blas32.General{Rows: len(t.targets) / k, Cols: k, Stride: k, Data: t.targets}, t.path)
+}
+
+// tableReader opens a table: what its columns are, and what accompanies the
+// inputs.
+type tableReader struct {
+	table
+	o      Options
+	file   *parquet.File  // nil of a text, which tells neither types of columns nor how many rows there are
+	places map[string]int // of what may be names of columns, -1 where two have one
+	top    []cell         // of the first row, which may be a header
+	line   int            // of the first row
+	holds  []holds        // what columns hold in the first rows
+	beyond mark           // where the rows begin that were not looked at
+	broken error          // of a row after which none was looked at
+	wordy  bool           // some of their texts are of several words
+	// Places of columns: those of targets, and those of groups and of identifiers, -1 for
+	// none.
+	targetColumns         []int
+	groupColumn, idColumn int
+
+	images       source // of a column of images, or nil
+	imageColumns []string
+	targets      []float32
+	perRow       int // targets
+	groups, ids  []string
+	texts        []string // names of columns of texts that are no inputs by name
+	odd          error    // for which targets are passed over
+	notes        []string
+}
+
+// holds counts what cells of a column are; length is that of a list. Odd are numbers and
+// dates in a notation that is not read, and wrong says so of the first, in line.
+type holds struct {
+	numbers, texts, odd, lists, others int
+	length, line                       int
+	wrong                              string
+}
+
+// unknown says that all cells looked at were gaps.
+func (h *holds) unknown() bool { return h.numbers+h.texts+h.odd+h.lists+h.others == 0 }
+
+// doubtful says that people would read numbers or dates in most cells, which this package
+// does not.
+func (h *holds) doubtful() bool { return h.numbers == 0 && h.odd > h.texts }
+
+// readTable opens a file of cells: of text separated by commas, semicolons, tabs or
+// blanks, with or without a header, with or without quotes; of JSON objects, one a
+// line; of lines; or a Parquet file. Of its columns those that nothing asks for may
+// be anything.
+func readTable(ctx context.Context, path string, o Options) (*tableReader, error) {
+	file, err := openTabular(ctx, path, o)
+	if err != nil {
+		return nil, err
+	}
+	t := &tableReader{table: table{tabular: file, path: path}, o: o, groupColumn: -1, idColumn: -1}
+	if f, ok := file.(parquetTable); ok {
+		t.file = f.File
+	}
+	if err := t.read(ctx); err != nil {
+		return nil, t.inFile(err)
+	}
+	return t, nil
+}
+
+func (t *tableReader) read(ctx context.Context) error {
+	first, err := t.sniff(ctx)
+	if err == nil {
+		err = t.place()
+	}
+	if err == nil {
+		err = t.bind(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	t.noteBeyond(ctx, first)
+	return t.scan(ctx, first)
+}
+
+// sniff looks at the first rows. It returns where the first of them begins.
+func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
+	if t.file != nil {
+		return first, t.sniffParquet(ctx)
+	}
+	var second mark
+	n := 0
+	for rec, err := range recordsOf(ctx, t, nil, mark{}) {
+		t.beyond = rec.at
+		switch n++; {
+		case n == 1 && err != nil:
+			return first, err
+		case n == 1:
+			first, t.columns = rec.at, len(rec.cells)
+			t.top, t.line, t.holds = slices.Clone(rec.cells), rec.line, make([]holds, len(rec.cells))
+			continue
+		case n == 2:
+			second = rec.at
+		}
+		if err == nil {
+			err = t.checkWidth(rec)
+		}
+		if err != nil {
+			t.broken = err // the scan says so, after what is wrong before it
+			break
+		}
+		if t.look(rec); n > sniffed {
+			break
+		}
+	}
+	t.header = t.Names()
+	names := t.header
+	if t.header == nil {
+		for _, c := range t.top {
+			// Names may be of several lines, and errors are of one.
+			names = append(names, strings.TrimSpace(strings.ReplaceAll(c.text, "\n", " ")))
+		}
+	}
+	t.placeNames(names)
+	switch {
+	case t.top == nil:
+		return first, ErrEmpty
+	case t.header == nil && t.isHeader(names):
+		t.header, first = names, second
+		if n == 1 {
+			return first, fmt.Errorf("%w below its header", ErrEmpty)
+		}
+	default:
+		t.look(&record{line: t.line, cells: t.top})
+	}
+	return first, t.checkNames()
+}
+
+// checkNames refuses a header with a name that two columns have. Columns without a name
+// may be several, since nothing asks for them.
+func (t *tableReader) checkNames() error {
+	for _, name := range t.header {
+		if name != "" && t.places[name] < 0 {
+			return fmt.Errorf("two columns are named %.100q; rename one", name)
+		}
+	}
+	return nil
+}
+
+// placeNames notes where columns are by their names.
+func (t *tableReader) placeNames(names []string) {
+	t.columns, t.places = len(names), map[string]int{}
+	for j, name := range names {
+		if _, twice := t.places[name]; twice {
+			j = -1
+		}
+		t.places[name] = j
+	}
+}
+
+// look counts what a row's cells are.
+func (t *tableReader) look(row *record) {
+	for j := range row.cells {
+		c, h := &row.cells[j], &t.holds[j]
+		t.wordy = t.wordy || severalWords(c.text)
+		switch {
+		case c.numeric():
+			h.numbers++
+		case c.kind == other && t.dates(j):
+			h.odd++
+		case c.kind == other:
+			h.others++
+		case c.kind == list:
+			h.lists++
+			h.length = len(c.list)
+		case c.written():
+			if guess, _ := otherNotation(c.text); guess == "" {
+				h.texts++
+				break
+			}
+			if h.odd++; h.odd == 1 || row.line < h.line {
+				h.line, h.wrong = row.line, notNumber(c.text)
+			}
+		}
+	}
+}
+
+// dates says that a column is of dates or times by its type.
+func (t *tableReader) dates(j int) bool { return t.file != nil && t.file.Columns()[j].Dates() }
+
+// settle looks at further rows for what columns hold that had only gaps in the first.
+func (t *tableReader) settle(ctx context.Context, columns []int) error {
+	unknown := func(j int) bool { return t.holds[j].unknown() }
+	columns = among(columns, unknown)
+	if len(columns) == 0 || t.broken != nil {
+		return nil
+	}
+	for rec, err := range recordsOf(ctx, t, columns, t.beyond) {
+		if err == nil {
+			err = t.checkWidth(rec)
+		}
+		if err != nil {
+			t.broken = err
+			break
+		}
+		if slices.ContainsFunc(columns, func(j int) bool { return !rec.cells[j].gap() }) {
+			t.look(rec)
+			columns = among(columns, unknown)
+		}
+		if len(columns) == 0 {
+			break
+		}
+	}
+	return ctx.Err()
+}
+
+// place says which columns are targets and groups.
+func (t *tableReader) place() error {
+	var err error
+	if t.o.Groups != "" {
+		if t.groupColumn, err = t.find(t.o.Groups, " to take groups from"); err != nil {
+			return err
+		}
+	}
+	if t.o.ID != "" {
+		if t.idColumn, err = t.find(t.o.ID, " to tell rows apart by"); err != nil {
+			return err
+		}
+	}
+	if t.o.allTargets {
+		t.targetColumns = upTo(t.columns)
+	}
+	names, have := t.o.Targets, 0
+	for _, name := range names {
+		if t.has(name) {
+			have++
+		}
+	}
+	switch {
+	case t.o.TargetOptional && (have == 0 || t.o.SkipOdd && have < len(names)):
+		return nil
+	case have == 0 && len(names) == 1 && names[0] == "last":
+		t.targetColumns = []int{t.columns - 1}
+		return nil
+	}
+	for _, name := range t.o.Targets {
+		if t.header == nil {
+			return fmt.Errorf("it has no header, so there is no column %.100q; use last for the last column", name)
+		}
+		i, err := t.find(name, "")
+		if err != nil {
+			return err
+		}
+		if slices.Contains(t.targetColumns, i) {
+			return fmt.Errorf("column %.100q is named twice as a target", name)
+		}
+		t.targetColumns = append(t.targetColumns, i)
+	}
+	return nil
+}
+
+// find returns the place of a name in the header. What it is for ends a clause
+// of its error.
+func (t *tableReader) find(name, use string) (int, error) {
+	switch i := t.places[name]; {
+	case t.header == nil:
+		return 0, fmt.Errorf("it has no header, so there is no column %.100q%s", name, use)
+	case !t.has(name):
+		return 0, fmt.Errorf("there is no column %.100q%s; its columns are %s", name, use, display.List(t.header, 10))
+	case i < 0:
+		return 0, fmt.Errorf("two columns are named %.100q; rename one", name)
+	default:
+		return i, nil
+	}
+}
+
+// has says whether a name is in the header.
+func (t *tableReader) has(name string) bool {
+	_, ok := t.places[name]
+	return ok && t.header != nil
+}
+
+// scan reads what accompanies the inputs, and checks these where it has to read
+// all lines to count them.
+func (t *tableReader) scan(ctx context.Context, from mark) error {
+	var columns []int
+	if !t.o.NoTargets {
+		columns = slices.Clone(t.targetColumns)
+	}
+	for _, j := range []int{t.groupColumn, t.idColumn} {
+		if j >= 0 {
+			columns = append(columns, j)
+		}
+	}
+	for _, b := range t.bounds {
+		if t.scans(&b) {
+			columns = append(columns, b.columns...)
+		}
+	}
+	scratch := t.tensors()
+	if t.file != nil && len(columns) == 0 {
+		t.n = t.file.Rows()
+	} else if err := t.scanRecords(ctx, columns, from, scratch); err != nil {
+		return err
+	}
+	if t.n == 0 {
+		return ErrEmpty
+	}
+	for i, b := range t.bounds {
+		if b.images {
+			return t.openImages(ctx, i, scratch[i].Strings)
+		}
+	}
+	return nil
+}
+
+// scanRecords reads columns of all records.
+func (t *tableReader) scanRecords(ctx context.Context, columns []int, from mark, scratch []ood.Tensor) error {
+	for rec, err := range recordsOf(ctx, t, columns, from) {
+		if err == nil {
+			err = t.add(rec, scratch)
+		}
+		if err != nil {
+			return err
+		}
+		if t.file == nil {
+			t.marks.add(t.n, rec.at.offset, rec.line)
+		}
+		t.n++
+	}
+	return nil
+}
+
+func (t *tableReader) add(rec *record, scratch []ood.Tensor) error {
+	if err := t.checkWidth(rec); err != nil {
+		return err
+	}
+	for j := range t.bounds {
+		b, x := &t.bounds[j], &scratch[j]
+		if !t.scans(b) {
+			continue
+		}
+		if err := b.add(x, rec, &t.table); err != nil {
+			return err
+		}
+		if !b.images {
+			x.Data, x.Strings, x.Lengths = x.Data[:0], x.Strings[:0], x.Lengths[:0]
+		}
+	}
+	if err := t.addNames(rec); err != nil || t.o.NoTargets {
+		return err
+	}
+	return t.addTargets(rec)
+}
+
+// addNames adds the group and the identifier of a row.
+func (t *tableReader) addNames(rec *record) error {
+	if t.groupColumn >= 0 {
+		c := &rec.cells[t.groupColumn]
+		if c.kind == list || c.kind == other {
+			return fmt.Errorf("%s: lists, dates, times and nested values name no group", t.where(rec.line, t.groupColumn))
+		}
+		t.groups = append(t.groups, c.trimmed())
+	}
+	if t.idColumn >= 0 {
+		c := &rec.cells[t.idColumn]
+		switch {
+		case c.kind == list || c.kind == other:
+			return fmt.Errorf("%s: lists, dates, times and nested values are no identifiers", t.where(rec.line, t.idColumn))
+		case c.kind == number && c.text == "" && lossyNumber(c.number):
+			return fmt.Errorf("%s: whole numbers beyond 2^53 lose their last digits; save identifiers as texts", t.where(rec.line, t.idColumn))
+		}
+		t.ids = append(t.ids, c.trimmed())
+	}
+	return nil
+}
+
+func (t *tableReader) addTargets(rec *record) error {
+	for _, j := range t.targetColumns {
+		c := &rec.cells[j]
+		v, wrong := t.o.target(c)
+		if t.o.allTargets && c.kind == list {
+			t.targets, wrong = c.items(t.targets)
+		} else if wrong == "" {
+			t.targets = append(t.targets, v)
+		}
+		if wrong == "" {
+			continue
+		}
+		err := t.badNumber(rec, j, wrong)
+		switch {
+		case t.o.named(c):
+			err = fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
+		case t.o.asksNames(c):
+			err = &ClassNameError{err.Error()}
+		}
+		if !t.o.TargetOptional || !t.o.SkipOdd {
+			return err
+		}
+		t.targetColumns, t.targets, t.odd = nil, nil, err
+		break
+	}
+	if t.n == 0 {
+		if t.perRow = len(t.targets); t.perRow == 0 && len(t.targetColumns) > 0 {
+			return fmt.Errorf("%s %d: its list of targets is empty", t.unit(), rec.line)
+		}
+	} else if n := len(t.targets) - t.n*t.perRow; t.targetColumns != nil && n != t.perRow {
+		return fmt.Errorf("%s %d: it has %s, the rows before it have %d", t.unit(), rec.line, rows.Count(n, "target"), t.perRow)
+	}
+	return nil
+}
