@@ -5,6 +5,20 @@
 // bounded by the disk and not by memory. What accompanies the rows (labels,
 // targets, names) is held in memory, and of a table of text where each row begins.
 //
+// [Open] tells by a path's name what opens it, and makes a Set of a source: what names
+// rows and the tensors that they bring, and opens a reader of any of them. Sources are
+//
+//	table         cells of a text, of JSON lines or of Parquet, whose columns tableReader binds to tensors
+//	imageSource   pictures: files of a folder, members of an archive, cells of a Parquet file
+//	pixelSource   images in an array of bytes
+//	arraySource   other arrays
+//	memberArrays  arrays that are members of an archive
+//	memberTexts   texts that are
+//	joined        several of these, each of which brings some tensors of the same rows
+//
+// Precomputed features, targets and groups in files of their own are no Set: they are
+// arrays by name ([OpenFeatures]) or columns of a table that is all targets or groups.
+//
 // A table is a file of rows with cells: numbers, texts, and in JSON lines and
 // Parquet lists of numbers. Its columns are a model's inputs by their names; else
 // texts go to the tokenizer, a column of files to the input that is images, and
