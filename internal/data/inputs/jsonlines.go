@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,7 +109,16 @@ func (l *lineReader) wrong(err error) error {
 
 // addKeys appends the keys of a line that none before it had.
 func (f *jsonLines) addKeys(line []byte) error {
-	d := json.NewDecoder(bytes.NewReader(line))
+	return eachKey(line, func(name string) {
+		if !f.known[name] {
+			f.columns, f.known[name] = append(f.columns, name), true
+		}
+	})
+}
+
+// eachKey hands on the keys of a JSON object in their order, up to what is no JSON.
+func eachKey(object []byte, use func(name string)) error {
+	d := json.NewDecoder(bytes.NewReader(object))
 	if _, err := d.Token(); err != nil {
 		return err
 	}
@@ -117,9 +127,7 @@ func (f *jsonLines) addKeys(line []byte) error {
 		if err != nil {
 			return err
 		}
-		if name := key.(string); !f.known[name] {
-			f.columns, f.known[name] = append(f.columns, name), true
-		}
+		use(key.(string))
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
 			return err
@@ -193,22 +201,15 @@ func keysIn(object []byte) (n int) {
 }
 
 // repeatedKey is the first key that a JSON object has twice.
-func repeatedKey(object []byte) string {
-	d := json.NewDecoder(bytes.NewReader(object))
+func repeatedKey(object []byte) (repeated string) {
 	seen := map[string]bool{}
-	for _, err := d.Token(); err == nil && d.More(); {
-		var key json.Token
-		var value json.RawMessage
-		if key, err = d.Token(); err == nil {
-			err = d.Decode(&value)
-		}
-		name, _ := key.(string)
+	_ = eachKey(object, func(name string) { // which was found to be JSON
 		if seen[name] {
-			return name
+			repeated = cmp.Or(repeated, name)
 		}
 		seen[name] = true
-	}
-	return ""
+	})
+	return repeated
 }
 
 // jsonCell is a value that has been found to be JSON. true is 1 and false 0.
