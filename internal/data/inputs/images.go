@@ -115,15 +115,14 @@ func (m *imageSource) size(i int) (h, w int, err error) {
 	}
 	defer a.Close()
 	open, err := a.picture(i)
-	if err != nil {
-		return 0, 0, InFile(m.path(i), err)
+	var file io.ReadSeekCloser
+	if err == nil {
+		file, err = open()
 	}
-	file, err := open()
-	if err != nil {
-		return 0, 0, InFile(m.path(i), err)
+	if err == nil {
+		defer file.Close()
+		h, w, err = pixels.Size(file)
 	}
-	defer file.Close()
-	h, w, err = pixels.Size(file)
 	return h, w, InFile(m.path(i), err)
 }
 

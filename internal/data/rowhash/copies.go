@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
@@ -114,15 +115,9 @@ func common(first, second []uint64) (n int) {
 
 // merged is both lists as one that is sorted.
 func merged(a, b []uint64) []uint64 {
-	all := make([]uint64, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		if a[0] <= b[0] {
-			all, a = append(all, a[0]), a[1:]
-		} else {
-			all, b = append(all, b[0]), b[1:]
-		}
-	}
-	return append(append(all, a...), b...)
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return all
 }
 
 // runs are the distinct numbers of a sorted list, and how often each comes.
