@@ -79,6 +79,16 @@ func Join(files []*File) (*Whole, error) {
 	return w, nil
 }
 
+// Namesakes are the names that different shards have.
+func (w *Whole) Namesakes() (names []string) {
+	for i, s := range w.Shards[1:] {
+		if s.Shard == w.Shards[i].Shard {
+			names = append(names, s.Shard)
+		}
+	}
+	return slices.Compact(names)
+}
+
 // line puts segments, which are in order, together to shards.
 func (w *Whole) line() error {
 	for i, s := range w.segments {

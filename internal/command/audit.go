@@ -12,7 +12,6 @@ import (
 	"iter"
 	"maps"
 	"os"
-	slash "path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -141,11 +140,11 @@ func (f *auditing) run(c *cli.Context) error {
 		return err
 	}
 	defer stop()
-	names, sources, err := f.expand(ctx, "--x", f.shards)
+	sources, err := f.expand(ctx, "--x", f.shards)
 	if err != nil {
 		return err
 	}
-	if err := f.apart(names); err != nil {
+	if err := f.apart(sources); err != nil {
 		return err
 	}
 	_, before := os.Stat(f.dir)
@@ -171,7 +170,7 @@ func (f *auditing) run(c *cli.Context) error {
 	if f.engine != nil {
 		score = f.elsewhere
 	}
-	if err := score(ctx, scorer, d, names, p); err != nil {
+	if err := score(ctx, scorer, d, p); err != nil {
 		p.end()
 		return d.failed(err)
 	}
@@ -186,19 +185,20 @@ func (f *auditing) run(c *cli.Context) error {
 	for _, note := range d.leftOut() {
 		printf(f.m.stderr, "note: %s\n", note)
 	}
-	for _, one := range names {
-		if !d.complete(one.name) && d.left[one.name] == nil {
-			return d.failed(fmt.Errorf("%s: not all of its rows were scored, and no reason is known", one.name))
+	var paths []string
+	for _, s := range sources {
+		if paths = append(paths, s.path); !d.complete(s.Name) && d.left[s.Name] == nil {
+			return d.failed(fmt.Errorf("%s: not all of its rows were scored, and no reason is known", s.Name))
 		}
 	}
-	now, err := f.sources(ctx, names)
+	now, err := f.sources(ctx, paths)
 	if err != nil {
 		return d.failed(err)
 	}
 	if changed, how := changes(sources, now); changed != nil {
 		return fmt.Errorf("%s changed while it was audited (%s); the same command scores it again, and what else was scored is kept", display.List(changed, 3), how)
 	}
-	a, err := d.finish(ctx, f.look(names))
+	a, err := d.finish(ctx, f.look(sources))
 	if audit.Damaged(err) && d.finished() {
 		return d.mend(err)
 	} else if err != nil {
@@ -281,87 +281,47 @@ func (f *auditing) scorer(ctx context.Context) (*audit.Scorer, error) {
 	return s, nil
 }
 
-// shard is one of what is audited: its name in keys, its path, and where that leads.
-type shard struct{ name, path, leads string }
-
-// expand are the shards that an option names, sorted by their names, and how they look.
-// None has rows of another.
-func (f *auditing) expand(ctx context.Context, option string, list inputList) (all []shard, sources []auditSource, err error) {
+// expand are the files and folders that an option names, sorted by their names. None has
+// rows of another.
+func (f *auditing) expand(ctx context.Context, option string, list inputList) (sources []auditSource, err error) {
+	var paths []string
 	for _, written := range list {
-		paths, err := f.shardsOf(ctx, written)
+		some, err := f.shardsOf(ctx, written)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		for _, p := range paths {
-			all = append(all, shard{audit.Name(p), p, leadsTo(p)})
-		}
+		paths = append(paths, some...)
 	}
-	slices.SortFunc(all, func(a, b shard) int { return cmp.Compare(a.name, b.name) })
-	if sources, err = f.sources(ctx, all); err != nil {
-		return nil, nil, err
+	if sources, err = f.sources(ctx, paths); err != nil {
+		return nil, err
 	}
-	if one, other, found := twice(sources); found && one.Name == other.Name {
-		err = usagef("%s names %s twice; each input is to be named once", option, one.Name)
-	} else if found {
-		err = usagef("%s names %s and %s%s; each input is to be named once", option, one.Name, other.Name, one.related(other))
-	}
-	return all, sources, err
-}
-
-// leadsTo tells inputs apart, whatever they are called: two names that lead to one have
-// the same.
-func leadsTo(path string) string {
-	if isURL(path) {
-		return slash.Clean(audit.Name(path))
-	}
-	return filepath.ToSlash(resolved(path))
+	return sources, once(option, sources)
 }
 
 // apart refuses a folder for results within inputs.
-func (f *auditing) apart(shards []shard) error {
-	to := resolved(f.dir)
-	names := map[string]string{} // by where they lead
-	for _, one := range shards {
-		names[one.leads] = one.name
+func (f *auditing) apart(sources []auditSource) error {
+	names := map[string]string{} // by where they lie
+	for _, s := range sources {
+		names[s.places[0]] = s.Name
 	}
 	for _, name := range f.shards {
 		if !isURL(name) {
-			names[filepath.ToSlash(resolved(name))] = name
+			names[resolved(name)] = name
 		}
 	}
-	for at := filepath.ToSlash(to); ; at = slash.Dir(at) {
+	for at := range above(resolved(f.dir)) {
 		if name, within := names[at]; within {
 			return usagef("-o %s lies in %s, which --x names; write to another folder", f.dir, name)
 		}
-		if at == slash.Dir(at) {
-			return nil
-		}
 	}
-}
-
-// resolved is a path without links, as far as it exists.
-func resolved(path string) string {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return path
-	}
-	rest := ""
-	for at := abs; ; at = filepath.Dir(at) {
-		if real, err := filepath.EvalSymlinks(at); err == nil {
-			return filepath.Join(real, rest)
-		}
-		if at == filepath.Dir(at) {
-			return abs
-		}
-		rest = filepath.Join(filepath.Base(at), rest)
-	}
+	return nil
 }
 
 // score scores what the folder lacks.
-func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, shards []shard, p *progress) (err error) {
+func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, p *progress) (err error) {
 	numbers := map[string]int{}
-	for i, one := range shards {
-		numbers[one.name] = i
+	for i, s := range d.shards {
+		numbers[s.Name] = i
 	}
 	var unsaved error
 	scoring := s.Begin(func(part *audit.Part) error {
@@ -370,16 +330,16 @@ func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, s
 		return unsaved
 	})
 	done := 0
-	for i, one := range shards {
-		if d.complete(one.name) {
+	for i, one := range d.shards {
+		if d.complete(one.Name) {
 			continue
 		}
-		bad, err := f.scoreShard(ctx, scoring, one, d.have[one.name], func(r audit.Rows, at, rows int) {
+		bad, err := f.scoreShard(ctx, scoring, one.Name, one.path, d.have[one.Name], func(r audit.Rows, at, rows int) {
 			done += rows
-			p.share((float64(i)+min(1, float64(at)/float64(r.Len)))/float64(len(shards)), p.rate(done)+inShards(i, len(shards)))
+			p.share((float64(i)+min(1, float64(at)/float64(r.Len)))/float64(len(d.shards)), p.rate(done)+inShards(i, len(d.shards)))
 		})
 		if bad {
-			d.without(one.name, err)
+			d.without(one.Name, err)
 			continue
 		}
 		if err != nil && unsaved == nil {
@@ -394,22 +354,22 @@ func (f *auditing) score(ctx context.Context, s *audit.Scorer, d *auditFolder, s
 
 // scoreShard scores what is lacking of a shard. It tells progress up to which row it came,
 // and with how many more. If the shard is to be left out bad says so, and err why.
-func (f *auditing) scoreShard(ctx context.Context, scoring *audit.Scoring, one shard, have []audit.Range, progress func(r audit.Rows, at, rows int)) (bad bool, err error) {
-	r, bad, err := f.audited(ctx, one)
+func (f *auditing) scoreShard(ctx context.Context, scoring *audit.Scoring, name, path string, have []audit.Range, progress func(r audit.Rows, at, rows int)) (bad bool, err error) {
+	r, bad, err := f.audited(ctx, name, path)
 	if err != nil {
 		return bad, err
 	}
-	if err := unchanged(one.name, r.N, have); err != nil {
+	if err := unchanged(name, r.N, have); err != nil {
 		return false, err
 	}
-	for _, gap := range audit.Gaps(one.name, r.Len, have) {
+	for _, gap := range audit.Gaps(name, r.Len, have) {
 		at := gap[0]
 		counted := func(rows int) {
 			at += rows
 			progress(r, at, rows)
 		}
-		if err := scoring.Rows(ctx, one.name, r, gap[0], gap[1], counted); err != nil {
-			return false, inputs.InFile(one.path, err)
+		if err := scoring.Rows(ctx, name, r, gap[0], gap[1], counted); err != nil {
+			return false, inputs.InFile(path, err)
 		}
 	}
 	return false, nil
@@ -425,24 +385,24 @@ func inShards(i, n int) string {
 // audited opens those rows of a shard that are audited. If bad ones are left out it reads
 // them all before any is scored: a shard that breaks in the middle is left out as a whole,
 // so that what is audited does not depend on where it breaks, nor on what was scored when.
-func (f *auditing) audited(ctx context.Context, one shard) (r audit.Rows, bad bool, err error) {
+func (f *auditing) audited(ctx context.Context, name, path string) (r audit.Rows, bad bool, err error) {
 	f.opening.Lock()
 	if err := f.m.openNet(ctx); err != nil {
 		f.opening.Unlock()
 		return r, false, err
 	}
-	r, check, err := f.shardRows(ctx, one, f.id)
+	r, check, err := f.shardRows(ctx, name, path, f.id)
 	f.opening.Unlock()
 	if err == nil && f.inputs.SkipBad {
-		err = inputs.InFile(one.path, check(ctx))
+		err = inputs.InFile(path, check(ctx))
 	}
 	bad, err = f.unread(err)
 	return r, bad, err
 }
 
 // shardRows opens those rows of a shard that are audited, and check reads them all.
-func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) (r audit.Rows, check func(context.Context) error, err error) {
-	opened, err := f.m.openRows(ctx, one.path, "", inputs.Slice{})
+func (f *auditing) shardRows(ctx context.Context, name, path string, id audit.Identity) (r audit.Rows, check func(context.Context) error, err error) {
+	opened, err := f.m.openRows(ctx, path, "", inputs.Slice{})
 	if err != nil {
 		return r, nil, err
 	}
@@ -451,7 +411,7 @@ func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) 
 	r.Len = count
 	if opened.set == nil {
 		r.Name = func(i int) (string, string, int) {
-			key, folder := audit.Key(one.name, "", i)
+			key, folder := audit.Key(name, "", i)
 			return key, folder, i
 		}
 		r.Batches = func(ctx context.Context, from int) iter.Seq2[audit.Batch, error] {
@@ -459,7 +419,7 @@ func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) 
 				rest := opened
 				if from > 0 || count < opened.n {
 					var err error
-					if rest, err = f.m.precomputed(ctx, one.path, "", inputs.Slice{Start: from, End: count, Ends: true}); err != nil {
+					if rest, err = f.m.precomputed(ctx, path, "", inputs.Slice{Start: from, End: count, Ends: true}); err != nil {
 						yield(audit.Batch{}, err)
 						return
 					}
@@ -491,13 +451,13 @@ func (f *auditing) shardRows(ctx context.Context, one shard, id audit.Identity) 
 	} else if set, err = set.Slice(inputs.Slice{End: count, Ends: true}); err != nil {
 		return r, nil, err
 	}
-	isTable := inputs.IsTable(one.path)
+	isTable := inputs.IsTable(path)
 	r.Name = func(i int) (string, string, int) {
 		file := ""
 		if !isTable {
 			file = set.File(i)
 		}
-		key, folder := audit.Key(one.name, file, set.Row(i))
+		key, folder := audit.Key(name, file, set.Row(i))
 		return key, folder, set.Row(i)
 	}
 	r.Batches = func(ctx context.Context, from int) iter.Seq2[audit.Batch, error] {
@@ -561,13 +521,13 @@ const snippet = 240
 
 // look opens shards again to show rows of them. What cannot be read any more is not
 // shown: it was scored.
-func (f *auditing) look(shards []shard) func(ctx context.Context, name string, rows []int) []audit.Shown {
+func (f *auditing) look(sources []auditSource) func(ctx context.Context, name string, rows []int) []audit.Shown {
 	return func(ctx context.Context, name string, rows []int) []audit.Shown {
-		i := slices.IndexFunc(shards, func(s shard) bool { return s.name == name })
+		i := slices.IndexFunc(sources, func(s auditSource) bool { return s.Name == name })
 		stderr := f.m.stderr
 		f.m.stderr = io.Discard // notes were said when the shard was scored
 		defer func() { f.m.stderr = stderr }()
-		opened, err := f.m.openRows(ctx, shards[i].path, "", inputs.Slice{})
+		opened, err := f.m.openRows(ctx, sources[i].path, "", inputs.Slice{})
 		if err != nil || opened.set == nil {
 			return nil
 		}

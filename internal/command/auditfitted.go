@@ -16,8 +16,8 @@ import (
 )
 
 // local are shards that --fitted names, on this machine.
-func (f *auditing) local(ctx context.Context, list inputList) ([]shard, error) {
-	all, _, err := f.expand(ctx, "--fitted", list)
+func (f *auditing) local(ctx context.Context, list inputList) ([]auditSource, error) {
+	all, err := f.expand(ctx, "--fitted", list)
 	for i, one := range all {
 		if isURL(one.path) && err == nil {
 			all[i].path, _, err = f.engine.Fetch(ctx, one.path)
@@ -27,7 +27,7 @@ func (f *auditing) local(ctx context.Context, list inputList) ([]shard, error) {
 }
 
 // digest is of the names and content of shards, empty where there are none.
-func digest(ctx context.Context, shards []shard) (string, error) {
+func digest(ctx context.Context, shards []auditSource) (string, error) {
 	if len(shards) == 0 {
 		return "", nil
 	}
@@ -48,16 +48,16 @@ func digest(ctx context.Context, shards []shard) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			fmt.Fprintf(h, "%q %q %s\n", one.name, name, sum)
+			fmt.Fprintf(h, "%q %q %s\n", one.Name, name, sum)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // fittedRows reads the features of shards, and keys of their rows.
-func (f *auditing) fittedRows(ctx context.Context, shards []shard) (features blas32.General, keys []string, err error) {
+func (f *auditing) fittedRows(ctx context.Context, shards []auditSource) (features blas32.General, keys []string, err error) {
 	for _, one := range shards {
-		r, _, err := f.shardRows(ctx, one, audit.Identity{})
+		r, _, err := f.shardRows(ctx, one.Name, one.path, audit.Identity{})
 		if err != nil {
 			return features, nil, err
 		}

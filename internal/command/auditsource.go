@@ -1,18 +1,22 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
+	"iter"
 	"os"
 	slash "path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
-	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
 // Stamp is how a file or folder looks from outside. It differs once that was changed.
@@ -38,106 +42,60 @@ func (s Stamp) String() string {
 	return at
 }
 
-// auditSource is a shard as it was when it was begun with.
+// auditSource is a file or folder of an audit, as it was when it was begun with.
 type auditSource struct {
 	Name string `json:"name"`
 	Stamp
-	// Machine, Path, links followed, and Number, which is what the disk calls it, tell
-	// files apart. That of a URL is on no machine.
-	Machine string `json:"machine,omitempty"`
-	Path    string `json:"path"`
-	Number  string `json:"number,omitempty"`
-	// Linked are the folders that links in a folder of images lead to.
-	Linked []string `json:"linked,omitempty"`
 	// LeftOut is why no row of it was audited, or empty.
 	LeftOut string `json:"left_out,omitempty"`
+
+	path   string      // as it was written, or a URL
+	places []string    // where its rows lie: its own path without links, and where links in a folder lead to
+	info   fs.FileInfo // nil of a URL
 }
 
-// place is where a source lies.
-func (s auditSource) place() string { return s.Machine + ":" + s.Path }
-
-// places are where a source has rows.
-func (s auditSource) places() []string {
-	all := []string{s.place()}
-	for _, to := range s.Linked {
-		all = append(all, s.Machine+":"+to)
-	}
-	return all
-}
-
-// related says how two sources that [twice] found have the same rows.
-func (s auditSource) related(other auditSource) string {
-	if strings.HasPrefix(other.Path, s.Path+"/") {
-		return " within it"
-	}
-	if s.Linked != nil || other.Linked != nil {
-		return ", one of which a link in the other leads to"
-	}
-	if s.Files > 0 {
-		return ", which are one folder"
-	}
-	return ", which are one file"
-}
-
-// sources look at shards from outside.
-func (f *auditing) sources(ctx context.Context, shards []shard) (list []auditSource, err error) {
-	var urls []string
-	for _, one := range shards {
-		if isURL(one.path) {
-			urls = append(urls, one.path)
-		}
-	}
+// sources look at files and folders from outside.
+func (f *auditing) sources(ctx context.Context, paths []string) (list []auditSource, err error) {
 	var stamps []Stamp
-	if urls != nil {
+	if urls := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !isURL(path) }); len(urls) > 0 {
 		if stamps, err = f.engine.Stamps(ctx, urls); err != nil {
 			return nil, err
 		}
 	}
-	here := machine()
-	for _, one := range shards {
-		s := auditSource{Name: one.name, Path: one.leads}
-		if isURL(one.path) {
+	for _, path := range paths {
+		s := auditSource{Name: audit.Name(path), path: path}
+		if isURL(path) {
 			s.Stamp, stamps = stamps[0], stamps[1:]
-		} else {
-			s.Machine = here
-			if err = s.look(ctx, one.path); err != nil {
-				return nil, err
-			}
+			s.places = []string{slash.Clean(s.Name)}
+		} else if err := s.look(ctx); err != nil {
+			return nil, err
 		}
 		list = append(list, s)
 	}
+	slices.SortStableFunc(list, func(a, b auditSource) int { return cmp.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
-// machine tells this machine from others, and no more of it.
-func machine() string {
-	name, _ := os.Hostname()
-	id, _ := os.ReadFile("/etc/machine-id")
-	sum := sha256.Sum256(append(id, name...))
-	return hex.EncodeToString(sum[:8])
-}
-
 // look looks at a file or at a folder of images.
-func (s *auditSource) look(ctx context.Context, path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
+func (s *auditSource) look(ctx context.Context) (err error) {
+	if s.info, err = os.Stat(s.path); err != nil {
 		return err
 	}
-	s.Number = regularfile.Number(info)
-	if !info.IsDir() {
-		s.Stamp = Stamp{Size: info.Size(), Modified: info.ModTime().UTC()}
+	s.places = []string{resolved(s.path)}
+	if !s.info.IsDir() {
+		s.Stamp = Stamp{Size: s.info.Size(), Modified: s.info.ModTime().UTC()}
 		return nil
 	}
-	in, err := inputs.Images(ctx, path)
+	in, err := inputs.Images(ctx, s.path)
 	if err != nil {
 		return err
 	}
 	for _, to := range in.Linked {
-		s.Linked = append(s.Linked, filepath.ToSlash(to))
+		s.places = append(s.places, filepath.ToSlash(to))
 	}
 	members := sha256.New()
 	for _, name := range in.Files {
-		info, err := os.Stat(filepath.Join(path, filepath.FromSlash(name)))
+		info, err := os.Stat(filepath.Join(s.path, filepath.FromSlash(name)))
 		if err != nil { // a link to nothing: what it means is for who reads it
 			fmt.Fprintf(members, "%q\n", name)
 			continue
@@ -173,33 +131,71 @@ func changes(before, now []auditSource) (changed []string, how string) {
 	return changed, how
 }
 
-// twice finds two sources that are one file, at the same place, whatever it holds now,
-// or by other names, or one of which lies in the other. A disk uses its numbers again for
-// other files, which are changed at other times.
-func twice(list []auditSource) (one, other auditSource, found bool) {
-	seen := map[string]auditSource{}
-	for _, s := range list {
-		keys := s.places()
-		if s.Number != "" {
-			keys = append(keys, fmt.Sprint(s.Machine, s.Number, s.Size, s.Modified.UnixNano(), s.Members))
+// once refuses sources that have the same rows: one file or folder by two names, or one that
+// lies in another.
+func once(option string, list []auditSource) error {
+	twice := func(one, other auditSource) error {
+		how := ", which are one file"
+		switch {
+		case one.Name == other.Name:
+			return usagef("%s names %s twice; each input is to be named once", option, one.Name)
+		case strings.HasPrefix(other.places[0], one.places[0]+"/"):
+			how = " within it"
+		case len(one.places)+len(other.places) > 2:
+			how = ", one of which a link in the other leads to"
+		case one.Files > 0:
+			how = ", which are one folder"
 		}
-		for _, key := range keys {
-			if before, is := seen[key]; is {
-				return before, s, true
+		return usagef("%s names %s and %s%s; each input is to be named once", option, one.Name, other.Name, how)
+	}
+	at, like := map[string]auditSource{}, map[Stamp][]*auditSource{}
+	for i, s := range list {
+		for _, place := range s.places {
+			if before, is := at[place]; is {
+				return twice(before, s)
 			}
-			seen[key] = s
+			at[place] = s
 		}
+		for _, before := range like[s.Stamp] {
+			if os.SameFile(before.info, s.info) { // by a hard link
+				return twice(*before, s)
+			}
+		}
+		like[s.Stamp] = append(like[s.Stamp], &list[i])
 	}
 	for _, s := range list {
-		for _, at := range append(s.Linked, s.Path) {
-			for outer := slash.Dir(at); outer != at; at, outer = outer, slash.Dir(outer) {
-				if holds, is := seen[s.Machine+":"+outer]; is && holds.place() != s.place() {
-					return holds, s, true
+		for _, place := range s.places {
+			for folder := range above(place) {
+				if holds, is := at[folder]; is && holds.Name != s.Name {
+					return twice(holds, s)
 				}
 			}
 		}
 	}
-	return one, other, false
+	return nil
+}
+
+// above are a place and the folders that it lies in.
+func above(place string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for yield(place) && place != slash.Dir(place) {
+			place = slash.Dir(place)
+		}
+	}
+}
+
+// resolved is an absolute path without links, as far as it exists, with slashes.
+func resolved(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return filepath.ToSlash(path)
+	}
+	for at := range above(filepath.ToSlash(abs)) {
+		if real, err := filepath.EvalSymlinks(filepath.FromSlash(at)); err == nil {
+			return slash.Join(filepath.ToSlash(real), strings.TrimPrefix(filepath.ToSlash(abs), at))
+		}
+	}
+	return filepath.ToSlash(abs)
 }
 
 // sourceNames are those of sources.

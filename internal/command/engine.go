@@ -119,11 +119,11 @@ func (f *auditing) shardsOf(ctx context.Context, written string) ([]string, erro
 }
 
 // elsewhere has the engine score what the folder lacks.
-func (f *auditing) elsewhere(ctx context.Context, _ *audit.Scorer, d *auditFolder, shards []shard, _ *progress) error {
+func (f *auditing) elsewhere(ctx context.Context, _ *audit.Scorer, d *auditFolder, _ *progress) error {
 	var lacking []AuditShard
-	for i, one := range shards {
-		if !d.complete(one.name) {
-			lacking = append(lacking, AuditShard{i, one.path, d.shards[i].Size, d.have[one.name]})
+	for i, s := range d.shards {
+		if !d.complete(s.Name) {
+			lacking = append(lacking, AuditShard{i, s.path, s.Size, d.have[s.Name]})
 		}
 	}
 	if lacking == nil {
@@ -232,18 +232,17 @@ func (w *AuditWorker) Score(ctx context.Context, shards []AuditShard, have []str
 
 // score scores a shard. If the shard is to be left out bad says so, and err why.
 func (w *AuditWorker) score(ctx context.Context, scoring *audit.Scoring, s AuditShard, have []audit.Range) (bad bool, err error) {
-	one := shard{name: audit.Name(s.Path), path: s.Path}
-	if isURL(s.Path) {
-		path, release, err := w.storage.Fetch(ctx, s.Path)
-		if err != nil {
+	path := s.Path
+	if isURL(path) {
+		var release func()
+		if path, release, err = w.storage.Fetch(ctx, path); err != nil {
 			return false, err
 		}
 		defer release()
-		one.path = path
 	}
-	bad, err = w.f.scoreShard(ctx, scoring, one, have, func(audit.Rows, int, int) {})
-	if err = w.f.named(err); err != nil && one.path != s.Path {
-		err = fetchedError{err, one.path, s.Path}
+	bad, err = w.f.scoreShard(ctx, scoring, audit.Name(s.Path), path, have, func(audit.Rows, int, int) {})
+	if err = w.f.named(err); err != nil && path != s.Path {
+		err = fetchedError{err, path, s.Path}
 	}
 	return bad, err
 }

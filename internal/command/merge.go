@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/display"
 )
 
 // merging is a call of attach merge.
@@ -91,20 +92,19 @@ func (f *merging) run(c *cli.Context) error {
 		file.Identity = file.Asked(skip)
 	}
 	run.Identity = d.files[0].Identity
-	if _, err := audit.Join(d.files); err != nil {
+	whole, err := audit.Join(d.files)
+	if err != nil {
 		return spoilt(err)
 	}
+	if one, other, found := sameRows(d.files, sources); found {
+		return fmt.Errorf("these audits have rows of %s and of %s, which are one file or a copy of it; each input is to be audited once", one, other)
+	}
+	if names := whole.Namesakes(); names != nil {
+		printf(c.App.ErrWriter, "note: these audits have different files that are called %s; if one is another after it changed, audit it once\n", display.List(names, 3))
+	}
 	slices.SortFunc(run.Shards, func(a, b auditSource) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.place(), b.place()))
+		return cmp.Or(cmp.Compare(a.Name, b.Name), a.Modified.Compare(b.Modified), cmp.Compare(a.Size, b.Size), cmp.Compare(a.Members, b.Members))
 	})
-	if one, other, found := twice(run.Shards); found && one.Name == other.Name {
-		return fmt.Errorf("two of these audits have rows of %s, which changed between them; each input is to be audited once", one.Name)
-	} else if found {
-		return fmt.Errorf("these audits have rows of %s and of %s%s; each input is to be audited once", one.Name, other.Name, one.related(other))
-	}
-	if one, other, found := linked(d.files, sources); found {
-		return fmt.Errorf("these audits have rows of %s and of %s, which are one file; each input is to be audited once", one, other)
-	}
 	_, before := os.Stat(f.dir)
 	if err := os.MkdirAll(f.dir, 0o777); err != nil {
 		return notFolder(f.dir, err)
@@ -137,22 +137,33 @@ func spoilt(err error) error {
 	return err
 }
 
-// linked finds a file of one audit that is a file of another by another name: the disk
-// calls it the same, and its rows are.
-func linked(files []*audit.File, sources [][]auditSource) (one, other string, found bool) {
-	known := map[string]string{} // names
+// sameRows finds a file or folder of one audit that is one of another by another name: both
+// look the same from outside, and their rows are.
+func sameRows(files []*audit.File, sources [][]auditSource) (one, other string, found bool) {
+	type key struct {
+		Stamp
+		digest uint64
+	}
+	type place struct {
+		name  string
+		audit int
+	}
+	known := map[key]place{}
 	for i, file := range files {
-		rows := map[string]audit.Range{}
+		digests := map[string]uint64{}
 		for _, r := range file.Ranges {
-			rows[r.Shard] = r
+			digests[r.Shard] = r.Digest
 		}
 		for _, s := range sources[i] {
-			r := rows[s.Name]
-			key := fmt.Sprint(s.Machine, s.Number, r.Rows, r.Of, r.Digest)
-			if before, is := known[key]; is && s.Number != "" {
-				return before, s.Name, true
+			digest, scored := digests[s.Name]
+			if !scored {
+				continue
 			}
-			known[key] = s.Name
+			of := key{s.Stamp, digest}
+			if before, is := known[of]; is && before.audit != i {
+				return min(before.name, s.Name), max(before.name, s.Name), true
+			}
+			known[of] = place{s.Name, i}
 		}
 	}
 	return "", "", false
