@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	}
 	log.SetupLogging(level, "text")
 	defer removeCopies()
-	e, err := newEngine(ctx, newStorage(), args)
+	e, err := newPipeline(ctx, newStorage(), args)
 	if err != nil {
 		return 0, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
 
+	"github.com/attach-uncertainty/attach/internal/audit/engine"
 	"github.com/attach-uncertainty/attach/internal/command"
 )
 
@@ -29,15 +30,15 @@ func registered() { register.DoFn2x1[context.Context, string, error](&score{}) }
 // folder. Nothing comes out of it, so that what a runner does twice is there once:
 // parts of the same rows have the same name and the same bytes.
 type score struct {
-	Args  []string // of attach audit
-	Dir   string   // that paths among them are of
-	Parts string   // folder or URL
-	Run   string   // what the file turn is to hold
+	Options engine.Options
+	Dir     string // that paths among them are of
+	Parts   string // folder or URL
+	Run     string // what the file turn is to hold
 }
 
-// ProcessElement scores shards, which are a list of command.AuditShard as JSON.
+// ProcessElement scores shards, which are a list of engine.Shard as JSON.
 func (s *score) ProcessElement(ctx context.Context, list string) error {
-	var shards []command.AuditShard
+	var shards []engine.Shard
 	if err := json.Unmarshal([]byte(list), &shards); err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (s *score) ProcessElement(ctx context.Context, list string) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	return w.say(ctx, s, command.FailedName(shards[0]), err.Error())
+	return w.say(ctx, s, engine.FailedName(shards[0]), err.Error())
 }
 
 // say leaves what is wrong with a shard beside the parts, for the one who asked: a
@@ -92,12 +93,12 @@ func (s *storage) current(ctx context.Context, parts, of string) error {
 // failed ends the names of files that say why a shard could not be scored.
 const failed = "failed.txt"
 
-func (w *worker) score(ctx context.Context, s *score, shards []command.AuditShard) error {
+func (w *worker) score(ctx context.Context, s *score, shards []engine.Shard) error {
 	if err := w.storage.current(ctx, s.Parts, s.Run); err != nil {
 		return err
 	}
 	from, to := shards[0].Number, shards[len(shards)-1].Number
-	have, release, err := w.storage.have(ctx, s.Parts, common(from, to), func(name string) bool { return command.PartsOf(name, from, to) })
+	have, release, err := w.storage.have(ctx, s.Parts, common(from, to), func(name string) bool { return engine.PartsOf(name, from, to) })
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ const (
 )
 
 // elements are lists of shards, as JSON.
-func elements(shards []command.AuditShard) (all []string, err error) {
+func elements(shards []engine.Shard) (all []string, err error) {
 	for len(shards) > 0 {
 		n, size := 1, shards[0].Size
 		for ; n < min(len(shards), mostTogether) && size+shards[n].Size <= bytesTogether; n++ {
@@ -145,7 +146,7 @@ func elements(shards []command.AuditShard) (all []string, err error) {
 
 // worker is what a process holds once, whatever the runner starts in it.
 type worker struct {
-	*command.AuditWorker
+	*engine.Worker
 	storage *storage
 }
 
@@ -158,15 +159,18 @@ var (
 func session(s *score) (*worker, error) {
 	sessions.Lock()
 	defer sessions.Unlock()
-	key := s.Dir + "\n" + strings.Join(s.Args, "\n")
+	options, err := json.Marshal(s.Options)
+	if err != nil {
+		return nil, err
+	}
+	key := s.Dir + "\n" + string(options)
 	if w := held[key]; w != nil {
 		return w, nil
 	}
 	elsewhere := os.Chdir(s.Dir)
 	w := &worker{storage: newStorage()}
-	var err error
 	// The network outlives the element that it is loaded for.
-	if w.AuditWorker, err = command.NewAuditWorker(context.Background(), s.Args, os.Stderr, w.storage); err != nil {
+	if w.Worker, err = command.NewAuditWorker(context.Background(), s.Options, os.Stderr, w.storage); err != nil {
 		if elsewhere != nil {
 			err = fmt.Errorf("%w (the folder that paths are of is not on this machine: %v; name files by URLs, or on disks that all machines share)", err, elsewhere)
 		}
@@ -176,8 +180,8 @@ func session(s *score) (*worker, error) {
 	return w, nil
 }
 
-// engine runs the pipeline.
-type engine struct {
+// pipeline has shards scored by Beam.
+type pipeline struct {
 	*storage
 	args  []string
 	dir   string   // where the audit is written to
@@ -185,10 +189,10 @@ type engine struct {
 	taken []string // files of parts that were there
 }
 
-// newEngine prepares for an audit with arguments, in which a folder stands for the
+// newPipeline prepares for an audit with arguments, in which a folder stands for the
 // URL of -o.
-func newEngine(ctx context.Context, s *storage, args []string) (*engine, error) {
-	e := &engine{storage: s, args: args}
+func newPipeline(ctx context.Context, s *storage, args []string) (*pipeline, error) {
+	e := &pipeline{storage: s, args: args}
 	for i, arg := range args {
 		to := ""
 		switch {
@@ -221,7 +225,7 @@ func newEngine(ctx context.Context, s *storage, args []string) (*engine, error) 
 }
 
 // Score runs the pipeline on shards.
-func (e *engine) Score(ctx context.Context, shards []command.AuditShard, parts string) error {
+func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.Shard, parts string) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return err
@@ -247,7 +251,7 @@ func (e *engine) Score(ctx context.Context, shards []command.AuditShard, parts s
 		return err
 	}
 	p, s := beam.NewPipelineWithRoot()
-	beam.ParDo0(s, &score{Args: e.args, Dir: dir, Parts: to, Run: token}, beam.Reshuffle(s, beam.CreateList(s, lists)))
+	beam.ParDo0(s, &score{Options: o, Dir: dir, Parts: to, Run: token}, beam.Reshuffle(s, beam.CreateList(s, lists)))
 	if err := beamx.Run(ctx, p); err != nil {
 		return fmt.Errorf("the runner gave up: %w", err)
 	}
@@ -264,10 +268,10 @@ func (e *engine) Score(ctx context.Context, shards []command.AuditShard, parts s
 
 // begin makes the folder of parts in the cloud what it is here, without what is said of
 // shards, and brings there what says of which audit they are, in that order.
-func (e *engine) begin(ctx context.Context, to, parts string) error {
+func (e *pipeline) begin(ctx context.Context, to, parts string) error {
 	if err := e.remove(ctx, to, func(name string) bool {
 		_, gone := os.Stat(filepath.Join(parts, name))
-		return strings.HasSuffix(name, ".txt") && name != turn && command.OfParts(name) || slices.Contains(e.taken, name) && errors.Is(gone, fs.ErrNotExist)
+		return strings.HasSuffix(name, ".txt") && name != turn && engine.OfParts(name) || slices.Contains(e.taken, name) && errors.Is(gone, fs.ErrNotExist)
 	}); err != nil {
 		return err
 	}
@@ -302,7 +306,7 @@ func whatFailed(parts string) error {
 }
 
 // finish brings what was written to where it belongs.
-func (e *engine) finish(ctx context.Context) error {
+func (e *pipeline) finish(ctx context.Context) error {
 	if e.cloud == "" {
 		return nil
 	}
@@ -310,7 +314,7 @@ func (e *engine) finish(ctx context.Context) error {
 }
 
 // named is a text with the URL in place of the folder that stands for it.
-func (e *engine) named(text string) string {
+func (e *pipeline) named(text string) string {
 	if e.cloud == "" {
 		return text
 	}
@@ -319,7 +323,7 @@ func (e *engine) named(text string) string {
 }
 
 // naming writes to standard error what names the URL.
-type naming struct{ *engine }
+type naming struct{ *pipeline }
 
 func (n naming) Write(p []byte) (int, error) {
 	_, err := io.WriteString(os.Stderr, n.named(string(p)))

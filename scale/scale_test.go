@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/audit/engine"
 	"github.com/attach-uncertainty/attach/internal/command"
 )
 
@@ -313,7 +314,7 @@ func TestCommon(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]bool{"000256-000000000000.parquet": true, "000255-000000000000.parquet": false, "000260-failed.txt": false, "runs.txt": false, "300-1.parquet": false} {
-		if command.PartsOf(name, 256, 511) != want {
+		if engine.PartsOf(name, 256, 511) != want {
 			t.Errorf("%s: %v", name, !want)
 		}
 	}

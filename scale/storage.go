@@ -21,7 +21,7 @@ import (
 	_ "gocloud.dev/blob/gcsblob"  // gs://
 	_ "gocloud.dev/blob/s3blob"   // s3://
 
-	"github.com/attach-uncertainty/attach/internal/command"
+	"github.com/attach-uncertainty/attach/internal/audit/engine"
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 )
@@ -177,7 +177,7 @@ func (s *storage) shards(ctx context.Context, name string) (shards []string, err
 
 // Stamps look at the files and folders of URLs: what lies in one folder is listed
 // together.
-func (s *storage) Stamps(ctx context.Context, urls []string) ([]command.Stamp, error) {
+func (s *storage) Stamps(ctx context.Context, urls []string) ([]engine.Stamp, error) {
 	type folder struct {
 		bucket *blob.Bucket
 		prefix string // that all names in it begin with
@@ -204,7 +204,7 @@ func (s *storage) Stamps(ctx context.Context, urls []string) ([]command.Stamp, e
 			}
 		}
 	}
-	stamps := make([]command.Stamp, len(urls))
+	stamps := make([]engine.Stamp, len(urls))
 	for i, name := range urls {
 		f := folders[at[i]]
 		if f.files == nil {
@@ -237,7 +237,7 @@ func (s *storage) Stamps(ctx context.Context, urls []string) ([]command.Stamp, e
 }
 
 // stampOf is of all objects, and of what the storage knows of their content.
-func stampOf(all []*blob.ListObject) (stamp command.Stamp) {
+func stampOf(all []*blob.ListObject) (stamp engine.Stamp) {
 	members := sha256.New()
 	for _, o := range all {
 		stamp.Size += o.Size
@@ -427,7 +427,7 @@ func (s *storage) bring(ctx context.Context, dir, to string) error {
 			return err
 		}
 	}
-	if err := s.remove(ctx, under(to, "parts"), command.OfParts); err != nil {
+	if err := s.remove(ctx, under(to, "parts"), engine.OfParts); err != nil {
 		return err
 	}
 	return s.sweep(to)

@@ -6,7 +6,7 @@
 // all that is said from sums, so that it is the same whatever the parts are, and
 // the audit of a whole is again a part of a larger one.
 //
-// Nothing here reads inputs or runs a network: who scores hands in rows.
+// Nothing here reads inputs or runs a network: package engine hands in rows.
 package audit
 
 import (

@@ -147,7 +147,7 @@ func open(t *testing.T, p *Part) *File {
 func finish(t *testing.T, list []*File) (dir string, a *Audit) {
 	t.Helper()
 	dir = t.TempDir()
-	a, err := Finish(context.Background(), list, dir, nil, func(io.Writer, *Audit) error { return nil }, func(io.Writer) error { return nil })
+	a, err := Finish(context.Background(), list, dir, nil, func(io.Writer, *Audit) error { return nil }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -274,11 +274,11 @@ const Scores = "scores.parquet"
 // Finish joins files of scores and writes Scores, audit.json, report.html and run.json to a
 // folder, which is made where there is none. What the folder held stays until all four
 // files are on disk, and the files may be those that it held. Page writes the report, and
-// note writes run.json.
+// note is what run.json holds.
 //
 // Look, if not nil, shows rows of a shard, which are counted among those that are
 // audited; what it cannot show is left out of the report.
-func Finish(ctx context.Context, files []*File, dir string, look func(ctx context.Context, shard string, rows []int) []Shown, page func(w io.Writer, a *Audit) error, note func(w io.Writer) error) (a *Audit, err error) {
+func Finish(ctx context.Context, files []*File, dir string, look func(ctx context.Context, shard string, rows []int) []Shown, page func(w io.Writer, a *Audit) error, note any) (a *Audit, err error) {
 	whole, err := Join(files)
 	if err != nil {
 		return nil, err
@@ -295,9 +295,9 @@ func Finish(ctx context.Context, files []*File, dir string, look func(ctx contex
 		write func(w io.Writer) error
 	}{
 		{Scores, func(w io.Writer) (err error) { a, err = whole.WriteScores(ctx, w, dir); return err }},
-		{"audit.json", func(w io.Writer) error { return a.WriteJSON(w) }},
+		{"audit.json", func(w io.Writer) error { return WriteJSON(w, a) }},
 		{"report.html", func(w io.Writer) error { return page(w, a) }},
-		{"run.json", note},
+		{"run.json", func(w io.Writer) error { return WriteJSON(w, note) }},
 	} {
 		f, err := atomicfile.Prepare(ctx, filepath.Join(dir, result.name), result.write)
 		if err != nil {
@@ -332,10 +332,10 @@ func (w *Whole) look(ctx context.Context, look func(ctx context.Context, shard s
 	}
 }
 
-// WriteJSON writes audit.json.
-func (a *Audit) WriteJSON(w io.Writer) error {
+// WriteJSON writes audit.json, or run.json.
+func WriteJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(a)
+	return enc.Encode(v)
 }

@@ -3,10 +3,9 @@ package command
 import (
 	"cmp"
 	"context"
+	"io"
 	"iter"
 	"strings"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
@@ -125,10 +124,10 @@ type attached struct {
 }
 
 // open opens M.attach and refuses flags that mean nothing for it.
-func (f *attachedFlags) open(c *cli.Context) (*attached, error) {
-	f.Log = logger(c.App.ErrWriter, f.verbose)
-	m := &attached{reading: reading{rowFlags: f.rowFlags}, flags: f}
-	if err := m.begin(c); err != nil {
+func (f *attachedFlags) open(stderr io.Writer) (*attached, error) {
+	f.Log = logger(stderr, f.verbose)
+	m := &attached{reading: reading{rowFlags: f.rowFlags, stderr: stderr}, flags: f}
+	if err := m.readFiles(); err != nil {
 		return nil, err
 	}
 	var err error

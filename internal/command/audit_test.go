@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/audit/engine"
 )
 
 // TestAuditPage: docs/audit.md has every key of audit.json and every figure.
@@ -62,7 +63,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stderr strings.Builder
-	if code := status(ctx, kept(ctx.Err()), &stderr); code != exitFailed || stderr.String() != "attach: interrupted; what was scored before is kept, and the same command goes on from there\n" {
+	if code := status(ctx, engine.KeptError{Err: ctx.Err()}, &stderr); code != exitFailed || stderr.String() != "attach: interrupted; what was scored before is kept, and the same command goes on from there\n" {
 		t.Errorf("%d: %s", code, &stderr)
 	}
 }

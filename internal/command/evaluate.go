@@ -76,7 +76,7 @@ func (f *evaluating) choose(*cli.Context) (err error) {
 }
 
 func (f *evaluating) run(c *cli.Context) error {
-	m, err := f.open(c)
+	m, err := f.open(c.App.ErrWriter)
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func (f *verifying) named(c *cli.Context) error {
 }
 
 func (f *verifying) run(c *cli.Context) error {
-	m, err := f.open(c)
+	m, err := f.open(c.App.ErrWriter)
 	if err != nil {
 		return err
 	}

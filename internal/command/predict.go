@@ -108,7 +108,7 @@ func parseShares(option, list string) ([]float64, error) {
 }
 
 func (f *predicting) run(c *cli.Context) error {
-	m, err := f.open(c)
+	m, err := f.open(c.App.ErrWriter)
 	if err != nil {
 		return err
 	}

@@ -122,10 +122,15 @@ func (r *reading) textless() never {
 	return idle("for a model without a tokenizer", func() bool { return r.model != nil && !r.inputs.HasText })
 }
 
-// begin is a step that reads the preprocessing, and keeps it as it is to be
-// stored with what is fitted.
+// begin is a step that reads the files that say how rows are read.
 func (r *reading) begin(c *cli.Context) error {
 	r.stderr = c.App.ErrWriter
+	return r.readFiles()
+}
+
+// readFiles reads names of classes, and the preprocessing, which it keeps as it is to be
+// stored with what is fitted.
+func (r *reading) readFiles() error {
 	err := r.readClassNames()
 	if err != nil || r.preprocess == "" {
 		return err

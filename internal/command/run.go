@@ -17,6 +17,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/attach-uncertainty/attach/internal/audit/engine"
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/version"
 )
@@ -75,8 +76,8 @@ func status(ctx context.Context, err error, stderr io.Writer) int {
 		return exitDone
 	}
 	if ctx.Err() != nil && isInterrupt(err) {
-		if errors.As(err, &keptError{}) {
-			fmt.Fprintln(stderr, "attach: interrupted; "+keptSo)
+		if errors.As(err, &engine.KeptError{}) {
+			fmt.Fprintln(stderr, "attach: interrupted; "+engine.KeptSo)
 		} else {
 			fmt.Fprintln(stderr, interrupted)
 		}

@@ -1,4 +1,4 @@
-package command
+package engine
 
 import (
 	"cmp"
@@ -42,8 +42,8 @@ func (s Stamp) String() string {
 	return at
 }
 
-// auditSource is a file or folder of an audit, as it was when it was begun with.
-type auditSource struct {
+// source is a file or folder of an audit, as it was when it was begun with.
+type source struct {
 	Name string `json:"name"`
 	Stamp
 	// LeftOut is why no row of it was audited, or empty.
@@ -55,15 +55,15 @@ type auditSource struct {
 }
 
 // sources look at files and folders from outside.
-func (f *auditing) sources(ctx context.Context, paths []string) (list []auditSource, err error) {
+func (e *Engine) sources(ctx context.Context, paths []string) (list []source, err error) {
 	var stamps []Stamp
 	if urls := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !isURL(path) }); len(urls) > 0 {
-		if stamps, err = f.engine.Stamps(ctx, urls); err != nil {
+		if stamps, err = e.storage.Stamps(ctx, urls); err != nil {
 			return nil, err
 		}
 	}
 	for _, path := range paths {
-		s := auditSource{Name: audit.Name(path), path: path}
+		s := source{Name: audit.Name(path), path: path}
 		if isURL(path) {
 			s.Stamp, stamps = stamps[0], stamps[1:]
 			s.places = []string{slash.Clean(s.Name)}
@@ -72,12 +72,12 @@ func (f *auditing) sources(ctx context.Context, paths []string) (list []auditSou
 		}
 		list = append(list, s)
 	}
-	slices.SortStableFunc(list, func(a, b auditSource) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(list, func(a, b source) int { return cmp.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
 // look looks at a file or at a folder of images.
-func (s *auditSource) look(ctx context.Context) (err error) {
+func (s *source) look(ctx context.Context) (err error) {
 	if s.info, err = os.Stat(s.path); err != nil {
 		return err
 	}
@@ -114,10 +114,51 @@ func (s *Stamp) add(size int64, modified time.Time) {
 	}
 }
 
+// find are the files and folders that an option names, sorted by their names. None has
+// rows of another.
+func (e *Engine) find(ctx context.Context, option string, names []string) (sources []source, err error) {
+	var paths []string
+	for _, name := range names {
+		var some []string
+		if e.storage != nil && isURL(name) {
+			some, err = e.storage.Shards(ctx, name)
+		} else {
+			some, err = inputs.Shards(name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, some...)
+	}
+	if sources, err = e.sources(ctx, paths); err != nil {
+		return nil, err
+	}
+	return sources, once(option, sources)
+}
+
+// apart refuses a folder for results within inputs.
+func (o *Options) apart(sources []source) error {
+	names := map[string]string{} // by where they lie
+	for _, s := range sources {
+		names[s.places[0]] = s.Name
+	}
+	for _, name := range o.Inputs {
+		if !isURL(name) {
+			names[resolved(name)] = name
+		}
+	}
+	for at := range above(resolved(o.Dir)) {
+		if name, within := names[at]; within {
+			return usagef("-o %s lies in %s, which --x names; write to another folder", o.Dir, name)
+		}
+	}
+	return nil
+}
+
 // changes are the sources that are not what they were, with how they were. Both lists
 // have the same names.
-func changes(before, now []auditSource) (changed []string, how string) {
-	was := map[string]auditSource{}
+func changes(before, now []source) (changed []string, how string) {
+	was := map[string]source{}
 	for _, s := range before {
 		was[s.Name] = s
 	}
@@ -133,8 +174,8 @@ func changes(before, now []auditSource) (changed []string, how string) {
 
 // once refuses sources that have the same rows: one file or folder by two names, or one that
 // lies in another.
-func once(option string, list []auditSource) error {
-	twice := func(one, other auditSource) error {
+func once(option string, list []source) error {
+	twice := func(one, other source) error {
 		how := ", which are one file"
 		switch {
 		case one.Name == other.Name:
@@ -148,7 +189,7 @@ func once(option string, list []auditSource) error {
 		}
 		return usagef("%s names %s and %s%s; each input is to be named once", option, one.Name, other.Name, how)
 	}
-	at, like := map[string]auditSource{}, map[Stamp][]*auditSource{}
+	at, like := map[string]source{}, map[Stamp][]*source{}
 	for i, s := range list {
 		for _, place := range s.places {
 			if before, is := at[place]; is {
@@ -199,7 +240,7 @@ func resolved(path string) string {
 }
 
 // sourceNames are those of sources.
-func sourceNames(list []auditSource) (names []string) {
+func sourceNames(list []source) (names []string) {
 	for _, s := range list {
 		names = append(names, s.Name)
 	}

@@ -1,4 +1,4 @@
-package command
+package engine
 
 import (
 	"context"
@@ -16,18 +16,18 @@ import (
 )
 
 // local are shards that --fitted names, on this machine.
-func (f *auditing) local(ctx context.Context, list inputList) ([]auditSource, error) {
-	all, err := f.expand(ctx, "--fitted", list)
+func (e *Engine) local(ctx context.Context, names []string) ([]source, error) {
+	all, err := e.find(ctx, "--fitted", names)
 	for i, one := range all {
 		if isURL(one.path) && err == nil {
-			all[i].path, _, err = f.engine.Fetch(ctx, one.path)
+			all[i].path, _, err = e.storage.Fetch(ctx, one.path)
 		}
 	}
 	return all, err
 }
 
 // digest is of the names and content of shards, empty where there are none.
-func digest(ctx context.Context, shards []auditSource) (string, error) {
+func digest(ctx context.Context, shards []source) (string, error) {
 	if len(shards) == 0 {
 		return "", nil
 	}
@@ -55,9 +55,9 @@ func digest(ctx context.Context, shards []auditSource) (string, error) {
 }
 
 // fittedRows reads the features of shards, and keys of their rows.
-func (f *auditing) fittedRows(ctx context.Context, shards []auditSource) (features blas32.General, keys []string, err error) {
+func (e *Engine) fittedRows(ctx context.Context, shards []source) (features blas32.General, keys []string, err error) {
 	for _, one := range shards {
-		r, _, err := f.shardRows(ctx, one.Name, one.path, audit.Identity{})
+		r, _, err := e.shardRows(ctx, one.Name, one.path, audit.Identity{})
 		if err != nil {
 			return features, nil, err
 		}

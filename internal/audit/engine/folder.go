@@ -1,4 +1,4 @@
-package command
+package engine
 
 import (
 	"cmp"
@@ -23,26 +23,25 @@ import (
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
-// auditFolder is where an audit is written to. The folder holds the result of an audit
+// folder is where an audit is written to. The folder holds the result of an audit
 // that is finished, which is the four files that audit.Finish writes: scores.parquet holds
 // all that audit.json and report.html follow from, and run.json says what was audited.
 //
 // While an audit runs, what it scores lies in the folder parts, in files each of which is
 // whole, and parts/run.json says what they are of. A result that was there before stays
 // until the new one is complete: its scores.parquet is one of the files that go into that.
-type auditFolder struct {
-	dir    string
-	id     audit.Identity
-	shards []auditSource
-	whole  *audit.File // the result that was there before, or nil
-	files  []*audit.File
-	have   map[string][]audit.Range // of files, by shard
-	left   map[string]error         // why shards are left out
-	made   bool                     // the folder was not there
-	stderr io.Writer
+type folder struct {
+	dir string
+	run
+	whole *audit.File // the result that was there before, or nil
+	files []*audit.File
+	have  map[string][]audit.Range // of files, by shard
+	left  map[string]error         // why shards are left out
+	made  bool                     // the folder was not there
+	say   Note
 }
 
-func (d *auditFolder) add(f *audit.File) {
+func (d *folder) add(f *audit.File) {
 	if d.have == nil {
 		d.have = map[string][]audit.Range{}
 	}
@@ -53,7 +52,7 @@ func (d *auditFolder) add(f *audit.File) {
 }
 
 // without leaves out a shard.
-func (d *auditFolder) without(shard string, why error) {
+func (d *folder) without(shard string, why error) {
 	if d.left == nil {
 		d.left = map[string]error{}
 	}
@@ -61,7 +60,7 @@ func (d *auditFolder) without(shard string, why error) {
 }
 
 // leftOut says which shards are left out, and why.
-func (d *auditFolder) leftOut() (notes []string) {
+func (d *folder) leftOut() (notes []string) {
 	const most = 3 // reasons
 	var empty, more []string
 	for _, name := range slices.Sorted(maps.Keys(d.left)) {
@@ -83,19 +82,23 @@ func (d *auditFolder) leftOut() (notes []string) {
 	return notes
 }
 
-// auditRun is what run.json holds.
-type auditRun struct {
+// run is what run.json holds.
+type run struct {
 	audit.Identity
-	Shards []auditSource `json:"shards"`
+	Shards []source `json:"shards"`
 }
 
-func (d *auditFolder) scores() string { return filepath.Join(d.dir, audit.Scores) }
-func (d *auditFolder) parts() string  { return filepath.Join(d.dir, "parts") }
-func (d *auditFolder) note() string   { return filepath.Join(d.dir, "run.json") }
-func (d *auditFolder) plan() string   { return filepath.Join(d.parts(), "run.json") }
+func (d *folder) scores() string { return filepath.Join(d.dir, audit.Scores) }
+func (d *folder) parts() string  { return filepath.Join(d.dir, "parts") }
+func (d *folder) note() string   { return filepath.Join(d.dir, "run.json") }
+func (d *folder) plan() string   { return filepath.Join(d.parts(), "run.json") }
 
-// lockFolder keeps others from writing to a folder until unlock is called.
-func lockFolder(dir string) (unlock func(), err error) {
+// hold makes a folder, unless there is one, and keeps others from writing to it until unlock
+// is called.
+func hold(dir string) (unlock func(), err error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, notFolder(dir, err)
+	}
 	unlock, err = atomicfile.Lock(dir)
 	if errors.Is(err, atomicfile.ErrLocked) {
 		err = fmt.Errorf("%s: another audit or merge is writing to it; wait for it, or write to another folder", dir)
@@ -112,7 +115,7 @@ func notFolder(dir string, err error) error {
 }
 
 // stray refuses a folder with results that no audit goes on from: they are another's.
-func (d *auditFolder) stray() error {
+func (d *folder) stray() error {
 	for _, name := range []string{audit.Scores, "audit.json", "report.html"} {
 		path := filepath.Join(d.dir, name)
 		if _, err := os.Lstat(path); err == nil {
@@ -123,22 +126,22 @@ func (d *auditFolder) stray() error {
 }
 
 // noted reads a run.json, and there says whether there is one.
-func noted(path string) (run auditRun, there bool, err error) {
+func noted(path string) (r run, there bool, err error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return run, false, nil
+		return r, false, nil
 	}
 	if err != nil {
-		return run, true, err
+		return r, true, err
 	}
-	if err := json.Unmarshal(content, &run); err != nil || run.Bundle == "" || run.Shards == nil {
-		return run, true, fmt.Errorf("%s: it is not what an audit wrote", path)
+	if err := json.Unmarshal(content, &r); err != nil || r.Bundle == "" || r.Shards == nil {
+		return r, true, fmt.Errorf("%s: it is not what an audit wrote", path)
 	}
-	return run, true, nil
+	return r, true, nil
 }
 
 // names says whether a run names all shards of a file of scores.
-func (r auditRun) names(file *audit.File) bool {
+func (r run) names(file *audit.File) bool {
 	listed := map[string]bool{}
 	for _, s := range r.Shards {
 		listed[s.Name] = true
@@ -146,20 +149,17 @@ func (r auditRun) names(file *audit.File) bool {
 	return !slices.ContainsFunc(file.Shards(), func(name string) bool { return !listed[name] })
 }
 
-// run is what is audited.
-func (d *auditFolder) run() auditRun { return auditRun{d.id, d.shards} }
-
 // begin notes what is audited.
-func (d *auditFolder) begin(ctx context.Context) error {
+func (d *folder) begin(ctx context.Context) error {
 	if err := os.MkdirAll(d.parts(), 0o777); err != nil {
 		return notFolder(d.parts(), err)
 	}
-	return atomicfile.WriteFile(ctx, d.plan(), func(w io.Writer) error { return writeJSON(w, d.run()) })
+	return atomicfile.WriteFile(ctx, d.plan(), func(w io.Writer) error { return audit.WriteJSON(w, d.run) })
 }
 
-// openAuditFolder takes up what is in the folder of this audit.
-func openAuditFolder(ctx context.Context, dir string, id audit.Identity, shards []auditSource, stderr io.Writer) (*auditFolder, error) {
-	d := &auditFolder{dir: dir, id: id, shards: shards, stderr: stderr}
+// openFolder takes up what is in the folder of this audit.
+func openFolder(ctx context.Context, dir string, of run, say Note) (*folder, error) {
+	d := &folder{dir: dir, run: of, say: say}
 	before, finished, err := noted(d.note())
 	if err != nil {
 		return nil, fmt.Errorf("%w; write to another folder", err)
@@ -198,13 +198,13 @@ func openAuditFolder(ctx context.Context, dir string, id audit.Identity, shards 
 }
 
 // lacks says whether there are shards to be scored.
-func (d *auditFolder) lacks() bool {
-	return slices.ContainsFunc(d.shards, func(s auditSource) bool { return !d.complete(s.Name) })
+func (d *folder) lacks() bool {
+	return slices.ContainsFunc(d.Shards, func(s source) bool { return !d.complete(s.Name) })
 }
 
 // again takes up the result of an audit that is finished, which before says what it is of.
-func (d *auditFolder) again(ctx context.Context, done *audit.File, before auditRun, finished bool) error {
-	done.Identity = done.Asked(d.id)
+func (d *folder) again(ctx context.Context, done *audit.File, before run, finished bool) error {
+	done.Identity = done.Asked(d.Identity)
 	if err := d.same(done.Identity); err != nil {
 		return err
 	}
@@ -214,11 +214,11 @@ func (d *auditFolder) again(ctx context.Context, done *audit.File, before auditR
 	if !before.names(done) {
 		return fmt.Errorf("%s does not say what %s is of; write to another folder", d.note(), d.scores())
 	}
-	is := map[string]auditSource{}
-	for _, s := range d.shards {
+	is := map[string]source{}
+	for _, s := range d.Shards {
 		is[s.Name] = s
 	}
-	var still []auditSource
+	var still []source
 	gone := false
 	names := done.Shards()
 	for _, s := range before.Shards {
@@ -231,7 +231,7 @@ func (d *auditFolder) again(ctx context.Context, done *audit.File, before auditR
 		}
 	}
 	if gone {
-		return fmt.Errorf("%s holds another audit: it is of %s, and here are %s; write to another folder", d.dir, display.List(names, 3), display.List(sourceNames(d.shards), 3))
+		return fmt.Errorf("%s holds another audit: it is of %s, and here are %s; write to another folder", d.dir, display.List(names, 3), display.List(sourceNames(d.Shards), 3))
 	}
 	if changed, how := changes(before.Shards, still); changed != nil {
 		return fmt.Errorf("%s holds the audit of %s before it changed (%s); to audit it anew, write to another folder, or remove %s", d.dir, display.List(changed, 3), how, d.scores())
@@ -250,22 +250,22 @@ func (d *auditFolder) again(ctx context.Context, done *audit.File, before auditR
 }
 
 // finished says that the results of the audit are there, and nothing was added.
-func (d *auditFolder) finished() bool { return d.whole != nil && !d.scored() }
+func (d *folder) finished() bool { return d.whole != nil && !d.scored() }
 
 // scored says that there are parts, beside the result that was there before.
-func (d *auditFolder) scored() bool {
+func (d *folder) scored() bool {
 	return slices.ContainsFunc(d.files, func(f *audit.File) bool { return f != d.whole })
 }
 
 // mend says what to do about scores.parquet that is damaged.
-func (d *auditFolder) mend(err error) error {
+func (d *folder) mend(err error) error {
 	return fmt.Errorf("%w; remove it, and the same command scores all again", err)
 }
 
 // take takes up the parts of an audit that before says what they are of, but for those that
 // are damaged, or of what changed since or is not audited any more, and those that went
 // into the result already.
-func (d *auditFolder) take(ctx context.Context, before auditRun) error {
+func (d *folder) take(ctx context.Context, before run) error {
 	written, err := d.written()
 	if err != nil {
 		return err
@@ -286,7 +286,7 @@ func (d *auditFolder) take(ctx context.Context, before auditRun) error {
 			err = part.Check(ctx)
 		}
 		if audit.Damaged(err) {
-			printf(d.stderr, "note: %v; its rows are scored again\n", err)
+			d.say("%v; its rows are scored again", err)
 			err = os.Remove(path)
 		} else if err == nil {
 			parts = append(parts, part)
@@ -302,8 +302,8 @@ func (d *auditFolder) take(ctx context.Context, before auditRun) error {
 		return nil
 	}
 	number := map[string]int{}
-	var begun []auditSource
-	for i, s := range d.shards {
+	var begun []source
+	for i, s := range d.Shards {
 		if number[s.Name] = i; have[s.Name] != nil {
 			begun = append(begun, s)
 		}
@@ -325,22 +325,22 @@ func (d *auditFolder) take(ctx context.Context, before auditRun) error {
 			gone = append(gone, name)
 		}
 		// What is bad is left out now, so that others are the rows from there on.
-		fewer := d.id.Reading.SkipBad && !before.Reading.SkipBad && len(audit.Gaps(name, have[name][0].Of, have[name])) > 0
+		fewer := d.Identity.Reading.SkipBad && !before.Reading.SkipBad && len(audit.Gaps(name, have[name][0].Of, have[name])) > 0
 		stale[name] = stale[name] || !named || fewer
 	}
 	if changed != nil {
-		printf(d.stderr, "note: %s changed (%s); what was scored of it is scored again\n", display.List(changed, 3), how)
+		d.say("%s changed (%s); what was scored of it is scored again", display.List(changed, 3), how)
 	}
 	if gone != nil {
-		printf(d.stderr, "note: %s is not named any more; what was scored of it is left out\n", display.List(gone, 3))
+		d.say("%s is not named any more; what was scored of it is left out", display.List(gone, 3))
 	}
 	beside := map[string]bool{}
 	good := parts[:0]
 	var old []*audit.File
 	for _, part := range parts {
 		if !slices.ContainsFunc(part.Shards(), func(name string) bool { return stale[name] }) {
-			part.Identity = part.Asked(d.id)
-			if why := part.Differs(d.id); why != "" {
+			part.Identity = part.Asked(d.Identity)
+			if why := part.Differs(d.Identity); why != "" {
 				return fmt.Errorf("%s holds what an audit that is not finished scored: %s; pass the same options to go on, or remove %s", d.parts(), sided(why), d.parts())
 			}
 			good = append(good, part)
@@ -359,14 +359,14 @@ func (d *auditFolder) take(ctx context.Context, before auditRun) error {
 		}
 	}
 	if n := len(beside); n > 0 {
-		printf(d.stderr, "note: what was scored of %s in the same part is scored again\n", rows.Count(n, "other file"))
+		d.say("what was scored of %s in the same part is scored again", rows.Count(n, "other file"))
 	}
 	return d.renumber(good, number)
 }
 
 // renumber adds parts, called as these shards are numbered. Shards are in the order of
 // their names, so that some part can always be renamed to what no other is called.
-func (d *auditFolder) renumber(parts []*audit.File, number map[string]int) error {
+func (d *folder) renumber(parts []*audit.File, number map[string]int) error {
 	for len(parts) > 0 {
 		var left []*audit.File
 		for _, part := range parts {
@@ -392,7 +392,7 @@ func (d *auditFolder) renumber(parts []*audit.File, number map[string]int) error
 }
 
 // written are the files in the folder of parts that audits wrote; others are left alone.
-func (d *auditFolder) written() (names []string, err error) {
+func (d *folder) written() (names []string, err error) {
 	entries, err := os.ReadDir(d.parts())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -406,7 +406,7 @@ func (d *auditFolder) written() (names []string, err error) {
 }
 
 // clear removes parts, and what a kill left of results that were not completed.
-func (d *auditFolder) clear() error {
+func (d *folder) clear() error {
 	names, err := d.written()
 	for _, name := range names {
 		err = cmp.Or(err, os.Remove(filepath.Join(d.parts(), name)))
@@ -422,7 +422,7 @@ func (d *auditFolder) clear() error {
 }
 
 // failed says what is there after an error. If nothing was scored it leaves nothing behind.
-func (d *auditFolder) failed(err error) error {
+func (d *folder) failed(err error) error {
 	switch {
 	case !d.scored():
 		if d.whole != nil {
@@ -430,13 +430,28 @@ func (d *auditFolder) failed(err error) error {
 		}
 		return d.abandon(err)
 	case d.whole != nil:
-		return fmt.Errorf("%w; until then %s holds the audit as it was", kept(err), d.dir)
+		return fmt.Errorf("%w; until then %s holds the audit as it was", KeptError{err}, d.dir)
 	}
-	return kept(err)
+	return KeptError{err}
 }
 
+// KeptError is of an audit that may be gone on with.
+type KeptError struct{ Err error }
+
+func (e KeptError) Error() string {
+	if errors.Is(e.Err, inputs.ErrEmpty) { // it says what to do
+		return e.Err.Error() + "; what was scored before is kept"
+	}
+	return e.Err.Error() + "; " + KeptSo
+}
+
+func (e KeptError) Unwrap() error { return e.Err }
+
+// KeptSo is what a KeptError says to do.
+const KeptSo = "what was scored before is kept, and the same command goes on from there"
+
 // abandon removes what was begun after an error, which it returns.
-func (d *auditFolder) abandon(err error) error {
+func (d *folder) abandon(err error) error {
 	if left := d.clear(); left != nil {
 		return fmt.Errorf("%w; %w", err, left)
 	}
@@ -447,13 +462,13 @@ func (d *auditFolder) abandon(err error) error {
 }
 
 // same refuses to go on with another audit.
-func (d *auditFolder) same(before audit.Identity) error {
-	why := before.Differs(d.id)
+func (d *folder) same(before audit.Identity) error {
+	why := before.Differs(d.Identity)
 	if why == "" {
 		return nil
 	}
 	mend := "write to another folder"
-	if now := d.id; before.Reading.SkipBad && !now.Reading.SkipBad {
+	if now := d.Identity; before.Reading.SkipBad && !now.Reading.SkipBad {
 		now.Reading.SkipBad = true
 		if differs := before.Differs(now); differs == "" {
 			mend = "pass --skip-bad too, or " + mend
@@ -470,7 +485,7 @@ func sided(why string) string {
 }
 
 // complete says that all rows of a shard were scored.
-func (d *auditFolder) complete(name string) bool {
+func (d *folder) complete(name string) bool {
 	have := d.have[name]
 	return have != nil && len(audit.Gaps(name, have[0].Of, have)) == 0
 }
@@ -499,7 +514,7 @@ func OfParts(name string) bool {
 func partName(shard, start int) string { return fmt.Sprintf("%06d-%012d.parquet", shard, start) }
 
 // save writes a part.
-func (d *auditFolder) save(ctx context.Context, shard int, p *audit.Part) error {
+func (d *folder) save(ctx context.Context, shard int, p *audit.Part) error {
 	path := filepath.Join(d.parts(), partName(shard, p.First().Start))
 	err := atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		_, err := p.WriteTo(w)
@@ -513,14 +528,14 @@ func (d *auditFolder) save(ctx context.Context, shard int, p *audit.Part) error 
 }
 
 // finish writes the results, and removes what went into them.
-func (d *auditFolder) finish(ctx context.Context, look func(ctx context.Context, shard string, rows []int) []audit.Shown) (*audit.Audit, error) {
-	for i, s := range d.shards {
+func (d *folder) finish(ctx context.Context, look func(ctx context.Context, shard string, rows []int) []audit.Shown) (*audit.Audit, error) {
+	for i, s := range d.Shards {
 		if why := d.left[s.Name]; why != nil {
-			d.shards[i].LeftOut = why.Error()
+			d.Shards[i].LeftOut = why.Error()
 		}
 	}
 	page := func(w io.Writer, a *audit.Audit) error { return report.Write(w, report.Audit(a)) }
-	a, err := audit.Finish(ctx, d.files, d.dir, look, page, func(w io.Writer) error { return writeJSON(w, d.run()) })
+	a, err := audit.Finish(ctx, d.files, d.dir, look, page, d.run)
 	if err != nil {
 		return nil, err
 	}

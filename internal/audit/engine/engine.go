@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/display"
+)
+
+// Note tells people what is to be known, in a sentence.
+type Note func(format string, args ...any)
+
+// Progress is told how many rows were scored, and how far the audit is: in which of the files,
+// and which share of that.
+type Progress func(scored, file, files int, share float64)
+
+// Engine audits with a bundle.
+type Engine struct {
+	Options
+	rows    Rows
+	storage Storage // nil: no URLs are named
+	scorer  *audit.Scorer
+	opening sync.Mutex // of rows, by which options are completed
+}
+
+// New prepares to audit with the bundle of options, whose classes have the names that these
+// give. Storage may be nil.
+func New(ctx context.Context, o Options, b *attach.Bundle, open Rows, storage Storage) (*Engine, error) {
+	if b.Detector == nil || len(b.Calibration.OOD) == 0 {
+		return nil, fmt.Errorf("%s: it has no detector, or none that was calibrated, and an audit is of its scores", o.Bundle)
+	}
+	e := &Engine{Options: o, rows: open, storage: storage}
+	fitted, err := e.local(ctx, o.Fitted)
+	if err != nil {
+		return nil, err
+	}
+	id := o.Identity
+	if id.Fitted, err = digest(ctx, fitted); err != nil {
+		return nil, err
+	}
+	for _, of := range []struct {
+		path string
+		sum  *string
+	}{{o.Bundle, &id.Bundle}, {o.Preprocess, &id.Preprocess}, {o.Weights, &id.Reading.Weights}} {
+		if of.path == "" {
+			continue
+		}
+		if *of.sum, err = regularfile.SHA256(of.path); err != nil {
+			return nil, err
+		}
+	}
+	if o.ClassNames != "" {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%q", b.Base.Classes))
+		id.Reading.ClassNames = hex.EncodeToString(sum[:])
+	}
+	if e.scorer, err = audit.NewScorer(b, id); err != nil {
+		return nil, err
+	}
+	e.scorer.Fitted = func(ctx context.Context) (features blas32.General, keys []string, err error) {
+		return e.fittedRows(ctx, fitted)
+	}
+	return e, nil
+}
+
+// Run scores what the folder of the result lacks, on the machines of remote unless that is nil,
+// and writes the result.
+func (e *Engine) Run(ctx context.Context, remote Remote, say Note, progress Progress) (*audit.Audit, error) {
+	a, err := e.run(ctx, remote, say, progress)
+	return a, e.Named(err)
+}
+
+func (e *Engine) run(ctx context.Context, remote Remote, say Note, progress Progress) (*audit.Audit, error) {
+	sources, err := e.find(ctx, "--x", e.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.apart(sources); err != nil {
+		return nil, err
+	}
+	_, before := os.Stat(e.Dir)
+	unlock, err := hold(e.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	d, err := openFolder(ctx, e.Dir, run{e.scorer.Identity, sources}, say)
+	if err != nil {
+		if before != nil {
+			os.Remove(e.Dir) // unless something was written to it
+		}
+		return nil, err
+	}
+	d.made = before != nil
+	if remote != nil {
+		err = e.elsewhere(ctx, remote, d)
+	} else {
+		err = e.score(ctx, d, progress)
+	}
+	if err != nil {
+		return nil, d.failed(err)
+	}
+	if d.files == nil {
+		err := d.left[slices.Min(slices.Collect(maps.Keys(d.left)))]
+		if n := len(d.left); n > 1 {
+			err = fmt.Errorf("%w; nor can %s be read", err, rows.Count(n-1, "other file"))
+		}
+		return nil, d.failed(err)
+	}
+	for _, note := range d.leftOut() {
+		say("%s", note)
+	}
+	var paths []string
+	for _, s := range sources {
+		if paths = append(paths, s.path); !d.complete(s.Name) && d.left[s.Name] == nil {
+			return nil, d.failed(fmt.Errorf("%s: not all of its rows were scored, and no reason is known", s.Name))
+		}
+	}
+	now, err := e.sources(ctx, paths)
+	if err != nil {
+		return nil, d.failed(err)
+	}
+	if changed, how := changes(sources, now); changed != nil {
+		return nil, fmt.Errorf("%s changed while it was audited (%s); the same command scores it again, and what else was scored is kept", display.List(changed, 3), how)
+	}
+	a, err := d.finish(ctx, e.look(sources))
+	if audit.Damaged(err) && d.finished() {
+		return nil, d.mend(err)
+	} else if err != nil {
+		return nil, d.failed(err)
+	}
+	return a, nil
+}
+
+// score scores what the folder lacks.
+func (e *Engine) score(ctx context.Context, d *folder, progress Progress) (err error) {
+	numbers := map[string]int{}
+	for i, s := range d.Shards {
+		numbers[s.Name] = i
+	}
+	var unsaved error
+	scoring := e.scorer.Begin(func(part *audit.Part) error {
+		// What is scored is saved after an interruption too.
+		unsaved = d.save(context.WithoutCancel(ctx), numbers[part.First().Shard], part)
+		return unsaved
+	})
+	done := 0
+	for i, s := range d.Shards {
+		if d.complete(s.Name) {
+			continue
+		}
+		bad, err := e.scoreShard(ctx, scoring, s.Name, s.path, d.have[s.Name], func(r audit.Rows, at, rows int) {
+			done += rows
+			progress(done, i, len(d.Shards), min(1, float64(at)/float64(r.Len)))
+		})
+		if bad {
+			d.without(s.Name, err)
+			continue
+		}
+		if err != nil && unsaved == nil {
+			unsaved = scoring.Flush()
+		}
+		if err != nil {
+			return cmp.Or(unsaved, err)
+		}
+	}
+	return scoring.Flush()
+}

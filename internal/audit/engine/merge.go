@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/display"
+)
+
+// Merge makes one audit of several, which lie in folders, and writes it to another.
+func Merge(ctx context.Context, audits []string, dir string, say Note) (*audit.Audit, error) {
+	d := &folder{dir: dir}
+	var skip audit.Identity
+	var sources [][]source // of each
+	for _, from := range audits {
+		if resolved(from) == resolved(dir) {
+			return nil, usagef("-o %s is one of the audits to merge; write to another folder", dir)
+		}
+		if st, err := os.Stat(from); err == nil && !st.IsDir() {
+			return nil, fmt.Errorf("%s: it is a file; name the folder that attach audit -o wrote", from)
+		}
+		one := &folder{dir: from}
+		file, err := audit.OpenFile(one.scores())
+		_, begun := os.Stat(one.plan())
+		unfinished := fmt.Errorf("%s: its audit is not finished; run it again, and it goes on where it was", from)
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, removed := os.Stat(one.note()); begun == nil || removed == nil {
+				return nil, unfinished
+			}
+			return nil, fmt.Errorf("%s: there is no audit in it: no scores.parquet", from)
+		}
+		if err != nil {
+			return nil, spoilt(err)
+		}
+		noted, there, err := noted(one.note())
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%w; audit it again", err)
+		case !noted.names(file) && begun == nil: // a kill came before run.json had its name
+			return nil, unfinished
+		case !there:
+			return nil, fmt.Errorf("%s is not there any more, which said what was audited; audit it again", one.note())
+		case !noted.names(file):
+			return nil, fmt.Errorf("%s does not say what %s is of; audit it again", one.note(), one.scores())
+		case begun == nil:
+			say("%s: an addition to its audit is not finished; the audit before it is merged", from)
+		}
+		d.files = append(d.files, file)
+		d.Shards = append(d.Shards, noted.Shards...)
+		skip.Reading.SkipBad = skip.Reading.SkipBad || file.Reading.SkipBad
+		sources = append(sources, noted.Shards)
+	}
+	// What was read without leaving anything out has nothing that is left out.
+	for _, file := range d.files {
+		skip.FDR, skip.Delta, skip.Conditional = file.FDR, file.Delta, file.Conditional
+		file.Identity = file.Asked(skip)
+	}
+	d.Identity = d.files[0].Identity
+	whole, err := audit.Join(d.files)
+	if err != nil {
+		return nil, spoilt(err)
+	}
+	if one, other, found := sameRows(d.files, sources); found {
+		return nil, fmt.Errorf("these audits have rows of %s and of %s, which are one file or a copy of it; each input is to be audited once", one, other)
+	}
+	if names := whole.Namesakes(); names != nil {
+		say("these audits have different files that are called %s; if one is another after it changed, audit it once", display.List(names, 3))
+	}
+	slices.SortFunc(d.Shards, func(a, b source) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), a.Modified.Compare(b.Modified), cmp.Compare(a.Size, b.Size), cmp.Compare(a.Members, b.Members))
+	})
+	_, before := os.Stat(dir)
+	unlock, err := hold(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	d.made = before != nil
+	if err := d.free(); err != nil {
+		return nil, err
+	}
+	if err := d.begin(ctx); err != nil {
+		return nil, d.abandon(err)
+	}
+	a, err := d.finish(ctx, nil)
+	if err != nil {
+		return nil, d.abandon(spoilt(err))
+	}
+	return a, nil
+}
+
+// spoilt says what to do about scores that are damaged.
+func spoilt(err error) error {
+	if audit.Damaged(err) {
+		return fmt.Errorf("%w; remove it, and audit again what it was of", err)
+	}
+	return err
+}
+
+// sameRows finds a file or folder of one audit that is one of another by another name: both
+// look the same from outside, and their rows are.
+func sameRows(files []*audit.File, sources [][]source) (one, other string, found bool) {
+	type key struct {
+		Stamp
+		digest uint64
+	}
+	type place struct {
+		name  string
+		audit int
+	}
+	known := map[key]place{}
+	for i, file := range files {
+		digests := map[string]uint64{}
+		for _, r := range file.Ranges {
+			digests[r.Shard] = r.Digest
+		}
+		for _, s := range sources[i] {
+			digest, scored := digests[s.Name]
+			if !scored {
+				continue
+			}
+			of := key{s.Stamp, digest}
+			if before, is := known[of]; is && before.audit != i {
+				return min(before.name, s.Name), max(before.name, s.Name), true
+			}
+			known[of] = place{s.Name, i}
+		}
+	}
+	return "", "", false
+}
+
+// free refuses a folder that holds an audit or what is another's, but not what this
+// merge left when it was killed.
+func (d *folder) free() error {
+	plan, begun, err := noted(d.plan())
+	if err == nil && begun && reflect.DeepEqual(plan, d.run) {
+		return nil
+	}
+	before, there, unread := noted(d.note())
+	if err = cmp.Or(err, unread); err != nil {
+		return fmt.Errorf("%w; write to another folder", err)
+	}
+	_, parts := os.Stat(d.parts())
+	_, scored := os.Stat(d.scores())
+	_, shown := os.Stat(filepath.Join(d.dir, "report.html"))
+	switch {
+	case parts == nil, there && (scored == nil && shown == nil || !reflect.DeepEqual(before, d.run)):
+		return fmt.Errorf("%s holds an audit; write to another folder", d.dir)
+	case !there:
+		return d.stray()
+	}
+	return nil
+}

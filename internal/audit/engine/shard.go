@@ -1,0 +1,247 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/report"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
+)
+
+// Rows opens the rows that are audited.
+type Rows interface {
+	// Load loads the network, if one makes the features and it is not loaded yet.
+	Load(ctx context.Context) error
+	// Open opens the rows of a file or folder, of which there are n. The set is nil if they
+	// are features. Quiet leaves out notes, which were given before.
+	Open(ctx context.Context, path string, quiet bool) (set *inputs.Set, n int, err error)
+	// Features are some of the rows of a file of features.
+	Features(ctx context.Context, path string, of inputs.Slice) (iter.Seq2[attach.Rows, error], error)
+	// Made are the rows that the network makes of blocks, which are those of a set.
+	Made(ctx context.Context, set *inputs.Set, blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[attach.Rows, error]
+}
+
+// scoreShard scores what is lacking of a shard. It tells progress up to which row it came,
+// and with how many more. If the shard is to be left out bad says so, and err why.
+func (e *Engine) scoreShard(ctx context.Context, scoring *audit.Scoring, name, path string, have []audit.Range, progress func(r audit.Rows, at, rows int)) (bad bool, err error) {
+	r, bad, err := e.audited(ctx, name, path)
+	if err != nil {
+		return bad, err
+	}
+	if err := unchanged(name, r.N, have); err != nil {
+		return false, err
+	}
+	for _, gap := range audit.Gaps(name, r.Len, have) {
+		at := gap[0]
+		counted := func(rows int) {
+			at += rows
+			progress(r, at, rows)
+		}
+		if err := scoring.Rows(ctx, name, r, gap[0], gap[1], counted); err != nil {
+			return false, inputs.InFile(path, err)
+		}
+	}
+	return false, nil
+}
+
+// audited opens those rows of a shard that are audited. If bad ones are left out it reads
+// them all before any is scored: a shard that breaks in the middle is left out as a whole,
+// so that what is audited does not depend on where it breaks, nor on what was scored when.
+func (e *Engine) audited(ctx context.Context, name, path string) (r audit.Rows, bad bool, err error) {
+	e.opening.Lock()
+	if err := e.rows.Load(ctx); err != nil {
+		e.opening.Unlock()
+		return r, false, err
+	}
+	r, check, err := e.shardRows(ctx, name, path, e.Identity)
+	e.opening.Unlock()
+	if err == nil && e.Identity.Reading.SkipBad {
+		err = inputs.InFile(path, check(ctx))
+	}
+	bad, err = e.unread(err)
+	return r, bad, err
+}
+
+// unread says what to do about a shard that cannot be read. If it is to be left out bad
+// says so, and err why.
+func (e *Engine) unread(err error) (bad bool, why error) {
+	switch {
+	case err == nil:
+		return false, nil
+	case e.Identity.Reading.SkipBad && inputs.Broken(err):
+		return true, err
+	case errors.Is(err, inputs.ErrEmpty):
+		err = fmt.Errorf("%w; leave it out, or pass --skip-bad to go on without such files", err)
+	case errors.Is(err, fs.ErrPermission):
+		err = fmt.Errorf("%w; let this user read it, or leave it out", err)
+	case inputs.Broken(err) && !errors.Is(err, preprocess.ErrImage) && !errors.Is(err, inputs.ErrNoInput): // of these a hint says so
+		err = fmt.Errorf("%w; pass --skip-bad to go on without such files", err)
+	}
+	return false, err
+}
+
+// shardRows opens those rows of a shard that are audited, and check reads them all.
+func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Identity) (r audit.Rows, check func(context.Context) error, err error) {
+	set, n, err := e.rows.Open(ctx, path, false)
+	if err != nil {
+		return r, nil, err
+	}
+	count, step := id.Selected(n)
+	r.N, r.Len = n, count
+	if set == nil {
+		r.Name = func(i int) (string, string, int) {
+			key, folder := audit.Key(name, "", i)
+			return key, folder, i
+		}
+		r.Batches = func(ctx context.Context, from int) iter.Seq2[audit.Batch, error] {
+			return func(yield func(audit.Batch, error) bool) {
+				batches, err := e.rows.Features(ctx, path, inputs.Slice{Start: from, End: count, Ends: true})
+				if err != nil {
+					yield(audit.Batch{}, err)
+					return
+				}
+				for batch, err := range batches {
+					if !yield(audit.Batch{Rows: batch}, err) {
+						return
+					}
+				}
+			}
+		}
+		check = func(ctx context.Context) error {
+			for _, err := range r.Batches(ctx, 0) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		return r, check, nil
+	}
+	if step > 1 {
+		idx := make([]int, count)
+		for i := range idx {
+			idx[i] = i * step
+		}
+		set = set.Subset(idx)
+	} else if set, err = set.Slice(inputs.Slice{End: count, Ends: true}); err != nil {
+		return r, nil, err
+	}
+	isTable := inputs.IsTable(path)
+	r.Name = func(i int) (string, string, int) {
+		file := ""
+		if !isTable {
+			file = set.File(i)
+		}
+		key, folder := audit.Key(name, file, set.Row(i))
+		return key, folder, set.Row(i)
+	}
+	r.Batches = func(ctx context.Context, from int) iter.Seq2[audit.Batch, error] {
+		return func(yield func(audit.Batch, error) bool) {
+			rest, err := set.Slice(inputs.Slice{Start: from})
+			if err != nil {
+				yield(audit.Batch{}, err)
+				return
+			}
+			var seen passed
+			blocks := seen.through(rest.Blocks(ctx, rest.BlockRows()))
+			for batch, err := range e.rows.Made(ctx, rest, blocks) {
+				b := audit.Batch{Rows: batch}
+				if err == nil {
+					b.Contents = seen.take(batch.Len())
+				}
+				if !yield(b, err) {
+					return
+				}
+			}
+		}
+	}
+	return r, func(ctx context.Context) error { return set.Check(ctx, set.BlockRows()) }, nil
+}
+
+// passed is what rows hold that went to the network and did not come back yet.
+type passed struct {
+	mutex    sync.Mutex
+	contents []audit.Content
+}
+
+// through looks at the rows of blocks that pass.
+func (p *passed) through(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.InputBlock, error] {
+	return func(yield func(ood.InputBlock, error) bool) {
+		for b, err := range blocks {
+			if err == nil {
+				contents := audit.Contents(b)
+				p.mutex.Lock()
+				p.contents = append(p.contents, contents...)
+				p.mutex.Unlock()
+			}
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}
+
+// take is what the next n rows hold.
+func (p *passed) take(n int) []audit.Content {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	list := p.contents[:n:n]
+	p.contents = p.contents[n:]
+	return list
+}
+
+// snippet is how many letters of a text are shown.
+const snippet = 240
+
+// look opens sources again to show rows of them. What cannot be read any more is not
+// shown: it was scored.
+func (e *Engine) look(sources []source) func(ctx context.Context, name string, rows []int) []audit.Shown {
+	return func(ctx context.Context, name string, rows []int) []audit.Shown {
+		i := slices.IndexFunc(sources, func(s source) bool { return s.Name == name })
+		set, n, err := e.rows.Open(ctx, sources[i].path, true)
+		if err != nil || set == nil {
+			return nil
+		}
+		_, step := e.Identity.Selected(n)
+		at := make([]int, len(rows))
+		for k, row := range rows {
+			if at[k] = row * step; at[k] >= n {
+				return nil
+			}
+		}
+		shown := make([]audit.Shown, len(rows))
+		images, err := set.Thumbnails(ctx, at)
+		if err != nil {
+			return nil
+		}
+		for k, m := range images {
+			if shown[k].Picture, err = report.Encode(m); err != nil {
+				return nil
+			}
+		}
+		if images != nil {
+			return shown
+		}
+		columns, err := set.Cells(ctx, at)
+		if err != nil {
+			return nil
+		}
+		for _, c := range columns {
+			for k := range min(len(c.Texts), len(shown)) {
+				text := []rune(strings.TrimSpace(shown[k].Text + " " + c.Texts[k]))
+				shown[k].Text = string(text[:min(len(text), snippet)])
+			}
+		}
+		return shown
+	}
+}
