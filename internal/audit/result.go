@@ -130,6 +130,19 @@ type Interval struct {
 	Widest  []Row   `json:"widest,omitempty"`
 }
 
+// CoveredShare is the share of targets within their intervals, NaN if none is known.
+func (i Interval) CoveredShare() float64 { return coveredShare(i.Covered, i.Known) }
+
+// CoveredShare is that of target k in the group.
+func (g Group) CoveredShare(k int) float64 {
+	if k >= len(g.Known) {
+		return math.NaN()
+	}
+	return coveredShare(g.Covered[k], g.Known[k])
+}
+
+func coveredShare(covered, known int) float64 { return float64(covered) / float64(known) }
+
 // mostWidest is how many rows of a target are shown for their intervals.
 const mostWidest = 20
 

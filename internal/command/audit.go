@@ -100,6 +100,7 @@ func (f *auditing) options() engine.Options {
 	o.Bundle, o.Model, o.Weights, o.Preprocess, o.ClassNames = f.path, f.moved, f.weights, f.preprocess, f.rowFlags.names
 	o.Identity.Reading = audit.Reading{Features: f.asFeatures, Groups: in.Groups, Target: in.Targets, Text: in.Text, Ignore: in.Ignore, Classes: f.classes, Labels: in.Labels, SkipBad: in.SkipBad}
 	o.Library, o.Provider, o.Device, o.Threads, o.Batch, o.Verbose = f.Library, f.Provider, f.Device, f.Threads, f.Batch, f.verbose
+	o.Given = nil
 	for _, flag := range f.table {
 		if flag.given {
 			o.Given = append(o.Given, flag.name)
@@ -211,7 +212,7 @@ func printAudit(w io.Writer, a *audit.Audit, dir string) {
 			name = " of " + of.Name
 		}
 		if of.Known > 0 {
-			covered = fmt.Sprintf("; %.3g %% of %s are within their intervals, asked for %.3g %%", 100*float64(of.Covered)/float64(of.Known), rows.Count(of.Known, "target"), 100*a.Level)
+			covered = fmt.Sprintf("; %.3g %% of %s are within their intervals, asked for %.3g %%", 100*of.CoveredShare(), rows.Count(of.Known, "target"), 100*a.Level)
 		}
 		printf(w, "intervals%s   %s stand out by their width%s\n", name, display.Count(of.Wide), covered)
 	}

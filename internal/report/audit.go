@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,12 +74,7 @@ func intervals(a *audit.Audit) block {
 	g.numbers("p of all", "the probability that so many are so wide if all are like those of the calibration rows", each(all, func(of audit.Interval) float64 { return of.Shift.Higher }), fourDigits)
 	if slices.ContainsFunc(all, func(of audit.Interval) bool { return of.Known > 0 }) {
 		g.numbers("with target", "", each(all, func(of audit.Interval) float64 { return float64(of.Known) }), wholes)
-		g.numbers("covered", "the share of targets within their intervals", each(all, func(of audit.Interval) float64 {
-			if of.Known == 0 {
-				return math.NaN()
-			}
-			return float64(of.Covered) / float64(of.Known)
-		}), display.Percent)
+		g.numbers("covered", "the share of targets within their intervals", each(all, audit.Interval.CoveredShare), display.Percent)
 	}
 	b.Tables = []grid{g}
 	for k, of := range all {
@@ -306,12 +300,7 @@ func groups(a *audit.Audit) []block {
 			g.numbers("like fitted rows", "inputs with nearly the same features as a row fitted on", each(all, func(g audit.Group) float64 { return float64(g.LikeFitted) }), wholes)
 		}
 		for k, name := range a.Targets {
-			covered := each(all, func(g audit.Group) float64 {
-				if k >= len(g.Known) || g.Known[k] == 0 {
-					return math.NaN()
-				}
-				return float64(g.Covered[k]) / float64(g.Known[k])
-			})
+			covered := each(all, func(g audit.Group) float64 { return g.CoveredShare(k) })
 			g.numbers(targetHead("covered", name, k, a), "the share of targets within their intervals", covered, display.Percent)
 		}
 		if all[0].Kind == "class" && a.Classes != nil {
