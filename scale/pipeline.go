@@ -90,9 +90,6 @@ func (s *storage) current(ctx context.Context, parts, of string) error {
 	return errOver
 }
 
-// failed ends the names of files that say why a shard could not be scored.
-const failed = "failed.txt"
-
 func (w *worker) score(ctx context.Context, s *score, shards []engine.Shard) error {
 	if err := w.storage.current(ctx, s.Parts, s.Run); err != nil {
 		return err
@@ -258,12 +255,10 @@ func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.
 	if err := e.current(ctx, to, token); err != nil {
 		return fmt.Errorf("%s: %w", e.dir, err)
 	}
-	if e.cloud != "" {
-		if err := e.get(ctx, to, "", func(string) bool { return true }, parts); err != nil {
-			return err
-		}
+	if e.cloud == "" {
+		return nil
 	}
-	return whatFailed(parts)
+	return e.get(ctx, to, "", func(string) bool { return true }, parts)
 }
 
 // begin makes the folder of parts in the cloud what it is here, without what is said of
@@ -280,29 +275,6 @@ func (e *pipeline) begin(ctx context.Context, to, parts string) error {
 		return err
 	}
 	return e.put(ctx, to, plan, bytes.NewBuffer(note))
-}
-
-// whatFailed is why shards could not be scored, or nil.
-func whatFailed(parts string) error {
-	entries, err := os.ReadDir(parts)
-	var all []string
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), failed) {
-			all = append(all, filepath.Join(parts, e.Name()))
-		}
-	}
-	if err != nil || all == nil {
-		return err
-	}
-	why, err := os.ReadFile(all[0])
-	if err != nil {
-		return err
-	}
-	more := ""
-	if n := len(all) - 1; n > 0 {
-		more = fmt.Sprintf(", and %d more could not be scored", n)
-	}
-	return fmt.Errorf("%s%s", why, more)
 }
 
 // finish brings what was written to where it belongs.

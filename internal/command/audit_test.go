@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"reflect"
 	"strings"
@@ -55,6 +56,45 @@ func TestAuditPage(t *testing.T) {
 		if !strings.Contains(string(content), "`"+key+"`") {
 			t.Errorf("docs/audit.md lacks `%s`", key)
 		}
+	}
+}
+
+// TestAuditOptions: a worker on another machine has all flags as they were given, but for the
+// gates.
+func TestAuditOptions(t *testing.T) {
+	given, taken := &auditing{}, &auditing{}
+	given.flags()
+	taken.flags()
+	for _, o := range given.table {
+		text := "cpu"
+		switch o.to.(type) {
+		case *bool:
+			text = "true"
+		case *int, *[]int:
+			text = "7"
+		case *float64:
+			text = ".7"
+		}
+		if err := o.set(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	encoded, err := json.Marshal(given.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o engine.Options
+	if err := json.Unmarshal(encoded, &o); err != nil {
+		t.Fatal(err)
+	}
+	taken.take(o)
+	for i, o := range given.table {
+		if got := taken.table[i]; o.name != "fail-if" && (got.String() != o.String() || !got.given) {
+			t.Errorf("%s is %q, given %v, want %q", o.name, got, got.given, o)
+		}
+	}
+	if !reflect.DeepEqual(taken.inputs, given.inputs) || !reflect.DeepEqual(taken.options(), given.options()) {
+		t.Errorf("%+v, want %+v", taken.options(), given.options())
 	}
 }
 

@@ -132,7 +132,7 @@ func (e *Engine) run(ctx context.Context, remote Remote, say Note, progress Prog
 	if err != nil {
 		return nil, d.failed(err)
 	}
-	if changed, how := changes(sources, now); changed != nil {
+	if changed, how := d.changes(now); changed != nil {
 		return nil, fmt.Errorf("%s changed while it was audited (%s); the same command scores it again, and what else was scored is kept", display.List(changed, 3), how)
 	}
 	a, err := d.finish(ctx, e.look(sources))
@@ -146,14 +146,10 @@ func (e *Engine) run(ctx context.Context, remote Remote, say Note, progress Prog
 
 // score scores what the folder lacks.
 func (e *Engine) score(ctx context.Context, d *folder, progress Progress) (err error) {
-	numbers := map[string]int{}
-	for i, s := range d.Shards {
-		numbers[s.Name] = i
-	}
 	var unsaved error
 	scoring := e.scorer.Begin(func(part *audit.Part) error {
 		// What is scored is saved after an interruption too.
-		unsaved = d.save(context.WithoutCancel(ctx), numbers[part.First().Shard], part)
+		unsaved = d.save(context.WithoutCancel(ctx), part)
 		return unsaved
 	})
 	done := 0

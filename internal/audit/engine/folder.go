@@ -140,13 +140,17 @@ func noted(path string) (r run, there bool, err error) {
 	return r, true, nil
 }
 
+// number is that of a source with a name, by which they are sorted.
+func (r run) number(name string) (number int, named bool) {
+	return slices.BinarySearchFunc(r.Shards, name, func(s source, name string) int { return cmp.Compare(s.Name, name) })
+}
+
 // names says whether a run names all shards of a file of scores.
 func (r run) names(file *audit.File) bool {
-	listed := map[string]bool{}
-	for _, s := range r.Shards {
-		listed[s.Name] = true
-	}
-	return !slices.ContainsFunc(file.Shards(), func(name string) bool { return !listed[name] })
+	return !slices.ContainsFunc(file.Shards(), func(name string) bool {
+		_, named := r.number(name)
+		return !named
+	})
 }
 
 // begin notes what is audited.
@@ -214,10 +218,6 @@ func (d *folder) again(ctx context.Context, done *audit.File, before run, finish
 	if !before.names(done) {
 		return fmt.Errorf("%s does not say what %s is of; write to another folder", d.note(), d.scores())
 	}
-	is := map[string]source{}
-	for _, s := range d.Shards {
-		is[s.Name] = s
-	}
 	var still []source
 	gone := false
 	names := done.Shards()
@@ -225,15 +225,16 @@ func (d *folder) again(ctx context.Context, done *audit.File, before run, finish
 		if _, scored := slices.BinarySearch(names, s.Name); !scored {
 			continue // it was left out
 		}
-		now, here := is[s.Name]
-		if gone = gone || !here; here {
-			still = append(still, now)
+		if i, here := d.number(s.Name); here {
+			still = append(still, d.Shards[i])
+		} else {
+			gone = true
 		}
 	}
 	if gone {
 		return fmt.Errorf("%s holds another audit: it is of %s, and here are %s; write to another folder", d.dir, display.List(names, 3), display.List(sourceNames(d.Shards), 3))
 	}
-	if changed, how := changes(before.Shards, still); changed != nil {
+	if changed, how := before.changes(still); changed != nil {
 		return fmt.Errorf("%s holds the audit of %s before it changed (%s); to audit it anew, write to another folder, or remove %s", d.dir, display.List(changed, 3), how, d.scores())
 	}
 	d.add(done)
@@ -301,26 +302,20 @@ func (d *folder) take(ctx context.Context, before run) error {
 	if parts == nil {
 		return nil
 	}
-	number := map[string]int{}
-	var begun []source
-	for i, s := range d.Shards {
-		if number[s.Name] = i; have[s.Name] != nil {
-			begun = append(begun, s)
-		}
-	}
+	begun := slices.DeleteFunc(slices.Clone(d.Shards), func(s source) bool { return have[s.Name] == nil })
 	stale := map[string]bool{} // shards
 	if d.whole != nil {
 		for _, name := range d.whole.Shards() { // a kill came before they were removed
 			stale[name] = true
 		}
 	}
-	changed, how := changes(before.Shards, begun)
+	changed, how := before.changes(begun)
 	for _, name := range changed {
 		stale[name] = true
 	}
 	var gone []string
 	for _, name := range slices.Sorted(maps.Keys(have)) {
-		_, named := number[name]
+		_, named := d.number(name)
 		if !named && !stale[name] {
 			gone = append(gone, name)
 		}
@@ -361,16 +356,16 @@ func (d *folder) take(ctx context.Context, before run) error {
 	if n := len(beside); n > 0 {
 		d.say("what was scored of %s in the same part is scored again", rows.Count(n, "other file"))
 	}
-	return d.renumber(good, number)
+	return d.renumber(good)
 }
 
 // renumber adds parts, called as these shards are numbered. Shards are in the order of
 // their names, so that some part can always be renamed to what no other is called.
-func (d *folder) renumber(parts []*audit.File, number map[string]int) error {
+func (d *folder) renumber(parts []*audit.File) error {
 	for len(parts) > 0 {
 		var left []*audit.File
 		for _, part := range parts {
-			to := filepath.Join(d.parts(), partName(number[part.Ranges[0].Shard], part.Ranges[0].Start))
+			to := d.part(part.Ranges[0])
 			if to != part.Path() {
 				if _, err := os.Lstat(to); err == nil {
 					left = append(left, part)
@@ -513,9 +508,15 @@ func OfParts(name string) bool {
 // partName is the name of a part of a shard.
 func partName(shard, start int) string { return fmt.Sprintf("%06d-%012d.parquet", shard, start) }
 
+// part is where the part lies that begins with a range.
+func (d *folder) part(first audit.Range) string {
+	number, _ := d.number(first.Shard)
+	return filepath.Join(d.parts(), partName(number, first.Start))
+}
+
 // save writes a part.
-func (d *folder) save(ctx context.Context, shard int, p *audit.Part) error {
-	path := filepath.Join(d.parts(), partName(shard, p.First().Start))
+func (d *folder) save(ctx context.Context, p *audit.Part) error {
+	path := d.part(p.First())
 	err := atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		_, err := p.WriteTo(w)
 		return err

@@ -155,18 +155,18 @@ func (o *Options) apart(sources []source) error {
 	return nil
 }
 
-// changes are the sources that are not what they were, with how they were. Both lists
-// have the same names.
-func changes(before, now []source) (changed []string, how string) {
-	was := map[string]source{}
-	for _, s := range before {
-		was[s.Name] = s
-	}
+// changes are the sources that are not what they were in a run, with how they were.
+func (r run) changes(now []source) (changed []string, how string) {
 	for _, s := range now {
-		if b := was[s.Name]; !s.same(b.Stamp) {
-			if changed = append(changed, s.Name); len(changed) == 1 {
-				how = fmt.Sprintf("it was %v and is %v", b.Stamp, s.Stamp)
-			}
+		var was Stamp
+		if i, named := r.number(s.Name); named {
+			was = r.Shards[i].Stamp
+		}
+		if s.same(was) {
+			continue
+		}
+		if changed = append(changed, s.Name); len(changed) == 1 {
+			how = fmt.Sprintf("it was %v and is %v", was, s.Stamp)
 		}
 	}
 	return changed, how

@@ -18,7 +18,7 @@ import (
 
 // Remote has shards scored on other machines.
 type Remote interface {
-	// Score has shards scored by Workers of the options. Their files of scores lie in the
+	// Score has shards scored by Workers of the options. What these save and say lies in the
 	// folder parts afterwards.
 	Score(ctx context.Context, o Options, shards []Shard, parts string) error
 }
@@ -48,12 +48,24 @@ func (e *Engine) elsewhere(ctx context.Context, remote Remote, d *folder) error 
 	}
 	err := remote.Score(ctx, e.asked(), lacking, d.parts())
 	left := map[string]error{}
+	var failed []string // why shards could not be scored
 	for _, s := range lacking {
-		if says, unfound := os.ReadFile(filepath.Join(d.parts(), emptyName(s))); unfound == nil {
-			left[audit.Name(s.Path)] = leftError{string(says), inputs.ErrEmpty}
-		} else if says, unfound := os.ReadFile(filepath.Join(d.parts(), brokenName(s))); unfound == nil {
-			left[audit.Name(s.Path)] = leftError{string(says), nil}
+		said := func(name string) (why string, there bool) {
+			content, unfound := os.ReadFile(filepath.Join(d.parts(), name))
+			return string(content), unfound == nil
 		}
+		if why, is := said(FailedName(s)); is {
+			failed = append(failed, why)
+		} else if why, is := said(emptyName(s)); is {
+			left[audit.Name(s.Path)] = leftError{why, inputs.ErrEmpty}
+		} else if why, is := said(brokenName(s)); is {
+			left[audit.Name(s.Path)] = leftError{why, nil}
+		}
+	}
+	if n := len(failed); n > 1 && err == nil {
+		err = fmt.Errorf("%s, and %d more could not be scored", failed[0], n-1)
+	} else if n == 1 && err == nil {
+		err = errors.New(failed[0])
 	}
 	done, unread := openFolder(ctx, d.dir, d.run, d.say)
 	if unread == nil {
