@@ -64,12 +64,13 @@ func (f *auditing) flags() {
 	features = slices.DeleteFunc(features, func(o *option) bool { return o.name == "rows" })
 	noIntervals := unfit("for heads without intervals", func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })
 	asFeatures := idle("with --features", func() bool { return f.asFeatures })
+	alone := unfit("for heads that were fitted on features alone", func(b *attach.Bundle) bool { return b.Base.SHA256 == "" })
 	skip := model.find("skip-bad")
 	skip.usage, skip.never = "leave out images that cannot be read, and files that are broken or have no rows, and name them", nil
 	f.table = join(table{
 		{name: "x", to: (*inputList)(&f.asked.Inputs), needed: true, file: rowFile, usage: "INPUTS: what to audit: " + inputKinds + ", a folder of such files, a pattern such as 'day-*.parquet', or @FILE with a name a line; repeat for more"},
 		{name: "o", to: &f.asked.Dir, needed: true, usage: "DIR: folder to write scores.parquet, audit.json and report.html to; what is there of the same audit is gone on from"},
-		{name: "every", to: &f.asked.Identity.Every, must: atLeast(1), usage: "N: of each file or folder audit every N-th row alone", never: []never{asFeatures}},
+		{name: "every", to: &f.asked.Identity.Every, must: atLeast(1), usage: "N: of each file or folder audit every N-th row alone", never: []never{asFeatures, alone}},
 		{name: "limit", to: &f.asked.Identity.Limit, must: atLeast(1), usage: "N: of each file or folder audit so many rows at most"},
 	}, f.promiseOptions(), features, table{
 		{name: "fitted", to: (*inputList)(&f.asked.Fitted), file: rowFile, usage: "INPUTS: rows that were fitted on: scores.parquet then says of each input which of these has nearly the same features; repeat for more"},
