@@ -30,12 +30,12 @@ func (m *attached) Open(ctx context.Context, path string, quiet bool) (*inputs.S
 }
 
 // Features implements [engine.Rows].
-func (m *attached) Features(ctx context.Context, path string, of inputs.Slice) (iter.Seq2[attach.Rows, error], error) {
+func (m *attached) Features(ctx context.Context, path string, of inputs.Slice) iter.Seq2[attach.Rows, error] {
 	opened, err := m.precomputed(ctx, path, "", of)
 	if err != nil {
-		return nil, err
+		return func(yield func(attach.Rows, error) bool) { yield(attach.Rows{}, err) }
 	}
-	return opened.blocks(true), nil
+	return opened.blocks(true)
 }
 
 // Made implements [engine.Rows].

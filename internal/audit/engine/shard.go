@@ -2,17 +2,24 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
+	"gonum.org/v1/gonum/blas/blas32"
+
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
@@ -26,7 +33,7 @@ type Rows interface {
 	// are features. Quiet leaves out notes, which were given before.
 	Open(ctx context.Context, path string, quiet bool) (set *inputs.Set, n int, err error)
 	// Features are some of the rows of a file of features.
-	Features(ctx context.Context, path string, of inputs.Slice) (iter.Seq2[attach.Rows, error], error)
+	Features(ctx context.Context, path string, of inputs.Slice) iter.Seq2[attach.Rows, error]
 	// Made are the rows that the network makes of blocks, which are those of a set.
 	Made(ctx context.Context, set *inputs.Set, blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[attach.Rows, error]
 }
@@ -105,12 +112,7 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 		}
 		r.Batches = func(ctx context.Context, from int) iter.Seq2[audit.Batch, error] {
 			return func(yield func(audit.Batch, error) bool) {
-				batches, err := e.rows.Features(ctx, path, inputs.Slice{Start: from, End: count, Ends: true})
-				if err != nil {
-					yield(audit.Batch{}, err)
-					return
-				}
-				for batch, err := range batches {
+				for batch, err := range e.rows.Features(ctx, path, inputs.Slice{Start: from, End: count, Ends: true}) {
 					if !yield(audit.Batch{Rows: batch}, err) {
 						return
 					}
@@ -244,4 +246,67 @@ func (e *Engine) look(sources []source) func(ctx context.Context, name string, r
 		}
 		return shown
 	}
+}
+
+// local are shards that --fitted names, on this machine.
+func (e *Engine) local(ctx context.Context, names []string) ([]source, error) {
+	all, err := e.find(ctx, "--fitted", names)
+	for i, one := range all {
+		if isURL(one.path) && err == nil {
+			all[i].path, _, err = e.storage.Fetch(ctx, one.path)
+		}
+	}
+	return all, err
+}
+
+// digest is of the names and content of shards, empty where there are none.
+func digest(ctx context.Context, shards []source) (string, error) {
+	if len(shards) == 0 {
+		return "", nil
+	}
+	h := sha256.New()
+	for _, one := range shards {
+		files := []string{""}
+		if info, err := os.Stat(one.path); err != nil {
+			return "", err
+		} else if info.IsDir() {
+			in, err := inputs.Images(ctx, one.path)
+			if err != nil {
+				return "", err
+			}
+			files = in.Files
+		}
+		for _, name := range files {
+			sum, err := regularfile.SHA256(filepath.Join(one.path, filepath.FromSlash(name)))
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(h, "%q %q %s\n", one.Name, name, sum)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// fittedRows reads the features of shards, and keys of their rows.
+func (e *Engine) fittedRows(ctx context.Context, shards []source) (features blas32.General, keys []string, err error) {
+	for _, one := range shards {
+		r, _, err := e.shardRows(ctx, one.Name, one.path, audit.Identity{})
+		if err != nil {
+			return features, nil, err
+		}
+		first := len(keys)
+		for batch, err := range r.Batches(ctx, 0) {
+			if err != nil {
+				return features, nil, inputs.InFile(one.path, err)
+			}
+			x := batch.Features
+			features.Rows, features.Cols, features.Stride = features.Rows+x.Rows, x.Cols, x.Cols
+			for i := range x.Rows {
+				key, _, _ := r.Name(len(keys) - first)
+				keys = append(keys, key)
+				features.Data = append(features.Data, x.Data[i*x.Stride:i*x.Stride+x.Cols]...)
+			}
+		}
+	}
+	return features, keys, nil
 }
