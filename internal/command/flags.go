@@ -80,13 +80,7 @@ func (p *place) log(c *cli.Context) error {
 // products runs large matrix products of the whole process in the runtime that
 // models run in, until stop is called.
 func (p *place) products(ctx context.Context) (stop func(), err error) {
-	r, err := ort.Open(ctx, ort.Options(p.Runtime))
-	if err != nil {
-		return nil, err
-	}
-	lib := r.Library()
-	p.Log.Debug("runtime library", "path", lib.Path, "version", lib.Version, "from", lib.Source, "provider", r.Provider())
-	return r.UseBLAS(), nil
+	return ort.Products(ctx, ort.Options(p.Runtime))
 }
 
 // engine is what trains heads, in the runtime that models run in; products are

@@ -1,6 +1,7 @@
 package ort
 
 import (
+	"context"
 	"sync"
 
 	"gonum.org/v1/gonum/blas"
@@ -68,6 +69,18 @@ func (r *Runtime) UseBLAS() (stop func()) {
 		blas64.Use(gonum.Implementation{})
 		r.Close()
 	}
+}
+
+// Products has the large products of the whole process computed by a runtime that it opens,
+// until stop is called.
+func Products(ctx context.Context, o Options) (stop func(), err error) {
+	r, err := Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	lib := r.Library()
+	o.log().Debug("runtime library", "path", lib.Path, "version", lib.Version, "from", lib.Source, "provider", r.Provider())
+	return r.UseBLAS(), nil
 }
 
 // minProduct is the least m·n·k that goes to ONNX Runtime: below, a call costs more than it gains.
