@@ -22,7 +22,7 @@ type Runtime struct {
 	Provider  string       // "auto" (also ""), "cpu" or "cuda"
 	Device    int          // number of the CUDA device
 	Threads   int          // threads within one run; 0 is the runtime's choice
-	Log       *slog.Logger // nil discards
+	Log       *slog.Logger `json:"-"` // nil discards
 }
 
 // Options configures Open. The zero value works.
