@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"iter"
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
-	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
-	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
+	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
 // attachedFlags are what flags say of M.attach and of rows that it is used on.
@@ -115,179 +113,41 @@ func (f *attachedFlags) predictOptions(b *attach.Bundle) attach.PredictOptions {
 	return o
 }
 
+// options say which rows are opened.
+func (f *attachedFlags) options() modelrows.Options {
+	return modelrows.Options{How: modelrows.How(f.rowFlags), Bundle: f.path, Model: f.moved, Features: f.asFeatures, Weights: f.weights, Groupless: f.groupless}
+}
+
 // attached is M.attach, and what reads rows for it.
 type attached struct {
-	reading
+	*modelrows.Attached
 	flags  *attachedFlags
-	bundle *attach.Bundle
-	net    *featurize.Attached // what makes features of rows, once openNet opened it
+	stderr io.Writer
 }
 
 // open opens M.attach and refuses flags that mean nothing for it.
 func (f *attachedFlags) open(stderr io.Writer) (*attached, error) {
 	f.Log = logger(stderr, f.verbose)
-	m := &attached{reading: reading{rowFlags: f.rowFlags, stderr: stderr}, flags: f}
-	if err := m.readFiles(); err != nil {
+	m, err := modelrows.Open(f.options(), f.place.Options, f.fits, noting(stderr))
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	if m.bundle, err = attach.Open(f.path); err != nil {
-		return nil, err
+	return &attached{m, f, stderr}, nil
+}
+
+// fits refuses flags that mean nothing for a bundle, and results that would replace its model.
+func (f *attachedFlags) fits(b *attach.Bundle) error {
+	if err := f.checkFor(b); err != nil || f.asFeatures || b.Base.SHA256 == "" {
+		return err
 	}
-	if err := cmp.Or(f.checkFor(m.bundle), m.renameClasses(m.bundle)); err != nil {
-		return nil, err
-	}
-	if m.bundle.Calibration.Groups != nil && f.inputs.Groups == "" && !f.groupless {
-		return nil, usagef("%s was calibrated by group; say with --groups where the rows' groups are", f.path)
-	}
-	return m, nil
+	return f.keeps(source{cmp.Or(f.moved, b.Base.Path), f.path})
 }
 
 // predictor makes the predictor that is asked for. stop ends the products that it starts.
 func (m *attached) predictor(ctx context.Context, o attach.PredictOptions) (p *attach.Predictor, stop func(), err error) {
-	if p, err = m.bundle.Predictor(o); err != nil {
+	if p, err = m.Bundle.Predictor(o); err != nil {
 		return nil, nil, err
 	}
 	stop, err = m.flags.products(ctx)
 	return p, stop, err
-}
-
-// ofFeatures says that rows are features, which no network makes.
-func (m *attached) ofFeatures() bool { return m.flags.asFeatures || m.bundle.Base.SHA256 == "" }
-
-// openNet opens the network that makes the features, if one does and it is not open yet.
-func (m *attached) openNet(ctx context.Context) error {
-	b := m.bundle
-	if m.net != nil || m.ofFeatures() {
-		return nil
-	}
-	if err := m.flags.keeps(source{cmp.Or(m.flags.moved, b.Base.Path), m.flags.path}); err != nil {
-		return err
-	}
-	var err error
-	if m.net, err = featurize.OpenFor(ctx, b, m.flags.moved, m.flags.Options); err != nil {
-		return err
-	}
-	m.fitTo(m.net.Model)
-	m.hint, m.columns = "pass --features to predict from them", b.Base.Columns
-	m.inputs.Expect(b)
-	m.inputs.Preprocess = cmp.Or(m.inputs.Preprocess, m.net.Preprocess)
-	return nil
-}
-
-// openRows opens some of the rows at x, with their labels or targets at y or, where
-// that is empty, there.
-func (m *attached) openRows(ctx context.Context, x, y string, of inputs.Slice) (*attachedRows, error) {
-	if m.ofFeatures() {
-		return m.precomputed(ctx, x, y, of)
-	}
-	if err := m.openNet(ctx); err != nil {
-		return nil, err
-	}
-	set, err := m.openSet(ctx, x, y, of, m.classes)
-	if err != nil {
-		return nil, err
-	}
-	return &attachedRows{
-		n: set.Len(),
-		name: func(row int) any {
-			if file := set.File(row); file != "" {
-				return file
-			}
-			return set.Row(row)
-		},
-		batches: m.net.Rows(ctx, set.Blocks(ctx, set.BlockRows())),
-		known:   knownOf(set, m.classes, m.bundle.Base),
-		set:     set,
-	}, nil
-}
-
-func (m *attached) precomputed(ctx context.Context, x, y string, of inputs.Slice) (*attachedRows, error) {
-	base := m.bundle.Base
-	want := inputs.Widths{Says: "the bundle was fitted on", Widths: batchparts.Widths{"features": base.Width, "logits": base.Outputs}}
-	for i, l := range base.Layers {
-		want.Widths[batchparts.Layer(i)] = l.Width
-	}
-	if len(base.Layers) == 0 {
-		want.Layerless = true
-	}
-	last, err := loadWeights(m.flags.weights, want)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkFeatureName(x); err != nil {
-		return nil, err
-	}
-	n, blocks, err := inputs.FeatureBlocks(x, of, 1024, want, layerWidths(m.flags.weights, last))
-	if err != nil {
-		return nil, err
-	}
-	groups, err := featureGroups(ctx, x, m.inputs.Groups, of, n)
-	if err != nil {
-		return nil, err
-	}
-	begin, end, err := of.Of(n)
-	r := &attachedRows{
-		n:     end - begin,
-		known: knownOfFeatures(ctx, x, y, base, of, n, groups),
-		name:  func(row int) any { return begin + row },
-		batches: func(yield func(attach.Rows, error) bool) {
-			first := true
-			for b, err := range blocks {
-				if first && err == nil {
-					noteLayer(x, m.flags.weights, last, b, m.stderr)
-				}
-				if first = false; !yield(attach.Rows{Batch: withLogits(b, last)}, err) {
-					return
-				}
-			}
-		},
-	}
-	if kept := r.known.kept; len(kept) > 0 && !m.unlabelled {
-		m.leaveOut(cmp.Or(y, x), r.n-len(kept), r.n)
-		r.only(kept)
-	}
-	return r, err
-}
-
-// attachedRows are rows that M.attach is used on: a model's features or
-// precomputed ones.
-type attachedRows struct {
-	n       int
-	name    func(row int) any // the file or number of a row
-	batches iter.Seq2[attach.Rows, error]
-	known   known
-	set     *inputs.Set // nil of precomputed rows
-}
-
-// blocks are the batches with their groups and, to compare with, labels and
-// targets.
-func (r *attachedRows) blocks(truth bool) iter.Seq2[attach.Rows, error] {
-	if !truth {
-		return inputs.Beside{Groups: r.known.Groups}.With(r.batches)
-	}
-	return r.known.With(r.batches)
-}
-
-// only leaves out other rows.
-func (r *attachedRows) only(list []int) {
-	name, batches := r.name, r.batches
-	r.n, r.known = len(list), r.known.only(list)
-	r.name = func(row int) any { return name(list[row]) }
-	r.batches = func(yield func(attach.Rows, error) bool) {
-		done, next := 0, 0
-		for b, err := range batches {
-			var some []int
-			for ; err == nil && next < len(list) && list[next] < done+b.Len(); next++ {
-				some = append(some, list[next]-done)
-			}
-			if err == nil {
-				done += b.Len()
-				b.Batch = b.Batch.Select(some)
-			}
-			if (err != nil || len(some) > 0) && !yield(b, err) {
-				return
-			}
-		}
-	}
 }

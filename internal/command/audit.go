@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -20,8 +19,7 @@ import (
 // auditing is a call of attach audit.
 type auditing struct {
 	attachedFlags
-	m      *attached      // once prepare opened it
-	asked  engine.Options // but for what attached has of them
+	asked  engine.Options // but for what attachedFlags say
 	failIf []string
 	gates  []gate
 }
@@ -95,71 +93,33 @@ func (f *auditing) choose(*cli.Context) (err error) {
 	return err
 }
 
-// options are what the flags say.
-func (f *auditing) options() engine.Options {
-	o, in := f.asked, f.inputs
-	o.Bundle, o.Model, o.Weights, o.Preprocess, o.ClassNames = f.path, f.moved, f.weights, f.preprocess, f.rowFlags.names
-	o.Identity.Reading = audit.Reading{Features: f.asFeatures, Groups: in.Groups, Target: in.Targets, Text: in.Text, Ignore: in.Ignore, Classes: f.classes, Labels: in.Labels, SkipBad: in.SkipBad}
-	o.Library, o.Provider, o.Device, o.Threads, o.Batch, o.Verbose = f.Library, f.Provider, f.Device, f.Threads, f.Batch, f.verbose
-	o.Given = nil
-	for _, flag := range f.table {
-		if flag.given {
-			o.Given = append(o.Given, flag.name)
-		}
-	}
+// auditOptions are what the flags say.
+func (f *auditing) auditOptions() engine.Options {
+	o := f.asked
+	o.Options, o.Run, o.Verbose = f.options(), f.place.Options, f.verbose
 	return o
-}
-
-// take is what options does, backwards.
-func (f *auditing) take(o engine.Options) {
-	f.asked = o
-	f.path, f.moved, f.weights, f.preprocess, f.rowFlags.names = o.Bundle, o.Model, o.Weights, o.Preprocess, o.ClassNames
-	read, in := o.Identity.Reading, &f.inputs
-	f.asFeatures, f.classes = read.Features, read.Classes
-	in.Groups, in.Targets, in.Text, in.Ignore, in.Labels, in.SkipBad = read.Groups, read.Target, read.Text, read.Ignore, read.Labels, read.SkipBad
-	f.Library, f.Provider, f.Device, f.Threads, f.Batch, f.verbose = o.Library, o.Provider, o.Device, o.Threads, o.Batch, o.Verbose
-	for _, name := range o.Given {
-		f.table.find(name).given = true
-	}
-}
-
-// prepare reads what options name, and opens the bundle, until stop is called. Storage is
-// nil if no options are URLs.
-func (f *auditing) prepare(ctx context.Context, o engine.Options, stderr io.Writer, storage engine.Storage) (e *engine.Engine, stop func(), err error) {
-	if o, err = o.Bring(ctx, storage); err != nil {
-		return nil, nil, err
-	}
-	f.take(o)
-	if f.m, err = f.open(stderr); err != nil {
-		return nil, nil, asUsage(o.Named(err))
-	}
-	f.m.inputs.SkipOdd, f.m.inputs.TargetOptional, f.m.unlabelled = true, true, true
-	free, err := f.products(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	stop = func() { f.m.closeModel(); free() }
-	if e, err = engine.New(ctx, o, f.m.bundle, f.m, storage); err != nil {
-		stop()
-		return nil, nil, asUsage(o.Named(err))
-	}
-	return e, stop, nil
 }
 
 func (f *auditing) run(c *cli.Context, elsewhere Pipeline) error {
 	stderr := c.App.ErrWriter
-	e, stop, err := f.prepare(c.Context, f.options(), stderr, elsewhere)
-	if err != nil {
-		return err
-	}
-	defer stop()
+	f.Log = logger(stderr, f.verbose)
 	p := newProgress(stderr, "audit")
 	defer p.end()
 	say := noting(stderr)
-	a, err := e.Run(c.Context, elsewhere, func(format string, args ...any) {
+	e, err := engine.Open(c.Context, f.auditOptions(), elsewhere, f.fits, func(format string, args ...any) {
 		p.end()
 		say(format, args...)
-	}, func(scored, file, files int, share float64) {
+	})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	for _, o := range f.table {
+		if f.table.useful(o.name) {
+			e.Hints = append(e.Hints, o.name)
+		}
+	}
+	a, err := e.Run(c.Context, elsewhere, func(scored, file, files int, share float64) {
 		of := ""
 		if files > 1 {
 			of = fmt.Sprintf(", file %d of %d", file+1, files)
@@ -167,24 +127,29 @@ func (f *auditing) run(c *cli.Context, elsewhere Pipeline) error {
 		p.share((float64(file)+share)/float64(files), p.rate(scored)+of)
 	})
 	if err != nil {
-		return asUsage(err)
+		return err
 	}
 	p.end()
 	printAudit(c.App.Writer, a, f.asked.Dir)
 	return checkAuditGates(f.gates, a)
 }
 
-// noting prints notes.
-func noting(w io.Writer) engine.Note {
-	return func(format string, args ...any) { printf(w, "note: "+format+"\n", args...) }
+// RunAudit is as Run with "audit" before args, but that a pipeline scores.
+func RunAudit(ctx context.Context, args []string, stdout, stderr io.Writer, elsewhere Pipeline) int {
+	stdout, stderr = onTerminal(stdout), onTerminal(stderr)
+	defer closeTerminals(stdout, stderr)
+	app := newApp(nil, stdout, stderr)
+	app.Commands = []*cli.Command{auditCommand(elsewhere)}
+	return status(ctx, run(ctx, app, append([]string{"audit"}, args...)), stderr)
 }
 
-// asUsage is an error of this package's if it is one of usage.
-func asUsage(err error) error {
-	if usage := (engine.UsageError{}); errors.As(err, &usage) {
-		return usagef("%v", err)
-	}
-	return err
+// NewAuditWorker is a worker of a pipeline that RunAudit started.
+func NewAuditWorker(ctx context.Context, o engine.Options, stderr io.Writer, storage engine.Storage) (*engine.Worker, error) {
+	stderr = onTerminal(stderr)
+	o.Run.Log = logger(stderr, o.Verbose)
+	return engine.NewWorker(ctx, o, storage, noting(stderr), func(err error) error {
+		return hinted(err, func(flag string) bool { return slices.Contains(o.Hints, flag) })
+	})
 }
 
 // printAudit says in a few lines what was found.

@@ -122,7 +122,7 @@ func (m *comparing) run(c *cli.Context) error {
 	}
 	defer stop()
 	m.job.Training.Trainer = engine
-	defer m.closeModel()
+	defer m.CloseModel()
 	if m.path == "" {
 		err = m.readFeatures()
 	} else {
@@ -135,8 +135,8 @@ func (m *comparing) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if m.model != nil {
-		r.Model, r.ModelSHA256 = m.path, m.model.Base("").SHA256
+	if m.Model != nil {
+		r.Model, r.ModelSHA256 = m.path, m.Model.Base("").SHA256
 	}
 	m.note()
 	return m.print(c.Context, c.App.Writer, r)

@@ -13,6 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/modelrows"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
@@ -71,28 +72,28 @@ func (sets *outSets) paths() []string {
 
 // readModel runs the model on all sets.
 func (m *comparing) readModel(ctx context.Context) error {
-	if err := m.openModel(ctx, m.path, m.Options); err != nil {
+	if err := m.OpenModel(ctx, m.path, m.Options); err != nil {
 		return err
 	}
-	info := m.model.Info()
+	info := m.Model.Info()
 	m.task = cmp.Or(m.task, info.Task)
-	if err := cmp.Or(m.check(), m.checkClasses(m.task)); err != nil {
+	if err := cmp.Or(m.check(), m.CheckClasses(m.task)); err != nil {
 		return err
 	}
 	t := &m.job.Training
-	t.Last = m.model.Last()
+	t.Last = m.Model.Last()
 	m.standardised = info.Feature.Standardised
 	return m.readSets(func(path string, of inputs.Slice, outside bool) (ood.Batch, error) {
-		classes := m.classes
+		classes := m.Classes
 		if outside {
-			classes, m.inputs.TargetOptional, m.inputs.SkipOdd = m.outClasses, true, len(m.outClasses) == 0
+			classes, m.Inputs.TargetOptional, m.Inputs.SkipOdd = m.outClasses, true, len(m.outClasses) == 0
 		}
-		m.unlabelled = outside
-		set, err := m.openSet(ctx, path, "", of, classes)
+		m.Unlabelled = outside
+		set, err := m.OpenSet(ctx, path, "", of, classes)
 		if err != nil {
 			return ood.Batch{}, err
 		}
-		t.InputScale = m.inputs.InputScale()
+		t.InputScale = m.Inputs.InputScale()
 		if !outside && m.task == attach.Classification && set.Labels != nil {
 			if err := inputs.CheckLabels(set.Labels, info.OutputsWidth); err != nil {
 				return ood.Batch{}, fmt.Errorf("%s: %w", path, err)
@@ -177,7 +178,7 @@ func (m *comparing) readSets(read func(path string, of inputs.Slice, outside boo
 func (m *comparing) readFeatures() error {
 	t := &m.job.Training
 	var err error
-	if t.Last, err = loadWeights(m.weights); err != nil {
+	if t.Last, err = modelrows.LoadWeights(m.weights); err != nil {
 		return err
 	}
 	m.standardised = inputs.HoldsAny(m.fit, "standardised")
@@ -188,7 +189,7 @@ func (m *comparing) readFeatures() error {
 		} else if m.layerless() {
 			wants = append(wants, inputs.Widths{Layerless: true})
 		}
-		b, _, err := openLayerFeatures(m.stderr, path, of, m.weights, t.Last, wants...)
+		b, _, err := modelrows.OpenFeatures(noting(m.stderr), path, of, m.weights, t.Last, wants...)
 		if err == nil {
 			noteFeatures(path, m.stderr)
 		}

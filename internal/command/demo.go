@@ -132,11 +132,11 @@ const demoResamples = 500
 func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, facts []report.Fact, err error) {
 	ctx := c.Context
 	m := &comparing{
-		place: d.place, reading: reading{rowFlags: rowFlags{preprocess: d.path("digits.preprocess.json")}}, path: d.path(name + ".onnx"),
+		place: d.place, reading: reading{rowFlags: rowFlags{Preprocess: d.path("digits.preprocess.json")}}, path: d.path(name + ".onnx"),
 		fit: d.path("digits_fit.npz"), in: d.path("digits_test.npz"), out: outSets{{path: d.path("letters.npz")}},
 		job: compare.Options{Methods: d.methods, Resamples: demoResamples, Training: ood.Training{Trainer: d.trainer, Seed: d.seed}},
 	}
-	defer m.closeModel()
+	defer m.CloseModel()
 	if err := m.begin(c); err != nil {
 		return set, nil, err
 	}
@@ -146,12 +146,12 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 	if set.Report, err = m.measure(ctx); err != nil {
 		return set, nil, err
 	}
-	set.Report.Model, set.Report.ModelSHA256 = name+".onnx", m.model.Base("").SHA256
+	set.Report.Model, set.Report.ModelSHA256 = name+".onnx", m.Model.Base("").SHA256
 	if _, err := fmt.Fprintf(d.stdout, "%s: %s\n", name, report.ComparisonText(set.Report)); err != nil {
 		return set, nil, err
 	}
 
-	held, err := m.openSet(ctx, d.path("digits_cal.npz"), "", inputs.Slice{}, nil)
+	held, err := m.OpenSet(ctx, d.path("digits_cal.npz"), "", inputs.Slice{}, nil)
 	if err != nil {
 		return set, nil, err
 	}
@@ -160,8 +160,8 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 		return set, nil, err
 	}
 	b, err := attach.Fit(ctx, attach.FitOptions{
-		Base: m.model.Base(attach.Classification), Preprocess: m.raw, Layout: m.inputs.Layout,
-		Batch: m.job.Training.Batch, Cal: cal, Last: m.model.Last(), Trainer: d.trainer, Seed: d.seed,
+		Base: m.Model.Base(attach.Classification), Preprocess: m.Raw, Layout: m.Inputs.Layout,
+		Batch: m.job.Training.Batch, Cal: cal, Last: m.Model.Last(), Trainer: d.trainer, Seed: d.seed,
 	})
 	if err != nil {
 		return set, nil, err
@@ -233,7 +233,7 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 	ctx := c.Context
 	f := &fitCall{place: d.place, path: d.path("toy_regressor.onnx"), x: given{x: d.path("toy_fit.npz")}, cal: given{x: d.path("toy_cal.npz")}, out: d.path("toy_regressor.attach")}
 	f.in = attach.FitOptions{Level: .95, Seed: d.seed, Trainer: d.trainer, QuantileParams: ood.Params{"hidden": "100x100"}}
-	defer f.closeModel()
+	defer f.CloseModel()
 	if err := f.begin(c); err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 		x[i] = float32(from + (to-from)*float64(i)/(points-1))
 		band.X = append(band.X, float64(x[i]))
 	}
-	batch, err := f.model.Network().Forward(ctx, ood.BlockOf([]int{points, 1}, x))
+	batch, err := f.Model.Network().Forward(ctx, ood.BlockOf([]int{points, 1}, x))
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +277,7 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 		band.TrainY = append(band.TrainY, float64(f.in.Targets.Data[i*f.in.Targets.Stride]))
 	}
 
-	test, err := f.openSet(ctx, d.path("toy_test.npz"), "", inputs.Slice{}, nil)
+	test, err := f.OpenSet(ctx, d.path("toy_test.npz"), "", inputs.Slice{}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -80,12 +80,12 @@ func (f *evaluating) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	predictor, stop, err := m.predictor(c.Context, f.predictOptions(m.bundle))
+	predictor, stop, err := m.predictor(c.Context, f.predictOptions(m.Bundle))
 	if err != nil {
 		return err
 	}
 	defer stop()
-	defer m.closeModel()
+	defer m.CloseModel()
 	e, err := f.evaluate(c.Context, m, predictor)
 	if err != nil {
 		return err
@@ -107,16 +107,16 @@ func (f *evaluating) run(c *cli.Context) error {
 func (f *evaluating) evaluate(ctx context.Context, m *attached, predictor *attach.Predictor) (*evaluate.Evaluation, error) {
 	p := newProgress(m.stderr, "evaluate")
 	defer p.end()
-	m.tellsLeft = true
-	rows, err := m.openRows(ctx, f.x, f.y, f.rows)
+	m.TellsLeft = true
+	rows, err := m.OpenRows(ctx, f.x, f.y, f.rows)
 	if err != nil {
 		return nil, err
 	}
-	left := m.leftOut
-	if rows.known.odd != nil {
-		return nil, inputs.InFile(cmp.Or(f.y, f.x), rows.known.odd)
+	left := m.LeftOut
+	if rows.Known.Odd != nil {
+		return nil, inputs.InFile(cmp.Or(f.y, f.x), rows.Known.Odd)
 	}
-	n, done := rows.n, 0
+	n, done := rows.N, 0
 	counted := func(path string, blocks iter.Seq2[attach.Rows, error]) iter.Seq2[attach.Rows, error] {
 		return func(yield func(attach.Rows, error) bool) {
 			for r, err := range blocks {
@@ -134,17 +134,17 @@ func (f *evaluating) evaluate(ctx context.Context, m *attached, predictor *attac
 	o := f.more
 	if f.others != "" {
 		// Nothing is to be known of these rows.
-		m.classes, m.inputs.Labels, m.inputs.Groups, m.inputs.NoTargets, m.inputs.TargetOptional = nil, false, "", true, true
-		others, err := m.openRows(ctx, f.others, "", f.otherRows)
+		m.Classes, m.Inputs.Labels, m.Inputs.Groups, m.Inputs.NoTargets, m.Inputs.TargetOptional = nil, false, "", true, true
+		others, err := m.OpenRows(ctx, f.others, "", f.otherRows)
 		if err != nil {
 			return nil, err
 		}
-		n += others.n
-		o.Others = counted(f.others, others.blocks(false))
+		n += others.N
+		o.Others = counted(f.others, others.Blocks(false))
 	}
-	e, err := evaluate.Rows(ctx, predictor, counted(f.x, rows.blocks(true)), o)
-	if err == nil && left.rows > 0 {
-		e.Notes = slices.Insert(e.Notes, 0, evaluate.Note{Says: left.String()})
+	e, err := evaluate.Rows(ctx, predictor, counted(f.x, rows.Blocks(true)), o)
+	if err == nil && left != "" {
+		e.Notes = slices.Insert(e.Notes, 0, evaluate.Note{Says: left})
 	}
 	return e, err
 }

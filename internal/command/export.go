@@ -120,17 +120,17 @@ func (f *verifying) run(c *cli.Context) error {
 		return err
 	}
 	defer stop()
-	defer m.closeModel()
-	m.inputs.NoTargets = len(m.classes) == 0 // which picks rows by their labels
-	set, err := m.openRows(c.Context, f.x, "", f.rows)
+	defer m.CloseModel()
+	m.Inputs.NoTargets = len(m.Classes) == 0 // which picks rows by their labels
+	set, err := m.OpenRows(c.Context, f.x, "", f.rows)
 	if err != nil {
 		return err
 	}
 	var a featurize.Agreement
-	if set.set == nil {
-		a, err = featurize.VerifyHeads(c.Context, m.bundle, f.files[0], f.Runtime, set.blocks(false))
+	if set.Set == nil {
+		a, err = featurize.VerifyHeads(c.Context, m.Bundle, f.files[0], f.Runtime, set.Blocks(false))
 	} else {
-		a, err = m.net.Verify(c.Context, m.bundle, f.files[0], set.set.Blocks(c.Context, set.set.BlockRows()))
+		a, err = m.Net.Verify(c.Context, m.Bundle, f.files[0], set.Set.Blocks(c.Context, set.Set.BlockRows()))
 	}
 	if err != nil && !strings.Contains(err.Error(), f.files[0]) {
 		err = inputs.InFile(f.x, err)

@@ -46,19 +46,19 @@ func featuresCommand() *cli.Command {
 func (f *featuring) regression() bool { return f.task == attach.Regression }
 
 func (f *featuring) run(c *cli.Context) error {
-	defer f.closeModel()
+	defer f.CloseModel()
 	return atomicfile.WriteFile(c.Context, f.out, func(w io.Writer) error { return f.write(c.Context, w) })
 }
 
 func (f *featuring) write(ctx context.Context, w io.Writer) error {
-	if err := f.openModel(ctx, f.path, f.Options); err != nil {
+	if err := f.OpenModel(ctx, f.path, f.Options); err != nil {
 		return err
 	}
-	f.task = f.model.Info().Task
-	if err := cmp.Or(f.check(), f.checkClasses(f.task), f.checkClassNames(f.inputs.Outputs)); err != nil {
+	f.task = f.Model.Info().Task
+	if err := cmp.Or(f.check(), f.CheckClasses(f.task), f.CheckClassNames(f.Inputs.Outputs)); err != nil {
 		return err
 	}
-	set, err := f.openSet(ctx, f.x, f.y, f.rows, f.classes)
+	set, err := f.OpenSet(ctx, f.x, f.y, f.rows, f.Classes)
 	if err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func (f *featuring) write(ctx context.Context, w io.Writer) error {
 		if err := f.checkFolders(f.x, names); err != nil {
 			return err
 		}
-		if f.inputs.Classes == nil {
-			noteFolders(f.stderr, len(names), f.inputs.Outputs)
+		if f.Inputs.Classes == nil {
+			noteFolders(f.stderr, len(names), f.Inputs.Outputs)
 		}
 	}
 	b, err := f.features(ctx, f.x, set)
@@ -81,7 +81,7 @@ func (f *featuring) write(ctx context.Context, w io.Writer) error {
 	if y := set.Targets; b.Labels == nil && y.Rows > 0 {
 		arrays["targets"] = rows.ArrayOf(y)
 	}
-	base := f.model.Base(f.task)
+	base := f.Model.Base(f.task)
 	for name, so := range kindOf(&base) {
 		if *so {
 			arrays[name] = rows.Array{Shape: []int{1}, Data: []uint8{1}}

@@ -121,7 +121,7 @@ func (f *fitCall) run(c *cli.Context) error {
 	}
 	defer stop()
 	f.in.Trainer, f.in.Log = engine, f.Log
-	defer f.closeModel()
+	defer f.CloseModel()
 	if f.path == "" {
 		err = f.readFeatures(c.Context)
 	} else {

@@ -12,17 +12,18 @@ import (
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/modelrows"
 	"github.com/attach-uncertainty/attach/ood"
 )
 
 // readModel runs the model on the rows to fit and to calibrate on.
 func (f *fitCall) readModel(ctx context.Context) error {
-	if err := f.openModel(ctx, f.path, f.Options); err != nil {
+	if err := f.OpenModel(ctx, f.path, f.Options); err != nil {
 		return err
 	}
-	in, model, info := &f.in, f.model, f.model.Info()
+	in, model, info := &f.in, f.Model, f.Model.Info()
 	task := cmp.Or(in.Base.Task, info.Task)
-	if task == "unknown" && len(f.inputs.Targets) == 1 && info.OutputsWidth > 1 {
+	if task == "unknown" && len(f.Inputs.Targets) == 1 && info.OutputsWidth > 1 {
 		task = attach.Classification // one column is not several targets
 	}
 	in.Base = model.Base(task)
@@ -32,19 +33,19 @@ func (f *fitCall) readModel(ctx context.Context) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	if in.Base.Task == attach.Regression && f.reading.names == "" {
-		f.inputs.Classes = nil // of the model's folder
+	if in.Base.Task == attach.Regression && f.ClassNames == "" {
+		f.Inputs.Classes = nil // of the model's folder
 	}
-	if err := cmp.Or(f.checkClasses(in.Base.Task), f.checkClassNames(info.OutputsWidth)); err != nil {
+	if err := cmp.Or(f.CheckClasses(in.Base.Task), f.CheckClassNames(info.OutputsWidth)); err != nil {
 		return err
 	}
-	in.Base.Classes = f.inputs.Classes
+	in.Base.Classes = f.Inputs.Classes
 	if in.SkipQuantiles {
-		f.inputs.Outputs = 0
+		f.Inputs.Outputs = 0
 	}
-	in.Last, in.Layout, in.Text = model.Last(), f.inputs.Layout, info.Text
+	in.Last, in.Layout, in.Text = model.Last(), f.Inputs.Layout, info.Text
 	return f.readBoth(func(g given) (rowsOf, error) {
-		set, err := f.openSet(ctx, g.x, g.y, g.rows, f.classes)
+		set, err := f.OpenSet(ctx, g.x, g.y, g.rows, f.Classes)
 		if err != nil {
 			return rowsOf{}, err
 		}
@@ -57,21 +58,21 @@ func (f *fitCall) readModel(ctx context.Context) error {
 		if err != nil {
 			return rowsOf{}, err
 		}
-		in.InputScale, in.Preprocess = f.inputs.InputScale(), f.raw
+		in.InputScale, in.Preprocess = f.Inputs.InputScale(), f.Raw
 		b, err := f.features(ctx, g.x, set)
 		if in.Base.Task == attach.Regression {
 			b.Labels = nil
 		}
 		if in.Base.Classes == nil {
-			in.Base.Classes = classNames(set, f.classes)
-			f.inputs.Classes = set.ClassNames
+			in.Base.Classes = classNames(set, f.Classes)
+			f.Inputs.Classes = set.ClassNames
 		}
-		if in.Base.Columns = f.columns; in.Base.Targets == nil {
+		if in.Base.Columns = f.Columns; in.Base.Targets == nil {
 			in.Base.Targets = set.TargetNames
 		}
 		if in.Text != nil {
 			text := *in.Text
-			text.Columns, in.Text = f.inputs.Text, &text
+			text.Columns, in.Text = f.Inputs.Text, &text
 		}
 		return rowsOf{b, targets, set.Groups, set.Opened()}, err
 	})
@@ -179,17 +180,17 @@ func checkLabels(g given, labels []int, targets blas32.General, classes int) err
 // readFeatures reads precomputed features.
 func (f *fitCall) readFeatures(ctx context.Context) error {
 	var err error
-	if f.in.Last, err = loadWeights(f.weights); err != nil {
+	if f.in.Last, err = modelrows.LoadWeights(f.weights); err != nil {
 		return err
 	}
-	f.in.Base.Classes = f.inputs.Classes
+	f.in.Base.Classes = f.Inputs.Classes
 	readKind(&f.in.Base, f.x.x)
 	return f.readBoth(func(g given) (rowsOf, error) {
 		rows, err := f.featureRows(ctx, g)
 		if err != nil {
 			return rows, err
 		}
-		if rows.groups, err = featureGroups(ctx, g.x, f.inputs.Groups, g.rows, rows.all); err != nil {
+		if rows.groups, err = modelrows.FeatureGroups(ctx, g.x, f.Inputs.Groups, g.rows, rows.all); err != nil {
 			return rows, err
 		}
 		return f.withTargets(rows, cmp.Or(g.y, g.x))
@@ -206,8 +207,8 @@ func (f *fitCall) withTargets(r rowsOf, path string) (rowsOf, error) {
 	case len(kept) == 0:
 		return r, fmt.Errorf("%s: %w", path, inputs.ErrNoTarget)
 	}
-	f.leaveOut(path, n-len(kept), n)
-	r.batch, r.targets, r.groups = r.batch.Select(kept), rows.Select(r.targets, kept), picked(r.groups, kept)
+	f.LeaveOut(path, n-len(kept), n)
+	r.batch, r.targets, r.groups = r.batch.Select(kept), rows.Select(r.targets, kept), modelrows.Picked(r.groups, kept)
 	return r, nil
 }
 
@@ -217,20 +218,20 @@ func (f *fitCall) featureRows(ctx context.Context, g given) (rowsOf, error) {
 	if in.Batch.Len() > 0 {
 		wants = append(wants, widthsOf(f.x.x, in.Batch))
 	}
-	b, n, err := openLayerFeatures(f.stderr, g.x, g.rows, f.weights, in.Last, wants...)
+	b, n, err := modelrows.OpenFeatures(noting(f.stderr), g.x, g.rows, f.weights, in.Last, wants...)
 	if err != nil {
 		return rowsOf{}, err
 	}
-	if err := f.checkClassNames(b.Logits.Cols); err != nil {
+	if err := f.CheckClassNames(b.Logits.Cols); err != nil {
 		return rowsOf{}, err
 	}
 	noteFeatures(g.x, f.stderr)
 	regression := in.Base.Task == attach.Regression
-	base := attach.Base{Task: in.Base.Task, Classes: f.inputs.Classes}
+	base := attach.Base{Task: in.Base.Task, Classes: f.Inputs.Classes}
 	if !in.SkipQuantiles {
 		base.Outputs = b.Logits.Cols
 	}
-	t, err := featureTargets(ctx, g.x, g.y, base, g.rows, n)
+	t, err := modelrows.FeatureTargets(ctx, g.x, g.y, base, g.rows, n)
 	if err != nil {
 		return rowsOf{}, err
 	}

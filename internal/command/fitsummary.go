@@ -27,7 +27,7 @@ func (f *fitCall) note(b *attach.Bundle) {
 		printf(w, "warning: %s looks like the rows that the network was trained on, as it is right on nearly all of them: if they are, fresh rows will be flagged more often than asked; pass rows that it has not seen with --cal\n", f.x.x)
 	}
 	c := b.Calibration
-	first := c.Reused > 0 || c.HeldOut == rows.SplitOff && f.model != nil && f.model.Info().Feature.Of != nil
+	first := c.Reused > 0 || c.HeldOut == rows.SplitOff && f.Model != nil && f.Model.Info().Feature.Of != nil
 	if first {
 		notePromise(w, "warning", b)
 	}

@@ -53,28 +53,28 @@ func gradientCommand() *cli.Command {
 }
 
 func (g *differentiating) run(c *cli.Context) error {
-	defer g.closeModel()
+	defer g.CloseModel()
 	return atomicfile.WriteFile(c.Context, g.out, func(w io.Writer) error { return g.write(c.Context, w) })
 }
 
 // write writes the gradients as they come, and the logits behind them.
 func (g *differentiating) write(ctx context.Context, w io.Writer) error {
-	g.inputs.SkipOdd, g.unlabelled = len(g.classes) == 0, true
-	if err := g.openModel(ctx, g.path, g.Options); err != nil {
+	g.Inputs.SkipOdd, g.Unlabelled = len(g.Classes) == 0, true
+	if err := g.OpenModel(ctx, g.path, g.Options); err != nil {
 		return err
 	}
-	if task := g.model.Info().Task; task == attach.Regression {
-		if err := g.checkClasses(task); err != nil {
+	if task := g.Model.Info().Task; task == attach.Regression {
+		if err := g.CheckClasses(task); err != nil {
 			return err
 		}
 	}
-	set, err := g.openSet(ctx, g.x, "", g.rows, g.classes)
+	set, err := g.OpenSet(ctx, g.x, "", g.rows, g.Classes)
 	if err != nil {
 		return err
 	}
 	o := featurize.GradientOptions{Of: g.of, Tensor: g.wrt, Batch: g.Batch}
 	// Without rows, what is wrong is the model or a flag.
-	if err := differentiable(ctx, g.model, o); err != nil {
+	if err := differentiable(ctx, g.Model, o); err != nil {
 		return g.explain(g.path, err)
 	}
 	z := npy.NewNPZWriter(w)
@@ -84,7 +84,7 @@ func (g *differentiating) write(ctx context.Context, w io.Writer) error {
 	var all []float32
 	var held []ood.Tensor // whose longest row is not known yet
 	var write func([]float32) error
-	for b, err := range g.model.Gradients(ctx, set.Blocks(ctx, set.BlockRows()), o) {
+	for b, err := range g.Model.Gradients(ctx, set.Blocks(ctx, set.BlockRows()), o) {
 		if err != nil {
 			return g.explain(g.x, err)
 		}

@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/featurize"
@@ -10,6 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
+	"github.com/attach-uncertainty/attach/internal/modelrows"
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
@@ -19,6 +21,12 @@ import (
 // first that helps and whose flag, if it names one, useful says could still be
 // given.
 func hinted(err error, useful func(flag string) bool) error {
+	if errors.As(err, &modelrows.UsageError{}) {
+		return usagef("%s", inFlags.Replace(err.Error()))
+	}
+	if inFlags.Replace(err.Error()) != err.Error() {
+		err = flagError{err}
+	}
 	width := (*batchparts.WidthError)(nil)
 	few := (*rows.TooFewRowsError)(nil)
 	install := (*ort.InstallError)(nil)
@@ -73,6 +81,17 @@ func hinted(err error, useful func(flag string) bool) error {
 	}
 	return err
 }
+
+// inFlags names flags in place of the options of a library.
+var inFlags = strings.NewReplacer("Options.Inputs", "--x", "Options.Dir", "-o", "Options.Fitted", "--fitted", "Options.Features", "--features", "Options.Model", "--model",
+	"Options.Groups", "--groups", "Options.Labels", "--labels", "Options.Classes", "--classes", "Options.ClassNames", "--class-names", "Options.Preprocess", "--preprocess", "Options.SkipBad", "--skip-bad")
+
+// flagError is an error of a library in which inFlags did so.
+type flagError struct{ error }
+
+func (e flagError) Error() string { return inFlags.Replace(e.error.Error()) }
+
+func (e flagError) Unwrap() error { return e.error }
 
 // lacks says whether a method was refused for want of a need.
 func lacks(err error, need ood.Needs) bool {

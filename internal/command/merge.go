@@ -36,7 +36,7 @@ func mergeCommand() *cli.Command {
 func (f *merging) run(c *cli.Context) error {
 	a, err := engine.Merge(c.Context, f.audits, f.dir, noting(c.App.ErrWriter))
 	if err != nil {
-		return asUsage(err)
+		return err
 	}
 	printAudit(c.App.Writer, a, f.dir)
 	return checkAuditGates(f.gates, a)

@@ -22,6 +22,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
+	"github.com/attach-uncertainty/attach/internal/modelrows"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
@@ -112,8 +113,8 @@ func (f *predicting) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	m.inputs.SkipOdd, m.unlabelled = len(m.classes) == 0, true
-	o := f.predictOptions(m.bundle)
+	m.Inputs.SkipOdd, m.Unlabelled = len(m.Classes) == 0, true
+	o := f.predictOptions(m.Bundle)
 	if f.side != "both" {
 		o.Side = f.side
 	}
@@ -122,10 +123,10 @@ func (f *predicting) run(c *cli.Context) error {
 		return err
 	}
 	defer stop()
-	defer m.closeModel()
-	result := predicted{call: f, asked: o, bundle: m.bundle, gaps: m.bundle.GapCounter(), byClass: map[int]int{}}
+	defer m.CloseModel()
+	result := predicted{call: f, asked: o, bundle: m.Bundle, gaps: m.Bundle.GapCounter(), byClass: map[int]int{}}
 	write := func(w io.Writer) error {
-		if result.opened, err = m.openRows(c.Context, f.x, "", f.rows); err != nil {
+		if result.opened, err = m.OpenRows(c.Context, f.x, "", f.rows); err != nil {
 			return err
 		}
 		p := newProgress(m.stderr, "predict")
@@ -145,15 +146,15 @@ func (f *predicting) run(c *cli.Context) error {
 			return err
 		}
 	}
-	m.noteTruncated(f.x)
+	m.NoteTruncated(f.x)
 	for _, g := range attach.UnusualGaps(result.gaps.Columns()) {
 		printf(m.stderr, "note: %v\n", g)
 	}
-	noteEndless(m.stderr, m.bundle, o, result.opened.known.Groups)
-	noteSilent(m.stderr, m.bundle, o)
-	noteSets(m.stderr, m.bundle, o)
-	if m.bundle.Calibration.HeldOut == rows.SplitOff {
-		notePromise(m.stderr, "note", m.bundle)
+	noteEndless(m.stderr, m.Bundle, o, result.opened.Known.Groups)
+	noteSilent(m.stderr, m.Bundle, o)
+	noteSets(m.stderr, m.Bundle, o)
+	if m.Bundle.Calibration.HeldOut == rows.SplitOff {
+		notePromise(m.stderr, "note", m.Bundle)
 	}
 	result.noteAccepted(m.stderr, predictor.Selective())
 	result.say(m.stderr)
@@ -165,7 +166,7 @@ type predicted struct {
 	call                    *predicting
 	asked                   attach.PredictOptions
 	bundle                  *attach.Bundle
-	opened                  *attachedRows
+	opened                  *modelrows.Rows
 	gaps                    *attach.GapCounter
 	worst                   worst
 	rows, flagged, accepted int
@@ -180,7 +181,7 @@ func (r *predicted) write(ctx context.Context, predictor *attach.Predictor, t ta
 	var row []field
 	done, f := 0, r.call
 	rows := func(yield func(attach.Rows, error) bool) {
-		for block, err := range r.opened.blocks(false) {
+		for block, err := range r.opened.Blocks(false) {
 			if err == nil {
 				r.gaps.Add(block)
 			}
@@ -200,7 +201,7 @@ func (r *predicted) write(ctx context.Context, predictor *attach.Predictor, t ta
 			}
 			fields = predictionFields(prediction, r.asked, r.bundle.Base.Classes)
 		}
-		row = r.opened.known.fields(append(row[:0], field{"input", r.opened.name(done)}), done)
+		row = knownFields(&r.opened.Known, append(row[:0], field{"input", r.opened.Name(done)}), done)
 		for _, of := range fields {
 			row = append(row, of(prediction))
 		}
@@ -212,7 +213,7 @@ func (r *predicted) write(ctx context.Context, predictor *attach.Predictor, t ta
 			r.worst.add(done, prediction, row)
 		}
 		done++
-		p.set(done, r.opened.n)
+		p.set(done, r.opened.N)
 	}
 	return t.close()
 }

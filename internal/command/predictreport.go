@@ -136,13 +136,13 @@ func (r *predicted) writeReport(ctx context.Context) error {
 	if c.HeldOut == rows.SplitOff {
 		page.Caution = b.Promise()
 	}
-	if opened.set != nil && len(r.worst) > 0 {
+	if opened.Set != nil && len(r.worst) > 0 {
 		var err error
-		if page.Images, err = opened.set.Thumbnails(ctx, r.worst.numbers()); err != nil {
+		if page.Images, err = opened.Set.Thumbnails(ctx, r.worst.numbers()); err != nil {
 			return err
 		}
 		if page.Images == nil {
-			cells, err := cellsOf(ctx, opened.set, r.worst.numbers())
+			cells, err := cellsOf(ctx, opened.Set, r.worst.numbers())
 			if err != nil {
 				return err
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/display"
+	"github.com/attach-uncertainty/attach/internal/modelrows"
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
@@ -31,6 +32,11 @@ func printf(w io.Writer, format string, args ...any) (int, error) {
 		}
 	}
 	return fmt.Fprintf(w, format, args...)
+}
+
+// noting prints lines that tell people what is to be known.
+func noting(w io.Writer) modelrows.Note {
+	return func(format string, args ...any) { printf(w, format+"\n", args...) }
 }
 
 // fact prints a line of a summary: what is told, and what is so.

@@ -18,10 +18,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
+	"github.com/attach-uncertainty/attach/internal/modelrows"
+	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
-
-// Note tells people what is to be known, in a sentence.
-type Note func(format string, args ...any)
 
 // Progress is told how many rows were scored, and how far the audit is: in which of the files,
 // and which share of that.
@@ -30,60 +29,90 @@ type Progress func(scored, file, files int, share float64)
 // Engine audits with a bundle.
 type Engine struct {
 	Options
-	rows    Rows
 	storage Storage // nil: no URLs are named
-	scorer  *audit.Scorer
+	note    modelrows.Note
+	rows    *modelrows.Attached
 	opening sync.Mutex // of rows, by which options are completed
+	scorer  *audit.Scorer
+	free    func() // ends products
 }
 
-// New prepares to audit with the bundle of options, whose classes have the names that these
-// give. Storage may be nil.
-func New(ctx context.Context, o Options, b *attach.Bundle, open Rows, storage Storage) (*Engine, error) {
-	if b.Detector == nil || len(b.Calibration.OOD) == 0 {
-		return nil, fmt.Errorf("%s: it has no detector, or none that was calibrated, and an audit is of its scores", o.Bundle)
-	}
-	e := &Engine{Options: o, rows: open, storage: storage}
-	fitted, err := e.local(ctx, o.Fitted)
+// Open opens what options name, until Close is called. Storage is nil if nothing is named by
+// a URL. Fits, if not nil, refuses a bundle for which options mean nothing.
+func Open(ctx context.Context, o Options, storage Storage, fits func(*attach.Bundle) error, note modelrows.Note) (*Engine, error) {
+	o, err := o.bring(ctx, storage)
 	if err != nil {
 		return nil, err
 	}
-	id := o.Identity
-	if id.Fitted, err = digest(ctx, fitted); err != nil {
+	e := &Engine{Options: o, storage: storage, note: note}
+	if e.rows, err = modelrows.Open(o.Options, o.Run, fits, note); err != nil {
+		return nil, o.named(err)
+	}
+	e.rows.Inputs.SkipOdd, e.rows.Inputs.TargetOptional, e.rows.Unlabelled = true, true, true
+	if e.free, err = ort.Products(ctx, ort.Options(o.Run.Runtime)); err != nil {
 		return nil, err
 	}
-	for _, of := range []struct {
-		path string
-		sum  *string
-	}{{o.Bundle, &id.Bundle}, {o.Preprocess, &id.Preprocess}, {o.Weights, &id.Reading.Weights}} {
-		if of.path == "" {
-			continue
-		}
-		if *of.sum, err = regularfile.SHA256(of.path); err != nil {
-			return nil, err
-		}
-	}
-	if o.ClassNames != "" {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%q", b.Base.Classes))
-		id.Reading.ClassNames = hex.EncodeToString(sum[:])
-	}
-	if e.scorer, err = audit.NewScorer(b, id); err != nil {
-		return nil, err
-	}
-	e.scorer.Fitted = func(ctx context.Context) (features blas32.General, keys []string, err error) {
-		return e.fittedRows(ctx, fitted)
+	if err := e.prepare(ctx); err != nil {
+		e.Close()
+		return nil, o.named(err)
 	}
 	return e, nil
 }
 
-// Run scores what the folder of the result lacks, on the machines of remote unless that is nil,
-// and writes the result.
-func (e *Engine) Run(ctx context.Context, remote Remote, say Note, progress Progress) (*audit.Audit, error) {
-	a, err := e.run(ctx, remote, say, progress)
-	return a, e.Named(err)
+// Close closes the network.
+func (e *Engine) Close() {
+	e.rows.CloseModel()
+	e.free()
 }
 
-func (e *Engine) run(ctx context.Context, remote Remote, say Note, progress Progress) (*audit.Audit, error) {
-	sources, err := e.find(ctx, "--x", e.Inputs)
+// prepare makes what scores rows.
+func (e *Engine) prepare(ctx context.Context) error {
+	b := e.rows.Bundle
+	if b.Detector == nil || len(b.Calibration.OOD) == 0 {
+		return fmt.Errorf("%s: it has no detector, or none that was calibrated, and an audit is of its scores", e.Bundle)
+	}
+	fitted, err := e.local(ctx)
+	if err != nil {
+		return err
+	}
+	id := e.Identity
+	id.Reading = audit.Reading{Features: e.Features, Groups: e.Groups, Target: e.Target, Text: e.Text, Ignore: e.Ignore, Classes: e.Classes, Labels: e.Labels, SkipBad: e.SkipBad}
+	if id.Fitted, err = digest(ctx, fitted); err != nil {
+		return err
+	}
+	for _, of := range []struct {
+		path string
+		sum  *string
+	}{{e.Bundle, &id.Bundle}, {e.Preprocess, &id.Preprocess}, {e.Weights, &id.Reading.Weights}} {
+		if of.path == "" {
+			continue
+		}
+		if *of.sum, err = regularfile.SHA256(of.path); err != nil {
+			return err
+		}
+	}
+	if e.ClassNames != "" {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%q", b.Base.Classes))
+		id.Reading.ClassNames = hex.EncodeToString(sum[:])
+	}
+	if e.scorer, err = audit.NewScorer(b, id); err != nil {
+		return err
+	}
+	e.scorer.Fitted = func(ctx context.Context) (features blas32.General, keys []string, err error) {
+		return e.fittedRows(ctx, fitted)
+	}
+	return nil
+}
+
+// Run scores what the folder of the result lacks, on the machines of remote unless that is nil,
+// and writes the result.
+func (e *Engine) Run(ctx context.Context, remote Remote, progress Progress) (*audit.Audit, error) {
+	a, err := e.run(ctx, remote, progress)
+	return a, e.named(err)
+}
+
+func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*audit.Audit, error) {
+	sources, err := e.find(ctx, "Options.Inputs", e.Inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +125,7 @@ func (e *Engine) run(ctx context.Context, remote Remote, say Note, progress Prog
 		return nil, err
 	}
 	defer unlock()
-	d, err := openFolder(ctx, e.Dir, run{e.scorer.Identity, sources}, say)
+	d, err := openFolder(ctx, e.Dir, run{e.scorer.Identity, sources}, e.note)
 	if err != nil {
 		if before != nil {
 			os.Remove(e.Dir) // unless something was written to it
@@ -120,7 +149,7 @@ func (e *Engine) run(ctx context.Context, remote Remote, say Note, progress Prog
 		return nil, d.failed(err)
 	}
 	for _, note := range d.leftOut() {
-		say("%s", note)
+		e.note("note: %s", note)
 	}
 	var paths []string
 	for _, s := range sources {

@@ -20,6 +20,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
+	"github.com/attach-uncertainty/attach/internal/modelrows"
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
@@ -38,7 +39,7 @@ type folder struct {
 	have  map[string][]audit.Range // of files, by shard
 	left  map[string]error         // why shards are left out
 	made  bool                     // the folder was not there
-	say   Note
+	say   modelrows.Note
 }
 
 func (d *folder) add(f *audit.File) {
@@ -162,7 +163,7 @@ func (d *folder) begin(ctx context.Context) error {
 }
 
 // openFolder takes up what is in the folder of this audit.
-func openFolder(ctx context.Context, dir string, of run, say Note) (*folder, error) {
+func openFolder(ctx context.Context, dir string, of run, say modelrows.Note) (*folder, error) {
 	d := &folder{dir: dir, run: of, say: say}
 	before, finished, err := noted(d.note())
 	if err != nil {
@@ -287,7 +288,7 @@ func (d *folder) take(ctx context.Context, before run) error {
 			err = part.Check(ctx)
 		}
 		if audit.Damaged(err) {
-			d.say("%v; its rows are scored again", err)
+			d.say("note: %v; its rows are scored again", err)
 			err = os.Remove(path)
 		} else if err == nil {
 			parts = append(parts, part)
@@ -324,10 +325,10 @@ func (d *folder) take(ctx context.Context, before run) error {
 		stale[name] = stale[name] || !named || fewer
 	}
 	if changed != nil {
-		d.say("%s changed (%s); what was scored of it is scored again", display.List(changed, 3), how)
+		d.say("note: %s changed (%s); what was scored of it is scored again", display.List(changed, 3), how)
 	}
 	if gone != nil {
-		d.say("%s is not named any more; what was scored of it is left out", display.List(gone, 3))
+		d.say("note: %s is not named any more; what was scored of it is left out", display.List(gone, 3))
 	}
 	beside := map[string]bool{}
 	good := parts[:0]
@@ -354,7 +355,7 @@ func (d *folder) take(ctx context.Context, before run) error {
 		}
 	}
 	if n := len(beside); n > 0 {
-		d.say("what was scored of %s in the same part is scored again", rows.Count(n, "other file"))
+		d.say("note: what was scored of %s in the same part is scored again", rows.Count(n, "other file"))
 	}
 	return d.renumber(good)
 }
@@ -466,7 +467,7 @@ func (d *folder) same(before audit.Identity) error {
 	if now := d.Identity; before.Reading.SkipBad && !now.Reading.SkipBad {
 		now.Reading.SkipBad = true
 		if differs := before.Differs(now); differs == "" {
-			mend = "pass --skip-bad too, or " + mend
+			mend = "pass Options.SkipBad too, or " + mend
 		} else {
 			why = differs // no other option mends it
 		}

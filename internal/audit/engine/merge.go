@@ -13,16 +13,17 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/display"
+	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
 // Merge makes one audit of several, which lie in folders, and writes it to another.
-func Merge(ctx context.Context, audits []string, dir string, say Note) (*audit.Audit, error) {
+func Merge(ctx context.Context, audits []string, dir string, say modelrows.Note) (*audit.Audit, error) {
 	d := &folder{dir: dir}
 	var skip audit.Identity
 	var sources [][]source // of each
 	for _, from := range audits {
 		if resolved(from) == resolved(dir) {
-			return nil, usagef("-o %s is one of the audits to merge; write to another folder", dir)
+			return nil, modelrows.Usagef("Options.Dir %s is one of the audits to merge; write to another folder", dir)
 		}
 		if st, err := os.Stat(from); err == nil && !st.IsDir() {
 			return nil, fmt.Errorf("%s: it is a file; name the folder that attach audit -o wrote", from)
@@ -51,7 +52,7 @@ func Merge(ctx context.Context, audits []string, dir string, say Note) (*audit.A
 		case !noted.names(file):
 			return nil, fmt.Errorf("%s does not say what %s is of; audit it again", one.note(), one.scores())
 		case begun == nil:
-			say("%s: an addition to its audit is not finished; the audit before it is merged", from)
+			say("note: %s: an addition to its audit is not finished; the audit before it is merged", from)
 		}
 		d.files = append(d.files, file)
 		d.Shards = append(d.Shards, noted.Shards...)
@@ -72,7 +73,7 @@ func Merge(ctx context.Context, audits []string, dir string, say Note) (*audit.A
 		return nil, fmt.Errorf("these audits have rows of %s and of %s, which are one file or a copy of it; each input is to be audited once", one, other)
 	}
 	if names := whole.Namesakes(); names != nil {
-		say("these audits have different files that are called %s; if one is another after it changed, audit it once", display.List(names, 3))
+		say("note: these audits have different files that are called %s; if one is another after it changed, audit it once", display.List(names, 3))
 	}
 	slices.SortFunc(d.Shards, func(a, b source) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), a.Modified.Compare(b.Modified), cmp.Compare(a.Size, b.Size), cmp.Compare(a.Members, b.Members))

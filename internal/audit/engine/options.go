@@ -1,38 +1,39 @@
 // Package engine runs audits: it finds the files and folders, has their rows scored part by
 // part, here or on other machines, goes on after an interruption, merges audits, and writes
-// the folder of a result. What is said of scores is the work of package audit, and rows are
-// opened by who starts it.
+// the folder of a result. What is said of scores is the work of package audit. Errors name
+// options as Options.Inputs.
 package engine
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/featurize"
 	"github.com/attach-uncertainty/attach/internal/audit"
+	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
 // Options are what an audit is asked for, as plain data: other machines get them as JSON.
 type Options struct {
-	// Identity says which rates are asked for, and how inputs are read.
+	// Identity says which rates are asked for, of which rows; Open adds the rest.
 	Identity audit.Identity
-	// Bundle is M.attach. All of these are paths or URLs; Model is where the network is, if it
-	// has moved, and ClassNames may be names with commas between.
-	Bundle, Model, Weights, Preprocess, ClassNames string
+	// Options name the bundle and say how rows are read; paths may be URLs.
+	modelrows.Options
+	// Run says how the network is run.
+	Run featurize.Options
 	// Inputs and Fitted are files, folders, patterns and lists, or URLs.
 	Inputs, Fitted []string
 	// Dir is the folder of the result.
 	Dir string
+	// Verbose asks for what is done, step by step, and Hints are the names of flags that
+	// people can be told to use.
+	Verbose bool
+	Hints   []string
 
-	// Library, Provider, Device, Threads and Batch say how the network is run.
-	Library, Provider      string
-	Device, Threads, Batch int
-	Verbose                bool
-	Given                  []string          // names of the flags that were given: hints name others
-	urls                   map[string]string // of files that were brought here, by their paths
+	urls map[string]string // of files that were brought here, by their paths
 }
 
 // Storage is where files lie that URLs name.
@@ -48,9 +49,9 @@ type Storage interface {
 
 func isURL(name string) bool { return strings.Contains(name, "://") }
 
-// Bring are the options with the paths of what they name by URLs, which is brought to this
+// bring are the options with the paths of what they name by URLs, which is brought to this
 // machine. Inputs stay where they are. Storage is nil if nothing is named so.
-func (o Options) Bring(ctx context.Context, storage Storage) (Options, error) {
+func (o Options) bring(ctx context.Context, storage Storage) (Options, error) {
 	o.urls = map[string]string{}
 	for _, name := range o.files() {
 		if storage == nil || !isURL(*name) {
@@ -65,12 +66,12 @@ func (o Options) Bring(ctx context.Context, storage Storage) (Options, error) {
 	return o, nil
 }
 
-// files are what Bring brings.
+// files are what bring brings.
 func (o *Options) files() []*string {
 	return []*string{&o.Bundle, &o.Model, &o.Weights, &o.Preprocess, &o.ClassNames}
 }
 
-// asked are the options before Bring.
+// asked are the options before bring.
 func (o Options) asked() Options {
 	for _, name := range o.files() {
 		*name = cmp.Or(o.urls[*name], *name)
@@ -78,13 +79,13 @@ func (o Options) asked() Options {
 	return o
 }
 
-// Named has an error name URLs in place of what was brought here.
-func (o *Options) Named(err error) error {
+// named has an error name URLs in place of what was brought here.
+func (o *Options) named(err error) error {
 	if err == nil {
 		return nil
 	}
 	if url := o.urls[o.Bundle]; url != "" && o.Model == "" && errors.Is(err, attach.ErrNoModel) {
-		return usagef("%s: the network that it was fitted for is not on this machine; name the network's URL with --model", url)
+		return modelrows.Usagef("%s: the network that it was fitted for is not on this machine; name the network's URL with Options.Model", url)
 	}
 	for path, url := range o.urls {
 		err = fetchedError{err, path, url}
@@ -101,8 +102,3 @@ type fetchedError struct {
 func (e fetchedError) Error() string { return strings.ReplaceAll(e.error.Error(), e.path, e.url) }
 
 func (e fetchedError) Unwrap() error { return e.error }
-
-// UsageError is of what was asked for, and not of what was found.
-type UsageError struct{ error }
-
-func usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }

@@ -16,7 +16,6 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
@@ -24,19 +23,6 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 	"github.com/attach-uncertainty/attach/preprocess"
 )
-
-// Rows opens the rows that are audited.
-type Rows interface {
-	// Load loads the network, if one makes the features and it is not loaded yet.
-	Load(ctx context.Context) error
-	// Open opens the rows of a file or folder, of which there are n. The set is nil if they
-	// are features. Quiet leaves out notes, which were given before.
-	Open(ctx context.Context, path string, quiet bool) (set *inputs.Set, n int, err error)
-	// Features are some of the rows of a file of features.
-	Features(ctx context.Context, path string, of inputs.Slice) iter.Seq2[attach.Rows, error]
-	// Made are the rows that the network makes of blocks, which are those of a set.
-	Made(ctx context.Context, set *inputs.Set, blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[attach.Rows, error]
-}
 
 // scoreShard scores what is lacking of a shard. It tells progress up to which row it came,
 // and with how many more. If the shard is to be left out bad says so, and err why.
@@ -66,13 +52,13 @@ func (e *Engine) scoreShard(ctx context.Context, scoring *audit.Scoring, name, p
 // so that what is audited does not depend on where it breaks, nor on what was scored when.
 func (e *Engine) audited(ctx context.Context, name, path string) (r audit.Rows, bad bool, err error) {
 	e.opening.Lock()
-	if err := e.rows.Load(ctx); err != nil {
+	if err := e.rows.OpenNetwork(ctx); err != nil {
 		e.opening.Unlock()
 		return r, false, err
 	}
 	r, check, err := e.shardRows(ctx, name, path, e.Identity)
 	e.opening.Unlock()
-	if err == nil && e.Identity.Reading.SkipBad {
+	if err == nil && e.SkipBad {
 		err = inputs.InFile(path, check(ctx))
 	}
 	bad, err = e.unread(err)
@@ -85,26 +71,27 @@ func (e *Engine) unread(err error) (bad bool, why error) {
 	switch {
 	case err == nil:
 		return false, nil
-	case e.Identity.Reading.SkipBad && inputs.Broken(err):
+	case e.SkipBad && inputs.Broken(err):
 		return true, err
 	case errors.Is(err, inputs.ErrEmpty):
-		err = fmt.Errorf("%w; leave it out, or pass --skip-bad to go on without such files", err)
+		err = fmt.Errorf("%w; leave it out, or pass Options.SkipBad to go on without such files", err)
 	case errors.Is(err, fs.ErrPermission):
 		err = fmt.Errorf("%w; let this user read it, or leave it out", err)
 	case inputs.Broken(err) && !errors.Is(err, preprocess.ErrImage) && !errors.Is(err, inputs.ErrNoInput): // of these a hint says so
-		err = fmt.Errorf("%w; pass --skip-bad to go on without such files", err)
+		err = fmt.Errorf("%w; pass Options.SkipBad to go on without such files", err)
 	}
 	return false, err
 }
 
 // shardRows opens those rows of a shard that are audited, and check reads them all.
 func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Identity) (r audit.Rows, check func(context.Context) error, err error) {
-	set, n, err := e.rows.Open(ctx, path, false)
+	opened, err := e.rows.OpenRows(ctx, path, "", inputs.Slice{})
 	if err != nil {
 		return r, nil, err
 	}
-	count, step := id.Selected(n)
-	r.N, r.Len = n, count
+	count, step := id.Selected(opened.N)
+	r.N, r.Len = opened.N, count
+	set := opened.Set
 	if set == nil {
 		r.Name = func(i int) (string, string, int) {
 			key, folder := audit.Key(name, "", i)
@@ -112,7 +99,12 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 		}
 		r.Batches = func(ctx context.Context, from int) iter.Seq2[audit.Batch, error] {
 			return func(yield func(audit.Batch, error) bool) {
-				for batch, err := range e.rows.Features(ctx, path, inputs.Slice{Start: from, End: count, Ends: true}) {
+				some, err := e.rows.Precomputed(ctx, path, "", inputs.Slice{Start: from, End: count, Ends: true})
+				if err != nil {
+					yield(audit.Batch{}, err)
+					return
+				}
+				for batch, err := range some.Blocks(true) {
 					if !yield(audit.Batch{Rows: batch}, err) {
 						return
 					}
@@ -156,7 +148,7 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 			}
 			var seen passed
 			blocks := seen.through(rest.Blocks(ctx, rest.BlockRows()))
-			for batch, err := range e.rows.Made(ctx, rest, blocks) {
+			for batch, err := range e.rows.RowsOf(ctx, rest, blocks).Blocks(true) {
 				b := audit.Batch{Rows: batch}
 				if err == nil {
 					b.Contents = seen.take(batch.Len())
@@ -210,10 +202,12 @@ const snippet = 240
 func (e *Engine) look(sources []source) func(ctx context.Context, name string, rows []int) []audit.Shown {
 	return func(ctx context.Context, name string, rows []int) []audit.Shown {
 		i := slices.IndexFunc(sources, func(s source) bool { return s.Name == name })
-		set, n, err := e.rows.Open(ctx, sources[i].path, true)
-		if err != nil || set == nil {
+		defer e.rows.Quiet()() // notes were given when the rows were scored
+		opened, err := e.rows.OpenRows(ctx, sources[i].path, "", inputs.Slice{})
+		if err != nil || opened.Set == nil {
 			return nil
 		}
+		set, n := opened.Set, opened.N
 		_, step := e.Identity.Selected(n)
 		at := make([]int, len(rows))
 		for k, row := range rows {
@@ -248,9 +242,9 @@ func (e *Engine) look(sources []source) func(ctx context.Context, name string, r
 	}
 }
 
-// local are shards that --fitted names, on this machine.
-func (e *Engine) local(ctx context.Context, names []string) ([]source, error) {
-	all, err := e.find(ctx, "--fitted", names)
+// local are what Fitted names, on this machine.
+func (e *Engine) local(ctx context.Context) ([]source, error) {
+	all, err := e.find(ctx, "Options.Fitted", e.Fitted)
 	for i, one := range all {
 		if isURL(one.path) && err == nil {
 			all[i].path, _, err = e.storage.Fetch(ctx, one.path)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
 // Stamp is how a file or folder looks from outside. It differs once that was changed.
@@ -149,7 +150,7 @@ func (o *Options) apart(sources []source) error {
 	}
 	for at := range above(resolved(o.Dir)) {
 		if name, within := names[at]; within {
-			return usagef("-o %s lies in %s, which --x names; write to another folder", o.Dir, name)
+			return modelrows.Usagef("Options.Dir %s lies in %s, which Options.Inputs names; write to another folder", o.Dir, name)
 		}
 	}
 	return nil
@@ -179,7 +180,7 @@ func once(option string, list []source) error {
 		how := ", which are one file"
 		switch {
 		case one.Name == other.Name:
-			return usagef("%s names %s twice; each input is to be named once", option, one.Name)
+			return modelrows.Usagef("%s names %s twice; each input is to be named once", option, one.Name)
 		case strings.HasPrefix(other.places[0], one.places[0]+"/"):
 			how = " within it"
 		case len(one.places)+len(other.places) > 2:
@@ -187,7 +188,7 @@ func once(option string, list []source) error {
 		case one.Files > 0:
 			how = ", which are one folder"
 		}
-		return usagef("%s names %s and %s%s; each input is to be named once", option, one.Name, other.Name, how)
+		return modelrows.Usagef("%s names %s and %s%s; each input is to be named once", option, one.Name, other.Name, how)
 	}
 	at, like := map[string]source{}, map[Stamp][]*source{}
 	for i, s := range list {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/attach-uncertainty/attach/internal/audit"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
 // Remote has shards scored on other machines.
@@ -91,10 +92,15 @@ type Worker struct {
 	hint func(error) error
 }
 
-// Worker scores for audits that run elsewhere. Hint says what to do about an error.
-func (e *Engine) Worker(hint func(error) error) *Worker {
+// NewWorker is a worker of an audit that is asked for elsewhere. The network is loaded with
+// the first file. Hint says what to do about an error.
+func NewWorker(ctx context.Context, o Options, storage Storage, note modelrows.Note, hint func(error) error) (*Worker, error) {
+	e, err := Open(ctx, o, storage, nil, note)
+	if err != nil {
+		return nil, hint(err)
+	}
 	e.scorer.PartTime = 0 // several that score the same write the same parts
-	return &Worker{e, hint}
+	return &Worker{e, hint}, nil
 }
 
 // Score scores what is lacking of shards, of which the files at have were scored, and
@@ -150,7 +156,7 @@ func (w *Worker) score(ctx context.Context, scoring *audit.Scoring, s Shard, hav
 		defer release()
 	}
 	bad, err = w.e.scoreShard(ctx, scoring, audit.Name(s.Path), path, have, func(audit.Rows, int, int) {})
-	if err = w.e.Named(err); err != nil && path != s.Path {
+	if err = w.e.named(err); err != nil && path != s.Path {
 		err = fetchedError{err, path, s.Path}
 	}
 	return bad, err
