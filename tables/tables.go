@@ -151,13 +151,11 @@ func (t *Table) check(ctx context.Context, b *attach.Bundle, o Options) (err err
 	var base attach.Base
 	if t.network != nil {
 		base = t.network.Base(b.Base.Task)
+		var images []int
 		if i := slices.IndexFunc(base.Inputs, func(in attach.Input) bool { return len(in.Shape) == 4 }); i >= 0 {
-			err = t.set.CheckImages(base.Inputs[i].Shape[1:])
+			images = base.Inputs[i].Shape[1:]
 		}
-		if err == nil {
-			err = inputs.Accepts(ctx, t.set, t.network.Rows)
-		}
-		if err != nil {
+		if err := inputs.Accepts(ctx, t.set, images, t.network.Rows); err != nil {
 			return err
 		}
 	}

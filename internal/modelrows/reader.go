@@ -162,10 +162,7 @@ func (r *Reader) OpenSet(ctx context.Context, x, y string, of inputs.Slice, clas
 	if err != nil {
 		return nil, err
 	}
-	if err = set.CheckImages(r.Model.InputShape()); err == nil {
-		err = inputs.Accepts(ctx, set, r.Model.Features)
-	}
-	if err != nil {
+	if err := inputs.Accepts(ctx, set, r.Model.InputShape(), r.Model.Features); err != nil {
 		return nil, inputs.InFile(x, err)
 	}
 	if r.Columns == nil {

@@ -41,9 +41,13 @@ func (s *Set) BlockRows() int {
 	return 1024
 }
 
-// Accepts returns what a model says against the tensors of the set, before memory is
-// taken for any row: it is handed a block without one.
-func Accepts[B any](ctx context.Context, s *Set, model func(context.Context, iter.Seq2[ood.InputBlock, error]) iter.Seq2[B, error]) error {
+// Accepts returns what a model, which takes images of a shape as [Set.CheckImages] says,
+// has against the tensors of the set, before memory is taken for any row: it is handed a
+// block without one.
+func Accepts[B any](ctx context.Context, s *Set, images []int, model func(context.Context, iter.Seq2[ood.InputBlock, error]) iter.Seq2[B, error]) error {
+	if err := s.CheckImages(images); err != nil {
+		return err
+	}
 	none := func(yield func(ood.InputBlock, error) bool) {
 		yield(ood.InputBlock{Tensors: s.src.tensors()}, nil)
 	}
