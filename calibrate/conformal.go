@@ -1,8 +1,12 @@
 package calibrate
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"sort"
+
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
 // Conformal calibrates a score that grows with uncertainty. Scores are the
@@ -44,5 +48,24 @@ func (c Conformal) PValue(s float64) float64 {
 // s > Threshold(α) and PValue(s) ≤ α are the same statement for every finite
 // s and every α, rounding and ties included.
 func (c Conformal) Threshold(alpha float64) float64 {
-	return upper(c.Scores, alpha)
+	n := len(c.Scores)
+	switch m := hypothesis.Allowed(n, alpha); m {
+	case 0:
+		return math.Inf(1)
+	case n + 1:
+		return math.Inf(-1)
+	default:
+		return c.Scores[n-m]
+	}
+}
+
+// sortedCopy sorts a copy of scores. NaN has no place in an order and is an
+// error.
+func sortedCopy(scores []float64) ([]float64, error) {
+	if i := slices.IndexFunc(scores, math.IsNaN); i >= 0 {
+		return nil, fmt.Errorf("calibration score %d is NaN: remove the row or repair what made it", i)
+	}
+	out := slices.Clone(scores)
+	slices.Sort(out)
+	return out, nil
 }

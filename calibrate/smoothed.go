@@ -35,7 +35,7 @@ type limit struct{ score, cut float64 }
 func limitAt(sorted []float64, alpha float64) limit {
 	alpha = hypothesis.Forgive(alpha)
 	n := len(sorted)
-	l := limit{upper(sorted, alpha), 1}
+	l := limit{Conformal{sorted}.Threshold(alpha), 1}
 	if k := n + 1 - hypothesis.Allowed(n, alpha); k >= 1 && k <= n {
 		below, equal := ties(sorted, l.score)
 		l.cut = float64(k-below) / float64(equal+1)
