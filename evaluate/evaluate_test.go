@@ -751,6 +751,36 @@ func TestNamesClasses(t *testing.T) {
 	}
 }
 
+// TestNamesFewRows holds that nobody is advised to calibrate by class if a class has so
+// few calibration rows that its sets would hold every class.
+func TestNamesFewRows(t *testing.T) {
+	odd := func(seed uint64, n int) ood.Batch {
+		b := blob(seed, n, 8, 3, 0)
+		for i, label := range b.Labels {
+			if label < 2 && i%10 == 0 {
+				b.Labels[i] = 2
+			}
+		}
+		return b
+	}
+	var picked []int
+	in, cal, few := classifier(300), odd(2, 1500), 0
+	for i, label := range cal.Labels {
+		if label == 1 {
+			few++
+		}
+		if label != 1 || few <= 3 {
+			picked = append(picked, i)
+		}
+	}
+	in.Batch, in.Cal = odd(1, 300), cal.Select(picked)
+	e := mustEvaluate(t, mustFit(t, in), blocksOf(odd(3, 2000), blas32.General{}, nil), attach.PredictOptions{Sets: "lac", Level: .8}, evaluate.Options{})
+	limits := limitsOf(e)
+	if len(limits) == 0 || limits[0].Option != "" || !strings.Contains(limits[0].Do, "at least 4 of each class") {
+		t.Errorf("limits are %+v", limits)
+	}
+}
+
 // TestNamesGroups: intervals of a group whose noise is larger.
 func TestNamesGroups(t *testing.T) {
 	in, cal, fresh := regressor(1, 500, 2), regressor(2, 1000, 2), regressor(3, 1500, 2)

@@ -416,12 +416,28 @@ func (g *gathering) setsByClass(f *family) (do, option, value string) {
 		_, n := at.Sets().Part(k)
 		s.n = append(s.n, n)
 	}
+	if few := f.fewRows(s, labels.of); few != "" {
+		return few, "", ""
+	}
 	as, _ := f.retried(labels, c, s.misses(labels, f.promise.alpha()))
 	if as.worst() <= f.worst() {
 		return "", "", ""
 	}
 	return fmt.Sprintf("calibrate sets by class: of these rows the worst class is then covered %s, and sets are of %s classes on average in place of %s",
 		display.Percent(as.worst()), display.Number(meanWidth(c), 3), display.Number(meanWidth(own), 3)), "by_class", ""
+}
+
+// fewRows says what to do first if a class of the rows, which have the strata of, has too
+// few calibration rows of its own: flags would then be impossible, and sets would hold
+// every such class.
+func (f *family) fewRows(s strata, of []int) string {
+	least := hypothesis.LeastRows(f.promise.alpha())
+	for _, k := range of {
+		if k >= 0 && k < len(s.n) && s.n[k] < least {
+			return fmt.Sprintf("calibrate with more rows: at least %d of each class, so that each can be calibrated on its own", least)
+		}
+	}
+	return ""
 }
 
 // flagsByClass is what is flagged of these rows among those of their predicted class.
@@ -438,6 +454,9 @@ func (g *gathering) flagsByClass(f *family) (do, option, value string) {
 	s := strata{of: g.predicted}
 	for k := range slices.Max(g.predicted) + 1 {
 		s.n = append(s.n, len(at.Conformal(k).Scores))
+	}
+	if few := f.fewRows(s, g.predicted); few != "" {
+		return few, "", ""
 	}
 	as, _ := f.retried(labels, c, s.misses(labels, f.promise.alpha()))
 	if as.worst() >= f.worst() {
