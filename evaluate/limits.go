@@ -431,7 +431,7 @@ func (g *gathering) setsByClass(f *family) (do, option, value string) {
 // few calibration rows of its own: flags would then be impossible, and sets would hold
 // every such class.
 func (f *family) fewRows(s strata, of []int) string {
-	least := hypothesis.LeastRows(f.promise.alpha())
+	least := hypothesis.LeastRows(hypothesis.Forgive(f.promise.alpha()))
 	for _, k := range of {
 		if k >= 0 && k < len(s.n) && s.n[k] < least {
 			return fmt.Sprintf("calibrate with more rows: at least %d of each class, so that each can be calibrated on its own", least)

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/attach-uncertainty/attach/internal/display"
-	"gonum.org/v1/gonum/blas/blas32"
 )
 
 // answers gathers what images or arrays bring with them, row by row: targets and
@@ -33,7 +35,7 @@ func (a *answers) add(value func(name string) (cell, error), where func(error) e
 		if err != nil {
 			return where(err)
 		}
-		a.groups = append(a.groups, group.trimmed())
+		a.groups = append(a.groups, strings.Clone(group.trimmed()))
 	}
 	for _, name := range a.names {
 		c, err := value(name)

@@ -105,7 +105,7 @@ func (t *tableReader) candidates() (list []int, err error) {
 // unnamed are the columns that are not named otherwise.
 func (t *tableReader) unnamed() (list []int, err error) {
 	left := slices.Clone(t.targetColumns)
-	if t.idColumn >= 0 {
+	if t.idColumn >= 0 && !t.namesInput(t.idColumn) {
 		left = append(left, t.idColumn)
 	}
 	for _, name := range t.o.Ignore {
@@ -128,12 +128,20 @@ func (t *tableReader) unnamed() (list []int, err error) {
 // readsGroup says whether the column of groups is an input too: it has the name of
 // one, or the others are one too few.
 func (t *tableReader) readsGroup(others []int) bool {
-	takes := required(t.o.Takes)
-	if t.header != nil && slices.ContainsFunc(t.o.Takes, func(in Takes) bool { return t.is(in, t.groupColumn, len(takes) > 1) }) {
+	if t.namesInput(t.groupColumn) {
 		return true
 	}
+	takes := required(t.o.Takes)
 	return len(takes) == 1 && takes[0].width() > 1 && t.hasNumbers(t.groupColumn) &&
 		len(among(others, t.hasNumbers)) == takes[0].width()-1 && len(among(others, t.hasLists)) == 0
+}
+
+// namesInput says whether a column has the name of an input, or is one of the texts that
+// are asked for.
+func (t *tableReader) namesInput(column int) bool {
+	several := len(required(t.o.Takes)) > 1
+	return t.header != nil && (slices.Contains(t.o.Text, t.header[column]) ||
+		slices.ContainsFunc(t.o.Takes, func(in Takes) bool { return t.is(in, column, several) }))
 }
 
 // among columns are those that are so.

@@ -441,7 +441,7 @@ func (t *tableReader) addNames(rec *record) error {
 		if c.kind == list || c.kind == other {
 			return fmt.Errorf("%s: lists, dates, times and nested values name no group", t.where(rec.line, t.groupColumn))
 		}
-		t.groups = append(t.groups, c.trimmed())
+		t.groups = append(t.groups, strings.Clone(c.trimmed()))
 	}
 	if t.idColumn >= 0 {
 		c := &rec.cells[t.idColumn]
@@ -451,7 +451,7 @@ func (t *tableReader) addNames(rec *record) error {
 		case c.kind == number && c.text == "" && lossyNumber(c.number):
 			return fmt.Errorf("%s: whole numbers beyond 2^53 lose their last digits; save identifiers as texts", t.where(rec.line, t.idColumn))
 		}
-		t.ids = append(t.ids, c.trimmed())
+		t.ids = append(t.ids, strings.Clone(c.trimmed()))
 	}
 	return nil
 }

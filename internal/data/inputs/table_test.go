@@ -400,3 +400,12 @@ func TestWideTable(t *testing.T) {
 		t.Errorf("%d columns took %v", len(s.Columns), took)
 	}
 }
+
+// TestIDOfText: the column of texts may tell rows apart too.
+func TestIDOfText(t *testing.T) {
+	path := writeFile(t, t.TempDir(), "t.csv", "text\nwho is it\nwho\n")
+	s := open(t, path, Options{HasText: true, Takes: tokens(), Text: []string{"text"}, ID: "text"})
+	if s.Len() != 2 || !slices.Equal(s.IDs, []string{"who is it", "who"}) {
+		t.Errorf("%d rows are called %q", s.Len(), s.IDs)
+	}
+}
