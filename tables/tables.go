@@ -50,20 +50,22 @@ type Options struct {
 	// row whose target is empty or NaN is left out. Names of classes are labels too.
 	Targets []string
 	// Groups names the column that says the group of each row. A bundle whose intervals
-	// are calibrated by group needs it; no other takes it.
+	// are calibrated by group needs it. With others, evaluate.Rows reports by group, and
+	// Predict refuses groups.
 	Groups string
 	// ID names a column of any text that tells rows apart: see [Table.ID].
 	ID string
 	// Text names the column, or the two, that a model with a tokenizer reads, if they have
 	// other names than in the table that the bundle was fitted on.
 	Text []string
-	// Ignore names columns that are not inputs. A bundle that was fitted on a table with
-	// a header leaves alone what it does not know, and needs no such list.
+	// Ignore names columns that are not inputs. It is not read for a bundle that was
+	// fitted on a table with a header, which leaves alone what it does not know.
 	Ignore []string
 }
 
 // Table is the rows of a file. It holds no file open, and is safe for concurrent use. In
-// memory it has a few bytes for each row, and of each what Options ask for beside inputs.
+// memory it keeps a few bytes for each row, and the identifiers, groups, labels and
+// targets that Options ask for.
 type Table struct {
 	// Notes say what is worth knowing of how columns were taken, or are empty. Each is a
 	// sentence without a full stop.
