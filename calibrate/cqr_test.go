@@ -26,7 +26,7 @@ func TestCQRMargin(t *testing.T) {
 	for _, tt := range []struct{ alpha, margin float64 }{
 		{0.1, math.Inf(1)}, {0.2, 2}, {1 - 0.8, 2}, {0.4, 0.25}, {1 - 0.6, 0.25}, {0.8, -0.5},
 	} {
-		if got := (Conformal{c.Scores}).Threshold(hypothesis.Forgive(tt.alpha)); got != tt.margin {
+		if got := Conformal(c).Threshold(hypothesis.Forgive(tt.alpha)); got != tt.margin {
 			t.Errorf("margin at %v is %v, want %v", tt.alpha, got, tt.margin)
 		}
 	}

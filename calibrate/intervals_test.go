@@ -143,7 +143,7 @@ func TestJointReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near(t, "margin", Conformal{c.Scores}.Threshold(0.1), j.Margin, 1e-12)
+	near(t, "margin", Conformal(c).Threshold(0.1), j.Margin, 1e-12)
 	for at := n; at < len(j.Lo); at += j.Targets {
 		lo, hi := boxOf(c, byWidth(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets]), 0.1, 0)
 		for k := range lo {
