@@ -122,13 +122,23 @@ type Fitted struct {
 	scorer *fitting.Scorer
 }
 
-// Value returns the method, and the value that its Fit returned, which must not be
-// changed. Both are zero if neither a fit nor a file made f.
-func (f *Fitted) Value() (ood.Method, any) {
+// Value returns the value that the method's Fit returned, which must not be changed. It is
+// nil if neither a fit nor a file made f.
+func (f *Fitted) Value() any {
 	if f.scorer == nil {
-		return ood.Method{}, nil
+		return nil
 	}
-	return f.scorer.Method(), f.scorer.Fitted()
+	return f.scorer.Fitted()
+}
+
+// Widths returns the columns of each part of rows that the method reads, by the name of the
+// part: features, logits, layer_0, layer_1 and so on. It is nil if neither a fit nor a file
+// made f.
+func (f *Fitted) Widths() map[string]int {
+	if f.scorer == nil {
+		return nil
+	}
+	return f.scorer.Widths()
 }
 
 // Calibration holds what held-out in-domain rows taught. Scores are stored,

@@ -21,7 +21,6 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 	"github.com/attach-uncertainty/attach/internal/version"
-	"github.com/attach-uncertainty/attach/ood"
 )
 
 // graphWriter appends what a bundle says of rows to a graph.
@@ -98,25 +97,23 @@ func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOpt
 
 // rowInputs returns the parts of rows that a bundle reads, as inputs of a graph.
 func rowInputs(b *attach.Bundle, to *onnx.Builder, n any) (in graph.Batch) {
-	add := func(name string, width int) graph.Tensor {
-		return graph.Of(to, to.Input(name, pb.TensorProto_FLOAT, n, width), pb.TensorProto_FLOAT, width)
-	}
-	in.Features = add("features", b.Base.Width)
-	needs := ood.Needs{}
+	widths, read := batchparts.Widths{"features": b.Base.Width, "logits": b.Base.Outputs}, batchparts.Widths{}
 	if b.Detector != nil {
-		m, _ := b.Detector.Value()
-		needs = m.Needs
+		read = b.Detector.Widths()
 	}
-	// One logit may be read as two.
-	if b.Base.Outputs > 0 && (needs.Logits || b.Base.Task == attach.Classification || b.Base.Residual) {
-		in.Logits = add("logits", b.Base.Outputs)
+	for name, width := range read {
+		if name != "logits" { // of which one may be read as two
+			widths[name] = width
+		}
 	}
-	columns := len(b.GapCounter().Columns())
-	if _, _, inFeatures := b.GapLimits(); !inFeatures && columns > 0 {
-		in.Gaps = add("gaps", columns)
+	if _, _, inFeatures := b.GapLimits(); !inFeatures {
+		widths["gaps"] = len(b.GapCounter().Columns())
 	}
-	for i, l := range b.Base.Layers {
-		in.Layers = append(in.Layers, add(batchparts.Layer(i), l.Width))
+	for _, name := range widths.Names() {
+		if name == "logits" && read[name] == 0 && b.Base.Task != attach.Classification && !b.Base.Residual {
+			continue
+		}
+		in.Set(name, graph.Of(to, to.Input(name, pb.TensorProto_FLOAT, n, widths[name]), pb.TensorProto_FLOAT, widths[name]))
 	}
 	return in
 }
@@ -173,18 +170,11 @@ func (w *graphWriter) levelInput() graph.Tensor {
 // which rows the quantile head knows something.
 func (w *graphWriter) detect(known *graph.Tensor) error {
 	d := w.bundle.Detector
-	m, fitted := d.Value()
 	var reads graph.Batch
-	if m.Needs.Features {
-		reads.Features = w.rows.Features
+	for _, name := range batchparts.Widths(d.Widths()).Names() {
+		reads.Set(name, w.rows.Part(name))
 	}
-	if m.Needs.Logits {
-		reads.Logits = w.rows.Logits
-	}
-	if m.Needs.Layers {
-		reads.Layers = w.rows.Layers
-	}
-	score, err := graph.Score(fitted, reads)
+	score, err := graph.Score(d.Value(), reads)
 	if err != nil {
 		return fmt.Errorf("%s cannot be exported: %w", d.Method, err)
 	}
@@ -305,8 +295,7 @@ func (w *graphWriter) limit(scores graph.Tensor) graph.Tensor {
 func (w *graphWriter) quantiles() (*graph.Tensor, error) {
 	c := w.bundle.Calibration
 	levels, targets := c.Quantiles[0].Levels, len(c.Quantiles)
-	_, fitted := w.bundle.Quantiles.Value()
-	q, err := graph.Quantiles(fitted, w.rows.Features, levels)
+	q, err := graph.Quantiles(w.bundle.Quantiles.Value(), w.rows.Features, levels)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be exported: %w", w.bundle.Quantiles.Method, err)
 	}

@@ -14,7 +14,7 @@ import (
 
 // mostExported is how many names the packages outside internal/ export, methods
 // with them.
-const mostExported = 262
+const mostExported = 263
 
 // TestExported holds that the number of exported names grows only on purpose: every one
 // is a promise to programs that import it, and most of what is added needs none. Who

@@ -15,6 +15,15 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
+// IsTable reports whether path is a file of rows with cells by its name.
+func IsTable(path string) bool {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".csv", ".tsv", ".txt", ".data", ".dat", ".jsonl", ".ndjson", ".parquet":
+		return true
+	}
+	return false
+}
+
 func openTabular(ctx context.Context, path string, o Options) (tabular, error) {
 	lines := textFile{path: path, plain: o.HasText || slices.ContainsFunc(o.Takes, Takes.text)}
 	switch ext := strings.ToLower(filepath.Ext(path)); {

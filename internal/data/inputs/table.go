@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -23,15 +22,6 @@ type table struct {
 	bounds  []bound
 	n       int
 	marks   marks // of the rows of a text
-}
-
-// IsTable reports whether path is a file of rows with cells by its name.
-func IsTable(path string) bool {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".csv", ".tsv", ".txt", ".data", ".dat", ".jsonl", ".ndjson", ".parquet":
-		return true
-	}
-	return false
 }
 
 func (t *table) rows() int { return t.n }
