@@ -714,18 +714,20 @@ func TestNamesDeciles(t *testing.T) {
 	}
 }
 
+// odd is rows of three classes, of which the last has a share that look like others.
+func odd(seed uint64, n int) ood.Batch {
+	b := blob(seed, n, 8, 3, 0)
+	for i, label := range b.Labels {
+		if label < 2 && i%10 == 0 {
+			b.Labels[i] = 2
+		}
+	}
+	return b
+}
+
 // TestNamesClasses: a class whose rows mostly look like others is in few of its
 // sets, until sets are calibrated by class.
 func TestNamesClasses(t *testing.T) {
-	odd := func(seed uint64, n int) ood.Batch {
-		b := blob(seed, n, 8, 3, 0)
-		for i, label := range b.Labels {
-			if label < 2 && i%10 == 0 {
-				b.Labels[i] = 2
-			}
-		}
-		return b
-	}
 	in := classifier(300)
 	in.Batch, in.Cal = odd(1, 300), odd(2, 1500)
 	b, fresh := mustFit(t, in), odd(3, 2000)
@@ -754,15 +756,6 @@ func TestNamesClasses(t *testing.T) {
 // TestNamesFewRows holds that nobody is advised to calibrate by class if a class has so
 // few calibration rows that its sets would hold every class.
 func TestNamesFewRows(t *testing.T) {
-	odd := func(seed uint64, n int) ood.Batch {
-		b := blob(seed, n, 8, 3, 0)
-		for i, label := range b.Labels {
-			if label < 2 && i%10 == 0 {
-				b.Labels[i] = 2
-			}
-		}
-		return b
-	}
 	var picked []int
 	in, cal, few := classifier(300), odd(2, 1500), 0
 	for i, label := range cal.Labels {
