@@ -40,9 +40,9 @@ type graphOptions struct {
 	rows         any     // the first axis of outputs, as Builder.Input takes it
 }
 
-// writeGraph appends what a bundle says of rows to a graph, which holds their parts,
-// n×width and float32, or, where rows has none, takes those that the bundle reads as
-// inputs. It returns what it does not append, and why. A method that cannot be written is
+// writeGraph appends what a bundle says of rows to a graph. The graph holds the parts of
+// rows, n×width and float32; if rows has none, the parts that the bundle reads become
+// inputs of the graph. It returns what it does not append, and why. A method that cannot be written is
 // an error.
 func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOptions) (left []string, err error) {
 	p, err := b.Predictor(attach.PredictOptions{Alpha: o.alpha, Level: o.level})
@@ -102,9 +102,7 @@ func rowInputs(b *attach.Bundle, to *onnx.Builder, n any) (in graph.Batch) {
 		read = b.Detector.Widths()
 	}
 	for name, width := range read {
-		if name != "logits" { // of which one may be read as two
-			widths[name] = width
-		}
+		widths[name] = cmp.Or(widths[name], width) // one logit may be read as two
 	}
 	if _, _, inFeatures := b.GapLimits(); !inFeatures {
 		widths["gaps"] = len(b.GapCounter().Columns())
