@@ -34,10 +34,10 @@ func enough(alpha, probability float64) int {
 	return n
 }
 
-// TestChoosingPage: the tables of rows in docs/choosing.md are what follows from the
+// TestChoosingPage: the tables of rows in docs/guides/calibration-data.md are what follows from the
 // beta distribution.
 func TestChoosingPage(t *testing.T) {
-	content, err := os.ReadFile("../docs/choosing.md")
+	content, err := os.ReadFile("../docs/guides/calibration-data.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,12 +56,12 @@ func TestChoosingPage(t *testing.T) {
 	}
 	for _, line := range lines {
 		if !strings.Contains(string(content), line) {
-			t.Errorf("docs/choosing.md lacks %s", line)
+			t.Errorf("docs/guides/calibration-data.md lacks %s", line)
 		}
 	}
 }
 
-// TestRealisedFalseAlarms draws calibration sets of the size that docs/choosing.md
+// TestRealisedFalseAlarms draws calibration sets of the size that docs/guides/calibration-data.md
 // says suffices nine times in ten.
 func TestRealisedFalseAlarms(t *testing.T) {
 	const alpha, draws = .05, 1000

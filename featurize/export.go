@@ -47,7 +47,7 @@ type Exported struct {
 
 // Export writes an ONNX model to path that is the one that a bundle was fitted on
 // with what the bundle says of rows as further outputs, tensors all. They are
-// named in docs/export.md. Their arithmetic is Predictor.Predict's on the very
+// named in docs/guides/export.md. Their arithmetic is Predictor.Predict's on the very
 // features that Attached makes of rows. Nothing is written where a method has no
 // graph: its error says why. Nor is it over the bundle's own model, its weights or
 // a bundle.

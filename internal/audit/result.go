@@ -19,7 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// Audit is what is said of inputs. docs/audit.md says what each key is.
+// Audit is what is said of inputs. docs/reference/json.md says what each key is.
 type Audit struct {
 	Inputs int `json:"inputs"`
 	Identity

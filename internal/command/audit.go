@@ -50,7 +50,7 @@ func auditCommand(elsewhere Pipeline) *cli.Command {
 		UsageText: "attach audit M.attach --x INPUTS -o DIR [--fdr .1]",
 		Description: "Scores all inputs and writes to DIR scores.parquet, a row each; audit.json, what of them does not belong and how surely; and report.html, with the strangest shown. " +
 			"Memory does not grow with the number of inputs. After an interruption the same command goes on where it was; `attach merge` makes one audit of several.\n\n" +
-			"Discoveries are the inputs called outliers: at most a share --fdr of them is false, on average. Bounds hold for every threshold, folder and predicted class at once. Exact copies are counted, and each figure holds whether they are one input or several. docs/audit.md says what each promises, what breaks it, and what each key of audit.json is.\n\n" +
+			"Discoveries are the inputs called outliers: at most a share --fdr of them is false, on average. Bounds hold for every threshold, folder and predicted class at once. Exact copies are counted, and each figure holds whether they are one input or several. docs/guides/audit.md says what each promises, what breaks it, and what each key of audit.json is.\n\n" +
 			"Figures for --fail-if: " + listOf(auditFigures()) + ". A bound between 0 and 1 on a number of inputs is a share of all.",
 	}, argument{name: "M.attach", to: &f.path}, f.choose, func(c *cli.Context) error { return f.run(c, elsewhere) })
 }

@@ -75,7 +75,7 @@ func compareCommand() *cli.Command {
 		Name:      "compare",
 		Usage:     "measure detectors side by side on in-domain and out-of-domain inputs",
 		UsageText: "attach compare MODEL.onnx --fit F --in I --out O\nattach compare MODEL.onnx --fit F --in I --out near:A=O1 --out far:B=O2\nattach compare --fit F.npz --in I.npz --out O.npz [--weights W.npz]",
-		Description: "Fits every detector on in-domain inputs and measures how well it tells fresh in-domain inputs from out-of-domain ones; docs/compare.md says " +
+		Description: "Fits every detector on in-domain inputs and measures how well it tells fresh in-domain inputs from out-of-domain ones; docs/guides/which-method.md says " +
 			"what each figure and file holds.\n\n" +
 			"Out-of-domain is the positive class: FPR95 is the share of in-domain inputs flagged when 95 % of the out-of-domain ones are found; \"FPR95 in\" " +
 			"swaps the classes; \"error\" is the least chance of judging a row wrongly where both sides are equally likely; AURC is the area under the " +

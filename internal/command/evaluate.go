@@ -53,7 +53,7 @@ func evaluateCommand() *cli.Command {
 		UsageText: "attach evaluate M.attach --x LABELLED [--out OTHERS] [--report page.html]",
 		Description: "Says of each promise whether rows like these see it kept: how many are flagged by mistake, how often intervals or sets hold the truth. " +
 			"A promise is broken where a kept one would be missed as far less than once in a hundred times, and rows are too few to tell where one broken by a factor of two could " +
-			"pass unnoticed. A limit names a part of the rows, such as a class or a decile of the predictions, for which a guarantee of the average does not hold. Then come accuracy and confidence of a classifier, errors, coverage and widths of a regressor; docs/evaluate.md says what each figure is.\n\n" +
+			"pass unnoticed. A limit names a part of the rows, such as a class or a decile of the predictions, for which a guarantee of the average does not hold. Then come accuracy and confidence of a classifier, errors, coverage and widths of a regressor; docs/guides/gates-in-ci.md says what each figure is.\n\n" +
 			"Figures for --fail-if: " + strings.Join(figures(), ", ") + ". Those of a level or an alpha take it behind an @, as in coverage@.8<.75. Where there are several targets the gate holds for each.",
 	}, argument{name: "M.attach", to: &f.path}, f.choose, f.writable, f.run)
 }

@@ -38,7 +38,7 @@ func exportCommand() *cli.Command {
 		UsageText: "attach export M.attach -o OUT.onnx",
 		Description: "OUT.onnx has the inputs and outputs of the model and, as far as M.attach has them, `attach.p_value`, `attach.ood_score`, `attach.is_ood`, `attach.lower`, " +
 			"`attach.upper`, `attach.quantiles`, `attach.prediction_set` and `attach.probabilities`, tensors all. `attach.alpha` and `attach.level` are inputs that nobody has to give. " +
-			"Any ONNX Runtime runs it. docs/export.md says what each is, and shows it in Python, JavaScript and C#.\n\n" +
+			"Any ONNX Runtime runs it. docs/guides/export.md says what each is, and shows it in Python, JavaScript and C#.\n\n" +
 			"`attach verify` compares it with M.attach.",
 	}, argument{name: "M.attach", to: &f.path}, f.log, f.writable, f.run)
 }

@@ -71,7 +71,7 @@ func fitCommand() *cli.Command {
 		sliceOption("cal-rows", "--cal", &f.cal.rows, noCal),
 		{name: "o", to: &f.out, needed: true, file: resultFile, must: noStream, usage: "FILE: where to write what is fitted, such as M.attach"},
 		{name: "task", to: (*string)(&in.Base.Task), choices: tasks(), usage: "WHAT: classification or regression, where the model's graph does not tell which it does"},
-		{name: "method", to: f.setMethod, choices: names(detectors()), never: []never{noDetector}, usage: "NAME: out-of-domain detector, of those that `attach methods` lists (default: fused-layers, or what docs/using.md says where the rows lack what it needs)"},
+		{name: "method", to: f.setMethod, choices: names(detectors()), never: []never{noDetector}, usage: "NAME: out-of-domain detector, of those that `attach methods` lists (default: fused-layers, or what docs/guides/which-method.md says where the rows lack what it needs)"},
 		{name: "param", to: &f.params, usage: "NAME=VALUE: parameter of the detector in place of its default, such as dropout=.2 of bald; repeat for more",
 			never: []never{noDetector, {when: func() bool { return in.Method.Name == "" }, says: "needs --method: parameters are those of a method"}}},
 		{name: "no-detector", to: &in.SkipDetector, usage: "fit no out-of-domain detector"},

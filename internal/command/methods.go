@@ -26,7 +26,7 @@ func methodsCommand() *cli.Command {
 	l.table = table{
 		{name: "intervals", to: &l.intervals, usage: "list what `attach fit --interval` takes"},
 		{name: "json", to: &l.json, usage: "print JSON"},
-		{name: "markdown", to: &l.markdown, usage: "print the Markdown tables of docs/methods.md",
+		{name: "markdown", to: &l.markdown, usage: "print the Markdown tables of docs/reference/methods.md",
 			never: []never{idle("with --json", func() bool { return l.json }), idle("with --intervals", func() bool { return l.intervals })}},
 	}
 	return l.command(cli.Command{

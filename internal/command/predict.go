@@ -75,7 +75,7 @@ func predictCommand() *cli.Command {
 		Usage:     "write predictions with their intervals, scores, p-values and flags",
 		UsageText: "attach predict M.attach --x INPUTS [-o OUT.csv]",
 		Description: "Writes one row per input: `input`, its name or, from 0, its number, what rows bring of `group`, `label` and `target`, and then of a classifier `class`, `class_name`, `confidence`, `set`, `set_names` and `set_size`; of a regressor " +
-			"`prediction`, the model's own, and `median`, `lower` and `upper`, the head's. docs/using.md says more of each.\n\n" +
+			"`prediction`, the model's own, and `median`, `lower` and `upper`, the head's. docs/reference/columns.md says more of each.\n\n" +
 			"Of both, `ood_score` (higher: more uncertain), `p_value`, the share of in-domain inputs that score at least as high, and `flag`, which says that " +
 			"this is at most --alpha, and with --error `accept`.\n\n" +
 			"An infinite bound says that the calibration rows are too few for the level, that --side asks for the other bound, or that the " +

@@ -22,12 +22,12 @@ func readme(t *testing.T) string {
 
 // TestMethodsPage: `attach methods --markdown` prints the tables to put there.
 func TestMethodsPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/methods.md")
+	page, err := os.ReadFile("../../docs/reference/methods.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), methodTables()) {
-		t.Error("the tables in docs/methods.md are not what `attach methods --markdown` prints")
+		t.Error("the tables in docs/reference/methods.md are not what `attach methods --markdown` prints")
 	}
 }
 
@@ -44,7 +44,7 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// TestReadmeGo: the Go code that README.md and docs/using.md show is that of examples.
+// TestReadmeGo: the Go code that README.md and docs/reference/inputs.md show is that of examples.
 func TestReadmeGo(t *testing.T) {
 	var examples strings.Builder
 	for _, path := range []string{"../../example_test.go", "../../featurize/attached_test.go", "../../tables/example_test.go"} {
@@ -54,14 +54,14 @@ func TestReadmeGo(t *testing.T) {
 		}
 		examples.Write(content)
 	}
-	using, err := os.ReadFile("../../docs/using.md")
+	using, err := os.ReadFile("../../docs/reference/inputs.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, page := range []string{readme(t), string(using)} {
 		blocks := strings.Split(page, "```go\n")[1:]
 		if len(blocks) == 0 {
-			t.Fatal("README.md or docs/using.md shows no Go code")
+			t.Fatal("README.md or docs/reference/inputs.md shows no Go code")
 		}
 		for _, block := range blocks {
 			code, _, _ := strings.Cut(block, "\n```")

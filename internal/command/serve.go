@@ -71,7 +71,7 @@ func serveCommand() *cli.Command {
 		Description: "Answers the Open Inference Protocol, version 2, with what `attach predict` writes: `class`, `confidence`, `set`, `prediction`, `lower`, `upper`, `ood_score`, `p_value`, `flag`. " +
 			"A model's name is the file's without .attach, its version 1; NAME/VERSION= says others, and a folder stands for the one file in it.\n\n" +
 			"A file that changes, or the network of one, is opened anew without a request being dropped, and all are on SIGHUP. What cannot be opened then is served as it was, and so is what clients would have to change for, without --allow-signature-change.\n\n" +
-			"Nobody is asked who they are, and nothing is encrypted: put a proxy before it. docs/serve.md says more.",
+			"Nobody is asked who they are, and nothing is encrypted: put a proxy before it. docs/guides/serve.md says more.",
 	}, argument{name: "M.attach", list: &f.models}, f.run)
 }
 
