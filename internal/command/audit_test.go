@@ -12,9 +12,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/audit/engine"
 )
 
-// TestAuditPage: docs/guides/audit.md has every key of audit.json and every figure.
+// TestAuditPage: docs/reference/json.md has every key of audit.json and every figure.
 func TestAuditPage(t *testing.T) {
-	content, err := os.ReadFile("../../docs/guides/audit.md")
+	content, err := os.ReadFile("../../docs/reference/json.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestAuditPage(t *testing.T) {
 			continue
 		}
 		if optional++; left[key] == "" {
-			t.Errorf("docs/guides/audit.md does not say when `%s` is left out", key)
+			t.Errorf("docs/reference/json.md does not say when `%s` is left out", key)
 		}
 	}
 	if optional < 10 {
@@ -54,7 +54,7 @@ func TestAuditPage(t *testing.T) {
 	}
 	for key := range keys {
 		if !strings.Contains(string(content), "`"+key+"`") {
-			t.Errorf("docs/guides/audit.md lacks `%s`", key)
+			t.Errorf("docs/reference/json.md lacks `%s`", key)
 		}
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/attach-uncertainty/attach/evaluate"
 )
 
-// TestEvaluatePage: docs/guides/gates-in-ci.md has every key of the JSON form and every
+// TestEvaluatePage: docs/reference/json.md has every key of the JSON form and every
 // figure.
 func TestEvaluatePage(t *testing.T) {
-	content, err := os.ReadFile("../../docs/guides/gates-in-ci.md")
+	content, err := os.ReadFile("../../docs/reference/json.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestEvaluatePage(t *testing.T) {
 	}
 	for key := range keys {
 		if !strings.Contains(string(content), "`"+key+"`") {
-			t.Errorf("docs/guides/gates-in-ci.md lacks `%s`", key)
+			t.Errorf("docs/reference/json.md lacks `%s`", key)
 		}
 	}
 }
