@@ -106,7 +106,7 @@ func (g *gathering) classEvaluation(ctx context.Context, e *Evaluation) *Classes
 		accepted := func(i int) bool { return c.accept[i] }
 		out.Accepted, out.Errors = among(n, accepted, nil), among(n, func(i int) bool { return wrong[i] }, accepted)
 		if out.Errors != nil {
-			out.Errors.Asked = p.Options().Error
+			out.Errors.Asked = p.Options().MaxError
 			e.judgeError(*out.Errors)
 		}
 	}

@@ -165,7 +165,7 @@ type Classes struct {
 	// "class" or "cluster", or empty where they are promised of all rows.
 	SetScore string `json:"set_score,omitempty"`
 	SetParts string `json:"set_parts,omitempty"`
-	// Accepted are the rows that attach.PredictOptions.Error accepts, Errors the wrong ones
+	// Accepted are the rows that attach.PredictOptions.MaxError accepts, Errors the wrong ones
 	// among them.
 	Accepted *Rate `json:"accepted,omitempty"`
 	Errors   *Rate `json:"errors,omitempty"`

@@ -151,7 +151,7 @@ func TestSets(t *testing.T) {
 	in.Cal = blob(2, 1500, 8, 3, 0)
 	b := mustFit(t, in)
 	batch := blob(9, 1200, 8, 3, 0)
-	o := attach.PredictOptions{Sets: "aps", ByClass: true, Error: .25}
+	o := attach.PredictOptions{Sets: "aps", ByClass: true, MaxError: .25}
 	e := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), o, evaluate.Options{Levels: []float64{.8}})
 	for k, level := range []float64{.8, .9} {
 		o.Level = level
@@ -427,14 +427,14 @@ func TestAccepted(t *testing.T) {
 	in.Cal = blob(2, 1500, 8, 3, 0)
 	b := mustFit(t, in)
 	batch := blob(9, 1200, 8, 3, 0)
-	none := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{Error: .001}, evaluate.Options{})
+	none := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{MaxError: .001}, evaluate.Options{})
 	if a := none.Classes.Accepted; a == nil || a.Count != 0 || a.Rows != 1200 || none.Classes.Errors != nil {
 		t.Errorf("accepted %+v, wrong %+v", a, none.Classes.Errors)
 	}
 	if !slices.ContainsFunc(none.Notes, func(n evaluate.Note) bool { return strings.HasPrefix(n.Says, "no row is accepted: ") }) {
 		t.Errorf("notes %+v", none.Notes)
 	}
-	few := mustEvaluate(t, b, blocksOf(batch.Slice(0, 40), blas32.General{}, nil), attach.PredictOptions{Error: .25}, evaluate.Options{})
+	few := mustEvaluate(t, b, blocksOf(batch.Slice(0, 40), blas32.General{}, nil), attach.PredictOptions{MaxError: .25}, evaluate.Options{})
 	p := few.Promises[len(few.Promises)-1]
 	if p.Kind != "selective_error" || p.Verdict != "too few rows" || !regexp.MustCompile(`^evaluate on [1-9][0-9]0? rows or more$`).MatchString(p.Do) {
 		t.Errorf("of 40 rows: %+v", p)
@@ -444,7 +444,7 @@ func TestAccepted(t *testing.T) {
 			batch.Labels[i] = (batch.Labels[i] + 1) % 3
 		}
 	}
-	harder := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{Error: .25}, evaluate.Options{})
+	harder := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{MaxError: .25}, evaluate.Options{})
 	p = harder.Promises[len(harder.Promises)-1]
 	if p.Kind != "selective_error" || p.Verdict != "broken" || !strings.Contains(p.Says, " times as many errors as promised") {
 		t.Errorf("%+v", p)

@@ -61,7 +61,7 @@ func newGathering(p *attach.Predictor, o Options) (*gathering, error) {
 		each := p.Options()
 		each.Level, each.Levels, each.Samples = level, nil, 0
 		if level != p.Options().Level {
-			each.NoScore, each.Error = true, 0
+			each.NoScore, each.MaxError = true, 0
 		} else if g.main = k; p.Bundle().Quantiles != nil {
 			each.Levels = quantile.Levels()
 		}

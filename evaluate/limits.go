@@ -234,7 +234,7 @@ func (g *gathering) intervalStrata(score string) strata {
 // the bundle does not have it.
 func (g *gathering) otherwise(change func(o *attach.PredictOptions)) *attach.Predictor {
 	o := g.at[g.main].Options()
-	o.Levels, o.Samples, o.Error, o.VennAbers, o.ClassPValues = nil, 0, 0, false, false
+	o.Levels, o.Samples, o.MaxError, o.VennAbers, o.ClassPValues = nil, 0, 0, false, false
 	change(&o)
 	at, err := g.bundle.Predictor(o)
 	if err != nil {

@@ -44,7 +44,7 @@ func (g *gathering) note(e *Evaluation) {
 	}
 	if p := g.at[g.main]; p.Selective() != nil && p.Selective().Rows == 0 {
 		add(fmt.Sprintf("calibrate with %s or more, or ask for less", rows.Count(p.Selective().Least, "row")),
-			"no row is accepted: among %s that are not flagged, errors are too many, or rows too few, to be sure that at most %s are wrong", rows.Count(p.Selective().Of, "calibration row"), display.Percent(p.Options().Error))
+			"no row is accepted: among %s that are not flagged, errors are too many, or rows too few, to be sure that at most %s are wrong", rows.Count(p.Selective().Of, "calibration row"), display.Percent(p.Options().MaxError))
 	}
 	for _, gaps := range attach.UnusualGaps(g.gaps.Columns()) {
 		says := gaps.String()
