@@ -247,7 +247,7 @@ func TestTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	attach(t, "fit", models+"/toy_regressor.onnx", "--x", models+"/toy_fit.npz", "--cal", models+"/toy_cal.npz", "--no-quantiles", "-o", "m.attach")
+	attach(t, "fit", models+"/toy_regressor.onnx", "--x", models+"/toy_fit.npz", "--cal", models+"/toy_cal.npz", "--no-intervals", "-o", "m.attach")
 	const bad = "007.csv"
 	for i := range 300 {
 		if err := os.WriteFile(fmt.Sprintf("%03d.csv", i), fmt.Appendf(nil, "x\n%d\n", i%9), 0o666); err != nil {

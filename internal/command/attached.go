@@ -43,20 +43,20 @@ func noClasses() never {
 // attachedOptions are those for rows of features, and of how a model is run.
 func (f *attachedFlags) attachedOptions() (features, model table) {
 	runs := unfit("where the model is run", func(b *attach.Bundle) bool { return b.Base.SHA256 != "" && !f.asFeatures })
-	asFeatures := idle("with --features", func() bool { return f.asFeatures })
+	asFeatures := idle("with --from-features", func() bool { return f.asFeatures })
 	alone := unfit("for heads that were fitted on features alone", func(b *attach.Bundle) bool { return b.Base.SHA256 == "" })
 	regressor := unfit("for a regressor, which has no classes", func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })
 	model = join(table{
 		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since"},
 	}, f.rowOptions(&f.table, unfit("for a model without a tokenizer", func(b *attach.Bundle) bool { return b.Text == nil })), f.batchOption(batchStandard)).unless(asFeatures).unless(alone)
-	model.of("classes", "labels").unless(regressor)
+	model.of("keep-classes", "folder-labels").unless(regressor)
 	model.of("ignore").unless(unfit("where M.attach names the columns that are inputs: others are left alone", func(b *attach.Bundle) bool { return b.Base.Columns != nil }))
 	model.of("preprocess").unless(unfit("where M.attach says how images are prepared", func(b *attach.Bundle) bool { return b.Preprocess != nil }))
 	running := f.runtimeOptions()
 	running.of("provider", "device").unless(asFeatures).unless(alone)
 	return join(table{
-		{name: "features", to: &f.asFeatures, usage: "take --x as features and logits, and do not run the model"},
-	}, model[:1], table{sliceOption("rows", "--x", &f.rows)}, weightsOption(&f.weights, "with --features or for heads that were fitted on features alone", runs),
+		{name: "from-features", to: &f.asFeatures, usage: "take --x as features and logits, and do not run the model"},
+	}, model[:1], table{sliceOption("rows", "--x", &f.rows)}, weightsOption(&f.weights, "with --from-features or for heads that were fitted on features alone", runs),
 		f.classNamesOption(", in place of those that fit was given", regressor)), join(model[1:], running)
 }
 
@@ -75,7 +75,7 @@ func (f *attachedFlags) setOptions() table {
 	without := f.levelless()
 	apart := append(without[1:],
 		idle("with --sets ordinal, which have one threshold", func() bool { return f.sets == conformal.Ordinal }),
-		never{when: func() bool { return f.o.ByClass && f.o.ByCluster }, says: "excludes the other of --by-class and --by-cluster"})
+		never{when: func() bool { return f.o.ByClass && f.o.ByCluster }, says: "excludes the other of --sets-by-class and --sets-by-cluster"})
 	return join(table{
 		{name: "smoothed", to: &f.o.Smoothed, never: without,
 			usage: "cover no more often than asked where targets or quantiles take few values, and for sets, some of which are then empty: each row draws what belongs to its interval or set"},
@@ -84,9 +84,9 @@ func (f *attachedFlags) setOptions() table {
 			never: []never{noIntervals()}},
 	}, table{
 		{name: "sets", to: &f.sets, choices: append(conformal.SetScores(), "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps, raps or saps, which are larger for harder inputs, ordinal, without gaps where classes have an order, or none (default: lac where labels were given to fit)"},
-		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: apart},
-		{name: "by-cluster", to: &f.o.ByCluster, usage: "let sets hold the right class as often for inputs of each cluster of classes that are as hard, for many classes of few calibration rows", never: apart},
-		{name: "error", to: &f.o.Error, must: share, usage: "SHARE: accept inputs among which at most this share is classified wrong, with 95 % confidence: those that are not flagged and of which the network is surest"},
+		{name: "sets-by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: apart},
+		{name: "sets-by-cluster", to: &f.o.ByCluster, usage: "let sets hold the right class as often for inputs of each cluster of classes that are as hard, for many classes of few calibration rows", never: apart},
+		{name: "max-error", to: &f.o.MaxError, must: share, usage: "SHARE: accept inputs among which at most this share is classified wrong, with 95 % confidence: those that are not flagged and of which the network is surest"},
 	}.unless(noClasses()))
 }
 

@@ -61,7 +61,7 @@ func (f *auditing) flags() {
 	features, model := f.attachedOptions()
 	features = slices.DeleteFunc(features, func(o *option) bool { return o.name == "rows" })
 	noIntervals := unfit("for heads without intervals", func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })
-	asFeatures := idle("with --features", func() bool { return f.asFeatures })
+	asFeatures := idle("with --from-features", func() bool { return f.asFeatures })
 	alone := unfit("for heads that were fitted on features alone", func(b *attach.Bundle) bool { return b.Base.SHA256 == "" })
 	skip := model.find("skip-bad")
 	skip.usage, skip.never = "leave out images that cannot be read, and files that are broken or have no rows, and name them", nil

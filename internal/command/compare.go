@@ -30,12 +30,12 @@ type comparing struct {
 	reading
 	job            compare.Options
 	path           string // of MODEL.onnx, or ""
-	fit, in        string
-	out            outSets
-	outClasses     []int
-	fitRows        inputs.Slice
-	inRows         inputs.Slice
-	outRows        inputs.Slice
+	x, test        string
+	ood            oodSets
+	oodClasses     []int
+	rows           inputs.Slice
+	testRows       inputs.Slice
+	oodRows        inputs.Slice
 	task           attach.Task
 	weights        string
 	json           bool
@@ -51,16 +51,16 @@ func compareCommand() *cli.Command {
 	alone := idle("without MODEL.onnx", func() bool { return m.path == "" })
 	read := join(m.rowOptions(&m.table, m.textless()), m.modelOptions(),
 		m.layersOption(idle("for --methods that do not look at earlier layers", m.layerless)), m.batchOption(batchStandard))
-	read.of("labels").unless(m.pickless(regression))
+	read.of("folder-labels").unless(m.pickless(regression))
 	m.table = join(table{
-		{name: "fit", to: &m.fit, needed: true, file: rowFile, usage: "INPUTS: in-domain rows to fit with: " + inputKinds + "; without MODEL.onnx, features as `attach features` writes them, lists of them as .parquet, or rows×columns as .npy"},
-		{name: "in", to: &m.in, needed: true, file: rowFile, usage: "INPUTS: other in-domain rows, to measure on"},
-		{name: "out", to: &m.out, needed: true, file: rowFile, usage: "[[GROUP:]NAME=]INPUTS: out-of-domain rows, to measure on; with a NAME, repeat for more sets"},
-		{name: "out-classes", to: &m.outClasses, usage: "A,B,…: keep the rows of --out with these labels alone", never: []never{alone, idle("with several --out", func() bool { return len(m.out) > 1 })}},
+		{name: "x", to: &m.x, needed: true, file: rowFile, usage: "INPUTS: in-domain rows to fit with: " + inputKinds + "; without MODEL.onnx, features as `attach features` writes them, lists of them as .parquet, or rows×columns as .npy"},
+		{name: "test", to: &m.test, needed: true, file: rowFile, usage: "INPUTS: other in-domain rows, to measure on"},
+		{name: "ood", to: &m.ood, needed: true, file: rowFile, usage: "[[GROUP:]NAME=]INPUTS: out-of-domain rows, to measure on; with a NAME, repeat for more sets"},
+		{name: "ood-classes", to: &m.oodClasses, usage: "A,B,…: keep the rows of --ood with these labels alone", never: []never{alone, idle("with several --ood", func() bool { return len(m.ood) > 1 })}},
 		{name: "task", to: (*string)(&m.task), choices: tasks(), usage: "WHAT: classification or regression, where the model's graph does not tell which it does"},
-		sliceOption("fit-rows", "--fit", &m.fitRows),
-		sliceOption("in-rows", "--in", &m.inRows),
-		sliceOption("out-rows", "every --out", &m.outRows),
+		sliceOption("rows", "--x", &m.rows),
+		sliceOption("test-rows", "--test", &m.testRows),
+		sliceOption("ood-rows", "every --ood", &m.oodRows),
 	}, weightsOption(&m.weights, "without MODEL.onnx, for methods that read them", withModel), table{
 		{name: "methods", to: (*comparedMethods)(&m.job.Methods).set, usage: methodsUsage},
 		{name: "sweep", to: &m.job.Sweep, usage: "run every method's whole grid, not its default alone"},
@@ -74,13 +74,13 @@ func compareCommand() *cli.Command {
 	return m.command(cli.Command{
 		Name:      "compare",
 		Usage:     "measure detectors side by side on in-domain and out-of-domain inputs",
-		UsageText: "attach compare MODEL.onnx --fit F --in I --out O\nattach compare MODEL.onnx --fit F --in I --out near:A=O1 --out far:B=O2\nattach compare --fit F.npz --in I.npz --out O.npz [--weights W.npz]",
+		UsageText: "attach compare MODEL.onnx --x F --test T --ood O\nattach compare MODEL.onnx --x F --test T --ood near:A=O1 --ood far:B=O2\nattach compare --x F.npz --test T.npz --ood O.npz [--weights W.npz]",
 		Description: "Fits every detector on in-domain inputs and measures how well it tells fresh in-domain inputs from out-of-domain ones; docs/guides/which-method.md says " +
 			"what each figure and file holds.\n\n" +
 			"Out-of-domain is the positive class: FPR95 is the share of in-domain inputs flagged when 95 % of the out-of-domain ones are found; \"FPR95 in\" " +
 			"swaps the classes; \"error\" is the least chance of judging a row wrongly where both sides are equally likely; AURC is the area under the " +
-			"risk-coverage curve of the network's own errors. Intervals are of 95 %. The oracle, a control, is fitted with half of --out.\n\n" +
-			"With several --out, figures are means over the sets. --classes applies to --fit and --in, --out-classes to --out.",
+			"risk-coverage curve of the network's own errors. Intervals are of 95 %. The oracle, a control, is fitted with half of --ood.\n\n" +
+			"With several --ood, figures are means over the sets. --keep-classes applies to --x and --test, --ood-classes to --ood.",
 	}, argument{name: "MODEL.onnx", to: &m.path, optional: true}, m.begin, m.log, m.writable, m.run)
 }
 
@@ -156,12 +156,12 @@ func (m *comparing) measure(ctx context.Context) (*compare.Report, error) {
 
 // note says which sets are read in two places.
 func (m *comparing) note() {
-	if sameFile(m.in, m.fit) {
-		fmt.Fprintln(m.stderr, "note: --in is what --fit reads; rows that a method was fitted with look more in-domain than fresh ones do")
+	if sameFile(m.test, m.x) {
+		fmt.Fprintln(m.stderr, "note: --test is what --x reads; rows that a method was fitted with look more in-domain than fresh ones do")
 	}
-	for _, s := range m.out {
-		if len(m.outClasses) == 0 && (sameFile(s.path, m.in) || sameFile(s.path, m.fit)) {
-			printf(m.stderr, "note: --out %s is what --fit or --in reads; in-domain rows against themselves tell nothing\n", s.path)
+	for _, s := range m.ood {
+		if len(m.oodClasses) == 0 && (sameFile(s.path, m.test) || sameFile(s.path, m.x)) {
+			printf(m.stderr, "note: --ood %s is what --x or --test reads; in-domain rows against themselves tell nothing\n", s.path)
 		}
 	}
 }

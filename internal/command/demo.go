@@ -133,7 +133,7 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 	ctx := c.Context
 	m := &comparing{
 		place: d.place, reading: reading{rowFlags: rowFlags{Preprocess: d.path("digits.preprocess.json")}}, path: d.path(name + ".onnx"),
-		fit: d.path("digits_fit.npz"), in: d.path("digits_test.npz"), out: outSets{{path: d.path("letters.npz")}},
+		x: d.path("digits_fit.npz"), test: d.path("digits_test.npz"), ood: oodSets{{path: d.path("letters.npz")}},
 		job: compare.Options{Methods: d.methods, Resamples: demoResamples, Training: ood.Training{Trainer: d.trainer, Seed: d.seed}},
 	}
 	defer m.CloseModel()

@@ -33,24 +33,24 @@ func evaluateCommand() *cli.Command {
 	f := &evaluating{}
 	features, model := f.attachedOptions()
 	f.table = join(table{
-		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows like those to predict, with labels or targets: " + inputKinds + "; with --features, what `attach features` writes"},
+		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows like those to predict, with labels or targets: " + inputKinds + "; with --from-features, what `attach features` writes"},
 		{name: "y", to: &f.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{f.targeted()}},
-		{name: "out", to: &f.others, file: rowFile, usage: "INPUTS: rows from elsewhere, which are to be flagged", never: []never{noDetector()}},
-		sliceOption("out-rows", "--out", &f.otherRows, idle("without --out", func() bool { return f.others == "" })),
+		{name: "ood", to: &f.others, file: rowFile, usage: "INPUTS: rows from elsewhere, which are to be flagged", never: []never{noDetector()}},
+		sliceOption("ood-rows", "--ood", &f.otherRows, idle("without --ood", func() bool { return f.others == "" })),
 	}, features, table{
 		{name: "level", to: setShares("--level", &f.o.Level, &f.more.Levels), usage: "LEVELS: levels of intervals or sets, such as .8,.9; the first is the one that groups and pictures are of, instead of what fit was given", never: f.levelless()},
 		{name: "alpha", to: setShares("--alpha", &f.o.Alpha, &f.more.Alphas), usage: "SHARES: shares of in-domain inputs that may be flagged by mistake; the first instead of what fit was given, the others instead of .01,.05,.1", never: []never{noDetector()}},
 		f.flagByClassOption(),
 	}, f.setOptions(), f.groupsOption(", to show coverage and flags by group"), table{
-		{name: "seed", to: &f.o.Seed, usage: "N: seed of all that is drawn: the rows of pictures and slabs, --smoothed, --by-cluster and --interval-score rcp"},
+		{name: "seed", to: &f.o.Seed, usage: "N: seed of all that is drawn: the rows of pictures and slabs, --smoothed, --sets-by-cluster and --interval-score rcp"},
 		{name: "json", to: &f.json, usage: "print JSON"},
 		{name: "report", to: &f.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a page to, with all of it drawn"},
-		{name: "fail-if", to: &f.failIf, usage: "GATE: exit with status 3 if that is so: broken, where any promise is, or a figure and a bound such as coverage<.88; repeat for more"},
+		{name: "fail-if", to: &f.failIf, usage: "GATE: exit with status 3 if that is so: violated, where any guarantee is, or a figure and a bound such as coverage<.88; repeat for more"},
 	}, model)
 	return f.command(cli.Command{
 		Name:      "evaluate",
 		Usage:     "show on rows whose truth is known whether the promises of M.attach are kept",
-		UsageText: "attach evaluate M.attach --x LABELLED [--out OTHERS] [--report page.html]",
+		UsageText: "attach evaluate M.attach --x LABELLED [--ood OTHERS] [--report page.html]",
 		Description: "Says of each promise whether rows like these see it kept: how many are flagged by mistake, how often intervals or sets hold the truth. " +
 			"A promise is broken where a kept one would be missed as far less than once in a hundred times, and rows are too few to tell where one broken by a factor of two could " +
 			"pass unnoticed. A limit names a part of the rows, such as a class or a decile of the predictions, for which a guarantee of the average does not hold. Then come accuracy and confidence of a classifier, errors, coverage and widths of a regressor; docs/guides/gates-in-ci.md says what each figure is.\n\n" +

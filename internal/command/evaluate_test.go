@@ -81,9 +81,9 @@ func TestFigures(t *testing.T) {
 		},
 	}
 	want := map[string][]float64{
-		"broken": {2}, "too_few_rows": {1}, "limits": {1}, "false_alarms": {11}, "uniformity": {12}, "found": {14}, "auroc": {15}, "fpr95": {16}, "accuracy": {17}, "accuracy_unflagged": {18},
-		"nll": {21}, "ece": {22}, "aurc": {23}, "accepted": {24}, "error": {25}, "rmse": {26, 30}, "mae": {27}, "r2": {28}, "crps": {29},
-		"coverage": {200, 300, 400}, "worst_class": {201, 301, 401}, "worst_group": {202, 302, 402}, "worst_tenth": {203, 303, 403}, "worst_slab": {204, 304, 404}, "width": {205, 305, 405},
+		"violated": {2}, "too_few_rows": {1}, "limits": {1}, "false_alarm_rate": {11}, "uniformity": {12}, "detection_rate": {14}, "auroc": {15}, "fpr95": {16}, "accuracy": {17}, "accuracy_unflagged": {18},
+		"nll": {21}, "ece": {22}, "aurc": {23}, "accepted": {24}, "selective_error": {25}, "rmse": {26, 30}, "mae": {27}, "r2": {28}, "crps": {29},
+		"coverage": {200, 300, 400}, "worst_class": {201, 301, 401}, "worst_group": {202, 302, 402}, "worst_decile": {203, 303, 403}, "worst_slab": {204, 304, 404}, "width": {205, 305, 405},
 	}
 	got := figuresAt(e, math.NaN())
 	if !reflect.DeepEqual(got, want) {
@@ -92,14 +92,14 @@ func TestFigures(t *testing.T) {
 	if names := slices.Sorted(slices.Values(figures())); !slices.Equal(names, slices.Sorted(maps.Keys(want))) {
 		t.Errorf("figures are %v", names)
 	}
-	if at := figuresAt(e, .8); !slices.Equal(at["coverage"], []float64{100}) || at["false_alarms"] != nil {
+	if at := figuresAt(e, .8); !slices.Equal(at["coverage"], []float64{100}) || at["false_alarm_rate"] != nil {
 		t.Errorf("at .8: %v", at)
 	}
-	if at := figuresAt(e, .01); !slices.Equal(at["false_alarms"], []float64{10}) || !slices.Equal(at["found"], []float64{13}) {
+	if at := figuresAt(e, .01); !slices.Equal(at["false_alarm_rate"], []float64{10}) || !slices.Equal(at["detection_rate"], []float64{13}) {
 		t.Errorf("at .01: %v", at)
 	}
 	for text, holds := range map[string]bool{
-		"broken": false, "broken>2": true, "broken>1": false, "coverage@.8>99": false, "coverage@.8<99": true, "coverage > 399": false, "rmse<27": false, "rmse<20": true,
+		"violated": false, "violated>2": true, "violated>1": false, "coverage@.8>99": false, "coverage@.8<99": true, "coverage > 399": false, "rmse<27": false, "rmse<20": true,
 	} {
 		g, ok := parseGate(text, figures())
 		if err := checkGates([]gate{g}, e); !ok || (err == nil) != holds {

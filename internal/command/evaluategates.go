@@ -30,19 +30,19 @@ type gate struct {
 // figures are what gates are of.
 func figures() []string {
 	return []string{
-		"broken", "too_few_rows", "limits", "false_alarms", "found", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "error",
-		"coverage", "width", "worst_class", "worst_group", "worst_tenth", "worst_slab", "rmse", "mae", "r2", "crps", "auroc", "fpr95",
+		"violated", "too_few_rows", "limits", "false_alarm_rate", "detection_rate", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "selective_error",
+		"coverage", "width", "worst_class", "worst_group", "worst_decile", "worst_slab", "rmse", "mae", "r2", "crps", "auroc", "fpr95",
 	}
 }
 
 // figuresAt are those of an evaluation by their names, several where there are
 // several targets. at is that of a gate.
 func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
-	m := map[string][]float64{"broken": {0}, "too_few_rows": {0}, "limits": {0}}
+	m := map[string][]float64{"violated": {0}, "too_few_rows": {0}, "limits": {0}}
 	for _, p := range e.Promises {
 		switch p.Verdict {
 		case hypothesis.Broken:
-			m["broken"][0]++
+			m["violated"][0]++
 		case hypothesis.TooFewRows:
 			m["too_few_rows"][0]++
 		}
@@ -71,11 +71,11 @@ func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 		}
 	}
 	if f := e.Flags; f != nil {
-		flagged("false_alarms", f.At)
+		flagged("false_alarm_rate", f.At)
 		add("uniformity", f.PValues.Probability)
 	}
 	if o := e.Others; o != nil {
-		flagged("found", o.At)
+		flagged("detection_rate", o.At)
 		add("auroc", &o.AUROC)
 		add("fpr95", &o.FPR95)
 	}
@@ -91,7 +91,7 @@ func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 		add("ece", &confidence.ECE)
 		add("aurc", &c.AURC)
 		rate("accepted", c.Accepted)
-		rate("error", c.Errors)
+		rate("selective_error", c.Errors)
 		covered = append(covered, c.Sets...)
 	}
 	for _, t := range e.Targets {
@@ -113,7 +113,7 @@ func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 			add("width", c.Width)
 			worst("worst_class", c.ByClass)
 			worst("worst_group", c.ByGroup)
-			worst("worst_tenth", c.ByTenth)
+			worst("worst_decile", c.ByTenth)
 			rate("worst_slab", c.Slab)
 		}
 	}
@@ -126,9 +126,9 @@ func parseGates(texts []string) ([]gate, error) {
 	for _, text := range texts {
 		one, ok := parseGate(text, figures())
 		if !ok {
-			return nil, usagef("--fail-if is %q; it must be broken, or a figure, < or > and a number, such as coverage<.88; the figures are %s", text, strings.Join(figures(), ", "))
+			return nil, usagef("--fail-if is %q; it must be violated, or a figure, < or > and a number, such as coverage<.88; the figures are %s", text, strings.Join(figures(), ", "))
 		}
-		if !slices.Contains([]string{"broken", "too_few_rows", "limits", "nll", "width", "rmse", "mae", "r2", "crps"}, one.figure) && (one.bound < 0 || one.bound > 1) {
+		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "nll", "width", "rmse", "mae", "r2", "crps"}, one.figure) && (one.bound < 0 || one.bound > 1) {
 			return nil, usagef("--fail-if is %q; %s is a share, from 0 to 1", text, one.figure)
 		}
 		list = append(list, one)
@@ -139,8 +139,8 @@ func parseGates(texts []string) ([]gate, error) {
 // parseGate reads a bound on one of some figures.
 func parseGate(text string, figures []string) (g gate, ok bool) {
 	whole := text
-	if text == "broken" {
-		whole = "broken>0"
+	if text == "violated" {
+		whole = "violated>0"
 	}
 	i := strings.IndexAny(whole, "<>")
 	if i < 0 {
@@ -166,10 +166,10 @@ func checkGates(gates []gate, e *evaluate.Evaluation) error {
 			switch {
 			case !math.IsNaN(g.at):
 				ask = fmt.Sprintf(" at %g; ask for it with --level or --alpha", g.at)
-			case slices.Contains([]string{"found", "auroc", "fpr95"}, g.figure):
-				ask = "; it is of those of --out"
-			case e.Classes != nil && (g.figure == "accepted" || g.figure == "error"):
-				ask = "; ask for it with --error"
+			case slices.Contains([]string{"detection_rate", "auroc", "fpr95"}, g.figure):
+				ask = "; it is of those of --ood"
+			case e.Classes != nil && (g.figure == "accepted" || g.figure == "selective_error"):
+				ask = "; ask for it with --max-error"
 			}
 			return fmt.Errorf("--fail-if %s: there is no such figure of these rows%s", g.text, ask)
 		}

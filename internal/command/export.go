@@ -87,7 +87,7 @@ func verifyCommand() *cli.Command {
 	f.Unhashed = true
 	features, model := f.attachedOptions()
 	f.table = join(table{
-		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to compare on: " + inputKinds + "; with --features, what `attach features` writes"},
+		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to compare on: " + inputKinds + "; with --from-features, what `attach features` writes"},
 	}, features, model)
 	return f.command(cli.Command{
 		Name:      "verify",

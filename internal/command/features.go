@@ -33,7 +33,7 @@ func featuresCommand() *cli.Command {
 		{name: "o", to: &f.out, needed: true, file: resultFile, must: ends(".npz"), usage: "FILE: .npz to write"},
 	}, table{sliceOption("rows", "--x", &f.rows)}, f.rowOptions(&f.table, f.textless()),
 		f.classNamesOption("; folders and targets of a table are numbered so", idle("for a regressor, which has no classes", f.regression)), f.modelOptions(), f.layersOption(), f.batchOption(batchStandard), f.runtimeOptions())
-	f.table.of("labels").unless(f.pickless(f.regression))
+	f.table.of("folder-labels").unless(f.pickless(f.regression))
 	return f.command(cli.Command{
 		Name:      "features",
 		Usage:     "write the features and logits of inputs, to go on from without the model",

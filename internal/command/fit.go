@@ -44,9 +44,9 @@ func fitCommand() *cli.Command {
 	noCal := idle("without --cal", func() bool { return f.cal.x == "" })
 	hasCal := idle("with --cal", func() bool { return f.cal.x != "" })
 	noDetector := idle("with --no-detector", func() bool { return in.SkipDetector })
-	unread := idle("with --no-quantiles, as only the quantile head learns from targets", func() bool { return regression() && in.SkipQuantiles })
+	unread := idle("with --no-intervals, as only the quantile head learns from targets", func() bool { return regression() && in.SkipQuantiles })
 	noHead := []never{
-		idle("with --no-quantiles", func() bool { return in.SkipQuantiles }),
+		idle("with --no-intervals", func() bool { return in.SkipQuantiles }),
 		idle("for a classifier, which gets no quantile head", task(attach.Classification)),
 	}
 	setless := idle("for a classifier whose calibration rows have no labels, or no logits, and so no sets of classes", func() bool {
@@ -61,7 +61,7 @@ func fitCommand() *cli.Command {
 		idle("for a regressor, whose default detector does not look at earlier layers", func() bool { return regression() && in.Method.Name == "" }),
 	), f.batchOption(batchStandard))
 	classless := idle("for a regressor, which has no classes", regression)
-	read.of("classes", "labels").unless(classless)
+	read.of("keep-classes", "folder-labels").unless(classless)
 	f.table = join(table{
 		{name: "x", to: &f.x.x, needed: true, file: rowFile, usage: "INPUTS: in-domain rows: " + inputKinds + "; without MODEL.onnx, features as `attach features` writes them, lists of them as .parquet, or rows×columns as .npy"},
 		{name: "y", to: &f.x.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{unread, f.targeted()}},
@@ -75,7 +75,7 @@ func fitCommand() *cli.Command {
 		{name: "param", to: &f.params, usage: "NAME=VALUE: parameter of the detector in place of its default, such as dropout=.2 of bald; repeat for more",
 			never: []never{noDetector, {when: func() bool { return in.Method.Name == "" }, says: "needs --method: parameters are those of a method"}}},
 		{name: "no-detector", to: &in.SkipDetector, usage: "fit no out-of-domain detector"},
-		{name: "no-quantiles", to: &in.SkipQuantiles, usage: "fit no quantile head",
+		{name: "no-intervals", to: &in.SkipQuantiles, usage: "fit no quantile head",
 			never: []never{{when: func() bool { return in.SkipDetector }, says: "and --no-detector leave nothing to fit"}, idle("for a classifier, which gets no quantile head", task(attach.Classification))}},
 	}, f.head.headOptions().unless(noHead...), f.groupsOption("; intervals are then calibrated group by group, and predict needs --groups too", noHead...),
 		f.classNamesOption("", classless), weightsOption(&f.weights, "without MODEL.onnx, for methods that read them", withModel), table{

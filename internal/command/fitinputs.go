@@ -79,7 +79,7 @@ func (f *fitCall) readModel(ctx context.Context) error {
 }
 
 // classNames are the names of the folders that images lie in, or the labels that
-// were picked by --classes.
+// were picked by --keep-classes.
 func classNames(set *inputs.Set, picked []int) []string {
 	names := set.ClassNames
 	if names == nil {
@@ -159,7 +159,7 @@ func checkTargets(g given, targets blas32.General, outputs int, skip bool) error
 	case skip:
 		return nil
 	case targets.Rows == 0:
-		return fmt.Errorf("%s: a quantile head needs targets; pass %s, name the --target column of a table, or pass --no-quantiles", g.x, g.yFlag)
+		return fmt.Errorf("%s: a quantile head needs targets; pass %s, name the --target column of a table, or pass --no-intervals", g.x, g.yFlag)
 	case outputs > 0 && targets.Cols != outputs:
 		return fmt.Errorf("%s: it has %s a row, and the model predicts %d", cmp.Or(g.y, g.x), rows.Count(targets.Cols, "target"), outputs)
 	}

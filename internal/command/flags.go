@@ -47,8 +47,8 @@ func (p *place) runtimeOptions() table {
 // modelOptions say how a model is read.
 func (p *place) modelOptions() table {
 	return table{
-		{name: "feature", to: &p.Feature, usage: "TENSOR: what to take as the features, instead of the input of the last linear layer"},
-		{name: "output", to: &p.Output, usage: "NAME: output to use, where the model has several"},
+		{name: "feature-tensor", to: &p.Feature, usage: "TENSOR: what to take as the features, instead of the input of the last linear layer"},
+		{name: "model-output", to: &p.Output, usage: "NAME: output to use, where the model has several"},
 	}.under(underModel)
 }
 

@@ -42,7 +42,7 @@ func gradientCommand() *cli.Command {
 		{name: "wrt", to: &g.wrt, usage: "TENSOR: what to differentiate with respect to, an input or what is made of it (default: the only input of real numbers)"},
 		{name: "o", to: &g.out, needed: true, file: resultFile, must: ends(".npz"), usage: "FILE: .npz to write"},
 	}, table{sliceOption("rows", "--x", &g.rows)}, g.rowOptions(&g.table, g.textless()), g.modelOptions(), g.batchOption("as many as 8 images of 224×224 weigh"), g.runtimeOptions())
-	g.table.of("labels").unless(g.pickless(func() bool { return true }))
+	g.table.of("folder-labels").unless(g.pickless(func() bool { return true }))
 	return g.command(cli.Command{
 		Name:      "gradient",
 		Usage:     "differentiate a model's outputs with respect to its inputs",

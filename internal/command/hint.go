@@ -64,9 +64,9 @@ func hinted(err error, useful func(flag string) bool) error {
 		{lacks(err, ood.Needs{Weights: true}), "weights", "--weights names them"},
 		{lacks(err, ood.Needs{Layers: true}), "", "read them from the network, not with --layers 0, or write the features anew with `attach features`"},
 		{errors.As(err, &few), "", "give more rows"},
-		{errors.As(err, &noLayer), "feature", "--feature takes its name"},
+		{errors.As(err, &noLayer), "feature-tensor", "--feature-tensor takes its name"},
 		{errors.Is(err, ood.ErrNotDifferentiable), "wrt", "--wrt names it"},
-		{errors.Is(err, ood.ErrNotDifferentiable), "feature", "--feature names another tensor as the features"},
+		{errors.Is(err, ood.ErrNotDifferentiable), "feature-tensor", "--feature-tensor names another tensor as the features"},
 		{errors.As(err, &layer), "", "with --layers 0 no earlier layers are read or fitted on"},
 		{errors.As(err, &install), "", "pass it with --ort-lib"},
 		{errors.Is(err, ort.ErrNoGPULibrary) && !errors.Is(err, ort.ErrUnsupported), "", "run `attach runtime install --gpu`"},
@@ -83,8 +83,8 @@ func hinted(err error, useful func(flag string) bool) error {
 }
 
 // inFlags names flags in place of the options of a library.
-var inFlags = strings.NewReplacer("Options.Inputs", "--x", "Options.Dir", "-o", "Options.Fitted", "--fitted", "Options.Features", "--features", "Options.Model", "--model",
-	"Options.Groups", "--groups", "Options.Labels", "--labels", "Options.Classes", "--classes", "Options.ClassNames", "--class-names", "Options.Preprocess", "--preprocess", "Options.SkipBad", "--skip-bad")
+var inFlags = strings.NewReplacer("Options.Inputs", "--x", "Options.Dir", "-o", "Options.Fitted", "--fitted", "Options.Features", "--from-features", "Options.Model", "--model",
+	"Options.Groups", "--groups", "Options.Labels", "--folder-labels", "Options.Classes", "--keep-classes", "Options.ClassNames", "--class-names", "Options.Preprocess", "--preprocess", "Options.SkipBad", "--skip-bad")
 
 // flagError is an error of a library in which inFlags did so.
 type flagError struct{ error }

@@ -28,7 +28,7 @@ func inspectCommand() *cli.Command {
 	v := &inspecting{}
 	bundle := idle("for M.attach, which is shown without a model", func() bool { return isBundle(v.path) })
 	v.table = join(table{{name: "json", to: &v.json, usage: "print JSON"}}, v.modelOptions(), v.layersOption(), v.runtimeOptions())
-	v.table.of("feature", "output", "layers", "ort-lib", "provider", "device", "threads").unless(bundle)
+	v.table.of("feature-tensor", "model-output", "layers", "ort-lib", "provider", "device", "threads").unless(bundle)
 	return v.command(cli.Command{
 		Name:      "inspect",
 		Usage:     "show what a model takes and gives, and which tensor serves as its features; or what M.attach holds",
@@ -107,7 +107,7 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 			by = "an output of the model, and its mean over positions where it has any"
 		}
 		if named {
-			by = "named by --feature"
+			by = "named by --feature-tensor"
 		}
 		fact(w, "feature", "%s, width %d, %s", f.Tensor, f.Width, by)
 		if info.Task != attach.Embedding {
@@ -117,7 +117,7 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 			fact(w, "layer", "%s, width %d, read too", l.Tensor, l.Width)
 		}
 	} else {
-		fact(w, "feature", "no linear layer was found; pass one of these with --feature:")
+		fact(w, "feature", "no linear layer was found; pass one of these with --feature-tensor:")
 		for _, t := range info.Candidates {
 			printf(w, "             %s %s, made by %s\n", t.Tensor, shapeText(t.Shape), t.Op)
 		}

@@ -56,7 +56,7 @@ func (l *listing) run(c *cli.Context) error {
 		return writeJSON(w, listed(detectors()))
 	}
 	return printMethods(w, listed(detectors()), "`attach fit --method NAME --param PARAMETER=VALUE` sets a parameter that a default or a grid names: "+
-		"--method bald --param dropout=0.2, for one, where --dropout is the quantile head's.")
+		"for example --method bald --param dropout=0.2.")
 }
 
 // detectors are the methods that score rows.

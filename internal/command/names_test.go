@@ -94,8 +94,8 @@ func TestHostileNames(t *testing.T) {
 	if want := hostile + "\ufffdx"; info.Inputs[0].Name != want {
 		t.Errorf("the input's name is %q, want %q", info.Inputs[0].Name, want)
 	}
-	_, text = run(exitFailed, "inspect", model, "--feature", hostile)
-	checkPlain(t, "--feature", text, 1)
+	_, text = run(exitFailed, "inspect", model, "--feature-tensor", hostile)
+	checkPlain(t, "--feature-tensor", text, 1)
 	_, text = run(exitFailed, "features", model, "--x", filepath.Join(dir, hostile+".npy"), "-o", filepath.Join(dir, "f.npz"))
 	checkPlain(t, "--x", text, 1)
 
@@ -104,7 +104,7 @@ func TestHostileNames(t *testing.T) {
 	for i, class := range classes {
 		writeImages(t, filepath.Join(images, class), i)
 	}
-	fit := []string{"fit", model, "--x", images, "--labels", "--preprocess", filepath.Join(images, "prep.json"), "--method", "knn", "--layers", "0", "-o", fitted}
+	fit := []string{"fit", model, "--x", images, "--folder-labels", "--preprocess", filepath.Join(images, "prep.json"), "--method", "knn", "--layers", "0", "-o", fitted}
 	if err := os.WriteFile(fit[6], []byte(`{"do_rescale": true, "rescale_factor": 0.0039}`), 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"github.com/xrash/smetrics"
@@ -229,6 +230,10 @@ func (o *option) set(text string) error {
 		kind = "a number"
 		*to, err = strconv.ParseFloat(text, 64)
 		value = *to
+	case *time.Duration:
+		kind = "a duration such as 500us, 30s or 2m"
+		*to, err = time.ParseDuration(text)
+		value = *to
 	case *[]int:
 		kind = "whole numbers with commas between"
 		*to, err = parseInts(text)
@@ -241,7 +246,7 @@ func (o *option) set(text string) error {
 		return nil
 	case text == "":
 		return fmt.Errorf("%s is empty; %s", dashed(o.name), check(value))
-	case kind == "a number", kind == "a whole number":
+	case kind == "a number", kind == "a whole number", strings.HasPrefix(kind, "a duration"):
 		return fmt.Errorf("%s is %v; %s", dashed(o.name), value, check(value))
 	}
 	return fmt.Errorf("%s is %q; %s", dashed(o.name), text, check(value))
@@ -321,8 +326,11 @@ func (t table) of(names ...string) table {
 
 // find is the option with a name, or nil.
 func (t table) find(name string) *option {
-	if name == "v" {
+	switch name {
+	case "v":
 		name = "verbose"
+	case "output":
+		name = "o"
 	}
 	if some := t.of(name); len(some) > 0 {
 		return some[0]

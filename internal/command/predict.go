@@ -39,7 +39,7 @@ func predictCommand() *cli.Command {
 	f := &predicting{out: "-", side: "both"}
 	f.Unhashed = true
 	ungrouped := unfit("for heads that were fitted without it", func(b *attach.Bundle) bool { return b.Calibration.Groups == nil })
-	undrawn := idle("without --samples, --smoothed, --by-cluster or --interval-score rcp", func() bool {
+	undrawn := idle("without --samples, --smoothed, --sets-by-cluster or --interval-score rcp", func() bool {
 		return f.o.Samples == 0 && !f.o.Smoothed && !f.o.ByCluster && f.o.IntervalScore != conformal.RCP
 	})
 	apart := func(side string) []never {
@@ -50,7 +50,7 @@ func predictCommand() *cli.Command {
 	}
 	features, model := f.attachedOptions()
 	f.table = join(table{
-		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to predict: " + inputKinds + "; with --features, what `attach features` writes"},
+		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to predict: " + inputKinds + "; with --from-features, what `attach features` writes"},
 		{name: "o", to: &f.out, file: resultFile, must: tableFile, usage: "FILE: .csv, .jsonl, .parquet or, without names, .npz to write; - is CSV on standard output"},
 	}, features, table{
 		{name: "level", to: &f.o.Level, must: share, never: f.levelless(), usage: "PROBABILITY: how likely an interval is to cover the target, or a set to hold the class, instead of what fit was given"},
@@ -58,7 +58,7 @@ func predictCommand() *cli.Command {
 		{name: "class-p-values", to: &f.o.ClassPValues, never: f.levelless()[1:], usage: "write the conformal p-value of each class, by the score of --sets: the classes above 1 − level are the set at that level"},
 		{name: "venn-abers", to: &f.o.VennAbers, usage: "write two probabilities that the class is right, one of which is calibrated whatever the network's are: confidence_low and confidence_high"},
 	}.unless(noClasses()), table{
-		{name: "seed", to: &f.o.Seed, never: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples, --smoothed, --by-cluster and --interval-score rcp"},
+		{name: "seed", to: &f.o.Seed, never: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples, --smoothed, --sets-by-cluster and --interval-score rcp"},
 	}, table{
 		{name: "quantiles", to: f.setLevels, usage: "LEVELS: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
 		{name: "side", to: &f.side, choices: []string{"both", conformal.Lower, conformal.Upper}, never: append(apart(conformal.Lower), apart(conformal.Upper)...),
@@ -77,7 +77,7 @@ func predictCommand() *cli.Command {
 		Description: "Writes one row per input: `input`, its name or, from 0, its number, what rows bring of `group`, `label` and `target`, and then of a classifier `class`, `class_name`, `confidence`, `set`, `set_names` and `set_size`; of a regressor " +
 			"`prediction`, the model's own, and `median`, `lower` and `upper`, the head's. docs/reference/columns.md says more of each.\n\n" +
 			"Of both, `ood_score` (higher: more uncertain), `p_value`, the share of in-domain inputs that score at least as high, and `flag`, which says that " +
-			"this is at most --alpha, and with --error `accept`.\n\n" +
+			"this is at most --alpha, and with --max-error `accept`.\n\n" +
 			"An infinite bound says that the calibration rows are too few for the level, that --side asks for the other bound, or that the " +
 			"features are so large that nothing is known of the target: then `median` is nan and `ood_score` infinite. The score is infinite too if empty cells " +
 			"are rarer than the rows fitted on have them. JSON has null for infinite and nan.\n\n" +
@@ -196,8 +196,8 @@ func (r *predicted) write(ctx context.Context, predictor *attach.Predictor, t ta
 			return inputs.InFile(f.x, err)
 		}
 		if fields == nil {
-			if prediction.Class < 0 && (f.sets != "" && f.sets != "none" || f.o.Error != 0 || f.o.VennAbers) {
-				return inputs.InFile(f.x, errors.New("the rows have no logits, which --sets, --error and --venn-abers need; --weights makes them of features"))
+			if prediction.Class < 0 && (f.sets != "" && f.sets != "none" || f.o.MaxError != 0 || f.o.VennAbers) {
+				return inputs.InFile(f.x, errors.New("the rows have no logits, which --sets, --max-error and --venn-abers need; --weights makes them of features"))
 			}
 			fields = predictionFields(prediction, r.asked, r.bundle.Base.Classes)
 		}
@@ -291,7 +291,7 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 		add("p_value", func(p attach.Prediction) any { return number{x: p.PValue} })
 		add("flag", func(p attach.Prediction) any { return p.Flag })
 	}
-	if o.Error != 0 {
+	if o.MaxError != 0 {
 		add("accept", func(p attach.Prediction) any { return p.Accept })
 	}
 	return fields
@@ -372,9 +372,9 @@ func (r *predicted) noteAccepted(w io.Writer, s *calibrate.Selective) {
 	case s == nil:
 	case s.Rows == 0:
 		printf(w, "note: nothing is accepted at an error of %g: among the %d calibration rows that are not flagged, errors are too many, or the rows too few, to be sure of it; "+
-			"it takes %d rows without an error, and more with some\n", r.asked.Error, s.Of, s.Least)
+			"it takes %d rows without an error, and more with some\n", r.asked.MaxError, s.Of, s.Least)
 	default:
 		printf(w, "%d of %d accepted at an error of %g: those that are not flagged and whose largest probability, at temperature 1, is above %.6g; of the calibration rows that are not flagged %d of %d are, %d of them wrong\n",
-			r.accepted, r.rows, r.asked.Error, s.Confidence, s.Rows, s.Of, s.Errors)
+			r.accepted, r.rows, r.asked.MaxError, s.Confidence, s.Rows, s.Of, s.Errors)
 	}
 }

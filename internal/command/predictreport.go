@@ -130,8 +130,8 @@ func (r *predicted) writeReport(ctx context.Context) error {
 	if r.sets > 0 {
 		fact(fmt.Sprintf("%.3g", r.meanSet()), "classes in a set, on average")
 	}
-	if o.Error > 0 {
-		fact(fmt.Sprintf("%d of %d", r.accepted, r.rows), fmt.Sprintf("accepted at an error of %g", o.Error))
+	if o.MaxError > 0 {
+		fact(fmt.Sprintf("%d of %d", r.accepted, r.rows), fmt.Sprintf("accepted at an error of %g", o.MaxError))
 	}
 	if c.HeldOut == rows.SplitOff {
 		page.Caution = b.Promise()

@@ -36,8 +36,8 @@ func (r *rowFlags) rowOptions(all *table, textless never) table {
 		{name: "text", to: nameList("text", &r.Text), usage: "A[,B]: the column of a table that a model with a tokenizer reads, or two that it reads as a pair (default: text, sentence or the only one of text)",
 			never: []never{textless}},
 		{name: "ignore", to: nameList("ignore", &r.Ignore), usage: "A,B,…: columns of a table that are neither inputs nor the target"},
-		{name: "classes", to: &r.Classes, usage: "A,B,…: keep the rows with these labels alone; output i of the model is the i-th of them"},
-		{name: "labels", to: &r.Labels, usage: "take the sub-folder that an image lies in as its label, numbered in sorted order", never: []never{noImages}},
+		{name: "keep-classes", to: &r.Classes, usage: "A,B,…: keep the rows with these labels alone; output i of the model is the i-th of them"},
+		{name: "folder-labels", to: &r.Labels, usage: "take the sub-folder that an image lies in as its label, numbered in sorted order", never: []never{noImages}},
 		{name: "skip-bad", to: &r.SkipBad, usage: "leave out images and shards of a WebDataset that cannot be read, and count or name them", never: []never{noImages}},
 	}.under(underRows)
 }
@@ -85,9 +85,9 @@ func (r *rowFlags) targeted() never {
 	return idle("with --target, which names the targets too", func() bool { return r.Target != nil })
 }
 
-// pickless is when --labels serve nothing but --classes, and there are none.
+// pickless is when --folder-labels serve nothing but --keep-classes, and there are none.
 func (r *rowFlags) pickless(unlabelled func() bool) never {
-	return idle("here without --classes, which picks rows by them", func() bool { return len(r.Classes) == 0 && unlabelled() })
+	return idle("here without --keep-classes, which picks rows by them", func() bool { return len(r.Classes) == 0 && unlabelled() })
 }
 
 // textless is when the model that is open has no tokenizer.

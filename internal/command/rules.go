@@ -1,12 +1,12 @@
 package command
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // rule says what a value must be, or "" where it is that.
@@ -30,21 +30,12 @@ func positive(value any) string {
 	return must(v > 0 && !math.IsInf(v, 0), "it must be positive")
 }
 
-func notNegative(value any) string {
-	v := value.(float64)
-	return must(v >= 0 && !math.IsInf(v, 0), "it must not be negative")
-}
-
-// upTo is a rule of numbers that also have a bound.
-func upTo(most float64, also rule) rule {
+// duration is the rule of durations from least to most.
+func duration(least, most time.Duration) rule {
 	return func(value any) string {
-		return cmp.Or(also(value), must(value.(float64) <= most, fmt.Sprintf("it must be at most %.0f", most)))
+		d := value.(time.Duration)
+		return must(least <= d && d <= most, fmt.Sprintf("it must be at least %v and at most %v", least, most))
 	}
-}
-
-func belowOne(value any) string {
-	v := value.(float64)
-	return must(v >= 0 && v < 1, "it must be at least 0 and below 1")
 }
 
 func atLeast(least int) rule {
@@ -60,14 +51,6 @@ func between(least, most int) rule {
 		v := value.(int)
 		return must(least <= v && v <= most, fmt.Sprintf("it must be at least %d and at most %d", least, most))
 	}
-}
-
-// widths is the rule of hidden layers.
-func widths(value any) string {
-	if len(value.([]int)) == 0 {
-		return "it must name the width of a hidden layer"
-	}
-	return must(slices.Min(value.([]int)) >= 1, "every width must be at least 1")
 }
 
 func oneOf(names ...string) rule {

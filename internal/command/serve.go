@@ -40,27 +40,27 @@ import (
 type serving struct {
 	table
 	place
-	models, allowedHosts      []string
-	http, grpc, monitorState  string
-	traces, changes           bool
-	batch, delay, queue, body int
-	timeout, grace            float64
+	models, allowedHosts     []string
+	http, grpc, monitorState string
+	traces, changes          bool
+	batch, queue, body       int
+	delay, timeout, grace    time.Duration
 }
 
 func serveCommand() *cli.Command {
-	f := &serving{http: "localhost:8080", grpc: "localhost:9000", batch: 64, queue: 1024, body: 64 << 20, timeout: 30, grace: 30}
+	f := &serving{http: "localhost:8080", grpc: "localhost:9000", batch: 64, queue: 1024, body: 64 << 20, timeout: 30 * time.Second, grace: 30 * time.Second}
 	f.table = join(table{
 		{name: "http", to: &f.http, must: address, usage: "ADDRESS: where REST, and metrics at /metrics, are served; :8080 is port 8080 of every interface"},
 		{name: "grpc", to: &f.grpc, must: addressOrNone, usage: "ADDRESS: where gRPC is served; empty is nowhere"},
 		{name: "allow-host", to: &f.allowedHosts, must: hostName, usage: "NAME: host that requests may name beside localhost, 127.0.0.1 and [::1] if the address is one of these, and whose web pages may post; for a proxy that passes on the name that it was asked for; repeat for more"},
 		{name: "allow-signature-change", to: &f.changes, usage: "serve changed files also if their inputs, outputs, task or classes are others"},
 	}, table{
-		{name: "max_batch_size", to: &f.batch, must: atLeast(1), usage: "N: rows of several requests that are run at once at most"},
-		{name: "max_queue_delay_microseconds", to: &f.delay, must: between(0, 1e9), usage: "N: how long the first request of a batch waits for others; with 0 requests that come while others are run make the next batch"},
+		{name: "max-batch-size", to: &f.batch, must: atLeast(1), usage: "N: rows of several requests that are run at once at most"},
+		{name: "max-queue-delay", to: &f.delay, must: duration(0, time.Hour), usage: "DURATION: how long the first request of a batch waits for others; with 0 requests that come while others are run make the next batch"},
 		{name: "max-queue", to: &f.queue, must: atLeast(1), usage: "N: requests that wait for a model at most; others are answered with 429"},
 		{name: "max-body", to: &f.body, must: between(1, 1<<40), usage: "BYTES: of a request at most; all together hold 16 times that"},
-		{name: "timeout", to: &f.timeout, must: upTo(mostSeconds, positive), usage: "SECONDS: that a request may take"},
-		{name: "grace", to: &f.grace, must: upTo(mostSeconds, notNegative), usage: "SECONDS: that requests on their way may take once the server is told to end"},
+		{name: "timeout", to: &f.timeout, must: duration(time.Millisecond, mostWait), usage: "DURATION: that a request may take"},
+		{name: "grace", to: &f.grace, must: duration(0, mostWait), usage: "DURATION: that requests on their way may take once the server is told to end"},
 		{name: "monitor-state", to: &f.monitorState, usage: "DIR: where evidence of drift is kept over restarts, a small file for each model; of one server alone"},
 		{name: "traces", to: &f.traces, usage: "send OpenTelemetry traces over OTLP/HTTP, to where the standard variables OTEL_EXPORTER_OTLP_… say"},
 	}, f.runtimeOptions())
@@ -76,7 +76,7 @@ func serveCommand() *cli.Command {
 }
 
 func (f *serving) run(c *cli.Context) error {
-	allow(c.Context, seconds(f.grace)+grace)
+	allow(c.Context, f.grace+grace)
 	f.Log = slog.New(slog.NewJSONHandler(c.App.ErrWriter, &slog.HandlerOptions{Level: levelOf(f.verbose)}))
 	ort.UnmapLarge()
 	ctx, cancel := context.WithCancel(c.Context)
@@ -92,8 +92,8 @@ func (f *serving) run(c *cli.Context) error {
 	}
 	defer flush()
 	s := serve.New(serve.Options{
-		Runtime: f.Runtime, MaxBatchSize: f.batch, MaxQueueDelay: time.Duration(f.delay) * time.Microsecond, MaxQueueSize: f.queue,
-		MaxBodySize: int64(f.body), Timeout: seconds(f.timeout), AllowSignatureChange: f.changes, Log: f.Log, Tracing: tracing,
+		Runtime: f.Runtime, MaxBatchSize: f.batch, MaxQueueDelay: f.delay, MaxQueueSize: f.queue,
+		MaxBodySize: int64(f.body), Timeout: f.timeout, AllowSignatureChange: f.changes, Log: f.Log, Tracing: tracing,
 	})
 	defer s.Close()
 	listeners, err := f.listen(s)
@@ -136,10 +136,10 @@ func (f *serving) run(c *cli.Context) error {
 		break
 	}
 	f.Log.Info("ending")
-	ending, end := context.WithTimeout(context.WithoutCancel(ctx), seconds(f.grace))
+	ending, end := context.WithTimeout(context.WithoutCancel(ctx), f.grace)
 	defer end()
 	if !listeners.drain(ending) {
-		err = fmt.Errorf("requests on their way were cut off after %g s", f.grace)
+		err = fmt.Errorf("requests on their way were cut off after %v", f.grace)
 	}
 	if err = errors.Join(err, kept.save(context.WithoutCancel(ctx))); err != nil {
 		// The process may be ended while a network still runs.
@@ -164,7 +164,7 @@ func (f *serving) listen(s *serve.Server) (*listeners, error) {
 	mux.Handle("/", s)
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	l := &listeners{failed: make(chan error, 2)}
-	l.http = &http.Server{ReadHeaderTimeout: seconds(f.timeout), IdleTimeout: mostIdle, MaxHeaderBytes: mostHeader, ErrorLog: slog.NewLogLogger(f.Log.Handler(), slog.LevelDebug)}
+	l.http = &http.Server{ReadHeaderTimeout: f.timeout, IdleTimeout: mostIdle, MaxHeaderBytes: mostHeader, ErrorLog: slog.NewLogLogger(f.Log.Handler(), slog.LevelDebug)}
 	serveHTTP := func(socket net.Listener) error {
 		l.http.Handler = guardOf(f.allowedHosts, socket.Addr()).http(mux)
 		return l.http.Serve(socket)
@@ -212,7 +212,7 @@ func (f *serving) accept(l *listeners, protocol, address string, serve func(net.
 // inTime ends calls whose message does not come in time. What it takes ends with the
 // call.
 func (f *serving) inTime(ctx context.Context) (context.Context, error) {
-	ctx, cancel := context.WithTimeout(ctx, seconds(f.timeout))
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	context.AfterFunc(ctx, cancel)
 	return ctx, nil
 }
@@ -267,10 +267,8 @@ func (f *serving) tracing(ctx context.Context) (p trace.TracerProvider, flush fu
 	}, nil
 }
 
-// mostSeconds are those of a flag at most, 31 years: a time.Duration holds 292.
-const mostSeconds = 1e9
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+// mostWait is the longest --timeout and --grace.
+const mostWait = 365 * 24 * time.Hour
 
 // address is the rule of where connections are taken.
 func address(value any) string {
