@@ -19,7 +19,7 @@ import (
 // Points. The zero value is a good choice.
 type Options struct {
 	// Others are rows from elsewhere, which are to be flagged; they need no truth.
-	Others iter.Seq2[attach.Rows, error]
+	OOD iter.Seq2[attach.Rows, error]
 	// Levels are other levels of intervals and sets, Alphas other false-alarm
 	// rates; nil Alphas stand for .01, .05 and .1.
 	Levels, Alphas []float64
@@ -29,43 +29,43 @@ type Options struct {
 // keeps its promises on them. Shares have Clopper–Pearson intervals of 95 %. What
 // the rows or the bundle lack the parts for is nil. Its JSON form is stable.
 type Evaluation struct {
-	Task    attach.Task `json:"task"`
-	Rows    int         `json:"rows"`
-	NCal    int         `json:"n_cal"` // rows that the bundle was calibrated on
-	HeldOut string      `json:"held_out,omitempty"`
-	Alpha   float64     `json:"alpha"`
-	Level   float64     `json:"level"`
+	Task            attach.Task `json:"task"`
+	Rows            int         `json:"rows"`
+	CalibrationRows int         `json:"calibration_rows"` // rows that the bundle was calibrated on
+	HeldOut         string      `json:"held_out,omitempty"`
+	Alpha           float64     `json:"alpha"`
+	Level           float64     `json:"level"`
 	// Promises are those of the bundle: of flags, then of intervals or sets.
-	Promises []Promise `json:"promises"`
+	Guarantees []Guarantee `json:"guarantees"`
 	// Notes say what looks wrong with rows or bundle, and what is missing.
-	Notes   []Note   `json:"notes,omitempty"`
-	Flags   *Flags   `json:"flags,omitempty"`
-	Classes *Classes `json:"classes,omitempty"` // of a classifier
-	Targets []Target `json:"targets,omitempty"` // of a regressor, in the order of its outputs
+	Notes      []Note      `json:"notes,omitempty"`
+	Flags      *Flags      `json:"flags,omitempty"`
+	Classifier *Classifier `json:"classifier,omitempty"` // of a classifier
+	Targets    []Target    `json:"targets,omitempty"`    // of a regressor, in the order of its outputs
 	// IntervalScore is what intervals of a regressor are calibrated by.
 	IntervalScore string `json:"interval_score,omitempty"`
 	// Joint is by level, with attach.PredictOptions.Joint, how often all targets of a row are
 	// covered.
 	Joint []Coverage `json:"joint,omitempty"`
 	// Others is of rows from elsewhere.
-	Others *Others `json:"others,omitempty"`
+	OOD *OOD `json:"ood,omitempty"`
 }
 
 // Rate is how often something was so.
 type Rate struct {
-	Name  string  `json:"name,omitempty"`  // of the class, the group or the stretch of predictions that rows are of
-	Asked float64 `json:"asked,omitempty"` // the share that is promised or predicted
-	Count int     `json:"count"`
-	Rows  int     `json:"rows"`
-	Share float64 `json:"share"` // Count of Rows
-	Low   float64 `json:"low"`   // the ends of its interval
-	High  float64 `json:"high"`
+	Name     string  `json:"name,omitempty"`    // of the class, the group or the stretch of predictions that rows are of
+	Nominal  float64 `json:"nominal,omitempty"` // the share that is promised or predicted
+	Count    int     `json:"count"`
+	Rows     int     `json:"rows"`
+	Fraction float64 `json:"fraction"` // Count of Rows
+	Low      float64 `json:"ci_low"`   // the ends of its interval
+	High     float64 `json:"ci_high"`
 	// Width is the mean width of intervals or size of sets, where they end.
-	Width *float64 `json:"width,omitempty"`
+	MeanWidth *float64 `json:"mean_width,omitempty"`
 	// PValue is the probability, at most, of a part that misses as often if all parts of
 	// the rows are alike. It is adjusted for the number of all parts of an evaluation
 	// (Holm), and nil if parts are not compared.
-	PValue *float64 `json:"p_value,omitempty"`
+	AdjustedPValue *float64 `json:"adjusted_p_value,omitempty"`
 
 	part int // the number of the class, or the place of the part
 }
@@ -76,7 +76,7 @@ func rate(count, rows int) *Rate {
 		return nil
 	}
 	low, high := hypothesis.Interval(count, rows, .95)
-	return &Rate{Count: count, Rows: rows, Share: float64(count) / float64(rows), Low: low, High: high}
+	return &Rate{Count: count, Rows: rows, Fraction: float64(count) / float64(rows), Low: low, High: high}
 }
 
 // among is how often yes holds of the rows, of n, of which of does; nil is all.
@@ -95,11 +95,11 @@ func among(n int, yes, of func(i int) bool) *Rate {
 
 // Note is what to know of an evaluation, and what to do about it, if anything.
 type Note struct {
-	Says string `json:"says"`
-	Do   string `json:"do,omitempty"`
+	Message string `json:"message"`
+	Advice  string `json:"advice,omitempty"`
 	// Part is set if a guarantee holds on average but not in each part of the rows:
 	// "decile" (of the prediction), "class" or "group". Option and Value are then the
-	// choice that mends it, if there is one: "interval_score" and a score, "by_class",
+	// choice that mends it, if there is one: "interval_score" and a score, "sets_by_class",
 	// "flag_by_class", or "groups" of a fit.
 	Part   string `json:"part,omitempty"`
 	Option string `json:"option,omitempty"`
@@ -115,13 +115,13 @@ type Histogram struct {
 	// calibration rows, and Probability about that of one as large where both are
 	// alike (Kolmogorov and Smirnov); nil where calibration rows say nothing of these
 	// numbers, and of p-values by predicted class.
-	Distance    *float64 `json:"distance,omitempty"`
-	Probability *float64 `json:"probability,omitempty"`
+	KSStatistic *float64 `json:"ks_statistic,omitempty"`
+	KSPValue    *float64 `json:"ks_p_value,omitempty"`
 }
 
 // Flags is what rows of the domain show of scores.
 type Flags struct {
-	At      []Rate    `json:"at"` // flagged rows, by alpha
+	ByAlpha []Rate    `json:"by_alpha"` // flagged rows, by alpha
 	PValues Histogram `json:"p_values"`
 	// ByClass and ByGroup are rows that are flagged at the predictor's alpha, by label
 	// and by attach.Rows.Groups.
@@ -130,9 +130,9 @@ type Flags struct {
 }
 
 // Others is what rows from elsewhere show of scores.
-type Others struct {
+type OOD struct {
 	Rows    int       `json:"rows"`
-	At      []Rate    `json:"at"` // flagged rows, by alpha
+	ByAlpha []Rate    `json:"by_alpha"` // flagged rows, by alpha
 	PValues Histogram `json:"p_values"`
 	// AUROC says how well scores tell these rows from those of the domain, and FPR95 how
 	// many of the latter are flagged where 95 % of the former are.
@@ -141,34 +141,34 @@ type Others struct {
 }
 
 // Classes is what labelled rows show of a classifier.
-type Classes struct {
+type Classifier struct {
 	Accuracy *Rate `json:"accuracy"`
 	// Calibration is that of the calibration rows, where the bundle knows it.
-	Calibration *Rate  `json:"accuracy_calibration,omitempty"`
-	Flagged     *Rate  `json:"accuracy_flagged,omitempty"`   // accuracy among rows flagged at the predictor's alpha
-	Unflagged   *Rate  `json:"accuracy_unflagged,omitempty"` // and among others
-	ByClass     []Rate `json:"by_class"`                     // accuracy, by label
-	ByGroup     []Rate `json:"by_group,omitempty"`
+	CalibrationAccuracy *Rate  `json:"calibration_accuracy,omitempty"`
+	AccuracyFlagged     *Rate  `json:"accuracy_flagged,omitempty"`   // accuracy among rows flagged at the predictor's alpha
+	AccuracyUnflagged   *Rate  `json:"accuracy_unflagged,omitempty"` // and among others
+	ByClass             []Rate `json:"by_class"`                     // accuracy, by label
+	ByGroup             []Rate `json:"by_group,omitempty"`
 	// Before is with the softmax of the logits, After with that of logits over
 	// Temperature, nil where none was fitted.
-	Before      Reliability  `json:"before"`
-	After       *Reliability `json:"after,omitempty"`
-	Temperature float64      `json:"temperature,omitempty"`
+	Uncalibrated Reliability  `json:"uncalibrated"`
+	Calibrated   *Reliability `json:"calibrated,omitempty"`
+	Temperature  float64      `json:"temperature,omitempty"`
 	// RiskCoverage is how many rows are answered with at least some confidence, and
 	// how many of them wrongly, in at most 200 points; AURC is the area under it, and
 	// AURCScore the one under that of out-of-domain scores.
 	RiskCoverage []RiskPoint `json:"risk_coverage"`
 	AURC         float64     `json:"aurc"`
-	AURCScore    *float64    `json:"aurc_score,omitempty"`
+	AURCOODScore *float64    `json:"aurc_ood_score,omitempty"`
 	Sets         []Coverage  `json:"sets,omitempty"` // by level
 	// SetScore is what sets rank classes by, and SetParts what they are promised of apart,
 	// "class" or "cluster", or empty where they are promised of all rows.
 	SetScore string `json:"set_score,omitempty"`
-	SetParts string `json:"set_parts,omitempty"`
+	SetsBy   string `json:"sets_by,omitempty"`
 	// Accepted are the rows that attach.PredictOptions.MaxError accepts, Errors the wrong ones
 	// among them.
-	Accepted *Rate `json:"accepted,omitempty"`
-	Errors   *Rate `json:"errors,omitempty"`
+	Accepted       *Rate `json:"accepted,omitempty"`
+	SelectiveError *Rate `json:"selective_error,omitempty"`
 }
 
 // RiskPoint is where the rows are answered whose confidence is no less.
@@ -189,19 +189,19 @@ type Reliability struct {
 
 // Coverage is how often intervals or sets of one level hold the truth.
 type Coverage struct {
-	Rate             // Asked is the level, Width the mean over all that end
-	Median  *float64 `json:"median_width,omitempty"`
-	Endless int      `json:"endless,omitempty"` // intervals that do not end on both sides
-	Sizes   []int    `json:"sizes,omitempty"`   // sets of 0, 1, … classes
-	ByClass []Rate   `json:"by_class,omitempty"`
-	ByGroup []Rate   `json:"by_group,omitempty"`
-	ByTenth []Rate   `json:"by_tenth,omitempty"` // of the predictions
+	Rate                 // Asked is the level, Width the mean over all that end
+	MedianWidth *float64 `json:"median_width,omitempty"`
+	Infinite    int      `json:"infinite,omitempty"`    // intervals that do not end on both sides
+	SizeCounts  []int    `json:"size_counts,omitempty"` // sets of 0, 1, … classes
+	ByClass     []Rate   `json:"by_class,omitempty"`
+	ByGroup     []Rate   `json:"by_group,omitempty"`
+	ByDecile    []Rate   `json:"by_decile,omitempty"` // of the predictions
 	// Slab are the rows in the slab of the features that is covered worst, of those
 	// with a tenth of the rows at least. It is looked for among one half of at most
 	// 10 000 rows and measured on the other.
 	// Reference: Cauchois, Gupta & Duchi (2021), Knowing what You Know: valid and
 	// validated confidence sets in multiclass and multilabel prediction.
-	Slab *Rate `json:"worst_slab,omitempty"`
+	WorstSlab *Rate `json:"worst_slab,omitempty"`
 }
 
 // Target is what rows show of one target of a regressor.
@@ -217,8 +217,8 @@ type Target struct {
 	// are the levels of the targets among them, PITCalibrated those in the conformal
 	// predictive distribution.
 	CRPS          *float64   `json:"crps,omitempty"`
-	Levels        []float64  `json:"levels,omitempty"`
-	Pinball       []float64  `json:"pinball,omitempty"`
+	PinballLevels []float64  `json:"pinball_levels,omitempty"`
+	PinballLoss   []float64  `json:"pinball_loss,omitempty"`
 	PIT           *Histogram `json:"pit,omitempty"`
 	PITCalibrated *Histogram `json:"pit_calibrated,omitempty"`
 	// Points are targets beside their intervals, of at most 2 000 rows, at the
@@ -249,14 +249,14 @@ func Rows(ctx context.Context, p *attach.Predictor, blocks iter.Seq2[attach.Rows
 	if o.Alphas == nil {
 		o.Alphas = []float64{.01, .05, .1}
 	}
-	o.Alphas = asked(p.Options().Alpha, o.Alphas)
-	o.Levels = asked(p.Options().Level, o.Levels)
+	o.Alphas = sortedUnique(p.Options().Alpha, o.Alphas)
+	o.Levels = sortedUnique(p.Options().Level, o.Levels)
 	for _, a := range o.Alphas {
 		if !(a > 0 && a < 1) {
 			return nil, fmt.Errorf("false-alarm rate %v is not between 0 and 1", a)
 		}
 	}
-	g, err := newGathering(p, o)
+	g, err := newAccumulator(p, o)
 	if err != nil {
 		return nil, err
 	}
@@ -275,7 +275,7 @@ func Rows(ctx context.Context, p *attach.Predictor, blocks iter.Seq2[attach.Rows
 }
 
 // asked are all of the shares, increasing.
-func asked(one float64, more []float64) []float64 {
+func sortedUnique(one float64, more []float64) []float64 {
 	all := append([]float64{one}, more...)
 	slices.Sort(all)
 	return slices.Compact(all)

@@ -32,13 +32,13 @@ func ExampleRows() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		for _, p := range e.Promises {
-			if p.Kind == "false_alarms" && p.Asked == e.Alpha {
-				fmt.Printf("%.3f flagged where %v was asked: %s\n", p.Share, p.Asked, p.Verdict)
+		for _, p := range e.Guarantees {
+			if p.Kind == "false_alarm_rate" && p.Nominal == e.Alpha {
+				fmt.Printf("%.3f flagged where %v was asked: %s\n", p.Fraction, p.Nominal, p.Verdict)
 			}
 		}
 	}
 	// Output:
-	// 0.050 flagged where 0.05 was asked: kept
-	// 1.000 flagged where 0.05 was asked: broken
+	// 0.050 flagged where 0.05 was asked: met
+	// 1.000 flagged where 0.05 was asked: violated
 }

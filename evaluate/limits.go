@@ -34,7 +34,7 @@ type strata struct {
 // misses is the law of misses by part, if the rows of a part are like all others of
 // their stratum. A part with rows of several strata has the law of one with so many
 // calibration rows that its rate varies as much, or more.
-func (s strata) misses(p parting, alpha float64) []hypothesis.Misses {
+func (s strata) misses(p grouping, alpha float64) []hypothesis.Misses {
 	all := make([]hypothesis.Misses, len(p.names))
 	if s.of == nil {
 		for k := range all {
@@ -43,7 +43,7 @@ func (s strata) misses(p parting, alpha float64) []hypothesis.Misses {
 		return all
 	}
 	counts, total := make([][]int, len(p.names)), make([]int, len(p.names))
-	for i, k := range p.of {
+	for i, k := range p.index {
 		if counts[k] == nil {
 			counts[k] = make([]int, len(s.n))
 		}
@@ -68,17 +68,17 @@ func (s strata) misses(p parting, alpha float64) []hypothesis.Misses {
 // among are the strata of some rows.
 func (s strata) among(some []int) strata {
 	if s.of != nil {
-		s.of = parting{of: s.of}.among(some).of
+		s.of = grouping{index: s.of}.among(some).index
 	}
 	return s
 }
 
 // family are the parts that a guarantee of the average is compared among.
 type family struct {
-	promise Promise // of the average, as far as it says which
-	part    string  // decile, class or group
-	parts   []Rate  // in the evaluation
-	law     []hypothesis.Misses
+	guarantee Guarantee // of the average, as far as it says which
+	part      string    // decile, class or group
+	parts     []Rate    // in the evaluation
+	law       []hypothesis.Misses
 	// tried is what another choice would have made of these rows, or nil.
 	tried func(f *family) (do, option, value string)
 }
@@ -90,7 +90,7 @@ func (f *family) pValues() []float64 {
 	for k, r := range f.parts {
 		p[k] = 1
 		if law := f.law[r.part]; law.Allowed > 0 {
-			p[k] = law.AtLeast(f.promise.missed(r), r.Rows)
+			p[k] = law.AtLeast(f.guarantee.missed(r), r.Rows)
 		}
 	}
 	return p
@@ -99,11 +99,11 @@ func (f *family) pValues() []float64 {
 // limit tests all families at once, and notes those with a part that misses more often
 // than the average is allowed to. If a guarantee of the average is violated, its parts
 // tell nothing new.
-func (e *Evaluation) limit(families []*family) {
+func (e *Evaluation) compareParts(families []*family) {
 	var p []float64
 	families = slices.DeleteFunc(families, func(f *family) bool {
-		return len(f.parts) < 2 || slices.ContainsFunc(e.Promises, func(of Promise) bool {
-			return of.Kind == f.promise.Kind && of.Target == f.promise.Target && of.Asked == f.promise.Asked && of.Verdict == hypothesis.Broken
+		return len(f.parts) < 2 || slices.ContainsFunc(e.Guarantees, func(of Guarantee) bool {
+			return of.Kind == f.guarantee.Kind && of.Target == f.guarantee.Target && of.Nominal == f.guarantee.Nominal && of.Verdict == hypothesis.Violated
 		})
 	})
 	for _, f := range families {
@@ -112,7 +112,7 @@ func (e *Evaluation) limit(families []*family) {
 	adjusted := hypothesis.Holm(p)
 	for _, f := range families {
 		for k := range f.parts {
-			f.parts[k].PValue, adjusted = new(adjusted[0]), adjusted[1:]
+			f.parts[k].AdjustedPValue, adjusted = new(adjusted[0]), adjusted[1:]
 		}
 		e.noteLimit(f)
 	}
@@ -121,19 +121,19 @@ func (e *Evaluation) limit(families []*family) {
 // noteLimit names the worst part of those that miss too often, if there are any.
 func (e *Evaluation) noteLimit(f *family) {
 	sign := 1.
-	if !f.promise.covers() {
+	if !f.guarantee.covers() {
 		sign = -1
 	}
 	var off []Rate
 	for _, r := range f.parts {
-		if *r.PValue <= hypothesis.Unlikely {
+		if *r.AdjustedPValue <= hypothesis.Unlikely {
 			off = append(off, r)
 		}
 	}
 	if off == nil {
 		return
 	}
-	byShare := func(a, b Rate) int { return cmp.Compare(sign*a.Share, sign*b.Share) }
+	byShare := func(a, b Rate) int { return cmp.Compare(sign*a.Fraction, sign*b.Fraction) }
 	worst, best := slices.MinFunc(off, byShare), slices.MaxFunc(f.parts, byShare)
 	where := func(r Rate) string {
 		if f.part == byDecile {
@@ -141,32 +141,32 @@ func (e *Evaluation) noteLimit(f *family) {
 		}
 		return "in " + f.part + " " + cmp.Or(r.Name, `""`)
 	}
-	what, are, _ := strings.Cut(f.promise.clause(2), " are ")
+	what, are, _ := strings.Cut(f.guarantee.clause(2), " are ")
 	says := fmt.Sprintf("the guarantee is for the average only: of %s %s %s, %s are %s (%s to %s), and %s %s", display.Count(worst.Rows), what, where(worst),
-		display.Percent(worst.Share), are, display.Percent(worst.Low), display.Percent(worst.High), display.Percent(best.Share), where(best))
+		display.Percent(worst.Fraction), are, display.Percent(worst.Low), display.Percent(worst.High), display.Percent(best.Fraction), where(best))
 	if n := len(off) - 1; n > 0 {
 		says += fmt.Sprintf("; by more than chance it also fails in %s of the %s", display.Count(n), rows.Count(len(f.parts), f.part))
 	}
-	if f.promise.Kind == hypothesis.Coverage {
-		says = e.ofTarget(f.promise.Target) + says
+	if f.guarantee.Kind == hypothesis.IntervalCoverage {
+		says = e.ofTarget(f.guarantee.Target) + says
 	}
-	note := Note{Says: says, Part: f.part}
+	note := Note{Message: says, Part: f.part}
 	if f.tried != nil {
-		note.Do, note.Option, note.Value = f.tried(f)
+		note.Advice, note.Option, note.Value = f.tried(f)
 	}
 	e.Notes = append(e.Notes, note)
 }
 
 // limits looks for parts of the rows for which a guarantee of the average does not hold.
-func (g *gathering) limits(e *Evaluation) {
+func (g *accumulator) limits(e *Evaluation) {
 	var families []*family
-	add := func(p Promise, part string, parts []Rate, by parting, s strata, tried func(f *family) (do, option, value string)) {
+	add := func(p Guarantee, part string, parts []Rate, by grouping, s strata, tried func(f *family) (do, option, value string)) {
 		families = append(families, &family{p, part, parts, s.misses(by, p.alpha()), tried})
 	}
 	p := g.at[g.main]
 	apart := func(*family) (do, option, value string) { return "fit and calibrate each group on its own", "", "" }
 	if f := e.Flags; f != nil {
-		of := Promise{Kind: hypothesis.FalseAlarms, Rate: Rate{Asked: e.Alpha}}
+		of := Guarantee{Kind: hypothesis.FalseAlarmRate, Rate: Rate{Nominal: e.Alpha}}
 		s := strata{n: []int{len(g.bundle.Calibration.OOD)}}
 		if p.Options().FlagByClass {
 			s.of, s.n = g.predicted, nil
@@ -177,12 +177,12 @@ func (g *gathering) limits(e *Evaluation) {
 		add(of, byClass, f.ByClass, g.byLabel(), s, g.flagsByClass)
 		add(of, byGroup, f.ByGroup, g.byGroup(), s, apart)
 	}
-	if c := e.Classes; c != nil && c.Sets != nil {
-		of, s := Promise{Kind: hypothesis.Sets, Rate: Rate{Asked: e.Level}}, strata{}
-		var by parting
+	if c := e.Classifier; c != nil && c.Sets != nil {
+		of, s := Guarantee{Kind: hypothesis.SetCoverage, Rate: Rate{Nominal: e.Level}}, strata{}
+		var by grouping
 		by, s.n = g.setParts(g.main)
-		s.of = by.of
-		if c.SetParts != byClass {
+		s.of = by.index
+		if c.SetsBy != byClass {
 			add(of, byClass, c.Sets[g.main].ByClass, g.byLabel(), s, g.setsByClass)
 		}
 		add(of, byGroup, c.Sets[g.main].ByGroup, g.byGroup(), s, apart)
@@ -196,20 +196,20 @@ func (g *gathering) limits(e *Evaluation) {
 		if one.Coverage == nil || joint {
 			continue
 		}
-		of, at := Promise{Kind: hypothesis.Coverage, Target: t, Rate: Rate{Asked: e.Level}}, &one.Coverage[g.main]
-		add(of, byDecile, at.ByTenth, g.targets[t].tenths(), s, g.otherScores)
+		of, at := Guarantee{Kind: hypothesis.IntervalCoverage, Target: t, Rate: Rate{Nominal: e.Level}}, &one.Coverage[g.main]
+		add(of, byDecile, at.ByDecile, g.targets[t].deciles(), s, g.otherScores)
 		if s.of == nil {
 			add(of, byGroup, at.ByGroup, g.byGroup(), s, groups)
 		}
 	}
 	if e.Joint != nil && s.of == nil {
-		add(Promise{Kind: hypothesis.JointCoverage, Rate: Rate{Asked: e.Level}}, byGroup, e.Joint[g.main].ByGroup, g.byGroup(), s, groups)
+		add(Guarantee{Kind: hypothesis.JointCoverage, Rate: Rate{Nominal: e.Level}}, byGroup, e.Joint[g.main].ByGroup, g.byGroup(), s, groups)
 	}
-	e.limit(families)
+	e.compareParts(families)
 }
 
 // intervalStrata are the groups that intervals by this score are calibrated by.
-func (g *gathering) intervalStrata(score string) strata {
+func (g *accumulator) intervalStrata(score string) strata {
 	calibrating := func(n int) int {
 		if score == conformal.RCP {
 			return hypothesis.Halved(n)
@@ -223,7 +223,7 @@ func (g *gathering) intervalStrata(score string) strata {
 	for _, name := range g.bundle.Calibration.Groups {
 		counts[name]++
 	}
-	s := strata{of: by.of}
+	s := strata{of: by.index}
 	for _, name := range by.names {
 		s.n = append(s.n, calibrating(counts[name]))
 	}
@@ -232,7 +232,7 @@ func (g *gathering) intervalStrata(score string) strata {
 
 // otherwise is a predictor with one choice changed, for rows that are at hand; nil where
 // the bundle does not have it.
-func (g *gathering) otherwise(change func(o *attach.PredictOptions)) *attach.Predictor {
+func (g *accumulator) otherwise(change func(o *attach.PredictOptions)) *attach.Predictor {
 	o := g.at[g.main].Options()
 	o.Levels, o.Samples, o.MaxError, o.VennAbers, o.ClassPValues = nil, 0, 0, false, false
 	change(&o)
@@ -245,8 +245,8 @@ func (g *gathering) otherwise(change func(o *attach.PredictOptions)) *attach.Pre
 
 // retried is the family as another choice makes it of the rows that are kept, and how
 // many of its parts miss too often.
-func (f *family) retried(by parting, c covers, law []hypothesis.Misses) (as *family, off int) {
-	as = &family{promise: f.promise, part: f.part, law: law}
+func (f *family) retried(by grouping, c coverings, law []hypothesis.Misses) (as *family, off int) {
+	as = &family{guarantee: f.guarantee, part: f.part, law: law}
 	as.parts = by.rates(func(i int) bool { return c.covered[i] }, c.width)
 	for _, p := range hypothesis.Holm(as.pValues()) {
 		if p <= hypothesis.Unlikely {
@@ -260,21 +260,21 @@ func (f *family) retried(by parting, c covers, law []hypothesis.Misses) (as *fam
 func (f *family) worst() float64 {
 	shares := make([]float64, len(f.parts))
 	for k, r := range f.parts {
-		shares[k] = r.Share
+		shares[k] = r.Fraction
 	}
-	if f.promise.covers() {
+	if f.guarantee.covers() {
 		return slices.Min(shares)
 	}
 	return slices.Max(shares)
 }
 
 // among are the parts of some rows.
-func (p parting) among(some []int) parting {
+func (p grouping) among(some []int) grouping {
 	of := make([]int, len(some))
 	for k, i := range some {
-		of[k] = p.of[i]
+		of[k] = p.index[i]
 	}
-	return parting{names: p.names, of: of}
+	return grouping{names: p.names, index: of}
 }
 
 // remedy is what a choice would make of the parts of these rows.
@@ -312,27 +312,27 @@ func bestOf(own remedy, others []remedy) remedy {
 
 // otherScores is the score of intervals that covers the deciles of these rows most
 // evenly, if one does better.
-func (g *gathering) otherScores(f *family) (do, option, value string) {
+func (g *accumulator) otherScores(f *family) (do, option, value string) {
 	o := g.at[g.main].Options()
 	if o.Side != "" {
 		return "", "", ""
 	}
-	by := g.targets[f.promise.Target].tenths().among(g.answers.rows)
+	by := g.targets[f.guarantee.Target].deciles().among(g.answers.rows)
 	// All scores are measured by one law. By its own, which half of the calibration rows
 	// make, rcp would seem better because it is harder to tell that it is not.
-	law := g.intervalStrata(cmp.Or(o.IntervalScore, conformal.CQR)).among(g.answers.rows).misses(by, f.promise.alpha())
-	measure := func(score string, c covers) remedy {
+	law := g.intervalStrata(cmp.Or(o.IntervalScore, conformal.CQR)).among(g.answers.rows).misses(by, f.guarantee.alpha())
+	measure := func(score string, c coverings) remedy {
 		as, off := f.retried(by, c, law)
 		return remedy{score, as.worst(), off, meanWidth(c)}
 	}
-	own := measure("", g.kept(g.targets[f.promise.Target].levels[g.main]))
+	own := measure("", g.kept(g.targets[f.guarantee.Target].levels[g.main]))
 	var others []remedy
 	for _, score := range []string{conformal.CQRR, conformal.RCP} {
 		at := g.otherwise(func(o *attach.PredictOptions) { o.IntervalScore = score })
 		if at == nil || score == o.IntervalScore || !slices.Equal(at.Bundle().Calibration.Quantiles[0].Levels, quantile.Levels()) {
 			continue
 		}
-		others = append(others, measure(score, g.intervalsBy(at, f.promise.Target)))
+		others = append(others, measure(score, g.intervalsBy(at, f.guarantee.Target)))
 	}
 	best := bestOf(own, others)
 	if best.value == "" {
@@ -350,7 +350,7 @@ func (g *gathering) otherScores(f *family) (do, option, value string) {
 }
 
 // meanWidth is over those that end.
-func meanWidth(c covers) float64 {
+func meanWidth(c coverings) float64 {
 	sum, n := 0., 0
 	for _, w := range c.width {
 		if !math.IsInf(w, 0) {
@@ -362,8 +362,8 @@ func meanWidth(c covers) float64 {
 }
 
 // kept are those of the rows whose answers are.
-func (g *gathering) kept(c covers) covers {
-	var out covers
+func (g *accumulator) kept(c coverings) coverings {
+	var out coverings
 	for _, i := range g.answers.rows {
 		out.add(c.covered[i], c.width[i])
 	}
@@ -371,8 +371,8 @@ func (g *gathering) kept(c covers) covers {
 }
 
 // intervalsBy are those of one target that another predictor makes of the quantiles kept.
-func (g *gathering) intervalsBy(at *attach.Predictor, target int) covers {
-	var out covers
+func (g *accumulator) intervalsBy(at *attach.Predictor, target int) coverings {
+	var out coverings
 	n, levels := len(g.targets), len(at.Bundle().Calibration.Quantiles[0].Levels)
 	lower, upper, bands := make([]float64, n), make([]float64, n), make([][]float32, n)
 	for k, i := range g.answers.rows {
@@ -396,42 +396,42 @@ func (g *gathering) intervalsBy(at *attach.Predictor, target int) covers {
 }
 
 // setsByClass is what sets of these rows are by class.
-func (g *gathering) setsByClass(f *family) (do, option, value string) {
+func (g *accumulator) setsByClass(f *family) (do, option, value string) {
 	at := g.otherwise(func(o *attach.PredictOptions) { o.ByClass, o.ByCluster = true, false })
 	if at == nil {
 		return "", "", ""
 	}
 	n := len(g.answers.rows)
 	logits := blas32.General{Rows: n, Cols: g.answers.cols, Stride: g.answers.cols, Data: g.answers.x}
-	own, c := g.kept(g.classes.sets[g.main]), covers{}
+	own, c := g.kept(g.classes.sets[g.main]), coverings{}
 	labels := g.byLabel().among(g.answers.rows)
 	for k, set := range at.Sets().Predict(logits, 0) {
 		if len(set) == 0 && !at.Options().Smoothed {
 			set = []int{g.predicted[g.answers.rows[k]]}
 		}
-		c.add(slices.Contains(set, labels.of[k]), float64(len(set)))
+		c.add(slices.Contains(set, labels.index[k]), float64(len(set)))
 	}
-	s := strata{of: labels.of}
+	s := strata{of: labels.index}
 	for k := range labels.names {
 		_, n := at.Sets().Part(k)
 		s.n = append(s.n, n)
 	}
-	if few := f.fewRows(s, labels.of); few != "" {
+	if few := f.fewRows(s, labels.index); few != "" {
 		return few, "", ""
 	}
-	as, _ := f.retried(labels, c, s.misses(labels, f.promise.alpha()))
+	as, _ := f.retried(labels, c, s.misses(labels, f.guarantee.alpha()))
 	if as.worst() <= f.worst() {
 		return "", "", ""
 	}
 	return fmt.Sprintf("calibrate sets by class: of these rows the worst class is then covered %s, and sets are of %s classes on average in place of %s",
-		display.Percent(as.worst()), display.Number(meanWidth(c), 3), display.Number(meanWidth(own), 3)), "by_class", ""
+		display.Percent(as.worst()), display.Number(meanWidth(c), 3), display.Number(meanWidth(own), 3)), "sets_by_class", ""
 }
 
 // fewRows says what to do first if a class of the rows, which have the strata of, has too
 // few calibration rows of its own: flags would then be impossible, and sets would hold
 // every such class.
 func (f *family) fewRows(s strata, of []int) string {
-	least := hypothesis.LeastRows(hypothesis.Forgive(f.promise.alpha()))
+	least := hypothesis.LeastRows(hypothesis.Forgive(f.guarantee.alpha()))
 	for _, k := range of {
 		if k >= 0 && k < len(s.n) && s.n[k] < least {
 			return fmt.Sprintf("calibrate with more rows: at least %d of each class, so that each can be calibrated on its own", least)
@@ -441,14 +441,14 @@ func (f *family) fewRows(s strata, of []int) string {
 }
 
 // flagsByClass is what is flagged of these rows among those of their predicted class.
-func (g *gathering) flagsByClass(f *family) (do, option, value string) {
+func (g *accumulator) flagsByClass(f *family) (do, option, value string) {
 	at := g.otherwise(func(o *attach.PredictOptions) { o.FlagByClass = true })
 	if at == nil || g.at[g.main].Options().FlagByClass {
 		return "", "", ""
 	}
-	var c covers
+	var c coverings
 	for i, score := range g.scores {
-		c.add(at.Conformal(g.predicted[i]).PValue(score) <= f.promise.Asked, math.Inf(1))
+		c.add(at.Conformal(g.predicted[i]).PValue(score) <= f.guarantee.Nominal, math.Inf(1))
 	}
 	labels := g.byLabel()
 	s := strata{of: g.predicted}
@@ -458,7 +458,7 @@ func (g *gathering) flagsByClass(f *family) (do, option, value string) {
 	if few := f.fewRows(s, g.predicted); few != "" {
 		return few, "", ""
 	}
-	as, _ := f.retried(labels, c, s.misses(labels, f.promise.alpha()))
+	as, _ := f.retried(labels, c, s.misses(labels, f.guarantee.alpha()))
 	if as.worst() >= f.worst() {
 		return "", "", ""
 	}

@@ -49,12 +49,12 @@ func (d drawnCoverage) evaluate(rng *rand.Rand) *Evaluation {
 	}
 	e := &Evaluation{}
 	var families []*family
-	for part, by := range map[string]parting{byDecile: tenths(x), byGroup: {names: []string{"a", "b", "c", "d"}, of: groups}} {
-		p := Promise{Kind: hypothesis.Coverage, Rate: Rate{Asked: 1 - alpha}}
+	for part, by := range map[string]grouping{byDecile: deciles(x), byGroup: {names: []string{"a", "b", "c", "d"}, index: groups}} {
+		p := Guarantee{Kind: hypothesis.IntervalCoverage, Rate: Rate{Nominal: 1 - alpha}}
 		parts := by.rates(func(i int) bool { return covered[i] }, nil)
-		families = append(families, &family{promise: p, part: part, parts: parts, law: s.misses(by, alpha)})
+		families = append(families, &family{guarantee: p, part: part, parts: parts, law: s.misses(by, alpha)})
 	}
-	e.limit(families)
+	e.compareParts(families)
 	return e
 }
 
@@ -84,7 +84,7 @@ func TestLimitsHoldTheirLevel(t *testing.T) {
 		// The first decile is covered 61 %.
 		e := drawnCoverage{[]int{300}, 1000, 1}.evaluate(rng)
 		for _, n := range e.Notes {
-			if n.Part == byDecile && strings.Contains(n.Says, "where the prediction is 0.00") {
+			if n.Part == byDecile && strings.Contains(n.Message, "where the prediction is 0.00") {
 				found++
 			}
 		}
@@ -96,7 +96,7 @@ func TestLimitsHoldTheirLevel(t *testing.T) {
 
 // TestLawOfStrata: of one stratum, however it is given, the law is that of its rows.
 func TestLawOfStrata(t *testing.T) {
-	by := parting{names: []string{"a", "b"}, of: []int{0, 1, 0, 1}}
+	by := grouping{names: []string{"a", "b"}, index: []int{0, 1, 0, 1}}
 	for n := 5; n < 500; n++ {
 		want := hypothesis.Misses{Allowed: hypothesis.Allowed(n, hypothesis.Forgive(.1)), Calibration: n}
 		for _, s := range []strata{{n: []int{n}}, {of: []int{0, 0, 0, 0}, n: []int{n}}, {of: []int{1, 1, 1, 1}, n: []int{7, n}}} {
@@ -142,10 +142,10 @@ func TestPromiseOfPart(t *testing.T) {
 	} {
 		e := &Evaluation{Rows: 1000}
 		r := rate(95, 100)
-		r.Name, r.Asked = "b", 0.9
-		e.promise(Promise{Kind: hypothesis.Sets, Part: byClass, Rate: *r}, n, 2)
-		if got := e.Promises[0]; got.Verdict != hypothesis.TooFewRows || got.Do != want {
-			t.Errorf("%d calibration rows: %s, %q, want %q", n, got.Verdict, got.Do, want)
+		r.Name, r.Nominal = "b", 0.9
+		e.judge(Guarantee{Kind: hypothesis.SetCoverage, Part: byClass, Rate: *r}, n, 2)
+		if got := e.Guarantees[0]; got.Verdict != hypothesis.TooFewRows || got.Advice != want {
+			t.Errorf("%d calibration rows: %s, %q, want %q", n, got.Verdict, got.Advice, want)
 		}
 	}
 }

@@ -26,15 +26,15 @@ const (
 )
 
 // note says what is missing and what looks wrong with rows or bundle.
-func (g *gathering) note(e *Evaluation) {
+func (g *accumulator) addNotes(e *Evaluation) {
 	add := func(do, format string, args ...any) {
-		e.Notes = append(e.Notes, Note{Says: fmt.Sprintf(format, args...), Do: do})
+		e.Notes = append(e.Notes, Note{Message: fmt.Sprintf(format, args...), Advice: do})
 	}
 	g.noteKnown(add, e)
 	switch {
 	case e.Task == attach.Classification && g.labels == nil:
 		add("give labels to see more", "the rows have no labels: whether answers are right is not known")
-	case e.Task == attach.Classification && e.Classes == nil:
+	case e.Task == attach.Classification && e.Classifier == nil:
 		add("give logits to see more", "the rows have no logits: whether answers are right is not known")
 	case e.Task == attach.Regression && g.targets == nil:
 		add("give targets to see more", "the rows have no targets: whether intervals cover is not known")
@@ -53,7 +53,7 @@ func (g *gathering) note(e *Evaluation) {
 		}
 		add("fill the empty cells, or calibrate with rows that have them too", "%s", says)
 		if 100*gaps.Empty >= gaps.Rows { // fewer rows do not break a guarantee
-			e.blame(func(Promise) bool { return true })
+			e.explain(func(Guarantee) bool { return true })
 		}
 	}
 	if g.n < fewNoted {
@@ -62,35 +62,35 @@ func (g *gathering) note(e *Evaluation) {
 	if n := g.calibratedWith(); 10*n > g.n && g.known[1].Rows < g.n {
 		add("evaluate on rows that nothing was fitted or calibrated on", "%s of %s score just as calibration rows do: they seem to be the same rows, which show nothing", display.Count(n), rows.Count(g.n, "row"))
 	}
-	if o := e.Others; o != nil && o.Rows >= fewNoted {
+	if o := e.OOD; o != nil && o.Rows >= fewNoted {
 		n, m := float64(g.n), float64(o.Rows)
-		chance := distuv.UnitNormal.Quantile(1-doubt) * math.Sqrt((n+m+1)/(12*n*m)) // of the rank-sum test
+		chance := distuv.UnitNormal.Quantile(1-significance) * math.Sqrt((n+m+1)/(12*n*m)) // of the rank-sum test
 		if o.AUROC < .5-max(chance, .05) {
 			add("look whether the two are swapped, or prepared in different ways",
 				"rows from elsewhere score lower than the %s evaluated on: AUROC is %s, below one half", rows.Count(g.n, "row"), display.Number(o.AUROC, 3))
-			e.blame(func(Promise) bool { return true })
+			e.explain(func(Guarantee) bool { return true })
 		}
 	}
 	if e.Flags != nil {
-		for _, r := range e.Flags.At {
-			if r.Asked == e.Alpha && r.Share >= max(.9, 2*e.Alpha) && g.bundle.Calibration.Reused == 0 {
+		for _, r := range e.Flags.ByAlpha {
+			if r.Nominal == e.Alpha && r.Fraction >= max(.9, 2*e.Alpha) && g.bundle.Calibration.Reused == 0 {
 				add("look whether they are prepared, sized and scaled as those were, and read from the same network",
 					"%s of %s are flagged: hardly one looks like the calibration rows", display.Count(r.Count), rows.Count(r.Rows, "row"))
-				e.blame(func(Promise) bool { return true })
+				e.explain(func(Guarantee) bool { return true })
 			}
 		}
 	}
-	if e.Classes != nil {
-		if g.noteLabels(add, e.Classes) {
-			g.noteTemperature(add, e.Classes)
+	if e.Classifier != nil {
+		if g.noteLabels(add, e.Classifier) {
+			g.noteTemperature(add, e.Classifier)
 		} else {
-			e.blame(func(p Promise) bool { return p.Kind != hypothesis.FalseAlarms })
+			e.explain(func(p Guarantee) bool { return p.Kind != hypothesis.FalseAlarmRate })
 		}
 	}
 	for t := range e.Targets {
 		if g.targets[t].note(add, e.ofTarget(t), e.Targets[t]) {
-			e.blame(func(p Promise) bool {
-				return p.Kind == hypothesis.JointCoverage || p.Kind == hypothesis.Coverage && p.Target == t
+			e.explain(func(p Guarantee) bool {
+				return p.Kind == hypothesis.JointCoverage || p.Kind == hypothesis.IntervalCoverage && p.Target == t
 			})
 		}
 	}
@@ -105,12 +105,12 @@ func (e *Evaluation) ofTarget(t int) string {
 }
 
 // noteKnown reports calibration rows that were fitted on, and rows that were used before.
-func (g *gathering) noteKnown(add func(do, format string, args ...any), e *Evaluation) {
+func (g *accumulator) noteKnown(add func(do, format string, args ...any), e *Evaluation) {
 	c := &g.bundle.Calibration
-	all := func(Promise) bool { return true }
+	all := func(Guarantee) bool { return true }
 	if c.Reused > 0 {
 		add("fit again, with calibration rows that nothing was fitted on", "%s", rowhash.ReusedNote(c.Reused, c.NCal))
-		e.blame(all)
+		e.explain(all)
 	}
 	for i, used := range []string{"fitted", "calibrated"} {
 		says := g.known[i].Says("row")
@@ -118,15 +118,15 @@ func (g *gathering) noteKnown(add func(do, format string, args ...any), e *Evalu
 			continue
 		}
 		add("evaluate on rows that nothing was fitted or calibrated on", "%s were %s on: they do not show what happens to other rows", says, used)
-		e.blame(all)
+		e.explain(all)
 	}
 }
 
 // blame has broken promises say what the last note does, which knows the cause.
-func (e *Evaluation) blame(of func(Promise) bool) {
-	for i, p := range e.Promises {
-		if p.Verdict == hypothesis.Broken && !p.Explained && of(p) {
-			e.Promises[i].Explained, e.Promises[i].Do = true, "first "+e.Notes[len(e.Notes)-1].Do+" (a note says why), then evaluate again"
+func (e *Evaluation) explain(of func(Guarantee) bool) {
+	for i, p := range e.Guarantees {
+		if p.Verdict == hypothesis.Violated && !p.ExplainedByNote && of(p) {
+			e.Guarantees[i].ExplainedByNote, e.Guarantees[i].Advice = true, "first "+e.Notes[len(e.Notes)-1].Advice+" (a note says why), then evaluate again"
 		}
 	}
 }
@@ -134,7 +134,7 @@ func (e *Evaluation) blame(of func(Promise) bool) {
 // calibratedWith counts rows whose scores lie a thousand times closer to one of a
 // calibration row than calibration rows do to each other there: the network adds
 // up otherwise from block to block.
-func (g *gathering) calibratedWith() int {
+func (g *accumulator) calibratedWith() int {
 	all := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
 	sorted := slices.Compact(slices.Clone(all))
 	if 50*len(sorted) < 49*len(all) { // others score alike, too
@@ -155,28 +155,28 @@ func (g *gathering) calibratedWith() int {
 
 // noteTemperature says where the temperature makes confidence worse, by a paired
 // test of the rows.
-func (g *gathering) noteTemperature(add func(do, format string, args ...any), c *Classes) {
-	if c.Before.NLL == nil || c.After == nil {
+func (g *accumulator) noteTemperature(add func(do, format string, args ...any), c *Classifier) {
+	if c.Uncalibrated.NLL == nil || c.Calibrated == nil {
 		return
 	}
 	worse := slices.Clone(g.classes.nll[1])
 	floats.Sub(worse, g.classes.nll[0])
 	mean, deviation := stat.MeanStdDev(worse, nil)
-	if mean <= distuv.UnitNormal.Quantile(1-doubt)*stat.StdErr(deviation, float64(len(worse))) {
+	if mean <= distuv.UnitNormal.Quantile(1-significance)*stat.StdErr(deviation, float64(len(worse))) {
 		return
 	}
 	do := "calibrate with rows like these"
 	if g.bundle.Calibration.HeldOut == rows.SplitOff {
 		do = "calibrate with rows that the network has not seen"
 	}
-	nll := written([]float64{*c.Before.NLL, *c.After.NLL})
+	nll := written([]float64{*c.Uncalibrated.NLL, *c.Calibrated.NLL})
 	add(do, "confidence at temperature %s is worse than the network's own on these rows, by more than chance: NLL is %s instead of %s",
 		display.Number(c.Temperature, 3), nll[1], nll[0])
 }
 
 // noteLabels says where labels are not those of the answers, and whether they seem
 // to be.
-func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Classes) (fit bool) {
+func (g *accumulator) noteLabels(add func(do, format string, args ...any), c *Classifier) (fit bool) {
 	n := max(slices.Max(g.labels), slices.Max(g.classes.top)) + 1
 	if n > 2000 {
 		return true
@@ -208,19 +208,19 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 	switch {
 	case alike && moved != nil && other.Low > c.Accuracy.High+.05:
 		add("number the labels in the order of the network's outputs",
-			"the labels look permuted: the network mostly answers %s; were they numbered so, accuracy would be %s", display.List(moved, mostNoted), display.Percent(other.Share))
+			"the labels look permuted: the network mostly answers %s; were they numbered so, accuracy would be %s", display.List(moved, mostNoted), display.Percent(other.Fraction))
 		return false
 	case chance < .9 && c.Accuracy.Low <= chance:
 		add("look whether the labels are of these rows, in this order, and how inputs are prepared",
-			"accuracy, %s, is no better than answers to other rows would have, %s", display.Percent(c.Accuracy.Share), display.Percent(chance))
+			"accuracy, %s, is no better than answers to other rows would have, %s", display.Percent(c.Accuracy.Fraction), display.Percent(chance))
 		return false
-	case c.Calibration != nil && c.Accuracy.High < c.Calibration.Low:
+	case c.CalibrationAccuracy != nil && c.Accuracy.High < c.CalibrationAccuracy.Low:
 		says, do := "accuracy is below that on the calibration rows, %s: these rows are harder, or unlike them", "look what has changed"
 		if g.bundle.Calibration.HeldOut == rows.SplitOff {
 			says = "accuracy is below that on the calibration rows, %s, which were split off the rows fitted on: the network was trained on them, or these rows are harder, or prepared otherwise"
 			do = "look how inputs are prepared, and calibrate with rows that it has not seen"
 		}
-		add(do, says, display.Percent(c.Calibration.Share))
+		add(do, says, display.Percent(c.CalibrationAccuracy.Fraction))
 	}
 	return true
 }

@@ -62,10 +62,10 @@ func TestOddRows(t *testing.T) {
 		e := mustEvaluate(t, b, blocksOf(tt.batch, blas32.General{}, nil), attach.PredictOptions{Sets: "lac"}, evaluate.Options{})
 		said := fmt.Sprint(e.Notes)
 		causes(t, tt.name, e, map[string]string{
-			"permuted": "sets: first number the labels in the order", "shuffled": "sets: first look whether the labels are of these rows",
-			"shifted": "false_alarms: first look whether they are prepared",
+			"permuted": "set_coverage: first number the labels in the order", "shuffled": "set_coverage: first look whether the labels are of these rows",
+			"shifted": "false_alarm_rate: first look whether they are prepared",
 		}[tt.name])
-		if says := e.Promises[0].Says; tt.name == "shifted" && !strings.HasSuffix(says, ": 100 times as many false alarms as promised") {
+		if says := e.Guarantees[0].Message; tt.name == "shifted" && !strings.HasSuffix(says, ": 100 times as many false alarms as promised") {
 			t.Error(says)
 		}
 		if tt.says == "" && len(e.Notes) > len(limitsOf(e)) || !strings.Contains(said, tt.says) {
@@ -79,13 +79,13 @@ func TestOddRows(t *testing.T) {
 func causes(t *testing.T, name string, e *evaluate.Evaluation, do string) {
 	t.Helper()
 	var all []string
-	for _, p := range e.Promises {
-		if p.Explained {
-			all = append(all, p.Kind+": "+p.Do)
+	for _, p := range e.Guarantees {
+		if p.ExplainedByNote {
+			all = append(all, p.Kind+": "+p.Advice)
 		}
 	}
 	if said := strings.Join(all, "\n"); (do == "") != (said == "") || !strings.Contains(said, do) {
-		t.Errorf("%s: to do first is %q, want %q of %+v", name, said, do, e.Promises)
+		t.Errorf("%s: to do first is %q, want %q of %+v", name, said, do, e.Guarantees)
 	}
 }
 
@@ -98,9 +98,9 @@ func TestSwapped(t *testing.T) {
 		swapped       bool
 	}{{0, 0, false}, {0, 20, false}, {20, 0, true}} {
 		x, others := blocksOf(blob(9, 600, 8, 3, tt.shift), blas32.General{}, nil), blocksOf(blob(10, 300, 8, 3, tt.others), blas32.General{}, nil)
-		e := mustEvaluate(t, b, x, attach.PredictOptions{}, evaluate.Options{Others: others})
+		e := mustEvaluate(t, b, x, attach.PredictOptions{}, evaluate.Options{OOD: others})
 		if said := fmt.Sprint(e.Notes); strings.Contains(said, "below one half") != tt.swapped {
-			t.Errorf("%v: AUROC is %v: %s", tt, e.Others.AUROC, said)
+			t.Errorf("%v: AUROC is %v: %s", tt, e.OOD.AUROC, said)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestOddTargets(t *testing.T) {
 		}
 		e := mustEvaluate(t, b, blocksOf(in.Batch, in.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
 		said := fmt.Sprint(e.Notes)
-		causes(t, tt.name, e, map[string]string{"units": "coverage: first give targets in the units", "other rows": "coverage: first look whether the targets are"}[tt.name])
+		causes(t, tt.name, e, map[string]string{"units": "interval_coverage: first give targets in the units", "other rows": "interval_coverage: first look whether the targets are"}[tt.name])
 		if tt.says == "" && len(e.Notes) > len(limitsOf(e)) || !strings.Contains(said, tt.says) {
 			t.Errorf("%s: %s", tt.name, said)
 		}
@@ -163,15 +163,15 @@ func TestTemperature(t *testing.T) {
 		e := mustEvaluate(t, tt.b, blocksOf(tt.rows, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 		var do string
 		for _, n := range e.Notes {
-			if strings.Contains(n.Says, "is worse than the network's own") {
-				do = n.Do
+			if strings.Contains(n.Message, "is worse than the network's own") {
+				do = n.Advice
 			}
 		}
 		if tt.b == trainedOn && !strings.Contains(fmt.Sprint(e.Notes), "trained on them, or these rows are harder, or prepared otherwise look how inputs are prepared") {
 			t.Error(e.Notes)
 		}
 		if do != tt.do {
-			t.Errorf("%s: to do is %q, want %q of %+v at temperature %v", tt.name, do, tt.do, e.Notes, e.Classes.Temperature)
+			t.Errorf("%s: to do is %q, want %q of %+v at temperature %v", tt.name, do, tt.do, e.Notes, e.Classifier.Temperature)
 		}
 	}
 }
@@ -191,8 +191,8 @@ func TestTiedRows(t *testing.T) {
 	in.Cal = alike(blob(2, 1000, 8, 3, 0), 95)
 	e := mustEvaluate(t, mustFit(t, in), blocksOf(alike(blob(9, 300, 8, 3, 0), 35), blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 	for _, n := range e.Notes {
-		if strings.Contains(n.Says, "score just as calibration rows do") {
-			t.Error(n.Says)
+		if strings.Contains(n.Message, "score just as calibration rows do") {
+			t.Error(n.Message)
 		}
 	}
 }

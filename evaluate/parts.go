@@ -10,20 +10,20 @@ import (
 )
 
 // parting divides rows to parts that have names.
-type parting struct {
+type grouping struct {
 	names []string
-	of    []int // the part of each row
+	index []int // the part of each row
 }
 
-func (g *gathering) byLabel() parting { return g.byClass(g.labels) }
+func (g *accumulator) byLabel() grouping { return g.byClass(g.labels) }
 
-func (g *gathering) byPredicted() parting { return g.byClass(g.predicted) }
+func (g *accumulator) byPredicted() grouping { return g.byClass(g.predicted) }
 
-func (g *gathering) byClass(of []int) parting {
+func (g *accumulator) byClass(of []int) grouping {
 	if of == nil {
-		return parting{}
+		return grouping{}
 	}
-	p := parting{of: of}
+	p := grouping{index: of}
 	for c := range slices.Max(of) + 1 {
 		p.names = append(p.names, g.className(c))
 	}
@@ -31,26 +31,26 @@ func (g *gathering) byClass(of []int) parting {
 }
 
 // className is a class's name or else its number.
-func (g *gathering) className(c int) string {
+func (g *accumulator) className(c int) string {
 	if c < len(g.bundle.Base.Classes) {
 		return g.bundle.Base.Classes[c]
 	}
 	return strconv.Itoa(c)
 }
 
-func (g *gathering) byGroup() parting {
-	var p parting
+func (g *accumulator) byGroup() grouping {
+	var p grouping
 	p.names = slices.Compact(slices.Sorted(slices.Values(g.groups)))
 	for _, name := range g.groups {
 		k, _ := slices.BinarySearch(p.names, name)
-		p.of = append(p.of, k)
+		p.index = append(p.index, k)
 	}
 	return p
 }
 
 // tenths divides rows by the tenth that a number of theirs is of. Equal numbers
 // stay together.
-func tenths(x []float64) parting {
+func deciles(x []float64) grouping {
 	const parts = 10
 	sorted := slices.Sorted(slices.Values(x))
 	var edges []float64 // the least of each part but the first
@@ -62,7 +62,7 @@ func tenths(x []float64) parting {
 		edges = edges[1:]
 	}
 	ends := written(slices.Concat(sorted[:1], edges, sorted[len(sorted)-1:]))
-	var p parting
+	var p grouping
 	for k := range len(ends) - 1 {
 		p.names = append(p.names, ends[k]+" to "+ends[k+1])
 	}
@@ -71,7 +71,7 @@ func tenths(x []float64) parting {
 		if found {
 			k++
 		}
-		p.of = append(p.of, k)
+		p.index = append(p.index, k)
 	}
 	return p
 }
@@ -100,10 +100,10 @@ func written(x []float64) []string {
 // rates counts, by part, the rows of which yes holds, of those of which among
 // does; a part without such rows is left out. widths are nil or averaged where
 // they end.
-func (p parting) rates(yes func(i int) bool, widths []float64) []Rate {
+func (p grouping) rates(yes func(i int) bool, widths []float64) []Rate {
 	counts, of := make([]int, len(p.names)), make([]int, len(p.names))
 	sums, ends := make([]float64, len(p.names)), make([]int, len(p.names))
-	for i, k := range p.of {
+	for i, k := range p.index {
 		of[k]++
 		if yes(i) {
 			counts[k]++
@@ -121,7 +121,7 @@ func (p parting) rates(yes func(i int) bool, widths []float64) []Rate {
 		r := rate(counts[k], of[k])
 		r.Name, r.part = name, k
 		if ends[k] > 0 {
-			r.Width = new(sums[k] / float64(ends[k]))
+			r.MeanWidth = new(sums[k] / float64(ends[k]))
 		}
 		list = append(list, *r)
 	}

@@ -38,7 +38,7 @@ func (r *reservoir) add(row []float32) {
 }
 
 // worstSlabs are measured for each of several ways to cover all rows.
-func (g *gathering) worstSlabs(ctx context.Context, all []*Coverage, covered []covers) {
+func (g *accumulator) worstSlabs(ctx context.Context, all []*Coverage, covered []coverings) {
 	r := g.features
 	kept := make([][]bool, len(covered))
 	for k, c := range covered {
@@ -48,6 +48,6 @@ func (g *gathering) worstSlabs(ctx context.Context, all []*Coverage, covered []c
 	}
 	x := blas32.General{Rows: len(r.rows), Cols: r.cols, Stride: r.cols, Data: r.x}
 	for k, s := range worstslab.Worst(ctx, x, kept, g.at[g.main].Options().Seed) {
-		all[k].Slab = rate(s.Covered, s.Rows)
+		all[k].WorstSlab = rate(s.Covered, s.Rows)
 	}
 }

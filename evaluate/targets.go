@@ -28,16 +28,16 @@ const mostPoints = 2000
 type target struct {
 	systems              map[string]func([]float32) calibrate.Distribution // by group
 	truth, value, median []float64
-	lower, upper         []float64 // at the predictor's level
-	levels               []covers  // by level
-	forecasts            int       // rows whose quantiles are finite, and over these
-	crps                 float64   // a sum,
-	pinball              []float64 // sums by level,
-	pit, calibrated      []float64 // and levels of the targets
+	lower, upper         []float64   // at the predictor's level
+	levels               []coverings // by level
+	forecasts            int         // rows whose quantiles are finite, and over these
+	crps                 float64     // a sum,
+	pinball              []float64   // sums by level,
+	pit, calibrated      []float64   // and levels of the targets
 }
 
 // addTargets keeps answers of a block, by level, whose rows may have no targets.
-func (g *gathering) addTargets(predictions [][]attach.Prediction, r attach.Rows) error {
+func (g *accumulator) addTargets(predictions [][]attach.Prediction, r attach.Rows) error {
 	main, y := predictions[g.main], r.Targets
 	switch {
 	case y.Cols == 0:
@@ -102,11 +102,11 @@ func (g *gathering) addTargets(predictions [][]attach.Prediction, r attach.Rows)
 	return nil
 }
 
-func (g *gathering) newTargets(n int) error {
-	g.targets, g.joint = make([]target, n), make([]covers, len(g.at))
+func (g *accumulator) newTargets(n int) error {
+	g.targets, g.joint = make([]target, n), make([]coverings, len(g.at))
 	for t := range g.targets {
 		to := &g.targets[t]
-		to.levels, to.pinball = make([]covers, len(g.at)), make([]float64, len(g.at[g.main].Options().Levels))
+		to.levels, to.pinball = make([]coverings, len(g.at)), make([]float64, len(g.at[g.main].Options().Levels))
 		to.systems = map[string]func([]float32) calibrate.Distribution{}
 		c := g.bundle.Calibration
 		var parts map[string]calibrate.QuantileCalibration
@@ -128,13 +128,13 @@ func (g *gathering) newTargets(n int) error {
 }
 
 // targetEvaluations is nil without targets.
-func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []Target {
+func (g *accumulator) targetEvaluations(ctx context.Context, e *Evaluation) []Target {
 	list := make([]Target, len(g.targets))
 	if g.bundle.Quantiles != nil && g.at[g.main].Options().Side == "" {
 		e.IntervalScore = cmp.Or(g.at[g.main].Options().IntervalScore, conformal.CQR)
 	}
 	var all []*Coverage
-	var ways []covers
+	var ways []coverings
 	for t := range g.targets {
 		of, out := &g.targets[t], &list[t]
 		if names := g.bundle.Base.Targets; t < len(names) {
@@ -146,13 +146,13 @@ func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []Targ
 		}
 		of.points(out, g.at[g.main].Options().Seed)
 		of.distribution(out, g.pitOfCalibration(t))
-		tenth := of.tenths()
+		tenth := of.deciles()
 		out.Coverage = make([]Coverage, len(g.at))
 		for k := range g.at {
 			out.Coverage[k] = g.coverage(k, of.levels[k], &tenth)
 			all, ways = append(all, &out.Coverage[k]), append(ways, of.levels[k])
 			if !g.at[g.main].Options().Joint {
-				g.promises(e, Promise{Kind: hypothesis.Coverage, Target: t}, out.Coverage[k])
+				g.judgeCoverage(e, Guarantee{Kind: hypothesis.IntervalCoverage, Target: t}, out.Coverage[k])
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []Targ
 		for k := range g.at {
 			e.Joint[k] = g.coverage(k, g.joint[k], nil)
 			all, ways = append(all, &e.Joint[k]), append(ways, g.joint[k])
-			g.promises(e, Promise{Kind: hypothesis.JointCoverage}, e.Joint[k])
+			g.judgeCoverage(e, Guarantee{Kind: hypothesis.JointCoverage}, e.Joint[k])
 		}
 	}
 	g.worstSlabs(ctx, all, ways)
@@ -170,25 +170,25 @@ func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []Targ
 
 // promises judges what calibration promises of a coverage: as a whole or, where it
 // is by group, of each group.
-func (g *gathering) promises(e *Evaluation, p Promise, c Coverage) {
+func (g *accumulator) judgeCoverage(e *Evaluation, p Guarantee, c Coverage) {
 	groups := map[string]int{}
 	for _, name := range g.bundle.Calibration.Groups {
 		groups[name]++
 	}
 	if len(groups) == 0 {
 		p.Rate = c.Rate
-		e.promise(p, g.bundle.Calibration.NCal, 1)
+		e.judge(p, g.bundle.Calibration.NCal, 1)
 		return
 	}
 	for _, r := range c.ByGroup {
 		p.Rate = r
-		p.Asked, p.Name, p.Part = c.Asked, cmp.Or(r.Name, `""`), "group" // of all rows it would be empty
-		e.promise(p, groups[r.Name], len(c.ByGroup))
+		p.Nominal, p.Name, p.Part = c.Nominal, cmp.Or(r.Name, `""`), "group" // of all rows it would be empty
+		e.judge(p, groups[r.Name], len(c.ByGroup))
 	}
 }
 
 // coverage is that of one level. tenth, or nil, divides the rows further.
-func (g *gathering) coverage(k int, c covers, tenth *parting) Coverage {
+func (g *accumulator) coverage(k int, c coverings, tenth *grouping) Coverage {
 	var widths []float64
 	var sum float64
 	for _, w := range c.width {
@@ -198,14 +198,14 @@ func (g *gathering) coverage(k int, c covers, tenth *parting) Coverage {
 		}
 	}
 	hold := func(i int) bool { return c.covered[i] }
-	out := Coverage{Rate: *among(len(c.covered), hold, nil), Endless: len(c.width) - len(widths), ByGroup: g.byGroup().rates(hold, c.width)}
-	out.Asked = g.at[k].Options().Level
+	out := Coverage{Rate: *among(len(c.covered), hold, nil), Infinite: len(c.width) - len(widths), ByGroup: g.byGroup().rates(hold, c.width)}
+	out.Nominal = g.at[k].Options().Level
 	if n := len(widths); n > 0 {
 		slices.Sort(widths)
-		out.Width, out.Median = new(sum/float64(n)), new((widths[(n-1)/2]+widths[n/2])/2)
+		out.MeanWidth, out.MedianWidth = new(sum/float64(n)), new((widths[(n-1)/2]+widths[n/2])/2)
 	}
 	if tenth != nil {
-		out.ByTenth = tenth.rates(hold, c.width)
+		out.ByDecile = tenth.rates(hold, c.width)
 	}
 	return out
 }
@@ -224,11 +224,11 @@ func (of *target) errors(out *Target) {
 }
 
 // tenths divides rows by the model's own prediction or, without one, the head's median.
-func (of *target) tenths() parting {
+func (of *target) deciles() grouping {
 	if math.IsNaN(of.value[0]) {
-		return tenths(of.median)
+		return deciles(of.median)
 	}
-	return tenths(of.value)
+	return deciles(of.value)
 }
 
 // points are rows drawn evenly.
@@ -249,9 +249,9 @@ func (of *target) distribution(out *Target, calibration []float64) {
 		return
 	}
 	n := float64(of.forecasts)
-	out.CRPS, out.Levels = new(of.crps/n), quantile.Levels()
+	out.CRPS, out.PinballLevels = new(of.crps/n), quantile.Levels()
 	for _, sum := range of.pinball {
-		out.Pinball = append(out.Pinball, sum/n)
+		out.PinballLoss = append(out.PinballLoss, sum/n)
 	}
 	pit := histogram(of.pit)
 	out.PIT = &pit
@@ -261,14 +261,14 @@ func (of *target) distribution(out *Target, calibration []float64) {
 	calibrated := histogram(of.calibrated)
 	if calibration != nil {
 		distance, probability := hypothesis.Kolmogorov(calibration, slices.Sorted(slices.Values(of.calibrated)))
-		calibrated.Distance, calibrated.Probability = &distance, &probability
+		calibrated.KSStatistic, calibrated.KSPValue = &distance, &probability
 	}
 	out.PITCalibrated = &calibrated
 }
 
 // pitOfCalibration are the levels of calibration rows in the distribution that
 // they make, increasing; nil where that is one a group.
-func (g *gathering) pitOfCalibration(t int) []float64 {
+func (g *accumulator) pitOfCalibration(t int) []float64 {
 	if g.bundle.Calibration.Groups != nil {
 		return nil
 	}

@@ -54,14 +54,14 @@ type Identity struct {
 
 // Reading is how inputs are read, as far as it was said.
 type Reading struct {
-	Features bool     `json:"features,omitempty"`
-	Groups   string   `json:"groups,omitempty"`
-	Target   []string `json:"target,omitempty"`
-	Text     []string `json:"text,omitempty"`
-	Ignore   []string `json:"ignore,omitempty"`
-	Classes  []int    `json:"classes,omitempty"`
-	Labels   bool     `json:"labels,omitempty"`
-	SkipBad  bool     `json:"skip_bad,omitempty"`
+	FromFeatures bool     `json:"from_features,omitempty"`
+	Groups       string   `json:"groups,omitempty"`
+	Target       []string `json:"target,omitempty"`
+	Text         []string `json:"text,omitempty"`
+	Ignore       []string `json:"ignore,omitempty"`
+	KeepClasses  []int    `json:"keep_classes,omitempty"`
+	FolderLabels bool     `json:"folder_labels,omitempty"`
+	SkipBad      bool     `json:"skip_bad,omitempty"`
 	// ClassNames and Weights are digests: of the names, and of the file.
 	ClassNames string `json:"class_names_sha256,omitempty"`
 	Weights    string `json:"weights_sha256,omitempty"`
@@ -74,7 +74,7 @@ func (id Identity) Differs(other Identity) string {
 	}
 	a, b := id.fields(), other.fields()
 	for _, name := range []string{
-		"features", "groups", "target", "text", "ignore", "classes", "labels", "skip_bad", "class_names_sha256", "weights_sha256",
+		"from_features", "groups", "target", "text", "ignore", "keep_classes", "folder_labels", "skip_bad", "class_names_sha256", "weights_sha256",
 		"model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "reused_calibration_rows", "predicted", "alpha", "level",
 		"fdr", "delta", "conditional", "every", "limit", "targets", "fitted_sha256",
 	} {

@@ -35,7 +35,7 @@ func (id Identity) columns() *columns {
 		add("group", few)
 	}
 	if id.Fitted != "" {
-		add("like_fitted", text)
+		add("fit_duplicate_of", text)
 	}
 	if id.Task == attach.Classification {
 		add("class", parquet.Int(64))

@@ -19,7 +19,7 @@ type Copies struct {
 	Distinct int `json:"distinct"`
 	Repeated int `json:"repeated"`
 	// Most are the inputs with the most copies.
-	Most []Copied `json:"most"`
+	MostCopied []Copied `json:"most_copied"`
 }
 
 // Copied is an input that occurs several times.

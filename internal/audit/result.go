@@ -23,24 +23,24 @@ import (
 type Audit struct {
 	Inputs int `json:"inputs"`
 	Identity
-	Outliers    int         `json:"outliers_lower_bound"`
-	Discoveries int         `json:"discoveries"`
-	PValue      float64     `json:"p_value"`
-	Least       int         `json:"least_discoveries"`
-	FDP         float64     `json:"fdp_upper_bound"`
-	Storey      Storey      `json:"storey"`
-	Flagged     int         `json:"flagged"`
-	LikeFitted  *int        `json:"like_fitted,omitempty"` // nil: rows fitted on are not known
-	Shift       AnyShift    `json:"shift"`
-	Thresholds  []Threshold `json:"thresholds"`
-	PValues     []int       `json:"p_values"`
-	Groups      []Group     `json:"groups"`
-	Classes     []Class     `json:"class_shares,omitempty"`
-	Intervals   []Interval  `json:"intervals,omitempty"`
-	Shards      []Shard     `json:"shards"`
-	Worst       []Row       `json:"worst"`
-	Copies      *Copies     `json:"copies,omitempty"` // nil: all inputs differ
-	Duplicates  [][]string  `json:"duplicates,omitempty"`
+	Outliers        int         `json:"outliers_lower_bound"`
+	Discoveries     int         `json:"discoveries"`
+	PValueThreshold float64     `json:"p_value_threshold"`
+	MinDiscoveries  int         `json:"min_discoveries"`
+	FDP             float64     `json:"fdp_upper_bound"`
+	Storey          Storey      `json:"storey"`
+	Flagged         int         `json:"flagged"`
+	FitDuplicates   *int        `json:"fit_duplicates,omitempty"` // nil: rows fitted on are not known
+	Shift           AnyShift    `json:"shift"`
+	Thresholds      []Threshold `json:"thresholds"`
+	PValueCounts    []int       `json:"p_value_counts"`
+	Groups          []Group     `json:"groups"`
+	Classes         []Class     `json:"class_shares,omitempty"`
+	Intervals       []Interval  `json:"intervals,omitempty"`
+	Shards          []Shard     `json:"shards"`
+	HighestScoring  []Row       `json:"highest_scoring"`
+	Copies          *Copies     `json:"copies,omitempty"` // nil: all inputs differ
+	Duplicates      [][]string  `json:"duplicates,omitempty"`
 	// Gaps are the columns that are empty more often than in the rows fitted on.
 	Gaps  []attach.ColumnGaps `json:"gaps,omitempty"`
 	Notes []string            `json:"notes"`
@@ -48,23 +48,23 @@ type Audit struct {
 
 	// FittedOn and CalibratedOn are about how many inputs were used before, 0 if none
 	// were or if M.attach does not tell.
-	FittedOn     int `json:"fitted_on,omitempty"`
-	CalibratedOn int `json:"calibrated_on,omitempty"`
-	used         used
-	cautions     int // of Notes, the first
+	UsedInFit         int `json:"used_in_fit,omitempty"`
+	UsedInCalibration int `json:"used_in_calibration,omitempty"`
+	used              used
+	cautions          int // of Notes, the first
 }
 
 // Storey is what Storey's procedure discovers.
 type Storey struct {
-	Discoveries int     `json:"discoveries"`
-	PValue      float64 `json:"p_value"`
+	Discoveries     int     `json:"discoveries"`
+	PValueThreshold float64 `json:"p_value_threshold"`
 }
 
 // Shift is the probability, at most, that so many inputs score so high, or so low, if
 // all are like the calibration rows.
 type Shift struct {
-	Higher float64 `json:"higher"`
-	Lower  float64 `json:"lower"`
+	Higher float64 `json:"p_higher"`
+	Lower  float64 `json:"p_lower"`
 }
 
 // AnyShift combines tests of all inputs and of each file, folder and group. As in the
@@ -77,8 +77,8 @@ type AnyShift struct {
 	LowerIn  Place `json:"lower_in"`
 	// Groups is how many files, folders and groups were tested, and All is the test of
 	// all inputs alone.
-	Groups int   `json:"groups"`
-	All    Shift `json:"all"`
+	GroupsTested int   `json:"groups_tested"`
+	AllInputs    Shift `json:"all_inputs"`
 }
 
 // Place is a group, by its kind and name, or all inputs, whose kind is "all".
@@ -97,16 +97,16 @@ type Threshold struct {
 // Group is some of the inputs: those of a shard, a folder, a group of the user's or a
 // predicted class.
 type Group struct {
-	Kind        string `json:"kind"`
-	Name        string `json:"name"`
-	Inputs      int    `json:"inputs"`
-	Discoveries int    `json:"discoveries"`
-	Outliers    int    `json:"outliers_lower_bound"`
-	LikeFitted  int    `json:"like_fitted,omitempty"`
+	Kind          string `json:"kind"`
+	Name          string `json:"name"`
+	Inputs        int    `json:"inputs"`
+	Discoveries   int    `json:"discoveries"`
+	Outliers      int    `json:"outliers_lower_bound"`
+	FitDuplicates int    `json:"fit_duplicates,omitempty"`
 	// Known is how many rows have a target, and Covered how many of these have it within
 	// its interval, a target each.
-	Known   []int `json:"with_target,omitempty"`
-	Covered []int `json:"covered,omitempty"`
+	WithTarget []int `json:"with_target,omitempty"`
+	Covered    []int `json:"covered,omitempty"`
 }
 
 // Class compares how often a class is predicted.
@@ -121,24 +121,24 @@ type Class struct {
 // Interval is what there is of intervals of a target: those wider than of the
 // calibration rows, and whether widths as a whole are.
 type Interval struct {
-	Name    string  `json:"name,omitempty"`
-	Wide    int     `json:"wide"`
-	PValue  float64 `json:"width_p_value"`
-	Shift   Shift   `json:"width_shift"`
-	Known   int     `json:"with_target,omitempty"`
-	Covered int     `json:"covered,omitempty"`
-	Widest  []Row   `json:"widest,omitempty"`
+	Name            string  `json:"name,omitempty"`
+	Wide            int     `json:"wide"`
+	PValueThreshold float64 `json:"width_p_value_threshold"`
+	Shift           Shift   `json:"width_shift"`
+	WithTarget      int     `json:"with_target,omitempty"`
+	Covered         int     `json:"covered,omitempty"`
+	Widest          []Row   `json:"widest,omitempty"`
 }
 
 // CoveredShare is the share of targets within their intervals, NaN if none is known.
-func (i Interval) CoveredShare() float64 { return coveredShare(i.Covered, i.Known) }
+func (i Interval) CoveredShare() float64 { return coveredShare(i.Covered, i.WithTarget) }
 
 // CoveredShare is that of target k in the group.
 func (g Group) CoveredShare(k int) float64 {
-	if k >= len(g.Known) {
+	if k >= len(g.WithTarget) {
 		return math.NaN()
 	}
-	return coveredShare(g.Covered[k], g.Known[k])
+	return coveredShare(g.Covered[k], g.WithTarget[k])
 }
 
 func coveredShare(covered, known int) float64 { return float64(covered) / float64(known) }
@@ -164,11 +164,11 @@ type Row struct {
 	Class     *int      `json:"class,omitempty"`
 	ClassName string    `json:"class_name,omitempty"`
 	// Confidence is that of the class; Prediction, Lower and Upper are a target each.
-	Confidence *JSONFloat  `json:"confidence,omitempty"`
-	Prediction []JSONFloat `json:"prediction,omitempty"`
-	Lower      []JSONFloat `json:"lower,omitempty"`
-	Upper      []JSONFloat `json:"upper,omitempty"`
-	LikeFitted string      `json:"like_fitted,omitempty"`
+	Confidence     *JSONFloat  `json:"confidence,omitempty"`
+	Prediction     []JSONFloat `json:"prediction,omitempty"`
+	Lower          []JSONFloat `json:"lower,omitempty"`
+	Upper          []JSONFloat `json:"upper,omitempty"`
+	FitDuplicateOf string      `json:"fit_duplicate_of,omitempty"`
 	// Folder is where the row lies, and Shown what people see of it.
 	Folder string `json:"-"`
 	Shown  *Shown `json:"-"`
@@ -278,7 +278,7 @@ func (t *tally) ranksOf(c *counts) counted {
 // begin says what follows from ranks alone.
 func (w *Whole) begin(copies *repeats) (*tally, error) {
 	a := &Audit{Inputs: w.ranks.Rows(), Identity: w.Identity, kept: w.kept, used: w.used}
-	a.FittedOn, a.CalibratedOn = w.used[0].Known(), w.used[1].Known()
+	a.UsedInFit, a.UsedInCalibration = w.used[0].Known(), w.used[1].Known()
 	for _, s := range w.Shards {
 		a.Shards = append(a.Shards, Shard{s.Shard, s.Rows, s.Of})
 	}
@@ -301,17 +301,17 @@ func (w *Whole) begin(copies *repeats) (*tally, error) {
 	if t.bounds, err = t.ranks.bounds(w.Delta / 2); err != nil {
 		return nil, err
 	}
-	a.Discoveries, a.PValue, a.Least, a.Storey = d.Count, d.PValue, d.Least, Storey{storey.Count, storey.PValue}
+	a.Discoveries, a.PValueThreshold, a.MinDiscoveries, a.Storey = d.Count, d.PValue, d.Least, Storey{storey.Count, storey.PValue}
 	a.FDP = t.bounds.falsely(t.ranks, d.PValue)
 	n := float64(w.Calibration + 1)
 	for _, k := range slices.Backward(t.halves) {
 		p := float64(k) / n
 		a.Thresholds = append(a.Thresholds, Threshold{p, below(w.ranks, k), t.bounds.falsely(t.ranks, p)})
 	}
-	a.PValues = make([]int, hypothesis.Bins)
+	a.PValueCounts = make([]int, hypothesis.Bins)
 	for k, count := range w.ranks {
 		p := float64(k+1) / n
-		a.PValues[hypothesis.Bin(p, hypothesis.Bins)] += count
+		a.PValueCounts[hypothesis.Bin(p, hypothesis.Bins)] += count
 		if p <= w.Alpha {
 			a.Flagged += count
 		}
@@ -322,9 +322,9 @@ func (w *Whole) begin(copies *repeats) (*tally, error) {
 		t.distinctWidths = append(t.distinctWidths, calibrate.NewRanks(w.Calibration))
 	}
 	if w.Fitted != "" {
-		a.LikeFitted = new(int)
+		a.FitDuplicates = new(int)
 	}
-	a.Worst = make([]Row, len(w.kept.Worst))
+	a.HighestScoring = make([]Row, len(w.kept.Worst))
 	type called struct {
 		shard  string
 		digest uint64
@@ -364,7 +364,7 @@ func (t *tally) name() {
 		for i, row := range most.rows {
 			t.at = append(t.at, copiedRow{row, &of.Keys[i]})
 		}
-		c.Most = append(c.Most, of)
+		c.MostCopied = append(c.MostCopied, of)
 	}
 	slices.SortFunc(t.at, func(a, b copiedRow) int { return cmp.Compare(a.row, b.row) })
 	t.a.Copies = c
@@ -380,7 +380,7 @@ func sixDigits(x float64) float64 {
 }
 
 // discovered says whether a p-value is that of a discovery.
-func (t *tally) discovered(p float64) bool { return p <= t.a.PValue }
+func (t *tally) discovered(p float64) bool { return p <= t.a.PValueThreshold }
 
 // add counts rows.
 func (t *tally) add(b block) error {
@@ -393,7 +393,7 @@ func (t *tally) add(b block) error {
 		groups = b.texts("group")
 	}
 	if w.Fitted != "" {
-		like = b.texts("like_fitted")
+		like = b.texts("fit_duplicate_of")
 	}
 	if w.Task == attach.Classification {
 		classes, classNames = b.numbers("class"), b.texts("class_name")
@@ -411,7 +411,7 @@ func (t *tally) add(b block) error {
 		h, is := half(t.halves, w.rank(p[i])), t.discovered(p[i])
 		for k := range inside {
 			if known[k], inside[k] = t.within(b, k, i); known[k] {
-				t.a.Intervals[k].Known++
+				t.a.Intervals[k].WithTarget++
 			}
 			if inside[k] {
 				t.a.Intervals[k].Covered++
@@ -425,7 +425,7 @@ func (t *tally) add(b block) error {
 		}
 		fitted := like != nil && len(like[i]) > 0
 		if fitted {
-			*t.a.LikeFitted++
+			*t.a.FitDuplicates++
 		}
 		count := func(kind int, c *counts) {
 			c.rows++
@@ -462,8 +462,8 @@ func (t *tally) add(b block) error {
 			count(ofClass, c)
 		}
 		if place, ok := shown[b.start+i]; ok {
-			t.a.Worst[place] = t.row(b, i, is)
-			t.a.Worst[place].Shown = w.kept.Worst[place].Shown
+			t.a.HighestScoring[place] = t.row(b, i, is)
+			t.a.HighestScoring[place].Shown = w.kept.Worst[place].Shown
 		}
 	}
 	t.next += b.n
@@ -538,7 +538,7 @@ func (t *tally) row(b block, i int, is bool) Row {
 		r.Class, r.Confidence, r.ClassName = &class, &confidence, text("class_name")
 	}
 	if t.w.Fitted != "" {
-		r.LikeFitted = text("like_fitted")
+		r.FitDuplicateOf = text("fit_duplicate_of")
 	}
 	for k := range t.w.Targets {
 		r.Prediction = append(r.Prediction, JSONFloat(t.of(b, "prediction", k, i)))
@@ -562,9 +562,9 @@ func (t *tally) end(ctx context.Context) (*Audit, error) {
 			continue
 		}
 		c := t.groups[key]
-		g := Group{Kind: Kinds()[key.kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered, Outliers: c.outliers, LikeFitted: c.like}
+		g := Group{Kind: Kinds()[key.kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered, Outliers: c.outliers, FitDuplicates: c.like}
 		if slices.ContainsFunc(c.known, func(n int) bool { return n > 0 }) {
-			g.Known, g.Covered = c.known, c.covered
+			g.WithTarget, g.Covered = c.known, c.covered
 		}
 		a.Groups = append(a.Groups, g)
 	}
@@ -594,7 +594,7 @@ func (t *tally) bound() error {
 	all := Place{Kind: "all"}
 	highest, lowest := [2]Place{all, all}, [2]Place{all, all}
 	higher, lower := t.ranks.shift()
-	shift := AnyShift{All: Shift{slices.Max(higher[:]), slices.Max(lower[:])}, Groups: own}
+	shift := AnyShift{AllInputs: Shift{slices.Max(higher[:]), slices.Max(lower[:])}, GroupsTested: own}
 	for way := range higher {
 		higher[way], lower[way] = 2*higher[way], 2*lower[way]
 	}
@@ -684,7 +684,7 @@ func (t *tally) order() []groupKey {
 func (s Shift) rounded() Shift { return Shift{sixDigits(s.Higher), sixDigits(s.Lower)} }
 
 func (s AnyShift) rounded() AnyShift {
-	s.Shift, s.All = s.Shift.rounded(), s.All.rounded()
+	s.Shift, s.AllInputs = s.Shift.rounded(), s.AllInputs.rounded()
 	return s
 }
 
@@ -697,7 +697,7 @@ func (t *tally) intervals() error {
 			return err
 		}
 		higher, lower := ranks.shift()
-		of.Wide, of.PValue = wide.Count, wide.PValue
+		of.Wide, of.PValueThreshold = wide.Count, wide.PValue
 		of.Shift = Shift{slices.Max(higher[:]), slices.Max(lower[:])}.rounded()
 	}
 	return nil
@@ -758,7 +758,7 @@ func (t *tally) duplicates(ctx context.Context) error {
 	for _, g := range groups {
 		var keys []string
 		for _, i := range g {
-			keys = append(keys, t.a.Worst[i].Key)
+			keys = append(keys, t.a.HighestScoring[i].Key)
 		}
 		t.a.Duplicates = append(t.a.Duplicates, keys)
 	}
@@ -789,12 +789,12 @@ func (a *Audit) Of() string {
 // TooFew says that there is no discovery, and that too few inputs have the least p-value
 // for one.
 func (a *Audit) TooFew() bool {
-	return a.Discoveries == 0 && a.Least > 1 && a.Thresholds[0].Inputs < a.Least
+	return a.Discoveries == 0 && a.MinDiscoveries > 1 && a.Thresholds[0].Inputs < a.MinDiscoveries
 }
 
 // FewRows says that calibration rows are too few for a few discoveries.
 func (a *Audit) FewRows() string {
-	return fmt.Sprintf("with %s there are at least %s among %s, or none", rows.Count(a.Calibration, "calibration row"), rows.Count(a.Least, "discovery"), rows.Count(a.Inputs, "input"))
+	return fmt.Sprintf("with %s there are at least %s among %s, or none", rows.Count(a.Calibration, "calibration row"), rows.Count(a.MinDiscoveries, "discovery"), rows.Count(a.Inputs, "input"))
 }
 
 // String names a place, empty if it is all inputs.
@@ -852,17 +852,17 @@ func (a *Audit) notes() {
 		say("W%s. Calibrate with more rows, or look at the bounds.", few[1:])
 	}
 	if a.Discoveries == 0 && a.Storey.Discoveries > 0 {
-		say("Storey's procedure, which estimates how many inputs are inliers, has %s at the same rate, those with p-values up to %.3g.", rows.Count(a.Storey.Discoveries, "discovery"), a.Storey.PValue)
+		say("Storey's procedure, which estimates how many inputs are inliers, has %s at the same rate, those with p-values up to %.3g.", rows.Count(a.Storey.Discoveries, "discovery"), a.Storey.PValueThreshold)
 	}
 	say("The promise is broken by near copies among the inputs, such as frames of a video, each of which counts as a witness of its own, and by calibration rows that the network or heads were trained on.")
 	if a.HeldOut == rows.SplitOff {
 		say("The calibration rows were split off the rows fitted on: if the network was trained on these, more inputs are discoveries than should be.")
 	}
 	if n := len(a.Duplicates); n > 0 {
-		say("Among the %d highest scores %s that hold nearly the same. Each counts as a witness of its own, unless it is an exact copy.", len(a.Worst), map[bool]string{true: "is 1 group of inputs", false: "are " + rows.Count(n, "group") + " of inputs"}[n == 1])
+		say("Among the %d highest scores %s that hold nearly the same. Each counts as a witness of its own, unless it is an exact copy.", len(a.HighestScoring), map[bool]string{true: "is 1 group of inputs", false: "are " + rows.Count(n, "group") + " of inputs"}[n == 1])
 	}
-	if a.LikeFitted != nil && *a.LikeFitted > 0 {
-		say("%s nearly the same features as a row fitted on, which the column like_fitted of %s names. About one in 1000 inputs has them by chance. If it is a copy, it scores low, and its p-value means nothing.", rows.Count(*a.LikeFitted, "input")+map[bool]string{true: " has", false: " have"}[*a.LikeFitted == 1], Scores)
+	if a.FitDuplicates != nil && *a.FitDuplicates > 0 {
+		say("%s nearly the same features as a row fitted on, which the column fit_duplicate_of of %s names. About one in 1000 inputs has them by chance. If it is a copy, it scores low, and its p-value means nothing.", rows.Count(*a.FitDuplicates, "input")+map[bool]string{true: " has", false: " have"}[*a.FitDuplicates == 1], Scores)
 	}
 	if a.Shift.Lower < .01 {
 		say("Fewer inputs%s score high than if all were like the calibration rows (p is at most %.3g), as if the network was trained on them.", a.Shift.LowerIn.of(), a.Shift.Lower)

@@ -177,13 +177,13 @@ func printAudit(w io.Writer, a *audit.Audit, dir string) {
 		if len(a.Intervals) > 1 {
 			name = " of " + of.Name
 		}
-		if of.Known > 0 {
-			covered = fmt.Sprintf("; %.3g %% of %s are within their intervals, asked for %.3g %%", 100*of.CoveredShare(), rows.Count(of.Known, "target"), 100*a.Level)
+		if of.WithTarget > 0 {
+			covered = fmt.Sprintf("; %.3g %% of %s are within their intervals, asked for %.3g %%", 100*of.CoveredShare(), rows.Count(of.WithTarget, "target"), 100*a.Level)
 		}
 		printf(w, "intervals%s   %s stand out by their width%s\n", name, display.Count(of.Wide), covered)
 	}
-	if a.LikeFitted != nil {
-		printf(w, "like fitted   %s with nearly the same features as a row of --fitted\n", display.Count(*a.LikeFitted))
+	if a.FitDuplicates != nil {
+		printf(w, "like fitted   %s with nearly the same features as a row of --fitted\n", display.Count(*a.FitDuplicates))
 	}
 	for _, g := range a.Gaps {
 		printf(w, "note: %v\n", g)

@@ -236,13 +236,13 @@ func writeScores(ctx context.Context, path string, r *compare.Report) error {
 				if r.Sweep {
 					name = fmt.Sprintf("%s/%d", name, i)
 				}
-				if err := vector(name+"/in", conf.In); err != nil {
+				if err := vector(name+"/in", conf.TestScores); err != nil {
 					return err
 				}
-				for k, scores := range conf.Out {
+				for k, scores := range conf.OODScores {
 					out := name + "/out"
-					if len(r.Sets) > 0 {
-						out += "/" + r.Sets[k].Name
+					if len(r.OODSets) > 0 {
+						out += "/" + r.OODSets[k].Name
 					}
 					if err := vector(out, scores); err != nil {
 						return err

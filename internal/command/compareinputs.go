@@ -112,9 +112,9 @@ func (m *comparing) standardise() {
 		w, b := s.Layer(t.Last.Weight, t.Last.Bias)
 		t.Last = &ood.Linear{Weight: w, Bias: b}
 	}
-	sets := []*ood.Batch{&t.Batch, &m.job.In, &m.job.Out}
-	for i := range m.job.OutSets {
-		sets = append(sets, &m.job.OutSets[i].Batch)
+	sets := []*ood.Batch{&t.Batch, &m.job.Test, &m.job.OOD}
+	for i := range m.job.OODSets {
+		sets = append(sets, &m.job.OODSets[i].Batch)
 	}
 	for _, b := range sets {
 		b.Features = s.Apply(b.Features)
@@ -154,7 +154,7 @@ func (m *comparing) readSets(read func(path string, of inputs.Slice, outside boo
 	if m.job.Training.Batch, err = batch(m.x, m.rows, false); err != nil {
 		return err
 	}
-	if m.job.In, err = batch(m.test, m.testRows, false); err != nil {
+	if m.job.Test, err = batch(m.test, m.testRows, false); err != nil {
 		return err
 	}
 	for _, s := range m.ood {
@@ -163,9 +163,9 @@ func (m *comparing) readSets(read func(path string, of inputs.Slice, outside boo
 			return err
 		}
 		if s.name == "" {
-			m.job.Out = b
+			m.job.OOD = b
 		} else {
-			m.job.OutSets = append(m.job.OutSets, compare.OutSet{Name: s.name, Group: s.group, Batch: b})
+			m.job.OODSets = append(m.job.OODSets, compare.OODSet{Name: s.name, Group: s.group, Batch: b})
 		}
 	}
 	if m.standardised {

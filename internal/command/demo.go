@@ -175,14 +175,14 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 	}
 	set.SuspiciousLead = "The highest scores of the attached detector among equally many digits and letters, with conformal p-values."
 	var rows []scored
-	n := min(m.job.In.Len(), m.job.Out.Len())
+	n := min(m.job.Test.Len(), m.job.OOD.Len())
 	for _, side := range []struct {
 		ood.Batch
 		outside bool
 		label   string
 	}{
-		{m.job.Out, true, "of letters flagged on " + name},
-		{m.job.In, false, "of fresh digits flagged (asked: at most " + display.Asked(b.Calibration.Alpha) + ")"},
+		{m.job.OOD, true, "of letters flagged on " + name},
+		{m.job.Test, false, "of fresh digits flagged (asked: at most " + display.Asked(b.Calibration.Alpha) + ")"},
 	} {
 		predictions, err := predictor.Predict(ctx, attach.Rows{Batch: side.Batch})
 		if err != nil {
@@ -293,7 +293,7 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 		return nil, err
 	}
 	covered := e.Targets[0].Coverage[0]
-	band.Coverage, band.MeanGap = covered.Share, *covered.Width
+	band.Coverage, band.MeanGap = covered.Fraction, *covered.MeanWidth
 	_, err = printf(d.stdout, "toy_regressor: %s intervals cover %s of %d fresh rows, mean width %.2f\n",
 		display.Asked(band.Level), display.Percent(band.Coverage), e.Rows, band.MeanGap)
 	return band, err

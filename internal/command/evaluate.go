@@ -140,11 +140,11 @@ func (f *evaluating) evaluate(ctx context.Context, m *attached, predictor *attac
 			return nil, err
 		}
 		n += others.N
-		o.Others = counted(f.others, others.Blocks(false))
+		o.OOD = counted(f.others, others.Blocks(false))
 	}
 	e, err := evaluate.Rows(ctx, predictor, counted(f.x, rows.Blocks(true)), o)
 	if err == nil && left != "" {
-		e.Notes = slices.Insert(e.Notes, 0, evaluate.Note{Says: left})
+		e.Notes = slices.Insert(e.Notes, 0, evaluate.Note{Message: left})
 	}
 	return e, err
 }

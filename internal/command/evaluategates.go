@@ -39,9 +39,9 @@ func figures() []string {
 // several targets. at is that of a gate.
 func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 	m := map[string][]float64{"violated": {0}, "too_few_rows": {0}, "limits": {0}}
-	for _, p := range e.Promises {
+	for _, p := range e.Guarantees {
 		switch p.Verdict {
-		case hypothesis.Broken:
+		case hypothesis.Violated:
 			m["violated"][0]++
 		case hypothesis.TooFewRows:
 			m["too_few_rows"][0]++
@@ -59,39 +59,39 @@ func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 	}
 	rate := func(name string, r *evaluate.Rate) {
 		if r != nil {
-			add(name, &r.Share)
+			add(name, &r.Fraction)
 		}
 	}
 	meant := func(asked, own float64) bool { return asked == at || math.IsNaN(at) && asked == own }
 	flagged := func(name string, rates []evaluate.Rate) {
 		for _, r := range rates {
-			if meant(r.Asked, e.Alpha) {
+			if meant(r.Nominal, e.Alpha) {
 				rate(name, &r)
 			}
 		}
 	}
 	if f := e.Flags; f != nil {
-		flagged("false_alarm_rate", f.At)
-		add("uniformity", f.PValues.Probability)
+		flagged("false_alarm_rate", f.ByAlpha)
+		add("uniformity", f.PValues.KSPValue)
 	}
-	if o := e.Others; o != nil {
-		flagged("detection_rate", o.At)
+	if o := e.OOD; o != nil {
+		flagged("detection_rate", o.ByAlpha)
 		add("auroc", &o.AUROC)
 		add("fpr95", &o.FPR95)
 	}
 	covered := slices.Clone(e.Joint)
-	if c := e.Classes; c != nil {
-		confidence := c.Before
-		if c.After != nil {
-			confidence = *c.After
+	if c := e.Classifier; c != nil {
+		confidence := c.Uncalibrated
+		if c.Calibrated != nil {
+			confidence = *c.Calibrated
 		}
 		rate("accuracy", c.Accuracy)
-		rate("accuracy_unflagged", c.Unflagged)
+		rate("accuracy_unflagged", c.AccuracyUnflagged)
 		add("nll", confidence.NLL)
 		add("ece", &confidence.ECE)
 		add("aurc", &c.AURC)
 		rate("accepted", c.Accepted)
-		rate("selective_error", c.Errors)
+		rate("selective_error", c.SelectiveError)
 		covered = append(covered, c.Sets...)
 	}
 	for _, t := range e.Targets {
@@ -103,18 +103,18 @@ func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 	}
 	worst := func(name string, parts []evaluate.Rate) {
 		if len(parts) > 0 {
-			least := slices.MinFunc(parts, func(a, b evaluate.Rate) int { return cmp.Compare(a.Share, b.Share) })
+			least := slices.MinFunc(parts, func(a, b evaluate.Rate) int { return cmp.Compare(a.Fraction, b.Fraction) })
 			rate(name, &least)
 		}
 	}
 	for _, c := range covered {
-		if meant(c.Asked, e.Level) {
+		if meant(c.Nominal, e.Level) {
 			rate("coverage", &c.Rate)
-			add("width", c.Width)
+			add("width", c.MeanWidth)
 			worst("worst_class", c.ByClass)
 			worst("worst_group", c.ByGroup)
-			worst("worst_decile", c.ByTenth)
-			rate("worst_slab", c.Slab)
+			worst("worst_decile", c.ByDecile)
+			rate("worst_slab", c.WorstSlab)
 		}
 	}
 	return m
@@ -168,7 +168,7 @@ func checkGates(gates []gate, e *evaluate.Evaluation) error {
 				ask = fmt.Sprintf(" at %g; ask for it with --level or --alpha", g.at)
 			case slices.Contains([]string{"detection_rate", "auroc", "fpr95"}, g.figure):
 				ask = "; it is of those of --ood"
-			case e.Classes != nil && (g.figure == "accepted" || g.figure == "selective_error"):
+			case e.Classifier != nil && (g.figure == "accepted" || g.figure == "selective_error"):
 				ask = "; ask for it with --max-error"
 			}
 			return fmt.Errorf("--fail-if %s: there is no such figure of these rows%s", g.text, ask)

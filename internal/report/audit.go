@@ -49,8 +49,8 @@ func Audit(a *audit.Audit) Page {
 		fact(display.Percent(a.FDP), fmt.Sprintf("of discoveries are false at most, with probability %g", 1-a.Delta))
 	}
 	fact(least(a.Shift.Higher), "probability, at most, "+brief(a.Shifted()))
-	if a.LikeFitted != nil {
-		fact(display.Count(*a.LikeFitted), "with nearly the same features as a row fitted on")
+	if a.FitDuplicates != nil {
+		fact(display.Count(*a.FitDuplicates), "with nearly the same features as a row fitted on")
 	}
 	p.blocks = append(p.blocks, promised(a))
 	if g := shownWorst(a); g != nil {
@@ -72,8 +72,8 @@ func intervals(a *audit.Audit) block {
 	g.text("target", each(all, func(of audit.Interval) string { return brief(of.Name) }))
 	g.numbers("stand out", "intervals that are wider than those of the calibration rows", each(all, func(of audit.Interval) float64 { return float64(of.Wide) }), wholes)
 	g.numbers("p of all", "the probability that so many are so wide if all are like those of the calibration rows", each(all, func(of audit.Interval) float64 { return of.Shift.Higher }), fourDigits)
-	if slices.ContainsFunc(all, func(of audit.Interval) bool { return of.Known > 0 }) {
-		g.numbers("with target", "", each(all, func(of audit.Interval) float64 { return float64(of.Known) }), wholes)
+	if slices.ContainsFunc(all, func(of audit.Interval) bool { return of.WithTarget > 0 }) {
+		g.numbers("with target", "", each(all, func(of audit.Interval) float64 { return float64(of.WithTarget) }), wholes)
 		g.numbers("covered", "the share of targets within their intervals", each(all, audit.Interval.CoveredShare), display.Percent)
 	}
 	b.Tables = []grid{g}
@@ -129,7 +129,7 @@ func brief(name string) string {
 
 // promised is what is promised, and what p-values look like.
 func promised(a *audit.Audit) block {
-	c := counts("p-values", "p-value", evaluate.Histogram{Counts: a.PValues, Expected: hypothesis.PValues(a.Inputs, a.Calibration)})
+	c := counts("p-values", "p-value", evaluate.Histogram{Counts: a.PValueCounts, Expected: hypothesis.PValues(a.Inputs, a.Calibration)})
 	c.Note = "Dashed: the reference, what inputs like the calibration rows would give. Inputs heaped at the left are unlike these."
 	b := block{Charts: []chart{c}}
 	if m, err := plane(a); err == nil && m != nil { // or features that no plane holds
@@ -192,22 +192,24 @@ func plane(a *audit.Audit) (*chart, error) {
 
 // shownWorst are the inputs with the highest scores.
 func shownWorst(a *audit.Audit) *block {
-	if len(a.Worst) == 0 {
+	if len(a.HighestScoring) == 0 {
 		return nil
 	}
 	b := block{Title: "The most unlike the domain first", Filter: true, By: map[int]string{}}
-	if n := len(a.Worst); n < a.Inputs {
+	if n := len(a.HighestScoring); n < a.Inputs {
 		b.Lead = fmt.Sprintf("The first %s of %s.", display.Count(n), display.Count(a.Inputs))
 	}
 	var g grid
-	text := func(name string, of func(r audit.Row) string) { g.text(name, each(each(a.Worst, of), brief)) }
+	text := func(name string, of func(r audit.Row) string) { g.text(name, each(each(a.HighestScoring, of), brief)) }
 	by := func(name string, of func(r audit.Row) string) {
 		b.By[len(g.Heads)] = name
 		text(name, of)
 	}
-	number := func(name string, of func(r audit.Row) float64) { g.numbers(name, "", each(a.Worst, of), fourDigits) }
+	number := func(name string, of func(r audit.Row) float64) {
+		g.numbers(name, "", each(a.HighestScoring, of), fourDigits)
+	}
 	text("input", func(r audit.Row) string { return r.Key })
-	if slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.Shown != nil && r.Shown.Text != "" }) {
+	if slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Shown != nil && r.Shown.Text != "" }) {
 		text("text", func(r audit.Row) string {
 			if r.Shown == nil {
 				return ""
@@ -218,18 +220,18 @@ func shownWorst(a *audit.Audit) *block {
 	number("p-value", func(r audit.Row) float64 { return r.PValue })
 	number("score", func(r audit.Row) float64 { return float64(r.Score) })
 	text("discovery", func(r audit.Row) string { return map[bool]string{true: "yes", false: "no"}[r.Discovery] })
-	first := a.Worst[0]
+	first := a.HighestScoring[0]
 	switch within := func(r audit.Row) bool { return r.Folder == r.Shard || strings.HasPrefix(r.Folder, r.Shard+"/") }; {
-	case slices.ContainsFunc(a.Worst, within) && slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.Folder != first.Folder }):
+	case slices.ContainsFunc(a.HighestScoring, within) && slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Folder != first.Folder }):
 		by("folder", func(r audit.Row) string { return r.Folder })
-	case slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.Shard != first.Shard }):
+	case slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Shard != first.Shard }):
 		by("file", func(r audit.Row) string { return r.Shard })
 	}
 	if len(b.By) > 0 { // inputs are named by it
 		g.hide()
 	}
-	if slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.LikeFitted != "" }) {
-		text("like fitted row", func(r audit.Row) string { return r.LikeFitted })
+	if slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.FitDuplicateOf != "" }) {
+		text("like fitted row", func(r audit.Row) string { return r.FitDuplicateOf })
 	}
 	if a.Task == attach.Classification {
 		by("class", className)
@@ -241,7 +243,7 @@ func shownWorst(a *audit.Audit) *block {
 		number(targetHead("upper", name, k, a), func(r audit.Row) float64 { return float64(r.Upper[k]) })
 	}
 	left := mostPictures
-	for i, r := range a.Worst {
+	for i, r := range a.HighestScoring {
 		if r.Shown == nil || len(r.Shown.Picture) == 0 || left < len(r.Shown.Picture) {
 			continue
 		}
@@ -296,8 +298,8 @@ func groups(a *audit.Audit) []block {
 		g.numbers("inputs", "", each(all, func(g audit.Group) float64 { return float64(g.Inputs) }), wholes)
 		g.numbers("discoveries", "", each(all, func(g audit.Group) float64 { return float64(g.Discoveries) }), wholes)
 		g.numbers("outliers at least", "", each(all, func(g audit.Group) float64 { return float64(g.Outliers) }), wholes)
-		if a.LikeFitted != nil {
-			g.numbers("like fitted rows", "inputs with nearly the same features as a row fitted on", each(all, func(g audit.Group) float64 { return float64(g.LikeFitted) }), wholes)
+		if a.FitDuplicates != nil {
+			g.numbers("like fitted rows", "inputs with nearly the same features as a row fitted on", each(all, func(g audit.Group) float64 { return float64(g.FitDuplicates) }), wholes)
 		}
 		for k, name := range a.Targets {
 			covered := each(all, func(g audit.Group) float64 { return g.CoveredShare(k) })
@@ -311,8 +313,8 @@ func groups(a *audit.Audit) []block {
 	}
 	if c := a.Copies; c != nil {
 		var g grid
-		g.text("inputs", each(c.Most, func(of audit.Copied) string { return strings.Join(each(of.Keys, brief), ", ") }))
-		g.numbers("copies", "how many inputs hold the same", each(c.Most, func(of audit.Copied) float64 { return float64(of.Inputs) }), wholes)
+		g.text("inputs", each(c.MostCopied, func(of audit.Copied) string { return strings.Join(each(of.Keys, brief), ", ") }))
+		g.numbers("copies", "how many inputs hold the same", each(c.MostCopied, func(of audit.Copied) float64 { return float64(of.Inputs) }), wholes)
 		list = append(list, block{Title: "Exact copies", Lead: fmt.Sprintf("Inputs that hold exactly the same, those with the most copies first, with up to %d of their names. The column input_hash of %s is equal for copies.", audit.MostCopies, audit.Scores), Tables: []grid{g}})
 	}
 	if len(a.Duplicates) > 0 {

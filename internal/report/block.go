@@ -161,12 +161,12 @@ func (g *grid) column(n int, of func(i int) cell) {
 func (g *grid) rates(name, title string, list []evaluate.Rate) {
 	axis := span{math.Inf(1), math.Inf(-1)}
 	for _, r := range list {
-		if math.IsNaN(r.Share) {
+		if math.IsNaN(r.Fraction) {
 			continue
 		}
 		axis = span{min(axis.low, r.Low), max(axis.high, r.High)}
-		if r.Asked > 0 {
-			axis = span{min(axis.low, r.Asked), max(axis.high, r.Asked)}
+		if r.Nominal > 0 {
+			axis = span{min(axis.low, r.Nominal), max(axis.high, r.Nominal)}
 		}
 	}
 	axis = span{math.Floor(20*axis.low+1e-9) / 20, math.Ceil(20*axis.high-1e-9) / 20}
@@ -180,17 +180,17 @@ func (g *grid) rates(name, title string, list []evaluate.Rate) {
 	g.Heads = append(g.Heads, h)
 	g.column(len(list), func(i int) cell {
 		r := list[i]
-		if math.IsNaN(r.Share) {
+		if math.IsNaN(r.Fraction) {
 			return cell{}
 		}
-		g, place := placed(axis, r.Low, r.Share, r.High)
-		if r.Asked > 0 {
-			g.Chance, g.Off = place(r.Asked), r.Asked < r.Low || r.Asked > r.High
+		g, place := placed(axis, r.Low, r.Fraction, r.High)
+		if r.Nominal > 0 {
+			g.Chance, g.Off = place(r.Nominal), r.Nominal < r.Low || r.Nominal > r.High
 		}
-		if r.PValue != nil {
-			g.Compared, g.Off = true, *r.PValue <= hypothesis.Unlikely
+		if r.AdjustedPValue != nil {
+			g.Compared, g.Off = true, *r.AdjustedPValue <= hypothesis.Unlikely
 		}
-		return cell{Text: display.Percent(r.Share), Range: display.Range(r.Low, r.High), Key: strconv.FormatFloat(r.Share, 'g', -1, 64), Forest: g}
+		return cell{Text: display.Percent(r.Fraction), Range: display.Range(r.Low, r.High), Key: strconv.FormatFloat(r.Fraction, 'g', -1, 64), Forest: g}
 	})
 }
 
@@ -207,7 +207,7 @@ func (g *grid) rank(worst string, list []evaluate.Rate) {
 	for i := range g.order {
 		g.order[i] = i
 	}
-	slices.SortStableFunc(g.order, func(a, b int) int { return cmp.Compare(list[a].Share, list[b].Share) })
+	slices.SortStableFunc(g.order, func(a, b int) int { return cmp.Compare(list[a].Fraction, list[b].Fraction) })
 	if worst == "most" {
 		slices.Reverse(g.order)
 	}

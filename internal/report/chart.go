@@ -201,15 +201,15 @@ func roundStep(x float64) float64 {
 // rocCharts draws one chart for every out-of-domain set.
 func rocCharts(r *compare.Report, rows []row) ([]chart, error) {
 	sets := []string{""}
-	if len(r.Sets) > 0 {
-		sets = each(r.Sets, func(s compare.Set) string { return s.Name })
+	if len(r.OODSets) > 0 {
+		sets = each(r.OODSets, func(s compare.Set) string { return s.Name })
 	}
 	var charts []chart
 	for k, name := range sets {
 		c := newChart("in-domain flagged", "out-of-domain found", span{0, 1}, span{0, 1}, chartWidth, 5, 5)
 		c.Set, c.Dashed = name, c.path([]point{{0, 0}, {1, 1}})
 		for _, m := range rows {
-			roc, err := measure.ROC(m.Best.In, m.Best.Out[k], curvePoints)
+			roc, err := measure.ROC(m.Best.TestScores, m.Best.OODScores[k], curvePoints)
 			if err != nil {
 				return nil, err
 			}
@@ -232,13 +232,13 @@ func riskChart(r *compare.Report, rows []row) (*chart, error) {
 	}
 	curves := make([][]point, len(rows))
 	for i, m := range rows {
-		curve, err := measure.RiskCoverage(m.Best.In, r.Wrong, curvePoints)
+		curve, err := measure.RiskCoverage(m.Best.TestScores, r.Wrong, curvePoints)
 		if err != nil {
 			return nil, err
 		}
 		curves[i] = each(curve, func(p measure.RiskPoint) point { return point{p.Coverage, p.Risk} })
 	}
-	c := riskPlane("in-domain inputs answered, most certain first", *r.InError, curves)
+	c := riskPlane("in-domain inputs answered, most certain first", *r.ErrorRate, curves)
 	for i, m := range rows {
 		c.Lines[i].Method, c.Lines[i].Color, c.Lines[i].Name = m.Method, m.Color, m.Name
 	}

@@ -17,12 +17,12 @@ import (
 func Evaluation(bundle, file string, e *evaluate.Evaluation) Page {
 	p := Page{
 		Title:  "Does " + bundle + " keep its promises?",
-		Lead:   fmt.Sprintf("Evaluated on %s of %s, calibrated with %s.", rows.Count(e.Rows, "row"), file, rows.Count(e.NCal, "row")),
+		Lead:   fmt.Sprintf("Evaluated on %s of %s, calibrated with %s.", rows.Count(e.Rows, "row"), file, rows.Count(e.CalibrationRows, "row")),
 		Facts:  facts(e),
 		blocks: evaluated(e),
 	}
 	b := &p.blocks[0]
-	worst := []string{hypothesis.Broken, hypothesis.TooFewRows, hypothesis.Kept}
+	worst := []string{hypothesis.Violated, words(hypothesis.TooFewRows), hypothesis.Met}
 	for _, list := range [][]verdict{b.Verdicts, b.Folded} {
 		slices.SortStableFunc(list, func(x, y verdict) int {
 			return cmp.Compare(slices.Index(worst, x.Word), slices.Index(worst, y.Word))
@@ -39,7 +39,7 @@ func Evaluation(bundle, file string, e *evaluate.Evaluation) Page {
 // EvaluationText is what the page says, for a terminal: promises, then figures.
 func EvaluationText(e *evaluate.Evaluation) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s\n", rows.Count(e.Rows, "row"), rows.Count(e.NCal, "calibration row"))
+	fmt.Fprintf(&b, "%s, %s\n", rows.Count(e.Rows, "row"), rows.Count(e.CalibrationRows, "calibration row"))
 	if value, label := headline(e); value != "" {
 		fmt.Fprintf(&b, "%s %s\n", value, label)
 	}
@@ -53,9 +53,9 @@ func evaluated(e *evaluate.Evaluation) []block {
 	if e.Flags != nil {
 		blocks = append(blocks, flags(e))
 	}
-	if e.Classes != nil {
-		blocks = append(blocks, answers(e.Classes))
-		if len(e.Classes.Sets) > 0 {
+	if e.Classifier != nil {
+		blocks = append(blocks, answers(e.Classifier))
+		if len(e.Classifier.Sets) > 0 {
 			blocks = append(blocks, sets(e))
 		}
 	}
@@ -75,16 +75,16 @@ func facts(e *evaluate.Evaluation) []Fact {
 	var facts []Fact
 	add := func(r *evaluate.Rate, label string) {
 		if r != nil {
-			facts = append(facts, Fact{display.Percent(r.Share), label})
+			facts = append(facts, Fact{display.Percent(r.Fraction), label})
 		}
 	}
 	if value, label := headline(e); value != "" {
 		facts = append(facts, Fact{value, label})
 	}
 	if e.Flags != nil {
-		add(atAlpha(e.Flags.At, e.Alpha), fmt.Sprintf("flagged at alpha %g", e.Alpha))
+		add(atAlpha(e.Flags.ByAlpha, e.Alpha), fmt.Sprintf("flagged at alpha %g", e.Alpha))
 	}
-	if c := e.Classes; c != nil {
+	if c := e.Classifier; c != nil {
 		add(c.Accuracy, "of the answers are right")
 		add(atLevel(c.Sets, e.Level), fmt.Sprintf("of the sets at level %g hold the class", e.Level))
 		add(c.Accepted, "of the rows accepted")
@@ -96,8 +96,8 @@ func facts(e *evaluate.Evaluation) []Fact {
 		}
 		add(atLevel(e.Targets[0].Coverage, e.Level), label)
 	}
-	if e.Others != nil {
-		add(atAlpha(e.Others.At, e.Alpha), "of the rows from elsewhere flagged")
+	if e.OOD != nil {
+		add(atAlpha(e.OOD.ByAlpha, e.Alpha), "of the rows from elsewhere flagged")
 	}
 	return facts
 }
@@ -105,10 +105,10 @@ func facts(e *evaluate.Evaluation) []Fact {
 // headline says how many guarantees are met, in a figure and what it is of. Those of
 // several groups or classes count as one. Both are empty if nothing is guaranteed.
 func headline(e *evaluate.Evaluation) (value, label string) {
-	order := []string{hypothesis.Kept, hypothesis.TooFewRows, hypothesis.Broken} // a part decides for all
+	order := []string{hypothesis.Met, hypothesis.TooFewRows, hypothesis.Violated} // a part decides for all
 	worst, counts, limits := map[string]int{}, make([]int, len(order)), 0
-	for _, p := range e.Promises {
-		guarantee := fmt.Sprintf("%s %d %g", p.Kind, p.Target, p.Asked)
+	for _, p := range e.Guarantees {
+		guarantee := fmt.Sprintf("%s %d %g", p.Kind, p.Target, p.Nominal)
 		worst[guarantee] = max(worst[guarantee], slices.Index(order, p.Verdict))
 	}
 	for _, verdict := range worst {
@@ -148,40 +148,40 @@ const mostNamed = 10
 // to know beside them. Those of groups that are kept, or many, are counted.
 func promises(e *evaluate.Evaluation) block {
 	b := block{Title: "Promises"}
-	kinds := map[string]string{hypothesis.Broken: "bad", hypothesis.TooFewRows: "open", hypothesis.Kept: "good"}
+	kinds := map[string]string{hypothesis.Violated: "bad", hypothesis.TooFewRows: "open", hypothesis.Met: "good"}
 	type tally struct{ verdict, kind, part string }
 	counted, made := map[tally]int{}, map[string]int{}
-	named := map[string]int{hypothesis.Broken: mostNamed, hypothesis.TooFewRows: mostNamed}
+	named := map[string]int{hypothesis.Violated: mostNamed, hypothesis.TooFewRows: mostNamed}
 	var tallies []tally
 	todo, explained, folded := map[string][]string{}, 0, map[string]bool{}
-	for _, p := range e.Promises {
-		v := verdict{Word: p.Verdict, Kind: kinds[p.Verdict], What: strings.ReplaceAll(p.Kind, "_", " "), Says: p.Says}
-		if len(e.Targets) > 1 && p.Kind == hypothesis.Coverage {
+	for _, p := range e.Guarantees {
+		v := verdict{Word: words(p.Verdict), Kind: kinds[p.Verdict], What: words(p.Kind), Says: p.Message}
+		if len(e.Targets) > 1 && p.Kind == hypothesis.IntervalCoverage {
 			v.What += " of " + TargetName(e, p.Target)
 		}
 		if p.Name != "" {
-			one := tally{p.Verdict, fmt.Sprintf("%s at %g", v.What, p.Asked), p.Part}
+			one := tally{p.Verdict, fmt.Sprintf("%s at %g", v.What, p.Nominal), p.Part}
 			made[one.kind]++
 			if counted[one] == 0 {
 				tallies = append(tallies, one)
 			}
 			v.What += " of " + p.Part + " " + p.Name
 			if counted[one]++; counted[one] > named[p.Verdict] {
-				if !folded[p.Do] {
-					v.Do, folded[p.Do] = p.Do, true
+				if !folded[p.Advice] {
+					v.Do, folded[p.Advice] = p.Advice, true
 				}
 				b.Folded = append(b.Folded, v)
 				continue
 			}
 		}
 		if p.Verdict == hypothesis.TooFewRows {
-			v.Do = p.Do
-		} else if p.Do != "" && !slices.Contains(todo[p.Verdict], p.Do) {
+			v.Do = p.Advice
+		} else if p.Advice != "" && !slices.Contains(todo[p.Verdict], p.Advice) {
 			at := len(todo[p.Verdict])
-			if p.Explained {
+			if p.ExplainedByNote {
 				at, explained = explained, explained+1
 			}
-			todo[p.Verdict] = slices.Insert(todo[p.Verdict], at, p.Do)
+			todo[p.Verdict] = slices.Insert(todo[p.Verdict], at, p.Advice)
 		}
 		b.Verdicts = append(b.Verdicts, v)
 	}
@@ -192,13 +192,13 @@ func promises(e *evaluate.Evaluation) block {
 		}
 		if n := counted[one] - named[one.verdict]; n > 0 {
 			says := fmt.Sprintf("%s, in %d%s of %s", one.kind, n, more, rows.Count(made[one.kind], one.part))
-			b.Verdicts = append(b.Verdicts, verdict{Word: one.verdict, Kind: kinds[one.verdict], Says: says})
+			b.Verdicts = append(b.Verdicts, verdict{Word: words(one.verdict), Kind: kinds[one.verdict], Says: says})
 		}
 	}
-	if len(e.Promises) == 0 {
+	if len(e.Guarantees) == 0 {
 		b.Lead = "Nothing is promised that these rows can show."
 	}
-	for _, do := range append(todo[hypothesis.Broken], todo[hypothesis.Kept]...) {
+	for _, do := range append(todo[hypothesis.Violated], todo[hypothesis.Met]...) {
 		if strings.HasPrefix(do, "calibrate with ") {
 			do += " (attach fit --cal)"
 		}
@@ -206,7 +206,7 @@ func promises(e *evaluate.Evaluation) block {
 	}
 	var others []verdict
 	for _, n := range e.Notes {
-		v := verdict{Word: "note", Says: n.Says, Do: n.Do}
+		v := verdict{Word: "note", Says: n.Message, Do: n.Advice}
 		if flag := flag(n); flag != "" {
 			v.Do += " (" + flag + ")"
 		}
@@ -220,6 +220,9 @@ func promises(e *evaluate.Evaluation) block {
 	b.Notes = append(b.Notes, others...)
 	return b
 }
+
+// words writes a name of the JSON form as people do.
+func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
 // flag is the flag that makes the choice that a note advises, or "".
 func flag(n evaluate.Note) string {
@@ -235,7 +238,7 @@ func flag(n evaluate.Note) string {
 // atAlpha is the rate that was asked for, or nil.
 func atAlpha(list []evaluate.Rate, asked float64) *evaluate.Rate {
 	for i, r := range list {
-		if r.Asked == asked {
+		if r.Nominal == asked {
 			return &list[i]
 		}
 	}
@@ -268,17 +271,17 @@ func TargetName(e *evaluate.Evaluation, i int) string {
 	return cmp.Or(e.Targets[i].Name, fmt.Sprintf("target %d", i))
 }
 
-func asked(r evaluate.Rate) float64 { return r.Asked }
+func asked(r evaluate.Rate) float64 { return r.Nominal }
 
 // asking are rates of which that is asked, 0 of none.
 func asking(list []evaluate.Rate, asked float64) []evaluate.Rate {
-	return each(list, func(r evaluate.Rate) evaluate.Rate { r.Asked = asked; return r })
+	return each(list, func(r evaluate.Rate) evaluate.Rate { r.Nominal = asked; return r })
 }
 
 // flags is what is flagged of the rows, and of those from elsewhere.
 func flags(e *evaluate.Evaluation) block {
 	b := block{Title: "Which rows are flagged"}
-	names, all, rates := []string(nil), e.Flags.At, e.Flags.At
+	names, all, rates := []string(nil), e.Flags.ByAlpha, e.Flags.ByAlpha
 	draw := func(title, name string, h evaluate.Histogram, n int) {
 		c := counts(title, "p-value", h)
 		c.Note = "Dashed: expected of rows like the calibration rows."
@@ -286,10 +289,10 @@ func flags(e *evaluate.Evaluation) block {
 		names = append(names, slices.Repeat([]string{name}, n)...)
 	}
 	draw("p-values", "in-domain", e.Flags.PValues, len(all))
-	if o := e.Others; o != nil {
-		draw("p-values of rows from elsewhere", "from elsewhere", o.PValues, len(o.At))
+	if o := e.OOD; o != nil {
+		draw("p-values of rows from elsewhere", "from elsewhere", o.PValues, len(o.ByAlpha))
 		b.Charts[1].Areas[0].Color = 1
-		all, rates = slices.Concat(all, o.At), slices.Concat(rates, asking(o.At, 0))
+		all, rates = slices.Concat(all, o.ByAlpha), slices.Concat(rates, asking(o.ByAlpha, 0))
 	}
 	var g grid
 	g.text("flagged", names)
@@ -297,7 +300,7 @@ func flags(e *evaluate.Evaluation) block {
 	g.shares("share of the rows that are flagged", rates)
 	b.Tables = []grid{g}
 	b.unlike("p-values", &e.Flags.PValues)
-	if o := e.Others; o != nil {
+	if o := e.OOD; o != nil {
 		b.line("AUROC %.4f, FPR95 %.4f", o.AUROC, o.FPR95)
 	}
 	head := "flagged at " + exactly(e.Alpha)
@@ -323,8 +326,8 @@ func (b *block) line(format string, args ...any) {
 
 // unlike says how far numbers are from those of the calibration rows.
 func (b *block) unlike(what string, h *evaluate.Histogram) {
-	if h != nil && h.Distance != nil {
-		b.line("%s differ from those of the calibration rows by %s at most; %s is how likely that is by chance", what, display.Fixed(*h.Distance, 3), display.Number(*h.Probability, 3))
+	if h != nil && h.KSStatistic != nil {
+		b.line("%s differ from those of the calibration rows by %s at most; %s is how likely that is by chance", what, display.Fixed(*h.KSStatistic, 3), display.Number(*h.KSPValue, 3))
 	}
 }
 
@@ -336,7 +339,7 @@ func (g *grid) shares(title string, list []evaluate.Rate) {
 
 // widths adds the mean widths of intervals or sizes of sets.
 func (g *grid) widths(name string, list []evaluate.Rate) {
-	g.numbers(name, "", each(list, func(r evaluate.Rate) float64 { return orNaN(r.Width) }), fourDigits)
+	g.numbers(name, "", each(list, func(r evaluate.Rate) float64 { return orNaN(r.MeanWidth) }), fourDigits)
 }
 
 // parts adds a table of shares by class, group or tenth and, under a name, of widths. The
@@ -359,7 +362,7 @@ func (b *block) parts(head, worst string, list []evaluate.Rate, width string) {
 }
 
 // answers are a classifier's.
-func answers(c *evaluate.Classes) block {
+func answers(c *evaluate.Classifier) block {
 	b := block{Title: "Answers", Charts: []chart{reliability(c), riskCoverage(c)}}
 	var names []string
 	var list []evaluate.Rate
@@ -369,21 +372,21 @@ func answers(c *evaluate.Classes) block {
 		}
 	}
 	add("all", c.Accuracy)
-	add("flagged", c.Flagged)
-	add("not flagged", c.Unflagged)
-	add("accepted", right(c.Errors))
+	add("flagged", c.AccuracyFlagged)
+	add("not flagged", c.AccuracyUnflagged)
+	add("accepted", right(c.SelectiveError))
 	var accuracy, confidence grid
 	accuracy.text("accuracy", names)
 	accuracy.shares("share of the answers that are right", list)
-	names, fits := []string{"of the network"}, []evaluate.Reliability{c.Before}
-	if c.After != nil {
-		names, fits = append(names, "at temperature "+display.Number(c.Temperature, 3)), append(fits, *c.After)
+	names, fits := []string{"of the network"}, []evaluate.Reliability{c.Uncalibrated}
+	if c.Calibrated != nil {
+		names, fits = append(names, "at temperature "+display.Number(c.Temperature, 3)), append(fits, *c.Calibrated)
 	}
 	confidence.text("confidence", names)
 	confidence.numbers("NLL", "mean negative log-likelihood of the labels", each(fits, func(r evaluate.Reliability) float64 { return orNaN(r.NLL) }), fourDigits)
 	confidence.numbers("ECE", "expected calibration error", each(fits, func(r evaluate.Reliability) float64 { return r.ECE }), func(x float64) string { return display.Fixed(x, 4) })
 	b.Tables = []grid{accuracy, confidence}
-	b.line("AURC %s by confidence, %s by score", optional(&c.AURC), optional(c.AURCScore))
+	b.line("AURC %s by confidence, %s by score", optional(&c.AURC), optional(c.AURCOODScore))
 	b.parts("accuracy by class", "least", c.ByClass, "")
 	b.parts("accuracy by group", "least", c.ByGroup, "")
 	return b
@@ -394,19 +397,19 @@ func right(errors *evaluate.Rate) *evaluate.Rate {
 	if errors == nil {
 		return nil
 	}
-	return &evaluate.Rate{Rows: errors.Rows, Share: 1 - errors.Share, Low: 1 - errors.High, High: 1 - errors.Low}
+	return &evaluate.Rate{Rows: errors.Rows, Fraction: 1 - errors.Fraction, Low: 1 - errors.High, High: 1 - errors.Low}
 }
 
 // sets are those of classes.
 func sets(e *evaluate.Evaluation) block {
-	c := e.Classes
+	c := e.Classifier
 	b := block{Title: strings.TrimSuffix("Sets of classes, "+c.SetScore, ", ")}
-	if i := slices.IndexFunc(c.Sets, func(s evaluate.Coverage) bool { return s.Asked == e.Level && len(s.Sizes) > 0 }); i >= 0 {
+	if i := slices.IndexFunc(c.Sets, func(s evaluate.Coverage) bool { return s.Nominal == e.Level && len(s.SizeCounts) > 0 }); i >= 0 {
 		b.Charts = append(b.Charts, sizes(c.Sets[i]))
 	}
 	name := "sets, " + c.SetScore
-	if c.SetParts != "" {
-		name += " by " + c.SetParts
+	if c.SetsBy != "" {
+		name += " by " + c.SetsBy
 	}
 	b.coverage(name, e, c.Sets)
 	return b
@@ -441,26 +444,26 @@ func (b *block) coverage(name string, e *evaluate.Evaluation, all []evaluate.Cov
 	if len(all) == 0 {
 		return
 	}
-	sets, width := all[0].Sizes != nil, "mean width"
-	ends, title, count := "endless", "intervals that do not end on both sides", func(c evaluate.Coverage) float64 { return float64(c.Endless) }
+	sets, width := all[0].SizeCounts != nil, "mean width"
+	ends, title, count := "endless", "intervals that do not end on both sides", func(c evaluate.Coverage) float64 { return float64(c.Infinite) }
 	if sets {
 		width = "mean size"
-		ends, title, count = "empty", "sets without a class", func(c evaluate.Coverage) float64 { return float64(c.Sizes[0]) }
+		ends, title, count = "empty", "sets without a class", func(c evaluate.Coverage) float64 { return float64(c.SizeCounts[0]) }
 	}
 	covered := each(all, func(c evaluate.Coverage) evaluate.Rate { return c.Rate })
 	g := grid{Name: name}
 	g.numbers("level", "the probability that is asked for", each(covered, asked), exactly)
 	g.rates("covered", "share of the rows that are covered", covered)
 	g.widths(width, covered)
-	g.numbers("median", "", each(all, func(c evaluate.Coverage) float64 { return orNaN(c.Median) }), fourDigits)
+	g.numbers("median", "", each(all, func(c evaluate.Coverage) float64 { return orNaN(c.MedianWidth) }), fourDigits)
 	if n := each(all, count); !sets || slices.Max(n) > 0 {
 		g.numbers(ends, title, n, wholes)
 	}
 	g.rates("worst slab", "share of the rows that are covered in the slab of the features where it is least", each(all, func(c evaluate.Coverage) evaluate.Rate {
-		if c.Slab == nil {
-			return evaluate.Rate{Share: math.NaN()}
+		if c.WorstSlab == nil {
+			return evaluate.Rate{Fraction: math.NaN()}
 		}
-		return *c.Slab
+		return *c.WorstSlab
 	}))
 	g.Heads[len(g.Heads)-1].Interval = false
 	b.Tables = append(b.Tables, g)
@@ -468,10 +471,10 @@ func (b *block) coverage(name string, e *evaluate.Evaluation, all []evaluate.Cov
 		b.Charts = append(b.Charts, levels(all))
 	}
 	for _, c := range all {
-		if c.Asked == e.Level {
-			b.parts("covered, by class", "least", asking(c.ByClass, c.Asked), width)
-			b.parts("covered, by group", "least", asking(c.ByGroup, c.Asked), width)
-			b.parts("covered, by prediction", "", asking(c.ByTenth, c.Asked), width)
+		if c.Nominal == e.Level {
+			b.parts("covered, by class", "least", asking(c.ByClass, c.Nominal), width)
+			b.parts("covered, by group", "least", asking(c.ByGroup, c.Nominal), width)
+			b.parts("covered, by prediction", "", asking(c.ByDecile, c.Nominal), width)
 		}
 	}
 }

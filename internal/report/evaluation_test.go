@@ -18,7 +18,7 @@ func rateOf(name string, asked float64, count, rows int) evaluate.Rate {
 	share := float64(count) / float64(rows)
 	half := 2 * math.Sqrt(share*(1-share)/float64(rows))
 	width := 1 + share
-	return evaluate.Rate{Name: name, Asked: asked, Count: count, Rows: rows, Share: share, Low: max(0, share-half), High: min(1, share+half), Width: &width}
+	return evaluate.Rate{Name: name, Nominal: asked, Count: count, Rows: rows, Fraction: share, Low: max(0, share-half), High: min(1, share+half), MeanWidth: &width}
 }
 
 func ratesOf(rng *rand.Rand, name func(i int) string, n int, about float64) []evaluate.Rate {
@@ -39,7 +39,7 @@ func ratesOf(rng *rand.Rand, name func(i int) string, n int, about float64) []ev
 func number(x float64) *float64 { return &x }
 
 func histogramOf(counts ...int) evaluate.Histogram {
-	h := evaluate.Histogram{Counts: counts, Expected: make([]float64, len(counts)), Probability: number(.25)}
+	h := evaluate.Histogram{Counts: counts, Expected: make([]float64, len(counts)), KSPValue: number(.25)}
 	for _, n := range counts {
 		for i := range h.Expected {
 			h.Expected[i] += float64(n) / float64(len(counts))
@@ -50,9 +50,9 @@ func histogramOf(counts ...int) evaluate.Histogram {
 
 func coverageOf(rng *rand.Rand, level float64, classes, groups int) evaluate.Coverage {
 	className, groupName := names(classes, groups)
-	c := evaluate.Coverage{Rate: rateOf("", level, int(1000*level)+3, 1000), Median: number(1.5)}
+	c := evaluate.Coverage{Rate: rateOf("", level, int(1000*level)+3, 1000), MedianWidth: number(1.5)}
 	if classes > 0 {
-		c.Sizes = []int{3, 900, 80, 17}
+		c.SizeCounts = []int{3, 900, 80, 17}
 		c.ByClass = ratesOf(rng, className, classes, level)
 	}
 	c.ByGroup = ratesOf(rng, groupName, groups, level)
@@ -69,27 +69,27 @@ func classified(classes, groups int) *evaluate.Evaluation {
 	className, groupName := names(classes, groups)
 	alarm, right := rateOf("", .05, 52, 1000), rateOf("", 0, 910, 1000)
 	e := &evaluate.Evaluation{
-		Task: attach.Classification, Rows: 1000, NCal: 500, Alpha: .05, Level: .9,
-		Promises: []evaluate.Promise{
-			{Kind: "false_alarms", Rate: alarm, Verdict: "kept", Says: "5.2 % of 1000 rows are flagged"},
-			{Kind: "sets", Rate: rateOf("", .9, 700, 1000), Verdict: "broken", Says: "70 % are held", Do: "calibrate again"},
-			{Kind: "selective_error", Rate: rateOf("", .01, 1, 20), Verdict: "too few rows", Says: "5 % are wrong", Do: "take more rows"},
+		Task: attach.Classification, Rows: 1000, CalibrationRows: 500, Alpha: .05, Level: .9,
+		Guarantees: []evaluate.Guarantee{
+			{Kind: "false_alarm_rate", Rate: alarm, Verdict: "met", Message: "5.2 % of 1000 rows are flagged"},
+			{Kind: "set_coverage", Rate: rateOf("", .9, 700, 1000), Verdict: "violated", Message: "70 % are held", Advice: "calibrate again"},
+			{Kind: "selective_error", Rate: rateOf("", .01, 1, 20), Verdict: "too_few_rows", Message: "5 % are wrong", Advice: "take more rows"},
 		},
-		Notes: []evaluate.Note{{Says: "Something looks wrong", Do: "look"}},
-		Flags: &evaluate.Flags{At: []evaluate.Rate{rateOf("", .01, 12, 1000), alarm}, PValues: histogramOf(70, 50, 30, 50),
+		Notes: []evaluate.Note{{Message: "Something looks wrong", Advice: "look"}},
+		Flags: &evaluate.Flags{ByAlpha: []evaluate.Rate{rateOf("", .01, 12, 1000), alarm}, PValues: histogramOf(70, 50, 30, 50),
 			ByClass: ratesOf(rng, className, classes, .05), ByGroup: ratesOf(rng, groupName, groups, .05)},
-		Classes: &evaluate.Classes{
-			Accuracy: &right, Flagged: &right, Unflagged: &right, Temperature: 1.7, AURC: .0123, AURCScore: number(.0456),
+		Classifier: &evaluate.Classifier{
+			Accuracy: &right, AccuracyFlagged: &right, AccuracyUnflagged: &right, Temperature: 1.7, AURC: .0123, AURCOODScore: number(.0456),
 			ByClass: ratesOf(rng, className, classes, .9), ByGroup: ratesOf(rng, groupName, groups, .9),
-			Before: evaluate.Reliability{ECE: .08, NLL: number(.5), Bins: []evaluate.Rate{rateOf("", .5, 20, 50), rateOf("", .9, 800, 950)}},
-			After:  &evaluate.Reliability{ECE: .02, NLL: number(.4), Bins: []evaluate.Rate{rateOf("", .45, 22, 50), rateOf("", .85, 800, 950)}},
-			Sets:   []evaluate.Coverage{coverageOf(rng, .8, classes, groups), coverageOf(rng, .9, classes, groups)},
+			Uncalibrated: evaluate.Reliability{ECE: .08, NLL: number(.5), Bins: []evaluate.Rate{rateOf("", .5, 20, 50), rateOf("", .9, 800, 950)}},
+			Calibrated:   &evaluate.Reliability{ECE: .02, NLL: number(.4), Bins: []evaluate.Rate{rateOf("", .45, 22, 50), rateOf("", .85, 800, 950)}},
+			Sets:         []evaluate.Coverage{coverageOf(rng, .8, classes, groups), coverageOf(rng, .9, classes, groups)},
 		},
-		Others: &evaluate.Others{Rows: 30, At: []evaluate.Rate{rateOf("", .01, 20, 30), rateOf("", .05, 25, 30)}, PValues: histogramOf(25, 3, 2, 0), AUROC: .9876, FPR95: .1234},
+		OOD: &evaluate.OOD{Rows: 30, ByAlpha: []evaluate.Rate{rateOf("", .01, 20, 30), rateOf("", .05, 25, 30)}, PValues: histogramOf(25, 3, 2, 0), AUROC: .9876, FPR95: .1234},
 	}
-	e.Classes.RiskCoverage = []evaluate.RiskPoint{{Coverage: .001, Risk: 1, Confidence: 1}, {Coverage: .5, Risk: .01, Confidence: .9}, {Coverage: 1, Risk: .09, Confidence: .2}}
+	e.Classifier.RiskCoverage = []evaluate.RiskPoint{{Coverage: .001, Risk: 1, Confidence: 1}, {Coverage: .5, Risk: .01, Confidence: .9}, {Coverage: 1, Risk: .09, Confidence: .2}}
 	accepted, wrong := rateOf("", 0, 800, 1000), rateOf("", 0, 8, 800)
-	e.Classes.Accepted, e.Classes.Errors = &accepted, &wrong
+	e.Classifier.Accepted, e.Classifier.SelectiveError = &accepted, &wrong
 	return e
 }
 
@@ -97,12 +97,12 @@ func classified(classes, groups int) *evaluate.Evaluation {
 func regressed(targets, groups int) *evaluate.Evaluation {
 	rng := rand.New(rand.NewPCG(1, 1))
 	e := classified(0, groups)
-	e.Task, e.Classes = attach.Regression, nil
+	e.Task, e.Classifier = attach.Regression, nil
 	for range targets {
 		t := evaluate.Target{RMSE: number(.5), MAE: number(.4), R2: number(.8), CRPS: number(.3), Coverage: []evaluate.Coverage{coverageOf(rng, .8, 0, groups), coverageOf(rng, .9, 0, groups)}}
-		t.Coverage[1].ByTenth = ratesOf(rng, func(i int) string { return fmt.Sprintf("%d to %d", i, i+1) }, 10, .9)
+		t.Coverage[1].ByDecile = ratesOf(rng, func(i int) string { return fmt.Sprintf("%d to %d", i, i+1) }, 10, .9)
 		slab := rateOf("", 0, 80, 100)
-		t.Coverage[1].Slab = &slab
+		t.Coverage[1].WorstSlab = &slab
 		head, calibrated := histogramOf(50, 300, 300, 50), histogramOf(170, 180, 175, 175)
 		t.PIT, t.PITCalibrated = &head, &calibrated
 		for i := range 400 {
@@ -171,9 +171,9 @@ func TestEvaluationDraws(t *testing.T) {
 		}
 	}
 	one := span{0, 1}
-	bins := e.Classes.After.Bins
+	bins := e.Classifier.Calibrated.Bins
 	p = drawn(t, page, "<h4>Is confidence what it says?</h4>", "</svg>")
-	same("after", read(t, p, "mark s0"), one, one, bins[0].Asked, bins[0].Share, bins[1].Asked, bins[1].Share)
+	same("after", read(t, p, "mark s0"), one, one, bins[0].Nominal, bins[0].Fraction, bins[1].Nominal, bins[1].Fraction)
 	same("before", read(t, p, "mark s1"), one, one, .5, .4, .9, 800./950)
 	same("intervals", read(t, p, "interval s0"), one, one, .45, bins[0].Low, .45, bins[0].High, .85, bins[1].Low, .85, bins[1].High)
 	// The first of the points has so few rows that it is left out.
@@ -185,13 +185,13 @@ func TestEvaluationDraws(t *testing.T) {
 		t.Errorf("sizes of sets are drawn as %s", p)
 	}
 	p = drawn(t, page, "<h4>Is coverage what was asked?</h4>", "</svg>")
-	sets := e.Classes.Sets
-	same("levels", read(t, p, "mark s0"), span{.7, 1}, span{.7, 1}, .8, sets[0].Share, .9, sets[1].Share)
+	sets := e.Classifier.Sets
+	same("levels", read(t, p, "mark s0"), span{.7, 1}, span{.7, 1}, .8, sets[0].Fraction, .9, sets[1].Fraction)
 
 	// A row of a table: the worst class stands first, with its dot in its place.
 	worst := sets[1].ByClass[0]
 	for _, r := range sets[1].ByClass {
-		if r.Share < worst.Share {
+		if r.Fraction < worst.Fraction {
 			worst = r
 		}
 	}
@@ -202,7 +202,7 @@ func TestEvaluationDraws(t *testing.T) {
 	low, _ := strconv.ParseFloat(ends[1], 64)
 	high, _ := strconv.ParseFloat(ends[2], 64)
 	at, _ := strconv.ParseFloat(dot[1], 64)
-	if got := (low + (at-5)/120*(high-low)) / 100; math.Abs(got-worst.Share) > .001 || !strings.Contains(row, ">"+worst.Name+"<") {
+	if got := (low + (at-5)/120*(high-low)) / 100; math.Abs(got-worst.Fraction) > .001 || !strings.Contains(row, ">"+worst.Name+"<") {
 		t.Errorf("the worst class is drawn at %.4f as %s, want %v", got, row, worst)
 	}
 }
@@ -213,9 +213,9 @@ func TestEvaluationSays(t *testing.T) {
 	at := -1
 	for _, want := range []string{
 		"<title>Does m.attach keep its promises?</title>", "<b>1 of 3</b><span>guarantees met, 1 violated, 1 with too few rows to tell</span>", "<b>5.2 %</b>", "<h2>Promises</h2>",
-		`<li class="card bad"><b class="word">broken</b><div><b>Sets:</b> 70 % are held</div>`,
+		`<li class="card bad"><b class="word">violated</b><div><b>Set coverage:</b> 70 % are held</div>`,
 		`<li class="card open"><b class="word">too few rows</b><div><b>Selective error:</b> 5 % are wrong<p>Take more rows</p>`,
-		`<li class="card good"><b class="word">kept</b><div><b>False alarms:</b> 5.2 % of 1000 rows are flagged</div>`,
+		`<li class="card good"><b class="word">met</b><div><b>False alarm rate:</b> 5.2 % of 1000 rows are flagged</div>`,
 		`<li class="card "><b class="word">what to do</b><div>Calibrate again</div>`, "Something looks wrong", "AUROC 0.9876, FPR95 0.1234", ">flagged at 0.05, by class</th>",
 		">0.0800</td>", ">0.0200</td>", "AURC 0.0123 by confidence, 0.0456 by score", ">accuracy by class</th>", ">accuracy by group</th>", ">covered, by class</th>",
 	} {
@@ -262,28 +262,28 @@ func TestEvaluationOfRegressor(t *testing.T) {
 func TestEvaluationOfLittle(t *testing.T) {
 	one := rateOf("", .05, 0, 1)
 	sizes := coverageOf(rand.New(rand.NewPCG(1, 1)), .9, 0, 0)
-	sizes.Sizes = make([]int, 1001)
-	sizes.Sizes[1000] = 1
-	target := evaluate.Target{Coverage: []evaluate.Coverage{{Rate: rateOf("", .9, 1, 1), Endless: 1}}, Points: []evaluate.TargetPoint{{Target: 7, Median: 7, Lower: 7, Upper: 7}}}
-	classes := evaluate.Classes{Accuracy: &one, Before: evaluate.Reliability{Bins: []evaluate.Rate{rateOf("", .3, 0, 1)}}, Sets: []evaluate.Coverage{sizes}}
+	sizes.SizeCounts = make([]int, 1001)
+	sizes.SizeCounts[1000] = 1
+	target := evaluate.Target{Coverage: []evaluate.Coverage{{Rate: rateOf("", .9, 1, 1), Infinite: 1}}, Points: []evaluate.TargetPoint{{Target: 7, Median: 7, Lower: 7, Upper: 7}}}
+	classes := evaluate.Classifier{Accuracy: &one, Uncalibrated: evaluate.Reliability{Bins: []evaluate.Rate{rateOf("", .3, 0, 1)}}, Sets: []evaluate.Coverage{sizes}}
 	classes.RiskCoverage = []evaluate.RiskPoint{{Coverage: 1, Risk: 1}}
 	for name, e := range map[string]*evaluate.Evaluation{
 		"nothing":      {Rows: 1, Alpha: .05, Level: .9},
-		"one row":      {Rows: 1, Alpha: .05, Level: .9, Flags: &evaluate.Flags{At: []evaluate.Rate{one}, PValues: histogramOf(0, 0, 1)}},
+		"one row":      {Rows: 1, Alpha: .05, Level: .9, Flags: &evaluate.Flags{ByAlpha: []evaluate.Rate{one}, PValues: histogramOf(0, 0, 1)}},
 		"one target":   {Rows: 1, Level: .9, Targets: []evaluate.Target{target}},
-		"many classes": {Rows: 1, Level: .9, Classes: &classes},
+		"many classes": {Rows: 1, Level: .9, Classifier: &classes},
 	} {
 		t.Run(name, func(t *testing.T) { sound(t, written(t, Evaluation("m.attach", "x.npz", e))) })
 	}
 	many := regressed(1, 40)
 	for i := range 60 {
-		many.Promises = append(many.Promises, evaluate.Promise{Kind: []string{"coverage", "sets"}[i%2], Part: []string{"group", "class"}[i%2], Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: "kept", Do: "look again"})
+		many.Guarantees = append(many.Guarantees, evaluate.Guarantee{Kind: []string{"interval_coverage", "set_coverage"}[i%2], Part: []string{"group", "class"}[i%2], Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: "met", Advice: "look again"})
 	}
 	page := written(t, Evaluation("m.attach", "x.csv", many))
 	if !strings.Contains(page, "<summary>60 more</summary>") {
 		t.Error("many promises are not folded")
 	}
-	if !strings.Contains(page, "Coverage of group 0:") || !strings.Contains(page, "Sets of class 1:") {
+	if !strings.Contains(page, "Interval coverage of group 0:") || !strings.Contains(page, "Set coverage of class 1:") {
 		t.Error("groups or classes are not named")
 	}
 	// The three of the evaluation, one of them of sets, and those of 30 groups.
@@ -299,7 +299,7 @@ func TestEvaluationOfLittle(t *testing.T) {
 func TestEvaluationOrange(t *testing.T) {
 	e := &evaluate.Evaluation{Rows: 1000, Alpha: .05, Level: .9, Flags: &evaluate.Flags{PValues: histogramOf(1)}}
 	for count, want := range map[int]bool{50: false, 90: true} {
-		e.Flags.At = []evaluate.Rate{rateOf("", .05, count, 1000)}
+		e.Flags.ByAlpha = []evaluate.Rate{rateOf("", .05, count, 1000)}
 		page := written(t, Evaluation("m.attach", "x.npz", e))
 		if off, said := strings.Contains(page, `class="forest off"`), strings.Contains(page, ">Orange</i>: what was asked"); off != want || said != want {
 			t.Errorf("%d of 1000 flagged: drawn in orange is %v, said is %v", count, off, said)
@@ -310,14 +310,14 @@ func TestEvaluationOrange(t *testing.T) {
 // TestEvaluationNamesLimits: a limit stands above notes, with the flag that mends it, and
 // its part is orange; by chance alone none is.
 func TestEvaluationNamesLimits(t *testing.T) {
-	e := &evaluate.Evaluation{Rows: 1000, Level: .9, Promises: []evaluate.Promise{{Kind: "coverage", Rate: rateOf("", .9, 900, 1000), Verdict: "kept"}}}
+	e := &evaluate.Evaluation{Rows: 1000, Level: .9, Guarantees: []evaluate.Guarantee{{Kind: "interval_coverage", Rate: rateOf("", .9, 900, 1000), Verdict: "met"}}}
 	c := coverageOf(rand.New(rand.NewPCG(1, 1)), .9, 0, 0)
-	c.ByTenth = []evaluate.Rate{rateOf("1 to 2", 0, 64, 100), rateOf("2 to 3", 0, 96, 100)}
+	c.ByDecile = []evaluate.Rate{rateOf("1 to 2", 0, 64, 100), rateOf("2 to 3", 0, 96, 100)}
 	for i, p := range []float64{.001, 1} {
-		c.ByTenth[i].PValue = number(p)
+		c.ByDecile[i].AdjustedPValue = number(p)
 	}
 	e.Targets = []evaluate.Target{{Coverage: []evaluate.Coverage{c}}}
-	e.Notes = []evaluate.Note{{Says: "look"}, {Says: "64.0 % is low", Do: "calibrate intervals by cqr-r", Part: "decile", Option: "interval_score", Value: "cqr-r"}}
+	e.Notes = []evaluate.Note{{Message: "look"}, {Message: "64.0 % is low", Advice: "calibrate intervals by cqr-r", Part: "decile", Option: "interval_score", Value: "cqr-r"}}
 	page := written(t, Evaluation("m.attach", "x.csv", e))
 	sound(t, page)
 	limit, note := strings.Index(page, `<li class="card limit"><b class="word">limit</b><div>64.0 % is low<p>Calibrate intervals by cqr-r (--interval-score cqr-r)</p>`), strings.Index(page, `<b class="word">note</b>`)
@@ -342,25 +342,25 @@ func TestHeadline(t *testing.T) {
 			if v == "" {
 				group, v = "", group
 			}
-			e.Promises = append(e.Promises, evaluate.Promise{Kind: "false_alarms", Rate: evaluate.Rate{Name: group, Asked: float64(i+1) / 100}, Part: "group", Verdict: v})
+			e.Guarantees = append(e.Guarantees, evaluate.Guarantee{Kind: "false_alarm_rate", Rate: evaluate.Rate{Name: group, Nominal: float64(i+1) / 100}, Part: "group", Verdict: v})
 			if group != "" {
-				e.Promises[i].Asked = .9
+				e.Guarantees[i].Nominal = .9
 			}
 		}
 		value, label := headline(e)
 		return strings.TrimSpace(value + " " + label)
 	}
-	const few = "too few rows"
+	const few = "too_few_rows"
 	for want, got := range map[string]string{
 		"":                                   of(),
 		"4 guarantees: too few rows to tell": of(few, few, few, few),
 		"1 guarantee: too few rows to tell":  of(few),
-		"2 of 2 guarantees met":              of("kept", "kept"),
-		"0 of 2 guarantees met, 2 violated":  of("broken", "broken"),
-		"1 of 2 guarantees met, 1 with too few rows to tell":             of("kept", few),
-		"1 of 3 guarantees met, 1 violated, 1 with too few rows to tell": of("kept", few, "broken"),
-		"0 of 1 guarantee met, 1 violated":                               of("a/kept", "b/"+few, "c/broken"),
-		"1 of 1 guarantee met":                                           of("a/kept", "b/kept"),
+		"2 of 2 guarantees met":              of("met", "met"),
+		"0 of 2 guarantees met, 2 violated":  of("violated", "violated"),
+		"1 of 2 guarantees met, 1 with too few rows to tell":             of("met", few),
+		"1 of 3 guarantees met, 1 violated, 1 with too few rows to tell": of("met", few, "violated"),
+		"0 of 1 guarantee met, 1 violated":                               of("a/met", "b/"+few, "c/violated"),
+		"1 of 1 guarantee met":                                           of("a/met", "b/met"),
 	} {
 		if got != want {
 			t.Errorf("the headline is %q, want %q", got, want)
@@ -372,12 +372,12 @@ func TestHeadline(t *testing.T) {
 // attribute or opens a tag.
 func TestEvaluationHostile(t *testing.T) {
 	e := regressed(1, 2)
-	e.Classes = classified(2, 2).Classes
-	for _, list := range [][]evaluate.Rate{e.Flags.ByGroup, e.Targets[0].Coverage[1].ByGroup, e.Targets[0].Coverage[1].ByTenth, e.Classes.ByClass, e.Classes.Sets[1].ByClass} {
+	e.Classifier = classified(2, 2).Classifier
+	for _, list := range [][]evaluate.Rate{e.Flags.ByGroup, e.Targets[0].Coverage[1].ByGroup, e.Targets[0].Coverage[1].ByDecile, e.Classifier.ByClass, e.Classifier.Sets[1].ByClass} {
 		for i := range list {
 			list[i].Name = hostile
 		}
 	}
-	e.Promises[0].Name, e.Promises[0].Says, e.Promises[0].Do, e.Notes[0].Says = hostile, hostile, hostile, hostile
+	e.Guarantees[0].Name, e.Guarantees[0].Message, e.Guarantees[0].Advice, e.Notes[0].Message = hostile, hostile, hostile, hostile
 	harmless(t, written(t, Evaluation(hostile, hostile, e)))
 }

@@ -40,20 +40,20 @@ func (c *chart) steps(x []float64) string {
 }
 
 // placeOf is a share over what is asked.
-func placeOf(r evaluate.Rate) point { return point{r.Asked, r.Share} }
+func placeOf(r evaluate.Rate) point { return point{r.Nominal, r.Fraction} }
 
 // intervals draws shares over places, each with its interval.
 func (c *chart) intervals(color int, rates []evaluate.Rate) {
 	var bars, marks strings.Builder
 	for _, r := range rates {
-		bars.WriteString(c.path([]point{{r.Asked, r.Low}, {r.Asked, r.High}}))
+		bars.WriteString(c.path([]point{{r.Nominal, r.Low}, {r.Nominal, r.High}}))
 		marks.WriteString(c.path([]point{placeOf(r)}) + "h0")
 	}
 	c.Bars, c.Marks = append(c.Bars, shape{color, bars.String()}), append(c.Marks, shape{color, marks.String()})
 }
 
 // reliability draws how often answers of each confidence are right.
-func reliability(e *evaluate.Classes) chart {
+func reliability(e *evaluate.Classifier) chart {
 	c := newChart("confidence", "right", span{0, 1}, span{0, 1}, chartWidth, 5, 5)
 	c.Title, c.Dashed = "Is confidence what it says?", c.path([]point{{0, 0}, {1, 1}})
 	c.Note = "Each dot gathers the answers of a fifteenth of the confidences, with its 95 % interval. On the dashed line they are right as often as they say."
@@ -62,23 +62,23 @@ func reliability(e *evaluate.Classes) chart {
 		c.intervals(color, r.Bins)
 		c.Key = append(c.Key, shapeKey{color, name})
 	}
-	if e.After == nil {
-		draw(0, "the network's own", e.Before)
+	if e.Calibrated == nil {
+		draw(0, "the network's own", e.Uncalibrated)
 		return c
 	}
-	draw(1, "the network's own", e.Before)
-	draw(0, "with temperature "+display.Number(e.Temperature, 3), *e.After)
+	draw(1, "the network's own", e.Uncalibrated)
+	draw(0, "with temperature "+display.Number(e.Temperature, 3), *e.Calibrated)
 	return c
 }
 
 // riskCoverage draws the error among the most confident answers.
-func riskCoverage(e *evaluate.Classes) chart {
+func riskCoverage(e *evaluate.Classifier) chart {
 	points := each(e.RiskCoverage, func(p evaluate.RiskPoint) point { return point{p.Coverage, p.Risk} })
-	c := riskPlane("inputs answered, most confident first", 1-e.Accuracy.Share, [][]point{points})
+	c := riskPlane("inputs answered, most confident first", 1-e.Accuracy.Fraction, [][]point{points})
 	c.Title = "What does it cost to err less?"
 	c.Lines[0].Color, c.Lines[0].Name = 1, "risk and coverage"
-	if e.Accepted != nil && e.Errors != nil {
-		c.Marks = append(c.Marks, shape{1, c.path([]point{{e.Accepted.Share, e.Errors.Share}}) + "h0"})
+	if e.Accepted != nil && e.SelectiveError != nil {
+		c.Marks = append(c.Marks, shape{1, c.path([]point{{e.Accepted.Fraction, e.SelectiveError.Fraction}}) + "h0"})
 		c.Key = []shapeKey{{0, "by confidence"}, {1, "the rows accepted"}}
 	}
 	return c
@@ -87,14 +87,14 @@ func riskCoverage(e *evaluate.Classes) chart {
 // sizes draws how many sets hold how many classes.
 func sizes(s evaluate.Coverage) chart {
 	const most = 60 // bars that find room
-	wide := (len(s.Sizes) + most - 1) / most
-	x := make([]float64, (len(s.Sizes)+wide-1)/wide)
-	for k, n := range s.Sizes {
+	wide := (len(s.SizeCounts) + most - 1) / most
+	x := make([]float64, (len(s.SizeCounts)+wide-1)/wide)
+	for k, n := range s.SizeCounts {
 		x[k/wide] += float64(n)
 	}
 	high := slices.Max(x)
-	c := newChart("classes in the set", "rows", span{-.5, float64(len(x)*wide) - .5}, upTo(high), chartWidth, min(5, len(s.Sizes)), int(min(5, high)))
-	c.Title, c.Areas = fmt.Sprintf("How large are sets at level %g?", s.Asked), []shape{{0, c.area(x)}}
+	c := newChart("classes in the set", "rows", span{-.5, float64(len(x)*wide) - .5}, upTo(high), chartWidth, min(5, len(s.SizeCounts)), int(min(5, high)))
+	c.Title, c.Areas = fmt.Sprintf("How large are sets at level %g?", s.Nominal), []shape{{0, c.area(x)}}
 	if wide > 1 {
 		c.Note = fmt.Sprintf("Each bar gathers %d sizes.", wide)
 	}
@@ -105,7 +105,7 @@ func sizes(s evaluate.Coverage) chart {
 func levels(list []evaluate.Coverage) chart {
 	low, rates := 1., each(list, func(c evaluate.Coverage) evaluate.Rate { return c.Rate })
 	for _, r := range rates {
-		low = min(low, r.Low, r.Asked)
+		low = min(low, r.Low, r.Nominal)
 	}
 	both := span{math.Floor(10*low-1e-9) / 10, 1}
 	c := newChart("level asked for", "covered", both, both, chartWidth, 5, 5)

@@ -163,8 +163,8 @@ func newSection(c Comparison) (*section, error) {
 func (s *section) fill(methods []compare.MethodReport) error {
 	r := s.Report
 	s.Figures, s.BySet = tables(r, methods)
-	if len(r.Sets) > 1 {
-		for i, set := range r.Sets {
+	if len(r.OODSets) > 1 {
+		for i, set := range r.OODSets {
 			s.SetKey = append(s.SetKey, shapeKey{setColor(i + 1), set.Name})
 		}
 	}
@@ -173,17 +173,17 @@ func (s *section) fill(methods []compare.MethodReport) error {
 	color := 0
 	for i, m := range methods {
 		best := best(m)
-		small, err := spark(best.In, best.Out)
+		small, err := spark(best.TestScores, best.OODScores)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}
-		large, err := drawHistogram(m.Name, best.In, best.Out, histWidth, histHeight)
+		large, err := drawHistogram(m.Name, best.TestScores, best.OODScores, histWidth, histHeight)
 		if err != nil {
 			return err
 		}
 		one := row{
 			Method: i, Name: m.Name, Control: m.Control, Note: m.Variant, Spark: small, Forest: intervals[i],
-			Histogram: large, Configurations: configurations(m), NOutliers: m.NOutliers, Best: best,
+			Histogram: large, Configurations: configurations(m), NOutliers: m.OutliersFitted, Best: best,
 		}
 		if !m.Control && color < coloured {
 			color++

@@ -37,7 +37,7 @@ func samplePage() Page {
 			Name:      name,
 			Summaries: compare.Summaries{AUROC: one(auroc), FPR95: one(.2), FPR95In: one(.3), AUPRIn: one(auroc), AUPROut: one(auroc), DetectionError: one((1 - auroc) / 2)},
 			CI:        &compare.Intervals{AUROC: [2]float64{auroc - .02, auroc + .03}},
-			Configs:   []compare.Config{{Params: ood.Params{"k": 1.}, Metrics: m, In: in, Out: [][]float64{out}}},
+			Configs:   []compare.Config{{Params: ood.Params{"k": 1.}, Metrics: m, TestScores: in, OODScores: [][]float64{out}}},
 		}
 	}
 	return Page{
@@ -47,7 +47,7 @@ func samplePage() Page {
 		Sets: []Comparison{{
 			Title: "first",
 			Report: &compare.Report{
-				Model: "m.onnx", ModelSHA256: "0123456789abcdef", NFit: 11, NIn: 300, NOut: 200, Seed: 42, Resamples: 700,
+				Model: "m.onnx", ModelSHA256: "0123456789abcdef", FitRows: 11, TestRows: 300, OODRows: 200, Seed: 42, Resamples: 700,
 				Methods: []compare.MethodReport{
 					method("worse", .6), method("better", .9),
 					{Name: "failed", Failed: []compare.Failed{{Params: ood.Params{"k": 2.}, Error: "no <good>"}}},
@@ -92,7 +92,7 @@ func TestHostileNames(t *testing.T) {
 	for i := range r.Methods[:2] {
 		r.Methods[i].Sets = []compare.SetSummaries{{Name: name, Summaries: r.Methods[i].Summaries}}
 	}
-	r.Model, r.ModelSHA256, r.Sets = name, name, []compare.Set{{Name: name, Group: name, N: 200}}
+	r.Model, r.ModelSHA256, r.OODSets = name, name, []compare.Set{{Name: name, Group: name, Rows: 200}}
 	r.Methods[0].Name, r.Methods[0].Variant, r.Methods[2].Failed[0].Error, r.Skipped[0].Reason = name, name, name, name
 	harmless(t, written(t, p))
 }
@@ -164,7 +164,7 @@ func sound(t *testing.T, page string) {
 func TestWriteErrors(t *testing.T) {
 	p := samplePage()
 	c := &p.Sets[0].Report.Methods[0].Configs[0]
-	c.In, c.Out = nil, nil
+	c.TestScores, c.OODScores = nil, nil
 	if err := Write(io.Discard, p); err == nil {
 		t.Error("a histogram without scores is drawn")
 	}
@@ -177,13 +177,13 @@ func TestWriteMore(t *testing.T) {
 	c := &p.Sets[0]
 	c.Report.Sweep = true
 	c.Report.Methods[1].Control = true
-	c.Report.InError = new(float64)
-	*c.Report.InError = .25
+	c.Report.ErrorRate = new(float64)
+	*c.Report.ErrorRate = .25
 	c.Report.Wrong = make([]bool, 300)
 	for i := range 75 {
 		c.Report.Wrong[4*i] = true
 	}
-	c.Report.Sets = []compare.Set{{Name: "cats", Group: "near", N: 120}, {Name: "dogs", Group: "far", N: 80}}
+	c.Report.OODSets = []compare.Set{{Name: "cats", Group: "near", Rows: 120}, {Name: "dogs", Group: "far", Rows: 80}}
 	for i := range c.Report.Methods[:2] {
 		m := &c.Report.Methods[i]
 		m.AURC = compare.Summary{Mean: .05, Max: .05, N: 1}
@@ -191,7 +191,7 @@ func TestWriteMore(t *testing.T) {
 		m.Sets = []compare.SetSummaries{{Name: "cats", Summaries: m.Summaries}, {Name: "dogs", Summaries: m.Summaries}}
 		m.Groups = []compare.SetSummaries{{Name: "near", Summaries: m.Summaries}, {Name: "far", Summaries: m.Summaries}}
 		conf := &m.Configs[0]
-		conf.Out = [][]float64{conf.Out[0][:120], conf.Out[0][120:]}
+		conf.OODScores = [][]float64{conf.OODScores[0][:120], conf.OODScores[0][120:]}
 		m.Configs = append(m.Configs, m.Configs[0])
 	}
 	page := written(t, p)

@@ -74,7 +74,7 @@ func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet g
 		add(c, func(m compare.MethodReport) value { return summary(m.Summaries, m.CI, c.field) })
 	}
 	figures.Heads[1].Interval = r.Resamples > 0
-	if r.InError != nil {
+	if r.ErrorRate != nil {
 		// Networks that err seldom have areas of a few thousandths.
 		c := column{head: head{Text: "AURC", Title: "Area under the risk-coverage curve of the network's own errors in-domain."}, digits: 4}
 		add(c, func(m compare.MethodReport) value {
@@ -91,7 +91,7 @@ func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet g
 	}
 	time("fit s", "Seconds that fitting all configurations took.", 2, func(m compare.MethodReport) float64 { return m.FitSeconds })
 	time("µs/input", "Microseconds that scoring one input took.", 1, func(m compare.MethodReport) float64 { return m.ScoreMicroseconds })
-	if len(r.Sets) == 0 || len(methods) == 0 {
+	if len(r.OODSets) == 0 || len(methods) == 0 {
 		return figures, bySet
 	}
 	bySet.text("method", names)
@@ -103,8 +103,8 @@ func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet g
 		values := each(sets, func(of []compare.SetSummaries) value { return summary(of[i].Summaries, of[i].CI, 0) })
 		bySet.figures(column{head: head{Text: name, Title: title, Descending: true}, digits: 3}, values, r.Sweep, control)
 	}
-	for _, s := range r.Sets {
-		set(s.Name, fmt.Sprintf("AUROC on the %s of %s.", rows.Count(s.N, "row"), s.Name))
+	for _, s := range r.OODSets {
+		set(s.Name, fmt.Sprintf("AUROC on the %s of %s.", rows.Count(s.Rows, "row"), s.Name))
 	}
 	for _, g := range methods[0].Groups {
 		set(g.Name+" (mean)", "Mean AUROC over the sets of the group "+g.Name+".")
@@ -170,19 +170,19 @@ func ComparisonText(r *compare.Report) string {
 		b.WriteString(display.Printable(fmt.Sprintf(format, args...)) + "\n")
 	}
 	sets := ""
-	if len(r.Sets) > 0 {
-		sets = ": " + strings.Join(each(r.Sets, func(s compare.Set) string { return s.Name + " " + display.Count(s.N) }), ", ") + "; means over the sets"
+	if len(r.OODSets) > 0 {
+		sets = ": " + strings.Join(each(r.OODSets, func(s compare.Set) string { return s.Name + " " + display.Count(s.Rows) }), ", ") + "; means over the sets"
 	}
-	line("%s to fit with, %s in-domain, %s out-of-domain%s", rows.Count(r.NFit, "row"), display.Count(r.NIn), display.Count(r.NOut), sets)
+	line("%s to fit with, %s in-domain, %s out-of-domain%s", rows.Count(r.FitRows, "row"), display.Count(r.TestRows), display.Count(r.OODRows), sets)
 	figures, bySet := tables(r, ranked(r))
 	b.WriteString("\n" + figures.lines())
 	if bySet.Rows != nil {
 		b.WriteString("\nAUROC by set\n\n" + bySet.lines())
 	}
 	for _, m := range r.Methods {
-		if m.NOutliers > 0 {
+		if m.OutliersFitted > 0 {
 			b.WriteString("\n")
-			line("%s: fitted with %s and measured on %s", m.Name, rows.Count(m.NOutliers, "out-of-domain row"), rows.Count(m.NOut, "other"))
+			line("%s: fitted with %s and measured on %s", m.Name, rows.Count(m.OutliersFitted, "out-of-domain row"), rows.Count(m.OODRows, "other"))
 		}
 	}
 	for _, a := range absent(r) {

@@ -23,17 +23,17 @@ import (
 type Options struct {
 	Methods  []ood.Method
 	Training ood.Training
-	In       ood.Batch // in-domain rows that no method was fitted with
-	Out      ood.Batch // out-of-domain rows
+	Test     ood.Batch // in-domain rows that no method was fitted with
+	OOD      ood.Batch // out-of-domain rows
 	// OutSets are several sets of out-of-domain rows, in place of Out. Every
 	// method is fitted once for all of them.
-	OutSets []OutSet
+	OODSets []OODSet
 	// OutlierShare is the share of the out-of-domain rows of every set, drawn at
 	// random by Training.Seed, that methods that need Outliers are fitted with,
 	// those of all sets together, and not measured on. 0 stands for one half.
 	// Where Training.Outliers are given they are fitted with, and measured on
 	// all rows, which must hold none of them.
-	OutlierShare float64
+	OutlierFraction float64
 	// Sweep fits the whole grid of each method; without it, its default alone.
 	Sweep bool
 	// Parallel is the number of methods fitted and scored at a time; values below
@@ -66,19 +66,19 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 	c.Training.Stays = true
 	c.room = semaphore.NewWeighted(rows.MostMemory)
 	r := &Report{
-		NFit: c.Training.Len(), NIn: c.In.Len(),
+		FitRows: c.Training.Len(), TestRows: c.Test.Len(),
 		Sweep: c.Sweep, Seed: c.Training.Seed, Resamples: max(c.Resamples, 0),
-		Methods: []MethodReport{}, Skipped: []Skipped{}, Wrong: wrong(c.In),
+		Methods: []MethodReport{}, Skipped: []Skipped{}, Wrong: wrong(c.Test),
 	}
-	for _, s := range c.outSets() {
-		r.NOut += s.Len()
+	for _, s := range c.oodSets() {
+		r.OODRows += s.Len()
 		if s.Name != "" {
-			r.Sets = append(r.Sets, Set{Name: s.Name, Group: s.Group, N: s.Len()})
+			r.OODSets = append(r.OODSets, Set{Name: s.Name, Group: s.Group, Rows: s.Len()})
 		}
 	}
 	if r.Wrong != nil {
 		share := shareOf(r.Wrong)
-		r.InError = &share
+		r.ErrorRate = &share
 	}
 	var todo []*work
 	var mu sync.Mutex
@@ -135,9 +135,9 @@ func (c Options) paired() Options {
 	if c.Training.Regression || c.Training.Logits.Cols != 1 {
 		return c
 	}
-	c.Training, c.In, c.Out, c.OutSets = binarylogit.Training(c.Training), binarylogit.Batch(c.In), binarylogit.Batch(c.Out), slices.Clone(c.OutSets)
-	for i := range c.OutSets {
-		c.OutSets[i].Batch = binarylogit.Batch(c.OutSets[i].Batch)
+	c.Training, c.Test, c.OOD, c.OODSets = binarylogit.Training(c.Training), binarylogit.Batch(c.Test), binarylogit.Batch(c.OOD), slices.Clone(c.OODSets)
+	for i := range c.OODSets {
+		c.OODSets[i].Batch = binarylogit.Batch(c.OODSets[i].Batch)
 	}
 	return c
 }
@@ -183,16 +183,16 @@ func (r *Report) skipUnable() {
 }
 
 func (c Options) validate() error {
-	if err := c.checkOutSets(); err != nil {
+	if err := c.checkOODSets(); err != nil {
 		return err
 	}
 	type named struct {
 		name string
 		b    ood.Batch
 	}
-	given := []named{{"rows to fit with", c.Training.Batch}, {"in-domain rows", c.In}}
-	for _, s := range c.outSets() {
-		given = append(given, named{s.outRows(), s.Batch})
+	given := []named{{"rows to fit with", c.Training.Batch}, {"in-domain rows", c.Test}}
+	for _, s := range c.oodSets() {
+		given = append(given, named{s.describe(), s.Batch})
 	}
 	layers := slices.ContainsFunc(c.Methods, func(m ood.Method) bool { return m.Needs.Layers })
 	read := func(b ood.Batch) batchparts.Widths {
@@ -213,8 +213,8 @@ func (c Options) validate() error {
 			return err
 		}
 	}
-	if !(c.OutlierShare >= 0 && c.OutlierShare < 1) {
-		return fmt.Errorf("the share of out-of-domain rows to fit oracles with must be at least 0 and below 1, not %v", c.OutlierShare)
+	if !(c.OutlierFraction >= 0 && c.OutlierFraction < 1) {
+		return fmt.Errorf("the share of out-of-domain rows to fit oracles with must be at least 0 and below 1, not %v", c.OutlierFraction)
 	}
 	if err := batchparts.Validate(c.Training.Outliers); err != nil {
 		return fmt.Errorf("out-of-domain rows to fit with: %w", err)
@@ -227,10 +227,10 @@ func (c Options) check(m ood.Method) error {
 	if need, ok := errors.AsType[*ood.NeedError](fitting.Check(m, c.Training, nil)); ok {
 		return need
 	}
-	if err := fitting.CheckBatch(m, c.In, "the rows to score"); err != nil {
+	if err := fitting.CheckBatch(m, c.Test, "the rows to score"); err != nil {
 		return err
 	}
-	for _, s := range c.outSets() {
+	for _, s := range c.oodSets() {
 		where := "the rows to score"
 		if s.Name != "" {
 			where = "the rows of " + s.Name

@@ -85,7 +85,7 @@ type Summaries struct {
 type Set struct {
 	Name  string `json:"name"`
 	Group string `json:"group,omitempty"`
-	N     int    `json:"n"`
+	Rows  int    `json:"rows"`
 }
 
 // SetSummaries are the summaries on one out-of-domain set, or of the mean over

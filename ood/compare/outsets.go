@@ -14,26 +14,26 @@ import (
 )
 
 // OutSet is one of several sets of out-of-domain rows.
-type OutSet struct {
+type OODSet struct {
 	Name  string
 	Group string // such as near or far, or empty
 	ood.Batch
 }
 
 // outSets is the sets to score: where there is but Out, one without a name.
-func (c Options) outSets() []OutSet {
-	if len(c.OutSets) > 0 {
-		return c.OutSets
+func (c Options) oodSets() []OODSet {
+	if len(c.OODSets) > 0 {
+		return c.OODSets
 	}
-	return []OutSet{{Batch: c.Out}}
+	return []OODSet{{Batch: c.OOD}}
 }
 
-func (c Options) checkOutSets() error {
-	if len(c.OutSets) > 0 && c.Out.Len() > 0 {
+func (c Options) checkOODSets() error {
+	if len(c.OODSets) > 0 && c.OOD.Len() > 0 {
 		return errors.New("out-of-domain rows are given both as Out and as OutSets; give one of them")
 	}
 	seen := map[string]bool{}
-	for _, s := range c.OutSets {
+	for _, s := range c.OODSets {
 		if s.Name == "" {
 			return errors.New("one of several sets of out-of-domain rows has no name")
 		}
@@ -51,20 +51,20 @@ func (c Options) divided(m ood.Method) (Options, error) {
 	if !m.Needs.Outliers || c.Training.Outliers.Len() > 0 {
 		return c, nil
 	}
-	sets := slices.Clone(c.outSets())
+	sets := slices.Clone(c.oodSets())
 	var fitted []ood.Batch
 	for i, s := range sets {
 		if s.Len() < 2 {
 			continue
 		}
-		measure, fit := rows.Split(s.Len(), cmp.Or(c.OutlierShare, .5), c.Training.Seed)
+		measure, fit := rows.Split(s.Len(), cmp.Or(c.OutlierFraction, .5), c.Training.Seed)
 		fitted = append(fitted, s.Batch.Select(fit))
 		sets[i].Batch = s.Batch.Select(measure)
 	}
-	if len(c.OutSets) > 0 {
-		c.OutSets = sets
+	if len(c.OODSets) > 0 {
+		c.OODSets = sets
 	} else {
-		c.Out = sets[0].Batch
+		c.OOD = sets[0].Batch
 	}
 	var err error
 	c.Training.Outliers, err = stacked(fitted)
@@ -99,7 +99,7 @@ func stacked(sets []ood.Batch) (ood.Batch, error) {
 }
 
 // outRows is what errors call a set.
-func (s OutSet) outRows() string {
+func (s OODSet) describe() string {
 	if s.Name == "" {
 		return "out-of-domain rows"
 	}

@@ -13,23 +13,23 @@ type Report struct {
 	Model string `json:"model"` // what the rows come from, for the reader; Run leaves it empty
 	// ModelSHA256 is for the reader too, in hexadecimal.
 	ModelSHA256 string `json:"model_sha256,omitempty"`
-	NFit        int    `json:"n_fit"`
-	NIn         int    `json:"n_in"`
-	NOut        int    `json:"n_out"` // rows of all sets together
+	FitRows     int    `json:"fit_rows"`
+	TestRows    int    `json:"test_rows"`
+	OODRows     int    `json:"ood_rows"` // rows of all sets together
 	Sweep       bool   `json:"sweep"`
 	Seed        uint64 `json:"seed"`
 	// Sets are the out-of-domain sets, each its Name, its Group and N rows; nil where
 	// there is but one without a name. All other figures are then means over the sets, each set counted
 	// alike however many rows it has.
-	Sets []Set `json:"sets,omitempty"`
+	OODSets []Set `json:"ood_sets,omitempty"`
 	// Resamples is how many the confidence intervals come from; 0 means that
 	// there are none.
 	Resamples int `json:"resamples,omitempty"`
 	// InError is the network's own share of in-domain rows classified
 	// wrongly; nil where labels or logits are absent.
-	InError *float64       `json:"in_error,omitempty"`
-	Methods []MethodReport `json:"methods"` // in the order asked for
-	Skipped []Skipped      `json:"skipped"`
+	ErrorRate *float64       `json:"error_rate,omitempty"`
+	Methods   []MethodReport `json:"methods"` // in the order asked for
+	Skipped   []Skipped      `json:"skipped"`
 
 	// Wrong says which in-domain rows the network classifies wrongly, or is
 	// nil; absent from the JSON form.
@@ -46,8 +46,8 @@ type MethodReport struct {
 	// whose rows are part of the report's NOut unless it was given some apart.
 	// 0, and absent from the JSON form, for methods that are fitted with none,
 	// which are measured on all of them.
-	NOutliers int `json:"n_outliers,omitempty"`
-	NOut      int `json:"n_out,omitempty"`
+	OutliersFitted int `json:"outliers_fitted,omitempty"`
+	OODRows        int `json:"ood_rows,omitempty"`
 
 	// Variant is what stands in for the method, such as "inserted dropout";
 	// absent from the JSON form where nothing does.
@@ -67,7 +67,7 @@ type MethodReport struct {
 	// added up where several were fitted at a time.
 	FitSeconds float64 `json:"fit_seconds"`
 	// ScoreMicroseconds is the wall-clock time per row and configuration.
-	ScoreMicroseconds float64 `json:"score_us_per_input"`
+	ScoreMicroseconds float64 `json:"score_microseconds_per_row"`
 
 	Configs []Config `json:"configs"`
 	Failed  []Failed `json:"failed,omitempty"`
@@ -90,8 +90,8 @@ type Config struct {
 	Groups []SetMetrics `json:"groups,omitempty"`
 	// In and Out are the scores of the in-domain rows and, set by set, of the
 	// out-of-domain rows measured on; absent from the JSON form.
-	In  []float64   `json:"-"`
-	Out [][]float64 `json:"-"`
+	TestScores []float64   `json:"-"`
+	OODScores  [][]float64 `json:"-"`
 }
 
 // Failed is a configuration that could not be fitted or scored.

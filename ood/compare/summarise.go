@@ -15,7 +15,7 @@ type view struct {
 
 // viewsOf are all sets together, each on its own unless it has no name, and the
 // groups in the order in which they first appear.
-func viewsOf(sets []OutSet) (all view, single, grouped []view) {
+func viewsOf(sets []OODSet) (all view, single, grouped []view) {
 	for i, s := range sets {
 		all.sets = append(all.sets, i)
 		if s.Name != "" {
@@ -63,7 +63,7 @@ func (v view) over(done []result, areas [][]float64) (Summaries, *Intervals) {
 }
 
 // summarise fills in the configurations and their summaries.
-func (r *MethodReport) summarise(sets []OutSet, done []result) {
+func (r *MethodReport) summarise(sets []OODSet, done []result) {
 	all, single, grouped := viewsOf(sets)
 	var areas []float64
 	var drawnAreas [][]float64

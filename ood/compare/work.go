@@ -43,8 +43,8 @@ type result struct {
 }
 
 func (c Options) plan(m ood.Method, wrong []bool) *work {
-	w := &work{c: c, m: m, wrong: wrong, batches: []ood.Batch{c.In}, grid: []ood.Params{fitting.Default(m)}}
-	for _, s := range c.outSets() {
+	w := &work{c: c, m: m, wrong: wrong, batches: []ood.Batch{c.Test}, grid: []ood.Params{fitting.Default(m)}}
+	for _, s := range c.oodSets() {
 		w.batches = append(w.batches, s.Batch)
 	}
 	if grid := fitting.Grid(m); c.Sweep && len(grid) > 0 {
@@ -162,7 +162,7 @@ func (w *work) fit(ctx context.Context, configs []int, progress rows.Progress) e
 	took := time.Since(fitted)
 	for i, k := range configs {
 		r := &w.results[k]
-		r.conf.In, r.conf.Out, r.score = parts[i][0], parts[i][1:], took/n
+		r.conf.TestScores, r.conf.OODScores, r.score = parts[i][0], parts[i][1:], took/n
 	}
 	return nil
 }
@@ -181,8 +181,8 @@ func (r *result) measure(ctx context.Context, w *work) {
 	if r.err != nil {
 		return
 	}
-	in, seed, resamples := r.conf.In, w.c.Training.Seed, w.c.Resamples
-	for k, out := range r.conf.Out {
+	in, seed, resamples := r.conf.TestScores, w.c.Training.Seed, w.c.Resamples
+	for k, out := range r.conf.OODScores {
 		on := make([]measure.Metrics, 1)
 		if on[0], r.err = measure.Evaluate(in, out); r.err != nil {
 			return
@@ -213,9 +213,9 @@ func (r *result) measure(ctx context.Context, w *work) {
 func (w *work) report() MethodReport {
 	r := MethodReport{Name: w.m.Name, Control: w.m.Control, Configs: []Config{}}
 	if w.m.Needs.Outliers {
-		r.NOutliers = w.c.Training.Outliers.Len()
-		for _, s := range w.c.outSets() {
-			r.NOut += s.Len()
+		r.OutliersFitted = w.c.Training.Outliers.Len()
+		for _, s := range w.c.oodSets() {
+			r.OODRows += s.Len()
 		}
 	}
 	var took time.Duration
@@ -242,6 +242,6 @@ func (w *work) report() MethodReport {
 	}
 	r.Variant = fitting.Variant(w.m, w.c.Training.Network)
 	r.ScoreMicroseconds = took.Seconds() * 1e6 / float64(len(done)) / float64(w.rows())
-	r.summarise(w.c.outSets(), done)
+	r.summarise(w.c.oodSets(), done)
 	return r
 }

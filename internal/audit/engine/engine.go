@@ -76,7 +76,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 		return err
 	}
 	id := e.Identity
-	id.Reading = audit.Reading{Features: e.Features, Groups: e.Groups, Target: e.Target, Text: e.Text, Ignore: e.Ignore, Classes: e.Classes, Labels: e.Labels, SkipBad: e.SkipBad}
+	id.Reading = audit.Reading{FromFeatures: e.Features, Groups: e.Groups, Target: e.Target, Text: e.Text, Ignore: e.Ignore, KeepClasses: e.Classes, FolderLabels: e.Labels, SkipBad: e.SkipBad}
 	if id.Fitted, err = digest(ctx, fitted); err != nil {
 		return err
 	}

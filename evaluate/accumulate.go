@@ -13,14 +13,14 @@ import (
 )
 
 // gathering is what is kept of the rows that are evaluated on.
-type gathering struct {
+type accumulator struct {
 	bundle *attach.Bundle
 	o      Options
 	at     []*attach.Predictor // by level; the one at main has the detector and everything else that was asked for
 	main   int
 
 	n       int
-	has     [len(beside)]bool
+	has     [len(optionalParts)]bool
 	scores  []float64
 	pValues []float64
 	groups  []string
@@ -29,7 +29,7 @@ type gathering struct {
 	predicted []int
 	classes   classes
 	targets   []target
-	joint     []covers // by level
+	joint     []coverings // by level
 	features  reservoir
 	answers   reservoir // logits or quantiles of the same rows
 	gaps      *attach.GapCounter
@@ -39,24 +39,24 @@ type gathering struct {
 }
 
 // beside are what all rows come with, or none.
-var beside = [...]string{"groups", "labels", "logits", "targets"}
+var optionalParts = [...]string{"groups", "labels", "logits", "targets"}
 
 // covers is, by row, whether the truth is held, and by what width; +Inf is
 // endless, and boxes have none.
-type covers struct {
+type coverings struct {
 	covered []bool
 	width   []float64
 }
 
-func (c *covers) add(covered bool, width float64) {
+func (c *coverings) add(covered bool, width float64) {
 	c.covered, c.width = append(c.covered, covered), append(c.width, width)
 }
 
-func newGathering(p *attach.Predictor, o Options) (*gathering, error) {
-	if o.Others != nil && p.Bundle().Detector == nil {
+func newAccumulator(p *attach.Predictor, o Options) (*accumulator, error) {
+	if o.OOD != nil && p.Bundle().Detector == nil {
 		return nil, errors.New("rows from elsewhere are to be flagged, and the bundle has no detector")
 	}
-	g := &gathering{bundle: p.Bundle(), o: o, features: newReservoir(p.Options().Seed), answers: newReservoir(p.Options().Seed), gaps: p.Bundle().GapCounter()}
+	g := &accumulator{bundle: p.Bundle(), o: o, features: newReservoir(p.Options().Seed), answers: newReservoir(p.Options().Seed), gaps: p.Bundle().GapCounter()}
 	for k, level := range o.Levels {
 		each := p.Options()
 		each.Level, each.Levels, each.Samples = level, nil, 0
@@ -75,7 +75,7 @@ func newGathering(p *attach.Predictor, o Options) (*gathering, error) {
 }
 
 // add predicts for a block of rows and keeps what is evaluated of them.
-func (g *gathering) add(ctx context.Context, r attach.Rows) error {
+func (g *accumulator) add(ctx context.Context, r attach.Rows) error {
 	groups := r.Groups
 	if g.bundle.Calibration.Groups == nil {
 		r.Groups = nil
@@ -127,10 +127,10 @@ func (g *gathering) add(ctx context.Context, r attach.Rows) error {
 }
 
 // check refuses a truth that is not of these rows, which have c logits.
-func (g *gathering) check(r attach.Rows, groups []string, c int) error {
+func (g *accumulator) check(r attach.Rows, groups []string, c int) error {
 	n := r.Len()
 	has := [...]bool{groups != nil, r.Labels != nil, c > 0, r.Targets.Cols > 0}
-	for k, what := range beside {
+	for k, what := range optionalParts {
 		if g.n > 0 && has[k] != g.has[k] {
 			return fmt.Errorf("some rows have %s and others none", what)
 		}
@@ -159,27 +159,27 @@ func (g *gathering) check(r attach.Rows, groups []string, c int) error {
 }
 
 // evaluation makes all figures of what was gathered.
-func (g *gathering) evaluation(ctx context.Context) (*Evaluation, error) {
+func (g *accumulator) evaluation(ctx context.Context) (*Evaluation, error) {
 	b := g.bundle
 	e := &Evaluation{
-		Task: b.Base.Task, Rows: g.n, NCal: b.Calibration.NCal, HeldOut: b.Calibration.HeldOut,
-		Alpha: g.at[g.main].Options().Alpha, Level: g.at[g.main].Options().Level, Promises: []Promise{},
+		Task: b.Base.Task, Rows: g.n, CalibrationRows: b.Calibration.NCal, HeldOut: b.Calibration.HeldOut,
+		Alpha: g.at[g.main].Options().Alpha, Level: g.at[g.main].Options().Level, Guarantees: []Guarantee{},
 	}
 	if len(b.Calibration.OOD) > 0 {
 		e.Flags = g.flags(e)
-		if g.o.Others != nil {
+		if g.o.OOD != nil {
 			var err error
-			if e.Others, err = g.others(ctx); err != nil {
+			if e.OOD, err = g.others(ctx); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if b.Base.Task == attach.Classification {
-		e.Classes = g.classEvaluation(ctx, e)
+		e.Classifier = g.classEvaluation(ctx, e)
 	} else {
 		e.Targets = g.targetEvaluations(ctx, e)
 	}
-	g.note(e)
+	g.addNotes(e)
 	g.limits(e)
 	return e, ctx.Err()
 }
