@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// reliabilityBins is how many bins the expected calibration error has.
+	// reliabilityBins is the number of bins of the expected calibration error.
 	reliabilityBins = 15
-	// riskPoints is how many points a risk–coverage curve has at most.
+	// riskPoints is the largest number of points of a risk–coverage curve.
 	riskPoints = 200
 )
 
-// classes is what is kept of a classifier's answers.
+// classes collects the predictions of a classifier.
 type classes struct {
-	top           []int        // the class that is predicted
-	before, after []float64    // its probability, without a temperature and with the bundle's
+	top           []int        // predicted class
+	before, after []float64    // its probability, without and with the fitted temperature
 	nll           [2][]float64 // negative log-likelihood, likewise
 	sets          []coverings  // by level
 	accept        []bool
 }
 
-// addClasses keeps answers of a block, by level, whose rows may have no labels
-// or no logits.
+// addClasses collects the predictions for a block of rows, by level. Rows may lack labels
+// or logits.
 func (g *accumulator) addClasses(predictions [][]attach.Prediction, labels []int, logits blas32.General) {
 	if labels == nil || logits.Cols == 0 {
 		return
@@ -71,7 +71,7 @@ func (g *accumulator) classEvaluation(ctx context.Context, e *Evaluation) *Class
 	}
 	right := func(i int) bool { return c.top[i] == g.labels[i] }
 	out := &Classifier{
-		Accuracy: among(n, right, nil),
+		Accuracy: rateWhere(n, right, nil),
 		ByClass:  g.byLabel().rates(right, nil), ByGroup: g.byGroup().rates(right, nil),
 		Uncalibrated: reliability(c.before, right), Temperature: g.bundle.Calibration.Temperature,
 	}
@@ -86,7 +86,7 @@ func (g *accumulator) classEvaluation(ctx context.Context, e *Evaluation) *Class
 		after := reliability(c.after, right)
 		after.NLL, out.Calibrated = new(stat.Mean(c.nll[1], nil)), &after
 	}
-	// Neither is NaN: logits and scores are checked where rows are predicted for.
+	// Neither is NaN: Predict checks logits and scores.
 	out.AURC, _ = measure.AURC(unsure, wrong)
 	points, _ := measure.RiskCoverage(unsure, wrong, riskPoints)
 	for _, p := range points {
@@ -94,17 +94,17 @@ func (g *accumulator) classEvaluation(ctx context.Context, e *Evaluation) *Class
 	}
 	if e.Flags != nil {
 		alarm := func(i int) bool { return g.pValues[i] <= e.Alpha }
-		out.AccuracyFlagged, out.AccuracyUnflagged = among(n, right, alarm), among(n, right, func(i int) bool { return !alarm(i) })
+		out.AccuracyFlagged, out.AccuracyUnflagged = rateWhere(n, right, alarm), rateWhere(n, right, func(i int) bool { return !alarm(i) })
 		area, _ := measure.AURC(g.scores, wrong)
 		out.AURCOODScore = &area
 	}
 	if ranks := g.bundle.Calibration.TrueClasses.Ranks; ranks != nil {
-		out.CalibrationAccuracy = among(len(ranks), func(i int) bool { return ranks[i] == 0 }, nil)
+		out.CalibrationAccuracy = rateWhere(len(ranks), func(i int) bool { return ranks[i] == 0 }, nil)
 	}
 	g.sets(ctx, e, out)
 	if p := g.at[g.main]; p.Selective() != nil {
 		accepted := func(i int) bool { return c.accept[i] }
-		out.Accepted, out.SelectiveError = among(n, accepted, nil), among(n, func(i int) bool { return wrong[i] }, accepted)
+		out.Accepted, out.SelectiveError = rateWhere(n, accepted, nil), rateWhere(n, func(i int) bool { return wrong[i] }, accepted)
 		if out.SelectiveError != nil {
 			out.SelectiveError.Nominal = p.Options().MaxError
 			e.judgeSelectiveError(*out.SelectiveError)
@@ -113,7 +113,7 @@ func (g *accumulator) classEvaluation(ctx context.Context, e *Evaluation) *Class
 	return out
 }
 
-// sets evaluates sets of classes, at every level.
+// sets evaluates prediction sets at every level.
 func (g *accumulator) sets(ctx context.Context, e *Evaluation, out *Classifier) {
 	p := g.at[g.main]
 	if p.Sets() == nil {
@@ -149,7 +149,7 @@ func (g *accumulator) sets(ctx context.Context, e *Evaluation, out *Classifier) 
 				one.Part = out.SetsBy
 			}
 			if p.Options().Smoothed {
-				one.accuracy = 0 // and sets may be empty
+				one.accuracy = 0 // smoothed sets may be empty
 			}
 			e.judge(one, counts[r.part], len(rates))
 		}
@@ -157,8 +157,8 @@ func (g *accumulator) sets(ctx context.Context, e *Evaluation, out *Classifier) 
 	g.worstSlabs(ctx, all, g.classes.sets)
 }
 
-// setParts divides rows to those that sets of a level are promised of apart, with
-// how many rows each was calibrated on.
+// setParts groups rows by the parts that the coverage of sets is guaranteed for separately,
+// and counts the calibration rows of each part.
 func (g *accumulator) setParts(level int) (p grouping, counts []int) {
 	sets, names := g.at[level].Sets(), map[int][]string{}
 	for class := range g.byLabel().names {
@@ -173,7 +173,7 @@ func (g *accumulator) setParts(level int) (p grouping, counts []int) {
 		p.names = append(p.names, display.List(names[part], mostNoted))
 	}
 	if len(names) == 1 && !g.at[level].Options().ByClass {
-		p.names[len(counts)-1] = "" // of all
+		p.names[len(counts)-1] = "" // all rows
 	}
 	for _, label := range g.labels {
 		part, _ := sets.Part(label)

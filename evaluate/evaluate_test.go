@@ -85,7 +85,7 @@ func TestRegressor(t *testing.T) {
 		if r2 := stat.RSquaredFrom(value, truth, nil); math.Abs(*got.RMSE-math.Sqrt(square)) > 1e-9 || math.Abs(*got.MAE-absolute) > 1e-9 || math.Abs(*got.R2-r2) > 1e-9 {
 			t.Errorf("RMSE %v, MAE %v, R² %v; want %v, %v, %v", *got.RMSE, *got.MAE, *got.R2, math.Sqrt(square), absolute, r2)
 		}
-		// The lowest tenth by the network's prediction, row by row.
+		// The lowest decile by the network's prediction, row by row.
 		order := make([]int, 1000)
 		floats.Argsort(value, order)
 		p := cells(mustPredict(t, b, test.Batch, attach.PredictOptions{}))
@@ -96,7 +96,7 @@ func TestRegressor(t *testing.T) {
 			}
 		}
 		if first := got.Coverage[1].ByDecile[0]; first.Rows != 100 || first.Count != covered {
-			t.Errorf("the lowest tenth is %+v, want %d of 100", first, covered)
+			t.Errorf("the lowest decile is %+v, want %d of 100", first, covered)
 		}
 	}
 	if len(e.Targets[1].Points) != 1000 || e.Targets[0].PIT == nil || e.Targets[0].PITCalibrated.KSPValue == nil {
@@ -185,11 +185,11 @@ func TestSets(t *testing.T) {
 		}
 	}
 	if kinds["set_coverage"] != 6 || kinds["selective_error"] != 1 || kinds["false_alarm_rate"] != 3 {
-		t.Errorf("promises %v", kinds)
+		t.Errorf("guarantees %v", kinds)
 	}
 }
 
-// TestClassesOfOneName: what each class promises is of its own
+// TestClassesOfOneName: each class has a guarantee of its own
 // calibration rows, though another has its name.
 func TestClassesOfOneName(t *testing.T) {
 	in := classifier(1000)
@@ -204,14 +204,14 @@ func TestClassesOfOneName(t *testing.T) {
 	in.Base.Classes = []string{"crane", "crane", "dog"}
 	e := mustEvaluate(t, mustFit(t, in), blocksOf(blob(9, 1200, 8, 3, 0), blas32.General{}, nil), attach.PredictOptions{Sets: "lac", ByClass: true}, evaluate.Options{})
 	sets := slices.DeleteFunc(e.Guarantees, func(p evaluate.Guarantee) bool { return p.Kind != "set_coverage" })
-	if len(sets) != 3 || sets[1].Verdict != "too_few_rows" || !strings.Contains(sets[1].Message, "calibration rows are too few to promise anything") {
+	if len(sets) != 3 || sets[1].Verdict != "too_few_rows" || !strings.Contains(sets[1].Message, "calibration rows are too few for this guarantee") {
 		t.Errorf("%+v", sets)
 	}
 }
 
-// TestSetsOfASureNetwork: sets that are never empty cover as often as the
-// network is right, which is more often than is asked and nothing to mend.
-func TestSetsOfASureNetwork(t *testing.T) {
+// TestSetsOfAnAccurateModel: sets that are never empty cover as often as the
+// model is right, which is more often than guaranteed and needs no advice.
+func TestSetsOfAnAccurateModel(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
 	b := mustFit(t, in)
@@ -220,9 +220,9 @@ func TestSetsOfASureNetwork(t *testing.T) {
 		o    attach.PredictOptions
 		says string
 	}{
-		{attach.PredictOptions{Sets: "lac", Level: .5}, "alone is right of"},
-		{attach.PredictOptions{Sets: "aps", Level: .5, ByClass: true}, "alone is right of"},
-		{attach.PredictOptions{Sets: "lac", Level: .5, Smoothed: true}, "asked for 50 %"},
+		{attach.PredictOptions{Sets: "lac", Level: .5}, "alone is right for"},
+		{attach.PredictOptions{Sets: "aps", Level: .5, ByClass: true}, "alone is right for"},
+		{attach.PredictOptions{Sets: "lac", Level: .5, Smoothed: true}, "guarantee: at least 50 %"},
 	} {
 		for _, p := range mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), tt.o, evaluate.Options{}).Guarantees {
 			if p.Kind == "set_coverage" && (p.Verdict != "met" || p.Advice != "" || !strings.Contains(p.Message, tt.says)) {
@@ -267,7 +267,7 @@ func TestBlocks(t *testing.T) {
 		}
 	}
 	if byGroup != 6 || len(cut.Flags.ByGroup) != 3 {
-		t.Errorf("%d promises of groups, %+v", byGroup, cut.Flags.ByGroup)
+		t.Errorf("%d guarantees of groups, %+v", byGroup, cut.Flags.ByGroup)
 	}
 }
 
@@ -292,8 +292,8 @@ func TestVerdicts(t *testing.T) {
 		do      string
 	}{
 		{"good", given, test, 1500, "met", ""},
-		{"spread", given, spread, 1500, "violated", "look what has changed since calibration"},
-		{"spread, split off", b, spread, 1500, "violated", "calibrate with rows that the network has not seen"},
+		{"spread", given, spread, 1500, "violated", "find out what changed since calibration"},
+		{"spread, split off", b, spread, 1500, "violated", "calibrate with rows that the model was not trained on"},
 		{"few", given, test, 20, "too_few_rows", "evaluate on "},
 		{"a high level", given, test, 1500, "too_few_rows", "calibrate with at least 9,999 rows, and with 190,000 to tell whether the guarantee is met"},
 		{"few calibration rows", mustFit(t, few), test, 1500, "too_few_rows", "calibrate with at least 9 rows"},
@@ -310,7 +310,7 @@ func TestVerdicts(t *testing.T) {
 		targets.Rows = tt.n
 		e := mustEvaluate(t, tt.b, blocksOf(tt.rows.Batch.Slice(0, tt.n), targets, nil), predictor, evaluate.Options{})
 		for _, p := range e.Guarantees {
-			if p.Kind == "interval_coverage" && p.Nominal > .999 && !strings.Contains(p.Message, "asked for 99.99 %") {
+			if p.Kind == "interval_coverage" && p.Nominal > .999 && !strings.Contains(p.Message, "guarantee: at least 99.99 %)") {
 				t.Errorf("%s: %s", tt.name, p.Message)
 			}
 			if p.Kind == "interval_coverage" && (p.Verdict != tt.verdict || !strings.HasPrefix(p.Advice, tt.do) || (p.Advice == "") != (tt.do == "")) {
@@ -336,17 +336,17 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{"none", classes, nil, evaluate.Options{}, "no rows to evaluate on"},
-		{"labels of some", classes, []attach.Rows{{Batch: labelled}, {Batch: unlabelled}}, evaluate.Options{}, "some rows have labels and others none"},
+		{"labels of some", classes, []attach.Rows{{Batch: labelled}, {Batch: unlabelled}}, evaluate.Options{}, "some rows have labels and others have none"},
 		{"label", classes, []attach.Rows{{Batch: labelled}, {Batch: wrong}}, evaluate.Options{}, "row 14: label 3 is out of range"},
-		{"groups of some", classes, []attach.Rows{{Batch: labelled, Groups: make([]string, 10)}, {Batch: labelled}}, evaluate.Options{}, "some rows have groups and others none"},
-		{"groups", classes, []attach.Rows{{Batch: labelled, Groups: []string{"a"}}}, evaluate.Options{}, "1 groups for 10 rows"},
-		{"targets", values, []attach.Rows{{Batch: one.Batch, Targets: two.Targets}}, evaluate.Options{}, "2 targets, and the bundle predicts 1"},
-		{"logits of some", classes, []attach.Rows{{Batch: labelled}, {Batch: bare}}, evaluate.Options{}, "some rows have logits and others none"},
-		{"logits of some values", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: valueless.Batch, Targets: one.Targets}}, evaluate.Options{}, "some rows have logits and others none"},
-		{"targets of some", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: one.Batch}}, evaluate.Options{}, "some rows have targets and others none"},
+		{"groups of some", classes, []attach.Rows{{Batch: labelled, Groups: make([]string, 10)}, {Batch: labelled}}, evaluate.Options{}, "some rows have groups and others have none"},
+		{"groups", classes, []attach.Rows{{Batch: labelled, Groups: []string{"a"}}}, evaluate.Options{}, "1 group for 10 rows"},
+		{"targets", values, []attach.Rows{{Batch: one.Batch, Targets: two.Targets}}, evaluate.Options{}, "2 targets, and the model predicts 1"},
+		{"logits of some", classes, []attach.Rows{{Batch: labelled}, {Batch: bare}}, evaluate.Options{}, "some rows have logits and others have none"},
+		{"logits of some values", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: valueless.Batch, Targets: one.Targets}}, evaluate.Options{}, "some rows have logits and others have none"},
+		{"targets of some", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: one.Batch}}, evaluate.Options{}, "some rows have targets and others have none"},
 		{"alpha", classes, []attach.Rows{{Batch: labelled}}, evaluate.Options{Alphas: []float64{5}}, "false-alarm rate 5"},
 		{"level", values, []attach.Rows{{Batch: one.Batch}}, evaluate.Options{Levels: []float64{90}}, "level 90"},
-		{"others", classes, []attach.Rows{{Batch: labelled}}, evaluate.Options{OOD: func(func(attach.Rows, error) bool) {}}, "no rows from elsewhere"},
+		{"others", classes, []attach.Rows{{Batch: labelled}}, evaluate.Options{OOD: func(func(attach.Rows, error) bool) {}}, "no out-of-distribution rows"},
 	} {
 		predictor, err := tt.b.Predictor(attach.PredictOptions{})
 		if err != nil {
@@ -446,12 +446,12 @@ func TestAccepted(t *testing.T) {
 	}
 	harder := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{MaxError: .25}, evaluate.Options{})
 	p = harder.Guarantees[len(harder.Guarantees)-1]
-	if p.Kind != "selective_error" || p.Verdict != "violated" || !strings.Contains(p.Message, " times as many errors as promised") {
+	if p.Kind != "selective_error" || p.Verdict != "violated" || !strings.Contains(p.Message, " times as many errors as guaranteed") {
 		t.Errorf("%+v", p)
 	}
 }
 
-// TestLess: rows whose scores are lower than any promise needs, and
+// TestLess: rows whose scores are lower than any guarantee needs, and
 // regressors without a head, without logits or with one prediction for all.
 func TestLess(t *testing.T) {
 	in := classifier(1000)
@@ -459,7 +459,7 @@ func TestLess(t *testing.T) {
 	calm := blob(9, 1200, 8, 3, 0)
 	copy(calm.Features.Data, make([]float32, len(calm.Features.Data)))
 	e := mustEvaluate(t, mustFit(t, in), blocksOf(calm, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
-	if p := e.Guarantees[1]; p.Verdict != "met" || !strings.HasSuffix(p.Message, ", far fewer than asked") || p.Advice == "" {
+	if p := e.Guarantees[1]; p.Verdict != "met" || !strings.HasSuffix(p.Message, "; far fewer than allowed") || p.Advice == "" {
 		t.Errorf("%+v", p)
 	}
 
@@ -476,8 +476,8 @@ func TestLess(t *testing.T) {
 		test.Batch.Logits.Data[i] = 7
 	}
 	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
-	if tenths := e.Targets[0].Coverage[0].ByDecile; len(tenths) != 1 || tenths[0].Rows != 300 || tenths[0].Name != "7 to 7" {
-		t.Errorf("tenths of one number: %+v", tenths)
+	if deciles := e.Targets[0].Coverage[0].ByDecile; len(deciles) != 1 || deciles[0].Rows != 300 || deciles[0].Name != "7 to 7" {
+		t.Errorf("deciles of one number: %+v", deciles)
 	}
 	test.Batch.Logits = blas32.General{}
 	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
@@ -500,7 +500,7 @@ func TestOneRow(t *testing.T) {
 }
 
 // TestFlagsByClass: a class that scores higher than others is flagged too often
-// by p-values among all, and as often as asked by those among its own, which promises
+// by p-values among all, and as often as asked by those among its own, whose guarantees
 // of each predicted class say.
 func TestFlagsByClass(t *testing.T) {
 	in := classifier(300)
@@ -514,13 +514,13 @@ func TestFlagsByClass(t *testing.T) {
 			continue
 		}
 		if p.Kind != "false_alarm_rate" || p.Part != "predicted class" || p.Verdict != "met" {
-			t.Errorf("a promise is %+v", p)
+			t.Errorf("a guarantee is %+v", p)
 		}
 		named[p.Name] = true
 		rows += p.Rows
 	}
 	if len(named) != 3 || rows != each.Rows {
-		t.Errorf("promises are of %v and %d rows", named, rows)
+		t.Errorf("guarantees are of %v and %d rows", named, rows)
 	}
 	// Scores of all classes together are not what these p-values are of.
 	if p := each.Flags.PValues; p.KSPValue != nil || p.KSStatistic != nil {
@@ -632,11 +632,11 @@ func TestClusters(t *testing.T) {
 			}
 		}
 		if len(rows) > 1 && (p.Part != "cluster" || p.Name == "") {
-			t.Errorf("a promise is of %q %q", p.Part, p.Name)
+			t.Errorf("a guarantee is of %q %q", p.Part, p.Name)
 		}
 	}
 	if found != len(rows) || found < 2 {
-		t.Errorf("%d clusters, %v rows, and %d promises of them", len(rows), rows, found)
+		t.Errorf("%d clusters, %v rows, and %d guarantees of them", len(rows), rows, found)
 	}
 }
 
@@ -651,11 +651,11 @@ func TestIntervalScore(t *testing.T) {
 			t.Errorf("%q is called %q", asked, e.IntervalScore)
 		}
 		for _, p := range e.Guarantees {
-			if few := strings.Contains(p.Message, "calibration rows are too few to promise"); p.Kind == "interval_coverage" && few != (want == "rcp") {
+			if few := strings.Contains(p.Message, "calibration rows are too few for this guarantee"); p.Kind == "interval_coverage" && few != (want == "rcp") {
 				t.Errorf("by %s of 60 calibration rows: %s", want, p.Message)
 			}
 			// 49 of 97 calibrate, and of 48 none would end at this level.
-			if p.Kind == "interval_coverage" && want == "rcp" && p.Advice != "calibrate with at least 97 rows, and with 1,900 to tell whether the guarantee is met, of which half learn the scores" {
+			if p.Kind == "interval_coverage" && want == "rcp" && p.Advice != "calibrate with at least 97 rows, and with 1,900 to tell whether the guarantee is met (half of them fit the scores)" {
 				t.Errorf("by rcp of 60 calibration rows: %s; %s", p.Message, p.Advice)
 			}
 		}
@@ -693,7 +693,7 @@ func TestNamesDeciles(t *testing.T) {
 	e, worst := with("")
 	limits := limitsOf(e)
 	if len(limits) != 1 || limits[0].Part != "decile" || limits[0].Option != "interval_score" || *worst.AdjustedPValue > .05 ||
-		!strings.Contains(limits[0].Message, "of 200 targets where the prediction is "+worst.Name+", "+display.Percent(worst.Fraction)+" are within their intervals (") {
+		!strings.Contains(limits[0].Message, "where the prediction is "+worst.Name+", "+display.Percent(worst.Fraction)+" of 200 targets are within their intervals (") {
 		t.Fatalf("the worst decile is %+v, and the notes are %+v", worst, limits)
 	}
 	for _, p := range e.Guarantees {
@@ -702,7 +702,7 @@ func TestNamesDeciles(t *testing.T) {
 		}
 	}
 	after, mended := with(limits[0].Value)
-	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Advice, "the worst decile is then covered "+display.Percent(mended.Fraction)) {
+	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Advice, "it covers the worst decile "+display.Percent(mended.Fraction)) {
 		t.Errorf("with %s the worst decile is covered %s and the limits are %+v, and the advice is %q", limits[0].Value, display.Percent(mended.Fraction), limitsOf(after), limits[0].Advice)
 	}
 	// Deciles of intervals that fail altogether tell nothing new.
@@ -740,15 +740,15 @@ func TestNamesClasses(t *testing.T) {
 		return mustEvaluate(t, b, blocksOf(fresh, blas32.General{}, groups), o, evaluate.Options{})
 	}
 	limits := limitsOf(with(attach.PredictOptions{}))
-	if len(limits) != 2 || limits[0].Part != "class" || limits[0].Option != "sets_by_class" || !strings.Contains(limits[0].Message, " labels in class d, ") {
+	if len(limits) != 2 || limits[0].Part != "class" || limits[0].Option != "sets_by_class" || !strings.Contains(limits[0].Message, ": in class d, ") {
 		t.Fatalf("limits are %+v", limits)
 	}
-	if limits[1].Part != "group" || limits[1].Option != "" || !strings.Contains(limits[1].Message, " labels in group south, ") {
+	if limits[1].Part != "group" || limits[1].Option != "" || !strings.Contains(limits[1].Message, ": in group south, ") {
 		t.Errorf("the limit of groups is %+v", limits[1])
 	}
 	after := with(attach.PredictOptions{ByClass: true})
 	worst := slices.MinFunc(after.Classifier.Sets[0].ByClass, func(a, b evaluate.Rate) int { return cmp.Compare(a.Fraction, b.Fraction) })
-	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Advice, "the worst class is then covered "+display.Percent(worst.Fraction)) {
+	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Advice, "this covers the worst class "+display.Percent(worst.Fraction)) {
 		t.Errorf("by class the worst is %+v, and the advice is %q; limits are %+v", worst, limits[0].Advice, limitsOf(after))
 	}
 }
@@ -793,7 +793,7 @@ func TestNamesGroups(t *testing.T) {
 	b := mustFit(t, in)
 	limits := limitsOf(mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, groups), attach.PredictOptions{}, evaluate.Options{}))
 	named := slices.ContainsFunc(limits, func(n evaluate.Note) bool {
-		return n.Part == "group" && n.Option == "groups" && strings.HasPrefix(n.Message, "target 1: ") && strings.Contains(n.Message, " targets in group wild, ")
+		return n.Part == "group" && n.Option == "groups" && strings.HasPrefix(n.Message, "target 1: ") && strings.Contains(n.Message, ": in group wild, ")
 	})
 	if !named {
 		t.Errorf("limits are %+v", limits)
@@ -808,7 +808,7 @@ func TestNamesGroups(t *testing.T) {
 }
 
 // TestEqualScores: rows of yes and no have few different scores. Fewer of them are
-// flagged than asked, and there is nothing to do about it.
+// flagged than allowed, and there is no advice.
 func TestEqualScores(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 26))
 	binary := func(n int) ood.Batch {
@@ -821,7 +821,7 @@ func TestEqualScores(t *testing.T) {
 	b := mustFit(t, attach.FitOptions{Base: attach.Base{Task: attach.Embedding, Standardised: true}, Method: method("covariance"), Batch: binary(400), Cal: binary(400)})
 	e := mustEvaluate(t, b, blocksOf(binary(1000), blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 	for _, p := range e.Guarantees {
-		if p.Nominal >= 0.05 && (p.Verdict != "met" || p.Advice != "" || !strings.HasSuffix(p.Message, ", far fewer than asked because many calibration rows have equal scores")) {
+		if p.Nominal >= 0.05 && (p.Verdict != "met" || p.Advice != "" || !strings.HasSuffix(p.Message, "; far fewer than allowed, because many calibration rows have equal scores")) {
 			t.Errorf("%s %s; %s", p.Verdict, p.Message, p.Advice)
 		}
 	}

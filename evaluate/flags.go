@@ -14,12 +14,12 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 )
 
-// flags evaluates scores of rows from the domain.
+// flags evaluates the scores of in-distribution rows.
 func (g *accumulator) flags(e *Evaluation) *Flags {
 	f := &Flags{ByAlpha: flagged(g.pValues, g.o.Alphas), PValues: g.pHistogram(g.pValues, g.predicted)}
 	p := g.at[g.main]
 	cal := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
-	if !p.Options().FlagByClass { // which ranks scores otherwise
+	if !p.Options().FlagByClass { // p-values by class do not rank the scores of two classes together
 		distance, probability := hypothesis.Kolmogorov(cal, slices.Sorted(slices.Values(g.scores)))
 		f.PValues.KSStatistic, f.PValues.KSPValue = &distance, &probability
 	}
@@ -39,7 +39,8 @@ func (g *accumulator) flags(e *Evaluation) *Flags {
 	return f
 }
 
-// promiseFlags judges a promise of false alarms, which ranks among calibration scores make.
+// judgeFlags tests the guarantee of a false-alarm rate that ranks among calibration scores
+// give.
 func (e *Evaluation) judgeFlags(p Guarantee, by calibrate.Conformal, together int) {
 	p.Kind = hypothesis.FalseAlarmRate
 	threshold := by.Threshold(p.Nominal)
@@ -54,14 +55,14 @@ func (e *Evaluation) judgeFlags(p Guarantee, by calibrate.Conformal, together in
 func flagged(pValues, alphas []float64) []Rate {
 	var list []Rate
 	for _, alpha := range alphas {
-		r := among(len(pValues), func(i int) bool { return pValues[i] <= alpha }, nil)
+		r := rateWhere(len(pValues), func(i int) bool { return pValues[i] <= alpha }, nil)
 		r.Nominal = alpha
 		list = append(list, *r)
 	}
 	return list
 }
 
-// pHistogram is of p-values of rows that are predicted to be of these classes.
+// pHistogram counts the p-values of rows with these predicted classes.
 func (g *accumulator) pHistogram(pValues []float64, predicted []int) Histogram {
 	h, rows := Histogram{Counts: hypothesis.Counts(pValues), Expected: make([]float64, hypothesis.Bins)}, map[int]int{}
 	for _, class := range predicted {
@@ -73,8 +74,8 @@ func (g *accumulator) pHistogram(pValues []float64, predicted []int) Histogram {
 	return h
 }
 
-// others evaluates scores of rows from elsewhere.
-func (g *accumulator) others(ctx context.Context) (*OOD, error) {
+// ood evaluates the scores of out-of-distribution rows.
+func (g *accumulator) ood(ctx context.Context) (*OOD, error) {
 	var scores, pValues []float64
 	var predicted []int
 	o := g.at[g.main].Options()
@@ -87,7 +88,7 @@ func (g *accumulator) others(ctx context.Context) (*OOD, error) {
 		if grouped := g.bundle.Calibration.Groups != nil; err == nil && grouped != (r.Groups != nil) {
 			r.Groups = nil
 			if grouped {
-				r.Groups = make([]string, r.Len()) // what is asked of these rows does not depend on it
+				r.Groups = make([]string, r.Len()) // scores do not depend on the group
 			}
 		}
 		var predictions []attach.Prediction
@@ -102,7 +103,7 @@ func (g *accumulator) others(ctx context.Context) (*OOD, error) {
 		}
 	}
 	if len(scores) == 0 {
-		return nil, errors.New("there are no rows from elsewhere")
+		return nil, errors.New("there are no out-of-distribution rows")
 	}
 	m, err := measure.Evaluate(g.scores, scores)
 	if err != nil {

@@ -45,7 +45,7 @@ func (d drawnCoverage) evaluate(rng *rand.Rand) *Evaluation {
 	}
 	s := strata{n: d.calibration}
 	if len(d.calibration) > 1 {
-		s.of = stratum
+		s.index = stratum
 	}
 	e := &Evaluation{}
 	var families []*family
@@ -99,7 +99,7 @@ func TestLawOfStrata(t *testing.T) {
 	by := grouping{names: []string{"a", "b"}, index: []int{0, 1, 0, 1}}
 	for n := 5; n < 500; n++ {
 		want := hypothesis.Misses{Allowed: hypothesis.Allowed(n, hypothesis.Forgive(.1)), Calibration: n}
-		for _, s := range []strata{{n: []int{n}}, {of: []int{0, 0, 0, 0}, n: []int{n}}, {of: []int{1, 1, 1, 1}, n: []int{7, n}}} {
+		for _, s := range []strata{{n: []int{n}}, {index: []int{0, 0, 0, 0}, n: []int{n}}, {index: []int{1, 1, 1, 1}, n: []int{7, n}}} {
 			for k, got := range s.misses(by, .1) {
 				if got != want {
 					t.Fatalf("part %d of %+v: %+v, want %+v", k, s, got, want)
@@ -108,7 +108,7 @@ func TestLawOfStrata(t *testing.T) {
 		}
 	}
 	// Half of the rows of each of two strata vary less than all of one; the misses are rounded up.
-	law := strata{of: []int{0, 0, 1, 1}, n: []int{99, 99}}.misses(by, .1)
+	law := strata{index: []int{0, 0, 1, 1}, n: []int{99, 99}}.misses(by, .1)
 	if law[0] != (hypothesis.Misses{Allowed: 21, Calibration: 200}) {
 		t.Errorf("the law of two strata of 99 rows is %+v", law[0])
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// parting divides rows to parts that have names.
+// grouping divides rows into named parts.
 type grouping struct {
 	names []string
 	index []int // the part of each row
@@ -30,7 +30,7 @@ func (g *accumulator) byClass(of []int) grouping {
 	return p
 }
 
-// className is a class's name or else its number.
+// className is the name of a class, or its number if it has no name.
 func (g *accumulator) className(c int) string {
 	if c < len(g.bundle.Base.Classes) {
 		return g.bundle.Base.Classes[c]
@@ -48,12 +48,12 @@ func (g *accumulator) byGroup() grouping {
 	return p
 }
 
-// tenths divides rows by the tenth that a number of theirs is of. Equal numbers
-// stay together.
+// deciles groups rows by the decile that a number of each is in. Rows with equal numbers
+// stay together, so there may be fewer than ten parts.
 func deciles(x []float64) grouping {
 	const parts = 10
 	sorted := slices.Sorted(slices.Values(x))
-	var edges []float64 // the least of each part but the first
+	var edges []float64 // the smallest number of each part but the first
 	for k := 1; k < parts; k++ {
 		edges = append(edges, sorted[k*len(sorted)/parts])
 	}
@@ -76,8 +76,8 @@ func deciles(x []float64) grouping {
 	return p
 }
 
-// written are increasing numbers with at least three digits, and with as many as tell
-// different ones apart.
+// written formats increasing numbers with three digits, or with as many more as different
+// numbers need to look different.
 func written(x []float64) []string {
 	const least, most = 3, 17
 	all, write := make([]string, len(x)), display.Number
@@ -97,9 +97,8 @@ func written(x []float64) []string {
 	return all
 }
 
-// rates counts, by part, the rows of which yes holds, of those of which among
-// does; a part without such rows is left out. widths are nil or averaged where
-// they end.
+// rates counts, by part, the rows for which yes holds. Parts without rows are left out.
+// widths may be nil; MeanWidth is the mean of the finite ones.
 func (p grouping) rates(yes func(i int) bool, widths []float64) []Rate {
 	counts, of := make([]int, len(p.names)), make([]int, len(p.names))
 	sums, ends := make([]float64, len(p.names)), make([]int, len(p.names))
@@ -128,7 +127,7 @@ func (p grouping) rates(yes func(i int) bool, widths []float64) []Rate {
 	return list
 }
 
-// histogram counts numbers from 0 to 1 that are as likely in one bin as in another.
+// histogram counts numbers from 0 to 1 whose expected distribution is uniform.
 func histogram(x []float64) Histogram {
 	h := Histogram{Counts: hypothesis.Counts(x), Expected: make([]float64, hypothesis.Bins)}
 	for k := range h.Expected {

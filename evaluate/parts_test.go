@@ -28,11 +28,11 @@ func TestTenthsAreNamed(t *testing.T) {
 	} {
 		names := deciles(c.x).names
 		if names[0] != c.first {
-			t.Errorf("the first tenth is %q, want %q", names[0], c.first)
+			t.Errorf("the first decile is %q, want %q", names[0], c.first)
 		}
 		slices.Sort(names)
 		if len(slices.Compact(names)) != 10 {
-			t.Errorf("ten tenths are called %q", names)
+			t.Errorf("ten deciles are called %q", names)
 		}
 	}
 }

@@ -24,26 +24,26 @@ import (
 // mostPoints bounds Target.Points.
 const mostPoints = 2000
 
-// target is what is kept of one target of a regressor.
+// target collects the predictions of one target of a regressor.
 type target struct {
 	systems              map[string]func([]float32) calibrate.Distribution // by group
 	truth, value, median []float64
 	lower, upper         []float64   // at the predictor's level
 	levels               []coverings // by level
-	forecasts            int         // rows whose quantiles are finite, and over these
+	forecasts            int         // rows with finite quantiles; over these:
 	crps                 float64     // a sum,
 	pinball              []float64   // sums by level,
 	pit, calibrated      []float64   // and levels of the targets
 }
 
-// addTargets keeps answers of a block, by level, whose rows may have no targets.
+// addTargets collects the predictions for a block of rows, by level. Rows may lack targets.
 func (g *accumulator) addTargets(predictions [][]attach.Prediction, r attach.Rows) error {
 	main, y := predictions[g.main], r.Targets
 	switch {
 	case y.Cols == 0:
 		return nil
 	case y.Cols != len(main[0].Targets):
-		return fmt.Errorf("the rows have %s, and the bundle predicts %d", rows.Count(y.Cols, "target"), len(main[0].Targets))
+		return fmt.Errorf("the rows have %s, and the model predicts %d", rows.Count(y.Cols, "target"), len(main[0].Targets))
 	}
 	if g.targets == nil {
 		if err := g.newTargets(y.Cols); err != nil {
@@ -127,7 +127,7 @@ func (g *accumulator) newTargets(n int) error {
 	return nil
 }
 
-// targetEvaluations is nil without targets.
+// targetEvaluations returns the figures of each target, or nil without targets.
 func (g *accumulator) targetEvaluations(ctx context.Context, e *Evaluation) []Target {
 	list := make([]Target, len(g.targets))
 	if g.bundle.Quantiles != nil && g.at[g.main].Options().Side == "" {
@@ -146,10 +146,10 @@ func (g *accumulator) targetEvaluations(ctx context.Context, e *Evaluation) []Ta
 		}
 		of.points(out, g.at[g.main].Options().Seed)
 		of.distribution(out, g.pitOfCalibration(t))
-		tenth := of.deciles()
+		decile := of.deciles()
 		out.Coverage = make([]Coverage, len(g.at))
 		for k := range g.at {
-			out.Coverage[k] = g.coverage(k, of.levels[k], &tenth)
+			out.Coverage[k] = g.coverage(k, of.levels[k], &decile)
 			all, ways = append(all, &out.Coverage[k]), append(ways, of.levels[k])
 			if !g.at[g.main].Options().Joint {
 				g.judgeCoverage(e, Guarantee{Kind: hypothesis.IntervalCoverage, Target: t}, out.Coverage[k])
@@ -168,8 +168,8 @@ func (g *accumulator) targetEvaluations(ctx context.Context, e *Evaluation) []Ta
 	return list
 }
 
-// promises judges what calibration promises of a coverage: as a whole or, where it
-// is by group, of each group.
+// judgeCoverage tests the guarantee of a coverage: one for all rows or, if the .attach file
+// is calibrated by group, one for each group.
 func (g *accumulator) judgeCoverage(e *Evaluation, p Guarantee, c Coverage) {
 	groups := map[string]int{}
 	for _, name := range g.bundle.Calibration.Groups {
@@ -182,13 +182,13 @@ func (g *accumulator) judgeCoverage(e *Evaluation, p Guarantee, c Coverage) {
 	}
 	for _, r := range c.ByGroup {
 		p.Rate = r
-		p.Nominal, p.Name, p.Part = c.Nominal, cmp.Or(r.Name, `""`), "group" // of all rows it would be empty
+		p.Nominal, p.Name, p.Part = c.Nominal, cmp.Or(r.Name, `""`), "group" // an empty Name means all rows
 		e.judge(p, groups[r.Name], len(c.ByGroup))
 	}
 }
 
-// coverage is that of one level. tenth, or nil, divides the rows further.
-func (g *accumulator) coverage(k int, c coverings, tenth *grouping) Coverage {
+// coverage computes the coverage at one level. decile may be nil.
+func (g *accumulator) coverage(k int, c coverings, decile *grouping) Coverage {
 	var widths []float64
 	var sum float64
 	for _, w := range c.width {
@@ -197,20 +197,20 @@ func (g *accumulator) coverage(k int, c coverings, tenth *grouping) Coverage {
 			sum += w
 		}
 	}
-	hold := func(i int) bool { return c.covered[i] }
-	out := Coverage{Rate: *among(len(c.covered), hold, nil), Infinite: len(c.width) - len(widths), ByGroup: g.byGroup().rates(hold, c.width)}
+	contains := func(i int) bool { return c.covered[i] }
+	out := Coverage{Rate: *rateWhere(len(c.covered), contains, nil), Infinite: len(c.width) - len(widths), ByGroup: g.byGroup().rates(contains, c.width)}
 	out.Nominal = g.at[k].Options().Level
 	if n := len(widths); n > 0 {
 		slices.Sort(widths)
 		out.MeanWidth, out.MedianWidth = new(sum/float64(n)), new((widths[(n-1)/2]+widths[n/2])/2)
 	}
-	if tenth != nil {
-		out.ByDecile = tenth.rates(hold, c.width)
+	if decile != nil {
+		out.ByDecile = decile.rates(contains, c.width)
 	}
 	return out
 }
 
-// errors are the network's own.
+// errors computes RMSE, MAE and R² of the predictions of the model.
 func (of *target) errors(out *Target) {
 	if math.IsNaN(of.value[0]) {
 		return
@@ -223,7 +223,8 @@ func (of *target) errors(out *Target) {
 	}
 }
 
-// tenths divides rows by the model's own prediction or, without one, the head's median.
+// deciles groups rows by the prediction of the model or, if it has none, by the median of
+// the interval model.
 func (of *target) deciles() grouping {
 	if math.IsNaN(of.value[0]) {
 		return deciles(of.median)
@@ -231,7 +232,7 @@ func (of *target) deciles() grouping {
 	return deciles(of.value)
 }
 
-// points are rows drawn evenly.
+// points is a uniform sample of the rows.
 func (of *target) points(out *Target, seed uint64) {
 	for _, i := range rand.New(rand.NewPCG(seed, 0x9017)).Perm(len(of.truth)) {
 		lower, upper := of.lower[i], of.upper[i]
@@ -242,8 +243,8 @@ func (of *target) points(out *Target, seed uint64) {
 	}
 }
 
-// distribution scores the head's quantiles and compares levels of targets with
-// those of calibration rows, or nil.
+// distribution scores the predicted quantiles, and compares the levels of the targets among
+// them with the levels of the calibration rows, unless these are nil.
 func (of *target) distribution(out *Target, calibration []float64) {
 	if of.forecasts == 0 {
 		return
@@ -266,8 +267,8 @@ func (of *target) distribution(out *Target, calibration []float64) {
 	out.PITCalibrated = &calibrated
 }
 
-// pitOfCalibration are the levels of calibration rows in the distribution that
-// they make, increasing; nil where that is one a group.
+// pitOfCalibration is the sorted levels of the calibration rows in their own conformal
+// predictive distribution. It is nil if there is one distribution for each group.
 func (g *accumulator) pitOfCalibration(t int) []float64 {
 	if g.bundle.Calibration.Groups != nil {
 		return nil
