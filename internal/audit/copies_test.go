@@ -263,7 +263,7 @@ func TestNotes(t *testing.T) {
 	all := strings.Join(a.Notes, "\n")
 	for _, want := range []string{
 		"With 999 calibration rows there are at least 10 discoveries among 1,000 inputs, or none. ",
-		"Among the 4 highest scores are 2 groups of inputs that hold nearly the same. Each counts as a witness of its own, unless it is an exact copy.",
+		"Among the 4 highest scores, 2 groups of inputs are near duplicates. Each input counts, unless it is an exact copy.",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q is missing in\n%s", want, all)

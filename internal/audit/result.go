@@ -777,7 +777,7 @@ func features(list []keptRow) blas32.General {
 	return x
 }
 
-// Of names what was audited: its file or folder, or one of them.
+// Of names what was audited: its file or folder, or the first of several.
 func (a *Audit) Of() string {
 	name := a.Shards[0].Name
 	if n := len(a.Shards); n > 1 {
@@ -786,18 +786,18 @@ func (a *Audit) Of() string {
 	return name
 }
 
-// TooFew says that there is no discovery, and that too few inputs have the least p-value
-// for one.
+// TooFew reports whether there is no discovery because too few inputs have the smallest
+// p-value for one.
 func (a *Audit) TooFew() bool {
 	return a.Discoveries == 0 && a.MinDiscoveries > 1 && a.Thresholds[0].Inputs < a.MinDiscoveries
 }
 
-// FewRows says that calibration rows are too few for a few discoveries.
+// FewRows explains that the calibration rows are too few for a small number of discoveries.
 func (a *Audit) FewRows() string {
 	return fmt.Sprintf("with %s there are at least %s among %s, or none", rows.Count(a.Calibration, "calibration row"), rows.Count(a.MinDiscoveries, "discovery"), rows.Count(a.Inputs, "input"))
 }
 
-// String names a place, empty if it is all inputs.
+// String is the kind and the name of a place, or empty for all inputs.
 func (p Place) String() string {
 	switch p.Kind {
 	case "all":
@@ -808,7 +808,7 @@ func (p Place) String() string {
 	return p.Kind + " " + p.Name
 }
 
-// of is " of" the place, if it is not all inputs.
+// of is " of" the place, or empty for all inputs.
 func (p Place) of() string {
 	if name := p.String(); name != "" {
 		return " of " + name
@@ -816,55 +816,71 @@ func (p Place) of() string {
 	return ""
 }
 
-// Shifted says what the shift test found.
-func (a *Audit) Shifted() string {
-	return fmt.Sprintf("that so many%s score so high if all are like the calibration rows", a.Shift.HigherIn.of())
+// ShiftFinding is the result of the shift test in a sentence without a full stop.
+func (a *Audit) ShiftFinding() string {
+	if a.Shift.Higher > a.Delta {
+		return "no evidence that the inputs score higher than the calibration rows"
+	}
+	if name := a.Shift.HigherIn.String(); name != "" {
+		return "the inputs of " + name + " score higher than the calibration rows"
+	}
+	return "the inputs score higher than the calibration rows"
 }
 
-// Unnamed says that there are many more outliers than discoveries.
+// Unnamed reports whether there are many more outliers than discoveries.
 func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries }
 
-// Cautions are the first of the notes, and say why the promise does not hold.
+// Cautions returns the first of the notes: the reasons why the guarantee does not hold.
 func (a *Audit) Cautions() []string { return a.Notes[:a.cautions] }
 
-// notes say in sentences what is to be known.
+// notes adds the sentences on guarantees, on what violates them and on what else to know.
 func (a *Audit) notes() {
 	say := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
+	are := func(n int, one string) string {
+		if n == 1 {
+			return rows.Count(n, one) + " is"
+		}
+		return rows.Count(n, one) + " are"
+	}
 	a.used.notes(a, say)
 	a.cautions = len(a.Notes)
 	if c := a.Copies; c != nil {
-		say("%s of an earlier one: %s of the %s differ. Copies are no witnesses of their own. So each figure is the more careful of two, with all inputs counted and with copies counted once. Frames of a video and other near copies are not counted once: they void all figures if they are many.",
-			map[bool]string{true: "1 input is an exact copy", false: rows.Count(c.Repeated, "input") + " are exact copies"}[c.Repeated == 1], display.Count(c.Distinct), rows.Count(a.Inputs, "input"))
+		verb := " exact copies"
+		if c.Repeated == 1 {
+			verb = " an exact copy"
+		}
+		say("%s%s of an earlier input; %s of the %s differ. Copies are not independent evidence, so each figure is the more careful of two: with all inputs counted, and with copies counted once. Near copies, such as frames of a video, are counted, and many of them invalidate all figures.",
+			are(c.Repeated, "input"), verb, display.Count(c.Distinct), rows.Count(a.Inputs, "input"))
 	}
 	for _, g := range a.Gaps {
-		say("%v. Inputs score infinitely high for a cell that is empty in a column that never was.", g)
+		say("%v. An empty cell in a column that never was empty has an infinite score.", g)
 	}
-	kind := "on average over draws of calibration and audited rows"
+	draws := "on average over draws of calibration rows and audited inputs"
 	if a.Conditional {
-		kind = fmt.Sprintf("on average over draws of audited rows, for a share %g of all calibration sets", 1-a.Delta)
+		draws = fmt.Sprintf("on average over draws of audited inputs, for a fraction %g of all calibration sets", 1-a.Delta)
 	}
-	say("Of the discoveries at most a share %g is false, %s, where inliers are drawn like the %s.", a.FDR, kind, rows.Count(a.Calibration, "calibration row"))
-	say("Bounds all hold at once with probability %g, whichever threshold or group is looked at; those of groups that share no input may be added up.", 1-a.Delta)
+	say("At most a fraction %g of the discoveries is false, %s, if inliers are exchangeable with the %s.", a.FDR, draws, rows.Count(a.Calibration, "calibration row"))
+	say("All bounds hold at once with probability %g, for every threshold and group. The bounds of groups that share no input add up.", 1-a.Delta)
 	if a.Unnamed() {
-		say("There must be at least %s among the inputs, against %s: the rest of the outliers cannot be told, one by one, from inputs like the calibration rows. The highest scores come first, and groups tell where outliers are.", rows.Count(a.Outliers, "outlier"), rows.Count(a.Discoveries, "discovery"))
+		say("There are at least %s among the inputs, but %s. The other outliers cannot be told, one by one, from inliers. The highest scores come first, and the tables of groups show where outliers are.", rows.Count(a.Outliers, "outlier"), rows.Count(a.Discoveries, "discovery"))
 	}
 	if few := a.FewRows(); a.TooFew() {
-		say("W%s. Calibrate with more rows, or look at the bounds.", few[1:])
+		say("W%s. Calibrate with more rows, or use the bounds.", few[1:])
 	}
 	if a.Discoveries == 0 && a.Storey.Discoveries > 0 {
-		say("Storey's procedure, which estimates how many inputs are inliers, has %s at the same rate, those with p-values up to %.3g.", rows.Count(a.Storey.Discoveries, "discovery"), a.Storey.PValueThreshold)
+		say("Storey's procedure, which estimates the number of inliers, makes %s at the same rate: the inputs with p-values up to %.3g.", rows.Count(a.Storey.Discoveries, "discovery"), a.Storey.PValueThreshold)
 	}
-	say("The promise is broken by near copies among the inputs, such as frames of a video, each of which counts as a witness of its own, and by calibration rows that the network or heads were trained on.")
+	say("The guarantee does not hold if many inputs are near copies of each other, such as frames of a video, or if the model or the detector was trained on the calibration rows.")
 	if a.HeldOut == rows.SplitOff {
-		say("The calibration rows were split off the rows fitted on: if the network was trained on these, more inputs are discoveries than should be.")
+		say("The calibration rows were split off the rows fitted on. If the model was trained on these, there are too many discoveries.")
 	}
 	if n := len(a.Duplicates); n > 0 {
-		say("Among the %d highest scores %s that hold nearly the same. Each counts as a witness of its own, unless it is an exact copy.", len(a.HighestScoring), map[bool]string{true: "is 1 group of inputs", false: "are " + rows.Count(n, "group") + " of inputs"}[n == 1])
+		say("Among the %d highest scores, %s near duplicates. Each input counts, unless it is an exact copy.", len(a.HighestScoring), map[bool]string{true: "1 group of inputs is", false: rows.Count(n, "group") + " of inputs are"}[n == 1])
 	}
 	if a.FitDuplicates != nil && *a.FitDuplicates > 0 {
-		say("%s nearly the same features as a row fitted on, which the column fit_duplicate_of of %s names. About one in 1000 inputs has them by chance. If it is a copy, it scores low, and its p-value means nothing.", rows.Count(*a.FitDuplicates, "input")+map[bool]string{true: " has", false: " have"}[*a.FitDuplicates == 1], Scores)
+		say("%s nearly the features of a fit row, which the column fit_duplicate_of of %s names. About 1 in 1,000 inputs has by chance. A copy of a fit row scores low, and its p-value means nothing.", rows.Count(*a.FitDuplicates, "input")+map[bool]string{true: " has", false: " have"}[*a.FitDuplicates == 1], Scores)
 	}
 	if a.Shift.Lower < .01 {
-		say("Fewer inputs%s score high than if all were like the calibration rows (p is at most %.3g), as if the network was trained on them.", a.Shift.LowerIn.of(), a.Shift.Lower)
+		say("Fewer inputs%s have high scores than expected (p = %.3g), as if the model had been trained on them.", a.Shift.LowerIn.of(), a.Shift.Lower)
 	}
 }

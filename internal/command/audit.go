@@ -152,46 +152,52 @@ func NewAuditWorker(ctx context.Context, o engine.Options, stderr io.Writer, sto
 	})
 }
 
-// printAudit says in a few lines what was found.
+// printAudit prints the main figures of an audit.
 func printAudit(w io.Writer, a *audit.Audit, dir string) {
+	line := func(label, format string, args ...any) { printf(w, "%-12s  %s\n", label, fmt.Sprintf(format, args...)) }
 	printf(w, "%s audited in %s, %s\n", rows.Count(a.Inputs, "input"), a.Of(), rows.Count(a.Calibration, "calibration row"))
-	for _, says := range a.Cautions() {
-		printf(w, "warning: %s\n", says)
+	for _, caution := range a.Cautions() {
+		line("warning", "%s", caution)
 	}
 	if c := a.Copies; c != nil {
-		printf(w, "copies        %s of these are exact copies of another, and %s differ: each figure is the more careful of two, with all counted and with copies counted once\n", display.Count(c.Repeated), display.Count(c.Distinct))
+		verb := "are exact copies"
+		if c.Repeated == 1 {
+			verb = "is an exact copy"
+		}
+		line("copies", "%s %s of another, and %s differ; all figures hold whether copies count or not", rows.Count(c.Repeated, "input"), verb, display.Count(c.Distinct))
 	}
+	line("outliers", "at least %s (%s of the inputs), with probability %g", display.Count(a.Outliers), display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta)
 	falsely := ""
 	if a.Discoveries > 0 {
-		falsely = fmt.Sprintf("; with probability %g at most %.3g %% of these are false", 1-a.Delta, 100*a.FDP)
+		falsely = fmt.Sprintf("; at most %.3g %% of these are false, with probability %g", 100*a.FDP, 1-a.Delta)
 	}
-	printf(w, "outliers      %s at least, with probability %g\n", display.Count(a.Outliers), 1-a.Delta)
-	printf(w, "discoveries   %s at a false discovery rate of %g%s\n", display.Count(a.Discoveries), a.FDR, falsely)
-	shift := fmt.Sprintf("%.3g", a.Shift.Higher)
+	line("discoveries", "%s at a false discovery rate of %g%s", display.Count(a.Discoveries), a.FDR, falsely)
+	shift := fmt.Sprintf("p = %.3g", a.Shift.Higher)
 	if a.Shift.Higher == 0 {
-		shift = "1e-300"
+		shift = "p < 1e-300"
 	}
-	printf(w, "shift         p is at most %s %s\n", shift, a.Shifted())
+	line("shift", "%s (%s)", a.ShiftFinding(), shift)
 	for _, of := range a.Intervals {
 		name, covered := "", ""
 		if len(a.Intervals) > 1 {
-			name = " of " + of.Name
+			name = of.Name + ": "
 		}
 		if of.WithTarget > 0 {
-			covered = fmt.Sprintf("; %.3g %% of %s are within their intervals, asked for %.3g %%", 100*of.CoveredShare(), rows.Count(of.WithTarget, "target"), 100*a.Level)
+			covered = fmt.Sprintf("; %s of %s are within their intervals (level %s)", display.Percent(of.CoveredShare()), rows.Count(of.WithTarget, "target"), display.Asked(a.Level))
 		}
-		printf(w, "intervals%s   %s stand out by their width%s\n", name, display.Count(of.Wide), covered)
+		line("intervals", "%s%s unusually wide%s", name, display.Count(of.Wide), covered)
 	}
 	if a.FitDuplicates != nil {
-		printf(w, "like fitted   %s with nearly the same features as a row of --fitted\n", display.Count(*a.FitDuplicates))
+		line("fit rows", "%s near a row of --fitted", rows.Count(*a.FitDuplicates, "input"))
 	}
 	for _, g := range a.Gaps {
-		printf(w, "note: %v\n", g)
+		line("note", "%v", g)
 	}
 	if a.Unnamed() {
-		printf(w, "note: there are more outliers than discoveries: the rest cannot be told, one by one, from inputs like the calibration rows; the report has the highest scores first\n")
+		line("note", "more outliers than discoveries: the others cannot be told, one by one, from inliers; the report lists the highest scores first")
 	} else if a.TooFew() {
-		printf(w, "note: %s\n", a.FewRows())
+		line("note", "%s", a.FewRows())
+		line("", "what to do: calibrate with more rows, or use the bound on outliers")
 	}
 	printf(w, "%s\n", filepath.Join(dir, "report.html"))
 }

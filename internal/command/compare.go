@@ -174,7 +174,7 @@ func (m *comparing) print(ctx context.Context, w io.Writer, r *compare.Report) e
 		}
 	}
 	if m.report != "" {
-		page := report.Page{Title: "Out-of-domain detection, side by side", Sets: []report.Comparison{{Report: r}}}
+		page := report.Page{Title: "Detectors of out-of-distribution inputs, compared", Sets: []report.Comparison{{Report: r}}}
 		if err := writePage(ctx, m.report, page); err != nil {
 			return err
 		}

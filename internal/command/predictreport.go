@@ -117,13 +117,13 @@ func (r *predicted) writeReport(ctx context.Context) error {
 	alpha := cmp.Or(o.Alpha, c.Alpha)
 	page := report.Flags{
 		Bundle: filepath.Base(f.path), Rows: filepath.Base(f.x), N: r.flagged,
-		Says:    cmp.Or(r.flags(), silent(b, o)),
-		PValues: evaluate.Histogram{Counts: r.pValues[:], Expected: r.expected()},
-		Promise: fmt.Sprintf("Of rows like the %d calibration rows at most %s are flagged, on average. A p-value is the share of them that look at least as strange.", c.NCal, display.Asked(alpha)),
-		Columns: r.worst.columns(),
+		Summary:   cmp.Or(r.flags(), silent(b, o)),
+		PValues:   evaluate.Histogram{Counts: r.pValues[:], Expected: r.expected()},
+		Guarantee: fmt.Sprintf("Of rows like the %d calibration rows at most %s are flagged, on average. A p-value is the share of them that look at least as strange.", c.NCal, display.Asked(alpha)),
+		Columns:   r.worst.columns(),
 	}
 	if o.FlagByClass {
-		page.Promise += " Both are of those of its predicted class alone."
+		page.Guarantee += " Both are of those of its predicted class alone."
 	}
 	fact := func(value, label string) { page.Facts = append(page.Facts, report.Fact{Value: value, Label: label}) }
 	fact(fmt.Sprintf("%d of %d", r.flagged, r.rows), "flagged")

@@ -42,7 +42,7 @@ func audited(t *testing.T, name string) *audit.Audit {
 func TestAudit(t *testing.T) {
 	page := written(t, Audit(audited(t, "photos/7.jpg")))
 	sound(t, page)
-	for _, want := range []string{"<h1>What does not belong</h1>", "outlier at least, 11.1 % of the inputs", "9 inputs of photos/7.jpg and 1 more, compared with 100 calibration rows.", `src="data:image/png;base64,`, "By file or folder", "How often classes are predicted", "Nearly the same", "with files of these SHA-256", "75.0 %"} {
+	for _, want := range []string{"<h1>Outliers among photos/7.jpg and 1 more</h1>", "outlier at least (11.1 % of the inputs)", "An audit of 9 inputs against 100 calibration rows.", `src="data:image/png;base64,`, "File or folder of --x", "Frequency of predicted classes", "Near duplicates", "with files of these SHA-256", "75.0 %"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -62,7 +62,7 @@ func TestAuditOfRegressor(t *testing.T) {
 	a.FitDuplicates, a.Groups[0].FitDuplicates, a.HighestScoring[1].FitDuplicateOf = &n, 2, "train.npz:17"
 	page := written(t, Audit(a))
 	sound(t, page)
-	for _, want := range []string{"The widest", "7.25", "75.0 %", "with nearly the same features as a row fitted on", "train.npz:17"} {
+	for _, want := range []string{"Widest intervals", "7.25", "75.0 %", "with nearly the features of a fit row", "train.npz:17"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -75,27 +75,27 @@ func TestAuditOfCopies(t *testing.T) {
 		a := audited(t, name)
 		a.Copies = &audit.Copies{Distinct: 5, Repeated: 4, MostCopied: []audit.Copied{{Inputs: 3, Keys: []string{name, "b:7", "b:8"}}}}
 		a.Notes = []string{"4 inputs are exact copies", "Of the discoveries"}
-		a.Shift.Higher, a.Shift.HigherIn = .02, audit.Place{Kind: "folder", Name: name}
+		a.Delta, a.Shift.Higher, a.Shift.HigherIn = .05, .02, audit.Place{Kind: "folder", Name: name}
 		return a
 	}
 	p := Audit(copied("photos"))
 	page := written(t, p)
 	sound(t, page)
-	for _, want := range []string{"Exact copies", "photos, b:7, b:8", "probability, at most, that so many of folder photos score so high"} {
+	for _, want := range []string{"Exact copies", "photos, b:7, b:8", "p-value of the shift test: the inputs of folder photos score higher"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if first := p.Facts[0]; first.Value != "4" || !strings.HasPrefix(first.Label, "exact copies of another input; 5 differ") {
+	if first := p.Facts[0]; first.Value != "4" || !strings.HasPrefix(first.Label, "exact copies of another input; 5 inputs differ") {
 		t.Errorf("the first fact is %+v", first)
 	}
-	if notes := p.blocks[0].Notes; notes[0].Word != "note" || notes[1].Word != "promise" {
+	if notes := p.blocks[0].Notes; notes[0].Label != "note" || notes[1].Label != "guarantee" {
 		t.Errorf("%+v", notes)
 	}
 	gaps := copied("photos")
 	gaps.Gaps = []attach.ColumnGaps{{Column: "age", Empty: 1, Rows: 9, FitRows: 100}}
 	gaps.Notes = []string{"4 inputs are exact copies", "age: empty in 1 of 9 rows", "Of the discoveries"}
-	if notes := Audit(gaps).blocks[0].Notes; notes[1].Word != "note" || notes[2].Word != "promise" {
+	if notes := Audit(gaps).blocks[0].Notes; notes[1].Label != "note" || notes[2].Label != "guarantee" {
 		t.Errorf("with gaps: %+v", notes)
 	}
 	harmless(t, written(t, Audit(copied(hostile))))

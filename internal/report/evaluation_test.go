@@ -145,6 +145,18 @@ func read(t *testing.T, svg, class string) [][2]float64 {
 	return points
 }
 
+// circles are the centres of the dots of a colour.
+func circles(t *testing.T, svg string, color int) [][2]float64 {
+	t.Helper()
+	var points [][2]float64
+	for _, p := range regexp.MustCompile(fmt.Sprintf(`class="bin s%d[^"]*" cx="([0-9.]+)" cy="([0-9.]+)"`, color)).FindAllStringSubmatch(svg, -1) {
+		x, _ := strconv.ParseFloat(p[1], 64)
+		y, _ := strconv.ParseFloat(p[2], 64)
+		points = append(points, [2]float64{x, y})
+	}
+	return points
+}
+
 // TestEvaluationDraws reads the drawings back.
 func TestEvaluationDraws(t *testing.T) {
 	e := classified(3, 2)
@@ -172,19 +184,19 @@ func TestEvaluationDraws(t *testing.T) {
 	}
 	one := span{0, 1}
 	bins := e.Classifier.Calibrated.Bins
-	p = drawn(t, page, "<h4>Is confidence what it says?</h4>", "</svg>")
-	same("after", read(t, p, "mark s0"), one, one, bins[0].Nominal, bins[0].Fraction, bins[1].Nominal, bins[1].Fraction)
-	same("before", read(t, p, "mark s1"), one, one, .5, .4, .9, 800./950)
+	p = drawn(t, page, "<h4>Reliability diagram: is confidence right?</h4>", "</svg>")
+	same("calibrated", circles(t, p, 0), one, one, bins[0].Nominal, bins[0].Fraction, bins[1].Nominal, bins[1].Fraction)
+	same("uncalibrated", circles(t, p, 1), one, one, .5, .4, .9, 800./950)
 	same("intervals", read(t, p, "interval s0"), one, one, .45, bins[0].Low, .45, bins[0].High, .85, bins[1].Low, .85, bins[1].High)
 	// The first of the points has so few rows that it is left out.
-	p = drawn(t, page, "<h4>What does it cost to err less?</h4>", "</svg>")
+	p = drawn(t, page, "<h4>Risk–coverage curve: fewer predictions, fewer errors</h4>", "</svg>")
 	same("risk", read(t, p, "curve c c1"), one, span{0, .1}, .5, .01, 1, .09)
 	same("accepted", read(t, p, "mark s1"), one, span{0, .1}, .8, .01)
-	p = drawn(t, page, "<h4>How large are sets", "</svg>")
+	p = drawn(t, page, "<h4>Size of prediction sets", "</svg>")
 	if !strings.Contains(p, `d="M0 340V339H115V34H230V312.8H345V334.2H460V340Z"`) {
 		t.Errorf("sizes of sets are drawn as %s", p)
 	}
-	p = drawn(t, page, "<h4>Is coverage what was asked?</h4>", "</svg>")
+	p = drawn(t, page, "<h4>Coverage by level</h4>", "</svg>")
 	sets := e.Classifier.Sets
 	same("levels", read(t, p, "mark s0"), span{.7, 1}, span{.7, 1}, .8, sets[0].Fraction, .9, sets[1].Fraction)
 
@@ -195,9 +207,9 @@ func TestEvaluationDraws(t *testing.T) {
 			worst = r
 		}
 	}
-	p = drawn(t, page, ">covered, by class</th>", "</table>")
+	p = drawn(t, page, "<h3>Coverage by class at level 0.9</h3>", "</table>")
 	row := drawn(t, p, `<tr data-m="0">`, "</tr>")
-	ends := regexp.MustCompile(`<span class="axis"><span>([0-9.]+) %</span><span>([0-9.]+) %</span></span>share`).FindStringSubmatch(p)
+	ends := regexp.MustCompile(`<span class="axis"><span>([0-9.]+) %</span><span>([0-9.]+) %</span></span></th>`).FindStringSubmatch(p)
 	dot := regexp.MustCompile(`class="dot" cx="([0-9.]+)"`).FindStringSubmatch(row)
 	low, _ := strconv.ParseFloat(ends[1], 64)
 	high, _ := strconv.ParseFloat(ends[2], 64)
@@ -207,17 +219,17 @@ func TestEvaluationDraws(t *testing.T) {
 	}
 }
 
-// TestEvaluationSays: the promises stand first, broken ones before the others.
+// TestEvaluationSays: guarantees stand first, violated ones before the others.
 func TestEvaluationSays(t *testing.T) {
 	page := written(t, Evaluation("m.attach", "test.npz", classified(3, 2)))
 	at := -1
 	for _, want := range []string{
-		"<title>Does m.attach keep its promises?</title>", "<b>1 of 3</b><span>guarantees met, 1 violated, 1 with too few rows to tell</span>", "<b>5.2 %</b>", "<h2>Promises</h2>",
-		`<li class="card bad"><b class="word">violated</b><div><b>Set coverage:</b> 70 % are held</div>`,
-		`<li class="card open"><b class="word">too few rows</b><div><b>Selective error:</b> 5 % are wrong<p>Take more rows</p>`,
-		`<li class="card good"><b class="word">met</b><div><b>False alarm rate:</b> 5.2 % of 1000 rows are flagged</div>`,
-		`<li class="card "><b class="word">what to do</b><div>Calibrate again</div>`, "Something looks wrong", "AUROC 0.9876, FPR95 0.1234", ">flagged at 0.05, by class</th>",
-		">0.0800</td>", ">0.0200</td>", "AURC 0.0123 by confidence, 0.0456 by score", ">accuracy by class</th>", ">accuracy by group</th>", ">covered, by class</th>",
+		"<title>Does m.attach meet its guarantees?</title>", "<b>1 of 3</b><span>guarantees met, 1 violated, 1 with too few rows to tell</span>", "<b>5.2 %</b>", "<h2>Guarantees</h2>",
+		`<li class="card bad"><b class="word">violated</b><div><b>Set coverage:</b> 70 % are held<p><b>What to do:</b> Calibrate again</p>`,
+		`<li class="card open"><b class="word">too few rows</b><div><b>Selective error:</b> 5 % are wrong<p><b>What to do:</b> Take more rows</p>`,
+		`<li class="card good"><b class="word">met</b><div><b>False-alarm rate:</b> 5.2 % of 1000 rows are flagged</div>`,
+		"Something looks wrong", "AUROC 0.9876, FPR95 0.1234", "<h3>Flagged by class at alpha 0.05</h3>",
+		">0.0800</td>", ">0.0200</td>", "AURC 0.0123 by confidence, 0.0456 by OOD score", "<h3>Accuracy by class</h3>", "<h3>Accuracy by group</h3>", "<h3>Coverage by class at level 0.9</h3>",
 	} {
 		i := strings.Index(page, want)
 		if i < at {
@@ -240,18 +252,18 @@ func TestEvaluationOfRegressor(t *testing.T) {
 			missed++
 		}
 	}
-	p := drawn(t, page, "<h4>Do intervals at level 0.9 hold the target?</h4>", "</svg>")
+	p := drawn(t, page, "<h4>Intervals at level 0.9 and their targets</h4>", "</svg>")
 	if h, m := len(read(t, p, "interval many s0"))/2, len(read(t, p, "interval many s1"))/2; h != held || m != missed {
 		t.Errorf("%d intervals are drawn that hold their target and %d that miss it, want %d and %d", h, m, held, missed)
 	}
-	// The head's own forecasts are too wide, and both are drawn on one axis.
-	p = drawn(t, page, "<h4>Where in the forecasts do targets lie?</h4>", "</svg>")
+	// The uncalibrated distributions are too wide, and both are drawn on one axis.
+	p = drawn(t, page, "<h4>Levels of the targets (PIT)</h4>", "</svg>")
 	for _, want := range []string{`d="M0 340V147.3H115V136H230V141.7H345V141.7H460V340Z"`, `d="M0 283.3H115V0H230V0H345V283.3H460"`} {
 		if !strings.Contains(p, want) {
 			t.Errorf("the levels of targets lack %q:\n%s", want, p)
 		}
 	}
-	for _, want := range []string{"<h2>Intervals, target 1, cir</h2>", "worst slab", "80.0 % <small>72.0–88.0</small>", ">covered, by prediction</th>", "<td class=\"words\">3 to 4</td>", "target 1: RMSE 0.5", "All targets at once", "covered at level 0.9, target 0"} {
+	for _, want := range []string{"<h2>Prediction intervals, target 1, cir</h2>", "worst slab", "80.0 % <small>72.0–88.0</small>", "<h3>Coverage by decile of the prediction at level 0.9</h3>", "<td class=\"words\">3 to 4</td>", "target 1: RMSE 0.5", "All targets at once", "of targets in their intervals at level 0.9, target 0"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -281,14 +293,14 @@ func TestEvaluationOfLittle(t *testing.T) {
 	}
 	page := written(t, Evaluation("m.attach", "x.csv", many))
 	if !strings.Contains(page, "<summary>60 more</summary>") {
-		t.Error("many promises are not folded")
+		t.Error("many guarantees are not folded")
 	}
 	if !strings.Contains(page, "Interval coverage of group 0:") || !strings.Contains(page, "Set coverage of class 1:") {
 		t.Error("groups or classes are not named")
 	}
 	// The three of the evaluation, one of them of sets, and those of 30 groups.
 	if !strings.Contains(page, "<b>2 of 4</b><span>guarantees met, 1 violated, 1 with too few rows to tell</span>") {
-		t.Error("promises of groups are counted one by one")
+		t.Error("guarantees of groups are counted one by one")
 	}
 	if n := strings.Count(page, "Look again"); n != 1 {
 		t.Errorf("what to do is said %d times", n)
@@ -301,7 +313,7 @@ func TestEvaluationOrange(t *testing.T) {
 	for count, want := range map[int]bool{50: false, 90: true} {
 		e.Flags.ByAlpha = []evaluate.Rate{rateOf("", .05, count, 1000)}
 		page := written(t, Evaluation("m.attach", "x.npz", e))
-		if off, said := strings.Contains(page, `class="forest off"`), strings.Contains(page, ">Orange</i>: what was asked"); off != want || said != want {
+		if off, said := strings.Contains(page, `class="forest off"`), strings.Contains(page, ">Orange</i>: the 95 % interval excludes"); off != want || said != want {
 			t.Errorf("%d of 1000 flagged: drawn in orange is %v, said is %v", count, off, said)
 		}
 	}
@@ -320,16 +332,16 @@ func TestEvaluationNamesLimits(t *testing.T) {
 	e.Notes = []evaluate.Note{{Message: "look"}, {Message: "64.0 % is low", Advice: "calibrate intervals by cqr-r", Part: "decile", Option: "interval_score", Value: "cqr-r"}}
 	page := written(t, Evaluation("m.attach", "x.csv", e))
 	sound(t, page)
-	limit, note := strings.Index(page, `<li class="card limit"><b class="word">limit</b><div>64.0 % is low<p>Calibrate intervals by cqr-r (--interval-score cqr-r)</p>`), strings.Index(page, `<b class="word">note</b>`)
+	limit, note := strings.Index(page, `<li class="card limit"><b class="word">limit</b><div>64.0 % is low<p><b>What to do:</b> Calibrate intervals by cqr-r (--interval-score cqr-r)</p>`), strings.Index(page, `<b class="word">note</b>`)
 	if limit < 0 || note < limit {
 		t.Errorf("the limit stands at %d and the note at %d", limit, note)
 	}
 	if !strings.Contains(page, "<b>1 of 1</b><span>guarantee met; 1 limit</span>") {
 		t.Error("the headline lacks the limit")
 	}
-	tenths := drawn(t, page, ">covered, by prediction</th>", "</section>")
-	if n := strings.Count(tenths, `class="forest off"`); n != 1 || !strings.Contains(tenths, ">Orange</i>: this part misses") || strings.Contains(tenths, ">Orange</i>: what was asked") {
-		t.Errorf("%d parts are orange in %s", n, tenths)
+	deciles := drawn(t, page, "<h3>Coverage by decile of the prediction at level 0.9</h3>", "</section>")
+	if n := strings.Count(deciles, `class="forest off"`); n != 1 || !strings.Contains(deciles, ">Orange</i>: this part misses") || strings.Contains(deciles, ">Orange</i>: the 95 % interval excludes") {
+		t.Errorf("%d parts are orange in %s", n, deciles)
 	}
 }
 
@@ -368,7 +380,7 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// TestEvaluationHostile: no name of a group, class, file or promise closes an
+// TestEvaluationHostile: no name of a group, class, file or guarantee closes an
 // attribute or opens a tag.
 func TestEvaluationHostile(t *testing.T) {
 	e := regressed(1, 2)

@@ -14,11 +14,11 @@ import (
 // Flags is what was flagged of rows.
 type Flags struct {
 	Bundle, Rows string
-	Says         string // in one sentence
+	Summary      string // a sentence without a full stop
 	Facts        []Fact
 	PValues      evaluate.Histogram
-	Promise      string // what a flag promises
-	Caution      string // why it may promise less, or ""
+	Guarantee    string // what a flag guarantees
+	Caution      string // why it may guarantee less, or empty
 	N            int    // rows flagged, of which those below may be the first
 	// Columns are of the rows flagged, the worst first, and Images their pictures, or
 	// nil.
@@ -54,14 +54,14 @@ func fourDigits(x float64) string { return display.Number(x, 4) }
 
 // Flagged is the page of what was flagged.
 func Flagged(f Flags) Page {
-	p := Page{Title: "What " + f.Bundle + " flags of " + f.Rows, Lead: capital(f.Says) + ".", Facts: f.Facts}
+	p := Page{Title: "What " + f.Bundle + " flags of " + f.Rows, Lead: capital(f.Summary) + ".", Facts: f.Facts}
 	c := counts("p-values", "p-value", f.PValues)
 	c.Note = "Dashed: expected of rows like the calibration rows. Rows heaped at the left are unlike these."
-	says := block{Charts: []chart{c}, Notes: []verdict{{Word: "promise", Says: f.Promise}, {
-		Word: "broken by", Says: "Rows of another origin, such as another camera, sensor, season, population or way of preparing them: more of them are flagged, and most of these flags are right.",
+	says := block{Charts: []chart{c}, Notes: []verdict{{Label: "guarantee", Message: f.Guarantee}, {
+		Label: "violated by", Message: "Rows of another origin, such as another camera, sensor, season, population or way of preparing them: more of them are flagged, and most of these flags are right.",
 	}}}
 	if f.Caution != "" {
-		says.Notes = append(says.Notes, verdict{Word: "weaker", Says: capital(f.Caution) + "."})
+		says.Notes = append(says.Notes, verdict{Label: "weaker", Message: capital(f.Caution) + "."})
 	}
 	p.blocks = []block{says}
 	if f.N == 0 {

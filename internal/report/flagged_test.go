@@ -9,7 +9,7 @@ import (
 
 func flaggedRows() Flags {
 	return Flags{
-		Bundle: "m.attach", Rows: "x.npz", Says: "3 of 9 flagged", N: 3, Promise: "at most 5 %", Caution: "split off", PValues: histogramOf(3, 2, 2, 2),
+		Bundle: "m.attach", Rows: "x.npz", Summary: "3 of 9 flagged", N: 3, Guarantee: "at most 5 %", Caution: "split off", PValues: histogramOf(3, 2, 2, 2),
 		Columns: []Column{{Name: "input", Text: []string{"b.png", "a.png"}}, {Name: "p_value", Numbers: []float64{.001, .0123456}}, {Name: "ood_score", Numbers: []float64{math.Inf(1), 7}}},
 	}
 }
@@ -59,7 +59,7 @@ func TestFlaggedWholes(t *testing.T) {
 
 func TestFlaggedHostile(t *testing.T) {
 	f := flaggedRows()
-	f.Bundle, f.Rows, f.Says, f.Promise = hostile, hostile, hostile, hostile
+	f.Bundle, f.Rows, f.Summary, f.Guarantee = hostile, hostile, hostile, hostile
 	for i := range f.Columns {
 		f.Columns[i].Name = hostile
 	}

@@ -99,14 +99,14 @@ func TestHostileNames(t *testing.T) {
 
 func TestWrite(t *testing.T) {
 	page := written(t, samplePage())
-	// Of two methods: a small and a large histogram and an interval each; a
-	// plane with its curves and a band.
-	if n := strings.Count(page, "<svg"); n != 2*3+1+1 {
+	// Two methods have a small and a large histogram and an interval each. Then there are
+	// a dot plot, the ROC curves and a band.
+	if n := strings.Count(page, "<svg"); n != 2*3+1+1+1 {
 		t.Errorf("%d drawings", n)
 	}
 	for _, want := range []string{
 		"A &amp; B &lt;c&gt;", "data:image/png;base64,", "p 0.01", "91.0 %",
-		"m.onnx", "0123456789ab", "11 rows", "300 rows", "200 rows", "700 resamples", "<dd>42</dd>",
+		"m.onnx", "0123456789ab", "<dt>fit rows</dt><dd>11</dd>", "<dd>300</dd>", "<dd>200</dd>", "700 bootstrap resamples", "<dd>42</dd>",
 		"0.880–0.930", "no &lt;good&gt;", "needs logits: there are none", "k=2",
 	} {
 		if !strings.Contains(page, want) {
@@ -126,7 +126,7 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	if n := strings.Count(page, `class="outside"`); n != 1 {
-		t.Errorf("%d pictures are framed as out-of-domain, want 1", n)
+		t.Errorf("%d pictures are framed as out-of-distribution, want 1", n)
 	}
 	sound(t, page)
 }
@@ -196,8 +196,8 @@ func TestWriteMore(t *testing.T) {
 	}
 	page := written(t, p)
 	for _, want := range []string{
-		">AURC</th>", "network errs on 25.0 %", "cats 120", "<small>near</small>",
-		"AUROC by set", "near (mean)", `data-panel="dogs"`, "Risk and coverage", "better, 2", "0.0400–0.0600",
+		">AURC</th>", "model error 25.0 %", "cats 120", "<small>near</small>",
+		"AUROC by OOD set", "near (mean)", `data-panel="dogs"`, "Risk–coverage curves", "better, 2", "0.0400–0.0600",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -238,6 +238,9 @@ func TestWriteMany(t *testing.T) {
 	before, after, ok := strings.Cut(page, "<summary>33 more</summary>")
 	if !ok || strings.Count(before, `aria-label="scores of`) != 12 || strings.Count(after, `aria-label="scores of`) != 33 {
 		t.Error("33 of 45 methods are not folded")
+	}
+	if n := strings.Count(page, `<circle class="dot" cx`) - 45; n != mostDots || !strings.Contains(page, "the 15 best of 45 methods") {
+		t.Errorf("the dot plot has %d methods", n)
 	}
 	if n := strings.Count(page, `class="curve c c`); n != coloured {
 		t.Errorf("%d curves have a colour, want %d", n, coloured)

@@ -21,9 +21,9 @@ func TestPrintManyGroups(t *testing.T) {
 	}
 }
 
-// TestPromisesOfManyClasses: the first of each verdict are sentences, the others
+// TestGuaranteesOfManyClasses: the first of each verdict are sentences, the others
 // are counted.
-func TestPromisesOfManyClasses(t *testing.T) {
+func TestGuaranteesOfManyClasses(t *testing.T) {
 	e := &evaluate.Evaluation{Task: attach.Classification}
 	for k := range 1000 {
 		p := evaluate.Guarantee{Kind: "set_coverage", Part: "class", Rate: evaluate.Rate{Name: strconv.Itoa(k), Nominal: .9}, Verdict: "too_few_rows", Message: "little", Advice: "calibrate with more"}
@@ -35,10 +35,12 @@ func TestPromisesOfManyClasses(t *testing.T) {
 		}
 		e.Guarantees = append(e.Guarantees, p)
 	}
+	b := guarantees(e)
+	b.adviseOnce()
 	var out strings.Builder
-	writeText(&out, []block{promises(e)})
+	writeText(&out, []block{b})
 	for _, says := range []string{
-		"too few rows  set coverage of class 9: little; calibrate with more\n", "too few rows  set coverage at 0.9, in 975 more of 1,000 classes\n", "met           set coverage at 0.9, in 10 of 1,000 classes\n", "violated      set coverage of class 999: little\n",
+		"too few rows  set coverage of class 0: little\n              what to do: calibrate with more (attach fit --cal)\ntoo few rows  set coverage of class 1: little\n", "too few rows  set coverage at 0.9, in 975 more of 1,000 classes\n", "met           set coverage at 0.9, in 10 of 1,000 classes\n", "violated      set coverage of class 999: little\n",
 	} {
 		if !strings.Contains(out.String(), says) {
 			t.Errorf("%q is not in\n%s", says, &out)
