@@ -36,27 +36,27 @@ func (sets *oodSets) add(value string) error {
 		s = oodSet{match[1], match[2], rest}
 	}
 	if s.path == "" {
-		return fmt.Errorf("--ood %s lacks the inputs after the =", value)
+		return fmt.Errorf("--ood %s: the inputs after = are missing", value)
 	}
 	_, err := os.Stat(value)
 	if ok && match == nil && err != nil && !strings.ContainsAny(head, `/\`) {
-		return fmt.Errorf("--ood %s: %q names no set; a name is of letters, digits and ._+-, with GROUP: before it where it has a group", value, head)
+		return fmt.Errorf("--ood %s: %q is not a name; a name has letters, digits and ._+-, and GROUP: before it if it is in a group", value, head)
 	}
 	if s.name != "" && err == nil {
 		if _, err := os.Stat(rest); err == nil {
-			return fmt.Errorf("--ood %s names the file %[1]s as well as %s; write ./%[1]s for the first or %[3]s=./%[2]s for the second", value, rest, head)
+			return fmt.Errorf("--ood %s may mean the file %[1]s or the file %s; write ./%[1]s for the first or %[3]s=./%[2]s for the second", value, rest, head)
 		}
 		s = oodSet{path: value}
 	}
 	for _, other := range *sets {
 		if s.name == other.name && s.name != "" {
-			return fmt.Errorf("--ood names two sets %q", s.name)
+			return fmt.Errorf("--ood names two sets %q; give each its own name", s.name)
 		}
 	}
 	*sets = append(*sets, s)
 	for _, s := range *sets {
 		if s.name == "" && len(*sets) > 1 {
-			return fmt.Errorf("--ood %s needs a name among several: --ood NAME=%[1]s", s.path)
+			return fmt.Errorf("--ood %s needs a name, because there are several: --ood NAME=%[1]s", s.path)
 		}
 	}
 	return nil

@@ -14,12 +14,12 @@ import (
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
-// gateError says which gates do not hold.
+// gateError names the gates that failed.
 type gateError struct{ msg string }
 
 func (e *gateError) Error() string { return e.msg }
 
-// gate is a bound that a figure must not pass.
+// gate is a condition on a figure, and fails if the condition holds.
 type gate struct {
 	text, figure string
 	at           float64 // level or alpha, or NaN for the evaluation's own
@@ -27,7 +27,7 @@ type gate struct {
 	bound        float64
 }
 
-// figures are what gates are of.
+// figures returns the names of figures that a gate can test.
 func figures() []string {
 	return []string{
 		"violated", "too_few_rows", "limits", "false_alarm_rate", "detection_rate", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "selective_error",
@@ -35,8 +35,8 @@ func figures() []string {
 	}
 }
 
-// figuresAt are those of an evaluation by their names, several where there are
-// several targets. at is that of a gate.
+// figuresAt returns the figures of an evaluation by their names: several values if there
+// are several targets. at is the level or alpha of a gate.
 func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 	m := map[string][]float64{"violated": {0}, "too_few_rows": {0}, "limits": {0}}
 	for _, p := range e.Guarantees {
@@ -126,17 +126,17 @@ func parseGates(texts []string) ([]gate, error) {
 	for _, text := range texts {
 		one, ok := parseGate(text, figures())
 		if !ok {
-			return nil, usagef("--fail-if is %q; it must be violated, or a figure, < or > and a number, such as coverage<.88; the figures are %s", text, strings.Join(figures(), ", "))
+			return nil, usagef("--fail-if is %q; it must be violated, or a figure, < or >, and a number, such as coverage<0.88; the figures are %s", text, strings.Join(figures(), ", "))
 		}
 		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "nll", "width", "rmse", "mae", "r2", "crps"}, one.figure) && (one.bound < 0 || one.bound > 1) {
-			return nil, usagef("--fail-if is %q; %s is a share, from 0 to 1", text, one.figure)
+			return nil, usagef("--fail-if is %q; %s is a fraction, from 0 to 1", text, one.figure)
 		}
 		list = append(list, one)
 	}
 	return list, nil
 }
 
-// parseGate reads a bound on one of some figures.
+// parseGate reads a condition on one of some figures.
 func parseGate(text string, figures []string) (g gate, ok bool) {
 	whole := text
 	if text == "violated" {
@@ -153,10 +153,10 @@ func parseGate(text string, figures []string) (g gate, ok bool) {
 	if has {
 		g.at, wrong = strconv.ParseFloat(strings.TrimSpace(at), 64)
 	}
-	return g, err == nil && wrong == nil && !math.IsNaN(g.bound) && (!has || share(g.at) == "") && slices.Contains(figures, g.figure)
+	return g, err == nil && wrong == nil && !math.IsNaN(g.bound) && (!has || fraction(g.at) == "") && slices.Contains(figures, g.figure)
 }
 
-// checkGates returns a *gateError that names the gates that do not hold.
+// checkGates returns a *gateError that names the gates that fail.
 func checkGates(gates []gate, e *evaluate.Evaluation) error {
 	var failed []string
 	for _, g := range gates {
@@ -165,13 +165,13 @@ func checkGates(gates []gate, e *evaluate.Evaluation) error {
 			ask := ""
 			switch {
 			case !math.IsNaN(g.at):
-				ask = fmt.Sprintf(" at %g; ask for it with --level or --alpha", g.at)
+				ask = fmt.Sprintf(" at %g; it needs --level or --alpha", g.at)
 			case slices.Contains([]string{"detection_rate", "auroc", "fpr95"}, g.figure):
-				ask = "; it is of those of --ood"
+				ask = "; it needs --ood"
 			case e.Classifier != nil && (g.figure == "accepted" || g.figure == "selective_error"):
-				ask = "; ask for it with --max-error"
+				ask = "; it needs --max-error"
 			}
-			return fmt.Errorf("--fail-if %s: there is no such figure of these rows%s", g.text, ask)
+			return fmt.Errorf("--fail-if %s: these rows have no such figure%s", g.text, ask)
 		}
 		for i, x := range found {
 			of := ""
@@ -186,7 +186,7 @@ func checkGates(gates []gate, e *evaluate.Evaluation) error {
 	return gatesFailed(failed)
 }
 
-// fails says that a figure is what it must not be.
+// fails reports whether the gate fails for a figure.
 func (g gate) fails(x float64) bool {
 	return g.sign == '<' && x < g.bound || g.sign == '>' && x > g.bound
 }
@@ -195,5 +195,5 @@ func gatesFailed(failed []string) error {
 	if failed == nil {
 		return nil
 	}
-	return &gateError{"fails: " + strings.Join(failed, ", ")}
+	return &gateError{"failed: " + strings.Join(failed, ", ")}
 }

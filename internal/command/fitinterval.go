@@ -18,19 +18,20 @@ type intervals struct {
 	params []string
 }
 
-// headOptions returns the flags of the interval model.
-func (v *intervals) headOptions() table {
+// intervalOptions returns the flags of the interval model.
+func (v *intervals) intervalOptions() table {
 	v.method, _ = attach.MethodByName("sqr")
 	return table{
-		{name: "interval", to: v.setMethod, choices: names(intervalMethods()), usage: "NAME: how the quantile head predicts, as `attach methods --intervals` describes: " + strings.Join(names(intervalMethods()), ", ") + " (default: " + v.method.Name + ", or quantile-forest for a model without a linear layer, such as trees)"},
-		{name: "interval-param", to: &v.params, usage: "NAME=VALUE: parameter of --interval in place of its default, such as hidden=64,64 or n_estimators=500; repeat for more"},
-	}
+		{name: "interval", to: v.setMethod, choices: names(intervalMethods()), usage: "NAME: interval model; `attach methods --intervals` explains them: " + strings.Join(names(intervalMethods()), ", ") + " (default: " + v.method.Name + ", or quantile-forest for a model without a linear layer, such as trees)"},
+		{name: "interval-param", to: &v.params, usage: "NAME=VALUE: parameter of the interval model, such as hidden=64,64 or n_estimators=500; may be repeated"},
+	}.under(groupIntervals)
 }
 
 func (v *intervals) setMethod(name string) error {
 	m, _ := attach.MethodByName(name)
 	if !m.Needs.Targets {
-		return fmt.Errorf("--interval %q is not known; it must be one of %s", name, strings.Join(names(intervalMethods()), ", "))
+		known := names(intervalMethods())
+		return fmt.Errorf("--interval %q is not known; %s", name, orSimilar(name, known, "it must be one of "+strings.Join(known, ", ")))
 	}
 	v.method = m
 	return nil
@@ -56,9 +57,9 @@ func (v *intervals) choose(t table, in *attach.FitOptions) error {
 // which the methods write as 64x64.
 var widthList = regexp.MustCompile(`=\d+(,\d+)+\b`)
 
-// parseParams reads what the String of parameters writes: name=value pairs separated by spaces
-// or commas. A value that reads as a finite number is one, true and false are
-// bools, and anything else is a string.
+// parseParams reads name=value pairs with spaces or commas between, as Params.String
+// writes them. A finite number is a float64, true and false are bools, and any other value
+// is a string.
 func parseParams(s string) (ood.Params, error) {
 	p := ood.Params{}
 	s = widthList.ReplaceAllStringFunc(s, func(list string) string {

@@ -167,7 +167,7 @@ func (info bundleInfo) text() string {
 		if *info.LeastPValue > info.Alpha {
 			few = fmt.Sprintf(", so that nothing can be flagged: it takes %s", rows.Count(info.AlphaRows, "calibration row"))
 		}
-		line("alpha", "%g; least p-value %.3g%s", info.Alpha, *info.LeastPValue, few)
+		line("alpha", "%g; smallest p-value %.3g%s", info.Alpha, *info.LeastPValue, few)
 	}
 	if info.Intervals != nil {
 		around := ""

@@ -126,12 +126,24 @@ func TestHostileNames(t *testing.T) {
 	}
 	// On a terminal the names in results are escaped too.
 	var shown, errs terminalBuffer
-	if code := Run(context.Background(), []string{"predict", fitted, "--x", images}, nil, &shown, &errs); code != exitDone {
+	if code := Run(context.Background(), []string{"predict", fitted, "--x", images, "-o", "-"}, nil, &shown, &errs); code != exitDone {
 		t.Fatal(errs.String())
 	}
 	checkPlain(t, "predict on a terminal", shown.String(), strings.Count(table, "\n"))
 	if !strings.Contains(shown.String(), `\x1b.png`) {
 		t.Errorf("a name is lost in %q", shown.String())
+	}
+	// So are those of a preview, where nothing but a flag is coloured.
+	t.Setenv("NO_COLOR", "1")
+	shown.Reset()
+	if code := Run(context.Background(), []string{"predict", fitted, "--x", images}, nil, &shown, &errs); code != exitDone {
+		t.Fatal(errs.String())
+	}
+	checkPlain(t, "preview", shown.String(), -1)
+	for _, part := range []string{"  input  ", ` rows; write all rows and columns with -o FILE.csv`} {
+		if !strings.Contains(shown.String(), part) {
+			t.Errorf("the preview lacks %q: %s", part, shown.String())
+		}
 	}
 	jsonl := filepath.Join(dir, "p.jsonl")
 	run(exitDone, "predict", fitted, "--x", images, "-o", jsonl)

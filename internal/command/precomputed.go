@@ -11,10 +11,10 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// weightsOption names the last layer of precomputed features.
-func weightsOption(to *string, what string, unused ...never) table {
-	return table{{name: "weights", to: to, file: otherFile, never: unused,
-		usage: "FILE: .npz of the last layer's weight c×h and bias c, " + what + "; features that come without logits get them from it"}}
+// weightsOption returns --weights, the last layer of precomputed features.
+func weightsOption(to *string, what string, unused ...conflict) table {
+	return table{{name: "weights", to: to, file: otherFile, group: groupModel, conflicts: unused,
+		usage: "FILE: .npz with weight (c×h) and bias (c) of the model's last layer, " + what + "; features without logits get their logits from it"}}
 }
 
 // noteFeatures says how the rows of an .npy file are taken, which may as well be

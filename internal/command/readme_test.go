@@ -123,7 +123,7 @@ func replaceWork(commands []*cli.Command) {
 	for _, c := range commands {
 		replaceWork(c.Subcommands)
 		switch c.Name {
-		case "demo", "install", "runtime", "methods":
+		case "demo", "install", "runtime", "methods", "version", "completion":
 			c.Action = func(c *cli.Context) error { return nil }
 		}
 	}

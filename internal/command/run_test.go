@@ -139,9 +139,9 @@ func TestGateStatus(t *testing.T) {
 		code       int
 	}{
 		{"coverage<0", "", exitDone},
-		{"coverage<.999", "attach: fails: coverage<.999 (it is ", exitGate},
-		{"coverage@.5<.999", "attach: --fail-if coverage@.5<.999: there is no such figure of these rows at 0.5; ask for it with --level or --alpha\n", exitFailed},
-		{"auroc<.5", "attach: --fail-if auroc<.5: there is no such figure of these rows; it is of those of --ood\n", exitFailed},
+		{"coverage<.999", "attach: failed: coverage<.999 (it is ", exitGate},
+		{"coverage@.5<.999", "attach: --fail-if coverage@.5<.999: these rows have no such figure at 0.5; it needs --level or --alpha\n", exitFailed},
+		{"auroc<.5", "attach: --fail-if auroc<.5: these rows have no such figure; it needs --ood\n", exitFailed},
 		{"coverage@2<.5", "attach: --fail-if is \"coverage@2<.5\"; it must be violated, or ", exitUsage},
 		{"frob>1", "attach: --fail-if is \"frob>1\"; it must be ", exitUsage},
 	} {

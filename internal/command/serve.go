@@ -36,7 +36,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// serving is a call of attach serve.
+// serving holds the flags of attach serve.
 type serving struct {
 	table
 	place
@@ -50,28 +50,29 @@ type serving struct {
 func serveCommand() *cli.Command {
 	f := &serving{http: "localhost:8080", grpc: "localhost:9000", batch: 64, queue: 1024, body: 64 << 20, timeout: 30 * time.Second, grace: 30 * time.Second}
 	f.table = join(table{
-		{name: "http", to: &f.http, must: address, usage: "ADDRESS: where REST, and metrics at /metrics, are served; :8080 is port 8080 of every interface"},
-		{name: "grpc", to: &f.grpc, must: addressOrNone, usage: "ADDRESS: where gRPC is served; empty is nowhere"},
-		{name: "allow-host", to: &f.allowedHosts, must: hostName, usage: "NAME: host that requests may name beside localhost, 127.0.0.1 and [::1] if the address is one of these, and whose web pages may post; for a proxy that passes on the name that it was asked for; repeat for more"},
-		{name: "allow-signature-change", to: &f.changes, usage: "serve changed files also if their inputs, outputs, task or classes are others"},
-	}, table{
-		{name: "max-batch-size", to: &f.batch, must: atLeast(1), usage: "N: rows of several requests that are run at once at most"},
-		{name: "max-queue-delay", to: &f.delay, must: duration(0, time.Hour), usage: "DURATION: how long the first request of a batch waits for others; with 0 requests that come while others are run make the next batch"},
-		{name: "max-queue", to: &f.queue, must: atLeast(1), usage: "N: requests that wait for a model at most; others are answered with 429"},
-		{name: "max-body", to: &f.body, must: between(1, 1<<40), usage: "BYTES: of a request at most; all together hold 16 times that"},
-		{name: "timeout", to: &f.timeout, must: duration(time.Millisecond, mostWait), usage: "DURATION: that a request may take"},
-		{name: "grace", to: &f.grace, must: duration(0, mostWait), usage: "DURATION: that requests on their way may take once the server is told to end"},
-		{name: "monitor-state", to: &f.monitorState, usage: "DIR: where evidence of drift is kept over restarts, a small file for each model; of one server alone"},
-		{name: "traces", to: &f.traces, usage: "send OpenTelemetry traces over OTLP/HTTP, to where the standard variables OTEL_EXPORTER_OTLP_… say"},
-	}, f.runtimeOptions())
+		{name: "http", to: &f.http, rule: address, usage: "ADDRESS: where to serve REST, and Prometheus metrics at /metrics; :8080 is port 8080 on every interface"},
+		{name: "grpc", to: &f.grpc, rule: addressOrNone, usage: "ADDRESS: where to serve gRPC; empty for nowhere"},
+		{name: "allow-host", to: &f.allowedHosts, rule: hostName, usage: "NAME: host name that requests may ask for beside localhost, if a proxy passes it on; its web pages may post; may be repeated"},
+		{name: "traces", to: &f.traces, usage: "send OpenTelemetry traces over OTLP/HTTP, as the variables OTEL_EXPORTER_OTLP_… say"},
+	}.under(groupNetwork), table{
+		{name: "max-batch-size", to: &f.batch, rule: atLeast(1), usage: "N: most rows of several requests that the model runs at once"},
+		{name: "max-queue-delay", to: &f.delay, rule: duration(0, time.Hour), usage: "DURATION: how long the first request of a batch waits for others, such as 500us; with 0 a batch is what arrived during the run before"},
+		{name: "max-queue", to: &f.queue, rule: atLeast(1), usage: "N: most requests that wait for a model; further ones get status 429"},
+		{name: "max-body", to: &f.body, rule: between(1, 1<<40), usage: "BYTES: most bytes of a request; all requests together may use 16 times this"},
+		{name: "timeout", to: &f.timeout, rule: duration(time.Millisecond, mostWait), usage: "DURATION: longest time for a request"},
+		{name: "grace", to: &f.grace, rule: duration(0, mostWait), usage: "DURATION: time for requests to finish after the server is told to stop"},
+	}.under(groupLoad), table{
+		{name: "allow-signature-change", to: &f.changes, usage: "reload a changed file even if its inputs, outputs, task or classes changed, which clients may rely on"},
+		{name: "monitor-state", to: &f.monitorState, usage: "DIR: folder that keeps the evidence of drift over restarts; one server per folder"},
+	}.under(groupModel), f.runtimeOptions())
 	return f.command(cli.Command{
 		Name:      "serve",
-		Usage:     "answer requests for predictions over REST and gRPC",
+		Usage:     "serve predictions over REST and gRPC",
 		UsageText: "attach serve [NAME=]M.attach… [--http :8080] [--grpc :9000]",
-		Description: "Answers the Open Inference Protocol, version 2, with what `attach predict` writes: `class`, `confidence`, `set`, `prediction`, `lower`, `upper`, `ood_score`, `p_value`, `flag`. " +
-			"A model's name is the file's without .attach, its version 1; NAME/VERSION= says others, and a folder stands for the one file in it.\n\n" +
-			"A file that changes, or the network of one, is opened anew without a request being dropped, and all are on SIGHUP. What cannot be opened then is served as it was, and so is what clients would have to change for, without --allow-signature-change.\n\n" +
-			"Nobody is asked who they are, and nothing is encrypted: put a proxy before it. docs/guides/serve.md says more.",
+		Description: "Serves the Open Inference Protocol, version 2, as KServe and Triton do. Answers have the columns of `attach predict`; each model also has a drift monitor. A model is called as its file without .attach, in version 1; NAME=M.attach or NAME/VERSION=M.attach says otherwise.\n\n" +
+			"A changed file or model is reloaded without dropping a request; SIGHUP reloads all. If the new file cannot be opened, the old one stays. There is no authentication and no TLS: run it behind a proxy. docs/guides/serve.md has examples of requests.",
+		CustomHelpTemplate: `attach serve digits_resnet.attach
+attach serve digits=digits_resnet.attach toy=toy_regressor.attach --http :8080 --grpc ''`,
 	}, argument{name: "M.attach", list: &f.models}, f.run)
 }
 
@@ -270,10 +271,10 @@ func (f *serving) tracing(ctx context.Context) (p trace.TracerProvider, flush fu
 // mostWait is the longest --timeout and --grace.
 const mostWait = 365 * 24 * time.Hour
 
-// address is the rule of where connections are taken.
+// address is the rule of a network address to listen on.
 func address(value any) string {
 	_, port, err := net.SplitHostPort(value.(string))
-	return must(err == nil && port != "", "it must be HOST:PORT, or :PORT for every interface")
+	return requirement(err == nil && port != "", "it must be HOST:PORT, or :PORT for every interface")
 }
 
 func addressOrNone(value any) string {

@@ -85,9 +85,9 @@ func (g hostGuard) grpc(authority []string) error {
 	return nil
 }
 
-// hostName is the rule of a host without a port.
+// hostName is the rule of a host without a scheme or port.
 func hostName(value any) string {
 	name := value.(string)
 	address := net.ParseIP(strings.Trim(name, "[]")) != nil
-	return must(address || name != "" && !strings.ContainsAny(name, "/:*, "), "it must be the name or address of a host, without a scheme and a port")
+	return requirement(address || name != "" && !strings.ContainsAny(name, "/:*, "), "it must be a host name or address, without a scheme or port")
 }
