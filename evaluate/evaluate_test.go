@@ -292,7 +292,7 @@ func TestVerdicts(t *testing.T) {
 		do      string
 	}{
 		{"good", given, test, 1500, "met", ""},
-		{"spread", given, spread, 1500, "violated", "find out what changed since calibration"},
+		{"spread", given, spread, 1500, "violated", "check what changed since calibration"},
 		{"spread, split off", b, spread, 1500, "violated", "calibrate with rows that the model was not trained on"},
 		{"few", given, test, 20, "too_few_rows", "evaluate on "},
 		{"a high level", given, test, 1500, "too_few_rows", "calibrate with at least 9,999 rows, and with 190,000 to tell whether the guarantee is met"},

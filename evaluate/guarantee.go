@@ -124,7 +124,7 @@ func (e *Evaluation) judge(p Guarantee, n, together int) {
 		} else {
 			p.Message += "; far fewer than allowed"
 		}
-		p.Advice = "if these rows were used to fit or calibrate, evaluate on held-out rows; if not, calibrate with rows from their source"
+		p.Advice = "if these rows were used to fit or calibrate, evaluate on held-out rows; if not, calibrate with rows from the same source as these"
 	}
 	e.Guarantees = append(e.Guarantees, p)
 }
@@ -222,5 +222,5 @@ func (e *Evaluation) remedyFor() string {
 	if e.HeldOut == rows.SplitOff {
 		return "calibrate with rows that the model was not trained on: the calibration rows were split off the rows fitted on"
 	}
-	return "find out what changed since calibration, the preparation of inputs first, or calibrate with rows from the source of these"
+	return "check what changed since calibration (first, how inputs are prepared), or calibrate with rows from the same source as these"
 }

@@ -167,7 +167,7 @@ func (g *accumulator) noteTemperature(add func(advice, format string, args ...an
 	if mean <= distuv.UnitNormal.Quantile(1-significance)*stat.StdErr(deviation, float64(len(worse))) {
 		return
 	}
-	do := "calibrate with rows from the source of these"
+	do := "calibrate with rows from the same source as these"
 	if g.bundle.Calibration.HeldOut == rows.SplitOff {
 		do = "calibrate with rows that the model was not trained on"
 	}
@@ -217,7 +217,7 @@ func (g *accumulator) noteLabels(add func(advice, format string, args ...any), c
 			"accuracy is %s, no better than that of predictions for other rows, %s", display.Percent(c.Accuracy.Fraction), display.Percent(chance))
 		return false
 	case c.CalibrationAccuracy != nil && c.Accuracy.High < c.CalibrationAccuracy.Low:
-		says, do := "accuracy is lower than on the calibration rows (%s): these rows are harder, or from another source", "find out what changed"
+		says, do := "accuracy is lower than on the calibration rows (%s): these rows are harder, or from another source", "check what changed"
 		if g.bundle.Calibration.HeldOut == rows.SplitOff {
 			says = "accuracy is lower than on the calibration rows (%s), which were split off the rows fitted on: the model was trained on them, or these rows are harder or prepared differently"
 			do = "check how inputs are prepared, and calibrate with rows that the model was not trained on"

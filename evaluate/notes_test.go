@@ -156,7 +156,7 @@ func TestTemperature(t *testing.T) {
 	}{
 		{"fresh", given, drawn(3, 1500), ""},
 		{"too few", &sharp, drawn(3, 15), ""},
-		{"sharp", &sharp, drawn(3, 1500), "calibrate with rows from the source of these"},
+		{"sharp", &sharp, drawn(3, 1500), "calibrate with rows from the same source as these"},
 		{"split off", trainedOn, drawn(3, 1500), "calibrate with rows that the model was not trained on"},
 		{"other labels", &sharp, shuffled, ""},
 	} {

@@ -16,6 +16,7 @@ const mostDots = 15
 type dotplot struct {
 	Width, Height, Bottom, RowHeight float64
 	Ticks                            []tick
+	Competitors                      int // methods without controls
 	Rows                             []dotRow
 }
 
@@ -33,16 +34,15 @@ type dotRow struct {
 
 // newDotplot draws ranked methods. A comparison with few methods shows all of them.
 func newDotplot(methods []compare.MethodReport, drawn []row) dotplot {
-	const rowHeight, letters, left, right = 22.0, 26, 178.0, 44.0
+	const rowHeight, letters, left, right = 22.0, 24, 178.0, 50.0
 	d := dotplot{Width: chartWidth, RowHeight: rowHeight}
 	axis := span{leastAUROC, 1}
 	place := func(v float64) float64 { return left + axis.share(v)*(d.Width-left-right) }
-	competitors := 0
 	for i, m := range methods {
 		if !m.Control {
-			competitors++
+			d.Competitors++
 		}
-		if !m.Control && competitors > mostDots {
+		if !m.Control && d.Competitors > mostDots {
 			continue
 		}
 		name := []rune(m.Name)

@@ -69,7 +69,7 @@ func reliability(e *evaluate.Classifier) chart {
 		}
 	}
 	draw := func(color int, name string, r evaluate.Reliability) {
-		const least, most = 2.5, 11.0 // radii
+		const least, most = 3.0, 11.0 // radii
 		var solid []evaluate.Rate
 		for _, b := range r.Bins {
 			few := b.Rows < fewRows
