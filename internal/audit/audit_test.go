@@ -384,8 +384,8 @@ func TestBoundsHoldAtOnce(t *testing.T) {
 					w.ranks[rank-1] += c.copies
 					y.ranks.distinct[rank-1] += first(nil, input)
 					in := y.group(groupKey{kind: ofFolder, name: folder}, "")
-					shard.lies(in)
-					in.lies(shard)
+					shard.addWithin(in)
+					in.addWithin(shard)
 					for _, g := range []*counts{shard, in, y.group(groupKey{kind: ofGroup, name: fmt.Sprint(i % 5)}, ""), y.group(groupKey{kind: ofClass, class: rank % 3}, "")} {
 						g.rows += c.copies
 						g.halves[0][half(y.halves, rank)] += c.copies

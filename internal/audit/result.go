@@ -19,7 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// Audit is what is said of inputs. docs/reference/json.md says what each key is.
+// Audit is the result of an audit. docs/reference/json.md describes its keys.
 type Audit struct {
 	Inputs int `json:"inputs"`
 	Identity
@@ -30,7 +30,7 @@ type Audit struct {
 	FDP             float64     `json:"fdp_upper_bound"`
 	Storey          Storey      `json:"storey"`
 	Flagged         int         `json:"flagged"`
-	FitDuplicates   *int        `json:"fit_duplicates,omitempty"` // nil: rows fitted on are not known
+	FitDuplicates   *int        `json:"fit_duplicates,omitempty"` // nil without --fitted
 	Shift           AnyShift    `json:"shift"`
 	Thresholds      []Threshold `json:"thresholds"`
 	PValueCounts    []int       `json:"p_value_counts"`
@@ -39,63 +39,62 @@ type Audit struct {
 	Intervals       []Interval  `json:"intervals,omitempty"`
 	Shards          []Shard     `json:"shards"`
 	HighestScoring  []Row       `json:"highest_scoring"`
-	Copies          *Copies     `json:"copies,omitempty"` // nil: all inputs differ
+	Copies          *Copies     `json:"copies,omitempty"` // nil if all inputs differ
 	Duplicates      [][]string  `json:"duplicates,omitempty"`
-	// Gaps are the columns that are empty more often than in the rows fitted on.
+	// Gaps are the columns that are empty more often than in the fit rows.
 	Gaps  []attach.ColumnGaps `json:"gaps,omitempty"`
 	Notes []string            `json:"notes"`
 	kept  kept
 
-	// FittedOn and CalibratedOn are about how many inputs were used before, 0 if none
-	// were or if M.attach does not tell.
+	// UsedInFit and UsedInCalibration estimate how many inputs were used before. They are 0
+	// if none were, or if the .attach file keeps no hashes.
 	UsedInFit         int `json:"used_in_fit,omitempty"`
 	UsedInCalibration int `json:"used_in_calibration,omitempty"`
 	used              used
-	cautions          int // of Notes, the first
+	cautions          int // number of the first Notes that are cautions
 }
 
-// Storey is what Storey's procedure discovers.
+// Storey holds the discoveries of Storey's procedure.
 type Storey struct {
 	Discoveries     int     `json:"discoveries"`
 	PValueThreshold float64 `json:"p_value_threshold"`
 }
 
-// Shift is the probability, at most, that so many inputs score so high, or so low, if
-// all are like the calibration rows.
+// Shift holds the p-values of the tests that inputs score no higher, and no lower, than the
+// calibration rows.
 type Shift struct {
 	Higher float64 `json:"p_higher"`
 	Lower  float64 `json:"p_lower"`
 }
 
-// AnyShift combines tests of all inputs and of each file, folder and group. As in the
-// bounds on outliers, half of an error goes to all inputs and half to the groups, in
-// equal parts. So Higher is at most Delta just if Outliers is above 0.
+// AnyShift combines the tests of all inputs and of each file, folder and group. As in the
+// bounds on outliers, half of the error is spent on all inputs and half, in equal parts, on
+// the groups. So Higher is at most Delta if and only if Outliers is above 0.
 type AnyShift struct {
 	Shift
-	// HigherIn and LowerIn are where the test gave the least.
+	// HigherIn and LowerIn are the places with the smallest p-values.
 	HigherIn Place `json:"higher_in"`
 	LowerIn  Place `json:"lower_in"`
-	// Groups is how many files, folders and groups were tested, and All is the test of
-	// all inputs alone.
+	// GroupsTested is the number of files, folders and groups tested. AllInputs is the test
+	// of all inputs alone.
 	GroupsTested int   `json:"groups_tested"`
 	AllInputs    Shift `json:"all_inputs"`
 }
 
-// Place is a group, by its kind and name, or all inputs, whose kind is "all".
+// Place is a group by kind and name, or all inputs, of kind "all".
 type Place struct {
 	Kind string `json:"kind"`
 	Name string `json:"name,omitempty"`
 }
 
-// Threshold bounds the share of false ones among the inputs with p-values up to one.
+// Threshold bounds the fraction of inliers among the inputs with p-values up to PValue.
 type Threshold struct {
 	PValue float64 `json:"p_value"`
 	Inputs int     `json:"inputs"`
 	FDP    float64 `json:"fdp_upper_bound"`
 }
 
-// Group is some of the inputs: those of a shard, a folder, a group of the user's or a
-// predicted class.
+// Group holds the counts of a shard, a folder, a group of --groups or a predicted class.
 type Group struct {
 	Kind          string `json:"kind"`
 	Name          string `json:"name"`
@@ -103,13 +102,13 @@ type Group struct {
 	Discoveries   int    `json:"discoveries"`
 	Outliers      int    `json:"outliers_lower_bound"`
 	FitDuplicates int    `json:"fit_duplicates,omitempty"`
-	// Known is how many rows have a target, and Covered how many of these have it within
-	// its interval, a target each.
+	// WithTarget counts the rows with a target, and Covered those whose target is within
+	// its interval, for each target.
 	WithTarget []int `json:"with_target,omitempty"`
 	Covered    []int `json:"covered,omitempty"`
 }
 
-// Class compares how often a class is predicted.
+// Class compares how often a class is predicted for calibration rows and for inputs.
 type Class struct {
 	Class       int     `json:"class"`
 	Name        string  `json:"name,omitempty"`
@@ -118,8 +117,8 @@ type Class struct {
 	PValue      float64 `json:"p_value"`
 }
 
-// Interval is what there is of intervals of a target: those wider than of the
-// calibration rows, and whether widths as a whole are.
+// Interval describes the widths of the intervals of a target against those of the
+// calibration rows.
 type Interval struct {
 	Name            string  `json:"name,omitempty"`
 	Wide            int     `json:"wide"`
@@ -130,7 +129,8 @@ type Interval struct {
 	Widest          []Row   `json:"widest,omitempty"`
 }
 
-// CoveredShare is the share of targets within their intervals, NaN if none is known.
+// CoveredShare is the fraction of targets within their intervals, or NaN if no target is
+// known.
 func (i Interval) CoveredShare() float64 { return coveredShare(i.Covered, i.WithTarget) }
 
 // CoveredShare is that of target k in the group.
@@ -143,10 +143,10 @@ func (g Group) CoveredShare(k int) float64 {
 
 func coveredShare(covered, known int) float64 { return float64(covered) / float64(known) }
 
-// mostWidest is how many rows of a target are shown for their intervals.
+// mostWidest is the number of rows in Widest.
 const mostWidest = 20
 
-// Shard is a file or folder, and how many of its rows were audited.
+// Shard is a file or folder with the numbers of its rows and of its audited rows.
 type Shard struct {
 	Name   string `json:"name"`
 	Rows   int    `json:"rows"`
@@ -163,21 +163,22 @@ type Row struct {
 	Discovery bool      `json:"discovery"`
 	Class     *int      `json:"class,omitempty"`
 	ClassName string    `json:"class_name,omitempty"`
-	// Confidence is that of the class; Prediction, Lower and Upper are a target each.
+	// Confidence is that of the class. Prediction, Lower and Upper have an element for each
+	// target.
 	Confidence     *JSONFloat  `json:"confidence,omitempty"`
 	Prediction     []JSONFloat `json:"prediction,omitempty"`
 	Lower          []JSONFloat `json:"lower,omitempty"`
 	Upper          []JSONFloat `json:"upper,omitempty"`
 	FitDuplicateOf string      `json:"fit_duplicate_of,omitempty"`
-	// Folder is where the row lies, and Shown what people see of it.
+	// Folder is the folder of the row, and Shown its picture or text.
 	Folder string `json:"-"`
 	Shown  *Shown `json:"-"`
 }
 
-// JSONFloat is null where JSON has no number for it.
+// JSONFloat is a number that is written as null if it is not finite.
 type JSONFloat float64
 
-// MarshalJSON writes nine digits.
+// MarshalJSON writes nine significant digits.
 func (f JSONFloat) MarshalJSON() ([]byte, error) {
 	if math.IsInf(float64(f), 0) || math.IsNaN(float64(f)) {
 		return []byte("null"), nil
@@ -185,7 +186,7 @@ func (f JSONFloat) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(f), 'g', 9, 64), nil
 }
 
-// tally goes over the rows.
+// tally accumulates the results over all rows.
 type tally struct {
 	w      *Whole
 	a      *Audit
@@ -193,17 +194,17 @@ type tally struct {
 	bounds bounds // at half of Delta
 	copies *repeats
 	next   int   // row
-	halves []int // hypothesis.Looks, all that bounds look at
+	halves []int // hypothesis.Looks: the ranks at which bounds are evaluated
 	groups map[groupKey]*counts
 
-	widths         [][]float64         // of the widest intervals, a target each
-	shown          map[int]map[int]int // places of the worst rows, by shard and row
-	at             []copiedRow         // rows whose keys are to be known, in their order
+	widths         [][]float64         // of the widest intervals, for each target
+	shown          map[int]map[int]int // places in HighestScoring, by shard and row
+	at             []copiedRow         // rows whose keys are needed, in order
 	scratch        counted
-	distinctWidths []calibrate.Ranks // a target each
+	distinctWidths []calibrate.Ranks // for each target
 }
 
-// copiedRow is a row that Copies names.
+// copiedRow is a row whose key Copies lists.
 type copiedRow struct {
 	row int
 	key *string
@@ -215,7 +216,7 @@ type groupKey struct {
 	name  string
 }
 
-// Kinds are those of groups, in their order.
+// Kinds are the kinds of groups, in the order of audit.json.
 func Kinds() []string { return []string{"shard", "folder", "group", "class"} }
 
 const (
@@ -225,23 +226,23 @@ const (
 	ofClass
 )
 
-// counts are those of a group.
+// counts are the counts of a group.
 type counts struct {
 	name             string
 	rows, discovered int
-	like             int // rows fitted on
+	like             int // rows near a fit row
 	distinct         int
-	halves           [2][]int // of all rows, and of those that differ
+	halves           [2][]int // of all rows, and of distinct rows, by index of tally.halves
 	known, covered   []int    // of targets
-	both             [2]int   // outliers, counted in both ways
-	outliers         int      // the less of these
-	// within is the folder that holds all rows of a shard, or the shard that holds all of
-	// a folder, or nil.
+	both             [2]int   // outliers, with copies counted and with copies counted once
+	outliers         int      // the smaller of both
+	// within is the folder with all rows of this shard, the shard with all rows of this
+	// folder, or nil.
 	within *counts
 }
 
-// lies says that the next row, too, is of another group.
-func (c *counts) lies(in *counts) {
+// addWithin records that the next row is in another group too.
+func (c *counts) addWithin(in *counts) {
 	switch {
 	case c.rows == 0:
 		c.within = in
@@ -250,8 +251,7 @@ func (c *counts) lies(in *counts) {
 	}
 }
 
-// half is which of the halves a rank, from 1, is in: the number of those that it is
-// below.
+// half is the number of looks at or above a rank, which is counted from 1.
 func half(at []int, rank int) int {
 	j := 0
 	for j < len(at) && rank <= at[j] {
@@ -260,7 +260,7 @@ func half(at []int, rank int) int {
 	return j
 }
 
-// ranksOf are ranks of a group for which bounds are what they are of its own.
+// ranksOf are ranks that give the same bounds as the ranks of the group.
 func (t *tally) ranksOf(c *counts) counted {
 	for way, ranks := range []calibrate.Ranks{t.scratch.all, t.scratch.distinct} {
 		clear(ranks)
@@ -275,7 +275,7 @@ func (t *tally) ranksOf(c *counts) counted {
 	return t.scratch
 }
 
-// begin says what follows from ranks alone.
+// begin computes the results that need ranks only.
 func (w *Whole) begin(copies *repeats) (*tally, error) {
 	a := &Audit{Inputs: w.ranks.Rows(), Identity: w.Identity, kept: w.kept, used: w.used}
 	a.UsedInFit, a.UsedInCalibration = w.used[0].Known(), w.used[1].Known()
@@ -350,10 +350,10 @@ func below(r calibrate.Ranks, k int) (sum int) {
 	return sum
 }
 
-// rank is that of a p-value, from 1.
+// rank is the rank of a p-value, from 1.
 func (w *Whole) rank(p float64) int { return int(math.Round(p * float64(w.Calibration+1))) }
 
-// name has the keys of rows with many copies filled in once they are known.
+// name registers the rows with many copies, whose keys add fills in.
 func (t *tally) name() {
 	if t.copies.count == 0 {
 		return
@@ -374,12 +374,12 @@ func (t *tally) name() {
 func sixDigits(x float64) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 6, 64), 64)
 	if err != nil {
-		panic(err) // of what was just written
+		panic(err) // a number that was just written
 	}
 	return y
 }
 
-// discovered says whether a p-value is that of a discovery.
+// discovered reports whether a p-value is that of a discovery.
 func (t *tally) discovered(p float64) bool { return p <= t.a.PValueThreshold }
 
 // add counts rows.
@@ -450,8 +450,8 @@ func (t *tally) add(b block) error {
 			}
 		}
 		folder := t.named(ofFolder, folders[i])
-		shard.lies(folder)
-		folder.lies(shard)
+		shard.addWithin(folder)
+		folder.addWithin(shard)
 		count(ofShard, shard)
 		count(ofFolder, folder)
 		if groups != nil {
@@ -470,8 +470,8 @@ func (t *tally) add(b block) error {
 	return nil
 }
 
-// wide keeps row i where its interval of target k is among the widest. Rows come in
-// their order, so that of equals the first stay.
+// wide keeps row i if its interval of target k is among the widest. Rows come in order, so
+// the first of equal widths stay.
 func (t *tally) wide(b block, k, i int, is bool) {
 	width := t.of(b, "upper", k, i) - t.of(b, "lower", k, i)
 	if math.IsNaN(width) {
@@ -493,8 +493,7 @@ func (t *tally) wide(b block, k, i int, is bool) {
 	interval.Widest = slices.Insert(interval.Widest, place, t.row(b, i, is))[:most]
 }
 
-// named is the group of a kind with a name. The key is looked up without a copy of
-// the name.
+// named is the group of a kind with a name. The look-up does not copy the name.
 func (t *tally) named(kind int, name []byte) *counts {
 	if c, ok := t.groups[groupKey{kind: kind, name: string(name)}]; ok {
 		return c
@@ -517,18 +516,18 @@ func (t *tally) group(key groupKey, name string) *counts {
 	return c
 }
 
-// within says whether target k of row i is known, and whether its interval holds it.
+// within reports whether target k of row i is known, and whether its interval contains it.
 func (t *tally) within(b block, k, i int) (known, inside bool) {
 	y := t.of(b, "target", k, i)
 	return !math.IsNaN(y), t.of(b, "lower", k, i) <= y && y <= t.of(b, "upper", k, i)
 }
 
-// of is what a column of target k has of row i.
+// of is the value of a column of target k in row i.
 func (t *tally) of(b block, column string, k, i int) float64 {
 	return b.numbers(t.w.column(column, k))[i]
 }
 
-// row is one that is shown.
+// row is row i for HighestScoring or Widest.
 func (t *tally) row(b block, i int, is bool) Row {
 	get := func(column string) float64 { return b.numbers(column)[i] }
 	text := func(column string) string { return string(b.texts(column)[i]) }
@@ -548,7 +547,7 @@ func (t *tally) row(b block, i int, is bool) Row {
 	return r
 }
 
-// end says what follows from all rows.
+// end computes the results that need all rows.
 func (t *tally) end(ctx context.Context) (*Audit, error) {
 	a := t.a
 	if err := t.bound(); err != nil {
@@ -579,10 +578,10 @@ func (t *tally) end(ctx context.Context) (*Audit, error) {
 	return a, nil
 }
 
-// bound says how many outliers there are at least in each group and in all, and
-// whether any of these shifted. Half of Delta is of the bounds that hold of any group,
-// and half is divided among the groups that are known without a look at their rows. So
-// all hold at once, and those of groups that share no row add up.
+// bound computes the lower bounds on outliers in each group and in all inputs, and the shift
+// tests. Half of Delta is spent on bounds that hold for every subset of the inputs. The other
+// half is divided among the groups that are defined without a look at their scores. So all
+// bounds hold at once, and those of groups that share no row add up.
 func (t *tally) bound() error {
 	own := 0
 	for key := range t.groups {
@@ -654,33 +653,33 @@ func (t *tally) bound() error {
 	return nil
 }
 
-// larger is the larger of two p-values, with its place.
+// larger returns the larger of two p-values and its place.
 func larger(p [2]float64, in [2]Place) (float64, Place) {
 	way := 0
 	if p[1] > p[0] {
 		way = 1
 	}
-	if p[way] >= 1 { // no place stands out
+	if p[way] >= 1 { // then no place stands out
 		return 1, Place{Kind: "all"}
 	}
 	return p[way], in[way]
 }
 
-// tested says that a group has bounds and a test of its own: it is known without a look
-// at its rows, and no other that is tested has the same.
+// tested reports whether a group has bounds and a test of its own: it is defined without a
+// look at its scores, and no other tested group has the same rows.
 func (t *tally) tested(key groupKey) bool {
 	c := t.groups[key]
 	return key.kind != ofClass && c.rows < t.a.Inputs && !(key.kind == ofFolder && c.within != nil && c.within.within == c)
 }
 
-// order is that of groups.
+// order returns the groups in the order of audit.json.
 func (t *tally) order() []groupKey {
 	return slices.SortedFunc(maps.Keys(t.groups), func(a, b groupKey) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.class, b.class), cmp.Compare(a.name, b.name))
 	})
 }
 
-// rounded has six digits, which do not differ between processors.
+// rounded rounds to six digits, which do not differ between processors.
 func (s Shift) rounded() Shift { return Shift{sixDigits(s.Higher), sixDigits(s.Lower)} }
 
 func (s AnyShift) rounded() AnyShift {
@@ -688,7 +687,7 @@ func (s AnyShift) rounded() AnyShift {
 	return s
 }
 
-// intervals says which intervals are wide.
+// intervals counts the unusually wide intervals.
 func (t *tally) intervals() error {
 	for k := range t.a.Intervals {
 		of, ranks := &t.a.Intervals[k], counted{t.w.widths[k], t.distinctWidths[k]}
@@ -703,7 +702,7 @@ func (t *tally) intervals() error {
 	return nil
 }
 
-// isShard says that a folder has the name and the rows of a shard.
+// isShard reports whether a folder has the name and the rows of a shard.
 func (t *tally) isShard(key groupKey) bool {
 	if key.kind != ofFolder {
 		return false
@@ -712,7 +711,7 @@ func (t *tally) isShard(key groupKey) bool {
 	return shard != nil && folder.within == shard && shard.within == folder
 }
 
-// shares compares predicted classes with those of calibration rows.
+// shares compares the frequencies of predicted classes with those of the calibration rows.
 func (t *tally) shares() error {
 	if t.w.Predicted == nil {
 		return nil
@@ -724,7 +723,7 @@ func (t *tally) shares() error {
 			continue
 		}
 		if key.class >= len(audited) {
-			return fmt.Errorf("class %d is predicted, and there are %d", key.class, len(audited))
+			return fmt.Errorf("class %d is predicted, but there are %d classes", key.class, len(audited))
 		}
 		audited[key.class], distinct[key.class] = c.rows, c.distinct
 		names[key.class] = c.name
@@ -745,10 +744,10 @@ func (t *tally) shares() error {
 	return nil
 }
 
-// duplicates finds rows among the worst that are nearly the same. Those whose features
-// are as near as distances among rows drawn from all say may be, and what they hold
-// confirms it: a network can make nearly one of inputs that differ, above all of
-// outliers.
+// duplicates finds near duplicates among the rows with the highest scores. Their features
+// must be nearer than those of a sample of all rows usually are, and their content must
+// confirm it: a model can map different inputs, above all outliers, to nearly the same
+// features.
 func (t *tally) duplicates(ctx context.Context) error {
 	reference, err := duplicates.New(ctx, features(t.w.kept.Drawn))
 	if err != nil {
@@ -765,7 +764,7 @@ func (t *tally) duplicates(ctx context.Context) error {
 	return err
 }
 
-// features are those of rows.
+// features returns the features of rows.
 func features(list []keptRow) blas32.General {
 	if len(list) == 0 {
 		return blas32.General{}

@@ -26,7 +26,7 @@ func samplesOf(c attach.Calibration) samples {
 	}}
 }
 
-// add counts rows.
+// add compares the rows of a batch.
 func (u *used) add(s samples, b ood.Batch) {
 	for _, h := range rowhash.Of(b, s.of) {
 		for i := range u {
