@@ -30,9 +30,9 @@ func monitor(t *testing.T, calibration []float64, seed uint64) *calibrate.Monito
 	return m
 }
 
-// TestMonitorHoldsItsPromise: of many calibration sets and streams that are alike at
+// TestMonitorMeetsItsGuarantee: of many calibration sets and exchangeable streams, at
 // most the share δ ever alarms, ties or not.
-func TestMonitorHoldsItsPromise(t *testing.T) {
+func TestMonitorMeetsItsGuarantee(t *testing.T) {
 	const trials, rows = 200, 2000
 	for _, grain := range []float64{0, .5, 4} {
 		rng := rand.New(rand.NewPCG(1, uint64(grain*2)))
