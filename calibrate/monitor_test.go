@@ -134,7 +134,7 @@ func TestMonitorRefuses(t *testing.T) {
 	if err := m.Merge(monitor(t, []float64{1, 2, 3.5, 4}, 1)); err == nil {
 		t.Error("a part of other calibration rows")
 	}
-	if err := m.Merge(monitor(t, []float64{1, 2, 3, 4}, 0)); err == nil || !strings.Contains(err.Error(), "one seed") {
+	if err := m.Merge(monitor(t, []float64{1, 2, 3, 4}, 0)); err == nil || !strings.Contains(err.Error(), "equal seeds") {
 		t.Errorf("a part of the same seed: %v", err)
 	}
 	if err := m.Merge(m); err == nil {
@@ -145,7 +145,7 @@ func TestMonitorRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := monitor(t, []float64{1, 2, 3.5, 4}, 0).UnmarshalBinary(state); err == nil || !strings.Contains(err.Error(), "others") {
+	if err := monitor(t, []float64{1, 2, 3.5, 4}, 0).UnmarshalBinary(state); err == nil || !strings.Contains(err.Error(), "other calibration scores") {
 		t.Errorf("the state of other calibration rows: %v", err)
 	}
 	if err := new(calibrate.Monitor).UnmarshalBinary(state); err == nil {

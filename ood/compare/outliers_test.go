@@ -84,13 +84,13 @@ func TestTooFewOutliers(t *testing.T) {
 	c := comparison(normMethod, oracleMethod(&seen))
 	c.OOD = line(3)
 	r, err := compare.Run(context.Background(), c)
-	if err != nil || len(r.Skipped) != 1 || !strings.Contains(r.Skipped[0].Reason, "out-of-domain rows to fit with") {
+	if err != nil || len(r.Skipped) != 1 || !strings.Contains(r.Skipped[0].Reason, `method "oracle" needs out-of-`) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	for _, share := range []float64{-.1, 1, 2} {
-		c.OutlierFraction = share
-		if _, err := compare.Run(context.Background(), c); err == nil || !strings.Contains(err.Error(), "share") {
-			t.Errorf("share %v: %v", share, err)
+	for _, fraction := range []float64{-.1, 1, 2} {
+		c.OutlierFraction = fraction
+		if _, err := compare.Run(context.Background(), c); err == nil || !strings.Contains(err.Error(), "fraction") {
+			t.Errorf("fraction %v: %v", fraction, err)
 		}
 	}
 }

@@ -196,13 +196,13 @@ func TestOracleOnSets(t *testing.T) {
 
 func TestCompareRefusesOutSets(t *testing.T) {
 	for want, change := range map[string]func(*compare.Options){
-		`two sets of out-of-domain rows are named "a"`:                              func(c *compare.Options) { c.OODSets[1].Name = "a" },
-		`one of several sets of out-of-domain rows has no name`:                     func(c *compare.Options) { c.OODSets[1].Name = "" },
-		`out-of-domain rows are given both as Out and as OutSets; give one of them`: func(c *compare.Options) { c.OOD = line(1) },
-		`out-of-domain rows "b": there are none`:                                    func(c *compare.Options) { c.OODSets[1].Batch = ood.Batch{} },
-		`out-of-domain rows "c" have 2 features, and the rows to fit with have 1`:   func(c *compare.Options) { c.OODSets[2].Features = rows.New(2, 2) },
-		`out-of-domain rows "d": 1 rows but 2 labels`:                               func(c *compare.Options) { c.OODSets[3].Labels = []int{0, 1} },
-		`out-of-domain rows "c" have 3 logits, and the rows to fit with have 2`: func(c *compare.Options) {
+		`two sets of out-of-distribution rows are named "a"`:                              func(c *compare.Options) { c.OODSets[1].Name = "a" },
+		`one of several sets of out-of-distribution rows has no name`:                     func(c *compare.Options) { c.OODSets[1].Name = "" },
+		`out-of-distribution rows are given both as OOD and as OODSets; give one of them`: func(c *compare.Options) { c.OOD = line(1) },
+		`out-of-distribution rows "b": there are none`:                                    func(c *compare.Options) { c.OODSets[1].Batch = ood.Batch{} },
+		`out-of-distribution rows "c" have 2 features, and the rows to fit with have 1`:   func(c *compare.Options) { c.OODSets[2].Features = rows.New(2, 2) },
+		`out-of-distribution rows "d": 1 rows but 2 labels`:                               func(c *compare.Options) { c.OODSets[3].Labels = []int{0, 1} },
+		`out-of-distribution rows "c" have 3 logits, and the rows to fit with have 2`: func(c *compare.Options) {
 			c.Training.Logits, c.OODSets[2].Logits = rows.New(3, 2), rows.New(3, 3)
 		},
 	} {
