@@ -19,7 +19,7 @@ func parseAuditGates(texts []string) ([]gate, error) {
 	for _, text := range texts {
 		one, ok := parseGate(text, auditFigures())
 		if !ok || strings.Contains(text, "@") {
-			return nil, usagef("--fail-if is %q; it must be a figure, < or >, and a number, such as discoveries>0; the figures are %s", text, strings.Join(auditFigures(), ", "))
+			return nil, notGate(text, one.figure, auditFigures(), "a figure, < or >, and a number, such as discoveries>0")
 		}
 		if one.bound < 0 || one.bound > 1 && slices.Contains([]string{"fdp_upper_bound", "shift"}, one.figure) {
 			return nil, usagef("--fail-if is %q; %s must be from 0 to 1, and a number of inputs must not be negative", text, one.figure)

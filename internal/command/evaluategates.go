@@ -126,7 +126,7 @@ func parseGates(texts []string) ([]gate, error) {
 	for _, text := range texts {
 		one, ok := parseGate(text, figures())
 		if !ok {
-			return nil, usagef("--fail-if is %q; it must be violated, or a figure, < or >, and a number, such as coverage<0.88; the figures are %s", text, strings.Join(figures(), ", "))
+			return nil, notGate(text, one.figure, figures(), "violated, or a figure, < or >, and a number, such as coverage<0.88")
 		}
 		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "nll", "width", "rmse", "mae", "r2", "crps"}, one.figure) && (one.bound < 0 || one.bound > 1) {
 			return nil, usagef("--fail-if is %q; %s is a fraction, from 0 to 1", text, one.figure)
@@ -134,6 +134,15 @@ func parseGates(texts []string) ([]gate, error) {
 		list = append(list, one)
 	}
 	return list, nil
+}
+
+// notGate returns the error for a condition that cannot be read.
+func notGate(text, figure string, known []string, be string) error {
+	hint := "`attach help gates` lists the figures"
+	if !slices.Contains(known, figure) {
+		hint = orSimilar(figure, known, hint)
+	}
+	return usagef("--fail-if is %q; it must be %s; %s", text, be, hint)
 }
 
 // parseGate reads a condition on one of some figures.
@@ -144,7 +153,7 @@ func parseGate(text string, figures []string) (g gate, ok bool) {
 	}
 	i := strings.IndexAny(whole, "<>")
 	if i < 0 {
-		return g, false
+		return gate{figure: whole}, false
 	}
 	name, at, has := strings.Cut(whole[:i], "@")
 	g = gate{text: text, figure: strings.TrimSpace(name), at: math.NaN(), sign: whole[i]}

@@ -154,24 +154,27 @@ func shellFields(call string) []string {
 	return fields
 }
 
+// demoFolder makes a folder with the models and inputs of `attach demo` and two .attach
+// files, and changes to it. fit are more flags for attach fit.
+func demoFolder(t *testing.T, fit ...string) {
+	t.Helper()
+	inLibrary(t)
+	t.Chdir(t.TempDir())
+	if err := os.CopyFS(".", testmodels.FS); err != nil {
+		t.Fatal(err)
+	}
+	digits := []string{"fit", "digits_resnet.onnx", "--x", "digits_fit.npz", "--cal", "digits_cal.npz", "--preprocess", "digits.preprocess.json", "-o", "digits_resnet.attach"}
+	toy := []string{"fit", "toy_regressor.onnx", "--x", "toy_fit.npz", "--cal", "toy_cal.npz", "-o", "toy_regressor.attach"}
+	succeed(t, append(digits, fit...)...)
+	succeed(t, append(toy, fit...)...)
+}
+
 // TestExamples: the examples of every command work in the folder that `attach demo` writes.
 func TestExamples(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it fits several models")
 	}
-	inLibrary(t)
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, testmodels.FS); err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(dir)
-	for _, name := range []string{"digits_resnet", "toy_regressor"} {
-		data, more := strings.Split(name, "_")[0], []string(nil)
-		if data == "digits" {
-			more = []string{"--preprocess", "digits.preprocess.json"}
-		}
-		succeed(t, append([]string{"fit", name + ".onnx", "--x", data + "_fit.npz", "--cal", data + "_cal.npz", "-o", name + ".attach"}, more...)...)
-	}
+	demoFolder(t)
 	ran := 0
 	everyCommand(func(name string, c *cli.Command) {
 		calls := examples(c)

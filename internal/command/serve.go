@@ -77,6 +77,10 @@ attach serve digits=digits_resnet.attach toy=toy_regressor.attach --http :8080 -
 }
 
 func (f *serving) run(c *cli.Context) error {
+	models, err := f.served()
+	if err != nil {
+		return err
+	}
 	allow(c.Context, f.grace+grace)
 	f.Log = slog.New(slog.NewJSONHandler(c.App.ErrWriter, &slog.HandlerOptions{Level: levelOf(f.verbose)}))
 	ort.UnmapLarge()
@@ -104,7 +108,7 @@ func (f *serving) run(c *cli.Context) error {
 	kept, err := openMonitors(f.monitorState, s, f.Log)
 	if err == nil {
 		defer kept.unlock()
-		err = f.load(ctx, s, kept)
+		err = f.load(ctx, s, models, kept)
 	}
 	if err == nil {
 		err = kept.save(ctx) // what cannot be written is told of at the start
@@ -284,9 +288,16 @@ func addressOrNone(value any) string {
 	return address(value)
 }
 
-// load opens the models that arguments name, whose monitors go on.
-func (f *serving) load(ctx context.Context, s *serve.Server, kept *monitors) error {
-	var names []string
+// servedModel is an argument of attach serve.
+type servedModel struct{ name, version, path string }
+
+// called returns the model as NAME/VERSION.
+func (m servedModel) called() string { return m.name + "/" + m.version }
+
+// served returns the models that arguments name. It returns an error before the server
+// listens if two have one name or a file does not exist.
+func (f *serving) served() ([]servedModel, error) {
+	var list []servedModel
 	for _, arg := range f.models {
 		called, path, given := strings.Cut(arg, "=")
 		if !given || strings.ContainsAny(called, `.\`) {
@@ -294,15 +305,25 @@ func (f *serving) load(ctx context.Context, s *serve.Server, kept *monitors) err
 			called = strings.TrimSuffix(filepath.Base(filepath.Clean(arg)), ".attach")
 		}
 		name, version, _ := strings.Cut(called, "/")
-		called = name + "/" + cmp.Or(version, "1")
-		if slices.Contains(names, called) {
-			return usagef("two models are called %s; give one another name or version, as in %s/2=%s", called, name, path)
+		m := servedModel{name, cmp.Or(version, "1"), path}
+		if slices.ContainsFunc(list, func(other servedModel) bool { return other.called() == m.called() }) {
+			return nil, usagef("two models are called %s; give one another name or version, as in %s/2=%s", m.called(), name, path)
 		}
-		names = append(names, called)
-		if err := s.Load(ctx, name, version, path); err != nil {
+		if _, err := os.Stat(path); err != nil {
+			return nil, err
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// load opens the models and restores their monitors.
+func (f *serving) load(ctx context.Context, s *serve.Server, models []servedModel, kept *monitors) error {
+	for _, m := range models {
+		if err := s.Load(ctx, m.name, m.version, m.path); err != nil {
 			return err
 		}
-		if err := kept.restore(called); err != nil {
+		if err := kept.restore(m.called()); err != nil {
 			return err
 		}
 	}

@@ -251,7 +251,7 @@ func TestServeFlags(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		var errs bytes.Buffer
-		args := []string{"serve", "nowhere.attach", flag}
+		args := []string{"serve", file, flag}
 		for _, other := range []string{"--http=localhost:0", "--grpc="} {
 			if name, _, _ := strings.Cut(other, "="); !strings.HasPrefix(flag, name) {
 				args = append(args, other)
@@ -261,6 +261,11 @@ func TestServeFlags(t *testing.T) {
 			t.Errorf("%s: %d, %s, want %q", flag, code, &errs, words)
 		}
 		cancel()
+	}
+	// A file that does not exist is told of before the server listens.
+	var errs bytes.Buffer
+	if code := Run(t.Context(), []string{"serve", file, "nowhere.attach", "--http=localhost:0", "--grpc="}, nil, io.Discard, &errs); code != exitFailed || errs.String() != "attach: nowhere.attach: no such file or directory\n" {
+		t.Errorf("a file that does not exist: %d, %s", code, &errs)
 	}
 }
 

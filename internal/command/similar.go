@@ -7,7 +7,7 @@ import (
 )
 
 // leastSimilarity is how similar a name must be to be suggested, from 0 to 1.
-const leastSimilarity = .88
+const leastSimilarity = .87
 
 // similar returns the name that a user most likely meant by one that is not known, or "".
 // It ignores case, prefers the most similar name, and else takes the only name that the
