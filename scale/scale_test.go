@@ -163,7 +163,7 @@ func TestPrism(t *testing.T) {
 	ok("m.attach", "--x", bucket+"/part-{0..1}.npz", "--x", bucket+"/part-[2-4]*.npz", "-o", "urls", "--every=3")
 	got := figures(t, read(t, "urls/audit.json"))
 	if wanted := figures(t, want); got.Inputs != wanted.Inputs || got.Discoveries != wanted.Discoveries || got.Outliers != wanted.Outliers || len(got.Shards) != 5 ||
-		got.Shards[4].Name != bucket+"/part-4.npz" || got.Worst[0].Key != bucket+"/"+wanted.Worst[0].Key {
+		got.Shards[4].Name != bucket+"/part-4.npz" || got.HighestScoring[0].Key != bucket+"/"+wanted.HighestScoring[0].Key {
 		t.Errorf("%+v, want %+v", got, wanted)
 	}
 

@@ -128,7 +128,7 @@ func (f *auditing) run(c *cli.Context, elsewhere Pipeline) error {
 		if files > 1 {
 			of = fmt.Sprintf(", file %d of %d", file+1, files)
 		}
-		p.share((float64(file)+share)/float64(files), p.rate(scored)+of)
+		p.show((float64(file)+share)/float64(files), p.rate(scored)+of)
 	})
 	if err != nil {
 		return err

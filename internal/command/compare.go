@@ -201,7 +201,7 @@ func overall(p *progress, methods int) func(method string, share float64) {
 		for _, s := range shares {
 			sum += s / float64(methods)
 		}
-		p.share(sum, fmt.Sprintf("%.0f %%, %s", 100*sum, method))
+		p.show(sum, fmt.Sprintf("%.0f %%, %s", 100*sum, method))
 	}
 }
 

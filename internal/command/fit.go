@@ -194,7 +194,7 @@ func (f *fitCall) evaluate(ctx context.Context, b *attach.Bundle) error {
 func (f *fitCall) fit(ctx context.Context, what string) (*attach.Bundle, error) {
 	p := newProgress(f.stderr, what)
 	defer p.end()
-	f.in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
+	f.in.Progress = func(stage string, share float64) { p.show(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
 	b, err := attach.Fit(ctx, f.in)
 	if err != nil {
 		return nil, err

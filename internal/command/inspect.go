@@ -86,7 +86,7 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 	for _, v := range info.Inputs {
 		kept := ""
 		if v.Optional {
-			kept = ", which has a default"
+			kept = ", optional"
 		}
 		fact(w, "input", "%s %s %s%s", v.Name, v.DType, shapeText(v.Shape), kept)
 	}
@@ -101,7 +101,7 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 		}
 		by := fmt.Sprintf("read by %s node %s", f.Op, f.Node)
 		if f.Of != nil {
-			by = "for want of a linear layer: " + strings.Join(f.Of, " and ") + ", standardised"
+			by = "there is no linear layer, so these serve as features: " + strings.Join(f.Of, " and ") + ", standardised"
 		} else if f.Standardised {
 			by += ", standardised"
 		}
@@ -119,7 +119,7 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 			fact(w, "layer", "%s, width %d, read too", l.Tensor, l.Width)
 		}
 	} else {
-		fact(w, "feature", "no linear layer was found; pass one of these with --feature-tensor:")
+		fact(w, "feature", "no linear layer found; choose one of these with --feature-tensor:")
 		for _, t := range info.Candidates {
 			printf(w, "             %s %s, made by %s\n", t.Tensor, shapeText(t.Shape), t.Op)
 		}
@@ -134,10 +134,10 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 		fact(w, "labels", "several classes may be right at once")
 	}
 	if info.Preprocess != nil {
-		fact(w, "images", "prepared as preprocessor_config.json says")
+		fact(w, "images", "prepared as in preprocessor_config.json")
 	}
 	if t := info.Text; t != nil {
-		fact(w, "texts", "tokenized as tokenizer.json says%s", mostTokens(t))
+		fact(w, "texts", "tokenized by tokenizer.json%s", mostTokens(t))
 	}
 	for _, why := range info.Unused {
 		fact(w, "unused", "%s", why)
@@ -146,7 +146,7 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 	if gradient != nil {
 		fact(w, "gradient", "%s", sentence(gradient))
 	} else if info.Feature != nil {
-		fact(w, "gradient", "with respect to the input can be had")
+		fact(w, "gradient", "available with respect to the input")
 	}
 	_, err := fact(w, "methods", "%s", strings.Join(names(methodsThatWork(info, gradient == nil)), ", "))
 	return err
@@ -157,7 +157,7 @@ func methodsThatWork(info featurize.Info, differentiable bool) []ood.Method {
 	has := ood.Needs{Trainer: true, Labels: true}
 	if info.Feature != nil {
 		has.Features, has.Logits, has.Inputs = true, true, true
-		has.Dropout = info.Feature.Of == nil // before the last layer, where there is none of the network's own
+		has.Dropout = info.Feature.Of == nil // before the last layer, if the model has no dropout of its own
 		has.Network = differentiable
 		has.Weights = info.Exact
 		has.Layers = len(info.Layers) > 0

@@ -92,7 +92,7 @@ func (v *showing) run(c *cli.Context) error {
 	}
 	w := &strings.Builder{}
 	if view.Library == "" {
-		fmt.Fprintln(w, "library    none found; the first command that needs one installs it, as does `attach runtime install`")
+		fmt.Fprintln(w, "library    none found; `attach runtime install` installs one, and so does the first command that needs it")
 	} else {
 		printf(w, "library    %s\nversion    %s\nfrom       %s\nproviders  %s (used: %s)\n", view.Library, view.Version, view.Source, strings.Join(view.Providers, ", "), view.Provider)
 		printf(w, "cuda       %s\n", view.CUDA)

@@ -111,7 +111,7 @@ func (f *serving) run(c *cli.Context) error {
 		err = f.load(ctx, s, models, kept)
 	}
 	if err == nil {
-		err = kept.save(ctx) // what cannot be written is told of at the start
+		err = kept.save(ctx) // a folder that cannot be written to is reported at the start
 	}
 	if err != nil {
 		listeners.cut()
@@ -144,24 +144,24 @@ func (f *serving) run(c *cli.Context) error {
 	ending, end := context.WithTimeout(context.WithoutCancel(ctx), f.grace)
 	defer end()
 	if !listeners.drain(ending) {
-		err = fmt.Errorf("requests on their way were cut off after %v", f.grace)
+		err = fmt.Errorf("running requests were cut off after %v", f.grace)
 	}
 	if err = errors.Join(err, kept.save(context.WithoutCancel(ctx))); err != nil {
-		// The process may be ended while a network still runs.
+		// The process may end while a model still runs.
 		f.Log.Error("not ended well", "error", err.Error())
 	}
 	return err
 }
 
-// listeners are what clients connect to.
+// listeners accept connections of clients.
 type listeners struct {
 	http   *http.Server
 	grpc   *grpc.Server // or nil
 	failed chan error   // gets the error that ends one
 }
 
-// listen takes connections from now on, before models are loaded, so that who asks
-// is told that they are not ready.
+// listen accepts connections before models are loaded, so that clients can ask whether they
+// are ready.
 func (f *serving) listen(s *serve.Server) (*listeners, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.Collector(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -196,14 +196,14 @@ func (f *serving) listen(s *serve.Server) (*listeners, error) {
 	return l, err
 }
 
-// What those may take who connect and ask nothing.
+// Limits on idle and slow clients.
 const (
 	mostConnections = 4096 // others wait
 	mostHeader      = 64 << 10
 	mostIdle        = 2 * time.Minute // after which a connection is closed
 )
 
-// accept has connections to an address served.
+// accept serves connections to an address.
 func (f *serving) accept(l *listeners, protocol, address string, serve func(net.Listener) error) error {
 	socket, err := net.Listen("tcp", address)
 	if err != nil {
@@ -214,16 +214,15 @@ func (f *serving) accept(l *listeners, protocol, address string, serve func(net.
 	return nil
 }
 
-// inTime ends calls whose message does not come in time. What it takes ends with the
-// call.
+// inTime ends calls whose message does not arrive in time.
 func (f *serving) inTime(ctx context.Context) (context.Context, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	context.AfterFunc(ctx, cancel)
 	return ctx, nil
 }
 
-// drain takes no more requests and waits for those on their way, which are cut off
-// when ctx ends.
+// drain accepts no more requests and waits for running ones, which are cut off when ctx
+// ends. It reports whether all of them finished.
 func (l *listeners) drain(ctx context.Context) bool {
 	defer l.cut()
 	done := make(chan struct{})
@@ -250,7 +249,8 @@ func (l *listeners) cut() {
 	}
 }
 
-// tracing is where traces go, nil is nowhere; flush sends what is left of them.
+// tracing returns a provider of tracers, or nil without --traces. flush sends the remaining
+// traces.
 func (f *serving) tracing(ctx context.Context) (p trace.TracerProvider, flush func(), err error) {
 	if !f.traces {
 		return nil, func() {}, nil

@@ -184,7 +184,7 @@ func TestServeKeepsMonitors(t *testing.T) {
 		}
 	}
 	_, end := server(t, "m="+fit("other.attach", ":60"), "--grpc", "", "--monitor-state", state)
-	if code, said := end(); code != exitDone || !strings.Contains(said, "the monitor begins anew") || !strings.Contains(said, "other calibration scores") {
+	if code, said := end(); code != exitDone || !strings.Contains(said, "the monitor starts again") || !strings.Contains(said, "other calibration scores") {
 		t.Errorf("a monitor of another file: %d, %s", code, said)
 	}
 	// What cannot be written is noticed at the start.
