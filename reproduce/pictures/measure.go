@@ -249,15 +249,20 @@ func (m *Measured) digits(ctx context.Context, dir string, s *experiment.Setting
 		}
 	}
 	// The hard digit is the first whose set holds as many classes as any, the true one
-	// among them; the easy one the first whose set holds one.
+	// among them; the easy one the first with little noise whose set
+	// holds one.
 	most := 0
 	for _, p := range onDigits {
 		most = max(most, len(p.Set))
 	}
 	for i, p := range onDigits {
 		if m.Easy.Pixels == nil && len(p.Set) == 1 {
-			if m.Easy, err = example(test, onDigits, i); err != nil {
+			e, err := example(test, onDigits, i)
+			if err != nil {
 				return err
+			}
+			if noise(e.Pixels) <= 16 {
+				m.Easy = e
 			}
 		}
 		if m.Hard.Pixels == nil && len(p.Set) == most && slices.Contains(p.Set, test.Labels[i]) {

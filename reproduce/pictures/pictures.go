@@ -63,7 +63,15 @@ func read() (m Measured, err error) {
 // draw returns all pictures by their path in docs.
 func draw(m Measured) map[string]*svg.Picture {
 	return map[string]*svg.Picture{
-		"images/hero.svg":     hero(m),
-		"images/pipeline.svg": pipeline(),
+		"images/hero.svg":               hero(m),
+		"images/pipeline.svg":           pipeline(),
+		"images/two-uncertainties.svg":  twoUncertainties(m),
+		"images/calibration-luck.svg":   calibrationLuck(m),
+		"images/drift-evidence.svg":     driftEvidence(m),
+		"images/audit-funnel.svg":       auditFunnel(m),
+		"images/which-command.svg":      whichCommand(),
+		"images/p-values.svg":           pValues(m),
+		"images/intervals-and-sets.svg": intervalsAndSets(m),
+		"images/evaluate.svg":           evaluation(m),
 	}
 }
