@@ -196,7 +196,7 @@ func TestPrism(t *testing.T) {
 		model []string
 		want  string
 	}{
-		{nil, "attach: " + bucket + "/m.attach: the network that it was fitted for is not on this machine; name the network's URL with --model\n"},
+		{nil, "attach: " + bucket + "/m.attach: the model that it was fitted for is not on this machine; name the URL of the model with --model\n"},
 		{[]string{"--model", network}, "attach: " + bucket + "/bad.npz: not a valid NumPy file: it is no archive, or one cut short"},
 	} {
 		out, err := scale(t.Context(), t, nil, append([]string{bucket + "/m.attach", "--x", bucket + "/bad.npz", "-o", "named"}, c.model...)...).CombinedOutput()
