@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -44,7 +45,11 @@ var Experiment = experiment.Experiment{
 					return err
 				}
 			}
-			for name, picture := range draw(m) {
+			pictures, err := draw(m, s.Out)
+			if err != nil {
+				return err
+			}
+			for name, picture := range pictures {
 				if err := picture.WriteFile(filepath.Join(s.Out, name)); err != nil {
 					return err
 				}
@@ -60,9 +65,14 @@ func read() (m Measured, err error) {
 	return m, err
 }
 
-// draw returns all pictures by their path in docs.
-func draw(m Measured) map[string]*svg.Picture {
-	return map[string]*svg.Picture{
+// draw returns all pictures by their path in docs, where the figures of the
+// benchmarks are read.
+func draw(m Measured, docs string) (map[string]*svg.Picture, error) {
+	pictures, err := benchmarks(docs)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(pictures, map[string]*svg.Picture{
 		"images/hero.svg":               hero(m),
 		"images/pipeline.svg":           pipeline(),
 		"images/two-uncertainties.svg":  twoUncertainties(m),
@@ -73,5 +83,6 @@ func draw(m Measured) map[string]*svg.Picture {
 		"images/p-values.svg":           pValues(m),
 		"images/intervals-and-sets.svg": intervalsAndSets(m),
 		"images/evaluate.svg":           evaluation(m),
-	}
+	})
+	return pictures, nil
 }

@@ -12,8 +12,13 @@ func TestPicturesAreCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, picture := range draw(m) {
-		file, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+	docs := filepath.Join("..", "..", "docs")
+	pictures, err := draw(m, docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, picture := range pictures {
+		file, err := os.ReadFile(filepath.Join(docs, name))
 		if err != nil {
 			t.Error(err)
 		} else if string(file) != picture.String() {
