@@ -124,12 +124,12 @@ func (r *predicted) writeReport(ctx context.Context) error {
 		page.Guarantee += " Both refer to the calibration rows of the same predicted class."
 	}
 	fact := func(value, label string) { page.Facts = append(page.Facts, report.Fact{Value: value, Label: label}) }
-	fact(fmt.Sprintf("%d of %d", r.flagged, r.rows), "flagged")
+	fact(fmt.Sprintf("%s of %s", display.Count(r.flagged), display.Count(r.rows)), "rows flagged")
 	if r.sets > 0 {
-		fact(fmt.Sprintf("%.3g", r.meanSet()), "classes in a set, on average")
+		fact(fmt.Sprintf("%.3g", r.meanSet()), "mean size of prediction sets")
 	}
 	if o.MaxError > 0 {
-		fact(fmt.Sprintf("%d of %d", r.accepted, r.rows), fmt.Sprintf("accepted at a maximum error of %g", o.MaxError))
+		fact(fmt.Sprintf("%s of %s", display.Count(r.accepted), display.Count(r.rows)), fmt.Sprintf("rows accepted at a maximum error of %g", o.MaxError))
 	}
 	if c.HeldOut == rows.SplitOff {
 		page.Caution = b.Promise()
