@@ -69,6 +69,7 @@ func benchmarks(docs string) (map[string]*svg.Picture, error) {
 		{"table1.csv", "table1.svg", intervalMultiples},
 		{"table3.csv", "table3.svg", directionDots},
 		{"figure2-rates.csv", "figure2-rates.svg", crossingRates},
+		{"figure2-curves.csv", "figure2.svg", crossings},
 		{"star.csv", "star.svg", classSize},
 	} {
 		all, err := readCSV(docs, b.csv)
@@ -349,5 +350,38 @@ func tails() *svg.Picture {
 			a.Curve(x, y, "wide s-"+c.color)
 		}
 	}
+	return p
+}
+
+// crossings draws nine quantiles by a network each and by one network for all.
+func crossings(all []record) *svg.Picture {
+	p := svg.New(640, 330, "Quantiles that cross, and quantiles that do not",
+		"Nine quantiles of a toy with one input. At the left a network for each level: the lines cross in most places. At the right one network for all levels: no lines cross.")
+	x := column(all, "x1")
+	for i, m := range []struct{ method, color, title string }{{"separate", "blue", "a network for each level"}, {"joint", "orange", "one network for all levels"}} {
+		a := plot(p, 42+310*float64(i), 72, 272, 196, svg.Axis{High: 2, Ticks: svg.Ticks(0, .5, 1, 1.5, 2), Label: "input x"},
+			svg.Axis{Low: -1.8, High: 1.8, Ticks: svg.Ticks(-1, 0, 1)})
+		a.Axes()
+		a.Dots(x, column(all, "y"), 1.4, "soft", ".5")
+		var levels [][]float64
+		for l := 1; l < 10; l++ {
+			levels = append(levels, column(all, fmt.Sprintf("%s q0.%d", m.method, l)))
+			a.Curve(x, levels[l-1], "s-"+m.color)
+		}
+		crossed := 0
+		for k := range x {
+			for l := range len(levels) - 1 {
+				if levels[l][k] > levels[l+1][k] {
+					crossed++
+					p.Line(a.X(x[k]), a.Top+a.H-5, a.X(x[k]), a.Top+a.H, "s-pink")
+					break
+				}
+			}
+		}
+		p.Text(a.Left, 30, "bold "+m.color, m.title)
+		p.Text(a.Left, 50, "small soft", fmt.Sprintf("quantiles cross in %.0f %% of these rows", 100*float64(crossed)/float64(len(x))))
+	}
+	p.Line(42, 317, 42, 323, "s-pink wide")
+	p.Text(50, 324, "small soft", "mark: a row in which two of the nine quantiles cross")
 	return p
 }
