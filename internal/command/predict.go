@@ -33,6 +33,7 @@ const mostSamples = 100_000
 type predicting struct {
 	attachedFlags
 	out, side, report string
+	id                string // column that identifies rows
 }
 
 func predictCommand() *cli.Command {
@@ -65,6 +66,9 @@ func predictCommand() *cli.Command {
 		{name: "class-p-values", to: &f.o.ClassPValues, conflicts: f.levelless()[1:], usage: "write the conformal p-value of each class; the classes above 1 − level are the prediction set"},
 		{name: "venn-abers", to: &f.o.VennAbers, usage: "write two probabilities that the class is right, one of which is calibrated for any model"},
 	}.under(groupSets).unless(noClasses()), f.groupsOption(", if the file was fitted with --groups", ungrouped), table{
+		{name: "id", to: &f.id, group: groupColumns, usage: "COLUMN: column of a table that identifies rows; it is no input, and is copied to the output as id",
+			conflicts: []conflict{noEffect("with --from-features", func() bool { return f.asFeatures })}},
+	}, table{
 		{name: "o", to: &f.out, file: resultFile, rule: tableFile, usage: "FILE: .csv, .jsonl, .parquet or .npz file to write, or - for CSV on standard output, the default in a pipe"},
 		{name: "report", to: &f.report, rule: ends(".html"), file: resultFile, usage: "FILE: .html page of the flagged rows, most unusual first, with pictures of images", conflicts: []conflict{noDetector()}},
 		{name: "seed", to: &f.o.Seed, conflicts: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples, --smoothed, --sets-by-cluster and --interval-score rcp"},
@@ -111,7 +115,7 @@ func (f *predicting) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	m.Inputs.SkipOdd, m.Unlabelled = len(m.Classes) == 0, true
+	m.Inputs.SkipOdd, m.Unlabelled, m.Inputs.ID = len(m.Classes) == 0, true, f.id
 	o := f.predictOptions(m.Bundle)
 	if f.side != "both" {
 		o.Side = f.side
@@ -126,6 +130,9 @@ func (f *predicting) run(c *cli.Context) error {
 	write := func(w io.Writer) error {
 		if result.opened, err = m.OpenRows(c.Context, f.x, "", f.rows); err != nil {
 			return err
+		}
+		if f.id != "" && (result.opened.Set == nil || result.opened.Set.IDs == nil) {
+			return fmt.Errorf("%s: --id is for tables; rows of other files have the column input", f.x)
 		}
 		p := newProgress(m.stderr, "predict")
 		defer p.end()
@@ -203,7 +210,11 @@ func (r *predicted) write(ctx context.Context, predictor *attach.Predictor, t ta
 			}
 			fields = predictionFields(prediction, r.asked, r.bundle.Base.Classes)
 		}
-		row = knownFields(&r.opened.Known, append(row[:0], field{"input", r.opened.Name(done)}), done)
+		row = append(row[:0], field{"input", r.opened.Name(done)})
+		if f.id != "" {
+			row = append(row, field{"id", r.opened.Set.IDs[done]})
+		}
+		row = knownFields(&r.opened.Known, row, done)
 		for _, of := range fields {
 			row = append(row, of(prediction))
 		}
@@ -354,7 +365,7 @@ func (r *predicted) flags() string {
 	if mistakes < .5 {
 		expected = "fewer than 1"
 	}
-	return fmt.Sprintf("%s of %s rows flagged at alpha %g; %s expected if all are in-distribution", display.Count(r.flagged), display.Count(r.rows), alpha, expected)
+	return fmt.Sprintf("%s of %s flagged at alpha %g; %s expected if all are in-distribution", display.Count(r.flagged), rows.Count(r.rows, "row"), alpha, expected)
 }
 
 // meanSet returns the average size of a prediction set.

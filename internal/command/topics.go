@@ -35,6 +35,7 @@ func topics() []topic {
 			intro: "One row per input. A column appears only if the .attach file and the flags give it a value. With several targets, columns are called prediction_0, prediction_1 and so on.",
 			rows: [][2]string{
 				{"input", "name of the image or file member, or the row's number from 0"},
+				{"id", "with --id: the cell of that column, which identifies the row"},
 				{"group, label, label_name, target", "what the rows themselves hold"},
 				{"class, class_name, confidence", "the predicted class and its probability, calibrated if fit had labels"},
 				{"confidence_low, confidence_high", "with --venn-abers: two probabilities, one of which is calibrated"},
