@@ -32,7 +32,7 @@ func TestEmbedding(t *testing.T) {
 		}
 	}
 	e := mustEvaluate(t, b, blocksOf(in.Batch, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
-	if e.Flags == nil || e.Classes != nil || len(e.Targets) > 0 {
+	if e.Flags == nil || e.Classifier != nil || len(e.Targets) > 0 {
 		t.Errorf("evaluated %+v", e)
 	}
 	if _, err := b.Predictor(attach.PredictOptions{Sets: "lac"}); err == nil || !strings.HasSuffix(err.Error(), "the network answers no classes") {

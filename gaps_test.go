@@ -140,9 +140,9 @@ func TestEvaluateBlamesGaps(t *testing.T) {
 	})
 	for _, share := range []float64{0.3, 1} {
 		e := mustEvaluate(t, b, blocksOf(holes{0, 0, share}.table(rng, 200), blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
-		for _, p := range e.Promises {
-			if want := "first fill the empty cells, or calibrate with rows that have them too (a note says why), then evaluate again"; p.Verdict != "broken" || p.Do != want {
-				t.Errorf("%v of the cells are empty: %s, %q, want %q", share, p.Verdict, p.Do, want)
+		for _, p := range e.Guarantees {
+			if want := "first fill the empty cells, or calibrate with rows that have them too (see the note), then evaluate again"; p.Verdict != "violated" || p.Advice != want {
+				t.Errorf("%v of the cells are empty: %s, %q, want %q", share, p.Verdict, p.Advice, want)
 			}
 		}
 	}

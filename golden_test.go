@@ -103,7 +103,7 @@ func TestGolden(t *testing.T) {
 
 func goldenPrediction(t *testing.T, name string, b *attach.Bundle) []attach.Prediction {
 	r := attach.Rows{Batch: goldens()[name].Batch.Slice(0, 5)}
-	o := attach.PredictOptions{Sets: "lac", Error: .5, Level: .6}
+	o := attach.PredictOptions{Sets: "lac", MaxError: .5, Level: .6}
 	if b.Quantiles != nil {
 		o = attach.PredictOptions{Levels: []float64{0.1, 0.5}, Level: 0.8}
 	}

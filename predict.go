@@ -28,7 +28,7 @@ type PredictOptions struct {
 	// Level is the probability that intervals, or sets, cover; 0 is the bundle's.
 	Level float64
 	// NoScore leaves out the detector, which saves its time: Score is NaN, PValue 1 and Flag
-	// false. Error cannot be combined with it, because flagged rows are not accepted.
+	// false. MaxError cannot be combined with it, because flagged rows are not accepted.
 	NoScore bool
 	// Alpha is the false-alarm rate of flags; 0 is the bundle's. Below 1/(n+1), the least
 	// p-value that n calibration rows allow, nothing is flagged.
@@ -62,10 +62,10 @@ type PredictOptions struct {
 	ClassPValues bool
 	// VennAbers asks for Prediction.Right, which needs what Sets does.
 	VennAbers bool
-	// Error, if not 0, is the share of errors that there may be among all rows that are
+	// MaxError, if not 0, is the share of errors that there may be among all rows that are
 	// accepted, where VennAbers asks for a probability of each row: see
 	// Prediction.Accept. It needs what Sets does.
-	Error float64
+	MaxError float64
 	// Smoothed asks for intervals, with one end or two, or boxes, that cover no
 	// more often than is promised where scores tie, as
 	// calibrate.IntervalOptions says, or for such sets, as
@@ -89,7 +89,7 @@ type Prediction struct {
 	Name       string
 	Confidence float64
 	// Right are two probabilities that Class is right, of this row alone, where
-	// PredictOptions.Error is a share of many, the lower one first: see
+	// PredictOptions.MaxError is a share of many, the lower one first: see
 	// calibrate.ClassCalibration.VennAbers. They are of the logits without a
 	// temperature, which Confidence has. They are 0 where they are not asked for, and
 	// NaN where the row has no logits.
@@ -114,7 +114,7 @@ type Prediction struct {
 	// Accept says that the row is not flagged and its largest probability under the
 	// softmax of logits, without a temperature, is above Predictor.Selective's: with
 	// 95 % confidence the share of errors among such rows is at most
-	// PredictOptions.Error, under the condition that Bundle.Promise states.
+	// PredictOptions.MaxError, under the condition that Bundle.Promise states.
 	Accept bool
 }
 
@@ -284,7 +284,7 @@ func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 	if len(o.Levels) > 0 && b.Quantiles == nil {
 		return nil, errors.New("the bundle has no quantile head: quantiles need one that was fitted for regression")
 	}
-	if o.NoScore && o.Error != 0 && b.Detector != nil {
+	if o.NoScore && o.MaxError != 0 && b.Detector != nil {
 		return nil, errors.New("a share of errors is promised of rows that are not flagged, and NoScore leaves out the flags: choose one of them")
 	}
 	p := &Predictor{bundle: b, o: o, widths: b.widths()}

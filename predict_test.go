@@ -356,7 +356,7 @@ func TestNoScore(t *testing.T) {
 	if !same(with, without) {
 		t.Error("more than scores differ")
 	}
-	if _, err := b.Predictor(attach.PredictOptions{NoScore: true, Error: .1}); err == nil || !strings.Contains(err.Error(), "NoScore") {
+	if _, err := b.Predictor(attach.PredictOptions{NoScore: true, MaxError: .1}); err == nil || !strings.Contains(err.Error(), "NoScore") {
 		t.Errorf("with a share of errors: %v", err)
 	}
 }

@@ -17,7 +17,7 @@ func (b *Bundle) checkSets(o PredictOptions) error {
 	asked := "sets of classes"
 	switch {
 	case o.Sets != "":
-	case o.Error != 0:
+	case o.MaxError != 0:
 		asked = "a share of errors"
 	default:
 		asked = "Venn–Abers bounds"
@@ -27,7 +27,7 @@ func (b *Bundle) checkSets(o PredictOptions) error {
 		return errors.New("sets are to be calibrated by class or cluster, and none are asked for")
 	case o.ClassPValues && o.Sets == "":
 		return errors.New("p-values of classes are by the score of sets, and none are asked for")
-	case o.Sets == "" && o.Error == 0 && !o.VennAbers:
+	case o.Sets == "" && o.MaxError == 0 && !o.VennAbers:
 		return nil
 	case b.Base.Task != Classification:
 		return fmt.Errorf("%s: the network answers no classes", asked)
@@ -52,7 +52,7 @@ func (p *Predictor) calibrateClasses() error {
 	if p.o.VennAbers {
 		p.right = c.TrueClasses.VennAbers()
 	}
-	if p.o.Error == 0 {
+	if p.o.MaxError == 0 {
 		return nil
 	}
 	var kept []bool
@@ -62,7 +62,7 @@ func (p *Predictor) calibrateClasses() error {
 			kept[i] = p.within(c.Predicted[i], s)
 		}
 	}
-	s, err := c.TrueClasses.Selective(kept, p.o.Error)
+	s, err := c.TrueClasses.Selective(kept, p.o.MaxError)
 	p.selective = &s
 	return err
 }
@@ -74,7 +74,7 @@ func (p *Predictor) within(class int, score float64) bool {
 	return score < p.Conformal(class).Threshold(p.o.Alpha)
 }
 
-// Selective is what calibration rows say of PredictOptions.Error, or nil where it is 0.
+// Selective is what calibration rows say of PredictOptions.MaxError, or nil where it is 0.
 func (p *Predictor) Selective() *calibrate.Selective { return p.selective }
 
 // Sets are what makes prediction sets, or nil if PredictOptions.Sets asks for none.

@@ -116,7 +116,7 @@ func TestSelective(t *testing.T) {
 	in := classifier(400)
 	in.Cal = drawn(2, 4000)
 	b := mustFit(t, in)
-	o := attach.PredictOptions{Error: .1, Sets: "lac"}
+	o := attach.PredictOptions{MaxError: .1, Sets: "lac"}
 	predictor, err := b.Predictor(o)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestSelective(t *testing.T) {
 	if accepted < 800 || float64(wrong) > .1*float64(accepted) {
 		t.Errorf("%d rows are accepted, %d of them wrong", accepted, wrong)
 	}
-	o.Error = 1e-6
+	o.MaxError = 1e-6
 	if predictor, err = b.Predictor(o); err != nil {
 		t.Fatal(err)
 	}
@@ -205,14 +205,14 @@ func TestSetsRefused(t *testing.T) {
 		o  attach.PredictOptions
 	}{
 		"had no labels": {unlabelled, attach.PredictOptions{Sets: "lac"}},
-		"a share of errors: the calibration rows had no labels": {unlabelled, attach.PredictOptions{Error: .1}},
+		"a share of errors: the calibration rows had no labels": {unlabelled, attach.PredictOptions{MaxError: .1}},
 		"Venn–Abers bounds: the calibration rows had no labels": {unlabelled, attach.PredictOptions{VennAbers: true}},
 		"sigmoid of its own":   {sigmoid, attach.PredictOptions{Sets: "lac"}},
 		"answers no classes":   {regressor(1, 60, 1), attach.PredictOptions{Sets: "lac"}},
 		`"lack" of sets`:       {classifier(60), attach.PredictOptions{Sets: "lack"}},
 		"none are asked for":   {classifier(60), attach.PredictOptions{ByClass: true}},
 		"not by cluster too":   {classifier(60), attach.PredictOptions{Sets: "lac", ByClass: true, ByCluster: true}},
-		"share of errors 1 is": {classifier(60), attach.PredictOptions{Error: 1}},
+		"share of errors 1 is": {classifier(60), attach.PredictOptions{MaxError: 1}},
 	} {
 		_, err := mustFit(t, tt.in).Predictor(tt.o)
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {

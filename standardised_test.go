@@ -60,8 +60,8 @@ func TestStandardised(t *testing.T) {
 	evaluated := func(in attach.FitOptions) evaluate.Coverage {
 		return mustEvaluate(t, mustFit(t, in), blocksOf(in.Batch, in.Targets, nil), attach.PredictOptions{}, evaluate.Options{}).Targets[0].Coverage[0]
 	}
-	if w, g := evaluated(in), evaluated(scaled); w.Slab == nil || w.Slab.Rows < 10 || *w.Slab != *g.Slab {
-		t.Errorf("the slab covered worst of rows with gaps is %+v, in other units %+v", w.Slab, g.Slab)
+	if w, g := evaluated(in), evaluated(scaled); w.WorstSlab == nil || w.WorstSlab.Rows < 10 || *w.WorstSlab != *g.WorstSlab {
+		t.Errorf("the slab covered worst of rows with gaps is %+v, in other units %+v", w.WorstSlab, g.WorstSlab)
 	}
 	if math.IsNaN(want[7].Score) || math.IsInf(want[7].Score, 0) {
 		t.Errorf("a row with a gap scores %v", want[7].Score)

@@ -107,7 +107,7 @@ func TestClassesOfTrainingRows(t *testing.T) {
 	r, err := compare.Run(background, compare.Options{
 		Methods:  []ood.Method{method("mahalanobis"), method("distance")},
 		Training: ood.Training{Batch: ood.Batch{Features: training.Features}},
-		In:       data.in(30), Out: data.out(30),
+		Test:     data.in(30), OOD: data.out(30),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 func TestCompareAll(t *testing.T) {
 	data := newToy()
-	c := compare.Options{Methods: detectors, Training: data.training(60), In: data.in(60), Out: data.out(50), Sweep: true, Parallel: 2}
+	c := compare.Options{Methods: detectors, Training: data.training(60), Test: data.in(60), OOD: data.out(50), Sweep: true, Parallel: 2}
 	r, err := compare.Run(background, c)
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestCompareAll(t *testing.T) {
 func BenchmarkCompare(b *testing.B) {
 	data := newToy()
 	c := compare.Options{Methods: detectors, Sweep: true}
-	c.Training.Batch, c.In, c.Out = wide(data, 10_000), wide(data, 5_000), wide(data, 5_000)
+	c.Training.Batch, c.Test, c.OOD = wide(data, 10_000), wide(data, 5_000), wide(data, 5_000)
 	for b.Loop() {
 		r, err := compare.Run(background, c)
 		if err != nil {

@@ -98,8 +98,8 @@ func Example_compare() {
 	report, err := compare.Run(context.Background(), compare.Options{
 		Methods:  []ood.Method{entropy, largest, distance},
 		Training: ood.Training{Batch: logits(5, 0, 0, 0, 6, 1)},
-		In:       logits(4, 0, 0, 0, 1, 7),
-		Out:      logits(1, 0, 1, 2, 1, 1),
+		Test:     logits(4, 0, 0, 0, 1, 7),
+		OOD:      logits(1, 0, 1, 2, 1, 1),
 	})
 	if err != nil {
 		fmt.Println(err)

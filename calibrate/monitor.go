@@ -15,47 +15,47 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// Monitor watches a stream of rows for drift: it notices when their scores are higher
-// than those of the calibration rows, be it of a few rows or a little of all. It takes
-// a row in less than a microsecond, keeps less than a kilobyte, and allocates nothing.
-// It is safe for concurrent use.
+// Monitor detects drift of a stream: it tests whether the scores of its rows are higher than
+// those of the calibration rows, much higher for a few rows or a little higher for all. A row
+// takes less than a microsecond and no allocation. The state takes less than a kilobyte. A
+// Monitor is safe for concurrent use.
 //
-// With probability at most δ it ever alarms at δ, however long the stream, if its
-// rows are exchangeable with the calibration rows: drawn like them and apart from each
-// other, and none that network or detector was fitted on. Frames of a video, or a row
-// that is sent again and again, are not. The probability is over draws of calibration
-// rows and stream together. The calibration rows stay the same all the while, and the
-// p-values of a stream are therefore not independent: martingales that take them for
-// it alarm falsely far more often. Monitor bets against the law that they have, of
-// Ranks, and its evidence is what it has won: an e-value, of which 1 is none
-// and 1/δ what is reached with probability δ at most.
+// If the rows are exchangeable with the calibration rows, the probability that the Monitor
+// ever alarms at δ is at most δ, however long the stream is. Exchangeable rows come from the
+// source of the calibration rows and are independent of each other, and neither the model nor
+// the detector was trained on them. Frames of a video are not exchangeable, nor is a row that
+// is sent again and again. The probability is over draws of the calibration rows and the
+// stream together.
 //
-// With few calibration rows no monitor notices small shares of rows from elsewhere:
-// that a share s of all rows scores above all n calibration rows happens with
-// probability (1−s)^n though nothing has changed. And rows that score lower than the
-// calibration rows are not what it looks for.
+// All rows are compared with the same calibration rows, so their p-values depend on each
+// other. Martingales that treat them as independent raise false alarms far more often.
+// Monitor bets against the joint distribution of the ranks (see [Ranks]) instead. Its evidence
+// is what it has won, an e-value: 1 means no evidence, and 1/δ is reached with probability at
+// most δ if nothing has changed.
 //
-// Scores that tie are told apart by random keys, so that the law holds for them too,
-// and evidence depends on the seed where, and only where, there are ties.
+// A Monitor with few calibration rows detects no small fraction of outliers: with probability
+// (1−s)^n, a fraction s of all rows scores above all n calibration rows although nothing has
+// changed. A Monitor does not detect rows that score lower than the calibration rows.
 //
-// A Monitor goes on after an alarm. To begin again, make another: each has its own δ,
-// and if one begins every month, each month has. After an alarm that was false
-// another follows more easily, since the calibration rows are the same, until there
-// are others.
+// Ties are broken by random keys, so the distribution of ranks holds for them too. Evidence
+// depends on the seed only if there are ties.
+//
+// A Monitor continues after an alarm. To begin again, make another one, which has a δ of its
+// own: if one begins each month, δ holds for each month. After a false alarm, the next false
+// alarm is more likely, because the calibration rows are the same.
 //
 // References: Vovk, Nouretdinov & Gammerman (2003), Testing Exchangeability On-Line;
 // Bates, Candès, Lei, Romano & Sesia (2023), Testing for Outliers with Conformal
-// p-values, for the law of ranks; Ramdas, Grünwald, Vovk & Shafer (2023),
+// p-values, for the distribution of ranks; Ramdas, Grünwald, Vovk & Shafer (2023),
 // Game-Theoretic Statistics and Safe Anytime-Valid Inference.
 type Monitor struct {
 	mu    sync.Mutex
-	looks []place // of the urn's looks: rows above them are counted
+	looks []place // calibration scores at the looks of the urn, which rows are compared with
 	seed  uint64
 	urn   *hypothesis.Urn
 }
 
-// place is that of a score among others. The key is random, so that scores that tie
-// have places too.
+// place orders scores. The random key breaks ties.
 type place struct {
 	score float64
 	key   uint64
@@ -65,14 +65,15 @@ func (p place) compare(q place) int {
 	return cmp.Or(cmp.Compare(p.score, q.score), cmp.Compare(p.key, q.key))
 }
 
-// NewMonitor watches for scores higher than those of calibration rows, such as the
-// Calibration.OOD of an attach.Bundle. Monitors whose evidence is to be merged have the same
-// calibration rows, and each another seed.
+// NewMonitor returns a Monitor with the scores of calibration rows, such as the
+// Calibration.OOD of an attach.Bundle. Monitors that will be merged need the same calibration
+// scores and different seeds. NewMonitor returns an error if there are no scores or if one is
+// NaN.
 func NewMonitor(calibration []float64, seed uint64) (*Monitor, error) {
 	if len(calibration) == 0 {
-		return nil, errors.New("there are no calibration scores to watch with")
+		return nil, errors.New("a monitor needs calibration scores, and there are none")
 	}
-	keys := rand.NewPCG(0x6b657973, 0x74696573) // the same in every Monitor
+	keys := rand.NewPCG(0x6b657973, 0x74696573) // equal in all Monitors
 	places := make([]place, len(calibration))
 	for i, score := range calibration {
 		if math.IsNaN(score) {
@@ -88,10 +89,8 @@ func NewMonitor(calibration []float64, seed uint64) (*Monitor, error) {
 	return m, nil
 }
 
-// Add takes the score of the stream's next row. NaN is as uncertain as can be, as
-// +Inf is.
-//
-// It is an error if NewMonitor did not make the Monitor.
+// Add adds the score of the next row of the stream. NaN counts as +Inf. Add returns an error
+// if NewMonitor did not make the Monitor.
 func (m *Monitor) Add(score float64) error {
 	if math.IsNaN(score) {
 		score = math.Inf(1)
@@ -116,27 +115,24 @@ func (m *Monitor) Add(score float64) error {
 	return nil
 }
 
-// Merge adds the rows of a part of the stream that another Monitor of the same
-// calibration rows has seen, such as a replica's of the last minute, as if they
-// came now and all at once. Each row is to be added once: the replica goes on with
-// a new Monitor, of another seed again. Two Monitors of one seed are refused, which
-// would tell the ties of different rows apart by the same keys, so that the law would
-// not hold of both.
+// Merge adds the rows that another Monitor with the same calibration scores has seen, as if
+// they came now and all at once. An example is the last minute of a replica. Each row must be
+// added once, so the replica continues with a new Monitor, which has another seed. Merge
+// returns an error if the calibration scores differ or if the seeds are equal: equal seeds
+// break the ties of different rows by the same keys.
 //
-// What is promised then holds of all rows together, if when parts are merged does
-// not depend on their scores. All are compared with the same calibration rows, so that
-// the law of ranks is that of the rows of all replicas in any order, and their counts
-// can be added up.
+// The guarantee then holds for all rows together, if the times of merging do not depend on
+// the scores. All rows are compared with the same calibration rows, so the order of the rows
+// does not matter and their counts can be added.
 //
-// Evidence cannot be: what one replica has seen tells of the calibration rows, and so
-// of what another will see. The mean of the evidence of monitors of the same
-// calibration rows is an e-value at a time that is fixed beforehand, but not at one
-// that is chosen by a look at them, and so it is not said how often it ever reaches
-// 1/δ. Where R replicas each alarm at δ/R on their own, any alarms falsely with
-// probability at most δ.
+// Evidence cannot be added or averaged: the rows of one replica tell about the calibration
+// rows, and so about the rows of another. The mean of the evidence of several Monitors with
+// the same calibration rows is an e-value at a time that is fixed in advance, but not at a
+// time that is chosen by its value. If R replicas alarm at δ/R each, the probability of any
+// false alarm is at most δ.
 func (m *Monitor) Merge(part *Monitor) error {
 	if m == part {
-		return errors.New("a monitor is no part of itself")
+		return errors.New("a monitor cannot be merged with itself")
 	}
 	if !m.made() || !part.made() {
 		return errZeroMonitor
@@ -150,7 +146,7 @@ func (m *Monitor) Merge(part *Monitor) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if seed == m.seed {
-		return errors.New("the monitors have one seed, so that their ties would be told apart alike: give each another")
+		return errors.New("the monitors have equal seeds, which break ties alike: give each monitor its own seed")
 	}
 	m.urn.Merge(rows, seen)
 	return nil
@@ -163,7 +159,7 @@ func (m *Monitor) made() bool {
 	return m.urn != nil
 }
 
-// Rows returns how many rows there were.
+// Rows returns the number of rows added.
 func (m *Monitor) Rows() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,9 +169,9 @@ func (m *Monitor) Rows() int {
 	return m.urn.Rows
 }
 
-// Evidence is that for drift after the last row: an e-value. It falls where rows are
-// like the calibration rows again, and stops to grow at 1e100. A Monitor that
-// NewMonitor did not make has no evidence: NaN.
+// Evidence returns the evidence of drift after the last row, an e-value of at most 1e100: 1
+// means none, and larger means more. It falls if later rows score like the calibration rows
+// again. It is NaN if NewMonitor did not make the Monitor.
 func (m *Monitor) Evidence() float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -185,7 +181,7 @@ func (m *Monitor) Evidence() float64 {
 	return m.urn.Capital()
 }
 
-// Alarm reports whether evidence has ever been 1/delta or more.
+// Alarm reports whether the evidence has ever been at least 1/delta.
 func (m *Monitor) Alarm(delta float64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,13 +190,13 @@ func (m *Monitor) Alarm(delta float64) bool {
 
 var errZeroMonitor = errors.New("the monitor has no calibration scores: make it with NewMonitor")
 
-var errOtherCalibration = errors.New("the monitor's calibration scores are others")
+var errOtherCalibration = errors.New("the monitor has other calibration scores")
 
-// monitorState is the first byte of a state: the version of its form.
+// monitorState is the first byte of a state: the version of its format.
 const monitorState = 1
 
-// MarshalBinary is the Monitor's state, less than a kilobyte, without the calibration
-// scores.
+// MarshalBinary encodes the state of the Monitor, without the calibration scores, in less than
+// a kilobyte.
 func (m *Monitor) MarshalBinary() ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -225,9 +221,9 @@ func (m *Monitor) MarshalBinary() ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b)), nil
 }
 
-// UnmarshalBinary takes a state that MarshalBinary wrote, also one of another process,
-// in place of its own. It is an error if that was of other calibration scores, or is
-// damaged. The receiver is made by NewMonitor.
+// UnmarshalBinary replaces the state by one that MarshalBinary wrote, in this process or in
+// another. NewMonitor must have made the receiver. UnmarshalBinary returns an error if the
+// state is damaged or belongs to other calibration scores.
 func (m *Monitor) UnmarshalBinary(data []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -273,11 +269,11 @@ func (m *Monitor) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-// fingerprint tells calibration scores apart.
+// fingerprint is a hash of the calibration scores.
 func (m *Monitor) fingerprint() uint64 {
 	h := fnv.New64a()
 	for _, look := range m.looks {
-		_ = binary.Write(h, binary.LittleEndian, [2]uint64{math.Float64bits(look.score), look.key}) // a hash takes all
+		_ = binary.Write(h, binary.LittleEndian, [2]uint64{math.Float64bits(look.score), look.key}) // a hash never fails
 	}
 	return h.Sum64()
 }

@@ -30,9 +30,9 @@ func monitor(t *testing.T, calibration []float64, seed uint64) *calibrate.Monito
 	return m
 }
 
-// TestMonitorHoldsItsPromise: of many calibration sets and streams that are alike at
+// TestMonitorMeetsItsGuarantee: of many calibration sets and exchangeable streams, at
 // most the share δ ever alarms, ties or not.
-func TestMonitorHoldsItsPromise(t *testing.T) {
+func TestMonitorMeetsItsGuarantee(t *testing.T) {
 	const trials, rows = 200, 2000
 	for _, grain := range []float64{0, .5, 4} {
 		rng := rand.New(rand.NewPCG(1, uint64(grain*2)))
@@ -134,7 +134,7 @@ func TestMonitorRefuses(t *testing.T) {
 	if err := m.Merge(monitor(t, []float64{1, 2, 3.5, 4}, 1)); err == nil {
 		t.Error("a part of other calibration rows")
 	}
-	if err := m.Merge(monitor(t, []float64{1, 2, 3, 4}, 0)); err == nil || !strings.Contains(err.Error(), "one seed") {
+	if err := m.Merge(monitor(t, []float64{1, 2, 3, 4}, 0)); err == nil || !strings.Contains(err.Error(), "equal seeds") {
 		t.Errorf("a part of the same seed: %v", err)
 	}
 	if err := m.Merge(m); err == nil {
@@ -145,7 +145,7 @@ func TestMonitorRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := monitor(t, []float64{1, 2, 3.5, 4}, 0).UnmarshalBinary(state); err == nil || !strings.Contains(err.Error(), "others") {
+	if err := monitor(t, []float64{1, 2, 3.5, 4}, 0).UnmarshalBinary(state); err == nil || !strings.Contains(err.Error(), "other calibration scores") {
 		t.Errorf("the state of other calibration rows: %v", err)
 	}
 	if err := new(calibrate.Monitor).UnmarshalBinary(state); err == nil {

@@ -17,29 +17,29 @@ import (
 )
 
 const (
-	// reliabilityBins is how many bins the expected calibration error has.
+	// reliabilityBins is the number of bins of the expected calibration error.
 	reliabilityBins = 15
-	// riskPoints is how many points a risk–coverage curve has at most.
+	// riskPoints is the largest number of points of a risk–coverage curve.
 	riskPoints = 200
 )
 
-// classes is what is kept of a classifier's answers.
+// classes collects the predictions of a classifier.
 type classes struct {
-	top           []int        // the class that is predicted
-	before, after []float64    // its probability, without a temperature and with the bundle's
+	top           []int        // predicted class
+	before, after []float64    // its probability, without and with the fitted temperature
 	nll           [2][]float64 // negative log-likelihood, likewise
-	sets          []covers     // by level
+	sets          []coverings  // by level
 	accept        []bool
 }
 
-// addClasses keeps answers of a block, by level, whose rows may have no labels
-// or no logits.
-func (g *gathering) addClasses(predictions [][]attach.Prediction, labels []int, logits blas32.General) {
+// addClasses collects the predictions for a block of rows, by level. Rows may lack labels
+// or logits.
+func (g *accumulator) addClasses(predictions [][]attach.Prediction, labels []int, logits blas32.General) {
 	if labels == nil || logits.Cols == 0 {
 		return
 	}
 	if g.classes.sets == nil {
-		g.classes.sets = make([]covers, len(g.at))
+		g.classes.sets = make([]coverings, len(g.at))
 	}
 	c, base, temperature := &g.classes, g.bundle.Base, g.bundle.Calibration.Temperature
 	for i, one := range predictions[g.main] {
@@ -64,29 +64,29 @@ func (g *gathering) addClasses(predictions [][]attach.Prediction, labels []int, 
 }
 
 // classEvaluation is nil without labels or logits.
-func (g *gathering) classEvaluation(ctx context.Context, e *Evaluation) *Classes {
+func (g *accumulator) classEvaluation(ctx context.Context, e *Evaluation) *Classifier {
 	c, n := g.classes, len(g.classes.top)
 	if n == 0 {
 		return nil
 	}
 	right := func(i int) bool { return c.top[i] == g.labels[i] }
-	out := &Classes{
-		Accuracy: among(n, right, nil),
+	out := &Classifier{
+		Accuracy: rateWhere(n, right, nil),
 		ByClass:  g.byLabel().rates(right, nil), ByGroup: g.byGroup().rates(right, nil),
-		Before: reliability(c.before, right), Temperature: g.bundle.Calibration.Temperature,
+		Uncalibrated: reliability(c.before, right), Temperature: g.bundle.Calibration.Temperature,
 	}
 	wrong, unsure := make([]bool, n), make([]float64, n)
 	for i := range n {
 		wrong[i], unsure[i] = !right(i), 1-c.after[i]
 	}
 	if !g.bundle.Base.Sigmoid {
-		out.Before.NLL = new(stat.Mean(c.nll[0], nil))
+		out.Uncalibrated.NLL = new(stat.Mean(c.nll[0], nil))
 	}
 	if out.Temperature != 0 {
 		after := reliability(c.after, right)
-		after.NLL, out.After = new(stat.Mean(c.nll[1], nil)), &after
+		after.NLL, out.Calibrated = new(stat.Mean(c.nll[1], nil)), &after
 	}
-	// Neither is NaN: logits and scores are checked where rows are predicted for.
+	// Neither is NaN: Predict checks logits and scores.
 	out.AURC, _ = measure.AURC(unsure, wrong)
 	points, _ := measure.RiskCoverage(unsure, wrong, riskPoints)
 	for _, p := range points {
@@ -94,27 +94,27 @@ func (g *gathering) classEvaluation(ctx context.Context, e *Evaluation) *Classes
 	}
 	if e.Flags != nil {
 		alarm := func(i int) bool { return g.pValues[i] <= e.Alpha }
-		out.Flagged, out.Unflagged = among(n, right, alarm), among(n, right, func(i int) bool { return !alarm(i) })
+		out.AccuracyFlagged, out.AccuracyUnflagged = rateWhere(n, right, alarm), rateWhere(n, right, func(i int) bool { return !alarm(i) })
 		area, _ := measure.AURC(g.scores, wrong)
-		out.AURCScore = &area
+		out.AURCOODScore = &area
 	}
 	if ranks := g.bundle.Calibration.TrueClasses.Ranks; ranks != nil {
-		out.Calibration = among(len(ranks), func(i int) bool { return ranks[i] == 0 }, nil)
+		out.CalibrationAccuracy = rateWhere(len(ranks), func(i int) bool { return ranks[i] == 0 }, nil)
 	}
 	g.sets(ctx, e, out)
 	if p := g.at[g.main]; p.Selective() != nil {
 		accepted := func(i int) bool { return c.accept[i] }
-		out.Accepted, out.Errors = among(n, accepted, nil), among(n, func(i int) bool { return wrong[i] }, accepted)
-		if out.Errors != nil {
-			out.Errors.Asked = p.Options().Error
-			e.judgeError(*out.Errors)
+		out.Accepted, out.SelectiveError = rateWhere(n, accepted, nil), rateWhere(n, func(i int) bool { return wrong[i] }, accepted)
+		if out.SelectiveError != nil {
+			out.SelectiveError.Nominal = p.Options().MaxError
+			e.judgeSelectiveError(*out.SelectiveError)
 		}
 	}
 	return out
 }
 
-// sets evaluates sets of classes, at every level.
-func (g *gathering) sets(ctx context.Context, e *Evaluation, out *Classes) {
+// sets evaluates prediction sets at every level.
+func (g *accumulator) sets(ctx context.Context, e *Evaluation, out *Classifier) {
 	p := g.at[g.main]
 	if p.Sets() == nil {
 		return
@@ -124,42 +124,42 @@ func (g *gathering) sets(ctx context.Context, e *Evaluation, out *Classes) {
 	out.Sets, out.SetScore = make([]Coverage, len(g.at)), p.Options().Sets
 	switch {
 	case p.Options().ByClass:
-		out.SetParts = "class"
+		out.SetsBy = "class"
 	case p.Options().ByCluster:
-		out.SetParts = "cluster"
+		out.SetsBy = "cluster"
 	}
 	for k, sets := range g.classes.sets {
 		c := &out.Sets[k]
 		*c = g.coverage(k, sets, nil)
 		all = append(all, c)
 		for _, size := range sets.width {
-			for len(c.Sizes) <= int(size) {
-				c.Sizes = append(c.Sizes, 0)
+			for len(c.SizeCounts) <= int(size) {
+				c.SizeCounts = append(c.SizeCounts, 0)
 			}
-			c.Sizes[int(size)]++
+			c.SizeCounts[int(size)]++
 		}
 		c.ByClass = labels.rates(func(i int) bool { return sets.covered[i] }, sets.width)
 		parts, counts := g.setParts(k)
 		accuracy := parts.rates(func(i int) bool { return g.classes.top[i] == g.labels[i] }, nil)
 		rates := parts.rates(func(i int) bool { return sets.covered[i] }, sets.width)
 		for i, r := range rates {
-			r.Asked = c.Asked
-			one := Promise{Kind: hypothesis.Sets, Rate: r, right: accuracy[i].Share}
+			r.Nominal = c.Nominal
+			one := Guarantee{Kind: hypothesis.SetCoverage, Rate: r, accuracy: accuracy[i].Fraction}
 			if r.Name != "" {
-				one.Part = out.SetParts
+				one.Part = out.SetsBy
 			}
 			if p.Options().Smoothed {
-				one.right = 0 // and sets may be empty
+				one.accuracy = 0 // smoothed sets may be empty
 			}
-			e.promise(one, counts[r.part], len(rates))
+			e.judge(one, counts[r.part], len(rates))
 		}
 	}
 	g.worstSlabs(ctx, all, g.classes.sets)
 }
 
-// setParts divides rows to those that sets of a level are promised of apart, with
-// how many rows each was calibrated on.
-func (g *gathering) setParts(level int) (p parting, counts []int) {
+// setParts groups rows by the parts that the coverage of sets is guaranteed for separately,
+// and counts the calibration rows of each part.
+func (g *accumulator) setParts(level int) (p grouping, counts []int) {
 	sets, names := g.at[level].Sets(), map[int][]string{}
 	for class := range g.byLabel().names {
 		part, n := sets.Part(class)
@@ -173,11 +173,11 @@ func (g *gathering) setParts(level int) (p parting, counts []int) {
 		p.names = append(p.names, display.List(names[part], mostNoted))
 	}
 	if len(names) == 1 && !g.at[level].Options().ByClass {
-		p.names[len(counts)-1] = "" // of all
+		p.names[len(counts)-1] = "" // all rows
 	}
 	for _, label := range g.labels {
 		part, _ := sets.Part(label)
-		p.of = append(p.of, part)
+		p.index = append(p.index, part)
 	}
 	return p, counts
 }
@@ -187,15 +187,15 @@ func (g *gathering) setParts(level int) (p parting, counts []int) {
 // Reference: Guo, Pleiss, Sun & Weinberger (2017), On Calibration of Modern
 // Neural Networks, section 2.
 func reliability(confidence []float64, right func(i int) bool) Reliability {
-	p := parting{names: make([]string, reliabilityBins)}
+	p := grouping{names: make([]string, reliabilityBins)}
 	for _, c := range confidence {
-		p.of = append(p.of, hypothesis.Bin(c, reliabilityBins))
+		p.index = append(p.index, hypothesis.Bin(c, reliabilityBins))
 	}
 	r := Reliability{Bins: p.rates(right, confidence)}
 	for i := range r.Bins {
 		b := &r.Bins[i]
-		b.Asked, b.Width = *b.Width, nil
-		r.ECE += math.Abs(b.Share-b.Asked) * float64(b.Rows) / float64(len(confidence))
+		b.Nominal, b.MeanWidth = *b.MeanWidth, nil
+		r.ECE += math.Abs(b.Fraction-b.Nominal) * float64(b.Rows) / float64(len(confidence))
 	}
 	return r
 }

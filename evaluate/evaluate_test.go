@@ -41,14 +41,14 @@ func TestClassifier(t *testing.T) {
 			}
 		}
 	}
-	if len(e.Flags.At) != 2 || e.Flags.At[0].Count != flagged || e.Flags.At[0].Asked != .05 || e.Flags.At[0].Rows != 1000 {
-		t.Errorf("flags %+v, want %d", e.Flags.At, flagged)
+	if len(e.Flags.ByAlpha) != 2 || e.Flags.ByAlpha[0].Count != flagged || e.Flags.ByAlpha[0].Nominal != .05 || e.Flags.ByAlpha[0].Rows != 1000 {
+		t.Errorf("flags %+v, want %d", e.Flags.ByAlpha, flagged)
 	}
-	if e.Classes.Accuracy.Count != right || e.Classes.Flagged.Count != rightFlagged || e.Classes.Flagged.Rows != flagged || e.Classes.Unflagged.Rows != 1000-flagged {
-		t.Errorf("accuracy %+v, of flagged %+v; want %d and %d", e.Classes.Accuracy, e.Classes.Flagged, right, rightFlagged)
+	if e.Classifier.Accuracy.Count != right || e.Classifier.AccuracyFlagged.Count != rightFlagged || e.Classifier.AccuracyFlagged.Rows != flagged || e.Classifier.AccuracyUnflagged.Rows != 1000-flagged {
+		t.Errorf("accuracy %+v, of flagged %+v; want %d and %d", e.Classifier.Accuracy, e.Classifier.AccuracyFlagged, right, rightFlagged)
 	}
-	if e.Classes.After == nil || *e.Classes.After.NLL >= *e.Classes.Before.NLL {
-		t.Errorf("before %+v, after %+v", e.Classes.Before, e.Classes.After)
+	if e.Classifier.Calibrated == nil || *e.Classifier.Calibrated.NLL >= *e.Classifier.Uncalibrated.NLL {
+		t.Errorf("before %+v, after %+v", e.Classifier.Uncalibrated, e.Classifier.Calibrated)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestRegressor(t *testing.T) {
 				width += (c.Upper - c.Lower) / 1000
 			}
 			got := e.Targets[target].Coverage[k]
-			if got.Asked != level || got.Count != covered || math.Abs(*got.Width-width) > 1e-9 || len(got.ByTenth) != 10 || got.Slab == nil {
+			if got.Nominal != level || got.Count != covered || math.Abs(*got.MeanWidth-width) > 1e-9 || len(got.ByDecile) != 10 || got.WorstSlab == nil {
 				t.Errorf("target %d at level %v: %+v, want %d of width %v", target, level, got, covered, width)
 			}
 		}
@@ -85,7 +85,7 @@ func TestRegressor(t *testing.T) {
 		if r2 := stat.RSquaredFrom(value, truth, nil); math.Abs(*got.RMSE-math.Sqrt(square)) > 1e-9 || math.Abs(*got.MAE-absolute) > 1e-9 || math.Abs(*got.R2-r2) > 1e-9 {
 			t.Errorf("RMSE %v, MAE %v, R² %v; want %v, %v, %v", *got.RMSE, *got.MAE, *got.R2, math.Sqrt(square), absolute, r2)
 		}
-		// The lowest tenth by the network's prediction, row by row.
+		// The lowest decile by the network's prediction, row by row.
 		order := make([]int, 1000)
 		floats.Argsort(value, order)
 		p := cells(mustPredict(t, b, test.Batch, attach.PredictOptions{}))
@@ -95,11 +95,11 @@ func TestRegressor(t *testing.T) {
 				covered++
 			}
 		}
-		if first := got.Coverage[1].ByTenth[0]; first.Rows != 100 || first.Count != covered {
-			t.Errorf("the lowest tenth is %+v, want %d of 100", first, covered)
+		if first := got.Coverage[1].ByDecile[0]; first.Rows != 100 || first.Count != covered {
+			t.Errorf("the lowest decile is %+v, want %d of 100", first, covered)
 		}
 	}
-	if len(e.Targets[1].Points) != 1000 || e.Targets[0].PIT == nil || e.Targets[0].PITCalibrated.Probability == nil {
+	if len(e.Targets[1].Points) != 1000 || e.Targets[0].PIT == nil || e.Targets[0].PITCalibrated.KSPValue == nil {
 		t.Errorf("%+v", e.Targets[1])
 	}
 }
@@ -127,16 +127,16 @@ func TestConfidence(t *testing.T) {
 	n := len(want.Labels)
 	batch := blob(9, n, 8, 3, 0)
 	batch.Logits.Data, batch.Labels = want.Logits, want.Labels
-	c := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{}).Classes
+	c := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{}).Classifier
 	for _, tt := range []struct {
 		name      string
 		got, want float64
 	}{
-		{"accuracy", c.Accuracy.Share, want.Accuracy},
-		{"NLL before", *c.Before.NLL, want.NLL[0]},
-		{"NLL after", *c.After.NLL, want.NLL[1]},
-		{"ECE before", c.Before.ECE, want.ECE[0]},
-		{"ECE after", c.After.ECE, want.ECE[1]},
+		{"accuracy", c.Accuracy.Fraction, want.Accuracy},
+		{"NLL before", *c.Uncalibrated.NLL, want.NLL[0]},
+		{"NLL after", *c.Calibrated.NLL, want.NLL[1]},
+		{"ECE before", c.Uncalibrated.ECE, want.ECE[0]},
+		{"ECE after", c.Calibrated.ECE, want.ECE[1]},
 		{"AURC", c.AURC, want.AURC},
 	} {
 		if math.Abs(tt.got-tt.want) > 1e-7 {
@@ -151,7 +151,7 @@ func TestSets(t *testing.T) {
 	in.Cal = blob(2, 1500, 8, 3, 0)
 	b := mustFit(t, in)
 	batch := blob(9, 1200, 8, 3, 0)
-	o := attach.PredictOptions{Sets: "aps", ByClass: true, Error: .25}
+	o := attach.PredictOptions{Sets: "aps", ByClass: true, MaxError: .25}
 	e := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), o, evaluate.Options{Levels: []float64{.8}})
 	for k, level := range []float64{.8, .9} {
 		o.Level = level
@@ -169,27 +169,27 @@ func TestSets(t *testing.T) {
 				}
 			}
 		}
-		got := e.Classes.Sets[k]
-		if got.Count != covered || got.Asked != level || !slices.Equal(got.Sizes, sizes[:len(got.Sizes)]) || got.ByClass[2].Count != byClass[2] || got.Slab == nil {
+		got := e.Classifier.Sets[k]
+		if got.Count != covered || got.Nominal != level || !slices.Equal(got.SizeCounts, sizes[:len(got.SizeCounts)]) || got.ByClass[2].Count != byClass[2] || got.WorstSlab == nil {
 			t.Errorf("sets at %v: %+v, want %d, %v", level, got, covered, sizes)
 		}
-		if a, w := e.Classes.Accepted, e.Classes.Errors; accepted == 0 || a.Count != accepted || w.Rows != accepted || w.Count != wrong || w.Asked != .25 {
+		if a, w := e.Classifier.Accepted, e.Classifier.SelectiveError; accepted == 0 || a.Count != accepted || w.Rows != accepted || w.Count != wrong || w.Nominal != .25 {
 			t.Errorf("accepted %+v, wrong %+v; want %d and %d", a, w, accepted, wrong)
 		}
 	}
 	kinds := map[string]int{}
-	for _, p := range e.Promises {
+	for _, p := range e.Guarantees {
 		kinds[p.Kind]++
-		if p.Verdict == "broken" {
+		if p.Verdict == "violated" {
 			t.Errorf("%+v", p)
 		}
 	}
-	if kinds["sets"] != 6 || kinds["selective_error"] != 1 || kinds["false_alarms"] != 3 {
-		t.Errorf("promises %v", kinds)
+	if kinds["set_coverage"] != 6 || kinds["selective_error"] != 1 || kinds["false_alarm_rate"] != 3 {
+		t.Errorf("guarantees %v", kinds)
 	}
 }
 
-// TestClassesOfOneName: what each class promises is of its own
+// TestClassesOfOneName: each class has a guarantee of its own
 // calibration rows, though another has its name.
 func TestClassesOfOneName(t *testing.T) {
 	in := classifier(1000)
@@ -203,15 +203,15 @@ func TestClassesOfOneName(t *testing.T) {
 	in.Cal.Labels = rare
 	in.Base.Classes = []string{"crane", "crane", "dog"}
 	e := mustEvaluate(t, mustFit(t, in), blocksOf(blob(9, 1200, 8, 3, 0), blas32.General{}, nil), attach.PredictOptions{Sets: "lac", ByClass: true}, evaluate.Options{})
-	sets := slices.DeleteFunc(e.Promises, func(p evaluate.Promise) bool { return p.Kind != "sets" })
-	if len(sets) != 3 || sets[1].Verdict != "too few rows" || !strings.Contains(sets[1].Says, "calibration rows are too few to promise anything") {
+	sets := slices.DeleteFunc(e.Guarantees, func(p evaluate.Guarantee) bool { return p.Kind != "set_coverage" })
+	if len(sets) != 3 || sets[1].Verdict != "too_few_rows" || !strings.Contains(sets[1].Message, "calibration rows are too few for this guarantee") {
 		t.Errorf("%+v", sets)
 	}
 }
 
-// TestSetsOfASureNetwork: sets that are never empty cover as often as the
-// network is right, which is more often than is asked and nothing to mend.
-func TestSetsOfASureNetwork(t *testing.T) {
+// TestSetsOfAnAccurateModel: sets that are never empty cover as often as the
+// model is right, which is more often than guaranteed and needs no advice.
+func TestSetsOfAnAccurateModel(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
 	b := mustFit(t, in)
@@ -220,12 +220,12 @@ func TestSetsOfASureNetwork(t *testing.T) {
 		o    attach.PredictOptions
 		says string
 	}{
-		{attach.PredictOptions{Sets: "lac", Level: .5}, "alone is right of"},
-		{attach.PredictOptions{Sets: "aps", Level: .5, ByClass: true}, "alone is right of"},
-		{attach.PredictOptions{Sets: "lac", Level: .5, Smoothed: true}, "asked for 50 %"},
+		{attach.PredictOptions{Sets: "lac", Level: .5}, "alone is right for"},
+		{attach.PredictOptions{Sets: "aps", Level: .5, ByClass: true}, "alone is right for"},
+		{attach.PredictOptions{Sets: "lac", Level: .5, Smoothed: true}, "guarantee: at least 50 %"},
 	} {
-		for _, p := range mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), tt.o, evaluate.Options{}).Promises {
-			if p.Kind == "sets" && (p.Verdict != "kept" || p.Do != "" || !strings.Contains(p.Says, tt.says)) {
+		for _, p := range mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), tt.o, evaluate.Options{}).Guarantees {
+			if p.Kind == "set_coverage" && (p.Verdict != "met" || p.Advice != "" || !strings.Contains(p.Message, tt.says)) {
 				t.Errorf("%+v: %+v", tt.o, p)
 			}
 		}
@@ -253,7 +253,7 @@ func TestBlocks(t *testing.T) {
 	}
 	for _, e := range []*evaluate.Evaluation{cut, once} {
 		for i := range e.Targets { // sums of several orders
-			e.Targets[i].CRPS, e.Targets[i].Pinball = nil, nil
+			e.Targets[i].CRPS, e.Targets[i].PinballLoss = nil, nil
 		}
 	}
 	a, _ := json.Marshal(cut)
@@ -261,13 +261,13 @@ func TestBlocks(t *testing.T) {
 		t.Errorf("%s\nand at once\n%s", a, z)
 	}
 	byGroup := 0
-	for _, p := range cut.Promises {
-		if p.Kind == "coverage" && p.Name != "" {
+	for _, p := range cut.Guarantees {
+		if p.Kind == "interval_coverage" && p.Name != "" {
 			byGroup++
 		}
 	}
 	if byGroup != 6 || len(cut.Flags.ByGroup) != 3 {
-		t.Errorf("%d promises of groups, %+v", byGroup, cut.Flags.ByGroup)
+		t.Errorf("%d guarantees of groups, %+v", byGroup, cut.Flags.ByGroup)
 	}
 }
 
@@ -291,12 +291,12 @@ func TestVerdicts(t *testing.T) {
 		verdict string
 		do      string
 	}{
-		{"good", given, test, 1500, "kept", ""},
-		{"spread", given, spread, 1500, "broken", "look what has changed since calibration"},
-		{"spread, split off", b, spread, 1500, "broken", "calibrate with rows that the network has not seen"},
-		{"few", given, test, 20, "too few rows", "evaluate on "},
-		{"a high level", given, test, 1500, "too few rows", "calibrate with at least 9,999 rows, and with 190,000 to tell whether the guarantee is met"},
-		{"few calibration rows", mustFit(t, few), test, 1500, "too few rows", "calibrate with at least 9 rows"},
+		{"good", given, test, 1500, "met", ""},
+		{"spread", given, spread, 1500, "violated", "check what changed since calibration"},
+		{"spread, split off", b, spread, 1500, "violated", "calibrate with rows that the model was not trained on"},
+		{"few", given, test, 20, "too_few_rows", "evaluate on "},
+		{"a high level", given, test, 1500, "too_few_rows", "calibrate with at least 9,999 rows, and with 190,000 to tell whether the guarantee is met"},
+		{"few calibration rows", mustFit(t, few), test, 1500, "too_few_rows", "calibrate with at least 9 rows"},
 	} {
 		predictor := attach.PredictOptions{}
 		if tt.name == "few calibration rows" {
@@ -309,11 +309,11 @@ func TestVerdicts(t *testing.T) {
 		targets := tt.rows.Targets
 		targets.Rows = tt.n
 		e := mustEvaluate(t, tt.b, blocksOf(tt.rows.Batch.Slice(0, tt.n), targets, nil), predictor, evaluate.Options{})
-		for _, p := range e.Promises {
-			if p.Kind == "coverage" && p.Asked > .999 && !strings.Contains(p.Says, "asked for 99.99 %") {
-				t.Errorf("%s: %s", tt.name, p.Says)
+		for _, p := range e.Guarantees {
+			if p.Kind == "interval_coverage" && p.Nominal > .999 && !strings.Contains(p.Message, "guarantee: at least 99.99 %)") {
+				t.Errorf("%s: %s", tt.name, p.Message)
 			}
-			if p.Kind == "coverage" && (p.Verdict != tt.verdict || !strings.HasPrefix(p.Do, tt.do) || (p.Do == "") != (tt.do == "")) {
+			if p.Kind == "interval_coverage" && (p.Verdict != tt.verdict || !strings.HasPrefix(p.Advice, tt.do) || (p.Advice == "") != (tt.do == "")) {
 				t.Errorf("%s: %+v", tt.name, p)
 			}
 		}
@@ -336,17 +336,17 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{"none", classes, nil, evaluate.Options{}, "no rows to evaluate on"},
-		{"labels of some", classes, []attach.Rows{{Batch: labelled}, {Batch: unlabelled}}, evaluate.Options{}, "some rows have labels and others none"},
+		{"labels of some", classes, []attach.Rows{{Batch: labelled}, {Batch: unlabelled}}, evaluate.Options{}, "some rows have labels and others have none"},
 		{"label", classes, []attach.Rows{{Batch: labelled}, {Batch: wrong}}, evaluate.Options{}, "row 14: label 3 is out of range"},
-		{"groups of some", classes, []attach.Rows{{Batch: labelled, Groups: make([]string, 10)}, {Batch: labelled}}, evaluate.Options{}, "some rows have groups and others none"},
-		{"groups", classes, []attach.Rows{{Batch: labelled, Groups: []string{"a"}}}, evaluate.Options{}, "1 groups for 10 rows"},
-		{"targets", values, []attach.Rows{{Batch: one.Batch, Targets: two.Targets}}, evaluate.Options{}, "2 targets, and the bundle predicts 1"},
-		{"logits of some", classes, []attach.Rows{{Batch: labelled}, {Batch: bare}}, evaluate.Options{}, "some rows have logits and others none"},
-		{"logits of some values", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: valueless.Batch, Targets: one.Targets}}, evaluate.Options{}, "some rows have logits and others none"},
-		{"targets of some", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: one.Batch}}, evaluate.Options{}, "some rows have targets and others none"},
+		{"groups of some", classes, []attach.Rows{{Batch: labelled, Groups: make([]string, 10)}, {Batch: labelled}}, evaluate.Options{}, "some rows have groups and others have none"},
+		{"groups", classes, []attach.Rows{{Batch: labelled, Groups: []string{"a"}}}, evaluate.Options{}, "1 group for 10 rows"},
+		{"targets", values, []attach.Rows{{Batch: one.Batch, Targets: two.Targets}}, evaluate.Options{}, "2 targets, and the model predicts 1"},
+		{"logits of some", classes, []attach.Rows{{Batch: labelled}, {Batch: bare}}, evaluate.Options{}, "some rows have logits and others have none"},
+		{"logits of some values", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: valueless.Batch, Targets: one.Targets}}, evaluate.Options{}, "some rows have logits and others have none"},
+		{"targets of some", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: one.Batch}}, evaluate.Options{}, "some rows have targets and others have none"},
 		{"alpha", classes, []attach.Rows{{Batch: labelled}}, evaluate.Options{Alphas: []float64{5}}, "false-alarm rate 5"},
 		{"level", values, []attach.Rows{{Batch: one.Batch}}, evaluate.Options{Levels: []float64{90}}, "level 90"},
-		{"others", classes, []attach.Rows{{Batch: labelled}}, evaluate.Options{Others: func(func(attach.Rows, error) bool) {}}, "no rows from elsewhere"},
+		{"others", classes, []attach.Rows{{Batch: labelled}}, evaluate.Options{OOD: func(func(attach.Rows, error) bool) {}}, "no out-of-distribution rows"},
 	} {
 		predictor, err := tt.b.Predictor(attach.PredictOptions{})
 		if err != nil {
@@ -369,7 +369,7 @@ func TestErrors(t *testing.T) {
 func TestOthers(t *testing.T) {
 	b := mustFit(t, classifier(300))
 	in, out := blob(9, 100, 8, 3, 0), blob(10, 70, 8, 3, 1)
-	e := mustEvaluate(t, b, blocksOf(in, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{Others: blocksOf(out, blas32.General{}, nil)})
+	e := mustEvaluate(t, b, blocksOf(in, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{OOD: blocksOf(out, blas32.General{}, nil)})
 	var above float64
 	flagged := 0
 	for _, o := range mustPredict(t, b, out, attach.PredictOptions{}) {
@@ -384,7 +384,7 @@ func TestOthers(t *testing.T) {
 			}
 		}
 	}
-	if o := e.Others; o.Rows != 70 || math.Abs(o.AUROC-above/7000) > 1e-12 || o.At[1].Asked != .05 || o.At[1].Count != flagged {
+	if o := e.OOD; o.Rows != 70 || math.Abs(o.AUROC-above/7000) > 1e-12 || o.ByAlpha[1].Nominal != .05 || o.ByAlpha[1].Count != flagged {
 		t.Errorf("%+v, want %v and %d flagged", o, above/7000, flagged)
 	}
 }
@@ -406,16 +406,16 @@ func TestJoint(t *testing.T) {
 			covered++
 		}
 	}
-	if len(e.Joint) != 1 || e.Joint[0].Count != covered || e.Joint[0].Width != nil || e.Joint[0].Endless != 0 {
+	if len(e.Joint) != 1 || e.Joint[0].Count != covered || e.Joint[0].MeanWidth != nil || e.Joint[0].Infinite != 0 {
 		t.Errorf("%+v, want %d", e.Joint, covered)
 	}
-	for _, p := range e.Promises {
-		if p.Kind == "coverage" || p.Kind == "joint_coverage" && p.Count != covered {
+	for _, p := range e.Guarantees {
+		if p.Kind == "interval_coverage" || p.Kind == "joint_coverage" && p.Count != covered {
 			t.Errorf("%+v", p)
 		}
 	}
 	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{Side: "lower"}, evaluate.Options{})
-	if c := e.Targets[0].Coverage[0]; c.Width != nil || c.Endless != 500 || math.Abs(c.Share-.9) > .06 || e.Targets[0].Points != nil {
+	if c := e.Targets[0].Coverage[0]; c.MeanWidth != nil || c.Infinite != 500 || math.Abs(c.Fraction-.9) > .06 || e.Targets[0].Points != nil {
 		t.Errorf("%+v", c)
 	}
 }
@@ -427,16 +427,16 @@ func TestAccepted(t *testing.T) {
 	in.Cal = blob(2, 1500, 8, 3, 0)
 	b := mustFit(t, in)
 	batch := blob(9, 1200, 8, 3, 0)
-	none := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{Error: .001}, evaluate.Options{})
-	if a := none.Classes.Accepted; a == nil || a.Count != 0 || a.Rows != 1200 || none.Classes.Errors != nil {
-		t.Errorf("accepted %+v, wrong %+v", a, none.Classes.Errors)
+	none := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{MaxError: .001}, evaluate.Options{})
+	if a := none.Classifier.Accepted; a == nil || a.Count != 0 || a.Rows != 1200 || none.Classifier.SelectiveError != nil {
+		t.Errorf("accepted %+v, wrong %+v", a, none.Classifier.SelectiveError)
 	}
-	if !slices.ContainsFunc(none.Notes, func(n evaluate.Note) bool { return strings.HasPrefix(n.Says, "no row is accepted: ") }) {
+	if !slices.ContainsFunc(none.Notes, func(n evaluate.Note) bool { return strings.HasPrefix(n.Message, "no row is accepted: ") }) {
 		t.Errorf("notes %+v", none.Notes)
 	}
-	few := mustEvaluate(t, b, blocksOf(batch.Slice(0, 40), blas32.General{}, nil), attach.PredictOptions{Error: .25}, evaluate.Options{})
-	p := few.Promises[len(few.Promises)-1]
-	if p.Kind != "selective_error" || p.Verdict != "too few rows" || !regexp.MustCompile(`^evaluate on [1-9][0-9]0? rows or more$`).MatchString(p.Do) {
+	few := mustEvaluate(t, b, blocksOf(batch.Slice(0, 40), blas32.General{}, nil), attach.PredictOptions{MaxError: .25}, evaluate.Options{})
+	p := few.Guarantees[len(few.Guarantees)-1]
+	if p.Kind != "selective_error" || p.Verdict != "too_few_rows" || !regexp.MustCompile(`^evaluate on [1-9][0-9]0? rows or more$`).MatchString(p.Advice) {
 		t.Errorf("of 40 rows: %+v", p)
 	}
 	for i := range batch.Labels {
@@ -444,14 +444,14 @@ func TestAccepted(t *testing.T) {
 			batch.Labels[i] = (batch.Labels[i] + 1) % 3
 		}
 	}
-	harder := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{Error: .25}, evaluate.Options{})
-	p = harder.Promises[len(harder.Promises)-1]
-	if p.Kind != "selective_error" || p.Verdict != "broken" || !strings.Contains(p.Says, " times as many errors as promised") {
+	harder := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), attach.PredictOptions{MaxError: .25}, evaluate.Options{})
+	p = harder.Guarantees[len(harder.Guarantees)-1]
+	if p.Kind != "selective_error" || p.Verdict != "violated" || !strings.Contains(p.Message, " times as many errors as guaranteed") {
 		t.Errorf("%+v", p)
 	}
 }
 
-// TestLess: rows whose scores are lower than any promise needs, and
+// TestLess: rows whose scores are lower than any guarantee needs, and
 // regressors without a head, without logits or with one prediction for all.
 func TestLess(t *testing.T) {
 	in := classifier(1000)
@@ -459,7 +459,7 @@ func TestLess(t *testing.T) {
 	calm := blob(9, 1200, 8, 3, 0)
 	copy(calm.Features.Data, make([]float32, len(calm.Features.Data)))
 	e := mustEvaluate(t, mustFit(t, in), blocksOf(calm, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
-	if p := e.Promises[1]; p.Verdict != "kept" || !strings.HasSuffix(p.Says, ", far fewer than asked") || p.Do == "" {
+	if p := e.Guarantees[1]; p.Verdict != "met" || !strings.HasSuffix(p.Message, "; far fewer than allowed") || p.Advice == "" {
 		t.Errorf("%+v", p)
 	}
 
@@ -476,12 +476,12 @@ func TestLess(t *testing.T) {
 		test.Batch.Logits.Data[i] = 7
 	}
 	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
-	if tenths := e.Targets[0].Coverage[0].ByTenth; len(tenths) != 1 || tenths[0].Rows != 300 || tenths[0].Name != "7 to 7" {
-		t.Errorf("tenths of one number: %+v", tenths)
+	if deciles := e.Targets[0].Coverage[0].ByDecile; len(deciles) != 1 || deciles[0].Rows != 300 || deciles[0].Name != "7 to 7" {
+		t.Errorf("deciles of one number: %+v", deciles)
 	}
 	test.Batch.Logits = blas32.General{}
 	e = mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
-	if one := e.Targets[0]; one.RMSE != nil || one.R2 != nil || len(one.Coverage[0].ByTenth) != 10 || one.CRPS == nil {
+	if one := e.Targets[0]; one.RMSE != nil || one.R2 != nil || len(one.Coverage[0].ByDecile) != 10 || one.CRPS == nil {
 		t.Errorf("without logits: %+v", one)
 	}
 	if _, err := json.Marshal(e); err != nil {
@@ -492,15 +492,15 @@ func TestLess(t *testing.T) {
 // TestOneRow: one row is not said to be several.
 func TestOneRow(t *testing.T) {
 	e := mustEvaluate(t, calibratedClassifier(t), blocksOf(blob(9, 1, 8, 3, 0), blas32.General{}, nil), attach.PredictOptions{Sets: "lac"}, evaluate.Options{})
-	for _, p := range e.Promises {
-		if !strings.Contains(p.Says, map[string]string{"false_alarms": " of 1 row is flagged ", "sets": " of 1 label is in its set "}[p.Kind]) {
-			t.Error(p.Says)
+	for _, p := range e.Guarantees {
+		if !strings.Contains(p.Message, map[string]string{"false_alarm_rate": " of 1 row is flagged ", "set_coverage": " of 1 label is in its set "}[p.Kind]) {
+			t.Error(p.Message)
 		}
 	}
 }
 
 // TestFlagsByClass: a class that scores higher than others is flagged too often
-// by p-values among all, and as often as asked by those among its own, which promises
+// by p-values among all, and as often as asked by those among its own, whose guarantees
 // of each predicted class say.
 func TestFlagsByClass(t *testing.T) {
 	in := classifier(300)
@@ -509,22 +509,22 @@ func TestFlagsByClass(t *testing.T) {
 	each := mustEvaluate(t, b, fresh, attach.PredictOptions{FlagByClass: true}, evaluate.Options{})
 	named := map[string]bool{}
 	rows := 0
-	for _, p := range each.Promises {
-		if p.Asked != .05 {
+	for _, p := range each.Guarantees {
+		if p.Nominal != .05 {
 			continue
 		}
-		if p.Kind != "false_alarms" || p.Part != "predicted class" || p.Verdict != "kept" {
-			t.Errorf("a promise is %+v", p)
+		if p.Kind != "false_alarm_rate" || p.Part != "predicted class" || p.Verdict != "met" {
+			t.Errorf("a guarantee is %+v", p)
 		}
 		named[p.Name] = true
 		rows += p.Rows
 	}
 	if len(named) != 3 || rows != each.Rows {
-		t.Errorf("promises are of %v and %d rows", named, rows)
+		t.Errorf("guarantees are of %v and %d rows", named, rows)
 	}
 	// Scores of all classes together are not what these p-values are of.
-	if p := each.Flags.PValues; p.Probability != nil || p.Distance != nil {
-		t.Errorf("p-values by class are compared with those of the calibration rows: %v, %v", *p.Distance, *p.Probability)
+	if p := each.Flags.PValues; p.KSPValue != nil || p.KSStatistic != nil {
+		t.Errorf("p-values by class are compared with those of the calibration rows: %v, %v", *p.KSStatistic, *p.KSPValue)
 	}
 	share := func(o attach.PredictOptions) float64 {
 		flagged, of := 0., 0.
@@ -553,8 +553,8 @@ func TestFlagsByClass(t *testing.T) {
 			seen++
 		}
 	}
-	for _, r := range each.Flags.At {
-		if r.Asked == .05 && r.Count != seen {
+	for _, r := range each.Flags.ByAlpha {
+		if r.Nominal == .05 && r.Count != seen {
 			t.Errorf("%d are flagged, and %d said to be", seen, r.Count)
 		}
 	}
@@ -610,8 +610,8 @@ func TestClusters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Classes.SetScore != "aps" || e.Classes.SetParts != "cluster" {
-		t.Errorf("sets are by %q, %q", e.Classes.SetScore, e.Classes.SetParts)
+	if e.Classifier.SetScore != "aps" || e.Classifier.SetsBy != "cluster" {
+		t.Errorf("sets are by %q, %q", e.Classifier.SetScore, e.Classifier.SetsBy)
 	}
 	covered, rows := map[int]int{}, map[int]int{}
 	for i, p := range mustPredict(t, b, fresh, o) {
@@ -622,8 +622,8 @@ func TestClusters(t *testing.T) {
 		}
 	}
 	found := 0
-	for _, p := range e.Promises {
-		if p.Kind != "sets" {
+	for _, p := range e.Guarantees {
+		if p.Kind != "set_coverage" {
 			continue
 		}
 		for part, n := range rows {
@@ -632,11 +632,11 @@ func TestClusters(t *testing.T) {
 			}
 		}
 		if len(rows) > 1 && (p.Part != "cluster" || p.Name == "") {
-			t.Errorf("a promise is of %q %q", p.Part, p.Name)
+			t.Errorf("a guarantee is of %q %q", p.Part, p.Name)
 		}
 	}
 	if found != len(rows) || found < 2 {
-		t.Errorf("%d clusters, %v rows, and %d promises of them", len(rows), rows, found)
+		t.Errorf("%d clusters, %v rows, and %d guarantees of them", len(rows), rows, found)
 	}
 }
 
@@ -650,13 +650,13 @@ func TestIntervalScore(t *testing.T) {
 		if e.IntervalScore != want {
 			t.Errorf("%q is called %q", asked, e.IntervalScore)
 		}
-		for _, p := range e.Promises {
-			if few := strings.Contains(p.Says, "calibration rows are too few to promise"); p.Kind == "coverage" && few != (want == "rcp") {
-				t.Errorf("by %s of 60 calibration rows: %s", want, p.Says)
+		for _, p := range e.Guarantees {
+			if few := strings.Contains(p.Message, "calibration rows are too few for this guarantee"); p.Kind == "interval_coverage" && few != (want == "rcp") {
+				t.Errorf("by %s of 60 calibration rows: %s", want, p.Message)
 			}
 			// 49 of 97 calibrate, and of 48 none would end at this level.
-			if p.Kind == "coverage" && want == "rcp" && p.Do != "calibrate with at least 97 rows, and with 1,900 to tell whether the guarantee is met, of which half learn the scores" {
-				t.Errorf("by rcp of 60 calibration rows: %s; %s", p.Says, p.Do)
+			if p.Kind == "interval_coverage" && want == "rcp" && p.Advice != "calibrate with at least 97 rows, and with 1,900 to tell whether the guarantee is met (half of them fit the scores)" {
+				t.Errorf("by rcp of 60 calibration rows: %s; %s", p.Message, p.Advice)
 			}
 		}
 	}
@@ -683,8 +683,8 @@ func TestNamesDeciles(t *testing.T) {
 	with := func(score string) (*evaluate.Evaluation, evaluate.Rate) {
 		e := mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, nil), attach.PredictOptions{IntervalScore: score}, evaluate.Options{Levels: []float64{.5}})
 		for _, c := range e.Targets[0].Coverage {
-			if c.Asked == e.Level {
-				return e, slices.MinFunc(c.ByTenth, func(a, b evaluate.Rate) int { return cmp.Compare(a.Share, b.Share) })
+			if c.Nominal == e.Level {
+				return e, slices.MinFunc(c.ByDecile, func(a, b evaluate.Rate) int { return cmp.Compare(a.Fraction, b.Fraction) })
 			}
 		}
 		t.Fatal("there is no coverage")
@@ -692,24 +692,24 @@ func TestNamesDeciles(t *testing.T) {
 	}
 	e, worst := with("")
 	limits := limitsOf(e)
-	if len(limits) != 1 || limits[0].Part != "decile" || limits[0].Option != "interval_score" || *worst.PValue > .05 ||
-		!strings.Contains(limits[0].Says, "of 200 targets where the prediction is "+worst.Name+", "+display.Percent(worst.Share)+" are within their intervals (") {
+	if len(limits) != 1 || limits[0].Part != "decile" || limits[0].Option != "interval_score" || *worst.AdjustedPValue > .05 ||
+		!strings.Contains(limits[0].Message, "where the prediction is "+worst.Name+", "+display.Percent(worst.Fraction)+" of 200 targets are within their intervals (") {
 		t.Fatalf("the worst decile is %+v, and the notes are %+v", worst, limits)
 	}
-	for _, p := range e.Promises {
-		if p.Kind == "coverage" && p.Verdict != "kept" {
+	for _, p := range e.Guarantees {
+		if p.Kind == "interval_coverage" && p.Verdict != "met" {
 			t.Errorf("the guarantee of the average is %+v", p)
 		}
 	}
 	after, mended := with(limits[0].Value)
-	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Do, "the worst decile is then covered "+display.Percent(mended.Share)) {
-		t.Errorf("with %s the worst decile is covered %s and the limits are %+v, and the advice is %q", limits[0].Value, display.Percent(mended.Share), limitsOf(after), limits[0].Do)
+	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Advice, "it covers the worst decile "+display.Percent(mended.Fraction)) {
+		t.Errorf("with %s the worst decile is covered %s and the limits are %+v, and the advice is %q", limits[0].Value, display.Percent(mended.Fraction), limitsOf(after), limits[0].Advice)
 	}
 	// Deciles of intervals that fail altogether tell nothing new.
 	for i := range fresh.Targets.Data {
 		fresh.Targets.Data[i] += 4
 	}
-	if e, worst := with(""); len(limitsOf(e)) > 0 || worst.PValue != nil {
+	if e, worst := with(""); len(limitsOf(e)) > 0 || worst.AdjustedPValue != nil {
 		t.Errorf("a violated guarantee has limits %+v", limitsOf(e))
 	}
 }
@@ -740,16 +740,16 @@ func TestNamesClasses(t *testing.T) {
 		return mustEvaluate(t, b, blocksOf(fresh, blas32.General{}, groups), o, evaluate.Options{})
 	}
 	limits := limitsOf(with(attach.PredictOptions{}))
-	if len(limits) != 2 || limits[0].Part != "class" || limits[0].Option != "by_class" || !strings.Contains(limits[0].Says, " labels in class d, ") {
+	if len(limits) != 2 || limits[0].Part != "class" || limits[0].Option != "sets_by_class" || !strings.Contains(limits[0].Message, ": in class d, ") {
 		t.Fatalf("limits are %+v", limits)
 	}
-	if limits[1].Part != "group" || limits[1].Option != "" || !strings.Contains(limits[1].Says, " labels in group south, ") {
+	if limits[1].Part != "group" || limits[1].Option != "" || !strings.Contains(limits[1].Message, ": in group south, ") {
 		t.Errorf("the limit of groups is %+v", limits[1])
 	}
 	after := with(attach.PredictOptions{ByClass: true})
-	worst := slices.MinFunc(after.Classes.Sets[0].ByClass, func(a, b evaluate.Rate) int { return cmp.Compare(a.Share, b.Share) })
-	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Do, "the worst class is then covered "+display.Percent(worst.Share)) {
-		t.Errorf("by class the worst is %+v, and the advice is %q; limits are %+v", worst, limits[0].Do, limitsOf(after))
+	worst := slices.MinFunc(after.Classifier.Sets[0].ByClass, func(a, b evaluate.Rate) int { return cmp.Compare(a.Fraction, b.Fraction) })
+	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Advice, "this covers the worst class "+display.Percent(worst.Fraction)) {
+		t.Errorf("by class the worst is %+v, and the advice is %q; limits are %+v", worst, limits[0].Advice, limitsOf(after))
 	}
 }
 
@@ -769,7 +769,7 @@ func TestNamesFewRows(t *testing.T) {
 	in.Batch, in.Cal = odd(1, 300), cal.Select(picked)
 	e := mustEvaluate(t, mustFit(t, in), blocksOf(odd(3, 2000), blas32.General{}, nil), attach.PredictOptions{Sets: "lac", Level: .8}, evaluate.Options{})
 	limits := limitsOf(e)
-	if len(limits) == 0 || limits[0].Option != "" || !strings.Contains(limits[0].Do, "at least 4 of each class") {
+	if len(limits) == 0 || limits[0].Option != "" || !strings.Contains(limits[0].Advice, "at least 4 of each class") {
 		t.Errorf("limits are %+v", limits)
 	}
 }
@@ -793,7 +793,7 @@ func TestNamesGroups(t *testing.T) {
 	b := mustFit(t, in)
 	limits := limitsOf(mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, groups), attach.PredictOptions{}, evaluate.Options{}))
 	named := slices.ContainsFunc(limits, func(n evaluate.Note) bool {
-		return n.Part == "group" && n.Option == "groups" && strings.HasPrefix(n.Says, "target 1: ") && strings.Contains(n.Says, " targets in group wild, ")
+		return n.Part == "group" && n.Option == "groups" && strings.HasPrefix(n.Message, "target 1: ") && strings.Contains(n.Message, ": in group wild, ")
 	})
 	if !named {
 		t.Errorf("limits are %+v", limits)
@@ -808,7 +808,7 @@ func TestNamesGroups(t *testing.T) {
 }
 
 // TestEqualScores: rows of yes and no have few different scores. Fewer of them are
-// flagged than asked, and there is nothing to do about it.
+// flagged than allowed, and there is no advice.
 func TestEqualScores(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 26))
 	binary := func(n int) ood.Batch {
@@ -820,9 +820,9 @@ func TestEqualScores(t *testing.T) {
 	}
 	b := mustFit(t, attach.FitOptions{Base: attach.Base{Task: attach.Embedding, Standardised: true}, Method: method("covariance"), Batch: binary(400), Cal: binary(400)})
 	e := mustEvaluate(t, b, blocksOf(binary(1000), blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
-	for _, p := range e.Promises {
-		if p.Asked >= 0.05 && (p.Verdict != "kept" || p.Do != "" || !strings.HasSuffix(p.Says, ", far fewer than asked because many calibration rows have equal scores")) {
-			t.Errorf("%s %s; %s", p.Verdict, p.Says, p.Do)
+	for _, p := range e.Guarantees {
+		if p.Nominal >= 0.05 && (p.Verdict != "met" || p.Advice != "" || !strings.HasSuffix(p.Message, "; far fewer than allowed, because many calibration rows have equal scores")) {
+			t.Errorf("%s %s; %s", p.Verdict, p.Message, p.Advice)
 		}
 	}
 }

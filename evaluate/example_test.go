@@ -9,13 +9,13 @@ import (
 	"github.com/attach-uncertainty/attach/evaluate"
 )
 
-// Rows whose truth is known show whether a bundle keeps its promises on them.
+// Example: test the false-alarm rate of a detector on held-out rows, and on shifted rows.
 func ExampleRows() {
 	ctx := context.Background()
 	b, err := attach.Fit(ctx, attach.FitOptions{
 		Base:  attach.Base{Task: attach.Classification},
-		Batch: blob(1, 500, 8, 3, 0), // in-domain rows: φ, logits, labels
-		Cal:   blob(2, 500, 8, 3, 0), // and others
+		Batch: blob(1, 500, 8, 3, 0), // features, logits and labels of in-distribution rows
+		Cal:   blob(2, 500, 8, 3, 0), // held-out rows from the same source
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -24,21 +24,21 @@ func ExampleRows() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, mean := range []float64{0, -3} { // fresh rows, and rows that are shifted
-		fresh := func(yield func(attach.Rows, error) bool) {
+	for _, mean := range []float64{0, -3} { // the second set is shifted
+		rows := func(yield func(attach.Rows, error) bool) {
 			yield(attach.Rows{Batch: blob(3, 1000, 8, 3, mean)}, nil)
 		}
-		e, err := evaluate.Rows(ctx, predictor, fresh, evaluate.Options{})
+		e, err := evaluate.Rows(ctx, predictor, rows, evaluate.Options{})
 		if err != nil {
 			log.Fatal(err)
 		}
-		for _, p := range e.Promises {
-			if p.Kind == "false_alarms" && p.Asked == e.Alpha {
-				fmt.Printf("%.3f flagged where %v was asked: %s\n", p.Share, p.Asked, p.Verdict)
+		for _, g := range e.Guarantees {
+			if g.Kind == "false_alarm_rate" && g.Nominal == e.Alpha {
+				fmt.Printf("flagged %.3f, at most %v guaranteed: %s\n", g.Fraction, g.Nominal, g.Verdict)
 			}
 		}
 	}
 	// Output:
-	// 0.050 flagged where 0.05 was asked: kept
-	// 1.000 flagged where 0.05 was asked: broken
+	// flagged 0.050, at most 0.05 guaranteed: met
+	// flagged 1.000, at most 0.05 guaranteed: violated
 }

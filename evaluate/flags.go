@@ -14,55 +14,56 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 )
 
-// flags evaluates scores of rows from the domain.
-func (g *gathering) flags(e *Evaluation) *Flags {
-	f := &Flags{At: flagged(g.pValues, g.o.Alphas), PValues: g.pHistogram(g.pValues, g.predicted)}
+// flags evaluates the scores of in-distribution rows.
+func (g *accumulator) flags(e *Evaluation) *Flags {
+	f := &Flags{ByAlpha: flagged(g.pValues, g.o.Alphas), PValues: g.pHistogram(g.pValues, g.predicted)}
 	p := g.at[g.main]
 	cal := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
-	if !p.Options().FlagByClass { // which ranks scores otherwise
+	if !p.Options().FlagByClass { // p-values by class do not rank the scores of two classes together
 		distance, probability := hypothesis.Kolmogorov(cal, slices.Sorted(slices.Values(g.scores)))
-		f.PValues.Distance, f.PValues.Probability = &distance, &probability
+		f.PValues.KSStatistic, f.PValues.KSPValue = &distance, &probability
 	}
 	alarm := func(i int) bool { return g.pValues[i] <= e.Alpha }
 	f.ByClass, f.ByGroup = g.byLabel().rates(alarm, nil), g.byGroup().rates(alarm, nil)
-	for _, r := range f.At {
+	for _, r := range f.ByAlpha {
 		if !p.Options().FlagByClass {
-			e.promiseFlags(Promise{Rate: r}, calibrate.Conformal{Scores: cal}, 1)
+			e.judgeFlags(Guarantee{Rate: r}, calibrate.Conformal{Scores: cal}, 1)
 			continue
 		}
-		of := g.byPredicted().rates(func(i int) bool { return g.pValues[i] <= r.Asked }, nil)
+		of := g.byPredicted().rates(func(i int) bool { return g.pValues[i] <= r.Nominal }, nil)
 		for _, one := range of {
-			one.Asked = r.Asked
-			e.promiseFlags(Promise{Rate: one, Part: "predicted class"}, p.Conformal(one.part), len(of))
+			one.Nominal = r.Nominal
+			e.judgeFlags(Guarantee{Rate: one, Part: "predicted class"}, p.Conformal(one.part), len(of))
 		}
 	}
 	return f
 }
 
-// promiseFlags judges a promise of false alarms, which ranks among calibration scores make.
-func (e *Evaluation) promiseFlags(p Promise, by calibrate.Conformal, together int) {
-	p.Kind = hypothesis.FalseAlarms
-	threshold := by.Threshold(p.Asked)
+// judgeFlags tests the guarantee of a false-alarm rate that ranks among calibration scores
+// give.
+func (e *Evaluation) judgeFlags(p Guarantee, by calibrate.Conformal, together int) {
+	p.Kind = hypothesis.FalseAlarmRate
+	threshold := by.Threshold(p.Nominal)
 	for _, s := range by.Scores {
 		if s > threshold {
-			p.above++
+			p.scoresAbove++
 		}
 	}
-	e.promise(p, len(by.Scores), together)
+	e.judge(p, len(by.Scores), together)
 }
 
 func flagged(pValues, alphas []float64) []Rate {
 	var list []Rate
 	for _, alpha := range alphas {
-		r := among(len(pValues), func(i int) bool { return pValues[i] <= alpha }, nil)
-		r.Asked = alpha
+		r := rateWhere(len(pValues), func(i int) bool { return pValues[i] <= alpha }, nil)
+		r.Nominal = alpha
 		list = append(list, *r)
 	}
 	return list
 }
 
-// pHistogram is of p-values of rows that are predicted to be of these classes.
-func (g *gathering) pHistogram(pValues []float64, predicted []int) Histogram {
+// pHistogram counts the p-values of rows with these predicted classes.
+func (g *accumulator) pHistogram(pValues []float64, predicted []int) Histogram {
 	h, rows := Histogram{Counts: hypothesis.Counts(pValues), Expected: make([]float64, hypothesis.Bins)}, map[int]int{}
 	for _, class := range predicted {
 		rows[len(g.at[g.main].Conformal(class).Scores)]++
@@ -73,8 +74,8 @@ func (g *gathering) pHistogram(pValues []float64, predicted []int) Histogram {
 	return h
 }
 
-// others evaluates scores of rows from elsewhere.
-func (g *gathering) others(ctx context.Context) (*Others, error) {
+// ood evaluates the scores of out-of-distribution rows.
+func (g *accumulator) ood(ctx context.Context) (*OOD, error) {
 	var scores, pValues []float64
 	var predicted []int
 	o := g.at[g.main].Options()
@@ -83,11 +84,11 @@ func (g *gathering) others(ctx context.Context) (*Others, error) {
 	if err != nil {
 		return nil, err
 	}
-	for r, err := range g.o.Others {
+	for r, err := range g.o.OOD {
 		if grouped := g.bundle.Calibration.Groups != nil; err == nil && grouped != (r.Groups != nil) {
 			r.Groups = nil
 			if grouped {
-				r.Groups = make([]string, r.Len()) // what is asked of these rows does not depend on it
+				r.Groups = make([]string, r.Len()) // scores do not depend on the group
 			}
 		}
 		var predictions []attach.Prediction
@@ -102,11 +103,11 @@ func (g *gathering) others(ctx context.Context) (*Others, error) {
 		}
 	}
 	if len(scores) == 0 {
-		return nil, errors.New("there are no rows from elsewhere")
+		return nil, errors.New("there are no out-of-distribution rows")
 	}
 	m, err := measure.Evaluate(g.scores, scores)
 	if err != nil {
 		return nil, err
 	}
-	return &Others{Rows: len(scores), At: flagged(pValues, g.o.Alphas), PValues: g.pHistogram(pValues, predicted), AUROC: m.AUROC, FPR95: m.FPR95}, nil
+	return &OOD{Rows: len(scores), ByAlpha: flagged(pValues, g.o.Alphas), PValues: g.pHistogram(pValues, predicted), AUROC: m.AUROC, FPR95: m.FPR95}, nil
 }

@@ -18,36 +18,37 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
-// What the rows of a limit have in common.
+// Parts that a guarantee is compared among: what the rows of each have in common.
 const (
 	byDecile = "decile" // of the prediction
 	byClass  = "class"
 	byGroup  = "group"
 )
 
-// strata divide rows by the calibration rows that they are compared with.
+// strata groups rows by the calibration rows that each is compared with.
 type strata struct {
-	of []int // the stratum of each row; nil: there is one
-	n  []int // how many calibration rows each has
+	index []int // the stratum of each row; nil if there is one stratum
+	n     []int // calibration rows of each stratum
 }
 
-// misses is the law of misses by part, if the rows of a part are like all others of
-// their stratum. A part with rows of several strata has the law of one with so many
-// calibration rows that its rate varies as much, or more.
-func (s strata) misses(p parting, alpha float64) []hypothesis.Misses {
+// misses is the distribution of the number of misses in each part, under the hypothesis
+// that its rows are exchangeable with the calibration rows of their stratum. A part with
+// rows of several strata gets the distribution of a single stratum whose number of
+// calibration rows makes the rate vary at least as much.
+func (s strata) misses(p grouping, alpha float64) []hypothesis.Misses {
 	all := make([]hypothesis.Misses, len(p.names))
-	if s.of == nil {
+	if s.index == nil {
 		for k := range all {
 			all[k] = hypothesis.Misses{Allowed: hypothesis.Allowed(s.n[0], hypothesis.Forgive(alpha)), Calibration: s.n[0]}
 		}
 		return all
 	}
 	counts, total := make([][]int, len(p.names)), make([]int, len(p.names))
-	for i, k := range p.of {
+	for i, k := range p.index {
 		if counts[k] == nil {
 			counts[k] = make([]int, len(s.n))
 		}
-		counts[k][s.of[i]]++
+		counts[k][s.index[i]]++
 		total[k]++
 	}
 	for k, of := range counts {
@@ -65,45 +66,46 @@ func (s strata) misses(p parting, alpha float64) []hypothesis.Misses {
 	return all
 }
 
-// among are the strata of some rows.
+// among selects some of the rows.
 func (s strata) among(some []int) strata {
-	if s.of != nil {
-		s.of = parting{of: s.of}.among(some).of
+	if s.index != nil {
+		s.index = grouping{index: s.index}.among(some).index
 	}
 	return s
 }
 
-// family are the parts that a guarantee of the average is compared among.
+// family is the parts of the rows that a guarantee of the average is compared among.
 type family struct {
-	promise Promise // of the average, as far as it says which
-	part    string  // decile, class or group
-	parts   []Rate  // in the evaluation
-	law     []hypothesis.Misses
-	// tried is what another choice would have made of these rows, or nil.
-	tried func(f *family) (do, option, value string)
+	guarantee Guarantee // its Kind, Target and Nominal
+	part      string    // byDecile, byClass or byGroup
+	parts     []Rate    // of the evaluation
+	law       []hypothesis.Misses
+	// remedy tries other options on these rows, and returns advice with the option and
+	// its value, each of which may be empty.
+	remedy func(f *family) (advice, option, value string)
 }
 
-// pValues are the probabilities of so many misses or more by part, 1 where nothing is
-// promised.
+// pValues is, by part, the probability of at least as many misses if all parts are alike.
+// It is 1 if nothing is guaranteed.
 func (f *family) pValues() []float64 {
 	p := make([]float64, len(f.parts))
 	for k, r := range f.parts {
 		p[k] = 1
 		if law := f.law[r.part]; law.Allowed > 0 {
-			p[k] = law.AtLeast(f.promise.missed(r), r.Rows)
+			p[k] = law.AtLeast(f.guarantee.misses(r), r.Rows)
 		}
 	}
 	return p
 }
 
-// limit tests all families at once, and notes those with a part that misses more often
-// than the average is allowed to. If a guarantee of the average is violated, its parts
-// tell nothing new.
-func (e *Evaluation) limit(families []*family) {
+// compareParts tests the parts of all families together, and adds a note for each family
+// with a part that misses more often than the guarantee allows on average. The parts of a
+// guarantee that is violated anyway are not compared.
+func (e *Evaluation) compareParts(families []*family) {
 	var p []float64
 	families = slices.DeleteFunc(families, func(f *family) bool {
-		return len(f.parts) < 2 || slices.ContainsFunc(e.Promises, func(of Promise) bool {
-			return of.Kind == f.promise.Kind && of.Target == f.promise.Target && of.Asked == f.promise.Asked && of.Verdict == hypothesis.Broken
+		return len(f.parts) < 2 || slices.ContainsFunc(e.Guarantees, func(of Guarantee) bool {
+			return of.Kind == f.guarantee.Kind && of.Target == f.guarantee.Target && of.Nominal == f.guarantee.Nominal && of.Verdict == hypothesis.Violated
 		})
 	})
 	for _, f := range families {
@@ -112,28 +114,28 @@ func (e *Evaluation) limit(families []*family) {
 	adjusted := hypothesis.Holm(p)
 	for _, f := range families {
 		for k := range f.parts {
-			f.parts[k].PValue, adjusted = new(adjusted[0]), adjusted[1:]
+			f.parts[k].AdjustedPValue, adjusted = new(adjusted[0]), adjusted[1:]
 		}
 		e.noteLimit(f)
 	}
 }
 
-// noteLimit names the worst part of those that miss too often, if there are any.
+// noteLimit adds a note on the worst of the parts that miss too often, if there are any.
 func (e *Evaluation) noteLimit(f *family) {
 	sign := 1.
-	if !f.promise.covers() {
+	if !f.guarantee.covers() {
 		sign = -1
 	}
 	var off []Rate
 	for _, r := range f.parts {
-		if *r.PValue <= hypothesis.Unlikely {
+		if *r.AdjustedPValue <= hypothesis.Unlikely {
 			off = append(off, r)
 		}
 	}
 	if off == nil {
 		return
 	}
-	byShare := func(a, b Rate) int { return cmp.Compare(sign*a.Share, sign*b.Share) }
+	byShare := func(a, b Rate) int { return cmp.Compare(sign*a.Fraction, sign*b.Fraction) }
 	worst, best := slices.MinFunc(off, byShare), slices.MaxFunc(f.parts, byShare)
 	where := func(r Rate) string {
 		if f.part == byDecile {
@@ -141,75 +143,76 @@ func (e *Evaluation) noteLimit(f *family) {
 		}
 		return "in " + f.part + " " + cmp.Or(r.Name, `""`)
 	}
-	what, are, _ := strings.Cut(f.promise.clause(2), " are ")
-	says := fmt.Sprintf("the guarantee is for the average only: of %s %s %s, %s are %s (%s to %s), and %s %s", display.Count(worst.Rows), what, where(worst),
-		display.Percent(worst.Share), are, display.Percent(worst.Low), display.Percent(worst.High), display.Percent(best.Share), where(best))
+	what, are, _ := strings.Cut(f.guarantee.clause(2), " are ")
+	says := fmt.Sprintf("the guarantee holds on average only: %s, %s of %s %s are %s (%s to %s); %s, %s are", where(worst), display.Percent(worst.Fraction), display.Count(worst.Rows), what,
+		are, display.Percent(worst.Low), display.Percent(worst.High), where(best), display.Percent(best.Fraction))
 	if n := len(off) - 1; n > 0 {
-		says += fmt.Sprintf("; by more than chance it also fails in %s of the %s", display.Count(n), rows.Count(len(f.parts), f.part))
+		says += fmt.Sprintf("; it also fails, by more than chance, in %s of the %s", display.Count(n), rows.Count(len(f.parts), f.part))
 	}
-	if f.promise.Kind == hypothesis.Coverage {
-		says = e.ofTarget(f.promise.Target) + says
+	if f.guarantee.Kind == hypothesis.IntervalCoverage {
+		says = e.ofTarget(f.guarantee.Target) + says
 	}
-	note := Note{Says: says, Part: f.part}
-	if f.tried != nil {
-		note.Do, note.Option, note.Value = f.tried(f)
+	note := Note{Message: says, Part: f.part}
+	if f.remedy != nil {
+		note.Advice, note.Option, note.Value = f.remedy(f)
 	}
 	e.Notes = append(e.Notes, note)
 }
 
-// limits looks for parts of the rows for which a guarantee of the average does not hold.
-func (g *gathering) limits(e *Evaluation) {
+// limits looks for parts of the rows in which a guarantee of the average does not hold.
+func (g *accumulator) limits(e *Evaluation) {
 	var families []*family
-	add := func(p Promise, part string, parts []Rate, by parting, s strata, tried func(f *family) (do, option, value string)) {
-		families = append(families, &family{p, part, parts, s.misses(by, p.alpha()), tried})
+	add := func(p Guarantee, part string, parts []Rate, by grouping, s strata, remedy func(f *family) (advice, option, value string)) {
+		families = append(families, &family{p, part, parts, s.misses(by, p.alpha()), remedy})
 	}
 	p := g.at[g.main]
-	apart := func(*family) (do, option, value string) { return "fit and calibrate each group on its own", "", "" }
+	separately := func(*family) (advice, option, value string) { return "fit and calibrate each group separately", "", "" }
 	if f := e.Flags; f != nil {
-		of := Promise{Kind: hypothesis.FalseAlarms, Rate: Rate{Asked: e.Alpha}}
+		of := Guarantee{Kind: hypothesis.FalseAlarmRate, Rate: Rate{Nominal: e.Alpha}}
 		s := strata{n: []int{len(g.bundle.Calibration.OOD)}}
 		if p.Options().FlagByClass {
-			s.of, s.n = g.predicted, nil
+			s.index, s.n = g.predicted, nil
 			for k := range slices.Max(g.predicted) + 1 {
 				s.n = append(s.n, len(p.Conformal(k).Scores))
 			}
 		}
 		add(of, byClass, f.ByClass, g.byLabel(), s, g.flagsByClass)
-		add(of, byGroup, f.ByGroup, g.byGroup(), s, apart)
+		add(of, byGroup, f.ByGroup, g.byGroup(), s, separately)
 	}
-	if c := e.Classes; c != nil && c.Sets != nil {
-		of, s := Promise{Kind: hypothesis.Sets, Rate: Rate{Asked: e.Level}}, strata{}
-		var by parting
+	if c := e.Classifier; c != nil && c.Sets != nil {
+		of, s := Guarantee{Kind: hypothesis.SetCoverage, Rate: Rate{Nominal: e.Level}}, strata{}
+		var by grouping
 		by, s.n = g.setParts(g.main)
-		s.of = by.of
-		if c.SetParts != byClass {
+		s.index = by.index
+		if c.SetsBy != byClass {
 			add(of, byClass, c.Sets[g.main].ByClass, g.byLabel(), s, g.setsByClass)
 		}
-		add(of, byGroup, c.Sets[g.main].ByGroup, g.byGroup(), s, apart)
+		add(of, byGroup, c.Sets[g.main].ByGroup, g.byGroup(), s, separately)
 	}
 	s := g.intervalStrata(e.IntervalScore)
-	groups := func(*family) (do, option, value string) {
-		return "calibrate intervals group by group", "groups", ""
+	groups := func(*family) (advice, option, value string) {
+		return "calibrate intervals by group", "groups", ""
 	}
 	joint := p.Options().Joint
 	for t, one := range e.Targets {
 		if one.Coverage == nil || joint {
 			continue
 		}
-		of, at := Promise{Kind: hypothesis.Coverage, Target: t, Rate: Rate{Asked: e.Level}}, &one.Coverage[g.main]
-		add(of, byDecile, at.ByTenth, g.targets[t].tenths(), s, g.otherScores)
-		if s.of == nil {
+		of, at := Guarantee{Kind: hypothesis.IntervalCoverage, Target: t, Rate: Rate{Nominal: e.Level}}, &one.Coverage[g.main]
+		add(of, byDecile, at.ByDecile, g.targets[t].deciles(), s, g.otherScores)
+		if s.index == nil {
 			add(of, byGroup, at.ByGroup, g.byGroup(), s, groups)
 		}
 	}
-	if e.Joint != nil && s.of == nil {
-		add(Promise{Kind: hypothesis.JointCoverage, Rate: Rate{Asked: e.Level}}, byGroup, e.Joint[g.main].ByGroup, g.byGroup(), s, groups)
+	if e.Joint != nil && s.index == nil {
+		add(Guarantee{Kind: hypothesis.JointCoverage, Rate: Rate{Nominal: e.Level}}, byGroup, e.Joint[g.main].ByGroup, g.byGroup(), s, groups)
 	}
-	e.limit(families)
+	e.compareParts(families)
 }
 
-// intervalStrata are the groups that intervals by this score are calibrated by.
-func (g *gathering) intervalStrata(score string) strata {
+// intervalStrata groups rows by the calibration rows of their intervals, if these are
+// calibrated with the score.
+func (g *accumulator) intervalStrata(score string) strata {
 	calibrating := func(n int) int {
 		if score == conformal.RCP {
 			return hypothesis.Halved(n)
@@ -223,18 +226,18 @@ func (g *gathering) intervalStrata(score string) strata {
 	for _, name := range g.bundle.Calibration.Groups {
 		counts[name]++
 	}
-	s := strata{of: by.of}
+	s := strata{index: by.index}
 	for _, name := range by.names {
 		s.n = append(s.n, calibrating(counts[name]))
 	}
 	return s
 }
 
-// otherwise is a predictor with one choice changed, for rows that are at hand; nil where
-// the bundle does not have it.
-func (g *gathering) otherwise(change func(o *attach.PredictOptions)) *attach.Predictor {
+// predictorWith is the predictor with one option changed, or nil if the .attach file does
+// not support it.
+func (g *accumulator) predictorWith(change func(o *attach.PredictOptions)) *attach.Predictor {
 	o := g.at[g.main].Options()
-	o.Levels, o.Samples, o.Error, o.VennAbers, o.ClassPValues = nil, 0, 0, false, false
+	o.Levels, o.Samples, o.MaxError, o.VennAbers, o.ClassPValues = nil, 0, 0, false, false
 	change(&o)
 	at, err := g.bundle.Predictor(o)
 	if err != nil {
@@ -243,10 +246,10 @@ func (g *gathering) otherwise(change func(o *attach.PredictOptions)) *attach.Pre
 	return at
 }
 
-// retried is the family as another choice makes it of the rows that are kept, and how
-// many of its parts miss too often.
-func (f *family) retried(by parting, c covers, law []hypothesis.Misses) (as *family, off int) {
-	as = &family{promise: f.promise, part: f.part, law: law}
+// retried is the family with other coverings of the rows, and the number of its parts that
+// miss too often.
+func (f *family) retried(by grouping, c coverings, law []hypothesis.Misses) (as *family, off int) {
+	as = &family{guarantee: f.guarantee, part: f.part, law: law}
 	as.parts = by.rates(func(i int) bool { return c.covered[i] }, c.width)
 	for _, p := range hypothesis.Holm(as.pValues()) {
 		if p <= hypothesis.Unlikely {
@@ -256,38 +259,38 @@ func (f *family) retried(by parting, c covers, law []hypothesis.Misses) (as *fam
 	return as, off
 }
 
-// worst is the least share of the parts, or the largest of alarms.
+// worst is the smallest coverage of a part, or the largest rate of false alarms.
 func (f *family) worst() float64 {
-	shares := make([]float64, len(f.parts))
+	fractions := make([]float64, len(f.parts))
 	for k, r := range f.parts {
-		shares[k] = r.Share
+		fractions[k] = r.Fraction
 	}
-	if f.promise.covers() {
-		return slices.Min(shares)
+	if f.guarantee.covers() {
+		return slices.Min(fractions)
 	}
-	return slices.Max(shares)
+	return slices.Max(fractions)
 }
 
-// among are the parts of some rows.
-func (p parting) among(some []int) parting {
+// among selects some of the rows.
+func (p grouping) among(some []int) grouping {
 	of := make([]int, len(some))
 	for k, i := range some {
-		of[k] = p.of[i]
+		of[k] = p.index[i]
 	}
-	return parting{names: p.names, of: of}
+	return grouping{names: p.names, index: of}
 }
 
-// remedy is what a choice would make of the parts of these rows.
+// remedy is the effect of an option on the parts of these rows.
 type remedy struct {
 	value string
-	worst float64 // the least share of the parts
-	off   int     // how many parts miss too often
-	width float64 // of intervals, on average
+	worst float64 // the smallest coverage of a part
+	off   int     // parts that miss too often
+	width float64 // mean width of the intervals
 }
 
-// better reports whether a remedy is to be advised in place of another: fewer parts miss
-// too often. Of remedies that leave no such part the narrowest is best, and else the one
-// whose worst part is covered most.
+// better reports whether a remedy leaves fewer parts that miss too often than another. If
+// both leave none, the one with narrower intervals is better. If both leave as many, the one
+// that covers its worst part more often is better.
 func (r remedy) better(other remedy) bool {
 	switch {
 	case r.off != other.off:
@@ -298,8 +301,8 @@ func (r remedy) better(other remedy) bool {
 	return r.worst > other.worst
 }
 
-// bestOf returns the best of what is there and of remedies that cover its worst part more
-// often.
+// bestOf returns own, or the best of those remedies that cover the worst part more often
+// than own does.
 func bestOf(own remedy, others []remedy) remedy {
 	best := own
 	for _, r := range others {
@@ -310,47 +313,47 @@ func bestOf(own remedy, others []remedy) remedy {
 	return best
 }
 
-// otherScores is the score of intervals that covers the deciles of these rows most
-// evenly, if one does better.
-func (g *gathering) otherScores(f *family) (do, option, value string) {
+// otherScores advises the score of intervals that covers the deciles of these rows most
+// evenly, if one covers them more evenly than the present score.
+func (g *accumulator) otherScores(f *family) (advice, option, value string) {
 	o := g.at[g.main].Options()
 	if o.Side != "" {
 		return "", "", ""
 	}
-	by := g.targets[f.promise.Target].tenths().among(g.answers.rows)
-	// All scores are measured by one law. By its own, which half of the calibration rows
-	// make, rcp would seem better because it is harder to tell that it is not.
-	law := g.intervalStrata(cmp.Or(o.IntervalScore, conformal.CQR)).among(g.answers.rows).misses(by, f.promise.alpha())
-	measure := func(score string, c covers) remedy {
+	by := g.targets[f.guarantee.Target].deciles().among(g.outputs.rows)
+	// All scores are tested against one distribution. Intervals by rcp are calibrated on half
+	// of the rows, so their own distribution is wider and would hide more misses.
+	law := g.intervalStrata(cmp.Or(o.IntervalScore, conformal.CQR)).among(g.outputs.rows).misses(by, f.guarantee.alpha())
+	measure := func(score string, c coverings) remedy {
 		as, off := f.retried(by, c, law)
 		return remedy{score, as.worst(), off, meanWidth(c)}
 	}
-	own := measure("", g.kept(g.targets[f.promise.Target].levels[g.main]))
+	own := measure("", g.sampled(g.targets[f.guarantee.Target].levels[g.main]))
 	var others []remedy
 	for _, score := range []string{conformal.CQRR, conformal.RCP} {
-		at := g.otherwise(func(o *attach.PredictOptions) { o.IntervalScore = score })
+		at := g.predictorWith(func(o *attach.PredictOptions) { o.IntervalScore = score })
 		if at == nil || score == o.IntervalScore || !slices.Equal(at.Bundle().Calibration.Quantiles[0].Levels, quantile.Levels()) {
 			continue
 		}
-		others = append(others, measure(score, g.intervalsBy(at, f.promise.Target)))
+		others = append(others, measure(score, g.intervalsBy(at, f.guarantee.Target)))
 	}
 	best := bestOf(own, others)
 	if best.value == "" {
-		return "no other score of intervals covers these deciles more evenly: look for inputs that tell where errors are large", "", ""
+		return "no other interval score covers these deciles more evenly; look for features that tell where errors are large", "", ""
 	}
-	do = fmt.Sprintf("calibrate intervals by %s: of these rows the worst decile is then covered %s", best.value, display.Percent(best.worst))
+	advice = fmt.Sprintf("use the interval score %s: on these rows it covers the worst decile %s of the time", best.value, display.Percent(best.worst))
 	if ratio := best.width / own.width; !math.IsNaN(ratio) && !math.IsInf(ratio, 0) {
 		than := "wider"
 		if ratio < 1 {
 			than = "narrower"
 		}
-		do += fmt.Sprintf(", and intervals are %s %s on average", display.Percent(math.Abs(ratio-1)), than)
+		advice += fmt.Sprintf(", with intervals that are %s %s on average", display.Percent(math.Abs(ratio-1)), than)
 	}
-	return do, "interval_score", best.value
+	return advice, "interval_score", best.value
 }
 
-// meanWidth is over those that end.
-func meanWidth(c covers) float64 {
+// meanWidth is the mean of the finite widths.
+func meanWidth(c coverings) float64 {
 	sum, n := 0., 0
 	for _, w := range c.width {
 		if !math.IsInf(w, 0) {
@@ -361,29 +364,30 @@ func meanWidth(c covers) float64 {
 	return sum / float64(n)
 }
 
-// kept are those of the rows whose answers are.
-func (g *gathering) kept(c covers) covers {
-	var out covers
-	for _, i := range g.answers.rows {
+// sampled selects the rows whose predictions are in the reservoir.
+func (g *accumulator) sampled(c coverings) coverings {
+	var out coverings
+	for _, i := range g.outputs.rows {
 		out.add(c.covered[i], c.width[i])
 	}
 	return out
 }
 
-// intervalsBy are those of one target that another predictor makes of the quantiles kept.
-func (g *gathering) intervalsBy(at *attach.Predictor, target int) covers {
-	var out covers
+// intervalsBy covers one target by the intervals that another predictor makes of the
+// quantiles in the reservoir.
+func (g *accumulator) intervalsBy(at *attach.Predictor, target int) coverings {
+	var out coverings
 	n, levels := len(g.targets), len(at.Bundle().Calibration.Quantiles[0].Levels)
 	lower, upper, bands := make([]float64, n), make([]float64, n), make([][]float32, n)
-	for k, i := range g.answers.rows {
+	for k, i := range g.outputs.rows {
 		group := ""
 		if g.bundle.Calibration.Groups != nil {
 			group = g.groups[i]
 		}
 		c := at.Intervals(group)
 		for t := range bands {
-			from := k*g.answers.cols + t*levels
-			bands[t] = g.answers.x[from : from+levels]
+			from := k*g.outputs.cols + t*levels
+			bands[t] = g.outputs.x[from : from+levels]
 		}
 		c.Predict(lower, upper, bands, uint64(i))
 		low, high, truth := lower[target], upper[target], g.targets[target].truth[i]
@@ -395,79 +399,80 @@ func (g *gathering) intervalsBy(at *attach.Predictor, target int) covers {
 	return out
 }
 
-// setsByClass is what sets of these rows are by class.
-func (g *gathering) setsByClass(f *family) (do, option, value string) {
-	at := g.otherwise(func(o *attach.PredictOptions) { o.ByClass, o.ByCluster = true, false })
+// setsByClass advises prediction sets by class if they cover the worst class more often.
+func (g *accumulator) setsByClass(f *family) (advice, option, value string) {
+	at := g.predictorWith(func(o *attach.PredictOptions) { o.ByClass, o.ByCluster = true, false })
 	if at == nil {
 		return "", "", ""
 	}
-	n := len(g.answers.rows)
-	logits := blas32.General{Rows: n, Cols: g.answers.cols, Stride: g.answers.cols, Data: g.answers.x}
-	own, c := g.kept(g.classes.sets[g.main]), covers{}
-	labels := g.byLabel().among(g.answers.rows)
+	n := len(g.outputs.rows)
+	logits := blas32.General{Rows: n, Cols: g.outputs.cols, Stride: g.outputs.cols, Data: g.outputs.x}
+	own, c := g.sampled(g.classes.sets[g.main]), coverings{}
+	labels := g.byLabel().among(g.outputs.rows)
 	for k, set := range at.Sets().Predict(logits, 0) {
 		if len(set) == 0 && !at.Options().Smoothed {
-			set = []int{g.predicted[g.answers.rows[k]]}
+			set = []int{g.predicted[g.outputs.rows[k]]}
 		}
-		c.add(slices.Contains(set, labels.of[k]), float64(len(set)))
+		c.add(slices.Contains(set, labels.index[k]), float64(len(set)))
 	}
-	s := strata{of: labels.of}
+	s := strata{index: labels.index}
 	for k := range labels.names {
 		_, n := at.Sets().Part(k)
 		s.n = append(s.n, n)
 	}
-	if few := f.fewRows(s, labels.of); few != "" {
+	if few := f.fewRows(s, labels.index); few != "" {
 		return few, "", ""
 	}
-	as, _ := f.retried(labels, c, s.misses(labels, f.promise.alpha()))
+	as, _ := f.retried(labels, c, s.misses(labels, f.guarantee.alpha()))
 	if as.worst() <= f.worst() {
 		return "", "", ""
 	}
-	return fmt.Sprintf("calibrate sets by class: of these rows the worst class is then covered %s, and sets are of %s classes on average in place of %s",
-		display.Percent(as.worst()), display.Number(meanWidth(c), 3), display.Number(meanWidth(own), 3)), "by_class", ""
+	return fmt.Sprintf("calibrate sets by class: on these rows this covers the worst class %s of the time, with a mean set size of %s instead of %s",
+		display.Percent(as.worst()), display.Number(meanWidth(c), 3), display.Number(meanWidth(own), 3)), "sets_by_class", ""
 }
 
-// fewRows says what to do first if a class of the rows, which have the strata of, has too
-// few calibration rows of its own: flags would then be impossible, and sets would hold
-// every such class.
-func (f *family) fewRows(s strata, of []int) string {
-	least := hypothesis.LeastRows(hypothesis.Forgive(f.promise.alpha()))
-	for _, k := range of {
+// fewRows is advice to calibrate with more rows if a class has too few calibration rows of
+// its own. Flags would then be impossible, and sets would hold every such class. index is
+// the class of each row.
+func (f *family) fewRows(s strata, index []int) string {
+	least := hypothesis.LeastRows(hypothesis.Forgive(f.guarantee.alpha()))
+	for _, k := range index {
 		if k >= 0 && k < len(s.n) && s.n[k] < least {
-			return fmt.Sprintf("calibrate with more rows: at least %d of each class, so that each can be calibrated on its own", least)
+			return fmt.Sprintf("calibrate with more rows: at least %d of each class, so that each class can be calibrated separately", least)
 		}
 	}
 	return ""
 }
 
-// flagsByClass is what is flagged of these rows among those of their predicted class.
-func (g *gathering) flagsByClass(f *family) (do, option, value string) {
-	at := g.otherwise(func(o *attach.PredictOptions) { o.FlagByClass = true })
+// flagsByClass advises p-values by predicted class if they flag fewer rows of the worst
+// class.
+func (g *accumulator) flagsByClass(f *family) (advice, option, value string) {
+	at := g.predictorWith(func(o *attach.PredictOptions) { o.FlagByClass = true })
 	if at == nil || g.at[g.main].Options().FlagByClass {
 		return "", "", ""
 	}
-	var c covers
+	var c coverings
 	for i, score := range g.scores {
-		c.add(at.Conformal(g.predicted[i]).PValue(score) <= f.promise.Asked, math.Inf(1))
+		c.add(at.Conformal(g.predicted[i]).PValue(score) <= f.guarantee.Nominal, math.Inf(1))
 	}
 	labels := g.byLabel()
-	s := strata{of: g.predicted}
+	s := strata{index: g.predicted}
 	for k := range slices.Max(g.predicted) + 1 {
 		s.n = append(s.n, len(at.Conformal(k).Scores))
 	}
 	if few := f.fewRows(s, g.predicted); few != "" {
 		return few, "", ""
 	}
-	as, _ := f.retried(labels, c, s.misses(labels, f.promise.alpha()))
+	as, _ := f.retried(labels, c, s.misses(labels, f.guarantee.alpha()))
 	if as.worst() >= f.worst() {
 		return "", "", ""
 	}
-	return fmt.Sprintf("rank scores by predicted class: of these rows %s of the worst class are then flagged", display.Percent(as.worst())), "flag_by_class", ""
+	return fmt.Sprintf("rank scores by predicted class: on these rows this flags %s of the worst class", display.Percent(as.worst())), "flag_by_class", ""
 }
 
-// answer is what a row's interval or set is made of: the quantiles of all targets, or
-// its logits.
-func answer(of attach.Prediction, logits blas32.General, i int) []float32 {
+// outputsOf returns the quantiles of all targets of a row, or its logits: what intervals and
+// sets are made of.
+func outputsOf(of attach.Prediction, logits blas32.General, i int) []float32 {
 	if of.Targets == nil && logits.Cols > 0 {
 		return rows.Row(logits, i)
 	}

@@ -45,16 +45,16 @@ func (d drawnCoverage) evaluate(rng *rand.Rand) *Evaluation {
 	}
 	s := strata{n: d.calibration}
 	if len(d.calibration) > 1 {
-		s.of = stratum
+		s.index = stratum
 	}
 	e := &Evaluation{}
 	var families []*family
-	for part, by := range map[string]parting{byDecile: tenths(x), byGroup: {names: []string{"a", "b", "c", "d"}, of: groups}} {
-		p := Promise{Kind: hypothesis.Coverage, Rate: Rate{Asked: 1 - alpha}}
+	for part, by := range map[string]grouping{byDecile: deciles(x), byGroup: {names: []string{"a", "b", "c", "d"}, index: groups}} {
+		p := Guarantee{Kind: hypothesis.IntervalCoverage, Rate: Rate{Nominal: 1 - alpha}}
 		parts := by.rates(func(i int) bool { return covered[i] }, nil)
-		families = append(families, &family{promise: p, part: part, parts: parts, law: s.misses(by, alpha)})
+		families = append(families, &family{guarantee: p, part: part, parts: parts, law: s.misses(by, alpha)})
 	}
-	e.limit(families)
+	e.compareParts(families)
 	return e
 }
 
@@ -84,7 +84,7 @@ func TestLimitsHoldTheirLevel(t *testing.T) {
 		// The first decile is covered 61 %.
 		e := drawnCoverage{[]int{300}, 1000, 1}.evaluate(rng)
 		for _, n := range e.Notes {
-			if n.Part == byDecile && strings.Contains(n.Says, "where the prediction is 0.00") {
+			if n.Part == byDecile && strings.Contains(n.Message, "where the prediction is 0.00") {
 				found++
 			}
 		}
@@ -96,10 +96,10 @@ func TestLimitsHoldTheirLevel(t *testing.T) {
 
 // TestLawOfStrata: of one stratum, however it is given, the law is that of its rows.
 func TestLawOfStrata(t *testing.T) {
-	by := parting{names: []string{"a", "b"}, of: []int{0, 1, 0, 1}}
+	by := grouping{names: []string{"a", "b"}, index: []int{0, 1, 0, 1}}
 	for n := 5; n < 500; n++ {
 		want := hypothesis.Misses{Allowed: hypothesis.Allowed(n, hypothesis.Forgive(.1)), Calibration: n}
-		for _, s := range []strata{{n: []int{n}}, {of: []int{0, 0, 0, 0}, n: []int{n}}, {of: []int{1, 1, 1, 1}, n: []int{7, n}}} {
+		for _, s := range []strata{{n: []int{n}}, {index: []int{0, 0, 0, 0}, n: []int{n}}, {index: []int{1, 1, 1, 1}, n: []int{7, n}}} {
 			for k, got := range s.misses(by, .1) {
 				if got != want {
 					t.Fatalf("part %d of %+v: %+v, want %+v", k, s, got, want)
@@ -108,7 +108,7 @@ func TestLawOfStrata(t *testing.T) {
 		}
 	}
 	// Half of the rows of each of two strata vary less than all of one; the misses are rounded up.
-	law := strata{of: []int{0, 0, 1, 1}, n: []int{99, 99}}.misses(by, .1)
+	law := strata{index: []int{0, 0, 1, 1}, n: []int{99, 99}}.misses(by, .1)
 	if law[0] != (hypothesis.Misses{Allowed: 21, Calibration: 200}) {
 		t.Errorf("the law of two strata of 99 rows is %+v", law[0])
 	}
@@ -142,10 +142,10 @@ func TestPromiseOfPart(t *testing.T) {
 	} {
 		e := &Evaluation{Rows: 1000}
 		r := rate(95, 100)
-		r.Name, r.Asked = "b", 0.9
-		e.promise(Promise{Kind: hypothesis.Sets, Part: byClass, Rate: *r}, n, 2)
-		if got := e.Promises[0]; got.Verdict != hypothesis.TooFewRows || got.Do != want {
-			t.Errorf("%d calibration rows: %s, %q, want %q", n, got.Verdict, got.Do, want)
+		r.Name, r.Nominal = "b", 0.9
+		e.judge(Guarantee{Kind: hypothesis.SetCoverage, Part: byClass, Rate: *r}, n, 2)
+		if got := e.Guarantees[0]; got.Verdict != hypothesis.TooFewRows || got.Advice != want {
+			t.Errorf("%d calibration rows: %s, %q, want %q", n, got.Verdict, got.Advice, want)
 		}
 	}
 }

@@ -19,84 +19,85 @@ import (
 )
 
 const (
-	// fewNoted is how many rows are too few to tell anything odd from chance.
+	// fewNoted is the number of rows below which nothing odd can be told from chance.
 	fewNoted = 20
-	// mostNoted is how many classes a note names.
+	// mostNoted is the largest number of classes that a note names.
 	mostNoted = 5
 )
 
-// note says what is missing and what looks wrong with rows or bundle.
-func (g *gathering) note(e *Evaluation) {
-	add := func(do, format string, args ...any) {
-		e.Notes = append(e.Notes, Note{Says: fmt.Sprintf(format, args...), Do: do})
+// addNotes adds notes on what the rows lack, and on what looks wrong with the rows or the
+// .attach file.
+func (g *accumulator) addNotes(e *Evaluation) {
+	add := func(advice, format string, args ...any) {
+		e.Notes = append(e.Notes, Note{Message: fmt.Sprintf(format, args...), Advice: advice})
 	}
 	g.noteKnown(add, e)
 	switch {
 	case e.Task == attach.Classification && g.labels == nil:
-		add("give labels to see more", "the rows have no labels: whether answers are right is not known")
-	case e.Task == attach.Classification && e.Classes == nil:
-		add("give logits to see more", "the rows have no logits: whether answers are right is not known")
+		add("give labels to see more", "the rows have no labels: whether predictions are right is unknown")
+	case e.Task == attach.Classification && e.Classifier == nil:
+		add("give logits to see more", "the rows have no logits: whether predictions are right is unknown")
 	case e.Task == attach.Regression && g.targets == nil:
-		add("give targets to see more", "the rows have no targets: whether intervals cover is not known")
+		add("give targets to see more", "the rows have no targets: whether intervals contain them is unknown")
 	}
 	if e.Flags == nil {
-		add("", "the bundle has no detector: nothing is flagged")
+		add("", "the .attach file has no detector: nothing is flagged")
 	}
 	if p := g.at[g.main]; p.Selective() != nil && p.Selective().Rows == 0 {
-		add(fmt.Sprintf("calibrate with %s or more, or ask for less", rows.Count(p.Selective().Least, "row")),
-			"no row is accepted: among %s that are not flagged, errors are too many, or rows too few, to be sure that at most %s are wrong", rows.Count(p.Selective().Of, "calibration row"), display.Percent(p.Options().Error))
+		add(fmt.Sprintf("calibrate with %s or more, or allow more errors", rows.Count(p.Selective().Least, "row")),
+			"no row is accepted: %s that are not flagged have too many errors, or are too few, to guarantee at most %s errors", rows.Count(p.Selective().Of, "calibration row"), display.Percent(p.Options().MaxError))
 	}
 	for _, gaps := range attach.UnusualGaps(g.gaps.Columns()) {
 		says := gaps.String()
-		if !strings.HasPrefix(says, "column ") { // a page writes the first letter large, and names keep theirs
+		if !strings.HasPrefix(says, "column ") { // a page capitalises the first letter, which must not change a name
 			says = "column " + says
 		}
 		add("fill the empty cells, or calibrate with rows that have them too", "%s", says)
-		if 100*gaps.Empty >= gaps.Rows { // fewer rows do not break a guarantee
-			e.blame(func(Promise) bool { return true })
+		if 100*gaps.Empty >= gaps.Rows { // fewer rows do not violate a guarantee
+			e.explain(func(Guarantee) bool { return true })
 		}
 	}
 	if g.n < fewNoted {
 		return
 	}
 	if n := g.calibratedWith(); 10*n > g.n && g.known[1].Rows < g.n {
-		add("evaluate on rows that nothing was fitted or calibrated on", "%s of %s score just as calibration rows do: they seem to be the same rows, which show nothing", display.Count(n), rows.Count(g.n, "row"))
+		add("evaluate on rows that were not used to fit or calibrate", "%s of %s have the scores of calibration rows: they seem to be the same rows, and such rows show nothing about others", display.Count(n), rows.Count(g.n, "row"))
 	}
-	if o := e.Others; o != nil && o.Rows >= fewNoted {
+	if o := e.OOD; o != nil && o.Rows >= fewNoted {
 		n, m := float64(g.n), float64(o.Rows)
-		chance := distuv.UnitNormal.Quantile(1-doubt) * math.Sqrt((n+m+1)/(12*n*m)) // of the rank-sum test
+		chance := distuv.UnitNormal.Quantile(1-significance) * math.Sqrt((n+m+1)/(12*n*m)) // of the rank-sum test
 		if o.AUROC < .5-max(chance, .05) {
-			add("look whether the two are swapped, or prepared in different ways",
-				"rows from elsewhere score lower than the %s evaluated on: AUROC is %s, below one half", rows.Count(g.n, "row"), display.Number(o.AUROC, 3))
-			e.blame(func(Promise) bool { return true })
+			add("check whether the two are swapped, or prepared differently",
+				"out-of-distribution rows score lower than the %s evaluated on: AUROC is %s, below 0.5", rows.Count(g.n, "row"), display.Number(o.AUROC, 3))
+			e.explain(func(Guarantee) bool { return true })
 		}
 	}
 	if e.Flags != nil {
-		for _, r := range e.Flags.At {
-			if r.Asked == e.Alpha && r.Share >= max(.9, 2*e.Alpha) && g.bundle.Calibration.Reused == 0 {
-				add("look whether they are prepared, sized and scaled as those were, and read from the same network",
-					"%s of %s are flagged: hardly one looks like the calibration rows", display.Count(r.Count), rows.Count(r.Rows, "row"))
-				e.blame(func(Promise) bool { return true })
+		for _, r := range e.Flags.ByAlpha {
+			if r.Nominal == e.Alpha && r.Fraction >= max(.9, 2*e.Alpha) && g.bundle.Calibration.Reused == 0 {
+				add("check that inputs are prepared, sized and scaled as for the fit, and that the model is the same",
+					"%s of %s are flagged: almost none looks like the calibration rows", display.Count(r.Count), rows.Count(r.Rows, "row"))
+				e.explain(func(Guarantee) bool { return true })
 			}
 		}
 	}
-	if e.Classes != nil {
-		if g.noteLabels(add, e.Classes) {
-			g.noteTemperature(add, e.Classes)
+	if e.Classifier != nil {
+		if g.noteLabels(add, e.Classifier) {
+			g.noteTemperature(add, e.Classifier)
 		} else {
-			e.blame(func(p Promise) bool { return p.Kind != hypothesis.FalseAlarms })
+			e.explain(func(p Guarantee) bool { return p.Kind != hypothesis.FalseAlarmRate })
 		}
 	}
 	for t := range e.Targets {
 		if g.targets[t].note(add, e.ofTarget(t), e.Targets[t]) {
-			e.blame(func(p Promise) bool {
-				return p.Kind == hypothesis.JointCoverage || p.Kind == hypothesis.Coverage && p.Target == t
+			e.explain(func(p Guarantee) bool {
+				return p.Kind == hypothesis.JointCoverage || p.Kind == hypothesis.IntervalCoverage && p.Target == t
 			})
 		}
 	}
 }
 
-// ofTarget begins what is said of one of several targets.
+// ofTarget is the prefix of a message about one of several targets.
 func (e *Evaluation) ofTarget(t int) string {
 	if len(e.Targets) < 2 {
 		return ""
@@ -104,40 +105,41 @@ func (e *Evaluation) ofTarget(t int) string {
 	return cmp.Or(e.Targets[t].Name, fmt.Sprintf("target %d", t)) + ": "
 }
 
-// noteKnown reports calibration rows that were fitted on, and rows that were used before.
-func (g *gathering) noteKnown(add func(do, format string, args ...any), e *Evaluation) {
+// noteKnown adds notes on calibration rows that were fitted on, and on rows that were
+// fitted or calibrated on.
+func (g *accumulator) noteKnown(add func(advice, format string, args ...any), e *Evaluation) {
 	c := &g.bundle.Calibration
-	all := func(Promise) bool { return true }
+	all := func(Guarantee) bool { return true }
 	if c.Reused > 0 {
-		add("fit again, with calibration rows that nothing was fitted on", "%s", rowhash.ReusedNote(c.Reused, c.NCal))
-		e.blame(all)
+		add("fit again, with calibration rows that were not used to fit", "%s", rowhash.ReusedNote(c.Reused, c.NCal))
+		e.explain(all)
 	}
 	for i, used := range []string{"fitted", "calibrated"} {
 		says := g.known[i].Says("row")
 		if says == "" || g.known[i].Rows < g.n {
 			continue
 		}
-		add("evaluate on rows that nothing was fitted or calibrated on", "%s were %s on: they do not show what happens to other rows", says, used)
-		e.blame(all)
+		add("evaluate on rows that were not used to fit or calibrate", "%s were %s on: they do not show what happens with other rows", says, used)
+		e.explain(all)
 	}
 }
 
-// blame has broken promises say what the last note does, which knows the cause.
-func (e *Evaluation) blame(of func(Promise) bool) {
-	for i, p := range e.Promises {
-		if p.Verdict == hypothesis.Broken && !p.Explained && of(p) {
-			e.Promises[i].Explained, e.Promises[i].Do = true, "first "+e.Notes[len(e.Notes)-1].Do+" (a note says why), then evaluate again"
+// explain gives violated guarantees the advice of the last note, which names the cause.
+func (e *Evaluation) explain(of func(Guarantee) bool) {
+	for i, p := range e.Guarantees {
+		if p.Verdict == hypothesis.Violated && !p.ExplainedByNote && of(p) {
+			e.Guarantees[i].ExplainedByNote, e.Guarantees[i].Advice = true, "first "+e.Notes[len(e.Notes)-1].Advice+" (see the note), then evaluate again"
 		}
 	}
 }
 
-// calibratedWith counts rows whose scores lie a thousand times closer to one of a
-// calibration row than calibration rows do to each other there: the network adds
-// up otherwise from block to block.
-func (g *gathering) calibratedWith() int {
+// calibratedWith counts rows whose score is, up to rounding, that of a calibration row: a
+// thousand times closer than neighbouring calibration scores are to each other. Scores of
+// one row differ a little because a model rounds differently in blocks of other sizes.
+func (g *accumulator) calibratedWith() int {
 	all := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
 	sorted := slices.Compact(slices.Clone(all))
-	if 50*len(sorted) < 49*len(all) { // others score alike, too
+	if 50*len(sorted) < 49*len(all) { // different rows often have equal scores
 		return 0
 	}
 	n := 0
@@ -153,30 +155,30 @@ func (g *gathering) calibratedWith() int {
 	return n
 }
 
-// noteTemperature says where the temperature makes confidence worse, by a paired
-// test of the rows.
-func (g *gathering) noteTemperature(add func(do, format string, args ...any), c *Classes) {
-	if c.Before.NLL == nil || c.After == nil {
+// noteTemperature adds a note if the temperature makes confidence worse, by a paired test
+// of the NLL of the rows.
+func (g *accumulator) noteTemperature(add func(advice, format string, args ...any), c *Classifier) {
+	if c.Uncalibrated.NLL == nil || c.Calibrated == nil {
 		return
 	}
 	worse := slices.Clone(g.classes.nll[1])
 	floats.Sub(worse, g.classes.nll[0])
 	mean, deviation := stat.MeanStdDev(worse, nil)
-	if mean <= distuv.UnitNormal.Quantile(1-doubt)*stat.StdErr(deviation, float64(len(worse))) {
+	if mean <= distuv.UnitNormal.Quantile(1-significance)*stat.StdErr(deviation, float64(len(worse))) {
 		return
 	}
-	do := "calibrate with rows like these"
+	do := "calibrate with rows from the same source as these"
 	if g.bundle.Calibration.HeldOut == rows.SplitOff {
-		do = "calibrate with rows that the network has not seen"
+		do = "calibrate with rows that the model was not trained on"
 	}
-	nll := written([]float64{*c.Before.NLL, *c.After.NLL})
-	add(do, "confidence at temperature %s is worse than the network's own on these rows, by more than chance: NLL is %s instead of %s",
+	nll := written([]float64{*c.Uncalibrated.NLL, *c.Calibrated.NLL})
+	add(do, "temperature scaling (%s) makes confidence worse on these rows, by more than chance: NLL is %s instead of %s",
 		display.Number(c.Temperature, 3), nll[1], nll[0])
 }
 
-// noteLabels says where labels are not those of the answers, and whether they seem
-// to be.
-func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Classes) (fit bool) {
+// noteLabels adds a note if labels do not fit the predictions, and reports whether they
+// seem to fit.
+func (g *accumulator) noteLabels(add func(advice, format string, args ...any), c *Classifier) (fit bool) {
 	n := max(slices.Max(g.labels), slices.Max(g.classes.top)) + 1
 	if n > 2000 {
 		return true
@@ -190,7 +192,7 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 	_, chance := hypothesis.Agreement(g.classes.top, g.labels)
 	agreed, moved := 0, []string(nil)
 	meant, taken := make([]int, n), make([]bool, n)
-	alike := true // no two labels are answered alike
+	alike := true // no two labels have the same most frequent prediction
 	for label := range n {
 		if !labelled[label] {
 			continue
@@ -207,36 +209,36 @@ func (g *gathering) noteLabels(add func(do, format string, args ...any), c *Clas
 	other := rate(agreed, len(g.labels))
 	switch {
 	case alike && moved != nil && other.Low > c.Accuracy.High+.05:
-		add("number the labels in the order of the network's outputs",
-			"the labels look permuted: the network mostly answers %s; were they numbered so, accuracy would be %s", display.List(moved, mostNoted), display.Percent(other.Share))
+		add("number the labels in the order of the model's outputs",
+			"the labels look permuted: the model mostly predicts %s; with labels numbered so, accuracy would be %s", display.List(moved, mostNoted), display.Percent(other.Fraction))
 		return false
 	case chance < .9 && c.Accuracy.Low <= chance:
-		add("look whether the labels are of these rows, in this order, and how inputs are prepared",
-			"accuracy, %s, is no better than answers to other rows would have, %s", display.Percent(c.Accuracy.Share), display.Percent(chance))
+		add("check that the labels belong to these rows, in this order, and how inputs are prepared",
+			"accuracy is %s, no better than that of predictions for other rows, %s", display.Percent(c.Accuracy.Fraction), display.Percent(chance))
 		return false
-	case c.Calibration != nil && c.Accuracy.High < c.Calibration.Low:
-		says, do := "accuracy is below that on the calibration rows, %s: these rows are harder, or unlike them", "look what has changed"
+	case c.CalibrationAccuracy != nil && c.Accuracy.High < c.CalibrationAccuracy.Low:
+		says, do := "accuracy is lower than on the calibration rows (%s): these rows are harder, or from another source", "check what changed"
 		if g.bundle.Calibration.HeldOut == rows.SplitOff {
-			says = "accuracy is below that on the calibration rows, %s, which were split off the rows fitted on: the network was trained on them, or these rows are harder, or prepared otherwise"
-			do = "look how inputs are prepared, and calibrate with rows that it has not seen"
+			says = "accuracy is lower than on the calibration rows (%s), which were split off the rows fitted on: the model was trained on them, or these rows are harder or prepared differently"
+			do = "check how inputs are prepared, and calibrate with rows that the model was not trained on"
 		}
-		add(do, says, display.Percent(c.Calibration.Share))
+		add(do, says, display.Percent(c.CalibrationAccuracy.Fraction))
 	}
 	return true
 }
 
-// note says where targets are not those of the predictions, and whether it did.
-func (of *target) note(add func(do, format string, args ...any), name string, e Target) bool {
+// note adds a note if targets do not fit the predictions, and reports whether it did.
+func (of *target) note(add func(advice, format string, args ...any), name string, e Target) bool {
 	if e.R2 == nil || *e.R2 > 0 {
 		return false
 	}
 	offset, slope := stat.LinearRegression(of.value, of.truth, nil, false)
 	explained := stat.RSquared(of.value, of.truth, nil, offset, slope)
 	if explained > .3 {
-		add("give targets in the units that the network was trained on", "%sthe network predicts worse than the mean of the targets would (R² %s), and targets are about %s times its predictions plus %s (R² %s): they look to be in other units",
+		add("give targets in the units that the model was trained on", "%sthe model predicts worse than the mean of the targets would (R² %s), and targets are about %s times its predictions plus %s (R² %s): they seem to be in other units",
 			name, display.Number(*e.R2, 3), display.Number(slope, 3), display.Number(offset, 3), display.Number(explained, 3))
 		return true
 	}
-	add("look whether the targets are of these rows, in this order, and how inputs are prepared", "%sthe network predicts worse than the mean of the targets would: R² is %s", name, display.Number(*e.R2, 3))
+	add("check that the targets belong to these rows, in this order, and how inputs are prepared", "%sthe model predicts worse than the mean of the targets would: R² is %s", name, display.Number(*e.R2, 3))
 	return true
 }

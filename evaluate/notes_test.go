@@ -46,13 +46,13 @@ func TestOddRows(t *testing.T) {
 		batch      ood.Batch
 	}{
 		{"good", "", blob(9, 600, 8, 3, 0)},
-		{"permuted", "the labels look permuted: the network mostly answers b & <c> for a, a for b & <c>; ", relabelled(func(label, _ int) int { return []int{1, 0, 2}[label] })},
-		{"shuffled", "is no better than answers to other rows would have", relabelled(func(int, int) int { return rng.IntN(3) })},
-		{"shifted", "hardly one looks like the calibration rows", blob(9, 600, 8, 3, 20)},
+		{"permuted", "the labels look permuted: the model mostly predicts b & <c> for a, a for b & <c>; ", relabelled(func(label, _ int) int { return []int{1, 0, 2}[label] })},
+		{"shuffled", "no better than that of predictions for other rows", relabelled(func(int, int) int { return rng.IntN(3) })},
+		{"shifted", "almost none looks like the calibration rows", blob(9, 600, 8, 3, 20)},
 		{"the calibration rows", "600 of 600 rows were calibrated on", blob(2, 1000, 8, 3, 0).Slice(0, 600)},
 		{"half of them the calibration rows", "300 of 600 rows were calibrated on", mixed},
 		{"unlabelled", "the rows have no labels", bare},
-		{"harder", "accuracy is below that on the calibration rows, 8", relabelled(func(label, row int) int {
+		{"harder", "accuracy is lower than on the calibration rows (8", relabelled(func(label, row int) int {
 			if row%5 == 0 {
 				return (label + 1) % 3
 			}
@@ -62,10 +62,10 @@ func TestOddRows(t *testing.T) {
 		e := mustEvaluate(t, b, blocksOf(tt.batch, blas32.General{}, nil), attach.PredictOptions{Sets: "lac"}, evaluate.Options{})
 		said := fmt.Sprint(e.Notes)
 		causes(t, tt.name, e, map[string]string{
-			"permuted": "sets: first number the labels in the order", "shuffled": "sets: first look whether the labels are of these rows",
-			"shifted": "false_alarms: first look whether they are prepared",
+			"permuted": "set_coverage: first number the labels in the order", "shuffled": "set_coverage: first check that the labels belong to these rows",
+			"shifted": "false_alarm_rate: first check that inputs are prepared",
 		}[tt.name])
-		if says := e.Promises[0].Says; tt.name == "shifted" && !strings.HasSuffix(says, ": 100 times as many false alarms as promised") {
+		if says := e.Guarantees[0].Message; tt.name == "shifted" && !strings.HasSuffix(says, "; 100 times as many false alarms as guaranteed") {
 			t.Error(says)
 		}
 		if tt.says == "" && len(e.Notes) > len(limitsOf(e)) || !strings.Contains(said, tt.says) {
@@ -74,18 +74,18 @@ func TestOddRows(t *testing.T) {
 	}
 }
 
-// causes fails unless a broken promise says first to mend the cause that a note
+// causes fails unless a violated guarantee advises to remove the cause that a note
 // knows, or none does where there is no such cause.
 func causes(t *testing.T, name string, e *evaluate.Evaluation, do string) {
 	t.Helper()
 	var all []string
-	for _, p := range e.Promises {
-		if p.Explained {
-			all = append(all, p.Kind+": "+p.Do)
+	for _, p := range e.Guarantees {
+		if p.ExplainedByNote {
+			all = append(all, p.Kind+": "+p.Advice)
 		}
 	}
 	if said := strings.Join(all, "\n"); (do == "") != (said == "") || !strings.Contains(said, do) {
-		t.Errorf("%s: to do first is %q, want %q of %+v", name, said, do, e.Promises)
+		t.Errorf("%s: to do first is %q, want %q of %+v", name, said, do, e.Guarantees)
 	}
 }
 
@@ -98,9 +98,9 @@ func TestSwapped(t *testing.T) {
 		swapped       bool
 	}{{0, 0, false}, {0, 20, false}, {20, 0, true}} {
 		x, others := blocksOf(blob(9, 600, 8, 3, tt.shift), blas32.General{}, nil), blocksOf(blob(10, 300, 8, 3, tt.others), blas32.General{}, nil)
-		e := mustEvaluate(t, b, x, attach.PredictOptions{}, evaluate.Options{Others: others})
-		if said := fmt.Sprint(e.Notes); strings.Contains(said, "below one half") != tt.swapped {
-			t.Errorf("%v: AUROC is %v: %s", tt, e.Others.AUROC, said)
+		e := mustEvaluate(t, b, x, attach.PredictOptions{}, evaluate.Options{OOD: others})
+		if said := fmt.Sprint(e.Notes); strings.Contains(said, "below 0.5") != tt.swapped {
+			t.Errorf("%v: AUROC is %v: %s", tt, e.OOD.AUROC, said)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestOddTargets(t *testing.T) {
 	}{
 		{"good", "", func(y float32, _ int) float32 { return y }},
 		{"units", "times its predictions plus 7", func(y float32, _ int) float32 { return 1000*y + 70000 }},
-		{"other rows", "the network predicts worse than the mean of the targets would: R² is -", func(_ float32, row int) float32 { return float32(row*7919%600)/60 - 5 }},
+		{"other rows", "the model predicts worse than the mean of the targets would: R² is -", func(_ float32, row int) float32 { return float32(row*7919%600)/60 - 5 }},
 	} {
 		in := regressor(5, 600, 1)
 		for i, y := range in.Targets.Data {
@@ -122,7 +122,7 @@ func TestOddTargets(t *testing.T) {
 		}
 		e := mustEvaluate(t, b, blocksOf(in.Batch, in.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
 		said := fmt.Sprint(e.Notes)
-		causes(t, tt.name, e, map[string]string{"units": "coverage: first give targets in the units", "other rows": "coverage: first look whether the targets are"}[tt.name])
+		causes(t, tt.name, e, map[string]string{"units": "interval_coverage: first give targets in the units", "other rows": "interval_coverage: first check that the targets belong"}[tt.name])
 		if tt.says == "" && len(e.Notes) > len(limitsOf(e)) || !strings.Contains(said, tt.says) {
 			t.Errorf("%s: %s", tt.name, said)
 		}
@@ -156,22 +156,22 @@ func TestTemperature(t *testing.T) {
 	}{
 		{"fresh", given, drawn(3, 1500), ""},
 		{"too few", &sharp, drawn(3, 15), ""},
-		{"sharp", &sharp, drawn(3, 1500), "calibrate with rows like these"},
-		{"split off", trainedOn, drawn(3, 1500), "calibrate with rows that the network has not seen"},
+		{"sharp", &sharp, drawn(3, 1500), "calibrate with rows from the same source as these"},
+		{"split off", trainedOn, drawn(3, 1500), "calibrate with rows that the model was not trained on"},
 		{"other labels", &sharp, shuffled, ""},
 	} {
 		e := mustEvaluate(t, tt.b, blocksOf(tt.rows, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 		var do string
 		for _, n := range e.Notes {
-			if strings.Contains(n.Says, "is worse than the network's own") {
-				do = n.Do
+			if strings.Contains(n.Message, "makes confidence worse") {
+				do = n.Advice
 			}
 		}
-		if tt.b == trainedOn && !strings.Contains(fmt.Sprint(e.Notes), "trained on them, or these rows are harder, or prepared otherwise look how inputs are prepared") {
+		if tt.b == trainedOn && !strings.Contains(fmt.Sprint(e.Notes), "trained on them, or these rows are harder or prepared differently check how inputs are prepared") {
 			t.Error(e.Notes)
 		}
 		if do != tt.do {
-			t.Errorf("%s: to do is %q, want %q of %+v at temperature %v", tt.name, do, tt.do, e.Notes, e.Classes.Temperature)
+			t.Errorf("%s: to do is %q, want %q of %+v at temperature %v", tt.name, do, tt.do, e.Notes, e.Classifier.Temperature)
 		}
 	}
 }
@@ -191,8 +191,8 @@ func TestTiedRows(t *testing.T) {
 	in.Cal = alike(blob(2, 1000, 8, 3, 0), 95)
 	e := mustEvaluate(t, mustFit(t, in), blocksOf(alike(blob(9, 300, 8, 3, 0), 35), blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 	for _, n := range e.Notes {
-		if strings.Contains(n.Says, "score just as calibration rows do") {
-			t.Error(n.Says)
+		if strings.Contains(n.Message, "have the scores of calibration rows") {
+			t.Error(n.Message)
 		}
 	}
 }

@@ -9,51 +9,51 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// parting divides rows to parts that have names.
-type parting struct {
+// grouping divides rows into named parts.
+type grouping struct {
 	names []string
-	of    []int // the part of each row
+	index []int // the part of each row
 }
 
-func (g *gathering) byLabel() parting { return g.byClass(g.labels) }
+func (g *accumulator) byLabel() grouping { return g.byClass(g.labels) }
 
-func (g *gathering) byPredicted() parting { return g.byClass(g.predicted) }
+func (g *accumulator) byPredicted() grouping { return g.byClass(g.predicted) }
 
-func (g *gathering) byClass(of []int) parting {
+func (g *accumulator) byClass(of []int) grouping {
 	if of == nil {
-		return parting{}
+		return grouping{}
 	}
-	p := parting{of: of}
+	p := grouping{index: of}
 	for c := range slices.Max(of) + 1 {
 		p.names = append(p.names, g.className(c))
 	}
 	return p
 }
 
-// className is a class's name or else its number.
-func (g *gathering) className(c int) string {
+// className is the name of a class, or its number if it has no name.
+func (g *accumulator) className(c int) string {
 	if c < len(g.bundle.Base.Classes) {
 		return g.bundle.Base.Classes[c]
 	}
 	return strconv.Itoa(c)
 }
 
-func (g *gathering) byGroup() parting {
-	var p parting
+func (g *accumulator) byGroup() grouping {
+	var p grouping
 	p.names = slices.Compact(slices.Sorted(slices.Values(g.groups)))
 	for _, name := range g.groups {
 		k, _ := slices.BinarySearch(p.names, name)
-		p.of = append(p.of, k)
+		p.index = append(p.index, k)
 	}
 	return p
 }
 
-// tenths divides rows by the tenth that a number of theirs is of. Equal numbers
-// stay together.
-func tenths(x []float64) parting {
+// deciles groups rows by the decile that a number of each is in. Rows with equal numbers
+// stay together, so there may be fewer than ten parts.
+func deciles(x []float64) grouping {
 	const parts = 10
 	sorted := slices.Sorted(slices.Values(x))
-	var edges []float64 // the least of each part but the first
+	var edges []float64 // the smallest number of each part but the first
 	for k := 1; k < parts; k++ {
 		edges = append(edges, sorted[k*len(sorted)/parts])
 	}
@@ -62,7 +62,7 @@ func tenths(x []float64) parting {
 		edges = edges[1:]
 	}
 	ends := written(slices.Concat(sorted[:1], edges, sorted[len(sorted)-1:]))
-	var p parting
+	var p grouping
 	for k := range len(ends) - 1 {
 		p.names = append(p.names, ends[k]+" to "+ends[k+1])
 	}
@@ -71,13 +71,13 @@ func tenths(x []float64) parting {
 		if found {
 			k++
 		}
-		p.of = append(p.of, k)
+		p.index = append(p.index, k)
 	}
 	return p
 }
 
-// written are increasing numbers with at least three digits, and with as many as tell
-// different ones apart.
+// written formats increasing numbers with three digits, or with as many more as different
+// numbers need to look different.
 func written(x []float64) []string {
 	const least, most = 3, 17
 	all, write := make([]string, len(x)), display.Number
@@ -97,13 +97,12 @@ func written(x []float64) []string {
 	return all
 }
 
-// rates counts, by part, the rows of which yes holds, of those of which among
-// does; a part without such rows is left out. widths are nil or averaged where
-// they end.
-func (p parting) rates(yes func(i int) bool, widths []float64) []Rate {
+// rates counts, by part, the rows for which yes holds. Parts without rows are left out.
+// widths may be nil; MeanWidth is the mean of the finite ones.
+func (p grouping) rates(yes func(i int) bool, widths []float64) []Rate {
 	counts, of := make([]int, len(p.names)), make([]int, len(p.names))
 	sums, ends := make([]float64, len(p.names)), make([]int, len(p.names))
-	for i, k := range p.of {
+	for i, k := range p.index {
 		of[k]++
 		if yes(i) {
 			counts[k]++
@@ -121,14 +120,14 @@ func (p parting) rates(yes func(i int) bool, widths []float64) []Rate {
 		r := rate(counts[k], of[k])
 		r.Name, r.part = name, k
 		if ends[k] > 0 {
-			r.Width = new(sums[k] / float64(ends[k]))
+			r.MeanWidth = new(sums[k] / float64(ends[k]))
 		}
 		list = append(list, *r)
 	}
 	return list
 }
 
-// histogram counts numbers from 0 to 1 that are as likely in one bin as in another.
+// histogram counts numbers from 0 to 1 whose expected distribution is uniform.
 func histogram(x []float64) Histogram {
 	h := Histogram{Counts: hypothesis.Counts(x), Expected: make([]float64, hypothesis.Bins)}
 	for k := range h.Expected {

@@ -26,13 +26,13 @@ func TestTenthsAreNamed(t *testing.T) {
 		{evenly(-5e6, 2e5), "-5e6 to -3e6"},
 		{evenly(1e6, 1e-3), "1,000,000 to 1,000,000.01"},
 	} {
-		names := tenths(c.x).names
+		names := deciles(c.x).names
 		if names[0] != c.first {
-			t.Errorf("the first tenth is %q, want %q", names[0], c.first)
+			t.Errorf("the first decile is %q, want %q", names[0], c.first)
 		}
 		slices.Sort(names)
 		if len(slices.Compact(names)) != 10 {
-			t.Errorf("ten tenths are called %q", names)
+			t.Errorf("ten deciles are called %q", names)
 		}
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/worstslab"
 )
 
-// mostSlabRows bounds the rows that the worst slab is looked for among.
+// mostSlabRows bounds the rows that are searched for the worst slab.
 const mostSlabRows = 10_000
 
-// reservoir holds the features of rows drawn evenly from all that are added.
+// reservoir holds a uniform sample of the rows that are added (reservoir sampling).
 type reservoir struct {
 	rng  *rand.Rand
 	x    []float32
 	cols int
-	rows []int // their numbers
+	rows []int // numbers of the sampled rows
 	seen int
 }
 
@@ -25,8 +25,8 @@ func newReservoir(seed uint64) reservoir {
 	return reservoir{rng: rand.New(rand.NewPCG(seed, 0xeba1))}
 }
 
-// add keeps the row or, once there are enough, puts it in the place of another with
-// the probability that leaves each row of all alike.
+// add puts the row into the sample. If the sample is full, the row replaces another one
+// with the probability that keeps the sample uniform.
 func (r *reservoir) add(row []float32) {
 	if len(r.rows) < mostSlabRows {
 		r.x, r.rows, r.cols = append(r.x, row...), append(r.rows, r.seen), len(row)
@@ -37,8 +37,8 @@ func (r *reservoir) add(row []float32) {
 	r.seen++
 }
 
-// worstSlabs are measured for each of several ways to cover all rows.
-func (g *gathering) worstSlabs(ctx context.Context, all []*Coverage, covered []covers) {
+// worstSlabs measures the worst slab of each of several coverages of the same rows.
+func (g *accumulator) worstSlabs(ctx context.Context, all []*Coverage, covered []coverings) {
 	r := g.features
 	kept := make([][]bool, len(covered))
 	for k, c := range covered {
@@ -48,6 +48,6 @@ func (g *gathering) worstSlabs(ctx context.Context, all []*Coverage, covered []c
 	}
 	x := blas32.General{Rows: len(r.rows), Cols: r.cols, Stride: r.cols, Data: r.x}
 	for k, s := range worstslab.Worst(ctx, x, kept, g.at[g.main].Options().Seed) {
-		all[k].Slab = rate(s.Covered, s.Rows)
+		all[k].WorstSlab = rate(s.Covered, s.Rows)
 	}
 }

@@ -24,26 +24,26 @@ import (
 // mostPoints bounds Target.Points.
 const mostPoints = 2000
 
-// target is what is kept of one target of a regressor.
+// target collects the predictions of one target of a regressor.
 type target struct {
 	systems              map[string]func([]float32) calibrate.Distribution // by group
 	truth, value, median []float64
-	lower, upper         []float64 // at the predictor's level
-	levels               []covers  // by level
-	forecasts            int       // rows whose quantiles are finite, and over these
-	crps                 float64   // a sum,
-	pinball              []float64 // sums by level,
-	pit, calibrated      []float64 // and levels of the targets
+	lower, upper         []float64   // at the predictor's level
+	levels               []coverings // by level
+	forecasts            int         // rows with finite quantiles; over these:
+	crps                 float64     // a sum,
+	pinball              []float64   // sums by level,
+	pit, calibrated      []float64   // and levels of the targets
 }
 
-// addTargets keeps answers of a block, by level, whose rows may have no targets.
-func (g *gathering) addTargets(predictions [][]attach.Prediction, r attach.Rows) error {
+// addTargets collects the predictions for a block of rows, by level. Rows may lack targets.
+func (g *accumulator) addTargets(predictions [][]attach.Prediction, r attach.Rows) error {
 	main, y := predictions[g.main], r.Targets
 	switch {
 	case y.Cols == 0:
 		return nil
 	case y.Cols != len(main[0].Targets):
-		return fmt.Errorf("the rows have %s, and the bundle predicts %d", rows.Count(y.Cols, "target"), len(main[0].Targets))
+		return fmt.Errorf("the rows have %s, and the model predicts %d", rows.Count(y.Cols, "target"), len(main[0].Targets))
 	}
 	if g.targets == nil {
 		if err := g.newTargets(y.Cols); err != nil {
@@ -102,11 +102,11 @@ func (g *gathering) addTargets(predictions [][]attach.Prediction, r attach.Rows)
 	return nil
 }
 
-func (g *gathering) newTargets(n int) error {
-	g.targets, g.joint = make([]target, n), make([]covers, len(g.at))
+func (g *accumulator) newTargets(n int) error {
+	g.targets, g.joint = make([]target, n), make([]coverings, len(g.at))
 	for t := range g.targets {
 		to := &g.targets[t]
-		to.levels, to.pinball = make([]covers, len(g.at)), make([]float64, len(g.at[g.main].Options().Levels))
+		to.levels, to.pinball = make([]coverings, len(g.at)), make([]float64, len(g.at[g.main].Options().Levels))
 		to.systems = map[string]func([]float32) calibrate.Distribution{}
 		c := g.bundle.Calibration
 		var parts map[string]calibrate.QuantileCalibration
@@ -127,14 +127,14 @@ func (g *gathering) newTargets(n int) error {
 	return nil
 }
 
-// targetEvaluations is nil without targets.
-func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []Target {
+// targetEvaluations returns the figures of each target, or nil without targets.
+func (g *accumulator) targetEvaluations(ctx context.Context, e *Evaluation) []Target {
 	list := make([]Target, len(g.targets))
 	if g.bundle.Quantiles != nil && g.at[g.main].Options().Side == "" {
 		e.IntervalScore = cmp.Or(g.at[g.main].Options().IntervalScore, conformal.CQR)
 	}
 	var all []*Coverage
-	var ways []covers
+	var ways []coverings
 	for t := range g.targets {
 		of, out := &g.targets[t], &list[t]
 		if names := g.bundle.Base.Targets; t < len(names) {
@@ -146,13 +146,13 @@ func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []Targ
 		}
 		of.points(out, g.at[g.main].Options().Seed)
 		of.distribution(out, g.pitOfCalibration(t))
-		tenth := of.tenths()
+		decile := of.deciles()
 		out.Coverage = make([]Coverage, len(g.at))
 		for k := range g.at {
-			out.Coverage[k] = g.coverage(k, of.levels[k], &tenth)
+			out.Coverage[k] = g.coverage(k, of.levels[k], &decile)
 			all, ways = append(all, &out.Coverage[k]), append(ways, of.levels[k])
 			if !g.at[g.main].Options().Joint {
-				g.promises(e, Promise{Kind: hypothesis.Coverage, Target: t}, out.Coverage[k])
+				g.judgeCoverage(e, Guarantee{Kind: hypothesis.IntervalCoverage, Target: t}, out.Coverage[k])
 			}
 		}
 	}
@@ -161,34 +161,34 @@ func (g *gathering) targetEvaluations(ctx context.Context, e *Evaluation) []Targ
 		for k := range g.at {
 			e.Joint[k] = g.coverage(k, g.joint[k], nil)
 			all, ways = append(all, &e.Joint[k]), append(ways, g.joint[k])
-			g.promises(e, Promise{Kind: hypothesis.JointCoverage}, e.Joint[k])
+			g.judgeCoverage(e, Guarantee{Kind: hypothesis.JointCoverage}, e.Joint[k])
 		}
 	}
 	g.worstSlabs(ctx, all, ways)
 	return list
 }
 
-// promises judges what calibration promises of a coverage: as a whole or, where it
-// is by group, of each group.
-func (g *gathering) promises(e *Evaluation, p Promise, c Coverage) {
+// judgeCoverage tests the guarantee of a coverage: one for all rows or, if the .attach file
+// is calibrated by group, one for each group.
+func (g *accumulator) judgeCoverage(e *Evaluation, p Guarantee, c Coverage) {
 	groups := map[string]int{}
 	for _, name := range g.bundle.Calibration.Groups {
 		groups[name]++
 	}
 	if len(groups) == 0 {
 		p.Rate = c.Rate
-		e.promise(p, g.bundle.Calibration.NCal, 1)
+		e.judge(p, g.bundle.Calibration.NCal, 1)
 		return
 	}
 	for _, r := range c.ByGroup {
 		p.Rate = r
-		p.Asked, p.Name, p.Part = c.Asked, cmp.Or(r.Name, `""`), "group" // of all rows it would be empty
-		e.promise(p, groups[r.Name], len(c.ByGroup))
+		p.Nominal, p.Name, p.Part = c.Nominal, cmp.Or(r.Name, `""`), "group" // an empty Name means all rows
+		e.judge(p, groups[r.Name], len(c.ByGroup))
 	}
 }
 
-// coverage is that of one level. tenth, or nil, divides the rows further.
-func (g *gathering) coverage(k int, c covers, tenth *parting) Coverage {
+// coverage computes the coverage at one level. decile may be nil.
+func (g *accumulator) coverage(k int, c coverings, decile *grouping) Coverage {
 	var widths []float64
 	var sum float64
 	for _, w := range c.width {
@@ -197,20 +197,20 @@ func (g *gathering) coverage(k int, c covers, tenth *parting) Coverage {
 			sum += w
 		}
 	}
-	hold := func(i int) bool { return c.covered[i] }
-	out := Coverage{Rate: *among(len(c.covered), hold, nil), Endless: len(c.width) - len(widths), ByGroup: g.byGroup().rates(hold, c.width)}
-	out.Asked = g.at[k].Options().Level
+	contains := func(i int) bool { return c.covered[i] }
+	out := Coverage{Rate: *rateWhere(len(c.covered), contains, nil), Infinite: len(c.width) - len(widths), ByGroup: g.byGroup().rates(contains, c.width)}
+	out.Nominal = g.at[k].Options().Level
 	if n := len(widths); n > 0 {
 		slices.Sort(widths)
-		out.Width, out.Median = new(sum/float64(n)), new((widths[(n-1)/2]+widths[n/2])/2)
+		out.MeanWidth, out.MedianWidth = new(sum/float64(n)), new((widths[(n-1)/2]+widths[n/2])/2)
 	}
-	if tenth != nil {
-		out.ByTenth = tenth.rates(hold, c.width)
+	if decile != nil {
+		out.ByDecile = decile.rates(contains, c.width)
 	}
 	return out
 }
 
-// errors are the network's own.
+// errors computes RMSE, MAE and R² of the predictions of the model.
 func (of *target) errors(out *Target) {
 	if math.IsNaN(of.value[0]) {
 		return
@@ -223,15 +223,16 @@ func (of *target) errors(out *Target) {
 	}
 }
 
-// tenths divides rows by the model's own prediction or, without one, the head's median.
-func (of *target) tenths() parting {
+// deciles groups rows by the prediction of the model or, if it has none, by the median of
+// the interval model.
+func (of *target) deciles() grouping {
 	if math.IsNaN(of.value[0]) {
-		return tenths(of.median)
+		return deciles(of.median)
 	}
-	return tenths(of.value)
+	return deciles(of.value)
 }
 
-// points are rows drawn evenly.
+// points is a uniform sample of the rows.
 func (of *target) points(out *Target, seed uint64) {
 	for _, i := range rand.New(rand.NewPCG(seed, 0x9017)).Perm(len(of.truth)) {
 		lower, upper := of.lower[i], of.upper[i]
@@ -242,16 +243,16 @@ func (of *target) points(out *Target, seed uint64) {
 	}
 }
 
-// distribution scores the head's quantiles and compares levels of targets with
-// those of calibration rows, or nil.
+// distribution scores the predicted quantiles, and compares the levels of the targets among
+// them with the levels of the calibration rows, unless these are nil.
 func (of *target) distribution(out *Target, calibration []float64) {
 	if of.forecasts == 0 {
 		return
 	}
 	n := float64(of.forecasts)
-	out.CRPS, out.Levels = new(of.crps/n), quantile.Levels()
+	out.CRPS, out.PinballLevels = new(of.crps/n), quantile.Levels()
 	for _, sum := range of.pinball {
-		out.Pinball = append(out.Pinball, sum/n)
+		out.PinballLoss = append(out.PinballLoss, sum/n)
 	}
 	pit := histogram(of.pit)
 	out.PIT = &pit
@@ -261,14 +262,14 @@ func (of *target) distribution(out *Target, calibration []float64) {
 	calibrated := histogram(of.calibrated)
 	if calibration != nil {
 		distance, probability := hypothesis.Kolmogorov(calibration, slices.Sorted(slices.Values(of.calibrated)))
-		calibrated.Distance, calibrated.Probability = &distance, &probability
+		calibrated.KSStatistic, calibrated.KSPValue = &distance, &probability
 	}
 	out.PITCalibrated = &calibrated
 }
 
-// pitOfCalibration are the levels of calibration rows in the distribution that
-// they make, increasing; nil where that is one a group.
-func (g *gathering) pitOfCalibration(t int) []float64 {
+// pitOfCalibration is the sorted levels of the calibration rows in their own conformal
+// predictive distribution. It is nil if there is one distribution for each group.
+func (g *accumulator) pitOfCalibration(t int) []float64 {
 	if g.bundle.Calibration.Groups != nil {
 		return nil
 	}

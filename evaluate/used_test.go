@@ -30,8 +30,8 @@ func TestComparesRows(t *testing.T) {
 		{"rows fitted on", "600 of 600 rows were fitted on", "were calibrated on", good, in.Batch.Slice(0, 600), ""},
 		{"rows calibrated on", "600 of 600 rows were calibrated on", "were fitted on", good, blob(2, 1000, 8, 3, 0).Slice(0, 600), ""},
 		{"a tenth of them", "60 of 600 rows were calibrated on", "were fitted on", good, joined(t, blob(2, 1000, 8, 3, 0).Slice(0, 60), blob(9, 540, 8, 3, 0)), ""},
-		{"rows calibrated on, without hashes", "598 of 600 rows score just as calibration rows do", "were calibrated on", apart, blob(2, 1000, 8, 3, 0).Slice(0, 600), ""},
-		{"leaked", "400 of 1,000 calibration rows were fitted on too", "hardly one", leaked, blob(9, 600, 8, 3, 20), "false_alarms: first fit again, with calibration rows that nothing was fitted on"},
+		{"rows calibrated on, without hashes", "598 of 600 rows have the scores of calibration rows", "were calibrated on", apart, blob(2, 1000, 8, 3, 0).Slice(0, 600), ""},
+		{"leaked", "400 of 1,000 calibration rows were fitted on too", "almost none", leaked, blob(9, 600, 8, 3, 20), "false_alarm_rate: first fit again, with calibration rows that were not used to fit"},
 		{"other rows", "", "ed on", good, blob(9, 600, 8, 3, 0), ""},
 	} {
 		e := mustEvaluate(t, tt.b, blocksOf(tt.batch, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
@@ -39,7 +39,7 @@ func TestComparesRows(t *testing.T) {
 		causes(t, tt.name, e, tt.cause)
 		switch {
 		case tt.first == "" && !strings.Contains(said, tt.never):
-		case tt.first == "" || e.Notes == nil || !strings.HasPrefix(e.Notes[0].Says, tt.first) || strings.Contains(said, tt.never):
+		case tt.first == "" || e.Notes == nil || !strings.HasPrefix(e.Notes[0].Message, tt.first) || strings.Contains(said, tt.never):
 			t.Errorf("%s: %s", tt.name, said)
 		}
 	}

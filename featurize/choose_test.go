@@ -40,7 +40,7 @@ func TestOutputs(t *testing.T) {
 	} {
 		i := open(t, rt, path, featurize.Options{Output: k.output}).Info()
 		if i.Output != k.want || i.Feature.Tensor != k.feature || i.OutputsWidth != k.width {
-			t.Errorf("--output %q gives %s, %s, %d columns", k.output, i.Output, i.Feature.Tensor, i.OutputsWidth)
+			t.Errorf("--model-output %q gives %s, %s, %d columns", k.output, i.Output, i.Feature.Tensor, i.OutputsWidth)
 		}
 	}
 	_, err := openErr(rt, path, featurize.Options{Output: "nowhere"})
@@ -114,7 +114,7 @@ func TestNoLinearLayer(t *testing.T) {
 	for feature, width := range map[string]int{"Flatten": 4, "Conv": 4, "x": 2} {
 		m := open(t, rt, path, featurize.Options{Feature: feature})
 		if m.Last() != nil || m.Info().Exact || m.Info().ExactReason == "" || m.Info().Feature.Width != width {
-			t.Errorf("--feature %s: exact %v, width %d", feature, m.Info().Exact, m.Info().Feature.Width)
+			t.Errorf("--feature-tensor %s: exact %v, width %d", feature, m.Info().Exact, m.Info().Feature.Width)
 		}
 		got := all(t, m, []int{3, 2, 5, 6}, x)
 		if feature == "x" {
@@ -124,7 +124,7 @@ func TestNoLinearLayer(t *testing.T) {
 	}
 	for _, bad := range []string{"nowhere", "stem"} {
 		if _, err := openErr(rt, path, featurize.Options{Feature: bad}); err == nil || !strings.Contains(err.Error(), bad) {
-			t.Errorf("--feature %s: %v", bad, err)
+			t.Errorf("--feature-tensor %s: %v", bad, err)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestNamedFeature(t *testing.T) {
 	for feature, exact := range map[string]bool{"Reshape": true, "Unsqueeze": true, "Relu": true, "MatMul": false, "x": false} {
 		m := open(t, rt, path, featurize.Options{Feature: feature})
 		if m.Info().Exact != exact || (m.Last() != nil) != exact || m.Info().Feature.Tensor != feature {
-			t.Errorf("--feature %s: exact %v (%s), weights known %v", feature, m.Info().Exact, m.Info().ExactReason, m.Last() != nil)
+			t.Errorf("--feature-tensor %s: exact %v (%s), weights known %v", feature, m.Info().Exact, m.Info().ExactReason, m.Last() != nil)
 		}
 	}
 }

@@ -163,7 +163,7 @@ func TestPrism(t *testing.T) {
 	ok("m.attach", "--x", bucket+"/part-{0..1}.npz", "--x", bucket+"/part-[2-4]*.npz", "-o", "urls", "--every=3")
 	got := figures(t, read(t, "urls/audit.json"))
 	if wanted := figures(t, want); got.Inputs != wanted.Inputs || got.Discoveries != wanted.Discoveries || got.Outliers != wanted.Outliers || len(got.Shards) != 5 ||
-		got.Shards[4].Name != bucket+"/part-4.npz" || got.Worst[0].Key != bucket+"/"+wanted.Worst[0].Key {
+		got.Shards[4].Name != bucket+"/part-4.npz" || got.HighestScoring[0].Key != bucket+"/"+wanted.HighestScoring[0].Key {
 		t.Errorf("%+v, want %+v", got, wanted)
 	}
 
@@ -196,7 +196,7 @@ func TestPrism(t *testing.T) {
 		model []string
 		want  string
 	}{
-		{nil, "attach: " + bucket + "/m.attach: the network that it was fitted for is not on this machine; name the network's URL with --model\n"},
+		{nil, "attach: " + bucket + "/m.attach: the model that it was fitted for is not on this machine; name the URL of the model with --model\n"},
 		{[]string{"--model", network}, "attach: " + bucket + "/bad.npz: not a valid NumPy file: it is no archive, or one cut short"},
 	} {
 		out, err := scale(t.Context(), t, nil, append([]string{bucket + "/m.attach", "--x", bucket + "/bad.npz", "-o", "named"}, c.model...)...).CombinedOutput()
@@ -247,7 +247,7 @@ func TestTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	attach(t, "fit", models+"/toy_regressor.onnx", "--x", models+"/toy_fit.npz", "--cal", models+"/toy_cal.npz", "--no-quantiles", "-o", "m.attach")
+	attach(t, "fit", models+"/toy_regressor.onnx", "--x", models+"/toy_fit.npz", "--cal", models+"/toy_cal.npz", "--no-intervals", "-o", "m.attach")
 	const bad = "007.csv"
 	for i := range 300 {
 		if err := os.WriteFile(fmt.Sprintf("%03d.csv", i), fmt.Appendf(nil, "x\n%d\n", i%9), 0o666); err != nil {

@@ -1,12 +1,12 @@
-// Package audit scores large sets of inputs and says what of them does not belong.
+// Package audit finds outliers in large sets of inputs.
 //
-// A shard is what a user names: a file of rows or a folder of images. Its rows are
-// scored in parts, each of which is a Parquet file of consecutive rows with counts
-// beside them. Merging puts the rows of parts in the order of shards and computes
-// all that is said from sums, so that it is the same whatever the parts are, and
-// the audit of a whole is again a part of a larger one.
+// A shard is a file of rows or a folder of images that the user names. Its rows are scored
+// in parts: Parquet files of consecutive rows, with counts in their headers. Merging sorts
+// the rows of all parts by shard and computes all results from sums. So the results do not
+// depend on how rows were divided into parts, and an audit can itself be merged into a
+// larger one.
 //
-// Nothing here reads inputs or runs a network: package engine hands in rows.
+// Package engine reads inputs, runs the model and passes rows to this package.
 package audit
 
 import (
@@ -22,59 +22,62 @@ import (
 	"github.com/attach-uncertainty/attach"
 )
 
-// Identity says what scores are of. Parts of different ones are not merged.
+// Identity describes what was scored, and how. Only parts with equal identities are merged.
 type Identity struct {
 	Bundle     string      `json:"bundle_sha256"`
 	Model      string      `json:"model_sha256,omitempty"`
 	Preprocess string      `json:"preprocess_sha256,omitempty"`
 	Task       attach.Task `json:"task"`
-	// Calibration is how many scores p-values are of, and HeldOut where they came from.
+	// Calibration is the number of calibration rows, and HeldOut their origin: given, or
+	// split off the rows fitted on.
 	Calibration int    `json:"calibration_rows"`
 	HeldOut     string `json:"held_out,omitempty"`
-	// Reused is how many calibration rows were fitted on too.
+	// Reused is the number of calibration rows that were fitted on too.
 	Reused int `json:"reused_calibration_rows,omitempty"`
-	// Predicted is how many calibration rows are predicted each class, or nil.
+	// Predicted counts the calibration rows by predicted class, or is nil.
 	Predicted []int   `json:"predicted,omitempty"`
 	Alpha     float64 `json:"alpha"`
 	Level     float64 `json:"level,omitempty"`
 	FDR       float64 `json:"fdr"`
-	// Delta is the probability that any bound fails, and Conditional says that
-	// p-values of discoveries hold for these calibration rows, but for Delta.
+	// Delta is the probability that any bound fails. Conditional p-values hold given the
+	// calibration rows, except with probability Delta.
 	Delta       float64 `json:"delta"`
 	Conditional bool    `json:"conditional,omitempty"`
-	// Every and Limit say which rows of a shard are audited, 0 being all.
+	// Every and Limit select the audited rows of a shard: every Every-th row, and at most
+	// Limit of them. 0 means all.
 	Every int `json:"every,omitempty"`
 	Limit int `json:"limit,omitempty"`
-	// Targets are the names of what a regressor with intervals predicts.
+	// Targets are the names of the targets of a regressor with intervals.
 	Targets []string `json:"targets,omitempty"`
-	// Fitted is the digest of the rows fitted on that inputs are compared with, or empty.
+	// Fitted is the digest of the fit rows that inputs are compared with, or empty.
 	Fitted  string  `json:"fitted_sha256,omitempty"`
 	Reading Reading `json:"reading,omitzero"`
 }
 
-// Reading is how inputs are read, as far as it was said.
+// Reading holds the options that inputs are read with, as far as they were given.
 type Reading struct {
-	Features bool     `json:"features,omitempty"`
-	Groups   string   `json:"groups,omitempty"`
-	Target   []string `json:"target,omitempty"`
-	Text     []string `json:"text,omitempty"`
-	Ignore   []string `json:"ignore,omitempty"`
-	Classes  []int    `json:"classes,omitempty"`
-	Labels   bool     `json:"labels,omitempty"`
-	SkipBad  bool     `json:"skip_bad,omitempty"`
-	// ClassNames and Weights are digests: of the names, and of the file.
+	FromFeatures bool     `json:"from_features,omitempty"`
+	Groups       string   `json:"groups,omitempty"`
+	Target       []string `json:"target,omitempty"`
+	Text         []string `json:"text,omitempty"`
+	Ignore       []string `json:"ignore,omitempty"`
+	KeepClasses  []int    `json:"keep_classes,omitempty"`
+	FolderLabels bool     `json:"folder_labels,omitempty"`
+	SkipBad      bool     `json:"skip_bad,omitempty"`
+	// ClassNames and Weights are digests of the names and of the file.
 	ClassNames string `json:"class_names_sha256,omitempty"`
 	Weights    string `json:"weights_sha256,omitempty"`
 }
 
-// Differs says in which option two identities differ, with both values, or "".
+// Differs names the first option in which two identities differ, with both values. It is
+// empty if they are equal.
 func (id Identity) Differs(other Identity) string {
 	if id.Bundle != other.Bundle {
-		return "each was made with another M.attach"
+		return "they were made with different .attach files"
 	}
 	a, b := id.fields(), other.fields()
 	for _, name := range []string{
-		"features", "groups", "target", "text", "ignore", "classes", "labels", "skip_bad", "class_names_sha256", "weights_sha256",
+		"from_features", "groups", "target", "text", "ignore", "keep_classes", "folder_labels", "skip_bad", "class_names_sha256", "weights_sha256",
 		"model_sha256", "preprocess_sha256", "task", "calibration_rows", "held_out", "reused_calibration_rows", "predicted", "alpha", "level",
 		"fdr", "delta", "conditional", "every", "limit", "targets", "fitted_sha256",
 	} {
@@ -85,7 +88,7 @@ func (id Identity) Differs(other Identity) string {
 	return ""
 }
 
-// fields are the values of an identity as they are written, by their names.
+// fields returns the values of the JSON form of an identity by key.
 func (id Identity) fields() (all map[string]json.RawMessage) {
 	for _, part := range []any{id, id.Reading} {
 		encoded, err := json.Marshal(part)
@@ -93,14 +96,14 @@ func (id Identity) fields() (all map[string]json.RawMessage) {
 			err = json.Unmarshal(encoded, &all)
 		}
 		if err != nil {
-			panic(err) // numbers and texts alone
+			panic(err) // numbers and strings cannot fail
 		}
 	}
 	return all
 }
 
-// Name is how a shard is called in keys: as it is written, with slashes and without
-// what means nothing; a URL without what it asks for.
+// Name is the name of a shard in keys: its path, cleaned and with slashes, or its URL
+// without the query.
 func Name(written string) string {
 	if strings.Contains(written, "://") {
 		name, _, _ := strings.Cut(written, "?")
@@ -109,7 +112,7 @@ func Name(written string) string {
 	return path.Clean(filepath.ToSlash(written))
 }
 
-// folderOf is where a key or a shard lies.
+// folderOf is the folder of a key or shard.
 func folderOf(name string) string {
 	if i := strings.LastIndexByte(name, '/'); i > 0 {
 		return name[:i]
@@ -117,8 +120,8 @@ func folderOf(name string) string {
 	return path.Dir(name)
 }
 
-// Key names a row of a shard for good: its file in a folder or archive, or else its
-// number. Folder is where the row lies.
+// Key is a stable name of a row: its file in a folder or archive, or the shard and its
+// number. The second result is its folder.
 func Key(shard, file string, number int) (key, folder string) {
 	base := path.Base(shard)
 	switch {
@@ -134,22 +137,22 @@ func Key(shard, file string, number int) (key, folder string) {
 	return key, folderOf(key)
 }
 
-// Range is consecutive rows of a shard, of those that are audited. Of is how many
-// these are, and Rows how many the shard has.
+// Range is a range of the audited rows of a shard. Of is the number of audited rows, and
+// Rows the number of all rows of the shard.
 type Range struct {
 	Shard string `json:"shard"`
 	Rows  int    `json:"rows"`
 	Of    int    `json:"of"`
 	Start int    `json:"start"`
 	End   int    `json:"end"`
-	// Digest is of what the rows hold: those of ranges add up to that of all their rows.
+	// Digest is a digest of the rows. The digests of adjacent ranges add up.
 	Digest uint64 `json:"digest,string"`
 }
 
-// whole says that a range is all rows of a shard.
+// whole reports whether a range has all audited rows of a shard.
 func (r Range) whole() bool { return r.Start == 0 && r.End == r.Of }
 
-// Gaps are the rows of a shard, of those that are audited, that ranges lack.
+// Gaps returns the ranges of audited rows of a shard that are missing.
 func Gaps(shard string, of int, have []Range) (gaps [][2]int) {
 	mine := slices.DeleteFunc(slices.Clone(have), func(r Range) bool { return r.Shard != shard })
 	slices.SortFunc(mine, byStart)
@@ -166,14 +169,14 @@ func Gaps(shard string, of int, have []Range) (gaps [][2]int) {
 	return gaps
 }
 
-// byStart is the order of ranges. Different shards that are called the same, of audits
-// that are whole, are in the order of their digests.
+// byStart orders ranges by shard and first row. Different shards of one name, which come
+// from merged audits, are ordered by their digests.
 func byStart(a, b Range) int {
 	return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Start, b.Start), cmp.Compare(a.Digest, b.Digest))
 }
 
-// Selected is which of n rows of a shard are audited: every so-many-th, and of these
-// the first.
+// Selected is the number of audited rows among n rows of a shard, and the step between
+// them.
 func (id Identity) Selected(n int) (count, step int) {
 	step = max(1, id.Every)
 	count = (n + step - 1) / step

@@ -171,8 +171,8 @@ func TestAnyDivision(t *testing.T) {
 	}
 	slices.Sort(names)
 	want, a := finish(t, files(t, s, all, names, whole))
-	if a.Inputs != 40*10+45+60 || a.Discoveries < 50 || a.Outliers < 40 || len(a.Worst) != mostWorst {
-		t.Fatalf("%d inputs, %d discoveries, %d outliers, %d worst", a.Inputs, a.Discoveries, a.Outliers, len(a.Worst))
+	if a.Inputs != 40*10+45+60 || a.Discoveries < 50 || a.Outliers < 40 || len(a.HighestScoring) != mostWorst {
+		t.Fatalf("%d inputs, %d discoveries, %d outliers, %d worst", a.Inputs, a.Discoveries, a.Outliers, len(a.HighestScoring))
 	}
 	r := rand.New(rand.NewPCG(3, 4))
 	same := func(list []*File) {
@@ -249,15 +249,15 @@ func TestCounts(t *testing.T) {
 				if err := groups[g].Add(one.PValue); err != nil {
 					t.Fatal(err)
 				}
-				if one.PValue <= a.PValue {
+				if one.PValue <= a.PValueThreshold {
 					found[g]++
 				}
 			}
 		}
 	}
 	d, err := groups[""].Discoveries(calibrate.DiscoveryOptions{FDR: .1})
-	if err != nil || d.Count != a.Discoveries || d.PValue != a.PValue || found[""] != d.Count {
-		t.Errorf("%d discoveries up to %v, want %+v, %v", a.Discoveries, a.PValue, d, err)
+	if err != nil || d.Count != a.Discoveries || d.PValue != a.PValueThreshold || found[""] != d.Count {
+		t.Errorf("%d discoveries up to %v, want %+v, %v", a.Discoveries, a.PValueThreshold, d, err)
 	}
 	bounds, err := groups[""].OutlierBounds(.05)
 	if err != nil || bounds.FDP(groups[""], d.PValue) != a.FDP {
@@ -284,8 +284,8 @@ func TestCounts(t *testing.T) {
 	if all := a.Groups[0].Outliers; a.Groups[0].Name != "bad/0.npz" || all <= bounds.Outliers(groups[""]) || a.Outliers != all {
 		t.Errorf("%d outliers, and %d of %+v", a.Outliers, bounds.Outliers(groups[""]), a.Groups[0])
 	}
-	for i, r := range a.Worst {
-		if r.PValue != ps[r.Key] || r.Discovery != (r.PValue <= a.PValue) || i > 0 && r.Score > a.Worst[i-1].Score {
+	for i, r := range a.HighestScoring {
+		if r.PValue != ps[r.Key] || r.Discovery != (r.PValue <= a.PValueThreshold) || i > 0 && r.Score > a.HighestScoring[i-1].Score {
 			t.Errorf("%+v stands at %d", r, i)
 		}
 	}
@@ -384,8 +384,8 @@ func TestBoundsHoldAtOnce(t *testing.T) {
 					w.ranks[rank-1] += c.copies
 					y.ranks.distinct[rank-1] += first(nil, input)
 					in := y.group(groupKey{kind: ofFolder, name: folder}, "")
-					shard.lies(in)
-					in.lies(shard)
+					shard.addWithin(in)
+					in.addWithin(shard)
 					for _, g := range []*counts{shard, in, y.group(groupKey{kind: ofGroup, name: fmt.Sprint(i % 5)}, ""), y.group(groupKey{kind: ofClass, class: rank % 3}, "")} {
 						g.rows += c.copies
 						g.halves[0][half(y.halves, rank)] += c.copies
@@ -527,8 +527,8 @@ func TestSameName(t *testing.T) {
 	if a.Inputs != 960 || len(a.Shards) != 6 || a.Shards[0].Name != "a/x.npz" || a.Shards[2].Name != "a/x.npz" || len(a.Groups) != 2+2+3 {
 		t.Errorf("%d inputs, %+v, %+v", a.Inputs, a.Shards, a.Groups)
 	}
-	for i, r := range a.Worst {
-		if r.PValue == 0 || i > 0 && r.Score > a.Worst[i-1].Score {
+	for i, r := range a.HighestScoring {
+		if r.PValue == 0 || i > 0 && r.Score > a.HighestScoring[i-1].Score {
 			t.Errorf("%+v stands at %d", r, i)
 		}
 	}

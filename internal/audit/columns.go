@@ -8,15 +8,15 @@ import (
 	"github.com/attach-uncertainty/attach"
 )
 
-// columns are those of a file of scores, in order.
+// columns are the columns of a file of scores, in order.
 type columns struct {
 	names []string
 	nodes []parquet.Node
 	at    map[string]int
-	file  []int // their numbers in the file
+	file  []int // numbers of the columns in the file
 }
 
-// columns are those of rows with this identity.
+// columns returns the columns of scores with this identity.
 func (id Identity) columns() *columns {
 	c := &columns{at: map[string]int{}}
 	add := func(name string, node parquet.Node) {
@@ -35,7 +35,7 @@ func (id Identity) columns() *columns {
 		add("group", few)
 	}
 	if id.Fitted != "" {
-		add("like_fitted", text)
+		add("fit_duplicate_of", text)
 	}
 	if id.Task == attach.Classification {
 		add("class", parquet.Int(64))
@@ -53,7 +53,7 @@ func (id Identity) columns() *columns {
 	return c
 }
 
-// only are some of the columns.
+// only selects columns by name.
 func (c *columns) only(names []string) *columns {
 	some := &columns{names: names, at: map[string]int{}}
 	for i, name := range names {
@@ -70,8 +70,7 @@ func (id Identity) column(of string, k int) string {
 	return fmt.Sprintf("%s_%d", of, k)
 }
 
-// ordered are columns in their own order; those of a parquet.Group are in that of
-// their names.
+// ordered keeps the order of the columns. A parquet.Group sorts them by name.
 type ordered struct {
 	parquet.Group
 	fields []parquet.Field

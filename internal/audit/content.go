@@ -12,42 +12,41 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Content is what a row holds before the network sees it, in short: a piece for each
-// input of the network, which are enough to say whether two rows are nearly the same.
-// It is nil of rows of which features alone are known.
+// Content summarises an input before the model reads it: a piece for each input tensor, with
+// enough detail to compare two rows for near duplicates. It is nil for rows of features.
 type Content []piece
 
-// piece is a row's text, its numbers, or the means of these over a coarse grid.
+// piece is the text of a row, its numbers, or their means over a coarse grid.
 type piece struct {
 	Text  string `json:"text,omitempty"`
 	Cells floats `json:"cells,omitempty"`
 	Means floats `json:"means,omitempty"`
-	// Spread is the standard deviation of the numbers that Means are of.
+	// Spread is the standard deviation of the numbers.
 	Spread float32 `json:"spread,omitempty"`
 }
 
 const (
-	// mostText bounds letters that are compared, mostCells numbers one by one, and
-	// mostMeans others.
+	// mostText bounds the letters that are compared, mostCells the numbers that are compared
+	// one by one, and mostMeans the means.
 	mostText  = 500
 	mostCells = 1024
 	mostMeans = 256
-	// few is how long an axis is at most that is not averaged over, such as colours.
+	// few is the largest length of an axis that is not averaged over, such as colours.
 	few = 4
 
-	// cellTolerance is how far equal cells are apart at most, of the larger: files
-	// round numbers. For features it is of their standard deviation, as networks make
-	// a little more or less of one input in other company.
+	// cellTolerance is the largest relative difference of equal cells, because files round
+	// numbers. featureTolerance is that of features, relative to their standard deviation,
+	// because the outputs of a model vary a little with the batch.
 	cellTolerance    = 1e-4
 	featureTolerance = 1e-3
-	// meanTolerance is how far the means of nearly the same pictures or signals are
-	// apart, as a root mean square, of the standard deviation within them.
+	// meanTolerance is the largest root-mean-square difference of the means of near duplicate
+	// pictures or signals, relative to the standard deviation within them.
 	meanTolerance = .1
-	// textTolerance is the share of letters that nearly the same texts differ in.
+	// textTolerance is the largest fraction of letters in which near duplicate texts differ.
 	textTolerance = .1
 )
 
-// Contents are those of the rows of a block.
+// Contents returns the contents of the rows of a block.
 func Contents(b ood.InputBlock) []Content {
 	list := make([]Content, b.Len())
 	for _, t := range b.Tensors {
@@ -77,7 +76,7 @@ func Contents(b ood.InputBlock) []Content {
 	return list
 }
 
-// hashes tell the rows of a batch apart.
+// hashes returns a hash of each row of a batch.
 func hashes(b ood.Batch) []rowhash.Hash {
 	if b.Hashes == nil {
 		return rowhash.Features(append([]blas32.General{b.Features}, b.Layers...)...)
@@ -89,7 +88,7 @@ func hashes(b ood.Batch) []rowhash.Hash {
 	return list
 }
 
-// plain is the beginning of a text in small letters, with words alone.
+// plain returns the beginning of a text in lower case and without punctuation.
 func plain(text string) string {
 	var b strings.Builder
 	n := 0
@@ -108,8 +107,8 @@ func plain(text string) string {
 	return string(letters[:min(len(letters), mostText)])
 }
 
-// means of numbers of a shape, over each cell of a grid of at most mostMeans cells, but
-// for short axes. Spread is the standard deviation of all.
+// means averages numbers of a shape over the cells of a grid. The grid has at most mostMeans
+// cells, times the lengths of short axes. Spread is the standard deviation of all numbers.
 func means(numbers []float32, shape []int) (list floats, spread float32) {
 	long := 0
 	for _, d := range shape {
@@ -156,7 +155,7 @@ func means(numbers []float32, shape []int) (list floats, spread float32) {
 	return list, float32(math.Sqrt(max(0, squares/n-all/n*all/n)))
 }
 
-// nearly says that two inputs hold nearly the same.
+// nearly reports whether two inputs are near duplicates by content.
 func (r keptRow) nearly(o keptRow) bool {
 	if r.Hash == o.Hash {
 		return true
@@ -188,19 +187,19 @@ func (p piece) nearly(o piece) bool {
 	return within(p.Means, o.Means, meanTolerance*float64(min(p.Spread, o.Spread))) && alike([]rune(p.Text), []rune(o.Text))
 }
 
-// within says that numbers are so near each other, as a root mean square.
+// within reports whether the root-mean-square difference is at most tolerance.
 func within(a, b floats, tolerance float64) bool {
 	return len(a) == len(b) && rows.SquaredDistance(a, b) <= tolerance*tolerance*float64(len(a))
 }
 
-// spread is the standard deviation of numbers.
+// spread is the standard deviation of the numbers.
 func spread(list floats) float64 {
 	_, s := means(list, []int{len(list)})
 	return float64(s)
 }
 
-// alike says that texts differ in few letters, which are put in, left out or replaced
-// (Levenshtein 1966).
+// alike reports whether the edit distance of two texts is at most the fraction textTolerance
+// of their letters (Levenshtein 1966).
 func alike(a, b []rune) bool {
 	if len(a) < len(b) {
 		a, b = b, a
@@ -215,7 +214,7 @@ func alike(a, b []rune) bool {
 		before[j] = j
 	}
 	for i, letter := range a {
-		// Further from the diagonal there are too many letters to put in or leave out.
+		// Farther from the diagonal, there are too many insertions or deletions.
 		from, to := max(1, i+1-most), min(len(b), i+1+most)
 		now[from-1] = far
 		if from == 1 {

@@ -13,28 +13,31 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rowhash"
 )
 
-// Copies counts inputs that hold exactly the same.
+// Copies counts inputs with equal content.
 type Copies struct {
-	// Distinct is how many inputs differ, and Repeated how many are a copy of an earlier one.
+	// Distinct is the number of different inputs, and Repeated the number of copies of
+	// earlier inputs.
 	Distinct int `json:"distinct"`
 	Repeated int `json:"repeated"`
-	// Most are the inputs with the most copies.
-	Most []Copied `json:"most"`
+	// MostCopied are the inputs with the most copies.
+	MostCopied []Copied `json:"most_copied"`
 }
 
 // Copied is an input that occurs several times.
 type Copied struct {
 	Inputs int      `json:"inputs"`
-	Keys   []string `json:"keys"` // of the first of these
+	Keys   []string `json:"keys"` // of the first inputs
 }
 
 const (
-	// mostCopied is how many inputs with copies are named, and MostCopies how many of the copies.
+	// mostCopied is the number of inputs in Copies.MostCopied, and MostCopies the number of
+	// keys of each.
 	mostCopied = 20
 	MostCopies = 5
-	// hashBins divide rows by their hashes. Distinct rows of one are held in memory.
+	// hashBins is the number of bins that rows are sorted into by their hashes. The distinct
+	// rows of one bin fit into memory.
 	hashBins = 128
-	// rowBins have so many rows each.
+	// rowBins is the number of rows of each bin of repeats.again.
 	rowBins = 1 << 20
 
 	seenSize  = 16 + 8 + 4 + 4*4 // a hash, a row, a rank, an entry of each of Kinds
@@ -60,14 +63,14 @@ type copied struct {
 	rows  []int // the first ones
 }
 
-// In which groups a row has a copy before it: among all rows, and in its group of each
-// of [Kinds].
+// Flags of a row that has an earlier copy: among all rows, and in its group of each of
+// [Kinds].
 const copyOfAny = 1
 
 func copyInKind(kind int) byte { return 2 << kind }
 
-// repeats finds copies, in memory that does not grow with the rows: these are sorted by
-// their hashes into bins, and what is found of them by their numbers.
+// repeats finds copies in bounded memory: rows are sorted into bins by hash, and the copies
+// found into bins by row number.
 func (w *Whole) repeats(ctx context.Context, dir string) (r *repeats, err error) {
 	found := &repeats{w: w, ranks: calibrate.NewRanks(w.Calibration), hashes: spill{dir: dir}, again: spill{dir: dir}}
 	defer found.hashes.close()
@@ -80,7 +83,7 @@ func (w *Whole) repeats(ctx context.Context, dir string) (r *repeats, err error)
 		return nil, err
 	}
 	known := map[rowhash.Hash]int{}
-	var list []seen // that are known
+	var list []seen // the distinct rows of a bin
 	for i := range hashBins {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -93,7 +96,7 @@ func (w *Whole) repeats(ctx context.Context, dir string) (r *repeats, err error)
 	return found, nil
 }
 
-// sort reads the rows.
+// sort sorts the rows into bins by hash.
 func (r *repeats) sort(ctx context.Context) error {
 	w := r.w
 	names := []string{"input_hash", "p_value", "folder"}
@@ -149,7 +152,7 @@ func (r *repeats) sort(ctx context.Context) error {
 	})
 }
 
-// seen is what is known of a hash.
+// seen is the first row with a hash.
 type seen struct {
 	row  int
 	of   [ofClass + 1]uint32
@@ -158,11 +161,11 @@ type seen struct {
 
 type seenAgain struct {
 	copied
-	of [ofClass + 1]map[uint32]bool // groups beside the first
+	of [ofClass + 1]map[uint32]bool // groups beside that of the first row
 }
 
-// find goes over the rows of a bin, which are in order. Known and list are empty, and
-// take memory once for all bins.
+// find finds the copies in a bin, whose rows are in order. Known and list are empty; all
+// bins share their memory.
 func (r *repeats) find(bin int, known map[rowhash.Hash]int, list []seen) ([]seen, error) {
 	err := r.hashes.each(bin, seenSize, func(record []byte) error {
 		hash, row := rowhash.Hash(record), int(binary.LittleEndian.Uint64(record[16:]))
@@ -211,10 +214,10 @@ func (r *repeats) find(bin int, known map[rowhash.Hash]int, list []seen) ([]seen
 	return list, err
 }
 
-// close removes what was written.
+// close removes the temporary file.
 func (r *repeats) close() { r.again.close() }
 
-// of are the flags of n rows from one on. Rows are asked for in order.
+// of returns the flags of n rows from a row on. Calls must be in the order of rows.
 func (r *repeats) of(row, n int) ([]byte, error) {
 	var flags []byte
 	for len(flags) < n {

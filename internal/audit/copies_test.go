@@ -94,7 +94,7 @@ func TestCopies(t *testing.T) {
 		t.Errorf("%d copies, want %d", found.count, row-len(keys))
 	}
 	out, a := finish(t, list)
-	if a.Copies == nil || a.Copies.Distinct != len(keys) || a.Copies.Repeated != found.count || len(a.Copies.Most) != mostCopied {
+	if a.Copies == nil || a.Copies.Distinct != len(keys) || a.Copies.Repeated != found.count || len(a.Copies.MostCopied) != mostCopied {
 		t.Fatalf("%+v", a.Copies)
 	}
 	most := slices.Max(slices.Collect(func(yield func(int) bool) {
@@ -104,10 +104,10 @@ func TestCopies(t *testing.T) {
 			}
 		}
 	}))
-	if first := a.Copies.Most[0]; first.Inputs != most {
+	if first := a.Copies.MostCopied[0]; first.Inputs != most {
 		t.Errorf("%+v, want %d inputs", first, most)
 	}
-	for _, of := range a.Copies.Most {
+	for _, of := range a.Copies.MostCopied {
 		if !slices.ContainsFunc(slices.Collect(maps.Values(keys)), func(k []string) bool {
 			return len(k) == of.Inputs && slices.Equal(k[:min(len(k), MostCopies)], of.Keys)
 		}) {
@@ -136,11 +136,11 @@ func TestCopiesCountOnce(t *testing.T) {
 	idx := make([]int, 20)
 	_, once := finish(t, files(t, s, map[string]ood.Batch{"a.npz": outlier, "b.npz": good}, []string{"a.npz", "b.npz"}, whole))
 	_, many := finish(t, files(t, s, map[string]ood.Batch{"a.npz": outlier.Select(idx), "b.npz": good}, []string{"a.npz", "b.npz"}, whole))
-	if once.Copies != nil || many.Copies == nil || many.Copies.Repeated != 19 || many.Copies.Most[0].Inputs != 20 {
+	if once.Copies != nil || many.Copies == nil || many.Copies.Repeated != 19 || many.Copies.MostCopied[0].Inputs != 20 {
 		t.Fatalf("%+v and %+v", once.Copies, many.Copies)
 	}
-	if many.Outliers > once.Outliers || many.Shift.Higher < once.Shift.Higher || many.PValue > once.PValue {
-		t.Errorf("%d outliers, shift %v, discoveries up to %v; of the input alone %d, %v, %v", many.Outliers, many.Shift, many.PValue, once.Outliers, once.Shift, once.PValue)
+	if many.Outliers > once.Outliers || many.Shift.Higher < once.Shift.Higher || many.PValueThreshold > once.PValueThreshold {
+		t.Errorf("%d outliers, shift %v, discoveries up to %v; of the input alone %d, %v, %v", many.Outliers, many.Shift, many.PValueThreshold, once.Outliers, once.Shift, once.PValueThreshold)
 	}
 	if text, _ := json.Marshal(many.Notes[0]); !json.Valid(text) || many.Notes[0][:2] != "19" {
 		t.Errorf("the first note is %s", text)
@@ -222,7 +222,7 @@ func TestShiftOfAnyGroup(t *testing.T) {
 		all[name], names = sample(300, uint64(20+k), 0), append(names, name)
 	}
 	_, a := finish(t, files(t, s, all, names, whole))
-	if a.Outliers == 0 || a.Shift.Higher > .05 || a.Shift.HigherIn != (Place{"shard", "bad.npz"}) || a.Shift.Groups != 8 || a.Shift.All.Higher < .01 {
+	if a.Outliers == 0 || a.Shift.Higher > .05 || a.Shift.HigherIn != (Place{"shard", "bad.npz"}) || a.Shift.GroupsTested != 8 || a.Shift.AllInputs.Higher < .01 {
 		t.Errorf("%d outliers, and of the shift %+v", a.Outliers, a.Shift)
 	}
 	own, p := a.Groups[0], calibrate.NewRanks(a.Calibration)
@@ -256,14 +256,14 @@ func TestNotes(t *testing.T) {
 	if err != nil || d.Count != 20 || d.Least != 10 {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	a := &Audit{Inputs: 1000, Least: d.Least, Thresholds: []Threshold{{Inputs: 3}}, Worst: make([]Row, 4),
+	a := &Audit{Inputs: 1000, MinDiscoveries: d.Least, Thresholds: []Threshold{{Inputs: 3}}, HighestScoring: make([]Row, 4),
 		Copies: &Copies{Distinct: 998, Repeated: 2}, Duplicates: [][]string{{"a", "b"}, {"c", "d"}}}
 	a.Calibration = 999
 	a.notes()
 	all := strings.Join(a.Notes, "\n")
 	for _, want := range []string{
 		"With 999 calibration rows there are at least 10 discoveries among 1,000 inputs, or none. ",
-		"Among the 4 highest scores are 2 groups of inputs that hold nearly the same. Each counts as a witness of its own, unless it is an exact copy.",
+		"Among the 4 highest scores, 2 groups of inputs are near duplicates. Each input counts, unless it is an exact copy.",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%q is missing in\n%s", want, all)

@@ -4,21 +4,20 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 )
 
-// counted are the ranks of some rows, in two ways: of all, and of those that differ.
+// counted holds the ranks of some rows in two ways: of all rows, and of distinct rows.
 //
-// Which of them is right nobody can tell from the rows. Short texts and tables of few
-// values repeat by themselves, as calibration rows do, and all count. Files that were
-// copied count once. So everything is said that holds in both cases, and no more.
+// The rows alone do not show which way is right. Short texts and tables with few values
+// repeat by themselves, as calibration rows do, and all of them count. Files that somebody
+// copied count once. So all results hold in both cases.
 type counted struct{ all, distinct calibrate.Ranks }
 
-// discoveries are those of all rows. Their p-values go up to the largest that both
-// ways have discoveries at. So the false discovery rate holds in both: what is
-// discovered still grows if p-values fall, and each way has as many discoveries as its
-// largest p-value needs (Blanchard & Roquain 2008, Two simple sufficient conditions for
-// FDR control).
+// discoveries returns the discoveries among all rows, up to the largest p-value at which both
+// ways make discoveries. The false discovery rate holds in both ways: the set of discoveries
+// still grows if p-values fall, and each way has as many discoveries as its largest p-value
+// requires (Blanchard & Roquain 2008, Two simple sufficient conditions for FDR control).
 func (c counted) discoveries(o calibrate.DiscoveryOptions) (calibrate.Discoveries, error) {
 	d, err := c.all.Discoveries(o)
-	if o.Lambda > 0 && err == nil { // nothing is promised of two such thresholds
+	if o.Lambda > 0 && err == nil { // Storey has no guarantee for two thresholds
 		var other calibrate.Discoveries
 		if other, err = c.distinct.Discoveries(o); other.PValue < d.PValue {
 			d.PValue, d.Count = other.PValue, upTo(c.all, other.PValue).Rows()-upTo(c.all, other.PValue)[len(c.all)-1]
@@ -38,7 +37,7 @@ func (c counted) discoveries(o calibrate.DiscoveryOptions) (calibrate.Discoverie
 	return d, err
 }
 
-// upTo are ranks with larger p-values than p made 1, so that discoveries go up to p.
+// upTo sets all p-values above p to 1, so that discoveries end at p.
 func upTo(r calibrate.Ranks, p float64) calibrate.Ranks {
 	less := calibrate.NewRanks(len(r) - 1)
 	for k, count := range r {
@@ -50,7 +49,7 @@ func upTo(r calibrate.Ranks, p float64) calibrate.Ranks {
 	return less
 }
 
-// bounds are those of both ways.
+// bounds holds the bounds of both ways.
 type bounds struct{ all, distinct calibrate.OutlierBounds }
 
 func (c counted) bounds(delta float64) (b bounds, err error) {
@@ -60,17 +59,17 @@ func (c counted) bounds(delta float64) (b bounds, err error) {
 	return b, err
 }
 
-// outliers are how many there are at least among the rows of a group, in both ways.
+// outliers is the lower bound on outliers among the rows of a group, in both ways.
 func (b bounds) outliers(c counted) [2]int {
 	return [2]int{b.all.Outliers(c.all), b.distinct.Outliers(c.distinct)}
 }
 
-// falsely is how large a share of rows with p-values of at most p is of inliers, at most.
+// falsely is the upper bound on the fraction of inliers among rows with p-values up to p.
 func (b bounds) falsely(c counted, p float64) float64 {
 	return max(b.all.FDP(c.all, p), b.distinct.FDP(c.distinct, p))
 }
 
-// shift is in which way there is less.
+// shift returns the p-values of the shift tests, in both ways.
 func (c counted) shift() (higher, lower [2]float64) {
 	higher[0], lower[0] = c.all.Shift()
 	higher[1], lower[1] = c.distinct.Shift()

@@ -10,10 +10,10 @@ import (
 	"strconv"
 )
 
-// floats are written as the base64 of float32 numbers, little-endian.
+// floats is encoded in JSON as the base64 of little-endian float32 numbers.
 type floats []float32
 
-// MarshalJSON writes base64.
+// MarshalJSON implements json.Marshaler.
 func (f floats) MarshalJSON() ([]byte, error) {
 	b := make([]byte, 4*len(f))
 	for i, v := range f {
@@ -22,7 +22,7 @@ func (f floats) MarshalJSON() ([]byte, error) {
 	return json.Marshal(base64.StdEncoding.EncodeToString(b))
 }
 
-// UnmarshalJSON reads base64.
+// UnmarshalJSON implements json.Unmarshaler.
 func (f *floats) UnmarshalJSON(text []byte) error {
 	var b []byte
 	if err := json.Unmarshal(text, &b); err != nil {
@@ -38,15 +38,15 @@ func (f *floats) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// floatBits is written so that it is read as it was, endless ones too.
+// floatBits is encoded in JSON by its bits, so that infinite numbers survive.
 type floatBits float64
 
-// MarshalJSON writes hexadecimal digits.
+// MarshalJSON implements json.Marshaler.
 func (f floatBits) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fmt.Sprintf("%016x", math.Float64bits(float64(f))))
 }
 
-// UnmarshalJSON reads them.
+// UnmarshalJSON implements json.Unmarshaler.
 func (f *floatBits) UnmarshalJSON(text []byte) error {
 	var s string
 	if err := json.Unmarshal(text, &s); err != nil {
@@ -54,7 +54,7 @@ func (f *floatBits) UnmarshalJSON(text []byte) error {
 	}
 	bits, err := strconv.ParseUint(s, 16, 64)
 	if err != nil || len(s) != 16 {
-		return fmt.Errorf("%.40q is no number", s)
+		return fmt.Errorf("%.40q is not a number", s)
 	}
 	*f = floatBits(math.Float64frombits(bits))
 	return nil

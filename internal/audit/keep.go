@@ -8,45 +8,45 @@ import (
 )
 
 const (
-	// mostWorst is how many rows are shown, and have their features kept.
+	// mostWorst is the number of rows with the highest scores that are kept.
 	mostWorst = 200
-	// mostDrawn is how many rows of all are drawn to be drawn beside them.
+	// mostDrawn is the size of the sample of all rows that is kept.
 	mostDrawn = 300
 )
 
-// keptRow is a row whose features are kept.
+// keptRow is a row with its features.
 type keptRow struct {
 	Key   string `json:"key"`
 	Shard string `json:"shard"`
 	At    int    `json:"at"` // among the audited rows of the shard
-	// Digest is that of the shard's rows once all are known: others may be called the same.
+	// Digest is that of the shard once all of its rows are known. It tells shards of one
+	// name apart.
 	Digest uint64    `json:"digest,omitempty,string"`
 	Score  floatBits `json:"score"`
-	Drawn  uint64    `json:"drawn"` // by its key
-	// Features are those that the network makes of the row.
+	Drawn  uint64    `json:"drawn"` // hash of its key, which the sample is drawn by
+	// Features are the features that the model makes from the row.
 	Features floats `json:"features"`
-	// Hash and Content are of what the row holds.
+	// Hash and Content describe the input itself.
 	Hash    string  `json:"hash,omitempty"`
 	Content Content `json:"content,omitempty"`
-	// Shown is what people see of the row, where it is known.
+	// Shown is the picture or text of the row, or nil.
 	Shown *Shown `json:"shown,omitempty"`
 }
 
-// Shown is what people see of a row: a small picture, as PNG or JPEG, or the
-// beginning of a text.
+// Shown is a small picture of a row, as PNG or JPEG, or the beginning of its text.
 type Shown struct {
 	Picture []byte `json:"picture,omitempty"`
 	Text    string `json:"text,omitempty"`
 }
 
-// kept are the rows with the highest scores, and rows drawn by their keys: the same
-// ones however rows were divided among parts. Each list is sorted.
+// kept holds the rows with the highest scores, and a sample drawn by hashes of keys. Both do
+// not depend on how rows were divided into parts. Each list is sorted.
 type kept struct {
 	Worst []keptRow `json:"worst"`
 	Drawn []keptRow `json:"drawn"`
 }
 
-// width is how many features rows have, -1 where none are kept.
+// width is the number of features, or -1 if no row is kept.
 func (k *kept) width() int {
 	for _, rows := range [][]keptRow{k.Worst, k.Drawn} {
 		if len(rows) > 0 {
@@ -56,24 +56,23 @@ func (k *kept) width() int {
 	return -1
 }
 
-// before is the order of rows in an audit.
-func (r keptRow) before(o keptRow) int {
+// compare orders rows as in an audit.
+func (r keptRow) compare(o keptRow) int {
 	return cmp.Or(cmp.Compare(r.Shard, o.Shard), cmp.Compare(r.Digest, o.Digest), cmp.Compare(r.At, o.At))
 }
 
 func worse(a, b keptRow) int {
-	return cmp.Or(cmp.Compare(b.Score, a.Score), a.before(b))
+	return cmp.Or(cmp.Compare(b.Score, a.Score), a.compare(b))
 }
 
 func drawn(a, b keptRow) int {
-	return cmp.Or(cmp.Compare(a.Drawn, b.Drawn), a.before(b))
+	return cmp.Or(cmp.Compare(a.Drawn, b.Drawn), a.compare(b))
 }
 
-// add keeps a row where it belongs to these; its features are those of row, which is
-// asked for them alone where it does.
+// add adds a row if it belongs to one of the lists. Features is called only then.
 func (k *kept) add(r keptRow, features func() floats) {
 	k.Worst = insert(k.Worst, &r, mostWorst, worse, features)
-	r.Hash, r.Content = "", nil // copies are looked for among the worst
+	r.Hash, r.Content = "", nil // only the worst rows are compared
 	k.Drawn = insert(k.Drawn, &r, mostDrawn, drawn, features)
 }
 
@@ -88,7 +87,7 @@ func insert(list []keptRow, r *keptRow, most int, order func(a, b keptRow) int, 
 	return slices.Insert(list, at, *r)[:min(len(list)+1, most)]
 }
 
-// merge keeps those of others.
+// merge adds the rows of others.
 func (k *kept) merge(others kept) {
 	for _, r := range others.Worst {
 		k.Worst = insert(k.Worst, &r, mostWorst, worse, nil)
@@ -98,14 +97,14 @@ func (k *kept) merge(others kept) {
 	}
 }
 
-// draw draws rows by their keys.
+// draw hashes a key for the sample.
 func draw(key string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(key))
-	return mixed(h.Sum64()) // FNV leaves the first bits of short keys alike
+	return mixed(h.Sum64()) // the first bits of FNV are alike for short keys
 }
 
-// digest is of a row of a shard.
+// digest is the digest of a row of a shard.
 func digest(at int, features []float32) uint64 {
 	h := mixed(uint64(at) + 1)
 	for _, v := range features {
@@ -115,7 +114,7 @@ func digest(at int, features []float32) uint64 {
 	return mixed(h)
 }
 
-// mixed makes each bit depend on all.
+// mixed makes each bit depend on all bits (the finaliser of MurmurHash3).
 func mixed(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

@@ -23,11 +23,11 @@ import (
 type segment struct {
 	Range
 	file  *File
-	first int // row of the file that is the range's first
-	shard int // of the whole
+	first int // number, in the file, of the first row of the range
+	shard int // index in Whole.Shards
 }
 
-// segments are the ranges of a file, in the order of its rows.
+// segments returns the ranges of a file, in the order of its rows.
 func (f *File) segments() (list []segment) {
 	first := 0
 	for _, r := range f.Ranges {
@@ -37,10 +37,10 @@ func (f *File) segments() (list []segment) {
 	return list
 }
 
-// Whole is files of scores that together hold all rows of their shards.
+// Whole is a set of files of scores that together hold all rows of their shards.
 type Whole struct {
 	Identity
-	Shards   []Range // all of the rows of each
+	Shards   []Range // one for each shard, with all of its rows
 	segments []segment
 	ranks    calibrate.Ranks
 	widths   []calibrate.Ranks
@@ -49,8 +49,8 @@ type Whole struct {
 	used     used
 }
 
-// Join puts files of scores together. That they are of different things, or that
-// they have rows of a shard twice or not at all, is an error.
+// Join joins files of scores. It returns an error if their identities differ, or if rows of a
+// shard are missing or occur twice.
 func Join(files []*File) (*Whole, error) {
 	w := &Whole{Identity: files[0].Identity}
 	w.ranks = calibrate.NewRanks(w.Calibration)
@@ -79,7 +79,7 @@ func Join(files []*File) (*Whole, error) {
 	return w, nil
 }
 
-// Namesakes are the names that different shards have.
+// Namesakes returns the names that several shards share.
 func (w *Whole) Namesakes() (names []string) {
 	for i, s := range w.Shards[1:] {
 		if s.Shard == w.Shards[i].Shard {
@@ -89,7 +89,7 @@ func (w *Whole) Namesakes() (names []string) {
 	return slices.Compact(names)
 }
 
-// line puts segments, which are in order, together to shards.
+// line joins the sorted segments to shards.
 func (w *Whole) line() error {
 	for i, s := range w.segments {
 		last := len(w.Shards) - 1
@@ -97,7 +97,7 @@ func (w *Whole) line() error {
 		if last >= 0 && w.Shards[last].Shard == s.Shard {
 			before = w.Shards[last]
 		}
-		// Another file is called the same, on another machine.
+		// Different files of one name, from different machines.
 		other := before.whole() && s.whole() && before.Digest != s.Digest
 		switch {
 		case before.Of == 0 || other:
@@ -126,10 +126,9 @@ func (w *Whole) line() error {
 	return nil
 }
 
-// count adds the counts of a file, whose header is read again: those of all files
-// together would take much memory. Digests are those of shards by their names, for
-// rows that do not know theirs: those of parts, no two of whose shards are called the
-// same.
+// count adds the counts of a file. It reads the header again, because the headers of all
+// files together would take much memory. Rows of parts lack the digest of their shard, and
+// get it from digests by its name: the shards of parts have different names.
 func (w *Whole) count(f *File, digests map[string]uint64) error {
 	h, err := readHeader(f.path)
 	if err != nil {
@@ -162,14 +161,14 @@ func (w *Whole) count(f *File, digests map[string]uint64) error {
 	return nil
 }
 
-// readRows are read of a file at a time.
+// readRows is the number of rows that are read at a time.
 const readRows = 1 << 10
 
-// block is n rows of a shard from one on, which are cells by column.
+// block is n consecutive rows of a shard, with cells by column.
 type block struct {
 	*columns
 	cells []pq.Values
-	shard int // of the whole
+	shard int // index in Whole.Shards
 	name  string
 	start int
 	n     int
@@ -179,7 +178,7 @@ func (b block) numbers(column string) []float64 { return b.cells[b.at[column]].N
 
 func (b block) texts(column string) [][]byte { return b.cells[b.at[column]].Bytes }
 
-// each hands on these columns of the rows in order.
+// each passes columns of all rows to use, block by block, in the order of rows.
 func (w *Whole) each(ctx context.Context, columns *columns, use func(b block) error) error {
 	open := map[*File]*pq.Cursor{}
 	defer func() {
@@ -222,8 +221,8 @@ func (w *Whole) each(ctx context.Context, columns *columns, use func(b block) er
 	return nil
 }
 
-// WriteScores writes the rows in order to one file of scores, and returns what is
-// said of them. What does not fit into memory goes to temporary files in dir.
+// WriteScores writes all rows to one file of scores, and returns the results. Temporary files
+// go to dir.
 func (w *Whole) WriteScores(ctx context.Context, to io.Writer, dir string) (*Audit, error) {
 	repeats, err := w.repeats(ctx, dir)
 	if err != nil {
@@ -268,16 +267,16 @@ func (w *Whole) WriteScores(ctx context.Context, to io.Writer, dir string) (*Aud
 	return t.end(ctx)
 }
 
-// Scores is the file of a finished audit that another can be made of, by OpenFile.
+// Scores is the name of the file of scores of a finished audit. OpenFile reads it.
 const Scores = "scores.parquet"
 
 // Finish joins files of scores and writes Scores, audit.json, report.html and run.json to a
-// folder, which is made where there is none. What the folder held stays until all four
-// files are on disk, and the files may be those that it held. Page writes the report, and
-// note is what run.json holds.
+// folder, which it creates if necessary. Earlier results in the folder stay until all four
+// files are on disk, and may themselves be among the files. Page writes the report, and note
+// is the content of run.json.
 //
-// Look, if not nil, shows rows of a shard, which are counted among those that are
-// audited; what it cannot show is left out of the report.
+// Look, if not nil, returns pictures or texts of audited rows of a shard. Rows that it cannot
+// show are left out of the report.
 func Finish(ctx context.Context, files []*File, dir string, look func(ctx context.Context, shard string, rows []int) []Shown, page func(w io.Writer, a *Audit) error, note any) (a *Audit, err error) {
 	whole, err := Join(files)
 	if err != nil {
@@ -312,7 +311,7 @@ func Finish(ctx context.Context, files []*File, dir string, look func(ctx contex
 	return a, nil
 }
 
-// look shows the worst rows that are not shown yet.
+// look fills in pictures and texts of the worst rows.
 func (w *Whole) look(ctx context.Context, look func(ctx context.Context, shard string, rows []int) []Shown) {
 	of := map[string][]int{} // places among the worst, by shard
 	for i, r := range w.kept.Worst {

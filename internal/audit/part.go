@@ -20,30 +20,31 @@ import (
 )
 
 const (
-	// headerKey is where a file of scores keeps its header, and sumKey its checksum:
-	// pages have their own.
+	// headerKey and sumKey are the metadata keys of the header of a file of scores and of its
+	// checksum. Pages have checksums of their own.
 	headerKey = "attach.audit"
 	sumKey    = "attach.audit.crc32"
 )
 
 func sum(text []byte) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE(text)) }
 
-// header is what stands beside the rows of a file of scores.
+// header is the header of a file of scores.
 type header struct {
 	Identity
 	Ranges []Range `json:"ranges"` // in the order of the rows
-	// Ranks are of out-of-domain scores, and Widths of intervals, a target each.
+	// Ranks are those of OOD scores, and Widths those of the widths of intervals, for each
+	// target.
 	Ranks  sparse   `json:"ranks"`
 	Widths []sparse `json:"widths,omitempty"`
-	// Gaps are the empty cells of columns, or nil.
+	// Gaps counts the empty cells of columns, or is nil.
 	Gaps []attach.ColumnGaps `json:"gaps,omitempty"`
-	// Kept are rows whose features are kept.
+	// Kept holds rows with their features.
 	Kept kept `json:"kept"`
-	// Used are the rows compared with those that the bundle was made of.
+	// Used counts the rows that were fitted or calibrated on.
 	Used used `json:"used,omitzero"`
 }
 
-// sparse are ranks as pairs of a rank and how many rows have it.
+// sparse holds ranks as pairs of a rank and the number of rows with it.
 type sparse [][2]int
 
 func sparseOf(r calibrate.Ranks) sparse {
@@ -63,7 +64,7 @@ func (s sparse) addTo(r calibrate.Ranks) {
 	}
 }
 
-// are says that the counts are of so many rows, ranked among n calibration rows.
+// are reports whether the counts are those of so many rows, ranked among n calibration rows.
 func (s sparse) are(rows, n int) bool {
 	for _, pair := range s {
 		if pair[0] < 0 || pair[0] > n || pair[1] < 0 || pair[1] > rows {
@@ -74,7 +75,7 @@ func (s sparse) are(rows, n int) bool {
 	return rows == 0
 }
 
-// writer writes rows of scores and the header behind them.
+// writer writes rows of scores, then the header.
 type writer struct {
 	columns *columns
 	w       *parquet.GenericWriter[any]
@@ -85,9 +86,9 @@ type writer struct {
 }
 
 const (
-	// rowsAtOnce are handed to the file together.
+	// rowsAtOnce is the number of rows that are passed to the Parquet writer at a time.
 	rowsAtOnce = 256
-	// mostHeld bounds the rows that a writer holds before they go to the file.
+	// mostHeld bounds the rows that the Parquet writer holds in memory.
 	mostHeld = 1 << 15
 )
 
@@ -150,7 +151,7 @@ func (w *writer) close(h header) error {
 	return w.w.Close()
 }
 
-// Part is rows that were scored: consecutive ones of a shard, or of several.
+// Part is a set of scored rows: ranges of one shard or of several.
 type Part struct {
 	header
 	bytes  bytes.Buffer
@@ -159,16 +160,16 @@ type Part struct {
 	widths []calibrate.Ranks
 	gaps   *attach.GapCounter
 	rows   int
-	torn   bool // it has some of the rows of a batch
+	torn   bool // it has only some rows of a batch
 }
 
-// First is which rows the part begins with.
+// First is the first range of the part.
 func (p *Part) First() Range { return p.Ranges[0] }
 
 // WriteTo writes the file of the part.
 func (p *Part) WriteTo(w io.Writer) (int64, error) { return p.bytes.WriteTo(w) }
 
-// At is the file at path that the part was written to.
+// At returns the file at path that the part was written to.
 func (p *Part) At(path string) *File { return &File{path, p.Identity, p.Ranges} }
 
 func newPart(id Identity, gaps *attach.GapCounter) *Part {
@@ -180,7 +181,7 @@ func newPart(id Identity, gaps *attach.GapCounter) *Part {
 	return p
 }
 
-// close completes the file of the part.
+// close completes the part.
 func (p *Part) close() error {
 	p.Ranks = sparseOf(p.ranks)
 	for _, r := range p.widths {
@@ -190,18 +191,17 @@ func (p *Part) close() error {
 	return p.w.close(p.header)
 }
 
-// File is a file of scores that was looked at.
+// File is a file of scores whose header was read.
 type File struct {
 	path string
 	Identity
 	Ranges []Range // in the order of the rows
 }
 
-// ErrNoScores is wrapped by the error of a file that an audit did not write.
-var ErrNoScores = errors.New("it is no file of scores that an audit wrote")
+// ErrNoScores is wrapped by errors about files that no audit wrote.
+var ErrNoScores = errors.New("not a file of scores of an audit")
 
-// OpenFile looks at the file of scores at path, and checks that its rows are what its
-// header says.
+// OpenFile reads the header of the file of scores at path, and checks its rows against it.
 func OpenFile(path string) (*File, error) {
 	h, err := readHeader(path)
 	if err != nil {
@@ -210,10 +210,10 @@ func OpenFile(path string) (*File, error) {
 	return &File{path, h.Identity, h.Ranges}, nil
 }
 
-// mostCalibration bounds the memory that is taken for ranks.
+// mostCalibration bounds the memory for ranks.
 const mostCalibration = 1 << 26
 
-// mostFitted bounds the work that is taken for a column.
+// mostFitted bounds the time for a column of gaps.
 const mostFitted = 1 << 31
 
 func readHeader(path string) (*header, error) {
@@ -280,31 +280,31 @@ func readHeader(path string) (*header, error) {
 	return h, nil
 }
 
-// Damaged says that an error is of a file of scores that is not as it was written.
+// Damaged reports whether an error is about a damaged file of scores.
 func Damaged(err error) bool { return errors.Is(err, pq.ErrFormat) || errors.Is(err, ErrNoScores) }
 
-// Check reads all rows of the file, whose error, where they are damaged, is said by
-// Damaged.
+// Check reads all rows of the file. Damaged recognises its error if they are damaged.
 func (f *File) Check(ctx context.Context) error {
 	w := &Whole{Identity: f.Identity, segments: f.segments()}
 	return w.each(ctx, w.columns(), func(block) error { return nil })
 }
 
-// Path is where the file lies.
+// Path is the path of the file.
 func (f *File) Path() string { return f.path }
 
-// At is the file where it lies now.
+// At returns the file after it was moved to path.
 func (f *File) At(path string) *File { return &File{path, f.Identity, f.Ranges} }
 
-// Asked is id with another's false discovery rate and what belongs to it, which scores do
-// not depend on, and leaves out what is bad where that does, as there was nothing bad.
+// Asked is id with the options of other that scores do not depend on: the false discovery
+// rate, Delta and Conditional. SkipBad is set if either has it, because no input of id was
+// bad.
 func (id Identity) Asked(other Identity) Identity {
 	id.FDR, id.Delta, id.Conditional = other.FDR, other.Delta, other.Conditional
 	id.Reading.SkipBad = id.Reading.SkipBad || other.Reading.SkipBad
 	return id
 }
 
-// Shards are the names of the shards that rows are of.
+// Shards returns the names of the shards of the rows.
 func (f *File) Shards() []string {
 	var names []string
 	for _, r := range f.Ranges {

@@ -12,11 +12,11 @@ import (
 // Point is a row in two dimensions.
 type Point struct {
 	X, Y  float64
-	Worst bool // it is among the rows with the highest scores, or drawn from all
+	Worst bool // among the rows with the highest scores, and not from the sample
 }
 
-// Projection places the rows with the highest scores and rows drawn from all along the
-// two directions in which the features of all these, of norm 1, vary the most.
+// Projection projects the normalised features of the kept rows onto their first two
+// principal components. It is nil if there are too few rows or features.
 func (a *Audit) Projection() ([]Point, error) {
 	var points []Point
 	list := a.kept.Drawn
@@ -46,7 +46,7 @@ func (a *Audit) Projection() ([]Point, error) {
 			x.Set(i, j, x.At(i, j)-v)
 		}
 	}
-	// Of float32 numbers the picture would depend on who multiplies them.
+	// In float32, the result would depend on the BLAS implementation.
 	sym := mat.NewSymDense(n, nil)
 	sym.SymOuterK(1, x)
 	values, vectors, err := eigen.Sym(sym)
@@ -59,7 +59,7 @@ func (a *Audit) Projection() ([]Point, error) {
 	}
 	place := func(k, i int) float64 {
 		v := vectors.At(i, k) * math.Sqrt(max(values[k], 0))
-		if vectors.At(0, k) < 0 { // either sign is as good
+		if vectors.At(0, k) < 0 { // the sign is arbitrary
 			v = -v
 		}
 		return v

@@ -19,97 +19,96 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// Audit is what is said of inputs. docs/reference/json.md says what each key is.
+// Audit is the result of an audit. docs/reference/json.md describes its keys.
 type Audit struct {
 	Inputs int `json:"inputs"`
 	Identity
-	Outliers    int         `json:"outliers_lower_bound"`
-	Discoveries int         `json:"discoveries"`
-	PValue      float64     `json:"p_value"`
-	Least       int         `json:"least_discoveries"`
-	FDP         float64     `json:"fdp_upper_bound"`
-	Storey      Storey      `json:"storey"`
-	Flagged     int         `json:"flagged"`
-	LikeFitted  *int        `json:"like_fitted,omitempty"` // nil: rows fitted on are not known
-	Shift       AnyShift    `json:"shift"`
-	Thresholds  []Threshold `json:"thresholds"`
-	PValues     []int       `json:"p_values"`
-	Groups      []Group     `json:"groups"`
-	Classes     []Class     `json:"class_shares,omitempty"`
-	Intervals   []Interval  `json:"intervals,omitempty"`
-	Shards      []Shard     `json:"shards"`
-	Worst       []Row       `json:"worst"`
-	Copies      *Copies     `json:"copies,omitempty"` // nil: all inputs differ
-	Duplicates  [][]string  `json:"duplicates,omitempty"`
-	// Gaps are the columns that are empty more often than in the rows fitted on.
+	Outliers        int         `json:"outliers_lower_bound"`
+	Discoveries     int         `json:"discoveries"`
+	PValueThreshold float64     `json:"p_value_threshold"`
+	MinDiscoveries  int         `json:"min_discoveries"`
+	FDP             float64     `json:"fdp_upper_bound"`
+	Storey          Storey      `json:"storey"`
+	Flagged         int         `json:"flagged"`
+	FitDuplicates   *int        `json:"fit_duplicates,omitempty"` // nil without --fitted
+	Shift           AnyShift    `json:"shift"`
+	Thresholds      []Threshold `json:"thresholds"`
+	PValueCounts    []int       `json:"p_value_counts"`
+	Groups          []Group     `json:"groups"`
+	Classes         []Class     `json:"class_shares,omitempty"`
+	Intervals       []Interval  `json:"intervals,omitempty"`
+	Shards          []Shard     `json:"shards"`
+	HighestScoring  []Row       `json:"highest_scoring"`
+	Copies          *Copies     `json:"copies,omitempty"` // nil if all inputs differ
+	Duplicates      [][]string  `json:"duplicates,omitempty"`
+	// Gaps are the columns that are empty more often than in the fit rows.
 	Gaps  []attach.ColumnGaps `json:"gaps,omitempty"`
 	Notes []string            `json:"notes"`
 	kept  kept
 
-	// FittedOn and CalibratedOn are about how many inputs were used before, 0 if none
-	// were or if M.attach does not tell.
-	FittedOn     int `json:"fitted_on,omitempty"`
-	CalibratedOn int `json:"calibrated_on,omitempty"`
-	used         used
-	cautions     int // of Notes, the first
+	// UsedInFit and UsedInCalibration estimate how many inputs were used before. They are 0
+	// if none were, or if the .attach file keeps no hashes.
+	UsedInFit         int `json:"used_in_fit,omitempty"`
+	UsedInCalibration int `json:"used_in_calibration,omitempty"`
+	used              used
+	cautions          int // number of the first Notes that are cautions
 }
 
-// Storey is what Storey's procedure discovers.
+// Storey holds the discoveries of Storey's procedure.
 type Storey struct {
-	Discoveries int     `json:"discoveries"`
-	PValue      float64 `json:"p_value"`
+	Discoveries     int     `json:"discoveries"`
+	PValueThreshold float64 `json:"p_value_threshold"`
 }
 
-// Shift is the probability, at most, that so many inputs score so high, or so low, if
-// all are like the calibration rows.
+// Shift holds the p-values of the tests that inputs score no higher, and no lower, than the
+// calibration rows.
 type Shift struct {
-	Higher float64 `json:"higher"`
-	Lower  float64 `json:"lower"`
+	Higher float64 `json:"p_higher"`
+	Lower  float64 `json:"p_lower"`
 }
 
-// AnyShift combines tests of all inputs and of each file, folder and group. As in the
-// bounds on outliers, half of an error goes to all inputs and half to the groups, in
-// equal parts. So Higher is at most Delta just if Outliers is above 0.
+// AnyShift combines the tests of all inputs and of each file, folder and group. As in the
+// bounds on outliers, half of the error is spent on all inputs and half, in equal parts, on
+// the groups. So Higher is at most Delta if and only if Outliers is above 0.
 type AnyShift struct {
 	Shift
-	// HigherIn and LowerIn are where the test gave the least.
+	// HigherIn and LowerIn are the places with the smallest p-values.
 	HigherIn Place `json:"higher_in"`
 	LowerIn  Place `json:"lower_in"`
-	// Groups is how many files, folders and groups were tested, and All is the test of
-	// all inputs alone.
-	Groups int   `json:"groups"`
-	All    Shift `json:"all"`
+	// GroupsTested is the number of files, folders and groups tested. AllInputs is the test
+	// of all inputs alone.
+	GroupsTested int   `json:"groups_tested"`
+	AllInputs    Shift `json:"all_inputs"`
 }
 
-// Place is a group, by its kind and name, or all inputs, whose kind is "all".
+// Place is a group by kind and name, or all inputs, of kind "all".
 type Place struct {
 	Kind string `json:"kind"`
 	Name string `json:"name,omitempty"`
 }
 
-// Threshold bounds the share of false ones among the inputs with p-values up to one.
+// Threshold bounds the fraction of inliers among the inputs with p-values up to PValue.
 type Threshold struct {
 	PValue float64 `json:"p_value"`
 	Inputs int     `json:"inputs"`
 	FDP    float64 `json:"fdp_upper_bound"`
 }
 
-// Group is some of the inputs: those of a shard, a folder, a group of the user's or a
-// predicted class.
+// Group holds the counts of a shard, a folder, a group of --groups or a predicted class.
 type Group struct {
-	Kind        string `json:"kind"`
-	Name        string `json:"name"`
-	Inputs      int    `json:"inputs"`
-	Discoveries int    `json:"discoveries"`
-	Outliers    int    `json:"outliers_lower_bound"`
-	LikeFitted  int    `json:"like_fitted,omitempty"`
-	// Known is how many rows have a target, and Covered how many of these have it within
-	// its interval, a target each.
-	Known   []int `json:"with_target,omitempty"`
-	Covered []int `json:"covered,omitempty"`
+	Kind          string `json:"kind"`
+	Name          string `json:"name"`
+	Inputs        int    `json:"inputs"`
+	Discoveries   int    `json:"discoveries"`
+	Outliers      int    `json:"outliers_lower_bound"`
+	FitDuplicates int    `json:"fit_duplicates,omitempty"`
+	// WithTarget counts the rows with a target, and Covered those whose target is within
+	// its interval, for each target.
+	WithTarget []int `json:"with_target,omitempty"`
+	Covered    []int `json:"covered,omitempty"`
 }
 
-// Class compares how often a class is predicted.
+// Class compares how often a class is predicted for calibration rows and for inputs.
 type Class struct {
 	Class       int     `json:"class"`
 	Name        string  `json:"name,omitempty"`
@@ -118,35 +117,36 @@ type Class struct {
 	PValue      float64 `json:"p_value"`
 }
 
-// Interval is what there is of intervals of a target: those wider than of the
-// calibration rows, and whether widths as a whole are.
+// Interval describes the widths of the intervals of a target against those of the
+// calibration rows.
 type Interval struct {
-	Name    string  `json:"name,omitempty"`
-	Wide    int     `json:"wide"`
-	PValue  float64 `json:"width_p_value"`
-	Shift   Shift   `json:"width_shift"`
-	Known   int     `json:"with_target,omitempty"`
-	Covered int     `json:"covered,omitempty"`
-	Widest  []Row   `json:"widest,omitempty"`
+	Name            string  `json:"name,omitempty"`
+	Wide            int     `json:"wide"`
+	PValueThreshold float64 `json:"width_p_value_threshold"`
+	Shift           Shift   `json:"width_shift"`
+	WithTarget      int     `json:"with_target,omitempty"`
+	Covered         int     `json:"covered,omitempty"`
+	Widest          []Row   `json:"widest,omitempty"`
 }
 
-// CoveredShare is the share of targets within their intervals, NaN if none is known.
-func (i Interval) CoveredShare() float64 { return coveredShare(i.Covered, i.Known) }
+// CoveredShare is the fraction of targets within their intervals, or NaN if no target is
+// known.
+func (i Interval) CoveredShare() float64 { return coveredShare(i.Covered, i.WithTarget) }
 
 // CoveredShare is that of target k in the group.
 func (g Group) CoveredShare(k int) float64 {
-	if k >= len(g.Known) {
+	if k >= len(g.WithTarget) {
 		return math.NaN()
 	}
-	return coveredShare(g.Covered[k], g.Known[k])
+	return coveredShare(g.Covered[k], g.WithTarget[k])
 }
 
 func coveredShare(covered, known int) float64 { return float64(covered) / float64(known) }
 
-// mostWidest is how many rows of a target are shown for their intervals.
+// mostWidest is the number of rows in Widest.
 const mostWidest = 20
 
-// Shard is a file or folder, and how many of its rows were audited.
+// Shard is a file or folder with the numbers of its rows and of its audited rows.
 type Shard struct {
 	Name   string `json:"name"`
 	Rows   int    `json:"rows"`
@@ -163,21 +163,22 @@ type Row struct {
 	Discovery bool      `json:"discovery"`
 	Class     *int      `json:"class,omitempty"`
 	ClassName string    `json:"class_name,omitempty"`
-	// Confidence is that of the class; Prediction, Lower and Upper are a target each.
-	Confidence *JSONFloat  `json:"confidence,omitempty"`
-	Prediction []JSONFloat `json:"prediction,omitempty"`
-	Lower      []JSONFloat `json:"lower,omitempty"`
-	Upper      []JSONFloat `json:"upper,omitempty"`
-	LikeFitted string      `json:"like_fitted,omitempty"`
-	// Folder is where the row lies, and Shown what people see of it.
+	// Confidence is that of the class. Prediction, Lower and Upper have an element for each
+	// target.
+	Confidence     *JSONFloat  `json:"confidence,omitempty"`
+	Prediction     []JSONFloat `json:"prediction,omitempty"`
+	Lower          []JSONFloat `json:"lower,omitempty"`
+	Upper          []JSONFloat `json:"upper,omitempty"`
+	FitDuplicateOf string      `json:"fit_duplicate_of,omitempty"`
+	// Folder is the folder of the row, and Shown its picture or text.
 	Folder string `json:"-"`
 	Shown  *Shown `json:"-"`
 }
 
-// JSONFloat is null where JSON has no number for it.
+// JSONFloat is a number that is written as null if it is not finite.
 type JSONFloat float64
 
-// MarshalJSON writes nine digits.
+// MarshalJSON writes nine significant digits.
 func (f JSONFloat) MarshalJSON() ([]byte, error) {
 	if math.IsInf(float64(f), 0) || math.IsNaN(float64(f)) {
 		return []byte("null"), nil
@@ -185,7 +186,7 @@ func (f JSONFloat) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(f), 'g', 9, 64), nil
 }
 
-// tally goes over the rows.
+// tally accumulates the results over all rows.
 type tally struct {
 	w      *Whole
 	a      *Audit
@@ -193,17 +194,17 @@ type tally struct {
 	bounds bounds // at half of Delta
 	copies *repeats
 	next   int   // row
-	halves []int // hypothesis.Looks, all that bounds look at
+	halves []int // hypothesis.Looks: the ranks at which bounds are evaluated
 	groups map[groupKey]*counts
 
-	widths         [][]float64         // of the widest intervals, a target each
-	shown          map[int]map[int]int // places of the worst rows, by shard and row
-	at             []copiedRow         // rows whose keys are to be known, in their order
+	widths         [][]float64         // of the widest intervals, for each target
+	shown          map[int]map[int]int // places in HighestScoring, by shard and row
+	at             []copiedRow         // rows whose keys are needed, in order
 	scratch        counted
-	distinctWidths []calibrate.Ranks // a target each
+	distinctWidths []calibrate.Ranks // for each target
 }
 
-// copiedRow is a row that Copies names.
+// copiedRow is a row whose key Copies lists.
 type copiedRow struct {
 	row int
 	key *string
@@ -215,7 +216,7 @@ type groupKey struct {
 	name  string
 }
 
-// Kinds are those of groups, in their order.
+// Kinds are the kinds of groups, in the order of audit.json.
 func Kinds() []string { return []string{"shard", "folder", "group", "class"} }
 
 const (
@@ -225,23 +226,23 @@ const (
 	ofClass
 )
 
-// counts are those of a group.
+// counts are the counts of a group.
 type counts struct {
 	name             string
 	rows, discovered int
-	like             int // rows fitted on
+	like             int // rows near a fit row
 	distinct         int
-	halves           [2][]int // of all rows, and of those that differ
+	halves           [2][]int // of all rows, and of distinct rows, by index of tally.halves
 	known, covered   []int    // of targets
-	both             [2]int   // outliers, counted in both ways
-	outliers         int      // the less of these
-	// within is the folder that holds all rows of a shard, or the shard that holds all of
-	// a folder, or nil.
+	both             [2]int   // outliers, with copies counted and with copies counted once
+	outliers         int      // the smaller of both
+	// within is the folder with all rows of this shard, the shard with all rows of this
+	// folder, or nil.
 	within *counts
 }
 
-// lies says that the next row, too, is of another group.
-func (c *counts) lies(in *counts) {
+// addWithin records that the next row is in another group too.
+func (c *counts) addWithin(in *counts) {
 	switch {
 	case c.rows == 0:
 		c.within = in
@@ -250,8 +251,7 @@ func (c *counts) lies(in *counts) {
 	}
 }
 
-// half is which of the halves a rank, from 1, is in: the number of those that it is
-// below.
+// half is the number of looks at or above a rank, which is counted from 1.
 func half(at []int, rank int) int {
 	j := 0
 	for j < len(at) && rank <= at[j] {
@@ -260,7 +260,7 @@ func half(at []int, rank int) int {
 	return j
 }
 
-// ranksOf are ranks of a group for which bounds are what they are of its own.
+// ranksOf are ranks that give the same bounds as the ranks of the group.
 func (t *tally) ranksOf(c *counts) counted {
 	for way, ranks := range []calibrate.Ranks{t.scratch.all, t.scratch.distinct} {
 		clear(ranks)
@@ -275,10 +275,10 @@ func (t *tally) ranksOf(c *counts) counted {
 	return t.scratch
 }
 
-// begin says what follows from ranks alone.
+// begin computes the results that need ranks only.
 func (w *Whole) begin(copies *repeats) (*tally, error) {
 	a := &Audit{Inputs: w.ranks.Rows(), Identity: w.Identity, kept: w.kept, used: w.used}
-	a.FittedOn, a.CalibratedOn = w.used[0].Known(), w.used[1].Known()
+	a.UsedInFit, a.UsedInCalibration = w.used[0].Known(), w.used[1].Known()
 	for _, s := range w.Shards {
 		a.Shards = append(a.Shards, Shard{s.Shard, s.Rows, s.Of})
 	}
@@ -301,17 +301,17 @@ func (w *Whole) begin(copies *repeats) (*tally, error) {
 	if t.bounds, err = t.ranks.bounds(w.Delta / 2); err != nil {
 		return nil, err
 	}
-	a.Discoveries, a.PValue, a.Least, a.Storey = d.Count, d.PValue, d.Least, Storey{storey.Count, storey.PValue}
+	a.Discoveries, a.PValueThreshold, a.MinDiscoveries, a.Storey = d.Count, d.PValue, d.Least, Storey{storey.Count, storey.PValue}
 	a.FDP = t.bounds.falsely(t.ranks, d.PValue)
 	n := float64(w.Calibration + 1)
 	for _, k := range slices.Backward(t.halves) {
 		p := float64(k) / n
 		a.Thresholds = append(a.Thresholds, Threshold{p, below(w.ranks, k), t.bounds.falsely(t.ranks, p)})
 	}
-	a.PValues = make([]int, hypothesis.Bins)
+	a.PValueCounts = make([]int, hypothesis.Bins)
 	for k, count := range w.ranks {
 		p := float64(k+1) / n
-		a.PValues[hypothesis.Bin(p, hypothesis.Bins)] += count
+		a.PValueCounts[hypothesis.Bin(p, hypothesis.Bins)] += count
 		if p <= w.Alpha {
 			a.Flagged += count
 		}
@@ -322,9 +322,9 @@ func (w *Whole) begin(copies *repeats) (*tally, error) {
 		t.distinctWidths = append(t.distinctWidths, calibrate.NewRanks(w.Calibration))
 	}
 	if w.Fitted != "" {
-		a.LikeFitted = new(int)
+		a.FitDuplicates = new(int)
 	}
-	a.Worst = make([]Row, len(w.kept.Worst))
+	a.HighestScoring = make([]Row, len(w.kept.Worst))
 	type called struct {
 		shard  string
 		digest uint64
@@ -350,10 +350,10 @@ func below(r calibrate.Ranks, k int) (sum int) {
 	return sum
 }
 
-// rank is that of a p-value, from 1.
+// rank is the rank of a p-value, from 1.
 func (w *Whole) rank(p float64) int { return int(math.Round(p * float64(w.Calibration+1))) }
 
-// name has the keys of rows with many copies filled in once they are known.
+// name registers the rows with many copies, whose keys add fills in.
 func (t *tally) name() {
 	if t.copies.count == 0 {
 		return
@@ -364,7 +364,7 @@ func (t *tally) name() {
 		for i, row := range most.rows {
 			t.at = append(t.at, copiedRow{row, &of.Keys[i]})
 		}
-		c.Most = append(c.Most, of)
+		c.MostCopied = append(c.MostCopied, of)
 	}
 	slices.SortFunc(t.at, func(a, b copiedRow) int { return cmp.Compare(a.row, b.row) })
 	t.a.Copies = c
@@ -374,13 +374,13 @@ func (t *tally) name() {
 func sixDigits(x float64) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 6, 64), 64)
 	if err != nil {
-		panic(err) // of what was just written
+		panic(err) // a number that was just written
 	}
 	return y
 }
 
-// discovered says whether a p-value is that of a discovery.
-func (t *tally) discovered(p float64) bool { return p <= t.a.PValue }
+// discovered reports whether a p-value is that of a discovery.
+func (t *tally) discovered(p float64) bool { return p <= t.a.PValueThreshold }
 
 // add counts rows.
 func (t *tally) add(b block) error {
@@ -393,7 +393,7 @@ func (t *tally) add(b block) error {
 		groups = b.texts("group")
 	}
 	if w.Fitted != "" {
-		like = b.texts("like_fitted")
+		like = b.texts("fit_duplicate_of")
 	}
 	if w.Task == attach.Classification {
 		classes, classNames = b.numbers("class"), b.texts("class_name")
@@ -411,7 +411,7 @@ func (t *tally) add(b block) error {
 		h, is := half(t.halves, w.rank(p[i])), t.discovered(p[i])
 		for k := range inside {
 			if known[k], inside[k] = t.within(b, k, i); known[k] {
-				t.a.Intervals[k].Known++
+				t.a.Intervals[k].WithTarget++
 			}
 			if inside[k] {
 				t.a.Intervals[k].Covered++
@@ -425,7 +425,7 @@ func (t *tally) add(b block) error {
 		}
 		fitted := like != nil && len(like[i]) > 0
 		if fitted {
-			*t.a.LikeFitted++
+			*t.a.FitDuplicates++
 		}
 		count := func(kind int, c *counts) {
 			c.rows++
@@ -450,8 +450,8 @@ func (t *tally) add(b block) error {
 			}
 		}
 		folder := t.named(ofFolder, folders[i])
-		shard.lies(folder)
-		folder.lies(shard)
+		shard.addWithin(folder)
+		folder.addWithin(shard)
 		count(ofShard, shard)
 		count(ofFolder, folder)
 		if groups != nil {
@@ -462,16 +462,16 @@ func (t *tally) add(b block) error {
 			count(ofClass, c)
 		}
 		if place, ok := shown[b.start+i]; ok {
-			t.a.Worst[place] = t.row(b, i, is)
-			t.a.Worst[place].Shown = w.kept.Worst[place].Shown
+			t.a.HighestScoring[place] = t.row(b, i, is)
+			t.a.HighestScoring[place].Shown = w.kept.Worst[place].Shown
 		}
 	}
 	t.next += b.n
 	return nil
 }
 
-// wide keeps row i where its interval of target k is among the widest. Rows come in
-// their order, so that of equals the first stay.
+// wide keeps row i if its interval of target k is among the widest. Rows come in order, so
+// the first of equal widths stay.
 func (t *tally) wide(b block, k, i int, is bool) {
 	width := t.of(b, "upper", k, i) - t.of(b, "lower", k, i)
 	if math.IsNaN(width) {
@@ -493,8 +493,7 @@ func (t *tally) wide(b block, k, i int, is bool) {
 	interval.Widest = slices.Insert(interval.Widest, place, t.row(b, i, is))[:most]
 }
 
-// named is the group of a kind with a name. The key is looked up without a copy of
-// the name.
+// named is the group of a kind with a name. The look-up does not copy the name.
 func (t *tally) named(kind int, name []byte) *counts {
 	if c, ok := t.groups[groupKey{kind: kind, name: string(name)}]; ok {
 		return c
@@ -517,18 +516,18 @@ func (t *tally) group(key groupKey, name string) *counts {
 	return c
 }
 
-// within says whether target k of row i is known, and whether its interval holds it.
+// within reports whether target k of row i is known, and whether its interval contains it.
 func (t *tally) within(b block, k, i int) (known, inside bool) {
 	y := t.of(b, "target", k, i)
 	return !math.IsNaN(y), t.of(b, "lower", k, i) <= y && y <= t.of(b, "upper", k, i)
 }
 
-// of is what a column of target k has of row i.
+// of is the value of a column of target k in row i.
 func (t *tally) of(b block, column string, k, i int) float64 {
 	return b.numbers(t.w.column(column, k))[i]
 }
 
-// row is one that is shown.
+// row is row i for HighestScoring or Widest.
 func (t *tally) row(b block, i int, is bool) Row {
 	get := func(column string) float64 { return b.numbers(column)[i] }
 	text := func(column string) string { return string(b.texts(column)[i]) }
@@ -538,7 +537,7 @@ func (t *tally) row(b block, i int, is bool) Row {
 		r.Class, r.Confidence, r.ClassName = &class, &confidence, text("class_name")
 	}
 	if t.w.Fitted != "" {
-		r.LikeFitted = text("like_fitted")
+		r.FitDuplicateOf = text("fit_duplicate_of")
 	}
 	for k := range t.w.Targets {
 		r.Prediction = append(r.Prediction, JSONFloat(t.of(b, "prediction", k, i)))
@@ -548,7 +547,7 @@ func (t *tally) row(b block, i int, is bool) Row {
 	return r
 }
 
-// end says what follows from all rows.
+// end computes the results that need all rows.
 func (t *tally) end(ctx context.Context) (*Audit, error) {
 	a := t.a
 	if err := t.bound(); err != nil {
@@ -562,9 +561,9 @@ func (t *tally) end(ctx context.Context) (*Audit, error) {
 			continue
 		}
 		c := t.groups[key]
-		g := Group{Kind: Kinds()[key.kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered, Outliers: c.outliers, LikeFitted: c.like}
+		g := Group{Kind: Kinds()[key.kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered, Outliers: c.outliers, FitDuplicates: c.like}
 		if slices.ContainsFunc(c.known, func(n int) bool { return n > 0 }) {
-			g.Known, g.Covered = c.known, c.covered
+			g.WithTarget, g.Covered = c.known, c.covered
 		}
 		a.Groups = append(a.Groups, g)
 	}
@@ -579,10 +578,10 @@ func (t *tally) end(ctx context.Context) (*Audit, error) {
 	return a, nil
 }
 
-// bound says how many outliers there are at least in each group and in all, and
-// whether any of these shifted. Half of Delta is of the bounds that hold of any group,
-// and half is divided among the groups that are known without a look at their rows. So
-// all hold at once, and those of groups that share no row add up.
+// bound computes the lower bounds on outliers in each group and in all inputs, and the shift
+// tests. Half of Delta is spent on bounds that hold for every subset of the inputs. The other
+// half is divided among the groups that are defined without a look at their scores. So all
+// bounds hold at once, and those of groups that share no row add up.
 func (t *tally) bound() error {
 	own := 0
 	for key := range t.groups {
@@ -594,7 +593,7 @@ func (t *tally) bound() error {
 	all := Place{Kind: "all"}
 	highest, lowest := [2]Place{all, all}, [2]Place{all, all}
 	higher, lower := t.ranks.shift()
-	shift := AnyShift{All: Shift{slices.Max(higher[:]), slices.Max(lower[:])}, Groups: own}
+	shift := AnyShift{AllInputs: Shift{slices.Max(higher[:]), slices.Max(lower[:])}, GroupsTested: own}
 	for way := range higher {
 		higher[way], lower[way] = 2*higher[way], 2*lower[way]
 	}
@@ -654,41 +653,41 @@ func (t *tally) bound() error {
 	return nil
 }
 
-// larger is the larger of two p-values, with its place.
+// larger returns the larger of two p-values and its place.
 func larger(p [2]float64, in [2]Place) (float64, Place) {
 	way := 0
 	if p[1] > p[0] {
 		way = 1
 	}
-	if p[way] >= 1 { // no place stands out
+	if p[way] >= 1 { // then no place stands out
 		return 1, Place{Kind: "all"}
 	}
 	return p[way], in[way]
 }
 
-// tested says that a group has bounds and a test of its own: it is known without a look
-// at its rows, and no other that is tested has the same.
+// tested reports whether a group has bounds and a test of its own: it is defined without a
+// look at its scores, and no other tested group has the same rows.
 func (t *tally) tested(key groupKey) bool {
 	c := t.groups[key]
 	return key.kind != ofClass && c.rows < t.a.Inputs && !(key.kind == ofFolder && c.within != nil && c.within.within == c)
 }
 
-// order is that of groups.
+// order returns the groups in the order of audit.json.
 func (t *tally) order() []groupKey {
 	return slices.SortedFunc(maps.Keys(t.groups), func(a, b groupKey) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.class, b.class), cmp.Compare(a.name, b.name))
 	})
 }
 
-// rounded has six digits, which do not differ between processors.
+// rounded rounds to six digits, which do not differ between processors.
 func (s Shift) rounded() Shift { return Shift{sixDigits(s.Higher), sixDigits(s.Lower)} }
 
 func (s AnyShift) rounded() AnyShift {
-	s.Shift, s.All = s.Shift.rounded(), s.All.rounded()
+	s.Shift, s.AllInputs = s.Shift.rounded(), s.AllInputs.rounded()
 	return s
 }
 
-// intervals says which intervals are wide.
+// intervals counts the unusually wide intervals.
 func (t *tally) intervals() error {
 	for k := range t.a.Intervals {
 		of, ranks := &t.a.Intervals[k], counted{t.w.widths[k], t.distinctWidths[k]}
@@ -697,13 +696,13 @@ func (t *tally) intervals() error {
 			return err
 		}
 		higher, lower := ranks.shift()
-		of.Wide, of.PValue = wide.Count, wide.PValue
+		of.Wide, of.PValueThreshold = wide.Count, wide.PValue
 		of.Shift = Shift{slices.Max(higher[:]), slices.Max(lower[:])}.rounded()
 	}
 	return nil
 }
 
-// isShard says that a folder has the name and the rows of a shard.
+// isShard reports whether a folder has the name and the rows of a shard.
 func (t *tally) isShard(key groupKey) bool {
 	if key.kind != ofFolder {
 		return false
@@ -712,7 +711,7 @@ func (t *tally) isShard(key groupKey) bool {
 	return shard != nil && folder.within == shard && shard.within == folder
 }
 
-// shares compares predicted classes with those of calibration rows.
+// shares compares the frequencies of predicted classes with those of the calibration rows.
 func (t *tally) shares() error {
 	if t.w.Predicted == nil {
 		return nil
@@ -724,7 +723,7 @@ func (t *tally) shares() error {
 			continue
 		}
 		if key.class >= len(audited) {
-			return fmt.Errorf("class %d is predicted, and there are %d", key.class, len(audited))
+			return fmt.Errorf("class %d is predicted, but there are %d classes", key.class, len(audited))
 		}
 		audited[key.class], distinct[key.class] = c.rows, c.distinct
 		names[key.class] = c.name
@@ -745,10 +744,10 @@ func (t *tally) shares() error {
 	return nil
 }
 
-// duplicates finds rows among the worst that are nearly the same. Those whose features
-// are as near as distances among rows drawn from all say may be, and what they hold
-// confirms it: a network can make nearly one of inputs that differ, above all of
-// outliers.
+// duplicates finds near duplicates among the rows with the highest scores. Their features
+// must be nearer than those of a sample of all rows usually are, and their content must
+// confirm it: a model can map different inputs, above all outliers, to nearly the same
+// features.
 func (t *tally) duplicates(ctx context.Context) error {
 	reference, err := duplicates.New(ctx, features(t.w.kept.Drawn))
 	if err != nil {
@@ -758,14 +757,14 @@ func (t *tally) duplicates(ctx context.Context) error {
 	for _, g := range groups {
 		var keys []string
 		for _, i := range g {
-			keys = append(keys, t.a.Worst[i].Key)
+			keys = append(keys, t.a.HighestScoring[i].Key)
 		}
 		t.a.Duplicates = append(t.a.Duplicates, keys)
 	}
 	return err
 }
 
-// features are those of rows.
+// features returns the features of rows.
 func features(list []keptRow) blas32.General {
 	if len(list) == 0 {
 		return blas32.General{}
@@ -777,7 +776,7 @@ func features(list []keptRow) blas32.General {
 	return x
 }
 
-// Of names what was audited: its file or folder, or one of them.
+// Of names what was audited: its file or folder, or the first of several.
 func (a *Audit) Of() string {
 	name := a.Shards[0].Name
 	if n := len(a.Shards); n > 1 {
@@ -786,18 +785,18 @@ func (a *Audit) Of() string {
 	return name
 }
 
-// TooFew says that there is no discovery, and that too few inputs have the least p-value
-// for one.
+// TooFew reports whether there is no discovery because too few inputs have the smallest
+// p-value for one.
 func (a *Audit) TooFew() bool {
-	return a.Discoveries == 0 && a.Least > 1 && a.Thresholds[0].Inputs < a.Least
+	return a.Discoveries == 0 && a.MinDiscoveries > 1 && a.Thresholds[0].Inputs < a.MinDiscoveries
 }
 
-// FewRows says that calibration rows are too few for a few discoveries.
+// FewRows explains that the calibration rows are too few for a small number of discoveries.
 func (a *Audit) FewRows() string {
-	return fmt.Sprintf("with %s there are at least %s among %s, or none", rows.Count(a.Calibration, "calibration row"), rows.Count(a.Least, "discovery"), rows.Count(a.Inputs, "input"))
+	return fmt.Sprintf("with %s there are at least %s among %s, or none", rows.Count(a.Calibration, "calibration row"), rows.Count(a.MinDiscoveries, "discovery"), rows.Count(a.Inputs, "input"))
 }
 
-// String names a place, empty if it is all inputs.
+// String is the kind and the name of a place, or empty for all inputs.
 func (p Place) String() string {
 	switch p.Kind {
 	case "all":
@@ -808,7 +807,7 @@ func (p Place) String() string {
 	return p.Kind + " " + p.Name
 }
 
-// of is " of" the place, if it is not all inputs.
+// of is " of" the place, or empty for all inputs.
 func (p Place) of() string {
 	if name := p.String(); name != "" {
 		return " of " + name
@@ -816,55 +815,71 @@ func (p Place) of() string {
 	return ""
 }
 
-// Shifted says what the shift test found.
-func (a *Audit) Shifted() string {
-	return fmt.Sprintf("that so many%s score so high if all are like the calibration rows", a.Shift.HigherIn.of())
+// ShiftFinding is the result of the shift test in a sentence without a full stop.
+func (a *Audit) ShiftFinding() string {
+	if a.Shift.Higher > a.Delta {
+		return "no evidence that the inputs score higher than the calibration rows"
+	}
+	if name := a.Shift.HigherIn.String(); name != "" {
+		return "the inputs of " + name + " score higher than the calibration rows"
+	}
+	return "the inputs score higher than the calibration rows"
 }
 
-// Unnamed says that there are many more outliers than discoveries.
+// Unnamed reports whether there are many more outliers than discoveries.
 func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries }
 
-// Cautions are the first of the notes, and say why the promise does not hold.
+// Cautions returns the first of the notes: the reasons why the guarantee does not hold.
 func (a *Audit) Cautions() []string { return a.Notes[:a.cautions] }
 
-// notes say in sentences what is to be known.
+// notes adds the sentences on guarantees, on what violates them and on what else to know.
 func (a *Audit) notes() {
 	say := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
+	are := func(n int, one string) string {
+		if n == 1 {
+			return rows.Count(n, one) + " is"
+		}
+		return rows.Count(n, one) + " are"
+	}
 	a.used.notes(a, say)
 	a.cautions = len(a.Notes)
 	if c := a.Copies; c != nil {
-		say("%s of an earlier one: %s of the %s differ. Copies are no witnesses of their own. So each figure is the more careful of two, with all inputs counted and with copies counted once. Frames of a video and other near copies are not counted once: they void all figures if they are many.",
-			map[bool]string{true: "1 input is an exact copy", false: rows.Count(c.Repeated, "input") + " are exact copies"}[c.Repeated == 1], display.Count(c.Distinct), rows.Count(a.Inputs, "input"))
+		verb := " exact copies"
+		if c.Repeated == 1 {
+			verb = " an exact copy"
+		}
+		say("%s%s of an earlier input; %s of the %s differ. Copies are not independent evidence, so each figure is the more careful of two: with all inputs counted, and with copies counted once. Near copies, such as frames of a video, are counted, and many of them invalidate all figures.",
+			are(c.Repeated, "input"), verb, display.Count(c.Distinct), rows.Count(a.Inputs, "input"))
 	}
 	for _, g := range a.Gaps {
-		say("%v. Inputs score infinitely high for a cell that is empty in a column that never was.", g)
+		say("%v. An empty cell in a column that never was empty has an infinite score.", g)
 	}
-	kind := "on average over draws of calibration and audited rows"
+	draws := "on average over draws of calibration rows and audited inputs"
 	if a.Conditional {
-		kind = fmt.Sprintf("on average over draws of audited rows, for a share %g of all calibration sets", 1-a.Delta)
+		draws = fmt.Sprintf("on average over draws of audited inputs, for a fraction %g of all calibration sets", 1-a.Delta)
 	}
-	say("Of the discoveries at most a share %g is false, %s, where inliers are drawn like the %s.", a.FDR, kind, rows.Count(a.Calibration, "calibration row"))
-	say("Bounds all hold at once with probability %g, whichever threshold or group is looked at; those of groups that share no input may be added up.", 1-a.Delta)
+	say("At most a fraction %g of the discoveries is false, %s, if inliers are exchangeable with the %s.", a.FDR, draws, rows.Count(a.Calibration, "calibration row"))
+	say("All bounds hold at once with probability %g, for every threshold and group. The bounds of groups that share no input add up.", 1-a.Delta)
 	if a.Unnamed() {
-		say("There must be at least %s among the inputs, against %s: the rest of the outliers cannot be told, one by one, from inputs like the calibration rows. The highest scores come first, and groups tell where outliers are.", rows.Count(a.Outliers, "outlier"), rows.Count(a.Discoveries, "discovery"))
+		say("There are at least %s among the inputs, but %s. The other outliers cannot be told, one by one, from inliers. The highest scores come first, and the tables of groups show where outliers are.", rows.Count(a.Outliers, "outlier"), rows.Count(a.Discoveries, "discovery"))
 	}
 	if few := a.FewRows(); a.TooFew() {
-		say("W%s. Calibrate with more rows, or look at the bounds.", few[1:])
+		say("W%s. Calibrate with more rows, or use the bounds.", few[1:])
 	}
 	if a.Discoveries == 0 && a.Storey.Discoveries > 0 {
-		say("Storey's procedure, which estimates how many inputs are inliers, has %s at the same rate, those with p-values up to %.3g.", rows.Count(a.Storey.Discoveries, "discovery"), a.Storey.PValue)
+		say("Storey's procedure, which estimates the number of inliers, makes %s at the same rate: the inputs with p-values up to %.3g.", rows.Count(a.Storey.Discoveries, "discovery"), a.Storey.PValueThreshold)
 	}
-	say("The promise is broken by near copies among the inputs, such as frames of a video, each of which counts as a witness of its own, and by calibration rows that the network or heads were trained on.")
+	say("The guarantee does not hold if many inputs are near copies of each other, such as frames of a video, or if the model or the detector was trained on the calibration rows.")
 	if a.HeldOut == rows.SplitOff {
-		say("The calibration rows were split off the rows fitted on: if the network was trained on these, more inputs are discoveries than should be.")
+		say("The calibration rows were split off the rows fitted on. If the model was trained on these, there are too many discoveries.")
 	}
 	if n := len(a.Duplicates); n > 0 {
-		say("Among the %d highest scores %s that hold nearly the same. Each counts as a witness of its own, unless it is an exact copy.", len(a.Worst), map[bool]string{true: "is 1 group of inputs", false: "are " + rows.Count(n, "group") + " of inputs"}[n == 1])
+		say("Among the %d highest scores, %s near duplicates. Each input counts, unless it is an exact copy.", len(a.HighestScoring), map[bool]string{true: "1 group of inputs is", false: rows.Count(n, "group") + " of inputs are"}[n == 1])
 	}
-	if a.LikeFitted != nil && *a.LikeFitted > 0 {
-		say("%s nearly the same features as a row fitted on, which the column like_fitted of %s names. About one in 1000 inputs has them by chance. If it is a copy, it scores low, and its p-value means nothing.", rows.Count(*a.LikeFitted, "input")+map[bool]string{true: " has", false: " have"}[*a.LikeFitted == 1], Scores)
+	if a.FitDuplicates != nil && *a.FitDuplicates > 0 {
+		say("%s nearly the features of a fit row, which the column fit_duplicate_of of %s names. About 1 in 1,000 inputs has by chance. A copy of a fit row scores low, and its p-value means nothing.", rows.Count(*a.FitDuplicates, "input")+map[bool]string{true: " has", false: " have"}[*a.FitDuplicates == 1], Scores)
 	}
 	if a.Shift.Lower < .01 {
-		say("Fewer inputs%s score high than if all were like the calibration rows (p is at most %.3g), as if the network was trained on them.", a.Shift.LowerIn.of(), a.Shift.Lower)
+		say("Fewer inputs%s have high scores than expected (p = %.3g), as if the model had been trained on them.", a.Shift.LowerIn.of(), a.Shift.Lower)
 	}
 }

@@ -24,12 +24,12 @@ type Rows struct {
 	Len int // rows that are audited
 	// Name is the key of audited row i, where it lies, and its number in the shard.
 	Name func(i int) (key, folder string, number int)
-	// Batches are the audited rows from one on, as the network makes them. What a row
-	// scores must not depend on where they begin, if that is where a batch ended.
+	// Batches yields the audited rows from a row on, with the outputs of the model. The score
+	// of a row must not depend on the first row, if that begins a batch.
 	Batches func(ctx context.Context, from int) iter.Seq2[Batch, error]
 }
 
-// Batch is rows as the network makes them.
+// Batch is a batch of rows with the outputs of the model.
 type Batch struct {
 	attach.Rows
 	Contents []Content // of each row, or nil of features
@@ -38,24 +38,23 @@ type Batch struct {
 // Scorer scores rows.
 type Scorer struct {
 	Identity
-	// PartTime ends a part that takes longer. Where it is 0 parts depend on rows alone.
+	// PartTime ends a part that takes longer. If it is 0, parts depend on rows only.
 	PartTime time.Duration
-	// Fitted reads the rows fitted on, where Identity says that there are such; it is
-	// called once. Keys are theirs.
+	// Fitted reads the fit rows and their keys, if Identity.Fitted is set. It is called once.
 	Fitted    func(ctx context.Context) (features blas32.General, keys []string, err error)
 	bundle    *attach.Bundle
 	predictor *attach.Predictor
-	widths    [][]float64 // of the calibration rows' intervals, sorted, a target each
+	widths    [][]float64 // of the intervals of the calibration rows, sorted, for each target
 	grouped   bool        // intervals are calibrated by group
-	samples   samples     // of rows that were used before
+	samples   samples     // hashes of rows that were used before
 
-	reading   sync.Mutex // of the rows fitted on
+	reading   sync.Mutex // guards reference and keys
 	reference *duplicates.Reference
 	keys      []string // of the reference
 }
 
-// like is the key of the row fitted on that each row of x is nearly the same as, or
-// empty.
+// like returns, for each row of x, the key of the fit row with nearly the same features, or
+// an empty key.
 func (s *Scorer) like(ctx context.Context, x blas32.General) ([]string, error) {
 	s.reading.Lock()
 	if s.reference == nil {
@@ -82,8 +81,8 @@ func (s *Scorer) like(ctx context.Context, x blas32.General) ([]string, error) {
 	return keys, nil
 }
 
-// NewScorer prepares for scoring with a bundle. Options are completed with what
-// id says and the bundle's own. A bundle without a detector cannot audit.
+// NewScorer returns a scorer with a .attach file, and completes id from it. A .attach file
+// without a detector cannot audit.
 func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
 	s := &Scorer{Identity: id, PartTime: partTime, bundle: b}
 	o := attach.PredictOptions{Alpha: id.Alpha}
@@ -121,7 +120,7 @@ func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
 	return s, err
 }
 
-// widths are those between two quantiles of the calibration rows, sorted.
+// widths returns the sorted distances between two quantiles of the calibration rows.
 func widths(q calibrate.QuantileCalibration, levels []float64) []float64 {
 	n := len(q.Levels)
 	all := make([]float64, len(q.Y))
@@ -134,13 +133,13 @@ func widths(q calibrate.QuantileCalibration, levels []float64) []float64 {
 }
 
 const (
-	// partRows and partTime bound a part: so much is scored again after a kill.
+	// partRows and partTime bound a part. After a kill, at most one part is scored again.
 	partRows = 1 << 15
 	partTime = 20 * time.Second
 )
 
-// Scoring makes parts of rows as these are scored, of several shards where they are
-// small. It is not safe for concurrent use.
+// Scoring collects scored rows in parts. A part may have rows of several small shards. It is
+// not safe for concurrent use.
 type Scoring struct {
 	s     *Scorer
 	save  func(*Part) error
@@ -148,10 +147,10 @@ type Scoring struct {
 	began time.Time
 }
 
-// Begin scores rows into parts, each of which is handed to save. Flush ends the last.
+// Begin returns a Scoring that passes each finished part to save. Flush ends the last part.
 func (s *Scorer) Begin(save func(*Part) error) *Scoring { return &Scoring{s: s, save: save} }
 
-// Flush saves the rows that were scored and not saved yet.
+// Flush saves the scored rows that are not saved yet.
 func (c *Scoring) Flush() error {
 	part := c.part
 	if c.part = nil; part == nil {
@@ -163,9 +162,9 @@ func (c *Scoring) Flush() error {
 	return c.save(part)
 }
 
-// Rows scores rows of a shard from one up to, not including, another. Where they cannot
-// be read those before are kept, but for the last batch: it may have been cut short, and
-// what a row scores may depend on its batch.
+// Rows scores the rows [from, to) of a shard. If a row cannot be read, the rows before it are
+// kept, except the last batch: it may have been cut short, and a score may depend on the
+// batch.
 func (c *Scoring) Rows(ctx context.Context, shard string, r Rows, from, to int, progress func(rows int)) error {
 	at, have := from, Batch{}
 	for batch, err := range r.Batches(ctx, from) {
@@ -192,7 +191,7 @@ func (c *Scoring) Rows(ctx context.Context, shard string, r Rows, from, to int, 
 	return c.add(ctx, shard, r, at, have, progress)
 }
 
-// add scores a batch into the part that is being made, and saves it where it is full.
+// add scores a batch into the current part, and saves the part if it is full.
 func (c *Scoring) add(ctx context.Context, shard string, r Rows, at int, batch Batch, progress func(rows int)) error {
 	if c.part == nil {
 		c.part, c.began = newPart(c.s.Identity, c.s.bundle.GapCounter()), time.Now()
@@ -213,7 +212,7 @@ func (c *Scoring) add(ctx context.Context, shard string, r Rows, at int, batch B
 	return c.Flush()
 }
 
-// cut is the first rows of a batch.
+// cut returns the first n rows of a batch.
 func cut(b Batch, n int) Batch {
 	idx := make([]int, n)
 	for i := range idx {
@@ -231,10 +230,10 @@ func cut(b Batch, n int) Batch {
 	return b
 }
 
-// add scores a batch of rows, the first of which is at.
+// add scores a batch of rows that begins at row at.
 func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at int, batch Batch) error {
 	targets, groups := batch.Targets, batch.Groups
-	if !s.grouped { // predictions know of groups only where intervals are by group
+	if !s.grouped { // Predict accepts groups only if intervals are by group
 		batch.Groups = nil
 	}
 	batch.First = at

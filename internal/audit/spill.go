@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// spill sorts bytes into bins, each of which keeps its order. It holds at most
-// chunk bytes of a bin in memory and the rest in a temporary file of dir.
+// spill sorts records into bins, and keeps the order within a bin. It holds at most chunk
+// bytes of a bin in memory, and the rest in a temporary file in dir.
 type spill struct {
 	dir  string
 	file *os.File // nil until a bin is full
@@ -16,14 +16,14 @@ type spill struct {
 }
 
 type bin struct {
-	chunks []int64 // where they begin in the file
+	chunks []int64 // offsets in the file
 	last   []byte
 }
 
-// chunk is a multiple of what is added to a bin at a time.
+// chunk is a multiple of the sizes of all records.
 const chunk = seenSize * againSize << 5
 
-// add appends to a bin. All bytes that are added to it are equally many at a time.
+// add appends a record to a bin. All records of a bin have the same size.
 func (s *spill) add(to int, content []byte) error {
 	b := s.bins[to]
 	if b == nil {
@@ -51,7 +51,7 @@ func (s *spill) add(to int, content []byte) error {
 	return nil
 }
 
-// each hands on what was added to a bin, in order, so many bytes at a time.
+// each passes the records of a bin to use, in order.
 func (s *spill) each(of, size int, use func(content []byte) error) error {
 	b := s.bins[of]
 	if b == nil {
@@ -78,7 +78,7 @@ func (s *spill) each(of, size int, use func(content []byte) error) error {
 	return nil
 }
 
-// close removes the file.
+// close removes the temporary file.
 func (s *spill) close() {
 	if s.file != nil {
 		s.file.Close()

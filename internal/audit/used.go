@@ -9,13 +9,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// used are the inputs compared with the rows fitted on, and with those calibrated on.
-// They count no inputs if these cannot be compared.
+// used counts the inputs that were fitted on and the inputs that were calibrated on. It
+// counts none if the .attach file keeps no hashes to compare with.
 type used [2]rowhash.Matches
 
-// samples are the hashes of rows that a bundle keeps, in the order of used.
+// samples holds the hashes of rows that a .attach file keeps, in the order of used.
 type samples struct {
-	of   string // what they are hashes of
+	of   string // what is hashed
 	rows [2]rowhash.Sample
 }
 
@@ -26,7 +26,7 @@ func samplesOf(c attach.Calibration) samples {
 	}}
 }
 
-// add counts rows.
+// add compares the rows of a batch.
 func (u *used) add(s samples, b ood.Batch) {
 	for _, h := range rowhash.Of(b, s.of) {
 		for i := range u {
@@ -41,14 +41,14 @@ func (u *used) merge(others used) {
 	}
 }
 
-// notes reports inputs that were used before, and calibration rows that were.
+// notes reports inputs that were used before, and calibration rows that were fitted on.
 func (u used) notes(a *Audit, say func(format string, args ...any)) {
-	for i, what := range []string{"fitted on: they score lower than others, and their p-values mean nothing", "calibrated on: their p-values mean nothing"} {
+	for i, what := range []string{"fitted on: they score too low, and their p-values mean nothing", "calibrated on: their p-values mean nothing"} {
 		if says := u[i].Says("input"); says != "" && u[i].Rows == a.Inputs {
 			say("%s were %s.", strings.ToUpper(says[:1])+says[1:], what)
 		}
 	}
 	if a.Reused > 0 {
-		say("%s were fitted on too: more inputs are discoveries than should be, and bounds do not hold. Fit again with calibration rows that nothing was fitted on.", rows.CountOf(a.Reused, a.Calibration, "calibration row"))
+		say("%s were fitted on too: there are too many discoveries, and bounds do not hold. Fit again, with calibration rows that were not used to fit.", rows.CountOf(a.Reused, a.Calibration, "calibration row"))
 	}
 }

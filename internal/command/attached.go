@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/attach-uncertainty/attach"
@@ -12,94 +13,102 @@ import (
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
-// attachedFlags are what flags say of M.attach and of rows that it is used on.
+// attachedFlags are the flags of a command that uses an .attach file on rows.
 type attachedFlags struct {
 	table
 	place
 	rowFlags
 	path, x        string
 	rows           inputs.Slice // of x
-	moved, weights string       // moved: where the model is now
+	moved, weights string       // moved: path of the model if it has moved
 	asFeatures     bool
-	groupless      bool // rows may come without the groups that intervals have
+	groupless      bool // rows need no groups, although intervals are calibrated by group
 	sets           string
 	o              attach.PredictOptions
 }
 
-// Reasons why a bundle makes options mean nothing.
+// Conflicts with the .attach file.
 
-func noDetector() never {
-	return unfit("for heads without a detector", func(b *attach.Bundle) bool { return b.Detector == nil })
+func noDetector() conflict {
+	return unsuited("needs a detector, and M.attach has none", func(b *attach.Bundle) bool { return b.Detector == nil })
 }
 
-func noIntervals() never {
-	return unfit("for heads without intervals, such as a classifier's", func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })
+func noIntervals() conflict {
+	return unsuited("is for regressors with intervals, and M.attach has no intervals", func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })
 }
 
-func noClasses() never {
-	return unfit("for a network that answers no classes", func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification })
+func noClasses() conflict {
+	return unsuited("is for classifiers, and M.attach is not one", func(b *attach.Bundle) bool { return b.Base.Task != attach.Classification })
 }
 
-// attachedOptions are those for rows of features, and of how a model is run.
+// attachedOptions returns the flags for precomputed features and those that say how rows
+// are read and the model is run.
 func (f *attachedFlags) attachedOptions() (features, model table) {
-	runs := unfit("where the model is run", func(b *attach.Bundle) bool { return b.Base.SHA256 != "" && !f.asFeatures })
-	asFeatures := idle("with --features", func() bool { return f.asFeatures })
-	alone := unfit("for heads that were fitted on features alone", func(b *attach.Bundle) bool { return b.Base.SHA256 == "" })
-	regressor := unfit("for a regressor, which has no classes", func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })
-	model = join(table{
-		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since"},
-	}, f.rowOptions(&f.table, unfit("for a model without a tokenizer", func(b *attach.Bundle) bool { return b.Text == nil })), f.batchOption(batchStandard)).unless(asFeatures).unless(alone)
-	model.of("classes", "labels").unless(regressor)
-	model.of("ignore").unless(unfit("where M.attach names the columns that are inputs: others are left alone", func(b *attach.Bundle) bool { return b.Base.Columns != nil }))
-	model.of("preprocess").unless(unfit("where M.attach says how images are prepared", func(b *attach.Bundle) bool { return b.Preprocess != nil }))
+	runs := unsuited("has no effect because the model is run; leave it out", func(b *attach.Bundle) bool { return b.Base.SHA256 != "" && !f.asFeatures })
+	asFeatures := noEffect("with --from-features", func() bool { return f.asFeatures })
+	alone := unsuited("has no effect because M.attach was fitted on features, without a model; leave it out", func(b *attach.Bundle) bool { return b.Base.SHA256 == "" })
+	regressor := unsuited("is for classifiers, and M.attach is a regressor", func(b *attach.Bundle) bool { return b.Base.Task == attach.Regression })
+	model = join(f.modelOption(), f.rowOptions(&f.table, unsuited("is for models with a tokenizer, and M.attach has none", func(b *attach.Bundle) bool { return b.Text == nil })), f.batchOption(batchStandard)).unless(asFeatures).unless(alone)
+	model.pick("keep-classes", "folder-labels").unless(regressor)
+	model.pick("ignore").unless(unsuited("has no effect because M.attach names the input columns and other columns are ignored; leave it out", func(b *attach.Bundle) bool { return b.Base.Columns != nil }))
+	model.pick("preprocess").unless(unsuited("has no effect because M.attach holds the preprocessing; leave it out", func(b *attach.Bundle) bool { return b.Preprocess != nil }))
 	running := f.runtimeOptions()
-	running.of("provider", "device").unless(asFeatures).unless(alone)
+	running.pick("provider", "device").unless(asFeatures).unless(alone)
 	return join(table{
-		{name: "features", to: &f.asFeatures, usage: "take --x as features and logits, and do not run the model"},
-	}, model[:1], table{sliceOption("rows", "--x", &f.rows)}, weightsOption(&f.weights, "with --features or for heads that were fitted on features alone", runs),
-		f.classNamesOption(", in place of those that fit was given", regressor)), join(model[1:], running)
+		{name: "from-features", to: &f.asFeatures, group: groupModel, usage: "read features and logits that `attach features` wrote, and do not run the model"},
+	}, model[:1], table{sliceOption("rows", "--x", &f.rows)}, weightsOption(&f.weights, "for features", runs),
+		f.classNamesOption("; in place of those that fit was given", regressor)), join(model[1:], running)
 }
 
-// levelless is where nothing has a level.
-func (f *attachedFlags) levelless() []never {
-	return []never{
-		unfit("where there are neither intervals nor classes", func(b *attach.Bundle) bool {
-			return b.Base.Task != attach.Classification && len(b.Calibration.Quantiles) == 0
-		}),
-		idle("with --sets none", func() bool { return f.sets == "none" }),
+// modelOption returns --model.
+func (f *attachedFlags) modelOption() table {
+	return table{
+		{name: "model", to: &f.moved, file: otherFile, group: groupModel, usage: "MODEL.onnx: the model that M.attach was fitted for, if it has moved since"},
 	}
 }
 
-// setOptions are those of sets, and of intervals as well as sets.
+// levelless are the conflicts of --level with predictions that have none.
+func (f *attachedFlags) levelless() []conflict {
+	return []conflict{
+		unsuited("is for intervals and prediction sets, and M.attach has neither", func(b *attach.Bundle) bool {
+			return b.Base.Task != attach.Classification && len(b.Calibration.Quantiles) == 0
+		}),
+		noEffect("with --sets none", func() bool { return f.sets == "none" }),
+	}
+}
+
+// setOptions returns the flags of prediction sets, and those of intervals that evaluate
+// has too.
 func (f *attachedFlags) setOptions() table {
 	without := f.levelless()
 	apart := append(without[1:],
-		idle("with --sets ordinal, which have one threshold", func() bool { return f.sets == conformal.Ordinal }),
-		never{when: func() bool { return f.o.ByClass && f.o.ByCluster }, says: "excludes the other of --by-class and --by-cluster"})
+		noEffect("with --sets ordinal, which have one threshold", func() bool { return f.sets == conformal.Ordinal }))
+	both := func(other string) conflict {
+		return conflict{when: func() bool { return f.o.ByClass && f.o.ByCluster }, reason: "cannot be combined with " + other}
+	}
 	return join(table{
-		{name: "smoothed", to: &f.o.Smoothed, never: without,
-			usage: "cover no more often than asked where targets or quantiles take few values, and for sets, some of which are then empty: each row draws what belongs to its interval or set"},
-		{name: "interval-score", to: &f.o.IntervalScore, choices: conformal.IntervalScores(),
-			usage: "WHICH: intervals that grow by the same everywhere (cqr), by shares of their width (cqr-r) or of each end's distance from the median (cqr-m), from the narrowest between quantiles (cir), or once moved by what forecasts like theirs missed by among half of the calibration rows (rcp)",
-			never: []never{noIntervals()}},
+		{name: "interval-score", to: &f.o.IntervalScore, choices: conformal.IntervalScores(), group: groupIntervals, conflicts: []conflict{noIntervals()},
+			usage: "SCORE: how intervals are widened to cover: cqr all by the same amount, cqr-r in proportion to their width, cqr-m each side in proportion to its distance from the median, cir from the narrowest interval, rcp after correcting for similar forecasts (default: cqr)"},
+		{name: "smoothed", to: &f.o.Smoothed, conflicts: without, group: groupIntervals,
+			usage: "break ties at random, so that coverage is exact if targets or quantiles take few values; prediction sets may then be empty"},
 	}, table{
-		{name: "sets", to: &f.sets, choices: append(conformal.SetScores(), "none"), usage: "WHICH: sets of classes that hold the right one: lac, which are smallest, aps, raps or saps, which are larger for harder inputs, ordinal, without gaps where classes have an order, or none (default: lac where labels were given to fit)"},
-		{name: "by-class", to: &f.o.ByClass, usage: "let sets hold the right class as often for inputs of each class", never: apart},
-		{name: "by-cluster", to: &f.o.ByCluster, usage: "let sets hold the right class as often for inputs of each cluster of classes that are as hard, for many classes of few calibration rows", never: apart},
-		{name: "error", to: &f.o.Error, must: share, usage: "SHARE: accept inputs among which at most this share is classified wrong, with 95 % confidence: those that are not flagged and of which the network is surest"},
-	}.unless(noClasses()))
+		{name: "sets", to: &f.sets, choices: append(conformal.SetScores(), "none"), usage: "SCORE: kind of prediction set: lac, the smallest; aps, raps or saps, larger for harder inputs; ordinal, without gaps if classes have an order; or none (default: lac if fit had labels)"},
+		{name: "sets-by-class", to: &f.o.ByClass, usage: "guarantee the coverage for each class, not only on average", conflicts: append(slices.Clone(apart), both("--sets-by-cluster"))},
+		{name: "sets-by-cluster", to: &f.o.ByCluster, usage: "guarantee the coverage for each cluster of similarly hard classes, if classes are many and each has few calibration rows", conflicts: append(slices.Clone(apart), both("--sets-by-class"))},
+		{name: "max-error", to: &f.o.MaxError, rule: fraction, usage: "FRACTION: accept the most confident predictions, so many that at most this fraction of them is wrong (95 % confidence)"},
+	}.under(groupSets).unless(noClasses()))
 }
 
-// flagByClassOption is that of p-values among rows of the same predicted class.
+// flagByClassOption returns --flag-by-class.
 func (f *attachedFlags) flagByClassOption() *option {
 	return &option{
-		name: "flag-by-class", to: &f.o.FlagByClass, usage: "rank scores among those of calibration rows of the same predicted class: false alarms are then as rare among inputs of each",
-		never: []never{noDetector(), noClasses()},
+		name: "flag-by-class", to: &f.o.FlagByClass, group: groupDetector, usage: "compare each input only with calibration rows of the same predicted class, so that the false-alarm rate holds for each class",
+		conflicts: []conflict{noDetector(), noClasses()},
 	}
 }
 
-// predictOptions are what is asked of the bundle's predictions. Without --sets, sets are
-// those of lac if the file has what they need or another option asks for them.
+// predictOptions returns the options of predictions with the bundle. Without --sets, sets
+// are those of lac if the file has labels or another flag asks for sets.
 func (f *attachedFlags) predictOptions(b *attach.Bundle) attach.PredictOptions {
 	o := f.o
 	classifies := b.Base.Task == attach.Classification
@@ -113,19 +122,19 @@ func (f *attachedFlags) predictOptions(b *attach.Bundle) attach.PredictOptions {
 	return o
 }
 
-// options say which rows are opened.
+// options returns what is opened.
 func (f *attachedFlags) options() modelrows.Options {
 	return modelrows.Options{How: modelrows.How(f.rowFlags), Bundle: f.path, Model: f.moved, Features: f.asFeatures, Weights: f.weights, Groupless: f.groupless}
 }
 
-// attached is M.attach, and what reads rows for it.
+// attached is an open .attach file and the reader of its rows.
 type attached struct {
 	*modelrows.Attached
 	flags  *attachedFlags
 	stderr io.Writer
 }
 
-// open opens M.attach and refuses flags that mean nothing for it.
+// open opens the .attach file and refuses flags that conflict with it.
 func (f *attachedFlags) open(stderr io.Writer) (*attached, error) {
 	f.Log = logger(stderr, f.verbose)
 	m, err := modelrows.Open(f.options(), f.place.Options, f.fits, noting(stderr))
@@ -135,15 +144,15 @@ func (f *attachedFlags) open(stderr io.Writer) (*attached, error) {
 	return &attached{m, f, stderr}, nil
 }
 
-// fits refuses flags that mean nothing for a bundle, and results that would replace its model.
+// fits refuses flags that conflict with a bundle, and results that would overwrite its model.
 func (f *attachedFlags) fits(b *attach.Bundle) error {
-	if err := f.checkFor(b); err != nil || f.asFeatures || b.Base.SHA256 == "" {
+	if err := f.checkFor(b, f.path); err != nil || f.asFeatures || b.Base.SHA256 == "" {
 		return err
 	}
-	return f.keeps(source{cmp.Or(f.moved, b.Base.Path), f.path})
+	return f.protect(source{cmp.Or(f.moved, b.Base.Path), f.path})
 }
 
-// predictor makes the predictor that is asked for. stop ends the products that it starts.
+// predictor makes a predictor. stop ends the products that it starts.
 func (m *attached) predictor(ctx context.Context, o attach.PredictOptions) (p *attach.Predictor, stop func(), err error) {
 	if p, err = m.Bundle.Predictor(o); err != nil {
 		return nil, nil, err

@@ -16,15 +16,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// auditing is a call of attach audit.
+// auditing holds the flags of attach audit.
 type auditing struct {
 	attachedFlags
-	asked  engine.Options // but for what attachedFlags say
+	asked  engine.Options // except for what attachedFlags hold
 	failIf []string
 	gates  []gate
 }
 
-// inputList are inputs that are named one after another.
+// inputList holds the inputs of a flag that may be repeated.
 type inputList []string
 
 func (l *inputList) add(value string) error {
@@ -34,24 +34,27 @@ func (l *inputList) add(value string) error {
 
 func (l *inputList) paths() []string { return *l }
 
-// Pipeline is where an audit is scored, if not in this process.
+// Pipeline scores an audit in other processes.
 type Pipeline interface {
 	engine.Storage
 	engine.Remote
 }
 
-// auditCommand is of an audit that a pipeline scores, or this process if it is nil.
+// auditCommand returns the command. A pipeline scores the audit, or this process if it is
+// nil.
 func auditCommand(elsewhere Pipeline) *cli.Command {
 	f := &auditing{}
 	f.flags()
 	return f.table.command(cli.Command{
 		Name:      "audit",
-		Usage:     "find what does not belong in a large set of inputs",
-		UsageText: "attach audit M.attach --x INPUTS -o DIR [--fdr .1]",
-		Description: "Scores all inputs and writes to DIR scores.parquet, a row each; audit.json, what of them does not belong and how surely; and report.html, with the strangest shown. " +
-			"Memory does not grow with the number of inputs. After an interruption the same command goes on where it was; `attach merge` makes one audit of several.\n\n" +
-			"Discoveries are the inputs called outliers: at most a share --fdr of them is false, on average. Bounds hold for every threshold, folder and predicted class at once. Exact copies are counted, and each figure holds whether they are one input or several. docs/guides/audit.md says what each promises, what breaks it, and what each key of audit.json is.\n\n" +
-			"Figures for --fail-if: " + listOf(auditFigures()) + ". A bound between 0 and 1 on a number of inputs is a share of all.",
+		Usage:     "find out-of-distribution inputs in a large data set",
+		UsageText: "attach audit M.attach --x INPUTS -o DIR [--fdr 0.1]",
+		Description: "Scores every input and writes scores.parquet (a row each), audit.json (how many inputs do not belong, with guarantees) and report.html to DIR. Discoveries are the inputs called outliers: on average, at most the fraction --fdr of them is false.\n\n" +
+			"Memory does not grow with the number of inputs. After an interruption, the same command continues. `attach merge` combines audits of several machines. docs/guides/audit.md explains the guarantees and the keys of audit.json.",
+		CustomHelpTemplate: `# which of these inputs are no digits?
+attach audit digits_resnet.attach --x digits_test.npz --x letters.npz -o audit
+# fail a CI job if any input is an outlier
+attach audit digits_resnet.attach --x digits_test.npz -o nightly --fdr 0.01 --fail-if 'discoveries>100'`,
 	}, argument{name: "M.attach", to: &f.path}, f.choose, func(c *cli.Context) error { return f.run(c, elsewhere) })
 }
 
@@ -60,31 +63,32 @@ func (f *auditing) flags() {
 	f.asked.Identity = audit.Identity{FDR: .1, Delta: .05}
 	features, model := f.attachedOptions()
 	features = slices.DeleteFunc(features, func(o *option) bool { return o.name == "rows" })
-	noIntervals := unfit("for heads without intervals", func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })
-	asFeatures := idle("with --features", func() bool { return f.asFeatures })
-	alone := unfit("for heads that were fitted on features alone", func(b *attach.Bundle) bool { return b.Base.SHA256 == "" })
+	noIntervals := unsuited("needs intervals, and M.attach has none", func(b *attach.Bundle) bool { return len(b.Calibration.Quantiles) == 0 })
+	asFeatures := noEffect("with --from-features", func() bool { return f.asFeatures })
+	alone := unsuited("has no effect because M.attach was fitted on features, without a model; leave it out", func(b *attach.Bundle) bool { return b.Base.SHA256 == "" })
 	skip := model.find("skip-bad")
-	skip.usage, skip.never = "leave out images that cannot be read, and files that are broken or have no rows, and name them", nil
+	skip.usage, skip.conflicts = "leave out images that cannot be read and files that are broken or empty, and report them, instead of stopping", nil
 	f.table = join(table{
-		{name: "x", to: (*inputList)(&f.asked.Inputs), needed: true, file: rowFile, usage: "INPUTS: what to audit: " + inputKinds + ", a folder of such files, a pattern such as 'day-*.parquet', or @FILE with a name a line; repeat for more"},
-		{name: "o", to: &f.asked.Dir, needed: true, usage: "DIR: folder to write scores.parquet, audit.json and report.html to; what is there of the same audit is gone on from"},
-		{name: "every", to: &f.asked.Identity.Every, must: atLeast(1), usage: "N: of each file or folder audit every N-th row alone", never: []never{asFeatures, alone}},
-		{name: "limit", to: &f.asked.Identity.Limit, must: atLeast(1), usage: "N: of each file or folder audit so many rows at most"},
-	}, f.promiseOptions(), features, table{
-		{name: "fitted", to: (*inputList)(&f.asked.Fitted), file: rowFile, usage: "INPUTS: rows that were fitted on: scores.parquet then says of each input which of these has nearly the same features; repeat for more"},
-		{name: "alpha", to: &f.asked.Identity.Alpha, must: share, usage: "SHARE: flag in-domain inputs one by one with at most this share by mistake, instead of what fit was given"},
-		{name: "level", to: &f.asked.Identity.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target, instead of what fit was given", never: []never{noIntervals}},
-	}, f.groupsOption(", to count discoveries by"), model)
+		{name: "x", to: (*inputList)(&f.asked.Inputs), required: true, file: rowFile, usage: "INPUTS: what to audit (see `attach help inputs`), a folder of such files, a pattern such as 'day-*.parquet', or @FILE with a name per line; may be repeated"},
+		{name: "fitted", to: (*inputList)(&f.asked.Fitted), file: rowFile, usage: "INPUTS: rows of the fit; scores.parquet then names the nearest one of each input, to find near duplicates; may be repeated"},
+		{name: "every", to: &f.asked.Identity.Every, rule: atLeast(1), usage: "N: audit only every N-th row of each file or folder", conflicts: []conflict{asFeatures, alone}},
+		{name: "limit", to: &f.asked.Identity.Limit, rule: atLeast(1), usage: "N: audit at most N rows of each file or folder"},
+	}.under(groupData), f.guaranteeOptions(), features, table{
+		{name: "alpha", to: &f.asked.Identity.Alpha, rule: fraction, usage: "FRACTION: false-alarm rate of the flags of single inputs (default: the one of fit)"},
+		{name: "level", to: &f.asked.Identity.Level, rule: fraction, usage: "PROBABILITY: coverage of intervals (default: the one of fit)", conflicts: []conflict{noIntervals}},
+	}.under(groupGuarantee), f.groupsOption(", to count discoveries by group"), table{
+		{name: "o", to: &f.asked.Dir, required: true, usage: "DIR: folder to write to; an unfinished audit in it is continued"},
+		{name: "fail-if", to: &f.failIf, choices: auditFigures(), usage: "CONDITION: exit with status 3 if it holds, such as 'discoveries>0'; may be repeated; see `attach help gates`"},
+	}.under(groupOutput), model)
 }
 
-// promiseOptions are those that scores do not depend on.
-func (f *auditing) promiseOptions() table {
+// guaranteeOptions returns the flags that scores do not depend on.
+func (f *auditing) guaranteeOptions() table {
 	return table{
-		{name: "fdr", to: &f.asked.Identity.FDR, must: share, usage: "SHARE: false discovery rate: at most this share of discoveries is false, on average"},
-		{name: "delta", to: &f.asked.Identity.Delta, must: share, usage: "PROBABILITY: how likely any bound is to be wrong"},
-		{name: "conditional", to: &f.asked.Identity.Conditional, usage: "promise --fdr for these very calibration rows, but for --delta, and not on average over such: fewer discoveries"},
-		{name: "fail-if", to: &f.failIf, usage: "GATE: exit with status 3 if that is so, such as discoveries>0 or outliers_lower_bound>.01; repeat for more"},
-	}
+		{name: "fdr", to: &f.asked.Identity.FDR, rule: fraction, usage: "FRACTION: false discovery rate: on average, at most this fraction of discoveries is false"},
+		{name: "delta", to: &f.asked.Identity.Delta, rule: fraction, usage: "PROBABILITY: probability that any of the bounds is wrong"},
+		{name: "conditional", to: &f.asked.Identity.Conditional, usage: "guarantee --fdr for this calibration set with probability 1 − delta, not on average over calibration sets; makes fewer discoveries"},
+	}.under(groupGuarantee)
 }
 
 // choose is a step that reads the gates.
@@ -93,7 +97,7 @@ func (f *auditing) choose(*cli.Context) (err error) {
 	return err
 }
 
-// auditOptions are what the flags say.
+// auditOptions returns the options of the engine.
 func (f *auditing) auditOptions() engine.Options {
 	o := f.asked
 	o.Options, o.Run, o.Verbose = f.options(), f.place.Options, f.verbose
@@ -115,7 +119,7 @@ func (f *auditing) run(c *cli.Context, elsewhere Pipeline) error {
 	}
 	defer e.Close()
 	for _, o := range f.table {
-		if f.table.useful(o.name) {
+		if f.table.usable(o.name) {
 			e.Hints = append(e.Hints, o.name)
 		}
 	}
@@ -124,7 +128,7 @@ func (f *auditing) run(c *cli.Context, elsewhere Pipeline) error {
 		if files > 1 {
 			of = fmt.Sprintf(", file %d of %d", file+1, files)
 		}
-		p.share((float64(file)+share)/float64(files), p.rate(scored)+of)
+		p.show((float64(file)+share)/float64(files), p.rate(scored)+of)
 	})
 	if err != nil {
 		return err
@@ -134,7 +138,7 @@ func (f *auditing) run(c *cli.Context, elsewhere Pipeline) error {
 	return checkAuditGates(f.gates, a)
 }
 
-// RunAudit is as Run with "audit" before args, but that a pipeline scores.
+// RunAudit is like Run with "audit" before args, except that a pipeline scores the audit.
 func RunAudit(ctx context.Context, args []string, stdout, stderr io.Writer, elsewhere Pipeline) int {
 	stdout, stderr = onTerminal(stdout), onTerminal(stderr)
 	defer closeTerminals(stdout, stderr)
@@ -143,7 +147,7 @@ func RunAudit(ctx context.Context, args []string, stdout, stderr io.Writer, else
 	return status(ctx, run(ctx, app, append([]string{"audit"}, args...)), stderr)
 }
 
-// NewAuditWorker is a worker of a pipeline that RunAudit started.
+// NewAuditWorker returns a worker of a pipeline that RunAudit started.
 func NewAuditWorker(ctx context.Context, o engine.Options, stderr io.Writer, storage engine.Storage) (*engine.Worker, error) {
 	stderr = onTerminal(stderr)
 	o.Run.Log = logger(stderr, o.Verbose)
@@ -152,46 +156,52 @@ func NewAuditWorker(ctx context.Context, o engine.Options, stderr io.Writer, sto
 	})
 }
 
-// printAudit says in a few lines what was found.
+// printAudit prints the main figures of an audit.
 func printAudit(w io.Writer, a *audit.Audit, dir string) {
+	line := func(label, format string, args ...any) { printf(w, "%-12s  %s\n", label, fmt.Sprintf(format, args...)) }
 	printf(w, "%s audited in %s, %s\n", rows.Count(a.Inputs, "input"), a.Of(), rows.Count(a.Calibration, "calibration row"))
-	for _, says := range a.Cautions() {
-		printf(w, "warning: %s\n", says)
+	for _, caution := range a.Cautions() {
+		line("warning", "%s", caution)
 	}
 	if c := a.Copies; c != nil {
-		printf(w, "copies        %s of these are exact copies of another, and %s differ: each figure is the more careful of two, with all counted and with copies counted once\n", display.Count(c.Repeated), display.Count(c.Distinct))
+		verb := "are exact copies"
+		if c.Repeated == 1 {
+			verb = "is an exact copy"
+		}
+		line("copies", "%s %s of another, and %s differ; all figures hold whether copies count or not", rows.Count(c.Repeated, "input"), verb, display.Count(c.Distinct))
 	}
+	line("outliers", "at least %s (%s of the inputs), with probability %g", display.Count(a.Outliers), display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta)
 	falsely := ""
 	if a.Discoveries > 0 {
-		falsely = fmt.Sprintf("; with probability %g at most %.3g %% of these are false", 1-a.Delta, 100*a.FDP)
+		falsely = fmt.Sprintf("; at most %.3g %% of these are false, with probability %g", 100*a.FDP, 1-a.Delta)
 	}
-	printf(w, "outliers      %s at least, with probability %g\n", display.Count(a.Outliers), 1-a.Delta)
-	printf(w, "discoveries   %s at a false discovery rate of %g%s\n", display.Count(a.Discoveries), a.FDR, falsely)
-	shift := fmt.Sprintf("%.3g", a.Shift.Higher)
+	line("discoveries", "%s at a false discovery rate of %g%s", display.Count(a.Discoveries), a.FDR, falsely)
+	shift := fmt.Sprintf("p = %.3g", a.Shift.Higher)
 	if a.Shift.Higher == 0 {
-		shift = "1e-300"
+		shift = "p < 1e-300"
 	}
-	printf(w, "shift         p is at most %s %s\n", shift, a.Shifted())
+	line("shift", "%s (%s)", a.ShiftFinding(), shift)
 	for _, of := range a.Intervals {
 		name, covered := "", ""
 		if len(a.Intervals) > 1 {
-			name = " of " + of.Name
+			name = of.Name + ": "
 		}
-		if of.Known > 0 {
-			covered = fmt.Sprintf("; %.3g %% of %s are within their intervals, asked for %.3g %%", 100*of.CoveredShare(), rows.Count(of.Known, "target"), 100*a.Level)
+		if of.WithTarget > 0 {
+			covered = fmt.Sprintf("; %s of %s are within their intervals (level %s)", display.Percent(of.CoveredShare()), rows.Count(of.WithTarget, "target"), display.Asked(a.Level))
 		}
-		printf(w, "intervals%s   %s stand out by their width%s\n", name, display.Count(of.Wide), covered)
+		line("intervals", "%s%s unusually wide%s", name, display.Count(of.Wide), covered)
 	}
-	if a.LikeFitted != nil {
-		printf(w, "like fitted   %s with nearly the same features as a row of --fitted\n", display.Count(*a.LikeFitted))
+	if a.FitDuplicates != nil {
+		line("fit rows", "%s near a row of --fitted", rows.Count(*a.FitDuplicates, "input"))
 	}
 	for _, g := range a.Gaps {
-		printf(w, "note: %v\n", g)
+		line("note", "%v", g)
 	}
 	if a.Unnamed() {
-		printf(w, "note: there are more outliers than discoveries: the rest cannot be told, one by one, from inputs like the calibration rows; the report has the highest scores first\n")
+		line("note", "more outliers than discoveries: the others cannot be told, one by one, from inliers; the report lists the highest scores first")
 	} else if a.TooFew() {
-		printf(w, "note: %s\n", a.FewRows())
+		line("note", "%s", a.FewRows())
+		line("", "what to do: calibrate with more rows, or use the bound on outliers")
 	}
 	printf(w, "%s\n", filepath.Join(dir, "report.html"))
 }

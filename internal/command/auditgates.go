@@ -8,12 +8,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/audit"
 )
 
-// auditFigures are what gates of audits are of, by their keys in audit.json.
+// auditFigures returns the figures of audits that a gate can test: keys of audit.json.
 func auditFigures() []string {
 	return []string{"discoveries", "fdp_upper_bound", "outliers_lower_bound", "flagged", "shift"}
 }
-
-func listOf(names []string) string { return strings.Join(names, ", ") }
 
 // parseAuditGates reads --fail-if.
 func parseAuditGates(texts []string) ([]gate, error) {
@@ -21,18 +19,18 @@ func parseAuditGates(texts []string) ([]gate, error) {
 	for _, text := range texts {
 		one, ok := parseGate(text, auditFigures())
 		if !ok || strings.Contains(text, "@") {
-			return nil, usagef("--fail-if is %q; it must be a figure, < or > and a number, such as discoveries>0; the figures are %s", text, listOf(auditFigures()))
+			return nil, notGate(text, one.figure, auditFigures(), "a figure, < or >, and a number, such as discoveries>0")
 		}
 		if one.bound < 0 || one.bound > 1 && slices.Contains([]string{"fdp_upper_bound", "shift"}, one.figure) {
-			return nil, usagef("--fail-if is %q; %s is from 0 to 1, and a number of inputs is not negative", text, one.figure)
+			return nil, usagef("--fail-if is %q; %s must be from 0 to 1, and a number of inputs must not be negative", text, one.figure)
 		}
 		list = append(list, one)
 	}
 	return list, nil
 }
 
-// checkAuditGates returns a *gateError that names the gates that do not hold. Numbers
-// of inputs are compared with a bound between 0 and 1 as a share of all.
+// checkAuditGates returns a *gateError that names the gates that fail. A number of inputs
+// is compared with a bound between 0 and 1 as a fraction of all inputs.
 func checkAuditGates(gates []gate, a *audit.Audit) error {
 	var failed []string
 	for _, g := range gates {

@@ -4,34 +4,46 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 )
 
-// classNamesOption names the classes of the model.
-func (r *rowFlags) classNamesOption(what string, unused ...never) table {
-	return table{{name: "class-names", to: &r.ClassNames, file: otherFile, never: unused,
-		usage: "FILE|A,B,…: names of the model's classes, in the order of its outputs: a file with a name a line, a JSON list or the id2label of a config.json, or the names themselves" + what}}
+// classNamesOption returns --class-names. what ends its description.
+func (r *rowFlags) classNamesOption(what string, unused ...conflict) table {
+	return table{{name: "class-names", to: &r.ClassNames, file: otherFile, group: groupColumns, conflicts: unused,
+		usage: "FILE|A,B,…: names of the model's classes in the order of its outputs, or a file of them: a name per line, a JSON list, or a config.json with id2label" + what}}
 }
 
-// noteFolders says how folders are numbered that are fewer than the classes of a
-// model with so many outputs.
-func noteFolders(w io.Writer, n, outputs int) {
-	of := inputs.ClassesOf(outputs)
-	if n == 1 && of > 1 {
-		printf(w, "note: one folder or named label is taken for the first of %d classes; --class-names says which it is\n", of)
-	} else if n > 0 && n < of {
-		printf(w, "note: %d folders or named labels are taken for the first of %d classes, in order; --class-names says which they are\n", n, of)
+// noteFolders says how folders, or labels that are names, are numbered: in sorted order,
+// which may not be the order of a model with so many outputs.
+func noteFolders(w io.Writer, names []string, outputs int) {
+	const most = 5
+	if len(names) == 0 {
+		return
 	}
+	var numbered []string
+	for i, name := range names[:min(most, len(names))] {
+		numbered = append(numbered, fmt.Sprintf("%.100s is %d", name, i))
+	}
+	list := strings.Join(numbered, ", ")
+	if more := len(names) - most; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	of := ""
+	if n := inputs.ClassesOf(outputs); len(names) < n {
+		of = fmt.Sprintf(" as the first of %d classes", n)
+	}
+	printf(w, "note: folders or named labels are numbered in sorted order%s: %s; if the model's order differs, pass --class-names\n", of, list)
 }
 
-// checkFolders refuses folders of images that are some of the classes by their
-// names, and others: which class the others are is not known. Where no folder is,
-// their order is that of the classes.
+// checkFolders refuses folders of images if the names of some are classes and those of
+// others are not, because it is not known which class these are. If no name is a class, the
+// folders are in the order of the classes.
 func (r *reading) checkFolders(x string, folders []string) error {
 	unknown := slices.DeleteFunc(slices.Clone(folders), func(name string) bool { return slices.Contains(r.Inputs.Classes, name) })
 	if r.Inputs.Classes == nil || len(unknown) == 0 || len(unknown) == len(folders) && len(folders) == len(r.Inputs.Classes) {
 		return nil
 	}
-	return fmt.Errorf("%s: the folder or label %.100q has the name of no class; classes are %.100q", x, unknown[0], r.Inputs.Classes)
+	return fmt.Errorf("%s: the folder or label %.100q is not the name of a class; classes are %.100q", x, unknown[0], r.Inputs.Classes)
 }

@@ -23,19 +23,19 @@ import (
 // mostResamples bounds the memory of --bootstrap.
 const mostResamples = 1_000_000
 
-// comparing is a call of attach compare.
+// comparing holds the flags of attach compare and what is measured.
 type comparing struct {
 	table
 	place
 	reading
 	job            compare.Options
 	path           string // of MODEL.onnx, or ""
-	fit, in        string
-	out            outSets
-	outClasses     []int
-	fitRows        inputs.Slice
-	inRows         inputs.Slice
-	outRows        inputs.Slice
+	x, test        string
+	ood            oodSets
+	oodClasses     []int
+	rows           inputs.Slice
+	testRows       inputs.Slice
+	oodRows        inputs.Slice
 	task           attach.Task
 	weights        string
 	json           bool
@@ -47,46 +47,52 @@ func compareCommand() *cli.Command {
 	m := &comparing{job: compare.Options{Methods: detectors(), Resamples: 1000}}
 	m.Unhashed = true
 	regression := func() bool { return m.task == attach.Regression }
-	withModel := idle("with MODEL.onnx", func() bool { return m.path != "" })
-	alone := idle("without MODEL.onnx", func() bool { return m.path == "" })
+	withModel := noEffect("with MODEL.onnx", func() bool { return m.path != "" })
+	alone := noEffect("without MODEL.onnx", func() bool { return m.path == "" })
 	read := join(m.rowOptions(&m.table, m.textless()), m.modelOptions(),
-		m.layersOption(idle("for --methods that do not look at earlier layers", m.layerless)), m.batchOption(batchStandard))
-	read.of("labels").unless(m.pickless(regression))
+		m.layersOption(noEffect("because none of --methods reads earlier layers", m.layerless)), m.batchOption(batchStandard))
+	read.pick("folder-labels").unless(m.pickless(regression))
 	m.table = join(table{
-		{name: "fit", to: &m.fit, needed: true, file: rowFile, usage: "INPUTS: in-domain rows to fit with: " + inputKinds + "; without MODEL.onnx, features as `attach features` writes them, lists of them as .parquet, or rows×columns as .npy"},
-		{name: "in", to: &m.in, needed: true, file: rowFile, usage: "INPUTS: other in-domain rows, to measure on"},
-		{name: "out", to: &m.out, needed: true, file: rowFile, usage: "[[GROUP:]NAME=]INPUTS: out-of-domain rows, to measure on; with a NAME, repeat for more sets"},
-		{name: "out-classes", to: &m.outClasses, usage: "A,B,…: keep the rows of --out with these labels alone", never: []never{alone, idle("with several --out", func() bool { return len(m.out) > 1 })}},
-		{name: "task", to: (*string)(&m.task), choices: tasks(), usage: "WHAT: classification or regression, where the model's graph does not tell which it does"},
-		sliceOption("fit-rows", "--fit", &m.fitRows),
-		sliceOption("in-rows", "--in", &m.inRows),
-		sliceOption("out-rows", "every --out", &m.outRows),
-	}, weightsOption(&m.weights, "without MODEL.onnx, for methods that read them", withModel), table{
-		{name: "methods", to: (*comparedMethods)(&m.job.Methods).set, usage: methodsUsage},
-		{name: "sweep", to: &m.job.Sweep, usage: "run every method's whole grid, not its default alone"},
-		{name: "parallel", to: &m.job.Parallel, must: atLeast(1), usage: "N: methods fitted and scored at a time; more than one disturbs the times shown. Without it, one, or with --sweep one per core"},
-		{name: "bootstrap", to: &m.job.Resamples, must: between(0, mostResamples), usage: "N: resamples of the rows measured on that confidence intervals come from; 0 for none"},
-		{name: "seed", to: &m.job.Training.Seed, usage: "N: seed of all that is drawn at random"},
+		{name: "x", to: &m.x, required: true, file: rowFile, usage: "INPUTS: in-distribution rows to fit on; see `attach help inputs`"},
+		{name: "test", to: &m.test, required: true, file: rowFile, usage: "INPUTS: other in-distribution rows, to measure on"},
+		{name: "ood", to: &m.ood, required: true, file: rowFile, usage: "[[GROUP:]NAME=]INPUTS: out-of-distribution rows, to measure on; with a NAME, may be repeated for more sets"},
+		{name: "ood-classes", to: &m.oodClasses, usage: "A,B,…: keep only rows of --ood with these labels", conflicts: []conflict{alone, noEffect("with several --ood", func() bool { return len(m.ood) > 1 })}},
+		sliceOption("rows", "--x", &m.rows),
+		sliceOption("test-rows", "--test", &m.testRows),
+		sliceOption("ood-rows", "every --ood", &m.oodRows),
+	}.under(groupData), table{
+		{name: "methods", to: (*comparedMethods)(&m.job.Methods).set, choices: names(detectors()), list: true, usage: methodsUsage},
+		{name: "sweep", to: &m.job.Sweep, usage: "measure every setting in each method's grid, not only its default"},
+		{name: "parallel", to: &m.job.Parallel, rule: atLeast(1), usage: "N: methods to measure at a time; more than one disturbs the times shown. Without it, one, or with --sweep one per core"},
+		{name: "bootstrap", to: &m.job.Resamples, rule: between(0, mostResamples), usage: "N: bootstrap resamples for confidence intervals; 0 for none"},
+		{name: "seed", to: &m.job.Training.Seed, usage: "N: seed of all random choices"},
+	}.under(groupMethods), table{
+		{name: "report", to: &m.report, rule: ends(".html"), file: resultFile, usage: "FILE: .html page with scores and curves"},
+		{name: "scores", to: &m.scores, rule: ends(".npz"), file: resultFile, usage: "FILE: .npz file of every row's scores"},
 		{name: "json", to: &m.json, usage: "print JSON"},
-		{name: "scores", to: &m.scores, must: ends(".npz"), file: resultFile, usage: "FILE: .npz to write every row's scores to"},
-		{name: "report", to: &m.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a report to, with the scores and curves drawn"},
-	}, read.unless(alone), m.runtimeOptions())
+	}.under(groupOutput), table{
+		{name: "task", to: (*string)(&m.task), choices: tasks(), group: groupModel, usage: "TASK: classification or regression, if the model's graph does not tell"},
+	}, weightsOption(&m.weights, "without MODEL.onnx", withModel), read.unless(alone), m.runtimeOptions())
 	return m.command(cli.Command{
 		Name:      "compare",
-		Usage:     "measure detectors side by side on in-domain and out-of-domain inputs",
-		UsageText: "attach compare MODEL.onnx --fit F --in I --out O\nattach compare MODEL.onnx --fit F --in I --out near:A=O1 --out far:B=O2\nattach compare --fit F.npz --in I.npz --out O.npz [--weights W.npz]",
-		Description: "Fits every detector on in-domain inputs and measures how well it tells fresh in-domain inputs from out-of-domain ones; docs/guides/which-method.md says " +
-			"what each figure and file holds.\n\n" +
-			"Out-of-domain is the positive class: FPR95 is the share of in-domain inputs flagged when 95 % of the out-of-domain ones are found; \"FPR95 in\" " +
-			"swaps the classes; \"error\" is the least chance of judging a row wrongly where both sides are equally likely; AURC is the area under the " +
-			"risk-coverage curve of the network's own errors. Intervals are of 95 %. The oracle, a control, is fitted with half of --out.\n\n" +
-			"With several --out, figures are means over the sets. --classes applies to --fit and --in, --out-classes to --out.",
+		Usage:     "measure how well detectors separate in- and out-of-distribution inputs",
+		UsageText: "attach compare MODEL.onnx --x INPUTS --test INPUTS --ood INPUTS\nattach compare MODEL.onnx --x INPUTS --test INPUTS --ood near:A=INPUTS --ood far:B=INPUTS\nattach compare --x F.npz --test T.npz --ood O.npz [--weights W.npz]",
+		Description: "Fits every detector on --x and measures how well its scores separate --test from --ood, to choose a method for `attach fit --method`. AUROC 1 is perfect, 0.5 is chance. FPR95 is the false-alarm rate at which 95 % of the out-of-distribution rows are detected; AURC is the area under the risk-coverage curve. The oracle, a control, has seen half of --ood.\n\n" +
+			"With several --ood, figures are means over the sets. --keep-classes applies to --x and --test, --ood-classes to --ood. docs/guides/which-method.md explains every figure and file.",
+		CustomHelpTemplate: `# three detectors on digits against letters
+attach compare digits_resnet.onnx --x digits_fit.npz --test digits_test.npz --ood letters.npz \
+    --preprocess digits.preprocess.json --methods certificates,mahalanobis,knn
+# the same without the model, from features that are computed once
+attach features digits_resnet.onnx --x digits_fit.npz --preprocess digits.preprocess.json -o x.npz
+attach features digits_resnet.onnx --x digits_test.npz --preprocess digits.preprocess.json -o test.npz
+attach features digits_resnet.onnx --x letters.npz --preprocess digits.preprocess.json -o ood.npz
+attach compare --x x.npz --test test.npz --ood ood.npz --methods knn,energy --report compare.html`,
 	}, argument{name: "MODEL.onnx", to: &m.path, optional: true}, m.begin, m.log, m.writable, m.run)
 }
 
-const methodsUsage = "A,B,…: compare these alone, of those that `attach methods` lists"
+const methodsUsage = "A,B,…: measure only these methods; `attach methods` lists them"
 
-// comparedMethods are the value of --methods.
+// comparedMethods is the value of --methods.
 type comparedMethods []ood.Method
 
 func (c *comparedMethods) set(list string) error {
@@ -94,7 +100,7 @@ func (c *comparedMethods) set(list string) error {
 	for name := range strings.SplitSeq(list, ",") {
 		method, ok := attach.MethodByName(strings.TrimSpace(name))
 		if !ok || method.Needs.Targets {
-			return fmt.Errorf("--methods: there is no method %q; `attach methods` lists them", name)
+			return unknownMethod("--methods", strings.TrimSpace(name))
 		}
 		if slices.ContainsFunc(*c, func(other ood.Method) bool { return other.Name == method.Name }) {
 			return fmt.Errorf("--methods names %s twice", method.Name)
@@ -104,7 +110,7 @@ func (c *comparedMethods) set(list string) error {
 	return nil
 }
 
-// layerless says that no method looks at earlier layers.
+// layerless reports whether no method reads earlier layers.
 func (m *comparing) layerless() bool {
 	return !slices.ContainsFunc(m.job.Methods, func(m ood.Method) bool { return m.Needs.Layers })
 }
@@ -154,14 +160,14 @@ func (m *comparing) measure(ctx context.Context) (*compare.Report, error) {
 	return r, anyResult(r)
 }
 
-// note says which sets are read in two places.
+// note prints a note if one file is read as two sets.
 func (m *comparing) note() {
-	if sameFile(m.in, m.fit) {
-		fmt.Fprintln(m.stderr, "note: --in is what --fit reads; rows that a method was fitted with look more in-domain than fresh ones do")
+	if sameFile(m.test, m.x) {
+		fmt.Fprintln(m.stderr, "note: --test and --x are one file; methods were fitted on these rows, so that they look more in-distribution than new rows do")
 	}
-	for _, s := range m.out {
-		if len(m.outClasses) == 0 && (sameFile(s.path, m.in) || sameFile(s.path, m.fit)) {
-			printf(m.stderr, "note: --out %s is what --fit or --in reads; in-domain rows against themselves tell nothing\n", s.path)
+	for _, s := range m.ood {
+		if len(m.oodClasses) == 0 && (sameFile(s.path, m.test) || sameFile(s.path, m.x)) {
+			printf(m.stderr, "note: --ood %s is also the file of --x or --test; separating rows from themselves is meaningless\n", s.path)
 		}
 	}
 }
@@ -174,7 +180,7 @@ func (m *comparing) print(ctx context.Context, w io.Writer, r *compare.Report) e
 		}
 	}
 	if m.report != "" {
-		page := report.Page{Title: "Out-of-domain detection, side by side", Sets: []report.Comparison{{Report: r}}}
+		page := report.Page{Title: "Detectors of out-of-distribution inputs, compared", Sets: []report.Comparison{{Report: r}}}
 		if err := writePage(ctx, m.report, page); err != nil {
 			return err
 		}
@@ -186,7 +192,7 @@ func (m *comparing) print(ctx context.Context, w io.Writer, r *compare.Report) e
 	return err
 }
 
-// overall shows how much of all methods' work is done.
+// overall returns a function that shows the progress of all methods.
 func overall(p *progress, methods int) func(method string, share float64) {
 	shares := map[string]float64{}
 	return func(method string, share float64) {
@@ -195,11 +201,11 @@ func overall(p *progress, methods int) func(method string, share float64) {
 		for _, s := range shares {
 			sum += s / float64(methods)
 		}
-		p.share(sum, fmt.Sprintf("%.0f %%, %s", 100*sum, method))
+		p.show(sum, fmt.Sprintf("%.0f %%, %s", 100*sum, method))
 	}
 }
 
-// anyResult returns an error where no method has a result: the first reason.
+// anyResult returns an error if no method has a result: the first reason.
 func anyResult(r *compare.Report) error {
 	for _, m := range r.Methods {
 		if len(m.Configs) > 0 {
@@ -217,8 +223,8 @@ func anyResult(r *compare.Report) error {
 	return nil
 }
 
-// writeScores writes the score of every row: METHOD/in and METHOD/out, or
-// METHOD/out/NAME where sets have names; of a sweep, METHOD/INDEX/in and so on.
+// writeScores writes the score of every row: METHOD/in and METHOD/out, or METHOD/out/NAME
+// if sets have names. In a sweep, the names are METHOD/INDEX/in and so on.
 func writeScores(ctx context.Context, path string, r *compare.Report) error {
 	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		z := npy.NewNPZWriter(w)
@@ -236,13 +242,13 @@ func writeScores(ctx context.Context, path string, r *compare.Report) error {
 				if r.Sweep {
 					name = fmt.Sprintf("%s/%d", name, i)
 				}
-				if err := vector(name+"/in", conf.In); err != nil {
+				if err := vector(name+"/in", conf.TestScores); err != nil {
 					return err
 				}
-				for k, scores := range conf.Out {
+				for k, scores := range conf.OODScores {
 					out := name + "/out"
-					if len(r.Sets) > 0 {
-						out += "/" + r.Sets[k].Name
+					if len(r.OODSets) > 0 {
+						out += "/" + r.OODSets[k].Name
 					}
 					if err := vector(out, scores); err != nil {
 						return err

@@ -18,51 +18,51 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// outFlag is one value of --out: [[GROUP:]NAME=]INPUTS.
-type outFlag struct{ group, name, path string }
+// oodSet is one value of --ood: [[GROUP:]NAME=]INPUTS.
+type oodSet struct{ group, name, path string }
 
 var setName = regexp.MustCompile(`^(?:([A-Za-z0-9][A-Za-z0-9._+-]*):)?([A-Za-z0-9][A-Za-z0-9._+-]*)$`)
 
-// outSets are the values of --out.
-type outSets []outFlag
+// oodSets are the values of --ood.
+type oodSets []oodSet
 
 // add reads one value. What is before the first = is a name if it looks like
 // one, unless the whole is a file that is there.
-func (sets *outSets) add(value string) error {
-	s := outFlag{path: value}
+func (sets *oodSets) add(value string) error {
+	s := oodSet{path: value}
 	head, rest, ok := strings.Cut(value, "=")
 	match := setName.FindStringSubmatch(head)
 	if ok && match != nil {
-		s = outFlag{match[1], match[2], rest}
+		s = oodSet{match[1], match[2], rest}
 	}
 	if s.path == "" {
-		return fmt.Errorf("--out %s lacks the inputs after the =", value)
+		return fmt.Errorf("--ood %s: the inputs after = are missing", value)
 	}
 	_, err := os.Stat(value)
 	if ok && match == nil && err != nil && !strings.ContainsAny(head, `/\`) {
-		return fmt.Errorf("--out %s: %q names no set; a name is of letters, digits and ._+-, with GROUP: before it where it has a group", value, head)
+		return fmt.Errorf("--ood %s: %q is not a name; a name has letters, digits and ._+-, and GROUP: before it if it is in a group", value, head)
 	}
 	if s.name != "" && err == nil {
 		if _, err := os.Stat(rest); err == nil {
-			return fmt.Errorf("--out %s names the file %[1]s as well as %s; write ./%[1]s for the first or %[3]s=./%[2]s for the second", value, rest, head)
+			return fmt.Errorf("--ood %s may mean the file %[1]s or the file %s; write ./%[1]s for the first or %[3]s=./%[2]s for the second", value, rest, head)
 		}
-		s = outFlag{path: value}
+		s = oodSet{path: value}
 	}
 	for _, other := range *sets {
 		if s.name == other.name && s.name != "" {
-			return fmt.Errorf("--out names two sets %q", s.name)
+			return fmt.Errorf("--ood names two sets %q; give each its own name", s.name)
 		}
 	}
 	*sets = append(*sets, s)
 	for _, s := range *sets {
 		if s.name == "" && len(*sets) > 1 {
-			return fmt.Errorf("--out %s needs a name among several: --out NAME=%[1]s", s.path)
+			return fmt.Errorf("--ood %s needs a name, because there are several: --ood NAME=%[1]s", s.path)
 		}
 	}
 	return nil
 }
 
-func (sets *outSets) paths() []string {
+func (sets *oodSets) paths() []string {
 	var paths []string
 	for _, s := range *sets {
 		paths = append(paths, s.path)
@@ -86,7 +86,7 @@ func (m *comparing) readModel(ctx context.Context) error {
 	return m.readSets(func(path string, of inputs.Slice, outside bool) (ood.Batch, error) {
 		classes := m.Classes
 		if outside {
-			classes, m.Inputs.TargetOptional, m.Inputs.SkipOdd = m.outClasses, true, len(m.outClasses) == 0
+			classes, m.Inputs.TargetOptional, m.Inputs.SkipOdd = m.oodClasses, true, len(m.oodClasses) == 0
 		}
 		m.Unlabelled = outside
 		set, err := m.OpenSet(ctx, path, "", of, classes)
@@ -112,9 +112,9 @@ func (m *comparing) standardise() {
 		w, b := s.Layer(t.Last.Weight, t.Last.Bias)
 		t.Last = &ood.Linear{Weight: w, Bias: b}
 	}
-	sets := []*ood.Batch{&t.Batch, &m.job.In, &m.job.Out}
-	for i := range m.job.OutSets {
-		sets = append(sets, &m.job.OutSets[i].Batch)
+	sets := []*ood.Batch{&t.Batch, &m.job.Test, &m.job.OOD}
+	for i := range m.job.OODSets {
+		sets = append(sets, &m.job.OODSets[i].Batch)
 	}
 	for _, b := range sets {
 		b.Features = s.Apply(b.Features)
@@ -151,21 +151,21 @@ func (m *comparing) readSets(read func(path string, of inputs.Slice, outside boo
 		return b, err
 	}
 	var err error
-	if m.job.Training.Batch, err = batch(m.fit, m.fitRows, false); err != nil {
+	if m.job.Training.Batch, err = batch(m.x, m.rows, false); err != nil {
 		return err
 	}
-	if m.job.In, err = batch(m.in, m.inRows, false); err != nil {
+	if m.job.Test, err = batch(m.test, m.testRows, false); err != nil {
 		return err
 	}
-	for _, s := range m.out {
-		b, err := batch(s.path, m.outRows, true)
+	for _, s := range m.ood {
+		b, err := batch(s.path, m.oodRows, true)
 		if err != nil {
 			return err
 		}
 		if s.name == "" {
-			m.job.Out = b
+			m.job.OOD = b
 		} else {
-			m.job.OutSets = append(m.job.OutSets, compare.OutSet{Name: s.name, Group: s.group, Batch: b})
+			m.job.OODSets = append(m.job.OODSets, compare.OODSet{Name: s.name, Group: s.group, Batch: b})
 		}
 	}
 	if m.standardised {
@@ -181,11 +181,11 @@ func (m *comparing) readFeatures() error {
 	if t.Last, err = modelrows.LoadWeights(m.weights); err != nil {
 		return err
 	}
-	m.standardised = inputs.HoldsAny(m.fit, "standardised")
+	m.standardised = inputs.HoldsAny(m.x, "standardised")
 	return m.readSets(func(path string, of inputs.Slice, _ bool) (ood.Batch, error) {
 		var wants []inputs.Widths
 		if t.Len() > 0 {
-			wants = append(wants, widthsOf(m.fit, t.Batch))
+			wants = append(wants, widthsOf(m.x, t.Batch))
 		} else if m.layerless() {
 			wants = append(wants, inputs.Widths{Layerless: true})
 		}

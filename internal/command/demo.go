@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -19,6 +20,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads/fit"
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/data/rows"
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/report"
 	"github.com/attach-uncertainty/attach/ood"
@@ -26,36 +28,49 @@ import (
 	"github.com/attach-uncertainty/attach/testmodels"
 )
 
-// demo is a call of attach demo.
+// demo holds the flags of attach demo and what it found.
 type demo struct {
 	table
 	place
 	dir     string
 	methods comparedMethods
 	seed    uint64
-	stdout  io.Writer
 	trainer *fit.Engine
+	stories []story
+	held    int // rows that the regressor's intervals are tested on
+}
+
+// story is what the demo found of a classifier.
+type story struct {
+	network                 string
+	calibrated              int
+	alpha                   float64
+	letters, flaggedLetters int
+	digits, flaggedDigits   int
 }
 
 func demoCommand() *cli.Command {
 	d := &demo{dir: "attach-demo", methods: detectors(), place: place{Options: featurize.Options{Batch: 64, EarlierLayers: featurize.DefaultEarlierLayers}}}
 	d.table = join(table{
-		{name: "o", to: &d.dir, needed: true, usage: "FOLDER: to write to, a new or an empty one"},
-		{name: "methods", to: d.methods.set, usage: methodsUsage},
-		{name: "seed", to: &d.seed, usage: "N: seed of all that is drawn at random"},
-	}, d.runtimeOptions())
+		{name: "o", to: &d.dir, required: true, usage: "DIR: folder to write to, new or empty", group: groupOutput},
+	}, table{
+		{name: "methods", to: d.methods.set, choices: names(detectors()), list: true, usage: methodsUsage},
+		{name: "seed", to: &d.seed, usage: "N: seed of all random choices"},
+	}.under(groupMethods), d.runtimeOptions())
 	return d.command(cli.Command{
 		Name:      "demo",
-		Usage:     "try everything on small models that come with the command",
-		UsageText: "attach demo [-o FOLDER]",
-		Description: "Fits and calibrates heads for two digit classifiers and a regressor, compares every method on digits against letters, prints a table and " +
-			"writes a report. The models and inputs are left in the folder, to go on with by hand.",
+		Usage:     "try attach on small models that come with it",
+		UsageText: "attach demo [-o DIR]",
+		Description: "Calibrates two classifiers of digits and shows them letters, calibrates a regressor, measures every detector, and writes a report. It takes about a minute. " +
+			"The models and inputs stay in the folder, and the examples of every command's help work there.",
+		CustomHelpTemplate: `attach demo && cd attach-demo
+# in a moment, with few methods
+attach demo --methods certificates,knn -o quick`,
 	}, argument{}, d.log, d.run)
 }
 
 func (d *demo) run(c *cli.Context) error {
 	started := time.Now()
-	d.stdout = c.App.Writer
 	engine, stop, err := d.engine(c.Context)
 	if err != nil {
 		return err
@@ -66,14 +81,14 @@ func (d *demo) run(c *cli.Context) error {
 		return err
 	}
 	page := report.Page{
-		Title: "When not to trust a network",
-		Lead: "Heads attached to networks that were already trained: two classifiers of rendered digits that meet letters they were never shown, " +
-			"and a regressor that meets inputs it has no rows for. Nothing was retrained.",
+		Title: "When not to trust a model",
+		Lead: "Calibrated uncertainty for models that were already trained: two classifiers of digits that meet letters, which they were never shown, " +
+			"and a regressor that meets inputs far from its training data. Nothing was retrained.",
 	}
 	for _, m := range []struct{ file, title, lead string }{
-		{"digits_resnet", "A residual network meets letters", "Fitted and calibrated on digits alone; digits the network has not seen against letters. Higher scores mean more uncertain. " +
-			"No method wins everywhere: certificates trained with cross-entropy for the paper's ten epochs, a few hundred steps here, can do worse than chance, where the exact ones do well."},
-		{"digits_vgg", "A VGG network meets letters", "The same inputs through a network of another kind: what is best on one network need not be on the next."},
+		{"digits_resnet", "A residual network meets letters", "Detectors are fitted and calibrated on digits. They are measured on digits that the network has not seen, against letters. Higher scores mean more uncertain. " +
+			"No method wins everywhere: certificates trained with cross-entropy for the paper's ten epochs, a few hundred steps here, can do worse than chance, while the exact ones do well."},
+		{"digits_vgg", "A VGG network meets letters", "The same inputs through another network: the best method for one network need not be the best for the next."},
 	} {
 		set, facts, err := d.classifier(c, m.file)
 		if err != nil {
@@ -87,23 +102,38 @@ func (d *demo) run(c *cli.Context) error {
 		return fmt.Errorf("toy_regressor: %w", err)
 	}
 	page.Facts = append(page.Facts, report.Fact{
-		Value: display.Percent(page.Band.Coverage), Label: "of fresh targets inside the " + display.Asked(page.Band.Level) + " interval",
+		Value: display.Percent(page.Band.Coverage), Label: "of held-out targets are inside their " + display.Asked(page.Band.Level) + " interval",
 	})
 	path := d.path("report.html")
 	if err := writePage(c.Context, path, page); err != nil {
 		return err
 	}
-	_, err = printf(c.App.Writer, "\nwrote %s in %.0f s\n\nGo on by hand, for example:\n  attach inspect %[3]s\n  attach predict %s --x %s -o -\n",
-		path, time.Since(started).Seconds(), d.path("digits_resnet.onnx"), d.path("digits_resnet.attach"), d.path("letters.npz"))
+	return d.tell(c.App.Writer, page.Band, path, time.Since(started))
+}
+
+// tell prints what the demo found, in a few lines.
+func (d *demo) tell(w io.Writer, band *report.Band, path string, took time.Duration) error {
+	var b strings.Builder
+	for i, s := range d.stories {
+		if i == 0 {
+			printf(&b, "Two models read digits. We calibrated each on %s digits and then showed it letters.\n\n", display.Count(s.calibrated))
+		}
+		printf(&b, "  %-13s  flags %s of %s letters and %s of %s new digits (about %s expected)\n", s.network,
+			display.Count(s.flaggedLetters), display.Count(s.letters), display.Count(s.flaggedDigits), display.Count(s.digits), display.Asked(s.alpha))
+	}
+	printf(&b, "  %-13s  %s intervals contain %s of %s held-out targets\n\n", "toy_regressor", display.Asked(band.Level), display.Percent(band.Coverage), display.Count(d.held))
+	printf(&b, "%s shows the flagged images and compares %s (%.0f s).\n", path, rows.Count(len(d.methods), "method"), took.Seconds())
+	printf(&b, "Next:\n  cd %s\n  attach predict digits_resnet.attach --x letters.npz\n  attach evaluate digits_resnet.attach --x digits_test.npz --ood letters.npz\n", d.dir)
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// unpack writes the models and inputs that come with the command, to a folder of
-// an earlier demo or an empty one.
+// unpack writes the models and inputs that come with the command to an empty folder or one
+// of an earlier demo.
 func (d *demo) unpack(ctx context.Context) error {
 	isDemo := func(e fs.DirEntry) bool { return e.Name() == "digits.preprocess.json" }
 	if there, err := os.ReadDir(d.dir); err == nil && len(there) > 0 && !slices.ContainsFunc(there, isDemo) {
-		return fmt.Errorf("%s holds other files, which the demo's could replace; name an empty folder with -o", d.dir)
+		return fmt.Errorf("%s contains other files, which the demo could overwrite; name an empty folder with -o", d.dir)
 	}
 	if err := os.MkdirAll(d.dir, 0o777); err != nil {
 		return err
@@ -125,15 +155,15 @@ func (d *demo) unpack(ctx context.Context) error {
 
 func (d *demo) path(name string) string { return filepath.Join(d.dir, name) }
 
-// demoResamples is how many the demo's confidence intervals come from.
+// demoResamples is the number of bootstrap resamples.
 const demoResamples = 500
 
-// classifier attaches heads to a network and compares every method on it.
+// classifier attaches a detector to a network and measures every method on it.
 func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, facts []report.Fact, err error) {
 	ctx := c.Context
 	m := &comparing{
 		place: d.place, reading: reading{rowFlags: rowFlags{Preprocess: d.path("digits.preprocess.json")}}, path: d.path(name + ".onnx"),
-		fit: d.path("digits_fit.npz"), in: d.path("digits_test.npz"), out: outSets{{path: d.path("letters.npz")}},
+		x: d.path("digits_fit.npz"), test: d.path("digits_test.npz"), ood: oodSets{{path: d.path("letters.npz")}},
 		job: compare.Options{Methods: d.methods, Resamples: demoResamples, Training: ood.Training{Trainer: d.trainer, Seed: d.seed}},
 	}
 	defer m.CloseModel()
@@ -147,9 +177,6 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 		return set, nil, err
 	}
 	set.Report.Model, set.Report.ModelSHA256 = name+".onnx", m.Model.Base("").SHA256
-	if _, err := fmt.Fprintf(d.stdout, "%s: %s\n", name, report.ComparisonText(set.Report)); err != nil {
-		return set, nil, err
-	}
 
 	held, err := m.OpenSet(ctx, d.path("digits_cal.npz"), "", inputs.Slice{}, nil)
 	if err != nil {
@@ -173,37 +200,44 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 	if err != nil {
 		return set, nil, err
 	}
-	set.SuspiciousLead = "The highest scores of the attached detector among equally many digits and letters, with conformal p-values."
-	var rows []scored
-	n := min(m.job.In.Len(), m.job.Out.Len())
+	set.SuspiciousLead = "The highest scores of the detector among equally many digits and letters, with p-values."
+	told := story{network: name, calibrated: cal.Len(), alpha: b.Calibration.Alpha}
+	var all []scored
+	n := min(m.job.Test.Len(), m.job.OOD.Len())
 	for _, side := range []struct {
 		ood.Batch
 		outside bool
 		label   string
 	}{
-		{m.job.Out, true, "of letters flagged on " + name},
-		{m.job.In, false, "of fresh digits flagged (asked: at most " + display.Asked(b.Calibration.Alpha) + ")"},
+		{m.job.OOD, true, "of letters flagged on " + name},
+		{m.job.Test, false, "of new digits flagged (asked: at most " + display.Asked(b.Calibration.Alpha) + ")"},
 	} {
 		predictions, err := predictor.Predict(ctx, attach.Rows{Batch: side.Batch})
 		if err != nil {
 			return set, nil, err
 		}
-		flags := 0.
+		flagged := 0
 		for i, p := range predictions {
 			if p.Flag {
-				flags++
+				flagged++
 			}
 			if i < n {
-				rows = append(rows, scored{p, side.Inputs.(*inputs.Set), i, side.outside})
+				all = append(all, scored{p, side.Inputs.(*inputs.Set), i, side.outside})
 			}
 		}
-		facts = append(facts, report.Fact{Value: display.Percent(flags / float64(len(predictions))), Label: side.label})
+		facts = append(facts, report.Fact{Value: display.Percent(float64(flagged) / float64(len(predictions))), Label: side.label})
+		if side.outside {
+			told.letters, told.flaggedLetters = len(predictions), flagged
+		} else {
+			told.digits, told.flaggedDigits = len(predictions), flagged
+		}
 	}
-	set.Suspicious, err = mostSuspicious(ctx, rows)
+	d.stories = append(d.stories, told)
+	set.Suspicious, err = mostSuspicious(ctx, all)
 	return set, facts, err
 }
 
-// scored is a row of a set with what is predicted of it.
+// scored is a row of a set with its prediction.
 type scored struct {
 	attach.Prediction
 	set     *inputs.Set
@@ -226,8 +260,7 @@ func mostSuspicious(ctx context.Context, rows []scored) ([]report.Example, error
 	return examples, nil
 }
 
-// regressor attaches a quantile head and certificates to the toy network, as in
-// figure 1 of Tagasovska & Lopez-Paz (2019).
+// regressor attaches intervals and certificates to the toy network, as in figure 1 of Tagasovska & Lopez-Paz (2019).
 func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 	const from, to, points = -5.0, 5.0, 400
 	ctx := c.Context
@@ -281,20 +314,18 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := f.features(ctx, "toy_regressor", test)
+	batch, err = f.features(ctx, "toy_regressor", test)
 	if err != nil {
 		return nil, err
 	}
-	fresh := func(yield func(attach.Rows, error) bool) {
-		yield(attach.Rows{Batch: rows, Targets: test.Targets}, nil)
+	held := func(yield func(attach.Rows, error) bool) {
+		yield(attach.Rows{Batch: batch, Targets: test.Targets}, nil)
 	}
-	e, err := evaluate.Rows(ctx, predictor, fresh, evaluate.Options{})
+	e, err := evaluate.Rows(ctx, predictor, held, evaluate.Options{})
 	if err != nil {
 		return nil, err
 	}
 	covered := e.Targets[0].Coverage[0]
-	band.Coverage, band.MeanGap = covered.Share, *covered.Width
-	_, err = printf(d.stdout, "toy_regressor: %s intervals cover %s of %d fresh rows, mean width %.2f\n",
-		display.Asked(band.Level), display.Percent(band.Coverage), e.Rows, band.MeanGap)
-	return band, err
+	band.Coverage, band.MeanGap, d.held = covered.Fraction, *covered.MeanWidth, e.Rows
+	return band, nil
 }

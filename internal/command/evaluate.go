@@ -7,7 +7,6 @@ import (
 	"iter"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -17,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
-// evaluating is what attach evaluate is called with.
+// evaluating holds the flags of attach evaluate.
 type evaluating struct {
 	attachedFlags
 	y, others string
@@ -33,37 +32,41 @@ func evaluateCommand() *cli.Command {
 	f := &evaluating{}
 	features, model := f.attachedOptions()
 	f.table = join(table{
-		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows like those to predict, with labels or targets: " + inputKinds + "; with --features, what `attach features` writes"},
-		{name: "y", to: &f.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{f.targeted()}},
-		{name: "out", to: &f.others, file: rowFile, usage: "INPUTS: rows from elsewhere, which are to be flagged", never: []never{noDetector()}},
-		sliceOption("out-rows", "--out", &f.otherRows, idle("without --out", func() bool { return f.others == "" })),
-	}, features, table{
-		{name: "level", to: setShares("--level", &f.o.Level, &f.more.Levels), usage: "LEVELS: levels of intervals or sets, such as .8,.9; the first is the one that groups and pictures are of, instead of what fit was given", never: f.levelless()},
-		{name: "alpha", to: setShares("--alpha", &f.o.Alpha, &f.more.Alphas), usage: "SHARES: shares of in-domain inputs that may be flagged by mistake; the first instead of what fit was given, the others instead of .01,.05,.1", never: []never{noDetector()}},
-		f.flagByClassOption(),
-	}, f.setOptions(), f.groupsOption(", to show coverage and flags by group"), table{
-		{name: "seed", to: &f.o.Seed, usage: "N: seed of all that is drawn: the rows of pictures and slabs, --smoothed, --by-cluster and --interval-score rcp"},
+		{name: "x", to: &f.x, required: true, file: rowFile, usage: "INPUTS: in-distribution rows with labels or targets, used neither to train nor to calibrate; see `attach help inputs`"},
+		{name: "y", to: &f.y, file: otherFile, usage: "FILE: labels or targets of --x, if --x does not hold them", conflicts: []conflict{f.targeted()}},
+		{name: "ood", to: &f.others, file: rowFile, usage: "INPUTS: out-of-distribution rows, to measure how many are detected", conflicts: []conflict{noDetector()}},
+		sliceOption("ood-rows", "--ood", &f.otherRows, noEffect("without --ood", func() bool { return f.others == "" })),
+	}.under(groupData), features, table{
+		{name: "alpha", to: setFractions("--alpha", &f.o.Alpha, &f.more.Alphas), usage: "A,B,…: false-alarm rates to test; the first is used for groups and pictures (default: the one of fit, and 0.01,0.05,0.1)", conflicts: []conflict{noDetector()}},
+	}.under(groupDetector), table{f.flagByClassOption()}, table{
+		{name: "level", to: setFractions("--level", &f.o.Level, &f.more.Levels), usage: "A,B,…: coverage levels to test, such as 0.8,0.9; the first is used for groups and pictures (default: the one of fit)", conflicts: f.levelless()},
+	}.under(groupIntervals), f.setOptions(), f.groupsOption("; coverage and flags are then shown per group"), table{
+		{name: "report", to: &f.report, rule: ends(".html"), file: resultFile, usage: "FILE: .html page with verdicts, tables and plots"},
+		{name: "fail-if", to: &f.failIf, choices: figures(), usage: "CONDITION: exit with status 3 if it holds, such as violated or 'coverage<0.88'; may be repeated; see `attach help gates`"},
 		{name: "json", to: &f.json, usage: "print JSON"},
-		{name: "report", to: &f.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a page to, with all of it drawn"},
-		{name: "fail-if", to: &f.failIf, usage: "GATE: exit with status 3 if that is so: broken, where any promise is, or a figure and a bound such as coverage<.88; repeat for more"},
-	}, model)
+		{name: "seed", to: &f.o.Seed, usage: "N: seed of random choices: rows drawn in pictures, worst slabs, --smoothed, --sets-by-cluster and --interval-score rcp"},
+	}.under(groupOutput), model)
 	return f.command(cli.Command{
 		Name:      "evaluate",
-		Usage:     "show on rows whose truth is known whether the promises of M.attach are kept",
-		UsageText: "attach evaluate M.attach --x LABELLED [--out OTHERS] [--report page.html]",
-		Description: "Says of each promise whether rows like these see it kept: how many are flagged by mistake, how often intervals or sets hold the truth. " +
-			"A promise is broken where a kept one would be missed as far less than once in a hundred times, and rows are too few to tell where one broken by a factor of two could " +
-			"pass unnoticed. A limit names a part of the rows, such as a class or a decile of the predictions, for which a guarantee of the average does not hold. Then come accuracy and confidence of a classifier, errors, coverage and widths of a regressor; docs/guides/gates-in-ci.md says what each figure is.\n\n" +
-			"Figures for --fail-if: " + strings.Join(figures(), ", ") + ". Those of a level or an alpha take it behind an @, as in coverage@.8<.75. Where there are several targets the gate holds for each.",
+		Usage:     "test on labelled rows whether the guarantees of an .attach file are met",
+		UsageText: "attach evaluate M.attach --x LABELLED [--ood INPUTS] [--report page.html]",
+		Description: "Tests each guarantee on rows that the file has not seen: the false-alarm rate, and the coverage of intervals or prediction sets. A guarantee is *violated* if a result this bad has a probability below 1 % when it holds, and otherwise *met*. It says *too few rows* if a rate twice as high could pass unnoticed.\n\n" +
+			"It also names limits: classes, groups or deciles of the predictions for which the guarantee on average does not hold. Accuracy, calibration, errors and widths follow.",
+		CustomHelpTemplate: `# are the guarantees met, and how many letters are detected?
+attach evaluate digits_resnet.attach --x digits_test.npz --ood letters.npz
+# a page with plots
+attach evaluate toy_regressor.attach --x toy_test.npz --report page.html
+# fail a CI job
+attach evaluate toy_regressor.attach --x toy_test.npz --fail-if violated --fail-if 'coverage<0.9'`,
 	}, argument{name: "M.attach", to: &f.path}, f.choose, f.writable, f.run)
 }
 
-// setShares reads a list whose first is the evaluation's own.
-func setShares(option string, first *float64, others *[]float64) func(list string) error {
+// setFractions reads a list whose first value is the one of the predictor.
+func setFractions(option string, first *float64, others *[]float64) func(list string) error {
 	return func(list string) error {
-		shares, err := parseShares(option, list)
+		all, err := parseFractions(option, list)
 		if err == nil {
-			*first, *others = shares[0], shares[1:]
+			*first, *others = all[0], all[1:]
 		}
 		return err
 	}
@@ -103,7 +106,7 @@ func (f *evaluating) run(c *cli.Context) error {
 	return cmp.Or(err, checkGates(f.gates, e))
 }
 
-// evaluate reads the rows and compares.
+// evaluate reads the rows and tests the guarantees on them.
 func (f *evaluating) evaluate(ctx context.Context, m *attached, predictor *attach.Predictor) (*evaluate.Evaluation, error) {
 	p := newProgress(m.stderr, "evaluate")
 	defer p.end()
@@ -133,18 +136,18 @@ func (f *evaluating) evaluate(ctx context.Context, m *attached, predictor *attac
 	}
 	o := f.more
 	if f.others != "" {
-		// Nothing is to be known of these rows.
+		// Labels, groups and targets of these rows are not used.
 		m.Classes, m.Inputs.Labels, m.Inputs.Groups, m.Inputs.NoTargets, m.Inputs.TargetOptional = nil, false, "", true, true
 		others, err := m.OpenRows(ctx, f.others, "", f.otherRows)
 		if err != nil {
 			return nil, err
 		}
 		n += others.N
-		o.Others = counted(f.others, others.Blocks(false))
+		o.OOD = counted(f.others, others.Blocks(false))
 	}
 	e, err := evaluate.Rows(ctx, predictor, counted(f.x, rows.Blocks(true)), o)
 	if err == nil && left != "" {
-		e.Notes = slices.Insert(e.Notes, 0, evaluate.Note{Says: left})
+		e.Notes = slices.Insert(e.Notes, 0, evaluate.Note{Message: left})
 	}
 	return e, err
 }

@@ -57,23 +57,25 @@ func jsonKeys(t reflect.Type, keys map[string]bool) {
 // TestFigures: each is found where it stands, at the level or alpha that is meant.
 func TestFigures(t *testing.T) {
 	x := func(v float64) *float64 { return &v }
-	rate := func(v float64) *evaluate.Rate { return &evaluate.Rate{Share: v} }
-	at := func(asked, v float64) evaluate.Rate { return evaluate.Rate{Asked: asked, Share: v} }
-	parts := func(v float64) []evaluate.Rate { return []evaluate.Rate{{Share: v + 1}, {Share: v}, {Share: v + 2}} }
+	rate := func(v float64) *evaluate.Rate { return &evaluate.Rate{Fraction: v} }
+	at := func(asked, v float64) evaluate.Rate { return evaluate.Rate{Nominal: asked, Fraction: v} }
+	parts := func(v float64) []evaluate.Rate {
+		return []evaluate.Rate{{Fraction: v + 1}, {Fraction: v}, {Fraction: v + 2}}
+	}
 	coverage := func(asked, v float64) evaluate.Coverage {
-		c := evaluate.Coverage{Rate: at(asked, v), ByClass: parts(v + 1), ByGroup: parts(v + 2), ByTenth: parts(v + 3), Slab: rate(v + 4)}
-		c.Width = x(v + 5)
+		c := evaluate.Coverage{Rate: at(asked, v), ByClass: parts(v + 1), ByGroup: parts(v + 2), ByDecile: parts(v + 3), WorstSlab: rate(v + 4)}
+		c.MeanWidth = x(v + 5)
 		return c
 	}
 	e := &evaluate.Evaluation{
 		Alpha: .05, Level: .9,
-		Notes:    []evaluate.Note{{Says: "a note"}, {Says: "a limit", Part: "class"}},
-		Promises: []evaluate.Promise{{Verdict: "broken"}, {Verdict: "kept"}, {Verdict: "too few rows"}, {Verdict: "broken"}},
-		Flags:    &evaluate.Flags{At: []evaluate.Rate{at(.01, 10), at(.05, 11)}, PValues: evaluate.Histogram{Probability: x(12)}},
-		Others:   &evaluate.Others{At: []evaluate.Rate{at(.01, 13), at(.05, 14)}, AUROC: 15, FPR95: 16},
-		Classes: &evaluate.Classes{
-			Accuracy: rate(17), Unflagged: rate(18), Before: evaluate.Reliability{NLL: x(19), ECE: 20}, After: &evaluate.Reliability{NLL: x(21), ECE: 22},
-			AURC: 23, Accepted: rate(24), Errors: rate(25), Sets: []evaluate.Coverage{coverage(.8, 100), coverage(.9, 200)},
+		Notes:      []evaluate.Note{{Message: "a note"}, {Message: "a limit", Part: "class"}},
+		Guarantees: []evaluate.Guarantee{{Verdict: "violated"}, {Verdict: "met"}, {Verdict: "too_few_rows"}, {Verdict: "violated"}},
+		Flags:      &evaluate.Flags{ByAlpha: []evaluate.Rate{at(.01, 10), at(.05, 11)}, PValues: evaluate.Histogram{KSPValue: x(12)}},
+		OOD:        &evaluate.OOD{ByAlpha: []evaluate.Rate{at(.01, 13), at(.05, 14)}, AUROC: 15, FPR95: 16},
+		Classifier: &evaluate.Classifier{
+			Accuracy: rate(17), AccuracyUnflagged: rate(18), Uncalibrated: evaluate.Reliability{NLL: x(19), ECE: 20}, Calibrated: &evaluate.Reliability{NLL: x(21), ECE: 22},
+			AURC: 23, Accepted: rate(24), SelectiveError: rate(25), Sets: []evaluate.Coverage{coverage(.8, 100), coverage(.9, 200)},
 		},
 		Targets: []evaluate.Target{
 			{RMSE: x(26), MAE: x(27), R2: x(28), CRPS: x(29), Coverage: []evaluate.Coverage{coverage(.9, 300)}},
@@ -81,9 +83,9 @@ func TestFigures(t *testing.T) {
 		},
 	}
 	want := map[string][]float64{
-		"broken": {2}, "too_few_rows": {1}, "limits": {1}, "false_alarms": {11}, "uniformity": {12}, "found": {14}, "auroc": {15}, "fpr95": {16}, "accuracy": {17}, "accuracy_unflagged": {18},
-		"nll": {21}, "ece": {22}, "aurc": {23}, "accepted": {24}, "error": {25}, "rmse": {26, 30}, "mae": {27}, "r2": {28}, "crps": {29},
-		"coverage": {200, 300, 400}, "worst_class": {201, 301, 401}, "worst_group": {202, 302, 402}, "worst_tenth": {203, 303, 403}, "worst_slab": {204, 304, 404}, "width": {205, 305, 405},
+		"violated": {2}, "too_few_rows": {1}, "limits": {1}, "false_alarm_rate": {11}, "uniformity": {12}, "detection_rate": {14}, "auroc": {15}, "fpr95": {16}, "accuracy": {17}, "accuracy_unflagged": {18},
+		"nll": {21}, "ece": {22}, "aurc": {23}, "accepted": {24}, "selective_error": {25}, "rmse": {26, 30}, "mae": {27}, "r2": {28}, "crps": {29},
+		"coverage": {200, 300, 400}, "worst_class": {201, 301, 401}, "worst_group": {202, 302, 402}, "worst_decile": {203, 303, 403}, "worst_slab": {204, 304, 404}, "width": {205, 305, 405},
 	}
 	got := figuresAt(e, math.NaN())
 	if !reflect.DeepEqual(got, want) {
@@ -92,14 +94,14 @@ func TestFigures(t *testing.T) {
 	if names := slices.Sorted(slices.Values(figures())); !slices.Equal(names, slices.Sorted(maps.Keys(want))) {
 		t.Errorf("figures are %v", names)
 	}
-	if at := figuresAt(e, .8); !slices.Equal(at["coverage"], []float64{100}) || at["false_alarms"] != nil {
+	if at := figuresAt(e, .8); !slices.Equal(at["coverage"], []float64{100}) || at["false_alarm_rate"] != nil {
 		t.Errorf("at .8: %v", at)
 	}
-	if at := figuresAt(e, .01); !slices.Equal(at["false_alarms"], []float64{10}) || !slices.Equal(at["found"], []float64{13}) {
+	if at := figuresAt(e, .01); !slices.Equal(at["false_alarm_rate"], []float64{10}) || !slices.Equal(at["detection_rate"], []float64{13}) {
 		t.Errorf("at .01: %v", at)
 	}
 	for text, holds := range map[string]bool{
-		"broken": false, "broken>2": true, "broken>1": false, "coverage@.8>99": false, "coverage@.8<99": true, "coverage > 399": false, "rmse<27": false, "rmse<20": true,
+		"violated": false, "violated>2": true, "violated>1": false, "coverage@.8>99": false, "coverage@.8<99": true, "coverage > 399": false, "rmse<27": false, "rmse<20": true,
 	} {
 		g, ok := parseGate(text, figures())
 		if err := checkGates([]gate{g}, e); !ok || (err == nil) != holds {

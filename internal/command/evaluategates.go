@@ -14,12 +14,12 @@ import (
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
-// gateError says which gates do not hold.
+// gateError names the gates that failed.
 type gateError struct{ msg string }
 
 func (e *gateError) Error() string { return e.msg }
 
-// gate is a bound that a figure must not pass.
+// gate is a condition on a figure, and fails if the condition holds.
 type gate struct {
 	text, figure string
 	at           float64 // level or alpha, or NaN for the evaluation's own
@@ -27,22 +27,22 @@ type gate struct {
 	bound        float64
 }
 
-// figures are what gates are of.
+// figures returns the names of figures that a gate can test.
 func figures() []string {
 	return []string{
-		"broken", "too_few_rows", "limits", "false_alarms", "found", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "error",
-		"coverage", "width", "worst_class", "worst_group", "worst_tenth", "worst_slab", "rmse", "mae", "r2", "crps", "auroc", "fpr95",
+		"violated", "too_few_rows", "limits", "false_alarm_rate", "detection_rate", "uniformity", "accuracy", "accuracy_unflagged", "nll", "ece", "aurc", "accepted", "selective_error",
+		"coverage", "width", "worst_class", "worst_group", "worst_decile", "worst_slab", "rmse", "mae", "r2", "crps", "auroc", "fpr95",
 	}
 }
 
-// figuresAt are those of an evaluation by their names, several where there are
-// several targets. at is that of a gate.
+// figuresAt returns the figures of an evaluation by their names: several values if there
+// are several targets. at is the level or alpha of a gate.
 func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
-	m := map[string][]float64{"broken": {0}, "too_few_rows": {0}, "limits": {0}}
-	for _, p := range e.Promises {
+	m := map[string][]float64{"violated": {0}, "too_few_rows": {0}, "limits": {0}}
+	for _, p := range e.Guarantees {
 		switch p.Verdict {
-		case hypothesis.Broken:
-			m["broken"][0]++
+		case hypothesis.Violated:
+			m["violated"][0]++
 		case hypothesis.TooFewRows:
 			m["too_few_rows"][0]++
 		}
@@ -59,39 +59,39 @@ func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 	}
 	rate := func(name string, r *evaluate.Rate) {
 		if r != nil {
-			add(name, &r.Share)
+			add(name, &r.Fraction)
 		}
 	}
 	meant := func(asked, own float64) bool { return asked == at || math.IsNaN(at) && asked == own }
 	flagged := func(name string, rates []evaluate.Rate) {
 		for _, r := range rates {
-			if meant(r.Asked, e.Alpha) {
+			if meant(r.Nominal, e.Alpha) {
 				rate(name, &r)
 			}
 		}
 	}
 	if f := e.Flags; f != nil {
-		flagged("false_alarms", f.At)
-		add("uniformity", f.PValues.Probability)
+		flagged("false_alarm_rate", f.ByAlpha)
+		add("uniformity", f.PValues.KSPValue)
 	}
-	if o := e.Others; o != nil {
-		flagged("found", o.At)
+	if o := e.OOD; o != nil {
+		flagged("detection_rate", o.ByAlpha)
 		add("auroc", &o.AUROC)
 		add("fpr95", &o.FPR95)
 	}
 	covered := slices.Clone(e.Joint)
-	if c := e.Classes; c != nil {
-		confidence := c.Before
-		if c.After != nil {
-			confidence = *c.After
+	if c := e.Classifier; c != nil {
+		confidence := c.Uncalibrated
+		if c.Calibrated != nil {
+			confidence = *c.Calibrated
 		}
 		rate("accuracy", c.Accuracy)
-		rate("accuracy_unflagged", c.Unflagged)
+		rate("accuracy_unflagged", c.AccuracyUnflagged)
 		add("nll", confidence.NLL)
 		add("ece", &confidence.ECE)
 		add("aurc", &c.AURC)
 		rate("accepted", c.Accepted)
-		rate("error", c.Errors)
+		rate("selective_error", c.SelectiveError)
 		covered = append(covered, c.Sets...)
 	}
 	for _, t := range e.Targets {
@@ -103,18 +103,18 @@ func figuresAt(e *evaluate.Evaluation, at float64) map[string][]float64 {
 	}
 	worst := func(name string, parts []evaluate.Rate) {
 		if len(parts) > 0 {
-			least := slices.MinFunc(parts, func(a, b evaluate.Rate) int { return cmp.Compare(a.Share, b.Share) })
+			least := slices.MinFunc(parts, func(a, b evaluate.Rate) int { return cmp.Compare(a.Fraction, b.Fraction) })
 			rate(name, &least)
 		}
 	}
 	for _, c := range covered {
-		if meant(c.Asked, e.Level) {
+		if meant(c.Nominal, e.Level) {
 			rate("coverage", &c.Rate)
-			add("width", c.Width)
+			add("width", c.MeanWidth)
 			worst("worst_class", c.ByClass)
 			worst("worst_group", c.ByGroup)
-			worst("worst_tenth", c.ByTenth)
-			rate("worst_slab", c.Slab)
+			worst("worst_decile", c.ByDecile)
+			rate("worst_slab", c.WorstSlab)
 		}
 	}
 	return m
@@ -126,25 +126,34 @@ func parseGates(texts []string) ([]gate, error) {
 	for _, text := range texts {
 		one, ok := parseGate(text, figures())
 		if !ok {
-			return nil, usagef("--fail-if is %q; it must be broken, or a figure, < or > and a number, such as coverage<.88; the figures are %s", text, strings.Join(figures(), ", "))
+			return nil, notGate(text, one.figure, figures(), "violated, or a figure, < or >, and a number, such as coverage<0.88")
 		}
-		if !slices.Contains([]string{"broken", "too_few_rows", "limits", "nll", "width", "rmse", "mae", "r2", "crps"}, one.figure) && (one.bound < 0 || one.bound > 1) {
-			return nil, usagef("--fail-if is %q; %s is a share, from 0 to 1", text, one.figure)
+		if !slices.Contains([]string{"violated", "too_few_rows", "limits", "nll", "width", "rmse", "mae", "r2", "crps"}, one.figure) && (one.bound < 0 || one.bound > 1) {
+			return nil, usagef("--fail-if is %q; %s is a fraction, from 0 to 1", text, one.figure)
 		}
 		list = append(list, one)
 	}
 	return list, nil
 }
 
-// parseGate reads a bound on one of some figures.
+// notGate returns the error for a condition that cannot be read.
+func notGate(text, figure string, known []string, be string) error {
+	hint := "`attach help gates` lists the figures"
+	if !slices.Contains(known, figure) {
+		hint = orSimilar(figure, known, hint)
+	}
+	return usagef("--fail-if is %q; it must be %s; %s", text, be, hint)
+}
+
+// parseGate reads a condition on one of some figures.
 func parseGate(text string, figures []string) (g gate, ok bool) {
 	whole := text
-	if text == "broken" {
-		whole = "broken>0"
+	if text == "violated" {
+		whole = "violated>0"
 	}
 	i := strings.IndexAny(whole, "<>")
 	if i < 0 {
-		return g, false
+		return gate{figure: whole}, false
 	}
 	name, at, has := strings.Cut(whole[:i], "@")
 	g = gate{text: text, figure: strings.TrimSpace(name), at: math.NaN(), sign: whole[i]}
@@ -153,10 +162,10 @@ func parseGate(text string, figures []string) (g gate, ok bool) {
 	if has {
 		g.at, wrong = strconv.ParseFloat(strings.TrimSpace(at), 64)
 	}
-	return g, err == nil && wrong == nil && !math.IsNaN(g.bound) && (!has || share(g.at) == "") && slices.Contains(figures, g.figure)
+	return g, err == nil && wrong == nil && !math.IsNaN(g.bound) && (!has || fraction(g.at) == "") && slices.Contains(figures, g.figure)
 }
 
-// checkGates returns a *gateError that names the gates that do not hold.
+// checkGates returns a *gateError that names the gates that fail.
 func checkGates(gates []gate, e *evaluate.Evaluation) error {
 	var failed []string
 	for _, g := range gates {
@@ -165,13 +174,13 @@ func checkGates(gates []gate, e *evaluate.Evaluation) error {
 			ask := ""
 			switch {
 			case !math.IsNaN(g.at):
-				ask = fmt.Sprintf(" at %g; ask for it with --level or --alpha", g.at)
-			case slices.Contains([]string{"found", "auroc", "fpr95"}, g.figure):
-				ask = "; it is of those of --out"
-			case e.Classes != nil && (g.figure == "accepted" || g.figure == "error"):
-				ask = "; ask for it with --error"
+				ask = fmt.Sprintf(" at %g; it needs --level or --alpha", g.at)
+			case slices.Contains([]string{"detection_rate", "auroc", "fpr95"}, g.figure):
+				ask = "; it needs --ood"
+			case e.Classifier != nil && (g.figure == "accepted" || g.figure == "selective_error"):
+				ask = "; it needs --max-error"
 			}
-			return fmt.Errorf("--fail-if %s: there is no such figure of these rows%s", g.text, ask)
+			return fmt.Errorf("--fail-if %s: these rows have no such figure%s", g.text, ask)
 		}
 		for i, x := range found {
 			of := ""
@@ -186,7 +195,7 @@ func checkGates(gates []gate, e *evaluate.Evaluation) error {
 	return gatesFailed(failed)
 }
 
-// fails says that a figure is what it must not be.
+// fails reports whether the gate fails for a figure.
 func (g gate) fails(x float64) bool {
 	return g.sign == '<' && x < g.bound || g.sign == '>' && x > g.bound
 }
@@ -195,5 +204,5 @@ func gatesFailed(failed []string) error {
 	if failed == nil {
 		return nil
 	}
-	return &gateError{"fails: " + strings.Join(failed, ", ")}
+	return &gateError{"failed: " + strings.Join(failed, ", ")}
 }

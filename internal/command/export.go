@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 )
 
-// exporting is what attach export is called with.
+// exporting holds the flags of attach export.
 type exporting struct {
 	attachedFlags
 	out   string
@@ -23,23 +23,23 @@ type exporting struct {
 
 func exportCommand() *cli.Command {
 	f := &exporting{}
-	whole := idle("with --only-heads", func() bool { return f.heads })
+	whole := noEffect("with --only-heads", func() bool { return f.heads })
 	f.table = join(table{
-		{name: "o", to: &f.out, needed: true, file: resultFile, must: ends(".onnx"), usage: "FILE: .onnx to write"},
-		{name: "only-heads", to: &f.heads, usage: "write a graph that takes features, logits and earlier layers, as `attach features` writes them, in place of the model's inputs"},
-		{name: "model", to: &f.moved, file: otherFile, usage: "MODEL.onnx: the model that M.attach was fitted for, where it has moved since", never: []never{whole}},
-		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: what the optional input attach.alpha is where it is not given, instead of what fit was given", never: []never{noDetector()}},
-		{name: "level", to: &f.o.Level, must: share, usage: "PROBABILITY: what the optional input attach.level is where it is not given, instead of what fit was given", never: f.levelless()},
-		{name: "sets", to: &f.sets, choices: append(conformal.GraphScores(), "none"), usage: "WHICH: sets of classes that hold the right one, as those of `attach predict --sets`: lac, which are smallest (default), aps, raps, saps, or none", never: []never{noClasses()}},
+		{name: "o", to: &f.out, required: true, file: resultFile, rule: ends(".onnx"), usage: "FILE: .onnx file to write"},
+		{name: "only-heads", to: &f.heads, usage: "write a graph that takes features, logits and earlier layers instead of the model's inputs, for a service that has them"},
+	}.under(groupOutput), f.modelOption().unless(whole), table{
+		{name: "alpha", to: &f.o.Alpha, rule: fraction, group: groupDetector, usage: "FRACTION: default of the optional input attach.alpha (default: the one of fit)", conflicts: []conflict{noDetector()}},
+		{name: "level", to: &f.o.Level, rule: fraction, group: groupIntervals, usage: "PROBABILITY: default of the optional input attach.level (default: the one of fit)", conflicts: f.levelless()},
+		{name: "sets", to: &f.sets, choices: append(conformal.GraphScores(), "none"), group: groupSets, usage: "SCORE: kind of prediction set, as for `attach predict`: lac (default), aps, raps, saps, or none", conflicts: []conflict{noClasses()}},
 	}, f.runtimeOptions().unless(whole))
 	return f.command(cli.Command{
 		Name:      "export",
-		Usage:     "write the model with M.attach inside: scores, p-values, flags, intervals and sets as outputs",
+		Usage:     "write one ONNX model that predicts with flags, intervals and sets",
 		UsageText: "attach export M.attach -o OUT.onnx",
-		Description: "OUT.onnx has the inputs and outputs of the model and, as far as M.attach has them, `attach.p_value`, `attach.ood_score`, `attach.is_ood`, `attach.lower`, " +
-			"`attach.upper`, `attach.quantiles`, `attach.prediction_set` and `attach.probabilities`, tensors all. `attach.alpha` and `attach.level` are inputs that nobody has to give. " +
-			"Any ONNX Runtime runs it. docs/guides/export.md says what each is, and shows it in Python, JavaScript and C#.\n\n" +
-			"`attach verify` compares it with M.attach.",
+		Description: "OUT.onnx has the model's own inputs and outputs and more outputs: p-value, score and flag, interval bounds, prediction set and calibrated probabilities, as far as M.attach has them. " +
+			"Any ONNX Runtime runs it, in any language, without attach. docs/guides/export.md explains the outputs, with programs in Python, JavaScript and C#. `attach verify` checks the result.",
+		CustomHelpTemplate: `attach export digits_resnet.attach -o digits_calibrated.onnx
+attach export toy_regressor.attach --level 0.8 -o toy_calibrated.onnx`,
 	}, argument{name: "M.attach", to: &f.path}, f.log, f.writable, f.run)
 }
 
@@ -48,14 +48,14 @@ func (f *exporting) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.checkFor(b); err != nil {
+	if err := f.checkFor(b, f.path); err != nil {
 		return err
 	}
 	if b.Base.SHA256 == "" && !f.heads {
-		return usagef("%s was fitted on features alone, and there is no model to add to; pass --only-heads", f.path)
+		return usagef("%s was fitted on features, without a model to export; pass --only-heads", f.path)
 	}
 	base := cmp.Or(f.moved, b.Base.Path)
-	if err := f.keeps(source{base, f.path}); err != nil {
+	if err := f.protect(source{base, f.path}); err != nil {
 		return err
 	}
 	done, err := featurize.Export(c.Context, b, f.out, featurize.ExportOptions{
@@ -76,10 +76,10 @@ func (f *exporting) run(c *cli.Context) error {
 	return err
 }
 
-// verifying is what attach verify is called with.
+// verifying holds the flags of attach verify.
 type verifying struct {
 	attachedFlags
-	files []string // what export wrote, and M.attach
+	files []string // OUT.onnx and M.attach
 }
 
 func verifyCommand() *cli.Command {
@@ -87,25 +87,26 @@ func verifyCommand() *cli.Command {
 	f.Unhashed = true
 	features, model := f.attachedOptions()
 	f.table = join(table{
-		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to compare on: " + inputKinds + "; with --features, what `attach features` writes"},
-	}, features, model)
+		{name: "x", to: &f.x, required: true, file: rowFile, usage: "INPUTS: rows to compare on; see `attach help inputs`"},
+	}.under(groupData), features, model)
 	return f.command(cli.Command{
 		Name:      "verify",
-		Usage:     "compare a model that export wrote with M.attach",
+		Usage:     "check that an exported model predicts what its .attach file does",
 		UsageText: "attach verify OUT.onnx M.attach --x INPUTS",
-		Description: "Runs both on the same rows and prints, of each output, the largest difference and how many rows differ: ends, quantiles and probabilities by more than 1e-5 " +
-			"of what they are, scores by more than 1e-3, flags, p-values and sets at all. Ties are rows that stand so near a calibration score or a bound that rounding decides, and scores that differ by more than 1e-5: between calibration scores that are nearly the same, rounding is magnified. " +
-			"Outputs are compared on the features that the exported network makes; how far these are from the bundle's network's is printed apart. The exit status is 3 where any row differs, and where these features do by more than 1e-3 of a row's largest number.",
+		Description: "Runs both on the same rows and prints, for each output, the largest difference and how many rows differ. Bounds, quantiles and probabilities may differ by 1e-5 of their value and scores by 1e-3; flags, p-values and sets must be equal. Rows so close to a threshold that rounding decides count as ties.\n\n" +
+			"The exit status is 3 if a row differs, or if the features of the two models differ by more than 1e-3 of a row's largest value.",
+		CustomHelpTemplate: `attach export digits_resnet.attach -o digits_calibrated.onnx
+attach verify digits_calibrated.onnx digits_resnet.attach --x digits_test.npz`,
 	}, argument{name: "OUT.onnx and M.attach", list: &f.files}, f.named, f.run)
 }
 
 // named is a step that tells the two files apart.
 func (f *verifying) named(c *cli.Context) error {
 	if len(f.files) != 2 {
-		return usagef("%s needs OUT.onnx and M.attach, and not %s; see `%[1]s --help`", path(c), rows.Count(len(f.files), "file"))
+		return missing(c, "two files: OUT.onnx and M.attach")
 	}
 	if f.path = f.files[1]; filepath.Ext(f.path) == ".onnx" && filepath.Ext(f.files[0]) != ".onnx" {
-		return usagef("%s takes OUT.onnx first and M.attach second: %s and %s", path(c), f.path, f.files[0])
+		return usagef("%s is the exported model; give it first: %s %[1]s %[3]s", f.path, path(c), f.files[0])
 	}
 	return nil
 }

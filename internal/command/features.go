@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// featuring is a call of attach features.
+// featuring holds the flags of attach features.
 type featuring struct {
 	table
 	place
@@ -28,18 +28,22 @@ func featuresCommand() *cli.Command {
 	f := &featuring{}
 	f.Unhashed = true
 	f.table = join(table{
-		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to run the model on: " + inputKinds},
-		{name: "y", to: &f.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{f.targeted()}},
-		{name: "o", to: &f.out, needed: true, file: resultFile, must: ends(".npz"), usage: "FILE: .npz to write"},
-	}, table{sliceOption("rows", "--x", &f.rows)}, f.rowOptions(&f.table, f.textless()),
-		f.classNamesOption("; folders and targets of a table are numbered so", idle("for a regressor, which has no classes", f.regression)), f.modelOptions(), f.layersOption(), f.batchOption(batchStandard), f.runtimeOptions())
-	f.table.of("labels").unless(f.pickless(f.regression))
+		{name: "x", to: &f.x, required: true, file: rowFile, usage: "INPUTS: rows to run the model on; see `attach help inputs`"},
+		{name: "y", to: &f.y, file: otherFile, usage: "FILE: labels or targets of --x, if --x does not hold them", conflicts: []conflict{f.targeted()}},
+		sliceOption("rows", "--x", &f.rows),
+	}.under(groupData), f.rowOptions(&f.table, f.textless()),
+		f.classNamesOption("; labels are numbered in this order", conflict{when: f.regression, reason: "is for classifiers, and the model is a regressor; leave it out"}), table{
+			{name: "o", to: &f.out, required: true, file: resultFile, rule: ends(".npz"), group: groupOutput, usage: "FILE: .npz file to write"},
+		}, f.modelOptions(), f.layersOption(), f.batchOption(batchStandard), f.runtimeOptions())
+	f.table.pick("folder-labels").unless(f.pickless(f.regression))
 	return f.command(cli.Command{
-		Name:      "features",
-		Usage:     "write the features and logits of inputs, to go on from without the model",
-		UsageText: "attach features MODEL.onnx --x INPUTS -o FEATURES.npz",
-		Description: "The file holds `features` n×h, `logits` n×c, of earlier layers `layer_0` n×h0 and so on, `gaps` n×k of a model whose cells may be empty and, where they are known, `labels` n (of a regressor, " +
-			"`targets` n×t). `attach fit` and `attach compare` take it without the model.",
+		Name:        "features",
+		Usage:       "write a model's features and logits, to work on without the model",
+		UsageText:   "attach features MODEL.onnx --x INPUTS -o FEATURES.npz",
+		Description: "Runs the model once. The file holds `features` (n×h), `logits` (n×c), earlier layers as `layer_0` and so on, `gaps` of a table whose cells may be empty and, if they are known, `labels` or `targets`. `attach fit` and `attach compare` read it without MODEL.onnx, `attach predict` and others with --from-features.",
+		CustomHelpTemplate: `attach features digits_resnet.onnx --x digits_test.npz \
+    --preprocess digits.preprocess.json -o test.npz
+attach predict digits_resnet.attach --from-features --x test.npz -o test.csv`,
 	}, argument{name: "MODEL.onnx", to: &f.path}, f.begin, f.log, f.run)
 }
 
@@ -67,7 +71,7 @@ func (f *featuring) write(ctx context.Context, w io.Writer) error {
 			return err
 		}
 		if f.Inputs.Classes == nil {
-			noteFolders(f.stderr, len(names), f.Inputs.Outputs)
+			noteFolders(f.stderr, names, f.Inputs.Outputs)
 		}
 	}
 	b, err := f.features(ctx, f.x, set)

@@ -19,7 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
-// fitCall is a call of attach fit.
+// fitCall holds the flags of attach fit and what is fitted.
 type fitCall struct {
 	table
 	place
@@ -29,9 +29,10 @@ type fitCall struct {
 	path         string // of MODEL.onnx, or ""
 	x, cal       given
 	weights, out string
-	holdout      float64 // share of x that is evaluated on
+	holdout      float64 // fraction of x that is evaluated on
 	kept         attach.Rows
 	params       []string
+	numbered     []string // names of folders, or of labels, that are numbered in sorted order
 }
 
 func fitCommand() *cli.Command {
@@ -39,17 +40,15 @@ func fitCommand() *cli.Command {
 	in := &f.in
 	task := func(t attach.Task) func() bool { return func() bool { return in.Base.Task == t } }
 	regression := task(attach.Regression)
-	withModel := idle("with MODEL.onnx", func() bool { return f.path != "" })
-	alone := idle("without MODEL.onnx", func() bool { return f.path == "" })
-	noCal := idle("without --cal", func() bool { return f.cal.x == "" })
-	hasCal := idle("with --cal", func() bool { return f.cal.x != "" })
-	noDetector := idle("with --no-detector", func() bool { return in.SkipDetector })
-	unread := idle("with --no-quantiles, as only the quantile head learns from targets", func() bool { return regression() && in.SkipQuantiles })
-	noHead := []never{
-		idle("with --no-quantiles", func() bool { return in.SkipQuantiles }),
-		idle("for a classifier, which gets no quantile head", task(attach.Classification)),
-	}
-	setless := idle("for a classifier whose calibration rows have no labels, or no logits, and so no sets of classes", func() bool {
+	withModel := noEffect("with MODEL.onnx", func() bool { return f.path != "" })
+	alone := noEffect("without MODEL.onnx", func() bool { return f.path == "" })
+	noCal := noEffect("without --cal", func() bool { return f.cal.x == "" })
+	hasCal := noEffect("with --cal", func() bool { return f.cal.x != "" })
+	noDetector := noEffect("with --no-detector", func() bool { return in.SkipDetector })
+	unread := noEffect("with --no-intervals, because only intervals need targets", func() bool { return regression() && in.SkipQuantiles })
+	noIntervals := noEffect("with --no-intervals", func() bool { return in.SkipQuantiles })
+	classifier := conflict{when: task(attach.Classification), reason: "is for regressors, and the model is a classifier; leave it out"}
+	setless := noEffect("for a classifier without labels or logits, because it gets no prediction sets", func() bool {
 		cal := in.Cal
 		if cal.Len() == 0 {
 			cal = in.Batch
@@ -57,59 +56,65 @@ func fitCommand() *cli.Command {
 		return in.Base.Task == attach.Classification && cal.Len() > 0 && (cal.Labels == nil || cal.Logits.Cols == 0)
 	})
 	read := join(f.rowOptions(&f.table, f.textless()), f.modelOptions(), f.layersOption(
-		idle("for a detector that does not look at earlier layers", f.layerless),
-		idle("for a regressor, whose default detector does not look at earlier layers", func() bool { return regression() && in.Method.Name == "" }),
+		noEffect("for a detector that reads no earlier layers", f.layerless),
+		noEffect("for a regressor, whose default detector reads no earlier layers", func() bool { return regression() && in.Method.Name == "" }),
 	), f.batchOption(batchStandard))
-	classless := idle("for a regressor, which has no classes", regression)
-	read.of("classes", "labels").unless(classless)
+	classless := conflict{when: regression, reason: "is for classifiers, and the model is a regressor; leave it out"}
+	read.pick("keep-classes", "folder-labels").unless(classless)
 	f.table = join(table{
-		{name: "x", to: &f.x.x, needed: true, file: rowFile, usage: "INPUTS: in-domain rows: " + inputKinds + "; without MODEL.onnx, features as `attach features` writes them, lists of them as .parquet, or rows×columns as .npy"},
-		{name: "y", to: &f.x.y, file: otherFile, usage: "FILE: their labels or targets, where --x does not hold them", never: []never{unread, f.targeted()}},
-		{name: "cal", to: &f.cal.x, file: rowFile, usage: "INPUTS: in-domain rows to calibrate with, which neither the network nor the heads were trained on"},
-		{name: "cal-y", to: &f.cal.y, file: otherFile, usage: "FILE: labels or targets of --cal, where it does not hold them", never: []never{noCal, unread, f.targeted()}},
+		{name: "x", to: &f.x.x, required: true, file: rowFile, usage: "INPUTS: in-distribution rows to fit on; see `attach help inputs`"},
+		{name: "y", to: &f.x.y, file: otherFile, usage: "FILE: labels or targets of --x, if --x does not hold them", conflicts: []conflict{unread, f.targeted()}},
 		sliceOption("rows", "--x", &f.x.rows),
+		{name: "cal", to: &f.cal.x, file: rowFile, usage: "INPUTS: held-out rows to calibrate on; the model must not have been trained on them"},
+		{name: "cal-y", to: &f.cal.y, file: otherFile, usage: "FILE: labels or targets of --cal, if --cal does not hold them", conflicts: []conflict{noCal, unread, f.targeted()}},
 		sliceOption("cal-rows", "--cal", &f.cal.rows, noCal),
-		{name: "o", to: &f.out, needed: true, file: resultFile, must: noStream, usage: "FILE: where to write what is fitted, such as M.attach"},
-		{name: "task", to: (*string)(&in.Base.Task), choices: tasks(), usage: "WHAT: classification or regression, where the model's graph does not tell which it does"},
-		{name: "method", to: f.setMethod, choices: names(detectors()), never: []never{noDetector}, usage: "NAME: out-of-domain detector, of those that `attach methods` lists (default: fused-layers, or what docs/guides/which-method.md says where the rows lack what it needs)"},
-		{name: "param", to: &f.params, usage: "NAME=VALUE: parameter of the detector in place of its default, such as dropout=.2 of bald; repeat for more",
-			never: []never{noDetector, {when: func() bool { return in.Method.Name == "" }, says: "needs --method: parameters are those of a method"}}},
-		{name: "no-detector", to: &in.SkipDetector, usage: "fit no out-of-domain detector"},
-		{name: "no-quantiles", to: &in.SkipQuantiles, usage: "fit no quantile head",
-			never: []never{{when: func() bool { return in.SkipDetector }, says: "and --no-detector leave nothing to fit"}, idle("for a classifier, which gets no quantile head", task(attach.Classification))}},
-	}, f.head.headOptions().unless(noHead...), f.groupsOption("; intervals are then calibrated group by group, and predict needs --groups too", noHead...),
-		f.classNamesOption("", classless), weightsOption(&f.weights, "without MODEL.onnx, for methods that read them", withModel), table{
-			{name: "cal-fraction", to: &in.CalFraction, must: share, usage: "SHARE: share of --x that is split off to calibrate with, where there is no --cal", never: []never{hasCal}},
-			{name: "holdout", to: &f.holdout, must: share, usage: "SHARE: share of --x that is neither fitted on nor calibrated with, and that is evaluated on, as `attach evaluate` does, on standard error"},
-			{name: "alpha", to: &in.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake; predict can choose another", never: []never{noDetector}},
-			{name: "level", to: &in.Level, must: share, usage: "PROBABILITY: how likely an interval is to cover the target, or a set of classes to hold the right one; predict can choose another", never: []never{noHead[0], setless}},
-			{name: "seed", to: &in.Seed, usage: "N: seed of all that is drawn at random"},
-		},
-		read.unless(alone), f.runtimeOptions())
+		{name: "cal-fraction", to: &in.CalFraction, rule: fraction, usage: "FRACTION: without --cal, split this fraction off --x to calibrate on", conflicts: []conflict{hasCal}},
+		{name: "holdout", to: &f.holdout, rule: fraction, usage: "FRACTION: keep this fraction of --x back, evaluate on it as `attach evaluate` does, and print the result to standard error"},
+		{name: "seed", to: &in.Seed, usage: "N: seed of all random choices, such as which rows are split off"},
+	}.under(groupData), f.groupsOption("; intervals are then calibrated per group, and predict needs --groups too", noIntervals, classifier),
+		f.classNamesOption("", classless), table{
+			{name: "method", to: f.setMethod, choices: names(detectors()), conflicts: []conflict{noDetector}, usage: "NAME: detector to fit; `attach methods` lists them (default: fused-layers, or a simpler one if the rows lack what it needs)"},
+			{name: "param", to: &f.params, usage: "NAME=VALUE: parameter of the detector, such as k=100; may be repeated",
+				conflicts: []conflict{noDetector, {when: func() bool { return in.Method.Name == "" }, reason: "needs --method, because each method has its own parameters"}}},
+			{name: "alpha", to: &in.Alpha, rule: fraction, usage: "FRACTION: false-alarm rate: fraction of in-distribution inputs that may be flagged; predict can choose another", conflicts: []conflict{noDetector}},
+			{name: "no-detector", to: &in.SkipDetector, usage: "fit no detector, only intervals"},
+		}.under(groupDetector), f.head.intervalOptions().unless(noIntervals, classifier), table{
+			{name: "level", to: &in.Level, rule: fraction, usage: "PROBABILITY: coverage of intervals and prediction sets; predict can choose another", conflicts: []conflict{noIntervals, setless}},
+			{name: "no-intervals", to: &in.SkipQuantiles, usage: "fit no intervals, only a detector",
+				conflicts: []conflict{{when: func() bool { return in.SkipDetector }, reason: "and --no-detector leave nothing to fit"}, classifier}},
+		}.under(groupIntervals), table{
+			{name: "o", to: &f.out, required: true, file: resultFile, rule: noStream, usage: "FILE: .attach file to write", group: groupOutput},
+			{name: "task", to: (*string)(&in.Base.Task), choices: tasks(), group: groupModel, usage: "TASK: classification or regression, if the model's graph does not tell"},
+		}, weightsOption(&f.weights, "without MODEL.onnx", withModel), read.unless(alone), f.runtimeOptions())
 	return f.command(cli.Command{
 		Name:      "fit",
-		Usage:     "fit and calibrate a detector and, for a regressor, intervals; write M.attach",
-		UsageText: "attach fit MODEL.onnx --x INPUTS [--y FILE] [--cal INPUTS] -o M.attach\nattach fit --x FEATURES.npz --task WHAT [--weights W.npz] -o M.attach",
-		Description: "Fits an out-of-domain detector on the model's features of in-domain inputs and, for a regressor, a quantile head, which its " +
-			"intervals come from, and calibrates both. The model itself stays as it is; M.attach is what `attach predict` takes.\n\n" +
-			"Coverage and p-values hold for rows that neither the network nor the heads were trained on: pass such rows with --cal. Where calibration " +
-			"rows are split off --x and the network has seen them, intervals may cover less, and p-values may be too small: fit warns where it is right on nearly all of --x.",
+		Usage:     "fit and calibrate a detector and, for a regressor, intervals",
+		UsageText: "attach fit MODEL.onnx --x INPUTS [--cal INPUTS] -o M.attach\nattach fit --x FEATURES.npz --task TASK [--weights W.npz] -o M.attach",
+		Description: "Fits a detector on the model's features of in-distribution inputs and, for a regressor, an interval model on its targets. Both are calibrated and written to M.attach, which `attach predict` reads. The model itself does not change.\n\n" +
+			"Calibrate on rows that the model was not trained on: pass them with --cal. Models are more confident on their training rows, so intervals calibrated on them are too narrow and too many new inputs are flagged. 1,000 rows or more are good.",
+		CustomHelpTemplate: `# a classifier of images, calibrated on held-out digits
+attach fit digits_resnet.onnx --x digits_fit.npz --cal digits_cal.npz \
+    --preprocess digits.preprocess.json -o digits.attach
+# a regressor, with 95 % prediction intervals
+attach fit toy_regressor.onnx --x toy_fit.npz --cal toy_cal.npz --level 0.95 -o toy.attach
+# one file for both, and another detector
+attach fit digits_resnet.onnx --x digits_fit.npz --rows :2000 --cal digits_fit.npz \
+    --cal-rows 2000: --preprocess digits.preprocess.json --method knn -o knn.attach`,
 	}, argument{name: "MODEL.onnx", to: &f.path, optional: true}, f.choose, f.begin, f.log, f.writable, f.run)
 }
 
-// tasks are the values of --task.
+// tasks returns the values of --task.
 func tasks() []string { return []string{string(attach.Classification), string(attach.Regression)} }
 
 func (f *fitCall) setMethod(name string) error {
 	var ok bool
 	if f.in.Method, ok = attach.MethodByName(name); !ok || f.in.Method.Needs.Targets {
-		return fmt.Errorf("--method %q is not known; `attach methods` lists them", name)
+		return unknownMethod("--method", name)
 	}
 	return nil
 }
 
-// layerless says that there is no detector, or one that does not look at
-// earlier layers.
+// layerless reports whether no detector, or one that reads no earlier layers, is fitted.
 func (f *fitCall) layerless() bool {
 	return f.in.SkipDetector || f.in.Method.Name != "" && !f.in.Method.Needs.Layers
 }
@@ -150,7 +155,7 @@ func (f *fitCall) run(c *cli.Context) error {
 	return nil
 }
 
-// keepBack takes the rows that are evaluated on out of those that are fitted on.
+// keepBack moves the rows of --holdout from the rows to fit on to those to evaluate on.
 func (f *fitCall) keepBack() {
 	in := &f.in
 	rest, kept := rows.Split(in.Batch.Len(), f.holdout, in.Seed)
@@ -169,7 +174,7 @@ func (f *fitCall) keepBack() {
 	in.Groups = groups
 }
 
-// evaluate shows on the rows that were kept back whether promises are kept.
+// evaluate tests the guarantees on the rows that were kept back.
 func (f *fitCall) evaluate(ctx context.Context, b *attach.Bundle) error {
 	p, err := b.Predictor(attach.PredictOptions{Seed: f.in.Seed})
 	if err != nil {
@@ -185,11 +190,11 @@ func (f *fitCall) evaluate(ctx context.Context, b *attach.Bundle) error {
 	return err
 }
 
-// fit fits and saves, and shows how far it is.
+// fit fits, saves and shows progress.
 func (f *fitCall) fit(ctx context.Context, what string) (*attach.Bundle, error) {
 	p := newProgress(f.stderr, what)
 	defer p.end()
-	f.in.Progress = func(stage string, share float64) { p.share(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
+	f.in.Progress = func(stage string, share float64) { p.show(share, fmt.Sprintf("%s %.0f %%", stage, 100*share)) }
 	b, err := attach.Fit(ctx, f.in)
 	if err != nil {
 		return nil, err
@@ -197,14 +202,14 @@ func (f *fitCall) fit(ctx context.Context, what string) (*attach.Bundle, error) 
 	return b, b.Save(ctx, f.out)
 }
 
-// choose is a step that reads what options say together.
+// choose is a step that checks flags that depend on each other.
 func (f *fitCall) choose(*cli.Context) error {
 	f.x.yFlag, f.cal.yFlag = "--y", "--cal-y"
 	if whole := (inputs.Slice{}); f.oneFile() && (f.x.rows == whole || f.cal.rows == whole) {
-		return usagef("--cal %s is what --x reads; say with --rows and --cal-rows which rows are fitted on and which calibrated on, or leave out --cal to have some split off", f.cal.x)
+		return usagef("--cal %s is the file of --x; choose other rows of it with --rows and --cal-rows, or leave out --cal to split some off", f.cal.x)
 	}
 	if f.path == "" && f.in.Base.Task == "" {
-		return usagef("attach fit without MODEL.onnx needs --task classification or --task regression")
+		return usagef("`attach fit` without MODEL.onnx needs --task classification or --task regression")
 	}
 	var err error
 	if f.in.Params, err = parseParams(strings.Join(f.params, " ")); err != nil {

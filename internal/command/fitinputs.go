@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -28,7 +27,7 @@ func (f *fitCall) readModel(ctx context.Context) error {
 	}
 	in.Base = model.Base(task)
 	if in.Base.Task == "unknown" {
-		return errors.New("whether the model classifies or regresses cannot be told from its graph; say --task classification or --task regression")
+		return fmt.Errorf("%s: the graph does not tell whether the model is a classifier or a regressor; pass --task classification or --task regression", f.path)
 	}
 	if err := f.check(); err != nil {
 		return err
@@ -64,7 +63,7 @@ func (f *fitCall) readModel(ctx context.Context) error {
 			b.Labels = nil
 		}
 		if in.Base.Classes == nil {
-			in.Base.Classes = classNames(set, f.Classes)
+			in.Base.Classes, f.numbered = classNames(set, f.Classes), set.ClassNames
 			f.Inputs.Classes = set.ClassNames
 		}
 		if in.Base.Columns = f.Columns; in.Base.Targets == nil {
@@ -78,8 +77,7 @@ func (f *fitCall) readModel(ctx context.Context) error {
 	})
 }
 
-// classNames are the names of the folders that images lie in, or the labels that
-// were picked by --classes.
+// classNames returns the names of the folders of images, or the labels of --keep-classes.
 func classNames(set *inputs.Set, picked []int) []string {
 	names := set.ClassNames
 	if names == nil {
@@ -90,14 +88,14 @@ func classNames(set *inputs.Set, picked []int) []string {
 	return names
 }
 
-// given says which rows are read: some of the file x, with their labels or
-// targets in y, which yFlag names, or in x too.
+// given says which rows are read: some of the file x. Their labels or targets are in y,
+// whose flag is yFlag, or in x too.
 type given struct {
 	x, y, yFlag string
 	rows        inputs.Slice
 }
 
-// rowsOf are the rows of one file with what is known of them.
+// rowsOf holds the rows of one file, with their targets and groups.
 type rowsOf struct {
 	batch   ood.Batch
 	targets blas32.General
@@ -105,13 +103,12 @@ type rowsOf struct {
 	all     int // rows of the file
 }
 
-// readBoth reads the rows to fit on and, where they are given, those to
-// calibrate on.
+// readBoth reads the rows to fit on and, if they are given, the rows to calibrate on.
 func (f *fitCall) readBoth(read func(given) (rowsOf, error)) error {
 	in := &f.in
 	rows, err := read(f.x)
 	if in.Base.Task != attach.Regression {
-		rows.targets = blas32.General{} // of which labels were made
+		rows.targets = blas32.General{} // they are the labels
 	}
 	in.Batch, in.Targets, in.Groups = rows.batch, rows.targets, rows.groups
 	if err != nil || f.cal.x == "" {
@@ -128,10 +125,10 @@ func (f *fitCall) readBoth(read func(given) (rowsOf, error)) error {
 	return err
 }
 
-// oneFile says that rows are fitted on and calibrated on from one file.
+// oneFile reports whether the rows to fit and to calibrate on come from one file.
 func (f *fitCall) oneFile() bool { return f.cal.x != "" && sameFile(f.cal.x, f.x.x) }
 
-// apart refuses rows among n of one file that are both fitted on and calibrated
+// apart returns an error if some of the n rows of one file are both fitted and calibrated
 // on.
 func (f *fitCall) apart(n int) error {
 	if !f.oneFile() {
@@ -146,30 +143,30 @@ func (f *fitCall) apart(n int) error {
 		return inputs.InFile(f.cal.x, err)
 	}
 	if first < calLast && calFirst < last {
-		return usagef("--rows %v and --cal-rows %v share rows %v of the %d in %s; calibrate with rows that nothing was fitted on",
+		return usagef("--rows %v and --cal-rows %v overlap in rows %v of the %d in %s; calibrate on rows that are not fitted on",
 			f.x.rows, f.cal.rows, inputs.Slice{Start: max(first, calFirst), End: min(last, calLast), Ends: true}, n, f.x.x)
 	}
 	return nil
 }
 
-// checkTargets refuses targets that are absent or not the model's. outputs is 0
-// where it is not known.
+// checkTargets refuses targets that are absent or do not match the model. outputs is 0 if it
+// is not known.
 func checkTargets(g given, targets blas32.General, outputs int, skip bool) error {
 	switch {
 	case skip:
 		return nil
 	case targets.Rows == 0:
-		return fmt.Errorf("%s: a quantile head needs targets; pass %s, name the --target column of a table, or pass --no-quantiles", g.x, g.yFlag)
+		return fmt.Errorf("%s: intervals need targets; pass them with %s, name their column with --target, or pass --no-intervals", g.x, g.yFlag)
 	case outputs > 0 && targets.Cols != outputs:
-		return fmt.Errorf("%s: it has %s a row, and the model predicts %d", cmp.Or(g.y, g.x), rows.Count(targets.Cols, "target"), outputs)
+		return fmt.Errorf("%s: rows have %s, but the model predicts %d", cmp.Or(g.y, g.x), rows.Count(targets.Cols, "target"), outputs)
 	}
 	return nil
 }
 
-// checkLabels refuses labels that are not the model's classes; none are fine.
+// checkLabels refuses labels that are not classes of the model. Labels may be absent.
 func checkLabels(g given, labels []int, targets blas32.General, classes int) error {
 	if labels == nil && targets.Rows > 0 {
-		return fmt.Errorf("%s: the labels of a classifier must be whole numbers, one a row; if the model predicts targets, say --task regression", cmp.Or(g.y, g.x))
+		return fmt.Errorf("%s: labels of a classifier must be whole numbers, one per row; if the model is a regressor, pass --task regression", cmp.Or(g.y, g.x))
 	}
 	if err := inputs.CheckLabels(labels, classes); err != nil {
 		return fmt.Errorf("%s: %w", cmp.Or(g.y, g.x), err)

@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -11,50 +12,32 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// intervals is what the options of fit say of the quantile head.
+// intervals holds the options of fit that concern the interval model.
 type intervals struct {
-	method  ood.Method
-	params  []string
-	hidden  []int
-	epochs  int
-	rate    float64
-	decay   float64
-	dropout float64
+	method ood.Method
+	params []string
 }
 
-// headOptions are those of the quantile head.
-func (v *intervals) headOptions() table {
+// intervalOptions returns the flags of the interval model.
+func (v *intervals) intervalOptions() table {
 	v.method, _ = attach.MethodByName("sqr")
-	v.hidden, v.rate = []int{64}, 1e-3
-	trained := table{
-		{name: "hidden", to: &v.hidden, must: widths, usage: "A,B,…: widths of the quantile head's hidden layers"},
-		{name: "epochs", to: &v.epochs, must: atLeast(0), usage: "N: passes of the quantile head over the rows; without it, as many as the number of rows asks for"},
-		{name: "lr", to: &v.rate, must: positive, usage: "RATE: learning rate of the quantile head"},
-		{name: "weight-decay", to: &v.decay, must: notNegative, usage: "FACTOR: weight decay of the quantile head"},
-		{name: "dropout", to: &v.dropout, must: belowOne, usage: "SHARE: share of the quantile head's hidden units that are dropped in training; the rate of the detector bald is --param dropout=SHARE"},
-	}
-	for _, m := range intervalMethods() {
-		if !m.Needs.Trainer {
-			trained.unless(idle("with --interval "+m.Name, func() bool { return v.method.Name == m.Name }))
-		}
-	}
-	return join(table{
-		{name: "interval", to: v.setMethod, choices: names(intervalMethods()), usage: "NAME: how the quantile head predicts, as `attach methods --intervals` describes: " + strings.Join(names(intervalMethods()), ", ") + " (default: " + v.method.Name + ", or quantile-forest for a model without a linear layer, such as trees)"},
-		{name: "interval-param", to: &v.params, usage: "NAME=VALUE: parameter of --interval in place of its default, such as n_estimators=500 of quantile-forest; repeat for more"},
-	}, trained)
+	return table{
+		{name: "interval", to: v.setMethod, choices: names(intervalMethods()), usage: "NAME: interval model; `attach methods --intervals` explains them: " + strings.Join(names(intervalMethods()), ", ") + " (default: " + v.method.Name + ", or quantile-forest for a model without a linear layer, such as trees)"},
+		{name: "interval-param", to: &v.params, usage: "NAME=VALUE: parameter of the interval model, such as hidden=64,64 or n_estimators=500; may be repeated"},
+	}.under(groupIntervals)
 }
 
 func (v *intervals) setMethod(name string) error {
 	m, _ := attach.MethodByName(name)
 	if !m.Needs.Targets {
-		return fmt.Errorf("--interval %q is not known; it must be one of %s", name, strings.Join(names(intervalMethods()), ", "))
+		known := names(intervalMethods())
+		return fmt.Errorf("--interval %q is not known; %s", name, orSimilar(name, known, "it must be one of "+strings.Join(known, ", ")))
 	}
 	v.method = m
 	return nil
 }
 
-// choose reads which quantile method is attached, and its parameters, for some
-// of which there are options.
+// choose reads which interval method is attached, and its parameters.
 func (v *intervals) choose(t table, in *attach.FitOptions) error {
 	params, err := parseParams(strings.Join(v.params, " "))
 	if err != nil {
@@ -63,24 +46,6 @@ func (v *intervals) choose(t table, in *attach.FitOptions) error {
 	if _, err := fitting.With(v.method, params); err != nil {
 		return usagef("--interval-param: %v", err)
 	}
-	for _, f := range []struct {
-		flag, param string
-		value       any
-	}{
-		{"hidden", "hidden", strings.ReplaceAll(strings.Trim(fmt.Sprint(v.hidden), "[]"), " ", "x")}, {"epochs", "epochs", v.epochs},
-		{"lr", "learning_rate", v.rate}, {"weight-decay", "weight_decay", v.decay}, {"dropout", "dropout", v.dropout},
-	} {
-		if !t.find(f.flag).given {
-			continue
-		}
-		if _, twice := params[f.param]; twice {
-			return usagef("--%s and --interval-param %s say the same; leave one out", f.flag, f.param)
-		}
-		params[f.param] = f.value
-		if _, err := fitting.With(v.method, params); err != nil {
-			return usagef("--%s: %v", f.flag, err)
-		}
-	}
 	if !t.find("interval").given && len(params) == 0 {
 		return nil // the library's default, which depends on the model
 	}
@@ -88,11 +53,18 @@ func (v *intervals) choose(t table, in *attach.FitOptions) error {
 	return nil
 }
 
-// parseParams reads what the String of parameters writes: name=value pairs separated by spaces
-// or commas. A value that reads as a finite number is one, true and false are
-// bools, and anything else is a string.
+// widthList matches the value of a parameter that lists widths, such as hidden=64,64,
+// which the methods write as 64x64.
+var widthList = regexp.MustCompile(`=\d+(,\d+)+\b`)
+
+// parseParams reads name=value pairs with spaces or commas between, as Params.String
+// writes them. A finite number is a float64, true and false are bools, and any other value
+// is a string.
 func parseParams(s string) (ood.Params, error) {
 	p := ood.Params{}
+	s = widthList.ReplaceAllStringFunc(s, func(list string) string {
+		return strings.ReplaceAll(list, ",", "x")
+	})
 	for _, f := range strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' }) {
 		name, value, ok := strings.Cut(f, "=")
 		if !ok || name == "" || value == "" {

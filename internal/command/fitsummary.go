@@ -18,13 +18,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// note says what was fitted, and what to know of it; first, that more will be
-// flagged than was asked for.
+// note prints warnings, what was fitted, and notes. A warning comes first if more rows will
+// be flagged than asked for.
 func (f *fitCall) note(b *attach.Bundle) {
 	w := f.stderr
 	seen := b.Calibration.HeldOut == rows.SplitOff && b.Base.Task == attach.Classification && looksTrainedOn(f.in.Batch)
 	if seen {
-		printf(w, "warning: %s looks like the rows that the network was trained on, as it is right on nearly all of them: if they are, fresh rows will be flagged more often than asked; pass rows that it has not seen with --cal\n", f.x.x)
+		printf(w, "warning: the model is right on nearly all rows of %s: it was probably trained on them. New rows will then be flagged too often; pass held-out rows with --cal\n", f.x.x)
 	}
 	c := b.Calibration
 	first := c.Reused > 0 || c.HeldOut == rows.SplitOff && f.Model != nil && f.Model.Info().Feature.Of != nil
@@ -32,7 +32,7 @@ func (f *fitCall) note(b *attach.Bundle) {
 		notePromise(w, "warning", b)
 	}
 	if c.Repeated > 0 {
-		printf(w, "warning: %s: %s repeat an earlier one: the guarantees count each copy as a row of its own, and are those of the %s at best; leave the copies out\n",
+		printf(w, "warning: %s: %s repeat an earlier one, and copies are no evidence: the guarantees are those of the %s at best; leave the copies out\n",
 			cmp.Or(f.cal.x, f.x.x), rows.CountOf(c.Repeated, c.NCal, "calibration row"), rows.Count(c.NCal-c.Repeated, "different row"))
 	}
 	if b.Base.Task == attach.Classification {
@@ -45,21 +45,21 @@ func (f *fitCall) note(b *attach.Bundle) {
 	if !seen && !first {
 		notePromise(w, "note", b)
 	}
-	noteEndless(w, b, attach.PredictOptions{}, b.Calibration.Groups)
+	noteInfinite(w, b, attach.PredictOptions{}, b.Calibration.Groups)
 	noteSilent(w, b, attach.PredictOptions{})
 	if b.Detector != nil {
 		m, _ := attach.MethodByName(b.Detector.Method)
 		if variant := fitting.Variant(m, f.in.Batch.Network); variant != "" {
-			printf(w, "note: %s works with %s, which the network does not have of its own and was not trained with\n", m.Name, variant)
+			printf(w, "note: %s works with %s, which the model was not trained with\n", m.Name, variant)
 		}
 	}
-	noteFolders(w, len(b.Base.Classes), b.Base.Outputs)
+	noteFolders(w, f.numbered, b.Base.Outputs)
 	if f.in.Batch.Labels != nil && f.in.Base.Task == attach.Classification && b.Calibration.Temperature == 0 {
-		fmt.Fprintln(w, "note: confidence is that of the network itself: the calibration rows settle no temperature")
+		fmt.Fprintln(w, "note: confidence is the model's own, because the calibration rows determine no temperature")
 	}
 }
 
-// warnTargets says where targets look to be other than the network predicts.
+// warnTargets warns if targets seem to be others than the model predicts.
 func (f *fitCall) warnTargets(path string, b ood.Batch, targets blas32.General) {
 	if f.in.Base.Task != attach.Regression || b.Len() < fewTargets || b.Logits.Cols != targets.Cols {
 		return
@@ -77,12 +77,12 @@ func (f *fitCall) warnTargets(path string, b ood.Batch, targets blas32.General) 
 			name = f.in.Base.Targets[j]
 		}
 		if r2 := stat.RSquaredFrom(predicted, truth, nil); r2 <= 0 && !math.IsInf(r2, -1) {
-			printf(f.stderr, "warning: %s: the network predicts %s worse than its mean would (R² %.3g): look at its units, and at the order of rows and columns\n", path, name, r2)
+			printf(f.stderr, "warning: %s: the model predicts %s worse than its mean would (R² %.3g): check units, and the order of rows and columns\n", path, name, r2)
 		}
 	}
 }
 
-// summarize says what was fitted, a fact a line.
+// summarize prints what was fitted, one fact per line.
 func (f *fitCall) summarize(b *attach.Bundle) {
 	line := func(what, format string, args ...any) { fact(f.stderr, what, format, args...) }
 	list := func(what string, n int, names []string) {
@@ -100,7 +100,7 @@ func (f *fitCall) summarize(b *attach.Bundle) {
 		line("calibrated", "on %s of %s, split off", rows.Count(c.NCal, "other row"), f.x.x)
 	}
 	if b.Detector != nil {
-		line("detector", "%s; flags at alpha %g, least p-value %.3g", b.Detector.Method, c.Alpha, leastPValue(b))
+		line("detector", "%s; flags at alpha %g, smallest p-value %.3g", b.Detector.Method, c.Alpha, leastPValue(b))
 	}
 	if b.Quantiles != nil {
 		line("intervals", "%s; level %g", b.Quantiles.Method, c.Level)
@@ -113,33 +113,32 @@ func (f *fitCall) summarize(b *attach.Bundle) {
 		list("classes", n, b.Base.Classes)
 	}
 	if len(c.TrueClasses.Labels) > 0 {
-		line("sets", "of classes; level %g", c.Level)
+		line("sets", "level %g", c.Level)
 	}
 }
 
-// Networks are right on nearly all of the rows that they were trained on to the
-// end: ResNet-20 and 56 for CIFAR-10 on 99.8 and 100 % of them, and on 91.5 and 93.0 % of
-// fresh ones, of which, calibrated on the former, 11 and 14 % were flagged at alpha .05.
-// Of seven others, on MNIST, Fashion-MNIST, CIFAR-10 and drawn digits, none was so often
-// right on either, 99.76 % of a whole set of fresh rows at most, of which 4 to 7 % were
-// flagged. On the easier half of MNIST's test rows one is, on 99.96 %: accuracy alone
-// cannot tell these from rows trained on.
+// Models are right on nearly all of their training rows: ResNet-20 and 56 on 99.8 and 100 %
+// of CIFAR-10's, and on 91.5 and 93.0 % of held-out rows. Calibrated on training rows, they
+// flagged 11 and 14 % of held-out rows at alpha 0.05. Seven other models for MNIST,
+// Fashion-MNIST, CIFAR-10 and drawn digits were right on at most 99.76 % of a whole set of
+// held-out rows, and flagged 4 to 7 %. One is right on 99.96 % of the easier half of MNIST's
+// test rows: accuracy alone cannot tell such rows from training rows.
 const (
-	trainedShare = .998
-	trainedRows  = 1000 // below, fresh rows may all be right by chance
-	// fewTargets are too few to tell one network from another.
+	trainedAccuracy = .998
+	trainedRows     = 1000 // fewer held-out rows may all be right by chance
+	// fewTargets rows are too few to tell one model from another.
 	fewTargets = 20
 )
 
-// looksTrainedOn says that a network is right on so many rows that it was most
-// likely trained on them.
+// looksTrainedOn reports whether a model is right on so many rows that it was probably
+// trained on them.
 func looksTrainedOn(b ood.Batch) bool {
 	right, _ := rightOf(b)
-	return b.Len() >= trainedRows && float64(right) >= trainedShare*float64(b.Len())
+	return b.Len() >= trainedRows && float64(right) >= trainedAccuracy*float64(b.Len())
 }
 
-// rightOf is on how many rows the network is right, and on which share of them the
-// answers to other rows would be; 0 without labels or logits.
+// rightOf returns the number of rows on which the model is right, and the fraction that is
+// expected by chance. Both are 0 without labels or logits.
 func rightOf(b ood.Batch) (right int, chance float64) {
 	if b.Labels == nil || b.Logits.Rows == 0 {
 		return 0, 0
@@ -153,13 +152,13 @@ func rightOf(b ood.Batch) (right int, chance float64) {
 	return hypothesis.Agreement(answers, b.Labels)
 }
 
-// warnLabels says where labels look to be of other classes or rows.
+// warnLabels warns if labels seem to be of other classes or rows.
 func (f *fitCall) warnLabels(path string, b ood.Batch) {
 	right, chance := rightOf(b)
 	if b.Labels == nil || b.Logits.Rows < fewTargets || chance >= .9 {
 		return
 	}
 	if low, _ := hypothesis.Interval(right, b.Len(), .95); low <= chance {
-		printf(f.stderr, "warning: %s: the network is right on %d of %d rows, no more than answers to other rows would be: look at the numbers of the classes, at the order of rows and at how inputs are prepared\n", path, right, b.Len())
+		printf(f.stderr, "warning: %s: the model is right on %d of %d rows, which is chance: check how classes are numbered, the order of rows, and --preprocess\n", path, right, b.Len())
 	}
 }

@@ -12,79 +12,69 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// Heads that help shows flags under which several commands share.
-const (
-	underRows    = "How rows are read"
-	underModel   = "How the model is read"
-	underRuntime = "Where it runs"
-)
-
-// inputKinds is what rows may come as.
-const inputKinds = ".npy, .npz (an array for each input by its name, or x or images), a table (.csv, .tsv, .txt, .jsonl, .parquet), a folder of images or one, a WebDataset (.tar, or shard-{000..146}.tar)"
-
-// place is where models run, and how they are read.
+// place says where models run and how they are read.
 type place struct {
 	featurize.Options
 	verbose bool
 }
 
 func verboseOption(to *bool) *option {
-	return &option{name: "verbose", to: to, usage: "say on stderr what is being done"}
+	return &option{name: "verbose", to: to, usage: "print what is being done to standard error"}
 }
 
 func (p *place) runtimeOptions() table {
 	p.Provider = "auto"
 	return table{
-		{name: "ort-lib", to: &p.Library, usage: "FILE: libonnxruntime to use, instead of $ORT_LIB, the one in the user cache, the system's or installing it"},
-		{name: "provider", to: &p.Provider, choices: []string{"auto", "cpu", "cuda"}, usage: "NAME: where models run: cpu, cuda, or auto for CUDA where it can be had"},
-		{name: "device", to: &p.Device, must: atLeast(0), usage: "N: number of the CUDA device, from 0",
-			never: []never{idle("with --provider cpu", func() bool { return p.Provider == "cpu" })}},
-		{name: "threads", to: &p.Threads, must: atLeast(0), usage: "N: threads of the runtime; without it, one per core"},
+		{name: "ort-lib", to: &p.Library, usage: "FILE: ONNX Runtime library to use; without it, $ORT_LIB, the user cache and the system are searched, and else it is installed"},
+		{name: "provider", to: &p.Provider, choices: []string{"auto", "cpu", "cuda"}, usage: "NAME: where models run: cpu, cuda, or auto for CUDA if it is available"},
+		{name: "device", to: &p.Device, rule: atLeast(0), usage: "N: number of the CUDA device, from 0",
+			conflicts: []conflict{noEffect("with --provider cpu", func() bool { return p.Provider == "cpu" })}},
+		{name: "threads", to: &p.Threads, rule: atLeast(0), usage: "N: threads of the runtime; without it, one per core"},
 		verboseOption(&p.verbose),
-	}.under(underRuntime)
+	}.under(groupRuntime)
 }
 
-// modelOptions say how a model is read.
+// modelOptions returns the flags that say how a model is read.
 func (p *place) modelOptions() table {
 	return table{
-		{name: "feature", to: &p.Feature, usage: "TENSOR: what to take as the features, instead of the input of the last linear layer"},
-		{name: "output", to: &p.Output, usage: "NAME: output to use, where the model has several"},
-	}.under(underModel)
+		{name: "feature-tensor", to: &p.Feature, usage: "TENSOR: tensor to use as the features; without it, the input of the last linear layer"},
+		{name: "model-output", to: &p.Output, usage: "NAME: output of the model to use, if it has several"},
+	}.under(groupModel)
 }
 
-// layersOption is refused where layers that nothing looks at would be read; 0
-// asks for what is done anyway.
-func (p *place) layersOption(unused ...never) table {
+// layersOption returns --layers. It conflicts with a method that reads no earlier layers,
+// unless it asks for none.
+func (p *place) layersOption(unused ...conflict) table {
 	p.EarlierLayers = featurize.DefaultEarlierLayers
-	o := &option{name: "layers", to: &p.EarlierLayers, must: atLeast(0), head: underModel,
-		usage: "N: how many layers before the features to read too, evenly spread, for detectors that look at them; 0 for none"}
+	o := &option{name: "layers", to: &p.EarlierLayers, rule: atLeast(0), group: groupModel,
+		usage: "N: how many layers before the features to read too, evenly spread, because some detectors use them; 0 for none"}
 	for _, n := range unused {
-		o.never = append(o.never, never{when: func() bool { return p.EarlierLayers != 0 && n.when() }, says: n.says})
+		o.conflicts = append(o.conflicts, conflict{when: func() bool { return p.EarlierLayers != 0 && n.when() }, reason: n.reason})
 	}
 	return table{o}
 }
 
 func (p *place) batchOption(standard string) table {
-	return table{{name: "batch", to: &p.Batch, must: atLeast(1), head: underModel,
-		usage: "N: rows per run of the model, where the model leaves it open; without it " + standard}}
+	return table{{name: "batch", to: &p.Batch, rule: atLeast(1), group: groupModel,
+		usage: "N: rows per run of the model, if the model leaves it open; without it " + standard}}
 }
 
-const batchStandard = "64, or as many as 64 MiB hold"
+const batchStandard = "64, or as many as fit in 64 MiB"
 
-// log is a step that logs what --verbose asks for.
+// log is a step that makes the logger. --verbose makes it more detailed.
 func (p *place) log(c *cli.Context) error {
 	p.Log = logger(c.App.ErrWriter, p.verbose)
 	return nil
 }
 
-// products runs large matrix products of the whole process in the runtime that
-// models run in, until stop is called.
+// products runs large matrix products of the whole process in the runtime that models run
+// in, until stop is called.
 func (p *place) products(ctx context.Context) (stop func(), err error) {
 	return ort.Products(ctx, ort.Options(p.Runtime))
 }
 
-// engine is what trains heads, in the runtime that models run in; products are
-// run there too until stop is called.
+// engine returns an engine that trains in the runtime that models run in. Large matrix
+// products run there too until stop is called.
 func (p *place) engine(ctx context.Context) (e *fit.Engine, stop func(), err error) {
 	free, err := p.products(ctx)
 	if err != nil {

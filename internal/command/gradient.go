@@ -20,7 +20,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// differentiating is a call of attach gradient.
+// differentiating holds the flags of attach gradient.
 type differentiating struct {
 	table
 	place
@@ -34,21 +34,27 @@ type differentiating struct {
 func gradientCommand() *cli.Command {
 	g := &differentiating{scalar: "logsoftmax", of: ood.Scalar{Temperature: 1}}
 	g.table = join(table{
-		{name: "x", to: &g.x, needed: true, file: rowFile, usage: "INPUTS: rows to differentiate at: " + inputKinds},
-		{name: "of", to: g.setScalar, usage: "SCALAR: what to differentiate: logsoftmax of the predicted class, sum of the outputs, " +
-			"logit:K for output K from 0, top2 for the difference of the two largest (default: logsoftmax)"},
-		{name: "temperature", to: &g.of.Temperature, must: positive, usage: "T: what divides the logits before the softmax",
-			never: []never{{when: func() bool { return g.of.Sum || g.of.TopTwo || g.of.Logit }, says: "belongs to --of logsoftmax"}}},
-		{name: "wrt", to: &g.wrt, usage: "TENSOR: what to differentiate with respect to, an input or what is made of it (default: the only input of real numbers)"},
-		{name: "o", to: &g.out, needed: true, file: resultFile, must: ends(".npz"), usage: "FILE: .npz to write"},
-	}, table{sliceOption("rows", "--x", &g.rows)}, g.rowOptions(&g.table, g.textless()), g.modelOptions(), g.batchOption("as many as 8 images of 224×224 weigh"), g.runtimeOptions())
-	g.table.of("labels").unless(g.pickless(func() bool { return true }))
+		{name: "x", to: &g.x, required: true, file: rowFile, usage: "INPUTS: rows to differentiate at; see `attach help inputs`"},
+		sliceOption("rows", "--x", &g.rows),
+	}.under(groupData), g.rowOptions(&g.table, g.textless()), table{
+		{name: "of", to: g.setScalar, choices: []string{"logsoftmax", "sum", "logit:", "top2"}, usage: "SCALAR: what to differentiate: logsoftmax of the predicted class, sum of the outputs, " +
+			"logit:K for output K from 0, or top2, the difference of the two largest outputs (default: logsoftmax)"},
+		{name: "temperature", to: &g.of.Temperature, rule: positive, usage: "T: divisor of the logits before the softmax",
+			conflicts: []conflict{{when: func() bool { return g.of.Sum || g.of.TopTwo || g.of.Logit }, reason: "has an effect only with --of logsoftmax; leave it out"}}},
+		{name: "wrt", to: &g.wrt, usage: "TENSOR: tensor to differentiate with respect to: an input, or one computed from it (default: the only input of real numbers)"},
+	}.under(groupScalar), table{
+		{name: "o", to: &g.out, required: true, file: resultFile, rule: ends(".npz"), group: groupOutput, usage: "FILE: .npz file to write"},
+	}, g.modelOptions(), g.batchOption("as many as need the memory of 8 images of 224×224"), g.runtimeOptions())
+	g.table.pick("folder-labels").unless(g.pickless(func() bool { return true }))
 	return g.command(cli.Command{
 		Name:      "gradient",
 		Usage:     "differentiate a model's outputs with respect to its inputs",
-		UsageText: "attach gradient MODEL.onnx --x INPUTS --of SCALAR -o GRADIENTS.npz",
-		Description: "The file holds `gradient`, n rows in the shape of the input (of the tensor that --wrt names), and `logits` n×c. " +
-			"Rows of tokens that differ in length end in zeros, and `lengths` says where. Outputs are taken before any softmax.",
+		UsageText: "attach gradient MODEL.onnx --x INPUTS [--of SCALAR] -o GRADIENTS.npz",
+		Description: "Computes gradients of an ONNX model without its training framework, for saliency maps and methods such as ODIN. The file holds `gradient`, in the shape of the input or of the tensor that --wrt names, and `logits` (n×c), before any softmax. " +
+			"Rows of tokens that differ in length are padded with zeros, and `lengths` holds their lengths.",
+		CustomHelpTemplate: `attach gradient digits_resnet.onnx --x digits_test.npz --rows :100 \
+    --preprocess digits.preprocess.json -o gradients.npz
+attach gradient toy_regressor.onnx --x toy_test.npz --of sum -o slopes.npz`,
 	}, argument{name: "MODEL.onnx", to: &g.path}, g.begin, g.log, g.run)
 }
 
@@ -108,7 +114,7 @@ func (g *differentiating) write(ctx context.Context, w io.Writer) error {
 		p.set(logits.Shape[0], set.Len())
 	}
 	if logits.Shape == nil || logits.Shape[0] != set.Len() {
-		return fmt.Errorf("%s: %d rows came where %d were announced", g.x, logits.Shape[0], set.Len())
+		return fmt.Errorf("%s: read %d rows instead of %d; did the file change?", g.x, logits.Shape[0], set.Len())
 	}
 	if held != nil {
 		if err := writePadded(z, held, set.Len()); err != nil {
@@ -152,8 +158,8 @@ func writePadded(z *npy.NPZWriter, held []ood.Tensor, n int) error {
 	return z.Array("lengths", rows.Array{Shape: []int{n}, Data: lengths})
 }
 
-// explain says which flag asks for what the model does not have, or else
-// in which file an error was found.
+// explain returns an error that names the flag that asks for what the model does not have,
+// or else the file that the error was found in.
 func (g *differentiating) explain(path string, err error) error {
 	var refused *autodiff.TensorError
 	switch {
@@ -173,14 +179,14 @@ func (g *differentiating) setScalar(of string) error {
 	g.of.Sum, g.of.TopTwo, g.of.Logit = name == "sum", name == "top2", name == "logit"
 	known := name == "logsoftmax" || g.of.Sum || g.of.TopTwo || g.of.Logit
 	if !known || indexed != g.of.Logit {
-		return fmt.Errorf("--of is %q; it must be logsoftmax, sum, logit:K or top2", of)
+		return fmt.Errorf("--of is %q; %s", of, orSimilar(of, []string{"logsoftmax", "sum", "top2"}, "it must be logsoftmax, sum, logit:K or top2"))
 	}
 	if !indexed {
 		return nil
 	}
 	var err error
 	if g.of.Index, err = strconv.Atoi(index); err != nil || g.of.Index < 0 {
-		return fmt.Errorf("--of is %q; the output is a number from 0, as in logit:3", of)
+		return fmt.Errorf("--of is %q; K must be the number of an output from 0, as in logit:3", of)
 	}
 	return nil
 }

@@ -11,16 +11,52 @@ import (
 )
 
 // helpWidth is the column at which help is wrapped.
-const helpWidth = 100
+const helpWidth = 88
 
-// firstSteps are calls to begin with.
-const firstSteps = `attach demo
-attach fit model.onnx --x train.npz --preprocess prep.json -o model.attach
-attach predict model.attach --x new.npz -o predictions.csv
+// Headings of the help, in their order.
+const (
+	groupData      = "Data"
+	groupColumns   = "Columns and files"
+	groupMethods   = "Methods"
+	groupDetector  = "Detector"
+	groupGuarantee = "Guarantees"
+	groupIntervals = "Intervals"
+	groupSets      = "Prediction sets"
+	groupScalar    = "Gradient"
+	groupNetwork   = "Network"
+	groupLoad      = "Load"
+	groupOutput    = "Output"
+	groupModel     = "Model"
+	groupRuntime   = "Runtime"
+)
+
+var groups = []string{
+	"", groupData, groupColumns, groupMethods, groupDetector, groupGuarantee, groupIntervals, groupSets, groupScalar, groupNetwork, groupLoad,
+	groupOutput, groupModel, groupRuntime,
+}
+
+// commandGroups are the headings of the program's help, and the commands below each.
+var commandGroups = []struct {
+	name     string
+	commands []string
+}{
+	{"First steps", []string{"demo", "inspect"}},
+	{"Calibrate and predict", []string{"fit", "predict", "evaluate"}},
+	{"Data sets and services", []string{"audit", "merge", "serve"}},
+	{"Without attach at run time", []string{"export", "verify"}},
+	{"Methods and research", []string{"methods", "compare", "features", "gradient"}},
+	{"This program", []string{"runtime", "completion", "version"}},
+}
+
+// firstSteps are calls to begin with. They work in the folder that `attach demo` writes.
+const firstSteps = `attach demo && cd attach-demo
+attach fit digits_resnet.onnx --x digits_fit.npz --cal digits_cal.npz \
+    --preprocess digits.preprocess.json -o digits.attach
+attach predict digits.attach --x letters.npz -o predictions.csv
 `
 
-// asksForHelp says whether args ask for help on the command they name: by
-// -h, by --help or by `attach help COMMAND`.
+// asksForHelp reports whether args ask for help on the command they name: with -h,
+// --help or `attach help COMMAND`.
 func asksForHelp(args []string) bool {
 	for i, arg := range args {
 		switch arg {
@@ -37,26 +73,34 @@ func asksForHelp(args []string) bool {
 	return false
 }
 
-// help prints the help of the command that args name, or of the program.
+// help prints the help of the command or topic that args name, or of the program.
 func help(app *cli.App, args []string) error {
-	if len(args) > 0 && args[0] == "help" {
+	asked := len(args) > 0 && args[0] == "help"
+	if asked {
 		args = args[1:]
 	}
 	var b strings.Builder
-	names, command, args := named(app, args)
-	if command == nil {
-		if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-			return unknown(app, args[0])
-		}
-		programHelp(&b, app)
-	} else {
+	names, command, rest := named(app, args)
+	switch {
+	case command != nil:
 		commandHelp(&b, strings.Join(append([]string{app.Name}, names...), " "), command)
+	case len(rest) > 0 && asked && topicNamed(rest[0]) != nil:
+		t := topicNamed(rest[0])
+		fmt.Fprintf(&b, "%s\n\n%s", t.title, t.text())
+	case len(rest) > 0 && asked && rest[0] == "--markdown":
+		markdownReference(&b, app)
+	case len(rest) > 0 && asked && rest[0] == "--man":
+		manPage(&b, app)
+	case len(rest) > 0 && !strings.HasPrefix(rest[0], "-"):
+		return unknown(app, rest[0])
+	default:
+		programHelp(&b, app)
 	}
 	_, err := io.WriteString(app.Writer, b.String())
 	return err
 }
 
-// named is the command that args begin with, by its names, and what follows it.
+// named returns the command that args begin with, its names, and the arguments after it.
 func named(app *cli.App, args []string) (names []string, command *cli.Command, rest []string) {
 	for commands := app.Commands; len(args) > 0; commands, args = command.Subcommands, args[1:] {
 		i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[0]) })
@@ -68,60 +112,105 @@ func named(app *cli.App, args []string) (names []string, command *cli.Command, r
 	return names, command, args
 }
 
+// unknown returns the error for a first argument that is no command.
 func unknown(app *cli.App, arg string) error {
 	if strings.HasPrefix(arg, "-") {
-		return usagef("%s has no flag %s; see `%[1]s --help`", app.Name, arg)
+		return usagef("%s has no flag %s; `%[1]s --help` lists the commands", app.Name, arg)
 	}
-	if name := meant(arg, namesOfCommands(app.Commands)); name != "" {
-		return usagef("there is no command %q; did you mean %s? `attach --help` lists them", arg, name)
-	}
-	return usagef("there is no command %q; `attach --help` lists them", arg)
+	return usagef("unknown command %q; %s", arg, orSimilar(arg, append(namesOfCommands(app.Commands), namesOfTopics()...), "`attach --help` lists the commands"))
 }
 
 func programHelp(b *strings.Builder, app *cli.App) {
-	fmt.Fprintf(b, "%s: %s\n\nUsage:\n  %s\n\nCommands:\n", app.Name, app.Usage, app.UsageText)
-	commandList(b, app.Commands)
+	fmt.Fprintf(b, "%s: %s\n\nUsage:\n  %s\n", app.Name, app.Usage, app.UsageText)
+	for _, g := range commandGroups {
+		var some []*cli.Command
+		for _, c := range app.Commands {
+			if slices.Contains(g.commands, c.Name) {
+				some = append(some, c)
+			}
+		}
+		slices.SortStableFunc(some, func(x, y *cli.Command) int {
+			return cmp.Compare(slices.Index(g.commands, x.Name), slices.Index(g.commands, y.Name))
+		})
+		if len(some) > 0 {
+			fmt.Fprintf(b, "\n%s:\n", g.name)
+			commandList(b, some)
+		}
+	}
+	b.WriteString("\nTopics (`attach help TOPIC`):\n")
+	var heads, texts []string
+	for _, t := range topics() {
+		heads, texts = append(heads, t.name), append(texts, t.summary)
+	}
+	definitions(b, heads, texts)
 	b.WriteString("\nTo begin with:\n")
 	for line := range strings.Lines(firstSteps) {
 		b.WriteString("  " + line)
 	}
-	fmt.Fprintf(b, "\n`%[1]s COMMAND --help` says more about one; `%[1]s --version` prints the version.\n", app.Name)
+	fmt.Fprintf(b, "\n`%[1]s COMMAND --help` explains one command, with examples.\n", app.Name)
 }
 
+// commandHelp prints the help of a command. The examples of a command stand in
+// CustomHelpTemplate, which the library ignores because help is printed here.
 func commandHelp(b *strings.Builder, name string, c *cli.Command) {
 	fmt.Fprintf(b, "%s: %s\n\nUsage:\n", name, c.Usage)
 	for line := range strings.Lines(c.UsageText) {
 		fmt.Fprintf(b, "  %s\n", strings.TrimSpace(line))
 	}
-	if c.Description != "" {
-		for paragraph := range strings.SplitSeq(c.Description, "\n\n") {
-			b.WriteString("\n")
-			writeWrapped(b, paragraph, "", "")
+	for _, paragraph := range paragraphs(c.Description) {
+		b.WriteString("\n")
+		writeWrapped(b, paragraph, "", "")
+	}
+	if c.CustomHelpTemplate != "" {
+		b.WriteString("\nExamples:\n")
+		for line := range strings.Lines(c.CustomHelpTemplate) {
+			b.WriteString("  " + line)
 		}
+		b.WriteString("\n")
 	}
 	if len(c.Subcommands) > 0 {
 		b.WriteString("\nCommands:\n")
 		commandList(b, c.Subcommands)
 	}
-	flagList(b, c.Flags)
+	for _, g := range grouped(c.Flags) {
+		var heads, texts []string
+		for _, o := range g.flags {
+			head, text := o.describe()
+			heads, texts = append(heads, head), append(texts, text)
+		}
+		fmt.Fprintf(b, "\n%s:\n", g.name)
+		definitions(b, heads, texts)
+	}
 }
 
-// flagList prints flags, those that commands share after the command's own and
-// each kind of them under its own head.
-func flagList(b *strings.Builder, flags []cli.Flag) {
-	for _, under := range []string{"", underRows, underModel, underRuntime} {
-		var heads, texts []string
+func paragraphs(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n\n")
+}
+
+// flagGroup are the flags of a command under one heading.
+type flagGroup struct {
+	name  string
+	flags table
+}
+
+// grouped sorts flags by their headings.
+func grouped(flags []cli.Flag) []flagGroup {
+	var list []flagGroup
+	for _, name := range groups {
+		g := flagGroup{name: cmp.Or(name, "Flags")}
 		for _, f := range flags {
-			if o := f.(*option); o.head == under {
-				head, text := o.describe()
-				heads, texts = append(heads, head), append(texts, text)
+			if o := f.(*option); o.group == name {
+				g.flags = append(g.flags, o)
 			}
 		}
-		if len(heads) > 0 {
-			fmt.Fprintf(b, "\n%s:\n", cmp.Or(under, "Flags"))
-			definitions(b, heads, texts)
+		if len(g.flags) > 0 {
+			list = append(list, g)
 		}
 	}
+	return list
 }
 
 func commandList(b *strings.Builder, commands []*cli.Command) {
@@ -132,26 +221,31 @@ func commandList(b *strings.Builder, commands []*cli.Command) {
 	definitions(b, heads, texts)
 }
 
-// describe returns a flag as it is typed, and what it does. Its usage begins
-// with what stands for its value.
+// describe returns a flag as a user types it, and what it does.
 func (o *option) describe() (head, text string) {
 	head, text = dashed(o.name), o.usage
-	if o.name == "verbose" {
+	switch o.name {
+	case "verbose":
 		head = "-v, " + head
+	case "o":
+		head += ", --output"
 	}
-	if o.stands() {
+	if o.isSwitch() {
 		return head, text
 	}
 	value, text, _ := strings.Cut(o.usage, ": ")
-	if standard := o.String(); standard != "" && standard != "0" {
+	if standard := o.String(); standard != "" && standard != "0" && standard != "0s" && standard != "-" {
 		text += fmt.Sprintf(" (default: %s)", standard)
+	}
+	if o.required && o.isEmpty() {
+		text += " (required)"
 	}
 	return head + " " + value, text
 }
 
 // definitions prints each head with its text beside it.
 func definitions(b *strings.Builder, heads, texts []string) {
-	const most = 22
+	const most = 24
 	width := 0
 	for _, h := range heads {
 		if n := len([]rune(h)); n <= most {

@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// inspecting is a call of attach inspect.
+// inspecting holds the flags of attach inspect.
 type inspecting struct {
 	table
 	place
@@ -26,17 +26,18 @@ type inspecting struct {
 
 func inspectCommand() *cli.Command {
 	v := &inspecting{}
-	bundle := idle("for M.attach, which is shown without a model", func() bool { return isBundle(v.path) })
-	v.table = join(table{{name: "json", to: &v.json, usage: "print JSON"}}, v.modelOptions(), v.layersOption(), v.runtimeOptions())
-	v.table.of("feature", "output", "layers", "ort-lib", "provider", "device", "threads").unless(bundle)
+	bundle := noEffect("for an .attach file, which is shown without its model", func() bool { return isBundle(v.path) })
+	v.table = join(table{{name: "json", to: &v.json, usage: "print JSON", group: groupOutput}}, v.modelOptions(), v.layersOption(), v.runtimeOptions())
+	v.table.pick("feature-tensor", "model-output", "layers", "ort-lib", "provider", "device", "threads").unless(bundle)
 	return v.command(cli.Command{
 		Name:      "inspect",
-		Usage:     "show what a model takes and gives, and which tensor serves as its features; or what M.attach holds",
+		Usage:     "show what a model or an .attach file contains",
 		UsageText: "attach inspect MODEL.onnx [--json]\nattach inspect M.attach [--json]",
-		Description: "Shows what goes in and out of a model, or of the one in the folder that an exporter wrote, the tensor that is taken as its features, whether its outputs are a linear function of them, the " +
-			"earlier layers that are read beside them, and the methods that work on it.\n\n" +
-			"Of M.attach, shows what it was fitted for and with, and what it promises. This needs neither the model nor the runtime.",
-	}, argument{name: "MODEL.onnx", to: &v.path}, v.log, v.run)
+		Description: "For a model, or the folder that an exporter wrote: its inputs and outputs, the tensor that attach uses as features, and the methods that work with it. Look here first to see whether attach understands your model.\n\n" +
+			"For an .attach file: the model it belongs to, what was fitted and calibrated, and what is guaranteed. This needs neither the model nor the runtime.",
+		CustomHelpTemplate: `attach inspect digits_resnet.onnx
+attach inspect digits_resnet.attach`,
+	}, argument{name: "MODEL.onnx or M.attach", to: &v.path}, v.log, v.run)
 }
 
 func (v *inspecting) run(c *cli.Context) error {
@@ -67,7 +68,7 @@ func (v *inspecting) run(c *cli.Context) error {
 	return printInfo(w, model.Info(), v.Feature != "", gradient)
 }
 
-// differentiable returns why the model cannot be differentiated so, or nil.
+// differentiable returns the reason why the model cannot be differentiated, or nil.
 func differentiable(ctx context.Context, model *featurize.Model, o featurize.GradientOptions) error {
 	none := func(func(ood.InputBlock, error) bool) {}
 	for _, err := range model.Gradients(ctx, none, o) {
@@ -78,13 +79,14 @@ func differentiable(ctx context.Context, model *featurize.Model, o featurize.Gra
 	return nil
 }
 
-// printInfo is told why the model cannot be differentiated, or nil.
+// printInfo prints what a model contains. gradient is the reason why it cannot be
+// differentiated, or nil.
 func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) error {
 	fact(w, "opset", "%d (IR %d)", info.Opset, info.IRVersion)
 	for _, v := range info.Inputs {
 		kept := ""
 		if v.Optional {
-			kept = ", which has a default"
+			kept = ", optional"
 		}
 		fact(w, "input", "%s %s %s%s", v.Name, v.DType, shapeText(v.Shape), kept)
 	}
@@ -99,7 +101,7 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 		}
 		by := fmt.Sprintf("read by %s node %s", f.Op, f.Node)
 		if f.Of != nil {
-			by = "for want of a linear layer: " + strings.Join(f.Of, " and ") + ", standardised"
+			by = "there is no linear layer, so these serve as features: " + strings.Join(f.Of, " and ") + ", standardised"
 		} else if f.Standardised {
 			by += ", standardised"
 		}
@@ -107,7 +109,7 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 			by = "an output of the model, and its mean over positions where it has any"
 		}
 		if named {
-			by = "named by --feature"
+			by = "named by --feature-tensor"
 		}
 		fact(w, "feature", "%s, width %d, %s", f.Tensor, f.Width, by)
 		if info.Task != attach.Embedding {
@@ -117,7 +119,7 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 			fact(w, "layer", "%s, width %d, read too", l.Tensor, l.Width)
 		}
 	} else {
-		fact(w, "feature", "no linear layer was found; pass one of these with --feature:")
+		fact(w, "feature", "no linear layer found; choose one of these with --feature-tensor:")
 		for _, t := range info.Candidates {
 			printf(w, "             %s %s, made by %s\n", t.Tensor, shapeText(t.Shape), t.Op)
 		}
@@ -132,10 +134,10 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 		fact(w, "labels", "several classes may be right at once")
 	}
 	if info.Preprocess != nil {
-		fact(w, "images", "prepared as preprocessor_config.json says")
+		fact(w, "images", "prepared as in preprocessor_config.json")
 	}
 	if t := info.Text; t != nil {
-		fact(w, "texts", "tokenized as tokenizer.json says%s", mostTokens(t))
+		fact(w, "texts", "tokenized by tokenizer.json%s", mostTokens(t))
 	}
 	for _, why := range info.Unused {
 		fact(w, "unused", "%s", why)
@@ -144,18 +146,18 @@ func printInfo(w io.Writer, info featurize.Info, named bool, gradient error) err
 	if gradient != nil {
 		fact(w, "gradient", "%s", sentence(gradient))
 	} else if info.Feature != nil {
-		fact(w, "gradient", "with respect to the input can be had")
+		fact(w, "gradient", "available with respect to the input")
 	}
 	_, err := fact(w, "methods", "%s", strings.Join(names(methodsThatWork(info, gradient == nil)), ", "))
 	return err
 }
 
-// methodsThatWork lists the methods whose needs the model itself can meet.
+// methodsThatWork returns the methods whose needs the model meets.
 func methodsThatWork(info featurize.Info, differentiable bool) []ood.Method {
 	has := ood.Needs{Trainer: true, Labels: true}
 	if info.Feature != nil {
 		has.Features, has.Logits, has.Inputs = true, true, true
-		has.Dropout = info.Feature.Of == nil // before the last layer, where there is none of the network's own
+		has.Dropout = info.Feature.Of == nil // before the last layer, if the model has no dropout of its own
 		has.Network = differentiable
 		has.Weights = info.Exact
 		has.Layers = len(info.Layers) > 0

@@ -18,8 +18,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// isBundle says whether the file at path is named like a bundle or begins like
-// one, which no model does.
+// isBundle reports whether the file at path is named like an .attach file or begins like
+// one. No model does.
 func isBundle(path string) bool {
 	if strings.EqualFold(filepath.Ext(path), ".attach") {
 		return true
@@ -37,7 +37,7 @@ func isBundle(path string) bool {
 	return err == nil && string(head[:]) == "PK\x03\x04"
 }
 
-// counted is how many names there are, and the first of them.
+// counted returns the number of names and the first of them.
 func counted(names []string) string {
 	const most = 20
 	if len(names) > most {
@@ -46,7 +46,7 @@ func counted(names []string) string {
 	return fmt.Sprintf("%d: %q", len(names), names)
 }
 
-// mostTokens ends what is said of texts.
+// mostTokens returns the end of a line on texts: the limit on tokens.
 func mostTokens(t *attach.Text) string {
 	if t.MaxTokens == 0 {
 		return ""
@@ -54,9 +54,9 @@ func mostTokens(t *attach.Text) string {
 	return fmt.Sprintf(", at most %d tokens of each", t.MaxTokens)
 }
 
-// bundleInfo is what inspect prints of a bundle.
+// bundleInfo is what inspect prints for an .attach file.
 type bundleInfo struct {
-	Library string `json:"library"` // version that wrote it
+	Library string `json:"library"` // version of attach that wrote the file
 	attach.Base
 	Preprocess json.RawMessage `json:"preprocess,omitempty"`
 	Layout     string          `json:"layout,omitempty"`
@@ -64,12 +64,12 @@ type bundleInfo struct {
 	Detector   *methodInfo     `json:"detector,omitempty"`
 	Intervals  *methodInfo     `json:"intervals,omitempty"`
 	Targets    int             `json:"targets"` // of Intervals
-	Sets       bool            `json:"sets"`    // of classes can be predicted
+	Sets       bool            `json:"sets"`    // prediction sets are calibrated
 	attach.Calibration
 	Groups      map[string]int `json:"groups,omitempty"`        // calibration rows of each
 	LeastPValue *float64       `json:"least_p_value,omitempty"` // nil without a detector
-	AlphaRows   int            `json:"rows_for_alpha"`          // calibration rows that Alpha takes
-	Promise     string         `json:"promise"`
+	AlphaRows   int            `json:"rows_for_alpha"`          // calibration rows that Alpha needs
+	Guarantee   string         `json:"guarantee"`
 }
 
 type methodInfo struct {
@@ -98,7 +98,7 @@ func describeBundle(b *attach.Bundle) bundleInfo {
 	cal := b.Calibration
 	info := bundleInfo{
 		Library: b.Library, Base: b.Base, Preprocess: b.Preprocess, Layout: b.Layout, Text: b.Text, Targets: len(cal.Quantiles), Sets: len(cal.TrueClasses.Labels) > 0,
-		Calibration: cal, AlphaRows: hypothesis.LeastRows(cal.Alpha), Promise: b.Promise(),
+		Calibration: cal, AlphaRows: hypothesis.LeastRows(cal.Alpha), Guarantee: b.Promise(),
 	}
 	if d := b.Detector; d != nil {
 		least := leastPValue(b)
@@ -116,7 +116,7 @@ func describeBundle(b *attach.Bundle) bundleInfo {
 	return info
 }
 
-// text is info for people, a fact a line; what is absent has none.
+// text returns info for people, one fact per line. Absent facts have no line.
 func (info bundleInfo) text() string {
 	var b strings.Builder
 	line := func(what, format string, args ...any) { fact(&b, what, format, args...) }
@@ -125,7 +125,7 @@ func (info bundleInfo) text() string {
 			line(name, "%s", counted(values))
 		}
 	}
-	line("model", "%s", cmp.Or(info.Path, "none: fitted on features alone"))
+	line("model", "%s", cmp.Or(info.Path, "none: fitted on features"))
 	if info.SHA256 != "" {
 		line("sha256", "%s", info.SHA256)
 	}
@@ -158,16 +158,16 @@ func (info bundleInfo) text() string {
 		if t.Columns != nil {
 			from = fmt.Sprintf(", from %q", t.Columns)
 		}
-		line("text", "tokenized by what the file holds%s%s", from, mostTokens(t))
+		line("text", "tokenized by the tokenizer in the file%s%s", from, mostTokens(t))
 	}
 	line("fitted", "on %s, calibrated on %s", rows.Count(info.NFit, "row"), display.Count(info.NCal))
 	if info.Detector != nil {
 		line("detector", "%s", info.Detector)
 		few := ""
 		if *info.LeastPValue > info.Alpha {
-			few = fmt.Sprintf(", so that nothing can be flagged: it takes %s", rows.Count(info.AlphaRows, "calibration row"))
+			few = fmt.Sprintf("; nothing can be flagged with fewer than %s", rows.Count(info.AlphaRows, "calibration row"))
 		}
-		line("alpha", "%g; least p-value %.3g%s", info.Alpha, *info.LeastPValue, few)
+		line("alpha", "%g; smallest p-value %.3g%s", info.Alpha, *info.LeastPValue, few)
 	}
 	if info.Intervals != nil {
 		around := ""
@@ -177,16 +177,16 @@ func (info bundleInfo) text() string {
 		line("intervals", "%s; %s%s", info.Intervals, rows.Count(info.Targets, "target"), around)
 	}
 	if info.Sets {
-		line("sets", "of classes, calibrated with labels")
+		line("sets", "prediction sets, calibrated with labels")
 	}
 	if info.Sets || info.Intervals != nil {
 		line("level", "%g", info.Level)
 	}
 	list("groups", slices.Sorted(maps.Keys(info.Groups)))
 	if info.Temperature != 0 {
-		line("confidence", "divides logits by %g", info.Temperature)
+		line("confidence", "temperature %g, which divides the logits", info.Temperature)
 	}
-	line("promise", "%s", info.Promise)
+	line("guarantee", "%s", info.Guarantee)
 	line("written by", "attach %s", info.Library)
 	return b.String()
 }

@@ -2,13 +2,13 @@ package command
 
 import "github.com/attach-uncertainty/attach/internal/modelrows"
 
-// knownFields are what is written of what is known of a row.
+// knownFields appends what the row itself holds: its group, label and target.
 func knownFields(k *modelrows.Known, dst []field, row int) []field {
 	if k.Groups != nil {
 		dst = append(dst, field{"group", k.Groups[row]})
 	}
 	if k.Labels != nil {
-		dst = append(dst, field{"label", max(k.Labels[row], -1)}) // of an unknown one too
+		dst = append(dst, field{"label", max(k.Labels[row], -1)}) // an unknown label too
 	}
 	if k.Names != nil {
 		dst = append(dst, field{"label_name", k.Names[row]})

@@ -6,7 +6,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/audit/engine"
 )
 
-// merging is a call of attach merge.
+// merging holds the flags of attach merge.
 type merging struct {
 	table
 	audits inputList
@@ -18,18 +18,21 @@ type merging struct {
 func mergeCommand() *cli.Command {
 	f := &merging{}
 	f.table = table{
-		{name: "o", to: &f.dir, needed: true, usage: "DIR: folder to write scores.parquet, audit.json and report.html to"},
-		{name: "fail-if", to: &f.failIf, usage: "GATE: exit with status 3 if that is so, as of `attach audit`; repeat for more"},
-	}
+		{name: "o", to: &f.dir, required: true, usage: "DIR: folder to write scores.parquet, audit.json and report.html to"},
+		{name: "fail-if", to: &f.failIf, choices: auditFigures(), usage: "CONDITION: exit with status 3 if it holds, as for `attach audit`; may be repeated"},
+	}.under(groupOutput)
 	choose := func(*cli.Context) (err error) {
 		f.gates, err = parseAuditGates(f.failIf)
 		return err
 	}
 	return f.command(cli.Command{
 		Name:        "merge",
-		Usage:       "make one audit of several",
+		Usage:       "combine audits of different files into one",
 		UsageText:   "attach merge DIR… -o DIR",
-		Description: "Makes of audits of different files with the same M.attach and the same options the audit of all of them, to the byte what `attach audit` of all at once would have written.",
+		Description: "Combines audits that used the same .attach file and the same flags, for example one per machine. The result is byte-identical to one audit of all files.",
+		CustomHelpTemplate: `attach audit digits_resnet.attach --x digits_test.npz -o part1
+attach audit digits_resnet.attach --x letters.npz -o part2
+attach merge part1 part2 -o all`,
 	}, argument{name: "DIR…", list: (*[]string)(&f.audits)}, choose, f.run)
 }
 

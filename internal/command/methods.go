@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// listing is a call of attach methods.
+// listing holds the flags of attach methods.
 type listing struct {
 	table
 	intervals, json, markdown bool
@@ -24,17 +24,20 @@ type listing struct {
 func methodsCommand() *cli.Command {
 	l := &listing{}
 	l.table = table{
-		{name: "intervals", to: &l.intervals, usage: "list what `attach fit --interval` takes"},
+		{name: "intervals", to: &l.intervals, usage: "list interval models, which `attach fit --interval` takes, instead of detectors"},
 		{name: "json", to: &l.json, usage: "print JSON"},
-		{name: "markdown", to: &l.markdown, usage: "print the Markdown tables of docs/reference/methods.md",
-			never: []never{idle("with --json", func() bool { return l.json }), idle("with --intervals", func() bool { return l.intervals })}},
-	}
+		{name: "markdown", to: &l.markdown, usage: "print the tables of docs/reference/methods.md",
+			conflicts: []conflict{noEffect("with --json", func() bool { return l.json }), noEffect("with --intervals", func() bool { return l.intervals })}},
+	}.under(groupOutput)
 	return l.command(cli.Command{
 		Name:  "methods",
-		Usage: "list detectors, or --intervals, with their references and parameters",
-		Description: "Every method gives one score per input that grows with uncertainty. The grid is what `attach compare --sweep` runs, the paper's where the " +
-			"paper has one. --intervals lists what a regressor's quantile head can be instead.",
-		UsageText: "attach methods [--json|--markdown]\nattach methods --intervals [--json]",
+		Usage: "list detectors and interval models, with references and parameters",
+		Description: "A detector gives each input one score that grows with uncertainty. The default suits most models; docs/guides/which-method.md says when to choose another. " +
+			"The grid of a method is what `attach compare --sweep` measures.",
+		UsageText: "attach methods [--intervals] [--json]\nattach methods --markdown",
+		CustomHelpTemplate: `attach methods
+# interval models for regressors
+attach methods --intervals`,
 	}, argument{}, l.run)
 }
 
@@ -51,20 +54,24 @@ func (l *listing) run(c *cli.Context) error {
 		for i := range methods {
 			methods[i].Grid = nil // of hundreds of settings
 		}
-		return printMethods(w, methods, "`attach fit --interval NAME --interval-param PARAMETER=VALUE` sets a parameter that a default names.")
+		return printMethods(w, methods, "Set a parameter with `attach fit --interval NAME --interval-param PARAMETER=VALUE`.")
 	case l.json:
 		return writeJSON(w, listed(detectors()))
 	}
-	return printMethods(w, listed(detectors()), "`attach fit --method NAME --param PARAMETER=VALUE` sets a parameter that a default or a grid names: "+
-		"--method bald --param dropout=0.2, for one, where --dropout is the quantile head's.")
+	return printMethods(w, listed(detectors()), "Set a parameter with `attach fit --method NAME --param PARAMETER=VALUE`, for example --method bald --param dropout=0.2.")
 }
 
-// detectors are the methods that score rows.
+// detectors returns the methods that score rows.
 func detectors() []ood.Method {
 	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return m.Needs.Targets })
 }
 
-// intervalMethods are those that the quantile head can be.
+// unknownMethod returns the error for a detector that does not exist.
+func unknownMethod(flag, name string) error {
+	return fmt.Errorf("%s %q is not known; %s", flag, name, orSimilar(name, names(detectors()), "`attach methods` lists the detectors"))
+}
+
+// intervalMethods returns the methods that give intervals.
 func intervalMethods() []ood.Method {
 	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return !m.Needs.Targets })
 }
@@ -77,7 +84,7 @@ func names(methods []ood.Method) []string {
 	return names
 }
 
-// entry is what is printed of a method.
+// entry is a method as it is printed.
 type entry struct {
 	Name    string       `json:"name"`
 	Doc     string       `json:"doc"`
@@ -104,7 +111,7 @@ func listed(methods []ood.Method) []entry {
 	return all
 }
 
-// printMethods lists methods, and below them how their parameters are set.
+// printMethods prints methods and, below them, how their parameters are set.
 func printMethods(w io.Writer, methods []entry, how string) error {
 	const hang = "           "
 	var b strings.Builder

@@ -94,8 +94,8 @@ func TestHostileNames(t *testing.T) {
 	if want := hostile + "\ufffdx"; info.Inputs[0].Name != want {
 		t.Errorf("the input's name is %q, want %q", info.Inputs[0].Name, want)
 	}
-	_, text = run(exitFailed, "inspect", model, "--feature", hostile)
-	checkPlain(t, "--feature", text, 1)
+	_, text = run(exitFailed, "inspect", model, "--feature-tensor", hostile)
+	checkPlain(t, "--feature-tensor", text, 1)
 	_, text = run(exitFailed, "features", model, "--x", filepath.Join(dir, hostile+".npy"), "-o", filepath.Join(dir, "f.npz"))
 	checkPlain(t, "--x", text, 1)
 
@@ -104,7 +104,7 @@ func TestHostileNames(t *testing.T) {
 	for i, class := range classes {
 		writeImages(t, filepath.Join(images, class), i)
 	}
-	fit := []string{"fit", model, "--x", images, "--labels", "--preprocess", filepath.Join(images, "prep.json"), "--method", "knn", "--layers", "0", "-o", fitted}
+	fit := []string{"fit", model, "--x", images, "--folder-labels", "--preprocess", filepath.Join(images, "prep.json"), "--method", "knn", "--layers", "0", "-o", fitted}
 	if err := os.WriteFile(fit[6], []byte(`{"do_rescale": true, "rescale_factor": 0.0039}`), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -126,12 +126,24 @@ func TestHostileNames(t *testing.T) {
 	}
 	// On a terminal the names in results are escaped too.
 	var shown, errs terminalBuffer
-	if code := Run(context.Background(), []string{"predict", fitted, "--x", images}, nil, &shown, &errs); code != exitDone {
+	if code := Run(context.Background(), []string{"predict", fitted, "--x", images, "-o", "-"}, nil, &shown, &errs); code != exitDone {
 		t.Fatal(errs.String())
 	}
 	checkPlain(t, "predict on a terminal", shown.String(), strings.Count(table, "\n"))
 	if !strings.Contains(shown.String(), `\x1b.png`) {
 		t.Errorf("a name is lost in %q", shown.String())
+	}
+	// So are those of a preview, where nothing but a flag is coloured.
+	t.Setenv("NO_COLOR", "1")
+	shown.Reset()
+	if code := Run(context.Background(), []string{"predict", fitted, "--x", images}, nil, &shown, &errs); code != exitDone {
+		t.Fatal(errs.String())
+	}
+	checkPlain(t, "preview", shown.String(), -1)
+	for _, part := range []string{"  input  ", ` rows; write all rows and columns with -o FILE.csv`} {
+		if !strings.Contains(shown.String(), part) {
+			t.Errorf("the preview lacks %q: %s", part, shown.String())
+		}
 	}
 	jsonl := filepath.Join(dir, "p.jsonl")
 	run(exitDone, "predict", fitted, "--x", images, "-o", jsonl)

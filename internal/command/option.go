@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
-	"github.com/xrash/smetrics"
 
 	"github.com/attach-uncertainty/attach"
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
@@ -20,51 +20,55 @@ import (
 // table lists the flags of a command.
 type table []*option
 
-// option is a flag: where its value goes, what that must be and when it means
-// nothing. It implements cli.Flag.
+// option is a flag: where its value goes, what the value must be and what the flag
+// conflicts with. It implements cli.Flag.
 type option struct {
-	name  string // and -v for verbose
-	usage string // of one that takes a value, what stands for it, a colon and what it does
-	head  string // of the help that it stands under
-	// to points to what holds the default and takes the value, or is a
+	name string // without dashes; the flags -o and -v have the long names output and verbose
+	// usage says what the flag does. If the flag takes a value, usage begins with a
+	// placeholder for it and a colon: "FILE: .npz file to write".
+	usage string
+	group string // heading of the help that the flag stands under
+	// to points to the variable that holds the default and takes the value, or is a
 	// func(string) error that reads it.
 	to   any
-	must rule
-	// choices are the values that a shell completes; of a text they are all that it may be.
-	choices []string
-	needed  bool
-	file    fileKind
-	never   []never
-	given   bool
-	unfit   bool // means nothing for the bundle that is open
+	rule rule
+	// choices are the values that a shell completes. If to points to a string, no other
+	// value is valid.
+	choices   []string
+	list      bool // the value is a list of choices with commas between
+	required  bool
+	file      fileKind
+	conflicts []conflict
+	given     bool
+	unfit     bool // has no effect on the .attach file that is open
 }
 
-// never is when an option means nothing, and what is then said of it: when, by the other
-// options and the model, or of, by the bundle.
-type never struct {
-	when func() bool
-	of   func(*attach.Bundle) bool
-	says string
+// conflict is a condition in which a flag has no effect, and the reason that an error
+// gives. The condition depends on other flags and the model (when) or on the .attach file
+// (with). In the reason, M.attach stands for the path of that file.
+type conflict struct {
+	when   func() bool
+	with   func(*attach.Bundle) bool
+	reason string
 }
 
-// idle is never with the usual words.
-func idle(why string, when func() bool) never {
-	return never{when: when, says: "means nothing " + why + "; leave it out"}
+// noEffect returns a conflict with other flags or the model.
+func noEffect(why string, when func() bool) conflict {
+	return conflict{when: when, reason: "has no effect " + why + "; leave it out"}
 }
 
-// unfit is never of a bundle, with the usual words.
-func unfit(why string, of func(*attach.Bundle) bool) never {
-	return never{of: of, says: "means nothing " + why + "; leave it out"}
+// unsuited returns a conflict with the .attach file.
+func unsuited(why string, with func(*attach.Bundle) bool) conflict {
+	return conflict{with: with, reason: why}
 }
 
-// fileList takes the values of an option that may be given more than once, each of
-// which names a file.
+// fileList takes the values of a flag that may be repeated and whose values name files.
 type fileList interface {
 	add(value string) error
 	paths() []string
 }
 
-// fileKind is what a value that names a file is named for.
+// fileKind says what a file that a flag names is used for.
 type fileKind int
 
 const (
@@ -78,14 +82,14 @@ func (o *option) Names() []string               { return []string{o.name} }
 func (o *option) IsSet() bool                   { return o.given }
 func (o *option) Apply(set *flag.FlagSet) error { return nil } // table.parse reads values
 
-// stands says that the option takes no value.
-func (o *option) stands() bool {
+// isSwitch reports whether the flag takes no value.
+func (o *option) isSwitch() bool {
 	_, is := o.to.(*bool)
 	return is
 }
 
-// isList says whether the option may be given more than once.
-func (o *option) isList() bool {
+// repeats reports whether the flag may be given more than once.
+func (o *option) repeats() bool {
 	switch o.to.(type) {
 	case *[]string, fileList:
 		return true
@@ -93,7 +97,7 @@ func (o *option) isList() bool {
 	return false
 }
 
-// isEmpty says that the option holds an empty text where it is not given.
+// isEmpty reports whether the flag is an empty text unless it is given.
 func (o *option) isEmpty() bool {
 	switch to := o.to.(type) {
 	case *string:
@@ -101,10 +105,10 @@ func (o *option) isEmpty() bool {
 	case func(string) error:
 		return true
 	}
-	return o.isList()
+	return o.repeats()
 }
 
-// String is the value as it could be typed.
+// String returns the value as a user would type it.
 func (o *option) String() string {
 	v := reflect.Indirect(reflect.ValueOf(o.to))
 	if v.Kind() == reflect.Func {
@@ -113,8 +117,17 @@ func (o *option) String() string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", ","), "[]")
 }
 
-// parse gives the options their values and returns what is none, which may stand
-// before them.
+// placeholder returns the name of the flag's value, such as FILE.
+func (o *option) placeholder() string {
+	if o.isSwitch() {
+		return ""
+	}
+	value, _, _ := strings.Cut(o.usage, ": ")
+	return value
+}
+
+// parse gives the flags their values and returns the other arguments, which may stand
+// before, between and after flags.
 func (t table) parse(c *cli.Context) (rest []string, err error) {
 	args := c.Args().Slice()
 	for i := 0; i < len(args); i++ {
@@ -129,12 +142,12 @@ func (t table) parse(c *cli.Context) (rest []string, err error) {
 		o := t.find(name)
 		switch {
 		case o == nil:
-			return nil, t.unknown(path(c), name)
+			return nil, t.unknown(c, name)
 		case given:
-		case o.stands():
+		case o.isSwitch():
 			value = "true"
-		case i+1 == len(args) || t.names(args[i+1]):
-			return nil, usagef("%s needs a value; see `%s --help`", dashed(name), path(c))
+		case i+1 == len(args) || t.hasFlag(args[i+1]):
+			return nil, usagef("%s of `%s` needs a value: %[1]s %[3]s", dashed(name), path(c), o.placeholder())
 		default:
 			i++
 			value = args[i]
@@ -146,43 +159,30 @@ func (t table) parse(c *cli.Context) (rest []string, err error) {
 	return rest, nil
 }
 
-// unknown is the error of a flag that a command does not have.
-func (t table) unknown(command, name string) error {
+// unknown returns the error for a flag that a command does not have.
+func (t table) unknown(c *cli.Context, name string) error {
 	var names []string
 	for _, o := range t {
-		names = append(names, o.name)
-	}
-	if other := meant(name, names); other != "" {
-		return usagef("%s has no flag %s; did you mean %s? See `%[1]s --help`", command, dashed(name), dashed(other))
-	}
-	return usagef("%s has no flag %s; see `%[1]s --help`", command, dashed(name))
-}
-
-// leastLikeness is how much a name resembles one that is suggested in its place, from 0 to 1.
-const leastLikeness = .88
-
-// meant returns the name that was probably meant by one that is not known, or "". It
-// compares as the library does, which suggests a name however little it resembles.
-func meant(given string, names []string) (name string) {
-	likeness := leastLikeness
-	for _, n := range names {
-		if l := smetrics.JaroWinkler(n, given, .7, 4); l > likeness {
-			name, likeness = n, l
+		if names = append(names, o.name); o.name == "o" {
+			names = append(names, "output")
 		}
 	}
-	return name
+	if other := similar(name, names); other != "" {
+		return usagef("`%s` has no flag %s; did you mean %s?", path(c), dashed(name), dashed(other))
+	}
+	return usagef("`%s` has no flag %s; `%[1]s --help` lists its flags", path(c), dashed(name))
 }
 
-// names says whether an argument is an option of the table, with a value or not.
-func (t table) names(arg string) bool {
+// hasFlag reports whether an argument is a flag of the table, with a value or not.
+func (t table) hasFlag(arg string) bool {
 	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 	return strings.HasPrefix(arg, "-") && t.find(name) != nil
 }
 
-// path is the command as it is typed: "attach runtime install".
+// path returns the command as a user types it: "attach runtime install".
 func path(c *cli.Context) string { return c.Command.HelpName }
 
-// dashed is a flag's name as the documentation writes it.
+// dashed returns a flag's name as the documentation writes it.
 func dashed(name string) string {
 	if name == "o" || name == "v" {
 		return "-" + name
@@ -190,9 +190,9 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// set reads a value that was typed. Its errors are whole sentences.
+// set reads a value that a user typed. Its errors name the flag.
 func (o *option) set(text string) error {
-	if o.given && !o.isList() && !o.stands() {
+	if o.given && !o.repeats() && !o.isSwitch() {
 		return fmt.Errorf("%s is given twice; it takes one value", dashed(o.name))
 	}
 	if text == "" && o.isEmpty() {
@@ -202,7 +202,7 @@ func (o *option) set(text string) error {
 	var kind string
 	var value any
 	var err error
-	check := o.must
+	check := o.rule
 	switch to := o.to.(type) {
 	case func(string) error:
 		return to(text)
@@ -216,7 +216,7 @@ func (o *option) set(text string) error {
 			check = oneOf(o.choices...)
 		}
 	case *bool:
-		kind = "true or false, or stand alone"
+		kind = "true or false, or have no value"
 		*to, err = strconv.ParseBool(text)
 	case *int:
 		kind = "a whole number"
@@ -229,10 +229,19 @@ func (o *option) set(text string) error {
 		kind = "a number"
 		*to, err = strconv.ParseFloat(text, 64)
 		value = *to
+	case *time.Duration:
+		kind = "a duration such as 500us, 30s or 2m"
+		*to, err = time.ParseDuration(text)
+		value = *to
 	case *[]int:
 		kind = "whole numbers with commas between"
 		*to, err = parseInts(text)
 		value = *to
+	}
+	shown := fmt.Sprintf("%q", text)
+	switch value.(type) {
+	case int, float64, time.Duration:
+		shown = fmt.Sprint(value)
 	}
 	switch {
 	case err != nil:
@@ -241,10 +250,8 @@ func (o *option) set(text string) error {
 		return nil
 	case text == "":
 		return fmt.Errorf("%s is empty; %s", dashed(o.name), check(value))
-	case kind == "a number", kind == "a whole number":
-		return fmt.Errorf("%s is %v; %s", dashed(o.name), value, check(value))
 	}
-	return fmt.Errorf("%s is %q; %s", dashed(o.name), text, check(value))
+	return fmt.Errorf("%s is %s; %s", dashed(o.name), shown, check(value))
 }
 
 // parseInts reads a list such as "4,1,7".
@@ -261,55 +268,56 @@ func parseInts(text string) ([]int, error) {
 	return list, nil
 }
 
-// join is all of the tables, one below the other.
+// join concatenates tables.
 func join(tables ...table) table { return slices.Concat(tables...) }
 
-// unless adds to every option when it means nothing, before what it has of that.
-func (t table) unless(ns ...never) table {
+// unless adds conflicts to every flag of the table, before those it has.
+func (t table) unless(more ...conflict) table {
 	for _, o := range t {
-		o.never = slices.Concat(ns, o.never)
+		o.conflicts = slices.Concat(more, o.conflicts)
 	}
 	return t
 }
 
-// under puts all options under one head of the help.
-func (t table) under(head string) table {
+// under puts every flag of the table under one heading of the help.
+func (t table) under(group string) table {
 	for _, o := range t {
-		o.head = head
+		o.group = group
 	}
 	return t
 }
 
-// check returns a usage error where an option was given that would otherwise
-// be passed over in silence. It is asked again when the model is known.
+// check returns a usage error for the first flag that was given and that conflicts with
+// other flags or the model. It is called again when the model is known.
 func (t table) check() error {
 	for _, o := range t {
-		for _, n := range o.never {
+		for _, n := range o.conflicts {
 			if o.given && n.when != nil && n.when() {
-				return usagef("%s %s", dashed(o.name), n.says)
+				return usagef("%s %s", dashed(o.name), n.reason)
 			}
 		}
 	}
 	return nil
 }
 
-// checkFor is check of what the bundle tells.
-func (t table) checkFor(b *attach.Bundle) (err error) {
+// checkFor returns a usage error for the first flag that was given and that conflicts
+// with the .attach file at path.
+func (t table) checkFor(b *attach.Bundle, path string) (err error) {
 	for _, o := range t {
-		for _, n := range o.never {
-			if n.of == nil || !n.of(b) {
+		for _, n := range o.conflicts {
+			if n.with == nil || !n.with(b) {
 				continue
 			}
 			if o.unfit = true; o.given && err == nil {
-				err = usagef("%s %s", dashed(o.name), n.says)
+				err = usagef("%s %s", dashed(o.name), strings.ReplaceAll(n.reason, "M.attach", path))
 			}
 		}
 	}
 	return err
 }
 
-// of are the options with these names.
-func (t table) of(names ...string) table {
+// pick returns the flags with these names.
+func (t table) pick(names ...string) table {
 	var some table
 	for _, o := range t {
 		if slices.Contains(names, o.name) {
@@ -319,44 +327,54 @@ func (t table) of(names ...string) table {
 	return some
 }
 
-// find is the option with a name, or nil.
+// find returns the flag with a name, or nil.
 func (t table) find(name string) *option {
-	if name == "v" {
+	switch name {
+	case "v":
 		name = "verbose"
+	case "output":
+		name = "o"
 	}
-	if some := t.of(name); len(some) > 0 {
+	if some := t.pick(name); len(some) > 0 {
 		return some[0]
 	}
 	return nil
 }
 
-// useful says whether an option that was not given could be.
-func (t table) useful(name string) bool {
-	return slices.ContainsFunc(t.of(name), func(o *option) bool {
-		return !o.given && !o.unfit && !slices.ContainsFunc(o.never, func(n never) bool { return n.when != nil && n.when() })
+// usable reports whether a flag was not given and would have an effect.
+func (t table) usable(name string) bool {
+	return slices.ContainsFunc(t.pick(name), func(o *option) bool {
+		return !o.given && !o.unfit && !slices.ContainsFunc(o.conflicts, func(n conflict) bool { return n.when != nil && n.when() })
 	})
 }
 
-// required returns a usage error that names the options that are absent or
+// checkRequired returns a usage error that names the required flags that are absent or
 // empty.
-func (t table) required(c *cli.Context) error {
+func (t table) checkRequired(c *cli.Context) error {
 	var absent []string
 	for _, o := range t {
-		if o.needed && len(o.values()) == 0 {
+		if o.required && len(o.values()) == 0 {
 			absent = append(absent, dashed(o.name))
 		}
 	}
-	if n := len(absent); n > 0 {
-		list := absent[n-1]
-		if n > 1 {
-			list = strings.Join(absent[:n-1], ", ") + " and " + list
-		}
-		return usagef("%s needs %s; see `%[1]s --help`", path(c), list)
+	n := len(absent)
+	if n == 0 {
+		return nil
 	}
-	return nil
+	list := absent[n-1]
+	if n > 1 {
+		list = strings.Join(absent[:n-1], ", ") + " and " + list
+	}
+	return missing(c, list)
 }
 
-// values are the texts that the option holds and that are not empty.
+// missing returns the usage error for arguments that a command needs, with the usage of
+// the command below it.
+func missing(c *cli.Context, what string) error {
+	return &usageError{msg: fmt.Sprintf("`%s` needs %s", path(c), what), usage: c.Command.UsageText}
+}
+
+// values returns the texts that the flag holds and that are not empty.
 func (o *option) values() []string {
 	switch to := o.to.(type) {
 	case fileList:
@@ -369,7 +387,7 @@ func (o *option) values() []string {
 	return nil
 }
 
-// files are what the options of a kind name, and by which option.
+// files returns the files of a kind that flags name, each with its flag.
 func (t table) files(kind fileKind) []source {
 	var list []source
 	for _, o := range t {
@@ -382,17 +400,18 @@ func (t table) files(kind fileKind) []source {
 	return list
 }
 
-// source is a file, and what reads or writes it; the path may be empty.
+// source is a file and the flag or command that reads or writes it. The path may be
+// empty.
 type source struct{ path, by string }
 
-// keeps returns a usage error if a result would be written to one of reads or
-// to what an option reads.
-func (t table) keeps(reads ...source) error {
+// protect returns a usage error if a result would overwrite one of reads or a file that a
+// flag reads.
+func (t table) protect(reads ...source) error {
 	reads = slices.Concat(reads, t.files(rowFile), t.files(otherFile))
 	for _, out := range t.files(resultFile) {
 		for _, r := range reads {
 			if sameFile(r.path, out.path) {
-				return usagef("%s %s would replace what %s reads; write to another file", out.by, out.path, r.by)
+				return usagef("%s %s would overwrite the file that %s reads; write to another file", out.by, out.path, r.by)
 			}
 		}
 	}
@@ -409,8 +428,8 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// writable fails before the work is done where a result could not be written
-// after it.
+// writable returns an error if a result could not be written after the work, so that the
+// command fails before it.
 func (t table) writable(c *cli.Context) error {
 	for _, out := range t.files(resultFile) {
 		f, err := atomicfile.Create(c.Context, out.path)
@@ -422,12 +441,13 @@ func (t table) writable(c *cli.Context) error {
 	return nil
 }
 
-// argument is what a command takes beside its options; its zero value is none.
+// argument is what a command takes beside its flags. Its zero value is none.
 type argument struct {
 	name     string
 	to       *string
-	list     *[]string // of one that may be many, in place of to
+	list     *[]string // takes all arguments, in place of to
 	optional bool
+	choices  []string // values that a shell completes
 }
 
 func (a argument) take(c *cli.Context, rest []string) error {
@@ -435,8 +455,8 @@ func (a argument) take(c *cli.Context, rest []string) error {
 	switch {
 	case a.list != nil:
 		*a.list, most = rest, len(rest)
-		if most == 0 {
-			return usagef("%s needs %s; see `%[1]s --help`", path(c), a.name)
+		if most == 0 && !a.optional {
+			return missing(c, a.name)
 		}
 		return nil
 	case a.name != "":
@@ -444,46 +464,51 @@ func (a argument) take(c *cli.Context, rest []string) error {
 	}
 	switch {
 	case len(rest) > most && c.Command.Command(rest[0]) != nil:
-		return usagef("%s comes before its flags; write `%s %[1]s` first", rest[0], path(c))
+		return usagef("flags follow the subcommand %s; write `%s %[1]s` first", rest[0], path(c))
 	case len(rest) > most && len(c.Command.Subcommands) > 0:
-		return usagef("%s has no subcommand %q; it has %s", path(c), rest[0], c.Command.Subcommands[0].Name)
+		return usagef("`%s` has no subcommand %q; it has %s", path(c), rest[0], c.Command.Subcommands[0].Name)
 	case len(rest) > most:
-		return usagef("%s does not know what to do with %q; see `%[1]s --help`", path(c), rest[most])
+		return usagef("unexpected argument %q; usage: %s", rest[most], firstLine(c.Command.UsageText))
 	case len(rest) < most && !a.optional:
-		return usagef("%s needs %s; see `%[1]s --help`", path(c), a.name)
+		return missing(c, a.name)
 	case len(rest) > 0:
 		*a.to = rest[0]
 	}
 	return nil
 }
 
-// command is a subcommand with these options, whose steps are taken once they
-// are found to be right, as far as they tell by themselves.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+// command returns a subcommand with these flags. Its steps run once the arguments have
+// been checked as far as possible without reading a file.
 func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) error) *cli.Command {
 	for _, o := range t {
 		c.Flags = append(c.Flags, o)
 	}
-	// The flag parser passes over flags that follow an argument in silence.
+	// The parser of the library silently ignores flags that follow an argument.
 	c.SkipFlagParsing, c.HideHelp = true, true
-	c.BashComplete = complete(c.Subcommands, t)
+	c.BashComplete = complete(c.Subcommands, t, a.choices)
 	c.Action = func(c *cli.Context) error {
 		rest, err := t.parse(c)
 		if err != nil {
 			return err
 		}
-		if err := cmp.Or(a.take(c, rest), t.required(c)); err != nil {
+		if err := cmp.Or(a.take(c, rest), t.checkRequired(c)); err != nil {
 			return err
 		}
 		var reads source
 		if len(rest) > 0 {
 			reads = source{rest[0], c.Command.Name}
 		}
-		if err := cmp.Or(t.keeps(reads), t.check()); err != nil {
+		if err := cmp.Or(t.protect(reads), t.check()); err != nil {
 			return err
 		}
 		for _, step := range steps {
 			if err := step(c); err != nil {
-				return hinted(err, t.useful)
+				return hinted(err, t.usable)
 			}
 		}
 		return nil
@@ -491,50 +516,15 @@ func (t table) command(c cli.Command, a argument, steps ...func(*cli.Context) er
 	return &c
 }
 
-// completing is the last argument of a call that a shell makes to complete the argument
-// before it.
-const completing = "--generate-bash-completion"
-
-// complete returns a function that prints the words that may stand in place of the last
-// argument, one a line. It prints nothing where a file may stand, as shells know files.
-func complete(commands []*cli.Command, flags table) cli.BashCompleteFunc {
-	return func(c *cli.Context) {
-		args := append([]string{"", ""}, c.Args().Slice()...)
-		before, word := args[len(args)-2], args[len(args)-1]
-		words := []string{"--help"}
-		o := flags.find(strings.TrimLeft(before, "-"))
-		switch {
-		case strings.HasPrefix(before, "-") && o != nil && !o.stands():
-			words = o.choices
-		case strings.HasPrefix(word, "-"):
-			for _, o := range flags {
-				words = append(words, dashed(o.name))
-			}
-		default:
-			words = namesOfCommands(commands)
-		}
-		for _, w := range words {
-			if strings.HasPrefix(w, word) {
-				fmt.Fprintln(c.App.Writer, w)
-			}
-		}
-	}
+// usageError is a mistake in how the command was called, as opposed to a failure of the
+// work that was asked for.
+type usageError struct {
+	msg   string
+	usage string // lines to print below the message, or ""
 }
-
-func namesOfCommands(commands []*cli.Command) []string {
-	var names []string
-	for _, c := range commands {
-		names = append(names, c.Name)
-	}
-	return names
-}
-
-// usageError is a mistake in how the command was called, as opposed to a
-// failure of what it was asked to do.
-type usageError struct{ msg string }
 
 func (e *usageError) Error() string { return e.msg }
 
 func usagef(format string, args ...any) error {
-	return &usageError{fmt.Sprintf(format, args...)}
+	return &usageError{msg: fmt.Sprintf(format, args...)}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// tables are the options of every command.
+// tables returns the flags of every command.
 func tables(commands []*cli.Command) map[string]table {
 	all := map[string]table{}
 	for _, c := range commands {
@@ -36,37 +36,37 @@ func tables(commands []*cli.Command) map[string]table {
 	return all
 }
 
-// TestNoOptionIsPassedOver: where an option means nothing, it is refused in one
-// sentence that names it.
-func TestNoOptionIsPassedOver(t *testing.T) {
-	nevers := 0
+// TestNoOptionIsIgnored: a flag without an effect is refused in one sentence that names
+// it.
+func TestNoOptionIsIgnored(t *testing.T) {
+	conflicts := 0
 	for command, options := range tables(newApp(nil, io.Discard, io.Discard).Commands) {
 		for i, o := range options {
-			if len(options.of(o.name)) != 1 {
+			if len(options.pick(o.name)) != 1 {
 				t.Errorf("attach %s has --%s twice", command, o.name)
 			}
-			if value, what, ok := strings.Cut(o.usage, ": "); !o.stands() && (!ok || what == "" || strings.Contains(value, " ")) {
-				t.Errorf("attach %s --%s: %q does not say what its value is called", command, o.name, o.usage)
+			if value, what, ok := strings.Cut(o.usage, ": "); !o.isSwitch() && (!ok || what == "" || strings.Contains(value, " ")) {
+				t.Errorf("attach %s --%s: %q does not begin with a placeholder for the value", command, o.name, o.usage)
 			}
 			o.given = true
-			for _, n := range o.never {
-				nevers++
+			for _, n := range o.conflicts {
+				conflicts++
 				one := *o
-				one.never = []never{{when: func() bool { return true }, of: func(*attach.Bundle) bool { return true }, says: n.says}}
+				one.conflicts = []conflict{{when: func() bool { return true }, with: func(*attach.Bundle) bool { return true }, reason: n.reason}}
 				err := append(table{&one}, options[i+1:]...).check()
-				if n.of != nil {
-					err = table{&one}.checkFor(nil)
+				if n.with != nil {
+					err = table{&one}.checkFor(nil, "my.attach")
 				}
 				var usage *usageError
-				if !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), dashed(o.name)+" ") || strings.Contains(err.Error(), "\n") {
+				if !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), dashed(o.name)+" ") || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "M.attach") {
 					t.Errorf("attach %s --%s: %v", command, o.name, err)
 				}
 			}
 			o.given = false
 		}
 	}
-	if nevers < 50 {
-		t.Errorf("%d cases are refused", nevers)
+	if conflicts < 50 {
+		t.Errorf("%d conflicts are refused", conflicts)
 	}
 }
 

@@ -29,83 +29,85 @@ import (
 // mostSamples bounds the memory of --samples.
 const mostSamples = 100_000
 
-// predicting is what attach predict is called with.
+// predicting holds the flags of attach predict.
 type predicting struct {
 	attachedFlags
 	out, side, report string
+	id                string // column that identifies rows
 }
 
 func predictCommand() *cli.Command {
 	f := &predicting{out: "-", side: "both"}
 	f.Unhashed = true
-	ungrouped := unfit("for heads that were fitted without it", func(b *attach.Bundle) bool { return b.Calibration.Groups == nil })
-	undrawn := idle("without --samples, --smoothed, --by-cluster or --interval-score rcp", func() bool {
+	ungrouped := unsuited("has no effect because M.attach was fitted without --groups; leave it out", func(b *attach.Bundle) bool { return b.Calibration.Groups == nil })
+	undrawn := noEffect("without --samples, --smoothed, --sets-by-cluster or --interval-score rcp", func() bool {
 		return f.o.Samples == 0 && !f.o.Smoothed && !f.o.ByCluster && f.o.IntervalScore != conformal.RCP
 	})
-	apart := func(side string) []never {
-		return []never{
-			{when: func() bool { return f.o.Joint && f.side == side }, says: side + " and --joint exclude each other"},
-			{when: func() bool { return f.o.IntervalScore != "" && f.side == side }, says: side + " and --interval-score exclude each other"},
+	apart := func(side string) []conflict {
+		return []conflict{
+			{when: func() bool { return f.o.Joint && f.side == side }, reason: side + " cannot be combined with --joint"},
+			{when: func() bool { return f.o.IntervalScore != "" && f.side == side }, reason: side + " cannot be combined with --interval-score"},
 		}
 	}
 	features, model := f.attachedOptions()
 	f.table = join(table{
-		{name: "x", to: &f.x, needed: true, file: rowFile, usage: "INPUTS: rows to predict: " + inputKinds + "; with --features, what `attach features` writes"},
-		{name: "o", to: &f.out, file: resultFile, must: tableFile, usage: "FILE: .csv, .jsonl, .parquet or, without names, .npz to write; - is CSV on standard output"},
-	}, features, table{
-		{name: "level", to: &f.o.Level, must: share, never: f.levelless(), usage: "PROBABILITY: how likely an interval is to cover the target, or a set to hold the class, instead of what fit was given"},
-	}, f.setOptions(), table{
-		{name: "class-p-values", to: &f.o.ClassPValues, never: f.levelless()[1:], usage: "write the conformal p-value of each class, by the score of --sets: the classes above 1 − level are the set at that level"},
-		{name: "venn-abers", to: &f.o.VennAbers, usage: "write two probabilities that the class is right, one of which is calibrated whatever the network's are: confidence_low and confidence_high"},
-	}.unless(noClasses()), table{
-		{name: "seed", to: &f.o.Seed, never: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples, --smoothed, --by-cluster and --interval-score rcp"},
+		{name: "x", to: &f.x, required: true, file: rowFile, usage: "INPUTS: rows to predict; see `attach help inputs`"},
+	}.under(groupData), features, table{
+		{name: "alpha", to: &f.o.Alpha, rule: fraction, usage: "FRACTION: false-alarm rate: flag rows whose p-value is at most this (default: the one of fit)", conflicts: []conflict{noDetector()}},
+	}.under(groupDetector), table{f.flagByClassOption()}, table{
+		{name: "level", to: &f.o.Level, rule: fraction, conflicts: f.levelless(), usage: "PROBABILITY: coverage of intervals and prediction sets (default: the one of fit)"},
+	}.under(groupIntervals), f.setOptions(), table{
+		{name: "side", to: &f.side, choices: []string{"both", conformal.Lower, conformal.Upper}, conflicts: append(apart(conformal.Lower), apart(conformal.Upper)...),
+			usage: "SIDE: both bounds, or lower or upper: that bound alone, which is then tighter"},
+		{name: "joint", to: &f.o.Joint, usage: "cover all targets of a row at once, with wider intervals"},
+		{name: "quantiles", to: f.setLevels, usage: "A,B,…: write these quantiles too, such as 0.1,0.5,0.9; they are not conformalized"},
+		{name: "samples", to: &f.o.Samples, rule: between(1, mostSamples), usage: "N: write N draws from the calibrated distribution of each target, for simulations; draws of several targets are independent"},
+	}.under(groupIntervals).unless(noIntervals()), table{
+		{name: "class-p-values", to: &f.o.ClassPValues, conflicts: f.levelless()[1:], usage: "write the conformal p-value of each class; the classes above 1 − level are the prediction set"},
+		{name: "venn-abers", to: &f.o.VennAbers, usage: "write two probabilities that the class is right, one of which is calibrated for any model"},
+	}.under(groupSets).unless(noClasses()), f.groupsOption(", if the file was fitted with --groups", ungrouped), table{
+		{name: "id", to: &f.id, group: groupColumns, usage: "COLUMN: column of a table that identifies rows; it is no input, and is copied to the output as id",
+			conflicts: []conflict{noEffect("with --from-features", func() bool { return f.asFeatures })}},
 	}, table{
-		{name: "quantiles", to: f.setLevels, usage: "LEVELS: write these quantiles of the head too, such as .1,.5,.9; like the median they are not conformalized"},
-		{name: "side", to: &f.side, choices: []string{"both", conformal.Lower, conformal.Upper}, never: append(apart(conformal.Lower), apart(conformal.Upper)...),
-			usage: "WHICH: both ends of intervals, or lower or upper: that one alone, missed as seldom as both together"},
-		{name: "joint", to: &f.o.Joint, usage: "widen the intervals of several targets so that all of a row's are covered at once"},
-		{name: "samples", to: &f.o.Samples, must: between(1, mostSamples), usage: "N: write N draws from the calibrated distribution of each row and target too; those of different targets are independent"},
-	}.unless(noIntervals()), f.groupsOption(", for heads that were fitted with --groups", ungrouped), table{
-		{name: "alpha", to: &f.o.Alpha, must: share, usage: "SHARE: share of in-domain inputs that may be flagged by mistake, instead of what fit was given", never: []never{noDetector()}},
-		f.flagByClassOption(),
-		{name: "report", to: &f.report, must: ends(".html"), file: resultFile, usage: "FILE: .html to write a page to of what is flagged, the worst first, with pictures of images", never: []never{noDetector()}},
-	}, model)
+		{name: "o", to: &f.out, file: resultFile, rule: tableFile, usage: "FILE: .csv, .jsonl, .parquet or .npz file to write, or - for CSV on standard output, the default in a pipe"},
+		{name: "report", to: &f.report, rule: ends(".html"), file: resultFile, usage: "FILE: .html page of the flagged rows, most unusual first, with pictures of images", conflicts: []conflict{noDetector()}},
+		{name: "seed", to: &f.o.Seed, conflicts: append(f.levelless()[:1], undrawn), usage: "N: seed of --samples, --smoothed, --sets-by-cluster and --interval-score rcp"},
+	}.under(groupOutput), model)
 	return f.command(cli.Command{
 		Name:      "predict",
-		Usage:     "write predictions with their intervals, scores, p-values and flags",
+		Usage:     "predict with flags, intervals and prediction sets",
 		UsageText: "attach predict M.attach --x INPUTS [-o OUT.csv]",
-		Description: "Writes one row per input: `input`, its name or, from 0, its number, what rows bring of `group`, `label` and `target`, and then of a classifier `class`, `class_name`, `confidence`, `set`, `set_names` and `set_size`; of a regressor " +
-			"`prediction`, the model's own, and `median`, `lower` and `upper`, the head's. docs/reference/columns.md says more of each.\n\n" +
-			"Of both, `ood_score` (higher: more uncertain), `p_value`, the share of in-domain inputs that score at least as high, and `flag`, which says that " +
-			"this is at most --alpha, and with --error `accept`.\n\n" +
-			"An infinite bound says that the calibration rows are too few for the level, that --side asks for the other bound, or that the " +
-			"features are so large that nothing is known of the target: then `median` is nan and `ood_score` infinite. The score is infinite too if empty cells " +
-			"are rarer than the rows fitted on have them. JSON has null for infinite and nan.\n\n" +
-			"Coverage and p-values hold for rows like the calibration rows; where those were split off the rows fitted on and the network " +
-			"was trained on them, the promise is weaker. Images are prepared as they were for the fit.",
-	}, argument{name: "M.attach", to: &f.path}, f.table.of("report").writable, f.run)
+		Description: "Runs the model on each row and says how far to trust the result: a flag for unfamiliar inputs, an interval for a regressor, a prediction set for a classifier. On a terminal it shows the first rows; in a pipe or with -o it writes all rows. `attach help columns` explains the columns.\n\n" +
+			"Coverage and p-values hold for rows that are exchangeable with the calibration data: new rows from the same source.",
+		CustomHelpTemplate: `# flag letters with a model of digits
+attach predict digits_resnet.attach --x letters.npz
+# a table of all rows, at a lower false-alarm rate, and a page of the flagged ones
+attach predict digits_resnet.attach --x letters.npz --alpha 0.01 -o out.csv --report flags.html
+# 80 % intervals and two quantiles
+attach predict toy_regressor.attach --x toy_test.npz --level 0.8 --quantiles 0.1,0.9 -o toy.csv`,
+	}, argument{name: "M.attach", to: &f.path}, f.table.pick("report").writable, f.run)
 }
 
 // setLevels reads --quantiles.
 func (f *predicting) setLevels(list string) (err error) {
-	f.o.Levels, err = parseShares("--quantiles", list)
+	f.o.Levels, err = parseFractions("--quantiles", list)
 	return err
 }
 
-// parseShares reads a list such as ".1,.5" that an option holds.
-func parseShares(option, list string) ([]float64, error) {
-	var shares []float64
+// parseFractions reads a list such as "0.1,0.5" of a flag.
+func parseFractions(option, list string) ([]float64, error) {
+	var fractions []float64
 	for field := range strings.SplitSeq(list, ",") {
 		v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
 		switch {
-		case err != nil || share(v) != "":
+		case err != nil || fraction(v) != "":
 			return nil, fmt.Errorf("%s is %q; it must be numbers between 0 and 1 with commas between", option, list)
-		case slices.Contains(shares, v):
+		case slices.Contains(fractions, v):
 			return nil, fmt.Errorf("%s names %v twice", option, v)
 		}
-		shares = append(shares, v)
+		fractions = append(fractions, v)
 	}
-	return shares, nil
+	return fractions, nil
 }
 
 func (f *predicting) run(c *cli.Context) error {
@@ -113,7 +115,7 @@ func (f *predicting) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	m.Inputs.SkipOdd, m.Unlabelled = len(m.Classes) == 0, true
+	m.Inputs.SkipOdd, m.Unlabelled, m.Inputs.ID = len(m.Classes) == 0, true, f.id
 	o := f.predictOptions(m.Bundle)
 	if f.side != "both" {
 		o.Side = f.side
@@ -129,9 +131,16 @@ func (f *predicting) run(c *cli.Context) error {
 		if result.opened, err = m.OpenRows(c.Context, f.x, "", f.rows); err != nil {
 			return err
 		}
+		if f.id != "" && (result.opened.Set == nil || result.opened.Set.IDs == nil) {
+			return fmt.Errorf("%s: --id is for tables; rows of other files have the column input", f.x)
+		}
 		p := newProgress(m.stderr, "predict")
 		defer p.end()
-		return result.write(c.Context, predictor, newTableWriter(f.out, w), p)
+		table := newTableWriter(f.out, w)
+		if preview := previewOf(w); preview != nil && !f.find("o").given {
+			table = preview
+		}
+		return result.write(c.Context, predictor, table, p)
 	}
 	if f.out == "-" {
 		err = write(c.App.Writer)
@@ -150,7 +159,7 @@ func (f *predicting) run(c *cli.Context) error {
 	for _, g := range attach.UnusualGaps(result.gaps.Columns()) {
 		printf(m.stderr, "note: %v\n", g)
 	}
-	noteEndless(m.stderr, m.Bundle, o, result.opened.Known.Groups)
+	noteInfinite(m.stderr, m.Bundle, o, result.opened.Known.Groups)
 	noteSilent(m.stderr, m.Bundle, o)
 	noteSets(m.stderr, m.Bundle, o)
 	if m.Bundle.Calibration.HeldOut == rows.SplitOff {
@@ -161,7 +170,7 @@ func (f *predicting) run(c *cli.Context) error {
 	return nil
 }
 
-// predicted is what comes of predicting rows.
+// predicted holds what was predicted.
 type predicted struct {
 	call                    *predicting
 	asked                   attach.PredictOptions
@@ -170,7 +179,7 @@ type predicted struct {
 	gaps                    *attach.GapCounter
 	worst                   worst
 	rows, flagged, accepted int
-	sets, inSets            int         // rows that have a set of classes, and the classes in all of them
+	sets, inSets            int         // rows with a prediction set, and the classes in all sets
 	byClass                 map[int]int // rows by predicted class
 	pValues                 [hypothesis.Bins]int
 }
@@ -196,12 +205,16 @@ func (r *predicted) write(ctx context.Context, predictor *attach.Predictor, t ta
 			return inputs.InFile(f.x, err)
 		}
 		if fields == nil {
-			if prediction.Class < 0 && (f.sets != "" && f.sets != "none" || f.o.Error != 0 || f.o.VennAbers) {
-				return inputs.InFile(f.x, errors.New("the rows have no logits, which --sets, --error and --venn-abers need; --weights makes them of features"))
+			if prediction.Class < 0 && (f.sets != "" && f.sets != "none" || f.o.MaxError != 0 || f.o.VennAbers) {
+				return inputs.InFile(f.x, errors.New("the rows have no logits, which --sets, --max-error and --venn-abers need; pass --weights to compute them from the features"))
 			}
 			fields = predictionFields(prediction, r.asked, r.bundle.Base.Classes)
 		}
-		row = knownFields(&r.opened.Known, append(row[:0], field{"input", r.opened.Name(done)}), done)
+		row = append(row[:0], field{"input", r.opened.Name(done)})
+		if f.id != "" {
+			row = append(row, field{"id", r.opened.Set.IDs[done]})
+		}
+		row = knownFields(&r.opened.Known, row, done)
 		for _, of := range fields {
 			row = append(row, of(prediction))
 		}
@@ -215,11 +228,12 @@ func (r *predicted) write(ctx context.Context, predictor *attach.Predictor, t ta
 		done++
 		p.set(done, r.opened.N)
 	}
+	p.end() // a preview is printed below
 	return t.close()
 }
 
-// predictionFields make what is written of each prediction of a bundle, of which
-// first is one; classes are the names of classes.
+// predictionFields returns functions that make the fields of each prediction. first is one
+// of the predictions, and classes are the names of classes.
 func predictionFields(first attach.Prediction, o attach.PredictOptions, classes []string) []func(attach.Prediction) field {
 	var fields []func(attach.Prediction) field
 	add := func(name string, value func(attach.Prediction) any) {
@@ -291,13 +305,13 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 		add("p_value", func(p attach.Prediction) any { return number{x: p.PValue} })
 		add("flag", func(p attach.Prediction) any { return p.Flag })
 	}
-	if o.Error != 0 {
+	if o.MaxError != 0 {
 		add("accept", func(p attach.Prediction) any { return p.Accept })
 	}
 	return fields
 }
 
-// namesOf are the names of classes, or the numbers of those that have none.
+// namesOf returns the names of classes. A class without a name has its number.
 func namesOf(set []int, classes []string) []string {
 	list := make([]string, len(set))
 	for i, c := range set {
@@ -326,7 +340,8 @@ func (r *predicted) add(p attach.Prediction) {
 	}
 }
 
-// expected are the p-values that so many rows would have if all were in-domain.
+// expected returns the counts of p-values that are expected if all rows are
+// in-distribution.
 func (r *predicted) expected() []float64 {
 	among, all := rankedAmong(r.bundle, r.asked), make([]float64, hypothesis.Bins)
 	for _, class := range slices.Sorted(maps.Keys(r.byClass)) {
@@ -335,8 +350,8 @@ func (r *predicted) expected() []float64 {
 	return all
 }
 
-// flags is a sentence on how many rows were flagged, and how many of them would be by
-// mistake; "" where none can be.
+// flags returns a sentence on how many rows were flagged and how many are expected by
+// mistake, or "" if no row can be flagged.
 func (r *predicted) flags() string {
 	alpha := cmp.Or(r.asked.Alpha, r.bundle.Calibration.Alpha)
 	if r.bundle.Detector == nil || leastPValue(r.bundle) > alpha {
@@ -350,31 +365,31 @@ func (r *predicted) flags() string {
 	if mistakes < .5 {
 		expected = "fewer than 1"
 	}
-	return fmt.Sprintf("%s of %s flagged at alpha %g; %s would be by mistake if all were in-domain", display.Count(r.flagged), display.Count(r.rows), alpha, expected)
+	return fmt.Sprintf("%s of %s flagged at alpha %g; %s expected if all are in-distribution", display.Count(r.flagged), rows.Count(r.rows, "row"), alpha, expected)
 }
 
+// meanSet returns the average size of a prediction set.
 func (r *predicted) meanSet() float64 { return float64(r.inSets) / float64(r.sets) }
 
-// say prints what came out.
+// say prints a summary.
 func (r *predicted) say(w io.Writer) {
 	if r.sets > 0 {
-		fmt.Fprintf(w, "sets at level %g hold %.3g classes on average\n", cmp.Or(r.asked.Level, r.bundle.Calibration.Level), r.meanSet())
+		fmt.Fprintf(w, "average prediction-set size %.3g at level %g\n", r.meanSet(), cmp.Or(r.asked.Level, r.bundle.Calibration.Level))
 	}
 	if flags := r.flags(); flags != "" {
 		fmt.Fprintln(w, flags)
 	}
 }
 
-// noteAccepted says on what grounds rows are accepted, s, which is nil where that
-// was not asked.
+// noteAccepted prints how rows are accepted. s is nil without --max-error.
 func (r *predicted) noteAccepted(w io.Writer, s *calibrate.Selective) {
 	switch {
 	case s == nil:
 	case s.Rows == 0:
-		printf(w, "note: nothing is accepted at an error of %g: among the %d calibration rows that are not flagged, errors are too many, or the rows too few, to be sure of it; "+
-			"it takes %d rows without an error, and more with some\n", r.asked.Error, s.Of, s.Least)
+		printf(w, "note: no prediction is accepted at --max-error %g: the %d calibration rows that are not flagged have too many errors, or are too few, to guarantee it; "+
+			"it takes at least %d rows without an error\n", r.asked.MaxError, s.Of, s.Least)
 	default:
-		printf(w, "%d of %d accepted at an error of %g: those that are not flagged and whose largest probability, at temperature 1, is above %.6g; of the calibration rows that are not flagged %d of %d are, %d of them wrong\n",
-			r.accepted, r.rows, r.asked.Error, s.Confidence, s.Rows, s.Of, s.Errors)
+		printf(w, "%d of %d predictions accepted at --max-error %g: not flagged, and with a largest probability (at temperature 1) above %.6g. Of the calibration rows, %d of %d would be accepted, and %d of these are wrong\n",
+			r.accepted, r.rows, r.asked.MaxError, s.Confidence, s.Rows, s.Of, s.Errors)
 	}
 }

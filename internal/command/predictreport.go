@@ -22,8 +22,7 @@ const (
 	mostCells = 30
 )
 
-// worst are the rows flagged, those with the highest scores first, as many as a
-// report shows.
+// worst holds the flagged rows that a report shows, highest score first.
 type worst []worstRow
 
 type worstRow struct {
@@ -32,13 +31,13 @@ type worstRow struct {
 	fields []field
 }
 
-// add keeps a row where it is one of these; fields are used again by the caller.
+// add keeps a row if a report shows it. The caller reuses fields.
 func (w *worst) add(row int, p attach.Prediction, fields []field) {
 	if !p.Flag {
 		return
 	}
 	at, _ := slices.BinarySearchFunc(*w, p.Score, func(r worstRow, score float64) int {
-		if r.score >= score { // of equal ones the first stands first
+		if r.score >= score { // the first of equal scores comes first
 			return -1
 		}
 		return 1
@@ -50,7 +49,7 @@ func (w *worst) add(row int, p attach.Prediction, fields []field) {
 	*w = (*w)[:min(mostFlagged, len(*w))]
 }
 
-// columns are what a table says of these rows.
+// columns returns the table of these rows.
 func (w worst) columns() []report.Column {
 	var list []report.Column
 	if len(w) == 0 {
@@ -89,8 +88,7 @@ func (w worst) columns() []report.Column {
 	return list
 }
 
-// byName leaves out numbers of classes where there are names of them, and sizes of
-// sets.
+// byName leaves out numbers of classes if they have names, and sizes of sets.
 func byName(list []report.Column) []report.Column {
 	find := func(name string) int {
 		return slices.IndexFunc(list, func(c report.Column) bool { return c.Name == name })
@@ -111,27 +109,27 @@ func byName(list []report.Column) []report.Column {
 	return slices.DeleteFunc(list, func(c report.Column) bool { return c.Name == "set_size" })
 }
 
-// writeReport writes the page of what was flagged.
+// writeReport writes the page of flagged rows.
 func (r *predicted) writeReport(ctx context.Context) error {
 	f, b, c, o, opened := r.call, r.bundle, r.bundle.Calibration, r.asked, r.opened
 	alpha := cmp.Or(o.Alpha, c.Alpha)
 	page := report.Flags{
 		Bundle: filepath.Base(f.path), Rows: filepath.Base(f.x), N: r.flagged,
-		Says:    cmp.Or(r.flags(), silent(b, o)),
-		PValues: evaluate.Histogram{Counts: r.pValues[:], Expected: r.expected()},
-		Promise: fmt.Sprintf("Of rows like the %d calibration rows at most %s are flagged, on average. A p-value is the share of them that look at least as strange.", c.NCal, display.Asked(alpha)),
-		Columns: r.worst.columns(),
+		Summary:   cmp.Or(r.flags(), silent(b, o)),
+		PValues:   evaluate.Histogram{Counts: r.pValues[:], Expected: r.expected()},
+		Guarantee: fmt.Sprintf("Of rows that are exchangeable with the %d calibration rows, at most %s are flagged on average. A p-value is the fraction of calibration rows that look at least as unusual.", c.NCal, display.Asked(alpha)),
+		Columns:   r.worst.columns(),
 	}
 	if o.FlagByClass {
-		page.Promise += " Both are of those of its predicted class alone."
+		page.Guarantee += " Both refer to the calibration rows of the same predicted class."
 	}
 	fact := func(value, label string) { page.Facts = append(page.Facts, report.Fact{Value: value, Label: label}) }
-	fact(fmt.Sprintf("%d of %d", r.flagged, r.rows), "flagged")
+	fact(fmt.Sprintf("%s of %s", display.Count(r.flagged), display.Count(r.rows)), "rows flagged")
 	if r.sets > 0 {
-		fact(fmt.Sprintf("%.3g", r.meanSet()), "classes in a set, on average")
+		fact(fmt.Sprintf("%.3g", r.meanSet()), "mean size of prediction sets")
 	}
-	if o.Error > 0 {
-		fact(fmt.Sprintf("%d of %d", r.accepted, r.rows), fmt.Sprintf("accepted at an error of %g", o.Error))
+	if o.MaxError > 0 {
+		fact(fmt.Sprintf("%s of %s", display.Count(r.accepted), display.Count(r.rows)), fmt.Sprintf("rows accepted at a maximum error of %g", o.MaxError))
 	}
 	if c.HeldOut == rows.SplitOff {
 		page.Caution = b.Promise()
@@ -152,8 +150,8 @@ func (r *predicted) writeReport(ctx context.Context) error {
 	return writePage(ctx, f.report, report.Flagged(page))
 }
 
-// beside puts texts that the model reads before its answers, which people compare
-// with them, and cells of numbers, which may be many, behind.
+// beside puts the texts that the model reads before its predictions, because people compare
+// them, and cells of numbers, which may be many, behind.
 func beside(answers, cells []report.Column) []report.Column {
 	reasons := slices.IndexFunc(answers, func(c report.Column) bool { return reason(c) == 0 })
 	if reasons < 0 {
@@ -170,12 +168,12 @@ func beside(answers, cells []report.Column) []report.Column {
 	return slices.Concat(answers[:reasons], texts, answers[reasons:], numbers)
 }
 
-// reason puts what a row is flagged for beside its name.
+// reason orders columns: why a row is flagged comes after its name.
 func reason(c report.Column) int {
 	return map[string]int{"input": -3, "p_value": -2, "ood_score": -1}[c.Name]
 }
 
-// numbers are those of the rows.
+// numbers returns the numbers of the rows.
 func (w worst) numbers() []int {
 	list := make([]int, len(w))
 	for i, r := range w {
@@ -184,7 +182,7 @@ func (w worst) numbers() []int {
 	return list
 }
 
-// cellsOf are what a table of named columns holds of the rows.
+// cellsOf returns the cells of the rows, if they come from a table with named columns.
 func cellsOf(ctx context.Context, set *inputs.Set, rows []int) (list []report.Column, err error) {
 	columns, err := set.Cells(ctx, rows)
 	for _, c := range columns[:min(mostCells, len(columns))] {

@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// progress is one line on a terminal that rewrites itself. On anything but a
-// terminal it is silent.
+// progress is a line on a terminal that rewrites itself. If the output is not a terminal, it
+// prints nothing.
 type progress struct {
 	mu      sync.Mutex
 	w       io.Writer // nil: silent
@@ -31,28 +31,28 @@ func (p *progress) set(done, total int) {
 	if p.w == nil || total <= 0 {
 		return
 	}
-	p.share(float64(done)/float64(total), fmt.Sprintf("%d of %d", done, total))
+	p.show(float64(done)/float64(total), fmt.Sprintf("%d of %d", done, total))
 }
 
-func (p *progress) share(share float64, what string) {
+func (p *progress) show(fraction float64, what string) {
 	if p.w == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if now.Sub(p.shown) < 100*time.Millisecond && share < 1 {
+	if now.Sub(p.shown) < 100*time.Millisecond && fraction < 1 {
 		return
 	}
 	p.shown = now
 	left := ""
-	if elapsed := now.Sub(p.started); share > 0.02 && share < 1 && elapsed > 2*time.Second {
-		left = fmt.Sprintf(", %v left", (time.Duration(float64(elapsed) * (1 - share) / share)).Round(time.Second))
+	if elapsed := now.Sub(p.started); fraction > 0.02 && fraction < 1 && elapsed > 2*time.Second {
+		left = fmt.Sprintf(", %v left", (time.Duration(float64(elapsed) * (1 - fraction) / fraction)).Round(time.Second))
 	}
 	printf(p.w, "\r\x1b[K%s: %s%s", p.label, what, left)
 }
 
-// rate says how many are done, and how many a second.
+// rate returns how many inputs are done, and how many per second.
 func (p *progress) rate(done int) string {
 	if p.w == nil {
 		return ""

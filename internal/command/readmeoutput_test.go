@@ -78,8 +78,8 @@ func unlike(printed, shown string) string {
 	times := 0 // columns at the end
 	for line := range strings.Lines(shown) {
 		want := cellBreak.Split(strings.TrimSpace(line), -1)
-		if strings.Contains(line, "µs/input") {
-			times = 3 // "fit s" is two words
+		if strings.Contains(line, "µs/row") {
+			times = 4 // "fit (s)" and "score (µs/row)" are two words each
 		}
 		for len(lines) > 0 && !alike(lines[0], want, times) {
 			lines = lines[1:]
@@ -87,7 +87,7 @@ func unlike(printed, shown string) string {
 		if len(lines) == 0 {
 			return strings.TrimSpace(line)
 		}
-		if lines = lines[1:]; times == 3 {
+		if lines = lines[1:]; times == 4 {
 			times = 2
 		}
 	}

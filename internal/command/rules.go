@@ -1,50 +1,42 @@
 package command
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
-// rule says what a value must be, or "" where it is that.
+// rule returns what a value must be, or "" if it is.
 type rule func(value any) string
 
-// must is what a rule says of a value that it holds for or not.
-func must(holds bool, be string) string {
-	if holds {
+// requirement returns the requirement, or "" if it is met.
+func requirement(met bool, text string) string {
+	if met {
 		return ""
 	}
-	return be
+	return text
 }
 
-func share(value any) string {
+// fraction is the rule of fractions and probabilities.
+func fraction(value any) string {
 	v := value.(float64)
-	return must(v > 0 && v < 1, "it must be between 0 and 1")
+	return requirement(v > 0 && v < 1, "it must be between 0 and 1")
 }
 
 func positive(value any) string {
 	v := value.(float64)
-	return must(v > 0 && !math.IsInf(v, 0), "it must be positive")
+	return requirement(v > 0 && !math.IsInf(v, 0), "it must be positive")
 }
 
-func notNegative(value any) string {
-	v := value.(float64)
-	return must(v >= 0 && !math.IsInf(v, 0), "it must not be negative")
-}
-
-// upTo is a rule of numbers that also have a bound.
-func upTo(most float64, also rule) rule {
+// duration is the rule of durations from least to most.
+func duration(least, most time.Duration) rule {
 	return func(value any) string {
-		return cmp.Or(also(value), must(value.(float64) <= most, fmt.Sprintf("it must be at most %.0f", most)))
+		d := value.(time.Duration)
+		return requirement(least <= d && d <= most, fmt.Sprintf("it must be at least %v and at most %v", least, most))
 	}
-}
-
-func belowOne(value any) string {
-	v := value.(float64)
-	return must(v >= 0 && v < 1, "it must be at least 0 and below 1")
 }
 
 func atLeast(least int) rule {
@@ -52,40 +44,38 @@ func atLeast(least int) rule {
 	if least == 0 {
 		be = "it must not be negative"
 	}
-	return func(value any) string { return must(value.(int) >= least, be) }
+	return func(value any) string { return requirement(value.(int) >= least, be) }
 }
 
 func between(least, most int) rule {
 	return func(value any) string {
 		v := value.(int)
-		return must(least <= v && v <= most, fmt.Sprintf("it must be at least %d and at most %d", least, most))
+		return requirement(least <= v && v <= most, fmt.Sprintf("it must be at least %d and at most %d", least, most))
 	}
 }
 
-// widths is the rule of hidden layers.
-func widths(value any) string {
-	if len(value.([]int)) == 0 {
-		return "it must name the width of a hidden layer"
-	}
-	return must(slices.Min(value.([]int)) >= 1, "every width must be at least 1")
-}
-
+// oneOf is the rule of names.
 func oneOf(names ...string) rule {
 	list := "one of " + strings.Join(names, ", ")
 	if n := len(names); n < 4 {
 		list = strings.Join(names[:n-1], ", ") + " or " + names[n-1]
 	}
-	return func(value any) string { return must(slices.Contains(names, value.(string)), "it must be "+list) }
-}
-
-// ends is the rule of a file's name, whose extension says what it is.
-func ends(extension string) rule {
 	return func(value any) string {
-		return must(strings.EqualFold(filepath.Ext(value.(string)), extension), "it must end in "+extension)
+		if name := value.(string); !slices.Contains(names, name) {
+			return orSimilar(name, names, "it must be "+list)
+		}
+		return ""
 	}
 }
 
-// noStream is the rule of a file that is not written to standard output.
+// ends is the rule of a file name with an extension.
+func ends(extension string) rule {
+	return func(value any) string {
+		return requirement(strings.EqualFold(filepath.Ext(value.(string)), extension), "it must end in "+extension)
+	}
+}
+
+// noStream is the rule of a file that cannot be written to standard output.
 func noStream(value any) string {
-	return must(value != "-", "it must name a file: standard output takes tables alone")
+	return requirement(value != "-", "it must be a file; only tables can go to standard output")
 }

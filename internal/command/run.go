@@ -1,5 +1,5 @@
-// Package command is the command attach: what it is called with is checked, a library
-// does the work, and what comes of it is printed.
+// Package command implements the command attach. It checks the arguments, calls a library
+// that does the work, and prints the result.
 package command
 
 import (
@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,28 +23,29 @@ import (
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 
-// grace is how long an interrupted command may take to end by itself, unless it says
-// otherwise.
+// grace is how long an interrupted command may take to end by itself, unless the command
+// asks for more.
 const grace = time.Second
 
-// graceKey is what a context has the *atomic.Int64 by that holds it.
+// graceKey is the key of a context's *atomic.Int64, the time that the command may take.
 type graceKey struct{}
 
-// allow lets the command of a context take that long to end.
+// allow sets how long the command of a context may take to end.
 func allow(ctx context.Context, grace time.Duration) {
 	if g, ok := ctx.Value(graceKey{}).(*atomic.Int64); ok {
 		g.Store(int64(grace))
 	}
 }
 
-// Main ends the process with the status that run returns, or when it is interrupted.
+// Main ends the process with the status that run returns. An interrupt cancels the context,
+// and ends the process if run does not return in time.
 func Main(run func(ctx context.Context) int) {
 	var allowed atomic.Int64
 	allowed.Store(int64(grace))
 	ctx, _ := signal.NotifyContext(context.WithValue(context.Background(), graceKey{}, &allowed), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() {
-		// The runtime heeds nobody while it loads a model or is in the middle of
-		// an operator, nor does a pipe that nobody writes to.
+		// Loading a model, a running operator and a read from an idle pipe cannot be
+		// cancelled.
 		time.Sleep(time.Duration(allowed.Load()))
 		fmt.Fprintln(os.Stderr, interrupted)
 		os.Exit(exitFailed)
@@ -63,14 +65,14 @@ const interrupted = "attach: interrupted; nothing unfinished was left behind"
 
 // Run executes the command with args, which exclude the program's name, and
 // returns the exit code: 0 done, 1 failed, 2 wrong usage, 3 a gate fails. Results go to
-// stdout; one line that says what went wrong, notes and progress go to stderr.
+// stdout; notes, progress and the error, in one line, go to stderr.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stdout, stderr = onTerminal(stdout), onTerminal(stderr)
 	defer closeTerminals(stdout, stderr)
 	return status(ctx, run(ctx, newApp(stdin, stdout, stderr), args), stderr)
 }
 
-// status is the exit code of an error, which is printed.
+// status prints an error and returns its exit code.
 func status(ctx context.Context, err error, stderr io.Writer) int {
 	if err == nil {
 		return exitDone
@@ -88,6 +90,11 @@ func status(ctx context.Context, err error, stderr io.Writer) int {
 	var gate *gateError
 	switch {
 	case errors.As(err, &usage):
+		for i, line := range strings.Split(usage.usage, "\n") {
+			if usage.usage != "" {
+				fmt.Fprintln(stderr, []string{"Usage: ", "       "}[min(i, 1)]+line)
+			}
+		}
 		return exitUsage
 	case errors.As(err, &gate):
 		return exitGate
@@ -95,8 +102,8 @@ func status(ctx context.Context, err error, stderr io.Writer) int {
 	return exitFailed
 }
 
-// isInterrupt says whether an error is of the interruption alone, which closes files that
-// are written.
+// isInterrupt reports whether an error comes only from the interrupt, which also closes
+// files that are being written.
 func isInterrupt(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, atomicfile.ErrAborted) || errors.Is(err, fs.ErrClosed)
 }
@@ -108,7 +115,7 @@ func run(ctx context.Context, app *cli.App, args []string) error {
 			args[n-1] = "-" // a flag begins
 		}
 		if slices.Contains(args, "--") {
-			return nil // files alone follow, and the library would run the command
+			return nil // only files follow, and the library would run the command
 		}
 		return app.RunContext(ctx, append([]string{app.Name}, args...))
 	}
@@ -124,7 +131,7 @@ func run(ctx context.Context, app *cli.App, args []string) error {
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
 		Name:      "attach",
-		Usage:     "calibrated uncertainty for networks that are already trained",
+		Usage:     "calibrated uncertainty for trained ONNX models",
 		UsageText: "attach COMMAND [arguments]",
 		Version:   version.String(),
 		Reader:    stdin,
@@ -151,8 +158,10 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			methodsCommand(),
 			runtimeCommand(),
 			demoCommand(),
+			completionCommand(),
+			versionCommand(),
 		},
 	}
-	app.BashComplete = complete(app.Commands, nil)
+	app.BashComplete = complete(app.Commands, nil, append([]string{"help"}, namesOfTopics()...))
 	return app
 }

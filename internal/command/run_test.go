@@ -34,7 +34,7 @@ func TestInterruptedFit(t *testing.T) {
 	started := time.Now()
 	code := Run(ctx, []string{
 		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz",
-		"--hidden", "512,512", "--epochs", "100000", "-o", filepath.Join(dir, "m.attach"),
+		"--interval-param", "hidden=512,512", "--interval-param", "epochs=100000", "-o", filepath.Join(dir, "m.attach"),
 	}, nil, &stdout, &stderr)
 	if code != exitFailed || stdout.Len() > 0 || stderr.String() != interrupted+"\n" {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout.String(), stderr.String())
@@ -58,7 +58,7 @@ func TestInterruptedAtOnce(t *testing.T) {
 	fitted := filepath.Join(dir, "fitted.attach")
 	var stderr bytes.Buffer
 	if code := Run(context.Background(), []string{
-		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--rows", ":300", "--epochs", "1", "-o", fitted,
+		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--rows", ":300", "--interval-param", "epochs=1", "-o", fitted,
 	}, nil, io.Discard, &stderr); code != exitDone {
 		t.Fatal(stderr.String())
 	}
@@ -70,7 +70,7 @@ func TestInterruptedAtOnce(t *testing.T) {
 		{"predict", fitted, "--x", models + "toy_test.npz", "-o", filepath.Join(dir, "p.csv")},
 		{"predict", fitted, "--x", models + "toy_test.npz"},
 		{"evaluate", fitted, "--x", models + "toy_test.npz", "--report", filepath.Join(dir, "e.html")},
-		{"compare", models + "toy_regressor.onnx", "--fit", models + "toy_fit.npz", "--in", models + "toy_cal.npz", "--out", models + "toy_test.npz"},
+		{"compare", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--test", models + "toy_cal.npz", "--ood", models + "toy_test.npz"},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := Run(ctx, args, nil, &stdout, &stderr)
@@ -97,7 +97,7 @@ func TestFullStdout(t *testing.T) {
 	inLibrary(t)
 	fitted := filepath.Join(t.TempDir(), "m.attach")
 	if code := Run(context.Background(), []string{
-		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--rows", ":300", "--epochs", "1", "-o", fitted,
+		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--rows", ":300", "--interval-param", "epochs=1", "-o", fitted,
 	}, nil, io.Discard, io.Discard); code != exitDone {
 		t.Fatal("the fit failed")
 	}
@@ -113,8 +113,8 @@ func TestFullStdout(t *testing.T) {
 		{"predict", fitted, "--x", models + "toy_test.npz"},
 		{"evaluate", fitted, "--x", models + "toy_test.npz", "--rows", ":300"},
 		{"evaluate", fitted, "--x", models + "toy_test.npz", "--rows", ":300", "--json"},
-		{"compare", models + "toy_regressor.onnx", "--fit", models + "toy_fit.npz", "--in", models + "toy_cal.npz", "--out", models + "toy_test.npz", "--methods", "random"},
-		{"compare", models + "toy_regressor.onnx", "--fit", models + "toy_fit.npz", "--in", models + "toy_cal.npz", "--out", models + "toy_test.npz", "--methods", "random", "--json"},
+		{"compare", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--test", models + "toy_cal.npz", "--ood", models + "toy_test.npz", "--methods", "random"},
+		{"compare", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--test", models + "toy_cal.npz", "--ood", models + "toy_test.npz", "--methods", "random", "--json"},
 	} {
 		var stderr bytes.Buffer
 		code := Run(context.Background(), args, nil, full{}, &stderr)
@@ -130,7 +130,7 @@ func TestGateStatus(t *testing.T) {
 	inLibrary(t)
 	fitted := filepath.Join(t.TempDir(), "m.attach")
 	if code := Run(context.Background(), []string{
-		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--rows", ":300", "--no-detector", "--epochs", "1", "-o", fitted,
+		"fit", models + "toy_regressor.onnx", "--x", models + "toy_fit.npz", "--rows", ":300", "--no-detector", "--interval-param", "epochs=1", "-o", fitted,
 	}, nil, io.Discard, io.Discard); code != exitDone {
 		t.Fatal("the fit failed")
 	}
@@ -139,10 +139,10 @@ func TestGateStatus(t *testing.T) {
 		code       int
 	}{
 		{"coverage<0", "", exitDone},
-		{"coverage<.999", "attach: fails: coverage<.999 (it is ", exitGate},
-		{"coverage@.5<.999", "attach: --fail-if coverage@.5<.999: there is no such figure of these rows at 0.5; ask for it with --level or --alpha\n", exitFailed},
-		{"auroc<.5", "attach: --fail-if auroc<.5: there is no such figure of these rows; it is of those of --out\n", exitFailed},
-		{"coverage@2<.5", "attach: --fail-if is \"coverage@2<.5\"; it must be broken, or ", exitUsage},
+		{"coverage<.999", "attach: failed: coverage<.999 (it is ", exitGate},
+		{"coverage@.5<.999", "attach: --fail-if coverage@.5<.999: these rows have no such figure at 0.5; it needs --level or --alpha\n", exitFailed},
+		{"auroc<.5", "attach: --fail-if auroc<.5: these rows have no such figure; it needs --ood\n", exitFailed},
+		{"coverage@2<.5", "attach: --fail-if is \"coverage@2<.5\"; it must be violated, or ", exitUsage},
 		{"frob>1", "attach: --fail-if is \"frob>1\"; it must be ", exitUsage},
 	} {
 		var stdout, stderr bytes.Buffer

@@ -11,7 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// showing is a call of attach runtime.
+// showing holds the flags of attach runtime.
 type showing struct {
 	table
 	place
@@ -20,14 +20,15 @@ type showing struct {
 
 func runtimeCommand() *cli.Command {
 	v := &showing{}
-	v.table = join(table{{name: "json", to: &v.json, usage: "print JSON"}}, v.runtimeOptions())
+	v.table = join(table{{name: "json", to: &v.json, usage: "print JSON", group: groupOutput}}, v.runtimeOptions())
 	return v.command(cli.Command{
-		Name:      "runtime",
-		Usage:     "show or install the ONNX Runtime library",
-		UsageText: "attach runtime [--json]\nattach runtime install [--gpu]",
-		Description: "Shows which libonnxruntime is used, its version, where it came from and what was passed over. It is " +
-			"looked for at --ort-lib, $ORT_LIB, in the user cache and in the system's library folders; else the " +
-			"pinned version is installed into the user cache with npm or pip and checked against its sha256.",
+		Name:        "runtime",
+		Usage:       "show or install the ONNX Runtime library",
+		UsageText:   "attach runtime [--json]\nattach runtime install [--gpu]",
+		Description: "Shows which ONNX Runtime library is used, its version and where it was found, and why others were not used. attach looks at --ort-lib, $ORT_LIB, the user cache and the system's library folders. If none has a library, the first command that needs one installs a pinned version into the user cache with npm or pip, and checks its sha256.",
+		CustomHelpTemplate: `attach runtime
+# before the machine goes offline
+attach runtime install`,
 		Subcommands: []*cli.Command{installCommand()},
 	}, argument{}, v.log, v.run)
 }
@@ -35,12 +36,13 @@ func runtimeCommand() *cli.Command {
 func installCommand() *cli.Command {
 	var gpu, verbose bool
 	return table{
-		{name: "gpu", to: &gpu, usage: "install the library that has the CUDA provider"},
+		{name: "gpu", to: &gpu, usage: "install the library with the CUDA provider", group: groupRuntime},
 		verboseOption(&verbose),
-	}.command(cli.Command{
-		Name:      "install",
-		Usage:     "install the pinned library into the user cache",
-		UsageText: "attach runtime install [--gpu]",
+	}.under(groupRuntime).command(cli.Command{
+		Name:               "install",
+		Usage:              "install the pinned ONNX Runtime library into the user cache",
+		UsageText:          "attach runtime install [--gpu]",
+		CustomHelpTemplate: "attach runtime install",
 	}, argument{}, func(c *cli.Context) error {
 		lib, err := ort.Install(c.Context, ort.InstallOptions{GPU: gpu, Log: logger(c.App.ErrWriter, verbose)})
 		if err != nil {
@@ -90,14 +92,14 @@ func (v *showing) run(c *cli.Context) error {
 	}
 	w := &strings.Builder{}
 	if view.Library == "" {
-		fmt.Fprintln(w, "library    none found; the first command that needs one installs it, as does `attach runtime install`")
+		fmt.Fprintln(w, "library    none found; `attach runtime install` installs one, and so does the first command that needs it")
 	} else {
 		printf(w, "library    %s\nversion    %s\nfrom       %s\nproviders  %s (used: %s)\n", view.Library, view.Version, view.Source, strings.Join(view.Providers, ", "), view.Provider)
 		printf(w, "cuda       %s\n", view.CUDA)
 	}
 	for _, s := range view.Candidates {
 		if !s.Used {
-			printf(w, "passed over  %s (%s): %s\n", s.Path, s.Source, s.Reason)
+			printf(w, "not used   %s (%s): %s\n", s.Path, s.Source, s.Reason)
 		}
 	}
 	_, err = io.WriteString(c.App.Writer, w.String())

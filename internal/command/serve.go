@@ -36,47 +36,52 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// serving is a call of attach serve.
+// serving holds the flags of attach serve.
 type serving struct {
 	table
 	place
-	models, allowedHosts      []string
-	http, grpc, monitorState  string
-	traces, changes           bool
-	batch, delay, queue, body int
-	timeout, grace            float64
+	models, allowedHosts     []string
+	http, grpc, monitorState string
+	traces, changes          bool
+	batch, queue, body       int
+	delay, timeout, grace    time.Duration
 }
 
 func serveCommand() *cli.Command {
-	f := &serving{http: "localhost:8080", grpc: "localhost:9000", batch: 64, queue: 1024, body: 64 << 20, timeout: 30, grace: 30}
+	f := &serving{http: "localhost:8080", grpc: "localhost:9000", batch: 64, queue: 1024, body: 64 << 20, timeout: 30 * time.Second, grace: 30 * time.Second}
 	f.table = join(table{
-		{name: "http", to: &f.http, must: address, usage: "ADDRESS: where REST, and metrics at /metrics, are served; :8080 is port 8080 of every interface"},
-		{name: "grpc", to: &f.grpc, must: addressOrNone, usage: "ADDRESS: where gRPC is served; empty is nowhere"},
-		{name: "allow-host", to: &f.allowedHosts, must: hostName, usage: "NAME: host that requests may name beside localhost, 127.0.0.1 and [::1] if the address is one of these, and whose web pages may post; for a proxy that passes on the name that it was asked for; repeat for more"},
-		{name: "allow-signature-change", to: &f.changes, usage: "serve changed files also if their inputs, outputs, task or classes are others"},
-	}, table{
-		{name: "max_batch_size", to: &f.batch, must: atLeast(1), usage: "N: rows of several requests that are run at once at most"},
-		{name: "max_queue_delay_microseconds", to: &f.delay, must: between(0, 1e9), usage: "N: how long the first request of a batch waits for others; with 0 requests that come while others are run make the next batch"},
-		{name: "max-queue", to: &f.queue, must: atLeast(1), usage: "N: requests that wait for a model at most; others are answered with 429"},
-		{name: "max-body", to: &f.body, must: between(1, 1<<40), usage: "BYTES: of a request at most; all together hold 16 times that"},
-		{name: "timeout", to: &f.timeout, must: upTo(mostSeconds, positive), usage: "SECONDS: that a request may take"},
-		{name: "grace", to: &f.grace, must: upTo(mostSeconds, notNegative), usage: "SECONDS: that requests on their way may take once the server is told to end"},
-		{name: "monitor-state", to: &f.monitorState, usage: "DIR: where evidence of drift is kept over restarts, a small file for each model; of one server alone"},
-		{name: "traces", to: &f.traces, usage: "send OpenTelemetry traces over OTLP/HTTP, to where the standard variables OTEL_EXPORTER_OTLP_… say"},
-	}, f.runtimeOptions())
+		{name: "http", to: &f.http, rule: address, usage: "ADDRESS: where to serve REST, and Prometheus metrics at /metrics; :8080 is port 8080 on every interface"},
+		{name: "grpc", to: &f.grpc, rule: addressOrNone, usage: "ADDRESS: where to serve gRPC; empty for nowhere"},
+		{name: "allow-host", to: &f.allowedHosts, rule: hostName, usage: "NAME: host name that requests may ask for beside localhost, if a proxy passes it on; its web pages may post; may be repeated"},
+		{name: "traces", to: &f.traces, usage: "send OpenTelemetry traces over OTLP/HTTP, as the variables OTEL_EXPORTER_OTLP_… say"},
+	}.under(groupNetwork), table{
+		{name: "max-batch-size", to: &f.batch, rule: atLeast(1), usage: "N: most rows of several requests that the model runs at once"},
+		{name: "max-queue-delay", to: &f.delay, rule: duration(0, time.Hour), usage: "DURATION: how long the first request of a batch waits for others, such as 500us; with 0 a batch is what arrived during the run before"},
+		{name: "max-queue", to: &f.queue, rule: atLeast(1), usage: "N: most requests that wait for a model; further ones get status 429"},
+		{name: "max-body", to: &f.body, rule: between(1, 1<<40), usage: "BYTES: most bytes of a request; all requests together may use 16 times this"},
+		{name: "timeout", to: &f.timeout, rule: duration(time.Millisecond, mostWait), usage: "DURATION: longest time for a request"},
+		{name: "grace", to: &f.grace, rule: duration(0, mostWait), usage: "DURATION: time for requests to finish after the server is told to stop"},
+	}.under(groupLoad), table{
+		{name: "allow-signature-change", to: &f.changes, usage: "reload a changed file even if its inputs, outputs, task or classes changed, which clients may rely on"},
+		{name: "monitor-state", to: &f.monitorState, usage: "DIR: folder that keeps the evidence of drift over restarts; one server per folder"},
+	}.under(groupModel), f.runtimeOptions())
 	return f.command(cli.Command{
 		Name:      "serve",
-		Usage:     "answer requests for predictions over REST and gRPC",
+		Usage:     "serve predictions over REST and gRPC",
 		UsageText: "attach serve [NAME=]M.attach… [--http :8080] [--grpc :9000]",
-		Description: "Answers the Open Inference Protocol, version 2, with what `attach predict` writes: `class`, `confidence`, `set`, `prediction`, `lower`, `upper`, `ood_score`, `p_value`, `flag`. " +
-			"A model's name is the file's without .attach, its version 1; NAME/VERSION= says others, and a folder stands for the one file in it.\n\n" +
-			"A file that changes, or the network of one, is opened anew without a request being dropped, and all are on SIGHUP. What cannot be opened then is served as it was, and so is what clients would have to change for, without --allow-signature-change.\n\n" +
-			"Nobody is asked who they are, and nothing is encrypted: put a proxy before it. docs/guides/serve.md says more.",
+		Description: "Serves the Open Inference Protocol, version 2, as KServe and Triton do. Answers have the columns of `attach predict`; each model also has a drift monitor. A model is called as its file without .attach, in version 1; NAME=M.attach or NAME/VERSION=M.attach says otherwise.\n\n" +
+			"A changed file or model is reloaded without dropping a request; SIGHUP reloads all. If the new file cannot be opened, the old one stays. There is no authentication and no TLS: run it behind a proxy. docs/guides/serve.md has examples of requests.",
+		CustomHelpTemplate: `attach serve digits_resnet.attach
+attach serve digits=digits_resnet.attach toy=toy_regressor.attach --http :8080 --grpc ''`,
 	}, argument{name: "M.attach", list: &f.models}, f.run)
 }
 
 func (f *serving) run(c *cli.Context) error {
-	allow(c.Context, seconds(f.grace)+grace)
+	models, err := f.served()
+	if err != nil {
+		return err
+	}
+	allow(c.Context, f.grace+grace)
 	f.Log = slog.New(slog.NewJSONHandler(c.App.ErrWriter, &slog.HandlerOptions{Level: levelOf(f.verbose)}))
 	ort.UnmapLarge()
 	ctx, cancel := context.WithCancel(c.Context)
@@ -92,8 +97,8 @@ func (f *serving) run(c *cli.Context) error {
 	}
 	defer flush()
 	s := serve.New(serve.Options{
-		Runtime: f.Runtime, MaxBatchSize: f.batch, MaxQueueDelay: time.Duration(f.delay) * time.Microsecond, MaxQueueSize: f.queue,
-		MaxBodySize: int64(f.body), Timeout: seconds(f.timeout), AllowSignatureChange: f.changes, Log: f.Log, Tracing: tracing,
+		Runtime: f.Runtime, MaxBatchSize: f.batch, MaxQueueDelay: f.delay, MaxQueueSize: f.queue,
+		MaxBodySize: int64(f.body), Timeout: f.timeout, AllowSignatureChange: f.changes, Log: f.Log, Tracing: tracing,
 	})
 	defer s.Close()
 	listeners, err := f.listen(s)
@@ -103,10 +108,10 @@ func (f *serving) run(c *cli.Context) error {
 	kept, err := openMonitors(f.monitorState, s, f.Log)
 	if err == nil {
 		defer kept.unlock()
-		err = f.load(ctx, s, kept)
+		err = f.load(ctx, s, models, kept)
 	}
 	if err == nil {
-		err = kept.save(ctx) // what cannot be written is told of at the start
+		err = kept.save(ctx) // a folder that cannot be written to is reported at the start
 	}
 	if err != nil {
 		listeners.cut()
@@ -136,27 +141,27 @@ func (f *serving) run(c *cli.Context) error {
 		break
 	}
 	f.Log.Info("ending")
-	ending, end := context.WithTimeout(context.WithoutCancel(ctx), seconds(f.grace))
+	ending, end := context.WithTimeout(context.WithoutCancel(ctx), f.grace)
 	defer end()
 	if !listeners.drain(ending) {
-		err = fmt.Errorf("requests on their way were cut off after %g s", f.grace)
+		err = fmt.Errorf("running requests were cut off after %v", f.grace)
 	}
 	if err = errors.Join(err, kept.save(context.WithoutCancel(ctx))); err != nil {
-		// The process may be ended while a network still runs.
+		// The process may end while a model still runs.
 		f.Log.Error("not ended well", "error", err.Error())
 	}
 	return err
 }
 
-// listeners are what clients connect to.
+// listeners accept connections of clients.
 type listeners struct {
 	http   *http.Server
 	grpc   *grpc.Server // or nil
 	failed chan error   // gets the error that ends one
 }
 
-// listen takes connections from now on, before models are loaded, so that who asks
-// is told that they are not ready.
+// listen accepts connections before models are loaded, so that clients can ask whether they
+// are ready.
 func (f *serving) listen(s *serve.Server) (*listeners, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.Collector(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -164,7 +169,7 @@ func (f *serving) listen(s *serve.Server) (*listeners, error) {
 	mux.Handle("/", s)
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	l := &listeners{failed: make(chan error, 2)}
-	l.http = &http.Server{ReadHeaderTimeout: seconds(f.timeout), IdleTimeout: mostIdle, MaxHeaderBytes: mostHeader, ErrorLog: slog.NewLogLogger(f.Log.Handler(), slog.LevelDebug)}
+	l.http = &http.Server{ReadHeaderTimeout: f.timeout, IdleTimeout: mostIdle, MaxHeaderBytes: mostHeader, ErrorLog: slog.NewLogLogger(f.Log.Handler(), slog.LevelDebug)}
 	serveHTTP := func(socket net.Listener) error {
 		l.http.Handler = guardOf(f.allowedHosts, socket.Addr()).http(mux)
 		return l.http.Serve(socket)
@@ -191,14 +196,14 @@ func (f *serving) listen(s *serve.Server) (*listeners, error) {
 	return l, err
 }
 
-// What those may take who connect and ask nothing.
+// Limits on idle and slow clients.
 const (
 	mostConnections = 4096 // others wait
 	mostHeader      = 64 << 10
 	mostIdle        = 2 * time.Minute // after which a connection is closed
 )
 
-// accept has connections to an address served.
+// accept serves connections to an address.
 func (f *serving) accept(l *listeners, protocol, address string, serve func(net.Listener) error) error {
 	socket, err := net.Listen("tcp", address)
 	if err != nil {
@@ -209,16 +214,15 @@ func (f *serving) accept(l *listeners, protocol, address string, serve func(net.
 	return nil
 }
 
-// inTime ends calls whose message does not come in time. What it takes ends with the
-// call.
+// inTime ends calls whose message does not arrive in time.
 func (f *serving) inTime(ctx context.Context) (context.Context, error) {
-	ctx, cancel := context.WithTimeout(ctx, seconds(f.timeout))
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	context.AfterFunc(ctx, cancel)
 	return ctx, nil
 }
 
-// drain takes no more requests and waits for those on their way, which are cut off
-// when ctx ends.
+// drain accepts no more requests and waits for running ones, which are cut off when ctx
+// ends. It reports whether all of them finished.
 func (l *listeners) drain(ctx context.Context) bool {
 	defer l.cut()
 	done := make(chan struct{})
@@ -245,7 +249,8 @@ func (l *listeners) cut() {
 	}
 }
 
-// tracing is where traces go, nil is nowhere; flush sends what is left of them.
+// tracing returns a provider of tracers, or nil without --traces. flush sends the remaining
+// traces.
 func (f *serving) tracing(ctx context.Context) (p trace.TracerProvider, flush func(), err error) {
 	if !f.traces {
 		return nil, func() {}, nil
@@ -267,15 +272,13 @@ func (f *serving) tracing(ctx context.Context) (p trace.TracerProvider, flush fu
 	}, nil
 }
 
-// mostSeconds are those of a flag at most, 31 years: a time.Duration holds 292.
-const mostSeconds = 1e9
+// mostWait is the longest --timeout and --grace.
+const mostWait = 365 * 24 * time.Hour
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-// address is the rule of where connections are taken.
+// address is the rule of a network address to listen on.
 func address(value any) string {
 	_, port, err := net.SplitHostPort(value.(string))
-	return must(err == nil && port != "", "it must be HOST:PORT, or :PORT for every interface")
+	return requirement(err == nil && port != "", "it must be HOST:PORT, or :PORT for every interface")
 }
 
 func addressOrNone(value any) string {
@@ -285,9 +288,16 @@ func addressOrNone(value any) string {
 	return address(value)
 }
 
-// load opens the models that arguments name, whose monitors go on.
-func (f *serving) load(ctx context.Context, s *serve.Server, kept *monitors) error {
-	var names []string
+// servedModel is an argument of attach serve.
+type servedModel struct{ name, version, path string }
+
+// called returns the model as NAME/VERSION.
+func (m servedModel) called() string { return m.name + "/" + m.version }
+
+// served returns the models that arguments name. It returns an error before the server
+// listens if two have one name or a file does not exist.
+func (f *serving) served() ([]servedModel, error) {
+	var list []servedModel
 	for _, arg := range f.models {
 		called, path, given := strings.Cut(arg, "=")
 		if !given || strings.ContainsAny(called, `.\`) {
@@ -295,15 +305,25 @@ func (f *serving) load(ctx context.Context, s *serve.Server, kept *monitors) err
 			called = strings.TrimSuffix(filepath.Base(filepath.Clean(arg)), ".attach")
 		}
 		name, version, _ := strings.Cut(called, "/")
-		called = name + "/" + cmp.Or(version, "1")
-		if slices.Contains(names, called) {
-			return usagef("two models are called %s; give one another name or version, as in %s/2=%s", called, name, path)
+		m := servedModel{name, cmp.Or(version, "1"), path}
+		if slices.ContainsFunc(list, func(other servedModel) bool { return other.called() == m.called() }) {
+			return nil, usagef("two models are called %s; give one another name or version, as in %s/2=%s", m.called(), name, path)
 		}
-		names = append(names, called)
-		if err := s.Load(ctx, name, version, path); err != nil {
+		if _, err := os.Stat(path); err != nil {
+			return nil, err
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// load opens the models and restores their monitors.
+func (f *serving) load(ctx context.Context, s *serve.Server, models []servedModel, kept *monitors) error {
+	for _, m := range models {
+		if err := s.Load(ctx, m.name, m.version, m.path); err != nil {
 			return err
 		}
-		if err := kept.restore(called); err != nil {
+		if err := kept.restore(m.called()); err != nil {
 			return err
 		}
 	}

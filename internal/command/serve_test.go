@@ -184,7 +184,7 @@ func TestServeKeepsMonitors(t *testing.T) {
 		}
 	}
 	_, end := server(t, "m="+fit("other.attach", ":60"), "--grpc", "", "--monitor-state", state)
-	if code, said := end(); code != exitDone || !strings.Contains(said, "the monitor begins anew") || !strings.Contains(said, "calibration scores are others") {
+	if code, said := end(); code != exitDone || !strings.Contains(said, "the monitor starts again") || !strings.Contains(said, "other calibration scores") {
 		t.Errorf("a monitor of another file: %d, %s", code, said)
 	}
 	// What cannot be written is noticed at the start.
@@ -212,7 +212,7 @@ func TestServeEnds(t *testing.T) {
 	dir := t.TempDir()
 	path, state := filepath.Join(dir, "m.attach"), filepath.Join(dir, "state")
 	succeed(t, "fit", "../../testmodels/digits_resnet.onnx", "--x", "../../testmodels/digits_fit.npz", "--rows", ":80", "--preprocess", "../../testmodels/digits.preprocess.json", "-o", path)
-	address, end := server(t, path, "--grpc", "", "--monitor-state", state, "--grace", "0.1")
+	address, end := server(t, path, "--grpc", "", "--monitor-state", state, "--grace", "100ms")
 	r, err := http.Post(address+"/v2/models/m/infer", "", strings.NewReader(`{"inputs": [`+ones("input", "FP32", 1, 1, 24, 24)+`]}`))
 	if err != nil || r.StatusCode != http.StatusOK {
 		t.Fatal(r, err)
@@ -231,7 +231,7 @@ func TestServeEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, said := end()
-	for _, words := range []string{"cut off after 0.1 s", "--monitor-state: cannot write", `"msg":"not ended well"`} {
+	for _, words := range []string{"cut off after 100ms", "--monitor-state: cannot write", `"msg":"not ended well"`} {
 		if code != exitFailed || !strings.Contains(said, words) || strings.Contains(said, interrupted) {
 			t.Errorf("it ends with %d: %s, want %q", code, said, words)
 		}
@@ -246,12 +246,12 @@ func TestServeFlags(t *testing.T) {
 	}
 	for flag, words := range map[string]string{
 		"--http=": "--http is empty; it must be HOST:PORT", "--http=nonsense": `--http is "nonsense"; it must be HOST:PORT`, "--http=localhost:": "it must be HOST:PORT", "--grpc=nonsense": "--grpc is",
-		"--http=localhost:no": "--http: ", "--monitor-state=" + file: "--monitor-state: " + file, "--timeout=1e10": "--timeout is 1e+10; it must be at most 1000000000", "--grace=1e300": "--grace is 1e+300; it must be at most",
-		"--max_queue_delay_microseconds=10000000000": "at most 1000000000", "--max-body=9223372036854775807": "--max-body is",
+		"--http=localhost:no": "--http: ", "--monitor-state=" + file: "--monitor-state: " + file, "--timeout=10000h": "--timeout is 10000h0m0s; it must be at least 1ms and at most 8760h0m0s", "--grace=30": `--grace is "30"; it must be a duration such as`,
+		"--max-queue-delay=2h": "at most 1h0m0s", "--max-body=9223372036854775807": "--max-body is",
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		var errs bytes.Buffer
-		args := []string{"serve", "nowhere.attach", flag}
+		args := []string{"serve", file, flag}
 		for _, other := range []string{"--http=localhost:0", "--grpc="} {
 			if name, _, _ := strings.Cut(other, "="); !strings.HasPrefix(flag, name) {
 				args = append(args, other)
@@ -261,6 +261,11 @@ func TestServeFlags(t *testing.T) {
 			t.Errorf("%s: %d, %s, want %q", flag, code, &errs, words)
 		}
 		cancel()
+	}
+	// A file that does not exist is told of before the server listens.
+	var errs bytes.Buffer
+	if code := Run(t.Context(), []string{"serve", file, "nowhere.attach", "--http=localhost:0", "--grpc="}, nil, io.Discard, &errs); code != exitFailed || errs.String() != "attach: nowhere.attach: no such file or directory\n" {
+		t.Errorf("a file that does not exist: %d, %s", code, &errs)
 	}
 }
 
@@ -380,7 +385,7 @@ func TestServeSets(t *testing.T) {
 	defer end()
 	for _, kind := range []struct{ level, parameters, flags string }{
 		{"0.998", `"sets": "lac"`, "--sets lac"}, {"0.998", `"sets": "aps"`, "--sets aps"}, {"0.998", `"sets": "raps"`, "--sets raps"}, {"0.998", `"sets": "saps"`, "--sets saps"}, {"0.998", `"sets": "ordinal"`, "--sets ordinal"},
-		{"0.985", `"sets": "saps", "by_class": true`, "--sets saps --by-class"}, {"0.998", `"sets": "lac", "by_cluster": true`, "--sets lac --by-cluster"}, {"0.998", `"by_cluster": "true"`, "--by-cluster"},
+		{"0.985", `"sets": "saps", "by_class": true`, "--sets saps --sets-by-class"}, {"0.998", `"sets": "lac", "by_cluster": true`, "--sets lac --sets-by-cluster"}, {"0.998", `"by_cluster": "true"`, "--sets-by-cluster"},
 	} {
 		r, err := http.Post(address+"/v2/models/m/infer", "", strings.NewReader(inputs+kind.parameters+`, "level": `+kind.level+`}}`))
 		if err != nil {

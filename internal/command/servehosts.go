@@ -14,17 +14,16 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 )
 
-// hostGuard refuses requests that a web page makes a browser send to a server that it
-// could not reach itself.
+// hostGuard refuses requests that a web page makes a browser send to a server that the page
+// itself cannot reach.
 type hostGuard struct {
 	allowed []string // by --allow-host, without ports
-	checked bool     // whether a request has to name this machine or an allowed host
+	checked bool     // a request must name this machine or an allowed host
 }
 
-// guardOf returns the guard of a server that listens at an address. Only processes of
-// this machine reach a loopback address, so that no request can name another host
-// unless a browser was led there by a name that an attacker's DNS resolves to it, or a
-// proxy passes the host on that it was asked for.
+// guardOf returns the guard of a server that listens at an address. Only processes of this
+// machine reach a loopback address. A request there names another host only if an attacker's
+// DNS resolves that name to it, or if a proxy passes on the host that it was asked for.
 func guardOf(allowed []string, address net.Addr) hostGuard {
 	tcp, ok := address.(*net.TCPAddr)
 	g := hostGuard{checked: ok && tcp.IP.IsLoopback()}
@@ -42,7 +41,7 @@ func hostname(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), "."))
 }
 
-// check returns an error that says what to do if a request may not name the host.
+// check returns an error if a request may not name the host.
 func (g hostGuard) check(host string) error {
 	name := hostname(host)
 	if !g.checked || name == "localhost" || net.ParseIP(name).IsLoopback() || slices.Contains(g.allowed, name) {
@@ -51,13 +50,13 @@ func (g hostGuard) check(host string) error {
 	return fmt.Errorf("the request is for host %.100q, and this server is for localhost; start it with --allow-host NAME if a proxy sends this name", name)
 }
 
-// http guards a handler. It also refuses what a page of another site makes a browser
-// post.
+// http guards a handler. It also refuses requests that a page of another site makes a
+// browser post.
 func (g hostGuard) http(next http.Handler) http.Handler {
 	refuse := func(w http.ResponseWriter, err error) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // a client that is gone needs no answer
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // a client that has gone needs no answer
 	}
 	crossSite := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,9 +84,9 @@ func (g hostGuard) grpc(authority []string) error {
 	return nil
 }
 
-// hostName is the rule of a host without a port.
+// hostName is the rule of a host without a scheme or port.
 func hostName(value any) string {
 	name := value.(string)
 	address := net.ParseIP(strings.Trim(name, "[]")) != nil
-	return must(address || name != "" && !strings.ContainsAny(name, "/:*, "), "it must be the name or address of a host, without a scheme and a port")
+	return requirement(address || name != "" && !strings.ContainsAny(name, "/:*, "), "it must be a host name or address, without a scheme or port")
 }

@@ -19,17 +19,16 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
-// monitors keeps what a server has seen of drift in a folder, a file for each model,
-// over restarts.
+// monitors keeps the evidence of drift over restarts: a folder with a file for each model.
 type monitors struct {
-	dir    string // empty is nowhere
+	dir    string // or "" to keep nothing
 	server *serve.Server
 	log    *slog.Logger
 	saved  map[string][]byte // by model
 	unlock func()
 }
 
-// eachSave is how often monitors are saved, so that few rows are forgotten if the
+// eachSave is the interval at which monitors are saved, so that few rows are lost if the
 // machine fails.
 const eachSave = 10 * time.Second
 
@@ -48,17 +47,17 @@ func openMonitors(dir string, s *serve.Server, log *slog.Logger) (*monitors, err
 	return k, nil
 }
 
-// file is that of a model called NAME/VERSION.
+// file returns the file of a model called NAME/VERSION.
 func (k *monitors) file(model string) string {
 	return filepath.Join(k.dir, url.QueryEscape(model)+".monitor")
 }
 
-// restore has the monitor of a model go on where one was saved.
+// restore continues the monitor of a model from its file.
 func (k *monitors) restore(model string) error {
 	name, version, _ := strings.Cut(model, "/")
 	m, err := k.server.Monitor(name, version)
 	if k.dir == "" || err != nil {
-		return nil // without a calibrated detector there is nothing to keep
+		return nil // a model without a calibrated detector has no monitor
 	}
 	k.saved[model] = nil
 	state, err := regularfile.ReadFile(k.file(model))
@@ -69,19 +68,19 @@ func (k *monitors) restore(model string) error {
 		return err
 	}
 	if err := m.UnmarshalBinary(state); err != nil {
-		k.log.Warn("the monitor begins anew: what was kept is not of the model", "model", model, "file", k.file(model), "error", err.Error())
+		k.log.Warn("the monitor starts again: its file is of another model", "model", model, "file", k.file(model), "error", err.Error())
 	}
 	return nil
 }
 
-// save writes the monitors that saw rows since it was called before.
+// save writes the monitors that changed since the last call.
 func (k *monitors) save(ctx context.Context) error {
 	var errs []error
 	for model, before := range k.saved {
 		name, version, _ := strings.Cut(model, "/")
 		m, err := k.server.Monitor(name, version)
 		if err != nil {
-			continue // a file without a calibrated detector took its place
+			continue // it was replaced by a file without a calibrated detector
 		}
 		state, err := m.MarshalBinary()
 		if err == nil && !bytes.Equal(state, before) {

@@ -17,21 +17,20 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// field is one result of a row: a string, int, bool or number, of several
-// targets a []number, or draws, or of a set of classes a []int or their names.
+// field is one result of a row: a string, int, bool, number or draws, a []number for several
+// targets, or a []int or []string for a prediction set.
 type field struct {
 	name  string
 	value any
 }
 
-// number is written with nine digits or, if it is a float32 number, so that it
-// can be told apart from others.
+// number is written with nine digits or, if it is a float32, with as many as identify it.
 type number struct {
 	x      float64
 	single bool
 }
 
-// draws are samples of each target.
+// draws holds samples of each target.
 type draws [][]number
 
 func (n number) String() string {
@@ -44,7 +43,7 @@ func (n number) String() string {
 	return strconv.FormatFloat(n.x, 'g', 9, 64)
 }
 
-// MarshalJSON writes null for what JSON has no number for.
+// MarshalJSON writes null for infinite numbers and NaN, which JSON cannot encode.
 func (n number) MarshalJSON() ([]byte, error) {
 	if math.IsInf(n.x, 0) || math.IsNaN(n.x) {
 		return []byte("null"), nil
@@ -52,7 +51,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 	return []byte(n.String()), nil
 }
 
-// MarshalJSON writes a list for each target where there are several.
+// MarshalJSON writes a list of samples, or a list for each of several targets.
 func (d draws) MarshalJSON() ([]byte, error) {
 	if len(d) == 1 {
 		return json.Marshal(d[0])
@@ -60,7 +59,7 @@ func (d draws) MarshalJSON() ([]byte, error) {
 	return json.Marshal([][]number(d))
 }
 
-// tableWriter writes row after row of the same fields.
+// tableWriter writes rows of the same fields.
 type tableWriter interface {
 	write(row []field) error
 	close() error
@@ -91,13 +90,12 @@ func newTableWriter(path string, w io.Writer) tableWriter {
 	return &csvTable{w: csv.NewWriter(w)}
 }
 
-// csvTable names the columns of a field with several values name_0, name_1, …,
-// and those of samples sample1, sample2, …, or sample1_0, … for target 0 of
-// several.
+// csvTable names the columns of a field with several values name_0, name_1, and so on.
+// Columns of samples are sample1, sample2, …, or sample1_0, … for target 0 of several.
 type csvTable struct {
 	w      *csv.Writer
 	header bool
-	record []string // of a row, used again for the next
+	record []string // the cells of a row, reused for the next
 }
 
 func (t *csvTable) write(row []field) error {
@@ -138,7 +136,7 @@ func (t *csvTable) write(row []field) error {
 	return t.w.Write(t.record)
 }
 
-// textOf is a value in one cell.
+// textOf returns a value as the text of one cell.
 func textOf(value any) string {
 	switch v := value.(type) {
 	case []int:
@@ -149,10 +147,9 @@ func textOf(value any) string {
 	return fmt.Sprint(value)
 }
 
-// cell keeps spreadsheets from taking a name for a formula, with the quotation
-// mark in front that they take for "this is text". It looks at each part between
-// separators, because a spreadsheet may cut cells at others than commas. Numbers stay as
-// they are; .jsonl has every name as it is.
+// cell prevents spreadsheets from reading a name as a formula: it puts a ' in front, which
+// marks text. It checks each part between separators, because a spreadsheet may cut cells at
+// other characters than commas. Numbers stay as they are, and .jsonl has every name as it is.
 func cell(text string) string {
 	if text == "" {
 		return ""
@@ -178,11 +175,11 @@ func cell(text string) string {
 	return b.String()
 }
 
-// separators are what spreadsheets cut lines and cells at.
+// separators are the characters at which spreadsheets cut lines and cells.
 const separators = ",;|\t\r\n"
 
-// isFormula says whether a spreadsheet may take text for a formula: it begins with a sign
-// for one, of usual or full width, after blanks and quotation marks that are passed over.
+// isFormula reports whether a spreadsheet may read text as a formula: it begins with =, +, -
+// or @, of usual or full width, after blanks and quotation marks.
 func isFormula(text string) bool {
 	bare := strings.TrimLeftFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || r == '"' || !unicode.IsGraphic(r)
@@ -200,7 +197,7 @@ func (t *csvTable) close() error {
 	return t.w.Error()
 }
 
-// jsonlTable writes one object a row.
+// jsonlTable writes one object per row.
 type jsonlTable struct {
 	w   io.Writer
 	row bytes.Buffer
@@ -227,9 +224,9 @@ func (t *jsonlTable) write(row []field) error {
 
 func (t *jsonlTable) close() error { return nil }
 
-// npzTable gathers the fields and writes them at the end. Text is left out: the
-// file's rows are in the order of the inputs. Sets are one list, of which each row
-// has as many as its size says.
+// npzTable collects the fields and writes them at the end. It leaves out text, because the
+// rows are in the order of the inputs. Prediction sets are one list; set_size says how many
+// of its classes belong to each row.
 type npzTable struct {
 	w      io.Writer
 	arrays map[string]rows.Array

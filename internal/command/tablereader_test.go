@@ -219,7 +219,7 @@ func TestTablesEvaluated(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, note := range table.Notes { // which the command writes among the evaluation's
-			e.Notes = append([]evaluate.Note{{Says: note}}, e.Notes...)
+			e.Notes = append([]evaluate.Note{{Message: note}}, e.Notes...)
 		}
 		if err := writeJSON(&want, e); err != nil {
 			t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
-// printf prints text for people. Its arguments hold names of files, tensors and
-// sets, which strangers may have chosen: they are printed as display.Printable says.
+// printf prints text for people. Its arguments may be names of files, tensors and sets that
+// strangers have chosen, so they are made printable by display.Printable.
 func printf(w io.Writer, format string, args ...any) (int, error) {
 	for i, a := range args {
 		switch a := a.(type) {
@@ -34,18 +34,18 @@ func printf(w io.Writer, format string, args ...any) (int, error) {
 	return fmt.Fprintf(w, format, args...)
 }
 
-// noting prints lines that tell people what is to be known.
+// noting returns a function that prints notes.
 func noting(w io.Writer) modelrows.Note {
 	return func(format string, args ...any) { printf(w, format+"\n", args...) }
 }
 
-// fact prints a line of a summary: what is told, and what is so.
+// fact prints a line of a summary: a label and a value.
 func fact(w io.Writer, what, format string, args ...any) (int, error) {
 	return printf(w, "%-10s %s\n", what, fmt.Sprintf(format, args...))
 }
 
-// writeJSON prints v indented, with characters such as < as they are and what
-// would steer a terminal escaped.
+// writeJSON prints v indented. Characters such as < stay as they are, and characters that
+// control a terminal are escaped.
 func writeJSON(w io.Writer, v any) error {
 	var encoded bytes.Buffer
 	enc := json.NewEncoder(&encoded)
@@ -68,16 +68,16 @@ func writeJSON(w io.Writer, v any) error {
 	return err
 }
 
-// terminal writes text to a terminal. Names of files, classes, columns and tensors, which
-// strangers may have chosen, are part of results, notes and errors: what would steer the
-// terminal is escaped as display.Printable does, whoever prints it.
+// terminal writes text to a terminal. Results, notes and errors hold names of files,
+// classes, columns and tensors that strangers may have chosen, so characters that control a
+// terminal are escaped as in display.Printable.
 type terminal struct {
 	mu  sync.Mutex
 	raw io.Writer
 	cut []byte // the beginning of a character that the last write ended in
 }
 
-// onTerminal returns a writer that escapes, if w is a terminal, and w otherwise.
+// onTerminal returns a writer that escapes if w is a terminal, and else w.
 func onTerminal(w io.Writer) io.Writer {
 	switch f := w.(type) {
 	case *os.File:
@@ -94,7 +94,7 @@ func onTerminal(w io.Writer) io.Writer {
 	return &terminal{raw: w}
 }
 
-// Write writes text. The end of a character that is cut waits for the rest.
+// Write writes text. An incomplete character at the end waits for its rest.
 func (t *terminal) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +109,7 @@ func (t *terminal) Write(b []byte) (int, error) {
 	return len(b), t.write(all[:end])
 }
 
-// Close writes what was cut. It leaves the terminal open.
+// Close writes an incomplete character. It leaves the terminal open.
 func (t *terminal) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,7 +118,7 @@ func (t *terminal) Close() error {
 	return t.write(cut)
 }
 
-// closeTerminals closes those of some writers that are terminals.
+// closeTerminals closes the writers that are terminals.
 func closeTerminals(writers ...io.Writer) {
 	for _, w := range writers {
 		if t, ok := w.(*terminal); ok {
@@ -135,12 +135,11 @@ func (t *terminal) write(text []byte) error {
 	return err
 }
 
-// longest is how many bytes of an error are printed, whose names and lists may
-// be as long as a model wants.
+// longest is the number of bytes of an error that are printed. Names and lists in it may be
+// arbitrarily long.
 const longest = 4000
 
-// sentence is the text of an error on one line, without the system call that
-// failed.
+// sentence returns the text of an error on one line, without the name of the system call.
 func sentence(err error) string {
 	text := err.Error()
 	var pathErr *fs.PathError
@@ -149,14 +148,14 @@ func sentence(err error) string {
 	}
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
 	text = strings.Join(lines, "; ")
-	// What to do about it stands at the end.
+	// The end says what to do.
 	if len(text) > longest {
 		text = text[:longest/2] + " … " + text[len(text)-longest/2:]
 	}
 	return display.Printable(text)
 }
 
-// writePage writes a page of its own.
+// writePage writes a page to a file.
 func writePage(ctx context.Context, path string, page report.Page) error {
 	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return report.Write(w, page) })
 }

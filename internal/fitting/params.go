@@ -178,9 +178,9 @@ func resolve(m ood.Method, p ood.Params) (ood.Params, error) {
 		switch {
 		case known[name]:
 		case len(known) == 0:
-			return v, fmt.Errorf("unknown parameter %q: there are none", name)
+			return v, fmt.Errorf("unknown parameter %q; the method has no parameters", name)
 		default:
-			return v, fmt.Errorf("unknown parameter %q: there are %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			return v, fmt.Errorf("unknown parameter %q; its parameters are %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 	}
 	return v, nil

@@ -22,7 +22,7 @@ func TestMethodWith(t *testing.T) {
 	if fitting.Default(m)["k"] != 1. {
 		t.Error("With hands out the default itself")
 	}
-	if _, err := fitting.With((ood.Method{Name: "m"}), ood.Params{"l": 1.}); err == nil || err.Error() != `method "m": unknown parameter "l": there are none` {
+	if _, err := fitting.With((ood.Method{Name: "m"}), ood.Params{"l": 1.}); err == nil || err.Error() != `method "m": unknown parameter "l"; the method has no parameters` {
 		t.Error(err)
 	}
 }
@@ -53,7 +53,7 @@ func ExampleWith() {
 	fmt.Println(err)
 	// Output:
 	// percentile=50
-	// method "distance": unknown parameter "percentage": there are percentile
+	// method "distance": unknown parameter "percentage"; its parameters are percentile
 }
 
 func TestParams(t *testing.T) {
@@ -77,7 +77,7 @@ func TestParams(t *testing.T) {
 		`method "nothing": parameter "x" must be a number, not "2"`:                                          {"x": "2"},
 		`method "nothing": parameter "logits" must be true or false, not "yes"`:                              {"logits": "yes"},
 		`method "nothing": parameter "where" must be one of top, bottom, not "side"`:                         {"where": "side"},
-		`method "nothing": unknown parameter "nonsense": there are hidden, k, logits, rows, where, x`:        {"nonsense": 1.},
+		`method "nothing": unknown parameter "nonsense"; its parameters are hidden, k, logits, rows, where, x`:        {"nonsense": 1.},
 	} {
 		got := ""
 		if _, err := fitting.With(m, p); err != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// Together puts what is skipped for one and the same reason together, in the
-// order in which reasons first come up: its name is then the list of names, and
-// its reason does not begin with one.
+// Together merges entries with the same reason, in the order of their first occurrence. The
+// name of a merged entry is the list of names, and its reason does not begin with a name.
 func Together(list []compare.Skipped) []compare.Skipped {
 	var all []compare.Skipped
 	at := map[string]int{}
@@ -30,8 +29,8 @@ func Together(list []compare.Skipped) []compare.Skipped {
 	return all
 }
 
-// failures are the configurations that failed, each named by its method and
-// parameters, by reason.
+// failures returns the configurations that failed, by reason. Each is named by its method and
+// parameters.
 func failures(r *compare.Report) []compare.Skipped {
 	var list []compare.Skipped
 	for _, m := range r.Methods {
@@ -42,9 +41,8 @@ func failures(r *compare.Report) []compare.Skipped {
 	return Together(list)
 }
 
-// best returns the configuration with the highest AUROC, the first of equals.
-// Picking it looks at out-of-domain rows, so that its AUROC flatters: it is for plots,
-// not for claims.
+// best returns the configuration with the highest AUROC, or the first of several. The choice
+// uses the OOD rows, so its AUROC is optimistic: it is for plots, not for claims.
 func best(m compare.MethodReport) compare.Config {
 	return slices.MaxFunc(m.Configs, func(a, b compare.Config) int { return cmp.Compare(a.AUROC, b.AUROC) })
 }

@@ -16,24 +16,24 @@ import (
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 
-// What bounds a page, whatever was audited.
+// Bounds of a page, whatever was audited.
 const (
-	mostGroups   = 250 // of a kind
+	mostGroups   = 250 // of one kind
 	mostTargets  = 10
 	mostLetters  = 240     // of a name or text
-	mostPictures = 9 << 18 // bytes of all
+	mostPictures = 9 << 18 // bytes of all pictures
 )
 
 // Audit is the page of an audit.
 func Audit(a *audit.Audit) Page {
 	p := Page{
-		Title: "What does not belong",
-		Lead:  fmt.Sprintf("%s of %s, compared with %s.", rows.Count(a.Inputs, "input"), a.Of(), rows.Count(a.Calibration, "calibration row")),
+		Title: "Outliers among " + brief(a.Of()),
+		Lead:  fmt.Sprintf("An audit of %s against %s.", rows.Count(a.Inputs, "input"), rows.Count(a.Calibration, "calibration row")),
 	}
 	if n := len(a.Targets); n > mostTargets {
 		first := *a
 		first.Targets, first.Intervals = a.Targets[:mostTargets], a.Intervals[:mostTargets]
-		a, p.Lead = &first, p.Lead+fmt.Sprintf(" Of %d targets the first %d are shown; audit.json has all.", n, mostTargets)
+		a, p.Lead = &first, p.Lead+fmt.Sprintf(" The page shows the first %d of %d targets; audit.json has all.", mostTargets, n)
 	}
 	fact := func(value, label string) { p.Facts = append(p.Facts, Fact{value, label}) }
 	count := func(n int, one, label string) {
@@ -41,74 +41,77 @@ func Audit(a *audit.Audit) Page {
 		fact(value, noun+label)
 	}
 	if c := a.Copies; c != nil {
-		fact(display.Count(c.Repeated), fmt.Sprintf("exact copies of another input; %s differ", display.Count(c.Distinct)))
+		fact(display.Count(c.Repeated), fmt.Sprintf("exact copies of another input; %s inputs differ", display.Count(c.Distinct)))
 	}
-	count(a.Outliers, "outlier", fmt.Sprintf(" at least, %s of the inputs, with probability %g", display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta))
+	count(a.Outliers, "outlier", fmt.Sprintf(" at least (%s of the inputs), with probability %g", display.Percent(float64(a.Outliers)/float64(max(a.Inputs, 1))), 1-a.Delta))
 	count(a.Discoveries, "discovery", fmt.Sprintf(" at a false discovery rate of %g", a.FDR))
 	if a.Discoveries > 0 {
-		fact(display.Percent(a.FDP), fmt.Sprintf("of discoveries are false at most, with probability %g", 1-a.Delta))
+		fact(display.Percent(a.FDP), fmt.Sprintf("of the discoveries are false at most, with probability %g", 1-a.Delta))
 	}
-	fact(least(a.Shift.Higher), "probability, at most, "+brief(a.Shifted()))
-	if a.LikeFitted != nil {
-		fact(display.Count(*a.LikeFitted), "with nearly the same features as a row fitted on")
+	fact(probability(a.Shift.Higher), "p-value of the shift test: "+brief(a.ShiftFinding()))
+	if a.FitDuplicates != nil {
+		fact(display.Count(*a.FitDuplicates), "with nearly the features of a fit row")
 	}
-	p.blocks = append(p.blocks, promised(a))
-	if g := shownWorst(a); g != nil {
-		p.blocks = append(p.blocks, *g)
+	p.blocks = append(p.blocks, findings(a))
+	byPlace, byClass := groups(a)
+	p.blocks = append(p.blocks, byPlace...)
+	if b := highestScoring(a); b != nil {
+		p.blocks = append(p.blocks, *b)
 	}
+	p.blocks = append(p.blocks, byClass...)
 	if len(a.Intervals) > 0 {
 		p.blocks = append(p.blocks, intervals(a))
 	}
-	p.blocks = append(p.blocks, groups(a)...)
+	p.blocks = append(p.blocks, copies(a)...)
 	p.blocks = append(p.blocks, reproduced(a))
 	return p
 }
 
-// intervals are how wide those of each target are, and how often they hold it.
+// intervals shows the widths of the intervals of each target, and their coverage.
 func intervals(a *audit.Audit) block {
-	b := block{Title: "Intervals", Lead: fmt.Sprintf("How many are wider than those of the calibration rows, at a false discovery rate of %g. Of the targets a share %g is to lie within.", a.FDR, a.Level)}
+	b := block{Title: "Intervals", Lead: fmt.Sprintf("Unusually wide intervals are those that stand out from the intervals of the calibration rows, at a false discovery rate of %g. The level of the intervals is %g.", a.FDR, a.Level)}
 	all := a.Intervals
 	var g grid
 	g.text("target", each(all, func(of audit.Interval) string { return brief(of.Name) }))
-	g.numbers("stand out", "intervals that are wider than those of the calibration rows", each(all, func(of audit.Interval) float64 { return float64(of.Wide) }), wholes)
-	g.numbers("p of all", "the probability that so many are so wide if all are like those of the calibration rows", each(all, func(of audit.Interval) float64 { return of.Shift.Higher }), fourDigits)
-	if slices.ContainsFunc(all, func(of audit.Interval) bool { return of.Known > 0 }) {
-		g.numbers("with target", "", each(all, func(of audit.Interval) float64 { return float64(of.Known) }), wholes)
-		g.numbers("covered", "the share of targets within their intervals", each(all, audit.Interval.CoveredShare), display.Percent)
+	g.numbers("unusually wide", "intervals that are wider than those of the calibration rows", each(all, func(of audit.Interval) float64 { return float64(of.Wide) }), wholes)
+	g.numbers("p of all widths", "p-value of the test that all intervals are as wide as those of the calibration rows", each(all, func(of audit.Interval) float64 { return of.Shift.Higher }), fourDigits)
+	if slices.ContainsFunc(all, func(of audit.Interval) bool { return of.WithTarget > 0 }) {
+		g.numbers("with target", "", each(all, func(of audit.Interval) float64 { return float64(of.WithTarget) }), wholes)
+		g.numbers("covered", "fraction of targets within their intervals", each(all, audit.Interval.CoveredShare), display.Percent)
 	}
 	b.Tables = []grid{g}
 	for k, of := range all {
-		w := grid{Title: capital(targetHead("the widest", of.Name, k, a))}
+		w := grid{Title: capital(targetHead("widest intervals", of.Name, k, a))}
 		number := func(name string, x func(r audit.Row) float64) { w.numbers(name, "", each(of.Widest, x), fourDigits) }
 		w.text("input", each(of.Widest, func(r audit.Row) string { return brief(r.Key) }))
 		number("width", func(r audit.Row) float64 { return float64(r.Upper[k] - r.Lower[k]) })
 		number("prediction", func(r audit.Row) float64 { return float64(r.Prediction[k]) })
 		number("lower", func(r audit.Row) float64 { return float64(r.Lower[k]) })
 		number("upper", func(r audit.Row) float64 { return float64(r.Upper[k]) })
-		number("p-value of the score", func(r audit.Row) float64 { return r.PValue })
+		number("p-value of the OOD score", func(r audit.Row) float64 { return r.PValue })
 		b.Tables = append(b.Tables, w)
 	}
 	return b
 }
 
-// least is a probability, which may be too small to be written.
-func least(p float64) string {
+// probability writes a p-value, which may be too small for a float64.
+func probability(p float64) string {
 	if p == 0 {
 		return "< 1e-300"
 	}
 	return display.Number(p, 2)
 }
 
-// reproduced names the files that an audit was made of.
+// reproduced names the files that an audit was made from.
 func reproduced(a *audit.Audit) block {
-	b := block{Title: "How to reproduce", Lead: "audit.json holds the names of all files, and the options. From the folder that names are relative to, attach audit with the same options, and with files of these SHA-256, gives the same audit.json, to the byte."}
+	b := block{Title: "How to reproduce", Lead: "audit.json lists all files and options. Run attach audit in the same folder with the same options, and with files of these SHA-256: it writes the same audit.json, to the byte."}
 	if names := each(a.Shards, func(s audit.Shard) string { return s.Name }); len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names) {
-		b.Lead += " Different files of the audits that were merged have the same name: audit each where it is, and then merge these audits."
+		b.Lead += " Some merged audits have different files of the same name. Audit each file where it is, then merge the audits."
 	}
 	read := a.Reading
 	for _, f := range []Fact{
-		{a.Bundle, "M.attach, SHA-256"}, {a.Model, "its network, SHA-256"}, {a.Preprocess, "--preprocess, SHA-256"}, {read.Weights, "--weights, SHA-256"}, {read.ClassNames, "--class-names, SHA-256"},
-		{a.Fitted, "--fitted, SHA-256 of names and content"}, {version.String(), "version of attach"},
+		{a.Bundle, "SHA-256 of the .attach file"}, {a.Model, "SHA-256 of the model"}, {a.Preprocess, "SHA-256 of --preprocess"}, {read.Weights, "SHA-256 of --weights"}, {read.ClassNames, "SHA-256 of --class-names"},
+		{a.Fitted, "SHA-256 of --fitted (names and content)"}, {version.String(), "version of attach"},
 	} {
 		if f.Value != "" {
 			b.Facts = append(b.Facts, f)
@@ -117,7 +120,7 @@ func reproduced(a *audit.Audit) block {
 	return b
 }
 
-// brief leaves out the middle of a long name.
+// brief shortens a long name in the middle.
 func brief(name string) string {
 	letters := []rune(name)
 	n := len(letters)
@@ -127,30 +130,30 @@ func brief(name string) string {
 	return string(letters[:mostLetters/2]) + "…" + string(letters[n-mostLetters/2:])
 }
 
-// promised is what is promised, and what p-values look like.
-func promised(a *audit.Audit) block {
-	c := counts("p-values", "p-value", evaluate.Histogram{Counts: a.PValues, Expected: hypothesis.PValues(a.Inputs, a.Calibration)})
-	c.Note = "Dashed: the reference, what inputs like the calibration rows would give. Inputs heaped at the left are unlike these."
+// findings shows cautions, the p-values, the features, the guarantee and its notes.
+func findings(a *audit.Audit) block {
+	c := counts("p-values", "p-value", evaluate.Histogram{Counts: a.PValueCounts, Expected: hypothesis.PValues(a.Inputs, a.Calibration)})
+	c.Note = "Dashed: expected count if all inputs come from the source of the calibration rows. A peak at the left: outliers."
 	b := block{Charts: []chart{c}}
-	if m, err := plane(a); err == nil && m != nil { // or features that no plane holds
+	if m, err := plane(a); err == nil && m != nil { // features that are not finite have no plane
 		b.Charts = append(b.Charts, *m)
 	}
 	cautions := len(a.Cautions())
-	promise := cautions + len(a.Gaps)
+	guarantee := cautions + len(a.Gaps)
 	if a.Copies != nil {
-		promise++ // the promise follows the notes on copies and gaps
+		guarantee++ // the guarantee follows the notes on copies and gaps
 	}
-	for i, says := range a.Notes {
-		word := "note"
+	for i, note := range a.Notes {
+		label := "note"
 		switch {
 		case i < cautions:
-			word = "warning"
-		case i == promise:
-			word = "promise"
+			label = "warning"
+		case i == guarantee:
+			label = "guarantee"
 		}
-		b.Notes = append(b.Notes, verdict{Word: word, Says: says})
+		b.Notes = append(b.Notes, verdict{Label: label, Message: note})
 	}
-	g := grid{Title: "Inputs up to any p-value"}
+	g := grid{Title: "Inputs by largest p-value"}
 	var p, n, fdp []float64
 	for _, t := range a.Thresholds {
 		if t.Inputs > 0 {
@@ -159,21 +162,21 @@ func promised(a *audit.Audit) block {
 	}
 	g.numbers("p-value up to", "", p, fourDigits)
 	g.numbers("inputs", "", n, wholes)
-	g.numbers("false at most", "the share of inputs that are like the calibration rows after all", fdp, display.Percent)
+	g.numbers("false at most", "upper bound on the fraction of these inputs that are inliers", fdp, display.Percent)
 	if len(p) > 0 {
 		b.Tables = []grid{g}
 	}
 	return b
 }
 
-// plane draws rows where their features lie.
+// plane draws the features of inputs in two dimensions.
 func plane(a *audit.Audit) (*chart, error) {
 	points, err := a.Projection()
 	if err != nil || points == nil {
 		return nil, err
 	}
 	x, y := each(points, func(p audit.Point) float64 { return p.X }), each(points, func(p audit.Point) float64 { return p.Y })
-	c := newChart("first direction", "second direction", span{slices.Min(x), slices.Max(x)}.open(), span{slices.Min(y), slices.Max(y)}.open(), chartWidth, 5, 5)
+	c := newChart("first principal component", "second principal component", span{slices.Min(x), slices.Max(x)}.open(), span{slices.Min(y), slices.Max(y)}.open(), chartWidth, 5, 5)
 	c.Title = "Features"
 	var worst strings.Builder
 	for _, p := range points {
@@ -186,28 +189,30 @@ func plane(a *audit.Audit) (*chart, error) {
 	}
 	c.Marks = []shape{{1, worst.String()}}
 	c.Key = []shapeKey{{1, "the highest scores"}}
-	c.Note = "Along the two directions in which features vary the most. Other dots: inputs drawn from all."
+	c.Note = "The two directions in which features vary most. Small dots: a sample of all inputs."
 	return &c, nil
 }
 
-// shownWorst are the inputs with the highest scores.
-func shownWorst(a *audit.Audit) *block {
-	if len(a.Worst) == 0 {
+// highestScoring shows the inputs with the highest scores.
+func highestScoring(a *audit.Audit) *block {
+	if len(a.HighestScoring) == 0 {
 		return nil
 	}
-	b := block{Title: "The most unlike the domain first", Filter: true, By: map[int]string{}}
-	if n := len(a.Worst); n < a.Inputs {
+	b := block{Title: "Inputs with the highest scores", Filter: true, By: map[int]string{}}
+	if n := len(a.HighestScoring); n < a.Inputs {
 		b.Lead = fmt.Sprintf("The first %s of %s.", display.Count(n), display.Count(a.Inputs))
 	}
 	var g grid
-	text := func(name string, of func(r audit.Row) string) { g.text(name, each(each(a.Worst, of), brief)) }
+	text := func(name string, of func(r audit.Row) string) { g.text(name, each(each(a.HighestScoring, of), brief)) }
 	by := func(name string, of func(r audit.Row) string) {
 		b.By[len(g.Heads)] = name
 		text(name, of)
 	}
-	number := func(name string, of func(r audit.Row) float64) { g.numbers(name, "", each(a.Worst, of), fourDigits) }
+	number := func(name string, of func(r audit.Row) float64) {
+		g.numbers(name, "", each(a.HighestScoring, of), fourDigits)
+	}
 	text("input", func(r audit.Row) string { return r.Key })
-	if slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.Shown != nil && r.Shown.Text != "" }) {
+	if slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Shown != nil && r.Shown.Text != "" }) {
 		text("text", func(r audit.Row) string {
 			if r.Shown == nil {
 				return ""
@@ -218,18 +223,18 @@ func shownWorst(a *audit.Audit) *block {
 	number("p-value", func(r audit.Row) float64 { return r.PValue })
 	number("score", func(r audit.Row) float64 { return float64(r.Score) })
 	text("discovery", func(r audit.Row) string { return map[bool]string{true: "yes", false: "no"}[r.Discovery] })
-	first := a.Worst[0]
+	first := a.HighestScoring[0]
 	switch within := func(r audit.Row) bool { return r.Folder == r.Shard || strings.HasPrefix(r.Folder, r.Shard+"/") }; {
-	case slices.ContainsFunc(a.Worst, within) && slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.Folder != first.Folder }):
+	case slices.ContainsFunc(a.HighestScoring, within) && slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Folder != first.Folder }):
 		by("folder", func(r audit.Row) string { return r.Folder })
-	case slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.Shard != first.Shard }):
+	case slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.Shard != first.Shard }):
 		by("file", func(r audit.Row) string { return r.Shard })
 	}
 	if len(b.By) > 0 { // inputs are named by it
 		g.hide()
 	}
-	if slices.ContainsFunc(a.Worst, func(r audit.Row) bool { return r.LikeFitted != "" }) {
-		text("like fitted row", func(r audit.Row) string { return r.LikeFitted })
+	if slices.ContainsFunc(a.HighestScoring, func(r audit.Row) bool { return r.FitDuplicateOf != "" }) {
+		text("near fit row", func(r audit.Row) string { return r.FitDuplicateOf })
 	}
 	if a.Task == attach.Classification {
 		by("class", className)
@@ -241,7 +246,7 @@ func shownWorst(a *audit.Audit) *block {
 		number(targetHead("upper", name, k, a), func(r audit.Row) float64 { return float64(r.Upper[k]) })
 	}
 	left := mostPictures
-	for i, r := range a.Worst {
+	for i, r := range a.HighestScoring {
 		if r.Shown == nil || len(r.Shown.Picture) == 0 || left < len(r.Shown.Picture) {
 			continue
 		}
@@ -267,10 +272,11 @@ func targetHead(of, name string, k int, a *audit.Audit) string {
 	return of + " of " + brief(cmp.Or(name, strconv.Itoa(k)))
 }
 
-// groups are tables of the groups of each kind.
-func groups(a *audit.Audit) []block {
-	titles := map[string]string{"shard": "By file or folder", "folder": "By folder", "group": "By group", "class": "By predicted class"}
-	var list []block
+// groups returns the tables of groups: one block for files, folders and groups, and one for
+// predicted classes.
+func groups(a *audit.Audit) (byPlace, byClass []block) {
+	titles := map[string]string{"shard": "File or folder of --x", "folder": "Folder", "group": "Group", "class": "By predicted class"}
+	where := block{Title: "Where the outliers are"}
 	for i := 0; i < len(a.Groups); {
 		j := i
 		for j < len(a.Groups) && a.Groups[j].Kind == a.Groups[i].Kind {
@@ -279,63 +285,77 @@ func groups(a *audit.Audit) []block {
 		all := a.Groups[i:j]
 		b := block{Title: titles[a.Groups[i].Kind]}
 		if i = j; all[0].Kind != "class" && len(all) == 1 && all[0].Inputs == a.Inputs {
-			continue // one that holds all says nothing more
+			continue // a single group of all inputs
 		}
 		all = slices.SortedStableFunc(slices.Values(all), func(a, b audit.Group) int {
 			return cmp.Or(cmp.Compare(b.Outliers, a.Outliers), cmp.Compare(b.Discoveries, a.Discoveries))
 		})
 		if n := len(all); n > 1 {
-			b.Lead = "Those with the most outliers first"
+			b.Lead = "The groups with the most outliers come first"
 			if n > mostGroups {
-				all, b.Lead = all[:mostGroups], fmt.Sprintf("%s, %d of %d; audit.json has all", b.Lead, mostGroups, n)
+				all, b.Lead = all[:mostGroups], fmt.Sprintf("%s; %d of %d are shown, and audit.json has all", b.Lead, mostGroups, n)
 			}
 			b.Lead += "."
 		}
+		class := all[0].Kind == "class"
 		var g grid
 		g.text("name", each(all, func(g audit.Group) string { return brief(g.Name) }))
 		g.numbers("inputs", "", each(all, func(g audit.Group) float64 { return float64(g.Inputs) }), wholes)
 		g.numbers("discoveries", "", each(all, func(g audit.Group) float64 { return float64(g.Discoveries) }), wholes)
 		g.numbers("outliers at least", "", each(all, func(g audit.Group) float64 { return float64(g.Outliers) }), wholes)
-		if a.LikeFitted != nil {
-			g.numbers("like fitted rows", "inputs with nearly the same features as a row fitted on", each(all, func(g audit.Group) float64 { return float64(g.LikeFitted) }), wholes)
+		if a.FitDuplicates != nil {
+			g.numbers("near fit rows", "inputs with nearly the features of a fit row", each(all, func(g audit.Group) float64 { return float64(g.FitDuplicates) }), wholes)
 		}
 		for k, name := range a.Targets {
 			covered := each(all, func(g audit.Group) float64 { return g.CoveredShare(k) })
-			g.numbers(targetHead("covered", name, k, a), "the share of targets within their intervals", covered, display.Percent)
+			g.numbers(targetHead("coverage", name, k, a), "fraction of targets within their intervals", covered, display.Percent)
 		}
-		if all[0].Kind == "class" && a.Classes != nil {
+		if !class {
+			g.Title, where.Lead = b.Title, cmp.Or(b.Lead, where.Lead)
+			where.Tables = append(where.Tables, g)
+			continue
+		}
+		b.Tables = []grid{g}
+		if a.Classes != nil {
 			b.Tables = append(b.Tables, shares(a))
 		}
-		b.Tables = append([]grid{g}, b.Tables...)
-		list = append(list, b)
+		byClass = append(byClass, b)
 	}
+	if where.Tables != nil {
+		byPlace = []block{where}
+	}
+	return byPlace, byClass
+}
+
+// copies lists exact copies and near duplicates.
+func copies(a *audit.Audit) (list []block) {
 	if c := a.Copies; c != nil {
 		var g grid
-		g.text("inputs", each(c.Most, func(of audit.Copied) string { return strings.Join(each(of.Keys, brief), ", ") }))
-		g.numbers("copies", "how many inputs hold the same", each(c.Most, func(of audit.Copied) float64 { return float64(of.Inputs) }), wholes)
-		list = append(list, block{Title: "Exact copies", Lead: fmt.Sprintf("Inputs that hold exactly the same, those with the most copies first, with up to %d of their names. The column input_hash of %s is equal for copies.", audit.MostCopies, audit.Scores), Tables: []grid{g}})
+		g.text("inputs", each(c.MostCopied, func(of audit.Copied) string { return strings.Join(each(of.Keys, brief), ", ") }))
+		g.numbers("copies", "number of equal inputs", each(c.MostCopied, func(of audit.Copied) float64 { return float64(of.Inputs) }), wholes)
+		list = append(list, block{Title: "Exact copies", Lead: fmt.Sprintf("Equal inputs, those with the most copies first, with up to %d of their names. Copies have equal values in the column input_hash of %s.", audit.MostCopies, audit.Scores), Tables: []grid{g}})
 	}
 	if len(a.Duplicates) > 0 {
 		var g grid
 		g.text("inputs", each(a.Duplicates, func(keys []string) string { return strings.Join(each(keys, brief), ", ") }))
-		list = append(list, block{Title: "Nearly the same", Lead: "Inputs among those with the highest scores that hold nearly the same as the first of their line, and have nearly the same features. Each counts as a witness of its own, unless it is an exact copy.", Tables: []grid{g}})
+		list = append(list, block{Title: "Near duplicates", Lead: "Inputs with high scores whose content and features are nearly equal to those of the first input in their line. Each input counts, unless it is an exact copy.", Tables: []grid{g}})
 	}
 	return list
 }
 
-// shares are how often classes are predicted here and of calibration rows.
+// shares compares how often classes are predicted here and for the calibration rows.
 func shares(a *audit.Audit) grid {
-	g := grid{Title: "How often classes are predicted, the least likely shares first"}
+	g := grid{Title: "Frequency of predicted classes, the least likely first"}
 	all := slices.SortedStableFunc(slices.Values(a.Classes), func(a, b audit.Class) int { return cmp.Compare(a.PValue, b.PValue) })
 	all = all[:min(mostGroups, len(all))]
 	g.text("class", each(all, func(c audit.Class) string {
-		if number := strconv.Itoa(c.Class); c.Name == "" || c.Name == number { // only predictions bring names
+		if number := strconv.Itoa(c.Class); c.Name == "" || c.Name == number { // names come with predictions
 			return "class " + number
 		}
 		return brief(c.Name)
 	}))
-	g.numbers("here", "", each(all, func(c audit.Class) float64 { return c.Audited }), display.Percent)
-	g.numbers("of calibration rows", "", each(all, func(c audit.Class) float64 { return c.Calibration }), display.Percent)
-	g.numbers("p", "the probability that any class differs as much if all are alike", each(all, func(c audit.Class) float64 { return c.PValue }), fourDigits)
+	g.numbers("inputs", "", each(all, func(c audit.Class) float64 { return c.Audited }), display.Percent)
+	g.numbers("calibration rows", "", each(all, func(c audit.Class) float64 { return c.Calibration }), display.Percent)
+	g.numbers("p", "p-value that any class differs as much, if frequencies are equal", each(all, func(c audit.Class) float64 { return c.PValue }), fourDigits)
 	return g
 }

@@ -24,12 +24,12 @@ func audited(t *testing.T, name string) *audit.Audit {
 	}
 	class, confidence := 1, audit.JSONFloat(.5)
 	a := &audit.Audit{
-		Inputs: 9, Discoveries: 2, Outliers: 1, FDP: .25, PValues: make([]int, 20), Notes: []string{name},
+		Inputs: 9, Discoveries: 2, Outliers: 1, FDP: .25, PValueCounts: make([]int, 20), Notes: []string{name},
 		Thresholds: []audit.Threshold{{PValue: .01, Inputs: 2, FDP: .25}},
 		Shards:     []audit.Shard{{Name: name}, {Name: "b"}},
 		Groups:     []audit.Group{{Kind: "shard", Name: "b", Inputs: 5}, {Kind: "shard", Name: name, Inputs: 4, Discoveries: 2, Outliers: 1}, {Kind: "class", Name: name, Inputs: 9}},
 		Classes:    []audit.Class{{Class: 1, Name: name, Audited: .75, PValue: .01}},
-		Worst: []audit.Row{
+		HighestScoring: []audit.Row{
 			{Key: name, Score: audit.JSONFloat(math.Inf(1)), Class: &class, ClassName: name, Confidence: &confidence, Folder: name, Discovery: true, Shown: &audit.Shown{Picture: picture}},
 			{Key: "b", Class: &class, Confidence: &confidence, Shown: &audit.Shown{Text: name}},
 		},
@@ -42,7 +42,7 @@ func audited(t *testing.T, name string) *audit.Audit {
 func TestAudit(t *testing.T) {
 	page := written(t, Audit(audited(t, "photos/7.jpg")))
 	sound(t, page)
-	for _, want := range []string{"<h1>What does not belong</h1>", "outlier at least, 11.1 % of the inputs", "9 inputs of photos/7.jpg and 1 more, compared with 100 calibration rows.", `src="data:image/png;base64,`, "By file or folder", "How often classes are predicted", "Nearly the same", "with files of these SHA-256", "75.0 %"} {
+	for _, want := range []string{"<h1>Outliers among photos/7.jpg and 1 more</h1>", "outlier at least (11.1 % of the inputs)", "An audit of 9 inputs against 100 calibration rows.", `src="data:image/png;base64,`, "File or folder of --x", "Frequency of predicted classes", "Near duplicates", "with files of these SHA-256", "75.0 %"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -54,15 +54,15 @@ func TestAudit(t *testing.T) {
 func TestAuditOfRegressor(t *testing.T) {
 	a := audited(t, "a")
 	a.Task, a.Classes, a.Targets, a.Level = attach.Regression, nil, []string{"hours"}, .9
-	for i := range a.Worst {
-		a.Worst[i].Prediction, a.Worst[i].Lower, a.Worst[i].Upper = []audit.JSONFloat{1}, []audit.JSONFloat{0}, []audit.JSONFloat{7.25}
+	for i := range a.HighestScoring {
+		a.HighestScoring[i].Prediction, a.HighestScoring[i].Lower, a.HighestScoring[i].Upper = []audit.JSONFloat{1}, []audit.JSONFloat{0}, []audit.JSONFloat{7.25}
 	}
-	a.Intervals = []audit.Interval{{Name: "hours", Wide: 3, Known: 8, Covered: 6, Widest: a.Worst}}
+	a.Intervals = []audit.Interval{{Name: "hours", Wide: 3, WithTarget: 8, Covered: 6, Widest: a.HighestScoring}}
 	n := 2
-	a.LikeFitted, a.Groups[0].LikeFitted, a.Worst[1].LikeFitted = &n, 2, "train.npz:17"
+	a.FitDuplicates, a.Groups[0].FitDuplicates, a.HighestScoring[1].FitDuplicateOf = &n, 2, "train.npz:17"
 	page := written(t, Audit(a))
 	sound(t, page)
-	for _, want := range []string{"The widest", "7.25", "75.0 %", "with nearly the same features as a row fitted on", "train.npz:17"} {
+	for _, want := range []string{"Widest intervals", "7.25", "75.0 %", "with nearly the features of a fit row", "train.npz:17"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -73,29 +73,29 @@ func TestAuditOfRegressor(t *testing.T) {
 func TestAuditOfCopies(t *testing.T) {
 	copied := func(name string) *audit.Audit {
 		a := audited(t, name)
-		a.Copies = &audit.Copies{Distinct: 5, Repeated: 4, Most: []audit.Copied{{Inputs: 3, Keys: []string{name, "b:7", "b:8"}}}}
+		a.Copies = &audit.Copies{Distinct: 5, Repeated: 4, MostCopied: []audit.Copied{{Inputs: 3, Keys: []string{name, "b:7", "b:8"}}}}
 		a.Notes = []string{"4 inputs are exact copies", "Of the discoveries"}
-		a.Shift.Higher, a.Shift.HigherIn = .02, audit.Place{Kind: "folder", Name: name}
+		a.Delta, a.Shift.Higher, a.Shift.HigherIn = .05, .02, audit.Place{Kind: "folder", Name: name}
 		return a
 	}
 	p := Audit(copied("photos"))
 	page := written(t, p)
 	sound(t, page)
-	for _, want := range []string{"Exact copies", "photos, b:7, b:8", "probability, at most, that so many of folder photos score so high"} {
+	for _, want := range []string{"Exact copies", "photos, b:7, b:8", "p-value of the shift test: the inputs of folder photos score higher"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if first := p.Facts[0]; first.Value != "4" || !strings.HasPrefix(first.Label, "exact copies of another input; 5 differ") {
+	if first := p.Facts[0]; first.Value != "4" || !strings.HasPrefix(first.Label, "exact copies of another input; 5 inputs differ") {
 		t.Errorf("the first fact is %+v", first)
 	}
-	if notes := p.blocks[0].Notes; notes[0].Word != "note" || notes[1].Word != "promise" {
+	if notes := p.blocks[0].Notes; notes[0].Label != "note" || notes[1].Label != "guarantee" {
 		t.Errorf("%+v", notes)
 	}
 	gaps := copied("photos")
 	gaps.Gaps = []attach.ColumnGaps{{Column: "age", Empty: 1, Rows: 9, FitRows: 100}}
 	gaps.Notes = []string{"4 inputs are exact copies", "age: empty in 1 of 9 rows", "Of the discoveries"}
-	if notes := Audit(gaps).blocks[0].Notes; notes[1].Word != "note" || notes[2].Word != "promise" {
+	if notes := Audit(gaps).blocks[0].Notes; notes[1].Label != "note" || notes[2].Label != "guarantee" {
 		t.Errorf("with gaps: %+v", notes)
 	}
 	harmless(t, written(t, Audit(copied(hostile))))
@@ -107,7 +107,7 @@ func TestAuditIsBounded(t *testing.T) {
 	long := strings.Repeat("深い/フォルダ", 500)
 	var row audit.Row
 	picture := append([]byte("\x89PNG"), make([]byte, 30<<10)...)
-	a.Worst[0].Shown, a.Task, a.Classes = &audit.Shown{Picture: picture}, attach.Regression, nil
+	a.HighestScoring[0].Shown, a.Task, a.Classes = &audit.Shown{Picture: picture}, attach.Regression, nil
 	for k := range 300 {
 		name := fmt.Sprint(k, long)
 		a.Targets = append(a.Targets, name)
@@ -115,15 +115,15 @@ func TestAuditIsBounded(t *testing.T) {
 			a.Groups = append(a.Groups, audit.Group{Kind: kind, Name: name})
 		}
 		a.Shards = append(a.Shards, audit.Shard{Name: name})
-		row = a.Worst[0]
-		row.Key, row.Folder, row.LikeFitted, row.Class = name, name, name, nil
+		row = a.HighestScoring[0]
+		row.Key, row.Folder, row.FitDuplicateOf, row.Class = name, name, name, nil
 		row.Prediction, row.Lower, row.Upper = make([]audit.JSONFloat, 300), make([]audit.JSONFloat, 300), make([]audit.JSONFloat, 300)
-		a.Worst = append(a.Worst, row)
+		a.HighestScoring = append(a.HighestScoring, row)
 	}
 	slices.SortStableFunc(a.Groups, func(x, y audit.Group) int { return strings.Compare(x.Kind, y.Kind) })
-	a.Worst = a.Worst[2:202]
+	a.HighestScoring = a.HighestScoring[2:202]
 	for _, name := range a.Targets {
-		a.Intervals = append(a.Intervals, audit.Interval{Name: name, Widest: a.Worst[:20]})
+		a.Intervals = append(a.Intervals, audit.Interval{Name: name, Widest: a.HighestScoring[:20]})
 	}
 	page := written(t, Audit(a))
 	sound(t, page)
@@ -208,9 +208,9 @@ func TestAuditInBrowser(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "report.html")
 	a := audited(t, "photos/7.jpg")
-	a.Worst = append(a.Worst, a.Worst[1])
+	a.HighestScoring = append(a.HighestScoring, a.HighestScoring[1])
 	for i, of := range [][3]string{{"photos/7.jpg", "photos", "dog"}, {"b", "elsewhere", "cat"}, {"c", "elsewhere", "dog"}} {
-		r := &a.Worst[i]
+		r := &a.HighestScoring[i]
 		r.Key, r.Shard, r.Folder, r.ClassName = of[0], of[1], of[1], of[2]
 	}
 	page := strings.Replace(written(t, Audit(a)), "</body>", script+"</body>", 1)

@@ -8,14 +8,14 @@ import "slices"
 type Band struct {
 	Title                    string
 	X, Median, Lower, Upper  []float64
-	Epistemic                []float64 // p-value per X; low is suspicious
+	Epistemic                []float64 // p-value per X; low means unfamiliar
 	Alpha                    float64   // rows with a p-value up to Alpha are flagged
 	TrainX, TrainY           []float64
 	Level, Coverage, MeanGap float64 // nominal level, coverage and mean width on test rows
 }
 
-// Chart draws it: flagged ground in the colour of what is out-of-domain, the
-// interval and the median in that of what is in-domain.
+// Chart shades flagged regions in the colour of out-of-distribution rows, and draws the
+// interval and the median in the colour of in-distribution rows.
 func (b *Band) Chart() chart {
 	last := len(b.X) - 1
 	low := min(slices.Min(b.Lower), slices.Min(b.TrainY))

@@ -13,39 +13,49 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// Curves are drawn on a plane of chartWidth×chartHeight, the band on one twice as
-// wide, its origin at the top left; the page's style gives the colours, so that
-// they follow its theme.
+// Curves are drawn on a plane of chartWidth×chartHeight with its origin at the top left. The
+// band has a plane of twice the width. Colours are in the style of the page, so that they
+// follow its theme.
 const (
 	chartWidth, chartHeight = 460.0, 340.0
-	// coloured is how many of the best methods have a colour of their own.
+	// coloured is the number of the best methods that have a colour of their own.
 	coloured = 6
-	// curvePoints is the most points that a curve has.
+	// curvePoints is the largest number of points of a curve.
 	curvePoints = 160
 )
 
-// chart is what is drawn over one pair of axes.
+// chart is a drawing on one pair of axes.
 type chart struct {
-	Title, Note    string // above it, where it stands in a card of its own
+	Title, Note    string // above and below it, in a card of its own
 	Key            []shapeKey
-	Set            string // the out-of-domain set, where there are several
+	Set            string // the out-of-distribution set, if there are several
 	XLabel, YLabel string
 	X, Y           []tick
 	Width, Height  float64
-	Dashed         string  // a path: what is promised, or chance
+	Dashed         string  // a path: the guarantee, the expectation or chance
 	Areas          []shape // below all else
 	Bars           []shape // paths of intervals
-	Many           bool    // so many of these that they lie over each other
+	Many           bool    // Bars overlap
 	Dots           string  // a path of points
+	Circles        []circle
 	Lines          []line
 	Marks          []shape // paths of points, on top
 	x, y           span
 }
 
-// span is what an axis shows.
+// circle is a point whose area grows with the rows that it stands for.
+type circle struct {
+	Color   int
+	X, Y, R float64
+	Faint   bool
+	Title   string
+}
+
+// span is the range of an axis.
 type span struct{ low, high float64 }
 
-// newChart has axes of about so many ticks, or fewer if their labels need the room.
+// newChart makes a chart with about as many ticks as asked for, or fewer if their labels need
+// the room.
 func newChart(xLabel, yLabel string, x, y span, width float64, xTicks, yTicks int) chart {
 	return chart{
 		XLabel: xLabel, YLabel: yLabel, Width: width, Height: chartHeight, x: x, y: y,
@@ -69,8 +79,7 @@ type line struct {
 
 type point struct{ X, Y float64 }
 
-// path draws a line through points; what lies beyond the axes is drawn at their
-// ends.
+// path draws a line through points. Points beyond the axes are drawn at their ends.
 func (c *chart) path(points []point) string {
 	var b strings.Builder
 	for i, p := range points {
@@ -82,10 +91,10 @@ func (c *chart) path(points []point) string {
 	return b.String()
 }
 
-// share is how far along the axis v lies, from 0 to 1.
+// share is the place of v on the axis, from 0 to 1.
 func (s span) share(v float64) float64 { return min(max((v-s.low)/(s.high-s.low), 0), 1) }
 
-// short is x to a tenth.
+// short writes x with one decimal.
 func short(x float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0")
 }
@@ -106,8 +115,8 @@ func axis(low, high, length float64, n int, flip bool) []tick {
 	return ticks
 }
 
-// tickLabels returns what writes the ticks of an axis: all with an exponent or none,
-// and with as many digits as tell each from the next.
+// tickLabels returns the function that writes the ticks of an axis: all of them with an
+// exponent or none, and with enough digits to tell each from the next.
 func tickLabels(step, largest float64) func(v float64) string {
 	last := int(math.Floor(math.Log10(step) + 1e-9))
 	if display.Plain(largest) {
@@ -122,8 +131,8 @@ func tickLabels(step, largest float64) func(v float64) string {
 	}
 }
 
-// labelled is the axis with as many ticks, at most about n, as leave their labels
-// room beside each other.
+// labelled is the axis with at most about n ticks, and so few that their labels do not
+// overlap.
 func labelled(s span, length float64, n int) []tick {
 	const apart = 8
 	for ; ; n-- {
@@ -139,8 +148,8 @@ func labelled(s span, length float64, n int) []tick {
 	}
 }
 
-// labelWidth is about how wide a tick's label is where fonts are wide and, as the
-// page's style has it for small screens, labels largest.
+// labelWidth estimates the width of a tick's label with a wide font, in the size that the
+// style of the page has for small screens.
 func labelWidth(label string) float64 {
 	const size = 15
 	var wide float64
@@ -160,7 +169,7 @@ func labelWidth(label string) float64 {
 // Margins of the plane: labels of ticks stand gap beside it.
 const labelGap, leastLeft, leastRight, top, bottom = 8, 46, 12, 30, 46
 
-// Left is how much room the labels at the left take.
+// Left is the room that the labels at the left take.
 func (c chart) Left() float64 {
 	left := float64(leastLeft)
 	for _, t := range c.Y {
@@ -187,7 +196,8 @@ func upTo(v float64) span {
 	return span{0, step * math.Ceil(v/step-1e-9)}
 }
 
-// roundStep is the least of 1, 2 and 5 times a power of ten that is at least x.
+// roundStep is the smallest number of the form 1, 2 or 5 times a power of ten that is at
+// least x.
 func roundStep(x float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)))
 	for _, m := range []float64{1, 2, 5} {
@@ -198,18 +208,18 @@ func roundStep(x float64) float64 {
 	return 10 * power
 }
 
-// rocCharts draws one chart for every out-of-domain set.
+// rocCharts draws one chart for each out-of-distribution set.
 func rocCharts(r *compare.Report, rows []row) ([]chart, error) {
 	sets := []string{""}
-	if len(r.Sets) > 0 {
-		sets = each(r.Sets, func(s compare.Set) string { return s.Name })
+	if len(r.OODSets) > 0 {
+		sets = each(r.OODSets, func(s compare.Set) string { return s.Name })
 	}
 	var charts []chart
 	for k, name := range sets {
-		c := newChart("in-domain flagged", "out-of-domain found", span{0, 1}, span{0, 1}, chartWidth, 5, 5)
+		c := newChart("false-alarm rate", "detection rate", span{0, 1}, span{0, 1}, chartWidth, 5, 5)
 		c.Set, c.Dashed = name, c.path([]point{{0, 0}, {1, 1}})
 		for _, m := range rows {
-			roc, err := measure.ROC(m.Best.In, m.Best.Out[k], curvePoints)
+			roc, err := measure.ROC(m.Best.TestScores, m.Best.OODScores[k], curvePoints)
 			if err != nil {
 				return nil, err
 			}
@@ -224,21 +234,21 @@ func rocCharts(r *compare.Report, rows []row) ([]chart, error) {
 	return charts, nil
 }
 
-// riskChart draws risk against coverage, or nothing where the network's errors
-// are not known.
+// riskChart draws risk against coverage. It returns nil if the errors of the model are
+// unknown.
 func riskChart(r *compare.Report, rows []row) (*chart, error) {
 	if r.Wrong == nil || len(rows) == 0 {
 		return nil, nil
 	}
 	curves := make([][]point, len(rows))
 	for i, m := range rows {
-		curve, err := measure.RiskCoverage(m.Best.In, r.Wrong, curvePoints)
+		curve, err := measure.RiskCoverage(m.Best.TestScores, r.Wrong, curvePoints)
 		if err != nil {
 			return nil, err
 		}
 		curves[i] = each(curve, func(p measure.RiskPoint) point { return point{p.Coverage, p.Risk} })
 	}
-	c := riskPlane("in-domain inputs answered, most certain first", *r.InError, curves)
+	c := riskPlane("fraction of test rows accepted, lowest score first", *r.ErrorRate, curves)
 	for i, m := range rows {
 		c.Lines[i].Method, c.Lines[i].Color, c.Lines[i].Name = m.Method, m.Color, m.Name
 	}
@@ -246,11 +256,10 @@ func riskChart(r *compare.Report, rows []row) (*chart, error) {
 	return &c, nil
 }
 
-// riskPlane draws curves of coverage and risk. The axis ends beyond their risks,
-// and that of all rows.
+// riskPlane draws curves of coverage and risk. The axis reaches beyond all risks, and beyond
+// the risk of all rows, high.
 func riskPlane(xLabel string, high float64, curves [][]point) chart {
-	// The risk of a handful of rows is nearly all chance and would stretch the
-	// axis.
+	// The risk of a few rows is mostly chance, and would stretch the axis.
 	const least = .05
 	for _, curve := range curves {
 		for _, p := range curve {
@@ -262,7 +271,7 @@ func riskPlane(xLabel string, high float64, curves [][]point) chart {
 	if high == 0 {
 		high = .01
 	}
-	c := newChart(xLabel, "error among them", span{0, 1}, upTo(high), chartWidth, 5, 5)
+	c := newChart(xLabel, "error rate", span{0, 1}, upTo(high), chartWidth, 5, 5)
 	for _, curve := range curves {
 		shown := slices.DeleteFunc(curve, func(p point) bool { return p.X < least && p.Y > c.y.high })
 		c.Lines = append(c.Lines, line{Path: c.path(shown)})

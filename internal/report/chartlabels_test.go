@@ -45,7 +45,7 @@ func TestChartLabelsFit(t *testing.T) {
 				e.Targets[0].Points = append(e.Targets[0].Points, evaluate.TargetPoint{Target: y, Median: y, Lower: y - 40*step, Upper: y + 40*step})
 			}
 			page := written(t, Evaluation("m.attach", "x.csv", e))
-			svg := drawn(t, page, "<h4>Do intervals", "</svg>")
+			svg := drawn(t, page, "<h4>Intervals at", "</svg>")
 			box := viewBox.FindStringSubmatch(svg)
 			if box == nil {
 				t.Fatalf("there is no chart:\n%.500s", svg)

@@ -13,49 +13,53 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// Evaluation is the page of what rows show of a bundle. Broken promises stand first.
+// Evaluation is the page of an evaluation of the .attach file with the given name on rows of
+// a file. Violated guarantees stand first.
 func Evaluation(bundle, file string, e *evaluate.Evaluation) Page {
 	p := Page{
-		Title:  "Does " + bundle + " keep its promises?",
-		Lead:   fmt.Sprintf("Evaluated on %s of %s, calibrated with %s.", rows.Count(e.Rows, "row"), file, rows.Count(e.NCal, "row")),
+		Title:  "Does " + bundle + " meet its guarantees?",
+		Lead:   fmt.Sprintf("Evaluated on %s of %s; calibrated with %s.", rows.Count(e.Rows, "row"), file, rows.Count(e.CalibrationRows, "row")),
 		Facts:  facts(e),
 		blocks: evaluated(e),
 	}
 	b := &p.blocks[0]
-	worst := []string{hypothesis.Broken, hypothesis.TooFewRows, hypothesis.Kept}
+	order := []string{hypothesis.Violated, words(hypothesis.TooFewRows), hypothesis.Met}
 	for _, list := range [][]verdict{b.Verdicts, b.Folded} {
 		slices.SortStableFunc(list, func(x, y verdict) int {
-			return cmp.Compare(slices.Index(worst, x.Word), slices.Index(worst, y.Word))
+			return cmp.Compare(slices.Index(order, x.Label), slices.Index(order, y.Label))
 		})
 	}
+	b.adviseOnce()
 	for _, list := range [][]verdict{b.Verdicts, b.Folded, b.Notes} {
 		for i, v := range list {
-			list[i].What, list[i].Says, list[i].Do = capital(v.What), capital(v.Says), capital(v.Do)
+			list[i].Subject, list[i].Message, list[i].Advice = capital(v.Subject), capital(v.Message), capital(v.Advice)
 		}
 	}
 	return p
 }
 
-// EvaluationText is what the page says, for a terminal: promises, then figures.
+// EvaluationText is the text of an evaluation for a terminal: verdicts, then figures.
 func EvaluationText(e *evaluate.Evaluation) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s\n", rows.Count(e.Rows, "row"), rows.Count(e.NCal, "calibration row"))
+	fmt.Fprintf(&b, "%s, %s\n", rows.Count(e.Rows, "row"), rows.Count(e.CalibrationRows, "calibration row"))
 	if value, label := headline(e); value != "" {
 		fmt.Fprintf(&b, "%s %s\n", value, label)
 	}
-	writeText(&b, evaluated(e))
+	blocks := evaluated(e)
+	blocks[0].adviseOnce()
+	writeText(&b, blocks)
 	return b.String()
 }
 
-// evaluated is what a page and a text show: promises, then figures.
+// evaluated is the content of a page or text: the verdicts, then the figures.
 func evaluated(e *evaluate.Evaluation) []block {
-	blocks := []block{promises(e)}
+	blocks := []block{guarantees(e)}
 	if e.Flags != nil {
 		blocks = append(blocks, flags(e))
 	}
-	if e.Classes != nil {
-		blocks = append(blocks, answers(e.Classes))
-		if len(e.Classes.Sets) > 0 {
+	if e.Classifier != nil {
+		blocks = append(blocks, predictions(e.Classifier))
+		if len(e.Classifier.Sets) > 0 {
 			blocks = append(blocks, sets(e))
 		}
 	}
@@ -70,45 +74,45 @@ func evaluated(e *evaluate.Evaluation) []block {
 	return blocks
 }
 
-// facts are the figures that stand at the head of the page.
+// facts are the figures at the head of the page.
 func facts(e *evaluate.Evaluation) []Fact {
 	var facts []Fact
 	add := func(r *evaluate.Rate, label string) {
 		if r != nil {
-			facts = append(facts, Fact{display.Percent(r.Share), label})
+			facts = append(facts, Fact{display.Percent(r.Fraction), label})
 		}
 	}
 	if value, label := headline(e); value != "" {
 		facts = append(facts, Fact{value, label})
 	}
 	if e.Flags != nil {
-		add(atAlpha(e.Flags.At, e.Alpha), fmt.Sprintf("flagged at alpha %g", e.Alpha))
+		add(atAlpha(e.Flags.ByAlpha, e.Alpha), fmt.Sprintf("false alarms at alpha %g", e.Alpha))
 	}
-	if c := e.Classes; c != nil {
-		add(c.Accuracy, "of the answers are right")
-		add(atLevel(c.Sets, e.Level), fmt.Sprintf("of the sets at level %g hold the class", e.Level))
-		add(c.Accepted, "of the rows accepted")
+	if e.OOD != nil {
+		add(atAlpha(e.OOD.ByAlpha, e.Alpha), fmt.Sprintf("of OOD rows detected at alpha %g", e.Alpha))
+	}
+	if c := e.Classifier; c != nil {
+		add(c.Accuracy, "accuracy of the model")
+		add(atLevel(c.Sets, e.Level), fmt.Sprintf("of labels in their sets at level %g", e.Level))
+		add(c.Accepted, "of rows accepted")
 	}
 	if len(e.Targets) > 0 {
-		label := fmt.Sprintf("covered at level %g", e.Level)
+		label := fmt.Sprintf("of targets in their intervals at level %g", e.Level)
 		if len(e.Targets) > 1 {
 			label += ", " + TargetName(e, 0)
 		}
 		add(atLevel(e.Targets[0].Coverage, e.Level), label)
 	}
-	if e.Others != nil {
-		add(atAlpha(e.Others.At, e.Alpha), "of the rows from elsewhere flagged")
-	}
 	return facts
 }
 
-// headline says how many guarantees are met, in a figure and what it is of. Those of
+// headline counts the guarantees that are met: a figure and its label. Guarantees for
 // several groups or classes count as one. Both are empty if nothing is guaranteed.
 func headline(e *evaluate.Evaluation) (value, label string) {
-	order := []string{hypothesis.Kept, hypothesis.TooFewRows, hypothesis.Broken} // a part decides for all
+	order := []string{hypothesis.Met, hypothesis.TooFewRows, hypothesis.Violated} // the worst part decides
 	worst, counts, limits := map[string]int{}, make([]int, len(order)), 0
-	for _, p := range e.Promises {
-		guarantee := fmt.Sprintf("%s %d %g", p.Kind, p.Target, p.Asked)
+	for _, p := range e.Guarantees {
+		guarantee := fmt.Sprintf("%s %d %g", p.Kind, p.Target, p.Nominal)
 		worst[guarantee] = max(worst[guarantee], slices.Index(order, p.Verdict))
 	}
 	for _, verdict := range worst {
@@ -140,48 +144,38 @@ func headline(e *evaluate.Evaluation) (value, label string) {
 	return fmt.Sprintf("%d of %d", met, all), label
 }
 
-// mostNamed is how many promises of one verdict and kind, each of a group or class,
-// are sentences.
+// mostNamed is the number of guarantees of one verdict and kind, each for a group or class,
+// that have a sentence of their own.
 const mostNamed = 10
 
-// promises are the verdicts, what to do once, for those that are broken first, and what
-// to know beside them. Those of groups that are kept, or many, are counted.
-func promises(e *evaluate.Evaluation) block {
-	b := block{Title: "Promises"}
-	kinds := map[string]string{hypothesis.Broken: "bad", hypothesis.TooFewRows: "open", hypothesis.Kept: "good"}
+// guarantees holds a verdict with its advice for each guarantee, then limits and notes. Of
+// guarantees for many groups or classes the first are named and the others are counted.
+func guarantees(e *evaluate.Evaluation) block {
+	b := block{Title: "Guarantees"}
+	styles := map[string]string{hypothesis.Violated: "bad", hypothesis.TooFewRows: "open", hypothesis.Met: "good"}
 	type tally struct{ verdict, kind, part string }
-	counted, made := map[tally]int{}, map[string]int{}
-	named := map[string]int{hypothesis.Broken: mostNamed, hypothesis.TooFewRows: mostNamed}
+	counted, all := map[tally]int{}, map[string]int{}
+	named := map[string]int{hypothesis.Violated: mostNamed, hypothesis.TooFewRows: mostNamed}
 	var tallies []tally
-	todo, explained, folded := map[string][]string{}, 0, map[string]bool{}
-	for _, p := range e.Promises {
-		v := verdict{Word: p.Verdict, Kind: kinds[p.Verdict], What: strings.ReplaceAll(p.Kind, "_", " "), Says: p.Says}
-		if len(e.Targets) > 1 && p.Kind == hypothesis.Coverage {
-			v.What += " of " + TargetName(e, p.Target)
+	for _, p := range e.Guarantees {
+		v := verdict{Label: words(p.Verdict), Style: styles[p.Verdict], Subject: kindName(p.Kind), Message: p.Message, Advice: p.Advice}
+		if strings.HasPrefix(v.Advice, "calibrate with ") {
+			v.Advice += " (attach fit --cal)"
+		}
+		if len(e.Targets) > 1 && p.Kind == hypothesis.IntervalCoverage {
+			v.Subject += " of " + TargetName(e, p.Target)
 		}
 		if p.Name != "" {
-			one := tally{p.Verdict, fmt.Sprintf("%s at %g", v.What, p.Asked), p.Part}
-			made[one.kind]++
+			one := tally{p.Verdict, fmt.Sprintf("%s at %g", v.Subject, p.Nominal), p.Part}
+			all[one.kind]++
 			if counted[one] == 0 {
 				tallies = append(tallies, one)
 			}
-			v.What += " of " + p.Part + " " + p.Name
+			v.Subject += " of " + p.Part + " " + p.Name
 			if counted[one]++; counted[one] > named[p.Verdict] {
-				if !folded[p.Do] {
-					v.Do, folded[p.Do] = p.Do, true
-				}
 				b.Folded = append(b.Folded, v)
 				continue
 			}
-		}
-		if p.Verdict == hypothesis.TooFewRows {
-			v.Do = p.Do
-		} else if p.Do != "" && !slices.Contains(todo[p.Verdict], p.Do) {
-			at := len(todo[p.Verdict])
-			if p.Explained {
-				at, explained = explained, explained+1
-			}
-			todo[p.Verdict] = slices.Insert(todo[p.Verdict], at, p.Do)
 		}
 		b.Verdicts = append(b.Verdicts, v)
 	}
@@ -191,63 +185,81 @@ func promises(e *evaluate.Evaluation) block {
 			more = " more"
 		}
 		if n := counted[one] - named[one.verdict]; n > 0 {
-			says := fmt.Sprintf("%s, in %d%s of %s", one.kind, n, more, rows.Count(made[one.kind], one.part))
-			b.Verdicts = append(b.Verdicts, verdict{Word: one.verdict, Kind: kinds[one.verdict], Says: says})
+			message := fmt.Sprintf("%s, in %d%s of %s", one.kind, n, more, rows.Count(all[one.kind], one.part))
+			b.Verdicts = append(b.Verdicts, verdict{Label: words(one.verdict), Style: styles[one.verdict], Message: message})
 		}
 	}
-	if len(e.Promises) == 0 {
-		b.Lead = "Nothing is promised that these rows can show."
-	}
-	for _, do := range append(todo[hypothesis.Broken], todo[hypothesis.Kept]...) {
-		if strings.HasPrefix(do, "calibrate with ") {
-			do += " (attach fit --cal)"
-		}
-		b.Notes = append(b.Notes, verdict{Word: "what to do", Says: do})
+	if len(e.Guarantees) == 0 {
+		b.Lead = "There is no guarantee that these rows can test."
 	}
 	var others []verdict
 	for _, n := range e.Notes {
-		v := verdict{Word: "note", Says: n.Says, Do: n.Do}
+		v := verdict{Label: "note", Message: n.Message, Advice: n.Advice}
 		if flag := flag(n); flag != "" {
-			v.Do += " (" + flag + ")"
+			v.Advice += " (" + flag + ")"
 		}
 		if n.Part == "" {
 			others = append(others, v)
 			continue
 		}
-		v.Word, v.Kind = "limit", "limit"
+		v.Label, v.Style = "limit", "limit"
 		b.Notes = append(b.Notes, v)
 	}
 	b.Notes = append(b.Notes, others...)
 	return b
 }
 
-// flag is the flag that makes the choice that a note advises, or "".
+// adviseOnce removes advice that an earlier verdict of the block already has.
+func (b *block) adviseOnce() {
+	seen := map[string]bool{}
+	for _, list := range [][]verdict{b.Verdicts, b.Folded} {
+		for i := range list {
+			if seen[list[i].Advice] {
+				list[i].Advice = ""
+			}
+			seen[list[i].Advice] = true
+		}
+	}
+}
+
+// words turns a name of the JSON form into words.
+func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+// kindName is the name of a kind of guarantee in a sentence.
+func kindName(kind string) string {
+	if kind == hypothesis.FalseAlarmRate {
+		return "false-alarm rate"
+	}
+	return words(kind)
+}
+
+// flag is the command-line flag that a note advises, or empty.
 func flag(n evaluate.Note) string {
 	switch n.Option {
 	case "":
 		return ""
-	case "groups": // which calibration divides
+	case "groups": // a flag of another command
 		return "attach fit --groups NAME"
 	}
 	return strings.TrimSpace("--" + strings.ReplaceAll(n.Option, "_", "-") + " " + n.Value)
 }
 
-// atAlpha is the rate that was asked for, or nil.
-func atAlpha(list []evaluate.Rate, asked float64) *evaluate.Rate {
+// atAlpha is the rate with a nominal rate, or nil.
+func atAlpha(list []evaluate.Rate, alpha float64) *evaluate.Rate {
 	for i, r := range list {
-		if r.Asked == asked {
+		if r.Nominal == alpha {
 			return &list[i]
 		}
 	}
 	return nil
 }
 
-// atLevel is the coverage at the level that was asked for, or nil.
+// atLevel is the coverage at a level, or nil.
 func atLevel(list []evaluate.Coverage, level float64) *evaluate.Rate {
 	return atAlpha(each(list, func(c evaluate.Coverage) evaluate.Rate { return c.Rate }), level)
 }
 
-// orNaN is the number, or NaN where there is none.
+// orNaN is the number, or NaN if it is nil.
 func orNaN(x *float64) float64 {
 	if x == nil {
 		return math.NaN()
@@ -255,7 +267,7 @@ func orNaN(x *float64) float64 {
 	return *x
 }
 
-// optional writes a number, or a dash where there is none.
+// optional writes a number, or a dash if it is nil.
 func optional(x *float64) string {
 	if x == nil {
 		return "–"
@@ -263,56 +275,56 @@ func optional(x *float64) string {
 	return fourDigits(*x)
 }
 
-// TargetName is a target's name or else its number.
+// TargetName is the name of a target, or its number if it has none.
 func TargetName(e *evaluate.Evaluation, i int) string {
 	return cmp.Or(e.Targets[i].Name, fmt.Sprintf("target %d", i))
 }
 
-func asked(r evaluate.Rate) float64 { return r.Asked }
+func nominal(r evaluate.Rate) float64 { return r.Nominal }
 
-// asking are rates of which that is asked, 0 of none.
-func asking(list []evaluate.Rate, asked float64) []evaluate.Rate {
-	return each(list, func(r evaluate.Rate) evaluate.Rate { r.Asked = asked; return r })
+// withNominal sets the nominal rate of all rates. 0 stands for none.
+func withNominal(list []evaluate.Rate, nominal float64) []evaluate.Rate {
+	return each(list, func(r evaluate.Rate) evaluate.Rate { r.Nominal = nominal; return r })
 }
 
-// flags is what is flagged of the rows, and of those from elsewhere.
+// flags shows how many rows are flagged, in-distribution and out-of-distribution.
 func flags(e *evaluate.Evaluation) block {
-	b := block{Title: "Which rows are flagged"}
-	names, all, rates := []string(nil), e.Flags.At, e.Flags.At
+	b := block{Title: "OOD flags"}
+	names, all, rates := []string(nil), e.Flags.ByAlpha, e.Flags.ByAlpha
 	draw := func(title, name string, h evaluate.Histogram, n int) {
 		c := counts(title, "p-value", h)
-		c.Note = "Dashed: expected of rows like the calibration rows."
+		c.Note = "Dashed: expected count if the rows come from the source of the calibration rows."
 		b.Charts = append(b.Charts, c)
 		names = append(names, slices.Repeat([]string{name}, n)...)
 	}
-	draw("p-values", "in-domain", e.Flags.PValues, len(all))
-	if o := e.Others; o != nil {
-		draw("p-values of rows from elsewhere", "from elsewhere", o.PValues, len(o.At))
+	draw("p-values", "in-distribution", e.Flags.PValues, len(all))
+	if o := e.OOD; o != nil {
+		draw("p-values of OOD rows", "OOD", o.PValues, len(o.ByAlpha))
 		b.Charts[1].Areas[0].Color = 1
-		all, rates = slices.Concat(all, o.At), slices.Concat(rates, asking(o.At, 0))
+		all, rates = slices.Concat(all, o.ByAlpha), slices.Concat(rates, withNominal(o.ByAlpha, 0))
 	}
-	var g grid
-	g.text("flagged", names)
-	g.numbers("asked", "the share of in-domain inputs that may be flagged by mistake", each(all, asked), exactly)
-	g.shares("share of the rows that are flagged", rates)
+	g := grid{Title: "Flagged rows by alpha"}
+	g.text("rows", names)
+	g.numbers("alpha", "the guaranteed false-alarm rate", each(all, nominal), exactly)
+	g.withCounts("flagged", "fraction of the rows that are flagged", rates)
 	b.Tables = []grid{g}
-	b.unlike("p-values", &e.Flags.PValues)
-	if o := e.Others; o != nil {
+	b.difference("p-values", &e.Flags.PValues)
+	if o := e.OOD; o != nil {
 		b.line("AUROC %.4f, FPR95 %.4f", o.AUROC, o.FPR95)
 	}
-	head := "flagged at " + exactly(e.Alpha)
-	b.parts(head, "most", asking(e.Flags.ByGroup, e.Alpha), "")
+	at := " at alpha " + exactly(e.Alpha)
+	b.parts("group", "flagged by group", at, "flagged", "most", withNominal(e.Flags.ByGroup, e.Alpha), "")
 	if n := len(b.Tables); len(e.Flags.ByClass) > 1 {
-		b.parts(head+", by class", "most", asking(e.Flags.ByClass, e.Alpha), "")
+		b.parts("class", "flagged by class", at, "flagged", "most", withNominal(e.Flags.ByClass, e.Alpha), "")
 		b.Tables[n].PageOnly = true
 	}
 	return b
 }
 
-// exactly writes a share as people gave it.
+// exactly writes a number with all its digits.
 func exactly(x float64) string { return fmt.Sprint(x) }
 
-// line says something below the last table.
+// line adds a sentence below the last table.
 func (b *block) line(format string, args ...any) {
 	if len(b.Tables) == 0 {
 		b.Tables = []grid{{}}
@@ -321,34 +333,39 @@ func (b *block) line(format string, args ...any) {
 	last.Below = append(last.Below, fmt.Sprintf(format, args...))
 }
 
-// unlike says how far numbers are from those of the calibration rows.
-func (b *block) unlike(what string, h *evaluate.Histogram) {
-	if h != nil && h.Distance != nil {
-		b.line("%s differ from those of the calibration rows by %s at most; %s is how likely that is by chance", what, display.Fixed(*h.Distance, 3), display.Number(*h.Probability, 3))
+// difference adds the result of the test of numbers against those of the calibration rows.
+func (b *block) difference(what string, h *evaluate.Histogram) {
+	if h == nil || h.KSStatistic == nil || h.KSPValue == nil {
+		return
 	}
+	verdict := "no evidence that these rows differ from the calibration rows"
+	if *h.KSPValue <= hypothesis.Unlikely {
+		verdict = "these rows differ from the calibration rows"
+	}
+	b.line("%s: p = %s (Kolmogorov–Smirnov, distance %s): %s", what, display.Number(*h.KSPValue, 2), display.Fixed(*h.KSStatistic, 3), verdict)
 }
 
-// shares adds shares of rows, and of how many.
-func (g *grid) shares(title string, list []evaluate.Rate) {
-	g.rates("share", title, list)
+// withCounts adds a column of rates, and the number of rows of each.
+func (g *grid) withCounts(name, title string, list []evaluate.Rate) {
+	g.rates(name, title, list)
 	g.numbers("rows", "", each(list, func(r evaluate.Rate) float64 { return float64(r.Rows) }), wholes)
 }
 
 // widths adds the mean widths of intervals or sizes of sets.
 func (g *grid) widths(name string, list []evaluate.Rate) {
-	g.numbers(name, "", each(list, func(r evaluate.Rate) float64 { return orNaN(r.Width) }), fourDigits)
+	g.numbers(name, "", each(list, func(r evaluate.Rate) float64 { return orNaN(r.MeanWidth) }), fourDigits)
 }
 
-// parts adds a table of shares by class, group or tenth and, under a name, of widths. The
-// most or the least are the worst, and stand first in a page; tenths, which have an
-// order of their own, have neither.
-func (b *block) parts(head, worst string, list []evaluate.Rate, width string) {
+// parts adds a table of rates by class, group or decile, with a column of widths unless
+// width is empty. A page adds at to the title. A page shows the worst parts first: those with the most or the least.
+// Deciles, for which worst is empty, keep their order.
+func (b *block) parts(part, title, at, rate, worst string, list []evaluate.Rate, width string) {
 	if len(list) < 2 {
 		return
 	}
-	var g grid
-	g.text(head, each(list, func(r evaluate.Rate) string { return r.Name }))
-	g.shares("share of the rows of each", list)
+	g := grid{Title: capital(title) + at, Name: title}
+	g.text(part, each(list, func(r evaluate.Rate) string { return r.Name }))
+	g.withCounts(rate, "fraction of the rows of each "+part, list)
 	if width != "" {
 		g.widths(width, list)
 	}
@@ -358,9 +375,9 @@ func (b *block) parts(head, worst string, list []evaluate.Rate, width string) {
 	b.Tables = append(b.Tables, g)
 }
 
-// answers are a classifier's.
-func answers(c *evaluate.Classes) block {
-	b := block{Title: "Answers", Charts: []chart{reliability(c), riskCoverage(c)}}
+// predictions shows the accuracy and the confidence of a classifier.
+func predictions(c *evaluate.Classifier) block {
+	b := block{Title: "Accuracy and confidence", Charts: []chart{reliability(c), riskCoverage(c)}}
 	var names []string
 	var list []evaluate.Rate
 	add := func(name string, r *evaluate.Rate) {
@@ -369,56 +386,60 @@ func answers(c *evaluate.Classes) block {
 		}
 	}
 	add("all", c.Accuracy)
-	add("flagged", c.Flagged)
-	add("not flagged", c.Unflagged)
-	add("accepted", right(c.Errors))
-	var accuracy, confidence grid
-	accuracy.text("accuracy", names)
-	accuracy.shares("share of the answers that are right", list)
-	names, fits := []string{"of the network"}, []evaluate.Reliability{c.Before}
-	if c.After != nil {
-		names, fits = append(names, "at temperature "+display.Number(c.Temperature, 3)), append(fits, *c.After)
+	add("flagged", c.AccuracyFlagged)
+	add("not flagged", c.AccuracyUnflagged)
+	add("accepted", complement(c.SelectiveError))
+	accuracy, confidence := grid{Title: "Accuracy"}, grid{Title: "Confidence"}
+	accuracy.text("rows", names)
+	accuracy.withCounts("accuracy", "fraction of the predictions that are right", list)
+	names, fits := []string{"uncalibrated"}, []evaluate.Reliability{c.Uncalibrated}
+	if c.Calibrated != nil {
+		names, fits = append(names, "temperature "+display.Number(c.Temperature, 3)), append(fits, *c.Calibrated)
 	}
 	confidence.text("confidence", names)
 	confidence.numbers("NLL", "mean negative log-likelihood of the labels", each(fits, func(r evaluate.Reliability) float64 { return orNaN(r.NLL) }), fourDigits)
 	confidence.numbers("ECE", "expected calibration error", each(fits, func(r evaluate.Reliability) float64 { return r.ECE }), func(x float64) string { return display.Fixed(x, 4) })
 	b.Tables = []grid{accuracy, confidence}
-	b.line("AURC %s by confidence, %s by score", optional(&c.AURC), optional(c.AURCScore))
-	b.parts("accuracy by class", "least", c.ByClass, "")
-	b.parts("accuracy by group", "least", c.ByGroup, "")
+	by := ""
+	if c.AURCOODScore != nil {
+		by = ", " + fourDigits(*c.AURCOODScore) + " by OOD score"
+	}
+	b.line("AURC %s by confidence%s", fourDigits(c.AURC), by)
+	b.parts("class", "accuracy by class", "", "accuracy", "least", c.ByClass, "")
+	b.parts("group", "accuracy by group", "", "accuracy", "least", c.ByGroup, "")
 	return b
 }
 
-// right are the rows that are not errors.
-func right(errors *evaluate.Rate) *evaluate.Rate {
+// complement is the rate of the rows that an error rate does not count, or nil.
+func complement(errors *evaluate.Rate) *evaluate.Rate {
 	if errors == nil {
 		return nil
 	}
-	return &evaluate.Rate{Rows: errors.Rows, Share: 1 - errors.Share, Low: 1 - errors.High, High: 1 - errors.Low}
+	return &evaluate.Rate{Rows: errors.Rows, Fraction: 1 - errors.Fraction, Low: 1 - errors.High, High: 1 - errors.Low}
 }
 
-// sets are those of classes.
+// sets shows the coverage and the size of prediction sets.
 func sets(e *evaluate.Evaluation) block {
-	c := e.Classes
-	b := block{Title: strings.TrimSuffix("Sets of classes, "+c.SetScore, ", ")}
-	if i := slices.IndexFunc(c.Sets, func(s evaluate.Coverage) bool { return s.Asked == e.Level && len(s.Sizes) > 0 }); i >= 0 {
+	c := e.Classifier
+	b := block{Title: strings.TrimSuffix("Prediction sets, "+c.SetScore, ", ")}
+	if i := slices.IndexFunc(c.Sets, func(s evaluate.Coverage) bool { return s.Nominal == e.Level && len(s.SizeCounts) > 0 }); i >= 0 {
 		b.Charts = append(b.Charts, sizes(c.Sets[i]))
 	}
 	name := "sets, " + c.SetScore
-	if c.SetParts != "" {
-		name += " by " + c.SetParts
+	if c.SetsBy != "" {
+		name += " by " + c.SetsBy
 	}
 	b.coverage(name, e, c.Sets)
 	return b
 }
 
-// target is what rows show of one target of a regressor.
+// target shows the intervals of one target of a regressor.
 func target(e *evaluate.Evaluation, i int) block {
 	t := e.Targets[i]
-	name, title := "intervals", "Intervals"
+	name, title, prefix := "intervals", "Prediction intervals", ""
 	if len(e.Targets) > 1 {
 		name = TargetName(e, i)
-		title += ", " + name
+		title, prefix = title+", "+name, name+": "
 	}
 	b := block{Title: strings.TrimSuffix(title+", "+e.IntervalScore, ", ")}
 	if len(t.Points) > 0 {
@@ -429,38 +450,38 @@ func target(e *evaluate.Evaluation, i int) block {
 	}
 	b.coverage(name+", "+e.IntervalScore, e, t.Coverage)
 	if t.RMSE != nil {
-		b.line("%s: RMSE %s, MAE %s, R² %s of the network's own prediction; CRPS %s of the head's", name, optional(t.RMSE), optional(t.MAE), optional(t.R2), optional(t.CRPS))
+		b.line("%sRMSE %s, MAE %s, R² %s of the predictions; CRPS %s of the quantiles", prefix, optional(t.RMSE), optional(t.MAE), optional(t.R2), optional(t.CRPS))
 	}
-	b.unlike("levels of the targets", t.PITCalibrated)
+	b.difference(prefix+"PIT", t.PITCalibrated)
 	return b
 }
 
-// coverage adds intervals or sets by level, and those of the evaluation's own by what rows
-// are divided by.
+// coverage adds the coverage of intervals or sets by level, and that at the level of the
+// evaluation by class, group and decile.
 func (b *block) coverage(name string, e *evaluate.Evaluation, all []evaluate.Coverage) {
 	if len(all) == 0 {
 		return
 	}
-	sets, width := all[0].Sizes != nil, "mean width"
-	ends, title, count := "endless", "intervals that do not end on both sides", func(c evaluate.Coverage) float64 { return float64(c.Endless) }
+	sets, width, median := all[0].SizeCounts != nil, "mean width", "median width"
+	special, title, count := "infinite", "intervals with an infinite bound", func(c evaluate.Coverage) float64 { return float64(c.Infinite) }
 	if sets {
-		width = "mean size"
-		ends, title, count = "empty", "sets without a class", func(c evaluate.Coverage) float64 { return float64(c.Sizes[0]) }
+		width, median = "mean size", "median size"
+		special, title, count = "empty", "sets without a class", func(c evaluate.Coverage) float64 { return float64(c.SizeCounts[0]) }
 	}
 	covered := each(all, func(c evaluate.Coverage) evaluate.Rate { return c.Rate })
-	g := grid{Name: name}
-	g.numbers("level", "the probability that is asked for", each(covered, asked), exactly)
-	g.rates("covered", "share of the rows that are covered", covered)
+	g := grid{Title: "Coverage by level", Name: name}
+	g.numbers("level", "the guaranteed coverage", each(covered, nominal), exactly)
+	g.rates("coverage", "fraction of the rows that are covered", covered)
 	g.widths(width, covered)
-	g.numbers("median", "", each(all, func(c evaluate.Coverage) float64 { return orNaN(c.Median) }), fourDigits)
-	if n := each(all, count); !sets || slices.Max(n) > 0 {
-		g.numbers(ends, title, n, wholes)
+	g.numbers(median, "", each(all, func(c evaluate.Coverage) float64 { return orNaN(c.MedianWidth) }), fourDigits)
+	if n := each(all, count); slices.Max(n) > 0 {
+		g.numbers(special, title, n, wholes)
 	}
-	g.rates("worst slab", "share of the rows that are covered in the slab of the features where it is least", each(all, func(c evaluate.Coverage) evaluate.Rate {
-		if c.Slab == nil {
-			return evaluate.Rate{Share: math.NaN()}
+	g.rates("worst slab", "coverage of the slab of the feature space that is covered least", each(all, func(c evaluate.Coverage) evaluate.Rate {
+		if c.WorstSlab == nil {
+			return evaluate.Rate{Fraction: math.NaN()}
 		}
-		return *c.Slab
+		return *c.WorstSlab
 	}))
 	g.Heads[len(g.Heads)-1].Interval = false
 	b.Tables = append(b.Tables, g)
@@ -468,10 +489,11 @@ func (b *block) coverage(name string, e *evaluate.Evaluation, all []evaluate.Cov
 		b.Charts = append(b.Charts, levels(all))
 	}
 	for _, c := range all {
-		if c.Asked == e.Level {
-			b.parts("covered, by class", "least", asking(c.ByClass, c.Asked), width)
-			b.parts("covered, by group", "least", asking(c.ByGroup, c.Asked), width)
-			b.parts("covered, by prediction", "", asking(c.ByTenth, c.Asked), width)
+		if c.Nominal == e.Level {
+			at := fmt.Sprintf(" at level %g", e.Level)
+			b.parts("class", "coverage by class", at, "coverage", "least", withNominal(c.ByClass, c.Nominal), width)
+			b.parts("group", "coverage by group", at, "coverage", "least", withNominal(c.ByGroup, c.Nominal), width)
+			b.parts("prediction", "coverage by decile of the prediction", at, "coverage", "", withNominal(c.ByDecile, c.Nominal), width)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func rateOf(name string, asked float64, count, rows int) evaluate.Rate {
 	share := float64(count) / float64(rows)
 	half := 2 * math.Sqrt(share*(1-share)/float64(rows))
 	width := 1 + share
-	return evaluate.Rate{Name: name, Asked: asked, Count: count, Rows: rows, Share: share, Low: max(0, share-half), High: min(1, share+half), Width: &width}
+	return evaluate.Rate{Name: name, Nominal: asked, Count: count, Rows: rows, Fraction: share, Low: max(0, share-half), High: min(1, share+half), MeanWidth: &width}
 }
 
 func ratesOf(rng *rand.Rand, name func(i int) string, n int, about float64) []evaluate.Rate {
@@ -39,7 +39,7 @@ func ratesOf(rng *rand.Rand, name func(i int) string, n int, about float64) []ev
 func number(x float64) *float64 { return &x }
 
 func histogramOf(counts ...int) evaluate.Histogram {
-	h := evaluate.Histogram{Counts: counts, Expected: make([]float64, len(counts)), Probability: number(.25)}
+	h := evaluate.Histogram{Counts: counts, Expected: make([]float64, len(counts)), KSPValue: number(.25)}
 	for _, n := range counts {
 		for i := range h.Expected {
 			h.Expected[i] += float64(n) / float64(len(counts))
@@ -50,9 +50,9 @@ func histogramOf(counts ...int) evaluate.Histogram {
 
 func coverageOf(rng *rand.Rand, level float64, classes, groups int) evaluate.Coverage {
 	className, groupName := names(classes, groups)
-	c := evaluate.Coverage{Rate: rateOf("", level, int(1000*level)+3, 1000), Median: number(1.5)}
+	c := evaluate.Coverage{Rate: rateOf("", level, int(1000*level)+3, 1000), MedianWidth: number(1.5)}
 	if classes > 0 {
-		c.Sizes = []int{3, 900, 80, 17}
+		c.SizeCounts = []int{3, 900, 80, 17}
 		c.ByClass = ratesOf(rng, className, classes, level)
 	}
 	c.ByGroup = ratesOf(rng, groupName, groups, level)
@@ -69,27 +69,27 @@ func classified(classes, groups int) *evaluate.Evaluation {
 	className, groupName := names(classes, groups)
 	alarm, right := rateOf("", .05, 52, 1000), rateOf("", 0, 910, 1000)
 	e := &evaluate.Evaluation{
-		Task: attach.Classification, Rows: 1000, NCal: 500, Alpha: .05, Level: .9,
-		Promises: []evaluate.Promise{
-			{Kind: "false_alarms", Rate: alarm, Verdict: "kept", Says: "5.2 % of 1000 rows are flagged"},
-			{Kind: "sets", Rate: rateOf("", .9, 700, 1000), Verdict: "broken", Says: "70 % are held", Do: "calibrate again"},
-			{Kind: "selective_error", Rate: rateOf("", .01, 1, 20), Verdict: "too few rows", Says: "5 % are wrong", Do: "take more rows"},
+		Task: attach.Classification, Rows: 1000, CalibrationRows: 500, Alpha: .05, Level: .9,
+		Guarantees: []evaluate.Guarantee{
+			{Kind: "false_alarm_rate", Rate: alarm, Verdict: "met", Message: "5.2 % of 1000 rows are flagged"},
+			{Kind: "set_coverage", Rate: rateOf("", .9, 700, 1000), Verdict: "violated", Message: "70 % are held", Advice: "calibrate again"},
+			{Kind: "selective_error", Rate: rateOf("", .01, 1, 20), Verdict: "too_few_rows", Message: "5 % are wrong", Advice: "take more rows"},
 		},
-		Notes: []evaluate.Note{{Says: "Something looks wrong", Do: "look"}},
-		Flags: &evaluate.Flags{At: []evaluate.Rate{rateOf("", .01, 12, 1000), alarm}, PValues: histogramOf(70, 50, 30, 50),
+		Notes: []evaluate.Note{{Message: "Something looks wrong", Advice: "look"}},
+		Flags: &evaluate.Flags{ByAlpha: []evaluate.Rate{rateOf("", .01, 12, 1000), alarm}, PValues: histogramOf(70, 50, 30, 50),
 			ByClass: ratesOf(rng, className, classes, .05), ByGroup: ratesOf(rng, groupName, groups, .05)},
-		Classes: &evaluate.Classes{
-			Accuracy: &right, Flagged: &right, Unflagged: &right, Temperature: 1.7, AURC: .0123, AURCScore: number(.0456),
+		Classifier: &evaluate.Classifier{
+			Accuracy: &right, AccuracyFlagged: &right, AccuracyUnflagged: &right, Temperature: 1.7, AURC: .0123, AURCOODScore: number(.0456),
 			ByClass: ratesOf(rng, className, classes, .9), ByGroup: ratesOf(rng, groupName, groups, .9),
-			Before: evaluate.Reliability{ECE: .08, NLL: number(.5), Bins: []evaluate.Rate{rateOf("", .5, 20, 50), rateOf("", .9, 800, 950)}},
-			After:  &evaluate.Reliability{ECE: .02, NLL: number(.4), Bins: []evaluate.Rate{rateOf("", .45, 22, 50), rateOf("", .85, 800, 950)}},
-			Sets:   []evaluate.Coverage{coverageOf(rng, .8, classes, groups), coverageOf(rng, .9, classes, groups)},
+			Uncalibrated: evaluate.Reliability{ECE: .08, NLL: number(.5), Bins: []evaluate.Rate{rateOf("", .5, 20, 50), rateOf("", .9, 800, 950)}},
+			Calibrated:   &evaluate.Reliability{ECE: .02, NLL: number(.4), Bins: []evaluate.Rate{rateOf("", .45, 22, 50), rateOf("", .85, 800, 950)}},
+			Sets:         []evaluate.Coverage{coverageOf(rng, .8, classes, groups), coverageOf(rng, .9, classes, groups)},
 		},
-		Others: &evaluate.Others{Rows: 30, At: []evaluate.Rate{rateOf("", .01, 20, 30), rateOf("", .05, 25, 30)}, PValues: histogramOf(25, 3, 2, 0), AUROC: .9876, FPR95: .1234},
+		OOD: &evaluate.OOD{Rows: 30, ByAlpha: []evaluate.Rate{rateOf("", .01, 20, 30), rateOf("", .05, 25, 30)}, PValues: histogramOf(25, 3, 2, 0), AUROC: .9876, FPR95: .1234},
 	}
-	e.Classes.RiskCoverage = []evaluate.RiskPoint{{Coverage: .001, Risk: 1, Confidence: 1}, {Coverage: .5, Risk: .01, Confidence: .9}, {Coverage: 1, Risk: .09, Confidence: .2}}
+	e.Classifier.RiskCoverage = []evaluate.RiskPoint{{Coverage: .001, Risk: 1, Confidence: 1}, {Coverage: .5, Risk: .01, Confidence: .9}, {Coverage: 1, Risk: .09, Confidence: .2}}
 	accepted, wrong := rateOf("", 0, 800, 1000), rateOf("", 0, 8, 800)
-	e.Classes.Accepted, e.Classes.Errors = &accepted, &wrong
+	e.Classifier.Accepted, e.Classifier.SelectiveError = &accepted, &wrong
 	return e
 }
 
@@ -97,12 +97,12 @@ func classified(classes, groups int) *evaluate.Evaluation {
 func regressed(targets, groups int) *evaluate.Evaluation {
 	rng := rand.New(rand.NewPCG(1, 1))
 	e := classified(0, groups)
-	e.Task, e.Classes = attach.Regression, nil
+	e.Task, e.Classifier = attach.Regression, nil
 	for range targets {
 		t := evaluate.Target{RMSE: number(.5), MAE: number(.4), R2: number(.8), CRPS: number(.3), Coverage: []evaluate.Coverage{coverageOf(rng, .8, 0, groups), coverageOf(rng, .9, 0, groups)}}
-		t.Coverage[1].ByTenth = ratesOf(rng, func(i int) string { return fmt.Sprintf("%d to %d", i, i+1) }, 10, .9)
+		t.Coverage[1].ByDecile = ratesOf(rng, func(i int) string { return fmt.Sprintf("%d to %d", i, i+1) }, 10, .9)
 		slab := rateOf("", 0, 80, 100)
-		t.Coverage[1].Slab = &slab
+		t.Coverage[1].WorstSlab = &slab
 		head, calibrated := histogramOf(50, 300, 300, 50), histogramOf(170, 180, 175, 175)
 		t.PIT, t.PITCalibrated = &head, &calibrated
 		for i := range 400 {
@@ -145,6 +145,18 @@ func read(t *testing.T, svg, class string) [][2]float64 {
 	return points
 }
 
+// circles are the centres of the dots of a colour.
+func circles(t *testing.T, svg string, color int) [][2]float64 {
+	t.Helper()
+	var points [][2]float64
+	for _, p := range regexp.MustCompile(fmt.Sprintf(`class="bin s%d[^"]*" cx="([0-9.]+)" cy="([0-9.]+)"`, color)).FindAllStringSubmatch(svg, -1) {
+		x, _ := strconv.ParseFloat(p[1], 64)
+		y, _ := strconv.ParseFloat(p[2], 64)
+		points = append(points, [2]float64{x, y})
+	}
+	return points
+}
+
 // TestEvaluationDraws reads the drawings back.
 func TestEvaluationDraws(t *testing.T) {
 	e := classified(3, 2)
@@ -171,53 +183,53 @@ func TestEvaluationDraws(t *testing.T) {
 		}
 	}
 	one := span{0, 1}
-	bins := e.Classes.After.Bins
-	p = drawn(t, page, "<h4>Is confidence what it says?</h4>", "</svg>")
-	same("after", read(t, p, "mark s0"), one, one, bins[0].Asked, bins[0].Share, bins[1].Asked, bins[1].Share)
-	same("before", read(t, p, "mark s1"), one, one, .5, .4, .9, 800./950)
+	bins := e.Classifier.Calibrated.Bins
+	p = drawn(t, page, "<h4>Reliability diagram: is confidence right?</h4>", "</svg>")
+	same("calibrated", circles(t, p, 0), one, one, bins[0].Nominal, bins[0].Fraction, bins[1].Nominal, bins[1].Fraction)
+	same("uncalibrated", circles(t, p, 1), one, one, .5, .4, .9, 800./950)
 	same("intervals", read(t, p, "interval s0"), one, one, .45, bins[0].Low, .45, bins[0].High, .85, bins[1].Low, .85, bins[1].High)
 	// The first of the points has so few rows that it is left out.
-	p = drawn(t, page, "<h4>What does it cost to err less?</h4>", "</svg>")
+	p = drawn(t, page, "<h4>Risk–coverage curve: fewer predictions, fewer errors</h4>", "</svg>")
 	same("risk", read(t, p, "curve c c1"), one, span{0, .1}, .5, .01, 1, .09)
 	same("accepted", read(t, p, "mark s1"), one, span{0, .1}, .8, .01)
-	p = drawn(t, page, "<h4>How large are sets", "</svg>")
+	p = drawn(t, page, "<h4>Size of prediction sets", "</svg>")
 	if !strings.Contains(p, `d="M0 340V339H115V34H230V312.8H345V334.2H460V340Z"`) {
 		t.Errorf("sizes of sets are drawn as %s", p)
 	}
-	p = drawn(t, page, "<h4>Is coverage what was asked?</h4>", "</svg>")
-	sets := e.Classes.Sets
-	same("levels", read(t, p, "mark s0"), span{.7, 1}, span{.7, 1}, .8, sets[0].Share, .9, sets[1].Share)
+	p = drawn(t, page, "<h4>Coverage by level</h4>", "</svg>")
+	sets := e.Classifier.Sets
+	same("levels", read(t, p, "mark s0"), span{.7, 1}, span{.7, 1}, .8, sets[0].Fraction, .9, sets[1].Fraction)
 
 	// A row of a table: the worst class stands first, with its dot in its place.
 	worst := sets[1].ByClass[0]
 	for _, r := range sets[1].ByClass {
-		if r.Share < worst.Share {
+		if r.Fraction < worst.Fraction {
 			worst = r
 		}
 	}
-	p = drawn(t, page, ">covered, by class</th>", "</table>")
+	p = drawn(t, page, "<h3>Coverage by class at level 0.9</h3>", "</table>")
 	row := drawn(t, p, `<tr data-m="0">`, "</tr>")
-	ends := regexp.MustCompile(`<span class="axis"><span>([0-9.]+) %</span><span>([0-9.]+) %</span></span>share`).FindStringSubmatch(p)
+	ends := regexp.MustCompile(`<span class="axis"><span>([0-9.]+) %</span><span>([0-9.]+) %</span></span></th>`).FindStringSubmatch(p)
 	dot := regexp.MustCompile(`class="dot" cx="([0-9.]+)"`).FindStringSubmatch(row)
 	low, _ := strconv.ParseFloat(ends[1], 64)
 	high, _ := strconv.ParseFloat(ends[2], 64)
 	at, _ := strconv.ParseFloat(dot[1], 64)
-	if got := (low + (at-5)/120*(high-low)) / 100; math.Abs(got-worst.Share) > .001 || !strings.Contains(row, ">"+worst.Name+"<") {
+	if got := (low + (at-5)/120*(high-low)) / 100; math.Abs(got-worst.Fraction) > .001 || !strings.Contains(row, ">"+worst.Name+"<") {
 		t.Errorf("the worst class is drawn at %.4f as %s, want %v", got, row, worst)
 	}
 }
 
-// TestEvaluationSays: the promises stand first, broken ones before the others.
+// TestEvaluationSays: guarantees stand first, violated ones before the others.
 func TestEvaluationSays(t *testing.T) {
 	page := written(t, Evaluation("m.attach", "test.npz", classified(3, 2)))
 	at := -1
 	for _, want := range []string{
-		"<title>Does m.attach keep its promises?</title>", "<b>1 of 3</b><span>guarantees met, 1 violated, 1 with too few rows to tell</span>", "<b>5.2 %</b>", "<h2>Promises</h2>",
-		`<li class="card bad"><b class="word">broken</b><div><b>Sets:</b> 70 % are held</div>`,
-		`<li class="card open"><b class="word">too few rows</b><div><b>Selective error:</b> 5 % are wrong<p>Take more rows</p>`,
-		`<li class="card good"><b class="word">kept</b><div><b>False alarms:</b> 5.2 % of 1000 rows are flagged</div>`,
-		`<li class="card "><b class="word">what to do</b><div>Calibrate again</div>`, "Something looks wrong", "AUROC 0.9876, FPR95 0.1234", ">flagged at 0.05, by class</th>",
-		">0.0800</td>", ">0.0200</td>", "AURC 0.0123 by confidence, 0.0456 by score", ">accuracy by class</th>", ">accuracy by group</th>", ">covered, by class</th>",
+		"<title>Does m.attach meet its guarantees?</title>", "<b>1 of 3</b><span>guarantees met, 1 violated, 1 with too few rows to tell</span>", "<b>5.2 %</b>", "<h2>Guarantees</h2>",
+		`<li class="card bad"><b class="word">violated</b><div><b>Set coverage:</b> 70 % are held<p><b>What to do:</b> Calibrate again</p>`,
+		`<li class="card open"><b class="word">too few rows</b><div><b>Selective error:</b> 5 % are wrong<p><b>What to do:</b> Take more rows</p>`,
+		`<li class="card good"><b class="word">met</b><div><b>False-alarm rate:</b> 5.2 % of 1000 rows are flagged</div>`,
+		"Something looks wrong", "AUROC 0.9876, FPR95 0.1234", "<h3>Flagged by class at alpha 0.05</h3>",
+		">0.0800</td>", ">0.0200</td>", "AURC 0.0123 by confidence, 0.0456 by OOD score", "<h3>Accuracy by class</h3>", "<h3>Accuracy by group</h3>", "<h3>Coverage by class at level 0.9</h3>",
 	} {
 		i := strings.Index(page, want)
 		if i < at {
@@ -240,18 +252,18 @@ func TestEvaluationOfRegressor(t *testing.T) {
 			missed++
 		}
 	}
-	p := drawn(t, page, "<h4>Do intervals at level 0.9 hold the target?</h4>", "</svg>")
+	p := drawn(t, page, "<h4>Intervals at level 0.9 and their targets</h4>", "</svg>")
 	if h, m := len(read(t, p, "interval many s0"))/2, len(read(t, p, "interval many s1"))/2; h != held || m != missed {
 		t.Errorf("%d intervals are drawn that hold their target and %d that miss it, want %d and %d", h, m, held, missed)
 	}
-	// The head's own forecasts are too wide, and both are drawn on one axis.
-	p = drawn(t, page, "<h4>Where in the forecasts do targets lie?</h4>", "</svg>")
+	// The uncalibrated distributions are too wide, and both are drawn on one axis.
+	p = drawn(t, page, "<h4>Levels of the targets (PIT)</h4>", "</svg>")
 	for _, want := range []string{`d="M0 340V147.3H115V136H230V141.7H345V141.7H460V340Z"`, `d="M0 283.3H115V0H230V0H345V283.3H460"`} {
 		if !strings.Contains(p, want) {
 			t.Errorf("the levels of targets lack %q:\n%s", want, p)
 		}
 	}
-	for _, want := range []string{"<h2>Intervals, target 1, cir</h2>", "worst slab", "80.0 % <small>72.0–88.0</small>", ">covered, by prediction</th>", "<td class=\"words\">3 to 4</td>", "target 1: RMSE 0.5", "All targets at once", "covered at level 0.9, target 0"} {
+	for _, want := range []string{"<h2>Prediction intervals, target 1, cir</h2>", "worst slab", "80.0 % <small>72.0–88.0</small>", "<h3>Coverage by decile of the prediction at level 0.9</h3>", "<td class=\"words\">3 to 4</td>", "target 1: RMSE 0.5", "All targets at once", "of targets in their intervals at level 0.9, target 0"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -262,33 +274,33 @@ func TestEvaluationOfRegressor(t *testing.T) {
 func TestEvaluationOfLittle(t *testing.T) {
 	one := rateOf("", .05, 0, 1)
 	sizes := coverageOf(rand.New(rand.NewPCG(1, 1)), .9, 0, 0)
-	sizes.Sizes = make([]int, 1001)
-	sizes.Sizes[1000] = 1
-	target := evaluate.Target{Coverage: []evaluate.Coverage{{Rate: rateOf("", .9, 1, 1), Endless: 1}}, Points: []evaluate.TargetPoint{{Target: 7, Median: 7, Lower: 7, Upper: 7}}}
-	classes := evaluate.Classes{Accuracy: &one, Before: evaluate.Reliability{Bins: []evaluate.Rate{rateOf("", .3, 0, 1)}}, Sets: []evaluate.Coverage{sizes}}
+	sizes.SizeCounts = make([]int, 1001)
+	sizes.SizeCounts[1000] = 1
+	target := evaluate.Target{Coverage: []evaluate.Coverage{{Rate: rateOf("", .9, 1, 1), Infinite: 1}}, Points: []evaluate.TargetPoint{{Target: 7, Median: 7, Lower: 7, Upper: 7}}}
+	classes := evaluate.Classifier{Accuracy: &one, Uncalibrated: evaluate.Reliability{Bins: []evaluate.Rate{rateOf("", .3, 0, 1)}}, Sets: []evaluate.Coverage{sizes}}
 	classes.RiskCoverage = []evaluate.RiskPoint{{Coverage: 1, Risk: 1}}
 	for name, e := range map[string]*evaluate.Evaluation{
 		"nothing":      {Rows: 1, Alpha: .05, Level: .9},
-		"one row":      {Rows: 1, Alpha: .05, Level: .9, Flags: &evaluate.Flags{At: []evaluate.Rate{one}, PValues: histogramOf(0, 0, 1)}},
+		"one row":      {Rows: 1, Alpha: .05, Level: .9, Flags: &evaluate.Flags{ByAlpha: []evaluate.Rate{one}, PValues: histogramOf(0, 0, 1)}},
 		"one target":   {Rows: 1, Level: .9, Targets: []evaluate.Target{target}},
-		"many classes": {Rows: 1, Level: .9, Classes: &classes},
+		"many classes": {Rows: 1, Level: .9, Classifier: &classes},
 	} {
 		t.Run(name, func(t *testing.T) { sound(t, written(t, Evaluation("m.attach", "x.npz", e))) })
 	}
 	many := regressed(1, 40)
 	for i := range 60 {
-		many.Promises = append(many.Promises, evaluate.Promise{Kind: []string{"coverage", "sets"}[i%2], Part: []string{"group", "class"}[i%2], Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: "kept", Do: "look again"})
+		many.Guarantees = append(many.Guarantees, evaluate.Guarantee{Kind: []string{"interval_coverage", "set_coverage"}[i%2], Part: []string{"group", "class"}[i%2], Rate: rateOf(fmt.Sprint(i), .9, 90, 100), Verdict: "met", Advice: "look again"})
 	}
 	page := written(t, Evaluation("m.attach", "x.csv", many))
 	if !strings.Contains(page, "<summary>60 more</summary>") {
-		t.Error("many promises are not folded")
+		t.Error("many guarantees are not folded")
 	}
-	if !strings.Contains(page, "Coverage of group 0:") || !strings.Contains(page, "Sets of class 1:") {
+	if !strings.Contains(page, "Interval coverage of group 0:") || !strings.Contains(page, "Set coverage of class 1:") {
 		t.Error("groups or classes are not named")
 	}
 	// The three of the evaluation, one of them of sets, and those of 30 groups.
 	if !strings.Contains(page, "<b>2 of 4</b><span>guarantees met, 1 violated, 1 with too few rows to tell</span>") {
-		t.Error("promises of groups are counted one by one")
+		t.Error("guarantees of groups are counted one by one")
 	}
 	if n := strings.Count(page, "Look again"); n != 1 {
 		t.Errorf("what to do is said %d times", n)
@@ -299,9 +311,9 @@ func TestEvaluationOfLittle(t *testing.T) {
 func TestEvaluationOrange(t *testing.T) {
 	e := &evaluate.Evaluation{Rows: 1000, Alpha: .05, Level: .9, Flags: &evaluate.Flags{PValues: histogramOf(1)}}
 	for count, want := range map[int]bool{50: false, 90: true} {
-		e.Flags.At = []evaluate.Rate{rateOf("", .05, count, 1000)}
+		e.Flags.ByAlpha = []evaluate.Rate{rateOf("", .05, count, 1000)}
 		page := written(t, Evaluation("m.attach", "x.npz", e))
-		if off, said := strings.Contains(page, `class="forest off"`), strings.Contains(page, ">Orange</i>: what was asked"); off != want || said != want {
+		if off, said := strings.Contains(page, `class="forest off"`), strings.Contains(page, ">Orange</i>: the 95 % interval excludes"); off != want || said != want {
 			t.Errorf("%d of 1000 flagged: drawn in orange is %v, said is %v", count, off, said)
 		}
 	}
@@ -310,26 +322,26 @@ func TestEvaluationOrange(t *testing.T) {
 // TestEvaluationNamesLimits: a limit stands above notes, with the flag that mends it, and
 // its part is orange; by chance alone none is.
 func TestEvaluationNamesLimits(t *testing.T) {
-	e := &evaluate.Evaluation{Rows: 1000, Level: .9, Promises: []evaluate.Promise{{Kind: "coverage", Rate: rateOf("", .9, 900, 1000), Verdict: "kept"}}}
+	e := &evaluate.Evaluation{Rows: 1000, Level: .9, Guarantees: []evaluate.Guarantee{{Kind: "interval_coverage", Rate: rateOf("", .9, 900, 1000), Verdict: "met"}}}
 	c := coverageOf(rand.New(rand.NewPCG(1, 1)), .9, 0, 0)
-	c.ByTenth = []evaluate.Rate{rateOf("1 to 2", 0, 64, 100), rateOf("2 to 3", 0, 96, 100)}
+	c.ByDecile = []evaluate.Rate{rateOf("1 to 2", 0, 64, 100), rateOf("2 to 3", 0, 96, 100)}
 	for i, p := range []float64{.001, 1} {
-		c.ByTenth[i].PValue = number(p)
+		c.ByDecile[i].AdjustedPValue = number(p)
 	}
 	e.Targets = []evaluate.Target{{Coverage: []evaluate.Coverage{c}}}
-	e.Notes = []evaluate.Note{{Says: "look"}, {Says: "64.0 % is low", Do: "calibrate intervals by cqr-r", Part: "decile", Option: "interval_score", Value: "cqr-r"}}
+	e.Notes = []evaluate.Note{{Message: "look"}, {Message: "64.0 % is low", Advice: "calibrate intervals by cqr-r", Part: "decile", Option: "interval_score", Value: "cqr-r"}}
 	page := written(t, Evaluation("m.attach", "x.csv", e))
 	sound(t, page)
-	limit, note := strings.Index(page, `<li class="card limit"><b class="word">limit</b><div>64.0 % is low<p>Calibrate intervals by cqr-r (--interval-score cqr-r)</p>`), strings.Index(page, `<b class="word">note</b>`)
+	limit, note := strings.Index(page, `<li class="card limit"><b class="word">limit</b><div>64.0 % is low<p><b>What to do:</b> Calibrate intervals by cqr-r (--interval-score cqr-r)</p>`), strings.Index(page, `<b class="word">note</b>`)
 	if limit < 0 || note < limit {
 		t.Errorf("the limit stands at %d and the note at %d", limit, note)
 	}
 	if !strings.Contains(page, "<b>1 of 1</b><span>guarantee met; 1 limit</span>") {
 		t.Error("the headline lacks the limit")
 	}
-	tenths := drawn(t, page, ">covered, by prediction</th>", "</section>")
-	if n := strings.Count(tenths, `class="forest off"`); n != 1 || !strings.Contains(tenths, ">Orange</i>: this part misses") || strings.Contains(tenths, ">Orange</i>: what was asked") {
-		t.Errorf("%d parts are orange in %s", n, tenths)
+	deciles := drawn(t, page, "<h3>Coverage by decile of the prediction at level 0.9</h3>", "</section>")
+	if n := strings.Count(deciles, `class="forest off"`); n != 1 || !strings.Contains(deciles, ">Orange</i>: this part misses") || strings.Contains(deciles, ">Orange</i>: the 95 % interval excludes") {
+		t.Errorf("%d parts are orange in %s", n, deciles)
 	}
 }
 
@@ -342,25 +354,25 @@ func TestHeadline(t *testing.T) {
 			if v == "" {
 				group, v = "", group
 			}
-			e.Promises = append(e.Promises, evaluate.Promise{Kind: "false_alarms", Rate: evaluate.Rate{Name: group, Asked: float64(i+1) / 100}, Part: "group", Verdict: v})
+			e.Guarantees = append(e.Guarantees, evaluate.Guarantee{Kind: "false_alarm_rate", Rate: evaluate.Rate{Name: group, Nominal: float64(i+1) / 100}, Part: "group", Verdict: v})
 			if group != "" {
-				e.Promises[i].Asked = .9
+				e.Guarantees[i].Nominal = .9
 			}
 		}
 		value, label := headline(e)
 		return strings.TrimSpace(value + " " + label)
 	}
-	const few = "too few rows"
+	const few = "too_few_rows"
 	for want, got := range map[string]string{
 		"":                                   of(),
 		"4 guarantees: too few rows to tell": of(few, few, few, few),
 		"1 guarantee: too few rows to tell":  of(few),
-		"2 of 2 guarantees met":              of("kept", "kept"),
-		"0 of 2 guarantees met, 2 violated":  of("broken", "broken"),
-		"1 of 2 guarantees met, 1 with too few rows to tell":             of("kept", few),
-		"1 of 3 guarantees met, 1 violated, 1 with too few rows to tell": of("kept", few, "broken"),
-		"0 of 1 guarantee met, 1 violated":                               of("a/kept", "b/"+few, "c/broken"),
-		"1 of 1 guarantee met":                                           of("a/kept", "b/kept"),
+		"2 of 2 guarantees met":              of("met", "met"),
+		"0 of 2 guarantees met, 2 violated":  of("violated", "violated"),
+		"1 of 2 guarantees met, 1 with too few rows to tell":             of("met", few),
+		"1 of 3 guarantees met, 1 violated, 1 with too few rows to tell": of("met", few, "violated"),
+		"0 of 1 guarantee met, 1 violated":                               of("a/met", "b/"+few, "c/violated"),
+		"1 of 1 guarantee met":                                           of("a/met", "b/met"),
 	} {
 		if got != want {
 			t.Errorf("the headline is %q, want %q", got, want)
@@ -368,16 +380,16 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// TestEvaluationHostile: no name of a group, class, file or promise closes an
+// TestEvaluationHostile: no name of a group, class, file or guarantee closes an
 // attribute or opens a tag.
 func TestEvaluationHostile(t *testing.T) {
 	e := regressed(1, 2)
-	e.Classes = classified(2, 2).Classes
-	for _, list := range [][]evaluate.Rate{e.Flags.ByGroup, e.Targets[0].Coverage[1].ByGroup, e.Targets[0].Coverage[1].ByTenth, e.Classes.ByClass, e.Classes.Sets[1].ByClass} {
+	e.Classifier = classified(2, 2).Classifier
+	for _, list := range [][]evaluate.Rate{e.Flags.ByGroup, e.Targets[0].Coverage[1].ByGroup, e.Targets[0].Coverage[1].ByDecile, e.Classifier.ByClass, e.Classifier.Sets[1].ByClass} {
 		for i := range list {
 			list[i].Name = hostile
 		}
 	}
-	e.Promises[0].Name, e.Promises[0].Says, e.Promises[0].Do, e.Notes[0].Says = hostile, hostile, hostile, hostile
+	e.Guarantees[0].Name, e.Guarantees[0].Message, e.Guarantees[0].Advice, e.Notes[0].Message = hostile, hostile, hostile, hostile
 	harmless(t, written(t, Evaluation(hostile, hostile, e)))
 }

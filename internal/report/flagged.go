@@ -11,23 +11,22 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// Flags is what was flagged of rows.
+// Flags describes the flagged rows of a file.
 type Flags struct {
 	Bundle, Rows string
-	Says         string // in one sentence
+	Summary      string // a sentence without a full stop
 	Facts        []Fact
 	PValues      evaluate.Histogram
-	Promise      string // what a flag promises
-	Caution      string // why it may promise less, or ""
-	N            int    // rows flagged, of which those below may be the first
-	// Columns are of the rows flagged, the worst first, and Images their pictures, or
-	// nil.
+	Guarantee    string // what a flag guarantees
+	Caution      string // why it may guarantee less, or empty
+	N            int    // number of flagged rows
+	// Columns describe the flagged rows with the highest scores, which may be fewer than N.
+	// Images are their pictures, or nil.
 	Columns []Column
 	Images  []image.Image
 }
 
-// Column is what there is of each row under a name: Numbers or, where these are
-// nil, Text.
+// Column is a column of a table: Numbers or, if these are nil, Text.
 type Column struct {
 	Name    string
 	Numbers []float64
@@ -41,7 +40,7 @@ func (c *Column) at(i int) string {
 	return c.Text[i]
 }
 
-// digits writes the numbers of a column. Whole ones may be names, such as that of an
+// digits returns the format of a column. Whole numbers may be identifiers, such as that of an
 // order, and keep all their digits.
 func digits(column []float64) func(x float64) string {
 	if slices.ContainsFunc(column, func(x float64) bool { return x != math.Trunc(x) || !display.Plain(x) }) {
@@ -52,22 +51,23 @@ func digits(column []float64) func(x float64) string {
 
 func fourDigits(x float64) string { return display.Number(x, 4) }
 
-// Flagged is the page of what was flagged.
+// Flagged is the page of the flagged rows of a file.
 func Flagged(f Flags) Page {
-	p := Page{Title: "What " + f.Bundle + " flags of " + f.Rows, Lead: capital(f.Says) + ".", Facts: f.Facts}
+	p := Page{Title: "Rows of " + f.Rows + " flagged by " + f.Bundle, Lead: capital(f.Summary) + ".", Facts: f.Facts}
 	c := counts("p-values", "p-value", f.PValues)
-	c.Note = "Dashed: expected of rows like the calibration rows. Rows heaped at the left are unlike these."
-	says := block{Charts: []chart{c}, Notes: []verdict{{Word: "promise", Says: f.Promise}, {
-		Word: "broken by", Says: "Rows of another origin, such as another camera, sensor, season, population or way of preparing them: more of them are flagged, and most of these flags are right.",
+	c.Note = "Dashed: expected count if the rows come from the source of the calibration rows. A peak at the left: out-of-distribution rows."
+	says := block{Charts: []chart{c}, Notes: []verdict{{Label: "guarantee", Message: f.Guarantee}, {
+		Label: "violated by", Message: "Rows from another source, such as another camera, sensor, season, population or preparation: more of them are flagged, and most of these flags are right.",
 	}}}
 	if f.Caution != "" {
-		says.Notes = append(says.Notes, verdict{Word: "weaker", Says: capital(f.Caution) + "."})
+		says.Notes = append(says.Notes, verdict{Label: "weaker", Message: capital(f.Caution) + "."})
 	}
+	says.Tables = []grid{cumulative(f.PValues)}
 	p.blocks = []block{says}
 	if f.N == 0 {
 		return p
 	}
-	worst := block{Title: "Flagged, the most unlike the domain first"}
+	worst := block{Title: "Flagged rows, the highest scores first"}
 	shown := len(f.Images)
 	if f.Images != nil {
 		for i, img := range f.Images {
@@ -91,7 +91,26 @@ func Flagged(f Flags) Page {
 	return p
 }
 
-// picture is a row with what there is of it; the first column names it.
+// cumulative counts the rows up to some p-values, and the expected number of them.
+func cumulative(h evaluate.Histogram) grid {
+	g := grid{Title: "Rows by largest p-value"}
+	var ends, counts, expected []float64
+	for _, end := range []float64{.05, .1, .2, .5, 1} {
+		n := int(math.Round(end * float64(len(h.Counts))))
+		count, want := 0, 0.
+		for k := range n {
+			count += h.Counts[k]
+			want += h.Expected[k]
+		}
+		ends, counts, expected = append(ends, end), append(counts, float64(count)), append(expected, want)
+	}
+	g.numbers("p-value up to", "", ends, exactly)
+	g.numbers("rows", "", counts, wholes)
+	g.numbers("expected", "expected number if the rows come from the source of the calibration rows", expected, wholes)
+	return g
+}
+
+// picture is the picture of a row. The first column is its name.
 func (f *Flags) picture(i int, img image.Image) picture {
 	p := picture{Image: img, Caption: f.Columns[0].at(i)}
 	for _, c := range f.Columns[1:] {

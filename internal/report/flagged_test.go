@@ -9,7 +9,7 @@ import (
 
 func flaggedRows() Flags {
 	return Flags{
-		Bundle: "m.attach", Rows: "x.npz", Says: "3 of 9 flagged", N: 3, Promise: "at most 5 %", Caution: "split off", PValues: histogramOf(3, 2, 2, 2),
+		Bundle: "m.attach", Rows: "x.npz", Summary: "3 of 9 flagged", N: 3, Guarantee: "at most 5 %", Caution: "split off", PValues: histogramOf(3, 2, 2, 2),
 		Columns: []Column{{Name: "input", Text: []string{"b.png", "a.png"}}, {Name: "p_value", Numbers: []float64{.001, .0123456}}, {Name: "ood_score", Numbers: []float64{math.Inf(1), 7}}},
 	}
 }
@@ -19,7 +19,7 @@ func TestFlagged(t *testing.T) {
 	page := written(t, Flagged(f))
 	sound(t, page)
 	for _, want := range []string{
-		"<h1>What m.attach flags of x.npz</h1>", "<p>3 of 9 flagged.</p>", "at most 5 %", "Split off.", "The first 2 of 3.", `<td class="words">b.png</td>`, `<td data-v="&#43;Infinity">inf</td>`, `<td data-v="0.0123456">0.01235</td>`,
+		"<h1>Rows of x.npz flagged by m.attach</h1>", "<p>3 of 9 flagged.</p>", "at most 5 %", "Split off.", "The first 2 of 3.", `<td class="words">b.png</td>`, `<td data-v="&#43;Infinity">inf</td>`, `<td data-v="0.0123456">0.01235</td>`,
 		`d="M0 340V0H115V113.3H230V113.3H345V113.3H460V340Z"`,
 	} {
 		if !strings.Contains(page, want) {
@@ -40,8 +40,8 @@ func TestFlagged(t *testing.T) {
 	}
 
 	f.N, f.Columns, f.Images = 0, nil, nil
-	if page = written(t, Flagged(f)); strings.Contains(page, "<table") || strings.Contains(page, "<figure") {
-		t.Error("a page of nothing flagged shows rows")
+	if page = written(t, Flagged(f)); strings.Count(page, "<table") > 1 || strings.Contains(page, "<figure") || strings.Contains(page, "Flagged rows, ") {
+		t.Error("a page without flagged rows shows some")
 	}
 }
 
@@ -59,7 +59,7 @@ func TestFlaggedWholes(t *testing.T) {
 
 func TestFlaggedHostile(t *testing.T) {
 	f := flaggedRows()
-	f.Bundle, f.Rows, f.Says, f.Promise = hostile, hostile, hostile, hostile
+	f.Bundle, f.Rows, f.Summary, f.Guarantee = hostile, hostile, hostile, hostile
 	for i := range f.Columns {
 		f.Columns[i].Name = hostile
 	}

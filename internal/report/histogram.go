@@ -18,16 +18,16 @@ const (
 	pixelsPerBin            = 6.0
 )
 
-// histogram is the scores of one method.
+// histogram draws the scores of one method.
 type histogram struct {
 	Width, Height float64
 	Shapes        []shape
 	Low, High     string // the ends of the axis
 }
 
-// shape is an outline, of in-domain rows or of an out-of-domain set.
+// shape is an outline of in-distribution rows or of an out-of-distribution set.
 type shape struct {
-	Color int // 0 of in-domain rows, 1 of the first set
+	Color int // 0 for in-distribution rows, 1 for the first set
 	Path  string
 }
 
@@ -37,15 +37,16 @@ type glyph struct {
 	Shapes        []shape
 	// Of an interval:
 	Low, High, At float64
-	Chance        float64 // or what is promised; 0 is not drawn
-	Off           bool    // the interval lies beside it or, of a part that is Compared, it misses by more than chance
+	Chance        float64 // or the nominal rate; 0 is not drawn
+	Below         bool    // At lies below the axis, and is drawn at its end
+	Off           bool    // the interval excludes Chance or, if Compared, the part misses it by more than chance
 	Compared      bool
 	Marks         []float64
 }
 
-// drawHistogram puts the scores of both sides on shared bins, each set as a
-// share of its own rows. The outermost half per cent on each side is gathered
-// in the first and last bin, infinite scores with it.
+// drawHistogram counts the scores of both sides in shared bins, as fractions of the rows of
+// each set. The first and last bin include the outermost 0.5 % of the scores and infinite
+// ones.
 func drawHistogram(name string, in []float64, out [][]float64, width, height float64) (*histogram, error) {
 	bins := int(width / pixelsPerBin)
 	outs := slices.Concat(out...)
@@ -67,7 +68,7 @@ func drawHistogram(name string, in []float64, out [][]float64, width, height flo
 	return h, nil
 }
 
-// setColor is the colour of in-domain rows, 0, or of the i-th of sets, from 1.
+// setColor is the colour of in-distribution rows (0) or of set i, counted from 1.
 func setColor(i int) int {
 	if i == 0 {
 		return 0
@@ -98,8 +99,8 @@ func outline(x []float64, top, width, height float64) string {
 	return b.String()
 }
 
-// spark is a histogram in the table, of ranks among all scores: scores crowd
-// as they please, and ranks show what is above what.
+// spark is a histogram for the table, of ranks among all scores. Ranks are spread evenly,
+// whatever the distribution of the scores.
 func spark(in []float64, out [][]float64) (glyph, error) {
 	ranked := slices.Sorted(slices.Values(slices.Concat(in, slices.Concat(out...))))
 	rank := func(scores []float64) []float64 {
@@ -123,17 +124,17 @@ func spark(in []float64, out [][]float64) (glyph, error) {
 	return glyph{Width: sparkWidth, Height: sparkHeight, Shapes: h.Shapes}, nil
 }
 
-// forest places every method's AUROC with its interval on one axis, and each
-// configuration of a sweep as a mark.
+// forest draws the AUROC of each method with its interval on an axis from 0.5 to 1, and each
+// configuration of a sweep as a mark. A method below 0.5 is drawn hollow at the end.
 func forest(ranked []compare.MethodReport) []*glyph {
-	axis := span{forestLow(ranked), 1}
+	axis := span{leastAUROC, 1}
 	return each(ranked, func(m compare.MethodReport) *glyph {
 		ends := [2]float64{m.AUROC.Mean, m.AUROC.Mean}
 		if m.CI != nil {
 			ends = m.CI.AUROC
 		}
 		g, place := placed(axis, ends[0], m.AUROC.Mean, ends[1])
-		g.Chance = place(.5)
+		g.Below = m.AUROC.Mean < leastAUROC
 		if len(m.Configs) > 1 {
 			g.Marks = each(m.Configs, func(c compare.Config) float64 { return place(c.AUROC) })
 		}
@@ -141,16 +142,5 @@ func forest(ranked []compare.MethodReport) []*glyph {
 	})
 }
 
-// forestLow is the low end of the axis, chance or what is below it.
-func forestLow(ranked []compare.MethodReport) float64 {
-	low := .5
-	for _, m := range ranked {
-		for _, conf := range m.Configs {
-			low = min(low, conf.AUROC)
-		}
-		if m.CI != nil {
-			low = min(low, m.CI.AUROC[0])
-		}
-	}
-	return math.Floor(20*low) / 20
-}
+// leastAUROC is the low end of the axis: chance.
+const leastAUROC = .5

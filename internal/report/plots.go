@@ -11,24 +11,24 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// counts draws a histogram of numbers from 0 to 1 and, as a line, the counts
-// expected. The axis has room for others too.
+// counts draws a histogram of numbers from 0 to 1, and the expected counts as a line. The
+// axis has room for other counts.
 func counts(title, xLabel string, h evaluate.Histogram, others ...int) chart {
 	high := slices.Max(slices.Concat(floats(h.Counts), floats(others), h.Expected, []float64{1}))
 	c := newChart(xLabel, "rows", span{0, 1}, upTo(high), chartWidth, 5, int(min(5, high)))
 	c.Title = title
 	c.Areas = []shape{{0, c.area(floats(h.Counts))}}
 	c.Dashed = c.steps(h.Expected)
-	c.Note = "Dashed: expected."
+	c.Note = "Dashed: expected count."
 	return c
 }
 
-// area is the outline of bars of one width along the whole axis.
+// area is the outline of bars of equal width along the whole axis.
 func (c *chart) area(x []float64) string {
 	return strings.TrimSuffix(outline(x, c.y.high, c.Width, c.Height), "Z")
 }
 
-// steps are the tops of bars of one width along the whole axis.
+// steps is the line of the tops of bars of equal width along the whole axis.
 func (c *chart) steps(x []float64) string {
 	var b strings.Builder
 	for i, v := range x {
@@ -39,83 +39,113 @@ func (c *chart) steps(x []float64) string {
 	return b.String()
 }
 
-// placeOf is a share over what is asked.
-func placeOf(r evaluate.Rate) point { return point{r.Asked, r.Share} }
+// placeOf is a rate over its nominal rate.
+func placeOf(r evaluate.Rate) point { return point{r.Nominal, r.Fraction} }
 
-// intervals draws shares over places, each with its interval.
+// intervals draws rates over their nominal rates, each with its interval.
 func (c *chart) intervals(color int, rates []evaluate.Rate) {
 	var bars, marks strings.Builder
 	for _, r := range rates {
-		bars.WriteString(c.path([]point{{r.Asked, r.Low}, {r.Asked, r.High}}))
+		bars.WriteString(c.path([]point{{r.Nominal, r.Low}, {r.Nominal, r.High}}))
 		marks.WriteString(c.path([]point{placeOf(r)}) + "h0")
 	}
 	c.Bars, c.Marks = append(c.Bars, shape{color, bars.String()}), append(c.Marks, shape{color, marks.String()})
 }
 
-// reliability draws how often answers of each confidence are right.
-func reliability(e *evaluate.Classes) chart {
-	c := newChart("confidence", "right", span{0, 1}, span{0, 1}, chartWidth, 5, 5)
-	c.Title, c.Dashed = "Is confidence what it says?", c.path([]point{{0, 0}, {1, 1}})
-	c.Note = "Each dot gathers the answers of a fifteenth of the confidences, with its 95 % interval. On the dashed line they are right as often as they say."
+// fewRows is the number of rows below which a bin of confidence is drawn faintly.
+const fewRows = 20
+
+// reliability draws the accuracy of the predictions over their confidence, bin by bin.
+func reliability(e *evaluate.Classifier) chart {
+	c := newChart("confidence", "accuracy", span{0, 1}, span{0, 1}, chartWidth, 5, 5)
+	c.Title, c.Dashed = "Reliability diagram: is confidence right?", c.path([]point{{0, 0}, {1, 1}})
+	c.Note = fmt.Sprintf("Each dot is one of 15 bins of equal width; its area grows with the number of rows. Bins with fewer than %d rows are faint, without interval and line. On the dashed line, accuracy equals confidence.", fewRows)
+	largest := 0
+	for _, r := range []*evaluate.Reliability{&e.Uncalibrated, e.Calibrated} {
+		if r != nil {
+			for _, b := range r.Bins {
+				largest = max(largest, b.Rows)
+			}
+		}
+	}
 	draw := func(color int, name string, r evaluate.Reliability) {
-		c.Lines = append(c.Lines, line{Color: color + 1, Name: name, Path: c.path(each(r.Bins, placeOf))})
-		c.intervals(color, r.Bins)
+		const least, most = 3.0, 11.0 // radii
+		var solid []evaluate.Rate
+		for _, b := range r.Bins {
+			few := b.Rows < fewRows
+			if !few {
+				solid = append(solid, b)
+			}
+			c.Circles = append(c.Circles, circle{
+				Color: color, X: c.x.share(b.Nominal) * c.Width, Y: (1 - c.y.share(b.Fraction)) * c.Height,
+				R: max(least, most*math.Sqrt(float64(b.Rows)/float64(max(largest, 1)))), Faint: few,
+				Title: fmt.Sprintf("%s: confidence %s, accuracy %s, %s", name, display.Percent(b.Nominal), display.Percent(b.Fraction), rows.Count(b.Rows, "row")),
+			})
+		}
+		c.Lines = append(c.Lines, line{Color: color + 1, Name: name, Path: c.path(each(solid, placeOf))})
+		var bars strings.Builder
+		for _, b := range solid {
+			bars.WriteString(c.path([]point{{b.Nominal, b.Low}, {b.Nominal, b.High}}))
+		}
+		c.Bars = append(c.Bars, shape{color, bars.String()})
 		c.Key = append(c.Key, shapeKey{color, name})
 	}
-	if e.After == nil {
-		draw(0, "the network's own", e.Before)
+	if e.Calibrated == nil {
+		draw(0, "softmax", e.Uncalibrated)
 		return c
 	}
-	draw(1, "the network's own", e.Before)
-	draw(0, "with temperature "+display.Number(e.Temperature, 3), *e.After)
+	draw(1, "uncalibrated", e.Uncalibrated)
+	draw(0, "temperature "+display.Number(e.Temperature, 3), *e.Calibrated)
 	return c
 }
 
-// riskCoverage draws the error among the most confident answers.
-func riskCoverage(e *evaluate.Classes) chart {
+// riskCoverage draws the error rate of the most confident predictions.
+func riskCoverage(e *evaluate.Classifier) chart {
 	points := each(e.RiskCoverage, func(p evaluate.RiskPoint) point { return point{p.Coverage, p.Risk} })
-	c := riskPlane("inputs answered, most confident first", 1-e.Accuracy.Share, [][]point{points})
-	c.Title = "What does it cost to err less?"
+	c := riskPlane("fraction of rows accepted, most confident first", 1-e.Accuracy.Fraction, [][]point{points})
+	c.Title = "Risk–coverage curve: fewer predictions, fewer errors"
+	c.Note = "The error rate among the accepted predictions, if only the most confident ones are accepted."
 	c.Lines[0].Color, c.Lines[0].Name = 1, "risk and coverage"
-	if e.Accepted != nil && e.Errors != nil {
-		c.Marks = append(c.Marks, shape{1, c.path([]point{{e.Accepted.Share, e.Errors.Share}}) + "h0"})
-		c.Key = []shapeKey{{0, "by confidence"}, {1, "the rows accepted"}}
+	if e.Accepted != nil && e.SelectiveError != nil {
+		c.Marks = append(c.Marks, shape{1, c.path([]point{{e.Accepted.Fraction, e.SelectiveError.Fraction}}) + "h0"})
+		c.Key = []shapeKey{{0, "by confidence"}, {1, "accepted by --max-error"}}
 	}
 	return c
 }
 
-// sizes draws how many sets hold how many classes.
+// sizes draws the number of sets of each size.
 func sizes(s evaluate.Coverage) chart {
-	const most = 60 // bars that find room
-	wide := (len(s.Sizes) + most - 1) / most
-	x := make([]float64, (len(s.Sizes)+wide-1)/wide)
-	for k, n := range s.Sizes {
+	const most = 60 // bars
+	wide := (len(s.SizeCounts) + most - 1) / most
+	x := make([]float64, (len(s.SizeCounts)+wide-1)/wide)
+	for k, n := range s.SizeCounts {
 		x[k/wide] += float64(n)
 	}
 	high := slices.Max(x)
-	c := newChart("classes in the set", "rows", span{-.5, float64(len(x)*wide) - .5}, upTo(high), chartWidth, min(5, len(s.Sizes)), int(min(5, high)))
-	c.Title, c.Areas = fmt.Sprintf("How large are sets at level %g?", s.Asked), []shape{{0, c.area(x)}}
+	c := newChart("classes in the set", "sets", span{-.5, float64(len(x)*wide) - .5}, upTo(high), chartWidth, min(5, len(s.SizeCounts)), int(min(5, high)))
+	c.Title, c.Areas = fmt.Sprintf("Size of prediction sets at level %g", s.Nominal), []shape{{0, c.area(x)}}
 	if wide > 1 {
-		c.Note = fmt.Sprintf("Each bar gathers %d sizes.", wide)
+		c.Note = fmt.Sprintf("Each bar covers %d sizes.", wide)
 	}
 	return c
 }
 
-// levels draws coverage against the level asked for.
+// levels draws coverage over the guaranteed level.
 func levels(list []evaluate.Coverage) chart {
 	low, rates := 1., each(list, func(c evaluate.Coverage) evaluate.Rate { return c.Rate })
 	for _, r := range rates {
-		low = min(low, r.Low, r.Asked)
+		low = min(low, r.Low, r.Nominal)
 	}
 	both := span{math.Floor(10*low-1e-9) / 10, 1}
-	c := newChart("level asked for", "covered", both, both, chartWidth, 5, 5)
-	c.Title, c.Dashed = "Is coverage what was asked?", c.path([]point{{both.low, both.low}, {1, 1}})
+	c := newChart("guaranteed level", "coverage", both, both, chartWidth, 5, 5)
+	c.Title, c.Dashed = "Coverage by level", c.path([]point{{both.low, both.low}, {1, 1}})
+	c.Note = "Dashed: coverage equals the guaranteed level. Bars: 95 % intervals."
 	c.Lines = []line{{Color: 1, Name: "coverage", Path: c.path(each(rates, placeOf))}}
 	c.intervals(0, rates)
 	return c
 }
 
-// against draws intervals over the targets that they are to hold.
+// against draws intervals over the targets that they should contain.
 func against(points []evaluate.TargetPoint, level float64) chart {
 	targets, ends := make([]float64, len(points)), make([]float64, 0, 2*len(points))
 	for i, p := range points {
@@ -124,29 +154,29 @@ func against(points []evaluate.TargetPoint, level float64) chart {
 	}
 	x, y := span{slices.Min(targets), slices.Max(targets)}.open(), inner(ends)
 	c := newChart("target", "interval", x, span{min(x.low, y.low), max(x.high, y.high)}, chartWidth, 5, 5)
-	c.Title, c.Dashed, c.Many = fmt.Sprintf("Do intervals at level %g hold the target?", level), c.path([]point{{x.low, x.low}, {x.high, x.high}}), true
-	var held, missed strings.Builder
+	c.Title, c.Dashed, c.Many = fmt.Sprintf("Intervals at level %g and their targets", level), c.path([]point{{x.low, x.low}, {x.high, x.high}}), true
+	var contains, misses strings.Builder
 	for _, p := range points {
-		to := &held
+		to := &contains
 		if p.Target < p.Lower || p.Target > p.Upper {
-			to = &missed
+			to = &misses
 		}
 		to.WriteString(c.path([]point{{p.Target, p.Lower}, {p.Target, p.Upper}}))
 	}
-	c.Bars = []shape{{0, held.String()}, {1, missed.String()}}
-	c.Key = []shapeKey{{0, "held"}, {1, "missed"}}
-	c.Note = "Each line is the interval of a row; one that crosses the dashed line holds its target. " + rows.Count(len(points), "row") + "."
+	c.Bars = []shape{{0, contains.String()}, {1, misses.String()}}
+	c.Key = []shapeKey{{0, "contains its target"}, {1, "misses it"}}
+	c.Note = "Each line is the interval of one of " + rows.Count(len(points), "row") + ". An interval that crosses the dashed line contains its target."
 	return c
 }
 
-// inner is the span of all numbers but the outermost half per cent on each side:
-// a few wild ones would leave no room for the others.
+// inner is the span of all numbers except the outermost 0.5 % on each side: a few extreme
+// ones would leave no room for the others.
 func inner(x []float64) span {
 	slices.Sort(x)
 	return span{x[len(x)/200], x[len(x)-1-len(x)/200]}
 }
 
-// open is the span, or one about it where it holds one number alone.
+// open is the span, or a wider one if both ends are equal.
 func (s span) open() span {
 	if s.low < s.high {
 		return s
@@ -155,17 +185,18 @@ func (s span) open() span {
 	return span{s.low - margin, s.high + margin}
 }
 
-// pit draws the levels of targets in the forecasts.
+// pit draws the probability integral transform: the levels of the targets in the predicted
+// distributions.
 func pit(t evaluate.Target) chart {
 	h := t.PIT
 	if t.PITCalibrated != nil {
 		h = t.PITCalibrated
 	}
-	c := counts("Where in the forecasts do targets lie?", "level of the target among the forecast's", *h, t.PIT.Counts...)
-	c.Note = "Dashed: expected. A heap in the middle: forecasts are wider than need be; at the ends: too narrow."
+	c := counts("Levels of the targets (PIT)", "level of the target in the predicted distribution", *h, t.PIT.Counts...)
+	c.Note = "Dashed: expected count. A peak in the middle: distributions are too wide. Peaks at the ends: too narrow."
 	if t.PITCalibrated != nil {
-		c.Lines = []line{{Color: 2, Name: "the head's own", Path: c.steps(floats(t.PIT.Counts))}}
-		c.Key = []shapeKey{{0, "calibrated"}, {1, "the head's own"}}
+		c.Lines = []line{{Color: 2, Name: "uncalibrated", Path: c.steps(floats(t.PIT.Counts))}}
+		c.Key = []shapeKey{{0, "calibrated"}, {1, "uncalibrated"}}
 	}
 	return c
 }

@@ -1,7 +1,7 @@
-// Package report draws comparisons of detectors, evaluations and a regression band
-// as one self-contained HTML page: nothing in it comes from elsewhere. Without scripts
-// it shows the same; with them its tables sort and its curves answer the mouse.
-// [EvaluationText] and [ComparisonText] print the same verdicts and tables as text.
+// Package report draws comparisons of detectors, evaluations, audits and a regression band
+// as one self-contained HTML page, which loads no other file. The page shows the same without
+// scripts; with scripts, tables sort and curves highlight. [EvaluationText] and
+// [ComparisonText] print the same verdicts and tables as text.
 package report
 
 import (
@@ -14,6 +14,7 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"slices"
 
 	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/ood/compare"
@@ -28,38 +29,38 @@ var css string
 //go:embed page.js
 var js string
 
-// Page is what a report shows, from top to bottom.
+// Page is the content of a report, from top to bottom.
 type Page struct {
 	Title string
 	Lead  string
 	Facts []Fact
 	Sets  []Comparison
-	Band  *Band // nil leaves the regression out
+	Band  *Band // or nil
 
 	blocks []block
 }
 
-// Fact is one figure at the head of the page.
+// Fact is a figure at the head of the page.
 type Fact struct{ Value, Label string }
 
-// Comparison is one model with its in-domain and out-of-domain rows. The scores
-// that Report carries are drawn.
+// Comparison compares detectors of one model on in-distribution and out-of-distribution
+// rows. The scores in Report are drawn.
 type Comparison struct {
 	Title, Lead string
 	Report      *compare.Report
 	Suspicious  []Example
-	// SuspiciousLead says what Suspicious was picked from.
+	// SuspiciousLead is a sentence on the origin of Suspicious.
 	SuspiciousLead string
 }
 
-// Example is one input that a detector finds suspicious.
+// Example is an input with a high score.
 type Example struct {
 	Image   image.Image
 	Caption string
-	Outside bool // it is out-of-domain
+	Outside bool // out-of-distribution
 }
 
-// section is a comparison with everything drawn.
+// section is a comparison with its drawings.
 type section struct {
 	Comparison
 	Figures, BySet grid // a row for each of Rows, after whose names pictures stand
@@ -67,20 +68,32 @@ type section struct {
 	ROC            []chart
 	Risk           *chart
 	SetKey         []shapeKey
-	Axis           string // the low end of the AUROC axis
+	Facts          []Fact
+	Dots           dotplot
 	Missing        []missing
 }
 
-// shown is how many methods' scores are not folded away.
+// shown is the number of methods whose scores are visible at once.
 const shown = 12
 
-// Shown are the rows whose scores are drawn at once.
+// Shown returns the rows whose scores are visible at once.
 func (s *section) Shown() []row { return s.Rows[:min(shown, len(s.Rows))] }
 
-// Folded are the rows whose scores are folded away.
+// Folded returns the other rows, whose scores are folded.
 func (s *section) Folded() []row { return s.Rows[min(shown, len(s.Rows)):] }
 
-// missing is what has no result, and why.
+// More reports whether the dot plot leaves out methods.
+func (s *section) More() bool { return len(s.Dots.Rows) < len(s.Rows) }
+
+// Listed is the number of methods in the dot plot, without controls.
+func (s *section) Listed() int { return mostDots }
+
+// Hollow reports whether the dot plot has a method below 0.5.
+func (s *section) Hollow() bool {
+	return slices.ContainsFunc(s.Dots.Rows, func(r dotRow) bool { return r.Below })
+}
+
+// missing names methods without a result, and the reason.
 type missing struct{ Names, What, Why string }
 
 func absent(r *compare.Report) []missing {
@@ -95,7 +108,7 @@ func absent(r *compare.Report) []missing {
 	return list
 }
 
-// shapeKey says which set has which colour.
+// shapeKey is an entry of a legend.
 type shapeKey struct {
 	Color int
 	Name  string
@@ -141,7 +154,7 @@ func write(w io.Writer, p Page) error {
 	if err := t.Execute(&page, view); err != nil {
 		return err
 	}
-	// Names of files may be of any bytes.
+	// The name of a file may be invalid UTF-8.
 	_, err = w.Write(bytes.ToValidUTF8(page.Bytes(), []byte("\ufffd")))
 	return err
 }
@@ -159,31 +172,30 @@ func newSection(c Comparison) (*section, error) {
 	return s, err
 }
 
-// fill makes the table's rows.
+// fill makes the rows of the table.
 func (s *section) fill(methods []compare.MethodReport) error {
 	r := s.Report
 	s.Figures, s.BySet = tables(r, methods)
-	if len(r.Sets) > 1 {
-		for i, set := range r.Sets {
+	if len(r.OODSets) > 1 {
+		for i, set := range r.OODSets {
 			s.SetKey = append(s.SetKey, shapeKey{setColor(i + 1), set.Name})
 		}
 	}
 	intervals := forest(methods)
-	s.Axis = display.Fixed(forestLow(methods), 2)
 	color := 0
 	for i, m := range methods {
 		best := best(m)
-		small, err := spark(best.In, best.Out)
+		small, err := spark(best.TestScores, best.OODScores)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}
-		large, err := drawHistogram(m.Name, best.In, best.Out, histWidth, histHeight)
+		large, err := drawHistogram(m.Name, best.TestScores, best.OODScores, histWidth, histHeight)
 		if err != nil {
 			return err
 		}
 		one := row{
 			Method: i, Name: m.Name, Control: m.Control, Note: m.Variant, Spark: small, Forest: intervals[i],
-			Histogram: large, Configurations: configurations(m), NOutliers: m.NOutliers, Best: best,
+			Histogram: large, Configurations: configurations(m), NOutliers: m.OutliersFitted, Best: best,
 		}
 		if !m.Control && color < coloured {
 			color++
@@ -191,10 +203,11 @@ func (s *section) fill(methods []compare.MethodReport) error {
 		}
 		s.Rows = append(s.Rows, one)
 	}
+	s.Dots, s.Facts = newDotplot(methods, s.Rows), summaryFacts(r, methods)
 	return nil
 }
 
-// Encode writes a picture as PNG or, where that would be large, as JPEG.
+// Encode writes a small picture as PNG and a large one as JPEG.
 func Encode(m image.Image) ([]byte, error) {
 	var b bytes.Buffer
 	if size := m.Bounds(); size.Dx()*size.Dy() > 1<<12 {
@@ -205,7 +218,7 @@ func Encode(m image.Image) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// inline is a picture as part of the page.
+// inline is a picture as a data URL.
 func inline(m image.Image) (template.URL, error) {
 	encoded, err := Encode(m)
 	return inlined(encoded), err

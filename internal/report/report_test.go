@@ -37,7 +37,7 @@ func samplePage() Page {
 			Name:      name,
 			Summaries: compare.Summaries{AUROC: one(auroc), FPR95: one(.2), FPR95In: one(.3), AUPRIn: one(auroc), AUPROut: one(auroc), DetectionError: one((1 - auroc) / 2)},
 			CI:        &compare.Intervals{AUROC: [2]float64{auroc - .02, auroc + .03}},
-			Configs:   []compare.Config{{Params: ood.Params{"k": 1.}, Metrics: m, In: in, Out: [][]float64{out}}},
+			Configs:   []compare.Config{{Params: ood.Params{"k": 1.}, Metrics: m, TestScores: in, OODScores: [][]float64{out}}},
 		}
 	}
 	return Page{
@@ -47,7 +47,7 @@ func samplePage() Page {
 		Sets: []Comparison{{
 			Title: "first",
 			Report: &compare.Report{
-				Model: "m.onnx", ModelSHA256: "0123456789abcdef", NFit: 11, NIn: 300, NOut: 200, Seed: 42, Resamples: 700,
+				Model: "m.onnx", ModelSHA256: "0123456789abcdef", FitRows: 11, TestRows: 300, OODRows: 200, Seed: 42, Resamples: 700,
 				Methods: []compare.MethodReport{
 					method("worse", .6), method("better", .9),
 					{Name: "failed", Failed: []compare.Failed{{Params: ood.Params{"k": 2.}, Error: "no <good>"}}},
@@ -92,21 +92,21 @@ func TestHostileNames(t *testing.T) {
 	for i := range r.Methods[:2] {
 		r.Methods[i].Sets = []compare.SetSummaries{{Name: name, Summaries: r.Methods[i].Summaries}}
 	}
-	r.Model, r.ModelSHA256, r.Sets = name, name, []compare.Set{{Name: name, Group: name, N: 200}}
+	r.Model, r.ModelSHA256, r.OODSets = name, name, []compare.Set{{Name: name, Group: name, Rows: 200}}
 	r.Methods[0].Name, r.Methods[0].Variant, r.Methods[2].Failed[0].Error, r.Skipped[0].Reason = name, name, name, name
 	harmless(t, written(t, p))
 }
 
 func TestWrite(t *testing.T) {
 	page := written(t, samplePage())
-	// Of two methods: a small and a large histogram and an interval each; a
-	// plane with its curves and a band.
-	if n := strings.Count(page, "<svg"); n != 2*3+1+1 {
+	// Two methods have a small and a large histogram and an interval each. Then there are
+	// a dot plot, the ROC curves and a band.
+	if n := strings.Count(page, "<svg"); n != 2*3+1+1+1 {
 		t.Errorf("%d drawings", n)
 	}
 	for _, want := range []string{
 		"A &amp; B &lt;c&gt;", "data:image/png;base64,", "p 0.01", "91.0 %",
-		"m.onnx", "0123456789ab", "11 rows", "300 rows", "200 rows", "700 resamples", "<dd>42</dd>",
+		"m.onnx", "0123456789ab", "<dt>fit rows</dt><dd>11</dd>", "<dd>300</dd>", "<dd>200</dd>", "700 bootstrap resamples", "<dd>42</dd>",
 		"0.880–0.930", "no &lt;good&gt;", "needs logits: there are none", "k=2",
 	} {
 		if !strings.Contains(page, want) {
@@ -126,7 +126,7 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	if n := strings.Count(page, `class="outside"`); n != 1 {
-		t.Errorf("%d pictures are framed as out-of-domain, want 1", n)
+		t.Errorf("%d pictures are framed as out-of-distribution, want 1", n)
 	}
 	sound(t, page)
 }
@@ -164,7 +164,7 @@ func sound(t *testing.T, page string) {
 func TestWriteErrors(t *testing.T) {
 	p := samplePage()
 	c := &p.Sets[0].Report.Methods[0].Configs[0]
-	c.In, c.Out = nil, nil
+	c.TestScores, c.OODScores = nil, nil
 	if err := Write(io.Discard, p); err == nil {
 		t.Error("a histogram without scores is drawn")
 	}
@@ -177,13 +177,13 @@ func TestWriteMore(t *testing.T) {
 	c := &p.Sets[0]
 	c.Report.Sweep = true
 	c.Report.Methods[1].Control = true
-	c.Report.InError = new(float64)
-	*c.Report.InError = .25
+	c.Report.ErrorRate = new(float64)
+	*c.Report.ErrorRate = .25
 	c.Report.Wrong = make([]bool, 300)
 	for i := range 75 {
 		c.Report.Wrong[4*i] = true
 	}
-	c.Report.Sets = []compare.Set{{Name: "cats", Group: "near", N: 120}, {Name: "dogs", Group: "far", N: 80}}
+	c.Report.OODSets = []compare.Set{{Name: "cats", Group: "near", Rows: 120}, {Name: "dogs", Group: "far", Rows: 80}}
 	for i := range c.Report.Methods[:2] {
 		m := &c.Report.Methods[i]
 		m.AURC = compare.Summary{Mean: .05, Max: .05, N: 1}
@@ -191,13 +191,13 @@ func TestWriteMore(t *testing.T) {
 		m.Sets = []compare.SetSummaries{{Name: "cats", Summaries: m.Summaries}, {Name: "dogs", Summaries: m.Summaries}}
 		m.Groups = []compare.SetSummaries{{Name: "near", Summaries: m.Summaries}, {Name: "far", Summaries: m.Summaries}}
 		conf := &m.Configs[0]
-		conf.Out = [][]float64{conf.Out[0][:120], conf.Out[0][120:]}
+		conf.OODScores = [][]float64{conf.OODScores[0][:120], conf.OODScores[0][120:]}
 		m.Configs = append(m.Configs, m.Configs[0])
 	}
 	page := written(t, p)
 	for _, want := range []string{
-		">AURC</th>", "network errs on 25.0 %", "cats 120", "<small>near</small>",
-		"AUROC by set", "near (mean)", `data-panel="dogs"`, "Risk and coverage", "better, 2", "0.0400–0.0600",
+		">AURC</th>", "model error 25.0 %", "cats 120", "<small>near</small>",
+		"AUROC by OOD set", "near (mean)", `data-panel="dogs"`, "Risk–coverage curves", "better, 2", "0.0400–0.0600",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -238,6 +238,9 @@ func TestWriteMany(t *testing.T) {
 	before, after, ok := strings.Cut(page, "<summary>33 more</summary>")
 	if !ok || strings.Count(before, `aria-label="scores of`) != 12 || strings.Count(after, `aria-label="scores of`) != 33 {
 		t.Error("33 of 45 methods are not folded")
+	}
+	if n := strings.Count(page, `<circle class="dot" cx`) - 45; n != mostDots || !strings.Contains(page, "the 15 best of 45 methods") {
+		t.Errorf("the dot plot has %d methods", n)
 	}
 	if n := strings.Count(page, `class="curve c c`); n != coloured {
 		t.Errorf("%d curves have a colour, want %d", n, coloured)

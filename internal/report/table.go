@@ -13,15 +13,15 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// column is one figure of every method.
+// column is a figure of each method.
 type column struct {
 	head
-	digits int  // after the decimal point
-	plain  bool // has no best, and no deviation: times
+	digits int  // decimals
+	plain  bool // without best value and deviation, such as a time
 	field  int  // of compare.Metrics, from 0
 }
 
-// value is a figure of one method, over the configurations of a sweep.
+// value is a figure of one method, summarised over the configurations of a sweep.
 type value struct {
 	compare.Summary
 	ci *[2]float64 // or nil
@@ -30,12 +30,12 @@ type value struct {
 // metrics are the columns of compare.Metrics.
 func metrics() []column {
 	return []column{
-		{head: head{Text: "AUROC", Title: "The probability that an out-of-domain input scores above an in-domain one.", Descending: true}, digits: 3},
-		{head: head{Text: "FPR95", Title: "The share of in-domain inputs flagged when 95 % of the out-of-domain ones are found."}, digits: 3, field: 1},
-		{head: head{Text: "FPR95 in", Title: "The share of out-of-domain inputs accepted when 95 % of the in-domain ones are."}, digits: 3, field: 4},
-		{head: head{Text: "AUPR in", Title: "Average precision with in-domain as the positive class.", Descending: true}, digits: 3, field: 2},
-		{head: head{Text: "AUPR out", Title: "Average precision with out-of-domain as the positive class.", Descending: true}, digits: 3, field: 3},
-		{head: head{Text: "error", Title: "Detection error: the least probability of judging an input wrongly where both sides are equally likely."}, digits: 3, field: 5},
+		{head: head{Text: "AUROC", Title: "Probability that an out-of-distribution row scores above an in-distribution row.", Descending: true}, digits: 3},
+		{head: head{Text: "FPR95", Title: "Fraction of in-distribution rows flagged when 95 % of the out-of-distribution rows are detected."}, digits: 3, field: 1},
+		{head: head{Text: "FPR95 in", Title: "Fraction of out-of-distribution rows accepted when 95 % of the in-distribution rows are (FPR@95 of OpenOOD)."}, digits: 3, field: 4},
+		{head: head{Text: "AUPR in", Title: "Average precision with in-distribution as the positive class.", Descending: true}, digits: 3, field: 2},
+		{head: head{Text: "AUPR out", Title: "Average precision with out-of-distribution as the positive class.", Descending: true}, digits: 3, field: 3},
+		{head: head{Text: "detection error", Title: "Smallest probability, over all thresholds, to misjudge a row if both kinds are equally likely."}, digits: 3, field: 5},
 	}
 }
 
@@ -48,12 +48,12 @@ func summary(s compare.Summaries, ci *compare.Intervals, field int) value {
 	return v
 }
 
-// ranked are the methods that have a result, the best first.
+// ranked are the methods with a result, the best first.
 func ranked(r *compare.Report) []compare.MethodReport {
 	return slices.DeleteFunc(r.Ranked(), func(m compare.MethodReport) bool { return len(m.Configs) == 0 })
 }
 
-// tables are the figures of methods and, where sets have names, their AUROC by set.
+// tables returns the figures of the methods and, if sets have names, the AUROC by set.
 func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet grid) {
 	control := func(i int) bool { return methods[i].Control }
 	names := each(methods, func(m compare.MethodReport) string {
@@ -74,9 +74,9 @@ func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet g
 		add(c, func(m compare.MethodReport) value { return summary(m.Summaries, m.CI, c.field) })
 	}
 	figures.Heads[1].Interval = r.Resamples > 0
-	if r.InError != nil {
-		// Networks that err seldom have areas of a few thousandths.
-		c := column{head: head{Text: "AURC", Title: "Area under the risk-coverage curve of the network's own errors in-domain."}, digits: 4}
+	if r.ErrorRate != nil {
+		// The area of an accurate model is a few thousandths.
+		c := column{head: head{Text: "AURC", Title: "Area under the risk–coverage curve of the errors of the model on in-distribution rows."}, digits: 4}
 		add(c, func(m compare.MethodReport) value {
 			v := value{Summary: m.AURC}
 			if m.CI != nil {
@@ -89,9 +89,9 @@ func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet g
 		c := column{head: head{Text: name, Title: title}, digits: digits, plain: true}
 		add(c, func(m compare.MethodReport) value { return value{Summary: compare.Summary{Mean: of(m)}} })
 	}
-	time("fit s", "Seconds that fitting all configurations took.", 2, func(m compare.MethodReport) float64 { return m.FitSeconds })
-	time("µs/input", "Microseconds that scoring one input took.", 1, func(m compare.MethodReport) float64 { return m.ScoreMicroseconds })
-	if len(r.Sets) == 0 || len(methods) == 0 {
+	time("fit (s)", "Seconds to fit all configurations.", 2, func(m compare.MethodReport) float64 { return m.FitSeconds })
+	time("score (µs/row)", "Microseconds to score one row.", 1, func(m compare.MethodReport) float64 { return m.ScoreMicroseconds })
+	if len(r.OODSets) == 0 || len(methods) == 0 {
 		return figures, bySet
 	}
 	bySet.text("method", names)
@@ -103,8 +103,8 @@ func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet g
 		values := each(sets, func(of []compare.SetSummaries) value { return summary(of[i].Summaries, of[i].CI, 0) })
 		bySet.figures(column{head: head{Text: name, Title: title, Descending: true}, digits: 3}, values, r.Sweep, control)
 	}
-	for _, s := range r.Sets {
-		set(s.Name, fmt.Sprintf("AUROC on the %s of %s.", rows.Count(s.N, "row"), s.Name))
+	for _, s := range r.OODSets {
+		set(s.Name, fmt.Sprintf("AUROC on the %s of %s.", rows.Count(s.Rows, "row"), s.Name))
 	}
 	for _, g := range methods[0].Groups {
 		set(g.Name+" (mean)", "Mean AUROC over the sets of the group "+g.Name+".")
@@ -113,7 +113,7 @@ func tables(r *compare.Report, methods []compare.MethodReport) (figures, bySet g
 	return figures, bySet
 }
 
-// figures adds a column. The best, controls apart, is marked.
+// figures adds a column. The best value is marked; controls do not compete.
 func (g *grid) figures(c column, values []value, sweep bool, control func(i int) bool) {
 	sign := -1.
 	if c.Descending {
@@ -133,7 +133,7 @@ func (g *grid) figures(c column, values []value, sweep bool, control func(i int)
 		case c.plain:
 		case sweep:
 			one.Spread = "±" + display.Fixed(v.Std, c.digits)
-		default: // one more, as nothing says how far it may be off
+		default: // one more decimal, as there is no deviation
 			one.Text = display.Fixed(v.Mean, 4)
 		}
 		if v.ci != nil {
@@ -143,7 +143,7 @@ func (g *grid) figures(c column, values []value, sweep bool, control func(i int)
 	})
 }
 
-// configurations are a sweep's grid with the metrics, nil without one.
+// configurations is the grid of a sweep with its metrics, or nil without a sweep.
 func configurations(m compare.MethodReport) *grid {
 	if len(m.Configs) < 2 {
 		return nil
@@ -163,26 +163,26 @@ func configurations(m compare.MethodReport) *grid {
 	return &g
 }
 
-// ComparisonText is a comparison for a terminal.
+// ComparisonText is the text of a comparison for a terminal.
 func ComparisonText(r *compare.Report) string {
 	var b strings.Builder
 	line := func(format string, args ...any) {
 		b.WriteString(display.Printable(fmt.Sprintf(format, args...)) + "\n")
 	}
 	sets := ""
-	if len(r.Sets) > 0 {
-		sets = ": " + strings.Join(each(r.Sets, func(s compare.Set) string { return s.Name + " " + display.Count(s.N) }), ", ") + "; means over the sets"
+	if len(r.OODSets) > 0 {
+		sets = ": " + strings.Join(each(r.OODSets, func(s compare.Set) string { return s.Name + " " + display.Count(s.Rows) }), ", ") + "; means over the sets"
 	}
-	line("%s to fit with, %s in-domain, %s out-of-domain%s", rows.Count(r.NFit, "row"), display.Count(r.NIn), display.Count(r.NOut), sets)
+	line("%s, %s, %s%s", rows.Count(r.FitRows, "fit row"), rows.Count(r.TestRows, "in-distribution test row"), rows.Count(r.OODRows, "OOD row"), sets)
 	figures, bySet := tables(r, ranked(r))
 	b.WriteString("\n" + figures.lines())
 	if bySet.Rows != nil {
-		b.WriteString("\nAUROC by set\n\n" + bySet.lines())
+		b.WriteString("\nAUROC by OOD set\n\n" + bySet.lines())
 	}
 	for _, m := range r.Methods {
-		if m.NOutliers > 0 {
+		if m.OutliersFitted > 0 {
 			b.WriteString("\n")
-			line("%s: fitted with %s and measured on %s", m.Name, rows.Count(m.NOutliers, "out-of-domain row"), rows.Count(m.NOut, "other"))
+			line("%s: fitted with %s, measured on %s", m.Name, rows.Count(m.OutliersFitted, "OOD row"), rows.Count(m.OODRows, "other"))
 		}
 	}
 	for _, a := range absent(r) {
@@ -191,7 +191,7 @@ func ComparisonText(r *compare.Report) string {
 	return b.String()
 }
 
-// row is one method's line in the table.
+// row is the line of a method in the table.
 type row struct {
 	Method         int // its place in the ranking
 	Name           string
@@ -202,15 +202,15 @@ type row struct {
 	Forest         *glyph
 	Histogram      *histogram
 	Configurations *grid
-	NOutliers      int            // out-of-domain rows that it was fitted with
-	Best           compare.Config // which is drawn
+	NOutliers      int            // OOD rows that it was fitted with
+	Best           compare.Config // the configuration that is drawn
 }
 
-// cell is one value; Key sorts it.
+// cell is a value. Rows are sorted by Key.
 type cell struct {
 	Text, Spread, Range string
 	Key                 string
 	Best                bool
-	Words, Hidden       bool   // of a column of words, or one that is not shown
+	Words, Hidden       bool   // its column is text, or hidden
 	Forest              *glyph // beside it, or nil
 }

@@ -9,43 +9,40 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// writeText writes the verdicts, notes and tables of blocks as lines and columns. Titles
-// and pictures are for pages.
+// writeText writes the verdicts, notes and tables of blocks. Titles and pictures are for
+// pages.
 func writeText(b *strings.Builder, blocks []block) {
 	for _, one := range blocks {
 		for _, v := range slices.Concat(one.Verdicts, one.Notes) {
 			b.WriteString(display.Printable(v.line()) + "\n")
+			if v.Advice != "" {
+				fmt.Fprintf(b, "%-12s  what to do: %s\n", "", display.Printable(v.Advice))
+			}
 		}
 		for _, g := range one.Tables {
 			if len(g.Rows) > 0 && !g.PageOnly {
 				b.WriteString("\n" + g.lines())
 			}
-			for _, says := range g.Below {
-				b.WriteString(display.Printable(says) + "\n")
+			for _, sentence := range g.Below {
+				b.WriteString(display.Printable(sentence) + "\n")
 			}
 		}
 	}
 }
 
-// line is a verdict in a column of its own, or a note.
+// line is the label in a column of its own, then the message.
 func (v verdict) line() string {
-	says := v.Says
-	if v.What != "" {
-		says = v.What + ": " + says
+	message := v.Message
+	if v.Subject != "" {
+		message = v.Subject + ": " + message
 	}
-	if v.Do != "" {
-		says += "; " + v.Do
-	}
-	if v.Word == "note" {
-		return "note: " + says
-	}
-	return fmt.Sprintf("%-12s  %s", v.Word, says)
+	return fmt.Sprintf("%-12s  %s", v.Label, message)
 }
 
-// mostRows is how many rows of a ranked table a text has, the worst of them.
+// mostRows is the largest number of rows that a text has of a ranked table: the worst ones.
 const mostRows = 20
 
-// lines are the table in columns, the first aligned to the left, the others to the right.
+// lines formats the table. The first column is aligned to the left, the others to the right.
 func (g grid) lines() string {
 	rows, most := g.Rows, ""
 	if n := len(rows); g.order != nil && n > mostRows {
@@ -58,10 +55,13 @@ func (g grid) lines() string {
 			lines[i+1] = append(lines[i+1], display.Printable(of(row)))
 		}
 	}
-	if g.Name != "" {
+	heads := slices.Clone(g.Heads)
+	if g.Name != "" && heads[0].IsText {
+		heads[0].Text = g.Name
+	} else if g.Name != "" {
 		add(g.Name, func([]cell) string { return "" })
 	}
-	for j, h := range g.Heads {
+	for j, h := range heads {
 		add(h.Text, func(row []cell) string {
 			if row[j].Text == "" && j > 0 {
 				return "–"

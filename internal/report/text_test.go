@@ -14,31 +14,33 @@ import (
 func TestPrintManyGroups(t *testing.T) {
 	e := &evaluate.Evaluation{Alpha: .05, Flags: &evaluate.Flags{}}
 	for i := range 50 {
-		e.Flags.ByGroup = append(e.Flags.ByGroup, evaluate.Rate{Name: fmt.Sprintf("group%d", i), Share: float64(i) / 100})
+		e.Flags.ByGroup = append(e.Flags.ByGroup, evaluate.Rate{Name: fmt.Sprintf("group%d", i), Fraction: float64(i) / 100})
 	}
 	if s := EvaluationText(e); !strings.Contains(s, "group49 ") || !strings.Contains(s, "group30 ") || strings.Contains(s, "group29 ") || !strings.Contains(s, "most 20 of 50") {
 		t.Error(s)
 	}
 }
 
-// TestPromisesOfManyClasses: the first of each verdict are sentences, the others
+// TestGuaranteesOfManyClasses: the first of each verdict are sentences, the others
 // are counted.
-func TestPromisesOfManyClasses(t *testing.T) {
+func TestGuaranteesOfManyClasses(t *testing.T) {
 	e := &evaluate.Evaluation{Task: attach.Classification}
 	for k := range 1000 {
-		p := evaluate.Promise{Kind: "sets", Part: "class", Rate: evaluate.Rate{Name: strconv.Itoa(k), Asked: .9}, Verdict: "too few rows", Says: "little", Do: "calibrate with more"}
+		p := evaluate.Guarantee{Kind: "set_coverage", Part: "class", Rate: evaluate.Rate{Name: strconv.Itoa(k), Nominal: .9}, Verdict: "too_few_rows", Message: "little", Advice: "calibrate with more"}
 		if k%100 == 50 {
-			p.Verdict = "kept"
+			p.Verdict = "met"
 		}
 		if k >= 995 {
-			p.Verdict = "broken"
+			p.Verdict = "violated"
 		}
-		e.Promises = append(e.Promises, p)
+		e.Guarantees = append(e.Guarantees, p)
 	}
+	b := guarantees(e)
+	b.adviseOnce()
 	var out strings.Builder
-	writeText(&out, []block{promises(e)})
+	writeText(&out, []block{b})
 	for _, says := range []string{
-		"too few rows  sets of class 9: little; calibrate with more\n", "too few rows  sets at 0.9, in 975 more of 1,000 classes\n", "kept          sets at 0.9, in 10 of 1,000 classes\n", "broken        sets of class 999: little\n",
+		"too few rows  set coverage of class 0: little\n              what to do: calibrate with more (attach fit --cal)\ntoo few rows  set coverage of class 1: little\n", "too few rows  set coverage at 0.9, in 975 more of 1,000 classes\n", "met           set coverage at 0.9, in 10 of 1,000 classes\n", "violated      set coverage of class 999: little\n",
 	} {
 		if !strings.Contains(out.String(), says) {
 			t.Errorf("%q is not in\n%s", says, &out)

@@ -109,9 +109,9 @@ func Run(t *testing.T) {
 	})
 }
 
-// fails CODE PATTERN ARGS… runs attach, which must exit with the code, say one
-// sentence on stderr that matches the pattern and nothing on stdout, and leave
-// every file as it was.
+// fails CODE PATTERN ARGS… runs attach, which must exit with the code, print one sentence
+// to stderr that matches the pattern and nothing to stdout, and leave every file as it was.
+// The usage of the command may follow the sentence.
 func fails(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: fails CODE PATTERN ARGS…")
@@ -126,7 +126,7 @@ func fails(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	line, rest, _ := strings.Cut(stderr, "\n")
 	switch {
-	case rest != "":
+	case rest != "" && !strings.HasPrefix(rest, "Usage: attach "):
 		ts.Fatalf("more than one line on stderr: %q", stderr)
 	case !strings.HasPrefix(line, "attach: "):
 		ts.Fatalf("stderr is %q, which does not begin with the program's name", line)

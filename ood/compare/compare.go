@@ -19,66 +19,66 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Options says what to compare on which data.
+// Options holds the methods and the data of a comparison.
 type Options struct {
 	Methods  []ood.Method
 	Training ood.Training
-	In       ood.Batch // in-domain rows that no method was fitted with
-	Out      ood.Batch // out-of-domain rows
-	// OutSets are several sets of out-of-domain rows, in place of Out. Every
-	// method is fitted once for all of them.
-	OutSets []OutSet
-	// OutlierShare is the share of the out-of-domain rows of every set, drawn at
-	// random by Training.Seed, that methods that need Outliers are fitted with,
-	// those of all sets together, and not measured on. 0 stands for one half.
-	// Where Training.Outliers are given they are fitted with, and measured on
-	// all rows, which must hold none of them.
-	OutlierShare float64
-	// Sweep fits the whole grid of each method; without it, its default alone.
+	Test     ood.Batch // in-distribution rows that no method was fitted with
+	OOD      ood.Batch // out-of-distribution rows
+	// OODSets are several sets of out-of-distribution rows, instead of OOD. Each method is
+	// fitted once for all of them.
+	OODSets []OODSet
+	// OutlierFraction is the fraction of the out-of-distribution rows of each set that methods
+	// that need outliers are fitted with, and not measured on. Training.Seed draws them. 0
+	// stands for 0.5. If Training.Outliers are given, such methods are fitted with these and
+	// measured on all rows, which must not include them.
+	OutlierFraction float64
+	// Sweep fits the whole grid of each method, and not only its default.
 	Sweep bool
-	// Parallel is the number of methods fitted and scored at a time; values below
-	// 1 mean one. More than one disturbs the times reported and nothing else.
+	// Parallel is the number of methods fitted and scored at a time. Values below 1 mean 1.
+	// Larger values change the reported times, and no other result.
 	Parallel int
-	// Resamples is the number of bootstrap resamples that confidence intervals
-	// come from, as Bootstrap says, seeded with Training.Seed; 0 means none.
+	// Resamples is the number of bootstrap resamples for confidence intervals, drawn by
+	// Training.Seed. 0 means no intervals.
 	Resamples int
-	// Progress, if not nil, is called with a method's name and the share of its
-	// work that is done, by one goroutine at a time.
+	// Progress, if not nil, is called with the name of a method and the fraction of its work
+	// that is done, by one goroutine at a time.
 	Progress func(method string, share float64)
 
-	room *semaphore.Weighted // bytes of memory that fits at a time share
+	memory *semaphore.Weighted // bytes for concurrent fits
 }
 
 // errPanicked ends the work of other methods.
 var errPanicked = errors.New("a method panicked")
 
-// Run fits every method and scores the in-domain and out-of-domain rows with it.
-// A classifier with a single logit z is taken for one with the logits 0 and z. A
-// method that needs what the data or the network lack is listed as skipped with
-// the reason, and a configuration that fails is listed as failed; neither is an
-// error. Rows that don't fit together and a cancelled context are. Where a method
-// panics, so does Run.
+// Run fits every method and scores the in-distribution and out-of-distribution rows with it. A
+// classifier with a single logit z is treated as one with the logits 0 and z.
+//
+// The report lists a method as skipped, with the reason, if the data or the model lack what
+// it needs, and a configuration as failed if it cannot be fitted or scored. Run returns an
+// error if rows do not fit together or if the context is cancelled. If a method panics, Run
+// panics too.
 func Run(ctx context.Context, c Options) (*Report, error) {
 	c = c.paired()
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
 	c.Training.Stays = true
-	c.room = semaphore.NewWeighted(rows.MostMemory)
+	c.memory = semaphore.NewWeighted(rows.MostMemory)
 	r := &Report{
-		NFit: c.Training.Len(), NIn: c.In.Len(),
+		FitRows: c.Training.Len(), TestRows: c.Test.Len(),
 		Sweep: c.Sweep, Seed: c.Training.Seed, Resamples: max(c.Resamples, 0),
-		Methods: []MethodReport{}, Skipped: []Skipped{}, Wrong: wrong(c.In),
+		Methods: []MethodReport{}, Skipped: []Skipped{}, Wrong: wrong(c.Test),
 	}
-	for _, s := range c.outSets() {
-		r.NOut += s.Len()
+	for _, s := range c.oodSets() {
+		r.OODRows += s.Len()
 		if s.Name != "" {
-			r.Sets = append(r.Sets, Set{Name: s.Name, Group: s.Group, N: s.Len()})
+			r.OODSets = append(r.OODSets, Set{Name: s.Name, Group: s.Group, Rows: s.Len()})
 		}
 	}
 	if r.Wrong != nil {
-		share := shareOf(r.Wrong)
-		r.InError = &share
+		rate := fractionOf(r.Wrong)
+		r.ErrorRate = &rate
 	}
 	var todo []*work
 	var mu sync.Mutex
@@ -130,20 +130,20 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 	return r, nil
 }
 
-// paired reads a classifier with a single logit as one with two.
+// paired turns the single logit of a binary classifier into two.
 func (c Options) paired() Options {
 	if c.Training.Regression || c.Training.Logits.Cols != 1 {
 		return c
 	}
-	c.Training, c.In, c.Out, c.OutSets = binarylogit.Training(c.Training), binarylogit.Batch(c.In), binarylogit.Batch(c.Out), slices.Clone(c.OutSets)
-	for i := range c.OutSets {
-		c.OutSets[i].Batch = binarylogit.Batch(c.OutSets[i].Batch)
+	c.Training, c.Test, c.OOD, c.OODSets = binarylogit.Training(c.Training), binarylogit.Batch(c.Test), binarylogit.Batch(c.OOD), slices.Clone(c.OODSets)
+	for i := range c.OODSets {
+		c.OODSets[i].Batch = binarylogit.Batch(c.OODSets[i].Batch)
 	}
 	return c
 }
 
-// wrong says of every row whether the class of the largest logit differs from the
-// label, and is nil where the batch lacks labels or logits.
+// wrong reports for each row whether the predicted class differs from the label. It is nil if
+// the batch lacks labels or logits.
 func wrong(b ood.Batch) []bool {
 	if b.Labels == nil || b.Logits.Cols == 0 {
 		return nil
@@ -155,7 +155,7 @@ func wrong(b ood.Batch) []bool {
 	return wrong
 }
 
-func shareOf(wrong []bool) float64 {
+func fractionOf(wrong []bool) float64 {
 	n := 0
 	for _, w := range wrong {
 		if w {
@@ -165,8 +165,8 @@ func shareOf(wrong []bool) float64 {
 	return float64(n) / float64(len(wrong))
 }
 
-// skipUnable moves methods that the network or the data proved unable of to
-// those skipped.
+// skipUnable moves methods from the results to the skipped ones if fitting showed that the
+// model or the data lack what they need.
 func (r *Report) skipUnable() {
 	r.Methods = slices.DeleteFunc(r.Methods, func(m MethodReport) bool {
 		if m.unable == nil || len(m.Configs) > 0 {
@@ -183,16 +183,16 @@ func (r *Report) skipUnable() {
 }
 
 func (c Options) validate() error {
-	if err := c.checkOutSets(); err != nil {
+	if err := c.checkOODSets(); err != nil {
 		return err
 	}
 	type named struct {
 		name string
 		b    ood.Batch
 	}
-	given := []named{{"rows to fit with", c.Training.Batch}, {"in-domain rows", c.In}}
-	for _, s := range c.outSets() {
-		given = append(given, named{s.outRows(), s.Batch})
+	given := []named{{"rows to fit with", c.Training.Batch}, {"in-distribution rows", c.Test}}
+	for _, s := range c.oodSets() {
+		given = append(given, named{s.describe(), s.Batch})
 	}
 	layers := slices.ContainsFunc(c.Methods, func(m ood.Method) bool { return m.Needs.Layers })
 	read := func(b ood.Batch) batchparts.Widths {
@@ -213,24 +213,24 @@ func (c Options) validate() error {
 			return err
 		}
 	}
-	if !(c.OutlierShare >= 0 && c.OutlierShare < 1) {
-		return fmt.Errorf("the share of out-of-domain rows to fit oracles with must be at least 0 and below 1, not %v", c.OutlierShare)
+	if !(c.OutlierFraction >= 0 && c.OutlierFraction < 1) {
+		return fmt.Errorf("the fraction of out-of-distribution rows to fit oracles with is %v; it must be at least 0 and below 1", c.OutlierFraction)
 	}
 	if err := batchparts.Validate(c.Training.Outliers); err != nil {
-		return fmt.Errorf("out-of-domain rows to fit with: %w", err)
+		return fmt.Errorf("out-of-distribution rows to fit with: %w", err)
 	}
 	return nil
 }
 
 func (c Options) check(m ood.Method) error {
-	// What takes too much memory is so of some configurations.
+	// Too much memory is a failure of single configurations, and not of the method.
 	if need, ok := errors.AsType[*ood.NeedError](fitting.Check(m, c.Training, nil)); ok {
 		return need
 	}
-	if err := fitting.CheckBatch(m, c.In, "the rows to score"); err != nil {
+	if err := fitting.CheckBatch(m, c.Test, "the rows to score"); err != nil {
 		return err
 	}
-	for _, s := range c.outSets() {
+	for _, s := range c.oodSets() {
 		where := "the rows to score"
 		if s.Name != "" {
 			where = "the rows of " + s.Name

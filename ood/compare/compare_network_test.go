@@ -50,7 +50,7 @@ func TestCompareOnNetwork(t *testing.T) {
 	c := compare.Options{
 		Methods:  []ood.Method{m, normMethod},
 		Training: ood.Training{Batch: line(1, 2)},
-		In:       withInputs(1, 2), Out: withInputs(3, 4),
+		Test:     withInputs(1, 2), OOD: withInputs(3, 4),
 		Progress: func(method string, share float64) {
 			if method == m.Name {
 				shares = append(shares, share)
@@ -77,7 +77,7 @@ func TestCompareOnNetwork(t *testing.T) {
 		t.Errorf("progress %v", shares)
 	}
 
-	c.Out.Inputs = nil
+	c.OOD.Inputs = nil
 	if r, err = compare.Run(context.Background(), c); err != nil || len(r.Skipped) != 1 || !strings.Contains(r.Skipped[0].Reason, "inputs") {
 		t.Errorf("without inputs: %+v, %v", r, err)
 	}

@@ -62,7 +62,7 @@ func comparison(methods ...ood.Method) compare.Options {
 	return compare.Options{
 		Methods:  methods,
 		Training: ood.Training{Batch: line(1, 2, 3), Seed: 9},
-		In:       line(1, 2, 3, 4), Out: line(3.5, 5),
+		Test:     line(1, 2, 3, 4), OOD: line(3.5, 5),
 	}
 }
 
@@ -96,8 +96,8 @@ func TestCompareJSON(t *testing.T) {
 	if string(got)+"\n" != string(want) {
 		t.Errorf("got\n%s", got)
 	}
-	if s := r.Methods[0].Configs[0]; !slices.Equal(s.In, []float64{1, 4, 9, 16}) || !slices.Equal(s.Out[0], []float64{12.25, 25}) {
-		t.Errorf("scores %v %v", s.In, s.Out)
+	if s := r.Methods[0].Configs[0]; !slices.Equal(s.TestScores, []float64{1, 4, 9, 16}) || !slices.Equal(s.OODScores[0], []float64{12.25, 25}) {
+		t.Errorf("scores %v %v", s.TestScores, s.OODScores)
 	}
 	var names []string
 	for _, m := range r.Ranked() {
@@ -192,11 +192,11 @@ func TestCompareProgress(t *testing.T) {
 
 func TestCompareRefuses(t *testing.T) {
 	for want, change := range map[string]func(*compare.Options){
-		"out-of-domain rows: there are none":                                func(c *compare.Options) { c.Out = ood.Batch{} },
-		"in-domain rows: there are none":                                    func(c *compare.Options) { c.In = c.In.Slice(2, 2) },
-		"in-domain rows have 2 features, and the rows to fit with have 1":   func(c *compare.Options) { c.In.Features = rows.New(4, 2) },
-		"rows to fit with: 3 rows but 2 labels":                             func(c *compare.Options) { c.Training.Labels = []int{0, 1} },
-		"out-of-domain rows have 3 logits, and the rows to fit with have 2": func(c *compare.Options) { c.Training.Logits, c.Out.Logits = rows.New(3, 2), rows.New(2, 3) },
+		"out-of-distribution rows: there are none":                                func(c *compare.Options) { c.OOD = ood.Batch{} },
+		"in-distribution rows: there are none":                                    func(c *compare.Options) { c.Test = c.Test.Slice(2, 2) },
+		"in-distribution rows have 2 features, and the rows to fit with have 1":   func(c *compare.Options) { c.Test.Features = rows.New(4, 2) },
+		"rows to fit with: 3 rows but 2 labels":                                   func(c *compare.Options) { c.Training.Labels = []int{0, 1} },
+		"out-of-distribution rows have 3 logits, and the rows to fit with have 2": func(c *compare.Options) { c.Training.Logits, c.OOD.Logits = rows.New(3, 2), rows.New(2, 3) },
 	} {
 		c := comparison(normMethod)
 		change(&c)
@@ -215,8 +215,8 @@ func ExampleRun() {
 	report, err := compare.Run(context.Background(), compare.Options{
 		Methods:  []ood.Method{normMethod},
 		Training: ood.Training{Batch: line(1, 2, 3)},
-		In:       line(1, 2, 3, 4),
-		Out:      line(3.5, 5),
+		Test:     line(1, 2, 3, 4),
+		OOD:      line(3.5, 5),
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -241,6 +241,6 @@ func TestRunPanics(t *testing.T) {
 			t.Errorf("recovered %v", r)
 		}
 	}()
-	_, err := compare.Run(t.Context(), compare.Options{Methods: []ood.Method{m, m}, Training: ood.Training{Batch: b}, In: b, Out: b, Parallel: 2})
+	_, err := compare.Run(t.Context(), compare.Options{Methods: []ood.Method{m, m}, Training: ood.Training{Batch: b}, Test: b, OOD: b, Parallel: 2})
 	t.Errorf("no panic, but %v", err)
 }

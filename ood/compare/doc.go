@@ -1,3 +1,3 @@
-// Package compare fits many methods to the same rows and measures them side by
-// side on out-of-domain rows.
+// Package compare fits many detectors to the same rows and measures how well each separates
+// out-of-distribution rows from in-distribution rows.
 package compare

@@ -27,7 +27,7 @@ func oracleMethod(seen *[]float32) ood.Method {
 func TestOutliers(t *testing.T) {
 	var seen []float32
 	c := comparison(normMethod, oracleMethod(&seen))
-	c.Out = line(3, 4, 5, 6, 7, 8, 9)
+	c.OOD = line(3, 4, 5, 6, 7, 8, 9)
 	for _, test := range []struct {
 		share    float64
 		outliers ood.Batch
@@ -36,37 +36,37 @@ func TestOutliers(t *testing.T) {
 	}{
 		{0, ood.Batch{}, 3, 4}, {.2, ood.Batch{}, 6, 1}, {.99, ood.Batch{}, 1, 6}, {.2, line(90, 80), 7, 2},
 	} {
-		c.OutlierShare, c.Training.Outliers = test.share, test.outliers
+		c.OutlierFraction, c.Training.Outliers = test.share, test.outliers
 		r, err := compare.Run(context.Background(), c)
 		if err != nil || len(r.Methods) != 2 {
 			t.Fatalf("%v, skipped %v", err, r.Skipped)
 		}
 		plain, oracle := r.Methods[0], r.Methods[1]
-		if r.NOut != 7 || plain.NOut != 0 || plain.NOutliers != 0 || len(slices.Concat(plain.Configs[0].Out...)) != 7 {
-			t.Errorf("share %v: the other method is measured on %d of %d rows", test.share, len(slices.Concat(plain.Configs[0].Out...)), r.NOut)
+		if r.OODRows != 7 || plain.OODRows != 0 || plain.OutliersFitted != 0 || len(slices.Concat(plain.Configs[0].OODScores...)) != 7 {
+			t.Errorf("share %v: the other method is measured on %d of %d rows", test.share, len(slices.Concat(plain.Configs[0].OODScores...)), r.OODRows)
 		}
-		if oracle.NOut != test.nOut || oracle.NOutliers != test.fitted || len(seen) != test.fitted {
-			t.Errorf("share %v: fitted with %d (%v) and measured on %d", test.share, oracle.NOutliers, seen, oracle.NOut)
+		if oracle.OODRows != test.nOut || oracle.OutliersFitted != test.fitted || len(seen) != test.fitted {
+			t.Errorf("share %v: fitted with %d (%v) and measured on %d", test.share, oracle.OutliersFitted, seen, oracle.OODRows)
 		}
 		var all []float64
 		for _, v := range seen {
 			all = append(all, float64(v)*float64(v))
 		}
-		all = slices.Concat(append(oracle.Configs[0].Out, all)...)
+		all = slices.Concat(append(oracle.Configs[0].OODScores, all)...)
 		slices.Sort(all)
 		want := []float64{9, 16, 25, 36, 49, 64, 81}
 		if test.outliers.Len() > 0 {
 			want = append(want, 6400, 8100)
 		}
 		if !slices.Equal(all, want) {
-			t.Errorf("share %v: fitted with %v and measured on %v", test.share, seen, oracle.Configs[0].Out)
+			t.Errorf("share %v: fitted with %v and measured on %v", test.share, seen, oracle.Configs[0].OODScores)
 		}
 		b, err := json.Marshal(r.Methods)
-		if err != nil || strings.Count(string(b), `"n_out":`) != 1 || strings.Count(string(b), `"n_outliers":`) != 1 {
+		if err != nil || strings.Count(string(b), `"ood_rows":`) != 1 || strings.Count(string(b), `"outliers_fitted":`) != 1 {
 			t.Errorf("%s, %v", b, err)
 		}
 	}
-	c.OutlierShare, c.Training.Outliers = 0, ood.Batch{}
+	c.OutlierFraction, c.Training.Outliers = 0, ood.Batch{}
 	draw := func(seed uint64) []float32 {
 		c.Training.Seed = seed
 		if _, err := compare.Run(context.Background(), c); err != nil {
@@ -82,15 +82,15 @@ func TestOutliers(t *testing.T) {
 func TestTooFewOutliers(t *testing.T) {
 	var seen []float32
 	c := comparison(normMethod, oracleMethod(&seen))
-	c.Out = line(3)
+	c.OOD = line(3)
 	r, err := compare.Run(context.Background(), c)
-	if err != nil || len(r.Skipped) != 1 || !strings.Contains(r.Skipped[0].Reason, "out-of-domain rows to fit with") {
+	if err != nil || len(r.Skipped) != 1 || !strings.Contains(r.Skipped[0].Reason, `method "oracle" needs out-of-`) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	for _, share := range []float64{-.1, 1, 2} {
-		c.OutlierShare = share
-		if _, err := compare.Run(context.Background(), c); err == nil || !strings.Contains(err.Error(), "share") {
-			t.Errorf("share %v: %v", share, err)
+	for _, fraction := range []float64{-.1, 1, 2} {
+		c.OutlierFraction = fraction
+		if _, err := compare.Run(context.Background(), c); err == nil || !strings.Contains(err.Error(), "fraction") {
+			t.Errorf("fraction %v: %v", fraction, err)
 		}
 	}
 }

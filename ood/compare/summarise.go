@@ -6,16 +6,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 )
 
-// view is some of the out-of-domain sets, which a line of a report is the mean
-// over.
+// view is some of the out-of-distribution sets. A line of a report is the mean over them.
 type view struct {
 	name string
 	sets []int
 }
 
-// viewsOf are all sets together, each on its own unless it has no name, and the
-// groups in the order in which they first appear.
-func viewsOf(sets []OutSet) (all view, single, grouped []view) {
+// viewsOf returns the view of all sets, a view of each set with a name, and a view of each
+// group in the order of first appearance.
+func viewsOf(sets []OODSet) (all view, single, grouped []view) {
 	for i, s := range sets {
 		all.sets = append(all.sets, i)
 		if s.Name != "" {
@@ -34,8 +33,8 @@ func viewsOf(sets []OutSet) (all view, single, grouped []view) {
 	return all, single, grouped
 }
 
-// of is what a configuration reached: its metrics, followed by those of every
-// resample. The same rows were drawn for all sets.
+// of returns the metrics of a configuration, then those of each resample. All sets have the
+// same resamples of in-distribution rows.
 func (v view) of(r result) []measure.Metrics {
 	some := make([][]measure.Metrics, len(v.sets))
 	for i, k := range v.sets {
@@ -44,8 +43,7 @@ func (v view) of(r result) []measure.Metrics {
 	return mean(some)
 }
 
-// over summarises what configurations reached; the intervals are those of their
-// mean.
+// over summarises configurations. The intervals are those of their mean.
 func (v view) over(done []result, areas [][]float64) (Summaries, *Intervals) {
 	var s Summaries
 	all := make([][]measure.Metrics, len(done))
@@ -63,7 +61,7 @@ func (v view) over(done []result, areas [][]float64) (Summaries, *Intervals) {
 }
 
 // summarise fills in the configurations and their summaries.
-func (r *MethodReport) summarise(sets []OutSet, done []result) {
+func (r *MethodReport) summarise(sets []OODSet, done []result) {
 	all, single, grouped := viewsOf(sets)
 	var areas []float64
 	var drawnAreas [][]float64
@@ -98,8 +96,8 @@ func (r result) listed(views []view) []SetMetrics {
 	return list
 }
 
-// intervals are those of metrics that are followed by their resamples, and of the
-// mean of areas, resample by resample, where there are any.
+// intervals returns the intervals of metrics, which are followed by those of their resamples,
+// and of the mean of the areas by resample, if there are any.
 func intervals(on []measure.Metrics, areas [][]float64) *Intervals {
 	if len(on) == 1 {
 		return nil
@@ -120,8 +118,7 @@ func intervals(on []measure.Metrics, areas [][]float64) *Intervals {
 	return &v
 }
 
-// mean is the mean of the metrics over several lists of equal length, element
-// by element.
+// mean averages the metrics of several lists of equal length, element by element.
 func mean(lists [][]measure.Metrics) []measure.Metrics {
 	if len(lists) == 1 {
 		return lists[0]

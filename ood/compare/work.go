@@ -16,35 +16,35 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// work is one method's share of a comparison.
+// work is the work for one method.
 type work struct {
 	c       Options
 	m       ood.Method
-	batches []ood.Batch // in-domain rows, then every out-of-domain set
-	wrong   []bool      // of the in-domain rows, or nil
+	batches []ood.Batch // in-distribution rows, then each out-of-distribution set
+	wrong   []bool      // errors of the model on the in-distribution rows, or nil
 	grid    []ood.Params
 	results []result // one per configuration
 
 	panicked string // what the method panicked with, or empty
 
 	mu       sync.Mutex
-	share    float64             // that is done
+	share    float64             // fraction that is done
 	progress func(share float64) // or nil
 }
 
-// result is what came of one configuration.
+// result is the result of one configuration.
 type result struct {
 	conf       Config
 	err        error
 	fit, score time.Duration
 
-	on   [][]measure.Metrics // per set, those of the rows and of every resample
+	on   [][]measure.Metrics // per set: the metrics of the rows, then of each resample
 	aurc []float64           // one per resample
 }
 
 func (c Options) plan(m ood.Method, wrong []bool) *work {
-	w := &work{c: c, m: m, wrong: wrong, batches: []ood.Batch{c.In}, grid: []ood.Params{fitting.Default(m)}}
-	for _, s := range c.outSets() {
+	w := &work{c: c, m: m, wrong: wrong, batches: []ood.Batch{c.Test}, grid: []ood.Params{fitting.Default(m)}}
+	for _, s := range c.oodSets() {
 		w.batches = append(w.batches, s.Batch)
 	}
 	if grid := fitting.Grid(m); c.Sweep && len(grid) > 0 {
@@ -54,14 +54,14 @@ func (c Options) plan(m ood.Method, wrong []bool) *work {
 	return w
 }
 
-// Shares of the work, for progress alone.
+// Estimated fractions of the work, for progress.
 const (
-	scoredShare = .95 // when everything is fitted and scored
-	fitShare    = .8  // of fitting and scoring
+	scoredShare = .95 // fitting and scoring, of all work
+	fitShare    = .8  // fitting, of fitting and scoring
 )
 
-// tell notes how much is done: never less than before, since a grid that fails
-// at once begins again.
+// tell reports progress. It never decreases, although a grid that fails as a whole begins
+// again.
 func (w *work) tell(share float64) {
 	if w.progress == nil {
 		return
@@ -88,10 +88,10 @@ func (w *work) run(ctx context.Context) error {
 	if together {
 		need = int64(sum)
 	}
-	if err := w.c.room.Acquire(ctx, need); err != nil {
+	if err := w.c.memory.Acquire(ctx, need); err != nil {
 		return fmt.Errorf("method %q: %w", w.m.Name, err)
 	}
-	defer w.c.room.Release(need)
+	defer w.c.memory.Release(need)
 	ctx = memo.Share(ctx, w.c.Training.Batch)
 	progress := rows.Progress(w.tell)
 	progress.Tell(0)
@@ -108,8 +108,8 @@ func (w *work) run(ctx context.Context) error {
 	return nil
 }
 
-// fitAll fits and scores configurations together where that is asked, and else,
-// or where one of them fails, one by one: a bad one does not take others with it.
+// fitAll fits and scores configurations together if asked to. Otherwise, or if one of them
+// fails, it fits them one by one, so that one failure does not affect the others.
 func (w *work) fitAll(ctx context.Context, configs []int, together bool, progress rows.Progress) error {
 	if together {
 		err := w.fit(ctx, configs, progress)
@@ -126,7 +126,7 @@ func (w *work) fitAll(ctx context.Context, configs []int, together bool, progres
 	return ctx.Err()
 }
 
-// fit fits and scores configurations at once.
+// fit fits and scores several configurations together.
 func (w *work) fit(ctx context.Context, configs []int, progress rows.Progress) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -162,12 +162,12 @@ func (w *work) fit(ctx context.Context, configs []int, progress rows.Progress) e
 	took := time.Since(fitted)
 	for i, k := range configs {
 		r := &w.results[k]
-		r.conf.In, r.conf.Out, r.score = parts[i][0], parts[i][1:], took/n
+		r.conf.TestScores, r.conf.OODScores, r.score = parts[i][0], parts[i][1:], took/n
 	}
 	return nil
 }
 
-// rows is how many are scored.
+// rows is the number of rows to score.
 func (w *work) rows() int {
 	n := 0
 	for _, b := range w.batches {
@@ -176,13 +176,13 @@ func (w *work) rows() int {
 	return n
 }
 
-// measure computes the metrics of what was scored.
+// measure computes the metrics of the scores.
 func (r *result) measure(ctx context.Context, w *work) {
 	if r.err != nil {
 		return
 	}
-	in, seed, resamples := r.conf.In, w.c.Training.Seed, w.c.Resamples
-	for k, out := range r.conf.Out {
+	in, seed, resamples := r.conf.TestScores, w.c.Training.Seed, w.c.Resamples
+	for k, out := range r.conf.OODScores {
 		on := make([]measure.Metrics, 1)
 		if on[0], r.err = measure.Evaluate(in, out); r.err != nil {
 			return
@@ -209,13 +209,13 @@ func (r *result) measure(ctx context.Context, w *work) {
 	}
 }
 
-// report puts the results together, in the order of the grid.
+// report collects the results in the order of the grid.
 func (w *work) report() MethodReport {
 	r := MethodReport{Name: w.m.Name, Control: w.m.Control, Configs: []Config{}}
 	if w.m.Needs.Outliers {
-		r.NOutliers = w.c.Training.Outliers.Len()
-		for _, s := range w.c.outSets() {
-			r.NOut += s.Len()
+		r.OutliersFitted = w.c.Training.Outliers.Len()
+		for _, s := range w.c.oodSets() {
+			r.OODRows += s.Len()
 		}
 	}
 	var took time.Duration
@@ -242,6 +242,6 @@ func (w *work) report() MethodReport {
 	}
 	r.Variant = fitting.Variant(w.m, w.c.Training.Network)
 	r.ScoreMicroseconds = took.Seconds() * 1e6 / float64(len(done)) / float64(w.rows())
-	r.summarise(w.c.outSets(), done)
+	r.summarise(w.c.oodSets(), done)
 	return r
 }

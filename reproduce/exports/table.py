@@ -76,8 +76,8 @@ def measure(command, e, folder, errors, tmp):
     steps = [("inspect", ["inspect", model, "--json"]),
              ("fit", ["fit", model, "--x", at(e["fit"]), *target, "-o", saved]),
              ("predict", ["predict", saved, "--x", at(e["test"]), "-o", out]),
-             ("compare", ["compare", model, "--fit", at(e["fit"]), "--in", at(e["test"]), "--out", at(e["out"]),
-                          *[f for f in target if f != "--labels"], "--json", "--bootstrap", "0"])]
+             ("compare", ["compare", model, "--x", at(e["fit"]), "--test", at(e["test"]), "--ood", at(e["out"]),
+                          *[f for f in target if f != "--folder-labels"], "--json", "--bootstrap", "0"])]
     for name, args in steps:
         if name == "predict" and not got["fit"]:
             got[name] = False

@@ -496,7 +496,7 @@ def optimum_models():
         # Images of a folder are read in the order of their paths.
         order = np.argsort(["digit %d/%04d.png" % (y[j], j) for j in tested])
         entry("optimum_" + name, "optimum", what + " classifier, folders of images", model="model", fit="fit", test="test",
-              out="out", answers=answers[order], flags=["--labels"])
+              out="out", answers=answers[order], flags=["--folder-labels"])
 
 
 # ---- Keras, converted by tf2onnx

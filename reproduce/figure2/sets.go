@@ -35,6 +35,8 @@ func cosineSets() []crossingSet {
 	return []crossingSet{
 		{name: "cos5", hidden: []int{128, 128}, toy: cosineToy{columns: 5, frequency: 5, noise: .3}},
 		{name: "cos10", hidden: []int{128, 128}, toy: cosineToy{columns: 10, frequency: 10, noise: 1. / 3}},
+		// Of one input, so that a picture shows where quantiles cross.
+		{name: "cos1", hidden: []int{128, 128}, toy: cosineToy{columns: 1, frequency: 5, noise: .3}},
 	}
 }
 

@@ -188,7 +188,7 @@ func measureAll(ctx context.Context, p *networks.Plan, results *experiment.Store
 				return nil, err
 			}
 			t := ood.Training{Batch: b[0], Last: model.Last(), Trainer: p.Trainer, Seed: p.Seed}
-			return &networks.Images{Model: model, Training: t, In: b[1], Outs: []compare.OutSet{{Name: "oos_test", Batch: b[2]}}}, nil
+			return &networks.Images{Model: model, Training: t, In: b[1], Outs: []compare.OODSet{{Name: "oos_test", Batch: b[2]}}}, nil
 		})
 		if err != nil {
 			return nil, err
@@ -204,11 +204,11 @@ func measureAll(ctx context.Context, p *networks.Plan, results *experiment.Store
 }
 
 // one measures every method and candidate on a network.
-func one(ctx context.Context, p *networks.Plan, t ood.Training, in ood.Batch, outs []compare.OutSet) (r record, err error) {
+func one(ctx context.Context, p *networks.Plan, t ood.Training, in ood.Batch, outs []compare.OODSet) (r record, err error) {
 	for i := range t.Logits.Rows {
 		r.Unsure += (1 - softmax.New(rows.Row(t.Logits, i), 1).Largest()) / float64(t.Logits.Rows)
 	}
-	report, err := compare.Run(ctx, compare.Options{Methods: p.Methods, Training: t, In: in, OutSets: outs})
+	report, err := compare.Run(ctx, compare.Options{Methods: p.Methods, Training: t, Test: in, OODSets: outs})
 	if err != nil {
 		return r, err
 	}

@@ -97,10 +97,10 @@ type Images struct {
 	Model    *featurize.Model
 	Training ood.Training
 	In       ood.Batch
-	Outs     []compare.OutSet
+	Outs     []compare.OODSet
 	// FewIn and FewOuts are some rows of these, with what the network takes.
 	FewIn   ood.Batch
-	FewOuts []compare.OutSet
+	FewOuts []compare.OODSet
 }
 
 // Load runs a network on its rows, or reads what it said before.
@@ -149,7 +149,7 @@ func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(s
 			im.In = b
 		default:
 			b.Labels = nil
-			im.Outs = append(im.Outs, compare.OutSet{Name: part.Name, Batch: b})
+			im.Outs = append(im.Outs, compare.OODSet{Name: part.Name, Batch: b})
 		}
 		few, err := some(ctx, b, set, p.NetworkRows)
 		if err != nil {
@@ -158,7 +158,7 @@ func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(s
 		if i == 1 {
 			im.FewIn = few
 		} else {
-			im.FewOuts = append(im.FewOuts, compare.OutSet{Name: part.Name, Batch: few})
+			im.FewOuts = append(im.FewOuts, compare.OODSet{Name: part.Name, Batch: few})
 		}
 	}
 	return nil

@@ -64,7 +64,7 @@ func pseudoAUROCs(ctx context.Context, methods []ood.Method, t ood.Training) (ma
 		}
 		means, done := map[string]float64{}, map[string]int{}
 		for k, task := range tasks {
-			r, err := compare.Run(ctx, compare.Options{Methods: methods, Training: task.training, In: task.in, Out: task.out})
+			r, err := compare.Run(ctx, compare.Options{Methods: methods, Training: task.training, Test: task.in, OOD: task.out})
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", criterion, err)
 			}

@@ -123,7 +123,7 @@ func choices(ctx context.Context, p *networks.Plan, n networks.Measured) (r reco
 		return r, err
 	}
 	defer im.Model.Close()
-	report, err := compare.Run(ctx, compare.Options{Methods: p.Methods, Training: im.Training, In: im.In, OutSets: im.Outs})
+	report, err := compare.Run(ctx, compare.Options{Methods: p.Methods, Training: im.Training, Test: im.In, OODSets: im.Outs})
 	if err != nil {
 		return r, err
 	}

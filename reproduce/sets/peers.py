@@ -99,7 +99,7 @@ for path in sys.argv[3:]:
         likely.append(bounds(command, *at))
         raps = RAPS(penalty=0.01, kreg=5, randomized=True)
         ours = {s + more: attach(command, *at, "--sets", s, *flags) for s in ("lac", "aps", "raps", "saps")
-                for more, flags in (("", ()), (" by class", ("--by-class",)), (" smoothed", ("--smoothed", "--seed", str(seed))))}
+                for more, flags in (("", ()), (" by class", ("--sets-by-class",)), (" smoothed", ("--smoothed", "--seed", str(seed))))}
         theirs = {
             "TorchCP lac": torchcp(SplitPredictor, LAC(), *at), "TorchCP lac by class": torchcp(ClassConditionalPredictor, LAC(), *at),
             "TorchCP aps, u=1": torchcp(SplitPredictor, APS(randomized=True), *at, share=1.0),

@@ -126,13 +126,13 @@ func (s *settings) fitting(n networks.Measured, m ood.Method, results *store) fi
 
 // run fits and measures. What a method cannot do is a result too.
 func (f fitJob) run(ctx context.Context, im *networks.Images, progress func(share float64)) ([]record, error) {
-	c := compare.Options{Training: im.Training, In: im.In, Sweep: true, Progress: func(_ string, share float64) { progress(share) }}
+	c := compare.Options{Training: im.Training, Test: im.In, Sweep: true, Progress: func(_ string, share float64) { progress(share) }}
 	m := f.method
 	m.Sweep = f.configs
 	c.Methods = []ood.Method{m}
 	outs := im.Outs
 	if networks.RunsNetwork(m) {
-		c.In, outs = im.FewIn, im.FewOuts
+		c.Test, outs = im.FewIn, im.FewOuts
 	}
 	if !m.Needs.Outliers {
 		return f.measure(ctx, c, outs)
@@ -149,8 +149,8 @@ func (f fitJob) run(ctx context.Context, im *networks.Images, progress func(shar
 	return records, nil
 }
 
-func (f fitJob) measure(ctx context.Context, c compare.Options, outs []compare.OutSet) ([]record, error) {
-	c.OutSets = outs
+func (f fitJob) measure(ctx context.Context, c compare.Options, outs []compare.OODSet) ([]record, error) {
+	c.OODSets = outs
 	limited, stop := ctx, context.CancelFunc(func() {})
 	if f.limit > 0 {
 		limited, stop = context.WithTimeout(ctx, f.limit)
@@ -159,7 +159,7 @@ func (f fitJob) measure(ctx context.Context, c compare.Options, outs []compare.O
 	records := map[key]record{}
 	fill := func(config ood.Params, with func(set int, r *record)) {
 		for i, out := range outs {
-			r := record{key: f.keyOf(out.Name, config), Fit: c.Training.Len(), In: c.In.Len(), N: out.Len()}
+			r := record{key: f.keyOf(out.Name, config), Fit: c.Training.Len(), In: c.Test.Len(), N: out.Len()}
 			with(i, &r)
 			records[r.key] = r
 		}
@@ -186,8 +186,8 @@ func (f fitJob) measure(ctx context.Context, c compare.Options, outs []compare.O
 				r.Metrics, r.Variant = config.Sets[set].Metrics, m.Variant
 				r.FitSeconds = math.Round(1e3*m.FitSeconds/float64(len(m.Configs))) / 1e3
 				r.ScoreMicroseconds = math.Round(1e3*m.ScoreMicroseconds) / 1e3
-				if report.InError != nil {
-					r.Error = *report.InError
+				if report.ErrorRate != nil {
+					r.Error = *report.ErrorRate
 				}
 			})
 		}

@@ -22,23 +22,23 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// Progress is told how many rows were scored, and how far the audit is: in which of the files,
-// and which share of that.
+// Progress reports the number of scored rows, the number of the current file among all files,
+// and the fraction of this file that is done.
 type Progress func(scored, file, files int, share float64)
 
-// Engine audits with a bundle.
+// Engine audits with a .attach file.
 type Engine struct {
 	Options
-	storage Storage // nil: no URLs are named
+	storage Storage // nil if there are no URLs
 	note    modelrows.Note
 	rows    *modelrows.Attached
-	opening sync.Mutex // of rows, by which options are completed
+	opening sync.Mutex // guards rows: opening completes its options
 	scorer  *audit.Scorer
-	free    func() // ends products
+	free    func() // ends the session for matrix products
 }
 
-// Open opens what options name, until Close is called. Storage is nil if nothing is named by
-// a URL. Fits, if not nil, refuses a bundle for which options mean nothing.
+// Open opens the files that options name. The caller calls Close. Storage is nil if there are
+// no URLs. Fits, if not nil, returns an error for a .attach file that options do not fit.
 func Open(ctx context.Context, o Options, storage Storage, fits func(*attach.Bundle) error, note modelrows.Note) (*Engine, error) {
 	o, err := o.bring(ctx, storage)
 	if err != nil {
@@ -59,24 +59,24 @@ func Open(ctx context.Context, o Options, storage Storage, fits func(*attach.Bun
 	return e, nil
 }
 
-// Close closes the network.
+// Close closes the model.
 func (e *Engine) Close() {
 	e.rows.CloseModel()
 	e.free()
 }
 
-// prepare makes what scores rows.
+// prepare makes the scorer.
 func (e *Engine) prepare(ctx context.Context) error {
 	b := e.rows.Bundle
 	if b.Detector == nil || len(b.Calibration.OOD) == 0 {
-		return fmt.Errorf("%s: it has no detector, or none that was calibrated, and an audit is of its scores", e.Bundle)
+		return fmt.Errorf("%s: it has no calibrated detector, whose scores an audit needs", e.Bundle)
 	}
 	fitted, err := e.local(ctx)
 	if err != nil {
 		return err
 	}
 	id := e.Identity
-	id.Reading = audit.Reading{Features: e.Features, Groups: e.Groups, Target: e.Target, Text: e.Text, Ignore: e.Ignore, Classes: e.Classes, Labels: e.Labels, SkipBad: e.SkipBad}
+	id.Reading = audit.Reading{FromFeatures: e.Features, Groups: e.Groups, Target: e.Target, Text: e.Text, Ignore: e.Ignore, KeepClasses: e.Classes, FolderLabels: e.Labels, SkipBad: e.SkipBad}
 	if id.Fitted, err = digest(ctx, fitted); err != nil {
 		return err
 	}
@@ -104,8 +104,8 @@ func (e *Engine) prepare(ctx context.Context) error {
 	return nil
 }
 
-// Run scores what the folder of the result lacks, on the machines of remote unless that is nil,
-// and writes the result.
+// Run scores the rows that the result folder lacks, on the machines of remote unless that is
+// nil, and writes the result.
 func (e *Engine) Run(ctx context.Context, remote Remote, progress Progress) (*audit.Audit, error) {
 	a, err := e.run(ctx, remote, progress)
 	return a, e.named(err)
@@ -134,7 +134,7 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 	}
 	d.made = before != nil
 	if remote != nil {
-		err = e.elsewhere(ctx, remote, d)
+		err = e.scoreRemotely(ctx, remote, d)
 	} else {
 		err = e.score(ctx, d, progress)
 	}
@@ -173,11 +173,11 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 	return a, nil
 }
 
-// score scores what the folder lacks.
+// score scores the rows that the folder lacks.
 func (e *Engine) score(ctx context.Context, d *folder, progress Progress) (err error) {
 	var unsaved error
 	scoring := e.scorer.Begin(func(part *audit.Part) error {
-		// What is scored is saved after an interruption too.
+		// Scored rows are saved even after an interruption.
 		unsaved = d.save(context.WithoutCancel(ctx), part)
 		return unsaved
 	})

@@ -24,21 +24,21 @@ import (
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
-// folder is where an audit is written to. The folder holds the result of an audit
-// that is finished, which is the four files that audit.Finish writes: scores.parquet holds
-// all that audit.json and report.html follow from, and run.json says what was audited.
+// folder is the result folder of an audit. A finished audit has the four files that
+// audit.Finish writes: audit.json and report.html follow from scores.parquet, and run.json
+// lists what was audited.
 //
-// While an audit runs, what it scores lies in the folder parts, in files each of which is
-// whole, and parts/run.json says what they are of. A result that was there before stays
-// until the new one is complete: its scores.parquet is one of the files that go into that.
+// A running audit writes its parts to the subfolder parts, where run.json lists what they
+// belong to. An earlier result stays until the new one is complete, and its scores.parquet is
+// one of the files that are joined to the new one.
 type folder struct {
 	dir string
 	run
-	whole *audit.File // the result that was there before, or nil
+	whole *audit.File // the earlier result, or nil
 	files []*audit.File
-	have  map[string][]audit.Range // of files, by shard
-	left  map[string]error         // why shards are left out
-	made  bool                     // the folder was not there
+	have  map[string][]audit.Range // ranges of files, by shard
+	left  map[string]error         // reasons why shards are left out
+	made  bool                     // the folder is new
 	say   modelrows.Note
 }
 
@@ -60,7 +60,7 @@ func (d *folder) without(shard string, why error) {
 	d.left[shard] = why
 }
 
-// leftOut says which shards are left out, and why.
+// leftOut returns notes on the shards that are left out, with reasons.
 func (d *folder) leftOut() (notes []string) {
 	const most = 3 // reasons
 	var empty, more []string
@@ -83,7 +83,7 @@ func (d *folder) leftOut() (notes []string) {
 	return notes
 }
 
-// run is what run.json holds.
+// run is the content of run.json.
 type run struct {
 	audit.Identity
 	Shards []source `json:"shards"`
@@ -94,8 +94,7 @@ func (d *folder) parts() string  { return filepath.Join(d.dir, "parts") }
 func (d *folder) note() string   { return filepath.Join(d.dir, "run.json") }
 func (d *folder) plan() string   { return filepath.Join(d.parts(), "run.json") }
 
-// hold makes a folder, unless there is one, and keeps others from writing to it until unlock
-// is called.
+// hold creates a folder if necessary, and locks it until unlock is called.
 func hold(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, notFolder(dir, err)
@@ -107,15 +106,16 @@ func hold(dir string) (unlock func(), err error) {
 	return unlock, err
 }
 
-// notFolder says what is wrong where a folder cannot be made.
+// notFolder explains why a folder cannot be created.
 func notFolder(dir string, err error) error {
 	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("cannot write to %s: it, or what it lies in, is no folder", dir)
+		return fmt.Errorf("cannot write to %s: it, or its parent, is not a folder", dir)
 	}
 	return err
 }
 
-// stray refuses a folder with results that no audit goes on from: they are another's.
+// stray returns an error if the folder has result files without a run.json: an audit did not
+// write them, and would replace them.
 func (d *folder) stray() error {
 	for _, name := range []string{audit.Scores, "audit.json", "report.html"} {
 		path := filepath.Join(d.dir, name)
@@ -126,7 +126,7 @@ func (d *folder) stray() error {
 	return nil
 }
 
-// noted reads a run.json, and there says whether there is one.
+// noted reads a run.json. There reports whether it exists.
 func noted(path string) (r run, there bool, err error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,12 +141,12 @@ func noted(path string) (r run, there bool, err error) {
 	return r, true, nil
 }
 
-// number is that of a source with a name, by which they are sorted.
+// number is the index of a source by name. Sources are sorted by name.
 func (r run) number(name string) (number int, named bool) {
 	return slices.BinarySearchFunc(r.Shards, name, func(s source, name string) int { return cmp.Compare(s.Name, name) })
 }
 
-// names says whether a run names all shards of a file of scores.
+// names reports whether a run lists all shards of a file of scores.
 func (r run) names(file *audit.File) bool {
 	return !slices.ContainsFunc(file.Shards(), func(name string) bool {
 		_, named := r.number(name)
@@ -154,7 +154,7 @@ func (r run) names(file *audit.File) bool {
 	})
 }
 
-// begin notes what is audited.
+// begin writes parts/run.json.
 func (d *folder) begin(ctx context.Context) error {
 	if err := os.MkdirAll(d.parts(), 0o777); err != nil {
 		return notFolder(d.parts(), err)
@@ -162,7 +162,7 @@ func (d *folder) begin(ctx context.Context) error {
 	return atomicfile.WriteFile(ctx, d.plan(), func(w io.Writer) error { return audit.WriteJSON(w, d.run) })
 }
 
-// openFolder takes up what is in the folder of this audit.
+// openFolder opens the folder and takes over what is there of this audit.
 func openFolder(ctx context.Context, dir string, of run, say modelrows.Note) (*folder, error) {
 	d := &folder{dir: dir, run: of, say: say}
 	before, finished, err := noted(d.note())
@@ -176,7 +176,7 @@ func openFolder(ctx context.Context, dir string, of run, say modelrows.Note) (*f
 	done, err := audit.OpenFile(d.scores())
 	switch {
 	case err == nil:
-		if !finished || begun && !before.names(done) && plan.names(done) { // a kill came before run.json had its name
+		if !finished || begun && !before.names(done) && plan.names(done) { // killed before run.json was renamed
 			before, finished = plan, begun
 		}
 		if err := d.again(ctx, done, before, finished); err != nil {
@@ -194,7 +194,7 @@ func openFolder(ctx context.Context, dir string, of run, say modelrows.Note) (*f
 	if begun {
 		err = d.take(ctx, plan)
 	} else {
-		err = d.clear() // of parts it is not known what they are of
+		err = d.clear() // without run.json, nobody knows what the parts are
 	}
 	if err == nil && d.lacks() {
 		err = d.begin(ctx)
@@ -202,12 +202,12 @@ func openFolder(ctx context.Context, dir string, of run, say modelrows.Note) (*f
 	return d, err
 }
 
-// lacks says whether there are shards to be scored.
+// lacks reports whether there are shards to score.
 func (d *folder) lacks() bool {
 	return slices.ContainsFunc(d.Shards, func(s source) bool { return !d.complete(s.Name) })
 }
 
-// again takes up the result of an audit that is finished, which before says what it is of.
+// again takes over the result of a finished audit. Before is its run.json.
 func (d *folder) again(ctx context.Context, done *audit.File, before run, finished bool) error {
 	done.Identity = done.Asked(d.Identity)
 	if err := d.same(done.Identity); err != nil {
@@ -224,7 +224,7 @@ func (d *folder) again(ctx context.Context, done *audit.File, before run, finish
 	names := done.Shards()
 	for _, s := range before.Shards {
 		if _, scored := slices.BinarySearch(names, s.Name); !scored {
-			continue // it was left out
+			continue // left out
 		}
 		if i, here := d.number(s.Name); here {
 			still = append(still, d.Shards[i])
@@ -242,7 +242,7 @@ func (d *folder) again(ctx context.Context, done *audit.File, before run, finish
 	if d.whole = done; !d.lacks() {
 		return nil
 	}
-	// Else what is scored now could not be put together with it.
+	// A damaged file could not be joined with new parts.
 	if err := done.Check(ctx); audit.Damaged(err) {
 		return d.mend(err)
 	} else if err != nil {
@@ -251,22 +251,21 @@ func (d *folder) again(ctx context.Context, done *audit.File, before run, finish
 	return nil
 }
 
-// finished says that the results of the audit are there, and nothing was added.
+// finished reports whether the result is there and nothing was added.
 func (d *folder) finished() bool { return d.whole != nil && !d.scored() }
 
-// scored says that there are parts, beside the result that was there before.
+// scored reports whether there are parts beside the earlier result.
 func (d *folder) scored() bool {
 	return slices.ContainsFunc(d.files, func(f *audit.File) bool { return f != d.whole })
 }
 
-// mend says what to do about scores.parquet that is damaged.
+// mend adds what to do about a damaged scores.parquet.
 func (d *folder) mend(err error) error {
 	return fmt.Errorf("%w; remove it, and the same command scores all again", err)
 }
 
-// take takes up the parts of an audit that before says what they are of, but for those that
-// are damaged, or of what changed since or is not audited any more, and those that went
-// into the result already.
+// take takes over the parts of an audit; before is their run.json. It removes parts that are
+// damaged, that belong to changed or dropped shards, or that are in the result already.
 func (d *folder) take(ctx context.Context, before run) error {
 	written, err := d.written()
 	if err != nil {
@@ -280,7 +279,7 @@ func (d *folder) take(ctx context.Context, before run) error {
 			continue
 		}
 		if filepath.Ext(path) != ".parquet" {
-			os.Remove(path) // of a part that was not completed
+			os.Remove(path) // an incomplete part
 			continue
 		}
 		part, err := audit.OpenFile(path)
@@ -306,7 +305,7 @@ func (d *folder) take(ctx context.Context, before run) error {
 	begun := slices.DeleteFunc(slices.Clone(d.Shards), func(s source) bool { return have[s.Name] == nil })
 	stale := map[string]bool{} // shards
 	if d.whole != nil {
-		for _, name := range d.whole.Shards() { // a kill came before they were removed
+		for _, name := range d.whole.Shards() { // killed before they were removed
 			stale[name] = true
 		}
 	}
@@ -320,7 +319,7 @@ func (d *folder) take(ctx context.Context, before run) error {
 		if !named && !stale[name] {
 			gone = append(gone, name)
 		}
-		// What is bad is left out now, so that others are the rows from there on.
+		// Bad inputs are now left out, so later rows have other numbers.
 		fewer := d.Identity.Reading.SkipBad && !before.Reading.SkipBad && len(audit.Gaps(name, have[name][0].Of, have[name])) > 0
 		stale[name] = stale[name] || !named || fewer
 	}
@@ -360,8 +359,8 @@ func (d *folder) take(ctx context.Context, before run) error {
 	return d.renumber(good)
 }
 
-// renumber adds parts, called as these shards are numbered. Shards are in the order of
-// their names, so that some part can always be renamed to what no other is called.
+// renumber adds parts, and renames their files by the present numbers of their shards. Shards
+// are in the order of their names, so some part can always take a name that is free.
 func (d *folder) renumber(parts []*audit.File) error {
 	for len(parts) > 0 {
 		var left []*audit.File
@@ -387,7 +386,7 @@ func (d *folder) renumber(parts []*audit.File) error {
 	return nil
 }
 
-// written are the files in the folder of parts that audits wrote; others are left alone.
+// written returns the files in the folder of parts that audits wrote.
 func (d *folder) written() (names []string, err error) {
 	entries, err := os.ReadDir(d.parts())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -401,13 +400,13 @@ func (d *folder) written() (names []string, err error) {
 	return names, notFolder(d.parts(), err)
 }
 
-// clear removes parts, and what a kill left of results that were not completed.
+// clear removes parts, and incomplete results that a kill left.
 func (d *folder) clear() error {
 	names, err := d.written()
 	for _, name := range names {
 		err = cmp.Or(err, os.Remove(filepath.Join(d.parts(), name)))
 	}
-	os.Remove(d.parts()) // unless it holds what is another's
+	os.Remove(d.parts()) // fails if it has other files
 	entries, unread := os.ReadDir(d.dir)
 	for _, e := range entries {
 		if left, _ := filepath.Match(".attach-*.tmp", e.Name()); left {
@@ -417,7 +416,7 @@ func (d *folder) clear() error {
 	return cmp.Or(err, unread)
 }
 
-// failed says what is there after an error. If nothing was scored it leaves nothing behind.
+// failed adds what is left after an error. If nothing was scored, it removes the folder.
 func (d *folder) failed(err error) error {
 	switch {
 	case !d.scored():
@@ -431,11 +430,11 @@ func (d *folder) failed(err error) error {
 	return KeptError{err}
 }
 
-// KeptError is of an audit that may be gone on with.
+// KeptError is an error of an audit that can be resumed.
 type KeptError struct{ Err error }
 
 func (e KeptError) Error() string {
-	if errors.Is(e.Err, inputs.ErrEmpty) { // it says what to do
+	if errors.Is(e.Err, inputs.ErrEmpty) { // its text says what to do
 		return e.Err.Error() + "; what was scored before is kept"
 	}
 	return e.Err.Error() + "; " + KeptSo
@@ -443,7 +442,7 @@ func (e KeptError) Error() string {
 
 func (e KeptError) Unwrap() error { return e.Err }
 
-// KeptSo is what a KeptError says to do.
+// KeptSo is the advice of a KeptError.
 const KeptSo = "what was scored before is kept, and the same command goes on from there"
 
 // abandon removes what was begun after an error, which it returns.
@@ -457,7 +456,7 @@ func (d *folder) abandon(err error) error {
 	return err
 }
 
-// same refuses to go on with another audit.
+// same returns an error if the folder holds another audit.
 func (d *folder) same(before audit.Identity) error {
 	why := before.Differs(d.Identity)
 	if why == "" {
@@ -469,24 +468,24 @@ func (d *folder) same(before audit.Identity) error {
 		if differs := before.Differs(now); differs == "" {
 			mend = "pass Options.SkipBad too, or " + mend
 		} else {
-			why = differs // no other option mends it
+			why = differs // no option mends it
 		}
 	}
 	return fmt.Errorf("%s holds another audit: %s; %s", d.dir, sided(why), mend)
 }
 
-// sided says which value of a difference is there, and which is here.
+// sided tells which value of a difference is in the folder, and which is new.
 func sided(why string) string {
 	return strings.Replace(strings.Replace(why, "in one", "there", 1), "in the other", "here", 1)
 }
 
-// complete says that all rows of a shard were scored.
+// complete reports whether all rows of a shard were scored.
 func (d *folder) complete(name string) bool {
 	have := d.have[name]
 	return have != nil && len(audit.Gaps(name, have[0].Of, have)) == 0
 }
 
-// unchanged refuses a shard that has more or fewer rows than when it was begun.
+// unchanged returns an error if the number of rows of a shard has changed.
 func unchanged(name string, n int, have []audit.Range) error {
 	for _, r := range have {
 		if r.Shard == name && r.Rows != n {
@@ -496,7 +495,7 @@ func unchanged(name string, n int, have []audit.Range) error {
 	return nil
 }
 
-// OfParts says that a file in the folder of parts is one that an audit wrote.
+// OfParts reports whether an audit wrote a file in the folder of parts, by its name.
 func OfParts(name string) bool {
 	for _, pattern := range []string{"[0-9][0-9][0-9][0-9][0-9][0-9]*-[0-9]*.parquet", "[0-9][0-9][0-9][0-9][0-9][0-9]*-failed.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-broken.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-empty.txt", ".attach-*.tmp", "runs.txt", "run.json"} {
 		if ok, _ := filepath.Match(pattern, name); ok {
@@ -509,7 +508,7 @@ func OfParts(name string) bool {
 // partName is the name of a part of a shard.
 func partName(shard, start int) string { return fmt.Sprintf("%06d-%012d.parquet", shard, start) }
 
-// part is where the part lies that begins with a range.
+// part is the path of the part that begins with a range.
 func (d *folder) part(first audit.Range) string {
 	number, _ := d.number(first.Shard)
 	return filepath.Join(d.parts(), partName(number, first.Start))
@@ -529,7 +528,7 @@ func (d *folder) save(ctx context.Context, p *audit.Part) error {
 	return nil
 }
 
-// finish writes the results, and removes what went into them.
+// finish writes the results, and removes the parts.
 func (d *folder) finish(ctx context.Context, look func(ctx context.Context, shard string, rows []int) []audit.Shown) (*audit.Audit, error) {
 	for i, s := range d.Shards {
 		if why := d.left[s.Name]; why != nil {

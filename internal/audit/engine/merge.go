@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
-// Merge makes one audit of several, which lie in folders, and writes it to another.
+// Merge merges the audits in several folders into one, and writes it to dir.
 func Merge(ctx context.Context, audits []string, dir string, say modelrows.Note) (*audit.Audit, error) {
 	d := &folder{dir: dir}
 	var skip audit.Identity
@@ -59,7 +59,7 @@ func Merge(ctx context.Context, audits []string, dir string, say modelrows.Note)
 		skip.Reading.SkipBad = skip.Reading.SkipBad || file.Reading.SkipBad
 		sources = append(sources, noted.Shards)
 	}
-	// What was read without leaving anything out has nothing that is left out.
+	// An audit without --skip-bad left nothing out.
 	for _, file := range d.files {
 		skip.FDR, skip.Delta, skip.Conditional = file.FDR, file.Delta, file.Conditional
 		file.Identity = file.Asked(skip)
@@ -98,7 +98,7 @@ func Merge(ctx context.Context, audits []string, dir string, say modelrows.Note)
 	return a, nil
 }
 
-// spoilt says what to do about scores that are damaged.
+// spoilt adds what to do about damaged scores.
 func spoilt(err error) error {
 	if audit.Damaged(err) {
 		return fmt.Errorf("%w; remove it, and audit again what it was of", err)
@@ -106,8 +106,8 @@ func spoilt(err error) error {
 	return err
 }
 
-// sameRows finds a file or folder of one audit that is one of another by another name: both
-// look the same from outside, and their rows are.
+// sameRows finds a file or folder that two audits have under different names: their stamps and
+// their rows are equal.
 func sameRows(files []*audit.File, sources [][]source) (one, other string, found bool) {
 	type key struct {
 		Stamp
@@ -138,8 +138,8 @@ func sameRows(files []*audit.File, sources [][]source) (one, other string, found
 	return "", "", false
 }
 
-// free refuses a folder that holds an audit or what is another's, but not what this
-// merge left when it was killed.
+// free returns an error if the folder holds an audit or other result files. Files that a
+// killed merge left do not count.
 func (d *folder) free() error {
 	plan, begun, err := noted(d.plan())
 	if err == nil && begun && reflect.DeepEqual(plan, d.run) {

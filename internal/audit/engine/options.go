@@ -1,7 +1,7 @@
-// Package engine runs audits: it finds the files and folders, has their rows scored part by
-// part, here or on other machines, goes on after an interruption, merges audits, and writes
-// the folder of a result. What is said of scores is the work of package audit. Errors name
-// options as Options.Inputs.
+// Package engine runs audits. It finds files and folders, scores their rows part by part here
+// or on other machines, resumes after an interruption, merges audits, and writes the result
+// folder. Package audit computes the results. Errors name options by their Go names, such as
+// Options.Inputs; callers turn these into flags.
 package engine
 
 import (
@@ -16,41 +16,41 @@ import (
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
-// Options are what an audit is asked for, as plain data: other machines get them as JSON.
+// Options are the options of an audit. They are plain data, which other machines receive as
+// JSON.
 type Options struct {
-	// Identity says which rates are asked for, of which rows; Open adds the rest.
+	// Identity holds the rates and the selection of rows. Open completes it.
 	Identity audit.Identity
-	// Options name the bundle and say how rows are read; paths may be URLs.
+	// Options name the .attach file, and how rows are read. Paths may be URLs.
 	modelrows.Options
-	// Run says how the network is run.
+	// Run holds the options that the model is run with.
 	Run featurize.Options
 	// Inputs and Fitted are files, folders, patterns and lists, or URLs.
 	Inputs, Fitted []string
-	// Dir is the folder of the result.
+	// Dir is the result folder.
 	Dir string
-	// Verbose asks for what is done, step by step, and Hints are the names of flags that
-	// people can be told to use.
+	// Verbose logs each step. Hints are the names of flags that hints may mention.
 	Verbose bool
 	Hints   []string
 
-	urls map[string]string // of files that were brought here, by their paths
+	urls map[string]string // of fetched files, by local path
 }
 
-// Storage is where files lie that URLs name.
+// Storage fetches files by URL.
 type Storage interface {
-	// Shards are the files and folders that a URL stands for.
+	// Shards returns the URLs of the files and folders that a URL or pattern stands for.
 	Shards(ctx context.Context, url string) ([]string, error)
-	// Fetch brings the file or folder of a URL to this machine, under its own name,
-	// until release is called or the process ends.
+	// Fetch copies the file or folder of a URL to this machine under its own name. The copy
+	// lives until release is called or the process ends.
 	Fetch(ctx context.Context, url string) (path string, release func(), err error)
-	// Stamps are those of the files and folders of URLs, which name no patterns.
+	// Stamps returns the stamps of files and folders by URL. No URL is a pattern.
 	Stamps(ctx context.Context, urls []string) ([]Stamp, error)
 }
 
 func isURL(name string) bool { return strings.Contains(name, "://") }
 
-// bring are the options with the paths of what they name by URLs, which is brought to this
-// machine. Inputs stay where they are. Storage is nil if nothing is named so.
+// bring fetches the files that options name by URL, and returns the options with local paths.
+// Inputs are not fetched. Storage is nil if there are no URLs.
 func (o Options) bring(ctx context.Context, storage Storage) (Options, error) {
 	o.urls = map[string]string{}
 	for _, name := range o.files() {
@@ -66,12 +66,12 @@ func (o Options) bring(ctx context.Context, storage Storage) (Options, error) {
 	return o, nil
 }
 
-// files are what bring brings.
+// files returns the paths that bring fetches.
 func (o *Options) files() []*string {
 	return []*string{&o.Bundle, &o.Model, &o.Weights, &o.Preprocess, &o.ClassNames}
 }
 
-// asked are the options before bring.
+// asked returns the options as they were before bring.
 func (o Options) asked() Options {
 	for _, name := range o.files() {
 		*name = cmp.Or(o.urls[*name], *name)
@@ -79,13 +79,13 @@ func (o Options) asked() Options {
 	return o
 }
 
-// named has an error name URLs in place of what was brought here.
+// named replaces local paths of fetched files in an error by their URLs.
 func (o *Options) named(err error) error {
 	if err == nil {
 		return nil
 	}
 	if url := o.urls[o.Bundle]; url != "" && o.Model == "" && errors.Is(err, attach.ErrNoModel) {
-		return modelrows.Usagef("%s: the network that it was fitted for is not on this machine; name the network's URL with Options.Model", url)
+		return modelrows.Usagef("%s: the model that it was fitted for is not on this machine; name the URL of the model with Options.Model", url)
 	}
 	for path, url := range o.urls {
 		err = fetchedError{err, path, url}
@@ -93,7 +93,7 @@ func (o *Options) named(err error) error {
 	return err
 }
 
-// fetchedError is of a file that was brought here, and names its URL.
+// fetchedError is an error about a fetched file. It shows the URL.
 type fetchedError struct {
 	error
 	path, url string

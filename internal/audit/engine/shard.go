@@ -24,8 +24,8 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// scoreShard scores what is lacking of a shard. It tells progress up to which row it came,
-// and with how many more. If the shard is to be left out bad says so, and err why.
+// scoreShard scores the missing rows of a shard. Progress gets the last row and the number of
+// new rows. If the shard is to be left out, bad is true and err is the reason.
 func (e *Engine) scoreShard(ctx context.Context, scoring *audit.Scoring, name, path string, have []audit.Range, progress func(r audit.Rows, at, rows int)) (bad bool, err error) {
 	r, bad, err := e.audited(ctx, name, path)
 	if err != nil {
@@ -47,9 +47,9 @@ func (e *Engine) scoreShard(ctx context.Context, scoring *audit.Scoring, name, p
 	return false, nil
 }
 
-// audited opens those rows of a shard that are audited. If bad ones are left out it reads
-// them all before any is scored: a shard that breaks in the middle is left out as a whole,
-// so that what is audited does not depend on where it breaks, nor on what was scored when.
+// audited opens the audited rows of a shard. With SkipBad it reads all of them before any is
+// scored: a shard that is damaged in the middle is left out as a whole. So the audited rows do
+// not depend on the place of the damage, or on what was scored before.
 func (e *Engine) audited(ctx context.Context, name, path string) (r audit.Rows, bad bool, err error) {
 	e.opening.Lock()
 	if err := e.rows.OpenNetwork(ctx); err != nil {
@@ -65,8 +65,8 @@ func (e *Engine) audited(ctx context.Context, name, path string) (r audit.Rows, 
 	return r, bad, err
 }
 
-// unread says what to do about a shard that cannot be read. If it is to be left out bad
-// says so, and err why.
+// unread adds what to do about a shard that cannot be read. If it is to be left out, bad is
+// true and err is the reason.
 func (e *Engine) unread(err error) (bad bool, why error) {
 	switch {
 	case err == nil:
@@ -77,13 +77,13 @@ func (e *Engine) unread(err error) (bad bool, why error) {
 		err = fmt.Errorf("%w; leave it out, or pass Options.SkipBad to go on without such files", err)
 	case errors.Is(err, fs.ErrPermission):
 		err = fmt.Errorf("%w; let this user read it, or leave it out", err)
-	case inputs.Broken(err) && !errors.Is(err, preprocess.ErrImage) && !errors.Is(err, inputs.ErrNoInput): // of these a hint says so
+	case inputs.Broken(err) && !errors.Is(err, preprocess.ErrImage) && !errors.Is(err, inputs.ErrNoInput): // these have hints of their own
 		err = fmt.Errorf("%w; pass Options.SkipBad to go on without such files", err)
 	}
 	return false, err
 }
 
-// shardRows opens those rows of a shard that are audited, and check reads them all.
+// shardRows opens the audited rows of a shard. Check reads all of them.
 func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Identity) (r audit.Rows, check func(context.Context) error, err error) {
 	opened, err := e.rows.OpenRows(ctx, path, "", inputs.Slice{})
 	if err != nil {
@@ -162,13 +162,13 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 	return r, func(ctx context.Context) error { return set.Check(ctx, set.BlockRows()) }, nil
 }
 
-// passed is what rows hold that went to the network and did not come back yet.
+// passed holds the content of rows that the model has not returned yet.
 type passed struct {
 	mutex    sync.Mutex
 	contents []audit.Content
 }
 
-// through looks at the rows of blocks that pass.
+// through records the content of the rows of blocks.
 func (p *passed) through(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.InputBlock, error] {
 	return func(yield func(ood.InputBlock, error) bool) {
 		for b, err := range blocks {
@@ -185,7 +185,7 @@ func (p *passed) through(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.
 	}
 }
 
-// take is what the next n rows hold.
+// take returns the content of the next n rows.
 func (p *passed) take(n int) []audit.Content {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -194,15 +194,15 @@ func (p *passed) take(n int) []audit.Content {
 	return list
 }
 
-// snippet is how many letters of a text are shown.
+// snippet is the number of letters of a text that are shown.
 const snippet = 240
 
-// look opens sources again to show rows of them. What cannot be read any more is not
-// shown: it was scored.
+// look opens sources again to show some of their rows. Rows that can no longer be read are not
+// shown; they were scored.
 func (e *Engine) look(sources []source) func(ctx context.Context, name string, rows []int) []audit.Shown {
 	return func(ctx context.Context, name string, rows []int) []audit.Shown {
 		i := slices.IndexFunc(sources, func(s source) bool { return s.Name == name })
-		defer e.rows.Quiet()() // notes were given when the rows were scored
+		defer e.rows.Quiet()() // notes were printed when the rows were scored
 		opened, err := e.rows.OpenRows(ctx, sources[i].path, "", inputs.Slice{})
 		if err != nil || opened.Set == nil {
 			return nil
@@ -242,7 +242,7 @@ func (e *Engine) look(sources []source) func(ctx context.Context, name string, r
 	}
 }
 
-// local are what Fitted names, on this machine.
+// local returns the files that Fitted names, fetched if necessary.
 func (e *Engine) local(ctx context.Context) ([]source, error) {
 	all, err := e.find(ctx, "Options.Fitted", e.Fitted)
 	for i, one := range all {
@@ -253,7 +253,7 @@ func (e *Engine) local(ctx context.Context) ([]source, error) {
 	return all, err
 }
 
-// digest is of the names and content of shards, empty where there are none.
+// digest is a digest of the names and contents of shards, or empty if there are none.
 func digest(ctx context.Context, shards []source) (string, error) {
 	if len(shards) == 0 {
 		return "", nil
@@ -281,7 +281,7 @@ func digest(ctx context.Context, shards []source) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// fittedRows reads the features of shards, and keys of their rows.
+// fittedRows reads the features of the fit rows, and the keys of these rows.
 func (e *Engine) fittedRows(ctx context.Context, shards []source) (features blas32.General, keys []string, err error) {
 	for _, one := range shards {
 		r, _, err := e.shardRows(ctx, one.Name, one.path, audit.Identity{})

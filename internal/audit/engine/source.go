@@ -20,21 +20,23 @@ import (
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
-// Stamp is how a file or folder looks from outside. It differs once that was changed.
+// Stamp is the size and the modification time of a file or folder. It changes when the file
+// does.
 type Stamp struct {
 	Size     int64     `json:"size"`
 	Modified time.Time `json:"modified"`
-	// Files are how many a folder holds, and Members is of their names, sizes and times.
+	// Files is the number of files in a folder, and Members a digest of their names, sizes and
+	// times.
 	Files   int    `json:"files,omitempty"`
 	Members string `json:"members,omitempty"`
 }
 
-// same says that nothing was changed between two stamps.
+// same reports whether two stamps are equal.
 func (s Stamp) same(other Stamp) bool {
 	return s.Size == other.Size && s.Modified.Equal(other.Modified) && s.Files == other.Files && s.Members == other.Members
 }
 
-// String says what people see of it.
+// String formats a stamp for a message.
 func (s Stamp) String() string {
 	at := fmt.Sprintf("%d bytes of %s", s.Size, s.Modified.Format(time.RFC3339Nano))
 	if s.Files > 0 {
@@ -43,19 +45,19 @@ func (s Stamp) String() string {
 	return at
 }
 
-// source is a file or folder of an audit, as it was when it was begun with.
+// source is a file or folder of an audit, with its stamp when the audit began.
 type source struct {
 	Name string `json:"name"`
 	Stamp
-	// LeftOut is why no row of it was audited, or empty.
+	// LeftOut is the reason why no row of it was audited, or empty.
 	LeftOut string `json:"left_out,omitempty"`
 
-	path   string      // as it was written, or a URL
-	places []string    // where its rows lie: its own path without links, and where links in a folder lead to
-	info   fs.FileInfo // nil of a URL
+	path   string      // as given, or a URL
+	places []string    // resolved paths of its rows: its own, and the targets of links in a folder
+	info   fs.FileInfo // nil for a URL
 }
 
-// sources look at files and folders from outside.
+// sources returns the stamps of files and folders.
 func (e *Engine) sources(ctx context.Context, paths []string) (list []source, err error) {
 	var stamps []Stamp
 	if urls := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !isURL(path) }); len(urls) > 0 {
@@ -77,7 +79,7 @@ func (e *Engine) sources(ctx context.Context, paths []string) (list []source, er
 	return list, nil
 }
 
-// look looks at a file or at a folder of images.
+// look returns the stamp of a file or of a folder of images.
 func (s *source) look(ctx context.Context) (err error) {
 	if s.info, err = os.Stat(s.path); err != nil {
 		return err
@@ -97,7 +99,7 @@ func (s *source) look(ctx context.Context) (err error) {
 	members := sha256.New()
 	for _, name := range in.Files {
 		info, err := os.Stat(filepath.Join(s.path, filepath.FromSlash(name)))
-		if err != nil { // a link to nothing: what it means is for who reads it
+		if err != nil { // a broken link, which the reader reports
 			fmt.Fprintf(members, "%q\n", name)
 			continue
 		}
@@ -115,8 +117,8 @@ func (s *Stamp) add(size int64, modified time.Time) {
 	}
 }
 
-// find are the files and folders that an option names, sorted by their names. None has
-// rows of another.
+// find returns the files and folders that an option names, sorted by name. No two of them
+// share rows.
 func (e *Engine) find(ctx context.Context, option string, names []string) (sources []source, err error) {
 	var paths []string
 	for _, name := range names {
@@ -137,9 +139,9 @@ func (e *Engine) find(ctx context.Context, option string, names []string) (sourc
 	return sources, once(option, sources)
 }
 
-// apart refuses a folder for results within inputs.
+// apart returns an error if the result folder lies within the inputs.
 func (o *Options) apart(sources []source) error {
-	names := map[string]string{} // by where they lie
+	names := map[string]string{} // by resolved path
 	for _, s := range sources {
 		names[s.places[0]] = s.Name
 	}
@@ -156,7 +158,7 @@ func (o *Options) apart(sources []source) error {
 	return nil
 }
 
-// changes are the sources that are not what they were in a run, with how they were.
+// changes returns the names of the sources that changed since a run, and how.
 func (r run) changes(now []source) (changed []string, how string) {
 	for _, s := range now {
 		var was Stamp
@@ -173,8 +175,8 @@ func (r run) changes(now []source) (changed []string, how string) {
 	return changed, how
 }
 
-// once refuses sources that have the same rows: one file or folder by two names, or one that
-// lies in another.
+// once returns an error if two sources share rows: one file or folder under two names, or one
+// within another.
 func once(option string, list []source) error {
 	twice := func(one, other source) error {
 		how := ", which are one file"
@@ -199,7 +201,7 @@ func once(option string, list []source) error {
 			at[place] = s
 		}
 		for _, before := range like[s.Stamp] {
-			if os.SameFile(before.info, s.info) { // by a hard link
+			if os.SameFile(before.info, s.info) { // hard links
 				return twice(*before, s)
 			}
 		}
@@ -217,7 +219,7 @@ func once(option string, list []source) error {
 	return nil
 }
 
-// above are a place and the folders that it lies in.
+// above returns a path and its parent folders.
 func above(place string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for yield(place) && place != slash.Dir(place) {
@@ -226,7 +228,7 @@ func above(place string) iter.Seq[string] {
 	}
 }
 
-// resolved is an absolute path without links, as far as it exists, with slashes.
+// resolved is the absolute path without links, as far as it exists, with slashes.
 func resolved(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -240,7 +242,7 @@ func resolved(path string) string {
 	return filepath.ToSlash(abs)
 }
 
-// sourceNames are those of sources.
+// sourceNames returns the names of sources.
 func sourceNames(list []source) (names []string) {
 	for _, s := range list {
 		names = append(names, s.Name)

@@ -17,15 +17,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
-// Remote has shards scored on other machines.
+// Remote scores shards on other machines.
 type Remote interface {
-	// Score has shards scored by Workers of the options. What these save and say lies in the
-	// folder parts afterwards.
+	// Score scores shards with Workers of the options. Afterwards the folder parts has the
+	// files and the reasons that the workers saved.
 	Score(ctx context.Context, o Options, shards []Shard, parts string) error
 }
 
-// Shard is a file or folder of an audit: its number, its path or URL, how many bytes it has,
-// and which of its rows were scored before.
+// Shard is a file or folder of an audit: its number, its path or URL, its size in bytes, and
+// the ranges of its rows that were scored before.
 type Shard struct {
 	Number int
 	Path   string
@@ -33,8 +33,8 @@ type Shard struct {
 	Have   []audit.Range
 }
 
-// elsewhere has what the folder lacks scored on other machines.
-func (e *Engine) elsewhere(ctx context.Context, remote Remote, d *folder) error {
+// scoreRemotely scores the rows that the folder lacks on other machines.
+func (e *Engine) scoreRemotely(ctx context.Context, remote Remote, d *folder) error {
 	var lacking []Shard
 	for i, s := range d.Shards {
 		if !d.complete(s.Name) {
@@ -49,7 +49,7 @@ func (e *Engine) elsewhere(ctx context.Context, remote Remote, d *folder) error 
 	}
 	err := remote.Score(ctx, e.asked(), lacking, d.parts())
 	left := map[string]error{}
-	var failed []string // why shards could not be scored
+	var failed []string // reasons why shards could not be scored
 	for _, s := range lacking {
 		said := func(name string) (why string, there bool) {
 			content, unfound := os.ReadFile(filepath.Join(d.parts(), name))
@@ -76,7 +76,7 @@ func (e *Engine) elsewhere(ctx context.Context, remote Remote, d *folder) error 
 	return cmp.Or(err, unread)
 }
 
-// leftError is why a worker left out a shard.
+// leftError is the reason why a worker left out a shard.
 type leftError struct {
 	says string
 	is   error
@@ -86,26 +86,27 @@ func (e leftError) Error() string { return e.says }
 
 func (e leftError) Unwrap() error { return e.is }
 
-// Worker scores shards of an audit that runs elsewhere. It is safe for concurrent use.
+// Worker scores shards for an audit that runs on another machine. It is safe for concurrent
+// use.
 type Worker struct {
 	e    *Engine
 	hint func(error) error
 }
 
-// NewWorker is a worker of an audit that is asked for elsewhere. The network is loaded with
-// the first file. Hint says what to do about an error.
+// NewWorker returns a worker for an audit that runs on another machine. It loads the model
+// with the first file. Hint adds what to do to an error.
 func NewWorker(ctx context.Context, o Options, storage Storage, note modelrows.Note, hint func(error) error) (*Worker, error) {
 	e, err := Open(ctx, o, storage, nil, note)
 	if err != nil {
 		return nil, hint(err)
 	}
-	e.scorer.PartTime = 0 // several that score the same write the same parts
+	e.scorer.PartTime = 0 // workers that score the same rows write equal parts
 	return &Worker{e, hint}, nil
 }
 
-// Score scores what is lacking of shards, of which the files at have were scored, and
-// has every part saved under its name. Of a shard that cannot be scored, or is left out,
-// it says why, in a text to be put beside the parts under a name, and scores the others.
+// Score scores the missing rows of shards, whose rows in the files have were scored before,
+// and saves each part under its name. If a shard cannot be scored or is left out, Score saves
+// the reason under a name beside the parts, and scores the other shards.
 func (w *Worker) Score(ctx context.Context, shards []Shard, have []string, save func(name string, part io.WriterTo) error, say func(name, why string) error) error {
 	ranges, numbers := map[string][]audit.Range{}, map[string]int{}
 	for _, s := range shards {
@@ -145,7 +146,7 @@ func (w *Worker) Score(ctx context.Context, shards []Shard, have []string, save 
 	return scoring.Flush()
 }
 
-// score scores a shard. If the shard is to be left out bad says so, and err why.
+// score scores a shard. If the shard is to be left out, bad is true and err is the reason.
 func (w *Worker) score(ctx context.Context, scoring *audit.Scoring, s Shard, have []audit.Range) (bad bool, err error) {
 	path := s.Path
 	if isURL(path) {
@@ -162,16 +163,15 @@ func (w *Worker) score(ctx context.Context, scoring *audit.Scoring, s Shard, hav
 	return bad, err
 }
 
-// PartsOf says whether a file is a part that begins with one of the shards from one to
-// another, by their numbers.
+// PartsOf reports whether a file is a part that begins with a shard in a range of numbers.
 func PartsOf(name string, from, to int) bool {
 	number, err := strconv.Atoi(name[:max(0, strings.IndexByte(name, '-'))])
 	return err == nil && from <= number && number <= to && OfParts(name) && strings.HasSuffix(name, ".parquet")
 }
 
-// emptyName and brokenName are what the files are called that say why a shard is left out.
+// emptyName and brokenName name the files with the reason why a shard is left out.
 func emptyName(s Shard) string  { return fmt.Sprintf("%06d-empty.txt", s.Number) }
 func brokenName(s Shard) string { return fmt.Sprintf("%06d-broken.txt", s.Number) }
 
-// FailedName is what the file is called that says why a shard could not be scored.
+// FailedName names the file with the reason why a shard could not be scored.
 func FailedName(s Shard) string { return fmt.Sprintf("%06d-failed.txt", s.Number) }

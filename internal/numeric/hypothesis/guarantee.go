@@ -1,17 +1,17 @@
 package hypothesis
 
-// What is promised of rows.
+// Kinds of guarantees.
 const (
-	FalseAlarms    = "false_alarms"
-	Coverage       = "coverage" // of a target by its intervals
-	JointCoverage  = "joint_coverage"
-	Sets           = "sets"
-	SelectiveError = "selective_error"
+	FalseAlarmRate   = "false_alarm_rate"
+	IntervalCoverage = "interval_coverage"
+	JointCoverage    = "joint_coverage"
+	SetCoverage      = "set_coverage"
+	SelectiveError   = "selective_error"
 )
 
-// Verdicts on promises.
+// Verdicts on guarantees.
 const (
-	Kept       = "kept"
-	Broken     = "broken"
-	TooFewRows = "too few rows"
+	Met        = "met"
+	Violated   = "violated"
+	TooFewRows = "too_few_rows"
 )

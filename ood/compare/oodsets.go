@@ -13,66 +13,66 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// OutSet is one of several sets of out-of-domain rows.
-type OutSet struct {
+// OODSet is one of several sets of out-of-distribution rows.
+type OODSet struct {
 	Name  string
-	Group string // such as near or far, or empty
+	Group string // such as near or far; may be empty
 	ood.Batch
 }
 
-// outSets is the sets to score: where there is but Out, one without a name.
-func (c Options) outSets() []OutSet {
-	if len(c.OutSets) > 0 {
-		return c.OutSets
+// oodSets returns the sets to score. Options.OOD is a set without a name.
+func (c Options) oodSets() []OODSet {
+	if len(c.OODSets) > 0 {
+		return c.OODSets
 	}
-	return []OutSet{{Batch: c.Out}}
+	return []OODSet{{Batch: c.OOD}}
 }
 
-func (c Options) checkOutSets() error {
-	if len(c.OutSets) > 0 && c.Out.Len() > 0 {
-		return errors.New("out-of-domain rows are given both as Out and as OutSets; give one of them")
+func (c Options) checkOODSets() error {
+	if len(c.OODSets) > 0 && c.OOD.Len() > 0 {
+		return errors.New("out-of-distribution rows are given both as OOD and as OODSets; give one of them")
 	}
 	seen := map[string]bool{}
-	for _, s := range c.OutSets {
+	for _, s := range c.OODSets {
 		if s.Name == "" {
-			return errors.New("one of several sets of out-of-domain rows has no name")
+			return errors.New("one of several sets of out-of-distribution rows has no name")
 		}
 		if seen[s.Name] {
-			return fmt.Errorf("two sets of out-of-domain rows are named %q", s.Name)
+			return fmt.Errorf("two sets of out-of-distribution rows are named %q", s.Name)
 		}
 		seen[s.Name] = true
 	}
 	return nil
 }
 
-// divided is the comparison as a method sees it: for oracles, rows of every set
-// that are to be fitted with are taken from those to measure on.
+// divided returns the options for one method. For a method that needs outliers, it moves a
+// part of each out-of-distribution set to Training.Outliers.
 func (c Options) divided(m ood.Method) (Options, error) {
 	if !m.Needs.Outliers || c.Training.Outliers.Len() > 0 {
 		return c, nil
 	}
-	sets := slices.Clone(c.outSets())
+	sets := slices.Clone(c.oodSets())
 	var fitted []ood.Batch
 	for i, s := range sets {
 		if s.Len() < 2 {
 			continue
 		}
-		measure, fit := rows.Split(s.Len(), cmp.Or(c.OutlierShare, .5), c.Training.Seed)
+		measure, fit := rows.Split(s.Len(), cmp.Or(c.OutlierFraction, .5), c.Training.Seed)
 		fitted = append(fitted, s.Batch.Select(fit))
 		sets[i].Batch = s.Batch.Select(measure)
 	}
-	if len(c.OutSets) > 0 {
-		c.OutSets = sets
+	if len(c.OODSets) > 0 {
+		c.OODSets = sets
 	} else {
-		c.Out = sets[0].Batch
+		c.OOD = sets[0].Batch
 	}
 	var err error
 	c.Training.Outliers, err = stacked(fitted)
 	return c, err
 }
 
-// stacked puts the features and logits of batches below one another, those that
-// all have: no oracle reads earlier layers.
+// stacked concatenates the features and logits of batches, if all batches have them. It drops
+// earlier layers, which no oracle reads.
 func stacked(sets []ood.Batch) (ood.Batch, error) {
 	if len(sets) == 1 {
 		return sets[0], nil
@@ -92,16 +92,16 @@ func stacked(sets []ood.Batch) (ood.Batch, error) {
 			b.Logits = blas32.General{}
 		}
 		if err := batchparts.Append(&all, b); err != nil {
-			return all, fmt.Errorf("out-of-domain rows to fit with: %w", err)
+			return all, fmt.Errorf("out-of-distribution rows to fit with: %w", err)
 		}
 	}
 	return all, nil
 }
 
-// outRows is what errors call a set.
-func (s OutSet) outRows() string {
+// describe names a set in errors.
+func (s OODSet) describe() string {
 	if s.Name == "" {
-		return "out-of-domain rows"
+		return "out-of-distribution rows"
 	}
-	return fmt.Sprintf("out-of-domain rows %q", s.Name)
+	return fmt.Sprintf("out-of-distribution rows %q", s.Name)
 }

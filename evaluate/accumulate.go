@@ -12,56 +12,56 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
-// gathering is what is kept of the rows that are evaluated on.
-type gathering struct {
+// accumulator collects a few numbers of every row that is evaluated on.
+type accumulator struct {
 	bundle *attach.Bundle
 	o      Options
-	at     []*attach.Predictor // by level; the one at main has the detector and everything else that was asked for
+	at     []*attach.Predictor // by level; the one at main has the detector and all other options
 	main   int
 
 	n       int
-	has     [len(beside)]bool
+	has     [len(optionalParts)]bool // which of optionalParts all rows have
 	scores  []float64
 	pValues []float64
 	groups  []string
 	labels  []int
-	// predicted are the classes, or −1.
+	// predicted is the predicted class of each row, or −1.
 	predicted []int
 	classes   classes
 	targets   []target
-	joint     []covers // by level
+	joint     []coverings // by level
 	features  reservoir
-	answers   reservoir // logits or quantiles of the same rows
+	outputs   reservoir // logits or quantiles of the same rows
 	gaps      *attach.GapCounter
-	// known are the rows compared with those fitted on and with those calibrated on. It
-	// counts no rows if these cannot be compared.
+	// known counts rows that were fitted on and rows that were calibrated on. It counts no
+	// rows if the .attach file keeps no hashes to compare with.
 	known [2]rowhash.Matches
 }
 
-// beside are what all rows come with, or none.
-var beside = [...]string{"groups", "labels", "logits", "targets"}
+// optionalParts are parts of a batch that all rows have, or none.
+var optionalParts = [...]string{"groups", "labels", "logits", "targets"}
 
-// covers is, by row, whether the truth is held, and by what width; +Inf is
-// endless, and boxes have none.
-type covers struct {
+// coverings holds, by row, whether an interval or set contains the truth, and its width or
+// size. A width of +Inf is that of an unbounded interval. Boxes have no width.
+type coverings struct {
 	covered []bool
 	width   []float64
 }
 
-func (c *covers) add(covered bool, width float64) {
+func (c *coverings) add(covered bool, width float64) {
 	c.covered, c.width = append(c.covered, covered), append(c.width, width)
 }
 
-func newGathering(p *attach.Predictor, o Options) (*gathering, error) {
-	if o.Others != nil && p.Bundle().Detector == nil {
-		return nil, errors.New("rows from elsewhere are to be flagged, and the bundle has no detector")
+func newAccumulator(p *attach.Predictor, o Options) (*accumulator, error) {
+	if o.OOD != nil && p.Bundle().Detector == nil {
+		return nil, errors.New("out-of-distribution rows need a detector, and the .attach file has none")
 	}
-	g := &gathering{bundle: p.Bundle(), o: o, features: newReservoir(p.Options().Seed), answers: newReservoir(p.Options().Seed), gaps: p.Bundle().GapCounter()}
+	g := &accumulator{bundle: p.Bundle(), o: o, features: newReservoir(p.Options().Seed), outputs: newReservoir(p.Options().Seed), gaps: p.Bundle().GapCounter()}
 	for k, level := range o.Levels {
 		each := p.Options()
 		each.Level, each.Levels, each.Samples = level, nil, 0
 		if level != p.Options().Level {
-			each.NoScore, each.Error = true, 0
+			each.NoScore, each.MaxError = true, 0
 		} else if g.main = k; p.Bundle().Quantiles != nil {
 			each.Levels = quantile.Levels()
 		}
@@ -74,8 +74,8 @@ func newGathering(p *attach.Predictor, o Options) (*gathering, error) {
 	return g, nil
 }
 
-// add predicts for a block of rows and keeps what is evaluated of them.
-func (g *gathering) add(ctx context.Context, r attach.Rows) error {
+// add predicts for a block of rows and collects the results.
+func (g *accumulator) add(ctx context.Context, r attach.Rows) error {
 	groups := r.Groups
 	if g.bundle.Calibration.Groups == nil {
 		r.Groups = nil
@@ -120,29 +120,30 @@ func (g *gathering) add(ctx context.Context, r attach.Rows) error {
 	x := scaling.Apply(r.Features)
 	for i := range main {
 		g.features.add(rows.Row(x, i))
-		g.answers.add(answer(main[i], logits, i))
+		g.outputs.add(outputsOf(main[i], logits, i))
 	}
 	g.n += len(main)
 	return nil
 }
 
-// check refuses a truth that is not of these rows, which have c logits.
-func (g *gathering) check(r attach.Rows, groups []string, c int) error {
+// check returns an error if labels, targets or groups do not fit the rows, which have c
+// logits.
+func (g *accumulator) check(r attach.Rows, groups []string, c int) error {
 	n := r.Len()
 	has := [...]bool{groups != nil, r.Labels != nil, c > 0, r.Targets.Cols > 0}
-	for k, what := range beside {
+	for k, what := range optionalParts {
 		if g.n > 0 && has[k] != g.has[k] {
-			return fmt.Errorf("some rows have %s and others none", what)
+			return fmt.Errorf("some rows have %s and others have none", what)
 		}
 	}
 	g.has = has
 	switch {
 	case groups != nil && len(groups) != n:
-		return fmt.Errorf("there are %d groups for %s", len(groups), rows.Count(n, "row"))
+		return fmt.Errorf("%s for %s", rows.Count(len(groups), "group"), rows.Count(n, "row"))
 	case r.Labels != nil && len(r.Labels) != n:
-		return fmt.Errorf("there are %d labels for %s", len(r.Labels), rows.Count(n, "row"))
+		return fmt.Errorf("%s for %s", rows.Count(len(r.Labels), "label"), rows.Count(n, "row"))
 	case r.Targets.Cols > 0 && r.Targets.Rows != n:
-		return fmt.Errorf("there are %s and %d of targets", rows.Count(n, "row"), r.Targets.Rows)
+		return fmt.Errorf("%s of targets for %s", rows.Count(r.Targets.Rows, "row"), rows.Count(n, "row"))
 	}
 	if err := rows.CheckFinite("targets", r.Targets); err != nil {
 		return err
@@ -152,34 +153,34 @@ func (g *gathering) check(r attach.Rows, groups []string, c int) error {
 	}
 	for i, label := range r.Labels {
 		if label < 0 || label >= c {
-			return fmt.Errorf("row %d: label %d is out of range; the network has %d classes, numbered from 0", g.n+i, label, c)
+			return fmt.Errorf("row %d: label %d is out of range: the model has %d classes, numbered from 0", g.n+i, label, c)
 		}
 	}
 	return nil
 }
 
-// evaluation makes all figures of what was gathered.
-func (g *gathering) evaluation(ctx context.Context) (*Evaluation, error) {
+// evaluation computes all figures.
+func (g *accumulator) evaluation(ctx context.Context) (*Evaluation, error) {
 	b := g.bundle
 	e := &Evaluation{
-		Task: b.Base.Task, Rows: g.n, NCal: b.Calibration.NCal, HeldOut: b.Calibration.HeldOut,
-		Alpha: g.at[g.main].Options().Alpha, Level: g.at[g.main].Options().Level, Promises: []Promise{},
+		Task: b.Base.Task, Rows: g.n, CalibrationRows: b.Calibration.NCal, HeldOut: b.Calibration.HeldOut,
+		Alpha: g.at[g.main].Options().Alpha, Level: g.at[g.main].Options().Level, Guarantees: []Guarantee{},
 	}
 	if len(b.Calibration.OOD) > 0 {
 		e.Flags = g.flags(e)
-		if g.o.Others != nil {
+		if g.o.OOD != nil {
 			var err error
-			if e.Others, err = g.others(ctx); err != nil {
+			if e.OOD, err = g.ood(ctx); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if b.Base.Task == attach.Classification {
-		e.Classes = g.classEvaluation(ctx, e)
+		e.Classifier = g.classEvaluation(ctx, e)
 	} else {
 		e.Targets = g.targetEvaluations(ctx, e)
 	}
-	g.note(e)
+	g.addNotes(e)
 	g.limits(e)
 	return e, ctx.Err()
 }

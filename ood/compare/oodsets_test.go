@@ -23,8 +23,8 @@ import (
 
 func withSets(methods ...ood.Method) compare.Options {
 	c := comparison(methods...)
-	c.Out = ood.Batch{}
-	c.OutSets = []compare.OutSet{
+	c.OOD = ood.Batch{}
+	c.OODSets = []compare.OODSet{
 		{Name: "a", Group: "near", Batch: line(3.5, 5)},
 		{Name: "b", Group: "far", Batch: line(9)},
 		{Name: "c", Group: "near", Batch: line(0, 2.5, 3)},
@@ -49,20 +49,20 @@ func TestCompareOutSets(t *testing.T) {
 	if fits != 1 {
 		t.Errorf("%d fits for four sets", fits)
 	}
-	if r.NOut != 7 || !slices.Equal(r.Sets, []compare.Set{{Name: "a", Group: "near", N: 2}, {Name: "b", Group: "far", N: 1}, {Name: "c", Group: "near", N: 3}, {Name: "d", N: 1}}) {
-		t.Errorf("%d rows in %v", r.NOut, r.Sets)
+	if r.OODRows != 7 || !slices.Equal(r.OODSets, []compare.Set{{Name: "a", Group: "near", Rows: 2}, {Name: "b", Group: "far", Rows: 1}, {Name: "c", Group: "near", Rows: 3}, {Name: "d", Rows: 1}}) {
+		t.Errorf("%d rows in %v", r.OODRows, r.OODSets)
 	}
 	m, conf := r.Methods[0], r.Methods[0].Configs[0]
 	var sum float64
-	for i, s := range c.OutSets {
-		want, err := measure.Evaluate(conf.In, conf.Out[i])
+	for i, s := range c.OODSets {
+		want, err := measure.Evaluate(conf.TestScores, conf.OODScores[i])
 		if err != nil || conf.Sets[i].Name != s.Name || conf.Sets[i].Metrics != compare.Metrics(want) {
 			t.Errorf("set %s: %+v, want %+v, %v", s.Name, conf.Sets[i], want, err)
 		}
 		// A set by itself is measured as it is among others, intervals too
 		// where it is the first.
 		alone := comparison(normMethod)
-		alone.Out, alone.Resamples = s.Batch, c.Resamples
+		alone.OOD, alone.Resamples = s.Batch, c.Resamples
 		single, err := compare.Run(context.Background(), alone)
 		if err != nil {
 			t.Fatal(err)
@@ -84,8 +84,8 @@ func TestCompareOutSets(t *testing.T) {
 	if *m.Groups[1].CI != *m.Sets[1].CI {
 		t.Errorf("a group of one set has intervals %v, the set %v", m.Groups[1].CI, m.Sets[1].CI)
 	}
-	if len(slices.Concat(conf.Out...)) != 7 {
-		t.Errorf("scores %v", conf.Out)
+	if len(slices.Concat(conf.OODScores...)) != 7 {
+		t.Errorf("scores %v", conf.OODScores)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestCompareIntervals(t *testing.T) {
 	twice.Sweep = []ood.Params{{"factor": 1.}, {"factor": 2.}}
 	c := comparison(twice)
 	c.Sweep, c.Resamples = true, 60
-	c.In, c.Out = line(1, 2, 3, 4, 5, 6), line(3.5, 5, 7)
+	c.Test, c.OOD = line(1, 2, 3, 4, 5, 6), line(3.5, 5, 7)
 	r, err := compare.Run(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -114,17 +114,17 @@ func TestCompareIntervals(t *testing.T) {
 func TestCompareErrorsOfTheNetwork(t *testing.T) {
 	c := comparison(normMethod)
 	c.Resamples = 30
-	c.In.Logits = blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{1, 0, 1, 0, 1, 0, 0, 1}}
-	c.In.Labels = []int{0, 0, 1, 0}
-	c.Training.Logits, c.Out.Logits = rows.New(3, 2), rows.New(2, 2)
+	c.Test.Logits = blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{1, 0, 1, 0, 1, 0, 0, 1}}
+	c.Test.Labels = []int{0, 0, 1, 0}
+	c.Training.Logits, c.OOD.Logits = rows.New(3, 2), rows.New(2, 2)
 	r, err := compare.Run(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Risks at coverage ¼, ½, ¾, 1 are 0, 0, ⅓, ½.
 	m := r.Methods[0]
-	if want := (1./3 + 1./2) / 4; *r.InError != .5 || math.Abs(m.AURC.Mean-want) > 1e-15 || *m.Configs[0].AURC != m.AURC.Mean {
-		t.Errorf("error %v, AURC %v, want %v", *r.InError, m.AURC, want)
+	if want := (1./3 + 1./2) / 4; *r.ErrorRate != .5 || math.Abs(m.AURC.Mean-want) > 1e-15 || *m.Configs[0].AURC != m.AURC.Mean {
+		t.Errorf("error %v, AURC %v, want %v", *r.ErrorRate, m.AURC, want)
 	}
 	if m.CI.AURC == nil || *m.CI.AURC != *m.Configs[0].CI.AURC || m.CI.AURC[1] <= m.CI.AURC[0] {
 		t.Errorf("interval %v", m.CI.AURC)
@@ -179,16 +179,16 @@ func TestOracleOnSets(t *testing.T) {
 	for _, v := range seen {
 		all = append(all, float64(v)*float64(v))
 	}
-	if m.NOutliers != len(seen) || m.NOut+m.NOutliers != r.NOut || m.NOut != len(slices.Concat(m.Configs[0].Out...)) {
-		t.Errorf("fitted with %d (%v), measured on %d of %d", m.NOutliers, seen, m.NOut, r.NOut)
+	if m.OutliersFitted != len(seen) || m.OODRows+m.OutliersFitted != r.OODRows || m.OODRows != len(slices.Concat(m.Configs[0].OODScores...)) {
+		t.Errorf("fitted with %d (%v), measured on %d of %d", m.OutliersFitted, seen, m.OODRows, r.OODRows)
 	}
-	all = slices.Concat(append(m.Configs[0].Out, all)...)
+	all = slices.Concat(append(m.Configs[0].OODScores, all)...)
 	slices.Sort(all)
 	if !slices.Equal(all, []float64{0, 4, 6.25, 9, 12.25, 25, 81}) {
-		t.Errorf("fitted with %v and measured on %v", seen, m.Configs[0].Out)
+		t.Errorf("fitted with %v and measured on %v", seen, m.Configs[0].OODScores)
 	}
 	for i, want := range []int{1, 1, 1, 1} {
-		if got := len(m.Configs[0].Out[i]); got < want {
+		if got := len(m.Configs[0].OODScores[i]); got < want {
 			t.Errorf("set %d is measured on %d rows", i, got)
 		}
 	}
@@ -196,14 +196,14 @@ func TestOracleOnSets(t *testing.T) {
 
 func TestCompareRefusesOutSets(t *testing.T) {
 	for want, change := range map[string]func(*compare.Options){
-		`two sets of out-of-domain rows are named "a"`:                              func(c *compare.Options) { c.OutSets[1].Name = "a" },
-		`one of several sets of out-of-domain rows has no name`:                     func(c *compare.Options) { c.OutSets[1].Name = "" },
-		`out-of-domain rows are given both as Out and as OutSets; give one of them`: func(c *compare.Options) { c.Out = line(1) },
-		`out-of-domain rows "b": there are none`:                                    func(c *compare.Options) { c.OutSets[1].Batch = ood.Batch{} },
-		`out-of-domain rows "c" have 2 features, and the rows to fit with have 1`:   func(c *compare.Options) { c.OutSets[2].Features = rows.New(2, 2) },
-		`out-of-domain rows "d": 1 rows but 2 labels`:                               func(c *compare.Options) { c.OutSets[3].Labels = []int{0, 1} },
-		`out-of-domain rows "c" have 3 logits, and the rows to fit with have 2`: func(c *compare.Options) {
-			c.Training.Logits, c.OutSets[2].Logits = rows.New(3, 2), rows.New(3, 3)
+		`two sets of out-of-distribution rows are named "a"`:                              func(c *compare.Options) { c.OODSets[1].Name = "a" },
+		`one of several sets of out-of-distribution rows has no name`:                     func(c *compare.Options) { c.OODSets[1].Name = "" },
+		`out-of-distribution rows are given both as OOD and as OODSets; give one of them`: func(c *compare.Options) { c.OOD = line(1) },
+		`out-of-distribution rows "b": there are none`:                                    func(c *compare.Options) { c.OODSets[1].Batch = ood.Batch{} },
+		`out-of-distribution rows "c" have 2 features, and the rows to fit with have 1`:   func(c *compare.Options) { c.OODSets[2].Features = rows.New(2, 2) },
+		`out-of-distribution rows "d": 1 rows but 2 labels`:                               func(c *compare.Options) { c.OODSets[3].Labels = []int{0, 1} },
+		`out-of-distribution rows "c" have 3 logits, and the rows to fit with have 2`: func(c *compare.Options) {
+			c.Training.Logits, c.OODSets[2].Logits = rows.New(3, 2), rows.New(3, 3)
 		},
 	} {
 		c := withSets(normMethod)
@@ -219,10 +219,10 @@ func TestCompareNamesTheSetThatLacks(t *testing.T) {
 	m := normMethod
 	m.Needs.Logits = true
 	c := withSets(m)
-	c.Training.Logits, c.In.Logits = rows.New(c.Training.Len(), 2), rows.New(c.In.Len(), 2)
-	for i := range c.OutSets {
-		if c.OutSets[i].Name != "c" {
-			c.OutSets[i].Logits = rows.New(c.OutSets[i].Len(), 2)
+	c.Training.Logits, c.Test.Logits = rows.New(c.Training.Len(), 2), rows.New(c.Test.Len(), 2)
+	for i := range c.OODSets {
+		if c.OODSets[i].Name != "c" {
+			c.OODSets[i].Logits = rows.New(c.OODSets[i].Len(), 2)
 		}
 	}
 	r, err := compare.Run(t.Context(), c)
@@ -238,9 +238,9 @@ func TestCompareNamesTheSetThatLacks(t *testing.T) {
 // resamples add.
 func TestCompareSetsJSON(t *testing.T) {
 	c := withSets(normMethod)
-	c.OutSets, c.Resamples = c.OutSets[:2], 10
-	c.In.Logits = blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{1, 0, 1, 0, 1, 0, 0, 1}}
-	c.In.Labels = []int{0, 0, 1, 0}
+	c.OODSets, c.Resamples = c.OODSets[:2], 10
+	c.Test.Logits = blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{1, 0, 1, 0, 1, 0, 0, 1}}
+	c.Test.Labels = []int{0, 0, 1, 0}
 	r, err := compare.Run(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,55 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// completing is the last argument of a call that a shell makes to complete the argument
+// before it.
+const completing = "--generate-bash-completion"
+
+// complete returns a function that prints the words that may replace the last argument,
+// one a line. It prints nothing if a file may stand there, because shells complete files.
+func complete(commands []*cli.Command, flags table, arguments []string) cli.BashCompleteFunc {
+	return func(c *cli.Context) {
+		args := append([]string{"", ""}, c.Args().Slice()...)
+		before, word := args[len(args)-2], args[len(args)-1]
+		if word == `""` {
+			word = "" // PowerShell cannot pass an empty argument otherwise
+		}
+		words, start := []string{"--help"}, ""
+		o := flags.find(strings.TrimLeft(before, "-"))
+		switch {
+		case strings.HasPrefix(before, "-") && o != nil && !o.isSwitch():
+			words = o.choices
+			if i := strings.LastIndex(word, ","); o.list && i >= 0 {
+				start, word = word[:i+1], word[i+1:]
+			}
+		case strings.HasPrefix(word, "-"):
+			for _, o := range flags {
+				words = append(words, dashed(o.name))
+			}
+			if flags.find("o") != nil {
+				words = append(words, "--output")
+			}
+		default:
+			words = append(namesOfCommands(commands), arguments...)
+		}
+		for _, w := range words {
+			if strings.HasPrefix(w, word) {
+				fmt.Fprintln(c.App.Writer, start+w)
+			}
+		}
+	}
+}
+
+func namesOfCommands(commands []*cli.Command) []string {
+	var names []string
+	for _, c := range commands {
+		names = append(names, c.Name)
+	}
+	return names
+}

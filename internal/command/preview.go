@@ -1,0 +1,132 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/attach-uncertainty/attach/internal/display"
+)
+
+// previewRows is how many rows a preview shows, and previewCell how many characters of a
+// text.
+const (
+	previewRows = 10
+	previewCell = 40
+)
+
+// previewTable shows the first rows on a terminal, in aligned columns. It leaves out columns
+// that say little to a reader, and says how to write them all.
+type previewTable struct {
+	w       io.Writer
+	colour  bool
+	names   []string
+	cells   [][]string
+	numeric []bool // by column
+	rows    int
+}
+
+// previewOf returns a table for a terminal, or nil if w is none.
+func previewOf(w io.Writer) *previewTable {
+	t, ok := w.(*terminal)
+	if !ok {
+		return nil
+	}
+	// Cells are made printable here, because the terminal would escape colours.
+	return &previewTable{w: t.raw, colour: os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+// previewed reports whether a column is shown.
+func previewed(name string, row []field) bool {
+	has := func(name string) bool { return slices.ContainsFunc(row, func(f field) bool { return f.name == name }) }
+	switch name {
+	case "class", "label", "set":
+		return !has(map[string]string{"class": "class_name", "label": "label_name", "set": "set_names"}[name])
+	case "set_size", "ood_score", "samples", "class_p_value":
+		return false
+	}
+	return true
+}
+
+func (t *previewTable) write(row []field) error {
+	if t.rows++; t.rows > previewRows {
+		return nil
+	}
+	var cells []string
+	for _, f := range row {
+		if !previewed(f.name, row) {
+			continue
+		}
+		text, numeric := previewText(f)
+		if t.rows == 1 {
+			t.names, t.numeric = append(t.names, f.name), append(t.numeric, numeric)
+		}
+		cells = append(cells, text)
+	}
+	t.cells = append(t.cells, cells)
+	return nil
+}
+
+// previewText returns a value in few characters, and whether it is a number.
+func previewText(f field) (text string, numeric bool) {
+	short := func(n number) string { return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%.4g", n.x), "+")) }
+	switch v := f.value.(type) {
+	case number:
+		return short(v), true
+	case int:
+		return fmt.Sprint(v), true
+	case bool:
+		if !v {
+			return "", false
+		}
+		if f.name == "flag" {
+			return "FLAG", false
+		}
+		return f.name, false
+	case []number:
+		var list []string
+		for _, n := range v {
+			list = append(list, short(n))
+		}
+		text = strings.Join(list, " ")
+	default:
+		text = textOf(v)
+	}
+	text = display.Printable(text)
+	if utf8.RuneCountInString(text) > previewCell {
+		text = string([]rune(text)[:previewCell-1]) + "…"
+	}
+	return text, false
+}
+
+func (t *previewTable) close() error {
+	widths := make([]int, len(t.names))
+	for _, cells := range append([][]string{t.names}, t.cells...) {
+		for i, cell := range cells {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for k, cells := range append([][]string{t.names}, t.cells...) {
+		var line strings.Builder
+		for i, cell := range cells {
+			gap := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if t.colour && k > 0 && cell == "FLAG" && t.names[i] == "flag" {
+				cell = "\x1b[31m" + cell + "\x1b[0m"
+			}
+			if t.numeric[i] {
+				cell = gap + cell
+			} else {
+				cell += gap
+			}
+			line.WriteString("  " + cell)
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	fmt.Fprintf(&b, "  %s of %s rows; write all rows and columns with -o FILE.csv\n", display.Count(min(t.rows, previewRows)), display.Count(t.rows))
+	_, err := io.WriteString(t.w, b.String())
+	return err
+}

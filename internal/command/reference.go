@@ -1,0 +1,169 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/attach-uncertainty/attach/internal/version"
+)
+
+// markdownReference prints the reference of all commands, docs/reference/commands.md.
+func markdownReference(b *strings.Builder, app *cli.App) {
+	b.WriteString("# Commands\n\n" +
+		"<!-- Written by `attach help --markdown`; change the help of the command instead. -->\n\n" +
+		"`attach COMMAND --help` prints the same on a terminal. The examples work in the folder that `attach demo` writes.\n\n")
+	for _, g := range commandGroups {
+		var links []string
+		for _, name := range g.commands {
+			links = append(links, fmt.Sprintf("[%s](#attach-%[1]s)", name))
+		}
+		fmt.Fprintf(b, "- %s: %s\n", g.name, strings.Join(links, ", "))
+	}
+	var links []string
+	for _, t := range topics() {
+		links = append(links, fmt.Sprintf("[%s](#%[1]s)", t.name))
+	}
+	fmt.Fprintf(b, "- Topics: %s\n", strings.Join(links, ", "))
+	for _, g := range commandGroups {
+		for _, name := range g.commands {
+			if c := app.Command(name); c != nil {
+				markdownCommand(b, app.Name+" "+name, c)
+			}
+		}
+	}
+	for _, t := range topics() {
+		fmt.Fprintf(b, "\n## %s\n", t.name)
+		for _, p := range paragraphs(t.intro) {
+			fmt.Fprintf(b, "\n%s\n", inMarkdown(p))
+		}
+		b.WriteString("\n| | |\n|---|---|\n")
+		for _, r := range t.rows {
+			fmt.Fprintf(b, "| %s | %s |\n", inMarkdown(r[0]), inMarkdown(r[1]))
+		}
+		for _, p := range paragraphs(t.after) {
+			fmt.Fprintf(b, "\n%s\n", inMarkdown(p))
+		}
+	}
+}
+
+func markdownCommand(b *strings.Builder, name string, c *cli.Command) {
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n```\n%s\n```\n", name, sentenceOf(c.Usage), c.UsageText)
+	for _, p := range paragraphs(c.Description) {
+		fmt.Fprintf(b, "\n%s\n", inMarkdown(p))
+	}
+	if c.CustomHelpTemplate != "" {
+		fmt.Fprintf(b, "\nExamples:\n\n```sh\n%s\n```\n", c.CustomHelpTemplate)
+	}
+	for _, g := range grouped(c.Flags) {
+		fmt.Fprintf(b, "\n| %s | |\n|---|---|\n", g.name)
+		for _, o := range g.flags {
+			head, text := o.describe()
+			fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(head, "|", `\|`), inMarkdown(text))
+		}
+	}
+	for _, sub := range c.Subcommands {
+		markdownCommand(b, name+" "+sub.Name, sub)
+	}
+}
+
+// sentenceOf makes a sentence of a summary.
+func sentenceOf(summary string) string {
+	return strings.ToUpper(summary[:1]) + summary[1:] + "."
+}
+
+// inMarkdown escapes characters that Markdown takes for something else, except in code.
+func inMarkdown(text string) string {
+	parts := strings.Split(text, "`")
+	for i := range parts {
+		parts[i] = strings.ReplaceAll(parts[i], "|", `\|`)
+		if i%2 == 0 {
+			parts[i] = strings.NewReplacer("<", "&lt;", "*", `\*`, "_", `\_`).Replace(parts[i])
+		}
+	}
+	return strings.Join(parts, "`")
+}
+
+// manPage prints a page for man(1).
+func manPage(b *strings.Builder, app *cli.App) {
+	fmt.Fprintf(b, ".TH ATTACH 1 \"\" \"attach %s\" \"User Commands\"\n", version.String())
+	fmt.Fprintf(b, ".SH NAME\nattach \\- %s\n.SH SYNOPSIS\n.B attach\n.I COMMAND\n[arguments]\n", roff(app.Usage))
+	b.WriteString(".SH DESCRIPTION\n" + roff(aboutAttach) + "\n.SH FIRST STEPS\n")
+	manBlock(b, strings.TrimSuffix(firstSteps, "\n"))
+	b.WriteString(".SH COMMANDS\n")
+	for _, g := range commandGroups {
+		for _, name := range g.commands {
+			if c := app.Command(name); c != nil {
+				manCommand(b, app.Name+" "+name, c)
+			}
+		}
+	}
+	for _, t := range topics() {
+		fmt.Fprintf(b, ".SH %s\n", roff(strings.ToUpper(strings.ReplaceAll(t.name, "-", " "))))
+		for _, p := range paragraphs(t.intro) {
+			fmt.Fprintf(b, ".PP\n%s\n", roff(p))
+		}
+		for _, r := range t.rows {
+			fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(r[0]), roff(r[1]))
+		}
+		for _, p := range paragraphs(t.after) {
+			fmt.Fprintf(b, ".PP\n%s\n", roff(p))
+		}
+	}
+}
+
+// aboutAttach introduces the man page.
+const aboutAttach = "attach adds calibrated uncertainty to an ONNX model you already have: images, text or tables, without retraining it. " +
+	"It flags inputs that are unlike the calibration data, and gives prediction intervals for regressors and prediction sets for classifiers."
+
+func manCommand(b *strings.Builder, name string, c *cli.Command) {
+	fmt.Fprintf(b, ".SS %s\n%s\n", roff(name), roff(sentenceOf(c.Usage)))
+	manBlock(b, c.UsageText)
+	for _, p := range paragraphs(c.Description) {
+		fmt.Fprintf(b, ".PP\n%s\n", roff(p))
+	}
+	if c.CustomHelpTemplate != "" {
+		b.WriteString(".PP\nExamples:\n")
+		manBlock(b, c.CustomHelpTemplate)
+	}
+	for _, g := range grouped(c.Flags) {
+		fmt.Fprintf(b, ".PP\n.I %s\n", roff(g.name))
+		for _, o := range g.flags {
+			head, text := o.describe()
+			fmt.Fprintf(b, ".TP\n.B %s\n%s\n", roff(head), roff(text))
+		}
+	}
+	for _, sub := range c.Subcommands {
+		manCommand(b, name+" "+sub.Name, sub)
+	}
+}
+
+// manBlock prints lines as they are.
+func manBlock(b *strings.Builder, text string) {
+	b.WriteString(".PP\n.nf\n.RS\n")
+	for line := range strings.SplitSeq(text, "\n") {
+		b.WriteString(roff(line) + "\n")
+	}
+	b.WriteString(".RE\n.fi\n")
+}
+
+// roff escapes text for a man page, whose formatters may expect ASCII. A line must not begin
+// with a control character.
+func roff(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "`", "").Replace(text)
+	var b strings.Builder
+	for _, r := range text {
+		if r < utf8.RuneSelf {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, `\[u%04X]`, r)
+		}
+	}
+	text = b.String()
+	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
+		text = `\&` + text
+	}
+	return text
+}

@@ -1,0 +1,103 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/attach-uncertainty/attach/internal/data/rows"
+	"github.com/attach-uncertainty/attach/internal/display"
+	"github.com/attach-uncertainty/attach/ood/compare"
+)
+
+// mostDots is the number of methods in a dot plot, beside the controls.
+const mostDots = 15
+
+// dotplot draws the AUROC of the best methods and of the controls, one a line, on an axis
+// from 0.5 to 1.
+type dotplot struct {
+	Width, Height, Bottom, RowHeight float64
+	Ticks                            []tick
+	Competitors                      int // methods without controls
+	Rows                             []dotRow
+}
+
+// dotRow is the line of one method.
+type dotRow struct {
+	Method        int // its place in the ranking
+	Name, Value   string
+	Color         int // 1 to coloured, or 0 for the rest
+	Control       bool
+	Top, Y        float64
+	Low, At, High float64
+	Below         bool      // below 0.5, and drawn at the end of the axis
+	Marks         []float64 // of configurations
+}
+
+// newDotplot draws ranked methods. A comparison with few methods shows all of them.
+func newDotplot(methods []compare.MethodReport, drawn []row) dotplot {
+	const rowHeight, letters, left, right = 22.0, 24, 178.0, 50.0
+	d := dotplot{Width: chartWidth, RowHeight: rowHeight}
+	axis := span{leastAUROC, 1}
+	place := func(v float64) float64 { return left + axis.share(v)*(d.Width-left-right) }
+	for i, m := range methods {
+		if !m.Control {
+			d.Competitors++
+		}
+		if !m.Control && d.Competitors > mostDots {
+			continue
+		}
+		name := []rune(m.Name)
+		if len(name) > letters {
+			name = append(name[:letters-1], '…')
+		}
+		top := rowHeight * float64(len(d.Rows))
+		one := dotRow{
+			Method: i, Name: string(name), Value: display.Fixed(m.AUROC.Mean, 3), Color: drawn[i].Color, Control: m.Control, Top: top, Y: top + rowHeight/2,
+			Low: place(m.AUROC.Mean), At: place(m.AUROC.Mean), High: place(m.AUROC.Mean), Below: m.AUROC.Mean < leastAUROC,
+		}
+		if m.CI != nil {
+			one.Low, one.High = place(m.CI.AUROC[0]), place(m.CI.AUROC[1])
+		}
+		if len(m.Configs) > 1 {
+			one.Marks = each(m.Configs, func(c compare.Config) float64 { return place(c.AUROC) })
+		}
+		d.Rows = append(d.Rows, one)
+	}
+	d.Bottom = rowHeight * float64(len(d.Rows))
+	d.Height = d.Bottom + 28
+	for _, v := range []float64{.5, .6, .7, .8, .9, 1} {
+		d.Ticks = append(d.Ticks, tick{place(v), display.Fixed(v, 1)})
+	}
+	return d
+}
+
+// summaryFacts are the figures at the head of a comparison.
+func summaryFacts(r *compare.Report, methods []compare.MethodReport) []Fact {
+	competitors := 0
+	var best *compare.MethodReport
+	for i := range methods {
+		if !methods[i].Control {
+			competitors++
+			if best == nil {
+				best = &methods[i]
+			}
+		}
+	}
+	if best == nil || competitors < 2 {
+		return nil
+	}
+	label := fmt.Sprintf("AUROC of %s, the best of %s", best.Name, rows.Count(competitors, "method"))
+	facts := []Fact{{display.Fixed(best.AUROC.Mean, 3), label}, {display.Percent(best.FPR95.Mean), "false alarms when 95 % of OOD rows are detected (FPR95)"}}
+	if best.CI != nil {
+		close := 0
+		for _, m := range methods {
+			if !m.Control && m.CI != nil && m.CI.AUROC[1] >= best.CI.AUROC[0] {
+				close++
+			}
+		}
+		facts = append(facts, Fact{display.Count(close), "methods whose 95 % interval reaches that of the best"})
+	}
+	if r.ErrorRate != nil {
+		facts = append(facts, Fact{display.Percent(*r.ErrorRate), "error of the model on the test rows"})
+	}
+	return facts
+}

@@ -1,0 +1,511 @@
+package pictures
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/blas/blas32"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/attach-uncertainty/attach"
+	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/featurize"
+	"github.com/attach-uncertainty/attach/internal/data/inputs"
+	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
+	"github.com/attach-uncertainty/attach/ood"
+	"github.com/attach-uncertainty/attach/preprocess"
+	"github.com/attach-uncertainty/attach/reproduce/experiment"
+	"github.com/attach-uncertainty/attach/testmodels"
+)
+
+// Measured is all that the pictures show of the test models.
+type Measured struct {
+	Alpha float64 `json:"alpha"`
+	// Calibration is the number of calibration rows, Digits and Letters of test rows,
+	// and FlaggedDigits and FlaggedLetters of those with a p-value of at most Alpha.
+	Calibration    int `json:"calibration"`
+	Digits         int `json:"digits"`
+	Letters        int `json:"letters"`
+	FlaggedDigits  int `json:"flagged_digits"`
+	FlaggedLetters int `json:"flagged_letters"`
+	// Hero are three digits and three letters.
+	Hero []Example `json:"hero"`
+	// DigitPValues and LetterPValues count p-values in twenty bins.
+	DigitPValues  []int `json:"digit_p_values"`
+	LetterPValues []int `json:"letter_p_values"`
+	// Luck is, by the number of calibration rows, the false-alarm rate of each draw.
+	Luck  []Luck  `json:"luck"`
+	Drift []Drift `json:"drift"`
+	Audit Audit   `json:"audit"`
+	Toy   Toy     `json:"toy"`
+	// Easy and Hard are digits with their prediction sets at SetLevel.
+	SetLevel   float64 `json:"set_level"`
+	Easy, Hard Example
+	Verdicts   []Verdict `json:"verdicts"`
+}
+
+// Example is an input with what is predicted for it.
+type Example struct {
+	Pixels     []byte    `json:"pixels"`
+	Class      int       `json:"class"`
+	Confidence float64   `json:"confidence"`
+	PValue     float64   `json:"p_value"`
+	Flag       bool      `json:"flag"`
+	Label      int       `json:"label"`
+	Logits     []float64 `json:"logits,omitempty"`
+	Set        []int     `json:"set,omitempty"`
+}
+
+// Luck is the false-alarm rates of draws of so many calibration rows.
+type Luck struct {
+	Rows  int       `json:"rows"`
+	Rates []float64 `json:"rates"`
+}
+
+// Drift is the evidence after every tenth row of a stream, of whose second half the
+// fraction Share is letters.
+type Drift struct {
+	Share    float64   `json:"share"`
+	Evidence []float64 `json:"evidence"`
+	Alarm    int       `json:"alarm"` // the row at which evidence reaches 100, or 0
+}
+
+// Audit is what an audit of all test rows finds.
+type Audit struct {
+	Rows             int     `json:"rows"`
+	Flagged          int     `json:"flagged"`
+	FlaggedDigits    int     `json:"flagged_digits"`
+	Outliers         int     `json:"outliers"` // at least, with 95 % confidence
+	Discoveries      int     `json:"discoveries"`
+	DiscoveredDigits int     `json:"discovered_digits"`
+	FDP              float64 `json:"fdp"` // of discoveries, at most, with 95 % confidence
+}
+
+// Toy is the regressor of one input.
+type Toy struct {
+	X, Y                 []float64 // of some rows fitted on
+	At                   []float64
+	Median, Lower, Upper []float64
+	PValue               []float64
+}
+
+// Verdict is what an evaluation says of one guarantee: hits of rows, with a
+// Clopper–Pearson interval of 95 %.
+type Verdict struct {
+	Name      string  `json:"name"`
+	Asked     float64 `json:"asked"`
+	Hits      int     `json:"hits"`
+	Rows      int     `json:"rows"`
+	Low, High float64
+}
+
+// data are the rows of a file with what the model gives for them.
+type data struct {
+	ood.Batch
+	set *inputs.Set
+}
+
+// bench is a model and how its rows are read.
+type bench struct {
+	model *featurize.Model
+	dir   string
+	raw   []byte
+	o     inputs.Options
+}
+
+func openBench(ctx context.Context, dir, name string, s *experiment.Settings) (*bench, error) {
+	model, err := featurize.Open(ctx, filepath.Join(dir, name+".onnx"), featurize.Options{Runtime: featurize.Runtime{Library: s.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{model: model, dir: dir, o: inputs.Options{Layout: model.Info().Layout}}
+	if strings.HasPrefix(name, "digits") {
+		if b.raw, err = os.ReadFile(filepath.Join(dir, "digits.preprocess.json")); err != nil {
+			return nil, err
+		}
+		if b.o.Preprocess, err = preprocess.Parse(b.raw); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+func (b *bench) read(ctx context.Context, name string) (d data, err error) {
+	if d.set, err = inputs.Open(ctx, filepath.Join(b.dir, name+".npz"), b.o); err != nil {
+		return d, err
+	}
+	d.Batch, err = b.model.All(ctx, d.set.Blocks(ctx, 64), d.set.Len(), nil)
+	d.Batch.Labels = d.set.Labels
+	return d, err
+}
+
+// measure fits the default detector and intervals to the test models.
+func measure(ctx context.Context, s *experiment.Settings) (m Measured, err error) {
+	dir, err := os.MkdirTemp("", "pictures")
+	if err != nil {
+		return m, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.CopyFS(dir, testmodels.FS); err != nil {
+		return m, err
+	}
+	if err := m.digits(ctx, dir, s); err != nil {
+		return m, fmt.Errorf("digits: %w", err)
+	}
+	if err := m.toy(ctx, dir, s); err != nil {
+		return m, fmt.Errorf("toy: %w", err)
+	}
+	return m, nil
+}
+
+func (m *Measured) digits(ctx context.Context, dir string, s *experiment.Settings) error {
+	b, err := openBench(ctx, dir, "digits_resnet", s)
+	if err != nil {
+		return err
+	}
+	defer b.model.Close()
+	var rows [4]data
+	for i, name := range []string{"digits_fit", "digits_cal", "digits_test", "letters"} {
+		if rows[i], err = b.read(ctx, name); err != nil {
+			return err
+		}
+	}
+	fitRows, cal, test, letters := rows[0], rows[1], rows[2], rows[3]
+	bundle, err := attach.Fit(ctx, attach.FitOptions{
+		Base: b.model.Base(attach.Classification), Preprocess: b.raw, Layout: b.o.Layout, Batch: fitRows.Batch, Cal: cal.Batch, Last: b.model.Last(), Trainer: s.Trainer,
+	})
+	if err != nil {
+		return err
+	}
+	m.Alpha, m.SetLevel = bundle.Calibration.Alpha, .99
+	predictor, err := bundle.Predictor(attach.PredictOptions{Sets: "lac", Level: m.SetLevel})
+	if err != nil {
+		return err
+	}
+	predict := func(d data) ([]attach.Prediction, error) { return predictor.Predict(ctx, attach.Rows{Batch: d.Batch}) }
+	onDigits, err := predict(test)
+	if err != nil {
+		return err
+	}
+	onLetters, err := predict(letters)
+	if err != nil {
+		return err
+	}
+	onCal, err := predict(cal)
+	if err != nil {
+		return err
+	}
+	m.Calibration, m.Digits, m.Letters = len(onCal), len(onDigits), len(onLetters)
+	m.DigitPValues, m.FlaggedDigits = histogram(onDigits)
+	m.LetterPValues, m.FlaggedLetters = histogram(onLetters)
+
+	example := func(d data, all []attach.Prediction, i int) (Example, error) {
+		pixels, err := grey(d.set, i)
+		p := all[i]
+		e := Example{Pixels: pixels, Class: p.Class, Confidence: p.Confidence, PValue: p.PValue, Flag: p.Flag, Label: -1, Set: p.Set}
+		if d.Labels != nil {
+			e.Label = d.Labels[i]
+		}
+		for _, v := range d.Logits.Data[i*d.Logits.Stride:][:d.Logits.Cols] {
+			e.Logits = append(e.Logits, math.Round(float64(v)*1e4)/1e4)
+		}
+		return e, err
+	}
+	// Three digits that pass, and three letters that are flagged though the model is
+	// sure: the first ones of different classes with little noise.
+	for _, part := range []struct {
+		d    data
+		all  []attach.Prediction
+		flag bool
+	}{{test, onDigits, false}, {letters, onLetters, true}} {
+		found, seen := 0, map[int]bool{}
+		for i, p := range part.all {
+			if found == 3 {
+				break
+			}
+			letter := part.flag && part.d.Labels != nil && seen[100+part.d.Labels[i]]
+			if p.Flag != part.flag || p.Flag && p.PValue > .03 || p.Confidence < .95 || p.Confidence > .9994 || seen[p.Class] || letter || !part.flag && p.Class != part.d.Labels[i] {
+				continue
+			}
+			e, err := example(part.d, part.all, i)
+			if err != nil {
+				return err
+			}
+			if noise(e.Pixels) > 16 {
+				continue
+			}
+			seen[p.Class] = true
+			if part.d.Labels != nil {
+				seen[100+part.d.Labels[i]] = true
+			}
+			m.Hero = append(m.Hero, e)
+			found++
+		}
+	}
+	// The hard digit is the first whose set holds as many classes as any, the true one
+	// among them; the easy one the first with little noise whose set
+	// holds one.
+	most := 0
+	for _, p := range onDigits {
+		most = max(most, len(p.Set))
+	}
+	for i, p := range onDigits {
+		if m.Easy.Pixels == nil && len(p.Set) == 1 {
+			e, err := example(test, onDigits, i)
+			if err != nil {
+				return err
+			}
+			if noise(e.Pixels) <= 16 {
+				m.Easy = e
+			}
+		}
+		if m.Hard.Pixels == nil && len(p.Set) == most && slices.Contains(p.Set, test.Labels[i]) {
+			if m.Hard, err = example(test, onDigits, i); err != nil {
+				return err
+			}
+		}
+	}
+
+	scores := func(all []attach.Prediction) (s []float64) {
+		for _, p := range all {
+			s = append(s, p.Score)
+		}
+		return s
+	}
+	m.luck(slices.Concat(scores(onCal), scores(onDigits)))
+	if err := m.drift(scores(onCal), scores(onDigits), scores(onLetters)); err != nil {
+		return err
+	}
+	if err := m.audit(onDigits, onLetters); err != nil {
+		return err
+	}
+	covered, right := 0, 0
+	for i, p := range onDigits {
+		if slices.Contains(p.Set, test.Labels[i]) {
+			covered++
+		}
+		if p.Class == test.Labels[i] {
+			right++
+		}
+	}
+	m.verdict("false alarms, digits", m.Alpha, m.FlaggedDigits, m.Digits)
+	m.verdict("coverage of sets, digits", m.SetLevel, covered, m.Digits)
+	return nil
+}
+
+func (m *Measured) verdict(name string, asked float64, hits, rows int) {
+	low, high := hypothesis.Interval(hits, rows, .95)
+	m.Verdicts = append(m.Verdicts, Verdict{name, asked, hits, rows, low, high})
+}
+
+func histogram(all []attach.Prediction) (counts []int, flagged int) {
+	counts = make([]int, 20)
+	for _, p := range all {
+		counts[min(int(math.Ceil(p.PValue*20-1e-9))-1, 19)]++
+		if p.Flag {
+			flagged++
+		}
+	}
+	return counts, flagged
+}
+
+// grey returns the pixels of an image as they are in the file.
+func grey(set *inputs.Set, i int) ([]byte, error) {
+	x, err := set.Subset([]int{i}).All(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	low, high := slices.Min(x.Data), slices.Max(x.Data)
+	low, high = min(low, -1), max(high, 1)
+	pixels := make([]byte, len(x.Data))
+	for k, v := range x.Data {
+		pixels[k] = byte(math.Round(float64((v - low) / (high - low) * 255)))
+	}
+	return pixels, nil
+}
+
+// noise is the standard deviation of the pixels at the edge of an image.
+func noise(grey []byte) float64 {
+	var edge []float64
+	for i, v := range grey {
+		if x, y := i%pixels, i/pixels; min(x, y) == 0 || max(x, y) == pixels-1 {
+			edge = append(edge, float64(v))
+		}
+	}
+	return stat.StdDev(edge, nil)
+}
+
+// luck draws calibration sets from all held-out digits, and measures the rate of
+// false alarms on the others.
+func (m *Measured) luck(scores []float64) {
+	const draws = 120
+	rng := rand.New(rand.NewPCG(1, 0))
+	for _, n := range []int{20, 50, 100, 200, 500, 1000} {
+		l := Luck{Rows: n}
+		for range draws {
+			rng.Shuffle(len(scores), func(i, j int) { scores[i], scores[j] = scores[j], scores[i] })
+			c, err := calibrate.NewConformal(scores[:n])
+			if err != nil {
+				panic(err)
+			}
+			flagged := 0
+			for _, s := range scores[n:] {
+				if c.PValue(s) <= m.Alpha {
+					flagged++
+				}
+			}
+			l.Rates = append(l.Rates, math.Round(1e4*float64(flagged)/float64(len(scores)-n))/1e4)
+		}
+		m.Luck = append(m.Luck, l)
+	}
+}
+
+// drift watches streams of test digits, in whose second half some rows are letters.
+func (m *Measured) drift(cal, digits, letters []float64) error {
+	for _, share := range []float64{0, .05, .2} {
+		rng := rand.New(rand.NewPCG(2, 0))
+		stream := slices.Clone(digits)
+		rng.Shuffle(len(stream), func(i, j int) { stream[i], stream[j] = stream[j], stream[i] })
+		monitor, err := calibrate.NewMonitor(cal, 1)
+		if err != nil {
+			return err
+		}
+		d := Drift{Share: share}
+		for i, score := range stream {
+			if i >= len(stream)/2 && rng.Float64() < share {
+				score = letters[rng.IntN(len(letters))]
+			}
+			if err := monitor.Add(score); err != nil {
+				return err
+			}
+			if d.Alarm == 0 && monitor.Alarm(.01) {
+				d.Alarm = i + 1
+			}
+			if i%10 == 9 {
+				e := monitor.Evidence()
+				scale := math.Pow(10, 3-math.Ceil(math.Log10(e)))
+				d.Evidence = append(d.Evidence, math.Round(e*scale)/scale)
+			}
+		}
+		m.Drift = append(m.Drift, d)
+	}
+	return nil
+}
+
+func (m *Measured) audit(digits, letters []attach.Prediction) error {
+	// As attach audit does: half of the 5 % that the bounds may fail is spent on all
+	// rows, half on the two files.
+	const delta = .05
+	ranks, outliers := calibrate.NewRanks(m.Calibration), 0
+	for _, file := range [][]attach.Prediction{digits, letters} {
+		own := calibrate.NewRanks(m.Calibration)
+		for _, p := range file {
+			if err := own.Add(p.PValue); err != nil {
+				return err
+			}
+		}
+		bounds, err := own.OutlierBounds(delta / 4)
+		if err != nil {
+			return err
+		}
+		outliers += bounds.Outliers(own)
+		if err := ranks.Merge(own); err != nil {
+			return err
+		}
+	}
+	found, err := ranks.Discoveries(calibrate.DiscoveryOptions{FDR: .1})
+	if err != nil {
+		return err
+	}
+	bounds, err := ranks.OutlierBounds(delta / 2)
+	if err != nil {
+		return err
+	}
+	m.Audit = Audit{
+		Rows: ranks.Rows(), Flagged: m.FlaggedDigits + m.FlaggedLetters, FlaggedDigits: m.FlaggedDigits,
+		Outliers: outliers, Discoveries: found.Count, FDP: bounds.FDP(ranks, found.PValue),
+	}
+	for _, p := range digits {
+		if p.PValue <= found.PValue {
+			m.Audit.DiscoveredDigits++
+		}
+	}
+	return nil
+}
+
+func (m *Measured) toy(ctx context.Context, dir string, s *experiment.Settings) error {
+	b, err := openBench(ctx, dir, "toy_regressor", s)
+	if err != nil {
+		return err
+	}
+	defer b.model.Close()
+	var rows [3]data
+	for i, name := range []string{"toy_fit", "toy_cal", "toy_test"} {
+		if rows[i], err = b.read(ctx, name); err != nil {
+			return err
+		}
+	}
+	fitRows, cal, test := rows[0], rows[1], rows[2]
+	bundle, err := attach.Fit(ctx, attach.FitOptions{
+		Base: b.model.Base(attach.Regression), Batch: fitRows.Batch, Targets: fitRows.set.Targets, Cal: cal.Batch, CalTargets: cal.set.Targets,
+		Last: b.model.Last(), Trainer: s.Trainer,
+	})
+	if err != nil {
+		return err
+	}
+	predictor, err := bundle.Predictor(attach.PredictOptions{})
+	if err != nil {
+		return err
+	}
+	const from, to, points = -4.5, 4.5, 361
+	grid := make([]float32, points)
+	for i := range grid {
+		grid[i] = float32(from + (to-from)*float64(i)/(points-1))
+	}
+	line, err := b.model.Network().Forward(ctx, ood.BlockOf([]int{points, 1}, grid))
+	if err != nil {
+		return err
+	}
+	predictions, err := predictor.Predict(ctx, attach.Rows{Batch: line})
+	if err != nil {
+		return err
+	}
+	short := func(x float64) float64 { return math.Round(x*1e4) / 1e4 }
+	for i, p := range predictions {
+		y := p.Targets[0]
+		m.Toy.At = append(m.Toy.At, short(float64(grid[i])))
+		m.Toy.Median, m.Toy.Lower, m.Toy.Upper = append(m.Toy.Median, short(y.Median)), append(m.Toy.Lower, short(y.Lower)), append(m.Toy.Upper, short(y.Upper))
+		m.Toy.PValue = append(m.Toy.PValue, short(p.PValue))
+	}
+	x, err := fitRows.set.All(ctx)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < x.Rows; i += 5 {
+		m.Toy.X, m.Toy.Y = append(m.Toy.X, short(float64(x.Data[i*x.Stride]))), append(m.Toy.Y, short(value(fitRows.set.Targets, i)))
+	}
+	tested, err := predictor.Predict(ctx, attach.Rows{Batch: test.Batch})
+	if err != nil {
+		return err
+	}
+	flagged, covered := 0, 0
+	for i, p := range tested {
+		if p.Flag {
+			flagged++
+		}
+		if y := value(test.set.Targets, i); p.Targets[0].Lower <= y && y <= p.Targets[0].Upper {
+			covered++
+		}
+	}
+	m.verdict("false alarms, toy", bundle.Calibration.Alpha, flagged, len(tested))
+	m.verdict("coverage of intervals, toy", bundle.Calibration.Level, covered, len(tested))
+	return nil
+}
+
+func value(y blas32.General, i int) float64 { return float64(y.Data[i*y.Stride]) }
