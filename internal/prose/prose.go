@@ -1,0 +1,155 @@
+// Package main measures the sentences of Markdown pages.
+//
+//	go run ./internal/prose README.md docs
+//	attach help --markdown | go run ./internal/prose -
+//
+// It prints for each page the number of sentences, the mean number of words, and the
+// fraction of sentences with more than 30 words. Code blocks, tables and HTML are left out.
+package main
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// maxWords is the length from which on a sentence counts as long.
+const maxWords = 30
+
+// measure counts sentences and words.
+type measure struct{ sentences, words, long int }
+
+func (m *measure) add(o measure) {
+	m.sentences += o.sentences
+	m.words += o.words
+	m.long += o.long
+}
+
+func (m measure) mean() float64         { return float64(m.words) / max(1, float64(m.sentences)) }
+func (m measure) longFraction() float64 { return float64(m.long) / max(1, float64(m.sentences)) }
+
+var (
+	inlineCode = regexp.MustCompile("`[^`]*`")
+	link       = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
+	tag        = regexp.MustCompile(`<[^>]*>`)
+	item       = regexp.MustCompile(`^\s*(?:[-*+]|\d+\.|:)\s+`)
+	sentence   = regexp.MustCompile(`[.!?]["')\]*_]*(?:\s+|$)`)
+)
+
+// paragraphs returns the paragraphs and list items of a Markdown page.
+func paragraphs(markdown string) []string {
+	var list []string
+	var current []string
+	end := func() {
+		if len(current) > 0 {
+			list = append(list, strings.Join(current, " "))
+		}
+		current = nil
+	}
+	fence := ""
+	for line := range strings.Lines(markdown) {
+		line = strings.TrimRight(line, "\r\n")
+		text := strings.TrimSpace(line)
+		switch {
+		case fence != "":
+			if strings.HasPrefix(text, fence) {
+				fence = ""
+			}
+			continue
+		case strings.HasPrefix(text, "```"):
+			end()
+			fence = "```"
+			continue
+		case text == "", strings.HasPrefix(text, "#"), strings.HasPrefix(text, "|"), strings.HasPrefix(text, "<!--"):
+			end()
+			continue
+		case len(current) == 0 && strings.HasPrefix(line, "    ") && !item.MatchString(line):
+			continue // an indented block of code
+		case item.MatchString(line):
+			end()
+			line = item.ReplaceAllString(line, "")
+		}
+		current = append(current, strings.TrimSpace(line))
+	}
+	end()
+	return list
+}
+
+// of measures a Markdown page.
+func of(markdown string) measure {
+	var m measure
+	for _, p := range paragraphs(markdown) {
+		p = inlineCode.ReplaceAllString(p, "code")
+		p = link.ReplaceAllString(p, "$1")
+		p = tag.ReplaceAllString(p, "")
+		for _, s := range sentence.Split(p, -1) {
+			n := 0
+			for _, word := range strings.Fields(s) {
+				if strings.ContainsFunc(word, func(r rune) bool {
+					return r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r > 127 && r != '–' && r != '→'
+				}) {
+					n++
+				}
+			}
+			if n == 0 {
+				continue
+			}
+			m.sentences++
+			m.words += n
+			if n > maxWords {
+				m.long++
+			}
+		}
+	}
+	return m
+}
+
+// pagesBelow returns the Markdown files at or below path.
+func pagesBelow(path string) (list []string, err error) {
+	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && (p == path || filepath.Ext(p) == ".md") {
+			list = append(list, p)
+		}
+		return err
+	})
+	return list, err
+}
+
+func main() {
+	var total measure
+	show := func(name string, m measure) {
+		fmt.Printf("%5d sentences  %5.1f words  %5.1f %% above %d  %s\n", m.sentences, m.mean(), 100*m.longFraction(), maxWords, name)
+		total.add(m)
+	}
+	for _, path := range os.Args[1:] {
+		if path == "-" {
+			content, err := io.ReadAll(os.Stdin)
+			if err != nil {
+				fail(err)
+			}
+			show("standard input", of(string(content)))
+			continue
+		}
+		list, err := pagesBelow(path)
+		if err != nil {
+			fail(err)
+		}
+		for _, page := range list {
+			content, err := os.ReadFile(page)
+			if err != nil {
+				fail(err)
+			}
+			show(page, of(string(content)))
+		}
+	}
+	fmt.Printf("%5d sentences  %5.1f words  %5.1f %% above %d  all\n", total.sentences, total.mean(), 100*total.longFraction(), maxWords)
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "prose:", err)
+	os.Exit(1)
+}

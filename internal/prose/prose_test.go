@@ -1,0 +1,203 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestMeasure counts sentences of a page by hand.
+func TestMeasure(t *testing.T) {
+	page := "# Title\n\nOne two three. Four `five six`, [seven](x.md)!\n\n    code is left out\n\n- An item of\n  five words\n\n| a | table |\n\n```sh\nmore code\n```\n" +
+		strings.Repeat("word ", 31) + "\n"
+	if got, want := of(page), (measure{sentences: 4, words: 3 + 3 + 5 + 31, long: 1}); got != want {
+		t.Errorf("measured %+v, want %+v", got, want)
+	}
+}
+
+// TestSentences holds that sentences are short: at most 16 words on average, and at most
+// 6 % of them above 30 words.
+func TestSentences(t *testing.T) {
+	var total measure
+	for _, page := range userPages(t) {
+		content, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := of(string(content))
+		if left(page) {
+			continue
+		}
+		total.add(m)
+		if m.sentences > 20 && (m.mean() > 18 || m.longFraction() > .1) {
+			t.Errorf("%s: %.1f words a sentence, %.1f %% of sentences above %d words", page, m.mean(), 100*m.longFraction(), maxWords)
+		}
+	}
+	if total.sentences < 500 || total.mean() > 16 || total.longFraction() > .06 {
+		t.Errorf("%d sentences with %.1f words on average, %.1f %% above %d", total.sentences, total.mean(), 100*total.longFraction(), maxWords)
+	}
+}
+
+// userPages are the pages that users read.
+func userPages(t *testing.T) []string {
+	t.Helper()
+	list := []string{"../../README.md", "../../SECURITY.md", "../../CONTRIBUTING.md", "../../CHANGELOG.md"}
+	docs, err := pagesBelow("../../docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(list, docs...)
+}
+
+// word is a word that does not come back, and what to say.
+type word struct {
+	not, say string
+	pages    bool // in pages alone, and not in strings of Go
+	except   []string
+}
+
+// words holds the terms of old. An exception is a text that contains the word and is
+// right, with the reason beside it.
+var words = []word{
+	{not: `promis(e|es|ed|ing)\b`, say: "guarantee"},
+	{not: `in-domain`, say: "in-distribution"},
+	{not: `out-of-domain`, say: "out-of-distribution (OOD)"},
+	{not: `endless`, say: "infinite, unbounded"},
+	{not: `sets? of classes`, say: "prediction set", except: []string{
+		"A set of classes that contains the true class", // the definition
+	}},
+	{not: `from elsewhere`, say: "out-of-distribution"},
+	{not: `surest`, say: "most confident"},
+	{not: `nobody`, say: "name who does what"},
+	{not: `quantile head`, say: "interval model"},
+	{not: `bundles?\b`, say: ".attach file", pages: true},
+	{not: `by tenths?\b|worst tenth|tenth of the predictions?`, say: "decile"},
+}
+
+// todo lists files whose texts are still to be written anew, by the beginnings of their
+// paths below the repository. The list only shrinks.
+var todo = []string{
+	"README.md", "docs/guides/", "docs/reference/methods.md",
+	"baselines/", "heads/", "ood/needs.go", "featurize/exportgraph.go",
+	"bundle.go", "fit.go", "fitcheck.go", "intervals.go", "manifest.go", "parts.go", "predict.go", "regress.go", "sets.go",
+}
+
+// left says whether the texts of a file are still to be written anew.
+func left(path string) bool {
+	return slices.ContainsFunc(todo, func(t string) bool { return strings.HasPrefix(filepath.ToSlash(path), "../../"+t) })
+}
+
+// TestWords holds that the words of old do not come back in what users read: pages, and
+// strings in packages whose texts users see.
+func TestWords(t *testing.T) {
+	texts := map[string]string{}
+	for _, page := range userPages(t) {
+		content, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[page] = withoutCode(string(content))
+	}
+	for path, text := range literals(t) {
+		texts[path] = text
+	}
+	for _, w := range words {
+		pattern := regexp.MustCompile(`(?i)\b(?:` + w.not + `)`)
+		for path, text := range texts {
+			if left(path) || w.pages && strings.HasSuffix(path, ".go") {
+				continue
+			}
+			for i, line := range strings.Split(text, "\n") {
+				found := pattern.FindString(line)
+				if found == "" || slices.ContainsFunc(w.except, func(e string) bool { return strings.Contains(line, e) }) {
+					continue
+				}
+				t.Errorf("%s:%d: %q: say %s: %.160s", path, i+1, found, w.say, strings.TrimSpace(line))
+			}
+		}
+	}
+}
+
+// withoutCode blanks code, whose names are checked elsewhere.
+func withoutCode(markdown string) string {
+	var out []string
+	code := false
+	for line := range strings.Lines(markdown) {
+		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
+		if code || fence {
+			line = "\n"
+		}
+		if fence {
+			code = !code
+		}
+		out = append(out, inlineCode.ReplaceAllString(line, "`code`"))
+	}
+	return strings.Join(out, "")
+}
+
+// packages are those whose strings users see.
+var packages = []string{
+	".", "baselines", "calibrate", "evaluate", "featurize", "featurize/serve", "heads", "heads/fit", "internal/audit", "internal/audit/engine", "internal/command",
+	"internal/data/inputs", "internal/data/tokenizer", "internal/display", "internal/fitting", "internal/modelrows", "internal/numeric/hypothesis", "internal/report", "ood", "ood/compare", "preprocess", "tables",
+}
+
+// literals returns the string literals of the packages by file, each on its line.
+func literals(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, pkg := range packages {
+		entries, err := os.ReadDir(filepath.Join("../..", pkg))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			path := filepath.Join("../..", pkg, e.Name())
+			switch filepath.Ext(path) {
+			case ".html", ".js":
+				content, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				texts[path] = string(content)
+				continue
+			case ".go":
+			default:
+				continue
+			}
+			if strings.HasSuffix(path, "_test.go") || e.Type()&fs.ModeType != 0 {
+				continue
+			}
+			files := token.NewFileSet()
+			file, err := parser.ParseFile(files, path, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := map[int][]string{}
+			last := 0
+			ast.Inspect(file, func(n ast.Node) bool {
+				if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+					if text, err := strconv.Unquote(l.Value); err == nil {
+						at := files.Position(l.Pos()).Line
+						lines[at] = append(lines[at], strings.ReplaceAll(text, "\n", " "))
+						last = max(last, at)
+					}
+				}
+				return true
+			})
+			all := make([]string, last)
+			for at, list := range lines {
+				all[at-1] = strings.Join(list, " ")
+			}
+			texts[path] = strings.Join(all, "\n")
+		}
+	}
+	return texts
+}
