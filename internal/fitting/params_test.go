@@ -66,18 +66,18 @@ func TestParams(t *testing.T) {
 	}
 	for want, p := range map[string]ood.Params{
 		"": {"k": .1, "rows": 0., "x": -2., "logits": true, "where": "bottom"},
-		`method "nothing": parameter "rows" must be a whole number of at least 0, not 0.5`:                   {"rows": .5},
-		`method "nothing": parameter "rows" must be a whole number of at least 0, not 1e+300`:                {"rows": 1e300},
-		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not 0`:          {"k": 0.},
-		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not 1.5`:        {"k": 1.5},
-		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not -0.5`:       {"k": -.5},
-		`method "nothing": parameter "x" must be a finite number of at most 9, not NaN`:                      {"x": math.NaN()},
-		`method "nothing": parameter "hidden" must be a whole number of at least 1 and at most 99, not 100`:  {"hidden": "64x100"},
-		`method "nothing": parameter "hidden" must be a whole number, or several joined by "x", not "64,32"`: {"hidden": "64,32"},
-		`method "nothing": parameter "x" must be a number, not "2"`:                                          {"x": "2"},
-		`method "nothing": parameter "logits" must be true or false, not "yes"`:                              {"logits": "yes"},
-		`method "nothing": parameter "where" must be one of top, bottom, not "side"`:                         {"where": "side"},
-		`method "nothing": unknown parameter "nonsense"; its parameters are hidden, k, logits, rows, where, x`:        {"nonsense": 1.},
+		`method "nothing": parameter "rows" must be a whole number of at least 0, not 0.5`:                     {"rows": .5},
+		`method "nothing": parameter "rows" must be a whole number of at least 0, not 1e+300`:                  {"rows": 1e300},
+		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not 0`:            {"k": 0.},
+		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not 1.5`:          {"k": 1.5},
+		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not -0.5`:         {"k": -.5},
+		`method "nothing": parameter "x" must be a finite number of at most 9, not NaN`:                        {"x": math.NaN()},
+		`method "nothing": parameter "hidden" must be a whole number of at least 1 and at most 99, not 100`:    {"hidden": "64x100"},
+		`method "nothing": parameter "hidden" must be a whole number, or several joined by "x", not "64,32"`:   {"hidden": "64,32"},
+		`method "nothing": parameter "x" must be a number, not "2"`:                                            {"x": "2"},
+		`method "nothing": parameter "logits" must be true or false, not "yes"`:                                {"logits": "yes"},
+		`method "nothing": parameter "where" must be one of top, bottom, not "side"`:                           {"where": "side"},
+		`method "nothing": unknown parameter "nonsense"; its parameters are hidden, k, logits, rows, where, x`: {"nonsense": 1.},
 	} {
 		got := ""
 		if _, err := fitting.With(m, p); err != nil {
