@@ -44,9 +44,9 @@ type Bundle struct {
 	// Text is how texts become the network's input, or nil.
 	Text *Text
 
-	Detector    *Fitted // out-of-domain scores, or nil
-	Quantiles   *Fitted // conditional quantiles of the targets, or nil
-	Calibration Calibration
+	Detector      *Fitted // out-of-domain scores, or nil
+	IntervalModel *Fitted // conditional quantiles of the targets, or nil
+	Calibration   Calibration
 
 	scaling rows.Scaling // of features, empty unless Base.Standardised
 	cells   emptyCells
@@ -191,8 +191,8 @@ type Calibration struct {
 	Groups []string `json:"-"`
 }
 
-// Promise says in one sentence what calibrated numbers mean for this bundle.
-func (b *Bundle) Promise() string {
+// Guarantee says in one sentence what calibrated numbers mean for this bundle.
+func (b *Bundle) Guarantee() string {
 	if c := b.Calibration; c.Reused > 0 {
 		return rowhash.ReusedNote(c.Reused, c.NCal) + "; calibrate with rows that nothing was fitted on"
 	}
@@ -212,10 +212,10 @@ func (b *Bundle) Promise() string {
 
 // made refuses a bundle, or a part, that neither a fit nor a file made.
 func (b *Bundle) made() error {
-	if b == nil || b.Detector == nil && b.Quantiles == nil {
+	if b == nil || b.Detector == nil && b.IntervalModel == nil {
 		return errors.New("the bundle is empty: Fit, Open or Read makes one")
 	}
-	for _, part := range []*Fitted{b.Detector, b.Quantiles} {
+	for _, part := range []*Fitted{b.Detector, b.IntervalModel} {
 		if part != nil && part.scorer == nil {
 			return fmt.Errorf("the bundle's method %q is not fitted: Fit, Open or Read makes what is", part.Method)
 		}

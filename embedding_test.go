@@ -23,7 +23,7 @@ func TestEmbedding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.Base.Task != attach.Embedding || b.Quantiles != nil || b.Detector.Method != "certificates" {
+	if b.Base.Task != attach.Embedding || b.IntervalModel != nil || b.Detector.Method != "certificates" {
 		t.Errorf("read %+v", b)
 	}
 	for _, p := range mustPredict(t, b, in.Batch, attach.PredictOptions{})[:3] {

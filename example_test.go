@@ -81,10 +81,10 @@ func ExamplePredictor_Predict() {
 // A forest in place of a network is fitted without a trainer.
 func ExampleFit_forest() {
 	in := regressor(1, 100, 1) // rows, targets, choices
-	in.Quantiles, _ = attach.MethodByName("quantile-forest")
+	in.IntervalModel, _ = attach.MethodByName("quantile-forest")
 	in.Trainer = nil
 	b, err := attach.Fit(context.Background(), in)
 	check(err)
-	fmt.Println(b.Quantiles.Method)
+	fmt.Println(b.IntervalModel.Method)
 	// Output: quantile-forest
 }

@@ -57,9 +57,9 @@ type FitOptions struct {
 	Cal         ood.Batch
 	CalTargets  blas32.General
 	CalFraction float64
-	// Stays says that nothing changes the rows as long as the bundle lives, as
+	// MayRetain says that nothing changes the rows as long as the bundle lives, as
 	// ood.Training has it.
-	Stays bool
+	MayRetain bool
 
 	Last *ood.Linear // the network's last layer, for methods that need it
 	// Trainer trains the networks of quantile heads and of trained methods. Package
@@ -69,7 +69,7 @@ type FitOptions struct {
 	// Batch.Network.
 	InputScale ood.InputScale
 
-	// Method is the out-of-domain detector. The zero value stands for the first that can
+	// Detector is the out-of-domain detector. The zero value stands for the first that can
 	// be fitted of "fused-layers", p-values of certificates coupled with the logits and of
 	// earlier layers fused, for classifiers; "fused", without earlier layers, those of such
 	// certificates and ViM, where the last layer is known; "certificates-coupled" alone,
@@ -77,18 +77,18 @@ type FitOptions struct {
 	// Base.Standardised speaks of, it stands for "distance", to the nearest row fitted on,
 	// or of more than 20 000 rows, each of which that would be looked for among, for
 	// "gaussian-mixture". Params replace the default parameters of a method that is named.
-	Method       ood.Method
-	Params       ood.Params
-	SkipDetector bool
-	// Quantiles is the method of the quantile head, which regression gets on
+	Detector       ood.Method
+	DetectorParams ood.Params
+	SkipDetector   bool
+	// IntervalModel is the method of the quantile head, which regression gets on
 	// its features; the zero value stands for "sqr" or, where Base.Residual says
 	// that it is of residuals and rows are not very many, for "quantile-forest" with
 	// 50 trees of 5 rows a leaf at least. QuantileParams replace
 	// its default parameters. What is given of a detector or a quantile head that is
 	// not fitted is an error.
-	Quantiles      ood.Method
-	QuantileParams ood.Params
-	SkipQuantiles  bool
+	IntervalModel  ood.Method
+	IntervalParams ood.Params
+	SkipIntervals  bool
 
 	// Groups, if not nil, name the group of each row of Batch, and CalGroups
 	// those of Cal: intervals are then calibrated group by group, as
@@ -206,24 +206,24 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 		return in, err
 	}
 	if in.SkipDetector {
-		if in.Method.Name != "" || in.Method.Fit != nil || len(in.Params) > 0 {
-			return in, fmt.Errorf("detector %q or its parameters are given, and no detector is fitted", in.Method.Name)
+		if in.Detector.Name != "" || in.Detector.Fit != nil || len(in.DetectorParams) > 0 {
+			return in, fmt.Errorf("detector %q or its parameters are given, and no detector is fitted", in.Detector.Name)
 		}
 		return in, nil
 	}
-	if in.Method.Needs.Targets {
-		return in, fmt.Errorf("method %s predicts quantiles, and is no detector", in.Method.Name)
+	if in.Detector.Needs.Targets {
+		return in, fmt.Errorf("method %s predicts quantiles, and is no detector", in.Detector.Name)
 	}
-	if in.Method.Name == "" && in.Method.Fit == nil {
-		if len(in.Params) > 0 {
+	if in.Detector.Name == "" && in.Detector.Fit == nil {
+		if len(in.DetectorParams) > 0 {
 			return in, errors.New("parameters are given but no detector is named that they are of")
 		}
 		return in, nil
 	}
-	if err := whole(in.Method); err != nil {
+	if err := whole(in.Detector); err != nil {
 		return in, err
 	}
-	in.Params, err = fitting.With(in.Method, in.Params)
+	in.DetectorParams, err = fitting.With(in.Detector, in.DetectorParams)
 	return in, err
 }
 
@@ -284,8 +284,8 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*fitting.S
 		}
 		return s, nil
 	}
-	if in.Method.Name != "" {
-		s, err := fit(in.Method, in.Params)
+	if in.Detector.Name != "" {
+		s, err := fit(in.Detector, in.DetectorParams)
 		return s, in.withOthers(err, t)
 	}
 	var refused, unfit, large error // for what a default needs; of those that could be; for memory
@@ -303,7 +303,7 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*fitting.S
 			if unfit != nil {
 				in.Log.WarnContext(ctx, "attached a later default detector", "detector", m.Name, "reason", unfit)
 			}
-			in.Method, in.Params = m, fitting.Default(m)
+			in.Detector, in.DetectorParams = m, fitting.Default(m)
 			return s, nil
 		}
 		if ctx.Err() != nil {
@@ -324,7 +324,7 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*fitting.S
 // readsLayers says that the detector, or the first default if it can be fitted,
 // reads earlier layers.
 func (in FitOptions) readsLayers(t ood.Training) bool {
-	m := in.Method
+	m := in.Detector
 	if m.Name == "" {
 		m = in.defaults()[0]
 		if t.Regression || lacks(m, t) != nil {
@@ -336,7 +336,7 @@ func (in FitOptions) readsLayers(t ood.Training) bool {
 
 // layersRead describes the earlier layers, if the detector reads them.
 func (in FitOptions) layersRead() []Layer {
-	if !in.Method.Needs.Layers {
+	if !in.Detector.Needs.Layers {
 		return nil
 	}
 	layers := make([]Layer, len(in.Batch.Layers))
@@ -353,7 +353,7 @@ func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d division) err
 	in.Cal = d.cal // split off, where none are given
 	t := ood.Training{
 		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, InputScale: in.InputScale,
-		Regression: in.Base.Task == Regression, Stays: in.Stays || d.heldOut == rows.SplitOff,
+		Regression: in.Base.Task == Regression, MayRetain: in.MayRetain || d.heldOut == rows.SplitOff,
 		Progress: func(share float64) { in.Progress("detector", share) },
 	}
 	if in.readsLayers(t) {
@@ -368,16 +368,16 @@ func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d division) err
 	b.Base.Layers = in.layersRead()
 	scores, err := scorer.Score(ctx, nil, d.cal)
 	if err != nil {
-		return fmt.Errorf("detector %s on the calibration rows: %w", in.Method.Name, err)
+		return fmt.Errorf("detector %s on the calibration rows: %w", in.Detector.Name, err)
 	}
-	b.Detector = &Fitted{Method: in.Method.Name, Params: in.Params, scorer: scorer}
+	b.Detector = &Fitted{Method: in.Detector.Name, Params: in.DetectorParams, scorer: scorer}
 	b.Calibration.OOD = scores
 	sorted, err := calibrate.NewConformal(scores)
 	if err != nil {
-		return fmt.Errorf("detector %s: %w", in.Method.Name, err)
+		return fmt.Errorf("detector %s: %w", in.Detector.Name, err)
 	}
 	if n := float64(len(scores)); in.Alpha*(n+1) >= 1 && math.IsInf(sorted.Threshold(in.Alpha), 1) {
-		return fmt.Errorf("detector %s: more than %v of the calibration rows have endless scores, so that nothing would be flagged: their features are far too large", in.Method.Name, in.Alpha)
+		return fmt.Errorf("detector %s: more than %v of the calibration rows have endless scores, so that nothing would be flagged: their features are far too large", in.Detector.Name, in.Alpha)
 	}
 	for i, unseen := range d.unseen {
 		if unseen {

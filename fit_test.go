@@ -31,8 +31,8 @@ func TestFitSplits(t *testing.T) {
 	if c.NFit != 70 || c.NCal != 30 || len(c.OOD) != 30 || len(c.Quantiles) != 2 || len(c.Quantiles[1].Y) != 30 || seen.X.Rows != 70 {
 		t.Errorf("fitted %d (trained on %d), calibrated %d: want 70 and 30", c.NFit, seen.X.Rows, c.NCal)
 	}
-	if c.HeldOut != "split" || !strings.Contains(b.Promise(), "promise more") {
-		t.Errorf("calibration rows are %q: %s", c.HeldOut, b.Promise())
+	if c.HeldOut != "split" || !strings.Contains(b.Guarantee(), "promise more") {
+		t.Errorf("calibration rows are %q: %s", c.HeldOut, b.Guarantee())
 	}
 	if b.Base.Width != 4 || b.Base.Outputs != 2 {
 		t.Errorf("width %d, outputs %d", b.Base.Width, b.Base.Outputs)
@@ -56,19 +56,19 @@ func TestFitGivenCalibrationRows(t *testing.T) {
 	if !slices.Equal(c.Quantiles[0].Y, other.Targets.Data) {
 		t.Error("calibrated on other targets than those given")
 	}
-	if strings.Contains(b.Promise(), "promise more") {
-		t.Errorf("the promise for held-out rows is the weak one: %s", b.Promise())
+	if strings.Contains(b.Guarantee(), "promise more") {
+		t.Errorf("the promise for held-out rows is the weak one: %s", b.Guarantee())
 	}
 }
 
 func TestFitParams(t *testing.T) {
 	in := classifier(60)
-	in.Method, in.Params = method("distance"), ood.Params{"percentile": 50.0}
+	in.Detector, in.DetectorParams = method("distance"), ood.Params{"percentile": 50.0}
 	b := mustFit(t, in)
 	if b.Detector.Method != "distance" || b.Detector.Params["percentile"] != 50.0 {
 		t.Errorf("fitted %s %v", b.Detector.Method, b.Detector.Params)
 	}
-	in.Params = ood.Params{"percentage": 50.0}
+	in.DetectorParams = ood.Params{"percentage": 50.0}
 	if _, err := attach.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), "percentage") {
 		t.Errorf("an unknown parameter gives %v", err)
 	}
@@ -95,7 +95,7 @@ func TestFitErrors(t *testing.T) {
 		{"short targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets.Rows = 29 }, "30 rows to fit on but 29 rows of targets"},
 		{"other targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets = matrix(30, 2) }, "predicts 1 target"},
 		{"no trainer", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Trainer = nil }, "needs a trainer, and there is none: package heads/fit has one"},
-		{"nothing", classifier(30), func(in *attach.FitOptions) { in.SkipDetector, in.Method = true, ood.Method{} }, "nothing to fit"},
+		{"nothing", classifier(30), func(in *attach.FitOptions) { in.SkipDetector, in.Detector = true, ood.Method{} }, "nothing to fit"},
 		{"fraction", classifier(30), func(in *attach.FitOptions) { in.CalFraction = 1 }, "calibration fraction 1"},
 		{"alpha", classifier(30), func(in *attach.FitOptions) { in.Alpha = 5 }, "false-alarm rate 5"},
 		{"level", classifier(30), func(in *attach.FitOptions) { in.Level = 95 }, "level 95"},
@@ -113,10 +113,10 @@ func TestFitErrors(t *testing.T) {
 		{"calibration rows and a share", classifier(30), func(in *attach.FitOptions) { in.Cal, in.CalFraction = blob(2, 10, 8, 3, 0), .3 }, "it is one or the other"},
 		{"a classifier's targets", classifier(30), func(in *attach.FitOptions) { in.Targets = matrix(30, 1) }, "has no targets, and the rows to fit on have 1"},
 		{"a classifier's calibration targets", classifier(30), func(in *attach.FitOptions) { in.Cal, in.CalTargets = blob(2, 10, 8, 3, 0), matrix(10, 1) }, "has no targets, and the calibration rows have 1"},
-		{"a classifier's quantiles", classifier(30), func(in *attach.FitOptions) { in.Quantiles = method("sqr") }, `quantile method "sqr"`},
-		{"a classifier's parameters of quantiles", classifier(30), func(in *attach.FitOptions) { in.QuantileParams = ood.Params{"epochs": 1} }, "no quantile head is fitted"},
-		{"quantiles left out", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Quantiles, in.SkipQuantiles = method("sqr"), true }, "no quantile head is fitted"},
-		{"a detector left out", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Method, in.SkipDetector = method("distance"), true }, "no detector is fitted"},
+		{"a classifier's quantiles", classifier(30), func(in *attach.FitOptions) { in.IntervalModel = method("sqr") }, `quantile method "sqr"`},
+		{"a classifier's parameters of quantiles", classifier(30), func(in *attach.FitOptions) { in.IntervalParams = ood.Params{"epochs": 1} }, "no quantile head is fitted"},
+		{"quantiles left out", regressor(1, 30, 1), func(in *attach.FitOptions) { in.IntervalModel, in.SkipIntervals = method("sqr"), true }, "no quantile head is fitted"},
+		{"a detector left out", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Detector, in.SkipDetector = method("distance"), true }, "no detector is fitted"},
 		{"another width", classifier(30), func(in *attach.FitOptions) { in.Base.Width = 3 }, "8 features"},
 		{"other outputs", classifier(30), func(in *attach.FitOptions) { in.Base.Outputs = 4 }, "3 logits"},
 		{"a last layer of other features", classifier(30), func(in *attach.FitOptions) { in.Last = &ood.Linear{Weight: matrix(3, 4)} }, "weights are for 4 features"},
@@ -182,8 +182,8 @@ func TestOneLogitLastLayer(t *testing.T) {
 	}
 	entropy := method("entropy")
 	seen := 0
-	in.Method = entropy
-	in.Method.Fit = func(ctx context.Context, tr ood.Training, p ood.Params) (any, error) {
+	in.Detector = entropy
+	in.Detector.Fit = func(ctx context.Context, tr ood.Training, p ood.Params) (any, error) {
 		for i := range tr.Logits.Rows {
 			for k := range 2 {
 				z := tr.Last.Bias[k]
@@ -221,7 +221,7 @@ func TestDefaultDetector(t *testing.T) {
 	for want, in := range map[string]attach.FitOptions{
 		"fused": known, "certificates-coupled": classifier(60), "certificates": negative,
 	} {
-		in.Method = ood.Method{}
+		in.Detector = ood.Method{}
 		var log bytes.Buffer
 		in.Log = slog.New(slog.NewTextHandler(&log, nil))
 		if got := mustFit(t, in).Detector.Method; got != want {
@@ -233,12 +233,12 @@ func TestDefaultDetector(t *testing.T) {
 		}
 	}
 	for name, in := range map[string]attach.FitOptions{"regression": regressor(1, 60, 1), "features alone": features} {
-		in.Method, in.SkipQuantiles = ood.Method{}, true
+		in.Detector, in.SkipIntervals = ood.Method{}, true
 		if got := mustFit(t, in).Detector.Method; got != "certificates" {
 			t.Errorf("%s: got %s, want certificates", name, got)
 		}
 	}
-	known.Method, known.Params = ood.Method{}, ood.Params{"k": 2.}
+	known.Detector, known.DetectorParams = ood.Method{}, ood.Params{"k": 2.}
 	if _, err := attach.Fit(context.Background(), known); err == nil {
 		t.Error("parameters of no detector are accepted")
 	}
@@ -253,9 +253,9 @@ func TestFitRefusesShortMatrices(t *testing.T) {
 	for what, in := range map[string]attach.FitOptions{
 		"targets":                  but(regressor(1, 60, 2), func(in *attach.FitOptions) { in.Targets = short }),
 		"calibration rows":         but(regressor(1, 60, 2), func(in *attach.FitOptions) { in.Cal, in.CalTargets = in.Batch, short }),
-		"the last layer's weights": but(classifier(60), func(in *attach.FitOptions) { in.Last, in.Method = last, method("vim") }),
+		"the last layer's weights": but(classifier(60), func(in *attach.FitOptions) { in.Last, in.Detector = last, method("vim") }),
 		"weights are for 8": but(classifier(60), func(in *attach.FitOptions) {
-			in.Last, in.Method, in.Batch, in.Base.Classes = single, method("vim"), blob(1, 60, 5, 1, 0), nil
+			in.Last, in.Detector, in.Batch, in.Base.Classes = single, method("vim"), blob(1, 60, 5, 1, 0), nil
 		}),
 	} {
 		_, err := attach.Fit(context.Background(), in)
@@ -282,7 +282,7 @@ func TestFitAsksForInputsFirst(t *testing.T) {
 		New: func() any { return nil },
 	}
 	for _, cal := range []ood.Batch{{}, blob(2, 30, 8, 3, 0)} {
-		in := but(classifier(60), func(in *attach.FitOptions) { in.Method, in.Cal, in.Batch.Network = m, cal, summing{3} })
+		in := but(classifier(60), func(in *attach.FitOptions) { in.Detector, in.Cal, in.Batch.Network = m, cal, summing{3} })
 		need := (*ood.NeedError)(nil)
 		if _, err := attach.Fit(context.Background(), in); !errors.As(err, &need) || !need.Need.Inputs || fitted {
 			t.Errorf("%d rows: %v", cal.Len(), err)
@@ -291,7 +291,7 @@ func TestFitAsksForInputsFirst(t *testing.T) {
 }
 
 func TestFitRefusesIntervalMethodsAsDetectors(t *testing.T) {
-	in := but(regressor(1, 60, 1), func(in *attach.FitOptions) { in.Method = method("sqr") })
+	in := but(regressor(1, 60, 1), func(in *attach.FitOptions) { in.Detector = method("sqr") })
 	if _, err := attach.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), "is no detector") {
 		t.Error(err)
 	}

@@ -50,7 +50,7 @@ func (in FitOptions) check() error {
 	if in.SkipDetector && !quantiles {
 		return errors.New("there is nothing to fit: neither a detector nor a quantile head is asked for")
 	}
-	if quantiles && in.Quantiles.Needs.Trainer && in.Trainer == nil {
+	if quantiles && in.IntervalModel.Needs.Trainer && in.Trainer == nil {
 		return errors.New("a quantile head needs a trainer, and there is none: package heads/fit has one, and forests need none")
 	}
 	if err := in.checkRows("rows to fit on", in.Batch, in.Targets, quantiles); err != nil {
@@ -182,7 +182,7 @@ func (in FitOptions) checkCal(quantiles bool) error {
 // withOthers adds to an error of a detector that takes too much memory which
 // others do not.
 func (in FitOptions) withOthers(err error, t ood.Training) error {
-	if !errors.Is(err, fitting.ErrMemory) || in.Method.Name != "" && fitting.Check(in.Method, t, nil) == nil {
+	if !errors.Is(err, fitting.ErrMemory) || in.Detector.Name != "" && fitting.Check(in.Detector, t, nil) == nil {
 		return err // other parameters would do
 	}
 	var others []string

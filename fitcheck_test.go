@@ -55,9 +55,9 @@ func TestFitComparesRows(t *testing.T) {
 		{name: "few values, with targets", fit: table, cal: other, fitTo: values, calTo: otherValues},
 		{name: "few values, copied with targets", fit: table, cal: table, fitTo: values, calTo: values, refused: "all 400 calibration rows"},
 	} {
-		in := attach.FitOptions{Base: attach.Base{Task: attach.Classification}, Batch: tt.fit, Cal: tt.cal, Method: method("certificates"), Seed: 3}
+		in := attach.FitOptions{Base: attach.Base{Task: attach.Classification}, Batch: tt.fit, Cal: tt.cal, Detector: method("certificates"), Seed: 3}
 		if tt.fit.Features.Cols == 3 {
-			in.Base.Task, in.SkipQuantiles, in.Targets, in.CalTargets = attach.Regression, true, tt.fitTo, tt.calTo
+			in.Base.Task, in.SkipIntervals, in.Targets, in.CalTargets = attach.Regression, true, tt.fitTo, tt.calTo
 		}
 		b, err := attach.Fit(t.Context(), in)
 		if tt.refused != "" {
@@ -73,8 +73,8 @@ func TestFitComparesRows(t *testing.T) {
 		if c := b.Calibration; c.Reused != tt.reused || c.Repeated != tt.repeated {
 			t.Errorf("%s: %d rows are reused and %d repeated, want %d and %d", tt.name, c.Reused, c.Repeated, tt.reused, tt.repeated)
 		}
-		if says := strings.Contains(b.Promise(), "were fitted on too"); says != (tt.reused > 0) {
-			t.Errorf("%s: %s", tt.name, b.Promise())
+		if says := strings.Contains(b.Guarantee(), "were fitted on too"); says != (tt.reused > 0) {
+			t.Errorf("%s: %s", tt.name, b.Guarantee())
 		}
 		written := mustWrite(t, b)
 		back, err := read(written)

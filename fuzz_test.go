@@ -98,7 +98,7 @@ func checkRead(t *testing.T, content []byte) {
 // seedFiles are the golden files, and one of a model of tables.
 func seedFiles(f *testing.F) [][]byte {
 	in := tableRegressor(3, 1, true)
-	in.QuantileParams, in.Quantiles = ood.Params{"n_estimators": 2.}, method("quantile-forest")
+	in.IntervalParams, in.IntervalModel = ood.Params{"n_estimators": 2.}, method("quantile-forest")
 	return append(goldenFiles(f), mustWrite(f, mustFit(f, in)))
 }
 

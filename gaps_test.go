@@ -62,7 +62,7 @@ func TestGapsRate(t *testing.T) {
 			for seed := range uint64(fits) {
 				rng := rand.New(rand.NewPCG(seed, 26))
 				in := attach.FitOptions{
-					Base: attach.Base{Task: attach.Embedding, Standardised: true}, Method: method("covariance"), Alpha: alpha,
+					Base: attach.Base{Task: attach.Embedding, Standardised: true}, Detector: method("covariance"), Alpha: alpha,
 					Batch: c.fit.table(rng, nFit), Cal: cal.table(rng, nCal),
 				}
 				b := mustFit(t, in)
@@ -118,7 +118,7 @@ func TestGapsSayWhoseRows(t *testing.T) {
 	} {
 		rng := rand.New(rand.NewPCG(1, 26))
 		b := mustFit(t, attach.FitOptions{
-			Base: attach.Base{Task: attach.Embedding, Standardised: true}, Method: method("covariance"),
+			Base: attach.Base{Task: attach.Embedding, Standardised: true}, Detector: method("covariance"),
 			Batch: full.table(rng, 300), Cal: c.cal.table(rng, 100),
 		})
 		counter := b.GapCounter()
@@ -135,7 +135,7 @@ func TestEvaluateBlamesGaps(t *testing.T) {
 	full := constantly(0, 3)
 	rng := rand.New(rand.NewPCG(1, 26))
 	b := mustFit(t, attach.FitOptions{
-		Base: attach.Base{Task: attach.Embedding, Standardised: true}, Method: method("covariance"),
+		Base: attach.Base{Task: attach.Embedding, Standardised: true}, Detector: method("covariance"),
 		Batch: full.table(rng, 300), Cal: full.table(rng, 200),
 	})
 	for _, share := range []float64{0.3, 1} {

@@ -30,13 +30,13 @@ func goldens() map[string]attach.FitOptions {
 	r := regressor(1, 100, 2)
 	r.Base = attach.Base{Task: attach.Regression, Path: "models/net.onnx", SHA256: "00ff", Feature: "relu", Output: "y"}
 	forest := regressor(2, 100, 2)
-	forest.Quantiles, forest.QuantileParams = method("quantile-forest"), ood.Params{"n_estimators": 2.0, "max_depth": 3.0}
+	forest.IntervalModel, forest.IntervalParams = method("quantile-forest"), ood.Params{"n_estimators": 2.0, "max_depth": 3.0}
 	forest.Base.Path = "net.onnx"
 	groups := regressor(3, 100, 1)
 	groups.Base.Path = "net.onnx"
 	groups.Groups = groupsOf(groups.Batch)
 	layers := classifier(60)
-	layers.Method, layers.Batch.Layers = method("fused-layers"), layersOf(layers.Batch)
+	layers.Detector, layers.Batch.Layers = method("fused-layers"), layersOf(layers.Batch)
 	layers.Base.Layers = []attach.Layer{{Tensor: "relu1"}, {Tensor: "relu2"}}
 	return map[string]attach.FitOptions{
 		"v1_classification": c, "v1_layers": layers, "v1_regression": r, "v1_forest": forest, "v1_groups": groups,
@@ -104,7 +104,7 @@ func TestGolden(t *testing.T) {
 func goldenPrediction(t *testing.T, name string, b *attach.Bundle) []attach.Prediction {
 	r := attach.Rows{Batch: goldens()[name].Batch.Slice(0, 5)}
 	o := attach.PredictOptions{Sets: "lac", MaxError: .5, Level: .6}
-	if b.Quantiles != nil {
+	if b.IntervalModel != nil {
 		o = attach.PredictOptions{Levels: []float64{0.1, 0.5}, Level: 0.8}
 	}
 	if b.Calibration.Groups != nil {

@@ -44,10 +44,10 @@ func TestEveryQuantileMethod(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			in := regressor(1, 80, 2)
 			in.SkipDetector, in.Trainer = true, shapedTrainer{}
-			in.Quantiles = m
+			in.IntervalModel = m
 			if !m.Needs.Trainer {
 				in.Trainer = nil
-				in.QuantileParams = ood.Params{"n_estimators": 5.}
+				in.IntervalParams = ood.Params{"n_estimators": 5.}
 			}
 			b := mustFit(t, in)
 			content := mustWrite(t, b)
@@ -55,8 +55,8 @@ func TestEveryQuantileMethod(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Quantiles.Method != m.Name || !reflect.DeepEqual(got.Quantiles.Params, b.Quantiles.Params) {
-				t.Errorf("read %s %v, want %s %v", got.Quantiles.Method, got.Quantiles.Params, m.Name, b.Quantiles.Params)
+			if got.IntervalModel.Method != m.Name || !reflect.DeepEqual(got.IntervalModel.Params, b.IntervalModel.Params) {
+				t.Errorf("read %s %v, want %s %v", got.IntervalModel.Method, got.IntervalModel.Params, m.Name, b.IntervalModel.Params)
 			}
 			if !bytes.Equal(content, mustWrite(t, got)) {
 				t.Error("what was read does not write the same bytes")
@@ -70,8 +70,8 @@ func TestEveryQuantileMethod(t *testing.T) {
 // A forest learns what its network has not: its interval is wide where noise is.
 func TestForestIntervals(t *testing.T) {
 	in := regressor(1, 2000, 1)
-	in.Quantiles, in.Trainer = method("quantile-forest"), nil
-	in.QuantileParams = ood.Params{"min_samples_leaf": 20.}
+	in.IntervalModel, in.Trainer = method("quantile-forest"), nil
+	in.IntervalParams = ood.Params{"min_samples_leaf": 20.}
 	b := mustFit(t, in)
 	test := regressor(2, 2000, 1)
 	p := cells(mustPredict(t, b, test.Batch, attach.PredictOptions{}))
@@ -226,7 +226,7 @@ func TestSmoothedCovers(t *testing.T) {
 	for seed := range uint64(seeds) {
 		in := draw(seed, rows)
 		in.CalFraction, in.SkipDetector = 0.5, true
-		in.Quantiles, in.QuantileParams, in.Trainer = method("quantile-forest"), ood.Params{"n_estimators": 1., "max_depth": 1.}, nil
+		in.IntervalModel, in.IntervalParams, in.Trainer = method("quantile-forest"), ood.Params{"n_estimators": 1., "max_depth": 1.}, nil
 		b, test := mustFit(t, in), draw(seed+1000, 80)
 		for name, o := range kinds {
 			o.Level, o.Seed = level, seed
@@ -369,17 +369,19 @@ func TestIntervalErrors(t *testing.T) {
 		change func(*attach.FitOptions)
 		want   string
 	}{
-		"parameter":        {func(in *attach.FitOptions) { in.Quantiles, in.QuantileParams = method("sqr"), ood.Params{"lambda": 1.} }, `unknown parameter "lambda"`},
-		"parameter of SQR": {func(in *attach.FitOptions) { in.QuantileParams = ood.Params{"hidden": 0.} }, `"hidden" must be`},
+		"parameter": {func(in *attach.FitOptions) {
+			in.IntervalModel, in.IntervalParams = method("sqr"), ood.Params{"lambda": 1.}
+		}, `unknown parameter "lambda"`},
+		"parameter of SQR": {func(in *attach.FitOptions) { in.IntervalParams = ood.Params{"hidden": 0.} }, `"hidden" must be`},
 		"type": {func(in *attach.FitOptions) {
-			in.Quantiles, in.QuantileParams = method("quantile-forest"), ood.Params{"bins": "x"}
+			in.IntervalModel, in.IntervalParams = method("quantile-forest"), ood.Params{"bins": "x"}
 		}, "bins"},
-		"detector":          {func(in *attach.FitOptions) { in.Quantiles = method("distance") }, "distance is a detector"},
-		"no trainer":        {func(in *attach.FitOptions) { in.Quantiles, in.Trainer = method("conditional-gaussian"), nil }, "trainer"},
+		"detector":          {func(in *attach.FitOptions) { in.IntervalModel = method("distance") }, "distance is a detector"},
+		"no trainer":        {func(in *attach.FitOptions) { in.IntervalModel, in.Trainer = method("conditional-gaussian"), nil }, "trainer"},
 		"groups":            {func(in *attach.FitOptions) { in.Groups = names[:7] }, "7 groups for 60 rows"},
 		"groups of cal":     {func(in *attach.FitOptions) { in.Cal, in.CalTargets, in.CalGroups = in.Batch, in.Targets, names[:7] }, "7 groups for 60 calibration"},
 		"groups not of cal": {func(in *attach.FitOptions) { in.Cal, in.CalTargets, in.Groups = in.Batch, in.Targets, names }, "calibration rows have no groups"},
-		"groups of no head": {func(in *attach.FitOptions) { in.Groups, in.SkipQuantiles = names, true }, "none is fitted"},
+		"groups of no head": {func(in *attach.FitOptions) { in.Groups, in.SkipIntervals = names, true }, "none is fitted"},
 		"overflow": {func(in *attach.FitOptions) {
 			in.Cal, in.CalTargets = in.Batch.Select([]int{0, 1, 2}), matrix(3, 1)
 			in.Cal.Features.Data[4+3] = math.MaxFloat32
@@ -395,7 +397,7 @@ func TestIntervalErrors(t *testing.T) {
 		}
 	}
 	plain, noHead := mustFit(t, in), in
-	noHead.SkipQuantiles = true
+	noHead.SkipIntervals = true
 	in.Groups = groupsOf(in.Batch)
 	grouped := mustFit(t, in)
 	predictions := map[string]struct {
@@ -429,7 +431,7 @@ func TestIntervalErrors(t *testing.T) {
 func TestRefusalsOfQuantiles(t *testing.T) {
 	in := regressor(1, 60, 1)
 	in.Groups = groupsOf(in.Batch)
-	in.Quantiles, in.QuantileParams = method("quantile-forest"), ood.Params{"n_estimators": 2.}
+	in.IntervalModel, in.IntervalParams = method("quantile-forest"), ood.Params{"n_estimators": 2.}
 	good := mustWrite(t, mustFit(t, in))
 	for name, tt := range map[string]struct {
 		content []byte

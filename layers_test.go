@@ -17,7 +17,7 @@ import (
 // which they are; without, it is the one of the last layer alone.
 func TestDefaultReadsLayers(t *testing.T) {
 	in := classifier(80)
-	in.Method, in.Last = ood.Method{}, sums(3, 8)
+	in.Detector, in.Last = ood.Method{}, sums(3, 8)
 	b := mustFit(t, in)
 	if b.Detector.Method != "fused" || b.Base.Layers != nil {
 		t.Errorf("without layers: %s, which reads %v", b.Detector.Method, b.Base.Layers)
@@ -32,7 +32,7 @@ func TestDefaultReadsLayers(t *testing.T) {
 	if b.Detector.Method != "fused-layers" || len(b.Base.Layers) != 2 || b.Base.Layers[0] != want[0] || b.Base.Layers[1] != want[1] {
 		t.Errorf("%s reads %v, want fused-layers and %v", b.Detector.Method, b.Base.Layers, want)
 	}
-	in.Method = method("knn")
+	in.Detector = method("knn")
 	if b := mustFit(t, in); b.Base.Layers != nil {
 		t.Errorf("a detector of the last layer reads %v", b.Base.Layers)
 	}
@@ -40,7 +40,7 @@ func TestDefaultReadsLayers(t *testing.T) {
 
 func TestLayersThatDoNotFit(t *testing.T) {
 	in := classifier(80)
-	in.Batch.Layers, in.Method = layersOf(in.Batch), method("mahalanobis-layers")
+	in.Batch.Layers, in.Detector = layersOf(in.Batch), method("mahalanobis-layers")
 	b := mustFit(t, in)
 	rows := blob(2, 10, 8, 3, 0)
 	all := layersOf(rows)
@@ -88,7 +88,7 @@ func TestLayersThatNobodyReads(t *testing.T) {
 	if b := mustFit(t, in); b.Base.Layers != nil {
 		t.Errorf("reads %v", b.Base.Layers)
 	}
-	in.Method, in.Cal.Layers = ood.Method{}, nil
+	in.Detector, in.Cal.Layers = ood.Method{}, nil
 	if b := mustFit(t, in); b.Detector.Method != "fused" {
 		t.Errorf("the default for calibration rows without layers is %s", b.Detector.Method)
 	}
@@ -97,7 +97,7 @@ func TestLayersThatNobodyReads(t *testing.T) {
 // Layers that are not the detector's, or too many to make a row of, are refused.
 func TestDamagedLayers(t *testing.T) {
 	in := classifier(80)
-	in.Batch.Layers, in.Method = layersOf(in.Batch), method("mahalanobis-layers")
+	in.Batch.Layers, in.Detector = layersOf(in.Batch), method("mahalanobis-layers")
 	b := mustFit(t, in)
 	wide := make([]attach.Layer, 5000)
 	for i := range wide {

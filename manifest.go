@@ -212,7 +212,7 @@ func (b *Bundle) manifest(states map[string]rows.State) manifest {
 	if b.Detector != nil {
 		m.Detector = &methodEntry{Method: b.Detector.Method, Params: b.Detector.Params, State: states[detectorFolder].Params}
 	}
-	if h := b.Quantiles; h != nil {
+	if h := b.IntervalModel; h != nil {
 		m.Quantiles = &methodEntry{Method: h.Method, Params: h.Params, State: states[quantilesFolder].Params}
 	}
 	return m

@@ -73,7 +73,7 @@ func (n summing) Dropout(ctx context.Context, x ood.InputBlock, passes int, _ fl
 
 func TestDetectorThatRunsTheNetwork(t *testing.T) {
 	in := classifier(80)
-	in.Method, in.Batch.Inputs, in.Batch.Network = method("odin"), inputsOf(in.Batch), summing{3}
+	in.Detector, in.Batch.Inputs, in.Batch.Network = method("odin"), inputsOf(in.Batch), summing{3}
 	in.InputScale = ood.InputScale{Factor: []float32{3}}
 	b := mustFit(t, in)
 	if !b.RunsNetwork() || mustFit(t, classifier(80)).RunsNetwork() {
@@ -124,7 +124,7 @@ func TestLogisticNetwork(t *testing.T) {
 		{method("geometrical"), ood.Params{"temperature": 2., "gradient": "margin"}, func(z float64) float64 { return math.Abs(math.Tanh(z / 4)) }},
 		{method("geometrical"), ood.Params{"logits": true, "gradient": "margin"}, math.Abs},
 	} {
-		in.Method, in.Params = c.method, c.params
+		in.Detector, in.DetectorParams = c.method, c.params
 		p := mustPredict(t, mustFit(t, in), in.Batch, attach.PredictOptions{})
 		for i, row := range p {
 			got := row.Score
@@ -136,7 +136,7 @@ func TestLogisticNetwork(t *testing.T) {
 		}
 	}
 	// A step of ε along the signs moves the logit by 8ε, away from 0.
-	in.Method, in.Params = method("odin"), ood.Params{"epsilon": .01, "temperature": 100.}
+	in.Detector, in.DetectorParams = method("odin"), ood.Params{"epsilon": .01, "temperature": 100.}
 	for i, row := range mustPredict(t, mustFit(t, in), in.Batch, attach.PredictOptions{}) {
 		got := row.Score
 		z := math.Abs(float64(in.Batch.Logits.Data[i])) + .08
@@ -145,7 +145,7 @@ func TestLogisticNetwork(t *testing.T) {
 		}
 	}
 	for _, m := range []ood.Method{method("odin"), method("bald")} {
-		in.Method, in.Params = m, nil
+		in.Detector, in.DetectorParams = m, nil
 		b := mustFit(t, in)
 		stored, err := read(mustWrite(t, b))
 		if err != nil {

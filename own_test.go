@@ -66,12 +66,12 @@ func TestOwnStates(t *testing.T) {
 		"words":        {of(&keepingRow[string]{Row: []string{"a", "", 7: "b"}}), "", false},
 	} {
 		in, fitted := classifier(60), false
-		in.Method = own(&fitted, tt.made)
+		in.Detector = own(&fitted, tt.made)
 		b, err := attach.Fit(t.Context(), in)
 		if tt.want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
-			} else if err := b.Save(t.Context(), t.TempDir()+"/own.attach", in.Method); err != nil {
+			} else if err := b.Save(t.Context(), t.TempDir()+"/own.attach", in.Detector); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue
@@ -85,13 +85,13 @@ func TestOwnStates(t *testing.T) {
 // A method without a New opens no file, and Open says so.
 func TestOpenWithoutNew(t *testing.T) {
 	in, fitted := classifier(60), false
-	in.Method = own(&fitted, func() any { return &keeping[int]{} })
+	in.Detector = own(&fitted, func() any { return &keeping[int]{} })
 	path := t.TempDir() + "/own.attach"
-	if err := mustFit(t, in).Save(t.Context(), path, in.Method); err != nil {
+	if err := mustFit(t, in).Save(t.Context(), path, in.Detector); err != nil {
 		t.Fatal(err)
 	}
-	in.Method.New = nil
-	if _, err := attach.Open(path, in.Method); err == nil || !strings.Contains(err.Error(), `method "box" is not whole: it has no New`) {
+	in.Detector.New = nil
+	if _, err := attach.Open(path, in.Detector); err == nil || !strings.Contains(err.Error(), `method "box" is not whole: it has no New`) {
 		t.Error(err)
 	}
 }
@@ -128,8 +128,8 @@ func TestOwnQuantiles(t *testing.T) {
 	} {
 		in := regressor(1, 60, 1)
 		in.SkipDetector = true
-		in.Quantiles = ood.Method{Name: "line", Needs: ood.Needs{Features: true, Targets: true}, New: func() any { return &drawing{make: tt.make} }}
-		in.Quantiles.Fit = func(context.Context, ood.Training, ood.Params) (any, error) { return &drawing{make: tt.make}, nil }
+		in.IntervalModel = ood.Method{Name: "line", Needs: ood.Needs{Features: true, Targets: true}, New: func() any { return &drawing{make: tt.make} }}
+		in.IntervalModel.Fit = func(context.Context, ood.Training, ood.Params) (any, error) { return &drawing{make: tt.make}, nil }
 		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "quantile head: ") || errors.Is(err, attach.ErrDamaged) {
 			t.Errorf("%s: error %v, want %q", name, err, tt.want)
 		}

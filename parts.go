@@ -30,8 +30,8 @@ func (b *Bundle) parts() (map[string]rows.State, error) {
 	if b.Detector != nil {
 		states[detectorFolder] = b.Detector.scorer.State()
 	}
-	if b.Quantiles != nil {
-		states[quantilesFolder] = b.Quantiles.scorer.State()
+	if b.IntervalModel != nil {
+		states[quantilesFolder] = b.IntervalModel.scorer.State()
 	}
 	if b.Text != nil {
 		states[textFolder] = b.Text.state()
@@ -295,11 +295,11 @@ func (b *Bundle) checkParts() error {
 		return err
 	}
 	switch {
-	case b.Detector == nil && b.Quantiles == nil:
+	case b.Detector == nil && b.IntervalModel == nil:
 		return errors.New("it holds neither a detector nor a quantile head")
-	case (b.Quantiles == nil) != (len(c.Quantiles) == 0):
+	case (b.IntervalModel == nil) != (len(c.Quantiles) == 0):
 		return fmt.Errorf("quantiles of %d targets are calibrated, and the quantile head is not for them", len(c.Quantiles))
-	case b.Quantiles == nil:
+	case b.IntervalModel == nil:
 		return nil
 	case b.Base.Task != Regression:
 		return errors.New("it holds a quantile head for a classifier")
@@ -345,7 +345,7 @@ func (b *Bundle) consistent() error {
 	if b.Base.Task == Classification && b.Base.Outputs == 1 {
 		want["logits"] = 2
 	}
-	for _, part := range []*Fitted{b.Detector, b.Quantiles} {
+	for _, part := range []*Fitted{b.Detector, b.IntervalModel} {
 		if part == nil {
 			continue
 		}
@@ -358,7 +358,7 @@ func (b *Bundle) consistent() error {
 			return fmt.Errorf("%w: its parts do not fit together: the detector reads %d earlier layers, and the manifest names %d", ErrDamaged, read, len(b.Base.Layers))
 		}
 	}
-	if h := b.Quantiles; h != nil {
+	if h := b.IntervalModel; h != nil {
 		one, err := h.scorer.Predict(rows.New(1, h.scorer.Widths()["features"]), []float64{.5})
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)

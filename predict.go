@@ -55,8 +55,8 @@ type PredictOptions struct {
 	// class; ByCluster, for rows of each cluster of classes, by Seed. A classifier whose
 	// outputs are a softmax, calibrated with labels, has them: see
 	// Calibration.TrueClasses.
-	Sets               string
-	ByClass, ByCluster bool
+	Sets                       string
+	SetsByClass, SetsByCluster bool
 	// ClassPValues asks for Prediction.ClassPValues, by the score of Sets and what it is
 	// calibrated by.
 	ClassPValues bool
@@ -88,12 +88,12 @@ type Prediction struct {
 	Class      int
 	Name       string
 	Confidence float64
-	// Right are two probabilities that Class is right, of this row alone, where
+	// ConfidenceBounds are two probabilities that Class is right, of this row alone, where
 	// PredictOptions.MaxError is a share of many, the lower one first: see
 	// calibrate.ClassCalibration.VennAbers. They are of the logits without a
 	// temperature, which Confidence has. They are 0 where they are not asked for, and
 	// NaN where the row has no logits.
-	Right [2]float64
+	ConfidenceBounds [2]float64
 	// Set are the classes that PredictOptions.Sets asks for, in increasing order, or
 	// Class alone where that has none, which can only add coverage. Only where
 	// Smoothed it may be empty. It is nil where none is asked for or the row has no
@@ -140,9 +140,9 @@ func (p Prediction) MarshalJSON() ([]byte, error) {
 		}
 		add("confidence", finite(p.Confidence))
 	}
-	if p.Right != [2]float64{} {
-		add("confidence_low", finite(p.Right[0]))
-		add("confidence_high", finite(p.Right[1]))
+	if p.ConfidenceBounds != [2]float64{} {
+		add("confidence_low", finite(p.ConfidenceBounds[0]))
+		add("confidence_high", finite(p.ConfidenceBounds[1]))
 	}
 	if p.Set != nil {
 		add("set", p.Set)
@@ -281,7 +281,7 @@ func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 			return nil, fmt.Errorf("quantile level %v is not between 0 and 1", l)
 		}
 	}
-	if len(o.Levels) > 0 && b.Quantiles == nil {
+	if len(o.Levels) > 0 && b.IntervalModel == nil {
 		return nil, errors.New("the bundle has no quantile head: quantiles need one that was fitted for regression")
 	}
 	if o.NoScore && o.MaxError != 0 && b.Detector != nil {

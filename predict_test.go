@@ -61,7 +61,7 @@ func TestOneLogitIsLogistic(t *testing.T) {
 		in.Batch.Logits.Data[i] = float32(i-20) / 4
 		in.Batch.Labels[i] = min(in.Batch.Labels[i], 1)
 	}
-	in.Method = method("entropy")
+	in.Detector = method("entropy")
 	b := mustFit(t, in)
 	if b.Base.Outputs != 1 || b.Calibration.Temperature == 0 {
 		t.Errorf("outputs %d, temperature %v", b.Base.Outputs, b.Calibration.Temperature)
@@ -116,7 +116,7 @@ func TestPValuesCountCalibrationScores(t *testing.T) {
 // TestFarRowsAreFlagged and in-domain rows are not, beyond the rate asked.
 func TestFarRowsAreFlagged(t *testing.T) {
 	in := classifier(2000)
-	in.Params = ood.Params{"unit_norm": false}
+	in.DetectorParams = ood.Params{"unit_norm": false}
 	b := mustFit(t, in)
 	share := func(batch ood.Batch) float64 {
 		p := mustPredict(t, b, batch, attach.PredictOptions{})
@@ -203,7 +203,7 @@ func TestQuantilesAndValue(t *testing.T) {
 	b := mustFit(t, in)
 	levels := []float64{0.9, 0.1, 0.5, 0.025}
 	p := cells(mustPredict(t, b, in.Batch, attach.PredictOptions{Levels: levels}))
-	want := b.Quantiles.Scorer().Quantiles(in.Batch.Features, levels)
+	want := b.IntervalModel.Scorer().Quantiles(in.Batch.Features, levels)
 	for i, v := range want.Data {
 		if p[i/4].Quantiles[i%4] != float64(v) {
 			t.Fatalf("quantile %d is %v, want the head's %v", i, p[i/4].Quantiles[i%4], v)
@@ -259,7 +259,7 @@ func TestPredictErrors(t *testing.T) {
 	classes, values := mustFit(t, classifier(50)), mustFit(t, regressor(1, 50, 1))
 	bare := regressor(1, 50, 2)
 	bare.Batch.Logits = blas32.General{}
-	without := mustFit(t, but(regressor(1, 50, 3), func(in *attach.FitOptions) { in.SkipDetector, in.Method = true, ood.Method{} }))
+	without := mustFit(t, but(regressor(1, 50, 3), func(in *attach.FitOptions) { in.SkipDetector, in.Detector = true, ood.Method{} }))
 	good := blob(2, 5, 8, 3, 0)
 	broken := blob(2, 5, 8, 3, 0)
 	broken.Features.Data[8*3+1] = float32(math.NaN())
@@ -335,7 +335,7 @@ func TestPredictErrors(t *testing.T) {
 }
 
 func TestPredictRefusesGroups(t *testing.T) {
-	for _, in := range []attach.FitOptions{classifier(60), but(regressor(1, 60, 1), func(in *attach.FitOptions) { in.SkipQuantiles = true })} {
+	for _, in := range []attach.FitOptions{classifier(60), but(regressor(1, 60, 1), func(in *attach.FitOptions) { in.SkipIntervals = true })} {
 		_, err := predict(mustFit(t, in), attach.Rows{Batch: in.Batch.Slice(0, 3), Groups: []string{"a"}}, attach.PredictOptions{})
 		if err == nil || !strings.Contains(err.Error(), "groups") {
 			t.Errorf("%s: %v", in.Base.Task, err)
@@ -389,7 +389,7 @@ func TestPredictionJSON(t *testing.T) {
 		`{"class":2,"class_name":"\u003cé","confidence":0.5,"set":[],"set_size":0,"class_p_value":[1,null],"ood_score":null,"p_value":0.01,"flag":true}`: {
 			Class: 2, Name: "<é", Confidence: .5, Set: []int{}, ClassPValues: []float64{1, nan}, Score: inf, PValue: .01, Flag: true},
 		`{"class":0,"confidence":1,"confidence_low":0.25,"confidence_high":0.75,"set":[0,3],"set_size":2,"ood_score":-1.5,"p_value":1,"flag":false,"accept":true}`: {
-			Confidence: 1, Right: [2]float64{.25, .75}, Set: []int{0, 3}, Score: -1.5, PValue: 1, Accept: true},
+			Confidence: 1, ConfidenceBounds: [2]float64{.25, .75}, Set: []int{0, 3}, Score: -1.5, PValue: 1, Accept: true},
 		`{"median":2,"lower":null,"upper":3,"quantiles":[null,1],"samples":[4]}`: {
 			Class: -1, Targets: []attach.Target{{Value: nan, Median: 2, Lower: -inf, Upper: 3, Quantiles: []float64{-inf, 1}, Samples: []float64{4}}}, Score: nan, PValue: 1},
 		`{"prediction_0":1,"median_0":1,"lower_0":0,"upper_0":2,"prediction_1":2,"median_1":2,"lower_1":1,"upper_1":3}`: {

@@ -14,7 +14,7 @@ import (
 // however many rows there are. The race detector empties pools at random.
 func TestPredictAllocates(t *testing.T) {
 	in := classifier(300)
-	in.Method, in.Last = ood.Method{}, sums(3, 8)
+	in.Detector, in.Last = ood.Method{}, sums(3, 8)
 	in.Batch.Layers = layersOf(in.Batch)
 	in.Base.Layers = []attach.Layer{{Tensor: "relu1"}, {Tensor: "relu2"}}
 	p, err := mustFit(t, in).Predictor(attach.PredictOptions{Sets: "lac"})

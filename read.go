@@ -165,7 +165,7 @@ func (m manifest) restore(states map[string]rows.State, own []ood.Method) (*Bund
 	if b.Detector, err = m.Detector.restored("detector", false, states[detectorFolder].Arrays, own); err != nil {
 		return nil, err
 	}
-	if b.Quantiles, err = m.Quantiles.restored("quantile method", true, states[quantilesFolder].Arrays, own); err != nil {
+	if b.IntervalModel, err = m.Quantiles.restored("quantile method", true, states[quantilesFolder].Arrays, own); err != nil {
 		return nil, err
 	}
 	if err := b.restoreScaling(states[featuresFolder]); err != nil {

@@ -19,7 +19,7 @@ import (
 // quantiles are those of the targets of rows whose features are as the head reads
 // them.
 func (b *Bundle) quantiles(r ood.Batch, levels []float64) (ood.Quantiles, error) {
-	q, err := b.Quantiles.scorer.Predict(r.Features, levels)
+	q, err := b.IntervalModel.scorer.Predict(r.Features, levels)
 	if err != nil || !b.Base.Residual {
 		return q, err
 	}
@@ -83,7 +83,7 @@ func within(quantiles []float32, reach float64) bool {
 func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error) {
 	targets := r.Logits.Cols
 	var q ood.Quantiles
-	if p.bundle.Quantiles != nil {
+	if p.bundle.IntervalModel != nil {
 		if n := len(p.bundle.Calibration.Quantiles); n > 0 && targets != n && (targets > 0 || p.bundle.Base.Residual) {
 			return nil, fmt.Errorf("the rows have %s, and the quantile head predicts %s", rows.Count(targets, "logit"), rows.Count(n, "target"))
 		}
@@ -103,7 +103,7 @@ func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error
 			}
 		}
 	}
-	if p.bundle.Quantiles == nil {
+	if p.bundle.IntervalModel == nil {
 		return nil, nil
 	}
 	return p.quantiles(out, r, q), nil
@@ -175,7 +175,7 @@ func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknow
 }
 
 // quantiles says that a quantile head is fitted.
-func (in FitOptions) quantiles() bool { return in.Base.Task == Regression && !in.SkipQuantiles }
+func (in FitOptions) quantiles() bool { return in.Base.Task == Regression && !in.SkipIntervals }
 
 // mostForestRows are the rows that a forest is fitted on by default, which take some
 // 650 bytes each in the file.
@@ -184,25 +184,25 @@ const mostForestRows = 100_000
 // withQuantileDefaults completes the quantile method and its parameters.
 func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 	if !in.quantiles() {
-		if in.Quantiles.Name != "" || in.Quantiles.Fit != nil || len(in.QuantileParams) > 0 {
-			return in, fmt.Errorf("quantile method %q or its parameters are given, and no quantile head is fitted: the task is %q", in.Quantiles.Name, in.Base.Task)
+		if in.IntervalModel.Name != "" || in.IntervalModel.Fit != nil || len(in.IntervalParams) > 0 {
+			return in, fmt.Errorf("quantile method %q or its parameters are given, and no quantile head is fitted: the task is %q", in.IntervalModel.Name, in.Base.Task)
 		}
 		return in, nil
 	}
-	if in.Quantiles.Name == "" && in.Quantiles.Fit == nil {
-		in.Quantiles = named("sqr")[0]
-		if in.Base.Residual && len(in.QuantileParams) == 0 && in.Batch.Len() <= mostForestRows {
-			in.Quantiles, in.QuantileParams = named("quantile-forest")[0], ood.Params{"n_estimators": 50, "min_samples_leaf": 5}
+	if in.IntervalModel.Name == "" && in.IntervalModel.Fit == nil {
+		in.IntervalModel = named("sqr")[0]
+		if in.Base.Residual && len(in.IntervalParams) == 0 && in.Batch.Len() <= mostForestRows {
+			in.IntervalModel, in.IntervalParams = named("quantile-forest")[0], ood.Params{"n_estimators": 50, "min_samples_leaf": 5}
 		}
 	}
-	if !in.Quantiles.Needs.Targets {
-		return in, fmt.Errorf("method %s is a detector, and predicts no quantiles", in.Quantiles.Name)
+	if !in.IntervalModel.Needs.Targets {
+		return in, fmt.Errorf("method %s is a detector, and predicts no quantiles", in.IntervalModel.Name)
 	}
-	if err := whole(in.Quantiles); err != nil {
+	if err := whole(in.IntervalModel); err != nil {
 		return in, err
 	}
 	var err error
-	in.QuantileParams, err = fitting.With(in.Quantiles, in.QuantileParams)
+	in.IntervalParams, err = fitting.With(in.IntervalModel, in.IntervalParams)
 	return in, err
 }
 
@@ -213,22 +213,22 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) er
 	}
 	t := ood.Training{
 		Batch: d.fit, Targets: targets, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
-		Stays: in.Stays || d.heldOut == rows.SplitOff, Progress: func(share float64) { in.Progress("quantiles", share) },
+		MayRetain: in.MayRetain || d.heldOut == rows.SplitOff, Progress: func(share float64) { in.Progress("quantiles", share) },
 	}
-	if err := fitting.Check(in.Quantiles, t, in.QuantileParams); err != nil {
+	if err := fitting.Check(in.IntervalModel, t, in.IntervalParams); err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}
-	fitted, err := fitting.Fit(ctx, in.Quantiles, t, in.QuantileParams)
+	fitted, err := fitting.Fit(ctx, in.IntervalModel, t, in.IntervalParams)
 	if err != nil {
 		return fmt.Errorf("quantile head: %w", err)
 	}
-	b.Quantiles = &Fitted{Method: in.Quantiles.Name, Params: in.QuantileParams, scorer: fitted}
+	b.IntervalModel = &Fitted{Method: in.IntervalModel.Name, Params: in.IntervalParams, scorer: fitted}
 	q, err := b.quantiles(d.cal, quantile.Levels())
 	if err == nil {
 		b.Calibration.Quantiles, err = calibrateQuantiles(q, d.calTo)
 	}
 	if err == nil {
-		err = savable(in.Quantiles, fitted)
+		err = savable(in.IntervalModel, fitted)
 	}
 	if err != nil {
 		return fmt.Errorf("quantile head: %w", err)
@@ -244,7 +244,7 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) er
 func (in FitOptions) fittedLevels() []float64 {
 	alpha := 1 - in.Level
 	levels := []float64{alpha / 2, 1 - alpha/2}
-	if in.Quantiles.Needs.Levels {
+	if in.IntervalModel.Needs.Levels {
 		levels = append(levels, .25, .5, .75)
 	}
 	slices.Sort(levels)

@@ -291,12 +291,12 @@ func detectorOf(file string) string {
 func TestResealedNumbers(t *testing.T) {
 	in := classifier(40)
 	in.Last = sums(3, 8)
-	in.Method = method("bald-features")
+	in.Detector = method("bald-features")
 	passes := edit(t, mustWrite(t, mustFit(t, in)), true, "      \"passes\": 100,\n      \"score\": \"mutual-information\",\n      \"seed\"", "      \"passes\": 4294967295,\n      \"score\": \"mutual-information\",\n      \"seed\"")
 	if _, err := read(passes); !errors.Is(err, attach.ErrDamaged) || !strings.Contains(err.Error(), `"passes" must be below 100001`) {
 		t.Errorf("error is %v, want %v", err, attach.ErrDamaged)
 	}
-	in.Method = method("energy")
+	in.Detector = method("energy")
 	b, err := read(edit(t, mustWrite(t, mustFit(t, in)), true, "      \"temperature\": 1,\n      \"width of", "      \"temperature\": 5e-324,\n      \"width of"))
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func (b *Bundle) checkSets(o PredictOptions) error {
 		asked = "Venn–Abers bounds"
 	}
 	switch {
-	case (o.ByClass || o.ByCluster) && o.Sets == "":
+	case (o.SetsByClass || o.SetsByCluster) && o.Sets == "":
 		return errors.New("sets are to be calibrated by class or cluster, and none are asked for")
 	case o.ClassPValues && o.Sets == "":
 		return errors.New("p-values of classes are by the score of sets, and none are asked for")
@@ -43,7 +43,7 @@ func (b *Bundle) checkSets(o PredictOptions) error {
 func (p *Predictor) calibrateClasses() error {
 	c := p.bundle.Calibration
 	if p.o.Sets != "" {
-		sets, err := c.TrueClasses.Sets(calibrate.SetOptions{Score: p.o.Sets, ByClass: p.o.ByClass, ByCluster: p.o.ByCluster, Smoothed: p.o.Smoothed, Seed: p.o.Seed}, 1-p.o.Level)
+		sets, err := c.TrueClasses.Sets(calibrate.SetOptions{Score: p.o.Sets, ByClass: p.o.SetsByClass, ByCluster: p.o.SetsByCluster, Smoothed: p.o.Smoothed, Seed: p.o.Seed}, 1-p.o.Level)
 		if err != nil {
 			return err
 		}
@@ -118,9 +118,9 @@ func (p *Predictor) bound(out []Prediction, sure []float64) {
 		return
 	}
 	for i := range out {
-		out[i].Right = [2]float64{math.NaN(), math.NaN()}
+		out[i].ConfidenceBounds = [2]float64{math.NaN(), math.NaN()}
 		if sure != nil {
-			out[i].Right[0], out[i].Right[1] = p.right(sure[i])
+			out[i].ConfidenceBounds[0], out[i].ConfidenceBounds[1] = p.right(sure[i])
 		}
 	}
 }

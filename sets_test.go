@@ -27,7 +27,7 @@ func TestSetsOfRows(t *testing.T) {
 	}
 	fresh := blob(3, 1500, 8, 3, 0)
 	for _, o := range []attach.PredictOptions{
-		{Sets: "lac"}, {Sets: "aps", ByClass: true}, {Sets: "raps"}, {Sets: "saps", ByCluster: true, Seed: 3}, {Sets: "aps", Smoothed: true, Seed: 4}, {Sets: "lac", ByClass: true, Level: .92},
+		{Sets: "lac"}, {Sets: "aps", SetsByClass: true}, {Sets: "raps"}, {Sets: "saps", SetsByCluster: true, Seed: 3}, {Sets: "aps", Smoothed: true, Seed: 4}, {Sets: "lac", SetsByClass: true, Level: .92},
 	} {
 		p := mustPredict(t, b, fresh, o)
 		if !same(p, mustPredict(t, back, fresh, o)) {
@@ -71,7 +71,7 @@ func TestSetsOfRows(t *testing.T) {
 				held++
 			}
 		}
-		if want := 360; !o.ByClass && o.Sets == "lac" && held != want {
+		if want := 360; !o.SetsByClass && o.Sets == "lac" && held != want {
 			t.Errorf("%+v: sets cover %d calibration rows, want %d", o, held, want)
 		}
 	}
@@ -85,9 +85,9 @@ func TestSetsAreNotEmpty(t *testing.T) {
 	b := mustFit(t, in)
 	fresh := blob(3, 1000, 8, 3, 0)
 	for _, o := range []attach.PredictOptions{
-		{Sets: "lac", Level: .4}, {Sets: "lac", Level: .4, ByClass: true}, {Sets: "lac", Level: .4, Smoothed: true}, {Sets: "aps", Smoothed: true},
+		{Sets: "lac", Level: .4}, {Sets: "lac", Level: .4, SetsByClass: true}, {Sets: "lac", Level: .4, Smoothed: true}, {Sets: "aps", Smoothed: true},
 	} {
-		sets, err := b.Calibration.TrueClasses.Sets(calibrate.SetOptions{Score: o.Sets, ByClass: o.ByClass, Smoothed: o.Smoothed}, 1-cmp.Or(o.Level, .9))
+		sets, err := b.Calibration.TrueClasses.Sets(calibrate.SetOptions{Score: o.Sets, ByClass: o.SetsByClass, Smoothed: o.Smoothed}, 1-cmp.Or(o.Level, .9))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,8 +165,8 @@ func TestRight(t *testing.T) {
 	}
 	for i, row := range mustPredict(t, back, fresh, attach.PredictOptions{VennAbers: true}) {
 		p0, p1 := bounds(softmax.New(fresh.Logits.Data[3*i:3*i+3], 1).Largest())
-		if row.Right != [2]float64{p0, p1} || !(p0 < p1) {
-			t.Fatalf("row %d has the bounds %v, want %v and %v", i, row.Right, p0, p1)
+		if row.ConfidenceBounds != [2]float64{p0, p1} || !(p0 < p1) {
+			t.Fatalf("row %d has the bounds %v, want %v and %v", i, row.ConfidenceBounds, p0, p1)
 		}
 		low, high = low+p0/8000, high+p1/8000
 		if row.Class == fresh.Labels[i] {
@@ -176,8 +176,8 @@ func TestRight(t *testing.T) {
 	if right < low-.02 || right > high+.02 || high-low > .1 {
 		t.Errorf("a share %v of rows is right, between %v and %v", right, low, high)
 	}
-	if row := mustPredict(t, back, fresh, attach.PredictOptions{})[0]; row.Right != [2]float64{} {
-		t.Errorf("bounds that nobody asked for are %v", row.Right)
+	if row := mustPredict(t, back, fresh, attach.PredictOptions{})[0]; row.ConfidenceBounds != [2]float64{} {
+		t.Errorf("bounds that nobody asked for are %v", row.ConfidenceBounds)
 	}
 }
 
@@ -210,8 +210,8 @@ func TestSetsRefused(t *testing.T) {
 		"sigmoid of its own":   {sigmoid, attach.PredictOptions{Sets: "lac"}},
 		"answers no classes":   {regressor(1, 60, 1), attach.PredictOptions{Sets: "lac"}},
 		`"lack" of sets`:       {classifier(60), attach.PredictOptions{Sets: "lack"}},
-		"none are asked for":   {classifier(60), attach.PredictOptions{ByClass: true}},
-		"not by cluster too":   {classifier(60), attach.PredictOptions{Sets: "lac", ByClass: true, ByCluster: true}},
+		"none are asked for":   {classifier(60), attach.PredictOptions{SetsByClass: true}},
+		"not by cluster too":   {classifier(60), attach.PredictOptions{Sets: "lac", SetsByClass: true, SetsByCluster: true}},
 		"share of errors 1 is": {classifier(60), attach.PredictOptions{MaxError: 1}},
 	} {
 		_, err := mustFit(t, tt.in).Predictor(tt.o)

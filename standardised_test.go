@@ -35,11 +35,11 @@ func tableRegressor(seed uint64, units float32, gaps bool) attach.FitOptions {
 func TestStandardised(t *testing.T) {
 	in, scaled := tableRegressor(1, 1, true), tableRegressor(1, 1024, true)
 	b := mustFit(t, in)
-	if b.Detector.Method != "distance" || b.Quantiles.Method != "quantile-forest" {
-		t.Errorf("fitted %s and %s", b.Detector.Method, b.Quantiles.Method)
+	if b.Detector.Method != "distance" || b.IntervalModel.Method != "quantile-forest" {
+		t.Errorf("fitted %s and %s", b.Detector.Method, b.IntervalModel.Method)
 	}
-	if !strings.Contains(b.Promise(), "trees") {
-		t.Errorf("it promises %s", b.Promise())
+	if !strings.Contains(b.Guarantee(), "trees") {
+		t.Errorf("it promises %s", b.Guarantee())
 	}
 	again, err := read(mustWrite(t, b))
 	if err != nil {
@@ -106,7 +106,7 @@ func TestResidual(t *testing.T) {
 // TestStandardisedMany: a row is not compared with more rows than 20 000.
 func TestStandardisedMany(t *testing.T) {
 	const n = 20_001
-	in := attach.FitOptions{Base: attach.Base{Task: attach.Regression, Standardised: true}, SkipQuantiles: true}
+	in := attach.FitOptions{Base: attach.Base{Task: attach.Regression, Standardised: true}, SkipIntervals: true}
 	in.Batch.Features = matrix(n, 1)
 	for i := range n {
 		in.Batch.Features.Data[i] = float32(i % 97)
@@ -119,7 +119,7 @@ func TestStandardisedMany(t *testing.T) {
 // TestStandardisedResealed: means and deviations from outside are finite, and as many
 // as features.
 func TestStandardisedResealed(t *testing.T) {
-	in := attach.FitOptions{Base: attach.Base{Task: attach.Regression, Standardised: true}, SkipQuantiles: true}
+	in := attach.FitOptions{Base: attach.Base{Task: attach.Regression, Standardised: true}, SkipIntervals: true}
 	in.Batch.Features = matrix(60, 2)
 	for i := range in.Batch.Features.Data {
 		in.Batch.Features.Data[i] = float32(i*i%97) / 7

@@ -142,7 +142,7 @@ func (b *Bundle) readsBack(content []byte, states map[string]rows.State, own []o
 	if err != nil {
 		return err
 	}
-	for _, part := range [][2]*Fitted{{b.Detector, back.Detector}, {b.Quantiles, back.Quantiles}} {
+	for _, part := range [][2]*Fitted{{b.Detector, back.Detector}, {b.IntervalModel, back.IntervalModel}} {
 		if is := part[0]; is != nil && reflect.TypeOf(part[1].scorer.Fitted()) != reflect.TypeOf(is.scorer.Fitted()) {
 			return fmt.Errorf("method %q is not the one that is known under that name", is.Method)
 		} else if is != nil {

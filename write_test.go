@@ -33,7 +33,7 @@ func TestRoundTrip(t *testing.T) {
 	noDetector.SkipDetector = true
 	noDetector.Base.Columns = []string{"a", "b & <c>"}
 	noSQR := regressor(1, 60, 1)
-	noSQR.SkipQuantiles = true
+	noSQR.SkipIntervals = true
 	tests := []struct {
 		name   string
 		in     attach.FitOptions
@@ -104,7 +104,7 @@ func TestEveryRegisteredMethodIsSaved(t *testing.T) {
 		}
 		t.Run(m.Name, func(t *testing.T) {
 			in := classifier(80)
-			in.Method, in.Last = m, sums(3, 8)
+			in.Detector, in.Last = m, sums(3, 8)
 			in.Batch.Inputs, in.Batch.Layers, in.Batch.Network = inputsOf(in.Batch), layersOf(in.Batch), summing{3}
 			b := mustFit(t, in)
 			got, err := read(mustWrite(t, b))
@@ -251,16 +251,16 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := classifier(60)
-			in.Method = tt.method
+			in.Detector = tt.method
 			refusesToWrite(t, mustFit(t, in), tt.says)
 		})
 	}
 	t.Run("quantiles", func(t *testing.T) {
 		in := regressor(1, 60, 1)
-		in.Quantiles, in.QuantileParams = method("quantile-forest"), ood.Params{"n_estimators": 2.}
-		in.Quantiles.Name = "mine"
+		in.IntervalModel, in.IntervalParams = method("quantile-forest"), ood.Params{"n_estimators": 2.}
+		in.IntervalModel.Name = "mine"
 		refusesToWrite(t, mustFit(t, in), `unknown method "mine"`)
-		in.Quantiles.Name = "gradient-boosting"
+		in.IntervalModel.Name = "gradient-boosting"
 		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), `method "gradient-boosting" is not this module's`) {
 			t.Errorf("under the name of another the error is %v", err)
 		}
@@ -275,15 +275,15 @@ func TestMethodsThatAreNotWhole(t *testing.T) {
 		"no new":  func(m *ood.Method) { m.New = nil },
 	} {
 		in := classifier(60)
-		in.Method = method("knn")
-		spoil(&in.Method)
+		in.Detector = method("knn")
+		spoil(&in.Detector)
 		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "is not whole") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
 	in := classifier(60)
-	in.Method = method("covariance")
-	in.Method.Name = "knn"
+	in.Detector = method("covariance")
+	in.Detector.Name = "knn"
 	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), `method "knn" is not this module's of that name`) {
 		t.Errorf("under the name of another the error is %v", err)
 	}
@@ -307,14 +307,14 @@ func (f *forgetful) Score(_ context.Context, dst []float64, b ood.Batch) error {
 // TestUntaggedFields: a file would score otherwise than what was fitted.
 func TestUntaggedFields(t *testing.T) {
 	in := classifier(60)
-	in.Method = ood.Method{
+	in.Detector = ood.Method{
 		Name: "forgetful", Needs: ood.Needs{Features: true},
 		Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 			return &forgetful{t.Features.Data[0]}, nil
 		},
 		New: func() any { return &forgetful{} },
 	}
-	if err := mustFit(t, in).Write(io.Discard, in.Method); err == nil || !strings.Contains(err.Error(), "the field mean of what it fitted has no tag") {
+	if err := mustFit(t, in).Write(io.Discard, in.Detector); err == nil || !strings.Contains(err.Error(), "the field mean of what it fitted has no tag") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -356,7 +356,7 @@ var marginalQuantiles = ood.Method{
 func TestMethodsOfAProgramsOwn(t *testing.T) {
 	fusion := heads.Fused("mine", "fisher", heads.Component{Method: method("knn"), Weight: 2}, heads.Component{Method: method("energy")})
 	detects, predicts := classifier(60), regressor(1, 60, 2)
-	detects.Method, predicts.Quantiles = fusion, marginalQuantiles
+	detects.Detector, predicts.IntervalModel = fusion, marginalQuantiles
 	for name, in := range map[string]attach.FitOptions{"detector": detects, "interval method": predicts} {
 		t.Run(name, func(t *testing.T) {
 			own := []ood.Method{marginalQuantiles, fusion}
@@ -390,7 +390,7 @@ func refusesToWrite(t *testing.T, b *attach.Bundle, says string) {
 // TestWholeNumbersAsInt: parameters may be Go's int where a number is asked for.
 func TestWholeNumbersAsInt(t *testing.T) {
 	in := classifier(60)
-	in.Method, in.Params = method("knn"), ood.Params{"k": 3}
+	in.Detector, in.DetectorParams = method("knn"), ood.Params{"k": 3}
 	if _, err := read(mustWrite(t, mustFit(t, in))); err != nil {
 		t.Error(err)
 	}

@@ -161,7 +161,7 @@ func TestNeighboursAmongRowsAlike(t *testing.T) {
 func TestRowsThatStayAreNotCopied(t *testing.T) {
 	for _, m := range []ood.Method{method("distance"), method("knn"), method("lof"), method("nnguide")} {
 		batch := toyBatch(60)
-		stays, err := fitting.Fit(background, m, ood.Training{Batch: batch, Stays: true}, fitting.Default(m))
+		stays, err := fitting.Fit(background, m, ood.Training{Batch: batch, MayRetain: true}, fitting.Default(m))
 		if err != nil {
 			t.Fatal(err)
 		}

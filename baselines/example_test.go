@@ -21,7 +21,7 @@ func Example() {
 	b, err := attach.Fit(context.Background(), attach.FitOptions{
 		Base:  attach.Base{Task: attach.Classification},
 		Batch: features(0, 0, 1, 0, 0, 1), Cal: features(2, 0, 1, 1, 0, 3),
-		Method: distance, Params: ood.Params{"percentile": 0.},
+		Detector: distance, DetectorParams: ood.Params{"percentile": 0.},
 	})
 	check(err)
 	predictor, err := b.Predictor(attach.PredictOptions{})
@@ -66,7 +66,7 @@ func Example_network() {
 	odin, _ := attach.MethodByName("odin")
 	bundle, err := attach.Fit(ctx, attach.FitOptions{
 		Base:  attach.Base{Task: attach.Classification},
-		Batch: b, Cal: b, Method: odin, Params: ood.Params{"temperature": 10., "epsilon": .1},
+		Batch: b, Cal: b, Detector: odin, DetectorParams: ood.Params{"temperature": 10., "epsilon": .1},
 	})
 	check(err)
 	predictor, err := bundle.Predictor(attach.PredictOptions{})

@@ -46,7 +46,7 @@ func blocks(ctx context.Context, x blas32.General) iter.Seq2[int, blas32.General
 // bank is the training features for a scorer to keep, which outlives them: a
 // copy, unless they are said to stay.
 func bank(t ood.Training) blas32.General {
-	if t.Stays {
+	if t.MayRetain {
 		return t.Features
 	}
 	return clone(t.Features)

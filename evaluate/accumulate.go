@@ -62,7 +62,7 @@ func newAccumulator(p *attach.Predictor, o Options) (*accumulator, error) {
 		each.Level, each.Levels, each.Samples = level, nil, 0
 		if level != p.Options().Level {
 			each.NoScore, each.MaxError = true, 0
-		} else if g.main = k; p.Bundle().Quantiles != nil {
+		} else if g.main = k; p.Bundle().IntervalModel != nil {
 			each.Levels = quantile.Levels()
 		}
 		at, err := p.Bundle().Predictor(each)

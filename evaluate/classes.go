@@ -123,9 +123,9 @@ func (g *accumulator) sets(ctx context.Context, e *Evaluation, out *Classifier) 
 	var all []*Coverage
 	out.Sets, out.SetScore = make([]Coverage, len(g.at)), p.Options().Sets
 	switch {
-	case p.Options().ByClass:
+	case p.Options().SetsByClass:
 		out.SetsBy = "class"
-	case p.Options().ByCluster:
+	case p.Options().SetsByCluster:
 		out.SetsBy = "cluster"
 	}
 	for k, sets := range g.classes.sets {
@@ -172,7 +172,7 @@ func (g *accumulator) setParts(level int) (p grouping, counts []int) {
 	for part := range counts {
 		p.names = append(p.names, display.List(names[part], mostNoted))
 	}
-	if len(names) == 1 && !g.at[level].Options().ByClass {
+	if len(names) == 1 && !g.at[level].Options().SetsByClass {
 		p.names[len(counts)-1] = "" // all rows
 	}
 	for _, label := range g.labels {

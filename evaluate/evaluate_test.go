@@ -151,7 +151,7 @@ func TestSets(t *testing.T) {
 	in.Cal = blob(2, 1500, 8, 3, 0)
 	b := mustFit(t, in)
 	batch := blob(9, 1200, 8, 3, 0)
-	o := attach.PredictOptions{Sets: "aps", ByClass: true, MaxError: .25}
+	o := attach.PredictOptions{Sets: "aps", SetsByClass: true, MaxError: .25}
 	e := mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), o, evaluate.Options{Levels: []float64{.8}})
 	for k, level := range []float64{.8, .9} {
 		o.Level = level
@@ -202,7 +202,7 @@ func TestClassesOfOneName(t *testing.T) {
 	}
 	in.Cal.Labels = rare
 	in.Base.Classes = []string{"crane", "crane", "dog"}
-	e := mustEvaluate(t, mustFit(t, in), blocksOf(blob(9, 1200, 8, 3, 0), blas32.General{}, nil), attach.PredictOptions{Sets: "lac", ByClass: true}, evaluate.Options{})
+	e := mustEvaluate(t, mustFit(t, in), blocksOf(blob(9, 1200, 8, 3, 0), blas32.General{}, nil), attach.PredictOptions{Sets: "lac", SetsByClass: true}, evaluate.Options{})
 	sets := slices.DeleteFunc(e.Guarantees, func(p evaluate.Guarantee) bool { return p.Kind != "set_coverage" })
 	if len(sets) != 3 || sets[1].Verdict != "too_few_rows" || !strings.Contains(sets[1].Message, "calibration rows are too few for this guarantee") {
 		t.Errorf("%+v", sets)
@@ -221,7 +221,7 @@ func TestSetsOfAnAccurateModel(t *testing.T) {
 		says string
 	}{
 		{attach.PredictOptions{Sets: "lac", Level: .5}, "alone is right for"},
-		{attach.PredictOptions{Sets: "aps", Level: .5, ByClass: true}, "alone is right for"},
+		{attach.PredictOptions{Sets: "aps", Level: .5, SetsByClass: true}, "alone is right for"},
 		{attach.PredictOptions{Sets: "lac", Level: .5, Smoothed: true}, "guarantee: at least 50 %"},
 	} {
 		for _, p := range mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), tt.o, evaluate.Options{}).Guarantees {
@@ -464,7 +464,7 @@ func TestLess(t *testing.T) {
 	}
 
 	headless := regressor(1, 500, 1)
-	headless.SkipQuantiles = true
+	headless.SkipIntervals = true
 	test := regressor(2, 300, 1)
 	e = mustEvaluate(t, mustFit(t, headless), blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
 	if one := e.Targets[0]; one.RMSE == nil || one.Coverage != nil || one.PIT != nil || one.Points != nil {
@@ -504,7 +504,7 @@ func TestOneRow(t *testing.T) {
 // of each predicted class say.
 func TestFlagsByClass(t *testing.T) {
 	in := classifier(300)
-	in.Method, in.Cal = method("covariance"), harder(2, 1500)
+	in.Detector, in.Cal = method("covariance"), harder(2, 1500)
 	b, fresh := mustFit(t, in), blocksOf(harder(3, 3000), blas32.General{}, nil)
 	each := mustEvaluate(t, b, fresh, attach.PredictOptions{FlagByClass: true}, evaluate.Options{})
 	named := map[string]bool{}
@@ -604,7 +604,7 @@ func TestClusters(t *testing.T) {
 	in := classifier(300)
 	in.Base.Classes, in.Batch, in.Cal = nil, many(4, 300), many(5, 600)
 	b, fresh := mustFit(t, in), many(6, 2000)
-	o := attach.PredictOptions{Sets: "aps", ByCluster: true, Level: .8, Seed: 1}
+	o := attach.PredictOptions{Sets: "aps", SetsByCluster: true, Level: .8, Seed: 1}
 	e := mustEvaluate(t, b, blocksOf(fresh, blas32.General{}, nil), o, evaluate.Options{})
 	sets, err := b.Calibration.TrueClasses.Sets(calibrate.SetOptions{Score: o.Sets, ByCluster: true, Seed: 1}, .2)
 	if err != nil {
@@ -746,7 +746,7 @@ func TestNamesClasses(t *testing.T) {
 	if limits[1].Part != "group" || limits[1].Option != "" || !strings.Contains(limits[1].Message, ": in group south, ") {
 		t.Errorf("the limit of groups is %+v", limits[1])
 	}
-	after := with(attach.PredictOptions{ByClass: true})
+	after := with(attach.PredictOptions{SetsByClass: true})
 	worst := slices.MinFunc(after.Classifier.Sets[0].ByClass, func(a, b evaluate.Rate) int { return cmp.Compare(a.Fraction, b.Fraction) })
 	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Advice, "this covers the worst class "+display.Percent(worst.Fraction)) {
 		t.Errorf("by class the worst is %+v, and the advice is %q; limits are %+v", worst, limits[0].Advice, limitsOf(after))
@@ -818,7 +818,7 @@ func TestEqualScores(t *testing.T) {
 		}
 		return b
 	}
-	b := mustFit(t, attach.FitOptions{Base: attach.Base{Task: attach.Embedding, Standardised: true}, Method: method("covariance"), Batch: binary(400), Cal: binary(400)})
+	b := mustFit(t, attach.FitOptions{Base: attach.Base{Task: attach.Embedding, Standardised: true}, Detector: method("covariance"), Batch: binary(400), Cal: binary(400)})
 	e := mustEvaluate(t, b, blocksOf(binary(1000), blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 	for _, p := range e.Guarantees {
 		if p.Nominal >= 0.05 && (p.Verdict != "met" || p.Advice != "" || !strings.HasSuffix(p.Message, "; far fewer than allowed, because many calibration rows have equal scores")) {

@@ -401,7 +401,7 @@ func (g *accumulator) intervalsBy(at *attach.Predictor, target int) coverings {
 
 // setsByClass advises prediction sets by class if they cover the worst class more often.
 func (g *accumulator) setsByClass(f *family) (advice, option, value string) {
-	at := g.predictorWith(func(o *attach.PredictOptions) { o.ByClass, o.ByCluster = true, false })
+	at := g.predictorWith(func(o *attach.PredictOptions) { o.SetsByClass, o.SetsByCluster = true, false })
 	if at == nil {
 		return "", "", ""
 	}

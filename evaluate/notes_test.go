@@ -18,7 +18,7 @@ import (
 func calibratedClassifier(t *testing.T) *attach.Bundle {
 	t.Helper()
 	in := classifier(1000)
-	in.Params = ood.Params{"unit_norm": false}
+	in.DetectorParams = ood.Params{"unit_norm": false}
 	in.Cal = blob(2, 1000, 8, 3, 0)
 	return mustFit(t, in)
 }
@@ -187,7 +187,7 @@ func TestTiedRows(t *testing.T) {
 		return b
 	}
 	in := classifier(1000)
-	in.Params = ood.Params{"unit_norm": false}
+	in.DetectorParams = ood.Params{"unit_norm": false}
 	in.Cal = alike(blob(2, 1000, 8, 3, 0), 95)
 	e := mustEvaluate(t, mustFit(t, in), blocksOf(alike(blob(9, 300, 8, 3, 0), 35), blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 	for _, n := range e.Notes {

@@ -130,7 +130,7 @@ func (g *accumulator) newTargets(n int) error {
 // targetEvaluations returns the figures of each target, or nil without targets.
 func (g *accumulator) targetEvaluations(ctx context.Context, e *Evaluation) []Target {
 	list := make([]Target, len(g.targets))
-	if g.bundle.Quantiles != nil && g.at[g.main].Options().Side == "" {
+	if g.bundle.IntervalModel != nil && g.at[g.main].Options().Side == "" {
 		e.IntervalScore = cmp.Or(g.at[g.main].Options().IntervalScore, conformal.CQR)
 	}
 	var all []*Coverage

@@ -15,7 +15,7 @@ import (
 // fitted on, are the first that is said, and the cause of what looks wrong.
 func TestComparesRows(t *testing.T) {
 	in := classifier(1000)
-	in.Params, in.Cal = ood.Params{"unit_norm": false}, blob(2, 1000, 8, 3, 0)
+	in.DetectorParams, in.Cal = ood.Params{"unit_norm": false}, blob(2, 1000, 8, 3, 0)
 	good := mustFit(t, in)
 	apart := mustFit(t, in)
 	apart.Calibration.Hashed = "" // so that the rows cannot be compared
@@ -48,7 +48,7 @@ func TestComparesRows(t *testing.T) {
 // TestSampleOfManyRows: of many rows a part of the hashes is kept, which estimates how many
 // of others were used before.
 func TestSampleOfManyRows(t *testing.T) {
-	in := attach.FitOptions{Base: attach.Base{Task: attach.Classification}, Batch: blob(1, 20_000, 2, 2, 0), Cal: blob(2, 100, 2, 2, 0), Method: method("certificates")}
+	in := attach.FitOptions{Base: attach.Base{Task: attach.Classification}, Batch: blob(1, 20_000, 2, 2, 0), Cal: blob(2, 100, 2, 2, 0), Detector: method("certificates")}
 	b := mustFit(t, in)
 	if n := len(b.Calibration.FitHashes); n != 4096 {
 		t.Errorf("%d hashes of rows fitted on are kept", n)

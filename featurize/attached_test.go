@@ -58,7 +58,7 @@ func fitDigits(ctx context.Context, dir string, m ood.Method) (path string, err 
 	defer model.Close()
 	shape := append([]int{x.Rows}, set.Shape()...)
 	in := attach.FitOptions{
-		Base: model.Base(attach.Classification), Preprocess: raw, Layout: "nchw", Method: m, Last: model.Last(),
+		Base: model.Base(attach.Classification), Preprocess: raw, Layout: "nchw", Detector: m, Last: model.Last(),
 	}
 	in.Base.Classes = strings.Fields("zero one two three four five six seven eight nine")
 	if in.Batch, err = model.All(ctx, featurize.Single(ood.BlockOf(shape, x.Data)), x.Rows, nil); err != nil {

@@ -66,7 +66,7 @@ func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOpt
 	}
 	var known *graph.Tensor
 	switch {
-	case b.Quantiles != nil:
+	case b.IntervalModel != nil:
 		known, err = w.quantiles()
 		switch none := (*graph.Refusal)(nil); {
 		case errors.As(err, &none) && b.Detector != nil:
@@ -293,9 +293,9 @@ func (w *graphWriter) limit(scores graph.Tensor) graph.Tensor {
 func (w *graphWriter) quantiles() (*graph.Tensor, error) {
 	c := w.bundle.Calibration
 	levels, targets := c.Quantiles[0].Levels, len(c.Quantiles)
-	q, err := graph.Quantiles(w.bundle.Quantiles.Value(), w.rows.Features, levels)
+	q, err := graph.Quantiles(w.bundle.IntervalModel.Value(), w.rows.Features, levels)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot be exported: %w", w.bundle.Quantiles.Method, err)
+		return nil, fmt.Errorf("%s cannot be exported: %w", w.bundle.IntervalModel.Method, err)
 	}
 	if w.bundle.Base.Residual {
 		q = q.Add(w.rows.Logits.Reshape(-1, int64(targets), 1))
@@ -368,7 +368,7 @@ func (w *graphWriter) describe() {
 	b, c := w.bundle, w.bundle.Calibration
 	note := func(key string, value any) { w.b.Note("attach."+key, fmt.Sprint(value)) }
 	note("library", version.String())
-	note("promise", b.Promise())
+	note("promise", b.Guarantee())
 	note("calibration_rows", c.NCal)
 	note("alpha", w.o.alpha)
 	note("level", w.o.level)
@@ -377,8 +377,8 @@ func (w *graphWriter) describe() {
 		note("detector", strings.TrimSpace(b.Detector.Method+" "+b.Detector.Params.String()))
 		note("least_p_value", strconv.FormatFloat(hypothesis.LeastPValue(len(c.OOD)), 'g', 6, 64))
 	}
-	if b.Quantiles != nil {
-		note("quantile_head", strings.TrimSpace(b.Quantiles.Method+" "+b.Quantiles.Params.String()))
+	if b.IntervalModel != nil {
+		note("quantile_head", strings.TrimSpace(b.IntervalModel.Method+" "+b.IntervalModel.Params.String()))
 		levels, _ := json.Marshal(c.Quantiles[0].Levels)
 		note("quantile_levels", string(levels))
 	}

@@ -30,7 +30,7 @@ func fourClasses(t *testing.T, labelled bool) (*attach.Bundle, ood.Batch) {
 		Logits:   blas32.General{Rows: n, Cols: c, Stride: c, Data: noise(n * (h + c))[n*h:]},
 	}
 	energy, _ := attach.MethodByName("energy")
-	in := attach.FitOptions{Base: attach.Base{Task: attach.Classification}, Batch: b, Method: energy}
+	in := attach.FitOptions{Base: attach.Base{Task: attach.Classification}, Batch: b, Detector: energy}
 	if labelled {
 		in.Batch.Labels = make([]int, n)
 		for i := range n {

@@ -34,7 +34,7 @@ func Example_certificates() {
 // scoresOf fits a detector to rows in, and scores rows x with it.
 func scoresOf(m ood.Method, p ood.Params, in, x blas32.General) ([]float64, error) {
 	b, err := attach.Fit(context.Background(), attach.FitOptions{
-		Base: attach.Base{Task: attach.Classification}, Batch: ood.Batch{Features: in}, Method: m, Params: p,
+		Base: attach.Base{Task: attach.Classification}, Batch: ood.Batch{Features: in}, Detector: m, DetectorParams: p,
 	})
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func ExampleMethod() {
 	in := attach.FitOptions{
 		Base:  attach.Base{Task: attach.Classification},
 		Batch: rows(3, 4, 0, 7), Cal: rows(0, 5, 6, 0, 4, 4),
-		Method: m, Params: ood.Params{"power": 2},
+		Detector: m, DetectorParams: ood.Params{"power": 2},
 	}
 	fitted, err := attach.Fit(ctx, in)
 	check(err)
@@ -71,7 +71,7 @@ func ExampleMethod() {
 	predictions, err := predictor.Predict(ctx, attach.Rows{Batch: rows(6, 8)})
 	check(err)
 	fmt.Println(predictions[0].Score, predictions[0].PValue)
-	in.Params["power"] = 0
+	in.DetectorParams["power"] = 0
 	_, err = attach.Fit(ctx, in)
 	fmt.Println(err)
 	// Output:

@@ -30,10 +30,10 @@ type Training struct {
 	// Regression says that the network regresses, and else classifies: methods
 	// that train with the network's own kind of loss ask.
 	Regression bool
-	// Stays says that nothing changes the rows as long as what is fitted lives:
+	// MayRetain says that nothing changes the rows as long as what is fitted lives:
 	// methods that keep them then need no copy.
-	Stays bool
-	Seed  uint64
+	MayRetain bool
+	Seed      uint64
 	// Progress is called with the share of the fit that is done. It may be nil, and
 	// is not where a method is fitted.
 	Progress func(share float64)

@@ -124,7 +124,7 @@ func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, e
 		return p, nil
 	}
 	key.quantiles, key.sets = strings.Clone(key.quantiles), strings.Clone(key.sets)
-	p, err := m.bundle.Predictor(attach.PredictOptions{Level: r.level, Levels: slices.Clone(r.levels), Sets: key.sets, ByClass: r.byClass, ByCluster: r.byCluster})
+	p, err := m.bundle.Predictor(attach.PredictOptions{Level: r.level, Levels: slices.Clone(r.levels), Sets: key.sets, SetsByClass: r.byClass, SetsByCluster: r.byCluster})
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func targetsOf(b *attach.Bundle) []output {
 	if b.Base.Outputs > 0 {
 		add("prediction", func(t *attach.Target) float64 { return t.Value })
 	}
-	if b.Quantiles == nil {
+	if b.IntervalModel == nil {
 		return list
 	}
 	add("median", func(t *attach.Target) float64 { return t.Median })

@@ -33,7 +33,7 @@ func Example_sqr() {
 	b, err := attach.Fit(ctx, attach.FitOptions{
 		Base:  attach.Base{Task: attach.Regression},
 		Batch: ood.Batch{Features: x}, Targets: y, Trainer: trainer, Seed: 1,
-		Quantiles: sqr, QuantileParams: ood.Params{"weight_decay": 1e-2}, SkipDetector: true,
+		IntervalModel: sqr, IntervalParams: ood.Params{"weight_decay": 1e-2}, SkipDetector: true,
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -104,7 +104,7 @@ func Layers(b ood.Batch) []blas32.General {
 func Classifier(n int) attach.FitOptions {
 	return attach.FitOptions{
 		Base:  attach.Base{Task: attach.Classification, SHA256: "0123456789abcdef0123456789abcdef", Classes: []string{"a", "b & <c>", "d"}},
-		Batch: Blob(1, n, 8, 3, 0), Method: Method("certificates"),
+		Batch: Blob(1, n, 8, 3, 0), Detector: Method("certificates"),
 		Seed: 3,
 	}
 }

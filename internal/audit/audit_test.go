@@ -32,7 +32,7 @@ func bundle(t testing.TB) *attach.Bundle {
 	t.Helper()
 	fit, cal := sample(600, 1, 0), sample(400, 2, 0)
 	b, err := attach.Fit(context.Background(), attach.FitOptions{
-		Base: attach.Base{Task: attach.Classification, Width: 6, Outputs: 3, Classes: []string{"a", "b", "c"}}, Batch: fit, Cal: cal, Method: method(t, "mahalanobis"),
+		Base: attach.Base{Task: attach.Classification, Width: 6, Outputs: 3, Classes: []string{"a", "b", "c"}}, Batch: fit, Cal: cal, Detector: method(t, "mahalanobis"),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func (f *attachedFlags) setOptions() table {
 	apart := append(without[1:],
 		noEffect("with --sets ordinal, which have one threshold", func() bool { return f.sets == conformal.Ordinal }))
 	both := func(other string) conflict {
-		return conflict{when: func() bool { return f.o.ByClass && f.o.ByCluster }, reason: "cannot be combined with " + other}
+		return conflict{when: func() bool { return f.o.SetsByClass && f.o.SetsByCluster }, reason: "cannot be combined with " + other}
 	}
 	return join(table{
 		{name: "interval-score", to: &f.o.IntervalScore, choices: conformal.IntervalScores(), group: groupIntervals, conflicts: []conflict{noIntervals()},
@@ -93,8 +93,8 @@ func (f *attachedFlags) setOptions() table {
 			usage: "break ties at random, so that coverage is exact if targets or quantiles take few values; prediction sets may then be empty"},
 	}, table{
 		{name: "sets", to: &f.sets, choices: append(conformal.SetScores(), "none"), usage: "SCORE: kind of prediction set: lac, the smallest; aps, raps or saps, larger for harder inputs; ordinal, without gaps if classes have an order; or none (default: lac if fit had labels)"},
-		{name: "sets-by-class", to: &f.o.ByClass, usage: "guarantee the coverage for each class, not only on average", conflicts: append(slices.Clone(apart), both("--sets-by-cluster"))},
-		{name: "sets-by-cluster", to: &f.o.ByCluster, usage: "guarantee the coverage for each cluster of similarly hard classes, if classes are many and each has few calibration rows", conflicts: append(slices.Clone(apart), both("--sets-by-class"))},
+		{name: "sets-by-class", to: &f.o.SetsByClass, usage: "guarantee the coverage for each class, not only on average", conflicts: append(slices.Clone(apart), both("--sets-by-cluster"))},
+		{name: "sets-by-cluster", to: &f.o.SetsByCluster, usage: "guarantee the coverage for each cluster of similarly hard classes, if classes are many and each has few calibration rows", conflicts: append(slices.Clone(apart), both("--sets-by-class"))},
 		{name: "max-error", to: &f.o.MaxError, rule: fraction, usage: "FRACTION: accept the most confident predictions, so many that at most this fraction of them is wrong (95 % confidence)"},
 	}.under(groupSets).unless(noClasses()))
 }
@@ -112,7 +112,7 @@ func (f *attachedFlags) flagByClassOption() *option {
 func (f *attachedFlags) predictOptions(b *attach.Bundle) attach.PredictOptions {
 	o := f.o
 	classifies := b.Base.Task == attach.Classification
-	asked := o.ByClass || o.ByCluster || o.ClassPValues || classifies && (o.Level != 0 || o.Smoothed)
+	asked := o.SetsByClass || o.SetsByCluster || o.ClassPValues || classifies && (o.Level != 0 || o.Smoothed)
 	switch {
 	case f.sets != "":
 		o.Sets = strings.TrimSuffix(f.sets, "none")

@@ -36,7 +36,7 @@ type fitCall struct {
 }
 
 func fitCommand() *cli.Command {
-	f := &fitCall{in: attach.FitOptions{Alpha: rows.DefaultAlpha, Level: rows.DefaultLevel, CalFraction: rows.DefaultFraction, Stays: true}}
+	f := &fitCall{in: attach.FitOptions{Alpha: rows.DefaultAlpha, Level: rows.DefaultLevel, CalFraction: rows.DefaultFraction, MayRetain: true}}
 	in := &f.in
 	task := func(t attach.Task) func() bool { return func() bool { return in.Base.Task == t } }
 	regression := task(attach.Regression)
@@ -45,8 +45,8 @@ func fitCommand() *cli.Command {
 	noCal := noEffect("without --cal", func() bool { return f.cal.x == "" })
 	hasCal := noEffect("with --cal", func() bool { return f.cal.x != "" })
 	noDetector := noEffect("with --no-detector", func() bool { return in.SkipDetector })
-	unread := noEffect("with --no-intervals, because only intervals need targets", func() bool { return regression() && in.SkipQuantiles })
-	noIntervals := noEffect("with --no-intervals", func() bool { return in.SkipQuantiles })
+	unread := noEffect("with --no-intervals, because only intervals need targets", func() bool { return regression() && in.SkipIntervals })
+	noIntervals := noEffect("with --no-intervals", func() bool { return in.SkipIntervals })
 	classifier := conflict{when: task(attach.Classification), reason: "is for regressors, and the model is a classifier; leave it out"}
 	setless := noEffect("for a classifier without labels or logits, because it gets no prediction sets", func() bool {
 		cal := in.Cal
@@ -57,7 +57,7 @@ func fitCommand() *cli.Command {
 	})
 	read := join(f.rowOptions(&f.table, f.textless()), f.modelOptions(), f.layersOption(
 		noEffect("for a detector that reads no earlier layers", f.layerless),
-		noEffect("for a regressor, whose default detector reads no earlier layers", func() bool { return regression() && in.Method.Name == "" }),
+		noEffect("for a regressor, whose default detector reads no earlier layers", func() bool { return regression() && in.Detector.Name == "" }),
 	), f.batchOption(batchStandard))
 	classless := conflict{when: regression, reason: "is for classifiers, and the model is a regressor; leave it out"}
 	read.pick("keep-classes", "folder-labels").unless(classless)
@@ -75,12 +75,12 @@ func fitCommand() *cli.Command {
 		f.classNamesOption("", classless), table{
 			{name: "method", to: f.setMethod, choices: names(detectors()), conflicts: []conflict{noDetector}, usage: "NAME: detector to fit; `attach methods` lists them (default: fused-layers, or a simpler one if the rows lack what it needs)"},
 			{name: "param", to: &f.params, usage: "NAME=VALUE: parameter of the detector, such as k=100; may be repeated",
-				conflicts: []conflict{noDetector, {when: func() bool { return in.Method.Name == "" }, reason: "needs --method, because each method has its own parameters"}}},
+				conflicts: []conflict{noDetector, {when: func() bool { return in.Detector.Name == "" }, reason: "needs --method, because each method has its own parameters"}}},
 			{name: "alpha", to: &in.Alpha, rule: fraction, usage: "FRACTION: false-alarm rate: fraction of in-distribution inputs that may be flagged; predict can choose another", conflicts: []conflict{noDetector}},
 			{name: "no-detector", to: &in.SkipDetector, usage: "fit no detector, only intervals"},
 		}.under(groupDetector), f.head.intervalOptions().unless(noIntervals, classifier), table{
 			{name: "level", to: &in.Level, rule: fraction, usage: "PROBABILITY: coverage of intervals and prediction sets; predict can choose another", conflicts: []conflict{noIntervals, setless}},
-			{name: "no-intervals", to: &in.SkipQuantiles, usage: "fit no intervals, only a detector",
+			{name: "no-intervals", to: &in.SkipIntervals, usage: "fit no intervals, only a detector",
 				conflicts: []conflict{{when: func() bool { return in.SkipDetector }, reason: "and --no-detector leave nothing to fit"}, classifier}},
 		}.under(groupIntervals), table{
 			{name: "o", to: &f.out, required: true, file: resultFile, rule: noStream, usage: "FILE: .attach file to write", group: groupOutput},
@@ -108,7 +108,7 @@ func tasks() []string { return []string{string(attach.Classification), string(at
 
 func (f *fitCall) setMethod(name string) error {
 	var ok bool
-	if f.in.Method, ok = attach.MethodByName(name); !ok || f.in.Method.Needs.Targets {
+	if f.in.Detector, ok = attach.MethodByName(name); !ok || f.in.Detector.Needs.Targets {
 		return unknownMethod("--method", name)
 	}
 	return nil
@@ -116,7 +116,7 @@ func (f *fitCall) setMethod(name string) error {
 
 // layerless reports whether no detector, or one that reads no earlier layers, is fitted.
 func (f *fitCall) layerless() bool {
-	return f.in.SkipDetector || f.in.Method.Name != "" && !f.in.Method.Needs.Layers
+	return f.in.SkipDetector || f.in.Detector.Name != "" && !f.in.Detector.Needs.Layers
 }
 
 func (f *fitCall) run(c *cli.Context) error {
@@ -212,10 +212,10 @@ func (f *fitCall) choose(*cli.Context) error {
 		return usagef("`attach fit` without MODEL.onnx needs --task classification or --task regression")
 	}
 	var err error
-	if f.in.Params, err = parseParams(strings.Join(f.params, " ")); err != nil {
+	if f.in.DetectorParams, err = parseParams(strings.Join(f.params, " ")); err != nil {
 		return usagef("--param: %v", err)
 	}
-	if _, err := fitting.With(f.in.Method, f.in.Params); err != nil {
+	if _, err := fitting.With(f.in.Detector, f.in.DetectorParams); err != nil {
 		return usagef("--param: %v", err)
 	}
 	if f.cal.x != "" {
@@ -224,7 +224,7 @@ func (f *fitCall) choose(*cli.Context) error {
 	if f.layerless() {
 		f.EarlierLayers = 0
 	}
-	if f.in.SkipQuantiles {
+	if f.in.SkipIntervals {
 		return nil
 	}
 	return f.head.choose(f.table, &f.in)

@@ -39,7 +39,7 @@ func (f *fitCall) readModel(ctx context.Context) error {
 		return err
 	}
 	in.Base.Classes = f.Inputs.Classes
-	if in.SkipQuantiles {
+	if in.SkipIntervals {
 		f.Inputs.Outputs = 0
 	}
 	in.Last, in.Layout, in.Text = model.Last(), f.Inputs.Layout, info.Text
@@ -50,7 +50,7 @@ func (f *fitCall) readModel(ctx context.Context) error {
 		}
 		targets := set.Targets
 		if in.Base.Task == attach.Regression {
-			err = checkTargets(g, targets, info.OutputsWidth, in.SkipQuantiles)
+			err = checkTargets(g, targets, info.OutputsWidth, in.SkipIntervals)
 		} else {
 			err = cmp.Or(f.checkFolders(g.x, set.ClassNames), checkLabels(g, set.Labels, targets, info.OutputsWidth))
 		}
@@ -225,7 +225,7 @@ func (f *fitCall) featureRows(ctx context.Context, g given) (rowsOf, error) {
 	noteFeatures(g.x, f.stderr)
 	regression := in.Base.Task == attach.Regression
 	base := attach.Base{Task: in.Base.Task, Classes: f.Inputs.Classes}
-	if !in.SkipQuantiles {
+	if !in.SkipIntervals {
 		base.Outputs = b.Logits.Cols
 	}
 	t, err := modelrows.FeatureTargets(ctx, g.x, g.y, base, g.rows, n)
@@ -234,7 +234,7 @@ func (f *fitCall) featureRows(ctx context.Context, g given) (rowsOf, error) {
 	}
 	if regression {
 		b.Labels = nil
-		err = checkTargets(g, t.Values, b.Logits.Cols, in.SkipQuantiles)
+		err = checkTargets(g, t.Values, b.Logits.Cols, in.SkipIntervals)
 		return rowsOf{batch: b, targets: t.Values, all: n}, err
 	}
 	if g.y != "" {

@@ -49,7 +49,7 @@ func (v *intervals) choose(t table, in *attach.FitOptions) error {
 	if !t.find("interval").given && len(params) == 0 {
 		return nil // the library's default, which depends on the model
 	}
-	in.Quantiles, in.QuantileParams = v.method, params
+	in.IntervalModel, in.IntervalParams = v.method, params
 	return nil
 }
 

@@ -102,8 +102,8 @@ func (f *fitCall) summarize(b *attach.Bundle) {
 	if b.Detector != nil {
 		line("detector", "%s; flags at alpha %g, smallest p-value %.3g", b.Detector.Method, c.Alpha, leastPValue(b))
 	}
-	if b.Quantiles != nil {
-		line("intervals", "%s; level %g", b.Quantiles.Method, c.Level)
+	if b.IntervalModel != nil {
+		line("intervals", "%s; level %g", b.IntervalModel.Method, c.Level)
 		list("targets", len(c.Quantiles), b.Base.Targets)
 		if groups := slices.Compact(slices.Sorted(slices.Values(c.Groups))); len(groups) > 0 {
 			list("groups", len(groups), groups)

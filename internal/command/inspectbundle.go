@@ -98,13 +98,13 @@ func describeBundle(b *attach.Bundle) bundleInfo {
 	cal := b.Calibration
 	info := bundleInfo{
 		Library: b.Library, Base: b.Base, Preprocess: b.Preprocess, Layout: b.Layout, Text: b.Text, Targets: len(cal.Quantiles), Sets: len(cal.TrueClasses.Labels) > 0,
-		Calibration: cal, AlphaRows: hypothesis.LeastRows(cal.Alpha), Guarantee: b.Promise(),
+		Calibration: cal, AlphaRows: hypothesis.LeastRows(cal.Alpha), Guarantee: b.Guarantee(),
 	}
 	if d := b.Detector; d != nil {
 		least := leastPValue(b)
 		info.Detector, info.LeastPValue = &methodInfo{d.Method, d.Params}, &least
 	}
-	if q := b.Quantiles; q != nil {
+	if q := b.IntervalModel; q != nil {
 		info.Intervals = &methodInfo{q.Method, q.Params}
 	}
 	for _, g := range cal.Groups {

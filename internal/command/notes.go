@@ -16,7 +16,7 @@ import (
 
 // notePromise prints what calibrated numbers mean.
 func notePromise(w io.Writer, word string, b *attach.Bundle) {
-	promise := b.Promise()
+	promise := b.Guarantee()
 	if b.Calibration.HeldOut == rows.SplitOff && b.Calibration.Reused == 0 {
 		promise += "; pass held-out rows with --cal"
 	}
@@ -117,9 +117,9 @@ func noteSets(w io.Writer, b *attach.Bundle, o attach.PredictOptions) {
 	always := func(rows int) bool { return hypothesis.ExpectedCoverage(rows, 1-level) == 1 }
 	switch n := b.Calibration.NCal; {
 	case o.Sets == "":
-	case !o.ByClass && always(n):
+	case !o.SetsByClass && always(n):
 		printf(w, "note: prediction sets at level %g hold all classes, because %s are too few\n", level, rows.Count(n, "calibration row"))
-	case o.ByClass:
+	case o.SetsByClass:
 		counts := make([]int, max(b.Base.Outputs, 2))
 		for _, label := range b.Calibration.TrueClasses.Labels {
 			counts[label]++

@@ -41,7 +41,7 @@ func predictCommand() *cli.Command {
 	f.Unhashed = true
 	ungrouped := unsuited("has no effect because M.attach was fitted without --groups; leave it out", func(b *attach.Bundle) bool { return b.Calibration.Groups == nil })
 	undrawn := noEffect("without --samples, --smoothed, --sets-by-cluster or --interval-score rcp", func() bool {
-		return f.o.Samples == 0 && !f.o.Smoothed && !f.o.ByCluster && f.o.IntervalScore != conformal.RCP
+		return f.o.Samples == 0 && !f.o.Smoothed && !f.o.SetsByCluster && f.o.IntervalScore != conformal.RCP
 	})
 	apart := func(side string) []conflict {
 		return []conflict{
@@ -258,8 +258,8 @@ func predictionFields(first attach.Prediction, o attach.PredictOptions, classes 
 		}
 		add("confidence", func(p attach.Prediction) any { return number{x: p.Confidence} })
 		if o.VennAbers {
-			add("confidence_low", func(p attach.Prediction) any { return number{x: p.Right[0]} })
-			add("confidence_high", func(p attach.Prediction) any { return number{x: p.Right[1]} })
+			add("confidence_low", func(p attach.Prediction) any { return number{x: p.ConfidenceBounds[0]} })
+			add("confidence_high", func(p attach.Prediction) any { return number{x: p.ConfidenceBounds[1]} })
 		}
 	}
 	if first.Set != nil {

@@ -132,7 +132,7 @@ func (r *predicted) writeReport(ctx context.Context) error {
 		fact(fmt.Sprintf("%s of %s", display.Count(r.accepted), display.Count(r.rows)), fmt.Sprintf("rows accepted at a maximum error of %g", o.MaxError))
 	}
 	if c.HeldOut == rows.SplitOff {
-		page.Caution = b.Promise()
+		page.Caution = b.Guarantee()
 	}
 	if opened.Set != nil && len(r.worst) > 0 {
 		var err error

@@ -63,7 +63,7 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	c.Training.Stays = true
+	c.Training.MayRetain = true
 	c.memory = semaphore.NewWeighted(rows.MostMemory)
 	r := &Report{
 		FitRows: c.Training.Len(), TestRows: c.Test.Len(),

@@ -125,7 +125,7 @@ func TestCommand(t *testing.T) {
 	}
 	fit := func(method ood.Method, params ood.Params) string {
 		b, err := attach.Fit(t.Context(), attach.FitOptions{
-			Base: attach.Base{Task: attach.Classification}, Batch: rows, Cal: others, Method: method, Params: params,
+			Base: attach.Base{Task: attach.Classification}, Batch: rows, Cal: others, Detector: method, DetectorParams: params,
 		})
 		if err != nil {
 			t.Fatal(err)

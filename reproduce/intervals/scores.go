@@ -81,7 +81,7 @@ func measureScored(ctx context.Context, s *experiment.Settings, m ood.Method, da
 		Base:  attach.Base{Task: attach.Regression},
 		Batch: ood.Batch{Features: fit.X}, Targets: fit.Y,
 		Cal: ood.Batch{Features: cal.X}, CalTargets: cal.Y,
-		Quantiles: m, QuantileParams: params, SkipDetector: true, Trainer: s.Trainer, Level: k.Coverage, Seed: uint64(k.Seed),
+		IntervalModel: m, IntervalParams: params, SkipDetector: true, Trainer: s.Trainer, Level: k.Coverage, Seed: uint64(k.Seed),
 		Progress: func(_ string, share float64) { progress(share) },
 	})
 	if err != nil {

@@ -98,7 +98,7 @@ func Without(ctx context.Context, t ood.Training, held []int) (context.Context, 
 		}
 	}
 	part := t
-	part.Batch, part.Stays = t.Batch.Select(keep), true
+	part.Batch, part.MayRetain = t.Batch.Select(keep), true
 	above := storeOf(Share(ctx, t.Batch), t.Batch)
 	return context.WithValue(ctx, storeKey{}, &store{rows: identityOf(part.Batch), whole: &t, above: above, held: held}), part
 }
