@@ -265,7 +265,7 @@ func (d *demo) regressor(c *cli.Context) (*report.Band, error) {
 	const from, to, points = -5.0, 5.0, 400
 	ctx := c.Context
 	f := &fitCall{place: d.place, path: d.path("toy_regressor.onnx"), x: given{x: d.path("toy_fit.npz")}, cal: given{x: d.path("toy_cal.npz")}, out: d.path("toy_regressor.attach")}
-	f.in = attach.FitOptions{Level: .95, Seed: d.seed, Trainer: d.trainer, IntervalParams: ood.Params{"hidden": "100x100"}}
+	f.in = attach.FitOptions{Level: .95, Seed: d.seed, Trainer: d.trainer}
 	defer f.CloseModel()
 	if err := f.begin(c); err != nil {
 		return nil, err
