@@ -169,12 +169,13 @@ func demoFolder(t *testing.T, fit ...string) {
 	succeed(t, append(toy, fit...)...)
 }
 
-// TestExamples: the examples of every command work in the folder that `attach demo` writes.
+// TestExamples checks that the examples of every command parse. With ATTACH_PAGES it also
+// runs them in the folder that `attach demo` writes, which takes 15 s.
 func TestExamples(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it fits several models")
+	run := os.Getenv("ATTACH_PAGES") != ""
+	if run {
+		demoFolder(t)
 	}
-	demoFolder(t)
 	ran := 0
 	everyCommand(func(name string, c *cli.Command) {
 		calls := examples(c)
@@ -186,7 +187,7 @@ func TestExamples(t *testing.T) {
 			if err := parses(args); err != nil {
 				t.Errorf("%s: attach %s: %v", name, call, err)
 			}
-			if args[0] == "serve" || args[0] == "demo" || slices.Contains(args, "install") {
+			if !run || args[0] == "serve" || args[0] == "demo" || slices.Contains(args, "install") {
 				continue
 			}
 			ran++
@@ -197,7 +198,7 @@ func TestExamples(t *testing.T) {
 			}
 		}
 	})
-	if ran < 25 {
+	if run && ran < 25 {
 		t.Errorf("%d examples ran", ran)
 	}
 }
