@@ -1,4 +1,4 @@
-// Package dense holds rows in float64, for sums and products that are long.
+// Package dense holds float64 matrices, for long sums and products.
 package dense
 
 import (
@@ -7,18 +7,18 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// New is a matrix of zeros.
+// New returns a matrix of zeros.
 func New(rows, cols int) blas64.General {
 	return blas64.General{Rows: rows, Cols: cols, Stride: max(cols, 1), Data: make([]float64, rows*cols)}
 }
 
-// Row is row i of m.
+// Row returns row i of m, without a copy.
 func Row(m blas64.General, i int) []float64 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
 
-// Vector is v for blas64.
+// Vector wraps v for blas64, without a copy.
 func Vector(v []float64) blas64.Vector { return blas64.Vector{N: len(v), Inc: 1, Data: v} }
 
-// Single is v in float32.
+// Single returns a copy of v in float32.
 func Single(v []float64) []float32 {
 	s := make([]float32, len(v))
 	for i, x := range v {
@@ -27,17 +27,17 @@ func Single(v []float64) []float32 {
 	return s
 }
 
-// SquaredNorm is the squared Euclidean norm of v.
+// SquaredNorm returns the squared Euclidean norm of v.
 func SquaredNorm(v []float64) float64 { return blas64.Dot(Vector(v), Vector(v)) }
 
-// Less is the rows of m less centre; a nil centre is 0.
+// Less returns the rows of m minus centre. A nil centre is the origin.
 func Less(m blas32.General, centre []float64) blas64.General {
 	d := New(m.Rows, m.Cols)
 	SetLess(d, m, centre)
 	return d
 }
 
-// SetLess writes the rows of m less centre to those of dst.
+// SetLess writes the rows of m minus centre to the rows of dst.
 func SetLess(dst blas64.General, m blas32.General, centre []float64) {
 	for i := range m.Rows {
 		to := Row(dst, i)
@@ -50,7 +50,7 @@ func SetLess(dst blas64.General, m blas32.General, centre []float64) {
 	}
 }
 
-// Project is the rows of x less centre, times p, h×k.
+// Project returns (x − centre)·p, where p is h×k.
 func Project(x blas32.General, centre []float64, p blas64.General) blas64.General {
 	y := New(x.Rows, p.Cols)
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, Less(x, centre), p, 0, y)

@@ -6,7 +6,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// InverseRoot is U⁻¹, where UᵀU is a; false where a is not positive definite.
+// InverseRoot returns U⁻¹ of the Cholesky factorisation UᵀU = a. It returns false if a is not
+// positive definite.
 func InverseRoot(a *mat.SymDense) (blas64.General, bool) {
 	var c mat.Cholesky
 	if !c.Factorize(a) {
@@ -21,12 +22,12 @@ func InverseRoot(a *mat.SymDense) (blas64.General, bool) {
 	return p, true
 }
 
-// invert replaces an upper triangular matrix by its inverse,
+// invert replaces an upper triangular matrix by its inverse:
 //
 //	⎛A B⎞⁻¹   ⎛A⁻¹ −A⁻¹BC⁻¹⎞
 //	⎝  C⎠   = ⎝        C⁻¹ ⎠
 //
-// by halves, so that most of the work is large products.
+// It works on halves, so that most of the work is in large matrix products.
 func invert(u blas64.General) {
 	n := u.Rows
 	if n <= 64 {
@@ -51,7 +52,7 @@ func invert(u blas64.General) {
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, ab, c, 0, b)
 }
 
-// view is rows i0 to i1−1 and columns j0 to j1−1 of m.
+// view returns rows i0 to i1−1 and columns j0 to j1−1 of m, without a copy.
 func view(m blas64.General, i0, i1, j0, j1 int) blas64.General {
 	return blas64.General{Rows: i1 - i0, Cols: j1 - j0, Stride: m.Stride, Data: m.Data[i0*m.Stride+j0 : (i1-1)*m.Stride+j1]}
 }

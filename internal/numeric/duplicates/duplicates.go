@@ -1,5 +1,5 @@
-// Package duplicates finds rows that are nearly the same, by exhaustive search, in
-// memory that is bounded beside the rows themselves.
+// Package duplicates finds rows that are nearly the same. It searches exhaustively, in memory
+// that is bounded apart from the rows themselves.
 package duplicates
 
 import (
@@ -13,36 +13,38 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/neighbours"
 )
 
-// Reference is rows that say how near others must be to be nearly the same: nearer
-// than Chance of rows drawn like these are to the nearest of them. Columns count by
-// their standard deviations.
+// Reference holds rows, and the distance within which two rows count as nearly the same. That
+// distance is chosen so that only a fraction Chance of rows drawn like these would be that
+// near to one of them. Columns are scaled by their standard deviations.
 //
-// How many rows are so near is read off the distances to the nearest row and the
-// second, which say how many dimensions the rows fill (Facco et al. 2017): the share
-// within a distance falls with its power.
+// The distance is extrapolated from the distances to the nearest and the second nearest row.
+// Their ratio tells how many dimensions the rows fill (Facco et al. 2017), and the fraction of
+// rows within a distance falls with that power of the distance.
 type Reference struct {
-	index       *neighbours.Index // of rows that are finite
-	at          []int             // their numbers
+	index       *neighbours.Index // of the finite rows
+	at          []int             // their row numbers
 	mean, scale []float64
 	near        float64
 }
 
 const (
-	// Chance is the share of rows that are taken for copies where they are none.
+	// Chance is the fraction of independent rows that are taken for copies.
 	Chance = 1e-3
 
-	sampled = 500 // rows whose nearest are looked for
-	fewest  = 10  // of these, so that they say anything
-	// widest bounds how near copies are, of the median distance to the nearest row:
-	// where values are few, rows do not fill their dimensions.
+	sampled = 500 // rows whose nearest neighbours are measured
+	fewest  = 10  // fewest of these that allow an estimate
+	// widest bounds the distance between copies, relative to the median distance to the
+	// nearest row. If columns have few distinct values, rows do not fill their dimensions and
+	// the estimate is too large.
 	widest = .5
-	// equal is how near copies are in any case, of the typical distance of two rows:
-	// a network makes as much of one input in other company.
+	// equal is a distance within which rows always count as copies, relative to the typical
+	// distance of two rows. A model's features of one input vary that much with the rest of
+	// the batch.
 	equal = 1e-6
 )
 
-// New takes the rows of x, n×h, of which it keeps a copy. Rows that are not finite
-// count for nothing.
+// New copies the rows of x, n×h, and measures how near copies are. It ignores rows that are
+// not finite.
 func New(ctx context.Context, x blas32.General) (*Reference, error) {
 	r := &Reference{mean: make([]float64, x.Cols), scale: make([]float64, x.Cols)}
 	for i := range x.Rows {
@@ -64,7 +66,7 @@ func New(ctx context.Context, x blas32.General) (*Reference, error) {
 		all += s / n / float64(x.Cols)
 	}
 	for j, s := range r.scale {
-		if s == 0 { // columns that never vary here may in other rows
+		if s == 0 { // a column that is constant here may vary in other rows
 			s = math.Sqrt(all)
 		}
 		if r.scale[j] = 1; s > 0 {
@@ -84,7 +86,7 @@ func finite(row []float32) bool {
 	return !slices.ContainsFunc(row, func(v float32) bool { return !rows.Finite(float64(v)) })
 }
 
-// measure finds how near copies are.
+// measure sets the distance within which rows count as copies.
 func (r *Reference) measure(ctx context.Context) error {
 	x := r.index.Rows
 	var at []int
@@ -109,7 +111,7 @@ func (r *Reference) measure(ctx context.Context) error {
 		return nil
 	}
 	slices.Sort(nearest)
-	dimensions := float64(len(nearest)) / logs // Inf where all are equally far
+	dimensions := float64(len(nearest)) / logs // Inf if all distances are equal
 	r.near = max(r.near, nearest[len(nearest)/2]*min(widest, math.Pow(Chance, 1/dimensions)))
 	return nil
 }
@@ -125,8 +127,8 @@ func (r *Reference) scaled(x blas32.General) blas32.General {
 	return s
 }
 
-// Like returns, for every row of x, the number of the row of the reference that it is
-// nearly the same as, or −1.
+// Like returns, for each row of x, the number of the reference row that it nearly equals, or
+// −1.
 func (r *Reference) Like(ctx context.Context, x blas32.General) ([]int, error) {
 	like := make([]int, x.Rows)
 	for i := range like {
@@ -144,15 +146,15 @@ func (r *Reference) Like(ctx context.Context, x blas32.General) ([]int, error) {
 	return like, err
 }
 
-// Groups finds copies among the rows of x, n×h: rows that are nearly the same as an
-// earlier one, where same confirms it by what the rows are features of. Each group is a
-// row and its copies, which need not be like each other, so that no chain joins rows
-// that differ. A copy of several rows belongs to the first. A row that is not finite is
-// like no other.
+// Groups finds copies among the rows of x, n×h: rows that nearly equal an earlier row, if same
+// confirms it, for example by comparing the inputs behind the features. Each group is a row
+// followed by its copies. Copies are compared only with the first row of their group, so that
+// no chain joins rows that differ. A copy of several rows belongs to the first of them. A row
+// that is not finite has no copies.
 func (r *Reference) Groups(ctx context.Context, x blas32.General, same func(i, j int) bool) ([][]int, error) {
 	x = r.scaled(x)
 	limit := r.near * r.near
-	var groups [][]int // each row's own, with its copies
+	var groups [][]int // by row number; each begins with the row itself
 next:
 	for i := range x.Rows {
 		if err := ctx.Err(); err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/duplicates"
 )
 
-// random are normal rows in some directions of many, with columns of other sizes.
+// random returns normal rows that vary in only some directions, with columns of different
+// scales.
 func random(n, h, directions int, seed uint64) blas32.General {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	x := rows.New(n, h)
@@ -39,12 +40,12 @@ func reference(t *testing.T, x blas32.General) *duplicates.Reference {
 	return r
 }
 
-// TestChance: of rows drawn like the reference few are like one of it by chance,
-// whatever the number of dimensions; copies that are disturbed a little are.
+// TestChance checks that few independent rows are taken for copies, in any number of
+// dimensions, and that slightly disturbed copies are found.
 func TestChance(t *testing.T) {
 	for _, c := range []struct {
 		columns, directions int
-		disturbed           float64 // by so much of a row's own size
+		disturbed           float64 // relative to the size of a row
 	}{{1, 1, 0}, {8, 2, 1e-6}, {4, 4, 1e-4}, {12, 6, 1e-3}, {64, 12, 1e-2}, {64, 64, 1e-2}} {
 		fitted, others := random(1500, c.columns, c.directions, 1), random(2000, c.columns, c.directions, 2)
 		r := reference(t, fitted)
@@ -84,7 +85,7 @@ func TestChance(t *testing.T) {
 	}
 }
 
-// TestGroups plants copies, and rows that are like none.
+// TestGroups plants copies among rows that have none.
 func TestGroups(t *testing.T) {
 	x := random(1300, 20, 20, 3)
 	at := func(i int) []float32 { return rows.Row(x, i) }
@@ -123,15 +124,15 @@ func TestGroups(t *testing.T) {
 
 func always(int, int) bool { return true }
 
-// TestGroupsAreConfirmed: rows that are near each other are copies only where this is
-// confirmed, and of one row, not of each other's copies.
+// TestGroupsAreConfirmed checks that rows are copies only if same confirms it, and that
+// members of a group are copies of its first row, not of each other.
 func TestGroupsAreConfirmed(t *testing.T) {
 	r := reference(t, random(300, 20, 20, 4))
 	one := random(1, 20, 20, 3)
 	x := rows.New(6, 20)
 	for i := range x.Rows {
 		copy(rows.Row(x, i), one.Data)
-		rows.Row(x, i)[2] += float32(i) * .6 * float32(r.Near()) // whose standard deviation is about 1: each is near the next alone
+		rows.Row(x, i)[2] += float32(i) * .6 * float32(r.Near()) // the standard deviation is about 1: each row is near only to the next
 	}
 	got, err := r.Groups(context.Background(), x, always)
 	if want := [][]int{{0, 1}, {2, 3}, {4, 5}}; err != nil || !reflect.DeepEqual(got, want) {
@@ -143,8 +144,8 @@ func TestGroupsAreConfirmed(t *testing.T) {
 	}
 }
 
-// TestFewValues: where rows take few values, neighbours on the grid are no copies;
-// of few rows, or equal ones, exact copies are.
+// TestFewValues checks that neighbours on a grid of few values are not copies, and that exact
+// copies are found among few or equal rows.
 func TestFewValues(t *testing.T) {
 	grid := rows.New(400, 2)
 	for i := range grid.Rows {

@@ -1,4 +1,4 @@
 package duplicates
 
-// Near is how near copies are.
+// Near returns the distance within which rows count as copies.
 func (r *Reference) Near() float64 { return r.near }

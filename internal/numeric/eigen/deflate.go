@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// support is which half of a part an eigenvector of one of the halves has
-// entries in: both after a rotation.
+// support tells in which half of a part an eigenvector has nonzero entries: the half that it
+// comes from, or both after a rotation.
 type support int
 
 const (
@@ -16,19 +16,19 @@ const (
 	lowerHalf
 )
 
-// joint is the eigenproblem D + ρzzᵀ that joins two solved halves.
+// joint is the eigenproblem D + ρzzᵀ that combines two solved halves.
 type joint struct {
 	from, mid, to int
 	rho           float64
-	kept          []int // rows whose vectors and values change, by rising value
+	kept          []int // rows whose eigenpairs change, by increasing eigenvalue
 	d, z          []float64
 	support       []support
-	gone          []int // rows that stay as they are
+	deflated      []int // rows whose eigenpairs do not change
 }
 
-// deflate sets up the problem that joins two halves with off between them. It
-// takes out what the join leaves alone: vectors without weight in z, and, after
-// a rotation, one of two whose values are as good as equal.
+// deflate sets up the problem that combines two halves coupled by the off-diagonal element
+// off. It removes the eigenpairs that the coupling does not change: vectors without weight in
+// z, and, after a rotation, one of two whose eigenvalues are numerically equal.
 //
 // Reference: Dongarra & Sorensen (1987), A fully parallel algorithm for the
 // symmetric eigenvalue problem.
@@ -54,7 +54,7 @@ func (c *conquest) deflate(from, mid, to int, off float64) *joint {
 	held := -1
 	for _, i := range order {
 		if j.rho*math.Abs(z[i-from]) <= least {
-			j.gone = append(j.gone, i)
+			j.deflated = append(j.deflated, i)
 			continue
 		}
 		if held < 0 {
@@ -75,7 +75,7 @@ func (c *conquest) deflate(from, mid, to int, off float64) *joint {
 		if kind[i-from] != kind[held-from] {
 			kind[i-from] = bothHalves
 		}
-		j.gone = append(j.gone, held)
+		j.deflated = append(j.deflated, held)
 		held = i
 	}
 	if held >= 0 {
@@ -84,7 +84,7 @@ func (c *conquest) deflate(from, mid, to int, off float64) *joint {
 	return j
 }
 
-// merged is the indices of two solved halves by rising value.
+// merged returns the indices of two solved halves, by increasing eigenvalue.
 func (c *conquest) merged(from, mid, to int) []int {
 	out := make([]int, 0, to-from)
 	first, second := c.order[from:mid], c.order[mid:to]

@@ -8,28 +8,28 @@ import (
 )
 
 const (
-	// leafSize is the largest matrix that is not divided.
+	// leafSize is the size up to which a matrix is solved directly.
 	leafSize = 32
-	// branchSize is the least matrix whose halves are solved side by side.
+	// branchSize is the size from which on the two halves are solved in parallel.
 	branchSize = 96
 )
 
-// conquest is a tridiagonal matrix, on its way to its eigenvalues and
-// eigenvectors. What happens between indices touches only those.
+// conquest is a tridiagonal matrix while its eigenvalues and eigenvectors are computed. Work
+// on a range of indices touches only elements of that range.
 type conquest struct {
 	n       int
-	values  []float64 // the diagonal at first
+	values  []float64 // the diagonal at the beginning, eigenvalues at the end
 	off     []float64
 	vectors []float64 // n×n, in rows
-	order   []int     // of a solved part: its indices by rising value
+	order   []int     // indices of a solved part, by increasing eigenvalue
 	spare   []float64 // n×n
 	weights []float64 // n×n
-	least   float64   // what is negligible beside the whole matrix
+	least   float64   // elements below this are negligible
 }
 
-// divide finds the eigenvalues and the eigenvectors of the tridiagonal matrix
-// with diagonal d and off-diagonal e, which are overwritten: halves are solved
-// by themselves, and what joins them is a matrix of rank one.
+// divide finds the eigenvalues and eigenvectors of the tridiagonal matrix with diagonal d and
+// off-diagonal e, which it overwrites. It solves the halves separately and combines them by a
+// rank-one update.
 //
 // Reference: Cuppen (1981), A divide and conquer method for the symmetric
 // tridiagonal eigenproblem; Gu & Eisenstat (1995).
@@ -76,7 +76,7 @@ func (c *conquest) solve(from, to int) error {
 	return nil
 }
 
-// sort orders a solved part.
+// sort orders the eigenvalues of a solved part.
 func (c *conquest) sort(from, to int) {
 	part := c.order[from:to]
 	for i := range part {
@@ -85,5 +85,5 @@ func (c *conquest) sort(from, to int) {
 	slices.SortStableFunc(part, func(i, j int) int { return cmp.Compare(c.values[i], c.values[j]) })
 }
 
-// row is what vector i has between two indices.
+// row returns the elements of eigenvector i in a range of indices.
 func (c *conquest) row(i, from, to int) []float64 { return c.vectors[i*c.n+from : i*c.n+to] }

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// join solves j and multiplies its eigenvectors with those of the halves.
+// join solves j and multiplies its eigenvectors with those of the two halves.
 func (c *conquest) join(j *joint) {
 	k := len(j.kept)
 	if k == 0 {
@@ -30,10 +30,10 @@ func (c *conquest) join(j *joint) {
 			copy(second.Data[p*second.Stride:], c.row(i, j.mid, j.to))
 		}
 	}
-	gone := take(len(j.gone), width)
-	values := make([]float64, len(j.gone))
-	for t, i := range j.gone {
-		copy(gone.Data[t*width:], c.row(i, j.from, j.to))
+	deflated := take(len(j.deflated), width)
+	values := make([]float64, len(j.deflated))
+	for t, i := range j.deflated {
+		copy(deflated.Data[t*width:], c.row(i, j.from, j.to))
 		values[t] = c.values[i]
 	}
 	weights := blas64.General{Rows: k, Cols: k, Stride: k, Data: c.weights[j.from*c.n : j.from*c.n+k*k]}
@@ -52,13 +52,13 @@ func (c *conquest) join(j *joint) {
 	multiply(j.mid, lower, second)
 	for t, v := range values {
 		c.values[j.from+k+t] = v
-		copy(c.row(j.from+k+t, j.from, j.to), gone.Data[t*width:(t+1)*width])
+		copy(c.row(j.from+k+t, j.from, j.to), deflated.Data[t*width:(t+1)*width])
 	}
 }
 
-// places tells where each kept vector goes so that those with entries in the
-// upper half come first, upper of them, and those with entries in the lower half
-// last, from lower on.
+// places returns the position of each kept vector, such that the vectors with entries in the
+// upper half come first, upper of them, and those with entries in the lower half begin at
+// lower.
 func (j *joint) places() (place []int, upper, lower int) {
 	var count, next [3]int
 	for _, s := range j.support {
@@ -74,14 +74,14 @@ func (j *joint) places() (place []int, upper, lower int) {
 	return place, count[upperHalf] + count[bothHalves], count[upperHalf]
 }
 
-// workPerProcessor is about the least work worth a second processor.
+// workPerProcessor is roughly the least work that is worth a second processor.
 const workPerProcessor = 1 << 13
 
-// solve sets values to the eigenvalues of D + ρzzᵀ, and the rows of vectors to
-// its unit eigenvectors, the t-th entry of each at place[t].
+// solve sets values to the eigenvalues of D + ρzzᵀ, and the rows of vectors to its unit
+// eigenvectors, with entry t of each at place[t].
 //
-// The vectors are those of the z for which the computed roots are exact, which
-// makes them orthogonal however close the roots are.
+// The eigenvectors belong to the z for which the computed roots are exact. This makes them
+// orthogonal, however close the roots are.
 //
 // Reference: Gu & Eisenstat (1994), A stable and efficient algorithm for the
 // rank-one modification of the symmetric eigenproblem.
@@ -126,8 +126,8 @@ func (j *joint) solve(values []float64, vectors blas64.General, place []int) {
 	})
 }
 
-// factors multiplies products, those of the values from index from on, by what
-// root i contributes to z² of each.
+// factors multiplies products, which belong to the values from index from on, by the
+// contribution of root i to z².
 func (j *joint) factors(products, gaps []float64, from, i int) {
 	d := j.d[from : from+len(products)]
 	gaps = gaps[:len(products)]

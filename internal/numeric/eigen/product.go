@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// diagonalBlock is the side of blocks along the diagonal, which are whole.
+	// diagonalBlock is the side of the blocks on the diagonal, which are stored in full.
 	diagonalBlock = 64
-	// tileColumns bounds what is read twice, by rows and by columns, to what
-	// stays in cache.
+	// tileColumns limits the columns that are read twice, by rows and by columns, to a part
+	// that stays in cache.
 	tileColumns = 512
-	// productParts is the number of sums that are added up at the end. The
-	// number of processors must not change the result.
+	// productParts is the number of partial sums. It is fixed, because the number of
+	// processors must not change the result.
 	productParts = 4
-	// wideProduct is the least size worth several processors.
+	// wideProduct is the least size that is worth several processors.
 	wideProduct = 512
 )
 
-// symmetricProduct multiplies a vector by what remains of a symmetric matrix,
-// of which blocks along the diagonal and what is right of them is stored.
+// symmetricProduct multiplies the trailing part of a symmetric matrix with a vector. Only the
+// blocks on the diagonal and the elements to their right are stored.
 type symmetricProduct struct {
 	a   []float64 // n×n
 	n   int
@@ -53,7 +53,7 @@ func (p *symmetricProduct) multiply(y, x []float64) {
 	}
 }
 
-// part adds the product with one in every parts of the block rows.
+// part adds the product with every parts-th block row, beginning at index.
 func (p *symmetricProduct) part(y, x []float64, index, parts int) {
 	first := p.n - len(x)
 	block := 0

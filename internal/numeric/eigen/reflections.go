@@ -7,11 +7,10 @@ import (
 	"gonum.org/v1/gonum/lapack/gonum"
 )
 
-// blockReflections is the number of reflections that one pair of products
-// applies.
+// blockReflections is the number of reflections that one pair of matrix products applies.
 const blockReflections = 64
 
-// apply turns the columns of z, n×n, eigenvectors of T, into those of A: z ← Qz.
+// apply turns the columns of z, n×n, from eigenvectors of T into eigenvectors of A: z ← Qz.
 //
 // Reference: Schreiber & Van Loan (1989), A storage-efficient WY representation
 // for products of Householder transformations.
@@ -31,7 +30,7 @@ func (r *reduction) apply(z []float64) {
 		count, width := min(blockReflections, n-1-j), n-1-j
 		v := blas64.General{Rows: count, Cols: width, Stride: n, Data: r.v[j*n+j+1:]}
 		t, vt, vz := take(count, count), take(width, count), take(count, n)
-		clear(t.Data) // what is below its diagonal
+		clear(t.Data) // elements below the diagonal
 		gonum.Implementation{}.Dlarft(lapack.Forward, lapack.RowWise, width, count, v.Data, n, r.tau[j:], t.Data, count)
 		blas64.Gemm(blas.Trans, blas.NoTrans, 1, v, t, 0, vt)
 		below := blas64.General{Rows: width, Cols: n, Stride: n, Data: z[(j+1)*n:]}

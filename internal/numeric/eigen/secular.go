@@ -2,21 +2,20 @@ package eigen
 
 import "math"
 
-// secular is the equation f(λ) = 1/ρ + Σ zⱼ²/(dⱼ−λ) = 0, whose roots are the
-// eigenvalues of D + ρzzᵀ: one between every two of d, one above.
+// secular is the equation f(λ) = 1/ρ + Σ zⱼ²/(dⱼ−λ) = 0. Its roots are the eigenvalues of D +
+// ρzzᵀ: one between each two neighbours in d and one above all.
 //
 // Reference: Li (1993), Solving secular equations stably and efficiently.
 type secular struct {
-	d       []float64 // rising, all different
-	squares []float64 // z², none zero
+	d       []float64 // strictly increasing
+	squares []float64 // z², none is zero
 	rho     float64   // positive
 }
 
-// secularSteps bounds the evaluations for one root, which are seldom ten.
+// secularSteps limits the evaluations for one root, which rarely exceed ten.
 const secularSteps = 200
 
-// root finds the i-th root, sets gaps to all dⱼ−λ, each of small relative error,
-// and returns λ.
+// root finds root i and returns λ. It sets gaps to all dⱼ−λ, each with a small relative error.
 func (s secular) root(i int, gaps []float64) float64 {
 	var b bracket
 	last := i == len(s.d)-1
@@ -61,14 +60,14 @@ func (s secular) root(i int, gaps []float64) float64 {
 	return b.origin + b.x
 }
 
-// bracket is where a root is: at origin + x, x between lo and hi. The origin is
-// the nearer dⱼ, so that no digits are lost in what remains.
+// bracket contains a root, at origin + x with x between lo and hi. The origin is the nearer
+// dⱼ, so that the difference to it keeps its digits.
 type bracket struct {
 	origin, x, lo, hi float64
-	left              bool // the origin is below the root
+	left              bool // whether the origin is below the root
 }
 
-// middle is a point inside the bracket, of a magnitude between those of its ends.
+// middle returns a point inside the bracket, with a magnitude between those of its ends.
 func (b bracket) middle() float64 {
 	near, far := b.lo, b.hi
 	if !b.left {
@@ -83,8 +82,8 @@ func (b bracket) middle() float64 {
 	return near + (far-near)/2
 }
 
-// between brackets the root above d[i] and makes a first guess, for which all
-// but the two poles beside it count as constant.
+// between brackets the root above d[i] and makes a first guess, which treats all but the two
+// neighbouring poles as constant.
 func (s secular) between(i int) bracket {
 	width := s.d[i+1] - s.d[i]
 	half := width / 2
@@ -109,7 +108,7 @@ func (s secular) between(i int) bracket {
 	return b
 }
 
-// above brackets the last root.
+// above brackets the largest root.
 func (s secular) above() bracket {
 	var sum float64
 	for _, z := range s.squares {
@@ -119,7 +118,7 @@ func (s secular) above() bracket {
 	return bracket{origin: s.d[len(s.d)-1], x: far, hi: far * (1 + 0x1p-40), left: true}
 }
 
-// quadratic is the root (a − √(a²−4bc))/2c of cx² − ax + b.
+// quadratic returns the root (a − √(a²−4bc))/2c of cx² − ax + b.
 func quadratic(c, a, b float64) float64 {
 	root := math.Sqrt(math.Max(a*a-4*b*c, 0))
 	if a > 0 {
@@ -132,7 +131,7 @@ func quadratic(c, a, b float64) float64 {
 type value struct {
 	f            float64
 	below, above float64 // derivatives of the sums over poles on either side
-	noise        float64 // what rounding can make of f = 0
+	noise        float64 // bound on the rounding error of f
 }
 
 // at evaluates f at origin + x and sets gaps.
@@ -147,7 +146,7 @@ func (s secular) at(i int, origin, x float64, gaps []float64) value {
 	}
 }
 
-// poles sums zⱼ²/(dⱼ−λ) and its derivative.
+// poles returns Σ zⱼ²/(dⱼ−λ) and its derivative.
 func poles(d, squares, gaps []float64, origin, x float64) (sum, slope float64) {
 	squares, gaps = squares[:len(d)], gaps[:len(d)]
 	for j, v := range d {
@@ -161,9 +160,9 @@ func poles(d, squares, gaps []float64, origin, x float64) (sum, slope float64) {
 	return sum, slope
 }
 
-// two is the way to the root of a constant and two poles, those beside the root,
-// that have f and its derivative here. What else is kept is the weight of the
-// nearer pole, or, if that is slow, the derivatives on both sides.
+// two returns the step to the root of a model of f: a constant plus two poles, the neighbours
+// of the root, with the value and derivative of f here. The model also keeps the weight of the
+// nearer pole or, if convergence is slow, the derivatives of both sides.
 func (s secular) two(i int, v value, left, slow bool, gaps []float64) float64 {
 	p, q := gaps[i], gaps[i+1]
 	slope := v.below + v.above
@@ -179,8 +178,8 @@ func (s secular) two(i int, v value, left, slow bool, gaps []float64) float64 {
 	return quadratic(level, (p+q)*v.f-p*q*slope, p*q*v.f)
 }
 
-// one is the way to the root of a constant and one pole, the last, that have f
-// and its derivative here.
+// one returns the step to the root of a model of f: a constant plus the last pole, with the
+// value and derivative of f here.
 func (v value) one(gap float64) float64 {
 	return gap * v.f / (v.f - gap*v.below)
 }

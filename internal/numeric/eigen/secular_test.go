@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Two poles: λ² − (d₀+d₁+ρ(z₀²+z₁²))λ + d₀d₁ + ρ(z₀²d₁+z₁²d₀) = 0.
+// TestSecularOfTwoPoles compares with the closed form: λ² − (d₀+d₁+ρ(z₀²+z₁²))λ + d₀d₁ +
+// ρ(z₀²d₁+z₁²d₀) = 0.
 func TestSecularOfTwoPoles(t *testing.T) {
 	for _, s := range []secular{
 		{d: []float64{0, 1}, squares: []float64{.5, .5}, rho: 1},
@@ -35,8 +36,8 @@ func TestSecularOfTwoPoles(t *testing.T) {
 	}
 }
 
-// Roots interlace with the poles, and f, in many more digits, changes sign next
-// to them.
+// TestSecularRoots checks that roots interlace with the poles, and that f, computed with many
+// more digits, changes sign next to them.
 func TestSecularRoots(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, c := range []struct {
@@ -70,8 +71,8 @@ func TestSecularRoots(t *testing.T) {
 				if !(gaps[i] < 0) || (i+1 < k && !(gaps[i+1] > 0)) {
 					t.Fatalf("root %d lies %v and %v from its poles", i, gaps[i], gaps[min(i+1, k-1)])
 				}
-				// The bracket: a relative change of the distance to the nearest
-				// pole by 1e-13 either way.
+				// The bracket is a relative change of 1e-13 either way of the distance to the
+				// nearest pole.
 				x := -gaps[nearest]
 				lo, hi := x-1e-13*math.Abs(x), x+1e-13*math.Abs(x)
 				if f := exact(s, nearest, lo); f > 0 {
@@ -85,7 +86,7 @@ func TestSecularRoots(t *testing.T) {
 	}
 }
 
-// exact is the sign of f at d[origin] + x.
+// exact returns the sign of f at d[origin] + x.
 func exact(s secular, origin int, x float64) int {
 	n := func(v float64) *big.Float { return new(big.Float).SetPrec(400).SetFloat64(v) }
 	f := new(big.Float).SetPrec(400).Quo(n(1), n(s.rho))

@@ -9,8 +9,8 @@ import (
 
 // Spectrum is the eigendecomposition of a positive semidefinite matrix.
 type Spectrum struct {
-	Values  []float64  // rising, none below 0
-	Vectors *mat.Dense // h×h, in columns; the largest entry of each is positive
+	Values  []float64  // increasing, none negative
+	Vectors *mat.Dense // h×h, in columns; the entry of largest magnitude of each is positive
 }
 
 // NewSpectrum decomposes a.
@@ -37,8 +37,8 @@ func NewSpectrum(a mat.Symmetric) (*Spectrum, error) {
 	return &Spectrum{values, vectors}, nil
 }
 
-// Components are k eigenvectors, in columns, from the one of the first-smallest
-// eigenvalue on.
+// Components returns k eigenvectors, in columns, beginning with that of the first-smallest
+// eigenvalue.
 func (s *Spectrum) Components(first, k int) blas64.General {
 	c := blas64.General{Rows: len(s.Values), Cols: k, Stride: max(k, 1), Data: make([]float64, len(s.Values)*k)}
 	for i := range c.Rows {
@@ -47,7 +47,6 @@ func (s *Spectrum) Components(first, k int) blas64.General {
 	return c
 }
 
-// Squares are the float64 matrices of h×h that are held where an eigenproblem of
-// h features is solved: moments, what they are reduced to, three of eigenvectors
-// on their way, and what is made of them.
+// Squares is the number of h×h float64 matrices in memory while an eigenproblem of h features
+// is solved: the moments, their reduction, three of eigenvectors in progress, and the result.
 const Squares = 7

@@ -8,17 +8,16 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// ErrNoConvergence says that the iteration found no eigenvalues, as happens
-// when the matrix holds NaN or Inf.
+// ErrNoConvergence reports that the iteration found no eigenvalues, which happens if the
+// matrix contains NaN or Inf.
 var ErrNoConvergence = errors.New("eigenvalues of a symmetric matrix did not converge")
 
-// Sym returns the eigenvalues of a in increasing order, and the unit
-// eigenvectors as the columns of an n×n matrix, in that order.
+// Sym returns the eigenvalues of a in increasing order, and the unit eigenvectors as columns
+// of an n×n matrix in the same order.
 //
-// It finds what mat.EigenSym finds: by Householder's reduction to tridiagonal
-// form and Cuppen's divide and conquer, most of whose work is large products,
-// left to blas64's implementation. The result does not depend on the number of
-// processors.
+// The result is that of mat.EigenSym. The method is Householder's reduction to tridiagonal
+// form and Cuppen's divide and conquer, which spend most of their time in large products, done
+// by blas64. The result does not depend on the number of processors.
 //
 // Reference: Golub & Van Loan (2013), Matrix Computations, 4th edition,
 // sections 8.3.1 and 8.4.4; Gu & Eisenstat (1995), A divide-and-conquer
@@ -46,8 +45,8 @@ func Sym(a mat.Symmetric) (values []float64, vectors *mat.Dense, err error) {
 	return values, mat.NewDense(n, n, s.spare), nil
 }
 
-// scaled returns the upper triangle of a, row-major and divided by 2^exponent,
-// so that the largest entry is about 1: squares must neither overflow nor vanish.
+// scaled returns the upper triangle of a, row-major, divided by 2^exponent so that the largest
+// entry is about 1. Otherwise squares could overflow or vanish.
 func scaled(a mat.Symmetric) (data []float64, exponent int, err error) {
 	n := a.SymmetricDim()
 	data = make([]float64, n*n)
@@ -66,14 +65,14 @@ func scaled(a mat.Symmetric) (data []float64, exponent int, err error) {
 	var norm float64
 	for i := range n {
 		for _, v := range data[i*n+i : (i+1)*n] {
-			norm = max(norm, math.Abs(v)) // NaN stays NaN
+			norm = max(norm, math.Abs(v)) // max keeps NaN
 		}
 	}
 	if math.IsNaN(norm) || math.IsInf(norm, 0) {
 		return nil, 0, ErrNoConvergence
 	}
 	_, exponent = math.Frexp(norm)
-	// Not by one factor, which could overflow itself.
+	// One factor could itself overflow.
 	half := exponent / 2
 	p, q := math.Ldexp(1, -half), math.Ldexp(1, half-exponent)
 	for i := range n {
@@ -88,7 +87,7 @@ func scaled(a mat.Symmetric) (data []float64, exponent int, err error) {
 // transpose writes row order[k] of src, n×n, to column k of dst.
 func transpose(dst, src []float64, order []int) {
 	n := len(order)
-	const side = 8 // values that fill a line of the cache
+	const side = 8 // values in a cache line
 	parallel((n+side-1)/side, 16, func(from, to int) {
 		for i := from * side; i < min(to*side, n); i += side {
 			for j := 0; j < n; j += side {

@@ -7,11 +7,10 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// panelRows is the number of reflections that are applied to the rest of the
-// matrix at once.
+// panelRows is the number of reflections that are applied to the rest of the matrix at once.
 const panelRows = 32
 
-// updateRows is the most rows that one product updates, a multiple of
+// updateRows is the largest number of rows that one product updates, a multiple of
 // diagonalBlock.
 const updateRows = 256
 
@@ -19,16 +18,16 @@ const updateRows = 256
 // reflections Hⱼ = I − τⱼvⱼvⱼᵀ.
 type reduction struct {
 	n    int
-	v    []float64 // n×n, row j is vⱼ: zeros, 1 at j+1, the rest
+	v    []float64 // n×n, row j is vⱼ: zeros up to j, 1 at j+1, then the other entries
 	tau  []float64
 	d, e []float64 // diagonal and off-diagonal of T
 }
 
-// tridiagonal reduces a, n×n, whose upper triangle is given. It overwrites a.
+// tridiagonal reduces a, n×n, given by its upper triangle, and overwrites it.
 //
-// A panel of reflections is found before the rows that follow it are updated,
-// A ← A − VᵀW − WᵀV, by products. Only square blocks along the diagonal and what
-// is right of them is kept up to date.
+// It computes a panel of reflections before it updates the rows that follow, by the products A
+// ← A − VᵀW − WᵀV. Only square blocks on the diagonal and the elements to their right are kept
+// up to date.
 //
 // Reference: Dongarra, Sorensen & Hammarling (1989), Block reduction of matrices
 // to condensed forms for eigenvalue computations.
@@ -54,7 +53,7 @@ func tridiagonal(a []float64, n int) *reduction {
 	return r
 }
 
-// panel is the reflections that rows from start on were not multiplied with.
+// panel holds the reflections that have not been applied to the rows from start on.
 type panel struct {
 	*reduction
 	start   int
@@ -63,8 +62,7 @@ type panel struct {
 	product *symmetricProduct
 }
 
-// before returns the panel's reflections before j, and their w, from column
-// from on.
+// before returns the reflections of the panel before j, and their w, from column from on.
 func (p *panel) before(j, from int) (v, w blas64.General) {
 	n, rows := p.n, j-p.start
 	v = blas64.General{Rows: rows, Cols: n - from, Stride: n, Data: p.v[p.start*n+from:]}
@@ -72,7 +70,7 @@ func (p *panel) before(j, from int) (v, w blas64.General) {
 	return v, w
 }
 
-// reflect finds reflection j, which leaves dⱼ and eⱼ of row j.
+// reflect computes reflection j, and dⱼ and eⱼ from it.
 func (p *panel) reflect(j int) {
 	n := p.n
 	row := p.v[j*n : (j+1)*n]
@@ -124,7 +122,7 @@ func (p *panel) update(next int, pairs [2][]float64) {
 	}
 	vw, wv := pair(0, v, w), pair(1, w, v)
 	for at := next; at < n; {
-		// No block along the diagonal may be split.
+		// Blocks on the diagonal must not be split.
 		end := min(at-at%diagonalBlock+updateRows, n)
 		blas64.Gemm(blas.Trans, blas.NoTrans, -1, columns(vw, at-next, end-at), columns(wv, at-next, n-at),
 			1, blas64.General{Rows: end - at, Cols: n - at, Stride: n, Data: p.v[at*n+at:]})
@@ -132,7 +130,7 @@ func (p *panel) update(next int, pairs [2][]float64) {
 	}
 }
 
-// columns returns k columns of g from column j on.
+// columns returns k columns of g, beginning with column j, without a copy.
 func columns(g blas64.General, j, k int) blas64.General {
 	return blas64.General{Rows: g.Rows, Cols: k, Stride: g.Stride, Data: g.Data[j:]}
 }

@@ -1,9 +1,9 @@
-// Package float16 reads IEEE 754 half-precision numbers.
+// Package float16 decodes IEEE 754 half-precision numbers.
 package float16
 
 import "math"
 
-// Decode returns the number that has these bits. Every half is a float32.
+// Decode returns the number with these bits. Every half-precision number is a float32.
 func Decode(bits uint16) float32 {
 	sign := uint32(bits&0x8000) << 16
 	exp := uint32(bits >> 10 & 0x1f)

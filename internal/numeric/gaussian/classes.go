@@ -1,5 +1,5 @@
-// Package gaussian describes classes of rows as Gaussians that share one
-// covariance, and finds how far other rows are from them.
+// Package gaussian models classes of rows as Gaussians that share one covariance, and measures
+// the Mahalanobis distance of other rows to them.
 package gaussian
 
 import (
@@ -17,14 +17,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
-// Classes are Gaussians with one covariance.
+// Classes holds Gaussians that share one covariance.
 type Classes struct {
 	Whitening
-	// Means are whitened, with the precision of the projection.
+	// Means holds the whitened means, in the precision of the projection.
 	Means rows.Matrix `state:"classes[c,r]"`
 
-	norms []float64  // c, squared, of the means
-	spare *sync.Pool // of *scratch, from one call of Nearest to the next
+	norms []float64  // c, squared norms of the means
+	spare *sync.Pool // of *scratch, reused by calls of Nearest
 }
 
 // NewClasses whitens the means of classes, c×h.
@@ -44,7 +44,7 @@ func newClasses(w Whitening, means rows.Matrix) Classes {
 	return c
 }
 
-// prepare sets what follows from the means.
+// prepare sets the fields that follow from the means.
 func (c *Classes) prepare() {
 	c.spare = new(sync.Pool)
 	means := double(c.Means)
@@ -63,8 +63,8 @@ func (c *Classes) Restored() error {
 	return nil
 }
 
-// Nearest writes to dst the squared Mahalanobis distance of each row of x, n×h,
-// to the nearest class.
+// Nearest writes to dst the squared Mahalanobis distance of each row of x, n×h, to the nearest
+// class.
 func (c Classes) Nearest(ctx context.Context, dst []float64, x blas32.General) error {
 	p, m := c.Projection, c.Means
 	if p.Single != nil {
@@ -73,11 +73,11 @@ func (c Classes) Nearest(ctx context.Context, dst []float64, x blas32.General) e
 	return distances(ctx, dst, x, c, matrix[float64]{p.Rows, p.Cols, p.Double}, matrix[float64]{m.Rows, m.Cols, m.Double}, multiply64)
 }
 
-// NearestGraph writes what Nearest computes of x, n×h.
+// NearestGraph writes the computation of Nearest as graph nodes, for x, n×h.
 func (c Classes) NearestGraph(x graph.Tensor) graph.Tensor {
 	white := c.graph(x)
 	means := white.Constant(c.Means)
-	at := means // of a single class
+	at := means // for a single class
 	if c.Means.Rows > 1 {
 		at = white.Affine(-2, means, c.norms).ArgMin().Rows(means)
 	}
@@ -86,7 +86,7 @@ func (c Classes) NearestGraph(x graph.Tensor) graph.Tensor {
 
 type real interface{ float32 | float64 }
 
-// matrix is row-major, without gaps.
+// matrix is row-major, without gaps between rows.
 type matrix[T real] struct {
 	rows, cols int
 	data       []T
@@ -94,7 +94,7 @@ type matrix[T real] struct {
 
 func (m matrix[T]) row(i int) []T { return m.data[i*m.cols : (i+1)*m.cols] }
 
-// resize makes it rows×cols of any values.
+// resize changes the shape to rows×cols. Values become arbitrary.
 func (m *matrix[T]) resize(rows, cols int) {
 	n := rows * cols
 	if cap(m.data) < n {
@@ -103,7 +103,7 @@ func (m *matrix[T]) resize(rows, cols int) {
 	*m = matrix[T]{rows, cols, m.data[:n]}
 }
 
-// scratch is what one block of rows takes.
+// scratch is the workspace for one block of rows.
 type scratch[T real] struct{ centred, white, dots matrix[T] }
 
 func multiply32(c, a, b matrix[float32], transposed blas.Transpose) {
@@ -120,7 +120,7 @@ func multiply64(c, a, b matrix[float64], transposed blas.Transpose) {
 	blas64.Gemm(blas.NoTrans, transposed, 1, general(a), general(b), 0, general(c))
 }
 
-// rowsScored is the number of rows that are multiplied at once.
+// rowsScored is the number of rows that one product handles.
 const rowsScored = 256
 
 func distances[T real](
@@ -150,7 +150,8 @@ func distances[T real](
 		multiply(s.white, s.centred, p, blas.NoTrans)
 		multiply(s.dots, s.white, means, blas.Trans)
 		for i := range n {
-			// Products find the class; its distance is added up, which cancels less.
+			// Products find the nearest class. Its distance is then summed from differences,
+			// which loses fewer digits.
 			nearest, least := 0, math.Inf(1)
 			for y, dot := range s.dots.row(i) {
 				if v := c.norms[y] - 2*float64(dot); v < least {

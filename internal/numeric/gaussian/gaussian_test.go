@@ -15,8 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/moments"
 )
 
-// classRows are n rows far from 0, of classes far from each other of which
-// class 2 has none.
+// classRows returns n rows far from 0, in classes far from each other. Class 2 has no rows.
 func classRows(n, h int) (blas32.General, []int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	x, of := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}, make([]int, n)
@@ -94,8 +93,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// TestWhiteningOfFlatRows holds that directions without variance do not count,
-// and that rows of no variance at all have no whitening.
+// TestWhiteningOfFlatRows checks that directions without variance do not count, and that
+// constant rows have no whitening.
 func TestWhiteningOfFlatRows(t *testing.T) {
 	flat := mat.NewSymDense(3, []float64{4, 0, 0, 0, 0, 0, 0, 0, 1})
 	w, err := NewWhitening([]float64{1, 2, 3}, flat, 0)

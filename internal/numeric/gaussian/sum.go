@@ -10,17 +10,17 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
-// Sum is a score as a graph has it: distances of rows to the nearest of classes and
-// further columns, weighed and added up.
+// Sum is the graph of a score: a weighted sum of distances to the nearest class and of further
+// columns.
 type Sum struct {
 	Classes []Classes
-	Rows    []graph.Tensor // of which each is a distance, n×h
+	Rows    []graph.Tensor // one tensor for each distance, n×h
 	Others  []graph.Tensor // n×columns
-	Weights []float64      // of the distances, then of the columns
+	Weights []float64      // for the distances, then for the columns
 }
 
-// Summed is a graph.Detector whose score is a Sum. One that has a column of every
-// number of a row, be its weight 0, is NaN where that is not finite.
+// Summed is a graph.Detector whose score is a Sum. If a column contains every number of a row,
+// even with weight 0, the score is NaN for rows that are not finite.
 type Summed interface {
 	Sum(b graph.Batch) Sum
 }
@@ -31,9 +31,9 @@ func (s Sum) Graph() graph.Tensor {
 	return columns.MatMul(weights)
 }
 
-// Columns writes what several sums are made of, n×columns in float64, and returns
-// what each of the columns counts in each of the sums: columns×sums. All distances
-// share their nodes, for these alone cost time where n is small.
+// Columns writes the terms of several sums, n×columns in float64, and returns the weight of
+// each column in each sum, columns×sums. All distances share their nodes, because for small n
+// the time goes into the number of nodes.
 func Columns(sums []Sum) (columns graph.Tensor, weights blas64.General) {
 	var of []Classes
 	var x, all []graph.Tensor
@@ -59,7 +59,7 @@ func Columns(sums []Sum) (columns graph.Tensor, weights blas64.General) {
 	return columns, weights
 }
 
-// beside are tensors side by side, in float64.
+// beside joins tensors side by side, in float64.
 func beside(x []graph.Tensor) graph.Tensor {
 	if len(x) == 1 {
 		return x[0].Double()
@@ -68,15 +68,15 @@ func beside(x []graph.Tensor) graph.Tensor {
 }
 
 const (
-	// chunk is how many squares are added up in the precision of the projection;
-	// whitened rows are filled up with zeros to a multiple of it.
+	// chunk is the number of squares that are summed in the precision of the projection.
+	// Whitened rows are padded with zeros to a multiple of it.
 	chunk = 32
-	// mostApart bounds the differences from all classes that a row takes.
+	// mostApart limits the number of differences to class means for a row.
 	mostApart = 1 << 16
 )
 
-// distancesGraph writes how far rows are, each list of them n×h, from the nearest
-// of their own classes, n×lists.
+// distancesGraph writes the distances of each tensor of rows, n×h, to the nearest of its own
+// classes, n×lists.
 func distancesGraph(all []Classes, x []graph.Tensor) graph.Tensor {
 	most, width, single := 0, 0, true
 	for _, c := range all {
@@ -99,7 +99,7 @@ func distancesGraph(all []Classes, x []graph.Tensor) graph.Tensor {
 			w = w.Double()
 		}
 		white = append(white, w)
-		for y := range most { // the last stands for those that are missing
+		for y := range most { // repeat the last mean in place of missing ones
 			copy(dense.Row(means, y)[k:], dense.Row(m, min(y, m.Rows-1)))
 		}
 		for range m.Cols / chunk {
@@ -119,8 +119,8 @@ func distancesGraph(all []Classes, x []graph.Tensor) graph.Tensor {
 
 func filled(n int) int { return (n + chunk - 1) / chunk * chunk }
 
-// product writes rows times the projection, filled up with zeros, and returns where
-// the means are in it.
+// product writes rows times the projection, padded with zeros, and returns the class means in
+// that space.
 func (c Classes) product(x graph.Tensor) (white graph.Tensor, means blas64.General) {
 	p, m := double(c.Projection), double(c.Means)
 	wide := dense.New(p.Rows, filled(p.Cols))
@@ -131,7 +131,7 @@ func (c Classes) product(x graph.Tensor) (white graph.Tensor, means blas64.Gener
 	for y := range m.Rows {
 		copy(dense.Row(means, y), dense.Row(m, y))
 	}
-	centre := slices.Clone(c.Mean) // or what float32 does not hold of it
+	centre := slices.Clone(c.Mean) // the mean, or its part beyond float32
 	if c.Projection.Single != nil {
 		near := dense.Single(centre)
 		for i, v := range near {

@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
-// ErrNoVariance says that rows do not vary.
+// ErrNoVariance reports that rows do not vary.
 var ErrNoVariance = errors.New("the training features do not vary: there is no covariance to measure distances by")
 
 func newStored(m blas64.General, single bool) rows.Matrix {
@@ -37,26 +37,26 @@ func double(m rows.Matrix) blas64.General {
 	return d
 }
 
-// Whitening takes rows to where Mahalanobis distances are Euclidean ones:
-// (x − mean)·P, with PPᵀ the inverse of a covariance, or its pseudo-inverse.
+// Whitening maps rows to a space where Mahalanobis distances are Euclidean: (x − mean)·P, with
+// PPᵀ the inverse or pseudo-inverse of a covariance.
 type Whitening struct {
 	Mean []float64 `state:"mean[h]"`
-	// Projection is P, h×r: in float32 where products of rows with it are then
-	// still exact to a small part of the unit of distance.
+	// Projection is P, h×r. It is float32 if products of rows with it are still exact to a
+	// small fraction of the unit of distance.
 	Projection rows.Matrix `state:"projection[h,r]"`
 }
 
-// NewWhitening inverts (1−s)Σ + s·γ̄·I, where s is the shrinkage, in [0,1], and γ̄
-// the mean of the diagonal of Σ (Ledoit & Wolf 2004). Directions in which rows
-// do not vary are left out, of which there are none with shrinkage.
+// NewWhitening inverts (1−s)Σ + s·γ̄·I, where s is the shrinkage, in [0,1], and γ̄ the mean of
+// the diagonal of Σ (Ledoit & Wolf 2004). It leaves out directions in which rows do not vary;
+// with shrinkage there are none.
 func NewWhitening(mean []float64, covariance *mat.SymDense, shrinkage float64) (Whitening, error) {
 	h := len(mean)
 	average := mat.Trace(covariance) / float64(h)
 	if !(average > 0) {
 		return Whitening{}, ErrNoVariance
 	}
-	// Features are float32: rounding alone gives them a variance of about 2⁻⁴⁸
-	// of their square, and no eigenvalue is above the trace.
+	// Features are float32. Rounding alone gives them a variance of about 2⁻⁴⁸ of their
+	// square, and no eigenvalue exceeds the trace.
 	if noise := float64(h) * 0x1p-48 * float64(h) * average; shrinkage*average > noise {
 		shrunk := mat.NewSymDense(h, nil)
 		shrunk.ScaleSym(1-shrinkage, covariance)
@@ -86,11 +86,10 @@ func NewWhitening(mean []float64, covariance *mat.SymDense, shrinkage float64) (
 }
 
 const (
-	// mostAmplified is how large the variances that a whitened one of 1 is made
-	// of may be for float32: their rounding is then some 1e-5.
+	// mostAmplified bounds, for float32, the variances that are combined into a whitened
+	// variance of 1. Their rounding error is then about 1e-5.
 	mostAmplified = 1e4
-	// leastSingle is the number of elements of P from which on float32 gains
-	// time.
+	// leastSingle is the number of elements of P from which on float32 saves time.
 	leastSingle = 1 << 12
 )
 
@@ -102,19 +101,18 @@ func newWhitening(mean []float64, p blas64.General, covariance *mat.SymDense) Wh
 	return Whitening{mean, newStored(p, len(p.Data) >= leastSingle && sum <= mostAmplified*float64(p.Cols))}
 }
 
-// Distances writes to dst the squared Mahalanobis distance of each row of x,
-// n×h, to the mean.
+// Distances writes to dst the squared Mahalanobis distance of each row of x, n×h, to the mean.
 func (w Whitening) Distances(ctx context.Context, dst []float64, x blas32.General) error {
 	origin := newStored(dense.New(1, w.Projection.Cols), w.Projection.Single != nil)
 	return newClasses(w, origin).Nearest(ctx, dst, x)
 }
 
-// graph writes whitened rows.
+// graph writes whitened rows as graph nodes.
 func (w Whitening) graph(x graph.Tensor) graph.Tensor {
 	return x.Double().Sub(w.Mean).MatMul(w.Projection)
 }
 
-// DistancesGraph writes what Distances computes of x, n×h.
+// DistancesGraph writes the computation of Distances as graph nodes, for x, n×h.
 func (w Whitening) DistancesGraph(x graph.Tensor) graph.Tensor {
 	return w.graph(x).Double().SumSquares()
 }

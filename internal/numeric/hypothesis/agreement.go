@@ -1,9 +1,9 @@
 package hypothesis
 
-// Agreement is on how many rows two labellings agree, and on which share of them
-// they would if either knew nothing of the other, 0 of no rows.
+// Agreement returns on how many rows two labellings agree, and on which fraction they would
+// agree by chance, if they were independent. Both are 0 without rows.
 func Agreement(a, b []int) (agreed int, chance float64) {
-	of := map[int]float64{} // rows by their label in a
+	of := map[int]float64{} // rows by label in a
 	for i, label := range a {
 		of[label]++
 		if label == b[i] {

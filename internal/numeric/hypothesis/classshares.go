@@ -2,20 +2,20 @@ package hypothesis
 
 import "fmt"
 
-// ClassShare compares how often a class is predicted.
+// ClassShare compares how often one class is predicted in two sets of rows.
 type ClassShare struct {
-	Calibration, Audited float64 // shares of the rows; NaN of no rows
+	Calibration, Audited float64 // fractions of the rows; NaN without rows
 
-	// PValue is the probability, at most, that the shares of any class differ as much
-	// if both sets of rows are alike.
+	// PValue is at most the probability that any class differs as much if both sets come from
+	// the same source.
 	PValue float64
 }
 
-// ClassShares compares how many calibration rows and how many audited rows are
-// predicted each class, by Fisher's exact test of the class against all others: twice
-// the smaller tail of the hypergeometric distribution. P-values are adjusted for the
-// number of classes (Holm): with probability 1−α none is α or less of a class that is
-// as frequent among both.
+// ClassShares compares how many calibration rows and how many audited rows are predicted to be
+// of each class. It uses Fisher's exact test of each class against all others: twice the
+// smaller tail of the hypergeometric distribution. It adjusts the p-values for the number of
+// classes (Holm): with probability 1−α, no class that is equally frequent in both gets a
+// p-value of α or less.
 //
 // References: Fisher (1935), The Logic of Inductive Inference; Holm (1979), A Simple
 // Sequentially Rejective Multiple Test Procedure.

@@ -43,7 +43,7 @@ func TestClassShares(t *testing.T) {
 	}
 }
 
-// TestHolm: as R's p.adjust(p, "holm") has it.
+// TestHolm compares with p.adjust(p, "holm") of R.
 func TestHolm(t *testing.T) {
 	got := hypothesis.Holm([]float64{.04, .001, .03, .9, .012})
 	for i, want := range []float64{.09, .005, .09, .9, .048} {

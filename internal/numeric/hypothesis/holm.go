@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// Unlikely is the probability, at most, with which an evaluation names a part of the
-// rows as unlike the others if none is.
+// Unlikely bounds the probability that an evaluation names a part of the rows as different
+// from the others although none is.
 const Unlikely = .05
 
-// Holm adjusts the p-values of several tests for their number: with probability 1−α
-// none of those whose hypothesis is true becomes α or less, however the tests depend on
-// each other.
+// Holm adjusts the p-values of several tests for their number: with probability 1−α no true
+// hypothesis gets an adjusted p-value of α or less, however the tests depend on each other.
 //
 // Reference: Holm (1979), A Simple Sequentially Rejective Multiple Test Procedure.
 func Holm(p []float64) []float64 {

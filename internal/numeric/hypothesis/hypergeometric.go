@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// Hypergeometric is the probability that of draws without replacement from total
-// things, of which marked are, at most k are.
+// Hypergeometric returns the probability that at most k of draws are marked, if they are drawn
+// without replacement from total items, marked of them marked.
 func Hypergeometric(k, draws, marked, total int) float64 {
 	least, most := max(0, draws-(total-marked)), min(draws, marked)
 	switch {
@@ -21,7 +21,7 @@ func Hypergeometric(k, draws, marked, total int) float64 {
 		return math.Exp(choose(m, i) + choose(rest, d-i) - choose(m+rest, d))
 	}
 	var sum float64
-	// The smaller tail is summed, outwards.
+	// Sum the smaller tail, from the middle outwards.
 	if float64(k) <= d*m/(m+rest) {
 		for i, p := float64(k), chance(float64(k)); p > sum*1e-17; i-- {
 			sum += p
@@ -36,5 +36,5 @@ func Hypergeometric(k, draws, marked, total int) float64 {
 	return max(0, 1-sum)
 }
 
-// choose is the logarithm of a binomial coefficient.
+// choose returns the logarithm of a binomial coefficient.
 func choose(n, k float64) float64 { return -math.Log(n+1) - mathext.Lbeta(n-k+1, k+1) }

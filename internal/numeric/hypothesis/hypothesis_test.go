@@ -12,7 +12,7 @@ import (
 	. "github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// reference is what testdata/evidence.py writes.
+// reference is the content of testdata/evidence.json, which evidence.py writes.
 type reference struct {
 	Shares []struct {
 		Count, N  int
@@ -72,8 +72,8 @@ func TestAgreesWithSciPy(t *testing.T) {
 	}
 }
 
-// TestMissesOfConformal: misses among fresh rows are as AtLeast says, over draws
-// of calibration and fresh rows.
+// TestMissesOfConformal checks that misses among new rows follow AtLeast, over draws of
+// calibration rows and new rows.
 func TestMissesOfConformal(t *testing.T) {
 	const n, rows, alpha, trials = 99, 60, .1, 20000
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -106,11 +106,12 @@ func TestMissesOfConformal(t *testing.T) {
 	}
 }
 
-// TestRowsFor: with so many rows power is reached and stays, and with one less not.
+// TestRowsFor checks that the power is reached with the returned number of rows and more, but
+// not with one row less.
 func TestRowsFor(t *testing.T) {
 	for _, c := range []struct {
 		m    Misses
-		p, q float64 // the misses looked for, and the probability of a false alarm
+		p, q float64 // probability of a miss to detect, and probability of a false alarm
 	}{{Misses{50, 999}, .1, .01}, {Misses{20, 199}, .2, .01}, {Misses{100, 1999}, .1, .001}} {
 		rows := c.m.RowsFor(.8, c.q, c.p)
 		if rows < 20 || c.m.Power(rows-1, c.q, c.p) >= .8 {
@@ -127,8 +128,8 @@ func TestRowsFor(t *testing.T) {
 	}
 }
 
-// TestNeededIsSane: who does what is advised is not advised to do more, and one more
-// calibration row never makes more of the advice.
+// TestNeededIsSane checks that following the advice does not lead to more advice, and that one
+// more calibration row never makes the advice more demanding.
 func TestNeededIsSane(t *testing.T) {
 	const doubt, power = .01, .8
 	for _, alpha := range []float64{.5, .1, .05, .01} {
@@ -166,8 +167,8 @@ func TestNeededIsSane(t *testing.T) {
 	}
 }
 
-// TestKolmogorovIsUniform: its probabilities are at most uniform where both
-// samples are of one distribution, ties or not.
+// TestKolmogorovIsUniform checks that p-values are uniform or larger if both samples come from
+// one distribution, with and without ties.
 func TestKolmogorovIsUniform(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const trials = 2000
@@ -194,8 +195,8 @@ func TestKolmogorovIsUniform(t *testing.T) {
 	}
 }
 
-// TestAgreement: as scikit-learn's cohen_kappa_score has it, (agreed − chance)/(1 − chance)
-// of the shares is 2/11.
+// TestAgreement compares with scikit-learn's cohen_kappa_score: (agreed − chance)/(1 −
+// chance), computed from the fractions, is 2/11.
 func TestAgreement(t *testing.T) {
 	a, b := []int{0, 0, 0, 1, 1, 2}, []int{0, 0, 1, 1, 2, 0}
 	agreed, chance := Agreement(a, b)
@@ -207,7 +208,7 @@ func TestAgreement(t *testing.T) {
 	}
 }
 
-// TestMissesOfMany are sums of fractions of integers.
+// TestMissesOfMany compares with sums of fractions of integers.
 func TestMissesOfMany(t *testing.T) {
 	for _, c := range []struct {
 		m           Misses

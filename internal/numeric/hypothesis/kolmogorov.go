@@ -2,10 +2,10 @@ package hypothesis
 
 import "math"
 
-// Kolmogorov compares two samples, both increasing: the largest distance of
-// their distribution functions, and about the probability of one as large
-// where both are of one distribution. Ties only raise that probability, which
-// is the limit for many rows.
+// Kolmogorov compares two increasing samples. It returns the largest distance of their
+// distribution functions, and approximately the probability of a distance that large if both
+// come from one distribution. The approximation is the limit for many rows. Ties only make the
+// probability larger.
 //
 // References: Smirnov (1939); Hodges (1958), The Significance Probability of the
 // Smirnov Two-Sample Test.
@@ -27,7 +27,7 @@ func Kolmogorov(a, b []float64) (distance, probability float64) {
 	return distance, beyond(distance * math.Sqrt(n*m/(n+m)))
 }
 
-// beyond is the probability that the supremum of a Brownian bridge is larger.
+// beyond returns the probability that the supremum of the absolute Brownian bridge exceeds x.
 func beyond(x float64) float64 {
 	var sum float64
 	if x < 1 {

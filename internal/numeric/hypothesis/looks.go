@@ -1,8 +1,8 @@
 package hypothesis
 
-// Looks are the ranks among n calibration rows at which rows are counted: those of
-// the p-values ½, ¼, ⅛, … down to the least. Close to each other they would tell
-// little more, and each takes its share of the error allowed.
+// Looks returns the ranks among n calibration rows at which rows are counted: those of the
+// p-values ½, ¼, ⅛, … down to the smallest possible. More ranks would add little information,
+// and each would need a part of the allowed error.
 func Looks(n int) []int {
 	var at []int
 	for part := 2; ; part *= 2 {

@@ -5,20 +5,20 @@ import (
 	"sort"
 )
 
-// Misses is how many of n calibration rows may be missed for a promise, in the
-// words of conformal prediction ⌊α(n+1)⌋. Over draws of the calibration rows the
-// probability of a miss is then Beta(Allowed, n+1−Allowed) at most, and the
-// number of misses among fresh rows beta-binomial.
+// Misses is the law of misses under a conformal guarantee that allows Allowed = ⌊α(n+1)⌋ of n
+// calibration rows to be missed. Over draws of the calibration rows, the probability of a miss
+// is at most Beta(Allowed, n+1−Allowed), and the number of misses among new rows is
+// beta-binomial.
 //
 // References: Vovk (2012), Conditional Validity of Inductive Conformal
 // Predictors; Angelopoulos & Bates (2021), A Gentle Introduction to Conformal
 // Prediction, appendix C.
 type Misses struct{ Allowed, Calibration int }
 
-// AtLeast is the probability of count misses or more among fresh rows.
+// AtLeast returns the probability of count misses or more among new rows.
 //
-// Where fresh and calibration rows are in any order alike, it is that of fewer than
-// Allowed calibration rows among the count+Allowed−1 most extreme of all.
+// If new rows and calibration rows are exchangeable, this is the probability that fewer than
+// Allowed calibration rows are among the count+Allowed−1 most extreme of all rows.
 func (m Misses) AtLeast(count, rows int) float64 {
 	switch {
 	case count <= 0:
@@ -29,7 +29,7 @@ func (m Misses) AtLeast(count, rows int) float64 {
 	return Hypergeometric(m.Allowed-1, count+m.Allowed-1, m.Calibration, m.Calibration+rows)
 }
 
-// AtMost is the probability of count misses or fewer among fresh rows.
+// AtMost returns the probability of count misses or fewer among new rows.
 func (m Misses) AtMost(count, rows int) float64 {
 	switch {
 	case count < 0:
@@ -37,38 +37,38 @@ func (m Misses) AtMost(count, rows int) float64 {
 	case count >= rows || m.Allowed == 0:
 		return 1
 	}
-	// At least Allowed calibration rows are among so many, and no more than count
-	// of the others.
+	// The most extreme rows contain at least Allowed calibration rows, and at most count
+	// others.
 	return Hypergeometric(count, count+m.Allowed, rows, m.Calibration+rows)
 }
 
-// Critical is the least number of misses among fresh rows of which so many or
-// more have less than that probability; it may be rows+1.
+// Critical returns the least count such that count or more misses among new rows have less
+// than the given probability. It may be rows+1.
 func (m Misses) Critical(rows int, probability float64) int {
 	return sort.Search(rows+1, func(count int) bool { return m.AtLeast(count, rows) < probability })
 }
 
-// Power is the probability that misses with probability p among fresh rows are
-// at least as many as Critical says.
+// Power returns the probability of at least Critical misses among new rows, if each is missed
+// with probability p.
 func (m Misses) Power(rows int, probability, p float64) float64 {
 	return Binomial(m.Critical(rows, probability), rows, p)
 }
 
-// mostRows bounds what is searched among, and wavers how many more misses may still be
-// too few where some are enough.
+// mostRows limits the search. wavers limits how many more misses are tried, because power can
+// fall again after it was reached.
 const mostRows, wavers = 1 << 20, 5
 
-// RowsFor is the least number of fresh rows from which on Power is at least power, or
-// 0 if that takes more than a million.
+// RowsFor returns the least number of new rows from which on Power is at least power, or 0 if
+// that exceeds a million.
 func (m Misses) RowsFor(power, probability, p float64) int {
 	return rowsFor(m.AtLeast, power, probability, p)
 }
 
-// rowsFor is RowsFor of a test with any law of misses. Power falls where one more miss
-// is critical and rises from there to the next: rows are enough where it no longer
+// rowsFor is RowsFor for a test with any law of misses. Power falls at each number of rows
+// where the critical count grows by one, and rises in between. Rows suffice once it no longer
 // falls below power.
 func rowsFor(atLeast func(count, rows int) float64, power, probability, p float64) int {
-	// first is the least number of rows of which count misses or more are critical.
+	// first returns the least number of rows whose critical count is at least count.
 	first := func(count int) int {
 		return sort.Search(mostRows, func(rows int) bool { return atLeast(count-1, rows) >= probability })
 	}
@@ -80,7 +80,7 @@ func rowsFor(atLeast func(count, rows int) float64, power, probability, p float6
 	for ; !enough(last); last *= 2 {
 	}
 	last = last/2 + 1 + sort.Search(last-last/2-1, func(i int) bool { return enough(last/2 + 1 + i) })
-	// Rounding counts to whole misses lets power waver about its mark.
+	// Because counts are whole numbers, power fluctuates around the target.
 	for next := last; next < last+wavers; next++ {
 		if !enough(next) {
 			last = next + 1
@@ -90,32 +90,33 @@ func rowsFor(atLeast func(count, rows int) float64, power, probability, p float6
 	if rows == mostRows {
 		return 0
 	}
-	// Power may reach its mark in the stretch before, and then not fall below it.
+	// Power may reach the target already for the count before, and then stay above it.
 	from := first(last - 1)
 	return from + sort.Search(rows-from, func(i int) bool { return Binomial(last-1, from+i, p) >= power })
 }
 
-// Need is what it takes to tell a promise that is kept from one that is broken.
+// Need is the number of rows that can tell whether a guarantee is met or violated.
 type Need struct {
-	Rows int // fresh rows, or 0 if these are more than a million
-	// Calibration is how many calibration rows it takes as well, or 0 if there are enough.
+	Rows int // new rows, or 0 if more than a million are needed
+	// Calibration is the number of calibration rows that are needed as well, or 0 if there are
+	// enough.
 	Calibration int
 }
 
-// patience is how many times as many fresh rows as it takes at best are worth more than
-// other calibration rows: with few of those the number grows beyond all bounds.
-// better is the same after calibration with more.
+// patience is the factor over the least possible number of new rows above which recalibration
+// is advised instead, because with few calibration rows the number of new rows grows without
+// bound. better is that factor after recalibration.
 const patience, better = 4, 2
 
-// Needed is what it takes for Power to be at least power at α. More calibration rows
-// never need more fresh rows. Numbers are rounded up to two digits.
+// Needed returns the rows for which Power is at least power at α. More calibration rows never
+// need more new rows. Numbers are rounded up to two significant digits.
 func (m Misses) Needed(alpha, power, probability, p float64) Need {
 	best := independent(alpha, power, probability, p)
 	if best == 0 || patience*best >= mostRows {
 		return Need{}
 	}
-	// With as many misses allowed, fewer calibration rows are the harder case: without
-	// this, one row more could take more fresh rows.
+	// Among numbers of calibration rows that allow the same number of misses, the smallest is
+	// the hardest case. Without this, one row more could need more new rows.
 	hardest := func(allowed int) Misses { return Misses{allowed, LeastRows(Forgive(alpha) / float64(allowed))} }
 	if m.Allowed > 0 {
 		if m = hardest(m.Allowed); m.Power(patience*best, probability, p) >= power {
@@ -132,14 +133,14 @@ func (m Misses) Needed(alpha, power, probability, p float64) Need {
 	return Need{Rows: roundUp(m.RowsFor(power, probability, p)), Calibration: calibration}
 }
 
-// independent is RowsFor of misses with a probability of α that no calibration rows vary.
+// independent is RowsFor for misses with probability exactly α, without calibration rows.
 func independent(alpha, power, probability, p float64) int {
 	return rowsFor(func(count, rows int) float64 { return Binomial(count, rows, alpha) }, power, probability, p)
 }
 
-// Independent is how many rows it takes, rounded up to two digits, if this share of them
-// is counted and a miss of a counted row has a probability of α; 0 if that is more than
-// a million.
+// Independent returns how many rows are needed, rounded up to two significant digits, if only
+// the given fraction of them is counted and each counted row is missed with probability α. It
+// returns 0 if more than a million are needed.
 func Independent(alpha, share, power, probability, p float64) int {
 	rows := float64(independent(alpha, power, probability, p)) / share
 	if !(rows < mostRows) {
@@ -148,7 +149,7 @@ func Independent(alpha, share, power, probability, p float64) int {
 	return roundUp(int(math.Ceil(rows)))
 }
 
-// roundUp is the least number of two digits, and zeros, that is at least n.
+// roundUp returns the least number of at most two significant digits that is at least n.
 func roundUp(n int) int {
 	unit := 1
 	for n > 100*unit {

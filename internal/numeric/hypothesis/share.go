@@ -2,9 +2,8 @@ package hypothesis
 
 import "gonum.org/v1/gonum/mathext"
 
-// Interval is the interval of Clopper & Pearson (1934), with the given
-// confidence, of the probability of what came true count times of n. It is
-// [0, 1] where n is 0.
+// Interval returns the interval of Clopper & Pearson (1934), with the given confidence, for
+// the probability of an event that occurred count times in n trials. It is [0, 1] if n is 0.
 func Interval(count, n int, confidence float64) (low, high float64) {
 	k, rest, tail := float64(count), float64(n-count), (1-confidence)/2
 	low, high = 0, 1
@@ -17,8 +16,8 @@ func Interval(count, n int, confidence float64) (low, high float64) {
 	return low, high
 }
 
-// Binomial is the probability that what has probability p comes true at least
-// count times of n.
+// Binomial returns the probability that an event with probability p occurs at least count
+// times in n trials.
 func Binomial(count, n int, p float64) float64 {
 	switch {
 	case count <= 0:

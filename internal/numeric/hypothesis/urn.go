@@ -2,22 +2,21 @@ package hypothesis
 
 import "math"
 
-// Urn bets that rows have smaller ranks than the law allows that they have if they are
-// exchangeable with n calibration rows: a Pólya urn, in which after t rows, of
-// which c had a rank of at most k, the next has one with probability (k+c)/(n+1+t).
+// Urn bets that rows have smaller ranks than they would have if they were exchangeable with n
+// calibration rows. Exchangeable rows follow a Pólya urn: after t rows, c of them with a rank
+// of at most k, the next row has such a rank with probability (k+c)/(n+1+t).
 //
-// Its capital begins with 1, is never negative, and by that law stays the same on
-// average, whatever the rows before: it is a test martingale, which ever reaches 1/δ
-// with probability at most δ (Ville).
+// Its capital begins at 1 and is never negative. If rows are exchangeable, the capital stays
+// the same on average, whatever the rows before. It is therefore a test martingale, which ever
+// reaches 1/δ with probability at most δ (Ville).
 //
-// Each bet is that of all rows a share ε comes from elsewhere, and the others from the
-// urn. Rows from elsewhere have a rank of at most k, one of Looks, and below it the
-// urn's law, or are of all these kinds alike, as where the density of p-values falls
-// like 1/p, or of the three widest kinds, as where all rows are shifted a little. Which
-// bet is right, and since when, is not known, so that a part of the
-// capital is not bet yet, and goes to all of them little by little: after t rows about
-// t^−¼ of it is left. So rows that change after a million others are noticed not much
-// later than at the beginning.
+// Each bet assumes that a fraction ε of all rows is OOD and that the others follow the urn.
+// OOD rows are assumed to have a rank of at most k, one of Looks, distributed below k as in
+// the urn. Two more bets mix these: one all k equally, for densities of p-values that fall
+// like 1/p, and one the three largest k, for rows that are all shifted a little. It is not
+// known which bet is right, and from when on. A part of the capital is therefore idle and goes
+// to the bets little by little: after t rows about t^−¼ of it is left. A change after a
+// million rows is thus noticed not much later than a change at the beginning.
 //
 // References: Ville (1939); Vovk, Nouretdinov & Gammerman (2003), Testing
 // Exchangeability On-Line; Herbster & Warmuth (1998), Tracking the Best Expert.
@@ -27,31 +26,31 @@ type Urn struct {
 	UrnState
 }
 
-// UrnState is what an Urn has seen and won.
+// UrnState is the state of an Urn.
 type UrnState struct {
 	Rows int
-	Seen []int   // rows up to each of the looks
-	Idle float64 // the capital that is not bet
-	// Bets are the capital of bets on each of the looks, on the widest of them together,
-	// and on all together, on each of the shares from elsewhere.
+	Seen []int   // rows with a rank of at most each of the looks
+	Idle float64 // capital that is not bet
+	// Bets holds the capital of the bets: one row for each look, one for the largest looks
+	// together, one for all looks together; one column for each of oodFractions.
 	Bets [][4]float64
-	Peak float64 // the most that the capital ever was
+	Peak float64 // largest capital so far
 }
 
-// elsewhere are the shares of rows from elsewhere that are bet on.
-var elsewhere = [4]float64{1. / 128, 1. / 32, 1. / 8, 1. / 2}
+// oodFractions are the fractions of OOD rows that the bets assume.
+var oodFractions = [4]float64{1. / 128, 1. / 32, 1. / 8, 1. / 2}
 
-// widest is how many of the looks are bet on together, besides all.
+// widest is the number of looks that share one bet, besides the bet on all looks.
 const widest = 3
 
-// release is the part of the idle capital that goes to the bets in a time in which
-// rows double, about.
+// release is about the fraction of the idle capital that goes to the bets while the number of
+// rows doubles.
 const release = .25
 
-// mostCapital is where the capital of a bet stops to grow, far above any 1/δ.
+// mostCapital caps the capital of a bet, far above any 1/δ.
 const mostCapital = 1e100
 
-// NewUrn has n calibration rows and no others yet.
+// NewUrn returns an Urn of n calibration rows that has seen no rows.
 func NewUrn(n int) *Urn {
 	at := Looks(n)
 	return &Urn{n: n, at: at, UrnState: UrnState{
@@ -59,18 +58,18 @@ func NewUrn(n int) *Urn {
 	}}
 }
 
-// Looks are the ranks at which rows are counted, falling.
+// Looks returns the ranks at which rows are counted, in decreasing order.
 func (u *Urn) Looks() []int { return u.at }
 
-// Add takes a row with a rank of at most the first so many of the looks.
+// Add counts a row whose rank is at most each of the first looks ranks of Looks.
 func (u *Urn) Add(looks int) {
 	each, together := u.release(1)
 	all := float64(u.n + 1 + u.Rows)
 	wide := min(widest, len(u.at))
 	var odds, sum, sumWide float64
-	// Four sums, as the processor adds up several at once.
+	// Four separate sums, which the processor computes in parallel.
 	var total0, total1, total2, total3 float64
-	share := elsewhere
+	share := oodFractions
 	for j := range u.Bets {
 		switch {
 		case j < looks:
@@ -100,12 +99,12 @@ func (u *Urn) Add(looks int) {
 	u.settle(total0 + total1 + total2 + total3)
 }
 
-// Merge takes rows of which so many have a rank of at most each of the looks, all at
-// once: in whatever order they came, the bets are the same.
+// Merge counts several rows at once: seen[i] of them have a rank of at most Looks()[i]. Their
+// order does not matter.
 //
-// By the law the counts of ranks between looks are Dirichlet-multinomial, and its
-// parameters are in proportion to the probabilities of the next row. A bet changes the
-// parameters as it changes these, which for one row is what Add bets.
+// If rows are exchangeable, the counts of ranks between looks are Dirichlet-multinomial, with
+// parameters in proportion to the probabilities of the next row. A bet scales the parameters
+// as it scales these probabilities. For one row this is the bet of Add.
 func (u *Urn) Merge(rows int, seen []int) {
 	if rows == 0 {
 		return
@@ -116,7 +115,7 @@ func (u *Urn) Merge(rows int, seen []int) {
 		if j == len(u.at) {
 			each = together
 		}
-		for i, share := range elsewhere {
+		for i, share := range oodFractions {
 			u.Bets[j][i] += each
 			u.Bets[j][i] = min(u.Bets[j][i]*math.Exp(u.won(all, rows, seen, j, share)), mostCapital)
 		}
@@ -128,7 +127,8 @@ func (u *Urn) Merge(rows int, seen []int) {
 	u.settle(u.Capital() - u.Idle)
 }
 
-// won is the logarithm of what bet j on a share multiplies its capital by.
+// won returns the logarithm of the factor by which bet j on an OOD fraction multiplies its
+// capital.
 func (u *Urn) won(all float64, rows int, seen []int, j int, share float64) float64 {
 	if j < len(u.at) {
 		in := float64(u.at[j] + u.Seen[j])
@@ -141,7 +141,7 @@ func (u *Urn) won(all float64, rows int, seen []int, j int, share float64) float
 		on = min(widest, on)
 	}
 	var log, odds float64
-	above, more := all, rows // up to the look before
+	above, more := all, rows // of the previous look
 	for k := 0; k <= len(u.at); k++ {
 		var upto float64
 		var count int
@@ -158,23 +158,23 @@ func (u *Urn) won(all float64, rows int, seen []int, j int, share float64) float
 	return log
 }
 
-// rising is the logarithm of Γ(a+m)/Γ(a).
+// rising returns the logarithm of Γ(a+m)/Γ(a).
 func rising(a, m float64) float64 {
 	above, _ := math.Lgamma(a + m)
 	below, _ := math.Lgamma(a)
 	return above - below
 }
 
-// release takes what is bet from now on, with so many rows at hand, off the idle
-// capital: a third is for bets on one look, and one for each of those on several.
+// release moves capital from idle to the bets, for the given number of new rows. A third goes
+// to the bets on single looks, and a third to each of the other two.
 func (u *Urn) release(rows int) (each, together float64) {
 	bet := u.Idle * release * float64(rows) / float64(u.Rows+rows)
 	u.Idle -= bet
-	bet /= 3 * float64(len(elsewhere))
+	bet /= 3 * float64(len(oodFractions))
 	return bet / float64(len(u.at)), bet
 }
 
-// settle keeps bets, of which the capital is given, at a size that numbers can have.
+// settle caps bets, whose total capital is given, so that they stay finite.
 func (u *Urn) settle(total float64) {
 	if total > mostCapital {
 		for j := range u.Bets {
@@ -186,7 +186,7 @@ func (u *Urn) settle(total float64) {
 	u.Peak = max(u.Peak, u.Idle+total)
 }
 
-// Capital is what is left and won.
+// Capital returns the total capital, bet and idle.
 func (u *Urn) Capital() float64 {
 	total := u.Idle
 	for _, bets := range u.Bets {
@@ -195,8 +195,8 @@ func (u *Urn) Capital() float64 {
 	return total
 }
 
-// Restore takes a state, and reports whether an Urn of as many calibration rows can
-// have it.
+// Restore sets the state, and reports whether an Urn of that many calibration rows can have
+// it.
 func (u *Urn) Restore(s UrnState) bool {
 	if len(s.Seen) != len(u.Seen) || len(s.Bets) != len(u.Bets) || s.Rows < 0 || !(s.Idle > 0) {
 		return false

@@ -9,7 +9,7 @@ import (
 	. "github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// clone is an Urn of n calibration rows in the same state.
+// clone returns an Urn of n calibration rows in the same state.
 func clone(t *testing.T, n int, u *Urn) *Urn {
 	t.Helper()
 	s := u.UrnState
@@ -21,7 +21,7 @@ func clone(t *testing.T, n int, u *Urn) *Urn {
 	return c
 }
 
-// hits is how many of the looks a rank is at most.
+// hits returns how many of the looks are at least rank.
 func hits(u *Urn, rank int) int {
 	j := 0
 	for j < len(u.Looks()) && rank <= u.Looks()[j] {
@@ -30,8 +30,8 @@ func hits(u *Urn, rank int) int {
 	return j
 }
 
-// TestUrnIsAMartingale goes through every sequence of ranks: on average the capital
-// stays 1, and it ever is 1/δ with probability δ at most.
+// TestUrnIsAMartingale enumerates all sequences of ranks. On average the capital stays 1, and
+// it ever reaches 1/δ with probability at most δ.
 func TestUrnIsAMartingale(t *testing.T) {
 	for _, size := range [][2]int{{1, 12}, {2, 8}, {4, 6}, {7, 5}} {
 		n, rows := size[0], size[1]
@@ -71,8 +71,8 @@ func TestUrnIsAMartingale(t *testing.T) {
 	}
 }
 
-// TestUrnMergesFairly: on average over what the rows of a part can be the capital
-// stays what it was.
+// TestUrnMergesFairly checks that merging rows leaves the capital unchanged on average over
+// all possible rows.
 func TestUrnMergesFairly(t *testing.T) {
 	const n, rows = 6, 4
 	u := NewUrn(n)
@@ -106,7 +106,7 @@ func TestUrnMergesFairly(t *testing.T) {
 	}
 }
 
-// TestUrnMergesOneRowAsAdded: a part of one row is that row.
+// TestUrnMergesOneRowAsAdded checks that Merge of one row equals Add.
 func TestUrnMergesOneRowAsAdded(t *testing.T) {
 	const n = 200
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -129,8 +129,8 @@ func TestUrnMergesOneRowAsAdded(t *testing.T) {
 	}
 }
 
-// TestUrnKeepsItsNumbers: no stream, however far from the law or long, and no part,
-// however large, makes capital of what is no number.
+// TestUrnKeepsItsNumbers checks that the capital stays finite for extreme and long streams and
+// for large merges.
 func TestUrnKeepsItsNumbers(t *testing.T) {
 	for _, n := range []int{1, 3, 1000, 100000} {
 		u := NewUrn(n)
@@ -154,9 +154,9 @@ func TestUrnKeepsItsNumbers(t *testing.T) {
 	}
 }
 
-// TestMeanOfUrnsIsNoEvidence: two urns of the same calibration rows are martingales
-// each, but who sees both can stop where their mean is more than 1 on average. This is
-// why Merge adds up rows.
+// TestMeanOfUrnsIsNoEvidence shows why Merge adds up rows. Two urns of the same calibration
+// rows are martingales each, but an observer of both can stop when their mean exceeds 1 on
+// average.
 func TestMeanOfUrnsIsNoEvidence(t *testing.T) {
 	const n, rows = 1, 5
 	var best func(a, b *Urn) float64

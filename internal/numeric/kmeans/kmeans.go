@@ -1,4 +1,4 @@
-// Package kmeans divides rows into clusters.
+// Package kmeans clusters rows.
 package kmeans
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/dense"
 )
 
-// mostSteps bounds Lloyd's iterations.
+// mostSteps limits the iterations of Lloyd's algorithm.
 const mostSteps = 300
 
-// Cluster divides the rows of x into at most k clusters, fewer where distinct
-// rows are fewer, and returns which each is in, numbered from 0.
+// Cluster divides the rows of x into at most k clusters, fewer if there are fewer distinct
+// rows, and returns the cluster of each row, numbered from 0.
 //
-// It begins with greedy k-means++ (Arthur & Vassilvitskii 2007) and goes on
-// with Lloyd's algorithm until no row changes its cluster.
+// It begins with greedy k-means++ (Arthur & Vassilvitskii 2007) and continues with Lloyd's
+// algorithm until no row changes its cluster.
 func Cluster(ctx context.Context, x blas32.General, k int, r *rand.Rand) ([]int, error) {
 	centres, err := seed(ctx, x, k, r)
 	if err != nil {
@@ -47,7 +47,7 @@ func Cluster(ctx context.Context, x blas32.General, k int, r *rand.Rand) ([]int,
 			}
 		}
 		for c, n := range size {
-			// A cluster that has lost its rows stays where it is.
+			// The centre of an empty cluster stays.
 			if n > 0 {
 				blas64.Scal(1/n, dense.Vector(dense.Row(sum, c)))
 				copy(dense.Row(centres, c), dense.Row(sum, c))
@@ -58,8 +58,7 @@ func Cluster(ctx context.Context, x blas32.General, k int, r *rand.Rand) ([]int,
 	return of, nil
 }
 
-// assign sets of to the nearest centre of each row, and says whether any
-// changed.
+// assign sets of to the nearest centre of each row, and reports whether any changed.
 func assign(ctx context.Context, of []int, x blas32.General, centres blas64.General) (changed bool, err error) {
 	const atOnce = 1024
 	norms := make([]float64, centres.Rows)
@@ -87,7 +86,7 @@ func assign(ctx context.Context, of []int, x blas32.General, centres blas64.Gene
 	return changed, nil
 }
 
-// compact numbers the clusters that have rows from 0.
+// compact renumbers the clusters that have rows from 0.
 func compact(of []int) {
 	present := slices.Compact(slices.Sorted(slices.Values(of)))
 	for i, c := range of {
@@ -95,8 +94,8 @@ func compact(of []int) {
 	}
 }
 
-// seed picks rows of x, each after the first with a probability that grows
-// with the squared distance to those before it, the best of a few tries.
+// seed picks k rows of x as centres. Each after the first is drawn with a probability
+// proportional to the squared distance to the centres so far; the best of a few draws is kept.
 func seed(ctx context.Context, x blas32.General, k int, r *rand.Rand) (blas64.General, error) {
 	chosen := []int{r.IntN(x.Rows)}
 	nearest := make([]float64, x.Rows)
@@ -135,7 +134,7 @@ func seed(ctx context.Context, x blas32.General, k int, r *rand.Rand) (blas64.Ge
 	return centres, nil
 }
 
-// draw is the first index up to which weights sum to more than at.
+// draw returns the first index at which the cumulative sum of weights exceeds at.
 func draw(weights []float64, at float64) int {
 	last := 0
 	for i, w := range weights {

@@ -13,23 +13,21 @@ import (
 // confidenceLevel is the level of all confidence intervals.
 const confidenceLevel = .95
 
-// inSide is the number of the in-domain side among the sides that are drawn;
-// out-of-domain set k is side k+1.
+// inSide is the number of the in-distribution side. OOD set k is side k+1.
 const inSide = 0
 
-// drawing is the stream that one side's rows are drawn from. It depends on
-// neither the method nor the other sides.
+// drawing returns the random stream for the rows of one side. It depends on neither the method
+// nor the other sides.
 func drawing(seed uint64, side int) *rand.PCG {
 	return rand.NewPCG(seed, 0x9e3779b97f4a7c15*uint64(side+1))
 }
 
-// draw draws as many rows as there are with replacement, and counts them by
-// the place that each row has.
+// draw draws as many rows as there are, with replacement, and counts them by their place.
 func draw(r *rand.PCG, place []int32, counts []int32) {
 	clear(counts)
 	n := uint64(len(place))
 	for i := 0; i < len(place); i += 2 {
-		// One number of 64 bits picks two rows.
+		// One 64-bit number picks two rows.
 		u := r.Uint64()
 		counts[place[(u>>32)*n>>32]]++
 		if i+1 < len(place) {
@@ -38,17 +36,16 @@ func draw(r *rand.PCG, place []int32, counts []int32) {
 	}
 }
 
-// checkEvery is how many resamples are drawn between two looks at the context.
+// checkEvery is the number of resamples between two checks of the context.
 const checkEvery = 64
 
-// Bootstrap returns all metrics of the given number of resamples, from which
-// IntervalsOf makes percentile intervals (Efron & Tibshirani, 1993, chapter
-// 13). Each draws as many in-domain rows as there are from them, with
-// replacement, and the same of the out-of-domain rows, which are set number
-// set, from 0, of all sets. The seed and set alone settle which: two methods
-// scored on the same rows are measured on the same resamples. Intervals hold
-// for the drawing of rows to measure on, not for that of rows to fit with.
-// resamples must be positive.
+// Bootstrap returns all metrics of each resample, for percentile intervals (Efron &
+// Tibshirani, 1993, chapter 13), which IntervalsOf computes. A resample draws, with
+// replacement, as many in-distribution rows as there are, and the same from the OOD rows,
+// which are set number set, from 0, of all sets. It depends only on seed and set, so that two
+// methods scored on the same rows are measured on the same resamples. The intervals account
+// for the choice of the test rows, but not for the choice of the fit rows. resamples must be
+// positive.
 func Bootstrap(ctx context.Context, in, out []float64, resamples int, seed uint64, set int) ([]Metrics, error) {
 	c, err := newCurve(in, out)
 	if err != nil {
@@ -69,7 +66,7 @@ func Bootstrap(ctx context.Context, in, out []float64, resamples int, seed uint6
 	return drawn, nil
 }
 
-// places returns which threshold each score is.
+// places returns the index of the threshold that equals each score.
 func (c curve) places(scores []float64) []int32 {
 	place := make([]int32, len(scores))
 	for i, s := range scores {
@@ -79,13 +76,13 @@ func (c curve) places(scores []float64) []int32 {
 	return place
 }
 
-// BootstrapAURC is Bootstrap for AURC; in-domain rows are drawn as there.
+// BootstrapAURC is Bootstrap for AURC. It draws in-distribution rows in the same way.
 func BootstrapAURC(ctx context.Context, scores []float64, wrong []bool, resamples int, seed uint64) ([]float64, error) {
 	r, err := newRisks(scores, wrong)
 	if err != nil {
 		return nil, err
 	}
-	// Right answers are counted in the first half, wrong ones in the second.
+	// Correct predictions are counted in the first half, wrong ones in the second.
 	distinct := len(r.thresholds)
 	place := make([]int32, len(scores))
 	for i, s := range scores {
@@ -109,8 +106,8 @@ func BootstrapAURC(ctx context.Context, scores []float64, wrong []bool, resample
 	return drawn, nil
 }
 
-// IntervalsOf returns the struct, such as compare.Intervals, of the intervals of what
-// Bootstrap drew, which is something: of each metric in their order.
+// IntervalsOf returns a struct T, such as compare.Intervals, with the interval of each metric,
+// in the order of the fields. drawn comes from Bootstrap and must not be empty.
 func IntervalsOf[T any](drawn []Metrics) (v T) {
 	of := make([][]float64, len(Figures[float64](&Metrics{})))
 	for i := range drawn {
@@ -124,7 +121,7 @@ func IntervalsOf[T any](drawn []Metrics) (v T) {
 	return v
 }
 
-// Interval returns the ends of the middle confidenceLevel of x, which it reorders.
+// Interval returns the ends of the central confidenceLevel of x. It reorders x.
 func Interval(x []float64) [2]float64 {
 	return [2]float64{quantile.Percentile(x, 50*(1-confidenceLevel)), quantile.Percentile(x, 50*(1+confidenceLevel))}
 }

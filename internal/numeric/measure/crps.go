@@ -1,8 +1,8 @@
 package measure
 
-// CRPS is the mean continuous ranked probability score, in units of the
-// target: twice the integral of the quantile loss over all levels, in closed
-// form for the quantile function as Forecasts has it. Rows must not cross.
+// CRPS returns the mean continuous ranked probability score, in units of the target; lower is
+// better. It is twice the integral of the quantile loss over all levels, in closed form for
+// the quantile function that Forecasts describes. The quantiles of a row must not cross.
 //
 // Reference: Gneiting & Ranjan (2011), Comparing Density Forecasts Using
 // Threshold- and Quantile-Weighted Scoring Rules, equation 6.
@@ -18,14 +18,14 @@ func (f Forecasts) CRPS() float64 {
 	})
 }
 
-// pinballIntegral is the integral of the quantile loss over the levels from a
-// to b, where quantiles go linearly from p to q, p ≤ q.
+// pinballIntegral returns the integral of the quantile loss over the levels from a to b,
+// between which the quantile rises linearly from p to q, p ≤ q.
 func pinballIntegral(a, b, p, q, y float64) float64 {
 	if p < y && y < q {
 		c := a + (b-a)*(y-p)/(q-p)
 		return pinballIntegral(a, c, p, y, y) + pinballIntegral(c, b, y, q, y)
 	}
-	// On one side of y the loss is quadratic in the level: Simpson's rule is exact.
+	// On each side of y the loss is quadratic in the level, so that Simpson's rule is exact.
 	loss := func(tau, v float64) float64 {
 		if y >= q {
 			return tau * (y - v)

@@ -1,5 +1,4 @@
-// Package measure tells how good scores, intervals and forecasts were, once the
-// truth is known: AUROC and its like of scores that are to rise out-of-domain,
-// risk–coverage of scores that are to rise where a network errs, and proper scores
-// of forecasts.
+// Package measure computes how good scores, intervals and forecasts were, once the truth is
+// known: AUROC and related metrics for OOD scores, risk–coverage curves for scores that should
+// rise with the model's errors, and proper scores for forecasts.
 package measure

@@ -2,7 +2,7 @@ package measure
 
 import "reflect"
 
-// Figures points at the fields of type T of the struct that s points to, in order.
+// Figures returns pointers to the fields of type T of the struct that s points to, in order.
 func Figures[T any](s any) []*T {
 	var all []*T
 	v := reflect.ValueOf(s).Elem()

@@ -2,19 +2,19 @@ package measure
 
 import "fmt"
 
-// Forecasts are predicted quantiles of one target, and what came true. Their
-// methods are metrics; all lengths must fit, or they panic.
+// Forecasts holds predicted quantiles of one target, and the true targets. Its methods are
+// metrics, which panic if lengths do not match.
 //
-// Between its levels a quantile function is linear, beyond them constant: the
-// lowest quantile has the probability of the lowest level, and the highest one
-// of what is left above.
+// The quantile function is linear between levels and constant beyond them. The lowest quantile
+// has the probability of the lowest level, and the highest quantile has one minus the highest
+// level.
 type Forecasts struct {
 	Levels    []float64 // increasing, in (0,1)
 	Quantiles []float32 // n×len(Levels), row-major
 	Y         []float64 // n
 }
 
-// row is the quantile function of row i.
+// row returns the quantiles of row i.
 func (f Forecasts) row(i int) []float32 {
 	n := len(f.Levels)
 	return f.Quantiles[i*n : (i+1)*n]
@@ -26,7 +26,7 @@ func (f Forecasts) check() {
 	}
 }
 
-// mean is the mean of a metric over rows, NaN where there are none.
+// mean returns the mean of a metric over rows, NaN without rows.
 func (f Forecasts) mean(metric func(q []float32, y float64) float64) float64 {
 	f.check()
 	var sum float64

@@ -10,7 +10,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// forecastReference is testdata/forecasts.json; see the script beside it.
+// forecastReference is the content of testdata/forecasts.json, which the script beside it
+// writes.
 type forecastReference struct {
 	Mean, SD, Y, Pinball, PIT []float64
 	CheckScore                float64   `json:"check_score"`
@@ -31,7 +32,7 @@ func readForecasts(t *testing.T) forecastReference {
 	return r
 }
 
-// at are the Gaussian forecasts at levels.
+// at returns the Gaussian forecasts at levels.
 func (r forecastReference) at(levels []float64) Forecasts {
 	f := Forecasts{Levels: levels, Y: r.Y}
 	for i := range r.Y {
@@ -42,7 +43,7 @@ func (r forecastReference) at(levels []float64) Forecasts {
 	return f
 }
 
-// levelsBetween are n levels at equal distances from each other and from 0 and 1.
+// levelsBetween returns n levels, equally spaced between 0 and 1.
 func levelsBetween(n int) []float64 {
 	levels := make([]float64, n)
 	for i := range levels {
@@ -80,7 +81,7 @@ func TestCRPSOfGrid(t *testing.T) {
 		one := Forecasts{Levels: f.Levels, Quantiles: f.row(i), Y: r.Y[i : i+1]}
 		near(t, "CRPS of a row", one.CRPS(), want, 1e-5)
 	}
-	// A forecast of one value is off by its distance.
+	// The score of a point forecast is its absolute error.
 	point := Forecasts{Levels: []float64{0.2, 0.7}, Quantiles: []float32{3, 3, 3, 3}, Y: []float64{1, 7}}
 	near(t, "CRPS of a point", point.CRPS(), 3, 1e-12)
 }
@@ -96,10 +97,10 @@ func TestPIT(t *testing.T) {
 		{[]float32{1, 2, 3, 4}, 9, 1},
 		{[]float32{1, 2, 3, 4}, 2, 0.3},
 		{[]float32{1, 2, 3, 4}, 2.25, 0.35},
-		{[]float32{1, 2, 3, 4}, 1, 0.05}, // the lowest quantile has all below it
-		{[]float32{1, 2, 3, 4}, 4, 0.95}, // and the highest all above
+		{[]float32{1, 2, 3, 4}, 1, 0.05}, // the lowest quantile carries all probability below it
+		{[]float32{1, 2, 3, 4}, 4, 0.95}, // the highest quantile carries all probability above it
 		{[]float32{1, 2, 2, 4}, 2, 0.4},  // a jump
-		{[]float32{5, 5, 5, 5}, 5, 0.5},  // nothing but a jump
+		{[]float32{5, 5, 5, 5}, 5, 0.5},  // only a jump
 		{[]float32{1, 2, 2, 4}, 3, 0.7},
 	} {
 		f := Forecasts{Levels: levels, Quantiles: tt.q, Y: []float64{tt.y}}

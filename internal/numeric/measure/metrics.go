@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// errEmpty is returned where one of the two sides has no rows.
+// errEmpty reports that one of the two sides has no rows.
 var errEmpty = errors.New("no scores")
 
-// Metrics are those of compare.Metrics, whose comments define them.
+// Metrics has the fields of compare.Metrics, which documents them.
 type Metrics struct {
 	AUROC          float64 `json:"auroc"`
 	FPR95          float64 `json:"fpr95"`
@@ -20,9 +20,8 @@ type Metrics struct {
 	DetectionError float64 `json:"detection_error"`
 }
 
-// Evaluate computes all metrics of in-domain scores against out-of-domain
-// scores in O(n log n). Infinite scores are ranked as such. A NaN and an empty
-// side are errors.
+// Evaluate computes all metrics that tell in-distribution scores from OOD scores, in O(n log
+// n). Infinite scores are ranked as such. NaN scores and an empty side are errors.
 func Evaluate(in, out []float64) (Metrics, error) {
 	c, err := newCurve(in, out)
 	if err != nil {
@@ -31,17 +30,16 @@ func Evaluate(in, out []float64) (Metrics, error) {
 	return c.metrics(), nil
 }
 
-// AUROC is Metrics.AUROC alone.
+// AUROC returns Metrics.AUROC alone.
 func AUROC(in, out []float64) (float64, error) {
 	m, err := Evaluate(in, out)
 	return m.AUROC, err
 }
 
-// curve counts the rows that have each distinct score, from the highest score
-// down.
+// curve counts the rows with each distinct score, from the highest score to the lowest.
 type curve struct {
 	thresholds []float64
-	in, out    []int32 // rows that score exactly the threshold
+	in, out    []int32 // rows with exactly this score
 	nIn, nOut  int
 }
 
@@ -91,14 +89,14 @@ func sorted(scores []float64, side string) ([]float64, error) {
 	return s, nil
 }
 
-// metrics needs no thresholds, only the counts.
+// metrics uses only the counts, not the thresholds.
 func (c curve) metrics() Metrics {
 	nIn, nOut := float64(c.nIn), float64(c.nOut)
 	needIn, needOut := atLeast(.95, c.nIn), atLeast(.95, c.nOut)
-	// Rows of either side that score at least the present threshold.
+	// Rows of each side that score at least the current threshold.
 	flaggedIn, flaggedOut := 0, 0
-	// Twice the Mann-Whitney statistic and the numerator of FPR − TPR are
-	// integers, so that the sums are exact up to 2⁵³.
+	// Twice the Mann–Whitney statistic and the numerator of FPR − TPR are integers, so that
+	// the sums are exact up to 2⁵³.
 	var twice, lead, precisionIn, precisionOut float64
 	found := false
 	m := Metrics{FPR95In: 1}
@@ -109,8 +107,8 @@ func (c curve) metrics() Metrics {
 		}
 		if in > 0 {
 			twice += float64(in) * float64(2*flaggedOut+out)
-			// Of the rows that score at most the present threshold, those
-			// that are in-domain.
+			// This term is the fraction of in-distribution rows among the rows that score at
+			// most the current threshold.
 			rest := c.nIn - flaggedIn
 			precisionIn += float64(in) * float64(rest) / float64(rest+c.nOut-flaggedOut)
 			flaggedIn += in
@@ -134,7 +132,7 @@ func (c curve) metrics() Metrics {
 	return m
 }
 
-// atLeast is the smallest count k with k/n ≥ share.
+// atLeast returns the smallest count k with k/n ≥ share.
 func atLeast(share float64, n int) int {
 	k := int(share * float64(n))
 	for k > 0 && float64(k-1)/float64(n) >= share {

@@ -91,7 +91,7 @@ func TestMetricsOfEdges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Pairs: (−∞,∞) (−∞,0) won, (0,∞) twice won, (0,0) twice tied.
+	// Pairs: (−∞,∞) and (−∞,0) are ordered correctly, (0,∞) is so twice, and (0,0) ties twice.
 	if want := 5. / 6; math.Abs(got.AUROC-want) > 1e-12 {
 		t.Errorf("AUROC = %v, want %v", got.AUROC, want)
 	}

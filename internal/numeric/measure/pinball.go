@@ -7,8 +7,9 @@ func pinball(q, y, tau float64) float64 {
 	return (1 - tau) * (q - y)
 }
 
-// Pinball is the mean quantile loss at each of the levels τ: τ of what targets
-// exceed quantiles by, and 1−τ of what quantiles exceed targets by.
+// Pinball returns the mean quantile loss at each level τ: τ times the amount by which the
+// target exceeds the quantile, or 1−τ times the amount by which the quantile exceeds the
+// target.
 //
 // Reference: Koenker & Bassett (1978), Regression Quantiles.
 func (f Forecasts) Pinball() []float64 {

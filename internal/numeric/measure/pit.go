@@ -2,12 +2,11 @@ package measure
 
 import "sort"
 
-// PIT are the probability integral transforms of the targets: the level whose
-// quantile the target is, linear between levels, 0 below the lowest quantile
-// and 1 above the highest. Where several levels share a quantile that the
-// target equals, it is the middle of these levels. They are uniform where
-// forecasts are calibrated, up to the probability beyond the outer levels.
-// Rows must not cross.
+// PIT returns the probability integral transforms of the targets: the level whose quantile
+// equals the target, linear between levels, 0 below the lowest quantile and 1 above the
+// highest. If several levels have a quantile that equals the target, it is the middle of these
+// levels. The values are uniform if forecasts are calibrated, up to the probability beyond the
+// outer levels. The quantiles of a row must not cross.
 //
 // Reference: Gneiting, Balabdaoui & Raftery (2007), Probabilistic Forecasts,
 // Calibration and Sharpness, section 3.1.
@@ -20,7 +19,7 @@ func (f Forecasts) PIT() []float64 {
 	return out
 }
 
-// level is the distribution function of a row at y.
+// level returns the distribution function of a row at y.
 func (f Forecasts) level(q []float32, y float64) float64 {
 	if y != y {
 		return y
@@ -28,7 +27,7 @@ func (f Forecasts) level(q []float32, y float64) float64 {
 	first := sort.Search(len(q), func(l int) bool { return float64(q[l]) >= y })
 	end := sort.Search(len(q), func(l int) bool { return float64(q[l]) > y })
 	switch {
-	case end > first: // equal to quantiles
+	case end > first: // y equals several quantiles
 		lo, hi := f.Levels[first], f.Levels[end-1]
 		if first == 0 {
 			lo = 0

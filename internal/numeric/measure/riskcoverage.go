@@ -5,21 +5,20 @@ import (
 	"slices"
 )
 
-// RiskPoint is one point of a risk–coverage curve: rows that score at most
-// Threshold are answered, the others left to somebody else.
+// RiskPoint is one point of a risk–coverage curve: predictions that score at most Threshold
+// are accepted, the others are rejected.
 type RiskPoint struct {
-	Coverage  float64 // share of the rows that are answered
-	Risk      float64 // share of those answered that are wrong
+	Coverage  float64 // fraction of the predictions that are accepted
+	Risk      float64 // fraction of the accepted predictions that are wrong
 	Threshold float64
 }
 
-// RiskCoverage returns the curve of selective classification (Geifman &
-// El-Yaniv, 2017): rows are answered in the order of rising scores, and wrong
-// says for each row whether its answer is wrong. There is one point per
-// distinct score, and coverage ends at 1, where the risk is the error of all
-// rows. Where it has more than limit points it is thinned to at most limit,
-// evenly in coverage; a limit below 2 means no thinning. A NaN, no rows or
-// lengths that differ are errors.
+// RiskCoverage returns the curve of selective classification (Geifman & El-Yaniv, 2017):
+// predictions are accepted in the order of increasing scores, and wrong[i] tells whether
+// prediction i is wrong. There is one point for each distinct score. Coverage ends at 1, where
+// the risk is the error rate of all rows. A curve of more than limit points is thinned to at
+// most limit, evenly in coverage; a limit below 2 means no thinning. NaN scores, no rows and
+// different lengths are errors.
 func RiskCoverage(scores []float64, wrong []bool, limit int) ([]RiskPoint, error) {
 	r, err := newRisks(scores, wrong)
 	if err != nil {
@@ -35,10 +34,9 @@ func RiskCoverage(scores []float64, wrong []bool, limit int) ([]RiskPoint, error
 	return thinned(points, limit, func(p RiskPoint) float64 { return p.Coverage }), nil
 }
 
-// AURC is the area under the risk–coverage curve, the mean of its risk over
-// the coverages 1/n, 2/n, …, 1 (Geifman, Uziel & El-Yaniv, 2019). Of rows that
-// tie, the mean over all their orders is taken, so that the order of the rows
-// does not matter: equal scores everywhere give the error of all rows. Lower
+// AURC returns the area under the risk–coverage curve: the mean risk over the coverages 1/n,
+// 2/n, …, 1 (Geifman, Uziel & El-Yaniv, 2019). Ties are averaged over all their orders, so
+// that the order of rows does not matter: if all scores are equal, it is the error rate. Lower
 // is better.
 func AURC(scores []float64, wrong []bool) (float64, error) {
 	r, err := newRisks(scores, wrong)
@@ -48,8 +46,8 @@ func AURC(scores []float64, wrong []bool) (float64, error) {
 	return r.area(), nil
 }
 
-// risks counts the rows that have each distinct score, from the lowest score
-// up, and how many of them are wrong.
+// risks counts the rows with each distinct score, from the lowest to the highest, and how many
+// of them are wrong.
 type risks struct {
 	thresholds   []float64
 	right, wrong []int32
@@ -76,15 +74,14 @@ func newRisks(scores []float64, wrong []bool) (risks, error) {
 	return r, nil
 }
 
-// area needs no thresholds, only the counts.
+// area uses only the counts, not the thresholds.
 func (r risks) area() float64 {
 	answered, errs := 0, 0
 	var sum float64
 	for k, right := range r.right {
 		wrong := int(r.wrong[k])
 		tied := int(right) + wrong
-		// Of the first j of the tied rows, j·wrong/tied are wrong on average
-		// over all orders.
+		// On average over all orders, j·wrong/tied of the first j tied rows are wrong.
 		for j := 1; j <= tied; j++ {
 			sum += (float64(errs) + float64(j*wrong)/float64(tied)) / float64(answered+j)
 		}

@@ -1,17 +1,16 @@
 package measure
 
-// ROCPoint is one point of a receiver operating characteristic: rows that
-// score at least Threshold are flagged.
+// ROCPoint is one point of a receiver operating characteristic: rows that score at least
+// Threshold are flagged.
 type ROCPoint struct {
-	FPR       float64 // share of in-domain rows flagged
-	TPR       float64 // share of out-of-domain rows flagged
+	FPR       float64 // fraction of in-distribution rows that are flagged (false-alarm rate)
+	TPR       float64 // fraction of OOD rows that are flagged (detection rate)
 	Threshold float64
 }
 
-// ROC returns the curve from (0,0), whose threshold is that of the first point
-// after it, to (1,1), for plots. Where it has more than limit points it is
-// thinned to at most limit, evenly in FPR + TPR, both ends kept; a limit below
-// 2 means no thinning.
+// ROC returns the curve from (0,0) to (1,1), for plots. The first point has the threshold of
+// the second. A curve of more than limit points is thinned to at most limit, evenly in FPR +
+// TPR, with both ends kept; a limit below 2 means no thinning.
 func ROC(in, out []float64, limit int) ([]ROCPoint, error) {
 	c, err := newCurve(in, out)
 	if err != nil {
@@ -31,9 +30,9 @@ func ROC(in, out []float64, limit int) ([]ROCPoint, error) {
 	return thinned(points, limit, func(p ROCPoint) float64 { return (p.FPR + p.TPR) / 2 }), nil
 }
 
-// thinned keeps at most limit points, both ends among them, evenly in share, which
-// rises to 1: a point is kept that is the first to reach the next of limit−1 equal
-// steps. A limit below 2 keeps all.
+// thinned keeps at most limit points, including both ends, evenly spaced in share, which rises
+// to 1. It keeps each point that is the first to reach the next of limit−1 equal steps. A
+// limit below 2 keeps all points.
 func thinned[P any](points []P, limit int, share func(P) float64) []P {
 	if limit < 2 || len(points) <= limit {
 		return points

@@ -1,5 +1,5 @@
-// Package mixture fits mixtures of Gaussians by expectation maximisation, as
-// scikit-learn's GaussianMixture does.
+// Package mixture fits mixtures of Gaussians by expectation maximisation, in the way of
+// scikit-learn's GaussianMixture.
 package mixture
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
-// Gaussians are a mixture of k Gaussians in h dimensions.
+// Gaussians is a mixture of k Gaussians in h dimensions.
 type Gaussians struct {
 	LogWeights []float64      `state:"log_weights[k]"`
 	Means      blas64.General `state:"means[k,features]"`
@@ -48,7 +48,7 @@ func (m *Gaussians) Restored() error {
 	return nil
 }
 
-// setLogDets works out log |Pᵢ|.
+// setLogDets computes log |Pᵢ|.
 func (m *Gaussians) setLogDets() {
 	m.logDets = make([]float64, m.Means.Rows)
 	for c := range m.logDets {
@@ -60,7 +60,7 @@ func (m *Gaussians) setLogDets() {
 	}
 }
 
-// precision is Pᵢ of component c, or its diagonal.
+// precision returns Pᵢ of component c, or its diagonal.
 func (m *Gaussians) precision(c int) blas64.General {
 	h, n := m.Means.Cols, 1
 	if m.Full {
@@ -70,18 +70,18 @@ func (m *Gaussians) precision(c int) blas64.General {
 }
 
 const (
-	// scikit-learn stops so.
+	// The same stopping rule as in scikit-learn.
 	mostSteps = 100
 	tolerance = 1e-3
-	// Rows that are worked on at once.
+	// Number of rows that are processed at once.
 	rowsAtOnce = 1024
-	// Responsibilities below this change no sum of float64 numbers, and most of
-	// all are.
+	// Responsibilities below this do not change a float64 sum. Most responsibilities are that
+	// small.
 	leastShare = 1e-20
 )
 
-// Fit fits a mixture of Gaussians to rows, beginning with the clusters, numbered
-// from 0, that they are in. lambda is added to every variance.
+// Fit fits a mixture of Gaussians to the rows of x. It starts from the clusters of[i] of the
+// rows, numbered from 0. lambda is added to every variance.
 func Fit(ctx context.Context, x blas32.General, of []int, full bool, lambda float64, progress func(share float64)) (*Gaussians, error) {
 	shares := dense.New(x.Rows, 1+slices.Max(of))
 	for i, c := range of {
@@ -111,7 +111,7 @@ func Fit(ctx context.Context, x blas32.General, of []int, full bool, lambda floa
 	return m, err
 }
 
-// LogDensities writes the logarithm of every row's density.
+// LogDensities writes the log density of each row of x to dst.
 func (m *Gaussians) LogDensities(dst []float64, x blas32.General) {
 	joint := m.joint(x)
 	for i := range dst {
@@ -119,7 +119,7 @@ func (m *Gaussians) LogDensities(dst []float64, x blas32.General) {
 	}
 }
 
-// LogDensitiesGraph writes what LogDensities computes of the rows of x.
+// LogDensitiesGraph writes the computation of LogDensities as graph nodes, for the rows of x.
 func (m *Gaussians) LogDensitiesGraph(x graph.Tensor) graph.Tensor {
 	h := float64(m.Means.Cols)
 	var distances []graph.Tensor
@@ -137,8 +137,8 @@ func (m *Gaussians) LogDensitiesGraph(x graph.Tensor) graph.Tensor {
 	return distances[0].Concat(distances[1:]...).Mul(-.5).Add(constants).LogSumExp()
 }
 
-// joint is the logarithms of weight times density of rows under every
-// component: rows×k.
+// joint returns the logarithm of weight times density of each row under each component,
+// rows×k.
 func (m *Gaussians) joint(x blas32.General) blas64.General {
 	h := m.Means.Cols
 	centred, whitened, joint := dense.New(x.Rows, h), dense.New(x.Rows, h), dense.New(x.Rows, m.Means.Rows)
@@ -158,8 +158,8 @@ func (m *Gaussians) joint(x blas32.General) blas64.General {
 	return joint
 }
 
-// maximise is the M step: the mixture that fits rows with the given
-// responsibilities, n×k, best.
+// maximise is the M step: it returns the mixture that fits the rows best, given the
+// responsibilities, n×k.
 func maximise(ctx context.Context, x blas32.General, shares blas64.General, full bool, lambda float64) (*Gaussians, error) {
 	k, h := shares.Cols, x.Cols
 	m := &Gaussians{LogWeights: make([]float64, k), Means: dense.New(k, h), Full: full, Precisions: dense.New(k, h)}
@@ -172,7 +172,7 @@ func maximise(ctx context.Context, x blas32.General, shares blas64.General, full
 		blas64.Gemm(blas.Trans, blas.NoTrans, 1, part, block, 1, m.Means)
 	}
 	for c := range k {
-		// scikit-learn's guard against a component without rows.
+		// The same guard as in scikit-learn against a component without rows.
 		total := 10 * 0x1p-52
 		var counting []int
 		for i := range x.Rows {
@@ -183,7 +183,7 @@ func maximise(ctx context.Context, x blas32.General, shares blas64.General, full
 		mean := dense.Row(m.Means, c)
 		floats.Scale(1/total, mean)
 		m.LogWeights[c] = math.Log(total / float64(x.Rows))
-		// Rows times the root of their share, less the mean, block by block.
+		// Rows minus the mean, times the root of their responsibility, block by block.
 		covariance, variance := mat.NewSymDense(1, nil), m.precision(c).Data
 		if full {
 			covariance = mat.NewSymDense(h, nil)

@@ -10,8 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// classRows are n rows far from 0, of classes far from each other of which
-// class 2 has none.
+// classRows returns n rows far from 0, in classes far from each other. Class 2 has no rows.
 func classRows(n, h int) (blas32.General, []int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	x, of := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}, make([]int, n)
@@ -35,12 +34,12 @@ func pick(x blas32.General, of []int, keep func(i int) bool) (blas32.General, []
 	return out, classes
 }
 
-// TestMomentsOfClasses compares with sums about the exact means, of all rows and of what
-// is left where some were taken off.
+// TestMomentsOfClasses compares with sums about the exact means, for all rows and after some
+// rows were removed.
 func TestMomentsOfClasses(t *testing.T) {
 	ctx, h := context.Background(), 6
 	x, of := classRows(2500, h)
-	third := func(i int) bool { return i%3 == 0 || of[i] == 4 } // class 4 is left without rows
+	third := func(i int) bool { return i%3 == 0 || of[i] == 4 } // class 4 loses all its rows
 	whole, err := Of(ctx, x, of, 5)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-// Package moments gathers means and covariances of features, of classes too.
+// Package moments accumulates means and covariances of features, for all rows or by class.
 package moments
 
 import (
@@ -18,25 +18,24 @@ import (
 // momentsBlock is the number of rows that are centred and multiplied at once.
 const momentsBlock = 1024
 
-// momentsPanel is the number of features in one factor of a product. Products
-// of two different panels are needed one way round only.
+// momentsPanel is the number of features in one factor of a product. By symmetry, each pair of
+// different panels is multiplied only once.
 const momentsPanel = 128
 
-// Moments are the first and second moments of rows of h features, about the means
-// of their classes too, gathered in bounded memory. The zero value is empty, takes
-// rows of any width and has one class; the first Add fixes the width. Means and
-// covariances of no rows are NaN.
+// Moments accumulates the first and second moments of rows of h features, also about the means
+// of classes, in bounded memory. The zero value is empty, accepts rows of any width and has
+// one class; the first Add fixes the width. Means and covariances of no rows are NaN.
 //
-// Rows are converted to float64, a reference for each class, the mean of the rows
-// that came first, is subtracted, and blas64 forms the products: the smallest
-// eigenvalues of trained features can be 1e-7 of the largest, below what float32 sums
-// resolve. Entries of the covariance are accurate to about 1e-13 times the
-// product of the two standard deviations, however large the mean, as long as
-// the reference is a few standard deviations from it. Moments of other rows with the
-// same references can be taken off again.
+// Each row is converted to float64, a reference is subtracted, and blas64 forms the products.
+// The reference of a class is the mean of its rows that came first. Precision matters, because
+// the smallest eigenvalues of trained features can be 1e-7 of the largest, below the
+// resolution of float32 sums. Entries of the covariance are accurate to about 1e-13 times the
+// product of the two standard deviations, however large the mean, as long as the reference is
+// within a few standard deviations of it. The moments of other rows with the same references
+// can be subtracted again.
 type Moments struct {
-	// UnitNorm scales rows to Euclidean norm 1 before they are counted. Rows
-	// of zeros stay zero. It must not change after the first Add.
+	// UnitNorm scales rows to Euclidean norm 1 before they are counted. Rows of zeros stay
+	// zero. It must not change after the first Add.
 	UnitNorm bool
 
 	ref   blas64.General // c×h, subtracted from rows before products
@@ -46,8 +45,7 @@ type Moments struct {
 	block []float64      // centred rows, transposed
 }
 
-// Of returns the moments of the rows of x, n×h and finite, of which row i is of
-// class of[i] < classes.
+// Of returns the moments of the rows of x, n×h and finite. Row i is of class of[i] < classes.
 func Of(ctx context.Context, x blas32.General, of []int, classes int) (*Moments, error) {
 	m := &Moments{}
 	m.start(ClassMeans(x, of, classes, false))
@@ -56,9 +54,9 @@ func Of(ctx context.Context, x blas32.General, of []int, classes int) (*Moments,
 	return m, err
 }
 
-// Add counts the rows of phi, each of width h, as of one class. It returns a
-// *rows.NotFiniteError, and counts nothing, if an element is NaN or Inf, and panics if
-// the width is not that of earlier rows.
+// Add counts the rows of phi, each of width h, as rows of one class. If an element is NaN or
+// Inf it returns a *rows.NotFiniteError and counts nothing. It panics if the width differs
+// from that of earlier rows.
 func (m *Moments) Add(ctx context.Context, phi blas32.General) error {
 	if err := rows.CheckFinite("features", phi); err != nil {
 		return err
@@ -79,15 +77,15 @@ func (m *Moments) start(ref blas64.General) {
 	m.ref, m.rows, m.sum, m.outer = ref, make([]int, ref.Rows), dense.New(ref.Rows, ref.Cols), mat.NewSymDense(ref.Cols, nil)
 }
 
-// Mean is the mean of the rows of phi, each scaled to norm 1 first with unitNorm, and
-// zeros where there are none.
+// Mean returns the mean of the rows of phi, or zeros without rows. With unitNorm, each row is
+// first scaled to norm 1.
 func Mean(phi blas32.General, unitNorm bool) []float64 {
 	return dense.Row(ClassMeans(phi, make([]int, phi.Rows), 1, unitNorm), 0)
 }
 
-// ClassMeans are the means of the rows of each class, c×h, each row scaled to norm 1
-// first with unitNorm, and zeros where a class has no rows. Row i of phi is of class
-// of[i], or of none where that is negative.
+// ClassMeans returns the mean of the rows of each class, c×h, or zeros for a class without
+// rows. With unitNorm, each row is first scaled to norm 1. Row i of phi is of class of[i], or
+// of no class if that is negative.
 func ClassMeans(phi blas32.General, of []int, classes int, unitNorm bool) blas64.General {
 	all, counts := dense.New(classes, phi.Cols), make([]float64, classes)
 	for i, y := range of {
@@ -109,7 +107,7 @@ func ClassMeans(phi blas32.General, of []int, classes int, unitNorm bool) blas64
 	return all
 }
 
-// rowScale is what a row is multiplied by.
+// rowScale returns the factor that scales a row.
 func rowScale(row []float32, unitNorm bool) float64 {
 	if !unitNorm {
 		return 1
@@ -145,7 +143,7 @@ func (m *Moments) addBlock(phi blas32.General, of []int) {
 	var wg sync.WaitGroup
 	for from := 0; from < h; from += momentsPanel {
 		work := func() { m.centre(panel(from), phi, from, scales, of) }
-		if n < momentsPanel { // not worth the start
+		if n < momentsPanel { // not worth starting a goroutine
 			work()
 		} else {
 			wg.Go(work)
@@ -164,10 +162,10 @@ func (m *Moments) addBlock(phi blas32.General, of []int) {
 	}
 }
 
-// centre sets the rows of to, which are columns of phi from the first on, and
-// adds up each by class.
+// centre writes centred columns of phi, from column first on, to the rows of to, and adds them
+// up by class.
 func (m *Moments) centre(to blas64.General, phi blas32.General, first int, scales []float64, of []int) {
-	const group = 8 // values that fill a line of the cache
+	const group = 8 // values in a cache line
 	for i := 0; i < phi.Rows; i += group {
 		scales, of := scales[i:min(i+group, phi.Rows)], of[i:]
 		for j := range to.Rows {
@@ -184,8 +182,8 @@ func (m *Moments) centre(to blas64.General, phi blas32.General, first int, scale
 	}
 }
 
-// Without returns the moments of the rows that m counts, less the rows of x,
-// which are among them: of[i] is again the class of row i.
+// Without returns the moments of the counted rows except the rows of x, which must be among
+// them. Row i of x is of class of[i].
 func (m *Moments) Without(ctx context.Context, x blas32.General, of []int) (*Moments, error) {
 	less := &Moments{UnitNorm: m.UnitNorm}
 	less.start(m.ref)
@@ -206,7 +204,7 @@ func (m *Moments) Without(ctx context.Context, x blas32.General, of []int) (*Mom
 	return less, nil
 }
 
-// N is the number of rows counted.
+// N returns the number of rows counted.
 func (m *Moments) N() int {
 	n := 0
 	for _, rows := range m.rows {
@@ -215,10 +213,10 @@ func (m *Moments) N() int {
 	return n
 }
 
-// Width is the number of features, 0 before the first row.
+// Width returns the number of features, 0 before the first row.
 func (m *Moments) Width() int { return m.ref.Cols }
 
-// Means are the means of the classes that have rows, in rising order.
+// Means returns the means of the classes that have rows, in the order of the classes.
 func (m *Moments) Means() blas64.General {
 	means := dense.New(0, m.Width())
 	for y, n := range m.rows {
@@ -233,7 +231,7 @@ func (m *Moments) Means() blas64.General {
 	return means
 }
 
-// Mean is the mean of all rows, of length h.
+// Mean returns the mean of all rows, of length h.
 func (m *Moments) Mean() []float64 {
 	mean, n := make([]float64, m.Width()), float64(m.N())
 	for y, rows := range m.rows {
@@ -245,8 +243,8 @@ func (m *Moments) Mean() []float64 {
 	return mean
 }
 
-// Within is the h×h covariance of rows about the means of their classes, with
-// denominator n.
+// Within returns the h×h covariance of rows about the means of their classes, with denominator
+// n.
 func (m *Moments) Within() *mat.SymDense {
 	n := float64(m.N())
 	w := mat.NewSymDense(m.Width(), nil)
@@ -263,8 +261,7 @@ func (m *Moments) Within() *mat.SymDense {
 	return w
 }
 
-// Covariance is the h×h covariance of all rows about their mean, with
-// denominator n.
+// Covariance returns the h×h covariance of all rows about their mean, with denominator n.
 func (m *Moments) Covariance() *mat.SymDense {
 	c, mean, means := m.Within(), m.Mean(), m.Means()
 	k := 0
@@ -281,7 +278,7 @@ func (m *Moments) Covariance() *mat.SymDense {
 	return c
 }
 
-// SecondMoment is the h×h uncentred second moment ΦᵀΦ/n.
+// SecondMoment returns the h×h uncentred second moment ΦᵀΦ/n.
 func (m *Moments) SecondMoment() *mat.SymDense {
 	s, mean := m.Covariance(), m.Mean()
 	s.SymRankOne(s, 1, mat.NewVecDense(len(mean), mean))

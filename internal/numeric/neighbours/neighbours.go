@@ -1,5 +1,5 @@
-// Package neighbours finds the nearest of a set of rows by exhaustive search, in
-// memory that is bounded beside the rows themselves.
+// Package neighbours finds the nearest of a set of rows. It searches exhaustively, in memory
+// that is bounded apart from the rows themselves.
 package neighbours
 
 import (
@@ -18,30 +18,30 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
-// Index is rows to search among.
+// Index is a set of rows to search.
 //
-// Squared distances are ‖a‖² + ‖b‖² − 2a·b, from float32 products of rows less
-// their mean. They decide which rows are the nearest; how far those are is then
-// computed from differences in float64. Rows that are equally far to a few
-// millionths of their length may stand for each other.
+// Squared distances are ‖a‖² + ‖b‖² − 2a·b, from float32 products of rows minus their mean.
+// These decide which rows are nearest. The distances to them are then computed from
+// differences in float64. Rows whose distances agree to a few millionths of their norms may be
+// swapped.
 type Index struct {
-	Rows    blas32.General // n×h, as they came
-	scale   []float64      // of each row to norm 1, or nil where rows are taken as they are
-	mean    []float64      // of the scaled rows, h
-	squares []float64      // n, of the norms of the scaled rows less mean
+	Rows    blas32.General // n×h, as given
+	scale   []float64      // factor that scales each row to norm 1, or nil for unscaled rows
+	mean    []float64      // mean of the scaled rows, h
+	squares []float64      // n, squared norms of the scaled rows minus mean
 	spare   sync.Pool      // of *workspace
 }
 
-// workspace is what one call of each needs beside the index. The next takes it
-// over: rows come block by block, and garbage would gather to the index's size.
+// workspace is the memory that one call of each needs besides the index. Later calls reuse it,
+// because rows come block by block and garbage would otherwise grow to the size of the index.
 type workspace struct {
 	a, b     blas32.General
 	products []float32
 	searches []search
 }
 
-// New returns an index of n finite rows, which it keeps. With unit, they and the
-// rows to search for are scaled to norm 1; rows of zeros stay zero.
+// New returns an index of n finite rows, which it keeps without copying. With unit, these rows
+// and the query rows are scaled to norm 1; rows of zeros stay zero.
 func New(of blas32.General, unit bool) *Index {
 	x := &Index{Rows: of, mean: make([]float64, of.Cols), squares: make([]float64, of.Rows)}
 	if unit {
@@ -69,7 +69,7 @@ func (x *Index) scaleOf(i int) float64 {
 	return x.scale[i]
 }
 
-// centre sets dst to from, scaled, less the mean, and returns its squared norm.
+// centre sets dst to from, scaled, minus the mean, and returns its squared norm.
 func (x *Index) centre(dst, from []float32, scale float64) (squared float64) {
 	for j, v := range from {
 		dst[j] = float32(scale*float64(v) - x.mean[j])
@@ -79,32 +79,33 @@ func (x *Index) centre(dst, from []float32, scale float64) (squared float64) {
 }
 
 const (
-	rowsAtOnce    = 1024    // rows to search for in one product, at most
-	indexedAtOnce = 2048    // rows of the index in one product, at most
-	elements      = 1 << 20 // of those, at most
-	candidates    = 4 << 20 // held at a time
+	rowsAtOnce    = 1024    // largest number of query rows in one product
+	indexedAtOnce = 2048    // largest number of index rows in one product
+	elements      = 1 << 20 // largest number of elements in one product
+	candidates    = 4 << 20 // candidates in memory at a time
 )
 
-// search is one row to search for.
+// search is the state for one query row.
 type search struct {
-	x       []float32 // as it came
+	x       []float32 // as given
 	scale   float64
-	squared float64  // of its norm, scaled and centred; NaN or Inf where it holds one
-	own     int      // the row of the index that does not count, or −1
-	found   []uint64 // at least the k nearest: distance and row, as keyOf has them
-	cut     uint64   // none above is among the k nearest
+	squared float64  // squared norm, scaled and centred; NaN or Inf if an element is
+	own     int      // index row to leave out, or −1
+	found   []uint64 // at least the k nearest so far, as keys of keyOf
+	cut     uint64   // larger keys are not among the k nearest
 }
 
-// keyOf orders rows by distance, then by number. Distances are not negative.
+// keyOf returns a key that orders rows by distance, then by number. Distances are not
+// negative.
 func keyOf(squared float64, row int) uint64 {
 	return uint64(math.Float32bits(float32(max(squared, 0))))<<32 | uint64(row)
 }
 
 func rowOf(key uint64) int { return int(uint32(key)) }
 
-// each calls visit with every row of q and what holds its k nearest. Calls come
-// from several goroutines. own says that q are the rows of the index, none of
-// which is its own neighbour.
+// each calls visit with every row of q and the state that contains its k nearest rows. Calls
+// come from several goroutines. own tells that q are the rows of the index; a row is then not
+// its own neighbour.
 func (x *Index) each(ctx context.Context, q blas32.General, k int, own bool, visit func(i int, s *search)) error {
 	m, h := x.Rows.Rows, x.Rows.Cols
 	k = min(k, m)
@@ -145,7 +146,7 @@ func (x *Index) each(ctx context.Context, q blas32.General, k int, own bool, vis
 	return ctx.Err()
 }
 
-// scan looks at the products with rows of the index, from the one called first.
+// scan processes the products with index rows, beginning with row first.
 func (s *search) scan(products []float32, squares []float64, first, k, room int) {
 	limit := s.limit()
 	for j, p := range products {
@@ -162,7 +163,7 @@ func (s *search) scan(products []float32, squares []float64, first, k, room int)
 	}
 }
 
-// limit is the squared distance above which no row is looked at.
+// limit returns the squared distance above which rows are skipped.
 func (s *search) limit() float64 {
 	if s.cut == math.MaxUint64 {
 		return math.Inf(1)
@@ -170,7 +171,7 @@ func (s *search) limit() float64 {
 	return float64(math.Float32frombits(uint32(s.cut >> 32)))
 }
 
-// exact is the distance to row j of the index.
+// exact returns the distance to row j of the index.
 func (x *Index) exact(s *search, j int) float64 {
 	var sum float64
 	scale := x.scaleOf(j)
@@ -181,9 +182,9 @@ func (x *Index) exact(s *search, j int) float64 {
 	return math.Sqrt(sum)
 }
 
-// Distances returns, by rank, the distances of all rows of q to their nearest
-// (rank 0), second nearest and so on, for the ranks asked for. They are not
-// finite for a row that is not.
+// Distances returns, by rank, the distances of all rows of q to their nearest row (rank 0),
+// second nearest and so on, for the given ranks. They are not finite for a query row that is
+// not finite.
 func (x *Index) Distances(ctx context.Context, q blas32.General, ranks []int) (map[int][]float64, error) {
 	rising := slices.Compact(slices.Sorted(slices.Values(ranks)))
 	of := map[int][]float64{}
@@ -191,7 +192,7 @@ func (x *Index) Distances(ctx context.Context, q blas32.General, ranks []int) (m
 		of[rank] = make([]float64, q.Rows)
 	}
 	return of, x.each(ctx, q, rising[len(rising)-1]+1, false, func(i int, s *search) {
-		done := 0 // every selection leaves what the next has to look at
+		done := 0 // each selection leaves the candidates of the next
 		for _, rank := range rising {
 			of[rank][i] = s.squared
 			if s.finite() {
@@ -202,8 +203,8 @@ func (x *Index) Distances(ctx context.Context, q blas32.General, ranks []int) (m
 	})
 }
 
-// DistancesGraph writes what Distances computes of q for the ranks, n×ranks. Index
-// rows that graph.CheckBank refuses are refused.
+// DistancesGraph writes the computation of Distances as graph nodes, for q and the ranks,
+// n×ranks. It returns an error for index rows that graph.CheckBank rejects.
 func (x *Index) DistancesGraph(q graph.Tensor, ranks ...int) (graph.Tensor, error) {
 	a, bank, err := x.graph(q)
 	if err != nil {
@@ -217,8 +218,9 @@ func (x *Index) DistancesGraph(q graph.Tensor, ranks ...int) (graph.Tensor, erro
 	return all[0].Concat(all[1:]...), nil
 }
 
-// NearestGraph writes how far the k nearest rows of the index are from the rows of
-// q, nearest first, and which they are, n×k. It refuses what DistancesGraph does.
+// NearestGraph writes the distances of the rows of q to their k nearest index rows, nearest
+// first, and the numbers of these rows, both n×k. It returns the same errors as
+// DistancesGraph.
 func (x *Index) NearestGraph(q graph.Tensor, k int) (distances, at graph.Tensor, err error) {
 	a, bank, err := x.graph(q)
 	if err != nil {
@@ -229,7 +231,7 @@ func (x *Index) NearestGraph(q graph.Tensor, k int) (distances, at graph.Tensor,
 	return a.Double().Reshape(-1, 1, int64(a.Cols())).Sub(near).Norm().Reshape(-1, int64(k)), at, nil
 }
 
-// graph writes the rows to search for, scaled and centred, and those of the index.
+// graph writes the query rows, scaled and centred, and those of the index.
 func (x *Index) graph(q graph.Tensor) (a, bank graph.Tensor, err error) {
 	n, h := x.Rows.Rows, x.Rows.Cols
 	if err := graph.CheckBank(n, h, 4); err != nil {
@@ -246,22 +248,22 @@ func (x *Index) graph(q graph.Tensor) (a, bank graph.Tensor, err error) {
 	return a.Sub(x.mean).Single(), q.Constant(centred), nil
 }
 
-// nearestGraph writes which k rows of the index are the nearest, nearest first.
+// nearestGraph writes which k rows of the index are nearest, nearest first.
 func (x *Index) nearestGraph(a, bank graph.Tensor, k int) (squared, at graph.Tensor) {
 	return a.MatMulT(bank, x.Rows.Rows).Mul(-2.).Add(x.squares).Least(k)
 }
 
 func (s *search) finite() bool { return rows.Finite(s.squared) }
 
-// Neighbour is a row of an index and how far it is.
+// Neighbour is a row of an index and its distance.
 type Neighbour struct {
 	Row      int
 	Distance float64
 }
 
-// Nearest returns the k nearest rows of every row of q, nearest first; there are
-// none for a row that is not finite. own says that q are the rows of the index,
-// none of which is its own neighbour.
+// Nearest returns the k nearest index rows of every row of q, nearest first, and none for a
+// row that is not finite. own tells that q are the rows of the index; a row is then not its
+// own neighbour.
 func (x *Index) Nearest(ctx context.Context, q blas32.General, k int, own bool) ([][]Neighbour, error) {
 	of := make([][]Neighbour, q.Rows)
 	return of, x.each(ctx, q, k, own, func(i int, s *search) {
@@ -278,7 +280,7 @@ func (x *Index) Nearest(ctx context.Context, q blas32.General, k int, own bool) 
 	})
 }
 
-// together calls do for every r below n, on several goroutines.
+// together calls do for each r below n, on several goroutines.
 func together(n int, do func(r int)) {
 	workers := min(runtime.GOMAXPROCS(0), n)
 	var wg sync.WaitGroup

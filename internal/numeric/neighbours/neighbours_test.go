@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/neighbours"
 )
 
-// cloud is rows far from 0, of which the last repeats the first and row 1 is 0.
+// cloud returns rows far from 0. The last row repeats the first, and row 1 is 0.
 func cloud(n, h int, seed uint64) blas32.General {
 	r := rand.New(rand.NewPCG(seed, 0))
 	x := blas32.General{Rows: n, Cols: h, Stride: h + 2, Data: make([]float32, n*(h+2))}
@@ -29,7 +29,8 @@ func cloud(n, h int, seed uint64) blas32.General {
 	return x
 }
 
-// sorted is every row's distances to the rows of the index, computed one by one.
+// sorted returns the distances of a row to all rows of the index, computed one by one, in
+// increasing order.
 func sorted(x, q blas32.General, i int, unit, own bool) []neighbours.Neighbour {
 	scale := func(row []float32) float64 {
 		if unit {
@@ -58,7 +59,7 @@ func TestIndex(t *testing.T) {
 	ctx := context.Background()
 	for _, n := range []int{3, 300, 2500} {
 		x, q := cloud(n, 7, 1), cloud(40, 7, 2)
-		copy(q.Data[5*q.Stride:], x.Data[2*x.Stride:2*x.Stride+7]) // one that is there
+		copy(q.Data[5*q.Stride:], x.Data[2*x.Stride:2*x.Stride+7]) // a row of the index
 		for _, unit := range []bool{false, true} {
 			index := neighbours.New(x, unit)
 			ranks := []int{n - 1, 0, n / 2, 0}
@@ -102,7 +103,7 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-func TestIndexOfWhatIsNotFinite(t *testing.T) {
+func TestIndexNotFinite(t *testing.T) {
 	x, q := cloud(20, 3, 1), cloud(4, 3, 2)
 	q.Data[0], q.Data[q.Stride] = float32(math.NaN()), float32(math.Inf(1))
 	index := neighbours.New(x, false)
@@ -129,9 +130,9 @@ func TestIndexOfWhatIsNotFinite(t *testing.T) {
 	}
 }
 
-// TestSearchesShareRoom: rows that are searched for block by block leave no
-// garbage of a block's size behind.
-func TestSearchesShareRoom(t *testing.T) {
+// TestSearchesReuseMemory checks that block-by-block searches leave no garbage of the size of
+// a block.
+func TestSearchesReuseMemory(t *testing.T) {
 	x := neighbours.New(blas32.General{Rows: 2000, Cols: 256, Stride: 256, Data: make([]float32, 2000*256)}, false)
 	q := blas32.General{Rows: 8, Cols: 256, Stride: 256, Data: make([]float32, 8*256)}
 	var before, after runtime.MemStats

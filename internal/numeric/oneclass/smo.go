@@ -17,15 +17,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
-// Kernel is exp(−gamma·‖x−y‖²) of any x with the rows y that it keeps.
+// Kernel is the kernel exp(−gamma·‖x−y‖²) of any row x with the rows y that it keeps.
 type Kernel struct {
 	gamma   float64
 	mean    []float64
-	rows    blas64.General // less mean, n×h
-	squares []float64      // their squared norms
+	rows    blas64.General // minus mean, n×h
+	squares []float64      // squared norms of rows
 }
 
-// NewKernel keeps the rows of y.
+// NewKernel returns a kernel with the rows of y.
 func NewKernel(y blas32.General, gamma float64) *Kernel {
 	k := &Kernel{gamma: gamma, mean: moments.Mean(y, false)}
 	k.rows = dense.Less(y, k.mean)
@@ -41,7 +41,7 @@ func squares(x blas64.General) []float64 {
 	return s
 }
 
-// Sums writes Σ coefficient·kernel over the rows kept to dst, for each row of x.
+// Sums writes Σ coefficient·kernel over the kept rows to dst, for each row of x.
 func (k *Kernel) Sums(dst []float64, x blas32.General, coefficients []float64) {
 	centred, products := dense.Less(x, k.mean), dense.New(x.Rows, k.rows.Rows)
 	blas64.Gemm(blas.NoTrans, blas.Trans, 1, centred, k.rows, 0, products)
@@ -53,17 +53,17 @@ func (k *Kernel) Sums(dst []float64, x blas32.General, coefficients []float64) {
 	}
 }
 
-// SumsGraph writes what Sums computes of the rows of x.
+// SumsGraph writes the computation of Sums as graph nodes, for the rows of x.
 func (k *Kernel) SumsGraph(x graph.Tensor, coefficients []float64) graph.Tensor {
 	x = x.Double().Sub(k.mean)
 	d := x.MatMulT(k.rows, k.rows.Rows).Mul(-2.).Add(k.squares).Add(x.SumSquares()).Max(0.)
 	return d.Mul(-k.gamma).Exp().Mul(coefficients).Sum()
 }
 
-// of is the kernel of row i and one that has the given product with it and the
-// given squared norm.
+// of returns the kernel of row i with another row, given their product and the other's squared
+// norm.
 func (k *Kernel) of(i int, product, square float64) float64 {
-	// A NaN stays one.
+	// max keeps NaN.
 	d := k.squares[i] + square - 2*product
 	if d < 0 {
 		d = 0
@@ -71,7 +71,7 @@ func (k *Kernel) of(i int, product, square float64) float64 {
 	return math.Exp(-k.gamma * d)
 }
 
-// matrix is the kernel of all pairs of the rows kept, n×n.
+// matrix returns the kernel of all pairs of kept rows, n×n.
 func (k *Kernel) matrix(ctx context.Context) (blas32.General, error) {
 	const atOnce = 256
 	n := k.rows.Rows
@@ -81,7 +81,7 @@ func (k *Kernel) matrix(ctx context.Context) (blas32.General, error) {
 		if err := ctx.Err(); err != nil {
 			return m, err
 		}
-		// What is left of the diagonal is known.
+		// The other side of the diagonal is known by symmetry.
 		left, right := k.from(first), k.from(first)
 		left.Rows = min(atOnce, left.Rows)
 		p := blas64.General{Rows: left.Rows, Cols: right.Rows, Stride: right.Rows, Data: products}
@@ -96,21 +96,20 @@ func (k *Kernel) matrix(ctx context.Context) (blas32.General, error) {
 	return m, nil
 }
 
-// from is the rows kept from the one called first on.
+// from returns the kept rows from row first on.
 func (k *Kernel) from(first int) blas64.General {
 	h := k.rows.Cols
 	return blas64.General{Rows: k.rows.Rows - first, Cols: h, Stride: h, Data: k.rows.Data[first*h:]}
 }
 
-// mostSteps bounds the steps taken; each changes two coefficients.
+// mostSteps limits the number of steps. Each changes two coefficients.
 const mostSteps = 10_000_000
 
-// Solve minimises αᵀKα/2 with 0 ≤ α ≤ 1 and Σα = nu·n, until no pair
-// of coefficients violates the conditions of optimality by tolerance, and
-// returns α and the offset ρ.
+// Solve minimises αᵀKα/2 subject to 0 ≤ α ≤ 1 and Σα = nu·n, until no pair of coefficients
+// violates the optimality conditions by more than tolerance. It returns α and the offset ρ.
 //
-// Pairs are chosen by second-order information: Fan, Chen & Lin 2005, working
-// set selection 2, as in LIBSVM.
+// It selects pairs by second-order information: working set selection 2 of Fan, Chen & Lin
+// (2005), as LIBSVM does.
 func Solve(ctx context.Context, k *Kernel, nu, tolerance float64, progress func(float64)) (alpha []float64, rho float64, err error) {
 	n := k.rows.Rows
 	alpha = make([]float64, n)
@@ -155,7 +154,7 @@ func Solve(ctx context.Context, k *Kernel, nu, tolerance float64, progress func(
 		ki, kj := rows.Row(m, i), rows.Row(m, j)
 		move := (gradient[j] - gradient[i]) / curvature(ki[j])
 		move = min(move, 1-alpha[i], alpha[j])
-		// At a bound, exactly: what is free decides the offset.
+		// Set it exactly to the bound, because free coefficients determine the offset.
 		full, empty := move == 1-alpha[i], move == alpha[j]
 		alpha[i] += move
 		alpha[j] -= move
@@ -172,12 +171,12 @@ func Solve(ctx context.Context, k *Kernel, nu, tolerance float64, progress func(
 	return nil, 0, fmt.Errorf("the one-class support vector machine did not converge in %d steps: choose a larger tolerance", mostSteps)
 }
 
-// curvature is that along the direction in which one coefficient grows as
+// curvature returns the curvature along the direction in which one coefficient grows while
 // another shrinks.
 func curvature(kernel float32) float64 { return max(2-2*float64(kernel), 1e-12) }
 
-// pair is the coefficient i to raise and j to lower, and by how much the worst
-// pair violates the conditions.
+// pair returns the coefficient i to increase and j to decrease, and by how much the worst pair
+// violates the optimality conditions.
 func pair(m blas32.General, alpha, gradient []float64) (i, j int, gap float64) {
 	i, j = -1, -1
 	least, most := math.Inf(1), math.Inf(-1)
@@ -204,8 +203,8 @@ func pair(m blas32.General, alpha, gradient []float64) (i, j int, gap float64) {
 	return i, j, most - least
 }
 
-// offset is ρ: the gradient where coefficients are free, or between those that
-// are at their bounds.
+// offset returns ρ: the gradient of free coefficients, or a value between the gradients of
+// those at the bounds.
 func offset(alpha, gradient []float64) float64 {
 	var sum, free float64
 	low, high := math.Inf(-1), math.Inf(1)

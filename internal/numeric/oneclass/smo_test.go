@@ -10,9 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// TestConditionsOfOptimality looks at the solution from outside: rows that are
-// no support vectors are inside, those at the bound outside, others on the
-// boundary.
+// TestConditionsOfOptimality checks the solution: rows that are not support vectors are
+// inside, those at the upper bound outside, and others on the boundary.
 func TestConditionsOfOptimality(t *testing.T) {
 	const n, nu, tolerance = 700, .2, 1e-4
 	r := rand.New(rand.NewPCG(5, 6))

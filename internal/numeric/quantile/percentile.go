@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Percentile is a percentile of v, which it reorders, with values in
-// between interpolated linearly: numpy.percentile's default.
+// Percentile returns a percentile of v, which it reorders. It interpolates linearly, as
+// numpy.percentile does by default.
 func Percentile(v []float64, percentile float64) float64 {
 	low, share := math.Modf(percentile / 100 * float64(len(v)-1))
 	a := Select(v, int(low))
@@ -18,8 +18,8 @@ func Percentile(v []float64, percentile float64) float64 {
 	return a + share*(Select(v[int(low):], 1)-a)
 }
 
-// Percentiles is Percentile of all elements of m, which has some, for several
-// percentiles. It goes over m twice and copies none of it.
+// Percentiles returns several percentiles of all elements of m, which must not be empty. It
+// reads m twice and does not copy it.
 func Percentiles(ctx context.Context, m blas32.General, percentiles []float64) ([]float64, error) {
 	last := m.Rows*m.Cols - 1
 	var ranks []int
@@ -37,9 +37,9 @@ func Percentiles(ctx context.Context, m blas32.General, percentiles []float64) (
 	return values, ctx.Err()
 }
 
-// ofRanks returns the elements that sorting m would put at some indices: it counts
-// by the upper half of a number's bits and then, among those that share it with
-// one that is looked for, by the lower. They mean nothing once the context ends.
+// ofRanks returns the elements of m that sorting would put at the given indices. It counts
+// elements by the upper half of their bits, and then, within the buckets of the wanted ranks,
+// by the lower half. The result is meaningless if the context ended.
 func ofRanks(ctx context.Context, m blas32.General, ranks []int) []float32 {
 	const half = 1 << 16
 	each := func(visit func(key uint32)) {
@@ -69,8 +69,8 @@ func ofRanks(ctx context.Context, m blas32.General, ranks []int) []float32 {
 	return values
 }
 
-// bucketOf finds the bucket that holds the element of some rank, the last where
-// there are fewer, and its rank in there.
+// bucketOf returns the bucket that contains the element of a rank, or the last bucket if there
+// are fewer elements, and the rank within the bucket.
 func bucketOf(counts []int, rank int) (bucket uint32, in int) {
 	for b, n := range counts {
 		if bucket = uint32(b); rank < n {
@@ -81,7 +81,7 @@ func bucketOf(counts []int, rank int) (bucket uint32, in int) {
 	return bucket, rank
 }
 
-// OrderedBits maps numbers to integers in the same order.
+// OrderedBits maps float32 numbers to integers in the same order.
 func OrderedBits(v float32) uint32 {
 	b := math.Float32bits(v)
 	return b ^ (uint32(int32(b)>>31) | 1<<31)

@@ -1,4 +1,4 @@
-// Package quantile interpolates quantiles that are known on a grid of levels.
+// Package quantile interpolates quantiles that are given on a grid of levels.
 package quantile
 
 import (
@@ -6,8 +6,8 @@ import (
 	"sort"
 )
 
-// Check refuses levels that do not increase in (0,1), and other than so many rows of
-// quantiles at these.
+// Check returns an error unless levels increase within (0,1) and there are as many quantiles
+// as rows times levels.
 func Check(levels []float64, quantiles, rows int) error {
 	if len(levels) == 0 || quantiles != rows*len(levels) {
 		return fmt.Errorf("quantile calibration has %d quantiles for %d rows at %d levels", quantiles, rows, len(levels))
@@ -20,14 +20,12 @@ func Check(levels []float64, quantiles, rows int) error {
 	return nil
 }
 
-// Interpolate returns the quantile at level tau given the quantiles q at
-// increasing levels, both of one length ≥ 1. Between two levels it is linear;
-// below the first and above the last it is constant. It does not decrease
-// with tau if q does not with its levels.
+// Interpolate returns the quantile at level tau, given the quantiles q at increasing levels,
+// both of the same length ≥ 1. It is linear between levels and constant beyond the first and
+// the last. It does not decrease with tau if q does not decrease.
 //
-// Everything that reads a grid uses this one function, and its result is
-// rounded to float32, so that a quantile seen in calibration and one seen in
-// prediction agree bit by bit.
+// Every reader of a grid uses this function. It rounds the result to float32, so that the
+// quantiles of calibration and prediction agree bit by bit.
 func Interpolate(levels []float64, q []float32, tau float64) float32 {
 	if len(levels) != len(q) || len(q) == 0 {
 		panic("quantile: levels and quantiles differ in length, or are empty")

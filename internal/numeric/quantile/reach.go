@@ -5,12 +5,13 @@ import (
 	"slices"
 )
 
-// Reach returns the size up to which predicted quantiles tell anything of a target, given
-// the quantiles and targets y of n calibration rows; grid is n×len(levels). It is 1024
-// times the largest size seen in these, or less, because quantiles of a larger size round
-// to one: float32 numbers of that size are farther apart than an eighth of what targets
-// typically differ by from their medians. It is at least twice the largest size. Half of
-// the rows may be as far off as they like. Without rows it is the largest float32 number.
+// Reach returns the magnitude above which predicted quantiles carry no information about a
+// target, given the quantiles and targets y of n calibration rows; grid is n×len(levels). It
+// is 1024 times the largest magnitude in these, or less if float32 numbers of that magnitude
+// are farther apart than an eighth of the typical difference between targets and medians,
+// because quantiles would then round to the same number. It is at least twice the largest
+// magnitude. Up to half of the rows may be arbitrarily wrong. Without rows it is the largest
+// float32 number.
 func Reach(levels []float64, grid, y []float32) float64 {
 	n, l := len(y), len(levels)
 	if n == 0 {
@@ -30,8 +31,8 @@ func Reach(levels []float64, grid, y []float32) float64 {
 	return min(max(2*largest, min(1<<10*largest, 1<<20*off[n/2])), math.MaxFloat32)
 }
 
-// Unknown returns the quantile at a level of a target of which nothing is
-// known. Its median is NaN, because no number would be more right than another.
+// Unknown returns the quantile at a level of a target about which nothing is known. Its median
+// is NaN, because no number is better than another.
 func Unknown(level float64) float64 {
 	switch {
 	case level < .5:

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// Select returns the element of s that sorting would put at index n, and
-// reorders s so that smaller elements are before it and larger ones after.
-// s holds no NaN.
+// Select returns the element that sorting s would put at index n. It reorders s so that
+// smaller elements come before it and larger ones after it. s must not contain NaN.
 func Select[T cmp.Ordered](s []T, n int) T {
 	if n < 2 {
 		for i := range n + 1 {
@@ -17,10 +16,10 @@ func Select[T cmp.Ordered](s []T, n int) T {
 		return s[n]
 	}
 	lo, hi := 0, len(s)
-	// Sorting what is left bounds the time where pivots are bad.
+	// Sorting the rest bounds the time if pivots are bad.
 	for rounds := 2 * bits.Len(uint(len(s))); hi-lo > 16 && rounds > 0; rounds-- {
 		pivot := median(s[lo], s[lo+(hi-lo)/2], s[hi-1])
-		// Three ways: s[lo:i] < pivot, s[i:k] = pivot, s[k:hi] > pivot.
+		// Three-way partition: s[lo:i] < pivot, s[i:k] = pivot, s[k:hi] > pivot.
 		i, j, k := lo, lo, hi
 		for j < k {
 			switch v := s[j]; {

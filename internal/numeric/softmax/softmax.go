@@ -1,17 +1,17 @@
-// Package softmax is the softmax of one row of logits.
+// Package softmax computes the softmax of a row of logits.
 package softmax
 
 import "math"
 
-// Softmax is one at some temperature in a form that keeps its precision where
-// one class has nearly all of the mass.
+// Softmax represents a softmax at some temperature in a form that stays precise if one class
+// has nearly all of the probability.
 type Softmax struct {
 	Top    int     // index of the largest logit
 	Max    float64 // the largest logit divided by the temperature
 	Excess float64 // Σ exp(z/T − Max) over all but the top
 }
 
-// New is the softmax of the logits z.
+// New returns the softmax of the logits z.
 func New(z []float32, temperature float64) Softmax {
 	var s Softmax
 	for j, v := range z {
@@ -28,13 +28,13 @@ func New(z []float32, temperature float64) Softmax {
 	return s
 }
 
-// LogSum is log Σ exp(z/T).
+// LogSum returns log Σ exp(z/T).
 func (s Softmax) LogSum() float64 { return s.Max + math.Log1p(s.Excess) }
 
-// Largest is the largest probability.
+// Largest returns the largest probability.
 func (s Softmax) Largest() float64 { return 1 / (1 + s.Excess) }
 
-// Of is the probability of a class with logit z.
+// Of returns the probability of a class with logit z.
 func (s Softmax) Of(z float32, temperature float64) float64 {
 	return math.Exp(float64(z)/temperature-s.Max) / (1 + s.Excess)
 }

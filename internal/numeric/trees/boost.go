@@ -12,30 +12,30 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
-// BoostOptions are those of gradient boosting of the pinball loss.
+// BoostOptions configures gradient boosting of the pinball loss.
 type BoostOptions struct {
 	Options
 	Level        float64 // in (0,1)
 	Trees        int
 	LearningRate float64
-	Seed         uint64 // matters with MaxFeatures only
-	// Threads is the number of columns that are looked at at the same time; 0
-	// is GOMAXPROCS.
+	Seed         uint64 // only used with MaxFeatures
+	// Threads is the number of columns that are searched for splits at the same time; 0 is
+	// GOMAXPROCS.
 	Threads int
 	Grown   func() // called after every tree, if not nil
 }
 
-// Boosted is a sum of trees.
+// Boosted is a sum of trees that predicts one quantile.
 type Boosted struct {
-	Base         float64   `state:"base"` // the prediction of no trees
+	Base         float64   `state:"base"` // the prediction without trees
 	LearningRate float64   `state:"learning_rate"`
 	Trees        Trees     `state:"trees"`
-	Values       []float64 `state:"value[leaves]"` // by tree and leaf, before the learning rate
+	Values       []float64 `state:"value[leaves]"` // by tree and leaf, not yet scaled by the learning rate
 }
 
-// Boost fits one quantile of one target per row of data, by the steps of
-// Friedman (2001): every tree is fitted to the negative gradient of the
-// pinball loss, and its leaves hold the quantile of their residuals.
+// Boost fits one quantile of one target per row of data, by the steps of Friedman (2001): each
+// tree is fitted to the negative gradient of the pinball loss, and its leaves contain the
+// quantile of the residuals.
 func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boosted, error) {
 	if len(y) != data.rows {
 		panic(fmt.Sprintf("trees: %d targets of %d rows", len(y), data.rows))
@@ -58,11 +58,10 @@ func Boost(ctx context.Context, data *Data, y []float32, o BoostOptions) (*Boost
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		// The negative gradient is τ above the prediction and τ−1 below. A
-		// shift by 1−τ changes no split, and leaves sums that are exact. A
-		// target at the prediction counts as above, as in scikit-learn 1.9
-		// (not 1.2): at a high level, where the first prediction is often the
-		// largest target, all others would be alike and no tree would split.
+		// The negative gradient is τ above the prediction and τ−1 below. Shifting it by 1−τ
+		// changes no split and makes sums exact. A target equal to the prediction counts as
+		// above, as in scikit-learn 1.9 (not 1.2): at a high level, the first prediction is
+		// often the largest target; all gradients would then be equal and no tree would split.
 		for i, v := range y {
 			above[i] = 0
 			if float64(v) >= predicted[i] {
@@ -104,14 +103,14 @@ func (b *Boosted) Predict(dst []float64, x blas32.General) {
 	})
 }
 
-// residuals finds the quantiles of the residuals in each leaf.
+// residuals computes the quantiles of the residuals in each leaf.
 type residuals struct {
 	start []int
 	of    []float64 // by leaf
 }
 
-// quantiles are, per leaf, the smallest residual that at least a share of
-// level of the leaf's residuals does not exceed.
+// quantiles returns, for each leaf, the smallest residual that is at least as large as a
+// fraction level of the residuals of the leaf.
 func (r *residuals) quantiles(leaves int, leaf []int32, y []float32, predicted []float64, level float64) []float64 {
 	r.start = append(r.start[:0], make([]int, leaves+1)...)
 	for _, l := range leaf {

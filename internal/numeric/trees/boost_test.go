@@ -22,7 +22,7 @@ func boost(t *testing.T, bins int, rows int, o BoostOptions) *Boosted {
 	return b
 }
 
-// Root and children are large enough for several threads.
+// The root and its children are large enough for several threads.
 func TestBoostDependsOnSeedNotThreads(t *testing.T) {
 	for _, bins := range []int{Exact, maxBins} {
 		o := BoostOptions{Level: 0.9, Trees: 5, LearningRate: .1, Threads: 1, Options: Options{MaxDepth: 4, MaxFeatures: 0.5}}
@@ -59,8 +59,8 @@ func TestBoostReachesItsLevel(t *testing.T) {
 	}
 }
 
-// Many targets have the largest value: the upper quantile starts there, and
-// comes down where targets are small.
+// Many targets equal the largest value. The upper quantile starts there, and must decrease for
+// inputs with small targets.
 func TestBoostComesDownFromTheLargestTarget(t *testing.T) {
 	x, y := noisy(1000, 2, 9)
 	for i := range y {

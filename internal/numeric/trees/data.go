@@ -12,31 +12,31 @@ import (
 )
 
 const (
-	// Automatic looks at every split of up to exactRows rows, and of more rows
-	// at those between maxBins bins.
+	// Automatic tries every split if there are at most exactRows rows, and otherwise only the
+	// splits between maxBins bins.
 	Automatic = 0
-	// Exact looks at every split.
+	// Exact tries every split.
 	Exact = -1
 
 	exactRows = 1 << 14
 	maxBins   = 255
 )
 
-// Data are training inputs, arranged for the search of splits. They serve any
-// number of trees, at the same time too.
+// Data holds training inputs, arranged for the search of splits. Several trees can use it,
+// also concurrently.
 type Data struct {
 	rows, cols int
 	columns    []float32 // cols × rows
-	codes      []uint16  // the bins of the elements, cols × rows
-	bins       [][]bin   // per column, in increasing order
+	codes      []uint16  // bins of the elements, cols × rows
+	bins       [][]bin   // by column, in increasing order
 }
 
-// bin is the range of the training values that share a code.
+// bin is the range of training values that share a code.
 type bin struct{ lo, hi float32 }
 
-// NewData arranges x, n×d and finite. bins is Automatic, Exact, or the largest
-// number of bins per column, 2 to 255. Bins hold about equally many rows; a
-// column of no more distinct values than bins loses nothing by them.
+// NewData arranges x, n×d and finite. bins is Automatic, Exact, or the largest number of bins
+// per column, 2 to 255. Bins contain about equally many rows. A column with at most bins
+// distinct values loses no split.
 func NewData(x blas32.General, bins int) (*Data, error) {
 	switch {
 	case x.Rows < 1 || x.Cols < 1:
@@ -72,9 +72,9 @@ func NewData(x blas32.General, bins int) (*Data, error) {
 	return d, nil
 }
 
-// cut divides a column, whose rows sorted has in increasing order, into at most
-// n bins of equal values or about equally many rows, and writes the bin of each
-// row to codes.
+// cut divides a column into at most n bins, of equal values or of about equally many rows, and
+// writes the bin of each row to codes. sorted lists the rows in increasing order of the
+// column.
 func cut(column []float32, sorted []int32, n int, codes []uint16) []bin {
 	distinct := 1
 	for i := 1; i < len(sorted); i++ {
@@ -97,7 +97,7 @@ func cut(column []float32, sorted []int32, n int, codes []uint16) []bin {
 
 func (d *Data) column(f int) []float32 { return d.columns[f*d.rows : (f+1)*d.rows] }
 
-// between is the largest float32 that is not above the middle of a and b, a < b.
+// between returns the largest float32 that does not exceed the midpoint of a and b, a < b.
 func between(a, b float32) float32 {
 	middle := (float64(a) + float64(b)) / 2
 	m := float32(middle)
@@ -107,8 +107,8 @@ func between(a, b float32) float32 {
 	return m
 }
 
-// inParallel calls f(worker, i) for every i below n, on up to workers
-// goroutines; calls of one worker follow each other.
+// inParallel calls f(worker, i) for each i below n, on up to workers goroutines. Calls of the
+// same worker do not overlap.
 func inParallel(workers, n int, f func(worker, i int)) {
 	workers = min(workers, n)
 	if workers <= 1 {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ForestOptions are those of a forest of trees.
+// ForestOptions configures a forest of trees.
 type ForestOptions struct {
 	Options
 	Trees int
@@ -20,16 +20,16 @@ type ForestOptions struct {
 	Grown func() // called after every tree, by several goroutines, if not nil
 }
 
-// Forest is a quantile regression forest: trees whose leaves remember the
-// targets of their training rows.
+// Forest is a quantile regression forest: trees whose leaves keep the targets of their
+// training rows.
 type Forest struct {
-	// Values are the distinct training targets in increasing order.
+	// Values holds the distinct training targets in increasing order.
 	Values []float32 `state:"values[values],rising"`
 	Trees  Trees     `state:"trees"`
-	// Sizes is how many members each leaf has, by tree and leaf.
+	// Sizes holds the number of members of each leaf, by tree and leaf.
 	Sizes []int32 `state:"sizes[leaves],least=1"`
-	// Members are positions in Values, increasing within a leaf, as often as
-	// the bootstrap drew them.
+	// Members holds positions in Values, increasing within a leaf, each as often as the
+	// bootstrap drew it.
 	Members []int32 `state:"members[members],least=0"`
 
 	index
@@ -55,8 +55,8 @@ func (f *Forest) Restored() error {
 	return nil
 }
 
-// GrowForest grows a forest for one target per row of data. Each tree reduces
-// the variance on its own bootstrap sample.
+// GrowForest grows a forest for one target per row of data. Each tree reduces the variance on
+// its own bootstrap sample.
 func GrowForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (*Forest, error) {
 	if len(y) != data.rows {
 		panic(fmt.Sprintf("trees: %d targets of %d rows", len(y), data.rows))
@@ -91,7 +91,7 @@ func GrowForest(ctx context.Context, data *Data, y []float32, o ForestOptions) (
 	return newForest(targets.values, grown), nil
 }
 
-// newForest puts what the trees' leaves remember after each other.
+// newForest concatenates the members of all leaves.
 func newForest(values []float32, grown []bagged) *Forest {
 	f := &Forest{Values: values}
 	for _, b := range grown {
@@ -110,12 +110,12 @@ func draw(counts []int32, rng *rand.Rand) {
 	}
 }
 
-// targets are training targets in the forms that forests need.
+// targets holds training targets in the forms that forests need.
 type targets struct {
 	values  []float32 // distinct, increasing
-	rank    []int32   // of each row, in values
+	rank    []int32   // position of each row's target in values
 	order   []int32   // rows by increasing rank
-	centred []float64 // less their mean
+	centred []float64 // targets minus their mean
 }
 
 func newTargets(y []float32) *targets {
@@ -136,14 +136,14 @@ func newTargets(y []float32) *targets {
 	return t
 }
 
-// bagged is a tree and what its leaves remember, as in a Forest.
+// bagged is a tree and the members of its leaves, as in a Forest.
 type bagged struct {
 	Tree
 	sizes, members []int32
 }
 
-// bagged is tree with the targets of the rows in its leaves. Going through rows
-// by rank leaves the members of each leaf sorted.
+// bagged returns tree with the targets of the rows in its leaves. Going through rows by rank
+// leaves the members of each leaf sorted.
 func (t *targets) bagged(tree Tree, leaf, counts []int32) bagged {
 	b := bagged{Tree: tree, sizes: make([]int32, tree.Leaves)}
 	for i, l := range leaf {

@@ -14,7 +14,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// noisy has inputs and targets with ties, in rows wider than they need be.
+// noisy returns inputs and targets with ties. The rows are wider than their columns.
 func noisy(n, d int, seed uint64) (blas32.General, []float32) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	x := blas32.General{Rows: n, Cols: d, Stride: d + 2, Data: make([]float32, n*(d+2))}
@@ -30,7 +30,7 @@ func noisy(n, d int, seed uint64) (blas32.General, []float32) {
 	return x, y
 }
 
-// membersOf is what leaf l of tree k remembers.
+// membersOf returns the members of leaf l of tree k.
 func membersOf(f *Forest, k int, l int32) []int32 {
 	for _, t := range f.Trees[:k] {
 		l += int32(t.Leaves)
@@ -42,7 +42,7 @@ func membersOf(f *Forest, k int, l int32) []int32 {
 	return f.Members[start : start+f.Sizes[l]]
 }
 
-// smallestValue is the quantile at tau by the definition.
+// smallestValue returns the quantile at tau by its definition.
 func smallestValue(f *Forest, x []float32, tau float64) float32 {
 	w := make([]float64, len(f.Values))
 	for k := range f.Trees {
@@ -139,7 +139,8 @@ func TestLeavesHoldTheirRows(t *testing.T) {
 	}
 }
 
-// A bootstrap sample has as many rows as there are, 1−1/e of them distinct.
+// TestBootstrap checks that a sample has as many rows as there are, with a fraction of 1−1/e
+// distinct rows.
 func TestBootstrap(t *testing.T) {
 	counts := make([]int32, 10000)
 	draw(counts, rand.New(rand.NewPCG(5, 5)))
@@ -196,8 +197,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// One column that decides and others that can't: where a node draws those that
-// are constant, it looks on.
+// TestSplitsAreSoughtBeyondConstantColumns has one informative column among constant ones. A
+// node that draws only constant columns must try others.
 func TestSplitsAreSoughtBeyondConstantColumns(t *testing.T) {
 	x := blas32.General{Rows: 40, Cols: 6, Stride: 6, Data: make([]float32, 240)}
 	y := make([]float32, 40)

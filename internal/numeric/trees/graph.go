@@ -8,11 +8,11 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// mostLevels bounds how deep trees of a graph are, which has nodes for each level.
+// mostLevels limits the depth of trees in a graph, which has nodes for each level.
 const mostLevels = 100
 
-// Graph writes what the leaves hold that the rows of x fall in, n×trees, by tree
-// and leaf.
+// Graph writes, for each row of x, the value of the leaf that it reaches in each tree,
+// n×trees. values are given by tree and leaf.
 func (t Trees) Graph(x graph.Tensor, values []float64) (graph.Tensor, error) {
 	var roots, feature, left []int64
 	var threshold []float32
@@ -23,7 +23,7 @@ func (t Trees) Graph(x graph.Tensor, values []float64) (graph.Tensor, error) {
 		roots = append(roots, int64(root))
 		depth := make([]int, len(tree.Feature))
 		for i, f := range tree.Feature {
-			if f < 0 { // a leaf, which a row stays in
+			if f < 0 { // rows stay in a leaf
 				feature, threshold, left = append(feature, 0), append(threshold, float32(math.Inf(1))), append(left, int64(root+i))
 				held = append(held, values[tree.Left[i]])
 				levels = max(levels, depth[i])
@@ -52,12 +52,13 @@ func (t Trees) Graph(x graph.Tensor, values []float64) (graph.Tensor, error) {
 	return at.Look(held), nil
 }
 
-// mostMembers bounds the training targets that a graph sorts for a row.
+// mostMembers limits the number of training targets that a graph sorts for a row.
 const mostMembers = 1 << 13
 
-// QuantilesGraph writes what Quantiles computes of the rows of x, n × levels.
+// QuantilesGraph writes the computation of Quantiles as graph nodes, for the rows of x, n ×
+// levels.
 func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor, error) {
-	// By leaf, the distinct positions in Values and the shares of each.
+	// By leaf: the distinct positions in Values, and the fraction of each.
 	var positions, shares [][]float64
 	numbers, members, most := make([]float64, len(f.Sizes)), f.Members, 0
 	for l, size := range f.Sizes {

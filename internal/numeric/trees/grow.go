@@ -1,9 +1,8 @@
-// Package trees grows regression trees that reduce the variance of a target,
-// and builds from them the two classical models of conditional quantiles: the
-// quantile regression forest and gradient boosting of the pinball loss.
+// Package trees grows regression trees that reduce the variance of a target. From these it
+// builds the two classical models of conditional quantiles: quantile regression forests and
+// gradient boosting of the pinball loss.
 //
-// A result depends on data, options and seed alone, never on the number of
-// threads.
+// Results depend only on data, options and seed, not on the number of threads.
 package trees
 
 import (
@@ -12,57 +11,55 @@ import (
 	"math/rand/v2"
 )
 
-// Options say when a tree stops growing. The zero value grows until leaves are
-// pure.
+// Options limits the growth of a tree. The zero value grows until leaves are pure.
 type Options struct {
-	MaxDepth int // of a leaf, the root has 0; 0 is no limit
-	MinSplit int // rows that a node needs to be split; 0 is 2
-	MinLeaf  int // rows that every leaf has; 0 is 1
-	// MaxFeatures is the share of the columns, in (0,1], that a node looks at,
-	// drawn afresh for every node; 0 is all of them. Where none of these can
-	// be split, the node looks on.
+	MaxDepth int // largest depth of a leaf, with the root at 0; 0 is no limit
+	MinSplit int // least number of rows of a node that is split; 0 is 2
+	MinLeaf  int // least number of rows of a leaf; 0 is 1
+	// MaxFeatures is the fraction of columns, in (0,1], that each node tries, drawn anew for
+	// every node; 0 is all of them. If none of these can be split, the node tries more.
 	MaxFeatures float64
 }
 
-// resolved replaces zero values.
+// resolved replaces zero values by their defaults.
 func (o Options) resolved() Options {
 	o.MaxDepth, o.MinSplit = cmp.Or(o.MaxDepth, math.MaxInt32), cmp.Or(o.MinSplit, 2)
 	o.MinLeaf, o.MaxFeatures = cmp.Or(o.MinLeaf, 1), cmp.Or(o.MaxFeatures, 1)
 	return o
 }
 
-// grower grows trees one after the other, reusing its memory.
+// grower grows one tree after another, reusing its memory.
 type grower struct {
 	data    *Data
 	o       Options
-	sampled int // columns that a node looks at
+	sampled int // number of columns that a node tries
 	workers int
 	search  *histogram
 
-	bag     []int32  // the rows of data that are in the bag, in order
+	bag     []int32  // rows of data in the bootstrap sample, in order
 	targets []target // by position in the bag
-	rows    []int32  // positions in the bag; those of a node are contiguous
+	rows    []int32  // positions in the bag; the positions of a node are contiguous
 	swap    []int32
-	left    []uint8 // by position in the bag: 1 where the node's row goes left
+	left    []uint8 // by position in the bag: 1 if the row goes to the left child
 	seed    uint64
 
 	tree  Tree
-	leaf  []int32 // of each row of data, −1 out of the bag
+	leaf  []int32 // leaf of each row of data, −1 if not in the bag
 	stack []*node
 	free  []*node
 
-	best       [2][]split // the children's best split per column
+	best       [2][]split // best split of each child by column
 	candidates [2][]bool
 	order      []int
 }
 
-// target is what a row adds to a node.
+// target is the contribution of a row to the sums of a node.
 type target struct{ y, weight float64 }
 
-// node is a node that is not finished.
+// node is a node that may still be split.
 type node struct {
 	id, depth   int32
-	lo, hi      int // its place in rows
+	lo, hi      int // its range in rows
 	path        uint64
 	weight, sum float64
 	pure        bool
@@ -72,7 +69,7 @@ type node struct {
 
 func (n *node) rows() int { return n.hi - n.lo }
 
-// split is the best split found so far; gain < 0 is none.
+// split is the best split so far; a gain below 0 means none.
 type split struct {
 	gain      float64
 	feature   int32
@@ -97,9 +94,8 @@ func newGrower(data *Data, o Options, workers int) *grower {
 	return g
 }
 
-// grow grows a tree for targets y of the rows of data, each counted counts[i]
-// times (nil is once). The tree is the caller's, g.leaf is valid until the
-// next call.
+// grow grows a tree for the targets y of the rows of data. Row i counts counts[i] times (once
+// if counts is nil). The caller owns the tree; g.leaf is valid until the next call.
 func (g *grower) grow(y []float64, counts []int32, seed uint64) Tree {
 	g.bag, g.targets, g.seed = g.bag[:0], g.targets[:0], seed
 	for i, v := range y {
@@ -146,7 +142,7 @@ func (g *grower) grow(y []float64, counts []int32, seed uint64) Tree {
 	return g.tree
 }
 
-// expand splits n and finds its children's splits.
+// expand splits n and searches the splits of its children.
 func (g *grower) expand(n *node) {
 	children := g.divide(n)
 	var live [2]bool
@@ -171,7 +167,7 @@ func (g *grower) expand(n *node) {
 	g.stack = append(g.stack, children[1], children[0])
 }
 
-// divide sorts the rows of n by side and makes its children.
+// divide partitions the rows of n and returns its children.
 func (g *grower) divide(n *node) [2]*node {
 	column, threshold := g.data.column(int(n.split.feature)), n.split.threshold
 	rows := g.rows[n.lo:n.hi]
@@ -187,7 +183,7 @@ func (g *grower) divide(n *node) [2]*node {
 		r += 1 - int(left)
 	}
 	copy(rows[l:], g.swap[:r])
-	// Distinct for distinct places, however deep, but for chance.
+	// Paths of different nodes differ, whatever their depth, except by chance.
 	path := n.path * 0x9e3779b97f4a7c15
 	a := g.node(n.lo, n.lo+l, n.depth+1, path+1)
 	b := g.node(n.lo+l, n.hi, n.depth+1, path+2)
@@ -217,8 +213,8 @@ func (g *grower) splittable(n *node) bool {
 	return !n.pure && int(n.depth) < g.o.MaxDepth && n.rows() >= g.o.MinSplit && n.rows() >= 2*g.o.MinLeaf
 }
 
-// mark draws the columns that n looks at. They depend on the seed and on the
-// node's place in the tree only.
+// mark draws the columns that n tries. They depend only on the seed and on the position of the
+// node in the tree.
 func (g *grower) mark(n *node, candidates []bool) {
 	all := g.sampled == g.data.cols
 	for f := range candidates {
@@ -240,7 +236,7 @@ func (g *grower) shuffled(n *node) []int {
 	return g.order
 }
 
-// choose takes the best of the splits found for n, the first of equals.
+// choose takes the best split found for n, the first of equals.
 func (g *grower) choose(n *node, c int) {
 	for _, s := range g.best[c] {
 		if s.gain > n.split.gain {
@@ -257,8 +253,8 @@ func (g *grower) choose(n *node, c int) {
 	}
 }
 
-// worthwhile is the number of elements above which a node's columns are worth
-// a second goroutine.
+// worthwhile is the number of elements above which searching the columns of a node is worth a
+// second goroutine.
 const worthwhile = 1 << 14
 
 func (g *grower) eachColumn(rows int, f func(worker, column int)) {

@@ -5,16 +5,15 @@ import (
 	"slices"
 )
 
-// histogram looks at the splits between bins. Large nodes keep their
-// histograms: the larger child takes its parent's, less the rows of the
-// smaller one.
+// histogram searches the splits between bins. Large nodes keep their histograms: the larger
+// child then takes its parent's minus the rows of the smaller child.
 type histogram struct {
 	*grower
-	room     int        // the most bins of a column
-	kept     [][]cell   // free histograms, cols × room
-	scratch  [][]cell   // per worker, one column, zero between calls
-	occupied [][]uint64 // per worker, which bins of a column are not
-	few      [][]uint16 // per worker, the same where they are few
+	room     int        // largest number of bins of a column
+	kept     [][]cell   // unused histograms, cols × room
+	scratch  [][]cell   // by worker: one column, zero between calls
+	occupied [][]uint64 // by worker: bit set of the occupied bins of a column
+	few      [][]uint16 // by worker: the occupied bins, if they are few
 }
 
 // cell sums the rows of a node in one bin.
@@ -23,7 +22,7 @@ type cell struct {
 	weight, rows int32
 }
 
-// keptRows is the size of a node from which on its histograms are kept.
+// keptRows is the number of rows from which on a node keeps its histograms.
 const keptRows = 128
 
 func newHistogram(g *grower) *histogram {
@@ -39,8 +38,8 @@ func newHistogram(g *grower) *histogram {
 	return h
 }
 
-// keeps says whether histograms of n are kept. They are not where nodes look
-// at some of the columns only, nor where bins are as many as rows.
+// keeps reports whether the histograms of n are kept. They are not kept if nodes try only some
+// columns, or if there are as many bins as rows.
 func (h *histogram) keeps(n *node) bool {
 	return n.rows() >= keptRows && h.sampled == h.data.cols && h.room <= maxBins
 }
@@ -61,7 +60,7 @@ func (h *histogram) take() []cell {
 	return make([]cell, h.room*h.data.cols)
 }
 
-// done frees what is kept of n.
+// done releases the histograms of n.
 func (h *histogram) done(n *node) {
 	if n.cells != nil {
 		h.kept = append(h.kept, n.cells)
@@ -73,7 +72,7 @@ func (h *histogram) column(f int, n *node) []cell { return n.cells[f*h.room : (f
 
 func (h *histogram) codes(f int) []uint16 { return h.data.codes[f*h.data.rows : (f+1)*h.data.rows] }
 
-// divided comes once after n was divided into children, before their columns.
+// divided is called once after n was divided into children, before their columns are searched.
 func (h *histogram) divided(n *node, children [2]*node, live [2]bool) {
 	small, large := 0, 1
 	if children[0].rows() > children[1].rows() {
@@ -87,8 +86,8 @@ func (h *histogram) divided(n *node, children [2]*node, live [2]bool) {
 	}
 }
 
-// among looks at column f in those children where search is set. Calls for
-// different columns may run at the same time on different workers.
+// among searches column f in the children for which search is set. Calls for different columns
+// may run concurrently on different workers.
 func (h *histogram) among(worker, f int, children [2]*node, search [2]bool) (left, right split) {
 	small, large := children[0], children[1]
 	if small.rows() > large.rows() {
@@ -114,7 +113,7 @@ func (h *histogram) among(worker, f int, children [2]*node, search [2]bool) (lef
 	return found[0], found[1]
 }
 
-// find looks at column f of a node.
+// find searches column f of a node.
 func (h *histogram) find(worker, f int, n *node) split {
 	if n.cells == nil {
 		return h.sparse(worker, f, n)
@@ -124,7 +123,7 @@ func (h *histogram) find(worker, f int, n *node) split {
 	return h.scan(f, n, h.column(f, n))
 }
 
-// add counts the rows of n so many times.
+// add adds the rows of n, each counted times times.
 func (h *histogram) add(cells []cell, f int, n *node, times int32) {
 	codes := h.codes(f)
 	for _, r := range h.rows[n.lo:n.hi] {
@@ -136,15 +135,15 @@ func (h *histogram) add(cells []cell, f int, n *node, times int32) {
 	}
 }
 
-// cursor goes through the bins of a node from left to right.
+// cursor scans the bins of a node from left to right.
 type cursor struct {
 	mean, whole float64
 	rows, least int
 	sum, weight float64
 	passed      int
-	last        int // bin, −1 before the first
+	last        int // the last bin, −1 before the first
 	gain        float64
-	below, from int // the bins on both sides of the best split
+	below, from int // bins on both sides of the best split
 }
 
 func (h *histogram) cursor(n *node) cursor {
@@ -182,7 +181,7 @@ func (h *histogram) scan(f int, n *node, cells []cell) split {
 	return h.split(&c, f)
 }
 
-// sparse is fill and scan for a node that occupies few bins.
+// sparse fills and scans a node that occupies few bins.
 func (h *histogram) sparse(worker, f int, n *node) split {
 	cells, codes, c := h.scratch[worker], h.codes(f), h.cursor(n)
 	h.add(cells, f, n, 1)

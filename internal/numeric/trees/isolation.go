@@ -8,10 +8,10 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Isolate splits rows of x, which it reorders, at random places of random columns
-// until each is alone, or as many times as it takes to set apart that many by
-// halves. paths says of every leaf how many splits lead to it, and how many more
-// its rows would take.
+// Isolate splits rows of x at random values of random columns until each row is alone, or
+// until the depth at which halving would isolate that many rows. It reorders rows. For each
+// leaf, paths is the number of splits that lead to it, plus the expected number of splits that
+// its rows would still take.
 func Isolate(x blas32.General, rows []int, rng *rand.Rand) (t *Tree, paths []float64) {
 	g := isolation{x: x, rng: rng, limit: bits.Len(uint(max(len(rows), 2) - 1)), tree: &Tree{}}
 	g.tree.add()
@@ -22,7 +22,7 @@ func Isolate(x blas32.General, rows []int, rng *rand.Rand) (t *Tree, paths []flo
 type isolation struct {
 	x     blas32.General
 	rng   *rand.Rand
-	limit int // to the depth
+	limit int // largest depth
 	tree  *Tree
 	paths []float64
 }
@@ -73,7 +73,8 @@ func (g *isolation) column(rows []int) (feature int, low, high float32) {
 	return -1, 0, 0
 }
 
-// SearchPath is the mean depth of a random binary search tree of n keys, where a search fails.
+// SearchPath returns the mean depth at which a search fails in a random binary search tree of
+// n keys.
 func SearchPath(n int) float64 {
 	switch {
 	case n < 2:

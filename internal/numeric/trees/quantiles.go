@@ -10,25 +10,25 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// The distinct targets are cut into up to blocks blocks of equal size. Leaves
-// of at least largeLeaf members know where each block begins among them, so
-// that the distribution function at the end of a block is one number per tree.
+// The distinct targets are divided into at most blocks blocks of equal size. Leaves of at
+// least largeLeaf members know where each block begins among them, so that the distribution
+// function at the end of a block is one number per tree.
 const (
 	blocks    = 128
 	largeLeaf = 64
-	// rowsAtOnce is how many rows go through one tree before the next.
+	// rowsAtOnce is the number of rows that pass through one tree before the next tree.
 	rowsAtOnce = 256
 )
 
-// index is what prediction needs besides what is stored.
+// index holds what prediction needs besides the stored fields.
 type index struct {
-	first  []int32 // of the leaves of each tree
-	starts []int   // of each leaf in Members, and the end of the last
-	// blocks is where a large leaf's blocks begin in befores, −1 for a small one.
+	first  []int32 // first leaf of each tree
+	starts []int   // start of each leaf in Members, and the end of the last
+	// blocks is the start of a large leaf's blocks in befores, −1 for a small leaf.
 	blocks  []int32
-	befores []int32 // members of a leaf before each block, and all
-	// free are readers to use again: one is as large as the training rows, which
-	// makes rows that are predicted one by one expensive.
+	befores []int32 // members of a leaf before each block, and in total
+	// free holds readers to reuse. A reader is as large as the training rows, so that
+	// allocating one for each single row would be slow.
 	free *sync.Pool
 }
 
@@ -59,14 +59,14 @@ func (f *Forest) prepare() {
 	f.index = x
 }
 
-// blockSize is the number of values in a block.
+// blockSize returns the number of values in a block.
 func (f *Forest) blockSize() int { return (len(f.Values) + blocks - 1) / blocks }
 
-// Quantiles writes the quantiles of the rows of x, n×d, at levels in (0,1) to
-// dst, n × levels. The quantile at τ is the smallest training target y with
-// F̂(y|x) ≥ τ, where F̂(y|x) = Σᵢ wᵢ(x)·1{yᵢ ≤ y} and wᵢ(x) is the mean over
-// trees of row i's share in the leaf that x falls in (Meinshausen 2006,
-// equations 4–6; shares are of the tree's bootstrap sample).
+// Quantiles writes the quantiles of the rows of x, n×d, at levels in (0,1) to dst, n × levels.
+// The quantile at τ is the smallest training target y with F̂(y|x) ≥ τ, where F̂(y|x) = Σᵢ
+// wᵢ(x)·1{yᵢ ≤ y}. The weight wᵢ(x) is the mean over trees of the fraction of row i in the
+// leaf that x reaches (Meinshausen 2006, equations 4–6; fractions refer to the bootstrap
+// sample of the tree).
 func (f *Forest) Quantiles(dst []float32, x blas32.General, levels []float64) {
 	if len(dst) != x.Rows*len(levels) {
 		panic(fmt.Sprintf("trees: room for %d quantiles of %d rows and %d levels", len(dst), x.Rows, len(levels)))
@@ -94,21 +94,21 @@ func (f *Forest) Quantiles(dst []float32, x blas32.General, levels []float64) {
 	}
 }
 
-// reader is the work space of one goroutine that predicts.
+// reader is the workspace of one goroutine that predicts.
 type reader struct {
 	*Forest
-	size  int // of a block
+	size  int // number of values in a block
 	falls []int32
-	// small leaves, added up: the weight of every value, and of all values
-	// before each block.
+	// The small leaves, added up: the weight of each value, and of all values before each
+	// block.
 	fine   []float64
 	coarse [blocks + 1]float64
-	marked [blocks]bool // blocks that small leaves have values in
+	marked [blocks]bool // blocks with values from small leaves
 	large  []largeLeafAt
 	local  []float64
 }
 
-// largeLeafAt is a large leaf that the row at hand falls in.
+// largeLeafAt is a large leaf that the current row reaches.
 type largeLeafAt struct {
 	members, before []int32
 	weight          float64
@@ -123,8 +123,8 @@ func newReader(f *Forest) *reader {
 	}
 }
 
-// descend finds the leaves of rows lo…hi−1, tree by tree, so that a tree stays
-// in the cache.
+// descend finds the leaves of rows lo…hi−1, tree by tree, so that each tree stays in the
+// cache.
 func (r *reader) descend(x blas32.General, lo, hi int) {
 	n := len(r.Trees)
 	r.falls = slices.Grow(r.falls[:0], (hi-lo)*n)[:(hi-lo)*n]
@@ -176,7 +176,7 @@ func (r *reader) gather(falls []int32) {
 	}
 }
 
-// before is the weight of all values before block b.
+// before returns the weight of all values before block b.
 func (r *reader) before(b int) float64 {
 	sum := r.coarse[b]
 	for i := range r.large {
@@ -186,9 +186,9 @@ func (r *reader) before(b int) float64 {
 	return sum
 }
 
-// rank is the first value at which the weights add up to at least want.
+// rank returns the first value at which the cumulative weight is at least want.
 func (r *reader) rank(want float64) int {
-	// Weights before block lo are less than want, those before hi are not, or
+	// The cumulative weight before block lo is less than want. Before block hi it is not, or
 	// hi is the end.
 	lo, hi := 0, blocks
 	for hi-lo > 1 {
@@ -220,9 +220,9 @@ func (r *reader) rank(want float64) int {
 	return min(first+last, len(r.Values)-1)
 }
 
-// wanted is what weights add up to at a level at least.
+// wanted returns the cumulative weight that a level requires.
 func wanted(level float64, trees int) float64 {
-	// The weights of every tree add up to one, and rounding may leave a sum
-	// short of the level that it equals.
+	// The weights of each tree add up to one. Rounding may leave a sum slightly below the
+	// level that it should equal.
 	return max(level*float64(trees)-1e-9, math.SmallestNonzeroFloat64)
 }

@@ -29,7 +29,7 @@ type reference struct {
 	Forests []struct {
 		Options   growth
 		Counts    [][]int32
-		Trees     []any // a leaf is its number of rows, a node [feature, threshold, left, right]
+		Trees     []any // a leaf is its number of rows; an inner node is [feature, threshold, left, right]
 		Quantiles [][]float32
 	}
 	Boosting []struct {

@@ -7,25 +7,25 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Tree is a binary tree of axis-parallel splits in flat arrays, one entry per
-// node, the root first.
+// Tree is a binary tree of axis-parallel splits in flat arrays, one entry per node, with the
+// root first.
 type Tree struct {
-	// Feature is the column that a node looks at, −1 at a leaf.
+	// Feature is the column that a node tests, −1 at a leaf.
 	Feature []int32
-	// Threshold sends rows whose value is at most this to the left.
+	// Threshold sends rows with at most this value to the left.
 	Threshold []float32
-	// Left is the left child of a node; the right child follows it. At a leaf
-	// it is the leaf's number.
+	// Left is the left child of a node; the right child follows it. At a leaf it is the number
+	// of the leaf.
 	Left   []int32
 	Leaves int
 }
 
-// Trees have a state of few arrays.
+// Trees is a list of trees, whose state is a few arrays.
 type Trees []Tree
 
-// packed is the nodes of all trees after each other.
+// packed is the nodes of all trees, concatenated.
 type packed struct {
-	Nodes     []int     `state:"nodes[trees],least=1"` // of each tree
+	Nodes     []int     `state:"nodes[trees],least=1"` // number of nodes of each tree
 	Feature   []int32   `state:"feature[nodes],least=-1"`
 	Threshold []float32 `state:"threshold[nodes]"`
 	Left      []int32   `state:"left[nodes],least=0"`
@@ -67,8 +67,8 @@ func (t *Trees) Restore(s rows.State) error {
 	return nil
 }
 
-// Fit says what is wrong with trees from outside for rows of some columns and
-// what is kept of each of their leaves.
+// Fit returns an error if trees that come from a file do not fit rows of the given columns, or
+// the number of values kept for their leaves.
 func (t Trees) Fit(columns, kept int) error {
 	leaves := 0
 	for k, tree := range t {
@@ -83,7 +83,7 @@ func (t Trees) Fit(columns, kept int) error {
 	return nil
 }
 
-// check says what is wrong with a tree from outside. It sets Leaves.
+// check returns an error if a tree that comes from a file is malformed. It sets Leaves.
 func (t *Tree) check() error {
 	n := len(t.Feature)
 	parents, leaves := 0, make([]bool, (n+1)/2)
@@ -102,14 +102,15 @@ func (t *Tree) check() error {
 			t.Leaves++
 		}
 	}
-	// Numbers are distinct and below ⌈n/2⌉, so with as many leaves they are all.
+	// Leaf numbers are distinct and below ⌈n/2⌉. If there are as many leaves, all numbers are
+	// used.
 	if t.Leaves != parents+1 {
 		return fmt.Errorf("a tree of %d splits has %d leaves", parents, t.Leaves)
 	}
 	return nil
 }
 
-// Leaf is the number of the leaf that row x falls in. NaN goes to the right.
+// Leaf returns the number of the leaf that row x reaches. NaN goes to the right.
 func (t *Tree) Leaf(x []float32) int32 {
 	feature, threshold, left := t.Feature, t.Threshold[:len(t.Feature)], t.Left[:len(t.Feature)]
 	i := int32(0)
@@ -118,7 +119,7 @@ func (t *Tree) Leaf(x []float32) int32 {
 		if f < 0 {
 			return left[i]
 		}
-		// Without a jump: which side a row goes to can't be predicted.
+		// Without a branch, because the direction of a row cannot be predicted.
 		var right int32
 		if !(x[f] <= threshold[i]) {
 			right = 1

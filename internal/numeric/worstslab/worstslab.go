@@ -1,5 +1,5 @@
-// Package worstslab finds the slab, the rows between two parallel planes, whose
-// coverage is lowest.
+// Package worstslab finds the slab with the lowest coverage. A slab is the set of rows between
+// two parallel hyperplanes.
 package worstslab
 
 import (
@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// directions that planes are put across, as in the authors' code.
+	// directions is the number of random normals of slabs, as in the authors' code.
 	directions = 1000
-	// together is how many directions rows are projected on at a time.
+	// together is the number of directions that rows are projected on at a time.
 	together = 50
-	// Share is the least share of the rows in a slab.
+	// Share is the least fraction of the rows in a slab.
 	Share = .1
 )
 
-// Slab is what was measured between the planes.
+// Slab counts the rows in a slab and how many of them are covered.
 type Slab struct{ Covered, Rows int }
 
-// Worst finds, for each of several ways to cover the rows x, a slab of at least
-// Share of one random half of them that is covered worst, across the best of many
-// random directions, and measures it on the other half: how many rows of that lie
-// in it and are covered. Columns are standardised. It is nil of fewer than 20 rows
-// and where the context ends.
+// Worst finds, for each of several predictions of the rows x, a slab with low coverage and
+// measures it on held-out rows. The slab contains at least a fraction Share of a random half
+// of the rows, and its normal is the best of many random directions. The other half then gives
+// an unbiased count: how many of its rows are in the slab, and how many of these are covered.
+// Columns are standardised. It returns nil for fewer than 20 rows and if the context ends.
 //
 // Reference: Cauchois, Gupta & Duchi (2021), Knowing what You Know: valid and
 // validated confidence sets in multiclass and multilabel prediction, section 4.
@@ -62,8 +62,8 @@ func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64)
 		blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, chosen, across, 0, on)
 		for d := range together {
 			for i := range places {
-				// A place across the slab with a row's number in the lower half: whole numbers
-				// are sorted several times as fast as structs.
+				// Store each projection with its row number in the lower half, because
+				// integers sort several times faster than structs.
 				places[i] = uint64(quantile.OrderedBits(on.Data[i*on.Stride+d]))<<32 | uint64(i)
 			}
 			slices.Sort(places)
@@ -83,7 +83,7 @@ func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64)
 	}
 	slabs := make([]Slab, len(covered))
 	for w, c := range best {
-		if c.across.N == 0 { // every chosen row is covered: there is no worst
+		if c.across.N == 0 { // all rows of this half are covered
 			c.across = column(rows.New(x.Cols, 1), 0)
 		}
 		for i := range measured.Rows {
@@ -106,15 +106,14 @@ type candidate struct {
 	across    blas32.Vector
 }
 
-// worst is the stretch of at least that many rows of which the least share is
-// covered, if that is below share; to is 0 where none is. prefix[i] of the first
-// i rows are covered.
+// worst returns the range of at least least rows with the lowest fraction covered, if that is
+// below share; otherwise to is 0. prefix[i] counts the covered rows among the first i.
 func worst(prefix []int, least int, share float64) (from, to int, lowest float64) {
 	lowest = min(share, 1)
 	for {
-		// A stretch covered less has a sum of covered − lowest below 0: the least
-		// of these sums leads to the stretch with the least share in a few steps
-		// (Dinkelbach, 1967).
+		// A range with a lower fraction has a negative sum of covered − lowest. The range with
+		// the least sum leads to the range with the least fraction in a few steps (Dinkelbach,
+		// 1967).
 		at, start, end, sum := 0, 0, 0, -1e-9
 		value := func(i int) float64 { return float64(prefix[i]) - lowest*float64(i) }
 		for i := least; i < len(prefix); i++ {

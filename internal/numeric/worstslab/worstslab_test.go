@@ -9,7 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// TestWorstStretch compares with all stretches.
+// TestWorstStretch compares with an exhaustive search of all ranges.
 func TestWorstStretch(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for trial := range 300 {
@@ -37,7 +37,7 @@ func TestWorstStretch(t *testing.T) {
 	}
 }
 
-// TestWorstFindsASlab of rows that are covered less, in one direction of several.
+// TestWorstFindsASlab plants low coverage beyond a plane that is oblique to two columns.
 func TestWorstFindsASlab(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	const n = 4000
