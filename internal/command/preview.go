@@ -126,7 +126,11 @@ func (t *previewTable) close() error {
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
-	fmt.Fprintf(&b, "  %s of %s rows; write all rows and columns with -o FILE.csv\n", display.Count(min(t.rows, previewRows)), display.Count(t.rows))
+	if t.rows > previewRows {
+		fmt.Fprintf(&b, "  %d of %s rows; write all rows and columns with -o FILE.csv\n", previewRows, display.Count(t.rows))
+	} else {
+		b.WriteString("  write all columns with -o FILE.csv\n")
+	}
 	_, err := io.WriteString(t.w, b.String())
 	return err
 }
