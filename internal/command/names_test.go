@@ -140,7 +140,7 @@ func TestHostileNames(t *testing.T) {
 		t.Fatal(errs.String())
 	}
 	checkPlain(t, "preview", shown.String(), -1)
-	for _, part := range []string{"  input  ", "  write all columns with -o FILE.csv"} {
+	for _, part := range []string{"  input  ", ` rows; write all rows and columns with -o FILE.csv`} {
 		if !strings.Contains(shown.String(), part) {
 			t.Errorf("the preview lacks %q: %s", part, shown.String())
 		}
