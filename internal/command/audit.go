@@ -50,11 +50,11 @@ func auditCommand(elsewhere Pipeline) *cli.Command {
 		Usage:     "find out-of-distribution inputs in a large data set",
 		UsageText: "attach audit M.attach --x INPUTS -o DIR [--fdr 0.1]",
 		Description: "Scores every input and writes scores.parquet (a row each), audit.json (how many inputs do not belong, with guarantees) and report.html to DIR. Discoveries are the inputs called outliers: on average, at most the fraction --fdr of them is false.\n\n" +
-			"Memory does not grow with the number of inputs. After an interruption, the same command continues. `attach merge` combines audits of several machines. docs/guides/audit.md explains the guarantees and the keys of audit.json.",
+			"Memory does not grow with the number of inputs. After an interruption, the same command continues. `attach merge` combines audits of several machines. docs/guides/audit.md explains the guarantees, and docs/reference/json.md the keys of audit.json.",
 		CustomHelpTemplate: `# which of these inputs are no digits?
 attach audit digits_resnet.attach --x digits_test.npz --x letters.npz -o audit
-# fail a CI job if any input is an outlier
-attach audit digits_resnet.attach --x digits_test.npz -o nightly --fdr 0.01 --fail-if 'discoveries>100'`,
+# fail a CI job if outliers are proven
+attach audit digits_resnet.attach --x digits_test.npz -o nightly --fail-if 'outliers_lower_bound>0'`,
 	}, argument{name: "M.attach", to: &f.path}, f.choose, func(c *cli.Context) error { return f.run(c, elsewhere) })
 }
 

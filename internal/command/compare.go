@@ -78,7 +78,7 @@ func compareCommand() *cli.Command {
 		Usage:     "measure how well detectors separate in- and out-of-distribution inputs",
 		UsageText: "attach compare MODEL.onnx --x INPUTS --test INPUTS --ood INPUTS\nattach compare MODEL.onnx --x INPUTS --test INPUTS --ood near:A=INPUTS --ood far:B=INPUTS\nattach compare --x F.npz --test T.npz --ood O.npz [--weights W.npz]",
 		Description: "Fits every detector on --x and measures how well its scores separate --test from --ood, to choose a method for `attach fit --method`. AUROC 1 is perfect, 0.5 is chance. FPR95 is the false-alarm rate at which 95 % of the out-of-distribution rows are detected; AURC is the area under the risk-coverage curve. The oracle, a control, has seen half of --ood.\n\n" +
-			"With several --ood, figures are means over the sets. --keep-classes applies to --x and --test, --ood-classes to --ood. docs/guides/which-method.md explains every figure and file.",
+			"With several --ood, figures are means over the sets. --keep-classes applies to --x and --test, --ood-classes to --ood. docs/reference/json.md explains every figure and file.",
 		CustomHelpTemplate: `# three detectors on digits against letters
 attach compare digits_resnet.onnx --x digits_fit.npz --test digits_test.npz --ood letters.npz \
     --preprocess digits.preprocess.json --methods certificates,mahalanobis,knn
