@@ -18,11 +18,13 @@ import (
 
 var adascaleMethod = ood.Method{
 	Name: "adascale",
-	Doc: "SCALE and LTS with a percentile for each row: the energy of the logits after all features are multiplied by exp(r) (scales=features, AdaSCALE-A) or all " +
-		"logits by r² (scales=logits, AdaSCALE-L), with r the sum of positive features over that of those above the percentile. It lies between low and " +
-		"high, the lower the more the row's largest features shift where the given share of its inputs, those with the least gradient of the largest logit, move by epsilon " +
-		"up that gradient: shift times the change of the largest shifted percent of the features plus the largest percent kept of them as they are then, ranked among " +
-		"the same of training rows, `samples` of them. low and high are what the authors begin their search on out-of-domain rows with and what SCALE has; no such row chose them.",
+	Doc: "SCALE or LTS with a percentile chosen for each row: the energy of the logits after all features are multiplied by exp(r) (scales=features, " +
+		"AdaSCALE-A), or all logits by r² (scales=logits, AdaSCALE-L). r is the sum of the positive features over the sum of those above the percentile. The " +
+		"percentile lies between low and high. It is lower if a perturbation of the input shifts the row's largest features more, because OOD rows shift more. " +
+		"The perturbation moves a fraction `share` of the inputs, those with the smallest gradient of the largest logit, by epsilon along that gradient. The " +
+		"measure of the shift is shift times the change of the largest `shifted` percent of the features, plus the largest `kept` percent of the features " +
+		"after the perturbation; it is ranked among the same measure on `samples` training rows. The defaults of low and high come from the authors' and " +
+		"SCALE's settings, not from OOD rows.",
 	Ref:   "Regmi 2025, arXiv:2503.08023",
 	Needs: ood.Needs{Features: true, Logits: true, Weights: true, Inputs: true, Network: true},
 	Params: []ood.Param{
@@ -36,7 +38,7 @@ var adascaleMethod = ood.Method{
 	New: func() any { return &adascale{} },
 }
 
-// Choices of the parameter "scales".
+// Values of the parameter "scales".
 const (
 	scalesFeatures = "features"
 	scalesLogits   = "logits"
@@ -51,16 +53,16 @@ type adascale struct {
 	Kept    float64   `state:"kept,positive"`
 	Shifted float64   `state:"shifted,positive"`
 	Shift   float64   `state:"shift,least=0"`
-	Shifts  []float64 `state:"shifts[n],rising"` // of training rows
+	Shifts  []float64 `state:"shifts[n],rising"` // of the training rows
 }
 
-// nudge is how inputs are moved.
+// nudge describes how inputs are perturbed.
 type nudge struct {
 	Share   float64 `state:"share,positive"`
 	Epsilon float64 `state:"epsilon,least=0"`
 }
 
-// trainingRowsAtOnce is the number of inputs that the network is run on at once.
+// trainingRowsAtOnce is the number of inputs per run of the network.
 const trainingRowsAtOnce = 64
 
 func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -110,13 +112,13 @@ func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 	}
 	slices.Sort(s.Shifts)
 	if math.IsNaN(s.Shifts[0]) {
-		return nil, fmt.Errorf("the network's features are not finite where inputs move by %v", s.Epsilon)
+		return nil, fmt.Errorf("the network's features are not finite after a perturbation of the inputs by %v", s.Epsilon)
 	}
 	return s, nil
 }
 
-// features are those of the block's inputs after they moved. Scorers that move
-// them alike share it.
+// features returns the features of the perturbed inputs of the block. Scorers with the same
+// perturbation share them.
 func (n nudge) features(ctx context.Context, b ood.Batch) (blas32.General, error) {
 	return memo.Cached(ctx, b, n, func() (blas32.General, error) {
 		_, g, err := gradientOf(ctx, b, ood.Scalar{Top: true})
@@ -141,13 +143,14 @@ func (n nudge) features(ctx context.Context, b ood.Batch) (blas32.General, error
 		}
 		out, err := b.Network.Forward(ctx, replaced(block, to))
 		if err == nil && out.Features.Rows != block.Len() {
-			err = fmt.Errorf("the network gives %d rows of features for %d inputs", out.Features.Rows, block.Len())
+			err = fmt.Errorf("the network returns %d rows of features for %d inputs", out.Features.Rows, block.Len())
 		}
 		return out.Features, err
 	})
 }
 
-// shift is how much the largest features changed, and what is left of them.
+// shift measures how much the largest features change: a term of the largest features after
+// the perturbation, and a weighted term of the differences.
 func (s *adascale) shift(before, after []float32) float64 {
 	h := len(before)
 	scratch := make([]float64, h)
@@ -165,7 +168,7 @@ func (s *adascale) shift(before, after []float32) float64 {
 	return kept + s.Shift*largest(s.Shifted, func(j int) float64 { return math.Abs(float64(after[j]) - float64(before[j])) })
 }
 
-// percentile of a row is between Low and High.
+// percentile maps a shift to a percentile between Low and High.
 func (s *adascale) percentile(shift float64) float64 {
 	above := sort.Search(len(s.Shifts), func(i int) bool { return s.Shifts[i] > shift })
 	return s.Low + (1-float64(above)/float64(len(s.Shifts)))*(s.High-s.Low)

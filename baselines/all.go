@@ -2,8 +2,7 @@ package baselines
 
 import "github.com/attach-uncertainty/attach/ood"
 
-// All are the methods that people compare with, detectors and interval methods,
-// by name.
+// All returns the methods to compare with, detectors and interval models, sorted by name.
 func All() []ood.Method {
 	return []ood.Method{
 		adascaleMethod,

@@ -7,9 +7,9 @@ import (
 
 var ashSMethod = reshapingMethod(ood.Method{
 	Name: "ash-s",
-	Doc: "Energy of the logits after activation shaping: of a row's features all below a percentile of them become 0 and the others are " +
-		"multiplied by exp(sum of all / sum of those left). Made for features after a ReLU, and applied to those that the last layer takes, " +
-		"averaged over space. Equal features are pruned from the last.",
+	Doc: "Energy of the logits after activation shaping: in each row, features below a percentile become 0, and the others are multiplied by exp(sum of all " +
+		"features / sum of the others). Made for features after a ReLU; applied to the features that enter the last layer, averaged over space. Among equal " +
+		"features the last ones are pruned first.",
 	Ref:    "Djurisic, Bozanic, Ashok & Liu 2023, arXiv:2209.09858",
 	Params: []ood.Param{percentile(90, 65, 70, 75, 80, 85, 90, 95)},
 }, reshaping{func(dst, phi []float32, largest largestFeatures) float64 {

@@ -12,17 +12,18 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-const baldScores = " score=predictive-entropy is the entropy of the mean softmax instead, and score=variance the variance of the " +
+const baldScores = " score=predictive-entropy uses the entropy of the mean softmax instead, and score=variance the variance of the " +
 	"softmax over passes, averaged over classes."
 
 var baldMethod = ood.Method{
 	Name: "bald",
-	Doc: "Mutual information between the predicted class and the pass or, of a regressor, variance of its outputs, over passes with the network's dropout layers switched on (MC dropout)." +
-		baldScores + " A network without dropout layers gets one before the last linear layer, of the rate that the parameter " +
-		"dropout says: that is not what the network was trained with, the scores are those of bald-features, and they are " +
-		"marked \"inserted dropout\". A network's own layers keep their rates. Of a regressor all scores are the variance over passes, " +
-		"each output's over its variance among the rows fitted on, averaged: where noise has one variance, mutual information grows with it.",
-	Ref:    "Houlsby et al. 2011, arXiv:1112.5745; Gal, Islam & Ghahramani 2017, arXiv:1703.02910; of regressors Gal & Ghahramani 2016, arXiv:1506.02142",
+	Doc: "Disagreement between passes of the network with its dropout layers switched on (MC dropout). For a classifier it is the mutual information between " +
+		"the predicted class and the pass." +
+		baldScores + " A network without dropout layers gets one before its last linear layer, with the rate of the parameter dropout; existing dropout layers keep their " +
+		"rates. The network was not trained with an inserted layer: the scores then equal those of bald-features and are marked \"inserted dropout\". For a " +
+		"regressor all scores are the variance over passes, of each output relative to its variance on the training rows, averaged. If the noise has constant " +
+		"variance, mutual information increases with it.",
+	Ref:    "Houlsby et al. 2011, arXiv:1112.5745; Gal, Islam & Ghahramani 2017, arXiv:1703.02910; for regressors: Gal & Ghahramani 2016, arXiv:1506.02142",
 	Needs:  ood.Needs{Logits: true, Inputs: true, Dropout: true},
 	Memory: passesMemory(64),
 	Params: append(baldParams(), ood.Param{Name: "dropout", Default: .5, Takes: "least=0,below=1"}),
@@ -45,7 +46,8 @@ var baldMethod = ood.Method{
 	New: func() any { return &bald{} },
 }
 
-// baldParams are those of BALD and of its variant on features, but for the rate.
+// baldParams returns the parameters of BALD and of its variant on features, except the dropout
+// rate.
 func baldParams() []ood.Param {
 	return []ood.Param{
 		{Name: "passes", Default: 100, Takes: "count,most=100000", Sweep: []any{100}},
@@ -58,14 +60,14 @@ type bald struct {
 	Count int     `state:"passes,least=1,below=100001"`
 	Rate  float64 `state:"dropout,least=0,below=1"`
 	Seed  uint64  `state:"seed"`
-	// Regressed is what is known of a regressor's outputs, and empty of a classifier.
+	// Regressed describes the outputs of a regressor. It is empty for a classifier.
 	Regressed []regressed `state:"regressed"`
-	// Last is the last layer where the network has no dropout, and the layer
-	// inserted before it is all there is to run.
+	// Last is the last layer if the network has no dropout. Only a dropout layer before it is
+	// then run.
 	Last []lastLayer `state:"last"`
 }
 
-// regressed are the variances of outputs, 1 where that is 0.
+// regressed holds the variances of the outputs, 1 in place of 0.
 type regressed struct {
 	Spread []float64 `state:"spread[outputs],positive"`
 }
@@ -74,7 +76,7 @@ func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	if len(s.Last) > 0 {
 		l := s.Last[0]
 		if b.Features.Cols != l.Weight.Cols {
-			return fmt.Errorf("the rows have %d features, and bald was fitted with %d", b.Features.Cols, l.Weight.Cols)
+			return fmt.Errorf("the rows have %d features, but bald was fitted with %d", b.Features.Cols, l.Weight.Cols)
 		}
 		return lastPasses{l, s.Count, s.Rate, s.Seed}.each(ctx, b, func(i, c int, z []float32) { dst[i] = s.of(z, c) })
 	}
@@ -85,7 +87,7 @@ func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	n := len(dst)
 	c := len(all) / s.Count / n
 	if c*s.Count*n != len(all) {
-		return fmt.Errorf("the network gives %d outputs for %d rows and %d passes", len(all), n, s.Count)
+		return fmt.Errorf("the network returns %d outputs for %d rows and %d passes", len(all), n, s.Count)
 	}
 	switch {
 	case len(s.Regressed) == 0:
@@ -93,7 +95,7 @@ func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 			return err
 		}
 	case len(s.Regressed[0].Spread) != c:
-		return fmt.Errorf("the network gives %d outputs, and bald was fitted to %d", c, len(s.Regressed[0].Spread))
+		return fmt.Errorf("the network returns %d outputs, but bald was fitted to %d", c, len(s.Regressed[0].Spread))
 	}
 	z := make([]float32, 0, s.Count*c)
 	for i := range n {
@@ -106,7 +108,7 @@ func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// of is the score of the outputs z, passes×c.
+// of returns the score of the outputs z, passes×c.
 func (s *bald) of(z []float32, c int) float64 {
 	if len(s.Regressed) == 0 {
 		return s.score(z, c)
@@ -122,7 +124,7 @@ func (s *bald) of(z []float32, c int) float64 {
 	return sum / float64(c)
 }
 
-// spreads are the variances of columns, 1 where that is 0.
+// spreads returns the variances of the columns, 1 in place of 0.
 func spreads(m blas32.General) []float64 {
 	list, column := make([]float64, m.Cols), make([]float64, m.Rows)
 	for k := range list {

@@ -9,9 +9,9 @@ import (
 
 var baldFeaturesMethod = ood.Method{
 	Name: "bald-features",
-	Doc: "Mutual information between the predicted class and the pass, over passes that drop features before the last layer, each " +
-		"with the probability that the parameter dropout says." + baldScores + " Where the network has no dropout there, that is not " +
-		"what it was trained with.",
+	Doc: "Mutual information between the predicted class and the pass, over passes that drop features before the last layer, each with the probability " +
+		"`dropout`. It needs neither the network nor its inputs." +
+		baldScores + " A network without dropout at that place was not trained for it.",
 	Ref:    "after Gal, Islam & Ghahramani 2017, arXiv:1703.02910",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: passesMemory(1),

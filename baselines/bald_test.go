@@ -11,8 +11,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Dropout that the network was not trained with is marked, be it put in by the
-// network or before the last layer's weights, and after a scorer was stored.
+// TestBALDInserted checks that dropout that the network was not trained with is
+// marked, whether the network or the method inserted it, also after a scorer was saved and
+// restored.
 func TestBALDInserted(t *testing.T) {
 	last := &ood.Linear{Weight: zeros(3, 4), Bias: make([]float32, 3)}
 	for _, k := range []struct {
@@ -42,9 +43,9 @@ func TestBALDInserted(t *testing.T) {
 	}
 }
 
-// Of a regressor BALD is the variance over passes: dropping unit j of rate p before the
-// last layer makes that Σⱼ w²ⱼ φ²ⱼ p/(1−p), by the network's own layer and by one that
-// stands in for it.
+// For a regressor, BALD is the variance over passes. Dropping unit j with rate p before the
+// last layer gives Σⱼ w²ⱼ φ²ⱼ p/(1−p), both for a layer of the network and for an inserted
+// one.
 func TestBALDOfRegressor(t *testing.T) {
 	const n, h, outputs, rate = 6, 5, 2, .3
 	rng := rand.New(rand.NewPCG(5, 1))

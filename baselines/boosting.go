@@ -17,12 +17,10 @@ import (
 
 var boostingMethod = ood.Method{
 	Name: "gradient-boosting",
-	Doc: "Gradient-boosted quantile trees: one model per level, each tree fitted to the negative gradient of the pinball loss, " +
-		"its leaves set to the quantile of their residuals. " +
-		"The levels of a row are sorted; between two fitted levels the quantile is linear, outside of them it is that of the nearest. " +
-		"max_depth=0 is no limit. max_features is the share of the inputs that a split looks at: below 1 the seed matters. " +
-		"bins=0 looks at every split where there are few rows and at those between 255 bins where there are many; bins=-1 always at every split. " +
-		"Several targets have models each.",
+	Doc: "Gradient-boosted quantile trees, one model for each level. Each tree is fitted to the negative gradient of the pinball loss, and its leaves are set " +
+		"to the quantile of their residuals. The levels of a row are sorted. Quantiles are linear between two fitted levels and constant beyond them. " +
+		"max_depth=0 is no limit. max_features is the fraction of the inputs that a split tries; below 1 the seed matters. bins=0 tries every split for few " +
+		"rows, and those between 255 bins for many; bins=-1 always tries every split. Each target has its own models.",
 	Ref:   "Friedman 2001; Tagasovska & Lopez-Paz 2019, table 1 and appendix C",
 	Needs: ood.Needs{Features: true, Targets: true, Levels: true},
 	Params: append([]ood.Param{
@@ -36,7 +34,7 @@ var boostingMethod = ood.Method{
 	New: func() any { return &boosting{} },
 }
 
-// boosting has a model for each target and level.
+// boosting has one model for each target and level.
 type boosting struct {
 	Width  int              `state:"columns,dim=features"`
 	Levels []float64        `state:"levels[l],rising,positive,below=1"` // distinct
@@ -76,7 +74,7 @@ func (b *boosting) Restored() error {
 	}
 	for l := range b.Levels[1:] {
 		if b.Levels[l] == b.Levels[l+1] {
-			return fmt.Errorf("level %v comes twice", b.Levels[l])
+			return fmt.Errorf("level %v occurs twice", b.Levels[l])
 		}
 	}
 	return nil

@@ -11,18 +11,18 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// boundaries is a last layer with what its decision boundaries are made of.
+// boundaries is a last layer, and the distances that give its decision boundaries.
 type boundaries struct {
 	lastLayer
 	once      sync.Once
-	distances blas64.General // between all rows of the weights
+	distances blas64.General // between all pairs of rows of the weights
 }
 
-// classSquared is what the distances between all classes' weights take.
+// classSquared returns the memory of the distances between the weights of all classes.
 func classSquared(t ood.Training, _ ood.Params) float64 { return square(t.Logits.Cols) }
 
-// from is the distances between row y of the weights and all rows, none below
-// the least positive float32, by which one may divide.
+// from returns the distances of row y of the weights to all rows. None is below the smallest
+// positive float32, so that they can be divisors.
 func (s *boundaries) from(y int) []float64 {
 	s.once.Do(func() {
 		w, c := dense.Less(s.Weight, nil), s.Weight.Rows

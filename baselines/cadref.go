@@ -17,9 +17,9 @@ import (
 
 var cadrefMethod = ood.Method{
 	Name: "cadref",
-	Doc: "Relative error ‖φ − μ‖₁/‖φ‖₁ of the features against the mean of the training features predicted as the row's class, in two parts: that " +
-		"of features which differ in the direction of the class's weight, divided by the row's log Σ exp(logits), and that of the others, divided by what " +
-		"this is on average. A row's log Σ exp(logits) counts as a thousandth of the average where it is below that. decoupled=false leaves the error whole, which is CARef.",
+	Doc: "Relative error ‖φ − μ‖₁/‖φ‖₁ between the features and the mean of the training features with the same predicted class. It has two parts. The part of " +
+		"features that differ in the direction of the class's weight is divided by the row's log Σ exp(logits), or by a thousandth of its average if that is " +
+		"larger. The part of the other features is divided by that average. decoupled=false keeps the error in one part, which is CARef.",
 	Ref:    "Ling et al. 2025, arXiv:2503.00325",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{{Name: "decoupled", Default: true, Sweep: []any{true, false}}},
@@ -31,7 +31,7 @@ type cadref struct {
 	lastLayer
 	Means     blas64.General `state:"means[logits,features]"`
 	Decoupled bool           `state:"decoupled"`
-	LogSum    float64        `state:"log_sum,positive"` // log Σ exp(logits) on average; 1 where it is not read
+	LogSum    float64        `state:"log_sum,positive"` // mean of log Σ exp(logits); 1 if it is not used
 }
 
 func fitCADRef(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -44,7 +44,7 @@ func fitCADRef(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		s.LogSum -= energy(row(t.Logits, i), 1) / float64(t.Len())
 	}
 	if s.LogSum <= 0 {
-		return nil, fmt.Errorf("log Σ exp(logits) is %v on average, and must be positive to divide errors by: are these log-probabilities? decoupled=false does without", s.LogSum)
+		return nil, fmt.Errorf("the mean of log Σ exp(logits) is %v, and must be positive to divide errors by: are the logits log-probabilities? decoupled=false does not use them", s.LogSum)
 	}
 	return s, nil
 }

@@ -7,9 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// correctClasses returns the class that each training row is an example of: the
-// one predicted for it, or −1 where its label says otherwise. Without labels
-// predictions are believed.
+// correctClasses returns the class that each training row is an example of: the predicted
+// class, or −1 if the label differs from it. Without labels it uses all predictions.
 func correctClasses(t ood.Training) ([]int, error) {
 	classes := rows.Argmax(t.Logits)
 	right := 0

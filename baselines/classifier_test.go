@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// Labels that agree with no prediction are of some other numbering.
+// Labels that match no prediction are probably numbered differently.
 func TestLabelsOfAnotherNumbering(t *testing.T) {
 	training := newToy().training(60)
 	for _, m := range []ood.Method{method("she"), method("openmax")} {
@@ -36,7 +36,7 @@ func TestLabelsOfAnotherNumbering(t *testing.T) {
 	}
 }
 
-// top says of every logit of a row whether it is the largest.
+// top returns, for each logit of a row, whether it is the largest.
 func top(z blas32.General, i int) []bool {
 	r := z.Data[i*z.Stride : i*z.Stride+z.Cols]
 	is := make([]bool, len(r))
@@ -82,7 +82,7 @@ func TestClassesOfTrainingRows(t *testing.T) {
 	data := newToy()
 	training := data.training(60)
 	for _, m := range []ood.Method{method("mahalanobis"), method("relative-mahalanobis")} {
-		// A class of its own for one row, whatever its number.
+		// A single row has its own class, whatever its number.
 		labelled := training
 		labelled.Logits = zeros(0, 0)
 		labelled.Labels = append([]int{1 << 40}, training.Labels[1:]...)

@@ -15,7 +15,8 @@ import (
 
 var conditionalGaussianMethod = ood.Method{
 	Name: "conditional-gaussian",
-	Doc: "A network predicts mean and variance of a Gaussian, by its likelihood; quantiles are those of the Gaussian." +
+	Doc: "A network that predicts mean and variance of a Gaussian, trained by its likelihood; quantiles are those of the Gaussian, so that intervals are " +
+		"symmetric." +
 		mlp.Doc,
 	Ref:    "Nix & Weigend 1994; Lakshminarayanan, Pritzel & Blundell 2017, section 2.2",
 	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true},
@@ -28,11 +29,11 @@ var conditionalGaussianMethod = ood.Method{
 	New: func() any { return &conditionalGaussian{} },
 }
 
-// conditionalGaussian has networks with the outputs mean and variance, as
-// "gaussian-nll" reads them.
+// conditionalGaussian has networks with the outputs mean and variance, in the form of the loss
+// "gaussian-nll".
 type conditionalGaussian struct{ mlp.Regression }
 
-// gaussianVariance is the variance that the loss reads from an output.
+// gaussianVariance returns the variance for an output, as in the loss.
 func gaussianVariance(v float64) float64 {
 	return max(v, 0) + math.Log1p(math.Exp(-math.Abs(v))) + 1e-3
 }
@@ -59,7 +60,7 @@ func (g *conditionalGaussian) QuantilesGraph(x graph.Tensor, levels []float64) (
 	}), nil
 }
 
-// normalQuantiles are those of the standard normal distribution.
+// normalQuantiles returns quantiles of the standard normal distribution.
 func normalQuantiles(levels []float64) []float64 {
 	q := make([]float64, len(levels))
 	for l, tau := range levels {

@@ -19,11 +19,11 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// opsets are those around which operators changed.
+// opsets are operator sets around which operators changed.
 var opsets = []int64{17, 9, 10, 13, 18}
 
-// graph holds that what a method writes as a graph is what it computes, in any
-// operator set, or that it says why it writes none.
+// graph checks that the graph of a method computes its scores in every operator set, or that
+// the method explains why it has no graph.
 func (c conformance) graph(t *testing.T) {
 	r := orttest.Open(t)
 	written := 0
@@ -62,7 +62,7 @@ func (c conformance) graph(t *testing.T) {
 	}
 }
 
-// written is a graph of what a scorer computes.
+// written is the graph of a scorer.
 func (c conformance) written(s *fitting.Scorer, opset int64) (*pb.ModelProto, error) {
 	b := onnx.NewBuilder("test", opset)
 	var in graph.Batch
@@ -86,8 +86,8 @@ func (c conformance) written(s *fitting.Scorer, opset int64) (*pb.ModelProto, er
 	return b.Model()
 }
 
-// same runs a graph beside the scorer that it is of: rows that are not finite are
-// NaN or +Inf, and none scores −Inf.
+// same compares a graph with its scorer. Rows that are not finite score NaN or +Inf, and no
+// row scores −Inf.
 func (c conformance) same(t *testing.T, s *fitting.Scorer, session *ort.Session) bool {
 	t.Helper()
 	for _, b := range []ood.Batch{c.out, c.in, c.in.Slice(0, 1)} {
@@ -124,7 +124,7 @@ func (c conformance) same(t *testing.T, s *fitting.Scorer, session *ort.Session)
 	return agree(t, beside, alone) && !t.Failed()
 }
 
-// agree holds that numbers are equal to 1e-5 of what they are, or half of them.
+// agree checks that numbers are equal to a relative 1e-5, or to half a unit.
 func agree(t *testing.T, got, want []float64) bool {
 	t.Helper()
 	if len(got) != len(want) {

@@ -17,8 +17,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// state holds that a method comes back from its state, by way of JSON for what
-// is not an array.
+// state checks that a method can be restored from its state, after JSON for everything except
+// arrays.
 func (c conformance) state(t *testing.T) {
 	for k, s := range c.scorers {
 		out := c.out
@@ -42,7 +42,7 @@ func (c conformance) state(t *testing.T) {
 	}
 }
 
-// throughJSON takes the scalars of a state to JSON and back and copies arrays.
+// throughJSON encodes and decodes the scalars of a state as JSON, and copies arrays.
 func throughJSON(t *testing.T, s rows.State) rows.State {
 	t.Helper()
 	b, err := json.Marshal(s.Params)
@@ -62,9 +62,8 @@ func throughJSON(t *testing.T, s rows.State) rows.State {
 	return back
 }
 
-// damagedState holds that a state with a part missing, of another type or shape,
-// is refused. One whose numbers were changed is refused, or scores something;
-// nothing panics.
+// damagedState checks that a state with a part missing, or with a part of another type or
+// shape, is rejected. A state with changed numbers is rejected or can score; nothing panics.
 func (c conformance) damagedState(t *testing.T) {
 	whole := c.scorers[0].State()
 	restore := func(change func(s rows.State)) (*fitting.Scorer, error) {
@@ -95,13 +94,14 @@ func (c conformance) damagedState(t *testing.T) {
 			refused(fmt.Sprintf("parameter %q = %v", name, v), func(s rows.State) { s.Params[name] = v })
 		}
 		if _, of, ok := strings.Cut(name, "width of "); ok {
-			// Widths are not taken at their word: memory is for rows that can be.
+			// A width in a state is not trusted: memory is allocated only for rows that can
+			// exist.
 			if _, err := restore(func(s rows.State) { s.Params[name] = float64(math.MaxInt32) }); err == nil || !strings.Contains(err.Error(), `"width of `+of+`" must be`) {
 				t.Errorf("%s = 2³¹−1: %v", name, err)
 			}
 		}
 	}
-	// What is restored for other rows has to be able to score them.
+	// A restored method must also score rows of other sizes.
 	if width, ok := whole.Params["width of features"].(float64); ok {
 		for _, other := range []float64{1, width - 1, width + 1} {
 			if back, err := restore(func(s rows.State) { s.Params["width of features"] = other }); err == nil {
@@ -157,8 +157,7 @@ func lengthOf(a rows.Array) int {
 	return -1
 }
 
-// resized is a copy of a with n along an axis, its elements repeated as often as
-// it takes.
+// resized returns a copy of a with n elements along an axis, repeated as often as needed.
 func resized(a rows.Array, axis, n int) rows.Array {
 	a.Shape = slices.Clone(a.Shape)
 	a.Shape[axis] = n
@@ -189,8 +188,8 @@ func setEntry(a rows.Array, at int, v float64) {
 	}
 }
 
-// FuzzRestoreIntervals: a state that was tampered with is refused, or predicts
-// something: it does not panic or go round in circles.
+// FuzzRestoreIntervals checks that a state that was tampered with is rejected or predicts: it
+// neither panics nor loops forever.
 func FuzzRestoreIntervals(f *testing.F) {
 	x, y := steps(60, 1)
 	var states []rows.State
@@ -219,7 +218,7 @@ func FuzzRestoreIntervals(f *testing.F) {
 	})
 }
 
-// tamper changes one entry, or the length, of one array or parameter.
+// tamper changes one element, or the length, of one array or parameter.
 func tamper(s rows.State, which uint, at int, value int64) rows.State {
 	s.Params, s.Arrays = maps.Clone(s.Params), maps.Clone(s.Arrays)
 	names := slices.Sorted(maps.Keys(s.Arrays))

@@ -32,10 +32,10 @@ import (
 
 var background = context.Background()
 
-// What thousands of small fits leave is much more than they hold.
+// Garbage of thousands of small fits is large compared with live memory.
 func init() { debug.SetGCPercent(800) }
 
-// method is that of a name.
+// method returns the method with a name.
 func method(name string) ood.Method {
 	m, ok := attach.MethodByName(name)
 	if !ok {
@@ -46,7 +46,7 @@ func method(name string) ood.Method {
 
 var detectors = slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return m.Needs.Targets })
 
-// conformance is what a method is held to the contract of ood.Method with.
+// conformance is the data with which a method is tested against the contract of ood.Method.
 type conformance struct {
 	ood.Method
 	toyRows
@@ -54,11 +54,11 @@ type conformance struct {
 	scorers []*fitting.Scorer // one for each of configs, fitted together
 }
 
-// levels are those that interval methods are asked for.
+// levels are the quantile levels that interval methods are tested at.
 var levels = []float64{.001, .1, .3, .5, .9, .999}
 
-// TestConformance holds every method to the contract of ood.Method, by what the
-// method declares alone.
+// TestConformance tests every method against the contract of ood.Method, using only what the
+// method declares.
 func TestConformance(t *testing.T) {
 	for _, all := range [][]ood.Method{baselines.All(), heads.All()} {
 		if !slices.IsSortedFunc(all, func(a, b ood.Method) int { return strings.Compare(a.Name, b.Name) }) {
@@ -121,8 +121,8 @@ func (c conformance) check(t *testing.T) {
 	}
 }
 
-// configurations are the default and some of the sweep, of sizes that take no
-// time.
+// configurations returns the default and some configurations of the sweep, with sizes that are
+// quick to fit.
 func configurations(m ood.Method) []ood.Params {
 	all := fitting.Grid(m)
 	configs := []ood.Params{fitting.Default(m)}
@@ -157,8 +157,7 @@ func (c conformance) refit(training ood.Training) (*fitting.Scorer, error) {
 	return fitting.Fit(background, c.Method, training, c.configs[0])
 }
 
-// reads says whether the method needs any of these to fit.
-// among are the needs of n that the method has.
+// among returns the needs of n that the method has.
 func (c conformance) among(n ood.Needs) ood.Needs {
 	all, has := reflect.ValueOf(&n).Elem(), reflect.ValueOf(c.Needs)
 	for i := range all.NumField() {
@@ -179,8 +178,7 @@ func score(t *testing.T, s *fitting.Scorer, b ood.Batch) []float64 {
 	return got
 }
 
-// predictions are the scores of a detector, or quantiles row by row, target by
-// target.
+// predictions returns the scores of a detector, or quantiles row by row and target by target.
 func predictions(t *testing.T, s *fitting.Scorer, b ood.Batch, levels []float64) []float64 {
 	t.Helper()
 	if !s.Method().Needs.Targets {
@@ -198,7 +196,7 @@ func (c conformance) predict(t *testing.T, s *fitting.Scorer, b ood.Batch) []flo
 	return predictions(t, s, b, levels)
 }
 
-// each are the numbers that a row has.
+// each returns the number of predictions for a row.
 func (c conformance) each() int {
 	if c.Needs.Targets {
 		return c.training.Targets.Cols * len(levels)
@@ -206,7 +204,7 @@ func (c conformance) each() int {
 	return 1
 }
 
-// at are the numbers of row i among those of all.
+// at returns the predictions for row i.
 func (c conformance) at(all []float64, i int) []float64 { return all[i*c.each() : (i+1)*c.each()] }
 
 func near(a, b []float64, tolerance float64) bool {
@@ -215,8 +213,8 @@ func near(a, b []float64, tolerance float64) bool {
 	})
 }
 
-// near allows for products of matrices, which round by where rows lie; quantiles
-// are float32, and differences of larger numbers.
+// near allows for matrix products, whose rounding depends on the position of rows, and for
+// float32 quantiles, which are differences of larger numbers.
 func (c conformance) near(a, b []float64) bool {
 	if c.Needs.Targets {
 		return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Abs(x-y) <= 1e-5*max(math.Abs(x), 1) })
@@ -303,7 +301,8 @@ func (c conformance) rowOrder(t *testing.T) {
 	}
 }
 
-// grid holds that what is fitted or scored together is what it is alone.
+// grid checks that fitting or scoring several configurations together gives the same result as
+// one at a time.
 func (c conformance) grid(t *testing.T) {
 	var together [][]float64
 	if !c.Needs.Targets {
@@ -337,8 +336,8 @@ func (c conformance) seed(t *testing.T) {
 	}
 }
 
-// betterThanChance tells rows of no class from others, or predicts better than
-// the quantiles of all targets.
+// betterThanChance checks that a detector separates rows of no class from others, or that an
+// interval method predicts better than the quantiles of all targets.
 func (c conformance) betterThanChance(t *testing.T) {
 	training := c.many
 	if c.Needs.Targets {
@@ -348,7 +347,7 @@ func (c conformance) betterThanChance(t *testing.T) {
 	if c.Needs.Trainer {
 		training.Trainer = engine(t)
 		p = nil // eight hidden units are too few
-		// 10 000 steps are more than all but one loss takes.
+		// 10,000 steps are more than all losses but one need.
 		if fitting.Default(c.Method)["epochs"] == 0. && c.Name != "quality-driven" {
 			p = ood.Params{"epochs": 40.}
 		}
@@ -497,10 +496,10 @@ func (c conformance) cancelled(t *testing.T) {
 	}
 }
 
-// bound is one that the message of a refusal names.
+// bound is a bound that an error message names.
 var bound = regexp.MustCompile(`(at least|above|at most|below) (-?[0-9.e+-]*[0-9])`)
 
-// parameters holds that what a refusal says is allowed is what is allowed.
+// parameters checks that the bounds in error messages are the bounds that are enforced.
 func (c conformance) parameters(t *testing.T) {
 	refused := func(name string, v any) {
 		t.Helper()
@@ -540,13 +539,13 @@ func (c conformance) parameters(t *testing.T) {
 			}
 		}
 	}
-	// Where nothing is said the default holds.
+	// Parameters that are not given have their defaults.
 	if !slices.Equal(c.predict(t, c.fit(t, c.training, nil), c.out), c.predict(t, c.fit(t, c.training, fitting.Default(c.Method)), c.out)) {
 		t.Error("without parameters it does not do what Default says")
 	}
 }
 
-// targets and levels that nobody can learn are refused.
+// targets checks that targets and levels that cannot be learned are rejected.
 func (c conformance) targets(t *testing.T) {
 	if !c.Needs.Targets {
 		return
@@ -583,7 +582,7 @@ func (c conformance) untouched(t *testing.T) {
 	if !bytes.Equal(before, snapshot()) {
 		t.Error("fit or score changes its input")
 	}
-	// What was fitted does not follow what becomes of the training rows.
+	// A fitted method must not change with its training rows.
 	copied := c.training
 	copied.Batch, copied.Targets = batchparts.Map(c.training.Batch, strided), strided(c.training.Targets)
 	copied.Labels, copied.Inputs, copied.Network = c.training.Labels, c.training.Inputs, c.training.Network
@@ -597,7 +596,7 @@ func (c conformance) untouched(t *testing.T) {
 	}
 }
 
-// spoilt is a copy of m with v in a row.
+// spoilt returns a copy of m with v in one row.
 func spoilt(m blas32.General, row int, v float64) blas32.General {
 	m = strided(m)
 	m.Data[row*m.Stride+1] = float32(v)
@@ -621,7 +620,7 @@ func (c conformance) notFinite(t *testing.T) {
 			}
 		}
 	}
-	// To score, NaN stays in its row.
+	// In scoring, NaN affects only its own row.
 	b := batchparts.Map(c.in, func(m blas32.General) blas32.General { return spoilt(m, 3, math.NaN()) })
 	for x, err := range c.in.Inputs.Blocks(background, c.in.Len()) {
 		if err != nil {
@@ -642,8 +641,8 @@ func (c conformance) notFinite(t *testing.T) {
 	}
 }
 
-// huge holds rows of any finite size to a score that is not −Inf: where
-// arithmetic overflows, it is NaN, which package attach flags.
+// huge checks that rows of any finite size score more than −Inf. If arithmetic overflows, the
+// score is NaN, which package attach flags.
 func (c conformance) huge(t *testing.T) {
 	shapes := map[string]func(v float32, i, j int) float32{
 		"all":         func(v float32, _, _ int) float32 { return v },
@@ -681,8 +680,8 @@ func (c conformance) huge(t *testing.T) {
 	}
 }
 
-// degenerate fits rows that have no covariance to invert, and scores rows that
-// are nothing, all alike or beyond exp.
+// degenerate fits rows without an invertible covariance, and scores rows that are zero, all
+// equal, or beyond the range of exp.
 func (c conformance) degenerate(t *testing.T) {
 	odd := batchparts.Map(c.in.Slice(0, 5), func(m blas32.General) blas32.General { return zeros(m.Rows, m.Cols) })
 	odd.Inputs = c.in.Slice(0, 5).Inputs
@@ -738,8 +737,7 @@ func (c conformance) degenerate(t *testing.T) {
 	}
 }
 
-// wide holds a method to say in Memory if it makes a matrix of the features by
-// the features.
+// wide checks that a method's Memory covers a matrix of features by features if it makes one.
 func (c conformance) wide(t *testing.T) {
 	const width, n = 9000, 12
 	rng := rand.New(rand.NewPCG(3, 3))
@@ -762,7 +760,7 @@ func (c conformance) wide(t *testing.T) {
 		return
 	}
 	if fitting.Memory(c.Method, wide, nil) > width*width {
-		return // it does, if not that much
+		return // it does, but uses less memory
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -773,7 +771,7 @@ func (c conformance) wide(t *testing.T) {
 	}
 }
 
-// One that runs the network is bound to it, and says what it lacks until then.
+// A method that runs the network must be bound to one, and names the missing one until then.
 func TestFusedBindsItsComponents(t *testing.T) {
 	geometrical := method("geometrical")
 	m := heads.Fused("with-network", "fisher", heads.Component{Method: geometrical}, heads.Component{Method: method("certificates")})

@@ -14,9 +14,8 @@ import (
 
 var copMethod = ood.Method{
 	Name: "cop",
-	Doc: "Norm of what remains of the features, scaled to unit norm and centred, outside the first principal components of the " +
-		"training features, as many as explain the share of the variance that the parameter says: the reconstruction error of " +
-		"kernel PCA under a cosine kernel. One component at least is left out.",
+	Doc: "Reconstruction error of kernel PCA with a cosine kernel: the features are scaled to unit norm and centred, and the score is the norm of their part " +
+		"outside the first principal components of the training features. As many components are used as explain the fraction `variance`, but not all.",
 	Ref:    "Fang et al. 2024, arXiv:2402.02949, CoP",
 	Needs:  ood.Needs{Features: true},
 	Memory: squares(eigen.Squares),
@@ -32,7 +31,7 @@ type cop struct{ principal }
 
 type directionsKey struct{}
 
-// directions are the rows of x scaled to unit norm; rows of zeros stay zero.
+// directions returns the rows of x scaled to unit norm. Rows of zeros stay zero.
 func directions(x blas32.General) blas64.General {
 	unit := dense.Less(x, nil)
 	for i := range unit.Rows {
@@ -42,10 +41,10 @@ func directions(x blas32.General) blas64.General {
 }
 
 func (s *cop) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	s.left(dst, directions(b.Features))
+	s.residualNorms(dst, directions(b.Features))
 	return nil
 }
 
 func (s *cop) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	return s.leftGraph(b.Features.Unit()), nil
+	return s.residualNormsGraph(b.Features.Unit()), nil
 }

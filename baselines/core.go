@@ -18,9 +18,9 @@ import (
 
 var coreMethod = ood.Method{
 	Name: "core",
-	Doc: "Minus the sum of the energy log Σ exp(logits) and of a cosine, both standardised on the training rows: that between the features and the mean " +
-		"of the training features of the predicted class, after what lies along this class's weights is taken off both. Classes of the training " +
-		"rows are the labels where there are any, else the largest logit; a class without rows has a cosine of 0.",
+	Doc: "Minus the sum of the energy log Σ exp(logits) and a cosine, both standardised on the training rows: the cosine between the features and the mean of " +
+		"the training features of the predicted class, after the part along this class's weights is removed from both. Classes of the training rows are the " +
+		"labels if there are any, otherwise the largest logit. A class without rows has a cosine of 0.",
 	Ref:   "Yang, Kim & Bahk 2026, arXiv:2603.18290",
 	Needs: ood.Needs{Features: true, Logits: true, Weights: true},
 	Fit:   fitCORE,
@@ -28,13 +28,13 @@ var coreMethod = ood.Method{
 }
 
 type core struct {
-	Directions blas64.General `state:"directions[logits,features]"` // of the classes' weights, of norm 1
-	Residuals  blas64.General `state:"residuals[logits,features]"`  // of the classes' means outside of them, of norm 1
+	Directions blas64.General `state:"directions[logits,features]"` // of the weights of each class, norm 1
+	Residuals  blas64.General `state:"residuals[logits,features]"`  // of the class means, orthogonal to the directions, norm 1
 	LogSum     standard       `state:"log_sum"`
 	Cosine     standard       `state:"cosine"`
 }
 
-// standard is what standardises numbers.
+// standard standardises numbers.
 type standard struct {
 	Mean float64 `state:"mean"`
 	Std  float64 `state:"std,positive"`
@@ -72,14 +72,14 @@ func fitCORE(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	return s, ctx.Err()
 }
 
-// normalise makes the norm of x 1, unless it is 0.
+// normalise scales x to norm 1, unless it is 0.
 func normalise(x []float64) {
 	if norm := blas64.Nrm2(dense.Vector(x)); norm != 0 {
 		blas64.Scal(1/norm, dense.Vector(x))
 	}
 }
 
-// parts are log Σ exp(z) and the cosine of a row.
+// parts returns log Σ exp(z) and the cosine of a row.
 func (s *core) parts(phi, z []float32) (logSum, cosine float64) {
 	p := softmax.New(z, 1)
 	direction, residual := dense.Row(s.Directions, p.Top), dense.Row(s.Residuals, p.Top)

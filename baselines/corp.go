@@ -12,9 +12,9 @@ import (
 
 var corpMethod = ood.Method{
 	Name: "corp",
-	Doc: "The reconstruction error of kernel PCA under the Gaussian kernel exp(−gamma·‖x−y‖²) of features scaled to unit norm, " +
-		"approximated by random Fourier features, with as many components as explain the share variance. frequencies is " +
-		"the number of random features, and 0 stands for four times that of the features but no more than 2048.",
+	Doc: "Reconstruction error of kernel PCA with the Gaussian kernel exp(−gamma·‖x−y‖²) on features scaled to unit norm, approximated by random Fourier " +
+		"features. As many components are used as explain the fraction `variance`. frequencies is the number of random features; 0 means four times the number " +
+		"of features, but at most 2,048.",
 	Ref:   "Fang et al. 2024, arXiv:2402.02949, CoRP; Rahimi & Recht 2007",
 	Needs: ood.Needs{Features: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
@@ -23,7 +23,7 @@ var corpMethod = ood.Method{
 	},
 	Params: []ood.Param{
 		{Name: "gamma", Default: 2, Takes: "positive"}, explained(.8),
-		// One may ask for half a GB for each matrix of the eigenproblem.
+		// This allows half a GB for each matrix of the eigenproblem.
 		{Name: "frequencies", Default: 0, Takes: "count,least=0,most=8192"},
 	},
 	Sweep: []ood.Params{
@@ -34,7 +34,7 @@ var corpMethod = ood.Method{
 }
 
 func frequencies(t ood.Training, p ood.Params) int {
-	// The authors take 2048 for 512 features; the eigenproblem grows with the cube.
+	// The authors use 2048 for 512 features. The cost of the eigenproblem grows with the cube.
 	return cmp.Or(p.Int("frequencies"), min(4*t.Features.Cols, 2048))
 }
 
@@ -51,11 +51,11 @@ func fitCoRP(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 }
 
 func (s *corp) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	s.left(dst, s.of(b.Features))
+	s.residualNorms(dst, s.of(b.Features))
 	return nil
 }
 
 func (s *corp) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	scale := math.Sqrt(2 / float64(len(s.Phases)))
-	return s.leftGraph(b.Features.Unit().MatMul(s.Frequencies).Add(s.Phases).Cos().Mul(scale)), nil
+	return s.residualNormsGraph(b.Features.Unit().MatMul(s.Frequencies).Add(s.Phases).Cos().Mul(scale)), nil
 }

@@ -14,9 +14,8 @@ import (
 )
 
 var covarianceMethod = ood.Method{
-	Name: "covariance",
-	Doc: "φᵀ(FᵀF+λI)⁻¹φ with F the training features: the variance that Bayesian linear regression " +
-		"on the features has at φ, up to a constant.",
+	Name:   "covariance",
+	Doc:    "φᵀ(FᵀF+λI)⁻¹φ, where F are the training features: up to a constant, the variance of a Bayesian linear regression on the features.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:  ood.Needs{Features: true},
 	Memory: squares(eigen.Squares + 1),

@@ -13,8 +13,8 @@ import (
 
 var diceMethod = ood.Method{
 	Name: "dice",
-	Doc: "Energy of the logits that the last layer makes with its less important weights set to 0: those whose product with the training " +
-		"features' mean is not above a percentile of all such products.",
+	Doc: "Energy of the logits after the less important weights of the last layer are set to 0: those whose product with the mean of the training features does " +
+		"not exceed a percentile of all such products.",
 	Ref:    "Sun & Li 2022, arXiv:2111.09805",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{percentile(90, 10, 30, 50, 70, 90, 99)},
@@ -29,8 +29,8 @@ var diceMethod = ood.Method{
 
 type dice struct{ lastLayer }
 
-// sparsify sets weights to 0 whose contribution at mean is not above a
-// percentile of all.
+// sparsify sets weights to 0 if their contribution at mean does not exceed a percentile of all
+// contributions.
 func (s *dice) sparsify(mean []float64, percentile float64) {
 	contributions := make([]float64, len(s.Weight.Data))
 	for i, w := range s.Weight.Data {

@@ -13,8 +13,8 @@ import (
 
 var distanceMethod = ood.Method{
 	Name: "distance",
-	Doc: "Percentile of the Euclidean distances to the training features. " +
-		"percentile=0 is the distance to the nearest of them; between two of them it is interpolated linearly.",
+	Doc: "Percentile of the Euclidean distances to the training features; by default the distance to the nearest training row. Between two distances it is " +
+		"interpolated linearly. It is the default for inputs of trees, which have no last layer.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:  ood.Needs{Features: true},
 	Params: []ood.Param{{Name: "percentile", Default: 0, Takes: "least=0,most=100", Sweep: []any{0, 1, 10, 50}}},
@@ -40,8 +40,8 @@ func fitDistance(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 	return s, nil
 }
 
-// ranksOf says between which of n distances a percentile is, and how far from
-// the lower one, as numpy.percentile does by default.
+// ranksOf returns the two ranks among n distances between which a percentile lies, and its
+// position between them, as numpy.percentile does by default.
 func ranksOf(percentile float64, n int) (low, high int, share float64) {
 	at, share := math.Modf(percentile / 100 * float64(n-1))
 	return int(at), int(at + math.Ceil(share)), share

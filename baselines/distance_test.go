@@ -13,8 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestDistanceAgreesWithExhaustiveFloat64 holds distances to what float32
-// products tell apart: a millionth of the squared spread of the rows.
+// TestDistanceAgreesWithExhaustiveFloat64 allows for the resolution of float32 products: a
+// millionth of the squared spread of the rows.
 func TestDistanceAgreesWithExhaustiveFloat64(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	gauss := func(n, h int, scale, offset float64) blas32.General {
@@ -84,7 +84,7 @@ func TestDistanceAgreesWithExhaustiveFloat64(t *testing.T) {
 	}
 }
 
-// distances are those of row i of x to the rows of train, rising.
+// distances returns the distances of row i of x to the rows of train, increasing.
 func distances(train, x blas32.General, i int) []float64 {
 	d := make([]float64, train.Rows)
 	for j := range d {
@@ -98,7 +98,7 @@ func distances(train, x blas32.General, i int) []float64 {
 	return d
 }
 
-// percentile is that of numpy.percentile.
+// percentile is numpy.percentile.
 func percentile(d []float64, percentile float64) float64 {
 	at := percentile / 100 * float64(len(d)-1)
 	low := int(at)
@@ -128,7 +128,7 @@ func BenchmarkDistance(b *testing.B) {
 	}
 }
 
-// Rows that rounding cannot tell apart, more of them than are held at a time.
+// More rows than are held at a time, at distances that rounding cannot tell apart.
 func TestNeighboursAmongRowsAlike(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, spread := range []float64{0, 1e-6} {
@@ -157,7 +157,7 @@ func TestNeighboursAmongRowsAlike(t *testing.T) {
 	}
 }
 
-// Rows that stay are kept as they are, others copied.
+// Rows that may be retained are kept, others are copied.
 func TestRowsThatStayAreNotCopied(t *testing.T) {
 	for _, m := range []ood.Method{method("distance"), method("knn"), method("lof"), method("nnguide")} {
 		batch := toyBatch(60)
@@ -183,7 +183,7 @@ func TestRowsThatStayAreNotCopied(t *testing.T) {
 	}
 }
 
-// All k of a grid come from one search.
+// All k of a sweep share one search.
 func TestLOFGridIsEachAlone(t *testing.T) {
 	train := ood.Training{Batch: toyBatch(150)}
 	x := toyBatch(40)
@@ -212,7 +212,7 @@ func TestLOFGridIsEachAlone(t *testing.T) {
 	}
 }
 
-// toyBatch is n random rows with logits.
+// toyBatch returns n random rows with logits.
 func toyBatch(n int) ood.Batch {
 	r := rand.New(rand.NewPCG(5, uint64(n)))
 	b := ood.Batch{Features: zeros(n, 8), Logits: zeros(n, 3)}

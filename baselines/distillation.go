@@ -13,9 +13,9 @@ import (
 
 var distillationMethod = ood.Method{
 	Name: "distillation",
-	Doc: "A random network of 64 hidden ReLU units labels the training features with k values, and a linear student learns " +
-		"them by Adam and squared error; the score is the student's mean squared error. Fitting holds the labels, " +
-		"rows times k floats, in memory.",
+	Doc: "How well a linear student imitates a random teacher: the score is the student's mean squared error. The teacher, a random network with 64 hidden ReLU " +
+		"units, labels the training features with k values; the student learns them by Adam and squared error. During the fit, the labels (rows times k " +
+		"floats) are in memory.",
 	Ref:   "Burda et al. 2019, as in Tagasovska & Lopez-Paz 2019, table 2",
 	Needs: ood.Needs{Features: true, Trainer: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
@@ -34,7 +34,7 @@ type distillation struct {
 func (s *distillation) Restored() error {
 	in, out := s.Teacher.Widths()
 	if h, k := s.Student.Widths(); in != h || out != k {
-		return fmt.Errorf("a teacher of %d values from %d does not fit a student of %d from %d", out, in, k, h)
+		return fmt.Errorf("a teacher with %d outputs and %d inputs does not fit a student with %d outputs and %d inputs", out, in, k, h)
 	}
 	return nil
 }

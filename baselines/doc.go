@@ -1,8 +1,8 @@
-// Package baselines holds the methods that people compare with, one a file: of
-// telling in-domain from out-of-domain inputs, by features, logits and earlier layers or by
-// running the network, which they take as an interface, and of predicting
-// intervals. All lists them, and attach.MethodByName has them by name.
+// Package baselines contains the methods to compare with, one in each file. Detectors tell
+// in-distribution from out-of-distribution inputs. They use features, logits and earlier
+// layers, or run the network through an interface. Interval models predict quantiles. All
+// lists the methods, and attach.MethodByName finds one by name.
 //
-// Scores grow with uncertainty. A fitted method is safe for concurrent use, and
-// what a file keeps of it scores the same.
+// Scores grow with uncertainty. A fitted method is safe for concurrent use. A method that is
+// saved and restored scores the same.
 package baselines

@@ -21,8 +21,9 @@ const dropoutPasses = 1000
 
 var dropoutQuantilesMethod = ood.Method{
 	Name: "mc-dropout",
-	Doc: "A network is trained on the squared error with dropout, and predicts with dropout 1000 times; quantiles are the " +
-		"empirical ones of these passes, which do not know of the noise in the targets." + mlp.Doc,
+	Doc: "A network trained on the squared error with dropout, which also predicts with dropout, 1,000 times; quantiles are those of these passes. They do not " +
+		"include the noise of the targets." +
+		mlp.Doc,
 	Ref:    "Gal & Ghahramani 2016; Tagasovska & Lopez-Paz 2019, table 1",
 	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true},
 	Memory: mlp.Memory,
@@ -42,12 +43,12 @@ type dropoutQuantiles struct {
 
 func (d *dropoutQuantiles) Restored() error { return d.Check(0, 1) }
 
-// Quantiles implements ood.QuantileRegressor. A pass drops the same units for
-// all rows, so that a row's quantiles do not depend on the rows beside it.
+// Quantiles implements ood.QuantileRegressor. A pass drops the same units for all rows, so
+// that a row's quantiles do not depend on the rest of the batch.
 func (d *dropoutQuantiles) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
-	passes := make([]thinned, len(d.Networks))
+	passes := make([]dropoutNetwork, len(d.Networks))
 	for t, network := range d.Networks {
-		passes[t] = thin(network, d.Rate, d.Seed+uint64(t))
+		passes[t] = newDropoutNetwork(network, d.Rate, d.Seed+uint64(t))
 	}
 	outputs := func(t int, x blas32.General) blas32.General { return passes[t].apply(x) }
 	return d.EachRow(x, levels, outputs, func(t int, z, quantiles []float32) {
@@ -64,12 +65,11 @@ func (d *dropoutQuantiles) QuantilesGraph(x graph.Tensor, levels []float64) (gra
 		grid = append(grid, float64(i)/(dropoutPasses-1))
 	}
 	return d.EachGraph(x, func(t int, x graph.Tensor) graph.Tensor {
-		return thin(d.Networks[t], d.Rate, d.Seed+uint64(t)).graph(x).Sorted().Interpolate(grid, levels)
+		return newDropoutNetwork(d.Networks[t], d.Rate, d.Seed+uint64(t)).graph(x).Sorted().Interpolate(grid, levels)
 	}), nil
 }
 
-// empirical is the quantile of increasing values, linear between order
-// statistics.
+// empirical returns the quantile of increasing values, linear between order statistics.
 func empirical(sorted []float32, level float64) float64 {
 	at := level * float64(len(sorted)-1)
 	i := min(int(math.Floor(at)), len(sorted)-2)
@@ -77,14 +77,14 @@ func empirical(sorted []float32, level float64) float64 {
 	return lo + (at-float64(i))*(hi-lo)
 }
 
-// thinned is a network with one output, and the masks of its passes.
-type thinned struct {
+// dropoutNetwork is a network with one output, and the dropout masks of its passes.
+type dropoutNetwork struct {
 	network train.Network
-	masks   [][]float32 // per hidden layer, passes × width: 0 or 1/(1−rate)
+	masks   [][]float32 // by hidden layer, passes × width: 0 or 1/(1−rate)
 }
 
-func thin(n train.Network, rate float64, seed uint64) thinned {
-	t := thinned{network: n}
+func newDropoutNetwork(n train.Network, rate float64, seed uint64) dropoutNetwork {
+	t := dropoutNetwork{network: n}
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, l := range n.Layers[:len(n.Layers)-1] {
 		mask := make([]float32, dropoutPasses*l.W.Cols)
@@ -99,7 +99,7 @@ func thin(n train.Network, rate float64, seed uint64) thinned {
 }
 
 // apply returns the outputs, rows × passes.
-func (t thinned) apply(x blas32.General) blas32.General {
+func (t dropoutNetwork) apply(x blas32.General) blas32.General {
 	layers := t.network.Layers
 	last := len(layers) - 1
 	out := rows.New(x.Rows, dropoutPasses)
@@ -127,8 +127,8 @@ func (t thinned) apply(x blas32.General) blas32.General {
 	return out
 }
 
-// graph writes what apply returns.
-func (t thinned) graph(x graph.Tensor) graph.Tensor {
+// graph writes the computation of apply as graph nodes.
+func (t dropoutNetwork) graph(x graph.Tensor) graph.Tensor {
 	layers := t.network.Layers
 	last := len(layers) - 1
 	layer := func(k int, x graph.Tensor) graph.Tensor {
@@ -148,9 +148,9 @@ func (t thinned) graph(x graph.Tensor) graph.Tensor {
 	return a.Mul(a.Constant(w)).Sum().Reshape(-1, dropoutPasses).Add(b)
 }
 
-// lastWeights are those of the last layer after the units that passes drop, passes
-// × units.
-func (t thinned) lastWeights(masks []float32) blas32.General {
+// lastWeights returns the weights of the last layer after dropout of its inputs, passes ×
+// units.
+func (t dropoutNetwork) lastWeights(masks []float32) blas32.General {
 	l := t.network.Layers[len(t.network.Layers)-1]
 	w := rows.New(len(masks)/l.W.Rows, l.W.Rows)
 	for i, m := range masks {
@@ -159,8 +159,8 @@ func (t thinned) lastWeights(masks []float32) blas32.General {
 	return w
 }
 
-// outputs applies the last layer to hidden units a, once for each mask.
-func (t thinned) outputs(dst, a blas32.General, masks []float32) {
+// outputs applies the last layer to the hidden units a, once for each mask.
+func (t dropoutNetwork) outputs(dst, a blas32.General, masks []float32) {
 	l := t.network.Layers[len(t.network.Layers)-1]
 	w := t.lastWeights(masks)
 	for i := range dst.Rows {
@@ -171,7 +171,7 @@ func (t thinned) outputs(dst, a blas32.General, masks []float32) {
 	blas32.Gemm(blas.NoTrans, blas.Trans, 1, a, w, 1, dst)
 }
 
-// dropped is the layer after the units of its input that a pass drops.
+// dropped returns the layer after dropout of its inputs in a pass.
 func dropped(l train.Layer, masks []float32, pass int) train.Layer {
 	w := rows.New(l.W.Rows, l.W.Cols)
 	for j := range l.W.Rows {
@@ -183,7 +183,7 @@ func dropped(l train.Layer, masks []float32, pass int) train.Layer {
 	return train.Layer{W: w, B: l.B}
 }
 
-// hidden is a layer with ReLU.
+// hidden applies a layer and ReLU.
 func hidden(l train.Layer, x blas32.General) blas32.General {
 	out := rows.New(x.Rows, l.W.Cols)
 	rows.Affine(out, x, l.W, l.B)

@@ -8,7 +8,7 @@ import (
 
 var energyMethod = logitMethod(ood.Method{
 	Name:   "energy",
-	Doc:    "The free energy −temperature · log Σ exp(logits / temperature), which is lower in-domain.",
+	Doc:    "Free energy −temperature · log Σ exp(logits / temperature), which is lower for in-distribution rows.",
 	Ref:    "Liu, Wang, Owens & Li 2020, arXiv:2010.03759",
 	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive", Sweep: []any{1, 10, 100, 1000}}},
 }, energy, energyGraph)

@@ -53,8 +53,7 @@ func Example_parameters() {
 	// logits=true
 }
 
-// A detector that runs the network is given it beside the rows, to fit and to
-// score.
+// Example: fit and score with a detector that runs the network.
 func Example_network() {
 	ctx := context.Background()
 	rows := blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{3, 0, .1, 0}}
@@ -87,7 +86,7 @@ func check(err error) {
 	}
 }
 
-// A method that needs what is not there is skipped, with the reason.
+// Example: a method whose needs are missing is skipped, with the reason.
 func Example_compare() {
 	logits := func(x ...float32) ood.Batch {
 		return ood.Batch{Logits: blas32.General{Rows: len(x) / 3, Cols: 3, Stride: 3, Data: x}}

@@ -12,8 +12,8 @@ import (
 
 var fdbdMethod = ood.Method{
 	Name: "fdbd",
-	Doc: "Minus the mean of (z_y − z_k)/‖w_y − w_k‖ over all classes k but the predicted one, y: the distances from the features to the " +
-		"last layer's decision boundaries, divided by the features' distance from the training mean, or by their norm where centred is false.",
+	Doc: "Distance from the features to the decision boundaries of the last layer, negated: minus the mean of (z_y − z_k)/‖w_y − w_k‖ over all classes k other " +
+		"than the predicted class y. It is divided by the distance of the features from the training mean, or by their norm if centred=false.",
 	Ref:    "Liu & Qin 2024, arXiv:2312.11536",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: classSquared,
@@ -52,7 +52,7 @@ func (s *fdbd) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 
 func (s *fdbd) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z := s.logitsGraph(b.Features)
-	s.from(0) // works all out
+	s.from(0) // computes all distances
 	sum := z.RowMax().Sub(z).Div(z.ArgMax().Rows(s.distances)).Sum()
 	out := b.Features.Double().Sub(s.Origin).Norm().Max(math.SmallestNonzeroFloat32)
 	return sum.Div(float64(1 - z.Cols())).Div(out), nil

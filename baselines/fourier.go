@@ -11,7 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/dense"
 )
 
-// fourier are random Fourier features of a Gaussian kernel.
+// fourier holds random Fourier features of a Gaussian kernel.
 type fourier struct {
 	Frequencies blas64.General `state:"frequencies[features,m]"`
 	Phases      []float64      `state:"phases[m]"`
@@ -23,7 +23,7 @@ type fourierKey struct {
 	seed  uint64
 }
 
-// newFourier draws m random Fourier features of a Gaussian kernel on rows of h.
+// newFourier draws m random Fourier features of a Gaussian kernel on rows of h features.
 func newFourier(h, m int, gamma float64, seed uint64) fourier {
 	r := rand.New(rand.NewPCG(seed, 0))
 	f := fourier{dense.New(h, m), make([]float64, m)}
@@ -36,14 +36,14 @@ func newFourier(h, m int, gamma float64, seed uint64) fourier {
 	return f
 }
 
-// normal is one of Box & Muller's, which unlike NormFloat64's are the same by
-// definition in any language.
+// normal draws by the method of Box & Muller, which gives the same numbers in any language,
+// unlike NormFloat64.
 func normal(r *rand.Rand) float64 {
 	radius := math.Sqrt(-2 * math.Log(1-r.Float64()))
 	return radius * math.Cos(2*math.Pi*r.Float64())
 }
 
-// of are the Fourier features of the directions of rows.
+// of returns the Fourier features of the directions of rows.
 func (f fourier) of(x blas32.General) blas64.General {
 	m := len(f.Phases)
 	y, scale := dense.New(x.Rows, m), math.Sqrt(2/float64(m))

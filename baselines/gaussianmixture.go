@@ -15,16 +15,16 @@ import (
 
 var gaussianMixtureMethod = ood.Method{
 	Name: "gaussian-mixture",
-	Doc: "Minus the log density of the features under a mixture of k Gaussians with full or diagonal covariances, fitted by " +
-		"expectation maximisation from k-means clusters until the mean log density changes by less than .001, or 100 times. lambda is " +
-		"added to every variance. k stops at the number of distinct training rows.",
+	Doc: "Minus the log density of the features under a mixture of k Gaussians with full or diagonal covariances. Expectation maximisation starts from k-means " +
+		"clusters, and stops when the mean log density changes by less than 0.001, or after 100 steps. lambda is added to every variance. k is at most the " +
+		"number of distinct training rows.",
 	Ref:   "Dempster, Laird & Rubin 1977; as scikit-learn's GaussianMixture",
 	Needs: ood.Needs{Features: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		if p["covariance"].(string) == "diag" {
 			return 0
 		}
-		// The mixture before and after a step.
+		// Memory of the mixture before and after a step.
 		return (2*min(p.Float("k"), float64(t.Len())) + 4) * square(t.Features.Cols)
 	},
 	Params: []ood.Param{

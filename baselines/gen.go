@@ -14,11 +14,11 @@ import (
 
 var genMethod = ood.Method{
 	Name: "gen",
-	Doc: "Generalised entropy Σ pᵞ(1−p)ᵞ over the `top` largest entries p of softmax(logits), with γ the parameter gamma. " +
-		"Networks with fewer classes than top have all of them summed.",
+	Doc: "Generalised entropy Σ pᵞ(1−p)ᵞ over the `top` largest entries p of softmax(logits), where γ is the parameter gamma. If there are fewer classes than " +
+		"top, all are summed.",
 	Ref:   "Liu, Lochman & Zach 2023, CVPR 2023, pages 23946–23955",
 	Needs: ood.Needs{Logits: true},
-	// The sweep of OpenOOD, less the values of top that are beyond a hundred.
+	// The sweep of OpenOOD, without values of top above one hundred.
 	Params: []ood.Param{
 		{Name: "gamma", Default: .1, Takes: "positive", Sweep: []any{.01, .1, .5, 1, 2, 5, 10}},
 		{Name: "top", Default: 100, Takes: "count", Sweep: []any{10, 100}},
@@ -31,7 +31,7 @@ var genMethod = ood.Method{
 
 type gen struct {
 	Gamma float64 `state:"gamma,positive"`
-	Top   int     `state:"top,least=1"` // classes to sum over, at most
+	Top   int     `state:"top,least=1"` // largest number of classes to sum over
 }
 
 func (s *gen) Score(ctx context.Context, dst []float64, b ood.Batch) error {
@@ -39,7 +39,7 @@ func (s *gen) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	sorted, _ := memo.Cached(ctx, b, key{}, func() (blas32.General, error) {
 		z := clone(b.Logits)
 		for i := range z.Rows {
-			slices.Sort(row(z, i)) // NaN comes first
+			slices.Sort(row(z, i)) // NaN sorts first
 		}
 		return z, nil
 	})
@@ -63,8 +63,8 @@ func (s *gen) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return sum, nil
 }
 
-// entropy takes logits in rising order. It works with logarithms, since a small
-// power of a probability counts where the probability itself is nearly nothing.
+// entropy takes logits in increasing order. It uses logarithms, because a small power of a
+// probability matters even if the probability is nearly 0.
 func (s *gen) entropy(z []float32) float64 {
 	if math.IsNaN(float64(z[0])) {
 		return math.NaN()

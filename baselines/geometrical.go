@@ -9,12 +9,11 @@ import (
 
 var geometricalMethod = ood.Method{
 	Name: "geometrical",
-	Doc: "Minus the difference between the two largest entries of softmax(logits / temperature), or with logits=true of the " +
-		"logits themselves, over the norm of a gradient with respect to the input. The default is the " +
-		"difference of the softmax at temperature 1, as in the paper, over its own gradient (gradient=margin); with gradient=sum " +
-		"the gradient is that of the sum of the logits, as the paper has it. The two parameters logits=true gradient=margin, which " +
-		"the paper's grid lacks, give minus the exact distance to the decision boundary between the two classes of the network " +
-		"made linear around the input; that of the softmax agrees with it near the boundary alone.",
+	Doc: "Minus the difference between the two largest entries of softmax(logits / temperature), or of the logits if logits=true, divided by the norm of a " +
+		"gradient with respect to the input. The default divides the difference of the softmax at temperature 1, as in the paper, by its own gradient " +
+		"(gradient=margin). With gradient=sum, the gradient is that of the sum of the logits, as printed in the paper. logits=true with gradient=margin, which " +
+		"the paper's grid lacks, gives minus the exact distance to the decision boundary between the two classes, for the network linearised around the input. " +
+		"The distance by the softmax agrees with it only near the boundary.",
 	Ref:   "geometrical margin, Tagasovska & Lopez-Paz 2019, table 2; the distance: Elsayed et al. 2018, arXiv:1803.05598",
 	Needs: ood.Needs{Logits: true, Inputs: true, Network: true},
 	Params: []ood.Param{
@@ -35,18 +34,18 @@ var geometricalMethod = ood.Method{
 	New: func() any { return &geometrical{} },
 }
 
-// Choices of the parameter "gradient".
+// Values of the parameter "gradient".
 const (
 	gradientSum    = "sum"
 	gradientMargin = "margin"
 )
 
 type geometrical struct {
-	Temperature float64 `state:"temperature,least=0"` // of the softmax; 0 for the logits as they are
+	Temperature float64 `state:"temperature,least=0"` // of the softmax; 0 for plain logits
 	Gradient    string  `state:"gradient,of=sum|margin"`
 }
 
-// scalar is what is differentiated.
+// scalar returns the function that is differentiated.
 func (s *geometrical) scalar() ood.Scalar {
 	if s.Gradient == gradientSum {
 		return ood.Scalar{Sum: true}
@@ -54,7 +53,7 @@ func (s *geometrical) scalar() ood.Scalar {
 	return ood.Scalar{TopTwo: true, Softmax: s.Temperature > 0, Temperature: s.Temperature}
 }
 
-// Score implements ood.Detector. Scorers that differentiate the same share the
+// Score implements ood.Detector. Scorers that differentiate the same function share the
 // gradient.
 func (s *geometrical) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	z, g, err := gradientOf(ctx, b, s.scalar())

@@ -12,8 +12,8 @@ import (
 
 var geometricalFeaturesMethod = ood.Method{
 	Name: "geometrical-features",
-	Doc: "Minus the Euclidean distance from the features to the nearest decision boundary of the last layer: the least of " +
-		"(z_y − z_k)/‖w_y − w_k‖ over all classes k, with y the predicted class.",
+	Doc: "Minus the Euclidean distance from the features to the nearest decision boundary of the last layer: the smallest (z_y − z_k)/‖w_y − w_k‖ over all " +
+		"classes k, where y is the predicted class.",
 	Ref:    "after the geometrical margin of Tagasovska & Lopez-Paz 2019, table 2; Elsayed et al. 2018, arXiv:1803.05598",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: classSquared,
@@ -41,7 +41,7 @@ func (s *geometricalFeatures) Score(ctx context.Context, dst []float64, b ood.Ba
 
 func (s *geometricalFeatures) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z := s.logitsGraph(b.Features)
-	s.from(0) // works all out
+	s.from(0) // computes all distances
 	class := z.ArgMax()
 	return class.Others(z.Cols()).Choose(z.RowMax().Sub(z).Div(class.Rows(s.distances)), math.MaxFloat64).RowMin().Neg(), nil
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Of a linear network, the margin of the logits over its gradient is the
-// distance to where the two largest logits are equal: moving the input that
-// far along the gradient makes them so.
+// TestGeometricalDistance checks a linear network, whose margin of the logits divided by its
+// gradient is the exact distance to the decision boundary: a step of that length along the
+// gradient makes the two largest logits equal.
 func TestGeometricalDistance(t *testing.T) {
 	last := &ood.Linear{Weight: zeros(3, 2), Bias: []float32{.5, -1, 0}}
 	copy(last.Weight.Data, []float32{3, 4, 0, -1, 1, 1})

@@ -10,9 +10,9 @@ import (
 
 var gradientUncertaintyMethod = ood.Method{
 	Name: "gradient-uncertainty",
-	Doc: "Minus the squared norm of the gradient of −Σ log softmax(logits), over all classes, with respect to the last layer's weights and biases, in " +
-		"closed form: (‖φ‖² + 1) · ‖c·softmax(logits) − 1‖² for c classes. It is larger in-domain.",
-	Ref:   "Lee & AlRegib 2020, arXiv:2008.08030, on the last layer and without its classifier of in- and out-of-domain rows; as pytorch-ood's GradUncertainty",
+	Doc: "Minus the squared norm of the gradient of −Σ log softmax(logits), over all classes, with respect to the weights and biases of the last layer. In " +
+		"closed form it is (‖φ‖² + 1) · ‖c·softmax(logits) − 1‖² for c classes. The gradient is larger for in-distribution rows.",
+	Ref:   "Lee & AlRegib 2020, arXiv:2008.08030, on the last layer and without its classifier of in-distribution and OOD rows; as pytorch-ood's GradUncertainty",
 	Needs: ood.Needs{Features: true, Logits: true},
 	Fit:   func(context.Context, ood.Training, ood.Params) (any, error) { return &gradientUncertainty{}, nil },
 	New:   func() any { return &gradientUncertainty{} },

@@ -11,8 +11,8 @@ import (
 
 var gradNormMethod = ood.Method{
 	Name: "gradnorm",
-	Doc: "Minus the sum of absolute values of the gradient of KL(uniform ‖ softmax(logits / temperature)) with respect to the last " +
-		"layer's weights, in closed form: ‖φ‖₁ · ‖softmax(logits / temperature) − 1/c‖₁ / temperature. It is larger in-domain.",
+	Doc: "Minus the sum of the absolute gradient of KL(uniform ‖ softmax(logits / temperature)) with respect to the weights of the last layer. In closed form " +
+		"it is ‖φ‖₁ · ‖softmax(logits / temperature) − 1/c‖₁ / temperature. The gradient is larger for in-distribution rows.",
 	Ref:    "Huang, Geng & Li 2021, arXiv:2110.00218",
 	Needs:  ood.Needs{Features: true, Logits: true},
 	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive", Sweep: []any{1}}},

@@ -13,8 +13,8 @@ import (
 
 var isolationForestMethod = ood.Method{
 	Name: "isolation-forest",
-	Doc: "Isolation forest: 2 to the power of minus the mean number of random splits that isolate the row, over what it is for a " +
-		"random search tree. Each of the trees is grown on samples training rows drawn without replacement, or all where they are fewer.",
+	Doc: "Isolation forest: unusual rows are isolated by few random splits, so that the score is 2 to the power of minus the mean number of splits, relative to " +
+		"that of a random search tree. Each tree is grown on `samples` training rows drawn without replacement, or on all if there are fewer.",
 	Ref:   "Liu, Ting & Zhou 2008, doi:10.1109/ICDM.2008.17, eq. 2; as scikit-learn's IsolationForest",
 	Needs: ood.Needs{Features: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
@@ -33,7 +33,7 @@ type isolationForest struct {
 	Width   int         `state:"width,dim=features"`
 	Samples int         `state:"samples,least=1"`
 	Trees   trees.Trees `state:"trees"`
-	Paths   []float64   `state:"paths[leaves]"` // by tree and leaf: the splits on the way to it, and those it would take within
+	Paths   []float64   `state:"paths[leaves]"` // by tree and leaf: the splits on the path, plus the expected splits to isolate its rows
 }
 
 func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -69,7 +69,7 @@ func (s *isolationForest) Score(_ context.Context, dst []float64, b ood.Batch) e
 			sum += paths[t.Leaf(x)]
 			paths = paths[t.Leaves:]
 		}
-		// Of a single row nothing can be told.
+		// SearchPath is 0 for trees of a single training row: such a forest knows nothing.
 		dst[i] = .5
 		if whole > 0 {
 			dst[i] = math.Exp2(-sum / whole)

@@ -16,8 +16,8 @@ import (
 
 var klMatchingMethod = ood.Method{
 	Name: "kl-matching",
-	Doc: "The least KL(softmax(logits) ‖ d) over the typical distributions d, in nats: for each class, the mean of softmax(logits) " +
-		"over the training rows predicted as that class. No labels are needed. Classes that are never predicted have no d.",
+	Doc: "Smallest KL(softmax(logits) ‖ d), in nats, over the typical distributions d of all classes: the mean of softmax(logits) over the training rows of " +
+		"each predicted class. No labels are needed. Classes that are never predicted have no d.",
 	Ref:   "Hendrycks et al. 2022, arXiv:1911.11132",
 	Needs: ood.Needs{Logits: true},
 	Fit:   fitKLMatching,
@@ -25,7 +25,7 @@ var klMatchingMethod = ood.Method{
 }
 
 type klMatching struct {
-	Logs blas64.General `state:"log_distributions[k,logits]"` // of typical distributions
+	Logs blas64.General `state:"log_distributions[k,logits]"` // log of the typical distributions
 }
 
 func fitKLMatching(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
@@ -44,7 +44,7 @@ func fitKLMatching(_ context.Context, t ood.Training, _ ood.Params) (any, error)
 			continue
 		}
 		for _, v := range sums.Data[k*c : (k+1)*c] {
-			// A class without any mass is given the least there is: divergences
+			// A class with probability 0 gets the smallest positive value, so that divergences
 			// stay finite.
 			d.Data = append(d.Data, math.Log(max(v/n, math.SmallestNonzeroFloat64)))
 		}

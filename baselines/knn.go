@@ -12,8 +12,8 @@ import (
 
 var knnMethod = ood.Method{
 	Name: "knn",
-	Doc: "Euclidean distance to the k-th nearest of the training features, found by exhaustive search, with all features " +
-		"scaled to unit norm. k below 1 is a share of the training rows, as the paper lets k grow with them, and k stops at all of them.",
+	Doc: "Euclidean distance to the k-th nearest training row, by exhaustive search, with all features scaled to unit norm. k below 1 is a fraction of the " +
+		"training rows, because the paper lets k grow with their number. k is at most the number of training rows.",
 	Ref:    "Sun et al. 2022, arXiv:2204.06507, eq. 3",
 	Needs:  ood.Needs{Features: true},
 	Params: []ood.Param{{Name: "k", Default: .001, Takes: "share,positive", Sweep: []any{.001, 1, 10, 50, 100, 200, 500, 1000}}},
@@ -41,7 +41,7 @@ func fitKNN(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 
 func (s *knn) Restored() error {
 	if s.K > s.Train.Rows {
-		return fmt.Errorf("the nearest %d of %d rows", s.K, s.Train.Rows)
+		return fmt.Errorf("k = %d exceeds the %d training rows", s.K, s.Train.Rows)
 	}
 	s.ranked = newRanked(neighbours.New(s.Train, true), s.K-1)
 	return nil

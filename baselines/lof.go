@@ -16,8 +16,8 @@ import (
 
 var lofMethod = ood.Method{
 	Name: "lof",
-	Doc: "Local outlier factor: the local reachability density of the k nearest training rows, on average, over that of the " +
-		"row itself. About 1 in-domain. k stops short of the number of training rows.",
+	Doc: "Local outlier factor: the mean local reachability density of the k nearest training rows, divided by the density of the row itself. It is about 1 for " +
+		"in-distribution rows. k is less than the number of training rows.",
 	Ref:   "Breunig et al. 2000, doi:10.1145/342009.335388; as scikit-learn's LocalOutlierFactor with novelty=True",
 	Needs: ood.Needs{Features: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
@@ -32,7 +32,7 @@ var lofMethod = ood.Method{
 type lof struct {
 	Train   blas32.General `state:"train[n,features]"`
 	Reach   []float64      `state:"reach[n],least=0"`    // distance from each training row to its k-th nearest
-	Density []float64      `state:"density[n],positive"` // local reachability density of each
+	Density []float64      `state:"density[n],positive"` // local reachability density of each training row
 	K       int            `state:"k,least=1"`
 	index   *neighbours.Index
 	most    int // the largest k of a sweep
@@ -65,19 +65,19 @@ func fitLOF(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	return s, nil
 }
 
-// densityOf is the inverse of the mean reachability distance to neighbours.
+// densityOf returns the inverse of the mean reachability distance to neighbours.
 func (s *lof) densityOf(near []neighbours.Neighbour) float64 {
 	var sum float64
 	for _, n := range near {
 		sum += max(n.Distance, s.Reach[n.Row])
 	}
-	// scikit-learn's guard against more than k rows that are equal.
+	// The same guard as in scikit-learn, for more than k equal rows.
 	return 1 / (sum/float64(len(near)) + 1e-10)
 }
 
 func (s *lof) Restored() error {
 	if s.K >= s.Train.Rows {
-		return fmt.Errorf("the nearest %d of %d other rows", s.K, s.Train.Rows-1)
+		return fmt.Errorf("k = %d exceeds the %d other training rows", s.K, s.Train.Rows-1)
 	}
 	s.index, s.most = neighbours.New(s.Train, false), s.K
 	return nil
@@ -102,7 +102,7 @@ func (s *lof) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return at.Look(s.Density).Mean().Mul(reached), nil
 }
 
-// factor is the local outlier factor of a row with these neighbours.
+// factor returns the local outlier factor of a row with these neighbours.
 func (s *lof) factor(near []neighbours.Neighbour) float64 {
 	if len(near) == 0 {
 		return math.NaN()

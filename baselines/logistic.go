@@ -11,7 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/dense"
 )
 
-// logOdds is x·w + b of a row x.
+// logOdds returns x·w + b.
 func logOdds(x []float32, w []float64, b float64) float64 {
 	for j, v := range x {
 		b += float64(v) * w[j]
@@ -19,9 +19,9 @@ func logOdds(x []float32, w []float64, b float64) float64 {
 	return b
 }
 
-// logistic tells rows of two classes apart by logistic regression: the w and b for which
-// (Σ ln(1+exp(∓(x·w+b))) + lambda·½‖w‖²) / n is least, over n rows of which the first
-// negatives belong to class 0.
+// logistic separates rows of two classes by logistic regression. It finds the w and b that
+// minimise (Σ ln(1+exp(∓(x·w+b))) + lambda·½‖w‖²) / n over n rows. The first negatives rows
+// belong to class 0.
 type logistic struct {
 	x         blas32.General
 	negatives int
@@ -49,14 +49,14 @@ func (l logistic) solve(ctx context.Context) (w []float64, b float64, err error)
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
 	}
-	// Near the minimum, rounding leaves a line search no descent to find.
+	// Near the minimum, rounding leaves the line search no direction of descent.
 	if err != nil && !(lastGradient < 1e-5) {
 		return nil, 0, err
 	}
 	return result.X[:l.x.Cols], result.X[l.x.Cols], nil
 }
 
-// loss also writes its gradient to g, where that is not nil.
+// loss returns the loss and, if g is not nil, writes its gradient to g.
 func (l logistic) loss(w, g []float64) float64 {
 	h, n := l.x.Cols, float64(l.x.Rows)
 	clear(g)

@@ -8,7 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// TestLogisticIsAMinimum moves the solution along every axis.
+// TestLogisticIsAMinimum moves the solution along every axis and compares the loss.
 func TestLogisticIsAMinimum(t *testing.T) {
 	const n, h, negatives, lambda = 200, 3, 80, .5
 	r := rand.New(rand.NewPCG(7, 8))

@@ -7,24 +7,21 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// logitScore is a detector that looks at one row of logits at a time and
-// learns nothing.
+// logitScore is a detector that uses one row of logits at a time and has nothing to fit.
 type logitScore struct {
-	// Temperature is that of the softmax; 0 for the logits as they are.
+	// Temperature is the temperature of the softmax; 0 for plain logits.
 	Temperature float64 `state:"temperature,least=0"`
 	logitForm
 }
 
-// logitForm is a function of a row of logits and a temperature: of numbers, and
-// as nodes of a graph.
+// logitForm is a function of a row of logits and a temperature, in numbers and as graph nodes.
 type logitForm struct {
 	row   func(z []float32, temperature float64) float64
 	nodes func(z graph.Tensor, temperature float64) graph.Tensor
 }
 
-// logitMethod completes the description of a method that scores with a function
-// of a row of logits and a temperature, which is 0 where the parameter "logits"
-// is set.
+// logitMethod completes the description of a method that scores with a function of a row of
+// logits and a temperature. The temperature is 0 if the parameter "logits" is set.
 func logitMethod(s ood.Method, row func(z []float32, temperature float64) float64, nodes func(z graph.Tensor, temperature float64) graph.Tensor) ood.Method {
 	form := logitForm{row, nodes}
 	s.Needs = ood.Needs{Logits: true}

@@ -10,8 +10,8 @@ import (
 
 var ltsMethod = ood.Method{
 	Name: "lts",
-	Doc: "Energy of the logits after all are multiplied by the square of (sum of all features / sum of those above a percentile of them), " +
-		"negative features counting as 0.",
+	Doc: "Energy of the logits after all logits are multiplied by the square of (sum of all features / sum of those above a percentile). Negative features " +
+		"count as 0.",
 	Ref:    "Djurisic, Liu & Nikolić 2024, arXiv:2409.01175",
 	Needs:  ood.Needs{Features: true, Logits: true},
 	Params: []ood.Param{percentile(95, 65, 70, 75, 80, 85, 90, 95)},

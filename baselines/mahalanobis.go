@@ -12,11 +12,11 @@ import (
 
 var mahalanobisMethod = ood.Method{
 	Name: "mahalanobis",
-	Doc: "Squared Mahalanobis distance to the nearest class mean, with one covariance for all classes: that of the training features " +
-		"about their class's mean. Classes are the labels where there are any, else the largest logit. The covariance is " +
-		"pseudo-inverted, so that directions in which no training row varies do not count; shrinkage above 0 mixes that share of " +
-		"a multiple of the identity into it, and then they do. unit_norm divides rows by their norm to the power of exponent first: with an " +
-		"exponent of 1 that is Mahalanobis++, and 0 takes the one, from 0 to 1.5, that tells best a fifth of the training rows, held out, from means of two of them.",
+	Doc: "Squared Mahalanobis distance to the nearest class mean, with one covariance for all classes: the covariance of the training features about their " +
+		"class mean. Classes are the labels if there are any, otherwise the largest logit. With shrinkage=0 the pseudo-inverse ignores directions in which no " +
+		"training row varies. With shrinkage above 0, that fraction of a multiple of the identity is mixed into the covariance, and these directions count. " +
+		"unit_norm first divides rows by their norm to the power of exponent. exponent=1 is Mahalanobis++. exponent=0 selects the value, from 0 to 1.5, that " +
+		"best tells a held-out fifth of the training rows from means of two of them.",
 	Ref: "Lee et al. 2018, arXiv:1807.03888, eq. 2, on the features alone; shrinkage: Ledoit & Wolf 2004; unit_norm: Mueller & Hein 2025, " +
 		"arXiv:2505.18032; exponent: Janiak et al. 2025, arXiv:2510.15202",
 	Needs:  ood.Needs{Features: true},
@@ -31,7 +31,7 @@ var mahalanobisMethod = ood.Method{
 
 type mahalanobis struct {
 	gaussian.Classes
-	Exponent float64 `state:"exponent,least=0"` // of the norm that rows are divided by
+	Exponent float64 `state:"exponent,least=0"` // exponent of the norm that rows are divided by
 }
 
 func fitMahalanobis(ctx context.Context, t ood.Training, p ood.Params) (*mahalanobis, classes.Cloud, error) {
@@ -43,7 +43,7 @@ func fitMahalanobis(ctx context.Context, t ood.Training, p ood.Params) (*mahalan
 	return &mahalanobis{g, c.Exponent}, c, err
 }
 
-// cloud are the rows that distances are of.
+// cloud returns the classes and their scaling.
 func (s *mahalanobis) cloud() classes.Cloud {
 	return classes.Cloud{Layer: classes.Features, Exponent: s.Exponent}
 }

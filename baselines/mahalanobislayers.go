@@ -14,13 +14,13 @@ import (
 
 var mahalanobisLayersMethod = ood.Method{
 	Name: "mahalanobis-layers",
-	Doc: "The mean over earlier layers of the Mahalanobis distance to the nearest class mean, each layer's divided by what it is on " +
-		"average on the training rows. Within a layer, one covariance serves all classes; shrinkage mixes that share of a multiple of the identity into it. Classes are " +
-		"the labels where there are any, else the largest logit; of a regressor all rows are of one. It sees another kind of input (texture, colour, contrast) " +
-		"better than new classes of the same kind, which the last layer tells better: fused-layers has both. unit_norm and exponent are as in " +
-		"mahalanobis, for each layer on its own.",
-	Ref: "Lee et al. 2018, arXiv:1807.03888, eq. 2 and the feature ensemble of section 2.2, with layers weighed alike in place of a regression on " +
-		"out-of-domain rows",
+	Doc: "Mean over earlier layers of the Mahalanobis distance to the nearest class mean, each relative to its average on the training rows. Within a layer, " +
+		"all classes share one covariance; shrinkage mixes that fraction of a multiple of the identity into it. Classes are the labels if there are any, " +
+		"otherwise the largest logit; for a regressor all rows form one class. Earlier layers detect another kind of input (texture, colour, contrast) better. " +
+		"New classes of the same kind are detected better by the last layer; fused-layers uses both. unit_norm and exponent are as in mahalanobis, separately " +
+		"for each layer.",
+	Ref: "Lee et al. 2018, arXiv:1807.03888, eq. 2 and the feature ensemble of section 2.2, with equal weights for layers in place of a regression on " +
+		"OOD rows",
 	Needs: ood.Needs{Layers: true},
 	Memory: func(t ood.Training, _ ood.Params) float64 {
 		var widest, stored float64
@@ -37,7 +37,7 @@ var mahalanobisLayersMethod = ood.Method{
 type mahalanobisLayers struct {
 	Layers    []gaussian.Classes `state:"layers,least=1"`
 	Scales    []float64          `state:"scales[l],positive"`   // mean distance of the training rows, by layer
-	Exponents []float64          `state:"exponents[l],least=0"` // of the norm that a layer's rows are divided by
+	Exponents []float64          `state:"exponents[l],least=0"` // exponent of the norm that rows of a layer are divided by
 }
 
 func (s *mahalanobisLayers) Restored() error {
@@ -66,9 +66,9 @@ func fitMahalanobisLayers(ctx context.Context, t ood.Training, p ood.Params) (an
 		for _, squared := range distances {
 			mean += math.Sqrt(squared) / float64(layer.Rows)
 		}
-		// A single row is its class's mean.
+		// A single row equals its class mean.
 		if mean == 0 {
-			return nil, fmt.Errorf("layer %d: every row is its class's mean: %w", i, gaussian.ErrNoVariance)
+			return nil, fmt.Errorf("layer %d: every row equals its class mean: %w", i, gaussian.ErrNoVariance)
 		}
 		s.Layers, s.Scales, s.Exponents = append(s.Layers, c), append(s.Scales, mean), append(s.Exponents, cloud.Exponent)
 		t.Progress(float64(i+1) / float64(len(t.Layers)))
@@ -76,7 +76,7 @@ func fitMahalanobisLayers(ctx context.Context, t ood.Training, p ood.Params) (an
 	return s, nil
 }
 
-// cloud are the rows of a layer that distances are of.
+// cloud returns the classes of a layer and their scaling.
 func (s *mahalanobisLayers) cloud(layer int) classes.Cloud {
 	return classes.Cloud{Layer: layer, Exponent: s.Exponents[layer]}
 }
@@ -114,5 +114,5 @@ func (s *mahalanobisLayers) Sum(b graph.Batch) gaussian.Sum {
 	return sum
 }
 
-// CarriesNaN implements graph.Carrier: squares are added up.
+// CarriesNaN implements graph.Carrier: the score is a sum of squares of all numbers.
 func (s *mahalanobisLayers) CarriesNaN() bool { return true }

@@ -11,8 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Layers of other numbers or widths than those fitted with are refused, and so
-// are training rows that are all alike.
+// Layers of other numbers or widths than in the fit are rejected, as are training rows that
+// are all equal.
 func TestMahalanobisLayersRefuses(t *testing.T) {
 	data := newToy()
 	training, b := data.training(40), data.in(5)

@@ -12,8 +12,8 @@ import (
 
 var nciMethod = ood.Method{
 	Name: "nci",
-	Doc: "Minus the length of the predicted class's weights projected on φ − μ, with μ the mean of the training features, and minus " +
-		"alpha·‖φ‖₁: features in-domain lie along the weights of their class, and far from the origin.",
+	Doc: "Minus the length of the predicted class's weights projected on φ − μ, where μ is the mean of the training features, minus alpha·‖φ‖₁. Under neural " +
+		"collapse, in-distribution features lie along the weights of their class and far from the origin.",
 	Ref:    "Liu & Qin 2025, arXiv:2311.01479",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{{Name: "alpha", Default: 1e-4, Takes: "least=0", Sweep: []any{1e-4, 1e-3, 1e-2, 1e-1}}},

@@ -17,10 +17,9 @@ import (
 
 var necoMethod = ood.Method{
 	Name: "neco",
-	Doc: "Minus the norm of the standardised features' projection on their first k principal components over their whole norm; " +
-		"max_logit=true multiplies it by the largest logit, which the authors do for all networks but ResNets. k below 1 is a " +
-		"share of the features, and k=0 stands for one less than there are logits: the dimension of the simplex that class " +
-		"means collapse to. k stops short of all features.",
+	Doc: "Minus the norm of the standardised features' projection on their first k principal components, divided by their whole norm. max_logit=true multiplies " +
+		"it by the largest logit, which the authors do for all networks except ResNets. k below 1 is a fraction of the features. k=0 means one less than the " +
+		"number of logits, the dimension of the simplex of class means under neural collapse. k is less than the number of features.",
 	Ref:    "Ben Ammar et al. 2024, arXiv:2310.06823, eq. 6",
 	Needs:  ood.Needs{Features: true, Logits: true},
 	Memory: squares(eigen.Squares),
@@ -32,11 +31,11 @@ var necoMethod = ood.Method{
 type neco struct {
 	Mean       []float64      `state:"mean[features]"`
 	Scale      []float64      `state:"scale[features]"`
-	Components blas64.General `state:"components[features,k]"` // of standardised features, times scale
+	Components blas64.General `state:"components[features,k]"` // of standardised features, times their scale
 	MaxLogit   bool           `state:"max_logit"`
 }
 
-// standardised is what is known of features with mean 0 and variance 1.
+// standardised describes the features after scaling to mean 0 and variance 1.
 type standardised struct {
 	mean, scale     []float64 // h
 	*eigen.Spectrum           // of the correlations
@@ -67,7 +66,7 @@ func standardise(ctx context.Context, t ood.Training) (*standardised, error) {
 	for j := range scale {
 		deviation := math.Sqrt(max(correlation.At(j, j), 0))
 		scale[j] = 1
-		// Of what does not vary but for rounding, nothing is made.
+		// Features that vary only by rounding are ignored.
 		if deviation > math.Abs(mean[j])/(1<<24) {
 			scale[j] = 1 / deviation
 		}

@@ -12,17 +12,16 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// replaced is the block with another tensor in place of the one of its name, which
-// has as many rows.
+// replaced returns the block with t in place of the tensor with the same name. t must have as
+// many rows.
 func replaced(b ood.InputBlock, t ood.Tensor) ood.InputBlock {
 	b.Tensors = slices.Clone(b.Tensors)
 	*b.Find(t.Name) = t
 	return b
 }
 
-// gradientOf returns the logits of the block's inputs and the gradient of a
-// scalar with respect to the one of real numbers. Scorers that ask for the same
-// share it.
+// gradientOf returns the logits of the block's inputs, and the gradient of a scalar with
+// respect to the real-valued input. Scorers of the same scalar share them.
 func gradientOf(ctx context.Context, b ood.Batch, of ood.Scalar) (blas32.General, ood.Tensor, error) {
 	type result struct {
 		logits   blas32.General
@@ -35,31 +34,31 @@ func gradientOf(ctx context.Context, b ood.Batch, of ood.Scalar) (blas32.General
 			return result{}, err
 		}
 		if x := block.Find(g.Name); x == nil || len(g.Data) != len(x.Data) {
-			return result{}, fmt.Errorf("the network gives a gradient of %d numbers, and its inputs have another number", len(g.Data))
+			return result{}, fmt.Errorf("the network returns a gradient of %d numbers, but its inputs have a different number", len(g.Data))
 		}
 		return result{out.Logits, g}, checkLogits(out.Logits, block.Len())
 	})
 	return r.logits, r.gradient, err
 }
 
-// checkLogits refuses what a network says about n rows where it is no
-// classifier of several classes.
+// checkLogits returns an error unless the network returned logits of several classes for n
+// rows.
 func checkLogits(z blas32.General, n int) error {
 	if z.Rows != n {
-		return fmt.Errorf("the network gives %d rows of logits for %d inputs", z.Rows, n)
+		return fmt.Errorf("the network returns %d rows of logits for %d inputs", z.Rows, n)
 	}
 	return checkClasses(z.Cols)
 }
 
 func checkClasses(c int) error {
-	if c < 2 { // after a pass, as fitting.Fit asks before it
-		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", c)
+	if c < 2 { // fitting.Fit checks this before a pass
+		return fmt.Errorf("%d logits per row, but at least 2 are needed, one for each class", c)
 	}
 	return nil
 }
 
-// norm is the Euclidean length of v. Where all of v is 0, to float32, it is the
-// smallest number above, so that a margin over it is large and not infinite.
+// norm returns the Euclidean norm of v. If v is 0 in float32, it returns the smallest number
+// above 0, so that a margin divided by it is large but finite.
 func norm(v []float32) float64 {
 	var sum float64
 	for _, x := range v {
@@ -68,7 +67,7 @@ func norm(v []float32) float64 {
 	return max(math.Sqrt(sum), math.SmallestNonzeroFloat32)
 }
 
-// sign is −1, 0 or 1, and NaN of NaN.
+// sign returns −1, 0 or 1, and NaN for NaN.
 func sign(v float32) float64 {
 	switch {
 	case v > 0:

@@ -8,14 +8,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// twoLayers is a network that differentiates itself: features act(Vx+a) and
-// logits Wφ+b, worked out in float64.
+// twoLayers is a network that differentiates itself: features act(Vx+a) and logits Wφ+b,
+// computed in float64.
 type twoLayers struct {
 	hidden     [][]float64 // V, or nil for the identity
 	shift      []float64   // a, or nil
 	act, slope func(float64) float64
 	last       *ood.Linear
-	rate       float64 // of its own dropout layer, 0 where it has none
+	rate       float64 // rate of its dropout layer, 0 without one
 }
 
 type twoLayersRow struct{ before, phi, z []float64 }
@@ -90,7 +90,7 @@ func (n twoLayers) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar
 	return b, ood.Tensor{Shape: in.Shape, Data: g}, err
 }
 
-// upstream is the gradient of a scalar with respect to the logits.
+// upstream returns the gradient of a scalar with respect to the logits.
 func upstream(z []float64, of ood.Scalar) []float64 {
 	t := of.Temperature
 	if t == 0 {

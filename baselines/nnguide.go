@@ -16,9 +16,8 @@ import (
 
 var nnGuideMethod = ood.Method{
 	Name: "nnguide",
-	Doc: "Minus log Σ exp(logits) times the mean of the k largest inner products between the features and training features, all of unit " +
-		"norm, each times log Σ exp(logits) of its training row. All training rows are kept: fit with a sample of them where they are many, " +
-		"as the paper does with 1 % of ImageNet.",
+	Doc: "Minus log Σ exp(logits) times the mean of the k largest inner products between the features and training features, both scaled to unit norm, each " +
+		"times the energy of its training row. All training rows are kept. If there are many, fit with a sample of them; the paper uses 1 % of ImageNet.",
 	Ref:    "Park, Jung & Teoh 2023, arXiv:2309.14888",
 	Needs:  ood.Needs{Features: true, Logits: true},
 	Params: []ood.Param{{Name: "k", Default: 10, Takes: "count", Sweep: []any{1, 10, 50, 100}}},
@@ -35,10 +34,10 @@ type nnGuide struct {
 	K int `state:"k,least=1"`
 }
 
-// guides are training rows.
+// guides holds the training rows and their energies.
 type guides struct {
 	Bank  blas32.General `state:"bank[n,features]"`
-	Scale []float64      `state:"scale[n]"` // their energies over their norms, negated
+	Scale []float64      `state:"scale[n]"` // negated energies divided by norms
 }
 
 func newGuides(t ood.Training) *guides {
@@ -51,9 +50,9 @@ func newGuides(t ood.Training) *guides {
 
 func (s *nnGuide) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	n, unit := s.Bank.Rows, rows.Unit(b.Features)
-	found := make([]guide, len(dst))
+	found := make([]topProducts, len(dst))
 	for i := range found {
-		found[i] = guide{k: min(s.K, n), room: min(n, max(2*s.K, 256)), cut: math.Inf(1)}
+		found[i] = topProducts{k: min(s.K, n), room: min(n, max(2*s.K, 256)), cut: math.Inf(1)}
 	}
 	const atOnce = 2048
 	products := make([]float32, len(dst)*min(n, atOnce))
@@ -83,16 +82,16 @@ func (s *nnGuide) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return energyGraph(b.Logits, 1).Mul(near.Mean()), nil
 }
 
-// guide is what is known of the training rows most like a row.
-type guide struct {
-	k, room int       // how many count, and how many are held
+// topProducts collects the largest products of a row with training rows.
+type topProducts struct {
+	k, room int       // how many count, and how many fit in nearest
 	nearest []float64 // scaled products, negated
-	cut     float64   // none above is looked at
-	invalid bool      // a product was NaN, or overflowed
+	cut     float64   // larger values are skipped
+	invalid bool      // a product was NaN or infinite
 }
 
-// scan looks at the products of a row with training rows.
-func (g *guide) scan(products []float32, scale []float64) {
+// scan processes the products of a row with some training rows.
+func (g *topProducts) scan(products []float32, scale []float64) {
 	for j, p := range products {
 		v := -float64(p) * scale[j]
 		if v > g.cut {
@@ -110,8 +109,8 @@ func (g *guide) scan(products []float32, scale []float64) {
 	}
 }
 
-// mean is that of the k largest products.
-func (g *guide) mean() float64 {
+// mean returns the mean of the k largest products.
+func (g *topProducts) mean() float64 {
 	if g.invalid {
 		return math.NaN()
 	}

@@ -13,10 +13,9 @@ import (
 
 var odinMethod = ood.Method{
 	Name: "odin",
-	Doc: "Minus the largest entry of softmax(logits / temperature) at the input x + ε·sign(∂/∂x log softmax(logits / temperature)), " +
-		"the gradient being that of the predicted class: a small step that makes the network surer. " +
-		"epsilon is in units of the raw input, pixels in [0,1]: where the preprocessing divides by a standard deviation, so is the step. " +
-		"Inputs that come without preprocessing are taken as they are.",
+	Doc: "Minus the largest entry of softmax(logits / temperature), after a small step of the input that makes the network more confident: x + ε·sign(∂/∂x log " +
+		"softmax(logits / temperature)) for the predicted class. epsilon is in units of the raw input, pixels in [0,1]. If the preprocessing divides by a " +
+		"standard deviation, so is the step. Inputs without preprocessing are used unchanged.",
 	Ref:    "Liang, Li & Srikant 2018, equations 1 and 2, arXiv:1706.02690",
 	Needs:  ood.Needs{Logits: true, Inputs: true, Network: true},
 	Params: odinParams(),
@@ -30,7 +29,7 @@ var odinMethod = ood.Method{
 	New: func() any { return &odin{} },
 }
 
-// odinParams are those of ODIN and of its variant on features.
+// odinParams returns the parameters of ODIN and of its variant on features.
 func odinParams() []ood.Param {
 	return []ood.Param{
 		{Name: "temperature", Default: 1000, Takes: "positive", Sweep: []any{100, 1000, 10000}},
@@ -38,7 +37,7 @@ func odinParams() []ood.Param {
 	}
 }
 
-// odinStep is what ODIN and its variant on features have in common.
+// odinStep is shared by ODIN and its variant on features.
 type odinStep struct {
 	Temperature float64 `state:"temperature,positive"`
 	Epsilon     float64 `state:"epsilon,least=0"`
@@ -50,7 +49,7 @@ type odin struct {
 	Scale []float32 `state:"scale[s],positive"`
 }
 
-// Score implements ood.Detector. Scorers of one temperature share the gradient.
+// Score implements ood.Detector. Scorers of the same temperature share the gradient.
 func (s *odin) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	x := b.Inputs.(ood.InputBlock)
 	_, g, err := gradientOf(ctx, b, ood.Scalar{Temperature: s.Temperature})
@@ -78,7 +77,7 @@ func (s *odin) ScoreGraph(graph.Batch) (graph.Tensor, error) {
 	return graph.Tensor{}, graph.Refuse("it runs the network with its gradient: odin-features has a graph")
 }
 
-// check refuses factors that are not positive numbers.
+// check returns an error unless all factors are positive.
 func (s *odin) check() error {
 	for _, f := range s.Scale {
 		if !(f > 0) || math.IsInf(float64(f), 0) {
@@ -91,8 +90,8 @@ func (s *odin) check() error {
 	return nil
 }
 
-// steps are the factors of the numbers of a row of the given shape, one for all or
-// one for each. It is an error if there are more that do not fit the shape.
+// steps returns the factors for the numbers of a row of the given shape: one for all, or one
+// for each. It returns an error if several factors do not fit the shape.
 func (s *odin) steps(shape []int) ([]float32, error) {
 	if len(s.Scale) < 2 {
 		return s.Scale, nil
@@ -114,8 +113,8 @@ func (s *odin) steps(shape []int) ([]float32, error) {
 	return factors, nil
 }
 
-// move writes x + ε·step·sign(g) to dst; step is by the number's place in a row,
-// over again where it is shorter.
+// move writes x + ε·step·sign(g) to dst. step is indexed by the position in a row, and repeats
+// if it is shorter.
 func (s *odin) move(dst, x, g, step []float32) {
 	for i, v := range x {
 		dst[i] = v + float32(s.Epsilon*float64(step[i%len(step)])*sign(g[i]))

@@ -15,9 +15,8 @@ import (
 
 var odinFeaturesMethod = ood.Method{
 	Name: "odin-features",
-	Doc: "ODIN with the features φ in place of the input, for networks that cannot be differentiated: minus the largest entry of " +
-		"softmax((W(φ+ε·s)+b) / temperature), with s the signs of the gradient of log softmax of the predicted class with respect to φ. " +
-		"epsilon is in units of the features.",
+	Doc: "ODIN on the features φ in place of the input, for networks that cannot be differentiated: minus the largest entry of softmax((W(φ+ε·s)+b) / " +
+		"temperature), where s holds the signs of the gradient of log softmax of the predicted class with respect to φ. epsilon is in units of the features.",
 	Ref:    "after Liang, Li & Srikant 2018, arXiv:1706.02690",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: odinParams(),
@@ -51,16 +50,15 @@ func (s *odinFeatures) Score(ctx context.Context, dst []float64, b ood.Batch) er
 func (s *odinFeatures) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z := s.logitsGraph(b.Features)
 	scaled := z.Single().Double().Div(s.Temperature)
-	// The signs are those of Σ exp(z_k/T)·(w_y − w_k) as well.
+	// These signs equal those of Σ exp(z_k/T)·(w_y − w_k).
 	others := scaled.ArgMax().Others(z.Cols()).Choose(scaled.Sub(scaled.RowMax()).Exp(), 0.)
 	upstream := scaled.ArgMax().Others(z.Cols()).Choose(others.Neg(), others.Sum())
 	slopes := s.productGraph(upstream.Single().MatMul(s.Weight).Sign())
 	return minusLargestGraph(z.Add(slopes.Mul(s.Epsilon)).Single().Double(), s.Temperature), nil
 }
 
-// slopes are what a step of 1 adds to the logits of every row: W·s, with s the
-// signs of (w_y − Σ p_k w_k)/T, the gradient of log softmax(z/T)_y with respect
-// to φ.
+// slopes returns by how much a step of 1 changes the logits of each row: W·s, where s is the
+// sign of (w_y − Σ p_k w_k)/T, the gradient of log softmax(z/T)_y with respect to φ.
 func (s *odinFeatures) slopes(ctx context.Context, b ood.Batch) blas32.General {
 	n, c, h := b.Features.Rows, s.Weight.Rows, s.Weight.Cols
 	upstream := rows.New(n, c)

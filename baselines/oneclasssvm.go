@@ -15,9 +15,9 @@ import (
 
 var oneClassSVMMethod = ood.Method{
 	Name: "one-class-svm",
-	Doc: "Minus the decision function of a one-class support vector machine with the kernel exp(−gamma·‖x−y‖²), solved by " +
-		"sequential minimal optimisation. nu bounds the share of training rows outside of the boundary from above and that of support " +
-		"vectors from below; gamma=0 stands for 1/(h·variance) of the h training features. At most rows training rows are used, drawn by the seed where there are more.",
+	Doc: "Minus the decision function of a one-class support vector machine with the kernel exp(−gamma·‖x−y‖²), solved by sequential minimal optimisation. nu " +
+		"is an upper bound on the fraction of training rows outside the boundary and a lower bound on the fraction of support vectors. gamma=0 means " +
+		"1/(h·variance) for h features. At most `rows` training rows are used; if there are more, they are drawn by the seed.",
 	Ref:   "Schölkopf et al. 2001, doi:10.1162/089976601750264965; as scikit-learn's OneClassSVM",
 	Needs: ood.Needs{Features: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
@@ -34,7 +34,7 @@ var oneClassSVMMethod = ood.Method{
 
 type oneClassSVM struct {
 	Vectors      blas32.General `state:"vectors[n,features]"` // the support vectors
-	Coefficients []float64      `state:"coefficients[n]"`     // of each
+	Coefficients []float64      `state:"coefficients[n]"`     // of the support vectors
 	Gamma        float64        `state:"gamma,positive"`
 	Rho          float64        `state:"rho"` // the decision function is Σ coefficient·kernel − rho
 	kernel       *oneclass.Kernel
@@ -72,8 +72,8 @@ func (s *oneClassSVM) Restored() error {
 	return nil
 }
 
-// scaleGamma is 1/(h·variance), the variance being that of all entries
-// together, and 1 if they are equal.
+// scaleGamma returns 1/(h·variance), with the variance of all elements together, or 1 if they
+// are all equal.
 func scaleGamma(x blas32.General) float64 {
 	var sum, squares float64
 	n := float64(x.Rows) * float64(x.Cols)

@@ -16,11 +16,11 @@ import (
 
 var openMaxMethod = ood.Method{
 	Name: "openmax",
-	Doc: "Log-odds of the unknown class that OpenMax adds to the softmax. A Weibull distribution of the `tail` largest Euclidean distances " +
-		"between a class's training logits and their mean says how unusual a row is for each of the `alpha` likeliest classes, and that much " +
-		"of their logits goes to the unknown. A row is an example of the class predicted for it; where labels are given, rows that they " +
-		"contradict are left out, as in the paper. Every row is unusual for a class without examples. Classes need several times as many " +
-		"training rows as tail.",
+	Doc: "Log-odds of the unknown class that OpenMax adds to the softmax, for rows far from the mean logits of their class. For each class, a Weibull " +
+		"distribution is fitted to the `tail` largest Euclidean distances between its training logits and their mean. It tells how unusual a row is for each " +
+		"of the `alpha` most probable classes, and that fraction of their logits is moved to the unknown class. Training rows belong to their predicted class; " +
+		"rows with another label are left out, as in the paper. For a class without rows, every row is unusual. Each class needs several times `tail` training " +
+		"rows.",
 	Ref:    "Bendale & Boult 2016, arXiv:1511.06233",
 	Needs:  ood.Needs{Logits: true},
 	Params: []ood.Param{{Name: "tail", Default: 20, Takes: "count", Sweep: []any{20, 50}}, {Name: "alpha", Default: 10, Takes: "count", Sweep: []any{3, 10}}},
@@ -31,7 +31,7 @@ var openMaxMethod = ood.Method{
 type openMax struct {
 	Means blas64.General `state:"means[logits,logits]"` // by class
 	Alpha int            `state:"alpha,least=1"`
-	// By class, the tails of the distances to its mean.
+	// Weibull distributions of the distances to each class mean.
 	Largest []float64 `state:"tail_largest[logits]"`
 	At      []float64 `state:"tail_at[logits],least=10000"`
 	Shape   []float64 `state:"tail_shape[logits],least=0"`
@@ -59,7 +59,7 @@ func fitOpenMax(_ context.Context, t ood.Training, p ood.Params) (any, error) {
 	return s, nil
 }
 
-// distance is that between a row of logits and the mean of class y.
+// distance returns the distance between a row of logits and the mean of class y.
 func (s *openMax) distance(z []float32, y int) float64 {
 	var square float64
 	for k, mean := range s.Means.Data[y*s.Means.Stride : y*s.Means.Stride+len(z)] {
@@ -103,8 +103,8 @@ func (s *openMax) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return moved.Sum().Sub(revised.LogSumExp()), nil
 }
 
-// unknown is the log-odds of the unknown class: a probability would be 1 or 0
-// for many rows alike.
+// unknown returns the log-odds of the unknown class. A probability would round to 0 or 1 for
+// many rows.
 func (s *openMax) unknown(z []float32, order []int, revised []float64) float64 {
 	for k, v := range z {
 		if math.IsNaN(float64(v)) {

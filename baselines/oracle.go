@@ -14,9 +14,9 @@ import (
 
 var oracleMethod = ood.Method{
 	Name: "oracle",
-	Doc: "Logistic regression of in-domain against out-of-domain features, standardised: what a linear detector could " +
-		"reach if it were shown out-of-domain rows beforehand. The score is the log-odds; lambda weighs ½‖w‖² " +
-		"against the summed loss. compare fits it with a random half of the out-of-domain rows and measures it on the other half.",
+	Doc: "Logistic regression of in-distribution against OOD features, standardised: the score that a linear detector could reach if it had seen the OOD rows. " +
+		"The score is the log-odds; lambda weighs ½‖w‖² against the summed loss. compare fits it with a random half of the OOD rows and measures it on the " +
+		"other half.",
 	Ref:     "control, Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:   ood.Needs{Features: true, Outliers: true},
 	Control: true,
@@ -34,7 +34,7 @@ type oracle struct {
 func fitOracle(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	in, out := t.Features, t.Outliers.Features
 	if out.Cols != in.Cols {
-		return nil, fmt.Errorf("out-of-domain rows have %d features and in-domain rows %d", out.Cols, in.Cols)
+		return nil, fmt.Errorf("out-of-distribution rows have %d features, but in-distribution rows have %d", out.Cols, in.Cols)
 	}
 	if err := rows.CheckFinite("out-of-domain features", out); err != nil {
 		return nil, err

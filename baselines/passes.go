@@ -14,12 +14,11 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Outputs that are held at a time: rows × passes × outputs.
+// Number of outputs in memory at a time: rows × passes × outputs.
 const passRoom = 4 << 20
 
-// lastPasses drop features before the last layer. A pass is one draw of the
-// layer's weights, the same for every row, so that what a row scores does not
-// depend on the rows around it.
+// lastPasses drops features before the last layer. A pass is one draw of the layer's weights
+// for all rows, so that a row's score does not depend on the rest of the batch.
 type lastPasses struct {
 	lastLayer
 	Count int     `state:"passes,least=1,below=100001"`
@@ -30,13 +29,12 @@ type lastPasses struct {
 func (p lastPasses) each(ctx context.Context, b ood.Batch, visit func(i, c int, z []float32)) error {
 	h, c := p.Weight.Cols, p.Weight.Rows
 	n := b.Features.Rows
-	// The weights of as many passes as fit are one matrix, and their outputs
-	// one product.
+	// Weights of as many passes as fit form one matrix, so that their outputs are one product.
 	group := min(max(passRoom/(c*h), 1), p.Count)
 	block := min(max(passRoom/(c*p.Count), 1), max(n, 1))
 	drawn := rows.New(group*c, h)
 	z := make([]float32, block*p.Count*c)
-	held := -1 // the pass that drawn begins with
+	held := -1 // the first pass in drawn
 	for i := 0; i < n; i += block {
 		rows := min(block, n-i)
 		phi := ood.Batch{Features: b.Features}.Slice(i, i+rows).Features
@@ -74,8 +72,8 @@ func (p lastPasses) graph(x graph.Tensor) (graph.Tensor, error) {
 	return x.MatMulT(drawn, drawn.Rows).Reshape(-1, int64(c)).Add(p.Bias).Double(), nil
 }
 
-// draw fills w with the weights of consecutive passes from s on. What is kept is
-// scaled up so that means stay.
+// draw fills w with the weights of consecutive passes, beginning with s. Kept weights are
+// scaled up, so that means do not change.
 func (p lastPasses) draw(w blas32.General, s int) {
 	h, c := p.Weight.Cols, p.Weight.Rows
 	scale := make([]float32, h)
@@ -97,25 +95,23 @@ func (p lastPasses) draw(w blas32.General, s int) {
 	}
 }
 
-// Choices of the parameter "score" of methods that compare passes.
+// Values of the parameter "score" of methods that compare passes.
 const (
 	mutualInformation = "mutual-information"
 	predictiveEntropy = "predictive-entropy"
 	passVariance      = "variance"
 )
 
-// disagreement measures how uncertain several softmax distributions are of one
-// row.
+// disagreement measures the uncertainty of a row from several softmax distributions.
 type disagreement struct {
 	Of string `state:"score,of=mutual-information|predictive-entropy|variance"`
 }
 
-// score of the logits z, passes×c.
+// score returns the score of the logits z, passes×c.
 //
-// With p_s the distribution of pass s, p their mean and H the entropy in nats,
-// the mutual information of class and pass is H(p) − mean H(p_s), the
-// predictive entropy is H(p), and the variance is that of p_s over passes,
-// averaged over classes.
+// Let p_s be the distribution of pass s, p their mean and H the entropy in nats. The mutual
+// information of class and pass is H(p) − mean H(p_s), the predictive entropy is H(p), and the
+// variance is that of p_s over passes, averaged over classes.
 func (d disagreement) score(z []float32, c int) float64 {
 	passes := len(z) / c
 	all, mean := make([]float64, len(z)), make([]float64, c)
@@ -143,7 +139,8 @@ func (d disagreement) score(z []float32, c int) float64 {
 	return sum / float64(len(z))
 }
 
-// scoreGraph writes score for logits of passes, (rows·passes)×c.
+// scoreGraph writes the computation of score as graph nodes, for logits of passes,
+// (rows·passes)×c.
 func (d disagreement) scoreGraph(z graph.Tensor, passes int) graph.Tensor {
 	c := z.Cols()
 	p := z.Softmax().Reshape(-1, int64(passes), int64(c))
@@ -166,8 +163,8 @@ func (d disagreement) scoreGraph(z graph.Tensor, passes int) graph.Tensor {
 	return whole.Sub(entropyGraph(z, 1).Reshape(-1, int64(passes)).Mean()).Max(0.)
 }
 
-// entropyOf is the entropy of p in nats, precise where one class has nearly all
-// of the mass.
+// entropyOf returns the entropy of p in nats. It is precise even if one class has nearly all
+// of the probability.
 func entropyOf(p []float64) float64 {
 	top := floats.MaxIdx(p)
 	var rest, sum float64

@@ -15,10 +15,9 @@ import (
 
 var pcaMethod = ood.Method{
 	Name: "pca",
-	Doc: "Projection of the centred features on the k principal components of largest (where=top) or " +
-		"smallest (where=bottom) variance. square=true scores with its squared norm; square=false with its " +
-		"mean, signs and all, as the paper's experiments do: the largest entry of every component is taken " +
-		"as positive. k stops at the number of features, and k below 1 is a share of it.",
+	Doc: "Projection of the centred features on the k principal components of largest (where=top) or smallest (where=bottom) variance. square=true uses its " +
+		"squared norm. square=false uses its signed mean, as in the paper's experiments; the largest entry of each component is taken as positive. k below 1 " +
+		"is a fraction of the features, and k is at most their number.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2; squared norm: Hawkins 1974",
 	Needs:  ood.Needs{Features: true},
 	Memory: squares(eigen.Squares),

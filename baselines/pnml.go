@@ -17,8 +17,8 @@ import (
 var pnmlMethod = ood.Method{
 	Name: "pnml",
 	Doc: "Regret of the predictive normalised maximum likelihood of the last layer: log Σ p/(p + (1−p)·p^κ) over its softmax p, divided by the logarithm of the " +
-		"number of classes. κ is q/(1+q) with q = φᵀ(FᵀF)⁺φ for training features F: features in a direction that training rows hardly fill have more regret. " +
-		"All features are scaled to unit norm, also before the last layer.",
+		"number of classes. κ is q/(1+q) with q = φᵀ(FᵀF)⁺φ for the training features F. The regret is large for features in a direction in which training " +
+		"rows hardly vary. All features are scaled to unit norm, also before the last layer.",
 	Ref:    "Bibas, Feder & Hassner 2021, arXiv:2110.09246",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: squares(eigen.Squares + 1),
@@ -29,7 +29,7 @@ var pnmlMethod = ood.Method{
 type pnml struct {
 	lastLayer
 	gaussian.Whitening
-	Rows float64 `state:"rows,positive"` // that the whitening's moments are a mean over
+	Rows float64 `state:"rows,positive"` // number of rows behind the moments of the whitening
 }
 
 func fitPNML(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
@@ -41,8 +41,7 @@ func fitPNML(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	return &pnml{newLastLayer(ctx, t), w, float64(t.Len())}, err
 }
 
-// leastProbability keeps the logarithm of a probability finite, as in the
-// authors' code.
+// leastProbability keeps the logarithm of a probability finite, as the authors' code does.
 const leastProbability = 1e-12
 
 func (s *pnml) Score(ctx context.Context, dst []float64, b ood.Batch) error {

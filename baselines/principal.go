@@ -17,26 +17,26 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// principal are principal components of a map of the features to m dimensions,
-// in which inner products are, or approximate, a kernel.
+// principal holds principal components of the features after a map to m dimensions. Inner
+// products of mapped rows equal or approximate a kernel.
 type principal struct {
-	Mean       []float64      `state:"mean[m]"` // of the mapped training rows
+	Mean       []float64      `state:"mean[m]"` // mean of the mapped training rows
 	Components blas64.General `state:"components[m,q]"`
 }
 
-// explained is the share of the variance that the components explain.
+// explained returns the parameter for the fraction of variance that the components explain.
 func explained(otherwise float64, sweep ...any) ood.Param {
 	return ood.Param{Name: "variance", Default: otherwise, Takes: "positive,below=1", Sweep: sweep}
 }
 
-// mapped is what is known of the mapped training rows.
+// mapped describes the mapped training rows.
 type mapped struct {
 	mean []float64 // m
 	*eigen.Spectrum
 }
 
-// fitPrincipal keeps as many components as explain the parameter "variance".
-// The key stands for the map.
+// fitPrincipal keeps as many components as explain the parameter "variance". key identifies
+// the map.
 func fitPrincipal(ctx context.Context, t ood.Training, p ood.Params, key any, m int, of func(blas32.General) blas64.General) (principal, error) {
 	s, err := memo.Cached(ctx, t.Batch, key, func() (*mapped, error) { return newMapped(ctx, t, m, of) })
 	if err != nil {
@@ -70,7 +70,7 @@ func newMapped(ctx context.Context, t ood.Training, m int, of func(blas32.Genera
 	if err != nil {
 		return nil, err
 	}
-	// Rows of unit norm vary by less than float32 resolves.
+	// Rows of unit norm then vary by less than float32 resolves.
 	if !(floats.Sum(s.Values) > 0x1p-44) {
 		return nil, errors.New("the training features all point the same way: they have no principal components")
 	}
@@ -85,8 +85,8 @@ func less(y blas64.General, mean []float64) blas64.General {
 	return y
 }
 
-// left writes how long what the components leave over of each mapped row is.
-func (s principal) left(dst []float64, of blas64.General) {
+// residualNorms writes the norm of the part of each mapped row that is orthogonal to the components.
+func (s principal) residualNorms(dst []float64, of blas64.General) {
 	of = less(of, s.Mean)
 	along := dense.New(of.Rows, s.Components.Cols)
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, of, s.Components, 0, along)
@@ -96,8 +96,8 @@ func (s principal) left(dst []float64, of blas64.General) {
 	}
 }
 
-// leftGraph writes what left does.
-func (s principal) leftGraph(of graph.Tensor) graph.Tensor {
+// residualNormsGraph writes the computation of residualNorms as graph nodes.
+func (s principal) residualNormsGraph(of graph.Tensor) graph.Tensor {
 	of = of.Sub(s.Mean)
 	components := of.Constant(graph.Compact(s.Components))
 	return of.Sub(of.MatMul(components).MatMulT(components, len(s.Mean)).Double()).Norm()

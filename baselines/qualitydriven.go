@@ -15,9 +15,9 @@ import (
 
 var qualityDrivenMethod = ood.Method{
 	Name: "quality-driven",
-	Doc: "A network predicts the two ends of an interval, by a loss that weighs the width of the intervals that capture " +
-		"against their soft coverage. The ends stand for the two levels asked in the fit; between them quantiles are linear " +
-		"in the level, beyond them constant." + mlp.Doc,
+	Doc: "A network that predicts the two ends of an interval, with a loss that weighs the width of the intervals that contain their target against their soft " +
+		"coverage. The ends are the quantiles at the two levels of the fit. Quantiles are linear in the level between them and constant beyond." +
+		mlp.Doc,
 	Ref:    "Pearce, Brintrup, Zaki & Neely 2018, equation 15",
 	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true, Ends: true},
 	Memory: mlp.Memory,
@@ -29,7 +29,7 @@ var qualityDrivenMethod = ood.Method{
 	New: func() any { return &qualityDriven{} },
 }
 
-// qualityDriven has networks whose outputs are the ends of an interval.
+// qualityDriven has networks whose outputs are the two ends of an interval.
 type qualityDriven struct {
 	mlp.Regression
 	Levels []float64 `state:"levels[l],rising,positive,below=1"`
@@ -42,7 +42,7 @@ func (d *qualityDriven) Restored() error {
 	return d.Check(0, 2)
 }
 
-// Quantiles implements ood.QuantileRegressor: linear between the two ends,
+// Quantiles implements ood.QuantileRegressor. Quantiles are linear between the two ends and
 // constant beyond. Ends that cross are swapped.
 func (d *qualityDriven) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	return d.EachRow(x, levels, d.Apply, func(t int, z, quantiles []float32) {

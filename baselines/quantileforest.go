@@ -13,11 +13,10 @@ import (
 
 var quantileForestMethod = ood.Method{
 	Name: "quantile-forest",
-	Doc: "Quantile regression forest: the quantiles of the training targets, weighted by how often a row shares their leaves. " +
-		"n_estimators trees reduce the variance on bootstrap samples; max_depth=0 grows them until leaves are pure or have fewer than min_samples_split rows. " +
-		"max_features is the share of the inputs that a split looks at. " +
-		"bins=0 looks at every split where there are few rows and at those between 255 bins where there are many; bins=-1 always at every split. " +
-		"Several targets have a forest each.",
+	Doc: "Quantile regression forest: quantiles of the training targets, weighted by how often a training row shares a leaf with the row. It is the default " +
+		"interval model for tree models. n_estimators trees reduce the variance on bootstrap samples. max_depth=0 grows trees until leaves are pure or have " +
+		"fewer than min_samples_split rows. max_features is the fraction of the inputs that a split tries. bins=0 tries every split for few rows, and those " +
+		"between 255 bins for many; bins=-1 always tries every split. Each target has its own forest.",
 	Ref:   "Meinshausen 2006; Tagasovska & Lopez-Paz 2019, table 1 and appendix C",
 	Needs: ood.Needs{Features: true, Targets: true},
 	Params: append([]ood.Param{
@@ -29,7 +28,7 @@ var quantileForestMethod = ood.Method{
 	New: func() any { return &quantileForest{} },
 }
 
-// quantileForest has a forest for each target.
+// quantileForest has one forest for each target.
 type quantileForest struct {
 	Width   int             `state:"columns,dim=features"`
 	Forests []*trees.Forest `state:"targets,least=1"`

@@ -29,8 +29,8 @@ func quantileTrainer(t testing.TB) train.Trainer {
 	return e
 }
 
-// noisyWave is two targets, one the negative of the other, whose noise grows
-// with |x|.
+// noisyWave returns two targets, one the negative of the other, whose noise increases with
+// |x|.
 func noisyWave(n int, seed uint64) (x, y blas32.General) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	x, y = rows.New(n, 2), rows.New(n, 2)
@@ -43,8 +43,8 @@ func noisyWave(n int, seed uint64) (x, y blas32.General) {
 	return x, y
 }
 
-// TestQuantileNetworks fits every network to a wave, and asks of new rows how
-// many an interval of 90 % covers.
+// TestQuantileNetworks fits every network to a wave, and checks the coverage of 90 % intervals
+// on new rows.
 func TestQuantileNetworks(t *testing.T) {
 	trainer := quantileTrainer(t)
 	x, y := noisyWave(1200, 1)
@@ -57,7 +57,7 @@ func TestQuantileNetworks(t *testing.T) {
 		least, most float64
 	}{
 		{conditionalGaussianMethod, 0, .8, .97},
-		{dropoutQuantilesMethod, .3, .1, .95}, // the network's own uncertainty alone
+		{dropoutQuantilesMethod, .3, .1, .95}, // only the uncertainty of the network, without the noise
 		{qualityDrivenMethod, 0, .8, .97},
 	} {
 		t.Run(c.Name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestQuantileNetworks(t *testing.T) {
 	}
 }
 
-// small has one target, two inputs and the given layers.
+// small returns a network with one target, two inputs and the given layers.
 func small(outputs int, widths ...int) mlp.Regression {
 	rng := rand.New(rand.NewPCG(1, 1))
 	n := mlp.Regression{
@@ -105,8 +105,8 @@ func small(outputs int, widths ...int) mlp.Regression {
 	return n
 }
 
-// TestDropoutDistribution holds that quantiles are those of all 2³ networks
-// that dropout can leave, by their probabilities.
+// TestDropoutDistribution checks that quantiles are those of all 2³ networks that dropout can
+// produce, with their probabilities.
 func TestDropoutDistribution(t *testing.T) {
 	const rate = .25
 	n := small(1, 3)
@@ -139,15 +139,15 @@ func TestDropoutDistribution(t *testing.T) {
 				atMost += o.p
 			}
 		}
-		// Three standard errors of a share of 1000 passes.
+		// Three standard errors of a fraction of 1,000 passes.
 		if slack := 3 * math.Sqrt(tau*(1-tau)/1000); below > tau+slack || atMost < tau-slack {
 			t.Errorf("quantile %v is %v, which lies between the levels %v and %v", tau, got, below, atMost)
 		}
 	}
 }
 
-// TestDropoutLayers compares passes of a deep network, and of one with a hidden
-// layer, with a network whose weights are masked one by one.
+// TestDropoutLayers compares passes of networks with one and several hidden layers with
+// networks whose weights are masked one by one.
 func TestDropoutLayers(t *testing.T) {
 	x := rows.New(3, 2)
 	for i := range x.Data {
@@ -155,7 +155,7 @@ func TestDropoutLayers(t *testing.T) {
 	}
 	for _, widths := range [][]int{nil, {4}, {4, 3}, {3, 4, 2}} {
 		network := small(1, widths...).Networks[0]
-		p := thin(network, .4, 3)
+		p := newDropoutNetwork(network, .4, 3)
 		got := p.apply(x)
 		for _, pass := range []int{0, 1, 999} {
 			masked := train.Network{Layers: slices.Clone(network.Layers)}

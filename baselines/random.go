@@ -11,8 +11,8 @@ import (
 
 var randomMethod = ood.Method{
 	Name: "random",
-	Doc: "Uniform on [0,1), drawn from the seed and the row's own features (logits where there are none), " +
-		"so that a row keeps its score wherever it stands. Equal rows get equal scores.",
+	Doc: "Control that knows nothing: uniform on [0,1), drawn from the seed and the row's features (or its logits, if there are no features). Equal rows get " +
+		"equal scores, wherever they stand.",
 	Ref:     "control, Tagasovska & Lopez-Paz 2019, table 2",
 	Control: true,
 	Fit:     func(_ context.Context, t ood.Training, _ ood.Params) (any, error) { return &random{t.Seed}, nil },
@@ -29,7 +29,7 @@ func (s *random) Score(_ context.Context, dst []float64, b ood.Batch) error {
 		m = b.Logits
 	}
 	if m.Cols == 0 {
-		return errors.New("the rows carry neither features nor logits")
+		return errors.New("the rows have neither features nor logits")
 	}
 	for i := range dst {
 		h := mix(s.Seed)
@@ -45,7 +45,7 @@ func (s *random) ScoreGraph(graph.Batch) (graph.Tensor, error) {
 	return graph.Tensor{}, graph.Refuse("it hashes the bits of a row")
 }
 
-// mix is the step of SplitMix64 (Steele, Lea & Flood 2014).
+// mix is one step of SplitMix64 (Steele, Lea & Flood 2014).
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

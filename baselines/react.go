@@ -11,8 +11,8 @@ import (
 
 var reactMethod = ood.Method{
 	Name: "react",
-	Doc: "Energy of the logits after features are clipped from above at a percentile of all features of all training rows. Applied to the " +
-		"features that the last layer takes, averaged over space.",
+	Doc: "Energy of the logits after features are clipped from above at a percentile of all features of all training rows. Applied to the features that enter " +
+		"the last layer, averaged over space.",
 	Ref:    "Sun, Guo & Li 2021, arXiv:2111.12797",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{percentile(90, 85, 90, 95, 99)},
@@ -26,7 +26,7 @@ type react struct {
 }
 
 func fitReAct(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
-	// Two passes over the rows find the percentiles of the whole sweep.
+	// Two passes over the rows find the percentiles of all configurations of a sweep.
 	clip, err := memo.Alike(ctx, t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) ([]float64, error) {
 		var percentiles []float64
 		for _, p := range same {

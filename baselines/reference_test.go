@@ -18,8 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// problem is what a script of testdata writes; fixture.py says what of it
-// means.
+// problem is a file that a script of testdata writes; fixture.py documents its fields.
 type problem struct {
 	Train, Test part
 	Last        *struct {
@@ -77,7 +76,7 @@ func (p part) batch() ood.Batch {
 	return b
 }
 
-// training is what a reference score was fitted with.
+// training returns the rows that a reference score was fitted with.
 func (p problem) training(r reference) ood.Training {
 	t := ood.Training{
 		Batch: p.Train.batch(), Outliers: ood.Batch{Features: general(p.Train.Outliers)},
@@ -109,7 +108,7 @@ func (p problem) training(r reference) ood.Training {
 	return t
 }
 
-// handed is a trainer that hands back networks that it was given.
+// handed is a trainer that returns networks that it was given.
 type handed []train.Network
 
 func (h *handed) Train(_ context.Context, p train.Problem) ([]train.Network, error) {
@@ -122,7 +121,7 @@ func (h *handed) Train(_ context.Context, p train.Problem) ([]train.Network, err
 	return networks, nil
 }
 
-// recorded has passes with dropout that were drawn elsewhere, over and over.
+// recorded is a network whose dropout passes come from a file, repeated as needed.
 type recorded struct {
 	twoLayers
 	z [][][]float32 // passes × n × c
@@ -138,8 +137,8 @@ func (n recorded) Dropout(_ context.Context, x ood.InputBlock, passes int, _ flo
 	return z, nil
 }
 
-// TestReferences compares scores and quantiles with those that the scripts of
-// testdata have from elsewhere, and asks for some of every method.
+// TestReferences compares scores and quantiles with the independent values in testdata, and
+// requires some for every method.
 func TestReferences(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.json")
 	if err != nil {

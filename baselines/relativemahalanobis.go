@@ -12,8 +12,9 @@ import (
 
 var relativeMahalanobisMethod = ood.Method{
 	Name: "relative-mahalanobis",
-	Doc: "Squared Mahalanobis distance to the nearest class mean, as mahalanobis has it, less the one under a single Gaussian " +
-		"fitted to all training features. Classes are the labels where there are any, else the largest logit. unit_norm and exponent are as there.",
+	Doc: "Squared Mahalanobis distance to the nearest class mean, as in mahalanobis, minus the distance under a single Gaussian fitted to all training " +
+		"features. This removes the part that all classes share. Classes are the labels if there are any, otherwise the largest logit. unit_norm and exponent " +
+		"are as in mahalanobis.",
 	Ref:    "Ren et al. 2021, arXiv:2106.09022, eq. 4; unit_norm: Mueller & Hein 2025, arXiv:2505.18032",
 	Needs:  ood.Needs{Features: true},
 	Memory: squares(eigen.Squares + 3),

@@ -10,22 +10,22 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// reshaped scores with the energy of what a row's largest features make of it.
+// reshaped scores with the energy of the logits after a row was changed according to its
+// largest features.
 type reshaped struct {
 	lastLayer
 	Percentile float64 `state:"percentile,least=0,below=100"`
 	reshaping
 }
 
-// reshaping is what a row, of which the largest features are known, becomes, and a
-// factor that it is still to be multiplied with: of numbers, and as nodes of a
-// graph.
+// reshaping changes a row whose largest features are known, and returns a factor that the
+// result still has to be multiplied by: in numbers, and as graph nodes.
 type reshaping struct {
 	change func(dst, phi []float32, largest largestFeatures) float64
 	nodes  func(phi, largest, at graph.Tensor) (changed, factor graph.Tensor)
 }
 
-// reshapingMethod completes the description of a method that changes a row by a
+// reshapingMethod completes the description of a method that changes a row according to a
 // percentile of its own features.
 func reshapingMethod(s ood.Method, r reshaping) ood.Method {
 	s.Needs = ood.Needs{Features: true, Logits: true, Weights: true}
@@ -52,21 +52,21 @@ func (s *reshaped) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return s.productGraph(changed).Mul(factor).Add(s.Bias).LogSumExp().Neg(), nil
 }
 
-// countAbove is how many of h features lie above a percentile of them, at least 1.
+// countAbove returns how many of h features lie above a percentile of them, at least 1.
 func countAbove(percentile float64, h int) int {
-	// NumPy and PyTorch round so.
+	// The same rounding as in NumPy and PyTorch.
 	return max(1, h-int(math.RoundToEven(float64(h)*percentile/100)))
 }
 
-// largestFeatures are the k largest of a row.
+// largestFeatures describes the k largest features of a row.
 type largestFeatures struct {
 	k        int
 	least    float32 // the k-th largest
-	ties     int     // how many of those that equal it are among them
-	sum, all float64 // of them, and of all; NaN of a row with NaN
+	ties     int     // how many of the features equal to least are among the k largest
+	sum, all float64 // sums of the k largest and of all features; NaN if the row contains NaN
 }
 
-// largestOf finds the k largest of phi. scratch is as long.
+// largestOf finds the k largest elements of phi. scratch has the length of phi.
 func largestOf(phi []float32, k int, scratch []float64) largestFeatures {
 	l := largestFeatures{k: k, ties: k}
 	for j, v := range phi {
@@ -88,7 +88,8 @@ func largestOf(phi []float32, k int, scratch []float64) largestFeatures {
 	return l
 }
 
-// places are where they are in phi; ties go to the first.
+// places yields the positions of the k largest elements of phi. Among ties the first ones
+// count.
 func (l largestFeatures) places(phi []float32) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for j, v := range phi {
@@ -102,18 +103,16 @@ func (l largestFeatures) places(phi []float32) iter.Seq[int] {
 	}
 }
 
-// The factor exp(500) leaves room for logits in float64.
+// exp(500) leaves room for logits in float64.
 const largestSharpening = 500
 
-// sharpening is exp(all/sum), the factor of ASH-S and SCALE for a row of h
-// features.
+// sharpening returns exp(all/sum), the factor of ASH-S and SCALE for a row of h features.
 func (l largestFeatures) sharpening(h int) float64 {
 	return math.Exp(min(l.ratio(h), largestSharpening))
 }
 
-// ratio is all/sum. Of features that are zero or more it lies between 1 and h/k;
-// features of both signs can have a sum that is not positive, and then it is
-// taken to be h/k.
+// ratio returns all/sum. If features are not negative, it lies between 1 and h/k. If features
+// have both signs, sum may not be positive; the result is then h/k.
 func (l largestFeatures) ratio(h int) float64 {
 	if l.sum <= 0 {
 		return float64(h) / float64(l.k)
@@ -121,26 +120,25 @@ func (l largestFeatures) ratio(h int) float64 {
 	return l.all / l.sum
 }
 
-// ratioGraph writes ratio for rows and their largest features.
+// ratioGraph writes the computation of ratio as graph nodes.
 func ratioGraph(x, largest graph.Tensor) graph.Tensor {
 	sum := largest.Double().Sum()
 	return sum.Neg().Less(0.).Choose(x.Double().Sum().Div(sum), float64(x.Cols())/float64(largest.Cols()))
 }
 
-// sharpeningGraph is ratioGraph for sharpening.
+// sharpeningGraph writes the computation of sharpening as graph nodes.
 func sharpeningGraph(x, largest graph.Tensor) graph.Tensor {
 	return ratioGraph(x, largest).Min(float64(largestSharpening)).Exp()
 }
 
-// positiveShare is room for finding how much of a row lies in its largest
-// features.
+// positiveShare is workspace for the fraction of a row that its largest features hold.
 type positiveShare struct {
 	positive []float32
 	scratch  []float64
 }
 
-// of is the sum of all positive features over that of those above a percentile of
-// all features.
+// of returns the sum of all positive features divided by the sum of those above a percentile
+// of all features.
 func (s *positiveShare) of(phi []float32, percentile float64) float64 {
 	if s.positive == nil {
 		s.positive, s.scratch = make([]float32, len(phi)), make([]float64, len(phi))
@@ -151,7 +149,7 @@ func (s *positiveShare) of(phi []float32, percentile float64) float64 {
 	return largestOf(s.positive, countAbove(percentile, len(phi)), s.scratch).ratio(len(phi))
 }
 
-// percentile is the parameter of that name.
+// percentile returns the parameter of that name.
 func percentile(otherwise float64, sweep ...any) ood.Param {
 	return ood.Param{Name: "percentile", Default: otherwise, Takes: "least=0,below=100", Sweep: sweep}
 }

@@ -10,18 +10,18 @@ import (
 
 var residualMethod = ood.Method{
 	Name: "residual",
-	Doc: "Norm of what remains of the features outside the k principal components of the training features, both seen from " +
-		"the point −W⁺b where the last layer's logits are nearest 0. k below 1 is a share of the features, and k stops short of all.",
+	Doc: "Norm of the part of the features outside the k principal components of the training features, as seen from an origin where logits are small. The " +
+		"origin is the point −W⁺b, where the logits of the last layer are nearest 0. k below 1 is a fraction of the features, and k is less than their number.",
 	Ref:    "Wang et al. 2022, arXiv:2203.10807, eq. 3",
 	Needs:  ood.Needs{Features: true, Weights: true},
 	Memory: squares(eigen.Squares),
 	Params: []ood.Param{{Name: "k", Default: .5, Takes: "share,positive", Sweep: []any{.25, .5, .75, 512, 1000}}},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-		seen, err := seenFromOrigin(ctx, t)
+		seen, err := momentsAboutOrigin(ctx, t)
 		if err != nil {
 			return nil, err
 		}
-		return &residual{seen.leftOver(p)}, nil
+		return &residual{seen.complement(p)}, nil
 	},
 	New: func() any { return &residual{} },
 }

@@ -19,23 +19,23 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// residualSpace is what the principal space of the features, seen from where
-// the last layer's logits are as near 0 as can be, leaves over.
+// residualSpace is the complement of the principal space of the features. The origin of the
+// features is where the logits of the last layer are as near 0 as possible.
 type residualSpace struct {
 	Origin []float64      `state:"origin[features]"`
 	Basis  blas64.General `state:"basis[features,left]"` // orthonormal columns
 }
 
-// seen is what is known of the training rows, seen from there.
-type seen struct {
+// centredMoments describes the training rows relative to that origin.
+type centredMoments struct {
 	origin          []float64 // h
-	reach           float64   // to the mean of the rows
-	*eigen.Spectrum           // of their second moments
+	reach           float64   // distance from the origin to the mean of the rows
+	*eigen.Spectrum           // of the second moments of the rows
 }
 
-func seenFromOrigin(ctx context.Context, t ood.Training) (*seen, error) {
+func momentsAboutOrigin(ctx context.Context, t ood.Training) (*centredMoments, error) {
 	type key struct{}
-	return memo.Cached(ctx, t.Batch, key{}, func() (*seen, error) {
+	return memo.Cached(ctx, t.Batch, key{}, func() (*centredMoments, error) {
 		h := t.Features.Cols
 		if h < 2 {
 			return nil, errors.New("at least 2 features are needed: one for the principal space and one outside of it")
@@ -53,19 +53,19 @@ func seenFromOrigin(ctx context.Context, t ood.Training) (*seen, error) {
 		shift.SubVec(shift, mat.NewVecDense(h, origin))
 		about.SymRankOne(about, 1, shift)
 		s, err := eigen.NewSpectrum(about)
-		return &seen{origin, mat.Norm(shift, 2), s}, err
+		return &centredMoments{origin, mat.Norm(shift, 2), s}, err
 	})
 }
 
-// leftOver is what is outside of the k principal components; a k of all
-// features or more leaves one.
-func (s *seen) leftOver(p ood.Params) residualSpace {
+// complement returns the space orthogonal to the k principal components. It has at least one
+// dimension, even if k is the number of features or more.
+func (s *centredMoments) complement(p ood.Params) residualSpace {
 	h := len(s.origin)
 	return residualSpace{s.origin, s.Components(0, h-min(p.Count("k", h), h-1))}
 }
 
-// leastLogitsAt is −W⁺b: of all features that make the logits' squares least,
-// those of least norm.
+// leastLogitsAt returns −W⁺b: the features of least norm among those that minimise the sum of
+// squared logits.
 func leastLogitsAt(l *ood.Linear) ([]float64, error) {
 	c, h := l.Weight.Rows, l.Weight.Cols
 	w, bias := dense.Less(l.Weight, nil), make([]float64, c)
@@ -83,7 +83,7 @@ func leastLogitsAt(l *ood.Linear) ([]float64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the last layer: %w", err)
 	}
-	// The weights are float32, so are their singular values at best.
+	// The weights are float32, which limits the precision of their singular values.
 	resolution := float64(max(c, h)) / (1 << 24)
 	least := resolution * resolution * s.Values[len(s.Values)-1]
 	solved := make([]float64, len(target))
@@ -107,7 +107,7 @@ func leastLogitsAt(l *ood.Linear) ([]float64, error) {
 	return origin, nil
 }
 
-// norms writes how long what is left of every row is.
+// norms writes the norm of each row's part in the complement.
 func (s residualSpace) norms(dst []float64, x blas32.General) {
 	y := dense.Project(x, s.Origin, s.Basis)
 	for i := range dst {
@@ -115,7 +115,7 @@ func (s residualSpace) norms(dst []float64, x blas32.General) {
 	}
 }
 
-// meanNorm is the mean of norms over the rows of x.
+// meanNorm returns the mean of norms over the rows of x.
 func (s residualSpace) meanNorm(ctx context.Context, x blas32.General) (mean float64) {
 	for _, part := range blocks(ctx, x) {
 		norms := make([]float64, part.Rows)
@@ -125,7 +125,7 @@ func (s residualSpace) meanNorm(ctx context.Context, x blas32.General) (mean flo
 	return mean
 }
 
-// normsGraph writes what norms computes of x.
+// normsGraph writes the computation of norms as graph nodes, for x.
 func (s residualSpace) normsGraph(x graph.Tensor) graph.Tensor {
 	return x.Double().Sub(s.Origin).MatMul(graph.Compact(s.Basis)).Norm()
 }

@@ -7,8 +7,8 @@ import (
 
 var scaleMethod = reshapingMethod(ood.Method{
 	Name: "scale",
-	Doc: "Energy of the logits after all of a row's features are multiplied by exp(sum of all / sum of those above a percentile of them). " +
-		"Made for features after a ReLU, and applied to those that the last layer takes, averaged over space.",
+	Doc: "Energy of the logits after all features of a row are multiplied by exp(sum of all / sum of those above a percentile). Made for features after a ReLU; " +
+		"applied to the features that enter the last layer, averaged over space.",
 	Ref:    "Xu, Chen, Franchi & Yao 2024, arXiv:2310.00227",
 	Params: []ood.Param{percentile(85, 65, 70, 75, 80, 85, 90, 95)},
 }, reshaping{func(dst, phi []float32, largest largestFeatures) float64 {

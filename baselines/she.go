@@ -14,9 +14,8 @@ import (
 
 var sheMethod = ood.Method{
 	Name: "she",
-	Doc: "Simplified Hopfield energy: minus the inner product of the features with the pattern of the predicted class, the mean of the " +
-		"training features predicted as that class. Where labels are given, rows that they contradict are left out of the patterns, as in " +
-		"the paper. A class that no row is an example of has a pattern of zeros.",
+	Doc: "Simplified Hopfield energy: minus the inner product of the features with the pattern of the predicted class, the mean of the training features with " +
+		"that predicted class. Rows with another label are left out of the patterns, as in the paper. A class without rows has a pattern of zeros.",
 	Ref:   "Zhang et al. 2023, ICLR, OpenReview KkazG4lgKL",
 	Needs: ood.Needs{Features: true, Logits: true},
 	Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {

@@ -11,24 +11,23 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// smallHidden is the width of the hidden layer of the networks that
-// distillation and SVDD put on the features.
+// smallHidden is the width of the hidden layer in the networks of distillation and SVDD.
 const smallHidden = 64
 
-// smallNetworkParams are the number of outputs, bounded by the memory that it
-// asks for, and of epochs, over the paper's grid for both.
+// smallNetworkParams returns the parameters for the number of outputs, bounded by memory, and
+// the number of epochs, with the paper's grid.
 func smallNetworkParams() []ood.Param {
 	return []ood.Param{{Name: "k", Default: 100, Takes: "count,most=65536", Sweep: []any{100, 1000}}, {Name: "epochs", Default: 10, Takes: "count", Sweep: []any{10, 100}}}
 }
 
-// Streams keep what is drawn apart from other uses of a seed.
+// Streams separate these random numbers from other uses of a seed.
 const (
-	streamTeacher = 0x7465616368 // of the weights of distillation's teacher
-	streamSVDD    = 0x73766464   // of the weights that SVDD starts from
+	streamTeacher = 0x7465616368 // weights of distillation's teacher
+	streamSVDD    = 0x73766464   // initial weights of SVDD
 )
 
-// drawNetwork draws a network whose layers have the widths given, from the
-// input on: weights and biases of a layer of d inputs are uniform on ±1/√d.
+// drawNetwork draws a network with the given layer widths, from input to output. Weights and
+// biases of a layer with d inputs are uniform on ±1/√d.
 func drawNetwork(seed, stream uint64, biased bool, widths ...int) train.Network {
 	rng := rand.New(rand.NewPCG(seed, stream))
 	var n train.Network
@@ -50,8 +49,8 @@ func drawNetwork(seed, stream uint64, biased bool, widths ...int) train.Network 
 	return n
 }
 
-// trainOne trains the single model of p on the features of t, with the
-// learning rate and batch size of the paper.
+// trainOne trains the single model of p on the features of t, with the learning rate and batch
+// size of the paper.
 func trainOne(ctx context.Context, t ood.Training, p train.Problem, model train.ModelConfig) (train.Network, error) {
 	p.X, p.BatchSize, p.Progress = t.Features, 64, t.Progress
 	model.Seed, model.LearningRate, model.Target = t.Seed, 1e-3, -1

@@ -15,9 +15,8 @@ import (
 
 var svddMethod = ood.Method{
 	Name: "svdd",
-	Doc: "Deep support vector data description on the features: a bias-free network of 64 hidden ReLU units and k outputs " +
-		"is trained by Adam to map the training rows to one centre, the mean of its outputs before training; the score is the mean " +
-		"squared difference from the centre.",
+	Doc: "Deep support vector data description on the features: the mean squared distance of a network's outputs from one centre. The network, without biases " +
+		"and with 64 hidden ReLU units and k outputs, is trained by Adam to map the training rows to that centre, the mean of its outputs before training.",
 	Ref:   "Ruff et al. 2018, as in Tagasovska & Lopez-Paz 2019, table 2",
 	Needs: ood.Needs{Features: true, Trainer: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
@@ -35,7 +34,7 @@ type svdd struct {
 
 func (s *svdd) Restored() error {
 	if _, k := s.Network.Widths(); len(s.Centre) != k {
-		return fmt.Errorf("a centre of %d numbers for %d outputs", len(s.Centre), k)
+		return fmt.Errorf("the centre has %d numbers, but the network has %d outputs", len(s.Centre), k)
 	}
 	return nil
 }

@@ -21,9 +21,9 @@ const (
 	toyClasses = 3
 )
 
-// toy makes rows of three classes as a ReLU leaves them, large where the class
-// is and close to their mean, rows that belong to no class and lie all over, and
-// the layer that tells the classes apart.
+// toy makes rows of three classes that look like ReLU features: large where their class is,
+// and close to its mean. It also makes rows of no class, spread everywhere, and the last layer
+// that separates the classes.
 type toy struct {
 	last ood.Linear
 	rng  *rand.Rand
@@ -68,7 +68,7 @@ func (t *toy) batch(n int, feature func(row, col int) float64) ood.Batch {
 	return b
 }
 
-// toyLayers stand for earlier layers: a narrower and a bent view of the features.
+// toyLayers stands for earlier layers: a narrower view of the features, and a bent one.
 func toyLayers(phi blas32.General) []blas32.General {
 	sums, bent := zeros(phi.Rows, 7), zeros(phi.Rows, 9)
 	for i := range phi.Rows {
@@ -83,7 +83,7 @@ func toyLayers(phi blas32.General) []blas32.General {
 	return []blas32.General{sums, bent}
 }
 
-// targets are two, one the negative of ten times the other.
+// targets returns two targets, one the negative of ten times the other.
 func (t *toy) targets(x blas32.General) blas32.General {
 	y := zeros(x.Rows, 2)
 	for i := range x.Rows {
@@ -94,7 +94,7 @@ func (t *toy) targets(x blas32.General) blas32.General {
 	return y
 }
 
-// network takes images of three channels to the features, one to one.
+// network maps images of three channels to the features, one to one.
 func (t *toy) network() ood.Network { return twoLayers{act: bend, slope: bendSlope, last: &t.last} }
 
 func bend(x float64) float64      { return x + math.Sin(x)/2 }
@@ -122,11 +122,11 @@ func (t *toy) training(n int) ood.Training {
 	}
 }
 
-// toyRows are sets of rows of a toy.
+// toyRows holds sets of rows of a toy.
 type toyRows struct {
 	training, many ood.Training
 	in, out        ood.Batch
-	// spread is fitted with rows such as out, whose targets are spread out too.
+	// spread has rows such as out for the fit, whose targets are spread too.
 	spread     ood.Training
 	outTargets blas32.General
 }
@@ -143,7 +143,7 @@ func zeros(n, h int) blas32.General {
 	return blas32.General{Rows: n, Cols: h, Stride: h, Data: make([]float32, n*h)}
 }
 
-// strided returns a copy of m with room between its rows.
+// strided returns a copy of m with gaps between its rows.
 func strided(m blas32.General) blas32.General {
 	s := blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: m.Cols + 3}
 	s.Data = slices.Repeat([]float32{float32(math.NaN())}, m.Rows*s.Stride)
@@ -153,8 +153,7 @@ func strided(m blas32.General) blas32.General {
 	return s
 }
 
-// randomTrainer returns networks of the shape asked for with weights as they
-// are drawn.
+// randomTrainer returns networks of the requested shape with random weights, untrained.
 type randomTrainer struct{}
 
 func (randomTrainer) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {

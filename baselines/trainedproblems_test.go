@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// output is a network's output for one row, term by term.
+// output returns a network's output for one row, term by term.
 func output(layers []train.Layer, x []float32) []float64 {
 	var in []float64
 	for _, v := range x {
@@ -37,7 +37,7 @@ func output(layers []train.Layer, x []float32) []float64 {
 	return in
 }
 
-// TestPaperProblems checks what the two trained methods ask of a trainer.
+// TestPaperProblems checks what the two trained methods request from a trainer.
 func TestPaperProblems(t *testing.T) {
 	training := newToy().training(30)
 	var r recorder
@@ -97,7 +97,7 @@ func TestPaperProblems(t *testing.T) {
 	}
 }
 
-// recorder is a trainer that keeps what it is asked.
+// recorder is a trainer that records its problems.
 type recorder struct{ problems []train.Problem }
 
 func (r *recorder) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {

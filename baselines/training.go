@@ -13,25 +13,26 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// row is row i of m.
+// row returns row i of m.
 func row(m blas32.General, i int) []float32 {
 	return rows.Row(m, i)
 }
 
-// clone is a contiguous copy of m.
+// clone returns a contiguous copy of m.
 func clone(m blas32.General) blas32.General {
 	return blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: max(m.Cols, 1), Data: rows.ArrayOf(m).Data.([]float32)}
 }
 
-// featureMeans are worked out once for all that are fitted to the rows of t.
+// featureMeans returns the means of the features, computed once for all methods that are
+// fitted to the rows of t.
 func featureMeans(ctx context.Context, t ood.Training) []float64 {
 	type key struct{}
 	mean, _ := memo.Cached(ctx, t.Batch, key{}, func() ([]float64, error) { return moments.Mean(t.Features, false), nil })
 	return mean
 }
 
-// blocks are the rows of x, some at a time with the number of the first, until
-// they or the context end.
+// blocks yields blocks of rows of x with the number of their first row, until the rows or the
+// context end.
 func blocks(ctx context.Context, x blas32.General) iter.Seq2[int, blas32.General] {
 	const atOnce = 1024
 	return func(yield func(int, blas32.General) bool) {
@@ -43,8 +44,7 @@ func blocks(ctx context.Context, x blas32.General) iter.Seq2[int, blas32.General
 	}
 }
 
-// bank is the training features for a scorer to keep, which outlives them: a
-// copy, unless they are said to stay.
+// bank returns training features that a scorer can keep: a copy, unless t.MayRetain.
 func bank(t ood.Training) blas32.General {
 	if t.MayRetain {
 		return t.Features
@@ -52,22 +52,22 @@ func bank(t ood.Training) blas32.General {
 	return clone(t.Features)
 }
 
-// index is the training features to search among, scaled to unit norm or not.
+// index returns an index of the training features, scaled to unit norm or not.
 func index(ctx context.Context, t ood.Training, unit bool) (*neighbours.Index, error) {
 	type key struct{ unit bool }
 	return memo.Cached(ctx, t.Batch, key{unit}, func() (*neighbours.Index, error) { return neighbours.New(bank(t), unit), nil })
 }
 
-// ranked finds how far training rows are.
+// ranked computes distances to training rows by rank.
 type ranked struct {
 	Train blas32.General `state:"train[n,features]"`
 	index *neighbours.Index
-	ranks []int // from 0, the nearest: all that a sweep asks for
+	ranks []int // rank 0 is the nearest row; all ranks of a sweep
 }
 
 func newRanked(x *neighbours.Index, ranks ...int) ranked { return ranked{x.Rows, x, ranks} }
 
-// distances are those of the rows of a block to the training row of each rank.
+// distances returns the distances of the rows of a block to the training row of each rank.
 func (s *ranked) distances(ctx context.Context, b ood.Batch) (map[int][]float64, error) {
 	return memo.Cached(ctx, b, s.index, func() (map[int][]float64, error) { return s.index.Distances(ctx, b.Features, s.ranks) })
 }

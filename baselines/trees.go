@@ -11,29 +11,28 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// treeCount is what a number of trees takes, bounded by the memory that it asks
-// for before any is grown.
+// treeCount limits the number of trees by their memory, before any tree is grown.
 const treeCount = "count,most=1000000"
 
-// splitParams are those of how a tree looks for a split.
+// splitParams returns the parameters of the search for splits.
 func splitParams() []ood.Param {
 	return []ood.Param{{Name: "max_features", Default: 1, Takes: "positive,most=1"}, {Name: "bins", Default: 0, Takes: "count,least=-1"}}
 }
 
-// treeOptions say when trees stop growing.
+// treeOptions returns when trees stop growing.
 func treeOptions(p ood.Params) trees.Options {
 	return trees.Options{
 		MaxDepth: p.Int("max_depth"), MinSplit: p.Int("min_samples_split"), MinLeaf: p.Int("min_samples_leaf"), MaxFeatures: p.Float("max_features"),
 	}
 }
 
-// treeData arranges the features for trees, once for all that have as many bins.
+// treeData arranges the features for trees, once for all methods with the same number of bins.
 func treeData(ctx context.Context, t ood.Training, bins int) (*trees.Data, error) {
 	type key struct{ bins int }
 	return memo.Cached(ctx, t.Batch, key{bins}, func() (*trees.Data, error) { return trees.NewData(t.Features, bins) })
 }
 
-// targetColumn is a copy of target t of y.
+// targetColumn returns a copy of target t of y.
 func targetColumn(y blas32.General, t int) []float32 {
 	column := make([]float32, y.Rows)
 	for i := range column {
@@ -42,8 +41,8 @@ func targetColumn(y blas32.General, t int) []float32 {
 	return column
 }
 
-// shareOf turns steps that are done in several goroutines into calls of
-// progress, one at a time and never less than before.
+// shareOf turns steps that are done in several goroutines into calls of progress, one at a
+// time and never decreasing.
 func shareOf(total int, progress func(share float64)) (step func()) {
 	var mu sync.Mutex
 	done := 0

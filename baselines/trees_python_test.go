@@ -32,7 +32,7 @@ var treeSets = []string{
 	"concrete", "power-plant", "wine-quality-red", "yacht", "naval-propulsion-plant", "energy", "bostonHousing", "kin8nm",
 }
 
-// treeConfiguration is fitted on both sides.
+// treeConfiguration is fitted in Go and in Python.
 type treeConfiguration struct {
 	Name   string     `json:"name"`
 	Method string     `json:"method"`
@@ -47,15 +47,15 @@ var treeConfigurations = []treeConfiguration{
 	{"boosting, depth 9", "gradient-boosting", ood.Params{"n_estimators": 100., "max_depth": 9., "min_samples_leaf": 9.}},
 }
 
-// treeProblem is one split of a data set into train and test.
+// treeProblem is one split of a data set into training and test rows.
 type treeProblem struct {
 	Set         string         `json:"set"`
 	Seed        uint64         `json:"seed"`
 	File        string         `json:"file"` // rows of inputs and target, float32, train first
 	Cols        int            `json:"cols"`
 	Train       int            `json:"train"`
-	Range       float64        `json:"range"` // of the target on the whole set
-	all         blas32.General // what is in File
+	Range       float64        `json:"range"` // range of the target on the whole set
+	all         blas32.General // content of File
 	inputs, out blas32.General
 }
 
@@ -66,9 +66,8 @@ type treeResult struct {
 	PICP, MPIW, Fit, Predict float64
 }
 
-// TestForestAgainstPython prints coverage and width of 95 % intervals of trees
-// here and in Python, the mean over splits of each set, and the time that
-// they took:
+// TestForestAgainstPython prints coverage and width of 95 % intervals of trees in Go and in
+// Python, averaged over the splits of each set, and the time that they took:
 //
 //	go test ./baselines -run ForestAgainstPython -python python3 -v
 func TestForestAgainstPython(t *testing.T) {
@@ -94,7 +93,7 @@ func TestForestAgainstPython(t *testing.T) {
 		}
 		theirs = append(theirs, r)
 	}
-	// Before and after, as other work on the machine comes and goes.
+	// Before and after, because the load of the machine varies.
 	for i, r := range fitTrees(t, problems, levels) {
 		ours[i].Fit, ours[i].Predict = min(ours[i].Fit, r.Fit), min(ours[i].Predict, r.Predict)
 	}
@@ -110,7 +109,7 @@ func TestForestAgainstPython(t *testing.T) {
 				got, want [2]float64
 				slack     float64
 			}{{"PICP", a.picp, b.picp, 0.01}, {"MPIW", a.mpiw, b.mpiw, 0.02 * b.mpiw[0]}} {
-				// Splits are shared: what differs is the trees' seed.
+				// Splits are shared; the seeds of the trees differ.
 				if !(math.Abs(v.got[0]-v.want[0]) <= v.slack+v.want[1]) {
 					t.Errorf("%s on %s: %s %.3f, in Python %.3f", c.Name, set, v.name, v.got[0], v.want[0])
 				}
@@ -168,7 +167,7 @@ func fitTrees(t *testing.T, problems []treeProblem, levels []float64) []treeResu
 	return results
 }
 
-// treeSummary has means and standard deviations over seeds, and seconds.
+// treeSummary holds means and standard deviations over seeds, and seconds.
 type treeSummary struct {
 	picp, mpiw   [2]float64
 	fit, predict float64
@@ -197,7 +196,7 @@ func slice(m blas32.General, lo, hi int) blas32.General {
 	return blas32.General{Rows: hi - lo, Cols: m.Cols, Stride: m.Stride, Data: m.Data[lo*m.Stride : (hi-1)*m.Stride+m.Cols]}
 }
 
-// readTreeProblems splits every set so many times, 90 to 10.
+// readTreeProblems splits every set several times, 90 to 10.
 func readTreeProblems(t *testing.T, seeds int) []treeProblem {
 	data := os.Getenv("ATTACH_DATA")
 	if data == "" {

@@ -14,8 +14,8 @@ import (
 
 var treeMethods = []ood.Method{method("gradient-boosting"), method("quantile-forest")}
 
-// steps is two targets of three inputs: y = ⌊x₀⌋ + (1 + 1{x₁ > 0})·noise, and
-// minus ten times that.
+// steps returns two targets of three inputs: y = ⌊x₀⌋ + (1 + 1{x₁ > 0})·noise, and minus ten
+// times that.
 func steps(n int, seed uint64) (x, y blas32.General) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	x = blas32.General{Rows: n, Cols: 3, Stride: 4, Data: make([]float32, 4*n)}
@@ -30,7 +30,7 @@ func steps(n int, seed uint64) (x, y blas32.General) {
 	return x, y
 }
 
-// regression is what an interval method is fitted with, at two or more levels.
+// regression returns the training rows of an interval method, at two or more levels.
 func regression(x, y blas32.General, levels ...float64) ood.Training {
 	if levels == nil {
 		levels = []float64{.1, .5, .9}
@@ -77,7 +77,7 @@ func TestTreesFindQuantiles(t *testing.T) {
 	}
 }
 
-// Between the fitted levels boosting is linear, outside of them constant.
+// Boosting is linear between the fitted levels and constant beyond them.
 func TestBoostingBetweenLevels(t *testing.T) {
 	x, y := steps(300, 7)
 	model, err := fitting.Fit(background, method("gradient-boosting"), regression(x, y, .2, .6), nil)

@@ -12,8 +12,8 @@ import (
 
 var vimMethod = ood.Method{
 	Name: "vim",
-	Doc: "α times the norm that residual scores with, less the energy log Σ exp(logits). α is the mean of the largest logit over " +
-		"the mean of the norm, on the training rows. k below 1 is a share of the features, and k stops short of all.",
+	Doc: "Virtual logit: α times the score of residual, minus the energy log Σ exp(logits). It combines features and logits. α is the mean of the largest logit " +
+		"divided by the mean of that norm, on the training rows. k below 1 is a fraction of the features, and k is less than their number.",
 	Ref:    "Wang et al. 2022, arXiv:2203.10807, eqs. 5 and 8",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: squares(eigen.Squares),
@@ -28,21 +28,21 @@ type vim struct {
 }
 
 func fitViM(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-	seen, err := seenFromOrigin(ctx, t)
+	seen, err := momentsAboutOrigin(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	s := &vim{residualSpace: seen.leftOver(p)}
+	s := &vim{residualSpace: seen.complement(p)}
 	var largest float64
 	for i := range t.Len() {
 		largest += float64(slices.Max(row(t.Logits, i))) / float64(t.Len())
 	}
 	if largest <= 0 {
-		return nil, fmt.Errorf("the largest logit is %v on average, and must be positive to match a residual with it: are these log-probabilities?", largest)
+		return nil, fmt.Errorf("the mean of the largest logit is %v, and must be positive to scale the residual: are the logits log-probabilities?", largest)
 	}
 	left := s.meanNorm(ctx, t.Features)
 	if ctx.Err() == nil && !(left > float64(s.Basis.Rows)/(1<<24)*seen.reach) {
-		return nil, fmt.Errorf("parameter %q: %v principal components hold all of the training features: choose fewer", "k", s.Basis.Rows-s.Basis.Cols)
+		return nil, fmt.Errorf("parameter %q: %v principal components explain all of the training features; choose fewer", "k", s.Basis.Rows-s.Basis.Cols)
 	}
 	s.Alpha = largest / left
 	return s, ctx.Err()

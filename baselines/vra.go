@@ -11,8 +11,9 @@ import (
 
 var vraMethod = ood.Method{
 	Name: "vra",
-	Doc: "Energy of the logits after each feature is clipped from above at a percentile of its own on the training rows, and set to 0 below " +
-		"a lower one; below=clip raises it to that one instead. high must not be less than low. Applied to the features that the last layer takes, averaged over space.",
+	Doc: "Energy of the logits after each feature is clipped from above at the `high` percentile of its values on the training rows, and set to 0 below the " +
+		"`low` percentile; below=clip raises it to that percentile instead. high must not be less than low. Applied to the features that enter the last layer, " +
+		"averaged over space.",
 	Ref:   "Xu, Lian, Liu & Tao 2023, arXiv:2302.11716; below=clip: as pytorch-ood's VRA",
 	Needs: ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{
@@ -26,7 +27,7 @@ var vraMethod = ood.Method{
 	New: func() any { return &vra{} },
 }
 
-// Choices of the parameter "below".
+// Values of the parameter "below".
 const (
 	belowZero = "zero"
 	belowClip = "clip"

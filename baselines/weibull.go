@@ -5,25 +5,24 @@ import (
 	"slices"
 )
 
-// weibull says how unusually large a number is among others: a Weibull distribution with
-// two parameters, fitted by maximum likelihood to the largest of some numbers after these
-// are moved so that the least of them is at translation: what the libMR of OpenMax's
-// authors does.
+// weibull measures how unusually large a number is. It is a Weibull distribution with two
+// parameters, fitted by maximum likelihood to the largest of some numbers, after a shift that
+// moves the smallest of them to translation. The libMR of OpenMax's authors does the same.
 type weibull struct {
-	largest float64 // of the numbers
-	at      float64 // where it is moved to, translation or above
-	shape   float64 // 0 where there were no numbers
+	largest float64 // largest of the numbers
+	at      float64 // value of largest after the shift, at least translation
+	shape   float64 // 0 if there were no numbers
 	ratio   float64 // log (at/scale)^shape, with scale the other parameter
 }
 
 const (
 	translation = 10_000
-	// The shape of numbers that are all alike, which no finite one fits best.
+	// The shape for numbers that are all equal, which no finite shape fits best.
 	steepest = 1e12
 )
 
-// fitWeibull fits to the largest n of numbers, or all if they are fewer. It
-// sorts them.
+// fitWeibull fits a distribution to the n largest numbers, or to all if they are fewer. It
+// sorts numbers.
 func fitWeibull(numbers []float64, n int) weibull {
 	if len(numbers) == 0 {
 		return weibull{at: translation}
@@ -32,13 +31,13 @@ func fitWeibull(numbers []float64, n int) weibull {
 	tail := numbers[max(0, len(numbers)-n):]
 	t := weibull{largest: tail[len(tail)-1]}
 	t.at = translation + t.largest - tail[0]
-	logs := make([]float64, len(tail)) // of the numbers as parts of the largest
+	logs := make([]float64, len(tail)) // logarithms of the shifted numbers relative to the largest
 	var mean float64
 	for i, v := range tail {
 		logs[i] = t.log(v)
 		mean += logs[i] / float64(len(tail))
 	}
-	// The likelihood is largest where this is 0; it grows with the shape k.
+	// The likelihood is largest where this is 0. It increases with the shape k.
 	derivative := func(k float64) float64 {
 		var sum, weighted float64
 		for _, u := range logs {
@@ -48,7 +47,7 @@ func fitWeibull(numbers []float64, n int) weibull {
 		}
 		return weighted/sum - mean - 1/k
 	}
-	low := float64(steepest) // where it is below 0
+	low := float64(steepest) // a shape at which it is below 0
 	if mean < -1/low {
 		low = -1 / mean
 	}
@@ -73,10 +72,10 @@ func fitWeibull(numbers []float64, n int) weibull {
 	return t
 }
 
-// log is the logarithm of what v is moved to over what the largest is.
+// log returns the logarithm of the ratio of v to the largest number, both shifted.
 func (t weibull) log(v float64) float64 { return math.Log1p((v - t.largest) / t.at) }
 
-// probability is that of a number below v: 1 where there were no numbers.
+// probability returns the probability of a number below v, or 1 if there were no numbers.
 func (t weibull) probability(v float64) float64 {
 	switch {
 	case t.shape == 0:

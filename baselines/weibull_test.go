@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// TestFit looks for parameters of higher likelihood near those found.
+// TestFit checks that parameters near the fitted ones do not have a higher likelihood.
 func TestFitWeibull(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, spread := range []float64{1e-6, 1, 100} {
@@ -23,7 +23,7 @@ func TestFitWeibull(t *testing.T) {
 		likelihood := func(k, scale float64) float64 {
 			var sum float64
 			for _, v := range top {
-				// The mean of log density, less what rounding would drown.
+				// The mean log density, without terms that rounding would drown.
 				u := math.Log1p((v-tail.largest)/tail.at) + math.Log(tail.at/scale)
 				sum += math.Log(k) + k*u - math.Exp(k*u)
 			}
@@ -32,7 +32,7 @@ func TestFitWeibull(t *testing.T) {
 		best := likelihood(tail.shape, scale)
 		for _, k := range []float64{.99, 1.01} {
 			for _, s := range []float64{-.02, 0, .02} {
-				// The scale moves by parts of what the tail is wide.
+				// The scale changes by fractions of the width of the tail.
 				if other := likelihood(k*tail.shape, scale*(1+s/tail.shape)); other > best+1e-6 {
 					t.Errorf("spread %v: shape %.6g times %v and scale moved by %v are likelier", spread, tail.shape, k, s)
 				}

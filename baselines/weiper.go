@@ -18,10 +18,10 @@ import (
 
 var weiperMethod = ood.Method{
 	Name: "weiper",
-	Doc: "WeiPer+KLD: the symmetric Kullback–Leibler divergence between the histogram of a row's features and that of all training features, plus weight " +
-		"times the same of logits, less confidence times the largest softmax on average. These logits are those of `repeats` copies of the last layer, to each of whose weight " +
-		"vectors w noise of a random direction and of norm distance·‖w‖ is added, drawn by the seed. Histograms have `bins` bins between the least and the largest on the " +
-		"training rows; a row's is smoothed over as many bins as smoothing and smoothing_logits say.",
+	Doc: "WeiPer+KLD: the symmetric Kullback–Leibler divergence between the histogram of a row's features and that of all training features, plus weight times " +
+		"the same for logits, minus confidence times the mean of the largest softmax. The logits come from `repeats` copies of the last layer. In each copy, " +
+		"noise with a random direction and norm distance·‖w‖ is added to each weight vector w, drawn by the seed. Histograms have `bins` bins between the " +
+		"smallest and the largest value on the training rows. A row's histograms are smoothed over `smoothing` and `smoothing_logits` bins.",
 	Ref:   "Granz, Heurich & Landgraf 2024, arXiv:2405.17164",
 	Needs: ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
@@ -46,7 +46,7 @@ type weiper struct {
 	Seed       uint64  `state:"seed"`
 	Repeats    int     `state:"repeats,least=1"`
 	Distance   float64 `state:"distance,least=0"`
-	Share      float64 `state:"share,least=0"` // of the logits' divergence
+	Share      float64 `state:"share,least=0"` // weight of the divergence of the logits
 	Confidence float64 `state:"confidence,least=0"`
 
 	Features histogram `state:"features"`
@@ -55,15 +55,14 @@ type weiper struct {
 	perturbed blas32.General // repeats·c × h
 }
 
-// Of the amounts that are added to the shares of bins, so that each has a
-// logarithm, the authors have one for features and another for logits.
+// Added to the fraction of each bin, so that its logarithm is finite. The authors use one
+// value for features and another for logits.
 const (
 	featuresFloor = .01
 	logitsFloor   = .025
 )
 
-// weiperRows is the number of rows that are multiplied with perturbed weights at
-// once.
+// weiperRows is the number of rows that are multiplied with perturbed weights at once.
 const weiperRows = 64
 
 func fitWeiPer(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -99,12 +98,12 @@ func fitWeiPer(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	return s, err
 }
 
-// Restored implements rows.Restored: it draws the noise, which is many times as
-// large as the rest of the state.
+// Restored implements rows.Restored. It draws the noise again, which is many times as large as
+// the rest of the state.
 func (s *weiper) Restored() error {
 	c, h := s.Weight.Rows, s.Weight.Cols
 	if numbers := float64(s.Repeats) * float64(c) * float64(h); 4*numbers > rows.MostMemory {
-		return fmt.Errorf("%d copies of %d×%d weights take more than %d GB", s.Repeats, c, h, rows.MostMemory>>30)
+		return fmt.Errorf("%d copies of %d×%d weights need more than %d GB", s.Repeats, c, h, rows.MostMemory>>30)
 	}
 	s.perturbed = rows.New(s.Repeats*c, h)
 	r := rand.New(rand.NewPCG(s.Seed, 0))
@@ -123,7 +122,7 @@ func (s *weiper) Restored() error {
 	return nil
 }
 
-// logitsOf are those of every copy of the last layer.
+// logitsOf returns the logits of every copy of the last layer.
 func (s *weiper) logitsOf(x blas32.General) blas32.General {
 	z := rows.New(x.Rows, s.perturbed.Rows)
 	for i := range z.Rows {
@@ -163,11 +162,11 @@ func (s *weiper) ScoreGraph(graph.Batch) (graph.Tensor, error) {
 	return graph.Tensor{}, graph.Refuse("it counts %s of a row into a histogram", rows.Count(s.perturbed.Rows, "logit"))
 }
 
-// histogram has bins of one width from Low up to, not including, High.
+// histogram has bins of equal width from Low up to, but excluding, High.
 type histogram struct {
 	Low       float64   `state:"low"`
 	High      float64   `state:"high"`
-	Mean      []float64 `state:"mean[bins],least=0"` // shares of the bins, over the training rows
+	Mean      []float64 `state:"mean[bins],least=0"` // mean fraction of each bin, over the training rows
 	Smoothing int       `state:"smoothing,least=1"`
 }
 
@@ -175,15 +174,15 @@ func newHistogram(bins, smoothing int) histogram {
 	return histogram{math.Inf(1), math.Inf(-1), make([]float64, bins), smoothing}
 }
 
-// widen makes room for numbers.
+// widen extends the range to include numbers.
 func (h *histogram) widen(v []float32) {
 	for _, x := range v {
-		// The authors add 1e-8 to the largest, in float32.
+		// The authors add 1e-8 to the largest number, in float32.
 		h.Low, h.High = min(h.Low, float64(x)), max(h.High, float64(x+1e-8))
 	}
 }
 
-// count writes the share of numbers in each bin; some may be in none.
+// count writes the fraction of numbers in each bin. Numbers outside the range are in none.
 func (h *histogram) count(shares []float64, v []float32) {
 	clear(shares)
 	for _, x := range v {
@@ -194,8 +193,8 @@ func (h *histogram) count(shares []float64, v []float32) {
 	}
 }
 
-// divergence is the symmetric one between the mean shares and smoothed ones, with
-// floor added to all. smooth is room for as many.
+// divergence returns the symmetric divergence between the mean fractions and smoothed ones,
+// with floor added to all. smooth is workspace of the same length.
 func (h *histogram) divergence(shares, smooth []float64, floor float64) float64 {
 	last := len(shares) - 1
 	for i := range smooth {

@@ -2,7 +2,7 @@ package heads
 
 import "github.com/attach-uncertainty/attach/ood"
 
-// All are the methods that are attached, by name.
+// All returns attach's own methods, sorted by name.
 func All() []ood.Method {
 	return []ood.Method{
 		certificatesMethod,

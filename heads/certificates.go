@@ -19,13 +19,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// certificatesMethod are orthonormal certificates with squared loss, solved exactly.
+// certificatesMethod is orthonormal certificates with the squared loss, solved exactly.
 var certificatesMethod = ood.Method{
 	Name: "certificates",
-	Doc: "Orthonormal certificates: k orthonormal linear functions of the features that are as close to 0 as can " +
-		"be on the training rows, solved exactly; the score is their mean square. k=0 takes three quarters of " +
-		"the number of features, k below 1 is a share of it. lambda=0 is the hard constraint CᵀC=I, other " +
-		"values weigh the penalty λ·mean((CᵀC−I)²). unit_norm scales rows to norm 1, centred subtracts the mean.",
+	Doc: "Orthonormal certificates: k orthonormal linear functions of the features that are as close to 0 as possible on the training rows, solved exactly; the " +
+		"score is their mean square. k=0 uses three quarters of the number of features, and k below 1 is a fraction of it. lambda=0 is the hard constraint " +
+		"CᵀC=I; other values weigh the penalty λ·mean((CᵀC−I)²). unit_norm scales rows to norm 1, and centred subtracts the mean. It is the default for " +
+		"regressors.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, section 3",
 	Needs:  ood.Needs{Features: true},
 	Memory: func(t ood.Training, _ ood.Params) float64 { return eigen.Squares * square(t.Features.Cols) },
@@ -44,25 +44,25 @@ var certificatesMethod = ood.Method{
 	New: func() any { return &certificates{} },
 }
 
-// square is what a matrix of all features by all features takes.
+// square returns the memory of a matrix of features by features.
 func square(width int) float64 { return 8 * float64(width) * float64(width) }
 
-// certificates are k linear functions of features.
+// certificates holds k linear functions of features.
 type certificates struct {
 	C        blas32.General `state:"certificates[features,k]"`
 	Mean     []float32      `state:"mean[features],optional"`    // subtracted from rows; nil if not centred
 	UnitNorm bool           `state:"unit_norm"`                  // rows are scaled to Euclidean norm 1, before Mean is subtracted
-	Loss     train.Loss     `state:"loss,of=bce|mse|l1|pinball"` // decides the score
+	Loss     train.Loss     `state:"loss,of=bce|mse|l1|pinball"` // selects the score
 }
 
-// certificatesOf is how many certificates of h features a configuration has.
+// certificatesOf returns the number of certificates of a configuration for h features.
 func certificatesOf(p ood.Params, h int) int {
 	return cmp.Or(p.Count("k", h), max(1, 3*h/4))
 }
 
-// checkCertificates refuses k certificates of h features of n rows. The rows
-// span at most n directions, and if they leave more than k without any row,
-// nothing decides which k to take.
+// checkCertificates returns an error if n rows cannot determine k certificates of h features.
+// The rows span at most n directions. If more than k directions contain no row, nothing
+// determines which k to use.
 func checkCertificates(n, h, k int, centred bool) error {
 	need := max(h-k, 1)
 	if centred {
@@ -70,7 +70,7 @@ func checkCertificates(n, h, k int, centred bool) error {
 	}
 	switch {
 	case k > h:
-		return fmt.Errorf("%d certificates asked of %d features: k must lie between 1 and the number of features", k, h)
+		return fmt.Errorf("k is %d, but must lie between 1 and the number of features, %d", k, h)
 	case n < need:
 		return &rows.TooFewRowsError{What: fmt.Sprintf("%d certificates of %d features", k, h), Have: n, Need: need}
 	}
@@ -90,19 +90,18 @@ func fitCertificates(ctx context.Context, t ood.Training, p ood.Params) (any, er
 	return exact(m, s, k, p.Float("lambda"), centred)
 }
 
-// exact solves the squared loss mean (Cᵀφ)², averaged over rows and
-// certificates. Under the constraint CᵀC = I the minimum is at the k
-// eigenvectors of the second moment of the features (centred: of their
-// covariance) that have the smallest eigenvalues. With the penalty
-// λ·mean((CᵀC−I)²), λ > 0, it is at the same eigenvectors, the one with
-// eigenvalue γ scaled by √max(0, 1−kγ/(2λ)).
+// exact minimises the squared loss mean (Cᵀφ)², averaged over rows and certificates. Under the
+// constraint CᵀC = I, the minimum is at the k eigenvectors with the smallest eigenvalues of
+// the second moment of the features (of their covariance if centred). With the penalty
+// λ·mean((CᵀC−I)²), λ > 0, it is at the same eigenvectors, and the one with eigenvalue γ is
+// scaled by √max(0, 1−kγ/(2λ)).
 func exact(m *moments.Moments, s *eigen.Spectrum, k int, lambda float64, centred bool) (*certificates, error) {
 	h := m.Width()
 	if k == h && lambda == 0 && m.UnitNorm && !centred {
-		return nil, fmt.Errorf("%d certificates of %d features score every row of unit norm alike: ask for fewer", k, h)
+		return nil, fmt.Errorf("%d certificates of %d features give every row of unit norm the same score; choose a smaller k", k, h)
 	}
 	if lambda > 0 && float64(k)*s.Values[0] >= 2*lambda {
-		return nil, fmt.Errorf("lambda %v is so weak that every certificate shrinks to 0: it must exceed %.3g here, or be 0 for the hard constraint",
+		return nil, fmt.Errorf("lambda is %v, so small that every certificate becomes 0; it must exceed %.3g here, or be 0 for the hard constraint",
 			lambda, float64(k)*s.Values[0]/2)
 	}
 	c := &certificates{C: rows.New(h, k), UnitNorm: m.UnitNorm, Loss: "mse"}
@@ -121,9 +120,9 @@ func exact(m *moments.Moments, s *eigen.Spectrum, k int, lambda float64, centred
 	return c, nil
 }
 
-// Score implements ood.Detector. With f the certificates of a row, the score is
-// mean sigmoid(f)² for those of the BCE loss and mean f² for all others: the
-// paper's squared norm up to the constant 1/k.
+// Score implements ood.Detector. With f the certificates of a row, the score is mean
+// sigmoid(f)² for the BCE loss and mean f² for all others: the paper's squared norm up to the
+// constant 1/k.
 func (c *certificates) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	x := b.Features
 	if c.Mean != nil {
@@ -141,8 +140,7 @@ func (c *certificates) Score(_ context.Context, dst []float64, b ood.Batch) erro
 	return nil
 }
 
-// meanSquare is the score of a row from its certificates, which scale
-// multiplies.
+// meanSquare returns the score of a row from its certificates, each multiplied by scale.
 func meanSquare(f []float32, scale float64, loss train.Loss) float64 {
 	var s float64
 	if loss == "bce" {
@@ -158,7 +156,7 @@ func meanSquare(f []float32, scale float64, loss train.Loss) float64 {
 	return s * scale * scale / float64(len(f))
 }
 
-// prepared are rows as certificates see them: scaled to norm 1 if unit, less the
+// prepared returns rows in the form that certificates use: scaled to norm 1 if unit, minus the
 // mean, which may be nil.
 func prepared(phi blas32.General, unit bool, mean []float32) blas32.General {
 	x := rows.New(phi.Rows, phi.Cols)
@@ -186,8 +184,7 @@ func (c *certificates) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return c.scoreGraph(x, x.MatMul(c.C)), nil
 }
 
-// scoreGraph writes the score of rows x from their certificates, of rows as they
-// are.
+// scoreGraph writes the score of rows x, not yet prepared, from their certificates.
 func (c *certificates) scoreGraph(x, f graph.Tensor) graph.Tensor {
 	if c.UnitNorm {
 		f = f.Double().Div(x.Norm().Max(1e-300))
@@ -195,7 +192,7 @@ func (c *certificates) scoreGraph(x, f graph.Tensor) graph.Tensor {
 	return meanSquareGraph(f, c.Loss)
 }
 
-// meanSquareGraph writes what meanSquare computes of certificates.
+// meanSquareGraph writes the computation of meanSquare as graph nodes.
 func meanSquareGraph(f graph.Tensor, loss train.Loss) graph.Tensor {
 	f = f.Double()
 	if loss == "bce" {
@@ -204,7 +201,7 @@ func meanSquareGraph(f graph.Tensor, loss train.Loss) graph.Tensor {
 	return f.Square().Mean()
 }
 
-// preparedGraph writes what prepared computes.
+// preparedGraph writes the computation of prepared as graph nodes.
 func preparedGraph(x graph.Tensor, unit bool, mean []float32) graph.Tensor {
 	if unit {
 		x = x.Unit().Single()

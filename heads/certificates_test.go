@@ -39,7 +39,7 @@ func doubled(m blas32.General) *mat.Dense {
 	return d
 }
 
-// penalised is tr(CᵀSC)/k + λ·mean((CᵀC−I)²), and its gradient in C.
+// penalised returns tr(CᵀSC)/k + λ·mean((CᵀC−I)²) and its gradient with respect to C.
 func penalised(s mat.Symmetric, c *mat.Dense, lambda float64) (float64, *mat.Dense) {
 	h, k := c.Dims()
 	var sc, csc, ctc, pull mat.Dense
@@ -95,8 +95,8 @@ func TestExactCertificatesAreBottomEigenvectors(t *testing.T) {
 	}
 }
 
-// The penalised solution is a stationary point, and no descent from a random
-// start ends lower.
+// The penalised solution is a stationary point, and descent from a random start never ends
+// lower.
 func TestExactCertificatesWithPenalty(t *testing.T) {
 	phi := headstest.Rows(500, 8, 0.3, 5)
 	_, s, _ := headstest.Moments(phi, false)
@@ -128,7 +128,7 @@ func TestExactCertificatesWithPenalty(t *testing.T) {
 	}
 }
 
-// The gradient above is that of the penalised loss, by finite differences.
+// Finite differences confirm the gradient of the penalised loss.
 func TestPenalisedGradient(t *testing.T) {
 	_, s, _ := headstest.Moments(headstest.Rows(50, 4, 0, 1), false)
 	rng := rand.New(rand.NewPCG(1, 3))
@@ -151,7 +151,7 @@ func TestPenalisedGradient(t *testing.T) {
 	}
 }
 
-// naiveScore is the score from its definition, in float64.
+// naiveScore computes the score from its definition, in float64.
 func naiveScore(c *certificates, row []float32) float64 {
 	x := make([]float64, len(row))
 	var norm float64
@@ -205,8 +205,8 @@ func TestCertificatesScore(t *testing.T) {
 	}
 }
 
-// Trained certificates are asked of the trainer as their parameters say, those
-// that differ in λ alone together.
+// Trained certificates request problems with their parameters from the trainer, one for all
+// that differ only in λ.
 func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
 	phi := headstest.Rows(60, 6, 1, 3)
 	r := &headstest.Recorder{}
@@ -279,8 +279,8 @@ func TestCertificatesRefuse(t *testing.T) {
 		"every row of unit norm":   {certificatesMethod, good, ood.Params{"k": 4.}},
 		"need at least 3 rows":     {certificatesMethod, rows.Slice(good, 0, 2), ood.Params{"k": 1.}},
 		"need at least 4 rows":     {certificatesMethod, rows.Slice(good, 0, 3), ood.Params{"k": 1., "centred": true}},
-		"so weak":                  {certificatesMethod, good, ood.Params{"k": 3., "lambda": 1e-9, "unit_norm": false}},
-		"asked of 4 features":      {certificatesTrainedMethod, good, ood.Params{"k": 5.}},
+		"so small":                  {certificatesMethod, good, ood.Params{"k": 3., "lambda": 1e-9, "unit_norm": false}},
+		"number of features, 4":      {certificatesTrainedMethod, good, ood.Params{"k": 5.}},
 		"all rows are equal":       {certificatesNonlinearMethod, blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{.1, .7, .1, .7, .1, .7, .1, .7}}, nil},
 		"2 rows":                   {certificatesNonlinearMethod, rows.Slice(good, 0, 1), nil},
 	} {
@@ -296,8 +296,8 @@ func TestCertificatesRefuse(t *testing.T) {
 	}
 }
 
-// TestClassCertificatesRefuse: of classes from outside all have as many certificates,
-// which a graph puts side by side.
+// TestClassCertificatesRefuse checks that restored classes must all have the same number of
+// certificates, because a graph puts them side by side.
 func TestClassCertificatesRefuse(t *testing.T) {
 	of := func(k int) *certificates { return &certificates{C: rows.New(2, k), Loss: "mse"} }
 	s := &classCertificates{All: *of(1), Own: []int{0, 1}, Classes: []*certificates{of(1), of(2)}}

@@ -15,15 +15,16 @@ import (
 
 var certificatesClassMethod = ood.Method{
 	Name: "certificates-class",
-	Doc: "Orthonormal certificates of each class on its own: k orthonormal linear functions of the features that are as close to 0 as can be on " +
-		"the training rows predicted to be of a class, solved exactly; the score is the mean square of those of the row's predicted class. A class predicted " +
-		"for fewer training rows than say which functions to take (the number of features less k) has the certificates of all rows. k=0 takes half of the number of features, k below 1 is a share of it. unit_norm scales rows to norm 1.",
+	Doc: "Orthonormal certificates for each predicted class: k orthonormal linear functions of the features that are as close to 0 as possible on the training " +
+		"rows of that predicted class, solved exactly; the score is the mean square of those of the row's predicted class. A class with too few training rows " +
+		"to determine them (fewer than the number of features less k) uses the certificates of all rows. k=0 uses half of the number of features, and k below " +
+		"1 is a fraction of it. unit_norm scales rows to norm 1.",
 	Ref:   "Tagasovska & Lopez-Paz 2019, section 3, for each predicted class",
 	Needs: ood.Needs{Features: true, Logits: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		h := t.Features.Cols
 		k := classCertificatesOf(p, h)
-		// As many classes as can have rows enough.
+		// As many classes as can have enough rows.
 		classes := min(float64(t.Logits.Cols), float64(t.Len())/float64(max(h-k, 2)))
 		return eigen.Squares*square(h) + classes*(square(h)+4*float64(h)*float64(k))
 	},
@@ -36,28 +37,28 @@ var certificatesClassMethod = ood.Method{
 	New: func() any { return &classCertificates{} },
 }
 
-// classCertificatesOf is how many certificates of h features a class has.
+// classCertificatesOf returns the number of certificates of a class for h features.
 func classCertificatesOf(p ood.Params, h int) int {
 	return cmp.Or(p.Count("k", h), max(1, h/2))
 }
 
-// classCertificates are those of classes with rows enough, and of all rows for
-// the others.
+// classCertificates holds certificates of each class with enough rows, and those of all rows
+// for the other classes.
 type classCertificates struct {
 	All     certificates    `state:"all"`
-	Own     []int           `state:"own[logits],least=-1"` // which of Classes a class has, or −1
+	Own     []int           `state:"own[logits],least=-1"` // index into Classes by class, or −1
 	Classes []*certificates `state:"classes"`
 }
 
 func (s *classCertificates) Restored() error {
 	for y, k := range s.Own {
 		if k >= len(s.Classes) {
-			return fmt.Errorf("class %d has the certificates %d of %d", y, k, len(s.Classes))
+			return fmt.Errorf("class %d refers to certificates %d of %d", y, k, len(s.Classes))
 		}
 	}
 	for i, c := range s.Classes {
 		if have, want := c.C.Cols, s.All.C.Cols; have != want {
-			return fmt.Errorf("classes.%d has %d certificates, and all rows have %d", i, have, want)
+			return fmt.Errorf("classes.%d has %d certificates, but all rows together have %d", i, have, want)
 		}
 	}
 	return nil
@@ -91,7 +92,7 @@ func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Params) (an
 	s := &classCertificates{All: *all, Own: make([]int, t.Logits.Cols)}
 	for y, of := range predicted(t.Batch) {
 		s.Own[y] = -1
-		// Fewer rows do not say which directions to take.
+		// Fewer rows do not determine the directions.
 		if len(of) < max(2, h-k) {
 			continue
 		}
@@ -108,7 +109,7 @@ func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Params) (an
 	return s, nil
 }
 
-// predicted are the rows of each predicted class.
+// predicted returns the rows of each predicted class.
 func predicted(b ood.Batch) [][]int {
 	of := make([][]int, b.Logits.Cols)
 	for i, y := range rows.Argmax(b.Logits) {

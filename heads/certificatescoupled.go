@@ -14,15 +14,15 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// certificatesCoupledMethod sets certificates, each measured by how far from 0 it is
-// in-domain, against the network's own logits.
+// certificatesCoupledMethod combines certificates, each relative to its in-distribution
+// standard deviation, with the network's logits.
 var certificatesCoupledMethod = ood.Method{
 	Name: "certificates-coupled",
-	Doc: "α times the root mean square of certificates, less the energy log Σ exp(logits). The certificates are all orthonormal " +
-		"directions of the features about their class's mean, each divided by its standard deviation in-domain, so that how many to keep need not be " +
-		"chosen; the nearest class counts. unit_norm scales rows to norm 1 first. α is weight times the mean of the largest logit over the mean of the root mean " +
-		"square, on the training rows, as in vim; weight=0 leaves the certificates alone. shrinkage mixes that share of a multiple " +
-		"of the identity into the covariance. Classes are the labels where there are any, else the largest logit.",
+	Doc: "Certificates coupled with the logits: α times the root mean square of certificates, minus the energy log Σ exp(logits). The certificates are all " +
+		"orthonormal directions of the features about their class mean, each divided by its in-distribution standard deviation, so that their number need not " +
+		"be chosen; the nearest class counts. unit_norm scales rows to norm 1 first. α is weight times the mean of the largest logit divided by the mean of " +
+		"the root mean square, on the training rows, as in vim; weight=0 uses the certificates alone. shrinkage mixes that fraction of a multiple of the " +
+		"identity into the covariance. Classes are the labels if there are any, otherwise the largest logit.",
 	Ref: "Tagasovska & Lopez-Paz 2019, section 3, with squared errors weighed as in Lee et al. 2018, arXiv:1807.03888, rows as in " +
 		"Mueller & Hein 2025, arXiv:2505.18032, and coupled as in Wang et al. 2022, arXiv:2203.10807, eq. 8",
 	Needs:  ood.Needs{Features: true, Logits: true},
@@ -39,7 +39,7 @@ type coupled struct {
 	gaussian.Classes
 	UnitNorm bool    `state:"unit_norm"`
 	Weight   float64 `state:"weight,least=0"`
-	Alpha    float64 `state:"alpha,positive"` // of the energy's own scale; 1 if weight is 0
+	Alpha    float64 `state:"alpha,positive"` // on the scale of the energy; 1 if weight is 0
 }
 
 func fitCoupled(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -58,7 +58,7 @@ func fitCoupled(ctx context.Context, t ood.Training, p ood.Params) (any, error) 
 		largest += softmax.New(rows.Row(t.Logits, i), 1).Max / float64(t.Len())
 	}
 	if largest <= 0 {
-		return nil, fmt.Errorf("the largest logit is %v on average, and must be positive to match certificates with it: are these log-probabilities? weight=0 does without", largest)
+		return nil, fmt.Errorf("the mean of the largest logit is %v, and must be positive to scale the certificates: are the logits log-probabilities? weight=0 does not use them", largest)
 	}
 	s.Alpha = s.Weight * largest / mean
 	return s, nil
@@ -72,7 +72,7 @@ func (s *coupled) cloud() classes.Cloud {
 	return c
 }
 
-// certificates writes the root mean square of each row's.
+// certificates writes the root mean square of each row's certificates.
 func (s *coupled) certificates(ctx context.Context, dst []float64, b ood.Batch) error {
 	if err := s.Nearest(ctx, dst, s.cloud().Rows(b)); err != nil {
 		return err

@@ -19,16 +19,16 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// The paper asks for a gradient penalty and for variance of the predictions
-// around zero. Here that variance is measured on isotropic noise, where it is the paper's
-// penalty CᵀC = I if the certificates are linear.
+// The paper requires a gradient penalty, and that predictions vary around zero. Here the
+// variance is measured on isotropic noise, where it equals the paper's penalty CᵀC = I for
+// linear certificates.
 var certificatesNonlinearMethod = ood.Method{
 	Name: "certificates-nonlinear",
-	Doc: "Non-linear certificates: k outputs of a network with one hidden layer, trained by Adam to map the training rows to 0, while a " +
-		"gradient penalty keeps them Lipschitz, diversity keeps their variance and their independence on noise, and the score is their mean square. " +
-		"gradient_penalty weighs mean((‖∇f‖−1)²) between training rows and noise, diversity mean((S−I)²) with S the second " +
-		"moment of the outputs on isotropic noise, which is CᵀC for linear ones. The score is mean sigmoid(f)² for loss=bce. " +
-		"k=0 is the number of features, 32 at most, k below 1 a share of them. Rows are centred and divided by one number, with unit_norm after scaling each to norm 1.",
+	Doc: "Non-linear certificates: k outputs of a network with one hidden layer, trained by Adam to map the training rows to 0; the score is their mean square. " +
+		"A gradient penalty keeps the outputs Lipschitz, and a diversity penalty keeps their variance and their independence on noise. gradient_penalty weighs " +
+		"mean((‖∇f‖−1)²) between training rows and noise. diversity weighs mean((S−I)²), where S is the second moment of the outputs on isotropic noise, which " +
+		"is CᵀC for linear certificates. For loss=bce the score is mean sigmoid(f)². k=0 is the number of features but at most 32, and k below 1 is a fraction " +
+		"of it. unit_norm scales rows to norm 1; rows are then centred and divided by one number.",
 	Ref:   "Tagasovska & Lopez-Paz 2019, section 3; Gulrajani et al. 2017",
 	Needs: ood.Needs{Features: true, Trainer: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
@@ -45,18 +45,18 @@ var certificatesNonlinearMethod = ood.Method{
 	New: func() any { return &nonlinear{} },
 }
 
-// nonlinear are the outputs of a network that are close to 0 on in-domain rows,
-// have a gradient of norm close to 1, and vary apart from each other on noise of
-// the rows' size.
+// nonlinear holds a network whose outputs are close to 0 on in-distribution rows, have a
+// gradient of norm close to 1, and vary independently of each other on noise of the size of
+// the rows.
 type nonlinear struct {
 	Network  train.Network `state:"network"`
 	UnitNorm bool          `state:"unit_norm"`          // rows are scaled to Euclidean norm 1
-	Mean     []float32     `state:"mean[features]"`     // then subtracted
-	Scale    float64       `state:"scale,positive"`     // that rows are then divided by, so that their features have variance 1 on average
+	Mean     []float32     `state:"mean[features]"`     // subtracted after that
+	Scale    float64       `state:"scale,positive"`     // divisor of rows after that, so that the mean variance of features is 1
 	Loss     train.Loss    `state:"loss,of=mse|bce|l1"` // decides the score
 }
 
-// fitNonlinear trains configurations that differ in penalties alone together.
+// fitNonlinear trains configurations that differ only in penalties together.
 func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	type shape struct {
 		k, hidden, epochs int
@@ -118,9 +118,9 @@ func (c *nonlinear) standardise(phi blas32.General) error {
 		}
 	}
 	c.Scale = float64(float32(math.Sqrt(variance / float64(phi.Cols))))
-	// The mean of equal rows is off by rounding, and so is their spread.
+	// Rounding affects the mean of equal rows, and thus their spread.
 	if !(c.Scale > 0) || variance <= 1e-13*squares {
-		return errors.New("all rows are equal: certificates have nothing to learn from")
+		return errors.New("all rows are equal, so that certificates cannot learn from them")
 	}
 	return nil
 }
@@ -135,12 +135,12 @@ func (c *nonlinear) prepared(phi blas32.General) blas32.General {
 
 func (c *nonlinear) Restored() error {
 	if in, _ := c.Network.Widths(); in != len(c.Mean) {
-		return fmt.Errorf("a network of %d inputs for %d features", in, len(c.Mean))
+		return fmt.Errorf("the network has %d inputs, but there are %d features", in, len(c.Mean))
 	}
 	return nil
 }
 
-// Score implements ood.Detector, as of linear certificates.
+// Score implements ood.Detector, with the score of linear certificates.
 func (c *nonlinear) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	f := c.Network.Apply(c.prepared(b.Features))
 	for i := range dst {

@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// naiveNonlinearScore is the score from its definition, in float64.
+// naiveNonlinearScore computes the score from its definition, in float64.
 func naiveNonlinearScore(c *nonlinear, row []float32) float64 {
 	x := make([]float64, len(row))
 	scale := 1.0
@@ -96,7 +96,7 @@ func TestNonlinearCertificatesAskTheTrainer(t *testing.T) {
 		!reflect.DeepEqual(p.Hidden, []int{64}) || p.NoBias || p.Y.Rows != 0 {
 		t.Errorf("the trainer is asked %+v", p)
 	}
-	for _, p := range r.Problems { // rows have mean 0, and variance 1 on average
+	for _, p := range r.Problems { // rows have mean 0, and mean variance 1
 		var total float64
 		for j := range p.X.Cols {
 			var sum, squares float64
@@ -119,7 +119,7 @@ func TestNonlinearCertificatesAskTheTrainer(t *testing.T) {
 func TestNonlinearStateOfAnotherWidth(t *testing.T) {
 	s := rows.Save(fitTo(t, certificatesNonlinearMethod, headstest.Rows(60, 6, 1, 3), nil).Fitted())
 	s.Arrays["mean"] = rows.Array{Shape: []int{5}, Data: make([]float32, 5)}
-	if err := rows.Restore(&nonlinear{}, s, nil); err == nil || !strings.Contains(err.Error(), "a network of 6 inputs for 5 features") {
+	if err := rows.Restore(&nonlinear{}, s, nil); err == nil || !strings.Contains(err.Error(), "a network of 6 inputs there are 5 features") {
 		t.Errorf("restored with a mean of another width: %v", err)
 	}
 }

@@ -14,10 +14,9 @@ import (
 
 var certificatesTrainedMethod = ood.Method{
 	Name: "certificates-trained",
-	Doc: "Orthonormal certificates trained by Adam to map the training rows to 0, under loss bce, mse, l1 or " +
-		"pinball plus lambda·mean((CᵀC−I)²), in batches of batch rows; the score is mean sigmoid(Cᵀφ)² for bce and mean (Cᵀφ)² else. " +
-		"loss=task is bce for a classifier and mse for a regressor. " +
-		"k, unit_norm and centred as in certificates.",
+	Doc: "Orthonormal certificates trained by Adam to map the training rows to 0, under loss bce, mse, l1 or pinball plus lambda·mean((CᵀC−I)²), in batches of " +
+		"`batch` rows. The score is mean sigmoid(Cᵀφ)² for bce and mean (Cᵀφ)² for the others. loss=task is bce for a classifier and mse for a regressor. k, " +
+		"unit_norm and centred are as in certificates; for the squared loss, certificates has the exact solution.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, section 3",
 	Needs:  ood.Needs{Features: true, Trainer: true},
 	Memory: trainedMemory,
@@ -28,7 +27,7 @@ var certificatesTrainedMethod = ood.Method{
 
 var certificatesUnregularisedMethod = ood.Method{
 	Name: "certificates-unregularised",
-	Doc: "certificates-trained with lambda=0: nothing but the random start and the number of steps keeps " +
+	Doc: "certificates-trained with lambda=0, a control: only the random start and the number of steps keep " +
 		"the linear functions apart and away from 0.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:  ood.Needs{Features: true, Trainer: true},
@@ -38,7 +37,7 @@ var certificatesUnregularisedMethod = ood.Method{
 	New:    func() any { return &certificates{} },
 }
 
-// trainedParams are those of linear certificates that are trained.
+// trainedParams returns the parameters of trained linear certificates.
 func trainedParams() []ood.Param {
 	return []ood.Param{
 		{Name: "loss", Default: "task", Takes: "of=task|bce|mse|l1|pinball", Sweep: []any{"bce", "mse", "l1", "pinball"}},
@@ -47,15 +46,15 @@ func trainedParams() []ood.Param {
 	}
 }
 
-// trainedMemory is what training certificates takes, and their products with
-// each other.
+// trainedMemory returns the memory for training certificates and for their products with each
+// other.
 func trainedMemory(t ood.Training, p ood.Params) float64 {
 	h := t.Features.Cols
 	k := certificatesOf(p, h)
 	return mlp.Bytes*float64(h)*float64(k) + 2*square(k)
 }
 
-// fitTrained trains configurations that differ in λ alone together.
+// fitTrained trains configurations that differ only in λ together.
 func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	type shape struct {
 		k, epochs, batch int
@@ -90,8 +89,8 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) 
 			problem.X = prepared(t.Features, s.unit, all.Mean)
 		}
 		if s.loss == "pinball" {
-			// At a fresh level per row, as in quantile regression, the loss is |Cᵀφ|/2 on
-			// average for either sign, and so it is at 0.5, without the noise.
+			// With a new random level per row, as in quantile regression, the mean loss is
+			// |Cᵀφ|/2 for either sign. The level 0.5 gives the same without noise.
 			problem.Levels = slices.Repeat([]float64{.5}, s.k)
 		}
 		for _, p := range same {

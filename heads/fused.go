@@ -23,28 +23,26 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// How a fusion makes one number of several p-values.
+// Ways to combine several p-values into one number.
 const (
-	// fisher is −2 Σ log p (Fisher 1932, Statistical Methods for Research
-	// Workers, section 21.1); of n components with weights w that add up to 1,
-	// −2n Σ w log p.
+	// fisher is −2 Σ log p (Fisher 1932, Statistical Methods for Research Workers, section
+	// 21.1). For n components with weights w that sum to 1 it is −2n Σ w log p.
 	fisher = "fisher"
 	// harmonic is −log of the harmonic mean of the p-values (Wilson 2019,
 	// "The harmonic mean p-value for combining dependent tests").
 	harmonic = "harmonic"
 )
 
-// fusedMethod fuses two detectors that see different things: certificates how
-// features lie about their class's mean, whatever their length, and ViM what is
-// left of them outside the space that the network uses. Both weigh in the logits.
+// fusedMethod fuses two detectors that measure different things: certificates measure the
+// direction of features from their class mean, whatever their length; ViM measures the part
+// outside the space that the network uses. Both include the logits.
 var fusedMethod = Fused("fused", harmonic, Component{Method: certificatesCoupledMethod}, Component{Method: baseline("vim")})
 
-// fusedLayersMethod fuses certificates of the last layer with what earlier layers
-// show: the former tell new classes, the latter another kind of input, of whose
-// strangeness the length of a row there tells some, and its direction some. Both
-// are squared, for between rows that are not strange to them they tell nothing, and
-// count more where the network is not sure of the rows fitted on, and its last layer
-// knows little.
+// fusedLayersMethod fuses certificates of the last layer with earlier layers. The last layer
+// detects new classes. Earlier layers detect another kind of input, by the length of their
+// rows and by the direction. Both of these are squared, because moderate values tell nothing.
+// They count more if the network is not confident on its training rows, because its last layer
+// then knows little.
 var fusedLayersMethod = Fused("fused-layers", fisher,
 	Component{Method: certificatesCoupledMethod},
 	Component{Method: baseline("mahalanobis-layers"), Weight: .075, Unsure: .4, Squared: true},
@@ -60,18 +58,18 @@ type Component struct {
 	Method ood.Method
 	// Params replace its default parameters.
 	Params ood.Params
-	// Weight is how much its −log p counts, 0 stands for 1; those of all
-	// components are divided by their sum.
+	// Weight is the weight of −log p; 0 means 1. Weights are divided by their sum over all
+	// components.
 	Weight float64
-	// Unsure is how much is added to Weight times what the network's largest
-	// probability is below 1 on average on the training rows.
+	// Unsure increases the weight for a less confident network: Unsure times the mean of 1 −
+	// (largest probability) on the training rows is added to Weight.
 	Unsure float64
-	// Squared says that the square of −log p counts in its place.
+	// Squared replaces −log p by its square.
 	Squared bool
 }
 
-// says is the component in words.
-func (c Component) says() string {
+// describe returns the component in words.
+func (c Component) describe() string {
 	s := c.Method.Name
 	if len(c.Params) > 0 {
 		s += " (" + c.Params.String() + ")"
@@ -82,13 +80,12 @@ func (c Component) says() string {
 	return s
 }
 
-// Fused returns a method that combines the conformal p-values of its
-// components, by "fisher" or "harmonic", which is the default of its parameter
-// combine. Each fifth of the rows, drawn by the seed, is scored by components
-// fitted with the others, which calibrates those fitted with all rows. It panics
-// if there are no components, two of them are the same method with the same
-// parameters, a method has not a parameter that is given or does not allow its value, a
-// weight is not positive and finite or there is no such combination.
+// Fused returns a method that combines the conformal p-values of its components. combine,
+// "fisher" or "harmonic", is the default of its parameter of that name. Each fifth of the
+// rows, drawn by the seed, is scored by components fitted with the others; these scores
+// calibrate components that are fitted with all rows. It panics if there are no components, if
+// two components are equal, if a method does not have a given parameter or rejects its value,
+// if a weight is not positive and finite, or if combine is unknown.
 func Fused(name, combine string, components ...Component) ood.Method {
 	var f fusion
 	said := map[string]bool{}
@@ -104,34 +101,34 @@ func Fused(name, combine string, components ...Component) ood.Method {
 		f = append(f, c)
 	}
 	if len(components) == 0 || len(said) < len(components) {
-		panic("heads: a fused method needs components, each of them once")
+		panic("heads: a fused method needs components, each only once")
 	}
 	other, ok := map[string]string{fisher: harmonic, harmonic: fisher}[combine]
 	if !ok {
-		panic("heads: no such combination: " + combine)
+		panic("heads: unknown combination: " + combine)
 	}
 	var listed, shares []string
 	unsure := ""
 	for _, c := range f {
-		listed = append(listed, c.says())
+		listed = append(listed, c.describe())
 		share := fmt.Sprintf("%.3g", c.Weight)
 		if c.Unsure > 0 {
 			share += fmt.Sprintf(" + %.3g u", c.Unsure)
-			unsure = ", u being what the largest probability is below 1 on average on the training rows"
+			unsure = ", where u is the mean of 1 − (largest probability) on the training rows"
 		}
 		shares = append(shares, share)
 	}
 	weighing := ""
 	if slices.ContainsFunc(shares, func(s string) bool { return s != shares[0] }) {
-		weighing = ", in both of which they count " + strings.Join(shares, ", ") + unsure
+		weighing = ", both with weights " + strings.Join(shares, ", ") + unsure
 	}
 	m := ood.Method{
 		Name: name,
-		Doc: "The conformal p-values of " + strings.Join(listed, " and ") + " as one number: combine=fisher is −2 Σ log p, combine=harmonic " +
-			"minus the logarithm of their harmonic mean" + weighing + ". Each fifth of the training rows, drawn by the seed, is scored by components fitted with the others, and so " +
-			"all rows calibrate the components, which are fitted with all. Between calibration scores log p is interpolated, and beyond the largest it follows a generalised Pareto " +
-			"distribution fitted to the upper tenth, so that far rows keep their order. The components depend on each other: the " +
-			"result is a score, and a p-value only once it is calibrated itself.",
+		Doc: "The conformal p-values of " + strings.Join(listed, " and ") + ", combined into one number: combine=fisher is −2 Σ log p, and combine=harmonic " +
+			"minus the logarithm of their harmonic mean" + weighing + ". All training rows calibrate the components: each fifth of them, drawn by the seed, is scored by " +
+			"components that were fitted with the others. Between calibration scores log p is interpolated. Beyond the largest it follows a generalised Pareto " +
+			"distribution fitted to the largest tenth, so that far rows keep their order. Because the components depend on each other, the result is a " +
+			"score; calibration turns it into a p-value.",
 		Ref:    "Fisher 1932; Wilson 2019, doi:10.1073/pnas.1814092116; Pickands 1975 for the tail",
 		Memory: f.memory,
 		Params: []ood.Param{{Name: "combine", Default: combine, Takes: "of=" + combine + "|" + other, Sweep: []any{fisher, harmonic}}},
@@ -146,10 +143,10 @@ func Fused(name, combine string, components ...Component) ood.Method {
 	return m
 }
 
-// fusion is a fused method before it is fitted.
+// fusion is a fused method before the fit.
 type fusion []Component
 
-// weights are those of the components, which add up to 1, for a network with these
+// weights returns the weights of the components, which sum to 1, for a network with these
 // logits of the training rows.
 func (f fusion) weights(logits blas32.General) []float64 {
 	var sure, sum float64
@@ -167,8 +164,8 @@ func (f fusion) weights(logits blas32.General) []float64 {
 	return w
 }
 
-// memory is that of the largest component, while scorers of the others are
-// held, which are a quarter of what their fit holds.
+// memory returns the memory of the largest component, plus a quarter of that of the others,
+// whose scorers stay in memory.
 func (f fusion) memory(t ood.Training, _ ood.Params) float64 {
 	var largest, all float64
 	for _, c := range f {
@@ -187,14 +184,14 @@ type fused struct {
 // fusedPart is a fitted component.
 type fusedPart struct {
 	Name    string    `state:"method"`
-	Weight  float64   `state:"weight,positive"` // of all parts they add up to 1
+	Weight  float64   `state:"weight,positive"` // weights of all parts sum to 1
 	Squared bool      `state:"squared"`
 	Fitted  component `state:"fitted"`
-	Scores  []float64 `state:"calibration[n],rising"` // out of fold
+	Scores  []float64 `state:"calibration[n],rising"` // out-of-fold scores
 	log     surprise
 }
 
-// component has the state that its method gives it.
+// component is the state of the component's own method.
 type component struct {
 	method ood.Method
 	*fitting.Scorer
@@ -203,13 +200,13 @@ type component struct {
 // Restore implements rows.Coder.
 func (c *component) Restore(s rows.State) (err error) {
 	if c.method.New == nil {
-		return errors.New("there are fewer or more parts than the method has")
+		return errors.New("the number of parts differs from that of the method")
 	}
 	c.Scorer, err = fitting.Restore(c.method, s)
 	return err
 }
 
-// empty has what a state is restored into.
+// empty returns a value to restore a state into.
 func (f fusion) empty() any {
 	s := &fused{}
 	for _, c := range f {
@@ -220,7 +217,7 @@ func (f fusion) empty() any {
 
 func (p *fusedPart) Restored() error {
 	if p.Name != p.Fitted.method.Name {
-		return fmt.Errorf("it is of %q, where the method has %q", p.Name, p.Fitted.method.Name)
+		return fmt.Errorf("the part is %q, but the method has %q", p.Name, p.Fitted.method.Name)
 	}
 	p.log = newSurprise(calibrate.Conformal{Scores: p.Scores})
 	return nil
@@ -232,19 +229,19 @@ func (s *fused) Restored() error {
 		sum += p.Weight
 	}
 	if !(math.Abs(sum-1) <= 1e-9) {
-		return fmt.Errorf("weights must add up to 1, not to %v", sum)
+		return fmt.Errorf("weights sum to %v, not to 1", sum)
 	}
 	return nil
 }
 
-// fusedFolds is the number of parts that rows are calibrated in.
+// fusedFolds is the number of folds that calibrate.
 const fusedFolds = 5
 
 func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	if t.Len() < 2 {
 		return nil, &rows.TooFewRowsError{What: "fused detectors", Have: t.Len(), Need: 2}
 	}
-	// All combinations are of the same parts.
+	// All combinations share the same parts.
 	return memo.Alike(ctx, t, func(ood.Params) bool { return true }, func(same []ood.Params, tell func(float64)) ([]*fused, error) {
 		parts, err := f.crossFit(ctx, t, tell)
 		var all []*fused
@@ -255,9 +252,9 @@ func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Params) (any, err
 	})
 }
 
-// crossFit fits the components with their parameters, and calibrates
-// them with the scores of every row by components that were fitted without the
-// row's fold (Vovk 2015, "Cross-conformal predictors").
+// crossFit fits the components with their parameters. It calibrates them with the score of
+// each row by components that were fitted without the row's fold (Vovk 2015, "Cross-conformal
+// predictors").
 func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share float64)) ([]*fusedPart, error) {
 	folds := rows.Folds(t.Len(), fusedFolds, t.Seed)
 	held := make([][]float64, len(f))
@@ -301,16 +298,16 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 	return parts, nil
 }
 
-// fewerRows says of an error that it is of a fit with some of the rows: where
-// they were too few, how many of all it takes.
+// fewerRows adds to an error that only some of the rows were used for the fit and, if they
+// were too few, how many rows are needed in total.
 func fewerRows(err error, some, all int) error {
 	if few, ok := errors.AsType[*rows.TooFewRowsError](err); ok {
 		return &rows.TooFewRowsError{What: few.What, Have: all, Need: few.Need + (few.Need+fusedFolds-2)/(fusedFolds-1)}
 	}
-	return fmt.Errorf("fitted with %d of %d rows, the others to calibrate with: %w", some, all, err)
+	return fmt.Errorf("fitted with %d of %d rows, because the others calibrate: %w", some, all, err)
 }
 
-// Score implements ood.Detector. All combinations are of the same p-values.
+// Score implements ood.Detector. All combinations share the same p-values.
 func (s *fused) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	surprises, err := memo.Cached(ctx, b, s.Parts[0], func() ([][]float64, error) { return s.surprises(ctx, b) })
 	if err != nil {
@@ -326,12 +323,12 @@ func (s *fused) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// surprises are −log p of the rows, or its square, by component.
+// surprises returns −log p of the rows, or its square, by component.
 func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error) {
 	all := make([][]float64, len(s.Parts))
 	for i, p := range s.Parts {
 		all[i] = make([]float64, b.Len())
-		// The rows were checked for all components when they were for the fusion.
+		// The rows were already checked, for the fusion as a whole.
 		if err := p.Fitted.Fitted().(ood.Detector).Score(ctx, all[i], b); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
@@ -345,7 +342,7 @@ func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error)
 	return all, nil
 }
 
-// combined fuses what surprises are of the components.
+// combined fuses the surprises of the components.
 func (s *fused) combined(surprises []float64) float64 {
 	var sum float64
 	if s.Combine == fisher {

@@ -37,7 +37,7 @@ func column(x ...float32) ood.Batch {
 	return b
 }
 
-// The score grows with that of the only component everywhere, and is finite.
+// The score increases strictly with that of a single component, and is finite.
 func TestFusedOrder(t *testing.T) {
 	ramp := make([]float32, 50)
 	for i := range ramp {
@@ -71,8 +71,8 @@ func TestFusedOrder(t *testing.T) {
 	}
 }
 
-// With one component the score is −log of a p-value that no conformal one
-// exceeds as far as calibration scores go.
+// With one component the score is −log p, and p is at least the conformal p-value within the
+// range of the calibration scores.
 func TestFusedIsConservative(t *testing.T) {
 	fit := make([]float32, 100)
 	for i := range fit {
@@ -102,8 +102,8 @@ func TestFusedIsConservative(t *testing.T) {
 	}
 }
 
-// Every row is scored by components that were not fitted with it, and rows to
-// score by components that were fitted with all.
+// Each calibration row is scored by components that were fitted without it, and new rows by
+// components that were fitted with all rows.
 func TestFusedCalibratesOutOfFold(t *testing.T) {
 	n := 20
 	all := make([]float32, n)
@@ -126,15 +126,15 @@ func TestFusedCalibratesOutOfFold(t *testing.T) {
 		t.Errorf("fitted with %v rows, want %v", fits, want)
 	}
 	for i, got := range score(t, s, column(append(all, -1)...)) {
-		// All calibration rows score 0: p is 1 there, and next to 0 beyond.
+		// All calibration rows score 0: p is 1 there, and nearly 0 beyond.
 		if i < n && got < 10 || i == n && math.Abs(got) > 1e-12 {
 			t.Errorf("row %d: −log p is %v", i, got)
 		}
 	}
 }
 
-// Too few rows are counted as the user counts them, and progress goes from 0 to
-// 1 whether components tell theirs or not.
+// Too few rows are reported in the user's count, and progress runs from 0 to 1 whether or not
+// components report theirs.
 func TestFusedCountsAllRows(t *testing.T) {
 	picky := given
 	picky.Fit = func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
@@ -185,9 +185,9 @@ func TestFusedRestoreRefuses(t *testing.T) {
 		want  string
 	}{
 		{func(s rows.State) { s.Params["combine"] = "sum" }, "fisher, harmonic"},
-		{func(s rows.State) { s.Params["parts"] = 2. }, "fewer or more parts"},
-		{func(s rows.State) { s.Params["parts.0.method"] = "energy" }, `it is of "energy"`},
-		{func(s rows.State) { s.Params["parts.0.weight"] = .5 }, "add up to 1"},
+		{func(s rows.State) { s.Params["parts"] = 2. }, "number of parts differs"},
+		{func(s rows.State) { s.Params["parts.0.method"] = "energy" }, `the part is "energy"`},
+		{func(s rows.State) { s.Params["parts.0.weight"] = .5 }, "sum to 0.5, not to 1"},
 		{func(s rows.State) { s.Params["parts.0.fitted.width"] = 3. }, `"width" belongs to nothing`},
 		{func(s rows.State) { s.Arrays["knn.train"] = rows.Vector([]float64{1}) }, "knn.train"},
 		{func(s rows.State) { s.Arrays["parts.0.calibration"] = rows.Vector([]float64{2, 1}) }, "falls"},

@@ -8,30 +8,29 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
-// surprise is −log of a p-value that falls all the way as the score grows.
-// From one calibration score to the next log p is interpolated between their
-// conformal p-values, which is conservative. Conformal p-values stop at 1/(n+1), where
-// all far rows would tie; beyond the largest calibration score p follows a
-// generalised Pareto distribution instead, which holds as far as the tail is
-// like one: no rate of false alarms is promised there.
+// surprise maps a score to −log p, where p decreases strictly with the score. Between
+// calibration scores log p is interpolated between their conformal p-values, which is
+// conservative. Conformal p-values cannot go below 1/(n+1), so that all far rows would tie.
+// Beyond the largest calibration score, p therefore follows a generalised Pareto distribution.
+// That is an approximation of the tail, without a guaranteed false-alarm rate.
 type surprise struct {
 	calibrate.Conformal
 	shape float64 // ξ ≥ 0; 0 is an exponential tail
-	scale float64 // of what exceeds the largest calibration score
+	scale float64 // scale of the excess over the largest calibration score
 }
 
 const (
-	// tailShare is the share of the calibration scores that the tail is fitted to.
+	// tailShare is the fraction of calibration scores that the tail is fitted to.
 	tailShare = .1
-	// A heavier tail has no variance, and few scores do not show one.
+	// A heavier tail has no variance, and few scores cannot show that it is so heavy.
 	heaviest = .5
 	// largestSurprise keeps sums finite.
 	largestSurprise = 1e300
 )
 
-// newSurprise fits the tail by probability-weighted moments: Hosking & Wallis
-// (1987), "Parameter and Quantile Estimation for the Generalized Pareto
-// Distribution". A shape below 0, whose tail ends, is taken as 0.
+// newSurprise fits the tail by probability-weighted moments: Hosking & Wallis (1987),
+// "Parameter and Quantile Estimation for the Generalized Pareto Distribution". A shape below
+// 0, which means a bounded tail, becomes 0.
 func newSurprise(c calibrate.Conformal) surprise {
 	n := len(c.Scores)
 	s := surprise{Conformal: c}
@@ -47,11 +46,11 @@ func newSurprise(c calibrate.Conformal) surprise {
 	}
 	s.scale = mean
 	if d := mean - 2*weighted; m > 1 && d > 0 && 2-mean/d > 0 {
-		// What exceeds a higher threshold has the same shape.
+		// The excess over a higher threshold has the same shape.
 		s.shape = min(2-mean/d, heaviest)
 		s.scale = mean*(1-s.shape) + s.shape*(largest-threshold)
 	}
-	// Scores that are all alike, or not finite, show no scale.
+	// Scores that are all equal, or not finite, determine no scale.
 	if !(s.scale > 0) || math.IsInf(s.scale, 0) {
 		s.shape, s.scale = 0, max(math.Abs(largest), 1)/(1<<24)
 		if math.IsInf(s.scale, 0) {
@@ -61,7 +60,7 @@ func newSurprise(c calibrate.Conformal) surprise {
 	return s
 }
 
-// of is −log p of a score, NaN for NaN and finite otherwise.
+// of returns −log p of a score, NaN for NaN and finite otherwise.
 func (s surprise) of(score float64) float64 {
 	n := len(s.Scores)
 	if math.IsNaN(score) {
@@ -90,8 +89,9 @@ func (s surprise) of(score float64) float64 {
 	return min(excess-math.Log(s.PValue(s.Scores[n-1])), largestSurprise)
 }
 
-// surprises writes of for scores, n×parts, as what is linear between calibration
-// scores, and the logarithm of what is above them. All parts share the nodes.
+// surprises writes the computation of of as graph nodes, for scores n×parts: a part that is
+// linear between calibration scores, and the logarithm of the excess. All parts share the
+// nodes.
 func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 	knots := make([][]float64, len(parts))
 	for i, s := range parts {
@@ -103,8 +103,8 @@ func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 	for i, s := range parts {
 		last := len(knots[i]) - 1
 		least := -math.Log(s.PValue(knots[i][last]))
-		// By how many knots are above: none from the last on, and all before the first,
-		// where nothing surprises.
+		// Select by the number of knots above the score: none after the last knot, and all
+		// before the first, where the surprise is 0.
 		slopes, starts := make([]float64, width), make([]float64, width)
 		if s.shape > 0 {
 			heavy = true

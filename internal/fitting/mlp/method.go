@@ -13,9 +13,9 @@ import (
 )
 
 // Doc describes Params.
-const Doc = " The network has hidden layers of hidden units, \"64x32\" for several of a width each, layers times over: layers=0 is a linear model. " +
-	"It is trained by Adam with learning_rate, weight_decay in the gradient and dropout, in batches of batch rows; epochs=0 passes over them as often as " +
-	"makes about 10 000 steps. averaging is the factor of a running mean of the weights over epochs. Several targets have a network each."
+const Doc = " The network has `layers` hidden layers of `hidden` units; \"64x32\" gives each layer its own width, and layers=0 is a linear model. " +
+	"It is trained by Adam with learning_rate, weight_decay in the gradient and dropout, in batches of `batch` rows. epochs=0 trains for about " +
+	"10,000 steps. averaging is the factor of a running mean of the weights over epochs. Each target has its own network."
 
 // Params are those of a network, swept over the paper's learning rates and
 // weight decays, for each of the dropout rates, of which the first is the
