@@ -50,7 +50,7 @@ func TestLayersThatDoNotFit(t *testing.T) {
 		layers []blas32.General
 		want   string
 	}{
-		"none":         {nil, `method "mahalanobis-layers" needs earlier layers: the rows to score carry none`},
+		"none":         {nil, `method "mahalanobis-layers" needs earlier layers: the rows to score have none`},
 		"one":          {all[:1], "the rows have 1 earlier layers, and the bundle was fitted on 2"},
 		"other widths": {[]blas32.General{all[1], all[0]}, "the rows have 5 columns of layer_0, and the bundle was fitted on 3"},
 		"other rows":   {[]blas32.General{all[0], matrix(9, 5)}, "10 rows but layer_1 of 9×5"},

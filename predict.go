@@ -224,7 +224,7 @@ type Target struct {
 	Samples []float64
 }
 
-// Rows are rows to predict for.
+// Rows are rows to predict.
 type Rows struct {
 	// Batch needs the parts that Fit was given: features always, logits for
 	// classes, values and methods that use them, Base.Layers where it names any,
@@ -416,7 +416,7 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	}
 	if given.Features.Cols == 0 {
 		if p.scorer != nil {
-			if err := fitting.CheckBatch(p.scorer.Method(), given, "the rows to predict for"); err != nil {
+			if err := fitting.CheckBatch(p.scorer.Method(), given, "the rows to predict"); err != nil {
 				return err
 			}
 		}

@@ -273,7 +273,7 @@ func TestPredictErrors(t *testing.T) {
 		{"width", classes, blob(2, 5, 7, 3, 0), attach.PredictOptions{}, "7 features, and the bundle was fitted on 8"},
 		{"logits", classes, blob(2, 5, 8, 4, 0), attach.PredictOptions{}, "4 logits, and the bundle was fitted on 3"},
 		{"logits beside targets", mustFit(t, bare), regressor(2, 5, 3).Batch, attach.PredictOptions{}, "3 logits, and the quantile head predicts 2 targets"},
-		{"no features", classes, ood.Batch{Logits: good.Logits}, attach.PredictOptions{}, "needs features: the rows to predict for carry none"},
+		{"no features", classes, ood.Batch{Logits: good.Logits}, attach.PredictOptions{}, "needs features: the rows to predict have none"},
 		{"no features of a quantile head", without, ood.Batch{Logits: good.Logits}, attach.PredictOptions{}, "no features"},
 		{"quantiles of a classifier", classes, good, attach.PredictOptions{Levels: []float64{0.5}}, "no quantile head"},
 		{"quantile level", values, ood.Batch{}, attach.PredictOptions{Levels: []float64{1}}, "quantile level 1 "},

@@ -74,7 +74,7 @@ func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 		return nil, fmt.Errorf("parameter %q is %v, below %q of %v", "high", s.High, "low", s.Low)
 	}
 	if t.Inputs == nil {
-		return nil, &ood.NeedError{Method: "adascale", Need: ood.Needs{Inputs: true}, Where: "the rows to fit with"}
+		return nil, &ood.NeedError{Method: "adascale", Need: ood.Needs{Inputs: true}, Where: "the fit rows"}
 	}
 	n := min(p.Int("samples"), t.Len())
 	type key struct {

@@ -113,5 +113,5 @@ func Example_compare() {
 	// Output:
 	// entropy 1.00
 	// largest 1.00
-	// method "distance" needs features: the rows to fit with carry none
+	// method "distance" needs features: the fit rows have none
 }

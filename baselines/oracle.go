@@ -36,7 +36,7 @@ func fitOracle(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	if out.Cols != in.Cols {
 		return nil, fmt.Errorf("out-of-distribution rows have %d features, but in-distribution rows have %d", out.Cols, in.Cols)
 	}
-	if err := rows.CheckFinite("out-of-domain features", out); err != nil {
+	if err := rows.CheckFinite("OOD features", out); err != nil {
 		return nil, err
 	}
 	all := blas32.General{Rows: in.Rows + out.Rows, Cols: in.Cols, Stride: in.Cols}

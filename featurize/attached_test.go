@@ -208,7 +208,7 @@ func TestAttached(t *testing.T) {
 		if n != 2 {
 			t.Errorf("%s: %d rows", m.Name, n)
 		}
-		if _, err := a.Predict(ctx, predictor, nil); err == nil || errors.Is(err, preprocess.ErrImage) || !strings.Contains(err.Error(), "image 0: there is no reader") {
+		if _, err := a.Predict(ctx, predictor, nil); err == nil || errors.Is(err, preprocess.ErrImage) || !strings.Contains(err.Error(), "image 0: the reader is nil") {
 			t.Errorf("of a nil reader the error is %v", err)
 		}
 		if _, err := a.Images(ctx); err == nil || !strings.Contains(err.Error(), "there are no images") {

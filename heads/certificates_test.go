@@ -279,8 +279,8 @@ func TestCertificatesRefuse(t *testing.T) {
 		"every row of unit norm":   {certificatesMethod, good, ood.Params{"k": 4.}},
 		"need at least 3 rows":     {certificatesMethod, rows.Slice(good, 0, 2), ood.Params{"k": 1.}},
 		"need at least 4 rows":     {certificatesMethod, rows.Slice(good, 0, 3), ood.Params{"k": 1., "centred": true}},
-		"so small":                  {certificatesMethod, good, ood.Params{"k": 3., "lambda": 1e-9, "unit_norm": false}},
-		"number of features, 4":      {certificatesTrainedMethod, good, ood.Params{"k": 5.}},
+		"so small":                 {certificatesMethod, good, ood.Params{"k": 3., "lambda": 1e-9, "unit_norm": false}},
+		"number of features, 4":    {certificatesTrainedMethod, good, ood.Params{"k": 5.}},
 		"all rows are equal":       {certificatesNonlinearMethod, blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{.1, .7, .1, .7, .1, .7, .1, .7}}, nil},
 		"2 rows":                   {certificatesNonlinearMethod, rows.Slice(good, 0, 1), nil},
 	} {

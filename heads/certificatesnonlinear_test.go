@@ -119,7 +119,7 @@ func TestNonlinearCertificatesAskTheTrainer(t *testing.T) {
 func TestNonlinearStateOfAnotherWidth(t *testing.T) {
 	s := rows.Save(fitTo(t, certificatesNonlinearMethod, headstest.Rows(60, 6, 1, 3), nil).Fitted())
 	s.Arrays["mean"] = rows.Array{Shape: []int{5}, Data: make([]float32, 5)}
-	if err := rows.Restore(&nonlinear{}, s, nil); err == nil || !strings.Contains(err.Error(), "a network of 6 inputs there are 5 features") {
+	if err := rows.Restore(&nonlinear{}, s, nil); err == nil || !strings.Contains(err.Error(), "the network has 6 inputs, but there are 5 features") {
 		t.Errorf("restored with a mean of another width: %v", err)
 	}
 }

@@ -8,30 +8,31 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Batch is n rows as methods see them. What is absent is the zero value.
+// Batch is n rows of everything that methods read. The zero value of a field means that it is
+// absent.
 type Batch struct {
 	Features blas32.General // n×h, the input φ of the last linear layer
 	Logits   blas32.General // n×c
 	Labels   []int          // n class indices in [0,c)
-	// Inputs are n rows as the network takes them, or nil. A method that runs the
-	// network is asked for scores of an InputBlock.
+	// Inputs holds n rows in the form that the network takes, or is nil. A method that runs
+	// the network is scored on an InputBlock.
 	Inputs Inputs
-	// Layers are activations of earlier layers, from the input on, each n×h_l:
-	// averaged over positions where they have any.
+	// Layers holds the activations of earlier layers, from the input on, each n×h_l: averaged
+	// over positions if there are any.
 	Layers []blas32.General
-	// Gaps is n×k, a column for each cell that the network takes of a row: 1 if the
+	// Gaps is n×k, with a column for each cell that the network reads from a row: 1 if the
 	// cell is empty, 0 if not. It is absent if no cell can be empty.
 	Gaps blas32.General
-	// Network takes Inputs, for methods that run it, or is nil.
+	// Network runs on Inputs, for methods that need it, or is nil.
 	Network Network
-	// Hashes, if not nil, tell rows apart by their inputs: rows whose inputs are equal
-	// have equal hashes. Package featurize fills them in; without them, rows are told
-	// apart by their features.
+	// Hashes, if not nil, identify rows by their inputs: rows with equal inputs have equal
+	// hashes. Package featurize sets them. Without hashes, rows are compared by their
+	// features.
 	Hashes [][16]byte
 }
 
-// mapped is what become makes of each matrix, with the network, and neither labels,
-// inputs nor hashes.
+// mapped applies become to each matrix. It keeps the network, but neither labels, inputs nor
+// hashes.
 func (b Batch) mapped(become func(blas32.General) blas32.General) Batch {
 	s := Batch{Features: become(b.Features), Logits: become(b.Logits), Layers: slices.Clone(b.Layers), Gaps: become(b.Gaps), Network: b.Network}
 	for i, l := range s.Layers {
@@ -40,7 +41,7 @@ func (b Batch) mapped(become func(blas32.General) blas32.General) Batch {
 	return s
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (b Batch) Len() int {
 	switch {
 	case b.Features.Cols != 0:
@@ -55,8 +56,8 @@ func (b Batch) Len() int {
 	return len(b.Labels)
 }
 
-// Slice returns rows i to j−1: labels and parts share memory with b, and Inputs
-// are selected.
+// Slice returns rows i to j−1. Labels and matrices share memory with b, and Inputs are
+// selected.
 func (b Batch) Slice(i, j int) Batch {
 	s := b.mapped(func(m blas32.General) blas32.General { return rows.Slice(m, i, j) })
 	if b.Labels != nil {
@@ -75,7 +76,8 @@ func (b Batch) Slice(i, j int) Batch {
 	return s
 }
 
-// Select copies rows, in the order given. Rows outside panic, here and in Slice.
+// Select copies rows, in the given order. Select and Slice panic for rows outside of the
+// batch.
 func (b Batch) Select(picked []int) Batch {
 	s := b.mapped(func(m blas32.General) blas32.General { return rows.Select(m, picked) })
 	if b.Labels != nil {

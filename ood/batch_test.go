@@ -19,7 +19,7 @@ func matrix(n, h int) blas32.General {
 
 func TestBatchSlice(t *testing.T) {
 	b := ood.Batch{Features: matrix(5, 3), Logits: matrix(5, 2), Labels: []int{0, 1, 0, 1, 0}}
-	b.Features.Cols = 2 // the third column is room between rows
+	b.Features.Cols = 2 // the third column is a gap between rows
 	for i := range 6 {
 		for j := i; j <= 5; j++ {
 			s := b.Slice(i, j)
@@ -47,7 +47,7 @@ func TestBatchSlice(t *testing.T) {
 	b.Slice(3, 6)
 }
 
-// Layers go where the other parts of a batch go.
+// Layers are sliced, selected and appended like the other parts of a batch.
 func TestBatchLayers(t *testing.T) {
 	b := ood.Batch{Features: matrix(4, 2), Layers: []blas32.General{matrix(4, 3), matrix(4, 1)}}
 	for name, got := range map[string]ood.Batch{"slice": b.Slice(1, 3), "select": b.Select([]int{1, 2})} {

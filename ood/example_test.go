@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// norms is what a detector of a program's own keeps of its fit.
+// norms is the fitted state of a custom detector.
 type norms struct {
 	Mean  float64 `state:"mean"`
 	Power float64 `state:"power,positive"`
@@ -32,9 +32,8 @@ func (s *norms) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// A method of a program's own is a value, as those of this module are, and fitted
-// like them: rows, parameters and states are checked before it sees them. Its file
-// opens again where Save and Open are told of it.
+// Example: a custom method is a value like the methods of this module. Rows, parameters and
+// states are checked before it gets them. Its file opens again if Save and Open also get it.
 func ExampleMethod() {
 	m := ood.Method{
 		Name: "norms", Doc: "How far the norm of the features is from its mean.", Needs: ood.Needs{Features: true},

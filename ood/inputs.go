@@ -8,41 +8,37 @@ import (
 	"slices"
 )
 
-// Inputs are raw inputs of a network, preprocessed, that can be read again and
-// again in bounded memory.
+// Inputs are preprocessed inputs of a network that can be read repeatedly in bounded memory.
 type Inputs interface {
-	// Len is the number of rows.
+	// Len returns the number of rows.
 	Len() int
-	// Blocks yields all rows in order, in blocks of at most the given number. Less
-	// than 1 panics.
-	// A block's memory may be used again for the next.
+	// Blocks yields all rows in order, in blocks of at most size rows. A size below 1 panics.
 	Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, error]
-	// Select returns the given rows, in that order. Rows outside panic.
+	// Select returns the given rows, in that order. It panics for rows outside of the range.
 	Select(rows []int) Inputs
 }
 
-// InputBlock is consecutive rows of Inputs, in memory: what they bring for each input of
-// the network. It is Inputs itself.
+// InputBlock is a block of consecutive rows of Inputs in memory: one tensor for each input of
+// the network. It implements Inputs.
 type InputBlock struct {
 	Start   int // number of the first row
 	Tensors []Tensor
 }
 
-// Tensor is what rows bring for one input of a network.
+// Tensor is the data of rows for one input of a network.
 type Tensor struct {
-	// Name is the network's for the input; it may be empty where the network has
-	// one.
+	// Name is the network's name for the input. It may be empty if the network has only one.
 	Name    string
-	Shape   []int     // the number of rows first
-	Data    []float32 // row-major; whole numbers where the network takes integers
-	Strings []string  // in place of Data, where the network takes texts
-	// Lengths, if not nil, say that rows differ along their first axis, and how long
-	// each is. Shape then has the largest, and Data or Strings holds the rows end to
-	// end, without padding.
+	Shape   []int     // number of rows, then the shape of a row
+	Data    []float32 // row-major; whole numbers if the network takes integers
+	Strings []string  // instead of Data, if the network takes texts
+	// Lengths, if not nil, are the lengths of rows that differ along their first axis. Shape
+	// then has the largest length, and Data or Strings contains the rows one after another,
+	// without padding.
 	Lengths []int
 }
 
-// Len implements Inputs: it is the number of rows.
+// Len implements Inputs.
 func (b InputBlock) Len() int {
 	if len(b.Tensors) == 0 || len(b.Tensors[0].Shape) == 0 {
 		return 0
@@ -50,8 +46,8 @@ func (b InputBlock) Len() int {
 	return b.Tensors[0].Shape[0]
 }
 
-// Find is the tensor for the input of a name, or nil. One without a name is for
-// any.
+// Find returns the tensor for the input with a name, or nil. A tensor without a name matches
+// any name.
 func (b InputBlock) Find(name string) *Tensor {
 	for i, t := range b.Tensors {
 		if t.Name == name || t.Name == "" {
@@ -61,7 +57,7 @@ func (b InputBlock) Find(name string) *Tensor {
 	return nil
 }
 
-// Slice is the rows from i up to, not including, j.
+// Slice returns the rows from i up to, but not including, j.
 func (b InputBlock) Slice(i, j int) InputBlock {
 	s := InputBlock{Start: b.Start + i}
 	for _, t := range b.Tensors {
@@ -70,7 +66,7 @@ func (b InputBlock) Slice(i, j int) InputBlock {
 	return s
 }
 
-// places are where in Data rows i to j begin and end.
+// places returns where rows i to j begin and end in Data.
 func (t Tensor) places(i, j int) (begin, end int) {
 	width := 1
 	if t.Lengths == nil {
@@ -106,7 +102,7 @@ func (t Tensor) slice(i, j int) Tensor {
 	return t
 }
 
-// check says whether numbers or texts fill the shape.
+// check reports whether the numbers or texts match the shape.
 func (t Tensor) check(rows int) bool {
 	if len(t.Shape) == 0 || t.Shape[0] != rows || len(t.Data) > 0 && len(t.Strings) > 0 {
 		return false
@@ -123,11 +119,11 @@ func (t Tensor) check(rows int) bool {
 	return end == len(t.Data)+len(t.Strings)
 }
 
-// Check is an error where the block has no tensor, numbers or texts do not fill a
-// tensor's shape, or tensors are of different numbers of rows.
+// Check returns an error if the block has no tensor, if the data of a tensor do not match its
+// shape, or if tensors have different numbers of rows.
 func (b InputBlock) Check() error {
 	if len(b.Tensors) == 0 {
-		return errors.New("rows come without a tensor")
+		return errors.New("the rows have no tensor")
 	}
 	for _, t := range b.Tensors {
 		if !t.check(b.Len()) {
@@ -137,14 +133,14 @@ func (b InputBlock) Check() error {
 	return nil
 }
 
-// BlockOf is rows of a network with one input: data is row-major and shape has the
-// number of rows first.
+// BlockOf returns rows for a network with one input. data is row-major, and shape begins with
+// the number of rows.
 func BlockOf(shape []int, data []float32) InputBlock {
 	return InputBlock{Tensors: []Tensor{{Shape: shape, Data: data}}}
 }
 
-// Blocks implements Inputs. The blocks share memory with b; their Start counts from the
-// first row of b.
+// Blocks implements Inputs. The blocks share memory with b. Their Start counts from the first
+// row of b.
 func (b InputBlock) Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, error] {
 	if rows < 1 {
 		panic(fmt.Sprintf("ood: blocks of %d rows", rows))
@@ -163,7 +159,7 @@ func (b InputBlock) Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, 
 	}
 }
 
-// Select implements Inputs: it copies the rows.
+// Select implements Inputs. It copies the rows.
 func (b InputBlock) Select(rows []int) Inputs {
 	var s InputBlock
 	for _, t := range b.Tensors {

@@ -51,8 +51,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// ragged is four rows for two inputs: numbers of 2, 0, 3 and 1 steps of two
-// each, and as many texts as steps.
+// ragged is four rows for two inputs: numbers of 2, 0, 3 and 1 steps, two for each step, and
+// one text for each step.
 func ragged() ood.InputBlock {
 	lengths := []int{2, 0, 3, 1}
 	return ood.InputBlock{Start: 5, Tensors: []ood.Tensor{

@@ -2,7 +2,7 @@ package ood
 
 import "gonum.org/v1/gonum/blas/blas32"
 
-// Linear is the network's last layer: logits = φ·Weightᵀ + Bias.
+// Linear is the last layer of a network: logits = φ·Weightᵀ + Bias.
 type Linear struct {
 	Weight blas32.General // c×h
 	Bias   []float32      // c

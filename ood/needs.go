@@ -5,28 +5,28 @@ import (
 	"strings"
 )
 
-// Needs are the things that a method cannot do without.
+// Needs lists what a method requires.
 type Needs struct {
 	Features bool // Batch.Features, to fit and to score
 	Logits   bool // Batch.Logits, to fit and to score
 	Labels   bool // Training.Batch.Labels, to fit only
 	Weights  bool // Training.Last
 	Trainer  bool // Training.Trainer
-	Outliers bool // Training.Outliers: true of oracles only
-	Inputs   bool // Batch.Inputs, to score; a method that fits to them too says where they lack
+	Outliers bool // Training.Outliers: only for oracles
+	Inputs   bool // Batch.Inputs, to score; a method that also fits to them returns an error if they are missing
 	Network  bool // Batch.Network, for gradients
 	Dropout  bool // Batch.Network, for passes with dropout
 	Layers   bool // Batch.Layers, to fit and to score
-	Targets  bool // Training.Targets: true of interval methods, which predict their quantiles, and of no detector
-	Levels   bool // Training.Levels, which are all that it fits
-	Ends     bool // Training.Levels, two: the ends of an interval
+	Targets  bool // Training.Targets: for all interval methods and no detector
+	Levels   bool // Training.Levels, because it fits only these
+	Ends     bool // Training.Levels, two of them: the ends of an interval
 }
 
-// NeedError says that something a method needs is absent.
+// NeedError reports that something that a method needs is missing.
 type NeedError struct {
-	Method string // its name
-	Need   Needs  // what is absent, and nothing else
-	Where  string // which part of the data lacks it
+	Method string // name of the method
+	Need   Needs  // only what is missing
+	Where  string // the part of the data that lacks it
 }
 
 func (e *NeedError) Error() string {
@@ -44,26 +44,26 @@ type need struct {
 	what, hint string
 }
 
-// each are the needs one by one, in the order that they are checked in.
-func (n *Needs) each() [13]need { // an array takes no memory, for services that check every request
+// each returns the needs one by one, in the order in which they are checked.
+func (n *Needs) each() [13]need { // an array avoids an allocation, because services check every request
 	return [...]need{
-		{&n.Features, "features", "carry none"},
-		{&n.Logits, "logits", "carry none"},
-		{&n.Labels, "labels", "carry none"},
-		{&n.Weights, "the last layer's weights", "come without them"},
-		{&n.Trainer, "a trainer", "come without one"},
-		{&n.Outliers, "out-of-domain rows to fit with", "come without any"},
-		{&n.Inputs, "the network's inputs", "are features alone: give the inputs and the model"},
-		{&n.Network, "the network, to differentiate it", "come without it: give the model"},
-		{&n.Dropout, "the network, to run it with dropout", "come without it: give the model"},
-		{&n.Layers, "earlier layers", "carry none"},
-		{&n.Targets, "targets", "carry none"},
-		{&n.Levels, "the levels of quantiles", "come without them"},
-		{&n.Ends, "the two levels of an interval", "come without them"},
+		{&n.Features, "features", "have none"},
+		{&n.Logits, "logits", "have none"},
+		{&n.Labels, "labels", "have none"},
+		{&n.Weights, "the last layer's weights", "lack them"},
+		{&n.Trainer, "a trainer", "lack one"},
+		{&n.Outliers, "out-of-distribution rows to fit with", "lack them"},
+		{&n.Inputs, "the network's inputs", "are only features; pass the inputs and the model"},
+		{&n.Network, "the network, to differentiate it", "lack it; pass the model"},
+		{&n.Dropout, "the network, to run it with dropout", "lack it; pass the model"},
+		{&n.Layers, "earlier layers", "have none"},
+		{&n.Targets, "targets", "have none"},
+		{&n.Levels, "the levels of quantiles", "lack them"},
+		{&n.Ends, "the two levels of an interval", "lack them"},
 	}
 }
 
-// String names what is needed, as in "features, labels".
+// String lists the needs, for example "features, labels".
 func (n Needs) String() string {
 	var what []string
 	for _, need := range n.each() {

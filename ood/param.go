@@ -1,12 +1,11 @@
 package ood
 
-// Param declares a parameter of a method: help, checks and documentation come
-// from it.
+// Param declares a parameter of a method. Help, checks and documentation derive from it.
 type Param struct {
 	Name    string
 	Default any // a number of any type, a bool or a string
-	// Takes says which strings or numbers are allowed, in words joined by commas.
-	// Without any, all finite numbers are. A fit with another word is an error.
+	// Takes describes the allowed strings or numbers, in words separated by commas. Without
+	// any, all finite numbers are allowed. An unknown word makes the fit fail.
 	//
 	//	of=a|b    one of these strings
 	//	count     whole numbers of at least 1
@@ -17,5 +16,5 @@ type Param struct {
 	//	most=N    numbers of at most N
 	//	below=N   numbers below N
 	Takes string
-	Sweep []any // what a sweep tries
+	Sweep []any // values for a sweep
 }

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Params are a method's hyper-parameters by name: float64, string or bool. A number of
-// another type is taken for a float64. What a method is fitted with is checked, all of its
-// parameters are there, and asking for a number that it does not declare panics.
+// Params holds a method's hyper-parameters by name: float64, string or bool. Numbers of other
+// types are converted to float64. The parameters that a method gets are complete and checked.
+// Asking for a number that is not declared panics.
 type Params map[string]any
 
-// Float is a number.
+// Float returns a number.
 func (p Params) Float(name string) float64 {
 	n, ok := p[name].(float64)
 	if !ok {
@@ -22,11 +22,11 @@ func (p Params) Float(name string) float64 {
 	return n
 }
 
-// Int is a number, cut to a whole one.
+// Int returns a number, truncated to an integer.
 func (p Params) Int(name string) int { return int(p.Float(name)) }
 
-// Count reads a share of n: a number of them, or a share below 1, of which there
-// is at least one.
+// Count returns a number of things out of n: the parameter itself or, if it is below 1, that
+// fraction of n, but at least one.
 func (p Params) Count(name string, n int) int {
 	k := p.Float(name)
 	if k > 0 && k < 1 {
@@ -35,7 +35,7 @@ func (p Params) Count(name string, n int) int {
 	return int(k)
 }
 
-// String lists the parameters by name, as in "k=100 lambda=10 loss=bce".
+// String lists the parameters by name, for example "k=100 lambda=10 loss=bce".
 func (p Params) String() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(p)) {

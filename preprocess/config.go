@@ -13,38 +13,38 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/pixels"
 )
 
-// maxEdge bounds sizes in a preprocessing file.
+// maxEdge limits sizes in a preprocessing file.
 const maxEdge = 1 << 14
 
-// squareless are the image processors for which Hugging Face reads a size of
-// one number as the shorter edge. For all others it is a square.
-var squareless = []string{"CLIP", "ConvNext", "Levit", "MobileNet", "MobileViT", "PoolFormer", "Bit", "VideoMAE"}
+// shortestEdge lists the image processors for which Hugging Face reads a size of one number as
+// the shorter edge. For all others it is a square.
+var shortestEdge = []string{"CLIP", "ConvNext", "Levit", "MobileNet", "MobileViT", "PoolFormer", "Bit", "VideoMAE"}
 
-// Parse reads the JSON object of a preprocessor_config.json. Unknown keys are
-// ignored, but not steps that are switched on (do_… true) and are not known, nor
-// where no key is known of those that there are; a known key of the wrong type or out of
-// range is an error that names it. Where a do_… key is absent, rescaling (by 1/255) is
-// done, as in all of Hugging Face's image processors, and the rest is done where
-// its parameter is given: of {} images are rescaled alone.
+// Parse reads the JSON object of a preprocessor_config.json. It ignores unknown keys, except
+// steps that are switched on (do_… true) and unknown, and it returns an error if it knows none
+// of the keys. A known key of the wrong type or out of range is an error that names it. If a
+// do_… key is absent, rescaling (by 1/255) is done, as in all of Hugging Face's image
+// processors; the other steps are done if their parameter is given. With {} images are only
+// rescaled.
 func Parse(config []byte) (*Pipeline, error) {
 	var raw map[string]json.RawMessage
 	err := json.Unmarshal(config, &raw)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		err = fmt.Errorf("it is of another kind, %s", wrong.Value)
 	} else if err == nil && raw == nil {
-		err = errors.New("it is null")
+		err = errors.New("the file is null; it must be a JSON object")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("not a JSON object of preprocessing keys: %w", err)
 	}
 	k := keys{raw: raw}
 	p := Pipeline{rescale: 1}
-	squareless := k.squareless()
+	shortestEdge := k.shortestEdge()
 	if k.given("crop_pct") {
-		squareless = true
+		shortestEdge = true
 	}
 	if k.flag("do_resize", k.given("size")) {
-		p.resize = k.size("size", !squareless)
+		p.resize = k.size("size", !shortestEdge)
 		p.resample = pixels.Filter(k.integer("resample", int(pixels.Bilinear), 0, int(pixels.Hamming)))
 	}
 	if k.flag("do_center_crop", k.given("crop_size")) {
@@ -93,14 +93,14 @@ func Parse(config []byte) (*Pipeline, error) {
 	return &p, nil
 }
 
-// knownKeys are those that Parse reads, save the processor's type.
+// knownKeys are the keys that Parse reads, except the type of the processor.
 var knownKeys = [...]string{
 	"do_resize", "size", "resample", "crop_pct", "do_center_crop", "crop_size", "do_pad", "pad_size",
 	"do_rescale", "rescale_factor", "do_normalize", "image_mean", "image_std", "do_convert_rgb", "do_flip_channel_order",
 }
 
-// refuseUnknown fails where a step that is not known is switched on, since
-// leaving it out would change every pixel in silence, and where no key is known.
+// refuseUnknown returns an error if an unknown step is switched on, because ignoring it would
+// silently change every pixel, and if no key is known.
 func (k *keys) refuseUnknown() {
 	known := 0
 	for _, key := range slices.Sorted(maps.Keys(k.raw)) {
@@ -121,8 +121,8 @@ func (k *keys) refuseUnknown() {
 	}
 }
 
-// cropShare is ConvNext's reading of crop_pct: a small image is a centre crop
-// out of one that is resized to be larger, a large one is resized alone.
+// cropShare is ConvNext's reading of crop_pct: a small image is resized to a larger one and
+// cropped at its centre; a large image is only resized.
 func (k *keys) cropShare(p *Pipeline) {
 	share := k.number("crop_pct", 1)
 	edge := p.resize.ShortestEdge
@@ -150,7 +150,7 @@ func broadcast(mean, std []float64) ([]float64, []float64) {
 	return mean, std
 }
 
-// check refuses what no pipeline can do.
+// check returns an error for settings that no pipeline can apply.
 func (p *Pipeline) check() error {
 	switch {
 	case p.channels != 0 && p.channels != 1 && p.channels != 3:
@@ -160,7 +160,7 @@ func (p *Pipeline) check() error {
 	case p.channels != 0 && len(p.mean) > 1 && len(p.mean) != p.channels:
 		return fmt.Errorf("image_mean has %d entries for images of %d channels", len(p.mean), p.channels)
 	case slices.Contains(p.std, 0):
-		return errors.New("image_std: 0 cannot be divided by")
+		return errors.New("image_std: it contains 0, and pixels are divided by it")
 	}
 	return nil
 }
@@ -182,8 +182,7 @@ func (k *keys) given(key string) bool {
 	return ok && !bytes.Equal(bytes.TrimSpace(v), []byte("null"))
 }
 
-// decode reports whether a value was given, and complains if it is none of
-// what dst holds.
+// decode reports whether a value was given. A value that does not fit dst is an error.
 func (k *keys) decode(key string, dst any, want string) bool {
 	if !k.given(key) {
 		return false
@@ -215,7 +214,7 @@ func (k *keys) integer(key string, def, least, most int) int {
 	return def
 }
 
-// numbers reads a number or a list of them and says whether it was a list.
+// numbers reads a number or a list of numbers, and reports whether it was a list.
 func (k *keys) numbers(key string) ([]float64, bool) {
 	if !k.given(key) {
 		k.fail(key, "it is missing, and do_normalize asks for it")
@@ -233,13 +232,13 @@ func (k *keys) numbers(key string) ([]float64, bool) {
 	return list, true
 }
 
-func (k *keys) squareless() bool {
+func (k *keys) shortestEdge() bool {
 	for _, key := range []string{"image_processor_type", "feature_extractor_type"} {
 		var name string
 		if json.Unmarshal(k.raw[key], &name) != nil {
 			continue
 		}
-		for _, s := range squareless {
+		for _, s := range shortestEdge {
 			if strings.Contains(name, s) {
 				return true
 			}
@@ -248,8 +247,7 @@ func (k *keys) squareless() bool {
 	return false
 }
 
-// size reads a number, which is a square or else the shorter edge, or an
-// object of edges.
+// size reads a number, which is a square or the shorter edge, or an object of edges.
 func (k *keys) size(key string, square bool) size {
 	var s size
 	if !k.given(key) {

@@ -11,17 +11,16 @@ type box struct{ Height, Width int }
 
 func (b box) set() bool { return b != box{} }
 
-// size is what an image is resized to: a fixed Height and Width, or one whose
-// shorter side is ShortestEdge with the aspect ratio kept, or whose longer side
-// is LongestEdge, or the former as far as the latter permits.
+// size is the size to resize an image to: a fixed Height and Width; or, with the aspect ratio
+// kept, a shorter side of ShortestEdge or a longer side of LongestEdge; or ShortestEdge as far
+// as LongestEdge permits.
 type size struct {
 	box
 	ShortestEdge int
 	LongestEdge  int
 }
 
-// of returns the size that an image of h×w is resized to, rounded as Hugging
-// Face rounds it.
+// of returns the size of an image of h×w after resizing, with Hugging Face's rounding.
 func (s size) of(h, w int) (box, error) {
 	nh, nw := h, w
 	short, long := min(h, w), max(h, w)
@@ -46,7 +45,7 @@ func (s size) of(h, w int) (box, error) {
 	return box{nh, nw}, nil
 }
 
-// oriented returns short and long as height and width of an image like h×w.
+// oriented returns short and long as height and width, in the orientation of h×w.
 func oriented(h, w, short, long int) (int, int) {
 	if w <= h {
 		return long, short

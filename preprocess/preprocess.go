@@ -1,10 +1,9 @@
-// Package preprocess turns images into what a network takes, as Pillow and
-// Hugging Face's image processors do: images are decoded and resized to the same
-// 8-bit levels. Only those of JPEGs may differ, by three at most, and by one in
-// those of four components (CMYK).
+// Package preprocess prepares images for a network in the same way as Pillow and Hugging
+// Face's image processors: decoded and resized images have the same 8-bit levels. Only JPEGs
+// may differ, by three levels at most, and JPEGs of four components (CMYK) by one.
 //
-// What is done to an image says a preprocessor_config.json, such as a bundle
-// holds. Its size is known before memory is taken for its pixels, and bounded.
+// A preprocessor_config.json, such as a .attach file contains, describes the steps. The size
+// of an image is known, and limited, before memory for its pixels is allocated.
 package preprocess
 
 import (
@@ -17,16 +16,16 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/pixels"
 )
 
-// ErrImage is wrapped by the error of what cannot be decoded, or is too large.
+// ErrImage is wrapped by the error for an image that cannot be decoded, or is too large.
 var ErrImage = pixels.ErrImage
 
-// Decode decodes a PNG, JPEG, GIF, BMP, TIFF or WebP image to RGB. One over 2²⁷
-// pixels is refused before memory is taken for it. Alpha is dropped, 16-bit
-// levels lose their low byte, EXIF rotation is not applied, and of a GIF the
-// first frame is taken. A reader that is an io.Seeker is at its beginning.
+// Decode decodes a PNG, JPEG, GIF, BMP, TIFF or WebP image to RGB. An image of more than 2²⁷
+// pixels is an error, before memory is allocated for it. Alpha is dropped, 16-bit levels lose
+// their low byte, EXIF rotation is not applied, and only the first frame of a GIF is read. A
+// reader that is an io.Seeker must be at its beginning.
 func Decode(r io.Reader) (image.Image, error) {
-	if r == nil { // which says nothing of an image
-		return nil, errors.New("there is no reader")
+	if r == nil { // an error of the caller, not of an image
+		return nil, errors.New("the reader is nil")
 	}
 	m, err := pixels.Decode(r, nil)
 	if err != nil {
@@ -35,31 +34,31 @@ func Decode(r io.Reader) (image.Image, error) {
 	return pixels.From(m), nil
 }
 
-// Pipeline is how images become a network's input, in this order: colour
-// conversion, resizing, centre crop, centred padding, channel order, rescaling,
-// normalisation. [Parse] makes it, and it is safe for concurrent use.
+// Pipeline turns an image into a network's input, in this order: colour conversion, resizing,
+// centre crop, centred padding, channel order, rescaling, normalisation. [Parse] returns one.
+// It is safe for concurrent use.
 type Pipeline struct {
-	// channels is 3 (RGB) or 1 (grey), or 0: as many as pixels have.
+	// channels is 3 (RGB), 1 (grey), or 0: as many as the image has.
 	channels int
 	resize   size
 	resample pixels.Filter
-	crop     box // the centre of it; an image that is smaller is padded with zeros
-	pad      box // with zeros and centred; a larger image is an error
-	// flip turns RGB into BGR. It precedes rescaling and normalisation, so mean
-	// and std are then in the order B, G, R.
+	crop     box // size of the centre crop; a smaller image is padded with zeros
+	pad      box // size of the centred padding with zeros; a larger image is an error
+	// flip turns RGB into BGR. It precedes rescaling and normalisation, so that mean and std
+	// are in the order B, G, R.
 	flip    bool
-	rescale float64 // what pixels are multiplied by
-	// mean and std normalise what rescale made: (x−mean)/std. Both nil is
-	// none; one entry is for all channels, else there is one a channel.
+	rescale float64 // factor of the pixels
+	// mean and std normalise rescaled pixels: (x−mean)/std. Nil means no normalisation, one
+	// entry is for all channels, and otherwise there is one for each channel.
 	mean, std []float64
-	// levels are what each level becomes, by channel, or one for all.
+	// levels maps each 8-bit level to a number, by channel, or one table for all.
 	levels [][256]float32
-	last   bool // channels are the last axis
+	last   bool // whether channels are the last axis
 }
 
-// In is p for networks that take images in a layout, "nchw", which is channels ×
-// height × width, or "nhwc", height × width × channels, as TensorFlow exports; or p
-// where layout is empty. What [Parse] returns makes "nchw". Another word panics.
+// In returns p for networks that take images in a layout: "nchw", which is channels × height ×
+// width, or "nhwc", height × width × channels, as TensorFlow exports. It returns p itself if
+// layout is empty. [Parse] returns a pipeline for "nchw". Other words panic.
 func (p Pipeline) In(layout string) *Pipeline {
 	switch layout {
 	case "nchw", "nhwc":
@@ -71,8 +70,8 @@ func (p Pipeline) In(layout string) *Pipeline {
 	return &p
 }
 
-// Slopes say how far the network's input moves where a pixel, scaled to [0,1],
-// moves by one: 255·rescale/std, by channel or one for all.
+// Slopes returns how far the network's input moves if a pixel, scaled to [0,1], moves by one:
+// 255·rescale/std, by channel or one for all.
 func (p *Pipeline) Slopes() []float32 {
 	slope := 255 * p.rescale
 	slopes := []float32{float32(slope)}
@@ -85,14 +84,14 @@ func (p *Pipeline) Slopes() []float32 {
 	return slopes
 }
 
-// Shape is the shape of what an image of so many pixels and channels becomes.
-// An image of a file has three channels.
+// Shape returns the shape of the result for an image of the given pixels and channels. An
+// image from a file has three channels.
 func (p *Pipeline) Shape(height, width, channels int) ([]int, error) {
 	_, shape, err := p.shape(height, width, channels)
 	return shape, err
 }
 
-// shape also returns what the image is resized to.
+// shape also returns the size that the image is resized to.
 func (p *Pipeline) shape(height, width, channels int) (resized box, shape []int, err error) {
 	if err := pixels.CheckArea(height, width); err != nil {
 		return resized, nil, err
@@ -122,16 +121,15 @@ func (p *Pipeline) shape(height, width, channels int) (resized box, shape []int,
 	return resized, []int{channels, h, w}, pixels.CheckArea(h, w)
 }
 
-// Append appends what img becomes to dst, one float32 after another, and returns
-// its shape: channels × height × width, or channels last. Images that follow one
-// another in dst make a batch where their shapes are equal. An image has three
-// channels where the configuration does not say how many.
+// Append prepares img, appends the numbers to dst, and returns their shape: channels × height
+// × width, or channels last. Images appended one after another form a batch if their shapes
+// are equal. An image has three channels unless the configuration says otherwise.
 func (p *Pipeline) Append(dst []float32, img image.Image) ([]float32, []int, error) {
 	if img == nil {
-		return dst, nil, errors.New("it is nil")
+		return dst, nil, errors.New("the image is nil")
 	}
 	if p.levels == nil {
-		return dst, nil, errors.New("the pipeline is empty: Parse makes one")
+		return dst, nil, errors.New("the pipeline is empty; use Parse to create one")
 	}
 	at, channels := img.Bounds(), 3
 	if m, ok := img.(*pixels.Image); ok {

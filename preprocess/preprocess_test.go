@@ -15,8 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/pixels"
 )
 
-// TestProcessors compares with Hugging Face's image processors, each run with
-// the very file that is read here.
+// TestProcessors compares with Hugging Face's image processors, each run with the same
+// configuration file.
 func TestProcessors(t *testing.T) {
 	f, err := os.Open("testdata/photo.png")
 	if err != nil {
@@ -27,7 +27,7 @@ func TestProcessors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	z, err := npy.OpenNPZ("testdata/processed.npz") // which testdata/make.py wrote
+	z, err := npy.OpenNPZ("testdata/processed.npz") // written by testdata/make.py
 	if err != nil || len(z.Names()) == 0 {
 		t.Fatalf("no references, error %v", err)
 	}
@@ -75,7 +75,7 @@ func TestProcessors(t *testing.T) {
 	}
 }
 
-// TestAppend holds what shape an image becomes, and which are refused.
+// TestAppend checks the shape of prepared images, and which images are rejected.
 func TestAppend(t *testing.T) {
 	levels := func(h, w, c int, pix []uint8) image.Image {
 		return &pixels.Image{Height: h, Width: w, Channels: c, Pix: pix}
@@ -103,7 +103,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// A layout that is misspelt would turn images on their side without a word.
+// A misspelt layout would silently turn images on their side.
 func TestInPanics(t *testing.T) {
 	defer func() {
 		if s, _ := recover().(string); s != `layout "NHWC" is neither nchw nor nhwc` {
@@ -177,7 +177,7 @@ func TestParseErrors(t *testing.T) {
 		`{"image_mean": [0.5]}`:                    "image_std: it is missing",
 		`{"image_mean": [], "image_std": []}`:      "image_mean: the list is empty",
 		`{"image_mean": [1, 2], "image_std": 1}`:   "image_mean: want one entry (grey) or three (RGB), got 2",
-		`{"image_mean": 0.5, "image_std": 0}`:      "image_std: 0 cannot be divided by",
+		`{"image_mean": 0.5, "image_std": 0}`:      "image_std: it contains 0, and pixels are divided by it",
 		`{"image_mean": [1,2,3], "image_std": {}}`: "image_std: want a number or a list",
 		`{"rescale_offset": true}`:                 "rescale_offset: true is not supported",
 		`{"size": 224, "crop_pct": 2}`:             "crop_pct: want a share",
@@ -263,7 +263,7 @@ func TestSlopes(t *testing.T) {
 		if got := p.Slopes(); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", config, got, want)
 		}
-		// What the pipeline does to two levels says the same.
+		// The pipeline's output for two levels gives the same slopes.
 		for c, slope := range want {
 			if step := p.levels[c][255] - p.levels[c][0]; !(step-slope < 1e-4*slope && slope-step < 1e-4*slope) {
 				t.Errorf("%s: channel %d moves by %v over all levels, want %v", config, c, step, slope)
@@ -272,7 +272,7 @@ func TestSlopes(t *testing.T) {
 	}
 }
 
-// wantError checks that an error is one sentence that says some words.
+// wantError checks that an error is one sentence that contains some words.
 func wantError(t *testing.T, err error, words string) {
 	t.Helper()
 	switch {

@@ -56,7 +56,7 @@ def unit(x):
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-# Each takes the rows to fit with and returns what scores others.
+# Each takes the fit rows and returns what scores others.
 
 
 def class_means(x, y):

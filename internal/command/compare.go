@@ -39,7 +39,7 @@ type comparing struct {
 	task           attach.Task
 	weights        string
 	json           bool
-	standardised   bool // features of the rows to fit with are, and so those of all
+	standardised   bool // features of the fit rows are, and so those of all
 	scores, report string
 }
 

@@ -123,7 +123,7 @@ func checkNeeds(m ood.Method, t ood.Training) error {
 	has.Network, has.Dropout = t.Network != nil, t.Network != nil
 	needs := m.Needs
 	needs.Inputs = false
-	err := lacks(m, has, needs, "the rows to fit with")
+	err := lacks(m, has, needs, "the fit rows")
 	if need, ok := errors.AsType[*ood.NeedError](err); ok && t.Regression && need.Need.Logits {
 		need.Where = "the rows of a regressor"
 	}

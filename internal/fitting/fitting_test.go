@@ -136,7 +136,7 @@ func TestFitRefusesShortMatrices(t *testing.T) {
 func TestNeeds(t *testing.T) {
 	m := ood.Method{Name: "covariance", Needs: ood.Needs{Features: true}}
 	err := fitting.CheckBatch(m, ood.Batch{Logits: matrix(2, 2)}, "the rows to score")
-	if want := `method "covariance" needs features: the rows to score carry none`; err == nil || err.Error() != want {
+	if want := `method "covariance" needs features: the rows to score have none`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	var need *ood.NeedError
@@ -152,13 +152,13 @@ func TestNeeds(t *testing.T) {
 		training ood.Training
 		want     string
 	}{
-		{ood.Training{}, `method "covariance" needs features: the rows to fit with carry none`},
-		{ood.Training{Batch: ood.Batch{Features: matrix(2, 2)}}, `method "covariance" needs labels: the rows to fit with carry none`},
+		{ood.Training{}, `method "covariance" needs features: the fit rows have none`},
+		{ood.Training{Batch: ood.Batch{Features: matrix(2, 2)}}, `method "covariance" needs labels: the fit rows have none`},
 		{ood.Training{Batch: ood.Batch{Features: matrix(2, 2), Labels: []int{0, 1}}},
-			`method "covariance" needs the last layer's weights: the rows to fit with come without them`},
+			`method "covariance" needs the last layer's weights: the fit rows lack them`},
 		{ood.Training{Batch: ood.Batch{Features: matrix(2, 2), Labels: []int{0, 1}}, Last: &ood.Linear{}},
-			`method "covariance" needs a trainer: the rows to fit with come without one`},
-		{ood.Training{Regression: true}, `method "covariance" needs features: the rows to fit with carry none`},
+			`method "covariance" needs a trainer: the fit rows lack one`},
+		{ood.Training{Regression: true}, `method "covariance" needs features: the fit rows have none`},
 	} {
 		if err := fitting.Check(m, c.training, nil); err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %s", err, c.want)
@@ -166,7 +166,7 @@ func TestNeeds(t *testing.T) {
 	}
 	entropy := ood.Method{Name: "entropy", Needs: ood.Needs{Logits: true}}
 	err = fitting.Check(entropy, ood.Training{Batch: ood.Batch{Features: matrix(2, 2)}, Regression: true}, nil)
-	if want := `method "entropy" needs logits: the rows of a regressor carry none`; err == nil || err.Error() != want {
+	if want := `method "entropy" needs logits: the rows of a regressor have none`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if got := (ood.Needs{Features: true, Weights: true}).String(); got != "features, the last layer's weights" {
@@ -201,5 +201,5 @@ func ExampleCheck() {
 	err := fitting.Check(ood.Method{Name: "norm", Needs: ood.Needs{Features: true}}, ood.Training{}, nil)
 	var need *ood.NeedError
 	fmt.Println(errors.As(err, &need), strings.ToUpper(err.Error()[:1])+err.Error()[1:])
-	// Output: true Method "norm" needs features: the rows to fit with carry none
+	// Output: true Method "norm" needs features: the fit rows have none
 }

@@ -10,13 +10,13 @@ import (
 
 func TestTogether(t *testing.T) {
 	got := Together([]compare.Skipped{
-		{Name: "odin", Reason: `method "odin" needs logits: the rows to fit with carry none`},
+		{Name: "odin", Reason: `method "odin" needs logits: the fit rows have none`},
 		{Name: "mahalanobis", Reason: `method "mahalanobis": no classes`},
-		{Name: "entropy", Reason: `method "entropy" needs logits: the rows to fit with carry none`},
+		{Name: "entropy", Reason: `method "entropy" needs logits: the fit rows have none`},
 		{Name: "bald", Reason: `method "odin" is another's name`},
 	})
 	want := []compare.Skipped{
-		{Name: "odin, entropy", Reason: "needs logits: the rows to fit with carry none"},
+		{Name: "odin, entropy", Reason: "needs logits: the fit rows have none"},
 		{Name: "mahalanobis", Reason: "no classes"},
 		{Name: "bald", Reason: `method "odin" is another's name`},
 	}

@@ -190,7 +190,7 @@ func (c Options) validate() error {
 		name string
 		b    ood.Batch
 	}
-	given := []named{{"rows to fit with", c.Training.Batch}, {"in-distribution rows", c.Test}}
+	given := []named{{"fit rows", c.Training.Batch}, {"in-distribution rows", c.Test}}
 	for _, s := range c.oodSets() {
 		given = append(given, named{s.describe(), s.Batch})
 	}
@@ -209,7 +209,7 @@ func (c Options) validate() error {
 		if part.b.Len() == 0 {
 			return fmt.Errorf("%s: there are none", part.name)
 		}
-		if err := read(part.b).Check(want, part.name, "the rows to fit with have"); err != nil {
+		if err := read(part.b).Check(want, part.name, "the fit rows have"); err != nil {
 			return err
 		}
 	}
