@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/tables"
 )
 
-// A table of what a network made of inputs elsewhere is predicted in pure Go.
+// Example: predict, in pure Go, for a table of numbers that a network computed elsewhere.
 func ExampleOpen() {
 	ctx := context.Background()
 	b, err := attach.Open("../testdata/v1_regression.attach")
@@ -34,7 +34,7 @@ func ExampleOpen() {
 	// b: 6.0 in [4.7, 8.2], flag true
 }
 
-// A batch job runs the model on a table of any length, and writes JSON lines.
+// Example: a batch job that runs the model on a table of any length, and writes JSON lines.
 func Example_batch() {
 	w := bufio.NewWriter(os.Stdout)
 	predictFile(context.Background(), "M.attach", "rows.parquet", w)

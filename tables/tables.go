@@ -1,15 +1,14 @@
-// Package tables reads the rows of tables for a bundle, by the names of their columns: CSV,
-// TSV and other text (.csv, .tsv, .txt, .data, .dat), JSON Lines (.jsonl, .ndjson) and
-// Parquet (.parquet), as attach predict and attach evaluate read them. A program that
-// predicts each row of a file is
+// Package tables reads rows of tables for a .attach file, by the names of their columns: CSV,
+// TSV and other text (.csv, .tsv, .txt, .data, .dat), JSON lines (.jsonl, .ndjson) and Parquet
+// (.parquet), in the same way as attach predict and attach evaluate. This program predicts
+// each row of a file:
 //
 //	t, err := tables.Open(ctx, "rows.csv", bundle, tables.Options{Network: net})
 //	…
 //	for prediction, err := range predictor.Stream(ctx, t.Rows(ctx)) {
 //
-// where net is the model that [featurize.OpenFor] opens. Without it the table holds what
-// the model made of inputs elsewhere, and the program needs neither cgo nor a shared
-// library.
+// Here net is the model that [featurize.OpenFor] opens. If net is nil, the table holds numbers
+// that the model computed elsewhere, and the program needs neither cgo nor a shared library.
 //
 // [featurize.OpenFor]: https://pkg.go.dev/github.com/attach-uncertainty/attach/featurize#OpenFor
 package tables
@@ -31,66 +30,66 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// Network is the model that a bundle was fitted on: a *featurize.Attached.
+// Network is the model that a .attach file was fitted on: a *featurize.Attached.
 type Network interface {
-	// Base says which inputs the model takes, and how it numbers classes.
+	// Base describes the inputs of the model and the numbers of its classes.
 	Base(attach.Task) attach.Base
 	// Rows runs the model on blocks of its inputs.
 	Rows(context.Context, iter.Seq2[ood.InputBlock, error]) iter.Seq2[attach.Rows, error]
 }
 
-// Options say what a table holds. The zero value reads features, and nothing beside them.
+// Options describes the columns of a table. The zero value reads only features.
 type Options struct {
-	// Network runs on the columns that are its inputs. If it is nil, columns are what it
-	// made of inputs: lists of numbers named features, logits and layer_0, layer_1 and so
-	// on, or numbers in this order. Features may be the columns that Base.Columns names.
+	// Network runs on the columns that are its inputs. If it is nil, the columns contain its
+	// results: lists of numbers named features, logits and layer_0, layer_1 and so on, or
+	// single numbers in this order. Features may be the columns that Base.Columns names.
 	Network Network
-	// Targets names the columns to read labels or targets from, such as those in
-	// Base.Targets, or "last". Rows then have Labels or Targets, for evaluate.Rows, and a
-	// row whose target is empty or NaN is left out. Names of classes are labels too.
+	// Targets names the columns with labels or targets, such as those in Base.Targets, or is
+	// "last". Rows then have Labels or Targets, for evaluate.Rows. Rows whose target is empty
+	// or NaN are left out. Class names are labels too.
 	Targets []string
-	// Groups names the column that says the group of each row. A bundle whose intervals
-	// are calibrated by group needs it. With others, evaluate.Rows reports by group, and
-	// Predict refuses groups.
+	// Groups names the column with the group of each row. It is required if intervals are
+	// calibrated by group. Otherwise evaluate.Rows reports by group, and Predict returns an
+	// error for groups.
 	Groups string
-	// ID names a column of any text that tells rows apart: see [Table.ID].
+	// ID names a column of texts that identify rows: see [Table.ID].
 	ID string
-	// Text names the column, or the two, that a model with a tokenizer reads, if they have
-	// other names than in the table that the bundle was fitted on.
+	// Text names the column, or the two columns, for a model with a tokenizer, if their names
+	// differ from those in the table of the fit.
 	Text []string
-	// Ignore names columns that are not inputs. It is not read for a bundle that was
-	// fitted on a table with a header, which leaves alone what it does not know.
+	// Ignore names columns that are not inputs. It is not needed if the .attach file was
+	// fitted on a table with a header, because unknown columns are then ignored.
 	Ignore []string
 }
 
-// Table is the rows of a file. It holds no file open, and is safe for concurrent use. In
-// memory it keeps a few bytes for each row, and the identifiers, groups, labels and
-// targets that Options ask for.
+// Table gives access to the rows of a file. It keeps no file open, and is safe for concurrent
+// use. It keeps a few bytes in memory for each row, and the identifiers, groups, labels and
+// targets that Options request.
 type Table struct {
-	// Notes say what is worth knowing of how columns were taken, or are empty. Each is a
-	// sentence without a full stop.
+	// Notes are remarks on how columns were read, or empty. Each is a sentence without a full
+	// stop.
 	Notes []string
 
 	path    string
 	set     *inputs.Set
-	network Network        // nil of features
-	parts   []attach.Input // of features
+	network Network        // nil for features
+	parts   []attach.Input // for features
 	beside  inputs.Beside
 }
 
-// Open opens the table at path for the rows of a bundle. It reads the whole file once, so
-// that a cell which is wrong is an error now, before anything is predicted; errors name
-// the file, the line and the column. That of a table without a row wraps [ErrEmpty].
+// Open opens the table at path for a .attach file. It reads the whole file once, so that a
+// wrong cell is an error now, before anything is predicted. Errors name the file, the line and
+// the column. The error for a table without rows wraps [ErrEmpty].
 //
 // Columns are found by their names, in any order and among others. A file without a header
-// has them in the order that the bundle was fitted on. The first line of a text is a header
-// if it names columns that are looked for, or if none of its cells is a number.
+// must have them in the order of the fit. The first line of a text file is a header if it
+// names expected columns, or if none of its cells is a number.
 func Open(ctx context.Context, path string, b *attach.Bundle, o Options) (*Table, error) {
 	if !inputs.IsTable(path) {
 		return nil, fmt.Errorf("%s: a table is a .csv, .tsv, .txt, .jsonl or .parquet file", path)
 	}
 	if b.Calibration.Groups != nil && o.Groups == "" {
-		return nil, errors.New("the bundle was calibrated by group; Options.Groups says in which column the rows' groups are")
+		return nil, errors.New("the intervals were calibrated by group; name the column with the groups in Options.Groups")
 	}
 	t := &Table{path: path, network: o.Network, parts: parts(b.Base)}
 	read, err := t.options(b, o)
@@ -106,7 +105,7 @@ func Open(ctx context.Context, path string, b *attach.Bundle, o Options) (*Table
 	return t, nil
 }
 
-// options say what inputs.Open looks for.
+// options returns what inputs.Open looks for.
 func (t *Table) options(b *attach.Bundle, o Options) (inputs.Options, error) {
 	read := inputs.Options{
 		Columns: b.Base.Columns, Classes: b.Base.Classes, Outputs: b.Base.Outputs,
@@ -133,7 +132,7 @@ func (t *Table) options(b *attach.Bundle, o Options) (inputs.Options, error) {
 	return read, nil
 }
 
-// parts are what a bundle's methods read of a model, as the inputs of a table.
+// parts returns what the methods read from a model, as inputs of a table.
 func parts(base attach.Base) (list []attach.Input) {
 	add := func(name string, width int, optional bool) {
 		list = append(list, attach.Input{Name: name, DType: "float32", Shape: []int{-1, width}, Optional: optional, NaN: name == "features" && base.Standardised})
@@ -148,7 +147,7 @@ func parts(base attach.Base) (list []attach.Input) {
 	return append(list, attach.Input{Name: "gaps", DType: "float32", Optional: true})
 }
 
-// check sees whether rows are as the model takes them, and finds what is known of each.
+// check checks that rows match the model, and reads their labels, groups and identifiers.
 func (t *Table) check(ctx context.Context, b *attach.Bundle, o Options) (err error) {
 	var base attach.Base
 	if t.network != nil {
@@ -180,11 +179,11 @@ func (t *Table) check(ctx context.Context, b *attach.Bundle, o Options) (err err
 	return t.beside.Sure(b.Base)
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (t *Table) Len() int { return t.set.Len() }
 
-// ID is the text that row i has in the column that Options.ID names. Without that it is
-// the number of the row in the file, from 0.
+// ID returns the text of row i in the column Options.ID. Without that option it is the number
+// of the row in the file, counted from 0.
 func (t *Table) ID(i int) string {
 	if t.set.IDs != nil {
 		return t.set.IDs[i]
@@ -192,8 +191,8 @@ func (t *Table) ID(i int) string {
 	return strconv.Itoa(t.set.Row(i))
 }
 
-// Rows reads the rows in their order, a few at a time, and yields what they are predicted
-// from. Each call reads the file anew. The first error ends it.
+// Rows reads the rows in order, a few at a time, and yields what the predictor needs. Each
+// call reads the file again. The first error ends it.
 func (t *Table) Rows(ctx context.Context) iter.Seq2[attach.Rows, error] {
 	blocks := t.set.Blocks(ctx, t.set.BlockRows())
 	rows := t.batches(blocks)
@@ -209,7 +208,7 @@ func (t *Table) Rows(ctx context.Context) iter.Seq2[attach.Rows, error] {
 	}
 }
 
-// batches makes rows of blocks that hold their parts.
+// batches converts blocks into rows with their parts.
 func (t *Table) batches(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[attach.Rows, error] {
 	return func(yield func(attach.Rows, error) bool) {
 		for block, err := range blocks {
@@ -229,5 +228,5 @@ func (t *Table) batches(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[attac
 	}
 }
 
-// ErrEmpty is wrapped by the error of opening a table without a row.
+// ErrEmpty is wrapped by the error for a table without rows.
 var ErrEmpty = inputs.ErrEmpty

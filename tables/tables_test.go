@@ -26,7 +26,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// read is all rows of a table, in one text.
+// read returns all rows of a table as one text.
 func read(t *testing.T, path string, b *attach.Bundle, o tables.Options) (string, *tables.Table, error) {
 	t.Helper()
 	table, err := tables.Open(t.Context(), path, b, o)
@@ -60,7 +60,7 @@ func read(t *testing.T, path string, b *attach.Bundle, o tables.Options) (string
 	return strings.TrimSpace(all.String()), table, nil
 }
 
-// TestFeatures: columns are the parts that a bundle over features reads.
+// TestFeatures reads the parts of a .attach file over features from columns.
 func TestFeatures(t *testing.T) {
 	classifier := &attach.Bundle{Base: attach.Base{Task: attach.Classification, Width: 2, Outputs: 3, Classes: []string{"a", "b", "c"}}}
 	regressor := &attach.Bundle{Base: attach.Base{Task: attach.Regression, Width: 2, Outputs: 1, Layers: []attach.Layer{{Width: 1}, {Width: 2}}}}
@@ -93,7 +93,7 @@ func TestFeatures(t *testing.T) {
 		want       string
 	}{
 		{"x.npz", "", columns, tables.Options{}, "a table is a .csv, .tsv, .txt, .jsonl or .parquet file"},
-		{"x.csv", "p,q\n1,2\n", grouped, tables.Options{}, "the bundle was calibrated by group; Options.Groups says"},
+		{"x.csv", "p,q\n1,2\n", grouped, tables.Options{}, "the intervals were calibrated by group; name the column"},
 		{"x.csv", "p,q\n1,2\n", columns, tables.Options{ID: "name"}, `there is no column "name" to tell rows apart by; its columns are p, q`},
 		{"x.csv", "p,q\n1,2\n", columns, tables.Options{Targets: []string{"y"}}, `there is no column "y"; its columns are p, q`},
 		{"x.csv", "p,q,y\n1,2,\n", columns, tables.Options{Targets: []string{"y"}}, "every target is empty or NaN"},
@@ -112,7 +112,7 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// TestBatch: the example of a batch job predicts each row of a table.
+// TestBatch checks that the example of a batch job predicts each row of a table.
 func TestBatch(t *testing.T) {
 	orttest.Open(t)
 	var out strings.Builder
@@ -122,7 +122,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestID: rows keep their names if some are left out.
+// TestID checks that rows keep their identifiers if some rows are left out.
 func TestID(t *testing.T) {
 	b := &attach.Bundle{Base: attach.Base{Task: attach.Regression, Width: 1, Columns: []string{"p"}}}
 	path := write(t, "x.csv", "p,name,y\n1,a,5\n2,b,\n3, c ,6\n")
@@ -135,7 +135,7 @@ func TestID(t *testing.T) {
 	}
 }
 
-// TestPredicted: what is fitted without a network, on columns of a table, predicts tables.
+// TestPredicted checks that a fit without a network, on columns of a table, predicts tables.
 func TestPredicted(t *testing.T) {
 	o := attachtest.Classifier(60)
 	o.Base = attach.Base{Task: attach.Embedding}

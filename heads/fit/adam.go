@@ -19,10 +19,10 @@ const (
 //
 // where rate and ε′ hold the learning rate and the correction of the bias.
 
-// adamInputs are the names of the optimiser's inputs.
+// adamInputs names the inputs of the optimiser.
 type adamInputs struct {
 	w, m, v, rate, epsilon string
-	rates, decay           string // empty where the step needs none
+	rates, decay           string // empty if the step does not need them
 }
 
 func (s *step) adamInputs() adamInputs {
@@ -42,8 +42,8 @@ func (s *step) adamInputs() adamInputs {
 	return in
 }
 
-// hyper returns the learning rates and the decay of the weights that the step takes
-// as inputs: one, or one per entry of the flat vector, or nil where it needs none.
+// hyper returns the learning rates and the weight decay that the step takes as inputs: one
+// value, or one per entry of the flat vector, or nil if the step does not need them.
 func (p *plan) hyper() (rates, decay []float32) {
 	if _, same := p.uniform(learningRate); !same {
 		rates = p.spread(learningRate)
@@ -56,8 +56,7 @@ func (p *plan) hyper() (rates, decay []float32) {
 	return rates, decay
 }
 
-// adam makes the step of the optimiser and returns the names of w, m and v
-// after it.
+// adam adds the step of the optimiser and returns the names of w, m and v after it.
 func (s *step) adam(in adamInputs, g string) []string {
 	w := in.w
 	if in.decay != "" {
@@ -78,7 +77,7 @@ func (s *step) adam(in adamInputs, g string) []string {
 
 // rates returns the inputs rate and epsilon of step t, counted from 1.
 func (p *plan) rates(t int) (rate, eps float32) {
-	// m̂ = a·m and √v̂ = b·√v for the moments as they are stored.
+	// m̂ = a·m and √v̂ = b·√v, for the moments in their stored form.
 	a := (1 - beta1) / (1 - math.Pow(beta1, float64(t)))
 	b := math.Sqrt((1 - beta2) / (1 - math.Pow(beta2, float64(t))))
 	lr, same := p.uniform(learningRate)

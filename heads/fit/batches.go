@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Streams of random numbers of one seed, which do not disturb each other.
+// Streams separate the random numbers that derive from one seed.
 const (
 	streamWeights uint64 = iota + 1
 	streamOrder
@@ -17,20 +17,20 @@ const (
 
 func newRand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
-// source draws what a seed decides about batches. Models of one seed and the
-// same rows share it, and each sees what it would see alone.
+// source draws everything random about batches from a seed. Models with the same seed and rows
+// share it, and each sees what it would see alone.
 type source struct {
-	rows                 []int // of ModelConfig
+	rows                 []int // ModelConfig.Rows
 	perm                 []int32
 	order, levels, masks *rand.Rand
 
 	noise *noise
 
 	tau  []float32 // levels of the rows of a batch
-	bits []uint16  // random numbers behind the masks of a layer
+	bits []uint16  // random bits for the masks of a layer
 }
 
-// newSource draws batches of rows, or, where rows is nil, of the first n.
+// newSource returns a source for batches of rows or, if rows is nil, of the first n rows.
 func newSource(seed uint64, rows []int, n int) *source {
 	s := &source{
 		rows:   rows,
@@ -49,12 +49,12 @@ func newSource(seed uint64, rows []int, n int) *source {
 	return s
 }
 
-// shuffle draws the order of an epoch.
+// shuffle draws the order of rows for an epoch.
 func (s *source) shuffle() {
 	s.order.Shuffle(len(s.perm), func(i, j int) { s.perm[i], s.perm[j] = s.perm[j], s.perm[i] })
 }
 
-// drawLevels draws for each row one of the levels, or from U(0,1).
+// drawLevels draws one of the levels for each row, or a number from U(0,1).
 func (s *source) drawLevels(rows int, levels []float64) {
 	s.tau = slices.Grow(s.tau[:0], rows)[:rows]
 	for i := range s.tau {
@@ -79,7 +79,7 @@ func (s *source) drawBits(n int) {
 	}
 }
 
-// mask fills dst with 0, with probability p, and 1/(1−p).
+// mask fills dst with 0, with probability p, and otherwise with 1/(1−p).
 func (s *source) mask(dst []float32, p float64) {
 	threshold := uint16(min(math.Round(p*(1<<16)), 1<<16-1))
 	kept := float32(1 / (1 - p))
@@ -91,7 +91,7 @@ func (s *source) mask(dst []float32, p float64) {
 	}
 }
 
-// batch is the inputs of a step that change from step to step.
+// batch holds the inputs of a step that change from step to step.
 type batch struct {
 	rows      int
 	x, y, tau []float32
@@ -116,7 +116,7 @@ func newBatch(p *plan, rows int) *batch {
 	return b
 }
 
-// targetStreams is the size of the model axis of targets.
+// targetStreams returns the size of the model axis of targets.
 func (p *plan) targetStreams() int {
 	if p.oneTarget {
 		return p.streams()
@@ -127,9 +127,9 @@ func (p *plan) targetStreams() int {
 // feeder fills batches.
 type feeder struct {
 	*plan
-	sources []*source // per model, shared by models of one seed and the same rows
+	sources []*source // by model, shared by models with the same seed and rows
 	unique  []*source
-	hooks   hooks // replace what was drawn
+	hooks   hooks // replace random numbers, for tests
 }
 
 func newFeeder(p *plan, h hooks) *feeder {
@@ -155,7 +155,7 @@ func (f *feeder) shuffle() {
 	}
 }
 
-// fill reads the rows start, start+1, … of each stream's order.
+// fill fills a batch with the rows start, start+1, … in the order of each source.
 func (f *feeder) fill(b *batch, start int) {
 	for m := range f.streams() {
 		s := f.sources[m]
@@ -189,8 +189,7 @@ func (f *feeder) fillTargets(b *batch, m int, order []int32) {
 	}
 }
 
-// fillLevels writes the levels twice: as they are, and beside the columns of x as
-// networks take them.
+// fillLevels writes the levels twice: unchanged, and scaled as an additional column of x.
 func (f *feeder) fillLevels(b *batch) {
 	if !f.Conditional {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 )
 
-// benchProblems are those that testdata/bench_torch.py trains.
+// benchProblems are the problems that testdata/bench_torch.py trains.
 var benchProblems = []struct {
 	name           string
 	n, d, h, batch int
@@ -46,8 +46,7 @@ func benchProblem(n, d, h, batch, models int) train.Problem {
 	return p
 }
 
-// stepTimer runs steps of a problem: rows are gathered, levels drawn, Adam
-// included.
+// stepTimer runs steps of a problem, including gathering rows, drawing levels, and Adam.
 type stepTimer struct {
 	*training
 	start, done int
@@ -79,8 +78,8 @@ func (s *stepTimer) step(t testing.TB) {
 	s.done++
 }
 
-// BenchmarkStep times a step of simultaneous quantile regression. With several
-// models an iteration is a step of all of them.
+// BenchmarkStep times a step of simultaneous quantile regression. With several models, one
+// iteration is a step of all of them.
 func BenchmarkStep(b *testing.B) {
 	e := open(b)
 	for _, c := range benchProblems {
@@ -96,8 +95,8 @@ func BenchmarkStep(b *testing.B) {
 
 var torch = flag.String("torch", "", "a Python with PyTorch, to compare the time of a step with")
 
-// TestAgainstTorch prints the time of a step in the engine and in PyTorch,
-// each the best epoch of several seconds, before and after each other:
+// TestAgainstTorch prints the time of a step in the engine and in PyTorch, each the best epoch
+// of several seconds, alternating:
 //
 //	go test ./heads/fit -run AgainstTorch -torch python3 -v
 func TestAgainstTorch(t *testing.T) {

@@ -23,9 +23,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestExactCertificatesAgainstTorch prints the time of exact certificates and
-// of ten epochs of Adam in PyTorch on the same rows, and the penalised loss of
-// both; it fails where PyTorch's loss is lower:
+// TestExactCertificatesAgainstTorch prints the time of exact certificates, and of ten epochs
+// of Adam in PyTorch on the same rows, and the penalised loss of both. It fails if the loss of
+// PyTorch is lower:
 //
 //	go test ./heads/fit -run ExactCertificatesAgainstTorch -torch python3 -v
 func TestExactCertificatesAgainstTorch(t *testing.T) {
@@ -57,7 +57,7 @@ func TestExactCertificatesAgainstTorch(t *testing.T) {
 	}
 	t.Log(version)
 
-	// As a program that installs the runtime's products does, and as one that does not.
+	// With the matrix products of the runtime installed, and without.
 	runtime := orttest.Open(t).BLAS()
 	defer func() {
 		blas32.Use(gonum.Implementation{})
@@ -88,8 +88,8 @@ func TestExactCertificatesAgainstTorch(t *testing.T) {
 	}
 }
 
-// benchFeatures are rectified mixtures of fewer factors than columns, as
-// features of a network are.
+// benchFeatures returns rectified mixtures of fewer factors than columns, similar to features
+// of a network.
 func benchFeatures(n, h int) blas32.General {
 	const factors = 64
 	z, w, phi := normal(1, n, factors), normal(2, factors, h), normal(3, n, h)
@@ -100,7 +100,7 @@ func benchFeatures(n, h int) blas32.General {
 	return phi
 }
 
-// penalised is mean((Cᵀφ)²) + λ·mean((CᵀC−I)²) for C of h×k.
+// penalised returns mean((Cᵀφ)²) + λ·mean((CᵀC−I)²) for C of h×k.
 func penalised(phi, c blas32.General, lambda float64) float64 {
 	z := blas32.General{Rows: phi.Rows, Cols: c.Cols, Stride: c.Cols, Data: make([]float32, phi.Rows*c.Cols)}
 	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, phi, c, 0, z)

@@ -12,11 +12,11 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// Options say where training runs. The zero value finds the library, or installs it,
-// and uses CUDA where that works, and as many threads as pay. A featurize.Runtime
-// converts to Options.
+// Options configures where training runs. The zero value finds the library or installs it,
+// uses CUDA if that works, and as many threads as pay off. A featurize.Runtime converts to
+// Options.
 type Options struct {
-	Library   string       // path of libonnxruntime; "" searches for one
+	Library   string       // path of libonnxruntime; "" searches for it
 	NoInstall bool         // never install the library
 	Provider  string       // "auto" (also ""), "cpu" or "cuda"
 	Device    int          // number of the CUDA device
@@ -24,12 +24,12 @@ type Options struct {
 	Log       *slog.Logger // nil discards
 }
 
-// Engine trains networks in ONNX Runtime. It implements train.Trainer, and is
-// safe for concurrent use.
+// Engine trains networks in ONNX Runtime. It implements train.Trainer, and is safe for
+// concurrent use.
 type Engine struct {
 	options  Options
 	mu       sync.Mutex
-	runtimes map[int]*ort.Runtime // by threads
+	runtimes map[int]*ort.Runtime // by number of threads
 	closed   bool
 }
 
@@ -44,7 +44,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Close frees the runtime. Nothing may be training.
+// Close releases the runtime. No training may be running.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -79,15 +79,14 @@ func (e *Engine) runtime(ctx context.Context, threads int) (*ort.Runtime, error)
 	return r, nil
 }
 
-// Train implements train.Trainer. If a model's loss or weights cease to be finite, the
-// error is a *train.DivergedError. If X or Y hold NaN or infinity, the error names the
-// row. If the context is cancelled, the error is the context's. X and Y are read during the call and not copied as a whole.
+// Train implements train.Trainer. If a model's loss or weights become infinite or NaN, the
+// error is a *train.DivergedError. If X or Y contains NaN or an infinity, the error names the
+// row. If the context is cancelled, the error is the context's. Train reads X and Y during the
+// call and does not copy them as a whole.
 //
-// Models that would take more than a gigabyte together are trained in groups,
-// one after another.
+// Models that need more than a gigabyte together are trained in groups, one after another.
 //
-// The same problem gives the same weights on the same machine with the same
-// number of threads.
+// The same problem gives the same weights on the same machine with the same number of threads.
 func (e *Engine) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -127,8 +126,8 @@ func (e *Engine) train(ctx context.Context, p *plan) ([]train.Network, error) {
 	return t.run(ctx)
 }
 
-// smallStep is the number of multiplications in a step below which a second
-// thread costs more than it brings.
+// smallStep is the number of multiplications in a step below which a second thread costs more
+// time than it saves.
 const smallStep = 2 << 20
 
 func (e *Engine) threads(p *plan) int {
@@ -148,22 +147,22 @@ func (e *Engine) threads(p *plan) int {
 	return 0
 }
 
-// groupSize is the number of models that are trained together.
+// groupSize returns the number of models that are trained together.
 func groupSize(p train.Problem) int {
 	const limit = 1 << 30 // bytes
 	all := p.Models
 	p.Models = all[:1]
 	one := newPlan(p)
-	// Weights, moments and gradients on both sides of a step, hyper-parameters,
-	// averages and what validation keeps.
+	// Weights, moments and gradients on both sides of a step, hyper-parameters, averages and
+	// the weights that validation keeps.
 	floats := 16 * one.flat
-	// What a row leaves behind: its input, and each layer's value, mask and gradients.
+	// Memory for each row: its input, and the value, mask and gradients of each layer.
 	perRow := one.width + one.targets + 4*p.Outputs
 	for _, h := range p.Hidden {
 		perRow += 5 * h
 	}
 	if slices.ContainsFunc(all, func(m train.ModelConfig) bool { return m.GradientPenalty > 0 || m.Diversity > 0 }) {
-		perRow *= 5 // rows of noise and points between, and a gradient of a gradient
+		perRow *= 5 // rows of noise, points between, and second derivatives
 	}
 	floats += one.batch*perRow + one.n // and the order of rows
 	return min(max(limit/(4*floats), 1), len(all))

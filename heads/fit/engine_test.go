@@ -40,8 +40,7 @@ func trained(t *testing.T, e *Engine, p train.Problem) []train.Network {
 	return n
 }
 
-// TestModelAxis holds that models trained together equal the same models
-// trained alone.
+// TestModelAxis checks that models trained together equal the same models trained alone.
 func TestModelAxis(t *testing.T) {
 	e := open(t)
 	configs := []train.ModelConfig{
@@ -169,8 +168,8 @@ func predict(n train.Network, x ...float32) float32 {
 	return x[0]
 }
 
-// TestCertificatesLearn holds that each loss of certificates falls, and that a
-// large penalty makes them orthonormal.
+// TestCertificatesLearn checks that each loss of certificates decreases, and that a large
+// penalty makes them orthonormal.
 func TestCertificatesLearn(t *testing.T) {
 	e := open(t)
 	for _, loss := range []train.Loss{"bce", "mse", "l1", "pinball"} {
@@ -204,8 +203,8 @@ func TestCertificatesLearn(t *testing.T) {
 	}
 }
 
-// TestGroups holds that many large models are trained in groups that fit in
-// memory, and small ones together.
+// TestGroups checks that many large models are trained in groups that fit in memory, and small
+// models together.
 func TestGroups(t *testing.T) {
 	small := benchProblem(100, 4, 64, 64, 300)
 	if g := groupSize(small); g != 300 {
@@ -237,7 +236,7 @@ func TestFewRows(t *testing.T) {
 	}
 }
 
-// TestStride holds that rows may lie apart.
+// TestStride checks that rows may have gaps between them.
 func TestStride(t *testing.T) {
 	e := open(t)
 	p := train.Problem{
@@ -308,11 +307,11 @@ func TestBadProblems(t *testing.T) {
 		edit func(p *train.Problem)
 	}{
 		{"nothing to train on", func(p *train.Problem) { p.X = blas32.General{} }},
-		{"there are 10 rows of X and 9 of Y", func(p *train.Problem) { p.Y = normal(2, 9, 2) }},
+		{"X has 10 rows, but Y has 9", func(p *train.Problem) { p.Y = normal(2, 9, 2) }},
 		{"at least one output", func(p *train.Problem) { p.Outputs = 0 }},
 		{"no models", func(p *train.Problem) { p.Models = nil }},
-		{"epoch", func(p *train.Problem) { p.Epochs = 0 }},
-		{"batch size", func(p *train.Problem) { p.BatchSize = 0 }},
+		{"Epochs must be at least 1", func(p *train.Problem) { p.Epochs = 0 }},
+		{"BatchSize must be at least 1", func(p *train.Problem) { p.BatchSize = 0 }},
 		{`unknown loss "hinge"`, func(p *train.Problem) { p.Loss = "hinge" }},
 		{"hidden layer", func(p *train.Problem) { p.Hidden = []int{0} }},
 		{"units and 1 outputs make 1e+17 weights", func(p *train.Problem) { p.Hidden = []int{1e8, 1e9} }},
@@ -320,7 +319,7 @@ func TestBadProblems(t *testing.T) {
 		{"gaussian-nll loss needs targets", func(p *train.Problem) { p.Loss, p.Y = "gaussian-nll", blas32.General{} }},
 		{"reads 2 outputs for 1 target", func(p *train.Problem) { p.Loss, p.Conditional = "gaussian-nll", false }},
 		{"two increasing levels", func(p *train.Problem) { p.Loss, p.Conditional = "quality-driven", false }},
-		{"need a pinball loss", func(p *train.Problem) { p.Loss = "mse" }},
+		{"only pinball losses have quantile levels", func(p *train.Problem) { p.Loss = "mse" }},
 		{"between 0 and 1", func(p *train.Problem) { p.Levels = []float64{1} }},
 		{"needs levels", func(p *train.Problem) { p.Conditional = false }},
 		{"1 outputs for 2 quantile levels", func(p *train.Problem) { p.Conditional, p.Levels = false, []float64{.1, .9} }},
@@ -328,16 +327,16 @@ func TestBadProblems(t *testing.T) {
 		{"weight decay", func(p *train.Problem) { p.Models[0].WeightDecay = -1 }},
 		{"dropout", func(p *train.Problem) { p.Models[0].Dropout = 1 }},
 		{"orthonormality", func(p *train.Problem) { p.Models[0].Orthonormal = math.Inf(1) }},
-		{"gradient penalty is not negative", func(p *train.Problem) { p.Models[0].GradientPenalty = -1 }},
+		{"gradient penalty must not be negative", func(p *train.Problem) { p.Models[0].GradientPenalty = -1 }},
 		{"weight of diversity", func(p *train.Problem) { p.Models[0].Diversity = math.NaN() }},
-		{"takes a level has no gradient penalty", func(p *train.Problem) { p.Models[0].GradientPenalty = 1 }},
+		{"a conditional network cannot have a gradient penalty", func(p *train.Problem) { p.Models[0].GradientPenalty = 1 }},
 		{"target 2 of 2", func(p *train.Problem) { p.Models[0].Target = 2 }},
-		{"all targets or one", func(p *train.Problem) {
+		{"either all models learn all targets, or each learns one", func(p *train.Problem) {
 			p.Models = append(p.Models, train.ModelConfig{LearningRate: 1, Target: -1})
 		}},
 		{"model 0: a quantile level", func(p *train.Problem) { p.Conditional, p.Models[0].Level = false, 1.5 }},
-		{"no conditional level", func(p *train.Problem) { p.Models[0].Level = .5 }},
-		{"all models have a level of their own or none", func(p *train.Problem) {
+		{"only with a pinball loss that is not conditional", func(p *train.Problem) { p.Models[0].Level = .5 }},
+		{"all models have their own level or none", func(p *train.Problem) {
 			p.Conditional, p.Models = false, []train.ModelConfig{{LearningRate: 1, Level: .5}, {LearningRate: 1}}
 		}},
 		{"1 outputs for 2 targets", func(p *train.Problem) { p.Models[0].Target = -1 }},
@@ -350,8 +349,8 @@ func TestBadProblems(t *testing.T) {
 	}
 }
 
-// TestLevelEach holds that a model with a level of its own learns what a problem
-// of that level teaches.
+// TestLevelEach checks that a model with its own level learns the same as a model of a problem
+// with that level.
 func TestLevelEach(t *testing.T) {
 	e := open(t)
 	p := train.Problem{

@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Simultaneous quantile regression learns every quantile of y given x.
+// Example: simultaneous quantile regression learns every quantile of y given x.
 func Example_sqr() {
 	ctx := context.Background()
 	rng := rand.New(rand.NewPCG(1, 0))

@@ -5,8 +5,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 )
 
-// losses make the loss from the networks' outputs z: of every row and output,
-// or of every row, or of a batch as a whole. Its mean per model is minimised.
+// losses compute the loss from the outputs z of the networks: for every row and output, for
+// every row, or for a batch as a whole. Its mean for each model is minimised.
 var losses = map[train.Loss]func(s *step, z string) string{
 	"bce":             bce,
 	"mse":             mse,
@@ -17,7 +17,7 @@ var losses = map[train.Loss]func(s *step, z string) string{
 	"quality-driven":  qualityDriven,
 }
 
-// residual is z − y, where targets may be zero.
+// residual is z − y, or z if targets are zero.
 func (s *step) residual(z string) string {
 	if s.y == "" {
 		return z
@@ -46,13 +46,13 @@ func bce(s *step, z string) string {
 // pinball is the quantile loss (Koenker and Bassett 1978) at level τ:
 // (z−y)·([z>y] − τ).
 //
-// The bracket is held fast, which leaves ([z>y] − τ) as the derivative.
+// The bracket counts as constant, so that ([z>y] − τ) is the derivative.
 func pinball(s *step, z string) string {
 	levels := len(s.Levels)
 	if s.Conditional || levels <= 1 || s.Outputs == levels {
 		return s.pinballAt(s.residual(z))
 	}
-	// The outputs are all levels of target after target.
+	// Outputs are ordered by target, and by level within a target.
 	wide := s.node("Reshape", z, s.b.Const(s.dims(s.rows, s.Outputs/levels, levels)))
 	if s.y != "" {
 		wide = s.node("Sub", wide, s.node("Unsqueeze", s.y, s.b.Const([]int64{-1})))
@@ -64,10 +64,9 @@ func (s *step) pinballAt(residual string) string {
 	return s.node("Mul", residual, s.node("Sub", s.over(residual), s.level()))
 }
 
-// over is [r>0], held fast.
+// over is [r>0], as a constant.
 func (s *step) over(r string) string {
-	// As a steep min(max(αr, 0), 1): one pass, where Greater and Cast are two
-	// slow ones.
+	// A steep min(max(αr, 0), 1) is one pass. Greater and Cast are two slow ones.
 	over := s.b.Node("HardSigmoid", []string{r}, onnx.Attr("alpha", 1e38), onnx.Attr("beta", 0.0))
 	s.constants = append(s.constants, over)
 	return over
@@ -105,15 +104,14 @@ func gaussianNLL(s *step, z string) string {
 	return s.node("Mul", sum, s.b.Const(float32(0.5)))
 }
 
-// halves splits two outputs.
+// halves separates the two outputs.
 func (s *step) halves(z string) (first, second string) {
 	parts := s.b.NodeN(2, "Split", []string{z, s.b.Const([]int64{1, 1})}, onnx.Attr("axis", -1))
 	return parts[0], parts[1]
 }
 
-// qualityDriven is the mean width of the
-// intervals that capture, and a penalty on coverage that falls short, which is
-// counted softly.
+// qualityDriven is the mean width of the intervals that contain their target, plus a penalty
+// if the coverage, counted softly, is too small.
 //
 // Reference: Pearce, Brintrup, Zaki & Neely (2018), High-Quality Prediction
 // Intervals for Deep Learning, equation 15 and algorithm 1.

@@ -7,15 +7,14 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// noise is what the penalties on a network as a function are measured with:
-// rows of noise, points between them and rows of the batch, and at each point
-// one output.
+// noise holds the points at which the penalties on a network as a function are measured: rows
+// of noise, points between them and rows of the batch, and one output for each point.
 type noise struct {
 	rng *rand.Rand
 
 	rows []float32 // batch×d, standard normal
-	mix  []float32 // per point, its share of noise
-	pick []int32   // per point, the output whose gradient is taken
+	mix  []float32 // by point: fraction of noise
+	pick []int32   // by point: the output whose gradient is taken
 }
 
 func (s *noise) draw(batch, d, points, outputs int) {
@@ -30,9 +29,9 @@ func (s *noise) draw(batch, d, points, outputs int) {
 	}
 }
 
-// noiseInputs are the inputs of a step that noise gives.
+// noiseInputs holds the inputs of a step that come from noise.
 type noiseInputs struct {
-	noise   []float32 // streams × batch × width, whatever the rows of the step
+	noise   []float32 // streams × batch × width, for any number of rows in the step
 	between []float32 // streams × rows × width
 	pick    []float32 // streams × rows × outputs, one-hot
 }
@@ -91,7 +90,7 @@ func gradientPenalty(m train.ModelConfig) float64 { return m.GradientPenalty }
 
 func diversity(m train.ModelConfig) float64 { return m.Diversity }
 
-// used says that some model has a value other than 0.
+// used reports whether any model has a value other than 0.
 func (p *plan) used(value func(train.ModelConfig) float64) bool {
 	v, same := p.uniform(value)
 	return !same || v != 0

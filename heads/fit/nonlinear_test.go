@@ -11,15 +11,14 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// TestNonlinearCertificates holds that penalties do to certificates what they
-// are for, on points that were not trained on: gradients have a norm near 1
-// and outputs a second moment near I on noise, while training rows go to 0.
+// TestNonlinearCertificates checks the effect of the penalties on new points: gradients have a
+// norm near 1, outputs have a second moment near I on noise, and training rows go to 0.
 func TestNonlinearCertificates(t *testing.T) {
 	e := open(t)
 	const d, k = 6, 3
 	rng := rand.New(rand.NewPCG(4, 4))
-	// Rows near a parabola: no linear function is small on them but those of
-	// the last three columns.
+	// Rows near a parabola: no linear function is small on them, except functions of the last
+	// three columns.
 	x := matrix(800, d, func(int, int) float64 { return .05 * rng.NormFloat64() })
 	for i := range x.Rows {
 		u := rng.NormFloat64()
@@ -27,7 +26,7 @@ func TestNonlinearCertificates(t *testing.T) {
 		x.Data[i*d+1] += float32(u*u - 1)
 	}
 	for i := range x.Data {
-		x.Data[i] /= .7 // so that features have a variance of about 1 on average
+		x.Data[i] /= .7 // mean variance of features about 1
 	}
 	fit := func(gradient, diversity float64) train.Network {
 		trained, err := e.Train(context.Background(), train.Problem{
@@ -41,7 +40,7 @@ func TestNonlinearCertificates(t *testing.T) {
 	}
 	for _, test := range []struct {
 		gradient, diversity float64
-		steep, apart        bool // what is asked for
+		steep, apart        bool // the penalties that are on
 	}{{0, 0, false, false}, {10, 0, true, false}, {0, 10, false, true}, {10, 10, true, true}} {
 		c := fit(test.gradient, test.diversity)
 		noise := normal(99, 2000, d)
@@ -64,7 +63,7 @@ func TestNonlinearCertificates(t *testing.T) {
 	}
 }
 
-// steepness is mean((‖∇f‖−1)²) over rows and outputs, by differences.
+// steepness returns mean((‖∇f‖−1)²) over rows and outputs, by finite differences.
 func steepness(n train.Network, x blas32.General) float64 {
 	const step = 1e-2
 	base := n.Apply(x)
@@ -90,7 +89,7 @@ func steepness(n train.Network, x blas32.General) float64 {
 	return sum
 }
 
-// secondMomentError is mean((S−I)²) of outputs.
+// secondMomentError returns mean((S−I)²) of the outputs.
 func secondMomentError(f blas32.General) float64 {
 	var sum float64
 	for a := range f.Cols {

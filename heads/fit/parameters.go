@@ -9,13 +9,13 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// parameter is a weight matrix, a bias, or both of all models: rows×out each.
+// parameter is a weight matrix, a bias, or both, of all models: rows×out each.
 type parameter struct {
 	in, out int // of the layer
 	weight  bool
-	bias    bool // after the weight, where there is one, as its last row
-	// offset is where the parameter starts in the flat vector, which holds
-	// parameter after parameter, each of them model after model.
+	bias    bool // whether it is a bias; a folded bias is the last row of the weight
+	// offset is the start of the parameter in the flat vector, which holds one parameter after
+	// another, each model by model.
 	offset int
 }
 
@@ -32,9 +32,9 @@ func (p parameter) rows() int {
 
 func (p parameter) size() int { return p.rows() * p.out }
 
-// parametersOf lists the parameters from input to output. With folded set, the
-// first layer's bias is a row of its weight: the batches have a column of ones
-// for it, which saves an addition and a sum over all hidden units.
+// parametersOf lists the parameters from input to output. With folded, the bias of the first
+// layer is a row of its weight: batches have a column of ones for it, which saves an addition
+// and a sum over all hidden units.
 func parametersOf(models, in int, widths []int, bias, folded bool) (list []parameter, flat int) {
 	add := func(p parameter) {
 		p.offset = flat
@@ -55,13 +55,13 @@ func parametersOf(models, in int, widths []int, bias, folded bool) (list []param
 	return list, flat
 }
 
-// of returns the part of the flat vector that holds the parameter of a model.
+// of returns the part of the flat vector with the parameter of a model.
 func (p parameter) of(flat []float32, model int) []float32 {
 	start := p.offset + model*p.size()
 	return flat[start : start+p.size()]
 }
 
-// lastWeight is the index of the last layer's weight.
+// lastWeight returns the index of the last layer's weight.
 func (p *plan) lastWeight() int {
 	last := len(p.params) - 1
 	for !p.params[last].weight {
@@ -107,22 +107,22 @@ func checkStart(p train.Problem, layers []train.Layer) error {
 	}
 	n := train.Network{Layers: layers}
 	if err := n.Restored(); err != nil {
-		return fmt.Errorf("the network to start from: %w", err)
+		return fmt.Errorf("the initial network: %w", err)
 	}
 	in := p.X.Cols
 	if p.Conditional {
 		in++
 	}
 	if first, last := n.Widths(); first != in || last != p.Outputs || len(layers) != len(p.Hidden)+1 {
-		return fmt.Errorf("the network to start from has %d layers from %d values to %d, want %d from %d to %d",
+		return fmt.Errorf("the initial network has %d layers from %d values to %d, want %d from %d to %d",
 			len(layers), first, last, len(p.Hidden)+1, in, p.Outputs)
 	}
 	for i, l := range layers {
 		if i < len(p.Hidden) && l.W.Cols != p.Hidden[i] {
-			return fmt.Errorf("the network to start from has %d units in hidden layer %d, want %d", l.W.Cols, i, p.Hidden[i])
+			return fmt.Errorf("the initial network has %d units in hidden layer %d, want %d", l.W.Cols, i, p.Hidden[i])
 		}
 		if (l.B == nil) != p.NoBias {
-			return fmt.Errorf("the network to start from has a bias in layer %d: %t, want %t", i, l.B != nil, !p.NoBias)
+			return fmt.Errorf("the initial network has a bias in layer %d: %t, want %t", i, l.B != nil, !p.NoBias)
 		}
 	}
 	return nil

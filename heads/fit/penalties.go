@@ -6,12 +6,12 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/autodiff"
 )
 
-// penalty is a term beside the loss, with a weight of each model.
+// penalty is a term added to the loss, with a weight for each model.
 type penalty struct {
-	name  string // of the input that holds the weights
+	name  string // name of the input with the weights
 	value func(train.ModelConfig) float64
-	// term makes the term, one number per model, times the weight, and what
-	// is to be differentiated for it.
+	// term computes the penalty, one number per model, times the weight, and the expression to
+	// differentiate for it.
 	term func(s *step, weights []string, lambda string) (string, autodiff.Seed, error)
 }
 
@@ -21,7 +21,7 @@ var penalties = []penalty{
 	{"diversity", diversity, secondMoment},
 }
 
-// penalties are those of which some model has a weight.
+// penalties lists the penalties that some model uses.
 func (p *plan) penalties() []penalty {
 	var list []penalty
 	for _, q := range penalties {
@@ -32,10 +32,9 @@ func (p *plan) penalties() []penalty {
 	return list
 }
 
-// orthonormality makes the penalty λ·mean((CᵀC−I)²) of the last layer's
-// weight C, and its gradient (4λ/k²)·C(CᵀC−I). The gradient is written down
-// because reverse mode, which does not know that CᵀC is symmetric, would take
-// one product of the size of C·CᵀC more.
+// orthonormality computes the penalty λ·mean((CᵀC−I)²) of the last layer's weight C, and its
+// gradient (4λ/k²)·C(CᵀC−I). The gradient is explicit, because reverse mode does not know that
+// CᵀC is symmetric and would need one more product of the size of C·CᵀC.
 func orthonormality(s *step, weights []string, lambda string) (string, autodiff.Seed, error) {
 	c, k := weights[s.lastWeight()], s.Outputs
 	gram := s.node("MatMul", s.swap(c), c)
@@ -48,9 +47,9 @@ func orthonormality(s *step, weights []string, lambda string) (string, autodiff.
 // underRoot keeps the derivative of a norm finite at 0.
 const underRoot = 1e-12
 
-// lipschitz is λ·mean((‖∇f‖−1)²) with the gradient by the inputs of one output
-// at each point between rows of the batch and noise. It is a gradient in the
-// graph, so that training takes a gradient of a gradient.
+// lipschitz is λ·mean((‖∇f‖−1)²), with the gradient of one output with respect to the inputs,
+// at each point between a row of the batch and noise. It is a gradient within the graph, so
+// that training takes second derivatives.
 //
 // Reference: Gulrajani, Ahmed, Arjovsky, Dumoulin & Courville (2017), Improved
 // Training of Wasserstein GANs, equation 3.
@@ -76,8 +75,7 @@ func lipschitz(s *step, weights []string, lambda string) (string, autodiff.Seed,
 	return term, autodiff.Seed{Output: term}, nil
 }
 
-// ofEachModel repeats what models share, so that its gradient is each model's
-// own.
+// ofEachModel repeats shared data for each model, so that each model has its own gradient.
 func (s *step) ofEachModel(x string, rows, cols int) string {
 	if s.models == 1 || s.streams() == s.models {
 		return x
@@ -85,8 +83,8 @@ func (s *step) ofEachModel(x string, rows, cols int) string {
 	return s.node("Expand", x, s.b.Const(s.dims(rows, cols)))
 }
 
-// secondMoment is λ·mean((S−I)²) with S = mean f(u)f(u)ᵀ over rows u of noise.
-// For linear outputs f = Cᵀu without bias its expected S is CᵀC.
+// secondMoment is λ·mean((S−I)²), where S = mean f(u)f(u)ᵀ over rows u of noise. For linear
+// outputs f = Cᵀu without bias, the expectation of S is CᵀC.
 func secondMoment(s *step, weights []string, lambda string) (string, autodiff.Seed, error) {
 	f := s.network(s.noise, weights, nil)
 	share := s.b.Const(float32(1 / float64(s.batch)))
@@ -95,7 +93,7 @@ func secondMoment(s *step, weights []string, lambda string) (string, autodiff.Se
 	return term, autodiff.Seed{Output: term}, nil
 }
 
-// eye is the identity of k×k.
+// eye is the k×k identity.
 func (s *step) eye(k int) string {
 	eye := make([]float32, k*k)
 	for i := range k {

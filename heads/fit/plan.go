@@ -9,20 +9,20 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// plan is a problem that was checked, and what follows from it.
+// plan is a checked problem with derived sizes.
 type plan struct {
 	train.Problem
 	models  int
-	n       int // rows that a model sees in an epoch
-	in      int // columns that the network takes, the level's included
-	width   int // columns of batches: in, and ones for a folded bias
+	n       int // rows per epoch of a model
+	in      int // inputs of the network, including the level
+	width   int // columns of batches: in, plus ones for a folded bias
 	folded  bool
-	targets int // columns of y that a model learns, 0 where targets are zero
+	targets int // columns of y that a model learns, 0 if targets are zero
 	batch   int
 	params  []parameter
-	flat    int // entries of all parameters of all models
+	flat    int // number of parameters of all models
 
-	oneStream bool // all models have one seed and the same rows: they see the same batches
+	oneStream bool // all models have the same seed and rows, and thus the same batches
 	oneTarget bool // all models learn the same columns
 }
 
@@ -60,7 +60,7 @@ func newPlan(p train.Problem) *plan {
 	return pl
 }
 
-// mostWeights bounds the memory of networks, 8 GB: training takes 64 bytes a weight.
+// mostWeights limits the memory of networks to 8 GB: training uses 64 bytes for each weight.
 const mostWeights = 1 << 27
 
 func check(p train.Problem) error {
@@ -70,15 +70,15 @@ func check(p train.Problem) error {
 	case p.X.Rows > math.MaxInt32:
 		return fmt.Errorf("the %d rows of X are more than 2³¹−1", p.X.Rows)
 	case p.Y.Rows > 1 && p.Y.Rows != p.X.Rows:
-		return fmt.Errorf("there are %d rows of X and %d of Y", p.X.Rows, p.Y.Rows)
+		return fmt.Errorf("X has %d rows, but Y has %d", p.X.Rows, p.Y.Rows)
 	case p.Outputs < 1:
 		return fmt.Errorf("a network needs at least one output, got %d", p.Outputs)
 	case len(p.Models) == 0:
 		return errors.New("no models to train")
 	case p.Epochs < 1:
-		return fmt.Errorf("at least one epoch, got %d", p.Epochs)
+		return fmt.Errorf("Epochs must be at least 1, not %d", p.Epochs)
 	case p.BatchSize < 1:
-		return fmt.Errorf("a batch size of at least 1, got %d", p.BatchSize)
+		return fmt.Errorf("BatchSize must be at least 1, not %d", p.BatchSize)
 	case losses[p.Loss] == nil:
 		return fmt.Errorf("unknown loss %q, want bce, mse, l1, pinball, sigmoid-pinball, gaussian-nll or quality-driven", p.Loss)
 	case p.Y.Rows == 0 && pairs(p.Loss):
@@ -109,34 +109,34 @@ func check(p train.Problem) error {
 	return nil
 }
 
-// levelEach says that models have levels of their own.
+// levelEach reports whether each model has its own level.
 func levelEach(p train.Problem) bool { return p.Models[0].Level != 0 }
 
-// pairs says that a loss reads two outputs of a network for its one target.
+// pairs reports whether the loss reads two outputs for each target.
 func pairs(l train.Loss) bool { return l == "gaussian-nll" || l == "quality-driven" }
 
-// readsLevels says that a loss is of quantiles, at levels.
+// readsLevels reports whether the loss uses quantile levels.
 func readsLevels(l train.Loss) bool { return l == "pinball" || l == "sigmoid-pinball" }
 
 func checkLevels(p train.Problem) error {
 	for _, l := range p.Levels {
 		if !(l > 0 && l < 1) {
-			return fmt.Errorf("a quantile level lies between 0 and 1, got %v", l)
+			return fmt.Errorf("a quantile level must lie between 0 and 1, not be %v", l)
 		}
 	}
 	switch {
 	case p.Loss == "quality-driven":
 		if p.Conditional || len(p.Levels) != 2 || p.Levels[0] >= p.Levels[1] {
-			return fmt.Errorf("the %s loss needs two increasing levels and no conditional one, got %v", p.Loss, p.Levels)
+			return fmt.Errorf("the %s loss needs two increasing levels and cannot be conditional; the levels are %v", p.Loss, p.Levels)
 		}
 	case !readsLevels(p.Loss):
 		if p.Conditional || len(p.Levels) > 0 {
-			return fmt.Errorf("quantile levels need a pinball loss, not %s", p.Loss)
+			return fmt.Errorf("only pinball losses have quantile levels, not %s", p.Loss)
 		}
 	case p.Conditional:
 	case len(p.Levels) == 0:
 		if !levelEach(p) {
-			return errors.New("pinball without a conditional level needs levels")
+			return errors.New("a pinball loss that is not conditional needs levels")
 		}
 	case p.Outputs%len(p.Levels) != 0:
 		return fmt.Errorf("%d outputs for %d quantile levels", p.Outputs, len(p.Levels))
@@ -154,24 +154,24 @@ func checkModels(p train.Problem) error {
 			{"the gradient penalty", m.GradientPenalty}, {"diversity", m.Diversity},
 		} {
 			if !(w.value >= 0) || math.IsInf(w.value, 0) {
-				return fmt.Errorf("model %d: the weight of %s is not negative, got %v", i, w.of, w.value)
+				return fmt.Errorf("model %d: the weight of %s must not be negative, but is %v", i, w.of, w.value)
 			}
 		}
 		switch {
 		case !(m.LearningRate > 0) || math.IsInf(m.LearningRate, 0):
-			return fmt.Errorf("model %d: a learning rate is positive, got %v", i, m.LearningRate)
+			return fmt.Errorf("model %d: the learning rate must be positive, not %v", i, m.LearningRate)
 		case !(m.Dropout >= 0 && m.Dropout < 1):
-			return fmt.Errorf("model %d: dropout lies in [0, 1), got %v", i, m.Dropout)
+			return fmt.Errorf("model %d: dropout must lie in [0, 1), not be %v", i, m.Dropout)
 		case p.Conditional && (m.GradientPenalty > 0 || m.Diversity > 0):
-			return fmt.Errorf("model %d: a network that takes a level has no gradient penalty and no diversity", i)
+			return fmt.Errorf("model %d: a conditional network cannot have a gradient penalty or a diversity penalty", i)
 		case !(m.Averaging >= 0 && m.Averaging < 1):
-			return fmt.Errorf("model %d: the factor of averaging lies in [0, 1), got %v", i, m.Averaging)
+			return fmt.Errorf("model %d: the averaging factor must lie in [0, 1), not be %v", i, m.Averaging)
 		case m.Level != 0 && !(m.Level > 0 && m.Level < 1):
-			return fmt.Errorf("model %d: a quantile level lies between 0 and 1, got %v", i, m.Level)
+			return fmt.Errorf("model %d: a quantile level must lie between 0 and 1, not be %v", i, m.Level)
 		case m.Level != 0 && (!readsLevels(p.Loss) || p.Conditional || len(p.Levels) > 0):
-			return fmt.Errorf("model %d: a level of its own needs a pinball loss, no conditional level, and no levels of the problem", i)
+			return fmt.Errorf("model %d: a model can have its own level only with a pinball loss that is not conditional, in a problem without levels", i)
 		case (m.Level != 0) != levelEach(p):
-			return fmt.Errorf("model %d and model 0: either all models have a level of their own or none", i)
+			return fmt.Errorf("model %d and model 0: either all models have their own level or none", i)
 		}
 		if err := checkRows(p, i); err != nil {
 			return err
@@ -183,7 +183,7 @@ func checkModels(p train.Problem) error {
 			continue
 		}
 		if (m.Target < 0) != (p.Models[0].Target < 0) {
-			return fmt.Errorf("model %d learns all targets or one, and model 0 the other", i)
+			return fmt.Errorf("either all models learn all targets, or each learns one; models %d and 0 differ", i)
 		}
 		if m.Target >= p.Y.Cols {
 			return fmt.Errorf("model %d learns target %d of %d", i, m.Target, p.Y.Cols)
@@ -237,7 +237,7 @@ func countRows(rows []int) string {
 	return fmt.Sprintf("%d rows", len(rows))
 }
 
-// uniform returns the value of a hyper-parameter that all models share.
+// uniform returns the value of a hyper-parameter if all models share it.
 func (p *plan) uniform(value func(train.ModelConfig) float64) (float64, bool) {
 	v := value(p.Models[0])
 	for _, m := range p.Models[1:] {
@@ -248,7 +248,7 @@ func (p *plan) uniform(value func(train.ModelConfig) float64) (float64, bool) {
 	return v, true
 }
 
-// spread writes a hyper-parameter beside every entry of the flat vector.
+// spread repeats a hyper-parameter for every entry of the flat vector.
 func (p *plan) spread(value func(train.ModelConfig) float64) []float32 {
 	flat := make([]float32, p.flat)
 	for _, q := range p.params {

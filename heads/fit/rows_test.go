@@ -10,9 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// TestRows holds that a model which is trained on some rows, one of them
-// twice, equals one that is given a matrix of those rows, and that models
-// trained together each see their own.
+// TestRows checks that a model trained on selected rows, one of them twice, equals a model
+// that gets a matrix of these rows, and that models trained together each use their own rows.
 func TestRows(t *testing.T) {
 	e := open(t)
 	p := train.Problem{

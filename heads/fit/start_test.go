@@ -11,9 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// TestStart holds that training goes on from the layers given: in two legs
-// of one step each, the first step of the second leg sees the weights that the
-// first ended with.
+// TestStart checks that training continues from given layers. In two legs of one step each,
+// the second leg starts from the weights at the end of the first.
 func TestStart(t *testing.T) {
 	e := open(t)
 	for _, noBias := range []bool{false, true} {
@@ -37,7 +36,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// strided copies layers, with room between the rows of their weights.
+// strided copies layers, with gaps between the rows of their weights.
 func strided(layers []train.Layer) []train.Layer {
 	var out []train.Layer
 	for _, l := range layers {
@@ -50,7 +49,7 @@ func strided(layers []train.Layer) []train.Layer {
 	return out
 }
 
-// TestSharedTargets holds that one row of targets is that row for every row.
+// TestSharedTargets checks that a single row of targets is used for every row.
 func TestSharedTargets(t *testing.T) {
 	e := open(t)
 	shared := normal(2, 1, 2)
@@ -93,7 +92,7 @@ func TestBadStart(t *testing.T) {
 			X: normal(1, 10, 3), Y: normal(2, 10, 2), Hidden: []int{4}, Outputs: 2, Loss: "mse", Epochs: 1, BatchSize: 4,
 			Models: []train.ModelConfig{{LearningRate: .01, Target: -1}, {LearningRate: .01, Target: -1, Start: test.edit(good())}},
 		}
-		if _, err := e.Train(context.Background(), p); err == nil || !strings.Contains(err.Error(), "model 1: the network to start from") ||
+		if _, err := e.Train(context.Background(), p); err == nil || !strings.Contains(err.Error(), "model 1: the initial network") ||
 			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v, want %q", err, test.want)
 		}

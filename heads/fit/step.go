@@ -15,20 +15,19 @@ const (
 
 // step builds the graph of one training step on a batch of a fixed size.
 //
-// Tensors have a leading model axis, M×rows×columns, where there are several
-// models, and are matrices where there is one. An axis of size 1 stands where
-// all models share a batch.
+// With several models, tensors have a leading model axis, M×rows×columns; with one model they
+// are matrices. The axis has size 1 if all models share a batch.
 type step struct {
 	*plan
 	b    *onnx.Builder
 	rows int
-	// penaltyRows is the size of the batch that weighs a shortfall of coverage.
+	// penaltyRows is the batch size in the weight of too small coverage.
 	penaltyRows int
 
-	y, tau    string // inputs, "" where there is none
+	y, tau    string // inputs, or ""
 	masks     []string
-	constants []string // tensors that no gradient passes through
-	// Inputs of penalties, "" where there is none.
+	constants []string // tensors that count as constant in the gradient
+	// Inputs of penalties, or "".
 	noise, between, pick string
 	inputs               []string // in the order of stepInputs
 }
@@ -39,14 +38,13 @@ type stepGraph struct {
 	inputs, outputs []string
 }
 
-// buildStep returns the graph. Its inputs are, in this order and those that
-// the plan has:
+// buildStep returns the graph. Its inputs are the following that the plan has, in this order:
 //
 //	x, y, tau, one mask per hidden layer, noise, between, pick,
 //	the parameters (views of w), w, m, v (flat),
 //	rate, epsilon, and the hyper-parameters that differ between models;
 //
-// its outputs are w, m, v after the step, and the loss of each model before.
+// its outputs are w, m, v after the step, and the loss of each model before it.
 func buildStep(p *plan, rows int) (stepGraph, error) {
 	s := newStep(p, rows, "step")
 	x := s.dataInputs()
@@ -118,14 +116,13 @@ func (s *step) weightInputs() []string {
 	return weights
 }
 
-// network is affine layers with ReLU, and dropout where there are masks,
-// between them.
+// network consists of affine layers with ReLU between them, and dropout if there are masks.
 func (s *step) network(x string, weights, masks []string) string {
 	layer := 0
 	for i, q := range s.params {
 		switch {
 		case !q.weight:
-			continue // read together with its weight
+			continue // included in its weight
 		case q.bias || s.NoBias:
 			x = s.node("MatMul", x, weights[i])
 		case s.models == 1:
@@ -145,7 +142,7 @@ func (s *step) network(x string, weights, masks []string) string {
 	return x
 }
 
-// flatten joins the gradients in the order of the flat vector.
+// flatten concatenates the gradients in the order of the flat vector.
 func (s *step) flatten(gradients []string) string {
 	flat := make([]string, len(gradients))
 	for i, g := range gradients {
@@ -157,7 +154,7 @@ func (s *step) flatten(gradients []string) string {
 	return s.b.Node("Concat", flat, onnx.Attr("axis", 0))
 }
 
-// mean is the mean over all axes but the model's, which are kept as 1.
+// mean is the mean over all axes except the model axis, which keep size 1.
 func (s *step) mean(x string) string {
 	axes := []int64{0, 1}
 	if s.models > 1 {
@@ -177,8 +174,7 @@ func (s *step) swap(x string) string {
 
 func (s *step) node(op string, inputs ...string) string { return s.b.Node(op, inputs) }
 
-// input declares a float input of axis×dims, where axis is dropped if there is
-// one model.
+// input declares a float input of axis×dims, without axis if there is one model.
 func (s *step) input(name string, axis int, dims ...int) string {
 	return s.flatInput(name, anys(s.shape(axis, dims...))...)
 }
@@ -189,7 +185,7 @@ func (s *step) flatInput(name string, shape ...any) string {
 	return name
 }
 
-// dims is the shape of a tensor with the model axis.
+// dims returns the shape of a tensor with the model axis.
 func (s *step) dims(dims ...int) []int64 { return s.shape(s.models, dims...) }
 
 func anys(shape []int64) []any {
@@ -200,7 +196,7 @@ func anys(shape []int64) []any {
 	return out
 }
 
-// shape is axis×dims, without the axis if there is one model.
+// shape returns axis×dims, without axis if there is one model.
 func (p *plan) shape(axis int, dims ...int) []int64 {
 	var out []int64
 	if p.models > 1 {
@@ -212,7 +208,7 @@ func (p *plan) shape(axis int, dims ...int) []int64 {
 	return out
 }
 
-// streams is the size of the model axis of batches.
+// streams returns the size of the model axis of batches.
 func (p *plan) streams() int {
 	if p.oneStream {
 		return 1
@@ -220,7 +216,7 @@ func (p *plan) streams() int {
 	return p.models
 }
 
-// maskStreams is that of dropout masks.
+// maskStreams returns the size of the model axis of dropout masks.
 func (p *plan) maskStreams() int {
 	if _, same := p.uniform(dropout); same {
 		return p.streams()

@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// hooks replace what is random in training and watch it, so that it can be
-// compared with other implementations.
+// hooks replace the random parts of training and observe it, for comparison with other
+// implementations.
 type hooks struct {
 	weights func(model int, params []parameter, flat []float32)
 	order   func(epoch int, perm []int32)
@@ -27,22 +27,22 @@ type training struct {
 	feeder *feeder
 	states [2]*state
 	rates  [2][]float32 // rate and epsilon, one entry each
-	loss   []float32    // of each model, before the step
-	full   *stepper     // for batches of the full size
-	rest   *stepper     // for the last batch of an epoch, nil if that is full
+	loss   []float32    // by model, before the step
+	full   *stepper     // for full batches
+	rest   *stepper     // for the last batch of an epoch, nil if it is full
 
 	averages   *averages
-	validation *validation // nil where there is none
+	validation *validation // nil without validation rows
 
 	tensors tensors
-	fixed   []*ort.Tensor // inputs that all steppers share, after the state
+	fixed   []*ort.Tensor // inputs shared by all steppers, after the state
 	lossOut *ort.Tensor
 }
 
 // state is one of the two sets of weights and moments.
 type state struct {
 	w, m, v []float32
-	views   []*ort.Tensor // parameters, as parts of w
+	views   []*ort.Tensor // parameters, as views of w
 	flat    []*ort.Tensor // w, m, v
 }
 
@@ -70,7 +70,7 @@ func (ts *tensors) wrap(data []float32, shape ...int64) *ort.Tensor {
 	return t
 }
 
-// rows are the inputs of a batch that every graph takes.
+// rows holds the inputs of a batch that every graph has.
 func (ts *tensors) rows(p *plan, b *batch) []*ort.Tensor {
 	list := []*ort.Tensor{ts.wrap(b.x, p.shape(p.streams(), b.rows, p.width)...)}
 	if p.targets > 0 {
@@ -82,7 +82,7 @@ func (ts *tensors) rows(p *plan, b *batch) []*ort.Tensor {
 	return list
 }
 
-// views are the parameters, as parts of a flat vector.
+// views returns the parameters as views of a flat vector.
 func (ts *tensors) views(p *plan, flat []float32) []*ort.Tensor {
 	var list []*ort.Tensor
 	for _, q := range p.params {
@@ -233,8 +233,8 @@ func (t *training) endEpoch(epoch, done int) error {
 	return t.validation.consider(t.averages.weights(flat), epoch)
 }
 
-// networks are the networks to return, after the last step; sums are their
-// losses over the last epoch, times rows.
+// networks returns the trained networks after the last step. sums are their losses over the
+// last epoch, times rows.
 func (t *training) networks(sums []float64, done int) ([]train.Network, error) {
 	last := t.states[done%2].w
 	for m := range t.models {
@@ -258,7 +258,8 @@ func (t *training) networks(sums []float64, done int) ([]train.Network, error) {
 	return networks, nil
 }
 
-// diverged blames the learning rate, unless the data are not finite.
+// diverged returns the error for a loss that is not finite: it blames the learning rate,
+// unless the data are not finite.
 func (t *training) diverged(model, step int) error {
 	if err := rows.CheckFinite("x", t.X); err != nil {
 		return err
@@ -269,7 +270,7 @@ func (t *training) diverged(model, step int) error {
 	return &train.DivergedError{Model: model, Step: step, LearningRate: t.Models[model].LearningRate}
 }
 
-// step trains on the rows from start on; done steps were before.
+// step trains on a batch that begins with row start. done is the number of steps before it.
 func (t *training) step(s *stepper, start, done int) error {
 	t.feeder.fill(s.batch, start)
 	t.rates[0][0], t.rates[1][0] = t.plan.rates(done + 1)

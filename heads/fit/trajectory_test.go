@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// trajectory is a case of testdata/trajectory.json; see the script beside it.
+// trajectory is a case of testdata/trajectory.json, which the script beside it writes.
 type trajectory struct {
 	Name                     string
 	Hidden                   []int
@@ -30,7 +30,7 @@ type trajectory struct {
 
 	Shared              bool // y is one row
 	Gradient, Diversity float64
-	Noises              []struct { // of each step
+	Noises              []struct { // by step
 		Rows, Mix []float32
 		Pick      []int32
 	}
@@ -73,9 +73,8 @@ func (c *trajectory) problem() train.Problem {
 	return p
 }
 
-// TestTrajectory compares losses and weights with PyTorch's, step by step:
-// one model alone, and beside another that shares or does not share its
-// batches.
+// TestTrajectory compares losses and weights with PyTorch step by step: for one model alone,
+// and for one beside another that shares or does not share its batches.
 func TestTrajectory(t *testing.T) {
 	raw, err := os.ReadFile("testdata/trajectory.json")
 	if err != nil {
@@ -167,7 +166,7 @@ func checkTrajectory(t *testing.T, e *Engine, c trajectory, p train.Problem) {
 	}
 }
 
-// compare takes differences relative to the largest element.
+// compare checks differences relative to the largest element.
 func compare(t *testing.T, what string, layer int, got, want []float32, tolerance float64) {
 	t.Helper()
 	if len(got) != len(want) {

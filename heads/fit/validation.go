@@ -12,21 +12,20 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// validation evaluates models on rows that are held out, and keeps the best
-// weights of each.
+// validation evaluates models on held-out rows, and keeps the best weights of each.
 type validation struct {
 	*plan // with one batch for all models
 	rows  train.Validation
-	tau   []float64 // levels that each row is evaluated at, nil if not conditional
+	tau   []float64 // levels at which each row is evaluated, nil if not conditional
 
 	flat    []float32 // the weights to evaluate
 	loss    []float32
-	blocks  []*evaluator // the whole blocks', and that of what is left
+	blocks  []*evaluator // for full blocks, and for the last block
 	tensors tensors
 
 	kept  []float32 // flat
-	best  []float64 // the least loss, per model
-	epoch []int     // after which it was reached
+	best  []float64 // smallest loss, by model
+	epoch []int     // epoch after which it was reached
 }
 
 // evaluator computes the loss of blocks of one size.
@@ -43,7 +42,7 @@ func checkValidation(p train.Problem, v train.Validation) error {
 	case p.Y.Rows > 0 && (v.Y.Rows != v.X.Rows || v.Y.Cols != p.Y.Cols):
 		return fmt.Errorf("validation targets are %d×%d for %d rows and %d targets", v.Y.Rows, v.Y.Cols, v.X.Rows, p.Y.Cols)
 	case len(v.Levels) > 0 && !p.Conditional:
-		return errors.New("levels to validate at need a conditional network")
+		return errors.New("validation levels need a conditional network")
 	}
 	for _, l := range v.Levels {
 		if !(l > 0 && l < 1) {
@@ -53,7 +52,7 @@ func checkValidation(p train.Problem, v train.Validation) error {
 	return errors.Join(rows.CheckFinite("x to validate on", v.X), rows.CheckFinite("y to validate on", v.Y))
 }
 
-// validationFloats bounds the widest layer of all models in a block.
+// validationFloats limits the widest layer of all models in a block.
 const validationFloats = 2 << 20
 
 func newValidation(ctx context.Context, r *ort.Runtime, p *plan) (*validation, error) {
@@ -72,7 +71,7 @@ func newValidation(ctx context.Context, r *ort.Runtime, p *plan) (*validation, e
 	}
 	n := v.rows.X.Rows * max(len(v.tau), 1)
 	block := n
-	if p.Loss != "quality-driven" { // coverage is of all rows
+	if p.Loss != "quality-driven" { // coverage is a mean over all rows
 		widest := slices.Max(append(slices.Clone(p.Hidden), p.Outputs))
 		block = min(max(validationFloats/(p.models*widest), 64), n)
 	}
@@ -118,8 +117,8 @@ func (v *validation) newEvaluator(ctx context.Context, r *ort.Runtime, rows int)
 	return e, nil
 }
 
-// buildEvaluation returns the graph from x, y, tau and the parameters to the
-// loss of each model.
+// buildEvaluation returns the graph from x, y, tau and the parameters to the loss of each
+// model.
 func buildEvaluation(p *plan, rows int) (stepGraph, error) {
 	s := newStep(p, rows, "validation")
 	s.penaltyRows = p.batch
@@ -130,12 +129,12 @@ func buildEvaluation(p *plan, rows int) (stepGraph, error) {
 	return stepGraph{model: m, inputs: s.inputs, outputs: []string{loss}}, err
 }
 
-// due says whether weights after an epoch, counted from 1, are evaluated.
+// due reports whether the weights after an epoch, counted from 1, are evaluated.
 func (v *validation) due(epoch int) bool {
 	return epoch%max(v.Epochs/100, 1) == 0 || epoch == v.Epochs
 }
 
-// consider evaluates the weights after an epoch.
+// consider evaluates the weights after an epoch, and keeps the best.
 func (v *validation) consider(flat []float32, epoch int) error {
 	copy(v.flat, flat)
 	sums := make([]float64, v.models)
@@ -168,7 +167,7 @@ func (v *validation) consider(flat []float32, epoch int) error {
 	return nil
 }
 
-// fill writes pairs of a row and a level, the levels of a row side by side.
+// fill writes pairs of a row and a level, with the levels of a row side by side.
 func (v *validation) fill(b *batch, start int) {
 	levels := max(len(v.tau), 1)
 	x := v.rows.X
@@ -201,11 +200,11 @@ func (v *validation) close() {
 	}
 }
 
-// averages are the running means of the weights of models that ask for them.
+// averages holds the running means of weights, for models that use averaging.
 type averages struct {
 	*plan
-	mean  []float32 // flat; nil where no model asks
-	total []float64 // of the weights of the epochs, per model
+	mean  []float32 // flat; nil if no model uses averaging
+	total []float64 // sum of the weights of the epochs, by model
 }
 
 func newAverages(p *plan) *averages {
@@ -216,7 +215,7 @@ func newAverages(p *plan) *averages {
 	return a
 }
 
-// add takes in the weights after an epoch.
+// add includes the weights after an epoch.
 func (a *averages) add(flat []float32) {
 	if a.mean == nil {
 		return
@@ -233,12 +232,11 @@ func (a *averages) add(flat []float32) {
 	}
 }
 
-// weights is flat with the averages in the place of the models that ask for
-// them.
+// weights returns flat, with averages for the models that use averaging.
 func (a *averages) weights(flat []float32) []float32 {
 	if a.mean == nil {
 		return flat
 	}
-	// With a factor of 0 the average is the last epoch's weights.
+	// With a factor of 0 the average equals the weights of the last epoch.
 	return a.mean
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// overfitting has few rows and hidden units enough to learn their noise.
+// overfitting has few rows, and enough hidden units to learn their noise.
 func overfitting(loss train.Loss, held int) train.Problem {
 	p := train.Problem{
 		X: normal(1, 40, 3), Y: normal(2, 40, 2), Hidden: []int{32}, Outputs: 1, Loss: loss, Epochs: 40, BatchSize: 16,
@@ -31,8 +31,8 @@ func overfitting(loss train.Loss, held int) train.Problem {
 	return p
 }
 
-// TestValidation holds that models keep what they would keep alone, that it
-// comes before the end, and that it is what training for as many epochs gives.
+// TestValidation checks that models keep the same weights as alone, that these are from before
+// the end, and that they equal the result of training for that many epochs.
 func TestValidation(t *testing.T) {
 	e := open(t)
 	for _, loss := range []train.Loss{"mse", "pinball", "gaussian-nll"} {
@@ -57,7 +57,7 @@ func TestValidation(t *testing.T) {
 	}
 }
 
-// TestValidationBlocks holds that evaluating rows in blocks changes nothing.
+// TestValidationBlocks checks that evaluating rows in blocks changes nothing.
 func TestValidationBlocks(t *testing.T) {
 	e := open(t)
 	p := overfitting("pinball", 60)
@@ -79,8 +79,7 @@ func TestValidationBlocks(t *testing.T) {
 	}
 }
 
-// TestValidationPace holds that the last epoch is evaluated, and about a hundred
-// in all.
+// TestValidationPace checks that the last epoch is evaluated, and about one hundred in total.
 func TestValidationPace(t *testing.T) {
 	r, err := open(t).runtime(t.Context(), 1)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Widths are those of the network's input and output.
+// Widths returns the widths of the network's input and output.
 func (n Network) Widths() (in, out int) {
 	return n.Layers[0].W.Rows, n.Layers[len(n.Layers)-1].W.Cols
 }
@@ -27,11 +27,11 @@ func (n Network) Apply(x blas32.General) blas32.General {
 	return x
 }
 
-// Restored returns an error if the layers do not fit together or a weight is
-// not finite: what a file holds or a Trainer returns is not taken on trust.
+// Restored returns an error if the layers do not fit together or a weight is not finite. It
+// checks networks from files and from custom Trainers.
 func (n *Network) Restored() error {
 	if len(n.Layers) == 0 {
-		return errors.New("network has no layers")
+		return errors.New("the network has no layers")
 	}
 	for i, l := range n.Layers {
 		if l.W.Rows == 0 || l.W.Cols == 0 || l.B != nil && len(l.B) != l.W.Cols {
