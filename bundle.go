@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/attach-uncertainty/attach/calibrate"
 	"github.com/attach-uncertainty/attach/internal/data/rowhash"
@@ -16,35 +17,33 @@ import (
 // format is the newest format version that this package reads.
 const format = 1
 
-// Task says what the base network does.
+// Task is the task of the base model.
 type Task string
 
 const (
 	Classification Task = "classification"
 	Regression     Task = "regression"
-	// Embedding networks answer nothing: their features are all there is, which
-	// detectors look at.
+	// Embedding networks have only features, for detectors, and no predictions.
 	Embedding Task = "embedding"
 )
 
-// Bundle is what is attached to one base network: any of its parts may be
-// absent. It is made by [Fit], [Open] or [Read] and is safe for concurrent use
-// as long as nobody changes it.
+// Bundle is the content of a .attach file: a detector and an interval model for one base
+// model, with their calibration. Either may be absent. [Fit], [Open] and [Read] return one. It
+// is safe for concurrent use as long as it is not changed.
 type Bundle struct {
-	// Library is the version of this module that made the bundle.
+	// Library is the version of this module that fitted the bundle.
 	Library string
-	// Base is the network that the parts belong to.
+	// Base is the model that the parts belong to.
 	Base Base
-	// Preprocess is the preprocessing that turns images into the network's
-	// input, with Hugging Face's keys, or nil. Its numbers are kept to the
-	// letter, its white space is not.
+	// Preprocess is the preprocessing of images for the network, with Hugging Face's keys, or
+	// nil. Its numbers are kept exactly, its white space is not.
 	Preprocess json.RawMessage
 	// Layout is the order of axes of the network's image input, "nchw" or "nhwc", or empty.
 	Layout string
-	// Text is how texts become the network's input, or nil.
+	// Text tells how texts become the network's input, or is nil.
 	Text *Text
 
-	Detector      *Fitted // out-of-domain scores, or nil
+	Detector      *Fitted // OOD scores, or nil
 	IntervalModel *Fitted // conditional quantiles of the targets, or nil
 	Calibration   Calibration
 
@@ -52,44 +51,44 @@ type Bundle struct {
 	cells   emptyCells
 }
 
-// Base identifies a base network and the tensors that were read from it.
+// Base identifies a base model and the tensors that were read from it.
 type Base struct {
-	// Path of the model. In memory it is a path that this process can open;
-	// in a file it is relative to the folder of the bundle.
+	// Path is the path of the model. In memory it is a path that this process can open; in a
+	// file it is relative to the folder of the file.
 	Path    string `json:"path,omitempty"`
-	SHA256  string `json:"sha256,omitempty"`  // in small hex digits, over the model file and its external data; empty of features that came without it
+	SHA256  string `json:"sha256,omitempty"`  // of the model file and its external data, in lower-case hex digits; empty if features came without a model
 	Feature string `json:"feature,omitempty"` // name of the tensor φ
-	Output  string `json:"output,omitempty"`  // name of the tensor that the logits, of which Outputs says the number, were read from
+	Output  string `json:"output,omitempty"`  // name of the tensor that the logits were read from; Outputs is their number
 	Task    Task   `json:"task"`
-	// Inputs are what the network takes, in its order, or nil.
+	// Inputs describes the inputs of the model, in its order, or is nil.
 	Inputs []Input `json:"inputs,omitempty"`
-	// Layers are the earlier layers that the detector reads, or nil.
+	// Layers describes the earlier layers that the detector reads, or is nil.
 	Layers  []Layer  `json:"layers,omitempty"`
 	Width   int      `json:"width"`                   // columns of φ
-	Outputs int      `json:"outputs_width,omitempty"` // columns of the logits, which Output names: classes or targets; 0 is unknown
-	Classes []string `json:"classes,omitempty"`       // names of the first classes, in the order of the logits, of which several may have one, or nil
-	// ClassNumbers are what the model itself calls the classes if it has other numbers for
-	// them than 0, 1, …: labels of rows are then these. An open model tells them; no file
-	// holds them.
+	Outputs int      `json:"outputs_width,omitempty"` // columns of the logits: classes or targets; 0 is unknown
+	Classes []string `json:"classes,omitempty"`       // names of the first classes, in the order of the logits, not necessarily distinct, or nil
+	// ClassNumbers holds the model's own numbers of the classes if they are not 0, 1, …:
+	// labels of rows then have these numbers. An open model provides them; they are not saved.
 	ClassNumbers []int `json:"-"`
-	// Columns are the names of the columns of the table fitted on that are
-	// inputs, in the order that the network takes them, or nil.
+	// Columns are the names of the input columns in the table of the fit, in the order that
+	// the model takes them, or nil.
 	Columns []string `json:"columns,omitempty"`
-	// Targets are the names of its columns that are targets, in their order, or nil.
+	// Targets are the names of its target columns, in order, or nil.
 	Targets []string `json:"target_columns,omitempty"`
-	// Sigmoid says that a classifier's outputs are probabilities of their own,
-	// of which several may be high at once, and not a softmax.
+	// Sigmoid tells that the outputs of a classifier are separate probabilities, several of
+	// which may be high at once, and not a softmax.
 	Sigmoid bool `json:"sigmoid,omitempty"`
-	// Standardised says that features are of different units, such as the inputs of
-	// a model of tables: heads then read them with mean 0 and deviation 1 on the rows
-	// fitted on, constant ones as 0, and NaN, a gap, as the mean. Rows bring them as they are.
+	// Standardised tells that features have different units, such as the inputs of a model of
+	// tables. Heads then read them scaled to mean 0 and deviation 1 on the fit rows: constant
+	// features as 0, and NaN, an empty cell, as the mean. Rows always have the unscaled
+	// features.
 	Standardised bool `json:"standardised,omitempty"`
-	// Residual says that the quantile head is of what targets differ by from the
-	// network's own predictions, which are added back. Rows then need logits.
+	// Residual tells that the interval model predicts the difference between targets and the
+	// model's own predictions, which are then added. Rows then need logits.
 	Residual bool `json:"residual,omitempty"`
 }
 
-// widths are the columns of the network's parts, as far as they are known.
+// widths returns the columns of each part of rows, as far as they are known.
 func (b Base) widths() batchparts.Widths {
 	w := batchparts.Widths{"features": b.Width, "logits": b.Outputs}
 	for i, l := range b.Layers {
@@ -98,32 +97,33 @@ func (b Base) widths() batchparts.Widths {
 	return w
 }
 
-// Input is what the base network takes of rows.
+// Input describes an input of the base model.
 type Input struct {
 	Name  string `json:"name"`
-	DType string `json:"dtype"`           // as NumPy spells it, such as "int64"
-	Shape []int  `json:"shape,omitempty"` // with the rows first; −1 varies, and nil is unknown
-	// Optional says that rows may lack the input, and NaN that its NaN are gaps, which the
-	// model knows of. An open model tells both (featurize.Model.Base); no file holds them.
+	DType string `json:"dtype"`           // in NumPy's spelling, such as "int64"
+	Shape []int  `json:"shape,omitempty"` // number of rows first; −1 varies, and nil is unknown
+	// Optional tells that rows may lack the input. NaN tells that a NaN in it is an empty cell
+	// that the model handles. An open model provides both (featurize.Model.Base); they are not
+	// saved.
 	Optional bool `json:"-"`
 	NaN      bool `json:"-"`
 }
 
-// Layer is an earlier layer of the base network.
+// Layer describes an earlier layer of the base model.
 type Layer struct {
-	Tensor string `json:"tensor,omitempty"` // empty where rows came without the network
+	Tensor string `json:"tensor,omitempty"` // empty if rows came without the model
 	Width  int    `json:"width"`            // columns
 }
 
-// Fitted is a fitted method, a detector or an interval method.
+// Fitted is a fitted detector or interval model.
 type Fitted struct {
 	Method string // such as "sqr"
 	Params ood.Params
 	scorer *fitting.Scorer
 }
 
-// Value returns the value that the method's Fit returned, which must not be changed. It is
-// nil if neither a fit nor a file made f.
+// Value returns the value that the method's Fit returned, which must not be changed. It is nil
+// for a Fitted that neither a fit nor a file created.
 func (f *Fitted) Value() any {
 	if f.scorer == nil {
 		return nil
@@ -132,8 +132,8 @@ func (f *Fitted) Value() any {
 }
 
 // Widths returns the columns of each part of rows that the method reads, by the name of the
-// part: features, logits, layer_0, layer_1 and so on. It is nil if neither a fit nor a file
-// made f.
+// part: features, logits, layer_0, layer_1 and so on. It is nil for a Fitted that neither a
+// fit nor a file created.
 func (f *Fitted) Widths() map[string]int {
 	if f.scorer == nil {
 		return nil
@@ -141,103 +141,110 @@ func (f *Fitted) Widths() map[string]int {
 	return f.scorer.Widths()
 }
 
-// Calibration holds what held-out in-domain rows taught. Scores are stored,
-// not thresholds, so that levels stay adjustable.
+// Calibration holds scores and predictions of held-out in-distribution rows. It stores scores,
+// not thresholds, so that levels can be chosen later.
 type Calibration struct {
-	// HeldOut says where calibration rows came from, and with it what calibration may
-	// promise: "given" ones were held out by the user from the network and the heads;
-	// "split" ones were split off the rows to fit on, so that the heads have not seen
-	// them, and the network may have.
+	// HeldOut tells where the calibration rows come from, and thus what is guaranteed. "given"
+	// rows were passed by the user and must be held out from both the model and the heads.
+	// "split" rows were split off the fit rows: the heads were not fitted on them, but the
+	// model may have been trained on them.
 	HeldOut string `json:"held_out,omitempty"`
-	NFit    int    `json:"n_fit"` // rows that the heads were fitted on
-	NCal    int    `json:"n_cal"` // rows that they were calibrated on
+	NFit    int    `json:"n_fit"` // number of fit rows
+	NCal    int    `json:"n_cal"` // number of calibration rows
 	Seed    uint64 `json:"seed"`
-	// Alpha is the default false-alarm rate of flags, Level the default
-	// probability that an interval covers the target.
+	// Alpha is the default false-alarm rate of flags, and Level the default coverage of
+	// intervals and sets.
 	Alpha float64 `json:"alpha"`
 	Level float64 `json:"level"`
-	// Temperature divides the logits before the softmax; 0 is not fitted, for
-	// want of labels or because they settle none.
+	// Temperature divides the logits before the softmax. It is 0 if it was not fitted, because
+	// labels are missing or do not determine it.
 	Temperature float64 `json:"temperature,omitempty"`
-	// Reused is how many calibration rows were fitted on too, and Repeated how many equal
-	// an earlier one, targets or labels included. Both are 0 if no more rows are equal
-	// than chance explains, as in tables of few columns.
+	// Reused is the number of calibration rows that are fit rows too, and Repeated the number
+	// that equal an earlier calibration row, including targets or labels. Both are 0 if chance
+	// explains the equal rows, as in tables with few columns.
 	Reused   int `json:"reused,omitempty"`
 	Repeated int `json:"repeated,omitempty"`
-	// Hashed is what FitHashes and CalHashes are of: "inputs" of the model or "features".
+	// Hashed tells what FitHashes and CalHashes are computed from: "inputs" of the model or
+	// "features".
 	Hashed string `json:"hashed"`
-	// FitHashes and CalHashes are the least of the distinct hashes of the rows fitted and
-	// calibrated on, at most 4,096 of each, by which evaluations and audits find rows that
-	// were used before. FitTies and CalTies count the rows that have these hashes, and
-	// the rows among them that equal another row by chance.
+	// FitHashes and CalHashes are the smallest distinct hashes of the fit rows and of the
+	// calibration rows, at most 4,096 of each. Evaluations and audits use them to find rows
+	// that were used before. FitTies and CalTies count the rows with these hashes, and the
+	// rows among them that equal another row by chance.
 	FitHashes, CalHashes []uint64 `json:"-"`
 	FitTies              [2]int   `json:"fit_ties"`
 	CalTies              [2]int   `json:"cal_ties"`
-	// OOD are the detector's scores on the calibration rows, in the order of these;
-	// it is empty without a detector.
+	// OOD holds the detector's scores on the calibration rows, in their order. It is empty
+	// without a detector.
 	OOD []float64 `json:"-"`
-	// TrueClasses are what a classifier whose outputs are a softmax gave the true
-	// classes of the calibration rows, in the same order, for sets of classes and
-	// for selective prediction; it is empty where rows came without labels or logits.
+	// TrueClasses holds the probabilities that a classifier with a softmax gave to the true
+	// classes of the calibration rows, in their order, for prediction sets and for selective
+	// prediction. It is empty if rows had no labels or no logits.
 	TrueClasses calibrate.ClassCalibration `json:"-"`
-	// Predicted are the classes that the network predicts of the calibration rows, in
-	// the same order; it is empty without logits.
+	// Predicted holds the predicted classes of the calibration rows, in their order. It is
+	// empty without logits.
 	Predicted []int `json:"-"`
-	// Quantiles are the quantile head's predictions on the calibration rows
-	// beside the targets, one per target; nil without a quantile head.
+	// Quantiles holds the interval model's predictions on the calibration rows with the
+	// targets, one entry for each target. It is nil without an interval model.
 	Quantiles []calibrate.QuantileCalibration `json:"-"`
-	// Groups are the groups of the calibration rows, for intervals that are
-	// calibrated group by group, or nil.
+	// Groups holds the groups of the calibration rows, for intervals that are calibrated by
+	// group, or is nil.
 	Groups []string `json:"-"`
 }
 
-// Guarantee says in one sentence what calibrated numbers mean for this bundle.
+// Guarantee returns one sentence, without a full stop, that says what the calibration
+// guarantees.
 func (b *Bundle) Guarantee() string {
 	if c := b.Calibration; c.Reused > 0 {
-		return rowhash.ReusedNote(c.Reused, c.NCal) + "; calibrate with rows that nothing was fitted on"
+		return rowhash.ReusedNote(c.Reused, c.NCal) + "; calibrate with held-out rows"
 	}
 	switch b.Calibration.HeldOut {
 	case rows.Given:
-		return "coverage and p-values hold for inputs drawn like the calibration rows, which neither network nor heads have seen"
+		return "guarantees hold for inputs that are exchangeable with the calibration rows, if the model was not trained on these"
 	case rows.SplitOff:
-		trees := ""
-		if b.Base.Standardised {
-			trees = " (far less around trees and their like, which nearly know such rows by heart)"
+		var effects []string
+		if b.IntervalModel != nil || len(b.Calibration.TrueClasses.Labels) > 0 {
+			effects = append(effects, "coverage is below the level")
+			if b.Base.Standardised {
+				effects[0] += " (far below for tree models, which almost memorise their training rows)"
+			}
 		}
-		return "calibration rows were split off the fit rows: if the network was trained on them, " +
-			"intervals and sets may cover less than they say" + trees + " and p-values may be too small; calibration rows that it has not seen promise more"
+		if b.Detector != nil {
+			effects = append(effects, "too many rows are flagged")
+		}
+		return "calibration rows were split off the fit rows; if the model was trained on them, " + strings.Join(effects, " and ")
 	}
 	return "nothing was calibrated"
 }
 
-// made refuses a bundle, or a part, that neither a fit nor a file made.
-func (b *Bundle) made() error {
+// checkFitted returns an error for a bundle, or a part, that neither a fit nor a file created.
+func (b *Bundle) checkFitted() error {
 	if b == nil || b.Detector == nil && b.IntervalModel == nil {
-		return errors.New("the bundle is empty: Fit, Open or Read makes one")
+		return errors.New("the bundle is empty; create one with Fit, Open or Read")
 	}
 	for _, part := range []*Fitted{b.Detector, b.IntervalModel} {
 		if part != nil && part.scorer == nil {
-			return fmt.Errorf("the bundle's method %q is not fitted: Fit, Open or Read makes what is", part.Method)
+			return fmt.Errorf("method %q is not fitted; create bundles with Fit, Open or Read", part.Method)
 		}
 	}
 	return nil
 }
 
-// Scaling returns the mean and the deviation of each feature on the rows fitted on, by
-// which detectors and quantile heads read features: see Base.Standardised, without which
-// both are nil. The deviation of a constant feature is 0.
+// Scaling returns the mean and the standard deviation of each feature on the fit rows, by
+// which the heads scale features. Both are nil unless Base.Standardised. The deviation of a
+// constant feature is 0.
 func (b *Bundle) Scaling() (mean, deviation []float64) {
 	return b.scaling.Mean, b.scaling.Deviation
 }
 
-// Check refuses a base model other than the one the bundle was fitted on. The
-// argument is the hex SHA-256 of the model at hand.
+// Check returns an error that wraps ErrWrongModel unless sha256, in hex, is the SHA-256 of the
+// model of the fit.
 func (b *Bundle) Check(sha256 string) error {
 	switch {
 	case b.Base.SHA256 == "":
-		return fmt.Errorf("%w: the bundle was fitted on features alone and names no model", ErrWrongModel)
+		return fmt.Errorf("%w: the fit used features without a model", ErrWrongModel)
 	case b.Base.SHA256 != sha256:
-		return fmt.Errorf("%w: the bundle was fitted on %s, this one is %s",
+		return fmt.Errorf("%w: the fit used the model with SHA-256 %s, but this one has %s",
 			ErrWrongModel, abbreviate(b.Base.SHA256), abbreviate(sha256))
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// classify fills in what logits, if there are any, say of classes.
+// classify sets the fields of predictions that depend on logits, if there are any.
 func (b *Bundle) classify(out []Prediction, logits blas32.General) {
 	if logits.Cols == 0 {
 		return
@@ -32,7 +32,7 @@ func (b *Bundle) classify(out []Prediction, logits blas32.General) {
 	}
 }
 
-// pairLogits reads a classifier with a single logit as one with two.
+// pairLogits turns a classifier with a single logit into one with two.
 func (b Base) pairLogits(batch ood.Batch) ood.Batch {
 	if b.Task == Classification {
 		return binarylogit.Batch(batch)

@@ -35,7 +35,7 @@ func TestEmbedding(t *testing.T) {
 	if e.Flags == nil || e.Classifier != nil || len(e.Targets) > 0 {
 		t.Errorf("evaluated %+v", e)
 	}
-	if _, err := b.Predictor(attach.PredictOptions{Sets: "lac"}); err == nil || !strings.HasSuffix(err.Error(), "the network answers no classes") {
+	if _, err := b.Predictor(attach.PredictOptions{Sets: "lac"}); err == nil || !strings.HasSuffix(err.Error(), "the model is not a classifier") {
 		t.Errorf("error %v of sets", err)
 	}
 }

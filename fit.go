@@ -21,11 +21,12 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// mostNeighbours is the most rows that the default detector compares a row with.
+// mostNeighbours is the largest number of rows among which the default detector searches for
+// the nearest.
 const mostNeighbours = 20_000
 
-// defaults are the detectors to try in turn. Columns of a table tell by where they
-// are, not by their direction as features of a network do.
+// defaults lists the detectors to try, in order. For columns of a table the position matters,
+// and not only the direction as for features of a network.
 func (in FitOptions) defaults() []ood.Method {
 	switch {
 	case in.Base.Standardised && in.Batch.Len() > mostNeighbours:
@@ -36,79 +37,75 @@ func (in FitOptions) defaults() []ood.Method {
 	return named("fused-layers", "fused", "certificates-coupled", "certificates")
 }
 
-// FitOptions is what Fit needs: in-domain rows, what is known of the network, and
+// FitOptions holds what Fit needs: in-distribution rows, a description of the model, and
 // choices whose zero values are the defaults.
 type FitOptions struct {
-	// Base describes the network. Task is required; Width and Outputs are
-	// filled in where they are 0, and so are the widths of Layers, which are left out
-	// where the detector does not read them.
+	// Base describes the model. Task is required. Width, Outputs and the widths of Layers are
+	// filled in if they are 0. Layers are left out if the detector does not read them.
 	Base       Base
 	Preprocess json.RawMessage
-	Layout     string // "nchw", "nhwc" or, where the network takes no images, empty
+	Layout     string // "nchw", "nhwc" or, if the model takes no images, empty
 	Text       *Text
 
-	// Batch holds n in-domain rows: features, and for most methods logits and
-	// labels, for some earlier layers. Targets is n×t, for regression alone.
+	// Batch holds n in-distribution rows: features, for most methods logits and labels, and
+	// for some earlier layers. Targets is n×t, only for regression.
 	Batch   ood.Batch
 	Targets blas32.General
-	// Cal and CalTargets are rows that neither network nor heads were trained
-	// on. Without them CalFraction of the rows of Batch, 0 stands for
-	// .2, is split off at random by Seed; with them it is 0.
+	// Cal and CalTargets are held-out rows: neither the model nor the heads may be trained on
+	// them. Without them, a random fraction CalFraction of the rows of Batch, by Seed, is
+	// split off for calibration; 0 means 0.2. With them, CalFraction must be 0.
 	Cal         ood.Batch
 	CalTargets  blas32.General
 	CalFraction float64
-	// MayRetain says that nothing changes the rows as long as the bundle lives, as
-	// ood.Training has it.
+	// MayRetain is as in ood.Training: the rows do not change while the bundle is in use.
 	MayRetain bool
 
-	Last *ood.Linear // the network's last layer, for methods that need it
-	// Trainer trains the networks of quantile heads and of trained methods. Package
-	// heads/fit makes one.
+	Last *ood.Linear // the last layer of the network, for methods that need it
+	// Trainer trains the networks of interval models and of trained detectors. Package
+	// heads/fit provides one.
 	Trainer train.Trainer
 	// InputScale is the scale of the Inputs of Batch and Cal, for methods that run
 	// Batch.Network.
 	InputScale ood.InputScale
 
-	// Detector is the out-of-domain detector. The zero value stands for the first that can
-	// be fitted of "fused-layers", p-values of certificates coupled with the logits and of
-	// earlier layers fused, for classifiers; "fused", without earlier layers, those of such
-	// certificates and ViM, where the last layer is known; "certificates-coupled" alone,
-	// where it is not; and "certificates" of the features, for regression. Of features that
-	// Base.Standardised speaks of, it stands for "distance", to the nearest row fitted on,
-	// or of more than 20 000 rows, each of which that would be looked for among, for
-	// "gaussian-mixture". Params replace the default parameters of a method that is named.
+	// Detector is the detector. The zero value means the first of these that can be fitted.
+	// For classifiers: "fused-layers", which fuses certificates coupled with the logits and
+	// earlier layers; "fused", which fuses such certificates and ViM, if the last layer is
+	// known; and otherwise "certificates-coupled". For regression: "certificates". For
+	// Base.Standardised features: "distance", the distance to the nearest fit row, or
+	// "gaussian-mixture" for more than 20,000 rows, among which that search would be slow.
+	// DetectorParams replace the default parameters of a Detector that is named.
 	Detector       ood.Method
 	DetectorParams ood.Params
 	SkipDetector   bool
-	// IntervalModel is the method of the quantile head, which regression gets on
-	// its features; the zero value stands for "sqr" or, where Base.Residual says
-	// that it is of residuals and rows are not very many, for "quantile-forest" with
-	// 50 trees of 5 rows a leaf at least. QuantileParams replace
-	// its default parameters. What is given of a detector or a quantile head that is
-	// not fitted is an error.
+	// IntervalModel is the method that predicts quantiles from the features, for regression.
+	// The zero value means "sqr" or, if Base.Residual is set and there are not too many rows,
+	// "quantile-forest" with 50 trees and at least 5 rows in a leaf. IntervalParams replace
+	// its default parameters. Options for a detector or an interval model that is not fitted
+	// are an error.
 	IntervalModel  ood.Method
 	IntervalParams ood.Params
 	SkipIntervals  bool
 
-	// Groups, if not nil, name the group of each row of Batch, and CalGroups
-	// those of Cal: intervals are then calibrated group by group, as
-	// calibrate.QuantileCalibration.ByGroup says. Those of rows that are not
-	// calibrated with are not read.
+	// Groups, if not nil, holds the group of each row of Batch, and CalGroups the group of
+	// each row of Cal. Intervals are then calibrated by group: see
+	// calibrate.QuantileCalibration.ByGroup. Groups of rows that do not calibrate are not
+	// used.
 	Groups, CalGroups []string
 
-	Alpha float64 // default false-alarm rate; 0 stands for .05
-	Level float64 // default interval coverage; 0 stands for .9
+	Alpha float64 // default false-alarm rate; 0 means 0.05
+	Level float64 // default coverage; 0 means 0.9
 	Seed  uint64
 
-	Log *slog.Logger // is told which default detector could not be fitted, and why; nil discards
-	// Progress, if not nil, is called with a stage ("detector", "quantiles",
-	// "calibration") and the share of it that is done.
+	Log *slog.Logger // logs which default detector could not be fitted, and why; nil discards
+	// Progress, if not nil, is called with a stage ("detector", "quantiles", "calibration")
+	// and the fraction of it that is done.
 	Progress func(stage string, share float64)
 }
 
-// Fit fits a detector and, for regression, a quantile head, and calibrates
-// both on held-out rows. Equal inputs give equal bundles. It is an error if
-// all calibration rows were fitted on. If some were, [Calibration] has their number.
+// Fit fits a detector and, for regression, an interval model, and calibrates both on held-out
+// rows. Equal inputs give equal bundles. It returns an error if all calibration rows are fit
+// rows. If only some are, [Calibration] has their number.
 func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -134,8 +131,8 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 	if err := b.Calibration.compareRows(d); err != nil {
 		return nil, err
 	}
-	b.Base.Layers = nil                  // but for a detector that reads them
-	b.cells, d.unseen = in.learnCells(d) // before gaps in features become the mean
+	b.Base.Layers = nil                  // kept only for a detector that reads them
+	b.cells, d.unseen = in.learnCells(d) // before empty cells in features become the mean
 	if in.Base.Standardised {
 		b.scaling = rows.NewScaling(d.fit.Features)
 		d.fit.Features, d.cal.Features = b.scaling.Apply(d.fit.Features), b.scaling.Apply(d.cal.Features)
@@ -144,7 +141,7 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 			in.Last = &ood.Linear{Weight: w, Bias: bias}
 		}
 	}
-	// What could not be saved is better known before the work is done.
+	// Find out before the work that the result could not be saved.
 	if err := cmp.Or(b.manifest(nil).check(), b.Text.check()); err != nil {
 		return nil, err
 	}
@@ -159,7 +156,7 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 		}
 	}
 	if in.Base.Task == Classification && !in.Base.Sigmoid && d.cal.Logits.Cols > 0 && d.cal.Labels != nil {
-		// Of 0, confidence is the plain softmax, as Prediction says.
+		// With a temperature of 0, confidence is the plain softmax: see Prediction.
 		if b.Calibration.Temperature, err = calibrate.Temperature(d.cal.Logits, d.cal.Labels); err != nil {
 			return nil, fmt.Errorf("temperature: %w", err)
 		}
@@ -180,7 +177,7 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 func (in FitOptions) withDefaults() (FitOptions, error) {
 	in.Alpha, in.Level = cmp.Or(in.Alpha, rows.DefaultAlpha), cmp.Or(in.Level, rows.DefaultLevel)
 	if in.Cal.Len() > 0 && in.CalFraction != 0 {
-		return in, errors.New("calibration rows are given, and a share of the rows to fit on to calibrate with: it is one or the other")
+		return in, errors.New("both calibration rows and a calibration fraction are given; choose one of them")
 	}
 	in.CalFraction = cmp.Or(in.CalFraction, rows.DefaultFraction)
 	if in.Log == nil {
@@ -190,7 +187,7 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 		in.Progress = func(string, float64) {}
 	}
 	known := batchparts.Widths{"features": in.Base.Width, "logits": in.Base.Outputs}
-	if err := batchparts.Of(&in.Batch).Widths().Check(known, "rows to fit on", "the network"); err != nil {
+	if err := batchparts.Of(&in.Batch).Widths().Check(known, "fit rows", "the model has"); err != nil {
 		return in, err
 	}
 	in.Base.Width = in.Batch.Features.Cols
@@ -207,33 +204,33 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 	}
 	if in.SkipDetector {
 		if in.Detector.Name != "" || in.Detector.Fit != nil || len(in.DetectorParams) > 0 {
-			return in, fmt.Errorf("detector %q or its parameters are given, and no detector is fitted", in.Detector.Name)
+			return in, fmt.Errorf("detector %q or its parameters are given, but no detector is fitted", in.Detector.Name)
 		}
 		return in, nil
 	}
 	if in.Detector.Needs.Targets {
-		return in, fmt.Errorf("method %s predicts quantiles, and is no detector", in.Detector.Name)
+		return in, fmt.Errorf("method %s is an interval method, not a detector", in.Detector.Name)
 	}
 	if in.Detector.Name == "" && in.Detector.Fit == nil {
 		if len(in.DetectorParams) > 0 {
-			return in, errors.New("parameters are given but no detector is named that they are of")
+			return in, errors.New("parameters are given without the name of their detector")
 		}
 		return in, nil
 	}
-	if err := whole(in.Detector); err != nil {
+	if err := checkMethod(in.Detector); err != nil {
 		return in, err
 	}
 	in.DetectorParams, err = fitting.With(in.Detector, in.DetectorParams)
 	return in, err
 }
 
-// division is the rows to fit on and the rows to calibrate on.
+// division is the split into fit rows and calibration rows.
 type division struct {
 	fit, cal     ood.Batch
 	fitTo, calTo blas32.General // targets
 	calGroups    []string
 	heldOut      string
-	unseen       []bool // the calibration rows with emptier cells than the rows to fit on, or nil
+	unseen       []bool // the calibration rows with emptier cells than the fit rows, or nil
 }
 
 func (in FitOptions) divide() (division, error) {
@@ -241,7 +238,7 @@ func (in FitOptions) divide() (division, error) {
 		return division{fit: in.Batch, cal: in.Cal, fitTo: in.Targets, calTo: in.CalTargets, calGroups: in.CalGroups, heldOut: rows.Given}, nil
 	}
 	if in.Batch.Len() < 2 {
-		return division{}, errors.New("one row is too few to fit on and to calibrate on: give more rows, or calibration rows of their own")
+		return division{}, errors.New("one row cannot serve for both fit and calibration; give more rows, or separate calibration rows")
 	}
 	fit, cal := rows.Split(in.Batch.Len(), in.CalFraction, in.Seed)
 	d := division{
@@ -256,8 +253,7 @@ func (in FitOptions) divide() (division, error) {
 	return d, nil
 }
 
-// lacks is the *ood.NeedError of the first of a method's needs that t lacks, or
-// nil.
+// lacks returns the *ood.NeedError for the first need of a method that t lacks, or nil.
 func lacks(m ood.Method, t ood.Training) error {
 	if need, ok := errors.AsType[*ood.NeedError](fitting.Check(m, t, nil)); ok {
 		return need
@@ -265,8 +261,8 @@ func lacks(m ood.Method, t ood.Training) error {
 	return nil
 }
 
-// fitScorer fits the detector that is named, or else the first default that
-// can be, and names it.
+// fitScorer fits the named detector or, without a name, the first default that can be fitted,
+// and sets its name.
 func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*fitting.Scorer, error) {
 	fit := func(m ood.Method, p ood.Params) (*fitting.Scorer, error) {
 		if err := fitting.Check(m, t, p); err != nil {
@@ -288,9 +284,9 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*fitting.S
 		s, err := fit(in.Detector, in.DetectorParams)
 		return s, in.withOthers(err, t)
 	}
-	var refused, unfit, large error // for what a default needs; of those that could be; for memory
+	var refused, unfit, large error // errors for missing needs, of failed fits, and for memory
 	for _, m := range in.defaults() {
-		// A regressor's outputs are no scores of classes.
+		// Outputs of a regressor are not scores of classes.
 		if t.Regression && m.Needs.Logits {
 			continue
 		}
@@ -321,8 +317,8 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*fitting.S
 	return nil, in.withOthers(cmp.Or(large, unfit, refused), t)
 }
 
-// readsLayers says that the detector, or the first default if it can be fitted,
-// reads earlier layers.
+// readsLayers reports whether the detector, or the first default if it can be fitted, reads
+// earlier layers.
 func (in FitOptions) readsLayers(t ood.Training) bool {
 	m := in.Detector
 	if m.Name == "" {
@@ -350,7 +346,7 @@ func (in FitOptions) layersRead() []Layer {
 }
 
 func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d division) error {
-	in.Cal = d.cal // split off, where none are given
+	in.Cal = d.cal // split off, if none are given
 	t := ood.Training{
 		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, InputScale: in.InputScale,
 		Regression: in.Base.Task == Regression, MayRetain: in.MayRetain || d.heldOut == rows.SplitOff,
@@ -377,7 +373,7 @@ func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d division) err
 		return fmt.Errorf("detector %s: %w", in.Detector.Name, err)
 	}
 	if n := float64(len(scores)); in.Alpha*(n+1) >= 1 && math.IsInf(sorted.Threshold(in.Alpha), 1) {
-		return fmt.Errorf("detector %s: more than %v of the calibration rows have endless scores, so that nothing would be flagged: their features are far too large", in.Detector.Name, in.Alpha)
+		return fmt.Errorf("detector %s: more than a fraction %v of the calibration rows have infinite scores, so that nothing could be flagged; their features are far too large", in.Detector.Name, in.Alpha)
 	}
 	for i, unseen := range d.unseen {
 		if unseen {

@@ -31,7 +31,7 @@ func TestFitSplits(t *testing.T) {
 	if c.NFit != 70 || c.NCal != 30 || len(c.OOD) != 30 || len(c.Quantiles) != 2 || len(c.Quantiles[1].Y) != 30 || seen.X.Rows != 70 {
 		t.Errorf("fitted %d (trained on %d), calibrated %d: want 70 and 30", c.NFit, seen.X.Rows, c.NCal)
 	}
-	if c.HeldOut != "split" || !strings.Contains(b.Guarantee(), "promise more") {
+	if c.HeldOut != "split" || !strings.Contains(b.Guarantee(), "too many rows are flagged") {
 		t.Errorf("calibration rows are %q: %s", c.HeldOut, b.Guarantee())
 	}
 	if b.Base.Width != 4 || b.Base.Outputs != 2 {
@@ -56,7 +56,7 @@ func TestFitGivenCalibrationRows(t *testing.T) {
 	if !slices.Equal(c.Quantiles[0].Y, other.Targets.Data) {
 		t.Error("calibrated on other targets than those given")
 	}
-	if strings.Contains(b.Guarantee(), "promise more") {
+	if strings.Contains(b.Guarantee(), "too many rows are flagged") {
 		t.Errorf("the promise for held-out rows is the weak one: %s", b.Guarantee())
 	}
 }
@@ -82,9 +82,9 @@ func TestFitErrors(t *testing.T) {
 		edit func(*attach.FitOptions)
 		want string
 	}{
-		{"empty", classifier(30), func(in *attach.FitOptions) { in.Batch = ood.Batch{} }, "there are no rows to fit on"},
-		{"no features", classifier(30), func(in *attach.FitOptions) { in.Batch.Features = blas32.General{} }, "carry no features"},
-		{"no task", classifier(30), func(in *attach.FitOptions) { in.Base.Task = "" }, `the task is "": say classification, regression or embedding`},
+		{"empty", classifier(30), func(in *attach.FitOptions) { in.Batch = ood.Batch{} }, "there are no fit rows"},
+		{"no features", classifier(30), func(in *attach.FitOptions) { in.Batch.Features = blas32.General{} }, "the fit rows have no features"},
+		{"no task", classifier(30), func(in *attach.FitOptions) { in.Base.Task = "" }, `the task is ""; it must be classification, regression or embedding`},
 		{"one row", regressor(1, 1, 1), func(in *attach.FitOptions) {}, "one row"},
 		{"NaN in features", classifier(30), func(in *attach.FitOptions) { in.Batch.Features.Data[8*7+2] = nan }, "row 7, column 2"},
 		{"Inf in logits", classifier(30), func(in *attach.FitOptions) { in.Batch.Logits.Data[3*9] = inf }, "row 9, column 0"},
@@ -92,30 +92,30 @@ func TestFitErrors(t *testing.T) {
 		{"label out of range", classifier(30), func(in *attach.FitOptions) { in.Batch.Labels[4] = 3 }, "label 3 of row 4"},
 		{"short labels", classifier(30), func(in *attach.FitOptions) { in.Batch.Labels = in.Batch.Labels[:29] }, "29 labels"},
 		{"no targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets = blas32.General{} }, "no targets"},
-		{"short targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets.Rows = 29 }, "30 rows to fit on but 29 rows of targets"},
+		{"short targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets.Rows = 29 }, "30 fit rows, but 29 rows of targets"},
 		{"other targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Targets = matrix(30, 2) }, "predicts 1 target"},
-		{"no trainer", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Trainer = nil }, "needs a trainer, and there is none: package heads/fit has one"},
+		{"no trainer", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Trainer = nil }, "this interval model needs a trainer, such as that of package heads/fit; a quantile forest needs none"},
 		{"nothing", classifier(30), func(in *attach.FitOptions) { in.SkipDetector, in.Detector = true, ood.Method{} }, "nothing to fit"},
 		{"fraction", classifier(30), func(in *attach.FitOptions) { in.CalFraction = 1 }, "calibration fraction 1"},
 		{"alpha", classifier(30), func(in *attach.FitOptions) { in.Alpha = 5 }, "false-alarm rate 5"},
 		{"level", classifier(30), func(in *attach.FitOptions) { in.Level = 95 }, "level 95"},
-		{"names of more classes", classifier(30), func(in *attach.FitOptions) { in.Base.Classes = make([]string, 4) }, "4 names of classes for 3 outputs"},
+		{"names of more classes", classifier(30), func(in *attach.FitOptions) { in.Base.Classes = make([]string, 4) }, "4 class names for 3 outputs"},
 		{"layout", classifier(30), func(in *attach.FitOptions) { in.Layout = "hwcn" }, `the layout is "hwcn"`},
-		{"preprocessing", classifier(30), func(in *attach.FitOptions) { in.Preprocess = []byte("[1]") }, "no JSON object"},
+		{"preprocessing", classifier(30), func(in *attach.FitOptions) { in.Preprocess = []byte("[1]") }, "the preprocessing is not a JSON object"},
 		{"probabilities of a regressor", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Base.Sigmoid = true }, "probabilities"},
 		{"NaN in calibration rows", classifier(30), func(in *attach.FitOptions) {
 			in.Cal = blob(2, 10, 8, 3, 0)
 			in.Cal.Features.Data[8] = nan
 		}, "calibration rows: features has NaN in row 1"},
-		{"calibration width", classifier(30), func(in *attach.FitOptions) { in.Cal = blob(2, 10, 7, 3, 0) }, "calibration rows have 7 features, and rows to fit on have 8"},
+		{"calibration width", classifier(30), func(in *attach.FitOptions) { in.Cal = blob(2, 10, 7, 3, 0) }, "calibration rows have 7 features, but fit rows have 8"},
 		{"calibration logits", classifier(30), func(in *attach.FitOptions) { in.Cal = blob(2, 10, 8, 4, 0) }, "calibration rows have 4 logits"},
 		{"calibration targets", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Cal = in.Batch }, "calibration rows have no targets"},
-		{"calibration rows and a share", classifier(30), func(in *attach.FitOptions) { in.Cal, in.CalFraction = blob(2, 10, 8, 3, 0), .3 }, "it is one or the other"},
-		{"a classifier's targets", classifier(30), func(in *attach.FitOptions) { in.Targets = matrix(30, 1) }, "has no targets, and the rows to fit on have 1"},
-		{"a classifier's calibration targets", classifier(30), func(in *attach.FitOptions) { in.Cal, in.CalTargets = blob(2, 10, 8, 3, 0), matrix(10, 1) }, "has no targets, and the calibration rows have 1"},
-		{"a classifier's quantiles", classifier(30), func(in *attach.FitOptions) { in.IntervalModel = method("sqr") }, `quantile method "sqr"`},
-		{"a classifier's parameters of quantiles", classifier(30), func(in *attach.FitOptions) { in.IntervalParams = ood.Params{"epochs": 1} }, "no quantile head is fitted"},
-		{"quantiles left out", regressor(1, 30, 1), func(in *attach.FitOptions) { in.IntervalModel, in.SkipIntervals = method("sqr"), true }, "no quantile head is fitted"},
+		{"calibration rows and a share", classifier(30), func(in *attach.FitOptions) { in.Cal, in.CalFraction = blob(2, 10, 8, 3, 0), .3 }, "both calibration rows and a calibration fraction are given; choose one of them"},
+		{"a classifier's targets", classifier(30), func(in *attach.FitOptions) { in.Targets = matrix(30, 1) }, "the task \"classification\" has no targets, but the fit rows have 1"},
+		{"a classifier's calibration targets", classifier(30), func(in *attach.FitOptions) { in.Cal, in.CalTargets = blob(2, 10, 8, 3, 0), matrix(10, 1) }, "the task \"classification\" has no targets, but the calibration rows have 1"},
+		{"a classifier's quantiles", classifier(30), func(in *attach.FitOptions) { in.IntervalModel = method("sqr") }, `interval method "sqr" or its parameters are given, but no interval model is fitted, because the`},
+		{"a classifier's parameters of quantiles", classifier(30), func(in *attach.FitOptions) { in.IntervalParams = ood.Params{"epochs": 1} }, "but no interval model is fitted"},
+		{"quantiles left out", regressor(1, 30, 1), func(in *attach.FitOptions) { in.IntervalModel, in.SkipIntervals = method("sqr"), true }, "but no interval model is fitted"},
 		{"a detector left out", regressor(1, 30, 1), func(in *attach.FitOptions) { in.Detector, in.SkipDetector = method("distance"), true }, "no detector is fitted"},
 		{"another width", classifier(30), func(in *attach.FitOptions) { in.Base.Width = 3 }, "8 features"},
 		{"other outputs", classifier(30), func(in *attach.FitOptions) { in.Base.Outputs = 4 }, "3 logits"},
@@ -292,7 +292,7 @@ func TestFitAsksForInputsFirst(t *testing.T) {
 
 func TestFitRefusesIntervalMethodsAsDetectors(t *testing.T) {
 	in := but(regressor(1, 60, 1), func(in *attach.FitOptions) { in.Detector = method("sqr") })
-	if _, err := attach.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), "is no detector") {
+	if _, err := attach.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), "is an interval method, not a detector") {
 		t.Error(err)
 	}
 }

@@ -17,28 +17,28 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// check refuses, before any work, rows that a fit would fail on or, worse,
-// succeed with.
+// check returns an error, before any work, for rows on which a fit would fail or, worse, would
+// succeed wrongly.
 func (in FitOptions) check() error {
 	switch in.Base.Task {
 	case Classification, Regression:
 	case Embedding:
 		if in.Batch.Logits.Cols > 0 {
-			return fmt.Errorf("the task is %q, and the rows have logits", in.Base.Task)
+			return fmt.Errorf("the task is %q, but the rows have logits", in.Base.Task)
 		}
 	default:
-		return fmt.Errorf("the task is %q: say %s, %s or %s", in.Base.Task, Classification, Regression, Embedding)
+		return fmt.Errorf("the task is %q; it must be %s, %s or %s", in.Base.Task, Classification, Regression, Embedding)
 	}
 	tensors := []string{in.Base.Feature, in.Base.Output}
 	for _, l := range in.Base.Layers {
 		tensors = append(tensors, l.Tensor)
 	}
 	if i := slices.IndexFunc(tensors, notUTF8); i >= 0 {
-		return fmt.Errorf("the name of the model's tensor %q must be UTF-8", tensors[i])
+		return fmt.Errorf("the tensor name %q is not UTF-8", tensors[i])
 	}
 	names := slices.Concat(in.Base.Classes, in.Base.Columns, in.Base.Targets)
 	if i := slices.IndexFunc(names, notUTF8); i >= 0 {
-		return fmt.Errorf("the name of a class or a column %q must be UTF-8", names[i])
+		return fmt.Errorf("the name of a class or a column, %q, is not UTF-8", names[i])
 	}
 	if !(in.CalFraction > 0 && in.CalFraction < 1) {
 		return fmt.Errorf("calibration fraction %v is not between 0 and 1", in.CalFraction)
@@ -48,12 +48,12 @@ func (in FitOptions) check() error {
 	}
 	quantiles := in.quantiles()
 	if in.SkipDetector && !quantiles {
-		return errors.New("there is nothing to fit: neither a detector nor a quantile head is asked for")
+		return errors.New("there is nothing to fit: neither a detector nor an interval model is requested")
 	}
 	if quantiles && in.IntervalModel.Needs.Trainer && in.Trainer == nil {
-		return errors.New("a quantile head needs a trainer, and there is none: package heads/fit has one, and forests need none")
+		return errors.New("this interval model needs a trainer, such as that of package heads/fit; a quantile forest needs none")
 	}
-	if err := in.checkRows("rows to fit on", in.Batch, in.Targets, quantiles); err != nil {
+	if err := in.checkRows("fit rows", in.Batch, in.Targets, quantiles); err != nil {
 		return err
 	}
 	if in.Last != nil {
@@ -73,27 +73,27 @@ func (in FitOptions) check() error {
 	return in.checkCal(quantiles)
 }
 
-// notUTF8 says that the manifest cannot hold a name.
+// notUTF8 reports whether the manifest cannot hold a name.
 func notUTF8(name string) bool { return !utf8.ValidString(name) }
 
-// checkGroups refuses groups that are not those of the calibration rows.
+// checkGroups returns an error unless groups match the calibration rows.
 func (in FitOptions) checkGroups(quantiles bool) error {
-	groups, rows, what := in.Groups, in.Batch.Len(), "rows to fit on"
+	groups, rows, what := in.Groups, in.Batch.Len(), "fit rows"
 	if in.Cal.Len() > 0 {
 		groups, rows, what = in.CalGroups, in.Cal.Len(), "calibration rows"
 		if groups == nil && in.Groups != nil {
-			return errors.New("the calibration rows have no groups, and the rows to fit on have: intervals are calibrated by those of the calibration rows")
+			return errors.New("the fit rows have groups, but the calibration rows have none; intervals are calibrated by the groups of the calibration rows")
 		}
 	}
 	switch {
 	case groups == nil:
 		return nil
 	case !quantiles:
-		return errors.New("groups are for the intervals of a quantile head, and none is fitted")
+		return errors.New("groups are for intervals, but no interval model is fitted")
 	case slices.ContainsFunc(groups, notUTF8):
-		return errors.New("names of groups must be UTF-8")
+		return errors.New("a group name is not UTF-8")
 	case len(groups) != rows:
-		return fmt.Errorf("there are %d groups for %d %s", len(groups), rows, what)
+		return fmt.Errorf("%d groups for %d %s", len(groups), rows, what)
 	}
 	return nil
 }
@@ -104,33 +104,33 @@ func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General,
 	case n == 0:
 		return fmt.Errorf("there are no %s", what)
 	case b.Features.Cols == 0:
-		return fmt.Errorf("the %s carry no features", what)
+		return fmt.Errorf("the %s have no features", what)
 	}
 	if err := batchparts.Validate(b); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	b.Layers = nil // which not every detector reads
+	b.Layers = nil // not read by every detector
 	if err := in.Base.checkFinite(b, what); err != nil {
 		return err
 	}
 	switch {
 	case in.Base.Task != Regression && targets.Cols > 0:
-		return fmt.Errorf("the task is %q, which has no targets, and the %s have %d", in.Base.Task, what, targets.Cols)
+		return fmt.Errorf("the task %q has no targets, but the %s have %d", in.Base.Task, what, targets.Cols)
 	case in.Base.Task != Regression:
 		return nil
 	case quantiles && targets.Cols == 0:
-		return fmt.Errorf("the %s have no targets, which a quantile head learns from", what)
+		return fmt.Errorf("the %s have no targets, which an interval model needs", what)
 	case quantiles && in.Base.Residual && b.Logits.Cols == 0:
-		return fmt.Errorf("the %s have no predictions of the network, which its quantile head goes on from", what)
+		return fmt.Errorf("the %s lack the model's predictions, which this interval model needs", what)
 	case targets.Cols > 0 && targets.Rows != n:
-		return fmt.Errorf("there are %d %s but %s of targets", n, what, rows.Count(targets.Rows, "row"))
+		return fmt.Errorf("%d %s, but %s of targets", n, what, rows.Count(targets.Rows, "row"))
 	case targets.Cols > 0 && b.Logits.Cols > 0 && targets.Cols != b.Logits.Cols:
-		return fmt.Errorf("the network predicts %s, and the %s have %d", rows.Count(b.Logits.Cols, "target"), what, targets.Cols)
+		return fmt.Errorf("the model predicts %s, but the %s have %d", rows.Count(b.Logits.Cols, "target"), what, targets.Cols)
 	}
 	return rows.CheckFinite(what+": targets", targets)
 }
 
-// checkFinite refuses NaN and infinities, but not the gaps of a table.
+// checkFinite returns an error for NaN and infinities, except empty cells of a table.
 func (b Base) checkFinite(r ood.Batch, what string) error {
 	if b.Standardised {
 		for i := range r.Features.Rows {
@@ -144,46 +144,46 @@ func (b Base) checkFinite(r ood.Batch, what string) error {
 	return batchparts.Of(&r).CheckFinite(what)
 }
 
-// checkLayers refuses earlier layers that a detector which reads them would fail
-// on, or misread.
+// checkLayers returns an error for earlier layers that a detector cannot read, or would
+// misread.
 func (in FitOptions) checkLayers() error {
 	for _, part := range []struct {
 		what string
 		b    ood.Batch
-	}{{"rows to fit on", in.Batch}, {"calibration rows", in.Cal}} {
+	}{{"fit rows", in.Batch}, {"calibration rows", in.Cal}} {
 		if err := batchparts.Of(&part.b).CheckFinite(part.what); err != nil {
 			return err
 		}
 	}
-	if err := batchparts.Of(&in.Cal).Widths().Check(batchparts.Of(&in.Batch).Widths(), "calibration rows", "rows to fit on have"); err != nil {
+	if err := batchparts.Of(&in.Cal).Widths().Check(batchparts.Of(&in.Batch).Widths(), "calibration rows", "fit rows have"); err != nil {
 		return err
 	}
 	if named := len(in.Base.Layers); named > 0 && named != len(in.Batch.Layers) {
-		return fmt.Errorf("%d earlier layers are named, and the rows to fit on have %d", named, len(in.Batch.Layers))
+		return fmt.Errorf("%d earlier layers are named, but the fit rows have %d", named, len(in.Batch.Layers))
 	}
 	return nil
 }
 
-// checkCal refuses calibration rows that do not look like the rows to fit on.
+// checkCal returns an error for calibration rows that do not match the fit rows.
 func (in FitOptions) checkCal(quantiles bool) error {
-	in.Cal.Layers, in.Batch.Layers = nil, nil // which not every detector reads
-	if err := batchparts.Of(&in.Cal).Widths().Check(batchparts.Of(&in.Batch).Widths(), "calibration rows", "rows to fit on have"); err != nil {
+	in.Cal.Layers, in.Batch.Layers = nil, nil // not read by every detector
+	if err := batchparts.Of(&in.Cal).Widths().Check(batchparts.Of(&in.Batch).Widths(), "calibration rows", "fit rows have"); err != nil {
 		return err
 	}
 	switch {
 	case (in.Cal.Logits.Cols > 0) != (in.Batch.Logits.Cols > 0):
-		return fmt.Errorf("calibration rows have %s and rows to fit on %d", rows.Count(in.Cal.Logits.Cols, "logit"), in.Batch.Logits.Cols)
+		return fmt.Errorf("calibration rows have %s, but fit rows have %d", rows.Count(in.Cal.Logits.Cols, "logit"), in.Batch.Logits.Cols)
 	case quantiles && in.CalTargets.Cols != in.Targets.Cols:
-		return fmt.Errorf("calibration rows have %s and rows to fit on %d", rows.Count(in.CalTargets.Cols, "target"), in.Targets.Cols)
+		return fmt.Errorf("calibration rows have %s, but fit rows have %d", rows.Count(in.CalTargets.Cols, "target"), in.Targets.Cols)
 	}
 	return nil
 }
 
-// withOthers adds to an error of a detector that takes too much memory which
-// others do not.
+// withOthers adds the names of the detectors that would fit in memory to an error of a
+// detector that does not.
 func (in FitOptions) withOthers(err error, t ood.Training) error {
 	if !errors.Is(err, fitting.ErrMemory) || in.Detector.Name != "" && fitting.Check(in.Detector, t, nil) == nil {
-		return err // other parameters would do
+		return err // other parameters would help
 	}
 	var others []string
 	for _, m := range Methods() {
@@ -194,12 +194,12 @@ func (in FitOptions) withOthers(err error, t ood.Training) error {
 	if others == nil {
 		return err
 	}
-	return fmt.Errorf("%w; those that do not are %s", err, strings.Join(others, ", "))
+	return fmt.Errorf("%w; these detectors need less: %s", err, strings.Join(others, ", "))
 }
 
-// compareRows counts calibration rows that were fitted on and those that repeat others,
-// and keeps samples of the hashes of both, by which other rows are compared with them.
-// If all calibration rows were fitted on, it is an error.
+// compareRows counts calibration rows that are fit rows and calibration rows that repeat
+// others. It keeps samples of the hashes of both, to compare later rows with. It returns an
+// error if all calibration rows are fit rows.
 func (c *Calibration) compareRows(d division) error {
 	c.Hashed = rowhash.OfFeatures
 	if d.fit.Hashes != nil && d.cal.Hashes != nil {
@@ -207,7 +207,8 @@ func (c *Calibration) compareRows(d division) error {
 	}
 	fit, cal := rowhash.Of(d.fit, c.Hashed), rowhash.Of(d.cal, c.Hashed)
 	inputs := [2][]uint64{rowhash.Numbers(fit), rowhash.Numbers(cal)}
-	// Equal rows of few columns differ by their targets, if they are no copies.
+	// Rows with few columns may be equal by chance; if they are no copies, their targets
+	// differ.
 	if d.fitTo.Rows > 0 && d.calTo.Rows > 0 || d.fit.Labels != nil && d.cal.Labels != nil {
 		addTruth(fit, d.fit.Labels, d.fitTo)
 		addTruth(cal, d.cal.Labels, d.calTo)
@@ -228,7 +229,7 @@ func (c *Calibration) compareRows(d division) error {
 	return nil
 }
 
-// addTruth puts the targets of rows, or else their labels, beside their hashes.
+// addTruth adds the targets of rows, or their labels, to their hashes.
 func addTruth(hashes []rowhash.Hash, labels []int, targets blas32.General) {
 	for i, h := range hashes {
 		if targets.Rows > 0 {
@@ -239,13 +240,13 @@ func addTruth(hashes []rowhash.Hash, labels []int, targets blas32.General) {
 	}
 }
 
-// checkSamples refuses samples that no rows have.
+// checkSamples returns an error for samples of hashes that no rows have.
 func (c *Calibration) checkSamples() error {
 	if c.Hashed != rowhash.OfInputs && c.Hashed != rowhash.OfFeatures {
-		return fmt.Errorf("the rows are said to be hashed by %q, and not by %s or %s", c.Hashed, rowhash.OfInputs, rowhash.OfFeatures)
+		return fmt.Errorf("the rows are hashed by %q, not by %s or %s", c.Hashed, rowhash.OfInputs, rowhash.OfFeatures)
 	}
 	if !rowhash.NewSample(c.CalHashes, c.CalTies).OK(c.NCal) || !rowhash.NewSample(c.FitHashes, c.FitTies).OK(c.NFit) {
-		return fmt.Errorf("the hashes of %d rows fitted on and of %d calibrated on are not those of a sample", c.NFit, c.NCal)
+		return fmt.Errorf("the hashes of %d fit rows and %d calibration rows are not a sample", c.NFit, c.NCal)
 	}
 	return nil
 }

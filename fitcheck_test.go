@@ -98,7 +98,7 @@ func TestSamplesAreChecked(t *testing.T) {
 	} {
 		b := mustFit(t, classifier(30))
 		spoil(&b.Calibration)
-		if err := b.Write(io.Discard); err == nil || !strings.Contains(err.Error(), "would not be read again") {
+		if err := b.Write(io.Discard); err == nil || !strings.Contains(err.Error(), "could not be read again") {
 			t.Errorf("hashes %s: the error is %v", name, err)
 		}
 	}

@@ -14,17 +14,17 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// emptyCells is what a bundle keeps of the empty cells of the rows fitted on. It is
-// the zero value if no cell could be empty.
+// emptyCells describes the empty cells of the fit rows. It is the zero value if no cell could
+// be empty.
 type emptyCells struct {
 	gaps.Profile
-	// Features says that the cells are the features themselves, and empty ones NaN:
-	// the rows fitted on came without Gaps.
+	// Features tells that the cells are the features themselves, with NaN for empty ones: the
+	// fit rows had no Gaps.
 	Features bool `state:"features"`
 }
 
-// of returns the empty cells of rows, as ood.Batch.Gaps has them. Features are as
-// rows bring them, not yet standardised.
+// of returns the empty cells of rows, in the form of ood.Batch.Gaps. Features are not yet
+// standardised.
 func (e emptyCells) of(b ood.Batch) blas32.General {
 	if !e.Features {
 		return b.Gaps
@@ -40,8 +40,8 @@ func (e emptyCells) of(b ood.Batch) blas32.General {
 	return m
 }
 
-// unseen reports which rows have emptier cells than the rows fitted on. It returns
-// nil if none has. Features are as of takes them.
+// unseen reports which rows have emptier cells than the fit rows. It returns nil if none has.
+// Features are as in of.
 func (e emptyCells) unseen(b ood.Batch) []bool {
 	if e.Profile.Empty == nil {
 		return nil
@@ -50,20 +50,20 @@ func (e emptyCells) unseen(b ood.Batch) []bool {
 }
 
 const (
-	// emptyShare is the part of the false-alarm rate that may go to rows with emptier
-	// cells than the rows fitted on. Alpha can be lowered later: the rest should go to
-	// rows that are odd otherwise.
+	// emptyShare is the fraction of the false-alarm rate that rows with emptier cells than the
+	// fit rows may use. Alpha can be lowered later, and the rest should be left for rows that
+	// are unusual in other ways.
 	emptyShare = 0.1
-	// surelyEmptier is the probability below which calibration rows are taken to have
-	// more gaps than the rows fitted on.
+	// surelyEmptier is the probability below which calibration rows count as having more empty
+	// cells than the fit rows.
 	surelyEmptier = 0.001
 )
 
-// learnCells counts the empty cells of rows to fit on, and reports which calibration
-// rows have emptier cells, or nil. The rows to fit on alone are the reference, because
-// p-values are then exact: the calibration rows are scored as later rows are. If the
-// calibration rows surely have more gaps, they show what later rows look like, and both
-// are the reference.
+// learnCells counts the empty cells of the fit rows, and reports which calibration rows have
+// emptier cells, or nil. Only the fit rows are the reference, because p-values are then exact:
+// calibration rows are scored in the same way as later rows. If calibration rows surely have
+// more empty cells, later rows probably have them too, and both kinds of rows are the
+// reference.
 func (in FitOptions) learnCells(d division) (e emptyCells, unseen []bool) {
 	e = emptyCells{Features: d.fit.Gaps.Cols == 0 && in.Base.Standardised}
 	fit, cal := e.of(d.fit), e.of(d.cal)
@@ -86,30 +86,29 @@ func (in FitOptions) learnCells(d division) (e emptyCells, unseen []bool) {
 	return e, unseen
 }
 
-// GapLimits returns up to what surprise the empty cells of a row are like those of the
-// rows fitted on: the largest of its cells, and their sum. The surprise of an empty cell
-// is log (n+1)/(c+1), if c of the n rows fitted on have that cell empty. With inFeatures,
-// cells are the features themselves and an empty one is NaN; otherwise they are
-// ood.Batch.Gaps. If no cell could be empty, all are zero.
+// GapLimits returns the surprise up to which the empty cells of a row count as usual: for the
+// most surprising cell, and for the sum over all cells. The surprise of an empty cell is log
+// (n+1)/(c+1), if that cell is empty in c of the n fit rows. With inFeatures, cells are the
+// features themselves and an empty one is NaN; otherwise cells are ood.Batch.Gaps. If no cell
+// could be empty, all results are zero.
 func (b *Bundle) GapLimits() (rarest, together float64, inFeatures bool) {
 	rarest, together = b.cells.Limits()
 	return rarest, together, b.cells.Features
 }
 
-// ColumnGaps compares how often the cells of a column are empty with the rows that
-// a bundle was fitted on.
+// ColumnGaps compares how often the cells of a column are empty with the fit rows.
 type ColumnGaps struct {
 	Column   string `json:"column"` // its name, or its number, counted from 0
-	Empty    int    `json:"empty"`  // of Rows, the rows whose cell is empty
+	Empty    int    `json:"empty"`  // number of Rows whose cell is empty
 	Rows     int    `json:"rows"`
-	FitEmpty int    `json:"fit_empty"` // of FitRows, the rows fitted on
+	FitEmpty int    `json:"fit_empty"` // number of FitRows, the fit rows, whose cell is empty
 	FitRows  int    `json:"fit_rows"`
-	// Calibrated says that FitRows are the rows calibrated on too, because these had more
-	// gaps than the rows fitted on.
+	// Calibrated tells that FitRows include the calibration rows, because these had more empty
+	// cells than the fit rows.
 	Calibrated bool `json:"calibrated,omitempty"`
 }
 
-// String is a clause, such as "ram: empty in 1,878 of 1,878 rows, in 0 of the 7,511
+// String returns a clause, for example "ram: empty in 1,878 of 1,878 rows, in 0 of the 7,511
 // rows fitted on".
 func (g ColumnGaps) String() string {
 	and := ""
@@ -119,9 +118,9 @@ func (g ColumnGaps) String() string {
 	return fmt.Sprintf("%s: empty in %s, in %s of the %s fitted %son", g.Column, rows.CountOf(g.Empty, g.Rows, "row"), display.Count(g.FitEmpty), rows.Count(g.FitRows, "row"), and)
 }
 
-// UnusualGaps returns those of a table's columns that are empty in more rows than the
-// rows fitted on let expect: columns that never were empty in these, and columns for
-// which Fisher's exact test tells a difference at 1 %, over all columns.
+// UnusualGaps returns the columns that are empty in more rows than in the fit rows: columns
+// that were never empty there, and columns for which Fisher's exact test finds a difference at
+// 1 %, over all columns.
 func UnusualGaps(columns []ColumnGaps) []ColumnGaps {
 	var list []ColumnGaps
 	for _, g := range columns {
@@ -132,15 +131,15 @@ func UnusualGaps(columns []ColumnGaps) []ColumnGaps {
 	return list
 }
 
-// GapCounter counts the empty cells of rows, column by column. It is made by
-// [Bundle.GapCounter], and not safe for concurrent use.
+// GapCounter counts the empty cells of rows by column. [Bundle.GapCounter] returns one. It is
+// not safe for concurrent use.
 type GapCounter struct {
 	bundle  *Bundle
 	columns []ColumnGaps
 }
 
-// GapCounter returns a GapCounter that has seen no rows. It has no columns if the rows
-// fitted on had no cells that could be empty.
+// GapCounter returns a GapCounter that has seen no rows. It has no columns if the fit rows had
+// no cells that could be empty.
 func (b *Bundle) GapCounter() *GapCounter {
 	c := &GapCounter{bundle: b, columns: make([]ColumnGaps, len(b.cells.Empty))}
 	for j := range c.columns {
@@ -153,7 +152,7 @@ func (b *Bundle) GapCounter() *GapCounter {
 	return c
 }
 
-// Add counts rows, which are as Predict takes them.
+// Add counts rows, in the form that Predict takes.
 func (c *GapCounter) Add(r Rows) {
 	m := c.bundle.cells.of(r.Batch)
 	for j := range c.columns {

@@ -8,15 +8,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
-// calibrated is what one group of calibration rows, or all of them, taught
-// about intervals at one level.
+// calibrated holds the calibration of intervals at one level for one group of rows, or for
+// all.
 type calibrated struct {
 	calibrate.Intervals
-	reach   []float64 // by target, as quantile.Reach says
+	reach   []float64 // by target, from quantile.Reach
 	systems []func(quantiles []float32) calibrate.Distribution
 }
 
-// calibrate prepares intervals and samples of every group.
+// calibrate prepares the intervals and samples of every group.
 func (p *Predictor) calibrate() error {
 	c := p.bundle.Calibration
 	if len(c.Quantiles) == 0 {
@@ -68,9 +68,9 @@ func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*ca
 	return c, nil
 }
 
-// Intervals are what conformalizes the quantiles of a group's rows: without groups of ""
-// and, for a group without calibration rows, infinite ones. It panics without a
-// calibrated quantile head.
+// Intervals returns what conformalizes the quantiles of rows of a group, or of all rows for ""
+// without groups. For a group without calibration rows, intervals are infinite. It panics
+// without a calibrated interval model.
 func (p *Predictor) Intervals(group string) calibrate.Intervals { return p.group(group).Intervals }
 
 func (p *Predictor) group(name string) *calibrated {
@@ -80,14 +80,14 @@ func (p *Predictor) group(name string) *calibrated {
 	return p.unseen
 }
 
-// checkIntervals refuses choices that the bundle cannot serve.
+// checkIntervals returns an error for options that the bundle does not support.
 func (b *Bundle) checkIntervals(o PredictOptions) error {
 	chosen := o.Side != "" || o.Joint || o.IntervalScore != "" || o.Smoothed && o.Sets == "" || o.Samples != 0
 	switch {
 	case o.Samples < 0:
-		return fmt.Errorf("%d samples of a row cannot be drawn", o.Samples)
+		return fmt.Errorf("the number of samples is %d, and must not be negative", o.Samples)
 	case chosen && len(b.Calibration.Quantiles) == 0:
-		return errors.New("the bundle has no calibrated quantile head: intervals and samples need one that was fitted for regression")
+		return errors.New("there is no calibrated interval model; intervals and samples need one, fitted for regression")
 	}
 	return nil
 }

@@ -378,16 +378,16 @@ func TestIntervalErrors(t *testing.T) {
 		}, "bins"},
 		"detector":          {func(in *attach.FitOptions) { in.IntervalModel = method("distance") }, "distance is a detector"},
 		"no trainer":        {func(in *attach.FitOptions) { in.IntervalModel, in.Trainer = method("conditional-gaussian"), nil }, "trainer"},
-		"groups":            {func(in *attach.FitOptions) { in.Groups = names[:7] }, "7 groups for 60 rows"},
+		"groups":            {func(in *attach.FitOptions) { in.Groups = names[:7] }, "7 groups for 60 fit rows"},
 		"groups of cal":     {func(in *attach.FitOptions) { in.Cal, in.CalTargets, in.CalGroups = in.Batch, in.Targets, names[:7] }, "7 groups for 60 calibration"},
-		"groups not of cal": {func(in *attach.FitOptions) { in.Cal, in.CalTargets, in.Groups = in.Batch, in.Targets, names }, "calibration rows have no groups"},
-		"groups of no head": {func(in *attach.FitOptions) { in.Groups, in.SkipIntervals = names, true }, "none is fitted"},
+		"groups not of cal": {func(in *attach.FitOptions) { in.Cal, in.CalTargets, in.Groups = in.Batch, in.Targets, names }, "the fit rows have groups, but the calibration rows have none; intervals are calibrated by the"},
+		"groups of no head": {func(in *attach.FitOptions) { in.Groups, in.SkipIntervals = names, true }, "groups are for intervals, but no interval model is fitted"},
 		"overflow": {func(in *attach.FitOptions) {
 			in.Cal, in.CalTargets = in.Batch.Select([]int{0, 1, 2}), matrix(3, 1)
 			in.Cal.Features.Data[4+3] = math.MaxFloat32
 		}, "calibration row 1 has no finite quantiles"},
 		"groups not in UTF8":  {func(in *attach.FitOptions) { in.Groups = slices.Repeat([]string{"\xff"}, 60) }, "UTF-8"},
-		"columns not in UTF8": {func(in *attach.FitOptions) { in.Base.Columns = []string{"a", "\xff"} }, "column \"\\xff\" must be UTF-8"},
+		"columns not in UTF8": {func(in *attach.FitOptions) { in.Base.Columns = []string{"a", "\xff"} }, "the name of a class or a column, \"\\xff\", is not UTF-8"},
 	}
 	for name, tt := range fits {
 		in := in
@@ -410,11 +410,11 @@ func TestIntervalErrors(t *testing.T) {
 		"joint side":          {plain, attach.PredictOptions{Side: "lower", Joint: true}, attach.Rows{}, "both sides"},
 		"score":               {plain, attach.PredictOptions{IntervalScore: "cqr-x"}, attach.Rows{}, `score "cqr-x"`},
 		"score side":          {plain, attach.PredictOptions{Side: "lower", IntervalScore: "cir"}, attach.Rows{}, "for a side or for a score"},
-		"score, no head":      {mustFit(t, noHead), attach.PredictOptions{IntervalScore: "cir"}, attach.Rows{}, "no calibrated quantile head"},
-		"samples":             {plain, attach.PredictOptions{Samples: -1}, attach.Rows{}, "-1 samples"},
-		"samples, classes":    {mustFit(t, classes), attach.PredictOptions{Samples: 1}, attach.Rows{}, "no calibrated quantile head"},
-		"side, no head":       {mustFit(t, noHead), attach.PredictOptions{Side: "upper"}, attach.Rows{}, "no calibrated quantile head"},
-		"smoothed, no head":   {mustFit(t, noHead), attach.PredictOptions{Smoothed: true}, attach.Rows{}, "no calibrated quantile head"},
+		"score, no head":      {mustFit(t, noHead), attach.PredictOptions{IntervalScore: "cir"}, attach.Rows{}, "there is no calibrated interval model; intervals and samples need one, fitted for regression"},
+		"samples":             {plain, attach.PredictOptions{Samples: -1}, attach.Rows{}, "the number of samples is -1, and must not be negative"},
+		"samples, classes":    {mustFit(t, classes), attach.PredictOptions{Samples: 1}, attach.Rows{}, "there is no calibrated interval model; intervals and samples need one, fitted for regression"},
+		"side, no head":       {mustFit(t, noHead), attach.PredictOptions{Side: "upper"}, attach.Rows{}, "there is no calibrated interval model; intervals and samples need one, fitted for regression"},
+		"smoothed, no head":   {mustFit(t, noHead), attach.PredictOptions{Smoothed: true}, attach.Rows{}, "there is no calibrated interval model; intervals and samples need one, fitted for regression"},
 		"groups of none":      {plain, attach.PredictOptions{}, attach.Rows{Batch: in.Batch, Groups: in.Groups}, "not calibrated by group"},
 		"no groups":           {grouped, attach.PredictOptions{}, attach.Rows{Batch: in.Batch}, "0 groups for 60 rows"},
 		"groups by the dozen": {grouped, attach.PredictOptions{}, attach.Rows{Batch: in.Batch, Groups: names[:12]}, "12 groups for 60 rows"},

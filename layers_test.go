@@ -51,8 +51,8 @@ func TestLayersThatDoNotFit(t *testing.T) {
 		want   string
 	}{
 		"none":         {nil, `method "mahalanobis-layers" needs earlier layers: the rows to score have none`},
-		"one":          {all[:1], "the rows have 1 earlier layers, and the bundle was fitted on 2"},
-		"other widths": {[]blas32.General{all[1], all[0]}, "the rows have 5 columns of layer_0, and the bundle was fitted on 3"},
+		"one":          {all[:1], "the rows have 1 earlier layers, but the fit used 2"},
+		"other widths": {[]blas32.General{all[1], all[0]}, "the rows have 5 columns of layer_0, but the fit used 3"},
 		"other rows":   {[]blas32.General{all[0], matrix(9, 5)}, "10 rows but layer_1 of 9×5"},
 		"infinite":     {nan, "layer_1 has +Inf in row 1, column 2"},
 	} {
@@ -64,11 +64,11 @@ func TestLayersThatDoNotFit(t *testing.T) {
 	}
 	in.Cal = blob(3, 20, 8, 3, 0)
 	in.Cal.Layers = layersOf(in.Cal)[:1]
-	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "calibration rows have 1 earlier layers, and rows to fit on have 2") {
+	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "calibration rows have 1 earlier layers, but fit rows have 2") {
 		t.Errorf("calibration rows of one layer: %v", err)
 	}
 	in.Cal.Layers, in.Base.Layers = layersOf(in.Cal), []attach.Layer{{Tensor: "relu1"}}
-	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "1 earlier layers are named, and the rows to fit on have 2") {
+	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "1 earlier layers are named, but the fit rows have 2") {
 		t.Errorf("one name for two layers: %v", err)
 	}
 	in.Cal.Layers, in.Batch.Layers, in.Base.Layers = nil, nil, nil

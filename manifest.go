@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 
-// manifest is manifest.json.
+// manifest is the content of manifest.json.
 type manifest struct {
 	Format      int             `json:"format"`
 	Library     library         `json:"library"`
@@ -23,7 +23,7 @@ type manifest struct {
 	Detector    *methodEntry    `json:"detector,omitempty"`
 	Quantiles   *methodEntry    `json:"quantiles,omitempty"`
 	Calibration calibration     `json:"calibration"`
-	Cells       map[string]any  `json:"cells,omitempty"` // state of what is known of empty cells
+	Cells       map[string]any  `json:"cells,omitempty"` // state of emptyCells
 	Arrays      []arrayEntry    `json:"arrays"`
 }
 
@@ -32,7 +32,7 @@ type library struct {
 	Version string `json:"version"`
 }
 
-// methodEntry is a fitted method: a detector, or a quantile method.
+// methodEntry is a fitted detector or interval model.
 type methodEntry struct {
 	Method string         `json:"method"`
 	Params map[string]any `json:"params"`
@@ -41,9 +41,9 @@ type methodEntry struct {
 
 type calibration struct {
 	Calibration
-	// QuantileLevels are the columns of calibration/quantiles.npy.
+	// QuantileLevels are the levels of the columns of calibration/quantiles.npy.
 	QuantileLevels []float64 `json:"quantile_levels,omitempty"`
-	// GroupNames are those behind the codes of calibration/groups.npy.
+	// GroupNames are the names for the codes in calibration/groups.npy.
 	GroupNames []string `json:"groups,omitempty"`
 }
 
@@ -55,14 +55,14 @@ type arrayEntry struct {
 	SHA256 string `json:"sha256"`
 }
 
-// folder is the folder of the array, short its name there.
+// folder returns the folder of the array, and short its name in that folder.
 func (e arrayEntry) folder() string { return e.Name[:strings.Index(e.Name, "/")+1] }
 
 func (e arrayEntry) short() string {
 	return strings.TrimSuffix(strings.TrimPrefix(e.Name, e.folder()), arraySuffix)
 }
 
-// encode renders the manifest for people to read, with < and & as they are.
+// encode renders the manifest for people to read, without escapes for < and &.
 func (m manifest) encode() ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -72,13 +72,13 @@ func (m manifest) encode() ([]byte, error) {
 		return nil, fmt.Errorf("the manifest cannot be written: %w", err)
 	}
 	if buf.Len() > maxManifest {
-		return nil, fmt.Errorf("the manifest would have %d bytes, and none may have more than %d: are there too many groups or names?", buf.Len(), maxManifest)
+		return nil, fmt.Errorf("the manifest would have %d bytes, but at most %d are allowed; are there too many groups or names?", buf.Len(), maxManifest)
 	}
 	return buf.Bytes(), nil
 }
 
-// decodeManifest checks the format version before all else, so that a newer
-// file is called newer and not damaged.
+// decodeManifest checks the format version first, so that a newer file is reported as newer
+// and not as damaged.
 func decodeManifest(b []byte) (manifest, error) {
 	var head struct {
 		Format int `json:"format"`
@@ -88,55 +88,55 @@ func decodeManifest(b []byte) (manifest, error) {
 	}
 	switch {
 	case head.Format > format:
-		return manifest{}, fmt.Errorf("%w (format %d; this one reads up to %d): upgrade attach", ErrNewerFormat, head.Format, format)
+		return manifest{}, fmt.Errorf("%w (format %d, but this version reads formats up to %d); upgrade attach", ErrNewerFormat, head.Format, format)
 	case head.Format < 1:
-		return manifest{}, fmt.Errorf("%w: manifest.json gives no format version", ErrDamaged)
+		return manifest{}, fmt.Errorf("%w: manifest.json has no format version", ErrDamaged)
 	}
 	var m manifest
 	return m, unmarshal(b, &m)
 }
 
-// unmarshal reads a manifest. Its errors name keys and not types of Go.
+// unmarshal reads a manifest. Its errors name keys instead of Go types.
 func unmarshal(b []byte, to any) error {
 	err := json.Unmarshal(b, to)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		err = fmt.Errorf("%s holds another kind of value, %s", cmp.Or(wrong.Field, "it"), wrong.Value)
+		err = fmt.Errorf("%s has a value of another kind, %s", cmp.Or(wrong.Field, "it"), wrong.Value)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: manifest.json is not what was written: %w", ErrDamaged, err)
+		return fmt.Errorf("%w: manifest.json: %w", ErrDamaged, err)
 	}
 	return nil
 }
 
-// check refuses values that no fit gives and that later code relies on.
+// check returns an error for values that no fit produces and that later code relies on.
 func (m manifest) check() error {
 	c := m.Calibration
 	classifies := m.Model.Task == Classification
 	switch {
 	case !classifies && m.Model.Task != Regression && m.Model.Task != Embedding:
-		return fmt.Errorf("the manifest's task is %q", m.Model.Task)
+		return fmt.Errorf("the task is %q", m.Model.Task)
 	case m.Model.Width < 1 || m.Model.Width > rows.MaxWidth || m.Model.Outputs < 0 || m.Model.Outputs > rows.MaxWidth:
-		return fmt.Errorf("the manifest gives %d features and %d outputs", m.Model.Width, m.Model.Outputs)
+		return fmt.Errorf("%d features and %d outputs", m.Model.Width, m.Model.Outputs)
 	case !m.Model.layersBounded():
-		return fmt.Errorf("the manifest gives %d earlier layers, with widths that are not positive or too large together", len(m.Model.Layers))
+		return fmt.Errorf("%d earlier layers, with widths that are not positive or too large together", len(m.Model.Layers))
 	case strings.Trim(m.Model.SHA256, "0123456789abcdef") != "":
 		return fmt.Errorf("the model's sha256 is %q", abbreviate(m.Model.SHA256))
 	case m.Layout != "" && m.Layout != "nchw" && m.Layout != "nhwc":
-		return fmt.Errorf("the layout is %q, and not nchw or nhwc", m.Layout)
+		return fmt.Errorf("the layout is %q, not nchw or nhwc", m.Layout)
 	case m.Model.Sigmoid && !classifies:
-		return errors.New("a regressor's outputs are said to be probabilities")
+		return errors.New("the outputs of a regressor are marked as probabilities")
 	case m.Model.Residual && classifies:
-		return errors.New("a classifier is said to have a quantile head")
+		return errors.New("a classifier has an interval model")
 	case c.HeldOut != rows.Given && c.HeldOut != rows.SplitOff:
-		return fmt.Errorf("the calibration rows are said to be %q, and not given or split", c.HeldOut)
+		return fmt.Errorf("the calibration rows are %q, not given or split", c.HeldOut)
 	case c.NFit < 1 || c.NCal < 1:
-		return fmt.Errorf("the manifest gives %d rows fitted on and %d calibrated on", c.NFit, c.NCal)
+		return fmt.Errorf("%d fit rows and %d calibration rows", c.NFit, c.NCal)
 	case c.Reused < 0 || c.Reused > c.NCal || c.Repeated < 0 || c.Repeated >= c.NCal:
-		return fmt.Errorf("of %d calibration rows %d are said to be fitted on too, and %d to repeat others", c.NCal, c.Reused, c.Repeated)
+		return fmt.Errorf("%d calibration rows, with %d reused and %d repeated", c.NCal, c.Reused, c.Repeated)
 	case c.Temperature != 0 && (!classifies || m.Model.Sigmoid || c.Temperature < 0):
-		return fmt.Errorf("no such network has the temperature %v", c.Temperature)
+		return fmt.Errorf("the temperature is %v", c.Temperature)
 	case !(c.Alpha > 0 && c.Alpha < 1) || !(c.Level > 0 && c.Level < 1):
-		return fmt.Errorf("the manifest's alpha %v or level %v is not between 0 and 1", c.Alpha, c.Level)
+		return fmt.Errorf("alpha %v or level %v is not between 0 and 1", c.Alpha, c.Level)
 	}
 	if err := checkPreprocess(m.Preprocess); err != nil {
 		return err
@@ -144,32 +144,33 @@ func (m manifest) check() error {
 	return checkClasses(m.Model.Classes, m.Model.Task, m.Model.Outputs)
 }
 
-// checkPreprocess refuses what is no JSON object, or nests too deep.
+// checkPreprocess returns an error unless the preprocessing is a JSON object that does not
+// nest too deeply.
 func checkPreprocess(raw json.RawMessage) error {
 	switch brackets := bytes.Count(raw, []byte("{")) + bytes.Count(raw, []byte("[")); {
 	case raw == nil:
 		return nil
 	case !isObject(raw):
-		return errors.New("the preprocessing is no JSON object")
+		return errors.New("the preprocessing is not a JSON object")
 	case brackets > maxBrackets:
-		return fmt.Errorf("the preprocessing has %d brackets", brackets)
+		return fmt.Errorf("the preprocessing has %d brackets, which is too many", brackets)
 	}
 	return nil
 }
 
-// checkClasses refuses more names of classes than a network with so many outputs
-// tells apart, 0 being unknown: rows may lack the last classes.
+// checkClasses returns an error for more class names than outputs, where 0 outputs means
+// unknown. Fewer names are allowed: rows may lack the last classes.
 func checkClasses(names []string, task Task, outputs int) error {
 	switch {
 	case len(names) > 0 && task == Regression:
-		return fmt.Errorf("there are %d names of classes for a regressor", len(names))
+		return fmt.Errorf("a regressor has %d class names", len(names))
 	case outputs > 0 && len(names) > max(outputs, 2):
-		return fmt.Errorf("there are %d names of classes for %d outputs", len(names), outputs)
+		return fmt.Errorf("%d class names for %d outputs", len(names), outputs)
 	}
 	return nil
 }
 
-// layersBounded refuses layers of which a row could not be made.
+// layersBounded reports whether a row of these layers could exist.
 func (b Base) layersBounded() bool {
 	sum := 0
 	for _, l := range b.Layers {
@@ -181,13 +182,13 @@ func (b Base) layersBounded() bool {
 	return true
 }
 
-// scalars refuses parameters other than those of rows.State.
+// scalars returns an error for parameters of other types than those of rows.State.
 func scalars(params map[string]any) error {
 	for key, value := range params {
 		switch value.(type) {
 		case bool, float64, string:
 		default:
-			return fmt.Errorf("%w: parameter %q of the manifest is no number, word or truth value", ErrDamaged, key)
+			return fmt.Errorf("%w: parameter %q in the manifest is not a number, a string or a boolean", ErrDamaged, key)
 		}
 	}
 	return nil

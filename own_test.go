@@ -116,7 +116,7 @@ func TestOwnQuantiles(t *testing.T) {
 		"few rows":     {func(n int, l []float64) ood.Quantiles { return ood.NewQuantiles(n-1, 1, l) }, "for 11 rows, 1 targets and 31 levels, of 12 rows and 31 levels"},
 		"few levels":   {func(n int, l []float64) ood.Quantiles { return ood.NewQuantiles(n, 1, l[1:]) }, "and 30 levels, of 12 rows and 31 levels"},
 		"no targets":   {func(n int, l []float64) ood.Quantiles { return ood.NewQuantiles(n, 0, l) }, "0 targets"},
-		"more targets": {func(n int, l []float64) ood.Quantiles { return ood.NewQuantiles(n, 2, l) }, "it predicts 2 targets, and the calibration rows have 1"},
+		"more targets": {func(n int, l []float64) ood.Quantiles { return ood.NewQuantiles(n, 2, l) }, "interval model: it predicts 2 targets, but the calibration rows have 1"},
 		"nothing":      {func(int, []float64) ood.Quantiles { return ood.Quantiles{} }, "are 0 numbers"},
 		"crossing": {func(n int, l []float64) ood.Quantiles {
 			q := ood.NewQuantiles(n, 1, l)
@@ -130,7 +130,7 @@ func TestOwnQuantiles(t *testing.T) {
 		in.SkipDetector = true
 		in.IntervalModel = ood.Method{Name: "line", Needs: ood.Needs{Features: true, Targets: true}, New: func() any { return &drawing{make: tt.make} }}
 		in.IntervalModel.Fit = func(context.Context, ood.Training, ood.Params) (any, error) { return &drawing{make: tt.make}, nil }
-		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "quantile head: ") || errors.Is(err, attach.ErrDamaged) {
+		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "interval model: ") || errors.Is(err, attach.ErrDamaged) {
 			t.Errorf("%s: error %v, want %q", name, err, tt.want)
 		}
 	}
@@ -140,8 +140,8 @@ func TestOwnQuantiles(t *testing.T) {
 func TestEmptyBundles(t *testing.T) {
 	var none *attach.Bundle
 	for want, b := range map[string]*attach.Bundle{
-		"the bundle is empty: Fit, Open or Read makes one": {},
-		`the bundle's method "knn" is not fitted`:          {Detector: &attach.Fitted{Method: "knn"}},
+		"the bundle is empty; create one with Fit, Open or Read":            {},
+		`method "knn" is not fitted; create bundles with Fit, Open or Read`: {Detector: &attach.Fitted{Method: "knn"}},
 	} {
 		if _, err := b.Predictor(attach.PredictOptions{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
@@ -154,7 +154,7 @@ func TestEmptyBundles(t *testing.T) {
 		t.Error(err)
 	}
 	in := classifier(60)
-	if _, err := predict(mustFit(t, in), attach.Rows{Batch: in.Batch, First: -5}, attach.PredictOptions{}); err == nil || !strings.Contains(err.Error(), "the first row is said to be -5") {
+	if _, err := predict(mustFit(t, in), attach.Rows{Batch: in.Batch, First: -5}, attach.PredictOptions{}); err == nil || !strings.Contains(err.Error(), "Rows.First is -5") {
 		t.Error(err)
 	}
 }

@@ -24,7 +24,7 @@ const (
 	cellsFolder       = "cells/"
 )
 
-// parts lists the state of every part under the folder of its arrays.
+// parts returns the state of every part by the folder of its arrays.
 func (b *Bundle) parts() (map[string]rows.State, error) {
 	states := make(map[string]rows.State)
 	if b.Detector != nil {
@@ -47,7 +47,7 @@ func (b *Bundle) parts() (map[string]rows.State, error) {
 	return states, err
 }
 
-// state returns the calibration's arrays.
+// state returns the arrays of the calibration.
 func (c Calibration) state() (rows.State, error) {
 	s := rows.State{Arrays: map[string]rows.Array{}}
 	if len(c.OOD) > 0 {
@@ -72,7 +72,7 @@ func (c Calibration) state() (rows.State, error) {
 			return s, err
 		}
 		if !slices.Equal(q.Levels, levels) || len(q.Y) != n {
-			return s, fmt.Errorf("target %d is calibrated on other levels or rows than target 0", i)
+			return s, fmt.Errorf("targets %d and 0 are calibrated on different levels or rows", i)
 		}
 		grid = append(grid, q.Grid...)
 		y = append(y, q.Y...)
@@ -84,7 +84,7 @@ func (c Calibration) state() (rows.State, error) {
 		return s, nil
 	}
 	if len(c.Groups) != n {
-		return s, fmt.Errorf("there are %d groups for %d calibration rows", len(c.Groups), n)
+		return s, fmt.Errorf("%d groups for %d calibration rows", len(c.Groups), n)
 	}
 	names, codes := c.groupNames(), make([]int64, n)
 	for i, g := range c.Groups {
@@ -95,7 +95,7 @@ func (c Calibration) state() (rows.State, error) {
 	return s, nil
 }
 
-// restoreScaling fills in how features are standardised.
+// restoreScaling restores the scaling of standardised features.
 func (b *Bundle) restoreScaling(s rows.State) error {
 	if !b.Base.Standardised {
 		return nil
@@ -106,7 +106,7 @@ func (b *Bundle) restoreScaling(s rows.State) error {
 	return nil
 }
 
-// restoreCells fills in what is known of empty cells.
+// restoreCells restores the counts of empty cells.
 func (b *Bundle) restoreCells(s rows.State) error {
 	if s.Arrays == nil && s.Params == nil {
 		return nil
@@ -115,18 +115,19 @@ func (b *Bundle) restoreCells(s rows.State) error {
 		return fmt.Errorf("%w: empty cells: %w", ErrDamaged, err)
 	}
 	if e := b.cells; e.Features && (!b.Base.Standardised || len(e.Empty) != b.Base.Width) {
-		return fmt.Errorf("%w: the empty cells of %d columns are said to be those of %d features", ErrDamaged, len(e.Empty), b.Base.Width)
+		return fmt.Errorf("%w: there are empty cells of %d columns for %d features", ErrDamaged, len(e.Empty), b.Base.Width)
 	}
 	return nil
 }
 
-// groupNames are the groups of calibration rows, sorted: the code of a group is
-// its place.
+// groupNames returns the groups of the calibration rows, sorted. The code of a group is its
+// index.
 func (c Calibration) groupNames() []string {
 	return slices.Compact(slices.Sorted(slices.Values(c.Groups)))
 }
 
-// vector is a list of whole numbers as an array, of hashes with the sign that arrays have.
+// vector returns integers as an array. Hashes are stored with a sign, like the integers of
+// other arrays.
 func vector[T int | uint64](list []T) rows.Array {
 	v := make([]int64, len(list))
 	for i, x := range list {
@@ -135,8 +136,8 @@ func vector[T int | uint64](list []T) rows.Array {
 	return rows.Array{Shape: []int{len(v)}, Data: v}
 }
 
-// wholes is the whole numbers of an array of one dimension; what is whose they are.
-func wholes(a rows.Array, what string) ([]int64, error) {
+// integers returns the integers of a one-dimensional array. what names them in errors.
+func integers(a rows.Array, what string) ([]int64, error) {
 	v, ok := a.Data.([]int64)
 	if !ok || len(a.Shape) != 1 {
 		return nil, fmt.Errorf("%w: %s are %T of shape %v", ErrDamaged, what, a.Data, a.Shape)
@@ -144,9 +145,9 @@ func wholes(a rows.Array, what string) ([]int64, error) {
 	return v, nil
 }
 
-// hashesFrom is the hashes that vector made an array of.
+// hashesFrom returns the hashes of an array that vector created.
 func hashesFrom(s rows.State, name string) ([]uint64, error) {
-	v, err := wholes(s.Arrays[name], name)
+	v, err := integers(s.Arrays[name], name)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +158,7 @@ func hashesFrom(s rows.State, name string) ([]uint64, error) {
 	return hashes, nil
 }
 
-// restoreClasses fills in what is known of true and predicted classes.
+// restoreClasses restores true and predicted classes.
 func (c *Calibration) restoreClasses(s rows.State) error {
 	k := &c.TrueClasses
 	for _, part := range []struct {
@@ -168,13 +169,13 @@ func (c *Calibration) restoreClasses(s rows.State) error {
 		if !there {
 			continue
 		}
-		v, err := wholes(a, "the calibration rows' "+part.name)
+		v, err := integers(a, "the calibration rows' "+part.name)
 		if err != nil {
 			return err
 		}
 		for _, x := range v {
 			if x < 0 || x >= rows.MaxWidth {
-				return fmt.Errorf("%w: the calibration rows' %s hold %d", ErrDamaged, part.name, x)
+				return fmt.Errorf("%w: %s of the calibration rows contain %d", ErrDamaged, part.name, x)
 			}
 			*part.to = append(*part.to, int(x))
 		}
@@ -192,7 +193,7 @@ func (c *Calibration) restoreClasses(s rows.State) error {
 	return nil
 }
 
-// restore fills in all that calibration rows taught from its arrays.
+// restore restores the calibration from its arrays.
 func (c *Calibration) restore(s rows.State, levels []float64, groups []string) error {
 	if _, ok := s.Arrays["ood"]; ok {
 		scores, err := s.Float64s("ood")
@@ -219,7 +220,7 @@ func (c *Calibration) restore(s rows.State, levels []float64, groups []string) e
 	v, isTargets := y.Data.([]float32)
 	if !isGrid || !isTargets || len(grid.Shape) != 3 || len(y.Shape) != 2 ||
 		grid.Shape[0] != y.Shape[0] || grid.Shape[1] != y.Shape[1] || grid.Shape[2] != len(levels) {
-		return fmt.Errorf("%w: quantile calibration of shape %v does not fit %v targets and %d levels",
+		return fmt.Errorf("%w: quantiles of shape %v do not fit targets of shape %v and %d levels",
 			ErrDamaged, grid.Shape, y.Shape, len(levels))
 	}
 	n, l := y.Shape[1], len(levels)
@@ -230,7 +231,7 @@ func (c *Calibration) restore(s rows.State, levels []float64, groups []string) e
 		}
 		for i := range n {
 			if row := target.Grid[i*l : (i+1)*l]; !slices.IsSorted(row) || math.IsInf(float64(target.Y[i]), 0) {
-				return fmt.Errorf("%w: calibration row %d has quantiles that cross or an endless target", ErrDamaged, i)
+				return fmt.Errorf("%w: calibration row %d has crossing quantiles or an infinite target", ErrDamaged, i)
 			}
 		}
 		c.Quantiles = append(c.Quantiles, target)
@@ -238,7 +239,7 @@ func (c *Calibration) restore(s rows.State, levels []float64, groups []string) e
 	return c.restoreGroups(s.Arrays["groups"], groups, n)
 }
 
-// restoreGroups fills in the groups of n calibration rows from their codes.
+// restoreGroups restores the groups of n calibration rows from their codes.
 func (c *Calibration) restoreGroups(codes rows.Array, names []string, n int) error {
 	v, ok := codes.Data.([]int64)
 	switch {
@@ -250,22 +251,22 @@ func (c *Calibration) restoreGroups(codes rows.Array, names []string, n int) err
 	c.Groups = make([]string, n)
 	for i, code := range v {
 		if code < 0 || code >= int64(len(names)) {
-			return fmt.Errorf("%w: calibration row %d is of group %d of %d", ErrDamaged, i, code, len(names))
+			return fmt.Errorf("%w: calibration row %d has group %d of %d", ErrDamaged, i, code, len(names))
 		}
 		c.Groups[i] = names[code]
 	}
 	return nil
 }
 
-// restored rebuilds a method from its entry and its arrays, which may be nil; of
-// is what it is, and own are a program's own methods.
+// restored rebuilds a method from its entry and its arrays, which may be nil. of names the
+// part in errors, and own are custom methods.
 func (e *methodEntry) restored(of string, intervals bool, arrays map[string]rows.Array, own []ood.Method) (*Fitted, error) {
 	if e == nil {
 		return nil, nil
 	}
 	method, ok := MethodByName(e.Method, own...)
 	if !ok || method.Needs.Targets != intervals {
-		return nil, fmt.Errorf("%w %q: neither this version of attach nor the program has such a %s: upgrade attach, or pass the method where files are opened and saved", ErrUnknownMethod, e.Method, of)
+		return nil, fmt.Errorf("%w %q: neither this version of attach nor this program has such a %s; upgrade attach, or pass the method to Open and Save", ErrUnknownMethod, e.Method, of)
 	}
 	if err := cmp.Or(scalars(e.Params), scalars(e.State)); err != nil {
 		return nil, err
@@ -280,8 +281,8 @@ func (e *methodEntry) restored(of string, intervals bool, arrays map[string]rows
 	return &Fitted{Method: e.Method, Params: e.Params, scorer: scorer}, nil
 }
 
-// checkParts refuses parts that are not calibrated on as many rows and targets
-// as the bundle says, and calibrations of no part.
+// checkParts returns an error for parts whose calibration has other numbers of rows or targets
+// than the bundle, and for a calibration without its part.
 func (b *Bundle) checkParts() error {
 	c := b.Calibration
 	rows := 0
@@ -289,42 +290,42 @@ func (b *Bundle) checkParts() error {
 		rows = c.NCal
 	}
 	if len(c.OOD) != rows {
-		return fmt.Errorf("there are %d scores of calibration rows where there must be %d", len(c.OOD), rows)
+		return fmt.Errorf("%d scores of calibration rows, but there must be %d", len(c.OOD), rows)
 	}
 	if err := cmp.Or(b.checkClasses(), c.checkSamples()); err != nil {
 		return err
 	}
 	switch {
 	case b.Detector == nil && b.IntervalModel == nil:
-		return errors.New("it holds neither a detector nor a quantile head")
+		return errors.New("it has neither a detector nor an interval model")
 	case (b.IntervalModel == nil) != (len(c.Quantiles) == 0):
-		return fmt.Errorf("quantiles of %d targets are calibrated, and the quantile head is not for them", len(c.Quantiles))
+		return fmt.Errorf("the calibration has quantiles of %d targets, but the interval model predicts others", len(c.Quantiles))
 	case b.IntervalModel == nil:
 		return nil
 	case b.Base.Task != Regression:
-		return errors.New("it holds a quantile head for a classifier")
+		return errors.New("it has an interval model for a classifier")
 	case b.Base.Outputs > 0 && len(c.Quantiles) != b.Base.Outputs:
-		return fmt.Errorf("quantiles of %d targets are calibrated for %d outputs", len(c.Quantiles), b.Base.Outputs)
+		return fmt.Errorf("the calibration has quantiles of %d targets, but the model has %d outputs", len(c.Quantiles), b.Base.Outputs)
 	case len(c.Quantiles[0].Y) != c.NCal:
-		return fmt.Errorf("there are %d targets of calibration rows where there must be %d", len(c.Quantiles[0].Y), c.NCal)
+		return fmt.Errorf("%d targets of calibration rows, but there must be %d", len(c.Quantiles[0].Y), c.NCal)
 	}
 	return nil
 }
 
-// checkClasses refuses what no softmax gives true classes.
+// checkClasses returns an error for probabilities of true classes that no softmax gives.
 func (b *Bundle) checkClasses() error {
 	c := b.Calibration.TrueClasses
 	n, classes := len(c.Labels), max(b.Base.Outputs, 2)
 	predicted := b.Calibration.Predicted
 	switch {
 	case len(predicted) > 0 && (b.Base.Task != Classification || len(predicted) != b.Calibration.NCal || slices.Max(predicted) >= classes || slices.Min(predicted) < 0):
-		return fmt.Errorf("classes are predicted of %d calibration rows, where there are %d and %d classes", len(predicted), b.Calibration.NCal, classes)
+		return fmt.Errorf("there are %d predicted classes for %d calibration rows and %d classes", len(predicted), b.Calibration.NCal, classes)
 	case n == 0:
 		return nil
 	case b.Base.Task != Classification || b.Base.Sigmoid || b.Base.Outputs == 0:
-		return errors.New("it holds labels of calibration rows for a network without a softmax")
+		return errors.New("it has labels of calibration rows, but the model has no softmax")
 	case n != b.Calibration.NCal || len(predicted) != n || len(c.True) != n || len(c.Above) != n || len(c.Ranks) != n || len(c.Top) != n || len(c.Grown) != n:
-		return fmt.Errorf("there are labels, probabilities and ranks of %d, %d, %d, %d, %d and %d calibration rows where there must be %d",
+		return fmt.Errorf("labels, probabilities and ranks of %d, %d, %d, %d, %d and %d calibration rows, but there must be %d",
 			n, len(c.True), len(c.Above), len(c.Top), len(c.Grown), len(c.Ranks), b.Calibration.NCal)
 	}
 	for i, label := range c.Labels {
@@ -339,7 +340,8 @@ func (b *Bundle) checkClasses() error {
 	return nil
 }
 
-// consistent refuses parts that do not fit each other or the manifest's widths.
+// consistent returns an error for parts that do not fit each other or the widths in the
+// manifest.
 func (b *Bundle) consistent() error {
 	want := b.Base.widths()
 	if b.Base.Task == Classification && b.Base.Outputs == 1 {
@@ -355,7 +357,7 @@ func (b *Bundle) consistent() error {
 	}
 	if d := b.Detector; d != nil {
 		if read := d.scorer.Widths().Layers(); read != len(b.Base.Layers) {
-			return fmt.Errorf("%w: its parts do not fit together: the detector reads %d earlier layers, and the manifest names %d", ErrDamaged, read, len(b.Base.Layers))
+			return fmt.Errorf("%w: its parts do not fit together: the detector reads %d earlier layers, but the manifest names %d", ErrDamaged, read, len(b.Base.Layers))
 		}
 	}
 	if h := b.IntervalModel; h != nil {
@@ -364,7 +366,7 @@ func (b *Bundle) consistent() error {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
 		if calibrated := len(b.Calibration.Quantiles); calibrated != one.Targets {
-			return fmt.Errorf("%w: quantiles of %d targets are calibrated, and the quantile head is not for them", ErrDamaged, calibrated)
+			return fmt.Errorf("%w: the calibration has quantiles of %d targets, but the interval model predicts others", ErrDamaged, calibrated)
 		}
 	}
 	return nil

@@ -20,114 +20,104 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// PredictOptions chooses what is predicted. The zero value takes the bundle's
-// defaults and no quantiles.
+// PredictOptions selects what to predict. The zero value uses the defaults of the bundle,
+// without quantiles.
 type PredictOptions struct {
-	// Levels are the quantile levels wanted, each in (0,1); regression only.
+	// Levels are the requested quantile levels, each in (0,1); regression only.
 	Levels []float64
-	// Level is the probability that intervals, or sets, cover; 0 is the bundle's.
+	// Level is the coverage of intervals and sets; 0 means that of the bundle.
 	Level float64
-	// NoScore leaves out the detector, which saves its time: Score is NaN, PValue 1 and Flag
-	// false. MaxError cannot be combined with it, because flagged rows are not accepted.
+	// NoScore skips the detector to save time: Score is NaN, PValue 1 and Flag false. It
+	// cannot be combined with MaxError, because flagged rows are not accepted.
 	NoScore bool
-	// Alpha is the false-alarm rate of flags; 0 is the bundle's. Below 1/(n+1), the least
-	// p-value that n calibration rows allow, nothing is flagged.
+	// Alpha is the false-alarm rate of flags; 0 means that of the bundle. Below 1/(n+1), the
+	// smallest p-value with n calibration rows, nothing is flagged.
 	Alpha float64
-	// FlagByClass has a row's score ranked among those of the calibration rows that the
-	// network predicts the same class of, in place of all: p-values and flags then
-	// promise as much of the rows of each predicted class alone. Of a class that n of
-	// these are predicted to be of, no p-value is below 1/(n+1).
-	// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random
-	// World, section 4.5.
+	// FlagByClass compares a row only with the calibration rows of the same predicted class.
+	// P-values and flags then have their guarantee for the rows of each predicted class. If n
+	// calibration rows have that class, no p-value is below 1/(n+1).
 	FlagByClass bool
-	// Side, if not empty, asks for intervals with one end, "lower" or "upper", which
-	// miss on that side with probability at most 1−Level.
+	// Side, if not empty, requests intervals with one end, "lower" or "upper", which miss on
+	// that side with probability at most 1−Level.
 	Side string
-	// Joint asks for intervals that cover all targets of a row at once with
-	// probability Level, in place of each on its own.
+	// Joint requests intervals that cover all targets of a row at once with probability Level,
+	// instead of each separately.
 	Joint bool
-	// IntervalScore, if not empty, is what intervals with two ends are calibrated by:
-	// see calibrate.IntervalOptions.Score.
+	// IntervalScore, if not empty, is the nonconformity score of intervals with two ends: see
+	// calibrate.IntervalOptions.Score.
 	IntervalScore string
-	// Sets, if not empty, asks for the set of classes that holds the true one with
-	// probability Level, ranked by this score, "lac", "aps", "raps", "saps" or "ordinal"
-	// as calibrate.SetOptions.Score says; ByClass, that it does so for rows of each
-	// class; ByCluster, for rows of each cluster of classes, by Seed. A classifier whose
-	// outputs are a softmax, calibrated with labels, has them: see
+	// Sets, if not empty, requests prediction sets that contain the true class with
+	// probability Level, by the score "lac", "aps", "raps", "saps" or "ordinal": see
+	// calibrate.SetOptions.Score. SetsByClass guarantees this for the rows of each class, and
+	// SetsByCluster for the rows of each cluster of classes, found by Seed. Prediction sets
+	// need a classifier with a softmax that was calibrated with labels: see
 	// Calibration.TrueClasses.
 	Sets                       string
 	SetsByClass, SetsByCluster bool
-	// ClassPValues asks for Prediction.ClassPValues, by the score of Sets and what it is
-	// calibrated by.
+	// ClassPValues requests Prediction.ClassPValues, by the score of Sets.
 	ClassPValues bool
-	// VennAbers asks for Prediction.Right, which needs what Sets does.
+	// VennAbers requests Prediction.ConfidenceBounds. It has the same requirements as Sets.
 	VennAbers bool
-	// MaxError, if not 0, is the share of errors that there may be among all rows that are
-	// accepted, where VennAbers asks for a probability of each row: see
-	// Prediction.Accept. It needs what Sets does.
+	// MaxError, if not 0, is the largest allowed fraction of errors among all accepted rows:
+	// see Prediction.Accept. VennAbers, in contrast, gives a probability for each row. It has
+	// the same requirements as Sets.
 	MaxError float64
-	// Smoothed asks for intervals, with one end or two, or boxes, that cover no
-	// more often than is promised where scores tie, as
-	// calibrate.IntervalOptions says, or for such sets, as
-	// calibrate.SetOptions does. Seed, with the row's number, chooses what is drawn.
+	// Smoothed randomises ties, so that intervals, boxes and sets cover no more often than
+	// their level: see calibrate.IntervalOptions and calibrate.SetOptions. Seed and the number
+	// of the row determine the random numbers.
 	Smoothed bool
-	// Samples is the number of draws from the conformal predictive
-	// distribution of each row and target, for which a block of rows takes memory; Seed, with the
-	// row's number, chooses them. Draws of different targets are independent of each other.
+	// Samples is the number of draws from the conformal predictive distribution of each row
+	// and target. They are in memory for a whole block of rows. Seed and the number of the row
+	// determine them. Draws of different targets are independent.
 	Samples int
 	Seed    uint64
 }
 
-// Prediction is what a bundle says of one row. Its numbers may be infinite or NaN.
+// Prediction is the result for one row. Its numbers may be infinite or NaN.
 type Prediction struct {
-	// Class is the index of the largest logit of a classifier, Name its name if
-	// the bundle has one, and Confidence its probability under the softmax of
-	// logits over temperature (or their sigmoid, where Base.Sigmoid says so). A
-	// classifier with one output is read as a logistic one: class 1 where the
-	// logit is positive. Class is -1 where there are no classes or no logits.
+	// Class is the index of the largest logit of a classifier, Name its name if the bundle has
+	// one, and Confidence its probability: the softmax of logits over temperature (or their
+	// sigmoid, if Base.Sigmoid). A classifier with one output is a logistic one: class 1 if
+	// the logit is positive. Class is -1 if there are no classes or no logits.
 	Class      int
 	Name       string
 	Confidence float64
-	// ConfidenceBounds are two probabilities that Class is right, of this row alone, where
-	// PredictOptions.MaxError is a share of many, the lower one first: see
-	// calibrate.ClassCalibration.VennAbers. They are of the logits without a
-	// temperature, which Confidence has. They are 0 where they are not asked for, and
-	// NaN where the row has no logits.
+	// ConfidenceBounds are two probabilities that Class is right, the smaller one first, for
+	// this row: see calibrate.ClassCalibration.VennAbers. They are computed from the logits
+	// without a temperature, unlike Confidence. They are 0 if not requested, and NaN if the
+	// row has no logits.
 	ConfidenceBounds [2]float64
-	// Set are the classes that PredictOptions.Sets asks for, in increasing order, or
-	// Class alone where that has none, which can only add coverage. Only where
-	// Smoothed it may be empty. It is nil where none is asked for or the row has no
-	// logits.
+	// Set holds the classes of the prediction set, in increasing order. If LAC finds none it
+	// holds Class, which can only increase coverage; only with Smoothed may it be empty. It is
+	// nil if not requested or if the row has no logits.
 	Set []int
-	// ClassPValues are the conformal p-values of all classes: see calibrate.Sets.PValues.
-	// They are nil where they are not asked for or the row has no logits.
+	// ClassPValues holds the conformal p-values of all classes: see calibrate.Sets.PValues. It
+	// is nil if not requested or if the row has no logits.
 	ClassPValues []float64
 
-	Targets []Target // of a regressor
+	Targets []Target // for a regressor
 
-	// Score is higher where the row is more likely out-of-domain, and NaN without
-	// a detector or with NoScore. PValue is its conformal p-value, or 1: among rows like the
-	// calibration rows, at most a share p has a p-value of p or less. Flag says
-	// that it is at most Alpha.
+	// Score is higher if the row is more likely OOD, and NaN without a detector or with
+	// NoScore. PValue is its conformal p-value, or 1: among in-distribution rows, at most a
+	// fraction p has a p-value of p or less. Flag tells that it is at most Alpha.
 	Score, PValue float64
 	Flag          bool
-	// Accept says that the row is not flagged and its largest probability under the
-	// softmax of logits, without a temperature, is above Predictor.Selective's: with
-	// 95 % confidence the share of errors among such rows is at most
-	// PredictOptions.MaxError, under the condition that Bundle.Promise states.
+	// Accept tells that the row is not flagged and that its largest softmax probability,
+	// without a temperature, is above the threshold of Predictor.Selective. With 95 %
+	// confidence, the fraction of errors among accepted rows is at most
+	// PredictOptions.MaxError, under the condition that Bundle.Guarantee states.
 	Accept bool
 }
 
-// MarshalJSON writes an object whose keys are the columns that attach predict writes,
-// except that it has no set_names and that quantiles and samples are one list each. Quantiles
-// are in the order of PredictOptions.Levels. Numbers that are infinite or unknown are null.
-// The object lacks what the bundle does not predict. Without a score it lacks p_value and
-// flag too. It has accept only if that is true. If there are several targets, their keys
-// end in _0, _1 and so on.
+// MarshalJSON writes an object whose keys are the columns of attach predict, with two
+// differences: it has no set_names, and quantiles and samples are one list each, quantiles in
+// the order of PredictOptions.Levels. Infinite and unknown numbers are null. The object has
+// only what the bundle predicts: without a score it lacks p_value and flag too. It has accept
+// only if that is true. If there are several targets, their keys end in _0, _1 and so on.
 func (p Prediction) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	add := func(key string, value any) {
-		text, _ := json.Marshal(value) // of nothing that can fail
+		text, _ := json.Marshal(value) // these values cannot fail
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
@@ -182,7 +172,7 @@ func (p Prediction) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// finite is nil, null in JSON, of what JSON has no number for.
+// finite returns nil, null in JSON, for numbers that JSON cannot express.
 func finite(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
@@ -198,75 +188,72 @@ func finites(x []float64) []*float64 {
 	return out
 }
 
-// Target is what a bundle says of one target of a row; NaN is what the bundle or
-// the row cannot give.
+// Target is the prediction for one target of a row. A number is NaN if the bundle or the row
+// cannot provide it.
 type Target struct {
-	Value  float64 // what the network itself predicts
-	Median float64 // the head's median
-	// Lower and Upper are the head's central interval, conformalized, so that each
-	// target on its own, or with Joint all targets of a row, is covered with
-	// probability Level under the condition that Bundle.Promise states. They
-	// are ±Inf where calibration rows, or those of the row's group, are too few for
-	// Level; with a Side the other end is.
-	// Where features are so large that the head's quantiles overflow, or round
-	// to one, nothing is known of the target: the interval is infinite, Median and
-	// the quantile at 0.5 are NaN, other quantiles and Samples are ±Inf, and the row's
-	// Score is +Inf.
-	// A target is covered if Lower ≤ target ≤ Upper. Smoothed ends are float32
-	// numbers, as targets are, and Lower > Upper says that an interval is empty.
+	Value  float64 // the prediction of the model itself
+	Median float64 // the median of the interval model
+	// Lower and Upper are the ends of the prediction interval. Each target separately, or with
+	// Joint all targets of a row together, is covered with probability Level, under the
+	// condition that Bundle.Guarantee states. A target is covered if Lower ≤ target ≤ Upper.
+	// The ends are ±Inf if there are too few calibration rows, or too few of the row's group,
+	// for Level. With a Side, the other end is infinite. Smoothed ends are float32 numbers, as
+	// targets are, and Lower > Upper means that an interval is empty.
+	//
+	// If features are so large that quantiles overflow, or round to one number, nothing is
+	// known about the target: the interval is infinite, Median and the quantile at 0.5 are
+	// NaN, other quantiles and Samples are ±Inf, and the row's Score is +Inf.
 	Lower, Upper float64
-	// Quantiles are the head's own at PredictOptions.Levels, without
-	// conformalization, which applies to the central interval only. They never
-	// cross.
+	// Quantiles are the interval model's own quantiles at PredictOptions.Levels. They are not
+	// conformalized, unlike the interval. They never cross.
 	Quantiles []float64
-	// Samples are drawn as calibrate.Distribution.Sample says; ±Inf for a row of
-	// a group without calibration rows.
+	// Samples are draws from calibrate.Distribution.Sample; they are ±Inf for a row of a group
+	// without calibration rows.
 	Samples []float64
 }
 
-// Rows are rows to predict.
+// Rows is a block of rows to predict.
 type Rows struct {
-	// Batch needs the parts that Fit was given: features always, logits for
-	// classes, values and methods that use them, Base.Layers where it names any,
-	// and Inputs and the Network where Bundle.RunsNetwork says so. Labels are for evaluate.Rows
-	// alone, and Predict does not look at them.
+	// Batch needs the parts that Fit got: always features; logits for classes, values and
+	// methods that use them; Base.Layers if there are any; and Inputs and the Network if
+	// Bundle.RunsNetwork. Labels are only for evaluate.Rows; Predict ignores them.
 	ood.Batch
-	// Groups names the group of each row, for a bundle whose intervals are
-	// calibrated by group. See Calibration.Groups.
+	// Groups holds the group of each row, for intervals that are calibrated by group. See
+	// Calibration.Groups.
 	Groups []string
-	// Targets are what came true, n×t, for evaluate.Rows, which takes Batch.Labels too.
+	// Targets are the true targets, n×t, for evaluate.Rows, which also uses Batch.Labels.
 	Targets blas32.General
-	// First is the number of the first row, which what is drawn depends on. Who
-	// predicts one block at a time, with Smoothed or Samples, counts on: equal
-	// numbers draw alike. Stream and evaluate.Rows count themselves.
+	// First is the number of the first row, which determines random numbers. With Smoothed or
+	// Samples, a caller that predicts block by block must count on, because rows with equal
+	// numbers draw equally. Stream and evaluate.Rows count themselves.
 	First int
 }
 
-// RunsNetwork says that the detector scores by running the base network, so
-// that prediction needs rows with a Network and Inputs.
+// RunsNetwork reports whether the detector runs the base network, so that prediction needs
+// rows with a Network and Inputs.
 func (b *Bundle) RunsNetwork() bool {
 	return b.Detector != nil && (b.Detector.scorer.Method().Needs.Network || b.Detector.scorer.Method().Needs.Dropout)
 }
 
-// Predictor predicts block after block with one choice of levels. It is made by
-// [Bundle.Predictor], and safe for concurrent use.
+// Predictor predicts block after block with one choice of options. [Bundle.Predictor] returns
+// one. It is safe for concurrent use.
 type Predictor struct {
 	bundle     *Bundle
 	o          PredictOptions                     // with the bundle's Level and Alpha in place of 0
-	banded     []float64                          // levels that intervals are interpolated between
-	calibrated map[string]*calibrated             // by group, "" where there are none; nil without a calibration
-	unseen     *calibrated                        // of a group without calibration rows
-	ood        []calibrate.Conformal              // of all rows or, with FlagByClass, by predicted class
-	sets       *calibrate.Sets                    // nil where none are asked for
-	selective  *calibrate.Selective               // nil where nothing is to be accepted
-	right      func(top float64) (p0, p1 float64) // nil where it is not asked for
-	scorer     *fitting.Scorer                    // of the detector, or nil
-	widths     batchparts.Widths                  // of the rows that the bundle was fitted on
+	banded     []float64                          // levels between which intervals interpolate
+	calibrated map[string]*calibrated             // by group, "" without groups; nil without a calibration
+	unseen     *calibrated                        // for groups without calibration rows
+	ood        []calibrate.Conformal              // for all rows or, with FlagByClass, by predicted class
+	sets       *calibrate.Sets                    // nil if not requested
+	selective  *calibrate.Selective               // nil without MaxError
+	right      func(top float64) (p0, p1 float64) // nil without VennAbers
+	scorer     *fitting.Scorer                    // the detector, or nil
+	widths     batchparts.Widths                  // of the fit rows
 }
 
-// Predictor prepares prediction: levels are checked and calibrated once.
+// Predictor prepares prediction: it checks and calibrates levels once.
 func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
-	if err := b.made(); err != nil {
+	if err := b.checkFitted(); err != nil {
 		return nil, err
 	}
 	if err := cmp.Or(b.checkIntervals(o), b.checkSets(o)); err != nil {
@@ -282,10 +269,10 @@ func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 		}
 	}
 	if len(o.Levels) > 0 && b.IntervalModel == nil {
-		return nil, errors.New("the bundle has no quantile head: quantiles need one that was fitted for regression")
+		return nil, errors.New("there is no interval model; quantiles need one, fitted for regression")
 	}
 	if o.NoScore && o.MaxError != 0 && b.Detector != nil {
-		return nil, errors.New("a share of errors is promised of rows that are not flagged, and NoScore leaves out the flags: choose one of them")
+		return nil, errors.New("MaxError needs flags, because it accepts only rows that are not flagged, and NoScore skips them; choose one of the two")
 	}
 	p := &Predictor{bundle: b, o: o, widths: b.widths()}
 	if b.Detector != nil && !o.NoScore {
@@ -310,13 +297,13 @@ func checkLevels(level, alpha float64) error {
 	return nil
 }
 
-// Stream predicts for one block of rows after another, and yields a prediction a
-// row, in order. Rows r that are all at hand, for evaluate.Rows too, are one block:
+// Stream predicts one block of rows after another, and yields one prediction for each row, in
+// order. Rows r that are all in memory, also for evaluate.Rows, are one block:
 //
 //	func(yield func(attach.Rows, error) bool) { yield(r, nil) }
 //
-// The first error, of the rows or of a prediction, ends it. What
-// is drawn for a row does not depend on how rows are cut to blocks.
+// The first error, of the rows or of a prediction, ends it. Random numbers do not depend on
+// how rows are divided into blocks.
 func (p *Predictor) Stream(ctx context.Context, blocks iter.Seq2[Rows, error]) iter.Seq2[Prediction, error] {
 	return func(yield func(Prediction, error) bool) {
 		done := 0
@@ -340,19 +327,19 @@ func (p *Predictor) Stream(ctx context.Context, blocks iter.Seq2[Rows, error]) i
 	}
 }
 
-// Predict predicts for each of the rows. Of an error for NaN or infinity, [NotFinite]
-// tells the row. An *ood.NeedError says what the detector needs and the rows lack.
+// Predict predicts each of the rows. If the error is about NaN or infinity, [NotFinite]
+// returns the row. An *ood.NeedError names what the rows lack for the detector.
 func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
-	if err := cmp.Or(p.made(), ctx.Err()); err != nil {
+	if err := cmp.Or(p.check(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	r.Labels = nil // which nothing reads
+	r.Labels = nil // not used
 	given := r.Batch
 	r.Batch = p.bundle.Base.pairLogits(given)
 	if err := p.checkRows(given, r); err != nil {
 		return nil, err
 	}
-	unseen := p.bundle.cells.unseen(given) // before gaps in features become the mean
+	unseen := p.bundle.cells.unseen(given) // before empty cells in features become the mean
 	r.Features = p.bundle.scaling.Apply(r.Features)
 	out := make([]Prediction, r.Len())
 	for i := range out {
@@ -364,7 +351,7 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	switch p.bundle.Base.Task {
 	case Classification:
 		if p.o.FlagByClass && r.Logits.Cols == 0 {
-			return nil, errors.New("p-values by class: the rows have no logits, which predict the class")
+			return nil, errors.New("p-values by class need the rows' logits, which predict the class")
 		}
 		p.bundle.classify(out, r.Logits)
 		p.set(out, r)
@@ -382,15 +369,15 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	return out, nil
 }
 
-// made refuses a predictor that no bundle made.
-func (p *Predictor) made() error {
+// check returns an error for a predictor that no bundle created.
+func (p *Predictor) check() error {
 	if p == nil || p.bundle == nil {
-		return errors.New("the predictor is empty: a bundle's Predictor makes one")
+		return errors.New("the predictor is empty; create one with Bundle.Predictor")
 	}
 	return nil
 }
 
-// widths are those of the rows that the bundle was fitted on.
+// widths returns the widths of the fit rows.
 func (b *Bundle) widths() batchparts.Widths {
 	w := b.Base.widths()
 	if !b.cells.Features {
@@ -405,14 +392,14 @@ func (b *Bundle) widths() batchparts.Widths {
 	return w
 }
 
-// checkRows refuses rows of other widths than the bundle was fitted on, which
-// are those of the batch as given, without its single logit paired.
+// checkRows returns an error for rows whose widths differ from those of the fit rows. Widths
+// refer to the batch as given, before a single logit becomes two.
 func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	if err := batchparts.Validate(r.Batch); err != nil {
 		return err
 	}
 	if r.First < 0 {
-		return fmt.Errorf("the first row is said to be %d, and they are counted from 0", r.First)
+		return fmt.Errorf("Rows.First is %d, but rows are counted from 0", r.First)
 	}
 	if given.Features.Cols == 0 {
 		if p.scorer != nil {
@@ -420,33 +407,33 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 				return err
 			}
 		}
-		return fmt.Errorf("the rows carry no features, and the bundle was fitted on %d", p.bundle.Base.Width)
+		return fmt.Errorf("the rows have no features, but the fit used %d", p.bundle.Base.Width)
 	}
 	if p.scorer == nil || !p.scorer.Method().Needs.Layers {
-		given.Layers = nil // which nothing reads
+		given.Layers = nil // not used
 	}
-	if err := batchparts.Of(&given).Widths().Check(p.widths, "the rows", "the bundle was fitted on"); err != nil {
+	if err := batchparts.Of(&given).Widths().Check(p.widths, "the rows", "the fit used"); err != nil {
 		return err
 	}
 	switch grouped := p.bundle.Calibration.Groups != nil; {
 	case grouped && len(r.Groups) != r.Len():
-		return fmt.Errorf("the bundle's intervals are calibrated by group, and there are %d groups for %s", len(r.Groups), rows.Count(r.Len(), "row"))
+		return fmt.Errorf("intervals are calibrated by group, but there are %d groups for %s", len(r.Groups), rows.Count(r.Len(), "row"))
 	case !grouped && r.Groups != nil:
-		return errors.New("the rows have groups, and the bundle's intervals are not calibrated by group")
+		return errors.New("the rows have groups, but the intervals are not calibrated by group")
 	}
 	return p.bundle.Base.checkFinite(given, "")
 }
 
-// calibrateFlags prepares what p-values are ranks among.
+// calibrateFlags prepares the calibration scores for p-values.
 func (p *Predictor) calibrateFlags() error {
 	c := p.bundle.Calibration
 	parts := [][]float64{c.OOD}
 	if p.o.FlagByClass {
 		switch {
 		case len(c.OOD) == 0:
-			return errors.New("p-values by class: the bundle has no detector")
+			return errors.New("p-values by class need a detector, and there is none")
 		case len(c.Predicted) == 0:
-			return errors.New("p-values by class: the network answers no classes, or the calibration rows had no logits")
+			return errors.New("p-values by class need a classifier and calibration rows with logits")
 		}
 		parts = make([][]float64, slices.Max(c.Predicted)+1)
 		for i, class := range c.Predicted {
@@ -463,16 +450,16 @@ func (p *Predictor) calibrateFlags() error {
 	return nil
 }
 
-// Bundle is what predicts; nil for the zero Predictor.
+// Bundle returns the bundle that predicts, or nil for the zero Predictor.
 func (p *Predictor) Bundle() *Bundle { return p.bundle }
 
-// Options are the choices that predictions are made with. Level and Alpha are the
-// bundle's if none were chosen.
+// Options returns the options of the predictions. Level and Alpha are the bundle's if none
+// were given.
 func (p *Predictor) Options() PredictOptions { return p.o }
 
-// Conformal holds the calibration scores that a row of a predicted class is ranked among.
-// They are those of all calibration rows. With FlagByClass they are those of the
-// calibration rows with the same predicted class. Without a detector it is empty.
+// Conformal returns the calibration scores with which a row of a predicted class is compared:
+// those of all calibration rows or, with FlagByClass, those of the calibration rows with that
+// predicted class. Without a detector it is empty.
 func (p *Predictor) Conformal(class int) calibrate.Conformal {
 	switch {
 	case !p.o.FlagByClass:
@@ -480,11 +467,11 @@ func (p *Predictor) Conformal(class int) calibrate.Conformal {
 	case class < len(p.ood):
 		return p.ood[class]
 	}
-	return calibrate.Conformal{} // of a class that no calibration row is predicted to be of
+	return calibrate.Conformal{} // no calibration row has this predicted class
 }
 
-// detect scores the rows. The score is infinite for rows of which the quantile head
-// knows nothing, and for rows with emptier cells than the rows fitted on.
+// detect scores the rows. The score is infinite for rows for which the interval model knows
+// nothing, and for rows with emptier cells than the fit rows.
 func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknown, unseen []bool) error {
 	if p.scorer == nil {
 		return nil
@@ -494,7 +481,8 @@ func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknow
 		return fmt.Errorf("detector %s: %w", p.bundle.Detector.Method, err)
 	}
 	for i, v := range scores {
-		// The rows are finite: what overflows is further out than all that does not.
+		// The rows are finite. A row whose score overflows is farther out than all rows whose
+		// score does not.
 		if math.IsNaN(v) || unknown != nil && unknown[i] || unseen != nil && unseen[i] {
 			scores[i] = math.Inf(1)
 		}

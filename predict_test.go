@@ -270,12 +270,12 @@ func TestPredictErrors(t *testing.T) {
 		o     attach.PredictOptions
 		want  string
 	}{
-		{"width", classes, blob(2, 5, 7, 3, 0), attach.PredictOptions{}, "7 features, and the bundle was fitted on 8"},
-		{"logits", classes, blob(2, 5, 8, 4, 0), attach.PredictOptions{}, "4 logits, and the bundle was fitted on 3"},
-		{"logits beside targets", mustFit(t, bare), regressor(2, 5, 3).Batch, attach.PredictOptions{}, "3 logits, and the quantile head predicts 2 targets"},
+		{"width", classes, blob(2, 5, 7, 3, 0), attach.PredictOptions{}, "7 features, but the fit used 8"},
+		{"logits", classes, blob(2, 5, 8, 4, 0), attach.PredictOptions{}, "4 logits, but the fit used 3"},
+		{"logits beside targets", mustFit(t, bare), regressor(2, 5, 3).Batch, attach.PredictOptions{}, "the rows have 3 logits, but the interval model predicts 2 targets"},
 		{"no features", classes, ood.Batch{Logits: good.Logits}, attach.PredictOptions{}, "needs features: the rows to predict have none"},
 		{"no features of a quantile head", without, ood.Batch{Logits: good.Logits}, attach.PredictOptions{}, "no features"},
-		{"quantiles of a classifier", classes, good, attach.PredictOptions{Levels: []float64{0.5}}, "no quantile head"},
+		{"quantiles of a classifier", classes, good, attach.PredictOptions{Levels: []float64{0.5}}, "there is no interval model; quantiles need one, fitted for regression"},
 		{"quantile level", values, ood.Batch{}, attach.PredictOptions{Levels: []float64{1}}, "quantile level 1 "},
 		{"level", values, ood.Batch{}, attach.PredictOptions{Level: 95}, "level 95"},
 		{"alpha", values, ood.Batch{}, attach.PredictOptions{Alpha: -1}, "false-alarm rate -1"},

@@ -22,30 +22,29 @@ import (
 )
 
 const (
-	// maxManifest bounds manifest.json, which is read before anything is known,
-	// and takes many times its size once it is.
+	// maxManifest limits manifest.json, which is read before anything is known about the file
+	// and needs many times its size in memory.
 	maxManifest = 4 << 20
-	// maxBrackets bounds the preprocessing, which is indented as deep as it nests.
+	// maxBrackets limits the preprocessing, whose indentation grows with its depth.
 	maxBrackets = 1000
 )
 
-// Open reads the bundle at path. Its Base.Path is resolved against the folder
-// of path. Methods are found by name among Methods, and else among own, a
-// program's own.
+// Open reads the .attach file at path and checks its digests. It resolves Base.Path against
+// the folder of path. It finds methods by name among Methods and own, custom methods.
 func Open(path string, own ...ood.Method) (*Bundle, error) {
-	// Opening a pipe would wait for somebody to write to it.
+	// Opening a pipe would wait for a writer.
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("cannot read the bundle: %w", err)
+		return nil, fmt.Errorf("%w", err)
 	case info.IsDir():
 		return nil, fmt.Errorf("%s: %w", path, notBundle{filekind.Folder})
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: %w: it is no regular file", path, notBundle{})
+		return nil, fmt.Errorf("%s: %w: it is not a regular file", path, notBundle{})
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the bundle: %w", err)
+		return nil, fmt.Errorf("%w", err)
 	}
 	defer f.Close()
 	b, err := Read(f, info.Size(), own...)
@@ -62,9 +61,9 @@ func Open(path string, own ...ood.Method) (*Bundle, error) {
 	return b, nil
 }
 
-// Read reads a bundle of size bytes, checks every checksum and rebuilds its
-// parts. Errors wrap one of the package's sentinel errors. Base.Path is as
-// stored: relative to wherever the bundle lies. Methods are found as by Open.
+// Read reads a .attach file of size bytes, verifies every checksum and rebuilds the bundle.
+// Errors wrap one of the package's sentinel errors. Base.Path stays as stored, relative to the
+// folder of the file. Methods are found as in Open.
 func Read(r io.ReaderAt, size int64, own ...ood.Method) (*Bundle, error) {
 	a, err := openArchive(r, size)
 	if err != nil {
@@ -97,7 +96,7 @@ func Read(r io.ReaderAt, size int64, own ...ood.Method) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b, b.writes(content)
+	return b, b.checkRoundTrip(content)
 }
 
 func hasNaN(a rows.Array) bool {
@@ -110,9 +109,9 @@ func hasNaN(a rows.Array) bool {
 	return false
 }
 
-// writes refuses a manifest other than the one that the bundle read from it
-// would be written with: what nothing reads, or reads as something else.
-func (b *Bundle) writes(content []byte) error {
+// checkRoundTrip returns an error if the bundle read from a manifest would be written with
+// another manifest. It finds content that is ignored, or read as something else.
+func (b *Bundle) checkRoundTrip(content []byte) error {
 	m, _, err := b.describe()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -124,17 +123,17 @@ func (b *Bundle) writes(content []byte) error {
 	is, would := bytes.Split(content, []byte("\n")), bytes.Split(again, []byte("\n"))
 	for i := range min(len(is), len(would)) {
 		if !bytes.Equal(is[i], would[i]) {
-			return fmt.Errorf("%w: line %d of %s is %.100q, where a fit writes %.100q",
+			return fmt.Errorf("%w: line %d of %s is %.100q, but a fit writes %.100q",
 				ErrDamaged, i+1, manifestName, is[i], would[i])
 		}
 	}
 	if len(is) != len(would) {
-		return fmt.Errorf("%w: %s has %d lines, where a fit writes %d", ErrDamaged, manifestName, len(is), len(would))
+		return fmt.Errorf("%w: %s has %d lines, but a fit writes %d", ErrDamaged, manifestName, len(is), len(would))
 	}
 	return nil
 }
 
-// restore rebuilds the bundle from its manifest and the arrays by folder.
+// restore rebuilds the bundle from its manifest and its arrays by folder.
 func (m manifest) restore(states map[string]rows.State, own []ood.Method) (*Bundle, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -142,7 +141,7 @@ func (m manifest) restore(states map[string]rows.State, own []ood.Method) (*Bund
 	for folder, state := range states {
 		for name, array := range state.Arrays {
 			if hasNaN(array) {
-				return nil, fmt.Errorf("%w: array %q has an entry that is not a number", ErrDamaged, folder+name)
+				return nil, fmt.Errorf("%w: array %q contains NaN", ErrDamaged, folder+name)
 			}
 		}
 	}
@@ -183,7 +182,7 @@ func (m manifest) restore(states map[string]rows.State, own []ood.Method) (*Bund
 	return b, b.consistent()
 }
 
-// archive is a zip file with a manifest and no name twice.
+// archive is a zip file with a manifest and without duplicate names.
 type archive struct {
 	files map[string]*zip.File
 	size  int64
@@ -197,9 +196,9 @@ func openArchive(r io.ReaderAt, size int64) (archive, error) {
 	}
 	switch kind := filekind.Of(head); kind {
 	case filekind.Attach, filekind.Zip, filekind.NPZ, "":
-		// Others, such as NumPy, know a zip file by how it begins.
+		// Other readers, such as NumPy, recognise a zip file by its beginning.
 		if err != nil || !bytes.HasPrefix(head, []byte("PK\x03\x04")) {
-			return archive{}, fmt.Errorf("%w: copy it again or fit anew", notBundle{})
+			return archive{}, fmt.Errorf("%w; copy it again or fit it again", notBundle{})
 		}
 	default:
 		return archive{}, notBundle{kind}
@@ -207,7 +206,7 @@ func openArchive(r io.ReaderAt, size int64) (archive, error) {
 	a := archive{files: make(map[string]*zip.File, len(zr.File)), size: size}
 	for _, f := range zr.File {
 		if a.files[f.Name] != nil {
-			return archive{}, fmt.Errorf("%w: it holds %q twice", ErrDamaged, f.Name)
+			return archive{}, fmt.Errorf("%w: it contains %q twice", ErrDamaged, f.Name)
 		}
 		a.files[f.Name] = f
 	}
@@ -220,18 +219,18 @@ func openArchive(r io.ReaderAt, size int64) (archive, error) {
 	return a, nil
 }
 
-// manifest reads manifest.json alone. It may have been compressed by another
-// program: a newer format must be recognised all the same.
+// manifest reads only manifest.json. It may have been compressed by another program, because a
+// newer format must be recognised in any case.
 func (a archive) manifest() ([]byte, error) {
 	f := a.files[manifestName]
 	if f.UncompressedSize64 > maxManifest {
-		return nil, fmt.Errorf("%w: %s has %d bytes, more than any has", ErrDamaged, manifestName, f.UncompressedSize64)
+		return nil, fmt.Errorf("%w: %s has %d bytes, which is too many", ErrDamaged, manifestName, f.UncompressedSize64)
 	}
 	return readEntry(f)
 }
 
-// readEntry reads a whole entry whose size has been found acceptable. The
-// buffer grows with what is there, not with what the directory claims.
+// readEntry reads a whole entry whose size has been checked. The buffer grows with the data,
+// not with the size that the directory claims.
 func readEntry(f *zip.File) ([]byte, error) {
 	var buf bytes.Buffer
 	err := eachByte(f, func(r io.Reader) error {
@@ -241,8 +240,7 @@ func readEntry(f *zip.File) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// eachByte has read called with an entry whose size has been found acceptable,
-// which it reads to the end.
+// eachByte calls read with an entry whose size has been checked, and reads it to the end.
 func eachByte(f *zip.File, read func(r io.Reader) error) error {
 	r, err := f.Open()
 	if err != nil {
@@ -253,24 +251,23 @@ func eachByte(f *zip.File, read func(r io.Reader) error) error {
 	err = read(io.TeeReader(io.LimitReader(r, int64(f.UncompressedSize64)+1), &n))
 	switch {
 	case errors.Is(err, zip.ErrChecksum):
-		return fmt.Errorf("%w: the content of %q has changed: copy the file again or fit anew", ErrDamaged, f.Name)
+		return fmt.Errorf("%w: the content of %q has changed; copy the file again or fit it again", ErrDamaged, f.Name)
 	case err != nil:
 		return fmt.Errorf("%w: %q cannot be read: %w", ErrDamaged, f.Name, err)
 	case uint64(n) != f.UncompressedSize64:
-		return fmt.Errorf("%w: %q has another length than the file says", ErrDamaged, f.Name)
+		return fmt.Errorf("%w: %q has another length than the directory says", ErrDamaged, f.Name)
 	}
 	return nil
 }
 
-// verify checks the manifest's own checksum and that the archive holds what
-// the manifest lists, no more and no less. Entries are stored and do not overlap,
-// so that together they are no larger than the file and reading takes no more
-// memory than the file has.
+// verify checks the manifest's own checksum, and that the archive contains exactly what the
+// manifest lists. Entries are stored and do not overlap, so that reading them takes no more
+// memory than the file.
 func (a archive) verify(content []byte, m manifest) error {
 	room := uint64(a.size)
 	for name, f := range a.files {
 		if f.Method != zip.Store || f.UncompressedSize64 != f.CompressedSize64 || f.UncompressedSize64 > room {
-			return fmt.Errorf("%w: %q was packed by another program: fit anew or restore the original", ErrDamaged, name)
+			return fmt.Errorf("%w: %q was packed by another program; restore the original or fit again", ErrDamaged, name)
 		}
 		room -= f.UncompressedSize64
 	}
@@ -283,12 +280,12 @@ func (a archive) verify(content []byte, m manifest) error {
 		return err
 	}
 	if want, _, _ := strings.Cut(string(sum), " "); want != checksum(content) {
-		return fmt.Errorf("%w: %s is not what its checksum says: copy the file again or fit anew", ErrDamaged, manifestName)
+		return fmt.Errorf("%w: %s does not match its checksum; copy the file again or fit it again", ErrDamaged, manifestName)
 	}
 	listed := map[string]bool{manifestName: true, checksumName: true}
 	for _, e := range m.Arrays {
 		if listed[e.Name] || !arrayName.MatchString(e.Name) {
-			return fmt.Errorf("%w: the manifest lists array %q twice or under an odd name", ErrDamaged, e.Name)
+			return fmt.Errorf("%w: the manifest lists array %q twice or with an invalid name", ErrDamaged, e.Name)
 		}
 		listed[e.Name] = true
 		if a.files[e.Name] == nil {
@@ -303,8 +300,8 @@ func (a archive) verify(content []byte, m manifest) error {
 	return nil
 }
 
-// array reads one array and checks it against what the manifest says of it.
-// Arrays can be most of the memory there is: they are decoded as they are read.
+// array reads one array and checks it against the manifest. Arrays can need most of the
+// memory, so that they are decoded while they are read.
 func (a archive) array(e arrayEntry) (rows.Array, error) {
 	f := a.files[e.Name]
 	var array rows.Array
@@ -320,13 +317,13 @@ func (a archive) array(e arrayEntry) (rows.Array, error) {
 	case err != nil:
 		return rows.Array{}, err
 	case int64(size) != e.Bytes || hex.EncodeToString(sum.Sum(nil)) != e.SHA256:
-		return rows.Array{}, fmt.Errorf("%w: %q is not what its checksum says: copy the file again or fit anew", ErrDamaged, e.Name)
+		return rows.Array{}, fmt.Errorf("%w: %q does not match its checksum; copy the file again or fit it again", ErrDamaged, e.Name)
 	}
 	if badArray != nil {
 		return rows.Array{}, fmt.Errorf("%w: %q: %w", ErrDamaged, e.Name, badArray)
 	}
 	if dtypeOf(array) != e.DType || !slices.Equal(array.Shape, e.Shape) {
-		return rows.Array{}, fmt.Errorf("%w: %q is %s %v where the manifest says %s %v",
+		return rows.Array{}, fmt.Errorf("%w: %q is %s %v, but the manifest says %s %v",
 			ErrDamaged, e.Name, dtypeOf(array), array.Shape, e.DType, e.Shape)
 	}
 	return array, nil

@@ -16,8 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// quantiles are those of the targets of rows whose features are as the head reads
-// them.
+// quantiles returns the quantiles of the targets, for rows whose features are already scaled.
 func (b *Bundle) quantiles(r ood.Batch, levels []float64) (ood.Quantiles, error) {
 	q, err := b.IntervalModel.scorer.Predict(r.Features, levels)
 	if err != nil || !b.Base.Residual {
@@ -34,8 +33,8 @@ func (b *Bundle) quantiles(r ood.Batch, levels []float64) (ood.Quantiles, error)
 	return q, nil
 }
 
-// less is m − of, n×t both.
-func less(m, of blas32.General) blas32.General {
+// subtract returns m − of, both n×t.
+func subtract(m, of blas32.General) blas32.General {
 	out := rows.New(m.Rows, m.Cols)
 	for i := range m.Rows {
 		for j, v := range rows.Row(m, i) {
@@ -45,16 +44,16 @@ func less(m, of blas32.General) blas32.General {
 	return out
 }
 
-// calibrateQuantiles keeps what the head predicts for the calibration rows
-// beside their targets.
+// calibrateQuantiles keeps the interval model's predictions for the calibration rows with
+// their targets.
 func calibrateQuantiles(q ood.Quantiles, y blas32.General) ([]calibrate.QuantileCalibration, error) {
 	if q.Targets != y.Cols {
-		return nil, fmt.Errorf("it predicts %s, and the calibration rows have %d", rows.Count(q.Targets, "target"), y.Cols)
+		return nil, fmt.Errorf("it predicts %s, but the calibration rows have %d", rows.Count(q.Targets, "target"), y.Cols)
 	}
 	levels := q.Levels
 	grid := blas32.General{Rows: q.Rows, Cols: q.Targets * len(levels), Stride: q.Targets * len(levels), Data: q.Data}
 	if bad, ok := errors.AsType[*rows.NotFiniteError](rows.CheckFinite("quantiles", grid)); ok {
-		return nil, fmt.Errorf("calibration row %d has no finite quantiles: its features are far too large, remove it", bad.Row)
+		return nil, fmt.Errorf("calibration row %d has no finite quantiles, because its features are far too large; remove it", bad.Row)
 	}
 	out := make([]calibrate.QuantileCalibration, q.Targets)
 	for t := range out {
@@ -67,9 +66,9 @@ func calibrateQuantiles(q ood.Quantiles, y blas32.General) ([]calibrate.Quantile
 	return out, nil
 }
 
-// within says whether all quantiles of a row, which rise, are of that size at
-// most. A NaN is not.
-func within(quantiles []float32, reach float64) bool {
+// withinReach reports whether the magnitudes of all quantiles of a row, which are increasing,
+// are at most reach. It is false for NaN.
+func withinReach(quantiles []float32, reach float64) bool {
 	for _, v := range quantiles {
 		if !(math.Abs(float64(v)) <= reach) {
 			return false
@@ -78,14 +77,13 @@ func within(quantiles []float32, reach float64) bool {
 	return true
 }
 
-// regress also returns which rows have a target of which the quantile head knows
-// nothing.
+// regress also returns which rows have a target about which the interval model knows nothing.
 func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error) {
 	targets := r.Logits.Cols
 	var q ood.Quantiles
 	if p.bundle.IntervalModel != nil {
 		if n := len(p.bundle.Calibration.Quantiles); n > 0 && targets != n && (targets > 0 || p.bundle.Base.Residual) {
-			return nil, fmt.Errorf("the rows have %s, and the quantile head predicts %s", rows.Count(targets, "logit"), rows.Count(n, "target"))
+			return nil, fmt.Errorf("the rows have %s, but the interval model predicts %s", rows.Count(targets, "logit"), rows.Count(n, "target"))
 		}
 		if q, err = p.bundle.quantiles(r.Batch, slices.Concat(p.banded, []float64{.5}, p.o.Levels)); err != nil {
 			return nil, err
@@ -109,7 +107,7 @@ func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error
 	return p.quantiles(out, r, q), nil
 }
 
-// quantiles fills in what the quantile head predicts, q.
+// quantiles sets the fields of predictions from the quantiles q.
 func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknown []bool) {
 	samples := 0
 	if p.calibrated != nil {
@@ -138,7 +136,7 @@ func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknow
 			if c != nil {
 				reach = c.reach[t]
 			}
-			bands[t], known[t] = row[:len(p.banded)], within(row, reach)
+			bands[t], known[t] = row[:len(p.banded)], withinReach(row, reach)
 			unknown[i] = unknown[i] || !known[t]
 			one.Quantiles = take(len(p.o.Levels))
 			for l, v := range row[len(p.banded):] {
@@ -164,7 +162,7 @@ func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknow
 				one.Lower, one.Upper = math.Inf(-1), math.Inf(1)
 			}
 			one.Samples = take(samples)
-			var d calibrate.Distribution // of which nothing is known
+			var d calibrate.Distribution // nothing is known about this target
 			if known[t] && samples > 0 {
 				d = c.systems[t](bands[t])
 			}
@@ -174,18 +172,18 @@ func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknow
 	return unknown
 }
 
-// quantiles says that a quantile head is fitted.
+// quantiles reports whether an interval model is fitted.
 func (in FitOptions) quantiles() bool { return in.Base.Task == Regression && !in.SkipIntervals }
 
-// mostForestRows are the rows that a forest is fitted on by default, which take some
-// 650 bytes each in the file.
+// mostForestRows is the largest number of rows for which a forest is the default. It needs
+// about 650 bytes per row in the file.
 const mostForestRows = 100_000
 
-// withQuantileDefaults completes the quantile method and its parameters.
+// withQuantileDefaults sets the default interval method and its parameters.
 func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 	if !in.quantiles() {
 		if in.IntervalModel.Name != "" || in.IntervalModel.Fit != nil || len(in.IntervalParams) > 0 {
-			return in, fmt.Errorf("quantile method %q or its parameters are given, and no quantile head is fitted: the task is %q", in.IntervalModel.Name, in.Base.Task)
+			return in, fmt.Errorf("interval method %q or its parameters are given, but no interval model is fitted, because the task is %q", in.IntervalModel.Name, in.Base.Task)
 		}
 		return in, nil
 	}
@@ -196,9 +194,9 @@ func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 		}
 	}
 	if !in.IntervalModel.Needs.Targets {
-		return in, fmt.Errorf("method %s is a detector, and predicts no quantiles", in.IntervalModel.Name)
+		return in, fmt.Errorf("method %s is a detector, not an interval method", in.IntervalModel.Name)
 	}
-	if err := whole(in.IntervalModel); err != nil {
+	if err := checkMethod(in.IntervalModel); err != nil {
 		return in, err
 	}
 	var err error
@@ -209,18 +207,18 @@ func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) error {
 	targets := d.fitTo
 	if in.Base.Residual {
-		targets = less(d.fitTo, d.fit.Logits)
+		targets = subtract(d.fitTo, d.fit.Logits)
 	}
 	t := ood.Training{
 		Batch: d.fit, Targets: targets, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
 		MayRetain: in.MayRetain || d.heldOut == rows.SplitOff, Progress: func(share float64) { in.Progress("quantiles", share) },
 	}
 	if err := fitting.Check(in.IntervalModel, t, in.IntervalParams); err != nil {
-		return fmt.Errorf("quantile head: %w", err)
+		return fmt.Errorf("interval model: %w", err)
 	}
 	fitted, err := fitting.Fit(ctx, in.IntervalModel, t, in.IntervalParams)
 	if err != nil {
-		return fmt.Errorf("quantile head: %w", err)
+		return fmt.Errorf("interval model: %w", err)
 	}
 	b.IntervalModel = &Fitted{Method: in.IntervalModel.Name, Params: in.IntervalParams, scorer: fitted}
 	q, err := b.quantiles(d.cal, quantile.Levels())
@@ -231,16 +229,16 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) er
 		err = savable(in.IntervalModel, fitted)
 	}
 	if err != nil {
-		return fmt.Errorf("quantile head: %w", err)
+		return fmt.Errorf("interval model: %w", err)
 	}
 	b.Calibration.Groups = slices.Clone(d.calGroups)
 	in.Progress("quantiles", 1)
 	return nil
 }
 
-// fittedLevels are the levels that matter to a method which fits each on its
-// own: the ends of the default interval, and where it takes more, those of the
-// middle, which medians and samples are made from.
+// fittedLevels returns the levels for a method that fits each one separately: the ends of the
+// default interval and, if it accepts more, levels in the middle, from which medians and
+// samples are made.
 func (in FitOptions) fittedLevels() []float64 {
 	alpha := 1 - in.Level
 	levels := []float64{alpha / 2, 1 - alpha/2}

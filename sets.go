@@ -12,9 +12,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
 )
 
-// checkSets refuses sets and an error that the bundle cannot promise.
+// checkSets returns an error for sets and a maximum error that the bundle cannot guarantee.
 func (b *Bundle) checkSets(o PredictOptions) error {
-	asked := "sets of classes"
+	asked := "prediction sets"
 	switch {
 	case o.Sets != "":
 	case o.MaxError != 0:
@@ -24,22 +24,22 @@ func (b *Bundle) checkSets(o PredictOptions) error {
 	}
 	switch {
 	case (o.SetsByClass || o.SetsByCluster) && o.Sets == "":
-		return errors.New("sets are to be calibrated by class or cluster, and none are asked for")
+		return errors.New("sets are to be calibrated by class or by cluster, but none are requested")
 	case o.ClassPValues && o.Sets == "":
-		return errors.New("p-values of classes are by the score of sets, and none are asked for")
+		return errors.New("p-values of classes use the score of sets, but no sets are requested")
 	case o.Sets == "" && o.MaxError == 0 && !o.VennAbers:
 		return nil
 	case b.Base.Task != Classification:
-		return fmt.Errorf("%s: the network answers no classes", asked)
+		return fmt.Errorf("%s: the model is not a classifier", asked)
 	case b.Base.Sigmoid:
-		return fmt.Errorf("%s: each of the network's outputs is a sigmoid of its own, so that none, or several, may be true of a row, and no one class is to be found", asked)
+		return fmt.Errorf("%s: the model's outputs are separate sigmoids, so that a row may have no class or several", asked)
 	case len(b.Calibration.TrueClasses.Labels) == 0:
-		return fmt.Errorf("%s: the calibration rows had no labels, or no logits: fit anew with both", asked)
+		return fmt.Errorf("%s: the calibration rows had no labels or no logits; fit again with both", asked)
 	}
 	return nil
 }
 
-// calibrateClasses prepares the sets, and what is accepted.
+// calibrateClasses prepares prediction sets and acceptance.
 func (p *Predictor) calibrateClasses() error {
 	c := p.bundle.Calibration
 	if p.o.Sets != "" {
@@ -59,7 +59,7 @@ func (p *Predictor) calibrateClasses() error {
 	if c.OOD != nil {
 		kept = make([]bool, len(c.OOD))
 		for i, s := range c.OOD {
-			kept[i] = p.within(c.Predicted[i], s)
+			kept[i] = p.belowFlag(c.Predicted[i], s)
 		}
 	}
 	s, err := c.TrueClasses.Selective(kept, p.o.MaxError)
@@ -67,17 +67,17 @@ func (p *Predictor) calibrateClasses() error {
 	return err
 }
 
-// within says that a score is below the largest that is not flagged of its predicted
-// class. Calibration
-// rows of such scores are independent given that one, as their errors must be.
-func (p *Predictor) within(class int, score float64) bool {
+// belowFlag reports whether a score is below the largest score that is not flagged for its
+// predicted class. Given that score, the calibration rows below it are independent, as their
+// errors must be.
+func (p *Predictor) belowFlag(class int, score float64) bool {
 	return score < p.Conformal(class).Threshold(p.o.Alpha)
 }
 
-// Selective is what calibration rows say of PredictOptions.MaxError, or nil where it is 0.
+// Selective returns the calibration of PredictOptions.MaxError, or nil if that is 0.
 func (p *Predictor) Selective() *calibrate.Selective { return p.selective }
 
-// Sets are what makes prediction sets, or nil if PredictOptions.Sets asks for none.
+// Sets returns what makes prediction sets, or nil if PredictOptions.Sets is empty.
 func (p *Predictor) Sets() *calibrate.Sets { return p.sets }
 
 func (p *Predictor) set(out []Prediction, r Rows) {
@@ -85,7 +85,7 @@ func (p *Predictor) set(out []Prediction, r Rows) {
 		return
 	}
 	for i, set := range p.sets.Predict(r.Logits, uint64(r.First)) {
-		if len(set) == 0 && !p.o.Smoothed { // of LAC
+		if len(set) == 0 && !p.o.Smoothed { // only LAC
 			set = []int{out[i].Class}
 		}
 		out[i].Set = set
@@ -99,8 +99,8 @@ func (p *Predictor) set(out []Prediction, r Rows) {
 	}
 }
 
-// confidences are the largest probabilities of rows, without a temperature; nil where
-// there are no logits, or nothing is by them.
+// confidences returns the largest probabilities of rows, without a temperature, or nil if
+// there are no logits or if nothing uses them.
 func (p *Predictor) confidences(logits blas32.General) []float64 {
 	if logits.Cols == 0 || p.right == nil && p.selective == nil {
 		return nil
@@ -112,7 +112,7 @@ func (p *Predictor) confidences(logits blas32.General) []float64 {
 	return sure
 }
 
-// bound sets what is known of how likely the classes are right.
+// bound sets Accept and ConfidenceBounds.
 func (p *Predictor) bound(out []Prediction, sure []float64) {
 	if p.right == nil {
 		return
@@ -130,6 +130,6 @@ func (p *Predictor) accept(out []Prediction, sure []float64) {
 		return
 	}
 	for i := range out {
-		out[i].Accept = sure[i] > p.selective.Confidence && (p.scorer == nil || p.within(out[i].Class, out[i].Score))
+		out[i].Accept = sure[i] > p.selective.Confidence && (p.scorer == nil || p.belowFlag(out[i].Class, out[i].Score))
 	}
 }

@@ -205,12 +205,12 @@ func TestSetsRefused(t *testing.T) {
 		o  attach.PredictOptions
 	}{
 		"had no labels": {unlabelled, attach.PredictOptions{Sets: "lac"}},
-		"a share of errors: the calibration rows had no labels": {unlabelled, attach.PredictOptions{MaxError: .1}},
-		"Venn–Abers bounds: the calibration rows had no labels": {unlabelled, attach.PredictOptions{VennAbers: true}},
-		"sigmoid of its own":   {sigmoid, attach.PredictOptions{Sets: "lac"}},
-		"answers no classes":   {regressor(1, 60, 1), attach.PredictOptions{Sets: "lac"}},
-		`"lack" of sets`:       {classifier(60), attach.PredictOptions{Sets: "lack"}},
-		"none are asked for":   {classifier(60), attach.PredictOptions{SetsByClass: true}},
+		"a share of errors: the calibration rows had no labels":                                                  {unlabelled, attach.PredictOptions{MaxError: .1}},
+		"Venn–Abers bounds: the calibration rows had no labels":                                                  {unlabelled, attach.PredictOptions{VennAbers: true}},
+		"prediction sets: the model's outputs are separate sigmoids, so that a row may have no class or several": {sigmoid, attach.PredictOptions{Sets: "lac"}},
+		"prediction sets: the model is not a classifier":                                                         {regressor(1, 60, 1), attach.PredictOptions{Sets: "lac"}},
+		`"lack" of sets`: {classifier(60), attach.PredictOptions{Sets: "lack"}},
+		"sets are to be calibrated by class or by cluster, but none are requested": {classifier(60), attach.PredictOptions{SetsByClass: true}},
 		"not by cluster too":   {classifier(60), attach.PredictOptions{Sets: "lac", SetsByClass: true, SetsByCluster: true}},
 		"share of errors 1 is": {classifier(60), attach.PredictOptions{MaxError: 1}},
 	} {
@@ -232,13 +232,13 @@ func TestTrueClassesRefused(t *testing.T) {
 	in.Cal = blob(2, 100, 8, 3, 0)
 	for says, spoil := range map[string]func(b *attach.Bundle, c *calibrate.ClassCalibration){
 		"has label 3 of 3":                                   func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Labels[7] = 3 },
-		"ranks hold -1":                                      func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Ranks[7] = -1 },
+		"ranks of the calibration rows contain -1":           func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Ranks[7] = -1 },
 		"calibration row 0 has label":                        func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Ranks[0] = 1 - min(c.Ranks[0], 1) },
 		"which no softmax gives":                             func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.True[7] = 1.5 },
 		`array "calibration/top"`:                            func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Top[7] = math.NaN() },
 		"of 100, 100, 100, 100, 100 and 99 calibration rows": func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Ranks = c.Ranks[1:] },
 		"and the probabilities":                              func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Grown[7] = 1 - min(math.Ceil(c.Grown[7]), 1) },
-		"labels of calibration rows for a network without a": func(b *attach.Bundle, _ *calibrate.ClassCalibration) {
+		"it has labels of calibration rows, but the model has no softmax": func(b *attach.Bundle, _ *calibrate.ClassCalibration) {
 			b.Base.Sigmoid, b.Calibration.Temperature = true, 0
 		},
 	} {

@@ -38,8 +38,8 @@ func TestStandardised(t *testing.T) {
 	if b.Detector.Method != "distance" || b.IntervalModel.Method != "quantile-forest" {
 		t.Errorf("fitted %s and %s", b.Detector.Method, b.IntervalModel.Method)
 	}
-	if !strings.Contains(b.Guarantee(), "trees") {
-		t.Errorf("it promises %s", b.Guarantee())
+	if !strings.Contains(b.Guarantee(), "tree models") {
+		t.Errorf("the guarantee is %s", b.Guarantee())
 	}
 	again, err := read(mustWrite(t, b))
 	if err != nil {
@@ -98,7 +98,7 @@ func TestResidual(t *testing.T) {
 		t.Errorf("%d of 300 rows are covered", covered)
 	}
 	in.Batch.Logits = blas32.General{}
-	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "no predictions of the network") {
+	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "lack the model's predictions") {
 		t.Errorf("error %v without predictions", err)
 	}
 }

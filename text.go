@@ -8,29 +8,29 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Text says how texts become what a network reads.
+// Text describes how texts become the input of a network.
 type Text struct {
-	Tokenizer json.RawMessage `json:"-"` // what Hugging Face's tokenizer.json holds
-	Config    json.RawMessage `json:"-"` // what the tokenizer_config.json beside it holds, or nil
-	// MaxTokens is how many tokens of a text, or of a pair, the network reads, special
-	// ones included; others are cut off. 0 is any number.
+	Tokenizer json.RawMessage `json:"-"` // content of Hugging Face's tokenizer.json
+	Config    json.RawMessage `json:"-"` // content of the tokenizer_config.json beside it, or nil
+	// MaxTokens is the number of tokens of a text, or of a pair, that the network reads,
+	// including special tokens; the rest is cut off. 0 means any number.
 	MaxTokens int `json:"max_tokens,omitempty"`
-	// Columns are the names of the columns of a table that texts are taken from: one or,
-	// of pairs, two; nil is none.
+	// Columns are the names of the table columns with the texts: one, or two for pairs; nil
+	// means none.
 	Columns []string `json:"columns,omitempty"`
 }
 
-// check refuses what no tokenizer is.
+// check returns an error for what cannot be a tokenizer.
 func (t *Text) check() error {
 	switch {
 	case t == nil:
 		return nil
 	case !isObject(t.Tokenizer) || t.Config != nil && !isObject(t.Config):
-		return errors.New("the tokenizer is no JSON object")
+		return errors.New("the tokenizer is not a JSON object")
 	case t.MaxTokens < 0:
-		return fmt.Errorf("a text is to have at most %d tokens", t.MaxTokens)
+		return fmt.Errorf("the maximum number of tokens is %d", t.MaxTokens)
 	case len(t.Columns) > 2:
-		return fmt.Errorf("texts are taken from %d columns, where a pair has two", len(t.Columns))
+		return fmt.Errorf("texts come from %d columns, but there can be at most two", len(t.Columns))
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func isObject(raw json.RawMessage) bool {
 	return json.Unmarshal(raw, &object) == nil && object != nil
 }
 
-// state is the files as arrays of bytes.
+// state returns the files as arrays of bytes.
 func (t *Text) state() rows.State {
 	s := rows.State{Arrays: map[string]rows.Array{"tokenizer": {Shape: []int{len(t.Tokenizer)}, Data: []uint8(t.Tokenizer)}}}
 	if t.Config != nil {
@@ -49,7 +49,7 @@ func (t *Text) state() rows.State {
 	return s
 }
 
-// restore fills in the files.
+// restore restores the files.
 func (t *Text) restore(s rows.State) error {
 	for name, to := range map[string]*json.RawMessage{"tokenizer": &t.Tokenizer, "config": &t.Config} {
 		a, ok := s.Arrays[name]

@@ -29,18 +29,18 @@ const (
 	arraySuffix  = ".npy"
 )
 
-// Save writes the bundle to path, which holds the old file or the whole new one
-// at any time, the old one where ctx is done before the end. The base model's
-// path is stored relative to path's folder, so that the two can move together.
-// What Open with the same methods of a program's own would refuse is an error.
+// Save writes the bundle to path. At any time, path has either the old file or the complete
+// new one; if ctx ends early, it keeps the old one. The path of the base model is stored
+// relative to the folder of path, so that the two can move together. Save returns an error if
+// Open with the same own methods could not read the result.
 func (b *Bundle) Save(ctx context.Context, path string, own ...ood.Method) error {
 	stored := *b
 	stored.Base.Path = quotePath(relativeTo(filepath.Dir(path), b.Base.Path))
 	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return stored.Write(w, own...) })
 }
 
-// relativeTo is path as seen from dir with forward slashes, or the absolute
-// path where there is no way from one to the other.
+// relativeTo returns path relative to dir, with forward slashes, or the absolute path if there
+// is no relative one.
 func relativeTo(dir, path string) string {
 	if path == "" {
 		return ""
@@ -57,8 +57,8 @@ func relativeTo(dir, path string) string {
 	return filepath.ToSlash(absolute)
 }
 
-// quotePath is path as JSON can hold it: in quotes, with escapes as in Go, where
-// it is no UTF-8 or begins with such a quote itself.
+// quotePath returns path in a form that JSON can hold: in quotes, with Go escapes, if it is
+// not UTF-8 or begins with such a quote itself.
 func quotePath(path string) string {
 	if utf8.ValidString(path) && !strings.HasPrefix(path, `"`) {
 		return path
@@ -73,11 +73,11 @@ func unquotePath(stored string) string {
 	return stored
 }
 
-// Write writes the bundle to w, with the base model's path as it stands. Equal
-// bundles are equal bytes. What Read with the same methods of a program's own
-// would refuse is an error.
+// Write writes the bundle to w, with the path of the base model unchanged. Equal bundles are
+// equal bytes. Write returns an error if Read with the same own methods could not read the
+// result.
 func (b *Bundle) Write(w io.Writer, own ...ood.Method) error {
-	if err := b.made(); err != nil {
+	if err := b.checkFitted(); err != nil {
 		return err
 	}
 	m, states, err := b.describe()
@@ -89,13 +89,13 @@ func (b *Bundle) Write(w io.Writer, own ...ood.Method) error {
 		return err
 	}
 	if err := b.readsBack(manifest, states, own); err != nil {
-		if errors.Is(err, ErrDamaged) { // of which no file is yet
+		if errors.Is(err, ErrDamaged) { // no file exists yet
 			err = errors.New(strings.TrimPrefix(err.Error(), ErrDamaged.Error()+": "))
 		}
-		return fmt.Errorf("the bundle cannot be saved, as it would not be read again: %w", err)
+		return fmt.Errorf("the bundle cannot be saved, because it could not be read again: %w", err)
 	}
-	// Entries are written from the arrays themselves: those of detectors that
-	// keep their training rows can be most of the memory there is.
+	// Write entries directly from the arrays: a detector that keeps its training rows can use
+	// most of the memory.
 	entries := make(map[string]func(io.Writer) error)
 	for _, e := range m.Arrays {
 		entries[e.Name] = func(w io.Writer) error { return npy.Write(w, states[e.folder()].Arrays[e.short()]) }
@@ -111,7 +111,7 @@ func (b *Bundle) Write(w io.Writer, own ...ood.Method) error {
 	return writeZip(w, entries)
 }
 
-// describe is the manifest of what is written, and the state of every part.
+// describe returns the manifest of the file, and the state of every part.
 func (b *Bundle) describe() (manifest, map[string]rows.State, error) {
 	states, err := b.parts()
 	if err != nil {
@@ -131,8 +131,8 @@ func (b *Bundle) describe() (manifest, map[string]rows.State, error) {
 	return m, states, nil
 }
 
-// readsBack refuses a bundle that its manifest and states do not restore: a
-// method of a program's own may have the name of another.
+// readsBack returns an error if the manifest and states do not restore the bundle: a custom
+// method may have the name of another.
 func (b *Bundle) readsBack(content []byte, states map[string]rows.State, own []ood.Method) error {
 	m, err := decodeManifest(content)
 	if err != nil {
@@ -144,18 +144,19 @@ func (b *Bundle) readsBack(content []byte, states map[string]rows.State, own []o
 	}
 	for _, part := range [][2]*Fitted{{b.Detector, back.Detector}, {b.IntervalModel, back.IntervalModel}} {
 		if is := part[0]; is != nil && reflect.TypeOf(part[1].scorer.Fitted()) != reflect.TypeOf(is.scorer.Fitted()) {
-			return fmt.Errorf("method %q is not the one that is known under that name", is.Method)
+			return fmt.Errorf("another method is known by the name %q", is.Method)
 		} else if is != nil {
-			if name := lost(is.scorer.Fitted(), part[1].scorer.Fitted()); name != "" {
-				return fmt.Errorf("method %q: the field %s of what it fitted has no tag, and no method Restored works it out", is.Method, name)
+			if name := missingField(is.scorer.Fitted(), part[1].scorer.Fitted()); name != "" {
+				return fmt.Errorf("method %q: the field %s of its fit has no tag, and no method Restored computes it", is.Method, name)
 			}
 		}
 	}
-	return back.writes(content)
+	return back.checkRoundTrip(content)
 }
 
-// lost is the name of a field that a fitted struct has and, read back, lacks.
-func lost(fitted, back any) string {
+// missingField returns the name of a field that a fitted struct has, and that is missing after
+// it was read back.
+func missingField(fitted, back any) string {
 	was, is := reflect.ValueOf(fitted).Elem(), reflect.ValueOf(back).Elem()
 	for i := range was.NumField() {
 		if is.Field(i).IsZero() && !was.Field(i).IsZero() {
@@ -167,10 +168,10 @@ func lost(fitted, back any) string {
 
 var arrayName = regexp.MustCompile(`^(detector|quantiles|calibration|text|features|cells)/[A-Za-z0-9_][A-Za-z0-9_.-]*\.npy$`)
 
-// describeArray is what the manifest says of an array.
+// describeArray returns the manifest entry of an array.
 func describeArray(name string, a rows.Array) (arrayEntry, error) {
 	if !arrayName.MatchString(name) {
-		return arrayEntry{}, fmt.Errorf("array name %q is not made of letters, digits, _, . and -", name)
+		return arrayEntry{}, fmt.Errorf("array name %q has characters other than letters, digits, _, . and -", name)
 	}
 	sum, size := sha256.New(), byteCount(0)
 	if err := npy.Write(io.MultiWriter(sum, &size), a); err != nil {
@@ -181,7 +182,7 @@ func describeArray(name string, a rows.Array) (arrayEntry, error) {
 	}, nil
 }
 
-// byteCount counts what is written to it.
+// byteCount counts the bytes written to it.
 type byteCount int64
 
 func (n *byteCount) Write(p []byte) (int, error) {
@@ -203,8 +204,8 @@ func dtypeOf(a rows.Array) string {
 	return "unknown"
 }
 
-// writeZip stores entries by name. Deflating would save little on floating
-// point, and a stored entry is never larger than the file that holds it.
+// writeZip stores entries by name. Compression would save little for floating-point data, and
+// a stored entry is never larger than the file that contains it.
 func writeZip(w io.Writer, entries map[string]func(io.Writer) error) error {
 	zw := zip.NewWriter(w)
 	for _, name := range slices.Sorted(maps.Keys(entries)) {

@@ -246,7 +246,7 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 		{"fused under a name of its own", heads.Fused("mine", "fisher", heads.Component{Method: knn}, heads.Component{Method: energy}), `unknown method "mine"`},
 		{"fused of others", heads.Fused("fused", "fisher", heads.Component{Method: knn}, heads.Component{Method: energy}), "cannot be saved"},
 		{"renamed", renamed, `unknown method "mine"`},
-		{"wrapped", wrapped, `method "knn" is not the one that is known under that name`},
+		{"wrapped", wrapped, `another method is known by the name "knn"`},
 		{"with a parameter more", extra, `unknown parameter "mine"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -261,14 +261,14 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 		in.IntervalModel.Name = "mine"
 		refusesToWrite(t, mustFit(t, in), `unknown method "mine"`)
 		in.IntervalModel.Name = "gradient-boosting"
-		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), `method "gradient-boosting" is not this module's`) {
+		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), `method "gradient-boosting" has the name of a method of this module`) {
 			t.Errorf("under the name of another the error is %v", err)
 		}
 	})
 }
 
-// TestMethodsThatAreNotWhole: they are refused before they are needed.
-func TestMethodsThatAreNotWhole(t *testing.T) {
+// TestIncompleteMethods: they are refused before they are needed.
+func TestIncompleteMethods(t *testing.T) {
 	for name, spoil := range map[string]func(*ood.Method){
 		"no name": func(m *ood.Method) { m.Name = "" },
 		"no fit":  func(m *ood.Method) { m.Fit = nil },
@@ -277,14 +277,14 @@ func TestMethodsThatAreNotWhole(t *testing.T) {
 		in := classifier(60)
 		in.Detector = method("knn")
 		spoil(&in.Detector)
-		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "is not whole") {
+		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "is incomplete") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
 	in := classifier(60)
 	in.Detector = method("covariance")
 	in.Detector.Name = "knn"
-	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), `method "knn" is not this module's of that name`) {
+	if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), `method "knn" has the name of a method of this module`) {
 		t.Errorf("under the name of another the error is %v", err)
 	}
 	mine := method("knn")
@@ -314,7 +314,7 @@ func TestUntaggedFields(t *testing.T) {
 		},
 		New: func() any { return &forgetful{} },
 	}
-	if err := mustFit(t, in).Write(io.Discard, in.Detector); err == nil || !strings.Contains(err.Error(), "the field mean of what it fitted has no tag") {
+	if err := mustFit(t, in).Write(io.Discard, in.Detector); err == nil || !strings.Contains(err.Error(), "the field mean of its fit has no tag") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -577,7 +577,7 @@ func harder(seed uint64, n int) ood.Batch {
 // TestFlagByClassRefused says what p-values by class need.
 func TestFlagByClassRefused(t *testing.T) {
 	r := mustFit(t, regressor(1, 200, 1))
-	if _, err := r.Predictor(attach.PredictOptions{FlagByClass: true}); err == nil || !strings.Contains(err.Error(), "answers no classes") {
+	if _, err := r.Predictor(attach.PredictOptions{FlagByClass: true}); err == nil || !strings.Contains(err.Error(), "need a classifier") {
 		t.Errorf("a regressor: %v", err)
 	}
 	c := mustFit(t, classifier(200))

@@ -54,7 +54,7 @@ func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*At
 		a.Model, err = open(ctx, model, &folder{text: b.Text}, o, b.Check)
 	}
 	if _, gone := os.Stat(at); err != nil && path == "" && errors.Is(gone, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: the one that the bundle was fitted on is not at %s any more", attach.ErrNoModel, at)
+		return nil, fmt.Errorf("%w: there is no longer a file at %s", attach.ErrNoModel, at)
 	}
 	if err != nil {
 		return nil, err

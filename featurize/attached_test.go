@@ -214,7 +214,7 @@ func TestAttached(t *testing.T) {
 		if _, err := a.Images(ctx); err == nil || !strings.Contains(err.Error(), "there are no images") {
 			t.Errorf("without images the error is %v", err)
 		}
-		if _, err := a.Images(ctx, img, nil); err == nil || !strings.Contains(err.Error(), "image 1: it is nil") {
+		if _, err := a.Images(ctx, img, nil); err == nil || !strings.Contains(err.Error(), "image 1: the image is nil") {
 			t.Errorf("of a nil image the error is %v", err)
 		}
 		if _, err := a.Images(ctx, img, image.NewGray(image.Rect(0, 0, 25, 26))); err == nil || !strings.Contains(err.Error(),
@@ -236,13 +236,13 @@ func TestOpenForRefuses(t *testing.T) {
 		want   error
 		words  string
 	}{
-		"another":        {func(*attach.Bundle) {}, "../testmodels/digits_resnet.onnx", attach.ErrWrongModel, "digits_resnet.onnx"},
-		"other tensors":  {func(b *attach.Bundle) { b.Base.Feature = "nope" }, "../testmodels/toy_regressor.onnx", attach.ErrWrongModel, ""},
-		"gone":           {func(b *attach.Bundle) { b.Base.Path = "gone.onnx" }, "", attach.ErrNoModel, "not at gone.onnx"},
-		"missing":        {func(*attach.Bundle) {}, "missing.onnx", os.ErrNotExist, "missing.onnx"},
-		"nowhere":        {func(b *attach.Bundle) { b.Base.Path = "" }, "", attach.ErrNoModel, "does not say"},
-		"features alone": {func(b *attach.Bundle) { b.Base.SHA256 = "" }, "", attach.ErrWrongModel, "features alone"},
-		"preprocessing":  {func(b *attach.Bundle) { b.Preprocess = []byte(`{"size": 0}`) }, "", nil, "size: want"},
+		"another":                  {func(*attach.Bundle) {}, "../testmodels/digits_resnet.onnx", attach.ErrWrongModel, "digits_resnet.onnx"},
+		"other tensors":            {func(b *attach.Bundle) { b.Base.Feature = "nope" }, "../testmodels/toy_regressor.onnx", attach.ErrWrongModel, ""},
+		"gone":                     {func(b *attach.Bundle) { b.Base.Path = "gone.onnx" }, "", attach.ErrNoModel, "no longer a file at gone.onnx"},
+		"missing":                  {func(*attach.Bundle) {}, "missing.onnx", os.ErrNotExist, "missing.onnx"},
+		"nowhere":                  {func(b *attach.Bundle) { b.Base.Path = "" }, "", attach.ErrNoModel, "does not say"},
+		"features without a model": {func(b *attach.Bundle) { b.Base.SHA256 = "" }, "", attach.ErrWrongModel, "features without a model"},
+		"preprocessing":            {func(b *attach.Bundle) { b.Preprocess = []byte(`{"size": 0}`) }, "", nil, "size: want"},
 	} {
 		b, err := attach.Open(path)
 		if err != nil {

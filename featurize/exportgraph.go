@@ -83,7 +83,7 @@ func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOpt
 			return nil, err
 		}
 		if why != "" {
-			left = append(left, "sets of classes: "+why)
+			left = append(left, "prediction sets: "+why)
 		}
 	}
 	if b.Detector != nil {

@@ -13,6 +13,7 @@ type Inputs interface {
 	// Len returns the number of rows.
 	Len() int
 	// Blocks yields all rows in order, in blocks of at most size rows. A size below 1 panics.
+	// The next block may reuse the memory of a block.
 	Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, error]
 	// Select returns the given rows, in that order. It panics for rows outside of the range.
 	Select(rows []int) Inputs

@@ -233,7 +233,7 @@ func TestRefuses(t *testing.T) {
 		{infer, strings.Replace(tensorRequest(1, 0, ""), "[0,", "[NaN,", 1), 400, "stands 'N' where"},
 		{infer, strings.Replace(tensorRequest(1, 0, ""), "[0,", "[", 1), 400, "575 elements"},
 		{infer, tensorRequest(1, 0, `"parameters": {"level": 1}, `), 400, "level is 1"},
-		{infer, tensorRequest(1, 0, `"parameters": {"quantiles": 0.5}, `), 400, "no quantile head"},
+		{infer, tensorRequest(1, 0, `"parameters": {"quantiles": 0.5}, `), 400, "no interval model"},
 		{infer, tensorRequest(1, 0, `"parameters": {"sets": "best"}, `), 400, `"best" of sets is not one of lac`},
 		{infer, tensorRequest(1, 0, `"parameters": {"by_class": true, "by_cluster": true}, `), 400, "by class are not by cluster"},
 		{infer, tensorRequest(1, 0, `"parameters": {"sets": "none"}, "outputs": [{"name": "set"}], `), 400, "the output set is asked for"},

@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
-// attachedFlags are the flags of a command that uses an .attach file on rows.
+// attachedFlags are the flags of a command that uses a .attach file on rows.
 type attachedFlags struct {
 	table
 	place

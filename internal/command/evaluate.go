@@ -48,7 +48,7 @@ func evaluateCommand() *cli.Command {
 	}.under(groupOutput), model)
 	return f.command(cli.Command{
 		Name:      "evaluate",
-		Usage:     "test on labelled rows whether the guarantees of an .attach file are met",
+		Usage:     "test on labelled rows whether the guarantees of a .attach file are met",
 		UsageText: "attach evaluate M.attach --x LABELLED [--ood INPUTS] [--report page.html]",
 		Description: "Tests each guarantee on rows that the file has not seen: the false-alarm rate, and the coverage of intervals or prediction sets. A guarantee is *violated* if a result this bad has a probability below 1 % when it holds, and otherwise *met*. It says *too few rows* if a rate twice as high could pass unnoticed.\n\n" +
 			"It also names limits: classes, groups or deciles of the predictions for which the guarantee on average does not hold. Accuracy, calibration, errors and widths follow.",

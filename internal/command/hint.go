@@ -40,7 +40,7 @@ func hinted(err error, useful func(flag string) bool) error {
 	known, notAttach := errors.As(err, &kind), errors.Is(err, attach.ErrDamaged)
 	if known && notAttach && kind == filekind.ONNX {
 		model, _, _ := strings.Cut(err.Error(), ": ")
-		return fmt.Errorf("%s is an ONNX model, not an .attach file; fit one first: attach fit %[1]s --x INPUTS -o %s.attach", model, strings.TrimSuffix(model, ".onnx"))
+		return fmt.Errorf("%s is an ONNX model, not a .attach file; fit one first: attach fit %[1]s --x INPUTS -o %s.attach", model, strings.TrimSuffix(model, ".onnx"))
 	}
 	for _, h := range []struct {
 		helps      bool
@@ -54,8 +54,8 @@ func hinted(err error, useful func(flag string) bool) error {
 		{errors.As(err, &named), "class-names", "if it is the name of a class, pass the names of all classes, in the order of the model's outputs, with --class-names"},
 		{errors.As(err, &doubt), "", "or leave the column out with --ignore, if it is not an input"},
 		{errors.As(err, &text), "text", "name the column with --text"},
-		{notAttach && kind.Rows(), "", "give the .attach file first and rows with --x; `attach fit` makes an .attach file"},
-		{notAttach && (kind == filekind.Empty || kind == filekind.JSON), "", "`attach fit` makes an .attach file from a model and rows"},
+		{notAttach && kind.Rows(), "", "give the .attach file first and rows with --x; `attach fit` makes a .attach file"},
+		{notAttach && (kind == filekind.Empty || kind == filekind.JSON), "", "`attach fit` makes a .attach file from a model and rows"},
 		{known && !notAttach && kind == filekind.Attach, "", "give the model that it was fitted with; `attach inspect` shows its path"},
 		{known && !notAttach && kind.Rows(), "", "give the model first, and rows with a flag"},
 		{errors.Is(err, attach.ErrNoModel), "model", "pass its path with --model"},

@@ -26,15 +26,15 @@ type inspecting struct {
 
 func inspectCommand() *cli.Command {
 	v := &inspecting{}
-	bundle := noEffect("for an .attach file, which is shown without its model", func() bool { return isBundle(v.path) })
+	bundle := noEffect("for a .attach file, which is shown without its model", func() bool { return isBundle(v.path) })
 	v.table = join(table{{name: "json", to: &v.json, usage: "print JSON", group: groupOutput}}, v.modelOptions(), v.layersOption(), v.runtimeOptions())
 	v.table.pick("feature-tensor", "model-output", "layers", "ort-lib", "provider", "device", "threads").unless(bundle)
 	return v.command(cli.Command{
 		Name:      "inspect",
-		Usage:     "show what a model or an .attach file contains",
+		Usage:     "show what a model or a .attach file contains",
 		UsageText: "attach inspect MODEL.onnx [--json]\nattach inspect M.attach [--json]",
 		Description: "For a model, or the folder that an exporter wrote: its inputs and outputs, the tensor that attach uses as features, and the methods that work with it. Look here first to see whether attach understands your model.\n\n" +
-			"For an .attach file: the model it belongs to, what was fitted and calibrated, and what is guaranteed. This needs neither the model nor the runtime.",
+			"For a .attach file: the model it belongs to, what was fitted and calibrated, and what is guaranteed. This needs neither the model nor the runtime.",
 		CustomHelpTemplate: `attach inspect digits_resnet.onnx
 attach inspect digits_resnet.attach`,
 	}, argument{name: "MODEL.onnx or M.attach", to: &v.path}, v.log, v.run)

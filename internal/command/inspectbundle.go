@@ -18,7 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// isBundle reports whether the file at path is named like an .attach file or begins like
+// isBundle reports whether the file at path is named like a .attach file or begins like
 // one. No model does.
 func isBundle(path string) bool {
 	if strings.EqualFold(filepath.Ext(path), ".attach") {
@@ -54,7 +54,7 @@ func mostTokens(t *attach.Text) string {
 	return fmt.Sprintf(", at most %d tokens of each", t.MaxTokens)
 }
 
-// bundleInfo is what inspect prints for an .attach file.
+// bundleInfo is what inspect prints for a .attach file.
 type bundleInfo struct {
 	Library string `json:"library"` // version of attach that wrote the file
 	attach.Base

@@ -110,7 +110,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	_, text = run(exitFailed, fit...)
 	checkPlain(t, "fit", text, 1)
-	if !strings.HasSuffix(text, "must be UTF-8\n") {
+	if !strings.HasSuffix(text, "is not UTF-8\n") {
 		t.Errorf("stderr is %q", text)
 	}
 	scoped(t, model, hostile)

@@ -202,7 +202,7 @@ func TestServeKeepsMonitors(t *testing.T) {
 	if err := exec.Command("mkfifo", kept).Run(); err != nil {
 		t.Skip("there is no mkfifo: ", err)
 	}
-	if code, said := refused(path); code != exitFailed || !strings.Contains(said, kept+": it is no regular file") {
+	if code, said := refused(path); code != exitFailed || !strings.Contains(said, kept+": it is not a regular file") {
 		t.Errorf("a pipe where a monitor was kept: %d, %s", code, said)
 	}
 }
@@ -513,7 +513,7 @@ func TestServeKinds(t *testing.T) {
 			}
 			said, err := io.ReadAll(r.Body)
 			r.Body.Close()
-			if err != nil || r.StatusCode != http.StatusBadRequest || !strings.Contains(string(said), "answers no classes") {
+			if err != nil || r.StatusCode != http.StatusBadRequest || !strings.Contains(string(said), "the model is not a classifier") {
 				t.Errorf("sets by class of a regressor: status %d, %s, error %v", r.StatusCode, said, err)
 			}
 		}

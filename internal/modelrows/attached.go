@@ -133,7 +133,7 @@ func (m *Attached) RowsOf(ctx context.Context, set *inputs.Set, blocks iter.Seq2
 // Precomputed opens some rows of features at x, with their labels or targets as OpenRows.
 func (m *Attached) Precomputed(ctx context.Context, x, y string, of inputs.Slice) (*Rows, error) {
 	base := m.Bundle.Base
-	want := inputs.Widths{Says: "the bundle was fitted on", Widths: batchparts.Widths{"features": base.Width, "logits": base.Outputs}}
+	want := inputs.Widths{Says: "the fit used", Widths: batchparts.Widths{"features": base.Width, "logits": base.Outputs}}
 	for i, l := range base.Layers {
 		want.Widths[batchparts.Layer(i)] = l.Width
 	}

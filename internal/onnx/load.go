@@ -33,7 +33,7 @@ func Load(path string) (*Graph, error) {
 		return nil, fmt.Errorf("%s is a folder: %w; pass the .onnx file", path, ErrNotONNX)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is %w: it is no regular file", path, ErrNotONNX)
+		return nil, fmt.Errorf("%s is %w: it is not a regular file", path, ErrNotONNX)
 	}
 	if info.Size() > maxProto {
 		return nil, fmt.Errorf("%s is %w: it has %d bytes and a protobuf ends at 2 GiB; larger models keep their weights in external data", path, ErrNotONNX, info.Size())

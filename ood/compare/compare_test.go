@@ -194,9 +194,9 @@ func TestCompareRefuses(t *testing.T) {
 	for want, change := range map[string]func(*compare.Options){
 		"out-of-distribution rows: there are none":                        func(c *compare.Options) { c.OOD = ood.Batch{} },
 		"in-distribution rows: there are none":                            func(c *compare.Options) { c.Test = c.Test.Slice(2, 2) },
-		"in-distribution rows have 2 features, and the fit rows have 1":   func(c *compare.Options) { c.Test.Features = rows.New(4, 2) },
+		"in-distribution rows have 2 features, but the fit rows have 1":   func(c *compare.Options) { c.Test.Features = rows.New(4, 2) },
 		"fit rows: 3 rows but 2 labels":                                   func(c *compare.Options) { c.Training.Labels = []int{0, 1} },
-		"out-of-distribution rows have 3 logits, and the fit rows have 2": func(c *compare.Options) { c.Training.Logits, c.OOD.Logits = rows.New(3, 2), rows.New(2, 3) },
+		"out-of-distribution rows have 3 logits, but the fit rows have 2": func(c *compare.Options) { c.Training.Logits, c.OOD.Logits = rows.New(3, 2), rows.New(2, 3) },
 	} {
 		c := comparison(normMethod)
 		change(&c)

@@ -200,9 +200,9 @@ func TestCompareRefusesOutSets(t *testing.T) {
 		`one of several sets of out-of-distribution rows has no name`:                     func(c *compare.Options) { c.OODSets[1].Name = "" },
 		`out-of-distribution rows are given both as OOD and as OODSets; give one of them`: func(c *compare.Options) { c.OOD = line(1) },
 		`out-of-distribution rows "b": there are none`:                                    func(c *compare.Options) { c.OODSets[1].Batch = ood.Batch{} },
-		`out-of-distribution rows "c" have 2 features, and the fit rows have 1`:           func(c *compare.Options) { c.OODSets[2].Features = rows.New(2, 2) },
+		`out-of-distribution rows "c" have 2 features, but the fit rows have 1`:           func(c *compare.Options) { c.OODSets[2].Features = rows.New(2, 2) },
 		`out-of-distribution rows "d": 1 rows but 2 labels`:                               func(c *compare.Options) { c.OODSets[3].Labels = []int{0, 1} },
-		`out-of-distribution rows "c" have 3 logits, and the fit rows have 2`: func(c *compare.Options) {
+		`out-of-distribution rows "c" have 3 logits, but the fit rows have 2`: func(c *compare.Options) {
 			c.Training.Logits, c.OODSets[2].Logits = rows.New(3, 2), rows.New(3, 3)
 		},
 	} {

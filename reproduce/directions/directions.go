@@ -45,7 +45,7 @@ import (
 // no shift.
 var Experiment = experiment.Experiment{
 	Name: "directions",
-	Doc:  "which shifts of features the certificates of an .attach file see; needs no --data",
+	Doc:  "which shifts of features the certificates of a .attach file see; needs no --data",
 	New: func(flags *flag.FlagSet, shared *experiment.Settings) func(ctx context.Context) error {
 		s := &settings{Settings: shared}
 		flags.StringVar(&s.bundle, "attach", "", "`M.attach`, fitted with certificates, certificates-trained or certificates-unregularised")
@@ -90,7 +90,7 @@ func (s *settings) run(ctx context.Context) error {
 		return err
 	}
 	if w := rows.Features.Cols; w != certificates.C.Rows {
-		return fmt.Errorf("%s: the rows have %d features, and the bundle was fitted on %d", s.x, w, certificates.C.Rows)
+		return fmt.Errorf("%s: the rows have %d features, but the fit used %d", s.x, w, certificates.C.Rows)
 	}
 	m := &moments.Moments{UnitNorm: certificates.UnitNorm}
 	if err := m.Add(ctx, rows.Features); err != nil {

@@ -164,8 +164,8 @@ func TestCommand(t *testing.T) {
 		t.Errorf("exit %d:\n%s", code, stdout)
 	}
 	for want, args := range map[string][]string{
-		"wide.npz: the rows have 7 features, and the bundle was fitted on 6": {"--attach", certificates, "--x", wide},
-		"knn.attach: directions are those of linear certificates":            {"--attach", knn, "--x", x},
+		"wide.npz: the rows have 7 features, but the fit used 6":  {"--attach", certificates, "--x", wide},
+		"knn.attach: directions are those of linear certificates": {"--attach", knn, "--x", x},
 	} {
 		if code, _, stderr := run(args...); code != 1 || !strings.Contains(stderr, want) {
 			t.Errorf("%q: exit %d, %q", want, code, stderr)

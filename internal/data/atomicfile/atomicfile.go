@@ -28,7 +28,7 @@ var ErrAborted = errors.New("the file was dropped before it was complete")
 type File struct {
 	f      *os.File
 	path   string
-	direct bool // path is no regular file (a pipe, /dev/stdout): no renaming
+	direct bool // path is not a regular file (a pipe, /dev/stdout): no renaming
 
 	unwatch func() bool
 	mu      sync.Mutex

@@ -276,7 +276,7 @@ func LoadWeights(path string, wants ...Widths) (*ood.Linear, error) {
 	}
 	for _, want := range wants {
 		if n := want.Widths["features"]; n > 0 && width != n {
-			return nil, fmt.Errorf("%s: it takes %s, and %s %d", weight.Name(), rows.Count(width, "feature"), want.Says, n)
+			return nil, fmt.Errorf("%s: it takes %s, but %s %d", weight.Name(), rows.Count(width, "feature"), want.Says, n)
 		}
 		if n := want.Widths["logits"]; n > 0 && outputs != n {
 			return nil, fmt.Errorf("%s: it makes %s, and %s %d", weight.Name(), rows.Count(outputs, "logit"), want.Says, n)

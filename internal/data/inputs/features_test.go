@@ -151,8 +151,8 @@ func TestFeaturesMemory(t *testing.T) {
 		wants []Widths
 		words string
 	}{
-		{path, []Widths{{Says: "z.npz has", Widths: batchparts.Widths{"features": cols}}, {Says: "y.npz has", Widths: batchparts.Widths{"features": 64}}}, "the rows have 1024 features, and y.npz has 64"},
-		{path, []Widths{{Says: "y.npz has", Widths: batchparts.Widths{"logits": 3}}}, "the rows have 4 logits, and y.npz has 3"},
+		{path, []Widths{{Says: "z.npz has", Widths: batchparts.Widths{"features": cols}}, {Says: "y.npz has", Widths: batchparts.Widths{"features": 64}}}, "the rows have 1024 features, but y.npz has 64"},
+		{path, []Widths{{Says: "y.npz has", Widths: batchparts.Widths{"logits": 3}}}, "the rows have 4 logits, but y.npz has 3"},
 		{short, nil, "logits has 3 rows, the arrays beside it have 4"},
 	} {
 		peak := watchHeap(t)
@@ -167,8 +167,8 @@ func TestFeaturesMemory(t *testing.T) {
 		_, err := OpenTargets(context.Background(), y, c[0], c[1], nil)
 		wantError(t, err, y, words)
 	}
-	_, err = LoadWeights(writeNPZ(t, true, map[string]rows.Array{"weight": wide}), Widths{Says: "the bundle was fitted on", Widths: batchparts.Widths{"features": 3}})
-	wantError(t, err, "weight", "it takes 1,024 features, and the bundle was fitted on 3")
+	_, err = LoadWeights(writeNPZ(t, true, map[string]rows.Array{"weight": wide}), Widths{Says: "the fit used", Widths: batchparts.Widths{"features": 3}})
+	wantError(t, err, "weight", "it takes 1,024 features, but the fit used 3")
 }
 
 func TestFeatureBlocks(t *testing.T) {
@@ -278,8 +278,8 @@ func TestParquetFeatures(t *testing.T) {
 			t.Errorf("%s: %q, error %v", name, groups, err)
 		}
 	}
-	_, err = OpenFeatures(path, Widths{Says: "the bundle was fitted on", Widths: batchparts.Widths{"features": 4}})
-	wantError(t, err, path, "the rows have 3 features, and the bundle was fitted on 4")
+	_, err = OpenFeatures(path, Widths{Says: "the fit used", Widths: batchparts.Widths{"features": 4}})
+	wantError(t, err, path, "the rows have 3 features, but the fit used 4")
 	_, err = OpenFeatures("testdata/hub.parquet")
 	wantError(t, err, "hub.parquet", "it holds neither features (or feat_list) nor logits")
 

@@ -16,7 +16,7 @@ var (
 	ErrFolder = errors.New("it is a folder; name a file in it")
 	// ErrSpecial is wrapped by the error of opening a pipe, a device or a
 	// socket.
-	ErrSpecial = errors.New("it is no regular file; copy what it holds into one")
+	ErrSpecial = errors.New("it is not a regular file; copy what it holds into one")
 )
 
 // Open opens a regular file to read. Errors are *fs.PathError.

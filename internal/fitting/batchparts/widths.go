@@ -37,7 +37,7 @@ func (w Widths) Layers() int {
 // number of earlier layers.
 type WidthError struct {
 	Rows string // which, as in "the rows"
-	Says string // what wants them, as in "the bundle was fitted on"
+	Says string // what wants them, as in "the fit used"
 	Part string // by its name, or "earlier layers"
 	Have int
 	Want int
@@ -48,5 +48,5 @@ func (e *WidthError) Error() string {
 	if _, err := fmt.Sscanf(what, "layer_%d", new(int)); err == nil {
 		what = "columns of " + what
 	}
-	return fmt.Sprintf("%s have %d %s, and %s %d", e.Rows, e.Have, what, e.Says, e.Want)
+	return fmt.Sprintf("%s have %d %s, but %s %d", e.Rows, e.Have, what, e.Says, e.Want)
 }

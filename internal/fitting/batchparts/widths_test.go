@@ -13,9 +13,9 @@ func TestWidths(t *testing.T) {
 	}{
 		{Widths{"features": 3, "logits": 7, "layer_0": 5, "layer_1": 1}, ""},
 		{Widths{"logits": 7}, ""},
-		{Widths{"features": 4}, "the rows have 3 features, and others have 4"},
-		{Widths{"layer_0": 5}, "the rows have 2 earlier layers, and others have 1"},
-		{Widths{"layer_0": 5, "layer_1": 2}, "the rows have 1 columns of layer_1, and others have 2"},
+		{Widths{"features": 4}, "the rows have 3 features, but others have 4"},
+		{Widths{"layer_0": 5}, "the rows have 2 earlier layers, but others have 1"},
+		{Widths{"layer_0": 5, "layer_1": 2}, "the rows have 1 columns of layer_1, but others have 2"},
 	} {
 		err := w.Check(c.want, "the rows", "others have")
 		if c.says == "" && err == nil {
