@@ -170,7 +170,7 @@ func (s *pageShell) checkPageGo(t *testing.T, path string, blocks *int) error {
 		return err
 	}
 	for _, b := range blocksOf(strings.Split(string(content), "\n")) {
-		if b.language != "go" || strings.HasSuffix(path, "guides/serve.md") { // todo: docs/examples/mount
+		if b.language != "go" {
 			continue
 		}
 		*blocks++
