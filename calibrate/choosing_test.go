@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/attach-uncertainty/attach/calibrate"
+	"github.com/attach-uncertainty/attach/internal/display"
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
@@ -41,16 +42,15 @@ func TestChoosingPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	short := func(format string, v float64) string { return strings.TrimPrefix(fmt.Sprintf(format, v), "0") }
 	var lines []string
 	for _, alpha := range []float64{.2, .1, .05, .01, .001} {
-		lines = append(lines, fmt.Sprintf("| %s | %d | %d | %d |\n", short("%v", alpha), hypothesis.LeastRows(alpha), enough(alpha, .9), enough(alpha, .95)))
+		lines = append(lines, fmt.Sprintf("| %v | %d | %s | %s |\n", alpha, hypothesis.LeastRows(alpha), display.Count(enough(alpha, .9)), display.Count(enough(alpha, .95))))
 	}
 	for _, n := range []int{100, 500, 1000, 5000} {
-		line := fmt.Sprintf("| %d |", n)
+		line := fmt.Sprintf("| %s |", display.Count(n))
 		for _, alpha := range []float64{.2, .1, .05, .01} {
 			b := realised(n, alpha)
-			line += fmt.Sprintf(" %s–%s |", short("%.3f", 1-b.Quantile(.95)), short("%.3f", 1-b.Quantile(.05)))
+			line += fmt.Sprintf(" %.3f–%.3f |", 1-b.Quantile(.95), 1-b.Quantile(.05))
 		}
 		lines = append(lines, line+"\n")
 	}
