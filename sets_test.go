@@ -209,10 +209,10 @@ func TestSetsRefused(t *testing.T) {
 		"Venn–Abers bounds: the calibration rows had no labels":                                                  {unlabelled, attach.PredictOptions{VennAbers: true}},
 		"prediction sets: the model's outputs are separate sigmoids, so that a row may have no class or several": {sigmoid, attach.PredictOptions{Sets: "lac"}},
 		"prediction sets: the model is not a classifier":                                                         {regressor(1, 60, 1), attach.PredictOptions{Sets: "lac"}},
-		`"lack" of sets`: {classifier(60), attach.PredictOptions{Sets: "lack"}},
-		"sets are to be calibrated by class or by cluster, but none are requested": {classifier(60), attach.PredictOptions{SetsByClass: true}},
-		"not by cluster too":   {classifier(60), attach.PredictOptions{Sets: "lac", SetsByClass: true, SetsByCluster: true}},
-		"share of errors 1 is": {classifier(60), attach.PredictOptions{MaxError: 1}},
+		`unknown set score "lack"`:                                                                               {classifier(60), attach.PredictOptions{Sets: "lack"}},
+		"sets are to be calibrated by class or by cluster, but none are requested":                               {classifier(60), attach.PredictOptions{SetsByClass: true}},
+		"by class or by cluster: choose one":                                                                     {classifier(60), attach.PredictOptions{Sets: "lac", SetsByClass: true, SetsByCluster: true}},
+		"error rate 1 is":                                                                                        {classifier(60), attach.PredictOptions{MaxError: 1}},
 	} {
 		_, err := mustFit(t, tt.in).Predictor(tt.o)
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {

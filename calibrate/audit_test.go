@@ -15,8 +15,8 @@ import (
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
 
-// TestAuditAgreesWithNonconform: discoveries, bounds and tests are those that
-// nonconform, online-fdr and SciPy find in the same p-values.
+// TestAuditAgreesWithNonconform compares discoveries, bounds and tests with those of
+// nonconform, online-fdr and SciPy for the same p-values.
 func TestAuditAgreesWithNonconform(t *testing.T) {
 	var reference struct {
 		Sets []struct {
@@ -80,8 +80,8 @@ func TestAuditAgreesWithNonconform(t *testing.T) {
 	}
 }
 
-// orders calls f with the ranks of m inliers among n calibration rows, for each of
-// their orders, which are equally likely.
+// orders calls f with the ranks of m inliers among n calibration rows, once for each order of
+// the rows. All orders are equally likely.
 func orders(n, m int, f func(calibrate.Ranks)) (count int) {
 	r := calibrate.NewRanks(n)
 	var place func(k, left int)
@@ -100,9 +100,9 @@ func orders(n, m int, f func(calibrate.Ranks)) (count int) {
 	return count
 }
 
-// TestAuditUnderTheExactLaw goes through every order of few calibration rows and few
-// inliers, with outliers at the places that do most harm.
-func TestAuditUnderTheExactLaw(t *testing.T) {
+// TestAuditUnderExactDistribution goes through all orders of a few calibration rows and
+// inliers. Outliers are placed where they do the most harm.
+func TestAuditUnderExactDistribution(t *testing.T) {
 	var tight float64
 	for _, size := range [][2]int{{1, 4}, {4, 5}, {7, 5}, {9, 4}, {3, 9}} {
 		n, m := size[0], size[1]
@@ -110,7 +110,7 @@ func TestAuditUnderTheExactLaw(t *testing.T) {
 			for _, outliers := range []int{0, 3, 20} {
 				for _, at := range []int{0, n / 2, n} {
 					if outliers == 0 && at > 0 {
-						continue // they are nowhere
+						continue // without outliers, their place does not matter
 					}
 					missed, low, high := 0, 0, 0
 					lambdas := [...]float64{0, .5}
@@ -122,7 +122,8 @@ func TestAuditUnderTheExactLaw(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						// The group of all inliers has no outlier, nor have the most extreme of them.
+						// The group of all inliers contains no outlier, and neither do its
+						// most extreme rows.
 						wrong := b.Outliers(inliers) > 0 || b.Outliers(r) > outliers
 						rows, among := 0, 0
 						for k := range r {
@@ -176,8 +177,8 @@ func TestAuditUnderTheExactLaw(t *testing.T) {
 	}
 }
 
-// TestAuditBoundsBySimulation: bounds of larger sets are violated no more often than
-// they say, and not much less.
+// TestAuditBoundsBySimulation checks that bounds of larger sets are violated about as often as
+// delta allows, and not more often.
 func TestAuditBoundsBySimulation(t *testing.T) {
 	const n, m, delta, trials = 200, 600, .2, 600
 	for _, outliers := range []int{0, 60} {
@@ -257,7 +258,7 @@ func TestRanks(t *testing.T) {
 	if whole.Merge(calibrate.NewRanks(6)) == nil {
 		t.Error("ranks of another calibration set are added")
 	}
-	// Every p-value of a large set is counted where it belongs.
+	// Each p-value of a large set must be counted in its own entry.
 	for _, n := range []int{1, 48, 4999, 999999} {
 		large := calibrate.NewRanks(n)
 		for k := range n + 1 {
@@ -268,8 +269,8 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// TestDiscoveriesFloor: with one row less than Least at the least p-value nothing is
-// a discovery, and with as many they are.
+// TestDiscoveriesFloor checks that Least rows with the smallest p-value are discoveries, and
+// that one row less gives none.
 func TestDiscoveriesFloor(t *testing.T) {
 	for _, o := range []calibrate.DiscoveryOptions{{FDR: .1}, {FDR: .05, Delta: .1}, {FDR: .3}} {
 		r := calibrate.NewRanks(9999)
@@ -295,9 +296,8 @@ func TestDiscoveriesFloor(t *testing.T) {
 	}
 }
 
-// TestConditionalPValues: with these, and given the calibration rows, false alarms
-// are at most as many as said at every level at once, but for a share delta of
-// calibration sets.
+// TestConditionalPValues checks that, for all but a fraction delta of calibration sets, the
+// false-alarm rate given the calibration rows is at most alpha at every level at once.
 func TestConditionalPValues(t *testing.T) {
 	const n, delta, trials = 200, .2, 4000
 	p := calibrate.ConditionalPValues(n, delta)
@@ -309,7 +309,7 @@ func TestConditionalPValues(t *testing.T) {
 			uniform[i] = rng.Float64()
 		}
 		slices.Sort(uniform)
-		// Inliers have rank k or less with probability uniform[k−1].
+		// An inlier has rank k or less with probability uniform[k−1].
 		for k, u := range uniform {
 			if u > p[k] {
 				missed++
@@ -328,7 +328,7 @@ func TestConditionalPValues(t *testing.T) {
 	}
 }
 
-// TestShiftFindsOutliers: the test of the whole and the bound on outliers are one.
+// TestShiftFindsOutliers checks that Shift rejects exactly if OutlierBounds finds an outlier.
 func TestShiftFindsOutliers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 9))
 	both := [2]int{}
@@ -368,8 +368,8 @@ func TestShiftFindsOutliers(t *testing.T) {
 	}
 }
 
-// TestOutlierBoundsRefuse: of rows that were not audited nothing is said.
-func TestOutlierBoundsRefuse(t *testing.T) {
+// TestOutlierBoundsErrors checks that bounds panic for rows that were not audited.
+func TestOutlierBoundsErrors(t *testing.T) {
 	all := calibrate.Ranks{5, 1, 1, 1}
 	b, err := all.OutlierBounds(.1)
 	if err != nil {
@@ -388,7 +388,7 @@ func TestOutlierBoundsRefuse(t *testing.T) {
 	}
 }
 
-func TestAuditOfNothing(t *testing.T) {
+func TestAuditWithoutOutliers(t *testing.T) {
 	for _, r := range []calibrate.Ranks{calibrate.NewRanks(0), calibrate.NewRanks(10), {7}, {0, 3}} {
 		b, err := r.OutlierBounds(.1)
 		if err != nil || b.Outliers(r) != 0 || b.FDP(r, 1) < 0 {

@@ -15,41 +15,43 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// realised is the share of fresh rows that n calibration rows flag at alpha.
-func realised(n int, alpha float64) distuv.Beta {
+// falseAlarmRate is the distribution of the fraction of new rows that n calibration rows flag
+// at alpha.
+func falseAlarmRate(n int, alpha float64) distuv.Beta {
 	l := math.Floor(float64(n+1)*alpha + 1e-9)
 	return distuv.Beta{Alpha: l, Beta: float64(n+1) - l}
 }
 
-// enough is the least number of rows from which on the share is within a fifth of
-// alpha with that probability: further down it goes up and down with ⌊alpha(n+1)⌋.
-func enough(alpha, probability float64) int {
-	within := func(n int) bool {
-		b := realised(n, alpha)
+// rowsNeeded returns the smallest number of rows from which on the fraction is within 20 % of
+// alpha with the given probability. With fewer rows, the probability rises and falls with
+// ⌊alpha(n+1)⌋.
+func rowsNeeded(alpha, probability float64) int {
+	suffices := func(n int) bool {
+		b := falseAlarmRate(n, alpha)
 		return b.Alpha > 0 && b.CDF(1.2*alpha)-b.CDF(.8*alpha) >= probability
 	}
 	n := int(120 * (1 - alpha) / alpha)
-	for within(n - 1) {
+	for suffices(n - 1) {
 		n--
 	}
 	return n
 }
 
-// TestChoosingPage: the tables of rows in docs/guides/calibration-data.md are what follows from the
-// beta distribution.
-func TestChoosingPage(t *testing.T) {
+// TestCalibrationDataPage checks that the tables of rows in docs/guides/calibration-data.md
+// follow from the beta distribution.
+func TestCalibrationDataPage(t *testing.T) {
 	content, err := os.ReadFile("../docs/guides/calibration-data.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
 	for _, alpha := range []float64{.2, .1, .05, .01, .001} {
-		lines = append(lines, fmt.Sprintf("| %v | %d | %s | %s |\n", alpha, hypothesis.LeastRows(alpha), display.Count(enough(alpha, .9)), display.Count(enough(alpha, .95))))
+		lines = append(lines, fmt.Sprintf("| %v | %d | %s | %s |\n", alpha, hypothesis.LeastRows(alpha), display.Count(rowsNeeded(alpha, .9)), display.Count(rowsNeeded(alpha, .95))))
 	}
 	for _, n := range []int{100, 500, 1000, 5000} {
 		line := fmt.Sprintf("| %s |", display.Count(n))
 		for _, alpha := range []float64{.2, .1, .05, .01} {
-			b := realised(n, alpha)
+			b := falseAlarmRate(n, alpha)
 			line += fmt.Sprintf(" %.3f–%.3f |", 1-b.Quantile(.95), 1-b.Quantile(.05))
 		}
 		lines = append(lines, line+"\n")
@@ -61,8 +63,8 @@ func TestChoosingPage(t *testing.T) {
 	}
 }
 
-// TestRealisedFalseAlarms draws calibration sets of the size that docs/guides/calibration-data.md
-// says suffices nine times in ten.
+// TestRealisedFalseAlarms draws calibration sets of a size that suffices in 90 % of fits,
+// according to docs/guides/calibration-data.md.
 func TestRealisedFalseAlarms(t *testing.T) {
 	const alpha, draws = .05, 1000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -76,7 +78,7 @@ func TestRealisedFalseAlarms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Fresh scores are uniform: this share of them is above the threshold.
+		// New scores are uniform, so this fraction of them is above the threshold.
 		if share := 1 - c.Threshold(alpha); math.Abs(share-alpha) <= alpha/5 {
 			within++
 		}

@@ -9,22 +9,22 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
 )
 
-// ClassCalibration is what a classifier gave the true class of each calibration
-// row, by the softmax of its logits, at temperature 1. Classes are ranked by
-// their logits, those of equal logits by their index. All that prediction sets and
-// selective prediction need follows from it, so that their kind and level can be
-// chosen after the fit. Its fields are of one length.
+// ClassCalibration holds the probabilities that a classifier gave the true class of each
+// calibration row: the softmax of its logits at temperature 1. Classes are ranked by their
+// logits, and classes with equal logits by their index. Prediction sets and selective
+// prediction need nothing else, so the score and the level can be chosen after the fit. All
+// fields have the same length.
 type ClassCalibration struct {
 	Labels []int     // the true class of each of n rows
 	True   []float64 // its probability
-	Above  []float64 // total probability of the classes that rank above it
-	Ranks  []int     // how many these are
+	Above  []float64 // total probability of the classes that rank above the true one
+	Ranks  []int     // number of classes that rank above the true one
 	Top    []float64 // largest probability of any class
-	Grown  []float64 // total probability of the classes that an ordinal set takes before it
+	Grown  []float64 // total probability of the classes that an ordinal set takes before the true one
 }
 
-// NewClassCalibration reads the logits, n×c, and the labels, in [0,c), of
-// calibration rows. Logarithms of probabilities serve as logits, where none is 0.
+// NewClassCalibration reads the logits, n×c, and the labels, in [0,c), of calibration rows.
+// Logarithms of probabilities can serve as logits if no probability is 0.
 func NewClassCalibration(logits blas32.General, labels []int) (ClassCalibration, error) {
 	if err := checkRows("logits", logits, labels); err != nil {
 		return ClassCalibration{}, err
@@ -35,7 +35,7 @@ func NewClassCalibration(logits blas32.General, labels []int) (ClassCalibration,
 		Grown: make([]float64, n),
 	}
 	var above []float32
-	var set growth
+	var set ordinalOrder
 	for i, label := range labels {
 		z := rows.Row(logits, i)
 		above = above[:0]
@@ -44,7 +44,7 @@ func NewClassCalibration(logits blas32.General, labels []int) (ClassCalibration,
 				above = append(above, v)
 			}
 		}
-		// In the order in which prediction adds, so that sums are equal to the bit.
+		// Add in the same order as prediction does, so that the sums are equal to the bit.
 		slices.Sort(above)
 		p := softmax.New(z, 1)
 		for _, v := range slices.Backward(above) {

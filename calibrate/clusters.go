@@ -12,35 +12,38 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/kmeans"
 )
 
-// clusters divides classes by their scores, some of the calibration rows, and says
-// which cluster each class is in and which rows served for it. Of k classes a share
-// k/(75+k) of the rows serves. Cluster 0 is that of classes of too few of them to
-// know their quantile 1−α; the others are divided by k-means on quantiles of their
-// scores into half as many as the smallest has rows. Thresholds of clusters are to
-// come from the rows that did not serve.
-func clusters(labels []int, scores []float64, alpha float64, seed uint64) (of []int, served []bool) {
-	served = make([]bool, len(labels))
+// clusterClasses clusters classes by the scores of a part of the calibration rows. It returns
+// the cluster of each class, and which rows were used to find the clusters. With k classes, a
+// fraction k/(75+k) of the rows is used. The thresholds of the clusters should come from the
+// other rows.
+//
+// Cluster 0 holds the classes with too few used rows to know their quantile 1−α. The other
+// classes are clustered by k-means on quantiles of their scores. The number of clusters is
+// half the number of used rows of the smallest such class.
+func clusterClasses(labels []int, scores []float64, alpha float64, seed uint64) (cluster []int, used []bool) {
+	used = make([]bool, len(labels))
 	k := len(slices.Compact(slices.Sorted(slices.Values(labels))))
-	parts := make([][]float64, slices.Max(labels)+1)
+	byClass := make([][]float64, slices.Max(labels)+1)
 	for i, label := range labels {
-		if served[i] = uniform(seed, uint64(i), clusterStream) < float64(k)/float64(75+k); served[i] {
-			parts[label] = append(parts[label], scores[i])
+		if used[i] = uniform(seed, uint64(i), clusterStream) < float64(k)/float64(75+k); used[i] {
+			byClass[label] = append(byClass[label], scores[i])
 		}
 	}
 	least := math.MaxInt
-	for class, part := range parts {
+	for class, part := range byClass {
 		if hypothesis.Allowed(len(part), hypothesis.Forgive(alpha)) > 0 {
 			least = min(least, len(part))
 		} else {
-			parts[class] = nil
+			byClass[class] = nil
 		}
 	}
-	return divide(parts, least/2, seed), served
+	return kmeansClusters(byClass, least/2, seed), used
 }
 
-// divide numbers from 1 the clusters of classes, k of them, by the scores of each;
-// those without any, or all where classes are too few for k, are in cluster 0.
-func divide(parts [][]float64, k int, seed uint64) []int {
+// kmeansClusters clusters classes by their scores, into k clusters numbered from 1. Classes
+// without scores are in cluster 0. All classes are in cluster 0 if there are too few of them
+// for k clusters.
+func kmeansClusters(parts [][]float64, k int, seed uint64) []int {
 	levels := []float64{.5, .6, .7, .8, .9}
 	of := make([]int, len(parts))
 	var enough []int
@@ -58,7 +61,7 @@ func divide(parts [][]float64, k int, seed uint64) []int {
 	if x.Rows = len(enough); k < 2 || x.Rows <= k {
 		return of
 	}
-	// Nothing ends it early.
+	// The error is that of a cancelled context, and this one is never cancelled.
 	found, _ := kmeans.Cluster(context.Background(), x, k, rand.New(rand.NewPCG(seed, clusterStream)))
 	for i, class := range enough {
 		of[class] = 1 + found[i]

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestClusters compares with TorchCP, whose classes of too few rows are in every set.
+// TestClusters compares with TorchCP, which puts classes with too few rows into every set.
 func TestClusters(t *testing.T) {
 	b, err := os.ReadFile("testdata/clusters.json")
 	if err != nil {
@@ -31,7 +31,7 @@ func TestClusters(t *testing.T) {
 			parts[label] = append(parts[label], want.Scores[i])
 		}
 	}
-	of, scores, pairs := divide(parts, 3, 1), map[int][]float64{}, map[[2]int]bool{}
+	of, scores, pairs := kmeansClusters(parts, 3, 1), map[int][]float64{}, map[[2]int]bool{}
 	for i, label := range want.Labels {
 		if !want.Served[i] {
 			scores[of[label]] = append(scores[of[label]], want.Scores[i])
@@ -55,8 +55,8 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// TestClusterCoverage: sets by cluster cover as often as is promised, and classes
-// that are hard more often than sets for all classes do.
+// TestClusterCoverage checks that sets by cluster cover as often as guaranteed, and that they
+// cover hard classes more often than sets with one threshold do.
 func TestClusterCoverage(t *testing.T) {
 	const repeats, n, classes, alpha = 75, 700, 30, .1
 	covered, hard := map[bool]float64{}, map[bool]float64{}
@@ -64,9 +64,9 @@ func TestClusterCoverage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	for r := range repeats {
 		z, labels := drawClasses(rng, n, classes)
-		fresh, truth := drawClasses(rng, 200, classes)
+		test, truth := drawClasses(rng, 200, classes)
 		for _, byCluster := range []bool{false, true} {
-			sets := mustSets(t, z, labels, SetOptions{Score: "lac", ByCluster: byCluster, Seed: uint64(r)}, alpha).Predict(fresh, 0)
+			sets := mustSets(t, z, labels, SetOptions{Score: "lac", ByCluster: byCluster, Seed: uint64(r)}, alpha).Predict(test, 0)
 			for i, set := range sets {
 				if !slices.Contains(set, truth[i]) {
 					continue

@@ -46,8 +46,8 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-// A score is above the threshold exactly when its p-value is at most α, for
-// levels on, next to and between the p-values that can occur, with ties.
+// A score is above the threshold exactly if its p-value is at most α. The levels are equal to,
+// next to and between the possible p-values, with ties.
 func TestThresholdAndPValueAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 60 {
@@ -71,14 +71,14 @@ func TestThresholdAndPValueAgree(t *testing.T) {
 	}
 }
 
-func TestConformalRefusesNaN(t *testing.T) {
+func TestConformalNaN(t *testing.T) {
 	if _, err := NewConformal([]float64{1, math.NaN()}); err == nil {
 		t.Error("NaN was accepted")
 	}
 }
 
-// The false-alarm rate of one calibration is 1 − Beta(k, n+1−k) with
-// k = ⌈(1−α)(n+1)⌉, over calibrations.
+// Over calibrations, the false-alarm rate is distributed as 1 − Beta(k, n+1−k) with k =
+// ⌈(1−α)(n+1)⌉.
 func TestFalseAlarmRate(t *testing.T) {
 	const repeats = 4000
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -94,7 +94,7 @@ func TestFalseAlarmRate(t *testing.T) {
 				scores[i] = rng.Float64()
 			}
 			c = mustConformal(t, scores...)
-			// Scores are uniform: the coverage is the threshold itself.
+			// Scores are uniform, so the coverage equals the threshold.
 			limit := c.Threshold(tt.alpha)
 			mean += limit / repeats
 			square += limit * limit / repeats
@@ -115,8 +115,8 @@ func TestFalseAlarmRate(t *testing.T) {
 	}
 }
 
-// LeastRows is the first number of rows with which the least p-value is at most
-// α, for levels on and beside the p-values that can occur.
+// LeastRows is the smallest number of rows whose smallest p-value is at most α. The levels are
+// equal to and next to the possible p-values.
 func TestLeastRows(t *testing.T) {
 	for n := range 3000 {
 		alpha := 1 / float64(n+1)

@@ -2,18 +2,17 @@ package calibrate
 
 import "github.com/attach-uncertainty/attach/internal/fitting/conformal"
 
-// core is the interval of quantiles that a row's calibrated interval grows from or
-// shrinks into, by below and above for a unit of the score.
+// core is the interval of predicted quantiles from which a row's calibrated interval is made.
+// A unit of the score moves its lower end by below and its upper end by above.
 type core struct{ lo, hi, below, above float64 }
 
-// score is how far a target lies outside the core, negative within, rounded up.
+// score returns how far a target lies outside the core, rounded up. It is negative inside.
 func (c core) score(y float64) float64 {
-	return max(scaled(minusUp(c.lo, y), c.below), scaled(minusUp(y, c.hi), c.above))
+	return max(divideUp(subtractUp(c.lo, y), c.below), divideUp(subtractUp(y, c.hi), c.above))
 }
 
-// core is that of a row of quantiles, which knows nothing of the row's target. By
-// what the rectifier expects of the row, it is moved at once; one that this would turn
-// inside out becomes its midpoint.
+// core returns the core of a row of quantiles. It does not depend on the row's target. The
+// rectifier moves its ends by the same amount. If they would cross, both become the midpoint.
 func (o IntervalOptions) core(q QuantileCalibration, row []float32, alpha float64, r rectifier) core {
 	c := core{q.quantile(row, alpha/2), q.quantile(row, 1-alpha/2), 1, 1}
 	if o.Score == conformal.CIR {
@@ -26,8 +25,8 @@ func (o IntervalOptions) core(q QuantileCalibration, row []float32, alpha float6
 	case o.Score == conformal.CQRR || o.Joint:
 		c.below, c.above = c.hi-c.lo, c.hi-c.lo
 	}
-	if by := r.of(row); by != 0 {
-		if c.lo, c.hi = c.lo-by, c.hi+by; c.lo > c.hi {
+	if shift := r.quantile(row); shift != 0 {
+		if c.lo, c.hi = c.lo-shift, c.hi+shift; c.lo > c.hi {
 			c.lo += (c.hi - c.lo) / 2
 			c.hi = c.lo
 		}
@@ -35,10 +34,9 @@ func (o IntervalOptions) core(q QuantileCalibration, row []float32, alpha float6
 	return c
 }
 
-// narrowest are the ends of the narrowest interval between quantiles whose levels
-// differ by mass: the central one, unless another within Levels is narrower. The
-// width is piecewise linear in the lower level, and least where either end is at one
-// of Levels.
+// narrowest returns the narrowest interval between quantiles whose levels differ by mass. It
+// is the central interval unless another one within Levels is narrower. The width is piecewise
+// linear in the lower level, so it is smallest where either end is at one of Levels.
 func (q QuantileCalibration) narrowest(row []float32, mass float64) (lo, hi float64) {
 	tail := (1 - mass) / 2
 	lo, hi = q.quantile(row, tail), q.quantile(row, 1-tail)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestScoresReference compares with TorchCP; see the script beside the file.
+// TestScoresReference compares with TorchCP. The script is beside the file.
 func TestScoresReference(t *testing.T) {
 	raw, err := os.ReadFile("testdata/scores.json")
 	if err != nil {
@@ -40,7 +40,7 @@ func TestScoresReference(t *testing.T) {
 	}
 }
 
-// exponential are quantiles of x plus an exponential variable of mean 1+x.
+// exponential returns quantiles of x plus an exponential variable with mean 1+x.
 func exponential(x float64, levels []float64) []float32 {
 	row := make([]float32, len(levels))
 	for l, level := range levels {
@@ -49,9 +49,9 @@ func exponential(x float64, levels []float64) []float32 {
 	return row
 }
 
-// The narrowest interval of an exponential variable begins at its least value and
-// ends at the quantile 1−α, at (1+x)·ln 1/α; that of its mirror image ends at the
-// largest; and a symmetric one keeps its central interval.
+// The narrowest interval of an exponential variable goes from its smallest value to the
+// quantile 1−α, at (1+x)·ln 1/α. The interval of its mirror image ends at the largest value. A
+// symmetric variable keeps its central interval.
 func TestNarrowest(t *testing.T) {
 	var levels []float64
 	for l := .001; l < 1; l += .001 {
@@ -73,11 +73,11 @@ func TestNarrowest(t *testing.T) {
 		a, b = q.narrowest(even, 1-alpha)
 		near(t, "width of an even one", b-a, 1000*(1-alpha), 1e-6)
 	}
-	// .9989 is more than levels span.
+	// The levels span less than 0.9989.
 	if a, b := q.narrowest(row, .9989); a != q.quantile(row, .00055) || b != q.quantile(row, .99945) {
 		t.Errorf("from %v to %v beyond all levels, want the central interval", a, b)
 	}
-	// No pair of levels, a fine grid of them, has a narrower interval.
+	// No pair of levels on a fine grid has a narrower interval.
 	rng := rand.New(rand.NewPCG(41, 1))
 	coarse := QuantileCalibration{Levels: []float64{.01, .05, .2, .45, .5, .8, .85, .99}}
 	for range 200 {
@@ -96,8 +96,8 @@ func TestNarrowest(t *testing.T) {
 	}
 }
 
-// Whatever the quantiles, which here are wrong in place, spread and form, each score
-// covers as often as the theory says, one target or two at once.
+// The predicted quantiles have a wrong centre, spread and shape. Each score must still cover
+// as often as guaranteed, for one target and for two at once.
 func TestScoresCover(t *testing.T) {
 	const repeats, all = 1500, 19
 	levels := []float64{.02, .1, .3, .5, .7, .9, .98}
@@ -105,7 +105,7 @@ func TestScoresCover(t *testing.T) {
 	for _, score := range []string{"cqr", "cqr-r", "cqr-m", "cir", "rcp"} {
 		n := all
 		if score == "rcp" {
-			n -= n / 2 // of which half calibrate
+			n -= n / 2 // only half of the rows calibrate
 		}
 		rng := rand.New(rand.NewPCG(42, 1))
 		for _, alpha := range []float64{.1, .3} {
@@ -139,15 +139,15 @@ func TestScoresCover(t *testing.T) {
 					both++
 				}
 			}
-			coverage(t, score, alone, repeats, n, alpha)
-			coverage(t, score+", jointly", both, repeats, n, alpha)
+			checkCoverage(t, score, alone, repeats, n, alpha)
+			checkCoverage(t, score+", jointly", both, repeats, n, alpha)
 		}
 	}
 }
 
-// With the right quantiles of exponential variables, the interval by cir is as much
-// narrower as theory has it, ln 1/α of ln (2−α)/α, and CQR-m moves its ends by shares
-// of their distances from the median.
+// With the true quantiles of exponential variables, intervals by cir are narrower by the ratio
+// of ln 1/α to ln (2−α)/α, and CQR-m moves each end in proportion to its distance from the
+// median.
 func TestScoresOfSkewed(t *testing.T) {
 	const n, alpha = 20000, .1
 	var levels []float64

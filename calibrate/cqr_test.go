@@ -9,11 +9,11 @@ import (
 )
 
 func TestCQRMargin(t *testing.T) {
-	// Scores by hand: max(lo−y, y−hi).
+	// The scores max(lo−y, y−hi) are computed by hand.
 	lo := []float64{0, 0, 0, 0}
 	hi := []float64{1, 1, 1, 1}
 	y := []float64{0.5, -2, 1.25, 0.9}
-	c, err := newJoint(cores(lo, hi), y, 1)
+	c, err := newJoint(symmetricCores(lo, hi), y, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,13 +40,13 @@ func TestCQRMargin(t *testing.T) {
 	if a, b := interval(3, 4, 0.01); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
 		t.Errorf("interval [%v, %v], want the whole line", a, b)
 	}
-	if _, err := newJoint(cores(lo, hi), []float64{0, 0, math.NaN(), 0}, 1); err == nil {
+	if _, err := newJoint(symmetricCores(lo, hi), []float64{0, 0, math.NaN(), 0}, 1); err == nil {
 		t.Error("NaN was accepted")
 	}
 }
 
-// cores are intervals that grow by the same at both ends.
-func cores(lower, upper []float64) []core {
+// symmetricCores returns cores whose ends move by the same amount.
+func symmetricCores(lower, upper []float64) []core {
 	all := make([]core, len(lower))
 	for i := range lower {
 		all[i] = core{lower[i], upper[i], 1, 1}
@@ -54,13 +54,13 @@ func cores(lower, upper []float64) []core {
 	return all
 }
 
-// intervalBetween is what becomes of the interval from lo to hi.
+// intervalBetween returns the calibrated interval that starts from lo and hi.
 func intervalBetween(j joint, lo, hi, alpha, tau float64) (lower, upper float64) {
-	a, b := boxOf(j, cores([]float64{lo}, []float64{hi}), alpha, tau)
+	a, b := boxOf(j, symmetricCores([]float64{lo}, []float64{hi}), alpha, tau)
 	return a[0], b[0]
 }
 
-// intervalOf is the interval of a row of quantiles.
+// intervalOf returns the calibrated interval of a row of quantiles.
 func intervalOf(t *testing.T, q QuantileCalibration, o IntervalOptions, row []float32, alpha float64) (lower, upper float64) {
 	t.Helper()
 	v, err := NewIntervals([]QuantileCalibration{q}, o, alpha)
@@ -72,10 +72,10 @@ func intervalOf(t *testing.T, q QuantileCalibration, o IntervalOptions, row []fl
 	return lo[0], hi[0]
 }
 
-// Quantiles that are far too narrow, and skewed, reach the coverage that the
-// theory gives, at every level that is asked of one calibration.
+// Quantiles that are skewed and much too narrow must still cover as often as guaranteed, at
+// each level of one calibration.
 func TestCQRCoverage(t *testing.T) {
-	const repeats, n = 6000, 39 // a rank too many is a difference of 1/40, beyond 4 standard errors
+	const repeats, n = 6000, 39 // one rank too many changes the coverage by 1/40, more than 4 standard errors
 	levels := []float64{0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98}
 	predict := func(x float64) []float32 {
 		row := make([]float32, len(levels))
@@ -114,7 +114,7 @@ func TestCQRCoverage(t *testing.T) {
 	}
 }
 
-func TestQuantileCalibrationRefuses(t *testing.T) {
+func TestQuantileCalibrationErrors(t *testing.T) {
 	good := QuantileCalibration{Levels: []float64{0.1, 0.9}, Grid: []float32{1, 2}, Y: []float32{1}}
 	if err := good.check(); err != nil {
 		t.Fatal(err)

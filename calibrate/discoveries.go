@@ -7,56 +7,54 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// DiscoveryOptions chooses which p-values are called discoveries.
+// DiscoveryOptions chooses the p-values that are discoveries.
 type DiscoveryOptions struct {
-	// FDR is the false discovery rate, in (0,1): the share of inliers among
-	// discoveries, 0 where there are none, is at most that on average over draws of
-	// calibration and audited rows.
+	// FDR is the false discovery rate, in (0,1). The fraction of inliers among the
+	// discoveries, or 0 without discoveries, is at most FDR on average over draws of the
+	// calibration rows and the audited rows.
 	FDR float64
 
-	// Lambda, in (0,1), estimates how many rows are inliers by those with p-values of
-	// Lambda or more (Storey), where there are outliers enough for more discoveries.
-	// 0 takes all rows for inliers (Benjamini–Hochberg).
+	// Lambda, in (0,1), estimates the number of inliers from the rows with p-values of at
+	// least Lambda (Storey). If there are many outliers, this gives more discoveries. 0 takes
+	// all rows for inliers (Benjamini–Hochberg).
 	Lambda float64
 
-	// Delta, in (0,1), makes p-values conditional, by ConditionalPValues: with
-	// probability 1−Delta over draws of the calibration rows the false discovery rate
-	// is promised for these very ones. 0 leaves p-values as they are, and the promise is an average over
-	// calibration sets too.
+	// Delta, in (0,1), replaces the p-values by ConditionalPValues. With probability 1−Delta
+	// over draws of the calibration rows, the FDR then holds for these very calibration rows.
+	// 0 leaves the p-values as they are, and the FDR is an average over calibration sets too.
 	Delta float64
 }
 
-// Discoveries are the rows called outliers.
+// Discoveries describes the rows that are called outliers.
 type Discoveries struct {
-	// PValue is the largest p-value of a discovery, which all rows with that or less
-	// are, or 0.
+	// PValue is the largest p-value of a discovery, or 0 without discoveries. All rows with a
+	// p-value of at most PValue are discoveries.
 	PValue float64
 
-	// Count is how many rows are discoveries.
+	// Count is the number of discoveries.
 	Count int
 
-	// Least is how many discoveries there are at least, if there are any, because no
-	// p-value is below that of the highest score.
+	// Least is the smallest possible number of discoveries other than 0. Fewer rows cannot be
+	// discoveries, because no p-value is lower than that of the highest score.
 	Least int
 }
 
-// Discoveries are the rows with a p-value of at most the largest p for which
+// Discoveries returns the rows whose p-value is at most the largest p with
 //
 //	m₀ p ≤ FDR · #{p-values ≤ p}
 //
-// of m rows, where m₀ is m (Benjamini & Hochberg) or, of λ = Lambda rounded up to a
-// multiple of 1/(n+1), (1 + #{p-values ≥ λ})/(1−λ) (Storey), which is not limited to m.
-// As p-values have the floor 1/(n+1), there is none unless m₀/(FDR (n+1)) rows or
-// more are. A group's discoveries are not those of all rows in it: of the
-// discoveries of several groups together more than FDR may be false.
+// There are m rows. m₀ is m (Benjamini & Hochberg) or, with λ = Lambda rounded up to a
+// multiple of 1/(n+1), (1 + #{p-values ≥ λ})/(1−λ) (Storey). Storey's m₀ may exceed m.
+// p-values are at least 1/(n+1), so there are no discoveries unless at least m₀/(FDR (n+1))
+// rows are. The discoveries of a group alone differ from the discoveries of all rows that are
+// in the group. The discoveries of several groups taken together can have a higher FDR.
 //
-// The p-values of one calibration set are positively dependent (PRDS), for which
-// Benjamini–Hochberg holds, and Storey's holds with this count of p-values.
+// The p-values of one calibration set are positively dependent (PRDS). Benjamini–Hochberg
+// holds for such p-values, and Storey's method holds with this count of p-values.
 //
-// References: Benjamini & Hochberg (1995), Controlling the False Discovery Rate;
-// Benjamini & Yekutieli (2001); Storey, Taylor & Siegmund (2004); Bates et al.
-// (2023); Marandon, Lei, Mary & Roquain (2024), Adaptive Novelty Detection with
-// False Discovery Rate Guarantee.
+// References: Benjamini & Hochberg (1995), Controlling the False Discovery Rate; Benjamini &
+// Yekutieli (2001); Storey, Taylor & Siegmund (2004); Bates et al. (2023); Marandon, Lei, Mary
+// & Roquain (2024), Adaptive Novelty Detection with False Discovery Rate Guarantee.
 func (r Ranks) Discoveries(o DiscoveryOptions) (Discoveries, error) {
 	if err := checkLevel("false discovery rate", o.FDR); err != nil {
 		return Discoveries{}, err
@@ -96,27 +94,25 @@ func (r Ranks) Discoveries(o DiscoveryOptions) (Discoveries, error) {
 	return d, nil
 }
 
-// ConditionalPValues are n+1 p-values, increasing, which take the place of 1/(n+1),
-// 2/(n+1), … of n calibration rows. With probability 1−delta, in (0,1), over draws of these, a
-// fresh row has one of at most α with probability at most α, for all α at once, given
-// these very calibration rows. Of independent rows they are independent then.
+// ConditionalPValues returns n+1 increasing p-values that replace 1/(n+1), 2/(n+1), … for n
+// calibration rows. They hold given the calibration rows: with probability 1−delta over draws
+// of these, delta in (0,1), a new row has a p-value of at most α with probability at most α,
+// for all α at once. The p-values of independent rows are then independent.
 //
-// They are 1 − b(n−k), of k = 0, 1, …, with the constants of Simes at half the rows,
-// h = ⌊n/2⌋:
+// They are 1 − b(n−k) for k = 0, 1, … with Simes' constants at half of the rows, h = ⌊n/2⌋:
 //
 //	b(i) = (delta · i(i−1)…(i−h+1) / (n(n−1)…(n−h+1)))^(1/h)
 //
-// which are small where p-values are: the least is about −2 log(delta)/n.
+// These constants keep small p-values small: the smallest one is about −2 log(delta)/n.
 //
-// Reference: Bates et al. (2023), sections 3.2 and 3.3; Sarkar (2008) has the
-// inequality.
+// Reference: Bates et al. (2023), sections 3.2 and 3.3; Sarkar (2008) for the inequality.
 func ConditionalPValues(n int, delta float64) []float64 {
 	if err := checkLevel("delta", delta); err != nil {
 		panic("calibrate: " + err.Error())
 	}
 	p := make([]float64, n+1)
 	h := max(1, n/2)
-	// The logarithm of the ratio of products, from i = n down.
+	// ratio is the logarithm of delta times the ratio of the two products, for i = n first.
 	ratio := math.Log(delta)
 	for k := range p {
 		i := n - k

@@ -1,36 +1,32 @@
-// Package calibrate turns raw scores, quantiles and logits into statements
-// with a guarantee: p-values, thresholds at a false-alarm rate, intervals,
-// one-sided, for groups of rows or for several targets at once too, predictive
-// distributions, prediction sets, and predictions accepted at a share of errors; and,
-// of many rows, discoveries at a false discovery rate, of all at once or one after
-// another, bounds on how many rows are outliers, tests of whether all have shifted, and a
-// Monitor of whether a stream drifts.
+// Package calibrate turns raw scores, quantiles and logits into statements with a guarantee.
+// For single rows these are p-values, thresholds at a false-alarm rate, prediction intervals
+// (with one or two ends, by group, or for several targets at once), predictive distributions,
+// prediction sets, and predictions accepted at a given error rate. For many rows they are
+// discoveries at a false discovery rate, all at once or one after another, bounds on the
+// number of outliers, tests of a shift, and a Monitor that detects drift in a stream.
 //
-// Every guarantee here is the one of split conformal prediction: if the
-// calibration rows and a new row are exchangeable, and neither the network
-// nor the heads were fitted on the calibration rows, then the statement holds
-// with the stated probability, averaged over draws of both. It is marginal,
-// not conditional on the input (that of ByGroup is conditional on the group), and it
-// is void for rows that the network was trained on.
+// Every guarantee here is that of split conformal prediction. If the calibration rows and a
+// new row are exchangeable, and neither the model nor the heads were fitted on the calibration
+// rows, the statement holds with the stated probability, averaged over draws of both. The
+// guarantee is marginal, not conditional on the input; with ByGroup it is conditional on the
+// group. It does not hold for rows that the model was trained on.
 //
-// Where calibration scores tie, as they do where targets or quantiles take few
-// values, or where many classes rank first, plain intervals and sets cover more than
-// is promised. Smoothed ones cover exactly as often: a random number, drawn for each
-// row, decides what belongs to them.
+// Calibration scores tie if targets or quantiles take few values, or if many classes rank
+// first. Plain intervals and sets then cover more often than guaranteed. Smoothed ones cover
+// exactly as often: a random number, drawn for each row, breaks the ties.
 //
-// What is stored is scores of calibration rows, never a threshold, so that the
-// level can be chosen after the fit. Where the calibration set is too small for
-// the level asked, bounds are +Inf and sets hold all classes, instead of made up.
+// The package stores scores of calibration rows, never a threshold, so the level can be chosen
+// after the fit. If the calibration set is too small for a level, bounds are infinite and sets
+// contain all classes.
 //
-// Levels are given as α, the share of errors allowed: false alarms for
-// Conformal, misses for intervals and sets. One that does not lie between 0 and 1 is an
-// error of functions that return one, and makes others panic; Threshold panics on NaN
-// alone.
+// Levels are given as α, the allowed error rate: false alarms for Conformal, misses for
+// intervals and sets. If a level is not between 0 and 1, a function that returns an error
+// returns one, and other functions panic. Threshold panics for NaN only.
 package calibrate
 
 import "fmt"
 
-// checkLevel refuses a probability, as a level is, of 0 or 1 or outside.
+// checkLevel returns an error unless the probability is between 0 and 1, both excluded.
 func checkLevel(what string, v float64) error {
 	if v > 0 && v < 1 {
 		return nil

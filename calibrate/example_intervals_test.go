@@ -7,7 +7,8 @@ import (
 )
 
 func ExampleNewIntervals() {
-	// Four calibration rows, whose quantiles .1 and .9 are 0 and 2, 1 and 3, …
+	// Example: make intervals from predicted quantiles. The quantiles 0.1 and 0.9 of the four
+	// calibration rows are 0 and 2, 1 and 3, and so on.
 	q := calibrate.QuantileCalibration{Levels: []float64{0.1, 0.9}, Grid: []float32{0, 2, 1, 3, 2, 4, 3, 5}, Y: []float32{1, 3.5, 1, 4}}
 	lower, upper := make([]float64, 1), make([]float64, 1)
 	for _, alpha := range []float64{0.2, 0.05} {
@@ -24,8 +25,9 @@ func ExampleNewIntervals() {
 }
 
 func ExampleNewIntervals_smoothed() {
-	// Counts, predicted as 5: of seven calibration rows four are 1 off. The
-	// plain interval covers them all, where 5/8 are promised.
+	// Example: predict counts, where scores tie. All seven calibration rows are predicted as
+	// 5, and four of them are off by 1. The guarantee is a coverage of 5/8, but the plain
+	// interval covers all seven.
 	q := calibrate.QuantileCalibration{Levels: []float64{0.5}, Grid: []float32{5, 5, 5, 5, 5, 5, 5}, Y: []float32{5, 6, 4, 5, 6, 5, 4}}
 	lower, upper := make([]float64, 1), make([]float64, 1)
 	for _, o := range []calibrate.IntervalOptions{{}, {Side: "lower"}, {Smoothed: true, Seed: 1}} {

@@ -29,7 +29,7 @@ func ExampleTemperature() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Printf("%.3f\n", t) // 4/ln 3: three rows of four are right
+	fmt.Printf("%.3f\n", t) // 4/ln 3, because three of four rows are right
 	// Output: 3.641
 }
 
@@ -51,7 +51,8 @@ func ExampleSets() {
 }
 
 func ExampleClassCalibration_Selective() {
-	// A network that is right of all rows but the ten that it is least sure of.
+	// Example: accept the confident predictions of a model. It is right in all rows except the
+	// ten with the lowest confidence.
 	logits, labels := blas32.General{Rows: 100, Cols: 2, Stride: 2, Data: make([]float32, 200)}, make([]int, 100)
 	for i := range labels {
 		logits.Data[2*i] = float32(100-i) / 10
@@ -80,7 +81,7 @@ func ExampleOnline() {
 	if err != nil {
 		panic(err)
 	}
-	// Of a hundred rows those are to be named that are outliers, as they come.
+	// Example: decide for each row, as it arrives, whether it is an outlier.
 	stream := calibrate.Online{FDR: .2, Horizon: 100}
 	for _, score := range []float64{500, 2000, 997, 3000, 996, 400} {
 		p := c.PValue(score)
@@ -95,7 +96,7 @@ func ExampleOnline() {
 	// p-value 0.600 at level 0.010: false
 }
 
-// A monitor notices that scores are no longer those of the calibration rows.
+// Example: detect a drift of the scores of a stream.
 func ExampleMonitor() {
 	rng := rand.New(rand.NewPCG(1, 1))
 	scores := func(n int, mean float64) []float64 {

@@ -5,84 +5,89 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 )
 
 // IntervalOptions chooses intervals.
 type IntervalOptions struct {
-	// Side, if not empty, asks for intervals with one end, "lower", which is [end, +Inf),
-	// or "upper", (−Inf, end], which miss on that side with probability at most α.
+	// Side, if not empty, asks for intervals with one end: "lower" for [end, +Inf), "upper"
+	// for (−Inf, end]. They miss on that side with probability at most α.
 	Side string
-	// Joint asks for intervals that cover all targets of a row at once with
-	// probability 1−α, in place of each on its own.
+	// Joint asks for intervals that cover all targets of a row at once with probability 1−α,
+	// instead of each target separately.
 	Joint bool
-	// Smoothed covers no more often than is promised, ⌈(1−α)(n+1)⌉/(n+1), where scores
-	// tie, as they do where targets or quantiles take few values, such as counts, grades
-	// or the leaves of trees. A τ in (0,1), drawn for each row and target, or joint box,
-	// by Seed and the row's number, decides whether targets that score exactly the margin
-	// are covered: the interval is either closed or open, and without ties the two cover
-	// alike. An open end is moved inwards to the next number whose score is less than the
-	// margin, so that in either case the interval covers y if lower ≤ y ≤ upper. One with
-	// lower > upper is empty, and does not become its midpoint. The promise is over draws
-	// of τ too: an interval drawn again, or chosen among several draws, has none.
-	// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random
-	// World, section 2.2, smoothed conformal predictors.
+	// Smoothed makes the coverage exact, ⌈(1−α)(n+1)⌉/(n+1), even if scores tie. They tie if
+	// targets or quantiles take few values, such as counts, grades or the leaves of trees. A τ
+	// in (0,1) decides whether targets whose score equals the margin are covered, so the
+	// interval is either closed or open. τ is drawn for each row and target, or joint box, by
+	// Seed and the row's number. Without ties, open and closed intervals cover alike.
+	//
+	// An open end moves inwards to the next number whose score is below the margin, so the
+	// interval covers y if lower ≤ y ≤ upper in either case. An interval with lower > upper is
+	// empty and does not become its midpoint. The guarantee is over draws of τ too: it does
+	// not hold for an interval that is drawn again, or chosen among several draws.
+	//
+	// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random World,
+	// section 2.2, smoothed conformal predictors.
 	Smoothed bool
 	Seed     uint64
-	// Score names the score that calibrates intervals with two ends, "" being "cqr".
-	// Of each, an interval begins between two quantiles and grows or shrinks by
-	// what covers the calibration rows:
+	// Score names the nonconformity score of intervals with two ends. Empty stands for "cqr".
+	// Each score starts from two quantiles and widens or narrows the interval between them
+	// until it covers the calibration rows often enough:
 	//
-	//   - "cqr": between the quantiles α/2 and 1−α/2, by the same at both ends of
-	//     all rows, or where Joint by shares of the width;
-	//   - "cqr-r": by the same share of that width;
-	//   - "cqr-m": by the same share of each end's distance from the median, so that
-	//     ends of skewed forecasts move by different amounts. Where that is 0, of
-	//     quantiles that are equal, a target beyond scores +Inf, and with a
-	//     share α of such calibration rows intervals are endless;
-	//   - "cir": between those two quantiles whose levels differ by 1−α that are
-	//     nearest to each other, by the same at both ends;
-	//   - "rcp": from what "cqr" does, moved outwards by the quantile 1−α that the score of
-	//     a row with such predicted quantiles has, which half of the calibration rows,
-	//     drawn by Seed, teach a forest; by the same at both ends. The other half
-	//     calibrates. Where the head is too sure intervals are wider, and where it is
-	//     not sure enough narrower.
+	//   - "cqr": starts from the quantiles α/2 and 1−α/2, and moves both ends of all rows by
+	//     the same amount. With Joint, it moves them by the same fraction of the width.
+	//   - "cqr-r": starts from the same quantiles, and moves both ends by the same fraction of
+	//     the width between them.
+	//   - "cqr-m": starts from the same quantiles, and moves each end by the same fraction of
+	//     its distance from the median, so skewed forecasts stay skewed. If quantiles are
+	//     equal, a distance is 0, and a target beyond that end scores +Inf. If a fraction α of
+	//     the calibration rows scores +Inf, intervals are infinite.
+	//   - "cir": starts from the two quantiles that are nearest to each other among those
+	//     whose levels differ by 1−α, and moves both ends by the same amount.
+	//   - "rcp": starts like "cqr", but first moves both ends outwards by the quantile 1−α of
+	//     the "cqr" score, which a forest predicts from the row's quantiles. Half of the
+	//     calibration rows, drawn by Seed, train the forest, and the other half calibrates.
+	//     Intervals get wider where the interval model is overconfident, and narrower where it
+	//     is underconfident.
 	//
-	// What a score takes of a row besides its target is its quantiles alone. Scores
-	// of the calibration rows and of a new row are thus exchangeable where rows are,
-	// and with probability at least 1−α the new one is among the ⌈(1−α)(n+1)⌉ least:
-	// all keep the promise. They differ in width, and in which rows miss.
+	// A score reads only the row's quantiles and its target. If rows are exchangeable, the
+	// scores of the calibration rows and of a new row are exchangeable too. With probability
+	// at least 1−α, the new score is then among the ⌈(1−α)(n+1)⌉ smallest, so the guarantee
+	// holds for every score. Scores differ in the width of intervals and in the rows that are
+	// missed.
 	//
-	// References: Romano, Patterson & Candès (2019), Conformalized Quantile Regression;
-	// Sesia & Candès (2020), A Comparison of Some Conformal Quantile
-	// Regression Methods (CQR-r, and CQR-m of Kivaranovic, Johnson & Leeb, 2020);
-	// Guo, Luo & Zhou (2026), Fast Conformal Prediction Using Conditional Interquantile
-	// Intervals, whose intervals grow by whole steps between levels; Plassier et al. (2025),
-	// Rectifying Conformity Scores for Better Conditional Coverage, with the adjustment
-	// t + v, whose quantiles are learnt of inputs.
+	// References: Romano, Patterson & Candès (2019), Conformalized Quantile Regression; Sesia
+	// & Candès (2020), A Comparison of Some Conformal Quantile Regression Methods (CQR-r, and
+	// CQR-m of Kivaranovic, Johnson & Leeb, 2020); Guo, Luo & Zhou (2026), Fast Conformal
+	// Prediction Using Conditional Interquantile Intervals, whose intervals grow by whole
+	// steps between levels; Plassier et al. (2025), Rectifying Conformity Scores for Better
+	// Conditional Coverage, with the adjustment t + v, whose quantiles are learned from
+	// inputs.
 	Score string
 }
 
-// Intervals are the calibrated intervals of one target or several.
+// Intervals makes the calibrated intervals of one or several targets.
 type Intervals struct {
-	o       IntervalOptions
-	alpha   float64
-	targets []QuantileCalibration
-	by      []rectifier // by target
-	boxes   []joint     // with two ends: of each target or, for a joint box, of all
-	sided   []oneSided  // by target, for those with one
+	o          IntervalOptions
+	alpha      float64
+	targets    []QuantileCalibration
+	rectifiers []rectifier // by target
+	boxes      []joint     // for two ends: one for each target or, if joint, one for all
+	sided      []oneSided  // for one end: by target
 }
 
-// NewIntervals calibrates intervals that miss with probability at most α, around
-// quantiles that IntervalOptions.Score says or, with one end, beyond α or 1−α. All
-// targets are of the same calibration rows, of which there may be none.
+// NewIntervals calibrates intervals that miss with probability at most α. Intervals with two
+// ends start from the quantiles of IntervalOptions.Score, and one-sided ones from the quantile
+// α or 1−α. All targets must have the same calibration rows, and there may be none.
 //
-// Ends are moved outwards by a margin, the ⌈(1−α)(n+1)⌉-th smallest of the scores of n
-// calibration rows, which is how far outside their targets are, +Inf where n is too
-// small for α. Scores are rounded up, and ends inwards, so that an interval holds just
-// the targets that score at most the margin. One that a negative margin would turn
-// inside out becomes its midpoint, which can only add coverage.
+// The score of a calibration row is how far its target lies outside. The margin is the
+// ⌈(1−α)(n+1)⌉-th smallest score of n calibration rows, or +Inf if n is too small for α. Ends
+// move outwards by the margin. Scores are rounded up and ends inwards, so an interval contains
+// exactly the targets whose score is at most the margin. If a negative margin would make the
+// ends cross, both become the midpoint, which can only add coverage.
 func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float64) (v Intervals, err error) {
 	if err := checkLevel("α", alpha); err != nil {
 		return v, err
@@ -96,14 +101,14 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 	case o.Side != "" && o.Side != conformal.Lower && o.Side != conformal.Upper:
 		return v, fmt.Errorf("side %q is neither lower nor upper", o.Side)
 	case o.Side != "" && o.Joint:
-		return v, errors.New("a joint box has both sides: ask for a side or for a joint box")
+		return v, errors.New("a joint box has two ends: choose a side or a joint box")
 	case o.Score != "" && !slices.Contains(conformal.IntervalScores(), o.Score):
-		return v, fmt.Errorf("score %q of intervals is none of cqr, cqr-r, cqr-m, cir and rcp", o.Score)
+		return v, fmt.Errorf("unknown interval score %q: choose one of %s", o.Score, strings.Join(conformal.IntervalScores(), ", "))
 	case o.Side != "" && o.Score != "":
-		return v, errors.New("intervals with one end have one score: ask for a side or for a score")
+		return v, errors.New("intervals with one end have no choice of score: choose a side or a score")
 	}
 	v = Intervals{o: o, alpha: alpha}
-	if v.targets, v.by, err = o.rectifiers(targets, alpha); err != nil {
+	if v.targets, v.rectifiers, err = o.rectifiers(targets, alpha); err != nil {
 		return v, err
 	}
 	for t, q := range v.targets {
@@ -116,7 +121,7 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 			continue
 		}
 		if !o.Joint {
-			one, err := o.jointOf(v.targets[t:t+1], alpha, v.by[t:t+1])
+			one, err := o.calibrateBox(v.targets[t:t+1], alpha, v.rectifiers[t:t+1])
 			if err != nil {
 				return v, err
 			}
@@ -124,7 +129,7 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 		}
 	}
 	if o.Joint {
-		all, err := o.jointOf(v.targets, alpha, v.by)
+		all, err := o.calibrateBox(v.targets, alpha, v.rectifiers)
 		if err != nil {
 			return v, err
 		}
@@ -133,10 +138,10 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 	return v, nil
 }
 
-// Predict writes the ends of each target's interval for a row, of which quantiles
-// are those that are predicted for each target, at its levels. row numbers the row:
-// it is what smoothed ends depend on, which are float32 numbers, as targets are.
-// Ends are infinite where calibration rows are too few for α.
+// Predict writes the ends of each target's interval for one row. quantiles has the predicted
+// quantiles of each target at its levels. row is the number of the row, which chooses the
+// random numbers of smoothed ends. Smoothed ends are float32 numbers, as targets are. Ends are
+// infinite if there are too few calibration rows for α.
 func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row uint64) {
 	tau := func(target int) float64 {
 		if !v.o.Smoothed {
@@ -144,12 +149,12 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 		}
 		return uniform(v.o.Seed, row*uint64(len(v.targets))+uint64(target), tauStream)
 	}
-	var few [4]core // of most rows, without an allocation
+	var few [4]core // room for the usual number of targets without an allocation
 	cores := few[:0]
 	for t, q := range v.targets {
 		lower[t], upper[t] = math.Inf(-1), math.Inf(1)
 		if v.o.Side == "" {
-			cores = append(cores, v.o.core(q, quantiles[t], v.alpha, v.by[t]))
+			cores = append(cores, v.o.core(q, quantiles[t], v.alpha, v.rectifiers[t]))
 			continue
 		}
 		end := v.sided[t].bound(q.quantile(quantiles[t], sidedLevel(v.o.Side, v.alpha)), v.alpha, tau(t))
@@ -161,7 +166,7 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 	}
 	for b, box := range v.boxes {
 		width := len(v.targets) / len(v.boxes) // one target, or all
-		box.box(lower[b*width:], upper[b*width:], cores[b*width:(b+1)*width], v.alpha, tau(b))
+		box.ends(lower[b*width:], upper[b*width:], cores[b*width:(b+1)*width], v.alpha, tau(b))
 	}
 	if v.o.Smoothed {
 		for t := range lower {
@@ -170,9 +175,9 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 	}
 }
 
-// inward moves ends to the next float32 numbers inside. Targets are float32,
-// so that none is lost, and an open end stays apart from the closed one when
-// it is written with as many digits as float32 has.
+// inward moves ends to the next float32 numbers inside. No target is lost, because targets are
+// float32. An open end stays different from the closed one when it is written with as many
+// digits as a float32 has.
 func inward(lower, upper float64) (float64, float64) {
 	a, b := float32(lower), float32(upper)
 	if float64(a) < lower {

@@ -9,9 +9,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// coverage of repeats trials must be ExpectedCoverage within four standard
-// errors.
-func coverage(t *testing.T, what string, covered, repeats, n int, alpha float64) {
+// checkCoverage fails unless the coverage over repeats trials is ExpectedCoverage within four
+// standard errors.
+func checkCoverage(t *testing.T, what string, covered, repeats, n int, alpha float64) {
 	t.Helper()
 	got, want := float64(covered)/float64(repeats), hypothesis.ExpectedCoverage(n, alpha)
 	if se := math.Sqrt(want * (1 - want) / float64(repeats)); math.Abs(got-want) > 4*se {
@@ -19,14 +19,14 @@ func coverage(t *testing.T, what string, covered, repeats, n int, alpha float64)
 	}
 }
 
-// skewed draws an input and a target whose spread grows with the input.
+// skewed draws an input and a target whose spread increases with the input.
 func skewed(rng *rand.Rand) (x, y float64) {
 	x = rng.Float64()
 	return x, x + (0.1+x)*(rng.ExpFloat64()-0.5)
 }
 
-// Groups of different noise are each covered as the theory of their own number
-// of rows says, and the quantiles know nothing of them.
+// Groups have different noise, which the quantiles ignore. Each group must be covered as often
+// as its own number of rows guarantees.
 func TestByGroupCoverage(t *testing.T) {
 	const repeats = 6000
 	rng := rand.New(rand.NewPCG(21, 1))
@@ -62,7 +62,7 @@ func TestByGroupCoverage(t *testing.T) {
 	}
 	for g, name := range names {
 		for a, alpha := range alphas {
-			coverage(t, name, covered[name][a], repeats, sizes[g], alpha)
+			checkCoverage(t, name, covered[name][a], repeats, sizes[g], alpha)
 		}
 	}
 }
@@ -103,13 +103,13 @@ func TestOneSidedCoverage(t *testing.T) {
 	}
 	for side, count := range covered {
 		for a, alpha := range alphas {
-			coverage(t, string(side), count[a], repeats, n, alpha)
+			checkCoverage(t, string(side), count[a], repeats, n, alpha)
 		}
 	}
 }
 
-// Three dependent targets of different units are all inside with the
-// probability that the theory gives; each alone is inside more often.
+// Three dependent targets with different units must all be covered with the guaranteed
+// probability. Each target alone is covered more often.
 func TestJointCoverage(t *testing.T) {
 	const repeats, n, targets, alpha = 6000, 29, 3, 0.2
 	rng := rand.New(rand.NewPCG(23, 1))
@@ -132,11 +132,11 @@ func TestJointCoverage(t *testing.T) {
 	all, first := 0, 0
 	for range repeats {
 		lo, hi, y := rows(n + 1)
-		j, err := newJoint(byWidth(lo[:n*targets], hi[:n*targets]), y[:n*targets], targets)
+		j, err := newJoint(coresByWidth(lo[:n*targets], hi[:n*targets]), y[:n*targets], targets)
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, b := boxOf(j, byWidth(lo[n*targets:], hi[n*targets:]), alpha, 0)
+		a, b := boxOf(j, coresByWidth(lo[n*targets:], hi[n*targets:]), alpha, 0)
 		inside := 0
 		for t, v := range y[n*targets:] {
 			if a[t] <= v && v <= b[t] {
@@ -150,14 +150,14 @@ func TestJointCoverage(t *testing.T) {
 			all++
 		}
 	}
-	coverage(t, "box", all, repeats, n, alpha)
+	checkCoverage(t, "box", all, repeats, n, alpha)
 	if first <= all {
 		t.Errorf("one target is covered %d times and all of them %d times", first, all)
 	}
 }
 
-// Q(Y, τ) is uniform for uniform τ, with ties and without, and its quantiles
-// cover exactly; forecasts are quantiles that are wrong in place and spread.
+// With a uniform τ, Q(Y, τ) must be uniform and its quantiles must cover exactly, with ties
+// and without. The predicted quantiles have a wrong centre and spread.
 func TestPredictiveSystemCoverage(t *testing.T) {
 	const repeats, n = 10000, 24
 	rng := rand.New(rand.NewPCG(24, 1))
@@ -195,11 +195,11 @@ func TestPredictiveSystemCoverage(t *testing.T) {
 			}
 		}
 		slices.Sort(pit)
-		var distance float64 // of Kolmogorov and Smirnov
+		var distance float64 // Kolmogorov–Smirnov statistic
 		for i, p := range pit {
 			distance = max(distance, math.Abs(p-float64(i)/repeats), math.Abs(p-float64(i+1)/repeats))
 		}
-		if limit := 1.95 / math.Sqrt(repeats); distance > limit { // p = .001
+		if limit := 1.95 / math.Sqrt(repeats); distance > limit { // p = 0.001
 			t.Errorf("%s: the distance from uniform is %v, more than %v", name, distance, limit)
 		}
 		for k, p := range probabilities {
@@ -211,7 +211,7 @@ func TestPredictiveSystemCoverage(t *testing.T) {
 				t.Errorf("%s: targets are below the quantile %v with probability %v", name, p, got)
 			}
 			if coarse > 1000 {
-				coverage(t, "upper quantile", atMost[k], repeats, n, 1-p)
+				checkCoverage(t, "upper quantile", atMost[k], repeats, n, 1-p)
 			}
 		}
 	}

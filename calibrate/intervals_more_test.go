@@ -43,8 +43,8 @@ func TestByGroup(t *testing.T) {
 	}
 }
 
-// byWidth are cores that grow by shares of their widths.
-func byWidth(lo, hi []float64) []core {
+// coresByWidth returns cores whose ends move by fractions of the width.
+func coresByWidth(lo, hi []float64) []core {
 	cores := make([]core, len(lo))
 	for i := range lo {
 		cores[i] = core{lo[i], hi[i], hi[i] - lo[i], hi[i] - lo[i]}
@@ -54,14 +54,14 @@ func byWidth(lo, hi []float64) []core {
 
 func boxOf(j joint, cores []core, alpha, tau float64) (lower, upper []float64) {
 	lower, upper = make([]float64, len(cores)), make([]float64, len(cores))
-	j.box(lower, upper, cores, alpha, tau)
+	j.ends(lower, upper, cores, alpha, tau)
 	return lower, upper
 }
 
-// Intervals without a width have the score 0 where they hit and +Inf where
-// they miss; a margin of either sign keeps boxes in order.
+// An interval of width 0 has the score 0 if it contains the target, and +Inf if not. Boxes
+// must not turn inside out for a margin of either sign.
 func TestJointWithoutWidth(t *testing.T) {
-	j, err := newJoint(byWidth([]float64{1, 1, 0, 0}, []float64{1, 1, 2, 2}), []float64{1, 5, 1, 0.5}, 1)
+	j, err := newJoint(coresByWidth([]float64{1, 1, 0, 0}, []float64{1, 1, 2, 2}), []float64{1, 5, 1, 0.5}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,11 +69,11 @@ func TestJointWithoutWidth(t *testing.T) {
 		t.Errorf("scores %v, want %v", j.Scores, want)
 	}
 	for _, tt := range []struct{ alpha, lo, hi float64 }{{0.4, 7, 7}, {0.2, -inf, inf}, {0.1, -inf, inf}} {
-		if lo, hi := boxOf(j, byWidth([]float64{7}, []float64{7}), tt.alpha, 0); lo[0] != tt.lo || hi[0] != tt.hi {
+		if lo, hi := boxOf(j, coresByWidth([]float64{7}, []float64{7}), tt.alpha, 0); lo[0] != tt.lo || hi[0] != tt.hi {
 			t.Errorf("box at %v is [%v, %v], want [%v, %v]", tt.alpha, lo, hi, tt.lo, tt.hi)
 		}
 	}
-	if lo, hi := boxOf(j, byWidth([]float64{0}, []float64{4}), 0.8, 0); lo[0] != 2 || hi[0] != 2 {
+	if lo, hi := boxOf(j, coresByWidth([]float64{0}, []float64{4}), 0.8, 0); lo[0] != 2 || hi[0] != 2 {
 		t.Errorf("box [%v, %v], want the midpoint", lo, hi)
 	}
 }
@@ -106,7 +106,7 @@ func TestDistributionByHand(t *testing.T) {
 	}
 }
 
-// The quantile function is the inverse of the distribution function on rows of
+// The quantile function must be the inverse of the distribution function, for rows of
 // quantiles with jumps, flat parts and tails.
 func TestDistributionInverse(t *testing.T) {
 	rng := rand.New(rand.NewPCG(25, 1))
@@ -153,8 +153,7 @@ func TestDistributionInverse(t *testing.T) {
 	}
 }
 
-// Draws follow the distribution that they are made from, and depend on seed and
-// row alone.
+// Draws must follow their distribution, and depend on the seed and the row only.
 func TestSample(t *testing.T) {
 	const n = 40000
 	draws := make([]float64, n)
@@ -165,7 +164,7 @@ func TestSample(t *testing.T) {
 		if v < 102 || v > 118 {
 			t.Fatalf("draw %v lies beyond the calibration scores", v)
 		}
-		if v <= 106 { // twice the third of nine
+		if v <= 106 { // draws 3 of 9 twice
 			below++
 		}
 	}
@@ -188,17 +187,17 @@ func TestSample(t *testing.T) {
 	near(t, "share of endless draws", float64(below)/n, .5, 4*math.Sqrt(.25/n))
 }
 
-func TestIntervalsRefuse(t *testing.T) {
+func TestIntervalErrors(t *testing.T) {
 	one, bad := []float64{1}, []float64{nan}
 	q := QuantileCalibration{Levels: []float64{0.5}, Grid: []float32{1}, Y: []float32{float32(nan)}}
 	short, none := QuantileCalibration{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, QuantileCalibration{Levels: q.Levels}
 	for name, fit := range map[string]func() error{
 		"one-sided":      func() error { _, err := newOneSided("lower", one, bad); return err },
-		"joint":          func() error { _, err := newJoint(byWidth(one, one), bad, 1); return err },
-		"joint crossing": func() error { _, err := newJoint(byWidth([]float64{2}, one), one, 1); return err },
-		"joint of none":  func() error { _, err := IntervalOptions{Joint: true}.jointOf(nil, 0.1, nil); return err },
+		"joint":          func() error { _, err := newJoint(coresByWidth(one, one), bad, 1); return err },
+		"joint crossing": func() error { _, err := newJoint(coresByWidth([]float64{2}, one), one, 1); return err },
+		"joint of none":  func() error { _, err := IntervalOptions{Joint: true}.calibrateBox(nil, 0.1, nil); return err },
 		"joint of levels": func() error {
-			_, err := IntervalOptions{Joint: true}.jointOf([]QuantileCalibration{{}}, 0.1, make([]rectifier, 1))
+			_, err := IntervalOptions{Joint: true}.calibrateBox([]QuantileCalibration{{}}, 0.1, make([]rectifier, 1))
 			return err
 		},
 		"other rows": func() error {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// intervalReference is testdata/intervals.json; see the script beside it.
+// intervalReference is the content of testdata/intervals.json. The script that wrote it is
+// beside it.
 type intervalReference struct {
 	Predicted, Y, Scale, New, At []float64
 	NewScale                     []float64 `json:"new_scale"`
@@ -44,7 +45,7 @@ func readIntervals(t *testing.T) intervalReference {
 	return r
 }
 
-// finite compares with a reference that has null for an infinite value.
+// finite compares with a reference in which null stands for an infinite value.
 func finite(t *testing.T, what string, got float64, want *float64, sign int) {
 	t.Helper()
 	if want == nil {
@@ -53,7 +54,7 @@ func finite(t *testing.T, what string, got float64, want *float64, sign int) {
 		}
 		return
 	}
-	near(t, what, got, *want, 1e-5) // float32 in
+	near(t, what, got, *want, 1e-5) // the reference has float32 numbers
 }
 
 func TestByGroupReference(t *testing.T) {
@@ -81,12 +82,12 @@ func TestByGroupReference(t *testing.T) {
 	}
 }
 
-// point are quantiles that score y as .5 + (y−predicted)/scale.
+// point returns quantiles for which y has the score 0.5 + (y−predicted)/scale.
 func point(predicted, scale float64) []float32 {
 	return []float32{float32(predicted - scale/4), float32(predicted + scale/4)}
 }
 
-// points calibrates point predictions, of scale 1 where scale is nil.
+// points calibrates point predictions. A nil scale stands for 1.
 func points(t *testing.T, predicted, scale, y []float64) (QuantileCalibration, func([]float32) Distribution) {
 	t.Helper()
 	q := QuantileCalibration{Levels: []float64{0.25, 0.75}}
@@ -139,13 +140,13 @@ func TestPredictiveSystemReference(t *testing.T) {
 func TestJointReference(t *testing.T) {
 	j := readIntervals(t).Joint
 	n := len(j.Y)
-	c, err := newJoint(byWidth(j.Lo[:n], j.Hi[:n]), j.Y, j.Targets)
+	c, err := newJoint(coresByWidth(j.Lo[:n], j.Hi[:n]), j.Y, j.Targets)
 	if err != nil {
 		t.Fatal(err)
 	}
 	near(t, "margin", Conformal(c).Threshold(0.1), j.Margin, 1e-12)
 	for at := n; at < len(j.Lo); at += j.Targets {
-		lo, hi := boxOf(c, byWidth(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets]), 0.1, 0)
+		lo, hi := boxOf(c, coresByWidth(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets]), 0.1, 0)
 		for k := range lo {
 			near(t, "lower end", lo[k], j.Box[at-n+k][0], 1e-12)
 			near(t, "upper end", hi[k], j.Box[at-n+k][1], 1e-12)

@@ -6,23 +6,21 @@ import (
 	"math"
 )
 
-// joint calibrates a box of intervals, one for each of one or several targets, that
-// covers all targets of a row at once: Scores are, over the calibration rows
-// and increasing, the largest over targets of the score of the row's core, which for
-// several is a share of what is predicted of the target.
+// joint calibrates a box of intervals, one for each target, that covers all targets of a row
+// at once. Scores has the largest score over the targets of each calibration row, in
+// increasing order. With several targets, the score of each is a fraction of the width of its
+// core.
 //
-// With probability at least 1−α every target of a new row lies in its
-// interval. That holds whatever the dependence between targets, where
-// calibration rows and the new row are exchangeable. Each target alone is covered
-// more often than 1−α.
+// With probability at least 1−α, every target of a new row lies in its interval. That holds
+// for any dependence between targets, if the calibration rows and the new row are
+// exchangeable. Each target alone is covered more often than 1−α.
 //
-// Reference: Diquigiovanni, Fontana & Vantini (2022), Conformal Prediction
-// Bands for Multivariate Functional Data, section 3, for finitely many targets
-// and the score "cqr".
+// Reference: Diquigiovanni, Fontana & Vantini (2022), Conformal Prediction Bands for
+// Multivariate Functional Data, section 3, for finitely many targets and the score "cqr".
 type joint struct{ Scores []float64 }
 
-// newJoint computes the scores from the cores and the targets of the calibration
-// rows, n×targets and row-major. A NaN and quantiles that cross are errors.
+// newJoint computes the scores from the cores and the targets of the calibration rows,
+// n×targets and row-major. It returns an error if a score is NaN or if quantiles cross.
 func newJoint(cores []core, y []float64, targets int) (joint, error) {
 	largest := make([]float64, len(y)/targets)
 	for i := range largest {
@@ -31,9 +29,9 @@ func newJoint(cores []core, y []float64, targets int) (joint, error) {
 			c, score := cores[k], cores[k].score(y[k])
 			switch {
 			case math.IsNaN(score):
-				return joint{}, fmt.Errorf("calibration row %d has a quantile or a target that is not a number", i)
+				return joint{}, fmt.Errorf("calibration row %d: a quantile or the target is NaN", i)
 			case c.lo > c.hi:
-				return joint{}, fmt.Errorf("calibration row %d has an interval from %v to %v", i, c.lo, c.hi)
+				return joint{}, fmt.Errorf("calibration row %d: the lower quantile %v is above the upper quantile %v", i, c.lo, c.hi)
 			}
 			largest[i] = max(largest[i], score)
 		}
@@ -42,10 +40,10 @@ func newJoint(cores []core, y []float64, targets int) (joint, error) {
 	return joint{scores}, err
 }
 
-// box writes the ends of the box at α of a row with a core for each target, rounded
-// inwards, and smoothed as IntervalOptions says: one τ opens or closes the
-// box as a whole, and a box with an empty interval is empty.
-func (j joint) box(lower, upper []float64, cores []core, alpha, tau float64) {
+// ends writes the ends of the box at α for a row with one core for each target. Ends are
+// rounded inwards and smoothed as IntervalOptions.Smoothed describes. One τ opens or closes
+// the whole box, and a box is empty if one of its intervals is.
+func (j joint) ends(lower, upper []float64, cores []core, alpha, tau float64) {
 	limit := smoothed(j.Scores, alpha, tau)
 	for t, c := range cores {
 		lower[t], upper[t] = limit.lowerEnd(c.lo, c.below), limit.upperEnd(c.hi, c.above)
@@ -56,11 +54,11 @@ func (j joint) box(lower, upper []float64, cores []core, alpha, tau float64) {
 	}
 }
 
-// jointOf calibrates, from the calibration of each target on the same rows, the box
-// of all their intervals.
-func (o IntervalOptions) jointOf(targets []QuantileCalibration, alpha float64, by []rectifier) (joint, error) {
+// calibrateBox calibrates the box of all targets' intervals from the calibration of each
+// target on the same rows.
+func (o IntervalOptions) calibrateBox(targets []QuantileCalibration, alpha float64, rectifiers []rectifier) (joint, error) {
 	if len(targets) == 0 {
-		return joint{}, errors.New("a joint region needs a target")
+		return joint{}, errors.New("a joint box needs at least one target")
 	}
 	n, t := len(targets[0].Y), len(targets)
 	cores, y := make([]core, n*t), make([]float64, n*t)
@@ -69,7 +67,7 @@ func (o IntervalOptions) jointOf(targets []QuantileCalibration, alpha float64, b
 			return joint{}, err
 		}
 		for i := range n {
-			cores[i*t+k], y[i*t+k] = o.core(q, q.row(i), alpha, by[k]), float64(q.Y[i])
+			cores[i*t+k], y[i*t+k] = o.core(q, q.row(i), alpha, rectifiers[k]), float64(q.Y[i])
 		}
 	}
 	return newJoint(cores, y, t)

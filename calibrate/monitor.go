@@ -134,7 +134,7 @@ func (m *Monitor) Merge(part *Monitor) error {
 	if m == part {
 		return errors.New("a monitor cannot be merged with itself")
 	}
-	if !m.made() || !part.made() {
+	if !m.initialized() || !part.initialized() {
 		return errZeroMonitor
 	}
 	part.mu.Lock()
@@ -152,8 +152,8 @@ func (m *Monitor) Merge(part *Monitor) error {
 	return nil
 }
 
-// made reports whether NewMonitor made the Monitor.
-func (m *Monitor) made() bool {
+// initialized reports whether NewMonitor made the Monitor.
+func (m *Monitor) initialized() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.urn != nil

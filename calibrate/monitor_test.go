@@ -30,8 +30,8 @@ func monitor(t *testing.T, calibration []float64, seed uint64) *calibrate.Monito
 	return m
 }
 
-// TestMonitorMeetsItsGuarantee: of many calibration sets and exchangeable streams, at
-// most the share δ ever alarms, ties or not.
+// TestMonitorMeetsItsGuarantee checks that at most a fraction δ of calibration sets and
+// exchangeable streams ever alarms, with and without ties.
 func TestMonitorMeetsItsGuarantee(t *testing.T) {
 	const trials, rows = 200, 2000
 	for _, grain := range []float64{0, .5, 4} {
@@ -66,12 +66,12 @@ func TestMonitorMeetsItsGuarantee(t *testing.T) {
 	}
 }
 
-// TestMonitorNotices: few rows from elsewhere, and little shifts of all, at the
-// beginning and after a long time.
+// TestMonitorNotices checks that a Monitor detects a few OOD rows and small shifts of all
+// rows, at the beginning and after a long time.
 func TestMonitorNotices(t *testing.T) {
 	for _, drift := range []struct {
 		share, mean float64
-		within      int
+		maxRows     int
 	}{{.2, 4, 100}, {.05, 4, 500}, {1, .5, 1000}, {1, 2, 50}} {
 		for _, before := range []int{0, 50000} {
 			rng := rand.New(rand.NewPCG(2, 2))
@@ -89,7 +89,7 @@ func TestMonitorNotices(t *testing.T) {
 				}
 				m.Add(score)
 			}
-			if took := m.Rows() - before; took > drift.within {
+			if took := m.Rows() - before; took > drift.maxRows {
 				t.Errorf("%+v after %d rows is noticed after %d", drift, before, took)
 			}
 		}
@@ -99,7 +99,7 @@ func TestMonitorNotices(t *testing.T) {
 func TestMonitorGoesOnFromItsState(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	calibration := normal(rng, 300, 0)
-	for i := range calibration { // ties, so that keys matter
+	for i := range calibration { // scores tie, so that keys matter
 		calibration[i] = math.Round(calibration[i])
 	}
 	m, other := monitor(t, calibration, 7), monitor(t, calibration, 8)
@@ -123,7 +123,7 @@ func TestMonitorGoesOnFromItsState(t *testing.T) {
 	}
 }
 
-func TestMonitorRefuses(t *testing.T) {
+func TestMonitorErrors(t *testing.T) {
 	if _, err := calibrate.NewMonitor(nil, 0); err == nil {
 		t.Error("no calibration rows")
 	}
@@ -180,7 +180,7 @@ func TestMonitorRefuses(t *testing.T) {
 	}
 }
 
-// checksummed is a state with the checksum that it is to end with.
+// checksummed returns a state with its checksum appended.
 func checksummed(state []byte) []byte {
 	return binary.LittleEndian.AppendUint32(state, crc32.ChecksumIEEE(state))
 }
@@ -259,17 +259,17 @@ func FuzzMonitorState(f *testing.F) {
 	})
 }
 
-// TestZeroMonitor holds that a Monitor that NewMonitor did not make says so, and that
-// none of its methods panics.
+// TestZeroMonitor checks that the methods of a zero Monitor return an error or NaN and do not
+// panic.
 func TestZeroMonitor(t *testing.T) {
-	made, err := calibrate.NewMonitor([]float64{1, 2, 3}, 1)
+	monitor, err := calibrate.NewMonitor([]float64{1, 2, 3}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var zero calibrate.Monitor
 	_, marshalErr := zero.MarshalBinary()
 	for name, err := range map[string]error{
-		"Add": zero.Add(1), "Merge": zero.Merge(made), "Merge of it": made.Merge(&zero), "MarshalBinary": marshalErr, "UnmarshalBinary": zero.UnmarshalBinary(nil),
+		"Add": zero.Add(1), "Merge": zero.Merge(monitor), "Merge of it": monitor.Merge(&zero), "MarshalBinary": marshalErr, "UnmarshalBinary": zero.UnmarshalBinary(nil),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "NewMonitor") {
 			t.Errorf("%s: error %v", name, err)

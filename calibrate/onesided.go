@@ -7,42 +7,41 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 )
 
-// oneSided calibrates a one-sided interval that begins or ends at a predicted
-// quantile: Scores are quantile−y for "lower" and y−quantile for "upper" over the
-// calibration rows, increasing.
+// oneSided calibrates an interval with one end, which is moved from a predicted quantile.
+// Scores has quantile−y for "lower" and y−quantile for "upper" of each calibration row, in
+// increasing order.
 //
-// The quantile that suits a bound that is to be missed with probability α is
-// that of level α for "lower" and 1−α for "upper", where an interval with two ends takes α/2 and 1−α/2;
-// the promise holds for any. A lower and an upper bound at α/2 each are a
-// two-sided interval at α whose ends have margins of their own, a little wider
-// than that of the score "cqr".
+// A bound that is missed with probability α starts from the quantile α for "lower" and 1−α for
+// "upper"; an interval with two ends starts from α/2 and 1−α/2. The guarantee holds for any
+// quantile. A lower and an upper bound at α/2 each form a two-sided interval at α whose ends
+// have separate margins. It is a little wider than that of the score "cqr".
 //
-// Reference: Romano, Patterson & Candès (2019), Conformalized Quantile
-// Regression, theorem 2, one side of it.
+// Reference: Romano, Patterson & Candès (2019), Conformalized Quantile Regression, theorem 2,
+// one side.
 type oneSided struct {
 	Side   string
 	Scores []float64
 }
 
-// newOneSided computes the scores from the predicted quantiles and the targets
-// of the calibration rows. A NaN is an error.
+// newOneSided computes the scores from the predicted quantiles and the targets of the
+// calibration rows. It returns an error if a score is NaN.
 func newOneSided(side string, quantiles, y []float64) (oneSided, error) {
 	scores := make([]float64, len(y))
 	for i := range y {
-		if scores[i] = minusUp(y[i], quantiles[i]); side == conformal.Lower {
-			scores[i] = minusUp(quantiles[i], y[i])
+		if scores[i] = subtractUp(y[i], quantiles[i]); side == conformal.Lower {
+			scores[i] = subtractUp(quantiles[i], y[i])
 		}
 		if math.IsNaN(scores[i]) {
-			return oneSided{}, fmt.Errorf("calibration row %d has a quantile or a target that is not a number", i)
+			return oneSided{}, fmt.Errorf("calibration row %d: a quantile or the target is NaN", i)
 		}
 	}
 	s, err := sortedCopy(scores)
 	return oneSided{Side: side, Scores: s}, err
 }
 
-// bound is the calibrated bound of a row with the predicted quantile, rounded
-// inwards, and smoothed by τ as IntervalOptions says: −Inf for "lower" and +Inf for "upper"
-// where calibration rows are too few for α.
+// bound returns the calibrated bound of a row with the predicted quantile, rounded inwards,
+// and smoothed by τ as IntervalOptions.Smoothed describes. It is −Inf for "lower" and +Inf for
+// "upper" if there are too few calibration rows for α.
 func (o oneSided) bound(quantile, alpha, tau float64) float64 {
 	limit := smoothed(o.Scores, alpha, tau)
 	if o.Side == conformal.Lower {
@@ -51,7 +50,7 @@ func (o oneSided) bound(quantile, alpha, tau float64) float64 {
 	return limit.upperEnd(quantile, 1)
 }
 
-// sidedLevel is the level of the quantile that a bound at α is calibrated from.
+// sidedLevel returns the level of the quantile from which a bound at α starts.
 func sidedLevel(side string, alpha float64) float64 {
 	if side == conformal.Lower {
 		return alpha
@@ -59,8 +58,7 @@ func sidedLevel(side string, alpha float64) float64 {
 	return 1 - alpha
 }
 
-// side returns the calibration of a one-sided interval at α, which begins or
-// ends at the quantile of sidedLevel.
+// side calibrates an interval at α with one end, which starts from the quantile of sidedLevel.
 func (q QuantileCalibration) side(side string, alpha float64) (oneSided, error) {
 	if err := q.check(); err != nil {
 		return oneSided{}, err

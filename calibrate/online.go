@@ -6,78 +6,78 @@ import (
 	"math"
 )
 
-// Online decides row by row, for good, which rows of a stream are outliers. The false
-// discovery rate, the share of inliers among those that it calls so on average, is at
-// most FDR after any number of rows.
+// Online decides for each row of a stream, as it arrives, whether it is an outlier. Decisions
+// are final. The false discovery rate is the average fraction of inliers among the
+// discoveries, and it is at most FDR after any number of rows.
 //
-// It is LOND (levels based on the number of discoveries): of t−1 rows before with D
-// discoveries, the next is one if its p-value is at most
+// The rule is LOND (levels based on the number of discoveries). If the t−1 rows before had D
+// discoveries, the next row is a discovery if its p-value is at most
 //
 //	Level = FDR · γ(t) · (D+1)
 //
-// where γ falls and adds up to 1. That promises the FDR for p-values that are
-// independent or positively dependent (PRDS), as those of one calibration set are. It
-// promises it for e-values, however they depend on each other, where 1/e of each is
-// tested as if it were a p-value (e-LOND). Of many streams, each with a monitor, the
-// evidence for drift is an e-value; so is κp^(κ−1) of a p-value p, for a κ in (0,1), and
-// 1/a or, unless p ≤ a, 0.
+// where γ decreases and sums to 1. LOND guarantees the FDR for p-values that are independent
+// or positively dependent (PRDS), as those of one calibration set are. It also guarantees the
+// FDR for e-values of any dependence, if 1/e of each is tested like a p-value (e-LOND). For
+// example, a Monitor's evidence of drift is an e-value, so the evidence of many streams can be
+// tested. Other e-values are κp^(κ−1) of a p-value p, for a κ in (0,1), and 1/a if p ≤ a and 0
+// otherwise.
 //
-// A p-value is no less than 1/(n+1), and γ(t) falls a little faster than 1/t. With
-// 10 000 calibration rows and an FDR of .1 nothing can be a discovery any more after
-// 41 rows without one. Horizon keeps Level up for longer. Discoveries of many rows at
-// once, or of a day's, are those of Ranks.
+// A p-value is at least 1/(n+1), and γ(t) decreases a little faster than 1/t. With 10,000
+// calibration rows and an FDR of 0.1, no row can be a discovery after 41 rows without one.
+// Horizon keeps Level higher for longer. Use Ranks for the discoveries of many rows at once,
+// for example of one day.
 //
-// With LORD it is LORD++ (levels based on recent discoveries), which finds more: each
-// discovery, at rows t₁, t₂, …, earns levels for the rows after it,
+// With LORD, the rule is LORD++ (levels based on recent discoveries), which makes more
+// discoveries. Each discovery, at rows t₁, t₂, …, raises the levels of the rows after it:
 //
 //	Level = Wealth·γ(t) + (FDR−Wealth)·γ(t−t₁) + FDR·(γ(t−t₂) + γ(t−t₃) + …)
 //
-// It promises the FDR for p-values that are independent of each other where rows are
-// inliers. Those of one calibration set are not: one with few high scores makes all
-// rows' p-values too small together. Take ConditionalPValues, which with probability
-// 1−delta over the calibration rows are, or LOND.
+// LORD++ guarantees the FDR only if the p-values of inliers are independent. The p-values of
+// one calibration set are dependent: if the set has few high scores, all p-values are too
+// small together. Use ConditionalPValues, which are independent with probability 1−delta over
+// the calibration rows, or LOND.
 //
-// Rows and Discoveries are 0 and nil for a stream that begins. The fields are all that
-// is to be kept of one that goes on later. Of an FDR, Horizon or Wealth that is not as
-// said there, or is of the other rule, Level and Test panic.
+// Rows and Discoveries are 0 and nil for a new stream. To continue a stream later, save the
+// fields. Level and Test panic if FDR, Horizon or Wealth is out of its range or belongs to the
+// other rule.
 //
-// References: Javanmard & Montanari (2018), Online Rules for Control of False
-// Discovery Rate and False Discovery Exceedance; Zrnic, Ramdas & Jordan (2021),
-// Asynchronous Online Testing of Multiple Hypotheses, for positive dependence; Xu &
-// Ramdas (2024), Online Multiple Testing with E-values; Ramdas, Yang, Wainwright &
-// Jordan (2017), Online Control of the False Discovery Rate with Decaying Memory.
+// References: Javanmard & Montanari (2018), Online Rules for Control of False Discovery Rate
+// and False Discovery Exceedance; Zrnic, Ramdas & Jordan (2021), Asynchronous Online Testing
+// of Multiple Hypotheses, for positive dependence; Xu & Ramdas (2024), Online Multiple Testing
+// with E-values; Ramdas, Yang, Wainwright & Jordan (2017), Online Control of the False
+// Discovery Rate with Decaying Memory.
 type Online struct {
 	// FDR is the false discovery rate, in (0,1).
 	FDR float64
-	// LORD asks for LORD++ in place of LOND.
+	// LORD selects LORD++ instead of LOND.
 	LORD bool
-	// Horizon, if not 0, is the number of rows that LOND makes discoveries among: γ is
-	// 1/Horizon for these and 0 for later ones. It is 0 with LORD.
+	// Horizon, if not 0, is the number of rows among which LOND makes discoveries: γ is
+	// 1/Horizon for these rows and 0 for later ones. It must be 0 with LORD.
 	Horizon int
-	// Wealth, in (0,FDR), is what levels of LORD++ before the first discovery add up to.
-	// 0 is half of FDR, and all that LOND has.
+	// Wealth, in (0,FDR), is the sum of the levels of LORD++ before the first discovery. 0
+	// stands for FDR/2. It must be 0 with LOND.
 	Wealth float64
-	// Rows is how many there were, and Discoveries which of them, from 1, were
-	// discoveries.
+	// Rows is the number of rows so far. Discoveries are the numbers of the rows, from 1, that
+	// were discoveries.
 	Rows        int
 	Discoveries []int
 }
 
-// check panics on fields by which no false discovery rate would hold, or that nothing
-// would read.
+// check panics if a field is out of its range or belongs to the other rule.
 func (o *Online) check() {
 	err := checkLevel("false discovery rate", o.FDR)
 	switch {
 	case err != nil:
 		panic("calibrate: " + err.Error())
 	case o.Horizon < 0 || o.LORD && o.Horizon != 0:
-		panic(fmt.Sprintf("calibrate: a horizon of %d rows is none, or one of LORD, which has none", o.Horizon))
+		panic(fmt.Sprintf("calibrate: horizon %d must be positive, and LORD has none", o.Horizon))
 	case o.Wealth != 0 && !(o.LORD && o.Wealth > 0 && o.Wealth < o.FDR):
-		panic(fmt.Sprintf("calibrate: a wealth of %v does not lie between 0 and the false discovery rate, or is one of LOND, which has none", o.Wealth))
+		panic(fmt.Sprintf("calibrate: wealth %v must be between 0 and the false discovery rate, and LOND has none", o.Wealth))
 	}
 }
 
-// Level is that of the next row. With LORD it takes a moment for each discovery.
+// Level returns the level of the next row. With LORD, its run time grows with the number of
+// discoveries.
 func (o *Online) Level() float64 {
 	o.check()
 	t := o.Rows + 1
@@ -96,8 +96,8 @@ func (o *Online) Level() float64 {
 	return level
 }
 
-// Test takes the p-value of the next row, and reports whether it is a discovery. It
-// is none with NaN.
+// Test takes the p-value of the next row and reports whether the row is a discovery. A row
+// with NaN is not.
 func (o *Online) Test(p float64) bool {
 	level := o.Level()
 	discovery := level > 0 && 0 <= p && p <= level
@@ -108,8 +108,8 @@ func (o *Online) Test(p float64) bool {
 	return discovery
 }
 
-// spending is γ(t), of which all add up to 1 at most: equal ones up to a horizon, or,
-// if that is 0, those of Javanmard and Montanari.
+// spending returns γ(t), whose sum over all t is at most 1. With a horizon, γ is the same for
+// all rows up to the horizon. Without one, γ is that of Javanmard and Montanari.
 func spending(t, horizon int) float64 {
 	switch x := float64(t); {
 	case horizon > 0 && t <= horizon:

@@ -11,7 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 )
 
-// TestOnlineAgreesWithOnlineFDR: the same discoveries at the same levels.
+// TestOnlineAgreesWithOnlineFDR compares discoveries and levels with online-fdr.
 func TestOnlineAgreesWithOnlineFDR(t *testing.T) {
 	type decisions struct {
 		Discoveries []int
@@ -65,8 +65,9 @@ func TestOnlineAgreesWithOnlineFDR(t *testing.T) {
 	}
 }
 
-// TestOnlineFalseDiscoveries: of streams with outliers among them, as p-values of one
-// calibration set each, the share of false discoveries is on average what it may be.
+// TestOnlineFalseDiscoveries checks that the average fraction of false discoveries is at most
+// FDR. Streams contain outliers, and the p-values of each stream come from one calibration
+// set.
 func TestOnlineFalseDiscoveries(t *testing.T) {
 	const trials, n, rows, fdr = 100, 20000, 100, .2
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -123,9 +124,8 @@ func TestOnlineFalseDiscoveries(t *testing.T) {
 	}
 }
 
-// TestOnlineRefuses: options by which no false discovery rate would hold, or that
-// nothing would read.
-func TestOnlineRefuses(t *testing.T) {
+// TestOnlineErrors checks that options out of range, or without effect, panic.
+func TestOnlineErrors(t *testing.T) {
 	for _, o := range []calibrate.Online{
 		{}, {FDR: 2}, {FDR: -.1}, {FDR: math.NaN()}, {FDR: .1, Horizon: -5}, {FDR: .1, LORD: true, Horizon: 5},
 		{FDR: .1, Wealth: .05}, {FDR: .1, LORD: true, Wealth: .1}, {FDR: .1, LORD: true, Wealth: -.1}, {FDR: .1, LORD: true, Wealth: math.NaN()},
@@ -144,9 +144,8 @@ func panics(call func()) (did bool) {
 	return false
 }
 
-// TestOnlineTakesWhatItIsGiven: no state that was written by others, and no value,
-// makes a discovery of nothing.
-func TestOnlineTakesWhatItIsGiven(t *testing.T) {
+// TestOnlineUnusualInput checks that unusual saved states and values never make a discovery.
+func TestOnlineUnusualInput(t *testing.T) {
 	for _, l := range []calibrate.Online{
 		{FDR: .1, Horizon: 3, Rows: 3, Discoveries: []int{1, 2, 3}},
 		{FDR: .1, Rows: -5},

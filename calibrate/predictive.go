@@ -7,34 +7,30 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// Distribution is the conformal predictive distribution of one row, by a split
-// conformal predictive system, whose conformity scores grow strictly with the
-// target.
+// Distribution is the conformal predictive distribution of one row. It comes from a split
+// conformal predictive system, whose conformity scores increase strictly with the target.
 //
-// The distribution function at y is, with n calibration rows of which l have a
-// lower score than y and e the same,
+// Let l of the n calibration rows have a lower score than y, and e an equal one. The
+// distribution function at y is
 //
 //	Q(y, τ) = (l + τ·(e+1)) / (n+1),  τ in [0,1].
 //
-// Q is fuzzy: it lies between Q(y, 0) and Q(y, 1), which differ by 1/(n+1)
-// where nothing is tied. A fixed τ makes it crisp: τ=1/2 is its middle, 0 and 1
-// are its conservative ends. With τ drawn uniformly for each row, Q(Y, τ) at
-// the true target is uniform on [0,1] if calibration rows and the new row are
-// exchangeable, ties or not; hence P(Y ≤ Quantile(p, 0)) ≥ p and
+// Q is fuzzy: it lies between Q(y, 0) and Q(y, 1), which differ by 1/(n+1) without ties. A
+// fixed τ makes it crisp: τ=1/2 is its middle, 0 and 1 are its conservative ends. With τ drawn
+// uniformly for each row, Q(Y, τ) at the true target is uniform on [0,1] if the calibration
+// rows and the new row are exchangeable, even with ties. Hence P(Y ≤ Quantile(p, 0)) ≥ p and
 // P(Y < Quantile(p, 1)) ≤ p for every level p.
 //
-// References: Vovk, Shen, Manokhin & Xie (2019), Nonparametric Predictive
-// Distributions Based on Conformal Prediction; Vovk, Petej, Nouretdinov,
-// Manokhin & Gammerman (2020), Computationally Efficient Versions of Conformal
-// Predictive Distributions, section 4.
+// References: Vovk, Shen, Manokhin & Xie (2019), Nonparametric Predictive Distributions Based
+// on Conformal Prediction; Vovk, Petej, Nouretdinov, Manokhin & Gammerman (2020),
+// Computationally Efficient Versions of Conformal Predictive Distributions, section 4.
 type Distribution struct {
 	scores []float64 // of the calibration rows, increasing
 	q      QuantileCalibration
 	row    []float32
 }
 
-// CDF is Q(y, τ), NaN for a y that is NaN. It panics if τ
-// is not in [0,1].
+// CDF returns Q(y, τ), or NaN if y is NaN. It panics if τ is not in [0,1].
 func (d Distribution) CDF(y, tau float64) float64 {
 	checkTau(tau)
 	if math.IsNaN(y) {
@@ -45,11 +41,10 @@ func (d Distribution) CDF(y, tau float64) float64 {
 	return (float64(lower) + tau*float64(equal+1)) / float64(len(d.scores)+1)
 }
 
-// Quantile is the least y beyond which Q(·, τ) is at least level: the target of
-// the ⌈level·(n+1)−τ⌉-th smallest score, −Inf or +Inf where there is none. With
-// τ=0 a target is at most that with probability at least level; with τ=1 it is
-// less than that with probability at most level. It panics unless level and τ
-// are in [0,1].
+// Quantile returns the smallest y beyond which Q(·, τ) is at least level. This is the target
+// of the ⌈level·(n+1)−τ⌉-th smallest score, or −Inf or +Inf if there is no such score. With
+// τ=0, a target is at most Quantile with probability at least level. With τ=1, it is less than
+// Quantile with probability at most level. Quantile panics unless level and τ are in [0,1].
 func (d Distribution) Quantile(level, tau float64) float64 {
 	checkTau(tau)
 	if !(level >= 0 && level <= 1) {
@@ -65,11 +60,11 @@ func (d Distribution) Quantile(level, tau float64) float64 {
 	}
 }
 
-// interpolated is a quantile function without jumps and infinities: linear
-// between the targets of the calibration scores, of which the i-th smallest of
-// n has the level i/(n+1), and constant beyond the outermost. It lies between
-// Quantile(level, 1) and Quantile(level, 0) where the scores reach, and makes
-// no promise of its own. It is NaN without calibration rows.
+// interpolated is a quantile function without jumps and infinities. It is linear between the
+// targets of the calibration scores, where the i-th smallest of n has the level i/(n+1), and
+// constant beyond the outermost ones. It lies between Quantile(level, 1) and Quantile(level,
+// 0) within the range of the scores, and has no guarantee of its own. It is NaN without
+// calibration rows.
 func (d Distribution) interpolated(level float64) float64 {
 	n := len(d.scores)
 	if n == 0 || math.IsNaN(level) {
@@ -86,6 +81,6 @@ func (d Distribution) interpolated(level float64) float64 {
 
 func checkTau(tau float64) {
 	if !(tau >= 0 && tau <= 1) {
-		panic(fmt.Sprintf("calibrate: τ is %v, which is not between 0 and 1", tau))
+		panic(fmt.Sprintf("calibrate: τ %v is not between 0 and 1", tau))
 	}
 }

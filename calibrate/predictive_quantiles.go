@@ -7,20 +7,19 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
-// PredictiveSystem calibrates the whole distribution that quantiles forecast.
-// The score of a target is the level at which the row's quantile function
-// reaches it: linear between levels; beyond the outermost quantiles it goes on
-// linearly, below 0 and above 1, by their distance for each unit of level
-// between them (by one unit of the target where all quantiles are equal), so
-// that calibration can reach beyond the forecast. A target that several levels
-// share has the middle one.
+// PredictiveSystem calibrates the whole distribution that predicted quantiles describe. It
+// returns a function that makes the Distribution of a row from its quantiles at q.Levels. The
+// Distribution keeps the slice of quantiles.
+//
+// The score of a target is the level at which the row's quantile function reaches it. Between
+// levels the function is linear. Beyond the outermost quantiles it continues linearly, to
+// levels below 0 and above 1, so calibration can reach beyond the forecast. Its slope there is
+// that between the outermost quantiles, or one unit of the target for each unit of level if
+// all quantiles are equal. A target at which several levels meet has the middle level.
 //
 // Reference: Vovk, Petej, Toccaceli, Gammerman, Ahlberg & Carlsson (2020), Conformal
-// Calibrators, with Chernozhukov, Wüthrich & Zhu (2021), Distributional
-// Conformal Prediction, for forecasts by quantiles.
-//
-// What it returns makes the distribution of a row of its quantiles at q.Levels,
-// which the distribution shares.
+// Calibrators, with Chernozhukov, Wüthrich & Zhu (2021), Distributional Conformal Prediction,
+// for forecasts by quantiles.
 func (q QuantileCalibration) PredictiveSystem() (func(quantiles []float32) Distribution, error) {
 	if err := q.check(); err != nil {
 		return nil, err
@@ -41,7 +40,7 @@ func (q QuantileCalibration) PredictiveSystem() (func(quantiles []float32) Distr
 	}, nil
 }
 
-// levelOf is the score of y, strictly increasing in it.
+// levelOf returns the score of y, which increases strictly with y.
 func (q QuantileCalibration) levelOf(row []float32, y float64) float64 {
 	last := len(row) - 1
 	first := sort.Search(len(row), func(l int) bool { return float64(row[l]) >= y })
@@ -60,7 +59,7 @@ func (q QuantileCalibration) levelOf(row []float32, y float64) float64 {
 	return q.Levels[first-1] + (q.Levels[first]-q.Levels[first-1])*(y-lo)/(hi-lo)
 }
 
-// targetOf is the least y whose score is at least level.
+// targetOf returns the smallest y whose score is at least level.
 func (q QuantileCalibration) targetOf(row []float32, level float64) float64 {
 	last := len(row) - 1
 	switch {
@@ -72,7 +71,7 @@ func (q QuantileCalibration) targetOf(row []float32, level float64) float64 {
 	return float64(quantile.Interpolate(q.Levels, row, level))
 }
 
-// slope is the change of the target for a unit of level beyond the quantiles.
+// slope returns the change of the target for a unit of level beyond the outermost quantiles.
 func (q QuantileCalibration) slope(row []float32) float64 {
 	last := len(row) - 1
 	if spread := float64(row[last]) - float64(row[0]); spread > 0 {

@@ -13,28 +13,28 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/trees"
 )
 
-// rectifier is how far the score "cqr" of a row is expected to reach, at most, with
-// probability level: its conditional quantile, by a forest of the row's predicted
-// quantiles. Without a forest it is 0.
+// rectifier estimates the conditional quantile at level of the score "cqr", from the row's
+// predicted quantiles, with a forest. Without a forest it is 0.
 type rectifier struct {
 	forest *trees.Forest
 	level  float64
 }
 
-// rectifyTrees and rectifyLeaf are the trees of the forest, and the rows that a leaf
-// has at least.
+// rectifyTrees is the number of trees of the forest, and rectifyLeaf the smallest number of
+// rows in a leaf.
 const (
 	rectifyTrees = 50
 	rectifyLeaf  = 10
 )
 
-// rectifiers are those of the targets, with what is left to calibrate each: all of it
-// but for the score "rcp", where half of the calibration rows, drawn by Seed and of all
-// targets the same, learn the scores of the others, which are exchangeable given these.
-func (o IntervalOptions) rectifiers(targets []QuantileCalibration, alpha float64) (left []QuantileCalibration, all []rectifier, err error) {
-	all = make([]rectifier, len(targets))
+// rectifiers returns the rectifier of each target and the calibration rows that are left to
+// calibrate it. For the score "rcp", half of the calibration rows train the rectifier. Seed
+// draws them, the same rows for all targets. The scores of the other half are exchangeable
+// given these rows. For other scores, all rows are left and rectifiers are empty.
+func (o IntervalOptions) rectifiers(targets []QuantileCalibration, alpha float64) (remaining []QuantileCalibration, rectifiers []rectifier, err error) {
+	rectifiers = make([]rectifier, len(targets))
 	if o.Score != conformal.RCP {
-		return targets, all, nil
+		return targets, rectifiers, nil
 	}
 	var order []int
 	for t, q := range targets {
@@ -45,18 +45,18 @@ func (o IntervalOptions) rectifiers(targets []QuantileCalibration, alpha float64
 		if len(order) != n {
 			order = rand.New(rand.NewPCG(o.Seed, rectifyStream)).Perm(n)
 		}
-		learn := n - hypothesis.Halved(n)
-		left = append(left, q.rows(order[learn:]))
-		if all[t], err = o.learn(q.rows(order[:learn]), alpha); err != nil {
+		half := n - hypothesis.Halved(n)
+		remaining = append(remaining, q.rows(order[half:]))
+		if rectifiers[t], err = o.fitRectifier(q.rows(order[:half]), alpha); err != nil {
 			return nil, nil, err
 		}
 	}
-	return left, all, nil
+	return remaining, rectifiers, nil
 }
 
-// learn fits the forest to the scores "cqr" of rows, of a joint box too not in shares of
-// widths.
-func (o IntervalOptions) learn(q QuantileCalibration, alpha float64) (rectifier, error) {
+// fitRectifier fits the forest to the scores "cqr" of the rows. For a joint box too, these are
+// not fractions of widths.
+func (o IntervalOptions) fitRectifier(q QuantileCalibration, alpha float64) (rectifier, error) {
 	o.Joint = false
 	l, n := len(q.Levels), len(q.Y)
 	if n == 0 {
@@ -66,7 +66,7 @@ func (o IntervalOptions) learn(q QuantileCalibration, alpha float64) (rectifier,
 	for i, y := range q.Y {
 		s := o.core(q, q.row(i), alpha, rectifier{}).score(float64(y))
 		if math.IsNaN(s) || math.Abs(s) > math.MaxFloat32 {
-			return rectifier{}, fmt.Errorf("a calibration row scores %v, of which nothing can be learnt", s)
+			return rectifier{}, fmt.Errorf("the score \"rcp\" cannot be trained on a calibration row with the score %v: remove the row or choose another score", s)
 		}
 		scores[i] = float32(s)
 	}
@@ -74,28 +74,29 @@ func (o IntervalOptions) learn(q QuantileCalibration, alpha float64) (rectifier,
 	if err != nil {
 		return rectifier{}, err
 	}
-	// Nothing ends it early.
+	// The error is that of a cancelled context, and this one is never cancelled.
 	forest, err := trees.GrowForest(context.Background(), data, scores, trees.ForestOptions{
 		Options: trees.Options{MinLeaf: rectifyLeaf, MaxFeatures: 1. / 3}, Trees: rectifyTrees, Seed: o.Seed,
 	})
 	return rectifier{forest, 1 - alpha}, err
 }
 
-// of is the quantile of the score of a row of predicted quantiles.
-func (r rectifier) of(row []float32) float64 {
+// quantile returns the estimated quantile of the score of a row with these predicted
+// quantiles.
+func (r rectifier) quantile(row []float32) float64 {
 	if r.forest == nil {
 		return 0
 	}
-	var quantile [1]float32
-	r.forest.Quantiles(quantile[:], blas32.General{Rows: 1, Cols: len(row), Stride: len(row), Data: row}, []float64{r.level})
-	return float64(quantile[0])
+	var result [1]float32
+	r.forest.Quantiles(result[:], blas32.General{Rows: 1, Cols: len(row), Stride: len(row), Data: row}, []float64{r.level})
+	return float64(result[0])
 }
 
-// rows are some of the calibration rows.
-func (q QuantileCalibration) rows(of []int) QuantileCalibration {
-	some := QuantileCalibration{Levels: q.Levels}
-	for _, i := range of {
-		some.Grid, some.Y = append(some.Grid, q.row(i)...), append(some.Y, q.Y[i])
+// rows returns the calibration rows with these numbers.
+func (q QuantileCalibration) rows(numbers []int) QuantileCalibration {
+	part := QuantileCalibration{Levels: q.Levels}
+	for _, i := range numbers {
+		part.Grid, part.Y = append(part.Grid, q.row(i)...), append(part.Y, q.Y[i])
 	}
-	return some
+	return part
 }

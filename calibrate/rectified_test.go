@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// misjudged are rows of forecasts that know the middle of a target and nothing of its
-// spread, which grows with it.
+// misjudged draws forecasts that predict the centre of a target correctly but ignore its
+// spread, which increases with it.
 func misjudged(rng *rand.Rand, n int) QuantileCalibration {
 	q := QuantileCalibration{Levels: []float64{.05, .5, .95}}
 	for range n {
@@ -21,8 +21,8 @@ func misjudged(rng *rand.Rand, n int) QuantileCalibration {
 
 func spread(x float64) float64 { return .2 + 2*x }
 
-// Where forecasts misjudge the spread of a target, intervals by rcp are nearly those of
-// a normal variable of the right one, in every part; those by cqr are as wide everywhere.
+// If forecasts misjudge the spread, intervals by rcp must nearly match the true normal
+// intervals in each part. Those by cqr have the same width everywhere.
 func TestRectified(t *testing.T) {
 	const n, alpha, z = 40000, .1, 1.6449
 	q := misjudged(rand.New(rand.NewPCG(51, 1)), n)
@@ -44,8 +44,9 @@ func TestRectified(t *testing.T) {
 	}
 }
 
-// An interval ends where what the rectifier says of the row and the margin put it,
-// which is that rank of the scores, less what it says, of the rows that did not teach it.
+// An interval must end at the forecast plus the rectifier's estimate plus the margin. The
+// margin is a rank of the scores minus the estimates, over the rows that did not train the
+// rectifier.
 func TestRectifiedByHand(t *testing.T) {
 	const n, alpha = 401, .2
 	q := misjudged(rand.New(rand.NewPCG(52, 1)), n)
@@ -54,19 +55,19 @@ func TestRectifiedByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := v.targets[0]
-	if len(left.Y) != n-n/2 || v.by[0].forest == nil {
+	if len(left.Y) != n-n/2 || v.rectifiers[0].forest == nil {
 		t.Fatalf("%d of %d rows calibrate", len(left.Y), n)
 	}
 	margins := make([]float64, len(left.Y))
 	for i, y := range left.Y {
 		row := left.Grid[3*i : 3*i+3]
 		a, b := left.quantile(row, alpha/2), left.quantile(row, 1-alpha/2)
-		margins[i] = max(a-float64(y), float64(y)-b) - v.by[0].of(row)
+		margins[i] = max(a-float64(y), float64(y)-b) - v.rectifiers[0].quantile(row)
 	}
 	slices.Sort(margins)
 	margin := margins[int(math.Ceil((1-alpha)*float64(len(margins)+1)))-1]
 	row := []float32{-.6, .4, 1.4}
-	by := v.by[0].of(row)
+	by := v.rectifiers[0].quantile(row)
 	if by == 0 {
 		t.Error("nothing was learnt")
 	}
@@ -76,24 +77,24 @@ func TestRectifiedByHand(t *testing.T) {
 	near(t, "upper end", hi[0], q.quantile(row, 1-alpha/2)+by+margin, 1e-9)
 }
 
-// With half of few rows to learn of, which a forest divides, and the other half to
-// calibrate, coverage is that of the half.
+// Half of a few rows trains the forest and the other half calibrates. The coverage must be
+// that of the half that calibrates.
 func TestRectifiedCovers(t *testing.T) {
 	const repeats, n, alpha = 500, 99, .2
 	rng := rand.New(rand.NewPCG(53, 1))
 	covered := 0
 	for r := range repeats {
-		q, fresh := misjudged(rng, n), misjudged(rng, 1)
+		q, test := misjudged(rng, n), misjudged(rng, 1)
 		o := IntervalOptions{Score: "rcp", Seed: uint64(r), Smoothed: true}
-		if lo, hi := intervalOf(t, q, o, fresh.Grid, alpha); lo <= float64(fresh.Y[0]) && float64(fresh.Y[0]) <= hi {
+		if lo, hi := intervalOf(t, q, o, test.Grid, alpha); lo <= float64(test.Y[0]) && float64(test.Y[0]) <= hi {
 			covered++
 		}
 	}
-	coverage(t, "rcp", covered, repeats, n-n/2, alpha)
+	checkCoverage(t, "rcp", covered, repeats, n-n/2, alpha)
 }
 
-// What has no score that a forest could learn is refused.
-func TestRectifiedRefuses(t *testing.T) {
+// A row whose score cannot train a forest must be an error.
+func TestRectifiedErrors(t *testing.T) {
 	q := misjudged(rand.New(rand.NewPCG(54, 1)), 40)
 	q.Y = slices.Repeat([]float32{float32(math.Inf(1))}, 40)
 	if _, err := NewIntervals([]QuantileCalibration{q}, IntervalOptions{Score: "rcp"}, .1); err == nil {

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// sure draws rows of which a network is right with probability right(confidence).
-func sure(rng *rand.Rand, n int, right func(confidence float64) float64) (c ClassCalibration) {
+// drawConfidences draws rows that a model predicts correctly with probability
+// right(confidence).
+func drawConfidences(rng *rand.Rand, n int, right func(confidence float64) float64) (c ClassCalibration) {
 	for range n {
 		top := .5 + rng.Float64()/2
 		rank := 0
@@ -19,13 +20,13 @@ func sure(rng *rand.Rand, n int, right func(confidence float64) float64) (c Clas
 	return c
 }
 
-// TestSelectivePromise: the share of errors among all accepted rows is more than
-// was asked in no more than 5 % of draws of the calibration rows.
-func TestSelectivePromise(t *testing.T) {
+// TestSelectiveGuarantee checks that the true error rate of accepted rows exceeds the
+// requested one in at most 5 % of draws of the calibration rows.
+func TestSelectiveGuarantee(t *testing.T) {
 	epsilons := [...]float64{.02, .05, .0799}
 	for name, tt := range map[string]struct {
 		right func(confidence float64) float64
-		risk  func(threshold float64) float64 // of the rows above it
+		risk  func(threshold float64) float64 // error rate of the rows above a threshold
 	}{
 		"calibrated": {func(c float64) float64 { return c }, func(t float64) float64 { return 1 - (1+t)/2 }},
 		"flat":       {func(float64) float64 { return .92 }, func(float64) float64 { return .08 }},
@@ -35,9 +36,9 @@ func TestSelectivePromise(t *testing.T) {
 	} {
 		const draws = 500
 		rng := rand.New(rand.NewPCG(5, 6))
-		var broken, accepting [len(epsilons)]int
+		var exceeded, accepting [len(epsilons)]int
 		for range draws {
-			c := sure(rng, 600, tt.right)
+			c := drawConfidences(rng, 600, tt.right)
 			for e, epsilon := range epsilons {
 				s, err := c.Selective(nil, epsilon)
 				if err != nil {
@@ -48,13 +49,13 @@ func TestSelectivePromise(t *testing.T) {
 				}
 				accepting[e]++
 				if tt.risk(max(s.Confidence, .5)) > epsilon {
-					broken[e]++
+					exceeded[e]++
 				}
 			}
 		}
 		for e, epsilon := range epsilons {
-			if float64(broken[e]) > draws*.05+3*math.Sqrt(draws*.05*.95) {
-				t.Errorf("%s: an error of %v is exceeded in %d of %d draws", name, epsilon, broken[e], draws)
+			if float64(exceeded[e]) > draws*.05+3*math.Sqrt(draws*.05*.95) {
+				t.Errorf("%s: an error of %v is exceeded in %d of %d draws", name, epsilon, exceeded[e], draws)
 			}
 			if name == "calibrated" && epsilon > .05 && accepting[e] < draws/2 {
 				t.Errorf("%s: an error of %v is found in %d of %d draws", name, epsilon, accepting[e], draws)
@@ -74,20 +75,20 @@ func TestSelective(t *testing.T) {
 	}
 	c.Ranks[70] = 2
 	for _, tt := range []struct {
-		what    string
-		kept    []bool
-		epsilon float64
-		want    Selective
+		what       string
+		candidates []bool
+		epsilon    float64
+		want       Selective
 	}{
-		// .95^59 is just below .05, and .95^58 above it
+		// 0.95^59 is just below 0.05, and 0.95^58 is above it
 		{"59 without an error", all, .05, Selective{Confidence: 0, Rows: 59, Of: 59, Least: 59}},
 		{"58 without an error", append(append([]bool(nil), all[1:]...), false), .05, Selective{Confidence: math.Inf(1), Of: 58, Least: 59}},
 		{"none", make([]bool, 100), .05, Selective{Confidence: math.Inf(1), Least: 59}},
-		// The first count that could pass is 75, which has the error.
+		// The first count that could pass is 75, and it includes the error.
 		{"one error", nil, .04, Selective{Confidence: math.Inf(1), Of: 100, Least: 74}},
 		{"more is asked", nil, .1, Selective{Confidence: 0, Rows: 100, Errors: 1, Of: 100, Least: 29}},
 	} {
-		got, err := c.Selective(tt.kept, tt.epsilon)
+		got, err := c.Selective(tt.candidates, tt.epsilon)
 		if err != nil || got != tt.want {
 			t.Errorf("%s: %+v (%v), want %+v", tt.what, got, err, tt.want)
 		}
@@ -95,7 +96,7 @@ func TestSelective(t *testing.T) {
 	if _, err := c.Selective(all[1:], .05); err == nil {
 		t.Error("no error where rows are kept that there are not")
 	}
-	// Of rows of one confidence none can be told from another.
+	// Rows with equal confidence cannot be separated by a threshold.
 	for i := range c.Top {
 		c.Top[i] = 1
 	}

@@ -25,61 +25,61 @@ const (
 
 // SetOptions chooses prediction sets.
 type SetOptions struct {
-	// Score names how classes c are ranked, of which p_c are the probabilities, ""
-	// being "lac":
+	// Score names the nonconformity score of classes. Empty stands for "lac". With the
+	// probability p_c of class c, the scores are:
 	//
-	//   - "lac": by 1 − p_c; the smallest sets on average, which may be empty;
-	//   - "aps": by the total probability of the classes that rank above c; larger sets
-	//     for harder inputs, none of which is empty unless they are smoothed. To count
-	//     p_c itself, as some do, would leave out the classes that a network is surest
-	//     of;
-	//   - "raps": as "aps", with a penalty on classes of low rank; fewer large sets;
-	//   - "saps": by 0 for the most probable class, and for others by its probability and
-	//     a penalty for each class between; of the probabilities only the largest counts;
-	//   - "ordinal": for classes that have an order, that of their numbers, and sets
-	//     without gaps, by the total probability of the classes that are taken before c,
-	//     where the most probable is taken first, and then of the two beside those taken
-	//     always the more probable. One threshold of all classes keeps sets without gaps:
-	//     it has none by class or cluster.
+	//   - "lac": 1 − p_c. Sets are smallest on average, and may be empty.
+	//   - "aps": the total probability of the classes that rank above c. Harder inputs get
+	//     larger sets, and sets are never empty unless smoothed. Some implementations add p_c
+	//     itself, which would leave out classes with the highest confidence.
+	//   - "raps": "aps" plus a penalty on classes of low rank. Fewer sets are large.
+	//   - "saps": 0 for the most probable class. For other classes, the largest probability
+	//     plus a penalty for each rank. No other probabilities count.
+	//   - "ordinal": for classes whose numbers are an order, the total probability of the
+	//     classes that are taken before c. Taking starts at the most probable class and adds
+	//     the more probable of the two neighbours again and again, so sets have no gaps. This
+	//     needs one threshold for all classes, so "ordinal" cannot be combined with ByClass or
+	//     ByCluster.
 	//
-	// References: Sadinle, Lei & Wasserman (2019), Least Ambiguous Set-Valued Classifiers
-	// with Bounded Error Levels (LAC); Romano, Sesia & Candès (2020), Classification with
-	// Valid and Adaptive Coverage (APS); Angelopoulos, Bates, Malik & Jordan (2021),
-	// Uncertainty Sets for Image Classifiers using Conformal Prediction (RAPS); Huang, Xi,
-	// Zhang, Yao, Qiu & Wei (2024), Conformal Prediction for Deep Classifier via Label
-	// Ranking (SAPS); Lu, Angelopoulos & Pomerantz (2022), Improving Trustworthiness of AI
-	// Disease Severity Rating in Medical Imaging with Ordinal Conformal Prediction Sets.
+	// References: Sadinle, Lei & Wasserman (2019), Least Ambiguous Set-Valued Classifiers with
+	// Bounded Error Levels (LAC); Romano, Sesia & Candès (2020), Classification with Valid and
+	// Adaptive Coverage (APS); Angelopoulos, Bates, Malik & Jordan (2021), Uncertainty Sets
+	// for Image Classifiers using Conformal Prediction (RAPS); Huang, Xi, Zhang, Yao, Qiu &
+	// Wei (2024), Conformal Prediction for Deep Classifier via Label Ranking (SAPS); Lu,
+	// Angelopoulos & Pomerantz (2022), Improving Trustworthiness of AI Disease Severity Rating
+	// in Medical Imaging with Ordinal Conformal Prediction Sets.
 	Score string
-	// ByClass calibrates each class on the rows of it alone, so that every class
-	// is covered with the probability that is promised, and not only their
-	// mixture; sets are larger. A class of fewer than 1/α − 1 calibration rows is in
-	// every set.
-	// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random
-	// World, section 4.5.
+	// ByClass calibrates each class on its own rows, so each class is covered with the
+	// guaranteed probability, not only all classes together. Sets are larger. A class with
+	// fewer than 1/α − 1 calibration rows is in every set.
+	//
+	// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random World,
+	// section 4.5.
 	ByClass bool
-	// ByCluster calibrates clusters of classes whose scores are alike, each on the rows
-	// of its own, so that each cluster is covered with the probability that is promised:
-	// nearly what ByClass does where classes have too few rows of their own. Part of
-	// the calibration rows, drawn by Seed, finds the clusters, and the others calibrate;
-	// classes of too few rows are a cluster together.
-	// Reference: Ding, Angelopoulos, Bates, Jordan & Tibshirani (2023),
-	// Class-Conditional Conformal Prediction with Many Classes.
+	// ByCluster groups classes with similar scores into clusters and calibrates each cluster
+	// on its own rows, so each cluster is covered with the guaranteed probability. If classes
+	// have too few rows for ByClass, this comes close to it. A part of the calibration rows,
+	// drawn by Seed, finds the clusters, and the others calibrate. Classes with too few rows
+	// share one cluster.
+	//
+	// Reference: Ding, Angelopoulos, Bates, Jordan & Tibshirani (2023), Class-Conditional
+	// Conformal Prediction with Many Classes.
 	ByCluster bool
-	// Smoothed covers no more often than is promised: APS, RAPS and Ordinal count a random
-	// share of p_c too, and SAPS of a penalty or, for the most probable class, of its
-	// probability, as their papers do, and may be empty; for LAC a random number
-	// decides whether classes that score just the threshold belong to the set. It is
+	// Smoothed makes the coverage exact. APS, RAPS and ordinal sets add a random fraction of
+	// p_c to the score. SAPS adds one of the penalty or, for the most probable class, of its
+	// probability. Sets may then be empty, as in the papers. For LAC, a random number decides
+	// whether classes whose score equals the threshold are in the set. Random numbers are
 	// drawn for each row, by Seed and the row's number.
 	Smoothed bool
 	Seed     uint64
-	// Penalty of RAPS for each rank beyond Free; 0 stands for 0.01, and for 5. That of
-	// SAPS is for each rank, and 0 stands for 0.2.
+	// Penalty is that of RAPS for each rank beyond Free, where 0 stands for 0.01, or that of
+	// SAPS for each rank, where 0 stands for 0.2. Free 0 stands for 5.
 	Penalty float64
 	Free    int
 }
 
-// filled has the defaults.
-func (o SetOptions) filled() SetOptions {
+// withDefaults returns o with defaults in place of zero values.
+func (o SetOptions) withDefaults() SetOptions {
 	penalty := defaultPenalty
 	if o.Score == conformal.SAPS {
 		penalty = defaultWeight
@@ -88,17 +88,18 @@ func (o SetOptions) filled() SetOptions {
 	return o
 }
 
-// ranked is a class among the others of its row: its probability, that of all
-// which rank above it or are taken before it, how many these are, and the largest of
-// the row.
+// ranked describes a class among the classes of its row: its probability, the total
+// probability and the number of the classes that rank above it or are taken before it, and the
+// largest probability of the row.
 type ranked struct {
 	p, above float64
 	rank     int
 	top      float64
 }
 
-// score is that of a class with a share of its own probability counted. Products
-// are rounded before they are added, on every machine.
+// score returns the score of a class, with a fraction of its own probability added.
+// Conversions to float64 prevent fused multiply-add, so that scores are equal on every
+// machine.
 func (o SetOptions) score(c ranked, share float64) float64 {
 	switch {
 	case o.Score == conformal.LAC:
@@ -111,47 +112,48 @@ func (o SetOptions) score(c ranked, share float64) float64 {
 	return c.above + float64(share*c.p)
 }
 
-// Sets are sets of classes that hold the true class with probability 1−α.
+// Sets makes prediction sets, which contain the true class with probability 1−α.
 type Sets struct {
-	o     SetOptions
-	parts []setPart // all classes, or one each, or clusters
-	of    []int     // clusters of classes
-	most  float64   // largest score of any limit
+	o       SetOptions
+	parts   []setPart // one for all classes, one for each class, or one for each cluster
+	cluster []int     // the cluster of each class
+	largest float64   // the largest threshold of any part
 }
 
-// setPart is the limit of some classes, and the scores, increasing, that it is of.
+// setPart is the threshold of some classes, and the increasing scores from which it is
+// computed.
 type setPart struct {
 	limit
 	scores []float64
 }
 
-// Sets calibrates sets that miss the true class with probability at most α: a
-// set holds the classes whose score is at most the ⌈(1−α)(n+1)⌉-th smallest of
-// the true classes of the n calibration rows. With too few rows for α it holds
-// all classes. Of LAC, or smoothed, it may be empty; adding the most probable
-// class can only add coverage.
+// Sets calibrates prediction sets that miss the true class with probability at most α. A set
+// contains the classes whose score is at most the ⌈(1−α)(n+1)⌉-th smallest score of the true
+// classes of the n calibration rows. With too few rows for α, it contains all classes. A set
+// of LAC, or a smoothed one, may be empty. Adding the most probable class to it can only add
+// coverage.
 func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 	if err := checkLevel("α", alpha); err != nil {
 		return Sets{}, err
 	}
-	o = o.filled()
+	o = o.withDefaults()
 	if !slices.Contains(conformal.SetScores(), o.Score) {
-		return Sets{}, fmt.Errorf("score %q of sets is not one of %s", o.Score, strings.Join(conformal.SetScores(), ", "))
+		return Sets{}, fmt.Errorf("unknown set score %q: choose one of %s", o.Score, strings.Join(conformal.SetScores(), ", "))
 	}
 	if !(o.Penalty > 0) || o.Free < 0 {
-		return Sets{}, fmt.Errorf("a penalty of %v beyond rank %d is none", o.Penalty, o.Free)
+		return Sets{}, fmt.Errorf("penalty %v must be above 0, and free ranks %d must not be negative", o.Penalty, o.Free)
 	}
 	switch {
 	case o.ByClass && o.ByCluster:
-		return Sets{}, errors.New("sets by class are not by cluster too")
+		return Sets{}, errors.New("sets are calibrated by class or by cluster: choose one of them")
 	case o.Score == conformal.Ordinal && (o.ByClass || o.ByCluster):
-		return Sets{}, errors.New("ordinal sets have one threshold, without which they had gaps: ask for others by class or cluster")
+		return Sets{}, errors.New("ordinal sets need one threshold for all classes, or they would have gaps: choose another score to calibrate by class or by cluster")
 	}
 	scores := c.Scores(o)
-	s := Sets{o: o, most: math.Inf(-1)}
+	s := Sets{o: o, largest: math.Inf(-1)}
 	var served []bool
 	if o.ByCluster && len(scores) > 0 {
-		s.of, served = clusters(c.Labels, scores, alpha, o.Seed)
+		s.cluster, served = clusterClasses(c.Labels, scores, alpha, o.Seed)
 	}
 	parts := make([][]float64, 1)
 	for i, label := range c.Labels {
@@ -169,20 +171,21 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 			return Sets{}, err
 		}
 		part := setPart{limitAt(sorted, alpha), sorted}
-		s.parts, s.most = append(s.parts, part), max(s.most, part.score)
+		s.parts, s.largest = append(s.parts, part), max(s.largest, part.score)
 	}
 	return s, nil
 }
 
-// Part is the number of the part that a class is calibrated in, alone, with its
-// cluster or with all classes, and how many calibration rows set that part's threshold.
+// Part returns the number of the part that a class is calibrated in: alone, with its cluster
+// or with all classes. rows is the number of calibration rows that set the threshold of the
+// part.
 func (s Sets) Part(class int) (part, rows int) {
 	return s.part(class), len(s.calibrated(class).scores)
 }
 
-// Scores are those of the true classes, by which Sets are calibrated.
+// Scores returns the scores of the true classes, from which Sets is calibrated.
 func (c ClassCalibration) Scores(o SetOptions) []float64 {
-	o = o.filled()
+	o = o.withDefaults()
 	scores, above := make([]float64, len(c.Labels)), c.Above
 	if o.Score == conformal.Ordinal {
 		above = c.Grown
@@ -197,18 +200,19 @@ func (c ClassCalibration) Scores(o SetOptions) []float64 {
 	return scores
 }
 
-// part is that which a class is calibrated in.
+// part returns the number of the part that a class is calibrated in.
 func (s Sets) part(class int) int {
 	switch {
 	case s.o.ByClass:
 		return class
-	case class < len(s.of):
-		return s.of[class]
+	case class < len(s.cluster):
+		return s.cluster[class]
 	}
 	return 0
 }
 
-// calibrated is what calibrates a class: nothing where its part has no rows.
+// calibrated returns the part that a class is calibrated in. It has no scores if the part has
+// no rows.
 func (s Sets) calibrated(class int) setPart {
 	if part := s.part(class); part < len(s.parts) {
 		return s.parts[part]
@@ -216,14 +220,15 @@ func (s Sets) calibrated(class int) setPart {
 	return setPart{limit: limitAt(nil, 0)}
 }
 
-// Predict returns the set of every row of logits, n×c: classes in increasing
-// order, all of them where a logit is NaN or +Inf, which is no network's answer. first
-// is the number of the first row, which what is drawn depends on.
+// Predict returns the prediction set of each row of logits, n×c, with classes in increasing
+// order. A row with a logit of NaN or +Inf gets all classes, because no model predicts such
+// logits. first is the number of the first row, which chooses the random numbers of smoothed
+// sets.
 func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 	all, ends := make([]int, 0, logits.Rows), make([]int, logits.Rows)
-	most := s.most
+	most := s.largest
 	if len(s.parts) == 0 || s.o.ByClass && len(s.parts) < logits.Cols {
-		most = math.Inf(1) // of classes without calibration rows
+		most = math.Inf(1) // classes without calibration rows are in every set
 	}
 	order := s.order()
 	for i := range logits.Rows {
@@ -241,7 +246,7 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 			continue
 		}
 		if s.o.Score == conformal.LAC {
-			// Most of many classes need no exponential to be left out.
+			// This bound leaves out most classes without computing an exponential.
 			least := p.Max + math.Log((1-most)*(1+p.Excess)) - 1e-6
 			for c, v := range z {
 				if !(float64(v) < least) && s.calibrated(c).at(tau).covers(s.o.score(ranked{p: p.Of(v, 1)}, 0)) {
@@ -271,14 +276,14 @@ func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
 	return sets
 }
 
-// PValues returns the p-value of every class of every row of logits, n×c, row by row:
-// the share, of the calibration rows of the class's part and the row itself, whose class
-// scores at least as high. Where a row is of a class, its p-value is α or less with
-// probability at most α: the classes above α are the set at level 1−α, before one that
-// is empty is given the most probable, and before Smoothed breaks ties of LAC.
+// PValues returns the p-value of each class in each row of logits, n×c, row by row. It is the
+// fraction of calibration rows of the class's part, together with the row itself, whose score
+// is at least that of the class. The p-value of the true class is at most α with probability
+// at most α. The classes with a p-value above α are the set at level 1−α, except that an empty
+// set gets the most probable class later, and that Smoothed breaks ties of LAC.
 //
-// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random
-// World, section 4.5.
+// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random World, section
+// 4.5.
 func (s Sets) PValues(logits blas32.General, first uint64) []float64 {
 	all, order := make([]float64, logits.Rows*logits.Cols), s.order()
 	for i := range logits.Rows {
@@ -306,30 +311,30 @@ func (s Sets) PValues(logits blas32.General, first uint64) []float64 {
 	return all
 }
 
-// order is that in which scores add up probabilities.
+// order returns the order in which scores add probabilities.
 func (s Sets) order() interface {
 	reset(z []float32)
 	next() int
 } {
 	if s.o.Score == conformal.Ordinal {
-		return new(growth)
+		return new(ordinalOrder)
 	}
-	return new(ranking)
+	return new(rankOrder)
 }
 
-// growth yields classes as ordinal sets take them, of two that are equal that of the
-// larger number.
-type growth struct {
+// ordinalOrder yields classes in the order in which ordinal sets take them. If both neighbours
+// are equal, the one with the larger number comes first.
+type ordinalOrder struct {
 	z      []float32
-	lo, hi int // what is taken, hi not included
+	lo, hi int // the classes taken so far, without hi
 }
 
-func (g *growth) reset(z []float32) {
+func (g *ordinalOrder) reset(z []float32) {
 	top := softmax.New(z, 1).Top
-	*g = growth{z, top, top}
+	*g = ordinalOrder{z, top, top}
 }
 
-func (g *growth) next() int {
+func (g *ordinalOrder) next() int {
 	if g.lo > 0 && (g.hi == len(g.z) || g.lo < g.hi && g.z[g.lo-1] > g.z[g.hi]) {
 		g.lo--
 		return g.lo
@@ -338,14 +343,14 @@ func (g *growth) next() int {
 	return g.hi - 1
 }
 
-// ranking yields classes by falling logit, those of equal logits by index: a
-// heap, as sets take few of many classes.
-type ranking struct {
+// rankOrder yields classes by decreasing logit, and classes with equal logits by index. It is
+// a heap because sets take only a few of many classes.
+type rankOrder struct {
 	z     []float32
 	order []int
 }
 
-func (r *ranking) reset(z []float32) {
+func (r *rankOrder) reset(z []float32) {
 	r.z, r.order = z, r.order[:0]
 	for c := range z {
 		r.order = append(r.order, c)
@@ -353,23 +358,23 @@ func (r *ranking) reset(z []float32) {
 	heap.Init(r)
 }
 
-// next takes the class that comes next.
-func (r *ranking) next() int {
+// next returns the next class.
+func (r *rankOrder) next() int {
 	c := r.order[0]
 	heap.Pop(r)
 	return c
 }
 
-func (r *ranking) Len() int      { return len(r.order) }
-func (r *ranking) Swap(i, j int) { r.order[i], r.order[j] = r.order[j], r.order[i] }
-func (r *ranking) Push(any)      {}
+func (r *rankOrder) Len() int      { return len(r.order) }
+func (r *rankOrder) Swap(i, j int) { r.order[i], r.order[j] = r.order[j], r.order[i] }
+func (r *rankOrder) Push(any)      {}
 
-func (r *ranking) Pop() any {
+func (r *rankOrder) Pop() any {
 	r.order = r.order[:len(r.order)-1]
 	return nil
 }
 
-func (r *ranking) Less(i, j int) bool {
+func (r *rankOrder) Less(i, j int) bool {
 	a, b := r.order[i], r.order[j]
 	return r.z[a] > r.z[b] || r.z[a] == r.z[b] && a < b
 }

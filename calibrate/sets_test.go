@@ -63,7 +63,7 @@ func TestTemperatureWithoutOptimum(t *testing.T) {
 	}
 }
 
-func TestTemperatureRefuses(t *testing.T) {
+func TestTemperatureErrors(t *testing.T) {
 	nan := float32(math.NaN())
 	for name, tt := range map[string]struct {
 		logits blas32.General
@@ -94,8 +94,9 @@ func mustSets(t *testing.T, logits blas32.General, labels []int, o SetOptions, a
 	return s
 }
 
-// TestSetsOfNoLogits: no class is left out of a row that the network has no answer for.
-func TestSetsOfNoLogits(t *testing.T) {
+// TestSetsOfInvalidLogits checks that a row with NaN or +Inf among its logits gets all
+// classes.
+func TestSetsOfInvalidLogits(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	logits, labels := matrix([]float32{5, 0, 0, 0, 5, 0, 0, 0, 5}, 3), []int{0, 1, 2}
 	strange := matrix([]float32{nan, 0, 0, 0, nan, 0, 0, 0, inf, inf, 0, inf, -inf, -inf, -inf}, 3)
@@ -112,7 +113,7 @@ func TestSetsOfNoLogits(t *testing.T) {
 	}
 }
 
-func TestSetsRefuse(t *testing.T) {
+func TestSetsErrors(t *testing.T) {
 	c, err := NewClassCalibration(matrix([]float32{5, 0, 0, 5}, 2), []int{0, 1})
 	if err != nil {
 		t.Fatal(err)
@@ -146,27 +147,27 @@ func TestSets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, p := range problems {
-		cal, fresh := matrix(p.Logits[:p.N*p.Classes], p.Classes), matrix(p.Logits[p.N*p.Classes:], p.Classes)
+		cal, test := matrix(p.Logits[:p.N*p.Classes], p.Classes), matrix(p.Logits[p.N*p.Classes:], p.Classes)
 		for name, want := range p.Sets {
 			score, byClass := strings.CutSuffix(name, " by class")
 			o := SetOptions{Score: score, ByClass: byClass}
 			if len(want) == 0 {
 				t.Errorf("problem %d has no sets of %s", i, name)
 			}
-			for j, got := range mustSets(t, cal, p.Labels[:p.N], o, p.Alpha).Predict(fresh, 0) {
+			for j, got := range mustSets(t, cal, p.Labels[:p.N], o, p.Alpha).Predict(test, 0) {
 				if !slices.Equal(got, want[j]) {
 					t.Errorf("problem %d, %s, row %d: set %v, want %v", i, name, j, got, want[j])
 				}
 			}
-			if all := mustSets(t, cal, p.Labels[:p.N], o, .001).Predict(fresh, 0); len(all[0]) != p.Classes {
+			if all := mustSets(t, cal, p.Labels[:p.N], o, .001).Predict(test, 0); len(all[0]) != p.Classes {
 				t.Errorf("too few rows for α, and yet the set is %v", all[0])
 			}
 		}
 	}
 }
 
-// TestSetsOfCalibrationRows: a calibration row scored again has the very score
-// that it was calibrated with, so that just as many are covered as are to be.
+// TestSetsOfCalibrationRows checks that a calibration row gets exactly the same score when it
+// is predicted. The number of covered calibration rows is therefore exact.
 func TestSetsOfCalibrationRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const n, classes = 149, 30
@@ -207,8 +208,7 @@ func TestSetsOfCalibrationRows(t *testing.T) {
 	}
 }
 
-// drawClasses draws rows of a network that is right of some classes more often
-// than of others.
+// drawClasses draws rows from a model that predicts some classes better than others.
 func drawClasses(rng *rand.Rand, rows, classes int) (blas32.General, []int) {
 	z := matrix(make([]float32, rows*classes), classes)
 	labels := make([]int, rows)
@@ -222,8 +222,8 @@ func drawClasses(rng *rand.Rand, rows, classes int) (blas32.General, []int) {
 	return z, labels
 }
 
-// TestSetsCoverage: sets cover as often as is promised and, without ties, no more;
-// by class, rows of each class.
+// TestSetsCoverage checks that sets cover as often as guaranteed, and not more often without
+// ties. Sets by class must do so for each class.
 func TestSetsCoverage(t *testing.T) {
 	const repeats, n, classes, alpha = 1500, 14, 3, 0.2
 	for _, score := range []string{"lac", "aps", "raps", "saps", "ordinal"} {
@@ -240,7 +240,7 @@ func TestSetsCoverage(t *testing.T) {
 				s, of := mustSets(t, z, labels, o, alpha), n
 				z, labels2 := drawClasses(rng, 1, classes)
 				label := labels2[0]
-				part := 0 // all rows are of one, where sets are not by class
+				part := 0 // without ByClass, all rows are in one part
 				if o.ByClass {
 					part, of = label, 0
 					for _, l := range labels {
@@ -257,7 +257,8 @@ func TestSetsCoverage(t *testing.T) {
 			}
 			for part, m := range drawn {
 				got, want := covered[part]/m, want[part]/m
-				// Classes of the first rank all score 0 unless a random share is counted.
+				// All classes that rank first have the score 0 unless a random fraction is
+				// added.
 				tied := score != "lac" && !o.Smoothed
 				if se := math.Sqrt(want * (1 - want) / m); m > 0 && (got < want-4*se || !tied && got > want+4*se) {
 					t.Errorf("%+v, part %d: coverage %v, want %v ± %v", o, part, got, want, 4*se)
@@ -283,21 +284,22 @@ func TestPValuesOfClasses(t *testing.T) {
 	if err := json.Unmarshal(b, &r); err != nil || len(r.All) == 0 {
 		t.Fatalf("%d p-values, error %v", len(r.All), err)
 	}
-	cal, fresh := matrix(r.Logits[:r.N*r.Classes], r.Classes), matrix(r.Logits[r.N*r.Classes:], r.Classes)
+	cal, test := matrix(r.Logits[:r.N*r.Classes], r.Classes), matrix(r.Logits[r.N*r.Classes:], r.Classes)
 	for byClass, want := range map[bool][]float64{false: r.All, true: r.ByClass} {
 		s := mustSets(t, cal, r.Labels[:r.N], SetOptions{Score: "lac", ByClass: byClass}, .1)
-		for i, got := range s.PValues(fresh, 0) {
+		for i, got := range s.PValues(test, 0) {
 			near(t, "p-value", got, want[i], 1e-12)
 		}
 	}
 }
 
-// TestPValuesMakeSets: the classes of p-values above α are the set at 1−α, whatever
-// ranks them and draws, but for ties of LAC that are broken.
+// TestPValuesMakeSets checks that the classes with p-values above α are the set at level 1−α
+// for all scores, with and without smoothing. Ties of LAC that smoothing breaks are the
+// exception.
 func TestPValuesMakeSets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	z, labels := drawClasses(rng, 150, 6)
-	fresh, _ := drawClasses(rng, 40, 7) // one more than there are labels of
+	test, _ := drawClasses(rng, 40, 7) // one class more than there are labels for
 	for _, score := range []string{"lac", "aps", "raps", "saps", "ordinal"} {
 		for _, o := range []SetOptions{{}, {ByClass: true}, {ByCluster: true}, {Smoothed: true, Seed: 4}} {
 			if o.Score = score; score == "ordinal" && (o.ByClass || o.ByCluster) || score == "lac" && o.Smoothed {
@@ -305,8 +307,8 @@ func TestPValuesMakeSets(t *testing.T) {
 			}
 			for _, alpha := range []float64{.01, .1, .37, .5, .9} {
 				s := mustSets(t, z, labels, o, alpha)
-				p := s.PValues(fresh, 3)
-				for i, set := range s.Predict(fresh, 3) {
+				p := s.PValues(test, 3)
+				for i, set := range s.Predict(test, 3) {
 					var want []int
 					for c, v := range p[i*7 : i*7+7] {
 						if v > alpha {

@@ -2,22 +2,23 @@ package calibrate
 
 import "github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 
-// Shift tests whether audited rows score like the calibration rows. higher is the
-// probability, at most, that so many rows or more score so high if all are inliers, and
-// lower that so few or fewer do. Twice the less of both is that of either.
+// Shift tests whether audited rows score like the calibration rows. higher is a p-value for
+// scores that are too high: if all rows are inliers, it bounds the probability of at least as
+// many rows with such high scores. lower is a p-value for scores that are too low. A two-sided
+// p-value is twice the smaller of the two.
 //
-// Higher scores are those of outliers, or of rows of another kind. Lower ones are those
-// of rows that network or heads were trained on, unless scores tie: ties make p-values
-// larger, and lower is then meaningless.
+// Outliers score higher, and so do rows of another kind. Rows that the model or the heads were
+// trained on score lower. If scores tie, p-values become larger, and lower is then
+// meaningless.
 //
-// The number of rows with a p-value of k/(n+1) or less is beta-binomial if all are
-// inliers, by the law of Ranks. The least of K such probabilities, of the
-// OutlierBounds' values of k, is multiplied by K (Bonferroni). So higher is below
-// delta just where OutlierBounds(delta) finds an outlier.
+// If all rows are inliers, the number of rows with a p-value of at most k/(n+1) has a
+// beta-binomial distribution (see Ranks). Shift computes its tail probability for the K values
+// of k that OutlierBounds uses, and multiplies the smallest by K (Bonferroni). Thus higher is
+// below delta exactly if OutlierBounds(delta) finds an outlier.
 //
-// A small share of outliers moves few ranks, and far, which tests of all ranks
-// together (Mann & Whitney, Smirnov, Anderson & Darling) see late. A small shift of
-// all rows they see a little earlier.
+// A small fraction of outliers changes few ranks by much, which tests of all ranks together
+// (Mann & Whitney, Smirnov, Anderson & Darling) detect late. They detect a small shift of all
+// rows a little earlier.
 func (r Ranks) Shift() (higher, lower float64) {
 	n, rows := len(r)-1, r.Rows()
 	at := hypothesis.Looks(n)

@@ -6,14 +6,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// uniform is a number in [0,1) for a row, the same for an equal seed and row.
+// uniform returns a random number in [0,1) for a row. Equal seeds, rows and streams give equal
+// numbers.
 func uniform(seed, row, stream uint64) float64 {
 	return rand.New(rand.NewPCG(seed, row*sampleStride+stream)).Float64()
 }
 
-// tauStream keeps the random number τ that breaks the ties of a row apart from
-// other uses of the same seed, calibrationStream what calibration rows draw, clusterStream
-// which of them divide classes into clusters, and rectifyStream which learn scores.
+// Streams keep uses of the same seed apart. tauStream draws the τ that breaks the ties of a
+// row, and calibrationStream the numbers of calibration rows. clusterStream chooses the
+// calibration rows that cluster the classes, and rectifyStream those that train the rectifier.
 const (
 	tauStream         = 0x746175
 	calibrationStream = 0x63616c
@@ -21,15 +22,15 @@ const (
 	rectifyStream     = 0x726370
 )
 
-// limit is the threshold at α of rows that draw a τ each: open where τ exceeds
-// cut. Were ties broken by a random order of the n calibration rows and the new
-// one, the new one, with a score equal to that of rank k, would be covered if it
-// came before the k-th; of the equal+1 places it can take among its equals,
-// k−below are.
+// limit is the threshold at α for rows that each draw a τ. It is open if τ exceeds cut.
 //
-// This is the smoothed conformal predictor at the level that n rows can have,
-// α rounded down to a multiple of 1/(n+1), at which scores without ties need no
-// τ.
+// Suppose that a random order breaks the ties of the n calibration rows and the new one, whose
+// score equals the k-th smallest. The new row is covered if it comes before the k-th. There
+// are equal+1 possible positions among rows with this score, and k−below of them are before
+// the k-th.
+//
+// This is the smoothed conformal predictor at a level that n rows can have: α rounded down to
+// a multiple of 1/(n+1). At such a level, scores without ties need no τ.
 type limit struct{ score, cut float64 }
 
 func limitAt(sorted []float64, alpha float64) limit {
@@ -45,7 +46,7 @@ func limitAt(sorted []float64, alpha float64) limit {
 
 func (l limit) at(tau float64) threshold { return threshold{l.score, tau > l.cut} }
 
-// smoothed is the threshold at α of a row with τ.
+// smoothed returns the threshold at α for a row with τ.
 func smoothed(sorted []float64, alpha, tau float64) threshold {
 	checkTau(tau)
 	return limitAt(sorted, alpha).at(tau)

@@ -9,7 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// tied are rows of few values: quantiles, targets and, for a joint box, two of
+// tied is a row with few possible values: quantiles, targets and, for a joint box, two of
 // each. Decimal steps make sums and differences round.
 type tied struct{ lo, hi, y [2]float64 }
 
@@ -29,12 +29,12 @@ func columns(rows []tied, t int) (lo, hi, y []float64) {
 	return lo, hi, y
 }
 
-// covering are the ways to an interval: each is calibrated on rows and says
-// whether it covers another row, smoothed with τ or, for τ<0, plainly.
+// covering has a function for each kind of interval. It calibrates on rows and reports whether
+// the interval of another row covers it, smoothed with τ or, for τ<0, plain.
 var covering = map[string]func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool{
 	"interval": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
 		lo, hi, y := columns(rows, 0)
-		c, err := newJoint(cores(lo, hi), y, 1)
+		c, err := newJoint(symmetricCores(lo, hi), y, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,21 +88,20 @@ func boxCovers(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
 	for _, r := range rows {
 		lo, hi, y = append(lo, r.lo[:]...), append(hi, r.hi[:]...), append(y, r.y[:]...)
 	}
-	j, err := newJoint(byWidth(lo, hi), y, 2)
+	j, err := newJoint(coresByWidth(lo, hi), y, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := boxOf(j, byWidth(row.lo[:], row.hi[:]), alpha, 0)
+	a, b := boxOf(j, coresByWidth(row.lo[:], row.hi[:]), alpha, 0)
 	if tau >= 0 {
-		a, b = boxOf(j, byWidth(row.lo[:], row.hi[:]), alpha, tau)
+		a, b = boxOf(j, coresByWidth(row.lo[:], row.hi[:]), alpha, tau)
 	}
 	return a[0] <= row.y[0] && row.y[0] <= b[0] && a[1] <= row.y[1] && row.y[1] <= b[1]
 }
 
-// Any of n+1 rows may be the new one, and τ may fall into any of the cells
-// between which shares of ties lie: over all of them together the smoothed
-// interval covers exactly as often as is promised, however rows tie, and the
-// plain one at least as often.
+// Each of n+1 rows is equally likely to be the new one, and τ falls into one of the cells
+// between the cuts of ties. Averaged over all rows and cells, the smoothed interval must cover
+// exactly as often as guaranteed for any ties, and the plain one at least as often.
 func TestSmoothedCoverageIsExact(t *testing.T) {
 	const n, cells = 5, 60 // the least common multiple of 1…n+1
 	for name, covers := range covering {
@@ -139,7 +138,7 @@ func TestSmoothedCoverageIsExact(t *testing.T) {
 	}
 }
 
-// Without ties a draw changes nothing that is covered.
+// Without ties, random numbers must not change what is covered.
 func TestSmoothedWithoutTies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(32, 1))
 	draw := func() (r tied) {
@@ -168,11 +167,12 @@ func TestSmoothedWithoutTies(t *testing.T) {
 	}
 }
 
-// Whole numbers at the ends are in the closed interval and not in the open one.
+// Integers at the ends must be in the closed interval and not in the open one.
 func TestSmoothedEnds(t *testing.T) {
-	// Of the scores 0, 1, 1, 1, 2 the fourth calibrates at α = 1/3, third of
-	// the tied: of the four places among them a new row can have, three count.
-	c, err := newJoint(cores([]float64{5, 5, 5, 5, 5}, []float64{7, 7, 7, 7, 7}), []float64{5, 4, 8, 4, 9}, 1)
+	// At α = 1/3, the fourth of the scores 0, 1, 1, 1, 2 is the threshold, and it is the third
+	// of the tied ones. A new row with the same score has four possible positions among them,
+	// and three are covered.
+	c, err := newJoint(symmetricCores([]float64{5, 5, 5, 5, 5}, []float64{7, 7, 7, 7, 7}), []float64{5, 4, 8, 4, 9}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestSmoothedEnds(t *testing.T) {
 	if a, b := intervalBetween(c, 3, 4, .01, 1); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
 		t.Errorf("from %v to %v, want the whole line: rows are too few", a, b)
 	}
-	point, err := newJoint(cores([]float64{1, 1, 1}, []float64{1, 1, 1}), []float64{1, 1, 1}, 1)
+	point, err := newJoint(symmetricCores([]float64{1, 1, 1}, []float64{1, 1, 1}), []float64{1, 1, 1}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,15 +213,14 @@ func TestSmoothedEnds(t *testing.T) {
 	}
 }
 
-// Ends are the outermost numbers whose scores, in floating point, are covered:
-// the next ones are not.
+// Ends must be the outermost floating-point numbers whose scores are covered.
 func TestEndsAreExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(33, 1))
 	magnitude := func() float64 { return math.Ldexp(rng.NormFloat64(), rng.IntN(80)-40) }
 	moved := 0
 	for range 20000 {
 		q, y, scale := magnitude(), magnitude(), math.Abs(magnitude())
-		score := func(y float64) float64 { return scaled(minusUp(y, q), scale) }
+		score := func(y float64) float64 { return divideUp(subtractUp(y, q), scale) }
 		for _, open := range []bool{false, true} {
 			limit := threshold{score: score(y), open: open}
 			covered := func(y float64) bool { return limit.covers(score(y)) }
@@ -275,7 +274,7 @@ func TestEndsAreExact(t *testing.T) {
 	}
 }
 
-// τ is uniform over rows and over seeds, and apart from samples.
+// τ must be uniform over rows and over seeds, and independent of samples.
 func TestTau(t *testing.T) {
 	const n = 20000
 	for name, draw := range map[string]func(i uint64) float64{
@@ -287,11 +286,11 @@ func TestTau(t *testing.T) {
 			all = append(all, draw(i))
 		}
 		slices.Sort(all)
-		var distance float64 // of Kolmogorov and Smirnov
+		var distance float64 // Kolmogorov–Smirnov statistic
 		for i, v := range all {
 			distance = max(distance, math.Abs(v-float64(i)/n), math.Abs(v-float64(i+1)/n))
 		}
-		if limit := 1.95 / math.Sqrt(n); distance > limit || all[n-1] >= 1 { // p = .001
+		if limit := 1.95 / math.Sqrt(n); distance > limit || all[n-1] >= 1 { // p = 0.001
 			t.Errorf("%s: the distance from uniform is %v, more than %v", name, distance, limit)
 		}
 	}

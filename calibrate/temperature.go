@@ -10,23 +10,22 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Temperatures are searched for between minTemperature and maxTemperature.
+// Temperature searches between minTemperature and maxTemperature.
 const (
 	minTemperature = 0.05
 	maxTemperature = 20
 )
 
-// Temperature returns the T at which softmax(z/T) has the smallest mean
-// negative log-likelihood on calibration rows: logits n×c and labels in
-// [0,c). Where none between .05 and 20 is (every row
-// is classified right, so that any smaller T is better, or the network does no
-// better than chance) it is 0.
+// Temperature returns the T for which softmax(z/T) has the smallest mean negative
+// log-likelihood on the calibration rows, with logits n×c and labels in [0,c). It returns 0 if
+// the minimum is not between 0.05 and 20. This happens if every row is classified correctly,
+// because any smaller T is then better, or if the model is no better than chance.
 //
-// The likelihood is convex in 1/T, where Newton's method, kept within a
-// shrinking bracket, finds the root of its derivative.
+// The likelihood is convex in 1/T. Newton's method, kept within a shrinking bracket, finds the
+// root of its derivative.
 //
-// Reference: Guo, Pleiss, Sun & Weinberger (2017), On Calibration of Modern
-// Neural Networks, section 4.2.
+// Reference: Guo, Pleiss, Sun & Weinberger (2017), On Calibration of Modern Neural Networks,
+// section 4.2.
 func Temperature(logits blas32.General, labels []int) (float64, error) {
 	if err := checkRows("logits", logits, labels); err != nil {
 		return 0, err
@@ -58,14 +57,13 @@ func Temperature(logits blas32.General, labels []int) (float64, error) {
 	return 1 / beta, nil
 }
 
-// nllSlope is the first and second derivative of the mean negative
-// log-likelihood in β = 1/T: the means of E[z] − z_label and of Var[z] under
-// softmax(βz).
+// nllSlope returns the first and second derivatives of the mean negative log-likelihood in β =
+// 1/T: the means of E[z] − z_label and of Var[z] under softmax(βz).
 func nllSlope(logits blas32.General, labels []int, beta float64) (slope, curvature float64) {
 	for i, label := range labels {
 		z := rows.Row(logits, i)
 		top := float64(slices.Max(z))
-		// Moments of z − z_label, which stay accurate for large common offsets.
+		// Moments of z − z_label stay accurate if all logits have a large common offset.
 		at := float64(z[label])
 		var sum, first, second float64
 		for _, v := range z {
@@ -83,8 +81,8 @@ func nllSlope(logits blas32.General, labels []int, beta float64) (slope, curvatu
 	return slope / n, curvature / n
 }
 
-// checkRows returns an error unless m is finite, has one row per label, at
-// least one, and labels lie within its columns.
+// checkRows returns an error unless m is finite, has one row for each label and at least one
+// row, and labels are numbers of its columns.
 func checkRows(name string, m blas32.General, labels []int) error {
 	if m.Rows != len(labels) {
 		return fmt.Errorf("%s have %d rows and there are %d labels: they must be equal", name, m.Rows, len(labels))

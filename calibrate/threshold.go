@@ -5,13 +5,12 @@ import (
 	"sort"
 )
 
-// threshold is the score that calibration rows set: what scores less is
-// covered, and what scores the same is unless the threshold is open.
+// threshold is a score that calibration rows determine. Lower scores are covered, and an equal
+// score is covered unless the threshold is open.
 //
-// Scores are rounded up and ends of intervals down, so that a target lies
-// within an end just if its score, as calibration computes it, is covered:
-// rounded alike, targets whose score is the threshold to the last bit could lie
-// beyond.
+// Scores are rounded up and the ends of intervals inwards. A target therefore lies inside an
+// end exactly if its score, as calibration computes it, is covered. If both were rounded to
+// nearest, a target whose score equals the threshold to the last bit could lie outside.
 type threshold struct {
 	score float64
 	open  bool
@@ -21,8 +20,8 @@ func (t threshold) covers(score float64) bool {
 	return score < t.score || !t.open && score == t.score
 }
 
-// upperEnd is the largest y that is covered where the score of y is
-// scaled(minusUp(y, quantile), scale).
+// upperEnd returns the largest y that is covered if the score of y is divideUp(subtractUp(y,
+// quantile), scale).
 func (t threshold) upperEnd(quantile, scale float64) float64 {
 	switch {
 	case math.IsNaN(quantile) || math.IsNaN(scale):
@@ -39,22 +38,23 @@ func (t threshold) upperEnd(quantile, scale float64) float64 {
 		s = math.Nextafter(s, math.Inf(-1))
 	}
 	if s != 0 {
-		s = timesDown(s, scale)
+		s = multiplyDown(s, scale)
 	}
-	return 0 - minusUp(-quantile, s) // quantile + s rounded down, and never −0
+	return 0 - subtractUp(-quantile, s) // quantile + s, rounded down, and never −0
 }
 
-// lowerEnd is the least y that is covered where its score is
-// scaled(minusUp(quantile, y), scale).
+// lowerEnd returns the smallest y that is covered if its score is
+// divideUp(subtractUp(quantile, y), scale).
 func (t threshold) lowerEnd(quantile, scale float64) float64 {
 	return 0 - t.upperEnd(-quantile, scale)
 }
 
-// minusUp is a−b, rounded up. The error of the difference is exact.
+// subtractUp returns a−b, rounded up. The rounding error of the difference is computed
+// exactly.
 //
-// Reference: Knuth (1997), The Art of Computer Programming, volume 2, section
-// 4.2.2, theorem B.
-func minusUp(a, b float64) float64 {
+// Reference: Knuth (1997), The Art of Computer Programming, volume 2, section 4.2.2, theorem
+// B.
+func subtractUp(a, b float64) float64 {
 	d := a - b
 	v := d - a
 	if (a-(d-v))-(b+v) > 0 {
@@ -63,9 +63,9 @@ func minusUp(a, b float64) float64 {
 	return d
 }
 
-// scaled is score/scale, rounded up: 0 where the score is, and infinite for
-// another where the scale is 0.
-func scaled(score, scale float64) float64 {
+// divideUp returns score/scale, rounded up. It is 0 if the score is 0, and infinite for other
+// scores if the scale is 0.
+func divideUp(score, scale float64) float64 {
 	if score == 0 {
 		return 0
 	}
@@ -76,16 +76,16 @@ func scaled(score, scale float64) float64 {
 	return d
 }
 
-// timesDown is score·scale, rounded down.
-func timesDown(score, scale float64) float64 {
-	p := float64(score * scale) // the conversion keeps it from being fused
+// multiplyDown returns score·scale, rounded down.
+func multiplyDown(score, scale float64) float64 {
+	p := float64(score * scale) // the conversion prevents a fused multiply-add
 	if math.FMA(score, scale, -p) < 0 || p == 0 && score < 0 {
 		return math.Nextafter(p, math.Inf(-1))
 	}
 	return p
 }
 
-// ties counts the scores, which increase, below s and equal to it.
+// ties counts the sorted scores below s and equal to s.
 func ties(sorted []float64, s float64) (below, equal int) {
 	below = sort.SearchFloat64s(sorted, s)
 	return below, sort.Search(len(sorted)-below, func(i int) bool { return sorted[below+i] > s })

@@ -6,18 +6,16 @@ import (
 	"sort"
 )
 
-// VennAbers returns a function that gives two probabilities that the most
-// probable class of a row is right, from its largest softmax probability at
-// temperature 1: p0 if it were wrong and p1 > p0 if it were right. Each is the
-// value at the row of the isotonic regression of whether calibration rows are
-// right on their largest probabilities, with the row among them. Of the two, the
-// one that what is true chooses is calibrated for any number of calibration rows:
-// among rows where it is p, a share p is right. p1/(1 − p0 + p1) makes one
-// probability of the two.
+// VennAbers returns a function of the largest softmax probability of a row, at temperature 1.
+// The function returns two probabilities that the most probable class is right: p0 if the
+// class is in fact wrong, and p1 > p0 if it is right. Each is the value of an isotonic
+// regression on the calibration rows together with the row itself: of whether a row is right
+// on its largest probability. The one that corresponds to the truth is calibrated for any
+// number of calibration rows: among rows for which it is p, a fraction p is right. p1/(1 − p0
+// + p1) merges the two into one probability.
 //
-// References: Vovk & Petej (2014), Venn–Abers Predictors; Vovk, Petej & Fedorova
-// (2015), Large-Scale Probabilistic Predictors With and Without Guarantees of
-// Validity.
+// References: Vovk & Petej (2014), Venn–Abers Predictors; Vovk, Petej & Fedorova (2015),
+// Large-Scale Probabilistic Predictors With and Without Guarantees of Validity.
 func (c ClassCalibration) VennAbers() func(top float64) (p0, p1 float64) {
 	order := make([]int, len(c.Top))
 	for i := range order {
@@ -26,9 +24,9 @@ func (c ClassCalibration) VennAbers() func(top float64) (p0, p1 float64) {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(c.Top[a], c.Top[b]) })
 	v := vennAbers{rows: []int{0}, right: []int{0}}
 	for _, i := range order {
-		k := len(v.at)
-		if k == 0 || c.Top[i] != v.at[k-1] {
-			v.at, v.rows, v.right = append(v.at, c.Top[i]), append(v.rows, v.rows[k]), append(v.right, v.right[k])
+		k := len(v.values)
+		if k == 0 || c.Top[i] != v.values[k-1] {
+			v.values, v.rows, v.right = append(v.values, c.Top[i]), append(v.rows, v.rows[k]), append(v.right, v.right[k])
 			k++
 		}
 		v.rows[k]++
@@ -38,24 +36,25 @@ func (c ClassCalibration) VennAbers() func(top float64) (p0, p1 float64) {
 	return func(top float64) (p0, p1 float64) { return v.value(top, 0), v.value(top, 1) }
 }
 
-// vennAbers are the k different largest probabilities of calibration rows, and
-// regressions of all rows below each of them and of all from each of them on. Blocks
-// of a regression are rows that it gives one value; a block goes from one index on
-// to below another.
+// vennAbers holds the k different largest probabilities of calibration rows. For each of them,
+// it also holds two regressions: of the rows with smaller probabilities, and of the rows with
+// this probability or larger ones. A block of a regression is a range of rows to which it
+// gives the same value; its end index is excluded.
 type vennAbers struct {
-	at          []float64 // rising
-	rows, right []int     // how many are below each index, k+1
-	first       []int     // where the last block of rows below each index begins, k+1
-	end         []int     // where the first block of rows from each index on ends, k+1
+	values      []float64 // increasing
+	rows, right []int     // number of rows below each of the k+1 indices, and how many of them are right
+	first       []int     // start of the last block of the rows below each of the k+1 indices
+	end         []int     // end of the first block of the rows from each of the k+1 indices on
 }
 
-// pool joins neighbours that fall, from either side (pool adjacent violators).
+// pool merges neighbouring blocks whose values decrease, from either side (pool adjacent
+// violators).
 func (v *vennAbers) pool() {
-	k := len(v.at)
+	k := len(v.values)
 	v.first, v.end = make([]int, k+1), make([]int, k+1)
 	for i := range k {
 		from := i
-		for from > 0 && !v.of(v.first[from], from).below(v.of(from, i+1)) {
+		for from > 0 && !v.block(v.first[from], from).below(v.block(from, i+1)) {
 			from = v.first[from]
 		}
 		v.first[i+1] = from
@@ -63,27 +62,28 @@ func (v *vennAbers) pool() {
 	v.end[k] = k
 	for i := k - 1; i >= 0; i-- {
 		to := i + 1
-		for to < k && !v.of(i, to).below(v.of(to, v.end[to])) {
+		for to < k && !v.block(i, to).below(v.block(to, v.end[to])) {
 			to = v.end[to]
 		}
 		v.end[i] = to
 	}
 }
 
-// value is that of the regression at a row, which is right once or never.
+// value returns the value of the regression at an added row, with right 1 if the row is right
+// and 0 if not.
 func (v *vennAbers) value(top float64, right int) float64 {
-	from := sort.SearchFloat64s(v.at, top)
+	from := sort.SearchFloat64s(v.values, top)
 	to := from
-	if to < len(v.at) && v.at[to] == top {
+	if to < len(v.values) && v.values[to] == top {
 		to++
 	}
 	for {
-		own := v.of(from, to)
+		own := v.block(from, to)
 		own = block{own.rows + 1, own.right + right}
 		switch {
-		case from > 0 && !v.of(v.first[from], from).below(own):
+		case from > 0 && !v.block(v.first[from], from).below(own):
 			from = v.first[from]
-		case to < len(v.at) && !own.below(v.of(to, v.end[to])):
+		case to < len(v.values) && !own.below(v.block(to, v.end[to])):
 			to = v.end[to]
 		default:
 			return float64(own.right) / float64(own.rows)
@@ -91,11 +91,11 @@ func (v *vennAbers) value(top float64, right int) float64 {
 	}
 }
 
-func (v *vennAbers) of(from, to int) block {
+func (v *vennAbers) block(from, to int) block {
 	return block{v.rows[to] - v.rows[from], v.right[to] - v.right[from]}
 }
 
-// block counts rows, and those that are right.
+// block counts rows, and how many of them are right.
 type block struct{ rows, right int }
 
 func (b block) below(o block) bool { return b.right*o.rows < o.right*b.rows }

@@ -39,9 +39,8 @@ func TestVennAbers(t *testing.T) {
 	}
 }
 
-// TestVennAbersIsCalibrated: each of n+1 rows is as likely as any to be the new one.
-// Among those of which the bound that the truth chooses is p, a share p is right, of
-// any n+1 rows.
+// TestVennAbersIsCalibrated takes any n+1 rows, each equally likely to be the new one. Among
+// the rows whose bound for the true outcome is p, a fraction p must be right.
 func TestVennAbersIsCalibrated(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 50 {
