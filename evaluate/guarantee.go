@@ -190,7 +190,7 @@ func (p Guarantee) observed() string {
 	if p.covers() {
 		bound = "at least"
 	}
-	return fmt.Sprintf("%s of %s %s (95 %% interval %s to %s; guarantee: %s %s)", display.Percent(p.Fraction), display.Count(p.Rows), p.clause(p.Rows), display.Percent(p.Low), display.Percent(p.High), bound, display.Asked(p.Nominal))
+	return fmt.Sprintf("%s of %s %s (95 %% interval %s to %s; guarantee: %s %s)", display.Percent(p.Fraction), display.Count(p.Rows), p.clause(p.Rows), display.Percent(p.Low), display.Percent(p.High), bound, display.GivenPercent(p.Nominal))
 }
 
 // clause is a noun and a verb for n of the rows that a guarantee counts.

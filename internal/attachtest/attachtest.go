@@ -1,5 +1,5 @@
-// Package attachtest holds rows, and helpers that fit and predict, for tests of attach and
-// of evaluate.
+// Package attachtest holds data, and helpers that fit and predict, for tests of the packages
+// attach and evaluate.
 package attachtest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Method is that of a name.
+// Method returns the method with the given name.
 func Method(name string) ood.Method {
 	m, ok := attach.MethodByName(name)
 	if !ok {
@@ -30,12 +30,11 @@ func Method(name string) ood.Method {
 	return m
 }
 
-// LinearTrainer stands in for training: its networks are linear, with slope
-// on the first column and spread on the level. How well they fit is of no
-// matter to what is tested.
+// LinearTrainer replaces training. Its networks are linear, with the given slope on the first
+// column and spread on the level. They need not fit well for these tests.
 type LinearTrainer struct {
 	Slope, Spread float32
-	Problem       *train.Problem // the last one seen
+	Problem       *train.Problem // the last one passed to Train
 }
 
 func (tr LinearTrainer) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
@@ -62,8 +61,8 @@ func Matrix(rows, cols int) blas32.General {
 	return blas32.General{Rows: rows, Cols: cols, Stride: cols, Data: make([]float32, rows*cols)}
 }
 
-// Blob draws n rows of width h around the mean, with one or several logits
-// that are sums of features, and labels that are mostly the largest logit.
+// Blob draws n rows of width h around the mean. Each of the c logits is a sum of features, and
+// most labels are the class with the largest logit.
 func Blob(seed uint64, n, h, c int, mean float64) ood.Batch {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	b := ood.Batch{Features: Matrix(n, h), Logits: Matrix(n, c), Labels: make([]int, n)}
@@ -87,7 +86,7 @@ func Blob(seed uint64, n, h, c int, mean float64) ood.Batch {
 	return b
 }
 
-// Layers are two earlier layers: some of the features, and their squares.
+// Layers returns two earlier layers: the first features, and squares of the first features.
 func Layers(b ood.Batch) []blas32.General {
 	some, squares := Matrix(b.Len(), 3), Matrix(b.Len(), 5)
 	for i := range b.Len() {
@@ -100,7 +99,7 @@ func Layers(b ood.Batch) []blas32.General {
 	return []blas32.General{some, squares}
 }
 
-// Classifier is the input of a fit on a network of three classes.
+// Classifier returns options for a fit on a model with three classes.
 func Classifier(n int) attach.FitOptions {
 	return attach.FitOptions{
 		Base:  attach.Base{Task: attach.Classification, SHA256: "0123456789abcdef0123456789abcdef", Classes: []string{"a", "b & <c>", "d"}},
@@ -109,8 +108,8 @@ func Classifier(n int) attach.FitOptions {
 	}
 }
 
-// Regressor is the input of a fit on a network of t targets whose noise grows
-// with the first feature. Features are x, its two rectified halves and noise.
+// Regressor returns options for a fit on a model with t targets. The noise of the targets grows
+// with the first feature. The features are x, its positive part, its negative part, and noise.
 func Regressor(seed uint64, n, t int) attach.FitOptions {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	b := ood.Batch{Features: Matrix(n, 4), Logits: Matrix(n, t)}
@@ -176,7 +175,7 @@ func TryPredict(b *attach.Bundle, r attach.Rows, o attach.PredictOptions) ([]att
 	return p.Predict(context.Background(), r)
 }
 
-// Cells are the targets of all rows, one after another.
+// Cells returns the targets of all rows, one row after another.
 func Cells(p []attach.Prediction) []attach.Target {
 	var all []attach.Target
 	for _, row := range p {
@@ -185,10 +184,10 @@ func Cells(p []attach.Prediction) []attach.Target {
 	return all
 }
 
-// Same says that predictions are equal, NaN included.
+// Same reports whether predictions are equal. NaN equals NaN.
 func Same(a, b []attach.Prediction) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
 
-// Blocks are the rows in blocks of a few.
+// Blocks yields the rows in blocks of at most 70.
 func Blocks(b ood.Batch, y blas32.General, groups []string) iter.Seq2[attach.Rows, error] {
 	return func(yield func(attach.Rows, error) bool) {
 		for lo := 0; lo < b.Len(); lo += 70 {
@@ -220,7 +219,7 @@ func Evaluate(t testing.TB, b *attach.Bundle, rows iter.Seq2[attach.Rows, error]
 	return e
 }
 
-// Joined are the rows of all batches.
+// Joined concatenates the rows of batches.
 func Joined(t *testing.T, batches ...ood.Batch) (all ood.Batch) {
 	t.Helper()
 	for _, b := range batches {
@@ -233,7 +232,7 @@ func Joined(t *testing.T, batches ...ood.Batch) (all ood.Batch) {
 	return all
 }
 
-// Drawn are rows whose labels are drawn by the softmax of their logits.
+// Drawn returns rows whose labels are drawn from the softmax of their logits.
 func Drawn(seed uint64, n int) ood.Batch {
 	b, rng := Blob(seed, n, 8, 3, 0), rand.New(rand.NewPCG(seed, 13))
 	for i := range n {

@@ -124,7 +124,7 @@ func (f *attachedFlags) predictOptions(b *attach.Bundle) attach.PredictOptions {
 
 // options returns what is opened.
 func (f *attachedFlags) options() modelrows.Options {
-	return modelrows.Options{How: modelrows.How(f.rowFlags), Bundle: f.path, Model: f.moved, Features: f.asFeatures, Weights: f.weights, Groupless: f.groupless}
+	return modelrows.Options{ReadOptions: modelrows.ReadOptions(f.rowFlags), Bundle: f.path, Model: f.moved, Features: f.asFeatures, Weights: f.weights, Groupless: f.groupless}
 }
 
 // attached is an open .attach file and the reader of its rows.

@@ -187,7 +187,7 @@ func printAudit(w io.Writer, a *audit.Audit, dir string) {
 			name = of.Name + ": "
 		}
 		if of.WithTarget > 0 {
-			covered = fmt.Sprintf("; %s of %s are within their intervals (level %s)", display.Percent(of.CoveredShare()), rows.Count(of.WithTarget, "target"), display.Asked(a.Level))
+			covered = fmt.Sprintf("; %s of %s are within their intervals (level %s)", display.Percent(of.CoveredShare()), rows.Count(of.WithTarget, "target"), display.GivenPercent(a.Level))
 		}
 		line("intervals", "%s%s unusually wide%s", name, display.Count(of.Wide), covered)
 	}

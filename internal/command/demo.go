@@ -102,7 +102,7 @@ func (d *demo) run(c *cli.Context) error {
 		return fmt.Errorf("toy_regressor: %w", err)
 	}
 	page.Facts = append(page.Facts, report.Fact{
-		Value: display.Percent(page.Band.Coverage), Label: "of held-out targets are inside their " + display.Asked(page.Band.Level) + " interval",
+		Value: display.Percent(page.Band.Coverage), Label: "of held-out targets are inside their " + display.GivenPercent(page.Band.Level) + " interval",
 	})
 	path := d.path("report.html")
 	if err := writePage(c.Context, path, page); err != nil {
@@ -119,9 +119,9 @@ func (d *demo) tell(w io.Writer, band *report.Band, path string, took time.Durat
 			printf(&b, "Two models read digits. We calibrated each on %s digits and then showed it letters.\n\n", display.Count(s.calibrated))
 		}
 		printf(&b, "  %-13s  flags %s of %s letters and %s of %s new digits (about %s expected)\n", s.network,
-			display.Count(s.flaggedLetters), display.Count(s.letters), display.Count(s.flaggedDigits), display.Count(s.digits), display.Asked(s.alpha))
+			display.Count(s.flaggedLetters), display.Count(s.letters), display.Count(s.flaggedDigits), display.Count(s.digits), display.GivenPercent(s.alpha))
 	}
-	printf(&b, "  %-13s  %s intervals contain %s of %s held-out targets\n\n", "toy_regressor", display.Asked(band.Level), display.Percent(band.Coverage), display.Count(d.held))
+	printf(&b, "  %-13s  %s intervals contain %s of %s held-out targets\n\n", "toy_regressor", display.GivenPercent(band.Level), display.Percent(band.Coverage), display.Count(d.held))
 	printf(&b, "%s shows the flagged images and compares %s (%.0f s).\n", path, rows.Count(len(d.methods), "method"), took.Seconds())
 	printf(&b, "Next:\n  cd %s\n  attach predict digits_resnet.attach --x letters.npz\n  attach evaluate digits_resnet.attach --x digits_test.npz --ood letters.npz\n", d.dir)
 	_, err := io.WriteString(w, b.String())
@@ -210,7 +210,7 @@ func (d *demo) classifier(c *cli.Context, name string) (set report.Comparison, f
 		label   string
 	}{
 		{m.job.OOD, true, "of letters flagged on " + name},
-		{m.job.Test, false, "of new digits flagged (asked: at most " + display.Asked(b.Calibration.Alpha) + ")"},
+		{m.job.Test, false, "of new digits flagged (asked: at most " + display.GivenPercent(b.Calibration.Alpha) + ")"},
 	} {
 		predictions, err := predictor.Predict(ctx, attach.Rows{Batch: side.Batch})
 		if err != nil {

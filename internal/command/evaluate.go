@@ -110,14 +110,14 @@ func (f *evaluating) run(c *cli.Context) error {
 func (f *evaluating) evaluate(ctx context.Context, m *attached, predictor *attach.Predictor) (*evaluate.Evaluation, error) {
 	p := newProgress(m.stderr, "evaluate")
 	defer p.end()
-	m.TellsLeft = true
+	m.ReportsLeftOut = true
 	rows, err := m.OpenRows(ctx, f.x, f.y, f.rows)
 	if err != nil {
 		return nil, err
 	}
 	left := m.LeftOut
-	if rows.Known.Odd != nil {
-		return nil, inputs.InFile(cmp.Or(f.y, f.x), rows.Known.Odd)
+	if rows.Known.DropReason != nil {
+		return nil, inputs.InFile(cmp.Or(f.y, f.x), rows.Known.DropReason)
 	}
 	n, done := rows.N, 0
 	counted := func(path string, blocks iter.Seq2[attach.Rows, error]) iter.Seq2[attach.Rows, error] {

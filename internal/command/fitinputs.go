@@ -205,7 +205,7 @@ func (f *fitCall) withTargets(r rowsOf, path string) (rowsOf, error) {
 		return r, fmt.Errorf("%s: %w", path, inputs.ErrNoTarget)
 	}
 	f.LeaveOut(path, n-len(kept), n)
-	r.batch, r.targets, r.groups = r.batch.Select(kept), rows.Select(r.targets, kept), modelrows.Picked(r.groups, kept)
+	r.batch, r.targets, r.groups = r.batch.Select(kept), rows.Select(r.targets, kept), modelrows.Select(r.groups, kept)
 	return r, nil
 }
 

@@ -117,7 +117,7 @@ func (r *predicted) writeReport(ctx context.Context) error {
 		Bundle: filepath.Base(f.path), Rows: filepath.Base(f.x), N: r.flagged,
 		Summary:   cmp.Or(r.flags(), silent(b, o)),
 		PValues:   evaluate.Histogram{Counts: r.pValues[:], Expected: r.expected()},
-		Guarantee: fmt.Sprintf("Of rows that are exchangeable with the %d calibration rows, at most %s are flagged on average. A p-value is the fraction of calibration rows that look at least as unusual.", c.NCal, display.Asked(alpha)),
+		Guarantee: fmt.Sprintf("Of rows that are exchangeable with the %d calibration rows, at most %s are flagged on average. A p-value is the fraction of calibration rows that look at least as unusual.", c.NCal, display.GivenPercent(alpha)),
 		Columns:   r.worst.columns(),
 	}
 	if o.FlagByClass {

@@ -17,7 +17,7 @@ import (
 )
 
 // rowFlags are the flags that say how rows are read.
-type rowFlags modelrows.How
+type rowFlags modelrows.ReadOptions
 
 // reading reads the rows of one command.
 type reading struct {
@@ -99,7 +99,7 @@ func (r *reading) textless() conflict {
 // begin is a step that reads the files of class names and preprocessing.
 func (r *reading) begin(c *cli.Context) error {
 	r.stderr = c.App.ErrWriter
-	return r.Begin(modelrows.How(r.rowFlags), noting(r.stderr))
+	return r.Begin(modelrows.ReadOptions(r.rowFlags), noting(r.stderr))
 }
 
 // features runs the model on the set and returns features, logits, labels, the inputs

@@ -131,7 +131,7 @@ func (t *terminal) write(text []byte) error {
 	if len(text) == 0 {
 		return nil
 	}
-	_, err := io.WriteString(t.raw, display.PrintableBut(string(text), "\n\t"))
+	_, err := io.WriteString(t.raw, display.PrintableExcept(string(text), "\n\t"))
 	return err
 }
 

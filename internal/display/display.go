@@ -1,6 +1,6 @@
-// Package display writes numbers for people: the same number reads the same in a
-// table, a sentence and a page. Thousands have a comma, and numbers of ordinary size
-// have no exponent. Lists are cut, and names that strangers chose are escaped.
+// Package display formats numbers and names for people, so that a number looks the same in a
+// table, a sentence and a page. Thousands have a comma, and numbers of ordinary size have no
+// exponent. Long lists are cut, and names from untrusted input are escaped.
 package display
 
 import (
@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// Between least and most a number is written without an exponent.
+// Numbers from least up to most are written without an exponent.
 const least, most = 1e-4, 1e7
 
-// Count writes a whole number: 14,379.
+// Count formats a whole number: 14,379.
 func Count(n int) string { return grouped(strconv.Itoa(n)) }
 
-// Number writes x rounded to significant digits, without trailing zeros: 1,090 and
+// Number formats x rounded to a number of significant digits, without trailing zeros: 1,090 and
 // 0.25, but 1.09e8 and 2.5e-6.
 func Number(x float64, digits int) string {
 	switch {
 	case x == 0:
-		return "0" // without the sign that it may have
+		return "0" // not "-0"
 	case math.IsNaN(x) || math.IsInf(x, 0):
 		return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(x, 'g', -1, 64), "+"))
 	}
 	mantissa, power := scientific(x, digits)
-	// Rounding first decides about numbers just below a power of ten.
+	// Round first, because rounding can move a number across a power of ten.
 	rounded, _ := strconv.ParseFloat(mantissa+"e"+strconv.Itoa(power), 64)
 	if !Plain(rounded) {
 		return Scientific(x, digits)
@@ -33,7 +33,7 @@ func Number(x float64, digits int) string {
 	return trimmed(Fixed(rounded, max(digits-1-power, 0)))
 }
 
-// Scientific writes x rounded to significant digits with an exponent: 1.09e8.
+// Scientific formats x rounded to a number of significant digits, with an exponent: 1.09e8.
 func Scientific(x float64, digits int) string {
 	mantissa, power := scientific(x, digits)
 	return trimmed(mantissa) + "e" + strconv.Itoa(power)
@@ -45,38 +45,38 @@ func scientific(x float64, digits int) (mantissa string, power int) {
 	return mantissa, power
 }
 
-// Plain reports whether Number writes a number of x's size without an exponent.
+// Plain reports whether Number formats x without an exponent.
 func Plain(x float64) bool { return x == 0 || math.Abs(x) >= least && math.Abs(x) < most }
 
-// Fixed writes x with so many decimals: 1,234.50.
+// Fixed formats x with a fixed number of decimals: 1,234.50.
 func Fixed(x float64, decimals int) string {
 	return grouped(strconv.FormatFloat(x, 'f', decimals, 64))
 }
 
-// Percent writes a share: 5.4 %, and closer to 0 and 1 as many decimals as tell it
-// from these, 0.034 % and 99.95 %.
-func Percent(share float64) string { return Hundredths(share) + " %" }
+// Percent formats a fraction: 5.4 %. Near 0 and 1 it adds enough decimals to show the
+// difference: 0.034 % and 99.95 %.
+func Percent(fraction float64) string { return PercentNumber(fraction) + " %" }
 
-// Asked writes a share that people gave, without zeros at its end: 5 % and 0.1 %.
-func Asked(share float64) string { return Number(100*share, 6) + " %" }
+// GivenPercent formats a fraction that the user chose, without trailing zeros: 5 % and 0.1 %.
+func GivenPercent(fraction float64) string { return Number(100*fraction, 6) + " %" }
 
-// Hundredths is Percent without its sign.
-func Hundredths(share float64) string {
+// PercentNumber formats a fraction as Percent does, without the percent sign.
+func PercentNumber(fraction float64) string {
 	const near, most = .01, 6
-	rest := 1 - share
+	rest := 1 - fraction
 	switch {
-	case share > 0 && share < near:
-		return Number(100*share, 2)
+	case fraction > 0 && fraction < near:
+		return Number(100*fraction, 2)
 	case rest > 0 && rest < near:
-		return Fixed(100*share, min(max(2, -int(math.Floor(math.Log10(100*rest)+1e-9))), most))
+		return Fixed(100*fraction, min(max(2, -int(math.Floor(math.Log10(100*rest)+1e-9))), most))
 	}
-	return Fixed(100*share, 1)
+	return Fixed(100*fraction, 1)
 }
 
-// Range writes an interval of shares in hundredths: 4.8–6.0.
-func Range(low, high float64) string { return Hundredths(low) + "–" + Hundredths(high) }
+// Range formats an interval of fractions as percentages: 4.8–6.0.
+func Range(low, high float64) string { return PercentNumber(low) + "–" + PercentNumber(high) }
 
-// trimmed leaves out zeros at the end of decimals.
+// trimmed removes trailing zeros of decimals.
 func trimmed(s string) string {
 	if !strings.Contains(s, ".") {
 		return s

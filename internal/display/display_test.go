@@ -40,23 +40,24 @@ func TestFixed(t *testing.T) {
 	}
 }
 
-// TestPercent: a share that is not 0 or 1 does not read as if it were.
+// TestPercent checks that only 0 and 1 are shown as 0 % and 100 %.
 func TestPercent(t *testing.T) {
-	for share, want := range map[float64]string{
+	for fraction, want := range map[float64]string{
 		0: "0.0 %", 1: "100.0 %", .5: "50.0 %", .054: "5.4 %", .01: "1.0 %", .0092: "0.92 %", .00034: "0.034 %", 1e-5: "0.001 %", 1e-12: "1e-10 %",
 		.993: "99.30 %", .99: "99.0 %", .9991: "99.91 %", .99995: "99.995 %", 1.5: "150.0 %",
 	} {
-		if got := Percent(share); got != want {
-			t.Errorf("%v is %q, want %q", share, got, want)
+		if got := Percent(fraction); got != want {
+			t.Errorf("%v is %q, want %q", fraction, got, want)
 		}
 	}
 }
 
-// TestAsked: a share reads as it was given, and not as its product with 100.
-func TestAsked(t *testing.T) {
-	for share, want := range map[float64]string{.05: "5 %", .07: "7 %", .001: "0.1 %", .9: "90 %", .95: "95 %"} {
-		if got := Asked(share); got != want {
-			t.Errorf("%v is %q, want %q", share, got, want)
+// TestGivenPercent checks that a fraction is shown as the user gave it, without the rounding
+// error of a multiplication by 100.
+func TestGivenPercent(t *testing.T) {
+	for fraction, want := range map[float64]string{.05: "5 %", .07: "7 %", .001: "0.1 %", .9: "90 %", .95: "95 %"} {
+		if got := GivenPercent(fraction); got != want {
+			t.Errorf("%v is %q, want %q", fraction, got, want)
 		}
 	}
 }

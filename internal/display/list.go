@@ -5,13 +5,14 @@ import (
 	"strings"
 )
 
-// longest bounds a name in a list, in characters. Paths are shorter as a rule.
+// longest is the maximum length of a name in a list, in characters. It exceeds the length of
+// most paths.
 const longest = 200
 
-// List writes the first names of a list, at most most of them: a, b and 3 more.
+// List joins up to most names, and counts the others: a, b and 3 more.
 func List(names []string, most int) string { return list(names, most, "s") }
 
-// Quoted writes a list as List does, with each name in quotation marks.
+// Quoted does what List does, with each name in quotation marks.
 func Quoted(names []string, most int) string { return list(names, most, "q") }
 
 func list(names []string, most int, verb string) string {

@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// Printable escapes, the way Go does, what would end a line or steer a
-// terminal, and bytes that are no UTF-8.
-func Printable(text string) string { return PrintableBut(text, "") }
+// Printable escapes, in Go syntax, control characters that would end a line or change the
+// terminal, and bytes that are not valid UTF-8.
+func Printable(text string) string { return PrintableExcept(text, "") }
 
-// PrintableBut is Printable but for characters that are left as they are.
-func PrintableBut(text, but string) string {
+// PrintableExcept does what Printable does, but keeps the characters in except.
+func PrintableExcept(text, except string) string {
 	var b strings.Builder
 	for len(text) > 0 {
 		r, n := utf8.DecodeRuneInString(text)
-		if strings.ContainsRune(but, r) && n == 1 && r != utf8.RuneError || Visible(r) && (r != utf8.RuneError || n > 1) {
+		if strings.ContainsRune(except, r) && n == 1 && r != utf8.RuneError || Visible(r) && (r != utf8.RuneError || n > 1) {
 			b.WriteString(text[:n])
 		} else {
 			quoted := strconv.Quote(text[:n])
@@ -27,6 +27,6 @@ func PrintableBut(text, but string) string {
 	return b.String()
 }
 
-// Visible reports whether a character may be printed. Marks that turn the direction of
-// writing may not.
+// Visible reports whether a character may be printed. Marks that change the direction of text
+// may not.
 func Visible(r rune) bool { return unicode.IsGraphic(r) }

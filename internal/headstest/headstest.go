@@ -1,4 +1,5 @@
-// Package headstest has what tests of heads and of what they are made of share.
+// Package headstest holds helpers for tests of heads and of the packages that heads are built
+// from.
 package headstest
 
 import (
@@ -13,13 +14,13 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Rows draws correlated rows; offset moves their mean. The matrix has a
-// stride wider than its columns.
+// Rows draws correlated rows with the given offset of their mean. The stride of the matrix is
+// larger than its number of columns.
 func Rows(n, h int, offset float64, seed uint64) blas32.General {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	m := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}
 	for i := range m.Data {
-		m.Data[i] = 1e9 // what lies between rows must not be read
+		m.Data[i] = 1e9 // padding between rows, which must not be read
 	}
 	for i := range n {
 		common := rng.NormFloat64()
@@ -30,8 +31,8 @@ func Rows(n, h int, offset float64, seed uint64) blas32.General {
 	return m
 }
 
-// Moments computes, in float64 from their definitions, the mean of the rows, their
-// second moment and their covariance, with unit of the rows scaled to unit norm.
+// Moments computes the mean, the second moment and the covariance of the rows from their
+// definitions, in float64. If unit is set, rows are scaled to unit norm first.
 func Moments(phi blas32.General, unit bool) (mean []float64, second, cov *mat.SymDense) {
 	n, h := phi.Rows, phi.Cols
 	x := mat.NewDense(n, h, nil)
@@ -64,8 +65,7 @@ func Moments(phi blas32.General, unit bool) (mean []float64, second, cov *mat.Sy
 	return mean, second, cov
 }
 
-// Recorder is a Trainer that notes what it is asked and returns small random
-// weights.
+// Recorder is a train.Trainer that records problems and returns small random weights.
 type Recorder struct{ Problems []train.Problem }
 
 // Train implements train.Trainer.

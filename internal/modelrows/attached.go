@@ -16,34 +16,34 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Options say which bundle rows are read for, and how, as plain data.
+// Options names a .attach file and configures how rows are read for it.
 type Options struct {
-	How
-	Bundle string // path of M.attach
-	Model  string // path of its network, where that has moved
-	// Features says that rows are features, and Weights is the path of the last layer, which
-	// makes logits of them.
+	ReadOptions
+	Bundle string // path of the .attach file
+	Model  string // path of the model, if it has moved
+	// Features means that rows are precomputed features. Weights is the path of the last layer,
+	// which computes logits from features that come without.
 	Features bool
 	Weights  string
-	// Groupless lets rows come without the groups that intervals are calibrated by.
+	// Groupless allows rows without groups although intervals are calibrated by group.
 	Groupless bool
 }
 
-// Attached is a bundle, and what reads rows for it.
+// Attached is an opened .attach file and a reader of rows for it.
 type Attached struct {
 	Reader
 	Bundle  *attach.Bundle
-	Net     *featurize.Attached // what makes features of rows, once OpenNetwork opened it
-	Classes []int               // labels of the rows that are read, or nil for all
+	Net     *featurize.Attached // computes features; set by OpenNetwork
+	Classes []int               // labels of the rows to read, or nil for all
 	options Options
 	run     featurize.Options
 }
 
-// Open opens the bundle of options, whose network is run as run says. Fits, if not nil,
-// refuses a bundle for which options mean nothing.
+// Open opens the .attach file in o and configures its model with run. If fits is not nil, it
+// returns an error for a file that the options do not apply to.
 func Open(o Options, run featurize.Options, fits func(*attach.Bundle) error, note Note) (*Attached, error) {
 	m := &Attached{Classes: o.Classes, options: o, run: run}
-	if err := m.Begin(o.How, note); err != nil {
+	if err := m.Begin(o.ReadOptions, note); err != nil {
 		return nil, err
 	}
 	var err error
@@ -59,13 +59,13 @@ func Open(o Options, run featurize.Options, fits func(*attach.Bundle) error, not
 		return nil, err
 	}
 	if m.Bundle.Calibration.Groups != nil && o.Groups == "" && !o.Groupless {
-		return nil, Usagef("%s was calibrated by group; say with Options.Groups where the rows' groups are", o.Bundle)
+		return nil, Usagef("%s was calibrated by group, so each row needs its group; set Options.Groups", o.Bundle)
 	}
 	return m, nil
 }
 
-// renameClasses gives the classes of the bundle the names that are asked for, or
-// reads labels by those that they have.
+// renameClasses replaces the class names of the .attach file by those of the options. Without
+// such an option, labels are read by the names in the file.
 func (m *Attached) renameClasses() error {
 	base := &m.Bundle.Base
 	if err := m.CheckClassNames(base.Outputs); err != nil {
@@ -78,43 +78,43 @@ func (m *Attached) renameClasses() error {
 	return nil
 }
 
-// OfFeatures says that rows are features, which no network makes.
-func (m *Attached) OfFeatures() bool { return m.options.Features || m.Bundle.Base.SHA256 == "" }
+// FromFeatures reports whether rows are precomputed features, so that no model runs.
+func (m *Attached) FromFeatures() bool { return m.options.Features || m.Bundle.Base.SHA256 == "" }
 
-// OpenNetwork opens the network that makes the features, if one does and it is not open yet.
+// OpenNetwork opens the model that computes features, unless it is open or rows are features.
 func (m *Attached) OpenNetwork(ctx context.Context) error {
 	b := m.Bundle
-	if m.Net != nil || m.OfFeatures() {
+	if m.Net != nil || m.FromFeatures() {
 		return nil
 	}
 	var err error
 	if m.Net, err = featurize.OpenFor(ctx, b, m.options.Model, m.run); err != nil {
 		return err
 	}
-	m.fitTo(m.Net.Model)
+	m.configureFor(m.Net.Model)
 	m.hint, m.Columns = "pass Options.Features to predict from them", b.Base.Columns
 	m.Inputs.Expect(b)
 	m.Inputs.Preprocess = cmp.Or(m.Inputs.Preprocess, m.Net.Preprocess)
 	return nil
 }
 
-// OpenRows opens some of the rows at x, with their labels or targets at y or, where
-// that is empty, there.
-func (m *Attached) OpenRows(ctx context.Context, x, y string, of inputs.Slice) (*Rows, error) {
-	if m.OfFeatures() {
-		return m.Precomputed(ctx, x, y, of)
+// OpenRows opens the slice of the rows at x. Labels or targets come from y or, if y is empty,
+// from x.
+func (m *Attached) OpenRows(ctx context.Context, x, y string, slice inputs.Slice) (*Rows, error) {
+	if m.FromFeatures() {
+		return m.Precomputed(ctx, x, y, slice)
 	}
 	if err := m.OpenNetwork(ctx); err != nil {
 		return nil, err
 	}
-	set, err := m.OpenSet(ctx, x, y, of, m.Classes)
+	set, err := m.OpenSet(ctx, x, y, slice, m.Classes)
 	if err != nil {
 		return nil, err
 	}
 	return m.RowsOf(ctx, set, set.Blocks(ctx, set.BlockRows())), nil
 }
 
-// RowsOf are the rows that the network makes of blocks, which are those of a set.
+// RowsOf runs the model on blocks, which must be the blocks of set.
 func (m *Attached) RowsOf(ctx context.Context, set *inputs.Set, blocks iter.Seq2[ood.InputBlock, error]) *Rows {
 	return &Rows{
 		N: set.Len(),
@@ -130,8 +130,9 @@ func (m *Attached) RowsOf(ctx context.Context, set *inputs.Set, blocks iter.Seq2
 	}
 }
 
-// Precomputed opens some rows of features at x, with their labels or targets as OpenRows.
-func (m *Attached) Precomputed(ctx context.Context, x, y string, of inputs.Slice) (*Rows, error) {
+// Precomputed opens the slice of the features at x. Labels or targets come from y or, if y is
+// empty, from x.
+func (m *Attached) Precomputed(ctx context.Context, x, y string, slice inputs.Slice) (*Rows, error) {
 	base := m.Bundle.Base
 	want := inputs.Widths{Says: "the fit used", Widths: batchparts.Widths{"features": base.Width, "logits": base.Outputs}}
 	for i, l := range base.Layers {
@@ -147,18 +148,18 @@ func (m *Attached) Precomputed(ctx context.Context, x, y string, of inputs.Slice
 	if err := checkFeatureName(x); err != nil {
 		return nil, err
 	}
-	n, blocks, err := inputs.FeatureBlocks(x, of, 1024, want, layerWidths(m.options.Weights, last))
+	n, blocks, err := inputs.FeatureBlocks(x, slice, 1024, want, layerWidths(m.options.Weights, last))
 	if err != nil {
 		return nil, err
 	}
-	groups, err := FeatureGroups(ctx, x, m.Inputs.Groups, of, n)
+	groups, err := FeatureGroups(ctx, x, m.Inputs.Groups, slice, n)
 	if err != nil {
 		return nil, err
 	}
-	begin, end, err := of.Of(n)
+	begin, end, err := slice.Of(n)
 	r := &Rows{
 		N:     end - begin,
-		Known: knownOfFeatures(ctx, x, y, base, of, n, groups),
+		Known: knownOfFeatures(ctx, x, y, base, slice, n, groups),
 		Name:  func(row int) any { return begin + row },
 		batches: func(yield func(attach.Rows, error) bool) {
 			first := true
@@ -172,24 +173,23 @@ func (m *Attached) Precomputed(ctx context.Context, x, y string, of inputs.Slice
 			}
 		},
 	}
-	if kept := r.Known.kept; len(kept) > 0 && !m.Unlabelled {
+	if kept := r.Known.withTarget; len(kept) > 0 && !m.Unlabelled {
 		m.LeaveOut(cmp.Or(y, x), r.N-len(kept), r.N)
-		r.only(kept)
+		r.selectRows(kept)
 	}
 	return r, err
 }
 
-// Rows are rows that a bundle is used on.
+// Rows are the rows that a .attach file predicts, audits or evaluates.
 type Rows struct {
 	N       int
 	Name    func(row int) any // the file or number of a row
 	Known   Known
-	Set     *inputs.Set // nil of features
+	Set     *inputs.Set // nil for precomputed features
 	batches iter.Seq2[attach.Rows, error]
 }
 
-// Blocks are the batches with their groups and, to compare with, labels and
-// targets.
+// Blocks yields the batches with their groups. If truth is set, it adds labels and targets.
 func (r *Rows) Blocks(truth bool) iter.Seq2[attach.Rows, error] {
 	if !truth {
 		return inputs.Beside{Groups: r.Known.Groups}.With(r.batches)
@@ -197,10 +197,10 @@ func (r *Rows) Blocks(truth bool) iter.Seq2[attach.Rows, error] {
 	return r.Known.With(r.batches)
 }
 
-// only leaves out other rows.
-func (r *Rows) only(list []int) {
+// selectRows removes all rows that are not in list, which must be ascending.
+func (r *Rows) selectRows(list []int) {
 	name, batches := r.Name, r.batches
-	r.N, r.Known = len(list), r.Known.only(list)
+	r.N, r.Known = len(list), r.Known.selectRows(list)
 	r.Name = func(row int) any { return name(list[row]) }
 	r.batches = func(yield func(attach.Rows, error) bool) {
 		done, next := 0, 0
@@ -220,17 +220,18 @@ func (r *Rows) only(list []int) {
 	}
 }
 
-// Known is what rows bring beside what a network reads: each part by row, or nil.
+// Known holds the labels, targets and groups of rows. Each part has one entry for each row, or
+// is nil.
 type Known struct {
-	inputs.Beside          // labels are classes of the network, or -1 for what it has no class for
-	Names         []string // of the labels
-	Odd           error    // what is wrong with labels or targets that are left out
-	kept          []int    // rows whose target is known, where some are not
+	inputs.Beside          // a label is a class of the model, or -1 if the model does not have the class
+	Names         []string // names of the labels
+	DropReason           error    // the reason why labels or targets were left out
+	withTarget          []int    // rows with a known target, if some are unknown
 }
 
-// knownOf is what the rows of a set bring, as far as it is surely of the
-// network's classes or targets. Labels that were picked are numbered by their
-// places among all that were.
+// knownOf returns the labels, targets and groups of a set. It leaves out labels or targets that
+// may not be the model's. Picked are the labels that --keep-classes selects. If there are more
+// or fewer than the model has classes, renumbered labels get their original numbers back.
 func knownOf(set *inputs.Set, picked []int, base attach.Base) Known {
 	k := Known{Beside: inputs.Beside{Labels: slices.Clone(set.Labels), Targets: set.Targets, Groups: set.Groups}}
 	if len(picked) > 0 && len(picked) != inputs.ClassesOf(base.Outputs) {
@@ -239,15 +240,15 @@ func knownOf(set *inputs.Set, picked []int, base attach.Base) Known {
 		}
 	}
 	if folders := set.ClassNames; folders != nil {
-		k.byName(folders, base.Classes)
+		k.numberByName(folders, base.Classes)
 		return k
 	}
-	return k.sure(base)
+	return k.checked(base)
 }
 
-// byName numbers labels as classes have the names of the labels' folders; where
-// classes have no names the folders' order is theirs.
-func (k *Known) byName(folders, classes []string) {
+// numberByName numbers labels by the names of their folders. If the classes have no names,
+// labels keep the order of the folders.
+func (k *Known) numberByName(folders, classes []string) {
 	labels := make([]int, len(k.Labels))
 	for i, label := range k.Labels {
 		k.Names = append(k.Names, folders[label])
@@ -255,34 +256,35 @@ func (k *Known) byName(folders, classes []string) {
 			labels[i] = slices.Index(classes, folders[label])
 		}
 		if labels[i] < 0 {
-			k.Odd = fmt.Errorf("folder %.100q is none of the classes fitted on: %s", folders[label], display.List(classes, 10))
+			k.DropReason = fmt.Errorf("folder %.100q is none of the classes fitted on: %s", folders[label], display.List(classes, 10))
 		}
 	}
 	k.Labels = labels
 }
 
-// knownOfFeatures is what an archive of n precomputed rows brings to some of them, or y
-// where that is not empty.
-func knownOfFeatures(ctx context.Context, x, y string, base attach.Base, of inputs.Slice, n int, groups []string) Known {
+// knownOfFeatures returns the labels, targets and groups of the slice of n precomputed rows.
+// They come from the archive x, or from y if it is not empty.
+func knownOfFeatures(ctx context.Context, x, y string, base attach.Base, slice inputs.Slice, n int, groups []string) Known {
 	k := Known{Beside: inputs.Beside{Groups: groups}}
-	t, err := FeatureTargets(ctx, x, y, base, of, n)
+	t, err := FeatureTargets(ctx, x, y, base, slice, n)
 	k.Targets, k.Labels = t.Values, t.Labels
 	if kept := t.Known(); len(kept) < t.Values.Rows {
-		if k.kept = kept; len(kept) == 0 {
+		if k.withTarget = kept; len(kept) == 0 {
 			err = inputs.ErrNoTarget
 		}
 	}
 	if base.Task != attach.Regression && y == "" {
-		k.Labels, err = inputs.FeatureLabels(x, of)
+		k.Labels, err = inputs.FeatureLabels(x, slice)
 	}
-	k = k.sure(base)
-	k.Odd = cmp.Or(err, k.Odd)
+	k = k.checked(base)
+	k.DropReason = cmp.Or(err, k.DropReason)
 	return k
 }
 
-// sure leaves out what inputs.Beside.Sure does, and names the labels.
-func (k Known) sure(base attach.Base) Known {
-	k.Odd = k.Sure(base)
+// checked leaves out labels or targets that may not be the model's, as inputs.Beside.Sure does,
+// and names the labels.
+func (k Known) checked(base attach.Base) Known {
+	k.DropReason = k.Sure(base)
 	if k.Labels == nil || base.Classes == nil {
 		return k
 	}
@@ -295,17 +297,17 @@ func (k Known) sure(base attach.Base) Known {
 	return k
 }
 
-// only is what some rows bring.
-func (k Known) only(list []int) Known {
-	k.Labels, k.Names, k.Groups, k.kept = Picked(k.Labels, list), Picked(k.Names, list), Picked(k.Groups, list), nil
+// selectRows returns the entries of some rows.
+func (k Known) selectRows(list []int) Known {
+	k.Labels, k.Names, k.Groups, k.withTarget = Select(k.Labels, list), Select(k.Names, list), Select(k.Groups, list), nil
 	if k.Targets.Rows > 0 {
 		k.Targets = rows.Select(k.Targets, list)
 	}
 	return k
 }
 
-// Picked are some of all, or nil of nothing.
-func Picked[T any](all []T, list []int) (some []T) {
+// Select returns some entries of all, or nil if all is nil.
+func Select[T any](all []T, list []int) (some []T) {
 	if all == nil {
 		return nil
 	}

@@ -15,17 +15,17 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// readClassNames reads ClassNames: a file, or a list with commas.
+// readClassNames reads the class names from a file, or from a list with commas.
 func (r *Reader) readClassNames() (err error) {
-	switch content, failed := regularfile.ReadFile(r.how.ClassNames); {
-	case r.how.ClassNames == "":
+	switch content, failed := regularfile.ReadFile(r.readOptions.ClassNames); {
+	case r.readOptions.ClassNames == "":
 	case failed == nil:
 		if r.Inputs.Classes, err = parseClassNames(content); err != nil {
-			err = fmt.Errorf("%s: %w", r.how.ClassNames, err)
+			err = fmt.Errorf("%s: %w", r.readOptions.ClassNames, err)
 		}
-	case strings.Contains(r.how.ClassNames, ",") && errors.Is(failed, fs.ErrNotExist):
-		if r.Inputs.Classes, err = csv.NewReader(strings.NewReader(r.how.ClassNames)).Read(); err != nil {
-			err = Usagef("Options.ClassNames is %q; it must be names with commas between, in quotes where they hold any: %v", r.how.ClassNames, err)
+	case strings.Contains(r.readOptions.ClassNames, ",") && errors.Is(failed, fs.ErrNotExist):
+		if r.Inputs.Classes, err = csv.NewReader(strings.NewReader(r.readOptions.ClassNames)).Read(); err != nil {
+			err = Usagef("Options.ClassNames is %q; it must be names separated by commas, with quotation marks around names that contain commas: %v", r.readOptions.ClassNames, err)
 		}
 	default:
 		err = failed
@@ -33,14 +33,15 @@ func (r *Reader) readClassNames() (err error) {
 	return err
 }
 
-// parseClassNames reads the names that a file holds.
+// parseClassNames parses a file of class names: a JSON list, a config.json with id2label, or
+// one name a line.
 func parseClassNames(content []byte) ([]string, error) {
 	content = bytes.TrimSpace(bytes.TrimPrefix(content, []byte("\xef\xbb\xbf")))
 	var names []string
 	switch {
 	case bytes.HasPrefix(content, []byte("[")):
 		if err := json.Unmarshal(content, &names); err != nil {
-			return nil, fmt.Errorf("it is no JSON list of names: %w", err)
+			return nil, fmt.Errorf("not a JSON list of names: %w", err)
 		}
 		return names, nil
 	case bytes.HasPrefix(content, []byte("{")):
@@ -48,17 +49,17 @@ func parseClassNames(content []byte) ([]string, error) {
 			Names map[string]string `json:"id2label"`
 		}
 		if err := json.Unmarshal(content, &config); err != nil {
-			return nil, fmt.Errorf("it is no JSON object with the key id2label: %w", err)
+			return nil, fmt.Errorf("not a JSON object with the key id2label: %w", err)
 		}
 		for i := range len(config.Names) {
 			name, ok := config.Names[strconv.Itoa(i)]
 			if !ok {
-				return nil, fmt.Errorf("its id2label has %d names, and none for class %d", len(config.Names), i)
+				return nil, fmt.Errorf("id2label has %d names, but none for class %d", len(config.Names), i)
 			}
 			names = append(names, name)
 		}
 		if names == nil {
-			return nil, errors.New("it has no key id2label that names classes")
+			return nil, errors.New("the key id2label is missing or empty")
 		}
 		return names, nil
 	}
@@ -68,8 +69,8 @@ func parseClassNames(content []byte) ([]string, error) {
 	return names, nil
 }
 
-// CheckClassNames refuses names that are not as many as the classes of a model
-// with so many outputs, 0 being unknown.
+// CheckClassNames returns an error if the number of class names differs from the number of
+// classes of a model with that many outputs. If outputs is 0, the number of classes is unknown.
 func (r *Reader) CheckClassNames(outputs int) error {
 	if have, want := len(r.Inputs.Classes), inputs.ClassesOf(outputs); have > 0 && want > 0 && have != want {
 		return Usagef("Options.ClassNames names %s, and the model has %d", rows.Count(have, "class"), want)

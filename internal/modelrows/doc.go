@@ -1,4 +1,5 @@
-// Package modelrows opens rows as a network takes them, and the rows that a bundle is used
-// on, with what is known of each: those that its network makes of inputs, or features that
-// were made before. Nothing in it prints, or knows of flags.
+// Package modelrows opens rows: as inputs of a model, or as rows to predict with a .attach
+// file. The latter come with their labels, targets and groups; they are inputs that a model
+// turns into features, or precomputed features. The package never prints and does not depend on
+// flags.
 package modelrows

@@ -2,9 +2,9 @@ package modelrows
 
 import "fmt"
 
-// UsageError is of what was asked for, and not of what was found. Errors of this package
-// name options as Options.Groups.
+// UsageError is an error in the options, not in the data. Errors of this package name an option
+// as Options.Groups, and the command replaces that by the flag.
 type UsageError struct{ error }
 
-// Usagef is fmt.Errorf of a UsageError.
+// Usagef returns a UsageError with a text formatted as by fmt.Errorf.
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }

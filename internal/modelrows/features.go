@@ -15,16 +15,16 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// checkFeatureName refuses files that hold no precomputed features.
+// checkFeatureName returns an error if a file cannot hold precomputed features.
 func checkFeatureName(path string) error {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".npz", ".npy", ".parquet":
 		return nil
 	}
-	return fmt.Errorf("%s: features are an .npz file, such as `attach features` writes, lists in a .parquet file, or an .npy file of rows and columns; to run a model on inputs, name MODEL.onnx", path)
+	return fmt.Errorf("%s: features must be an .npz file (for example from `attach features`), a .parquet file with lists, or an .npy file with rows and columns; to run a model on inputs, name MODEL.onnx", path)
 }
 
-// LoadWeights reads the last layer at path, or returns nil where that is "".
+// LoadWeights reads the last layer at path. It returns nil if path is empty.
 func LoadWeights(path string, wants ...inputs.Widths) (*ood.Linear, error) {
 	if path == "" {
 		return nil, nil
@@ -32,14 +32,14 @@ func LoadWeights(path string, wants ...inputs.Widths) (*ood.Linear, error) {
 	return inputs.LoadWeights(path, wants...)
 }
 
-// OpenFeatures reads precomputed features, and where they come without
-// logits makes them with the last layer, if there is one: that in weights. It
-// also returns the number of rows that there are beside those asked for.
-func OpenFeatures(note Note, path string, of inputs.Slice, weights string, last *ood.Linear, wants ...inputs.Widths) (ood.Batch, int, error) {
+// OpenFeatures reads a slice of precomputed features. If they come without logits and last is
+// not nil, it computes logits with last, which was read from the file weights. It also returns
+// the number of all rows at path.
+func OpenFeatures(note Note, path string, slice inputs.Slice, weights string, last *ood.Linear, wants ...inputs.Widths) (ood.Batch, int, error) {
 	if err := checkFeatureName(path); err != nil {
 		return ood.Batch{}, 0, err
 	}
-	b, n, err := inputs.OpenFeatureRows(path, of, append(wants, layerWidths(weights, last))...)
+	b, n, err := inputs.OpenFeatureRows(path, slice, append(wants, layerWidths(weights, last))...)
 	if err != nil {
 		return b, n, err
 	}
@@ -47,8 +47,8 @@ func OpenFeatures(note Note, path string, of inputs.Slice, weights string, last 
 	return withLogits(b, last), n, nil
 }
 
-// layerWidths are those of the rows that the last layer, if there is one, takes
-// and makes.
+// layerWidths returns the widths of features and logits that the last layer has, or no widths
+// if last is nil.
 func layerWidths(weights string, last *ood.Linear) inputs.Widths {
 	if last == nil {
 		return inputs.Widths{}
@@ -64,39 +64,39 @@ func withLogits(b ood.Batch, last *ood.Linear) ood.Batch {
 }
 
 const (
-	layerRows = 256 // that the logits are compared on
-	// layerTolerance is the share of their norm by which logits may differ from
-	// what the layer makes: beyond half precision, and below another layer.
+	layerRows = 256 // number of rows whose logits are compared
+	// layerTolerance is the largest difference between logits and the output of the last layer,
+	// relative to the norm of the logits. Half precision stays below it, another layer exceeds
+	// it.
 	layerTolerance = .05
 )
 
-// noteLayer compares precomputed rows with the last layer of weights. Logits
-// that it does not make are noted: methods that read weights take them for the
-// layer's.
+// noteLayer prints a note if the last layer does not compute the logits in b from its features.
+// Methods that read weights assume that it does.
 func noteLayer(path, weights string, last *ood.Linear, b ood.Batch, note Note) {
 	if last == nil || b.Features.Cols == 0 || b.Logits.Cols == 0 {
 		return
 	}
 	some := b.Features
 	some.Rows = min(some.Rows, layerRows)
-	made := rows.Linear(some, last.Weight, last.Bias)
+	computed := rows.Linear(some, last.Weight, last.Bias)
 	var off, norm float64
-	for i := range made.Rows {
-		for j := range made.Cols {
+	for i := range computed.Rows {
+		for j := range computed.Cols {
 			z := float64(b.Logits.Data[i*b.Logits.Stride+j])
-			d := z - float64(made.Data[i*made.Stride+j])
+			d := z - float64(computed.Data[i*computed.Stride+j])
 			off, norm = off+d*d, norm+z*z
 		}
 	}
-	if share := math.Sqrt(off / norm); off > 0 && !(share <= layerTolerance) {
-		note("note: %s: its logits differ by %.2g of their norm from what the weights in %s make of its features; methods that read weights take them for the same",
-			path, share, weights)
+	if difference := math.Sqrt(off / norm); off > 0 && !(difference <= layerTolerance) {
+		note("note: %s: the logits differ by %.2g of their norm from those that the weights in %s compute from the features; methods that read weights need equal ones",
+			path, difference, weights)
 	}
 }
 
-// FeatureGroups reads the groups of some of n precomputed rows, where they have a
-// name.
-func FeatureGroups(ctx context.Context, x, name string, of inputs.Slice, n int) ([]string, error) {
+// FeatureGroups reads the groups of a slice of n precomputed rows. It returns nil if name is
+// empty.
+func FeatureGroups(ctx context.Context, x, name string, slice inputs.Slice, n int) ([]string, error) {
 	if name == "" {
 		return nil, nil
 	}
@@ -104,18 +104,18 @@ func FeatureGroups(ctx context.Context, x, name string, of inputs.Slice, n int) 
 	if err != nil {
 		return nil, err
 	}
-	first, last, err := of.Of(n)
+	first, last, err := slice.Of(n)
 	return groups[first:last], err
 }
 
-// FeatureTargets are those of some of n precomputed rows: at y or, where that is
-// empty, beside the rows of a regressor, if there are any.
-func FeatureTargets(ctx context.Context, x, y string, base attach.Base, of inputs.Slice, n int) (t inputs.Targets, err error) {
+// FeatureTargets reads the targets of a slice of n precomputed rows from y or, if y is empty
+// and the model is a regressor, from x. It returns no targets if x has none.
+func FeatureTargets(ctx context.Context, x, y string, base attach.Base, slice inputs.Slice, n int) (t inputs.Targets, err error) {
 	if y == "" && (base.Task != attach.Regression || !inputs.HoldsAny(x, "y", "targets")) {
 		return t, nil
 	}
 	if t, err = inputs.OpenTargets(ctx, cmp.Or(y, x), n, base.Outputs, base.Classes); err != nil {
 		return t, err
 	}
-	return t.Slice(of)
+	return t.Slice(slice)
 }

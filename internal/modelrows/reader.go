@@ -19,44 +19,44 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// How says how rows are read, as plain data.
-type How struct {
+// ReadOptions configures how rows are read.
+type ReadOptions struct {
 	Target, Text, Ignore []string // names of columns
-	Groups               string   // the column, or the array
+	Groups               string   // the column or the array
 	Labels, SkipBad      bool
-	Classes              []int  // labels of the rows that are read, or nil for all
+	Classes              []int  // labels of the rows to read, or nil for all
 	Preprocess           string // path of a preprocessing file
-	ClassNames           string // path of a file of names, or names with commas between
+	ClassNames           string // path of a file of names, or names separated by commas
 }
 
-// Note tells people what is to be known, in a line.
+// Note reports something that users should know, in one line.
 type Note func(format string, args ...any)
 
-// Reader reads rows as a network takes them, once it began.
+// Reader reads rows as inputs of a model. Begin must be called first.
 type Reader struct {
-	// Inputs are what How says, completed by the network or the bundle and then by the
-	// first rows.
+	// Inputs are the options of the readers. They come from ReadOptions, are completed by the
+	// model or the .attach file, and then by the first rows.
 	Inputs inputs.Options
-	Raw    json.RawMessage  // what the preprocessing file holds
-	Model  *featurize.Model // what reads the rows, or nil
-	// Columns are the inputs of the first table read, or of the table that heads
-	// were fitted on; nil where they have no names.
+	Raw    json.RawMessage  // content of the preprocessing file
+	Model  *featurize.Model // the model that reads the rows, or nil
+	// Columns names the inputs of the first table read, or of the table that the heads were
+	// fitted on. It is nil if inputs have no names.
 	Columns []string
-	// Unlabelled keeps rows whose target is unknown; else they are left out.
+	// Unlabelled keeps rows whose target is unknown. Otherwise they are left out.
 	Unlabelled bool
-	LeftOut    string // says how many were, or ""
-	TellsLeft  bool   // it is told with the results, and not in a note
+	LeftOut    string // how many rows were left out, in words, or ""
+	ReportsLeftOut  bool   // the caller reports LeftOut, so no note is printed
 
-	how       How
+	readOptions       ReadOptions
 	note      Note
-	truncated int    // texts that were said to be too long
-	hint      string // what to do with features that are given as inputs
+	truncated int    // number of texts that were reported as too long
+	hint      string // how to use features that were passed as inputs
 }
 
-// Begin reads names of classes, and the preprocessing, which it keeps as it is to be
-// stored with what is fitted.
-func (r *Reader) Begin(how How, note Note) error {
-	r.how, r.note = how, note
+// Begin reads the class names and the preprocessing file. Raw keeps the file's content, because
+// it is saved with the heads.
+func (r *Reader) Begin(how ReadOptions, note Note) error {
+	r.readOptions, r.note = how, note
 	r.Inputs = inputs.Options{Targets: how.Target, Text: how.Text, Ignore: how.Ignore, Groups: how.Groups, Labels: how.Labels, SkipBad: how.SkipBad}
 	err := r.readClassNames()
 	if err != nil || how.Preprocess == "" {
@@ -71,32 +71,33 @@ func (r *Reader) Begin(how How, note Note) error {
 	return nil
 }
 
-// Quiet leaves out notes until loud is called.
+// Quiet suppresses notes until loud is called.
 func (r *Reader) Quiet() (loud func()) {
 	note := r.note
 	r.note = func(string, ...any) {}
 	return func() { r.note = note }
 }
 
-// OpenModel opens the model that reads the rows, until CloseModel is called.
+// OpenModel opens the model that reads the rows. CloseModel closes it.
 func (r *Reader) OpenModel(ctx context.Context, path string, o featurize.Options) error {
 	model, err := featurize.Open(ctx, path, o)
 	if err != nil {
 		return err
 	}
-	r.fitTo(model)
-	return r.takeFolder(model.Info())
+	r.configureFor(model)
+	return r.useFolder(model.Info())
 }
 
-// takeFolder takes what lies beside the model where no option says otherwise.
-func (r *Reader) takeFolder(info featurize.Info) error {
+// useFolder uses the preprocessing and class names beside the model, unless an option overrides
+// them.
+func (r *Reader) useFolder(info featurize.Info) error {
 	for _, why := range info.Unused {
 		r.note("note: %s: not used: %s", info.Folder, why)
 	}
 	if r.Inputs.Classes == nil {
 		r.Inputs.Classes = info.Classes
 	}
-	if r.how.Preprocess != "" || info.Preprocess == nil {
+	if r.readOptions.Preprocess != "" || info.Preprocess == nil {
 		return nil
 	}
 	r.Raw = info.Preprocess
@@ -112,50 +113,51 @@ func (r *Reader) CloseModel() {
 	}
 }
 
-// fitTo reads rows the way the model takes them.
-func (r *Reader) fitTo(model *featurize.Model) {
+// configureFor sets the options of inputs that depend on the model.
+func (r *Reader) configureFor(model *featurize.Model) {
 	info := model.Info()
 	r.Model, r.Inputs.Layout, r.Inputs.Outputs, r.Inputs.HasText = model, info.Layout, info.OutputsWidth, info.Text != nil
 	r.Inputs.Takes = inputs.TakesOf(model.Base(info.Task).Inputs)
 }
 
-// CheckClasses refuses Classes of a model without classes, and those that
-// would number labels otherwise than the model's outputs are.
+// CheckClasses returns an error if ReadOptions.Classes is set for a regressor, or has more or
+// fewer labels than the model has classes. Otherwise labels would get other numbers than the
+// outputs.
 func (r *Reader) CheckClasses(task attach.Task) error {
-	classes, picked := inputs.ClassesOf(r.Inputs.Outputs), len(r.how.Classes)
+	classes, picked := inputs.ClassesOf(r.Inputs.Outputs), len(r.readOptions.Classes)
 	if picked > 0 && task == attach.Regression {
-		return Usagef("Options.Classes means nothing for a regressor, which has no classes; leave it out")
+		return Usagef("Options.Classes does not apply to a regressor, which has no classes; leave it out")
 	}
 	if picked == 0 || classes == 0 || picked == classes {
 		return nil
 	}
-	return Usagef("Options.Classes names %s, and the model has %s; name the label of each, in their order", rows.Count(picked, "label"), rows.Count(classes, "class"))
+	return Usagef("Options.Classes names %s, but the model has %s; name one label for each class, in the order of the classes", rows.Count(picked, "label"), rows.Count(classes, "class"))
 }
 
-// OpenSet opens, for the model that is open, the inputs at x and, where y is not empty,
-// their labels or targets at y, and cuts them to the rows asked for. Of these such with
-// labels outside classes are left out and the others renumbered, where classes is not empty.
-func (r *Reader) OpenSet(ctx context.Context, x, y string, of inputs.Slice, classes []int) (*inputs.Set, error) {
+// OpenSet opens inputs at x for the open model, and returns the slice of them. If y is not
+// empty, labels or targets come from y. If classes is not empty, rows with other labels are
+// left out, and the labels are renumbered in the order of classes.
+func (r *Reader) OpenSet(ctx context.Context, x, y string, slice inputs.Slice, classes []int) (*inputs.Set, error) {
 	o := r.Inputs
 	if o.Columns = r.Columns; r.Columns != nil {
-		o.Ignore = nil // the columns that the inputs are among
+		o.Ignore = nil // columns are selected by name
 	}
 	set, err := inputs.Open(ctx, x, o)
 	if errors.Is(err, npy.ErrNoEntry) && inputs.HoldsAny(x, "features", "feat_list") {
-		return nil, fmt.Errorf("%s: it holds features and not the model's inputs (x or images); %s", x, cmp.Or(r.hint, "leave out MODEL.onnx to go on from them"))
+		return nil, fmt.Errorf("%s: contains features and not the model's inputs (x or images); %s", x, cmp.Or(r.hint, "leave out MODEL.onnx to use them"))
 	}
-	if errors.Is(err, inputs.ErrNoPixels) && r.Raw != nil && r.how.Preprocess == "" {
-		// What lies beside the model is for images, which these are not.
+	if errors.Is(err, inputs.ErrNoPixels) && r.Raw != nil && r.readOptions.Preprocess == "" {
+		// The preprocessing beside the model is for images, and these rows are not images.
 		r.Raw, r.Inputs.Preprocess, o.Preprocess = nil, nil, nil
 		set, err = inputs.Open(ctx, x, o)
 	}
-	if errors.Is(err, inputs.ErrNoPixels) && r.how.Preprocess != "" {
+	if errors.Is(err, inputs.ErrNoPixels) && r.readOptions.Preprocess != "" {
 		err = fmt.Errorf("%w, or leave out Options.Preprocess", err)
 	}
 	if err != nil && inputs.IsTable(x) {
 		for _, why := range r.Model.Info().Unused {
 			if strings.HasPrefix(why, "tokenizer") {
-				return nil, fmt.Errorf("%w; texts are not read, for want of a tokenizer: %s", err, why)
+				return nil, fmt.Errorf("%w; texts cannot be read without a tokenizer: %s", err, why)
 			}
 		}
 	}
@@ -172,13 +174,13 @@ func (r *Reader) OpenSet(ctx context.Context, x, y string, of inputs.Slice, clas
 		r.Inputs.Text = set.Texts
 	}
 	if names := set.TargetNames; names != nil {
-		r.Inputs.Targets = names // in other tables the last may stand elsewhere
+		r.Inputs.Targets = names // in other tables the last column may not be the target
 	}
 	for _, note := range set.Notes {
 		r.note("note: %s: %s", x, note)
 	}
 	if err := set.Odd; err != nil {
-		r.note("note: %s: its targets are left out: %v", x, err)
+		r.note("note: %s: targets are left out: %v", x, err)
 	}
 	if n := set.Skipped; n > 0 {
 		what := "image"
@@ -189,7 +191,7 @@ func (r *Reader) OpenSet(ctx context.Context, x, y string, of inputs.Slice, clas
 	}
 	if y != "" {
 		if set.ClassNames != nil {
-			return nil, Usagef("Options.Labels takes labels from the folders of %s, and %s holds others; leave one out", x, y)
+			return nil, Usagef("Options.Labels takes labels from the folders of %s, but %s contains labels too; leave one out", x, y)
 		}
 		targets, err := inputs.OpenTargets(ctx, y, set.Len(), r.Inputs.Outputs, r.Inputs.Classes)
 		if err != nil {
@@ -202,7 +204,7 @@ func (r *Reader) OpenSet(ctx context.Context, x, y string, of inputs.Slice, clas
 	for _, note := range set.CoarseTargets() {
 		r.note("note: %s: %s", cmp.Or(y, x), note)
 	}
-	if set, err = set.Slice(of); err != nil {
+	if set, err = set.Slice(slice); err != nil {
 		return nil, fmt.Errorf("%s: %w", x, err)
 	}
 	if set, err = r.known(set, cmp.Or(y, x)); err != nil {
@@ -219,8 +221,8 @@ func (r *Reader) OpenSet(ctx context.Context, x, y string, of inputs.Slice, clas
 	return set, nil
 }
 
-// known are the rows of a set whose targets, which come from path, are known, or all of
-// them if no command needs these.
+// known returns the rows of a set whose target is known, or all rows if Unlabelled is set.
+// Errors name path, the source of the targets.
 func (r *Reader) known(set *inputs.Set, path string) (*inputs.Set, error) {
 	known, err := set.Known()
 	switch {
@@ -235,18 +237,18 @@ func (r *Reader) known(set *inputs.Set, path string) (*inputs.Set, error) {
 	return known, nil
 }
 
-// LeaveOut notes how many rows of some have no target at path.
-func (r *Reader) LeaveOut(path string, n, of int) {
+// LeaveOut prints a note that n of all rows have no target at path.
+func (r *Reader) LeaveOut(path string, n, all int) {
 	if r.LeftOut = ""; n == 0 {
 		return
 	}
-	if r.LeftOut = inputs.LeftOut(n, of); !r.TellsLeft {
+	if r.LeftOut = inputs.LeftOut(n, all); !r.ReportsLeftOut {
 		r.note("note: %s: %s", path, r.LeftOut)
 	}
 }
 
-// numberLabels numbers labels as the outputs of a model are whose classes have
-// numbers of their own.
+// numberLabels converts labels to the indices of the model's outputs, if the model gives its
+// classes numbers of their own.
 func (r *Reader) numberLabels(x string, set *inputs.Set) error {
 	if set.Labels == nil || set.ClassNames != nil {
 		return nil
@@ -257,20 +259,20 @@ func (r *Reader) numberLabels(x string, set *inputs.Set) error {
 	}
 	err := set.NumberLabels(numbers)
 	if err != nil && r.Inputs.TargetOptional {
-		r.note("note: %s: its labels are left out: %v", x, err)
+		r.note("note: %s: labels are left out: %v", x, err)
 		return set.SetTargets(inputs.Targets{Values: blas32.General{Rows: set.Len()}})
 	}
 	return err
 }
 
-// NoteTruncated says how many texts, since it last did, were longer than the model
-// reads.
+// NoteTruncated prints a note with the number of texts, since the last call, that were longer
+// than the model reads.
 func (r *Reader) NoteTruncated(what string) {
 	if r.Model == nil {
 		return
 	}
 	cut := r.Model.Truncated() - r.truncated
 	if r.truncated += cut; cut > 0 {
-		r.note("note: %s: %s longer than the %d tokens that the model reads; what is beyond these is left out", what, rows.Count(cut, "text"), r.Model.Info().Text.MaxTokens)
+		r.note("note: %s: %s longer than the %d tokens that the model reads; the rest of each is ignored", what, rows.Count(cut, "text"), r.Model.Info().Text.MaxTokens)
 	}
 }

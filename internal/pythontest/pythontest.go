@@ -1,4 +1,5 @@
-// Package pythontest finds the Python that tests compare with.
+// Package pythontest finds a Python interpreter for tests that compare results with Python
+// libraries.
 package pythontest
 
 import (
@@ -8,9 +9,8 @@ import (
 	"testing"
 )
 
-// Find returns a Python that can import all of the modules: $ATTACH_PYTHON, or
-// python3 on the PATH. Without one it skips the test; where CI=true it fails
-// instead.
+// Find returns a Python interpreter that can import all of the modules: $ATTACH_PYTHON, or
+// python3 on the PATH. Without one it skips the test, or fails it if CI=true.
 func Find(t testing.TB, modules ...string) string {
 	t.Helper()
 	python := os.Getenv("ATTACH_PYTHON")
@@ -23,7 +23,7 @@ func Find(t testing.TB, modules ...string) string {
 	}
 	missing := "needs a Python with " + strings.Join(modules, ", ") + ": name one with ATTACH_PYTHON"
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("%s: %s is none: %v %s", missing, python, err, out)
+		t.Fatalf("%s: %s does not have them: %v %s", missing, python, err, out)
 	}
 	t.Skip(missing)
 	return ""

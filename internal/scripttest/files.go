@@ -32,8 +32,8 @@ import (
 )
 
 // array FILE SPEC… writes an .npy (one SPEC) or .npz file. A SPEC is
-// [NAME=]DTYPE:SHAPE[:INDEX=VALUE…], as in x=float32:40x6:15=nan. Floating-point
-// elements are waves of their index, whole ones its remainder by 4.
+// [NAME=]DTYPE:SHAPE[:INDEX=VALUE…], for example x=float32:40x6:15=nan. Floating-point elements
+// are waves of their index, integers are the index modulo 4.
 func scriptArray(ts *testscript.TestScript, neg bool, args []string) {
 	arrays := map[string]rows.Array{}
 	for _, spec := range args[1:] {
@@ -41,7 +41,7 @@ func scriptArray(ts *testscript.TestScript, neg bool, args []string) {
 		if head, _, _ := strings.Cut(spec, ":"); strings.Contains(head, "=") {
 			name, rest, _ = strings.Cut(spec, "=")
 		}
-		arrays[name] = arrayOf(ts, strings.Split(rest, ":"))
+		arrays[name] = parseArray(ts, strings.Split(rest, ":"))
 	}
 	var b bytes.Buffer
 	if strings.HasSuffix(args[0], ".npz") {
@@ -66,11 +66,11 @@ func scriptThin(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(err)
 		switch data := a.Data.(type) {
 		case []uint8:
-			a.Data = thinnedBy(every, data, l.RowLen())
+			a.Data = everyNth(every, data, l.RowLen())
 		case []int64:
-			a.Data = thinnedBy(every, data, l.RowLen())
+			a.Data = everyNth(every, data, l.RowLen())
 		case []float32:
-			a.Data = thinnedBy(every, data, l.RowLen())
+			a.Data = everyNth(every, data, l.RowLen())
 		default:
 			ts.Fatalf("%s holds %T", args[1], data)
 		}
@@ -82,14 +82,14 @@ func scriptThin(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
-func thinnedBy[T any](every int, data []T, width int) (kept []T) {
+func everyNth[T any](every int, data []T, width int) (kept []T) {
 	for i := 0; i < len(data); i += every * width {
 		kept = append(kept, data[i:i+width]...)
 	}
 	return kept
 }
 
-func arrayOf(ts *testscript.TestScript, parts []string) rows.Array {
+func parseArray(ts *testscript.TestScript, parts []string) rows.Array {
 	n := 1
 	var a rows.Array
 	for _, d := range strings.Split(parts[1], "x") {
@@ -113,20 +113,20 @@ func arrayOf(ts *testscript.TestScript, parts []string) rows.Array {
 	}
 	switch parts[0] {
 	case "float32":
-		a.Data = converted[float32](values)
+		a.Data = convert[float32](values)
 	case "float64":
 		a.Data = values
 	case "int64":
-		a.Data = converted[int64](values)
+		a.Data = convert[int64](values)
 	case "uint8":
-		a.Data = converted[uint8](values)
+		a.Data = convert[uint8](values)
 	default:
 		ts.Fatalf("dtype %q", parts[0])
 	}
 	return a
 }
 
-func converted[T float32 | int64 | uint8](values []float64) []T {
+func convert[T float32 | int64 | uint8](values []float64) []T {
 	out := make([]T, len(values))
 	for i, v := range values {
 		out[i] = T(v)
@@ -134,10 +134,10 @@ func converted[T float32 | int64 | uint8](values []float64) []T {
 	return out
 }
 
-// killed N ARGS… runs attach again and again, and kills it after a while that
-// grows each time until it is done, which is to be after N kills at least.
+// killed N ARGS… starts attach repeatedly and kills it after a time that grows, until it
+// completes. It must not complete before N kills.
 func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
-	least, err := strconv.Atoi(args[0])
+	minKills, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	path := ""
 	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
@@ -162,8 +162,8 @@ func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
 			if err != nil {
 				ts.Fatalf("attach failed after %d kills: %v", kills, err)
 			}
-			if kills < least {
-				ts.Fatalf("attach was killed %d times, want %d", kills, least)
+			if kills < minKills {
+				ts.Fatalf("attach was killed %d times, want %d", kills, minKills)
 			}
 			return
 		case <-time.After(time.Duration(math.Pow(1.3, float64(kills)) * (1 + random.Float64()) * float64(10*time.Millisecond))):
@@ -171,25 +171,26 @@ func scriptKilled(ts *testscript.TestScript, neg bool, args []string) {
 			<-done
 		}
 	}
-	ts.Fatalf("attach was killed %d times and is not done", most)
+	ts.Fatalf("attach did not complete after %d kills", most)
 }
 
-// held FOLDER keeps others from writing results to a folder until the script ends.
+// held FOLDER locks a folder, so that no other process writes results to it until the script
+// ends.
 func scriptHeld(ts *testscript.TestScript, neg bool, args []string) {
 	unlock, err := atomicfile.Lock(ts.MkAbs(args[0]))
 	ts.Check(err)
 	ts.Defer(unlock)
 }
 
-// truncate FILE SHARE cuts a file to a share of its length.
+// truncate FILE FRACTION truncates a file to a fraction of its length.
 func scriptTruncate(ts *testscript.TestScript, neg bool, args []string) {
 	content := ts.ReadFile(args[0])
-	share, err := strconv.ParseFloat(args[1], 64)
+	fraction, err := strconv.ParseFloat(args[1], 64)
 	ts.Check(err)
-	ts.Check(os.Truncate(ts.MkAbs(args[0]), int64(share*float64(len(content)))))
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), int64(fraction*float64(len(content)))))
 }
 
-// pack FILE FOLDER makes a .tar file of what is in a folder.
+// pack FILE FOLDER writes a .tar file with the contents of a folder.
 func scriptPack(ts *testscript.TestScript, neg bool, args []string) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -198,9 +199,8 @@ func scriptPack(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
-// hub FILE FOLDER makes a .parquet file of the images in the sub-folders of a folder,
-// which are their labels, with names of the classes as Hugging Face's datasets keep
-// them.
+// hub FILE FOLDER writes a .parquet file with the images in the sub-folders of a folder. Labels
+// are the sub-folders, and the file names the classes as Hugging Face's datasets do.
 func scriptHub(ts *testscript.TestScript, neg bool, args []string) {
 	type picture struct {
 		Bytes []byte `parquet:"bytes"`
@@ -234,36 +234,36 @@ func scriptHub(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o666))
 }
 
-// flip FILE SHARE changes one bit of the byte at a share of a file's length.
+// flip FILE FRACTION changes one bit of the byte at a fraction of a file's length.
 func scriptFlip(ts *testscript.TestScript, neg bool, args []string) {
 	content := []byte(ts.ReadFile(args[0]))
-	share, err := strconv.ParseFloat(args[1], 64)
+	fraction, err := strconv.ParseFloat(args[1], 64)
 	ts.Check(err)
-	content[int(share*float64(len(content)))] ^= 1
+	content[int(fraction*float64(len(content)))] ^= 1
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), content, 0o666))
 }
 
-// replace FILE OLD NEW replaces bytes of a file.
+// replace FILE OLD NEW replaces a text in a file.
 func scriptReplace(ts *testscript.TestScript, neg bool, args []string) {
 	content := ts.ReadFile(args[0])
 	if !strings.Contains(content, args[1]) {
-		ts.Fatalf("%s holds no %q", args[0], args[1])
+		ts.Fatalf("%s does not contain %q", args[0], args[1])
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Replace(content, args[1], args[2], 1)), 0o666))
 }
 
-// rezip FILE ENTRY OLD NEW replaces text of one entry of a zip archive.
+// rezip FILE ENTRY OLD NEW replaces a text in one entry of a zip archive.
 func scriptRezip(ts *testscript.TestScript, neg bool, args []string) {
 	rezip(ts, args[0], func(entries map[string][]byte) {
 		if !bytes.Contains(entries[args[1]], []byte(args[2])) {
-			ts.Fatalf("%s: %s holds no %q", args[0], args[1], args[2])
+			ts.Fatalf("%s: %s does not contain %q", args[0], args[1], args[2])
 		}
 		entries[args[1]] = bytes.Replace(entries[args[1]], []byte(args[2]), []byte(args[3]), 1)
 	})
 }
 
-// reseal FILE [ENTRY=SPEC | OLD NEW] replaces an array of a bundle, as array has
-// them, or text of its manifest, and makes the checksums match.
+// reseal FILE [ENTRY=SPEC | OLD NEW] replaces an array of a .attach file, in the syntax of
+// array, or a text in its manifest. Then it updates the checksums.
 func scriptReseal(ts *testscript.TestScript, neg bool, args []string) {
 	const manifest = "manifest.json"
 	hash := func(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
@@ -271,26 +271,26 @@ func scriptReseal(ts *testscript.TestScript, neg bool, args []string) {
 		m := string(entries[manifest])
 		if len(args) == 2 {
 			name, spec, _ := strings.Cut(args[1], "=")
-			a := arrayOf(ts, strings.Split(spec, ":"))
+			a := parseArray(ts, strings.Split(spec, ":"))
 			var b bytes.Buffer
 			ts.Check(npy.Write(&b, a))
 			entries[name] = b.Bytes()
 			shape := strings.ReplaceAll(strings.Trim(fmt.Sprint(a.Shape), "[]"), " ", ",\n        ")
-			facts := regexp.MustCompile(`("name": "` + regexp.QuoteMeta(name) + `",\s+"dtype": ")[^"]+(",\s+"shape": \[\s+)[^]]+(\s+\],\s+"bytes": )\d+(,\s+"sha256": ")\w+`)
-			if !facts.MatchString(m) {
+			entry := regexp.MustCompile(`("name": "` + regexp.QuoteMeta(name) + `",\s+"dtype": ")[^"]+(",\s+"shape": \[\s+)[^]]+(\s+\],\s+"bytes": )\d+(,\s+"sha256": ")\w+`)
+			if !entry.MatchString(m) {
 				ts.Fatalf("%s lists no array %s", args[0], name)
 			}
 			dtype, _, _ := strings.Cut(spec, ":")
-			m = facts.ReplaceAllString(m, fmt.Sprintf("${1}%s${2}%s\n      ],\n      \"bytes\": %d${4}%s", dtype, shape, b.Len(), hash(b.Bytes())))
+			m = entry.ReplaceAllString(m, fmt.Sprintf("${1}%s${2}%s\n      ],\n      \"bytes\": %d${4}%s", dtype, shape, b.Len(), hash(b.Bytes())))
 		} else if m = strings.Replace(m, args[1], args[2], 1); m == string(entries[manifest]) {
-			ts.Fatalf("%s: its manifest holds no %q", args[0], args[1])
+			ts.Fatalf("%s: the manifest does not contain %q", args[0], args[1])
 		}
 		entries[manifest] = []byte(m)
 		entries["manifest.sha256"] = []byte(hash([]byte(m)) + "  " + manifest + "\n")
 	})
 }
 
-// rezip changes entries of a zip archive.
+// rezip rewrites a zip archive with changed entries.
 func rezip(ts *testscript.TestScript, file string, change func(entries map[string][]byte)) {
 	content := ts.ReadFile(file)
 	r, err := zip.NewReader(strings.NewReader(content), int64(len(content)))
@@ -315,9 +315,9 @@ func rezip(ts *testscript.TestScript, file string, change func(entries map[strin
 	ts.Check(os.WriteFile(ts.MkAbs(file), b.Bytes(), 0o666))
 }
 
-// columns FILE ROWS NAMES checks a table: the CSV file (or stdout) or .parquet
-// file has these columns, and rows besides its header; the .npz file has these arrays of ROWS
-// rows, or as many as sets have classes, in any order.
+// columns FILE ROWS NAMES checks a table. A CSV file (or stdout) or a .parquet file must have
+// these columns and ROWS rows, without the header. An .npz file must have these arrays, in any
+// order, with ROWS rows each; the array "set" may have any number.
 func scriptColumns(ts *testscript.TestScript, neg bool, args []string) {
 	rows, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -355,8 +355,8 @@ func scriptColumns(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// entries FILE NAME:ROWS… checks that the .npz file holds these arrays, of so
-// many rows, and no others.
+// entries FILE NAME:ROWS… checks that an .npz file contains these arrays with these numbers of
+// rows, and no others.
 func scriptEntries(ts *testscript.TestScript, neg bool, args []string) {
 	z, err := npy.OpenNPZ(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -382,8 +382,9 @@ func scriptShape(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// json FILE PATH [VALUE] checks that a JSON document holds something, or VALUE,
-// at a path such as methods.0.auroc.mean; * stands for every element of a list.
+// json FILE PATH [VALUE] checks that a JSON document has an element at a path such as
+// methods.0.auroc.mean, and that it equals VALUE. In a path, * stands for every element of a
+// list.
 func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
 	var doc any
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &doc))
@@ -407,13 +408,13 @@ func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
 				ts.Check(err)
 				next = append(next, v[i])
 			default:
-				ts.Fatalf("%s: %q is asked of %v", args[1], key, v)
+				ts.Fatalf("%s: %q does not exist in %v", args[1], key, v)
 			}
 		}
 		found = next
 	}
 	if len(found) == 0 {
-		ts.Fatalf("%s: there is nothing", args[1])
+		ts.Fatalf("%s: the list is empty", args[1])
 	}
 	if len(args) < 3 {
 		return

@@ -1,6 +1,6 @@
-// Package scripttest runs scripts of the command as a user would type them, for tests
-// alone. Each folder of scripts is a package of tests, so that go test runs folders side
-// by side and gives each a time limit of its own.
+// Package scripttest runs test scripts of the command as a user would type them. Each folder of
+// scripts is a test package, so that go test runs folders in parallel with a time limit for
+// each.
 package scripttest
 
 import (
@@ -22,9 +22,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 )
 
-// Main runs the tests of a package of scripts, and returns their exit code. It puts the
-// test binary into the path under the names of the command and of a worker.
-// testscript.Main would do so too, but then scripts could not run attach in a worker.
+// Main runs the tests of a package of scripts, and returns their exit code. It links the test
+// binary into the PATH under the names of the command and of a worker. testscript.Main would do
+// that for the command, but it does not support workers.
 func Main(m *testing.M) int {
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
 	case "attach":
@@ -56,8 +56,8 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Run runs every script of the working directory, side by side. $MODELS is the folder of
-// the test models, $ORT_LIB the runtime library.
+// Run runs all scripts in the working directory in parallel. In scripts, $MODELS is the folder
+// of the test models and $ORT_LIB is the path of libonnxruntime.
 func Run(t *testing.T) {
 	runtime := orttest.Open(t)
 	lib := runtime.Library().Path
@@ -68,7 +68,8 @@ func Run(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: ".",
 		Setup: func(env *testscript.Env) error {
-			// Scripts run side by side. Each has one core, or their threads wait for each other.
+			// Scripts run in parallel. With more than one thread each, they would wait for each
+			// other.
 			env.Setenv("GOMAXPROCS", "1")
 			env.Setenv("ORT_LIB", lib)
 			env.Setenv("MODELS", models)
@@ -88,7 +89,7 @@ func Run(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"attach":   scriptAttach,
-			"fails":    fails,
+			"fails":    scriptFails,
 			"array":    scriptArray,
 			"thin":     scriptThin,
 			"pack":     scriptPack,
@@ -109,10 +110,10 @@ func Run(t *testing.T) {
 	})
 }
 
-// fails CODE PATTERN ARGS… runs attach, which must exit with the code, print one sentence
+// scriptFails CODE PATTERN ARGS… runs attach, which must exit with the code, print one sentence
 // to stderr that matches the pattern and nothing to stdout, and leave every file as it was.
 // The usage of the command may follow the sentence.
-func fails(ts *testscript.TestScript, neg bool, args []string) {
+func scriptFails(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: fails CODE PATTERN ARGS…")
 	}
@@ -143,8 +144,7 @@ func fails(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// snapshot lists the files of the script's folder, hidden ones too, with their
-// sizes and times.
+// snapshot lists the files in the script's folder, including hidden ones, with sizes and times.
 func snapshot(ts *testscript.TestScript) string {
 	var b strings.Builder
 	err := filepath.WalkDir(ts.Getenv("WORK"), func(path string, d fs.DirEntry, err error) error {

@@ -16,12 +16,11 @@ import (
 	"github.com/attach-uncertainty/attach/internal/command"
 )
 
-// workerName is the name of the program that a worker runs.
+// workerName is the name of the worker program.
 const workerName = "attach-worker"
 
-// worker runs the command again and again in one process, because loading the runtime
-// library takes longer than most calls. A script has one for its calls; "exec attach"
-// is a process of its own.
+// worker is a process that runs many commands, because loading the runtime library takes longer
+// than most commands. Each script has one worker; "exec attach" starts a new process.
 type worker struct {
 	env      []string
 	process  *exec.Cmd
@@ -41,9 +40,9 @@ type result struct {
 	Stdout, Stderr []byte
 }
 
-// serveCalls is the process of a worker.
+// serveCalls is the main loop of a worker process.
 func serveCalls() {
-	debug.SetGCPercent(400) // processors are scarcer than memory
+	debug.SetGCPercent(400) // CPU time is scarcer than memory
 	calls, results := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
 	for {
 		var c call
@@ -84,11 +83,11 @@ func (w *worker) stop() {
 	}
 }
 
-// environment is what the command reads of its environment. A script that changes it
-// has processes of their own.
+// environment lists the variables that the command reads. After a script changes one, its
+// commands run in new processes.
 var environment = [...]string{"ORT_LIB", "HOME", "XDG_CACHE_HOME", "PATH", "NO_COLOR"}
 
-// attach calls the command, and returns its status and what it wrote.
+// attach runs the command and returns its exit status and output.
 func attach(ts *testscript.TestScript, args []string) (code int, stdout, stderr string) {
 	w := ts.Value("worker").(*worker)
 	for _, name := range environment {
@@ -120,7 +119,7 @@ func attach(ts *testscript.TestScript, args []string) (code int, stdout, stderr 
 	return r.Code, string(r.Stdout), string(r.Stderr)
 }
 
-// scriptAttach is the script command attach.
+// scriptAttach implements the script command attach.
 func scriptAttach(ts *testscript.TestScript, neg bool, args []string) {
 	code, _, stderr := attach(ts, args)
 	if neg != (code != 0) {

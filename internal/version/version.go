@@ -1,4 +1,4 @@
-// Package version says which version of this module runs.
+// Package version reports the version of this module.
 package version
 
 import "runtime/debug"
@@ -6,8 +6,8 @@ import "runtime/debug"
 // Module is the path of this module.
 const Module = "github.com/attach-uncertainty/attach"
 
-// String is the version of this module in the running program, "devel" where
-// it was built from a checkout.
+// String returns the version of this module in the running program, or "devel" if it was built
+// from a checkout.
 func String() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
