@@ -54,8 +54,8 @@ func TestOwnStates(t *testing.T) {
 		"inside":       {of(&keeping[[]keeping[int8]]{}), "the field X of attach_test.keeping[int8] is of type int8", true},
 		"pointer":      {of(&keeping[*int]{}), "is of type *int", true},
 		"nil":          {of(&keeping[*keeping[int]]{}), "", false},
-		"nothing":      {of(&keeping[any]{}), "could not be saved: rows: a interface {} cannot be saved as \"x\"", false},
-		"NaN":          {of(&keeping[float64]{math.NaN()}), `detector box: method "box": what it fitted could not be saved: parameter "x" is NaN`, false},
+		"nothing":      {of(&keeping[any]{}), "cannot save its fitted state: rows: a interface {} cannot be saved as \"x\"", false},
+		"NaN":          {of(&keeping[float64]{math.NaN()}), `detector box: method "box": cannot save its fitted state: parameter "x" is NaN`, false},
 		"infinity":     {of(&keeping[float32]{float32(math.Inf(1))}), `parameter "x" is +Inf`, false},
 		"length":       {of(&keepingRow[float64]{Row: make([]float64, 1)}), `axis 0 of array "row" must be 8, not 1`, false},
 		"strings":      {of(&keepingRow[string]{Row: make([]string, 9)}), `the length of "row" must be 8, not 9`, false},
@@ -91,7 +91,7 @@ func TestOpenWithoutNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.Detector.New = nil
-	if _, err := attach.Open(path, in.Detector); err == nil || !strings.Contains(err.Error(), `method "box" is not whole: it has no New`) {
+	if _, err := attach.Open(path, in.Detector); err == nil || !strings.Contains(err.Error(), `method "box" has no function New`) {
 		t.Error(err)
 	}
 }
@@ -113,18 +113,18 @@ func TestOwnQuantiles(t *testing.T) {
 		make func(n int, levels []float64) ood.Quantiles
 		want string
 	}{
-		"few rows":     {func(n int, l []float64) ood.Quantiles { return ood.NewQuantiles(n-1, 1, l) }, "for 11 rows, 1 targets and 31 levels, of 12 rows and 31 levels"},
-		"few levels":   {func(n int, l []float64) ood.Quantiles { return ood.NewQuantiles(n, 1, l[1:]) }, "and 30 levels, of 12 rows and 31 levels"},
+		"few rows":     {func(n int, l []float64) ood.Quantiles { return ood.NewQuantiles(n-1, 1, l) }, "for 11 rows, 1 targets and 31 levels, want 12 rows and 31 levels"},
+		"few levels":   {func(n int, l []float64) ood.Quantiles { return ood.NewQuantiles(n, 1, l[1:]) }, "and 30 levels, want 12 rows and 31 levels"},
 		"no targets":   {func(n int, l []float64) ood.Quantiles { return ood.NewQuantiles(n, 0, l) }, "0 targets"},
 		"more targets": {func(n int, l []float64) ood.Quantiles { return ood.NewQuantiles(n, 2, l) }, "interval model: it predicts 2 targets, but the calibration rows have 1"},
-		"nothing":      {func(int, []float64) ood.Quantiles { return ood.Quantiles{} }, "are 0 numbers"},
+		"nothing":      {func(int, []float64) ood.Quantiles { return ood.Quantiles{} }, "returned 0 numbers"},
 		"crossing": {func(n int, l []float64) ood.Quantiles {
 			q := ood.NewQuantiles(n, 1, l)
 			for i := range q.Data {
 				q.Data[i] = -float32(i)
 			}
 			return q
-		}, "its Quantiles cross: those of row 0 and target 0 are -0 at level 0.001 and -1 at 0.0025"},
+		}, "its quantiles cross: for row 0 and target 0, -0 at level 0.001 and -1 at level 0.0025"},
 	} {
 		in := regressor(1, 60, 1)
 		in.SkipDetector = true

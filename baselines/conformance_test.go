@@ -516,8 +516,8 @@ func (c conformance) parameters(t *testing.T) {
 			continue
 		}
 		_, err := fitting.With(c.Method, ood.Params{name: math.NaN()})
-		says := strings.ReplaceAll(err.Error(), "a share below 1", "a share")
-		if strings.Contains(says, "whole number") && !strings.Contains(says, "share") {
+		says := strings.ReplaceAll(err.Error(), "a fraction below 1", "a fraction")
+		if strings.Contains(says, "whole number") && !strings.Contains(says, "fraction") {
 			refused(name, otherwise.(float64)+.5)
 		}
 		for _, b := range bound.FindAllStringSubmatch(says, -1) {

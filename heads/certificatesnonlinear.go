@@ -67,7 +67,7 @@ func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error
 	of := func(p ood.Params) shape {
 		return shape{cmp.Or(p.Count("k", h), min(h, 32)), p.Int("hidden"), p.Int("epochs"), p["unit_norm"].(bool), train.Loss(p["loss"].(string))}
 	}
-	return memo.Alike(ctx, t, of, func(same []ood.Params, tell func(float64)) ([]*nonlinear, error) {
+	return memo.OncePerKey(ctx, t, of, func(same []ood.Params, tell func(float64)) ([]*nonlinear, error) {
 		if t.Len() < 2 {
 			return nil, &rows.TooFewRowsError{What: "non-linear certificates", Have: t.Len(), Need: 2}
 		}

@@ -72,7 +72,7 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) 
 		}
 		return s
 	}
-	return memo.Alike(ctx, t, of, func(same []ood.Params, tell func(float64)) ([]*certificates, error) {
+	return memo.OncePerKey(ctx, t, of, func(same []ood.Params, tell func(float64)) ([]*certificates, error) {
 		s := of(same[0])
 		if err := checkCertificates(t.Len(), h, s.k, s.centred); err != nil {
 			return nil, err

@@ -242,7 +242,7 @@ func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Params) (any, err
 		return nil, &rows.TooFewRowsError{What: "fused detectors", Have: t.Len(), Need: 2}
 	}
 	// All combinations share the same parts.
-	return memo.Alike(ctx, t, func(ood.Params) bool { return true }, func(same []ood.Params, tell func(float64)) ([]*fused, error) {
+	return memo.OncePerKey(ctx, t, func(ood.Params) bool { return true }, func(same []ood.Params, tell func(float64)) ([]*fused, error) {
 		parts, err := f.crossFit(ctx, t, tell)
 		var all []*fused
 		for _, p := range same {

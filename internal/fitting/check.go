@@ -12,13 +12,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// ErrMemory is wrapped by the error for a fit that would hold too much beside its
-// rows, which says whose and of what.
+// ErrMemory is wrapped by the error for a fit that would need too much memory beside its rows.
+// That error names the method and the sizes of the data.
 var ErrMemory = errors.New("takes more than 8 GB of memory")
 
-// Check says what a fit of one configuration would lack, or is nil: an
-// *ood.NeedError for the first of the method's needs that t lacks, an error that
-// wraps ErrMemory, or one of the parameters.
+// Check reports what prevents a fit of one configuration, or returns nil. It returns an
+// *ood.NeedError for the first need of the method that t does not meet, an error that wraps
+// ErrMemory, or an error in the parameters.
 func Check(m ood.Method, t ood.Training, p ood.Params) error {
 	if err := checkNeeds(m, t); err != nil {
 		return err
@@ -41,8 +41,8 @@ func Check(m ood.Method, t ood.Training, p ood.Params) error {
 	return fmt.Errorf("method %q %w for %s", m.Name, ErrMemory, what)
 }
 
-// Memory is how many bytes a fit of one configuration says that it holds; 0 of
-// parameters that it refuses.
+// Memory estimates the bytes that a fit of one configuration needs. It returns 0 if the
+// parameters are invalid.
 func Memory(m ood.Method, t ood.Training, p ood.Params) float64 {
 	own, err := resolve(m, p)
 	if err != nil || m.Memory == nil {
@@ -51,15 +51,15 @@ func Memory(m ood.Method, t ood.Training, p ood.Params) float64 {
 	return m.Memory(t, own)
 }
 
-// CheckBatch returns an *ood.NeedError for the first thing that scoring b needs
-// and b lacks, or nil. where says which rows b has, as in "the rows to score".
+// CheckBatch returns an *ood.NeedError for the first need that b does not meet for scoring, or
+// nil. where describes the rows in b, for example "the rows to score".
 func CheckBatch(m ood.Method, b ood.Batch, where string) error {
-	has, needs := given(b), ofBatch(m.Needs)
+	has, needs := given(b), batchNeeds(m.Needs)
 	has.Inputs, needs.Inputs = b.Inputs != nil, m.Needs.Inputs
-	return lacks(m, has, needs, where)
+	return missingNeed(m, has, needs, where)
 }
 
-// Union are the needs of either.
+// Union returns the needs that a or b has.
 func Union(a, b ood.Needs) ood.Needs {
 	either, other := reflect.ValueOf(&a).Elem(), reflect.ValueOf(b)
 	for i := range either.NumField() {
@@ -68,17 +68,17 @@ func Union(a, b ood.Needs) ood.Needs {
 	return a
 }
 
-// ofBatch are the needs that are parts of a batch.
-func ofBatch(n ood.Needs) ood.Needs {
+// batchNeeds returns the needs that a batch meets.
+func batchNeeds(n ood.Needs) ood.Needs {
 	return ood.Needs{Features: n.Features, Logits: n.Logits, Layers: n.Layers}
 }
 
-// given are the parts of the batch as needs.
+// given returns the needs that the batch meets.
 func given(b ood.Batch) ood.Needs {
 	return ood.Needs{Features: b.Features.Cols > 0, Logits: b.Logits.Cols > 0, Layers: len(b.Layers) > 0}
 }
 
-// needed are the parts of the batch among needs.
+// needed returns the parts of the batch that needs contains.
 func needed(b *ood.Batch, needs ood.Needs) batchparts.Parts {
 	return slices.DeleteFunc(batchparts.Of(b), func(p batchparts.Part) bool {
 		switch p.Name {
@@ -93,10 +93,9 @@ func needed(b *ood.Batch, needs ood.Needs) batchparts.Parts {
 	})
 }
 
-// lacks returns an *ood.NeedError for the first of needs that has does not have,
-// or nil.
-func lacks(m ood.Method, has, needs ood.Needs, where string) error {
-	if Union(has, needs) == has { // which is so of most requests of a service
+// missingNeed returns an *ood.NeedError for the first need that has does not contain, or nil.
+func missingNeed(m ood.Method, has, needs ood.Needs, where string) error {
+	if Union(has, needs) == has { // the common case in a server
 		return nil
 	}
 	var first ood.Needs
@@ -110,8 +109,8 @@ func lacks(m ood.Method, has, needs ood.Needs, where string) error {
 	return &ood.NeedError{Method: m.Name, Need: first, Where: where}
 }
 
-// checkNeeds returns an *ood.NeedError for the first of the method's needs that t
-// lacks, or nil.
+// checkNeeds returns an *ood.NeedError for the first need of the method that t does not meet,
+// or nil.
 func checkNeeds(m ood.Method, t ood.Training) error {
 	has := given(t.Batch)
 	has.Labels = len(t.Labels) > 0
@@ -123,14 +122,14 @@ func checkNeeds(m ood.Method, t ood.Training) error {
 	has.Network, has.Dropout = t.Network != nil, t.Network != nil
 	needs := m.Needs
 	needs.Inputs = false
-	err := lacks(m, has, needs, "the fit rows")
+	err := missingNeed(m, has, needs, "the fit rows")
 	if need, ok := errors.AsType[*ood.NeedError](err); ok && t.Regression && need.Need.Logits {
 		need.Where = "the rows of a regressor"
 	}
 	return err
 }
 
-// checkTraining refuses rows that the method cannot be fitted to.
+// checkTraining returns an error if the method cannot be fitted to the rows.
 func checkTraining(m ood.Method, t ood.Training) error {
 	if err := checkNeeds(m, t); err != nil {
 		return err
@@ -150,8 +149,8 @@ func checkTraining(m ood.Method, t ood.Training) error {
 		}
 	}
 	if m.Needs.Logits && t.Logits.Cols < 2 && !(t.Regression && m.Needs.Dropout) {
-		// A single logit has a softmax of 1, whatever it is. Passes with dropout are
-		// compared without one.
+		// The softmax of a single logit is always 1. Methods that use dropout compare passes
+		// without a softmax.
 		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", t.Logits.Cols)
 	}
 	if m.Needs.Weights {
@@ -160,21 +159,21 @@ func checkTraining(m ood.Method, t ood.Training) error {
 	return nil
 }
 
-// checkTargets refuses targets and levels that the method cannot learn.
+// checkTargets returns an error if the method cannot learn the targets and levels.
 func checkTargets(m ood.Method, t ood.Training) error {
 	v := t.Validation
 	switch {
 	case t.Targets.Rows != t.Len():
-		return fmt.Errorf("%d rows but %d of targets", t.Len(), t.Targets.Rows)
+		return fmt.Errorf("%d rows but %d rows of targets", t.Len(), t.Targets.Rows)
 	case m.Needs.Ends && len(t.Levels) != 2:
-		return fmt.Errorf("the ends of an interval are two levels, not %d", len(t.Levels))
+		return fmt.Errorf("an interval needs two levels, not %d", len(t.Levels))
 	case v.Rows > 0 && (v.Cols != t.Features.Cols || t.ValidationTargets.Cols != t.Targets.Cols || t.ValidationTargets.Rows != v.Rows):
-		return fmt.Errorf("validation rows are of %d×%d and their targets of %d×%d, those to train on of %d and %d columns",
+		return fmt.Errorf("validation rows are %d×%d with targets of %d×%d, but the training data has %d columns and %d targets",
 			v.Rows, v.Cols, t.ValidationTargets.Rows, t.ValidationTargets.Cols, t.Features.Cols, t.Targets.Cols)
 	}
 	for i, l := range t.Levels {
 		if !(l > 0 && l < 1) || i > 0 && l == t.Levels[i-1] {
-			return fmt.Errorf("quantile level %v does not lie between 0 and 1, or is given twice", l)
+			return fmt.Errorf("quantile level %v is not between 0 and 1, or occurs twice", l)
 		}
 	}
 	return cmp.Or(
@@ -182,8 +181,8 @@ func checkTargets(m ood.Method, t ood.Training) error {
 		rows.CheckFinite("validation rows", v), rows.CheckFinite("validation targets", t.ValidationTargets))
 }
 
-// CheckLast says what is wrong with a last layer on h features; c is the number of
-// logits, or 0.
+// CheckLast returns an error if a last layer does not fit h features and c logits. If c is 0,
+// the number of logits is not checked.
 func CheckLast(l *ood.Linear, h, c int) error {
 	switch w := l.Weight; {
 	case w.Cols != h:

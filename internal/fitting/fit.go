@@ -11,9 +11,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Fit fits one configuration of a method; parameters that p lacks have their
-// defaults. Rows that lack what the method needs are an *ood.NeedError, and other
-// errors say what is wrong with rows or parameters.
+// Fit fits one configuration of a method. Parameters that p does not set have their defaults.
+// The error is an *ood.NeedError if the rows lack something that the method needs. Other errors
+// describe a problem with rows or parameters.
 func Fit(ctx context.Context, m ood.Method, t ood.Training, p ood.Params) (*Scorer, error) {
 	fitted, err := FitGrid(ctx, m, t, []ood.Params{p})
 	if err != nil {
@@ -22,12 +22,12 @@ func Fit(ctx context.Context, m ood.Method, t ood.Training, p ood.Params) (*Scor
 	return fitted[0], nil
 }
 
-// FitGrid fits several configurations, in order, at less cost than one by one. An
-// error of one of them alone, here or in ScoreGrid, has a method Config() int that
-// says which.
+// FitGrid fits several configurations of a method. It returns scorers in the same order and
+// costs less than separate fits. If a single configuration fails, here or in ScoreGrid, the
+// error has a method Config() int that returns its index.
 func FitGrid(ctx context.Context, m ood.Method, t ood.Training, grid []ood.Params) ([]*Scorer, error) {
 	if m.Fit == nil {
-		return nil, fmt.Errorf("method %q is not whole: it has no Fit", m.Name)
+		return nil, fmt.Errorf("method %q has no function Fit", m.Name)
 	}
 	if m.New != nil {
 		if err := checkFitted(m, "New", m.New()); err != nil {
@@ -49,7 +49,7 @@ func FitGrid(ctx context.Context, m ood.Method, t ood.Training, grid []ood.Param
 	if t.Trainer != nil {
 		t.Trainer = checkedTrainer{t.Trainer}
 	}
-	// What is trained together is told before its turn.
+	// Models that are trained together report progress before their configuration is fitted.
 	if t.Progress == nil {
 		t.Progress = func(float64) {}
 	}
@@ -70,7 +70,8 @@ func FitGrid(ctx context.Context, m ood.Method, t ood.Training, grid []ood.Param
 	return scorers, ctx.Err()
 }
 
-// checkFitted refuses what has no scores or quantiles, or no state.
+// checkFitted returns an error if the result of a fit has no scores or quantiles, or no state
+// that can be saved.
 func checkFitted(m ood.Method, maker string, fitted any) error {
 	_, able := fitted.(ood.Detector)
 	want := "Detector"
@@ -80,7 +81,7 @@ func checkFitted(m ood.Method, maker string, fitted any) error {
 	}
 	t := reflect.TypeOf(fitted)
 	if !able || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
-		return fmt.Errorf("method %q: its %s returned %T, and not a pointer to a struct that is a %s", m.Name, maker, fitted, want)
+		return fmt.Errorf("method %q: its %s returned %T, not a pointer to a struct that implements %s", m.Name, maker, fitted, want)
 	}
 	if err := rows.Keeps(t); err != nil {
 		return fmt.Errorf("method %q: %w", m.Name, err)
@@ -88,8 +89,8 @@ func checkFitted(m ood.Method, maker string, fitted any) error {
 	return nil
 }
 
-// Variant says in a few words what stands in for what a method does with a
-// network, or is empty where nothing does.
+// Variant describes what a method does instead of its usual computation on a model, or returns
+// "" if the method is unchanged.
 func Variant(m ood.Method, n ood.Network) string {
 	if m.Needs.Dropout && n != nil && n.Dropouts() == 0 {
 		return "inserted dropout"
@@ -97,8 +98,7 @@ func Variant(m ood.Method, n ood.Network) string {
 	return ""
 }
 
-// configError says which configuration of a grid could not be fitted or scored;
-// alone, others may be.
+// configError is an error of one configuration in a grid. Other configurations may succeed.
 type configError struct {
 	at int
 	error

@@ -21,7 +21,7 @@ func matrix(n, h int) blas32.General {
 	return m
 }
 
-// selecting counts how often rows are selected of it.
+// selecting counts calls of Select.
 type selecting struct {
 	ood.Inputs
 	times *int
@@ -41,7 +41,7 @@ type hidden struct {
 
 func (*constant) Score(context.Context, []float64, ood.Batch) error { return nil }
 
-// Inputs that a method does not read are not copied to score with it.
+// TestScoreLeavesInputs checks that scoring does not copy inputs that the method does not read.
 func TestScoreLeavesInputs(t *testing.T) {
 	m := ood.Method{Name: "m", Needs: ood.Needs{Features: true}, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &constant{}, nil }}
 	times := 0
@@ -55,8 +55,8 @@ func TestScoreLeavesInputs(t *testing.T) {
 	}
 }
 
-// A block whose numbers do not fill its shape is an error of fits and of scores, before
-// anything cuts it.
+// TestMalformedInputs checks that a block whose data does not fill its shape is an error in
+// fits and in scores, before any code slices it.
 func TestMalformedInputs(t *testing.T) {
 	m := ood.Method{Name: "m", Needs: ood.Needs{Inputs: true, Network: true}, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &constant{}, nil }}
 	b := ood.Batch{Inputs: ood.BlockOf([]int{100, 3}, make([]float32, 300)), Network: struct{ ood.Network }{}}
@@ -74,7 +74,7 @@ func TestMalformedInputs(t *testing.T) {
 	}
 }
 
-// What a program's own method makes is refused where it is no method's.
+// TestMethodsAreChecked checks that invalid results of a user-defined method are errors.
 func TestMethodsAreChecked(t *testing.T) {
 	b := ood.Batch{Features: matrix(4, 2)}
 	for _, made := range []any{nil, 3, constant{}, &struct{}{}} {
@@ -88,7 +88,7 @@ func TestMethodsAreChecked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fitting.Restore(m, s.State()); err == nil || !strings.Contains(err.Error(), `"m" is not whole: it has no New`) {
+		if _, err := fitting.Restore(m, s.State()); err == nil || !strings.Contains(err.Error(), `"m" has no function New`) {
 			t.Error(err)
 		}
 		m.New = func() any { return made }
@@ -96,7 +96,7 @@ func TestMethodsAreChecked(t *testing.T) {
 			t.Errorf("a New that makes %T is %v", made, err)
 		}
 		m.Fit = nil
-		if _, err := fitting.Fit(t.Context(), m, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), `it has no Fit`) {
+		if _, err := fitting.Fit(t.Context(), m, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), `has no function Fit`) {
 			t.Error(err)
 		}
 	}
@@ -104,7 +104,7 @@ func TestMethodsAreChecked(t *testing.T) {
 	if _, err := fitting.Fit(t.Context(), m, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), "the field mean of fitting_test.hidden has a tag") {
 		t.Error(err)
 	}
-	if _, err := fitting.Fit(t.Context(), ood.Method{Name: "m"}, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), "it has no Fit") {
+	if _, err := fitting.Fit(t.Context(), ood.Method{Name: "m"}, ood.Training{Batch: b}, nil); err == nil || !strings.Contains(err.Error(), "has no function Fit") {
 		t.Error(err)
 	}
 	if all, err := fitting.ScoreGrid(t.Context(), nil, b, nil); len(all) > 0 || err != nil {
@@ -112,12 +112,13 @@ func TestMethodsAreChecked(t *testing.T) {
 	}
 }
 
-// Matrices of a training that are shorter than they say are an error.
+// TestFitRefusesShortMatrices checks that a matrix with less data than its shape needs is an
+// error.
 func TestFitRefusesShortMatrices(t *testing.T) {
 	short := blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: make([]float32, 5)}
 	fit := func(context.Context, ood.Training, ood.Params) (any, error) { return constant{}, nil }
-	whole := ood.Training{Batch: ood.Batch{Features: matrix(4, 2), Logits: matrix(4, 4)}, Targets: matrix(4, 2), Levels: []float64{.5}}
-	targets, validation, to, layer := whole, whole, whole, whole
+	complete := ood.Training{Batch: ood.Batch{Features: matrix(4, 2), Logits: matrix(4, 4)}, Targets: matrix(4, 2), Levels: []float64{.5}}
+	targets, validation, to, layer := complete, complete, complete, complete
 	targets.Targets = short
 	validation.Validation, validation.ValidationTargets = short, matrix(4, 2)
 	to.Validation, to.ValidationTargets = matrix(4, 2), short
@@ -144,7 +145,7 @@ func TestNeeds(t *testing.T) {
 		t.Errorf("%#v", err)
 	}
 	m.Needs = fitting.Union(m.Needs, ood.Needs{Labels: true, Weights: true, Trainer: true, Outliers: true})
-	// Labels and abilities are for fitting only.
+	// Labels and targets are needed only for the fit.
 	if err := fitting.CheckBatch(m, ood.Batch{Features: matrix(2, 2)}, "the rows to score"); err != nil {
 		t.Error(err)
 	}

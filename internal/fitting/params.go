@@ -13,14 +13,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Default is the configuration used without a sweep.
+// Default returns the configuration that is used without a sweep.
 func Default(m ood.Method) ood.Params {
-	p, _ := resolve(m, nil) // in which only what a program declares can be wrong
+	p, _ := resolve(m, nil) // can fail only for an invalid declaration, which Fit reports
 	return p
 }
 
-// Grid is the sweep. It may lack the default; where it is empty, the default is
-// the only configuration.
+// Grid returns the configurations of a sweep, or the default alone if the method has none. The
+// default need not be part of the sweep.
 func Grid(m ood.Method) []ood.Params {
 	if m.Sweep != nil {
 		return m.Sweep
@@ -28,9 +28,8 @@ func Grid(m ood.Method) []ood.Params {
 	return grid(m.Params)
 }
 
-// With returns the method's default parameters with those of p in place of
-// them. A name that the method does not declare is an error, and so is a value
-// that it does not allow.
+// With returns the default parameters of the method, overridden by p. It returns an error for
+// an unknown name or an invalid value.
 func With(m ood.Method, p ood.Params) (ood.Params, error) {
 	v, err := resolve(m, p)
 	if err != nil {
@@ -39,16 +38,16 @@ func With(m ood.Method, p ood.Params) (ood.Params, error) {
 	return v, nil
 }
 
-// limits are what ood.Param.Takes says.
+// limits is the parsed form of ood.Param.Takes.
 type limits struct {
-	choices []string
-	least   float64
-	most    float64
-	above   bool // least itself is not allowed
-	below   bool // most itself is not allowed
-	whole   bool // no fractions
-	share   bool // but those below 1
-	widths  bool // several, joined by "x"
+	choices    []string
+	least      float64
+	most       float64
+	above      bool // least itself is excluded
+	below      bool // most itself is excluded
+	integer    bool // integers only
+	orFraction bool // except values below 1
+	widths     bool // several integers, joined by "x"
 }
 
 func limitsOf(p ood.Param) (limits, error) {
@@ -60,8 +59,8 @@ func limitsOf(p ood.Param) (limits, error) {
 		case word == "of":
 			l.choices = strings.Split(value, "|")
 		case word == "count" || word == "share" || word == "widths":
-			l.whole, l.least, l.most = true, 1, math.MaxInt32
-			if l.share, l.widths = word == "share", word == "widths"; l.share {
+			l.integer, l.least, l.most = true, 1, math.MaxInt32
+			if l.orFraction, l.widths = word == "share", word == "widths"; l.orFraction {
 				l.least = 0
 			}
 		case word == "positive":
@@ -71,13 +70,13 @@ func limitsOf(p ood.Param) (limits, error) {
 		case (word == "most" || word == "below") && err == nil:
 			l.most, l.below = n, word == "below"
 		case p.Takes != "":
-			return l, fmt.Errorf("parameter %q is declared to take %q, and there is no %q: package ood lists the words", p.Name, p.Takes, word)
+			return l, fmt.Errorf("parameter %q is declared to take %q, but the constraint %q is unknown: package ood lists all constraints", p.Name, p.Takes, word)
 		}
 	}
 	return l, nil
 }
 
-// number is a number of any type as float64; what else there is stays.
+// number converts a number of any type to float64, and returns other values unchanged.
 func number(value any) any {
 	switch v := reflect.ValueOf(value); {
 	case v.CanInt():
@@ -90,7 +89,7 @@ func number(value any) any {
 	return value
 }
 
-// checkValue says what is wrong with a value.
+// checkValue returns an error if a value is invalid.
 func checkValue(p ood.Param, value any) error {
 	l, err := limitsOf(p)
 	if err != nil {
@@ -123,20 +122,20 @@ func checkValue(p ood.Param, value any) error {
 		case !ok:
 			return fmt.Errorf("parameter %q must be a number, not %#v", p.Name, value)
 		case !rows.Finite(n) || n < l.least || n > l.most || l.above && n == l.least || l.below && n == l.most ||
-			l.whole && n != math.Trunc(n) && !(l.share && n < 1):
+			l.integer && n != math.Trunc(n) && !(l.orFraction && n < 1):
 			return fmt.Errorf("parameter %q must be %s, not %v", p.Name, l.allowed(), n)
 		}
 	}
 	return nil
 }
 
-// allowed says which numbers are, as in "a whole number of at least 1".
+// allowed describes the valid numbers, for example "a whole number of at least 1".
 func (l limits) allowed() string {
 	what := "a finite number"
 	switch {
-	case l.share:
-		what = "a whole number or a share below 1,"
-	case l.whole:
+	case l.orFraction:
+		what = "a whole number or a fraction below 1,"
+	case l.integer:
 		what = "a whole number"
 	}
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
@@ -156,7 +155,7 @@ func (l limits) allowed() string {
 	return what + " " + strings.Join(bounds, " and ")
 }
 
-// resolve checks p and puts defaults where it is silent.
+// resolve checks p and adds defaults for missing parameters.
 func resolve(m ood.Method, p ood.Params) (ood.Params, error) {
 	v := ood.Params{}
 	known := map[string]bool{}
@@ -186,8 +185,8 @@ func resolve(m ood.Method, p ood.Params) (ood.Params, error) {
 	return v, nil
 }
 
-// grid is every combination of what the parameters are swept over, the first
-// parameter changing last.
+// grid returns every combination of the values that the parameters are swept over. The first
+// parameter changes slowest.
 func grid(declared []ood.Param) []ood.Params {
 	all := []ood.Params{{}}
 	for _, d := range declared {

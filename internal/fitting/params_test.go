@@ -27,7 +27,7 @@ func TestMethodWith(t *testing.T) {
 	}
 }
 
-// TestParamsOfAllNumbers: a parameter is a number, whatever its type in Go.
+// TestParamsOfAllNumbers checks that a parameter accepts all numeric types.
 func TestParamsOfAllNumbers(t *testing.T) {
 	m := ood.Method{Name: "m", Params: []ood.Param{{Name: "k", Default: uint8(1), Takes: "count"}}}
 	if got := fitting.Default(m)["k"]; got != 1. {
@@ -68,9 +68,9 @@ func TestParams(t *testing.T) {
 		"": {"k": .1, "rows": 0., "x": -2., "logits": true, "where": "bottom"},
 		`method "nothing": parameter "rows" must be a whole number of at least 0, not 0.5`:                     {"rows": .5},
 		`method "nothing": parameter "rows" must be a whole number of at least 0, not 1e+300`:                  {"rows": 1e300},
-		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not 0`:            {"k": 0.},
-		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not 1.5`:          {"k": 1.5},
-		`method "nothing": parameter "k" must be a whole number or a share below 1, above 0, not -0.5`:         {"k": -.5},
+		`method "nothing": parameter "k" must be a whole number or a fraction below 1, above 0, not 0`:         {"k": 0.},
+		`method "nothing": parameter "k" must be a whole number or a fraction below 1, above 0, not 1.5`:       {"k": 1.5},
+		`method "nothing": parameter "k" must be a whole number or a fraction below 1, above 0, not -0.5`:      {"k": -.5},
 		`method "nothing": parameter "x" must be a finite number of at most 9, not NaN`:                        {"x": math.NaN()},
 		`method "nothing": parameter "hidden" must be a whole number of at least 1 and at most 99, not 100`:    {"hidden": "64x100"},
 		`method "nothing": parameter "hidden" must be a whole number, or several joined by "x", not "64,32"`:   {"hidden": "64,32"},
@@ -89,11 +89,11 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// A word that no parameter takes is an error of whoever fits the method.
+// TestParamsOfUnknownWords checks that an unknown constraint is an error in a fit.
 func TestParamsOfUnknownWords(t *testing.T) {
 	m := ood.Method{Name: "m", Params: []ood.Param{{Name: "k", Default: 1, Takes: "whole,least=1"}}}
 	for _, p := range []ood.Params{nil, {"k": 2}} {
-		if _, err := fitting.With(m, p); err == nil || !strings.Contains(err.Error(), `method "m": parameter "k" is declared to take "whole,least=1", and there is no "whole"`) {
+		if _, err := fitting.With(m, p); err == nil || !strings.Contains(err.Error(), `method "m": parameter "k" is declared to take "whole,least=1", but the constraint "whole" is unknown`) {
 			t.Error(err)
 		}
 	}

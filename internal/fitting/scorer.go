@@ -15,45 +15,42 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Scorer is a fitted method behind the checks of what it is given: that of a
-// detector has scores, that of an interval method quantiles. It is safe for
-// concurrent use.
+// Scorer is a fitted method that checks its inputs. A fitted detector has scores, a fitted
+// interval model has quantiles. A Scorer is safe for concurrent use.
 type Scorer struct {
 	method  ood.Method
 	fitted  any
-	widths  batchparts.Widths // of the parts it was fitted with
-	network ood.Network       // that it was fitted with, or nil
+	widths  batchparts.Widths // columns of the parts in the fit
+	network ood.Network       // the model in the fit, or nil
 }
 
-// Widths are the columns of the parts that it was fitted with, by name.
+// Widths returns the number of columns of each part in the fit, by name.
 func (s *Scorer) Widths() batchparts.Widths { return s.widths }
 
-// Method is what was fitted.
+// Method returns the method that was fitted.
 func (s *Scorer) Method() ood.Method { return s.method }
 
-// Fitted is what the method fitted.
+// Fitted returns the result of the method's Fit.
 func (s *Scorer) Fitted() any { return s.fitted }
 
-// blockRows is the number of rows that are scored between two looks at the
-// context.
+// blockRows is the number of rows scored between checks of the context.
 const blockRows = 1024
 
-// Score writes one score per row of b to dst and returns it; a nil dst is
-// allocated, any other has the batch's length. A score grows with uncertainty:
-// higher is more likely out-of-domain.
+// Score writes one score per row of b to dst and returns it. If dst is nil it is allocated,
+// otherwise its length must be the number of rows. A score grows with uncertainty: a higher
+// score means that out-of-distribution is more likely.
 func (s *Scorer) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
 	if dst == nil {
 		dst = make([]float64, b.Len())
 	} else if len(dst) != b.Len() {
-		panic(fmt.Sprintf("fitting: room for %d scores but %d rows", len(dst), b.Len()))
+		panic(fmt.Sprintf("fitting: dst has length %d, but there are %d rows", len(dst), b.Len()))
 	}
 	return dst, score(ctx, []*Scorer{s}, [][]float64{dst}, b, nil)
 }
 
-// ScoreGrid scores b with each of the scorers that one call of FitGrid
-// returned: what they share is computed once a block. progress, if not nil, is
-// called with the share of the rows that is scored.
-func ScoreGrid(ctx context.Context, grid []*Scorer, b ood.Batch, progress func(share float64)) ([][]float64, error) {
+// ScoreGrid scores b with each scorer of one FitGrid call. It computes shared results once per
+// block. If progress is not nil, it is called with the fraction of rows that are scored.
+func ScoreGrid(ctx context.Context, grid []*Scorer, b ood.Batch, progress func(fraction float64)) ([][]float64, error) {
 	dst := make([][]float64, len(grid))
 	for i := range dst {
 		dst[i] = make([]float64, b.Len())
@@ -73,7 +70,7 @@ func score(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Batch, pr
 		return scoreInputs(ctx, grid, dst, b, progress)
 	}
 	n := b.Len()
-	b.Inputs = nil // every block would copy its own
+	b.Inputs = nil // otherwise every block would copy its inputs
 	for i := 0; i < n; i += blockRows {
 		end := min(i+blockRows, n)
 		block := b
@@ -88,7 +85,7 @@ func score(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Batch, pr
 	return ctx.Err()
 }
 
-// scoreBlock scores consecutive rows, from the one called first.
+// scoreBlock scores consecutive rows. Their scores begin at index first of dst.
 func scoreBlock(ctx context.Context, grid []*Scorer, dst [][]float64, first int, block ood.Batch) error {
 	if len(grid) > 1 {
 		ctx = memo.Share(ctx, block)
@@ -104,10 +101,10 @@ func scoreBlock(ctx context.Context, grid []*Scorer, dst [][]float64, first int,
 	return nil
 }
 
-// inputRows is the number of inputs that a method runs the network on at once.
+// inputRows is the number of inputs in one run of the model.
 const inputRows = 64
 
-// scoreInputs scores rows as their inputs are read.
+// scoreInputs scores rows while it reads their inputs.
 func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Batch, progress rows.Progress) error {
 	s := grid[0]
 	if b.Network == nil {
@@ -131,7 +128,7 @@ func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Bat
 		err := scoreBlock(ctx, grid, dst, x.Start, block)
 		switch {
 		case errors.Is(err, ood.ErrNotDifferentiable) || errors.Is(err, ood.ErrNoDropout):
-			return err // which is of no row
+			return err // not an error of particular rows
 		case err != nil:
 			return fmt.Errorf("inputs %d to %d: %w", x.Start, x.Start+x.Len()-1, err)
 		}
@@ -142,7 +139,7 @@ func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Bat
 		return err
 	}
 	if done != b.Len() {
-		return fmt.Errorf("%d rows of inputs came where %d were announced", done, b.Len())
+		return fmt.Errorf("read %d rows of inputs, want %d", done, b.Len())
 	}
 	return nil
 }
@@ -164,7 +161,7 @@ func (s *Scorer) check(b ood.Batch) error {
 	return nil
 }
 
-// Quantiles implements ood.QuantileRegressor: it panics where Predict errs.
+// Quantiles implements ood.QuantileRegressor. It panics if Predict returns an error.
 func (s *Scorer) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	q, err := s.Predict(x, levels)
 	if err != nil {
@@ -173,10 +170,10 @@ func (s *Scorer) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	return q
 }
 
-// Predict is the quantiles of an interval method. A row that holds NaN has
-// quantiles NaN. What the method predicts is an error where it is not of these rows
-// and levels, or, at levels that rise, falls. It panics if x has the wrong width,
-// and for a detector.
+// Predict returns the quantiles of an interval model. Rows that contain NaN have quantiles NaN.
+// It returns an error if the method's quantiles have the wrong number of rows or levels, or
+// decrease while levels increase. It panics if x has the wrong width, or if the method is a
+// detector.
 func (s *Scorer) Predict(x blas32.General, levels []float64) (ood.Quantiles, error) {
 	if want := s.widths["features"]; x.Rows > 0 && x.Cols != want {
 		panic(fmt.Sprintf("fitting: quantiles of %d columns, fitted on %d", x.Cols, want))
@@ -184,7 +181,7 @@ func (s *Scorer) Predict(x blas32.General, levels []float64) (ood.Quantiles, err
 	q := s.fitted.(ood.QuantileRegressor).Quantiles(x, levels)
 	width := q.Targets * len(levels)
 	if q.Rows != x.Rows || q.Targets < 1 || !slices.Equal(q.Levels, levels) || len(q.Data) != x.Rows*width {
-		return q, fmt.Errorf("method %q: its Quantiles are %d numbers for %d rows, %d targets and %d levels, of %d rows and %d levels", s.method.Name, len(q.Data), q.Rows, q.Targets, len(q.Levels), x.Rows, len(levels))
+		return q, fmt.Errorf("method %q: Quantiles returned %d numbers for %d rows, %d targets and %d levels, want %d rows and %d levels", s.method.Name, len(q.Data), q.Rows, q.Targets, len(q.Levels), x.Rows, len(levels))
 	}
 	rising := slices.IsSorted(levels)
 	for i := range x.Rows {
@@ -203,13 +200,13 @@ func (s *Scorer) Predict(x blas32.General, levels []float64) (ood.Quantiles, err
 	return q, nil
 }
 
-// checkRising refuses quantiles of row i that cross.
+// checkRising returns an error if quantiles of row i cross.
 func (s *Scorer) checkRising(q ood.Quantiles, i int) error {
 	for t := range q.Targets {
 		row := q.Row(i, t)
 		for l := 1; l < len(row); l++ {
 			if row[l] < row[l-1] {
-				return fmt.Errorf("method %q: its Quantiles cross: those of row %d and target %d are %v at level %v and %v at %v",
+				return fmt.Errorf("method %q: its quantiles cross: for row %d and target %d, %v at level %v and %v at level %v",
 					s.method.Name, i, t, row[l-1], q.Levels[l-1], row[l], q.Levels[l])
 			}
 		}

@@ -13,11 +13,10 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// widthPrefix begins the parameters that hold widths, which no method's own
-// state has.
+// widthPrefix begins the names of parameters that store widths. No state of a method uses it.
 const widthPrefix = "width of "
 
-// State is what Restore takes.
+// State returns the saved form of the scorer, for Restore.
 func (s *Scorer) State() rows.State {
 	st := rows.Save(s.fitted)
 	for name, n := range s.widths {
@@ -26,26 +25,25 @@ func (s *Scorer) State() rows.State {
 	return st
 }
 
-// CheckState is an error where what a method fitted could not be restored from its
-// state.
+// CheckState returns an error if the fitted method cannot be restored from its state.
 func (s *Scorer) CheckState() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%v", r)
 		}
 		if err != nil {
-			err = fmt.Errorf("method %q: what it fitted could not be saved: %w", s.method.Name, err)
+			err = fmt.Errorf("method %q: cannot save its fitted state: %w", s.method.Name, err)
 		}
 	}()
 	_, err = Restore(s.method, s.State())
 	return err
 }
 
-// Restore rebuilds a scorer from what its State method returned. A state that no
-// fit of the method can have is an error.
+// Restore rebuilds a scorer from the result of State. It returns an error for a state that no
+// fit can produce.
 func Restore(m ood.Method, st rows.State) (*Scorer, error) {
 	if m.New == nil {
-		return nil, fmt.Errorf("method %q is not whole: it has no New", m.Name)
+		return nil, fmt.Errorf("method %q has no function New", m.Name)
 	}
 	own := rows.State{Params: map[string]any{}, Arrays: st.Arrays}
 	s := &Scorer{method: m, fitted: m.New(), widths: batchparts.Widths{}}
@@ -66,16 +64,16 @@ func Restore(m ood.Method, st rows.State) (*Scorer, error) {
 		s.widths[part] = int(n)
 		room -= int(n)
 	}
-	if names := s.widths.Names(); given(s.zeros()) != ofBatch(m.Needs) || len(names) != len(s.widths) {
-		return nil, fmt.Errorf("it was fitted on rows of %s, and the method needs %s", cmp.Or(strings.Join(names, ", "), "no widths"), m.Needs)
+	if names := s.widths.Names(); given(s.zeros()) != batchNeeds(m.Needs) || len(names) != len(s.widths) {
+		return nil, fmt.Errorf("it was fitted on rows with %s, but the method needs %s", cmp.Or(strings.Join(names, ", "), "no widths"), m.Needs)
 	}
 	if err := rows.Restore(s.fitted, own, s.widths); err != nil {
 		return nil, err
 	}
-	return s, s.try()
+	return s, s.checkWidths()
 }
 
-// zeros is one row of zeros.
+// zeros returns a batch with one row of zeros.
 func (s *Scorer) zeros() ood.Batch {
 	var b ood.Batch
 	for _, name := range s.widths.Names() {
@@ -84,12 +82,12 @@ func (s *Scorer) zeros() ood.Batch {
 	return b
 }
 
-// maxWidths bounds the row that a state is tried on: features, logits and all
-// earlier layers.
+// maxWidths limits the size of the row that checks a state: features, logits and all earlier
+// layers.
 const maxWidths = 3 * rows.MaxWidth
 
-// try scores a row of zeros, which finds out whether the state fits the widths.
-func (s *Scorer) try() (err error) {
+// checkWidths scores a row of zeros, which fails if the state does not fit the widths.
+func (s *Scorer) checkWidths() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = errors.New("its arrays do not fit the widths of the rows")

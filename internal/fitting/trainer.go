@@ -7,7 +7,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// checkedTrainer refuses networks that are not what was asked for.
+// checkedTrainer returns an error for trained networks that do not match the problem.
 type checkedTrainer struct{ train.Trainer }
 
 // Train implements train.Trainer.
@@ -25,10 +25,10 @@ func (t checkedTrainer) Train(ctx context.Context, p train.Problem) ([]train.Net
 	}
 	for i := range networks {
 		if err := networks[i].Restored(); err != nil {
-			return nil, fmt.Errorf("training ended badly: network %d: %w", i, err)
+			return nil, fmt.Errorf("training failed: network %d: %w", i, err)
 		}
 		if in, out := networks[i].Widths(); in != wide || out != p.Outputs {
-			return nil, fmt.Errorf("training ended badly: network %d maps %d values to %d, want %d to %d", i, in, out, wide, p.Outputs)
+			return nil, fmt.Errorf("training failed: network %d maps %d values to %d, want %d to %d", i, in, out, wide, p.Outputs)
 		}
 	}
 	return networks, nil

@@ -12,13 +12,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// returns is a Trainer of what it is.
-type returns []train.Network
+// fixedTrainer returns itself from Train.
+type fixedTrainer []train.Network
 
-func (r returns) Train(context.Context, train.Problem) ([]train.Network, error) { return r, nil }
+func (r fixedTrainer) Train(context.Context, train.Problem) ([]train.Network, error) { return r, nil }
 
-// TestTrainersAreChecked: a method is given as many networks as it asked for, of
-// the widths that it asked for and with finite weights, whoever trains.
+// TestTrainersAreChecked checks that a method gets as many networks as it requested, with the
+// requested widths and finite weights.
 func TestTrainersAreChecked(t *testing.T) {
 	linear := func(in, out int) train.Network {
 		return train.Network{Layers: []train.Layer{{W: rows.New(in, out)}}}
@@ -27,7 +27,7 @@ func TestTrainersAreChecked(t *testing.T) {
 	notFinite.Layers[0].W.Data[3] = float32(math.Inf(1))
 	torn := linear(4, 3)
 	torn.Layers = append(torn.Layers, linear(1, 2).Layers...)
-	for says, r := range map[string]returns{
+	for says, r := range map[string]fixedTrainer{
 		"":                           {linear(4, 2)},
 		"0 networks for 1 models":    {},
 		"maps 3 values to 2":         {linear(3, 2)},

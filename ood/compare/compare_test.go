@@ -124,7 +124,7 @@ func TestCompareFitsGridAtOnce(t *testing.T) {
 	together.Sweep = fitting.Grid(together)[:2]
 	calls := 0
 	together.Fit = func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
-		return memo.Alike(ctx, t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) ([]any, error) {
+		return memo.OncePerKey(ctx, t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) ([]any, error) {
 			calls++
 			var all []any
 			for _, v := range same {

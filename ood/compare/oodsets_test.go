@@ -137,7 +137,7 @@ func TestCompareParallel(t *testing.T) {
 	together := normMethod
 	together.Name = "together"
 	together.Fit = func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
-		return memo.Alike(ctx, t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) (all []any, err error) {
+		return memo.OncePerKey(ctx, t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) (all []any, err error) {
 			for i := range same {
 				all = append(all, &norm{float64(1 + i)})
 			}

@@ -11,19 +11,18 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Map returns what become makes of each part of the batch, alone: neither labels
-// nor inputs.
-func Map(b ood.Batch, become func(blas32.General) blas32.General) ood.Batch {
+// Map applies transform to each part of the batch. The result has no labels and no inputs.
+func Map(b ood.Batch, transform func(blas32.General) blas32.General) ood.Batch {
 	var s ood.Batch
 	for _, p := range Of(&b) {
-		Set(&s, p.Name, become(*p.General))
+		Set(&s, p.Name, transform(*p.General))
 	}
 	return s
 }
 
-// Append puts the parts of more below those of b, which must be as many and as
-// wide unless b has none; labels and inputs it leaves alone. Hashes are kept if all rows
-// have them. It grows matrices as append does.
+// Append appends the rows of more to the parts of b, in amortised constant time. The parts must
+// have the same names and widths, unless b has none. Labels and inputs do not change. Hashes
+// are kept if all rows have them.
 func Append(b *ood.Batch, more ood.Batch) error {
 	n := b.Len()
 	below, to := Of(&more), Of(b)
@@ -32,9 +31,9 @@ func Append(b *ood.Batch, more ood.Batch) error {
 		to = Of(b)
 	}
 	if !slices.EqualFunc(to, below, func(a, b Part) bool { return a.Name == b.Name }) {
-		return fmt.Errorf("rows have other parts (%s) than those before them (%s)", names(below), names(to))
+		return fmt.Errorf("rows have the parts %s, but earlier rows have %s", names(below), names(to))
 	}
-	if err := below.Widths().Check(to.Widths(), "rows", "those before them have"); err != nil {
+	if err := below.Widths().Check(to.Widths(), "rows", "earlier rows have"); err != nil {
 		return err
 	}
 	for k, p := range below {
@@ -67,8 +66,8 @@ func names(all Parts) string {
 	return strings.Join(names, ", ")
 }
 
-// Validate checks that the parts of a batch are whole and fit together: as many
-// rows in each, and, where there are logits, every label in [0,c).
+// Validate checks that all parts of a batch are valid matrices with the same number of rows. If
+// there are logits, every label must be in [0,c).
 func Validate(b ood.Batch) error {
 	n := b.Len()
 	for _, p := range Of(&b) {
@@ -104,7 +103,7 @@ func Validate(b ood.Batch) error {
 	return nil
 }
 
-// CheckInputs refuses other than n rows of inputs, and a block that is not whole.
+// CheckInputs returns an error if x does not have n rows, or if it is an invalid block.
 func CheckInputs(x ood.Inputs, n int) error {
 	if block, ok := x.(ood.InputBlock); ok {
 		if err := block.Check(); err != nil {
@@ -112,7 +111,7 @@ func CheckInputs(x ood.Inputs, n int) error {
 		}
 	}
 	if x.Len() != n {
-		return fmt.Errorf("%d rows but %d of inputs", n, x.Len())
+		return fmt.Errorf("%d rows but %d rows of inputs", n, x.Len())
 	}
 	return nil
 }

@@ -43,10 +43,10 @@ func TestBatchAppend(t *testing.T) {
 		}
 	}
 	for want, other := range map[string]ood.Batch{
-		"rows have other parts (features)":                             {Features: whole.Features},
-		"rows have other parts (features, logits, layer_0)":            {Features: matrix(1, 2), Logits: matrix(1, 3), Layers: whole.Layers[:1]},
-		"rows have 1 columns of layer_1, but those before them have 4": {Features: matrix(1, 2), Logits: matrix(1, 3), Layers: []blas32.General{matrix(1, 1), matrix(1, 1)}},
-		"rows have 2 logits, but those before them have 3":             {Features: matrix(1, 2), Logits: matrix(1, 2), Layers: whole.Layers},
+		"rows have the parts features, but earlier rows have features, logits, layer_0, layer_1":                  {Features: whole.Features},
+		"rows have the parts features, logits, layer_0, but earlier rows have features, logits, layer_0, layer_1": {Features: matrix(1, 2), Logits: matrix(1, 3), Layers: whole.Layers[:1]},
+		"rows have 1 columns of layer_1, but earlier rows have 4":                                                 {Features: matrix(1, 2), Logits: matrix(1, 3), Layers: []blas32.General{matrix(1, 1), matrix(1, 1)}},
+		"rows have 2 logits, but earlier rows have 3":                                                             {Features: matrix(1, 2), Logits: matrix(1, 2), Layers: whole.Layers},
 	} {
 		if err := batchparts.Append(&all, other); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -1,7 +1,6 @@
 package batchparts
 
-// LayerError is an error of earlier layers: where none are read the network may
-// run.
+// LayerError is an error in earlier layers. The model may run if no earlier layers are read.
 type LayerError struct{ Err error }
 
 func (e *LayerError) Error() string { return e.Err.Error() }

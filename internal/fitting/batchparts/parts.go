@@ -11,17 +11,16 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Part is one matrix of several rows, under the name that errors and files have
-// for it.
+// Part is one matrix of a batch, with its name in errors and files.
 type Part struct {
 	Name string // features, logits, gaps, layer_0, layer_1 …
 	*blas32.General
 }
 
-// Parts are those of the same rows.
+// Parts are matrices of the same rows.
 type Parts []Part
 
-// Of are the parts that the batch has; what is set in them is set in the batch.
+// Of returns the parts that the batch has. Assigning to a part's matrix changes the batch.
 func Of(b *ood.Batch) Parts {
 	all := make(Parts, 0, 3+len(b.Layers))
 	if b.Features.Cols != 0 {
@@ -39,7 +38,7 @@ func Of(b *ood.Batch) Parts {
 	return all
 }
 
-// Set sets the part of a name; layers are set in their order.
+// Set sets the part with the given name. Layers must be set in order.
 func Set(b *ood.Batch, name string, m blas32.General) {
 	switch name {
 	case "features":
@@ -53,17 +52,17 @@ func Set(b *ood.Batch, name string, m blas32.General) {
 	}
 }
 
-// Layer is what errors and files call earlier layer i, from 0.
+// Layer returns the name of earlier layer i in errors and files. The first layer is 0.
 func Layer(i int) string {
 	first := [...]string{"layer_0", "layer_1", "layer_2", "layer_3", "layer_4", "layer_5", "layer_6", "layer_7"}
 	if i >= 0 && i < len(first) {
-		return first[i] // without taking memory, for services that ask again and again
+		return first[i] // avoids an allocation for each request of a service
 	}
 	return fmt.Sprintf("layer_%d", i)
 }
 
-// Names are the names of parts for which has holds: of earlier layers, if they are
-// asked for, those before the first that is absent.
+// Names returns the names of parts for which has returns true. If layers is set, it includes
+// earlier layers up to the first that is missing.
 func Names(has func(name string) bool, layers bool) []string {
 	names := make([]string, 0, 8)
 	for _, name := range [...]string{"features", "logits", "gaps"} {
@@ -77,8 +76,8 @@ func Names(has func(name string) bool, layers bool) []string {
 	return names
 }
 
-// CheckFinite returns a *rows.NotFiniteError for the first number that is NaN
-// or infinite. what, if not empty, says whose the parts are.
+// CheckFinite returns a *rows.NotFiniteError for the first number that is NaN or infinite. The
+// error begins with what, if it is not empty.
 func (p Parts) CheckFinite(what string) error {
 	if what != "" {
 		what += ": "
@@ -91,7 +90,7 @@ func (p Parts) CheckFinite(what string) error {
 	return nil
 }
 
-// Widths are the columns of each.
+// Widths returns the number of columns of each part.
 func (p Parts) Widths() Widths {
 	w := Widths{}
 	for _, part := range p {

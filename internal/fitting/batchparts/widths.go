@@ -4,14 +4,14 @@ import (
 	"fmt"
 )
 
-// Widths are the columns of parts, by name.
+// Widths holds the number of columns of each part, by name.
 type Widths map[string]int
 
-// Names are those of the parts, without what no part is called.
+// Names returns the names of the parts, in their usual order. It leaves out unknown names.
 func (w Widths) Names() []string { return Names(func(name string) bool { return w[name] > 0 }, true) }
 
-// Check returns a *WidthError for the first part that has other columns than
-// want, or for another number of earlier layers; what either lacks is fine.
+// Check returns a *WidthError for the first part whose width differs from want, or for a
+// different number of earlier layers. Parts that only one side has are ignored.
 func (w Widths) Check(want Widths, rows, says string) error {
 	if have, other := w.Layers(), want.Layers(); have != other && have > 0 && other > 0 {
 		return &WidthError{Rows: rows, Says: says, Part: "earlier layers", Have: have, Want: other}
@@ -24,7 +24,7 @@ func (w Widths) Check(want Widths, rows, says string) error {
 	return nil
 }
 
-// Layers is the number of earlier layers.
+// Layers returns the number of earlier layers.
 func (w Widths) Layers() int {
 	n := 0
 	for w[Layer(n)] > 0 {
@@ -33,12 +33,11 @@ func (w Widths) Layers() int {
 	return n
 }
 
-// WidthError says that rows have other columns than they must have, or another
-// number of earlier layers.
+// WidthError reports rows with a wrong number of columns or of earlier layers.
 type WidthError struct {
-	Rows string // which, as in "the rows"
-	Says string // what wants them, as in "the fit used"
-	Part string // by its name, or "earlier layers"
+	Rows string // which rows, for example "the rows"
+	Says string // the source of Want, for example "the fit used"
+	Part string // name of the part, or "earlier layers"
 	Have int
 	Want int
 }

@@ -1,6 +1,6 @@
-// Package binarylogit turns a binary classifier with a single logit z, which gives
-// class 1 the probability 1/(1+exp(−z)), into one with the two logits 0 and z. Every
-// method on logits can read that.
+// Package binarylogit converts a binary classifier with a single logit z, which gives class 1
+// the probability 1/(1+exp(−z)), to one with the two logits 0 and z. Every method that reads
+// logits can read those.
 package binarylogit
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Batch turns the single logit of a classifier's rows, and of the network beside
-// them, into two. Others stay as they are, and so do those that Validate refuses.
+// Batch converts the single logit of each row to two. It returns other batches unchanged, and
+// invalid matrices, which Validate reports.
 func Batch(b ood.Batch) ood.Batch {
 	if b.Logits.Cols == 1 && rows.Whole(b.Logits) == nil {
-		b.Logits = columns(b.Logits)
+		b.Logits = toPair(b.Logits)
 		if b.Network != nil {
 			b.Network = pairedNetwork{b.Network}
 		}
@@ -22,7 +22,7 @@ func Batch(b ood.Batch) ood.Batch {
 	return b
 }
 
-func columns(z blas32.General) blas32.General {
+func toPair(z blas32.General) blas32.General {
 	pair := rows.New(z.Rows, 2)
 	for i := range z.Rows {
 		pair.Data[2*i+1] = z.Data[i*z.Stride]
@@ -30,8 +30,8 @@ func columns(z blas32.General) blas32.General {
 	return pair
 }
 
-// Training is the training of a classifier with a single logit as that of one
-// with two.
+// Training converts the training data of a classifier with a single logit to one with two
+// logits.
 func Training(t ood.Training) ood.Training {
 	if t.Regression || t.Logits.Cols != 1 {
 		return t
@@ -40,8 +40,8 @@ func Training(t ood.Training) ood.Training {
 	return t
 }
 
-// Last is the last layer that makes these two logits, of nil nil. One whose
-// numbers are not whole stays as it is.
+// Last converts the last layer to one that computes the two logits. It returns nil for nil, and
+// an invalid matrix unchanged.
 func Last(l *ood.Linear) *ood.Linear {
 	if l == nil || l.Weight.Rows != 1 || rows.Whole(l.Weight) != nil {
 		return l

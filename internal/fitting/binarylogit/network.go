@@ -8,13 +8,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// pairedNetwork is a network of a single logit z as one of the two logits 0 and z.
+// pairedNetwork turns a model with a single logit z into one with the two logits 0 and z.
 type pairedNetwork struct{ ood.Network }
 
 func (n pairedNetwork) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
 	b, err := n.Network.Forward(ctx, x)
 	if err == nil {
-		b.Logits = columns(b.Logits)
+		b.Logits = toPair(b.Logits)
 	}
 	return b, err
 }
@@ -31,7 +31,7 @@ func (n pairedNetwork) Gradient(ctx context.Context, x ood.InputBlock, of ood.Sc
 			g.Data[j] = float32(d * float64(g.Data[j]))
 		}
 	}
-	b.Logits = columns(b.Logits)
+	b.Logits = toPair(b.Logits)
 	return b, g, nil
 }
 
@@ -44,7 +44,7 @@ func (n pairedNetwork) Dropout(ctx context.Context, x ood.InputBlock, passes int
 	return pair, err
 }
 
-// pairSlope is the derivative of a scalar of the logits 0 and z by z.
+// pairSlope returns the derivative of a scalar function of the logits (0, z) with respect to z.
 func pairSlope(of ood.Scalar, z float64) float64 {
 	t := cmp.Or(of.Temperature, 1)
 	one := 1 / (1 + math.Exp(-z/t)) // probability of class 1

@@ -9,7 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// identity has its input as its only logit.
+// identity is a network whose only logit is its input.
 type identity struct{ ood.Network }
 
 func (identity) Gradient(_ context.Context, x ood.InputBlock, _ ood.Scalar) (ood.Batch, ood.Tensor, error) {
@@ -22,7 +22,7 @@ func (identity) Gradient(_ context.Context, x ood.InputBlock, _ ood.Scalar) (ood
 	return ood.Batch{Logits: z}, g, nil
 }
 
-// scalar is what ood.Scalar asks for of the logits 0 and z.
+// scalar computes the function that an ood.Scalar selects, on the logits 0 and z.
 func scalar(of ood.Scalar, z float64) float64 {
 	t := of.Temperature
 	if t == 0 {
@@ -46,10 +46,10 @@ func scalar(of ood.Scalar, z float64) float64 {
 	case of.Logit:
 		return pair[of.Index]
 	}
-	return largest/t - sum // of the log-softmax at the largest
+	return largest/t - sum // log-softmax of the largest logit
 }
 
-// Slopes are held to differences.
+// TestPairSlope compares derivatives with finite differences.
 func TestPairSlope(t *testing.T) {
 	const step = 1e-4
 	for _, of := range []ood.Scalar{

@@ -19,14 +19,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// assignment is which class each training row is of. Classes without rows are
-// left out and the others numbered from 0.
+// assignment holds the class of each training row. Classes without rows are left out, and the
+// others are numbered from 0.
 type assignment struct {
-	of []int // n
-	n  int
+	class []int // n
+	n     int
 }
 
-// assign takes the labels, or where there are none the largest logit.
+// assign uses the labels or, without labels, the class with the largest logit.
 func assign(t ood.Training) (assignment, error) {
 	raw := t.Labels
 	if len(raw) == 0 {
@@ -36,28 +36,28 @@ func assign(t ood.Training) (assignment, error) {
 		raw = rows.Argmax(t.Logits)
 	}
 	present := slices.Compact(slices.Sorted(slices.Values(raw)))
-	c := assignment{of: make([]int, len(raw)), n: len(present)}
+	c := assignment{class: make([]int, len(raw)), n: len(present)}
 	for i, y := range raw {
-		c.of[i], _ = slices.BinarySearch(present, y)
+		c.class[i], _ = slices.BinarySearch(present, y)
 	}
 	return c, nil
 }
 
-// ErrNoClasses says that a method which asks for the classes of the rows it is
-// fitted with found neither labels nor logits.
+// ErrNoClasses reports that a method needs the classes of its fit rows, but there are neither
+// labels nor logits.
 var ErrNoClasses = errors.New("neither labels nor logits say which class a row is of")
 
-// Cloud is which of a training's rows classes are fitted to.
+// Cloud selects the rows of a training that Gaussians are fitted to.
 type Cloud struct {
-	Layer    int     // or Features
-	Exponent float64 // of their norm, which they are divided by
-	One      bool    // all of one class, where nothing says which
+	Layer    int     // number of the earlier layer, or Features
+	Exponent float64 // power of their norm that rows are divided by
+	One      bool    // put all rows in one class if their classes are unknown
 }
 
-// Features stands for the features in place of a layer's number.
+// Features selects the features instead of an earlier layer.
 const Features = -1
 
-// Rows are those of b that the cloud is of.
+// Rows returns the selected rows of b.
 func (c Cloud) Rows(b ood.Batch) blas32.General {
 	x := b.Features
 	if c.Layer != Features {
@@ -73,7 +73,7 @@ func (c Cloud) scaled(x blas32.General) blas32.General {
 	return rows.Radial(x, c.Exponent)
 }
 
-// Graph are Rows as a tensor.
+// Graph does what Rows does, on graph tensors.
 func (c Cloud) Graph(b graph.Batch) graph.Tensor {
 	x := b.Features
 	if c.Layer != Features {
@@ -87,13 +87,13 @@ func (c Cloud) Graph(b graph.Batch) graph.Tensor {
 
 func (c Cloud) classes(t ood.Training) (assignment, error) {
 	if c.One && (t.Regression || len(t.Labels) == 0 && t.Logits.Cols == 0) {
-		return assignment{of: make([]int, t.Len()), n: 1}, nil
+		return assignment{class: make([]int, t.Len()), n: 1}, nil
 	}
 	return assign(t)
 }
 
-// Moments are those of the cloud about its classes' means. Those of a fold come
-// from those of all rows.
+// Moments returns the moments of the selected rows about their class means. For a fold they are
+// derived from those of all rows.
 func (c Cloud) Moments(ctx context.Context, t ood.Training) (*moments.Moments, error) {
 	return memo.Cached(ctx, t.Batch, c, func() (*moments.Moments, error) {
 		all, held, above := memo.Whole(ctx, t)
@@ -102,7 +102,7 @@ func (c Cloud) Moments(ctx context.Context, t ood.Training) (*moments.Moments, e
 			if err != nil {
 				return nil, err
 			}
-			return moments.Of(ctx, c.Rows(t.Batch), classes.of, classes.n)
+			return moments.Of(ctx, c.Rows(t.Batch), classes.class, classes.n)
 		}
 		whole, err := c.Moments(above, *all)
 		if err != nil {
@@ -112,16 +112,15 @@ func (c Cloud) Moments(ctx context.Context, t ood.Training) (*moments.Moments, e
 		if err != nil {
 			return nil, err
 		}
-		of := make([]int, len(held))
+		class := make([]int, len(held))
 		for i, r := range held {
-			of[i] = classes.of[r]
+			class[i] = classes.class[r]
 		}
-		return whole.Without(ctx, c.Rows(all.Batch.Select(held)), of)
+		return whole.Without(ctx, c.Rows(all.Batch.Select(held)), class)
 	})
 }
 
-// Fit fits one covariance about class means, inverted with the parameter
-// "shrinkage".
+// Fit fits class means and one shared covariance, inverted with the parameter "shrinkage".
 func (c Cloud) Fit(ctx context.Context, t ood.Training, p ood.Params) (gaussian.Classes, error) {
 	m, err := c.Moments(ctx, t)
 	if err != nil {
@@ -134,15 +133,15 @@ func (c Cloud) Fit(ctx context.Context, t ood.Training, p ood.Params) (gaussian.
 	return gaussian.NewClasses(w, m.Means()), nil
 }
 
-// Radial are the parameters of rows that are divided by a power of their norm.
+// Radial declares the parameters for rows divided by a power of their norm.
 func Radial() []ood.Param {
 	return []ood.Param{{Name: "unit_norm", Default: false, Sweep: []any{false, true}}, {Name: "exponent", Default: 1, Takes: "least=0,most=4"}}
 }
 
-// Scaled is the cloud of the rows as the parameters of Radial say. An exponent of
-// 0 asks for the one among steps of a quarter, up to 1.5, whose distances tell best
-// a fifth of the rows, held out, from the means of two of them of different
-// classes; 1 where several do.
+// Scaled returns the cloud with the exponent that the parameters of Radial select. The exponent
+// 0 selects one automatically, among steps of 0.25 up to 1.5. It takes the exponent whose
+// distances best separate held-out rows (a fifth of all) from the means of two such rows of
+// different classes. If several are best, it takes 1.
 func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud, error) {
 	c.Exponent = p.Float("exponent")
 	switch {
@@ -153,17 +152,17 @@ func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud,
 		c.Exponent = cmp.Or(c.Exponent, 1)
 		return c, nil
 	}
-	of, err := c.classes(t)
+	assigned, err := c.classes(t)
 	if err != nil {
 		return c, err
 	}
 	held := rows.Folds(t.Len(), heldPart, t.Seed)[0]
-	apart, part := memo.Without(ctx, t, held)
+	foldCtx, fold := memo.Without(ctx, t, held)
 	in := c.Rows(t.Batch.Select(held))
 	mixed := rows.New(in.Rows, in.Cols)
 	for i := range held {
 		with := (i + len(held)/2) % len(held)
-		for try := 1; of.of[held[with]] == of.of[held[i]] && try < len(held); try++ {
+		for try := 1; assigned.class[held[with]] == assigned.class[held[i]] && try < len(held); try++ {
 			with = (with + 1) % len(held)
 		}
 		for j, v := range rows.Row(in, i) {
@@ -173,7 +172,7 @@ func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud,
 	most, best := 0., 1.
 	for _, exponent := range []float64{1, .75, 1.25, .5, 1.5, .25, 0} {
 		c.Exponent = exponent
-		g, err := c.Fit(apart, part, p)
+		g, err := c.Fit(foldCtx, fold, p)
 		if err != nil {
 			return c, err
 		}
@@ -196,14 +195,14 @@ func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud,
 	return c, nil
 }
 
-// heldPart is the part of rows that is held out to choose an exponent with.
+// heldPart is the inverse of the fraction of rows held out to choose an exponent.
 const heldPart = 5
 
-// Shrinkage is the parameter "shrinkage".
+// Shrinkage declares the parameter "shrinkage".
 func Shrinkage(otherwise float64, sweep ...any) ood.Param {
 	return ood.Param{Name: "shrinkage", Default: otherwise, Takes: "least=0,most=1", Sweep: sweep}
 }
 
-// LeastShrinkage keeps directions that hardly vary in-domain from drowning all
-// others.
+// LeastShrinkage prevents directions with almost no in-distribution variance from dominating
+// all others.
 const LeastShrinkage = .001

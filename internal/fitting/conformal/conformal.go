@@ -1,7 +1,7 @@
 // Package conformal names the nonconformity scores of prediction sets and intervals.
 package conformal
 
-// Scores that rank the classes of sets.
+// Scores for prediction sets; they rank the classes.
 const (
 	LAC     = "lac"
 	APS     = "aps"
@@ -10,13 +10,13 @@ const (
 	Ordinal = "ordinal"
 )
 
-// SetScores are all that rank classes.
+// SetScores lists the scores for prediction sets.
 func SetScores() []string { return []string{LAC, APS, RAPS, SAPS, Ordinal} }
 
-// GraphScores are those whose sets are written to graphs.
+// GraphScores lists the scores for prediction sets that exported graphs support.
 func GraphScores() []string { return []string{LAC, APS, RAPS, SAPS} }
 
-// Scores that calibrate intervals with two ends.
+// Scores for two-sided intervals.
 const (
 	CQR  = "cqr"
 	CQRR = "cqr-r"
@@ -25,10 +25,10 @@ const (
 	RCP  = "rcp"
 )
 
-// IntervalScores are all that calibrate intervals.
+// IntervalScores lists the scores for intervals.
 func IntervalScores() []string { return []string{CQR, CQRR, CQRM, CIR, RCP} }
 
-// Ends of intervals that have one alone.
+// Sides of one-sided intervals.
 const (
 	Lower = "lower"
 	Upper = "upper"

@@ -1,5 +1,5 @@
-// Package memo keeps what the fits and scorers of some rows make of them, so that the
-// next that needs it does not make it again. A context carries it.
+// Package memo shares intermediate results between fits and scorers of the same rows, so that
+// each is computed once. A context carries the store.
 package memo
 
 import (
@@ -11,18 +11,18 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// store is what was made of some rows.
+// store holds results computed from some rows.
 type store struct {
-	rows identity
-	made sync.Map
-	// whole, if not nil, is the training that the rows are of, all but the rows held;
-	// above is the store of its rows.
-	whole *ood.Training
-	above *store
-	held  []int
+	rows    identity
+	results sync.Map
+	// If the rows are a part of a training, whole is that training, held are the rows that the
+	// part lacks, and above is the store of all rows.
+	whole  *ood.Training
+	parent *store
+	held   []int
 }
 
-// identity tells rows apart by where they lie in memory.
+// identity identifies rows by their addresses in memory.
 type identity struct {
 	n                               int
 	features, logits, layer, tensor *float32
@@ -56,7 +56,7 @@ type (
 	gridKey  struct{}
 )
 
-// storeOf returns the store that a context carries if it is of the rows of b, or nil.
+// storeOf returns the store in the context if it belongs to the rows of b, or nil.
 func storeOf(ctx context.Context, b ood.Batch) *store {
 	if s, ok := ctx.Value(storeKey{}).(*store); ok && s.rows == identityOf(b) {
 		return s
@@ -64,7 +64,7 @@ func storeOf(ctx context.Context, b ood.Batch) *store {
 	return nil
 }
 
-// Share returns a context whose users make once what they need of the rows of b.
+// Share returns a context in which results computed from the rows of b are shared.
 func Share(ctx context.Context, b ood.Batch) context.Context {
 	if storeOf(ctx, b) != nil {
 		return ctx
@@ -72,20 +72,20 @@ func Share(ctx context.Context, b ood.Batch) context.Context {
 	return context.WithValue(ctx, storeKey{}, &store{rows: identityOf(b)})
 }
 
-// Cached returns what make made of the rows of b the first time that it was asked for
-// with the key, one of the caller's own types; if the context shares nothing of these
-// rows, make is called. An error is kept too.
+// Cached returns the result that make computed on the first call with this key and these rows.
+// The type of key must belong to the caller. Errors are cached too. If the context does not
+// share results of these rows, Cached calls make.
 func Cached[T any](ctx context.Context, b ood.Batch, key any, make func() (T, error)) (T, error) {
 	s := storeOf(ctx, b)
 	if s == nil {
 		return make()
 	}
-	kept, _ := s.made.LoadOrStore(key, sync.OnceValues(make))
+	kept, _ := s.results.LoadOrStore(key, sync.OnceValues(make))
 	return kept.(func() (T, error))()
 }
 
-// Without returns t without some of its rows, and a context to fit it with: what a fit
-// needs of them may come from what is known of all rows, which Whole finds.
+// Without returns t without the rows held, and a context for its fit. In that context, Whole
+// returns t, so that results for the part can be derived from results for all rows.
 func Without(ctx context.Context, t ood.Training, held []int) (context.Context, ood.Training) {
 	out := make(map[int]bool, len(held))
 	for _, r := range held {
@@ -99,42 +99,44 @@ func Without(ctx context.Context, t ood.Training, held []int) (context.Context, 
 	}
 	part := t
 	part.Batch, part.MayRetain = t.Batch.Select(keep), true
-	above := storeOf(Share(ctx, t.Batch), t.Batch)
-	return context.WithValue(ctx, storeKey{}, &store{rows: identityOf(part.Batch), whole: &t, above: above, held: held}), part
+	parent := storeOf(Share(ctx, t.Batch), t.Batch)
+	return context.WithValue(ctx, storeKey{}, &store{rows: identityOf(part.Batch), whole: &t, parent: parent, held: held}), part
 }
 
-// Whole returns the training that t is of, the rows that t lacks, and a context that
-// shares what is made of all rows. If t is whole, it returns nil.
-func Whole(ctx context.Context, t ood.Training) (whole *ood.Training, held []int, of context.Context) {
+// Whole returns the training that t is a part of, the rows that t lacks, and a context that
+// shares results of all rows. If t is not a part, whole is nil.
+func Whole(ctx context.Context, t ood.Training) (whole *ood.Training, held []int, wholeCtx context.Context) {
 	s := storeOf(ctx, t.Batch)
 	if s == nil || s.whole == nil {
 		return nil, nil, ctx
 	}
-	return s.whole, s.held, context.WithValue(ctx, storeKey{}, s.above)
+	return s.whole, s.held, context.WithValue(ctx, storeKey{}, s.parent)
 }
 
-// grid is the configurations that are fitted one after another, and the one that is
-// being fitted.
+// grid holds the configurations that are fitted one after another, and the index of the current
+// one.
 type grid struct {
 	all []ood.Params
 	at  int
 }
 
-// Fitting returns a context to fit configuration at of all with.
+// Fitting returns a context for the fit of configuration all[at].
 func Fitting(ctx context.Context, all []ood.Params, at int) context.Context {
 	return context.WithValue(ctx, gridKey{}, grid{all, at})
 }
 
-// Grid returns all configurations that are fitted to the same rows, one after another.
+// Grid returns all configurations of the current grid. They are fitted to the same rows, one
+// after another.
 func Grid(ctx context.Context) []ood.Params {
 	g, _ := ctx.Value(gridKey{}).(grid)
 	return g.all
 }
 
-// Alike returns what make makes of the configuration that is being fitted to t, the
-// first time for all of Grid that have its key, in order.
-func Alike[K comparable, T any](ctx context.Context, t ood.Training, key func(ood.Params) K, make func(same []ood.Params, tell func(share float64)) ([]T, error)) (T, error) {
-	type place struct {
+// OncePerKey returns the result of make for the configuration that is being fitted to t. On the
+// first call, make gets all configurations of the grid with the same key, in order, and returns
+// a result for each.
+func OncePerKey[K comparable, T any](ctx context.Context, t ood.Training, key func(ood.Params) K, make func(same []ood.Params, tell func(fraction float64)) ([]T, error)) (T, error) {
+	type cacheKey struct {
 		grid *ood.Params
 		of   K
 	}
@@ -150,8 +152,8 @@ func Alike[K comparable, T any](ctx context.Context, t ood.Training, key func(oo
 		}
 		same = append(same, v)
 	}
-	all, err := Cached(ctx, t.Batch, place{&g.all[0], own}, func() ([]T, error) {
-		return make(same, func(share float64) { t.Progress(share * float64(len(same))) })
+	all, err := Cached(ctx, t.Batch, cacheKey{&g.all[0], own}, func() ([]T, error) {
+		return make(same, func(fraction float64) { t.Progress(fraction * float64(len(same))) })
 	})
 	if err != nil {
 		return *new(T), err

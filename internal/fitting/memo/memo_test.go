@@ -9,13 +9,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestCached holds that what is made of rows is made once, and never taken for what
-// other rows need: the context may come to a method that reads rows of its own.
+// TestCached checks that a result is computed once for its rows and never returned for other
+// rows. The context may reach a method that reads its own rows.
 func TestCached(t *testing.T) {
 	type key struct{}
-	made := 0
+	results := 0
 	of := func(ctx context.Context, b ood.Batch) int {
-		n, err := Cached(ctx, b, key{}, func() (int, error) { made++; return b.Len(), nil })
+		n, err := Cached(ctx, b, key{}, func() (int, error) { results++; return b.Len(), nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,58 +25,59 @@ func TestCached(t *testing.T) {
 	part, copied := all.Slice(0, 4), all.Select([]int{0, 1, 2, 3, 4, 5})
 	ctx := Share(t.Context(), all)
 	for range 2 {
-		if of(ctx, all) != 6 || made != 1 {
-			t.Errorf("made %d times for the same rows, want once", made)
+		if of(ctx, all) != 6 || results != 1 {
+			t.Errorf("made %d times for the same rows, want once", results)
 		}
 	}
-	if of(ctx, part) != 4 || of(ctx, copied) != 6 || made != 3 {
-		t.Errorf("made %d times for three batches, want 3", made)
+	if of(ctx, part) != 4 || of(ctx, copied) != 6 || results != 3 {
+		t.Errorf("made %d times for three batches, want 3", results)
 	}
 	inputs := ood.Batch{Inputs: ood.BlockOf([]int{2, 1}, []float32{1, 2})}
 	moved := ood.Batch{Inputs: ood.BlockOf([]int{2, 1}, []float32{1, 3})}
 	ctx = Share(ctx, inputs)
 	of(ctx, inputs)
-	if of(ctx, moved); made != 5 {
-		t.Errorf("made %d times, want 5: inputs of the same shape are not the same rows", made)
+	if of(ctx, moved); results != 5 {
+		t.Errorf("made %d times, want 5: inputs of the same shape are not the same rows", results)
 	}
 }
 
-// TestWithout holds that a part knows the rows that it is of, and that what is made of
-// these is shared with other parts of them.
+// TestWithout checks that a part has access to all rows, and that results for all rows are
+// shared between parts.
 func TestWithout(t *testing.T) {
 	type key struct{}
-	made := 0
+	results := 0
 	whole := ood.Training{Batch: ood.Batch{Features: rows.New(6, 2)}}
 	ctx := Share(t.Context(), whole.Batch)
 	for _, held := range [][]int{{0, 3}, {1, 2}} {
 		apart, part := Without(ctx, whole, held)
-		of, left, above := Whole(apart, part)
+		of, left, parent := Whole(apart, part)
 		if part.Len() != 4 || of == nil || of.Len() != 6 || !slices.Equal(left, held) {
 			t.Fatalf("part of %d rows of %v without %v", part.Len(), of, left)
 		}
-		if _, err := Cached(above, of.Batch, key{}, func() (int, error) { made++; return 0, nil }); err != nil {
+		if _, err := Cached(parent, of.Batch, key{}, func() (int, error) { results++; return 0, nil }); err != nil {
 			t.Fatal(err)
 		}
-		if again, _, _ := Whole(above, *of); again != nil {
+		if again, _, _ := Whole(parent, *of); again != nil {
 			t.Error("all rows are said to be part of others")
 		}
 	}
-	if made != 1 {
-		t.Errorf("made %d times, want once for both parts", made)
+	if results != 1 {
+		t.Errorf("made %d times, want once for both parts", results)
 	}
 }
 
-// TestAlike holds that configurations of one key are made together, at the first.
-func TestAlike(t *testing.T) {
+// TestOncePerKey checks that configurations with the same key are computed together, in the first
+// call.
+func TestOncePerKey(t *testing.T) {
 	training := ood.Training{Batch: ood.Batch{Features: rows.New(3, 1)}, Progress: func(float64) {}}
 	var grid []ood.Params
 	for _, v := range []float64{10, 21, 12, 23} {
 		grid = append(grid, ood.Params{"v": v})
 	}
-	ctx, made := Share(t.Context(), training.Batch), 0
+	ctx, results := Share(t.Context(), training.Batch), 0
 	for i, p := range grid {
-		got, err := Alike(Fitting(ctx, grid, i), training, func(p ood.Params) int { return p.Int("v") / 10 }, func(same []ood.Params, _ func(float64)) (all []int, err error) {
-			made++
+		got, err := OncePerKey(Fitting(ctx, grid, i), training, func(p ood.Params) int { return p.Int("v") / 10 }, func(same []ood.Params, _ func(float64)) (all []int, err error) {
+			results++
 			for _, s := range same {
 				all = append(all, s.Int("v"))
 			}
@@ -86,7 +87,7 @@ func TestAlike(t *testing.T) {
 			t.Errorf("configuration %d: %d, %v", i, got, err)
 		}
 	}
-	if made != 2 {
-		t.Errorf("made %d times, want once for each of two keys", made)
+	if results != 2 {
+		t.Errorf("made %d times, want once for each of two keys", results)
 	}
 }

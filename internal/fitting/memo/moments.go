@@ -9,7 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Moments are those of the training features, of rows scaled to norm 1 with unit.
+// Moments returns the moments of the training features. If unit is set, rows are scaled to norm
+// 1 first.
 func Moments(ctx context.Context, t ood.Training, unit bool) (*moments.Moments, error) {
 	type key struct{ unit bool }
 	return Cached(ctx, t.Batch, key{unit}, func() (*moments.Moments, error) {
@@ -18,8 +19,8 @@ func Moments(ctx context.Context, t ood.Training, unit bool) (*moments.Moments, 
 	})
 }
 
-// Spectrum is that of their covariance or, where it is not centred, of their second
-// moment, which knows no mean.
+// Spectrum returns the moments and the eigendecomposition of the covariance, or of the
+// uncentred second moment if centred is false.
 func Spectrum(ctx context.Context, t ood.Training, unit, centred bool) (*moments.Moments, *eigen.Spectrum, error) {
 	m, err := Moments(ctx, t, unit)
 	if err != nil {
@@ -30,7 +31,7 @@ func Spectrum(ctx context.Context, t ood.Training, unit, centred bool) (*moments
 	return m, s, err
 }
 
-// SpectrumOf is Spectrum of rows with these moments.
+// SpectrumOf returns the eigendecomposition for given moments. See Spectrum.
 func SpectrumOf(m *moments.Moments, centred bool) (*eigen.Spectrum, error) {
 	second := m.SecondMoment
 	if centred {

@@ -12,16 +12,15 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Conditional are networks that read a standardised row and a quantile's level
-// as (τ−0.5)·12, and make the standardised quantile.
+// Conditional holds networks that read a standardised row and a quantile level, as (τ−0.5)·12,
+// and return the standardised quantile.
 //
-// Predictions come from the networks' values on the levels of Grid, sorted
-// per row and interpolated between. They never cross, and a quantile does not
-// depend on which others are asked.
+// Predictions are interpolated between the networks' outputs at the levels of Grid, sorted per
+// row. Quantiles therefore never cross, and a quantile does not depend on the other requested
+// levels.
 //
-// References: Tagasovska & Lopez-Paz (2019), section 2; Chernozhukov,
-// Fernández-Val & Galichon (2010), Quantile and Probability Curves Without
-// Crossing, for the sorting.
+// References: Tagasovska & Lopez-Paz (2019), section 2; Chernozhukov, Fernández-Val & Galichon
+// (2010), Quantile and Probability Curves Without Crossing, for the sorting.
 type Conditional struct {
 	Regression
 	Grid []float64 `state:"grid[l],positive,below=1"` // increasing levels in (0,1)
@@ -37,14 +36,13 @@ func (s *Conditional) Restored() error {
 	return s.Check(1, 1)
 }
 
-// evaluatedAtOnce bounds the number of rows × levels that are held as hidden
-// activations: those of a few dozen units fit a core's cache.
-const evaluatedAtOnce = 2048
+// maxEvaluations limits the number of rows × levels whose hidden activations are held at once.
+// With a few dozen hidden units they fit into a core's cache.
+const maxEvaluations = 2048
 
-// Quantiles predicts the quantiles of the rows of x, n×d, at levels in (0,1).
-// Between the levels of Grid they are linear, outside constant: a tail beyond
-// the grid is the business of calibration. It panics if x has the wrong
-// width. A row that holds NaN has quantiles NaN.
+// Quantiles predicts quantiles of the rows of x, n×d, at levels in (0,1). They are linear
+// between the levels of Grid and constant outside, because calibration handles the tails beyond
+// the grid. It panics if x has the wrong width. A row that contains NaN has quantiles NaN.
 func (s *Conditional) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	q := ood.NewQuantiles(x.Rows, len(s.Networks), levels)
 	if x.Rows == 0 {
@@ -53,7 +51,7 @@ func (s *Conditional) Quantiles(x blas32.General, levels []float64) ood.Quantile
 	if x.Cols != len(s.X.Mean) {
 		panic(fmt.Sprintf("mlp: quantile regression on %d columns given %d", len(s.X.Mean), x.Cols))
 	}
-	block := min(max(evaluatedAtOnce/len(s.Grid), 1), x.Rows)
+	block := min(max(maxEvaluations/len(s.Grid), 1), x.Rows)
 	scaled, grid := rows.New(block, x.Cols), rows.New(block, len(s.Grid))
 	evaluators := make([]*gridEvaluator, len(s.Networks))
 	for t, n := range s.Networks {
@@ -80,15 +78,15 @@ func (s *Conditional) Quantiles(x blas32.General, levels []float64) ood.Quantile
 	return q
 }
 
-// gridEvaluator runs one network on rows × levels. The first layer's product
-// is computed once per row: the level adds a multiple of one weight row.
+// gridEvaluator runs one network on all pairs of rows and levels. It computes the first layer's
+// product once per row, because a level only adds a multiple of one row of weights.
 type gridEvaluator struct {
 	network train.Network
-	input   []float64        // (τ−0.5)·12 per level
-	x       train.Layer      // the first layer without the level's row
-	level   []float32        // that row
+	input   []float64        // (τ−0.5)·12 for each level
+	x       train.Layer      // the first layer without the level's row of weights
+	level   []float32        // the level's row of weights
 	first   blas32.General   // rows × width of the first layer
-	hidden  []blas32.General // rows·levels × width, per layer but the last
+	hidden  []blas32.General // rows·levels × width, for each layer but the last
 }
 
 func newGridEvaluator(n train.Network, levels []float64, block int) *gridEvaluator {
@@ -109,16 +107,16 @@ func newGridEvaluator(n train.Network, levels []float64, block int) *gridEvaluat
 	return e
 }
 
-// levelInput is how a level enters a network.
+// levelInput returns the input of a network for a level.
 func levelInput(tau float64) float64 { return (tau - 0.5) * 12 }
 
-// evaluate writes the network's output for every row of x at every level to
-// dst, rows × levels.
+// evaluate writes the network's output for every row of x and every level to dst, which is rows
+// × levels.
 func (e *gridEvaluator) evaluate(dst, x blas32.General) {
 	levels := len(e.input)
 	first := rows.Slice(e.first, 0, x.Rows)
 	rows.Affine(first, x, e.x.W, e.x.B)
-	// Rows and levels in one column: dst seen as rows·levels × 1.
+	// Rows and levels share one column: dst as rows·levels × 1.
 	flat := blas32.General{Rows: x.Rows * levels, Cols: 1, Stride: 1, Data: dst.Data[:x.Rows*levels]}
 	into := flat
 	if len(e.hidden) > 0 {

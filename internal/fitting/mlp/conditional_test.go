@@ -70,8 +70,8 @@ func TestFitStandardises(t *testing.T) {
 	}
 }
 
-// Quantiles agree with the networks run as a whole on rows with the level
-// appended, for every depth.
+// TestQuantilesAgainstNetwork checks quantiles against the full network, run on rows with the
+// level appended, for several depths.
 func TestQuantilesAgainstNetwork(t *testing.T) {
 	x, y := headstest.Rows(150, 3, 5, 1), headstest.Rows(150, 2, 100, 2)
 	for _, hidden := range [][]int{{}, {7}, {6, 5}} {
@@ -110,7 +110,7 @@ func TestQuantilesAgainstNetwork(t *testing.T) {
 	}
 }
 
-// A linear network's quantiles are known, and so is their mean.
+// TestQuantilesClosedForm checks a linear network, whose quantiles have a closed form.
 func TestQuantilesClosedForm(t *testing.T) {
 	s := &Conditional{Grid: percents(), Regression: Regression{
 		Networks: []train.Network{{Layers: []train.Layer{{
@@ -205,8 +205,8 @@ func BenchmarkQuantiles(b *testing.B) {
 	}
 }
 
-// crossingRate is the share of neighbouring levels of the grid at which the networks'
-// own quantiles are out of order.
+// crossingRate returns the fraction of adjacent grid levels at which the networks' raw
+// quantiles are out of order.
 func crossingRate(s *Conditional, x blas32.General) float64 {
 	crossed, pairs := 0., 0.
 	for _, n := range s.Networks {

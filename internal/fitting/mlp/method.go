@@ -12,14 +12,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Doc describes Params.
+// Doc describes the parameters in Params.
 const Doc = " The network has `layers` hidden layers of `hidden` units; \"64x32\" gives each layer its own width, and layers=0 is a linear model. " +
 	"It is trained by Adam with learning_rate, weight_decay in the gradient and dropout, in batches of `batch` rows. epochs=0 trains for about " +
 	"10,000 steps. averaging is the factor of a running mean of the weights over epochs. Each target has its own network."
 
-// Params are those of a network, swept over the paper's learning rates and
-// weight decays, for each of the dropout rates, of which the first is the
-// default.
+// Params declares the parameters of a network. Sweeps use the paper's learning rates and weight
+// decays with each dropout rate. The first dropout rate is the default.
 func Params(dropout ...any) []ood.Param {
 	return []ood.Param{
 		{Name: "learning_rate", Default: 1e-3, Takes: "positive", Sweep: []any{1e-2, 1e-3, 1e-4}},
@@ -31,10 +30,10 @@ func Params(dropout ...any) []ood.Param {
 	}
 }
 
-// Bytes are what training takes for each weight.
+// Bytes is the memory that training needs per weight.
 const Bytes = 64
 
-// Memory is what training takes.
+// Memory returns the memory that training needs, in bytes.
 func Memory(t ood.Training, p ood.Params) float64 {
 	weights, in := 0., t.Features.Cols+1
 	for _, width := range append(widths(p), 2) {
@@ -55,15 +54,15 @@ func widths(p ood.Params) []int {
 	return widths
 }
 
-// DefaultEpochs is the number of passes over n rows that make about 10 000
-// steps, within [10, 500].
+// DefaultEpochs returns the number of epochs for n rows that gives about 10,000 steps, within
+// [10, 500].
 func DefaultEpochs(n, batch int) int {
 	steps := (n + batch - 1) / batch
 	return min(max(10_000/max(steps, 1), 10), 500)
 }
 
-// Train trains what problem says is learnt with the parameters of one
-// configuration, together with all of the grid that have the same architecture.
+// Train trains the networks for problem with the parameters of one configuration. It trains all
+// configurations of the grid with the same architecture together.
 func Train(ctx context.Context, t ood.Training, problem train.Problem) (Regression, error) {
 	type shape struct {
 		hidden        string
@@ -72,7 +71,7 @@ func Train(ctx context.Context, t ood.Training, problem train.Problem) (Regressi
 	of := func(v ood.Params) shape {
 		return shape{fmt.Sprint(widths(v)), v.Int("batch"), v.Int("epochs")}
 	}
-	return memo.Alike(ctx, t, of, func(same []ood.Params, tell func(float64)) ([]Regression, error) {
+	return memo.OncePerKey(ctx, t, of, func(same []ood.Params, tell func(float64)) ([]Regression, error) {
 		p, first := problem, same[0]
 		p.Hidden, p.BatchSize = widths(first), first.Int("batch")
 		p.Epochs = cmp.Or(first.Int("epochs"), DefaultEpochs(t.Len(), p.BatchSize))

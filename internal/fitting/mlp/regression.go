@@ -11,20 +11,19 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Regression are networks that learnt standardised targets from standardised
-// rows, one for each target.
+// Regression holds one network per target, trained on standardised rows and targets.
 type Regression struct {
 	Networks []train.Network `state:"networks,least=1"`
-	X        Standard        `state:"x"` // of inputs
-	Y        Standard        `state:"y"` // of targets
+	X        Standard        `state:"x"` // scale of inputs
+	Y        Standard        `state:"y"` // scale of targets
 }
 
-// Fit trains one network for each of p.Models and each target: y is n×t targets
-// of the rows of x, n×d, finite all. It standardises x, y and the validation rows
-// of p, which are in the units of x and y; p.X, p.Y and Target of p.Models are
-// not read. Target t of a model has the seed Seed+t.
+// Fit trains one network for each of p.Models and each target. The rows of x are n×d and the
+// targets y are n×t, all finite. Fit standardises x, y and the validation rows of p, which are
+// in the units of x and y. It ignores p.X, p.Y and Target of p.Models. Target t of a model has
+// the seed Seed+t.
 //
-// Columns of x that are constant are ignored in prediction.
+// Predictions ignore columns that are constant in x.
 func Fit(ctx context.Context, x, y blas32.General, tr train.Trainer, p train.Problem) ([]Regression, error) {
 	if x.Rows < 2 {
 		return nil, &rows.TooFewRowsError{What: "quantile regressions", Have: x.Rows, Need: 2}
@@ -58,8 +57,8 @@ func Fit(ctx context.Context, x, y blas32.General, tr train.Trainer, p train.Pro
 	return fitted, nil
 }
 
-// ignore sets the weights of input columns to zero: those of a column that
-// was constant in the fit were never trained, and are as random as they began.
+// ignore sets the weights of input columns to zero. If a column was constant in the fit, its
+// weights still have random initial values.
 func (r Regression) ignore(columns []int) {
 	for _, n := range r.Networks {
 		w := n.Layers[0].W
@@ -69,7 +68,8 @@ func (r Regression) ignore(columns []int) {
 	}
 }
 
-// Check checks networks that read the columns and so many levels.
+// Check returns an error unless there is one network per target that reads the columns and the
+// given number of levels.
 func (r Regression) Check(levels, outputs int) error {
 	if len(r.Networks) != len(r.Y.Mean) {
 		return fmt.Errorf("%d networks for %d targets", len(r.Networks), len(r.Y.Mean))
@@ -83,15 +83,15 @@ func (r Regression) Check(levels, outputs int) error {
 	return nil
 }
 
-// Apply is what the network of a target makes of standardised rows.
+// Apply runs the network of a target on standardised rows.
 func (r Regression) Apply(target int, x blas32.General) blas32.General {
 	return r.Networks[target].Apply(x)
 }
 
-// EachRow returns the quantiles of the rows of x, n×d, that write makes of each row
-// of what outputs makes of standardised rows, for each target.
+// EachRow returns quantiles of the rows of x, n×d. For each target, outputs runs on
+// standardised rows, and write converts each row of its result to quantiles.
 func (r Regression) EachRow(x blas32.General, levels []float64, outputs func(target int, x blas32.General) blas32.General, write func(target int, z, quantiles []float32)) ood.Quantiles {
-	const atOnce = 4096 // rows whose hidden activations are held
+	const atOnce = 4096 // limits the memory for hidden activations
 	q := ood.NewQuantiles(x.Rows, len(r.Networks), levels)
 	for lo := 0; lo < x.Rows; lo += atOnce {
 		block := r.X.standardised(rows.Slice(x, lo, min(lo+atOnce, x.Rows)))
@@ -105,7 +105,7 @@ func (r Regression) EachRow(x blas32.General, levels []float64, outputs func(tar
 	return q
 }
 
-// InUnits is what a network says of a target, in the target's units.
+// InUnits converts a network's output to the units of the target.
 func (r Regression) InUnits(target int, v float32) float64 {
 	return r.Y.Mean[target] + r.Y.Scale[target]*float64(v)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// method trains networks alone.
+// method only trains networks.
 func method(p train.Problem) ood.Method {
 	return ood.Method{
 		Name: "test", Needs: ood.Needs{Features: true, Targets: true, Trainer: true}, Params: Params(0.),

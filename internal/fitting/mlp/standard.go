@@ -1,5 +1,5 @@
-// Package mlp trains small feed-forward networks for regression. The interval models
-// that attach adds and those it is compared with use the same ones.
+// Package mlp trains small feed-forward networks for regression. attach's own interval models
+// and those in baselines use it.
 package mlp
 
 import (
@@ -16,8 +16,8 @@ type Standard struct {
 	Scale []float64 `state:"scale[c],positive"`
 }
 
-// NewStandard fits a Standard to the columns of m, in two passes and with
-// denominator n. Constant columns have scale 1, and are returned.
+// NewStandard fits a Standard to the columns of m, in two passes and with denominator n.
+// Constant columns get scale 1, and their indices are returned.
 func NewStandard(m blas32.General) (s Standard, constant []int) {
 	s = Standard{Mean: make([]float64, m.Cols), Scale: make([]float64, m.Cols)}
 	n := float64(m.Rows)
@@ -34,7 +34,7 @@ func NewStandard(m blas32.General) (s Standard, constant []int) {
 	}
 	for j, v := range s.Scale {
 		sd := math.Sqrt(v)
-		// The mean of equal values is off by rounding, and so is their spread.
+		// Rounding gives even equal values a small standard deviation.
 		if sd <= 1e-12*math.Abs(s.Mean[j]) || sd == 0 {
 			sd = 1
 			constant = append(constant, j)
@@ -55,7 +55,7 @@ func (s Standard) Apply(dst, m blas32.General) {
 	}
 }
 
-// standardised is a copy of m on which s was applied.
+// standardised returns a standardised copy of m.
 func (s Standard) standardised(m blas32.General) blas32.General {
 	out := rows.New(m.Rows, m.Cols)
 	s.Apply(out, m)
