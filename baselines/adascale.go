@@ -18,13 +18,14 @@ import (
 
 var adascaleMethod = ood.Method{
 	Name: "adascale",
-	Doc: "SCALE or LTS with a percentile chosen for each row: the energy of the logits after all features are multiplied by exp(r) (scales=features, " +
-		"AdaSCALE-A), or all logits by r² (scales=logits, AdaSCALE-L). r is the sum of the positive features over the sum of those above the percentile. The " +
-		"percentile lies between low and high. It is lower if a perturbation of the input shifts the row's largest features more, because OOD rows shift more. " +
-		"The perturbation moves a fraction `share` of the inputs, those with the smallest gradient of the largest logit, by epsilon along that gradient. The " +
-		"measure of the shift is shift times the change of the largest `shifted` percent of the features, plus the largest `kept` percent of the features " +
-		"after the perturbation; it is ranked among the same measure on `samples` training rows. The defaults of low and high come from the authors' and " +
-		"SCALE's settings, not from OOD rows.",
+	Doc: "SCALE or LTS with a percentile chosen for each row: it is lower if a perturbation of the input shifts the row's features more. Try it if scale or lts " +
+		"works well on your data; each row costs a gradient and a second pass of the network. The score is the energy of the logits after all features are " +
+		"multiplied by exp(r) (scales=features, AdaSCALE-A), or all logits by r² (scales=logits, AdaSCALE-L). r is the sum of the positive features over the " +
+		"sum of those above the percentile. The percentile lies between low and high. It is lower if a perturbation of the input shifts the row's largest " +
+		"features more, because OOD rows shift more. The perturbation moves a fraction `share` of the inputs, those with the smallest gradient of the largest " +
+		"logit, by epsilon along that gradient. The measure of the shift is shift times the change of the largest `shifted` percent of the features, plus the " +
+		"largest `kept` percent of the features after the perturbation; it is ranked among the same measure on `samples` training rows. The defaults of low " +
+		"and high come from the authors' and SCALE's settings, not from OOD rows.",
 	Ref:   "Regmi 2025, arXiv:2503.08023",
 	Needs: ood.Needs{Features: true, Logits: true, Weights: true, Inputs: true, Network: true},
 	Params: []ood.Param{
@@ -137,7 +138,7 @@ func (n nudge) features(ctx context.Context, b ood.Batch) (blas32.General, error
 			for j, v := range slopes {
 				least[j] = -max(v, -v)
 			}
-			for j := range largestOf(least, k, scratch).places(least) {
+			for j := range largestOf(least, k, scratch).positions(least) {
 				to.Data[first+j] += float32(n.Epsilon * sign(slopes[j]))
 			}
 		}
@@ -159,7 +160,7 @@ func (s *adascale) shift(before, after []float32) float64 {
 		if math.IsNaN(of.all) {
 			return of.all
 		}
-		for j := range of.places(before) {
+		for j := range of.positions(before) {
 			sum += each(j)
 		}
 		return sum
@@ -179,7 +180,7 @@ func (s *adascale) Score(ctx context.Context, dst []float64, b ood.Batch) error 
 	if err != nil {
 		return err
 	}
-	var share positiveShare
+	var share positiveRatio
 	product := s.product(b.Features)
 	z := make([]float64, len(s.Bias))
 	for i := range dst {
@@ -189,7 +190,7 @@ func (s *adascale) Score(ctx context.Context, dst []float64, b ood.Batch) error 
 			dst[i] = shift
 			continue
 		}
-		ratio := share.of(phi, s.percentile(shift))
+		ratio := share.ratio(phi, s.percentile(shift))
 		features, logits := 1., ratio*ratio
 		if s.Scales == scalesFeatures {
 			features, logits = math.Exp(min(ratio, largestSharpening)), 1

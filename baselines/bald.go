@@ -17,9 +17,10 @@ const baldScores = " score=predictive-entropy uses the entropy of the mean softm
 
 var baldMethod = ood.Method{
 	Name: "bald",
-	Doc: "Disagreement between passes of the network with its dropout layers switched on (MC dropout). For a classifier it is the mutual information between " +
-		"the predicted class and the pass." +
-		baldScores + " A network without dropout layers gets one before its last linear layer, with the rate of the parameter dropout; existing dropout layers keep their " +
+	Doc: "Disagreement between passes of the network with its dropout layers switched on (MC dropout). Use it if the network was trained with dropout, and if " +
+		"you can afford `passes` runs of it for each row. For a classifier it is the mutual information between the predicted class and the pass." +
+		baldScores +
+		" A network without dropout layers gets one before its last linear layer, with the rate of the parameter dropout; existing dropout layers keep their " +
 		"rates. The network was not trained with an inserted layer: the scores then equal those of bald-features and are marked \"inserted dropout\". For a " +
 		"regressor all scores are the variance over passes, of each output relative to its variance on the training rows, averaged. If the noise has constant " +
 		"variance, mutual information increases with it.",
@@ -30,7 +31,7 @@ var baldMethod = ood.Method{
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		s := &bald{Count: p.Int("passes"), Rate: p.Float("dropout"), Seed: t.Seed, disagreement: disagreement{p["score"].(string)}}
 		if t.Regression {
-			s.Regressed = []regressed{{spreads(t.Logits)}}
+			s.Regressed = []regressorOutputs{{columnVariances(t.Logits)}}
 		}
 		if t.Network.Dropouts() > 0 {
 			return s, nil
@@ -60,15 +61,16 @@ type bald struct {
 	Count int     `state:"passes,least=1,below=100001"`
 	Rate  float64 `state:"dropout,least=0,below=1"`
 	Seed  uint64  `state:"seed"`
-	// Regressed describes the outputs of a regressor. It is empty for a classifier.
-	Regressed []regressed `state:"regressed"`
+	// Regressed has one entry for a regressor and none for a classifier.
+	Regressed []regressorOutputs `state:"regressed"`
 	// Last is the last layer if the network has no dropout. Only a dropout layer before it is
 	// then run.
 	Last []lastLayer `state:"last"`
 }
 
-// regressed holds the variances of the outputs, 1 in place of 0.
-type regressed struct {
+// regressorOutputs holds the variances of a regressor's outputs on the training rows, 1 in
+// place of 0.
+type regressorOutputs struct {
 	Spread []float64 `state:"spread[outputs],positive"`
 }
 
@@ -78,7 +80,7 @@ func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		if b.Features.Cols != l.Weight.Cols {
 			return fmt.Errorf("the rows have %d features, but bald was fitted with %d", b.Features.Cols, l.Weight.Cols)
 		}
-		return lastPasses{l, s.Count, s.Rate, s.Seed}.each(ctx, b, func(i, c int, z []float32) { dst[i] = s.of(z, c) })
+		return lastLayerPasses{l, s.Count, s.Rate, s.Seed}.each(ctx, b, func(i, c int, z []float32) { dst[i] = s.scoreOutputs(z, c) })
 	}
 	all, err := b.Network.Dropout(ctx, b.Inputs.(ood.InputBlock), s.Count, s.Rate, s.Seed)
 	if err != nil {
@@ -103,13 +105,13 @@ func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		for pass := range s.Count {
 			z = append(z, all[(pass*n+i)*c:(pass*n+i+1)*c]...)
 		}
-		dst[i] = s.of(z, c)
+		dst[i] = s.scoreOutputs(z, c)
 	}
 	return nil
 }
 
-// of returns the score of the outputs z, passes×c.
-func (s *bald) of(z []float32, c int) float64 {
+// scoreOutputs returns the score of a row from its outputs z, passes×c.
+func (s *bald) scoreOutputs(z []float32, c int) float64 {
 	if len(s.Regressed) == 0 {
 		return s.score(z, c)
 	}
@@ -124,8 +126,8 @@ func (s *bald) of(z []float32, c int) float64 {
 	return sum / float64(c)
 }
 
-// spreads returns the variances of the columns, 1 in place of 0.
-func spreads(m blas32.General) []float64 {
+// columnVariances returns the variances of the columns, 1 in place of 0.
+func columnVariances(m blas32.General) []float64 {
 	list, column := make([]float64, m.Cols), make([]float64, m.Rows)
 	for k := range list {
 		for i := range column {

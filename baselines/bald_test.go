@@ -11,9 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestBALDInserted checks that dropout that the network was not trained with is
-// marked, whether the network or the method inserted it, also after a scorer was saved and
-// restored.
+// TestBALDInserted checks that scores with inserted dropout are marked, whether the network or
+// the method inserted it, also after a scorer was saved and restored.
 func TestBALDInserted(t *testing.T) {
 	last := &ood.Linear{Weight: zeros(3, 4), Bias: make([]float32, 3)}
 	for _, k := range []struct {
@@ -28,7 +27,7 @@ func TestBALDInserted(t *testing.T) {
 		{"in the network", method("bald"), 0, nil, "inserted dropout"},
 		{"asked for", method("bald-features"), 0, last, ""},
 	} {
-		network := twoLayers{act: bend, slope: bendSlope, last: last, rate: k.own}
+		network := twoLayers{act: wave, slope: waveSlope, last: last, rate: k.own}
 		b := ood.Batch{Features: zeros(2, 4), Logits: zeros(2, 3), Inputs: ood.BlockOf([]int{2, 4}, make([]float32, 8)), Network: network}
 		s, err := fitting.Fit(background, k.method, ood.Training{Batch: b, Last: k.last}, nil)
 		if err != nil {
@@ -38,15 +37,15 @@ func TestBALDInserted(t *testing.T) {
 			t.Errorf("%s: %q, want %q", k.name, got, k.want)
 		}
 		if regressed := s.State().Params["regressed"]; regressed != nil && regressed != 0. {
-			t.Errorf("%s: of a classifier it holds what is known of a regressor's outputs, %v", k.name, regressed)
+			t.Errorf("%s: the state of a classifier has variances of a regressor's outputs: %v", k.name, regressed)
 		}
 	}
 }
 
-// For a regressor, BALD is the variance over passes. Dropping unit j with rate p before the
+// TestBALDRegressor checks the variance over passes against its closed form. Dropping unit j with rate p before the
 // last layer gives Σⱼ w²ⱼ φ²ⱼ p/(1−p), both for a layer of the network and for an inserted
 // one.
-func TestBALDOfRegressor(t *testing.T) {
+func TestBALDRegressor(t *testing.T) {
 	const n, h, outputs, rate = 6, 5, 2, .3
 	rng := rand.New(rand.NewPCG(5, 1))
 	last := &ood.Linear{Weight: zeros(outputs, h), Bias: make([]float32, outputs)}

@@ -17,10 +17,11 @@ import (
 
 var boostingMethod = ood.Method{
 	Name: "gradient-boosting",
-	Doc: "Gradient-boosted quantile trees, one model for each level. Each tree is fitted to the negative gradient of the pinball loss, and its leaves are set " +
-		"to the quantile of their residuals. The levels of a row are sorted. Quantiles are linear between two fitted levels and constant beyond them. " +
-		"max_depth=0 is no limit. max_features is the fraction of the inputs that a split tries; below 1 the seed matters. bins=0 tries every split for few " +
-		"rows, and those between 255 bins for many; bins=-1 always tries every split. Each target has its own models.",
+	Doc: "Gradient-boosted quantile trees, one model for each level. Use it for tables and few levels, because each level has its own trees. Each tree is " +
+		"fitted to the negative gradient of the pinball loss, and its leaves are set to the quantile of their residuals. The levels of a row are sorted. " +
+		"Quantiles are linear between two fitted levels and constant beyond them. max_depth=0 is no limit. max_features is the fraction of the inputs that a " +
+		"split tries; below 1 the seed matters. bins=0 tries every split for few rows, and those between 255 bins for many; bins=-1 always tries every split. " +
+		"Each target has its own models.",
 	Ref:   "Friedman 2001; Tagasovska & Lopez-Paz 2019, table 1 and appendix C",
 	Needs: ood.Needs{Features: true, Targets: true, Levels: true},
 	Params: append([]ood.Param{
@@ -49,7 +50,7 @@ func fitBoosting(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 	b := &boosting{Width: t.Features.Cols, Levels: t.Levels, Models: make([]*trees.Boosted, t.Targets.Cols*len(t.Levels))}
 	o := trees.BoostOptions{Options: treeOptions(p), Trees: p.Int("n_estimators"), LearningRate: p.Float("learning_rate"), Seed: t.Seed}
 	threads := runtime.GOMAXPROCS(0)
-	o.Threads, o.Grown = max(1, threads/len(b.Models)), shareOf(o.Trees*len(b.Models), t.Progress)
+	o.Threads, o.Grown = max(1, threads/len(b.Models)), stepProgress(o.Trees*len(b.Models), t.Progress)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(threads)
 	for j := range b.Models {

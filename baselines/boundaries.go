@@ -18,12 +18,12 @@ type boundaries struct {
 	distances blas64.General // between all pairs of rows of the weights
 }
 
-// classSquared returns the memory of the distances between the weights of all classes.
-func classSquared(t ood.Training, _ ood.Params) float64 { return square(t.Logits.Cols) }
+// classMatrixMemory returns the memory of the distances between the weights of all classes.
+func classMatrixMemory(t ood.Training, _ ood.Params) float64 { return squareBytes(t.Logits.Cols) }
 
-// from returns the distances of row y of the weights to all rows. None is below the smallest
-// positive float32, so that they can be divisors.
-func (s *boundaries) from(y int) []float64 {
+// distancesFrom returns the distances between row y of the weights and every row. They are at
+// least the smallest positive float32, because they are divisors.
+func (s *boundaries) distancesFrom(y int) []float64 {
 	s.once.Do(func() {
 		w, c := dense.Less(s.Weight, nil), s.Weight.Rows
 		s.distances = dense.New(c, c)

@@ -17,9 +17,10 @@ import (
 
 var cadrefMethod = ood.Method{
 	Name: "cadref",
-	Doc: "Relative error ‖φ − μ‖₁/‖φ‖₁ between the features and the mean of the training features with the same predicted class. It has two parts. The part of " +
-		"features that differ in the direction of the class's weight is divided by the row's log Σ exp(logits), or by a thousandth of its average if that is " +
-		"larger. The part of the other features is divided by that average. decoupled=false keeps the error in one part, which is CARef.",
+	Doc: "Relative error ‖φ − μ‖₁/‖φ‖₁ between the features and the mean of the training features with the same predicted class. Try it for a classifier if the " +
+		"length of the features varies much, because the error is relative to it. It has two parts. The part of features that differ in the direction of the " +
+		"class's weight is divided by the row's log Σ exp(logits), or by a thousandth of its average if that is larger. The part of the other features is " +
+		"divided by that average. decoupled=false keeps the error in one part, which is CARef.",
 	Ref:    "Ling et al. 2025, arXiv:2503.00325",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{{Name: "decoupled", Default: true, Sweep: []any{true, false}}},
@@ -31,7 +32,7 @@ type cadref struct {
 	lastLayer
 	Means     blas64.General `state:"means[logits,features]"`
 	Decoupled bool           `state:"decoupled"`
-	LogSum    float64        `state:"log_sum,positive"` // mean of log Σ exp(logits); 1 if it is not used
+	LogSum    float64        `state:"log_sum,positive"` // mean of log Σ exp(logits); 1 if Decoupled is false
 }
 
 func fitCADRef(ctx context.Context, t ood.Training, p ood.Params) (any, error) {

@@ -20,8 +20,8 @@ func correctClasses(t ood.Training) ([]int, error) {
 		right++
 	}
 	if right == 0 {
-		return nil, errors.New("no training row is predicted as its label: are labels numbered as the network's outputs are? " +
-			"Without labels, predictions are taken in their place")
+		return nil, errors.New("no training row is predicted as its label: are labels numbered like the network's outputs? " +
+			"Without labels, predicted classes are used")
 	}
 	return classes, nil
 }

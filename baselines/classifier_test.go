@@ -16,8 +16,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// Labels that match no prediction are probably numbered differently.
-func TestLabelsOfAnotherNumbering(t *testing.T) {
+// TestMismatchedLabels checks the error for labels that match no prediction, which are probably
+// numbered differently.
+func TestMismatchedLabels(t *testing.T) {
 	training := newToy().training(60)
 	for _, m := range []ood.Method{method("she"), method("openmax")} {
 		for _, labels := range [][]int{slices.Repeat([]int{7}, 60), {0, 1}, slices.Repeat([]int{-1}, 60)} {
@@ -31,7 +32,7 @@ func TestLabelsOfAnotherNumbering(t *testing.T) {
 			training.Labels[i] = (1 + slices.Index(top(training.Logits, i), true)) % toyClasses
 		}
 		if _, err := fitting.Fit(background, m, training, nil); err == nil || !strings.Contains(err.Error(), "numbered") {
-			t.Errorf("%s where no label is predicted: %v", m.Name, err)
+			t.Errorf("%s if no label is predicted: %v", m.Name, err)
 		}
 	}
 }
@@ -46,7 +47,7 @@ func top(z blas32.General, i int) []bool {
 	return is
 }
 
-func TestRestoreRefusesNonsense(t *testing.T) {
+func TestRestoreRejectsInvalidStates(t *testing.T) {
 	training := newToy().training(60)
 	for _, c := range []struct {
 		method ood.Method
@@ -82,7 +83,7 @@ func TestClassesOfTrainingRows(t *testing.T) {
 	data := newToy()
 	training := data.training(60)
 	for _, m := range []ood.Method{method("mahalanobis"), method("relative-mahalanobis")} {
-		// A single row has its own class, whatever its number.
+		// A single row is the mean of its class, whatever the number of the class.
 		labelled := training
 		labelled.Logits = zeros(0, 0)
 		labelled.Labels = append([]int{1 << 40}, training.Labels[1:]...)

@@ -15,8 +15,8 @@ import (
 
 var conditionalGaussianMethod = ood.Method{
 	Name: "conditional-gaussian",
-	Doc: "A network that predicts mean and variance of a Gaussian, trained by its likelihood; quantiles are those of the Gaussian, so that intervals are " +
-		"symmetric." +
+	Doc: "Quantiles of a Gaussian whose mean and variance a network predicts. Use it if the noise is symmetric and close to normal. The network is trained by " +
+		"the Gaussian likelihood." +
 		mlp.Doc,
 	Ref:    "Nix & Weigend 1994; Lakshminarayanan, Pritzel & Blundell 2017, section 2.2",
 	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true},

@@ -19,7 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// opsets are operator sets around which operators changed.
+// opsets are the ONNX operator sets to test: operators differ between them.
 var opsets = []int64{17, 9, 10, 13, 18}
 
 // graph checks that the graph of a method computes its scores in every operator set, or that
@@ -36,7 +36,7 @@ func (c conformance) graph(t *testing.T) {
 			model, err := c.written(s, opset)
 			if errors.As(err, &why) {
 				if _, none := graph.Score(nil, graph.Batch{}); why == none {
-					t.Fatal("it has neither a graph nor a reason of its own")
+					t.Fatal("the method has neither a graph nor a reason why not")
 				}
 				break
 			}
@@ -62,7 +62,7 @@ func (c conformance) graph(t *testing.T) {
 	}
 }
 
-// written is the graph of a scorer.
+// written returns a model whose graph computes the scores of a scorer.
 func (c conformance) written(s *fitting.Scorer, opset int64) (*pb.ModelProto, error) {
 	b := onnx.NewBuilder("test", opset)
 	var in graph.Batch
@@ -86,8 +86,8 @@ func (c conformance) written(s *fitting.Scorer, opset int64) (*pb.ModelProto, er
 	return b.Model()
 }
 
-// same compares a graph with its scorer. Rows that are not finite score NaN or +Inf, and no
-// row scores −Inf.
+// same reports whether a graph and its scorer agree. It also checks that rows that are not
+// finite score NaN or +Inf, and that no row scores −Inf.
 func (c conformance) same(t *testing.T, s *fitting.Scorer, session *ort.Session) bool {
 	t.Helper()
 	for _, b := range []ood.Batch{c.out, c.in, c.in.Slice(0, 1)} {
@@ -96,7 +96,7 @@ func (c conformance) same(t *testing.T, s *fitting.Scorer, session *ort.Session)
 		}
 	}
 	odd := batchparts.Map(c.in, func(m blas32.General) blas32.General {
-		m = spoilt(spoilt(spoilt(m, 3, math.NaN()), 5, math.Inf(1)), 7, math.Inf(-1))
+		m = withValue(withValue(withValue(m, 3, math.NaN()), 5, math.Inf(1)), 7, math.Inf(-1))
 		for k, v := range []float32{1e-38, 1e20, 3e38, -3e38} {
 			for j := range m.Cols {
 				m.Data[(9+k)*m.Stride+j] = v
@@ -124,7 +124,7 @@ func (c conformance) same(t *testing.T, s *fitting.Scorer, session *ort.Session)
 	return agree(t, beside, alone) && !t.Failed()
 }
 
-// agree checks that numbers are equal to a relative 1e-5, or to half a unit.
+// agree reports whether numbers differ by at most a relative 1e-5, or by at most 0.5.
 func agree(t *testing.T, got, want []float64) bool {
 	t.Helper()
 	if len(got) != len(want) {

@@ -17,8 +17,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// state checks that a method can be restored from its state, after JSON for everything except
-// arrays.
+// state checks that a method can be restored from its state, whose scalars are written as JSON
+// and read again, as in a file.
 func (c conformance) state(t *testing.T) {
 	for k, s := range c.scorers {
 		out := c.out
@@ -29,15 +29,15 @@ func (c conformance) state(t *testing.T) {
 		if c.Needs.Network || c.Needs.Dropout {
 			var absent *ood.NeedError
 			if _, err := back.Score(background, nil, c.out); !errors.As(err, &absent) || c.among(absent.Need) != absent.Need {
-				t.Errorf("%v: restored, and without a network: %v", c.configs[k], err)
+				t.Errorf("%v: restored and not bound to a network: %v", c.configs[k], err)
 			}
 			out.Network = c.training.Network
 		}
 		if want := c.predict(t, s, c.out); !slices.Equal(want, c.predict(t, back, out)) && !(c.Needs.Targets && c.near(want, c.predict(t, back, out))) {
-			t.Errorf("%v: restored, it scores otherwise", c.configs[k])
+			t.Errorf("%v: the restored method scores differently", c.configs[k])
 		}
 		if got, want := fmt.Sprint(back.State()), fmt.Sprint(s.State()); got != want {
-			t.Errorf("%v: the state of the restored differs", c.configs[k])
+			t.Errorf("%v: the restored method has a different state", c.configs[k])
 		}
 	}
 }
@@ -62,8 +62,8 @@ func throughJSON(t *testing.T, s rows.State) rows.State {
 	return back
 }
 
-// damagedState checks that a state with a part missing, or with a part of another type or
-// shape, is rejected. A state with changed numbers is rejected or can score; nothing panics.
+// damagedState checks that a state is rejected if a part is missing or has another type or
+// shape. A state with changed numbers is either rejected or can score without a panic.
 func (c conformance) damagedState(t *testing.T) {
 	whole := c.scorers[0].State()
 	restore := func(change func(s rows.State)) (*fitting.Scorer, error) {
@@ -87,7 +87,7 @@ func (c conformance) damagedState(t *testing.T) {
 		}
 	}
 	if _, err := fitting.Restore(c.Method, rows.State{}); err == nil {
-		t.Error("restores from nothing")
+		t.Error("an empty state is accepted")
 	}
 	for name := range whole.Params {
 		for _, v := range []any{nil, []string{"x"}, math.NaN()} {

@@ -32,7 +32,8 @@ import (
 
 var background = context.Background()
 
-// Garbage of thousands of small fits is large compared with live memory.
+// Thousands of small fits make much garbage and keep little memory, so that rare collections
+// are faster.
 func init() { debug.SetGCPercent(800) }
 
 // method returns the method with a name.
@@ -314,10 +315,10 @@ func (c conformance) grid(t *testing.T) {
 	for i, p := range c.configs {
 		want := c.predict(t, c.fit(t, c.training, p), c.out)
 		if !c.near(c.predict(t, c.scorers[i], c.out), want) {
-			t.Errorf("%v: fitted together it scores otherwise than alone", p)
+			t.Errorf("%v: it scores differently if it is fitted together with others", p)
 		}
 		if together != nil && !near(together[i], want, 1e-6) {
-			t.Errorf("%v: scored together it scores otherwise than alone", p)
+			t.Errorf("%v: it scores differently if it is scored together with others", p)
 		}
 	}
 }
@@ -331,13 +332,13 @@ func (c conformance) seed(t *testing.T) {
 			t.Errorf("%v: two fits with one seed differ", p)
 		}
 		if c.Needs == (ood.Needs{}) && slices.Equal(c.predict(t, c.fit(t, other, p), c.out), want) {
-			t.Errorf("%v: it reads nothing, and the seed does not matter", p)
+			t.Errorf("%v: the method reads nothing, but the seed does not change the scores", p)
 		}
 	}
 }
 
-// betterThanChance checks that a detector separates rows of no class from others, or that an
-// interval method predicts better than the quantiles of all targets.
+// betterThanChance checks that a detector separates OOD rows from others, or that an interval
+// method predicts better than constant quantiles.
 func (c conformance) betterThanChance(t *testing.T) {
 	training := c.many
 	if c.Needs.Targets {
@@ -346,8 +347,8 @@ func (c conformance) betterThanChance(t *testing.T) {
 	p := c.configs[0]
 	if c.Needs.Trainer {
 		training.Trainer = engine(t)
-		p = nil // eight hidden units are too few
-		// 10,000 steps are more than all losses but one need.
+		p = nil // the eight hidden units of configurations are too few
+		// Only one loss needs as many as 10,000 steps.
 		if fitting.Default(c.Method)["epochs"] == 0. && c.Name != "quality-driven" {
 			p = ood.Params{"epochs": 40.}
 		}
@@ -372,7 +373,7 @@ func (c conformance) betterThanChance(t *testing.T) {
 				}
 			}
 			if loss > .7*constant {
-				t.Errorf("target %d: a loss of %.3f, and %.3f of the same quantiles for all rows", target, loss, constant)
+				t.Errorf("target %d: the loss is %.3f, and that of constant quantiles %.3f", target, loss, constant)
 			}
 		}
 		return
@@ -419,14 +420,14 @@ func (c conformance) needs(t *testing.T) {
 	enough.Inputs = nil
 	var absent *ood.NeedError
 	if _, err := c.refit(enough); c.Needs != (ood.Needs{}) && err != nil && !errors.Is(err, classes.ErrNoClasses) && !(errors.As(err, &absent) && absent.Need.Inputs) {
-		t.Errorf("does not fit with what it needs alone: %v", err)
+		t.Errorf("does not fit with only what it needs: %v", err)
 	}
 	s := c.scorers[0]
 	if c.Needs.Targets {
 		return
 	}
 	if _, err := s.Score(background, nil, ood.Batch{}); err == nil && c.Needs != (ood.Needs{}) {
-		t.Error("scores a batch without anything in it")
+		t.Error("scores an empty batch")
 	}
 	bare := c.out
 	bare.Inputs = nil
@@ -441,7 +442,7 @@ func (c conformance) concurrent(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			if !slices.Equal(c.predict(t, c.scorers[0], c.out), want) {
-				t.Error("at the same time as others it scores otherwise")
+				t.Error("concurrent calls give different scores")
 			}
 		})
 	}
@@ -499,7 +500,7 @@ func (c conformance) cancelled(t *testing.T) {
 // bound is a bound that an error message names.
 var bound = regexp.MustCompile(`(at least|above|at most|below) (-?[0-9.e+-]*[0-9])`)
 
-// parameters checks that the bounds in error messages are the bounds that are enforced.
+// parameters checks that the bounds in error messages are enforced exactly.
 func (c conformance) parameters(t *testing.T) {
 	refused := func(name string, v any) {
 		t.Helper()
@@ -541,7 +542,7 @@ func (c conformance) parameters(t *testing.T) {
 	}
 	// Parameters that are not given have their defaults.
 	if !slices.Equal(c.predict(t, c.fit(t, c.training, nil), c.out), c.predict(t, c.fit(t, c.training, fitting.Default(c.Method)), c.out)) {
-		t.Error("without parameters it does not do what Default says")
+		t.Error("without parameters it does not use the defaults")
 	}
 }
 
@@ -596,8 +597,8 @@ func (c conformance) untouched(t *testing.T) {
 	}
 }
 
-// spoilt returns a copy of m with v in one row.
-func spoilt(m blas32.General, row int, v float64) blas32.General {
+// withValue returns a copy of m with v in one row.
+func withValue(m blas32.General, row int, v float64) blas32.General {
 	m = strided(m)
 	m.Data[row*m.Stride+1] = float32(v)
 	return m
@@ -606,11 +607,11 @@ func spoilt(m blas32.General, row int, v float64) blas32.General {
 func (c conformance) notFinite(t *testing.T) {
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		for need, spoil := range map[ood.Needs]func(*ood.Training){
-			{Features: true}: func(t *ood.Training) { t.Features = spoilt(t.Features, 17, v) },
-			{Logits: true}:   func(t *ood.Training) { t.Logits = spoilt(t.Logits, 17, v) },
-			{Layers: true}:   func(t *ood.Training) { t.Layers = []blas32.General{t.Layers[0], spoilt(t.Layers[1], 17, v)} },
-			{Outliers: true}: func(t *ood.Training) { t.Outliers.Features = spoilt(t.Outliers.Features, 17, v) },
-			{Targets: true}:  func(t *ood.Training) { t.Targets = spoilt(t.Targets, 17, v) },
+			{Features: true}: func(t *ood.Training) { t.Features = withValue(t.Features, 17, v) },
+			{Logits: true}:   func(t *ood.Training) { t.Logits = withValue(t.Logits, 17, v) },
+			{Layers: true}:   func(t *ood.Training) { t.Layers = []blas32.General{t.Layers[0], withValue(t.Layers[1], 17, v)} },
+			{Outliers: true}: func(t *ood.Training) { t.Outliers.Features = withValue(t.Outliers.Features, 17, v) },
+			{Targets: true}:  func(t *ood.Training) { t.Targets = withValue(t.Targets, 17, v) },
 		} {
 			training := c.training
 			spoil(&training)
@@ -621,7 +622,7 @@ func (c conformance) notFinite(t *testing.T) {
 		}
 	}
 	// In scoring, NaN affects only its own row.
-	b := batchparts.Map(c.in, func(m blas32.General) blas32.General { return spoilt(m, 3, math.NaN()) })
+	b := batchparts.Map(c.in, func(m blas32.General) blas32.General { return withValue(m, 3, math.NaN()) })
 	for x, err := range c.in.Inputs.Blocks(background, c.in.Len()) {
 		if err != nil {
 			t.Fatal(err)
@@ -641,8 +642,8 @@ func (c conformance) notFinite(t *testing.T) {
 	}
 }
 
-// huge checks that rows of any finite size score more than −Inf. If arithmetic overflows, the
-// score is NaN, which package attach flags.
+// huge checks that no row of finite numbers scores −Inf, however large they are. If arithmetic
+// overflows, the score is NaN, which package attach flags.
 func (c conformance) huge(t *testing.T) {
 	shapes := map[string]func(v float32, i, j int) float32{
 		"all":         func(v float32, _, _ int) float32 { return v },
@@ -680,8 +681,8 @@ func (c conformance) huge(t *testing.T) {
 	}
 }
 
-// degenerate fits rows without an invertible covariance, and scores rows that are zero, all
-// equal, or beyond the range of exp.
+// degenerate fits rows whose covariance is not invertible. It scores rows of zeros, equal rows,
+// and rows with numbers beyond the range of exp.
 func (c conformance) degenerate(t *testing.T) {
 	odd := batchparts.Map(c.in.Slice(0, 5), func(m blas32.General) blas32.General { return zeros(m.Rows, m.Cols) })
 	odd.Inputs = c.in.Slice(0, 5).Inputs
@@ -737,7 +738,7 @@ func (c conformance) degenerate(t *testing.T) {
 	}
 }
 
-// wide checks that a method's Memory covers a matrix of features by features if it makes one.
+// wide checks that a method declares Memory if its fit makes a matrix of features by features.
 func (c conformance) wide(t *testing.T) {
 	const width, n = 9000, 12
 	rng := rand.New(rand.NewPCG(3, 3))
@@ -760,18 +761,19 @@ func (c conformance) wide(t *testing.T) {
 		return
 	}
 	if fitting.Memory(c.Method, wide, nil) > width*width {
-		return // it does, but uses less memory
+		return // the method declares Memory
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	c.fit(t, wide, c.configs[0])
 	runtime.ReadMemStats(&after)
 	if used := after.TotalAlloc - before.TotalAlloc; used > 8*width*width {
-		t.Errorf("%d rows of %d features take %d MB, and Memory is silent", n, width, used>>20)
+		t.Errorf("the fit of %d rows of %d features takes %d MB, but the method does not declare Memory", n, width, used>>20)
 	}
 }
 
-// A method that runs the network must be bound to one, and names the missing one until then.
+// TestFusedBindsItsComponents checks that a fusion is bound to a network if one of its
+// components runs it.
 func TestFusedBindsItsComponents(t *testing.T) {
 	geometrical := method("geometrical")
 	m := heads.Fused("with-network", "fisher", heads.Component{Method: geometrical}, heads.Component{Method: method("certificates")})
@@ -782,6 +784,6 @@ func TestFusedBindsItsComponents(t *testing.T) {
 	c.state(t)
 	c.Method = method("fused")
 	if c.fit(t, c.training, nil).Method().Needs.Network {
-		t.Error("bound to a network that it does not run")
+		t.Error("a method that does not run the network is bound to one")
 	}
 }

@@ -14,14 +14,15 @@ import (
 
 var copMethod = ood.Method{
 	Name: "cop",
-	Doc: "Reconstruction error of kernel PCA with a cosine kernel: the features are scaled to unit norm and centred, and the score is the norm of their part " +
-		"outside the first principal components of the training features. As many components are used as explain the fraction `variance`, but not all.",
+	Doc: "Reconstruction error of the direction of the features: the norm of the part that their first principal components do not explain. Try it if unusual " +
+		"inputs change the direction of the features more than their length. It is kernel PCA with a cosine kernel: features are scaled to unit norm and " +
+		"centred. As many components are used as explain the fraction `variance`, but not all.",
 	Ref:    "Fang et al. 2024, arXiv:2402.02949, CoP",
 	Needs:  ood.Needs{Features: true},
-	Memory: squares(eigen.Squares),
+	Memory: squareMatrices(eigen.Squares),
 	Params: []ood.Param{explained(.85, .7, .85, .9, .95, .99)},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-		c, err := fitPrincipal(ctx, t, p, directionsKey{}, t.Features.Cols, directions)
+		c, err := fitPrincipal(ctx, t, p, directionsKey{}, t.Features.Cols, unitRows)
 		return &cop{c}, err
 	},
 	New: func() any { return &cop{} },
@@ -31,8 +32,8 @@ type cop struct{ principal }
 
 type directionsKey struct{}
 
-// directions returns the rows of x scaled to unit norm. Rows of zeros stay zero.
-func directions(x blas32.General) blas64.General {
+// unitRows returns the rows of x scaled to unit norm. Rows of zeros stay zero.
+func unitRows(x blas32.General) blas64.General {
 	unit := dense.Less(x, nil)
 	for i := range unit.Rows {
 		normalise(dense.Row(unit, i))
@@ -41,7 +42,7 @@ func directions(x blas32.General) blas64.General {
 }
 
 func (s *cop) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	s.residualNorms(dst, directions(b.Features))
+	s.residualNorms(dst, unitRows(b.Features))
 	return nil
 }
 

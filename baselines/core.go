@@ -18,9 +18,10 @@ import (
 
 var coreMethod = ood.Method{
 	Name: "core",
-	Doc: "Minus the sum of the energy log Σ exp(logits) and a cosine, both standardised on the training rows: the cosine between the features and the mean of " +
-		"the training features of the predicted class, after the part along this class's weights is removed from both. Classes of the training rows are the " +
-		"labels if there are any, otherwise the largest logit. A class without rows has a cosine of 0.",
+	Doc: "Minus the sum of the energy log Σ exp(logits) and a cosine between the features and their class mean, both standardised on the training rows. Try it " +
+		"for a classifier if you want both terms and no parameter to choose. The class mean is that of the training features of the predicted class, and the " +
+		"part along this class's weights is removed from both vectors. Classes of the training rows are the labels if there are any, otherwise the largest " +
+		"logit. A class without rows has a cosine of 0.",
 	Ref:   "Yang, Kim & Bahk 2026, arXiv:2603.18290",
 	Needs: ood.Needs{Features: true, Logits: true, Weights: true},
 	Fit:   fitCORE,
@@ -30,22 +31,22 @@ var coreMethod = ood.Method{
 type core struct {
 	Directions blas64.General `state:"directions[logits,features]"` // of the weights of each class, norm 1
 	Residuals  blas64.General `state:"residuals[logits,features]"`  // of the class means, orthogonal to the directions, norm 1
-	LogSum     standard       `state:"log_sum"`
-	Cosine     standard       `state:"cosine"`
+	LogSum     standardScore  `state:"log_sum"`
+	Cosine     standardScore  `state:"cosine"`
 }
 
-// standard standardises numbers.
-type standard struct {
+// standardScore subtracts a mean and divides by a standard deviation.
+type standardScore struct {
 	Mean float64 `state:"mean"`
 	Std  float64 `state:"std,positive"`
 }
 
-func newStandard(x []float64) standard {
+func newStandard(x []float64) standardScore {
 	mean, std := stat.PopMeanStdDev(x, nil)
-	return standard{mean, cmp.Or(std, 1)}
+	return standardScore{mean, cmp.Or(std, 1)}
 }
 
-func (s standard) of(v float64) float64 { return (v - s.Mean) / s.Std }
+func (s standardScore) apply(v float64) float64 { return (v - s.Mean) / s.Std }
 
 func fitCORE(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	classes := t.Labels
@@ -96,7 +97,7 @@ func (s *core) parts(phi, z []float32) (logSum, cosine float64) {
 func (s *core) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		logSum, cosine := s.parts(row(b.Features, i), row(b.Logits, i))
-		dst[i] = -s.LogSum.of(logSum) - s.Cosine.of(cosine)
+		dst[i] = -s.LogSum.apply(logSum) - s.Cosine.apply(cosine)
 	}
 	return nil
 }
@@ -105,6 +106,6 @@ func (s *core) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	x, class := b.Features.Double(), b.Logits.ArgMax()
 	along, dot := x.Mul(class.Rows(s.Directions)).Sum(), x.Mul(class.Rows(s.Residuals)).Sum()
 	cosine := dot.Div(x.Square().Sum().Sub(along.Square()).Max(math.SmallestNonzeroFloat32).Sqrt())
-	standardised := func(v graph.Tensor, by standard) graph.Tensor { return v.Sub(by.Mean).Div(by.Std) }
+	standardised := func(v graph.Tensor, by standardScore) graph.Tensor { return v.Sub(by.Mean).Div(by.Std) }
 	return standardised(b.Logits.Double().LogSumExp(), s.LogSum).Add(standardised(cosine, s.Cosine)).Neg(), nil
 }

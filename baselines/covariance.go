@@ -14,11 +14,12 @@ import (
 )
 
 var covarianceMethod = ood.Method{
-	Name:   "covariance",
-	Doc:    "φᵀ(FᵀF+λI)⁻¹φ, where F are the training features: up to a constant, the variance of a Bayesian linear regression on the features.",
+	Name: "covariance",
+	Doc: "Variance, up to a constant, of a Bayesian linear regression on the features: large in directions in which training rows hardly vary. Use it as a fast " +
+		"baseline, for regressors too. The score is φᵀ(FᵀF+λI)⁻¹φ, where F are the training features.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:  ood.Needs{Features: true},
-	Memory: squares(eigen.Squares + 1),
+	Memory: squareMatrices(eigen.Squares + 1),
 	Params: []ood.Param{{Name: "lambda", Default: 1e-3, Takes: "positive", Sweep: []any{1e-5, 1e-3, 1e-1, 1}}},
 	Fit:    fitCovariance,
 	New:    func() any { return &covariance{} },

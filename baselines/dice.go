@@ -13,8 +13,8 @@ import (
 
 var diceMethod = ood.Method{
 	Name: "dice",
-	Doc: "Energy of the logits after the less important weights of the last layer are set to 0: those whose product with the mean of the training features does " +
-		"not exceed a percentile of all such products.",
+	Doc: "Energy of the logits after the less important weights of the last layer are set to 0. Try it if the last layer reads many features that hardly matter " +
+		"for a class. A weight is less important if its product with the mean of the training features does not exceed a percentile of all such products.",
 	Ref:    "Sun & Li 2022, arXiv:2111.09805",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{percentile(90, 10, 30, 50, 70, 90, 99)},

@@ -13,8 +13,8 @@ import (
 
 var distanceMethod = ood.Method{
 	Name: "distance",
-	Doc: "Percentile of the Euclidean distances to the training features; by default the distance to the nearest training row. Between two distances it is " +
-		"interpolated linearly. It is the default for inputs of trees, which have no last layer.",
+	Doc: "Euclidean distance to the nearest training row, or a percentile of the distances to all of them. Use it for the inputs of trees, where it is the " +
+		"default, and for other rows of few columns. Between two distances a percentile is interpolated linearly.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:  ood.Needs{Features: true},
 	Params: []ood.Param{{Name: "percentile", Default: 0, Takes: "least=0,most=100", Sweep: []any{0, 1, 10, 50}}},

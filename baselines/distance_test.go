@@ -13,8 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestDistanceAgreesWithExhaustiveFloat64 allows for the resolution of float32 products: a
-// millionth of the squared spread of the rows.
+// TestDistanceAgreesWithExhaustiveFloat64 compares with distances computed in float64. It
+// allows for float32 products: a millionth of the squared spread of the rows.
 func TestDistanceAgreesWithExhaustiveFloat64(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	gauss := func(n, h int, scale, offset float64) blas32.General {
@@ -84,7 +84,7 @@ func TestDistanceAgreesWithExhaustiveFloat64(t *testing.T) {
 	}
 }
 
-// distances returns the distances of row i of x to the rows of train, increasing.
+// distances returns the distances between row i of x and the rows of train, in increasing order.
 func distances(train, x blas32.General, i int) []float64 {
 	d := make([]float64, train.Rows)
 	for j := range d {
@@ -98,7 +98,7 @@ func distances(train, x blas32.General, i int) []float64 {
 	return d
 }
 
-// percentile is numpy.percentile.
+// percentile returns the same as numpy.percentile.
 func percentile(d []float64, percentile float64) float64 {
 	at := percentile / 100 * float64(len(d)-1)
 	low := int(at)
@@ -128,8 +128,9 @@ func BenchmarkDistance(b *testing.B) {
 	}
 }
 
-// More rows than are held at a time, at distances that rounding cannot tell apart.
-func TestNeighboursAmongRowsAlike(t *testing.T) {
+// TestNearestOfSimilarRows has more rows than are searched at a time, at distances that differ
+// only by rounding.
+func TestNearestOfSimilarRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, spread := range []float64{0, 1e-6} {
 		train, x := zeros(3000, 16), zeros(20, 16)
@@ -157,8 +158,8 @@ func TestNeighboursAmongRowsAlike(t *testing.T) {
 	}
 }
 
-// Rows that may be retained are kept, others are copied.
-func TestRowsThatStayAreNotCopied(t *testing.T) {
+// TestMayRetain checks that training rows are copied unless MayRetain is set.
+func TestMayRetain(t *testing.T) {
 	for _, m := range []ood.Method{method("distance"), method("knn"), method("lof"), method("nnguide")} {
 		batch := toyBatch(60)
 		stays, err := fitting.Fit(background, m, ood.Training{Batch: batch, MayRetain: true}, fitting.Default(m))
@@ -178,13 +179,13 @@ func TestRowsThatStayAreNotCopied(t *testing.T) {
 			return false
 		}
 		if !shares(stays) || shares(copied) {
-			t.Errorf("%s: shares rows that stay: %v; others: %v", m.Name, shares(stays), shares(copied))
+			t.Errorf("%s: shares memory with MayRetain: %v; without: %v", m.Name, shares(stays), shares(copied))
 		}
 	}
 }
 
-// All k of a sweep share one search.
-func TestLOFGridIsEachAlone(t *testing.T) {
+// TestLOFGrid checks that a sweep, whose values of k share one search, scores like single fits.
+func TestLOFGrid(t *testing.T) {
 	train := ood.Training{Batch: toyBatch(150)}
 	x := toyBatch(40)
 	all, err := fitting.FitGrid(background, method("lof"), train, fitting.Grid(method("lof")))

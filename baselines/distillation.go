@@ -13,9 +13,9 @@ import (
 
 var distillationMethod = ood.Method{
 	Name: "distillation",
-	Doc: "How well a linear student imitates a random teacher: the score is the student's mean squared error. The teacher, a random network with 64 hidden ReLU " +
-		"units, labels the training features with k values; the student learns them by Adam and squared error. During the fit, the labels (rows times k " +
-		"floats) are in memory.",
+	Doc: "Mean squared error of a linear student that has learned to imitate a random network on the training rows. Use it to compare with random network " +
+		"distillation. The teacher, a random network with 64 hidden ReLU units, labels the training features with k values; the student learns them by Adam " +
+		"and squared error. During the fit, the labels (rows times k floats) are in memory.",
 	Ref:   "Burda et al. 2019, as in Tagasovska & Lopez-Paz 2019, table 2",
 	Needs: ood.Needs{Features: true, Trainer: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {

@@ -21,8 +21,8 @@ const dropoutPasses = 1000
 
 var dropoutQuantilesMethod = ood.Method{
 	Name: "mc-dropout",
-	Doc: "A network trained on the squared error with dropout, which also predicts with dropout, 1,000 times; quantiles are those of these passes. They do not " +
-		"include the noise of the targets." +
+	Doc: "Quantiles of 1,000 passes of a network that is trained with dropout and also predicts with it. Use it only to compare: the quantiles do not include " +
+		"the noise of the targets. The network is trained on the squared error." +
 		mlp.Doc,
 	Ref:    "Gal & Ghahramani 2016; Tagasovska & Lopez-Paz 2019, table 1",
 	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true},

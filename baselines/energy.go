@@ -7,8 +7,9 @@ import (
 )
 
 var energyMethod = logitMethod(ood.Method{
-	Name:   "energy",
-	Doc:    "Free energy −temperature · log Σ exp(logits / temperature), which is lower for in-distribution rows.",
+	Name: "energy",
+	Doc: "Free energy −temperature · log Σ exp(logits / temperature), which is lower for in-distribution rows. Use it as the standard baseline for classifiers: " +
+		"it needs only logits, and has nothing to fit.",
 	Ref:    "Liu, Wang, Owens & Li 2020, arXiv:2010.03759",
 	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive", Sweep: []any{1, 10, 100, 1000}}},
 }, energy, energyGraph)

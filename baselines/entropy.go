@@ -9,8 +9,9 @@ import (
 )
 
 var entropyMethod = logitMethod(ood.Method{
-	Name:   "entropy",
-	Doc:    "Entropy of softmax(logits / temperature), in nats.",
+	Name: "entropy",
+	Doc: "Entropy of softmax(logits / temperature), in nats. Use it to flag inputs for which the model hesitates between classes; confident mistakes go " +
+		"unnoticed.",
 	Ref:    "Shannon 1948; as a baseline in Tagasovska & Lopez-Paz 2019, table 2",
 	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive", Sweep: []any{1, 2, 10}}},
 }, entropy, entropyGraph)

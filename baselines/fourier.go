@@ -43,11 +43,11 @@ func normal(r *rand.Rand) float64 {
 	return radius * math.Cos(2*math.Pi*r.Float64())
 }
 
-// of returns the Fourier features of the directions of rows.
-func (f fourier) of(x blas32.General) blas64.General {
+// transform returns the Fourier features of the rows of x, scaled to unit norm.
+func (f fourier) transform(x blas32.General) blas64.General {
 	m := len(f.Phases)
 	y, scale := dense.New(x.Rows, m), math.Sqrt(2/float64(m))
-	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, directions(x), f.Frequencies, 0, y)
+	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, unitRows(x), f.Frequencies, 0, y)
 	for i := range y.Data {
 		y.Data[i] = scale * math.Cos(y.Data[i]+f.Phases[i%m])
 	}

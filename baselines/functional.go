@@ -9,8 +9,9 @@ import (
 )
 
 var functionalMethod = logitMethod(ood.Method{
-	Name:   "functional",
-	Doc:    "Minus the difference between the two largest entries of softmax(logits / temperature), or of the logits if logits=true.",
+	Name: "functional",
+	Doc: "Minus the difference between the two largest entries of softmax(logits / temperature), or of the logits if logits=true. Use it to flag inputs that " +
+		"lie between two classes for the model.",
 	Ref:    "functional margin, Tagasovska & Lopez-Paz 2019, table 2",
 	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive"}, {Name: "logits", Default: false}},
 	Sweep:  temperaturesOrLogits(),

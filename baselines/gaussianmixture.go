@@ -15,9 +15,9 @@ import (
 
 var gaussianMixtureMethod = ood.Method{
 	Name: "gaussian-mixture",
-	Doc: "Minus the log density of the features under a mixture of k Gaussians with full or diagonal covariances. Expectation maximisation starts from k-means " +
-		"clusters, and stops when the mean log density changes by less than 0.001, or after 100 steps. lambda is added to every variance. k is at most the " +
-		"number of distinct training rows.",
+	Doc: "Minus the log density of the features under a mixture of k Gaussians with full or diagonal covariances. Use it if the training rows form several " +
+		"clusters, or for trees with many fit rows, where it is the default. Expectation maximisation starts from k-means clusters, and stops when the mean " +
+		"log density changes by less than 0.001, or after 100 steps. lambda is added to every variance. k is at most the number of distinct training rows.",
 	Ref:   "Dempster, Laird & Rubin 1977; as scikit-learn's GaussianMixture",
 	Needs: ood.Needs{Features: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
@@ -25,7 +25,7 @@ var gaussianMixtureMethod = ood.Method{
 			return 0
 		}
 		// Memory of the mixture before and after a step.
-		return (2*min(p.Float("k"), float64(t.Len())) + 4) * square(t.Features.Cols)
+		return (2*min(p.Float("k"), float64(t.Len())) + 4) * squareBytes(t.Features.Cols)
 	},
 	Params: []ood.Param{
 		{Name: "covariance", Default: "full", Takes: "of=full|diag", Sweep: []any{"full", "diag"}},

@@ -14,11 +14,12 @@ import (
 
 var genMethod = ood.Method{
 	Name: "gen",
-	Doc: "Generalised entropy Σ pᵞ(1−p)ᵞ over the `top` largest entries p of softmax(logits), where γ is the parameter gamma. If there are fewer classes than " +
-		"top, all are summed.",
+	Doc: "Generalised entropy of the largest probabilities, to which small probabilities still contribute. Try it for a classifier of many classes if only " +
+		"logits are known. It is Σ pᵞ(1−p)ᵞ over the `top` largest entries p of softmax(logits), where γ is the parameter gamma. If there are fewer classes " +
+		"than top, all are summed.",
 	Ref:   "Liu, Lochman & Zach 2023, CVPR 2023, pages 23946–23955",
 	Needs: ood.Needs{Logits: true},
-	// The sweep of OpenOOD, without values of top above one hundred.
+	// The sweep of OpenOOD has values of top above 100 too.
 	Params: []ood.Param{
 		{Name: "gamma", Default: .1, Takes: "positive", Sweep: []any{.01, .1, .5, 1, 2, 5, 10}},
 		{Name: "top", Default: 100, Takes: "count", Sweep: []any{10, 100}},

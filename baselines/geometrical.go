@@ -9,11 +9,13 @@ import (
 
 var geometricalMethod = ood.Method{
 	Name: "geometrical",
-	Doc: "Minus the difference between the two largest entries of softmax(logits / temperature), or of the logits if logits=true, divided by the norm of a " +
-		"gradient with respect to the input. The default divides the difference of the softmax at temperature 1, as in the paper, by its own gradient " +
-		"(gradient=margin). With gradient=sum, the gradient is that of the sum of the logits, as printed in the paper. logits=true with gradient=margin, which " +
-		"the paper's grid lacks, gives minus the exact distance to the decision boundary between the two classes, for the network linearised around the input. " +
-		"The distance by the softmax agrees with it only near the boundary.",
+	Doc: "Minus an estimate of the distance from the input to the decision boundary between the two most probable classes: a margin divided by the norm of a " +
+		"gradient. Use it if distances between inputs matter; each row costs a gradient of the network. The margin is the difference between the two largest " +
+		"entries of softmax(logits / temperature), or of the logits if logits=true; the gradient is with respect to the input. The default divides the " +
+		"difference of the softmax at temperature 1, as in the paper, by its own gradient (gradient=margin). With gradient=sum, the gradient is that of the " +
+		"sum of the logits, as printed in the paper. logits=true with gradient=margin, which the paper's grid lacks, gives minus the exact distance to the " +
+		"decision boundary between the two classes, for the network linearised around the input. The distance by the softmax agrees with it only near the " +
+		"boundary.",
 	Ref:   "geometrical margin, Tagasovska & Lopez-Paz 2019, table 2; the distance: Elsayed et al. 2018, arXiv:1803.05598",
 	Needs: ood.Needs{Logits: true, Inputs: true, Network: true},
 	Params: []ood.Param{

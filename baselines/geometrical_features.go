@@ -12,11 +12,12 @@ import (
 
 var geometricalFeaturesMethod = ood.Method{
 	Name: "geometrical-features",
-	Doc: "Minus the Euclidean distance from the features to the nearest decision boundary of the last layer: the smallest (z_y − z_k)/‖w_y − w_k‖ over all " +
-		"classes k, where y is the predicted class.",
+	Doc: "Minus the Euclidean distance from the features to the nearest decision boundary of the last layer. Use it in place of geometrical if the network " +
+		"cannot be differentiated, or if scores must be fast. The distance is the smallest (z_y − z_k)/‖w_y − w_k‖ over all classes k other than the predicted " +
+		"class y.",
 	Ref:    "after the geometrical margin of Tagasovska & Lopez-Paz 2019, table 2; Elsayed et al. 2018, arXiv:1803.05598",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
-	Memory: classSquared,
+	Memory: classMatrixMemory,
 	Fit: func(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 		return &geometricalFeatures{boundaries{lastLayer: newLastLayer(ctx, t)}}, nil
 	},
@@ -29,7 +30,7 @@ func (s *geometricalFeatures) Score(ctx context.Context, dst []float64, b ood.Ba
 	for i, z := range s.logits(ctx, b) {
 		y := floats.MaxIdx(z)
 		least := math.Inf(1)
-		for k, d := range s.from(y) {
+		for k, d := range s.distancesFrom(y) {
 			if k != y {
 				least = min(least, (z[y]-z[k])/d)
 			}
@@ -41,7 +42,7 @@ func (s *geometricalFeatures) Score(ctx context.Context, dst []float64, b ood.Ba
 
 func (s *geometricalFeatures) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z := s.logitsGraph(b.Features)
-	s.from(0) // computes all distances
+	s.distancesFrom(0) // computes all distances
 	class := z.ArgMax()
 	return class.Others(z.Cols()).Choose(z.RowMax().Sub(z).Div(class.Rows(s.distances)), math.MaxFloat64).RowMin().Neg(), nil
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestGeometricalDistance checks a linear network, whose margin of the logits divided by its
-// gradient is the exact distance to the decision boundary: a step of that length along the
-// gradient makes the two largest logits equal.
+// TestGeometricalDistance checks a linear network. There the margin of the logits divided by
+// the norm of its gradient is the exact distance to the decision boundary.
 func TestGeometricalDistance(t *testing.T) {
 	last := &ood.Linear{Weight: zeros(3, 2), Bias: []float32{.5, -1, 0}}
 	copy(last.Weight.Data, []float32{3, 4, 0, -1, 1, 1})

@@ -10,8 +10,9 @@ import (
 
 var gradientUncertaintyMethod = ood.Method{
 	Name: "gradient-uncertainty",
-	Doc: "Minus the squared norm of the gradient of −Σ log softmax(logits), over all classes, with respect to the weights and biases of the last layer. In " +
-		"closed form it is (‖φ‖² + 1) · ‖c·softmax(logits) − 1‖² for c classes. The gradient is larger for in-distribution rows.",
+	Doc: "Minus the squared norm of a gradient with respect to the last layer, which is larger for in-distribution rows. Try it if nothing of the training rows " +
+		"may be stored: it has nothing to fit. It is the gradient of −Σ log softmax(logits), over all classes, with respect to weights and biases. In closed " +
+		"form it is (‖φ‖² + 1) · ‖c·softmax(logits) − 1‖² for c classes.",
 	Ref:   "Lee & AlRegib 2020, arXiv:2008.08030, on the last layer and without its classifier of in-distribution and OOD rows; as pytorch-ood's GradUncertainty",
 	Needs: ood.Needs{Features: true, Logits: true},
 	Fit:   func(context.Context, ood.Training, ood.Params) (any, error) { return &gradientUncertainty{}, nil },

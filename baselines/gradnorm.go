@@ -11,8 +11,9 @@ import (
 
 var gradNormMethod = ood.Method{
 	Name: "gradnorm",
-	Doc: "Minus the sum of the absolute gradient of KL(uniform ‖ softmax(logits / temperature)) with respect to the weights of the last layer. In closed form " +
-		"it is ‖φ‖₁ · ‖softmax(logits / temperature) − 1/c‖₁ / temperature. The gradient is larger for in-distribution rows.",
+	Doc: "Minus the sum of a gradient's absolute values with respect to the weights of the last layer, which is larger for in-distribution rows. Try it if " +
+		"nothing of the training rows may be stored: it has nothing to fit. It is the gradient of KL(uniform ‖ softmax(logits / temperature)). In closed form " +
+		"it is ‖φ‖₁ · ‖softmax(logits / temperature) − 1/c‖₁ / temperature.",
 	Ref:    "Huang, Geng & Li 2021, arXiv:2110.00218",
 	Needs:  ood.Needs{Features: true, Logits: true},
 	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive", Sweep: []any{1}}},

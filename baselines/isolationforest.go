@@ -13,8 +13,9 @@ import (
 
 var isolationForestMethod = ood.Method{
 	Name: "isolation-forest",
-	Doc: "Isolation forest: unusual rows are isolated by few random splits, so that the score is 2 to the power of minus the mean number of splits, relative to " +
-		"that of a random search tree. Each tree is grown on `samples` training rows drawn without replacement, or on all if there are fewer.",
+	Doc: "Isolation forest: a row scores high if few random splits separate it from the training rows. Use it for tables of few columns and many rows: the file " +
+		"contains only trees, and not the rows. The score is 2 to the power of minus the mean number of splits, relative to that of a random search tree. Each " +
+		"tree is grown on `samples` training rows drawn without replacement, or on all if there are fewer.",
 	Ref:   "Liu, Ting & Zhou 2008, doi:10.1109/ICDM.2008.17, eq. 2; as scikit-learn's IsolationForest",
 	Needs: ood.Needs{Features: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
@@ -69,7 +70,7 @@ func (s *isolationForest) Score(_ context.Context, dst []float64, b ood.Batch) e
 			sum += paths[t.Leaf(x)]
 			paths = paths[t.Leaves:]
 		}
-		// SearchPath is 0 for trees of a single training row: such a forest knows nothing.
+		// SearchPath is 0 for trees of a single training row, which cannot separate anything.
 		dst[i] = .5
 		if whole > 0 {
 			dst[i] = math.Exp2(-sum / whole)

@@ -16,8 +16,9 @@ import (
 
 var klMatchingMethod = ood.Method{
 	Name: "kl-matching",
-	Doc: "Smallest KL(softmax(logits) ‖ d), in nats, over the typical distributions d of all classes: the mean of softmax(logits) over the training rows of " +
-		"each predicted class. No labels are needed. Classes that are never predicted have no d.",
+	Doc: "Smallest Kullback–Leibler divergence between a row's softmax and the typical softmax of a class. Try it if only logits are known, and if the model " +
+		"confuses certain classes even on in-distribution rows. It is KL(softmax(logits) ‖ d), in nats, where d is the mean of softmax(logits) over the " +
+		"training rows of a predicted class. No labels are needed. Classes that are never predicted have no d.",
 	Ref:   "Hendrycks et al. 2022, arXiv:1911.11132",
 	Needs: ood.Needs{Logits: true},
 	Fit:   fitKLMatching,

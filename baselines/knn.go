@@ -12,8 +12,9 @@ import (
 
 var knnMethod = ood.Method{
 	Name: "knn",
-	Doc: "Euclidean distance to the k-th nearest training row, by exhaustive search, with all features scaled to unit norm. k below 1 is a fraction of the " +
-		"training rows, because the paper lets k grow with their number. k is at most the number of training rows.",
+	Doc: "Euclidean distance to the k-th nearest training row, with all features scaled to unit norm. Use it if a flag must be easy to explain; the file " +
+		"contains all training rows. The search is exhaustive. k below 1 is a fraction of the training rows, because the paper lets k grow with their number. " +
+		"k is at most the number of training rows.",
 	Ref:    "Sun et al. 2022, arXiv:2204.06507, eq. 3",
 	Needs:  ood.Needs{Features: true},
 	Params: []ood.Param{{Name: "k", Default: .001, Takes: "share,positive", Sweep: []any{.001, 1, 10, 50, 100, 200, 500, 1000}}},

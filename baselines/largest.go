@@ -9,8 +9,9 @@ import (
 )
 
 var largestMethod = logitMethod(ood.Method{
-	Name:   "largest",
-	Doc:    "Minus the largest entry of softmax(logits / temperature), or of the logits if logits=true. With the softmax, it is the usual confidence.",
+	Name: "largest",
+	Doc: "Minus the largest entry of softmax(logits / temperature), or of the logits if logits=true. Use it as the baseline that any other detector should " +
+		"beat. With the softmax, it is the usual confidence.",
 	Ref:    "Hendrycks & Gimpel 2017, arXiv:1610.02136; on logits: Hendrycks et al. 2022, arXiv:1911.11132",
 	Params: []ood.Param{{Name: "temperature", Default: 1, Takes: "positive"}, {Name: "logits", Default: false}},
 	Sweep:  temperaturesOrLogits(),

@@ -40,14 +40,14 @@ func (l lastLayer) product(x blas32.General) blas32.General {
 	y := rows.New(x.Rows, c)
 	blas32.Gemm(blas.NoTrans, blas.Trans, 1, x, l.Weight, 0, y)
 	for i := range y.Rows {
-		unlessFinite(row(y, i))
+		nanIfOverflow(row(y, i))
 	}
 	return y
 }
 
-// unlessFinite sets a row to NaN if any element overflows, because an infinite logit would
+// nanIfOverflow sets a row to NaN if any element overflows, because an infinite logit would
 // look like certainty.
-func unlessFinite(z []float32) {
+func nanIfOverflow(z []float32) {
 	if rows.CheckFinite("", blas32.General{Rows: 1, Cols: len(z), Stride: len(z), Data: z}) == nil {
 		return
 	}

@@ -16,8 +16,9 @@ import (
 
 var lofMethod = ood.Method{
 	Name: "lof",
-	Doc: "Local outlier factor: the mean local reachability density of the k nearest training rows, divided by the density of the row itself. It is about 1 for " +
-		"in-distribution rows. k is less than the number of training rows.",
+	Doc: "Local outlier factor: how much denser training rows are around a row's k nearest training rows than around the row itself. Use it if training rows " +
+		"are dense in some places and sparse in others. It is the mean local reachability density of these neighbours, divided by the density of the row. It " +
+		"is about 1 for in-distribution rows. k is less than the number of training rows.",
 	Ref:   "Breunig et al. 2000, doi:10.1145/342009.335388; as scikit-learn's LocalOutlierFactor with novelty=True",
 	Needs: ood.Needs{Features: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {

@@ -49,7 +49,7 @@ func (l logistic) solve(ctx context.Context) (w []float64, b float64, err error)
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
 	}
-	// Near the minimum, rounding leaves the line search no direction of descent.
+	// Near the minimum, the line search can fail because of rounding.
 	if err != nil && !(lastGradient < 1e-5) {
 		return nil, 0, err
 	}

@@ -43,7 +43,7 @@ func TestLogisticIsAMinimum(t *testing.T) {
 			moved := append([]float64(nil), best...)
 			moved[j] += step
 			if loss(moved) <= loss(best) {
-				t.Errorf("the loss is no larger %v along axis %d", step, j)
+				t.Errorf("the loss does not increase by a step of %v along axis %d", step, j)
 			}
 		}
 	}

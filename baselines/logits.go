@@ -17,7 +17,7 @@ type logitScore struct {
 // logitForm is a function of a row of logits and a temperature, in numbers and as graph nodes.
 type logitForm struct {
 	row   func(z []float32, temperature float64) float64
-	nodes func(z graph.Tensor, temperature float64) graph.Tensor
+	graph func(z graph.Tensor, temperature float64) graph.Tensor
 }
 
 // logitMethod completes the description of a method that scores with a function of a row of
@@ -44,5 +44,5 @@ func (s *logitScore) Score(_ context.Context, dst []float64, b ood.Batch) error 
 }
 
 func (s *logitScore) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	return s.nodes(b.Logits.Double(), s.Temperature), nil
+	return s.graph(b.Logits.Double(), s.Temperature), nil
 }

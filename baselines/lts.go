@@ -10,8 +10,9 @@ import (
 
 var ltsMethod = ood.Method{
 	Name: "lts",
-	Doc: "Energy of the logits after all logits are multiplied by the square of (sum of all features / sum of those above a percentile). Negative features " +
-		"count as 0.",
+	Doc: "Energy of the logits after they are scaled up, more if the row's largest features hold a smaller part of their sum. Try it for networks whose last " +
+		"layer reads features after a ReLU; it stores neither the layer nor training rows. The factor is the square of (sum of all features / sum of those " +
+		"above a percentile). Negative features count as 0.",
 	Ref:    "Djurisic, Liu & Nikolić 2024, arXiv:2409.01175",
 	Needs:  ood.Needs{Features: true, Logits: true},
 	Params: []ood.Param{percentile(95, 65, 70, 75, 80, 85, 90, 95)},
@@ -26,9 +27,9 @@ type lts struct {
 }
 
 func (s *lts) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	var share positiveShare
+	var share positiveRatio
 	for i := range dst {
-		ratio := share.of(row(b.Features, i), s.Percentile)
+		ratio := share.ratio(row(b.Features, i), s.Percentile)
 		dst[i] = -softmax.New(row(b.Logits, i), 1/(ratio*ratio)).LogSum()
 	}
 	return nil

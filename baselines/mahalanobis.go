@@ -12,15 +12,16 @@ import (
 
 var mahalanobisMethod = ood.Method{
 	Name: "mahalanobis",
-	Doc: "Squared Mahalanobis distance to the nearest class mean, with one covariance for all classes: the covariance of the training features about their " +
-		"class mean. Classes are the labels if there are any, otherwise the largest logit. With shrinkage=0 the pseudo-inverse ignores directions in which no " +
-		"training row varies. With shrinkage above 0, that fraction of a multiple of the identity is mixed into the covariance, and these directions count. " +
-		"unit_norm first divides rows by their norm to the power of exponent. exponent=1 is Mahalanobis++. exponent=0 selects the value, from 0 to 1.5, that " +
-		"best tells a held-out fifth of the training rows from means of two of them.",
+	Doc: "Squared Mahalanobis distance to the nearest class mean. Use it if each class forms one cluster of features, and if a flag must be easy to explain. " +
+		"All classes share one covariance: that of the training features about their class mean. Classes are the labels if there are any, otherwise the " +
+		"largest logit. With shrinkage=0 the pseudo-inverse ignores directions in which no training row varies. With shrinkage above 0, that fraction of a " +
+		"multiple of the identity is mixed into the covariance, and these directions count. unit_norm first divides rows by their norm to the power of " +
+		"exponent. exponent=1 is Mahalanobis++. exponent=0 selects the value, from 0 to 1.5, that best tells a held-out fifth of the training rows from means " +
+		"of two of them.",
 	Ref: "Lee et al. 2018, arXiv:1807.03888, eq. 2, on the features alone; shrinkage: Ledoit & Wolf 2004; unit_norm: Mueller & Hein 2025, " +
 		"arXiv:2505.18032; exponent: Janiak et al. 2025, arXiv:2510.15202",
 	Needs:  ood.Needs{Features: true},
-	Memory: squares(eigen.Squares + 1),
+	Memory: squareMatrices(eigen.Squares + 1),
 	Params: append(classes.Radial(), classes.Shrinkage(0, 0, .01, .1)),
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		s, _, err := fitMahalanobis(ctx, t, p)

@@ -14,18 +14,18 @@ import (
 
 var mahalanobisLayersMethod = ood.Method{
 	Name: "mahalanobis-layers",
-	Doc: "Mean over earlier layers of the Mahalanobis distance to the nearest class mean, each relative to its average on the training rows. Within a layer, " +
-		"all classes share one covariance; shrinkage mixes that fraction of a multiple of the identity into it. Classes are the labels if there are any, " +
-		"otherwise the largest logit; for a regressor all rows form one class. Earlier layers detect another kind of input (texture, colour, contrast) better. " +
-		"New classes of the same kind are detected better by the last layer; fused-layers uses both. unit_norm and exponent are as in mahalanobis, separately " +
-		"for each layer.",
+	Doc: "Mean over earlier layers of the Mahalanobis distance to the nearest class mean, each relative to its average on the training rows. Use it for inputs " +
+		"of another kind, because earlier layers show texture, colour and contrast. Within a layer, all classes share one covariance; shrinkage mixes that " +
+		"fraction of a multiple of the identity into it. Classes are the labels if there are any, otherwise the largest logit; for a regressor all rows form " +
+		"one class. The last layer detects new classes of the same kind better; fused-layers uses both. unit_norm and exponent are as in mahalanobis, " +
+		"separately for each layer.",
 	Ref: "Lee et al. 2018, arXiv:1807.03888, eq. 2 and the feature ensemble of section 2.2, with equal weights for layers in place of a regression on " +
 		"OOD rows",
 	Needs: ood.Needs{Layers: true},
 	Memory: func(t ood.Training, _ ood.Params) float64 {
 		var widest, stored float64
 		for _, l := range t.Layers {
-			widest, stored = max(widest, square(l.Cols)), stored+square(l.Cols)
+			widest, stored = max(widest, squareBytes(l.Cols)), stored+squareBytes(l.Cols)
 		}
 		return eigen.Squares*widest + stored
 	},

@@ -11,9 +11,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Layers of other numbers or widths than in the fit are rejected, as are training rows that
-// are all equal.
-func TestMahalanobisLayersRefuses(t *testing.T) {
+// TestMahalanobisLayersErrors checks that another number of layers or other widths than in the
+// fit are rejected, and so are training rows that are all equal.
+func TestMahalanobisLayersErrors(t *testing.T) {
 	data := newToy()
 	training, b := data.training(40), data.in(5)
 	s, err := fitting.Fit(background, method("mahalanobis-layers"), training, nil)

@@ -12,8 +12,10 @@ import (
 
 var nciMethod = ood.Method{
 	Name: "nci",
-	Doc: "Minus the length of the predicted class's weights projected on φ − μ, where μ is the mean of the training features, minus alpha·‖φ‖₁. Under neural " +
-		"collapse, in-distribution features lie along the weights of their class and far from the origin.",
+	Doc: "Minus the sum of two terms: how well the features point along the weights of the predicted class, and how long they are. Try it for classifiers that " +
+		"fit their training rows almost perfectly, because it relies on neural collapse. The first term is the length of the predicted class's weights " +
+		"projected on φ − μ, where μ is the mean of the training features; the second is alpha·‖φ‖₁. Under neural collapse, in-distribution features lie along " +
+		"the weights of their class and far from the origin.",
 	Ref:    "Liu & Qin 2025, arXiv:2311.01479",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{{Name: "alpha", Default: 1e-4, Takes: "least=0", Sweep: []any{1e-4, 1e-3, 1e-2, 1e-1}}},

@@ -17,12 +17,13 @@ import (
 
 var necoMethod = ood.Method{
 	Name: "neco",
-	Doc: "Minus the norm of the standardised features' projection on their first k principal components, divided by their whole norm. max_logit=true multiplies " +
-		"it by the largest logit, which the authors do for all networks except ResNets. k below 1 is a fraction of the features. k=0 means one less than the " +
-		"number of logits, the dimension of the simplex of class means under neural collapse. k is less than the number of features.",
+	Doc: "Minus the norm of the standardised features' projection on their first k principal components, relative to their whole norm. Try it for classifiers " +
+		"that fit their training rows almost perfectly, because it relies on neural collapse. max_logit=true multiplies it by the largest logit, which the " +
+		"authors do for all networks except ResNets. k below 1 is a fraction of the features. k=0 means one less than the number of logits, the dimension of " +
+		"the simplex of class means under neural collapse. k is less than the number of features.",
 	Ref:    "Ben Ammar et al. 2024, arXiv:2310.06823, eq. 6",
 	Needs:  ood.Needs{Features: true, Logits: true},
-	Memory: squares(eigen.Squares),
+	Memory: squareMatrices(eigen.Squares),
 	Params: []ood.Param{{Name: "max_logit", Default: false, Sweep: []any{false, true}}, {Name: "k", Default: 0, Takes: "share", Sweep: []any{0, .25, .5, 100}}},
 	Fit:    fitNECO,
 	New:    func() any { return &neco{} },

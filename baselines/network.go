@@ -57,8 +57,8 @@ func checkClasses(c int) error {
 	return nil
 }
 
-// norm returns the Euclidean norm of v. If v is 0 in float32, it returns the smallest number
-// above 0, so that a margin divided by it is large but finite.
+// norm returns the Euclidean norm of v, but at least the smallest positive float32, so that a
+// margin divided by it is finite.
 func norm(v []float32) float64 {
 	var sum float64
 	for _, x := range v {

@@ -16,8 +16,10 @@ import (
 
 var nnGuideMethod = ood.Method{
 	Name: "nnguide",
-	Doc: "Minus log Σ exp(logits) times the mean of the k largest inner products between the features and training features, both scaled to unit norm, each " +
-		"times the energy of its training row. All training rows are kept. If there are many, fit with a sample of them; the paper uses 1 % of ImageNet.",
+	Doc: "Energy guided by similar training rows: low if the model is confident, and if training rows nearby are predicted with confidence. Try it if neither " +
+		"energy nor knn alone is good enough; the file contains all training rows. The score is minus log Σ exp(logits) times the mean of the k largest inner " +
+		"products between the features and training features, both scaled to unit norm, each times the energy of its training row. If there are many training " +
+		"rows, fit with a sample of them; the paper uses 1 % of ImageNet.",
 	Ref:    "Park, Jung & Teoh 2023, arXiv:2309.14888",
 	Needs:  ood.Needs{Features: true, Logits: true},
 	Params: []ood.Param{{Name: "k", Default: 10, Takes: "count", Sweep: []any{1, 10, 50, 100}}},

@@ -13,9 +13,10 @@ import (
 
 var odinMethod = ood.Method{
 	Name: "odin",
-	Doc: "Minus the largest entry of softmax(logits / temperature), after a small step of the input that makes the network more confident: x + ε·sign(∂/∂x log " +
-		"softmax(logits / temperature)) for the predicted class. epsilon is in units of the raw input, pixels in [0,1]. If the preprocessing divides by a " +
-		"standard deviation, so is the step. Inputs without preprocessing are used unchanged.",
+	Doc: "Minus the largest probability at a high temperature, after a small step of the input that makes the network more confident. Use it if the network can " +
+		"be differentiated, and if you can afford a gradient and a second pass for each row. The step is ε·sign(∂/∂x log softmax(logits / temperature)) for " +
+		"the predicted class, and the score is minus the largest entry of softmax(logits / temperature). epsilon is in units of the raw input, pixels in " +
+		"[0,1]. If the preprocessing divides by a standard deviation, so is the step. Inputs without preprocessing are used unchanged.",
 	Ref:    "Liang, Li & Srikant 2018, equations 1 and 2, arXiv:1706.02690",
 	Needs:  ood.Needs{Logits: true, Inputs: true, Network: true},
 	Params: odinParams(),

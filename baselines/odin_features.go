@@ -15,8 +15,9 @@ import (
 
 var odinFeaturesMethod = ood.Method{
 	Name: "odin-features",
-	Doc: "ODIN on the features φ in place of the input, for networks that cannot be differentiated: minus the largest entry of softmax((W(φ+ε·s)+b) / " +
-		"temperature), where s holds the signs of the gradient of log softmax of the predicted class with respect to φ. epsilon is in units of the features.",
+	Doc: "ODIN with a step of the features in place of the input. Use it in place of odin for networks that cannot be differentiated, or if scores must be " +
+		"fast. The score is minus the largest entry of softmax((W(φ+ε·s)+b) / temperature), where s holds the signs of the gradient of log softmax of the " +
+		"predicted class with respect to φ. epsilon is in units of the features.",
 	Ref:    "after Liang, Li & Srikant 2018, arXiv:1706.02690",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: odinParams(),

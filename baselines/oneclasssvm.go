@@ -15,9 +15,10 @@ import (
 
 var oneClassSVMMethod = ood.Method{
 	Name: "one-class-svm",
-	Doc: "Minus the decision function of a one-class support vector machine with the kernel exp(−gamma·‖x−y‖²), solved by sequential minimal optimisation. nu " +
-		"is an upper bound on the fraction of training rows outside the boundary and a lower bound on the fraction of support vectors. gamma=0 means " +
-		"1/(h·variance) for h features. At most `rows` training rows are used; if there are more, they are drawn by the seed.",
+	Doc: "Minus the decision function of a one-class support vector machine with a Gaussian kernel. Use it for tables of up to some thousands of rows, because " +
+		"the memory of a fit grows with their square. The kernel is exp(−gamma·‖x−y‖²), and the solver is sequential minimal optimisation. nu is an upper " +
+		"bound on the fraction of training rows outside the boundary and a lower bound on the fraction of support vectors. gamma=0 means 1/(h·variance) for h " +
+		"features. At most `rows` training rows are used; if there are more, they are drawn by the seed.",
 	Ref:   "Schölkopf et al. 2001, doi:10.1162/089976601750264965; as scikit-learn's OneClassSVM",
 	Needs: ood.Needs{Features: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {

@@ -16,11 +16,11 @@ import (
 
 var openMaxMethod = ood.Method{
 	Name: "openmax",
-	Doc: "Log-odds of the unknown class that OpenMax adds to the softmax, for rows far from the mean logits of their class. For each class, a Weibull " +
-		"distribution is fitted to the `tail` largest Euclidean distances between its training logits and their mean. It tells how unusual a row is for each " +
-		"of the `alpha` most probable classes, and that fraction of their logits is moved to the unknown class. Training rows belong to their predicted class; " +
-		"rows with another label are left out, as in the paper. For a class without rows, every row is unusual. Each class needs several times `tail` training " +
-		"rows.",
+	Doc: "Log-odds of the unknown class that OpenMax adds to the softmax, for rows far from the mean logits of their class. Use it for open-set recognition, if " +
+		"each class has several times `tail` training rows. For each class, a Weibull distribution is fitted to the `tail` largest Euclidean distances between " +
+		"its training logits and their mean. It tells how unusual a row is for each of the `alpha` most probable classes, and that fraction of their logits is " +
+		"moved to the unknown class. Training rows belong to their predicted class; rows with another label are left out, as in the paper. For a class without " +
+		"rows, every row is unusual.",
 	Ref:    "Bendale & Boult 2016, arXiv:1511.06233",
 	Needs:  ood.Needs{Logits: true},
 	Params: []ood.Param{{Name: "tail", Default: 20, Takes: "count", Sweep: []any{20, 50}}, {Name: "alpha", Default: 10, Takes: "count", Sweep: []any{3, 10}}},
@@ -31,7 +31,7 @@ var openMaxMethod = ood.Method{
 type openMax struct {
 	Means blas64.General `state:"means[logits,logits]"` // by class
 	Alpha int            `state:"alpha,least=1"`
-	// Weibull distributions of the distances to each class mean.
+	// The fields of type weibull for the distances to each class mean.
 	Largest []float64 `state:"tail_largest[logits]"`
 	At      []float64 `state:"tail_at[logits],least=10000"`
 	Shape   []float64 `state:"tail_shape[logits],least=0"`

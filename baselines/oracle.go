@@ -15,8 +15,8 @@ import (
 var oracleMethod = ood.Method{
 	Name: "oracle",
 	Doc: "Logistic regression of in-distribution against OOD features, standardised: the score that a linear detector could reach if it had seen the OOD rows. " +
-		"The score is the log-odds; lambda weighs ½‖w‖² against the summed loss. compare fits it with a random half of the OOD rows and measures it on the " +
-		"other half.",
+		"Use it only in comparisons, to see how much room for improvement is left. The score is the log-odds; lambda weighs ½‖w‖² against the summed loss. " +
+		"compare fits it with a random half of the OOD rows and measures it on the other half.",
 	Ref:     "control, Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:   ood.Needs{Features: true, Outliers: true},
 	Control: true,

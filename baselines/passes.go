@@ -14,24 +14,25 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Number of outputs in memory at a time: rows × passes × outputs.
-const passRoom = 4 << 20
+// maxPassOutputs limits the outputs in memory: rows × passes × outputs of a row.
+const maxPassOutputs = 4 << 20
 
-// lastPasses drops features before the last layer. A pass is one draw of the layer's weights
+// lastLayerPasses applies dropout to the features before the last layer. A pass uses one mask
 // for all rows, so that a row's score does not depend on the rest of the batch.
-type lastPasses struct {
+type lastLayerPasses struct {
 	lastLayer
 	Count int     `state:"passes,least=1,below=100001"`
 	Rate  float64 `state:"dropout,positive,below=1"`
 	Seed  uint64  `state:"seed"`
 }
 
-func (p lastPasses) each(ctx context.Context, b ood.Batch, visit func(i, c int, z []float32)) error {
+func (p lastLayerPasses) each(ctx context.Context, b ood.Batch, visit func(i, c int, z []float32)) error {
 	h, c := p.Weight.Cols, p.Weight.Rows
 	n := b.Features.Rows
-	// Weights of as many passes as fit form one matrix, so that their outputs are one product.
-	group := min(max(passRoom/(c*h), 1), p.Count)
-	block := min(max(passRoom/(c*p.Count), 1), max(n, 1))
+	// The weights of several passes form one matrix, because one large product is faster than
+	// several small ones.
+	group := min(max(maxPassOutputs/(c*h), 1), p.Count)
+	block := min(max(maxPassOutputs/(c*p.Count), 1), max(n, 1))
 	drawn := rows.New(group*c, h)
 	z := make([]float32, block*p.Count*c)
 	held := -1 // the first pass in drawn
@@ -44,7 +45,7 @@ func (p lastPasses) each(ctx context.Context, b ood.Batch, visit func(i, c int, 
 			}
 			drawn.Rows = min(group, p.Count-s) * c
 			if held != s {
-				p.draw(drawn, s)
+				p.drawWeights(drawn, s)
 				held = s
 			}
 			blas32.Gemm(blas.NoTrans, blas.Trans, 1, phi, drawn, 0,
@@ -62,19 +63,19 @@ func (p lastPasses) each(ctx context.Context, b ood.Batch, visit func(i, c int, 
 }
 
 // graph writes the logits of every pass, (rows·passes)×c.
-func (p lastPasses) graph(x graph.Tensor) (graph.Tensor, error) {
+func (p lastLayerPasses) graph(x graph.Tensor) (graph.Tensor, error) {
 	c, h := p.Weight.Rows, p.Weight.Cols
 	if size := 4 * p.Count * c * h; size > graph.MostBank {
 		return x, graph.Refuse("the weights of %d passes are %d MB, and a graph holds %d MB at most: fit it with fewer passes", p.Count, size>>20, graph.MostBank>>20)
 	}
 	drawn := rows.New(p.Count*c, h)
-	p.draw(drawn, 0)
+	p.drawWeights(drawn, 0)
 	return x.MatMulT(drawn, drawn.Rows).Reshape(-1, int64(c)).Add(p.Bias).Double(), nil
 }
 
-// draw fills w with the weights of consecutive passes, beginning with s. Kept weights are
-// scaled up, so that means do not change.
-func (p lastPasses) draw(w blas32.General, s int) {
+// drawWeights fills w with the masked weights of consecutive passes, beginning with pass s.
+// Weights that are kept are scaled up, so that their mean over passes stays the same.
+func (p lastLayerPasses) drawWeights(w blas32.General, s int) {
 	h, c := p.Weight.Cols, p.Weight.Rows
 	scale := make([]float32, h)
 	kept := float32(1 / (1 - p.Rate))
@@ -104,14 +105,14 @@ const (
 
 // disagreement measures the uncertainty of a row from several softmax distributions.
 type disagreement struct {
-	Of string `state:"score,of=mutual-information|predictive-entropy|variance"`
+	Measure string `state:"score,of=mutual-information|predictive-entropy|variance"`
 }
 
 // score returns the score of the logits z, passes×c.
 //
 // Let p_s be the distribution of pass s, p their mean and H the entropy in nats. The mutual
 // information of class and pass is H(p) − mean H(p_s), the predictive entropy is H(p), and the
-// variance is that of p_s over passes, averaged over classes.
+// variance is the variance of p_s over passes, averaged over classes.
 func (d disagreement) score(z []float32, c int) float64 {
 	passes := len(z) / c
 	all, mean := make([]float64, len(z)), make([]float64, c)
@@ -122,11 +123,11 @@ func (d disagreement) score(z []float32, c int) float64 {
 		for k, v := range ps {
 			mean[k] += v / float64(passes)
 		}
-		if d.Of == mutualInformation {
+		if d.Measure == mutualInformation {
 			each += entropy(zs, 1) / float64(passes)
 		}
 	}
-	switch d.Of {
+	switch d.Measure {
 	case mutualInformation:
 		return max(entropyOf(mean)-each, 0)
 	case predictiveEntropy:
@@ -149,7 +150,7 @@ func (d disagreement) scoreGraph(z graph.Tensor, passes int) graph.Tensor {
 		share[s] = 1 / float64(passes)
 	}
 	mean := p.Constant(share, 1, passes).MatMul(p)
-	if d.Of == passVariance {
+	if d.Measure == passVariance {
 		return p.Sub(mean).Square().Reshape(-1, int64(passes*c)).Mean()
 	}
 	sorted, _ := mean.Reshape(-1, int64(c)).Top(c)
@@ -157,7 +158,7 @@ func (d disagreement) scoreGraph(z graph.Tensor, passes int) graph.Tensor {
 	rest := others.Sum().Min(1.)
 	top := rest.Neg().Add(1.).Max(1e-300)
 	whole := others.Mul(others.Max(1e-300).Log()).Sum().Add(top.Mul(rest.Neg().Log1p())).Neg()
-	if d.Of == predictiveEntropy {
+	if d.Measure == predictiveEntropy {
 		return whole
 	}
 	return whole.Sub(entropyGraph(z, 1).Reshape(-1, int64(passes)).Mean()).Max(0.)

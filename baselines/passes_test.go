@@ -8,7 +8,7 @@ import (
 )
 
 func TestLastLayerOfManyOutputs(t *testing.T) {
-	// Too large for one product: passes are grouped, and rows come in blocks.
+	// The outputs do not fit one product, so that passes are grouped and rows come in blocks.
 	h, c, n := 24, 200, 24
 	last := &ood.Linear{Weight: zeros(c, h)}
 	for i := range last.Weight.Data {

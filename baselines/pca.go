@@ -15,12 +15,12 @@ import (
 
 var pcaMethod = ood.Method{
 	Name: "pca",
-	Doc: "Projection of the centred features on the k principal components of largest (where=top) or smallest (where=bottom) variance. square=true uses its " +
-		"squared norm. square=false uses its signed mean, as in the paper's experiments; the largest entry of each component is taken as positive. k below 1 " +
-		"is a fraction of the features, and k is at most their number.",
+	Doc: "Projection of the centred features on the k principal components of largest (where=top) or smallest (where=bottom) variance. Use it as a simple " +
+		"baseline that stores one matrix. square=true uses its squared norm. square=false uses its signed mean, as in the paper's experiments; the largest " +
+		"entry of each component is taken as positive. k below 1 is a fraction of the features, and k is at most their number.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2; squared norm: Hawkins 1974",
 	Needs:  ood.Needs{Features: true},
-	Memory: squares(eigen.Squares),
+	Memory: squareMatrices(eigen.Squares),
 	Params: []ood.Param{
 		{Name: "square", Default: true, Sweep: []any{false, true}},
 		{Name: "where", Default: "bottom", Takes: "of=bottom|top", Sweep: []any{"top", "bottom"}},

@@ -16,12 +16,13 @@ import (
 
 var pnmlMethod = ood.Method{
 	Name: "pnml",
-	Doc: "Regret of the predictive normalised maximum likelihood of the last layer: log Σ p/(p + (1−p)·p^κ) over its softmax p, divided by the logarithm of the " +
-		"number of classes. κ is q/(1+q) with q = φᵀ(FᵀF)⁺φ for the training features F. The regret is large for features in a direction in which training " +
-		"rows hardly vary. All features are scaled to unit norm, also before the last layer.",
+	Doc: "Regret of the last layer: how much the probability of any class could grow if the layer learned this row as that class. Try it for a classifier if " +
+		"you want to flag features in directions that training rows lack. It is the regret of predictive normalised maximum likelihood: log Σ p/(p + " +
+		"(1−p)·p^κ) over the softmax p, divided by the logarithm of the number of classes. κ is q/(1+q) with q = φᵀ(FᵀF)⁺φ for the training features F. The " +
+		"regret is large for features in a direction in which training rows hardly vary. All features are scaled to unit norm, also before the last layer.",
 	Ref:    "Bibas, Feder & Hassner 2021, arXiv:2110.09246",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
-	Memory: squares(eigen.Squares + 1),
+	Memory: squareMatrices(eigen.Squares + 1),
 	Fit:    fitPNML,
 	New:    func() any { return &pnml{} },
 }

@@ -29,8 +29,8 @@ func explained(otherwise float64, sweep ...any) ood.Param {
 	return ood.Param{Name: "variance", Default: otherwise, Takes: "positive,below=1", Sweep: sweep}
 }
 
-// mapped describes the mapped training rows.
-type mapped struct {
+// mappedRows holds the mean and the principal components of the mapped training rows.
+type mappedRows struct {
 	mean []float64 // m
 	*eigen.Spectrum
 }
@@ -38,7 +38,7 @@ type mapped struct {
 // fitPrincipal keeps as many components as explain the parameter "variance". key identifies
 // the map.
 func fitPrincipal(ctx context.Context, t ood.Training, p ood.Params, key any, m int, of func(blas32.General) blas64.General) (principal, error) {
-	s, err := memo.Cached(ctx, t.Batch, key, func() (*mapped, error) { return newMapped(ctx, t, m, of) })
+	s, err := memo.Cached(ctx, t.Batch, key, func() (*mappedRows, error) { return newMappedRows(ctx, t, m, of) })
 	if err != nil {
 		return principal{}, err
 	}
@@ -50,7 +50,7 @@ func fitPrincipal(ctx context.Context, t ood.Training, p ood.Params, key any, m 
 	return principal{s.mean, s.Components(m-q, q)}, nil
 }
 
-func newMapped(ctx context.Context, t ood.Training, m int, of func(blas32.General) blas64.General) (*mapped, error) {
+func newMappedRows(ctx context.Context, t ood.Training, m int, of func(blas32.General) blas64.General) (*mappedRows, error) {
 	n, mean, covariance := float64(t.Len()), make([]float64, m), mat.NewSymDense(m, nil)
 	for first, x := range blocks(ctx, t.Features) {
 		y := of(x)
@@ -60,7 +60,7 @@ func newMapped(ctx context.Context, t ood.Training, m int, of func(blas32.Genera
 		t.Progress(.1 * float64(first) / n)
 	}
 	for first, x := range blocks(ctx, t.Features) {
-		blas64.Syrk(blas.Trans, 1/n, less(of(x), mean), 1, covariance.RawSymmetric())
+		blas64.Syrk(blas.Trans, 1/n, subtractMean(of(x), mean), 1, covariance.RawSymmetric())
 		t.Progress(.1 + .5*float64(first)/n)
 	}
 	if err := ctx.Err(); err != nil {
@@ -70,15 +70,15 @@ func newMapped(ctx context.Context, t ood.Training, m int, of func(blas32.Genera
 	if err != nil {
 		return nil, err
 	}
-	// Rows of unit norm then vary by less than float32 resolves.
+	// Below this limit, rows of unit norm vary by less than the resolution of float32.
 	if !(floats.Sum(s.Values) > 0x1p-44) {
 		return nil, errors.New("the training features all point the same way: they have no principal components")
 	}
-	return &mapped{mean, s}, nil
+	return &mappedRows{mean, s}, nil
 }
 
-// less subtracts mean from every row of y.
-func less(y blas64.General, mean []float64) blas64.General {
+// subtractMean subtracts mean from every row of y.
+func subtractMean(y blas64.General, mean []float64) blas64.General {
 	for i := range y.Rows {
 		floats.Sub(dense.Row(y, i), mean)
 	}
@@ -87,7 +87,7 @@ func less(y blas64.General, mean []float64) blas64.General {
 
 // residualNorms writes the norm of the part of each mapped row that is orthogonal to the components.
 func (s principal) residualNorms(dst []float64, of blas64.General) {
-	of = less(of, s.Mean)
+	of = subtractMean(of, s.Mean)
 	along := dense.New(of.Rows, s.Components.Cols)
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, of, s.Components, 0, along)
 	blas64.Gemm(blas.NoTrans, blas.Trans, -1, along, s.Components, 1, of)

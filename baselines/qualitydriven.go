@@ -15,8 +15,9 @@ import (
 
 var qualityDrivenMethod = ood.Method{
 	Name: "quality-driven",
-	Doc: "A network that predicts the two ends of an interval, with a loss that weighs the width of the intervals that contain their target against their soft " +
-		"coverage. The ends are the quantiles at the two levels of the fit. Quantiles are linear in the level between them and constant beyond." +
+	Doc: "The two ends of an interval, predicted by a network that is trained to make intervals narrow at a given coverage. Use it if you need intervals at " +
+		"only one level. The loss weighs the width of the intervals that contain their target against their soft coverage. The ends are the quantiles at the " +
+		"two levels of the fit. Quantiles are linear in the level between them and constant beyond." +
 		mlp.Doc,
 	Ref:    "Pearce, Brintrup, Zaki & Neely 2018, equation 15",
 	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true, Ends: true},

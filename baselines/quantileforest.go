@@ -13,10 +13,10 @@ import (
 
 var quantileForestMethod = ood.Method{
 	Name: "quantile-forest",
-	Doc: "Quantile regression forest: quantiles of the training targets, weighted by how often a training row shares a leaf with the row. It is the default " +
-		"interval model for tree models. n_estimators trees reduce the variance on bootstrap samples. max_depth=0 grows trees until leaves are pure or have " +
-		"fewer than min_samples_split rows. max_features is the fraction of the inputs that a split tries. bins=0 tries every split for few rows, and those " +
-		"between 255 bins for many; bins=-1 always tries every split. Each target has its own forest.",
+	Doc: "Quantile regression forest: quantiles of the training targets, weighted by how often a training row shares a leaf with the row. Use it for trees, " +
+		"where it is the default. n_estimators trees reduce the variance on bootstrap samples. max_depth=0 grows trees until leaves are pure or have fewer " +
+		"than min_samples_split rows. max_features is the fraction of the inputs that a split tries. bins=0 tries every split for few rows, and those between " +
+		"255 bins for many; bins=-1 always tries every split. Each target has its own forest.",
 	Ref:   "Meinshausen 2006; Tagasovska & Lopez-Paz 2019, table 1 and appendix C",
 	Needs: ood.Needs{Features: true, Targets: true},
 	Params: append([]ood.Param{
@@ -40,7 +40,7 @@ func fitQuantileForest(ctx context.Context, t ood.Training, p ood.Params) (any, 
 		return nil, err
 	}
 	o := trees.ForestOptions{Options: treeOptions(p), Trees: p.Int("n_estimators"), Seed: t.Seed}
-	o.Grown = shareOf(o.Trees*t.Targets.Cols, t.Progress)
+	o.Grown = stepProgress(o.Trees*t.Targets.Cols, t.Progress)
 	s := &quantileForest{Width: t.Features.Cols}
 	for target := range t.Targets.Cols {
 		f, err := trees.GrowForest(ctx, data, targetColumn(t.Targets, target), o)

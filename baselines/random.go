@@ -11,8 +11,8 @@ import (
 
 var randomMethod = ood.Method{
 	Name: "random",
-	Doc: "Control that knows nothing: uniform on [0,1), drawn from the seed and the row's features (or its logits, if there are no features). Equal rows get " +
-		"equal scores, wherever they stand.",
+	Doc: "Control that knows nothing: uniform on [0,1), drawn from the seed and the row's features (or its logits, if there are no features). Use it only to " +
+		"check a comparison: its AUROC is about 0.5. Equal rows get equal scores.",
 	Ref:     "control, Tagasovska & Lopez-Paz 2019, table 2",
 	Control: true,
 	Fit:     func(_ context.Context, t ood.Training, _ ood.Params) (any, error) { return &random{t.Seed}, nil },

@@ -11,8 +11,8 @@ import (
 
 var reactMethod = ood.Method{
 	Name: "react",
-	Doc: "Energy of the logits after features are clipped from above at a percentile of all features of all training rows. Applied to the features that enter " +
-		"the last layer, averaged over space.",
+	Doc: "Energy of the logits after features are clipped from above at a percentile of all features of all training rows. Try it if OOD inputs produce a few " +
+		"unusually large features. It is applied to the features that enter the last layer, averaged over space.",
 	Ref:    "Sun, Guo & Li 2021, arXiv:2111.12797",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{percentile(90, 85, 90, 95, 99)},

@@ -80,7 +80,7 @@ func (p part) batch() ood.Batch {
 func (p problem) training(r reference) ood.Training {
 	t := ood.Training{
 		Batch: p.Train.batch(), Outliers: ood.Batch{Features: general(p.Train.Outliers)},
-		Targets: general(p.Train.Targets), Levels: p.Train.Levels, Trainer: &handed{},
+		Targets: general(p.Train.Targets), Levels: p.Train.Levels, Trainer: &fixedTrainer{},
 	}
 	if slices.Contains(r.Without, "labels") {
 		t.Labels = nil
@@ -93,10 +93,10 @@ func (p problem) training(r reference) ood.Training {
 	}
 	if n := p.Network; n != nil {
 		slope := func(v float64) float64 { return 1 - math.Tanh(v)*math.Tanh(v) }
-		t.Network = recorded{twoLayers{hidden: n.Hidden, shift: n.Shift, act: math.Tanh, slope: slope, last: t.Last}, n.Passes}
+		t.Network = recordedNetwork{twoLayers{hidden: n.Hidden, shift: n.Shift, act: math.Tanh, slope: slope, last: t.Last}, n.Passes}
 		t.InputScale = ood.InputScale{Factor: n.Scale}
 	}
-	var networks handed
+	var networks fixedTrainer
 	for _, layers := range r.Trained {
 		var n train.Network
 		for _, l := range layers {
@@ -108,10 +108,10 @@ func (p problem) training(r reference) ood.Training {
 	return t
 }
 
-// handed is a trainer that returns networks that it was given.
-type handed []train.Network
+// fixedTrainer returns the networks that it holds, without training.
+type fixedTrainer []train.Network
 
-func (h *handed) Train(_ context.Context, p train.Problem) ([]train.Network, error) {
+func (h *fixedTrainer) Train(_ context.Context, p train.Problem) ([]train.Network, error) {
 	n := len(p.Models)
 	if n > len(*h) {
 		return nil, fmt.Errorf("asked for %d networks, and %d are given", n, len(*h))
@@ -121,15 +121,15 @@ func (h *handed) Train(_ context.Context, p train.Problem) ([]train.Network, err
 	return networks, nil
 }
 
-// recorded is a network whose dropout passes come from a file, repeated as needed.
-type recorded struct {
+// recordedNetwork is a network whose dropout passes come from a file, repeated as needed.
+type recordedNetwork struct {
 	twoLayers
 	z [][][]float32 // passes × n × c
 }
 
-func (n recorded) Dropouts() int { return 1 }
+func (n recordedNetwork) Dropouts() int { return 1 }
 
-func (n recorded) Dropout(_ context.Context, x ood.InputBlock, passes int, _ float64, _ uint64) ([]float32, error) {
+func (n recordedNetwork) Dropout(_ context.Context, x ood.InputBlock, passes int, _ float64, _ uint64) ([]float32, error) {
 	var z []float32
 	for s := range passes {
 		z = append(z, slices.Concat(n.z[s%len(n.z)][x.Start:x.Start+x.Len()]...)...)

@@ -13,11 +13,11 @@ import (
 var relativeMahalanobisMethod = ood.Method{
 	Name: "relative-mahalanobis",
 	Doc: "Squared Mahalanobis distance to the nearest class mean, as in mahalanobis, minus the distance under a single Gaussian fitted to all training " +
-		"features. This removes the part that all classes share. Classes are the labels if there are any, otherwise the largest logit. unit_norm and exponent " +
-		"are as in mahalanobis.",
+		"features. Use it for near OOD inputs, such as new classes of the same kind, because the difference removes the part that all classes share. Classes " +
+		"are the labels if there are any, otherwise the largest logit. unit_norm and exponent are as in mahalanobis.",
 	Ref:    "Ren et al. 2021, arXiv:2106.09022, eq. 4; unit_norm: Mueller & Hein 2025, arXiv:2505.18032",
 	Needs:  ood.Needs{Features: true},
-	Memory: squares(eigen.Squares + 3),
+	Memory: squareMatrices(eigen.Squares + 3),
 	Params: append(classes.Radial(), classes.Shrinkage(0, 0, .01, .1)),
 	Fit:    fitRelativeMahalanobis,
 	New:    func() any { return &relativeMahalanobis{} },

@@ -88,9 +88,9 @@ func largestOf(phi []float32, k int, scratch []float64) largestFeatures {
 	return l
 }
 
-// places yields the positions of the k largest elements of phi. Among ties the first ones
-// count.
-func (l largestFeatures) places(phi []float32) iter.Seq[int] {
+// positions yields the positions of the k largest elements of phi. If elements are equal, the
+// first ones come first.
+func (l largestFeatures) positions(phi []float32) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for j, v := range phi {
 			if v == l.least {
@@ -103,7 +103,7 @@ func (l largestFeatures) places(phi []float32) iter.Seq[int] {
 	}
 }
 
-// exp(500) leaves room for logits in float64.
+// largestSharpening limits the exponent: exp(500) times a logit still fits float64.
 const largestSharpening = 500
 
 // sharpening returns exp(all/sum), the factor of ASH-S and SCALE for a row of h features.
@@ -131,15 +131,15 @@ func sharpeningGraph(x, largest graph.Tensor) graph.Tensor {
 	return ratioGraph(x, largest).Min(float64(largestSharpening)).Exp()
 }
 
-// positiveShare is workspace for the fraction of a row that its largest features hold.
-type positiveShare struct {
+// positiveRatio computes ratios of sums of features, and reuses its buffers between rows.
+type positiveRatio struct {
 	positive []float32
 	scratch  []float64
 }
 
-// of returns the sum of all positive features divided by the sum of those above a percentile
-// of all features.
-func (s *positiveShare) of(phi []float32, percentile float64) float64 {
+// ratio returns the sum of all positive features divided by the sum of the features above a
+// percentile.
+func (s *positiveRatio) ratio(phi []float32, percentile float64) float64 {
 	if s.positive == nil {
 		s.positive, s.scratch = make([]float32, len(phi)), make([]float64, len(phi))
 	}

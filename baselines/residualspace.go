@@ -44,7 +44,7 @@ func momentsAboutOrigin(ctx context.Context, t ood.Training) (*centredMoments, e
 		if err != nil {
 			return nil, err
 		}
-		origin, err := leastLogitsAt(t.Last)
+		origin, err := leastLogitsPoint(t.Last)
 		if err != nil {
 			return nil, err
 		}
@@ -64,9 +64,9 @@ func (s *centredMoments) complement(p ood.Params) residualSpace {
 	return residualSpace{s.origin, s.Components(0, h-min(p.Count("k", h), h-1))}
 }
 
-// leastLogitsAt returns −W⁺b: the features of least norm among those that minimise the sum of
-// squared logits.
-func leastLogitsAt(l *ood.Linear) ([]float64, error) {
+// leastLogitsPoint returns −W⁺b, the point that minimises the sum of squared logits. If there
+// are several such points, it is the one with the smallest norm.
+func leastLogitsPoint(l *ood.Linear) ([]float64, error) {
 	c, h := l.Weight.Rows, l.Weight.Cols
 	w, bias := dense.Less(l.Weight, nil), make([]float64, c)
 	for i, b := range l.Bias {

@@ -7,7 +7,8 @@ import (
 
 var scaleMethod = reshapingMethod(ood.Method{
 	Name: "scale",
-	Doc: "Energy of the logits after all features of a row are multiplied by exp(sum of all / sum of those above a percentile). Made for features after a ReLU; " +
+	Doc: "Energy of the logits after all features of a row are scaled up, more if its largest features hold a smaller part of their sum. Try it for networks " +
+		"whose last layer reads features after a ReLU; it stores only that layer. The factor is exp(sum of all / sum of those above a percentile). It is " +
 		"applied to the features that enter the last layer, averaged over space.",
 	Ref:    "Xu, Chen, Franchi & Yao 2024, arXiv:2310.00227",
 	Params: []ood.Param{percentile(85, 65, 70, 75, 80, 85, 90, 95)},

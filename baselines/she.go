@@ -14,8 +14,9 @@ import (
 
 var sheMethod = ood.Method{
 	Name: "she",
-	Doc: "Simplified Hopfield energy: minus the inner product of the features with the pattern of the predicted class, the mean of the training features with " +
-		"that predicted class. Rows with another label are left out of the patterns, as in the paper. A class without rows has a pattern of zeros.",
+	Doc: "Simplified Hopfield energy: minus the inner product of the features with the mean of the training features of the predicted class. Try it if scores " +
+		"must be fast and the file small: it stores one mean for each class. This mean is the pattern of the class. Rows with another label are left out of " +
+		"the patterns, as in the paper. A class without rows has a pattern of zeros.",
 	Ref:   "Zhang et al. 2023, ICLR, OpenReview KkazG4lgKL",
 	Needs: ood.Needs{Features: true, Logits: true},
 	Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {

@@ -20,7 +20,8 @@ func smallNetworkParams() []ood.Param {
 	return []ood.Param{{Name: "k", Default: 100, Takes: "count,most=65536", Sweep: []any{100, 1000}}, {Name: "epochs", Default: 10, Takes: "count", Sweep: []any{10, 100}}}
 }
 
-// Streams separate these random numbers from other uses of a seed.
+// Each purpose has its own stream, so that its random numbers are independent of other uses of
+// the same seed.
 const (
 	streamTeacher = 0x7465616368 // weights of distillation's teacher
 	streamSVDD    = 0x73766464   // initial weights of SVDD

@@ -15,8 +15,9 @@ import (
 
 var svddMethod = ood.Method{
 	Name: "svdd",
-	Doc: "Deep support vector data description on the features: the mean squared distance of a network's outputs from one centre. The network, without biases " +
-		"and with 64 hidden ReLU units and k outputs, is trained by Adam to map the training rows to that centre, the mean of its outputs before training.",
+	Doc: "Deep support vector data description on the features: the mean squared distance of a network's outputs from one centre. Use it to compare with deep " +
+		"one-class classification. The network, without biases and with 64 hidden ReLU units and k outputs, is trained by Adam to map the training rows to " +
+		"that centre, the mean of its outputs before training.",
 	Ref:   "Ruff et al. 2018, as in Tagasovska & Lopez-Paz 2019, table 2",
 	Needs: ood.Needs{Features: true, Trainer: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {

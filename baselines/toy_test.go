@@ -59,7 +59,7 @@ func (t *toy) batch(n int, feature func(row, col int) float64) ood.Batch {
 	x := make([]float32, n*toyWidth)
 	for i := range x {
 		v := max(0, feature(i/toyWidth, i%toyWidth))
-		b.Features.Data[i], x[i] = float32(v), float32(unbend(v))
+		b.Features.Data[i], x[i] = float32(v), float32(inverseWave(v))
 	}
 	for i := range n {
 		b.Labels[i] = i % toyClasses
@@ -68,7 +68,8 @@ func (t *toy) batch(n int, feature func(row, col int) float64) ood.Batch {
 	return b
 }
 
-// toyLayers stands for earlier layers: a narrower view of the features, and a bent one.
+// toyLayers returns two substitutes for earlier layers: some of the features, and a non-linear
+// function of them.
 func toyLayers(phi blas32.General) []blas32.General {
 	sums, bent := zeros(phi.Rows, 7), zeros(phi.Rows, 9)
 	for i := range phi.Rows {
@@ -95,16 +96,16 @@ func (t *toy) targets(x blas32.General) blas32.General {
 }
 
 // network maps images of three channels to the features, one to one.
-func (t *toy) network() ood.Network { return twoLayers{act: bend, slope: bendSlope, last: &t.last} }
+func (t *toy) network() ood.Network { return twoLayers{act: wave, slope: waveSlope, last: &t.last} }
 
-func bend(x float64) float64      { return x + math.Sin(x)/2 }
-func bendSlope(x float64) float64 { return 1 + math.Cos(x)/2 }
+func wave(x float64) float64      { return x + math.Sin(x)/2 }
+func waveSlope(x float64) float64 { return 1 + math.Cos(x)/2 }
 
-// unbend is the inverse of bend.
-func unbend(y float64) float64 {
+// inverseWave returns x such that wave(x) = y.
+func inverseWave(y float64) float64 {
 	low, high := y-1, y+1
 	for range 60 {
-		if middle := (low + high) / 2; bend(middle) < y {
+		if middle := (low + high) / 2; wave(middle) < y {
 			low = middle
 		} else {
 			high = middle
@@ -126,7 +127,7 @@ func (t *toy) training(n int) ood.Training {
 type toyRows struct {
 	training, many ood.Training
 	in, out        ood.Batch
-	// spread has rows such as out for the fit, whose targets are spread too.
+	// spread has rows like those of out, to fit interval methods whose targets vary everywhere.
 	spread     ood.Training
 	outTargets blas32.General
 }

@@ -37,10 +37,10 @@ func output(layers []train.Layer, x []float32) []float64 {
 	return in
 }
 
-// TestPaperProblems checks what the two trained methods request from a trainer.
+// TestPaperProblems checks the training problems of distillation and svdd.
 func TestPaperProblems(t *testing.T) {
 	training := newToy().training(30)
-	var r recorder
+	var r recordingTrainer
 	training.Trainer = &r
 	params := ood.Params{"k": 7., "epochs": 3.}
 	row := func(m blas32.General, i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
@@ -97,10 +97,10 @@ func TestPaperProblems(t *testing.T) {
 	}
 }
 
-// recorder is a trainer that records its problems.
-type recorder struct{ problems []train.Problem }
+// recordingTrainer records the problems that it is given.
+type recordingTrainer struct{ problems []train.Problem }
 
-func (r *recorder) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
+func (r *recordingTrainer) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
 	r.problems = append(r.problems, p)
 	return randomTrainer{}.Train(ctx, p)
 }

@@ -41,9 +41,9 @@ func targetColumn(y blas32.General, t int) []float32 {
 	return column
 }
 
-// shareOf turns steps that are done in several goroutines into calls of progress, one at a
+// stepProgress turns steps that are done in several goroutines into calls of progress, one at a
 // time and never decreasing.
-func shareOf(total int, progress func(share float64)) (step func()) {
+func stepProgress(total int, progress func(share float64)) (step func()) {
 	var mu sync.Mutex
 	done := 0
 	return func() {

@@ -77,7 +77,8 @@ func TestTreesFindQuantiles(t *testing.T) {
 	}
 }
 
-// Boosting is linear between the fitted levels and constant beyond them.
+// TestBoostingBetweenLevels checks that quantiles are linear between the fitted levels and
+// constant beyond them.
 func TestBoostingBetweenLevels(t *testing.T) {
 	x, y := steps(300, 7)
 	model, err := fitting.Fit(background, method("gradient-boosting"), regression(x, y, .2, .6), nil)

@@ -12,11 +12,12 @@ import (
 
 var vimMethod = ood.Method{
 	Name: "vim",
-	Doc: "Virtual logit: α times the score of residual, minus the energy log Σ exp(logits). It combines features and logits. α is the mean of the largest logit " +
-		"divided by the mean of that norm, on the training rows. k below 1 is a fraction of the features, and k is less than their number.",
+	Doc: "Virtual logit: α times the score of residual, minus the energy log Σ exp(logits). Use it for a classifier if one fast method should respond to " +
+		"features and to logits. α is the mean of the largest logit divided by the mean of that norm, on the training rows. k below 1 is a fraction of the " +
+		"features, and k is less than their number.",
 	Ref:    "Wang et al. 2022, arXiv:2203.10807, eqs. 5 and 8",
 	Needs:  ood.Needs{Features: true, Logits: true, Weights: true},
-	Memory: squares(eigen.Squares),
+	Memory: squareMatrices(eigen.Squares),
 	Params: []ood.Param{{Name: "k", Default: .5, Takes: "share,positive", Sweep: []any{.25, .5, .75, 256, 1000}}},
 	Fit:    fitViM,
 	New:    func() any { return &vim{} },

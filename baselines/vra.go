@@ -11,9 +11,10 @@ import (
 
 var vraMethod = ood.Method{
 	Name: "vra",
-	Doc: "Energy of the logits after each feature is clipped from above at the `high` percentile of its values on the training rows, and set to 0 below the " +
-		"`low` percentile; below=clip raises it to that percentile instead. high must not be less than low. Applied to the features that enter the last layer, " +
-		"averaged over space.",
+	Doc: "Energy of the logits after unusually large features are clipped and small features are set to 0. Try it if both large and small features distinguish " +
+		"OOD inputs. Each feature is clipped from above at the `high` percentile of its values on the training rows, and set to 0 below the `low` percentile; " +
+		"below=clip raises it to that percentile instead. high must not be less than low. It is applied to the features that enter the last layer, averaged " +
+		"over space.",
 	Ref:   "Xu, Lian, Liu & Tao 2023, arXiv:2302.11716; below=clip: as pytorch-ood's VRA",
 	Needs: ood.Needs{Features: true, Logits: true, Weights: true},
 	Params: []ood.Param{

@@ -17,7 +17,8 @@ type weibull struct {
 
 const (
 	translation = 10_000
-	// The shape for numbers that are all equal, which no finite shape fits best.
+	// steepest is the shape for numbers that are all equal: their likelihood grows with the
+	// shape without a limit.
 	steepest = 1e12
 )
 
@@ -47,7 +48,7 @@ func fitWeibull(numbers []float64, n int) weibull {
 		}
 		return weighted/sum - mean - 1/k
 	}
-	low := float64(steepest) // a shape at which it is below 0
+	low := float64(steepest) // a shape at which the derivative is not positive
 	if mean < -1/low {
 		low = -1 / mean
 	}

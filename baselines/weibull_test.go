@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// TestFit checks that parameters near the fitted ones do not have a higher likelihood.
+// TestFitWeibull checks that parameters near the fitted ones do not have a higher likelihood.
 func TestFitWeibull(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, spread := range []float64{1e-6, 1, 100} {

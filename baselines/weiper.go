@@ -18,10 +18,12 @@ import (
 
 var weiperMethod = ood.Method{
 	Name: "weiper",
-	Doc: "WeiPer+KLD: the symmetric Kullback–Leibler divergence between the histogram of a row's features and that of all training features, plus weight times " +
-		"the same for logits, minus confidence times the mean of the largest softmax. The logits come from `repeats` copies of the last layer. In each copy, " +
-		"noise with a random direction and norm distance·‖w‖ is added to each weight vector w, drawn by the seed. Histograms have `bins` bins between the " +
-		"smallest and the largest value on the training rows. A row's histograms are smoothed over `smoothing` and `smoothing_logits` bins.",
+	Doc: "WeiPer+KLD: how far the histograms of a row's features and logits differ from those of the training rows. Try it for a classifier if scores may be " +
+		"slow: each row is multiplied with `repeats` copies of the last layer. The score is the symmetric Kullback–Leibler divergence between the histogram of " +
+		"a row's features and that of all training features, plus weight times the same for logits, minus confidence times the mean of the largest softmax. In " +
+		"each copy of the last layer, noise with a random direction and norm distance·‖w‖ is added to each weight vector w, drawn by the seed. Histograms have " +
+		"`bins` bins between the smallest and the largest value on the training rows. A row's histograms are smoothed over `smoothing` and `smoothing_logits` " +
+		"bins.",
 	Ref:   "Granz, Heurich & Landgraf 2024, arXiv:2405.17164",
 	Needs: ood.Needs{Features: true, Logits: true, Weights: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
@@ -55,8 +57,8 @@ type weiper struct {
 	perturbed blas32.General // repeats·c × h
 }
 
-// Added to the fraction of each bin, so that its logarithm is finite. The authors use one
-// value for features and another for logits.
+// These floors are added to the fraction in each bin, so that its logarithm is finite. The
+// authors use one value for features and another for logits.
 const (
 	featuresFloor = .01
 	logitsFloor   = .025
@@ -98,8 +100,8 @@ func fitWeiPer(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	return s, err
 }
 
-// Restored implements rows.Restored. It draws the noise again, which is many times as large as
-// the rest of the state.
+// Restored draws the noise again. It is not saved, because it is many times as large as the
+// rest of the state.
 func (s *weiper) Restored() error {
 	c, h := s.Weight.Rows, s.Weight.Cols
 	if numbers := float64(s.Repeats) * float64(c) * float64(h); 4*numbers > rows.MostMemory {
@@ -144,7 +146,7 @@ func (s *weiper) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		x := rows.Slice(b.Features, first, min(first+weiperRows, b.Features.Rows))
 		z := s.logitsOf(x)
 		for i := range x.Rows {
-			unlessFinite(row(z, i))
+			nanIfOverflow(row(z, i))
 			var largest float64
 			for r := range s.Repeats {
 				largest += softmax.New(row(z, i)[r*c:(r+1)*c], 1).Largest() / float64(s.Repeats)

@@ -22,13 +22,13 @@ import (
 // certificatesMethod is orthonormal certificates with the squared loss, solved exactly.
 var certificatesMethod = ood.Method{
 	Name: "certificates",
-	Doc: "Orthonormal certificates: k orthonormal linear functions of the features that are as close to 0 as possible on the training rows, solved exactly; the " +
-		"score is their mean square. k=0 uses three quarters of the number of features, and k below 1 is a fraction of it. lambda=0 is the hard constraint " +
-		"CᵀC=I; other values weigh the penalty λ·mean((CᵀC−I)²). unit_norm scales rows to norm 1, and centred subtracts the mean. It is the default for " +
-		"regressors.",
+	Doc: "Orthonormal certificates: the mean square of k linear functions of the features that are close to 0 on the training rows and larger elsewhere. Use it " +
+		"for regressors, where it is the default, or if the file must be small. The functions are orthonormal and minimise that mean square on the training " +
+		"rows, solved exactly. k=0 uses three quarters of the number of features, and k below 1 is a fraction of it. lambda=0 is the hard constraint CᵀC=I; " +
+		"other values weigh the penalty λ·mean((CᵀC−I)²). unit_norm scales rows to norm 1, and centred subtracts the mean.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, section 3",
 	Needs:  ood.Needs{Features: true},
-	Memory: func(t ood.Training, _ ood.Params) float64 { return eigen.Squares * square(t.Features.Cols) },
+	Memory: func(t ood.Training, _ ood.Params) float64 { return eigen.Squares * squareBytes(t.Features.Cols) },
 	Params: []ood.Param{
 		{Name: "k", Default: 0, Takes: "share"}, {Name: "lambda", Default: 0, Takes: "least=0"}, {Name: "unit_norm", Default: true},
 		{Name: "centred", Default: false},
@@ -44,8 +44,8 @@ var certificatesMethod = ood.Method{
 	New: func() any { return &certificates{} },
 }
 
-// square returns the memory of a matrix of features by features.
-func square(width int) float64 { return 8 * float64(width) * float64(width) }
+// squareBytes returns the memory of a matrix of features by features.
+func squareBytes(width int) float64 { return 8 * float64(width) * float64(width) }
 
 // certificates holds k linear functions of features.
 type certificates struct {
@@ -87,15 +87,15 @@ func fitCertificates(ctx context.Context, t ood.Training, p ood.Params) (any, er
 	if err != nil {
 		return nil, err
 	}
-	return exact(m, s, k, p.Float("lambda"), centred)
+	return solveExact(m, s, k, p.Float("lambda"), centred)
 }
 
-// exact minimises the squared loss mean (Cᵀφ)², averaged over rows and certificates. Under the
+// solveExact minimises the squared loss mean (Cᵀφ)², averaged over rows and certificates. Under the
 // constraint CᵀC = I, the minimum is at the k eigenvectors with the smallest eigenvalues of
 // the second moment of the features (of their covariance if centred). With the penalty
 // λ·mean((CᵀC−I)²), λ > 0, it is at the same eigenvectors, and the one with eigenvalue γ is
 // scaled by √max(0, 1−kγ/(2λ)).
-func exact(m *moments.Moments, s *eigen.Spectrum, k int, lambda float64, centred bool) (*certificates, error) {
+func solveExact(m *moments.Moments, s *eigen.Spectrum, k int, lambda float64, centred bool) (*certificates, error) {
 	h := m.Width()
 	if k == h && lambda == 0 && m.UnitNorm && !centred {
 		return nil, fmt.Errorf("%d certificates of %d features give every row of unit norm the same score; choose a smaller k", k, h)
@@ -126,7 +126,7 @@ func exact(m *moments.Moments, s *eigen.Spectrum, k int, lambda float64, centred
 func (c *certificates) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	x := b.Features
 	if c.Mean != nil {
-		x = prepared(x, c.UnitNorm, c.Mean)
+		x = prepareRows(x, c.UnitNorm, c.Mean)
 	}
 	f := rows.New(x.Rows, c.C.Cols)
 	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, x, c.C, 0, f)
@@ -156,9 +156,9 @@ func meanSquare(f []float32, scale float64, loss train.Loss) float64 {
 	return s * scale * scale / float64(len(f))
 }
 
-// prepared returns rows in the form that certificates use: scaled to norm 1 if unit, minus the
+// prepareRows returns rows in the form that certificates use: scaled to norm 1 if unit, minus the
 // mean, which may be nil.
-func prepared(phi blas32.General, unit bool, mean []float32) blas32.General {
+func prepareRows(phi blas32.General, unit bool, mean []float32) blas32.General {
 	x := rows.New(phi.Rows, phi.Cols)
 	for i := range phi.Rows {
 		from, to, scale := rows.Row(phi, i), rows.Row(x, i), 1.0
@@ -179,7 +179,7 @@ func prepared(phi blas32.General, unit bool, mean []float32) blas32.General {
 func (c *certificates) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	x := b.Features
 	if c.Mean != nil {
-		return meanSquareGraph(preparedGraph(x, c.UnitNorm, c.Mean).MatMul(c.C), c.Loss), nil
+		return meanSquareGraph(prepareRowsGraph(x, c.UnitNorm, c.Mean).MatMul(c.C), c.Loss), nil
 	}
 	return c.scoreGraph(x, x.MatMul(c.C)), nil
 }
@@ -201,8 +201,8 @@ func meanSquareGraph(f graph.Tensor, loss train.Loss) graph.Tensor {
 	return f.Square().Mean()
 }
 
-// preparedGraph writes the computation of prepared as graph nodes.
-func preparedGraph(x graph.Tensor, unit bool, mean []float32) graph.Tensor {
+// prepareRowsGraph writes the computation of prepareRows as graph nodes.
+func prepareRowsGraph(x graph.Tensor, unit bool, mean []float32) graph.Tensor {
 	if unit {
 		x = x.Unit().Single()
 	}

@@ -95,8 +95,8 @@ func TestExactCertificatesAreBottomEigenvectors(t *testing.T) {
 	}
 }
 
-// The penalised solution is a stationary point, and descent from a random start never ends
-// lower.
+// TestExactCertificatesWithPenalty checks that the penalised solution is a stationary point, and
+// that descent from random starts never ends lower.
 func TestExactCertificatesWithPenalty(t *testing.T) {
 	phi := headstest.Rows(500, 8, 0.3, 5)
 	_, s, _ := headstest.Moments(phi, false)
@@ -128,7 +128,7 @@ func TestExactCertificatesWithPenalty(t *testing.T) {
 	}
 }
 
-// Finite differences confirm the gradient of the penalised loss.
+// TestPenalisedGradient compares the gradient of the penalised loss with finite differences.
 func TestPenalisedGradient(t *testing.T) {
 	_, s, _ := headstest.Moments(headstest.Rows(50, 4, 0, 1), false)
 	rng := rand.New(rand.NewPCG(1, 3))
@@ -205,9 +205,9 @@ func TestCertificatesScore(t *testing.T) {
 	}
 }
 
-// Trained certificates request problems with their parameters from the trainer, one for all
-// that differ only in λ.
-func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
+// TestTrainedCertificatesProblems checks the problems that the trainer gets: one for all
+// configurations that differ only in λ.
+func TestTrainedCertificatesProblems(t *testing.T) {
 	phi := headstest.Rows(60, 6, 1, 3)
 	r := &headstest.Recorder{}
 	training := ood.Training{Batch: ood.Batch{Features: phi}, Trainer: r, Seed: 5}
@@ -267,7 +267,7 @@ func TestTrainedCertificatesAskTheTrainer(t *testing.T) {
 	}
 }
 
-func TestCertificatesRefuse(t *testing.T) {
+func TestCertificatesErrors(t *testing.T) {
 	good := headstest.Rows(30, 4, 0, 1)
 	for want, tt := range map[string]struct {
 		m   ood.Method
@@ -296,9 +296,9 @@ func TestCertificatesRefuse(t *testing.T) {
 	}
 }
 
-// TestClassCertificatesRefuse checks that restored classes must all have the same number of
+// TestClassCertificatesErrors checks that restored classes must all have the same number of
 // certificates, because a graph puts them side by side.
-func TestClassCertificatesRefuse(t *testing.T) {
+func TestClassCertificatesErrors(t *testing.T) {
 	of := func(k int) *certificates { return &certificates{C: rows.New(2, k), Loss: "mse"} }
 	s := &classCertificates{All: *of(1), Own: []int{0, 1}, Classes: []*certificates{of(1), of(2)}}
 	if err := s.Restored(); err == nil {

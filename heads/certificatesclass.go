@@ -15,18 +15,18 @@ import (
 
 var certificatesClassMethod = ood.Method{
 	Name: "certificates-class",
-	Doc: "Orthonormal certificates for each predicted class: k orthonormal linear functions of the features that are as close to 0 as possible on the training " +
-		"rows of that predicted class, solved exactly; the score is the mean square of those of the row's predicted class. A class with too few training rows " +
-		"to determine them (fewer than the number of features less k) uses the certificates of all rows. k=0 uses half of the number of features, and k below " +
-		"1 is a fraction of it. unit_norm scales rows to norm 1.",
+	Doc: "Orthonormal certificates for each predicted class: the mean square of k linear functions that are close to 0 on the training rows of that class. Use " +
+		"it if each class has many training rows, and if classes vary in different directions. The functions are orthonormal and minimise that mean square, " +
+		"solved exactly. A class with too few training rows to determine its certificates (fewer than the number of features less k) uses the certificates of " +
+		"all rows. k=0 uses half of the number of features, and k below 1 is a fraction of it. unit_norm scales rows to norm 1.",
 	Ref:   "Tagasovska & Lopez-Paz 2019, section 3, for each predicted class",
 	Needs: ood.Needs{Features: true, Logits: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		h := t.Features.Cols
 		k := classCertificatesOf(p, h)
-		// As many classes as can have enough rows.
+		// The largest number of classes that can have enough rows.
 		classes := min(float64(t.Logits.Cols), float64(t.Len())/float64(max(h-k, 2)))
-		return eigen.Squares*square(h) + classes*(square(h)+4*float64(h)*float64(k))
+		return eigen.Squares*squareBytes(h) + classes*(squareBytes(h)+4*float64(h)*float64(k))
 	},
 	Params: []ood.Param{{Name: "k", Default: 0, Takes: "share"}, {Name: "unit_norm", Default: true}},
 	Sweep: []ood.Params{
@@ -83,16 +83,16 @@ func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Params) (an
 		if err != nil {
 			return nil, err
 		}
-		return exact(m, spectrum, k, 0, false)
+		return solveExact(m, spectrum, k, 0, false)
 	}
 	all, err := fit(nil)
 	if err != nil {
 		return nil, err
 	}
 	s := &classCertificates{All: *all, Own: make([]int, t.Logits.Cols)}
-	for y, of := range predicted(t.Batch) {
+	for y, of := range rowsByClass(t.Batch) {
 		s.Own[y] = -1
-		// Fewer rows do not determine the directions.
+		// So few rows do not determine the certificates, and the class uses those of all rows.
 		if len(of) < max(2, h-k) {
 			continue
 		}
@@ -109,8 +109,8 @@ func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Params) (an
 	return s, nil
 }
 
-// predicted returns the rows of each predicted class.
-func predicted(b ood.Batch) [][]int {
+// rowsByClass returns the indices of the rows of each predicted class.
+func rowsByClass(b ood.Batch) [][]int {
 	of := make([][]int, b.Logits.Cols)
 	for i, y := range rows.Argmax(b.Logits) {
 		of[y] = append(of[y], i)
@@ -119,7 +119,7 @@ func predicted(b ood.Batch) [][]int {
 }
 
 func (s *classCertificates) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	for y, of := range predicted(b) {
+	for y, of := range rowsByClass(b) {
 		if len(of) == 0 {
 			continue
 		}

@@ -18,15 +18,17 @@ import (
 // standard deviation, with the network's logits.
 var certificatesCoupledMethod = ood.Method{
 	Name: "certificates-coupled",
-	Doc: "Certificates coupled with the logits: α times the root mean square of certificates, minus the energy log Σ exp(logits). The certificates are all " +
-		"orthonormal directions of the features about their class mean, each divided by its in-distribution standard deviation, so that their number need not " +
-		"be chosen; the nearest class counts. unit_norm scales rows to norm 1 first. α is weight times the mean of the largest logit divided by the mean of " +
-		"the root mean square, on the training rows, as in vim; weight=0 uses the certificates alone. shrinkage mixes that fraction of a multiple of the " +
-		"identity into the covariance. Classes are the labels if there are any, otherwise the largest logit.",
+	Doc: "Certificates coupled with the logits: a row scores high if its features are far from every class mean, or if its logits are small. Use it for a " +
+		"classifier if only features and logits are known; it is the default there. The score is α times the root mean square of certificates, minus the " +
+		"energy log Σ exp(logits). The certificates are all orthonormal directions of the features about their class mean, each divided by its in-distribution " +
+		"standard deviation, so that their number need not be chosen; the nearest class counts. unit_norm scales rows to norm 1 first. α is weight times the " +
+		"mean of the largest logit divided by the mean of the root mean square, on the training rows, as in vim; weight=0 uses the certificates alone. " +
+		"shrinkage mixes that fraction of a multiple of the identity into the covariance. Classes are the labels if there are any, otherwise the largest " +
+		"logit.",
 	Ref: "Tagasovska & Lopez-Paz 2019, section 3, with squared errors weighed as in Lee et al. 2018, arXiv:1807.03888, rows as in " +
 		"Mueller & Hein 2025, arXiv:2505.18032, and coupled as in Wang et al. 2022, arXiv:2203.10807, eq. 8",
 	Needs:  ood.Needs{Features: true, Logits: true},
-	Memory: func(t ood.Training, _ ood.Params) float64 { return (eigen.Squares + 1) * square(t.Features.Cols) },
+	Memory: func(t ood.Training, _ ood.Params) float64 { return (eigen.Squares + 1) * squareBytes(t.Features.Cols) },
 	Params: []ood.Param{
 		{Name: "unit_norm", Default: true, Sweep: []any{true, false}}, classes.Shrinkage(classes.LeastShrinkage),
 		{Name: "weight", Default: 1, Takes: "least=0", Sweep: []any{1, 2, 0}},

@@ -24,8 +24,9 @@ import (
 // linear certificates.
 var certificatesNonlinearMethod = ood.Method{
 	Name: "certificates-nonlinear",
-	Doc: "Non-linear certificates: k outputs of a network with one hidden layer, trained by Adam to map the training rows to 0; the score is their mean square. " +
-		"A gradient penalty keeps the outputs Lipschitz, and a diversity penalty keeps their variance and their independence on noise. gradient_penalty weighs " +
+	Doc: "Non-linear certificates: the mean square of k outputs of a small network that is trained to map the training rows to 0. Try it if training rows lie " +
+		"near a curved surface, which linear certificates miss; the fit takes longer. The network has one hidden layer and is trained by Adam. A gradient " +
+		"penalty keeps the outputs Lipschitz, and a diversity penalty keeps their variance and their independence on noise. gradient_penalty weighs " +
 		"mean((‖∇f‖−1)²) between training rows and noise. diversity weighs mean((S−I)²), where S is the second moment of the outputs on isotropic noise, which " +
 		"is CᵀC for linear certificates. For loss=bce the score is mean sigmoid(f)². k=0 is the number of features but at most 32, and k below 1 is a fraction " +
 		"of it. unit_norm scales rows to norm 1; rows are then centred and divided by one number.",
@@ -33,7 +34,7 @@ var certificatesNonlinearMethod = ood.Method{
 	Needs: ood.Needs{Features: true, Trainer: true},
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		h, k := t.Features.Cols, p.Count("k", t.Features.Cols)
-		return mlp.Bytes*p.Float("hidden")*float64(h+k) + 2*square(k)
+		return mlp.Bytes*p.Float("hidden")*float64(h+k) + 2*squareBytes(k)
 	},
 	Params: []ood.Param{
 		{Name: "loss", Default: "mse", Takes: "of=mse|bce|l1"}, {Name: "gradient_penalty", Default: 1, Takes: "least=0", Sweep: []any{1, 10}},
@@ -77,7 +78,7 @@ func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error
 			return nil, err
 		}
 		problem := train.Problem{
-			X: all.prepared(t.Features), Hidden: []int{s.hidden}, Outputs: s.k, Loss: s.loss, Epochs: s.epochs, BatchSize: 64,
+			X: all.prepare(t.Features), Hidden: []int{s.hidden}, Outputs: s.k, Loss: s.loss, Epochs: s.epochs, BatchSize: 64,
 			Progress: tell,
 		}
 		for _, p := range same {
@@ -118,15 +119,15 @@ func (c *nonlinear) standardise(phi blas32.General) error {
 		}
 	}
 	c.Scale = float64(float32(math.Sqrt(variance / float64(phi.Cols))))
-	// Rounding affects the mean of equal rows, and thus their spread.
+	// Because of rounding, even equal rows can have a small variance.
 	if !(c.Scale > 0) || variance <= 1e-13*squares {
 		return errors.New("all rows are equal, so that certificates cannot learn from them")
 	}
 	return nil
 }
 
-func (c *nonlinear) prepared(phi blas32.General) blas32.General {
-	x := prepared(phi, c.UnitNorm, c.Mean)
+func (c *nonlinear) prepare(phi blas32.General) blas32.General {
+	x := prepareRows(phi, c.UnitNorm, c.Mean)
 	for i := range x.Data {
 		x.Data[i] /= float32(c.Scale)
 	}
@@ -142,7 +143,7 @@ func (c *nonlinear) Restored() error {
 
 // Score implements ood.Detector, with the score of linear certificates.
 func (c *nonlinear) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	f := c.Network.Apply(c.prepared(b.Features))
+	f := c.Network.Apply(c.prepare(b.Features))
 	for i := range dst {
 		dst[i] = meanSquare(rows.Row(f, i), 1, c.Loss)
 	}
@@ -150,6 +151,6 @@ func (c *nonlinear) Score(_ context.Context, dst []float64, b ood.Batch) error {
 }
 
 func (c *nonlinear) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	x := preparedGraph(b.Features, c.UnitNorm, c.Mean).Div(c.Scale)
+	x := prepareRowsGraph(b.Features, c.UnitNorm, c.Mean).Div(c.Scale)
 	return meanSquareGraph(mlp.Graph(c.Network.Layers, x), c.Loss), nil
 }

@@ -71,7 +71,7 @@ func TestNonlinearCertificatesScore(t *testing.T) {
 	}
 }
 
-func TestNonlinearCertificatesAskTheTrainer(t *testing.T) {
+func TestNonlinearCertificatesProblems(t *testing.T) {
 	phi := headstest.Rows(60, 6, 1, 3)
 	grid := []ood.Params{
 		{"gradient_penalty": 1., "diversity": 2., "unit_norm": false},
@@ -116,7 +116,7 @@ func TestNonlinearCertificatesAskTheTrainer(t *testing.T) {
 	}
 }
 
-func TestNonlinearStateOfAnotherWidth(t *testing.T) {
+func TestNonlinearRestoreWidth(t *testing.T) {
 	s := rows.Save(fitTo(t, certificatesNonlinearMethod, headstest.Rows(60, 6, 1, 3), nil).Fitted())
 	s.Arrays["mean"] = rows.Array{Shape: []int{5}, Data: make([]float32, 5)}
 	if err := rows.Restore(&nonlinear{}, s, nil); err == nil || !strings.Contains(err.Error(), "the network has 6 inputs, but there are 5 features") {

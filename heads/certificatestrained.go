@@ -14,9 +14,10 @@ import (
 
 var certificatesTrainedMethod = ood.Method{
 	Name: "certificates-trained",
-	Doc: "Orthonormal certificates trained by Adam to map the training rows to 0, under loss bce, mse, l1 or pinball plus lambda·mean((CᵀC−I)²), in batches of " +
+	Doc: "Orthonormal certificates that are trained by Adam, as in the paper, in place of the exact solution. Use it to reproduce the paper or to try another " +
+		"loss; for the squared loss, certificates has the exact solution. The loss is bce, mse, l1 or pinball plus lambda·mean((CᵀC−I)²), in batches of " +
 		"`batch` rows. The score is mean sigmoid(Cᵀφ)² for bce and mean (Cᵀφ)² for the others. loss=task is bce for a classifier and mse for a regressor. k, " +
-		"unit_norm and centred are as in certificates; for the squared loss, certificates has the exact solution.",
+		"unit_norm and centred are as in certificates.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, section 3",
 	Needs:  ood.Needs{Features: true, Trainer: true},
 	Memory: trainedMemory,
@@ -27,8 +28,8 @@ var certificatesTrainedMethod = ood.Method{
 
 var certificatesUnregularisedMethod = ood.Method{
 	Name: "certificates-unregularised",
-	Doc: "certificates-trained with lambda=0, a control: only the random start and the number of steps keep " +
-		"the linear functions apart and away from 0.",
+	Doc: "certificates-trained with lambda=0, a control: only the random start and the number of steps keep the linear functions apart and away from 0. Use it " +
+		"only to see what the penalty of certificates-trained contributes.",
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 2",
 	Needs:  ood.Needs{Features: true, Trainer: true},
 	Memory: trainedMemory,
@@ -51,7 +52,7 @@ func trainedParams() []ood.Param {
 func trainedMemory(t ood.Training, p ood.Params) float64 {
 	h := t.Features.Cols
 	k := certificatesOf(p, h)
-	return mlp.Bytes*float64(h)*float64(k) + 2*square(k)
+	return mlp.Bytes*float64(h)*float64(k) + 2*squareBytes(k)
 }
 
 // fitTrained trains configurations that differ only in λ together.
@@ -86,7 +87,7 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) 
 			Progress: tell,
 		}
 		if s.unit || s.centred {
-			problem.X = prepared(t.Features, s.unit, all.Mean)
+			problem.X = prepareRows(t.Features, s.unit, all.Mean)
 		}
 		if s.loss == "pinball" {
 			// With a new random level per row, as in quantile regression, the mean loss is

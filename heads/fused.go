@@ -35,14 +35,14 @@ const (
 
 // fusedMethod fuses two detectors that measure different things: certificates measure the
 // direction of features from their class mean, whatever their length; ViM measures the part
-// outside the space that the network uses. Both include the logits.
+// outside the principal components. Both include the logits.
 var fusedMethod = Fused("fused", harmonic, Component{Method: certificatesCoupledMethod}, Component{Method: baseline("vim")})
 
 // fusedLayersMethod fuses certificates of the last layer with earlier layers. The last layer
 // detects new classes. Earlier layers detect another kind of input, by the length of their
-// rows and by the direction. Both of these are squared, because moderate values tell nothing.
-// They count more if the network is not confident on its training rows, because its last layer
-// then knows little.
+// rows and by the direction. Both of these are squared, because only large values are
+// informative. They count more if the network is not confident on its training rows, because
+// its last layer is then less useful.
 var fusedLayersMethod = Fused("fused-layers", fisher,
 	Component{Method: certificatesCoupledMethod},
 	Component{Method: baseline("mahalanobis-layers"), Weight: .075, Unsure: .4, Squared: true},
@@ -61,8 +61,8 @@ type Component struct {
 	// Weight is the weight of −log p; 0 means 1. Weights are divided by their sum over all
 	// components.
 	Weight float64
-	// Unsure increases the weight for a less confident network: Unsure times the mean of 1 −
-	// (largest probability) on the training rows is added to Weight.
+	// Unsure increases the weight if the network is less confident. The added weight is Unsure
+	// times the mean of 1 − (largest probability) on the training rows.
 	Unsure float64
 	// Squared replaces −log p by its square.
 	Squared bool
@@ -72,10 +72,10 @@ type Component struct {
 func (c Component) describe() string {
 	s := c.Method.Name
 	if len(c.Params) > 0 {
-		s += " (" + c.Params.String() + ")"
+		s += " with " + c.Params.String()
 	}
 	if c.Squared {
-		s += ", squared"
+		s += " (squared)"
 	}
 	return s
 }
@@ -88,7 +88,7 @@ func (c Component) describe() string {
 // if a weight is not positive and finite, or if combine is unknown.
 func Fused(name, combine string, components ...Component) ood.Method {
 	var f fusion
-	said := map[string]bool{}
+	seen := map[string]bool{}
 	for _, c := range components {
 		c.Weight = cmp.Or(c.Weight, 1)
 		if !(c.Weight > 0 && c.Unsure >= 0) || math.IsInf(c.Weight+c.Unsure, 1) {
@@ -97,10 +97,10 @@ func Fused(name, combine string, components ...Component) ood.Method {
 		if _, err := fitting.With(c.Method, c.Params); err != nil {
 			panic("heads: " + err.Error())
 		}
-		said[c.Method.Name+c.Params.String()] = true
+		seen[c.Method.Name+c.Params.String()] = true
 		f = append(f, c)
 	}
-	if len(components) == 0 || len(said) < len(components) {
+	if len(components) == 0 || len(seen) < len(components) {
 		panic("heads: a fused method needs components, each only once")
 	}
 	other, ok := map[string]string{fisher: harmonic, harmonic: fisher}[combine]
@@ -124,8 +124,9 @@ func Fused(name, combine string, components ...Component) ood.Method {
 	}
 	m := ood.Method{
 		Name: name,
-		Doc: "The conformal p-values of " + strings.Join(listed, " and ") + ", combined into one number: combine=fisher is −2 Σ log p, and combine=harmonic " +
-			"minus the logarithm of their harmonic mean" + weighing + ". All training rows calibrate the components: each fifth of them, drawn by the seed, is scored by " +
+		Doc: "Several detectors in one score, by their conformal p-values: " + strings.Join(listed, ", ") + ". " +
+			"Use it to detect OOD inputs of several kinds, because each component detects another kind. " +
+			"combine=fisher is −2 Σ log p, and combine=harmonic minus the logarithm of the harmonic mean" + weighing + ". All training rows calibrate the components: each fifth of them, drawn by the seed, is scored by " +
 			"components that were fitted with the others. Between calibration scores log p is interpolated. Beyond the largest it follows a generalised Pareto " +
 			"distribution fitted to the largest tenth, so that far rows keep their order. Because the components depend on each other, the result is a " +
 			"score; calibration turns it into a p-value.",
@@ -257,7 +258,7 @@ func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Params) (any, err
 // predictors").
 func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share float64)) ([]*fusedPart, error) {
 	folds := rows.Folds(t.Len(), fusedFolds, t.Seed)
-	held := make([][]float64, len(f))
+	outOfFold := make([][]float64, len(f))
 	done, fits := 0, (len(folds)+1)*len(f)
 	fit := func(ctx context.Context, c Component, part ood.Training) (*fitting.Scorer, error) {
 		part.Progress = func(share float64) { tell((float64(done) + share) / float64(fits)) }
@@ -280,7 +281,7 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", c.Method.Name, err)
 			}
-			held[i] = append(held[i], scores...)
+			outOfFold[i] = append(outOfFold[i], scores...)
 		}
 	}
 	parts, weights := make([]*fusedPart, len(f)), f.weights(t.Logits)
@@ -289,7 +290,7 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 		if err != nil {
 			return nil, err
 		}
-		p, err := calibrate.NewConformal(held[i])
+		p, err := calibrate.NewConformal(outOfFold[i])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Method.Name, err)
 		}
@@ -333,7 +334,7 @@ func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error)
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
 		for r, v := range all[i] {
-			all[i][r] = p.log.of(v)
+			all[i][r] = p.log.minusLogP(v)
 			if p.Squared {
 				all[i][r] = min(all[i][r]*all[i][r], largestSurprise)
 			}
@@ -351,7 +352,7 @@ func (s *fused) combined(surprises []float64) float64 {
 		}
 		return 2 * float64(len(surprises)) * sum
 	}
-	largest := slices.Max(surprises) // NaN if one of them is
+	largest := slices.Max(surprises) // NaN if any of them is NaN
 	for i, v := range surprises {
 		sum += s.Parts[i].Weight * math.Exp(v-largest)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// given scores rows with their only feature.
+// The detector feature scores a row with its only feature.
 var given = ood.Method{
 	Name: "given", Doc: "The feature.", Needs: ood.Needs{Features: true},
 	Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &feature{}, nil },
@@ -37,7 +37,8 @@ func column(x ...float32) ood.Batch {
 	return b
 }
 
-// The score increases strictly with that of a single component, and is finite.
+// TestFusedOrder checks that the score is finite and strictly increases with the score of its
+// only component.
 func TestFusedOrder(t *testing.T) {
 	ramp := make([]float32, 50)
 	for i := range ramp {
@@ -71,8 +72,8 @@ func TestFusedOrder(t *testing.T) {
 	}
 }
 
-// With one component the score is −log p, and p is at least the conformal p-value within the
-// range of the calibration scores.
+// TestFusedIsConservative checks that, with one component, the score is −log p, and that p is at
+// least the conformal p-value within the range of the calibration scores.
 func TestFusedIsConservative(t *testing.T) {
 	fit := make([]float32, 100)
 	for i := range fit {
@@ -102,8 +103,8 @@ func TestFusedIsConservative(t *testing.T) {
 	}
 }
 
-// Each calibration row is scored by components that were fitted without it, and new rows by
-// components that were fitted with all rows.
+// TestFusedCalibratesOutOfFold checks that each calibration row is scored by components fitted
+// without it, and that new rows are scored by components fitted with all rows.
 func TestFusedCalibratesOutOfFold(t *testing.T) {
 	n := 20
 	all := make([]float32, n)
@@ -115,7 +116,7 @@ func TestFusedCalibratesOutOfFold(t *testing.T) {
 		Name: "seen", Doc: "1 for a row fitted with, else 0.", Needs: ood.Needs{Features: true},
 		Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
 			fits = append(fits, t.Len())
-			return &known{slices.Clone(t.Features.Data)}, nil
+			return &knownRows{slices.Clone(t.Features.Data)}, nil
 		},
 	}
 	s, err := fitting.Fit(context.Background(), heads.Fused("alone", "harmonic", heads.Component{Method: seen}), ood.Training{Batch: column(all...), Seed: 3}, nil)
@@ -133,8 +134,8 @@ func TestFusedCalibratesOutOfFold(t *testing.T) {
 	}
 }
 
-// Too few rows are reported in the user's count, and progress runs from 0 to 1 whether or not
-// components report theirs.
+// TestFusedCountsAllRows checks that an error about too few rows counts all rows, not those of a
+// fold. Progress runs from 0 to 1 even if components do not report theirs.
 func TestFusedCountsAllRows(t *testing.T) {
 	picky := given
 	picky.Fit = func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
@@ -146,7 +147,7 @@ func TestFusedCountsAllRows(t *testing.T) {
 	m := heads.Fused("alone", "harmonic", heads.Component{Method: picky})
 	var few *rows.TooFewRowsError
 	if _, err := fitting.Fit(context.Background(), m, ood.Training{Batch: column(1, 2, 3)}, nil); !errors.As(err, &few) || few.Have != 3 || few.Need != 4 {
-		t.Errorf("3 rows, of which it takes 4: %v", err)
+		t.Errorf("3 rows, and 4 are needed: %v", err)
 	}
 	var told []float64
 	training := ood.Training{Batch: column(1, 2, 3, 4), Progress: func(share float64) { told = append(told, share) }}
@@ -158,10 +159,10 @@ func TestFusedCountsAllRows(t *testing.T) {
 	}
 }
 
-// known scores 1 for the rows in it.
-type known struct{ rows []float32 }
+// knownRows scores 1 for the rows in it.
+type knownRows struct{ rows []float32 }
 
-func (k *known) Score(_ context.Context, dst []float64, b ood.Batch) error {
+func (k *knownRows) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		if slices.Contains(k.rows, b.Features.Data[i*b.Features.Stride]) {
 			dst[i] = 1
@@ -170,7 +171,7 @@ func (k *known) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-func TestFusedRestoreRefuses(t *testing.T) {
+func TestFusedRestoreErrors(t *testing.T) {
 	m := heads.Fused("alone", "fisher", heads.Component{Method: given})
 	s, err := fitting.Fit(context.Background(), m, ood.Training{Batch: column(1, 2, 3, 4, 5, 6)}, nil)
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 // sqrMethod is simultaneous quantile regression of all levels, as in the text of the paper.
 var sqrMethod = ood.Method{
 	Name: "sqr",
-	Doc: "Simultaneous quantile regression (SQR): one network takes the level as an additional input, and learns the pinball loss of " +
-		"all levels at once. It predicts any quantile. Predictions are sorted on a grid of levels. It is the default for networks." + mlp.Doc,
+	Doc: "Simultaneous quantile regression (SQR): one network takes the level as an additional input, and learns the pinball loss of all levels at once. Use it " +
+		"for networks, where it is the default; one fit serves all levels. Predictions are sorted on a grid of levels." +
+		mlp.Doc,
 	Ref:    "Tagasovska & Lopez-Paz 2019, section 2",
 	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true},
 	Memory: mlp.Memory,
@@ -25,8 +26,9 @@ var sqrMethod = ood.Method{
 
 var sqrTwoLevelMethod = ood.Method{
 	Name: "sqr-two-level",
-	Doc: "Simultaneous quantile regression, trained only on the two ends of an interval. Levels between are " +
-		"interpolated, and levels beyond equal the ends." + mlp.Doc,
+	Doc: "Simultaneous quantile regression, trained only on the two ends of an interval. Use it if you need intervals at only one level. Levels between are " +
+		"interpolated, and levels beyond equal the ends." +
+		mlp.Doc,
 	Ref:    "Tagasovska & Lopez-Paz 2019, table 1",
 	Needs:  ood.Needs{Features: true, Trainer: true, Targets: true, Ends: true},
 	Memory: mlp.Memory,

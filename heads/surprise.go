@@ -22,7 +22,8 @@ type surprise struct {
 const (
 	// tailShare is the fraction of calibration scores that the tail is fitted to.
 	tailShare = .1
-	// A heavier tail has no variance, and few scores cannot show that it is so heavy.
+	// heaviest limits the shape: a heavier tail has no variance, and so few scores cannot
+	// estimate one.
 	heaviest = .5
 	// largestSurprise keeps sums finite.
 	largestSurprise = 1e300
@@ -60,8 +61,8 @@ func newSurprise(c calibrate.Conformal) surprise {
 	return s
 }
 
-// of returns −log p of a score, NaN for NaN and finite otherwise.
-func (s surprise) of(score float64) float64 {
+// minusLogP returns −log p of a score. It is NaN for NaN, and finite otherwise.
+func (s surprise) minusLogP(score float64) float64 {
 	n := len(s.Scores)
 	if math.IsNaN(score) {
 		return score
@@ -89,7 +90,7 @@ func (s surprise) of(score float64) float64 {
 	return min(excess-math.Log(s.PValue(s.Scores[n-1])), largestSurprise)
 }
 
-// surprises writes the computation of of as graph nodes, for scores n×parts: a part that is
+// surprises writes the computation of minusLogP as graph nodes, for scores n×parts: a part that is
 // linear between calibration scores, and the logarithm of the excess. All parts share the
 // nodes.
 func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
@@ -103,8 +104,8 @@ func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 	for i, s := range parts {
 		last := len(knots[i]) - 1
 		least := -math.Log(s.PValue(knots[i][last]))
-		// Select by the number of knots above the score: none after the last knot, and all
-		// before the first, where the surprise is 0.
+		// The tables are indexed by the number of knots above the score: 0 beyond the last knot,
+		// and all before the first, where the surprise is 0.
 		slopes, starts := make([]float64, width), make([]float64, width)
 		if s.shape > 0 {
 			heavy = true

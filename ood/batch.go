@@ -31,12 +31,12 @@ type Batch struct {
 	Hashes [][16]byte
 }
 
-// mapped applies become to each matrix. It keeps the network, but neither labels, inputs nor
-// hashes.
-func (b Batch) mapped(become func(blas32.General) blas32.General) Batch {
-	s := Batch{Features: become(b.Features), Logits: become(b.Logits), Layers: slices.Clone(b.Layers), Gaps: become(b.Gaps), Network: b.Network}
+// mapMatrices returns a batch with f applied to each matrix. It keeps the network, and drops
+// labels, inputs and hashes.
+func (b Batch) mapMatrices(f func(blas32.General) blas32.General) Batch {
+	s := Batch{Features: f(b.Features), Logits: f(b.Logits), Layers: slices.Clone(b.Layers), Gaps: f(b.Gaps), Network: b.Network}
 	for i, l := range s.Layers {
-		s.Layers[i] = become(l)
+		s.Layers[i] = f(l)
 	}
 	return s
 }
@@ -59,7 +59,7 @@ func (b Batch) Len() int {
 // Slice returns rows i to j−1. Labels and matrices share memory with b, and Inputs are
 // selected.
 func (b Batch) Slice(i, j int) Batch {
-	s := b.mapped(func(m blas32.General) blas32.General { return rows.Slice(m, i, j) })
+	s := b.mapMatrices(func(m blas32.General) blas32.General { return rows.Slice(m, i, j) })
 	if b.Labels != nil {
 		s.Labels = b.Labels[i:j]
 	}
@@ -79,7 +79,7 @@ func (b Batch) Slice(i, j int) Batch {
 // Select copies rows, in the given order. Select and Slice panic for rows outside of the
 // batch.
 func (b Batch) Select(picked []int) Batch {
-	s := b.mapped(func(m blas32.General) blas32.General { return rows.Select(m, picked) })
+	s := b.mapMatrices(func(m blas32.General) blas32.General { return rows.Select(m, picked) })
 	if b.Labels != nil {
 		s.Labels = make([]int, len(picked))
 		for i, r := range picked {

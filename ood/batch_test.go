@@ -47,7 +47,8 @@ func TestBatchSlice(t *testing.T) {
 	b.Slice(3, 6)
 }
 
-// Layers are sliced, selected and appended like the other parts of a batch.
+// TestBatchLayers checks that layers are sliced, selected and appended like the other parts of a
+// batch.
 func TestBatchLayers(t *testing.T) {
 	b := ood.Batch{Features: matrix(4, 2), Layers: []blas32.General{matrix(4, 3), matrix(4, 1)}}
 	for name, got := range map[string]ood.Batch{"slice": b.Slice(1, 3), "select": b.Select([]int{1, 2})} {
@@ -62,6 +63,6 @@ func TestBatchLayers(t *testing.T) {
 		t.Errorf("layers alone are %d rows", alone.Len())
 	}
 	if b.Slice(0, 4).Select(nil).Layers[0].Rows != 0 || len((ood.Batch{Features: b.Features}).Select([]int{1}).Layers) > 0 {
-		t.Error("selecting makes up layers")
+		t.Error("Select adds layers to a batch without any")
 	}
 }

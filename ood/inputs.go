@@ -58,7 +58,7 @@ func (b InputBlock) Find(name string) *Tensor {
 	return nil
 }
 
-// Slice returns the rows from i up to, but not including, j.
+// Slice returns rows i to j−1.
 func (b InputBlock) Slice(i, j int) InputBlock {
 	s := InputBlock{Start: b.Start + i}
 	for _, t := range b.Tensors {
@@ -67,8 +67,8 @@ func (b InputBlock) Slice(i, j int) InputBlock {
 	return s
 }
 
-// places returns where rows i to j begin and end in Data.
-func (t Tensor) places(i, j int) (begin, end int) {
+// span returns the range of Data or Strings that rows i to j−1 occupy.
+func (t Tensor) span(i, j int) (begin, end int) {
 	width := 1
 	if t.Lengths == nil {
 		for _, d := range t.Shape[1:] {
@@ -90,7 +90,7 @@ func (t Tensor) places(i, j int) (begin, end int) {
 }
 
 func (t Tensor) slice(i, j int) Tensor {
-	begin, end := t.places(i, j)
+	begin, end := t.span(i, j)
 	t.Shape = append([]int{j - i}, t.Shape[1:]...)
 	if t.Lengths != nil {
 		t.Lengths = t.Lengths[i:j]
@@ -116,7 +116,7 @@ func (t Tensor) check(rows int) bool {
 			return false
 		}
 	}
-	_, end := t.places(0, rows)
+	_, end := t.span(0, rows)
 	return end == len(t.Data)+len(t.Strings)
 }
 
@@ -124,11 +124,11 @@ func (t Tensor) check(rows int) bool {
 // shape, or if tensors have different numbers of rows.
 func (b InputBlock) Check() error {
 	if len(b.Tensors) == 0 {
-		return errors.New("the rows have no tensor")
+		return errors.New("the block has no tensor")
 	}
 	for _, t := range b.Tensors {
 		if !t.check(b.Len()) {
-			return fmt.Errorf("rows of shape %v come with %d numbers", t.Shape, len(t.Data)+len(t.Strings))
+			return fmt.Errorf("a tensor of shape %v has %d numbers", t.Shape, len(t.Data)+len(t.Strings))
 		}
 	}
 	return nil

@@ -30,8 +30,8 @@ type Training struct {
 	// Regression tells whether the network is a regressor or a classifier, for methods that
 	// train with the same kind of loss.
 	Regression bool
-	// MayRetain promises that the rows do not change while the fitted method is in use.
-	// Methods may then keep them without a copy.
+	// MayRetain states that the rows do not change while the fitted method is in use. Methods
+	// may then keep them without a copy.
 	MayRetain bool
 	Seed      uint64
 	// Progress is called with the fraction of the fit that is done. A caller may leave it nil;
@@ -43,7 +43,7 @@ type Training struct {
 // parameters and states are checked before it gets them.
 type Method struct {
 	Name string // as users type it, in lower case with hyphens
-	Doc  string // one sentence that says what the score is, then details
+	Doc  string // a sentence on what the score is, a sentence on when to use it, then details
 	Ref  string // paper or equation
 	// Needs lists what the method requires.
 	Needs Needs

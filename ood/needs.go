@@ -31,8 +31,8 @@ type NeedError struct {
 
 func (e *NeedError) Error() string {
 	what, hint := "something unknown", "lack it"
-	for _, need := range e.Need.each() {
-		if *need.is {
+	for _, need := range e.Need.list() {
+		if *need.needed {
 			what, hint = need.what, need.hint
 		}
 	}
@@ -40,12 +40,12 @@ func (e *NeedError) Error() string {
 }
 
 type need struct {
-	is         *bool
+	needed     *bool
 	what, hint string
 }
 
-// each returns the needs one by one, in the order in which they are checked.
-func (n *Needs) each() [13]need { // an array avoids an allocation, because services check every request
+// list returns the needs in the order in which they are checked.
+func (n *Needs) list() [13]need { // an array avoids an allocation, because services check every request
 	return [...]need{
 		{&n.Features, "features", "have none"},
 		{&n.Logits, "logits", "have none"},
@@ -66,8 +66,8 @@ func (n *Needs) each() [13]need { // an array avoids an allocation, because serv
 // String lists the needs, for example "features, labels".
 func (n Needs) String() string {
 	var what []string
-	for _, need := range n.each() {
-		if *need.is {
+	for _, need := range n.list() {
+		if *need.needed {
 			what = append(what, need.what)
 		}
 	}

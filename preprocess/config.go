@@ -30,7 +30,7 @@ func Parse(config []byte) (*Pipeline, error) {
 	var raw map[string]json.RawMessage
 	err := json.Unmarshal(config, &raw)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		err = fmt.Errorf("it is of another kind, %s", wrong.Value)
+		err = fmt.Errorf("it is a JSON %s", wrong.Value)
 	} else if err == nil && raw == nil {
 		err = errors.New("the file is null; it must be a JSON object")
 	}
@@ -40,26 +40,26 @@ func Parse(config []byte) (*Pipeline, error) {
 	k := keys{raw: raw}
 	p := Pipeline{rescale: 1}
 	shortestEdge := k.shortestEdge()
-	if k.given("crop_pct") {
+	if k.has("crop_pct") {
 		shortestEdge = true
 	}
-	if k.flag("do_resize", k.given("size")) {
+	if k.flag("do_resize", k.has("size")) {
 		p.resize = k.size("size", !shortestEdge)
 		p.resample = pixels.Filter(k.integer("resample", int(pixels.Bilinear), 0, int(pixels.Hamming)))
 	}
-	if k.flag("do_center_crop", k.given("crop_size")) {
+	if k.flag("do_center_crop", k.has("crop_size")) {
 		p.crop = k.box("crop_size")
 	}
-	if k.given("crop_pct") && !p.crop.set() {
-		k.cropShare(&p)
+	if k.has("crop_pct") && !p.crop.isSet() {
+		k.cropFraction(&p)
 	}
-	if k.flag("do_pad", k.given("pad_size")) {
+	if k.flag("do_pad", k.has("pad_size")) {
 		p.pad = k.box("pad_size")
 	}
 	if k.flag("do_rescale", true) {
 		p.rescale = k.number("rescale_factor", 1.0/255)
 	}
-	if k.flag("do_normalize", k.given("image_mean") || k.given("image_std")) {
+	if k.flag("do_normalize", k.has("image_mean") || k.has("image_std")) {
 		var listed bool
 		if p.mean, listed = k.numbers("image_mean"); listed {
 			p.channels = len(p.mean)
@@ -73,7 +73,7 @@ func Parse(config []byte) (*Pipeline, error) {
 		p.channels = 3
 	}
 	p.flip = k.flag("do_flip_channel_order", false)
-	k.refuseUnknown()
+	k.rejectUnknown()
 	if k.err == nil {
 		k.err = p.check()
 	}
@@ -99,16 +99,16 @@ var knownKeys = [...]string{
 	"do_rescale", "rescale_factor", "do_normalize", "image_mean", "image_std", "do_convert_rgb", "do_flip_channel_order",
 }
 
-// refuseUnknown returns an error if an unknown step is switched on, because ignoring it would
+// rejectUnknown returns an error if an unknown step is switched on, because ignoring it would
 // silently change every pixel, and if no key is known.
-func (k *keys) refuseUnknown() {
+func (k *keys) rejectUnknown() {
 	known := 0
 	for _, key := range slices.Sorted(maps.Keys(k.raw)) {
 		switch {
 		case slices.Contains(knownKeys[:], key):
 			known++
 		case key == "do_convert_annotations" || key == "do_reduce_labels":
-			// About labels, not about the image.
+			// These steps change labels, not the image.
 		case key == "rescale_offset" || strings.HasPrefix(key, "do_"):
 			if bytes.Equal(bytes.TrimSpace(k.raw[key]), []byte("true")) {
 				steps := slices.DeleteFunc(slices.Clone(knownKeys[:]), func(key string) bool { return !strings.HasPrefix(key, "do_") })
@@ -121,16 +121,16 @@ func (k *keys) refuseUnknown() {
 	}
 }
 
-// cropShare is ConvNext's reading of crop_pct: a small image is resized to a larger one and
+// cropFraction is ConvNext's reading of crop_pct: a small image is resized to a larger one and
 // cropped at its centre; a large image is only resized.
-func (k *keys) cropShare(p *Pipeline) {
+func (k *keys) cropFraction(p *Pipeline) {
 	share := k.number("crop_pct", 1)
 	edge := p.resize.ShortestEdge
 	if edge == 0 || k.err != nil {
 		return
 	}
 	if !(share > 0.05 && share <= 1) {
-		k.fail("crop_pct", "want a share in (0.05, 1]")
+		k.fail("crop_pct", "want a number above 0.05 and up to 1")
 		return
 	}
 	p.crop = box{edge, edge}
@@ -177,14 +177,14 @@ func (k *keys) fail(key, what string) {
 	}
 }
 
-func (k *keys) given(key string) bool {
+func (k *keys) has(key string) bool {
 	v, ok := k.raw[key]
 	return ok && !bytes.Equal(bytes.TrimSpace(v), []byte("null"))
 }
 
 // decode reports whether a value was given. A value that does not fit dst is an error.
 func (k *keys) decode(key string, dst any, want string) bool {
-	if !k.given(key) {
+	if !k.has(key) {
 		return false
 	}
 	if json.Unmarshal(k.raw[key], dst) != nil {
@@ -216,7 +216,7 @@ func (k *keys) integer(key string, def, least, most int) int {
 
 // numbers reads a number or a list of numbers, and reports whether it was a list.
 func (k *keys) numbers(key string) ([]float64, bool) {
-	if !k.given(key) {
+	if !k.has(key) {
 		k.fail(key, "it is missing, and do_normalize asks for it")
 		return nil, false
 	}
@@ -250,7 +250,7 @@ func (k *keys) shortestEdge() bool {
 // size reads a number, which is a square or the shorter edge, or an object of edges.
 func (k *keys) size(key string, square bool) size {
 	var s size
-	if !k.given(key) {
+	if !k.has(key) {
 		k.fail(key, "it is missing, and do_resize asks for it")
 		return s
 	}
@@ -290,7 +290,7 @@ func (k *keys) size(key string, square bool) size {
 
 // box reads a number, which is a square, or an object of height and width.
 func (k *keys) box(key string) box {
-	if !k.given(key) {
+	if !k.has(key) {
 		k.fail(key, "it is missing, and a do_… key asks for it")
 		return box{}
 	}

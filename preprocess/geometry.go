@@ -9,7 +9,7 @@ import (
 // box is a height and width in pixels.
 type box struct{ Height, Width int }
 
-func (b box) set() bool { return b != box{} }
+func (b box) isSet() bool { return b != box{} }
 
 // size is the size to resize an image to: a fixed Height and Width; or, with the aspect ratio
 // kept, a shorter side of ShortestEdge or a longer side of LongestEdge; or ShortestEdge as far
@@ -20,8 +20,8 @@ type size struct {
 	LongestEdge  int
 }
 
-// of returns the size of an image of h×w after resizing, with Hugging Face's rounding.
-func (s size) of(h, w int) (box, error) {
+// resized returns the size of an h×w image after resizing, rounded as Hugging Face does.
+func (s size) resized(h, w int) (box, error) {
 	nh, nw := h, w
 	short, long := min(h, w), max(h, w)
 	switch {

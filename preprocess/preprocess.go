@@ -52,8 +52,8 @@ type Pipeline struct {
 	// entry is for all channels, and otherwise there is one for each channel.
 	mean, std []float64
 	// levels maps each 8-bit level to a number, by channel, or one table for all.
-	levels [][256]float32
-	last   bool // whether channels are the last axis
+	levels       [][256]float32
+	channelsLast bool // whether channels are the last axis
 }
 
 // In returns p for networks that take images in a layout: "nchw", which is channels × height ×
@@ -62,7 +62,7 @@ type Pipeline struct {
 func (p Pipeline) In(layout string) *Pipeline {
 	switch layout {
 	case "nchw", "nhwc":
-		p.last = layout == "nhwc"
+		p.channelsLast = layout == "nhwc"
 	case "":
 	default:
 		panic(fmt.Sprintf("layout %q is neither nchw nor nhwc", layout))
@@ -102,20 +102,20 @@ func (p *Pipeline) shape(height, width, channels int) (resized box, shape []int,
 	if p.flip && channels != 3 {
 		return resized, nil, fmt.Errorf("do_flip_channel_order is for images of three channels, not %d", channels)
 	}
-	if resized, err = p.resize.of(height, width); err != nil {
+	if resized, err = p.resize.resized(height, width); err != nil {
 		return resized, nil, err
 	}
 	h, w := resized.Height, resized.Width
-	if p.crop.set() {
+	if p.crop.isSet() {
 		h, w = p.crop.Height, p.crop.Width
 	}
-	if p.pad.set() {
+	if p.pad.isSet() {
 		if h > p.pad.Height || w > p.pad.Width {
 			return resized, nil, fmt.Errorf("an image of %d×%d is larger than pad_size %d×%d", h, w, p.pad.Height, p.pad.Width)
 		}
 		h, w = p.pad.Height, p.pad.Width
 	}
-	if p.last {
+	if p.channelsLast {
 		return resized, []int{h, w, channels}, pixels.CheckArea(h, w)
 	}
 	return resized, []int{channels, h, w}, pixels.CheckArea(h, w)
@@ -143,10 +143,10 @@ func (p *Pipeline) Append(dst []float32, img image.Image) ([]float32, []int, err
 		img = pixels.From(img).Convert(p.channels)
 	}
 	m := pixels.Resize(img, resized.Height, resized.Width, p.resample)
-	if p.crop.set() {
+	if p.crop.isSet() {
 		m = m.Centre(p.crop.Height, p.crop.Width)
 	}
-	if p.pad.set() {
+	if p.pad.isSet() {
 		m = m.Padded(p.pad.Height, p.pad.Width)
 	}
 	start := len(dst)
@@ -158,7 +158,7 @@ func (p *Pipeline) Append(dst []float32, img image.Image) ([]float32, []int, err
 			from = m.Channels - 1 - c
 		}
 		at, step := start+c*m.Height*m.Width, 1
-		if p.last {
+		if p.channelsLast {
 			at, step = start+c, m.Channels
 		}
 		for i := from; i < len(m.Pix); i, at = i+m.Channels, at+step {

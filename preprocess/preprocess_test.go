@@ -91,19 +91,19 @@ func TestAppend(t *testing.T) {
 		}
 	}
 	if _, _, err := (&Pipeline{}).Append(nil, grey); err == nil {
-		t.Error("no error of a pipeline that is empty")
+		t.Error("no error for an empty pipeline")
 	}
 	for _, c := range []image.Image{
 		&pixels.Image{}, levels(1, 1<<17, 1, nil),
 		image.NewUniform(color.Black), &image.Gray{Rect: image.Rectangle{Max: image.Point{-1, 2}}},
 	} {
 		if dst, _, err := p.Append([]float32{1}, c); err == nil || len(dst) != 1 {
-			t.Errorf("no error of an image of %v", c.Bounds())
+			t.Errorf("no error for an image of %v", c.Bounds())
 		}
 	}
 }
 
-// A misspelt layout would silently turn images on their side.
+// TestInPanics checks that In panics for a misspelt layout, which would silently mix up axes.
 func TestInPanics(t *testing.T) {
 	defer func() {
 		if s, _ := recover().(string); s != `layout "NHWC" is neither nchw nor nhwc` {
@@ -155,7 +155,7 @@ func TestParse(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for text, words := range map[string]string{
-		`[1]`:                                      "not a JSON object of preprocessing keys: it is of another kind, array",
+		`[1]`:                                      "not a JSON object of preprocessing keys: it is a JSON array",
 		`null`:                                     "not a JSON object",
 		`{"do_resize": `:                           "not a JSON object",
 		`{"do_resize": "yes"}`:                     "do_resize: want true or false",
@@ -180,7 +180,7 @@ func TestParseErrors(t *testing.T) {
 		`{"image_mean": 0.5, "image_std": 0}`:      "image_std: it contains 0, and pixels are divided by it",
 		`{"image_mean": [1,2,3], "image_std": {}}`: "image_std: want a number or a list",
 		`{"rescale_offset": true}`:                 "rescale_offset: true is not supported",
-		`{"size": 224, "crop_pct": 2}`:             "crop_pct: want a share",
+		`{"size": 224, "crop_pct": 2}`:             "crop_pct: want a number above 0.05",
 	} {
 		_, err := Parse([]byte(text))
 		wantError(t, err, words)
@@ -203,13 +203,13 @@ func TestSizeOf(t *testing.T) {
 		{size{ShortestEdge: 800, LongestEdge: 1333}, 480, 640, 800, 1066},
 		{size{ShortestEdge: 800, LongestEdge: 1333}, 375, 1000, 500, 1333},
 	} {
-		got, err := c.size.of(c.h, c.w)
+		got, err := c.size.resized(c.h, c.w)
 		if want := (box{c.newH, c.newW}); err != nil || got != want {
 			t.Errorf("%+v of %d×%d: %v, error %v; want %v", c.size, c.h, c.w, got, err, want)
 		}
 	}
-	if _, err := (size{ShortestEdge: maxEdge}).of(1, 1000); err == nil {
-		t.Error("no error of an image that becomes huge")
+	if _, err := (size{ShortestEdge: maxEdge}).resized(1, 1000); err == nil {
+		t.Error("no error for an image that becomes huge")
 	}
 }
 
@@ -243,10 +243,10 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestParseRefusesUnknownSteps(t *testing.T) {
+func TestParseUnknownSteps(t *testing.T) {
 	for _, text := range []string{`{"foo": 1}`, `{"do_rescale": true, "do_normalise": true}`, `{"do_thumbnail": true, "size": 32}`} {
 		if p, err := Parse([]byte(text)); err == nil {
-			t.Errorf("%s is taken for %+v", text, p)
+			t.Errorf("%s is accepted as %+v", text, p)
 		}
 	}
 	parse(t, `{"do_rescale": true, "do_thumbnail": false, "do_reduce_labels": true, "feature_extractor_type": "x"}`)

@@ -126,7 +126,7 @@ func (t *Table) options(b *attach.Bundle, o Options) (inputs.Options, error) {
 	}
 	p, err := preprocess.Parse(b.Preprocess)
 	if err != nil {
-		return read, fmt.Errorf("the bundle's preprocessing cannot be used: %w", err)
+		return read, fmt.Errorf("the preprocessing in the .attach file cannot be used: %w", err)
 	}
 	read.Preprocess = p.In(b.Layout)
 	return read, nil

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Streams separate the random numbers that derive from one seed.
+// Each purpose has its own stream of random numbers from a seed.
 const (
 	streamWeights uint64 = iota + 1
 	streamOrder
@@ -18,7 +18,7 @@ const (
 func newRand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
 // source draws everything random about batches from a seed. Models with the same seed and rows
-// share it, and each sees what it would see alone.
+// share a source, and get the same batches as if they were trained alone.
 type source struct {
 	rows                 []int // ModelConfig.Rows
 	perm                 []int32

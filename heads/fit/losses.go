@@ -61,12 +61,13 @@ func pinball(s *step, z string) string {
 }
 
 func (s *step) pinballAt(residual string) string {
-	return s.node("Mul", residual, s.node("Sub", s.over(residual), s.level()))
+	return s.node("Mul", residual, s.node("Sub", s.isPositive(residual), s.level()))
 }
 
-// over is [r>0], as a constant.
-func (s *step) over(r string) string {
-	// A steep min(max(αr, 0), 1) is one pass. Greater and Cast are two slow ones.
+// isPositive writes [r>0], which counts as constant in the gradient.
+func (s *step) isPositive(r string) string {
+	// A steep min(max(αr, 0), 1) takes one pass over the data. Greater and Cast take two, and
+	// are slow.
 	over := s.b.Node("HardSigmoid", []string{r}, onnx.Attr("alpha", 1e38), onnx.Attr("beta", 0.0))
 	s.constants = append(s.constants, over)
 	return over
@@ -97,15 +98,15 @@ func sigmoidPinball(s *step, z string) string { return pinball(s, s.node("Sigmoi
 // gaussianNLL is ½(ln s + (y−m)²/s) with the variance s = softplus(v) + 1e-3,
 // for outputs m and v (Nix and Weigend 1994; Lakshminarayanan et al. 2017).
 func gaussianNLL(s *step, z string) string {
-	mean, v := s.halves(z)
+	mean, v := s.splitOutputs(z)
 	variance := s.node("Add", s.node("Softplus", v), s.b.Const(float32(1e-3)))
 	r := s.residual(mean)
 	sum := s.node("Add", s.node("Log", variance), s.node("Div", s.node("Mul", r, r), variance))
 	return s.node("Mul", sum, s.b.Const(float32(0.5)))
 }
 
-// halves separates the two outputs.
-func (s *step) halves(z string) (first, second string) {
+// splitOutputs separates the two outputs.
+func (s *step) splitOutputs(z string) (first, second string) {
 	parts := s.b.NodeN(2, "Split", []string{z, s.b.Const([]int64{1, 1})}, onnx.Attr("axis", -1))
 	return parts[0], parts[1]
 }
@@ -116,9 +117,9 @@ func (s *step) halves(z string) (first, second string) {
 // Reference: Pearce, Brintrup, Zaki & Neely (2018), High-Quality Prediction
 // Intervals for Deep Learning, equation 15 and algorithm 1.
 func qualityDriven(s *step, z string) string {
-	lower, upper := s.halves(z)
+	lower, upper := s.splitOutputs(z)
 	below, above := s.node("Sub", upper, s.y), s.node("Sub", s.y, lower)
-	captured := s.node("Mul", s.over(below), s.over(above))
+	captured := s.node("Mul", s.isPositive(below), s.isPositive(above))
 	width := s.mean(s.node("Mul", s.node("Sub", upper, lower), captured))
 	share := s.node("Max", s.mean(captured), s.b.Const(float32(1/float64(s.rows))))
 	width = s.node("Div", width, share)

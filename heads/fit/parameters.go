@@ -55,13 +55,13 @@ func parametersOf(models, in int, widths []int, bias, folded bool) (list []param
 	return list, flat
 }
 
-// of returns the part of the flat vector with the parameter of a model.
-func (p parameter) of(flat []float32, model int) []float32 {
+// slice returns the part of the flat vector that holds the parameter of one model.
+func (p parameter) slice(flat []float32, model int) []float32 {
 	start := p.offset + model*p.size()
 	return flat[start : start+p.size()]
 }
 
-// lastWeight returns the index of the last layer's weight.
+// lastWeight returns the index of the last layer's weight among the parameters.
 func (p *plan) lastWeight() int {
 	last := len(p.params) - 1
 	for !p.params[last].weight {
@@ -75,7 +75,7 @@ func initialise(flat []float32, list []parameter, model int, seed uint64) {
 	rng := newRand(seed, streamWeights)
 	for _, p := range list {
 		bound := 1 / math.Sqrt(float64(p.in))
-		w := p.of(flat, model)
+		w := p.slice(flat, model)
 		for i := range w {
 			w[i] = float32((2*rng.Float64() - 1) * bound)
 		}
@@ -86,7 +86,7 @@ func initialise(flat []float32, list []parameter, model int, seed uint64) {
 func network(flat []float32, list []parameter, model int, loss float64) train.Network {
 	n := train.Network{Loss: loss}
 	for _, p := range list {
-		w := append([]float32(nil), p.of(flat, model)...)
+		w := append([]float32(nil), p.slice(flat, model)...)
 		if p.weight {
 			n.Layers = append(n.Layers, train.Layer{
 				W: blas32.General{Rows: p.in, Cols: p.out, Stride: p.out, Data: w[: p.in*p.out : p.in*p.out]},
@@ -135,7 +135,7 @@ func start(flat []float32, list []parameter, model int, layers []train.Layer) {
 	}
 	layer := -1
 	for _, p := range list {
-		dst := p.of(flat, model)
+		dst := p.slice(flat, model)
 		if p.weight {
 			layer++
 			w := layers[layer].W

@@ -37,15 +37,15 @@ func (p *plan) penalties() []penalty {
 // CᵀC is symmetric and would need one more product of the size of C·CᵀC.
 func orthonormality(s *step, weights []string, lambda string) (string, autodiff.Seed, error) {
 	c, k := weights[s.lastWeight()], s.Outputs
-	gram := s.node("MatMul", s.swap(c), c)
-	off := s.node("Sub", gram, s.eye(k))
+	gram := s.node("MatMul", s.transpose(c), c)
+	off := s.node("Sub", gram, s.identity(k))
 	term := s.node("Mul", s.mean(s.node("Mul", off, off)), lambda)
 	scale := s.node("Mul", lambda, s.b.Const(float32(4/float64(k*k))))
 	return term, autodiff.Seed{Output: c, Upstream: s.node("MatMul", c, s.node("Mul", off, scale))}, nil
 }
 
-// underRoot keeps the derivative of a norm finite at 0.
-const underRoot = 1e-12
+// normEpsilon keeps the derivative of a norm finite at 0.
+const normEpsilon = 1e-12
 
 // lipschitz is λ·mean((‖∇f‖−1)²), with the gradient of one output with respect to the inputs,
 // at each point between a row of the batch and noise. It is a gradient within the graph, so
@@ -54,9 +54,9 @@ const underRoot = 1e-12
 // Reference: Gulrajani, Ahmed, Arjovsky, Dumoulin & Courville (2017), Improved
 // Training of Wasserstein GANs, equation 3.
 func lipschitz(s *step, weights []string, lambda string) (string, autodiff.Seed, error) {
-	x := s.ofEachModel(s.between, s.rows, s.width)
+	x := s.repeatPerModel(s.between, s.rows, s.width)
 	f := s.network(x, weights, nil)
-	pick := s.ofEachModel(s.pick, s.rows, s.Outputs)
+	pick := s.repeatPerModel(s.pick, s.rows, s.Outputs)
 	gradients, err := autodiff.Gradient(s.b, "", []autodiff.Seed{{Output: f, Upstream: pick}}, []string{x}, s.constants...)
 	if err != nil {
 		return "", autodiff.Seed{}, err
@@ -70,13 +70,13 @@ func lipschitz(s *step, weights []string, lambda string) (string, autodiff.Seed,
 		g = s.node("Mul", g, s.b.Const(inputs, int64(s.width)))
 	}
 	squares := s.b.Node("ReduceSum", []string{s.node("Mul", g, g), s.b.Const([]int64{-1})}, onnx.Attr("keepdims", 1))
-	off := s.node("Sub", s.node("Sqrt", s.node("Add", squares, s.b.Const(float32(underRoot)))), s.b.Const(float32(1)))
+	off := s.node("Sub", s.node("Sqrt", s.node("Add", squares, s.b.Const(float32(normEpsilon)))), s.b.Const(float32(1)))
 	term := s.node("Mul", s.mean(s.node("Mul", off, off)), lambda)
 	return term, autodiff.Seed{Output: term}, nil
 }
 
-// ofEachModel repeats shared data for each model, so that each model has its own gradient.
-func (s *step) ofEachModel(x string, rows, cols int) string {
+// repeatPerModel repeats shared data for each model, so that each model has its own gradient.
+func (s *step) repeatPerModel(x string, rows, cols int) string {
 	if s.models == 1 || s.streams() == s.models {
 		return x
 	}
@@ -88,13 +88,13 @@ func (s *step) ofEachModel(x string, rows, cols int) string {
 func secondMoment(s *step, weights []string, lambda string) (string, autodiff.Seed, error) {
 	f := s.network(s.noise, weights, nil)
 	share := s.b.Const(float32(1 / float64(s.batch)))
-	off := s.node("Sub", s.node("Mul", s.node("MatMul", s.swap(f), f), share), s.eye(s.Outputs))
+	off := s.node("Sub", s.node("Mul", s.node("MatMul", s.transpose(f), f), share), s.identity(s.Outputs))
 	term := s.node("Mul", s.mean(s.node("Mul", off, off)), lambda)
 	return term, autodiff.Seed{Output: term}, nil
 }
 
-// eye is the k×k identity.
-func (s *step) eye(k int) string {
+// identity is the k×k identity.
+func (s *step) identity(k int) string {
 	eye := make([]float32, k*k)
 	for i := range k {
 		eye[i*k+i] = 1

@@ -81,7 +81,7 @@ func check(p train.Problem) error {
 		return fmt.Errorf("BatchSize must be at least 1, not %d", p.BatchSize)
 	case losses[p.Loss] == nil:
 		return fmt.Errorf("unknown loss %q, want bce, mse, l1, pinball, sigmoid-pinball, gaussian-nll or quality-driven", p.Loss)
-	case p.Y.Rows == 0 && pairs(p.Loss):
+	case p.Y.Rows == 0 && readsTwoOutputs(p.Loss):
 		return fmt.Errorf("the %s loss needs targets", p.Loss)
 	}
 	in, weights := float64(p.X.Cols), 0.
@@ -109,11 +109,11 @@ func check(p train.Problem) error {
 	return nil
 }
 
-// levelEach reports whether each model has its own level.
-func levelEach(p train.Problem) bool { return p.Models[0].Level != 0 }
+// ownLevels reports whether each model has its own level.
+func ownLevels(p train.Problem) bool { return p.Models[0].Level != 0 }
 
-// pairs reports whether the loss reads two outputs for each target.
-func pairs(l train.Loss) bool { return l == "gaussian-nll" || l == "quality-driven" }
+// readsTwoOutputs reports whether the loss reads two outputs for each target.
+func readsTwoOutputs(l train.Loss) bool { return l == "gaussian-nll" || l == "quality-driven" }
 
 // readsLevels reports whether the loss uses quantile levels.
 func readsLevels(l train.Loss) bool { return l == "pinball" || l == "sigmoid-pinball" }
@@ -135,7 +135,7 @@ func checkLevels(p train.Problem) error {
 		}
 	case p.Conditional:
 	case len(p.Levels) == 0:
-		if !levelEach(p) {
+		if !ownLevels(p) {
 			return errors.New("a pinball loss that is not conditional needs levels")
 		}
 	case p.Outputs%len(p.Levels) != 0:
@@ -170,7 +170,7 @@ func checkModels(p train.Problem) error {
 			return fmt.Errorf("model %d: a quantile level must lie between 0 and 1, not be %v", i, m.Level)
 		case m.Level != 0 && (!readsLevels(p.Loss) || p.Conditional || len(p.Levels) > 0):
 			return fmt.Errorf("model %d: a model can have its own level only with a pinball loss that is not conditional, in a problem without levels", i)
-		case (m.Level != 0) != levelEach(p):
+		case (m.Level != 0) != ownLevels(p):
 			return fmt.Errorf("model %d and model 0: either all models have their own level or none", i)
 		}
 		if err := checkRows(p, i); err != nil {
@@ -196,7 +196,7 @@ func checkModels(p train.Problem) error {
 	if p.Models[0].Target < 0 {
 		want = p.Y.Cols
 	}
-	if pairs(p.Loss) {
+	if readsTwoOutputs(p.Loss) {
 		if want != 1 || p.Outputs != 2 {
 			return fmt.Errorf("the %s loss reads 2 outputs for 1 target, got %d for %d", p.Loss, p.Outputs, want)
 		}
@@ -217,7 +217,7 @@ func checkRows(p train.Problem, i int) error {
 	rows, first := p.Models[i].Rows, p.Models[0].Rows
 	switch {
 	case (rows == nil) != (first == nil) || len(rows) != len(first):
-		return fmt.Errorf("model %d is trained on %s and model 0 on %s: models that are trained together see equally many",
+		return fmt.Errorf("model %d is trained on %s and model 0 on %s; models that are trained together must have equally many",
 			i, countRows(rows), countRows(first))
 	case rows != nil && len(rows) == 0:
 		return fmt.Errorf("model %d has no rows to train on", i)
@@ -254,7 +254,7 @@ func (p *plan) spread(value func(train.ModelConfig) float64) []float32 {
 	for _, q := range p.params {
 		for m := range p.models {
 			v := float32(value(p.Models[m]))
-			part := q.of(flat, m)
+			part := q.slice(flat, m)
 			for i := range part {
 				part[i] = v
 			}

@@ -21,7 +21,7 @@ type step struct {
 	*plan
 	b    *onnx.Builder
 	rows int
-	// penaltyRows is the batch size in the weight of too small coverage.
+	// penaltyRows is the batch size that weighs the penalty for too small coverage.
 	penaltyRows int
 
 	y, tau    string // inputs, or ""
@@ -38,13 +38,14 @@ type stepGraph struct {
 	inputs, outputs []string
 }
 
-// buildStep returns the graph. Its inputs are the following that the plan has, in this order:
+// buildStep returns the graph. It has those of the following inputs that the plan needs, in this
+// order:
 //
 //	x, y, tau, one mask per hidden layer, noise, between, pick,
 //	the parameters (views of w), w, m, v (flat),
 //	rate, epsilon, and the hyper-parameters that differ between models;
 //
-// its outputs are w, m, v after the step, and the loss of each model before it.
+// The outputs are w, m, v after the step, and the loss of each model before it.
 func buildStep(p *plan, rows int) (stepGraph, error) {
 	s := newStep(p, rows, "step")
 	x := s.dataInputs()
@@ -80,7 +81,7 @@ func buildStep(p *plan, rows int) (stepGraph, error) {
 		return stepGraph{}, err
 	}
 	outputs := s.adam(optimiser, s.flatten(gradients))
-	s.b.Output(loss, float, anys(s.dims(1, 1))...)
+	s.b.Output(loss, float, toAny(s.dims(1, 1))...)
 	m, err := s.b.Model()
 	if err != nil {
 		return stepGraph{}, err
@@ -122,7 +123,7 @@ func (s *step) network(x string, weights, masks []string) string {
 	for i, q := range s.params {
 		switch {
 		case !q.weight:
-			continue // included in its weight
+			continue // a folded bias is part of its weight
 		case q.bias || s.NoBias:
 			x = s.node("MatMul", x, weights[i])
 		case s.models == 1:
@@ -163,8 +164,8 @@ func (s *step) mean(x string) string {
 	return s.b.Node("ReduceMean", []string{x}, onnx.Attr("axes", axes), onnx.Attr("keepdims", 1))
 }
 
-// swap transposes matrices.
-func (s *step) swap(x string) string {
+// transpose transposes matrices.
+func (s *step) transpose(x string) string {
 	perm := []int64{1, 0}
 	if s.models > 1 {
 		perm = []int64{0, 2, 1}
@@ -176,7 +177,7 @@ func (s *step) node(op string, inputs ...string) string { return s.b.Node(op, in
 
 // input declares a float input of axis×dims, without axis if there is one model.
 func (s *step) input(name string, axis int, dims ...int) string {
-	return s.flatInput(name, anys(s.shape(axis, dims...))...)
+	return s.flatInput(name, toAny(s.shape(axis, dims...))...)
 }
 
 func (s *step) flatInput(name string, shape ...any) string {
@@ -188,7 +189,7 @@ func (s *step) flatInput(name string, shape ...any) string {
 // dims returns the shape of a tensor with the model axis.
 func (s *step) dims(dims ...int) []int64 { return s.shape(s.models, dims...) }
 
-func anys(shape []int64) []any {
+func toAny(shape []int64) []any {
 	var out []any
 	for _, d := range shape {
 		out = append(out, d)

@@ -70,8 +70,8 @@ func (ts *tensors) wrap(data []float32, shape ...int64) *ort.Tensor {
 	return t
 }
 
-// rows holds the inputs of a batch that every graph has.
-func (ts *tensors) rows(p *plan, b *batch) []*ort.Tensor {
+// batchInputs holds the inputs of a batch that every graph has.
+func (ts *tensors) batchInputs(p *plan, b *batch) []*ort.Tensor {
 	list := []*ort.Tensor{ts.wrap(b.x, p.shape(p.streams(), b.rows, p.width)...)}
 	if p.targets > 0 {
 		list = append(list, ts.wrap(b.y, p.shape(p.targetStreams(), b.rows, p.targets)...))
@@ -155,7 +155,7 @@ func (t *training) newStepper(ctx context.Context, r *ort.Runtime, rows int) (*s
 	if s.session, err = r.NewSession(ctx, ort.Model{Proto: g.model}, g.inputs, g.outputs); err != nil {
 		return nil, fmt.Errorf("load the training step: %w", err)
 	}
-	feed := t.tensors.rows(t.plan, s.batch)
+	feed := t.tensors.batchInputs(t.plan, s.batch)
 	for i, mask := range s.batch.masks {
 		feed = append(feed, t.tensors.wrap(mask, t.shape(t.maskStreams(), rows, t.Hidden[i])...))
 	}
@@ -227,10 +227,10 @@ func (t *training) run(ctx context.Context) ([]train.Network, error) {
 func (t *training) endEpoch(epoch, done int) error {
 	flat := t.states[done%2].w
 	t.averages.add(flat)
-	if t.validation == nil || !t.validation.due(epoch) {
+	if t.validation == nil || !t.validation.isDue(epoch) {
 		return nil
 	}
-	return t.validation.consider(t.averages.weights(flat), epoch)
+	return t.validation.evaluate(t.averages.weights(flat), epoch)
 }
 
 // networks returns the trained networks after the last step. sums are their losses over the
@@ -239,7 +239,7 @@ func (t *training) networks(sums []float64, done int) ([]train.Network, error) {
 	last := t.states[done%2].w
 	for m := range t.models {
 		for _, q := range t.params {
-			if rows.FirstNotFinite(q.of(last, m)) >= 0 {
+			if rows.FirstNotFinite(q.slice(last, m)) >= 0 {
 				return nil, t.diverged(m, done)
 			}
 		}

@@ -122,7 +122,7 @@ func checkTrajectory(t *testing.T, e *Engine, c trajectory, p train.Problem) {
 		weights: func(model int, params []parameter, flat []float32) {
 			layer := 0
 			for _, q := range params {
-				dst := q.of(flat, model)
+				dst := q.slice(flat, model)
 				if q.weight {
 					dst = dst[copy(dst, c.Initial[layer].W):]
 					layer++

@@ -38,7 +38,7 @@ type evaluator struct {
 func checkValidation(p train.Problem, v train.Validation) error {
 	switch {
 	case v.X.Rows < 1 || v.X.Cols != p.X.Cols:
-		return fmt.Errorf("validation rows are %d×%d, and those to train on have %d columns", v.X.Rows, v.X.Cols, p.X.Cols)
+		return fmt.Errorf("validation rows are %d×%d, but training rows have %d columns", v.X.Rows, v.X.Cols, p.X.Cols)
 	case p.Y.Rows > 0 && (v.Y.Rows != v.X.Rows || v.Y.Cols != p.Y.Cols):
 		return fmt.Errorf("validation targets are %d×%d for %d rows and %d targets", v.Y.Rows, v.Y.Cols, v.X.Rows, p.Y.Cols)
 	case len(v.Levels) > 0 && !p.Conditional:
@@ -46,7 +46,7 @@ func checkValidation(p train.Problem, v train.Validation) error {
 	}
 	for _, l := range v.Levels {
 		if !(l > 0 && l < 1) {
-			return fmt.Errorf("a level to validate at lies between 0 and 1, got %v", l)
+			return fmt.Errorf("a validation level must lie between 0 and 1, not be %v", l)
 		}
 	}
 	return errors.Join(rows.CheckFinite("x to validate on", v.X), rows.CheckFinite("y to validate on", v.Y))
@@ -112,7 +112,7 @@ func (v *validation) newEvaluator(ctx context.Context, r *ort.Runtime, rows int)
 	if e.session, err = r.NewSession(ctx, ort.Model{Proto: g.model}, g.inputs, g.outputs); err != nil {
 		return nil, fmt.Errorf("load the validation: %w", err)
 	}
-	e.in = append(v.tensors.rows(v.plan, e.batch), v.tensors.views(v.plan, v.flat)...)
+	e.in = append(v.tensors.batchInputs(v.plan, e.batch), v.tensors.views(v.plan, v.flat)...)
 	e.out = []*ort.Tensor{v.tensors.wrap(v.loss, v.shape(v.models, 1, 1)...)}
 	return e, nil
 }
@@ -124,18 +124,19 @@ func buildEvaluation(p *plan, rows int) (stepGraph, error) {
 	s.penaltyRows = p.batch
 	x := s.dataInputs()
 	loss := s.mean(losses[p.Loss](s, s.network(x, s.weightInputs(), nil)))
-	s.b.Output(loss, float, anys(s.dims(1, 1))...)
+	s.b.Output(loss, float, toAny(s.dims(1, 1))...)
 	m, err := s.b.Model()
 	return stepGraph{model: m, inputs: s.inputs, outputs: []string{loss}}, err
 }
 
-// due reports whether the weights after an epoch, counted from 1, are evaluated.
-func (v *validation) due(epoch int) bool {
+// isDue reports whether the weights after an epoch, counted from 1, are evaluated.
+func (v *validation) isDue(epoch int) bool {
 	return epoch%max(v.Epochs/100, 1) == 0 || epoch == v.Epochs
 }
 
-// consider evaluates the weights after an epoch, and keeps the best.
-func (v *validation) consider(flat []float32, epoch int) error {
+// evaluate computes the validation loss of the weights after an epoch, and keeps the best
+// weights of each model.
+func (v *validation) evaluate(flat []float32, epoch int) error {
 	copy(v.flat, flat)
 	sums := make([]float64, v.models)
 	n := v.rows.X.Rows * max(len(v.tau), 1)
@@ -160,14 +161,14 @@ func (v *validation) consider(flat []float32, epoch int) error {
 		if l < v.best[m] {
 			v.best[m], v.epoch[m] = l, epoch
 			for _, q := range v.params {
-				copy(q.of(v.kept, m), q.of(flat, m))
+				copy(q.slice(v.kept, m), q.slice(flat, m))
 			}
 		}
 	}
 	return nil
 }
 
-// fill writes pairs of a row and a level, with the levels of a row side by side.
+// fill writes one input for each pair of a row and a level; the levels of a row are adjacent.
 func (v *validation) fill(b *batch, start int) {
 	levels := max(len(v.tau), 1)
 	x := v.rows.X
@@ -200,7 +201,7 @@ func (v *validation) close() {
 	}
 }
 
-// averages holds the running means of weights, for models that use averaging.
+// averages holds running means of the weights of models that use averaging.
 type averages struct {
 	*plan
 	mean  []float32 // flat; nil if no model uses averaging
@@ -224,8 +225,8 @@ func (a *averages) add(flat []float32) {
 		a.total[m] = config.Averaging*a.total[m] + 1
 		share := float32(1 / a.total[m])
 		for _, q := range a.params {
-			mean := q.of(a.mean, m)
-			for i, w := range q.of(flat, m) {
+			mean := q.slice(a.mean, m)
+			for i, w := range q.slice(flat, m) {
 				mean[i] += share * (w - mean[i])
 			}
 		}

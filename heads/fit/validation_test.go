@@ -95,11 +95,11 @@ func TestValidationPace(t *testing.T) {
 		defer v.close()
 		got := 0
 		for epoch := 1; epoch <= c.epochs; epoch++ {
-			if v.due(epoch) {
+			if v.isDue(epoch) {
 				got++
 			}
 		}
-		if got != c.want || !v.due(c.epochs) {
+		if got != c.want || !v.isDue(c.epochs) {
 			t.Errorf("%d epochs: %d evaluations, want %d", c.epochs, got, c.want)
 		}
 	}

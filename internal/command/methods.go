@@ -147,29 +147,31 @@ func methodTables() string {
 		methodTable("interval method | quantiles", "default", listed(intervalMethods()), defaults)
 }
 
-// methodTable describes methods in Markdown, one row each: its name, what it
-// gives (the first sentence of Doc), where it comes from, what it needs and, in
-// the last column, what of says.
+// methodTable describes methods in Markdown, one row each: the name, the first two sentences of
+// Doc (what the method is, and when to use it), the reference, what it needs, and the result of
+// of.
 func methodTable(first, last string, methods []entry, of func(entry) string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| %s | reference | needs | %s |\n|---|---|---|---|---|\n", first, last)
+	fmt.Fprintf(&b, "| %s | when to use it | reference | needs | %s |\n|---|---|---|---|---|---|\n", first, last)
 	for _, m := range methods {
 		needs := cmp.Or(strings.Join(m.Needs, ", "), "–")
 		name := "`" + m.Name + "`"
 		if m.Control {
 			name += " (control)"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, escaped(firstSentence(m.Doc)), escaped(m.Ref), needs, escaped(of(m)))
+		what, rest := cutSentence(m.Doc)
+		when, _ := cutSentence(rest)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, escaped(what), escaped(when), escaped(m.Ref), needs, escaped(of(m)))
 	}
 	return b.String()
 }
 
-// firstSentence ends at the first stop that white space follows.
-func firstSentence(doc string) string {
-	if first, _, more := strings.Cut(doc, ". "); more {
-		return first + "."
+// cutSentence returns the first sentence, up to a full stop and a space, and the others.
+func cutSentence(doc string) (first, rest string) {
+	if first, rest, more := strings.Cut(doc, ". "); more {
+		return first + ".", rest
 	}
-	return doc
+	return doc, ""
 }
 
 func escaped(s string) string {

@@ -59,7 +59,7 @@ var errPanicked = errors.New("a method panicked")
 // error if rows do not fit together or if the context is cancelled. If a method panics, Run
 // panics too.
 func Run(ctx context.Context, c Options) (*Report, error) {
-	c = c.paired()
+	c = c.withTwoLogits()
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 	r := &Report{
 		FitRows: c.Training.Len(), TestRows: c.Test.Len(),
 		Sweep: c.Sweep, Seed: c.Training.Seed, Resamples: max(c.Resamples, 0),
-		Methods: []MethodReport{}, Skipped: []Skipped{}, Wrong: wrong(c.Test),
+		Methods: []MethodReport{}, Skipped: []Skipped{}, Wrong: misclassified(c.Test),
 	}
 	for _, s := range c.oodSets() {
 		r.OODRows += s.Len()
@@ -77,13 +77,13 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 		}
 	}
 	if r.Wrong != nil {
-		rate := fractionOf(r.Wrong)
+		rate := fractionTrue(r.Wrong)
 		r.ErrorRate = &rate
 	}
 	var todo []*work
 	var mu sync.Mutex
 	for _, m := range c.Methods {
-		c, err := c.divided(m)
+		c, err := c.withOutliers(m)
 		if err == nil {
 			err = c.check(m)
 		}
@@ -130,8 +130,8 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 	return r, nil
 }
 
-// paired turns the single logit of a binary classifier into two.
-func (c Options) paired() Options {
+// withTwoLogits turns the single logit of a binary classifier into two.
+func (c Options) withTwoLogits() Options {
 	if c.Training.Regression || c.Training.Logits.Cols != 1 {
 		return c
 	}
@@ -142,9 +142,9 @@ func (c Options) paired() Options {
 	return c
 }
 
-// wrong reports for each row whether the predicted class differs from the label. It is nil if
-// the batch lacks labels or logits.
-func wrong(b ood.Batch) []bool {
+// misclassified returns, for each row, whether the predicted class differs from the label. It is
+// nil if the batch lacks labels or logits.
+func misclassified(b ood.Batch) []bool {
 	if b.Labels == nil || b.Logits.Cols == 0 {
 		return nil
 	}
@@ -155,7 +155,7 @@ func wrong(b ood.Batch) []bool {
 	return wrong
 }
 
-func fractionOf(wrong []bool) float64 {
+func fractionTrue(wrong []bool) float64 {
 	n := 0
 	for _, w := range wrong {
 		if w {
@@ -169,11 +169,11 @@ func fractionOf(wrong []bool) float64 {
 // model or the data lack what they need.
 func (r *Report) skipUnable() {
 	r.Methods = slices.DeleteFunc(r.Methods, func(m MethodReport) bool {
-		if m.unable == nil || len(m.Configs) > 0 {
+		if m.unsupported == nil || len(m.Configs) > 0 {
 			return false
 		}
 		named := fmt.Sprintf("method %q", m.Name)
-		reason := m.unable.Error()
+		reason := m.unsupported.Error()
 		if !strings.HasPrefix(reason, named) {
 			reason = named + ": " + reason
 		}

@@ -11,11 +11,10 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// idle is a network that nothing can be asked of but gradients, which it has
-// not.
-type idle struct{ ood.Network }
+// noGradient is a network that cannot be differentiated.
+type noGradient struct{ ood.Network }
 
-func (idle) Gradient(context.Context, ood.InputBlock, ood.Scalar) (ood.Batch, ood.Tensor, error) {
+func (noGradient) Gradient(context.Context, ood.InputBlock, ood.Scalar) (ood.Batch, ood.Tensor, error) {
 	return ood.Batch{}, ood.Tensor{}, fmt.Errorf("%w: node 7", ood.ErrNotDifferentiable)
 }
 
@@ -57,7 +56,7 @@ func TestCompareOnNetwork(t *testing.T) {
 			}
 		},
 	}
-	c.Training.Network = idle{}
+	c.Training.Network = noGradient{}
 	r, err := compare.Run(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// norm scores with the squared norm of the features times "factor"; a factor
-// of 0 fails to fit and a NaN shows in the scores.
+// norm scores with the squared norm of the features times the parameter "factor". A factor of 0
+// fails to fit, and a factor of NaN gives scores of NaN.
 type norm struct {
 	Factor float64 `state:"factor"`
 }
@@ -108,7 +108,7 @@ func TestCompareJSON(t *testing.T) {
 	}
 }
 
-func TestCompareDefaultAlone(t *testing.T) {
+func TestCompareDefault(t *testing.T) {
 	r, err := compare.Run(context.Background(), comparison(normMethod))
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func TestCompareFitsGridAtOnce(t *testing.T) {
 	if err != nil || calls != 1 || len(r.Methods[0].Configs) != 2 {
 		t.Errorf("%d calls, %v, %+v", calls, err, r)
 	}
-	// One configuration that spoils the grid is found alone.
+	// If the grid fails as a whole, configurations are fitted one by one, and only one fails.
 	spoilt := together
 	spoilt.Sweep = nil
 	c.Methods, calls = []ood.Method{spoilt}, 0
@@ -153,8 +153,9 @@ func TestCompareFitsGridAtOnce(t *testing.T) {
 	}
 }
 
-// What a network cannot do is not asked of it again for every configuration.
-func TestCompareAsksANetworkOnce(t *testing.T) {
+// TestCompareFailsOnce checks that a network that cannot be differentiated is tried once, and
+// not for every configuration.
+func TestCompareFailsOnce(t *testing.T) {
 	calls := 0
 	m := normMethod
 	m.Fit = func(context.Context, ood.Training, ood.Params) (any, error) {
@@ -190,7 +191,7 @@ func TestCompareProgress(t *testing.T) {
 	}
 }
 
-func TestCompareRefuses(t *testing.T) {
+func TestCompareErrors(t *testing.T) {
 	for want, change := range map[string]func(*compare.Options){
 		"out-of-distribution rows: there are none":                        func(c *compare.Options) { c.OOD = ood.Batch{} },
 		"in-distribution rows: there are none":                            func(c *compare.Options) { c.Test = c.Test.Slice(2, 2) },
@@ -232,7 +233,7 @@ type panicking struct{}
 
 func (*panicking) Score(context.Context, []float64, ood.Batch) error { panic("my bug") }
 
-// Who compares methods of its own can recover from their panics.
+// TestRunPanics checks that the panic of a custom method reaches the caller of Run.
 func TestRunPanics(t *testing.T) {
 	m := ood.Method{Name: "mine", Needs: ood.Needs{Features: true}, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &panicking{}, nil }}
 	b := ood.Batch{Features: blas32.General{Rows: 4, Cols: 1, Stride: 1, Data: make([]float32, 4)}}

@@ -45,9 +45,8 @@ func (c Options) checkOODSets() error {
 	return nil
 }
 
-// divided returns the options for one method. For a method that needs outliers, it moves a
-// part of each out-of-distribution set to Training.Outliers.
-func (c Options) divided(m ood.Method) (Options, error) {
+// withOutliers returns the options for one method. If the method needs outliers, it moves a part of each out-of-distribution set to Training.Outliers.
+func (c Options) withOutliers(m ood.Method) (Options, error) {
 	if !m.Needs.Outliers || c.Training.Outliers.Len() > 0 {
 		return c, nil
 	}
@@ -67,13 +66,13 @@ func (c Options) divided(m ood.Method) (Options, error) {
 		c.OOD = sets[0].Batch
 	}
 	var err error
-	c.Training.Outliers, err = stacked(fitted)
+	c.Training.Outliers, err = concatenate(fitted)
 	return c, err
 }
 
-// stacked concatenates the features and logits of batches, if all batches have them. It drops
+// concatenate concatenates the features and logits of batches, if all batches have them. It drops
 // earlier layers, which no oracle reads.
-func stacked(sets []ood.Batch) (ood.Batch, error) {
+func concatenate(sets []ood.Batch) (ood.Batch, error) {
 	if len(sets) == 1 {
 		return sets[0], nil
 	}

@@ -33,7 +33,7 @@ func withSets(methods ...ood.Method) compare.Options {
 	return c
 }
 
-func TestCompareOutSets(t *testing.T) {
+func TestCompareOODSets(t *testing.T) {
 	fits := 0
 	counted := normMethod
 	counted.Fit = func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -59,8 +59,8 @@ func TestCompareOutSets(t *testing.T) {
 		if err != nil || conf.Sets[i].Name != s.Name || conf.Sets[i].Metrics != compare.Metrics(want) {
 			t.Errorf("set %s: %+v, want %+v, %v", s.Name, conf.Sets[i], want, err)
 		}
-		// A set by itself is measured as it is among others, intervals too
-		// where it is the first.
+		// A set alone has the same metrics as among others. Its intervals are the same only if
+		// it is the first.
 		alone := comparison(normMethod)
 		alone.OOD, alone.Resamples = s.Batch, c.Resamples
 		single, err := compare.Run(context.Background(), alone)
@@ -82,16 +82,15 @@ func TestCompareOutSets(t *testing.T) {
 		t.Errorf("near %v, want %v", m.Groups[0].AUROC.Mean, want)
 	}
 	if *m.Groups[1].CI != *m.Sets[1].CI {
-		t.Errorf("a group of one set has intervals %v, the set %v", m.Groups[1].CI, m.Sets[1].CI)
+		t.Errorf("a group of one set has intervals %v, but the set has %v", m.Groups[1].CI, m.Sets[1].CI)
 	}
 	if len(slices.Concat(conf.OODScores...)) != 7 {
 		t.Errorf("scores %v", conf.OODScores)
 	}
 }
 
-// TestCompareIntervals holds that a mean's intervals are those of resamples
-// that all parts share: two configurations that rank alike, and two copies of
-// one set, are no surer together than alone.
+// TestCompareIntervals checks that the parts of a mean share their resamples. The intervals of
+// two equal configurations, or of two copies of one set, are therefore as wide as alone.
 func TestCompareIntervals(t *testing.T) {
 	twice := normMethod
 	twice.Sweep = []ood.Params{{"factor": 1.}, {"factor": 2.}}
@@ -111,7 +110,7 @@ func TestCompareIntervals(t *testing.T) {
 	}
 }
 
-func TestCompareErrorsOfTheNetwork(t *testing.T) {
+func TestCompareErrorRate(t *testing.T) {
 	c := comparison(normMethod)
 	c.Resamples = 30
 	c.Test.Logits = blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: []float32{1, 0, 1, 0, 1, 0, 0, 1}}
@@ -131,8 +130,7 @@ func TestCompareErrorsOfTheNetwork(t *testing.T) {
 	}
 }
 
-// TestCompareParallel holds that nothing but the times depends on how many
-// configurations run at a time.
+// TestCompareParallel checks that only the times depend on how many methods run at a time.
 func TestCompareParallel(t *testing.T) {
 	together := normMethod
 	together.Name = "together"
@@ -165,8 +163,8 @@ func TestCompareParallel(t *testing.T) {
 	}
 }
 
-// TestOracleOnSets holds that an oracle is fitted with rows of every set and
-// measured on the others.
+// TestOracleOnSets checks that an oracle is fitted with some rows of every set and measured on
+// the others.
 func TestOracleOnSets(t *testing.T) {
 	var seen []float32
 	c := withSets(oracleMethod(&seen))
@@ -194,7 +192,7 @@ func TestOracleOnSets(t *testing.T) {
 	}
 }
 
-func TestCompareRefusesOutSets(t *testing.T) {
+func TestCompareOODSetErrors(t *testing.T) {
 	for want, change := range map[string]func(*compare.Options){
 		`two sets of out-of-distribution rows are named "a"`:                              func(c *compare.Options) { c.OODSets[1].Name = "a" },
 		`one of several sets of out-of-distribution rows has no name`:                     func(c *compare.Options) { c.OODSets[1].Name = "" },
@@ -214,8 +212,8 @@ func TestCompareRefusesOutSets(t *testing.T) {
 	}
 }
 
-// The set that lacks what a method needs is named.
-func TestCompareNamesTheSetThatLacks(t *testing.T) {
+// TestCompareNamesIncompleteSet checks that an error names the set that lacks something.
+func TestCompareNamesIncompleteSet(t *testing.T) {
 	m := normMethod
 	m.Needs.Logits = true
 	c := withSets(m)
@@ -234,8 +232,7 @@ func TestCompareNamesTheSetThatLacks(t *testing.T) {
 	}
 }
 
-// TestCompareSetsJSON holds the JSON form of what several sets, labels and
-// resamples add.
+// TestCompareSetsJSON compares the JSON form of a report with several sets, labels and resamples.
 func TestCompareSetsJSON(t *testing.T) {
 	c := withSets(normMethod)
 	c.OODSets, c.Resamples = c.OODSets[:2], 10
@@ -257,7 +254,7 @@ func TestCompareSetsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Keys and their order agree; numbers do up to rounding.
+	// Keys and their order are the same, and numbers agree up to rounding.
 	number := regexp.MustCompile(`-?\d+(\.\d+)?(e-?\d+)?`)
 	same := number.ReplaceAllString(string(got), "#") == number.ReplaceAllString(strings.TrimSpace(string(want)), "#")
 	numbers := number.FindAllString(string(want), -1)

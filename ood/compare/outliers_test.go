@@ -11,7 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// oracleMethod remembers the outliers it was fitted with.
+// oracleMethod records the outliers that it is fitted with in seen.
 func oracleMethod(seen *[]float32) ood.Method {
 	m := normMethod
 	m.Name, m.Needs, m.Control = "oracle", ood.Needs{Features: true, Outliers: true}, true
@@ -22,8 +22,8 @@ func oracleMethod(seen *[]float32) ood.Method {
 	return m
 }
 
-// TestOutliers holds that an oracle is not measured on rows that it was fitted
-// with, and that others are measured on all rows.
+// TestOutliers checks that an oracle is not measured on rows that it was fitted with, and that
+// other methods are measured on all rows.
 func TestOutliers(t *testing.T) {
 	var seen []float32
 	c := comparison(normMethod, oracleMethod(&seen))

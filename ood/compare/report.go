@@ -67,7 +67,7 @@ type MethodReport struct {
 	Configs []Config `json:"configs"`
 	Failed  []Failed `json:"failed,omitempty"`
 
-	unable error // why the model cannot do what the method needs, or nil
+	unsupported error // why the model cannot do what the method needs, or nil
 }
 
 // Config is the result of one configuration.

@@ -33,22 +33,22 @@ func viewsOf(sets []OODSet) (all view, single, grouped []view) {
 	return all, single, grouped
 }
 
-// of returns the metrics of a configuration, then those of each resample. All sets have the
-// same resamples of in-distribution rows.
-func (v view) of(r result) []measure.Metrics {
+// metrics returns the metrics of a configuration, then the metrics of each resample. All sets use
+// the same resamples of in-distribution rows.
+func (v view) metrics(r result) []measure.Metrics {
 	some := make([][]measure.Metrics, len(v.sets))
 	for i, k := range v.sets {
-		some[i] = r.on[k]
+		some[i] = r.metrics[k]
 	}
 	return mean(some)
 }
 
-// over summarises configurations. The intervals are those of their mean.
-func (v view) over(done []result, areas [][]float64) (Summaries, *Intervals) {
+// summarise summarises configurations. The intervals are confidence intervals of their mean.
+func (v view) summarise(done []result, areas [][]float64) (Summaries, *Intervals) {
 	var s Summaries
 	all := make([][]measure.Metrics, len(done))
 	for i, d := range done {
-		all[i] = v.of(d)
+		all[i] = v.metrics(d)
 	}
 	x := make([]float64, len(all))
 	for f, to := range measure.Figures[Summary](&s) {
@@ -66,38 +66,38 @@ func (r *MethodReport) summarise(sets []OODSet, done []result) {
 	var areas []float64
 	var drawnAreas [][]float64
 	for _, d := range done {
-		conf, on := d.conf, all.of(d)
+		conf, on := d.conf, all.metrics(d)
 		conf.Metrics, conf.CI = Metrics(on[0]), intervals(on, nil)
-		conf.Sets, conf.Groups = d.listed(single), d.listed(grouped)
+		conf.Sets, conf.Groups = d.metricsByView(single), d.metricsByView(grouped)
 		if conf.AURC != nil {
 			areas, drawnAreas = append(areas, *conf.AURC), append(drawnAreas, d.aurc)
 			conf.CI = intervals(on, [][]float64{d.aurc})
 		}
 		r.Configs = append(r.Configs, conf)
 	}
-	r.Summaries, r.CI = all.over(done, drawnAreas)
+	r.Summaries, r.CI = all.summarise(done, drawnAreas)
 	r.AURC = summarise(areas)
 	for _, v := range single {
-		s, ci := v.over(done, nil)
+		s, ci := v.summarise(done, nil)
 		r.Sets = append(r.Sets, SetSummaries{Name: v.name, Summaries: s, CI: ci})
 	}
 	for _, v := range grouped {
-		s, ci := v.over(done, nil)
+		s, ci := v.summarise(done, nil)
 		r.Groups = append(r.Groups, SetSummaries{Name: v.name, Summaries: s, CI: ci})
 	}
 }
 
-func (r result) listed(views []view) []SetMetrics {
+func (r result) metricsByView(views []view) []SetMetrics {
 	var list []SetMetrics
 	for _, v := range views {
-		on := v.of(r)
+		on := v.metrics(r)
 		list = append(list, SetMetrics{Name: v.name, Metrics: Metrics(on[0]), CI: intervals(on, nil)})
 	}
 	return list
 }
 
-// intervals returns the intervals of metrics, which are followed by those of their resamples,
-// and of the mean of the areas by resample, if there are any.
+// intervals returns confidence intervals from on, which holds the metrics and then those of each
+// resample. areas holds the AURC of each resample, by configuration; it may be empty.
 func intervals(on []measure.Metrics, areas [][]float64) *Intervals {
 	if len(on) == 1 {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// work is the work for one method.
+// work fits, scores and measures one method.
 type work struct {
 	c       Options
 	m       ood.Method
@@ -28,7 +28,7 @@ type work struct {
 	panicked string // what the method panicked with, or empty
 
 	mu       sync.Mutex
-	share    float64             // fraction that is done
+	done     float64             // fraction that is done
 	progress func(share float64) // or nil
 }
 
@@ -38,8 +38,8 @@ type result struct {
 	err        error
 	fit, score time.Duration
 
-	on   [][]measure.Metrics // per set: the metrics of the rows, then of each resample
-	aurc []float64           // one per resample
+	metrics [][]measure.Metrics // per set: the metrics of the rows, then of each resample
+	aurc    []float64           // one per resample
 }
 
 func (c Options) plan(m ood.Method, wrong []bool) *work {
@@ -60,16 +60,16 @@ const (
 	fitShare    = .8  // fitting, of fitting and scoring
 )
 
-// tell reports progress. It never decreases, although a grid that fails as a whole begins
+// setProgress reports progress. It never decreases, although a grid that fails as a whole begins
 // again.
-func (w *work) tell(share float64) {
+func (w *work) setProgress(share float64) {
 	if w.progress == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.share = max(w.share, share)
-	w.progress(w.share)
+	w.done = max(w.done, share)
+	w.progress(w.done)
 }
 
 // run fits, scores and measures the configurations.
@@ -93,7 +93,7 @@ func (w *work) run(ctx context.Context) error {
 	}
 	defer w.c.memory.Release(need)
 	ctx = memo.Share(ctx, w.c.Training.Batch)
-	progress := rows.Progress(w.tell)
+	progress := rows.Progress(w.setProgress)
 	progress.Tell(0)
 	if err := w.fitAll(ctx, able, together, progress.Sub(0, scoredShare)); err != nil {
 		return fmt.Errorf("method %q: %w", w.m.Name, err)
@@ -194,7 +194,7 @@ func (r *result) measure(ctx context.Context, w *work) {
 			}
 			on = append(on, drawn...)
 		}
-		r.on = append(r.on, on)
+		r.metrics = append(r.metrics, on)
 	}
 	if w.wrong == nil {
 		return
@@ -229,7 +229,7 @@ func (w *work) report() MethodReport {
 		took += res.score
 		if res.err != nil {
 			if errors.Is(res.err, ood.ErrNotDifferentiable) || errors.Is(res.err, ood.ErrNoDropout) || errors.Is(res.err, classes.ErrNoClasses) || errors.Is(res.err, fitting.ErrMemory) {
-				r.unable = res.err
+				r.unsupported = res.err
 			}
 			r.Failed = append(r.Failed, Failed{Params: params, Error: res.err.Error()})
 			continue

@@ -8,13 +8,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-func TestWrong(t *testing.T) {
+func TestMisclassified(t *testing.T) {
 	logits := blas32.General{Rows: 3, Cols: 2, Stride: 3, Data: []float32{1, 0, 9, 0, 1, 9, 2, 2, 9}}
-	got := wrong(ood.Batch{Logits: logits, Labels: []int{0, 0, 0}})
+	got := misclassified(ood.Batch{Logits: logits, Labels: []int{0, 0, 0}})
 	if len(got) != 3 || got[0] || !got[1] || got[2] {
 		t.Errorf("%v", got)
 	}
-	if wrong(ood.Batch{Logits: logits}) != nil || wrong(ood.Batch{Labels: []int{1}}) != nil {
-		t.Error("errors are known without labels or logits")
+	if misclassified(ood.Batch{Logits: logits}) != nil || misclassified(ood.Batch{Labels: []int{1}}) != nil {
+		t.Error("errors without labels or logits")
 	}
 }
