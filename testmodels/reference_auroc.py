@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Out-of-domain detection scores worked out in NumPy and scikit-learn, to hold
-`attach compare --json` against.
+"""Compute out-of-distribution scores in NumPy and scikit-learn, to check
+`attach compare --json`.
 
     python3 reference_auroc.py digits_resnet.onnx --preprocess digits.preprocess.json \\
         --fit digits_fit.npz --in digits_test.npz --out letters.npz --json > ours.json
     python3 reference_auroc.py ... --check theirs.json
 
-With --check, every configuration in theirs.json that a method here knows is
-worked out anew; the largest differences are printed, and the exit status is 1
-if an AUROC differs by more than --tolerance. Left out of that are configurations
-that the rows of --fit don't determine: where features that are 0 on all of them give
-several eigenvectors one eigenvalue, which of them a method keeps is arbitrary.
-Without a model, --fit, --in and --out hold `features` and `logits`.
+With --check, the script computes every configuration in theirs.json that it
+knows, and prints the largest differences. The exit status is 1 if an AUROC
+differs by more than --tolerance. Configurations are skipped if the rows of --fit
+do not determine them: if features are 0 on all rows, several eigenvectors have
+the same eigenvalue, and it is arbitrary which of them a method keeps.
+Without a model, --fit, --in and --out contain `features` and `logits`.
 
 Files are npz with `images` (uint8 n×H×W or n×H×W×3) and `labels`; --in-classes and
 --out-classes keep rows by label (--in-classes in --fit, too). φ is the input of the
 last Gemm, MatMul or Conv of the graph, else --feature. Scores grow with
-uncertainty and out-of-domain is the positive class.
+uncertainty and out-of-distribution is the positive class.
 
 Written with numpy 2.4.6, onnx 1.23.2, onnxruntime 1.31.1, scikit-learn 1.9.1.
 """
@@ -30,7 +30,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 
 def preprocess(images, p):
-    """Hugging Face's keys, as far as the sets here need them: → float32 n×C×H×W."""
+    """Apply the Hugging Face keys that the data sets here use: → float32 n×C×H×W."""
     x = images if images.ndim == 4 else images[..., None]
     if p.get("do_resize") or p.get("do_center_crop"):
         sys.exit("resizing and cropping are not part of this reference")
@@ -47,7 +47,7 @@ def preprocess(images, p):
 
 
 class Network:
-    """Runs a model with the input of its last linear layer as one more output."""
+    """Run a model with the input of its last linear layer as an additional output."""
 
     def __init__(self, path, feature, threads):
         import onnx
@@ -150,8 +150,8 @@ def certificates_k(h, p):
 
 
 def determined(name, fit, p):
-    """False where eigenvalues on both sides of the k-th are equal to rounding;
-    for a sum of signed projections, where any two of the first k+1 are."""
+    """False if the eigenvalues on both sides of the k-th are equal up to rounding;
+    for a sum of signed projections, if any two of the first k+1 are equal."""
     if name == "pca":
         _, values, _, k = pca_components(fit, p)
         first = k - 1 if p.get("square", True) else 0

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Scores of methods that differentiate the network, worked out in PyTorch, to
-hold `attach compare --json` against.
+"""Compute scores of methods that differentiate the network in PyTorch, to check
+`attach compare --json`.
 
     python3 reference_odin.py digits_vgg.onnx --preprocess digits.preprocess.json \\
         --in digits_test.npz --out letters.npz [--check theirs.json]
 
 The graph is run node by node with PyTorch's operators, and PyTorch's autograd
-differentiates it: no code of `attach` nor of ONNX Runtime takes part. --check
+differentiates it. No code of attach or ONNX Runtime is used. --check
 compares every configuration of theirs.json that is known here (odin,
 geometrical, gradnorm); the exit status is 1 if an AUROC differs by more than
 --tolerance. The other arguments are those of reference_auroc.py.
 
 ODIN's step is epsilon in units of pixels in [0,1], as in the authors' code: in
-the network's input it is epsilon divided by the preprocessing's std.
+the network's input, it is epsilon divided by the std of the preprocessing.
 
 Written with Python 3.11.2, PyTorch 1.13.0, onnx 1.12.0, NumPy 1.24.2, scikit-learn 1.2.1.
 """

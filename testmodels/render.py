@@ -4,12 +4,12 @@
     python3 render.py --out .
 
 writes digits_fit.npz, digits_cal.npz, digits_test.npz, letters.npz and the PNG files under
-images/. Same seed, typefaces and FreeType: same bytes. train.py imports this
+images/. The same seed, typefaces and FreeType give the same bytes. train.py imports this
 module and renders its own training images, with another seed.
 
 Images are n×24×24 uint8, white on black, with 16 grey levels (multiples of 17)
-so that noise still packs into small files. Letters that a reader may take for a
-digit are left out, see LOOKALIKES.
+so that files with noise are still small. Letters that look like a digit are left
+out; see LOOKALIKES.
 """
 
 import argparse
@@ -27,12 +27,12 @@ SIZE = 24
 SUPERSAMPLE = 4
 LEVELS = 16
 
-# Seeds of the sets. The networks' training images use 1 (and 2 to validate).
+# Seeds of the sets. Training images of the networks use 1, validation images 2.
 SEEDS = {"train": 1, "validate": 2, "fit": 3, "test": 4, "letters": 5, "png": 6, "cal": 7}
 ROWS = {"fit": 3000, "cal": 1000, "test": 2000, "letters": 1500}
 
 DIGITS = "0123456789"
-# Taken for 0: O o Q D; 1: I J i j l t; 2: Z z; 4: A; 5: S s; 6: G b; 8: B; 9: g q; 7: T.
+# Letters that look like 0: O o Q D; 1: I J i j l t; 2: Z z; 4: A; 5: S s; 6: G b; 8: B; 9: g q; 7: T.
 LOOKALIKES = "OoQDIJijltZzASsGbBgqT"
 LETTERS = "".join(
     c
@@ -40,7 +40,7 @@ LETTERS = "".join(
     if c not in LOOKALIKES
 )
 
-# Family, style and the Debian package that carries it.
+# Family, style, and the Debian package that contains it.
 TYPEFACES = [
     ("DejaVu Sans", "Book", "fonts-dejavu-core"),
     ("DejaVu Sans", "Bold", "fonts-dejavu-core"),

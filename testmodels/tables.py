@@ -1,11 +1,11 @@
-"""Trains small models of tables and writes them as their converters do, with rows of
-the same kind and answers of ONNX Runtime, to tables/.
+"""Train small models of tables, and write them with their converters to tables/, together
+with rows of the same kind and the outputs of ONNX Runtime.
 
     pip install scikit-learn==1.9.1 skl2onnx==1.20.0 onnxmltools==1.16.0 \
         lightgbm==4.7.0 xgboost==3.2.0 onnxruntime==1.32.0
     python tables.py
 
-Rows are of a made-up battery: temperature, age, load and voltage, of different units,
+Rows describe an invented battery: temperature, age, load and voltage, of different units,
 and hours left, whose noise grows with the load. Classes are thirds of those hours.
 """
 
@@ -62,7 +62,7 @@ def save(name, model):
 
 def main():
     HERE.mkdir(exist_ok=True)
-    x, hours, level, kind = rows(600, 1)  # what the models are trained on, and not stored
+    x, hours, level, kind = rows(600, 1)  # the training rows, which are not stored
     names = np.array(["low", "middle", "high"])
     shapes = [("x", FloatTensorType([None, 4]))]
     models = {
@@ -101,7 +101,7 @@ def main():
             out[-1] = np.array([list(row.values()) for row in out[-1]], np.float32)
         answers[name] = out[-1]
 
-    # One tensor a column, texts and empty cells among them.
+    # One tensor for each column, including texts and empty cells.
     import pandas
 
     frame = lambda x, kind: pandas.DataFrame({**dict(zip(COLUMNS, x.T)), "kind": kind})

@@ -3,8 +3,9 @@
     pip install numpy==2.4.6 onnx==1.23.2 scikit-learn==1.9.1
     python text.py
 
-Tokens are words; a token has an embedding and, from its neighbours, a hidden state; the mean of these over the mask goes
-through a layer with tanh to the last one. Sentences are made of templates: four intents to train on, others in out.csv.
+Tokens are words. A token has an embedding and a hidden state, which depends on its neighbours. The mean of the hidden
+states over the mask goes through a tanh layer to the last layer. Templates make the sentences: four intents for training,
+others in out.csv.
 """
 
 import csv

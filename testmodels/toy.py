@@ -7,16 +7,16 @@ trained on them by squared error.
 writes toy_fit.npz, toy_cal.npz, toy_test.npz (x float32 n×1, y float32 n) and
 toy_regressor.onnx (x → 100 ReLU → 100 ReLU → y).
 
-The paper's figure 1 shows data with non-Gaussian noise, one kind of uncertainty
-inside their range and the other outside; it doesn't say how they were drawn.
-Here
+Figure 1 of the paper shows data with non-Gaussian noise: aleatoric uncertainty
+within their range, and epistemic uncertainty outside. The paper does not define
+their distribution. Here it is
 
     x ~ U([-3,-0.5] ∪ [1,3]),   y = sin(1.5·x) + x/4 + s(x)·(E − 1),   E ~ Exp(1),
     s(x) = 0.05 + 0.15·(x + 3)/2,
 
-so the noise is skewed, has mean zero and grows with x, and quantiles are known:
-q(τ|x) = sin(1.5·x) + x/4 + s(x)·(−ln(1−τ) − 1). No row lies in the gap nor beyond
-±3, where a network can only guess. The network's training rows are drawn with
+so that the noise is skewed, has mean zero and grows with x. Its quantiles are known:
+q(τ|x) = sin(1.5·x) + x/4 + s(x)·(−ln(1−τ) − 1). No row lies in the gap or beyond
+±3, so that a network can only guess there. The network's training rows are drawn with
 another seed and are not stored.
 """
 

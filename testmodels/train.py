@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains the classifiers of this folder, and the paper's on real data, and
-exports them at opset 13 with a dynamic batch.
+"""Train the classifiers of this folder, or the paper's on real data, and export
+them at opset 13 with a dynamic batch size.
 
     python3 train.py --arch resnet --out digits_resnet.onnx
     python3 train.py --arch vgg    --out digits_vgg.onnx
@@ -233,11 +233,11 @@ def accuracy(net, x, y):
 def export(net, example, path, keep):
     """Writes an ONNX file. keep leaves BatchNormalization and Dropout nodes in
     the graph as they are (Dropout switched off by its training_mode input,
-    which a later edit can turn on); else torch folds and drops what it can."""
+    which a later edit can turn on); otherwise torch folds and drops them if possible."""
     net.eval()
     dropouts = [m for m in net.modules() if isinstance(m, nn.Dropout)]
     for m in dropouts:
-        # torch leaves a Dropout out of the graph unless it is in training mode.
+        # torch exports a Dropout only in training mode.
         m.train(keep)
     torch.onnx.export(
         net,

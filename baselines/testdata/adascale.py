@@ -33,7 +33,7 @@ def rows(x):
 
 
 def moved(x, share=0.05, epsilon=0.5):
-    """Features after the inputs with the least gradient of the largest logit moved up it."""
+    """Features after a step, along the gradient of the largest logit, of the inputs with the smallest gradient."""
     x = x.clone().requires_grad_()
     g = torch.autograd.grad(logits(x).max(1)[0].sum(), x)[0].flatten(1)
     least = g.abs().topk(int(share * g.shape[1]), largest=False)[1]

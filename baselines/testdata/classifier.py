@@ -3,8 +3,8 @@ scores of the methods that read logits or recompute them from changed features.
 
     python classifier.py [--peers]
 
-Every score is written out from its paper in double precision. With --peers the
-scores are compared with those of pytorch-ood where it defines a method alike. Compared with pytorch-ood 0.4.0 on PyTorch 1.13.0.
+Every score is computed from the formulas of its paper, in double precision. With --peers the
+scores are also compared with pytorch-ood, if its definition is the same. Compared with pytorch-ood 0.4.0 on PyTorch 1.13.0.
 """
 import sys
 
@@ -35,7 +35,7 @@ test = np.r_[
     train[:2],
     rows(np.arange(10) % SEEN, 0.5),
     rows(-np.ones(6, int), 0.6),
-    f32(20 * np.maximum(weight[5:], 0)),  # predicted as the class not seen
+    f32(20 * np.maximum(weight[5:], 0)),  # predicted as class 5
     f32(rng.normal(size=(3, H))),  # of both signs
     -f32(np.abs(rng.normal(size=(1, H)))),
     np.zeros((1, H)),
@@ -50,7 +50,7 @@ problem = Problem("numpy", "scipy", train={"features": train, "logits": train_lo
 
 
 def put(method, params, s, labelled=False):
-    # Products with the last layer are float32; what reads logits alone is not.
+    # Methods multiply features with the last layer in float32.
     tolerance, absolute = (1e-9, 1e-12) if method in ("max-logit", "energy", "gen", "kl-matching", "openmax") else (2e-6, 2e-6)
     return problem.put(method, params, s, tolerance, absolute, without=[] if labelled else ["labels"])
 
@@ -125,7 +125,7 @@ for alpha in (1e-4, 1e-3, 1e-2, 1e-1):
 
 
 def examples(rows, labelled):
-    """By class, the rows predicted as it, less the mislabelled."""
+    """By class, the rows that are predicted as this class, without the mislabelled rows."""
     return [rows[(predicted == k) & ((labels == k) | (not labelled))] for k in range(C)]
 
 
@@ -215,7 +215,7 @@ if "--peers" in sys.argv:
     compare("max-logit", of("max-logit", {}), detector.MaxLogit.score(z))
     compare("energy", of("energy", {"temperature": 10}), detector.EnergyBased.score(z, t=10))
     for top in (3, 10):
-        # A mean over classes there, of probabilities of at least 1e-7.
+        # pytorch-ood takes the mean over classes, of probabilities of at least 1e-7.
         s = detector.GEN.score(z, gamma=1, M=top) * min(top, C)
         compare("gen", of("gen", {"gamma": 1, "top": top}), s)
 
@@ -228,7 +228,7 @@ if "--peers" in sys.argv:
     def same(v):
         return v.clone()
 
-    some = slice(0, -2)  # the ratio of sums is another, or 0/0, where no feature is positive
+    some = slice(0, -2)  # the ratio of sums differs, or is 0/0, if no feature is positive
     for variant in ("ash-b", "ash-s"):
         compare(variant, of(variant, {"percentile": 90}), detector.ASH(same, head, variant, 0.9).predict(maps), some)
     compare("scale", of("scale", {"percentile": 85}), detector.SCALE(same, head, 0.85).predict(maps), some)
@@ -249,7 +249,7 @@ if "--peers" in sys.argv:
     nnguide = detector.NNGuide(same, linear, k=10).fit_features(trained, given)
     compare("nnguide", of("nnguide", {"k": 10}), nnguide.predict_features(x.float()))
 
-    # Here every class is to have examples: those without are left out.
+    # pytorch-ood needs rows of every class: classes without any are left out.
     seen = test_logits.argmax(1) != 5
     small = torch.nn.Linear(H, SEEN)
     small.weight.data, small.bias.data = w[:SEEN].float(), b[:SEEN].float()
@@ -257,7 +257,7 @@ if "--peers" in sys.argv:
     compare("she", of("she", {}, True), she.predict_features(x.float()), seen)
     kl_matching = detector.KLMatching(same).fit_logits(torch.tensor(train_logits))
     compare("kl-matching", of("kl-matching", {}), kl_matching.predict_logits(z))
-    # A search finds the Weibull distribution there, less exactly.
+    # pytorch-ood finds the Weibull distribution by a search, which is less exact.
     for tail, alpha in ((20, 3), (5, 2)):
         openmax_there = detector.OpenMax(same, tailsize=tail, alpha=alpha)
         openmax_there.fit_logits(torch.tensor(train_logits), torch.tensor(predicted))

@@ -1,5 +1,5 @@
 """Writes clusters.json: the densities of ten Gaussians by scikit-learn, in rows
-of ten clusters so far apart that there is but one way to begin.
+of ten clusters so far apart that every start gives the same clusters.
 """
 import numpy as np
 from sklearn.mixture import GaussianMixture

@@ -26,7 +26,7 @@ test = f32(np.r_[
 ])
 weight, bias = f32((centres - centres.mean(0)) / 4 + 0.2 * rng.normal(size=(c, h))), f32(rng.normal(size=c))
 train_logits, test_logits = f32(train @ weight.T + bias), f32(test @ weight.T + bias)
-# One row is of a class of its own, and no row of class 2.
+# One row has a class of its own, and no row has class 2.
 labels = np.where(truth == 2, 4, truth)
 labels[7] = 3
 
@@ -35,7 +35,7 @@ problem = Problem("numpy", "scipy", "sklearn", train={"features": train, "logits
 
 
 def put(method, params, scores, labelled=False, **more):
-    # Labels are classes of their own, which the logits do not have.
+    # Labels are other classes than those of the logits.
     problem.put(method, params, scores, without=["logits" if labelled else "labels"], **more)
 
 
@@ -120,7 +120,7 @@ for gamma, variance, m in [(2, 0.8, 4 * h), (1, 0.7, 4 * h), (1, 0.5, 4 * h), (3
     put("corp", params, reconstruction_error(fourier(train, m, gamma), fourier(test, m, gamma), variance))
 
 
-# Well-separated clusters: wherever k-means begins, three are the classes. What
+# Well-separated clusters: three clusters are the classes from any start. What
 # ten are depends on the draw, and is not compared.
 for covariance in ("full", "diag"):
     for k in (1, 3):
@@ -135,14 +135,14 @@ for k in (10, 20, 50, 100, 3):
 for nu in (0.01, 0.05, 0.1, 0.5):
     for gamma, tol in [("scale", 1e-3), ("scale", 1e-8), (0.02, 1e-8)]:
         params = {"nu": nu} if gamma == "scale" else {"nu": nu, "gamma": gamma}
-        # What is solved up to tol may be off by about that; ours keeps the kernel in float32.
+        # The solver's tolerance limits the precision, and attach keeps the kernel in float32.
         off = tol if tol == 1e-3 else 1e-6
         if tol != 1e-3:
             params["tolerance"] = tol
         model = OneClassSVM(nu=nu, gamma=gamma, tol=1e-10).fit(train)
         put("one-class-svm", params, -model.decision_function(test), absolute=off)
 
-# Mean scores of many trees; a forest of as few as ours strays from them.
+# The mean scores of many trees: a forest of few trees deviates from them.
 many = {samples: -IsolationForest(n_estimators=4000, max_samples=samples, random_state=0).fit(train).score_samples(test)
         for samples in (n, 16)}
 for trees, samples, tolerance in [(100, 256, 0.1), (100, 64, 0.1), (100, 1024, 0.1), (500, 256, 0.05), (5000, 256, 0.015), (5000, 16, 0.015)]:

@@ -1,12 +1,13 @@
-"""What the scripts here share: each writes one problem with reference scores.
+"""Functions that the scripts in this folder share. Each script writes one problem with reference scores.
 
-A problem is {by, train, test, scores} and what methods need beside rows: last
+A problem is {by, train, test, scores}, and what methods need in addition: last
 {weight, bias}, levels of quantiles, network {hidden, shift, scale, passes}.
 Rows are {features, logits, labels, layers, inputs {shape, data}, targets,
-outliers}, each where there are any. A score is {method, params, tolerance,
-absolute, scores}: one number a row, or a row's quantiles target by target, off
-by at most tolerance·|score| + absolute; without names parts of the training rows
-that are kept from the method, trained are networks that its trainer hands back.
+outliers}; all are optional. A score is {method, params, tolerance, absolute,
+scores}. scores has one number for each row, or a row's quantiles target by
+target, and an error of at most tolerance·|score| + absolute is allowed.
+`without` names parts of the training rows that the method does not get, and
+`trained` holds the networks that its trainer returns.
 """
 import json
 import platform
@@ -60,7 +61,7 @@ def pcg(seed, stream=0):
 
 
 def uniforms(seed, stream=0):
-    """Its numbers on [0,1)."""
+    """Random numbers in [0,1), as Go's Float64."""
     return (v % 2**53 / 2**53 for v in pcg(seed, stream))
 
 
@@ -69,7 +70,7 @@ def take(numbers, *shape):
 
 
 def permutation(n, seed, stream):
-    """Its Perm, by Lemire's bounded numbers."""
+    """A random permutation, as Go's Perm, with Lemire's bounded numbers."""
     bits, p = pcg(seed, stream), list(range(n))
     for i in range(n - 1, 0, -1):
         m = i + 1
@@ -77,7 +78,7 @@ def permutation(n, seed, stream):
             j = next(bits) & (m - 1)
         else:
             product = (next(bits) >> 32) * m
-            assert product % 2**32 >= m  # else it may draw again
+            assert product % 2**32 >= m  # otherwise Go might draw again
             j = product >> 32
         p[i], p[j] = p[j], p[i]
     return np.array(p)

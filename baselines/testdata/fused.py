@@ -1,6 +1,6 @@
-"""Writes fused.json: scores of the fused methods, written out in double precision
-from their components: certificates of all classes alike, ViM and Mahalanobis
-distances in earlier layers.
+"""Writes fused.json: scores of the fused methods, computed in double precision
+from their components: coupled certificates, ViM and Mahalanobis distances in
+earlier layers.
 """
 import numpy as np
 from scipy.special import logsumexp, softmax
@@ -27,7 +27,7 @@ def named(parts):
 train = rows(N, 0.3)
 near, far = rows(12, 0.3), rows(8, 3)
 test = [np.r_[a, b, t[:2], f32(5 * b[:2])] for a, b, t in zip(near, far, train)]
-test[1][[0, 13]] -= f32([[20], [90]])  # an energy beyond all others
+test[1][[0, 13]] -= f32([[20], [90]])  # larger energies than in all other rows
 
 
 def unit(x):
@@ -39,7 +39,7 @@ def shrunk(s, share=0.001):
 
 
 def nearest(fit, classes):
-    """The distance to the nearest class mean by the covariance about all."""
+    """The Mahalanobis distance to the nearest class mean, with one covariance for all classes."""
     means = np.stack([fit[classes == c].mean(0) for c in np.unique(classes)])
     about = fit - means[np.unique(classes, return_inverse=True)[1]]
     inverse = np.linalg.inv(shrunk(about.T @ about / len(fit)))

@@ -1,7 +1,7 @@
-"""Writes intervals.json: quantiles of the interval methods. Those of networks
-that are given are written out in double precision, masks of dropout as the
-method draws them; boosted trees are scikit-learn's, and those of a forest follow
-from rows that no tree can part.
+"""Writes intervals.json: quantiles of the interval methods. Quantiles of
+given networks are computed in double precision, with the dropout masks that the
+method draws. Boosted trees are scikit-learn's. Quantiles of a forest follow from
+groups of equal rows, which no tree can split.
 """
 import numpy as np
 from scipy.stats import norm
@@ -29,7 +29,7 @@ problem = Problem("numpy", "scipy", "sklearn", tolerance=2e-5, absolute=2e-5,
 
 
 def interpolated(ends):
-    """Linear between the levels of the fit, constant beyond: rows × targets × 2 to rows × targets × levels."""
+    """Interpolate linearly between the levels of the fit, constant beyond: rows × targets × 2 to rows × targets × levels."""
     return np.stack([[np.interp(ASK, FIT, np.sort(e)) for e in row] for row in ends])
 
 
@@ -40,7 +40,7 @@ problem.put("quantile-forest", {}, values[test_group][:, :, atoms])
 
 
 def boosted(t, tau, seed, sign):
-    """Whichever of equal splits is taken: columns come in the order that the seed draws, rows in that of the sign."""
+    """Independent of which of equal splits is taken: columns come in the order that the seed draws, rows in that of the sign."""
     model = GradientBoostingRegressor(loss="quantile", alpha=tau, random_state=seed).fit(sign * x, y[:, t])
     return model.predict(sign * test)
 
@@ -53,7 +53,7 @@ problem.put("gradient-boosting", {}, interpolated(ends))
 
 
 def given(*widths):
-    """A network of weights that are short to write."""
+    """A network whose weights have few digits."""
     def numbers(*shape):
         return np.round(256 * rng.normal(size=shape)) / 256
     return [{"w": numbers(i, o), "b": numbers(o)} for i, o in zip(widths, widths[1:])]
@@ -67,13 +67,13 @@ def output(network, x, masks=()):
     return x
 
 
-# The constant column is ignored, whatever the network has learnt of it.
+# The constant column is ignored, whatever its weights are.
 z = np.stack([(test[:, 0] - x[:, 0].mean()) / x[:, 0].std(), 0 * test[:, 0]], 1)
 mean, deviation = y.mean(0), y.std(0)
 
 
 def both(of, *widths):
-    """Two networks, one for a target, and what of makes of each for every row, in units of the targets."""
+    """Two networks, one for each target, and the result of the function `of` for every row, in units of the targets."""
     networks = [given(*widths), given(*widths)]
     return networks, np.stack([mean[t] + deviation[t] * of(n, t) for t, n in enumerate(networks)], 1)
 

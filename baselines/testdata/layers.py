@@ -1,4 +1,4 @@
-"""Writes layers.json: earlier layers of rows to fit and to test with, and
+"""Writes layers.json: earlier layers of fit rows and test rows, and
 distances to class means within them by scikit-learn's covariance, averaged."""
 
 import numpy as np

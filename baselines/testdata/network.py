@@ -55,7 +55,7 @@ def largest_log_softmax(z, t):
     return F.log_softmax(z / t, 1)[torch.arange(len(z)), top]
 
 
-# Five passes of some rows: sure and agreed, unsure and agreed, at odds.
+# Five passes of some rows: confident and equal, unsure and equal, contradictory.
 passes = torch.randn(5, ROWS, CLASSES)
 passes[:, 0] = torch.tensor([30.0, 0, -2, 5]) + torch.randn(5, 4) / 100
 passes[:, 1] = torch.tensor([1.0, 1, 1, 1])
@@ -63,7 +63,7 @@ for s in range(5):
     passes[s, 2] = 12 * F.one_hot(torch.tensor(s % CLASSES), CLASSES)
 passes = f32(passes)
 
-# The rows fit as well: the methods learn nothing.
+# The rows also serve as fit rows, because the methods learn nothing from them.
 rows = {"features": f32(features(x)), "logits": f32(logits(x)), "inputs": {"shape": list(x.shape), "data": x.flatten()}}
 units = torch.eye(32).reshape(32, 2, 4, 4)
 # Features and logits are float32.
@@ -76,7 +76,7 @@ put = problem.put
 for t in (100, 1000, 10000):
     for eps in (0.014, 0.0014, 0.00014):
         step = eps / STD[:, None, None] * gradient(x, lambda z: largest_log_softmax(z, t)).sign()
-        # Softmax at these temperatures is nearly uniform: what tells rows
+        # Softmax at these temperatures is nearly uniform: the difference between rows
         # apart is of the order of 1/T.
         near = {"tolerance": 0, "absolute": 2e-6 / t}
         put("odin", {"temperature": t, "epsilon": eps}, -F.softmax(logits(x + step) / t, 1).max(1)[0], **near)
@@ -98,7 +98,7 @@ for name, f in outputs.items():
     put("geometrical", {**params, "gradient": "sum"}, -m / length(gradient(x, lambda z: z.sum(1))))
     put("geometrical", {**params, "gradient": "margin"}, -m / length(gradient(x, lambda z: margin(f(z)))))
 
-# The least distance over classes, by the gradient of each difference.
+# The smallest distance over classes, from the gradient of each difference.
 phi = features(x).detach().requires_grad_()
 z = phi @ weight.T + bias
 top = z.argmax(1)

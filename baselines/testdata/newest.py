@@ -1,5 +1,5 @@
-"""Writes newest.json: scores of newer methods, by pytorch-ood 0.4.0 where it has
-them and else by PyTorch and scikit-learn, of features as a ReLU leaves them."""
+"""Writes newest.json: scores of newer methods on features after a ReLU, by
+pytorch-ood 0.4.0 if it has the method, otherwise by PyTorch and scikit-learn."""
 
 import numpy as np
 import torch
@@ -108,7 +108,7 @@ def radial(x, exponent):
 
 
 def chosen(fit, share):
-    """The exponent that tells best held-out rows from means of two of them of different classes."""
+    """The exponent that best separates held-out rows from means of two rows of different classes."""
     held = np.sort(permutation(N, 0, 0x73706C6974)[:N // 5])
     part = np.setdiff1d(np.arange(N), held)
     mixed = []
@@ -167,7 +167,7 @@ def weiper(repeats=100, distance=1.8, bins=100, smoothing=4, smoothing_logits=15
     return (divergence(phi, new, smoothing, 0.01) + weight * divergence(logits(phi), logits(new), smoothing_logits, 0.025) - confidence * sure)
 
 
-# A number may fall on the other side of a bin's edge in float32.
+# In float32 a number can fall into a neighbouring bin.
 for params in ({}, {"repeats": 10, "distance": 2.4}, {"repeats": 10, "smoothing": 20, "smoothing_logits": 40, "weight": 1}, {"repeats": 10, "bins": 60, "confidence": 5}):
     put("weiper", params, weiper(**params), tolerance=2e-3)
 problem.write("newest.json")

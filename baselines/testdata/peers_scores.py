@@ -3,26 +3,25 @@ network.
 
     python peers_scores.py ATTACH FIT.npz IN.npz OUT.npz
 
-The files are such as `attach features` writes, FIT.npz with labels. The last
-layer is solved for from features and logits, and logits are computed from it
-anew, so that both sides read the same features, logits and weights. The command
-ATTACH scores them by `attach compare`. pytorch-ood runs in float64: where it
-converts to float32 it is kept from it. Printed is the largest difference of a
-method's scores, relative to the score or to the standard deviation of all where
-that is larger.
+The files are those of `attach features`, FIT.npz with labels. The last layer is
+solved for from features and logits, and the logits are then computed from it, so
+that both sides read the same features, logits and weights. `ATTACH compare`
+scores them. pytorch-ood runs in float64; its conversions to float32 are
+prevented. The script prints the largest difference between a method's scores,
+relative to the score or, if that is larger, to the standard deviation of all.
 
 Where the definitions differ:
-- mahalanobis, relative-mahalanobis: there the scatter about the class means plus
-  1e-6 on its diagonal is inverted, not divided by the number of rows, and
-  mahalanobis is half of that. Scores are multiplied by it here, and eigenvalues
-  near 1e-6 are what remains.
-- gen: a mean over classes there, of probabilities of at least 1e-7, so that
-  gamma=1 is compared, which does not raise those below to 0.2.
-- entropy: probabilities of at least 1e-7 there too, hence temperature=10.
-- ash-b, ash-s, scale: what is 0/0 or negative where no feature is positive.
-- react takes the threshold, and not its percentile.
-- openmax: the probability there and its log-odds here; a search finds the Weibull
-  distributions there, to about 1e-4.
+- mahalanobis, relative-mahalanobis: pytorch-ood inverts the scatter about the class
+  means, plus 1e-6 on its diagonal, without dividing it by the number of rows, and
+  mahalanobis is half of the distance. This script corrects the factors, so that
+  only eigenvalues near 1e-6 make a difference.
+- gen: pytorch-ood takes the mean over classes, of probabilities of at least 1e-7.
+  Compared with gamma=1, because 1e-7 to the power of 0.1 is 0.2.
+- entropy: probabilities are at least 1e-7 too; compared with temperature=10.
+- ash-b, ash-s, scale: ratios that are 0/0 or negative if no feature is positive.
+- react: pytorch-ood takes the threshold, and not its percentile.
+- openmax: pytorch-ood returns a probability, and attach its log-odds; pytorch-ood's
+  search finds the Weibull distributions to about 1e-4.
 
 Made with Python 3.11.2, PyTorch 1.13.0, NumPy 1.24.2, pytorch-ood 0.4.0.
 """
@@ -48,7 +47,7 @@ solved, *_ = np.linalg.lstsq(ones, fit["logits"].astype(float), rcond=None)
 weight, bias = solved[:-1].T.astype(np.float32), solved[-1].astype(np.float32)
 for s in sets.values():
     s["logits"] = (s["features"].astype(float) @ weight.T.astype(float) + bias).astype(np.float32)
-# Every class's examples are those labelled so: she and openmax take the ones predicted right.
+# Rows of a class are selected by label. she and openmax use only correctly predicted rows.
 right = fit["logits"].argmax(1) == fit["labels"]
 
 
@@ -115,7 +114,7 @@ peers = {
 
 
 def ours(folder, name, params):
-    """Fits by `attach fit` with calibration rows of their own and scores by `attach predict`."""
+    """Fit with `attach fit`, with separate calibration rows, and score with `attach predict`."""
     args = [f"--param={key}={str(v).lower()}" for key, v in params.items()]
     files = [f"--x={folder}/fit.npz", f"--cal={folder}/in.npz", f"--weights={folder}/weights.npz"]
     run = dict(check=True, stderr=subprocess.DEVNULL)

@@ -1,13 +1,13 @@
-"""Times every method at the sizes of a network for ImageNet, and others' programs at the same computations.
+"""Times every method at the sizes of a network for ImageNet, and other programs at the same computations.
 
     python peers_time.py ATTACH [REPEATS [METHOD,METHOD…]]
 
 Random rows like those of a network: 4 800 to fit with and 4 000 to score, 2 048
 features, layers of 256, 512 and 1 024, 1 000 classes. The command ATTACH runs `attach
-compare` on them, one method a process; in turn with it NumPy, scikit-learn or
-faiss computes the same, REPEATS times (3). The least time of each counts, reading
-files and starting programs not included, and the scores of both are compared
-where they are defined alike. Prints a Markdown table.
+compare` on them, one method per process. Alternating with it, NumPy, scikit-learn or
+faiss computes the same, REPEATS times (3). The smallest time of each counts, without
+reading files and starting programs. The scores of both are compared if they are
+defined in the same way. Prints a Markdown table.
 
 Made with Python 3.11, NumPy 2.4.6 on OpenBLAS, scikit-learn 1.9.1, faiss-cpu 1.15.1.
 """
@@ -56,7 +56,7 @@ def unit(x):
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-# Each takes the fit rows and returns what scores others.
+# Each function takes the fit rows and returns a function that scores other rows.
 
 
 def class_means(x, y):
@@ -226,7 +226,7 @@ def reshaping(change):
     return lambda t: score
 
 
-PRUNED = 205  # features left by percentile 90
+PRUNED = 205  # number of features that percentile 90 keeps
 
 
 def prune(x, least):
@@ -371,7 +371,7 @@ def main(attach, repeats="3", only=""):
                 scores = f"{folder}/scores.npz"
                 run = [attach, "compare", *args, "--methods", name, "--json", "--bootstrap", "0", "--scores", scores]
                 done = subprocess.run(run, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-                if done.returncode:  # it needs the network
+                if done.returncode:  # the method needs the network
                     break
                 (m,) = json.loads(done.stdout)["methods"]
                 ours.append((m["fit_seconds"], m["score_us_per_input"] * 4000 / 1e6))
@@ -388,7 +388,7 @@ def main(attach, repeats="3", only=""):
             if theirs:
                 its_fit, its_score = min(theirs, key=sum)
                 line += f" {PEERS[name][0]} | {its_fit:.3g} | {its_score / 4000 * 1e6:.3g} | {(fit + score) / (its_fit + its_score):.2f} |"
-                # Theirs may be sums in float32.
+                # The other program may sum in float32.
                 if PEERS[name][2] and not np.allclose(mine, other, rtol=2e-3, atol=2e-3 * np.abs(other).mean()):
                     line += f" scores differ by up to {np.abs(mine - other).max():.3g}"
             else:

@@ -1,4 +1,4 @@
-"""Writes scores.json: scores of methods that read features or logits alone."""
+"""Writes scores.json: scores of methods that read only features or only logits."""
 import numpy as np
 from scipy.linalg import eigh
 from scipy.spatial.distance import cdist
@@ -52,7 +52,7 @@ for square in (False, True):
             c = vectors[:, :k] if where == "top" else vectors[:, ::-1][:, :k]
             y = (test - train.mean(0)) @ c
             put("pca", {"k": k, "where": where, "square": square}, (y**2).sum(1) if square else y.mean(1))
-put("pca", {}, (((test - train.mean(0)) @ vectors[:, 3:]) ** 2).sum(1))  # half of the features, the last
+put("pca", {}, (((test - train.mean(0)) @ vectors[:, 3:]) ** 2).sum(1))  # the last half of the components
 
 
 def certificates(lam, unit, centred, k):

@@ -1,6 +1,6 @@
 """Writes trained.json: the oracle's log-odds by scikit-learn, and the scores of
-methods that train, for networks that are given, written out in double precision.
-What a method draws by its seed is drawn here too.
+methods that train, computed in double precision for given networks. Random
+numbers that a method draws from its seed are drawn here in the same way.
 """
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -26,14 +26,14 @@ for lam in (0.1, 1.0, 10.0):
 
 
 def given(*widths, bias=True):
-    """A network of weights that are short to write."""
+    """A network whose weights have few digits."""
     def numbers(*shape):
         return np.round(256 * rng.normal(size=shape) / widths[0] ** 0.5) / 256
     return [{"w": numbers(i, o), **({"b": numbers(o)} if bias else {})} for i, o in zip(widths, widths[1:])]
 
 
 def drawn(stream, *widths, bias=True):
-    """A network as one begins: uniform on ±1/√inputs."""
+    """An untrained network: weights uniform on ±1/√inputs."""
     numbers = uniforms(0, stream)
     layers = []
     for i, o in zip(widths, widths[1:]):
@@ -66,7 +66,7 @@ def score(f, loss):
 
 c = given(WIDTH, 3 * WIDTH // 4, bias=False)
 for method in ("certificates-trained", "certificates-unregularised"):
-    # The rows are those of a classifier, whose task has the loss bce.
+    # For rows of a classifier, loss=task is bce.
     problem.put(method, {}, score(output(c, test), "bce"), trained=[c])
     rows, mean = unit(test), unit(train).mean(0)
     problem.put(method, {"loss": "mse", "unit_norm": True, "centred": True, "k": 4}, score(output(c, rows - mean), "mse"), trained=[c])

@@ -13,7 +13,7 @@ from transformers import (CLIPImageProcessor, ConvNextImageProcessor, DetrImageP
 
 
 def photo(h, w, seed=0):
-    """A picture with what photographs have: shading, texture, sharp and
+    """A picture with features of photographs: shading, texture, sharp and
     coloured edges, noise."""
     r = np.random.default_rng(seed)
     y, x = np.mgrid[0:h, 0:w] / max(h, w)

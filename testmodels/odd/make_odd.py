@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes the tiny networks of this folder, one for each shape that a reader of
-ONNX files meets, with random weights.
+"""Make the tiny networks of this folder, with random weights: one for each form of
+ONNX file that a reader must handle.
 
     python3 make_odd.py --out .        needs numpy, pillow, onnx, onnxruntime (to quantise)
 
 NAME.onnx has NAME.npz beside it: inputs `x` (7 rows; those of several by their names), `features` (n×h, the input
 of the last linear layer; absent where there is none) and the model's outputs under
-their names, all worked out here in NumPy in float64 and stored as float32.
+their names, all computed in NumPy in float64 and stored as float32.
 expected.json lists what a reader should find in each file.
 
 Written with numpy 2.4.6, onnx 1.23.2, onnxruntime 1.31.1.
@@ -334,7 +334,7 @@ def int8():
 
 
 def two_inputs():
-    """An image beside columns, to which a third input adds what is 0 by default."""
+    """An image and columns. A third input, 0 by default, is added to them."""
     net = Net("two_inputs")
     net.input("image", "N", 1, 6, 6)
     net.input("columns", "N", 3)

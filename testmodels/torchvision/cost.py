@@ -1,4 +1,4 @@
-"""What an input gradient costs, beside PyTorch, in one run.
+"""Measure the time and memory of an input gradient, in comparison with PyTorch.
 
     python cost.py OUT
 
@@ -6,8 +6,8 @@ OUT is where export.py wrote the networks. For resnet18 and vgg16_bn at batch 8
 it prints the best time of a forward pass and of one with the gradient of
 log-softmax of the top class with respect to the input, and their ratio: of
 package featurize with 2 threads, and of PyTorch with 1 and 2. For resnet50 it
-prints the peak resident set of a process that does nothing else. Each is a process of its own,
-and they take turns. Needs Go and the runtime library (ORT_LIB), and is run from
+prints the peak resident set. Each measurement is a process of its own, and the
+processes alternate. Needs Go and the runtime library (ORT_LIB), and is run from
 this folder.
 
 Written with Python 3.11, PyTorch 1.13.0, torchvision 0.14.1.
@@ -33,7 +33,7 @@ def worker(name, what, threads, repeats):
     torch.set_num_threads(threads)
     net, _ = prepare(name)
     for p in net.parameters():
-        p.requires_grad_(False)  # the gradient of the input alone
+        p.requires_grad_(False)  # only the gradient of the input
     x = torch.randn(BATCH, 3, 224, 224)
 
     def forward():

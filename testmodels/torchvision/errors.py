@@ -1,11 +1,11 @@
-"""Prints how far input gradients are from PyTorch's in double precision.
+"""Print how far input gradients differ from PyTorch's in double precision.
 
     python errors.py OUT
 
 OUT is where export.py wrote the networks and gradients.py their gradients. For
 every network it prints the relative error ‖g − g64‖₂/‖g64‖₂ on each input: of
 package featurize and of PyTorch, both in single precision. The bound is
-max(1e-3, twice PyTorch's error) for every input; a star marks those beyond it.
+max(1e-3, twice PyTorch's error) for every input; a star marks the inputs that exceed it.
 Needs Go and the runtime library (ORT_LIB), and is run from this folder.
 
 Written with Python 3.11, PyTorch 1.13.0, torchvision 0.14.1.

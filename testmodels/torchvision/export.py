@@ -1,15 +1,15 @@
-"""Exports torchvision networks with random weights, and what PyTorch makes of them.
+"""Export torchvision networks with random weights, and their outputs in PyTorch.
 
     python export.py OUT [NAME ...]
 
 For each architecture it writes OUT/NAME.onnx and OUT/NAME.npz with x (2×3×S×S),
-features (the input of the last linear layer, caught by a forward hook; where
-that layer is a 1×1 convolution, averaged over space) and logits, and the name
+features (the input of the last linear layer, from a forward hook; averaged over
+space if that layer is a 1×1 convolution) and logits, and the name
 of the layer. Then, with ATTACH_TORCHVISION=OUT,
 
     go test ./featurize -run TestTorchvision -v
 
-compares them with what package featurize finds by itself.
+compares them with the layers that package featurize finds.
 
 Written with Python 3.11, PyTorch 1.13.0, torchvision 0.14.1, NumPy 1.24.2.
 """
@@ -63,7 +63,7 @@ def last_layer(net, name):
 
 
 def no_zero_layers(net):
-    """Layers that torchvision starts at zero (the head of ViT) would hide any mistake."""
+    """Replace weights that torchvision initialises to zero (the head of ViT): they would hide any mistake."""
     for m in net.modules():
         if isinstance(m, torch.nn.Linear) and not m.weight.abs().sum():
             torch.nn.init.normal_(m.weight, std=m.in_features**-0.5)
@@ -96,8 +96,7 @@ def export(name, out):
         torch.onnx.export(
             net, x, os.path.join(out, name + ".onnx"), opset_version=OPSET, input_names=["input"], output_names=["output"],
             dynamic_axes={"input": {0: "batch"}, "output": {0: "batch"}},
-            # Batch norms and constants as they are: folded into weights, in single precision, the file would be another
-            # function than the network, by 1e-7.
+            # Do not fold batch norms and constants into weights: rounding would change the outputs by 1e-7.
             training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
         )
     np.savez(os.path.join(out, name + ".npz"), x=x.numpy(), features=phi.numpy(), logits=logits.numpy())
@@ -113,7 +112,7 @@ def main():
     for name in sys.argv[2:] or NAMES:
         try:
             export(name, out)
-        except Exception as e:  # one architecture that cannot be exported leaves the others
+        except Exception as e:  # go on with the other architectures
             failed.append(name)
             print(f"{name:20} FAILED: {type(e).__name__}: {str(e).splitlines()[0]}", flush=True)
     if failed:

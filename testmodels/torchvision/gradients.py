@@ -1,4 +1,4 @@
-"""Differentiates torchvision networks in PyTorch, beside what export.py wrote.
+"""Differentiate the torchvision networks that export.py wrote, in PyTorch.
 
     python gradients.py OUT [NAME ...]
 
@@ -7,16 +7,16 @@ OUT/NAME.gradient.npz with the gradient of log-softmax of the predicted class,
 summed over the rows, with respect to DRAWS random inputs x of two rows each, of
 which the first is the exported one: in double precision (gradient), and the
 relative error of PyTorch's own in single precision, ‖g32 − g64‖₂/‖g64‖₂
-(pytorch_error). The network is made again from its seed, takes the statistics
-of its batch norms from the file, as they are not the same to the last bit every
-time, and must give the logits that were exported. Then
+(pytorch_error). The network is made again from its seed, and must give the
+exported logits. The statistics of its batch norms come from the file, because
+they differ in the last bit between runs. Then
 
     python errors.py OUT
 
-prints the error of package featurize beside it. A unit of a ReLU whose input is 0 up to rounding is on or off by
-chance, in any single-precision computation, and one such unit can make an error
-of 1e-3. The further inputs tell that from a mistake, which would show in all of
-them.
+prints the error of package featurize beside it. If the input of a ReLU is
+0 up to rounding, single precision decides by chance whether the unit is on. One
+such unit can cause an error of 1e-3. Several inputs distinguish this from a
+mistake, which would appear in all of them.
 
 Written with Python 3.11, PyTorch 1.13.0, torchvision 0.14.1, NumPy 1.24.2, onnx 1.12.0.
 """
@@ -77,7 +77,7 @@ def main():
     for name in sys.argv[2:] or NAMES:
         try:
             differentiate(name, sys.argv[1])
-        except Exception as e:  # one network that fails leaves the others
+        except Exception as e:  # go on with the other networks
             failed.append(name)
             print(f"{name:20} FAILED: {type(e).__name__}: {str(e).splitlines()[0]}", flush=True)
     if failed:

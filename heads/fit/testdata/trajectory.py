@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Train small networks for 21 steps in PyTorch and write what happened.
+"""Train small networks for 21 steps in PyTorch, and write losses and weights.
 
 Writes trajectory.json beside this script: for each case the data, the initial
 weights, the order of rows in each epoch, the quantile levels of each step, and
 then the loss before each step and the weights after the last. Everything is
 computed in double precision, with torch.optim.Adam. Cases
-with "averaging" end with the mean of the weights after each epoch; those with
-"validated" with the weights that have the least loss on rows held out.
+with "averaging" end with the mean of the weights after each epoch, and cases with
+"validated" with the weights that have the smallest loss on held-out rows.
 Made with Python 3.11 and PyTorch 1.13.
 """
 import json
@@ -85,7 +85,7 @@ def run(case, seed):
         w = ((torch.rand(a, b, generator=g) * 2 - 1) / a ** 0.5).float().double().requires_grad_()
         c = ((torch.rand(b, generator=g) * 2 - 1) / a ** 0.5).float().double().requires_grad_() if bias else None
         layers.append((w, c))
-    if "spread" in case:  # of the initial interval, without which the gradient is next to zero
+    if "spread" in case:  # width of the initial interval; with the default the gradient is nearly zero
         layers[-1][1].data = torch.tensor([-case["spread"], case["spread"]])
     initial = dump(layers)
     parameters = [p for layer in layers for p in layer if p is not None]
@@ -212,7 +212,7 @@ def dump(layers):
 
 
 def main():
-    # Where a case names its seed, the least validation loss comes before the end.
+    # If a case has a seed, its smallest validation loss comes before the last epoch.
     out = [run(case, case.get("seed", i)) for i, case in enumerate(CASES)]
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "trajectory.json"), "w") as f:
         f.write("[\n" + ",\n".join(json.dumps(c) for c in out) + "\n]\n")
