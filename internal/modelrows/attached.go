@@ -225,8 +225,8 @@ func (r *Rows) selectRows(list []int) {
 type Known struct {
 	inputs.Beside          // a label is a class of the model, or -1 if the model does not have the class
 	Names         []string // names of the labels
-	DropReason           error    // the reason why labels or targets were left out
-	withTarget          []int    // rows with a known target, if some are unknown
+	DropReason    error    // the reason why labels or targets were left out
+	withTarget    []int    // rows with a known target, if some are unknown
 }
 
 // knownOf returns the labels, targets and groups of a set. It leaves out labels or targets that

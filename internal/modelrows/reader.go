@@ -43,14 +43,14 @@ type Reader struct {
 	// fitted on. It is nil if inputs have no names.
 	Columns []string
 	// Unlabelled keeps rows whose target is unknown. Otherwise they are left out.
-	Unlabelled bool
-	LeftOut    string // how many rows were left out, in words, or ""
-	ReportsLeftOut  bool   // the caller reports LeftOut, so no note is printed
+	Unlabelled     bool
+	LeftOut        string // how many rows were left out, in words, or ""
+	ReportsLeftOut bool   // the caller reports LeftOut, so no note is printed
 
-	readOptions       ReadOptions
-	note      Note
-	truncated int    // number of texts that were reported as too long
-	hint      string // how to use features that were passed as inputs
+	readOptions ReadOptions
+	note        Note
+	truncated   int    // number of texts that were reported as too long
+	hint        string // how to use features that were passed as inputs
 }
 
 // Begin reads the class names and the preprocessing file. Raw keeps the file's content, because
