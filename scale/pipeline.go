@@ -95,7 +95,7 @@ func (w *worker) score(ctx context.Context, s *score, shards []engine.Shard) err
 		return err
 	}
 	from, to := shards[0].Number, shards[len(shards)-1].Number
-	have, release, err := w.storage.have(ctx, s.Parts, common(from, to), func(name string) bool { return engine.PartsOf(name, from, to) })
+	have, release, err := w.storage.have(ctx, s.Parts, common(from, to), func(name string) bool { return engine.StartsInShards(name, from, to) })
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.
 func (e *pipeline) begin(ctx context.Context, to, parts string) error {
 	if err := e.remove(ctx, to, func(name string) bool {
 		_, gone := os.Stat(filepath.Join(parts, name))
-		return strings.HasSuffix(name, ".txt") && name != turn && engine.OfParts(name) || slices.Contains(e.taken, name) && errors.Is(gone, fs.ErrNotExist)
+		return strings.HasSuffix(name, ".txt") && name != turn && engine.IsPartFile(name) || slices.Contains(e.taken, name) && errors.Is(gone, fs.ErrNotExist)
 	}); err != nil {
 		return err
 	}

@@ -139,7 +139,7 @@ func TestPrism(t *testing.T) {
 		t.Fatal(err)
 	}
 	added, err := scale(t.Context(), t, nil, bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3").CombinedOutput()
-	if err == nil || !strings.Contains(string(added), "attach: part-6.npz: ") || !strings.Contains(string(added), "; until then "+bucket+"/cloud holds the audit as it was") {
+	if err == nil || !strings.Contains(string(added), "attach: part-6.npz: ") || !strings.Contains(string(added), "; "+bucket+"/cloud still holds the earlier audit") {
 		t.Errorf("%v: %s", err, added)
 	}
 	same(t, "cloud", want)
@@ -234,7 +234,7 @@ func TestPrism(t *testing.T) {
 	ok(cloud...)
 	same(t, "again2", read(t, "new/audit.json"))
 	copyFile(t, "part-0.npz", "part-1.npz")
-	if out, err := scale(t.Context(), t, nil, cloud...).CombinedOutput(); err == nil || !strings.Contains(string(out), "/part-1.npz before it changed (") {
+	if out, err := scale(t.Context(), t, nil, cloud...).CombinedOutput(); err == nil || !strings.Contains(string(out), "/part-1.npz, which has changed since (") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -314,7 +314,7 @@ func TestCommon(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]bool{"000256-000000000000.parquet": true, "000255-000000000000.parquet": false, "000260-failed.txt": false, "runs.txt": false, "300-1.parquet": false} {
-		if engine.PartsOf(name, 256, 511) != want {
+		if engine.StartsInShards(name, 256, 511) != want {
 			t.Errorf("%s: %v", name, !want)
 		}
 	}

@@ -427,7 +427,7 @@ func (s *storage) bring(ctx context.Context, dir, to string) error {
 			return err
 		}
 	}
-	if err := s.remove(ctx, under(to, "parts"), engine.OfParts); err != nil {
+	if err := s.remove(ctx, under(to, "parts"), engine.IsPartFile); err != nil {
 		return err
 	}
 	return s.sweep(to)

@@ -140,31 +140,31 @@ func Key(shard, file string, number int) (key, folder string) {
 // Range is a range of the audited rows of a shard. Of is the number of audited rows, and
 // Rows the number of all rows of the shard.
 type Range struct {
-	Shard string `json:"shard"`
-	Rows  int    `json:"rows"`
-	Of    int    `json:"of"`
-	Start int    `json:"start"`
-	End   int    `json:"end"`
+	Shard   string `json:"shard"`
+	Rows    int    `json:"rows"`
+	Audited int    `json:"of"`
+	Start   int    `json:"start"`
+	End     int    `json:"end"`
 	// Digest is a digest of the rows. The digests of adjacent ranges add up.
 	Digest uint64 `json:"digest,string"`
 }
 
-// whole reports whether a range has all audited rows of a shard.
-func (r Range) whole() bool { return r.Start == 0 && r.End == r.Of }
+// complete reports whether a range has all audited rows of a shard.
+func (r Range) complete() bool { return r.Start == 0 && r.End == r.Audited }
 
 // Gaps returns the ranges of audited rows of a shard that are missing.
-func Gaps(shard string, of int, have []Range) (gaps [][2]int) {
-	mine := slices.DeleteFunc(slices.Clone(have), func(r Range) bool { return r.Shard != shard })
-	slices.SortFunc(mine, byStart)
+func Gaps(shard string, audited int, have []Range) (gaps [][2]int) {
+	ranges := slices.DeleteFunc(slices.Clone(have), func(r Range) bool { return r.Shard != shard })
+	slices.SortFunc(ranges, byStart)
 	at := 0
-	for _, r := range mine {
+	for _, r := range ranges {
 		if r.Start > at {
 			gaps = append(gaps, [2]int{at, r.Start})
 		}
 		at = max(at, r.End)
 	}
-	if at < of {
-		gaps = append(gaps, [2]int{at, of})
+	if at < audited {
+		gaps = append(gaps, [2]int{at, audited})
 	}
 	return gaps
 }

@@ -12,27 +12,27 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Content summarises an input before the model reads it: a piece for each input tensor, with
-// enough detail to compare two rows for near duplicates. It is nil for rows of features.
-type Content []piece
+// Content summarizes an input before the model reads it: one element for each input tensor,
+// with enough detail to find near duplicates. It is nil for rows of features.
+type Content []tensorContent
 
-// piece is the text of a row, its numbers, or their means over a coarse grid.
-type piece struct {
-	Text  string `json:"text,omitempty"`
-	Cells floats `json:"cells,omitempty"`
-	Means floats `json:"means,omitempty"`
+// tensorContent is the text of a row, its numbers, or their means over a coarse grid.
+type tensorContent struct {
+	Text  string    `json:"text,omitempty"`
+	Cells floatList `json:"cells,omitempty"`
+	Means floatList `json:"means,omitempty"`
 	// Spread is the standard deviation of the numbers.
 	Spread float32 `json:"spread,omitempty"`
 }
 
 const (
-	// mostText bounds the letters that are compared, mostCells the numbers that are compared
-	// one by one, and mostMeans the means.
-	mostText  = 500
-	mostCells = 1024
-	mostMeans = 256
-	// few is the largest length of an axis that is not averaged over, such as colours.
-	few = 4
+	// maxText bounds the letters that are compared, maxCells the numbers that are compared one
+	// by one, and maxMeans the means.
+	maxText  = 500
+	maxCells = 1024
+	maxMeans = 256
+	// shortAxis is the largest length of an axis that is not averaged over, such as colours.
+	shortAxis = 4
 
 	// cellTolerance is the largest relative difference of equal cells, because files round
 	// numbers. featureTolerance is that of features, relative to their standard deviation,
@@ -60,14 +60,14 @@ func Contents(b ood.InputBlock) []Content {
 			for _, d := range shape {
 				n *= d
 			}
-			var p piece
+			var p tensorContent
 			switch {
 			case t.Strings != nil:
-				p.Text = plain(strings.Join(t.Strings[at:at+n], "\n"))
-			case len(shape) < 2 && n <= mostCells:
-				p.Cells = append(floats{}, t.Data[at:at+n]...)
+				p.Text = normalizeText(strings.Join(t.Strings[at:at+n], "\n"))
+			case len(shape) < 2 && n <= maxCells:
+				p.Cells = append(floatList{}, t.Data[at:at+n]...)
 			default:
-				p.Means, p.Spread = means(t.Data[at:at+n], shape)
+				p.Means, p.Spread = gridMeans(t.Data[at:at+n], shape)
 			}
 			list[i] = append(list[i], p)
 			at += n
@@ -88,8 +88,8 @@ func hashes(b ood.Batch) []rowhash.Hash {
 	return list
 }
 
-// plain returns the beginning of a text in lower case and without punctuation.
-func plain(text string) string {
+// normalizeText returns the beginning of a text in lower case and without punctuation.
+func normalizeText(text string) string {
 	var b strings.Builder
 	n := 0
 	for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
@@ -99,30 +99,30 @@ func plain(text string) string {
 			b.WriteByte(' ')
 		}
 		b.WriteString(word)
-		if n += 1 + len(word); n > 4*mostText {
+		if n += 1 + len(word); n > 4*maxText {
 			break
 		}
 	}
 	letters := []rune(b.String())
-	return string(letters[:min(len(letters), mostText)])
+	return string(letters[:min(len(letters), maxText)])
 }
 
-// means averages numbers of a shape over the cells of a grid. The grid has at most mostMeans
+// gridMeans averages numbers of a shape over the cells of a grid. The grid has at most mostMeans
 // cells, times the lengths of short axes. Spread is the standard deviation of all numbers.
-func means(numbers []float32, shape []int) (list floats, spread float32) {
+func gridMeans(numbers []float32, shape []int) (list floatList, spread float32) {
 	long := 0
 	for _, d := range shape {
-		if d > few {
+		if d > shortAxis {
 			long++
 		}
 	}
-	edge := mostMeans
+	edge := maxMeans
 	if long > 1 {
-		edge = max(2, int(math.Pow(mostMeans, 1/float64(long))))
+		edge = max(2, int(math.Pow(maxMeans, 1/float64(long))))
 	}
 	strides, sizes, total := make([]int, len(shape)), make([]int, len(shape)), 1
 	for k := len(shape) - 1; k >= 0; k-- {
-		if sizes[k] = shape[k]; sizes[k] > few {
+		if sizes[k] = shape[k]; sizes[k] > shortAxis {
 			sizes[k] = min(sizes[k], edge)
 		}
 		strides[k] = total
@@ -148,15 +148,15 @@ func means(numbers []float32, shape []int) (list floats, spread float32) {
 		}
 	}
 	n := float64(len(numbers))
-	list = make(floats, total)
+	list = make(floatList, total)
 	for i, count := range counts {
 		list[i] = float32(sums[i] / float64(max(count, 1)))
 	}
 	return list, float32(math.Sqrt(max(0, squares/n-all/n*all/n)))
 }
 
-// nearly reports whether two inputs are near duplicates by content.
-func (r keptRow) nearly(o keptRow) bool {
+// nearDuplicateOf reports whether two inputs are near duplicates by content.
+func (r retainedRow) nearDuplicateOf(o retainedRow) bool {
 	if r.Hash == o.Hash {
 		return true
 	}
@@ -164,17 +164,17 @@ func (r keptRow) nearly(o keptRow) bool {
 		return false
 	}
 	if r.Content == nil {
-		return within(r.Features, o.Features, featureTolerance*max(spread(r.Features), spread(o.Features)))
+		return rmsWithin(r.Features, o.Features, featureTolerance*max(standardDeviation(r.Features), standardDeviation(o.Features)))
 	}
 	for i, p := range r.Content {
-		if !p.nearly(o.Content[i]) {
+		if !p.nearDuplicateOf(o.Content[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-func (p piece) nearly(o piece) bool {
+func (p tensorContent) nearDuplicateOf(o tensorContent) bool {
 	if len(p.Cells) != len(o.Cells) || len(p.Means) != len(o.Means) {
 		return false
 	}
@@ -184,58 +184,58 @@ func (p piece) nearly(o piece) bool {
 			return false
 		}
 	}
-	return within(p.Means, o.Means, meanTolerance*float64(min(p.Spread, o.Spread))) && alike([]rune(p.Text), []rune(o.Text))
+	return rmsWithin(p.Means, o.Means, meanTolerance*float64(min(p.Spread, o.Spread))) && similarTexts([]rune(p.Text), []rune(o.Text))
 }
 
-// within reports whether the root-mean-square difference is at most tolerance.
-func within(a, b floats, tolerance float64) bool {
+// rmsWithin reports whether the root-mean-square difference of a and b is at most tolerance.
+func rmsWithin(a, b floatList, tolerance float64) bool {
 	return len(a) == len(b) && rows.SquaredDistance(a, b) <= tolerance*tolerance*float64(len(a))
 }
 
-// spread is the standard deviation of the numbers.
-func spread(list floats) float64 {
-	_, s := means(list, []int{len(list)})
+// standardDeviation is the standard deviation of the numbers.
+func standardDeviation(list floatList) float64 {
+	_, s := gridMeans(list, []int{len(list)})
 	return float64(s)
 }
 
-// alike reports whether the edit distance of two texts is at most the fraction textTolerance
+// similarTexts reports whether the edit distance of two texts is at most the fraction textTolerance
 // of their letters (Levenshtein 1966).
-func alike(a, b []rune) bool {
+func similarTexts(a, b []rune) bool {
 	if len(a) < len(b) {
 		a, b = b, a
 	}
-	most := int(textTolerance * float64(len(a)))
-	if len(a)-len(b) > most {
+	limit := int(textTolerance * float64(len(a)))
+	if len(a)-len(b) > limit {
 		return false
 	}
 	const far = math.MaxInt / 2
-	before, now := make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range before {
-		before[j] = j
+	previous, current := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range previous {
+		previous[j] = j
 	}
 	for i, letter := range a {
 		// Farther from the diagonal, there are too many insertions or deletions.
-		from, to := max(1, i+1-most), min(len(b), i+1+most)
-		now[from-1] = far
+		from, to := max(1, i+1-limit), min(len(b), i+1+limit)
+		current[from-1] = far
 		if from == 1 {
-			now[0] = i + 1
+			current[0] = i + 1
 		}
-		least := now[from-1]
+		least := current[from-1]
 		for j := from; j <= to; j++ {
-			cost := before[j-1]
+			cost := previous[j-1]
 			if letter != b[j-1] {
 				cost++
 			}
-			if j < i+1+most {
-				cost = min(cost, before[j]+1)
+			if j < i+1+limit {
+				cost = min(cost, previous[j]+1)
 			}
-			now[j] = min(cost, now[j-1]+1)
-			least = min(least, now[j])
+			current[j] = min(cost, current[j-1]+1)
+			least = min(least, current[j])
 		}
-		if least > most {
+		if least > limit {
 			return false
 		}
-		before, now = now, before
+		previous, current = current, previous
 	}
-	return before[len(b)] <= most
+	return previous[len(b)] <= limit
 }

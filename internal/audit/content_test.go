@@ -10,11 +10,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-func keptOf(list []Content, i int) keptRow { return keptRow{Hash: fmt.Sprint(i), Content: list[i]} }
+func contentRow(list []Content, i int) retainedRow {
+	return retainedRow{Hash: fmt.Sprint(i), Content: list[i]}
+}
 
-// TestNearlyPictures: pictures that are a little brighter, noisier or moved less than a
-// pixel are nearly the same, others are not.
-func TestNearlyPictures(t *testing.T) {
+// TestNearDuplicatePictures checks that a little brightness or noise leaves near duplicates,
+// and that larger changes do not.
+func TestNearDuplicatePictures(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	picture := func(phase float64, change func(x, y int, v float64) float64) []float32 {
 		var list []float32
@@ -48,15 +50,16 @@ func TestNearlyPictures(t *testing.T) {
 	} {
 		for _, shape := range [][]int{{2, 3, 48, 48}, {2, 48, 144}} {
 			list := Contents(ood.BlockOf(shape, append(append([]float32{}, one...), c.other...)))
-			if got := keptOf(list, 0).nearly(keptOf(list, 1)); got != c.want {
+			if got := contentRow(list, 0).nearDuplicateOf(contentRow(list, 1)); got != c.want {
 				t.Errorf("%s, of shape %v: %v", c.name, shape, got)
 			}
 		}
 	}
 }
 
-// TestNearlyCells: cells are equal but for how they were rounded; gaps are equal.
-func TestNearlyCells(t *testing.T) {
+// TestNearDuplicateCells checks that cells may differ only by rounding, and that gaps are
+// equal.
+func TestNearDuplicateCells(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, c := range []struct {
 		other []float32
@@ -66,14 +69,14 @@ func TestNearlyCells(t *testing.T) {
 		{[]float32{2020, .25, nan, 0}, false}, {[]float32{2019, .25, 3, 0}, false}, {[]float32{2019, .25, nan, .001}, false}, {[]float32{2019, nan, nan, 0}, false},
 	} {
 		list := Contents(ood.BlockOf([]int{2, 4}, append([]float32{2019, .25, nan, 0}, c.other...)))
-		if got := keptOf(list, 0).nearly(keptOf(list, 1)); got != c.want {
+		if got := contentRow(list, 0).nearDuplicateOf(contentRow(list, 1)); got != c.want {
 			t.Errorf("%v: %v", c.other, got)
 		}
 	}
 }
 
-// TestNearlyTexts compares texts by their letters, and two texts of a row with two.
-func TestNearlyTexts(t *testing.T) {
+// TestNearDuplicateTexts compares texts by their letters, and rows of two texts text by text.
+func TestNearDuplicateTexts(t *testing.T) {
 	long := strings.Repeat("all of this text is the same ", 100)
 	for _, c := range []struct {
 		a, b []string
@@ -90,14 +93,14 @@ func TestNearlyTexts(t *testing.T) {
 	} {
 		block := ood.InputBlock{Tensors: []ood.Tensor{{Shape: []int{2, len(c.a)}, Strings: append(append([]string{}, c.a...), c.b...)}}}
 		list := Contents(block)
-		if got := keptOf(list, 0).nearly(keptOf(list, 1)); got != c.want {
+		if got := contentRow(list, 0).nearDuplicateOf(contentRow(list, 1)); got != c.want {
 			t.Errorf("%.40q and %.40q: %v", c.a, c.b, got)
 		}
 	}
 }
 
-// TestAlike agrees with the whole table of Levenshtein's distances.
-func TestAlike(t *testing.T) {
+// TestSimilarTexts compares the result with a full table of Levenshtein distances.
+func TestSimilarTexts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	word := func(n int) []rune {
 		w := make([]rune, n)
@@ -106,7 +109,7 @@ func TestAlike(t *testing.T) {
 		}
 		return w
 	}
-	alikes := 0
+	similar := 0
 	for range 3000 {
 		a := word(r.IntN(40))
 		b := append([]rune{}, a...)
@@ -135,30 +138,30 @@ func TestAlike(t *testing.T) {
 		}
 		want := table[len(a)][len(b)] <= max(len(a), len(b))/10
 		if want {
-			alikes++
+			similar++
 		}
-		if got := alike(a, b); got != want {
+		if got := similarTexts(a, b); got != want {
 			t.Fatalf("%s and %s: %v, and they differ in %d", string(a), string(b), got, table[len(a)][len(b)])
 		}
 	}
-	if alikes < 100 {
-		t.Errorf("only %d are alike", alikes)
+	if similar < 100 {
+		t.Errorf("only %d are alike", similar)
 	}
 }
 
-// TestNearlyFeatures: of features nothing else is known, so that they must be all but
-// equal.
-func TestNearlyFeatures(t *testing.T) {
+// TestNearDuplicateFeatures checks that rows of features, about which nothing else is known,
+// must be almost equal.
+func TestNearDuplicateFeatures(t *testing.T) {
 	x := sample(2, 1, 0)
 	y := x.Select([]int{0, 0, 1})
 	y.Features.Data[y.Features.Stride] *= 1 + 1e-5
 	list := hashes(y)
-	row := func(i int) keptRow {
-		k := keptRow{Hash: list[i].String()}
-		k.Features = floats(y.Features.Data[i*y.Features.Stride : (i+1)*y.Features.Stride])
+	row := func(i int) retainedRow {
+		k := retainedRow{Hash: list[i].String()}
+		k.Features = floatList(y.Features.Data[i*y.Features.Stride : (i+1)*y.Features.Stride])
 		return k
 	}
-	if !row(0).nearly(row(1)) || row(0).nearly(row(2)) {
+	if !row(0).nearDuplicateOf(row(1)) || row(0).nearDuplicateOf(row(2)) {
 		t.Error("rounded features differ, or others are the same")
 	}
 }

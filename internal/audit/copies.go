@@ -30,31 +30,32 @@ type Copied struct {
 }
 
 const (
-	// mostCopied is the number of inputs in Copies.MostCopied, and MostCopies the number of
-	// keys of each.
-	mostCopied = 20
-	MostCopies = 5
+	// maxMostCopied is the number of inputs in Copies.MostCopied, and MaxCopyKeys the number
+	// of keys of each.
+	maxMostCopied = 20
+	MaxCopyKeys   = 5
 	// hashBins is the number of bins that rows are sorted into by their hashes. The distinct
 	// rows of one bin fit into memory.
 	hashBins = 128
-	// rowBins is the number of rows of each bin of repeats.again.
-	rowBins = 1 << 20
+	// rowsPerBin is the number of rows of each bin of copyFinder.copies.
+	rowsPerBin = 1 << 20
 
-	seenSize  = 16 + 8 + 4 + 4*4 // a hash, a row, a rank, an entry of each of Kinds
-	againSize = 8 + 1            // a row, and in which groups it came before
+	hashRecordSize = 16 + 8 + 4 + 4*4 // a hash, a row, a rank, an entry of each of Kinds
+	copyRecordSize = 8 + 1            // a row, and in which groups it came before
 )
 
-// repeats are the rows that are copies of an earlier one.
-type repeats struct {
-	w      *Whole
-	hashes spill
-	again  spill
-	ranks  calibrate.Ranks // of distinct rows
-	count  int             // of rows that are copies
-	most   []copied
+// copyFinder finds the rows that are copies of an earlier one.
+type copyFinder struct {
+	scores *ScoreSet
+	byHash spill
+	copies spill
+	ranks  calibrate.Ranks // ranks of distinct rows
+	count  int             // number of rows that are copies
+	// rows with the most copies
+	mostCopied []copied
 
-	flags []byte // of the rows of a bin of again
-	bin   int    // whose flags these are, from 1
+	flags []byte // flags of the rows of one bin of copies
+	bin   int    // number of this bin, counted from 1
 }
 
 // copied is a row with copies.
@@ -69,48 +70,48 @@ const copyOfAny = 1
 
 func copyInKind(kind int) byte { return 2 << kind }
 
-// repeats finds copies in bounded memory: rows are sorted into bins by hash, and the copies
+// findCopies finds copies in bounded memory: it sorts rows into bins by hash, and the copies
 // found into bins by row number.
-func (w *Whole) repeats(ctx context.Context, dir string) (r *repeats, err error) {
-	found := &repeats{w: w, ranks: calibrate.NewRanks(w.Calibration), hashes: spill{dir: dir}, again: spill{dir: dir}}
-	defer found.hashes.close()
+func (w *ScoreSet) findCopies(ctx context.Context, dir string) (r *copyFinder, err error) {
+	finder := &copyFinder{scores: w, ranks: calibrate.NewRanks(w.Calibration), byHash: spill{dir: dir}, copies: spill{dir: dir}}
+	defer finder.byHash.close()
 	defer func() {
 		if err != nil {
-			found.close()
+			finder.close()
 		}
 	}()
-	if err := found.sort(ctx); err != nil {
+	if err := finder.binByHash(ctx); err != nil {
 		return nil, err
 	}
 	known := map[rowhash.Hash]int{}
-	var list []seen // the distinct rows of a bin
+	var list []firstCopy // the distinct rows of a bin
 	for i := range hashBins {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		clear(known)
-		if list, err = found.find(i, known, list[:0]); err != nil {
+		if list, err = finder.findInBin(i, known, list[:0]); err != nil {
 			return nil, err
 		}
 	}
-	return found, nil
+	return finder, nil
 }
 
-// sort sorts the rows into bins by hash.
-func (r *repeats) sort(ctx context.Context) error {
-	w := r.w
-	names := []string{"input_hash", "p_value", "folder"}
+// binByHash sorts the rows into bins by hash.
+func (r *copyFinder) binByHash(ctx context.Context) error {
+	w := r.scores
+	columns := []string{"input_hash", "p_value", "folder"}
 	if w.Reading.Groups != "" {
-		names = append(names, "group")
+		columns = append(columns, "group")
 	}
 	if w.Task == attach.Classification {
-		names = append(names, "class")
+		columns = append(columns, "class")
 	}
-	var numbers [ofClass]map[string]uint32 // of the groups of kinds
+	var numbers [classKind]map[string]uint32 // of the groups of kinds
 	for kind := range numbers {
 		numbers[kind] = map[string]uint32{}
 	}
-	number := func(kind int, name []byte) uint32 {
+	numberOf := func(kind int, name []byte) uint32 {
 		n, ok := numbers[kind][string(name)]
 		if !ok {
 			n = uint32(len(numbers[kind]))
@@ -119,31 +120,31 @@ func (r *repeats) sort(ctx context.Context) error {
 		return n
 	}
 	row := 0
-	return w.each(ctx, w.columns().only(names), func(b block) error {
+	return w.eachBlock(ctx, w.columns().subset(columns), func(b block) error {
 		hashes, p, folders := b.texts("input_hash"), b.numbers("p_value"), b.texts("folder")
-		shard := number(ofShard, []byte(b.name))
-		var record [seenSize]byte
+		shard := numberOf(shardKind, []byte(b.name))
+		var record [hashRecordSize]byte
 		for i := range b.n {
 			if n, err := hex.Decode(record[:16], hashes[i][:min(len(hashes[i]), 32)]); err != nil || n != 16 || len(hashes[i]) != 32 {
-				return fmt.Errorf("%w: %.40q is no hash of an input", ErrNoScores, hashes[i])
+				return fmt.Errorf("%w: %.40q is not the hash of an input", ErrNotScores, hashes[i])
 			}
-			of := [ofClass + 1]uint32{ofShard: shard, ofFolder: number(ofFolder, folders[i])}
+			groups := [classKind + 1]uint32{shardKind: shard, folderKind: numberOf(folderKind, folders[i])}
 			if w.Reading.Groups != "" {
-				of[ofGroup] = number(ofGroup, b.texts("group")[i])
+				groups[groupKind] = numberOf(groupKind, b.texts("group")[i])
 			}
 			if w.Task == attach.Classification {
-				of[ofClass] = uint32(int32(b.numbers("class")[i]))
+				groups[classKind] = uint32(int32(b.numbers("class")[i]))
 			}
 			rank := w.rank(p[i])
 			if rank < 1 || rank > len(r.ranks) {
-				return fmt.Errorf("%w: %v is no p-value of %d calibration rows", ErrNoScores, p[i], w.Calibration)
+				return fmt.Errorf("%w: %v is not a p-value of %d calibration rows", ErrNotScores, p[i], w.Calibration)
 			}
-			rest := binary.LittleEndian.AppendUint64(record[:16], uint64(row))
-			rest = binary.LittleEndian.AppendUint32(rest, uint32(rank))
-			for _, n := range of {
-				rest = binary.LittleEndian.AppendUint32(rest, n)
+			encoded := binary.LittleEndian.AppendUint64(record[:16], uint64(row))
+			encoded = binary.LittleEndian.AppendUint32(encoded, uint32(rank))
+			for _, n := range groups {
+				encoded = binary.LittleEndian.AppendUint32(encoded, n)
 			}
-			if err := r.hashes.add(int(record[0])%hashBins, rest); err != nil {
+			if err := r.byHash.add(int(record[0])%hashBins, encoded); err != nil {
 				return err
 			}
 			row++
@@ -152,91 +153,91 @@ func (r *repeats) sort(ctx context.Context) error {
 	})
 }
 
-// seen is the first row with a hash.
-type seen struct {
-	row  int
-	of   [ofClass + 1]uint32
-	more *seenAgain // nil until there is a copy
+// firstCopy is the first row with a hash.
+type firstCopy struct {
+	row         int
+	groups      [classKind + 1]uint32
+	laterCopies *laterCopies // nil until there is a copy
 }
 
-type seenAgain struct {
+type laterCopies struct {
 	copied
-	of [ofClass + 1]map[uint32]bool // groups beside that of the first row
+	groups [classKind + 1]map[uint32]bool // groups with a copy, besides those of the first row
 }
 
-// find finds the copies in a bin, whose rows are in order. Known and list are empty; all
-// bins share their memory.
-func (r *repeats) find(bin int, known map[rowhash.Hash]int, list []seen) ([]seen, error) {
-	err := r.hashes.each(bin, seenSize, func(record []byte) error {
+// findInBin finds the copies in a bin, whose rows are in order. The caller passes an empty map
+// and list, so that all bins share their memory.
+func (r *copyFinder) findInBin(bin int, known map[rowhash.Hash]int, list []firstCopy) ([]firstCopy, error) {
+	err := r.byHash.each(bin, hashRecordSize, func(record []byte) error {
 		hash, row := rowhash.Hash(record), int(binary.LittleEndian.Uint64(record[16:]))
-		var of [ofClass + 1]uint32
-		for k := range of {
-			of[k] = binary.LittleEndian.Uint32(record[28+4*k:])
+		var groups [classKind + 1]uint32
+		for k := range groups {
+			groups[k] = binary.LittleEndian.Uint32(record[28+4*k:])
 		}
 		at, again := known[hash]
 		if !again {
 			known[hash] = len(list)
-			list = append(list, seen{row: row, of: of})
+			list = append(list, firstCopy{row: row, groups: groups})
 			r.ranks[binary.LittleEndian.Uint32(record[24:])-1]++
 			return nil
 		}
 		s := &list[at]
-		if s.more == nil {
-			s.more = &seenAgain{copied: copied{1, []int{s.row}}}
+		if s.laterCopies == nil {
+			s.laterCopies = &laterCopies{copied: copied{1, []int{s.row}}}
 		}
-		m := s.more
-		if m.count++; len(m.rows) < MostCopies {
+		m := s.laterCopies
+		if m.count++; len(m.rows) < MaxCopyKeys {
 			m.rows = append(m.rows, row)
 		}
 		r.count++
 		flags := byte(copyOfAny)
-		for k, n := range of {
-			if n == s.of[k] || m.of[k][n] {
+		for k, n := range groups {
+			if n == s.groups[k] || m.groups[k][n] {
 				flags |= copyInKind(k)
 				continue
 			}
-			if m.of[k] == nil {
-				m.of[k] = map[uint32]bool{}
+			if m.groups[k] == nil {
+				m.groups[k] = map[uint32]bool{}
 			}
-			m.of[k][n] = true
+			m.groups[k][n] = true
 		}
-		return r.again.add(row/rowBins, append(binary.LittleEndian.AppendUint64(nil, uint64(row)), flags))
+		return r.copies.add(row/rowsPerBin, append(binary.LittleEndian.AppendUint64(nil, uint64(row)), flags))
 	})
 	for _, s := range list {
-		if s.more != nil {
-			r.most = append(r.most, s.more.copied)
+		if s.laterCopies != nil {
+			r.mostCopied = append(r.mostCopied, s.laterCopies.copied)
 		}
 	}
-	slices.SortFunc(r.most, func(a, b copied) int {
+	slices.SortFunc(r.mostCopied, func(a, b copied) int {
 		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.rows[0], b.rows[0]))
 	})
-	r.most = slices.Clone(r.most[:min(len(r.most), mostCopied)])
+	r.mostCopied = slices.Clone(r.mostCopied[:min(len(r.mostCopied), maxMostCopied)])
 	return list, err
 }
 
 // close removes the temporary file.
-func (r *repeats) close() { r.again.close() }
+func (r *copyFinder) close() { r.copies.close() }
 
-// of returns the flags of n rows from a row on. Calls must be in the order of rows.
-func (r *repeats) of(row, n int) ([]byte, error) {
+// flagsOf returns the flags of n rows from a row on. Calls must be in the order of rows.
+func (r *copyFinder) flagsOf(row, n int) ([]byte, error) {
 	var flags []byte
 	for len(flags) < n {
 		at := row + len(flags)
-		if bin := at/rowBins + 1; bin != r.bin {
+		if bin := at/rowsPerBin + 1; bin != r.bin {
 			if r.flags == nil {
-				r.flags = make([]byte, min(rowBins, r.w.ranks.Rows()))
+				r.flags = make([]byte, min(rowsPerBin, r.scores.ranks.Rows()))
 			}
 			clear(r.flags)
 			r.bin = bin
-			err := r.again.each(bin-1, againSize, func(record []byte) error {
-				r.flags[binary.LittleEndian.Uint64(record)%rowBins] = record[8]
+			err := r.copies.each(bin-1, copyRecordSize, func(record []byte) error {
+				r.flags[binary.LittleEndian.Uint64(record)%rowsPerBin] = record[8]
 				return nil
 			})
 			if err != nil {
 				return nil, err
 			}
 		}
-		begin := at % rowBins
+		begin := at % rowsPerBin
 		flags = append(flags, r.flags[begin:min(begin+n-len(flags), len(r.flags))]...)
 	}
 	return flags, nil

@@ -19,9 +19,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// copied are shards with rows that are copies of others, within a shard and between
-// several.
-func copiedShards() (all map[string]ood.Batch, names []string) {
+// shardsWithCopies returns shards with copies within a shard and between shards.
+func shardsWithCopies() (all map[string]ood.Batch, names []string) {
 	all = map[string]ood.Batch{}
 	r := rand.New(rand.NewPCG(8, 8))
 	from := sample(60, 77, .5)
@@ -37,37 +36,38 @@ func copiedShards() (all map[string]ood.Batch, names []string) {
 	return all, names
 }
 
-// TestCopies counts copies as a map of all rows does, whatever the parts are.
+// TestCopies compares the copies found with a map of all rows, for several divisions into
+// parts.
 func TestCopies(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, names := copiedShards()
-	list := files(t, s, all, names, func(n int) []int { return []int{10, 30} })
+	all, names := shardsWithCopies()
+	list := scoreFiles(t, s, all, names, func(n int) []int { return []int{10, 30} })
 	w, err := Join(list)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	found, err := w.repeats(context.Background(), dir)
+	found, err := w.findCopies(context.Background(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer found.close()
 	seen, keys := map[string]bool{}, map[string][]string{}
 	distinct, row := calibrate.NewRanks(w.Calibration), 0
-	err = w.each(context.Background(), w.columns(), func(b block) error {
-		flags, err := found.of(row, b.n)
+	err = w.eachBlock(context.Background(), w.columns(), func(b block) error {
+		flags, err := found.flagsOf(row, b.n)
 		if err != nil {
 			return err
 		}
 		for i := range b.n {
 			hash := string(b.texts("input_hash")[i])
 			var want byte
-			for bit, group := range map[byte]string{copyOfAny: "", copyInKind(ofShard): "s" + b.name, copyInKind(ofFolder): "f" + string(b.texts("folder")[i]),
-				copyInKind(ofGroup): "", copyInKind(ofClass): "c" + string(b.texts("class_name")[i])} {
-				if seen[hash+group] && bit != copyInKind(ofGroup) || bit == copyInKind(ofGroup) && len(keys[hash]) > 0 {
+			for bit, group := range map[byte]string{copyOfAny: "", copyInKind(shardKind): "s" + b.name, copyInKind(folderKind): "f" + string(b.texts("folder")[i]),
+				copyInKind(groupKind): "", copyInKind(classKind): "c" + string(b.texts("class_name")[i])} {
+				if seen[hash+group] && bit != copyInKind(groupKind) || bit == copyInKind(groupKind) && len(keys[hash]) > 0 {
 					want |= bit
 				}
 			}
@@ -93,8 +93,8 @@ func TestCopies(t *testing.T) {
 	if !slices.Equal(found.ranks, distinct) || found.count != row-len(keys) || found.count < 100 {
 		t.Errorf("%d copies, want %d", found.count, row-len(keys))
 	}
-	out, a := finish(t, list)
-	if a.Copies == nil || a.Copies.Distinct != len(keys) || a.Copies.Repeated != found.count || len(a.Copies.MostCopied) != mostCopied {
+	out, a := finishAudit(t, list)
+	if a.Copies == nil || a.Copies.Distinct != len(keys) || a.Copies.Repeated != found.count || len(a.Copies.MostCopied) != maxMostCopied {
 		t.Fatalf("%+v", a.Copies)
 	}
 	most := slices.Max(slices.Collect(func(yield func(int) bool) {
@@ -109,12 +109,12 @@ func TestCopies(t *testing.T) {
 	}
 	for _, of := range a.Copies.MostCopied {
 		if !slices.ContainsFunc(slices.Collect(maps.Values(keys)), func(k []string) bool {
-			return len(k) == of.Inputs && slices.Equal(k[:min(len(k), MostCopies)], of.Keys)
+			return len(k) == of.Inputs && slices.Equal(k[:min(len(k), MaxCopyKeys)], of.Keys)
 		}) {
 			t.Errorf("%+v", of)
 		}
 	}
-	again, _ := finish(t, files(t, s, all, names, whole))
+	again, _ := finishAudit(t, scoreFiles(t, s, all, names, noCuts))
 	one, err1 := os.ReadFile(filepath.Join(out, "audit.json"))
 	two, err2 := os.ReadFile(filepath.Join(again, "audit.json"))
 	if err := errors.Join(err1, err2); err != nil || string(one) != string(two) {
@@ -125,8 +125,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestCopiesCountOnce: twenty copies of outliers say no more than one, and each input
-// has a p-value of its own.
+// TestCopiesCountOnce checks that twenty copies of an outlier give no more evidence than one,
+// although each has its own p-value.
 func TestCopiesCountOnce(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
 	if err != nil {
@@ -134,8 +134,8 @@ func TestCopiesCountOnce(t *testing.T) {
 	}
 	outlier, good := sample(1, 5, 6), sample(300, 6, 0)
 	idx := make([]int, 20)
-	_, once := finish(t, files(t, s, map[string]ood.Batch{"a.npz": outlier, "b.npz": good}, []string{"a.npz", "b.npz"}, whole))
-	_, many := finish(t, files(t, s, map[string]ood.Batch{"a.npz": outlier.Select(idx), "b.npz": good}, []string{"a.npz", "b.npz"}, whole))
+	_, once := finishAudit(t, scoreFiles(t, s, map[string]ood.Batch{"a.npz": outlier, "b.npz": good}, []string{"a.npz", "b.npz"}, noCuts))
+	_, many := finishAudit(t, scoreFiles(t, s, map[string]ood.Batch{"a.npz": outlier.Select(idx), "b.npz": good}, []string{"a.npz", "b.npz"}, noCuts))
 	if once.Copies != nil || many.Copies == nil || many.Copies.Repeated != 19 || many.Copies.MostCopied[0].Inputs != 20 {
 		t.Fatalf("%+v and %+v", once.Copies, many.Copies)
 	}
@@ -147,11 +147,11 @@ func TestCopiesCountOnce(t *testing.T) {
 	}
 }
 
-// TestSpill reads back what was added, in order, from memory and from its file.
+// TestSpill reads back records in order, from memory and from the file.
 func TestSpill(t *testing.T) {
 	dir := t.TempDir()
 	s := spill{dir: dir}
-	const n = 3*chunk/againSize + 5
+	const n = 3*chunk/copyRecordSize + 5
 	for i := range n {
 		for bin := range 3 {
 			if err := s.add(bin, []byte{byte(i), byte(i >> 8), byte(i >> 16), byte(bin), 0, 0, 0, 0, 0}); err != nil {
@@ -164,8 +164,8 @@ func TestSpill(t *testing.T) {
 	}
 	for bin := range 3 {
 		i := 0
-		err := s.each(bin, againSize, func(b []byte) error {
-			if len(b) != againSize || int(b[0])+int(b[1])<<8+int(b[2])<<16 != i || int(b[3]) != bin {
+		err := s.each(bin, copyRecordSize, func(b []byte) error {
+			if len(b) != copyRecordSize || int(b[0])+int(b[1])<<8+int(b[2])<<16 != i || int(b[3]) != bin {
 				return fmt.Errorf("%v at %d of %d", b, i, bin)
 			}
 			i++
@@ -184,33 +184,33 @@ func TestSpill(t *testing.T) {
 	}
 }
 
-// BenchmarkRepeats finds copies among a million rows of which half are one.
-func BenchmarkRepeats(b *testing.B) {
+// BenchmarkFindCopies finds copies among a million rows, half of which are equal.
+func BenchmarkFindCopies(b *testing.B) {
 	s := spill{dir: b.TempDir()}
-	r := &repeats{w: &Whole{}, ranks: calibrate.NewRanks(10), hashes: s, again: spill{dir: b.TempDir()}}
+	r := &copyFinder{scores: &ScoreSet{}, ranks: calibrate.NewRanks(10), byHash: s, copies: spill{dir: b.TempDir()}}
 	defer r.close()
-	defer r.hashes.close()
+	defer r.byHash.close()
 	for i := range 1_000_000 {
-		record := make([]byte, seenSize)
+		record := make([]byte, hashRecordSize)
 		if i%2 == 0 {
 			record[0], record[1], record[2], record[3] = byte(i), byte(i>>8), byte(i>>16), 1
 		}
 		record[16], record[17], record[18], record[24] = byte(i), byte(i>>8), byte(i>>16), 1
-		if err := r.hashes.add(int(record[0])%hashBins, record); err != nil {
+		if err := r.byHash.add(int(record[0])%hashBins, record); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for b.Loop() {
 		for bin := range hashBins {
-			if _, err := r.find(bin, map[rowhash.Hash]int{}, nil); err != nil {
+			if _, err := r.findInBin(bin, map[rowhash.Hash]int{}, nil); err != nil {
 				b.Fatal(err)
 			}
 		}
 	}
 }
 
-// TestShiftOfAnyGroup: what shifts one file of many is found, as its outliers are, though
-// all inputs together score like the calibration rows.
+// TestShiftOfAnyGroup checks that a shift in one file of many is found, as its outliers are,
+// although all inputs together score like the calibration rows.
 func TestShiftOfAnyGroup(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .05})
 	if err != nil {
@@ -221,12 +221,12 @@ func TestShiftOfAnyGroup(t *testing.T) {
 		name := fmt.Sprintf("good/%d.npz", k)
 		all[name], names = sample(300, uint64(20+k), 0), append(names, name)
 	}
-	_, a := finish(t, files(t, s, all, names, whole))
+	_, a := finishAudit(t, scoreFiles(t, s, all, names, noCuts))
 	if a.Outliers == 0 || a.Shift.Higher > .05 || a.Shift.HigherIn != (Place{"shard", "bad.npz"}) || a.Shift.GroupsTested != 8 || a.Shift.AllInputs.Higher < .01 {
 		t.Errorf("%d outliers, and of the shift %+v", a.Outliers, a.Shift)
 	}
 	own, p := a.Groups[0], calibrate.NewRanks(a.Calibration)
-	list := files(t, s, map[string]ood.Batch{"bad.npz": all["bad.npz"]}, []string{"bad.npz"}, whole)
+	list := scoreFiles(t, s, map[string]ood.Batch{"bad.npz": all["bad.npz"]}, []string{"bad.npz"}, noCuts)
 	w, err := Join(list)
 	if err != nil {
 		t.Fatal(err)
@@ -237,18 +237,18 @@ func TestShiftOfAnyGroup(t *testing.T) {
 	}
 }
 
-// TestNoShift: if the test is sure of nothing, it names no file.
-func TestNoShift(t *testing.T) {
+// TestLargerPValue checks that no file is named if no p-value is below 1.
+func TestLargerPValue(t *testing.T) {
 	one, other := Place{"shard", "a"}, Place{"shard", "b"}
-	if p, in := larger([2]float64{.5, 1.2}, [2]Place{one, other}); p != 1 || in != (Place{Kind: "all"}) {
+	if p, in := largerPValue([2]float64{.5, 1.2}, [2]Place{one, other}); p != 1 || in != (Place{Kind: "all"}) {
 		t.Errorf("%v in %v", p, in)
 	}
-	if p, in := larger([2]float64{.5, .2}, [2]Place{one, other}); p != .5 || in != one {
+	if p, in := largerPValue([2]float64{.5, .2}, [2]Place{one, other}); p != .5 || in != one {
 		t.Errorf("%v in %v", p, in)
 	}
 }
 
-// TestNotes: what is said of few discoveries and of copies is so.
+// TestNotes checks the notes about few discoveries and about copies.
 func TestNotes(t *testing.T) {
 	ranks := calibrate.NewRanks(999)
 	ranks[1], ranks[500] = 20, 980 // nothing scores higher than all calibration rows
@@ -259,7 +259,7 @@ func TestNotes(t *testing.T) {
 	a := &Audit{Inputs: 1000, MinDiscoveries: d.Least, Thresholds: []Threshold{{Inputs: 3}}, HighestScoring: make([]Row, 4),
 		Copies: &Copies{Distinct: 998, Repeated: 2}, Duplicates: [][]string{{"a", "b"}, {"c", "d"}}}
 	a.Calibration = 999
-	a.notes()
+	a.addNotes()
 	all := strings.Join(a.Notes, "\n")
 	for _, want := range []string{
 		"With 999 calibration rows there are at least 10 discoveries among 1,000 inputs, or none. ",

@@ -4,55 +4,55 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 )
 
-// counted holds the ranks of some rows in two ways: of all rows, and of distinct rows.
+// countedRanks holds the ranks of some rows in two ways: of all rows, and of distinct rows.
 //
-// The rows alone do not show which way is right. Short texts and tables with few values
-// repeat by themselves, as calibration rows do, and all of them count. Files that somebody
-// copied count once. So all results hold in both cases.
-type counted struct{ all, distinct calibrate.Ranks }
+// The rows alone do not show which way is right. Short texts and tables with few values repeat
+// by themselves, as calibration rows do, and all of them count. Copies of a file count once.
+// So all results hold in both cases.
+type countedRanks struct{ all, distinct calibrate.Ranks }
 
 // discoveries returns the discoveries among all rows, up to the largest p-value at which both
 // ways make discoveries. The false discovery rate holds in both ways: the set of discoveries
 // still grows if p-values fall, and each way has as many discoveries as its largest p-value
 // requires (Blanchard & Roquain 2008, Two simple sufficient conditions for FDR control).
-func (c counted) discoveries(o calibrate.DiscoveryOptions) (calibrate.Discoveries, error) {
+func (c countedRanks) discoveries(o calibrate.DiscoveryOptions) (calibrate.Discoveries, error) {
 	d, err := c.all.Discoveries(o)
 	if o.Lambda > 0 && err == nil { // Storey has no guarantee for two thresholds
 		var other calibrate.Discoveries
 		if other, err = c.distinct.Discoveries(o); other.PValue < d.PValue {
-			d.PValue, d.Count = other.PValue, upTo(c.all, other.PValue).Rows()-upTo(c.all, other.PValue)[len(c.all)-1]
+			d.PValue, d.Count = other.PValue, truncate(c.all, other.PValue).Rows()-truncate(c.all, other.PValue)[len(c.all)-1]
 		}
 		return d, err
 	}
 	for last := 2.; err == nil && d.PValue != last; {
 		last = d.PValue
 		for _, ranks := range []calibrate.Ranks{c.distinct, c.all} {
-			var less calibrate.Discoveries
-			if less, err = upTo(ranks, d.PValue).Discoveries(o); err != nil {
+			var next calibrate.Discoveries
+			if next, err = truncate(ranks, d.PValue).Discoveries(o); err != nil {
 				return d, err
 			}
-			d.PValue, d.Count = less.PValue, less.Count
+			d.PValue, d.Count = next.PValue, next.Count
 		}
 	}
 	return d, err
 }
 
-// upTo sets all p-values above p to 1, so that discoveries end at p.
-func upTo(r calibrate.Ranks, p float64) calibrate.Ranks {
-	less := calibrate.NewRanks(len(r) - 1)
+// truncate sets all p-values above p to 1, so that discoveries end at p.
+func truncate(r calibrate.Ranks, p float64) calibrate.Ranks {
+	truncated := calibrate.NewRanks(len(r) - 1)
 	for k, count := range r {
 		if float64(k+1)/float64(len(r)) > p {
 			k = len(r) - 1
 		}
-		less[k] += count
+		truncated[k] += count
 	}
-	return less
+	return truncated
 }
 
 // bounds holds the bounds of both ways.
 type bounds struct{ all, distinct calibrate.OutlierBounds }
 
-func (c counted) bounds(delta float64) (b bounds, err error) {
+func (c countedRanks) bounds(delta float64) (b bounds, err error) {
 	if b.all, err = c.all.OutlierBounds(delta); err == nil {
 		b.distinct, err = c.distinct.OutlierBounds(delta)
 	}
@@ -60,17 +60,17 @@ func (c counted) bounds(delta float64) (b bounds, err error) {
 }
 
 // outliers is the lower bound on outliers among the rows of a group, in both ways.
-func (b bounds) outliers(c counted) [2]int {
+func (b bounds) outliers(c countedRanks) [2]int {
 	return [2]int{b.all.Outliers(c.all), b.distinct.Outliers(c.distinct)}
 }
 
-// falsely is the upper bound on the fraction of inliers among rows with p-values up to p.
-func (b bounds) falsely(c counted, p float64) float64 {
+// fdp is the upper bound on the fraction of inliers among rows with p-values up to p.
+func (b bounds) fdp(c countedRanks, p float64) float64 {
 	return max(b.all.FDP(c.all, p), b.distinct.FDP(c.distinct, p))
 }
 
 // shift returns the p-values of the shift tests, in both ways.
-func (c counted) shift() (higher, lower [2]float64) {
+func (c countedRanks) shift() (higher, lower [2]float64) {
 	higher[0], lower[0] = c.all.Shift()
 	higher[1], lower[1] = c.distinct.Shift()
 	return higher, lower

@@ -10,11 +10,11 @@ import (
 	"strconv"
 )
 
-// floats is encoded in JSON as the base64 of little-endian float32 numbers.
-type floats []float32
+// floatList is encoded in JSON as the base64 of little-endian float32 numbers.
+type floatList []float32
 
 // MarshalJSON implements json.Marshaler.
-func (f floats) MarshalJSON() ([]byte, error) {
+func (f floatList) MarshalJSON() ([]byte, error) {
 	b := make([]byte, 4*len(f))
 	for i, v := range f {
 		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(v))
@@ -23,7 +23,7 @@ func (f floats) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (f *floats) UnmarshalJSON(text []byte) error {
+func (f *floatList) UnmarshalJSON(text []byte) error {
 	var b []byte
 	if err := json.Unmarshal(text, &b); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (f *floats) UnmarshalJSON(text []byte) error {
 	if len(b)%4 != 0 {
 		return errors.New("numbers are cut short")
 	}
-	*f = make(floats, len(b)/4)
+	*f = make(floatList, len(b)/4)
 	for i := range *f {
 		(*f)[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
 	}

@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	// mostWorst is the number of rows with the highest scores that are kept.
-	mostWorst = 200
-	// mostDrawn is the size of the sample of all rows that is kept.
-	mostDrawn = 300
+	// maxWorst is the number of rows with the highest scores that are retained.
+	maxWorst = 200
+	// maxSample is the size of the retained sample of all rows.
+	maxSample = 300
 )
 
-// keptRow is a row with its features.
-type keptRow struct {
+// retainedRow is a row with its features.
+type retainedRow struct {
 	Key   string `json:"key"`
 	Shard string `json:"shard"`
 	At    int    `json:"at"` // among the audited rows of the shard
-	// Digest is that of the shard once all of its rows are known. It tells shards of one
-	// name apart.
-	Digest uint64    `json:"digest,omitempty,string"`
-	Score  floatBits `json:"score"`
-	Drawn  uint64    `json:"drawn"` // hash of its key, which the sample is drawn by
+	// Digest is the digest of the shard once all of its rows are known. It tells shards with
+	// the same name apart.
+	Digest     uint64    `json:"digest,omitempty,string"`
+	Score      floatBits `json:"score"`
+	SampleHash uint64    `json:"drawn"` // hash of the key, by which the sample is drawn
 	// Features are the features that the model makes from the row.
-	Features floats `json:"features"`
+	Features floatList `json:"features"`
 	// Hash and Content describe the input itself.
 	Hash    string  `json:"hash,omitempty"`
 	Content Content `json:"content,omitempty"`
@@ -39,16 +39,16 @@ type Shown struct {
 	Text    string `json:"text,omitempty"`
 }
 
-// kept holds the rows with the highest scores, and a sample drawn by hashes of keys. Both do
-// not depend on how rows were divided into parts. Each list is sorted.
-type kept struct {
-	Worst []keptRow `json:"worst"`
-	Drawn []keptRow `json:"drawn"`
+// retainedRows holds the rows with the highest scores, and a sample drawn by hashes of keys.
+// Neither depends on how rows were divided into parts. Each list is sorted.
+type retainedRows struct {
+	Worst  []retainedRow `json:"worst"`
+	Sample []retainedRow `json:"drawn"`
 }
 
 // width is the number of features, or -1 if no row is kept.
-func (k *kept) width() int {
-	for _, rows := range [][]keptRow{k.Worst, k.Drawn} {
+func (k *retainedRows) width() int {
+	for _, rows := range [][]retainedRow{k.Worst, k.Sample} {
 		if len(rows) > 0 {
 			return len(rows[0].Features)
 		}
@@ -57,65 +57,69 @@ func (k *kept) width() int {
 }
 
 // compare orders rows as in an audit.
-func (r keptRow) compare(o keptRow) int {
+func (r retainedRow) compare(o retainedRow) int {
 	return cmp.Or(cmp.Compare(r.Shard, o.Shard), cmp.Compare(r.Digest, o.Digest), cmp.Compare(r.At, o.At))
 }
 
-func worse(a, b keptRow) int {
+// compareScores orders rows by falling score.
+func compareScores(a, b retainedRow) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), a.compare(b))
 }
 
-func drawn(a, b keptRow) int {
-	return cmp.Or(cmp.Compare(a.Drawn, b.Drawn), a.compare(b))
+// compareSampleHashes orders rows by the hashes of their keys.
+func compareSampleHashes(a, b retainedRow) int {
+	return cmp.Or(cmp.Compare(a.SampleHash, b.SampleHash), a.compare(b))
 }
 
 // add adds a row if it belongs to one of the lists. Features is called only then.
-func (k *kept) add(r keptRow, features func() floats) {
-	k.Worst = insert(k.Worst, &r, mostWorst, worse, features)
+func (k *retainedRows) add(r retainedRow, features func() floatList) {
+	k.Worst = insertSorted(k.Worst, &r, maxWorst, compareScores, features)
 	r.Hash, r.Content = "", nil // only the worst rows are compared
-	k.Drawn = insert(k.Drawn, &r, mostDrawn, drawn, features)
+	k.Sample = insertSorted(k.Sample, &r, maxSample, compareSampleHashes, features)
 }
 
-func insert(list []keptRow, r *keptRow, most int, order func(a, b keptRow) int, features func() floats) []keptRow {
-	if len(list) == most && order(list[most-1], *r) <= 0 {
+// insertSorted inserts a row into a sorted list of at most limit rows, and computes its
+// features if they are missing.
+func insertSorted(list []retainedRow, r *retainedRow, limit int, order func(a, b retainedRow) int, features func() floatList) []retainedRow {
+	if len(list) == limit && order(list[limit-1], *r) <= 0 {
 		return list
 	}
 	at, _ := slices.BinarySearchFunc(list, *r, order)
 	if r.Features == nil {
 		r.Features = features()
 	}
-	return slices.Insert(list, at, *r)[:min(len(list)+1, most)]
+	return slices.Insert(list, at, *r)[:min(len(list)+1, limit)]
 }
 
 // merge adds the rows of others.
-func (k *kept) merge(others kept) {
+func (k *retainedRows) merge(others retainedRows) {
 	for _, r := range others.Worst {
-		k.Worst = insert(k.Worst, &r, mostWorst, worse, nil)
+		k.Worst = insertSorted(k.Worst, &r, maxWorst, compareScores, nil)
 	}
-	for _, r := range others.Drawn {
-		k.Drawn = insert(k.Drawn, &r, mostDrawn, drawn, nil)
+	for _, r := range others.Sample {
+		k.Sample = insertSorted(k.Sample, &r, maxSample, compareSampleHashes, nil)
 	}
 }
 
-// draw hashes a key for the sample.
-func draw(key string) uint64 {
+// sampleHash hashes a key for the sample.
+func sampleHash(key string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(key))
-	return mixed(h.Sum64()) // the first bits of FNV are alike for short keys
+	return mixBits(h.Sum64()) // the first bits of FNV are alike for short keys
 }
 
-// digest is the digest of a row of a shard.
-func digest(at int, features []float32) uint64 {
-	h := mixed(uint64(at) + 1)
+// rowDigest is the digest of a row of a shard.
+func rowDigest(at int, features []float32) uint64 {
+	h := mixBits(uint64(at) + 1)
 	for _, v := range features {
 		h = (h ^ uint64(math.Float32bits(v))) * 0x9e3779b97f4a7c15
 		h ^= h >> 32
 	}
-	return mixed(h)
+	return mixBits(h)
 }
 
-// mixed makes each bit depend on all bits (the finaliser of MurmurHash3).
-func mixed(x uint64) uint64 {
+// mixBits makes each bit depend on all bits (the finaliser of MurmurHash3).
+func mixBits(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
 	x ^= x >> 33

@@ -24,7 +24,7 @@ type segment struct {
 	Range
 	file  *File
 	first int // number, in the file, of the first row of the range
-	shard int // index in Whole.Shards
+	shard int // index in ScoreSet.Shards
 }
 
 // segments returns the ranges of a file, in the order of its rows.
@@ -37,22 +37,22 @@ func (f *File) segments() (list []segment) {
 	return list
 }
 
-// Whole is a set of files of scores that together hold all rows of their shards.
-type Whole struct {
+// ScoreSet is a set of files of scores that together hold all rows of their shards.
+type ScoreSet struct {
 	Identity
 	Shards   []Range // one for each shard, with all of its rows
 	segments []segment
 	ranks    calibrate.Ranks
 	widths   []calibrate.Ranks
 	gaps     []attach.ColumnGaps
-	kept     kept
-	used     used
+	retained retainedRows
+	used     usedCounts
 }
 
 // Join joins files of scores. It returns an error if their identities differ, or if rows of a
 // shard are missing or occur twice.
-func Join(files []*File) (*Whole, error) {
-	w := &Whole{Identity: files[0].Identity}
+func Join(files []*File) (*ScoreSet, error) {
+	w := &ScoreSet{Identity: files[0].Identity}
 	w.ranks = calibrate.NewRanks(w.Calibration)
 	for range w.Targets {
 		w.widths = append(w.widths, calibrate.NewRanks(w.Calibration))
@@ -64,7 +64,7 @@ func Join(files []*File) (*Whole, error) {
 		w.segments = append(w.segments, f.segments()...)
 	}
 	slices.SortStableFunc(w.segments, func(a, b segment) int { return byStart(a.Range, b.Range) })
-	if err := w.line(); err != nil {
+	if err := w.joinSegments(); err != nil {
 		return nil, err
 	}
 	digests := map[string]uint64{} // of shards, by name
@@ -72,15 +72,15 @@ func Join(files []*File) (*Whole, error) {
 		digests[s.Shard] = s.Digest
 	}
 	for _, f := range files {
-		if err := w.count(f, digests); err != nil {
+		if err := w.addFile(f, digests); err != nil {
 			return nil, err
 		}
 	}
 	return w, nil
 }
 
-// Namesakes returns the names that several shards share.
-func (w *Whole) Namesakes() (names []string) {
+// SharedNames returns the names that several shards share.
+func (w *ScoreSet) SharedNames() (names []string) {
 	for i, s := range w.Shards[1:] {
 		if s.Shard == w.Shards[i].Shard {
 			names = append(names, s.Shard)
@@ -89,29 +89,29 @@ func (w *Whole) Namesakes() (names []string) {
 	return slices.Compact(names)
 }
 
-// line joins the sorted segments to shards.
-func (w *Whole) line() error {
+// joinSegments joins the sorted segments to shards.
+func (w *ScoreSet) joinSegments() error {
 	for i, s := range w.segments {
 		last := len(w.Shards) - 1
 		var before Range
 		if last >= 0 && w.Shards[last].Shard == s.Shard {
 			before = w.Shards[last]
 		}
-		// Different files of one name, from different machines.
-		other := before.whole() && s.whole() && before.Digest != s.Digest
+		// Different files with one name, from different machines.
+		sameName := before.complete() && s.complete() && before.Digest != s.Digest
 		switch {
-		case before.Of == 0 || other:
-			if last >= 0 && w.Shards[last].End < w.Shards[last].Of {
+		case before.Audited == 0 || sameName:
+			if last >= 0 && w.Shards[last].End < w.Shards[last].Audited {
 				return fmt.Errorf("rows of %s are missing from row %d on; audit it again", w.Shards[last].Shard, w.Shards[last].End)
 			}
 			if s.Start > 0 {
 				return fmt.Errorf("rows of %s are missing before row %d; audit it again", s.Shard, s.Start)
 			}
 			w.Shards = append(w.Shards, s.Range)
-		case before.Of != s.Of || before.Rows != s.Rows:
-			return fmt.Errorf("%s and %s have %d and %d rows of %s; it changed between them", w.segments[i-1].file.path, s.file.path, before.Rows, s.Rows, s.Shard)
+		case before.Audited != s.Audited || before.Rows != s.Rows:
+			return fmt.Errorf("%s and %s have %d and %d rows of %s: the file changed between the audits", w.segments[i-1].file.path, s.file.path, before.Rows, s.Rows, s.Shard)
 		case s.Start < before.End:
-			return fmt.Errorf("%s and %s both have rows of %s; each input is to be audited once", w.segments[i-1].file.path, s.file.path, s.Shard)
+			return fmt.Errorf("%s and %s both have rows of %s; audit each input once", w.segments[i-1].file.path, s.file.path, s.Shard)
 		case s.Start > before.End:
 			return fmt.Errorf("rows of %s are missing before row %d; audit it again", s.Shard, s.Start)
 		default:
@@ -120,33 +120,33 @@ func (w *Whole) line() error {
 		}
 		w.segments[i].shard = len(w.Shards) - 1
 	}
-	if last := w.Shards[len(w.Shards)-1]; last.End < last.Of {
+	if last := w.Shards[len(w.Shards)-1]; last.End < last.Audited {
 		return fmt.Errorf("rows of %s are missing from row %d on; audit it again", last.Shard, last.End)
 	}
 	return nil
 }
 
-// count adds the counts of a file. It reads the header again, because the headers of all
+// addFile adds the counts of a file. It reads the header again, because the headers of all
 // files together would take much memory. Rows of parts lack the digest of their shard, and
 // get it from digests by its name: the shards of parts have different names.
-func (w *Whole) count(f *File, digests map[string]uint64) error {
+func (w *ScoreSet) addFile(f *File, digests map[string]uint64) error {
 	h, err := readHeader(f.path)
 	if err != nil {
 		return err
 	}
-	if have, more := w.kept.width(), h.Kept.width(); have >= 0 && more >= 0 && have != more {
-		return fmt.Errorf("%s: its features are not as many as those of other files", f.path)
+	if oldWidth, newWidth := w.retained.width(), h.Retained.width(); oldWidth >= 0 && newWidth >= 0 && oldWidth != newWidth {
+		return fmt.Errorf("%s: it has %d features, and other files have %d", f.path, newWidth, oldWidth)
 	}
-	for _, list := range [][]keptRow{h.Kept.Worst, h.Kept.Drawn} {
+	for _, list := range [][]retainedRow{h.Retained.Worst, h.Retained.Sample} {
 		for i, r := range list {
 			list[i].Digest = cmp.Or(r.Digest, digests[r.Shard])
 		}
 	}
-	w.kept.merge(h.Kept)
+	w.retained.merge(h.Retained)
 	if w.gaps == nil {
 		w.gaps = slices.Clone(h.Gaps)
 	} else if len(w.gaps) != len(h.Gaps) {
-		return fmt.Errorf("%s: it counts the empty cells of %d columns, and other files of %d", f.path, len(h.Gaps), len(w.gaps))
+		return fmt.Errorf("%s: it counts empty cells in %d columns, and other files in %d", f.path, len(h.Gaps), len(w.gaps))
 	} else {
 		for j, g := range h.Gaps {
 			w.gaps[j].Empty += g.Empty
@@ -161,25 +161,25 @@ func (w *Whole) count(f *File, digests map[string]uint64) error {
 	return nil
 }
 
-// readRows is the number of rows that are read at a time.
-const readRows = 1 << 10
+// blockRows is the number of rows that are read at a time.
+const blockRows = 1 << 10
 
 // block is n consecutive rows of a shard, with cells by column.
 type block struct {
 	*columns
 	cells []pq.Values
-	shard int // index in Whole.Shards
+	shard int // index in ScoreSet.Shards
 	name  string
 	start int
 	n     int
 }
 
-func (b block) numbers(column string) []float64 { return b.cells[b.at[column]].Numbers }
+func (b block) numbers(column string) []float64 { return b.cells[b.index[column]].Numbers }
 
-func (b block) texts(column string) [][]byte { return b.cells[b.at[column]].Bytes }
+func (b block) texts(column string) [][]byte { return b.cells[b.index[column]].Bytes }
 
-// each passes columns of all rows to use, block by block, in the order of rows.
-func (w *Whole) each(ctx context.Context, columns *columns, use func(b block) error) error {
+// eachBlock passes columns of all rows to use, block by block, in the order of rows.
+func (w *ScoreSet) eachBlock(ctx context.Context, columns *columns, use func(b block) error) error {
 	open := map[*File]*pq.Cursor{}
 	defer func() {
 		for _, c := range open {
@@ -195,7 +195,7 @@ func (w *Whole) each(ctx context.Context, columns *columns, use func(b block) er
 		if c == nil {
 			rows, err := pq.Open(s.file.path)
 			if err == nil {
-				c, err = rows.Open(columns.file...)
+				c, err = rows.Open(columns.fileColumns...)
 			}
 			if err != nil {
 				return err
@@ -203,7 +203,7 @@ func (w *Whole) each(ctx context.Context, columns *columns, use func(b block) er
 			open[s.file] = c
 		}
 		for at := s.Start; at < s.End; {
-			n := min(readRows, s.End-at)
+			n := min(blockRows, s.End-at)
 			cells, err := c.Read(ctx, s.first+at-s.Start, n)
 			if err != nil {
 				return err
@@ -223,18 +223,18 @@ func (w *Whole) each(ctx context.Context, columns *columns, use func(b block) er
 
 // WriteScores writes all rows to one file of scores, and returns the results. Temporary files
 // go to dir.
-func (w *Whole) WriteScores(ctx context.Context, to io.Writer, dir string) (*Audit, error) {
-	repeats, err := w.repeats(ctx, dir)
+func (w *ScoreSet) WriteScores(ctx context.Context, to io.Writer, dir string) (*Audit, error) {
+	copies, err := w.findCopies(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	defer repeats.close()
-	t, err := w.begin(repeats)
+	defer copies.close()
+	t, err := w.newTally(copies)
 	if err != nil {
 		return nil, err
 	}
 	out := newWriter(to, w.columns())
-	err = w.each(ctx, w.columns(), func(b block) error {
+	err = w.eachBlock(ctx, w.columns(), func(b block) error {
 		p := b.numbers("p_value")
 		for i := range b.n {
 			for j, c := range b.cells[:len(b.cells)-1] {
@@ -242,13 +242,13 @@ func (w *Whole) WriteScores(ctx context.Context, to io.Writer, dir string) (*Aud
 				case parquet.ByteArray:
 					out.add(parquet.ByteArrayValue(c.Bytes[i]))
 				case parquet.Int64:
-					out.whole(int(c.Numbers[i]))
+					out.integer(int(c.Numbers[i]))
 				default:
 					out.number(c.Numbers[i])
 				}
 			}
 			out.add(parquet.BooleanValue(t.discovered(p[i])))
-			if err := out.end(); err != nil {
+			if err := out.endRow(); err != nil {
 				return err
 			}
 		}
@@ -257,14 +257,14 @@ func (w *Whole) WriteScores(ctx context.Context, to io.Writer, dir string) (*Aud
 	if err != nil {
 		return nil, err
 	}
-	h := header{Identity: w.Identity, Ranges: w.Shards, Ranks: sparseOf(w.ranks), Gaps: w.gaps, Kept: w.kept, Used: w.used}
+	h := header{Identity: w.Identity, Ranges: w.Shards, Ranks: newSparseRanks(w.ranks), Gaps: w.gaps, Retained: w.retained, Used: w.used}
 	for _, r := range w.widths {
-		h.Widths = append(h.Widths, sparseOf(r))
+		h.Widths = append(h.Widths, newSparseRanks(r))
 	}
 	if err := out.close(h); err != nil {
 		return nil, err
 	}
-	return t.end(ctx)
+	return t.finish(ctx)
 }
 
 // Scores is the name of the file of scores of a finished audit. OpenFile reads it.
@@ -283,7 +283,7 @@ func Finish(ctx context.Context, files []*File, dir string, look func(ctx contex
 		return nil, err
 	}
 	if look != nil {
-		whole.look(ctx, look)
+		whole.showWorst(ctx, look)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -311,22 +311,22 @@ func Finish(ctx context.Context, files []*File, dir string, look func(ctx contex
 	return a, nil
 }
 
-// look fills in pictures and texts of the worst rows.
-func (w *Whole) look(ctx context.Context, look func(ctx context.Context, shard string, rows []int) []Shown) {
-	of := map[string][]int{} // places among the worst, by shard
-	for i, r := range w.kept.Worst {
+// showWorst fills in pictures and texts of the worst rows.
+func (w *ScoreSet) showWorst(ctx context.Context, look func(ctx context.Context, shard string, rows []int) []Shown) {
+	places := map[string][]int{} // places among the worst, by shard
+	for i, r := range w.retained.Worst {
 		if r.Shown == nil {
-			of[r.Shard] = append(of[r.Shard], i)
+			places[r.Shard] = append(places[r.Shard], i)
 		}
 	}
-	for _, shard := range slices.Sorted(maps.Keys(of)) {
+	for _, shard := range slices.Sorted(maps.Keys(places)) {
 		var at []int
-		for _, i := range of[shard] {
-			at = append(at, w.kept.Worst[i].At)
+		for _, i := range places[shard] {
+			at = append(at, w.retained.Worst[i].At)
 		}
 		shown := look(ctx, shard, at)
-		for k, i := range of[shard][:min(len(shown), len(at))] {
-			w.kept.Worst[i].Shown = &shown[k]
+		for k, i := range places[shard][:min(len(shown), len(at))] {
+			w.retained.Worst[i].Shown = &shown[k]
 		}
 	}
 }

@@ -26,29 +26,29 @@ const (
 	sumKey    = "attach.audit.crc32"
 )
 
-func sum(text []byte) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE(text)) }
+func checksum(text []byte) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE(text)) }
 
 // header is the header of a file of scores.
 type header struct {
 	Identity
 	Ranges []Range `json:"ranges"` // in the order of the rows
-	// Ranks are those of OOD scores, and Widths those of the widths of intervals, for each
+	// Ranks holds the ranks of OOD scores, and Widths those of interval widths, for each
 	// target.
-	Ranks  sparse   `json:"ranks"`
-	Widths []sparse `json:"widths,omitempty"`
+	Ranks  sparseRanks   `json:"ranks"`
+	Widths []sparseRanks `json:"widths,omitempty"`
 	// Gaps counts the empty cells of columns, or is nil.
 	Gaps []attach.ColumnGaps `json:"gaps,omitempty"`
-	// Kept holds rows with their features.
-	Kept kept `json:"kept"`
+	// Retained holds rows with their features.
+	Retained retainedRows `json:"kept"`
 	// Used counts the rows that were fitted or calibrated on.
-	Used used `json:"used,omitzero"`
+	Used usedCounts `json:"used,omitzero"`
 }
 
-// sparse holds ranks as pairs of a rank and the number of rows with it.
-type sparse [][2]int
+// sparseRanks holds ranks as pairs of a rank and the number of rows with it.
+type sparseRanks [][2]int
 
-func sparseOf(r calibrate.Ranks) sparse {
-	s := sparse{}
+func newSparseRanks(r calibrate.Ranks) sparseRanks {
+	s := sparseRanks{}
 	for k, count := range r {
 		if count > 0 {
 			s = append(s, [2]int{k, count})
@@ -58,14 +58,15 @@ func sparseOf(r calibrate.Ranks) sparse {
 }
 
 // addTo adds the counts to ranks.
-func (s sparse) addTo(r calibrate.Ranks) {
+func (s sparseRanks) addTo(r calibrate.Ranks) {
 	for _, pair := range s {
 		r[pair[0]] += pair[1]
 	}
 }
 
-// are reports whether the counts are those of so many rows, ranked among n calibration rows.
-func (s sparse) are(rows, n int) bool {
+// valid reports whether the pairs count exactly the given number of rows, ranked among n
+// calibration rows.
+func (s sparseRanks) valid(rows, n int) bool {
 	for _, pair := range s {
 		if pair[0] < 0 || pair[0] > n || pair[1] < 0 || pair[1] > rows {
 			return false
@@ -77,19 +78,19 @@ func (s sparse) are(rows, n int) bool {
 
 // writer writes rows of scores, then the header.
 type writer struct {
-	columns *columns
-	w       *parquet.GenericWriter[any]
-	rows    []parquet.Row
-	values  []parquet.Value
-	texts   []byte // of values
-	held    int
+	columns  *columns
+	w        *parquet.GenericWriter[any]
+	rows     []parquet.Row
+	values   []parquet.Value
+	texts    []byte // of values
+	buffered int
 }
 
 const (
-	// rowsAtOnce is the number of rows that are passed to the Parquet writer at a time.
-	rowsAtOnce = 256
-	// mostHeld bounds the rows that the Parquet writer holds in memory.
-	mostHeld = 1 << 15
+	// batchRows is the number of rows that are passed to the Parquet writer at a time.
+	batchRows = 256
+	// maxBuffered bounds the rows that the Parquet writer holds in memory.
+	maxBuffered = 1 << 15
 )
 
 func newWriter(to io.Writer, c *columns) *writer {
@@ -104,7 +105,7 @@ func (w *writer) add(value parquet.Value) {
 
 func (w *writer) number(x float64) { w.add(parquet.DoubleValue(x)) }
 
-func (w *writer) whole(n int) { w.add(parquet.Int64Value(int64(n))) }
+func (w *writer) integer(n int) { w.add(parquet.Int64Value(int64(n))) }
 
 func (w *writer) text(s string) {
 	at := len(w.texts)
@@ -112,15 +113,15 @@ func (w *writer) text(s string) {
 	w.add(parquet.ByteArrayValue(w.texts[at:len(w.texts):len(w.texts)]))
 }
 
-// end ends a row.
-func (w *writer) end() error {
-	if len(w.values) < rowsAtOnce*len(w.columns.names) {
+// endRow ends a row.
+func (w *writer) endRow() error {
+	if len(w.values) < batchRows*len(w.columns.names) {
 		return nil
 	}
-	return w.send()
+	return w.writeBatch()
 }
 
-func (w *writer) send() error {
+func (w *writer) writeBatch() error {
 	n := len(w.columns.names)
 	w.rows = w.rows[:0]
 	for at := 0; at < len(w.values); at += n {
@@ -131,15 +132,15 @@ func (w *writer) send() error {
 	if _, err := w.w.WriteRows(w.rows); err != nil {
 		return err
 	}
-	if w.held += len(w.rows); w.held < mostHeld {
+	if w.buffered += len(w.rows); w.buffered < maxBuffered {
 		return nil
 	}
-	w.held = 0
+	w.buffered = 0
 	return w.w.Flush()
 }
 
 func (w *writer) close(h header) error {
-	if err := w.send(); err != nil {
+	if err := w.writeBatch(); err != nil {
 		return err
 	}
 	encoded, err := json.Marshal(h)
@@ -147,20 +148,20 @@ func (w *writer) close(h header) error {
 		return err
 	}
 	w.w.SetKeyValueMetadata(headerKey, string(encoded))
-	w.w.SetKeyValueMetadata(sumKey, sum(encoded))
+	w.w.SetKeyValueMetadata(sumKey, checksum(encoded))
 	return w.w.Close()
 }
 
 // Part is a set of scored rows: ranges of one shard or of several.
 type Part struct {
 	header
-	bytes  bytes.Buffer
-	w      *writer
-	ranks  calibrate.Ranks
-	widths []calibrate.Ranks
-	gaps   *attach.GapCounter
-	rows   int
-	torn   bool // it has only some rows of a batch
+	bytes      bytes.Buffer
+	w          *writer
+	ranks      calibrate.Ranks
+	widths     []calibrate.Ranks
+	gaps       *attach.GapCounter
+	rows       int
+	incomplete bool // it has only some rows of a batch
 }
 
 // First is the first range of the part.
@@ -183,9 +184,9 @@ func newPart(id Identity, gaps *attach.GapCounter) *Part {
 
 // close completes the part.
 func (p *Part) close() error {
-	p.Ranks = sparseOf(p.ranks)
+	p.Ranks = newSparseRanks(p.ranks)
 	for _, r := range p.widths {
-		p.Widths = append(p.Widths, sparseOf(r))
+		p.Widths = append(p.Widths, newSparseRanks(r))
 	}
 	p.Gaps = p.gaps.Columns()
 	return p.w.close(p.header)
@@ -198,8 +199,8 @@ type File struct {
 	Ranges []Range // in the order of the rows
 }
 
-// ErrNoScores is wrapped by errors about files that no audit wrote.
-var ErrNoScores = errors.New("not a file of scores of an audit")
+// ErrNotScores is wrapped by errors about files that no audit wrote.
+var ErrNotScores = errors.New("not a file of scores of an audit")
 
 // OpenFile reads the header of the file of scores at path, and checks its rows against it.
 func OpenFile(path string) (*File, error) {
@@ -210,11 +211,11 @@ func OpenFile(path string) (*File, error) {
 	return &File{path, h.Identity, h.Ranges}, nil
 }
 
-// mostCalibration bounds the memory for ranks.
-const mostCalibration = 1 << 26
+// maxCalibration bounds the memory for ranks.
+const maxCalibration = 1 << 26
 
-// mostFitted bounds the time for a column of gaps.
-const mostFitted = 1 << 31
+// maxFitRows bounds the time to compute limits on gaps.
+const maxFitRows = 1 << 31
 
 func readHeader(path string) (*header, error) {
 	rows, err := pq.Open(path)
@@ -222,71 +223,71 @@ func readHeader(path string) (*header, error) {
 		return nil, err
 	}
 	h := &header{}
-	wrong := func(format string, args ...any) error {
-		return fmt.Errorf("%s: %w: %w", path, ErrNoScores, fmt.Errorf(format, args...))
+	invalid := func(format string, args ...any) error {
+		return fmt.Errorf("%s: %w: %w", path, ErrNotScores, fmt.Errorf(format, args...))
 	}
 	text, ok := rows.Metadata(headerKey)
 	if !ok {
-		return nil, wrong("it has no header")
+		return nil, invalid("it has no header")
 	}
-	if should, _ := rows.Metadata(sumKey); should != sum([]byte(text)) {
-		return nil, wrong("its header is damaged")
+	if stored, _ := rows.Metadata(sumKey); stored != checksum([]byte(text)) {
+		return nil, invalid("its header is damaged")
 	}
 	if err := json.Unmarshal([]byte(text), h); err != nil {
-		return nil, wrong("%w", err)
+		return nil, invalid("%w", err)
 	}
 	n := 0
 	ends := map[string]int{} // of the rows of shards
 	for _, r := range h.Ranges {
-		if r.Start < 0 || r.End <= r.Start || r.Of < r.End || r.Rows < r.Of || r.End-r.Start > math.MaxInt-n {
-			return nil, wrong("rows %d to %d of %d", r.Start, r.End, r.Of)
+		if r.Start < 0 || r.End <= r.Start || r.Audited < r.End || r.Rows < r.Audited || r.End-r.Start > math.MaxInt-n {
+			return nil, invalid("rows %d to %d of %d", r.Start, r.End, r.Audited)
 		}
 		n += r.End - r.Start
 		ends[r.Shard] = max(ends[r.Shard], r.End)
 	}
 	want, have := h.columns(), rows.Columns()
-	if n == 0 || n != rows.Rows() || len(have) != len(want.names) || h.Calibration < 1 || h.Calibration > mostCalibration || len(h.Widths) != len(h.Targets) {
-		return nil, wrong("its rows are not what its header says")
+	if n == 0 || n != rows.Rows() || len(have) != len(want.names) || h.Calibration < 1 || h.Calibration > maxCalibration || len(h.Widths) != len(h.Targets) {
+		return nil, invalid("its rows do not match its header")
 	}
 	for i, c := range have {
 		if c.Name != want.names[i] || !c.Is(want.nodes[i]) {
-			return nil, wrong("column %q", c.Name)
+			return nil, invalid("column %q", c.Name)
 		}
 	}
 	for _, ranks := range append(h.Widths, h.Ranks) {
-		if !ranks.are(n, h.Calibration) {
-			return nil, wrong("its %d rows have other ranks", n)
+		if !ranks.valid(n, h.Calibration) {
+			return nil, invalid("its ranks do not match its %d rows", n)
 		}
 	}
 	for _, g := range h.Gaps {
-		if g.Rows != n || g.Empty < 0 || g.Empty > n || g.FitEmpty < 0 || g.FitEmpty > g.FitRows || g.FitRows > mostFitted {
-			return nil, wrong("its %d rows have other empty cells", n)
+		if g.Rows != n || g.Empty < 0 || g.Empty > n || g.FitEmpty < 0 || g.FitEmpty > g.FitRows || g.FitRows > maxFitRows {
+			return nil, invalid("its counts of empty cells do not match its %d rows", n)
 		}
 	}
 	for _, m := range h.Used {
 		if m.Rows > n || !m.OK() {
-			return nil, wrong("its %d rows were used in another way", n)
+			return nil, invalid("its counts of used rows do not match its %d rows", n)
 		}
 	}
-	width := h.Kept.width()
-	for _, r := range slices.Concat(h.Kept.Worst, h.Kept.Drawn) {
+	width := h.Retained.width()
+	for _, r := range slices.Concat(h.Retained.Worst, h.Retained.Sample) {
 		if r.At < 0 || r.At >= ends[r.Shard] {
-			return nil, wrong("the row %d of %.100s is shown, which it has not", r.At, r.Shard)
+			return nil, invalid("it lists row %d of %.100s, which does not exist", r.At, r.Shard)
 		}
 		if r.Features == nil || len(r.Features) != width {
-			return nil, wrong("features differ in number")
+			return nil, invalid("its rows have different numbers of features")
 		}
 	}
 	return h, nil
 }
 
 // Damaged reports whether an error is about a damaged file of scores.
-func Damaged(err error) bool { return errors.Is(err, pq.ErrFormat) || errors.Is(err, ErrNoScores) }
+func Damaged(err error) bool { return errors.Is(err, pq.ErrFormat) || errors.Is(err, ErrNotScores) }
 
 // Check reads all rows of the file. Damaged recognises its error if they are damaged.
 func (f *File) Check(ctx context.Context) error {
-	w := &Whole{Identity: f.Identity, segments: f.segments()}
-	return w.each(ctx, w.columns(), func(block) error { return nil })
+	w := &ScoreSet{Identity: f.Identity, segments: f.segments()}
+	return w.eachBlock(ctx, w.columns(), func(block) error { return nil })
 }
 
 // Path is the path of the file.
@@ -295,10 +296,10 @@ func (f *File) Path() string { return f.path }
 // At returns the file after it was moved to path.
 func (f *File) At(path string) *File { return &File{path, f.Identity, f.Ranges} }
 
-// Asked is id with the options of other that scores do not depend on: the false discovery
-// rate, Delta and Conditional. SkipBad is set if either has it, because no input of id was
-// bad.
-func (id Identity) Asked(other Identity) Identity {
+// WithResultOptions returns id with those options of other that do not affect scores: the
+// false discovery rate, Delta and Conditional. SkipBad is set if either has it, because no
+// input of id was bad.
+func (id Identity) WithResultOptions(other Identity) Identity {
 	id.FDR, id.Delta, id.Conditional = other.FDR, other.Delta, other.Conditional
 	id.Reading.SkipBad = id.Reading.SkipBad || other.Reading.SkipBad
 	return id

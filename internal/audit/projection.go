@@ -15,15 +15,15 @@ type Point struct {
 	Worst bool // among the rows with the highest scores, and not from the sample
 }
 
-// Projection projects the normalised features of the kept rows onto their first two
+// Projection projects the normalised features of the retained rows onto their first two
 // principal components. It is nil if there are too few rows or features.
 func (a *Audit) Projection() ([]Point, error) {
 	var points []Point
-	list := a.kept.Drawn
+	list := a.retained.Sample
 	for range list {
 		points = append(points, Point{})
 	}
-	for _, r := range a.kept.Worst {
+	for _, r := range a.retained.Worst {
 		list = append(list, r)
 		points = append(points, Point{Worst: true})
 	}
@@ -57,7 +57,7 @@ func (a *Audit) Projection() ([]Point, error) {
 	if values[n-1] > values[0] {
 		first, second = n-1, n-2
 	}
-	place := func(k, i int) float64 {
+	coordinate := func(k, i int) float64 {
 		v := vectors.At(i, k) * math.Sqrt(max(values[k], 0))
 		if vectors.At(0, k) < 0 { // the sign is arbitrary
 			v = -v
@@ -65,7 +65,7 @@ func (a *Audit) Projection() ([]Point, error) {
 		return v
 	}
 	for i := range points {
-		points[i].X, points[i].Y = place(first, i), place(second, i)
+		points[i].X, points[i].Y = coordinate(first, i), coordinate(second, i)
 	}
 	return points, nil
 }

@@ -42,15 +42,15 @@ type Audit struct {
 	Copies          *Copies     `json:"copies,omitempty"` // nil if all inputs differ
 	Duplicates      [][]string  `json:"duplicates,omitempty"`
 	// Gaps are the columns that are empty more often than in the fit rows.
-	Gaps  []attach.ColumnGaps `json:"gaps,omitempty"`
-	Notes []string            `json:"notes"`
-	kept  kept
+	Gaps     []attach.ColumnGaps `json:"gaps,omitempty"`
+	Notes    []string            `json:"notes"`
+	retained retainedRows
 
 	// UsedInFit and UsedInCalibration estimate how many inputs were used before. They are 0
 	// if none were, or if the .attach file keeps no hashes.
 	UsedInFit         int `json:"used_in_fit,omitempty"`
 	UsedInCalibration int `json:"used_in_calibration,omitempty"`
-	used              used
+	used              usedCounts
 	cautions          int // number of the first Notes that are cautions
 }
 
@@ -129,22 +129,23 @@ type Interval struct {
 	Widest          []Row   `json:"widest,omitempty"`
 }
 
-// CoveredShare is the fraction of targets within their intervals, or NaN if no target is
+// CoveredFraction is the fraction of targets within their intervals, or NaN if no target is
 // known.
-func (i Interval) CoveredShare() float64 { return coveredShare(i.Covered, i.WithTarget) }
+func (i Interval) CoveredFraction() float64 { return coveredFraction(i.Covered, i.WithTarget) }
 
-// CoveredShare is that of target k in the group.
-func (g Group) CoveredShare(k int) float64 {
+// CoveredFraction is the fraction of targets k in the group that are within their intervals,
+// or NaN if no target is known.
+func (g Group) CoveredFraction(k int) float64 {
 	if k >= len(g.WithTarget) {
 		return math.NaN()
 	}
-	return coveredShare(g.Covered[k], g.WithTarget[k])
+	return coveredFraction(g.Covered[k], g.WithTarget[k])
 }
 
-func coveredShare(covered, known int) float64 { return float64(covered) / float64(known) }
+func coveredFraction(covered, known int) float64 { return float64(covered) / float64(known) }
 
-// mostWidest is the number of rows in Widest.
-const mostWidest = 20
+// maxWidest is the number of rows in Widest.
+const maxWidest = 20
 
 // Shard is a file or folder with the numbers of its rows and of its audited rows.
 type Shard struct {
@@ -188,19 +189,19 @@ func (f JSONFloat) MarshalJSON() ([]byte, error) {
 
 // tally accumulates the results over all rows.
 type tally struct {
-	w      *Whole
-	a      *Audit
-	ranks  counted
-	bounds bounds // at half of Delta
-	copies *repeats
-	next   int   // row
-	halves []int // hypothesis.Looks: the ranks at which bounds are evaluated
-	groups map[groupKey]*counts
+	scores  *ScoreSet
+	a       *Audit
+	ranks   countedRanks
+	bounds  bounds // at half of Delta
+	copies  *copyFinder
+	nextRow int   // row
+	looks   []int // hypothesis.Looks: the ranks at which bounds are evaluated
+	groups  map[groupKey]*counts
 
-	widths         [][]float64         // of the widest intervals, for each target
-	shown          map[int]map[int]int // places in HighestScoring, by shard and row
-	at             []copiedRow         // rows whose keys are needed, in order
-	scratch        counted
+	widths         [][]float64         // widths of the widest intervals, for each target
+	shownRows      map[int]map[int]int // places in HighestScoring, by shard and row
+	neededKeys     []copiedRow         // rows whose keys are needed, in order
+	scratch        countedRanks
 	distinctWidths []calibrate.Ranks // for each target
 }
 
@@ -220,54 +221,55 @@ type groupKey struct {
 func Kinds() []string { return []string{"shard", "folder", "group", "class"} }
 
 const (
-	ofShard = iota
-	ofFolder
-	ofGroup
-	ofClass
+	shardKind = iota
+	folderKind
+	groupKind
+	classKind
 )
 
 // counts are the counts of a group.
 type counts struct {
-	name             string
-	rows, discovered int
-	like             int // rows near a fit row
-	distinct         int
-	halves           [2][]int // of all rows, and of distinct rows, by index of tally.halves
-	known, covered   []int    // of targets
-	both             [2]int   // outliers, with copies counted and with copies counted once
-	outliers         int      // the smaller of both
-	// within is the folder with all rows of this shard, the shard with all rows of this
+	name                string
+	rows, discovered    int
+	fitDuplicates       int // rows near a fit row
+	distinct            int
+	lookCounts          [2][]int // for all rows and for distinct rows, by index of tally.looks
+	withTarget, covered []int    // of targets
+	outlierPair         [2]int   // bounds on outliers, with all copies counted and with copies counted once
+	outliers            int      // the smaller of outlierPair
+	// counterpart is the folder with all rows of this shard, the shard with all rows of this
 	// folder, or nil.
-	within *counts
+	counterpart *counts
 }
 
-// addWithin records that the next row is in another group too.
-func (c *counts) addWithin(in *counts) {
+// addCounterpart records the folder of the next row of a shard, or the shard of the next row
+// of a folder.
+func (c *counts) addCounterpart(other *counts) {
 	switch {
 	case c.rows == 0:
-		c.within = in
-	case c.within != in:
-		c.within = nil
+		c.counterpart = other
+	case c.counterpart != other:
+		c.counterpart = nil
 	}
 }
 
-// half is the number of looks at or above a rank, which is counted from 1.
-func half(at []int, rank int) int {
-	j := 0
-	for j < len(at) && rank <= at[j] {
-		j++
+// lookIndex is the number of looks at or above a rank, which is counted from 1.
+func lookIndex(looks []int, rank int) int {
+	index := 0
+	for index < len(looks) && rank <= looks[index] {
+		index++
 	}
-	return j
+	return index
 }
 
-// ranksOf are ranks that give the same bounds as the ranks of the group.
-func (t *tally) ranksOf(c *counts) counted {
+// groupRanks returns ranks that give the same bounds as the ranks of the group.
+func (t *tally) groupRanks(c *counts) countedRanks {
 	for way, ranks := range []calibrate.Ranks{t.scratch.all, t.scratch.distinct} {
 		clear(ranks)
-		for j, count := range c.halves[way] {
+		for j, count := range c.lookCounts[way] {
 			k := len(ranks)
 			if j > 0 {
-				k = t.halves[j-1]
+				k = t.looks[j-1]
 			}
 			ranks[k-1] += count
 		}
@@ -275,16 +277,16 @@ func (t *tally) ranksOf(c *counts) counted {
 	return t.scratch
 }
 
-// begin computes the results that need ranks only.
-func (w *Whole) begin(copies *repeats) (*tally, error) {
-	a := &Audit{Inputs: w.ranks.Rows(), Identity: w.Identity, kept: w.kept, used: w.used}
+// newTally computes the results that need ranks only.
+func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
+	a := &Audit{Inputs: w.ranks.Rows(), Identity: w.Identity, retained: w.retained, used: w.used}
 	a.UsedInFit, a.UsedInCalibration = w.used[0].Known(), w.used[1].Known()
 	for _, s := range w.Shards {
-		a.Shards = append(a.Shards, Shard{s.Shard, s.Rows, s.Of})
+		a.Shards = append(a.Shards, Shard{s.Shard, s.Rows, s.Audited})
 	}
-	t := &tally{w: w, a: a, halves: hypothesis.Looks(w.Calibration), groups: map[groupKey]*counts{}, shown: map[int]map[int]int{}, scratch: counted{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
-	t.ranks, t.copies = counted{w.ranks, copies.ranks}, copies
-	t.name()
+	t := &tally{scores: w, a: a, looks: hypothesis.Looks(w.Calibration), groups: map[groupKey]*counts{}, shownRows: map[int]map[int]int{}, scratch: countedRanks{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
+	t.ranks, t.copies = countedRanks{w.ranks, copies.ranks}, copies
+	t.registerCopies()
 	o := calibrate.DiscoveryOptions{FDR: w.FDR}
 	if w.Conditional {
 		o.Delta = w.Delta
@@ -302,11 +304,11 @@ func (w *Whole) begin(copies *repeats) (*tally, error) {
 		return nil, err
 	}
 	a.Discoveries, a.PValueThreshold, a.MinDiscoveries, a.Storey = d.Count, d.PValue, d.Least, Storey{storey.Count, storey.PValue}
-	a.FDP = t.bounds.falsely(t.ranks, d.PValue)
+	a.FDP = t.bounds.fdp(t.ranks, d.PValue)
 	n := float64(w.Calibration + 1)
-	for _, k := range slices.Backward(t.halves) {
+	for _, k := range slices.Backward(t.looks) {
 		p := float64(k) / n
-		a.Thresholds = append(a.Thresholds, Threshold{p, below(w.ranks, k), t.bounds.falsely(t.ranks, p)})
+		a.Thresholds = append(a.Thresholds, Threshold{p, countUpTo(w.ranks, k), t.bounds.fdp(t.ranks, p)})
 	}
 	a.PValueCounts = make([]int, hypothesis.Bins)
 	for k, count := range w.ranks {
@@ -324,26 +326,26 @@ func (w *Whole) begin(copies *repeats) (*tally, error) {
 	if w.Fitted != "" {
 		a.FitDuplicates = new(int)
 	}
-	a.HighestScoring = make([]Row, len(w.kept.Worst))
-	type called struct {
+	a.HighestScoring = make([]Row, len(w.retained.Worst))
+	type shardID struct {
 		shard  string
 		digest uint64
 	}
-	at := map[called]map[int]int{}
-	for i, r := range w.kept.Worst {
-		of := called{r.Shard, r.Digest}
-		if at[of] == nil {
-			at[of] = map[int]int{}
+	at := map[shardID]map[int]int{}
+	for i, r := range w.retained.Worst {
+		id := shardID{r.Shard, r.Digest}
+		if at[id] == nil {
+			at[id] = map[int]int{}
 		}
-		at[of][r.At] = i
+		at[id][r.At] = i
 	}
 	for k, s := range w.Shards {
-		t.shown[k] = at[called{s.Shard, s.Digest}]
+		t.shownRows[k] = at[shardID{s.Shard, s.Digest}]
 	}
 	return t, nil
 }
 
-func below(r calibrate.Ranks, k int) (sum int) {
+func countUpTo(r calibrate.Ranks, k int) (sum int) {
 	for _, count := range r[:k] {
 		sum += count
 	}
@@ -351,22 +353,22 @@ func below(r calibrate.Ranks, k int) (sum int) {
 }
 
 // rank is the rank of a p-value, from 1.
-func (w *Whole) rank(p float64) int { return int(math.Round(p * float64(w.Calibration+1))) }
+func (w *ScoreSet) rank(p float64) int { return int(math.Round(p * float64(w.Calibration+1))) }
 
-// name registers the rows with many copies, whose keys add fills in.
-func (t *tally) name() {
+// registerCopies registers the rows with many copies, whose keys add fills in.
+func (t *tally) registerCopies() {
 	if t.copies.count == 0 {
 		return
 	}
 	c := &Copies{Distinct: t.a.Inputs - t.copies.count, Repeated: t.copies.count}
-	for _, most := range t.copies.most {
-		of := Copied{most.count, make([]string, len(most.rows))}
+	for _, most := range t.copies.mostCopied {
+		copied := Copied{most.count, make([]string, len(most.rows))}
 		for i, row := range most.rows {
-			t.at = append(t.at, copiedRow{row, &of.Keys[i]})
+			t.neededKeys = append(t.neededKeys, copiedRow{row, &copied.Keys[i]})
 		}
-		c.MostCopied = append(c.MostCopied, of)
+		c.MostCopied = append(c.MostCopied, copied)
 	}
-	slices.SortFunc(t.at, func(a, b copiedRow) int { return cmp.Compare(a.row, b.row) })
+	slices.SortFunc(t.neededKeys, func(a, b copiedRow) int { return cmp.Compare(a.row, b.row) })
 	t.a.Copies = c
 }
 
@@ -384,96 +386,96 @@ func (t *tally) discovered(p float64) bool { return p <= t.a.PValueThreshold }
 
 // add counts rows.
 func (t *tally) add(b block) error {
-	w := t.w
-	p, folders, shown := b.numbers("p_value"), b.texts("folder"), t.shown[b.shard]
-	var groups, like [][]byte
+	w := t.scores
+	p, folders, shown := b.numbers("p_value"), b.texts("folder"), t.shownRows[b.shard]
+	var groups, nearFit [][]byte
 	var classes []float64
 	var classNames [][]byte
 	if w.Reading.Groups != "" {
 		groups = b.texts("group")
 	}
 	if w.Fitted != "" {
-		like = b.texts("fit_duplicate_of")
+		nearFit = b.texts("fit_duplicate_of")
 	}
 	if w.Task == attach.Classification {
 		classes, classNames = b.numbers("class"), b.texts("class_name")
 	}
 	known, inside := make([]bool, len(w.Targets)), make([]bool, len(w.Targets))
-	shard := t.group(groupKey{kind: ofShard, name: b.name}, "")
-	copied, err := t.copies.of(t.next, b.n)
+	shard := t.group(groupKey{kind: shardKind, name: b.name}, "")
+	copied, err := t.copies.flagsOf(t.nextRow, b.n)
 	if err != nil {
 		return err
 	}
 	for i := range b.n {
-		for ; len(t.at) > 0 && t.at[0].row == t.next+i; t.at = t.at[1:] {
-			*t.at[0].key = string(b.texts("key")[i])
+		for ; len(t.neededKeys) > 0 && t.neededKeys[0].row == t.nextRow+i; t.neededKeys = t.neededKeys[1:] {
+			*t.neededKeys[0].key = string(b.texts("key")[i])
 		}
-		h, is := half(t.halves, w.rank(p[i])), t.discovered(p[i])
+		look, discovery := lookIndex(t.looks, w.rank(p[i])), t.discovered(p[i])
 		for k := range inside {
-			if known[k], inside[k] = t.within(b, k, i); known[k] {
+			if known[k], inside[k] = t.covers(b, k, i); known[k] {
 				t.a.Intervals[k].WithTarget++
 			}
 			if inside[k] {
 				t.a.Intervals[k].Covered++
 			}
-			t.wide(b, k, i, is)
+			t.keepWidest(b, k, i, discovery)
 			if copied[i]&copyOfAny == 0 {
-				if err := t.distinctWidths[k].Add(t.of(b, "width_p_value", k, i)); err != nil {
-					return fmt.Errorf("%w: %w", ErrNoScores, err)
+				if err := t.distinctWidths[k].Add(t.targetValue(b, "width_p_value", k, i)); err != nil {
+					return fmt.Errorf("%w: %w", ErrNotScores, err)
 				}
 			}
 		}
-		fitted := like != nil && len(like[i]) > 0
+		fitted := nearFit != nil && len(nearFit[i]) > 0
 		if fitted {
 			*t.a.FitDuplicates++
 		}
 		count := func(kind int, c *counts) {
 			c.rows++
 			if fitted {
-				c.like++
+				c.fitDuplicates++
 			}
-			c.halves[0][h]++
+			c.lookCounts[0][look]++
 			if copied[i]&copyInKind(kind) == 0 {
 				c.distinct++
-				c.halves[1][h]++
+				c.lookCounts[1][look]++
 			}
-			if is {
+			if discovery {
 				c.discovered++
 			}
 			for k := range inside {
 				if known[k] {
-					c.known[k]++
+					c.withTarget[k]++
 				}
 				if inside[k] {
 					c.covered[k]++
 				}
 			}
 		}
-		folder := t.named(ofFolder, folders[i])
-		shard.addWithin(folder)
-		folder.addWithin(shard)
-		count(ofShard, shard)
-		count(ofFolder, folder)
+		folder := t.groupNamed(folderKind, folders[i])
+		shard.addCounterpart(folder)
+		folder.addCounterpart(shard)
+		count(shardKind, shard)
+		count(folderKind, folder)
 		if groups != nil {
-			count(ofGroup, t.named(ofGroup, groups[i]))
+			count(groupKind, t.groupNamed(groupKind, groups[i]))
 		}
 		if classes != nil && classes[i] >= 0 {
-			c := t.group(groupKey{kind: ofClass, class: int(classes[i])}, string(classNames[i]))
-			count(ofClass, c)
+			c := t.group(groupKey{kind: classKind, class: int(classes[i])}, string(classNames[i]))
+			count(classKind, c)
 		}
 		if place, ok := shown[b.start+i]; ok {
-			t.a.HighestScoring[place] = t.row(b, i, is)
-			t.a.HighestScoring[place].Shown = w.kept.Worst[place].Shown
+			t.a.HighestScoring[place] = t.newRow(b, i, discovery)
+			t.a.HighestScoring[place].Shown = w.retained.Worst[place].Shown
 		}
 	}
-	t.next += b.n
+	t.nextRow += b.n
 	return nil
 }
 
-// wide keeps row i if its interval of target k is among the widest. Rows come in order, so
+// keepWidest keeps row i if its interval of target k is among the widest. Rows come in order, so
 // the first of equal widths stay.
-func (t *tally) wide(b block, k, i int, is bool) {
-	width := t.of(b, "upper", k, i) - t.of(b, "lower", k, i)
+func (t *tally) keepWidest(b block, k, i int, discovery bool) {
+	width := t.targetValue(b, "upper", k, i) - t.targetValue(b, "lower", k, i)
 	if math.IsNaN(width) {
 		width = math.Inf(1)
 	}
@@ -484,17 +486,17 @@ func (t *tally) wide(b block, k, i int, is bool) {
 		}
 		return 1
 	})
-	if place == mostWidest {
+	if place == maxWidest {
 		return
 	}
-	most := min(len(list)+1, mostWidest)
-	t.widths[k] = slices.Insert(list, place, width)[:most]
+	length := min(len(list)+1, maxWidest)
+	t.widths[k] = slices.Insert(list, place, width)[:length]
 	interval := &t.a.Intervals[k]
-	interval.Widest = slices.Insert(interval.Widest, place, t.row(b, i, is))[:most]
+	interval.Widest = slices.Insert(interval.Widest, place, t.newRow(b, i, discovery))[:length]
 }
 
-// named is the group of a kind with a name. The look-up does not copy the name.
-func (t *tally) named(kind int, name []byte) *counts {
+// groupNamed returns the group with a kind and a name. The look-up does not copy the name.
+func (t *tally) groupNamed(kind int, name []byte) *counts {
 	if c, ok := t.groups[groupKey{kind: kind, name: string(name)}]; ok {
 		return c
 	}
@@ -504,11 +506,11 @@ func (t *tally) named(kind int, name []byte) *counts {
 func (t *tally) group(key groupKey, name string) *counts {
 	c, ok := t.groups[key]
 	if !ok {
-		c = &counts{name: cmp.Or(name, key.name), known: make([]int, len(t.w.Targets)), covered: make([]int, len(t.w.Targets))}
-		for way := range c.halves {
-			c.halves[way] = make([]int, len(t.halves)+1)
+		c = &counts{name: cmp.Or(name, key.name), withTarget: make([]int, len(t.scores.Targets)), covered: make([]int, len(t.scores.Targets))}
+		for way := range c.lookCounts {
+			c.lookCounts[way] = make([]int, len(t.looks)+1)
 		}
-		if key.kind == ofClass && name == "" {
+		if key.kind == classKind && name == "" {
 			c.name = strconv.Itoa(key.class)
 		}
 		t.groups[key] = c
@@ -516,145 +518,145 @@ func (t *tally) group(key groupKey, name string) *counts {
 	return c
 }
 
-// within reports whether target k of row i is known, and whether its interval contains it.
-func (t *tally) within(b block, k, i int) (known, inside bool) {
-	y := t.of(b, "target", k, i)
-	return !math.IsNaN(y), t.of(b, "lower", k, i) <= y && y <= t.of(b, "upper", k, i)
+// covers reports whether target k of row i is known, and whether its interval contains it.
+func (t *tally) covers(b block, k, i int) (known, inside bool) {
+	y := t.targetValue(b, "target", k, i)
+	return !math.IsNaN(y), t.targetValue(b, "lower", k, i) <= y && y <= t.targetValue(b, "upper", k, i)
 }
 
-// of is the value of a column of target k in row i.
-func (t *tally) of(b block, column string, k, i int) float64 {
-	return b.numbers(t.w.column(column, k))[i]
+// targetValue is the value of a column of target k in row i.
+func (t *tally) targetValue(b block, column string, k, i int) float64 {
+	return b.numbers(t.scores.targetColumn(column, k))[i]
 }
 
-// row is row i for HighestScoring or Widest.
-func (t *tally) row(b block, i int, is bool) Row {
+// newRow returns row i for HighestScoring or Widest.
+func (t *tally) newRow(b block, i int, discovery bool) Row {
 	get := func(column string) float64 { return b.numbers(column)[i] }
 	text := func(column string) string { return string(b.texts(column)[i]) }
-	r := Row{Key: text("key"), Shard: b.name, Folder: text("folder"), At: int(get("row")), Score: JSONFloat(get("ood_score")), PValue: get("p_value"), Discovery: is}
-	if t.w.Task == attach.Classification {
+	r := Row{Key: text("key"), Shard: b.name, Folder: text("folder"), At: int(get("row")), Score: JSONFloat(get("ood_score")), PValue: get("p_value"), Discovery: discovery}
+	if t.scores.Task == attach.Classification {
 		class, confidence := int(get("class")), JSONFloat(get("confidence"))
 		r.Class, r.Confidence, r.ClassName = &class, &confidence, text("class_name")
 	}
-	if t.w.Fitted != "" {
+	if t.scores.Fitted != "" {
 		r.FitDuplicateOf = text("fit_duplicate_of")
 	}
-	for k := range t.w.Targets {
-		r.Prediction = append(r.Prediction, JSONFloat(t.of(b, "prediction", k, i)))
-		r.Lower = append(r.Lower, JSONFloat(t.of(b, "lower", k, i)))
-		r.Upper = append(r.Upper, JSONFloat(t.of(b, "upper", k, i)))
+	for k := range t.scores.Targets {
+		r.Prediction = append(r.Prediction, JSONFloat(t.targetValue(b, "prediction", k, i)))
+		r.Lower = append(r.Lower, JSONFloat(t.targetValue(b, "lower", k, i)))
+		r.Upper = append(r.Upper, JSONFloat(t.targetValue(b, "upper", k, i)))
 	}
 	return r
 }
 
-// end computes the results that need all rows.
-func (t *tally) end(ctx context.Context) (*Audit, error) {
+// finish computes the results that need all rows.
+func (t *tally) finish(ctx context.Context) (*Audit, error) {
 	a := t.a
-	if err := t.bound(); err != nil {
+	if err := t.boundOutliers(); err != nil {
 		return nil, err
 	}
-	if err := t.intervals(); err != nil {
+	if err := t.countWide(); err != nil {
 		return nil, err
 	}
-	for _, key := range t.order() {
-		if t.isShard(key) {
+	for _, key := range t.sortedKeys() {
+		if t.equalsShard(key) {
 			continue
 		}
 		c := t.groups[key]
-		g := Group{Kind: Kinds()[key.kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered, Outliers: c.outliers, FitDuplicates: c.like}
-		if slices.ContainsFunc(c.known, func(n int) bool { return n > 0 }) {
-			g.WithTarget, g.Covered = c.known, c.covered
+		g := Group{Kind: Kinds()[key.kind], Name: c.name, Inputs: c.rows, Discoveries: c.discovered, Outliers: c.outliers, FitDuplicates: c.fitDuplicates}
+		if slices.ContainsFunc(c.withTarget, func(n int) bool { return n > 0 }) {
+			g.WithTarget, g.Covered = c.withTarget, c.covered
 		}
 		a.Groups = append(a.Groups, g)
 	}
-	if err := t.shares(); err != nil {
+	if err := t.compareClasses(); err != nil {
 		return nil, err
 	}
-	if err := t.duplicates(ctx); err != nil {
+	if err := t.findDuplicates(ctx); err != nil {
 		return nil, err
 	}
-	a.Gaps = attach.UnusualGaps(t.w.gaps)
-	a.notes()
+	a.Gaps = attach.UnusualGaps(t.scores.gaps)
+	a.addNotes()
 	return a, nil
 }
 
-// bound computes the lower bounds on outliers in each group and in all inputs, and the shift
-// tests. Half of Delta is spent on bounds that hold for every subset of the inputs. The other
-// half is divided among the groups that are defined without a look at their scores. So all
-// bounds hold at once, and those of groups that share no row add up.
-func (t *tally) bound() error {
-	own := 0
+// boundOutliers computes the lower bounds on outliers in each group and in all inputs, and the
+// shift tests. Half of Delta is spent on bounds that hold for every subset of the inputs. The
+// other half is divided among the groups that are defined without a look at their scores. So
+// all bounds hold at once, and bounds of groups that share no row add up.
+func (t *tally) boundOutliers() error {
+	tested := 0
 	for key := range t.groups {
-		if t.tested(key) {
-			own++
+		if t.hasOwnTest(key) {
+			tested++
 		}
 	}
-	share := 2 * float64(own) // of Delta
+	divisor := 2 * float64(tested) // of Delta
 	all := Place{Kind: "all"}
 	highest, lowest := [2]Place{all, all}, [2]Place{all, all}
 	higher, lower := t.ranks.shift()
-	shift := AnyShift{AllInputs: Shift{slices.Max(higher[:]), slices.Max(lower[:])}, GroupsTested: own}
+	shift := AnyShift{AllInputs: Shift{slices.Max(higher[:]), slices.Max(lower[:])}, GroupsTested: tested}
 	for way := range higher {
 		higher[way], lower[way] = 2*higher[way], 2*lower[way]
 	}
-	whole := t.bounds.outliers(t.ranks)
-	for _, key := range t.order() {
+	total := t.bounds.outliers(t.ranks)
+	for _, key := range t.sortedKeys() {
 		c := t.groups[key]
-		ranks := t.ranksOf(c)
-		c.both = t.bounds.outliers(ranks)
-		if !t.tested(key) {
+		ranks := t.groupRanks(c)
+		c.outlierPair = t.bounds.outliers(ranks)
+		if !t.hasOwnTest(key) {
 			continue
 		}
-		bounds, err := ranks.bounds(t.w.Delta / share)
+		bounds, err := ranks.bounds(t.scores.Delta / divisor)
 		if err != nil {
 			return err
 		}
 		up, down := ranks.shift()
 		place := Place{Kinds()[key.kind], c.name}
 		for way, outliers := range bounds.outliers(ranks) {
-			c.both[way] = max(c.both[way], outliers)
-			if up[way] *= share; up[way] < higher[way] {
+			c.outlierPair[way] = max(c.outlierPair[way], outliers)
+			if up[way] *= divisor; up[way] < higher[way] {
 				higher[way], highest[way] = up[way], place
 			}
-			if down[way] *= share; down[way] < lower[way] {
+			if down[way] *= divisor; down[way] < lower[way] {
 				lower[way], lowest[way] = down[way], place
 			}
 		}
 	}
-	shift.Higher, shift.HigherIn = larger(higher, highest)
-	shift.Lower, shift.LowerIn = larger(lower, lowest)
+	shift.Higher, shift.HigherIn = largerPValue(higher, highest)
+	shift.Lower, shift.LowerIn = largerPValue(lower, lowest)
 	t.a.Shift = shift.rounded()
 	inside := map[*counts][2]int{}
 	for _, c := range t.groups {
-		if c.within != nil {
-			sum := inside[c.within]
-			for way, outliers := range c.both {
+		if c.counterpart != nil {
+			sum := inside[c.counterpart]
+			for way, outliers := range c.outlierPair {
 				sum[way] += outliers
 			}
-			inside[c.within] = sum
+			inside[c.counterpart] = sum
 		}
 	}
-	for way := range whole {
-		var sums [ofClass]int
+	for way := range total {
+		var sums [classKind]int
 		for key, c := range t.groups {
-			c.both[way] = max(c.both[way], inside[c][way])
-			if key.kind != ofClass {
-				sums[key.kind] += c.both[way]
+			c.outlierPair[way] = max(c.outlierPair[way], inside[c][way])
+			if key.kind != classKind {
+				sums[key.kind] += c.outlierPair[way]
 			}
 		}
-		whole[way] = max(whole[way], slices.Max(sums[:]))
+		total[way] = max(total[way], slices.Max(sums[:]))
 	}
-	t.a.Outliers = min(whole[0], whole[1])
+	t.a.Outliers = min(total[0], total[1])
 	for _, c := range t.groups {
-		if c.outliers = min(c.both[0], c.both[1]); c.rows == t.a.Inputs {
+		if c.outliers = min(c.outlierPair[0], c.outlierPair[1]); c.rows == t.a.Inputs {
 			c.outliers = t.a.Outliers
 		}
 	}
 	return nil
 }
 
-// larger returns the larger of two p-values and its place.
-func larger(p [2]float64, in [2]Place) (float64, Place) {
+// largerPValue returns the larger of two p-values and its place.
+func largerPValue(p [2]float64, in [2]Place) (float64, Place) {
 	way := 0
 	if p[1] > p[0] {
 		way = 1
@@ -665,15 +667,15 @@ func larger(p [2]float64, in [2]Place) (float64, Place) {
 	return p[way], in[way]
 }
 
-// tested reports whether a group has bounds and a test of its own: it is defined without a
+// hasOwnTest reports whether a group has bounds and a test of its own: it is defined without a
 // look at its scores, and no other tested group has the same rows.
-func (t *tally) tested(key groupKey) bool {
+func (t *tally) hasOwnTest(key groupKey) bool {
 	c := t.groups[key]
-	return key.kind != ofClass && c.rows < t.a.Inputs && !(key.kind == ofFolder && c.within != nil && c.within.within == c)
+	return key.kind != classKind && c.rows < t.a.Inputs && !(key.kind == folderKind && c.counterpart != nil && c.counterpart.counterpart == c)
 }
 
-// order returns the groups in the order of audit.json.
-func (t *tally) order() []groupKey {
+// sortedKeys returns the groups in the order of audit.json.
+func (t *tally) sortedKeys() []groupKey {
 	return slices.SortedFunc(maps.Keys(t.groups), func(a, b groupKey) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.class, b.class), cmp.Compare(a.name, b.name))
 	})
@@ -687,39 +689,39 @@ func (s AnyShift) rounded() AnyShift {
 	return s
 }
 
-// intervals counts the unusually wide intervals.
-func (t *tally) intervals() error {
+// countWide counts the unusually wide intervals.
+func (t *tally) countWide() error {
 	for k := range t.a.Intervals {
-		of, ranks := &t.a.Intervals[k], counted{t.w.widths[k], t.distinctWidths[k]}
-		wide, err := ranks.discoveries(calibrate.DiscoveryOptions{FDR: t.w.FDR})
+		interval, ranks := &t.a.Intervals[k], countedRanks{t.scores.widths[k], t.distinctWidths[k]}
+		wide, err := ranks.discoveries(calibrate.DiscoveryOptions{FDR: t.scores.FDR})
 		if err != nil {
 			return err
 		}
 		higher, lower := ranks.shift()
-		of.Wide, of.PValueThreshold = wide.Count, wide.PValue
-		of.Shift = Shift{slices.Max(higher[:]), slices.Max(lower[:])}.rounded()
+		interval.Wide, interval.PValueThreshold = wide.Count, wide.PValue
+		interval.Shift = Shift{slices.Max(higher[:]), slices.Max(lower[:])}.rounded()
 	}
 	return nil
 }
 
-// isShard reports whether a folder has the name and the rows of a shard.
-func (t *tally) isShard(key groupKey) bool {
-	if key.kind != ofFolder {
+// equalsShard reports whether a folder has the name and the rows of a shard.
+func (t *tally) equalsShard(key groupKey) bool {
+	if key.kind != folderKind {
 		return false
 	}
-	folder, shard := t.groups[key], t.groups[groupKey{kind: ofShard, name: key.name}]
-	return shard != nil && folder.within == shard && shard.within == folder
+	folder, shard := t.groups[key], t.groups[groupKey{kind: shardKind, name: key.name}]
+	return shard != nil && folder.counterpart == shard && shard.counterpart == folder
 }
 
-// shares compares the frequencies of predicted classes with those of the calibration rows.
-func (t *tally) shares() error {
-	if t.w.Predicted == nil {
+// compareClasses compares the frequencies of predicted classes with those of the calibration rows.
+func (t *tally) compareClasses() error {
+	if t.scores.Predicted == nil {
 		return nil
 	}
-	audited, distinct := make([]int, len(t.w.Predicted)), make([]int, len(t.w.Predicted))
+	audited, distinct := make([]int, len(t.scores.Predicted)), make([]int, len(t.scores.Predicted))
 	names := make([]string, len(audited))
 	for key, c := range t.groups {
-		if key.kind != ofClass {
+		if key.kind != classKind {
 			continue
 		}
 		if key.class >= len(audited) {
@@ -728,32 +730,32 @@ func (t *tally) shares() error {
 		audited[key.class], distinct[key.class] = c.rows, c.distinct
 		names[key.class] = c.name
 	}
-	all, err := hypothesis.ClassShares(t.w.Predicted, audited)
+	all, err := hypothesis.ClassShares(t.scores.Predicted, audited)
 	if err != nil {
 		return err
 	}
-	once, err := hypothesis.ClassShares(t.w.Predicted, distinct)
+	once, err := hypothesis.ClassShares(t.scores.Predicted, distinct)
 	if err != nil {
 		return err
 	}
 	for c, s := range all {
-		if audited[c] > 0 || t.w.Predicted[c] > 0 {
+		if audited[c] > 0 || t.scores.Predicted[c] > 0 {
 			t.a.Classes = append(t.a.Classes, Class{c, names[c], s.Calibration, s.Audited, sixDigits(max(s.PValue, once[c].PValue))})
 		}
 	}
 	return nil
 }
 
-// duplicates finds near duplicates among the rows with the highest scores. Their features
+// findDuplicates finds near duplicates among the rows with the highest scores. Their features
 // must be nearer than those of a sample of all rows usually are, and their content must
 // confirm it: a model can map different inputs, above all outliers, to nearly the same
 // features.
-func (t *tally) duplicates(ctx context.Context) error {
-	reference, err := duplicates.New(ctx, features(t.w.kept.Drawn))
+func (t *tally) findDuplicates(ctx context.Context) error {
+	reference, err := duplicates.New(ctx, features(t.scores.retained.Sample))
 	if err != nil {
 		return err
 	}
-	groups, err := reference.Groups(ctx, features(t.w.kept.Worst), func(i, j int) bool { return t.w.kept.Worst[i].nearly(t.w.kept.Worst[j]) })
+	groups, err := reference.Groups(ctx, features(t.scores.retained.Worst), func(i, j int) bool { return t.scores.retained.Worst[i].nearDuplicateOf(t.scores.retained.Worst[j]) })
 	for _, g := range groups {
 		var keys []string
 		for _, i := range g {
@@ -765,7 +767,7 @@ func (t *tally) duplicates(ctx context.Context) error {
 }
 
 // features returns the features of rows.
-func features(list []keptRow) blas32.General {
+func features(list []retainedRow) blas32.General {
 	if len(list) == 0 {
 		return blas32.General{}
 	}
@@ -776,8 +778,8 @@ func features(list []keptRow) blas32.General {
 	return x
 }
 
-// Of names what was audited: its file or folder, or the first of several.
-func (a *Audit) Of() string {
+// Subject names what was audited: its file or folder, or the first of several.
+func (a *Audit) Subject() string {
 	name := a.Shards[0].Name
 	if n := len(a.Shards); n > 1 {
 		name += fmt.Sprintf(" and %d more", n-1)
@@ -807,8 +809,8 @@ func (p Place) String() string {
 	return p.Kind + " " + p.Name
 }
 
-// of is " of" the place, or empty for all inputs.
-func (p Place) of() string {
+// ofClause is " of" and the place, or empty for all inputs.
+func (p Place) ofClause() string {
 	if name := p.String(); name != "" {
 		return " of " + name
 	}
@@ -832,54 +834,54 @@ func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries }
 // Cautions returns the first of the notes: the reasons why the guarantee does not hold.
 func (a *Audit) Cautions() []string { return a.Notes[:a.cautions] }
 
-// notes adds the sentences on guarantees, on what violates them and on what else to know.
-func (a *Audit) notes() {
-	say := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
-	are := func(n int, one string) string {
+// addNotes adds sentences on guarantees, on what violates them, and other remarks.
+func (a *Audit) addNotes() {
+	add := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
+	countAre := func(n int, one string) string {
 		if n == 1 {
 			return rows.Count(n, one) + " is"
 		}
 		return rows.Count(n, one) + " are"
 	}
-	a.used.notes(a, say)
+	a.used.notes(a, add)
 	a.cautions = len(a.Notes)
 	if c := a.Copies; c != nil {
 		verb := " exact copies"
 		if c.Repeated == 1 {
 			verb = " an exact copy"
 		}
-		say("%s%s of an earlier input; %s of the %s differ. Copies are not independent evidence, so each figure is the more careful of two: with all inputs counted, and with copies counted once. Near copies, such as frames of a video, are counted, and many of them invalidate all figures.",
-			are(c.Repeated, "input"), verb, display.Count(c.Distinct), rows.Count(a.Inputs, "input"))
+		add("%s%s of an earlier input; %s of the %s differ. Copies are not independent evidence, so each figure is the more careful of two: with all inputs counted, and with copies counted once. Near copies, such as frames of a video, are counted, and many of them invalidate all figures.",
+			countAre(c.Repeated, "input"), verb, display.Count(c.Distinct), rows.Count(a.Inputs, "input"))
 	}
 	for _, g := range a.Gaps {
-		say("%v. An empty cell in a column that never was empty has an infinite score.", g)
+		add("%v. An empty cell in a column that never was empty has an infinite score.", g)
 	}
 	draws := "on average over draws of calibration rows and audited inputs"
 	if a.Conditional {
 		draws = fmt.Sprintf("on average over draws of audited inputs, for a fraction %g of all calibration sets", 1-a.Delta)
 	}
-	say("At most a fraction %g of the discoveries is false, %s, if inliers are exchangeable with the %s.", a.FDR, draws, rows.Count(a.Calibration, "calibration row"))
-	say("All bounds hold at once with probability %g, for every threshold and group. The bounds of groups that share no input add up.", 1-a.Delta)
+	add("At most a fraction %g of the discoveries is false, %s, if inliers are exchangeable with the %s.", a.FDR, draws, rows.Count(a.Calibration, "calibration row"))
+	add("All bounds hold at once with probability %g, for every threshold and group. The bounds of groups that share no input add up.", 1-a.Delta)
 	if a.Unnamed() {
-		say("There are at least %s among the inputs, but %s. The other outliers cannot be told, one by one, from inliers. The highest scores come first, and the tables of groups show where outliers are.", rows.Count(a.Outliers, "outlier"), rows.Count(a.Discoveries, "discovery"))
+		add("There are at least %s among the inputs, but %s. The other outliers cannot be told, one by one, from inliers. The highest scores come first, and the tables of groups show where outliers are.", rows.Count(a.Outliers, "outlier"), rows.Count(a.Discoveries, "discovery"))
 	}
 	if few := a.FewRows(); a.TooFew() {
-		say("W%s. Calibrate with more rows, or use the bounds.", few[1:])
+		add("W%s. Calibrate with more rows, or use the bounds.", few[1:])
 	}
 	if a.Discoveries == 0 && a.Storey.Discoveries > 0 {
-		say("Storey's procedure, which estimates the number of inliers, makes %s at the same rate: the inputs with p-values up to %.3g.", rows.Count(a.Storey.Discoveries, "discovery"), a.Storey.PValueThreshold)
+		add("Storey's procedure, which estimates the number of inliers, makes %s at the same rate: the inputs with p-values up to %.3g.", rows.Count(a.Storey.Discoveries, "discovery"), a.Storey.PValueThreshold)
 	}
-	say("The guarantee does not hold if many inputs are near copies of each other, such as frames of a video, or if the model or the detector was trained on the calibration rows.")
+	add("The guarantee does not hold if many inputs are near copies of each other, such as frames of a video, or if the model or the detector was trained on the calibration rows.")
 	if a.HeldOut == rows.SplitOff {
-		say("The calibration rows were split off the rows fitted on. If the model was trained on these, there are too many discoveries.")
+		add("The calibration rows were split off the rows fitted on. If the model was trained on these, there are too many discoveries.")
 	}
 	if n := len(a.Duplicates); n > 0 {
-		say("Among the %d highest scores, %s near duplicates. Each input counts, unless it is an exact copy.", len(a.HighestScoring), map[bool]string{true: "1 group of inputs is", false: rows.Count(n, "group") + " of inputs are"}[n == 1])
+		add("Among the %d highest scores, %s near duplicates. Each input counts, unless it is an exact copy.", len(a.HighestScoring), map[bool]string{true: "1 group of inputs is", false: rows.Count(n, "group") + " of inputs are"}[n == 1])
 	}
 	if a.FitDuplicates != nil && *a.FitDuplicates > 0 {
-		say("%s nearly the features of a fit row, which the column fit_duplicate_of of %s names. About 1 in 1,000 inputs has by chance. A copy of a fit row scores low, and its p-value means nothing.", rows.Count(*a.FitDuplicates, "input")+map[bool]string{true: " has", false: " have"}[*a.FitDuplicates == 1], Scores)
+		add("%s nearly the features of a fit row, which the column fit_duplicate_of of %s names. About 1 in 1,000 inputs has by chance. A copy of a fit row scores low, and its p-value means nothing.", rows.Count(*a.FitDuplicates, "input")+map[bool]string{true: " has", false: " have"}[*a.FitDuplicates == 1], Scores)
 	}
 	if a.Shift.Lower < .01 {
-		say("Fewer inputs%s have high scores than expected (p = %.3g), as if the model had been trained on them.", a.Shift.LowerIn.of(), a.Shift.Lower)
+		add("Fewer inputs%s have high scores than expected (p = %.3g), as if the model had been trained on them.", a.Shift.LowerIn.ofClause(), a.Shift.Lower)
 	}
 }

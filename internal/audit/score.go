@@ -41,39 +41,39 @@ type Scorer struct {
 	// PartTime ends a part that takes longer. If it is 0, parts depend on rows only.
 	PartTime time.Duration
 	// Fitted reads the fit rows and their keys, if Identity.Fitted is set. It is called once.
-	Fitted    func(ctx context.Context) (features blas32.General, keys []string, err error)
-	bundle    *attach.Bundle
-	predictor *attach.Predictor
-	widths    [][]float64 // of the intervals of the calibration rows, sorted, for each target
-	grouped   bool        // intervals are calibrated by group
-	samples   samples     // hashes of rows that were used before
+	Fitted            func(ctx context.Context) (features blas32.General, keys []string, err error)
+	bundle            *attach.Bundle
+	predictor         *attach.Predictor
+	calibrationWidths [][]float64 // for each target, sorted interval widths of the calibration rows
+	groupedIntervals  bool        // intervals are calibrated by group
+	samples           hashSamples // hashes of the rows that the .attach file was fitted and calibrated on
 
-	reading   sync.Mutex // guards reference and keys
+	mutex     sync.Mutex // guards reference and keys
 	reference *duplicates.Reference
 	keys      []string // of the reference
 }
 
-// like returns, for each row of x, the key of the fit row with nearly the same features, or
+// nearFitRows returns, for each row of x, the key of the fit row with nearly the same features, or
 // an empty key.
-func (s *Scorer) like(ctx context.Context, x blas32.General) ([]string, error) {
-	s.reading.Lock()
+func (s *Scorer) nearFitRows(ctx context.Context, x blas32.General) ([]string, error) {
+	s.mutex.Lock()
 	if s.reference == nil {
 		features, keys, err := s.Fitted(ctx)
 		if err == nil {
 			s.reference, err = duplicates.New(ctx, features)
 		}
 		if s.keys = keys; err != nil {
-			s.reading.Unlock()
+			s.mutex.Unlock()
 			return nil, err
 		}
 	}
-	s.reading.Unlock()
-	found, err := s.reference.Like(ctx, x)
+	s.mutex.Unlock()
+	nearest, err := s.reference.Like(ctx, x)
 	if err != nil {
 		return nil, err
 	}
-	keys := make([]string, len(found))
-	for i, k := range found {
+	keys := make([]string, len(nearest))
+	for i, k := range nearest {
 		if k >= 0 {
 			keys[i] = s.keys[k]
 		}
@@ -88,7 +88,7 @@ func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
 	o := attach.PredictOptions{Alpha: id.Alpha}
 	c := b.Calibration
 	s.Task, s.Calibration, s.HeldOut, s.Model = b.Base.Task, len(c.OOD), c.HeldOut, b.Base.SHA256
-	s.grouped, s.samples, s.Reused = c.Groups != nil, samplesOf(c), c.Reused
+	s.groupedIntervals, s.samples, s.Reused = c.Groups != nil, samplesOf(c), c.Reused
 	if len(c.Predicted) > 0 {
 		s.Predicted = make([]int, max(2, b.Base.Outputs))
 		for _, class := range c.Predicted {
@@ -98,7 +98,7 @@ func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
 	if s.Alpha == 0 {
 		s.Alpha = c.Alpha
 	}
-	if len(c.Quantiles) > 0 && !s.grouped {
+	if len(c.Quantiles) > 0 && !s.groupedIntervals {
 		if s.Level == 0 {
 			s.Level = c.Level
 		}
@@ -110,7 +110,7 @@ func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
 				name = b.Base.Targets[k]
 			}
 			s.Targets = append(s.Targets, name)
-			s.widths = append(s.widths, widths(q, o.Levels))
+			s.calibrationWidths = append(s.calibrationWidths, intervalWidths(q, o.Levels))
 		}
 	} else {
 		s.Level = 0
@@ -120,16 +120,16 @@ func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
 	return s, err
 }
 
-// widths returns the sorted distances between two quantiles of the calibration rows.
-func widths(q calibrate.QuantileCalibration, levels []float64) []float64 {
+// intervalWidths returns the sorted distances between two quantiles of the calibration rows.
+func intervalWidths(q calibrate.QuantileCalibration, levels []float64) []float64 {
 	n := len(q.Levels)
-	all := make([]float64, len(q.Y))
-	for i := range all {
+	list := make([]float64, len(q.Y))
+	for i := range list {
 		row := q.Grid[i*n : (i+1)*n]
-		all[i] = float64(quantile.Interpolate(q.Levels, row, levels[1])) - float64(quantile.Interpolate(q.Levels, row, levels[0]))
+		list[i] = float64(quantile.Interpolate(q.Levels, row, levels[1])) - float64(quantile.Interpolate(q.Levels, row, levels[0]))
 	}
-	slices.Sort(all)
-	return all
+	slices.Sort(list)
+	return list
 }
 
 const (
@@ -141,14 +141,14 @@ const (
 // Scoring collects scored rows in parts. A part may have rows of several small shards. It is
 // not safe for concurrent use.
 type Scoring struct {
-	s     *Scorer
-	save  func(*Part) error
-	part  *Part // being made, or nil
-	began time.Time
+	scorer  *Scorer
+	save    func(*Part) error
+	part    *Part // being made, or nil
+	started time.Time
 }
 
 // Begin returns a Scoring that passes each finished part to save. Flush ends the last part.
-func (s *Scorer) Begin(save func(*Part) error) *Scoring { return &Scoring{s: s, save: save} }
+func (s *Scorer) Begin(save func(*Part) error) *Scoring { return &Scoring{scorer: s, save: save} }
 
 // Flush saves the scored rows that are not saved yet.
 func (c *Scoring) Flush() error {
@@ -166,39 +166,39 @@ func (c *Scoring) Flush() error {
 // kept, except the last batch: it may have been cut short, and a score may depend on the
 // batch.
 func (c *Scoring) Rows(ctx context.Context, shard string, r Rows, from, to int, progress func(rows int)) error {
-	at, have := from, Batch{}
+	next, pending := from, Batch{}
 	for batch, err := range r.Batches(ctx, from) {
 		if err != nil {
 			return err
 		}
-		if n := have.Len(); n > 0 {
-			if err := c.add(ctx, shard, r, at, have, progress); err != nil {
+		if n := pending.Len(); n > 0 {
+			if err := c.add(ctx, shard, r, next, pending, progress); err != nil {
 				return err
 			}
-			at += n
+			next += n
 		}
-		if have = batch; at+have.Len() < to {
+		if pending = batch; next+pending.Len() < to {
 			continue
 		}
-		if at+have.Len() > to { // rows of another part follow
-			have = cut(have, to-at)
+		if next+pending.Len() > to { // rows of another part follow
+			pending = firstRows(pending, to-next)
 		}
 		break
 	}
-	if have.Len() == 0 {
+	if pending.Len() == 0 {
 		return nil
 	}
-	return c.add(ctx, shard, r, at, have, progress)
+	return c.add(ctx, shard, r, next, pending, progress)
 }
 
 // add scores a batch into the current part, and saves the part if it is full.
 func (c *Scoring) add(ctx context.Context, shard string, r Rows, at int, batch Batch, progress func(rows int)) error {
 	if c.part == nil {
-		c.part, c.began = newPart(c.s.Identity, c.s.bundle.GapCounter()), time.Now()
+		c.part, c.started = newPart(c.scorer.Identity, c.scorer.bundle.GapCounter()), time.Now()
 	}
 	p := c.part
-	if err := c.s.add(ctx, p, shard, r, at, batch); err != nil {
-		if p.rows == 0 || p.torn {
+	if err := c.scorer.add(ctx, p, shard, r, at, batch); err != nil {
+		if p.rows == 0 || p.incomplete {
 			c.part = nil
 		}
 		return err
@@ -206,14 +206,14 @@ func (c *Scoring) add(ctx context.Context, shard string, r Rows, at int, batch B
 	if progress != nil {
 		progress(batch.Len())
 	}
-	if p.rows < partRows && (c.s.PartTime == 0 || time.Since(c.began) < c.s.PartTime) {
+	if p.rows < partRows && (c.scorer.PartTime == 0 || time.Since(c.started) < c.scorer.PartTime) {
 		return nil
 	}
 	return c.Flush()
 }
 
-// cut returns the first n rows of a batch.
-func cut(b Batch, n int) Batch {
+// firstRows returns the first n rows of a batch.
+func firstRows(b Batch, n int) Batch {
 	idx := make([]int, n)
 	for i := range idx {
 		idx[i] = i
@@ -233,45 +233,45 @@ func cut(b Batch, n int) Batch {
 // add scores a batch of rows that begins at row at.
 func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at int, batch Batch) error {
 	targets, groups := batch.Targets, batch.Groups
-	if !s.grouped { // Predict accepts groups only if intervals are by group
+	if !s.groupedIntervals { // Predict accepts groups only if intervals are by group
 		batch.Groups = nil
 	}
 	batch.First = at
-	all, err := s.predictor.Predict(ctx, batch.Rows)
+	predictions, err := s.predictor.Predict(ctx, batch.Rows)
 	if err != nil {
 		return err
 	}
-	var like []string
+	var nearFit []string
 	if s.Identity.Fitted != "" {
-		if like, err = s.like(ctx, batch.Features); err != nil {
+		if nearFit, err = s.nearFitRows(ctx, batch.Features); err != nil {
 			return err
 		}
 	}
 	last := len(part.Ranges) - 1
 	if last < 0 || part.Ranges[last].Shard != shard || part.Ranges[last].End != at {
-		part.Ranges, last = append(part.Ranges, Range{Shard: shard, Rows: r.N, Of: r.Len, Start: at, End: at}), last+1
+		part.Ranges, last = append(part.Ranges, Range{Shard: shard, Rows: r.N, Audited: r.Len, Start: at, End: at}), last+1
 	}
-	part.torn = true
-	w, of, hashes := part.w, &part.Ranges[last], hashes(batch.Batch)
-	for i, p := range all {
+	part.incomplete = true
+	w, current, hashes := part.w, &part.Ranges[last], hashes(batch.Batch)
+	for i, p := range predictions {
 		key, folder, number := r.Name(at + i)
 		hash, content := hashes[i].String(), Content(nil)
 		if batch.Contents != nil {
 			content = batch.Contents[i]
 		}
 		w.text(key)
-		w.text(of.Shard)
-		w.whole(number)
+		w.text(current.Shard)
+		w.integer(number)
 		w.text(folder)
 		w.text(hash)
 		if s.Reading.Groups != "" {
 			w.text(groups[i])
 		}
-		if like != nil {
-			w.text(like[i])
+		if nearFit != nil {
+			w.text(nearFit[i])
 		}
 		if s.Task == attach.Classification {
-			w.whole(p.Class)
+			w.integer(p.Class)
 			w.text(p.Name)
 			w.number(p.Confidence)
 		}
@@ -280,7 +280,7 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 			w.number(t.Value)
 			w.number(t.Lower)
 			w.number(t.Upper)
-			width := calibrate.Conformal{Scores: s.widths[k]}.PValue(t.Quantiles[1] - t.Quantiles[0])
+			width := calibrate.Conformal{Scores: s.calibrationWidths[k]}.PValue(t.Quantiles[1] - t.Quantiles[0])
 			w.number(width)
 			if err := part.widths[k].Add(width); err != nil {
 				return err
@@ -297,18 +297,18 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 		if err := part.ranks.Add(p.PValue); err != nil {
 			return err
 		}
-		of.Digest += digest(at+i, rows.Row(batch.Features, i))
-		part.Kept.add(keptRow{Key: key, Shard: of.Shard, At: at + i, Score: floatBits(p.Score), Drawn: draw(key), Hash: hash, Content: content}, func() floats {
-			return slices.Clone(floats(rows.Row(batch.Features, i)))
+		current.Digest += rowDigest(at+i, rows.Row(batch.Features, i))
+		part.Retained.add(retainedRow{Key: key, Shard: current.Shard, At: at + i, Score: floatBits(p.Score), SampleHash: sampleHash(key), Hash: hash, Content: content}, func() floatList {
+			return slices.Clone(floatList(rows.Row(batch.Features, i)))
 		})
-		if err := w.end(); err != nil {
+		if err := w.endRow(); err != nil {
 			return err
 		}
 	}
 	part.gaps.Add(batch.Rows)
 	part.Used.add(s.samples, batch.Batch)
-	of.End = at + len(all)
-	part.rows += len(all)
-	part.torn = false
+	current.End = at + len(predictions)
+	part.rows += len(predictions)
+	part.incomplete = false
 	return nil
 }

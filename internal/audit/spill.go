@@ -21,17 +21,17 @@ type bin struct {
 }
 
 // chunk is a multiple of the sizes of all records.
-const chunk = seenSize * againSize << 5
+const chunk = hashRecordSize * copyRecordSize << 5
 
 // add appends a record to a bin. All records of a bin have the same size.
-func (s *spill) add(to int, content []byte) error {
-	b := s.bins[to]
+func (s *spill) add(index int, content []byte) error {
+	b := s.bins[index]
 	if b == nil {
 		b = &bin{}
 		if s.bins == nil {
 			s.bins = map[int]*bin{}
 		}
-		s.bins[to] = b
+		s.bins[index] = b
 	}
 	if b.last = append(b.last, content...); len(b.last) < chunk {
 		return nil
@@ -52,8 +52,8 @@ func (s *spill) add(to int, content []byte) error {
 }
 
 // each passes the records of a bin to use, in order.
-func (s *spill) each(of, size int, use func(content []byte) error) error {
-	b := s.bins[of]
+func (s *spill) each(index, size int, use func(content []byte) error) error {
+	b := s.bins[index]
 	if b == nil {
 		return nil
 	}

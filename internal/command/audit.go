@@ -159,7 +159,7 @@ func NewAuditWorker(ctx context.Context, o engine.Options, stderr io.Writer, sto
 // printAudit prints the main figures of an audit.
 func printAudit(w io.Writer, a *audit.Audit, dir string) {
 	line := func(label, format string, args ...any) { printf(w, "%-12s  %s\n", label, fmt.Sprintf(format, args...)) }
-	printf(w, "%s audited in %s, %s\n", rows.Count(a.Inputs, "input"), a.Of(), rows.Count(a.Calibration, "calibration row"))
+	printf(w, "%s audited in %s, %s\n", rows.Count(a.Inputs, "input"), a.Subject(), rows.Count(a.Calibration, "calibration row"))
 	for _, caution := range a.Cautions() {
 		line("warning", "%s", caution)
 	}
@@ -187,7 +187,7 @@ func printAudit(w io.Writer, a *audit.Audit, dir string) {
 			name = of.Name + ": "
 		}
 		if of.WithTarget > 0 {
-			covered = fmt.Sprintf("; %s of %s are within their intervals (level %s)", display.Percent(of.CoveredShare()), rows.Count(of.WithTarget, "target"), display.GivenPercent(a.Level))
+			covered = fmt.Sprintf("; %s of %s are within their intervals (level %s)", display.Percent(of.CoveredFraction()), rows.Count(of.WithTarget, "target"), display.GivenPercent(a.Level))
 		}
 		line("intervals", "%s%s unusually wide%s", name, display.Count(of.Wide), covered)
 	}

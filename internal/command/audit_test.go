@@ -102,7 +102,7 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stderr strings.Builder
-	if code := status(ctx, engine.KeptError{Err: ctx.Err()}, &stderr); code != exitFailed || stderr.String() != "attach: interrupted; what was scored before is kept, and the same command goes on from there\n" {
+	if code := status(ctx, engine.ResumableError{Err: ctx.Err()}, &stderr); code != exitFailed || stderr.String() != "attach: interrupted; scored rows are kept; run the same command to continue\n" {
 		t.Errorf("%d: %s", code, &stderr)
 	}
 }

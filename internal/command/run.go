@@ -78,8 +78,8 @@ func status(ctx context.Context, err error, stderr io.Writer) int {
 		return exitDone
 	}
 	if ctx.Err() != nil && isInterrupt(err) {
-		if errors.As(err, &engine.KeptError{}) {
-			fmt.Fprintln(stderr, "attach: interrupted; "+engine.KeptSo)
+		if errors.As(err, &engine.ResumableError{}) {
+			fmt.Fprintln(stderr, "attach: interrupted; "+engine.ResumeAdvice)
 		} else {
 			fmt.Fprintln(stderr, interrupted)
 		}

@@ -27,7 +27,7 @@ const (
 // Audit is the page of an audit.
 func Audit(a *audit.Audit) Page {
 	p := Page{
-		Title: "Outliers among " + brief(a.Of()),
+		Title: "Outliers among " + brief(a.Subject()),
 		Lead:  fmt.Sprintf("An audit of %s against %s.", rows.Count(a.Inputs, "input"), rows.Count(a.Calibration, "calibration row")),
 	}
 	if n := len(a.Targets); n > mostTargets {
@@ -77,7 +77,7 @@ func intervals(a *audit.Audit) block {
 	g.numbers("p of all widths", "p-value of the test that all intervals are as wide as those of the calibration rows", each(all, func(of audit.Interval) float64 { return of.Shift.Higher }), fourDigits)
 	if slices.ContainsFunc(all, func(of audit.Interval) bool { return of.WithTarget > 0 }) {
 		g.numbers("with target", "", each(all, func(of audit.Interval) float64 { return float64(of.WithTarget) }), wholes)
-		g.numbers("covered", "fraction of targets within their intervals", each(all, audit.Interval.CoveredShare), display.Percent)
+		g.numbers("covered", "fraction of targets within their intervals", each(all, audit.Interval.CoveredFraction), display.Percent)
 	}
 	b.Tables = []grid{g}
 	for k, of := range all {
@@ -307,7 +307,7 @@ func groups(a *audit.Audit) (byPlace, byClass []block) {
 			g.numbers("near fit rows", "inputs with nearly the features of a fit row", each(all, func(g audit.Group) float64 { return float64(g.FitDuplicates) }), wholes)
 		}
 		for k, name := range a.Targets {
-			covered := each(all, func(g audit.Group) float64 { return g.CoveredShare(k) })
+			covered := each(all, func(g audit.Group) float64 { return g.CoveredFraction(k) })
 			g.numbers(targetHead("coverage", name, k, a), "fraction of targets within their intervals", covered, display.Percent)
 		}
 		if !class {
@@ -333,7 +333,7 @@ func copies(a *audit.Audit) (list []block) {
 		var g grid
 		g.text("inputs", each(c.MostCopied, func(of audit.Copied) string { return strings.Join(each(of.Keys, brief), ", ") }))
 		g.numbers("copies", "number of equal inputs", each(c.MostCopied, func(of audit.Copied) float64 { return float64(of.Inputs) }), wholes)
-		list = append(list, block{Title: "Exact copies", Lead: fmt.Sprintf("Equal inputs, those with the most copies first, with up to %d of their names. Copies have equal values in the column input_hash of %s.", audit.MostCopies, audit.Scores), Tables: []grid{g}})
+		list = append(list, block{Title: "Exact copies", Lead: fmt.Sprintf("Equal inputs, those with the most copies first, with up to %d of their names. Copies have equal values in the column input_hash of %s.", audit.MaxCopyKeys, audit.Scores), Tables: []grid{g}})
 	}
 	if len(a.Duplicates) > 0 {
 		var g grid

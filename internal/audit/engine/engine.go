@@ -29,32 +29,32 @@ type Progress func(scored, file, files int, share float64)
 // Engine audits with a .attach file.
 type Engine struct {
 	Options
-	storage Storage // nil if there are no URLs
-	note    modelrows.Note
-	rows    *modelrows.Attached
-	opening sync.Mutex // guards rows: opening completes its options
-	scorer  *audit.Scorer
-	free    func() // ends the session for matrix products
+	storage       Storage // nil if there are no URLs
+	note          modelrows.Note
+	rows          *modelrows.Attached
+	opening       sync.Mutex // guards rows: opening completes its options
+	scorer        *audit.Scorer
+	closeProducts func() // ends the session for matrix products
 }
 
 // Open opens the files that options name. The caller calls Close. Storage is nil if there are
 // no URLs. Fits, if not nil, returns an error for a .attach file that options do not fit.
 func Open(ctx context.Context, o Options, storage Storage, fits func(*attach.Bundle) error, note modelrows.Note) (*Engine, error) {
-	o, err := o.bring(ctx, storage)
+	o, err := o.fetchFiles(ctx, storage)
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{Options: o, storage: storage, note: note}
 	if e.rows, err = modelrows.Open(o.Options, o.Run, fits, note); err != nil {
-		return nil, o.named(err)
+		return nil, o.nameURLs(err)
 	}
 	e.rows.Inputs.SkipOdd, e.rows.Inputs.TargetOptional, e.rows.Unlabelled = true, true, true
-	if e.free, err = ort.Products(ctx, ort.Options(o.Run.Runtime)); err != nil {
+	if e.closeProducts, err = ort.Products(ctx, ort.Options(o.Run.Runtime)); err != nil {
 		return nil, err
 	}
 	if err := e.prepare(ctx); err != nil {
 		e.Close()
-		return nil, o.named(err)
+		return nil, o.nameURLs(err)
 	}
 	return e, nil
 }
@@ -62,32 +62,32 @@ func Open(ctx context.Context, o Options, storage Storage, fits func(*attach.Bun
 // Close closes the model.
 func (e *Engine) Close() {
 	e.rows.CloseModel()
-	e.free()
+	e.closeProducts()
 }
 
 // prepare makes the scorer.
 func (e *Engine) prepare(ctx context.Context) error {
 	b := e.rows.Bundle
 	if b.Detector == nil || len(b.Calibration.OOD) == 0 {
-		return fmt.Errorf("%s: it has no calibrated detector, whose scores an audit needs", e.Bundle)
+		return fmt.Errorf("%s: it has no calibrated detector, and an audit needs its scores", e.Bundle)
 	}
-	fitted, err := e.local(ctx)
+	fitted, err := e.fittedSources(ctx)
 	if err != nil {
 		return err
 	}
 	id := e.Identity
 	id.Reading = audit.Reading{FromFeatures: e.Features, Groups: e.Groups, Target: e.Target, Text: e.Text, Ignore: e.Ignore, KeepClasses: e.Classes, FolderLabels: e.Labels, SkipBad: e.SkipBad}
-	if id.Fitted, err = digest(ctx, fitted); err != nil {
+	if id.Fitted, err = shardsDigest(ctx, fitted); err != nil {
 		return err
 	}
-	for _, of := range []struct {
+	for _, file := range []struct {
 		path string
 		sum  *string
 	}{{e.Bundle, &id.Bundle}, {e.Preprocess, &id.Preprocess}, {e.Weights, &id.Reading.Weights}} {
-		if of.path == "" {
+		if file.path == "" {
 			continue
 		}
-		if *of.sum, err = regularfile.SHA256(of.path); err != nil {
+		if *file.sum, err = regularfile.SHA256(file.path); err != nil {
 			return err
 		}
 	}
@@ -108,7 +108,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 // nil, and writes the result.
 func (e *Engine) Run(ctx context.Context, remote Remote, progress Progress) (*audit.Audit, error) {
 	a, err := e.run(ctx, remote, progress)
-	return a, e.named(err)
+	return a, e.nameURLs(err)
 }
 
 func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*audit.Audit, error) {
@@ -116,11 +116,11 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 	if err != nil {
 		return nil, err
 	}
-	if err := e.apart(sources); err != nil {
+	if err := e.checkDir(sources); err != nil {
 		return nil, err
 	}
 	_, before := os.Stat(e.Dir)
-	unlock, err := hold(e.Dir)
+	unlock, err := lockFolder(e.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -132,43 +132,43 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 		}
 		return nil, err
 	}
-	d.made = before != nil
+	d.created = before != nil
 	if remote != nil {
 		err = e.scoreRemotely(ctx, remote, d)
 	} else {
 		err = e.score(ctx, d, progress)
 	}
 	if err != nil {
-		return nil, d.failed(err)
+		return nil, d.fail(err)
 	}
 	if d.files == nil {
-		err := d.left[slices.Min(slices.Collect(maps.Keys(d.left)))]
-		if n := len(d.left); n > 1 {
-			err = fmt.Errorf("%w; nor can %s be read", err, rows.Count(n-1, "other file"))
+		err := d.excluded[slices.Min(slices.Collect(maps.Keys(d.excluded)))]
+		if n := len(d.excluded); n > 1 {
+			err = fmt.Errorf("%w; %s cannot be read either", err, rows.Count(n-1, "other file"))
 		}
-		return nil, d.failed(err)
+		return nil, d.fail(err)
 	}
-	for _, note := range d.leftOut() {
+	for _, note := range d.exclusionNotes() {
 		e.note("note: %s", note)
 	}
 	var paths []string
 	for _, s := range sources {
-		if paths = append(paths, s.path); !d.complete(s.Name) && d.left[s.Name] == nil {
-			return nil, d.failed(fmt.Errorf("%s: not all of its rows were scored, and no reason is known", s.Name))
+		if paths = append(paths, s.path); !d.complete(s.Name) && d.excluded[s.Name] == nil {
+			return nil, d.fail(fmt.Errorf("%s: some of its rows were not scored, for an unknown reason", s.Name))
 		}
 	}
 	now, err := e.sources(ctx, paths)
 	if err != nil {
-		return nil, d.failed(err)
+		return nil, d.fail(err)
 	}
-	if changed, how := d.changes(now); changed != nil {
-		return nil, fmt.Errorf("%s changed while it was audited (%s); the same command scores it again, and what else was scored is kept", display.List(changed, 3), how)
+	if changed, how := d.changed(now); changed != nil {
+		return nil, fmt.Errorf("%s changed during the audit (%s); run the same command to score it again; other scores are kept", display.List(changed, 3), how)
 	}
-	a, err := d.finish(ctx, e.look(sources))
+	a, err := d.finish(ctx, e.showRows(sources))
 	if audit.Damaged(err) && d.finished() {
-		return nil, d.mend(err)
+		return nil, d.damaged(err)
 	} else if err != nil {
-		return nil, d.failed(err)
+		return nil, d.fail(err)
 	}
 	return a, nil
 }
@@ -191,7 +191,7 @@ func (e *Engine) score(ctx context.Context, d *folder, progress Progress) (err e
 			progress(done, i, len(d.Shards), min(1, float64(at)/float64(r.Len)))
 		})
 		if bad {
-			d.without(s.Name, err)
+			d.exclude(s.Name, err)
 			continue
 		}
 		if err != nil && unsaved == nil {

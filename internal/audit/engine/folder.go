@@ -34,12 +34,12 @@ import (
 type folder struct {
 	dir string
 	run
-	whole *audit.File // the earlier result, or nil
-	files []*audit.File
-	have  map[string][]audit.Range // ranges of files, by shard
-	left  map[string]error         // reasons why shards are left out
-	made  bool                     // the folder is new
-	say   modelrows.Note
+	result   *audit.File // the earlier result, or nil
+	files    []*audit.File
+	have     map[string][]audit.Range // ranges of files, by shard
+	excluded map[string]error         // reasons why shards are left out
+	created  bool                     // this run created the folder
+	note     modelrows.Note
 }
 
 func (d *folder) add(f *audit.File) {
@@ -52,23 +52,23 @@ func (d *folder) add(f *audit.File) {
 	}
 }
 
-// without leaves out a shard.
-func (d *folder) without(shard string, why error) {
-	if d.left == nil {
-		d.left = map[string]error{}
+// exclude leaves out a shard.
+func (d *folder) exclude(shard string, why error) {
+	if d.excluded == nil {
+		d.excluded = map[string]error{}
 	}
-	d.left[shard] = why
+	d.excluded[shard] = why
 }
 
-// leftOut returns notes on the shards that are left out, with reasons.
-func (d *folder) leftOut() (notes []string) {
-	const most = 3 // reasons
+// exclusionNotes returns notes on the shards that are left out, with reasons.
+func (d *folder) exclusionNotes() (notes []string) {
+	const limit = 3 // reasons
 	var empty, more []string
-	for _, name := range slices.Sorted(maps.Keys(d.left)) {
-		switch why := d.left[name]; {
+	for _, name := range slices.Sorted(maps.Keys(d.excluded)) {
+		switch why := d.excluded[name]; {
 		case errors.Is(why, inputs.ErrEmpty):
 			empty = append(empty, name)
-		case len(notes) < most:
+		case len(notes) < limit:
 			notes = append(notes, fmt.Sprintf("left out a file that cannot be read: %v", why))
 		default:
 			more = append(more, name)
@@ -89,15 +89,15 @@ type run struct {
 	Shards []source `json:"shards"`
 }
 
-func (d *folder) scores() string { return filepath.Join(d.dir, audit.Scores) }
-func (d *folder) parts() string  { return filepath.Join(d.dir, "parts") }
-func (d *folder) note() string   { return filepath.Join(d.dir, "run.json") }
-func (d *folder) plan() string   { return filepath.Join(d.parts(), "run.json") }
+func (d *folder) scoresPath() string { return filepath.Join(d.dir, audit.Scores) }
+func (d *folder) partsDir() string   { return filepath.Join(d.dir, "parts") }
+func (d *folder) runPath() string    { return filepath.Join(d.dir, "run.json") }
+func (d *folder) planPath() string   { return filepath.Join(d.partsDir(), "run.json") }
 
-// hold creates a folder if necessary, and locks it until unlock is called.
-func hold(dir string) (unlock func(), err error) {
+// lockFolder creates a folder if necessary, and locks it until unlock is called.
+func lockFolder(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, notFolder(dir, err)
+		return nil, explainMkdir(dir, err)
 	}
 	unlock, err = atomicfile.Lock(dir)
 	if errors.Is(err, atomicfile.ErrLocked) {
@@ -106,28 +106,28 @@ func hold(dir string) (unlock func(), err error) {
 	return unlock, err
 }
 
-// notFolder explains why a folder cannot be created.
-func notFolder(dir string, err error) error {
+// explainMkdir explains why a folder cannot be created.
+func explainMkdir(dir string, err error) error {
 	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("cannot write to %s: it, or its parent, is not a folder", dir)
 	}
 	return err
 }
 
-// stray returns an error if the folder has result files without a run.json: an audit did not
+// checkForeignFiles returns an error if the folder has result files without a run.json: an audit did not
 // write them, and would replace them.
-func (d *folder) stray() error {
+func (d *folder) checkForeignFiles() error {
 	for _, name := range []string{audit.Scores, "audit.json", "report.html"} {
 		path := filepath.Join(d.dir, name)
 		if _, err := os.Lstat(path); err == nil {
-			return fmt.Errorf("%s would be replaced, and no audit that goes on here wrote it; write to another folder", path)
+			return fmt.Errorf("%s would be replaced, and no audit wrote it; write to another folder", path)
 		}
 	}
 	return nil
 }
 
-// noted reads a run.json. There reports whether it exists.
-func noted(path string) (r run, there bool, err error) {
+// readRun reads a run.json. There reports whether it exists.
+func readRun(path string) (r run, exists bool, err error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, false, nil
@@ -136,88 +136,88 @@ func noted(path string) (r run, there bool, err error) {
 		return r, true, err
 	}
 	if err := json.Unmarshal(content, &r); err != nil || r.Bundle == "" || r.Shards == nil {
-		return r, true, fmt.Errorf("%s: it is not what an audit wrote", path)
+		return r, true, fmt.Errorf("%s: it was not written by an audit", path)
 	}
 	return r, true, nil
 }
 
-// number is the index of a source by name. Sources are sorted by name.
-func (r run) number(name string) (number int, named bool) {
+// index is the index of a source by name. Sources are sorted by name.
+func (r run) index(name string) (number int, named bool) {
 	return slices.BinarySearchFunc(r.Shards, name, func(s source, name string) int { return cmp.Compare(s.Name, name) })
 }
 
-// names reports whether a run lists all shards of a file of scores.
-func (r run) names(file *audit.File) bool {
+// lists reports whether a run lists all shards of a file of scores.
+func (r run) lists(file *audit.File) bool {
 	return !slices.ContainsFunc(file.Shards(), func(name string) bool {
-		_, named := r.number(name)
+		_, named := r.index(name)
 		return !named
 	})
 }
 
-// begin writes parts/run.json.
-func (d *folder) begin(ctx context.Context) error {
-	if err := os.MkdirAll(d.parts(), 0o777); err != nil {
-		return notFolder(d.parts(), err)
+// writePlan writes parts/run.json.
+func (d *folder) writePlan(ctx context.Context) error {
+	if err := os.MkdirAll(d.partsDir(), 0o777); err != nil {
+		return explainMkdir(d.partsDir(), err)
 	}
-	return atomicfile.WriteFile(ctx, d.plan(), func(w io.Writer) error { return audit.WriteJSON(w, d.run) })
+	return atomicfile.WriteFile(ctx, d.planPath(), func(w io.Writer) error { return audit.WriteJSON(w, d.run) })
 }
 
 // openFolder opens the folder and takes over what is there of this audit.
-func openFolder(ctx context.Context, dir string, of run, say modelrows.Note) (*folder, error) {
-	d := &folder{dir: dir, run: of, say: say}
-	before, finished, err := noted(d.note())
+func openFolder(ctx context.Context, dir string, planned run, note modelrows.Note) (*folder, error) {
+	d := &folder{dir: dir, run: planned, note: note}
+	before, finished, err := readRun(d.runPath())
 	if err != nil {
 		return nil, fmt.Errorf("%w; write to another folder", err)
 	}
-	plan, begun, err := noted(d.plan())
+	plan, begun, err := readRun(d.planPath())
 	if err != nil {
-		return nil, fmt.Errorf("%w; remove %s, or write to another folder", err, d.parts())
+		return nil, fmt.Errorf("%w; remove %s, or write to another folder", err, d.partsDir())
 	}
-	done, err := audit.OpenFile(d.scores())
+	done, err := audit.OpenFile(d.scoresPath())
 	switch {
 	case err == nil:
-		if !finished || begun && !before.names(done) && plan.names(done) { // killed before run.json was renamed
+		if !finished || begun && !before.lists(done) && plan.lists(done) { // killed before run.json was renamed
 			before, finished = plan, begun
 		}
-		if err := d.again(ctx, done, before, finished); err != nil {
+		if err := d.resumeResult(ctx, done, before, finished); err != nil {
 			return nil, err
 		}
 	case (finished || begun) && audit.Damaged(err):
-		return nil, d.mend(err)
+		return nil, d.damaged(err)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w; write to another folder", err)
 	case !finished && !begun:
-		if err := d.stray(); err != nil {
+		if err := d.checkForeignFiles(); err != nil {
 			return nil, err
 		}
 	}
 	if begun {
-		err = d.take(ctx, plan)
+		err = d.resumeParts(ctx, plan)
 	} else {
-		err = d.clear() // without run.json, nobody knows what the parts are
+		err = d.removeParts() // without run.json, the parts cannot be identified
 	}
-	if err == nil && d.lacks() {
-		err = d.begin(ctx)
+	if err == nil && d.hasMissing() {
+		err = d.writePlan(ctx)
 	}
 	return d, err
 }
 
-// lacks reports whether there are shards to score.
-func (d *folder) lacks() bool {
+// hasMissing reports whether there are shards to score.
+func (d *folder) hasMissing() bool {
 	return slices.ContainsFunc(d.Shards, func(s source) bool { return !d.complete(s.Name) })
 }
 
-// again takes over the result of a finished audit. Before is its run.json.
-func (d *folder) again(ctx context.Context, done *audit.File, before run, finished bool) error {
-	done.Identity = done.Asked(d.Identity)
-	if err := d.same(done.Identity); err != nil {
+// resumeResult takes over the result of a finished audit. Before is its run.json.
+func (d *folder) resumeResult(ctx context.Context, done *audit.File, before run, finished bool) error {
+	done.Identity = done.WithResultOptions(d.Identity)
+	if err := d.checkIdentity(done.Identity); err != nil {
 		return err
 	}
 	if !finished {
-		return fmt.Errorf("%s is not there any more, which said what was audited; write to another folder", d.note())
+		return fmt.Errorf("%s is missing, so it is unknown what was audited; write to another folder", d.runPath())
 	}
-	if !before.names(done) {
-		return fmt.Errorf("%s does not say what %s is of; write to another folder", d.note(), d.scores())
+	if !before.lists(done) {
+		return fmt.Errorf("%s does not list the files of %s; write to another folder", d.runPath(), d.scoresPath())
 	}
 	var still []source
 	gone := false
@@ -226,25 +226,25 @@ func (d *folder) again(ctx context.Context, done *audit.File, before run, finish
 		if _, scored := slices.BinarySearch(names, s.Name); !scored {
 			continue // left out
 		}
-		if i, here := d.number(s.Name); here {
+		if i, here := d.index(s.Name); here {
 			still = append(still, d.Shards[i])
 		} else {
 			gone = true
 		}
 	}
 	if gone {
-		return fmt.Errorf("%s holds another audit: it is of %s, and here are %s; write to another folder", d.dir, display.List(names, 3), display.List(sourceNames(d.Shards), 3))
+		return fmt.Errorf("%s holds another audit: it has %s, and the inputs are %s; write to another folder", d.dir, display.List(names, 3), display.List(sourceNames(d.Shards), 3))
 	}
-	if changed, how := before.changes(still); changed != nil {
-		return fmt.Errorf("%s holds the audit of %s before it changed (%s); to audit it anew, write to another folder, or remove %s", d.dir, display.List(changed, 3), how, d.scores())
+	if changed, how := before.changed(still); changed != nil {
+		return fmt.Errorf("%s holds an audit of %s, which has changed since (%s); to audit it again, write to another folder, or remove %s", d.dir, display.List(changed, 3), how, d.scoresPath())
 	}
 	d.add(done)
-	if d.whole = done; !d.lacks() {
+	if d.result = done; !d.hasMissing() {
 		return nil
 	}
 	// A damaged file could not be joined with new parts.
 	if err := done.Check(ctx); audit.Damaged(err) {
-		return d.mend(err)
+		return d.damaged(err)
 	} else if err != nil {
 		return err
 	}
@@ -252,30 +252,31 @@ func (d *folder) again(ctx context.Context, done *audit.File, before run, finish
 }
 
 // finished reports whether the result is there and nothing was added.
-func (d *folder) finished() bool { return d.whole != nil && !d.scored() }
+func (d *folder) finished() bool { return d.result != nil && !d.hasParts() }
 
-// scored reports whether there are parts beside the earlier result.
-func (d *folder) scored() bool {
-	return slices.ContainsFunc(d.files, func(f *audit.File) bool { return f != d.whole })
+// hasParts reports whether there are parts beside the earlier result.
+func (d *folder) hasParts() bool {
+	return slices.ContainsFunc(d.files, func(f *audit.File) bool { return f != d.result })
 }
 
-// mend adds what to do about a damaged scores.parquet.
-func (d *folder) mend(err error) error {
-	return fmt.Errorf("%w; remove it, and the same command scores all again", err)
+// damaged adds what to do about a damaged scores.parquet.
+func (d *folder) damaged(err error) error {
+	return fmt.Errorf("%w; remove it, and run the same command to score all rows again", err)
 }
 
-// take takes over the parts of an audit; before is their run.json. It removes parts that are
-// damaged, that belong to changed or dropped shards, or that are in the result already.
-func (d *folder) take(ctx context.Context, before run) error {
-	written, err := d.written()
+// resumeParts takes over the parts of an audit; before is their run.json. It removes parts
+// that are damaged, that belong to changed or dropped shards, or that are in the result
+// already.
+func (d *folder) resumeParts(ctx context.Context, before run) error {
+	written, err := d.partNames()
 	if err != nil {
 		return err
 	}
 	var parts []*audit.File
 	have := map[string][]audit.Range{}
 	for _, name := range written {
-		path := filepath.Join(d.parts(), name)
-		if path == d.plan() {
+		path := filepath.Join(d.partsDir(), name)
+		if path == d.planPath() {
 			continue
 		}
 		if filepath.Ext(path) != ".parquet" {
@@ -287,7 +288,7 @@ func (d *folder) take(ctx context.Context, before run) error {
 			err = part.Check(ctx)
 		}
 		if audit.Damaged(err) {
-			d.say("note: %v; its rows are scored again", err)
+			d.note("note: %v; its rows are scored again", err)
 			err = os.Remove(path)
 		} else if err == nil {
 			parts = append(parts, part)
@@ -304,39 +305,39 @@ func (d *folder) take(ctx context.Context, before run) error {
 	}
 	begun := slices.DeleteFunc(slices.Clone(d.Shards), func(s source) bool { return have[s.Name] == nil })
 	stale := map[string]bool{} // shards
-	if d.whole != nil {
-		for _, name := range d.whole.Shards() { // killed before they were removed
+	if d.result != nil {
+		for _, name := range d.result.Shards() { // killed before they were removed
 			stale[name] = true
 		}
 	}
-	changed, how := before.changes(begun)
+	changed, how := before.changed(begun)
 	for _, name := range changed {
 		stale[name] = true
 	}
 	var gone []string
 	for _, name := range slices.Sorted(maps.Keys(have)) {
-		_, named := d.number(name)
+		_, named := d.index(name)
 		if !named && !stale[name] {
 			gone = append(gone, name)
 		}
 		// Bad inputs are now left out, so later rows have other numbers.
-		fewer := d.Identity.Reading.SkipBad && !before.Reading.SkipBad && len(audit.Gaps(name, have[name][0].Of, have[name])) > 0
+		fewer := d.Identity.Reading.SkipBad && !before.Reading.SkipBad && len(audit.Gaps(name, have[name][0].Audited, have[name])) > 0
 		stale[name] = stale[name] || !named || fewer
 	}
 	if changed != nil {
-		d.say("note: %s changed (%s); what was scored of it is scored again", display.List(changed, 3), how)
+		d.note("note: %s changed (%s); it is scored again", display.List(changed, 3), how)
 	}
 	if gone != nil {
-		d.say("note: %s is not named any more; what was scored of it is left out", display.List(gone, 3))
+		d.note("note: %s is no longer among the inputs; its scores are left out", display.List(gone, 3))
 	}
-	beside := map[string]bool{}
+	rescored := map[string]bool{}
 	good := parts[:0]
 	var old []*audit.File
 	for _, part := range parts {
 		if !slices.ContainsFunc(part.Shards(), func(name string) bool { return stale[name] }) {
-			part.Identity = part.Asked(d.Identity)
+			part.Identity = part.WithResultOptions(d.Identity)
 			if why := part.Differs(d.Identity); why != "" {
-				return fmt.Errorf("%s holds what an audit that is not finished scored: %s; pass the same options to go on, or remove %s", d.parts(), sided(why), d.parts())
+				return fmt.Errorf("%s holds scores of an unfinished audit: %s; pass the same options to continue, or remove %s", d.partsDir(), nameSides(why), d.partsDir())
 			}
 			good = append(good, part)
 			continue
@@ -344,7 +345,7 @@ func (d *folder) take(ctx context.Context, before run) error {
 		old = append(old, part)
 		for _, name := range part.Shards() {
 			if !stale[name] {
-				beside[name] = true
+				rescored[name] = true
 			}
 		}
 	}
@@ -353,8 +354,8 @@ func (d *folder) take(ctx context.Context, before run) error {
 			return err
 		}
 	}
-	if n := len(beside); n > 0 {
-		d.say("note: what was scored of %s in the same part is scored again", rows.Count(n, "other file"))
+	if n := len(rescored); n > 0 {
+		d.note("note: rows of %s in the same parts are scored again", rows.Count(n, "other file"))
 	}
 	return d.renumber(good)
 }
@@ -365,7 +366,7 @@ func (d *folder) renumber(parts []*audit.File) error {
 	for len(parts) > 0 {
 		var left []*audit.File
 		for _, part := range parts {
-			to := d.part(part.Ranges[0])
+			to := d.partPath(part.Ranges[0])
 			if to != part.Path() {
 				if _, err := os.Lstat(to); err == nil {
 					left = append(left, part)
@@ -379,34 +380,34 @@ func (d *folder) renumber(parts []*audit.File) error {
 			d.add(part)
 		}
 		if len(left) == len(parts) { // no audit wrote them
-			return fmt.Errorf("%s: its rows are in another part too; write to another folder", left[0].Path())
+			return fmt.Errorf("%s: another part has its rows too; write to another folder", left[0].Path())
 		}
 		parts = left
 	}
 	return nil
 }
 
-// written returns the files in the folder of parts that audits wrote.
-func (d *folder) written() (names []string, err error) {
-	entries, err := os.ReadDir(d.parts())
+// partNames returns the files in the folder of parts that audits wrote.
+func (d *folder) partNames() (names []string, err error) {
+	entries, err := os.ReadDir(d.partsDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	for _, e := range entries {
-		if OfParts(e.Name()) {
+		if IsPartFile(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
-	return names, notFolder(d.parts(), err)
+	return names, explainMkdir(d.partsDir(), err)
 }
 
-// clear removes parts, and incomplete results that a kill left.
-func (d *folder) clear() error {
-	names, err := d.written()
+// removeParts removes parts, and incomplete results that a killed process left.
+func (d *folder) removeParts() error {
+	names, err := d.partNames()
 	for _, name := range names {
-		err = cmp.Or(err, os.Remove(filepath.Join(d.parts(), name)))
+		err = cmp.Or(err, os.Remove(filepath.Join(d.partsDir(), name)))
 	}
-	os.Remove(d.parts()) // fails if it has other files
+	os.Remove(d.partsDir()) // fails if it has other files
 	entries, unread := os.ReadDir(d.dir)
 	for _, e := range entries {
 		if left, _ := filepath.Match(".attach-*.tmp", e.Name()); left {
@@ -416,87 +417,87 @@ func (d *folder) clear() error {
 	return cmp.Or(err, unread)
 }
 
-// failed adds what is left after an error. If nothing was scored, it removes the folder.
-func (d *folder) failed(err error) error {
+// fail adds what is left after an error. If nothing was scored, it removes the folder.
+func (d *folder) fail(err error) error {
 	switch {
-	case !d.scored():
-		if d.whole != nil {
-			err = fmt.Errorf("%w; the audit in %s is as it was", err, d.dir)
+	case !d.hasParts():
+		if d.result != nil {
+			err = fmt.Errorf("%w; the audit in %s is unchanged", err, d.dir)
 		}
 		return d.abandon(err)
-	case d.whole != nil:
-		return fmt.Errorf("%w; until then %s holds the audit as it was", KeptError{err}, d.dir)
+	case d.result != nil:
+		return fmt.Errorf("%w; %s still holds the earlier audit", ResumableError{err}, d.dir)
 	}
-	return KeptError{err}
+	return ResumableError{err}
 }
 
-// KeptError is an error of an audit that can be resumed.
-type KeptError struct{ Err error }
+// ResumableError is an error of an audit that can be resumed.
+type ResumableError struct{ Err error }
 
-func (e KeptError) Error() string {
+func (e ResumableError) Error() string {
 	if errors.Is(e.Err, inputs.ErrEmpty) { // its text says what to do
-		return e.Err.Error() + "; what was scored before is kept"
+		return e.Err.Error() + "; scored rows are kept"
 	}
-	return e.Err.Error() + "; " + KeptSo
+	return e.Err.Error() + "; " + ResumeAdvice
 }
 
-func (e KeptError) Unwrap() error { return e.Err }
+func (e ResumableError) Unwrap() error { return e.Err }
 
-// KeptSo is the advice of a KeptError.
-const KeptSo = "what was scored before is kept, and the same command goes on from there"
+// ResumeAdvice is the advice of a ResumableError.
+const ResumeAdvice = "scored rows are kept; run the same command to continue"
 
 // abandon removes what was begun after an error, which it returns.
 func (d *folder) abandon(err error) error {
-	if left := d.clear(); left != nil {
+	if left := d.removeParts(); left != nil {
 		return fmt.Errorf("%w; %w", err, left)
 	}
-	if d.made {
+	if d.created {
 		os.Remove(d.dir)
 	}
 	return err
 }
 
-// same returns an error if the folder holds another audit.
-func (d *folder) same(before audit.Identity) error {
+// checkIdentity returns an error if the folder holds another audit.
+func (d *folder) checkIdentity(before audit.Identity) error {
 	why := before.Differs(d.Identity)
 	if why == "" {
 		return nil
 	}
-	mend := "write to another folder"
+	remedy := "write to another folder"
 	if now := d.Identity; before.Reading.SkipBad && !now.Reading.SkipBad {
 		now.Reading.SkipBad = true
 		if differs := before.Differs(now); differs == "" {
-			mend = "pass Options.SkipBad too, or " + mend
+			remedy = "pass Options.SkipBad too, or " + remedy
 		} else {
 			why = differs // no option mends it
 		}
 	}
-	return fmt.Errorf("%s holds another audit: %s; %s", d.dir, sided(why), mend)
+	return fmt.Errorf("%s holds another audit: %s; %s", d.dir, nameSides(why), remedy)
 }
 
-// sided tells which value of a difference is in the folder, and which is new.
-func sided(why string) string {
+// nameSides says which value of a difference is in the folder and which is new.
+func nameSides(why string) string {
 	return strings.Replace(strings.Replace(why, "in one", "there", 1), "in the other", "here", 1)
 }
 
 // complete reports whether all rows of a shard were scored.
 func (d *folder) complete(name string) bool {
 	have := d.have[name]
-	return have != nil && len(audit.Gaps(name, have[0].Of, have)) == 0
+	return have != nil && len(audit.Gaps(name, have[0].Audited, have)) == 0
 }
 
-// unchanged returns an error if the number of rows of a shard has changed.
-func unchanged(name string, n int, have []audit.Range) error {
+// checkRowCount returns an error if the number of rows of a shard has changed.
+func checkRowCount(name string, n int, have []audit.Range) error {
 	for _, r := range have {
 		if r.Shard == name && r.Rows != n {
-			return fmt.Errorf("%s: it has %d rows and had %d when its audit began; write to another folder", name, n, r.Rows)
+			return fmt.Errorf("%s: it has %d rows, and had %d when its audit began; write to another folder", name, n, r.Rows)
 		}
 	}
 	return nil
 }
 
-// OfParts reports whether an audit wrote a file in the folder of parts, by its name.
-func OfParts(name string) bool {
+// IsPartFile reports whether an audit wrote a file in the folder of parts, by its name.
+func IsPartFile(name string) bool {
 	for _, pattern := range []string{"[0-9][0-9][0-9][0-9][0-9][0-9]*-[0-9]*.parquet", "[0-9][0-9][0-9][0-9][0-9][0-9]*-failed.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-broken.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-empty.txt", ".attach-*.tmp", "runs.txt", "run.json"} {
 		if ok, _ := filepath.Match(pattern, name); ok {
 			return true
@@ -508,15 +509,15 @@ func OfParts(name string) bool {
 // partName is the name of a part of a shard.
 func partName(shard, start int) string { return fmt.Sprintf("%06d-%012d.parquet", shard, start) }
 
-// part is the path of the part that begins with a range.
-func (d *folder) part(first audit.Range) string {
-	number, _ := d.number(first.Shard)
-	return filepath.Join(d.parts(), partName(number, first.Start))
+// partPath is the path of the part that begins with a range.
+func (d *folder) partPath(first audit.Range) string {
+	number, _ := d.index(first.Shard)
+	return filepath.Join(d.partsDir(), partName(number, first.Start))
 }
 
 // save writes a part.
 func (d *folder) save(ctx context.Context, p *audit.Part) error {
-	path := d.part(p.First())
+	path := d.partPath(p.First())
 	err := atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
 		_, err := p.WriteTo(w)
 		return err
@@ -531,7 +532,7 @@ func (d *folder) save(ctx context.Context, p *audit.Part) error {
 // finish writes the results, and removes the parts.
 func (d *folder) finish(ctx context.Context, look func(ctx context.Context, shard string, rows []int) []audit.Shown) (*audit.Audit, error) {
 	for i, s := range d.Shards {
-		if why := d.left[s.Name]; why != nil {
+		if why := d.excluded[s.Name]; why != nil {
 			d.Shards[i].LeftOut = why.Error()
 		}
 	}
@@ -540,5 +541,5 @@ func (d *folder) finish(ctx context.Context, look func(ctx context.Context, shar
 	if err != nil {
 		return nil, err
 	}
-	return a, d.clear()
+	return a, d.removeParts()
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // Merge merges the audits in several folders into one, and writes it to dir.
-func Merge(ctx context.Context, audits []string, dir string, say modelrows.Note) (*audit.Audit, error) {
+func Merge(ctx context.Context, audits []string, dir string, note modelrows.Note) (*audit.Audit, error) {
 	d := &folder{dir: dir}
 	var skip audit.Identity
 	var sources [][]source // of each
@@ -29,79 +29,79 @@ func Merge(ctx context.Context, audits []string, dir string, say modelrows.Note)
 			return nil, fmt.Errorf("%s: it is a file; name the folder that attach audit -o wrote", from)
 		}
 		one := &folder{dir: from}
-		file, err := audit.OpenFile(one.scores())
-		_, begun := os.Stat(one.plan())
-		unfinished := fmt.Errorf("%s: its audit is not finished; run it again, and it goes on where it was", from)
+		file, err := audit.OpenFile(one.scoresPath())
+		_, begun := os.Stat(one.planPath())
+		unfinished := fmt.Errorf("%s: its audit is not finished; run it again to continue", from)
 		if errors.Is(err, fs.ErrNotExist) {
-			if _, removed := os.Stat(one.note()); begun == nil || removed == nil {
+			if _, removed := os.Stat(one.runPath()); begun == nil || removed == nil {
 				return nil, unfinished
 			}
 			return nil, fmt.Errorf("%s: there is no audit in it: no scores.parquet", from)
 		}
 		if err != nil {
-			return nil, spoilt(err)
+			return nil, explainDamage(err)
 		}
-		noted, there, err := noted(one.note())
+		recorded, there, err := readRun(one.runPath())
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%w; audit it again", err)
-		case !noted.names(file) && begun == nil: // a kill came before run.json had its name
+		case !recorded.lists(file) && begun == nil: // a kill came before run.json had its name
 			return nil, unfinished
 		case !there:
-			return nil, fmt.Errorf("%s is not there any more, which said what was audited; audit it again", one.note())
-		case !noted.names(file):
-			return nil, fmt.Errorf("%s does not say what %s is of; audit it again", one.note(), one.scores())
+			return nil, fmt.Errorf("%s is missing, so it is unknown what was audited; audit it again", one.runPath())
+		case !recorded.lists(file):
+			return nil, fmt.Errorf("%s does not list the files of %s; audit it again", one.runPath(), one.scoresPath())
 		case begun == nil:
-			say("note: %s: an addition to its audit is not finished; the audit before it is merged", from)
+			note("note: %s: an addition to its audit is not finished; the audit before it is merged", from)
 		}
 		d.files = append(d.files, file)
-		d.Shards = append(d.Shards, noted.Shards...)
+		d.Shards = append(d.Shards, recorded.Shards...)
 		skip.Reading.SkipBad = skip.Reading.SkipBad || file.Reading.SkipBad
-		sources = append(sources, noted.Shards)
+		sources = append(sources, recorded.Shards)
 	}
 	// An audit without --skip-bad left nothing out.
 	for _, file := range d.files {
 		skip.FDR, skip.Delta, skip.Conditional = file.FDR, file.Delta, file.Conditional
-		file.Identity = file.Asked(skip)
+		file.Identity = file.WithResultOptions(skip)
 	}
 	d.Identity = d.files[0].Identity
 	whole, err := audit.Join(d.files)
 	if err != nil {
-		return nil, spoilt(err)
+		return nil, explainDamage(err)
 	}
 	if one, other, found := sameRows(d.files, sources); found {
-		return nil, fmt.Errorf("these audits have rows of %s and of %s, which are one file or a copy of it; each input is to be audited once", one, other)
+		return nil, fmt.Errorf("these audits have rows of %s and of %s, which are the same file or a copy; audit each input once", one, other)
 	}
-	if names := whole.Namesakes(); names != nil {
-		say("note: these audits have different files that are called %s; if one is another after it changed, audit it once", display.List(names, 3))
+	if names := whole.SharedNames(); names != nil {
+		note("note: these audits have different files named %s; if one is an earlier version of the other, audit only the newer one", display.List(names, 3))
 	}
 	slices.SortFunc(d.Shards, func(a, b source) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), a.Modified.Compare(b.Modified), cmp.Compare(a.Size, b.Size), cmp.Compare(a.Members, b.Members))
 	})
 	_, before := os.Stat(dir)
-	unlock, err := hold(dir)
+	unlock, err := lockFolder(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	d.made = before != nil
-	if err := d.free(); err != nil {
+	d.created = before != nil
+	if err := d.checkFree(); err != nil {
 		return nil, err
 	}
-	if err := d.begin(ctx); err != nil {
+	if err := d.writePlan(ctx); err != nil {
 		return nil, d.abandon(err)
 	}
 	a, err := d.finish(ctx, nil)
 	if err != nil {
-		return nil, d.abandon(spoilt(err))
+		return nil, d.abandon(explainDamage(err))
 	}
 	return a, nil
 }
 
-// spoilt adds what to do about damaged scores.
-func spoilt(err error) error {
+// explainDamage adds what to do about damaged scores.
+func explainDamage(err error) error {
 	if audit.Damaged(err) {
-		return fmt.Errorf("%w; remove it, and audit again what it was of", err)
+		return fmt.Errorf("%w; remove it, and audit its files again", err)
 	}
 	return err
 }
@@ -128,35 +128,35 @@ func sameRows(files []*audit.File, sources [][]source) (one, other string, found
 			if !scored {
 				continue
 			}
-			of := key{s.Stamp, digest}
-			if before, is := known[of]; is && before.audit != i {
+			id := key{s.Stamp, digest}
+			if before, is := known[id]; is && before.audit != i {
 				return min(before.name, s.Name), max(before.name, s.Name), true
 			}
-			known[of] = place{s.Name, i}
+			known[id] = place{s.Name, i}
 		}
 	}
 	return "", "", false
 }
 
-// free returns an error if the folder holds an audit or other result files. Files that a
+// checkFree returns an error if the folder holds an audit or other result files. Files that a
 // killed merge left do not count.
-func (d *folder) free() error {
-	plan, begun, err := noted(d.plan())
+func (d *folder) checkFree() error {
+	plan, begun, err := readRun(d.planPath())
 	if err == nil && begun && reflect.DeepEqual(plan, d.run) {
 		return nil
 	}
-	before, there, unread := noted(d.note())
+	before, there, unread := readRun(d.runPath())
 	if err = cmp.Or(err, unread); err != nil {
 		return fmt.Errorf("%w; write to another folder", err)
 	}
-	_, parts := os.Stat(d.parts())
-	_, scored := os.Stat(d.scores())
+	_, parts := os.Stat(d.partsDir())
+	_, scored := os.Stat(d.scoresPath())
 	_, shown := os.Stat(filepath.Join(d.dir, "report.html"))
 	switch {
 	case parts == nil, there && (scored == nil && shown == nil || !reflect.DeepEqual(before, d.run)):
 		return fmt.Errorf("%s holds an audit; write to another folder", d.dir)
 	case !there:
-		return d.stray()
+		return d.checkForeignFiles()
 	}
 	return nil
 }

@@ -49,11 +49,11 @@ type Storage interface {
 
 func isURL(name string) bool { return strings.Contains(name, "://") }
 
-// bring fetches the files that options name by URL, and returns the options with local paths.
-// Inputs are not fetched. Storage is nil if there are no URLs.
-func (o Options) bring(ctx context.Context, storage Storage) (Options, error) {
+// fetchFiles fetches the files that options name by URL, and returns the options with local
+// paths. Inputs are not fetched. Storage is nil if there are no URLs.
+func (o Options) fetchFiles(ctx context.Context, storage Storage) (Options, error) {
 	o.urls = map[string]string{}
-	for _, name := range o.files() {
+	for _, name := range o.filePaths() {
 		if storage == nil || !isURL(*name) {
 			continue
 		}
@@ -66,21 +66,21 @@ func (o Options) bring(ctx context.Context, storage Storage) (Options, error) {
 	return o, nil
 }
 
-// files returns the paths that bring fetches.
-func (o *Options) files() []*string {
+// filePaths returns the paths that fetchFiles replaces.
+func (o *Options) filePaths() []*string {
 	return []*string{&o.Bundle, &o.Model, &o.Weights, &o.Preprocess, &o.ClassNames}
 }
 
-// asked returns the options as they were before bring.
-func (o Options) asked() Options {
-	for _, name := range o.files() {
+// withURLs returns the options as they were before fetchFiles.
+func (o Options) withURLs() Options {
+	for _, name := range o.filePaths() {
 		*name = cmp.Or(o.urls[*name], *name)
 	}
 	return o
 }
 
-// named replaces local paths of fetched files in an error by their URLs.
-func (o *Options) named(err error) error {
+// nameURLs replaces local paths of fetched files in an error by their URLs.
+func (o *Options) nameURLs(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -27,11 +27,11 @@ import (
 // scoreShard scores the missing rows of a shard. Progress gets the last row and the number of
 // new rows. If the shard is to be left out, bad is true and err is the reason.
 func (e *Engine) scoreShard(ctx context.Context, scoring *audit.Scoring, name, path string, have []audit.Range, progress func(r audit.Rows, at, rows int)) (bad bool, err error) {
-	r, bad, err := e.audited(ctx, name, path)
+	r, bad, err := e.openAudited(ctx, name, path)
 	if err != nil {
 		return bad, err
 	}
-	if err := unchanged(name, r.N, have); err != nil {
+	if err := checkRowCount(name, r.N, have); err != nil {
 		return false, err
 	}
 	for _, gap := range audit.Gaps(name, r.Len, have) {
@@ -47,10 +47,10 @@ func (e *Engine) scoreShard(ctx context.Context, scoring *audit.Scoring, name, p
 	return false, nil
 }
 
-// audited opens the audited rows of a shard. With SkipBad it reads all of them before any is
+// openAudited opens the audited rows of a shard. With SkipBad it reads all of them before any is
 // scored: a shard that is damaged in the middle is left out as a whole. So the audited rows do
 // not depend on the place of the damage, or on what was scored before.
-func (e *Engine) audited(ctx context.Context, name, path string) (r audit.Rows, bad bool, err error) {
+func (e *Engine) openAudited(ctx context.Context, name, path string) (r audit.Rows, bad bool, err error) {
 	e.opening.Lock()
 	if err := e.rows.OpenNetwork(ctx); err != nil {
 		e.opening.Unlock()
@@ -61,24 +61,24 @@ func (e *Engine) audited(ctx context.Context, name, path string) (r audit.Rows, 
 	if err == nil && e.SkipBad {
 		err = inputs.InFile(path, check(ctx))
 	}
-	bad, err = e.unread(err)
+	bad, err = e.explainUnreadable(err)
 	return r, bad, err
 }
 
-// unread adds what to do about a shard that cannot be read. If it is to be left out, bad is
+// explainUnreadable adds what to do about a shard that cannot be read. If it is to be left out, bad is
 // true and err is the reason.
-func (e *Engine) unread(err error) (bad bool, why error) {
+func (e *Engine) explainUnreadable(err error) (bad bool, why error) {
 	switch {
 	case err == nil:
 		return false, nil
 	case e.SkipBad && inputs.Broken(err):
 		return true, err
 	case errors.Is(err, inputs.ErrEmpty):
-		err = fmt.Errorf("%w; leave it out, or pass Options.SkipBad to go on without such files", err)
+		err = fmt.Errorf("%w; leave it out, or pass Options.SkipBad to leave out such files", err)
 	case errors.Is(err, fs.ErrPermission):
 		err = fmt.Errorf("%w; let this user read it, or leave it out", err)
 	case inputs.Broken(err) && !errors.Is(err, preprocess.ErrImage) && !errors.Is(err, inputs.ErrNoInput): // these have hints of their own
-		err = fmt.Errorf("%w; pass Options.SkipBad to go on without such files", err)
+		err = fmt.Errorf("%w; pass Options.SkipBad to leave out such files", err)
 	}
 	return false, err
 }
@@ -146,12 +146,12 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 				yield(audit.Batch{}, err)
 				return
 			}
-			var seen passed
-			blocks := seen.through(rest.Blocks(ctx, rest.BlockRows()))
+			var queue contentQueue
+			blocks := queue.record(rest.Blocks(ctx, rest.BlockRows()))
 			for batch, err := range e.rows.RowsOf(ctx, rest, blocks).Blocks(true) {
 				b := audit.Batch{Rows: batch}
 				if err == nil {
-					b.Contents = seen.take(batch.Len())
+					b.Contents = queue.take(batch.Len())
 				}
 				if !yield(b, err) {
 					return
@@ -162,14 +162,14 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 	return r, func(ctx context.Context) error { return set.Check(ctx, set.BlockRows()) }, nil
 }
 
-// passed holds the content of rows that the model has not returned yet.
-type passed struct {
+// contentQueue holds the content of rows that the model has not returned yet.
+type contentQueue struct {
 	mutex    sync.Mutex
 	contents []audit.Content
 }
 
-// through records the content of the rows of blocks.
-func (p *passed) through(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.InputBlock, error] {
+// record adds the content of the rows of blocks.
+func (p *contentQueue) record(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.InputBlock, error] {
 	return func(yield func(ood.InputBlock, error) bool) {
 		for b, err := range blocks {
 			if err == nil {
@@ -186,7 +186,7 @@ func (p *passed) through(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.
 }
 
 // take returns the content of the next n rows.
-func (p *passed) take(n int) []audit.Content {
+func (p *contentQueue) take(n int) []audit.Content {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	list := p.contents[:n:n]
@@ -194,12 +194,12 @@ func (p *passed) take(n int) []audit.Content {
 	return list
 }
 
-// snippet is the number of letters of a text that are shown.
-const snippet = 240
+// maxShownText is the number of letters of a text that are shown.
+const maxShownText = 240
 
-// look opens sources again to show some of their rows. Rows that can no longer be read are not
-// shown; they were scored.
-func (e *Engine) look(sources []source) func(ctx context.Context, name string, rows []int) []audit.Shown {
+// showRows returns a function that opens sources again to show some of their rows. It leaves
+// out rows that can no longer be read; their scores remain.
+func (e *Engine) showRows(sources []source) func(ctx context.Context, name string, rows []int) []audit.Shown {
 	return func(ctx context.Context, name string, rows []int) []audit.Shown {
 		i := slices.IndexFunc(sources, func(s source) bool { return s.Name == name })
 		defer e.rows.Quiet()() // notes were printed when the rows were scored
@@ -235,15 +235,15 @@ func (e *Engine) look(sources []source) func(ctx context.Context, name string, r
 		for _, c := range columns {
 			for k := range min(len(c.Texts), len(shown)) {
 				text := []rune(strings.TrimSpace(shown[k].Text + " " + c.Texts[k]))
-				shown[k].Text = string(text[:min(len(text), snippet)])
+				shown[k].Text = string(text[:min(len(text), maxShownText)])
 			}
 		}
 		return shown
 	}
 }
 
-// local returns the files that Fitted names, fetched if necessary.
-func (e *Engine) local(ctx context.Context) ([]source, error) {
+// fittedSources returns the files that Fitted names, fetched if necessary.
+func (e *Engine) fittedSources(ctx context.Context) ([]source, error) {
 	all, err := e.find(ctx, "Options.Fitted", e.Fitted)
 	for i, one := range all {
 		if isURL(one.path) && err == nil {
@@ -253,8 +253,8 @@ func (e *Engine) local(ctx context.Context) ([]source, error) {
 	return all, err
 }
 
-// digest is a digest of the names and contents of shards, or empty if there are none.
-func digest(ctx context.Context, shards []source) (string, error) {
+// shardsDigest is a digest of the names and contents of shards, or empty if there are none.
+func shardsDigest(ctx context.Context, shards []source) (string, error) {
 	if len(shards) == 0 {
 		return "", nil
 	}

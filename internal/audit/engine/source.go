@@ -52,9 +52,9 @@ type source struct {
 	// LeftOut is the reason why no row of it was audited, or empty.
 	LeftOut string `json:"left_out,omitempty"`
 
-	path   string      // as given, or a URL
-	places []string    // resolved paths of its rows: its own, and the targets of links in a folder
-	info   fs.FileInfo // nil for a URL
+	path  string      // as given, or a URL
+	paths []string    // resolved paths of its rows: its own, and the targets of links in a folder
+	info  fs.FileInfo // nil for a URL
 }
 
 // sources returns the stamps of files and folders.
@@ -69,8 +69,8 @@ func (e *Engine) sources(ctx context.Context, paths []string) (list []source, er
 		s := source{Name: audit.Name(path), path: path}
 		if isURL(path) {
 			s.Stamp, stamps = stamps[0], stamps[1:]
-			s.places = []string{slash.Clean(s.Name)}
-		} else if err := s.look(ctx); err != nil {
+			s.paths = []string{slash.Clean(s.Name)}
+		} else if err := s.stat(ctx); err != nil {
 			return nil, err
 		}
 		list = append(list, s)
@@ -79,12 +79,12 @@ func (e *Engine) sources(ctx context.Context, paths []string) (list []source, er
 	return list, nil
 }
 
-// look returns the stamp of a file or of a folder of images.
-func (s *source) look(ctx context.Context) (err error) {
+// stat returns the stamp of a file or of a folder of images.
+func (s *source) stat(ctx context.Context) (err error) {
 	if s.info, err = os.Stat(s.path); err != nil {
 		return err
 	}
-	s.places = []string{resolved(s.path)}
+	s.paths = []string{resolved(s.path)}
 	if !s.info.IsDir() {
 		s.Stamp = Stamp{Size: s.info.Size(), Modified: s.info.ModTime().UTC()}
 		return nil
@@ -94,7 +94,7 @@ func (s *source) look(ctx context.Context) (err error) {
 		return err
 	}
 	for _, to := range in.Linked {
-		s.places = append(s.places, filepath.ToSlash(to))
+		s.paths = append(s.paths, filepath.ToSlash(to))
 	}
 	members := sha256.New()
 	for _, name := range in.Files {
@@ -136,21 +136,21 @@ func (e *Engine) find(ctx context.Context, option string, names []string) (sourc
 	if sources, err = e.sources(ctx, paths); err != nil {
 		return nil, err
 	}
-	return sources, once(option, sources)
+	return sources, checkDistinct(option, sources)
 }
 
-// apart returns an error if the result folder lies within the inputs.
-func (o *Options) apart(sources []source) error {
+// checkDir returns an error if the result folder lies within the inputs.
+func (o *Options) checkDir(sources []source) error {
 	names := map[string]string{} // by resolved path
 	for _, s := range sources {
-		names[s.places[0]] = s.Name
+		names[s.paths[0]] = s.Name
 	}
 	for _, name := range o.Inputs {
 		if !isURL(name) {
 			names[resolved(name)] = name
 		}
 	}
-	for at := range above(resolved(o.Dir)) {
+	for at := range ancestors(resolved(o.Dir)) {
 		if name, within := names[at]; within {
 			return modelrows.Usagef("Options.Dir %s lies in %s, which Options.Inputs names; write to another folder", o.Dir, name)
 		}
@@ -158,60 +158,60 @@ func (o *Options) apart(sources []source) error {
 	return nil
 }
 
-// changes returns the names of the sources that changed since a run, and how.
-func (r run) changes(now []source) (changed []string, how string) {
+// changed returns the names of the sources that changed since a run, and how.
+func (r run) changed(now []source) (changed []string, how string) {
 	for _, s := range now {
-		var was Stamp
-		if i, named := r.number(s.Name); named {
-			was = r.Shards[i].Stamp
+		var before Stamp
+		if i, named := r.index(s.Name); named {
+			before = r.Shards[i].Stamp
 		}
-		if s.same(was) {
+		if s.same(before) {
 			continue
 		}
 		if changed = append(changed, s.Name); len(changed) == 1 {
-			how = fmt.Sprintf("it was %v and is %v", was, s.Stamp)
+			how = fmt.Sprintf("it was %v and is %v", before, s.Stamp)
 		}
 	}
 	return changed, how
 }
 
-// once returns an error if two sources share rows: one file or folder under two names, or one
-// within another.
-func once(option string, list []source) error {
-	twice := func(one, other source) error {
+// checkDistinct returns an error if two sources share rows: one file or folder under two
+// names, or one within another.
+func checkDistinct(option string, list []source) error {
+	sharedRows := func(one, other source) error {
 		how := ", which are one file"
 		switch {
 		case one.Name == other.Name:
-			return modelrows.Usagef("%s names %s twice; each input is to be named once", option, one.Name)
-		case strings.HasPrefix(other.places[0], one.places[0]+"/"):
+			return modelrows.Usagef("%s names %s twice; name each input once", option, one.Name)
+		case strings.HasPrefix(other.paths[0], one.paths[0]+"/"):
 			how = " within it"
-		case len(one.places)+len(other.places) > 2:
+		case len(one.paths)+len(other.paths) > 2:
 			how = ", one of which a link in the other leads to"
 		case one.Files > 0:
 			how = ", which are one folder"
 		}
-		return modelrows.Usagef("%s names %s and %s%s; each input is to be named once", option, one.Name, other.Name, how)
+		return modelrows.Usagef("%s names %s and %s%s; name each input once", option, one.Name, other.Name, how)
 	}
 	at, like := map[string]source{}, map[Stamp][]*source{}
 	for i, s := range list {
-		for _, place := range s.places {
+		for _, place := range s.paths {
 			if before, is := at[place]; is {
-				return twice(before, s)
+				return sharedRows(before, s)
 			}
 			at[place] = s
 		}
 		for _, before := range like[s.Stamp] {
 			if os.SameFile(before.info, s.info) { // hard links
-				return twice(*before, s)
+				return sharedRows(*before, s)
 			}
 		}
 		like[s.Stamp] = append(like[s.Stamp], &list[i])
 	}
 	for _, s := range list {
-		for _, place := range s.places {
-			for folder := range above(place) {
+		for _, place := range s.paths {
+			for folder := range ancestors(place) {
 				if holds, is := at[folder]; is && holds.Name != s.Name {
-					return twice(holds, s)
+					return sharedRows(holds, s)
 				}
 			}
 		}
@@ -219,8 +219,8 @@ func once(option string, list []source) error {
 	return nil
 }
 
-// above returns a path and its parent folders.
-func above(place string) iter.Seq[string] {
+// ancestors returns a path and its parent folders.
+func ancestors(place string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for yield(place) && place != slash.Dir(place) {
 			place = slash.Dir(place)
@@ -234,7 +234,7 @@ func resolved(path string) string {
 	if err != nil {
 		return filepath.ToSlash(path)
 	}
-	for at := range above(filepath.ToSlash(abs)) {
+	for at := range ancestors(filepath.ToSlash(abs)) {
 		if real, err := filepath.EvalSymlinks(filepath.FromSlash(at)); err == nil {
 			return slash.Join(filepath.ToSlash(real), strings.TrimPrefix(filepath.ToSlash(abs), at))
 		}

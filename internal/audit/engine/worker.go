@@ -35,32 +35,32 @@ type Shard struct {
 
 // scoreRemotely scores the rows that the folder lacks on other machines.
 func (e *Engine) scoreRemotely(ctx context.Context, remote Remote, d *folder) error {
-	var lacking []Shard
+	var missing []Shard
 	for i, s := range d.Shards {
 		if !d.complete(s.Name) {
-			lacking = append(lacking, Shard{i, s.path, s.Size, d.have[s.Name]})
+			missing = append(missing, Shard{i, s.path, s.Size, d.have[s.Name]})
 		}
 	}
-	if lacking == nil {
+	if missing == nil {
 		return nil
 	}
-	if err := os.MkdirAll(d.parts(), 0o777); err != nil {
-		return notFolder(d.parts(), err)
+	if err := os.MkdirAll(d.partsDir(), 0o777); err != nil {
+		return explainMkdir(d.partsDir(), err)
 	}
-	err := remote.Score(ctx, e.asked(), lacking, d.parts())
-	left := map[string]error{}
+	err := remote.Score(ctx, e.withURLs(), missing, d.partsDir())
+	excluded := map[string]error{}
 	var failed []string // reasons why shards could not be scored
-	for _, s := range lacking {
-		said := func(name string) (why string, there bool) {
-			content, unfound := os.ReadFile(filepath.Join(d.parts(), name))
+	for _, s := range missing {
+		readReason := func(name string) (why string, there bool) {
+			content, unfound := os.ReadFile(filepath.Join(d.partsDir(), name))
 			return string(content), unfound == nil
 		}
-		if why, is := said(FailedName(s)); is {
+		if why, is := readReason(FailedName(s)); is {
 			failed = append(failed, why)
-		} else if why, is := said(emptyName(s)); is {
-			left[audit.Name(s.Path)] = leftError{why, inputs.ErrEmpty}
-		} else if why, is := said(brokenName(s)); is {
-			left[audit.Name(s.Path)] = leftError{why, nil}
+		} else if why, is := readReason(emptyName(s)); is {
+			excluded[audit.Name(s.Path)] = exclusionError{why, inputs.ErrEmpty}
+		} else if why, is := readReason(brokenName(s)); is {
+			excluded[audit.Name(s.Path)] = exclusionError{why, nil}
 		}
 	}
 	if n := len(failed); n > 1 && err == nil {
@@ -68,29 +68,29 @@ func (e *Engine) scoreRemotely(ctx context.Context, remote Remote, d *folder) er
 	} else if n == 1 && err == nil {
 		err = errors.New(failed[0])
 	}
-	done, unread := openFolder(ctx, d.dir, d.run, d.say)
+	done, unread := openFolder(ctx, d.dir, d.run, d.note)
 	if unread == nil {
-		done.made, done.left = d.made, left
+		done.created, done.excluded = d.created, excluded
 		*d = *done
 	}
 	return cmp.Or(err, unread)
 }
 
-// leftError is the reason why a worker left out a shard.
-type leftError struct {
-	says string
-	is   error
+// exclusionError is the reason why a worker left out a shard.
+type exclusionError struct {
+	text string
+	kind error
 }
 
-func (e leftError) Error() string { return e.says }
+func (e exclusionError) Error() string { return e.text }
 
-func (e leftError) Unwrap() error { return e.is }
+func (e exclusionError) Unwrap() error { return e.kind }
 
 // Worker scores shards for an audit that runs on another machine. It is safe for concurrent
 // use.
 type Worker struct {
-	e    *Engine
-	hint func(error) error
+	engine *Engine
+	hint   func(error) error
 }
 
 // NewWorker returns a worker for an audit that runs on another machine. It loads the model
@@ -104,10 +104,10 @@ func NewWorker(ctx context.Context, o Options, storage Storage, note modelrows.N
 	return &Worker{e, hint}, nil
 }
 
-// Score scores the missing rows of shards, whose rows in the files have were scored before,
-// and saves each part under its name. If a shard cannot be scored or is left out, Score saves
+// Score scores the missing rows of shards and saves each part under its name. The files have
+// hold rows that were scored before. If a shard cannot be scored or is left out, Score saves
 // the reason under a name beside the parts, and scores the other shards.
-func (w *Worker) Score(ctx context.Context, shards []Shard, have []string, save func(name string, part io.WriterTo) error, say func(name, why string) error) error {
+func (w *Worker) Score(ctx context.Context, shards []Shard, have []string, save func(name string, part io.WriterTo) error, saveReason func(name, why string) error) error {
 	ranges, numbers := map[string][]audit.Range{}, map[string]int{}
 	for _, s := range shards {
 		name := audit.Name(s.Path)
@@ -123,7 +123,7 @@ func (w *Worker) Score(ctx context.Context, shards []Shard, have []string, save 
 		}
 	}
 	var unsaved error
-	scoring := w.e.scorer.Begin(func(p *audit.Part) error {
+	scoring := w.engine.scorer.Begin(func(p *audit.Part) error {
 		unsaved = save(partName(numbers[p.First().Shard], p.First().Start), p)
 		return unsaved
 	})
@@ -132,11 +132,11 @@ func (w *Worker) Score(ctx context.Context, shards []Shard, have []string, save 
 		if err != nil && unsaved == nil && ctx.Err() == nil {
 			switch {
 			case bad && errors.Is(err, inputs.ErrEmpty):
-				err = say(emptyName(s), err.Error())
+				err = saveReason(emptyName(s), err.Error())
 			case bad:
-				err = say(brokenName(s), err.Error())
+				err = saveReason(brokenName(s), err.Error())
 			default:
-				err = say(FailedName(s), w.hint(err).Error())
+				err = saveReason(FailedName(s), w.hint(err).Error())
 			}
 		}
 		if err = cmp.Or(unsaved, err); err != nil {
@@ -151,22 +151,23 @@ func (w *Worker) score(ctx context.Context, scoring *audit.Scoring, s Shard, hav
 	path := s.Path
 	if isURL(path) {
 		var release func()
-		if path, release, err = w.e.storage.Fetch(ctx, path); err != nil {
+		if path, release, err = w.engine.storage.Fetch(ctx, path); err != nil {
 			return false, err
 		}
 		defer release()
 	}
-	bad, err = w.e.scoreShard(ctx, scoring, audit.Name(s.Path), path, have, func(audit.Rows, int, int) {})
-	if err = w.e.named(err); err != nil && path != s.Path {
+	bad, err = w.engine.scoreShard(ctx, scoring, audit.Name(s.Path), path, have, func(audit.Rows, int, int) {})
+	if err = w.engine.nameURLs(err); err != nil && path != s.Path {
 		err = fetchedError{err, path, s.Path}
 	}
 	return bad, err
 }
 
-// PartsOf reports whether a file is a part that begins with a shard in a range of numbers.
-func PartsOf(name string, from, to int) bool {
+// StartsInShards reports whether a file is a part that begins with a shard in a range of
+// numbers.
+func StartsInShards(name string, from, to int) bool {
 	number, err := strconv.Atoi(name[:max(0, strings.IndexByte(name, '-'))])
-	return err == nil && from <= number && number <= to && OfParts(name) && strings.HasSuffix(name, ".parquet")
+	return err == nil && from <= number && number <= to && IsPartFile(name) && strings.HasSuffix(name, ".parquet")
 }
 
 // emptyName and brokenName name the files with the reason why a shard is left out.
