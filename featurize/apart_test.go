@@ -2,8 +2,8 @@ package featurize
 
 import "testing"
 
-// TestApart: a difference is a share of the row's largest number, and where that is 0
-// of 1, for no share of 0 is finite.
+// TestApart checks that a difference is relative to the row's largest number, and absolute if
+// that is 0.
 func TestApart(t *testing.T) {
 	for _, tt := range []struct {
 		got, bundle []float32

@@ -18,32 +18,31 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// Attached is a network with what a bundle says of its inputs: it makes the rows
-// that the bundle predicts from. It is safe for concurrent use.
+// Attached is a model that is opened for a .attach file. It makes the rows that predictions
+// are computed from. It is safe for concurrent use.
 type Attached struct {
 	*Model
-	// Preprocess is what Images does to images, or nil where the bundle says nothing
-	// of them.
+	// Preprocess prepares images, or is nil if the .attach file has no preprocessing.
 	Preprocess *preprocess.Pipeline
-	inputs     bool // rows carry their inputs, for a detector that runs the network
+	inputs     bool // rows contain their inputs, for a detector that runs the model
 }
 
-// OpenFor opens the network that a bundle was fitted on: the one at path, as Open
-// takes it, or, where that is empty, at the path that the bundle stores. The bundle
-// says which tensors are read, whatever o does. A model other than the bundle's is
-// an [attach.ErrWrongModel], and none at the bundle's path an [attach.ErrNoModel].
+// OpenFor opens the model that a .attach file was fitted on: at path, as in Open, or at the
+// stored path if path is empty. The file names the tensors that are read, and overrides o. If
+// the model is a different one, the error wraps [attach.ErrWrongModel]. If there is no model
+// at the stored path, it wraps [attach.ErrNoModel].
 func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*Attached, error) {
 	a := &Attached{inputs: b.RunsNetwork()}
 	if b.Preprocess != nil {
 		p, err := preprocess.Parse(b.Preprocess)
 		if err != nil {
-			return nil, fmt.Errorf("the bundle's preprocessing cannot be used: %w", err)
+			return nil, fmt.Errorf("the preprocessing in the .attach file cannot be used: %w", err)
 		}
 		a.Preprocess = p.In(b.Layout)
 	}
 	at := cmp.Or(path, b.Base.Path)
 	if at == "" {
-		return nil, fmt.Errorf("%w: the bundle does not say where it is", attach.ErrNoModel)
+		return nil, fmt.Errorf("%w: the .attach file has no path of it", attach.ErrNoModel)
 	}
 	o.Feature, o.Output, o.Layers, o.EarlierLayers = b.Base.Feature, b.Base.Output, nil, 0
 	for _, l := range b.Base.Layers {
@@ -61,17 +60,15 @@ func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*At
 	}
 	if b.Text != nil && a.texts == nil {
 		defer a.Close()
-		return nil, fmt.Errorf("the bundle's tokenizer cannot be used: %s", append(a.Info().Unused, "the model takes no tokens")[0])
+		return nil, fmt.Errorf("the tokenizer in the .attach file cannot be used: %s", append(a.Info().Unused, "the model takes no tokens")[0])
 	}
 	return a, nil
 }
 
-// Predict predicts encoded images, such as JPEG or PNG files, of which
-// [preprocess.Decode] says what they may be: it decodes and prepares each, runs the
-// network on all of them at once, and gives them to p, which is of the same bundle.
-// An error names the image that is wrong, counted from 0, says what preprocessing
-// lacks where the network takes another size, and wraps [preprocess.ErrImage] where
-// it cannot be decoded.
+// Predict predicts encoded images, such as JPEG or PNG files in any format of
+// [preprocess.Decode]. It decodes and prepares each image, runs the model on all of them at
+// once, and passes the result to p, which must come from the same .attach file. An error names
+// the image, counted from 0. It wraps [preprocess.ErrImage] if the image cannot be decoded.
 func (a *Attached) Predict(ctx context.Context, p *attach.Predictor, files ...io.Reader) ([]attach.Prediction, error) {
 	rows, err := a.prepare(ctx, len(files), func(i int) (image.Image, error) { return preprocess.Decode(files[i]) })
 	if err != nil {
@@ -80,15 +77,15 @@ func (a *Attached) Predict(ctx context.Context, p *attach.Predictor, files ...io
 	return p.Predict(ctx, rows)
 }
 
-// Images prepares images and runs the network on all of them at once.
+// Images prepares images and runs the model on all of them at once.
 func (a *Attached) Images(ctx context.Context, images ...image.Image) (attach.Rows, error) {
 	return a.prepare(ctx, len(images), func(i int) (image.Image, error) { return images[i], nil })
 }
 
-// prepare has one image decoded at a time.
+// prepare decodes one image at a time.
 func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image.Image, error)) (attach.Rows, error) {
 	if a.Preprocess == nil {
-		return attach.Rows{}, errors.New("the bundle was fitted without preprocessing, which images need")
+		return attach.Rows{}, errors.New("images need preprocessing, and the .attach file was fitted without it")
 	}
 	if n == 0 {
 		return attach.Rows{}, errors.New("there are no images")
@@ -116,12 +113,12 @@ func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image
 	return a.Run(ctx, ood.InputBlock{Tensors: []ood.Tensor{x}})
 }
 
-// Texts predicts texts: it tokenizes them, runs the network on all of them at once,
-// and gives what it makes of them to p, which is of the same bundle. Pairs of texts
-// are tensors of strings for Rows, the first texts before the second.
+// Texts tokenizes texts, runs the model on all of them at once, and passes the result to p,
+// which must come from the same .attach file. For pairs of texts, pass tensors of strings to
+// Rows, with the first texts before the second.
 func (a *Attached) Texts(ctx context.Context, p *attach.Predictor, texts ...string) ([]attach.Prediction, error) {
 	if a.texts == nil {
-		return nil, errors.New("the bundle was fitted without a tokenizer, which texts need")
+		return nil, errors.New("texts need a tokenizer, and the .attach file was fitted without one")
 	}
 	if len(texts) == 0 {
 		return nil, errors.New("there are no texts")
@@ -133,9 +130,9 @@ func (a *Attached) Texts(ctx context.Context, p *attach.Predictor, texts ...stri
 	return p.Predict(ctx, r)
 }
 
-// Rows runs the network on blocks of rows, such as those of x.Blocks, in order, and
-// yields what they are predicted from. The first error ends it. Integers are given as whole float32
-// numbers, and images as Preprocess makes them.
+// Rows runs the model on blocks of rows, such as those of x.Blocks, in order, and yields rows
+// for Predict. The first error ends it. Integers are passed as whole float32 numbers, and
+// images as Preprocess returns them.
 func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[attach.Rows, error] {
 	return func(yield func(attach.Rows, error) bool) {
 		if !a.inputs {
@@ -150,7 +147,7 @@ func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, er
 			var r attach.Rows
 			switch {
 			case err != nil:
-			case x.Len() == 0: // its tensors are checked, and there is nothing to run
+			case x.Len() == 0: // checks the tensors, although there is nothing to run
 				for _, err = range a.Features(ctx, single(x)) {
 				}
 			default:
@@ -166,8 +163,8 @@ func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, er
 	}
 }
 
-// Run runs the network on a block of rows, all of which are at hand, as Rows does.
-// Rows that fit into one run are neither copied nor handed to another goroutine.
+// Run runs the model on a block of rows in memory, like Rows. Rows that fit into one run are
+// neither copied nor passed to another goroutine.
 func (a *Attached) Run(ctx context.Context, x ood.InputBlock) (r attach.Rows, err error) {
 	once, err := a.once(ctx, x)
 	switch {

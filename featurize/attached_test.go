@@ -30,7 +30,7 @@ import (
 
 const digit = "../testmodels/images/3/0.png"
 
-// fitDigits attaches a detector to the network of digits and stores it in dir.
+// fitDigits fits a detector for the digits model and stores it in dir.
 func fitDigits(ctx context.Context, dir string, m ood.Method) (path string, err error) {
 	raw, err := os.ReadFile("../testmodels/digits.preprocess.json")
 	if err != nil {
@@ -73,8 +73,8 @@ func fitDigits(ctx context.Context, dir string, m ood.Method) (path string, err 
 	return path, b.Save(ctx, path)
 }
 
-// A service that takes an image and says how far the answer is to be trusted. What
-// `attach fit` wrote says how images are prepared, and which network runs on them.
+// A service takes an image and reports how far to trust the prediction. The .attach file
+// contains the preprocessing and names the model.
 func ExampleAttached_Predict() {
 	ctx := context.Background()
 	path, file, done := exampleFiles(ctx)
@@ -133,8 +133,8 @@ func exampleFiles(ctx context.Context) (path string, file io.ReadCloser, done fu
 	}
 }
 
-// Images and the arrays that they become are predicted alike, by detectors that
-// read earlier layers and by those that run the network.
+// TestAttachedImages predicts images and their preprocessed arrays, with detectors that read
+// earlier layers and with detectors that run the model. Results must agree.
 func TestAttached(t *testing.T) {
 	ctx := t.Context()
 	fused, _ := attach.MethodByName("fused-layers")
@@ -255,7 +255,7 @@ func TestOpenForRefuses(t *testing.T) {
 	}
 }
 
-// A library that is not there is not the model's absence.
+// A missing ONNX Runtime is not reported as a missing model.
 func TestOpenForWithoutLibrary(t *testing.T) {
 	energy, _ := attach.MethodByName("energy")
 	path, err := fitDigits(t.Context(), t.TempDir(), energy)
@@ -272,7 +272,8 @@ func TestOpenForWithoutLibrary(t *testing.T) {
 	}
 }
 
-// What the bundle needs yet is not written over, however its path is spelt.
+// Export must not overwrite files that the .attach file needs, however their paths are
+// spelled.
 func TestExportSpares(t *testing.T) {
 	energy, _ := attach.MethodByName("energy")
 	dir := t.TempDir()
@@ -301,8 +302,8 @@ func TestExportSpares(t *testing.T) {
 	b.Base.Path = model
 	for _, heads := range []bool{false, true} {
 		for name, what := range map[string]string{
-			"model.onnx": "which the bundle's model reads", "../" + filepath.Base(dir) + "/model.onnx": "which the bundle's model reads",
-			"link.onnx": "which the bundle's model reads", "weights.onnx": "which the bundle's model reads", "model.attach": "the bundle",
+			"model.onnx": "which belongs to the original model", "../" + filepath.Base(dir) + "/model.onnx": "which belongs to the original model",
+			"link.onnx": "which belongs to the original model", "weights.onnx": "which belongs to the original model", "model.attach": "which is a .attach file",
 		} {
 			out := dir + "/" + name
 			if _, err := featurize.Export(t.Context(), b, out, featurize.ExportOptions{OnlyHeads: heads}); err == nil || !strings.Contains(err.Error(), "would replace") || !strings.Contains(err.Error(), what) {
@@ -316,7 +317,7 @@ func TestExportSpares(t *testing.T) {
 	if _, err := featurize.Export(t.Context(), b, filepath.Join(dir, "out.onnx"), featurize.ExportOptions{}); err != nil {
 		t.Error(err)
 	}
-	// So are the weights of a model that has them in a file of their own.
+	// The same holds for weights in a file of their own.
 	var m pb.ModelProto
 	if err := proto.Unmarshal(content, &m); err != nil {
 		t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 
 const benchBatch, benchRuns = 64, 2
 
-// benchModel is the resnet18 of testmodels/torchvision where
-// ATTACH_TORCHVISION names its folder, else a shared residual network.
+// benchModel returns the resnet18 of testmodels/torchvision if ATTACH_TORCHVISION names its
+// folder, or else a shared residual network.
 func benchModel(b *testing.B) (path string, row []int) {
 	if dir := os.Getenv("ATTACH_TORCHVISION"); dir != "" {
 		return filepath.Join(dir, "resnet18.onnx"), []int{3, 224, 224}
@@ -25,8 +25,8 @@ func benchModel(b *testing.B) (path string, row []int) {
 	return filepath.Join(sharedModels(b), "cifar10_preact18.onnx"), []int{3, 32, 32}
 }
 
-// BenchmarkThroughput compares featurizing with a bare run of the same
-// network, batch and threads, in turns, and reports their ratio: 1 is no loss.
+// BenchmarkThroughput compares Features with a bare run of the same model, batch and threads,
+// in turns. It reports their ratio; 1 means no loss.
 func BenchmarkThroughput(b *testing.B) {
 	rt := orttest.Open(b)
 	path, row := benchModel(b)
@@ -74,7 +74,7 @@ func BenchmarkThroughput(b *testing.B) {
 	}
 	bare()
 	ours()
-	// The quickest turn of each is the one that other programs disturbed least.
+	// The fastest turn of each was disturbed least by other programs.
 	t := [2]float64{math.Inf(1), math.Inf(1)}
 	for b.Loop() {
 		for i, f := range []func(){bare, ours} {
@@ -89,9 +89,8 @@ func BenchmarkThroughput(b *testing.B) {
 	b.ReportMetric(t[0]/t[1], "ratio")
 }
 
-// BenchmarkGradients times batches of 8 images forward, and forward with the
-// gradient of log-softmax of the top class. testmodels/torchvision/cost.py
-// runs it beside PyTorch.
+// BenchmarkGradients times batches of 8 images: forward, and forward with the gradient of the
+// top class's log-softmax. testmodels/torchvision/cost.py runs the same in PyTorch.
 func BenchmarkGradients(b *testing.B) {
 	dir := os.Getenv("ATTACH_TORCHVISION")
 	if dir == "" {
@@ -125,7 +124,7 @@ func BenchmarkGradients(b *testing.B) {
 	}
 }
 
-// best reports the shortest time of a step, but for the first.
+// best reports the shortest time of a step. It ignores the first step.
 func best(b *testing.B, step func()) {
 	step()
 	best := math.Inf(1)

@@ -8,8 +8,8 @@ import (
 // maxCandidates bounds the list of tensors that could serve as φ.
 const maxCandidates = 20
 
-// floatOps make floats whenever they are fed floats, and something that may
-// serve as a feature.
+// floatOps are operators that return floats if their inputs are floats, and whose outputs may
+// serve as features.
 var floatOps = []string{
 	"Gemm", "MatMul", "Conv", "BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization",
 	"Add", "Sub", "Mul", "Div", "Sum", "Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Celu", "Clip", "Tanh", "Sigmoid",

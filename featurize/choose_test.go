@@ -52,7 +52,8 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// Last hidden states beside an answer, whatever that is called, are no embedding.
+// Last hidden states besides a prediction are not an embedding, whatever the prediction is
+// called.
 func TestStatesBesideAnswers(t *testing.T) {
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
 		phi := b.Append(onnx.Node{Op: "Tanh", Inputs: []string{phiOf(b, x)}, Outputs: []string{b.Fresh("last_hidden_state")}})
@@ -64,8 +65,8 @@ func TestStatesBesideAnswers(t *testing.T) {
 	}
 }
 
-// An embedding that is an output too does not hide the layer that reads it,
-// and an auxiliary head does not take the place of the first.
+// An embedding that is also an output does not hide the layer that reads it, and an auxiliary
+// head does not replace the first one.
 func TestEmbeddingBeforeLogits(t *testing.T) {
 	rt := runtime(t)
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
@@ -129,9 +130,8 @@ func TestNoLinearLayer(t *testing.T) {
 	}
 }
 
-// A tensor that holds the same numbers as the one found keeps the weights.
-// TestLongChains opens networks of thousands of nodes, whose tensors are too
-// many to look at all of them.
+// TestLongChains opens models of thousands of nodes, which have too many tensors to probe them
+// all.
 func TestLongChains(t *testing.T) {
 	rt := runtime(t)
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
@@ -159,7 +159,7 @@ func TestLongChains(t *testing.T) {
 	}
 }
 
-// TestHugeInputs opens networks whose inputs only their users can make up.
+// TestHugeInputs opens models with inputs that are too large to make up at random.
 func TestHugeInputs(t *testing.T) {
 	rt := runtime(t)
 	network := func(dims ...any) string {
@@ -194,7 +194,7 @@ func TestNamedFeature(t *testing.T) {
 	}
 }
 
-// A layer that speaks for each position of an input is not one of rows.
+// A layer that predicts at each position of an input is not the last layer of rows.
 func TestDensePrediction(t *testing.T) {
 	rt := runtime(t)
 	for name, build := range map[string]func(b *onnx.Builder, x string){

@@ -19,24 +19,24 @@ import (
 // XGBoost are exported to.
 const classical = "ai.onnx.ml"
 
-// besideName is the name, as Options.Feature and Info.Feature have it, of
-// the feature of a model without a linear layer: what its trees or its like read,
-// else its inputs, and its own answers beside them. See Feature.Of.
+// besideName names the feature of a model without a linear layer in Options.Feature and
+// Info.Feature: the inputs of its trees or similar operators, else its own inputs, and its
+// predictions. See Feature.Of.
 const besideName = "attach/inputs-and-outputs"
 
-// estimators are the operators of the classical domain that answer, rather than
-// prepare what another reads.
+// estimators are the operators of the classical domain that predict, and do not only prepare
+// data.
 var estimators = []string{
 	"TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "SVMClassifier", "SVMRegressor", "LinearClassifier", "LinearRegressor",
 }
 
-// answering says that a node is an estimator, or of those that stand in for one.
+// answering reports whether a node is an estimator, or replaces one.
 func answering(n *pb.NodeProto) bool {
 	return strings.HasSuffix(n.GetOutput()[0], lowerInput) || slices.Contains(estimators, n.GetOpType())
 }
 
-// inputsAndOutputs is the feature of a model without a linear layer. It is empty
-// where the model has no numbers to take for it.
+// inputsAndOutputs returns the feature of a model without a linear layer. It is empty if the
+// model has no suitable numbers.
 func (s source) inputsAndOutputs(w *walk) view {
 	reads := s.firstRead(w.answers)
 	if reads == nil {
@@ -48,8 +48,9 @@ func (s source) inputsAndOutputs(w *walk) view {
 	return view{tensor: besideName, beside: append(reads, w.answers)}
 }
 
-// firstRead is what the estimators before a tensor read that read no other's
-// answers. Where they read several tensors, it is what these were picked from.
+// firstRead returns the inputs of the estimators before a tensor that do not read predictions
+// of other estimators. If these have several inputs, it returns the tensors that the inputs
+// were picked from.
 func (s source) firstRead(tensor string) []string {
 	var reads []string
 	answers := make(map[string]bool)
@@ -82,8 +83,8 @@ func (s source) firstRead(tensor string) []string {
 	return whole
 }
 
-// pickedFrom is the tensor whose columns another has, or itself where they were
-// texts.
+// pickedFrom returns the tensor whose columns were picked, or the tensor itself if it was made
+// from texts.
 func (s source) pickedFrom(tensor string) string {
 	made := ancestors(s.g, tensor)
 	if slices.ContainsFunc(s.inputs, func(in input) bool { return in.texts() && made[in.name] }) {
@@ -99,8 +100,8 @@ func (s source) pickedFrom(tensor string) string {
 	return tensor
 }
 
-// tableInputs are the inputs with a tensor's numbers a row, where each has one
-// axis or two. Nil says that there are others, or none.
+// tableInputs returns the inputs with numbers of a row that a tensor depends on, if each has
+// one or two axes. Otherwise it returns nil.
 func (s source) tableInputs(tensor string) []string {
 	made := ancestors(s.g, tensor)
 	var names []string
@@ -117,12 +118,12 @@ func (s source) tableInputs(tensor string) []string {
 	return names
 }
 
-// carriers pass what they read on as it is.
+// carriers pass values on without changing them, or scale them.
 var carriers = []string{"ArrayFeatureExtractor", "Cast", "Concat", "FeatureVectorizer", "Flatten", "Gather", "Identity", "Reshape", "Scaler", "Slice", "Squeeze", "Unsqueeze"}
 
 func carries(n *pb.NodeProto) bool { return slices.Contains(carriers, n.GetOpType()) }
 
-// knowsGaps says that all NaN of a tensor come to trees or to an imputer.
+// knowsGaps reports whether every NaN of a tensor reaches trees or an imputer.
 func knowsGaps(g *onnx.Graph, tensor string) bool {
 	known := false
 	for n := range readers(g, tensor, carries) {
@@ -141,15 +142,15 @@ func knowsGaps(g *onnx.Graph, tensor string) bool {
 	return known
 }
 
-// probabilities says whether rows of a tensor are probabilities that add up to 1,
-// on random inputs.
+// probabilities reports whether rows of a tensor are probabilities that sum to 1, on random
+// inputs.
 func (s source) probabilities(ctx context.Context, tensor string) (bool, error) {
 	session, err := s.expose(ctx, []view{{tensor: tensor}})
 	if err != nil {
 		return false, err
 	}
 	defer session.Close()
-	out, n, _, _ := s.inputs.try(ctx, s.g, session) // that none run is not an error
+	out, n, _, _ := s.inputs.try(ctx, s.g, session) // a failed run is not an error here
 	if n == 0 {
 		return false, ctx.Err()
 	}
@@ -173,8 +174,8 @@ func (s source) probabilities(ctx context.Context, tensor string) (bool, error) 
 	return true, nil
 }
 
-// taskOf is what the classical operators before an output tell of the task, or ""
-// where there are none. Beside their scores classifiers give labels.
+// taskOf returns the task that the classical operators before an output imply, or "" if there
+// are none. Classifiers return labels besides scores.
 func (s source) taskOf(w *walk) attach.Task {
 	labels := slices.ContainsFunc(s.g.Outputs(), func(v *pb.ValueInfoProto) bool { return !floating(v) })
 	var task attach.Task
@@ -189,8 +190,8 @@ func (s source) taskOf(w *walk) attach.Task {
 	return task
 }
 
-// classicalBefore are the nodes of the classical domain, and those that stand in
-// for some, that a tensor is made with, in the graph's order.
+// classicalBefore yields the nodes that a tensor depends on and that belong to the classical
+// domain or replace such nodes, in the graph's order.
 func (s source) classicalBefore(tensor string) iter.Seq[*pb.NodeProto] {
 	made := ancestors(s.g, tensor)
 	return func(yield func(*pb.NodeProto) bool) {
@@ -205,8 +206,8 @@ func (s source) classicalBefore(tensor string) iter.Seq[*pb.NodeProto] {
 	}
 }
 
-// classNames are the names of the classes, in the order of the outputs, or nil
-// where the model has none but their numbers.
+// classNames returns the names of the classes, in the order of the outputs, or nil if the
+// model only numbers them.
 func (s source) classNames(w *walk) []string {
 	var names []string
 	made := ancestors(s.g, w.output)
@@ -221,7 +222,7 @@ func (s source) classNames(w *walk) []string {
 	numbered, seen := true, make(map[string]bool)
 	for i, name := range names {
 		if !utf8.ValidString(name) || seen[name] {
-			return nil // they tell no classes apart
+			return nil // such names do not identify classes
 		}
 		seen[name] = true
 		numbered = numbered && name == strconv.Itoa(i)
@@ -232,8 +233,8 @@ func (s source) classNames(w *walk) []string {
 	return names
 }
 
-// namedBy are the names of classes that a node has: of its columns, or what it
-// picks labels from.
+// namedBy returns the names of classes in a node: of its columns, or of the labels that it
+// picks from.
 func (s source) namedBy(n *pb.NodeProto) []string {
 	if n.GetOpType() != "ArrayFeatureExtractor" || len(n.GetInput()) == 0 {
 		return classLabels(n)
@@ -247,7 +248,7 @@ func (s source) namedBy(n *pb.NodeProto) []string {
 		names = append(names, string(name))
 	}
 	if slices.Contains([]pb.TensorProto_DataType{pb.TensorProto_INT32, pb.TensorProto_INT64}, pb.TensorProto_DataType(t.GetDataType())) {
-		numbers, _, _ := onnx.Int64s(t, s.dir) // what cannot be read names nothing
+		numbers, _, _ := onnx.Int64s(t, s.dir) // unreadable numbers give no names
 		for _, v := range numbers {
 			names = append(names, strconv.FormatInt(v, 10))
 		}
@@ -255,7 +256,7 @@ func (s source) namedBy(n *pb.NodeProto) []string {
 	return names
 }
 
-// classLabels are what a classifier, or a ZipMap, calls its columns.
+// classLabels returns the labels of the columns of a classifier or a ZipMap.
 func classLabels(n *pb.NodeProto) []string {
 	var names []string
 	for _, key := range []string{"classlabels_strings", "classlabels_int64s", "classlabels_ints"} {

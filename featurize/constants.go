@@ -11,10 +11,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// constants knows which tensors do not depend on the model's inputs. Their
-// values are read from the file where they stand there, and computed by the
-// runtime where nodes make them of others (a transposed, cast or dequantised
-// weight).
+// constants finds the tensors that do not depend on the model's inputs. It reads their values
+// from the file if they are stored there. ONNX Runtime computes the others, such as a
+// transposed, cast or dequantised weight.
 type constants struct {
 	g    *onnx.Graph
 	dir  string
@@ -27,13 +26,13 @@ func newConstants(g *onnx.Graph, dir string, rt *ort.Runtime, inputs ...input) *
 	for _, v := range g.Inputs() {
 		k.memo[v.GetName()] = false
 	}
-	for _, in := range inputs { // those with a default among them
+	for _, in := range inputs { // includes inputs with a default
 		k.memo[in.name] = false
 	}
 	return k
 }
 
-// is says whether a tensor is constant.
+// is reports whether a tensor is constant.
 func (k *constants) is(tensor string) bool {
 	if v, ok := k.memo[tensor]; ok {
 		return v
@@ -42,7 +41,7 @@ func (k *constants) is(tensor string) bool {
 		k.memo[tensor] = true
 		return true
 	}
-	k.memo[tensor] = false // what is made in a circle is not constant
+	k.memo[tensor] = false // a tensor in a cycle is not constant
 	n := k.g.Producer(tensor)
 	if n == nil || strings.HasPrefix(n.GetOpType(), "Random") || slices.Contains([]string{"Bernoulli", "Multinomial"}, n.GetOpType()) {
 		return false
@@ -61,13 +60,13 @@ func (k *constants) value(ctx context.Context, tensor string) ([]float32, []int6
 	if t, ok := k.g.Const(tensor); ok {
 		return onnx.Float32s(t, k.dir)
 	}
-	// The runtime's binding wants an input; this one leads nowhere.
+	// The binding of ONNX Runtime needs an input, so this one is not connected.
 	const name, wide, one, unused = "attach/constant", "attach/constant/float32", "attach/constant/one", "attach/unused"
 	body := &pb.GraphProto{
 		Input: []*pb.ValueInfoProto{onnx.ValueInfo(unused, pb.TensorProto_FLOAT, 1)},
 		Node: []*pb.NodeProto{
 			node("Cast", []string{tensor}, wide, onnx.Attr("to", pb.TensorProto_FLOAT)),
-			// It returns no scalars either, which this makes vectors.
+			// It cannot return scalars, so this makes them vectors.
 			node("Constant", nil, one, onnx.Attr("value", onnx.Tensor([]float32{1}))),
 			node("Mul", []string{wide, one}, name),
 		},

@@ -1,25 +1,22 @@
-// Package featurize turns a trained ONNX network into a function from inputs
-// to features and logits.
+// Package featurize turns a trained ONNX model into a function from inputs to features and
+// logits.
 //
-// Open walks back from the network's output to its last linear layer, and adds
-// that layer's input φ (n×h) to the outputs of the graph, so that no exporter
-// has to be run again. The layer's weights W (c×h) and bias b (c) are read
-// too: logits = φ·Wᵀ + b, exactly so where Info.Exact says it. Layers before
-// it are read beside it where Options ask for them.
+// Open walks back from the model's output to its last linear layer, and adds that layer's
+// input φ (n×h) to the outputs of the graph, so the model need not be exported again. It also
+// reads the layer's weights W (c×h) and bias b (c). If Info.Exact is set, logits = φ·Wᵀ + b
+// holds exactly. Options can ask for earlier layers too.
 //
-// A linear model of scikit-learn is read as such a layer. Trees, support vector
-// machines and other models of tables have none: what they read stands in, with
-// their answers beside it.
+// A linear model of scikit-learn counts as such a layer. Trees, support vector machines and
+// other models of tables have no linear layer. Their inputs and predictions serve as features.
 //
-// OpenFor opens the network of a bundle that was fitted before, with the tensors
-// and the preprocessing that the bundle names.
+// OpenFor opens the model that a .attach file was fitted on, with the tensors and the
+// preprocessing that the file names.
 //
-// Rows are blocks of tensors, one for each input of the network: numbers or texts,
-// of one shape or of different lengths.
+// Rows come in blocks of tensors, one for each input of the model. Tensors hold numbers or
+// texts, and rows may differ in length.
 //
-// Features streams: rows go in and batches of what is read come out, in bounded
-// memory, while the next batch is prepared. Gradients does the same with the
-// gradient of a scalar of the logits, and Network runs the network as methods
-// want it: forward, differentiated, or with dropout switched on. All of that
-// runs inside ONNX Runtime, by editing the graph.
+// Features streams: it takes rows and yields batches in bounded memory, and prepares the next
+// batch while the model runs. Gradients does the same with the gradient of a scalar of the
+// logits. Network runs the model for methods: forward, differentiated, or with dropout. All of
+// this runs inside ONNX Runtime, by editing the graph.
 package featurize

@@ -12,13 +12,13 @@ import (
 // Dropouts implements ood.Network.
 func (n network) Dropouts() int { return n.dropouts }
 
-// Dropout implements ood.Network. The masks are drawn here and fed to the
-// graph, so that every provider drops the same. A tensor whose first axis is
-// not that of the rows is masked as a whole, by the number of the first row.
+// Dropout implements ood.Network. The masks are drawn here and passed to the graph, so that
+// every provider drops the same elements. A tensor whose first axis is not that of the rows
+// gets one mask.
 func (n network) Dropout(ctx context.Context, x ood.InputBlock, passes int, p float64, seed uint64) ([]float32, error) {
 	switch {
 	case passes < 1:
-		return nil, fmt.Errorf("%d passes with dropout: there must be at least one", passes)
+		return nil, fmt.Errorf("%d passes with dropout; at least one is needed", passes)
 	case p < 0 || p >= 1 || p != p:
 		return nil, fmt.Errorf("the dropout rate is %v, it must be in [0, 1)", p)
 	case n.dropouts == 0 && p == 0:
@@ -136,10 +136,9 @@ func (m *Model) runDropout(ctx context.Context, s *stochastic, c chunk, passes i
 	return all, nil
 }
 
-// dropMask fills mask, rows×width, with 0 at rate and 1/(1−rate) elsewhere.
-// Every row gets the same, which depends on the seed, the pass and the layer: a
-// pass is one thinned network, and what it says of a row does not depend on
-// where the row stands.
+// dropMask fills mask, rows×width, with 0 at the rate, and with 1/(1−rate) otherwise. All rows
+// get the same mask, which depends on the seed, the pass and the layer. So a pass is one
+// thinned network, and its result for a row does not depend on the row's place.
 func dropMask(mask []float32, rows int, rate float64, seed uint64, pass, layer int) {
 	if rows == 0 {
 		return
@@ -147,7 +146,7 @@ func dropMask(mask []float32, rows int, rate float64, seed uint64, pass, layer i
 	width := len(mask) / rows
 	keep := float32(1 / (1 - rate))
 	limit := uint64(rate * (1 << 32))
-	// Generators with close seeds give close numbers, so these are hashed.
+	// Generators with similar seeds give similar numbers, so the seeds are hashed.
 	h := splitMix(splitMix(seed+uint64(pass)) + uint64(layer))
 	rng := rand.NewPCG(h, splitMix(h))
 	first := mask[:width]

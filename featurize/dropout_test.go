@@ -13,8 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// dropoutNet has a layer of rate 1/2 on the input and one of rate 1/4 on φ; the
-// second's rows are behind the first's.
+// dropoutNet has a dropout layer of rate 1/2 on the input and one of rate 1/4 on φ.
 func dropoutNet(t testing.TB, opset int64) string {
 	drop := func(b *onnx.Builder, x string, rate float32) string {
 		if opset < 12 {
@@ -38,8 +37,8 @@ func passes(t testing.TB, m *featurize.Model, shape []int, x []float32, start, n
 	return z
 }
 
-// A network's own layers drop at their own rates: the logits of many passes
-// have the mean and variance of all masks, enumerated.
+// The model's own layers drop at their own rates: the logits of many passes have the mean and
+// the variance over all masks, which the test enumerates.
 func TestDropout(t *testing.T) {
 	rt := runtime(t)
 	x := []float32{1, 2, 3}
@@ -98,8 +97,8 @@ func TestDropout(t *testing.T) {
 	}
 }
 
-// Passes differ, the seed settles them, and where a row stands and how rows are
-// cut into batches does not matter.
+// Passes differ, and the seed determines them. The place of a row and the division into
+// batches do not matter.
 func TestDropoutSeeds(t *testing.T) {
 	rt := runtime(t)
 	x := noise(3 * 7)
@@ -121,7 +120,7 @@ func TestDropoutSeeds(t *testing.T) {
 	}
 }
 
-// In a network without dropout a layer is inserted before the last.
+// If a model has no dropout, a layer is inserted before the last one.
 func TestDropoutInserted(t *testing.T) {
 	rt := runtime(t)
 	x := noise(3 * 5)
@@ -143,7 +142,7 @@ func TestDropoutInserted(t *testing.T) {
 		if m.Network().Dropouts() != 0 {
 			t.Errorf("%d dropout layers, want none", m.Network().Dropouts())
 		}
-		// Each row's logits are those of one of the 2⁴ masks.
+		// Each row's logits must match one of the 2⁴ masks.
 		const rate = .4
 		phis := trunkOf(x)
 		z := passes(t, m, []int{5, 3}, x, 0, 4, rate, 1)
@@ -168,8 +167,8 @@ func TestDropoutInserted(t *testing.T) {
 	}
 }
 
-// What layers before the first dropout layer make reaches those behind it, whatever
-// its type and axes.
+// Tensors from before the first dropout layer reach the nodes after it, whatever their types
+// and axes.
 func TestDropoutCut(t *testing.T) {
 	rt := runtime(t)
 	for _, elem := range []pb.TensorProto_DataType{float, pb.TensorProto_DOUBLE, pb.TensorProto_FLOAT16} {
@@ -181,7 +180,7 @@ func TestDropoutCut(t *testing.T) {
 		phi := b.Node("MatMul", []string{x, as(b.Initializer("trunk", trunk, 3, h), elem)})
 		number := b.Node("ReduceMax", []string{as(b.Initializer("numbers", []float32{.25, .5}), elem)}, onnx.Attr("keepdims", 0))
 		number = b.Node("Mul", []string{b.Node("ReduceMax", []string{b.Node("Sign", []string{b.Node("Abs", []string{x})})}, onnx.Attr("keepdims", 0)), number})
-		// Of a rank that nothing tells before the graph runs.
+		// The rank of this tensor is unknown before the graph runs.
 		places := b.Node("NonZero", []string{b.Node("Greater", []string{b.Node("Shape", []string{x}), b.Const(int64(-1))})})
 		unknown := b.Node("ReduceMax", []string{x, b.Node("Reshape", []string{places, b.Const([]int64{-1})})}, onnx.Attr("keepdims", 0))
 		nothing := b.Node("Mul", []string{b.Node("Dropout", []string{phi, b.Const(float32(.5))}), as(b.Const(float32(0)), elem)})

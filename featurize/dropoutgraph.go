@@ -19,12 +19,11 @@ import (
 // dropLayer is a dropout layer: out is in with some elements zeroed.
 type dropLayer struct {
 	in, out string
-	rate    float64 // 0 where it was inserted and the caller says
+	rate    float64 // 0 if the layer was inserted, and the caller gives the rate
 	node    *pb.NodeProto
 }
 
-// dropLayers lists the Dropout nodes that the needed tensor is made with and
-// that drop anything.
+// dropLayers lists the Dropout nodes before the needed tensor with a rate between 0 and 1.
 func dropLayers(g *onnx.Graph, dir, need string) ([]dropLayer, error) {
 	var list []dropLayer
 	made := ancestors(g, need)
@@ -51,15 +50,15 @@ func dropLayers(g *onnx.Graph, dir, need string) ([]dropLayer, error) {
 	return list, nil
 }
 
-// stochastic is a network cut in two before its first dropout layers: what
-// lies behind them runs again and again.
+// stochastic is a model cut in two before its first dropout layers. The second part runs once
+// for each pass.
 type stochastic struct {
 	before, after *ort.Session
 	layers        []dropLayer
-	// takes is what after takes behind the masks: outputs of before, or −1−i for
-	// input i.
+	// takes lists the inputs of after that follow the masks: indexes of outputs of before, or
+	// −1−i for input i.
 	takes []int
-	// shapes is where before gives the shape of each mask.
+	// shapes are the indexes of the outputs of before that give the shapes of the masks.
 	shapes []int
 }
 
@@ -134,9 +133,9 @@ func (m *Model) makeStochastic(ctx context.Context, g *onnx.Graph) (*stochastic,
 	return s, nil
 }
 
-// passed declares a tensor anew as what one session gives and another takes, with the
-// nodes that make it there and turn it back here: sessions have neither half precision
-// nor scalars, which a tensor without known axes may be.
+// passed redeclares a tensor that one session returns and another takes. It returns the nodes
+// that convert it there and back, because sessions can exchange neither half precision nor
+// scalars. A tensor without known axes may be a scalar.
 func passed(v *pb.ValueInfoProto) (give, take []*pb.NodeProto) {
 	t, name := v.GetType().GetTensorType(), v.GetName()
 	elem, wide := t.GetElemType(), t.GetElemType()
@@ -157,8 +156,7 @@ func passed(v *pb.ValueInfoProto) (give, take []*pb.NodeProto) {
 	return give, take
 }
 
-// insertDropout gives the readers of φ a tensor of their own, which a new
-// layer makes.
+// insertDropout inserts a dropout layer between φ and the nodes that read it.
 func (m *Model) insertDropout(g *pb.GraphProto) ([]dropLayer, error) {
 	phi := m.views[0]
 	if phi.scale != "" {
@@ -181,8 +179,8 @@ func (m *Model) insertDropout(g *pb.GraphProto) ([]dropLayer, error) {
 
 func maskName(i int) string { return fmt.Sprintf("attach/mask/%d", i) }
 
-// keepBehind replaces the layers by products with masks, leaves the nodes that
-// depend on them and those that are constant, and declares the masks.
+// keepBehind replaces the layers by products with masks, keeps only the nodes that depend on
+// them and constant ones, and declares the masks.
 func (s *stochastic) keepBehind(model *pb.ModelProto, k *constants, typeOf func(string) *pb.ValueInfoProto) ([]*pb.ValueInfoProto, error) {
 	behind := make(map[string]bool)
 	drops := make(map[*pb.NodeProto]bool)
@@ -228,7 +226,7 @@ func (s *stochastic) keepBehind(model *pb.ModelProto, k *constants, typeOf func(
 	return masks, nil
 }
 
-// cutInputs declares what a graph reads and nothing in it makes.
+// cutInputs declares the tensors that a graph reads but does not compute.
 func cutInputs(g *pb.GraphProto, typeOf func(string) *pb.ValueInfoProto) []*pb.ValueInfoProto {
 	made := onnx.Made(g)
 	made[""] = true

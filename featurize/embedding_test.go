@@ -15,8 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// A network that ends in its last hidden states has their means over the mask as
-// features, and predicts how unlike others a text is.
+// The features of a model that ends in its last hidden states are their means over the mask.
+// Scores tell how unusual a text is.
 func TestEmbedding(t *testing.T) {
 	whole := clinc(t)
 	g, err := onnx.Load(whole.path)

@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Features of images that are read a few at a time.
+// Compute features of images that are read a few at a time.
 func Example() {
 	ctx := context.Background()
 	m, err := featurize.Open(ctx, "resnet18.onnx", featurize.Options{})
@@ -37,7 +37,7 @@ func Example() {
 	}
 }
 
-// What to do where no linear layer is found.
+// List candidate tensors if no linear layer is found.
 func ExampleOpen() {
 	_, err := featurize.Open(context.Background(), "detector.onnx", featurize.Options{})
 	var none *featurize.NoLinearLayerError
@@ -48,7 +48,7 @@ func ExampleOpen() {
 	}
 }
 
-// All the features of rows that are in memory.
+// Compute the features of rows in memory.
 func ExampleModel_All() {
 	ctx := context.Background()
 	m, err := featurize.Open(ctx, "california_mlp.onnx", featurize.Options{Runtime: featurize.Runtime{Provider: "cpu"}})
@@ -64,7 +64,7 @@ func ExampleModel_All() {
 	fmt.Println(b.Features.Rows, b.Features.Cols, m.Info().Exact)
 }
 
-// The gradient of the predicted class's log-softmax with respect to the input.
+// Compute the gradient of the predicted class's log-softmax with respect to the input.
 func ExampleModel_Gradients() {
 	ctx := context.Background()
 	m, err := featurize.Open(ctx, "resnet18.onnx", featurize.Options{})
@@ -82,8 +82,8 @@ func ExampleModel_Gradients() {
 	}
 }
 
-// Twenty passes with dropout, inserted before the last layer where the network
-// has none of its own.
+// Run twenty passes with dropout, which is inserted before the last layer if the model has
+// none.
 func ExampleModel_Network() {
 	ctx := context.Background()
 	m, err := featurize.Open(ctx, "resnet18.onnx", featurize.Options{})
@@ -107,7 +107,7 @@ func ExampleInspect() {
 	fmt.Println(info.Task, info.Feature.Tensor, info.Feature.Width, info.OutputsWidth)
 }
 
-// A service that reads texts: the file and the .onnx file are all that it needs.
+// A service that reads texts needs only the .attach file and the .onnx file.
 func ExampleAttached_Texts() {
 	ctx := context.Background()
 	b, err := attach.Open("M.attach")

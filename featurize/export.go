@@ -17,40 +17,38 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// ExportOptions configures Export. The zero value takes the bundle's model, levels
-// and rates.
+// ExportOptions configures Export. The zero value takes the model, levels and rates of the
+// .attach file.
 type ExportOptions struct {
-	Options // only how the model is run, to see how it is read
-	// Model is where the model is, as OpenFor takes it.
+	Options // how the model is run to inspect it; the exported model does not depend on it
+	// Model is the path of the model, as in OpenFor.
 	Model string
-	// OnlyHeads asks for a graph that takes features, logits and earlier layers, under
-	// these names (layer_0, layer_1 …), in place of the model's inputs.
+	// OnlyHeads exports a graph that takes features, logits and earlier layers, under these
+	// names (layer_0, layer_1 …), instead of the model's inputs.
 	OnlyHeads bool
-	// Sets ranks the classes of sets as attach.PredictOptions.Sets does: "lac" (also ""),
-	// "aps", "raps" or "saps"; "none" asks for no sets.
+	// Sets ranks the classes of prediction sets, as attach.PredictOptions.Sets does: "lac"
+	// (also ""), "aps", "raps" or "saps". "none" exports no sets.
 	Sets string
-	// Alpha and Level are what the graph's optional inputs are where nobody gives
-	// them; 0 is the bundle's.
+	// Alpha and Level are the defaults of the graph's optional inputs; 0 means the values of
+	// the .attach file.
 	Alpha, Level float64
 }
 
-// Exported is what Export wrote.
+// Exported describes what Export wrote.
 type Exported struct {
-	// Data is the file beside the model that holds its weights, or empty.
+	// Data is the file beside the model that contains its weights, or empty.
 	Data string
-	// Outputs are the names of the outputs that were added, Inputs those of the
-	// optional inputs.
+	// Outputs are the names of the added outputs, and Inputs those of the optional inputs.
 	Outputs, Inputs []string
-	// Notes say what was left out or changed, and why.
+	// Notes explain what was left out or changed.
 	Notes []string
 }
 
-// Export writes an ONNX model to path that is the one that a bundle was fitted on
-// with what the bundle says of rows as further outputs, tensors all. They are
-// named in docs/guides/export.md. Their arithmetic is Predictor.Predict's on the very
-// features that Attached makes of rows. Nothing is written where a method has no
-// graph: its error says why. Nor is it over the bundle's own model, its weights or
-// a bundle.
+// Export writes an ONNX model to path: the model that a .attach file was fitted on, with the
+// results of the file as additional outputs. All outputs are tensors; docs/guides/export.md
+// describes them. They compute the same as Predictor.Predict on the features from Attached. If
+// a method has no graph, Export writes nothing and the error says why. Export refuses to
+// overwrite the original model, its weights or a .attach file.
 func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions) (Exported, error) {
 	if err := spares(cmp.Or(o.Model, b.Base.Path), path); err != nil {
 		return Exported{}, err
@@ -90,8 +88,8 @@ func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions)
 	return e.done, err
 }
 
-// spares refuses to write over what is needed yet: a bundle, the model, or the files
-// of its weights.
+// spares returns an error if the export would overwrite a .attach file, the model, or the
+// files of its weights.
 func spares(model, path string) error {
 	var reads []os.FileInfo
 	for _, out := range []string{path, path + onnx.DataSuffix} {
@@ -100,23 +98,23 @@ func spares(model, path string) error {
 			continue
 		}
 		if _, err := attach.Open(out); err == nil || errors.Is(err, attach.ErrUnknownMethod) {
-			return fmt.Errorf("the export would replace the bundle %s: write to another file", out)
+			return fmt.Errorf("the export would replace %s, which is a .attach file: write to another file", out)
 		}
 		if reads == nil {
 			reads = filesOf(model)
 		}
 		if slices.ContainsFunc(reads, func(r os.FileInfo) bool { return os.SameFile(r, at) }) {
-			return fmt.Errorf("the export would replace %s, which the bundle's model reads: write to another file", out)
+			return fmt.Errorf("the export would replace %s, which belongs to the original model: write to another file", out)
 		}
 	}
 	return nil
 }
 
-// filesOf are those of the files of a model that are there.
+// filesOf returns the existing files of a model.
 func filesOf(path string) (files []os.FileInfo) {
 	path, _, err := findModel(path)
 	if err != nil {
-		return nil // whoever reads it says why it cannot be read
+		return nil // reading it returns the error
 	}
 	names := []string{path}
 	if g, err := load(path); err == nil {
@@ -134,26 +132,26 @@ func filesOf(path string) (files []os.FileInfo) {
 }
 
 const (
-	// ownPrefix begins the names of the outputs and optional inputs that are added.
+	// ownPrefix begins the names of the added outputs and optional inputs.
 	ownPrefix = "attach."
-	// rowsPrefix begins those of the tensors that rows are read from.
+	// rowsPrefix begins the names of the tensors of rows.
 	rowsPrefix = "attach/rows/"
 )
 
-// exporting is a graph that a bundle is written to.
+// exporting is a graph that a .attach file is written to.
 type exporting struct {
 	bundle *attach.Bundle
 	o      graphOptions
 	to     *onnx.Builder
-	rows   graph.Batch // none of heads alone
-	dir    string      // of external data
+	rows   graph.Batch // empty if only heads are exported
+	dir    string      // folder of external data
 	done   Exported
 }
 
 // headsOpset is the operator set of a graph without a model.
 const headsOpset = 17
 
-// base begins with the model, and the tensors of it that rows are read from.
+// base begins the graph with the model, and the tensors that rows are read from.
 func (e *exporting) base(ctx context.Context, o ExportOptions) error {
 	a, err := OpenFor(ctx, e.bundle, o.Model, o.Options)
 	if err != nil {
@@ -167,7 +165,7 @@ func (e *exporting) base(ctx context.Context, o ExportOptions) error {
 	e.dir = filepath.Dir(a.path)
 	for _, v := range append(g.Outputs(), g.Model.GetGraph().GetInput()...) {
 		if strings.HasPrefix(v.GetName(), ownPrefix) {
-			return fmt.Errorf("%s has %s already: export from the model that it was made of", a.path, v.GetName())
+			return fmt.Errorf("%s already has %s: export from the original model", a.path, v.GetName())
 		}
 	}
 	if err := e.raise(g); err != nil {
@@ -212,21 +210,21 @@ func (e *exporting) base(ctx context.Context, o ExportOptions) error {
 	return nil
 }
 
-// leastOpset is the oldest operator set that has all that is added, and leastIR the
-// version of the format that knows inputs with defaults.
+// leastOpset is the oldest operator set with all operators that are added. LeastIR is the
+// oldest format version with defaults of inputs.
 const leastOpset, leastIR = 9, 4
 
-// raise has a model take what is added: an older operator set becomes the oldest
-// that does, where the model's nodes mean the same in it.
+// raise updates the operator set of an older model if its nodes have the same meaning in the
+// new one.
 func (e *exporting) raise(g *onnx.Graph) error {
 	m := g.Model
 	if old := g.Opset(); old < leastOpset {
-		changed := []string{"Upsample", "Scan"} // to which sets 8 and 9 gave another form
+		changed := []string{"Upsample", "Scan"} // operator sets 8 and 9 changed these
 		stuck := func(n *pb.NodeProto) bool {
 			return onnx.IsDefault(n.GetDomain()) && (slices.Contains(changed, n.GetOpType()) || onnx.AttributeInt(n, "spatial", 1) == 0)
 		}
 		if at := slices.IndexFunc(m.GetGraph().GetNode(), stuck); old < 7 || at >= 0 {
-			return fmt.Errorf("it is of operator set %d and what is added needs %d, in which it would mean something else: export the model anew in a later one, and fit to that", old, leastOpset)
+			return fmt.Errorf("its operator set is %d, and attach needs %d, which changes the meaning of its nodes: export the model again with a later operator set, and fit again", old, leastOpset)
 		}
 		for _, i := range m.GetOpsetImport() {
 			if onnx.IsDefault(i.GetDomain()) {
@@ -236,7 +234,7 @@ func (e *exporting) raise(g *onnx.Graph) error {
 		e.done.Notes = append(e.done.Notes, fmt.Sprintf("the model's operator set %d became %d", old, leastOpset))
 	}
 	if old := m.GetIrVersion(); old < leastIR {
-		// Initializers were inputs too, and no longer need be.
+		// Initializers had to be inputs too; now they need not be.
 		body := m.GetGraph()
 		body.Input = g.Inputs()
 		m.IrVersion = new(int64(leastIR))
@@ -245,8 +243,8 @@ func (e *exporting) raise(g *onnx.Graph) error {
 	return nil
 }
 
-// tensors gives out what a ZipMap is made of in place of its maps, which many
-// runtimes cannot return.
+// tensors replaces the maps of a ZipMap by the tensor that they are made from, because many
+// runtimes cannot return maps.
 func (e *exporting) tensors(g *onnx.Graph) {
 	for i, v := range g.Outputs() {
 		n := g.Producer(v.GetName())
@@ -255,6 +253,6 @@ func (e *exporting) tensors(g *onnx.Graph) {
 		}
 		n.OpType, n.Domain, n.Attribute = new("Identity"), nil, nil
 		g.Outputs()[i] = onnx.ValueInfo(v.GetName(), pb.TensorProto_FLOAT, -1, -1)
-		e.done.Notes = append(e.done.Notes, fmt.Sprintf("the output %q is a tensor of probabilities, and was a sequence of maps", v.GetName()))
+		e.done.Notes = append(e.done.Notes, fmt.Sprintf("the output %q is now a tensor of probabilities instead of a sequence of maps", v.GetName()))
 	}
 }

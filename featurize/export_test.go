@@ -6,8 +6,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Batch is the number of rows in one run.
+// Batch returns the number of rows in one run.
 func (m *Model) Batch() int { return m.batch }
 
-// Single is rows in one block, whole or not.
+// Single yields one block of rows.
 func Single(x ood.InputBlock) iter.Seq2[ood.InputBlock, error] { return single(x) }

@@ -23,26 +23,26 @@ import (
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 
-// graphWriter appends what a bundle says of rows to a graph.
+// graphWriter appends the computations of a .attach file to a graph.
 type graphWriter struct {
 	bundle *attach.Bundle
 	b      *onnx.Builder
 	o      graphOptions
-	rows   graph.Batch  // as methods see them
-	alpha  graph.Tensor // [1], as the caller of the graph gives it
-	level  graph.Tensor // [1], and so this one, but in [0, 1]
+	rows   graph.Batch  // parts of rows, as methods read them
+	alpha  graph.Tensor // [1], an optional input of the graph
+	level  graph.Tensor // [1], an optional input of the graph, clipped to [0, 1]
 }
 
-// graphOptions say how a bundle is written to a graph.
+// graphOptions say how a .attach file is written to a graph.
 type graphOptions struct {
-	alpha, level float64 // defaults of the optional inputs; 0 is the bundle's
+	alpha, level float64 // defaults of the optional inputs; 0 means the file's own
 	sets         string  // as ExportOptions.Sets
 	rows         any     // the first axis of outputs, as Builder.Input takes it
 }
 
-// writeGraph appends what a bundle says of rows to a graph. The graph holds the parts of
-// rows, n×width and float32; if rows has none, the parts that the bundle reads become
-// inputs of the graph. It returns what it does not append, and why. A method that cannot be written is
+// writeGraph appends the computations of a .attach file to a graph. The graph contains the
+// parts of rows, n×width and float32. If rows has no parts, those that the file needs become
+// inputs of the graph. It returns what it leaves out, and why. A method that has no graph is
 // an error.
 func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOptions) (left []string, err error) {
 	p, err := b.Predictor(attach.PredictOptions{Alpha: o.alpha, Level: o.level})
@@ -74,7 +74,7 @@ func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOpt
 		case err != nil:
 			return nil, err
 		case b.Calibration.Groups != nil:
-			left = append(left, "intervals, which are calibrated by group: rows of a graph have none")
+			left = append(left, "intervals: they are calibrated by group, and rows of a graph have no groups")
 		}
 	case b.Base.Task == attach.Classification && w.rows.Logits.Cols() > 0:
 		w.probabilities()
@@ -95,7 +95,7 @@ func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOpt
 	return left, nil
 }
 
-// rowInputs returns the parts of rows that a bundle reads, as inputs of a graph.
+// rowInputs declares the parts of rows that a .attach file needs, as inputs of a graph.
 func rowInputs(b *attach.Bundle, to *onnx.Builder, n any) (in graph.Batch) {
 	widths, read := batchparts.Widths{"features": b.Base.Width, "logits": b.Base.Outputs}, batchparts.Widths{}
 	if b.Detector != nil {
@@ -116,7 +116,7 @@ func rowInputs(b *attach.Bundle, to *onnx.Builder, n any) (in graph.Batch) {
 	return in
 }
 
-// standardise does what Scaling.Apply does; a row with an infinity becomes NaN.
+// standardise does the same as Scaling.Apply; a row with an infinity becomes NaN.
 func (w *graphWriter) standardise() {
 	mean, deviation := w.bundle.Scaling()
 	x := w.rows.Features
@@ -131,7 +131,7 @@ func (w *graphWriter) standardise() {
 	w.rows.Features = scaled.Max(-math.MaxFloat32).Min(math.MaxFloat32).Single().Add(x.Mul(0.))
 }
 
-// output declares x, which was just made, n×dims, under a name.
+// output declares x, n×dims, as an output with a name. X must be the last tensor made.
 func (w *graphWriter) output(name string, x graph.Tensor, elem pb.TensorProto_DataType, doc string, dims ...int) graph.Tensor {
 	declared := []any{w.o.rows}
 	for _, d := range dims {
@@ -146,7 +146,7 @@ func (w *graphWriter) output(name string, x graph.Tensor, elem pb.TensorProto_Da
 	return x
 }
 
-// optional declares a number that the caller of the graph may give.
+// optional declares an input of one number with a default.
 func (w *graphWriter) optional(name string, value float64, doc string) graph.Tensor {
 	scope := w.b.SetScope("")
 	w.b.Optional(name, []float32{float32(value)}, 1)
@@ -155,17 +155,17 @@ func (w *graphWriter) optional(name string, value float64, doc string) graph.Ten
 	return graph.Of(w.b, name, pb.TensorProto_FLOAT, 1)
 }
 
-// levelInput is the level that the caller of the graph gives.
+// levelInput returns the level, an optional input of the graph.
 func (w *graphWriter) levelInput() graph.Tensor {
 	if w.level.Name() == "" {
-		given := w.optional(graph.Level, w.o.level, fmt.Sprintf("Optional: the probability that intervals and sets cover, in (0, 1), %v where it is not given. 0 stands in for what is below, 1 for what is above and for NaN.", w.o.level))
+		given := w.optional(graph.Level, w.o.level, fmt.Sprintf("Optional: the probability that intervals and sets cover, in (0, 1); %v by default. Values below 0 become 0. Values above 1 and NaN become 1.", w.o.level))
 		w.level = given.Less(1.).Choose(given, 1.).Max(0.)
 	}
 	return w.level
 }
 
-// detect writes the score, its p-value and the flag; known, if not nil, says of
-// which rows the quantile head knows something.
+// detect writes the score, its p-value and the flag. Known, if not nil, marks the rows for
+// which the interval model has finite quantiles.
 func (w *graphWriter) detect(known *graph.Tensor) error {
 	d := w.bundle.Detector
 	var reads graph.Batch
@@ -181,7 +181,7 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 	}
 	if columns := w.bundle.GapCounter().Columns(); len(columns) > 0 {
 		if w.rows.Gaps.Name() == "" {
-			return fmt.Errorf("the bundle counts the empty cells of %d columns, and no cell that the model takes can be empty: fit anew", len(columns))
+			return fmt.Errorf("the .attach file counts empty cells in %d columns, but no input of the model can have empty cells: fit again", len(columns))
 		}
 		cells := gaps.Profile{Rows: columns[0].FitRows}
 		for _, c := range columns {
@@ -193,14 +193,14 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 		unseen := within(surprises.RowMax(), rarest).Not().Or(within(surprises.Sum(), together).Not())
 		score = unseen.Not().Choose(score, math.Inf(1))
 	}
-	high := score.Less(math.Inf(1)).Choose(score, math.Inf(1)) // and not NaN
-	w.output(graph.OODScore, high.Reshape(-1), pb.TensorProto_FLOAT, fmt.Sprintf("Score of %s: higher is more likely out-of-domain; infinite for a row that is not finite.", d.Method))
+	high := score.Less(math.Inf(1)).Choose(score, math.Inf(1)) // also infinite for NaN
+	w.output(graph.OODScore, high.Reshape(-1), pb.TensorProto_FLOAT, fmt.Sprintf("Score of %s: higher means more likely out-of-distribution; infinite for a row that is not finite.", d.Method))
 	c, err := calibrate.NewConformal(w.bundle.Calibration.OOD)
 	if err != nil {
 		return err
 	}
 	n := len(c.Scores)
-	above := make([]float64, n) // so that "less" is "at least", and NaN is neither
+	above := make([]float64, n) // so that "less" means "at least", and both are false for NaN
 	for i, s := range c.Scores {
 		above[i] = math.Nextafter(s, math.Inf(1))
 	}
@@ -210,14 +210,14 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 		table[i] = float32(i+1) / float32(n+1)
 	}
 	p := at.Look(table)
-	p = w.output(graph.PValue, p, pb.TensorProto_FLOAT, "Conformal p-value: the share of in-domain rows that score at least as high. Small is out-of-domain; "+
-		"its promise is in the model's metadata.")
-	w.alpha = w.optional(graph.Alpha, w.o.alpha, fmt.Sprintf("Optional: the share of in-domain rows that may be flagged by mistake, in (0, 1), %v where it is not given. With NaN every row is flagged.", w.o.alpha))
+	p = w.output(graph.PValue, p, pb.TensorProto_FLOAT, "Conformal p-value: the fraction of in-distribution rows that score at least as high. Small means out-of-distribution; "+
+		"its guarantee is in the model's metadata.")
+	w.alpha = w.optional(graph.Alpha, w.o.alpha, fmt.Sprintf("Optional: the fraction of in-distribution rows that may be flagged by mistake, in (0, 1); %v by default. NaN flags every row.", w.o.alpha))
 	w.output(graph.IsOOD, w.alpha.Less(p).Not(), pb.TensorProto_BOOL, "Whether the p-value is at most "+graph.Alpha+".")
 	return nil
 }
 
-// probabilities writes those that Prediction.Confidence is the largest of.
+// probabilities writes the probabilities; Prediction.Confidence is the largest.
 func (w *graphWriter) probabilities() {
 	t := cmp.Or(w.bundle.Calibration.Temperature, 1)
 	z := w.rows.Logits.Mul(1 / t)
@@ -228,24 +228,24 @@ func (w *graphWriter) probabilities() {
 	w.output(graph.Probabilities, p, pb.TensorProto_FLOAT, fmt.Sprintf("Probabilities of the classes: logits divided by the temperature %.6g.", t), z.Cols())
 }
 
-// set writes which classes are in the set, or says why there is none.
+// set writes which classes are in the prediction set, or returns why there is none.
 func (w *graphWriter) set() (why string, err error) {
 	c := w.bundle.Calibration.TrueClasses
 	switch kind := w.o.sets; {
 	case w.o.sets == "none":
 		return "", nil
 	case !slices.Contains(conformal.GraphScores(), kind):
-		return "", fmt.Errorf("sets ranked by %q are not written to graphs: choose one of %s", kind, strings.Join(conformal.GraphScores(), ", "))
+		return "", fmt.Errorf("sets ranked by %q cannot be exported: choose one of %s", kind, strings.Join(conformal.GraphScores(), ", "))
 	case w.bundle.Base.Sigmoid:
-		return "each of the outputs is a sigmoid of its own", nil
+		return "each output has its own sigmoid", nil
 	case len(c.Labels) == 0:
 		return "the calibration rows had no labels", nil
 	case kind != conformal.LAC && w.b.Opset() < 11:
-		return "", fmt.Errorf("sets ranked by %s need operator set 11, and the model is of %d: choose lac, or export the model anew", kind, w.b.Opset())
+		return "", fmt.Errorf("sets ranked by %s need operator set 11, and the model has %d: choose lac, or export the model again", kind, w.b.Opset())
 	}
 	z := w.rows.Logits.Double()
 	p, o := z.Softmax(), calibrate.SetOptions{Score: w.o.sets}
-	var out graph.Tensor // of the set: the likeliest class never is
+	var out graph.Tensor // classes outside the set; the most probable class is never outside
 	if o.Score == conformal.LAC {
 		falling := append([]float64{math.Inf(-1)}, slices.Sorted(slices.Values(c.True))...)
 		slices.Reverse(falling)
@@ -253,15 +253,16 @@ func (w *graphWriter) set() (why string, err error) {
 	} else {
 		limit := w.limit(z.Constant(append(slices.Sorted(slices.Values(c.Scores(o))), math.Inf(1))))
 		ranked, _ := p.Top(z.Cols())
-		// Scores rise: the classes in the set are those above the last that is.
+		// Scores rise with falling probability: the set contains the classes above the last
+		// one within the limit.
 		least := limit.Less(rankedGraph(ranked, o)).Choose(ranked.Mul(0.).Add(2.), ranked).RowMin()
 		out = p.Less(least.Min(ranked.RowMax()))
 	}
-	w.output(graph.PredictionSet, out.Not(), pb.TensorProto_BOOL, fmt.Sprintf("Which classes are in the set (%s) that holds the true one with probability %s.", w.o.sets, graph.Level), z.Cols())
+	w.output(graph.PredictionSet, out.Not(), pb.TensorProto_BOOL, fmt.Sprintf("Which classes are in the prediction set (%s). It contains the true class with probability %s.", w.o.sets, graph.Level), z.Cols())
 	return "", nil
 }
 
-// rankedGraph are the scores of classes in the order of falling probabilities.
+// rankedGraph returns the scores of classes in the order of falling probabilities.
 func rankedGraph(p graph.Tensor, o calibrate.SetOptions) graph.Tensor {
 	n := p.Cols()
 	zero, above := make([]float64, n), make([]float64, n)
@@ -276,20 +277,20 @@ func rankedGraph(p graph.Tensor, o calibrate.SetOptions) graph.Tensor {
 	if o.Score == conformal.APS {
 		return scores
 	}
-	return scores.Add(ranks.Scores(o)) // penalties, where probabilities are 0
+	return scores.Add(ranks.Scores(o)) // penalties are the scores if all probabilities are 0
 }
 
-// limit is the score of the rank that the level asks for, of n scores from that
-// which includes least on and an infinity, a vector.
+// limit returns the score at the rank that the level requires, among n sorted scores that
+// include an infinity. The result is a vector.
 func (w *graphWriter) limit(scores graph.Tensor) graph.Tensor {
-	// The level is float32, and off by as much: ranks count from 0, and are those below
-	// its share of n + 1.
+	// The level is a float32 with a rounding error, so the product is slightly reduced. Ranks
+	// count from 0, and lie below the level times n + 1.
 	below := w.levelInput().Double().Mul(float64(scores.Cols()) * (1 - 6e-8))
 	return below.To(pb.TensorProto_INT64).Look(scores)
 }
 
-// quantiles writes quantiles and intervals, and returns of which rows, n×1, the
-// head knows something.
+// quantiles writes quantiles and intervals, and returns, n×1, for which rows the interval
+// model has finite quantiles.
 func (w *graphWriter) quantiles() (*graph.Tensor, error) {
 	c := w.bundle.Calibration
 	levels, targets := c.Quantiles[0].Levels, len(c.Quantiles)
@@ -311,7 +312,7 @@ func (w *graphWriter) quantiles() (*graph.Tensor, error) {
 	size := q.Max(q.Neg()).RowMax().Add(q.Mul(0.).Sum()) // n×targets×1
 	known := size.Less(q.Constant(reach, targets, 1))
 	w.output(graph.QuantilesOut, known.Choose(q, q.Constant(ends)), pb.TensorProto_FLOAT,
-		"Quantiles of the targets, as the head has them, at the levels in the model's metadata: not conformalized.", targets, len(levels))
+		"Quantiles of the targets from the interval model, at the levels in the model's metadata: not conformalized.", targets, len(levels))
 	if c.Groups == nil {
 		w.intervals(q, known)
 	}
@@ -320,7 +321,7 @@ func (w *graphWriter) quantiles() (*graph.Tensor, error) {
 	return &every, nil
 }
 
-// intervals writes both ends of conformalized intervals of all targets.
+// intervals writes both bounds of conformalized intervals of all targets.
 func (w *graphWriter) intervals(q, known graph.Tensor) {
 	c := w.bundle.Calibration
 	levels := c.Quantiles[0].Levels
@@ -342,14 +343,14 @@ func (w *graphWriter) intervals(q, known graph.Tensor) {
 	crossed, middle := upper.Less(lower), hi.Sub(lo).Div(2.).Add(lo)
 	end := func(name, which string, end graph.Tensor, otherwise float64) {
 		end = known.Choose(crossed.Choose(middle, end), otherwise).Reshape(-1, int64(len(margins)))
-		w.output(name, end, pb.TensorProto_FLOAT, fmt.Sprintf("The %s end of the interval that covers a target with probability %s; infinite where calibration rows are too few.", which, graph.Level), len(margins))
+		w.output(name, end, pb.TensorProto_FLOAT, fmt.Sprintf("The %s bound of the interval that covers a target with probability %s; infinite if there are too few calibration rows.", which, graph.Level), len(margins))
 	}
 	end(graph.Lower, "lower", lower, math.Inf(-1))
 	end(graph.Upper, "upper", upper, math.Inf(1))
 }
 
-// weights are those that quantiles at levels have in the one at tau, [1], as
-// quantile.Interpolate has it.
+// weights are the weights of the quantiles at levels in the interpolated quantile at tau, [1],
+// as in quantile.Interpolate.
 func weights(tau graph.Tensor, levels []float64) graph.Tensor {
 	n := len(levels)
 	up, upAt, down, downAt := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
@@ -363,7 +364,7 @@ func weights(tau graph.Tensor, levels []float64) graph.Tensor {
 	return rising.Min(tau.Mul(down).Add(downAt)).Min(1.).Max(0.)
 }
 
-// describe writes what the numbers mean into the model's metadata.
+// describe writes the meaning of the numbers into the model's metadata.
 func (w *graphWriter) describe() {
 	b, c := w.bundle, w.bundle.Calibration
 	note := func(key string, value any) { w.b.Note("attach."+key, fmt.Sprint(value)) }

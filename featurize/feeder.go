@@ -9,22 +9,22 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// chunk is what one run of the network takes.
+// chunk is the input of one run of the model.
 type chunk struct {
-	tensors []ood.Tensor // for the inputs in their order; without a shape it is the default
-	rows    int          // with those that are padding
-	n       int          // without them
-	first   int          // number of the first row, of the block where there are places
-	limit   int          // rows that it may get
+	tensors []ood.Tensor // in the order of the inputs; without a shape, the default
+	rows    int          // number of rows, padding rows included
+	n       int          // number of rows without padding rows
+	first   int          // number of the first row, or of the block's first row if places is set
+	limit   int          // largest number of rows
 	hashes  [][16]byte   // of the rows, or nil
-	// places are those of the rows in their block, of a block that is run in another
-	// order; nil says that rows stand as they came. The last chunk of the block is last.
+	// places are the places of the rows in their block, if it is run in another order; nil
+	// means the original order. Last marks the last chunk of the block.
 	places []int
 	last   bool
 	err    error
 }
 
-// row is the number of the row that stands at i.
+// row is the number of the row at index i.
 func (c chunk) row(i int) int {
 	if c.places != nil {
 		i = c.places[i]
@@ -32,13 +32,13 @@ func (c chunk) row(i int) int {
 	return c.first + i
 }
 
-// feeder cuts blocks of rows into chunks in two buffers: one is filled while
-// the network reads the other.
+// feeder cuts blocks of rows into chunks. It fills one of two buffers while the model reads
+// the other.
 type feeder struct {
 	m         *Model
 	batch     int  // rows of a chunk
-	positions int  // of a chunk, or 0 where their number has no bound
-	hashes    bool // of rows are wanted
+	positions int  // largest number of positions in a chunk, or 0 for no bound
+	hashes    bool // whether to hash rows
 	full      chan chunk
 	free      chan []ood.Tensor
 }
@@ -50,14 +50,13 @@ func newFeeder(m *Model, batch, positions int) *feeder {
 	return f
 }
 
-// feed sends chunks until the rows end, one is bad, or ctx is cancelled, and
-// closes full.
+// feed sends chunks until the rows end, a row is bad, or ctx is cancelled, and closes full.
 func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) {
 	defer close(f.full)
 	if rows == nil {
 		return
 	}
-	var c chunk // being filled; n is 0 between chunks
+	var c chunk // the chunk that is filled; n is 0 between chunks
 	next := 0   // number of the next row
 	for block, err := range f.m.tokenised(rows) {
 		var list []ood.Tensor
@@ -108,7 +107,7 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 	f.send(ctx, &c)
 }
 
-// hashes tell the rows of a block apart, before they are padded.
+// hashes returns hashes of the rows of a block, before they are padded.
 func (m *Model) hashes(list []ood.Tensor) [][16]byte {
 	var block ood.InputBlock
 	for i, t := range list {
@@ -124,7 +123,7 @@ func (m *Model) hashes(list []ood.Tensor) [][16]byte {
 	return hashes
 }
 
-// alike says whether rows of two tensors have one shape.
+// alike reports whether rows of two tensors have the same shape.
 func alike(a, b ood.Tensor) bool {
 	return (a.Shape == nil) == (b.Shape == nil) && (a.Shape == nil || slices.Equal(a.Shape[1:], b.Shape[1:]))
 }
@@ -146,7 +145,7 @@ func appendElements(to *ood.Tensor, t ood.Tensor, i, j int) {
 	}
 }
 
-// start takes a free buffer for n rows and more of the shapes of tensors.
+// start takes a free buffer for n or more rows with the shapes of these tensors.
 func (f *feeder) start(ctx context.Context, list []ood.Tensor, n, first int) (chunk, bool) {
 	select {
 	case tensors := <-f.free:
@@ -167,8 +166,8 @@ func (f *feeder) start(ctx context.Context, list []ood.Tensor, n, first int) (ch
 	}
 }
 
-// send pads a chunk where the model needs it, hands it on and empties it. An
-// empty chunk is not sent.
+// send pads a chunk if the model needs it, passes it on and empties it. It does not send an
+// empty chunk.
 func (f *feeder) send(ctx context.Context, c *chunk) bool {
 	if c.n == 0 {
 		return true

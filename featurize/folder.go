@@ -21,22 +21,23 @@ import (
 
 // Names of what exporters write beside a model.
 const (
+	// Names of the files that exporters write beside a model.
 	configFile          = "config.json"
 	preprocessorFile    = "preprocessor_config.json"
 	tokenizerFile       = "tokenizer.json"
 	tokenizerConfigFile = "tokenizer_config.json"
 )
 
-// folder is what an exporter wrote beside a model.
+// folder holds the files that an exporter wrote beside a model.
 type folder struct {
-	dir        string // or "" where there is none
+	dir        string // or "" if there is none
 	config     exported
-	preprocess json.RawMessage // nil where there is none
-	text       *attach.Text    // nil where there is none
+	preprocess json.RawMessage // nil if there is none
+	text       *attach.Text    // nil if there is none
 	unused     []string        // what cannot be used, and why
 }
 
-// exported is what config.json says of a network.
+// exported is the content of config.json.
 type exported struct {
 	ModelType     string            `json:"model_type"`
 	Architectures []string          `json:"architectures"`
@@ -48,12 +49,12 @@ type exported struct {
 	PadID         *float64          `json:"pad_token_id"`
 }
 
-// findModel is the model at path and the folder of what an exporter wrote beside
-// it, or "": path is that folder or the model itself.
+// findModel returns the model at path, and the folder of the exporter's files or "". Path is
+// that folder or the model itself.
 func findModel(path string) (model, dir string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return path, "", nil // whoever reads it says why it cannot be read
+		return path, "", nil // reading it returns the error
 	}
 	if !info.IsDir() {
 		return path, exportersFolder(path), nil
@@ -71,15 +72,15 @@ func findModel(path string) (model, dir string, err error) {
 	}
 	switch len(found) {
 	case 0:
-		return "", "", fmt.Errorf("%s: the folder holds no .onnx file, neither itself nor below onnx/", path)
+		return "", "", fmt.Errorf("%s: the folder has no .onnx file, and neither has its subfolder onnx/", path)
 	case 1:
 		return filepath.Join(path, filepath.FromSlash(found[0])), path, nil
 	}
-	return "", "", fmt.Errorf("%s: the folder holds several models and no model.onnx; name one of them: %s", path, display.List(found, 10))
+	return "", "", fmt.Errorf("%s: the folder has several models and no model.onnx; name one of them: %s", path, display.List(found, 10))
 }
 
-// exportersFolder is the folder that an exporter wrote a model to, or "": a
-// config.json of a network lies there.
+// exportersFolder returns the folder that an exporter wrote a model to, or "". Such a folder
+// has the config.json of a network.
 func exportersFolder(model string) string {
 	dirs := []string{filepath.Dir(model)}
 	if whole, err := filepath.Abs(model); err == nil && filepath.Base(filepath.Dir(whole)) == "onnx" {
@@ -95,8 +96,8 @@ func exportersFolder(model string) string {
 	return ""
 }
 
-// readFolder reads what lies beside a model. What cannot be used is no error, but
-// said to who looks.
+// readFolder reads the files beside a model. A file that cannot be used is not an error; it is
+// listed in unused.
 func readFolder(dir string) (*folder, error) {
 	f := &folder{dir: dir}
 	if dir == "" {
@@ -140,7 +141,7 @@ func readFolder(dir string) (*folder, error) {
 	return f, nil
 }
 
-// texts is what tokenizes for a model with these inputs, or nil.
+// texts returns a tokenizer for a model with these inputs, or nil.
 func (f *folder) texts(inputs inputs) *texts {
 	ids := inputs.withRole(tokenIDs)
 	if ids == nil {
@@ -178,12 +179,12 @@ func (f *folder) texts(inputs inputs) *texts {
 	return x
 }
 
-// offset are the types of networks whose first positions are of padding.
+// offset lists the types of networks whose first positions are reserved for padding.
 var offset = [...]string{"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer", "data2vec-text", "ibert", "luke", "esm", "xmod", "roberta-prelayernorm"}
 
 func (c exported) countsFromPadding() bool { return slices.Contains(offset[:], c.ModelType) }
 
-// positions is how many tokens the network tells apart by their places, or 0.
+// positions is the number of tokens that have a position embedding, or 0 if unknown.
 func (c exported) positions() int {
 	n := cmp.Or(c.Positions, c.Context)
 	if n > 0 && c.countsFromPadding() {
@@ -196,13 +197,13 @@ func (c exported) positions() int {
 	return max(n, 0)
 }
 
-// unusable notes what is not used, and why.
+// unusable records what is not used, and why.
 func (f *folder) unusable(name string, why error) {
 	f.unused = append(f.unused, fmt.Sprintf("%s: %v", name, why))
 }
 
-// classes are the names of classes, or nil; those that a program made up from their
-// numbers name nothing.
+// classes returns the names of classes, or nil. Names that only repeat the numbers of classes
+// do not count.
 func (f *folder) classes() []string {
 	names := make([]string, len(f.config.Names))
 	made := 0
@@ -223,7 +224,7 @@ func (f *folder) classes() []string {
 	return names
 }
 
-// describe adds to what is known of a model.
+// describe adds the content of the folder to the info about a model.
 func (f *folder) describe(info *Info) {
 	if info.Text, info.Unused = f.text, f.unused; f.dir == "" {
 		return
@@ -247,7 +248,7 @@ func (f *folder) describe(info *Info) {
 	info.Unused = f.unused
 }
 
-// task is what the exporter says of a network with so many outputs, or "".
+// task returns the exporter's task of a network with this number of outputs, or "".
 func (f *folder) task(outputs int) attach.Task {
 	one := outputs == 1 && (len(f.config.Names) == 1 || f.config.Labels != nil && *f.config.Labels == 1)
 	classifies := func(name string) bool { return strings.HasSuffix(name, "Classification") }

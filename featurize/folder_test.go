@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// exportedFolder is a folder with a model of four classes and a config.json.
+// exportedFolder makes a folder with a model of four classes and a config.json.
 func exportedFolder(t *testing.T, config string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,8 +58,8 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// A network that counts positions from its padding, and takes them as an input,
-// would be told wrong ones.
+// A model that counts positions from its padding, and takes them as an input, would get wrong
+// positions.
 func TestPositionsFromPadding(t *testing.T) {
 	dir := t.TempDir()
 	b := onnx.NewBuilder("positions", 13)

@@ -17,10 +17,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Every element type, IR version and fixed batch gives the same features.
+// All element types, IR versions and fixed batches give the same features.
 func TestFormats(t *testing.T) {
 	rt := runtime(t)
-	// In a network of type to, constants are cast from float32.
+	// In a model of type to, constants are cast from float32.
 	typed := func(to pb.TensorProto_DataType) func(b *onnx.Builder) {
 		return func(b *onnx.Builder) {
 			as := func(name string) string { return b.Node("Cast", []string{name}, onnx.Attr("to", to)) }
@@ -30,7 +30,7 @@ func TestFormats(t *testing.T) {
 			b.Output(y, to, "n", c)
 		}
 	}
-	// In a network fed with integers, they are cast to float32.
+	// If the input has integers, they are cast to float32.
 	fed := func(from pb.TensorProto_DataType) func(b *onnx.Builder) {
 		return func(b *onnx.Builder) {
 			out(b, gemm(b, phiOf(b, b.Node("Cast", []string{b.Input("x", from, "n", 3)}, onnx.Attr("to", float)))))

@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// FuzzFind walks hostile graphs: it may find nothing, but does not panic.
+// FuzzFind walks back through hostile graphs. It may find no layer, but must not panic.
 func FuzzFind(f *testing.F) {
 	seeds := 0
 	add := func(build func(b *onnx.Builder, x string) string) {
@@ -87,8 +87,8 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// However rows are cut, grouped and padded, each is fed once, whole, as what it is,
-// and what does not fit is an error.
+// However rows are cut, grouped and padded, each must be fed once, completely and unchanged.
+// Rows that do not fit must give an error.
 func FuzzFeed(f *testing.F) {
 	f.Add([]byte{1, 2, 9, 1, 0, 3, 4, 5, 6, 7, 8})
 	f.Add([]byte{2, 1, 1, 7, 9, 1, 0, 5, 3, 40, 3, 7, 40, 1, 2, 3, 4, 5, 6})

@@ -12,45 +12,40 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// GradientOptions says what Gradients differentiates. The zero value is the
-// log-softmax of the predicted class with respect to the input.
+// GradientOptions says what Gradients differentiates. The zero value is the log-softmax of the
+// predicted class with respect to the input.
 type GradientOptions struct {
-	// Of is the scalar of each row. One of outputs that the network does not have is
-	// an error.
+	// Of is the scalar of each row. An output that the model does not have is an error.
 	Of ood.Scalar
-	// Tensor names what to differentiate with respect to: any tensor that the
-	// model makes from its inputs and that has the rows first. By default it is
-	// the only input, or the only one of real numbers that is no mask, and where there
-	// is none the error wraps ood.ErrNotDifferentiable. Another tensor is an
-	// error. That of rows of tokens that differ in length comes back as long as each row.
+	// Tensor names the tensor to differentiate with respect to. It must be computed from the
+	// inputs, with rows as its first axis. The default is the only input, or the only input of
+	// real numbers that is not a mask. If there is no such input, the error wraps
+	// ood.ErrNotDifferentiable. Gradients of rows of tokens are as long as each row.
 	Tensor string
-	// Batch is the number of rows in one run. By default it is that of Options, or
-	// less for large inputs: the activations of a whole batch are kept. A
-	// model with a fixed batch overrides it.
+	// Batch is the number of rows in one run. The default is that of Options, or less for
+	// large inputs, because the activations of a whole batch are kept. A model with a fixed
+	// batch overrides it.
 	Batch int
 }
 
-// GradientBatch is some rows with their gradients.
+// GradientBatch is a batch of rows with their gradients.
 type GradientBatch struct {
 	ood.Batch // φ and logits
 	// Gradient has the tensor's name and shape, with the rows first.
 	Gradient ood.Tensor
 }
 
-// Gradients runs the network on rows, such as those of x.Blocks, like Features, and yields with φ and the
-// logits the gradient of a scalar of each row's logits. The logits are
-// Info.Logits: those before any Softmax. The first call for a kind of scalar
-// and a tensor builds a graph for it.
+// Gradients runs the model on rows, such as those of x.Blocks, like Features. With φ and the
+// logits, it yields the gradient of a scalar of each row's logits. The logits are Info.Logits,
+// before any Softmax. The first call for a kind of scalar and a tensor builds a graph for it.
 //
-// Gradients of probabilities are relatively exact down to probabilities of
-// 1e-38, the smallest of float32: where the runner-up is 87 temperatures below
-// the predicted class or more, they come out as 0 or nearly so.
+// Gradients of probabilities are relatively exact down to probabilities of 1e-38, the smallest
+// float32. If the runner-up is 87 temperatures or more below the predicted class, they are 0
+// or nearly so.
 //
-// The error of a network that has an operator without a known gradient wraps
-// ood.ErrNotDifferentiable and names the operator and its node. A unit of a
-// ReLU whose input is 0 up to rounding is on or off by chance, whichever program
-// computes it, and one such unit can change a gradient by 1e-3 of its size and
-// more.
+// If an operator has no known gradient, the error wraps ood.ErrNotDifferentiable and names the
+// operator and its node. A ReLU unit whose input is 0 up to rounding is on or off by chance,
+// in any implementation. One such unit can change a gradient by 1e-3 of its size or more.
 func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], o GradientOptions) iter.Seq2[GradientBatch, error] {
 	return func(yield func(GradientBatch, error) bool) {
 		if err := m.checkGradient(o); err != nil {
@@ -58,7 +53,7 @@ func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[ood.InputBlock, er
 			return
 		}
 		key := gradientKey{of: o.Of, tensor: o.Tensor}
-		key.of.Temperature, key.of.Index = 0, 0 // which the graph takes as inputs
+		key.of.Temperature, key.of.Index = 0, 0 // the graph takes these as inputs
 		d, err := m.differentiated(ctx, key)
 		if err != nil {
 			yield(GradientBatch{}, err)
@@ -79,16 +74,16 @@ func (m *Model) checkGradient(o GradientOptions) error {
 	case o.Of.Temperature < 0 || !rows.Finite(o.Of.Temperature):
 		return fmt.Errorf("the temperature is %v, it must be a positive number", o.Of.Temperature)
 	case kinds(o.Of) > 1:
-		return fmt.Errorf("scalars are differentiated one at a time, and these are several: %+v", o.Of)
+		return fmt.Errorf("set one scalar at a time, not several: %+v", o.Of)
 	case !o.Of.Logit && o.Of.Index != 0:
-		return scalarErrorf("output %d is named, and Logit, which asks for it, is not set", o.Of.Index)
+		return scalarErrorf("Index is %d, but Logit is not set", o.Of.Index)
 	case o.Batch < 0:
-		return fmt.Errorf("runs of %d rows cannot be", o.Batch)
+		return fmt.Errorf("Batch is %d; it must not be negative", o.Batch)
 	case o.Of.Logit && o.Of.Index < 0:
-		return scalarErrorf("there is no output %d, they are counted from 0", o.Of.Index)
+		return scalarErrorf("there is no output %d; outputs are counted from 0", o.Of.Index)
 	}
 	if m.info.Logits == "" {
-		return scalarErrorf("the network answers nothing that could be differentiated")
+		return scalarErrorf("the model has no output that could be differentiated")
 	}
 	if m.info.OutputsWidth == 0 {
 		return nil // the first run shows it
@@ -96,7 +91,7 @@ func (m *Model) checkGradient(o GradientOptions) error {
 	return o.checkOutputs(m.info.OutputsWidth)
 }
 
-// kinds is how many kinds of scalar are asked for; none is the log-softmax.
+// kinds returns how many kinds of scalar are set; 0 means the log-softmax.
 func kinds(of ood.Scalar) (n int) {
 	for _, asked := range []bool{of.Sum, of.TopTwo, of.Logit, of.Top} {
 		if asked {
@@ -106,7 +101,7 @@ func kinds(of ood.Scalar) (n int) {
 	return n
 }
 
-// checkOutputs says whether a network with c outputs has the scalar.
+// checkOutputs returns an error if a model with c outputs does not have the scalar.
 func (o GradientOptions) checkOutputs(c int) error {
 	switch {
 	case o.Of.Logit && o.Of.Index >= c:
@@ -117,8 +112,8 @@ func (o GradientOptions) checkOutputs(c int) error {
 	return nil
 }
 
-// gradientNumbers bounds the numbers in a batch that is differentiated: eight
-// images of 224×224.
+// gradientNumbers bounds the numbers in a batch that is differentiated: eight images of
+// 3×224×224.
 const gradientNumbers = 8 * 3 * 224 * 224
 
 func (m *Model) gradientBatch(o GradientOptions) int {
@@ -135,7 +130,7 @@ func (m *Model) gradientBatch(o GradientOptions) int {
 	return max(1, min(m.batch, int(gradientNumbers/max(1, width))))
 }
 
-// runGradient is run with the gradient.
+// runGradient runs the model on a chunk and returns the gradient too.
 func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o GradientOptions) (GradientBatch, error) {
 	x, err := m.inputs.wrap(c.tensors)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// scalarOf is the scalar of one row of logits, in double precision.
+// scalarOf computes the scalar of one row of logits, in double precision.
 func scalarOf(z []float64, s ood.Scalar, top int) float64 {
 	t := s.Temperature
 	if t == 0 {
@@ -53,7 +53,7 @@ func scalarOf(z []float64, s ood.Scalar, top int) float64 {
 	return z[top]/t - math.Log(sum)
 }
 
-// forward is the tiny network on one row, in double precision.
+// forward computes the tiny model on one row, in double precision.
 func forward(x []float64) (z []float64) {
 	z = make([]float64, c)
 	for i := range c {
@@ -69,7 +69,7 @@ func forward(x []float64) (z []float64) {
 	return z
 }
 
-// gradientOf is the gradient of a scalar by central differences.
+// gradientOf computes the gradient of a scalar by central differences.
 func gradientOf(x []float32, s ood.Scalar) []float32 {
 	const step = 1e-6
 	var g []float32
@@ -112,8 +112,8 @@ func gradients(t testing.TB, m *featurize.Model, shape []int, x []float32, o fea
 	return all
 }
 
-// Each scalar's gradient equals central differences, be it merged (operator
-// set 17) or a model of its own (9).
+// The gradient of each scalar equals central differences, both in a merged graph (operator set
+// 17) and in a separate model (9).
 func TestGradients(t *testing.T) {
 	rt := runtime(t)
 	x := noise(3 * 7)
@@ -141,7 +141,7 @@ func TestGradients(t *testing.T) {
 	}
 }
 
-// Where the network is sure, the gradient is small and not lost.
+// If the model is confident, the gradient is small but keeps its digits.
 func TestGradientSure(t *testing.T) {
 	rt := runtime(t)
 	m := open(t, rt, tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3), featurize.Options{})
@@ -159,9 +159,8 @@ func TestGradientSure(t *testing.T) {
 	near(t, "the gradient", got.Gradient.Data, want, 1e-4)
 }
 
-// Where the network is sure, no entry of the gradient of a difference of
-// probabilities, or of one of them, is lost to 1 − p: it is compared entry by
-// entry.
+// If the model is confident, the gradients of probabilities and of their differences must not
+// lose digits to 1 − p. The test compares entry by entry.
 func TestGradientSureSoftmax(t *testing.T) {
 	rt := runtime(t)
 	const classes = 4
@@ -196,9 +195,9 @@ func TestGradientSureSoftmax(t *testing.T) {
 	}
 }
 
-// softmaxGradient is the gradient of v·p by the logits, p = softmax(z/T), in
-// double precision and from differences of logits alone:
-// ∂(v·p)/∂z_i = p_i Σ_k p_k (v_i − v_k)/T.
+// softmaxGradient computes the gradient of v·p with respect to the logits, p = softmax(z/T),
+// in double precision and only from differences of logits: ∂(v·p)/∂z_i = p_i Σ_k p_k (v_i −
+// v_k)/T.
 func softmaxGradient(z []float32, s ood.Scalar) []float64 {
 	temperature := max(s.Temperature, 1)
 	v := make([]float64, len(z))
@@ -231,7 +230,7 @@ func softmaxGradient(z []float32, s ood.Scalar) []float64 {
 	return g
 }
 
-// Every element type of the input, and a fixed batch, give the same gradient.
+// All element types of the input, and a fixed batch, give the same gradient.
 func TestGradientFormats(t *testing.T) {
 	rt := runtime(t)
 	for _, k := range []struct {
@@ -278,14 +277,14 @@ func gradientError(m *featurize.Model, shape []int, x []float32, o featurize.Gra
 	return nil
 }
 
-// Where the number of outputs shows in a run alone, scalars that the network
-// does not have are errors all the same, and not gradients of zeros.
+// If only a run shows the number of outputs, scalars that the model does not have must still
+// be errors, and not gradients of zeros.
 func TestGradientUnknownWidth(t *testing.T) {
 	rt := runtime(t)
 	for _, opset := range []int64{9, 17} {
 		unknown := func(width int) *featurize.Model {
 			m := open(t, rt, tiny(t, opset, func(b *onnx.Builder, x string) {
-				// No length of sequence that is tried on it makes five tokens.
+				// None of the sequence lengths that probe tries gives five tokens.
 				y := b.Node("Tanh", []string{b.Node("Reshape", []string{x, b.Const([]int64{0, 15})})})
 				if width == 1 {
 					y = b.Node("ReduceMean", []string{y}, onnx.Attr("axes", []int64{1}), onnx.Attr("keepdims", 1))
@@ -319,8 +318,8 @@ func TestGradientUnknownWidth(t *testing.T) {
 	}
 }
 
-// A tensor that is the same for every row has no gradient for each, even where
-// it has as many rows as there are inputs.
+// A tensor that is the same for every row has no gradient for each row, even if it has as many
+// rows as the inputs.
 func TestGradientConstant(t *testing.T) {
 	rt := runtime(t)
 	for _, opset := range []int64{9, 17} {
@@ -352,9 +351,8 @@ func TestGradientConstant(t *testing.T) {
 	}
 }
 
-// TestDigitsGradients compares with PyTorch's autograd in double precision,
-// which testdata/gradients.py wrote, for blocks larger than a batch, from
-// several goroutines at once.
+// TestDigitsGradients compares with PyTorch's autograd in double precision, from
+// testdata/gradients.py. It uses blocks larger than a batch, and several goroutines at once.
 func TestDigitsGradients(t *testing.T) {
 	rt := runtime(t)
 	reference := filepath.Join("testdata", "digits_gradients")
@@ -391,7 +389,7 @@ func TestDigitsGradients(t *testing.T) {
 	}
 }
 
-// Weights beside the model are found, also where it is of an old operator set.
+// Weights beside the model are found, even if its operator set is old.
 func TestGradientExternal(t *testing.T) {
 	rt := runtime(t)
 	path := filepath.Join("..", "testmodels", "odd", "external.onnx")
@@ -414,8 +412,8 @@ func TestGradientExternal(t *testing.T) {
 	near(t, "the gradient", got.Gradient.Data, want.Gradient.Data, 1e-6)
 }
 
-// What cannot be differentiated is an error that names the operator and its
-// node, and what to do.
+// An operator that cannot be differentiated gives an error that names the operator, its node
+// and a remedy.
 func TestNotDifferentiable(t *testing.T) {
 	rt := runtime(t)
 	branch := func(name string) *pb.GraphProto {
@@ -448,7 +446,7 @@ func TestNotDifferentiable(t *testing.T) {
 				t.Errorf("%s: error %q does not say %q", name, err, word)
 			}
 		}
-		// What lies behind the node is differentiated all the same.
+		// Tensors after that node can still be differentiated.
 		gradients(t, m, []int{2, 3}, noise(6), featurize.GradientOptions{Tensor: m.Info().Feature.Tensor})
 	}
 }
@@ -472,11 +470,11 @@ func TestGradientErrors(t *testing.T) {
 	bad := noise(6)
 	bad[4] = float32(math.NaN())
 	for want, err := range map[string]error{
-		"no output 2":   first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 2}}),
-		"temperature":   first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Temperature: -1}}),
-		`"nothing"`:     first(context.Background(), noise(6), featurize.GradientOptions{Tensor: "nothing"}),
-		"row 1":         first(context.Background(), bad, featurize.GradientOptions{}),
-		"one at a time": first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Sum: true, Top: true}}),
+		"no output 2":          first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Logit: true, Index: 2}}),
+		"temperature":          first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Temperature: -1}}),
+		`"nothing"`:            first(context.Background(), noise(6), featurize.GradientOptions{Tensor: "nothing"}),
+		"row 1":                first(context.Background(), bad, featurize.GradientOptions{}),
+		"one scalar at a time": first(context.Background(), noise(6), featurize.GradientOptions{Of: ood.Scalar{Sum: true, Top: true}}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one that says %q", err, want)

@@ -18,18 +18,18 @@ import (
 
 const gradientName = "attach/gradient"
 
-// gradientKey is what a gradient's graph is made for.
+// gradientKey identifies a gradient's graph.
 type gradientKey struct {
-	of     ood.Scalar // but its temperature and index
+	of     ood.Scalar // without its temperature and index
 	tensor string
 }
 
-// differentiated is a network with its gradient.
+// differentiated is a model with its gradient.
 type differentiated struct {
 	key     gradientKey
-	tensor  string       // with respect to which
-	along   int          // the input whose second axis is the tensor's too, or −1
-	session *ort.Session // gives φ, the logits and the gradient
+	tensor  string       // to differentiate with respect to
+	along   int          // the input whose second axis is also the tensor's, or −1
+	session *ort.Session // returns φ, the logits and the gradient
 }
 
 func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKey) (*differentiated, error) {
@@ -49,9 +49,9 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 	switch {
 	case unsupported:
 		return nil, fmt.Errorf("%w: %w; use the method's variant in feature space, "+
-			"or differentiate with respect to a tensor behind that node", ood.ErrNotDifferentiable, err)
+			"or differentiate with respect to a tensor after that node", ood.ErrNotDifferentiable, err)
 	case errors.Is(err, autodiff.ErrNoPath):
-		return nil, fmt.Errorf("%w: the logits do not depend on tensor %q by operators that have a derivative", ood.ErrNotDifferentiable, tensor)
+		return nil, fmt.Errorf("%w: the logits do not depend on tensor %q through differentiable operators", ood.ErrNotDifferentiable, tensor)
 	case refused:
 		return nil, err
 	case err != nil:
@@ -60,8 +60,8 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 	return d, nil
 }
 
-// along is the input whose second axis is also the tensor's, as far as random rows
-// tell, or −1.
+// along returns the input whose second axis is also the tensor's, according to random rows, or
+// −1.
 func (m *Model) along(ctx context.Context, g *onnx.Graph, tensor string) int {
 	probed := []string{tensor}
 	for i, in := range m.inputs {
@@ -76,7 +76,7 @@ func (m *Model) along(ctx context.Context, g *onnx.Graph, tensor string) int {
 		return -1
 	}
 	s := source{constants: newConstants(g, filepath.Dir(m.path), m.rt, m.inputs...), inputs: m.inputs}
-	shapes, _ := s.probeShapes(ctx, probed) // of what cannot be run nothing is known
+	shapes, _ := s.probeShapes(ctx, probed) // if the model cannot run, shapes are unknown
 	shape := shapes[tensor]
 	return slices.IndexFunc(m.inputs, func(in input) bool {
 		of := shapes[in.name]
@@ -84,11 +84,11 @@ func (m *Model) along(ctx context.Context, g *onnx.Graph, tensor string) int {
 	})
 }
 
-// real says whether the model takes real numbers.
+// real reports whether the input takes real numbers.
 func (in input) real() bool { return onnx.IsFloat(pb.TensorProto_DataType(in.elem)) }
 
-// real is what one differentiates with respect to: the only input, or the only one
-// of real numbers.
+// real returns the input to differentiate with respect to: the only input, or the only one of
+// real numbers.
 func (list inputs) real() (input, error) {
 	if len(list) == 1 {
 		return list[0], nil
@@ -112,7 +112,7 @@ func (list inputs) real() (input, error) {
 		"or differentiate with respect to one of them", ood.ErrNotDifferentiable, display.Quoted(all, 10))
 }
 
-// gradient appends the gradient to the network.
+// gradient appends the gradient to the model.
 func (m *Model) gradient(ctx context.Context, g *onnx.Graph, d *differentiated) (*ort.Session, error) {
 	views, dir := m.views[:2], filepath.Dir(m.path)
 	names := namesOf(views)
@@ -134,16 +134,15 @@ func (m *Model) gradient(ctx context.Context, g *onnx.Graph, d *differentiated) 
 	return m.rt.NewSession(ctx, ort.Model{Proto: model, Dir: dir}, append(m.inputs.feeds(), s.inputs...), append(names, out))
 }
 
-// with lists the tensors whose gradients add up to that with respect to the
-// tensor asked for: itself, or, where it holds integers, what they become as
-// real numbers.
+// with lists the tensors whose gradients sum to the requested one: the tensor itself, or its
+// casts to real numbers if it contains integers.
 func (m *Model) with(g *onnx.Graph, tensor string) ([]string, error) {
 	_, constant := g.Const(tensor)
 	made := ancestors(g, tensor)
 	switch {
 	case slices.ContainsFunc(m.inputs.feeds(), func(feed string) bool { return made[feed] }):
 	case g.Producer(tensor) != nil || constant:
-		return nil, &autodiff.TensorError{Tensor: tensor, Reason: "it does not depend on the model's input, and is the same for every row"}
+		return nil, &autodiff.TensorError{Tensor: tensor, Reason: "it does not depend on the model's input and is the same for every row"}
 	default:
 		return nil, &autodiff.TensorError{Tensor: tensor, Reason: "the logits are not made from a tensor of that name"}
 	}
@@ -158,7 +157,7 @@ func (m *Model) with(g *onnx.Graph, tensor string) ([]string, error) {
 			casts = append(casts, n.GetOutput()[0])
 		case "Shape", "Size":
 		default:
-			return nil, fmt.Errorf("%w: the input holds %s, which %s reads as they are; name an inner tensor to differentiate by",
+			return nil, fmt.Errorf("%w: the input holds %s, and %s reads it directly; name an inner tensor to differentiate with respect to",
 				ood.ErrNotDifferentiable, onnx.DTypeName(in.elem), describe(g, n))
 		}
 	}
@@ -185,7 +184,7 @@ func declare(b *onnx.Builder, gradients []string) string {
 	return out
 }
 
-// scalarInputs are what the graph takes beside the rows, in the order in which
+// scalarInputs returns the inputs of the graph besides the rows, in the order in which
 // scalarGraph declared them.
 func (d *differentiated) scalarInputs(o GradientOptions) (list []*ort.Tensor, err error) {
 	add := func(t *ort.Tensor, e error) {

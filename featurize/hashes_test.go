@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestHashes: a row's hash is that of its inputs, whatever the block and the length of
-// the rows that it is run with.
+// TestHashes checks that a row's hash depends only on its inputs, and not on the block or on
+// the other rows.
 func TestHashes(t *testing.T) {
 	orttest.Open(t)
 	m, err := Open(t.Context(), "../testmodels/text", Options{})
@@ -42,7 +42,7 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// TestUnhashed: rows get no hashes if nobody reads them.
+// TestUnhashed checks that rows get no hashes with Options.Unhashed.
 func TestUnhashed(t *testing.T) {
 	orttest.Open(t)
 	for _, unhashed := range []bool{false, true} {

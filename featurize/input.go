@@ -13,24 +13,23 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// input is one of the tensors that the network wants to be fed.
+// input is a tensor that the model reads.
 type input struct {
 	name string // in the model
 	feed string // in the edited graph
 	elem int32
 	dims []int    // with the batch first; −1 varies; nil is unknown
-	axes []string // what the model calls those that vary, or ""
-	nan  bool     // NaN is a gap that the model knows of
-	// fallback is what the input is where rows do not bring it, without a shape
-	// where they must.
+	axes []string // the model's names of axes that vary, or ""
+	nan  bool     // NaN is an empty cell, which the model handles
+	// fallback is the default of the input, and has no shape if the input is required.
 	fallback ood.Tensor
 }
 
-// inputs are what the network wants to be fed, in the graph's order.
+// inputs are the inputs of the model, in the graph's order.
 type inputs []input
 
-// findInputs lists the inputs, and those with a default that rows may bring: their
-// first axis varies, and below IR version 4 no default may be replaced.
+// findInputs lists the required inputs, and those with a default that rows may replace: their
+// first axis varies. Below IR version 4 no default can be replaced.
 func findInputs(g *onnx.Graph, dir string) (inputs, error) {
 	required := make(map[string]bool)
 	for _, v := range g.Inputs() {
@@ -69,7 +68,7 @@ func findInputs(g *onnx.Graph, dir string) (inputs, error) {
 			list[i].feed += "/" + in.name
 		}
 		if n := in.fixedBatch(); n > 0 && n != batch {
-			return nil, fmt.Errorf("the model's inputs are of different numbers of rows: %q takes %d, others %d", in.name, n, batch)
+			return nil, fmt.Errorf("the model's inputs take different numbers of rows: %q takes %d, others %d", in.name, n, batch)
 		}
 	}
 	return list, nil
@@ -88,7 +87,7 @@ func newInput(v *pb.ValueInfoProto) (input, error) {
 		pb.TensorProto_INT8, pb.TensorProto_INT16, pb.TensorProto_INT32, pb.TensorProto_INT64:
 		in.feed = inputName
 	default:
-		return in, fmt.Errorf("the model's input %q holds %s, which cannot be fed", in.name, onnx.DTypeName(in.elem))
+		return in, fmt.Errorf("the model's input %q has the type %s, which is not supported", in.name, onnx.DTypeName(in.elem))
 	}
 	if t.GetShape() != nil {
 		in.dims = []int{}
@@ -104,13 +103,13 @@ func newInput(v *pb.ValueInfoProto) (input, error) {
 			if in.dims[0] > 0 {
 				shape = strconv.Itoa(in.dims[0]) + strings.TrimPrefix(shape, "n")
 			}
-			return in, fmt.Errorf("the model's input %q of %s is more than the %d GiB that a run may take", in.name, shape, 4*maxRun>>30)
+			return in, fmt.Errorf("the model's input %q of %s is larger than the %d GiB that a run may take", in.name, shape, 4*maxRun>>30)
 		}
 	}
 	return in, nil
 }
 
-// shapeOf returns a declared shape, −1 for what varies, or nil.
+// shapeOf returns a declared shape, or nil. A size of −1 varies.
 func shapeOf(v *pb.ValueInfoProto) []int64 { return onnx.Shape(v, 1) }
 
 func (in input) optional() bool { return in.fallback.Shape != nil }
@@ -151,7 +150,7 @@ func (list inputs) find(name string) *input {
 	return nil
 }
 
-// images is the first input that images may go to, or nil.
+// images returns the first input that can take images, or nil.
 func (list inputs) images() *input {
 	for i, in := range list {
 		if in.layout() != "" {
@@ -161,7 +160,8 @@ func (list inputs) images() *input {
 	return nil
 }
 
-// layout says where the channels of an image input are.
+// layout says where the channels of an image input are: "nchw", "nhwc", or "" for other
+// inputs.
 func (in input) layout() string {
 	if len(in.dims) != 4 {
 		return ""
@@ -176,7 +176,7 @@ func (in input) layout() string {
 	return ""
 }
 
-// check says whether a tensor fits.
+// check returns an error if a tensor does not fit the input.
 func (in input) check(t ood.Tensor) error {
 	holds := "float32"
 	if t.Strings != nil {
@@ -224,8 +224,8 @@ func times(dims []int) string {
 	return b.String()
 }
 
-// limits are the least and the largest number that the model can be fed, and
-// whether only integers are.
+// limits returns the smallest and the largest number that the model can be fed, and whether
+// numbers must be integers.
 func (in input) limits() (lo, hi float32, integers bool) {
 	switch pb.TensorProto_DataType(in.elem) {
 	case pb.TensorProto_BOOL:
@@ -248,7 +248,7 @@ func (in input) limits() (lo, hi float32, integers bool) {
 	return -math.MaxFloat32, math.MaxFloat32, false
 }
 
-// misfit is the place of the first number that the model cannot be fed, or −1.
+// misfit returns the index of the first number that the model cannot be fed, or −1.
 func (in input) misfit(data []float32) int {
 	lo, hi, integers := in.limits()
 	if hi == math.MaxFloat32 && !in.nan {
@@ -265,7 +265,7 @@ func (in input) misfit(data []float32) int {
 	return -1
 }
 
-// refuse is the error for a number that misfits, of a row of what is called so.
+// refuse returns the error for a number that misfits. Called names the tensor.
 func (in input) refuse(v float32, row int, called string) error {
 	if !rows.Finite(v) {
 		return notFinite(called, v, row)

@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// mixed is a network that adds to x (n×3) a second input, z.
+// mixed is a model that adds a second input, z, to x (n×3).
 func mixed(t testing.TB, elem pb.TensorProto_DataType, build func(b *onnx.Builder, z string) string, dims ...any) string {
 	return tiny(t, 13, func(b *onnx.Builder, x string) {
 		z := build(b, b.Input("z", elem, dims...))
@@ -36,7 +36,7 @@ func allOf(t testing.TB, m *featurize.Model, b ood.InputBlock) ood.Batch {
 	return got
 }
 
-// A second input of every element type is fed what the rows say.
+// A second input of every element type receives the values of the rows.
 func TestInputTypes(t *testing.T) {
 	rt := runtime(t)
 	x, z := noise(15), []float32{0, 1, 1, 0, 1}
@@ -52,7 +52,7 @@ func TestInputTypes(t *testing.T) {
 		m := open(t, rt, mixed(t, elem, func(b *onnx.Builder, z string) string {
 			return b.Node("Unsqueeze", []string{b.Node("Cast", []string{z}, onnx.Attr("to", float)), b.Const([]int64{1})})
 		}, "n"), featurize.Options{Batch: 2})
-		// In any order, and a column of one axis or two.
+		// The inputs may come in any order, and a column may have one axis or two.
 		got := allOf(t, m, rowsOf(floats("z", z, 5, 1), floats("x", x, 5, 3)))
 		near(t, elem.String(), got.Features.Data, trunkOf(want), 1e-6)
 		if in := m.Info().Inputs; len(in) != 2 || in[1].Name != "z" || in[1].Optional || m.Base(attach.Classification).Inputs[1].DType != in[1].DType {
@@ -75,10 +75,10 @@ func TestInputsRefused(t *testing.T) {
 	}, "n", 1), featurize.Options{})
 	x, z := floats("x", noise(6), 2, 3), floats("z", []float32{1, 2}, 2, 1)
 	for want, b := range map[string]ood.InputBlock{
-		`the model's input "z" (int64 n×1) is not among what the rows bring ("x")`:                    rowsOf(x),
-		`the model's input "x" (float32 n×3) is not among what the rows bring`:                        rowsOf(floats("", noise(6), 2, 3)),
-		`the rows bring "y", which the model does not take; its inputs are "x", "z"`:                  rowsOf(x, z, floats("y", []float32{1, 2}, 2)),
-		`the rows bring one input twice; the model's are "x", "z"`:                                    rowsOf(x, z, x),
+		`the rows lack the model's input "z" (int64 n×1) ("x")`:                                       rowsOf(x),
+		`the rows lack the model's input "x" (float32 n×3)`:                                           rowsOf(floats("", noise(6), 2, 3)),
+		`the rows contain "y", which is not an input of the model; its inputs are "x", "z"`:           rowsOf(x, z, floats("y", []float32{1, 2}, 2)),
+		`the rows contain an input twice; the model's inputs are "x", "z"`:                            rowsOf(x, z, x),
 		`the model's input "x" takes n×3 of float32, the rows given are n of float32`:                 rowsOf(floats("x", noise(2), 2), z),
 		`the model's input "z" takes n×1 of int64, the rows given are n×2 of float32`:                 rowsOf(x, floats("z", noise(4), 2, 2)),
 		`the model's input "z" takes n×1 of int64, the rows given are n×1 of texts`:                   rowsOf(x, ood.Tensor{Name: "z", Shape: []int{2, 1}, Strings: []string{"1", "2"}}),
@@ -92,7 +92,7 @@ func TestInputsRefused(t *testing.T) {
 	}
 }
 
-// What has a default keeps it, unless rows bring it.
+// Inputs keep their defaults unless rows contain them.
 func TestOptionalInput(t *testing.T) {
 	build := func(dims ...any) string {
 		return tiny(t, 13, func(b *onnx.Builder, x string) {
@@ -123,14 +123,14 @@ func TestOptionalInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	near(t, "one after the other", both.Features.Data, trunkOf(append(plus(z...), plus(1, 2, 3)...)), 1e-6)
-	// An exporter that lists its weights as inputs offers none of them.
+	// If an exporter lists its weights as inputs, rows cannot replace them.
 	if in := open(t, runtime(t), build(1, 3), featurize.Options{}).Info().Inputs; len(in) != 1 {
 		t.Errorf("inputs %+v", in)
 	}
 }
 
-// The gradient of a network with one input of real numbers is with respect to that
-// one, under the name that the rows have for it.
+// If one input has real numbers, the gradient is with respect to it, under the name that the
+// rows use.
 func TestInputsGradient(t *testing.T) {
 	b := onnx.NewBuilder("tiny", 13)
 	x, z := b.Input("x:0", float, "n", 3), b.Input("z", pb.TensorProto_INT32, "n", 1)
@@ -164,7 +164,7 @@ func TestInputsGradient(t *testing.T) {
 	near(t, "the gradient", g.Data, want, 1e-5)
 }
 
-// Networks of an image beside columns and of tokens give what NumPy makes of them.
+// Models of an image with columns, and of tokens, give the same results as NumPy.
 func TestInputsAgainstNumPy(t *testing.T) {
 	rt := runtime(t)
 	for name, inputs := range map[string][]string{"two_inputs": {"image", "columns"}, "tokens": {"input_ids", "attention_mask"}} {

@@ -10,18 +10,18 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// walk goes back from an output to its last linear layer, and says what it met.
+// walk goes back from an output to its last linear layer, and records what it passes.
 type walk struct {
 	output     string // the graph's output that the walk began at
 	logits     string // the scores before any normaliser
 	normaliser string // operator that turns logits into the output, or ""
 	node       *pb.NodeProto
 	feature    view
-	answers    string // what the model answers with: numbers, before any ZipMap
+	answers    string // tensor of predictions, before any ZipMap
 	shared     bool   // probabilities are divided by their sum
-	pooled     bool   // positions are averaged behind the layer
-	steps      []step // affine nodes behind the layer, last first
-	scale      string // weights' scale where another node holds it
+	pooled     bool   // positions are averaged after the layer
+	steps      []step // affine nodes after the layer, last first
+	scale      string // the weights' scale if another node holds it
 	reasons    []string
 }
 
@@ -33,8 +33,8 @@ type step struct {
 	reversed bool   // the constant is the left operand
 }
 
-// find walks back from an output to its last linear layer. Its error says at
-// which node the walk ended; the place is then how far it came.
+// find walks back from an output to its last linear layer. If it fails, the error says at
+// which node it ended, and the walk contains what it passed.
 func find(k *constants, output string) (*walk, error) {
 	w := &walk{output: output, logits: output, answers: output}
 	at := output
@@ -59,8 +59,8 @@ func describe(g *onnx.Graph, n *pb.NodeProto) string {
 	return fmt.Sprintf("node %s (%s)", g.NodeName(n), n.GetOpType())
 }
 
-// pass takes the walk over one node: it says which of its inputs to go on
-// with, or that the node is the linear layer.
+// pass moves the walk over one node. It returns the input to continue with, or reports that
+// the node is the linear layer.
 func (w *walk) pass(k *constants, n *pb.NodeProto, made string) (next string, done bool, err error) {
 	op := n.GetOpType()
 	if len(n.GetInput()) == 0 {
@@ -76,7 +76,7 @@ func (w *walk) pass(k *constants, n *pb.NodeProto, made string) (next string, do
 		return "", true, w.arrive(k, n)
 	case normalisers[op]:
 		if w.normaliser = op; op == "Sigmoid" && w.shared {
-			w.normaliser = "Normalizer" // of one class, whatever their own are
+			w.normaliser = "Normalizer" // each row has one class, although each output is a sigmoid
 		}
 		w.logits, w.answers = in, made
 		w.steps, w.reasons, w.pooled = nil, nil, false
@@ -99,7 +99,7 @@ func (w *walk) pass(k *constants, n *pb.NodeProto, made string) (next string, do
 	}
 	switch op {
 	case "Concat":
-		// A classifier with one logit gives the probabilities of both classes.
+		// A classifier with one logit returns the probabilities of both classes.
 		if in, ok := both(k, n); ok {
 			w.reasons = nil
 			return in, false, nil
@@ -151,7 +151,7 @@ func (w *walk) because(format string, args ...any) {
 	}
 }
 
-// both is p where a node puts 1−p and p side by side.
+// both returns p if a node concatenates 1−p and p.
 func both(k *constants, n *pb.NodeProto) (p string, ok bool) {
 	if len(n.GetInput()) != 2 {
 		return "", false
@@ -192,8 +192,8 @@ func weightScale(k *constants, tensor string) string {
 	return ""
 }
 
-// arrive checks that a node is a layer logits = Wφ + b with constant W, and
-// notes where its φ is.
+// arrive checks that a node is a layer logits = Wφ + b with constant W, and records where its
+// φ is.
 func (w *walk) arrive(k *constants, n *pb.NodeProto) error {
 	in := n.GetInput()
 	s := slots[n.GetOpType()]
@@ -226,7 +226,7 @@ func (w *walk) arrive(k *constants, n *pb.NodeProto) error {
 	return nil
 }
 
-// reading is the view of what a linear layer reads.
+// reading returns the view of a linear layer's input.
 func reading(g *onnx.Graph, n *pb.NodeProto) (view, error) {
 	v := view{tensor: n.GetInput()[0], spatial: strings.Contains(n.GetOpType(), "Conv")}
 	v.tokens = !v.spatial
@@ -239,7 +239,7 @@ func reading(g *onnx.Graph, n *pb.NodeProto) (view, error) {
 	return v, nil
 }
 
-// integers says that a linear layer computes in 8-bit integers.
+// integers reports whether a linear layer computes in 8-bit integers.
 func integers(n *pb.NodeProto) bool {
 	return slots[n.GetOpType()].weightScale > 0 || n.GetOpType() == "MatMulInteger" || n.GetOpType() == "ConvInteger"
 }
@@ -261,8 +261,8 @@ func (w *walk) pointwise(n *pb.NodeProto) error {
 	return nil
 }
 
-// dequantise moves a view from the 8-bit integers that a layer reads to the float
-// tensor that they come from; where there is none, the integers are scaled back.
+// dequantise moves a view from the 8-bit integers that a layer reads to their float source. If
+// there is none, the view scales the integers back.
 func (v *view) dequantise(g *onnx.Graph, n *pb.NodeProto) error {
 	s := slots[n.GetOpType()]
 	if n.GetOpType() == "DynamicQuantizeMatMul" {
@@ -282,7 +282,7 @@ func (v *view) dequantise(g *onnx.Graph, n *pb.NodeProto) error {
 	return nil
 }
 
-// normalisers map logits to probabilities. What they read is the logits.
+// normalisers map logits to probabilities. Their inputs are the logits.
 var normalisers = map[string]bool{
 	"Softmax": true, "LogSoftmax": true, "Sigmoid": true, "HardSigmoid": true,
 }
@@ -297,8 +297,8 @@ var passers = map[string]bool{
 // rounders pass their first input on, rounded to a few bits.
 var rounders = map[string]bool{"QuantizeLinear": true, "DequantizeLinear": true}
 
-// activations act on each element alone (or, LpNormalization, on each row) and
-// are not affine: what lies behind them is still the last linear layer.
+// activations act on single elements (LpNormalization: on rows) and are not affine. The linear
+// layer before them is still the last one.
 var activations = map[string]bool{
 	"Relu": true, "LeakyRelu": true, "PRelu": true, "Elu": true, "Selu": true, "Celu": true, "Clip": true,
 	"ThresholdedRelu": true, "Tanh": true, "Softplus": true, "Softsign": true, "HardSwish": true, "Gelu": true,
@@ -313,16 +313,16 @@ var averages = map[string]bool{
 	"QLinearAveragePool": true,
 }
 
-// slot says which input of an operator is what; 0 is none, since input 0 is
-// always the data.
+// slot says which input of an operator has which use. 0 means none, because input 0 is always
+// the data.
 type slot struct {
 	weight, bias            int
 	dataScale, dataZero     int
 	weightScale, weightZero int
 }
 
-// slots are the linear operators, which end the walk, with the names they go by
-// in quantised and in fused graphs.
+// slots lists the linear operators, which end the walk, including those of quantised and of
+// fused graphs.
 var slots = map[string]slot{
 	"Gemm":                  {weight: 1, bias: 2},
 	"FusedGemm":             {weight: 1, bias: 2},

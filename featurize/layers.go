@@ -10,16 +10,16 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// DefaultEarlierLayers is how many layers before the last attach's detectors were
-// measured with.
+// DefaultEarlierLayers is the number of earlier layers with which attach's detectors were
+// benchmarked.
 const DefaultEarlierLayers = 3
 
-// maxLayerWidth is the most channels of a layer, where a network has others: a
-// covariance of them takes the square in memory and the cube in time.
+// maxLayerWidth is the largest number of channels of a layer, if the model has narrower ones:
+// covariances need memory with its square and time with its cube.
 const maxLayerWidth = 1024
 
-// findLayers chooses the earlier layers to read: those named, or as many as
-// asked for. Like φ, each is what a linear layer reads.
+// findLayers chooses the earlier layers to read: the named ones, or as many as requested. Like
+// φ, each is the input of a linear layer.
 func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view, error) {
 	if len(o.Layers) == 0 && o.EarlierLayers <= 0 {
 		return nil, nil
@@ -60,8 +60,8 @@ func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view
 			flat = append(flat, v)
 		}
 	}
-	// Vectors between positions and the last layer are as wide as all positions
-	// together, or squeezed from them to weigh channels.
+	// Vectors between layers with positions and the last layer are as wide as all positions
+	// together, or small gates that weigh channels.
 	for _, list := range [][]view{positioned, wide, flat} {
 		if len(list) > 0 {
 			return spread(list, o.EarlierLayers), nil
@@ -70,8 +70,8 @@ func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view
 	return nil, nil
 }
 
-// namedLayers reads layers that were chosen before. One that a linear layer
-// reads is seen as it was then.
+// namedLayers returns layers that were chosen before. The input of a linear layer is read as
+// it was then.
 func (s source) namedLayers(ctx context.Context, feature string, all []view, names []string) ([]view, error) {
 	var layers []view
 	var tokens []string // whose number of axes matters
@@ -102,8 +102,7 @@ func (s source) namedLayers(ctx context.Context, feature string, all []view, nam
 	return layers, err
 }
 
-// positions is how many positions a view averages over in a tensor of that
-// shape.
+// positions is the number of positions that a view averages over in a tensor of this shape.
 func (v view) positions(shape []int64) int64 {
 	n := int64(1)
 	for axis := 1; axis < len(shape); axis++ {
@@ -122,7 +121,7 @@ func (v view) channels() int {
 	return v.rank - 1
 }
 
-// spread picks n of a list, or all where there are fewer, evenly: for n = 3 those
+// spread picks n views of a list evenly, or all if there are fewer. For n = 3 it picks those
 // at a quarter, half and three quarters of the way from the first to the last.
 func spread(all []view, n int) []view {
 	n = min(n, len(all))
@@ -130,16 +129,15 @@ func spread(all []view, n int) []view {
 	at := -1
 	for i := range n {
 		middle := int(math.RoundToEven(float64((i+1)*(len(all)-1)) / float64(n+1)))
-		// Room is left for the picks that follow.
+		// Leave room for the picks that follow.
 		at = min(max(middle, at+1), len(all)-n+i)
 		picked[i] = all[at]
 	}
 	return picked
 }
 
-// layersBefore lists what the linear layers before a tensor read, in the graph's
-// order. What no linear layer precedes, the input in other words, is not a
-// layer.
+// layersBefore lists the inputs of the linear layers before a tensor, in the graph's order. A
+// tensor that no linear layer precedes is the model's input, and no layer.
 func (s source) layersBefore(tensor string) []view {
 	behind := map[string]bool{} // tensors that a linear layer precedes
 	known := map[string]bool{tensor: true}
@@ -167,7 +165,7 @@ func (s source) layersBefore(tensor string) []view {
 	return all
 }
 
-// linear says whether a node is a linear layer with constant weights.
+// linear reports whether a node is a linear layer with constant weights.
 func (s source) linear(n *pb.NodeProto) bool {
 	slot, ok := slots[n.GetOpType()]
 	return ok && slot.weight < len(n.GetInput()) && s.is(n.GetInput()[slot.weight])

@@ -62,7 +62,8 @@ func TestLayersAgreeWithNumPy(t *testing.T) {
 				}
 				near(t, want.Tensors[i], b.Layers[i].Data, slices.Concat(layer...), 1e-5)
 			}
-			// By their names, in that order, the same; and without them the same features.
+			// With their names in the same order, the layers are the same. Without layers, the
+			// features are the same.
 			slices.Reverse(want.Tensors)
 			named := all(t, open(t, rt, path, featurize.Options{Layers: want.Tensors}), want.Shape, x)
 			slices.Reverse(named.Layers)
@@ -79,8 +80,8 @@ func TestLayersAgreeWithNumPy(t *testing.T) {
 	}
 }
 
-// Which tensors are read: those that linear layers behind the first one read,
-// where they have positions and the rows first.
+// The tensors to read are inputs of linear layers after the first one, if they have positions
+// and rows come first.
 func TestLayersFound(t *testing.T) {
 	rt := runtime(t)
 	ones := func(n int) []float32 { return slices.Repeat([]float32{.1}, n) }
@@ -100,20 +101,21 @@ func TestLayersFound(t *testing.T) {
 		widths []int
 		build  func(b *onnx.Builder, x string)
 	}{
-		// The gate of channels reads one position, and what only turns the input is no layer.
+		// The channel gate reads one position, and a node that only transposes the input is no
+		// layer.
 		"squeeze and excitation": {dims: []any{"n", 6, 6, 2}, widths: []int{3, 5}, build: func(b *onnx.Builder, x string) {
 			y := conv(b, "a", b.Node("Transpose", []string{x}, onnx.Attr("perm", []int64{0, 3, 1, 2})), 2, 3, 3)
 			y = conv(b, "b", y, 3, 5, 3)
 			gate := b.Node("Sigmoid", []string{conv(b, "g", b.Node("GlobalAveragePool", []string{y}), 5, 5, 1)})
 			classify(b, pool(b, conv(b, "c", b.Node("Mul", []string{y, gate}), 5, 4, 1)), 4)
 		}},
-		// Two layers that read one tensor, as before a residual block, are one.
+		// Two layers that read the same tensor, as before a residual block, count once.
 		"branches": {dims: []any{"n", 2, 6, 6}, widths: []int{3}, build: func(b *onnx.Builder, x string) {
 			y := conv(b, "a", x, 2, 3, 3)
 			classify(b, pool(b, b.Node("Add", []string{conv(b, "b", y, 3, 4, 3), conv(b, "c", y, 3, 4, 1)})), 4)
 		}},
-		// A layer of tokens, which is averaged over them; one that has them among the rows is
-		// not one of rows.
+		// A layer of tokens is averaged over them. A layer with tokens in the axis of rows is
+		// not a layer of rows.
 		"tokens": {dims: []any{"n", 7, 3}, widths: []int{6}, build: func(b *onnx.Builder, x string) {
 			y := b.Node("Relu", []string{b.Node("MatMul", []string{x, b.Initializer("a", ones(18), 3, 6)})})
 			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("b", ones(30), 6, 5)})})
@@ -121,7 +123,7 @@ func TestLayersFound(t *testing.T) {
 			classify(b, b.Node("ReduceMean", []string{b.Node("Reshape", []string{flat, b.Const([]int64{-1, 7, 4})})},
 				onnx.Attr("axes", []int64{1}), onnx.Attr("keepdims", 0)), 4)
 		}},
-		// One tensor whose channels two layers take to lie on different axes is read once.
+		// A tensor is read once, even if two layers take different axes as channels.
 		"two readings": {dims: []any{"n", 3, 4, 4}, widths: []int{4}, build: func(b *onnx.Builder, x string) {
 			y := conv(b, "a", x, 3, 4, 3)
 			last := b.Node("MatMul", []string{y, b.Initializer("m", ones(16), 4, 4)})
@@ -138,7 +140,7 @@ func TestLayersFound(t *testing.T) {
 			y := conv(b, "c", conv(b, "b", conv(b, "a", x, 3, 2, 1), 2, 3, 1), 3, 4, 1)
 			classify(b, pool(b, conv(b, "e", conv(b, "d", y, 4, 5, 1), 5, 6, 1)), 6)
 		}},
-		// Channels last, as some exporters write pointwise convolutions.
+		// Channels come last, as some exporters write pointwise convolutions.
 		"channels last": {dims: []any{"n", 3, 5, 5}, widths: []int{4, 6}, build: func(b *onnx.Builder, x string) {
 			y := b.Node("Transpose", []string{conv(b, "a", x, 3, 4, 3)}, onnx.Attr("perm", []int64{0, 2, 3, 1}))
 			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("b", ones(24), 4, 6)})})
@@ -183,7 +185,7 @@ func TestLayersFound(t *testing.T) {
 	}
 }
 
-// 8-bit layers are read as the numbers that they stand for.
+// Layers of 8 bits are read as the real numbers that they represent.
 func TestQuantisedLayers(t *testing.T) {
 	rt := runtime(t)
 	const scale, zero = float32(.25), 2
@@ -207,7 +209,7 @@ func TestQuantisedLayers(t *testing.T) {
 	}
 }
 
-// As many layers are read as there are, each once, in order.
+// At most the existing layers are read, each once and in order.
 func TestHowManyLayers(t *testing.T) {
 	rt := runtime(t)
 	for n, want := range map[int]int{0: 0, 1: 1, 2: 2, 4: 4, 5: 5, 6: 5, math.MaxInt: 5} {
@@ -226,7 +228,7 @@ func TestLayersRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `no tensor "nowhere" to use as an earlier layer`) {
 		t.Errorf("a tensor that is not there: %v", err)
 	}
-	// A layer that overflows is no reason to score its row with it.
+	// If a layer overflows, its row must not get a finite score.
 	path = tiny(t, 13, func(b *onnx.Builder, x string) {
 		y := b.Node("Mul", []string{b.Node("MatMul", []string{x, b.Initializer("big", slices.Repeat([]float32{3e38}, 12), 3, 4)}), b.Const(float32(2))})
 		y = b.Node("Tanh", []string{b.Node("MatMul", []string{y, b.Initializer("a", slices.Repeat([]float32{1}, 16), 4, 4)})})

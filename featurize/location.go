@@ -18,9 +18,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// source is a network to make a Model of, in three steps: locate finds the
-// tensors to read, expose makes a session that returns them, and probe runs it
-// on random rows. Each returns what the next one needs.
+// source builds a Model in three steps: locate finds the tensors to read, expose makes a
+// session that returns them, and probe runs the session on random rows. Each step returns what
+// the next one needs.
 type source struct {
 	*constants
 	inputs inputs
@@ -28,20 +28,20 @@ type source struct {
 	log    *slog.Logger // or nil
 }
 
-// location is what of a network is read.
+// location says which tensors of a model are read.
 type location struct {
 	*walk               // the output, and the last linear layer
-	last    *ood.Linear // its weights, nil where they are not known
-	named   bool        // the feature was named, not found
-	table   bool        // the feature is of different units
+	last    *ood.Linear // its weights, or nil if they are not known
+	named   bool        // the caller named the feature
+	table   bool        // the columns of the feature have different units
 	log     bool        // logits are logarithms of probabilities
 	classes []string    // their names
-	task    attach.Task // as operators tell it, or ""
+	task    attach.Task // as operators imply it, or ""
 	layers  []view      // earlier ones
 }
 
-// locate finds φ: what the last linear layer reads, unless the caller names
-// another tensor. It has no place where there is neither.
+// locate finds φ: the input of the last linear layer, or the tensor that the caller names. If
+// there is neither, the error is a NoLinearLayerError.
 func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 	if tensor := s.embedding(o); tensor != "" {
 		return s.locateEmbedding(ctx, tensor, o)
@@ -71,10 +71,10 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 	}
 	if w.node == nil && (o.Feature == "" || o.Feature == besideName) {
 		if w.feature = s.inputsAndOutputs(w); w.feature.beside != nil {
-			w.because("it is not a linear layer that answers")
+			w.because("the predictions do not come from a linear layer")
 		}
 	}
-	// What a linear model of the classical domain reads are columns of a table.
+	// Linear models of the classical domain read columns of a table.
 	l.table = w.feature.beside != nil || w.node != nil && strings.HasSuffix(w.node.GetInput()[0], lowerInput)
 	if l.named = o.Feature != "" && o.Feature != w.feature.tensor; l.named {
 		if w.feature, err = s.named(ctx, o.Feature, "the feature"); err != nil {
@@ -88,7 +88,7 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 	return s.locateLayers(ctx, l, o)
 }
 
-// locateLayers finds the earlier layers, and what means are of.
+// locateLayers finds the earlier layers, and the mask for means over tokens.
 func (s source) locateLayers(ctx context.Context, l location, o Options) (location, error) {
 	var err error
 	if l.layers, err = s.findLayers(ctx, l.feature, o); err != nil {
@@ -104,8 +104,8 @@ func (s source) locateLayers(ctx context.Context, l location, o Options) (locati
 	return l, s.followMask(ctx, means)
 }
 
-// views are the tensors to read: φ, the logits and the earlier layers. Where there
-// are no logits, nobody looks at what stands in their place.
+// views returns the tensors to read: φ, the logits and the earlier layers. If there are no
+// logits, φ takes their place and is ignored.
 func (l location) views() []view {
 	logits := view{tensor: l.logits, log: l.log}
 	if l.logits == "" {
@@ -120,12 +120,12 @@ func (s source) expose(ctx context.Context, views []view) (*ort.Session, error) 
 	model := exposed(s.g, s.inputs, views, names)
 	session, err := s.rt.NewSession(ctx, ort.Model{Proto: model, Dir: s.dir}, s.inputs.feeds(), names)
 	if err != nil {
-		return nil, fmt.Errorf("the runtime refuses the model: %w", err)
+		return nil, fmt.Errorf("ONNX Runtime cannot load the model: %w", err)
 	}
 	return session, nil
 }
 
-// describe is what the file says of itself and where it is read, if it is.
+// describe returns the file's own description, and where it is read if l is set.
 func (s source) describe(l location) Info {
 	value := func(v *pb.ValueInfoProto) Value {
 		is := Value{Name: v.GetName(), Shape: shapeOf(v), DType: "unknown"}
@@ -168,8 +168,8 @@ func (s source) describe(l location) Info {
 	return info
 }
 
-// choose picks the output and finds the layer behind it. Where there is none,
-// the place has no node and reason says why.
+// choose picks the output and finds the layer behind it. If there is none, the walk has no
+// node and reason says why.
 func (s source) choose(output string) (w *walk, reason string, err error) {
 	var outputs, names []string
 	for _, v := range s.g.Outputs() {
@@ -198,8 +198,8 @@ func (s source) choose(output string) (w *walk, reason string, err error) {
 				partly = &walk{output: name, logits: found.logits, answers: found.answers, normaliser: found.normaliser}
 			}
 		case w == nil, w.normaliser == "" && ancestors(s.g, found.feature.tensor)[w.logits]:
-			// The second case: an embedding comes before the logits that are
-			// made of it.
+			// In the second case an embedding is an output too, and the logits are computed
+			// from it.
 			w = found
 		}
 	}
@@ -209,8 +209,8 @@ func (s source) choose(output string) (w *walk, reason string, err error) {
 	return partly, strings.Join(reasons, "; "), nil
 }
 
-// floating says whether an output may hold floats; a ZipMap's sequence of maps
-// counts, since the walk passes it.
+// floating reports whether an output may hold floats. A ZipMap's sequence of maps counts,
+// since the walk passes it.
 func floating(v *pb.ValueInfoProto) bool {
 	t := v.GetType().GetTensorType()
 	if t == nil {
@@ -220,7 +220,7 @@ func floating(v *pb.ValueInfoProto) bool {
 	return elem == pb.TensorProto_UNDEFINED || onnx.IsFloat(elem)
 }
 
-// named is the view of a tensor that the caller chose as what.
+// named returns the view of a tensor that the caller chose. What says for which use.
 func (s source) named(ctx context.Context, tensor, what string) (view, error) {
 	v := view{tensor: tensor}
 	if s.g.Producer(tensor) == nil && s.inputs.find(tensor) == nil {
@@ -251,8 +251,8 @@ func (s source) rank(ctx context.Context, tensor string) (int, error) {
 	return ranks[tensor], err
 }
 
-// ranks returns the numbers of axes of tensors: the declared ones, or those of a
-// run on random inputs.
+// ranks returns the numbers of axes of tensors: the declared ones, or those in a run on random
+// inputs.
 func (s source) ranks(ctx context.Context, tensors []string) (map[string]int, error) {
 	ranks := make(map[string]int)
 	var undeclared []string
@@ -270,7 +270,7 @@ func (s source) ranks(ctx context.Context, tensors []string) (map[string]int, er
 	return ranks, err
 }
 
-// numbersOf reads names that are all whole numbers.
+// numbersOf converts names to numbers, or returns nil if some name is not a whole number.
 func numbersOf(names []string) []int {
 	var numbers []int
 	for _, name := range names {
@@ -283,15 +283,15 @@ func numbersOf(names []string) []int {
 	return numbers
 }
 
-// embeddings are what exporters call outputs that describe a row and answer nothing,
-// the most finished first.
+// embeddings are the names that exporters give to outputs that describe a row and are no
+// predictions. The most processed one comes first.
 var embeddings = [...]string{"sentence_embedding", "last_hidden_state", "token_embeddings"}
 
-// describing is in the names of outputs beside these that answer nothing either;
-// exporters of PyTorch call some by a number alone.
+// describing matches the names of all outputs that are no predictions; exporters of PyTorch
+// name some by a number.
 var describing = regexp.MustCompile(`hidden|embed|pool|attention|present|past|^[0-9]+$`)
 
-// embedding is the feature of a network that answers nothing, or "".
+// embedding returns the feature of a model without predictions, or "".
 func (s source) embedding(o Options) string {
 	outputs := s.g.Outputs()
 	if o.Output != "" || slices.ContainsFunc(outputs, func(v *pb.ValueInfoProto) bool { return !describing.MatchString(v.GetName()) }) {
@@ -305,11 +305,10 @@ func (s source) embedding(o Options) string {
 	return ""
 }
 
-// locateEmbedding is locate for a network that answers nothing: positions are
-// averaged.
+// locateEmbedding is locate for a model without predictions: it averages over positions.
 func (s source) locateEmbedding(ctx context.Context, tensor string, o Options) (l location, err error) {
 	l.walk, l.task = &walk{}, attach.Embedding
-	l.because("the network answers nothing, its output is the features")
+	l.because("the model makes no predictions; its output is the features")
 	if l.feature, err = s.named(ctx, tensor, "the feature"); err != nil {
 		return l, err
 	}

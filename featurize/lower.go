@@ -8,7 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// load reads a model in the operators that networks have.
+// load reads a model and replaces linear models of the classical domain by standard operators.
 func load(path string) (*onnx.Graph, error) {
 	g, err := onnx.Load(path)
 	if err != nil {
@@ -17,15 +17,13 @@ func load(path string) (*onnx.Graph, error) {
 	return lower(g)
 }
 
-// lowerings write a node in others, whose names begin as given, or give nil where
-// it stays as it is.
+// lowerings replace a node by others, whose names begin as given, or return nil to keep it.
 var lowerings = map[string]func(n *pb.NodeProto, name string) []*pb.NodeProto{
 	"LinearClassifier": lowerClassifier, "LinearRegressor": lowerRegressor, "TreeEnsembleClassifier": lowerTrees, "SVMClassifier": lowerSVM,
 }
 
-// lower writes linear models of the classical domain in the operators that
-// networks have, whose layers are found, read and differentiated. It changes the
-// model that g indexes.
+// lower replaces linear models of the classical domain by standard operators, whose layers can
+// be found, read and differentiated. It changes the model that g indexes.
 func lower(g *onnx.Graph) (*onnx.Graph, error) {
 	body := g.Model.GetGraph()
 	var nodes []*pb.NodeProto
@@ -49,13 +47,13 @@ func lower(g *onnx.Graph) (*onnx.Graph, error) {
 	}
 	body.Node = nodes
 	if g.Opset() == 0 {
-		// XGBoost's converter imports none, and what is added here needs one.
+		// XGBoost's converter imports no operator set, and the nodes added here need one.
 		g.Model.OpsetImport = append(g.Model.OpsetImport, &pb.OperatorSetIdProto{Domain: new(""), Version: new(int64(13))})
 	}
 	return onnx.Index(g.Model)
 }
 
-// gemm is scores = xWᵀ + b.
+// gemm returns the nodes of scores = xWᵀ + b.
 func gemm(n *pb.NodeProto, name, out string, w, b []float32) []*pb.NodeProto {
 	constant := func(out string, v []float32, dims ...int64) *pb.NodeProto {
 		return node("Constant", nil, out, onnx.Attr("value", onnx.Tensor(v, dims...)))
@@ -71,12 +69,11 @@ func gemm(n *pb.NodeProto, name, out string, w, b []float32) []*pb.NodeProto {
 	}
 }
 
-// lowerInput ends the name of what a layer that stands in for a node reads, as
-// float32.
+// lowerInput ends the name of the float32 input of a layer that replaces a node.
 const lowerInput = "/attach/float32"
 
-// coefficients are W and b of a linear model with so many scores; W is nil where it
-// is not of that size.
+// coefficients returns W and b of a linear model with this number of scores; W is nil if the
+// sizes do not match.
 func coefficients(n *pb.NodeProto, scores int) (w, b []float32) {
 	w, b = onnx.Attribute(n, "coefficients").GetFloats(), onnx.Attribute(n, "intercepts").GetFloats()
 	if scores < 1 || len(w) == 0 || len(w)%scores != 0 || b != nil && len(b) != scores {
@@ -88,11 +85,11 @@ func coefficients(n *pb.NodeProto, scores int) (w, b []float32) {
 	return w, b
 }
 
-// postTransform is what is done to the scores of a model of the classical domain.
+// postTransform is the operation that a model of the classical domain applies to its scores.
 func postTransform(n *pb.NodeProto) string { return onnx.AttributeString(n, "post_transform", "NONE") }
 
-// lowerClassifier gives the scores, and the probabilities behind them. The node
-// is kept for its labels.
+// lowerClassifier computes the scores, and the probabilities from them. The node is kept for
+// its labels.
 func lowerClassifier(n *pb.NodeProto, name string) []*pb.NodeProto {
 	w, b := coefficients(n, len(classLabels(n)))
 	if len(n.GetOutput()) != 2 || len(b) < 2 {
@@ -109,7 +106,7 @@ func lowerClassifier(n *pb.NodeProto, name string) []*pb.NodeProto {
 	return append(gemm(n, name, name, w, b), node(op, []string{name}, n.GetOutput()[1]), labelsOnly(n, name, n.GetAttribute()))
 }
 
-// opposed says that the scores of two classes are each other's negatives.
+// opposed reports whether the scores of two classes are each other's negatives.
 func opposed(w, b []float32) bool {
 	if len(b) != 2 || b[0] != -b[1] {
 		return false
@@ -130,11 +127,11 @@ func scaled(v []float32, by float32) []float32 {
 	return out
 }
 
-// unread ends the name of scores that nobody reads, before which stands that of
-// those in their place.
+// unread ends the names of scores that are not used. The part before it names their
+// replacement.
 const unread = "/attach/unread"
 
-// labelsOnly is a classifier whose scores nobody reads.
+// labelsOnly returns a classifier node whose scores are not used.
 func labelsOnly(n *pb.NodeProto, name string, attrs []*pb.AttributeProto) *pb.NodeProto {
 	return &pb.NodeProto{
 		OpType: n.OpType, Domain: n.Domain, Name: new(name), Attribute: attrs,
@@ -150,7 +147,7 @@ func lowerRegressor(n *pb.NodeProto, name string) []*pb.NodeProto {
 	return gemm(n, name, n.GetOutput()[0], w, b)
 }
 
-// lowerTrees takes the softmax out of a classifier of three classes or more.
+// lowerTrees separates the softmax from a classifier of three classes or more.
 func lowerTrees(n *pb.NodeProto, name string) []*pb.NodeProto {
 	if len(n.GetOutput()) != 2 || len(classLabels(n)) < 3 || postTransform(n) != "SOFTMAX" {
 		return nil
@@ -165,8 +162,8 @@ func lowerTrees(n *pb.NodeProto, name string) []*pb.NodeProto {
 	return []*pb.NodeProto{scores, node("Softmax", scores.GetOutput()[1:], n.GetOutput()[1])}
 }
 
-// lowerSVM turns the scores of two classes without probabilities round: the
-// runtime gives the one that it does not choose the larger.
+// lowerSVM negates the scores of two classes without probabilities, because ONNX Runtime gives
+// the larger score to the class that it does not choose.
 func lowerSVM(n *pb.NodeProto, name string) []*pb.NodeProto {
 	if len(n.GetOutput()) != 2 || len(classLabels(n)) != 2 || len(onnx.Attribute(n, "vectors_per_class").GetInts()) != 2 ||
 		len(onnx.Attribute(n, "prob_a").GetFloats()) > 0 || postTransform(n) != "NONE" {

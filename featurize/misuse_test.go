@@ -8,7 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Options that nothing would heed are refused.
+// Contradicting options are errors.
 func TestOptionsThatNothingHeeds(t *testing.T) {
 	const path = "../testmodels/digits_vgg.onnx"
 	m, err := featurize.Open(t.Context(), path, featurize.Options{EarlierLayers: 2})
@@ -18,11 +18,11 @@ func TestOptionsThatNothingHeeds(t *testing.T) {
 	defer m.Close()
 	feature, layer := m.Info().Feature.Tensor, m.Info().Layers[0].Tensor
 	for want, o := range map[string]featurize.Options{
-		"runs of -1 rows":                {Batch: -1},
-		"-1 earlier layers":              {EarlierLayers: -1},
-		"2 earlier layers are asked for": {EarlierLayers: 2, Layers: []string{layer}},
-		`cannot be "` + feature:          {Layers: []string{layer, feature}},
-		`"` + layer + `", which is read`: {Layers: []string{layer, layer}},
+		"runs of -1 rows":                      {Batch: -1},
+		"-1 earlier layers":                    {EarlierLayers: -1},
+		"EarlierLayers is 2, and Layers names": {EarlierLayers: 2, Layers: []string{layer}},
+		`cannot be "` + feature:                {Layers: []string{layer, feature}},
+		`"` + layer + `", which is read`:       {Layers: []string{layer, layer}},
 	} {
 		if m, err := featurize.Open(t.Context(), path, o); err == nil {
 			m.Close()
@@ -41,8 +41,7 @@ func TestOptionsThatNothingHeeds(t *testing.T) {
 	}
 }
 
-// Rows that are nil are none, and a panic of the caller's rows is the caller's to
-// recover from.
+// Nil means no rows. If the caller's iterator panics, the caller can recover.
 func TestRowsThatPanic(t *testing.T) {
 	m, err := featurize.Open(t.Context(), "../testmodels/digits_vgg.onnx", featurize.Options{})
 	if err != nil {
@@ -61,7 +60,7 @@ func TestRowsThatPanic(t *testing.T) {
 	t.Errorf("no panic, but %v", err)
 }
 
-// Nothing compared is no agreement.
+// If nothing was compared, the models do not agree.
 func TestAgreementOfNothing(t *testing.T) {
 	if says := (featurize.Agreement{}).Disagreement(); !strings.Contains(says, "there are no rows") {
 		t.Errorf("it says %q", says)

@@ -14,8 +14,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Runtime says which libonnxruntime runs a network, and how. The zero value
-// finds the library, or installs it, and uses CUDA where that works.
+// Runtime says which libonnxruntime runs a model, and how. The zero value finds or installs
+// the library, and uses CUDA if that works.
 type Runtime struct {
 	Library   string       // path of libonnxruntime; "" searches for one
 	NoInstall bool         // never install the library
@@ -29,58 +29,56 @@ type Runtime struct {
 type Options struct {
 	Runtime
 
-	// Feature names the tensor to use as φ instead of the one found. A tensor
-	// of rank 4 or more (n×h×…) is averaged over space, one of rank 3 (n×T×h)
-	// over its middle axis.
+	// Feature names the tensor to use as φ instead of the one found. A tensor of rank 4 or
+	// more (n×h×…) is averaged over space, and a tensor of rank 3 (n×T×h) over its middle
+	// axis.
 	Feature string
-	// Output names the output, or an inner tensor, to use as the network's
-	// answer. By default it is the first whose walk back finds a linear layer,
-	// unless a later one is made from it by a further linear layer.
+	// Output names the output, or an inner tensor, to use as the model's prediction. The
+	// default is the first output with a linear layer behind it, unless a later output is
+	// computed from it by another linear layer.
 	Output string
-	// EarlierLayers is how many layers before φ to read too, spread evenly
-	// between the input and φ; a network may have fewer. 0 reads none. Layers
-	// names them instead, by their tensors. What is read is what convolutions
-	// and other linear layers read, averaged over positions; vectors only where
-	// nothing before φ has positions.
+	// EarlierLayers is the number of layers before φ to read too, spread evenly between the
+	// input and φ; a model may have fewer. The values are inputs of convolutions and other
+	// linear layers, averaged over positions. Vectors are used only if nothing before φ has
+	// positions. Layers names the tensors instead.
 	EarlierLayers int
 	Layers        []string
-	// Batch is the number of rows in one run: 64 by default, less for large
-	// inputs and long rows of tokens. A model with a fixed batch overrides it.
+	// Batch is the number of rows in one run: 64 by default, and less for large inputs and
+	// long rows of tokens. A model with a fixed batch overrides it.
 	Batch int
-	// Unhashed leaves out ood.Batch.Hashes, which cost time in proportion to the size of
-	// a row: about 0.7 ms for an image of 3×224×224. Only Fit, evaluations and audits read
-	// them, to find rows that were used before.
+	// Unhashed omits ood.Batch.Hashes. Their cost is proportional to the size of a row: about
+	// 0.7 ms for an image of 3×224×224. Only Fit, evaluations and audits need hashes, to find
+	// rows that were used before.
 	Unhashed bool
 }
 
-// Model is a network that gives features. It is safe for concurrent use.
+// Model is an opened ONNX model that computes features. It is safe for concurrent use.
 type Model struct {
 	rt      *ort.Runtime
 	session *ort.Session
 	inputs  inputs
 	batch   int // rows in one run
-	// positions bounds those of a run of rows of tokens, or is 0 where the caller
-	// says how many rows there are in one.
+	// positions bounds the token positions in one run, or is 0 if the caller chose the number
+	// of rows.
 	positions int
-	fixed     bool // every run has exactly that many
+	fixed     bool // every run has exactly batch rows
 	last      *ood.Linear
 	info      Info
 	sha       string
 	path      string
 	views     []view // φ, the logits and earlier layers
 	derived   derived
-	texts     *texts // nil where the model does not read them
-	pads      bool   // rows of tokens may be filled up to one length
+	texts     *texts // nil if the model does not read texts
+	pads      bool   // rows of tokens may be padded to a common length
 	unhashed  bool
 	// dropouts is the number of dropout layers before the logits.
 	dropouts int
 }
 
-// Open reads an ONNX model, finds its last linear layer and makes it ready to
-// run. Path is the model or the folder that an exporter wrote it to, with the
-// model as model.onnx, as onnx/model.onnx or as the only .onnx file. Without a
-// linear layer, columns to take in its place (see Feature.Of) or Options.Feature,
-// its error is a *NoLinearLayerError, which lists the tensors that could serve.
+// Open reads an ONNX model, finds its last linear layer and prepares the model to run. Path is
+// the model or an exporter's folder, with the model in model.onnx, onnx/model.onnx or the only
+// .onnx file. If there is no linear layer, no columns to replace it (see Feature.Of) and no
+// Options.Feature, the error is a *NoLinearLayerError, which lists candidate tensors.
 func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	path, dir, err := findModel(path)
 	if err != nil {
@@ -93,8 +91,7 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	return open(ctx, path, beside, o, func(string) error { return nil })
 }
 
-// open is Open of a model and what lies beside it, unless accept refuses the
-// model's digest.
+// open opens a model and the files beside it, unless accept refuses the model's digest.
 func open(ctx context.Context, path string, beside *folder, o Options, accept func(sha256 string) error) (*Model, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -135,18 +132,18 @@ func open(ctx context.Context, path string, beside *folder, o Options, accept fu
 	return m, nil
 }
 
-// check refuses options that nothing would heed.
+// check rejects options that contradict each other.
 func (o Options) check() error {
 	switch {
 	case o.Batch < 0 || o.EarlierLayers < 0:
-		return fmt.Errorf("options: runs of %d rows and %d earlier layers cannot be", o.Batch, o.EarlierLayers)
+		return fmt.Errorf("options: Batch is %d and EarlierLayers %d; neither may be negative", o.Batch, o.EarlierLayers)
 	case len(o.Layers) > 0 && o.EarlierLayers > 0:
-		return fmt.Errorf("options: %d earlier layers are asked for, and %d named: give one of them", o.EarlierLayers, len(o.Layers))
+		return fmt.Errorf("options: EarlierLayers is %d, and Layers names %d; set only one of them", o.EarlierLayers, len(o.Layers))
 	}
 	return nil
 }
 
-// read fills in what is read of a network, and how.
+// read fills in which tensors are read, and how.
 func (m *Model) read(ctx context.Context, s source, o Options) error {
 	l, err := s.locate(ctx, o)
 	info := s.describe(l)
@@ -182,15 +179,15 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 		return ctx.Err()
 	}
 	s.beside.describe(&m.info)
-	// An error is one for who asks for dropout.
+	// Only Dropout returns this error.
 	if layers, err := dropLayers(s.g, s.dir, l.logits); err == nil {
 		m.dropouts = len(layers)
 	}
 	return nil
 }
 
-// Inspect is Open for who only wants to know: that no linear layer was found
-// is not an error here, but an Info without Feature.
+// Inspect opens a model and returns its Info. If there is no linear layer, Info has no
+// Feature, and this is not an error.
 func Inspect(ctx context.Context, path string, o Options) (Info, error) {
 	m, err := Open(ctx, path, o)
 	if none, ok := errors.AsType[*NoLinearLayerError](err); ok {
@@ -203,16 +200,16 @@ func Inspect(ctx context.Context, path string, o Options) (Info, error) {
 	return m.Info(), nil
 }
 
-// Info says what the model is and what was found in it.
+// Info returns what is known about the model.
 func (m *Model) Info() Info { return m.info }
 
-// Last returns the last layer, logits = φ·Weightᵀ + Bias, or nil where its
-// weights are not known. It is to be read only. See Info.Exact.
+// Last returns the last layer, logits = φ·Weightᵀ + Bias, or nil if its weights are not known.
+// The caller must not change it. See Info.Exact.
 func (m *Model) Last() *ood.Linear { return m.last }
 
-// InputShape returns the shape of one row of the only input that rows must bring, or
-// of the first of several that takes images, without the batch; −1 varies, and nil is
-// unknown. Info.Inputs has all.
+// InputShape returns the shape of one row of the only required input, without the batch. If
+// several inputs are required, it returns the shape of the first that takes images. A size of
+// −1 varies, and a nil shape is unknown. Info.Inputs has all inputs.
 func (m *Model) InputShape() []int {
 	i := slices.IndexFunc(m.inputs, func(in input) bool { return !in.optional() })
 	in := &m.inputs[i]
@@ -225,7 +222,7 @@ func (m *Model) InputShape() []int {
 	return slices.Clone(in.dims[1:])
 }
 
-// Base is what a bundle says of the model: Attached reads the same tensors.
+// Base describes the model for a .attach file. OpenFor reads the same tensors again.
 func (m *Model) Base(task attach.Task) attach.Base {
 	several := m.info.Normaliser == "Sigmoid" || m.info.MultiLabel
 	b := attach.Base{
@@ -240,7 +237,7 @@ func (m *Model) Base(task attach.Task) attach.Base {
 	return b
 }
 
-// Close frees the model. Nothing may be running.
+// Close frees the model. No run may be in progress.
 func (m *Model) Close() error {
 	errs := []error{m.session.Close(), m.derived.close()}
 	if m.rt != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// sharedModels is the folder of trained networks beside the data sets.
+// sharedModels is the folder of trained models beside the data sets.
 func sharedModels(t testing.TB) string {
 	t.Helper()
 	data := os.Getenv("ATTACH_DATA")
@@ -24,7 +24,7 @@ func sharedModels(t testing.TB) string {
 	return filepath.Join(data, "..", "models")
 }
 
-// load reads an unedited model.
+// load opens a session of the unedited model.
 func load(t testing.TB, path string) ort.Model {
 	t.Helper()
 	g, err := onnx.Load(path)
@@ -55,7 +55,7 @@ func plain(t testing.TB, rt *ort.Runtime, path, output string, shape []int64, x 
 	return append([]float32(nil), out[0].Float32s()...)
 }
 
-// relative is ‖a−b‖₂/‖b‖₂, or ‖a‖₂ where b is 0.
+// relative is ‖a−b‖₂/‖b‖₂, or ‖a‖₂ if b is 0.
 func relative(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return math.Inf(1)
@@ -143,8 +143,8 @@ func TestSharedModels(t *testing.T) {
 			if b.Features.Rows != n || b.Features.Cols != c.h || b.Logits.Rows != n || b.Logits.Cols != c.c {
 				t.Fatalf("features %d×%d, logits %d×%d", b.Features.Rows, b.Features.Cols, b.Logits.Rows, b.Logits.Cols)
 			}
-			// The batch's rows share the scale of a dynamic quantisation, so
-			// that network is compared row by row with a batch of the same rows.
+			// With dynamic quantisation, the rows of a batch share one scale. So this model is
+			// compared row by row, with batches of one repeated row.
 			want := plain(t, rt, path, i.Output, append([]int64{2}, dims[1:]...), x[:2*size/n])
 			if e := relative(b.Logits.Data[:2*c.c], want); e > 1e-5 {
 				t.Errorf("logits differ from the model's output by %.2g", e)

@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Network is m as methods run it.
+// Network returns the model as methods run it.
 func (m *Model) Network() ood.Network { return network{m} }
 
 type network struct{ *Model }
@@ -46,7 +46,7 @@ func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) 
 	return all[0].Batch, n.named(x, all[0].Gradient), nil
 }
 
-// named is a gradient under the name that the rows have for the input.
+// named gives a gradient the name that the rows have for its input.
 func (n network) named(x ood.InputBlock, gradient ood.Tensor) ood.Tensor {
 	if in := n.inputs.find(gradient.Name); in != nil {
 		if t := n.inputs.tensorFor(x.Tensors, *in); t != nil {
@@ -56,8 +56,8 @@ func (n network) named(x ood.InputBlock, gradient ood.Tensor) ood.Tensor {
 	return gradient
 }
 
-// derived holds what is made of a model when it is first asked for: the graphs
-// that compute gradients, and the one with dropout.
+// derived holds what is built from a model on first use: the graphs that compute gradients,
+// and the graph with dropout.
 type derived struct {
 	mu        sync.Mutex
 	gradients map[gradientKey]*differentiated
@@ -93,8 +93,8 @@ func (m *Model) differentiated(ctx context.Context, key gradientKey) (*different
 	if err != nil {
 		return nil, err
 	}
-	// What building leaves behind is several times the weights, and would stay
-	// resident beside the activations.
+	// Building allocates several times the size of the weights. Without this call, the memory
+	// would stay resident beside the activations.
 	debug.FreeOSMemory()
 	if m.derived.gradients == nil {
 		m.derived.gradients = make(map[gradientKey]*differentiated)

@@ -15,17 +15,16 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// attributesOf are the inputs of an operator, from the second on, that older
-// operator sets have as attributes.
+// attributesOf lists inputs of operators, from the second on, that are attributes in older
+// operator sets.
 var attributesOf = map[string][]string{
 	"Clip": {"min", "max"}, "Dropout": {"ratio"}, "Pad": {"pads", "value"}, "ReduceSum": {"axes"}, "Slice": {"starts", "ends", "axes"},
 	"Split": {"split"}, "Squeeze": {"axes"}, "Unsqueeze": {"axes"},
 }
 
-// older rewrites a model of operator set 13 as one of set 11, 9 or 7, whose
-// forms differ for the operators listed above alone among those that the
-// test's networks have. At 7 it is of IR version 3, where initializers are
-// inputs.
+// older rewrites a model of operator set 13 in operator set 11, 9 or 7. Among the operators in
+// these tests, only those listed above differ. At 7, the IR version is 3, in which
+// initializers are also inputs.
 func older(t *testing.T, m *pb.ModelProto, opset int64) *pb.ModelProto {
 	t.Helper()
 	m = proto.CloneOf(m)
@@ -80,7 +79,7 @@ func older(t *testing.T, m *pb.ModelProto, opset int64) *pb.ModelProto {
 	return m
 }
 
-// many is a network of most operators that changed their form.
+// many is a model with most of the operators that changed.
 func many(t *testing.T) *pb.ModelProto {
 	t.Helper()
 	b := onnx.NewBuilder("many", 13)
@@ -118,8 +117,8 @@ func many(t *testing.T) *pb.ModelProto {
 	return m
 }
 
-// TestOldOpsets holds that networks of operator sets 11, 9 and 7 have the
-// gradients of the recent export: with respect to the input and to φ.
+// TestOldOpsets checks that models of operator sets 11, 9 and 7 have the same gradients as the
+// recent export, with respect to the input and to φ.
 func TestOldOpsets(t *testing.T) {
 	rt := runtime(t)
 	models := map[string]*pb.ModelProto{"many": many(t)}

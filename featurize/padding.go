@@ -11,7 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// padding is what rows are filled up with in the input of a name.
+// padding is the number that pads rows of the named input.
 func (m *Model) padding(name string) float32 {
 	switch role := roleOf(name); {
 	case m.texts != nil && role == tokenIDs:
@@ -22,11 +22,10 @@ func (m *Model) padding(name string) float32 {
 	return 0
 }
 
-// padsLeft says that filling stands before a row and not behind it.
+// padsLeft reports whether padding comes before a row instead of after it.
 func (m *Model) padsLeft() bool { return m.texts != nil && m.texts.PadLeft }
 
-// followMask has means over positions leave out those that the mask of a row says
-// are none.
+// followMask makes means over positions leave out those that are masked.
 func (s source) followMask(ctx context.Context, views []*view) error {
 	in := s.inputs.withRole(tokenMask)
 	if in == nil {
@@ -58,12 +57,12 @@ func (s source) followMask(ctx context.Context, views []*view) error {
 	return nil
 }
 
-// roundingError is how far two runs of the same row may differ, relative to what comes
-// out.
+// roundingError is how far two runs of the same row may differ, relative to the largest
+// number.
 const roundingError = 1e-5
 
-// mayPad says whether rows of tokens can be filled up to one length: in a run on
-// random rows, filling behind the mask leaves all that is read of them as it is.
+// mayPad reports whether rows of tokens can be padded to a common length. It tests on random
+// rows that masked padding changes none of the outputs.
 func (m *Model) mayPad(ctx context.Context, s source) bool {
 	ids := s.inputs.withRole(tokenIDs)
 	if ids == nil || s.inputs.withRole(tokenMask) == nil || len(ids.dims) == 2 && ids.dims[1] > 0 {
@@ -86,15 +85,15 @@ func (m *Model) mayPad(ctx context.Context, s source) bool {
 	return false
 }
 
-// scalesTogether says that numbers are rounded to 8 bits by a scale of all rows of a
-// run together: what comes out of one depends on the others.
+// scalesTogether reports whether numbers are rounded to 8 bits with one scale for all rows of
+// a run. Then the outputs of a row depend on the other rows.
 func (s source) scalesTogether() bool {
 	return slices.ContainsFunc(s.g.Model.GetGraph().GetNode(), func(n *pb.NodeProto) bool {
 		return strings.HasPrefix(n.GetOpType(), "DynamicQuantize")
 	})
 }
 
-// fill adds so many positions to rows of tokens.
+// fill adds positions to rows of tokens.
 func (m *Model) fill(t ood.Tensor, positions int) ood.Tensor {
 	n, width := t.Shape[0], t.Shape[1]
 	filled := ood.Tensor{Name: t.Name, Shape: []int{n, width + positions}}
@@ -124,7 +123,7 @@ func (m *Model) appendPadded(to *ood.Tensor, t ood.Tensor, i, j, n int) {
 	}
 }
 
-// run is what a session gives for tensors.
+// run returns the outputs of a session for tensors.
 func (s source) run(ctx context.Context, session *ort.Session, tensors []ood.Tensor) ([][]float32, error) {
 	x, err := s.inputs.wrap(tensors)
 	if err != nil {
@@ -143,7 +142,7 @@ func (s source) run(ctx context.Context, session *ort.Session, tensors []ood.Ten
 	return list, nil
 }
 
-// equalButForRounding says whether numbers differ by rounding alone.
+// equalButForRounding reports whether numbers differ only by rounding.
 func equalButForRounding(a, b []float32) bool {
 	if len(a) != len(b) {
 		return false

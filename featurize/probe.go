@@ -18,16 +18,16 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// probed is what a run on random rows shows of a located network.
+// probed is what a run on random rows shows about a located model.
 type probed struct {
 	info  Info
-	last  *ood.Linear // nil where it does not read the feature
+	last  *ood.Linear // nil if it does not read the feature
 	batch int         // rows in one run
 }
 
-// probe runs a session on random rows: it learns the widths and whether the
-// batch is free, and compares Wφ+b with the logits. info is what is known
-// before, batch what the caller wants, or 0.
+// probe runs a session on random rows. It learns the widths and whether the batch varies, and
+// compares Wφ+b with the logits. Info is what is known before, and batch is the caller's
+// choice or 0.
 func (s source) probe(ctx context.Context, session *ort.Session, l location, info Info, batch int) (probed, error) {
 	p := probed{info: info, last: l.last, batch: batch}
 	if info.FixedBatch > 0 {
@@ -49,11 +49,11 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 	}
 	phi, err := asRows(out[0], n)
 	if err != nil {
-		return p, fmt.Errorf("feature %q comes out with %w", info.Feature.Tensor, err)
+		return p, fmt.Errorf("feature %q has %w", info.Feature.Tensor, err)
 	}
 	logits, err := asRows(out[1], n)
 	if err != nil {
-		return p, fmt.Errorf("output %q comes out with %w", info.Output, err)
+		return p, fmt.Errorf("output %q has %w", info.Output, err)
 	}
 	if l.logits == "" {
 		logits.Cols = 0
@@ -62,7 +62,7 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 	for i, t := range out[2:] {
 		layer, err := asRows(t, n)
 		if err != nil {
-			return p, &batchparts.LayerError{Err: fmt.Errorf("layer %q comes out with %w", info.Layers[i].Tensor, err)}
+			return p, &batchparts.LayerError{Err: fmt.Errorf("layer %q has %w", info.Layers[i].Tensor, err)}
 		}
 		p.info.Layers[i].Width = layer.Cols
 	}
@@ -80,7 +80,7 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 	return s.compare(l, p, phi, logits), nil
 }
 
-// compare settles Exact.
+// compare sets Exact.
 func (s source) compare(l location, p probed, phi, logits blas32.General) probed {
 	if p.last == nil {
 		p.info.ExactReason = strings.Join(l.reasons, "; ")
@@ -112,8 +112,7 @@ func (s source) compare(l location, p probed, phi, logits blas32.General) probed
 	return p
 }
 
-// unverified settles what can be said of a model that random inputs could not
-// run.
+// unverified describes a model that could not be run on random inputs.
 func (s source) unverified(l location, p probed, err error) (probed, error) {
 	reason := "the shape of its inputs is not known"
 	known, width := true, 0.
@@ -128,7 +127,7 @@ func (s source) unverified(l location, p probed, err error) (probed, error) {
 		if err != nil {
 			return p, fmt.Errorf("the runtime cannot run the model: %w", err)
 		}
-		reason = fmt.Sprintf("inputs of %s are too large to try some", strings.Join(shapes, ", "))
+		reason = fmt.Sprintf("inputs of %s are too large for a test run", strings.Join(shapes, ", "))
 	}
 	if p.batch <= 0 {
 		p.batch = defaultBatch(int(width))
@@ -141,7 +140,7 @@ func (s source) unverified(l location, p probed, err error) (probed, error) {
 	return p, nil
 }
 
-// defaultBatch is 64 rows, or less where that would be more than 64 MiB.
+// defaultBatch is 64 rows, or fewer if these would take more than 64 MiB.
 func defaultBatch(width int) int {
 	return max(1, min(64, (16<<20)/max(1, width)))
 }
@@ -161,8 +160,7 @@ func residual(l *ood.Linear, phi, logits blas32.General) float64 {
 	return math.Sqrt(num / den)
 }
 
-// tolerance is the relative error that rounding explains in a layer whose
-// data have the given element type.
+// tolerance is the largest relative error due to rounding in a layer with this element type.
 func tolerance(elem int32) float64 {
 	switch pb.TensorProto_DataType(elem) {
 	case pb.TensorProto_FLOAT16:
@@ -173,19 +171,19 @@ func tolerance(elem int32) float64 {
 	return 1e-4
 }
 
-// maxProbed bounds the tensors that one run gives the shapes of: the runtime
-// loads a graph in a time that grows faster than its outputs.
+// maxProbed bounds the tensors whose shapes one run returns, because the time to load a graph
+// grows faster than its number of outputs.
 const maxProbed = 1000
 
-// probeShapes returns the shapes that tensors have in a run on random inputs,
-// with −1 for the batch where that varies. It is nil where no inputs could be
-// made up.
+// probeShapes returns the shapes of tensors in a run on random inputs. The batch is −1 if it
+// varies. The result is nil if no random inputs can be made.
 func (s source) probeShapes(ctx context.Context, tensors []string) (map[string][]int64, error) {
 	if len(tensors) == 0 {
 		return nil, nil
 	}
 	infos, heads := s.inputs.declare(s.g)
-	// The runtime's binding returns no empty tensors, which the shape of a scalar is.
+	// The binding of ONNX Runtime cannot return empty tensors, and the shape of a scalar is
+	// empty.
 	const one = "attach/probe/one"
 	body := &pb.GraphProto{
 		Input: infos,

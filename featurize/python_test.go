@@ -13,8 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/pythontest"
 )
 
-// exposing writes what ONNX Runtime in Python gives for tensors of models once
-// they are outputs of them, averaged over positions.
+// exposing runs ONNX Runtime in Python on models with tensors declared as outputs, and
+// averages these over positions.
 const exposing = `
 import json, sys, numpy as np, onnx, onnxruntime
 for path, out, names in json.loads(sys.argv[1]):
@@ -28,9 +28,8 @@ for path, out, names in json.loads(sys.argv[1]):
     np.savez(out, x=x, **{f"v{i}": v.reshape(*v.shape[:2], -1).mean(2) for i, v in enumerate(values)})
 `
 
-// TestPython compares features, logits and earlier layers with the tensors of
-// those names, as another binding of the runtime and another editor of graphs
-// give them.
+// TestPython compares features, logits and earlier layers with those of another binding of
+// ONNX Runtime and another editor of graphs.
 func TestPython(t *testing.T) {
 	python := pythontest.Find(t, "numpy", "onnx", "onnxruntime")
 	rt := runtime(t)

@@ -15,8 +15,8 @@ func bytesOf(b *onnx.Builder, kind pb.TensorProto_DataType, v []byte, dims ...in
 	return b.Node("Constant", nil, onnx.Attr("value", &pb.TensorProto{DataType: proto.Int32(int32(kind)), Dims: dims, RawData: v}))
 }
 
-// The weights here are scale·(q − 3) with q in 8 bits, so that they have no
-// rounding of their own. W is headW rounded to eighths, which it is.
+// The weights are scale·(q − 3) with q in 8 bits, so they are exact. W is headW, whose entries
+// are multiples of 1/8.
 func TestQuantised(t *testing.T) {
 	rt := runtime(t)
 	const scale = float32(.125)
@@ -30,7 +30,7 @@ func TestQuantised(t *testing.T) {
 	weight := func(b *onnx.Builder) (w, s, z string) {
 		return bytesOf(b, pb.TensorProto_INT8, q(headWT), h, c), b.Const(scale), bytesOf(b, pb.TensorProto_INT8, []byte{3})
 	}
-	// φ in units of 1/32, outputs in units of 1/4 around 128.
+	// φ is in units of 1/32, and outputs in units of 1/4 around 128.
 	const phiScale, outScale = float32(1) / 32, float32(.25)
 	quantise := func(b *onnx.Builder, phi string) (q, s, z string) {
 		s, z = b.Const(phiScale), bytesOf(b, pb.TensorProto_UINT8, []byte{0})
@@ -49,7 +49,7 @@ func TestQuantised(t *testing.T) {
 			y := b.Node("Cast", []string{b.Node("MatMulInteger", []string{d[0], w, d[2], z})}, onnx.Attr("to", float))
 			return b.Node("Add", []string{b.Node("Mul", []string{y, b.Node("Mul", []string{d[1], s})}), b.Initializer("b", headB)})
 		}},
-		// The runtime rounds φ to 8 bits here too, which only a run can show.
+		// ONNX Runtime rounds φ to 8 bits here too, which only a run shows.
 		"weights alone": {op: "Gemm", tol: .01, head: func(b *onnx.Builder, phi string) string {
 			w, s, z := weight(b)
 			return b.Node("Gemm", []string{phi, b.Node("DequantizeLinear", []string{w, s, z}), b.Initializer("b", headB)})

@@ -15,6 +15,8 @@ import (
 // say how many rows there are in one: of a run forward, and of one that keeps its
 // activations.
 const (
+	// Bounds of the positions in one run of rows of tokens, if the caller does not set the
+	// number of rows: for a forward run, and for a run that keeps its activations.
 	forwardPositions  = 64 * 128
 	gradientPositions = 8 * 128
 )
@@ -23,7 +25,7 @@ func ragged(list []ood.Tensor) bool {
 	return slices.ContainsFunc(list, func(t ood.Tensor) bool { return t.Lengths != nil })
 }
 
-// paddedLength is a length or, beyond 32, the next of steps of about an eighth.
+// paddedLength rounds a length beyond 32 up, in steps of about an eighth.
 func paddedLength(n int) int {
 	if n <= 32 {
 		return n
@@ -32,10 +34,9 @@ func paddedLength(n int) int {
 	return (n + step - 1) / step * step
 }
 
-// groups sends the rows of a block that differ in length, those that are as long
-// as each other once padded in chunks of their own, the longest first. The model
-// fills in the padding of tensors that a mask among the inputs covers; rows of
-// others share a chunk with those of exactly their length.
+// groups sends the rows of a block that differ in length. Rows of the same padded length share
+// a chunk; the longest come first. Tensors are padded if a mask among the inputs covers them.
+// Otherwise only rows of exactly the same length share a chunk.
 func (f *feeder) groups(ctx context.Context, list []ood.Tensor, hashes [][16]byte, n, first int) bool {
 	lengths, err := f.m.padded(list, n, first)
 	if err != nil {
@@ -45,7 +46,7 @@ func (f *feeder) groups(ctx context.Context, list []ood.Tensor, hashes [][16]byt
 	for row := range order {
 		order[row] = row
 	}
-	ends := make([][]int, len(list)) // of the rows of ragged tensors
+	ends := make([][]int, len(list)) // ends of the rows in ragged tensors
 	for i, t := range list {
 		end := 0
 		for _, own := range t.Lengths {
@@ -93,8 +94,8 @@ func (f *feeder) groups(ctx context.Context, list []ood.Tensor, hashes [][16]byt
 	return true
 }
 
-// padded returns how long each row of a block of n becomes in each tensor, or 0 in
-// tensors whose rows do not differ in length.
+// padded returns the padded length of each of n rows in each tensor, or 0 in tensors whose
+// rows do not differ in length.
 func (m *Model) padded(list []ood.Tensor, n, first int) ([][]int, error) {
 	all := make([][]int, n)
 	for row := range all {
@@ -106,7 +107,7 @@ func (m *Model) padded(list []ood.Tensor, n, first int) ([][]int, error) {
 		}
 		in := m.inputs[i]
 		fixed := in.dims != nil && in.dims[1] >= 0
-		covered := fixed && m.texts != nil && roleOf(in.name) != noRole // a tokenizer fills up to a length that the network was trained with
+		covered := fixed && m.texts != nil && roleOf(in.name) != noRole // the tokenizer pads to a length that the model was trained with
 		for j, mask := range m.inputs {
 			covered = covered || mask.masks() && slices.Equal(list[j].Lengths, t.Lengths) && (fixed || m.pads)
 		}
@@ -121,7 +122,7 @@ func (m *Model) padded(list []ood.Tensor, n, first int) ([][]int, error) {
 				length = min(paddedLength(own), t.Shape[1])
 			}
 			if length > own && !covered {
-				return nil, fmt.Errorf("row %d (counted from 0) of the input %q is %d long, the model takes %d, and none of its inputs is a mask that tells padding", first+row, in.name, own, length)
+				return nil, fmt.Errorf("row %d (counted from 0) of the input %q has length %d, the model takes %d, and it has no mask input for padding", first+row, in.name, own, length)
 			}
 			all[row][i] = length
 		}
@@ -129,8 +130,8 @@ func (m *Model) padded(list []ood.Tensor, n, first int) ([][]int, error) {
 	return all, nil
 }
 
-// positions is how many positions a row of the tensors has that attention or a
-// recurrence runs over, or 0.
+// positions is the number of positions in a row that attention or a recurrence runs over, or
+// 0.
 func (list inputs) positions(tensors []ood.Tensor) int {
 	n := 0
 	for i, in := range list {
@@ -141,7 +142,7 @@ func (list inputs) positions(tensors []ood.Tensor) int {
 	return n
 }
 
-// inPlaces reorders rows of several chunks to what they were in their block.
+// inPlaces puts rows of several chunks back into the order of their block.
 func inPlaces(all []ood.Batch, places []int) (ood.Batch, error) {
 	var b ood.Batch
 	for _, more := range all {
@@ -152,7 +153,7 @@ func inPlaces(all []ood.Batch, places []int) (ood.Batch, error) {
 	return b.Select(inverse(places)), nil
 }
 
-// gradientInPlaces is inPlaces for gradients, which come back as long as their rows.
+// gradientInPlaces is inPlaces for gradients, which are as long as their rows.
 func gradientInPlaces(all []GradientBatch, places []int) (GradientBatch, error) {
 	parts := make([]ood.Batch, len(all))
 	var rows []ood.Tensor
@@ -184,7 +185,7 @@ func gradientInPlaces(all []GradientBatch, places []int) (GradientBatch, error) 
 	return GradientBatch{Batch: b, Gradient: joined}, err
 }
 
-// inverse is where each of 0…n−1 stands in a permutation of them.
+// inverse returns the inverse of a permutation of 0…n−1.
 func inverse(places []int) []int {
 	at := make([]int, len(places))
 	for k, place := range places {
@@ -193,8 +194,8 @@ func inverse(places []int) []int {
 	return at
 }
 
-// cut takes the padding off what a chunk gave for a tensor whose second axis is
-// that of the rows of an input that differ in length, of which along is the number.
+// cut removes the padding from a tensor of a chunk. Along is the input whose rows differ in
+// length and whose second axis is also the tensor's, or −1.
 func (m *Model) cut(c chunk, t ood.Tensor, along int) ood.Tensor {
 	if c.places == nil || along < 0 || c.tensors[along].Lengths == nil {
 		return t

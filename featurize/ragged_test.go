@@ -22,8 +22,8 @@ const vocabulary = 11
 
 var embedding = noise(vocabulary * 3)
 
-// reader is a network of token ids: the mean of their embeddings x, as far as the
-// mask says, or of all where it has none, and what it would be fed of numbers.
+// reader builds a model of token ids. Its features are the mean of their embeddings over the
+// mask, or over all tokens if there is no mask.
 func reader(t testing.TB, masked bool, length any) string {
 	b := onnx.NewBuilder("reader", 13)
 	ids := b.Input("input_ids", pb.TensorProto_INT64, "batch", length)
@@ -52,8 +52,8 @@ func reader(t testing.TB, masked bool, length any) string {
 	return save(t, m)
 }
 
-// sentences are rows of ids of the lengths given, with their masks, and the mean of
-// their embeddings.
+// sentences returns rows of ids of the given lengths with their masks, and the mean of their
+// embeddings.
 func sentences(lengths ...int) (ood.InputBlock, []float32) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	longest := slices.Max(lengths)
@@ -83,8 +83,8 @@ func cutUp(b ood.InputBlock, n int) iter.Seq2[ood.InputBlock, error] {
 	}
 }
 
-// However rows of several lengths share blocks and batches, each gives what it
-// gives alone, in the order of the rows.
+// However rows of different lengths share blocks and batches, each gives the same as alone, in
+// the order of the rows.
 func TestRagged(t *testing.T) {
 	rt := runtime(t)
 	block, means := sentences(someLengths...)
@@ -111,8 +111,8 @@ func TestRagged(t *testing.T) {
 	}
 }
 
-// With respect to an inner tensor that has an axis of tokens, a row's gradient is as
-// long as the row.
+// With respect to an inner tensor with an axis of tokens, a row's gradient is as long as the
+// row.
 func TestRaggedGradient(t *testing.T) {
 	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{})
 	block, means := sentences(someLengths...)
@@ -145,7 +145,7 @@ func TestRaggedGradient(t *testing.T) {
 		}
 	}
 	near(t, "the gradient", got.Gradient.Data, want, 1e-5)
-	// Ids have none, and the sentence says what has.
+	// Ids have no gradient, and the error says which tensors have one.
 	_, _, err := m.Network().Gradient(ctx, block, ood.Scalar{Sum: true})
 	if !errors.Is(err, ood.ErrNotDifferentiable) || !strings.Contains(err.Error(), "real numbers") {
 		t.Errorf("with respect to ids: %v", err)
@@ -155,8 +155,8 @@ func TestRaggedGradient(t *testing.T) {
 	}
 }
 
-// An axis of another kind is none of tokens where it happens to be as long as some
-// rows, and rows whose gradients differ along another axis than the first are refused.
+// An axis is not one of tokens only because it is as long as some rows. Rows whose gradients
+// differ along other axes are an error.
 func TestRaggedGradientOfOtherAxes(t *testing.T) {
 	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{})
 	block, _ := sentences(3, 5)
@@ -175,7 +175,7 @@ func TestRaggedGradientOfOtherAxes(t *testing.T) {
 	}
 }
 
-// A pass with dropout says of a row what it says of it alone.
+// A pass with dropout gives a row the same logits as alone.
 func TestRaggedDropout(t *testing.T) {
 	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{Batch: 3})
 	block, _ := sentences(someLengths...)
@@ -209,11 +209,11 @@ func TestRaggedRefused(t *testing.T) {
 		m *featurize.Model
 		b ood.InputBlock
 	}{
-		`row 0 (counted from 0) of the input "input_ids" is 3 long, the model takes 64, and none of its inputs is a mask`: {open(t, rt, reader(t, false, 64), featurize.Options{}), rowsOf(block.Tensors[0])},
-		`the model's input "input_ids" takes n×16 of int64, the rows given are n×40`:                                      {open(t, rt, reader(t, true, 16), featurize.Options{}), block},
-		`row 1 (counted from 0) of the input "input_ids" is empty`:                                                        {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), empty},
-		`row 1 (counted from 0) is 2 long in the input "input_ids" and 4 in "attention_mask", which the model takes`:      {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), apart},
-		`row 1 (counted from 0) of the input "input_ids" holds 2.147`:                                                     {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), outside},
+		`row 0 (counted from 0) of the input "input_ids" has length 3, the model takes 64, and it has no mask input`:  {open(t, rt, reader(t, false, 64), featurize.Options{}), rowsOf(block.Tensors[0])},
+		`the model's input "input_ids" takes n×16 of int64, the rows given are n×40`:                                  {open(t, rt, reader(t, true, 16), featurize.Options{}), block},
+		`row 1 (counted from 0) of the input "input_ids" is empty`:                                                    {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), empty},
+		`row 1 (counted from 0) has length 2 in the input "input_ids" and 4 in "attention_mask", and the model needs`: {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), apart},
+		`row 1 (counted from 0) of the input "input_ids" holds 2.147`:                                                 {open(t, rt, reader(t, true, "sequence"), featurize.Options{}), outside},
 	} {
 		if _, err := c.m.All(ctx, featurize.Single(c.b), -1, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -221,7 +221,7 @@ func TestRaggedRefused(t *testing.T) {
 	}
 }
 
-// A trained network of tokens gives a row the same beside others, padded, and alone.
+// A trained model of tokens gives a row the same features with others, padded, and alone.
 func TestRaggedBERT(t *testing.T) {
 	m := open(t, runtime(t), filepath.Join(sharedModels(t), "clinc_bert", "model.onnx"), featurize.Options{EarlierLayers: 2})
 	rng := rand.New(rand.NewPCG(5, 6))

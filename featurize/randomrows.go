@@ -11,9 +11,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// shapes lists shapes to try on a model, for each of its inputs, the likeliest
-// first, for its dimensions that vary. Where the batch varies, two rows are tried
-// before one: some exporters freeze the batch inside the graph.
+// shapes lists shapes to try for the dimensions that vary, for each input, the most likely
+// first. If the batch varies, two rows are tried before one, because some exporters freeze the
+// batch inside the graph.
 func (list inputs) shapes(g *onnx.Graph) [][][]int {
 	batches := []int{2, 1}
 	if b := list.fixedBatch(); b > 0 {
@@ -30,8 +30,7 @@ func (list inputs) shapes(g *onnx.Graph) [][][]int {
 	}
 	var all [][][]int
 	for try := range tries {
-		// Axes that the model calls by one name are of one size, which is that of the
-		// first input that has a choice.
+		// Axes with the same name have the same size: that of the first input with a choice.
 		called := make(map[string]int)
 		for i, in := range list {
 			for axis := 1; axis < len(in.dims); axis++ {
@@ -71,7 +70,7 @@ func (list inputs) shapes(g *onnx.Graph) [][][]int {
 	return all
 }
 
-// sizes are those to try for the axes that vary, or one where none does.
+// sizes returns the sizes to try for the axes that vary, or one size if none does.
 func (in input) sizes(g *onnx.Graph) []int {
 	free := false
 	for _, d := range in.dims[min(1, len(in.dims)):] {
@@ -91,8 +90,7 @@ func (in input) sizes(g *onnx.Graph) []int {
 	return []int{224, 32, 299, 64, 16, 8}
 }
 
-// firstWidth returns the number of columns that a layer reading the input
-// needs, or 0.
+// firstWidth returns the number of columns that a layer after the input needs, or 0.
 func firstWidth(g *onnx.Graph, tensor string) int {
 	for _, n := range g.Consumers(tensor) {
 		s, ok := slots[n.GetOpType()]
@@ -106,7 +104,7 @@ func firstWidth(g *onnx.Graph, tensor string) int {
 	return 0
 }
 
-// random returns rows for the inputs that have no default.
+// random returns random rows for the inputs that have no default.
 func (list inputs) random(g *onnx.Graph, shapes [][]int) []ood.Tensor {
 	tensors := make([]ood.Tensor, len(list))
 	for i, in := range list {
@@ -117,8 +115,8 @@ func (list inputs) random(g *onnx.Graph, shapes [][]int) []ood.Tensor {
 	return tensors
 }
 
-// random returns rows that the model accepts. Large ones repeat, at a prime
-// distance that no axis is a multiple of.
+// random returns rows that the model accepts. Large ones repeat at a prime distance, so that
+// no axis is a multiple of it.
 func (in input) random(g *onnx.Graph, shape []int) ood.Tensor {
 	const period = 65521
 	t := ood.Tensor{Name: in.name, Shape: shape}
@@ -137,7 +135,7 @@ func (in input) random(g *onnx.Graph, shape []int) ood.Tensor {
 		case role == tokenPositions:
 			data[i] = float32(i % shape[len(shape)-1])
 		case integers && role == tokenTypes:
-			// Many networks know one kind of token alone.
+			// Many networks have only one token type, 0.
 		case integers && hi == 255:
 			data[i] = float32(rng.IntN(256))
 		case integers:
@@ -153,7 +151,7 @@ func (in input) random(g *onnx.Graph, shape []int) ood.Tensor {
 	return t
 }
 
-// category is a text that the nodes behind a tensor know, or one that is also a
+// category returns a text that the nodes after a tensor accept, or "0", which is also a
 // number.
 func category(g *onnx.Graph, tensor string) string {
 	for n := range readers(g, tensor, func(*pb.NodeProto) bool { return true }) {
@@ -169,11 +167,13 @@ func category(g *onnx.Graph, tensor string) string {
 // Bounds of the numbers in one run of a network: maxProbe of random rows, as
 // many as two volumes of 4×200³ hold, and maxRun, 4 GiB, of any.
 const (
+	// Bounds of the numbers in one run: maxProbe for random rows, enough for two volumes of
+	// 4×200³, and maxRun, 4 GiB, for any rows.
 	maxProbe = 1 << 26
 	maxRun   = 1 << 30
 )
 
-// floatProduct is product where the dimensions are somebody's claim; those that
+// floatProduct is product for untrusted dimensions, which could overflow an int. Those that
 // vary count as 1.
 func floatProduct(shape []int) float64 {
 	n := 1.0
@@ -183,10 +183,9 @@ func floatProduct(shape []int) float64 {
 	return n
 }
 
-// try runs a session on random rows, with the first shapes that work, of which it
-// returns the number of rows and that of numbers in one. No rows mean that none
-// did; the error is then that of the first, or nil where nothing is known about the
-// inputs.
+// try runs a session on random rows, with the first shapes that work. It returns the outputs,
+// the number of rows and the numbers in one row. If no shape works, n is 0 and err is the
+// first error, or nil if the shapes of the inputs are not known.
 func (list inputs) try(ctx context.Context, g *onnx.Graph, s *ort.Session) (out []*ort.Tensor, n, width int, err error) {
 	for _, shapes := range list.shapes(g) {
 		tensors := list.random(g, shapes)

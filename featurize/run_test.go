@@ -20,8 +20,8 @@ func dense(t testing.TB) string {
 	return tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3)
 }
 
-// blocks yields rows of three columns in blocks of the sizes given, from one
-// buffer that is overwritten, as readers do.
+// blocks yields rows of three columns in blocks of the given sizes, from one buffer that it
+// overwrites, as readers do.
 func blocks(x []float32, sizes ...int) iter.Seq2[ood.InputBlock, error] {
 	return func(yield func(ood.InputBlock, error) bool) {
 		buf := make([]float32, len(x))
@@ -39,7 +39,7 @@ func blocks(x []float32, sizes ...int) iter.Seq2[ood.InputBlock, error] {
 	}
 }
 
-// However rows are cut into blocks, the features are the same.
+// The features do not depend on how rows are cut into blocks.
 func TestBlocks(t *testing.T) {
 	rt := runtime(t)
 	x := noise(3 * 23)

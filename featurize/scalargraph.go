@@ -9,16 +9,17 @@ import (
 
 // Inputs of a gradient's graph beside the rows.
 const (
+	// Inputs of a gradient's graph besides the rows.
 	temperatureName = "attach/temperature"
 	indexName       = "attach/index"
 )
 
-// scalarGraph appends the gradient of a scalar with respect to the logits z, n×c.
-// inputs are what it has to be fed.
+// scalarGraph appends the gradient of a scalar with respect to the logits z, n×c. The graph
+// takes the tensors in inputs besides the rows.
 type scalarGraph struct {
 	b       *onnx.Builder
 	z       graph.Tensor
-	classes int // c, or 0 where unknown
+	classes int // c, or 0 if unknown
 	inputs  []string
 }
 
@@ -42,9 +43,9 @@ func (s *scalarGraph) upstream(of ood.Scalar) string {
 	return s.z.Div(s.temperature()).Softmax().Mul(0.).Name()
 }
 
-// In what follows p = softmax(z/T) and k is the top class. 1 − p_k is summed
-// from the other classes: the difference of two numbers near 1 would be lost
-// where the network is sure.
+// Below, p = softmax(z/T) and k is the top class. 1 − p_k is the sum over the other classes,
+// because the difference of two numbers near 1 would lose its digits if the model is
+// confident.
 
 // logSoftmaxTop is ∇ log p_k = (e_k − p)/T.
 func (s *scalarGraph) logSoftmaxTop() graph.Tensor {
@@ -65,8 +66,7 @@ func (s *scalarGraph) softmaxTopTwo() graph.Tensor {
 	return p.Mul(along).Div(t)
 }
 
-// softmaxOf is ∇ p_i = p ∘ ((1 − p_i)·e_i − p_i·(1 − e_i))/T for the class i
-// that is fed.
+// softmaxOf is ∇ p_i = p ∘ ((1 − p_i)·e_i − p_i·(1 − e_i))/T for the class i in the input.
 func (s *scalarGraph) softmaxOf() graph.Tensor {
 	own := s.direction(ood.Scalar{Logit: true})
 	t := s.temperature()
@@ -90,17 +90,17 @@ func (s *scalarGraph) direction(of ood.Scalar) graph.Tensor {
 	return s.z.Constant([]float32{1})
 }
 
-// top marks the largest logit of each row, the first of equals.
+// top marks the largest logit of each row; of equal logits, the first.
 func (s *scalarGraph) top() graph.Tensor { return s.oneHot(s.z.ArgMax()) }
 
-// topTwo marks the largest and the second largest logit of each row, the first
-// of equals first.
+// topTwo marks the largest and the second largest logit of each row. Equal logits come in the
+// order of classes.
 func (s *scalarGraph) topTwo() (top, second graph.Tensor) {
 	_, best := s.z.Top(2)
 	return s.oneHot(best.Pick([]int64{0})), s.oneHot(best.Pick([]int64{1}))
 }
 
-// not is 1 where a mark is 0, and 0 where it is 1.
+// not is 1 − mark.
 func (s *scalarGraph) not(mark graph.Tensor) graph.Tensor {
 	return s.z.Constant([]float32{1}).Sub(mark)
 }
@@ -109,7 +109,7 @@ func (s *scalarGraph) temperature() graph.Tensor {
 	return s.input(temperatureName, pb.TensorProto_FLOAT)
 }
 
-// input declares one number that is fed.
+// input declares an input of one number.
 func (s *scalarGraph) input(name string, t pb.TensorProto_DataType) graph.Tensor {
 	name = s.b.Input(name, t, 1)
 	s.inputs = append(s.inputs, name)

@@ -28,7 +28,7 @@ func relu(v []float32) []float32 {
 	return out
 }
 
-// Here x is n×4×3×5 and φ the mean of relu(x) over space.
+// x is n×4×3×5, and φ is the mean of relu(x) over space.
 func TestConvolution(t *testing.T) {
 	rt := runtime(t)
 	conv := func(b *onnx.Builder, x string, pad int64) string {
@@ -87,7 +87,7 @@ func TestConvolution(t *testing.T) {
 	}
 }
 
-// Networks that take images of any size are run at the size of their rows.
+// Models that take images of any size run at the size of their rows.
 func TestFreeSize(t *testing.T) {
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
 		y := b.Node("Conv", []string{x, b.Initializer("stem", headWT, 4, 2, 1, 1)})
@@ -105,7 +105,7 @@ func TestFreeSize(t *testing.T) {
 	}
 }
 
-// A layer that is applied to every token, and averaged behind.
+// A layer may apply to every token and be averaged afterwards.
 func TestTokens(t *testing.T) {
 	rt := runtime(t)
 	add := func(b *onnx.Builder, x string) string {

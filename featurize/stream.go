@@ -17,30 +17,28 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Features runs the network on blocks of rows, in order, and yields φ, logits,
-// the layers of Info.Layers, empty cells and hashes of the rows' inputs batch by batch.
-// The first error, of the rows or of a run, ends it. A block of rows is copied before the next is asked for, which
-// happens on another goroutine while the network runs. What is yielded belongs to
-// the caller. Rows x that are all at hand are x.Blocks(ctx, n), n at a
-// time.
+// Features runs the model on blocks of rows, in order. It yields, batch by batch, φ, logits,
+// the layers of Info.Layers, empty cells and hashes of the inputs. The first error ends it. A
+// block is copied before the next one is requested, which happens on another goroutine while
+// the model runs. The caller owns the batches. For rows x in memory, pass x.Blocks(ctx, n), n
+// rows at a time.
 //
-// A block has a tensor, under its name, for each input of the network that has no
-// default. Rows of tokens that differ in length ([ood.Tensor.Lengths]) are run in
-// groups of one length, those beyond 32 filled up to the next of some lengths where
-// a mask among the inputs covers that and the network was seen not to depend on it;
-// the larger a block, the better they fill a run. What comes of such a block comes
-// together.
+// A block has a named tensor for each required input of the model. Rows of tokens that differ
+// in length ([ood.Tensor.Lengths]) run in groups of equal length. Lengths beyond 32 are padded
+// to certain lengths, if a mask among the inputs covers the padding and a test run showed that
+// outputs do not depend on it. Larger blocks fill runs better. The results of such a block
+// come in one batch.
 //
-// NaN and infinities, in rows or in what the network makes of them, are errors
-// that name the row, counted from 0. A nil rows has none.
+// NaN and infinities, in rows or in the model's outputs, are errors that name the row, counted
+// from 0. A nil rows means no rows.
 func (m *Model) Features(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.Batch, error] {
 	f := newFeeder(m, m.batch, m.positions)
 	f.hashes = !m.unhashed
 	return stream(ctx, f, rows, m.run, inPlaces)
 }
 
-// stream runs the network on chunks of rows. What comes of a block whose rows are
-// run in another order is joined to one in theirs, unless join is nil.
+// stream runs the model on chunks of rows. If a block's rows ran in another order, join puts
+// their results back together, unless it is nil.
 func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock, error], run func(context.Context, chunk) (B, error),
 	join func(all []B, places []int) (B, error)) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
@@ -60,7 +58,7 @@ func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock
 		defer func() {
 			cancel()
 			<-done
-			if panicked != nil { // the caller's rows did, and the caller may recover
+			if panicked != nil { // the caller's iterator panicked, and the caller may recover
 				panic(panicked)
 			}
 		}()
@@ -95,7 +93,7 @@ func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock
 	}
 }
 
-// run maps one chunk to φ, logits and earlier layers and drops the rows that only pad it.
+// run maps one chunk to φ, logits and earlier layers, and drops padding rows.
 func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	x, err := m.inputs.wrap(c.tensors)
 	if err != nil {
@@ -124,8 +122,8 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	return b, nil
 }
 
-// once runs the network on rows that fit into one run, and is nil for others. Rows get
-// no hashes, which services do not look at.
+// once runs the model on rows that fit into one run, and returns nil for others. It computes
+// no hashes, because services do not need them.
 func (m *Model) once(ctx context.Context, x ood.InputBlock) (*ood.Batch, error) {
 	n := x.Len()
 	if m.fixed || m.texts != nil || n == 0 || n > m.batch {
@@ -153,7 +151,7 @@ func runError(ctx context.Context, c chunk, err error) error {
 	return fmt.Errorf("the model failed on rows %d to %d (counted from 0): %w", first, last, err)
 }
 
-// batchOf is φ and the logits, the first of what a session gives.
+// batchOf returns φ and the logits, the first two outputs of a session.
 func (m *Model) batchOf(c chunk, out []*ort.Tensor) (b ood.Batch, err error) {
 	if b.Features, err = m.rowsOf(c, out[0], "feature", m.info.Feature.Width); err == nil {
 		b.Logits, err = m.logitsOf(c, out[1])
@@ -168,7 +166,7 @@ func (m *Model) logitsOf(c chunk, t *ort.Tensor) (blas32.General, error) {
 	return m.rowsOf(c, t, "output", m.info.OutputsWidth)
 }
 
-// shapes writes the shapes of a chunk's rows.
+// shapes formats the shapes of a chunk's rows.
 func (c chunk) shapes() string {
 	var list []string
 	for _, t := range c.tensors {
@@ -179,8 +177,8 @@ func (c chunk) shapes() string {
 	return strings.Join(list, ", ")
 }
 
-// rowsOf returns an output as rows, which stay when it is closed. It has want columns, 0
-// where that is not known.
+// rowsOf returns an output as rows, which remain valid when it is closed. It must have want
+// columns, unless want is 0.
 func (m *Model) rowsOf(c chunk, t *ort.Tensor, name string, want int) (blas32.General, error) {
 	v, err := asRows(t, c.rows)
 	if err != nil {
@@ -191,7 +189,7 @@ func (m *Model) rowsOf(c chunk, t *ort.Tensor, name string, want int) (blas32.Ge
 	}
 	v.Rows = c.n
 	v.Data = v.Data[: c.n*v.Cols : c.n*v.Cols]
-	// Gaps in a table are gaps in the features that its columns are.
+	// If features are columns of a table, empty cells are NaN in them.
 	gaps := name == "feature" && m.info.Feature.Of != nil
 	if i := slices.IndexFunc(v.Data, func(x float32) bool { return !rows.Finite(x) && !(gaps && x != x) }); i >= 0 {
 		return blas32.General{}, notFinite("model's "+name, v.Data[i], c.row(i/v.Cols))
@@ -199,8 +197,8 @@ func (m *Model) rowsOf(c chunk, t *ort.Tensor, name string, want int) (blas32.Ge
 	return v, nil
 }
 
-// All collects what Features yields for n rows, such as those of x.Blocks; with n < 0 their number is
-// not known ahead. progress, if not nil, is called with the rows done so far.
+// All collects the results of Features for n rows, such as those of x.Blocks; n < 0 means that
+// the number is unknown. Progress, if not nil, is called with the rows done so far.
 func (m *Model) All(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], n int, progress func(done int)) (ood.Batch, error) {
 	var all ood.Batch
 	done := 0
@@ -220,13 +218,12 @@ func (m *Model) All(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], 
 		return ood.Batch{}, errors.New("there are no rows")
 	}
 	if n >= 0 && done != n {
-		return ood.Batch{}, fmt.Errorf("%d rows came where %d were announced", done, n)
+		return ood.Batch{}, fmt.Errorf("%d rows came instead of the expected %d", done, n)
 	}
 	return all, nil
 }
 
-// appendTo appends the rows of b to all, which has room for n rows from the first
-// on.
+// appendTo appends the rows of b to all. The first call makes room for n rows.
 func appendTo(all *ood.Batch, b ood.Batch, n int) error {
 	if all.Features.Cols == 0 {
 		*all = batchparts.Map(b, func(m blas32.General) blas32.General {
@@ -236,7 +233,7 @@ func appendTo(all *ood.Batch, b ood.Batch, n int) error {
 	return batchparts.Append(all, b)
 }
 
-// single is rows that are all in memory, in one block.
+// single yields one block of rows in memory.
 func single(x ood.InputBlock) iter.Seq2[ood.InputBlock, error] {
 	return func(yield func(ood.InputBlock, error) bool) { yield(x, nil) }
 }

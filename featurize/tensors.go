@@ -13,9 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// match returns the tensors of a block in the order of the inputs, after a check
-// that they fit; first is the number of the first row. What has no shape keeps its
-// default.
+// match returns the tensors of a block in the order of the inputs, after a check that they
+// fit; first is the number of the first row. A tensor without a shape means the default.
 func (list inputs) match(b ood.InputBlock, first int) ([]ood.Tensor, error) {
 	if err := b.Check(); err != nil {
 		return nil, err
@@ -28,7 +27,7 @@ func (list inputs) match(b ood.InputBlock, first int) ([]ood.Tensor, error) {
 			continue
 		}
 		if t == nil {
-			return nil, fmt.Errorf("the model's input %q (%s %s) is not among what the rows bring%s", in.name, onnx.DTypeName(in.elem), times(in.dims), list.namesOfTensors(b.Tensors))
+			return nil, fmt.Errorf("the rows lack the model's input %q (%s %s)%s", in.name, onnx.DTypeName(in.elem), times(in.dims), list.namesOfTensors(b.Tensors))
 		}
 		found++
 		taken[i] = in.reshaped(*t)
@@ -49,8 +48,7 @@ func (list inputs) match(b ood.InputBlock, first int) ([]ood.Tensor, error) {
 	return taken, list.sameLengths(taken, first)
 }
 
-// sameLengths refuses rows that are of two lengths along axes that the model calls
-// by one name.
+// sameLengths returns an error if a row has two lengths along axes with the same name.
 func (list inputs) sameLengths(tensors []ood.Tensor, first int) error {
 	called := make(map[string]int) // the first input of each name
 	for i, in := range list {
@@ -65,15 +63,15 @@ func (list inputs) sameLengths(tensors []ood.Tensor, first int) error {
 		}
 		for row, own := range t.Lengths {
 			if other := tensors[j].Lengths[row]; own != other {
-				return fmt.Errorf("row %d (counted from 0) is %d long in the input %q and %d in %q, which the model takes to be of one length", first+row, other, list[j].name, own, in.name)
+				return fmt.Errorf("row %d (counted from 0) has length %d in the input %q and %d in %q, and the model needs equal lengths", first+row, other, list[j].name, own, in.name)
 			}
 		}
 	}
 	return nil
 }
 
-// tensorFor returns the tensor for an input, or nil. One without a name is for the only
-// input that must come, and names may lack the output number of TensorFlow.
+// tensorFor returns the tensor for an input, or nil. A tensor without a name belongs to the
+// only required input. Names may lack TensorFlow's output number.
 func (list inputs) tensorFor(tensors []ood.Tensor, in input) *ood.Tensor {
 	for i, t := range tensors {
 		if t.Name == in.name || t.Name+":0" == in.name || t.Name == "" && len(tensors) == 1 && !in.optional() && list.required() == 1 {
@@ -83,7 +81,7 @@ func (list inputs) tensorFor(tensors []ood.Tensor, in input) *ood.Tensor {
 	return nil
 }
 
-// required is how many inputs have no default.
+// required is the number of inputs without a default.
 func (list inputs) required() int {
 	n := 0
 	for _, in := range list {
@@ -94,7 +92,7 @@ func (list inputs) required() int {
 	return n
 }
 
-// namesOfTensors lists the names of tensors, in brackets, or nothing where they have none.
+// namesOfTensors lists the names of tensors, in brackets, or returns "" if they have none.
 func (list inputs) namesOfTensors(tensors []ood.Tensor) string {
 	var names []string
 	for _, t := range tensors {
@@ -108,7 +106,7 @@ func (list inputs) namesOfTensors(tensors []ood.Tensor) string {
 	return " (" + display.Quoted(names, 10) + ")"
 }
 
-// unmatched is the error for a tensor that is for no input.
+// unmatched is the error for a tensor that belongs to no input.
 func (list inputs) unmatched(tensors []ood.Tensor) error {
 	names := make([]string, len(list))
 	for i, in := range list {
@@ -116,14 +114,13 @@ func (list inputs) unmatched(tensors []ood.Tensor) error {
 	}
 	for i, t := range tensors {
 		if !slices.ContainsFunc(list, func(in input) bool { return list.tensorFor(tensors[i:i+1], in) != nil }) {
-			return fmt.Errorf("the rows bring %q, which the model does not take; its inputs are %s", t.Name, display.Quoted(names, 10))
+			return fmt.Errorf("the rows contain %q, which is not an input of the model; its inputs are %s", t.Name, display.Quoted(names, 10))
 		}
 	}
-	return fmt.Errorf("the rows bring one input twice; the model's are %s", display.Quoted(names, 10))
+	return fmt.Errorf("the rows contain an input twice; the model's inputs are %s", display.Quoted(names, 10))
 }
 
-// reshaped adds or drops an axis of size 1 where the model has none or one: a
-// column is n or n×1.
+// reshaped adds or drops an axis of size 1, because a column may be n or n×1.
 func (in input) reshaped(t ood.Tensor) ood.Tensor {
 	switch {
 	case t.Lengths != nil || in.dims == nil:
@@ -135,7 +132,7 @@ func (in input) reshaped(t ood.Tensor) ood.Tensor {
 	return t
 }
 
-// rowOf is the row that element i of a tensor is of.
+// rowOf is the row that contains element i of a tensor.
 func rowOf(t ood.Tensor, i int) int {
 	if t.Lengths == nil {
 		return i / product(t.Shape[1:])
@@ -167,8 +164,8 @@ func dims(shape []int) []int64 {
 	return dims
 }
 
-// wrap is what a session of the edited graph takes: tensors in the order of the
-// inputs, or their defaults.
+// wrap returns the tensors for a session of the edited graph, in the order of the inputs, or
+// their defaults.
 func (list inputs) wrap(tensors []ood.Tensor) ([]*ort.Tensor, error) {
 	var all []*ort.Tensor
 	for i, t := range tensors {
@@ -191,7 +188,7 @@ func (list inputs) wrap(tensors []ood.Tensor) ([]*ort.Tensor, error) {
 	return all, nil
 }
 
-// asRows sees a tensor of the edited graph as n rows.
+// asRows returns a tensor of the edited graph as n rows.
 func asRows(t *ort.Tensor, n int) (blas32.General, error) {
 	data := t.Float32s()
 	if n == 0 || len(data) == 0 || len(data)%n != 0 {

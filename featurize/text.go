@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// role is what an input's numbers say of the tokens of rows.
+// role is the meaning of an input's numbers for the tokens of rows.
 type role int
 
 const (
@@ -24,7 +24,7 @@ const (
 	tokenPositions
 )
 
-// roles are what exporters of transformers call such inputs.
+// roles are the names of such inputs in exporters of transformers.
 var roles = map[string]role{
 	"input_ids": tokenIDs, "input_word_ids": tokenIDs, "attention_mask": tokenMask, "input_mask": tokenMask, "mask": tokenMask,
 	"token_type_ids": tokenTypes, "segment_ids": tokenTypes, "input_type_ids": tokenTypes, "position_ids": tokenPositions,
@@ -34,7 +34,7 @@ func roleOf(input string) role { return roles[strings.TrimSuffix(input, ":0")] }
 
 func (in input) masks() bool { return roleOf(in.name) == tokenMask }
 
-// withRole returns the input of a role, or nil.
+// withRole returns the input with a role, or nil.
 func (list inputs) withRole(r role) *input {
 	i := slices.IndexFunc(list, func(in input) bool { return roleOf(in.name) == r })
 	if i < 0 {
@@ -43,14 +43,14 @@ func (list inputs) withRole(r role) *input {
 	return &list[i]
 }
 
-// texts makes a network's inputs of texts. It is safe for concurrent use.
+// texts tokenizes texts into a model's inputs. It is safe for concurrent use.
 type texts struct {
 	inputs inputs
 	*tokenizer.Tokenizer
 	cut atomic.Int64 // texts that lost tokens
 }
 
-// newTexts refuses a tokenizer that cannot be read. Its error names the file.
+// newTexts reads a tokenizer. Its error names the file.
 func newTexts(t attach.Text, inputs inputs) (*texts, error) {
 	read, err := tokenizer.Read(t.Tokenizer, t.Config)
 	if err != nil {
@@ -63,8 +63,8 @@ func newTexts(t attach.Text, inputs inputs) (*texts, error) {
 	return x, nil
 }
 
-// Truncated is how many texts so far had more tokens than the network reads, and
-// lost the others.
+// Truncated returns how many texts so far had more tokens than the model reads. Their last
+// tokens were dropped.
 func (m *Model) Truncated() int {
 	if m.texts == nil {
 		return 0
@@ -72,7 +72,7 @@ func (m *Model) Truncated() int {
 	return int(m.texts.cut.Load())
 }
 
-// tokenised has the texts of rows tokenized where the model has a tokenizer.
+// tokenised tokenizes the texts of rows if the model has a tokenizer.
 func (m *Model) tokenised(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.InputBlock, error] {
 	if m.texts == nil {
 		return blocks
@@ -92,8 +92,8 @@ func (m *Model) tokenised(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood
 	}
 }
 
-// block is a block with the network's inputs in place of texts that are none of
-// these; first is the number of the first row.
+// block replaces texts that are no inputs of the model by the model's inputs; first is the
+// number of the first row.
 func (x *texts) block(b ood.InputBlock, first int) (ood.InputBlock, error) {
 	var columns [][]string
 	own := ood.InputBlock{Start: b.Start}
@@ -102,7 +102,7 @@ func (x *texts) block(b ood.InputBlock, first int) (ood.InputBlock, error) {
 		case t.Strings == nil || slices.ContainsFunc(x.inputs, func(in input) bool { return in.name == t.Name }):
 			own.Tensors = append(own.Tensors, t)
 		case len(t.Strings) != b.Len():
-			return b, fmt.Errorf("%s of texts come with %d texts", rows.Count(b.Len(), "row"), len(t.Strings))
+			return b, fmt.Errorf("a block of %s has %d texts", rows.Count(b.Len(), "row"), len(t.Strings))
 		default:
 			columns = append(columns, t.Strings)
 		}
@@ -111,7 +111,7 @@ func (x *texts) block(b ood.InputBlock, first int) (ood.InputBlock, error) {
 	case n == 0:
 		return b, nil
 	case n > 2:
-		return b, fmt.Errorf("the rows bring %d texts each, and the network reads one or a pair", n)
+		return b, fmt.Errorf("each row has %d texts, and the model takes one or a pair", n)
 	}
 	list := make([]tokenizer.Encoding, b.Len())
 	for i := range list {
@@ -135,7 +135,7 @@ func (x *texts) block(b ood.InputBlock, first int) (ood.InputBlock, error) {
 	return own, nil
 }
 
-// tensors are rows of tokens as the network's inputs, of different lengths.
+// tensors returns rows of tokens as the model's inputs, of different lengths.
 func (x *texts) tensors(list []tokenizer.Encoding) []ood.Tensor {
 	shape, lengths, total := []int{len(list), 0}, make([]int, len(list)), 0
 	for i, e := range list {

@@ -18,7 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// bert tokenizes for a network with these inputs.
+// bert returns a tokenizer for a model with these inputs.
 func bert(t *testing.T, most int, list ...input) *texts {
 	t.Helper()
 	file, err := os.ReadFile("../internal/data/tokenizer/testdata/bert.json")
@@ -79,7 +79,7 @@ func TestTexts(t *testing.T) {
 		}
 	}
 
-	// A pair is the texts in their order, and only inputs that the model has come.
+	// A pair keeps the order of its texts, and only inputs of the model are made.
 	x = bert(t, 0, takes("input_ids", "token_type_ids")...)
 	b, err = x.block(ood.InputBlock{Tensors: []ood.Tensor{words("q", "yes"), words("a", "no")}}, 0)
 	want, _ := x.EncodePair("yes", "no")
@@ -87,7 +87,7 @@ func TestTexts(t *testing.T) {
 		t.Errorf("a pair becomes %v (%v), want %v", b.Tensors, err, want)
 	}
 
-	// A length that the model fixes is filled up to, whether or not a mask tells so.
+	// A fixed length is padded to, with or without a mask.
 	for _, names := range [][]string{{"input_ids", "attention_mask"}, {"input_ids"}} {
 		fixed := takes(names...)
 		for i := range fixed {
@@ -110,7 +110,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// clinc opens a BERT in the folder that its exporter wrote.
+// clinc opens a BERT model in the folder that its exporter wrote.
 func clinc(t *testing.T) *Model {
 	t.Helper()
 	data := os.Getenv("ATTACH_DATA")
@@ -165,7 +165,7 @@ func TestMeansFollowMask(t *testing.T) {
 	}
 }
 
-// sentences are texts of CLINC150 with their intents.
+// sentences returns texts of CLINC150 with their intents.
 func sentences(t *testing.T, name string) (texts, intents []string) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(os.Getenv("ATTACH_DATA"), "clinc150", name))
@@ -183,8 +183,7 @@ func sentences(t *testing.T, name string) (texts, intents []string) {
 	return texts, intents
 }
 
-// What comes of a text depends neither on the texts that it is run with nor on what
-// it is filled up to.
+// The result of a text depends neither on the other texts of a run nor on the padded length.
 func TestTextsAlone(t *testing.T) {
 	m := clinc(t)
 	texts, intents := sentences(t, "val.csv")

@@ -16,8 +16,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// The tiny networks of these tests map x (n×3) to φ = relu(x·trunk) (n×4) and
-// on to logits = φ·Wᵀ + b (n×2). Their values are known in closed form.
+// The tiny models of these tests map x (n×3) to φ = relu(x·trunk) (n×4) and to logits = φ·Wᵀ +
+// b (n×2). Their values are known in closed form.
 var (
 	trunk = []float32{ // 3×4
 		1, -1, .5, 2,
@@ -34,7 +34,7 @@ var (
 
 const float, h, c = pb.TensorProto_FLOAT, 4, 2
 
-// trunkOf is φ of rows that are n×3.
+// trunkOf computes φ of rows n×3.
 func trunkOf(x []float32) []float32 {
 	var phi []float32
 	for ; len(x) > 0; x = x[3:] {
@@ -45,7 +45,7 @@ func trunkOf(x []float32) []float32 {
 	return phi
 }
 
-// affine is φ·Wᵀ + b for W c×h.
+// affine computes φ·Wᵀ + b for W c×h.
 func affine(phi, w, b []float32, h int) []float32 {
 	var y []float32
 	for ; len(phi) > 0; phi = phi[h:] {
@@ -60,7 +60,7 @@ func affine(phi, w, b []float32, h int) []float32 {
 	return y
 }
 
-// tiny builds a network with the input x of the dimensions given.
+// tiny builds a model whose input x has the given dimensions.
 func tiny(t testing.TB, opset int64, build func(b *onnx.Builder, x string), dims ...any) string {
 	t.Helper()
 	b := onnx.NewBuilder("tiny", opset)

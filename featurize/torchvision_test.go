@@ -15,8 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestTorchvision compares φ and logits with what forward hooks caught in
-// PyTorch. Its folder is made by testmodels/torchvision/export.py.
+// TestTorchvision compares φ and logits with the values that forward hooks recorded in
+// PyTorch. testmodels/torchvision/export.py makes the folder.
 func TestTorchvision(t *testing.T) {
 	dir := os.Getenv("ATTACH_TORCHVISION")
 	if dir == "" {
@@ -55,7 +55,7 @@ func TestTorchvision(t *testing.T) {
 	}
 }
 
-// entry reads an array of the npz beside a model.
+// entry reads an array of the .npz file beside a model.
 func entry(t *testing.T, model, name string) (shape []int, data []float32) {
 	t.Helper()
 	z, err := npy.OpenNPZ(strings.TrimSuffix(model, ".onnx") + ".npz")
@@ -73,13 +73,11 @@ func entry(t *testing.T, model, name string) (shape []int, data []float32) {
 	return e.Shape, data
 }
 
-// TestTorchvisionGradients compares input gradients of log-softmax of the top
-// class with PyTorch's in double precision, which
-// testmodels/torchvision/gradients.py wrote beside the models. Each input of
-// each network is to be within max(1e-3, twice PyTorch's error in single
-// precision). It fails for 4 or 5 of 48, of googlenet, regnet_y_400mf,
-// squeezenet1_1 and vgg16_bn: which side of a ReLU's kink a unit falls on is up
-// to rounding.
+// TestTorchvisionGradients compares input gradients of the top class's log-softmax with
+// PyTorch's in double precision, from testmodels/torchvision/gradients.py. Each input of each
+// model must be within max(1e-3, twice PyTorch's error in single precision). It fails for 4 or
+// 5 of 48 inputs, of googlenet, regnet_y_400mf, squeezenet1_1 and vgg16_bn, because rounding
+// decides on which side of a ReLU's kink a unit falls.
 func TestTorchvisionGradients(t *testing.T) {
 	dir := os.Getenv("ATTACH_TORCHVISION")
 	if dir == "" {

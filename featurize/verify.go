@@ -23,44 +23,44 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Agreement is how far an exported model is from its bundle, output by output.
+// Agreement compares an exported model with its .attach file, output by output.
 type Agreement struct {
 	Rows int
-	// Network is the largest difference of what the network makes of a row from what
-	// the exported one does, as a share of the row's largest number: the outputs are
-	// compared on what the exported one makes. 0 for heads alone.
+	// Network is the largest difference between the features, logits and layers of the model
+	// and of the exported model, relative to the row's largest number. The outputs are
+	// compared on those of the exported model. It is 0 if only heads were exported.
 	Network float64
 	Outputs []struct {
 		Name string
-		// Largest is the largest difference of a number from the bundle's, as a share of
-		// that, or of 1 (ends and quantiles: of what targets are in the middle) where it is
-		// smaller. Of flags and sets it is 0.
+		// Largest is the largest relative difference of a number. Numbers smaller than 1 count
+		// as 1, and bounds and quantiles smaller than the median target as the median target.
+		// It is 0 for flags and sets.
 		Largest float64
-		// Differ are the rows that differ: numbers by more than 1e-5 of these, scores by more
-		// than 1e-3, and p-values, flags and sets where no tie explains it. First is the
-		// first.
+		// Differ is the number of rows that differ: in numbers by more than 1e-5, in scores by
+		// more than 1e-3, and in p-values, flags and sets if no tie explains it. First is the
+		// first such row.
 		Differ, First int
-		// Ties are the rows of which one does: a calibration score lies between the two
-		// scores of a row, or the bound of a set as near. Scores that differ by more than
-		// 1e-5 are ties too, where those of a part lie near to each other.
+		// Ties is the number of rows with a tie: a calibration score lies between the row's
+		// two scores, or a set's threshold is as near. Scores that differ by more than 1e-5
+		// also count as ties, because nearly equal calibration scores magnify rounding.
 		Ties int
 	}
 }
 
 const (
-	// agrees is by how much numbers may differ, and magnified by how much scores may:
-	// fused ones interpolate log p-values, which magnify the rounding of float32 between
-	// calibration scores that are nearly the same.
+	// agrees is the largest relative difference of numbers, and magnified that of scores.
+	// Fused scores interpolate log p-values, which magnify the rounding of float32 between
+	// nearly equal calibration scores.
 	agrees, magnified = 1e-5, 1e-3
-	// sameNetwork is by how much what a network makes of a row may: with more outputs
-	// the runtime fuses its operators otherwise.
+	// sameNetwork is the largest relative difference of features. With more outputs, ONNX
+	// Runtime fuses operators differently.
 	sameNetwork = 1e-3
-	// rounding is that of a score as the model gives it out, in float32, and some.
+	// rounding bounds the float32 rounding of a score, with some room.
 	rounding = 1e-6
 )
 
-// Disagreement is empty where all agrees, and else says in a sentence what does not, or
-// that there were no rows.
+// Disagreement describes the first difference in a sentence, or that there were no rows. It is
+// empty if everything agrees.
 func (a Agreement) Disagreement() string {
 	if a.Rows == 0 {
 		return "there are no rows, and nothing was compared"
@@ -71,13 +71,13 @@ func (a Agreement) Disagreement() string {
 		}
 	}
 	if a.Network > sameNetwork {
-		return fmt.Sprintf("the exported network makes other features of the rows: the largest difference is %.2g of a row's largest number", a.Network)
+		return fmt.Sprintf("the exported model computes other features: the largest difference is %.2g of a row's largest number", a.Network)
 	}
 	return ""
 }
 
-// Verify runs the model that Export wrote to path beside the bundle that a was
-// opened for, on the same rows, such as those of x.Blocks.
+// Verify runs the model that Export wrote to path and the .attach file b, for which a was
+// opened, on the same rows, such as those of x.Blocks.
 func (a *Attached) Verify(ctx context.Context, b *attach.Bundle, path string, blocks iter.Seq2[ood.InputBlock, error]) (Agreement, error) {
 	e, err := openExported(ctx, b, path, a.rt)
 	if err != nil {
@@ -103,7 +103,7 @@ func (a *Attached) Verify(ctx context.Context, b *attach.Bundle, path string, bl
 	return e.done, nil
 }
 
-// VerifyHeads is Attached.Verify for heads that were exported alone, and rows of
+// VerifyHeads is Attached.Verify for heads that were exported without the model, and rows of
 // features.
 func VerifyHeads(ctx context.Context, b *attach.Bundle, path string, o Runtime, batches iter.Seq2[attach.Rows, error]) (Agreement, error) {
 	rt, err := ort.Open(ctx, ort.Options(o))
@@ -117,7 +117,7 @@ func VerifyHeads(ctx context.Context, b *attach.Bundle, path string, o Runtime, 
 	}
 	defer e.session.Close()
 	if !e.heads {
-		return Agreement{}, fmt.Errorf("%s takes the model's inputs, and these rows are features", path)
+		return Agreement{}, fmt.Errorf("%s takes the model's inputs, but these rows are features", path)
 	}
 	for r, err := range batches {
 		if err == nil {
@@ -130,7 +130,7 @@ func VerifyHeads(ctx context.Context, b *attach.Bundle, path string, o Runtime, 
 	return e.done, nil
 }
 
-// blockOf are the parts of rows as inputs of heads.
+// blockOf returns the parts of rows as inputs of exported heads.
 func blockOf(b ood.Batch, in inputs) (x ood.InputBlock) {
 	for _, p := range batchparts.Of(&b) {
 		if in.find(p.Name) == nil {
@@ -149,13 +149,13 @@ func blockOf(b ood.Batch, in inputs) (x ood.InputBlock) {
 type exportedModel struct {
 	*Model
 	names     []string // of its outputs
-	parts     []string // of rows, which follow them
+	parts     []string // names of the parts of rows, which follow the outputs
 	heads     bool
 	predictor *attach.Predictor
 	bundle    *attach.Bundle
 	level     float64
 	sets      string
-	limit     float64 // that sets have
+	limit     float64 // threshold of sets
 	scores    calibrate.Conformal
 	alpha     float64
 	scales    map[string]float64
@@ -181,9 +181,9 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 	e.heads = notes["attach.heads_only"] == "true"
 	switch {
 	case len(e.names) == 0:
-		return nil, fmt.Errorf("%s has no outputs of attach: `attach export` writes such models", path)
+		return nil, fmt.Errorf("%s has no outputs of attach: write it with `attach export`", path)
 	case notes["attach.base_sha256"] != b.Base.SHA256:
-		return nil, fmt.Errorf("%s was exported for another model than the bundle's", path)
+		return nil, fmt.Errorf("%s was exported for another model than that of the .attach file", path)
 	}
 	for _, part := range batchparts.Names(func(part string) bool { return g.Producer(rowsPrefix+part) != nil }, true) {
 		e.parts, views = append(e.parts, part), append(views, view{tensor: rowsPrefix + part})
@@ -192,13 +192,13 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for i := range e.Model.inputs {
-		e.Model.inputs[i].nan = true // the bundle's own model has refused NaN that it does not know
+		e.Model.inputs[i].nan = true // the original model has already refused NaN in other inputs
 	}
 	var bad [2]error
 	e.level, bad[0] = strconv.ParseFloat(notes["attach.level"], 64)
 	e.alpha, bad[1] = strconv.ParseFloat(notes["attach.alpha"], 64)
 	if err := cmp.Or(bad[:]...); err != nil {
-		return nil, fmt.Errorf("%s does not say its levels: %w", path, err)
+		return nil, fmt.Errorf("%s has no valid levels in its metadata: %w", path, err)
 	}
 	o := attach.PredictOptions{Level: e.level, Alpha: e.alpha}
 	if slices.Contains(e.names, graph.PredictionSet) {
@@ -209,7 +209,7 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 		o.Levels = levels
 	}
 	if e.predictor, err = b.Predictor(o); err != nil {
-		return nil, fmt.Errorf("%s does not go with the bundle: %w", path, err)
+		return nil, fmt.Errorf("%s does not match the .attach file: %w", path, err)
 	}
 	if o.Sets != "" {
 		c, err := calibrate.NewConformal(b.Calibration.TrueClasses.Scores(calibrate.SetOptions{Score: o.Sets}))
@@ -232,7 +232,8 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 	return e, nil
 }
 
-// outputs runs the model on a block of rows: its outputs, then the parts of the rows.
+// outputs runs the model on a block of rows. It returns the outputs, then the parts of the
+// rows.
 func (e *exportedModel) outputs(ctx context.Context, x ood.InputBlock) ([]blas32.General, error) {
 	run := func(ctx context.Context, c chunk) (b ood.Batch, err error) {
 		in, err := e.Model.inputs.wrap(c.tensors)
@@ -253,7 +254,7 @@ func (e *exportedModel) outputs(ctx context.Context, x ood.InputBlock) ([]blas32
 			v.Rows, v.Data = c.n, slices.Clone(v.Data[:c.n*v.Cols])
 			b.Layers = append(b.Layers, v)
 		}
-		b.Features = rows.New(c.n, 1) // which counts the rows
+		b.Features = rows.New(c.n, 1) // stands for the number of rows
 		return b, nil
 	}
 	var all ood.Batch
@@ -274,7 +275,7 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 		return nil
 	}
 	if e.bundle.Calibration.Groups != nil && r.Groups == nil {
-		r.Groups = make([]string, r.Len()) // whose intervals are not exported
+		r.Groups = make([]string, r.Len()) // intervals by group are not exported
 	}
 	got, err := e.outputs(ctx, x)
 	if err != nil {
@@ -287,7 +288,7 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 		}
 		own := got[len(e.names)+i]
 		if own.Rows != p.Rows || own.Cols != p.Cols {
-			return fmt.Errorf("%s makes %s of %d×%d, and the bundle's network of %d×%d", e.path, p.Name, own.Rows, own.Cols, p.Rows, p.Cols)
+			return fmt.Errorf("%s computes %s of %d×%d, and the original model of %d×%d", e.path, p.Name, own.Rows, own.Cols, p.Rows, p.Cols)
 		}
 		for k := range own.Rows {
 			e.done.Network = max(e.done.Network, apart(rows.Row(own, k), rows.Row(*p.General, k)))
@@ -300,10 +301,10 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 	}
 	for k, name := range e.names {
 		if got[k].Rows != len(want) {
-			return fmt.Errorf("%s: %s is of %s, where %d were given", e.path, name, rows.Count(got[k].Rows, "row"), len(want))
+			return fmt.Errorf("%s: %s has %s for %d inputs", e.path, name, rows.Count(got[k].Rows, "row"), len(want))
 		}
 		if own := width(name, want[0], r.Batch); got[k].Cols != own {
-			return fmt.Errorf("%s: %s has %s a row, and the bundle %d", e.path, name, rows.Count(got[k].Cols, "number"), own)
+			return fmt.Errorf("%s: %s has %s a row, and the .attach file %d", e.path, name, rows.Count(got[k].Cols, "number"), own)
 		}
 	}
 	scores := slices.Index(e.names, graph.OODScore)
@@ -320,7 +321,7 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 	return nil
 }
 
-// width is how many numbers the bundle has of a row where the output of a name is.
+// width is how many numbers a .attach file gives a row in the named output.
 func width(name string, p attach.Prediction, b ood.Batch) int {
 	switch name {
 	case graph.Lower, graph.Upper:
@@ -340,12 +341,12 @@ func width(name string, p attach.Prediction, b ood.Batch) int {
 	return 1
 }
 
-// apart is the largest difference of a from b, as a share of the largest number of b,
-// or of 1 where that is 0.
+// apart is the largest difference of a from b, relative to the largest number of b, or
+// absolute if that is 0.
 func apart(a, b []float32) float64 {
 	var most, largest float64
 	for j, v := range b {
-		if off := math.Abs(float64(a[j]) - float64(v)); off > most { // and not NaN, which scores show
+		if off := math.Abs(float64(a[j]) - float64(v)); off > most { // skips NaN, which the comparison of scores finds
 			most = off
 		}
 		largest = max(largest, math.Abs(float64(v)))
@@ -356,7 +357,7 @@ func apart(a, b []float32) float64 {
 	return most / largest
 }
 
-// row compares what output k says of row i, of which the model says this score.
+// row compares output k for row i. Score is the exported model's score.
 func (e *exportedModel) row(k int, got []float32, p attach.Prediction, score float64, b ood.Batch, i int) {
 	o := &e.done.Outputs[k]
 	note := func(same, tie bool) {
@@ -447,7 +448,7 @@ func (e *exportedModel) row(k int, got []float32, p attach.Prediction, score flo
 	}
 }
 
-// scale is what numbers of an output are in the middle.
+// scale is the median size of an output's numbers.
 func (e *exportedModel) scale(name string) float64 {
 	if v, ok := e.scales[name]; ok {
 		return v

@@ -21,7 +21,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// fourClasses is a bundle of a classifier without a network, and its rows.
+// fourClasses fits a classifier without a model, and returns its rows.
 func fourClasses(t *testing.T, labelled bool) (*attach.Bundle, ood.Batch) {
 	t.Helper()
 	const n, h, c = 120, 3, 4
@@ -44,23 +44,23 @@ func fourClasses(t *testing.T, labelled bool) (*attach.Bundle, ood.Batch) {
 	return bundle, b
 }
 
-// verify compares heads with a bundle on rows.
+// verify compares exported heads with a .attach file on rows.
 func verify(t *testing.T, bundle *attach.Bundle, path string, b ood.Batch) (featurize.Agreement, error) {
 	o := featurize.Runtime{Library: orttest.Open(t).Library().Path, Provider: "cpu"}
 	return featurize.VerifyHeads(t.Context(), bundle, path, o, func(yield func(attach.Rows, error) bool) { yield(attach.Rows{Batch: b}, nil) })
 }
 
-// TestVerifyOtherOutputs: outputs of another width, or of other rows, than the bundle's
-// are refused in one sentence.
+// TestVerifyOtherOutputs checks that outputs with another width or number of rows than in the
+// .attach file give an error.
 func TestVerifyOtherOutputs(t *testing.T) {
 	bundle, b := fourClasses(t, true)
 	for name, tt := range map[string]struct {
 		make func(x graph.Tensor) graph.Tensor
 		want string
 	}{
-		graph.Probabilities: {func(x graph.Tensor) graph.Tensor { return x.Columns(0, 3) }, "has 3 numbers a row, and the bundle 4"},
-		graph.PredictionSet: {func(x graph.Tensor) graph.Tensor { return x.Columns(0, 1) }, "has 1 number a row, and the bundle 4"},
-		graph.OODScore:      {func(x graph.Tensor) graph.Tensor { return x }, "has 4 numbers a row, and the bundle 1"},
+		graph.Probabilities: {func(x graph.Tensor) graph.Tensor { return x.Columns(0, 3) }, "has 3 numbers a row, and the .attach file 4"},
+		graph.PredictionSet: {func(x graph.Tensor) graph.Tensor { return x.Columns(0, 1) }, "has 1 number a row, and the .attach file 4"},
+		graph.OODScore:      {func(x graph.Tensor) graph.Tensor { return x }, "has 4 numbers a row, and the .attach file 1"},
 	} {
 		to := onnx.NewBuilder("attach", 17)
 		x := graph.Of(to, to.Input("logits", pb.TensorProto_FLOAT, "rows", 4), pb.TensorProto_FLOAT, 4)
@@ -83,7 +83,7 @@ func TestVerifyOtherOutputs(t *testing.T) {
 	}
 }
 
-// TestVerifyOtherBundle: sets of a bundle that has none are what the error is about.
+// TestVerifyOtherBundle checks that the error is about sets if the .attach file has none.
 func TestVerifyOtherBundle(t *testing.T) {
 	bundle, b := fourClasses(t, true)
 	path := filepath.Join(t.TempDir(), "heads.onnx")
@@ -97,13 +97,13 @@ func TestVerifyOtherBundle(t *testing.T) {
 		t.Fatalf("%+v, error %v", a, err)
 	}
 	other, _ := fourClasses(t, false)
-	if _, err := verify(t, other, path, b); err == nil || !strings.Contains(err.Error(), path+" does not go with the bundle: ") {
+	if _, err := verify(t, other, path, b); err == nil || !strings.Contains(err.Error(), path+" does not match the .attach file: ") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// TestExportedLevels: a level that is none holds as much as the nearest that is one, and
-// all where there is none.
+// TestExportedLevels checks that a level outside [0, 1] acts like the nearest level, and NaN
+// like 1.
 func TestExportedLevels(t *testing.T) {
 	bundle, b := fourClasses(t, true)
 	for _, sets := range []string{"lac", "aps"} {

@@ -13,12 +13,14 @@ import (
 
 // Names of what is added to a graph; "attach/" keeps them apart from others'.
 const (
+	// Names of what is added to a graph; "attach/" avoids conflicts with the model's own
+	// names.
 	inputName    = "attach/input"
 	featuresName = "attach/features"
 	logitsName   = "attach/logits"
 )
 
-// namesOf are those of views: φ, the logits and earlier layers.
+// namesOf returns the names of views: φ, the logits and earlier layers.
 func namesOf(views []view) []string {
 	names := []string{featuresName, logitsName}
 	for i := range views {
@@ -27,31 +29,30 @@ func namesOf(views []view) []string {
 	return names[:len(views)]
 }
 
-// view is a tensor of the graph seen as n rows of floats.
+// view is a tensor of the graph as n rows of floats.
 type view struct {
 	tensor string
 	// scale and zero turn 8-bit integers back to floats; "" for floats.
 	scale, zero string
 	// spatial averages over all axes but the first two (n×h×…).
 	spatial bool
-	// tokens averages over all axes but the first and the last (n×…×h), of
-	// which there are rank−2.
+	// tokens averages over all axes but the first and the last (n×…×h), over rank−2 axes.
 	tokens bool
 	rank   int
-	// mask, if not "", is the input n×T that says which of the tokens n×T×h count.
+	// mask, if not "", is the input n×T that marks which of the tokens n×T×h count.
 	mask string
-	// beside, if not nil, are tensors that stand side by side, and tensor is no
-	// more than a name for them.
+	// beside, if not nil, are tensors that are concatenated; tensor is then only a name for
+	// the result.
 	beside []string
-	// log takes the logarithm, of probabilities in units of the floor, so that none
-	// is negative.
+	// log takes the logarithm of probabilities in units of the floor, so that no result is
+	// negative.
 	log bool
 }
 
-// floor is the least probability that a logarithm is taken of, e⁻¹⁶.
+// floor is the smallest probability that a logarithm is taken of, e⁻¹⁶.
 const floor = 1.1253517e-07
 
-// reads are the tensors that a view is made of.
+// reads returns the tensors that a view is computed from.
 func (v view) reads() []string {
 	if v.beside != nil {
 		return v.beside
@@ -97,7 +98,7 @@ func (v view) nodes(out string) []*pb.NodeProto {
 		then("Log", nil)
 	}
 	if v.mask != "" {
-		// Its rows become weights that sum to 1.
+		// The rows of the mask become weights that sum to 1.
 		weights := out + "/mask"
 		list = append(list,
 			node("Cast", []string{v.mask}, weights+"/float32", onnx.Attr("to", pb.TensorProto_FLOAT)),
@@ -120,8 +121,8 @@ func (v view) nodes(out string) []*pb.NodeProto {
 	return list
 }
 
-// exposed is a model that maps the inputs, numbers as float32, to views, with the
-// further nodes given. Everything that these do not need is left out.
+// exposed returns a model that maps the inputs, numbers as float32, to views, with more nodes
+// appended. It leaves out everything that these do not need.
 func exposed(g *onnx.Graph, in inputs, views []view, names []string, more ...*pb.NodeProto) *pb.ModelProto {
 	infos, heads := in.declare(g)
 	body := &pb.GraphProto{Input: infos}
@@ -138,8 +139,8 @@ func exposed(g *onnx.Graph, in inputs, views []view, names []string, more ...*pb
 	return part(g, heads, body, need...)
 }
 
-// declare declares the model's inputs, numbers as float32, and returns the nodes
-// that turn those into what the model takes where that is another type.
+// declare declares the model's inputs, numbers as float32, and returns the nodes that convert
+// them to the types that the model takes.
 func (list inputs) declare(g *onnx.Graph) (infos []*pb.ValueInfoProto, heads []*pb.NodeProto) {
 	for _, in := range list {
 		info := g.Type(in.name)
@@ -154,7 +155,8 @@ func (list inputs) declare(g *onnx.Graph) (infos []*pb.ValueInfoProto, heads []*
 	return infos, heads
 }
 
-// ancestors are the tensors that tensors are made from, and themselves.
+// ancestors returns the tensors that the given tensors are computed from, and these tensors
+// themselves.
 func ancestors(g *onnx.Graph, tensors ...string) map[string]bool {
 	seen := make(map[string]bool)
 	stack := slices.Clone(tensors)
@@ -172,8 +174,7 @@ func ancestors(g *onnx.Graph, tensors ...string) map[string]bool {
 	return seen
 }
 
-// readers are the nodes that read a tensor, or what those of them that pass make
-// of it.
+// readers yields the nodes that read a tensor, directly or through nodes that pass accepts.
 func readers(g *onnx.Graph, tensor string, pass func(*pb.NodeProto) bool) iter.Seq[*pb.NodeProto] {
 	return func(yield func(*pb.NodeProto) bool) {
 		seen := map[string]bool{"": true}
@@ -194,9 +195,9 @@ func readers(g *onnx.Graph, tensor string, pass func(*pb.NodeProto) bool) iter.S
 	}
 }
 
-// part is the part of a model that makes the needed tensors: heads, then the
-// model's own nodes, then the nodes of body, whose inputs and outputs become
-// the model's. Nothing of the original is copied or changed.
+// part returns the part of a model that computes the needed tensors: heads, then the model's
+// own nodes, then the nodes of body. The inputs and outputs of body become those of the model.
+// Nothing of the original is copied or changed.
 func part(g *onnx.Graph, heads []*pb.NodeProto, body *pb.GraphProto, need ...string) *pb.ModelProto {
 	old := g.Model.GetGraph()
 	used := ancestors(g, need...)
@@ -207,7 +208,7 @@ func part(g *onnx.Graph, heads []*pb.NodeProto, body *pb.GraphProto, need ...str
 		}
 	}
 	graph.Node = append(graph.Node, body.GetNode()...)
-	fed := make(map[string]bool) // by who runs it, in place of a default
+	fed := make(map[string]bool) // inputs of the caller, which replace defaults
 	for _, v := range body.GetInput() {
 		fed[v.GetName()] = true
 	}

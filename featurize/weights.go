@@ -14,8 +14,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// weights reads the layer's W (c×h) and b (c), dequantised where they are
-// integers, with the affine nodes behind the layer folded in.
+// weights reads the layer's W (c×h) and b (c), dequantised if they are integers, and folds in
+// the affine nodes after the layer.
 func (w *walk) weights(ctx context.Context, k *constants) (*ood.Linear, error) {
 	op := w.node.GetOpType()
 	s := slots[op]
@@ -74,7 +74,7 @@ func (w *walk) weights(ctx context.Context, k *constants) (*ood.Linear, error) {
 	return l, nil
 }
 
-// orient lays a weight out as c×h.
+// orient transposes a weight to c×h.
 func orient(op string, w []float32, shape []int64, transposed bool) (*ood.Linear, error) {
 	dims := append([]int64(nil), shape...)
 	if strings.Contains(op, "Conv") {
@@ -136,8 +136,8 @@ func dequantise(ctx context.Context, k *constants, l *ood.Linear, zero, scale st
 	return nil
 }
 
-// perClass returns a constant, of one number for all classes or one for each, as
-// c numbers.
+// perClass returns a constant as c numbers. The constant has one number for all classes, or
+// one for each.
 func perClass(ctx context.Context, k *constants, tensor string, c int) ([]float32, error) {
 	v, shape, err := k.value(ctx, tensor)
 	switch {
@@ -151,7 +151,7 @@ func perClass(ctx context.Context, k *constants, tensor string, c int) ([]float3
 	return v, nil
 }
 
-// fold applies an affine node behind the layer to its weights.
+// fold applies an affine node after the layer to the layer's weights.
 func (s step) fold(ctx context.Context, k *constants, l *ood.Linear) error {
 	c := l.Weight.Rows
 	var scale, shift []float32 // nil: 1, 0
