@@ -42,7 +42,7 @@ func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*At
 	}
 	at := cmp.Or(path, b.Base.Path)
 	if at == "" {
-		return nil, fmt.Errorf("%w: the .attach file has no path of it", attach.ErrNoModel)
+		return nil, fmt.Errorf("%w: the .attach file does not contain its path", attach.ErrNoModel)
 	}
 	o.Feature, o.Output, o.Layers, o.EarlierLayers = b.Base.Feature, b.Base.Output, nil, 0
 	for _, l := range b.Base.Layers {

@@ -240,7 +240,7 @@ func TestOpenForRefuses(t *testing.T) {
 		"other tensors":            {func(b *attach.Bundle) { b.Base.Feature = "nope" }, "../testmodels/toy_regressor.onnx", attach.ErrWrongModel, ""},
 		"gone":                     {func(b *attach.Bundle) { b.Base.Path = "gone.onnx" }, "", attach.ErrNoModel, "no longer a file at gone.onnx"},
 		"missing":                  {func(*attach.Bundle) {}, "missing.onnx", os.ErrNotExist, "missing.onnx"},
-		"nowhere":                  {func(b *attach.Bundle) { b.Base.Path = "" }, "", attach.ErrNoModel, "does not say"},
+		"nowhere":                  {func(b *attach.Bundle) { b.Base.Path = "" }, "", attach.ErrNoModel, "does not contain its path"},
 		"features without a model": {func(b *attach.Bundle) { b.Base.SHA256 = "" }, "", attach.ErrWrongModel, "features without a model"},
 		"preprocessing":            {func(b *attach.Bundle) { b.Preprocess = []byte(`{"size": 0}`) }, "", nil, "size: want"},
 	} {

@@ -174,7 +174,7 @@ func TestHugeInputs(t *testing.T) {
 		t.Errorf("%+v, batch %d", i, m.Batch())
 	}
 	for _, batch := range []any{"n", 1 << 40} {
-		if _, err := openErr(rt, network(batch, 40000, 40000), featurize.Options{}); err == nil || !strings.Contains(err.Error(), "more than the 4 GiB that a run may take") {
+		if _, err := openErr(rt, network(batch, 40000, 40000), featurize.Options{}); err == nil || !strings.Contains(err.Error(), "larger than the 4 GiB that a run may take") {
 			t.Errorf("a batch of %v: error %v", batch, err)
 		}
 	}

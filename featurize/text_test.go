@@ -105,7 +105,7 @@ func TestTexts(t *testing.T) {
 		}
 	}
 
-	if _, err := x.block(ood.InputBlock{Tensors: []ood.Tensor{words("a", "x"), words("b", "x"), words("c", "x")}}, 0); err == nil || !strings.Contains(err.Error(), "3 texts each") {
+	if _, err := x.block(ood.InputBlock{Tensors: []ood.Tensor{words("a", "x"), words("b", "x"), words("c", "x")}}, 0); err == nil || !strings.Contains(err.Error(), "has 3 texts") {
 		t.Errorf("three texts a row: %v", err)
 	}
 }

@@ -71,9 +71,9 @@ func (r *request) set(name string, v parameter) (err error) {
 		case len(v) > 100:
 			err = badRequest("the parameter sets has %d characters", len(v))
 		}
-	case "by_class":
+	case "sets_by_class":
 		r.byClass, err = v.bool(name)
-	case "by_cluster":
+	case "sets_by_cluster":
 		r.byCluster, err = v.bool(name)
 	case "timeout":
 		var us float64
@@ -87,7 +87,7 @@ func (r *request) set(name string, v parameter) (err error) {
 		// Clients send them, and they say nothing of the answer.
 	default:
 		// A misspelled alpha must not pass for none.
-		err = badRequest("there is no parameter %.100q of requests; there are alpha, level, quantiles, sets, by_class, by_cluster, timeout and binary_data_output", name)
+		err = badRequest("there is no parameter %.100q of requests; there are alpha, level, quantiles, sets, sets_by_class, sets_by_cluster, timeout and binary_data_output", name)
 	}
 	return err
 }

@@ -235,7 +235,7 @@ func TestRefuses(t *testing.T) {
 		{infer, tensorRequest(1, 0, `"parameters": {"level": 1}, `), 400, "level is 1"},
 		{infer, tensorRequest(1, 0, `"parameters": {"quantiles": 0.5}, `), 400, "no interval model"},
 		{infer, tensorRequest(1, 0, `"parameters": {"sets": "best"}, `), 400, `unknown set score "best": choose one of lac`},
-		{infer, tensorRequest(1, 0, `"parameters": {"by_class": true, "by_cluster": true}, `), 400, "by class or by cluster: choose one"},
+		{infer, tensorRequest(1, 0, `"parameters": {"sets_by_class": true, "sets_by_cluster": true}, `), 400, "by class or by cluster: choose one"},
 		{infer, tensorRequest(1, 0, `"parameters": {"sets": "none"}, "outputs": [{"name": "set"}], `), 400, "the output set is asked for"},
 		{infer, tensorRequest(1, 0, `"parameters": {"timeout": 1}, `), 503, "than its parameter timeout says"},
 		{infer, strings.Replace(tensorRequest(5, 3e38, ""), "[3e+38"+strings.Repeat(",3e+38", 4*24*24-1), "[1"+strings.Repeat(",1", 4*24*24-1), 1), 400, `the input "input", its rows from 4 on: row 0 (counted from 0) of the model's feature`},
@@ -303,8 +303,8 @@ func TestRefuses(t *testing.T) {
 func TestSets(t *testing.T) {
 	_, url, _ := digits(t, serve.Options{})
 	for more, sets := range map[string]bool{
-		`"parameters": {"sets": "none"}, `: false, `"parameters": {"sets": "aps"}, `: true, `"parameters": {"by_class": true}, `: true,
-		`"parameters": {"by_class": true}, "outputs": [{"name": "flag"}], `: false, `"parameters": {"sets": "ordinal"}, "outputs": [{"name": "flag"}], `: false,
+		`"parameters": {"sets": "none"}, `: false, `"parameters": {"sets": "aps"}, `: true, `"parameters": {"sets_by_class": true}, `: true,
+		`"parameters": {"sets_by_class": true}, "outputs": [{"name": "flag"}], `: false, `"parameters": {"sets": "ordinal"}, "outputs": [{"name": "flag"}], `: false,
 	} {
 		status, a := post(t, url+"/v2/models/digits/infer", tensorRequest(1, 0, more))
 		if status != 200 || (a.data("set") != nil) != sets || a.data("flag") == nil {

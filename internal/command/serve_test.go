@@ -385,7 +385,7 @@ func TestServeSets(t *testing.T) {
 	defer end()
 	for _, kind := range []struct{ level, parameters, flags string }{
 		{"0.998", `"sets": "lac"`, "--sets lac"}, {"0.998", `"sets": "aps"`, "--sets aps"}, {"0.998", `"sets": "raps"`, "--sets raps"}, {"0.998", `"sets": "saps"`, "--sets saps"}, {"0.998", `"sets": "ordinal"`, "--sets ordinal"},
-		{"0.985", `"sets": "saps", "by_class": true`, "--sets saps --sets-by-class"}, {"0.998", `"sets": "lac", "by_cluster": true`, "--sets lac --sets-by-cluster"}, {"0.998", `"by_cluster": "true"`, "--sets-by-cluster"},
+		{"0.985", `"sets": "saps", "sets_by_class": true`, "--sets saps --sets-by-class"}, {"0.998", `"sets": "lac", "sets_by_cluster": true`, "--sets lac --sets-by-cluster"}, {"0.998", `"by_cluster": "true"`, "--sets-by-cluster"},
 	} {
 		r, err := http.Post(address+"/v2/models/m/infer", "", strings.NewReader(inputs+kind.parameters+`, "level": `+kind.level+`}}`))
 		if err != nil {
@@ -507,7 +507,7 @@ func TestServeKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if k.name == "groups" {
-			r, err := http.Post(address+"/v2/models/groups/infer", "application/json", strings.NewReader(`{"parameters": {"by_class": true}, "inputs": [`+k.inputs+`]}`))
+			r, err := http.Post(address+"/v2/models/groups/infer", "application/json", strings.NewReader(`{"parameters": {"sets_by_class": true}, "inputs": [`+k.inputs+`]}`))
 			if err != nil {
 				t.Fatal(err)
 			}
