@@ -1,6 +1,6 @@
-// Package atomicfile writes a file so that its name holds either the whole of
-// the new content or whatever it held before: the bytes go to a temporary file
-// in the same folder, which is synced and renamed when they are complete.
+// Package atomicfile replaces files atomically: a name has either the complete new content or
+// the old content. The bytes go to a temporary file in the same folder, which is synced and
+// then renamed.
 package atomicfile
 
 import (
@@ -19,16 +19,15 @@ import (
 	"sync"
 )
 
-// ErrAborted is what Commit fails with after an Abort.
-var ErrAborted = errors.New("the file was dropped before it was complete")
+// ErrAborted is the error of Commit after an Abort.
+var ErrAborted = errors.New("writing was aborted before the file was complete")
 
-// File is a file being written. It is finished by Commit or by Abort; an
-// Abort after a Commit does nothing, so that it can be deferred. Abort may be
-// called from another goroutine.
+// File is a file that is being written. Commit or Abort ends it. An Abort after a Commit does
+// nothing, so that it can be deferred. Another goroutine may call Abort.
 type File struct {
 	f      *os.File
 	path   string
-	direct bool // path is not a regular file (a pipe, /dev/stdout): no renaming
+	direct bool // path is not a regular file (a pipe, /dev/stdout), so that it is written directly
 
 	unwatch func() bool
 	mu      sync.Mutex
@@ -36,13 +35,13 @@ type File struct {
 	aborted bool
 }
 
-// Create starts writing the file at path. Nothing is seen there until Commit.
-// A path that exists and is not a regular file, such as a pipe or /dev/stdout,
-// is written to directly. A symbolic link stays, and its target is replaced.
-// Once ctx is done the file is aborted, even where its writer hangs elsewhere.
+// Create begins to write the file at path. Nothing appears there before Commit. A path that
+// exists and is not a regular file, such as a pipe or /dev/stdout, is written directly. A
+// symbolic link is kept, and its target is replaced. When ctx ends the file is aborted, even
+// if its writer hangs elsewhere.
 func Create(ctx context.Context, path string) (*File, error) {
 	if path == "" {
-		return nil, errors.New("cannot write: the file name is empty")
+		return nil, errors.New("the name of the output file is empty")
 	}
 	target, err := follow(path)
 	if err != nil {
@@ -70,13 +69,13 @@ func Create(ctx context.Context, path string) (*File, error) {
 }
 
 func watched(ctx context.Context, f *File) *File {
-	f.mu.Lock() // where ctx is done already, Abort waits for unwatch
+	f.mu.Lock() // if ctx has already ended, Abort waits for unwatch
 	defer f.mu.Unlock()
 	f.unwatch = context.AfterFunc(ctx, f.Abort)
 	return f
 }
 
-// follow returns where a symbolic link leads, also where nothing is there yet.
+// follow returns the target of a symbolic link, even if it does not exist yet.
 func follow(path string) (string, error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		return target, nil
@@ -99,12 +98,12 @@ func follow(path string) (string, error) {
 	return "", fmt.Errorf("cannot write %s: it is a link that leads in a circle", path)
 }
 
-// temporary creates a new file beside target. Unlike os.CreateTemp it leaves
-// the permissions to the umask, as a plain create would.
+// temporary creates a new file beside target. Unlike os.CreateTemp, it leaves the permissions
+// to the umask.
 func temporary(target string, mode fs.FileMode) (*os.File, error) {
 	dir := filepath.Dir(target)
 	for try := 0; ; try++ {
-		// The target's own name may be as long as names can be.
+		// The name of the target may already have the maximum length.
 		name := filepath.Join(dir, ".attach-"+strconv.FormatUint(rand.Uint64(), 36)+".tmp")
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 		if errors.Is(err, fs.ErrExist) && try < 100 {
@@ -123,20 +122,18 @@ func (f *File) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Seek moves the position of the next Write. It fails where the destination
-// is a pipe.
+// Seek sets the position of the next Write. It fails if the destination is a pipe.
 func (f *File) Seek(offset int64, whence int) (int64, error) {
 	return f.f.Seek(offset, whence)
 }
 
-// Commit syncs the content to disk and gives the file its name. On failure
-// the temporary file is removed and what was there before stays.
+// Commit syncs the content to disk and gives the file its name. If that fails, it removes the
+// temporary file and keeps the old content.
 func (f *File) Commit() error { return Commit(f) }
 
-// Commit commits files that belong together. The content of all of them is on disk
-// before the first one gets its name, so that a full disk or a context that is done
-// leaves what was there before. The files get their names one right after another, in
-// the order given.
+// Commit commits files that belong together. The content of all files is on disk before the
+// first one gets its name, so that a full disk or a context that ends leaves the old files.
+// The files then get their names one after another, in the given order.
 func Commit(files ...*File) (err error) {
 	for _, f := range files {
 		f.mu.Lock()
@@ -180,7 +177,7 @@ func Commit(files ...*File) (err error) {
 	return err
 }
 
-// Abort drops what was written; the file's name holds what it held before.
+// Abort discards the new content and keeps the old file.
 func (f *File) Abort() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -195,9 +192,8 @@ func (f *File) Abort() {
 	}
 }
 
-// WriteFile writes the file at path with what write puts into its buffered
-// writer. If write fails, nothing is left behind and its error is returned, or
-// that of a ctx that is done.
+// WriteFile writes the file at path; write gets a buffered writer. If write fails or ctx ends,
+// it leaves nothing behind and returns that error.
 func WriteFile(ctx context.Context, path string, write func(io.Writer) error) error {
 	f, err := Prepare(ctx, path, write)
 	if err != nil {
@@ -206,7 +202,7 @@ func WriteFile(ctx context.Context, path string, write func(io.Writer) error) er
 	return interrupted(ctx, path, f.Commit())
 }
 
-// Prepare is as WriteFile, but that the file is to be committed or aborted.
+// Prepare is like WriteFile, but the caller commits or aborts the file.
 func Prepare(ctx context.Context, path string, write func(io.Writer) error) (*File, error) {
 	f, err := Create(ctx, path)
 	if err != nil {
@@ -223,7 +219,7 @@ func Prepare(ctx context.Context, path string, write func(io.Writer) error) (*Fi
 	return f, nil
 }
 
-// interrupted is an error, or why ctx is done where that is the cause.
+// interrupted returns the error, or the cause of ctx if that ended it.
 func interrupted(ctx context.Context, path string, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return writeError(path, context.Cause(ctx))
@@ -231,8 +227,8 @@ func interrupted(ctx context.Context, path string, err error) error {
 	return err
 }
 
-// syncFolder makes a rename durable where the system lets a folder be synced;
-// the file itself is complete without it, so that an error here is none.
+// syncFolder makes a rename durable if the system can sync folders. Errors are ignored,
+// because the file is complete in any case.
 func syncFolder(dir string) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -242,7 +238,7 @@ func syncFolder(dir string) {
 	_ = d.Sync()
 }
 
-// createError says why no file can be made at path.
+// createError explains why no file can be created at path.
 func createError(path string, err error) error {
 	dir := filepath.Dir(path)
 	info, statErr := os.Stat(dir)
@@ -257,7 +253,7 @@ func createError(path string, err error) error {
 	return writeError(path, err)
 }
 
-// writeError drops the temporary name, which means nothing to the user.
+// writeError removes the temporary name, which means nothing to the user.
 func writeError(path string, err error) error {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		err = failed.Err

@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 )
 
-// names lists what a folder holds, hidden files included.
+// names lists the content of a folder, including hidden files.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -70,7 +70,7 @@ func TestCommitReplacesAtOnce(t *testing.T) {
 	}
 }
 
-// TestCommitTogether: files that belong together are replaced together, or none of them is.
+// TestCommitTogether checks that files that belong together are all replaced, or none of them.
 func TestCommitTogether(t *testing.T) {
 	dir := t.TempDir()
 	create := func(ctx context.Context, text string) (files []*atomicfile.File) {
@@ -141,8 +141,8 @@ func TestAbortLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestCancelled: a file whose context is done is dropped at once, and not said
-// to be complete.
+// TestCancelled checks that a file whose context ended is removed at once, and is never
+// reported as complete.
 func TestCancelled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.txt")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -245,7 +245,7 @@ func TestSymlinkStays(t *testing.T) {
 	}
 }
 
-// TestSymlinkToNothing: a link to a file that is to be made stays a link.
+// TestSymlinkToNothing checks that a link to a new file stays a link.
 func TestSymlinkToNothing(t *testing.T) {
 	dir := t.TempDir()
 	link, circle := filepath.Join(dir, "link"), filepath.Join(dir, "circle")
@@ -297,7 +297,7 @@ func TestRefusals(t *testing.T) {
 		name, path, want string
 		asRoot           bool
 	}{
-		{"empty", "", "the file name is empty", true},
+		{"empty", "", "the name of the output file is empty", true},
 		{"folder", dir, "it is a folder", true},
 		{"missing folder", filepath.Join(dir, "no", "x"), "does not exist", true},
 		{"file as folder", filepath.Join(file, "x"), "is not a folder", true},
@@ -322,7 +322,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLock: a folder is held once, until it is let go.
+// TestLock checks that only one holder has a folder until it is released.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	unlock, err := atomicfile.Lock(dir)

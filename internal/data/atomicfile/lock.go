@@ -2,9 +2,9 @@ package atomicfile
 
 import "errors"
 
-// ErrLocked is what Lock fails with where another process holds the folder.
+// ErrLocked is the error of Lock if another process holds the folder.
 var ErrLocked = errors.New("another process writes to it")
 
-// Lock holds a folder until unlock is called or the process ends, however it does. Where
-// the disk knows no locks it holds nothing.
+// Lock locks a folder until unlock is called or the process ends in any way. On a disk without
+// locks it does nothing.
 func Lock(dir string) (unlock func(), err error) { return lock(dir) }

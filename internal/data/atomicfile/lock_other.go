@@ -2,5 +2,5 @@
 
 package atomicfile
 
-// lock holds nothing: WebAssembly has no locks of files.
+// lock does nothing: WebAssembly has no file locks.
 func lock(string) (unlock func(), err error) { return func() {}, nil }

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// lock has a file that no other may open, which the system removes with its handle.
+// lock opens a file exclusively, and the system removes it with its handle.
 func lock(dir string) (unlock func(), err error) {
 	const (
 		deleteOnClose    = 0x04000000
@@ -21,7 +21,7 @@ func lock(dir string) (unlock func(), err error) {
 	case errors.Is(err, sharingViolation):
 		return nil, ErrLocked
 	case err != nil:
-		return func() {}, nil // what is wrong with the folder is said by who writes to it
+		return func() {}, nil // writing to the folder will report the error
 	}
 	return func() { syscall.CloseHandle(h) }, nil
 }

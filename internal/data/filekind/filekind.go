@@ -1,4 +1,4 @@
-// Package filekind tells what kind of file was passed in place of another.
+// Package filekind identifies the kind of a file that was passed by mistake.
 package filekind
 
 import (
@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is what a file is, with its article. It is an error, so that those who refuse the
-// file can wrap it. It is empty if the kind is not known.
+// Kind is the kind of a file, with its article. It is an error, so that an error about a file
+// can wrap it. It is empty if the kind is unknown.
 type Kind string
 
-// Kinds of files that commands take.
+// Kinds of files that commands read.
 const (
 	Empty   Kind = "an empty file"
 	Folder  Kind = "a folder"
@@ -28,10 +28,10 @@ const (
 	Text    Kind = "a text file, such as a table"
 )
 
-// Error says what the file is.
+// Error names the kind of the file.
 func (k Kind) Error() string { return string(k) }
 
-// Rows says that files of the kind hold rows, or may.
+// Rows reports whether files of the kind contain rows, or may.
 func (k Kind) Rows() bool {
 	switch k {
 	case Folder, NPZ, NPY, Parquet, Image, Text:
@@ -40,7 +40,7 @@ func (k Kind) Rows() bool {
 	return false
 }
 
-// Of tells the kind of a file by its first bytes, 512 or all of them.
+// Of returns the kind of a file from its first 512 bytes, or all of them.
 func Of(head []byte) Kind {
 	if len(head) == 0 {
 		return Empty
@@ -53,12 +53,12 @@ func Of(head []byte) Kind {
 	if bytes.HasPrefix(head, []byte("PK\x03\x04")) {
 		return ofZip(head)
 	}
-	// The version of the format comes first, and then a field of the model.
+	// The version of the format comes first, then a field of the model.
 	if len(head) > 3 && head[0] == 0x08 && head[1] < 0x40 && bytes.IndexByte([]byte{0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42, 0x72}, head[2]) >= 0 {
 		return ONNX
 	}
 	text := string(head[:min(len(head), 512)])
-	for !utf8.ValidString(text) && len(text) > 508 { // a character may be cut
+	for !utf8.ValidString(text) && len(text) > 508 { // a character may be cut off
 		text = text[:len(text)-1]
 	}
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }) {
@@ -67,7 +67,7 @@ func Of(head []byte) Kind {
 	return ""
 }
 
-// ofZip tells archives apart by the name of their first file.
+// ofZip identifies archives by the name of their first file.
 func ofZip(head []byte) Kind {
 	if len(head) >= 30 {
 		n := min(int(binary.LittleEndian.Uint16(head[26:])), len(head)-30)

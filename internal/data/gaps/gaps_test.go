@@ -10,7 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// marks makes rows of so many columns of which each lists the empty ones.
+// marks returns rows with the given number of columns; each argument lists the empty columns
+// of a row.
 func marks(columns int, rowsOf ...[]int) blas32.General {
 	m := rows.New(len(rowsOf), columns)
 	for i, empty := range rowsOf {
@@ -21,8 +22,8 @@ func marks(columns int, rowsOf ...[]int) blas32.General {
 	return m
 }
 
-// TestLearn: of 1000 rows 20 lack column 0, one of them column 1 too, and 500 lack
-// columns 2 and 3, at most one of the two.
+// TestLearn uses 1,000 rows: 20 lack column 0, one of these also column 1, and 500 lack column
+// 2 or column 3, but never both.
 func TestLearn(t *testing.T) {
 	all := make([][]int, 1000)
 	for i := range all {
@@ -36,8 +37,8 @@ func TestLearn(t *testing.T) {
 	if want := 2 * 4. / 1001; likely != want {
 		t.Errorf("a row is unseen with probability %v, want %v", likely, want)
 	}
-	// Three rows may be above each limit. One is above log 1001/20, with column 1, and
-	// 17 of those with column 0 are no rarer than the others.
+	// Three rows may exceed each limit. One exceeds log 1001/20 because of column 1. The 17
+	// others with column 0 are equally rare.
 	if want := math.Log(1001. / 20); math.Abs(p.Rarest-want) > 1e-12 {
 		t.Errorf("the rarest cell has surprise %v, want %v", p.Rarest, want)
 	}
@@ -53,8 +54,8 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// TestUnusual: SciPy's fisher_exact gives 0.00117 for 9 of 100 rows beside 12 of 600,
-// and 0.00034 for 10. With 9 columns 0.00111 is the limit.
+// TestUnusual compares with SciPy's fisher_exact: p is 0.00117 for 9 of 100 rows against 12 of
+// 600, and 0.00034 for 10. With 9 columns the limit is 0.00111.
 func TestUnusual(t *testing.T) {
 	for _, c := range []struct {
 		empty, reference int

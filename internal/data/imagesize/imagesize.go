@@ -1,5 +1,4 @@
-// Package imagesize says what is wrong with the size of an image that a model is
-// to take.
+// Package imagesize explains errors in the size of an image for a model.
 package imagesize
 
 import (
@@ -8,9 +7,9 @@ import (
 	"strings"
 )
 
-// Check returns an error where an image of h×w pixels becomes another shape than the
-// model takes, of which -1 is any size, and nil any shape. It says how preprocessing
-// would make such a shape of it.
+// Check returns an error if preprocessing turns an image of h×w pixels into another shape than
+// the model takes. In that shape, -1 means any size, and nil any shape. The error tells how
+// preprocessing can produce the shape.
 func Check(layout string, h, w int, shape, takes []int) error {
 	if takes == nil || slices.EqualFunc(shape, takes, func(have, want int) bool { return want < 0 || have == want }) {
 		return nil
@@ -18,7 +17,7 @@ func Check(layout string, h, w int, shape, takes []int) error {
 	return fmt.Errorf("the image is of %d×%d pixels, and %s after preprocessing, where the model takes %s; %s", h, w, Times(shape), Times(takes), advice(layout, shape, takes))
 }
 
-// advice is what preprocessing says to make images of one shape another.
+// advice returns the preprocessing that turns images of one shape into another.
 func advice(layout string, have, want []int) string {
 	if len(want) != 3 {
 		return "it does not take images as they are"
@@ -37,7 +36,7 @@ func advice(layout string, have, want []int) string {
 	return "preprocessing makes them so with " + strings.Join(keys, " and ")
 }
 
-// orAny is a size that is wanted, or the one at hand where any is.
+// orAny returns the wanted size, or the given one if any is allowed.
 func orAny(want, have int) int {
 	if want < 0 {
 		return have
@@ -45,7 +44,7 @@ func orAny(want, have int) int {
 	return want
 }
 
-// Times writes a shape as 3×32×32.
+// Times formats a shape, for example 3×32×32.
 func Times(shape []int) string {
 	var b strings.Builder
 	for i, d := range shape {

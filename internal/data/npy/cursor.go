@@ -8,23 +8,23 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Cursor reads rows (runs along the first axis) of an array that stays on
-// disk. It is not safe for concurrent use.
+// Cursor reads rows (slices along the first axis) of an array that stays on disk. It is not
+// safe for concurrent use.
 type Cursor struct {
 	l    *Lazy
-	f    file // elements at random, from offset base
+	f    file // random access to elements, from offset base on
 	base int64
-	temp string // name of the temporary file that f is, if it is one
+	temp string // name of f if it is a temporary file
 
-	seq io.ReadCloser // deflated elements, in sequence
-	pos int           // the next row that seq gives
+	seq io.ReadCloser // decompressed elements, in sequence
+	pos int           // next row of seq
 
 	elements *elements
 }
 
-// Open starts reading rows. Memory is bounded by what is asked for. Deflated
-// arrays are read in sequence; going back in one, or reading one in Fortran
-// order, first writes it to a temporary file, which Close removes.
+// Open starts reading rows. Memory is limited to what is read at once. Compressed arrays are
+// read in sequence. Going back in one, or reading one in Fortran order, first writes it to a
+// temporary file, which Close removes.
 func (l *Lazy) Open() (*Cursor, error) {
 	if l.sound != nil && l.offset >= 0 {
 		if err := l.sound(); err != nil {
@@ -60,8 +60,8 @@ func (c *Cursor) Close() error {
 	return errors.Join(errs...)
 }
 
-// ReadRows reads n rows from row start on. The result's shape is the array's
-// with n as its first axis. It panics if the rows are out of range.
+// ReadRows reads n rows from row start on. The result has the shape of the array with n as its
+// first axis. It panics if the rows are out of range.
 func (c *Cursor) ReadRows(start, n int) (rows.Array, error) {
 	if start < 0 || n < 0 || start > c.l.Rows()-n {
 		panic("npy: rows out of range")
@@ -106,12 +106,11 @@ func (c *Cursor) readRows(h Header, start, n int) (rows.Array, error) {
 	return a, err
 }
 
-// columns are some rows of an array in Fortran order, in that order: a run of
-// bytes of each column.
+// columns holds some rows of an array in Fortran order: a run of bytes for each column.
 type columns struct {
 	io.ReaderAt
 	at, run, step int64
-	done          int64 // bytes of the run
+	done          int64 // bytes read of each run
 }
 
 func (c *columns) Read(p []byte) (int, error) {
@@ -122,7 +121,7 @@ func (c *columns) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// spool writes a deflated entry to a temporary file.
+// spool writes a compressed entry to a temporary file.
 func (c *Cursor) spool() error {
 	if c.pos > 0 {
 		if err := c.seq.Close(); err != nil {

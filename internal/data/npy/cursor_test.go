@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// lazies returns the same 6×2 array, 0…11, in every form that cursors know.
+// lazies returns the same 6×2 array, 0…11, in every form that cursors support.
 func lazies(t *testing.T) map[string]*Lazy {
 	t.Helper()
 	out := map[string]*Lazy{}
@@ -121,7 +121,7 @@ func TestCursor(t *testing.T) {
 	}
 }
 
-// TestChecksum alters one byte of the elements of each archive.
+// TestChecksum changes one byte in the elements of each archive.
 func TestChecksum(t *testing.T) {
 	b, err := os.ReadFile("testdata/stored.npz")
 	if err != nil {
@@ -195,7 +195,7 @@ func TestNPZErrors(t *testing.T) {
 	}
 }
 
-// TestLyingSizes has an archive claim that a few bytes inflate to terabytes.
+// TestLyingSizes has an archive that claims that a few bytes inflate to terabytes.
 func TestLyingSizes(t *testing.T) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)

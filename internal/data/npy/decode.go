@@ -8,8 +8,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/float16"
 )
 
-// decoder returns the elements that raw holds, a whole number of them, as a
-// slice of the type that they are read as. The slice lives until the next call.
+// decoder returns the elements in raw, a whole number of them, as a slice of the type that
+// they are read as. The slice is valid until the next call.
 type decoder func(raw []byte) (any, error)
 
 func (d DType) decoder() decoder {
@@ -38,7 +38,7 @@ func (d DType) decoder() decoder {
 	return through[uint8, uint8](d, nil)
 }
 
-// through decodes elements as S, and widens them to T where the two are not the same.
+// through decodes elements as S, and converts them to T if the types differ.
 func through[S, T any](d DType, widen func(S) T) decoder {
 	var order binary.ByteOrder = binary.LittleEndian
 	if d.Big {

@@ -9,7 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// seed adds the golden files of a kind, and each cut in half.
+// seed adds the golden files of a kind, and the first half of each.
 func seed(f *testing.F, pattern string, least int) {
 	f.Helper()
 	paths, err := filepath.Glob(filepath.Join("testdata", pattern))
@@ -26,8 +26,8 @@ func seed(f *testing.F, pattern string, least int) {
 	}
 }
 
-// FuzzRead checks that no file makes Read panic, and that what it reads is
-// written and read again to the same bytes.
+// FuzzRead checks that no file makes Read panic, and that an array survives being written and
+// read again.
 func FuzzRead(f *testing.F) {
 	seed(f, "*.npy", 11)
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -51,8 +51,8 @@ func FuzzRead(f *testing.F) {
 
 func readBytes(b []byte) (rows.Array, error) { return Read(bytes.NewReader(b), int64(len(b))) }
 
-// FuzzReadNPZ does the same for archives, and reads them lazily too. Its seeds
-// are small: a search spends its time on shortening what it finds.
+// FuzzReadNPZ does the same for archives, and also reads them lazily. Its seeds are small,
+// because the fuzzer spends its time on shortening inputs.
 func FuzzReadNPZ(f *testing.F) {
 	for _, deflate := range []bool{false, true} {
 		var b bytes.Buffer
@@ -84,7 +84,7 @@ func FuzzReadNPZ(f *testing.F) {
 	})
 }
 
-// readLazily reads what it can; errors are as good as arrays here.
+// readLazily reads all arrays that it can, and ignores errors.
 func readLazily(b []byte) {
 	z, err := newNPZ("memory", inMemory(bytes.NewReader(b)), int64(len(b)))
 	if err != nil {

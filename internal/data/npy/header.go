@@ -13,18 +13,17 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// ErrFormat is wrapped by every error that says that a file is no NumPy file
-// or is a damaged one.
+// ErrFormat is wrapped by every error for a file that is not a NumPy file or is damaged.
 var ErrFormat = errors.New("not a valid NumPy file")
 
 const (
 	magic = "\x93NUMPY"
-	// NumPy itself refuses headers over 10 000 bytes and ranks over 64.
+	// NumPy itself rejects headers over 10,000 bytes and ranks over 64.
 	maxHeader = 1 << 16
 	maxRank   = 64
 )
 
-// Header is what precedes an array's elements in a file.
+// Header describes the elements of an array in a file.
 type Header struct {
 	DType   DType
 	Fortran bool // column-major: the first index varies fastest
@@ -37,16 +36,15 @@ func (h Header) Len() int { return rows.Elements(h.Shape) }
 // Rows returns the length of the first axis, 1 for an array of rank 0.
 func (h Header) Rows() int { return rows.Elements(h.Shape[:min(1, len(h.Shape))]) }
 
-// RowLen returns the number of elements of one row: the product of all axes
-// but the first.
+// RowLen returns the number of elements in a row: the product of all axes but the first.
 func (h Header) RowLen() int { return rows.Elements(h.Shape[min(1, len(h.Shape)):]) }
 
-// strided says that elements are stored in another order than C's.
+// strided reports whether elements are stored in another order than C order.
 func (h Header) strided() bool { return h.Fortran && len(h.Shape) > 1 }
 
 func (h Header) bytes() int64 { return int64(h.Len()) * int64(h.DType.Size) }
 
-// readHeader reads a header and says how many bytes it took.
+// readHeader reads a header and returns its length in bytes.
 func readHeader(r io.Reader) (Header, int64, error) {
 	var pre [12]byte
 	if _, err := io.ReadFull(r, pre[:8]); err != nil {
@@ -65,7 +63,7 @@ func readHeader(r io.Reader) (Header, int64, error) {
 	if _, err := io.ReadFull(r, pre[8:8+width]); err != nil {
 		return Header{}, 0, truncated(err, "the file ends within its header")
 	}
-	n := int64(binary.LittleEndian.Uint32(pre[8:])) // what was not read is 0
+	n := int64(binary.LittleEndian.Uint32(pre[8:])) // bytes that were not read are 0
 	if n > maxHeader {
 		return Header{}, 0, fmt.Errorf("%w: its header claims %d bytes", ErrFormat, n)
 	}
@@ -77,8 +75,7 @@ func readHeader(r io.Reader) (Header, int64, error) {
 	return h, int64(8+width) + n, err
 }
 
-// truncated turns the end of a file into a format error and leaves other
-// errors of reading alone.
+// truncated turns the end of a file into a format error, and keeps other read errors.
 func truncated(err error, what string) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return fmt.Errorf("%w: %s", ErrFormat, what)
@@ -86,9 +83,8 @@ func truncated(err error, what string) error {
 	return err
 }
 
-// An entry of the dictionary that a header is: key, and string, truth, tuple of
-// lengths (of which Python 2 wrote long ones as 3L) or begin of a list. A tuple
-// of one has a comma.
+// An entry of the header dictionary: a key, and a string, a boolean, a tuple of lengths
+// (Python 2 wrote long ones as 3L) or the begin of a list. A tuple of one element has a comma.
 var dictEntry = regexp.MustCompile(`^\s*['"](\w+)['"]\s*:\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)"|(True|False)|(\((?:\s*\d+L?\s*,)*(?:(?:\s*\d+L?\s*,)+\s*\d+L?)?\s*\))|(\[))\s*(,|})`)
 
 func parseHeader(text string) (Header, error) {
@@ -111,7 +107,7 @@ func parseHeader(text string) (Header, error) {
 		var err error
 		switch {
 		case key == "descr" && m[6] != "":
-			err = errors.New("structured arrays are not supported; save each field as an array of its own")
+			err = errors.New("structured arrays are not supported; save each field as a separate array")
 		case key == "descr" && text != "" && !seen[key]:
 			h.DType, err = parseDType(text)
 		case key == "fortran_order" && truth != "" && !seen[key]:
@@ -144,8 +140,8 @@ func parseShape(tuple string) ([]int, error) {
 	return shape, nil
 }
 
-// checkSize refuses shapes whose size in bytes overflows, with zeros taken as
-// ones so that every partial product is safe too.
+// checkSize returns an error for shapes whose size in bytes overflows. Zeros count as ones, so
+// that every partial product is safe too.
 func (h Header) checkSize() error {
 	if len(h.Shape) > maxRank {
 		return fmt.Errorf("%w: it has %d axes, more than %d", ErrFormat, len(h.Shape), maxRank)
@@ -161,7 +157,7 @@ func (h Header) checkSize() error {
 	return nil
 }
 
-// checkLength compares the bytes that follow a header with what it promises.
+// checkLength compares the number of bytes after a header with the size that it declares.
 func (h Header) checkLength(have int64) error {
 	if want := h.bytes(); have < want {
 		return fmt.Errorf("%w: the header promises %d bytes of elements for shape %v, the file holds %d; it was cut short", ErrFormat, want, h.Shape, have)
@@ -171,8 +167,8 @@ func (h Header) checkLength(have int64) error {
 	return nil
 }
 
-// formatHeader returns magic string, version 1.0 and header, padded so that
-// the elements start at a multiple of 64 bytes.
+// formatHeader returns the magic string, version 1.0 and the header, padded so that the
+// elements start at a multiple of 64 bytes.
 func formatHeader(descr string, shape []int) []byte {
 	tuple := strings.Join(strings.Fields(strings.Trim(fmt.Sprint(shape), "[]")), ", ")
 	if len(shape) == 1 {

@@ -13,20 +13,19 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Lazy is an array in a file, of which only the header has been read. It holds
-// no file open.
+// Lazy is an array in a file of which only the header has been read. It keeps no file open.
 type Lazy struct {
 	Header
 	path   string
 	source source
-	entry  *zip.File // of the .npz, or nil
-	offset int64     // of the elements in the file; -1 where they are deflated
-	// sound is prove, once; nil of an .npy file. Elements read by their offset pass the
-	// checksum by.
+	entry  *zip.File // entry of the .npz, or nil
+	offset int64     // offset of the elements in the file; -1 if they are compressed
+	// sound calls prove once; it is nil for an .npy file. Elements that are read by their
+	// offset bypass the checksum.
 	sound func() error
 }
 
-// source opens a file that is not held open in between.
+// source opens a file for each read, so that it is not held open.
 type source func() (file, error)
 
 type file interface {
@@ -46,8 +45,8 @@ func (s source) ReadAt(p []byte, off int64) (int, error) {
 	return f.ReadAt(p, off)
 }
 
-// OpenFile reads the header of the .npy file at path and checks that the file
-// is as long as the header says. Errors name the path.
+// OpenFile reads the header of the .npy file at path and checks the length of the file. Errors
+// name the path.
 func OpenFile(path string) (*Lazy, error) {
 	f, size, err := openSized(path)
 	if err != nil {
@@ -77,7 +76,7 @@ func openSized(path string) (*os.File, int64, error) {
 	return f, fi.Size(), nil
 }
 
-// Name says where the array is: its path, and its entry in an .npz.
+// Name returns the path of the array and its entry in an .npz.
 func (l *Lazy) Name() string {
 	if l.entry == nil {
 		return l.path
@@ -88,11 +87,11 @@ func (l *Lazy) Name() string {
 // Read reads the whole array.
 func (l *Lazy) Read() (rows.Array, error) { return l.read(nil) }
 
-// Float32s reads the whole array as float32, in C order: like Read and the
-// function Float32s, but in the memory of the result and little more.
+// Float32s reads the whole array as float32, in C order. It equals Read and the function
+// Float32s, but needs little more memory than the result.
 func (l *Lazy) Float32s() ([]float32, error) {
-	// It is used again for every part: what is left behind is not collected
-	// before it is as large as the array.
+	// It is reused for every part: garbage is not collected before it is as large as the
+	// array.
 	var room []float32
 	a, err := l.read(func(part any) any {
 		room = appendFloat32s(room[:0], part)
@@ -125,7 +124,7 @@ func (l *Lazy) read(keep func(part any) any) (rows.Array, error) {
 	return a, nil
 }
 
-// failed says which array could not be read and, of a damaged one, what to do.
+// failed names the array that could not be read and, for a damaged one, what to do.
 func (l *Lazy) failed(err error) error {
 	if errors.Is(err, zip.ErrChecksum) {
 		err = fmt.Errorf("%w: it was damaged after it was written; copy or write the file again", err)
@@ -133,12 +132,11 @@ func (l *Lazy) failed(err error) error {
 	return fmt.Errorf("%s: %w", l.Name(), err)
 }
 
-// sure is how much memory is taken for elements before they are known to be
-// there.
+// sure is the amount of memory that is allocated for elements before they are known to exist.
 const sure = 64 * chunk
 
-// prove reads an entry once without keeping it: the size of a deflated one is
-// only what its archive says, and at the end the checksum is compared.
+// prove reads an entry once without keeping it: only the archive claims the size of a
+// compressed entry, and the checksum is compared at the end.
 func (l *Lazy) prove() error {
 	r, err := l.open()
 	if err != nil {
@@ -149,7 +147,7 @@ func (l *Lazy) prove() error {
 }
 
 func copyAll(w io.Writer, r io.Reader, want int64) error {
-	// io.Discard would ask for 8 KiB at a time, each of which opens the file.
+	// io.Discard would read 8 KiB at a time, and each read opens the file.
 	n, err := io.CopyBuffer(struct{ io.Writer }{w}, r, make([]byte, min(want+1, chunk)))
 	if err == nil && n != want {
 		err = io.ErrUnexpectedEOF
@@ -157,7 +155,7 @@ func copyAll(w io.Writer, r io.Reader, want int64) error {
 	return truncated(err, "the entry ends early")
 }
 
-// atEnd reads on to the end of an entry, where archive/zip compares checksums.
+// atEnd reads to the end of an entry, where archive/zip compares checksums.
 func atEnd(r io.Reader) error {
 	var one [1]byte
 	n, err := r.Read(one[:])
@@ -194,7 +192,7 @@ func (l *Lazy) open() (io.ReadCloser, error) {
 	return r, nil
 }
 
-// section is the part of a file that it closes.
+// section is a part of a file, which it closes.
 type section struct {
 	*io.SectionReader
 	io.Closer

@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// want is what testdata/make.py writes for a type, in C order.
+// want returns the array that testdata/make.py writes for a type, in C order.
 func want(name string) any {
 	const n = 24
 	f := make([]float64, n)

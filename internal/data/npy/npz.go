@@ -16,16 +16,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// maxRatio is an upper bound on how much deflate can shrink: 258 bytes cost at
-// least two bits.
+// maxRatio is an upper bound for the compression ratio of deflate: 258 bytes need at least two
+// bits.
 const maxRatio = 1032
 
-// ErrNoEntry is wrapped by the error of asking an archive for an array that it
-// does not hold.
+// ErrNoEntry is wrapped by the error for an array that an archive does not contain.
 var ErrNoEntry = errors.New("no such array")
 
-// NPZ is an .npz file: arrays by name. Only its directory has been read, and
-// it holds no file open.
+// NPZ is an .npz file: arrays by name. Only its directory has been read, and it keeps no file
+// open.
 type NPZ struct {
 	path   string
 	source source
@@ -50,14 +49,14 @@ func newNPZ(path string, from source, size int64) (*NPZ, error) {
 		}
 		return nil, fmt.Errorf("%s: %w: %v", path, ErrFormat, err)
 	}
-	// The file is opened for every read of it.
+	// The file is opened for every read.
 	z.RegisterDecompressor(zip.Deflate, func(r io.Reader) io.ReadCloser {
 		return flate.NewReader(bufio.NewReaderSize(r, 1<<16))
 	})
 	n := &NPZ{path: path, source: from, files: map[string]*zip.File{}}
 	room := uint64(size)
 	for _, f := range z.File {
-		// One piece of the file under a thousand names is as large as a thousand.
+		// A piece of the file under a thousand names would take memory a thousand times.
 		if f.CompressedSize64 > room {
 			return nil, fmt.Errorf("%s: %w: its entries overlap", path, ErrFormat)
 		}
@@ -75,11 +74,11 @@ func newNPZ(path string, from source, size int64) (*NPZ, error) {
 // Names returns the arrays' names, sorted.
 func (n *NPZ) Names() []string { return slices.Sorted(maps.Keys(n.files)) }
 
-// Has reports whether an array of that name is there.
+// Has reports whether there is an array with that name.
 func (n *NPZ) Has(name string) bool { return n.files[name] != nil }
 
-// Entry reads the header of an array. A missing one is an error that wraps
-// ErrNoEntry and lists those that are there.
+// Entry reads the header of an array. A missing array is an error that wraps ErrNoEntry and
+// lists the existing names.
 func (n *NPZ) Entry(name string) (*Lazy, error) {
 	f := n.files[name]
 	if f == nil {
@@ -105,8 +104,8 @@ func quoted(names []string) string {
 	return cmp.Or(display.Quoted(names, 12), "no arrays")
 }
 
-// entryHeader reads an entry's header and checks it against the entry's size,
-// and that size against what its compressed bytes can hold.
+// entryHeader reads the header of an entry. It checks the header against the size of the
+// entry, and the size against the largest that the compressed bytes can hold.
 func entryHeader(f *zip.File) (Header, int64, error) {
 	switch {
 	case f.Flags&1 != 0:

@@ -14,8 +14,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// TestOverlappingEntries: one piece of a file under many names is refused, which
-// would take many times the file's size in memory.
+// TestOverlappingEntries checks that one piece of a file under many names is rejected, because
+// it would need many times the size of the file in memory.
 func TestOverlappingEntries(t *testing.T) {
 	var b bytes.Buffer
 	array := rows.Array{Shape: []int{100}, Data: make([]float32, 100)}
@@ -42,7 +42,7 @@ func TestOverlappingEntries(t *testing.T) {
 	}
 }
 
-// TestManyEntries: to ask for one array of many does not read all their names anew.
+// TestManyEntries checks that reading one array of many does not read all names again.
 func TestManyEntries(t *testing.T) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)

@@ -8,10 +8,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// chunk is how many bytes are decoded at once.
+// chunk is the number of bytes that are decoded at once.
 const chunk = 1 << 20
 
-// Read reads one array of r, which holds so many bytes, no more and no fewer.
+// Read reads one array from r, which contains exactly size bytes.
 func Read(r io.Reader, size int64) (rows.Array, error) {
 	h, n, err := readHeader(r)
 	if err == nil {
@@ -23,9 +23,8 @@ func Read(r io.Reader, size int64) (rows.Array, error) {
 	return readBody(r, h, h.elements(), nil)
 }
 
-// readBody reads the elements of one array, in whatever order h says, and
-// returns them in C order. It takes memory for all of them at once. Elements
-// are kept as what keep makes of them, where it is not nil.
+// readBody reads the elements of one array in any order and returns them in C order. It
+// allocates memory for all of them at once. If keep is not nil, it converts the elements.
 func readBody(r io.Reader, h Header, e *elements, keep func(part any) any) (rows.Array, error) {
 	f := filling{shape: h.Shape}
 	if h.strided() {
@@ -52,10 +51,10 @@ func readBody(r io.Reader, h Header, e *elements, keep func(part any) any) (rows
 	return rows.Array{Shape: h.Shape, Data: f.data}, nil
 }
 
-// filling is an array that elements are put into as they come.
+// filling is an array that is filled with elements as they are read.
 type filling struct {
 	shape []int
-	walk  *walk // nil in C order
+	walk  *walk // nil for C order
 	data  any
 	done  int
 }
@@ -73,7 +72,7 @@ func fill[T any](f *filling, part []T) {
 	f.done += len(part)
 }
 
-// elements decodes them in memory that is used again.
+// elements decodes elements into memory that is reused.
 type elements struct {
 	decode decoder
 	buf    []byte
@@ -81,7 +80,7 @@ type elements struct {
 
 func (h Header) elements() *elements { return &elements{decode: h.DType.decoder()} }
 
-// each hands on all elements that a header promises, some at a time and at least once.
+// each passes on all elements of a header, some at a time, with at least one call.
 func (e *elements) each(r io.Reader, h Header, emit func(part any)) error {
 	total := h.bytes()
 	if n := min(total, chunk); int64(len(e.buf)) < n {
@@ -107,10 +106,10 @@ func (e *elements) each(r io.Reader, h Header, emit func(part any)) error {
 	return nil
 }
 
-// walk goes through an array in Fortran order.
+// walk visits an array in Fortran order.
 type walk struct {
 	shape, step, at []int
-	off             int // of the next element in C order
+	off             int // position of the next element in C order
 }
 
 func newWalk(shape []int) *walk {
@@ -122,7 +121,7 @@ func newWalk(shape []int) *walk {
 	return w
 }
 
-// place puts the next elements to where they are in C order.
+// place copies the next elements to their positions in C order.
 func place[T any](w *walk, dst, next []T) {
 	for _, v := range next {
 		dst[w.off] = v

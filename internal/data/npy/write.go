@@ -12,8 +12,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Write writes a as a .npy file of version 1.0: C order, little-endian. The
-// same array always gives the same bytes.
+// Write writes a as a .npy file of version 1.0: C order, little-endian. Equal arrays give
+// equal bytes.
 func Write(w io.Writer, a rows.Array) error {
 	var descr string
 	var n int
@@ -56,9 +56,9 @@ func writing[T any](w io.Writer, data []T) func() error {
 	}
 }
 
-// WriteNPZ writes arrays as an .npz file that numpy.load opens, sorted by name
-// and without the time of day: the same arrays give the same bytes. With
-// deflate entries are compressed, as numpy.savez_compressed does.
+// WriteNPZ writes arrays as an .npz file that numpy.load opens, sorted by name and without the
+// current time: equal arrays give equal bytes. With deflate, entries are compressed as by
+// numpy.savez_compressed.
 func WriteNPZ(w io.Writer, arrays map[string]rows.Array, deflate bool) error {
 	z := NewNPZWriter(w)
 	if deflate {
@@ -101,9 +101,9 @@ func (w *NPZWriter) Array(name string, a rows.Array) error {
 	return nil
 }
 
-// Float32s begins an entry of float32 numbers, which ends with the next entry.
-// The function returned takes its elements, row-major, in as many parts as one
-// likes; their sum is what shape asks for.
+// Float32s begins an entry of float32 numbers, which ends with the next entry. The returned
+// function takes its elements, row-major, in any number of parts, whose total must match
+// shape.
 func (w *NPZWriter) Float32s(name string, shape []int) (func(part []float32) error, error) {
 	if err := (Header{Shape: shape}).checkSize(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -124,5 +124,5 @@ func (w *NPZWriter) Float32s(name string, shape []int) (func(part []float32) err
 	}, nil
 }
 
-// Close ends the file. The writer below stays open.
+// Close completes the archive. The underlying writer stays open.
 func (w *NPZWriter) Close() error { return w.z.Close() }

@@ -43,8 +43,7 @@ func TestWriteRead(t *testing.T) {
 	}
 }
 
-// TestAsNumPy holds that NumPy's own files, read and written, are the same
-// bytes again.
+// TestAsNumPy checks that NumPy's own files, read and written again, have the same bytes.
 func TestAsNumPy(t *testing.T) {
 	for _, name := range []string{"version1.npy", "scalar.npy", "empty.npy", "vector.npy"} {
 		path := filepath.Join("testdata", name)
@@ -63,7 +62,7 @@ func TestAsNumPy(t *testing.T) {
 	}
 }
 
-// TestNumPy has NumPy itself load an archive.
+// TestNumPy lets NumPy load an archive.
 func TestNumPy(t *testing.T) {
 	python := pythontest.Find(t, "numpy")
 	for _, deflate := range []bool{false, true} {
@@ -147,8 +146,8 @@ func TestNPZDeterministic(t *testing.T) {
 	}
 }
 
-// An entry written in parts has the bytes of one written at once, and more
-// elements than its shape asks for are refused.
+// An entry written in parts has the same bytes as one written at once. More elements than its
+// shape has are an error.
 func TestNPZWriterParts(t *testing.T) {
 	a := rows.Array{Shape: []int{3, 2}, Data: []float32{1, 2, 3, 4, 5, 6}}
 	var want, got bytes.Buffer

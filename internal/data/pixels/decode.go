@@ -16,11 +16,11 @@ import (
 	_ "golang.org/x/image/webp"
 )
 
-// ErrImage is wrapped by the error of what cannot be decoded, or is too large.
+// ErrImage is wrapped by the error for an image that cannot be decoded, or is too large.
 var ErrImage = errors.New("not a readable image")
 
-// Size reads the height and width of an encoded image, and refuses those that no
-// memory is taken for.
+// Size returns the height and width of an encoded image. It returns an error for sizes that
+// are too large to allocate.
 func Size(r io.Reader) (height, width int, err error) {
 	defer recovered(&err)
 	cfg, _, err := image.DecodeConfig(bufio.NewReader(r))
@@ -36,8 +36,8 @@ func Size(r io.Reader) (height, width int, err error) {
 	return cfg.Height, cfg.Width, nil
 }
 
-// Decode decodes an image, once [Size] and take, where that is not nil, take its size,
-// to RGB or, of JPEG, to what [From] and [Resize] make RGB of.
+// Decode decodes an image to RGB or, for JPEG, to an image that [From] and [Resize] convert to
+// RGB. It first checks the size with [Size] and, if take is not nil, with take.
 func Decode(r io.Reader, take func(h, w int) error) (m image.Image, err error) {
 	defer recovered(&err)
 	var h, w int
@@ -69,14 +69,14 @@ func Decode(r io.Reader, take func(h, w int) error) (m image.Image, err error) {
 	}
 	rgb := From(img)
 	if at := img.Bounds(); format == "gif" && at != image.Rect(0, 0, w, h) {
-		// The frame covers part of the screen; the rest is black.
+		// The frame covers part of the screen, and the rest is black.
 		rgb = rgb.window(-at.Min.Y, -at.Min.X, h, w)
 	}
 	return rgb, nil
 }
 
-// recovered makes an error of a panic. Decoders of images meet files that nobody
-// has tried on them; what such a file does to one must not end the program.
+// recovered turns a panic into an error. Image decoders meet hostile files, which must not end
+// the program.
 func recovered(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("%w: its decoder failed: %v", ErrImage, r)

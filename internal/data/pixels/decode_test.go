@@ -13,8 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/npy"
 )
 
-// testdata is the folder of pictures, what Pillow makes of them, and the script
-// that wrote both.
+// testdata contains pictures, the arrays that Pillow makes of them, and the script that wrote
+// both.
 const testdata = "../../../preprocess/testdata"
 
 // reference reads an array that make.py wrote.
@@ -47,7 +47,7 @@ func references(t *testing.T, file string) []string {
 	return z.Names()
 }
 
-// distance is the greatest difference of two levels.
+// distance returns the largest difference between two levels.
 func distance(a, b []uint8) int {
 	most := 0
 	for i := range a {
@@ -56,7 +56,7 @@ func distance(a, b []uint8) int {
 	return most
 }
 
-// TestDecode compares every kind of image, pixel by pixel, with Pillow.
+// TestDecode compares every kind of image with Pillow, pixel by pixel.
 func TestDecode(t *testing.T) {
 	for _, name := range references(t, "decoded.npz") {
 		shape, want := reference(t, "decoded.npz", name)
@@ -74,7 +74,7 @@ func TestDecode(t *testing.T) {
 		}
 		allowed := 0
 		if filepath.Ext(name) == ".jpg" {
-			allowed = 3 // JPEG leaves the rounding to the decoder
+			allowed = 3 // the JPEG standard leaves rounding to the decoder
 		}
 		if d := distance(m.Pix, want); d > allowed {
 			t.Errorf("%s: levels differ by up to %d", name, d)

@@ -2,15 +2,14 @@ package pixels
 
 import "fmt"
 
-// MaxPixels bounds the area of an image, before and after resizing: a file of
-// a few bytes can claim any size.
+// MaxPixels limits the area of an image, before and after resizing: a file of a few bytes can
+// claim any size.
 const MaxPixels = 1 << 27
 
-// maxSide bounds the sides of an image, each of whose pixels weighs on many when
-// it is resized.
+// maxSide limits the sides of an image, because resizing uses many weights for each pixel.
 const maxSide = 1 << 16
 
-// CheckArea refuses the size of an image that no memory is taken for.
+// CheckArea returns an error for the size of an image that is too large to allocate.
 func CheckArea(h, w int) error {
 	if h < 1 || w < 1 {
 		return fmt.Errorf("an image of %d×%d has no pixels", h, w)
@@ -24,24 +23,24 @@ func CheckArea(h, w int) error {
 	return nil
 }
 
-// Centre returns the centre crop of h×w, which starts half the difference,
-// rounded down, from the top and left. A smaller image is surrounded with zeros,
-// half the difference, rounded up, on the top and left, as Hugging Face does.
+// Centre returns the centre crop of h×w. It starts half the difference, rounded down, from the
+// top and left. A smaller image is padded with zeros, half the difference, rounded up, at the
+// top and left, as Hugging Face does.
 func (m *Image) Centre(h, w int) *Image {
 	return m.window(offset(m.Height, h), offset(m.Width, w), h, w)
 }
 
-// offset is where a centre crop begins, less than zero where it is larger. The
+// offset returns the start of a centre crop, which is negative if the crop is larger. The
 // shift is a division that rounds down.
 func offset(have, want int) int { return (have - want) >> 1 }
 
-// Padded surrounds an image that is no larger than h×w with zeros. An odd
-// difference puts one more at the bottom or right.
+// Padded pads an image that is no larger than h×w with zeros. If the difference is odd, the
+// bottom or right gets one more.
 func (m *Image) Padded(h, w int) *Image {
 	return m.window(-((h - m.Height) / 2), -((w - m.Width) / 2), h, w)
 }
 
-// window cuts h×w out of m from (top, left) on, with zeros where m has nothing.
+// window cuts h×w out of m, starting at (top, left), with zeros outside of m.
 func (m *Image) window(top, left, h, w int) *Image {
 	if top == 0 && left == 0 && m.Height == h && m.Width == w {
 		return m

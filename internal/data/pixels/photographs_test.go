@@ -12,8 +12,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/pythontest"
 )
 
-// TestResizePhotographs compares decoding and resizing of some real
-// photographs with Pillow at every pixel.
+// TestResizePhotographs compares decoding and resizing of real photographs with Pillow at
+// every pixel.
 func TestResizePhotographs(t *testing.T) {
 	data := os.Getenv("ATTACH_DATA")
 	if data == "" {
@@ -79,7 +79,7 @@ func TestResizePhotographs(t *testing.T) {
 		rows.Close()
 		mean := float64(sum) / float64(n)
 		t.Logf("%s: difference over %d photographs: at most %d of 255, mean %.3f", c.name, len(photographs), most, mean)
-		// Decoders of JPEG round in their own places.
+		// JPEG decoders round at different steps.
 		if most > 4 || mean > .1 {
 			t.Errorf("%s differs by up to %d levels, more than 4, or by %.3f on average, more than .1", c.name, most, mean)
 		}

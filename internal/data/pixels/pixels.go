@@ -28,7 +28,7 @@ func (m *Image) At(x, y int) color.Color {
 	return color.NRGBA{p[0], p[1], p[2], 255}
 }
 
-// RGBA returns m as encoders of images are quick with it.
+// RGBA returns m in a form that image encoders process quickly.
 func (m *Image) RGBA() *image.RGBA {
 	out := image.NewRGBA(m.Bounds())
 	for i, p := 0, m.Convert(3).Pix; i < len(out.Pix); i, p = i+4, p[3:] {
@@ -37,13 +37,13 @@ func (m *Image) RGBA() *image.RGBA {
 	return out
 }
 
-// New is a black image of c channels.
+// New returns a black image of c channels.
 func New(h, w, c int) *Image {
 	return &Image{h, w, c, make([]uint8, h*w*c)}
 }
 
-// Convert returns m with 1 or 3 channels. Alpha is dropped, as Pillow's
-// convert("RGB") does; grey is ITU-R 601 luma.
+// Convert returns m with 1 or 3 channels. Alpha is dropped, as in Pillow's convert("RGB");
+// grey is ITU-R 601 luma.
 func (m *Image) Convert(c int) *Image {
 	if m.Channels == c {
 		return m
@@ -68,8 +68,8 @@ func luma(r, g, b uint8) uint8 {
 	return uint8((uint32(r)*19595 + uint32(g)*38470 + uint32(b)*7471 + 1<<15) >> 16)
 }
 
-// From returns an image's pixels: three channels, or one if it is Pixels of
-// one. Sixteen-bit levels lose their low byte, and alpha is dropped.
+// From returns the pixels of an image: three channels, or one if it is Pixels with one
+// channel. 16-bit levels lose their low byte, and alpha is dropped.
 func From(img image.Image) *Image {
 	b := img.Bounds()
 	w, h := b.Dx(), b.Dy()
@@ -102,7 +102,7 @@ func From(img image.Image) *Image {
 		return fromPalette(img)
 	case *image.YCbCr:
 		return fromYCbCr(img)
-	case *image.NYCbCrA: // only WebP has these
+	case *image.NYCbCrA: // only from WebP
 		return fromVP8(&img.YCbCr)
 	}
 	out := New(h, w, 3)
@@ -134,8 +134,8 @@ func fromPalette(img *image.Paletted) *Image {
 	return out
 }
 
-// fromQuads takes three of four samples, each of size bytes with the high one
-// first, of rows that begin so many bytes after each other.
+// fromQuads reads three of every four samples. Each sample has size bytes, with the high byte
+// first, and rows begin stride bytes apart.
 func fromQuads(h, w, size int, pix []uint8, stride int) *Image {
 	out := New(h, w, 3)
 	for y := range h {

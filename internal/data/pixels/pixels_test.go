@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Images that are no Image become the same as those of their kind that are.
+// Other image types convert to the same pixels as Image.
 func TestImages(t *testing.T) {
 	grey := image.NewGray(image.Rect(1, 1, 4, 3))
 	deep := image.NewGray16(grey.Rect)

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Filter is a way of resizing, numbered as in Pillow and torchvision.
+// Filter is a resampling filter, numbered as in Pillow and torchvision.
 type Filter int
 
 const (
@@ -23,7 +23,7 @@ type kernel struct {
 	at      func(x float64) float64
 }
 
-// filters are the kernels by filter; that of nearest is unused.
+// filters holds the kernels by filter; that of nearest is unused.
 var filters = [...]kernel{
 	Lanczos: {3, func(x float64) float64 { return sinc(x) * sinc(x/3) }},
 	Bilinear: {1, func(x float64) float64 {
@@ -53,20 +53,18 @@ func sinc(x float64) float64 {
 	return math.Sin(math.Pi*x) / (math.Pi * x)
 }
 
-// fraction is the number of fractional bits of weights: with two bits of
-// headroom for the overshoot of Lanczos and bicubic, sums of weighted bytes fit
-// an int32.
+// fraction is the number of fractional bits of weights. With two bits of headroom for the
+// overshoot of Lanczos and bicubic, sums of weighted bytes fit an int32.
 const fraction = 32 - 8 - 2
 
-// taps are the weights that make one output sample out of input samples from
-// first on.
+// taps holds the weights of the input samples, from first on, that make one output sample.
 type taps struct {
 	first   int
 	weights []int32
 }
 
-// weigh returns the taps of every output sample. When shrinking, the kernel is
-// stretched so that every input sample counts (antialiasing).
+// weigh returns the taps of every output sample. If the image shrinks, the kernel is stretched
+// so that every input sample counts (antialiasing).
 func weigh(in, out int, k kernel) []taps {
 	scale := float64(in) / float64(out)
 	stretch := max(scale, 1)
@@ -100,14 +98,14 @@ func weigh(in, out int, k kernel) []taps {
 func Resize(img image.Image, h, w int, f Filter) *Image {
 	at := img.Bounds()
 	if y, ok := img.(*image.YCbCr); ok && f != Nearest && w != at.Dx() {
-		// Its rows become RGB as they are resized.
+		// Its rows are converted to RGB while they are resized.
 		return resizeRows(newPlanes(y), at.Dy(), 3, weigh(at.Dx(), w, filters[f])).Resize(h, w, f)
 	}
 	return From(img).Resize(h, w, f)
 }
 
-// Resize returns m at h×w. Like Pillow's Image.resize it convolves rows, rounds
-// to bytes, then convolves columns.
+// Resize returns m at h×w. Like Pillow's Image.resize, it convolves rows, rounds to bytes, and
+// then convolves columns.
 func (m *Image) Resize(h, w int, f Filter) *Image {
 	if f == Nearest {
 		return m.nearest(h, w)
@@ -121,8 +119,7 @@ func (m *Image) Resize(h, w int, f Filter) *Image {
 	return m
 }
 
-// Within returns an image or, where a side of it is longer than edge, a smaller
-// picture of it.
+// Within returns the image, or a smaller picture of it if a side is longer than edge.
 func Within(img image.Image, edge int) *Image {
 	at := img.Bounds()
 	h, w := at.Dy(), at.Dx()
@@ -132,16 +129,16 @@ func Within(img image.Image, edge int) *Image {
 	return Resize(img, h, w, Bilinear)
 }
 
-// rows gives an image row by row.
+// rows provides an image row by row.
 type rows interface {
-	// row is row y, until the next call.
+	// row returns row y, which is valid until the next call.
 	row(y int) []uint8
 }
 
 // row implements rows.
 func (m *Image) row(y int) []uint8 { return m.Pix[y*m.Width*m.Channels:][:m.Width*m.Channels] }
 
-// resizeRows makes a sample for each of the taps out of each of h rows.
+// resizeRows computes a sample for each of the taps from each of h rows.
 func resizeRows(rows rows, h, channels int, all []taps) *Image {
 	out := New(h, len(all), channels)
 	for y := range h {
@@ -169,10 +166,10 @@ func resizeRows(rows rows, h, channels int, all []taps) *Image {
 // rounding is half a level.
 const rounding = 1 << (fraction - 1)
 
-// weighted3 is a pixel of weighted ones.
+// weighted3 returns a weighted sum of pixels.
 func weighted3(s []uint8, v []int32) (r, g, b int32) {
 	r, g, b = rounding, rounding, rounding
-	for len(v) >= 4 && len(s) >= 12 { // four at a time take two thirds of the time
+	for len(v) >= 4 && len(s) >= 12 { // four at a time need two thirds of the time
 		r += v[0]*int32(s[0]) + v[1]*int32(s[3]) + v[2]*int32(s[6]) + v[3]*int32(s[9])
 		g += v[0]*int32(s[1]) + v[1]*int32(s[4]) + v[2]*int32(s[7]) + v[3]*int32(s[10])
 		b += v[0]*int32(s[2]) + v[1]*int32(s[5]) + v[2]*int32(s[8]) + v[3]*int32(s[11])
@@ -217,7 +214,7 @@ func (m *Image) resizeColumns(h int, all []taps) *Image {
 	return out
 }
 
-// clip drops the fraction and limits to a byte.
+// clip removes the fraction and limits the value to a byte.
 func clip(v int32) uint8 {
 	return uint8(min(max(v>>fraction, 0), 255))
 }
@@ -236,8 +233,8 @@ func (m *Image) nearest(h, w int) *Image {
 	return out
 }
 
-// middles are the input samples under the middles of the output samples. The
-// position is summed up, as in Pillow, which settles those on a border.
+// middles returns the input samples under the middles of the output samples. It adds up the
+// position, as Pillow does, because rounding decides for positions on a border.
 func middles(in, out int) []int {
 	step := float64(in) / float64(out)
 	all := make([]int, out)

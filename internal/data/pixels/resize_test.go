@@ -28,8 +28,7 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// TestTaps checks that weights sum to one and lie within the image, whatever
-// the sizes.
+// TestTaps checks that weights sum to one and stay within the image, for all sizes.
 func TestTaps(t *testing.T) {
 	for f := int(Lanczos); f < len(filters); f++ {
 		for _, size := range [][2]int{{1, 1}, {1, 9}, {9, 1}, {1000, 3}, {3, 1000}, {224, 256}, {375, 256}} {
@@ -63,7 +62,8 @@ func TestConstantStaysConstant(t *testing.T) {
 	}
 }
 
-// TestWithin: the longer side is as long as asked, and what is smaller stays.
+// TestWithin checks that the longer side has the requested length, and that smaller images are
+// unchanged.
 func TestWithin(t *testing.T) {
 	m := New(300, 200, 3)
 	for i := range m.Pix {

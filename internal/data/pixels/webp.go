@@ -2,10 +2,9 @@ package pixels
 
 import "image"
 
-// fromVP8 converts a decoded lossy WebP to RGB. VP8's levels are those of
-// video, luma in 16…235 and chroma in 16…240 (ITU-R 601), while the standard
-// library's image.YCbCr means the full range. Chroma is interpolated, and
-// everything rounded, as in libwebp.
+// fromVP8 converts a decoded lossy WebP to RGB. VP8 uses video levels, luma in 16…235 and
+// chroma in 16…240 (ITU-R 601), while the standard library's image.YCbCr assumes the full
+// range. Chroma is interpolated and everything is rounded as in libwebp.
 func fromVP8(img *image.YCbCr) *Image {
 	b := img.Bounds()
 	w, h := b.Dx(), b.Dy()
@@ -28,16 +27,14 @@ func fromVP8(img *image.YCbCr) *Image {
 	return out
 }
 
-// between is (9·near + 3·beside + 3·across + diagonal)/16 with libwebp's
-// rounding.
+// between returns (9·near + 3·beside + 3·across + diagonal)/16 with the rounding of libwebp.
 func between(near, beside, across, diagonal uint8) int32 {
 	n, b, a, d := int32(near), int32(beside), int32(across), int32(diagonal)
 	return (n + (n+3*b+3*a+d+8)>>3) >> 1
 }
 
-// fromStudio is the conversion of ITU-R 601 in libwebp's fixed point: products
-// keep six fractional bits, and the constants take off the offsets of 16 and
-// 128 and round.
+// fromStudio is the ITU-R 601 conversion in the fixed-point arithmetic of libwebp: products
+// keep six fractional bits, and the constants subtract the offsets of 16 and 128 and round.
 func fromStudio(luma uint8, u, v int32) (r, g, b uint8) {
 	y := int32(luma) * 19077 >> 8
 	return limit((y + v*26149>>8 - 14234) >> 6),

@@ -15,13 +15,12 @@ func fromYCbCr(img *image.YCbCr) *Image {
 	return out
 }
 
-// planes are a decoded JPEG whose rows are read as RGB. Chroma that was stored at half
-// the resolution is interpolated with the weights 3:1 that libjpeg (and so Pillow)
-// uses; the standard library repeats samples, which differs by tens of levels
-// at coloured edges.
+// planes provides a decoded JPEG as rows of RGB. Chroma at half the resolution is interpolated
+// with the weights 3:1 of libjpeg (and thus Pillow). The standard library repeats samples
+// instead, which differs by tens of levels at coloured edges.
 type planes struct {
 	img         *image.YCbCr
-	rgb, cb, cr []uint8 // of a row
+	rgb, cb, cr []uint8 // one row
 	sums        []int32
 }
 
@@ -44,7 +43,7 @@ func (p *planes) row(y int) []uint8 {
 		g := y + (-22554*u-46802*v+half)>>16
 		b := y + (116130*u+half)>>16
 		to := p.rgb[3*x : 3*x+3 : 3*x+3]
-		if uint32(r|g|b) < 256 { // which most are
+		if uint32(r|g|b) < 256 { // true for most
 			to[0], to[1], to[2] = uint8(r), uint8(g), uint8(b)
 		} else {
 			to[0], to[1], to[2] = limit(r), limit(g), limit(b)
@@ -53,12 +52,12 @@ func (p *planes) row(y int) []uint8 {
 	return p.rgb
 }
 
-// chroma writes row y of a plane of chroma to dst, at the resolution of the luma.
+// chroma writes row y of a chroma plane to dst, at the resolution of the luma.
 func (p *planes) chroma(dst, plane []uint8, y int) {
 	b := p.img.Rect
 	at := func(x, y int) int { return p.img.COffset(b.Min.X+x, b.Min.Y+y) }
 	stored := func(y int) []uint8 { return plane[at(0, y):] }
-	// near is the stored row that y belongs to, and far the one on its other side.
+	// near is the stored row that contains y, and far its neighbour on the other side of y.
 	near, last := y/2, (b.Dy()-1)/2
 	far := min(max(near+2*(y%2)-1, 0), last)
 	aligned := b.Min.X%2 == 0 && b.Min.Y%2 == 0
@@ -67,11 +66,11 @@ func (p *planes) chroma(dst, plane []uint8, y int) {
 	case ratio == image.YCbCrSubsampleRatio422 && aligned && wide:
 		p.double(dst, stored(y), stored(y), 4, 8)
 	case ratio == image.YCbCrSubsampleRatio420 && aligned && wide:
-		// The two roundings of sums of 16 samples alternate.
+		// The rounding of sums of 16 samples alternates.
 		p.double(dst, stored(2*near), stored(2*far), 8, 7)
 	case ratio == image.YCbCrSubsampleRatio440 && aligned:
 		a, z := stored(2 * near)[:len(dst)], stored(2 * far)[:len(dst)]
-		rounding := int32(1 + y%2) // alternates so that it does not drift
+		rounding := int32(1 + y%2) // alternates, to avoid a drift
 		for x := range dst {
 			dst[x] = uint8((3*int32(a[x]) + int32(z[x]) + rounding) >> 2)
 		}
@@ -84,7 +83,7 @@ func (p *planes) chroma(dst, plane []uint8, y int) {
 	}
 }
 
-// double makes two samples of each weighted sum, 3:1, of the nearer and the farther row,
+// double computes two samples from each weighted sum, 3:1, of the nearer and the farther row,
 // with one rounding each.
 func (p *planes) double(dst, near, far []uint8, even, odd int32) {
 	s := p.sums

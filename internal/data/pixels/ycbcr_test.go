@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// randomYCbCr has levels at random, every other one of them the least or the greatest.
+// randomYCbCr has random levels, every other one of them the smallest or the largest.
 func randomYCbCr(r *rand.Rand, w, h int, ratio image.YCbCrSubsampleRatio) *image.YCbCr {
 	m := image.NewYCbCr(image.Rect(0, 0, w, h), ratio)
 	for _, plane := range [][]uint8{m.Y, m.Cb, m.Cr} {
@@ -22,7 +22,7 @@ func randomYCbCr(r *rand.Rand, w, h int, ratio image.YCbCrSubsampleRatio) *image
 	return m
 }
 
-// TestRGB compares with the definition of JFIF, which is rounded here.
+// TestRGB compares with the definition of JFIF, rounded.
 func TestRGB(t *testing.T) {
 	m := randomYCbCr(rand.New(rand.NewPCG(1, 2)), 101, 83, image.YCbCrSubsampleRatio444)
 	got := From(m)
@@ -36,8 +36,7 @@ func TestRGB(t *testing.T) {
 	}
 }
 
-// TestResizeYCbCr: a JPEG that is resized as it becomes RGB is what it is when RGB is
-// resized.
+// TestResizeYCbCr checks that resizing a JPEG during conversion equals resizing after it.
 func TestResizeYCbCr(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for ratio := image.YCbCrSubsampleRatio444; ratio <= image.YCbCrSubsampleRatio410; ratio++ {

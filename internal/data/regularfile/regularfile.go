@@ -1,5 +1,5 @@
-// Package regularfile opens files and refuses pipes, devices and others that have no
-// known length or may block.
+// Package regularfile opens only regular files. It returns errors for pipes, devices and other
+// files that have no known length or may block.
 package regularfile
 
 import (
@@ -12,22 +12,20 @@ import (
 )
 
 var (
-	// ErrFolder is wrapped by the error of opening a folder.
+	// ErrFolder is wrapped by the error for a folder.
 	ErrFolder = errors.New("it is a folder; name a file in it")
-	// ErrSpecial is wrapped by the error of opening a pipe, a device or a
-	// socket.
-	ErrSpecial = errors.New("it is not a regular file; copy what it holds into one")
+	// ErrSpecial is wrapped by the error for a pipe, a device or a socket.
+	ErrSpecial = errors.New("it is not a regular file; copy its content to one")
 )
 
-// Open opens a regular file to read. Errors are *fs.PathError.
+// Open opens a regular file for reading. Errors are *fs.PathError.
 func Open(path string) (*os.File, error) { return open(path, os.Stat, os.Open) }
 
-// OpenIn is Open of a file below a folder. A link that leads out of the folder
-// is an error.
+// OpenIn is Open for a file below a folder. A link that leads out of the folder is an error.
 func OpenIn(dir *os.Root, name string) (*os.File, error) { return open(name, dir.Stat, dir.Open) }
 
-// open looks before it opens: to open a pipe is to wait for its writer, and to
-// take what that writes.
+// open checks the kind of the file first, because opening a pipe waits for its writer and
+// consumes its data.
 func open(name string, stat func(string) (fs.FileInfo, error), open func(string) (*os.File, error)) (*os.File, error) {
 	info, err := stat(name)
 	switch {
@@ -51,7 +49,7 @@ func ReadFile(path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// SHA256 is the digest of a regular file, in small hex digits.
+// SHA256 returns the digest of a regular file, in lower-case hex digits.
 func SHA256(path string) (string, error) {
 	f, err := Open(path)
 	if err != nil {

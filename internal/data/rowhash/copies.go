@@ -11,25 +11,25 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// ReusedError refuses calibration rows all of which were fitted on.
+// ReusedError reports that all calibration rows are fit rows.
 type ReusedError struct{ Rows int }
 
 func (e *ReusedError) Error() string {
 	return fmt.Sprintf("all %s calibration rows are among the rows to fit on: scores of rows that were fitted on say nothing of others; calibrate with other rows, or have some split off", display.Count(e.Rows))
 }
 
-// ReusedNote reports calibration rows that were fitted on, and what follows from it.
+// ReusedNote returns a note about calibration rows that are fit rows, and what follows from
+// it.
 func ReusedNote(reused, calibration int) string {
 	return rows.CountOf(reused, calibration, "calibration row") + " were fitted on too: other rows are flagged more often than they should be, and intervals and sets cover less often"
 }
 
-// Reused counts the calibration rows that equal a row fitted on, 0 if that is no more
-// than chance explains. All hashes are sorted, and of rows that were given apart.
+// Reused returns the number of calibration rows that equal a fit row, or 0 if chance explains
+// it. All hashes are sorted. The rows were given separately.
 //
-// If no row was copied, a calibration row equals one fitted on as often as a row fitted
-// on equals another: rows of both are drawn alike, and only then rows say how often
-// equal ones come. Rows of which some were copied before both were drawn are as
-// unlikely together as [Copied] says.
+// If no row was copied, a calibration row equals a fit row as often as a fit row equals
+// another, because both are drawn from the same source. Only then do rows show how often equal
+// rows occur. [Copied] detects copies that were made before both sets were drawn.
 func Reused(fit, cal []uint64) int {
 	both := common(fit, cal)
 	chance := atMost(0, len(fit))
@@ -45,8 +45,8 @@ func Reused(fit, cal []uint64) int {
 	return 0
 }
 
-// ReusedOfSplit is Reused of rows that were drawn apart from one set of rows. Those can
-// only be copies of each other if the set held copies.
+// ReusedOfSplit is Reused for rows that were split off one set. They can be copies of each
+// other only if that set contained copies.
 func ReusedOfSplit(fit, cal []uint64) int {
 	if Copied(merged(fit, cal)) {
 		return common(fit, cal)
@@ -54,10 +54,10 @@ func ReusedOfSplit(fit, cal []uint64) int {
 	return 0
 }
 
-// Copied says that rows equal each other in a way in which draws by chance do not. If
-// values come k times each by chance, others come k−1 and k+1 times: of values drawn
-// independently with any probabilities, let N(k) be how many are expected to come k times.
-// Then, by the inequality of Cauchy and Schwarz, N(k)² ≤ (k+1)/k · N(k−1) · N(k+1).
+// Copied reports whether rows equal each other more often than independent draws can explain.
+// If some values occur k times by chance, others occur k−1 and k+1 times: for values that are
+// drawn independently with any probabilities, let N(k) be the expected number of values that
+// occur k times. Then, by the Cauchy–Schwarz inequality, N(k)² ≤ (k+1)/k · N(k−1) · N(k+1).
 func Copied(sorted []uint64) bool {
 	times := map[int]int{}
 	for _, n := range runs(sorted) {
@@ -75,14 +75,14 @@ func Copied(sorted []uint64) bool {
 	return false
 }
 
-// Repeated counts the calibration rows that equal one before them, 0 if that is no more
-// than chance explains: if no row was copied, those of fewer rows equal each other at most
-// as often as rows fitted on do.
+// Repeated returns the number of calibration rows that equal an earlier one, or 0 if chance
+// explains it: without copies, the rows of a smaller set equal each other at most as often as
+// fit rows do.
 func Repeated(fit, cal []uint64) (n int) {
 	for _, times := range runs(cal) {
 		n += times - 1
 	}
-	known := len(cal) <= len(fit) && !Copied(fit) // how often is
+	known := len(cal) <= len(fit) && !Copied(fit) // whether fit rows show how often equal rows occur
 	if Copied(cal) || known && hypothesis.Binomial(n, len(cal), atMost(repeated(fit), len(fit))) < Doubt {
 		return n
 	}
@@ -113,14 +113,14 @@ func common(first, second []uint64) (n int) {
 	return n
 }
 
-// merged is both lists as one that is sorted.
+// merged returns both lists as one sorted list.
 func merged(a, b []uint64) []uint64 {
 	all := slices.Concat(a, b)
 	slices.Sort(all)
 	return all
 }
 
-// runs are the distinct numbers of a sorted list, and how often each comes.
+// runs returns the distinct numbers of a sorted list, and how often each occurs.
 func runs(sorted []uint64) iter.Seq2[uint64, int] {
 	return func(yield func(uint64, int) bool) {
 		for i := 0; i < len(sorted); {

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// sorted are hashes of rows.
+// sorted returns sorted hashes of rows.
 func sorted(rows []uint64) []uint64 { return slices.Sorted(slices.Values(rows)) }
 
-// mixed makes hashes of numbers.
+// mixed returns hashes of numbers.
 func mixed(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
@@ -20,7 +20,7 @@ func mixed(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// fresh are n rows that equal no other.
+// fresh returns n rows that equal no other row.
 func fresh(r *rand.Rand, n int) []uint64 {
 	rows := make([]uint64, n)
 	for i := range rows {
@@ -37,8 +37,8 @@ func times(rows []uint64, n int) (all []uint64) {
 	return all
 }
 
-// zipf draws rows of so many values, the k-th of which has a probability in proportion to
-// k to the power of −s.
+// zipf draws rows with the given number of values. The probability of the k-th is proportional
+// to k^−s.
 func zipf(values int, s float64) func(r *rand.Rand, n int) []uint64 {
 	sums := make([]float64, values)
 	total := 0.
@@ -75,7 +75,7 @@ func TestReused(t *testing.T) {
 		"a copy of rows fitted on twenty times": {times(base, 20), base, 2000},
 		"others, beside rows fitted on twenty times": {times(base, 20), other, 0},
 		"three binary columns":                       {binary(r, 1500), binary(r, 500), 0},
-		"a copy of three binary columns":             {few, few, 0}, // which cannot be told
+		"a copy of three binary columns":             {few, few, 0}, // which cannot be detected
 	} {
 		if got := Reused(sorted(c.fit), sorted(c.cal)); got != c.want {
 			t.Errorf("%s: %d of %d rows are reused, want %d", name, got, len(c.cal), c.want)
@@ -103,7 +103,7 @@ func TestReused(t *testing.T) {
 	}
 }
 
-// TestChanceIsNoCopy: rows that are equal by chance are not called copies, whatever the
+// TestChanceIsNoCopy checks that rows that are equal by chance are not called copies, for any
 // distribution of their values.
 func TestChanceIsNoCopy(t *testing.T) {
 	wrong, runs := 0, 0
@@ -129,8 +129,8 @@ func TestChanceIsNoCopy(t *testing.T) {
 	}
 }
 
-// TestSample: how many rows are known is exact if all hashes are in the sample, and
-// about right if they are not; parts of rows add up.
+// TestSample checks that the number of known rows is exact if all hashes are in the sample,
+// and approximately right if they are not, and that the counts of parts add up.
 func TestSample(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, n := range []int{1000, 50_000} {

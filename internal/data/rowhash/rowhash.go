@@ -1,5 +1,5 @@
-// Package rowhash tells rows apart by what they hold: rows of equal content have equal
-// hashes, whatever file they come from.
+// Package rowhash identifies rows by their content: equal rows have equal hashes, whatever
+// file they come from.
 package rowhash
 
 import (
@@ -16,20 +16,21 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Hash is the first half of a SHA-256 digest, so that nobody finds two rows with one hash.
+// Hash is the first half of a SHA-256 digest, so that it is not feasible to construct two rows
+// with one hash.
 type Hash [16]byte
 
 // String returns 32 hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// Inputs hashes each row of a block as the model gets it. The order of the tensors does
-// not count, nor does the name of a tensor that is the only one: files name them
-// differently. All gaps (NaN) are equal, and so are 0 and −0.
+// Inputs returns the hash of each row of a block in the form that the model gets. The order of
+// tensors does not matter, nor does the name of a single tensor, because files use different
+// names. All NaN (empty cells) are equal, and so are 0 and −0.
 func Inputs(b ood.InputBlock) []Hash {
 	tensors := slices.Clone(b.Tensors)
 	slices.SortStableFunc(tensors, func(a, b ood.Tensor) int { return strings.Compare(a.Name, b.Name) })
 	list := make([]Hash, b.Len())
-	at := make([]int, len(tensors)) // where the next row begins
+	at := make([]int, len(tensors)) // start of the next row
 	var scratch []byte
 	for i := range list {
 		scratch = scratch[:0]
@@ -53,8 +54,8 @@ func Inputs(b ood.InputBlock) []Hash {
 	return list
 }
 
-// Features hashes each row of matrices that have equally many rows, such as the features
-// and earlier layers that a network made of an input.
+// Features returns the hash of each row of matrices with the same number of rows, such as the
+// features and earlier layers of a model.
 func Features(matrices ...blas32.General) []Hash {
 	list := make([]Hash, matrices[0].Rows)
 	var scratch []byte
@@ -69,10 +70,10 @@ func Features(matrices ...blas32.General) []Hash {
 	return list
 }
 
-// With returns the hash of a row that has more numbers beside it, such as its targets.
+// With returns the hash of a row with additional numbers, such as its targets.
 func With(h Hash, numbers ...float32) Hash { return sum(appendNumbers(h[:], numbers)) }
 
-// rowLen returns how many numbers or texts row i of a tensor has.
+// rowLen returns the number of numbers or texts in row i of a tensor.
 func rowLen(t ood.Tensor, i int) int {
 	if t.Lengths != nil {
 		return t.Lengths[i] * rows.Elements(t.Shape[2:])

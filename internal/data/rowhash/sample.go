@@ -10,14 +10,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// What the hashes of rows are of.
+// What hashes are computed from.
 const (
 	OfInputs   = "inputs"
 	OfFeatures = "features"
 )
 
-// Of hashes the rows of a batch by their inputs or by their features. It is nil if the
-// batch lacks those.
+// Of returns the hashes of the rows of a batch, from their inputs or from their features. It
+// returns nil if the batch lacks those.
 func Of(b ood.Batch, of string) []Hash {
 	switch {
 	case of == OfFeatures && b.Features.Cols > 0:
@@ -32,7 +32,7 @@ func Of(b ood.Batch, of string) []Hash {
 	return list
 }
 
-// Numbers shortens hashes to numbers, sorted.
+// Numbers shortens hashes to sorted numbers.
 func Numbers(list []Hash) []uint64 {
 	numbers := make([]uint64, len(list))
 	for i, h := range list {
@@ -42,29 +42,29 @@ func Numbers(list []Hash) []uint64 {
 	return numbers
 }
 
-// Number is the first half of the hash.
+// Number returns the first half of the hash.
 func (h Hash) Number() uint64 { return binary.BigEndian.Uint64(h[:]) }
 
-// MostSampled is how many hashes of rows a sample holds at most.
+// MostSampled is the largest number of hashes in a sample.
 const MostSampled = 4096
 
-// Sample is the least of the distinct hashes of rows. They are a random draw of the
-// distinct rows, because a hash is as good as random.
+// Sample holds the smallest distinct hashes of rows. They are a random sample of the distinct
+// rows, because hashes are as good as random.
 type Sample struct {
 	Hashes []uint64 // increasing
-	// Rows is how many rows have one of the hashes, and Repeated how many of these equal
-	// another of the rows by chance.
+	// Rows is the number of rows with one of the hashes, and Repeated the number of these that
+	// equal another row by chance.
 	Rows, Repeated int
 }
 
-// NewSample is the sample that a file keeps as hashes and as two counts: the rows that
-// have these hashes, and the rows among them that equal another row by chance.
+// NewSample restores a sample from the hashes and the two counts that a file keeps: the rows
+// with these hashes, and the rows among them that equal another row by chance.
 func NewSample(hashes []uint64, ties [2]int) Sample {
 	return Sample{Hashes: hashes, Rows: ties[0], Repeated: ties[1]}
 }
 
-// SampleOf draws a sample of rows with these hashes, which are sorted. If copies is true,
-// rows that equal others are taken to be copies, and not equal by chance.
+// SampleOf returns a sample of rows with these hashes, which are sorted. If copies is true,
+// equal rows count as copies, and not as equal by chance.
 func SampleOf(sorted []uint64, copies bool) (s Sample) {
 	for hash, n := range runs(sorted) {
 		if len(s.Hashes) == MostSampled {
@@ -79,7 +79,7 @@ func SampleOf(sorted []uint64, copies bool) (s Sample) {
 	return s
 }
 
-// OK says that a sample may be one of at most n rows.
+// OK reports whether this can be a sample of at most n rows.
 func (s Sample) OK(n int) bool {
 	for i := 1; i < len(s.Hashes); i++ {
 		if s.Hashes[i] <= s.Hashes[i-1] {
@@ -89,13 +89,13 @@ func (s Sample) OK(n int) bool {
 	return len(s.Hashes) <= MostSampled && s.Rows >= len(s.Hashes) && s.Rows <= n && s.Repeated >= 0 && s.Repeated <= s.Rows
 }
 
-// Matches counts rows that are compared with a sample.
+// Matches counts rows that were compared with a sample.
 type Matches struct {
 	Rows     int `json:"rows"`
-	Compared int `json:"compared"` // of Rows, those whose hashes the sample would hold
-	Found    int `json:"found"`    // of Compared, those whose hashes it holds
-	// Sampled and Repeated are what the sample says of its rows, and Part says that it
-	// has not the hashes of all rows that it was drawn from.
+	Compared int `json:"compared"` // number of Rows whose hashes are in the range of the sample
+	Found    int `json:"found"`    // number of Compared whose hashes are in the sample
+	// Sampled and Repeated are the counts of the sample. Part tells that it does not have the
+	// hashes of all its rows.
 	Sampled  int  `json:"sampled"`
 	Repeated int  `json:"repeated"`
 	Part     bool `json:"part,omitempty"`
@@ -114,27 +114,26 @@ func (m *Matches) Add(s Sample, hash uint64) {
 	}
 }
 
-// OK says that the counts may be of rows and a sample.
+// OK reports whether the counts can come from rows and a sample.
 func (m Matches) OK() bool {
 	return 0 <= m.Found && m.Found <= m.Compared && m.Compared <= m.Rows && 0 <= m.Repeated && m.Repeated <= m.Sampled
 }
 
-// Merge counts the rows of others, which were compared with the same sample.
+// Merge adds the counts of others, which were compared with the same sample.
 func (m *Matches) Merge(others Matches) {
 	others.Rows, others.Compared, others.Found = m.Rows+others.Rows, m.Compared+others.Compared, m.Found+others.Found
 	*m = others
 }
 
-// Doubt is how likely rows of which none was copied are to look copied.
+// Doubt is the probability with which rows look copied although none was.
 const Doubt = 1e-4
 
-// leastShare is the share of rows that must be copies to be worth a word.
+// leastShare is the least fraction of copied rows that is worth a note.
 const leastShare = .01
 
-// Known estimates how many of the rows are among those that the sample is of. It is 0
-// if as many would be found by chance: rows of few columns with few values are often
-// equal. A row drawn like those of the sample equals one of them about as often as they
-// equal each other.
+// Known estimates how many of the rows are among the rows of the sample. It returns 0 if
+// chance explains the matches: rows with few columns and few values are often equal. A new row
+// from the same source equals a row of the sample about as often as these equal each other.
 func (m Matches) Known() int {
 	if m.Compared == 0 {
 		return 0
@@ -146,7 +145,8 @@ func (m Matches) Known() int {
 	return int(math.Round(share * float64(m.Rows)))
 }
 
-// Says writes how many rows are known, or nothing if none are: about 250 of 1,000 rows.
+// Says describes how many rows are known, for example "about 250 of 1,000 rows", or returns
+// nothing if none are.
 func (m Matches) Says(what string) string {
 	n := m.Known()
 	switch {
@@ -158,8 +158,8 @@ func (m Matches) Says(what string) string {
 	return rows.CountOf(n, m.Rows, what)
 }
 
-// atMost is how likely a row is at most to equal another, with 99 % confidence, if so many
-// of all do.
+// atMost returns an upper bound, with 99 % confidence, for the probability that a row equals
+// another, if the given number of rows do.
 func atMost(repeated, rows int) float64 {
 	_, high := hypothesis.Interval(repeated, rows, .98)
 	return high

@@ -41,9 +41,9 @@ func Linear(x, w blas32.General, b []float32) blas32.General {
 	return z
 }
 
-// ReLU replaces what is negative in v by 0.
+// ReLU replaces negative elements of v by 0.
 func ReLU(v []float32) {
-	// As max(x, 0) is, NaN included, in fewer instructions.
+	// The same as max(x, 0), NaN included, in fewer instructions.
 	const negativeInf = 0xff800000
 	for i, x := range v {
 		b := math.Float32bits(x)

@@ -7,9 +7,9 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// NotFiniteError says where a matrix holds NaN or Inf.
+// NotFiniteError reports the position of a NaN or infinity in a matrix.
 type NotFiniteError struct {
-	Name     string // what the matrix is called: "x", "features"
+	Name     string // name of the matrix, such as "features"
 	Row, Col int
 	Value    float32
 }
@@ -18,9 +18,9 @@ func (e *NotFiniteError) Error() string {
 	return fmt.Sprintf("%s has %v in row %d, column %d: remove or repair the row", e.Name, e.Value, e.Row, e.Col)
 }
 
-// TooFewRowsError says that a fit needs more rows than it was given.
+// TooFewRowsError reports that a fit needs more rows.
 type TooFewRowsError struct {
-	What       string // what needs them
+	What       string // what needs the rows
 	Have, Need int
 }
 
@@ -28,7 +28,7 @@ func (e *TooFewRowsError) Error() string {
 	return fmt.Sprintf("%s need at least %d rows, have %d", e.What, e.Need, e.Have)
 }
 
-// Whole says what a matrix lacks of what it says it is.
+// Whole returns an error unless the data of a matrix match its shape.
 func Whole(m blas32.General) error {
 	switch {
 	case m.Rows < 0:
@@ -41,8 +41,8 @@ func Whole(m blas32.General) error {
 	return nil
 }
 
-// CheckFinite says what a matrix lacks, or returns a *NotFiniteError naming the
-// first element of m that is NaN or infinite, if there is one.
+// CheckFinite returns an error unless the data of m match its shape, or a *NotFiniteError with
+// the first NaN or infinity of m.
 func CheckFinite(name string, m blas32.General) error {
 	if err := Whole(m); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -55,7 +55,7 @@ func CheckFinite(name string, m blas32.General) error {
 	return nil
 }
 
-// Finite says that a number is neither NaN nor infinite.
+// Finite reports whether a number is neither NaN nor infinite.
 func Finite[T float32 | float64](v T) bool { return v-v == 0 }
 
 // FirstNotFinite returns the index of the first NaN or infinity, or -1.
@@ -63,8 +63,8 @@ func FirstNotFinite(data []float32) int {
 	const chunk = 4096
 	for at := 0; at < len(data); at += chunk {
 		part := data[at:min(at+chunk, len(data))]
-		// A sum of zeros times the elements is zero unless one is not finite.
-		// One sum alone waits for each addition before it can start the next.
+		// The sum of all elements times zero is zero unless one of them is not finite. Several
+		// sums avoid waiting for each addition.
 		var s, s1, s2, s3 float32
 		rest := part
 		for ; len(rest) >= 4; rest = rest[4:] {
@@ -88,7 +88,7 @@ func FirstNotFinite(data []float32) int {
 	return -1
 }
 
-// InverseNorm is 1/‖x‖, or 0 for a row of zeros.
+// InverseNorm returns 1/‖x‖, or 0 for a row of zeros.
 func InverseNorm(x []float32) float64 {
 	var s float64
 	for _, v := range x {
@@ -100,7 +100,7 @@ func InverseNorm(x []float32) float64 {
 	return 1 / math.Sqrt(s)
 }
 
-// MostMemory bounds what a fit may hold beside its rows, in bytes. The garbage
-// collector lets about as much again gather, so that a process stays below the 8
-// GB and its rows that fitting.ErrMemory tells of.
+// MostMemory limits the memory of a fit besides its rows, in bytes. The garbage collector lets
+// about the same amount accumulate again, so that a process stays below the 8 GB plus rows
+// that fitting.ErrMemory mentions.
 const MostMemory = 4 << 30

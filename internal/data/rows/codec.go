@@ -13,32 +13,29 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// Coder is implemented by parts of a fitted thing that have a state of their
-// own making.
+// Coder is implemented by parts of a fitted value that write their own state.
 type Coder interface {
 	State() State
-	// Restore makes the receiver what had the state. A state that nothing can
-	// have had is an error.
+	// Restore sets the receiver from a state. An impossible state is an error.
 	Restore(s State) error
 }
 
-// Restored is implemented by what has more to check, or to work out, once its
-// fields are restored.
+// Restored is implemented by values that have to check or compute more after their fields are
+// restored.
 type Restored interface{ Restored() error }
 
-// Save returns the state of the fields of v, a struct or a pointer to one, that
-// have a tag:
+// Save returns the state of the tagged fields of v, a struct or a pointer to one:
 //
 //	Mean       []float64      `state:"mean[h]"`
 //	Projection blas64.General `state:"projection[h,r]"`
 //	K          int            `state:"k,least=1"`
 //
-// A number, truth value or string becomes a parameter; a slice of numbers or truth
-// values or a matrix an array whose shape the brackets name: what has one name has
-// one length. A struct, a pointer to one or a Coder, be it in an interface, is
-// stored under its name and a dot; a slice of structs under its name, a dot, the
-// number and a dot, one of strings without the last dot. Fields of embedded structs count as the struct's own. After commas
-// stands what Restore is to hold:
+// A number, boolean or string becomes a parameter. A slice of numbers or booleans, or a
+// matrix, becomes an array whose shape the brackets name; lengths with the same name must be
+// equal. A struct, a pointer to one or a Coder, also in an interface, is stored under its name
+// and a dot. A slice of structs is stored under its name, a dot, the index and a dot, and a
+// slice of strings without the last dot. Fields of embedded structs count as fields of the
+// struct. Conditions that Restore checks follow after commas:
 //
 //	least=N      a number of at least N
 //	positive     numbers above 0
@@ -48,18 +45,18 @@ type Restored interface{ Restored() error }
 //	of=a|b       one of these strings
 //	optional     an array in place of which, where it is empty, a parameter "no NAME" is stored
 //
-// Floating-point numbers are finite. A field of another type is a programmer's
-// mistake, and panics; Keeps finds it ahead.
+// Floating-point numbers must be finite. A field of another type is a programming error and
+// panics; Keeps detects it in advance.
 func Save(v any) State {
 	s := State{Params: map[string]any{}, Arrays: map[string]Array{}}
 	save(s, "", reflect.Indirect(reflect.ValueOf(v)))
 	return s
 }
 
-// Restore sets the tagged fields of v, a pointer to a struct, to what Save
-// stored. It refuses what Save cannot have stored: what is missing or left over,
-// of another type or shape, not finite, or not what the tags hold. lengths, which
-// may be nil, are those that are known, by the names in the brackets.
+// Restore sets the tagged fields of v, a pointer to a struct, to the state from Save. It
+// returns an error for a state that Save cannot have written: with missing or additional
+// entries, other types or shapes, numbers that are not finite, or violated conditions of
+// tags. lengths, which may be nil, are known lengths by the names in brackets.
 func Restore(v any, s State, lengths map[string]int) error {
 	r := restorer{state: s, used: map[string]bool{}, known: lengths}
 	if err := r.restore("", reflect.ValueOf(v).Elem()); err != nil {
@@ -103,7 +100,7 @@ func parseTag(tag string) field {
 	return f
 }
 
-// eachField visits the tagged fields of a struct, and those of embedded ones.
+// eachField visits the tagged fields of a struct and of its embedded structs.
 func eachField(v reflect.Value, visit func(f field, v reflect.Value) error) error {
 	for i := range v.NumField() {
 		t := v.Type().Field(i)
@@ -129,8 +126,7 @@ func eachField(v reflect.Value, visit func(f field, v reflect.Value) error) erro
 	return nil
 }
 
-// inner is the struct that a field holds, directly, behind a pointer or in an
-// interface.
+// inner returns the struct in a field, directly, behind a pointer or in an interface.
 func inner(v reflect.Value) (reflect.Value, bool) {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -234,8 +230,8 @@ func bits(x []bool) []uint8 {
 	return data
 }
 
-// Keeps is an error for the first tagged field of a struct, or of a pointer to one,
-// that Save would panic on by its type alone.
+// Keeps returns an error for the first tagged field of a struct, or of a pointer to one, whose
+// type would make Save panic.
 func Keeps(t reflect.Type) error { return keeps(t, map[reflect.Type]bool{}) }
 
 func keeps(t reflect.Type, seen map[reflect.Type]bool) error {
@@ -266,7 +262,7 @@ func keeps(t reflect.Type, seen map[reflect.Type]bool) error {
 			inside = inside.Elem()
 		}
 		switch is := inside.Kind(); {
-		case is == reflect.String || is == reflect.Interface: // in which anything may be
+		case is == reflect.String || is == reflect.Interface: // which can contain anything
 		case inside.Implements(reflect.TypeFor[Coder]()) || reflect.PointerTo(inside).Implements(reflect.TypeFor[Coder]()):
 		case is == reflect.Struct || is == reflect.Pointer && inside.Elem().Kind() == reflect.Struct:
 			if err := keeps(inside, seen); err != nil {
@@ -279,7 +275,7 @@ func keeps(t reflect.Type, seen map[reflect.Type]bool) error {
 	return nil
 }
 
-// kept are the types of fields that Save stores under one name.
+// kept lists the types of fields that Save stores under one name.
 func kept() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[int](), reflect.TypeFor[int64](), reflect.TypeFor[uint64](), reflect.TypeFor[float32](), reflect.TypeFor[float64](), reflect.TypeFor[bool](),
@@ -324,7 +320,7 @@ func contiguous[T float32 | float64](data []T, rows, cols, stride int) []T {
 type restorer struct {
 	state State
 	used  map[string]bool
-	known map[string]int // lengths
+	known map[string]int // known lengths by name
 }
 
 func (r restorer) restore(prefix string, v reflect.Value) error {
@@ -374,14 +370,14 @@ func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths 
 				return err
 			}
 		}
-		return f.holds(n)
+		return f.checkNumber(n)
 	case *float64:
 		n, err := param[float64](r, f)
 		if err != nil {
 			return err
 		}
 		*x = n
-		return f.holds(n)
+		return f.checkNumber(n)
 	case *float32:
 		n, err := param[float64](r, f)
 		if err != nil {
@@ -390,7 +386,7 @@ func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths 
 		if *x = float32(n); float64(*x) != n {
 			return fmt.Errorf("parameter %q must be a number of 32 bits, not %v", f.name, n)
 		}
-		return f.holds(n)
+		return f.checkNumber(n)
 	case *bool:
 		b, err := param[bool](r, f)
 		*x = b
@@ -418,7 +414,7 @@ func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths 
 		if *x, err = strconv.ParseInt(s, 10, 64); err != nil {
 			return fmt.Errorf("parameter %q must be a whole number of 64 bits, not %q", f.name, s)
 		}
-		return f.holds(float64(*x))
+		return f.checkNumber(float64(*x))
 	case *[]bool:
 		f.hold = map[string]string{"below": "2"}
 		_, data, err := array[uint8](r, f, lengths)
@@ -504,11 +500,11 @@ func (r restorer) restoreNested(f field, v reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	// Each element has a name in the state, which bounds their number.
+	// Each element has a name in the state, which limits their number.
 	if n != math.Trunc(n) || n < 0 || n > float64(len(r.state.Params)+len(r.state.Arrays)) {
 		return fmt.Errorf("parameter %q must be the number of its parts, not %v", f.name, n)
 	}
-	if err := f.holds(n); err != nil {
+	if err := f.checkNumber(n); err != nil {
 		return err
 	}
 	if v.Kind() == reflect.Slice && v.Len() != int(n) {
@@ -543,7 +539,7 @@ func restoreSlice[T float32 | float64 | int64 | uint8](r restorer, f field, leng
 	return err
 }
 
-// array is the array of a field, which holds what its tag says.
+// array returns the array of a field and checks the conditions of its tag.
 func array[T float32 | float64 | int64 | uint8](r restorer, f field, lengths map[string]int) ([]int, []T, error) {
 	a, ok := r.state.Arrays[f.name]
 	r.used[f.name] = true
@@ -559,10 +555,10 @@ func array[T float32 | float64 | int64 | uint8](r restorer, f field, lengths map
 			return nil, nil, err
 		}
 	}
-	return a.Shape, data, hold(f, data)
+	return a.Shape, data, checkElements(f, data)
 }
 
-// bind holds that what has one name has one length, of at least 1.
+// bind checks that lengths with the same name are equal, and at least 1.
 func bind(lengths map[string]int, dim string, n int, what string) error {
 	if have, ok := lengths[dim]; ok && have != n {
 		return fmt.Errorf("%s must be %d, not %d", what, have, n)
@@ -574,7 +570,7 @@ func bind(lengths map[string]int, dim string, n int, what string) error {
 	return nil
 }
 
-// bounds are what a tag holds of every number.
+// bounds are the conditions of a tag for every number.
 type bounds struct {
 	least, below float64
 	positive     bool
@@ -596,8 +592,8 @@ func (f field) bounds() bounds {
 	return bounds{number("least", math.Inf(-1)), number("below", math.Inf(1)), positive}
 }
 
-// hold says what is wrong with a number.
-func (b bounds) hold(n float64) error {
+// check returns an error for a number that violates the bounds.
+func (b bounds) check(n float64) error {
 	switch {
 	case b.positive && !(n > 0):
 		return fmt.Errorf("must be above 0, not %v", n)
@@ -609,16 +605,16 @@ func (b bounds) hold(n float64) error {
 	return nil
 }
 
-// holds says what is wrong with a number.
-func (f field) holds(n float64) error {
-	if err := f.bounds().hold(n); err != nil {
+// checkNumber returns an error for a number that violates the bounds.
+func (f field) checkNumber(n float64) error {
+	if err := f.bounds().check(n); err != nil {
 		return fmt.Errorf("parameter %q %w", f.name, err)
 	}
 	return nil
 }
 
-// hold says what is wrong with an array.
-func hold[T float32 | float64 | int64 | uint8](f field, data []T) error {
+// checkElements returns an error for an array that violates the conditions.
+func checkElements[T float32 | float64 | int64 | uint8](f field, data []T) error {
 	b := f.bounds()
 	_, rising := f.hold["rising"]
 	for i, v := range data {
@@ -629,7 +625,7 @@ func hold[T float32 | float64 | int64 | uint8](f field, data []T) error {
 		if rising && i > 0 && v < data[i-1] {
 			return fmt.Errorf("array %q falls at %d", f.name, i)
 		}
-		if err := b.hold(n); err != nil {
+		if err := b.check(n); err != nil {
 			return fmt.Errorf("array %q, at %d, %w", f.name, i, err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// Count writes so many of something: 1 row, 2,000 rows, 2 classes, 2 discoveries.
+// Count formats a number of things: 1 row, 2,000 rows, 2 classes, 2 discoveries.
 func Count(n int, one string) string {
 	switch {
 	case n == 1:
@@ -20,5 +20,5 @@ func Count(n int, one string) string {
 	return display.Count(n) + " " + one
 }
 
-// CountOf writes how many of all it are: 20 of 2,000 calibration rows.
+// CountOf formats a part of a number of things: 20 of 2,000 calibration rows.
 func CountOf(n, all int, one string) string { return display.Count(n) + " of " + Count(all, one) }

@@ -7,22 +7,22 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// MaxExact is the largest whole number up to which float32 holds all whole numbers.
+// MaxExact is the largest integer up to which float32 represents all integers.
 const MaxExact = 1 << 24
 
-// MaxWidth bounds the rows that are made from what a file says.
+// MaxWidth limits the width of rows that a file declares.
 const MaxWidth = 1 << 24
 
-// New is a matrix of zeros.
+// New returns a matrix of zeros.
 func New(n, cols int) blas32.General {
 	return blas32.General{Rows: n, Cols: cols, Stride: max(cols, 1), Data: make([]float32, n*cols)}
 }
 
-// Row is row i of m, which it shares.
+// Row returns row i of m, without a copy.
 func Row(m blas32.General, i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
 
-// Slice is rows i…j−1 of m, which it shares, without room for more behind them, of a
-// matrix without columns none. It panics where m has no such rows.
+// Slice returns rows i…j−1 of m without a copy, with no capacity beyond them. For a matrix
+// without columns it returns none. It panics if m does not have these rows.
 func Slice(m blas32.General, i, j int) blas32.General {
 	if m.Cols == 0 {
 		return blas32.General{}
@@ -38,7 +38,7 @@ func Slice(m blas32.General, i, j int) blas32.General {
 	return s
 }
 
-// Select copies rows of m, in the order given; of a matrix without columns, none.
+// Select copies rows of m in the given order. For a matrix without columns it returns none.
 func Select(m blas32.General, picked []int) blas32.General {
 	if m.Cols == 0 {
 		return blas32.General{}
@@ -50,11 +50,11 @@ func Select(m blas32.General, picked []int) blas32.General {
 	return s
 }
 
-// Unit are the rows of m scaled to unit norm; rows of zeros stay zero.
+// Unit returns the rows of m scaled to unit norm. Rows of zeros stay zero.
 func Unit(m blas32.General) blas32.General { return Radial(m, 1) }
 
-// Radial are the rows of m divided by their norm to the power of exponent; rows
-// of zeros stay zero.
+// Radial returns the rows of m divided by their norm to the power of exponent. Rows of zeros
+// stay zero.
 func Radial(m blas32.General, exponent float64) blas32.General {
 	scaled := New(m.Rows, m.Cols)
 	for i := range m.Rows {
@@ -66,7 +66,7 @@ func Radial(m blas32.General, exponent float64) blas32.General {
 	return scaled
 }
 
-// SquaredDistance is Σ (x−y)².
+// SquaredDistance returns Σ (x−y)².
 func SquaredDistance(x, y []float32) float64 {
 	var s float64
 	for j, v := range x {
@@ -76,7 +76,7 @@ func SquaredDistance(x, y []float32) float64 {
 	return s
 }
 
-// Argmax is the column of the largest number of every row, the first of equals.
+// Argmax returns the column of the largest number in every row, the first one among equals.
 func Argmax(m blas32.General) []int {
 	columns := make([]int, m.Rows)
 	for i := range columns {

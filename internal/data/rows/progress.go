@@ -1,17 +1,16 @@
 package rows
 
-// Progress is told the share of some work that is done; nil listens to nothing.
+// Progress is called with the fraction of some work that is done. Nil ignores it.
 type Progress func(share float64)
 
-// Tell tells the share.
+// Tell calls p with the fraction, unless p is nil.
 func (p Progress) Tell(share float64) {
 	if p != nil {
 		p(share)
 	}
 }
 
-// Sub is the progress of a part of the work, which begins at one share of it and
-// ends at another.
+// Sub returns the progress for a part of the work that covers a range of fractions.
 func (p Progress) Sub(from, to float64) Progress {
 	if p == nil {
 		return nil
@@ -19,12 +18,12 @@ func (p Progress) Sub(from, to float64) Progress {
 	return func(share float64) { p(from + (to-from)*share) }
 }
 
-// Part is Sub of the i-th of n equal parts.
+// Part returns Sub for part i of n equal parts.
 func (p Progress) Part(i, n int) Progress {
 	return p.Sub(float64(i)/float64(n), float64(i+1)/float64(n))
 }
 
-// Rising is the progress without steps back.
+// Rising returns a progress that never decreases.
 func (p Progress) Rising() Progress {
 	if p == nil {
 		return nil

@@ -6,14 +6,14 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Scaling takes columns to mean 0 and deviation 1. NaN is a gap, which the mean
-// fills.
+// Scaling scales columns to mean 0 and deviation 1. NaN is an empty cell, which becomes the
+// mean.
 type Scaling struct {
 	Mean      []float64 `state:"mean[features]"`              // by column
-	Deviation []float64 `state:"deviation[features],least=0"` // 0 of a constant column
+	Deviation []float64 `state:"deviation[features],least=0"` // 0 for a constant column
 }
 
-// NewScaling is the scaling of the columns of m, which has at least one row.
+// NewScaling returns the scaling for the columns of m, which must have at least one row.
 func NewScaling(m blas32.General) Scaling {
 	s := Scaling{Mean: make([]float64, m.Cols), Deviation: make([]float64, m.Cols)}
 	count := make([]float64, m.Cols)
@@ -34,7 +34,7 @@ func NewScaling(m blas32.General) Scaling {
 		}
 	}
 	for j, v := range s.Deviation {
-		// Rounding alone parts the numbers of a constant column from their mean.
+		// Rounding makes the numbers of a constant column differ from their mean.
 		if s.Deviation[j] = math.Sqrt(v); s.Deviation[j] <= 1e-7*math.Abs(s.Mean[j]) {
 			s.Deviation[j] = 0
 		}
@@ -42,8 +42,8 @@ func NewScaling(m blas32.General) Scaling {
 	return s
 }
 
-// Apply is m scaled, in memory of its own; what was constant is 0. A scaling
-// without columns leaves m as it is.
+// Apply returns m scaled, in new memory. Constant columns become 0. A scaling without columns
+// returns m itself.
 func (s Scaling) Apply(m blas32.General) blas32.General {
 	if s.Mean == nil {
 		return m
@@ -61,7 +61,7 @@ func (s Scaling) Apply(m blas32.General) blas32.General {
 	return out
 }
 
-// Layer is the layer wx + b, w being c×h, as it reads what is scaled.
+// Layer returns the layer wx + b, with w of c×h, in a form that reads scaled rows.
 func (s Scaling) Layer(w blas32.General, b []float32) (blas32.General, []float32) {
 	out, bias := New(w.Rows, w.Cols), make([]float32, w.Rows)
 	for i := range w.Rows {

@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// TestScaling: columns have mean 0 and deviation 1, constant ones are 0, huge ones
-// do not overflow, and a layer gives what it gave.
+// TestScaling checks that columns have mean 0 and deviation 1, constant ones are 0, huge ones
+// do not overflow, and a layer gives the same result.
 func TestScaling(t *testing.T) {
 	m := blas32.General{Rows: 3, Cols: 3, Stride: 4, Data: []float32{1, .1, 1e38, 9, 2, .1, 2e38, 9, 6, .1, 3e38}}
 	s := rows.NewScaling(m)

@@ -6,29 +6,26 @@ import (
 	"sort"
 )
 
-// DefaultFraction is the share of rows that is held out for calibration where
-// nothing else is asked.
+// DefaultFraction is the default fraction of rows that is held out for calibration.
 const DefaultFraction = 0.2
 
-// DefaultAlpha is the rate of false alarms, and DefaultLevel the coverage of
-// intervals, where nothing else is asked.
+// DefaultAlpha is the default false-alarm rate, and DefaultLevel the default coverage of
+// intervals.
 const (
 	DefaultAlpha = 0.05
 	DefaultLevel = 0.9
 )
 
-// Where the rows to calibrate on came from: they were given apart from those to fit
-// on, or split off them.
+// Where calibration rows come from: given separately, or split off the fit rows.
 const (
 	Given    = "given"
 	SplitOff = "split"
 )
 
-// Split divides the rows 0…n−1 at random into rows to fit on and rows to
-// calibrate on. The calibration part has round(fraction·n) rows, and neither
-// part is empty if n ≥ 2 and fraction < 1. Both are increasing. The same
-// arguments give the same split. Split panics if n is negative or fraction
-// outside (0,1].
+// Split divides the rows 0…n−1 at random into fit rows and calibration rows, both in
+// increasing order. There are round(fraction·n) calibration rows, and neither part is empty if
+// n ≥ 2 and fraction < 1. Equal arguments give equal splits. Split panics if n is negative or
+// fraction outside (0,1].
 func Split(n int, fraction float64, seed uint64) (fit, cal []int) {
 	if n < 0 || !(fraction > 0 && fraction <= 1) {
 		panic("rows: split of a negative number of rows, or fraction outside (0,1]")
@@ -41,9 +38,9 @@ func Split(n int, fraction float64, seed uint64) (fit, cal []int) {
 	return fit, cal
 }
 
-// Folds divides the rows 0…n−1 at random into k parts, whose sizes differ by at
-// most one; fewer than k where there are fewer rows. Each is increasing. The same
-// arguments give the same parts. Folds panics if n is negative or k below 1.
+// Folds divides the rows 0…n−1 at random into k parts, or fewer if there are fewer rows. Their
+// sizes differ by at most one, and each is in increasing order. Equal arguments give equal
+// parts. Folds panics if n is negative or k below 1.
 func Folds(n, k int, seed uint64) [][]int {
 	if n < 0 || k < 1 {
 		panic("rows: folds of a negative number of rows, or none")
@@ -58,8 +55,7 @@ func Folds(n, k int, seed uint64) [][]int {
 	return folds
 }
 
-// splitStream keeps the permutation of a split apart from other uses of the
-// same seed.
+// splitStream separates the permutation of a split from other uses of the same seed.
 const splitStream = 0x73706c6974
 
 func heldOut(n int, fraction float64) int {

@@ -36,7 +36,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// Every row is in one fold, folds are of about one size, and the seed decides.
+// TestFolds checks that every row is in one fold, that folds have similar sizes, and that the
+// seed determines them.
 func TestFolds(t *testing.T) {
 	for _, c := range []struct{ n, k, want int }{{0, 5, 0}, {1, 5, 1}, {3, 5, 3}, {5, 5, 5}, {23, 5, 5}, {100, 1, 1}} {
 		folds := Folds(c.n, c.k, 4)

@@ -1,5 +1,5 @@
-// Package rows holds what everything else is made of: arrays and the states that
-// fitted things are saved as.
+// Package rows provides the basic types: matrices of rows, arrays, and the states that fitted
+// values are saved as.
 package rows
 
 import (
@@ -8,16 +8,15 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Array is a dense array as it is stored on disk: row-major, with a shape.
-// Data is one of []float32, []float64, []int64 or []uint8 (or, to be written
-// alone, []bool, which is read as []uint8), and its length is
-// the product of Shape.
+// Array is a dense array in the form in which it is stored: row-major, with a shape. Data is
+// one of []float32, []float64, []int64 or []uint8 (or, only for writing, []bool, which is read
+// as []uint8). Its length is the product of Shape.
 type Array struct {
 	Shape []int
 	Data  any
 }
 
-// Elements is how many numbers an array of a shape has.
+// Elements returns the number of elements of an array with a shape.
 func Elements(shape []int) int {
 	n := 1
 	for _, d := range shape {
@@ -26,12 +25,11 @@ func Elements(shape []int) int {
 	return n
 }
 
-// State is everything a fitted head or detector needs to be rebuilt: scalars
-// that go to the manifest of a bundle as JSON, and arrays that are stored
-// beside it as .npy files.
+// State is everything that is needed to restore a fitted detector or interval model: scalars,
+// which are stored in the manifest of a .attach file as JSON, and arrays, which are stored as
+// .npy files.
 //
-// Params holds only JSON scalars: bool, float64, string. An integer is stored
-// as float64.
+// Params holds only JSON scalars: bool, float64, string. An integer is stored as float64.
 type State struct {
 	Params map[string]any
 	Arrays map[string]Array
@@ -46,13 +44,12 @@ func ArrayOf(m blas32.General) Array {
 	return Array{Shape: []int{m.Rows, m.Cols}, Data: data}
 }
 
-// Vector is v as an array of one dimension.
+// Vector returns v as a one-dimensional array.
 func Vector(v []float64) Array {
 	return Array{Shape: []int{len(v)}, Data: v}
 }
 
-// Float64s returns the float64 array called name, which must have one
-// dimension.
+// Float64s returns the float64 array with a name, which must have one dimension.
 func (s State) Float64s(name string) ([]float64, error) {
 	a, ok := s.Arrays[name]
 	if !ok {
@@ -65,8 +62,8 @@ func (s State) Float64s(name string) ([]float64, error) {
 	return v, nil
 }
 
-// Matrix is a matrix without gaps between its rows, in float32 or in float64;
-// the other is nil.
+// Matrix is a matrix without gaps between its rows, in float32 or in float64; the other field
+// is nil.
 type Matrix struct {
 	Rows, Cols int
 	Single     []float32
