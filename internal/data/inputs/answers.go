@@ -11,8 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// answers gathers what images or arrays bring with them, row by row: targets and
-// groups.
+// answers collects, row by row, the targets and groups that accompany images or arrays.
 type answers struct {
 	o     Options
 	known bool     // that names are
@@ -100,12 +99,12 @@ func (o Options) asksNames(c *cell) bool {
 	return o.Classes == nil && c.written() && guess == ""
 }
 
-// named says that a target is to be that of the class which a cell names.
+// named reports whether the target is the number of the class that the cell names.
 func (o Options) named(c *cell) bool {
 	return o.Classes != nil && c.kind == text && c.trimmed() != "" && !numeric(c.text)
 }
 
-// annotate gives a set what is known of its rows; path is what an error names.
+// annotate adds the collected labels, targets and groups to a set. Errors name path.
 func (a *answers) annotate(s *Set, path string) error {
 	s.Odd = a.odd
 	k := len(a.names)

@@ -14,15 +14,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// arrayFile is arrays by name: an .npz archive, the columns of a Parquet file, or
-// the features that an .npy file is.
+// arrayFile holds arrays by name: an .npz archive, the columns of a Parquet file, or
+// the single array of an .npy file, which holds features.
 type arrayFile interface {
 	Names() []string
 	Has(name string) bool
 	entry(name string) (array, error)
 }
 
-// array is numbers by row, in a file that it does not hold open.
+// array holds numbers by row. Its file is open only while a cursor reads it.
 type array interface {
 	Name() string // where it is
 	shape() []int // rows first
@@ -48,7 +48,7 @@ func openArrays(path string) (arrayFile, error) {
 	return npzFile{z}, err
 }
 
-// floats reads rows from first up to, not including, last.
+// floats reads the rows first to last-1.
 func floats(a array, first, last int) ([]float32, error) {
 	if whole, ok := a.(npyArray); ok && last-first == whole.Rows() {
 		return whole.Float32s()
@@ -71,7 +71,7 @@ func floats(a array, first, last int) ([]float32, error) {
 	return all, nil
 }
 
-// HoldsAny says whether the file at path has one of the arrays.
+// HoldsAny reports whether the file at path has at least one of the named arrays.
 func HoldsAny(path string, names ...string) bool {
 	f, err := openArrays(path)
 	return err == nil && slices.ContainsFunc(names, f.Has)
@@ -135,8 +135,8 @@ const (
 	mostPerByte = 64
 )
 
-// parquetArray is a column of numbers, or of lists that are all as long as the
-// first.
+// parquetArray is a column of numbers, or of lists. All lists must be as long as the
+// first one.
 type parquetArray struct {
 	*parquet.File
 	name   string
@@ -153,7 +153,7 @@ func (a *parquetArray) open() (cursor, error) {
 	return parquetCursor{c, a}, err
 }
 
-// room is less than all where a damaged file announces rows that it does not have.
+// room is bounded, because a damaged file can announce rows that it does not have.
 func (a *parquetArray) room() int { return 16 * a.Size() }
 
 type parquetCursor struct {

@@ -88,7 +88,7 @@ func leftAlone(names []string, read []inputArray, o Options) (other []string) {
 	return other
 }
 
-// inputArray is an array of an archive that an input is read from.
+// inputArray is an array of an archive from which one model input is read.
 type inputArray struct {
 	Takes
 	stored string
@@ -147,7 +147,7 @@ func newArraySet(src source, first *npy.Lazy, o Options) (*Set, error) {
 	return &Set{src: src}, nil
 }
 
-// arraySource is the rows of an array on disk.
+// arraySource reads the rows of an array on disk.
 type arraySource struct {
 	l      *npy.Lazy
 	tensor ood.Tensor
@@ -186,8 +186,8 @@ func (r *arrayReader) fill(ctx context.Context, idx []int, dst []float32) error 
 	return nil
 }
 
-// runs yields the position and length of each run of consecutive numbers, cut
-// to a length of most.
+// runs yields the position and length of each run of consecutive numbers. The
+// parameter most bounds its length.
 func runs(idx []int, most int) func(yield func(start, n int) bool) {
 	return func(yield func(start, n int) bool) {
 		for start := 0; start < len(idx); {

@@ -15,8 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// bound is the columns of a table that a tensor is made of: numbers, texts, or a
-// list.
+// bound is a tensor together with the columns of a table that it is made of: columns
+// of numbers, columns of texts, or one column of lists.
 type bound struct {
 	tensor  ood.Tensor
 	columns []int
@@ -36,7 +36,7 @@ func (t *tableReader) scans(b *bound) bool {
 	return t.file == nil
 }
 
-// add appends the cells of a record to a tensor.
+// add appends a record's cells to a tensor.
 func (b *bound) add(x *ood.Tensor, rec *record, t *table) error {
 	if b.list {
 		return b.addList(x, rec, t)
@@ -85,7 +85,7 @@ func (b *bound) addList(x *ood.Tensor, rec *record, t *table) error {
 	return nil
 }
 
-// finish gives a tensor of so many rows its shape.
+// finish sets the shape of a tensor of n rows.
 func (b *bound) finish(x *ood.Tensor, n int) {
 	x.Shape = append([]int{n}, b.tensor.Shape[1:]...)
 	if b.tensor.Lengths != nil && n > 0 {
@@ -144,7 +144,7 @@ func (t *tableReader) namesInput(column int) bool {
 		slices.ContainsFunc(t.o.Takes, func(in Takes) bool { return t.is(in, column, several) }))
 }
 
-// among columns are those that are so.
+// among returns the columns for which so returns true.
 func among(columns []int, so func(j int) bool) []int {
 	return slices.DeleteFunc(slices.Clone(columns), func(j int) bool { return !so(j) })
 }
@@ -244,7 +244,7 @@ func (t *tableReader) bindAll(ctx context.Context, free []int) (err error) {
 	return nil
 }
 
-// is says whether a column is an input's by its name.
+// is reports whether column j has the name of an input.
 func (t *tableReader) is(in Takes, j int, several bool) bool {
 	name, h := t.header[j], t.holds[j]
 	bare, _, _ := strings.Cut(in.Name, ":")
@@ -263,20 +263,20 @@ func (t *tableReader) is(in Takes, j int, several bool) bool {
 	return in.width() == 1 || in.width() == 0 && several
 }
 
-// tokenised says that an input may be made of texts by a tokenizer.
+// tokenised reports whether a tokenizer may make the input from texts.
 func tokenised(in Takes) bool { return in.whole() && len(in.Shape) == 2 }
 
-// pictures says that an input is of images, or may be of what is prepared.
+// pictures reports whether an input is of images, or may be of prepared images.
 func (t *tableReader) pictures(in Takes) bool {
 	return len(in.Shape) == 4 || in.images() && t.o.Preprocess != nil
 }
 
-// encoded says that a column holds bytes and no texts.
+// encoded reports whether a column holds bytes, not text.
 func (t *tableReader) encoded(j int) bool {
 	return t.file != nil && t.file.Columns()[j].Kind == parquet.Bytes
 }
 
-// bindTo makes an input of columns.
+// bindTo makes an input from columns.
 func (t *tableReader) bindTo(in Takes, columns []int) error {
 	if len(columns) == 0 {
 		return t.notAmong(in)
@@ -326,10 +326,10 @@ func (t *tableReader) listed(in Takes, j int) ([]int, error) {
 	return row, nil
 }
 
-// usualText are names that columns of texts usually have.
+// usualText lists the usual names of a text column.
 var usualText = []string{"text", "sentence"}
 
-// TextColumnsError says that which column is the text cannot be told.
+// TextColumnsError reports that it is not clear which column holds the text.
 type TextColumnsError struct {
 	Columns []string // that hold texts; nil if the table has no header
 }
@@ -511,14 +511,14 @@ func (t *tableReader) usable(free []int, wanted int) (keep, left []int, err erro
 	return keep, left, nil
 }
 
-// noteLeft notes which columns are no inputs, though nothing said so.
+// noteLeft adds a note that lists the columns left out, unless Options.Columns chose the inputs.
 func (t *tableReader) noteLeft(left []int) {
 	if len(left) > 0 && t.o.Columns == nil {
 		t.notes = append(t.notes, "columns left out: "+display.List(t.described(left), 10))
 	}
 }
 
-// described are columns with what they hold.
+// described returns each column's name and what it holds.
 func (t *tableReader) described(columns []int) (list []string) {
 	for _, j := range columns {
 		h, what := &t.holds[j], "no values"
@@ -542,7 +542,7 @@ func (t *tableReader) described(columns []int) (list []string) {
 	return list
 }
 
-// quoted is the name of a column, or its number from 1.
+// quoted returns the quoted name of a column, or its number counted from 1.
 func (t *tableReader) quoted(j int) string {
 	if t.header == nil {
 		return fmt.Sprint(j + 1)
@@ -586,7 +586,7 @@ func (t *tableReader) deal(rest []Takes, free []int) error {
 	return nil
 }
 
-// notAmong says that no column has the name of an input.
+// notAmong returns the error that no column has the name of an input.
 func (t *tableReader) notAmong(in Takes) error {
 	if t.header == nil {
 		return fmt.Errorf("which columns are %v is not known, since the file has no header", in)
@@ -631,7 +631,7 @@ func (t *tableReader) source() source {
 	return joined{&table, t.images}
 }
 
-// ColumnsError says that a table has more or fewer columns than the model takes.
+// ColumnsError reports that a table has more or fewer columns than the model takes.
 type ColumnsError struct {
 	Columns []string // that hold numbers; nil if the table has no header
 	Others  []string // that hold none, each with what it holds

@@ -13,11 +13,11 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Blocks implements ood.Inputs: it reads the set in order, rows at a time (the
-// last block may be shorter). One block is read ahead while the caller works, so
-// two are in memory, and a block is the caller's to keep. An error ends the
-// sequence: a file that cannot be read, a NaN or an infinity (with its row), or the
-// context's error. Each call reads the files anew.
+// Blocks implements ood.Inputs: it reads the set in order, in blocks of so many rows.
+// The last block may be shorter. One block is read ahead while the caller works, so
+// two are in memory. The caller may keep a block. An error ends the sequence: a file
+// that cannot be read, a NaN or an infinity (the error names its row), or the context's
+// error. Each call reads the files again.
 func (s *Set) Blocks(ctx context.Context, rows int) iter.Seq2[ood.InputBlock, error] {
 	if rows < 1 {
 		panic("inputs: blocks of no rows")
@@ -59,7 +59,7 @@ func (s *Set) Blocks(ctx context.Context, rows int) iter.Seq2[ood.InputBlock, er
 	}
 }
 
-// produce passes one block after another to emit, until it returns false.
+// produce passes blocks to emit in order until emit returns false.
 func (s *Set) produce(ctx context.Context, rows int, emit func(ood.InputBlock, error) bool) {
 	r, err := s.src.open()
 	if err != nil {
@@ -90,8 +90,8 @@ func (s *Set) produce(ctx context.Context, rows int, emit func(ood.InputBlock, e
 	}
 }
 
-// Check reads all rows, as many at a time, and returns what is wrong with the first that
-// cannot be read. Rows that were read when the set was opened are not read again.
+// Check reads all rows in blocks of so many rows, and returns the error of the first row
+// that cannot be read. It skips rows that were already read when the set was opened.
 func (s *Set) Check(ctx context.Context, rows int) error {
 	if m, ok := s.src.(tried); ok && m.readableRows() != nil {
 		return nil
@@ -104,7 +104,7 @@ func (s *Set) Check(ctx context.Context, rows int) error {
 	return nil
 }
 
-// All reads the whole set of rows of one tensor, n × the product of its shape.
+// All reads the whole set as a matrix: n rows × the product of the shape. The set must have one tensor.
 func (s *Set) All(ctx context.Context) (blas32.General, error) {
 	width := s.RowLen()
 	out := blas32.General{Rows: s.Len(), Cols: width, Stride: width, Data: make([]float32, s.Len()*width)}
@@ -138,7 +138,7 @@ func (s *Set) check(t ood.Tensor, start int) error {
 	return fmt.Errorf("%s: "+shown+" at index %v; %s", s.Name(start+row), t.Data[i], at, must)
 }
 
-// place is the row that element i of a tensor is in, and its index there.
+// place returns the row that element i of a tensor is in, and its index in that row.
 func place(t ood.Tensor, i int) (row int, at []int) {
 	if t.Lengths == nil {
 		width := rows.Elements(t.Shape[1:])

@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TakesOf are the inputs of a model as readers look at them.
+// TakesOf converts a model's inputs to Takes.
 func TakesOf(list []attach.Input) (takes []Takes) {
 	for _, in := range list {
 		takes = append(takes, Takes(in))
@@ -21,7 +21,7 @@ func TakesOf(list []attach.Input) (takes []Takes) {
 	return takes
 }
 
-// Expect has columns looked for that a bundle was fitted on, unless others are named.
+// Expect selects the columns that a .attach file was fitted on, unless o names others.
 func (o *Options) Expect(b *attach.Bundle) {
 	if o.Targets == nil {
 		o.Targets, o.TargetOptional = b.Base.Targets, true
@@ -59,22 +59,21 @@ func Accepts[B any](ctx context.Context, s *Set, images []int, model func(contex
 	return nil
 }
 
-// LeftOut says that rows were left out because their target is unknown.
+// LeftOut returns the note that n of so many rows were left out because their target is unknown.
 func LeftOut(n, of int) string {
 	return fmt.Sprintf("left out %s without a target, of %s", rows.Count(n, "row"), rows.Count(of, "row"))
 }
 
-// Beside is what rows bring beside a model's inputs, by row; what is absent is the zero
-// value.
+// Beside holds, by row, the labels, targets and groups that accompany a model's inputs.
+// A field is its zero value if the rows have none.
 type Beside struct {
 	Labels  []int
 	Targets blas32.General
 	Groups  []string
 }
 
-// Sure leaves out labels that number other classes than a network's, such as those of rows
-// from elsewhere, and targets that are not the network's. It returns what is wrong with
-// what it leaves out.
+// Sure removes labels that do not fit the model's classes, such as labels of OOD rows, and
+// targets that do not fit its outputs. It returns why it removed them, or nil.
 func (b *Beside) Sure(base attach.Base) (odd error) {
 	if base.Task == attach.Regression {
 		b.Labels = nil
@@ -96,7 +95,7 @@ func (b *Beside) Sure(base attach.Base) (odd error) {
 	return odd
 }
 
-// With gives blocks of rows, in order, what each row brings.
+// With adds labels, targets and groups to blocks of rows, which must be in order.
 func (b Beside) With(blocks iter.Seq2[attach.Rows, error]) iter.Seq2[attach.Rows, error] {
 	return func(yield func(attach.Rows, error) bool) {
 		done := 0

@@ -13,24 +13,24 @@ import (
 	"unicode/utf8"
 )
 
-// tabular is a file of rows that have cells.
+// tabular is a file whose rows have cells.
 type tabular interface {
-	// Names are those of columns, or nil where the first record may have them.
+	// Names returns the names of the columns, or nil if the first record may have them.
 	Names() []string
-	// unit is what a record is called in the file: a line or a row.
+	// unit returns what the file calls a record: a line or a row.
 	unit() string
 	// records reads the cells of some columns, or of all where that is nil, in order
 	// from a place on.
 	records(ctx context.Context, columns []int, from mark) (records, error)
 }
 
-// records are read one after another.
+// records iterates over the records of a file.
 type records interface {
-	// next returns the next one, which lives until the next call, or io.EOF.
+	// next returns the next record, which is valid until the next call, or io.EOF.
 	next() (*record, error)
-	// at is where the next one begins.
+	// at returns the position of the next record.
 	at() mark
-	// seek goes to where one begins.
+	// seek moves to the position of a record.
 	seek(to mark)
 	Close() error
 }
@@ -64,7 +64,7 @@ func recordsOf(ctx context.Context, f tabular, columns []int, from mark) iter.Se
 	}
 }
 
-// record is the cells of one row; those of columns that were not asked for are
+// record holds the cells of one row. Cells of columns that were not requested are
 // absent.
 type record struct {
 	at    mark // where it begins, of what recordsOf yields
@@ -72,7 +72,7 @@ type record struct {
 	cells []cell
 }
 
-// set has texts as cells.
+// set replaces the record's cells by texts.
 func (r *record) set(line int, texts []string) *record {
 	r.line = line
 	r.cells = slices.Grow(r.cells[:0], len(texts))
@@ -94,7 +94,7 @@ const (
 	other
 )
 
-// cell is what a row has in a column.
+// cell is the value of one row in one column.
 type cell struct {
 	kind   cellKind
 	text   string
@@ -102,11 +102,11 @@ type cell struct {
 	list   []float64
 }
 
-// missing is how programs write that a value is not there.
+// missing lists the texts that programs write for a missing value.
 var missing = [...]string{"NA", "N/A", "n/a", "<NA>", "NULL", "null", "None", "#N/A", "#DIV/0!", "#VALUE!"}
 
-// numeric reports whether a cell reads as a number, be it not finite or too
-// large.
+// numeric reports whether a cell reads as a number. The number may be infinite, NaN or
+// too large.
 func (c *cell) numeric() bool { return c.kind == number || c.kind == text && numeric(c.text) }
 
 // written reports whether a cell is a text for people: it does not stand for a value
@@ -115,7 +115,7 @@ func (c *cell) written() bool {
 	return c.kind == text && !c.gap() && !numeric(c.text) && strings.Trim(c.text, " \t.?-_*#") != ""
 }
 
-// gap reports whether a cell stands for a number that is not there.
+// gap reports whether a cell stands for a missing number.
 func (c *cell) gap() bool {
 	trimmed := strings.TrimSpace(c.text)
 	return c.kind == absent || c.kind == number && math.IsNaN(c.number) ||
@@ -131,7 +131,7 @@ func parseCell(s string) (float64, error) {
 	return strconv.ParseFloat(strings.TrimSpace(s), 32)
 }
 
-// finite is the number in a cell, and what is wrong with it where there is none.
+// finite returns the number in a cell. If there is none, wrong says why.
 func (c *cell) finite() (v float32, wrong string) {
 	x := c.number
 	switch c.kind {
@@ -166,7 +166,7 @@ func (c *cell) finite() (v float32, wrong string) {
 	return v, ""
 }
 
-// notNumber says that a text is no number and, if people would read one, what to write.
+// notNumber returns the message that a text is not a number. If people would read it as one, it says what to write instead.
 func notNumber(text string) string {
 	wrong := fmt.Sprintf("%.40q is not a number", text)
 	if guess, instead := otherNotation(text); guess != "" {
@@ -175,7 +175,7 @@ func notNumber(text string) string {
 	return wrong
 }
 
-// words are the text in a cell, and what is wrong with it where there is none.
+// words returns the text in a cell. If there is none, wrong says why.
 func (c *cell) words() (s, wrong string) {
 	switch {
 	case c.kind == absent:
@@ -192,7 +192,7 @@ func (c *cell) words() (s, wrong string) {
 	return c.text, ""
 }
 
-// items are the numbers of a list appended to others, and what is wrong with one.
+// items appends the numbers of a list to dst. If one of them is not usable, wrong says why.
 func (c *cell) items(dst []float32) (all []float32, wrong string) {
 	switch c.kind {
 	case list:

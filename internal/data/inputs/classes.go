@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// NumberLabels numbers the rows' labels from 0: that of classes[i] becomes i.
+// NumberLabels renumbers the rows' labels from 0: label classes[i] becomes i.
 func (s *Set) NumberLabels(classes []int) error {
 	labels := make([]int, len(s.Labels))
 	for i, l := range s.Labels {
@@ -20,9 +20,9 @@ func (s *Set) NumberLabels(classes []int) error {
 	return nil
 }
 
-// OfClasses returns the rows whose label is one of classes, in their order,
-// with labels renumbered: the i-th of classes becomes i. It is for networks
-// that were trained on some classes of a set, in an order of their own.
+// OfClasses returns the rows whose label is in classes, in their order. It renumbers
+// labels: classes[i] becomes i. Use it for models that were trained on some classes
+// of a data set, in an order of their own.
 func (s *Set) OfClasses(classes []int) (*Set, error) {
 	if s.Labels == nil {
 		return nil, errors.New("there are no labels to pick classes by")

@@ -5,19 +5,19 @@
 // bounded by the disk and not by memory. What accompanies the rows (labels,
 // targets, names) is held in memory, and of a table of text where each row begins.
 //
-// [Open] tells by a path's name what opens it, and makes a Set of a source: what names
-// rows and the tensors that they bring, and opens a reader of any of them. Sources are
+// [Open] chooses a reader by the name of the path, and makes a Set from a source. A source
+// names the rows and their tensors, and opens a reader of any rows. The sources are
 //
 //	table         cells of a text, of JSON lines or of Parquet, whose columns tableReader binds to tensors
 //	imageSource   pictures: files of a folder, members of an archive, cells of a Parquet file
 //	pixelSource   images in an array of bytes
 //	arraySource   other arrays
 //	memberArrays  arrays that are members of an archive
-//	memberTexts   texts that are
-//	joined        several of these, each of which brings some tensors of the same rows
+//	memberTexts   texts that are members of an archive
+//	joined        several sources, each with some of the tensors of the same rows
 //
-// Precomputed features, targets and groups in files of their own are no Set: they are
-// arrays by name ([OpenFeatures]) or columns of a table that is all targets or groups.
+// Precomputed features, targets and groups in separate files do not make a Set. They are
+// arrays by name ([OpenFeatures]), or tables that hold only targets or groups.
 //
 // A table is a file of rows with cells: numbers, texts, and in JSON lines and
 // Parquet lists of numbers. Its columns are a model's inputs by their names; else
@@ -29,7 +29,7 @@
 // name that is asked for, and else a row: a header of numbers alone cannot be
 // told from one.
 //
-// Widths, rows and sizes are seen from headers before memory is taken for what
-// they announce. Of images that are decoded at the same time there are no more
-// pixels than the largest one may have.
+// Headers are checked for widths, rows and sizes before memory is allocated for the data
+// that they announce. Images that are decoded at the same time have, together, at most as
+// many pixels as the largest permitted image.
 package inputs

@@ -39,15 +39,15 @@ func OpenFeatureRows(path string, of Slice, wants ...Widths) (ood.Batch, int, er
 	return b, f.rows, err
 }
 
-// FeatureBlocks is OpenFeatureRows of rows that are read as they are asked for,
-// so many at a time, without labels.
+// FeatureBlocks works like OpenFeatureRows but reads the rows lazily, in blocks of so
+// many rows, and without labels.
 func FeatureBlocks(path string, of Slice, rows int, wants ...Widths) (int, iter.Seq2[ood.Batch, error], error) {
 	f, err := openFeatures(path, of, wants)
 	return f.rows, f.blocks(rows), err
 }
 
-// FeatureLabels are the labels alone of what OpenFeatureRows reads, nil where
-// there are none.
+// FeatureLabels returns only the labels of the rows that OpenFeatureRows reads, or nil
+// if there are none.
 func FeatureLabels(path string, of Slice) ([]int, error) {
 	f, err := openFeatures(path, of, nil)
 	if err != nil || f.labels == nil {
@@ -149,7 +149,7 @@ func (f *featureFile) open(path string, wants []Widths) error {
 	return nil
 }
 
-// add checks the shape of what is stored under a name against those before it.
+// add checks the shape of the array stored under a name against the arrays added before.
 func (f *featureFile) add(name string, a array) error {
 	check := checkMatrix
 	if name == "labels" {
@@ -232,7 +232,7 @@ func (f *featureFile) blocks(rows int) iter.Seq2[ood.Batch, error] {
 	}
 }
 
-// maxLayers bounds the arrays of an archive that are looked at one by one.
+// maxLayers bounds the number of earlier layers that an archive may hold.
 const maxLayers = 1000
 
 // FeatureArrays are the arrays of an archive that OpenFeatures reads a batch
@@ -313,7 +313,7 @@ func checkMatrix(a array) error {
 	return nil
 }
 
-// matrixOf reads rows of an n×d array of finite numbers.
+// matrixOf reads the rows first to last-1 of an n×d array of finite numbers.
 func matrixOf(a array, first, last int) (blas32.General, error) {
 	x, err := floats(a, first, last)
 	if err != nil {

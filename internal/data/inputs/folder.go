@@ -17,14 +17,14 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// imageKinds are the file name extensions of images.
+// imageKinds lists the file name extensions of images.
 var imageKinds = []string{".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"}
 
 func isImage(path string) bool {
 	return slices.Contains(imageKinds, strings.ToLower(filepath.Ext(path)))
 }
 
-// folder is images in files.
+// folder is a list of image files.
 type folder struct {
 	root  string
 	files []string // relative to root, with slashes, sorted
@@ -63,7 +63,7 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 	return s, err
 }
 
-// ImageFiles are the images below a folder.
+// ImageFiles lists the images below a folder.
 type ImageFiles struct {
 	Files []string // below the folder, with slashes, sorted
 	// Linked are the folders, as absolute paths, that links below the folder lead to and that were followed.
@@ -106,7 +106,7 @@ func Images(ctx context.Context, root string) (in ImageFiles, err error) {
 	return in, err
 }
 
-// list adds the images below dir, which is called name, and returns the links to folders there.
+// list adds the images below dir, whose name relative to the root is name. It returns the links to folders in dir.
 func (in *ImageFiles) list(ctx context.Context, dir, name string) (links []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil {
@@ -138,7 +138,7 @@ func (in *ImageFiles) list(ctx context.Context, dir, name string) (links []strin
 	return links, err
 }
 
-// realPath is an absolute path without links.
+// realPath returns the absolute path with all links resolved.
 func realPath(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -147,13 +147,13 @@ func realPath(path string) (string, error) {
 	return filepath.Abs(real)
 }
 
-// isFolder says whether a path leads to a folder.
+// isFolder reports whether a path leads to a folder.
 func isFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
-// within says whether a path is a folder or lies in it.
+// within reports whether path is the folder or lies in it.
 func within(path, folder string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(rel)

@@ -44,16 +44,16 @@ func unprintable(cell string) bool {
 	return strings.ContainsFunc(cell, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
 }
 
-// isName reports whether a cell has a letter, is no mark of a missing value and
-// does not begin as a number does.
+// isName reports whether a cell has a letter, is not a mark of a missing value, and
+// does not begin like a number.
 func isName(cell string) bool {
 	cell = strings.TrimSpace(cell)
 	digits := strings.TrimLeft(cell, "+-.,")
 	return strings.ContainsFunc(cell, unicode.IsLetter) && !slices.Contains(missing[:], cell) && (digits[0] < '0' || digits[0] > '9')
 }
 
-// isPandasIndex reports whether a first record is what pandas writes above
-// numbered rows of numbered columns.
+// isPandasIndex reports whether the first record is the header that pandas writes if
+// rows and columns are only numbered.
 func isPandasIndex(first []cell) bool {
 	for j, c := range first {
 		if j == 0 && c.text != "" || j > 0 && c.text != strconv.Itoa(j-1) {

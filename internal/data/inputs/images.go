@@ -19,7 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// pictures are encoded images, one a row.
+// pictures holds encoded images, one a row.
 type pictures interface {
 	rows() int
 	// file names row i among files, or is "", and path says where it is.
@@ -38,8 +38,8 @@ type album interface {
 	Close() error
 }
 
-// imageSource is encoded images. They are decoded as they are read, as many at a
-// time as there are processors.
+// imageSource is a source of encoded images. It decodes them when they are read, as many
+// at a time as there are processors.
 type imageSource struct {
 	pictures
 	readable []int // rows that can be decoded, or nil for all of them
@@ -82,7 +82,7 @@ type tried interface {
 	readableRows() []int
 }
 
-// withoutBad leaves out the rows that were found to be unreadable.
+// withoutBad leaves out the rows that could not be read.
 func (s *Set) withoutBad() *Set {
 	m, ok := find[tried](s.src)
 	if !ok || m.readableRows() == nil {
@@ -107,7 +107,7 @@ func (m *imageSource) open() (reader, error) {
 	return filled{&imageReader{a, m, make([]byte, 16<<20)}, m.tensor}, nil
 }
 
-// size is the height and width of the image of row i.
+// size returns the height and width of the image of row i.
 func (m *imageSource) size(i int) (h, w int, err error) {
 	a, err := m.pictures.open()
 	if err != nil {
@@ -199,7 +199,7 @@ func (m *imageSource) decode(ctx context.Context, open opener, fits func(h, w in
 	return use(img)
 }
 
-// imageReader reads rows of images.
+// imageReader reads the rows of an imageSource.
 type imageReader struct {
 	album
 	src *imageSource
@@ -229,7 +229,7 @@ func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error 
 	})
 }
 
-// tryAll decodes every image to see which can be read.
+// tryAll decodes every image to find those that cannot be read.
 func (m *imageSource) tryAll(ctx context.Context) error {
 	a, err := m.pictures.open()
 	if err != nil {

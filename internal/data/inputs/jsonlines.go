@@ -14,14 +14,14 @@ import (
 	"unicode/utf8"
 )
 
-// jsonLines is a file with a JSON object a line.
+// jsonLines is a file with one JSON object on each line.
 type jsonLines struct {
 	textFile
 	columns []string // keys of the first lines, in their order
 	known   map[string]bool
 }
 
-// sniffed is of how many rows the cells are looked at to see what columns are.
+// sniffed is the number of rows whose cells are read to find what the columns hold.
 const sniffed = 64
 
 func openJSONLines(ctx context.Context, path string, asked []string) (*jsonLines, error) {
@@ -71,7 +71,7 @@ func (f *jsonLines) sniff(ctx context.Context, asked []string) error {
 	return nil
 }
 
-// missing are those of the names that are not known, in quotes.
+// missing returns, in quotes, the asked names that no line has had so far.
 func (f *jsonLines) missing(asked []string) (quoted [][]byte) {
 	for _, name := range asked {
 		if text, err := json.Marshal(name); err == nil && !f.known[name] {
@@ -81,7 +81,7 @@ func (f *jsonLines) missing(asked []string) (quoted [][]byte) {
 	return quoted
 }
 
-// object is the next line that is not blank.
+// object returns the next line that is not blank.
 func (l *lineReader) object() ([]byte, error) {
 	for {
 		l.left = maxRecord
@@ -102,12 +102,12 @@ func (l *lineReader) object() ([]byte, error) {
 	}
 }
 
-// wrong says which line is no JSON.
+// wrong returns the error that the current line is not JSON.
 func (l *lineReader) wrong(err error) error {
 	return fmt.Errorf("line %d: it is not JSON: %w", l.line, err)
 }
 
-// addKeys appends the keys of a line that none before it had.
+// addKeys appends the keys of a line that no earlier line had.
 func (f *jsonLines) addKeys(line []byte) error {
 	return eachKey(line, func(name string) {
 		if !f.known[name] {
@@ -200,7 +200,7 @@ func keysIn(object []byte) (n int) {
 	return n
 }
 
-// repeatedKey is the first key that a JSON object has twice.
+// repeatedKey returns the first key that a JSON object has twice.
 func repeatedKey(object []byte) (repeated string) {
 	seen := map[string]bool{}
 	_ = eachKey(object, func(name string) { // which was found to be JSON
@@ -246,7 +246,7 @@ func jsonCell(value json.RawMessage) (c cell, err error) {
 	return c, err
 }
 
-// deepest is how many axes a list may have.
+// deepest is the largest number of axes that a list may have.
 const deepest = 4
 
 // jsonList is the numbers of a list, and of lists in it that are all of one shape;

@@ -17,7 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
-// textFile is a file of lines.
+// textFile is a file of text lines.
 type textFile struct {
 	path string
 	// held is what a pipe gave, which can be read once.
@@ -27,7 +27,7 @@ type textFile struct {
 
 func (f *textFile) unit() string { return "line" }
 
-// open reads lines from a place on.
+// open opens the file for reading from a position.
 func (f *textFile) open(ctx context.Context, from mark) (*lineReader, error) {
 	l := &lineReader{Closer: io.NopCloser(nil), plain: f.plain}
 	size := 1 << 16
@@ -65,8 +65,8 @@ func (f *textFile) open(ctx context.Context, from mark) (*lineReader, error) {
 	return l, nil
 }
 
-// readStream is all that comes out of a pipe. Waiting for who writes to it ends with the
-// context.
+// readStream reads all bytes of a pipe. It stops waiting for the writer when the context
+// ends.
 func readStream(ctx context.Context, path string) ([]byte, error) {
 	r, w := io.Pipe()
 	go func() {
@@ -113,7 +113,7 @@ func (f *delimited) records(ctx context.Context, _ []int, from mark) (records, e
 	return d, nil
 }
 
-// separated reads cells with commas, semicolons or tabs between.
+// separated reads cells that are separated by commas, semicolons or tabs.
 type separated struct {
 	*lineReader
 	of    *delimited
@@ -183,13 +183,13 @@ func quoteError(err *csv.ParseError, before int) error {
 	return fmt.Errorf("line %d: a quote is not closed, or stands within a cell, at byte %d of the line; quote the whole cell, and double the quotes in it", first, err.Column)
 }
 
-// plainLines is a file of which each line is a text.
+// plainLines is a file in which each line is one text.
 type plainLines struct{ textFile }
 
 func (f *plainLines) Names() []string { return []string{"text"} }
 
-// isHeaded says whether the first line has all of some names, as that of a table
-// does.
+// isHeaded reports whether the first line has all of the names, as the header of a table
+// would.
 func (f *plainLines) isHeaded(ctx context.Context, names []string) (bool, error) {
 	lines, err := f.open(ctx, mark{})
 	if err != nil {
@@ -299,11 +299,11 @@ func isComment(line []byte) bool {
 	return len(line) > 0 && line[0] == '#' && (len(line) == 1 || bytes.IndexByte([]byte("# \t\r\n"), line[1]) >= 0)
 }
 
-// maxRecord bounds the bytes of one record, which a quote that is never closed
-// would make of the whole file.
+// maxRecord bounds the bytes of one record. Without it, a quote that is never closed
+// would make one record of the whole file.
 const maxRecord = 1 << 24
 
-// mark is where a record begins.
+// mark is the position at which a record begins.
 type mark struct {
 	offset int64 // in bytes; in a Parquet file in rows
 	line   int   // of the one before, counted from one
@@ -352,7 +352,7 @@ func (l *lineReader) isGap(line []byte) bool {
 	return l.offset < l.end
 }
 
-// contentEnd is where the last line ends that is not blank.
+// contentEnd returns the end of the last line that is not blank.
 func contentEnd(file io.ReaderAt, size int64) int64 {
 	var block [4096]byte
 	for size > 0 {

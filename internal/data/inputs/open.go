@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// Options say how inputs are read. The zero value reads arrays of numbers.
+// Options configures how inputs are read. The zero value reads arrays of numbers.
 type Options struct {
 	// Preprocess turns images into what the model was trained on. Images and
 	// uint8 arrays need it; other arrays must do without.
@@ -41,12 +41,12 @@ type Options struct {
 	// Text names the columns that texts are taken from, two for pairs. Without it
 	// that is text or sentence, or the only one that holds texts.
 	Text []string
-	// Ignore names columns of a table that are not read.
+	// Ignore names columns of a table that are not read at all.
 	Ignore []string
 	// Targets names the columns of a table that are targets: names of its header, or
 	// "last" alone; or the members or keys of an archive's samples.
 	Targets []string
-	// TargetOptional says that a table may lack targets.
+	// TargetOptional allows a table to have no targets.
 	TargetOptional bool
 	// NoTargets says that targets are not wanted. Columns that Targets names are no inputs
 	// all the same.
@@ -85,16 +85,16 @@ func (o Options) InputScale() (s ood.InputScale) {
 	return s
 }
 
-// ErrPreprocess is wrapped by the error of images that come without
+// ErrPreprocess is wrapped by the error for images that are opened without
 // Options.Preprocess.
 var ErrPreprocess = errors.New("images need a preprocessing file that says how the model wants them sized and scaled")
 
-// ErrNoPixels is wrapped by the error of inputs that are no images and come with
+// ErrNoPixels is wrapped by the error for inputs that are not images and are opened with
 // Options.Preprocess.
 var ErrNoPixels = errors.New("name images, or save their pixels as uint8")
 
-// Broken says whether an error is of what one file holds, or of who may read it, so that
-// inputs can be read without the file.
+// Broken reports whether an error concerns the content or the permissions of one file, so
+// that the other files can still be read.
 func Broken(err error) bool {
 	system, isSystem := errors.AsType[syscall.Errno](err)
 	switch {
@@ -108,8 +108,8 @@ func Broken(err error) bool {
 	return true
 }
 
-// InFile says in which file an error, if there is one, was found, where it does not
-// say so itself.
+// InFile adds the path to an error that does not name its file already. It returns nil
+// for a nil error.
 func InFile(path string, err error) error {
 	if err == nil || strings.Contains(err.Error(), path) {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// IsTable reports whether path is a file of rows with cells by its name.
+// IsTable reports whether the name of path is that of a table.
 func IsTable(path string) bool {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".csv", ".tsv", ".txt", ".data", ".dat", ".jsonl", ".ndjson", ".parquet":
@@ -96,8 +96,8 @@ func (t *tableReader) targetsOf() (Targets, error) {
 	return newTargets(blas32.General{Rows: len(t.targets) / k, Cols: k, Stride: k, Data: t.targets}, t.path)
 }
 
-// tableReader opens a table: what its columns are, and what accompanies the
-// inputs.
+// tableReader opens a table: it finds what the columns are, and reads what accompanies
+// the inputs.
 type tableReader struct {
 	table
 	o      Options
@@ -132,7 +132,7 @@ type holds struct {
 	wrong                              string
 }
 
-// unknown says that all cells looked at were gaps.
+// unknown reports whether all cells looked at were gaps.
 func (h *holds) unknown() bool { return h.numbers+h.texts+h.odd+h.lists+h.others == 0 }
 
 // doubtful says that people would read numbers or dates in most cells, which this package
@@ -226,8 +226,8 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 	return first, t.checkNames()
 }
 
-// checkNames refuses a header with a name that two columns have. Columns without a name
-// may be several, since nothing asks for them.
+// checkNames refuses a header in which two columns share a name. Several columns may have
+// no name, because no option can ask for them.
 func (t *tableReader) checkNames() error {
 	for _, name := range t.header {
 		if name != "" && t.places[name] < 0 {
@@ -237,7 +237,7 @@ func (t *tableReader) checkNames() error {
 	return nil
 }
 
-// placeNames notes where columns are by their names.
+// placeNames records the position of each column by its name, or -1 if two columns share it.
 func (t *tableReader) placeNames(names []string) {
 	t.columns, t.places = len(names), map[string]int{}
 	for j, name := range names {
@@ -248,7 +248,7 @@ func (t *tableReader) placeNames(names []string) {
 	}
 }
 
-// look counts what a row's cells are.
+// look counts the kinds of a row's cells.
 func (t *tableReader) look(row *record) {
 	for j := range row.cells {
 		c, h := &row.cells[j], &t.holds[j]
@@ -304,7 +304,7 @@ func (t *tableReader) settle(ctx context.Context, columns []int) error {
 	return ctx.Err()
 }
 
-// place says which columns are targets and groups.
+// place finds the columns of targets, groups and identifiers.
 func (t *tableReader) place() error {
 	var err error
 	if t.o.Groups != "" {
@@ -364,7 +364,7 @@ func (t *tableReader) find(name, use string) (int, error) {
 	}
 }
 
-// has says whether a name is in the header.
+// has reports whether a name is in the header.
 func (t *tableReader) has(name string) bool {
 	_, ok := t.places[name]
 	return ok && t.header != nil

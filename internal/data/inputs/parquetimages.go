@@ -159,7 +159,7 @@ func (c *imageCells) open() (album, error) {
 	return imageCursor{cursor, filepath.Dir(c.Path())}, err
 }
 
-// imageCursor reads cells one after another. Paths in them start from a folder.
+// imageCursor reads cells in order. Relative paths in them start from a folder.
 type imageCursor struct {
 	*parquet.Cursor
 	dir string

@@ -107,7 +107,7 @@ type parquetReader struct {
 	rec     record
 }
 
-// parquetAhead is how many rows are decoded at a time, if they are not large.
+// parquetAhead is the number of rows that are decoded at a time, unless they are large.
 const parquetAhead = 64
 
 func (r *parquetReader) at() mark { return mark{offset: int64(r.row), line: r.row} }

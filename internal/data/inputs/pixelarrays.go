@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// frame is how the pixels of one image lie in a row of an array.
+// frame describes how the pixels of one image are laid out in a row of an array.
 type frame struct {
 	h, w, c int
 	planar  bool // channels first
@@ -51,7 +51,7 @@ func (f frame) pixels(row []uint8) *pixels.Image {
 	return out
 }
 
-// pixelSource is the rows of a uint8 array, each an image.
+// pixelSource reads the rows of a uint8 array as images.
 type pixelSource struct {
 	arraySource
 	frame frame
@@ -105,7 +105,7 @@ func (p *pixelSource) pixels(ctx context.Context, rows []int, use func(k int, m 
 	return nil
 }
 
-// readBytes bounds the pixels that are read at once.
+// readBytes bounds the bytes of pixels that are read at once.
 const readBytes = 1 << 26
 
 type pixelReader struct {

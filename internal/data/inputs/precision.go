@@ -13,8 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// exact is the largest whole number up to which a float64 holds them all. Numbers of
-// files become float64, and then float32.
+// exact bounds the whole numbers that a float64 represents exactly. Numbers of files
+// become float64, and then float32.
 const exact = 1 << 53
 
 // lossyNumber reports whether a number is a whole one that lost its last digits. Larger ones

@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// ErrEmpty is wrapped by the error of opening inputs that hold no row.
+// ErrEmpty is wrapped by the error for inputs that hold no rows.
 var ErrEmpty = errors.New("there are no rows")
 
 // Set is a list of inputs, with what is known about each. It holds no file open
@@ -44,7 +44,7 @@ type Set struct {
 	Skipped int // rows that Options.SkipBad left out, as they could not be read
 }
 
-// Len returns the number of rows.
+// Len returns the number of rows of the set.
 func (s *Set) Len() int {
 	switch {
 	case s.index != nil:
@@ -76,12 +76,12 @@ func (s *Set) RowLen() int {
 	return n
 }
 
-// Name returns the file of row i, relative to the folder that was opened, or
-// the row's number in its file, counted from zero.
+// Name returns the file of row i, relative to the folder that was opened. If rows are not
+// files, it returns the row's number in its file, counted from zero.
 func (s *Set) Name(i int) string { return s.src.name(s.Row(i)) }
 
-// File returns the file of row i, relative to the folder that was opened, or ""
-// where rows are not files of their own.
+// File returns the file of row i, relative to the folder that was opened, or "" if rows
+// are not files.
 func (s *Set) File(i int) string {
 	if m, ok := find[*imageSource](s.src); ok {
 		return m.file(s.Row(i))
@@ -89,10 +89,10 @@ func (s *Set) File(i int) string {
 	return ""
 }
 
-// thumbnailEdge is how long the sides of a thumbnail are at most.
+// thumbnailEdge is the largest width and height of a thumbnail, in pixels.
 const thumbnailEdge = 192
 
-// pictured is a source of images.
+// pictured is a source whose rows are images.
 type pictured interface {
 	// pixels hands the k-th of the rows to use, in any order and maybe several at once.
 	pixels(ctx context.Context, rows []int, use func(k int, m image.Image)) error
