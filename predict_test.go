@@ -357,7 +357,7 @@ func TestNoScore(t *testing.T) {
 		t.Error("more than scores differ")
 	}
 	if _, err := b.Predictor(attach.PredictOptions{NoScore: true, MaxError: .1}); err == nil || !strings.Contains(err.Error(), "NoScore") {
-		t.Errorf("with a share of errors: %v", err)
+		t.Errorf("with a maximum error: %v", err)
 	}
 }
 

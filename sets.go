@@ -18,7 +18,7 @@ func (b *Bundle) checkSets(o PredictOptions) error {
 	switch {
 	case o.Sets != "":
 	case o.MaxError != 0:
-		asked = "a share of errors"
+		asked = "an error rate"
 	default:
 		asked = "Venn–Abers bounds"
 	}

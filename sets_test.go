@@ -205,7 +205,7 @@ func TestSetsRefused(t *testing.T) {
 		o  attach.PredictOptions
 	}{
 		"had no labels": {unlabelled, attach.PredictOptions{Sets: "lac"}},
-		"a share of errors: the calibration rows had no labels":                                                  {unlabelled, attach.PredictOptions{MaxError: .1}},
+		"an error rate: the calibration rows had no labels":                                                      {unlabelled, attach.PredictOptions{MaxError: .1}},
 		"Venn–Abers bounds: the calibration rows had no labels":                                                  {unlabelled, attach.PredictOptions{VennAbers: true}},
 		"prediction sets: the model's outputs are separate sigmoids, so that a row may have no class or several": {sigmoid, attach.PredictOptions{Sets: "lac"}},
 		"prediction sets: the model is not a classifier":                                                         {regressor(1, 60, 1), attach.PredictOptions{Sets: "lac"}},

@@ -16,7 +16,7 @@ import (
 type accumulator struct {
 	bundle *attach.Bundle
 	o      Options
-	at     []*attach.Predictor // by level; the one at main has the detector and all other options
+	at     []*attach.Predictor // one for each level; the one at main has the detector and all other options
 	main   int
 
 	n       int
@@ -33,16 +33,16 @@ type accumulator struct {
 	features  reservoir
 	outputs   reservoir // logits or quantiles of the same rows
 	gaps      *attach.GapCounter
-	// known counts rows that were fitted on and rows that were calibrated on. It counts no
-	// rows if the .attach file keeps no hashes to compare with.
+	// known counts evaluated rows that were fitted on, and those that were calibrated on. It
+	// stays 0 if the .attach file has no hashes to compare with.
 	known [2]rowhash.Matches
 }
 
-// optionalParts are parts of a batch that all rows have, or none.
+// optionalParts are parts of a batch that either all rows have or no row has.
 var optionalParts = [...]string{"groups", "labels", "logits", "targets"}
 
-// coverings holds, by row, whether an interval or set contains the truth, and its width or
-// size. A width of +Inf is that of an unbounded interval. Boxes have no width.
+// coverings tells for each row whether an interval or set contains the truth, and its width or
+// size. The width of an unbounded interval is +Inf. Boxes have no width.
 type coverings struct {
 	covered []bool
 	width   []float64

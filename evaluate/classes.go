@@ -26,8 +26,8 @@ const (
 // classes collects the predictions of a classifier.
 type classes struct {
 	top           []int        // predicted class
-	before, after []float64    // its probability, without and with the fitted temperature
-	nll           [2][]float64 // negative log-likelihood, likewise
+	before, after []float64    // probability of that class, before and after temperature scaling
+	nll           [2][]float64 // negative log-likelihood, before and after temperature scaling
 	sets          []coverings  // by level
 	accept        []bool
 }
@@ -63,7 +63,7 @@ func (g *accumulator) addClasses(predictions [][]attach.Prediction, labels []int
 	}
 }
 
-// classEvaluation is nil without labels or logits.
+// classEvaluation returns the figures of a classifier, or nil without labels or logits.
 func (g *accumulator) classEvaluation(ctx context.Context, e *Evaluation) *Classifier {
 	c, n := g.classes, len(g.classes.top)
 	if n == 0 {
@@ -157,8 +157,8 @@ func (g *accumulator) sets(ctx context.Context, e *Evaluation, out *Classifier) 
 	g.worstSlabs(ctx, all, g.classes.sets)
 }
 
-// setParts groups rows by the parts that the coverage of sets is guaranteed for separately,
-// and counts the calibration rows of each part.
+// setParts groups rows by the parts whose set coverage is guaranteed separately, and counts
+// the calibration rows of each part.
 func (g *accumulator) setParts(level int) (p grouping, counts []int) {
 	sets, names := g.at[level].Sets(), map[int][]string{}
 	for class := range g.byLabel().names {
@@ -182,10 +182,10 @@ func (g *accumulator) setParts(level int) (p grouping, counts []int) {
 	return p, counts
 }
 
-// reliability compares confidence with how often it is right.
+// reliability compares confidence with accuracy, in bins of confidence.
 //
-// Reference: Guo, Pleiss, Sun & Weinberger (2017), On Calibration of Modern
-// Neural Networks, section 2.
+// Reference: Guo, Pleiss, Sun & Weinberger (2017), On Calibration of Modern Neural Networks,
+// section 2.
 func reliability(confidence []float64, right func(i int) bool) Reliability {
 	p := grouping{names: make([]string, reliabilityBins)}
 	for _, c := range confidence {

@@ -25,14 +25,14 @@ type Options struct {
 	Levels, Alphas []float64
 }
 
-// Evaluation holds what labelled rows show about a .attach file, and whether its guarantees
-// are met. Rates have Clopper–Pearson intervals of 95 %. A part is nil if the rows or the
-// file lack what it needs. The JSON form is stable.
+// Evaluation holds the figures of a .attach file on labelled rows, and whether its guarantees
+// are met. Rates have Clopper–Pearson intervals of 95 %. A part is nil if the rows or the file
+// lack what it needs. The JSON form is stable.
 type Evaluation struct {
 	Task            attach.Task `json:"task"`
 	Rows            int         `json:"rows"`
 	CalibrationRows int         `json:"calibration_rows"`
-	HeldOut         string      `json:"held_out,omitempty"` // origin of the calibration rows: given, or split off the rows fitted on
+	HeldOut         string      `json:"held_out,omitempty"` // origin of the calibration rows: given, or split off the fit rows
 	Alpha           float64     `json:"alpha"`
 	Level           float64     `json:"level"`
 	// Guarantees are those of flags, then those of intervals or prediction sets.
@@ -78,14 +78,14 @@ func rate(count, rows int) *Rate {
 	return &Rate{Count: count, Rows: rows, Fraction: float64(count) / float64(rows), Low: low, High: high}
 }
 
-// rateWhere counts for how many of n rows yes holds, among those for which where holds. A
-// nil where selects all rows.
-func rateWhere(n int, yes, where func(i int) bool) *Rate {
+// rateWhere returns the rate of rows with a property among those that where selects. A nil
+// where selects all n rows.
+func rateWhere(n int, has, where func(i int) bool) *Rate {
 	hits, all := 0, 0
 	for i := range n {
 		if where == nil || where(i) {
 			all++
-			if yes(i) {
+			if has(i) {
 				hits++
 			}
 		}
@@ -118,7 +118,7 @@ type Histogram struct {
 	KSPValue    *float64 `json:"ks_p_value,omitempty"`
 }
 
-// Flags holds what in-distribution rows show about the detector.
+// Flags holds the figures of a detector on in-distribution rows.
 type Flags struct {
 	ByAlpha []Rate    `json:"by_alpha"` // flagged rows, by alpha
 	PValues Histogram `json:"p_values"`
@@ -128,7 +128,7 @@ type Flags struct {
 	ByGroup []Rate `json:"by_group,omitempty"`
 }
 
-// OOD holds what out-of-distribution rows show about the detector.
+// OOD holds the figures of a detector on out-of-distribution rows.
 type OOD struct {
 	Rows    int       `json:"rows"`
 	ByAlpha []Rate    `json:"by_alpha"` // flagged rows (the detection rate), by alpha
@@ -139,7 +139,7 @@ type OOD struct {
 	FPR95 float64 `json:"fpr95"`
 }
 
-// Classifier holds what labelled rows show about a classifier.
+// Classifier holds the figures of a classifier on labelled rows.
 type Classifier struct {
 	Accuracy            *Rate  `json:"accuracy"`
 	CalibrationAccuracy *Rate  `json:"calibration_accuracy,omitempty"` // on the calibration rows, if the .attach file has it
@@ -153,9 +153,9 @@ type Classifier struct {
 	Uncalibrated Reliability  `json:"uncalibrated"`
 	Calibrated   *Reliability `json:"calibrated,omitempty"`
 	Temperature  float64      `json:"temperature,omitempty"`
-	// RiskCoverage is the error rate among the most confident predictions, in at most 200
-	// points. AURC is the area under this curve, and AURCOODScore the area under that of the
-	// most in-distribution predictions, by OOD score.
+	// RiskCoverage is the error rate of the most confident predictions, in at most 200 points.
+	// AURC is the area under this curve. AURCOODScore is the area if predictions are ranked by
+	// OOD score instead of confidence.
 	RiskCoverage []RiskPoint `json:"risk_coverage"`
 	AURC         float64     `json:"aurc"`
 	AURCOODScore *float64    `json:"aurc_ood_score,omitempty"`
@@ -170,11 +170,11 @@ type Classifier struct {
 	SelectiveError *Rate `json:"selective_error,omitempty"`
 }
 
-// RiskPoint describes the predictions with at least some confidence.
+// RiskPoint is the error rate of the predictions with at least some confidence.
 type RiskPoint struct {
 	Coverage   float64 `json:"coverage"`   // fraction of all predictions
-	Risk       float64 `json:"risk"`       // fraction of these that are wrong
-	Confidence float64 `json:"confidence"` // the smallest one
+	Risk       float64 `json:"risk"`       // error rate of these predictions
+	Confidence float64 `json:"confidence"` // the lowest confidence among them
 }
 
 // Reliability compares confidence with accuracy.
@@ -205,14 +205,14 @@ type Coverage struct {
 	WorstSlab *Rate `json:"worst_slab,omitempty"`
 }
 
-// Target holds what rows show about one target of a regressor.
+// Target holds the figures of one target of a regressor.
 type Target struct {
 	Name string `json:"name,omitempty"` // of its column, if the .attach file was fitted on a table
 	// RMSE, MAE and R2 are those of the predictions of the model.
 	RMSE *float64 `json:"rmse,omitempty"`
 	MAE  *float64 `json:"mae,omitempty"`
 	R2   *float64 `json:"r2,omitempty"`
-	// Coverage is that of the intervals, by level.
+	// Coverage is the coverage of the intervals, by level.
 	Coverage []Coverage `json:"coverage,omitempty"`
 	// CRPS is the continuous ranked probability score of the predicted quantiles, and
 	// PinballLoss their mean loss at PinballLevels. PIT counts the levels of the targets

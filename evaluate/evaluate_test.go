@@ -24,7 +24,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestClassifier compares with what its predictions say.
+// TestClassifier compares with figures computed from the predictions.
 func TestClassifier(t *testing.T) {
 	b := mustFit(t, classifier(2000))
 	batch := blob(9, 1000, 8, 3, 0)
@@ -52,7 +52,7 @@ func TestClassifier(t *testing.T) {
 	}
 }
 
-// TestRegressor compares with what its predictions say.
+// TestRegressor compares with figures computed from the predictions.
 func TestRegressor(t *testing.T) {
 	b := mustFit(t, regressor(1, 2000, 2))
 	test := regressor(2, 1000, 2)
@@ -85,7 +85,7 @@ func TestRegressor(t *testing.T) {
 		if r2 := stat.RSquaredFrom(value, truth, nil); math.Abs(*got.RMSE-math.Sqrt(square)) > 1e-9 || math.Abs(*got.MAE-absolute) > 1e-9 || math.Abs(*got.R2-r2) > 1e-9 {
 			t.Errorf("RMSE %v, MAE %v, R² %v; want %v, %v, %v", *got.RMSE, *got.MAE, *got.R2, math.Sqrt(square), absolute, r2)
 		}
-		// The lowest decile by the network's prediction, row by row.
+		// Compute the lowest decile of the model's predictions row by row.
 		order := make([]int, 1000)
 		floats.Argsort(value, order)
 		p := cells(mustPredict(t, b, test.Batch, attach.PredictOptions{}))
@@ -104,8 +104,7 @@ func TestRegressor(t *testing.T) {
 	}
 }
 
-// TestConfidence compares with scikit-learn and NumPy: see
-// testdata/evaluate.py.
+// TestConfidence compares with scikit-learn and NumPy. The script is testdata/evaluate.py.
 func TestConfidence(t *testing.T) {
 	var want struct {
 		Logits      []float32
@@ -145,7 +144,7 @@ func TestConfidence(t *testing.T) {
 	}
 }
 
-// TestSets compares with what its predictions say.
+// TestSets compares with figures computed from the predictions.
 func TestSets(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
@@ -189,8 +188,8 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// TestClassesOfOneName: each class has a guarantee of its own
-// calibration rows, though another has its name.
+// TestClassesOfOneName checks that classes with equal names have separate guarantees, each
+// with its own calibration rows.
 func TestClassesOfOneName(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
@@ -209,8 +208,9 @@ func TestClassesOfOneName(t *testing.T) {
 	}
 }
 
-// TestSetsOfAnAccurateModel: sets that are never empty cover as often as the
-// model is right, which is more often than guaranteed and needs no advice.
+// TestSetsOfAnAccurateModel checks that there is no advice if sets cover more often than
+// guaranteed because the model alone is right that often. Sets that are never empty cover at
+// least as often as the model is right.
 func TestSetsOfAnAccurateModel(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
@@ -218,21 +218,21 @@ func TestSetsOfAnAccurateModel(t *testing.T) {
 	batch := blob(9, 1200, 8, 3, 0)
 	for _, tt := range []struct {
 		o    attach.PredictOptions
-		says string
+		want string
 	}{
 		{attach.PredictOptions{Sets: "lac", Level: .5}, "alone is right for"},
 		{attach.PredictOptions{Sets: "aps", Level: .5, SetsByClass: true}, "alone is right for"},
 		{attach.PredictOptions{Sets: "lac", Level: .5, Smoothed: true}, "guarantee: at least 50 %"},
 	} {
 		for _, p := range mustEvaluate(t, b, blocksOf(batch, blas32.General{}, nil), tt.o, evaluate.Options{}).Guarantees {
-			if p.Kind == "set_coverage" && (p.Verdict != "met" || p.Advice != "" || !strings.Contains(p.Message, tt.says)) {
+			if p.Kind == "set_coverage" && (p.Verdict != "met" || p.Advice != "" || !strings.Contains(p.Message, tt.want)) {
 				t.Errorf("%+v: %+v", tt.o, p)
 			}
 		}
 	}
 }
 
-// TestBlocks: how rows are cut changes nothing.
+// TestBlocks checks that the division into blocks does not change the evaluation.
 func TestBlocks(t *testing.T) {
 	in := regressor(1, 500, 2)
 	in.Groups = make([]string, 500)
@@ -243,16 +243,16 @@ func TestBlocks(t *testing.T) {
 	test := regressor(2, 400, 2)
 	groups := in.Groups[:400]
 	o := attach.PredictOptions{Smoothed: true, Seed: 3}
-	whole := func(yield func(attach.Rows, error) bool) {
+	single := func(yield func(attach.Rows, error) bool) {
 		yield(attach.Rows{Batch: test.Batch, Targets: test.Targets, Groups: groups}, nil)
 	}
 	cut := mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, groups), o, evaluate.Options{})
-	once := mustEvaluate(t, b, whole, o, evaluate.Options{})
+	once := mustEvaluate(t, b, single, o, evaluate.Options{})
 	if cut.Targets[1].CRPS == nil || math.Abs(*cut.Targets[1].CRPS-*once.Targets[1].CRPS) > 1e-9 {
 		t.Errorf("CRPS %v in blocks and %v at once", *cut.Targets[1].CRPS, *once.Targets[1].CRPS)
 	}
 	for _, e := range []*evaluate.Evaluation{cut, once} {
-		for i := range e.Targets { // sums of several orders
+		for i := range e.Targets { // floating-point sums depend on their order
 			e.Targets[i].CRPS, e.Targets[i].PinballLoss = nil, nil
 		}
 	}
@@ -271,7 +271,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestVerdicts of rows like the calibration rows and unlike them.
+// TestVerdicts checks verdicts of rows that are exchangeable with the calibration rows, and of
+// rows that are not.
 func TestVerdicts(t *testing.T) {
 	in := regressor(1, 2000, 1)
 	b := mustFit(t, in)
@@ -322,8 +323,8 @@ func TestVerdicts(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	classes, values := mustFit(t, classifier(100)), mustFit(t, regressor(1, 100, 1))
-	labelled, unlabelled, bare := blob(9, 10, 8, 3, 0), blob(9, 10, 8, 3, 0), blob(9, 10, 8, 3, 0)
-	unlabelled.Labels, bare.Logits = nil, blas32.General{}
+	labelled, unlabelled, noLogits := blob(9, 10, 8, 3, 0), blob(9, 10, 8, 3, 0), blob(9, 10, 8, 3, 0)
+	unlabelled.Labels, noLogits.Logits = nil, blas32.General{}
 	wrong := blob(9, 10, 8, 3, 0)
 	wrong.Labels[4] = 3
 	one, two, valueless := regressor(2, 10, 1), regressor(2, 10, 2), regressor(2, 10, 1)
@@ -341,7 +342,7 @@ func TestErrors(t *testing.T) {
 		{"groups of some", classes, []attach.Rows{{Batch: labelled, Groups: make([]string, 10)}, {Batch: labelled}}, evaluate.Options{}, "some rows have groups and others have none"},
 		{"groups", classes, []attach.Rows{{Batch: labelled, Groups: []string{"a"}}}, evaluate.Options{}, "1 group for 10 rows"},
 		{"targets", values, []attach.Rows{{Batch: one.Batch, Targets: two.Targets}}, evaluate.Options{}, "2 targets, and the model predicts 1"},
-		{"logits of some", classes, []attach.Rows{{Batch: labelled}, {Batch: bare}}, evaluate.Options{}, "some rows have logits and others have none"},
+		{"logits of some", classes, []attach.Rows{{Batch: labelled}, {Batch: noLogits}}, evaluate.Options{}, "some rows have logits and others have none"},
 		{"logits of some values", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: valueless.Batch, Targets: one.Targets}}, evaluate.Options{}, "some rows have logits and others have none"},
 		{"targets of some", values, []attach.Rows{{Batch: one.Batch, Targets: one.Targets}, {Batch: one.Batch}}, evaluate.Options{}, "some rows have targets and others have none"},
 		{"alpha", classes, []attach.Rows{{Batch: labelled}}, evaluate.Options{Alphas: []float64{5}}, "false-alarm rate 5"},
@@ -365,8 +366,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestOthers compares with a count over pairs.
-func TestOthers(t *testing.T) {
+// TestOOD compares AUROC with a count over pairs of rows.
+func TestOOD(t *testing.T) {
 	b := mustFit(t, classifier(300))
 	in, out := blob(9, 100, 8, 3, 0), blob(10, 70, 8, 3, 1)
 	e := mustEvaluate(t, b, blocksOf(in, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{OOD: blocksOf(out, blas32.General{}, nil)})
@@ -389,7 +390,8 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestJoint: boxes are judged as a whole, and one side at a time.
+// TestJoint checks that joint boxes are judged as a whole, and that intervals with one end are
+// judged.
 func TestJoint(t *testing.T) {
 	b := mustFit(t, regressor(1, 1000, 2))
 	test := regressor(2, 500, 2)
@@ -420,8 +422,8 @@ func TestJoint(t *testing.T) {
 	}
 }
 
-// TestAccepted: nothing is accepted where nothing can be, and too many
-// errors among accepted rows are said.
+// TestAccepted checks the figures of accepted rows: if no row can be accepted, if there are
+// too few, and if too many are wrong.
 func TestAccepted(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
@@ -451,22 +453,22 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// TestLess: rows whose scores are lower than any guarantee needs, and
-// regressors without a head, without logits or with one prediction for all.
-func TestLess(t *testing.T) {
+// TestMissingParts checks rows whose scores are lower than guaranteed, and regressors without
+// an interval model, without logits, or with one prediction for all rows.
+func TestMissingParts(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
-	calm := blob(9, 1200, 8, 3, 0)
-	copy(calm.Features.Data, make([]float32, len(calm.Features.Data)))
-	e := mustEvaluate(t, mustFit(t, in), blocksOf(calm, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
+	low := blob(9, 1200, 8, 3, 0)
+	copy(low.Features.Data, make([]float32, len(low.Features.Data)))
+	e := mustEvaluate(t, mustFit(t, in), blocksOf(low, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 	if p := e.Guarantees[1]; p.Verdict != "met" || !strings.HasSuffix(p.Message, "; far fewer than allowed") || p.Advice == "" {
 		t.Errorf("%+v", p)
 	}
 
-	headless := regressor(1, 500, 1)
-	headless.SkipIntervals = true
+	noIntervals := regressor(1, 500, 1)
+	noIntervals.SkipIntervals = true
 	test := regressor(2, 300, 1)
-	e = mustEvaluate(t, mustFit(t, headless), blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
+	e = mustEvaluate(t, mustFit(t, noIntervals), blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
 	if one := e.Targets[0]; one.RMSE == nil || one.Coverage != nil || one.PIT != nil || one.Points != nil {
 		t.Errorf("without a head: %+v", one)
 	}
@@ -489,7 +491,7 @@ func TestLess(t *testing.T) {
 	}
 }
 
-// TestOneRow: one row is not said to be several.
+// TestOneRow checks that messages use the singular.
 func TestOneRow(t *testing.T) {
 	e := mustEvaluate(t, calibratedClassifier(t), blocksOf(blob(9, 1, 8, 3, 0), blas32.General{}, nil), attach.PredictOptions{Sets: "lac"}, evaluate.Options{})
 	for _, p := range e.Guarantees {
@@ -499,14 +501,14 @@ func TestOneRow(t *testing.T) {
 	}
 }
 
-// TestFlagsByClass: a class that scores higher than others is flagged too often
-// by p-values among all, and as often as asked by those among its own, whose guarantees
-// of each predicted class say.
+// TestFlagsByClass uses a class with higher scores than others. P-values over all classes flag
+// it too often. P-values by class flag it as often as guaranteed, and each predicted class has
+// a guarantee.
 func TestFlagsByClass(t *testing.T) {
 	in := classifier(300)
-	in.Detector, in.Cal = method("covariance"), harder(2, 1500)
-	b, fresh := mustFit(t, in), blocksOf(harder(3, 3000), blas32.General{}, nil)
-	each := mustEvaluate(t, b, fresh, attach.PredictOptions{FlagByClass: true}, evaluate.Options{})
+	in.Detector, in.Cal = method("covariance"), widerLastClass(2, 1500)
+	b, test := mustFit(t, in), blocksOf(widerLastClass(3, 3000), blas32.General{}, nil)
+	each := mustEvaluate(t, b, test, attach.PredictOptions{FlagByClass: true}, evaluate.Options{})
 	named := map[string]bool{}
 	rows := 0
 	for _, p := range each.Guarantees {
@@ -522,13 +524,13 @@ func TestFlagsByClass(t *testing.T) {
 	if len(named) != 3 || rows != each.Rows {
 		t.Errorf("guarantees are of %v and %d rows", named, rows)
 	}
-	// Scores of all classes together are not what these p-values are of.
+	// P-values by class do not rank the scores of all classes together.
 	if p := each.Flags.PValues; p.KSPValue != nil || p.KSStatistic != nil {
 		t.Errorf("p-values by class are compared with those of the calibration rows: %v, %v", *p.KSStatistic, *p.KSPValue)
 	}
-	share := func(o attach.PredictOptions) float64 {
+	flagRate := func(o attach.PredictOptions) float64 {
 		flagged, of := 0., 0.
-		for _, p := range mustPredict(t, b, harder(3, 3000), o) {
+		for _, p := range mustPredict(t, b, widerLastClass(3, 3000), o) {
 			if p.Class == 2 {
 				of++
 				if p.Flag {
@@ -538,14 +540,14 @@ func TestFlagsByClass(t *testing.T) {
 		}
 		return flagged / of
 	}
-	if all, each := share(attach.PredictOptions{}), share(attach.PredictOptions{FlagByClass: true}); all < .1 || each > .07 {
+	if all, each := flagRate(attach.PredictOptions{}), flagRate(attach.PredictOptions{FlagByClass: true}); all < .1 || each > .07 {
 		t.Errorf("of the hard class %.3f is flagged among all, %.3f among its own", all, each)
 	}
 	if got := floats.Sum(each.Flags.PValues.Expected); math.Abs(got-float64(each.Rows)) > 1e-6 {
 		t.Errorf("%v p-values are expected of %d rows", got, each.Rows)
 	}
 	var seen int
-	for i, p := range mustPredict(t, b, harder(3, 3000), attach.PredictOptions{FlagByClass: true}) {
+	for i, p := range mustPredict(t, b, widerLastClass(3, 3000), attach.PredictOptions{FlagByClass: true}) {
 		if p.Flag != (p.PValue <= .05) {
 			t.Fatalf("row %d has p-value %v, flag %v", i, p.PValue, p.Flag)
 		}
@@ -560,8 +562,8 @@ func TestFlagsByClass(t *testing.T) {
 	}
 }
 
-// harder are rows whose last class, as it is predicted, is spread wider.
-func harder(seed uint64, n int) ood.Batch {
+// widerLastClass returns rows with wider features in the last predicted class.
+func widerLastClass(seed uint64, n int) ood.Batch {
 	b := blob(seed, n, 8, 3, 0)
 	for i := range b.Labels {
 		if softmax.New(b.Logits.Data[3*i:3*i+3], 1).Top == 2 {
@@ -574,8 +576,8 @@ func harder(seed uint64, n int) ood.Batch {
 	return b
 }
 
-// TestFlagByClassRefused says what p-values by class need.
-func TestFlagByClassRefused(t *testing.T) {
+// TestFlagByClassErrors checks what p-values by class require.
+func TestFlagByClassErrors(t *testing.T) {
 	r := mustFit(t, regressor(1, 200, 1))
 	if _, err := r.Predictor(attach.PredictOptions{FlagByClass: true}); err == nil || !strings.Contains(err.Error(), "need a classifier") {
 		t.Errorf("a regressor: %v", err)
@@ -588,10 +590,10 @@ func TestFlagByClassRefused(t *testing.T) {
 	}
 }
 
-// TestClusters: sets by cluster are judged cluster by cluster, by as many rows
-// as calibrated each.
+// TestClusters checks that sets by cluster have a guarantee for each cluster, with the
+// calibration rows of the cluster.
 func TestClusters(t *testing.T) {
-	many := func(seed uint64, n int) ood.Batch { // classes of which every other is answered at random
+	many := func(seed uint64, n int) ood.Batch { // the model guesses every other class at random
 		b, rng := blob(seed, n, 8, 12, 0), rand.New(rand.NewPCG(seed, 17))
 		for i, label := range b.Labels {
 			b.Logits.Data[12*i+label] += 4
@@ -603,9 +605,9 @@ func TestClusters(t *testing.T) {
 	}
 	in := classifier(300)
 	in.Base.Classes, in.Batch, in.Cal = nil, many(4, 300), many(5, 600)
-	b, fresh := mustFit(t, in), many(6, 2000)
+	b, test := mustFit(t, in), many(6, 2000)
 	o := attach.PredictOptions{Sets: "aps", SetsByCluster: true, Level: .8, Seed: 1}
-	e := mustEvaluate(t, b, blocksOf(fresh, blas32.General{}, nil), o, evaluate.Options{})
+	e := mustEvaluate(t, b, blocksOf(test, blas32.General{}, nil), o, evaluate.Options{})
 	sets, err := b.Calibration.TrueClasses.Sets(calibrate.SetOptions{Score: o.Sets, ByCluster: true, Seed: 1}, .2)
 	if err != nil {
 		t.Fatal(err)
@@ -614,10 +616,10 @@ func TestClusters(t *testing.T) {
 		t.Errorf("sets are by %q, %q", e.Classifier.SetScore, e.Classifier.SetsBy)
 	}
 	covered, rows := map[int]int{}, map[int]int{}
-	for i, p := range mustPredict(t, b, fresh, o) {
-		part, _ := sets.Part(fresh.Labels[i])
+	for i, p := range mustPredict(t, b, test, o) {
+		part, _ := sets.Part(test.Labels[i])
 		rows[part]++
-		if slices.Contains(p.Set, fresh.Labels[i]) {
+		if slices.Contains(p.Set, test.Labels[i]) {
 			covered[part]++
 		}
 	}
@@ -640,21 +642,22 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// TestIntervalScore: intervals are named for their score, and by rcp judged by
-// the half of the calibration rows that calibrates.
+// TestIntervalScore checks the name of the interval score, and that intervals by rcp are
+// judged by the half of the calibration rows that calibrates.
 func TestIntervalScore(t *testing.T) {
 	b := mustFit(t, regressor(1, 300, 1))
-	fresh := regressor(2, 300, 1)
-	for asked, want := range map[string]string{"": "cqr", "cir": "cir", "rcp": "rcp"} {
-		e := mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, nil), attach.PredictOptions{IntervalScore: asked, Level: .98}, evaluate.Options{})
+	test := regressor(2, 300, 1)
+	for score, want := range map[string]string{"": "cqr", "cir": "cir", "rcp": "rcp"} {
+		e := mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{IntervalScore: score, Level: .98}, evaluate.Options{})
 		if e.IntervalScore != want {
-			t.Errorf("%q is called %q", asked, e.IntervalScore)
+			t.Errorf("%q is called %q", score, e.IntervalScore)
 		}
 		for _, p := range e.Guarantees {
 			if few := strings.Contains(p.Message, "calibration rows are too few for this guarantee"); p.Kind == "interval_coverage" && few != (want == "rcp") {
 				t.Errorf("by %s of 60 calibration rows: %s", want, p.Message)
 			}
-			// 49 of 97 calibrate, and of 48 none would end at this level.
+			// With 97 rows, 49 calibrate. With 48, all intervals would be unbounded at this
+			// level.
 			if p.Kind == "interval_coverage" && want == "rcp" && p.Advice != "calibrate with at least 97 rows, and with 1,900 to tell whether the guarantee is met (half of them fit the scores)" {
 				t.Errorf("by rcp of 60 calibration rows: %s; %s", p.Message, p.Advice)
 			}
@@ -662,8 +665,7 @@ func TestIntervalScore(t *testing.T) {
 	}
 }
 
-// limitsOf are the notes that name a part for which a guarantee of the average does not
-// hold.
+// limitsOf returns the notes on parts in which an average guarantee does not hold.
 func limitsOf(e *evaluate.Evaluation) (list []evaluate.Note) {
 	for _, n := range e.Notes {
 		if n.Part != "" {
@@ -673,15 +675,16 @@ func limitsOf(e *evaluate.Evaluation) (list []evaluate.Note) {
 	return list
 }
 
-// TestNamesDeciles: the head knows nothing of noise that grows with the
-// prediction. The decile that is covered least is named, and what is advised mends it.
+// TestNamesDeciles uses an interval model that ignores noise which grows with the prediction.
+// The note must name the decile with the lowest coverage, and the advised option must raise
+// it.
 func TestNamesDeciles(t *testing.T) {
 	in := regressor(1, 500, 1)
-	cal, fresh := regressor(2, 1000, 1), regressor(3, 2000, 1)
+	cal, test := regressor(2, 1000, 1), regressor(3, 2000, 1)
 	in.Cal, in.CalTargets = cal.Batch, cal.Targets
 	b := mustFit(t, in)
 	with := func(score string) (*evaluate.Evaluation, evaluate.Rate) {
-		e := mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, nil), attach.PredictOptions{IntervalScore: score}, evaluate.Options{Levels: []float64{.5}})
+		e := mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{IntervalScore: score}, evaluate.Options{Levels: []float64{.5}})
 		for _, c := range e.Targets[0].Coverage {
 			if c.Nominal == e.Level {
 				return e, slices.MinFunc(c.ByDecile, func(a, b evaluate.Rate) int { return cmp.Compare(a.Fraction, b.Fraction) })
@@ -701,21 +704,22 @@ func TestNamesDeciles(t *testing.T) {
 			t.Errorf("the guarantee of the average is %+v", p)
 		}
 	}
-	after, mended := with(limits[0].Value)
-	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Advice, "it covers the worst decile "+display.Percent(mended.Fraction)) {
-		t.Errorf("with %s the worst decile is covered %s and the limits are %+v, and the advice is %q", limits[0].Value, display.Percent(mended.Fraction), limitsOf(after), limits[0].Advice)
+	after, better := with(limits[0].Value)
+	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Advice, "it covers the worst decile "+display.Percent(better.Fraction)) {
+		t.Errorf("with %s the worst decile is covered %s and the limits are %+v, and the advice is %q", limits[0].Value, display.Percent(better.Fraction), limitsOf(after), limits[0].Advice)
 	}
-	// Deciles of intervals that fail altogether tell nothing new.
-	for i := range fresh.Targets.Data {
-		fresh.Targets.Data[i] += 4
+	// If a guarantee is violated, its deciles must not be noted.
+	for i := range test.Targets.Data {
+		test.Targets.Data[i] += 4
 	}
 	if e, worst := with(""); len(limitsOf(e)) > 0 || worst.AdjustedPValue != nil {
 		t.Errorf("a violated guarantee has limits %+v", limitsOf(e))
 	}
 }
 
-// odd is rows of three classes, of which the last has a share that look like others.
-func odd(seed uint64, n int) ood.Batch {
+// ambiguous returns rows of three classes. A part of the last class looks like the other
+// classes.
+func ambiguous(seed uint64, n int) ood.Batch {
 	b := blob(seed, n, 8, 3, 0)
 	for i, label := range b.Labels {
 		if label < 2 && i%10 == 0 {
@@ -725,19 +729,19 @@ func odd(seed uint64, n int) ood.Batch {
 	return b
 }
 
-// TestNamesClasses: a class whose rows mostly look like others is in few of its
-// sets, until sets are calibrated by class.
+// TestNamesClasses uses a class whose rows mostly look like others, so that few of its sets
+// contain it. Sets by class must mend this.
 func TestNamesClasses(t *testing.T) {
 	in := classifier(300)
-	in.Batch, in.Cal = odd(1, 300), odd(2, 1500)
-	b, fresh := mustFit(t, in), odd(3, 2000)
-	groups := make([]string, fresh.Len())
-	for i, label := range fresh.Labels {
+	in.Batch, in.Cal = ambiguous(1, 300), ambiguous(2, 1500)
+	b, test := mustFit(t, in), ambiguous(3, 2000)
+	groups := make([]string, test.Len())
+	for i, label := range test.Labels {
 		groups[i] = []string{"north", "north", "south"}[label]
 	}
 	with := func(o attach.PredictOptions) *evaluate.Evaluation {
 		o.Sets, o.Level = "lac", .8
-		return mustEvaluate(t, b, blocksOf(fresh, blas32.General{}, groups), o, evaluate.Options{})
+		return mustEvaluate(t, b, blocksOf(test, blas32.General{}, groups), o, evaluate.Options{})
 	}
 	limits := limitsOf(with(attach.PredictOptions{}))
 	if len(limits) != 2 || limits[0].Part != "class" || limits[0].Option != "sets_by_class" || !strings.Contains(limits[0].Message, ": in class d, ") {
@@ -753,11 +757,11 @@ func TestNamesClasses(t *testing.T) {
 	}
 }
 
-// TestNamesFewRows holds that nobody is advised to calibrate by class if a class has so
-// few calibration rows that its sets would hold every class.
+// TestNamesFewRows checks that there is no advice to calibrate by class if a class has so few
+// calibration rows that its sets would contain every class.
 func TestNamesFewRows(t *testing.T) {
 	var picked []int
-	in, cal, few := classifier(300), odd(2, 1500), 0
+	in, cal, few := classifier(300), ambiguous(2, 1500), 0
 	for i, label := range cal.Labels {
 		if label == 1 {
 			few++
@@ -766,17 +770,17 @@ func TestNamesFewRows(t *testing.T) {
 			picked = append(picked, i)
 		}
 	}
-	in.Batch, in.Cal = odd(1, 300), cal.Select(picked)
-	e := mustEvaluate(t, mustFit(t, in), blocksOf(odd(3, 2000), blas32.General{}, nil), attach.PredictOptions{Sets: "lac", Level: .8}, evaluate.Options{})
+	in.Batch, in.Cal = ambiguous(1, 300), cal.Select(picked)
+	e := mustEvaluate(t, mustFit(t, in), blocksOf(ambiguous(3, 2000), blas32.General{}, nil), attach.PredictOptions{Sets: "lac", Level: .8}, evaluate.Options{})
 	limits := limitsOf(e)
 	if len(limits) == 0 || limits[0].Option != "" || !strings.Contains(limits[0].Advice, "at least 4 of each class") {
 		t.Errorf("limits are %+v", limits)
 	}
 }
 
-// TestNamesGroups: intervals of a group whose noise is larger.
+// TestNamesGroups uses a group with larger noise, which the note must name.
 func TestNamesGroups(t *testing.T) {
-	in, cal, fresh := regressor(1, 500, 2), regressor(2, 1000, 2), regressor(3, 1500, 2)
+	in, cal, test := regressor(1, 500, 2), regressor(2, 1000, 2), regressor(3, 1500, 2)
 	groupsOf := func(r attach.FitOptions) []string {
 		groups := make([]string, r.Batch.Len())
 		for i := range groups {
@@ -789,9 +793,9 @@ func TestNamesGroups(t *testing.T) {
 		return groups
 	}
 	in.Cal, in.CalTargets = cal.Batch, cal.Targets
-	grouped, groups := groupsOf(cal), groupsOf(fresh)
+	grouped, groups := groupsOf(cal), groupsOf(test)
 	b := mustFit(t, in)
-	limits := limitsOf(mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, groups), attach.PredictOptions{}, evaluate.Options{}))
+	limits := limitsOf(mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, groups), attach.PredictOptions{}, evaluate.Options{}))
 	named := slices.ContainsFunc(limits, func(n evaluate.Note) bool {
 		return n.Part == "group" && n.Option == "groups" && strings.HasPrefix(n.Message, "target 1: ") && strings.Contains(n.Message, ": in group wild, ")
 	})
@@ -800,15 +804,15 @@ func TestNamesGroups(t *testing.T) {
 	}
 	in.CalGroups = grouped
 	b = mustFit(t, in)
-	for _, n := range limitsOf(mustEvaluate(t, b, blocksOf(fresh.Batch, fresh.Targets, groups), attach.PredictOptions{}, evaluate.Options{})) {
+	for _, n := range limitsOf(mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, groups), attach.PredictOptions{}, evaluate.Options{})) {
 		if n.Part == "group" {
 			t.Errorf("by group there is a limit of groups: %+v", n)
 		}
 	}
 }
 
-// TestEqualScores: rows of yes and no have few different scores. Fewer of them are
-// flagged than allowed, and there is no advice.
+// TestEqualScores uses rows of binary features, which have few different scores. Fewer rows
+// than allowed are flagged, and there must be no advice.
 func TestEqualScores(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 26))
 	binary := func(n int) ood.Batch {
@@ -827,8 +831,9 @@ func TestEqualScores(t *testing.T) {
 	}
 }
 
-// TestNoScoreRefused: a predictor without scores has no flags to evaluate.
-func TestNoScoreRefused(t *testing.T) {
+// TestNoScoreError checks that a predictor without scores is an error, because there are no
+// flags to evaluate.
+func TestNoScoreError(t *testing.T) {
 	p, err := mustFit(t, classifier(100)).Predictor(attach.PredictOptions{NoScore: true})
 	if err != nil {
 		t.Fatal(err)

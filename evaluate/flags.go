@@ -19,7 +19,7 @@ func (g *accumulator) flags(e *Evaluation) *Flags {
 	f := &Flags{ByAlpha: flagged(g.pValues, g.o.Alphas), PValues: g.pHistogram(g.pValues, g.predicted)}
 	p := g.at[g.main]
 	cal := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
-	if !p.Options().FlagByClass { // p-values by class do not rank the scores of two classes together
+	if !p.Options().FlagByClass { // p-values by class rank scores only within a class
 		distance, probability := hypothesis.Kolmogorov(cal, slices.Sorted(slices.Values(g.scores)))
 		f.PValues.KSStatistic, f.PValues.KSPValue = &distance, &probability
 	}
@@ -39,8 +39,8 @@ func (g *accumulator) flags(e *Evaluation) *Flags {
 	return f
 }
 
-// judgeFlags tests the guarantee of a false-alarm rate that ranks among calibration scores
-// give.
+// judgeFlags tests the guarantee of a false-alarm rate, which comes from ranks among the
+// calibration scores.
 func (e *Evaluation) judgeFlags(p Guarantee, by calibrate.Conformal, together int) {
 	p.Kind = hypothesis.FalseAlarmRate
 	threshold := by.Threshold(p.Nominal)

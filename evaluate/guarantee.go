@@ -12,36 +12,35 @@ import (
 )
 
 const (
-	// significance is the level of the test of a guarantee: the probability that a
-	// guarantee that is met is called violated.
+	// significance is the level of the test of a guarantee: the probability that a guarantee
+	// that holds is called violated.
 	significance = .01
-	// power is the least probability of a test to detect twice the guaranteed rate.
+	// power is the required probability to detect twice the guaranteed rate.
 	power = .8
 )
 
-// Guarantee is a guarantee of a .attach file, and what the rows show of it. If a guarantee
-// of split conformal prediction is met, its number of misses has a beta-binomial
-// distribution over draws of these rows and of the calibration rows.
+// Guarantee is the test of one guarantee of a .attach file. If a guarantee of split conformal
+// prediction holds, its number of misses has a beta-binomial distribution over draws of these
+// rows and of the calibration rows.
 //
-// Reference: Vovk (2012), Conditional validity of inductive conformal predictors;
-// Angelopoulos & Bates (2021), A Gentle Introduction to
-// Conformal Prediction.
+// Reference: Vovk (2012), Conditional validity of inductive conformal predictors; Angelopoulos
+// & Bates (2021), A Gentle Introduction to Conformal Prediction.
 type Guarantee struct {
 	// Kind is false_alarm_rate, interval_coverage, joint_coverage, set_coverage or
 	// selective_error.
 	Kind   string `json:"kind"`
 	Target int    `json:"target,omitempty"` // number of the target, from 0
-	// Rate counts the rows that are flagged, covered or wrong. Nominal is the guaranteed
-	// rate: the least one of a coverage, and else the largest. Name is the group or class
-	// that the guarantee is for, or empty, and Part is what Name names: group, class,
-	// cluster or predicted class.
+	// Rate counts the rows that are flagged, covered or wrong. Nominal is the guaranteed rate:
+	// a lower bound for coverage, an upper bound otherwise. Name is the group or class that
+	// the guarantee is for, or empty. Part is the kind of Name: group, class, cluster or
+	// predicted class.
 	Rate
 	Part string `json:"part,omitempty"`
 	// PValue is the probability of at least as many misses if the guarantee is met.
 	PValue float64 `json:"p_value"`
 	// Verdict is "violated" if PValue is below 0.01, divided by the number of groups or
-	// classes that the guarantee is made for. It is "too_few_rows" if the test has less
-	// than 80 % power to detect twice the guaranteed rate of misses, and else "met".
+	// classes with a guarantee of their own. It is "too_few_rows" if the test has less than 80
+	// % power to detect twice the guaranteed rate of misses, and otherwise "met".
 	Verdict string `json:"verdict"`
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"` // what to do
@@ -50,15 +49,15 @@ type Guarantee struct {
 	ExplainedByNote bool `json:"explained_by_note,omitempty"`
 
 	accuracy    float64 // of the model: sets that are never empty cover at least as often
-	scoresAbove int     // calibration scores above the threshold, of a false-alarm rate
+	scoresAbove int     // for a false-alarm rate: calibration scores above the threshold
 }
 
-// covers reports whether the guarantee is a coverage, and not a rate of errors.
+// covers reports whether the guarantee is a coverage rather than a rate of errors.
 func (p Guarantee) covers() bool {
 	return p.Kind != hypothesis.FalseAlarmRate && p.Kind != hypothesis.SelectiveError
 }
 
-// alpha is the largest rate of misses that the guarantee allows.
+// alpha returns the largest rate of misses that the guarantee allows.
 func (p Guarantee) alpha() float64 {
 	if p.covers() {
 		return 1 - p.Nominal
@@ -74,15 +73,15 @@ func (p Guarantee) misses(r Rate) int {
 	return r.Count
 }
 
-// judge tests a guarantee that n calibration rows give, and adds it to the evaluation. It is
-// one of several guarantees, such as one a group, that are tested together. Intervals by
-// rcp are calibrated on half of the calibration rows.
+// judge tests a guarantee that comes from n calibration rows, and adds it to the evaluation.
+// together is the number of guarantees that are tested together, for example one for each
+// group. Intervals by rcp are calibrated on half of the calibration rows.
 func (e *Evaluation) judge(p Guarantee, n, together int) {
 	alpha, misses := p.alpha(), p.misses(p.Rate)
-	whole := func(n int) int { return n }
+	total := func(n int) int { return n }
 	parts, learn := 1, ""
 	if e.IntervalScore == conformal.RCP && (p.Kind == hypothesis.IntervalCoverage || p.Kind == hypothesis.JointCoverage) {
-		n, whole, parts, learn = hypothesis.Halved(n), hypothesis.Whole, 2, " (half of them fit the scores)"
+		n, total, parts, learn = hypothesis.Halved(n), hypothesis.Whole, 2, " (half of them fit the scores)"
 	}
 	m := hypothesis.Misses{Allowed: int(math.Round((1 - hypothesis.ExpectedCoverage(n, alpha)) * float64(n+1))), Calibration: n}
 	twice, limit := min(2*alpha, (1+alpha)/2), significance/float64(together)
@@ -95,7 +94,7 @@ func (e *Evaluation) judge(p Guarantee, n, together int) {
 			are = " is"
 		}
 		p.Message += "; " + rows.Count(n, "calibration row") + are + " too few for this guarantee"
-		p.Advice = "calibrate with at least " + rows.Count(whole(hypothesis.LeastRows(hypothesis.Forgive(alpha))), "row") + p.ofPart()
+		p.Advice = "calibrate with at least " + rows.Count(total(hypothesis.LeastRows(hypothesis.Forgive(alpha))), "row") + p.ofPart()
 		if need := m.Needed(alpha, power, limit, twice); need.Calibration > 0 {
 			p.Advice += fmt.Sprintf(", and with %s to tell whether the guarantee is met", display.Count(parts*need.Calibration))
 		}
@@ -132,7 +131,7 @@ func (e *Evaluation) judge(p Guarantee, n, together int) {
 // tooFewToTell ends the message of a test without power.
 const tooFewToTell = "; too few rows to tell: twice the rate could pass unnoticed"
 
-// mostAdvised bounds the rows that advice asks for, as a multiple of the rows at hand.
+// mostAdvised limits the rows that advice asks for, as a multiple of the available rows.
 const mostAdvised = 10
 
 // ofPart names the group or class that the guarantee is for, if it is not for all rows.
@@ -143,8 +142,8 @@ func (p Guarantee) ofPart() string {
 	return " of " + p.Part + " " + p.Name
 }
 
-// needs says how many rows a verdict takes. There are n calibration rows in one of so many
-// parts, and all is the number of rows evaluated on.
+// needs returns advice on how many rows a verdict needs. n calibration rows are in one of
+// several parts, and all is the number of evaluated rows.
 func (p Guarantee) needs(need hypothesis.Need, n, all, parts int, learn string) string {
 	of := p.ofPart()
 	calibration, test := rows.Count(parts*need.Calibration, "row")+of+learn, rows.Count(need.Rows, "row")+of
@@ -184,7 +183,7 @@ func (e *Evaluation) judgeSelectiveError(r Rate) {
 	e.Guarantees = append(e.Guarantees, p)
 }
 
-// observed is the observed rate, its 95 % interval and the guaranteed rate.
+// observed describes the observed rate, its 95 % interval and the guaranteed rate.
 func (p Guarantee) observed() string {
 	bound := "at most"
 	if p.covers() {
@@ -193,7 +192,7 @@ func (p Guarantee) observed() string {
 	return fmt.Sprintf("%s of %s %s (95 %% interval %s to %s; guarantee: %s %s)", display.Percent(p.Fraction), display.Count(p.Rows), p.clause(p.Rows), display.Percent(p.Low), display.Percent(p.High), bound, display.GivenPercent(p.Nominal))
 }
 
-// clause is a noun and a verb for n of the rows that a guarantee counts.
+// clause returns a noun and a verb for n of the rows that a guarantee counts.
 func (p Guarantee) clause(n int) string {
 	forms := map[string][2]string{
 		hypothesis.IntervalCoverage: {"target is within its interval", "targets are within their intervals"},
@@ -208,7 +207,7 @@ func (p Guarantee) clause(n int) string {
 	return forms[1]
 }
 
-// excess says how many times the guaranteed rate of misses is observed.
+// excess compares the observed rate of misses with the guaranteed one.
 func (p Guarantee) excess(times float64) string {
 	what := map[string]string{hypothesis.FalseAlarmRate: "false alarms", hypothesis.SelectiveError: "errors"}[p.Kind]
 	if what == "" {
@@ -217,7 +216,7 @@ func (p Guarantee) excess(times float64) string {
 	return fmt.Sprintf("; %s times as many %s as guaranteed", display.Number(times, 2), what)
 }
 
-// remedyFor is the advice for a guarantee that is violated.
+// remedyFor returns the advice for a guarantee that is violated.
 func (e *Evaluation) remedyFor() string {
 	if e.HeldOut == rows.SplitOff {
 		return "calibrate with rows that the model was not trained on: the calibration rows were split off the rows fitted on"

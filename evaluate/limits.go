@@ -18,23 +18,23 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
-// Parts that a guarantee is compared among: what the rows of each have in common.
+// Kinds of parts in which a guarantee is compared.
 const (
 	byDecile = "decile" // of the prediction
 	byClass  = "class"
 	byGroup  = "group"
 )
 
-// strata groups rows by the calibration rows that each is compared with.
+// strata groups rows by the calibration rows they are compared with.
 type strata struct {
-	index []int // the stratum of each row; nil if there is one stratum
-	n     []int // calibration rows of each stratum
+	index []int // the stratum of each row, or nil for a single stratum
+	n     []int // number of calibration rows of each stratum
 }
 
-// misses is the distribution of the number of misses in each part, under the hypothesis
-// that its rows are exchangeable with the calibration rows of their stratum. A part with
-// rows of several strata gets the distribution of a single stratum whose number of
-// calibration rows makes the rate vary at least as much.
+// misses returns the distribution of the number of misses in each part, if its rows are
+// exchangeable with the calibration rows of their stratum. If the rows of a part are in
+// several strata, they are treated as one stratum, whose number of calibration rows makes the
+// rate vary at least as much.
 func (s strata) misses(p grouping, alpha float64) []hypothesis.Misses {
 	all := make([]hypothesis.Misses, len(p.names))
 	if s.index == nil {
@@ -54,9 +54,9 @@ func (s strata) misses(p grouping, alpha float64) []hypothesis.Misses {
 	for k, of := range counts {
 		var rate, variance float64
 		for stratum, count := range of {
-			n, share := s.n[stratum], float64(count)/float64(total[k])
-			rate += share * float64(hypothesis.Allowed(n, hypothesis.Forgive(alpha))) / float64(n+1)
-			variance += share * share / float64(n+2) // over α(1−α)
+			n, fraction := s.n[stratum], float64(count)/float64(total[k])
+			rate += fraction * float64(hypothesis.Allowed(n, hypothesis.Forgive(alpha))) / float64(n+1)
+			variance += fraction * fraction / float64(n+2) // in units of α(1−α)
 		}
 		if variance > 0 {
 			n := int(1/variance + 1e-9 - 2)
@@ -66,41 +66,41 @@ func (s strata) misses(p grouping, alpha float64) []hypothesis.Misses {
 	return all
 }
 
-// among selects some of the rows.
-func (s strata) among(some []int) strata {
+// among selects the rows with the given numbers.
+func (s strata) among(numbers []int) strata {
 	if s.index != nil {
-		s.index = grouping{index: s.index}.among(some).index
+		s.index = grouping{index: s.index}.among(numbers).index
 	}
 	return s
 }
 
-// family is the parts of the rows that a guarantee of the average is compared among.
+// family holds the parts of the rows in which one average guarantee is compared.
 type family struct {
-	guarantee Guarantee // its Kind, Target and Nominal
-	part      string    // byDecile, byClass or byGroup
-	parts     []Rate    // of the evaluation
-	law       []hypothesis.Misses
-	// remedy tries other options on these rows, and returns advice with the option and
-	// its value, each of which may be empty.
+	guarantee     Guarantee // its Kind, Target and Nominal
+	part          string    // byDecile, byClass or byGroup
+	parts         []Rate    // of the evaluation
+	distributions []hypothesis.Misses
+	// remedy tries other options on these rows. It returns advice, and the option and its
+	// value if advice names one.
 	remedy func(f *family) (advice, option, value string)
 }
 
-// pValues is, by part, the probability of at least as many misses if all parts are alike.
-// It is 1 if nothing is guaranteed.
+// pValues returns, for each part, the probability of at least as many misses if all parts are
+// alike. It is 1 if the part has no guarantee.
 func (f *family) pValues() []float64 {
 	p := make([]float64, len(f.parts))
 	for k, r := range f.parts {
 		p[k] = 1
-		if law := f.law[r.part]; law.Allowed > 0 {
-			p[k] = law.AtLeast(f.guarantee.misses(r), r.Rows)
+		if distribution := f.distributions[r.part]; distribution.Allowed > 0 {
+			p[k] = distribution.AtLeast(f.guarantee.misses(r), r.Rows)
 		}
 	}
 	return p
 }
 
-// compareParts tests the parts of all families together, and adds a note for each family
-// with a part that misses more often than the guarantee allows on average. The parts of a
-// guarantee that is violated anyway are not compared.
+// compareParts tests the parts of all families together. It adds a note for each family with a
+// part that misses more often than the guarantee allows on average. If a guarantee is
+// violated, its parts are not compared.
 func (e *Evaluation) compareParts(families []*family) {
 	var p []float64
 	families = slices.DeleteFunc(families, func(f *family) bool {
@@ -120,7 +120,7 @@ func (e *Evaluation) compareParts(families []*family) {
 	}
 }
 
-// noteLimit adds a note on the worst of the parts that miss too often, if there are any.
+// noteLimit adds a note on the worst part if any part misses too often.
 func (e *Evaluation) noteLimit(f *family) {
 	sign := 1.
 	if !f.guarantee.covers() {
@@ -135,8 +135,8 @@ func (e *Evaluation) noteLimit(f *family) {
 	if off == nil {
 		return
 	}
-	byShare := func(a, b Rate) int { return cmp.Compare(sign*a.Fraction, sign*b.Fraction) }
-	worst, best := slices.MinFunc(off, byShare), slices.MaxFunc(f.parts, byShare)
+	byFraction := func(a, b Rate) int { return cmp.Compare(sign*a.Fraction, sign*b.Fraction) }
+	worst, best := slices.MinFunc(off, byFraction), slices.MaxFunc(f.parts, byFraction)
 	where := func(r Rate) string {
 		if f.part == byDecile {
 			return "where the prediction is " + r.Name
@@ -144,22 +144,22 @@ func (e *Evaluation) noteLimit(f *family) {
 		return "in " + f.part + " " + cmp.Or(r.Name, `""`)
 	}
 	what, are, _ := strings.Cut(f.guarantee.clause(2), " are ")
-	says := fmt.Sprintf("the guarantee holds on average only: %s, %s of %s %s are %s (%s to %s); %s, %s are", where(worst), display.Percent(worst.Fraction), display.Count(worst.Rows), what,
+	message := fmt.Sprintf("the guarantee holds on average only: %s, %s of %s %s are %s (%s to %s); %s, %s are", where(worst), display.Percent(worst.Fraction), display.Count(worst.Rows), what,
 		are, display.Percent(worst.Low), display.Percent(worst.High), where(best), display.Percent(best.Fraction))
 	if n := len(off) - 1; n > 0 {
-		says += fmt.Sprintf("; it also fails, by more than chance, in %s of the %s", display.Count(n), rows.Count(len(f.parts), f.part))
+		message += fmt.Sprintf("; it also fails, by more than chance, in %s of the %s", display.Count(n), rows.Count(len(f.parts), f.part))
 	}
 	if f.guarantee.Kind == hypothesis.IntervalCoverage {
-		says = e.ofTarget(f.guarantee.Target) + says
+		message = e.ofTarget(f.guarantee.Target) + message
 	}
-	note := Note{Message: says, Part: f.part}
+	note := Note{Message: message, Part: f.part}
 	if f.remedy != nil {
 		note.Advice, note.Option, note.Value = f.remedy(f)
 	}
 	e.Notes = append(e.Notes, note)
 }
 
-// limits looks for parts of the rows in which a guarantee of the average does not hold.
+// limits looks for parts of the rows in which an average guarantee does not hold.
 func (g *accumulator) limits(e *Evaluation) {
 	var families []*family
 	add := func(p Guarantee, part string, parts []Rate, by grouping, s strata, remedy func(f *family) (advice, option, value string)) {
@@ -210,8 +210,8 @@ func (g *accumulator) limits(e *Evaluation) {
 	e.compareParts(families)
 }
 
-// intervalStrata groups rows by the calibration rows of their intervals, if these are
-// calibrated with the score.
+// intervalStrata groups rows by the calibration rows that calibrate their intervals with the
+// given score.
 func (g *accumulator) intervalStrata(score string) strata {
 	calibrating := func(n int) int {
 		if score == conformal.RCP {
@@ -233,8 +233,8 @@ func (g *accumulator) intervalStrata(score string) strata {
 	return s
 }
 
-// predictorWith is the predictor with one option changed, or nil if the .attach file does
-// not support it.
+// predictorWith returns the predictor with one option changed, or nil if the .attach file does
+// not support the change.
 func (g *accumulator) predictorWith(change func(o *attach.PredictOptions)) *attach.Predictor {
 	o := g.at[g.main].Options()
 	o.Levels, o.Samples, o.MaxError, o.VennAbers, o.ClassPValues = nil, 0, 0, false, false
@@ -246,20 +246,20 @@ func (g *accumulator) predictorWith(change func(o *attach.PredictOptions)) *atta
 	return at
 }
 
-// retried is the family with other coverings of the rows, and the number of its parts that
-// miss too often.
-func (f *family) retried(by grouping, c coverings, law []hypothesis.Misses) (as *family, off int) {
-	as = &family{guarantee: f.guarantee, part: f.part, law: law}
-	as.parts = by.rates(func(i int) bool { return c.covered[i] }, c.width)
-	for _, p := range hypothesis.Holm(as.pValues()) {
+// retried returns the family with other coverings of the rows, and the number of its parts
+// that miss too often.
+func (f *family) retried(by grouping, c coverings, distributions []hypothesis.Misses) (other *family, off int) {
+	other = &family{guarantee: f.guarantee, part: f.part, distributions: distributions}
+	other.parts = by.rates(func(i int) bool { return c.covered[i] }, c.width)
+	for _, p := range hypothesis.Holm(other.pValues()) {
 		if p <= hypothesis.Unlikely {
 			off++
 		}
 	}
-	return as, off
+	return other, off
 }
 
-// worst is the smallest coverage of a part, or the largest rate of false alarms.
+// worst returns the smallest coverage, or the largest false-alarm rate, of any part.
 func (f *family) worst() float64 {
 	fractions := make([]float64, len(f.parts))
 	for k, r := range f.parts {
@@ -271,26 +271,26 @@ func (f *family) worst() float64 {
 	return slices.Max(fractions)
 }
 
-// among selects some of the rows.
-func (p grouping) among(some []int) grouping {
-	of := make([]int, len(some))
-	for k, i := range some {
-		of[k] = p.index[i]
+// among selects the rows with the given numbers.
+func (p grouping) among(numbers []int) grouping {
+	index := make([]int, len(numbers))
+	for k, i := range numbers {
+		index[k] = p.index[i]
 	}
-	return grouping{names: p.names, index: of}
+	return grouping{names: p.names, index: index}
 }
 
-// remedy is the effect of an option on the parts of these rows.
+// remedy describes what an option changes in the parts of these rows.
 type remedy struct {
 	value string
-	worst float64 // the smallest coverage of a part
-	off   int     // parts that miss too often
+	worst float64 // smallest coverage of a part
+	off   int     // number of parts that miss too often
 	width float64 // mean width of the intervals
 }
 
-// better reports whether a remedy leaves fewer parts that miss too often than another. If
-// both leave none, the one with narrower intervals is better. If both leave as many, the one
-// that covers its worst part more often is better.
+// better reports whether a remedy leaves fewer parts that miss too often than another one. If
+// no part misses too often with either, the narrower intervals are better. If equally many
+// parts do, the higher coverage of the worst part is better.
 func (r remedy) better(other remedy) bool {
 	switch {
 	case r.off != other.off:
@@ -301,8 +301,7 @@ func (r remedy) better(other remedy) bool {
 	return r.worst > other.worst
 }
 
-// bestOf returns own, or the best of those remedies that cover the worst part more often
-// than own does.
+// bestOf returns own, or the best of those remedies that cover the worst part more often.
 func bestOf(own remedy, others []remedy) remedy {
 	best := own
 	for _, r := range others {
@@ -313,8 +312,8 @@ func bestOf(own remedy, others []remedy) remedy {
 	return best
 }
 
-// otherScores advises the score of intervals that covers the deciles of these rows most
-// evenly, if one covers them more evenly than the present score.
+// otherScores advises the interval score that covers the deciles of these rows most evenly, if
+// it is better than the present one.
 func (g *accumulator) otherScores(f *family) (advice, option, value string) {
 	o := g.at[g.main].Options()
 	if o.Side != "" {
@@ -323,10 +322,10 @@ func (g *accumulator) otherScores(f *family) (advice, option, value string) {
 	by := g.targets[f.guarantee.Target].deciles().among(g.outputs.rows)
 	// All scores are tested against one distribution. Intervals by rcp are calibrated on half
 	// of the rows, so their own distribution is wider and would hide more misses.
-	law := g.intervalStrata(cmp.Or(o.IntervalScore, conformal.CQR)).among(g.outputs.rows).misses(by, f.guarantee.alpha())
+	distributions := g.intervalStrata(cmp.Or(o.IntervalScore, conformal.CQR)).among(g.outputs.rows).misses(by, f.guarantee.alpha())
 	measure := func(score string, c coverings) remedy {
-		as, off := f.retried(by, c, law)
-		return remedy{score, as.worst(), off, meanWidth(c)}
+		other, off := f.retried(by, c, distributions)
+		return remedy{score, other.worst(), off, meanWidth(c)}
 	}
 	own := measure("", g.sampled(g.targets[f.guarantee.Target].levels[g.main]))
 	var others []remedy
@@ -373,8 +372,8 @@ func (g *accumulator) sampled(c coverings) coverings {
 	return out
 }
 
-// intervalsBy covers one target by the intervals that another predictor makes of the
-// quantiles in the reservoir.
+// intervalsBy returns how the intervals of another predictor cover one target. The intervals
+// are made from the quantiles in the reservoir.
 func (g *accumulator) intervalsBy(at *attach.Predictor, target int) coverings {
 	var out coverings
 	n, levels := len(g.targets), len(at.Bundle().Calibration.Quantiles[0].Levels)
@@ -423,17 +422,17 @@ func (g *accumulator) setsByClass(f *family) (advice, option, value string) {
 	if few := f.fewRows(s, labels.index); few != "" {
 		return few, "", ""
 	}
-	as, _ := f.retried(labels, c, s.misses(labels, f.guarantee.alpha()))
-	if as.worst() <= f.worst() {
+	separate, _ := f.retried(labels, c, s.misses(labels, f.guarantee.alpha()))
+	if separate.worst() <= f.worst() {
 		return "", "", ""
 	}
 	return fmt.Sprintf("calibrate sets by class: on these rows this covers the worst class %s of the time, with a mean set size of %s instead of %s",
-		display.Percent(as.worst()), display.Number(meanWidth(c), 3), display.Number(meanWidth(own), 3)), "sets_by_class", ""
+		display.Percent(separate.worst()), display.Number(meanWidth(c), 3), display.Number(meanWidth(own), 3)), "sets_by_class", ""
 }
 
-// fewRows is advice to calibrate with more rows if a class has too few calibration rows of
-// its own. Flags would then be impossible, and sets would hold every such class. index is
-// the class of each row.
+// fewRows returns advice to calibrate with more rows if a class has too few calibration rows
+// of its own. Nothing of this class could then be flagged, and every set would contain it.
+// index is the class of each row.
 func (f *family) fewRows(s strata, index []int) string {
 	least := hypothesis.LeastRows(hypothesis.Forgive(f.guarantee.alpha()))
 	for _, k := range index {
@@ -463,15 +462,15 @@ func (g *accumulator) flagsByClass(f *family) (advice, option, value string) {
 	if few := f.fewRows(s, g.predicted); few != "" {
 		return few, "", ""
 	}
-	as, _ := f.retried(labels, c, s.misses(labels, f.guarantee.alpha()))
-	if as.worst() >= f.worst() {
+	separate, _ := f.retried(labels, c, s.misses(labels, f.guarantee.alpha()))
+	if separate.worst() >= f.worst() {
 		return "", "", ""
 	}
-	return fmt.Sprintf("rank scores by predicted class: on these rows this flags %s of the worst class", display.Percent(as.worst())), "flag_by_class", ""
+	return fmt.Sprintf("rank scores by predicted class: on these rows this flags %s of the worst class", display.Percent(separate.worst())), "flag_by_class", ""
 }
 
-// outputsOf returns the quantiles of all targets of a row, or its logits: what intervals and
-// sets are made of.
+// outputsOf returns the predictions from which intervals or sets are made: the quantiles of
+// all targets of a row, or its logits.
 func outputsOf(of attach.Prediction, logits blas32.General, i int) []float32 {
 	if of.Targets == nil && logits.Cols > 0 {
 		return rows.Row(logits, i)

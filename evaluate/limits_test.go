@@ -11,15 +11,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// drawnCoverage is one evaluation of rows with so many calibration rows in each of
-// several strata. Rows of the first decile have scores that are larger by harder.
-type drawnCoverage struct {
-	calibration []int // by stratum
+// simulation draws rows and evaluates them, with several strata of calibration rows. Rows of
+// the first decile have scores that are higher by shift.
+type simulation struct {
+	calibration []int // number of calibration rows of each stratum
 	rows        int
-	harder      float64
+	shift       float64
 }
 
-func (d drawnCoverage) evaluate(rng *rand.Rand) *Evaluation {
+func (d simulation) evaluate(rng *rand.Rand) *Evaluation {
 	const alpha = .1
 	thresholds := make([]float64, len(d.calibration))
 	for s, n := range d.calibration {
@@ -34,12 +34,12 @@ func (d drawnCoverage) evaluate(rng *rand.Rand) *Evaluation {
 	covered := make([]bool, d.rows)
 	for i := range x {
 		x[i] = rng.Float64()
-		// Strata differ from decile to decile, and groups in size.
+		// The mix of strata differs between deciles, and groups differ in size.
 		stratum[i] = int(float64(len(d.calibration)) * max(0, min(.999, x[i]+.4*(rng.Float64()-.5))))
 		groups[i] = int(4 * rng.Float64() * rng.Float64())
 		score := rng.NormFloat64()
 		if x[i] < .1 {
-			score += d.harder
+			score += d.shift
 		}
 		covered[i] = score < thresholds[stratum[i]]
 	}
@@ -52,18 +52,18 @@ func (d drawnCoverage) evaluate(rng *rand.Rand) *Evaluation {
 	for part, by := range map[string]grouping{byDecile: deciles(x), byGroup: {names: []string{"a", "b", "c", "d"}, index: groups}} {
 		p := Guarantee{Kind: hypothesis.IntervalCoverage, Rate: Rate{Nominal: 1 - alpha}}
 		parts := by.rates(func(i int) bool { return covered[i] }, nil)
-		families = append(families, &family{guarantee: p, part: part, parts: parts, law: s.misses(by, alpha)})
+		families = append(families, &family{guarantee: p, part: part, parts: parts, distributions: s.misses(by, alpha)})
 	}
 	e.compareParts(families)
 	return e
 }
 
-// TestLimitsHoldTheirLevel: if coverage is the same everywhere, at most one evaluation
-// of twenty names a part, whatever the calibration rows; a decile that is covered less
-// is found.
-func TestLimitsHoldTheirLevel(t *testing.T) {
+// TestLimitsErrorRate checks that at most 5 % of evaluations name a part if coverage is the
+// same everywhere, for any number of calibration rows. A decile with lower coverage must be
+// found.
+func TestLimitsErrorRate(t *testing.T) {
 	const draws = 500
-	for _, d := range []drawnCoverage{{[]int{150}, 400, 0}, {[]int{40, 90, 150}, 400, 0}} {
+	for _, d := range []simulation{{[]int{150}, 400, 0}, {[]int{40, 90, 150}, 400, 0}} {
 		t.Run(fmt.Sprint(d.calibration), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 26))
 			named := 0
@@ -81,8 +81,8 @@ func TestLimitsHoldTheirLevel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 26))
 	found := 0
 	for range 100 {
-		// The first decile is covered 61 %.
-		e := drawnCoverage{[]int{300}, 1000, 1}.evaluate(rng)
+		// The coverage of the first decile is 61 %.
+		e := simulation{[]int{300}, 1000, 1}.evaluate(rng)
 		for _, n := range e.Notes {
 			if n.Part == byDecile && strings.Contains(n.Message, "where the prediction is 0.00") {
 				found++
@@ -94,8 +94,9 @@ func TestLimitsHoldTheirLevel(t *testing.T) {
 	}
 }
 
-// TestLawOfStrata: of one stratum, however it is given, the law is that of its rows.
-func TestLawOfStrata(t *testing.T) {
+// TestMissesOfStrata checks that a part in one stratum has the distribution of the calibration
+// rows of this stratum, however strata are given.
+func TestMissesOfStrata(t *testing.T) {
 	by := grouping{names: []string{"a", "b"}, index: []int{0, 1, 0, 1}}
 	for n := 5; n < 500; n++ {
 		want := hypothesis.Misses{Allowed: hypothesis.Allowed(n, hypothesis.Forgive(.1)), Calibration: n}
@@ -107,14 +108,15 @@ func TestLawOfStrata(t *testing.T) {
 			}
 		}
 	}
-	// Half of the rows of each of two strata vary less than all of one; the misses are rounded up.
-	law := strata{index: []int{0, 0, 1, 1}, n: []int{99, 99}}.misses(by, .1)
-	if law[0] != (hypothesis.Misses{Allowed: 21, Calibration: 200}) {
-		t.Errorf("the law of two strata of 99 rows is %+v", law[0])
+	// The rate of a half in each of two strata varies less than that of one stratum. The
+	// number of misses is rounded up.
+	misses := strata{index: []int{0, 0, 1, 1}, n: []int{99, 99}}.misses(by, .1)
+	if misses[0] != (hypothesis.Misses{Allowed: 21, Calibration: 200}) {
+		t.Errorf("the law of two strata of 99 rows is %+v", misses[0])
 	}
 }
 
-// TestBestOf: what is advised covers the worst part more often than what is there.
+// TestBestOf checks that advised options cover the worst part more often than the present one.
 func TestBestOf(t *testing.T) {
 	own := remedy{"", .788, 3, 5}
 	for _, c := range []struct {
@@ -134,8 +136,9 @@ func TestBestOf(t *testing.T) {
 	}
 }
 
-// TestPromiseOfPart: the calibration rows that are too few are those of the class.
-func TestPromiseOfPart(t *testing.T) {
+// TestGuaranteeOfPart checks that advice on too few calibration rows is about the rows of the
+// class.
+func TestGuaranteeOfPart(t *testing.T) {
 	for n, want := range map[int]string{
 		5:  "calibrate with at least 9 rows of class b, and with 200 to tell whether the guarantee is met",
 		43: "calibrate with 200 rows of class b or more, and evaluate on 330 rows of class b",

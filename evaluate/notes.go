@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// fewNoted is the number of rows below which nothing odd can be told from chance.
+	// fewNoted is the number of rows below which a finding may be chance, so no note is added.
 	fewNoted = 20
 	// mostNoted is the largest number of classes that a note names.
 	mostNoted = 5
 )
 
-// addNotes adds notes on what the rows lack, and on what looks wrong with the rows or the
-// .attach file.
+// addNotes adds notes on missing parts of the rows, and on signs of mistakes in the rows or
+// the .attach file.
 func (g *accumulator) addNotes(e *Evaluation) {
 	add := func(advice, format string, args ...any) {
 		e.Notes = append(e.Notes, Note{Message: fmt.Sprintf(format, args...), Advice: advice})
@@ -34,11 +34,11 @@ func (g *accumulator) addNotes(e *Evaluation) {
 	g.noteKnown(add, e)
 	switch {
 	case e.Task == attach.Classification && g.labels == nil:
-		add("give labels to see more", "the rows have no labels: whether predictions are right is unknown")
+		add("give labels to see more", "the rows have no labels, so accuracy is unknown")
 	case e.Task == attach.Classification && e.Classifier == nil:
-		add("give logits to see more", "the rows have no logits: whether predictions are right is unknown")
+		add("give logits to see more", "the rows have no logits, so accuracy is unknown")
 	case e.Task == attach.Regression && g.targets == nil:
-		add("give targets to see more", "the rows have no targets: whether intervals contain them is unknown")
+		add("give targets to see more", "the rows have no targets, so the coverage of intervals is unknown")
 	}
 	if e.Flags == nil {
 		add("", "the .attach file has no detector: nothing is flagged")
@@ -48,12 +48,12 @@ func (g *accumulator) addNotes(e *Evaluation) {
 			"no row is accepted: %s that are not flagged have too many errors, or are too few, to guarantee at most %s errors", rows.Count(p.Selective().Of, "calibration row"), display.Percent(p.Options().MaxError))
 	}
 	for _, gaps := range attach.UnusualGaps(g.gaps.Columns()) {
-		says := gaps.String()
-		if !strings.HasPrefix(says, "column ") { // a page capitalises the first letter, which must not change a name
-			says = "column " + says
+		message := gaps.String()
+		if !strings.HasPrefix(message, "column ") { // reports capitalise the first letter, which must not change a name
+			message = "column " + message
 		}
-		add("fill the empty cells, or calibrate with rows that have them too", "%s", says)
-		if 100*gaps.Empty >= gaps.Rows { // fewer rows do not violate a guarantee
+		add("fill the empty cells, or calibrate with rows that have them too", "%s", message)
+		if 100*gaps.Empty >= gaps.Rows { // few rows with gaps cannot violate a guarantee
 			e.explain(func(Guarantee) bool { return true })
 		}
 	}
@@ -61,7 +61,7 @@ func (g *accumulator) addNotes(e *Evaluation) {
 		return
 	}
 	if n := g.calibratedWith(); 10*n > g.n && g.known[1].Rows < g.n {
-		add("evaluate on rows that were not used to fit or calibrate", "%s of %s have the scores of calibration rows: they seem to be the same rows, and such rows show nothing about others", display.Count(n), rows.Count(g.n, "row"))
+		add("evaluate on rows that were not used to fit or calibrate", "%s of %s have the scores of calibration rows: they seem to be the same rows, which show nothing about new rows", display.Count(n), rows.Count(g.n, "row"))
 	}
 	if o := e.OOD; o != nil && o.Rows >= fewNoted {
 		n, m := float64(g.n), float64(o.Rows)
@@ -76,7 +76,7 @@ func (g *accumulator) addNotes(e *Evaluation) {
 		for _, r := range e.Flags.ByAlpha {
 			if r.Nominal == e.Alpha && r.Fraction >= max(.9, 2*e.Alpha) && g.bundle.Calibration.Reused == 0 {
 				add("check that inputs are prepared, sized and scaled as for the fit, and that the model is the same",
-					"%s of %s are flagged: almost none looks like the calibration rows", display.Count(r.Count), rows.Count(r.Rows, "row"))
+					"%s of %s are flagged: almost no row looks like the calibration rows", display.Count(r.Count), rows.Count(r.Rows, "row"))
 				e.explain(func(Guarantee) bool { return true })
 			}
 		}
@@ -97,7 +97,7 @@ func (g *accumulator) addNotes(e *Evaluation) {
 	}
 }
 
-// ofTarget is the prefix of a message about one of several targets.
+// ofTarget returns the prefix of a message about one of several targets.
 func (e *Evaluation) ofTarget(t int) string {
 	if len(e.Targets) < 2 {
 		return ""
@@ -105,8 +105,8 @@ func (e *Evaluation) ofTarget(t int) string {
 	return cmp.Or(e.Targets[t].Name, fmt.Sprintf("target %d", t)) + ": "
 }
 
-// noteKnown adds notes on calibration rows that were fitted on, and on rows that were
-// fitted or calibrated on.
+// noteKnown adds notes on calibration rows that were also fitted on, and on evaluated rows
+// that were fitted or calibrated on.
 func (g *accumulator) noteKnown(add func(advice, format string, args ...any), e *Evaluation) {
 	c := &g.bundle.Calibration
 	all := func(Guarantee) bool { return true }
@@ -115,31 +115,33 @@ func (g *accumulator) noteKnown(add func(advice, format string, args ...any), e 
 		e.explain(all)
 	}
 	for i, used := range []string{"fitted", "calibrated"} {
-		says := g.known[i].Says("row")
-		if says == "" || g.known[i].Rows < g.n {
+		message := g.known[i].Says("row")
+		if message == "" || g.known[i].Rows < g.n {
 			continue
 		}
-		add("evaluate on rows that were not used to fit or calibrate", "%s were %s on: they do not show what happens with other rows", says, used)
+		add("evaluate on rows that were not used to fit or calibrate", "%s were %s on: they do not show what happens with other rows", message, used)
 		e.explain(all)
 	}
 }
 
-// explain gives violated guarantees the advice of the last note, which names the cause.
-func (e *Evaluation) explain(of func(Guarantee) bool) {
+// explain gives violated guarantees that match the advice of the last note, which names the
+// cause.
+func (e *Evaluation) explain(matches func(Guarantee) bool) {
 	for i, p := range e.Guarantees {
-		if p.Verdict == hypothesis.Violated && !p.ExplainedByNote && of(p) {
+		if p.Verdict == hypothesis.Violated && !p.ExplainedByNote && matches(p) {
 			e.Guarantees[i].ExplainedByNote, e.Guarantees[i].Advice = true, "first "+e.Notes[len(e.Notes)-1].Advice+" (see the note), then evaluate again"
 		}
 	}
 }
 
-// calibratedWith counts rows whose score is, up to rounding, that of a calibration row: a
-// thousand times closer than neighbouring calibration scores are to each other. Scores of
-// one row differ a little because a model rounds differently in blocks of other sizes.
+// calibratedWith counts rows whose score equals that of a calibration row up to rounding: the
+// difference is a thousand times smaller than that between neighbouring calibration scores.
+// The score of one row varies a little with the size of its block, because a model rounds
+// differently.
 func (g *accumulator) calibratedWith() int {
 	all := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
 	sorted := slices.Compact(slices.Clone(all))
-	if 50*len(sorted) < 49*len(all) { // different rows often have equal scores
+	if 50*len(sorted) < 49*len(all) { // too many different rows have equal scores
 		return 0
 	}
 	n := 0
@@ -155,85 +157,85 @@ func (g *accumulator) calibratedWith() int {
 	return n
 }
 
-// noteTemperature adds a note if the temperature makes confidence worse, by a paired test
-// of the NLL of the rows.
+// noteTemperature adds a note if the temperature makes confidence worse, by a paired test of
+// the NLL of the rows.
 func (g *accumulator) noteTemperature(add func(advice, format string, args ...any), c *Classifier) {
 	if c.Uncalibrated.NLL == nil || c.Calibrated == nil {
 		return
 	}
-	worse := slices.Clone(g.classes.nll[1])
-	floats.Sub(worse, g.classes.nll[0])
-	mean, deviation := stat.MeanStdDev(worse, nil)
-	if mean <= distuv.UnitNormal.Quantile(1-significance)*stat.StdErr(deviation, float64(len(worse))) {
+	increase := slices.Clone(g.classes.nll[1])
+	floats.Sub(increase, g.classes.nll[0])
+	mean, deviation := stat.MeanStdDev(increase, nil)
+	if mean <= distuv.UnitNormal.Quantile(1-significance)*stat.StdErr(deviation, float64(len(increase))) {
 		return
 	}
-	do := "calibrate with rows from the same source as these"
+	advice := "calibrate with rows from the same source as these"
 	if g.bundle.Calibration.HeldOut == rows.SplitOff {
-		do = "calibrate with rows that the model was not trained on"
+		advice = "calibrate with rows that the model was not trained on"
 	}
 	nll := written([]float64{*c.Uncalibrated.NLL, *c.Calibrated.NLL})
-	add(do, "temperature scaling (%s) makes confidence worse on these rows, by more than chance: NLL is %s instead of %s",
+	add(advice, "temperature scaling (%s) makes confidence worse on these rows, by more than chance: NLL is %s instead of %s",
 		display.Number(c.Temperature, 3), nll[1], nll[0])
 }
 
-// noteLabels adds a note if labels do not fit the predictions, and reports whether they
-// seem to fit.
+// noteLabels adds a note if labels do not match the predictions, and reports whether they seem
+// to match.
 func (g *accumulator) noteLabels(add func(advice, format string, args ...any), c *Classifier) (fit bool) {
 	n := max(slices.Max(g.labels), slices.Max(g.classes.top)) + 1
 	if n > 2000 {
 		return true
 	}
-	counts, labelled := make([]int, n*n), make([]bool, n) // label by label
+	counts, labelled := make([]int, n*n), make([]bool, n) // counts of predictions, label by label
 	for i, label := range g.labels {
 		top := g.classes.top[i]
 		counts[label*n+top]++
 		labelled[label] = true
 	}
 	_, chance := hypothesis.Agreement(g.classes.top, g.labels)
-	agreed, moved := 0, []string(nil)
-	meant, taken := make([]int, n), make([]bool, n)
-	alike := true // no two labels have the same most frequent prediction
+	agreed, permutations := 0, []string(nil)
+	likely, taken := make([]int, n), make([]bool, n)
+	distinct := true // no two labels have the same most frequent prediction
 	for label := range n {
 		if !labelled[label] {
 			continue
 		}
 		row := counts[label*n : (label+1)*n]
-		meant[label] = slices.Index(row, slices.Max(row))
-		agreed += row[meant[label]]
-		alike = alike && !taken[meant[label]]
-		taken[meant[label]] = true
-		if meant[label] != label {
-			moved = append(moved, fmt.Sprintf("%s for %s", g.className(meant[label]), g.className(label)))
+		likely[label] = slices.Index(row, slices.Max(row))
+		agreed += row[likely[label]]
+		distinct = distinct && !taken[likely[label]]
+		taken[likely[label]] = true
+		if likely[label] != label {
+			permutations = append(permutations, fmt.Sprintf("%s for %s", g.className(likely[label]), g.className(label)))
 		}
 	}
 	other := rate(agreed, len(g.labels))
 	switch {
-	case alike && moved != nil && other.Low > c.Accuracy.High+.05:
+	case distinct && permutations != nil && other.Low > c.Accuracy.High+.05:
 		add("number the labels in the order of the model's outputs",
-			"the labels look permuted: the model mostly predicts %s; with labels numbered so, accuracy would be %s", display.List(moved, mostNoted), display.Percent(other.Fraction))
+			"the labels look permuted: the model mostly predicts %s; with that numbering, accuracy would be %s", display.List(permutations, mostNoted), display.Percent(other.Fraction))
 		return false
 	case chance < .9 && c.Accuracy.Low <= chance:
 		add("check that the labels belong to these rows, in this order, and how inputs are prepared",
-			"accuracy is %s, no better than that of predictions for other rows, %s", display.Percent(c.Accuracy.Fraction), display.Percent(chance))
+			"accuracy is %s, no better than %s with the predictions for other rows", display.Percent(c.Accuracy.Fraction), display.Percent(chance))
 		return false
 	case c.CalibrationAccuracy != nil && c.Accuracy.High < c.CalibrationAccuracy.Low:
-		says, do := "accuracy is lower than on the calibration rows (%s): these rows are harder, or from another source", "check what changed"
+		message, advice := "accuracy is lower than on the calibration rows (%s): these rows are harder, or from another source", "check what changed"
 		if g.bundle.Calibration.HeldOut == rows.SplitOff {
-			says = "accuracy is lower than on the calibration rows (%s), which were split off the rows fitted on: the model was trained on them, or these rows are harder or prepared differently"
-			do = "check how inputs are prepared, and calibrate with rows that the model was not trained on"
+			message = "accuracy is lower than on the calibration rows (%s), which were split off the rows fitted on: the model was trained on them, or these rows are harder or prepared differently"
+			advice = "check how inputs are prepared, and calibrate with rows that the model was not trained on"
 		}
-		add(do, says, display.Percent(c.CalibrationAccuracy.Fraction))
+		add(advice, message, display.Percent(c.CalibrationAccuracy.Fraction))
 	}
 	return true
 }
 
-// note adds a note if targets do not fit the predictions, and reports whether it did.
-func (of *target) note(add func(advice, format string, args ...any), name string, e Target) bool {
+// note adds a note if targets do not match the predictions, and reports whether it did.
+func (c *target) note(add func(advice, format string, args ...any), name string, e Target) bool {
 	if e.R2 == nil || *e.R2 > 0 {
 		return false
 	}
-	offset, slope := stat.LinearRegression(of.value, of.truth, nil, false)
-	explained := stat.RSquared(of.value, of.truth, nil, offset, slope)
+	offset, slope := stat.LinearRegression(c.value, c.truth, nil, false)
+	explained := stat.RSquared(c.value, c.truth, nil, offset, slope)
 	if explained > .3 {
 		add("give targets in the units that the model was trained on", "%sthe model predicts worse than the mean of the targets would (R² %s), and targets are about %s times its predictions plus %s (R² %s): they seem to be in other units",
 			name, display.Number(*e.R2, 3), display.Number(slope, 3), display.Number(offset, 3), display.Number(explained, 3))

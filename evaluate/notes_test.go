@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// calibratedClassifier was calibrated with rows of its own.
+// calibratedClassifier returns a classifier with held-out calibration rows.
 func calibratedClassifier(t *testing.T) *attach.Bundle {
 	t.Helper()
 	in := classifier(1000)
@@ -23,35 +23,35 @@ func calibratedClassifier(t *testing.T) *attach.Bundle {
 	return mustFit(t, in)
 }
 
-// TestOddRows: what is wrong with rows is said.
-func TestOddRows(t *testing.T) {
+// TestNotesOnRows checks the notes on mistakes in rows and labels.
+func TestNotesOnRows(t *testing.T) {
 	b := calibratedClassifier(t)
-	relabelled := func(become func(label, row int) int) ood.Batch {
+	relabelled := func(change func(label, row int) int) ood.Batch {
 		batch := blob(9, 600, 8, 3, 0)
 		batch.Labels = slices.Clone(batch.Labels)
 		for i, label := range batch.Labels {
-			batch.Labels[i] = become(label, i)
+			batch.Labels[i] = change(label, i)
 		}
 		return batch
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
-	bare := blob(9, 600, 8, 3, 0)
-	bare.Labels = nil
+	unlabelled := blob(9, 600, 8, 3, 0)
+	unlabelled.Labels = nil
 	known, mixed := blob(2, 1000, 8, 3, 0), blob(9, 600, 8, 3, 0)
 	copy(mixed.Features.Data[:300*8], known.Features.Data)
 	copy(mixed.Logits.Data[:300*3], known.Logits.Data)
 	copy(mixed.Labels[:300], known.Labels)
 	for _, tt := range []struct {
-		name, says string
+		name, want string
 		batch      ood.Batch
 	}{
 		{"good", "", blob(9, 600, 8, 3, 0)},
 		{"permuted", "the labels look permuted: the model mostly predicts b & <c> for a, a for b & <c>; ", relabelled(func(label, _ int) int { return []int{1, 0, 2}[label] })},
-		{"shuffled", "no better than that of predictions for other rows", relabelled(func(int, int) int { return rng.IntN(3) })},
-		{"shifted", "almost none looks like the calibration rows", blob(9, 600, 8, 3, 20)},
+		{"shuffled", " with the predictions for other rows", relabelled(func(int, int) int { return rng.IntN(3) })},
+		{"shifted", "almost no row looks like the calibration rows", blob(9, 600, 8, 3, 20)},
 		{"the calibration rows", "600 of 600 rows were calibrated on", blob(2, 1000, 8, 3, 0).Slice(0, 600)},
 		{"half of them the calibration rows", "300 of 600 rows were calibrated on", mixed},
-		{"unlabelled", "the rows have no labels", bare},
+		{"unlabelled", "the rows have no labels", unlabelled},
 		{"harder", "accuracy is lower than on the calibration rows (8", relabelled(func(label, row int) int {
 			if row%5 == 0 {
 				return (label + 1) % 3
@@ -61,22 +61,22 @@ func TestOddRows(t *testing.T) {
 	} {
 		e := mustEvaluate(t, b, blocksOf(tt.batch, blas32.General{}, nil), attach.PredictOptions{Sets: "lac"}, evaluate.Options{})
 		said := fmt.Sprint(e.Notes)
-		causes(t, tt.name, e, map[string]string{
+		checkCause(t, tt.name, e, map[string]string{
 			"permuted": "set_coverage: first number the labels in the order", "shuffled": "set_coverage: first check that the labels belong to these rows",
 			"shifted": "false_alarm_rate: first check that inputs are prepared",
 		}[tt.name])
 		if says := e.Guarantees[0].Message; tt.name == "shifted" && !strings.HasSuffix(says, "; 100 times as many false alarms as guaranteed") {
 			t.Error(says)
 		}
-		if tt.says == "" && len(e.Notes) > len(limitsOf(e)) || !strings.Contains(said, tt.says) {
+		if tt.want == "" && len(e.Notes) > len(limitsOf(e)) || !strings.Contains(said, tt.want) {
 			t.Errorf("%s: %s", tt.name, said)
 		}
 	}
 }
 
-// causes fails unless a violated guarantee advises to remove the cause that a note
-// knows, or none does where there is no such cause.
-func causes(t *testing.T, name string, e *evaluate.Evaluation, do string) {
+// checkCause fails unless the advice of a violated guarantee begins with want, the cause that
+// a note names. If want is empty, no note may name a cause.
+func checkCause(t *testing.T, name string, e *evaluate.Evaluation, want string) {
 	t.Helper()
 	var all []string
 	for _, p := range e.Guarantees {
@@ -84,13 +84,13 @@ func causes(t *testing.T, name string, e *evaluate.Evaluation, do string) {
 			all = append(all, p.Kind+": "+p.Advice)
 		}
 	}
-	if said := strings.Join(all, "\n"); (do == "") != (said == "") || !strings.Contains(said, do) {
-		t.Errorf("%s: to do first is %q, want %q of %+v", name, said, do, e.Guarantees)
+	if said := strings.Join(all, "\n"); (want == "") != (said == "") || !strings.Contains(said, want) {
+		t.Errorf("%s: to do first is %q, want %q of %+v", name, said, want, e.Guarantees)
 	}
 }
 
-// TestSwapped: rows from elsewhere that score lower than those evaluated
-// on are spoken of, where that is not chance.
+// TestSwapped checks the note on OOD rows that score lower than in-distribution rows by more
+// than chance.
 func TestSwapped(t *testing.T) {
 	b := calibratedClassifier(t)
 	for _, tt := range []struct {
@@ -105,12 +105,12 @@ func TestSwapped(t *testing.T) {
 	}
 }
 
-// TestOddTargets: so is what is wrong with targets.
-func TestOddTargets(t *testing.T) {
+// TestNotesOnTargets checks the notes on mistakes in targets.
+func TestNotesOnTargets(t *testing.T) {
 	b := mustFit(t, regressor(1, 500, 1))
 	for _, tt := range []struct {
-		name, says string
-		become     func(y float32, row int) float32
+		name, want string
+		change     func(y float32, row int) float32
 	}{
 		{"good", "", func(y float32, _ int) float32 { return y }},
 		{"units", "times its predictions plus 7", func(y float32, _ int) float32 { return 1000*y + 70000 }},
@@ -118,19 +118,20 @@ func TestOddTargets(t *testing.T) {
 	} {
 		in := regressor(5, 600, 1)
 		for i, y := range in.Targets.Data {
-			in.Targets.Data[i] = tt.become(y, i)
+			in.Targets.Data[i] = tt.change(y, i)
 		}
 		e := mustEvaluate(t, b, blocksOf(in.Batch, in.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
 		said := fmt.Sprint(e.Notes)
-		causes(t, tt.name, e, map[string]string{"units": "interval_coverage: first give targets in the units", "other rows": "interval_coverage: first check that the targets belong"}[tt.name])
-		if tt.says == "" && len(e.Notes) > len(limitsOf(e)) || !strings.Contains(said, tt.says) {
+		checkCause(t, tt.name, e, map[string]string{"units": "interval_coverage: first give targets in the units", "other rows": "interval_coverage: first check that the targets belong"}[tt.name])
+		if tt.want == "" && len(e.Notes) > len(limitsOf(e)) || !strings.Contains(said, tt.want) {
 			t.Errorf("%s: %s", tt.name, said)
 		}
 	}
 }
 
-// TestTemperature: a temperature that rows of the training set settled is
-// said to make confidence worse on fresh ones, and one of fresh rows is not.
+// TestTemperature checks the note on a temperature that was fitted on training rows and makes
+// confidence worse on held-out rows. A temperature that was fitted on held-out rows must have
+// no note.
 func TestTemperature(t *testing.T) {
 	in := classifier(400)
 	in.Cal = drawn(2, 2000)
@@ -138,7 +139,7 @@ func TestTemperature(t *testing.T) {
 	split := in
 	split.Cal = ood.Batch{}
 	split.Batch = drawn(1, 400)
-	for i := range split.Batch.Labels { // right of most of them
+	for i := range split.Batch.Labels { // the model is right in most of these rows
 		if z := split.Batch.Logits.Data[3*i : 3*i+3]; i%5 > 0 {
 			split.Batch.Labels[i] = slices.Index(z, slices.Max(z))
 		}
@@ -176,8 +177,8 @@ func TestTemperature(t *testing.T) {
 	}
 }
 
-// TestTiedRows: fresh rows that score as calibration rows do because many
-// rows are alike are not taken for these.
+// TestTiedRows checks that held-out rows are not taken for calibration rows if their scores
+// are equal because many rows are alike.
 func TestTiedRows(t *testing.T) {
 	one := blob(3, 1, 8, 3, 0)
 	alike := func(b ood.Batch, rows int) ood.Batch {

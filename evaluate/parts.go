@@ -19,18 +19,18 @@ func (g *accumulator) byLabel() grouping { return g.byClass(g.labels) }
 
 func (g *accumulator) byPredicted() grouping { return g.byClass(g.predicted) }
 
-func (g *accumulator) byClass(of []int) grouping {
-	if of == nil {
+func (g *accumulator) byClass(classes []int) grouping {
+	if classes == nil {
 		return grouping{}
 	}
-	p := grouping{index: of}
-	for c := range slices.Max(of) + 1 {
+	p := grouping{index: classes}
+	for c := range slices.Max(classes) + 1 {
 		p.names = append(p.names, g.className(c))
 	}
 	return p
 }
 
-// className is the name of a class, or its number if it has no name.
+// className returns the name of a class, or its number if it has no name.
 func (g *accumulator) className(c int) string {
 	if c < len(g.bundle.Base.Classes) {
 		return g.bundle.Base.Classes[c]
@@ -48,12 +48,12 @@ func (g *accumulator) byGroup() grouping {
 	return p
 }
 
-// deciles groups rows by the decile that a number of each is in. Rows with equal numbers
-// stay together, so there may be fewer than ten parts.
+// deciles groups rows by the decile of their number in x. Rows with equal numbers stay
+// together, so there may be fewer than ten parts.
 func deciles(x []float64) grouping {
 	const parts = 10
 	sorted := slices.Sorted(slices.Values(x))
-	var edges []float64 // the smallest number of each part but the first
+	var edges []float64 // the smallest number of each part except the first
 	for k := 1; k < parts; k++ {
 		edges = append(edges, sorted[k*len(sorted)/parts])
 	}
@@ -76,51 +76,51 @@ func deciles(x []float64) grouping {
 	return p
 }
 
-// written formats increasing numbers with three digits, or with as many more as different
-// numbers need to look different.
+// written formats increasing numbers with three digits, or with as many more as are needed to
+// tell different numbers apart.
 func written(x []float64) []string {
 	const least, most = 3, 17
-	all, write := make([]string, len(x)), display.Number
+	all, format := make([]string, len(x)), display.Number
 	if !display.Plain(x[0]) || !display.Plain(x[len(x)-1]) {
-		write = display.Scientific
+		format = display.Scientific
 	}
 	for digits := least; digits <= most; digits++ {
-		alike := false
+		ambiguous := false
 		for i, v := range x {
-			all[i] = write(v, digits)
-			alike = alike || i > 0 && all[i] == all[i-1] && v != x[i-1]
+			all[i] = format(v, digits)
+			ambiguous = ambiguous || i > 0 && all[i] == all[i-1] && v != x[i-1]
 		}
-		if !alike {
+		if !ambiguous {
 			break
 		}
 	}
 	return all
 }
 
-// rates counts, by part, the rows for which yes holds. Parts without rows are left out.
-// widths may be nil; MeanWidth is the mean of the finite ones.
-func (p grouping) rates(yes func(i int) bool, widths []float64) []Rate {
-	counts, of := make([]int, len(p.names)), make([]int, len(p.names))
-	sums, ends := make([]float64, len(p.names)), make([]int, len(p.names))
+// rates counts, for each part, the rows with a property. Parts without rows are left out.
+// MeanWidth is the mean of the finite widths, which may be nil.
+func (p grouping) rates(has func(i int) bool, widths []float64) []Rate {
+	counts, totals := make([]int, len(p.names)), make([]int, len(p.names))
+	sums, finite := make([]float64, len(p.names)), make([]int, len(p.names))
 	for i, k := range p.index {
-		of[k]++
-		if yes(i) {
+		totals[k]++
+		if has(i) {
 			counts[k]++
 		}
 		if widths != nil && !math.IsInf(widths[i], 0) {
 			sums[k] += widths[i]
-			ends[k]++
+			finite[k]++
 		}
 	}
 	var list []Rate
 	for k, name := range p.names {
-		if of[k] == 0 {
+		if totals[k] == 0 {
 			continue
 		}
-		r := rate(counts[k], of[k])
+		r := rate(counts[k], totals[k])
 		r.Name, r.part = name, k
-		if ends[k] > 0 {
-			r.MeanWidth = new(sums[k] / float64(ends[k]))
+		if finite[k] > 0 {
+			r.MeanWidth = new(sums[k] / float64(finite[k]))
 		}
 		list = append(list, *r)
 	}

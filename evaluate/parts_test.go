@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestTenthsAreNamed: names of neighbours differ and read as prices and years do.
-func TestTenthsAreNamed(t *testing.T) {
+// TestDecileNames checks that neighbouring names differ, and that prices and years are
+// formatted as usual.
+func TestDecileNames(t *testing.T) {
 	evenly := func(low, step float64) []float64 {
 		x := make([]float64, 100)
 		for i := range x {

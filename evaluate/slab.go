@@ -9,10 +9,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/worstslab"
 )
 
-// mostSlabRows bounds the rows that are searched for the worst slab.
+// mostSlabRows is the largest number of rows in which the worst slab is searched.
 const mostSlabRows = 10_000
 
-// reservoir holds a uniform sample of the rows that are added (reservoir sampling).
+// reservoir holds a uniform sample of the added rows (reservoir sampling).
 type reservoir struct {
 	rng  *rand.Rand
 	x    []float32
@@ -25,8 +25,8 @@ func newReservoir(seed uint64) reservoir {
 	return reservoir{rng: rand.New(rand.NewPCG(seed, 0xeba1))}
 }
 
-// add puts the row into the sample. If the sample is full, the row replaces another one
-// with the probability that keeps the sample uniform.
+// add adds the row to the sample. If the sample is full, the row replaces a random one with
+// the probability that keeps the sample uniform.
 func (r *reservoir) add(row []float32) {
 	if len(r.rows) < mostSlabRows {
 		r.x, r.rows, r.cols = append(r.x, row...), append(r.rows, r.seen), len(row)
@@ -37,17 +37,17 @@ func (r *reservoir) add(row []float32) {
 	r.seen++
 }
 
-// worstSlabs measures the worst slab of each of several coverages of the same rows.
+// worstSlabs measures the worst slab of several coverages of the same rows.
 func (g *accumulator) worstSlabs(ctx context.Context, all []*Coverage, covered []coverings) {
 	r := g.features
-	kept := make([][]bool, len(covered))
+	sampled := make([][]bool, len(covered))
 	for k, c := range covered {
 		for _, i := range r.rows {
-			kept[k] = append(kept[k], c.covered[i])
+			sampled[k] = append(sampled[k], c.covered[i])
 		}
 	}
 	x := blas32.General{Rows: len(r.rows), Cols: r.cols, Stride: r.cols, Data: r.x}
-	for k, s := range worstslab.Worst(ctx, x, kept, g.at[g.main].Options().Seed) {
+	for k, s := range worstslab.Worst(ctx, x, sampled, g.at[g.main].Options().Seed) {
 		all[k].WorstSlab = rate(s.Covered, s.Rows)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestReservoir: no more rows are kept than may be, each with its own features and
-// all as likely as the others.
+// TestReservoir checks that the sample is not too large, that each row has its own features,
+// and that all rows are equally likely.
 func TestReservoir(t *testing.T) {
 	r := newReservoir(1)
 	const n = 5 * mostSlabRows

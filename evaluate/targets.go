@@ -21,7 +21,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
-// mostPoints bounds Target.Points.
+// mostPoints is the largest number of Target.Points.
 const mostPoints = 2000
 
 // target collects the predictions of one target of a regressor.
@@ -30,10 +30,10 @@ type target struct {
 	truth, value, median []float64
 	lower, upper         []float64   // at the predictor's level
 	levels               []coverings // by level
-	forecasts            int         // rows with finite quantiles; over these:
-	crps                 float64     // a sum,
-	pinball              []float64   // sums by level,
-	pit, calibrated      []float64   // and levels of the targets
+	forecasts            int         // rows with finite quantiles, which the fields below are about
+	crps                 float64     // sum over rows
+	pinball              []float64   // sums over rows, by level
+	pit, calibrated      []float64   // levels of the targets in the predicted and the calibrated distribution
 }
 
 // addTargets collects the predictions for a block of rows, by level. Rows may lack targets.
@@ -134,23 +134,23 @@ func (g *accumulator) targetEvaluations(ctx context.Context, e *Evaluation) []Ta
 		e.IntervalScore = cmp.Or(g.at[g.main].Options().IntervalScore, conformal.CQR)
 	}
 	var all []*Coverage
-	var ways []coverings
+	var covered []coverings
 	for t := range g.targets {
-		of, out := &g.targets[t], &list[t]
+		c, out := &g.targets[t], &list[t]
 		if names := g.bundle.Base.Targets; t < len(names) {
 			out.Name = names[t]
 		}
-		of.errors(out)
-		if of.median == nil {
+		c.errors(out)
+		if c.median == nil {
 			continue
 		}
-		of.points(out, g.at[g.main].Options().Seed)
-		of.distribution(out, g.pitOfCalibration(t))
-		decile := of.deciles()
+		c.points(out, g.at[g.main].Options().Seed)
+		c.distribution(out, g.pitOfCalibration(t))
+		decile := c.deciles()
 		out.Coverage = make([]Coverage, len(g.at))
 		for k := range g.at {
-			out.Coverage[k] = g.coverage(k, of.levels[k], &decile)
-			all, ways = append(all, &out.Coverage[k]), append(ways, of.levels[k])
+			out.Coverage[k] = g.coverage(k, c.levels[k], &decile)
+			all, covered = append(all, &out.Coverage[k]), append(covered, c.levels[k])
 			if !g.at[g.main].Options().Joint {
 				g.judgeCoverage(e, Guarantee{Kind: hypothesis.IntervalCoverage, Target: t}, out.Coverage[k])
 			}
@@ -160,16 +160,16 @@ func (g *accumulator) targetEvaluations(ctx context.Context, e *Evaluation) []Ta
 		e.Joint = make([]Coverage, len(g.at))
 		for k := range g.at {
 			e.Joint[k] = g.coverage(k, g.joint[k], nil)
-			all, ways = append(all, &e.Joint[k]), append(ways, g.joint[k])
+			all, covered = append(all, &e.Joint[k]), append(covered, g.joint[k])
 			g.judgeCoverage(e, Guarantee{Kind: hypothesis.JointCoverage}, e.Joint[k])
 		}
 	}
-	g.worstSlabs(ctx, all, ways)
+	g.worstSlabs(ctx, all, covered)
 	return list
 }
 
-// judgeCoverage tests the guarantee of a coverage: one for all rows or, if the .attach file
-// is calibrated by group, one for each group.
+// judgeCoverage tests the guarantee of a coverage: one guarantee for all rows, or one for each
+// group if the .attach file is calibrated by group.
 func (g *accumulator) judgeCoverage(e *Evaluation, p Guarantee, c Coverage) {
 	groups := map[string]int{}
 	for _, name := range g.bundle.Calibration.Groups {
@@ -187,7 +187,7 @@ func (g *accumulator) judgeCoverage(e *Evaluation, p Guarantee, c Coverage) {
 	}
 }
 
-// coverage computes the coverage at one level. decile may be nil.
+// coverage computes the coverage at the k-th level. decile may be nil.
 func (g *accumulator) coverage(k int, c coverings, decile *grouping) Coverage {
 	var widths []float64
 	var sum float64
@@ -211,64 +211,64 @@ func (g *accumulator) coverage(k int, c coverings, decile *grouping) Coverage {
 }
 
 // errors computes RMSE, MAE and R² of the predictions of the model.
-func (of *target) errors(out *Target) {
-	if math.IsNaN(of.value[0]) {
+func (c *target) errors(out *Target) {
+	if math.IsNaN(c.value[0]) {
 		return
 	}
-	n := float64(len(of.truth))
-	out.RMSE = new(floats.Distance(of.value, of.truth, 2) / math.Sqrt(n))
-	out.MAE = new(floats.Distance(of.value, of.truth, 1) / n)
-	if r2 := stat.RSquaredFrom(of.value, of.truth, nil); !math.IsInf(r2, 0) && !math.IsNaN(r2) {
+	n := float64(len(c.truth))
+	out.RMSE = new(floats.Distance(c.value, c.truth, 2) / math.Sqrt(n))
+	out.MAE = new(floats.Distance(c.value, c.truth, 1) / n)
+	if r2 := stat.RSquaredFrom(c.value, c.truth, nil); !math.IsInf(r2, 0) && !math.IsNaN(r2) {
 		out.R2 = &r2
 	}
 }
 
-// deciles groups rows by the prediction of the model or, if it has none, by the median of
-// the interval model.
-func (of *target) deciles() grouping {
-	if math.IsNaN(of.value[0]) {
-		return deciles(of.median)
+// deciles groups rows by the prediction of the model or, without one, by the median of the
+// interval model.
+func (c *target) deciles() grouping {
+	if math.IsNaN(c.value[0]) {
+		return deciles(c.median)
 	}
-	return deciles(of.value)
+	return deciles(c.value)
 }
 
-// points is a uniform sample of the rows.
-func (of *target) points(out *Target, seed uint64) {
-	for _, i := range rand.New(rand.NewPCG(seed, 0x9017)).Perm(len(of.truth)) {
-		lower, upper := of.lower[i], of.upper[i]
+// points draws a uniform sample of the rows.
+func (c *target) points(out *Target, seed uint64) {
+	for _, i := range rand.New(rand.NewPCG(seed, 0x9017)).Perm(len(c.truth)) {
+		lower, upper := c.lower[i], c.upper[i]
 		if math.IsInf(lower, 0) || math.IsInf(upper, 0) || len(out.Points) == mostPoints {
 			continue
 		}
-		out.Points = append(out.Points, TargetPoint{Target: of.truth[i], Median: of.median[i], Lower: lower, Upper: upper})
+		out.Points = append(out.Points, TargetPoint{Target: c.truth[i], Median: c.median[i], Lower: lower, Upper: upper})
 	}
 }
 
-// distribution scores the predicted quantiles, and compares the levels of the targets among
-// them with the levels of the calibration rows, unless these are nil.
-func (of *target) distribution(out *Target, calibration []float64) {
-	if of.forecasts == 0 {
+// distribution scores the predicted quantiles. It also compares the levels of the targets with
+// those of the calibration rows, unless calibration is nil.
+func (c *target) distribution(out *Target, calibration []float64) {
+	if c.forecasts == 0 {
 		return
 	}
-	n := float64(of.forecasts)
-	out.CRPS, out.PinballLevels = new(of.crps/n), quantile.Levels()
-	for _, sum := range of.pinball {
+	n := float64(c.forecasts)
+	out.CRPS, out.PinballLevels = new(c.crps/n), quantile.Levels()
+	for _, sum := range c.pinball {
 		out.PinballLoss = append(out.PinballLoss, sum/n)
 	}
-	pit := histogram(of.pit)
+	pit := histogram(c.pit)
 	out.PIT = &pit
-	if len(of.calibrated) == 0 {
+	if len(c.calibrated) == 0 {
 		return
 	}
-	calibrated := histogram(of.calibrated)
+	calibrated := histogram(c.calibrated)
 	if calibration != nil {
-		distance, probability := hypothesis.Kolmogorov(calibration, slices.Sorted(slices.Values(of.calibrated)))
+		distance, probability := hypothesis.Kolmogorov(calibration, slices.Sorted(slices.Values(c.calibrated)))
 		calibrated.KSStatistic, calibrated.KSPValue = &distance, &probability
 	}
 	out.PITCalibrated = &calibrated
 }
 
-// pitOfCalibration is the sorted levels of the calibration rows in their own conformal
-// predictive distribution. It is nil if there is one distribution for each group.
+// pitOfCalibration returns the sorted levels of the calibration rows in their own conformal
+// predictive distribution. It returns nil if each group has a distribution of its own.
 func (g *accumulator) pitOfCalibration(t int) []float64 {
 	if g.bundle.Calibration.Groups != nil {
 		return nil
