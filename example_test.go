@@ -11,14 +11,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// A service that gets features and logits from a network running elsewhere
-// adds uncertainty in pure Go.
+// Example: add uncertainty to the features and logits of a model that runs in another service.
+// This needs only pure Go.
 func Example_service() {
 	b, err := attach.Open("testdata/v1_regression.attach")
 	check(err)
 	predictor, err := b.Predictor(attach.PredictOptions{Level: 0.8})
 	check(err)
-	// Two rows of four features and two outputs, as the network made them.
+	// The model gave four features and two outputs for each of two rows.
 	batch := ood.Batch{
 		Features: blas32.General{Rows: 2, Cols: 4, Stride: 4, Data: []float32{0.5, 0.5, 0, 0.1, 9, -8, 7, 6}},
 		Logits:   blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{0.5, 0.5, 6, 6}},
@@ -43,7 +43,7 @@ func check(err error) {
 func ExampleFit() {
 	in := attach.FitOptions{
 		Base:  attach.Base{Task: attach.Classification},
-		Batch: features(), // in-domain rows: φ, logits, labels
+		Batch: features(), // in-distribution rows: φ, logits, labels
 		Seed:  1,
 	}
 	b, err := attach.Fit(context.Background(), in)
@@ -54,7 +54,7 @@ func ExampleFit() {
 
 func features() ood.Batch { return blob(1, 100, 8, 3, 0) }
 
-// A bundle whose intervals are calibrated by group is told each row's group.
+// Example: predict intervals that are calibrated by group.
 func ExamplePredictor_Predict() {
 	b, err := attach.Open("testdata/v1_groups.attach")
 	check(err)
@@ -78,7 +78,7 @@ func ExamplePredictor_Predict() {
 	// [-Inf, +Inf]
 }
 
-// A forest in place of a network is fitted without a trainer.
+// Example: fit a forest as the interval model, which needs no trainer.
 func ExampleFit_forest() {
 	in := regressor(1, 100, 1) // rows, targets, choices
 	in.IntervalModel, _ = attach.MethodByName("quantile-forest")
