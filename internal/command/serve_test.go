@@ -385,7 +385,7 @@ func TestServeSets(t *testing.T) {
 	defer end()
 	for _, kind := range []struct{ level, parameters, flags string }{
 		{"0.998", `"sets": "lac"`, "--sets lac"}, {"0.998", `"sets": "aps"`, "--sets aps"}, {"0.998", `"sets": "raps"`, "--sets raps"}, {"0.998", `"sets": "saps"`, "--sets saps"}, {"0.998", `"sets": "ordinal"`, "--sets ordinal"},
-		{"0.985", `"sets": "saps", "sets_by_class": true`, "--sets saps --sets-by-class"}, {"0.998", `"sets": "lac", "sets_by_cluster": true`, "--sets lac --sets-by-cluster"}, {"0.998", `"by_cluster": "true"`, "--sets-by-cluster"},
+		{"0.985", `"sets": "saps", "sets_by_class": true`, "--sets saps --sets-by-class"}, {"0.998", `"sets": "lac", "sets_by_cluster": true`, "--sets lac --sets-by-cluster"}, {"0.998", `"sets_by_cluster": "true"`, "--sets-by-cluster"},
 	} {
 		r, err := http.Post(address+"/v2/models/m/infer", "", strings.NewReader(inputs+kind.parameters+`, "level": `+kind.level+`}}`))
 		if err != nil {
