@@ -140,7 +140,7 @@ func TestParquetImageErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Open(context.Background(), writeFile(t, t.TempDir(), "cut.parquet", string(whole[:len(whole)-100])), images)
-	wantError(t, err, "cut.parquet", "it is no Parquet file, or one cut short or damaged")
+	wantError(t, err, "cut.parquet", "not a Parquet file, or cut short or damaged")
 	holed := bytes.Clone(whole)
 	clear(holed[4:200])
 	s, err = Open(context.Background(), writeFile(t, t.TempDir(), "holed.parquet", string(holed)), Options{Preprocess: images.Preprocess, SkipBad: true})

@@ -75,7 +75,7 @@ func TestTypedTables(t *testing.T) {
 		{"x.jsonl", "{\"a\": [1, null]}\n", Options{Takes: []Takes{float("a", -1, 2)}}, `line 1, column "a": entry 1: NaN is not a finite number`},
 		{"x.jsonl", "{\"a\": 1, \"g\": \"x\"}\n{\"a\": 1, \"g\": [2]}\n", Options{Takes: takes(1), Groups: "g"}, `line 2, column "g": lists, dates, times and nested values name no group`},
 		{"x.jsonl", "\n", Options{Takes: takes(1)}, "there are no rows"},
-		{"x.parquet", "PAR1", Options{Takes: takes(1)}, "it is no Parquet file, or one cut short or damaged"},
+		{"x.parquet", "PAR1", Options{Takes: takes(1)}, "not a Parquet file, or cut short or damaged"},
 	} {
 		path := writeFile(t, t.TempDir(), c.name, c.text)
 		s, err := Open(context.Background(), path, c.o)

@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// Values are cells of a column, those of lists end to end.
+// Values holds cells of a column; the cells of lists follow one another.
 type Values struct {
-	Numbers []float64 // NaN where there is none
-	Bytes   [][]byte  // of texts and bytes; nil where there is none
-	// Lengths are how many each row has, nil of a column that has one a row.
+	Numbers []float64 // NaN for a missing number
+	Bytes   [][]byte  // for texts and bytes; nil for a missing one
+	// Lengths is the number of cells in each row, or nil for a column with one cell per row.
 	Lengths []int
 }
 
@@ -23,7 +23,7 @@ type Cursor struct {
 	streams []*stream
 }
 
-// Open starts reading the columns of these numbers, which are of no [Other] kind.
+// Open starts reading the columns with these numbers, none of which may be of kind [Other].
 func (f *File) Open(columns ...int) (*Cursor, error) {
 	r, err := openReader(f.path)
 	if err != nil {
@@ -48,20 +48,20 @@ func (c *Cursor) Close() error {
 	return c.r.Close()
 }
 
-// Read reads n rows from start on, of each column. Rows after those of the last
-// call are read without a look at others. Rows out of range panic.
+// Read reads n rows from start on, for each column. Rows that follow those of the last call
+// are read without a search. It panics if rows are out of range.
 func (c *Cursor) Read(ctx context.Context, start, n int) ([]Values, error) {
 	cells, _, err := c.read(ctx, start, n, math.MaxInt)
 	return cells, err
 }
 
-// ReadSome is Read of fewer rows, but one at least, if their cells are large. It also
-// returns how many.
+// ReadSome is Read, but it may read fewer rows, at least one, if their cells are large. It
+// also returns their number.
 func (c *Cursor) ReadSome(ctx context.Context, start, n int) ([]Values, int, error) {
 	return c.read(ctx, start, n, 1<<26)
 }
 
-// read stops after a row by which cells take so many bytes.
+// read stops after the row at which cells exceed the given number of bytes.
 func (c *Cursor) read(ctx context.Context, start, n, enough int) (all []Values, read int, err error) {
 	if start < 0 || n < 0 || start > c.r.rows-n {
 		panic("parquet: rows out of range")
@@ -103,32 +103,31 @@ func (c *Cursor) read(ctx context.Context, start, n, enough int) (all []Values, 
 	return all, read, nil
 }
 
-// Cells that take more bytes and lists of more cells are refused: no more than in a
-// line of a table of text, and encoded images that are as large as a page may be.
+// Limits of cells in bytes and of lists in cells: the limit of a line in a text table, and the
+// size of an encoded image in the largest page.
 const (
 	mostText  = 1 << 24
 	mostBytes = mostOfPage
 	mostList  = 1 << 24
 )
 
-// stream is the values of one column, in order.
+// stream provides the values of one column, in order.
 type stream struct {
 	r      *reader
 	column int
 	of     *Column
-	// Levels of definition of a value that is there, and of an element of a list that
-	// may be a gap.
+	// Definition levels of an existing value, and of a list element that may be missing.
 	full, element int
-	at            int // row that is next
-	group         int // that pages are of, -1 for none
+	at            int // next row
+	group         int // row group of pages, -1 for none
 	pages         *pages
-	page          *page // nil before the first
-	// level is that of repetition of the next value, if it is known.
+	page          *page // nil before the first page
+	// level is the repetition level of the next value, if known.
 	level uint32
 	known bool
-	// passed says that the row before the next one may go on in the next page.
+	// passed tells that the row before the next one may continue in the next page.
 	passed bool
-	last   int // cells that were read the last time
+	last   int // number of cells in the last read
 }
 
 func newStream(r *reader, column int) *stream {
@@ -155,8 +154,8 @@ func (s *stream) enter(group int) (err error) {
 	return err
 }
 
-// seek goes to a row. Pages before it are passed over without being decoded if their
-// headers tell how many rows they have.
+// seek goes to a row. It skips pages before it without decoding them if their headers contain
+// the number of rows.
 func (s *stream) seek(ctx context.Context, row int) error {
 	if s.group >= 0 && s.at == row {
 		return nil
@@ -165,7 +164,7 @@ func (s *stream) seek(ctx context.Context, row int) error {
 	if !found {
 		group--
 	}
-	for group < len(s.r.groups)-1 && s.r.starts[group+1] == row { // groups without rows
+	for group < len(s.r.groups)-1 && s.r.starts[group+1] == row { // skip groups without rows
 		group++
 	}
 	if group >= len(s.r.groups) {
@@ -216,7 +215,7 @@ func (s *stream) seek(ctx context.Context, row int) error {
 	return nil
 }
 
-// ends is the error of a column that has fewer rows than its file.
+// ends returns the error for a column with fewer rows than its file.
 func (s *stream) ends(err error) error {
 	if err == nil {
 		err = io.ErrUnexpectedEOF
@@ -224,7 +223,7 @@ func (s *stream) ends(err error) error {
 	return fmt.Errorf("column %.100q ends at row %d: %w", s.of.Name, s.at, err)
 }
 
-// load goes to a page that has a value left, and says if there is one.
+// load goes to a page that has values left, and reports whether there is one.
 func (s *stream) load() (bool, error) {
 	for s.page == nil || s.page.left == 0 {
 		h, err := s.pages.next()
@@ -238,8 +237,8 @@ func (s *stream) load() (bool, error) {
 	return true, nil
 }
 
-// row appends the cells of the next row to others that are not nil. It returns the
-// bytes that these take.
+// row appends the cells of the next row to those slices that are not nil, and returns the
+// bytes that these need.
 func (s *stream) row(to *Values) (size int, err error) {
 	for s.at >= s.r.starts[s.group+1] {
 		if err := s.enter(s.group + 1); err != nil {
@@ -274,10 +273,10 @@ func (s *stream) row(to *Values) (size int, err error) {
 		if n > 0 {
 			count++
 		} else {
-			empty++ // a list in the list, which takes time, but no memory
+			empty++ // a nested list, which needs time but no memory
 		}
 		size += n
-		// A run of elements tells how many are to come.
+		// A run of elements tells how many follow.
 		ahead := 0
 		if levels := s.page.repetition; levels != nil && levels.packed == nil && levels.value > 0 {
 			ahead = levels.left
@@ -293,8 +292,8 @@ func (s *stream) row(to *Values) (size int, err error) {
 	return size, nil
 }
 
-// value appends the next value to others that are not nil. It returns the bytes that it
-// takes: none if it stands for a list without elements.
+// value appends the next value to those slices that are not nil, and returns the bytes that it
+// needs: none if it represents a list without elements.
 func (s *stream) value(to *Values) (size int, err error) {
 	p, level := s.page, uint32(s.full)
 	p.left--

@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/float16"
 )
 
-// decode decodes the cells of a page, but for those in a dictionary.
+// decode decodes the cells of a page, except those in a dictionary.
 func (p *pages) decode(taken *int, b []byte, encoding format.Encoding, h *format.PageHeader) (c cells, err error) {
 	n, err := growth(b, encoding, p.column.leaf.Type().Kind())
 	if err == nil {
@@ -70,13 +70,13 @@ func (p *pages) decode(taken *int, b []byte, encoding format.Encoding, h *format
 	return c, fmt.Errorf("cells of type %v, which are not read", t)
 }
 
-// growth is how many bytes the cells of a page take, if these may be many more than
-// the page has. The library takes as many as a page asks for.
+// growth returns the number of bytes of decoded cells if it may be much more than the page
+// has. The library allocates whatever a page asks for.
 func growth(b []byte, encoding format.Encoding, kind parquet.Kind) (int64, error) {
 	switch encoding {
 	case format.Plain:
 		if kind == parquet.ByteArray {
-			return 2 * int64(len(b)), nil // an empty text takes four bytes in the page, and eight beside it
+			return 2 * int64(len(b)), nil // an empty text needs four bytes in the page, and eight in memory
 		}
 		return int64(len(b)), nil
 	case format.ByteStreamSplit:
@@ -87,7 +87,7 @@ func growth(b []byte, encoding format.Encoding, kind parquet.Kind) (int64, error
 	case format.DeltaLengthByteArray, format.DeltaByteArray:
 		n, size, rest, err := lengths(b)
 		if err == nil && encoding == format.DeltaByteArray {
-			// Each text begins as the one before it does, and goes on.
+			// Each text shares a prefix with the previous one.
 			var beyond int64
 			_, beyond, _, err = lengths(rest)
 			size += beyond
@@ -97,8 +97,8 @@ func growth(b []byte, encoding format.Encoding, kind parquet.Kind) (int64, error
 	return 0, fmt.Errorf("the encoding %v, which is not read", encoding)
 }
 
-// deltaHeader reads what stands before whole numbers that are kept as differences: how
-// many there are, in blocks of so many, in so many parts, and the first of them.
+// deltaHeader reads the header of delta-encoded integers: their number, the size of blocks,
+// the number of parts in a block, and the first integer.
 func deltaHeader(b []byte) (count, block, minis int, first int64, rest []byte, err error) {
 	var v [4]uint64
 	for i := range v {
@@ -116,8 +116,8 @@ func deltaHeader(b []byte) (count, block, minis int, first int64, rest []byte, e
 
 func zigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// lengths walks over lengths that are kept as differences. It returns how many there
-// are, what they add up to, and what comes after them.
+// lengths reads delta-encoded lengths. It returns their number, their sum, and the bytes after
+// them.
 func lengths(b []byte) (count int, sum int64, rest []byte, err error) {
 	count, block, minis, first, b, err := deltaHeader(b)
 	if err != nil || count == 0 {
@@ -151,8 +151,7 @@ func lengths(b []byte) (count int, sum int64, rest []byte, err error) {
 	return count, sum, b, nil
 }
 
-// unscaled is the whole number that a decimal is kept as: bytes are those of its two's
-// complement, the largest first.
+// unscaled returns the integer of a decimal: its bytes are in two's complement, big-endian.
 func unscaled(bytes []byte) (x float64) {
 	for i, b := range bytes {
 		if i == 0 {

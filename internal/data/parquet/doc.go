@@ -1,7 +1,6 @@
-// Package parquet reads columns of Parquet files: numbers, texts, bytes, and
-// lists of these, in any encoding and compression that the library parquet-go
-// knows.
+// Package parquet reads columns of Parquet files: numbers, texts, bytes, and lists of these,
+// in any encoding and compression that the library parquet-go supports.
 //
-// A file is read in the memory of the pages that rows lie in, never as a whole.
-// A file that is damaged ends in an error that wraps [ErrFormat].
+// It keeps only the pages of the current rows in memory, never a whole file. A damaged file
+// results in an error that wraps [ErrFormat].
 package parquet

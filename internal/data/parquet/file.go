@@ -16,14 +16,13 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
-// ErrFormat is wrapped by the error of a file that is no Parquet file, or a
-// damaged one.
-var ErrFormat = errors.New("it is no Parquet file, or one cut short or damaged")
+// ErrFormat is wrapped by the error for a file that is not a Parquet file, or is damaged.
+var ErrFormat = errors.New("not a Parquet file, or cut short or damaged")
 
-// Kind is what the cells of a column are.
+// Kind is the type of the cells of a column.
 type Kind uint8
 
-// What cells are. Others have dates and times, which are not read.
+// Kinds of cells. Other includes dates and times, which cannot be read.
 const (
 	Other Kind = iota
 	Number
@@ -31,24 +30,25 @@ const (
 	Bytes
 )
 
-// Column is a column of a file, or a field of one that holds structs.
+// Column is a column of a file, or a field of a column of structs.
 type Column struct {
-	// Name is that of the column; a field follows after a point, as in image.bytes.
+	// Name is the name of the column; the name of a field follows after a point, for example
+	// image.bytes.
 	Name string
 	Kind Kind
-	// List says that cells are lists of these, however deep.
+	// List tells that cells are lists of these, at any depth.
 	List bool
-	// Empty says that the writer counted no value in any row.
+	// Empty tells that the writer counted no value in any row.
 	Empty bool
 	leaf  *parquet.Column
 }
 
-// Is says that the column has the type of a node, in each row once.
+// Is reports whether the column has the type of a node, once in each row.
 func (c Column) Is(node parquet.Node) bool {
 	return c.leaf.Required() && c.leaf.Type().String() == node.Type().String()
 }
 
-// File is a Parquet file whose footer has been read. It holds no file open.
+// File is a Parquet file whose footer has been read. It keeps no file open.
 type File struct {
 	path    string
 	size    int
@@ -57,8 +57,8 @@ type File struct {
 	meta    []format.KeyValue
 }
 
-// Open reads the footer of the file at path. Errors name the path. No two columns have one
-// name, since columns are found by it.
+// Open reads the footer of the file at path. Errors name the path. Two columns with the same
+// name are an error, because columns are found by their names.
 func Open(path string) (f *File, err error) {
 	r, err := openReader(path)
 	if err != nil {
@@ -76,10 +76,10 @@ func Open(path string) (f *File, err error) {
 	return f, nil
 }
 
-// Path returns where the file is.
+// Path returns the path of the file.
 func (f *File) Path() string { return f.path }
 
-// Size returns the number of bytes.
+// Size returns the size of the file in bytes.
 func (f *File) Size() int { return f.size }
 
 // Rows returns the number of rows.
@@ -88,7 +88,7 @@ func (f *File) Rows() int { return f.rows }
 // Columns returns the columns in their order.
 func (f *File) Columns() []Column { return f.columns }
 
-// Names returns those of the columns in their order.
+// Names returns the names of the columns in their order.
 func (f *File) Names() (list []string) {
 	for _, c := range f.columns {
 		list = append(list, c.Name)
@@ -96,8 +96,7 @@ func (f *File) Names() (list []string) {
 	return list
 }
 
-// Metadata returns what writers keep beside the rows under a key, such as
-// "huggingface".
+// Metadata returns the file metadata under a key, such as "huggingface".
 func (f *File) Metadata(key string) (string, bool) {
 	for _, m := range f.meta {
 		if m.Key == key {
@@ -107,20 +106,20 @@ func (f *File) Metadata(key string) (string, bool) {
 	return "", false
 }
 
-// reader is a file that is open.
+// reader is an open file.
 type reader struct {
 	io.ReaderAt
 	io.Closer
 	meta    *format.FileMetaData
 	groups  []format.RowGroup
-	starts  []int // first row of each group, and the number of all rows
+	starts  []int // first row of each group, and the total number of rows
 	rows    int
 	size    int
 	columns []Column
-	held    int // bytes that pages take
+	held    int // bytes of pages in memory
 }
 
-// guard makes an error of what parquet-go panics with on damaged files.
+// guard turns panics of parquet-go on damaged files into errors.
 func guard(path string, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%v", p)
@@ -151,8 +150,8 @@ func openReader(path string) (*reader, error) {
 	return r, nil
 }
 
-// A file of more rows has bytes for them. What is kept of each row, such as a target,
-// would otherwise take any memory.
+// More rows need more bytes in the file. Otherwise the memory for each row, such as its
+// target, would be unlimited.
 const (
 	mostRows        = 1 << 24
 	mostRowsPerByte = 64
@@ -167,7 +166,7 @@ func newReader(f io.ReaderAt, size int64, path string) (r *reader, err error) {
 	if _, err := f.ReadAt(end[:], size-8); err != nil {
 		return nil, err
 	}
-	// Memory for the footer is taken before any of it is read.
+	// The library allocates memory for the whole footer before it reads it.
 	n := int64(binary.LittleEndian.Uint32(end[:]))
 	if string(end[4:]) != "PAR1" || n > size-12 {
 		return nil, errors.New("no footer at its end")
@@ -216,7 +215,7 @@ func newReader(f io.ReaderAt, size int64, path string) (r *reader, err error) {
 	return r, nil
 }
 
-// empty says that all rows are gaps by what the writer counted.
+// empty reports whether all rows are missing, by the counts of the writer.
 func (r *reader) empty(column int) bool {
 	for _, g := range r.groups {
 		if c := &g.Columns[column].MetaData; c.Statistics.NullCount != c.NumValues {
@@ -260,7 +259,8 @@ func (c Column) Dates() bool {
 	return t.Kind() == parquet.Int96 // timestamps of old writers
 }
 
-// nameOf leaves out of a list's path what its writer calls the elements.
+// nameOf returns the name of a column. In the path of a list it leaves out the writer's names
+// for elements.
 func nameOf(leaf *parquet.Column, list bool) string {
 	path := leaf.Path()
 	for list && len(path) > 2 && slices.Contains([]string{"element", "item", "array", "array_element", "bag"}, path[len(path)-1]) {
@@ -293,7 +293,7 @@ func kindOf(t parquet.Type) Kind {
 	case parquet.ByteArray:
 		return Bytes
 	case parquet.FixedLenByteArray:
-		if t.Length() == 2 { // parquet-go forgets that it is annotated as float16
+		if t.Length() == 2 { // parquet-go loses the annotation as float16
 			return Number
 		}
 	}

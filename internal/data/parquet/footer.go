@@ -9,15 +9,14 @@ import (
 )
 
 const (
-	// mostColumns bounds the work of a footer.
+	// mostColumns limits the work for a footer.
 	mostColumns = 1 << 16
-	// deepest is how far columns and the structs of a footer may be nested.
+	// deepest limits the nesting of columns and of structs in a footer.
 	deepest = 64
 )
 
-// checkFooter reports what is wrong with the sizes that a footer announces. The
-// library takes memory for lists before it reads their elements, and calls itself
-// for what is nested.
+// checkFooter returns an error for sizes that a footer cannot have. The library allocates
+// memory for lists before it reads their elements, and recurses into nested values.
 func checkFooter(footer []byte) error {
 	var meta format.FileMetaData
 	if err := thrift.NewDecoder(newSizedReader(footer)).Decode(&meta); err != nil {
@@ -26,7 +25,7 @@ func checkFooter(footer []byte) error {
 	if len(meta.Schema) > 2*mostColumns {
 		return errors.New("there are too many columns")
 	}
-	var left []int32 // children that are still to come, for each node that is open
+	var left []int32 // remaining children of each open node
 	for _, element := range meta.Schema {
 		for len(left) > 0 && left[len(left)-1] == 0 {
 			left = left[:len(left)-1]
@@ -42,21 +41,21 @@ func checkFooter(footer []byte) error {
 	return nil
 }
 
-// sizedReader reads the Thrift of footers and page headers. It refuses lists that are
-// longer than the bytes they come in, and structs that are nested too deep.
+// sizedReader reads the Thrift of footers and page headers. It returns errors for lists that
+// are longer than their bytes, and for structs that are nested too deeply.
 type sizedReader struct {
 	thrift.BytesReader
 	size  int
-	room  int   // structs that lists may still hold
-	depth []int // structs that are still to come, for each list or field that is open
+	room  int   // number of structs that lists may still contain
+	depth []int // remaining structs of each open list or field
 }
 
 func newSizedReader(b []byte) *sizedReader {
-	// A struct of a footer takes eight bytes or more.
+	// A struct in a footer has at least eight bytes.
 	return &sizedReader{BytesReader: new(thrift.CompactProtocol).NewReaderFromBytes(b), size: len(b), room: mostColumns + len(b)/8}
 }
 
-// Discard passes over bytes. The decoder looks for this method.
+// Discard skips bytes. The decoder looks for this method.
 func (r *sizedReader) Discard(n int) (int, error) {
 	return r.BytesReader.(interface{ Discard(int) (int, error) }).Discard(n)
 }
@@ -108,7 +107,7 @@ func (r *sizedReader) ReadSet() (thrift.Set, error) {
 	return thrift.Set(l), err
 }
 
-// ReadMap refuses maps, because Parquet has none.
+// ReadMap returns an error, because Parquet has no maps.
 func (r *sizedReader) ReadMap() (thrift.Map, error) {
-	return thrift.Map{}, errors.New("a map")
+	return thrift.Map{}, errors.New("it contains a map")
 }

@@ -16,20 +16,20 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// made is a file of one column, whose page is what a test makes of it.
+// made is a file of one column, whose page a test constructs.
 type made struct {
 	kind       format.Type
 	repetition format.FieldRepetitionType
 	codec      format.CompressionCodec
 	encoding   format.Encoding
-	values     int    // that the header of the page announces
-	size       int    // and the bytes, if they are not those of the body
+	values     int    // number of values in the page header
+	size       int    // number of bytes in the page header, if not that of the body
 	dictionary []byte // or nil
 	body       []byte
 	rows       int64
 }
 
-// file writes the file; a column "x" of two numbers stands before the one that is made.
+// file writes the file. A column "x" of two numbers comes before the constructed one.
 func (m made) file(t testing.TB) []byte {
 	t.Helper()
 	b := bytes.NewBufferString("PAR1")
@@ -98,12 +98,12 @@ func uvarints(v ...uint64) (b []byte) {
 	return b
 }
 
-// prefixed is levels as a page of the first version has them.
+// prefixed returns levels in the form of a version 1 page.
 func prefixed(levels []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(levels))), levels...)
 }
 
-// lengthsOf are a length and then n-1 of another, kept as differences of 17 bits.
+// lengthsOf returns a length, followed by n-1 times another, delta-encoded with 17 bits.
 func lengthsOf(n, first, rest int) []byte {
 	least := min(0, rest-first)
 	b := append(uvarints(128, 4, uint64(n), uint64(2*first)), uvarints(uint64(-2*least-1)*uint64(min(1, -least)))...)
@@ -125,7 +125,7 @@ func lengthsOf(n, first, rest int) []byte {
 	return b
 }
 
-// TestSmallFilesOfManyCells: what a few bytes announce takes no memory.
+// TestSmallFilesOfManyCells checks that a few bytes cannot cause a large allocation.
 func TestSmallFilesOfManyCells(t *testing.T) {
 	const many = 400_000_000
 	run := uvarints(many << 1)
@@ -136,7 +136,7 @@ func TestSmallFilesOfManyCells(t *testing.T) {
 	files := map[string]made{
 		"a list of equal numbers": {kind: format.Double, repetition: format.Repeated, encoding: format.RLEDictionary, values: many,
 			dictionary: make([]byte, 8),
-			// The first value begins a row; those after it go on.
+			// The first value begins a row, and those after it continue it.
 			body: append(append(prefixed(append(uvarints(1<<1), append([]byte{0}, append(run, 1)...)...)), prefixed(append(uvarints(many<<1), 1))...), append([]byte{1}, append(run, 0)...)...)},
 		"a text of 1 GB":                 {kind: format.ByteArray, codec: format.Snappy, values: 1, size: 1 << 30, body: append(uvarints(1<<30), 0)},
 		"more bytes than announced":      {kind: format.ByteArray, codec: format.Zstd, values: 1, size: 100, body: d.EncodeAll(make([]byte, 1<<20), nil)},
@@ -153,8 +153,8 @@ func TestSmallFilesOfManyCells(t *testing.T) {
 	}
 }
 
-// TestListOfNothing: lists in a list may hold no cell at all, and take time. Each of the
-// runs of this file is short enough.
+// TestListOfNothing checks nested lists without cells, which need time. Each run of this file
+// is short enough.
 func TestListOfNothing(t *testing.T) {
 	const some = 1 << 22
 	m := made{kind: format.Double, repetition: format.Repeated, encoding: format.RLEDictionary, values: 7 * some, dictionary: make([]byte, 8)}
@@ -171,7 +171,8 @@ func TestListOfNothing(t *testing.T) {
 	}
 }
 
-// checkRefused reads the last column of a file, which must be refused at little cost.
+// checkRefused reads the last column of a file, and checks that the error comes at little
+// cost.
 func checkRefused(t *testing.T, name string, b []byte) {
 	t.Helper()
 	defer checkAllocated(t, 1<<24)()
@@ -190,7 +191,7 @@ func checkRefused(t *testing.T, name string, b []byte) {
 	}
 }
 
-// TestFootersOfManyColumns: nor does a footer.
+// TestFootersOfManyColumns checks the same for a footer.
 func TestFootersOfManyColumns(t *testing.T) {
 	list := append([]byte{0x15, 2, 0x19, 0xfc}, uvarints(100_000_000)...) // schema elements
 	checkRefused(t, "elements", finish(bytes.NewBufferString("PAR1"), list))

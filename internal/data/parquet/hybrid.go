@@ -6,14 +6,14 @@ import (
 	"io"
 )
 
-// hybrid reads small numbers that are kept as runs of one number and as packed bits.
-// It keeps no more of them than the one it is at: a run of billions takes a few bytes.
+// hybrid reads small integers that are encoded as runs and as packed bits. It keeps only the
+// current one: a run of billions needs a few bytes.
 type hybrid struct {
 	data  []byte
-	width int // bits of a number
-	left  int // numbers left of the run
+	width int // number of bits
+	left  int // remaining numbers of the run
 	value uint32
-	// packed are the bits of numbers that differ, and bit the next of them.
+	// packed holds the bits of numbers, and bit is the position of the next one.
 	packed []byte
 	bit    int
 }
@@ -71,7 +71,7 @@ func (h *hybrid) next() (uint32, error) {
 	return v, nil
 }
 
-// zeros returns how many of the next n numbers are zero, and reads none.
+// zeros returns how many of the next n numbers are zero, without reading them.
 func (h hybrid) zeros(n int) (zeros int, err error) {
 	for n > 0 {
 		if h.left == 0 {
@@ -97,7 +97,7 @@ func (h hybrid) zeros(n int) (zeros int, err error) {
 	return zeros, nil
 }
 
-// unpack returns a number of so many bits, 32 at most, which begins at a bit.
+// unpack returns a number of the given number of bits, at most 32, that begins at a bit.
 func unpack(b []byte, bit, width int) uint32 {
 	if rest := b[bit>>3:]; len(rest) >= 8 {
 		return uint32(binary.LittleEndian.Uint64(rest) >> (bit & 7) & (1<<width - 1))

@@ -20,8 +20,8 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// The most that pages may take once they are decoded: one of them, and those of all
-// columns that are read at a time. What a file has many bytes of may take more.
+// Limits for decoded pages: for one page, and for all columns that are read together. A page
+// with many bytes in the file may need more.
 const (
 	mostOfPage  = 1 << 28
 	mostOfPages = 1 << 30
@@ -33,11 +33,11 @@ type pages struct {
 	r          *reader
 	column     *Column
 	codec      format.CompressionCodec
-	at, end    int64 // where the next page begins, and the column ends
+	at, end    int64 // start of the next page, and end of the column
 	dictionary cells
-	// Bytes that are taken by the dictionary, and by the page that is read.
+	// Bytes of the dictionary, and of the current page.
 	forDictionary, forPage int
-	header                 []byte // room for headers
+	header                 []byte // buffer for headers
 }
 
 // openPages goes to the first page of a column.
@@ -53,13 +53,12 @@ func (r *reader) openPages(group, column int) (*pages, error) {
 	return p, nil
 }
 
-// next reads the header of the next page and goes to the page; there is none at the
-// end.
+// next reads the header of the next page and goes to the page. At the end there is none.
 func (p *pages) next() (h *format.PageHeader, err error) {
 	if p.at >= p.end {
 		return nil, nil
 	}
-	// Statistics in a header may be long.
+	// Statistics can make a header long.
 	for size := int64(1 << 8); ; size <<= 6 {
 		size = min(size, p.end-p.at)
 		p.header = slices.Grow(p.header[:0], int(size))[:size]
@@ -87,10 +86,10 @@ func (p *pages) next() (h *format.PageHeader, err error) {
 	return h, nil
 }
 
-// pass goes over a page.
+// pass skips a page.
 func (p *pages) pass(h *format.PageHeader) { p.at += int64(h.CompressedPageSize) }
 
-// rows is how many rows begin in a page, or -1 if its header does not tell.
+// rows returns the number of rows that begin in a page, or -1 if its header lacks that.
 func (p *pages) rows(h *format.PageHeader) int {
 	switch {
 	case h.Type == format.DataPageV2:
@@ -109,17 +108,17 @@ func (p *pages) body(h *format.PageHeader) ([]byte, error) {
 	}
 	p.pass(h)
 	if h.CRC != 0 && uint32(h.CRC) != crc32.ChecksumIEEE(b) {
-		return nil, errors.New("the checksum of a page is not that of its bytes")
+		return nil, errors.New("a page does not match its checksum")
 	}
 	return b, nil
 }
 
-// sizeError reports cells of a column that would take too much memory.
+// sizeError returns the error for cells that would need too much memory.
 type sizeError struct{ column, problem string }
 
 func (e *sizeError) Error() string { return fmt.Sprintf("column %.100q: %s", e.column, e.problem) }
 
-// take counts bytes that a page takes in memory, which has so many in the file.
+// take counts the bytes of a page in memory, given its bytes in the file.
 func (p *pages) take(taken *int, n int64, compressed int32) error {
 	if n > max(mostOfPage, mostRatio*int64(compressed)) {
 		return &sizeError{p.column.Name, fmt.Sprintf("a page of %d bytes would take %d in memory; write the file with smaller pages", compressed, n)}
@@ -141,24 +140,24 @@ func (p *pages) close() {
 	p.release(&p.forDictionary)
 }
 
-// cells are those of a page, without the gaps.
+// cells holds the cells of a page, without missing ones.
 type cells struct {
 	count  int
 	number func(i int) float64
 	bytes  func(i int) []byte
 }
 
-// page is a page of data that is being read.
+// page is a data page that is being read.
 type page struct {
 	cells
-	left int // values and gaps that are still to come
-	// Levels are nil of columns that have one.
+	left int // remaining values, including missing ones
+	// Levels are nil for columns that have only one level.
 	repetition, definition *hybrid
-	index                  *hybrid // in the dictionary that cells are of, or nil
-	at                     int     // cell that is next
+	index                  *hybrid // indices into the dictionary, or nil
+	at                     int     // next cell
 }
 
-// read decodes the page of a header, or returns nil of one that holds no data.
+// read decodes the page of a header, or returns nil for a page without data.
 func (p *pages) read(h *format.PageHeader) (*page, error) {
 	taken := &p.forPage
 	if h.Type == format.DictionaryPage {
@@ -246,7 +245,7 @@ func (p *pages) readV2(b []byte, h *format.PageHeader) (*page, error) {
 	return d, p.fill(d, b, data.Encoding, h)
 }
 
-// fill gives a page its cells.
+// fill decodes the cells of a page.
 func (p *pages) fill(d *page, b []byte, encoding format.Encoding, h *format.PageHeader) (err error) {
 	switch {
 	//lint:ignore SA1019 older writers use it
@@ -266,7 +265,7 @@ func (p *pages) fill(d *page, b []byte, encoding format.Encoding, h *format.Page
 	return err
 }
 
-// next returns the place of the next cell, which one that is there has.
+// next returns the position of the next existing cell.
 func (d *page) next() (int, error) {
 	i := d.at
 	d.at++
@@ -283,8 +282,8 @@ func (d *page) next() (int, error) {
 	return i, nil
 }
 
-// decompress returns the bytes of a page, which must not be more than its header says.
-// The codecs of parquet-go heed no such bound.
+// decompress returns the bytes of a page, which must not exceed the size in its header. The
+// codecs of parquet-go do not check that.
 func decompress(codec format.CompressionCodec, b []byte, size int) (out []byte, err error) {
 	if codec == format.Uncompressed {
 		return b, nil

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// cellsOf writes rows for people, one a line.
+// cellsOf formats rows, one in each line.
 func cellsOf(v Values, n int) []string {
 	at := 0
 	out := make([]string, n)
@@ -38,7 +38,7 @@ func cellsOf(v Values, n int) []string {
 	return out
 }
 
-// TestColumns: every column that pyarrow wrote is read, from wherever one begins.
+// TestColumns reads every column that pyarrow wrote, starting at every row.
 func TestColumns(t *testing.T) {
 	want := map[string]func(i int) string{
 		"a":           func(i int) string { return fmt.Sprint(float64(i) / 2) },
@@ -122,7 +122,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestDamaged: a file cut short anywhere, or none at all, is an error that says so.
+// TestDamaged checks that a file cut short anywhere, or of another kind, is an error that says
+// so.
 func TestDamaged(t *testing.T) {
 	whole, err := os.ReadFile("testdata/snappy.parquet")
 	if err != nil {
@@ -137,7 +138,7 @@ func TestDamaged(t *testing.T) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
-	// Damage to pages, which the footer knows nothing of.
+	// Damage to pages, which the footer does not reveal.
 	copy(whole[4:], bytes.Repeat([]byte{0xff}, 2000))
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
 		t.Fatal(err)
@@ -153,8 +154,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// checkAllocated returns a function that fails the test if more bytes were allocated
-// until its call. Workers of a fuzzing run would otherwise share all memory.
+// checkAllocated returns a function that fails the test if more bytes were allocated since.
+// Otherwise fuzzing workers would use up all memory.
 func checkAllocated(t *testing.T, most uint64) func() {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// An addedToken is found in a text before the model sees it.
+// addedToken is a token that is found in a text before the model gets it.
 type addedToken struct {
 	ID         *int32 `json:"id"`
 	Content    string `json:"content"`
@@ -17,14 +17,14 @@ type addedToken struct {
 	Normalized bool   `json:"normalized"`
 }
 
-// An addedTokens is added tokens that are looked for together, the longest first.
+// addedTokens is a set of added tokens that are searched together, the longest first.
 type addedTokens struct {
 	trie   *trie // to the position in tokens
 	tokens []addedToken
 }
 
-// readAdded checks the file's "added_tokens" and parts those that are found in the text as it is from those that are found
-// in the normalized text. ids are those of all.
+// readAdded checks the file's "added_tokens". It separates those found in the original text
+// from those found in the normalized text. ids includes all of them.
 func (t *Tokenizer) readAdded(tokens []addedToken) error {
 	asIs, normalized := vocabulary{}, vocabulary{}
 	free := int32(t.model.size())
@@ -33,7 +33,8 @@ func (t *Tokenizer) readAdded(tokens []addedToken) error {
 		if a.Content == "" {
 			continue
 		}
-		// The reference takes the model's id, else the next free one, whatever the file says.
+		// The reference uses the model's id, or else the next free one, whatever the file
+		// says.
 		id := t.id(a.Content)
 		if id < 0 {
 			id = free
@@ -63,9 +64,9 @@ func (t *Tokenizer) readAdded(tokens []addedToken) error {
 	return nil
 }
 
-// split calls text with the parts of s between the tokens that it finds, and token with those.
+// split calls token for each token that it finds in s, and text for the parts between them.
 func (a *addedTokens) split(s string, text func(part string, start int) error, token func(id int32)) error {
-	from, blank := 0, 0 // up to blank what follows the last token that strips is blanks
+	from, blank := 0, 0 // bytes up to blank are spaces after the last token that strips
 	for i := 0; i < len(s); {
 		if a.trie.root[s[i]] == 0 {
 			i++
@@ -104,5 +105,5 @@ func (a *addedTokens) split(s string, text func(part string, start int) error, t
 	return nil
 }
 
-// inWord says whether a character of n bytes, 0 where there is none, is of a word.
+// inWord reports whether a character of n bytes, 0 if there is none, belongs to a word.
 func inWord(r rune, n int) bool { return n > 0 && named("word").has(r) }

@@ -8,26 +8,26 @@ import (
 	"unicode/utf8"
 )
 
-// A bpe joins the characters of a piece pair by pair, first the pair that was learned first (Sennrich, Haddow & Birch 2016,
-// arXiv 1508.07909).
+// bpe joins the characters of a piece pair by pair, in the order in which pairs were learned
+// (Sennrich, Haddow & Birch 2016, arXiv 1508.07909).
 type bpe struct {
 	vocabulary
 	merges         map[uint64]merge // by joined
-	prefix, suffix string           // of characters within a piece, and of its last
-	unk            int32            // −1: what is unknown is dropped
+	prefix, suffix string           // of characters within a piece, and of its last character
+	unk            int32            // −1: unknown characters are dropped
 	fuseUnk        bool
 	byteFallback   bool
 	ignoreMerges   bool
 	bytes          [256]int32
-	chars          [512]int32 // the ids of the first characters, where there is neither prefix nor suffix
+	chars          [512]int32 // ids of the first characters, if there is neither prefix nor suffix
 }
 
-// A merge is which rank a pair has and what it becomes.
+// merge is the rank of a pair and the token that it becomes.
 type merge struct{ rank, id int32 }
 
 func joined(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
 
-// A pair is two tokens of the file's merges, which are written ["a", "b"] or "a b".
+// pair is two tokens in the file's merges, written as ["a", "b"] or "a b".
 type pair [2]string
 
 func (p *pair) UnmarshalJSON(raw []byte) error {
@@ -72,7 +72,7 @@ func newBPE(v modelJSON, vocab vocabulary) (model, error) {
 	m.merges = make(map[uint64]merge, len(pairs))
 	for i, p := range pairs {
 		if i == 0 && strings.HasPrefix(p[0], "#version") {
-			return nil, errors.New("its merges begin with a #version")
+			return nil, errors.New("its merges begin with a #version line, which is not supported")
 		}
 		tail, ok := strings.CutPrefix(p[1], m.prefix)
 		a, b, both := vocab.id(p[0]), vocab.id(p[1]), vocab.id(p[0]+tail)
@@ -88,9 +88,9 @@ func newBPE(v modelJSON, vocab vocabulary) (model, error) {
 	return m, nil
 }
 
-// A symbol is a token of a piece, in a list of those that are left.
+// symbol is a token of a piece, in a linked list of the remaining ones.
 type symbol struct {
-	id         int32 // −1: it went into the one before it
+	id         int32 // −1: it was joined to the previous one
 	prev, next int32 // −1 at the ends
 }
 
@@ -111,7 +111,8 @@ func (m *bpe) tokens(dst []int64, text string) []int64 {
 	return dst
 }
 
-// symbols are the characters of a piece. An unknown one waits, so that those behind it may join, and bytes overtake it.
+// symbols returns the characters of a piece. An unknown character waits, so that those after
+// it may join it, and byte tokens come first.
 func (m *bpe) symbols(out []symbol, text string) []symbol {
 	add := func(id int32) {
 		n := int32(len(out))
@@ -172,7 +173,7 @@ func (m *bpe) hasBytes(char string) bool {
 	return true
 }
 
-// A candidate is a pair that may be joined, by the position of its first symbol.
+// candidate is a pair that may be joined, by the position of its first symbol.
 type candidate struct {
 	merge
 	at int32
@@ -182,7 +183,8 @@ func (c candidate) before(d candidate) bool {
 	return c.rank < d.rank || c.rank == d.rank && c.at < d.at
 }
 
-// join joins pairs, the lowest rank first and the leftmost of one rank, until none is left.
+// join joins pairs, the lowest rank first and the leftmost among equal ranks, until none is
+// left.
 func (m *bpe) join(symbols []symbol) {
 	var few [64]candidate
 	h := heap(few[:0])
@@ -198,7 +200,8 @@ func (m *bpe) join(symbols []symbol) {
 			continue
 		}
 		right := &symbols[left.next]
-		// A candidate may be older than its symbols; what counts is that they still become the same token.
+		// The symbols of a candidate may have changed. It is still valid if they become the
+		// same token.
 		if g, ok := m.merges[joined(left.id, right.id)]; !ok || g.id != top.id {
 			continue
 		}
@@ -217,7 +220,7 @@ func (m *bpe) join(symbols []symbol) {
 	}
 }
 
-// A heap holds candidates, the first of them on top.
+// heap holds candidates, with the first one on top.
 type heap []candidate
 
 func (h *heap) push(c candidate) {

@@ -8,8 +8,8 @@ import (
 	"math"
 )
 
-// Read reads the contents of a tokenizer.json and, where there is one, of the tokenizer_config.json beside it, whose
-// limits, sides and padding win.
+// Read reads the content of a tokenizer.json and, if there is one, of the
+// tokenizer_config.json beside it, whose limits, sides and padding have priority.
 func Read(file, config []byte) (*Tokenizer, error) {
 	t, err := readFile(file)
 	if err != nil {
@@ -85,7 +85,8 @@ func readFile(file []byte) (*Tokenizer, error) {
 	return t, t.readAdded(v.AddedTokens)
 }
 
-// configure takes from tokenizer_config.json what tokenizer.json does not say, and refuses what contradicts it.
+// configure reads settings from tokenizer_config.json that tokenizer.json lacks, and returns
+// an error for contradictions.
 func (t *Tokenizer) configure(config, file []byte) error {
 	var v struct {
 		MaxLength   *float64 `json:"model_max_length"`
@@ -129,7 +130,7 @@ func (t *Tokenizer) configure(config, file []byte) error {
 		if *m < 1 || *m < 1e9 && *m != math.Trunc(*m) {
 			return fmt.Errorf("model_max_length is %g", *m)
 		}
-		if *m < 1e9 { // exporters write 1e30 for none
+		if *m < 1e9 { // exporters write 1e30 for no limit
 			t.MaxTokens = int(*m)
 		}
 	}
@@ -159,7 +160,7 @@ func (t *Tokenizer) configure(config, file []byte) error {
 	return err
 }
 
-// decode reads JSON, and says what was read in an error.
+// decode reads JSON. Its errors name the source.
 func decode(raw []byte, what string, into any) error {
 	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		return fmt.Errorf("%s is missing", what)

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzRead reads broken files; one that is read turns texts into tokens or says why not.
+// FuzzRead reads broken files. A file that can be read must tokenize texts or return errors.
 func FuzzRead(f *testing.F) {
 	const pre, nor = `"pre_tokenizer":{"type":"WhitespaceSplit"}`, `"normalizer":null`
 	for _, change := range [][2]string{
@@ -40,7 +40,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzEncode holds that texts of any kind become tokens, and the first ones of a text that is cut are those of the whole.
+// FuzzEncode checks that any text can be tokenized, and that the tokens of a truncated text
+// are the first ones of the whole.
 func FuzzEncode(f *testing.F) {
 	ref := readReference(f)
 	var toks []*Tokenizer
@@ -68,7 +69,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// FuzzPattern holds that a pattern that is understood parts a text and loses nothing of it.
+// FuzzPattern checks that a supported pattern splits a text without losing any part of it.
 func FuzzPattern(f *testing.F) {
 	for _, regex := range []string{gptPattern, `(?i:'s|'ll)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}|\s*[\r\n]+`, ` ?[^(\s|[.,!?…])]+`, `A|B(?=c)(d|e)?|[\P{^Lu}-]{2,}`, `a.b\|`} {
 		f.Add(regex, "I'll say  it's 1234\n\n ABcd été… a|b")

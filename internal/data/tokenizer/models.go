@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// A model turns a piece of text into tokens.
+// model turns a piece of text into tokens.
 type model interface {
 	// tokens appends the ids of a piece that is not empty.
 	tokens(dst []int64, text string) []int64
-	// id is that of a token, −1 where there is none.
+	// id returns the id of a token, −1 if there is none.
 	id(token string) int32
-	// size is how many tokens there are.
+	// size returns the number of tokens.
 	size() int
 }
 
-// A vocabulary is the id of each token.
+// vocabulary maps tokens to ids.
 type vocabulary map[string]int32
 
 func (v vocabulary) id(token string) int32 {
@@ -32,7 +32,7 @@ func (v vocabulary) id(token string) int32 {
 
 func (v vocabulary) size() int { return len(v) }
 
-// A modelJSON is the file's "model".
+// modelJSON is the file's "model".
 type modelJSON struct {
 	Type         string
 	Vocab        json.RawMessage
@@ -53,7 +53,7 @@ func readModel(raw json.RawMessage) (model, error) {
 	if err := decode(raw, "the model", &v); err != nil {
 		return nil, err
 	}
-	if v.Type == "" { // as files of 2020 are
+	if v.Type == "" { // as in files of 2020
 		switch {
 		case v.Merges != nil:
 			v.Type = "BPE"
@@ -99,10 +99,10 @@ func readModel(raw json.RawMessage) (model, error) {
 	return m, nil
 }
 
-// unknown is the id of the token for what the vocabulary lacks.
+// unknown returns the id of the token for text that the vocabulary lacks.
 func (v modelJSON) unknown(vocab vocabulary) (int32, error) {
 	if v.UnkToken == nil {
-		return 0, errors.New("it names no unk_token")
+		return 0, errors.New("it has no unk_token")
 	}
 	id := vocab.id(*v.UnkToken)
 	if id < 0 {
@@ -111,7 +111,7 @@ func (v modelJSON) unknown(vocab vocabulary) (int32, error) {
 	return id, nil
 }
 
-// A wordLevel knows whole words.
+// wordLevel is a model of whole words.
 type wordLevel struct {
 	vocabulary
 	unk int32
@@ -130,13 +130,13 @@ func (m *wordLevel) tokens(dst []int64, text string) []int64 {
 	return append(dst, int64(id))
 }
 
-// A wordPiece takes the longest token that a word begins with, then the longest that goes on behind it (Wu et al. 2016,
-// arXiv 1609.08144).
+// wordPiece takes the longest token that a word begins with, then repeatedly the longest that
+// continues it (Wu et al. 2016, arXiv 1609.08144).
 type wordPiece struct {
 	vocabulary
 	trie     *trie
-	prefix   string // of tokens that go on within a word
-	inside   int32  // the prefix's node, 0 where no token goes on
+	prefix   string // prefix of tokens that continue a word
+	inside   int32  // node of the prefix, 0 if no token continues a word
 	unk      int32
 	maxChars int
 }
@@ -173,7 +173,8 @@ func (m *wordPiece) tokens(dst []int64, text string) []int64 {
 	return dst
 }
 
-// A unigram takes the path of tokens whose scores sum to the most (Kudo 2018, arXiv 1804.10959).
+// unigram takes the sequence of tokens with the largest sum of scores (Kudo 2018, arXiv
+// 1804.10959).
 type unigram struct {
 	trie         *trie
 	scores       []float64
@@ -183,7 +184,7 @@ type unigram struct {
 	bytes        [256]int32
 }
 
-// A scored is a token with its score, as the file has it.
+// scored is a token with its score, as in the file.
 type scored struct {
 	token string
 	score float64
@@ -205,8 +206,8 @@ func (s *scored) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// approximate reads a number as the reference does, the digits first and then a power of ten, which rounds twice: paths
-// whose scores are nearly the same are told apart by the last bit.
+// approximate parses a number as the reference does, the digits first and then a power of ten,
+// which rounds twice. The last bit decides between sequences whose scores are nearly equal.
 func approximate(number string) (float64, error) {
 	var exact float64
 	if err := json.Unmarshal([]byte(number), &exact); err != nil {
@@ -246,7 +247,7 @@ func newUnigram(v modelJSON) (model, error) {
 		return nil, err
 	}
 	if v.UnkID == nil || *v.UnkID < 0 || int(*v.UnkID) >= len(pieces) {
-		return nil, errors.New("its unk_id is no token of its vocabulary")
+		return nil, errors.New("its unk_id is not in its vocabulary")
 	}
 	m := &unigram{unk: *v.UnkID, byteFallback: v.ByteFallback, scores: make([]float64, len(pieces))}
 	least := math.Inf(1)
@@ -260,7 +261,7 @@ func newUnigram(v modelJSON) (model, error) {
 	return m, nil
 }
 
-// byteTokens are the ids of <0x00> to <0xFF>, −1 where one is missing.
+// byteTokens returns the ids of <0x00> to <0xFF>, −1 for missing ones.
 func byteTokens(vocab vocabulary) (ids [256]int32) {
 	for b := range ids {
 		ids[b] = vocab.id(fmt.Sprintf("<0x%02X>", b))
@@ -273,8 +274,8 @@ func (m *unigram) size() int             { return len(m.scores) }
 
 func (m *unigram) tokens(dst []int64, text string) []int64 {
 	type end struct {
-		score float64 // of the best path that ends here
-		start int32   // where its last token begins, −1 where no path ends here
+		score float64 // score of the best sequence that ends here
+		start int32   // start of its last token, −1 if no sequence ends here
 		id    int32
 	}
 	ends := make([]end, len(text)+1)
@@ -303,7 +304,7 @@ func (m *unigram) tokens(dst []int64, text string) []int64 {
 			*e = end{till + m.unkScore, int32(i), m.unk}
 		}
 	}
-	// The path is read from its end, and unknown tokens in a row are one.
+	// The sequence is read from its end, and consecutive unknown tokens become one.
 	var path []string
 	for i := len(text); i > 0; {
 		e := ends[i]
@@ -320,7 +321,7 @@ func (m *unigram) tokens(dst []int64, text string) []int64 {
 	return dst
 }
 
-// spelled appends the id of a token, or what stands for one that is unknown.
+// spelled appends the id of a token, or of what represents an unknown one.
 func (m *unigram) spelled(dst []int64, token string) []int64 {
 	if id := m.id(token); id >= 0 {
 		return append(dst, int64(id))
@@ -338,7 +339,7 @@ func (m *unigram) spelled(dst []int64, token string) []int64 {
 	return append(dst, int64(m.unk))
 }
 
-// runeWidth is how many bytes the character has that begins with b.
+// runeWidth returns the number of bytes of the character that begins with b.
 func runeWidth(b byte) int {
 	switch {
 	case b < 0x80:

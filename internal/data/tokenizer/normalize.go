@@ -14,14 +14,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A normalizer rewrites a text before it is split.
+// normalizer rewrites a text before it is split.
 type normalizer func(s string) (string, error)
 
-// maxNesting is how deep sequences may nest in a file.
+// maxNesting limits the nesting of sequences in a file.
 const maxNesting = 8
 
-// readNormalizers reads the file's "normalizer" as what is done one after the other. drops says that a text's first
-// character may go.
+// readNormalizers reads the file's "normalizer" as a list of steps. drops tells that the first
+// character of a text may disappear.
 func readNormalizers(raw json.RawMessage, depth int) (steps []normalizer, drops bool, err error) {
 	var v struct {
 		Type         string
@@ -104,10 +104,10 @@ func readNormalizers(raw json.RawMessage, depth int) (steps []normalizer, drops 
 	return nil, false, fmt.Errorf("the normalizer %.80q is not supported", v.Type)
 }
 
-// errGrows ends a rewriting that makes a text many times longer than it was.
+// errGrows stops a rewriting that makes a text many times longer.
 var errGrows = errors.New("the normalizers make this text more than 64 times as long")
 
-// mayGrowTo is how long a text may become that had n bytes.
+// mayGrowTo returns the largest allowed length for a text that had n bytes.
 func mayGrowTo(n int) int { return 64*n + 4096 }
 
 func isASCII(s string) bool {
@@ -128,7 +128,7 @@ func without(s string, gone *set) string {
 	}, s)
 }
 
-// lower maps each character for itself: a final sigma is no special case.
+// lower maps each character separately: a final sigma is not a special case.
 func lower(s string) string {
 	if isASCII(s) {
 		return strings.ToLower(s)
@@ -192,8 +192,8 @@ func bertNormalizer(clean, chinese, strip, lowercase bool) func(string) string {
 	}
 }
 
-// normalForm is the normal form of s. Characters that Unicode gave a decomposition or a combining class after the
-// reference's tables were made stay as they are, and nothing moves across them.
+// normalForm returns the normal form of s. Characters that got a decomposition or a combining
+// class after the reference's Unicode tables stay unchanged, and nothing moves across them.
 func normalForm(form norm.Form, s string) string {
 	if isASCII(s) {
 		return s
@@ -210,10 +210,11 @@ func normalForm(form norm.Form, s string) string {
 	return b.String()
 }
 
-// A charsmap is the rewriting table of a SentencePiece model: a double array of keys, and what they become.
+// charsmap is the rewriting table of a SentencePiece model: a double array of keys, and their
+// replacements.
 type charsmap struct {
 	units []uint32
-	text  string // the results, each ended by a zero byte
+	text  string // replacements, each terminated by a zero byte
 }
 
 func newCharsmap(encoded string) (*charsmap, error) {
@@ -234,7 +235,7 @@ func newCharsmap(encoded string) (*charsmap, error) {
 		c.units[i] = binary.LittleEndian.Uint32(raw[4*i:])
 	}
 	if !utf8.ValidString(c.text) {
-		return nil, errors.New("its character map rewrites to what is not UTF-8")
+		return nil, errors.New("its character map contains a replacement that is not UTF-8")
 	}
 	for part := range strings.SplitSeq(c.text, "\x00") {
 		if len(part) > maxRewritten {
@@ -244,10 +245,11 @@ func newCharsmap(encoded string) (*charsmap, error) {
 	return c, nil
 }
 
-// maxRewritten is how many bytes a character may become.
+// maxRewritten limits the replacement of a character, in bytes.
 const maxRewritten = 256
 
-// rewritten is what the shortest key that s begins with becomes, however much of s is behind it.
+// rewritten returns the replacement of the shortest key that s begins with, whatever follows
+// it.
 func (c *charsmap) rewritten(s string) (string, bool) {
 	offset := func(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }
 	at := offset(c.units[0])
@@ -279,7 +281,8 @@ func (c *charsmap) rewritten(s string) (string, bool) {
 	return "", false
 }
 
-// apply rewrites grapheme by grapheme where one is short, else character by character, as SentencePiece's converter does.
+// apply rewrites short graphemes as a whole and others character by character, as
+// SentencePiece's converter does.
 func (c *charsmap) apply(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))

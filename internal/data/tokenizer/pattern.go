@@ -10,21 +10,22 @@ import (
 	"unicode/utf8"
 )
 
-// A pattern is a regular expression as Oniguruma reads it, of the subset that splits texts: classes, alternatives, groups,
-// look-ahead, and repeats of single characters. Nothing nests a repeat in a repeat, so a match costs at most a power of the
-// text's length, and a budget of steps bounds that power.
+// pattern is a regular expression with Oniguruma's meaning, of the subset that splits texts:
+// classes, alternatives, groups, look-ahead, and repeats of single characters. Repeats are
+// never nested, so that a match costs at most a power of the text's length; a budget of steps
+// limits that power.
 type pattern struct {
 	alts    []*node
-	byFirst [utf8.RuneSelf][]*node // those that this character can begin
+	byFirst [utf8.RuneSelf][]*node // alternatives that this character can begin
 }
 
-// A node matches something and goes on with next.
+// node matches something and continues with next.
 type node struct {
 	op         op
-	set        *set    // of opRun
-	min, max   int     // of opRun
-	possessive bool    // of opRun: gives nothing back
-	alts       []*node // of opAlt, each of which goes on with next; of opAhead and opNotAhead, each of which ends
+	set        *set    // for opRun
+	min, max   int     // for opRun
+	possessive bool    // for opRun: never backtracks
+	alts       []*node // for opAlt, each of which continues with next; for opAhead and opNotAhead, each of which ends
 	next       *node
 }
 
@@ -40,9 +41,10 @@ const (
 
 const unbounded = 1 << 30
 
-var errSlow = errors.New("takes too many steps on this text")
+var errSlow = errors.New("it takes too many steps on this text")
 
-// find is the leftmost match from position from on, as end of the text where there is none.
+// find returns the leftmost match from position from on, or the end of the text if there is
+// none.
 func (p *pattern) find(text string, from int, steps *int) (start, end int, err error) {
 	for i := from; i < len(text); {
 		b := text[i]
@@ -69,7 +71,7 @@ func (p *pattern) find(text string, from int, steps *int) (start, end int, err e
 	return len(text), len(text), nil
 }
 
-// match is where a match that begins at i ends, −1 where there is none.
+// match returns the end of a match that begins at i, −1 if there is none.
 func (n *node) match(text string, i int, steps *int) int {
 	for {
 		switch n.op {
@@ -129,7 +131,8 @@ func (n *node) match(text string, i int, steps *int) int {
 	}
 }
 
-// begins says whether a match may begin with r, or, where r is −1, be empty; nodes in seen are known not to.
+// begins reports whether a match may begin with r or, if r is −1, be empty. Nodes in seen are
+// known not to.
 func (n *node) begins(r rune, seen map[*node]bool) bool {
 	if seen[n] {
 		return false
@@ -146,7 +149,7 @@ func (n *node) begins(r rune, seen map[*node]bool) bool {
 	return n.next.begins(r, seen)
 }
 
-// newPattern compiles an expression; what it does not know it refuses by name.
+// newPattern compiles an expression. Errors name the parts that are not supported.
 func newPattern(expr string) (*pattern, error) {
 	if len(expr) > maxPattern {
 		return nil, fmt.Errorf("a regular expression of %d bytes is not supported, at most %d are", len(expr), maxPattern)
@@ -165,7 +168,7 @@ func newPattern(expr string) (*pattern, error) {
 	return compiled(alts), nil
 }
 
-// literal is the pattern of one string.
+// literal returns the pattern of one string.
 func literal(s string) *pattern {
 	var items []item
 	for _, r := range s {
@@ -186,16 +189,16 @@ func compiled(alts []*node) *pattern {
 	return out
 }
 
-// An item is a node of a sequence before it knows what follows it.
+// item is a node of a sequence whose successor is not yet known.
 type item struct {
 	node
-	group  func(next *node) []*node // of a group or what looks ahead: its alternatives
-	letter rune                     // which character it is, 0 for a class
+	group  func(next *node) []*node // for a group or look-ahead: its alternatives
+	letter rune                     // its character, 0 for a class
 }
 
 func once(s *set) item { return item{node: node{op: opRun, set: s, min: 1, max: 1}} }
 
-// link puts the items one behind the other, before next.
+// link chains the items, before next.
 func link(items []item, next *node) *node {
 	for _, it := range slices.Backward(items) {
 		n := it.node
@@ -214,13 +217,14 @@ func link(items []item, next *node) *node {
 	return next
 }
 
-// maxGroups is how deep groups and classes may nest, maxPattern how many bytes an expression may have.
+// maxGroups limits the nesting of groups and classes, and maxPattern the length of an
+// expression in bytes.
 const (
 	maxGroups  = 16
 	maxPattern = 8192
 )
 
-// A parser reads an expression; after an error there is nothing left to read.
+// parser reads an expression. After an error nothing is left to read.
 type parser struct {
 	src     string
 	anyCase bool
@@ -234,7 +238,7 @@ func (p *parser) fail(format string, args ...any) {
 	p.src = ""
 }
 
-// take drops a prefix and says whether it was there.
+// take removes a prefix and reports whether it was there.
 func (p *parser) take(prefix string) (found bool) {
 	p.src, found = strings.CutPrefix(p.src, prefix)
 	return found
@@ -298,7 +302,7 @@ func (p *parser) atom(depth int) item {
 	return it
 }
 
-// folded is the characters, or all that differ from one of them by case alone.
+// folded returns the characters, or all that differ from one of them only by case.
 func (p *parser) folded(spans []span) *set {
 	for _, s := range spans[:len(spans):len(spans)] {
 		if !p.anyCase {
@@ -338,7 +342,7 @@ func (p *parser) parenthesis(depth int) item {
 	return it
 }
 
-// repeat reads how often the item may come.
+// repeat reads how often the item is repeated.
 func (p *parser) repeat(it *item) {
 	interval := false
 	switch {
@@ -379,7 +383,7 @@ func (p *parser) repeat(it *item) {
 	}
 }
 
-// class reads what follows a [, which may hold further classes.
+// class reads the text after a [, which may contain nested classes.
 func (p *parser) class(depth int) *set {
 	if depth > maxGroups {
 		p.fail("classes nest deeper than %d", maxGroups)

@@ -6,14 +6,15 @@ import (
 	"fmt"
 )
 
-// A part is one part of what a network reads: the tokens of the first or the second text, or special tokens.
+// part is one part of the model's input: the tokens of the first or the second text, or
+// special tokens.
 type part struct {
-	sequence int // 0 or 1; −1 where ids hold special tokens
+	sequence int // 0 or 1; −1 for special tokens in ids
 	ids      []int64
 	kind     int64 // the token type
 }
 
-// A template is the parts of a single text, and those of a pair.
+// template is the parts for a single text, and those for a pair.
 type template struct{ single, pair []part }
 
 func (t *template) parts(pair bool) []part {
@@ -23,7 +24,7 @@ func (t *template) parts(pair bool) []part {
 	return t.single
 }
 
-// special is how many special tokens the parts add.
+// special returns the number of special tokens that the parts add.
 func special(parts []part) int {
 	n := 0
 	for _, p := range parts {
@@ -36,7 +37,7 @@ func bare() *template {
 	return &template{single: []part{{sequence: 0}}, pair: []part{{sequence: 0}, {sequence: 1, kind: 1}}}
 }
 
-// maxID is the largest id or token type.
+// maxID limits ids and token types.
 const maxID = 1<<31 - 1
 
 // readTemplate reads the file's "post_processor".
@@ -118,7 +119,7 @@ func readTemplate(raw json.RawMessage, depth int) (*template, error) {
 				continue
 			}
 			if adds {
-				return nil, errors.New("the post-processor Sequence: two members that arrange tokens are not supported")
+				return nil, errors.New("the post-processor Sequence has two members that arrange tokens, which is not supported")
 			}
 			out, adds = t, true
 		}
@@ -134,12 +135,12 @@ type referenceJSON struct {
 	TypeID int64 `json:"type_id"`
 }
 
-// isBare says whether nothing is added.
+// isBare reports whether nothing is added.
 func isBare(t *template) bool {
 	return len(t.single) == 1 && len(t.pair) == 2 && special(t.pair) == 0 && t.pair[1].kind == 1
 }
 
-// tokenID is the id of ["[CLS]", 101].
+// tokenID is the id in ["[CLS]", 101].
 func tokenID(pair []any) []int64 {
 	if len(pair) != 2 {
 		return nil

@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// A piece is a part of a text that no token reaches beyond.
+// piece is a part of a text that contains whole tokens.
 type piece struct {
 	text  string
 	start bool // whether the text begins with it
 }
 
-// A splitter cuts a piece into smaller ones and appends those that are not empty.
+// splitter splits a piece and appends the parts that are not empty.
 type splitter func(dst []piece, p piece) ([]piece, error)
 
-// behavior is what becomes of the matches of a split.
+// behavior is the treatment of the matches of a split.
 type behavior string
 
 const (
@@ -28,10 +28,11 @@ const (
 	contiguous behavior = "Contiguous"
 )
 
-// gptPattern is GPT-2's, which the pre-tokenizer ByteLevel uses where the file names no other.
+// gptPattern is the pattern of GPT-2, which the pre-tokenizer ByteLevel uses if the file has
+// no other.
 const gptPattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-// A patternJSON is a pattern as the file has it.
+// patternJSON is a pattern in the file.
 type patternJSON struct{ String, Regex *string }
 
 func (p *patternJSON) compile() (*pattern, error) {
@@ -46,8 +47,8 @@ func (p *patternJSON) compile() (*pattern, error) {
 	return literal(*p.String), nil
 }
 
-// readSplitters reads the file's "pre_tokenizer" as what is done one after the other. drops says that the normalizers may
-// drop a text's first character.
+// readSplitters reads the file's "pre_tokenizer" as a list of steps. drops tells that the
+// normalizers may remove the first character of a text.
 func readSplitters(raw json.RawMessage, drops bool, depth int) ([]splitter, error) {
 	var v struct {
 		Type          string
@@ -162,18 +163,19 @@ func readSplitters(raw json.RawMessage, drops bool, depth int) ([]splitter, erro
 	return nil, fmt.Errorf("the pre-tokenizer %.80q is not supported", v.Type)
 }
 
-// A cutter appends the parts of a piece, matches and what lies between them, as its behavior says.
+// cutter appends the parts of a piece, the matches and the text between them, according to its
+// behavior.
 type cutter struct {
 	behavior behavior
 	p        piece
 	dst      []piece
-	from     int  // where the part that waits begins
-	to       int  // and where it ends
-	waiting  bool // whether a part waits for what comes behind it
+	from     int  // start of the waiting part
+	to       int  // end of the waiting part
+	waiting  bool // whether a part waits for the next one
 	matched  bool // whether the last part was a match
 }
 
-// part takes the next part of the piece, up to end.
+// part adds the next part of the piece, up to end.
 func (c *cutter) part(end int, match bool) {
 	if end == c.to {
 		return
@@ -208,7 +210,7 @@ func (c *cutter) flush() {
 	c.waiting = false
 }
 
-// splitAt is a split whose matches are the single characters that is names.
+// splitAt returns a split whose matches are single characters.
 func splitAt(is func(r rune) bool, b behavior) splitter {
 	return func(dst []piece, p piece) ([]piece, error) {
 		c := cutter{behavior: b, p: p, dst: dst}
@@ -224,10 +226,11 @@ func splitAt(is func(r rune) bool, b behavior) splitter {
 	}
 }
 
-// stepsFor is how many steps a pattern may take on a text, many times what an honest one needs.
+// stepsFor returns the budget of steps for a pattern on a text, many times what a normal
+// pattern needs.
 func stepsFor(text string) int { return 256*len(text) + 65536 }
 
-// splitter is a split whose matches are the pattern's.
+// splitter returns a split whose matches are those of the pattern.
 func (p *pattern) splitter(b behavior, invert bool) splitter {
 	return func(dst []piece, in piece) ([]piece, error) {
 		c := cutter{behavior: b, p: in, dst: dst}
@@ -246,7 +249,7 @@ func (p *pattern) splitter(b behavior, invert bool) splitter {
 	}
 }
 
-// replace puts content in the place of each match.
+// replace replaces each match by content.
 func (p *pattern) replace(s, content string) (string, error) {
 	var b strings.Builder
 	steps := stepsFor(s)
@@ -270,7 +273,7 @@ func (p *pattern) replace(s, content string) (string, error) {
 	return b.String(), nil
 }
 
-// whitespace splits as \w+|[^\w\s]+ does.
+// whitespace splits like \w+|[^\w\s]+.
 func whitespace(dst []piece, p piece) ([]piece, error) {
 	word := named("word")
 	kind := func(r rune) int {
@@ -297,7 +300,7 @@ func whitespace(dst []piece, p piece) ([]piece, error) {
 	return dst, nil
 }
 
-// byteLevel writes each byte as a character of its own, as GPT-2 does.
+// byteLevel writes each byte as a separate character, as GPT-2 does.
 func byteLevel(s string) string {
 	var b strings.Builder
 	b.Grow(len(s) + len(s)/2)
@@ -307,7 +310,8 @@ func byteLevel(s string) string {
 	return b.String()
 }
 
-// byteRune is the character that stands for a byte: itself where it is visible, else the next free one from U+0100 on.
+// byteRune returns the character for a byte: the byte itself if it is visible, or else the
+// next free one from U+0100 on.
 func byteRune(b byte) rune {
 	switch {
 	case b <= ' ':

@@ -1,14 +1,17 @@
-// Package tokenizer turns texts into the numbers that a network reads, as Hugging Face's library tokenizers does it with
-// the file tokenizer.json of a model: WordPiece, byte-level BPE, BPE with bytes as the last resort, Unigram and WordLevel,
-// with their normalizers, pre-tokenizers, added tokens and special tokens. Every id is that library's (release 0.23.3);
-// what is not supported is refused by name when the file is read: other types of these parts (Nmt, UnicodeScripts,
-// FixedLength, CharDelimiterSplit), BPE with dropout, models that have no token for what they don't know, and regular
-// expressions with look-behind, anchors, lazy repeats or repeated groups.
+// Package tokenizer turns texts into the numbers that a model reads, like Hugging Face's
+// library tokenizers with a model's tokenizer.json. It supports WordPiece, byte-level BPE, BPE
+// with byte fallback, Unigram and WordLevel, with their normalizers, pre-tokenizers, added
+// tokens and special tokens. Every id equals that of the library (release 0.23.3). Reading a
+// file with an unsupported part returns an error that names it: other types of these parts
+// (Nmt, UnicodeScripts, FixedLength, CharDelimiterSplit), BPE with dropout, models without a
+// token for unknown text, and regular expressions with look-behind, anchors, lazy repeats or
+// repeated groups.
 //
-// Ids differ in one place: a normal form puts U+034F behind each 30 combining marks in a row, as Unicode's Stream-Safe Text
-// Format does, and that library does not.
+// Ids differ in one case: a normal form inserts U+034F after every 30 combining marks in a
+// row, as in Unicode's Stream-Safe Text Format, and the library does not.
 //
-// Time and memory grow with a text's length, never with its square. A text that is not UTF-8 is read with U+FFFD in the place of each ill-formed part, as Python's errors="replace" does.
+// Time and memory grow linearly with the length of a text. In a text that is not UTF-8, U+FFFD
+// replaces each ill-formed part, as with Python's errors="replace".
 package tokenizer
 
 import (
@@ -19,13 +22,14 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// A Tokenizer turns texts into tokens. It may be used by several goroutines while nobody changes its fields.
+// Tokenizer turns texts into tokens. Several goroutines may use it while its fields do not
+// change.
 type Tokenizer struct {
-	MaxTokens int      // how many tokens a text or a pair may have, special ones included; 0: any number
-	Truncate  Strategy // which text of a pair loses tokens
-	CutLeft   bool     // whether the first tokens go, not the last
-	PadLeft   bool     // whether padding stands before the tokens
-	PadID     int64    // the token that shorter texts of a batch are filled with
+	MaxTokens int      // largest number of tokens of a text or a pair, including special ones; 0: any number
+	Truncate  Strategy // which text of a pair is truncated
+	CutLeft   bool     // whether truncation removes the first tokens instead of the last
+	PadLeft   bool     // whether padding comes before the tokens
+	PadID     int64    // token that pads shorter texts of a batch
 	PadType   int64    // its token type
 
 	normalizers []normalizer
@@ -37,7 +41,7 @@ type Tokenizer struct {
 	added       vocabulary
 }
 
-// A Strategy says which text of a pair loses tokens where both together have too many.
+// Strategy selects the text of a pair that is truncated if both together have too many tokens.
 type Strategy string
 
 const (
@@ -46,14 +50,14 @@ const (
 	OnlySecond   Strategy = "only_second"
 )
 
-// An Encoding is the tokens of a text or of a pair.
+// Encoding is the tokens of a text or of a pair.
 type Encoding struct {
 	IDs   []int64
-	Types []int64 // of each token: most networks take 0 for the first text and 1 for the second
-	Cut   bool    // whether tokens were taken off
+	Types []int64 // type of each token: for most models 0 in the first text and 1 in the second
+	Cut   bool    // whether the text was truncated
 }
 
-// id is the id of a token, −1 where there is none.
+// id returns the id of a token, −1 if there is none.
 func (t *Tokenizer) id(token string) int32 {
 	if id, ok := t.added[token]; ok {
 		return id
@@ -61,10 +65,10 @@ func (t *Tokenizer) id(token string) int32 {
 	return t.model.id(token)
 }
 
-// Encode is the tokens of a text.
+// Encode returns the tokens of a text.
 func (t *Tokenizer) Encode(text string) (Encoding, error) { return t.encode(text) }
 
-// EncodePair is the tokens of a pair of texts.
+// EncodePair returns the tokens of a pair of texts.
 func (t *Tokenizer) EncodePair(a, b string) (Encoding, error) { return t.encode(a, b) }
 
 func (t *Tokenizer) encode(texts ...string) (Encoding, error) {
@@ -107,8 +111,8 @@ func (t *Tokenizer) encode(texts ...string) (Encoding, error) {
 	return e, nil
 }
 
-// tokens is the tokens of one text, without special ones. Those that truncation takes from a text that is alone need not
-// be made; of a pair, truncation compares the lengths.
+// tokens returns the tokens of one text, without special ones. For a single text it may stop
+// at the truncation; for a pair, truncation compares the lengths.
 func (t *Tokenizer) tokens(text string, alone bool) (ids []int64, err error) {
 	if !utf8.ValidString(text) {
 		if text, err = unicode.UTF8.NewDecoder().String(text); err != nil {
@@ -118,7 +122,7 @@ func (t *Tokenizer) tokens(text string, alone bool) (ids []int64, err error) {
 	token := func(id int32) { ids = append(ids, int64(id)) }
 	enough := math.MaxInt
 	if alone && t.MaxTokens > 0 && !t.CutLeft {
-		enough = t.MaxTokens + 1 // which is too many
+		enough = t.MaxTokens + 1 // one too many
 	}
 	var pieces, cut []piece
 	err = t.asIs.split(text, func(part string, start int) error {
@@ -163,7 +167,7 @@ func (t *Tokenizer) normalize(s string) (string, error) {
 	return s, nil
 }
 
-// truncated shortens the texts' tokens until room holds both.
+// truncated shortens the tokens of the texts until both fit.
 func (t *Tokenizer) truncated(ids [2][]int64, room int, pair bool) ([2][]int64, error) {
 	n := [2]int{len(ids[0]), len(ids[1])}
 	excess := n[0] + n[1] - room

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A reference is what testdata/reference.py wrote: the ids that tokenizers gives.
+// reference is what testdata/reference.py wrote: the ids of the library tokenizers.
 type reference struct {
 	Texts  []string
 	Pairs  [][2]string
@@ -24,7 +24,7 @@ type reference struct {
 	}
 	Kinds map[string]struct {
 		Texts [][]int64
-		Pairs [][][][]int64 // by limit and pair: ids and token types, null where truncation is refused
+		Pairs [][][][]int64 // by limit and pair: ids and token types, null if truncation is an error
 	}
 }
 
@@ -82,7 +82,8 @@ func TestIDsAreTheReferences(t *testing.T) {
 	}
 }
 
-// TestCLINC150 holds every id of a public data set's 23 600 sentences, by the digests of reference.py.
+// TestCLINC150 compares all ids of the 23,600 sentences of a public data set with the digests
+// of reference.py.
 func TestCLINC150(t *testing.T) {
 	data := os.Getenv("ATTACH_DATA")
 	if data == "" {
@@ -133,7 +134,7 @@ func TestCLINC150(t *testing.T) {
 	}
 }
 
-// smallest is a file to break in one place.
+// smallest is a minimal file, to break in one place.
 const smallest = `{"version":"1.0","added_tokens":[{"id":0,"content":"[UNK]"}],"normalizer":null,"pre_tokenizer":{"type":"WhitespaceSplit"},
 	"post_processor":null,"model":{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[UNK]":0,"a":1,"b":2}}}`
 
@@ -197,7 +198,7 @@ func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
 		{[2]string{added, added + "," + added}, "stands twice"},
 		{model(`{"type":"Chars"}`), `model "Chars"`},
 		{model(`null`), "the model is missing"},
-		{model(`{"type":"WordLevel","vocab":{"a":0}}`), "names no unk_token"},
+		{model(`{"type":"WordLevel","vocab":{"a":0}}`), "it has no unk_token"},
 		{model(`{"type":"WordLevel","unk_token":"u","vocab":{"a":0}}`), `unk_token "u" is not in its vocabulary`},
 		{model(`{"type":"WordLevel","unk_token":"a","vocab":{"a":-3}}`), "negative"},
 		{model(`{"type":"WordLevel","unk_token":"a","vocab":{"a":1.5}}`), "number 1.5"},
@@ -279,7 +280,7 @@ func TestInvalidUTF8IsReplacedAsPythonDoes(t *testing.T) {
 	}
 }
 
-// TestLongTexts takes seconds for each text if any step is quadratic in its length.
+// TestLongTexts would take seconds for each text if any step were quadratic in its length.
 func TestLongTexts(t *testing.T) {
 	stripping, err := Read([]byte(strings.Replace(smallest, `{"id":0,"content":"[UNK]"}`, `{"id":0,"content":"[UNK]"},{"id":3,"content":" ","lstrip":true,"rstrip":true}`, 1)), nil)
 	if err != nil {

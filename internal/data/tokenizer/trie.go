@@ -5,15 +5,16 @@ import (
 	"slices"
 )
 
-// A trie holds keys and their values, and walks them byte by byte. Node 0 is the root; a node's children follow one another.
+// trie maps keys to values, and is walked byte by byte. Node 0 is the root. The children of a
+// node follow one another.
 type trie struct {
 	first []int32 // the children of node n are first[n] up to first[n+1]
-	label []byte  // by which byte a node is reached
-	value []int32 // what the key that ends here holds, −1 where none does
+	label []byte  // byte that leads to a node
+	value []int32 // value of the key that ends here, −1 if none does
 	root  [256]int32
 }
 
-// newTrie is the trie of a vocabulary; the empty key is left out.
+// newTrie returns the trie of a vocabulary, without the empty key.
 func newTrie(vocab map[string]int32) *trie {
 	keys := make([]string, 0, len(vocab))
 	for k := range vocab {
@@ -52,7 +53,7 @@ func newTrie(vocab map[string]int32) *trie {
 	return t
 }
 
-// step is the child of a node by a byte, 0 where there is none.
+// step returns the child of a node for a byte, 0 if there is none.
 func (t *trie) step(node int32, b byte) int32 {
 	if node == 0 {
 		return t.root[b]
@@ -64,7 +65,7 @@ func (t *trie) step(node int32, b byte) int32 {
 	return 0
 }
 
-// find is the node of a key, 0 where no key begins so.
+// find returns the node of a key, 0 if no key begins with it.
 func (t *trie) find(key string) int32 {
 	node := int32(0)
 	for i := range len(key) {
@@ -75,10 +76,11 @@ func (t *trie) find(key string) int32 {
 	return node
 }
 
-// get is the value of a key, −1 where there is none.
+// get returns the value of a key, −1 if there is none.
 func (t *trie) get(key string) int32 { return t.value[t.find(key)] }
 
-// longest is the value and the length of the longest key that s begins with, read on from a node.
+// longest returns the value and the length of the longest key that s begins with, starting
+// from a node.
 func (t *trie) longest(node int32, s string) (value int32, n int) {
 	value = -1
 	for i := range len(s) {

@@ -10,19 +10,20 @@ import (
 	"unicode"
 )
 
-// testdata/unicode.py wrote which characters the reference counts as what. Its parts follow Unicode 7 to 17, Go's tables
-// another version, and a mark that is stripped or kept changes ids.
+// testdata/unicode.py wrote this file of character sets of the reference. Its parts follow
+// Unicode 7 to 17, while Go's tables follow another version, and whether a mark is stripped
+// changes ids.
 //
 //go:embed unicode.txt
 var unicodeText string
 
-// span is the characters from lo up to hi, both included.
+// span is the characters from lo to hi, both included.
 type span struct{ lo, hi rune }
 
-// A set is characters; those below 256 are found without a search.
+// set is a set of characters; those below 256 are found without a search.
 type set struct {
 	low   [256]bool
-	spans []span // ascending
+	spans []span // increasing
 }
 
 func (s *set) has(r rune) bool {
@@ -40,7 +41,7 @@ func (s *set) has(r rune) bool {
 	return lo < len(s.spans) && s.spans[lo].lo <= r
 }
 
-// newSet is the set of the spans, which may overlap and be in any order.
+// newSet returns the set of the spans, which may overlap and have any order.
 func newSet(spans []span) *set {
 	slices.SortFunc(spans, func(a, b span) int { return int(a.lo - b.lo) })
 	s := &set{}
@@ -74,10 +75,10 @@ func (s *set) inverted() *set {
 	return newSet(out)
 }
 
-// characters is what unicode.txt says.
+// characters is the content of unicode.txt.
 type characters struct {
 	sets  map[string]*set
-	lower map[rune]rune // that Go's tables may lack
+	lower map[rune]rune // which Go's tables may lack
 }
 
 var unicodeTables = sync.OnceValue(func() characters {
@@ -115,7 +116,8 @@ var unicodeTables = sync.OnceValue(func() characters {
 	return out
 })
 
-// lookup is the set of that name: one of unicode.txt, or a general category as L, which is Lu, Ll, Lt, Lm and Lo.
+// lookup returns the set with a name: one of unicode.txt, or a general category; L means Lu,
+// Ll, Lt, Lm and Lo.
 func lookup(name string) (*set, bool) {
 	sets := unicodeTables().sets
 	if s, ok := sets[name]; ok {
@@ -132,7 +134,7 @@ func lookup(name string) (*set, bool) {
 	return newSet(spans), spans != nil
 }
 
-// named is a set of unicode.txt.
+// named returns a set of unicode.txt.
 func named(name string) *set { return unicodeTables().sets[name] }
 
 func isChinese(r rune) bool {
