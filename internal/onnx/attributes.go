@@ -20,7 +20,7 @@ func Attribute(n *pb.NodeProto, name string) *pb.AttributeProto {
 	return nil
 }
 
-// AttributeInt returns an integer attribute, or otherwise where it is absent.
+// AttributeInt returns an integer attribute, or the default otherwise if it is absent.
 func AttributeInt(n *pb.NodeProto, name string, otherwise int64) int64 {
 	if a := Attribute(n, name); a != nil {
 		return a.GetI()
@@ -28,7 +28,7 @@ func AttributeInt(n *pb.NodeProto, name string, otherwise int64) int64 {
 	return otherwise
 }
 
-// AttributeFloat returns a float attribute, or otherwise where it is absent.
+// AttributeFloat returns a float attribute, or the default otherwise if it is absent.
 func AttributeFloat(n *pb.NodeProto, name string, otherwise float32) float32 {
 	if a := Attribute(n, name); a != nil {
 		return a.GetF()
@@ -36,12 +36,12 @@ func AttributeFloat(n *pb.NodeProto, name string, otherwise float32) float32 {
 	return otherwise
 }
 
-// AttributeInts returns a list of integers, or nil where it is absent.
+// AttributeInts returns a list of integers, or nil if it is absent.
 func AttributeInts(n *pb.NodeProto, name string) []int64 {
 	return Attribute(n, name).GetInts()
 }
 
-// AttributeString returns a string attribute, or otherwise where it is absent.
+// AttributeString returns a string attribute, or the default otherwise if it is absent.
 func AttributeString(n *pb.NodeProto, name, otherwise string) string {
 	if a := Attribute(n, name); a != nil {
 		return string(a.GetS())
@@ -49,10 +49,9 @@ func AttributeString(n *pb.NodeProto, name, otherwise string) string {
 	return otherwise
 }
 
-// Attr makes an attribute of a node. A value is an int, int64, bool (0 or 1),
-// float32, float64 (stored as float32), string, a slice of int64, float32 or
-// string, a TensorProto_DataType, a tensor or a graph. It panics on other
-// types.
+// Attr returns an attribute for a node. A value is an int, int64, bool (0 or 1), float32,
+// float64 (stored as float32), string, a slice of int64, float32 or string, a
+// TensorProto_DataType, a tensor or a graph. It panics on other types.
 func Attr(name string, value any) *pb.AttributeProto {
 	a := &pb.AttributeProto{Name: proto.String(name)}
 	switch v := value.(type) {
@@ -103,8 +102,8 @@ func Attr(name string, value any) *pb.AttributeProto {
 	return a
 }
 
-// Tensor makes an unnamed tensor. See Builder.Const for values. It panics on
-// other types and where dims and the length of a slice disagree.
+// Tensor returns an unnamed tensor. Builder.Const lists the types of values. It panics on other
+// types, and if the length of a slice does not match dims.
 func Tensor(value any, dims ...int64) *pb.TensorProto {
 	if v, ok := value.(int); ok {
 		value = int64(v)
@@ -142,8 +141,7 @@ func Tensor(value any, dims ...int64) *pb.TensorProto {
 	return &pb.TensorProto{DataType: proto.Int32(int32(t)), Dims: append([]int64(nil), dims...), RawData: raw}
 }
 
-// ValueInfo names a tensor with its type and shape. See Builder.Input for
-// dimensions.
+// ValueInfo declares a tensor with its name, type and shape. Builder.Input explains dimensions.
 func ValueInfo(name string, t pb.TensorProto_DataType, dims ...any) *pb.ValueInfoProto {
 	shape := &pb.TensorShapeProto{}
 	for _, d := range dims {
@@ -165,8 +163,8 @@ func ValueInfo(name string, t pb.TensorProto_DataType, dims ...any) *pb.ValueInf
 	}}}
 }
 
-// Shape returns a declared shape, −1 for what varies or is less than least, or nil
-// where none is declared.
+// Shape returns the declared shape of v, or nil if none is declared. Dimensions that vary or
+// are less than least are −1.
 func Shape(v *pb.ValueInfoProto, least int64) []int64 {
 	s := v.GetType().GetTensorType().GetShape()
 	if s == nil {

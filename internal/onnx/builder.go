@@ -11,14 +11,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Builder makes a graph node by node, or appends nodes to somebody's graph.
+// Builder builds a new graph node by node, or appends nodes to an existing graph.
 //
-// Tensors are known by name. Every method that makes one returns its name,
-// which is fresh: it differs from all names that the graph holds, so callers
-// pass on what was returned and never what they asked for.
+// Tensors are identified by name. Every method that creates a tensor returns its name, which is
+// unique in the graph. It may differ from the requested name, so callers must use the returned
+// one.
 //
-// Nodes are appended in the order of the calls, so a graph that the builder
-// made is sorted topologically. Mistakes in names are found by Model.
+// Nodes are appended in the order of the calls, so a graph built from scratch is sorted
+// topologically. Model reports mistakes in names.
 type Builder struct {
 	model    *pb.ModelProto
 	scope    string
@@ -28,7 +28,7 @@ type Builder struct {
 	borrowed bool // constants must be Constant nodes
 }
 
-// NewBuilder starts an empty graph at a version of the default operator set.
+// NewBuilder starts an empty graph that imports a version of the default operator set.
 func NewBuilder(name string, opset int64) *Builder {
 	return Extend(&pb.ModelProto{
 		IrVersion:    proto.Int64(irFor(opset)),
@@ -38,8 +38,8 @@ func NewBuilder(name string, opset int64) *Builder {
 	})
 }
 
-// Extend returns a builder that appends to the graph of m, in place.
-// Clone m first (proto.Clone) to keep it as it is.
+// Extend returns a builder that appends to the graph of m, in place. To keep m unchanged, pass
+// a copy (proto.Clone).
 func Extend(m *pb.ModelProto) *Builder {
 	if m.Graph == nil {
 		m.Graph = &pb.GraphProto{}
@@ -49,16 +49,16 @@ func Extend(m *pb.ModelProto) *Builder {
 		used:   make(map[string]bool),
 		count:  make(map[string]int),
 		consts: make(map[string]string),
-		// Below IR 4 an initializer is an input too; Constant nodes leave
-		// the inputs alone.
+		// Below IR 4 every initializer is also an input. Constant nodes do not change the
+		// inputs.
 		borrowed: m.GetIrVersion() < 4,
 	}
 	b.reserve(m.Graph)
 	return b
 }
 
-// reserve takes the names that a graph and its subgraphs hold, so that what is
-// made from here on has others.
+// reserve marks the names in a graph and its subgraphs as used, so that new tensors get other
+// names.
 func (b *Builder) reserve(g *pb.GraphProto) {
 	maps.Copy(b.used, Made(g))
 	for _, v := range g.Output {
@@ -74,8 +74,7 @@ func (b *Builder) reserve(g *pb.GraphProto) {
 	}
 }
 
-// SetScope sets a prefix for the names made from here on ("grad/"), and
-// returns the one that was set before.
+// SetScope sets a prefix for new names (for example "grad/"), and returns the previous one.
 func (b *Builder) SetScope(scope string) (previous string) {
 	previous, b.scope = b.scope, scope
 	return previous
@@ -84,14 +83,14 @@ func (b *Builder) SetScope(scope string) (previous string) {
 // Opset returns the version of the default operator set.
 func (b *Builder) Opset() int64 { return opset(b.model) }
 
-// Graph is the graph as it is now. It is not to be changed.
+// Graph returns the current graph. Callers must not change it.
 func (b *Builder) Graph() *pb.GraphProto { return b.model.Graph }
 
-// Index indexes the graph as it is now.
+// Index indexes the current graph.
 func (b *Builder) Index() *Graph { return newGraph(b.model) }
 
-// Import declares an operator set. The version of one that the model already
-// imports stays.
+// Import declares an operator set. If the model already imports it, its version does not
+// change.
 func (b *Builder) Import(domain string, version int64) {
 	for _, o := range b.model.OpsetImport {
 		if canonical(o.GetDomain()) == canonical(domain) {
@@ -102,16 +101,16 @@ func (b *Builder) Import(domain string, version int64) {
 		&pb.OperatorSetIdProto{Domain: proto.String(domain), Version: proto.Int64(version)})
 }
 
-// Input declares an input of the graph. A dimension is an int or int64 (−1 is
-// unknown) or a string (a symbolic size); no dimensions are a scalar.
+// Input declares an input of the graph. A dimension is an int or int64 (−1 is unknown) or a
+// string (a symbolic size). Without dimensions it is a scalar.
 func (b *Builder) Input(name string, t pb.TensorProto_DataType, dims ...any) string {
 	name = b.Fresh(name)
 	b.model.Graph.Input = append(b.model.Graph.Input, ValueInfo(name, t, dims...))
 	return name
 }
 
-// Optional declares an input of the graph under a name of the caller's choice, made
-// unique, that has a value where nobody gives one. See Const for values.
+// Optional declares an input of the graph with a default value. The caller chooses its name,
+// which is made unique. Const lists the types of values.
 func (b *Builder) Optional(name string, value any, dims ...any) string {
 	t := Tensor(value)
 	name = b.Fresh(name)
@@ -121,7 +120,7 @@ func (b *Builder) Optional(name string, value any, dims ...any) string {
 	return name
 }
 
-// Describe says what the input or output of a name is.
+// Describe sets the documentation of an input or output.
 func (b *Builder) Describe(name, doc string) {
 	for _, v := range append(b.model.Graph.Input[:len(b.model.Graph.Input):len(b.model.Graph.Input)], b.model.Graph.Output...) {
 		if v.GetName() == name {
@@ -140,8 +139,8 @@ func (b *Builder) Output(tensor string, t pb.TensorProto_DataType, dims ...any) 
 	b.model.Graph.Output = append(b.model.Graph.Output, ValueInfo(tensor, t, dims...))
 }
 
-// OutputAs declares an output of the graph that equals tensor and has a name
-// chosen by the caller, made unique and returned.
+// OutputAs declares an output of the graph that equals tensor, with a name chosen by the
+// caller. The name is made unique and returned.
 func (b *Builder) OutputAs(name, tensor string, t pb.TensorProto_DataType, dims ...any) string {
 	name = b.Fresh(name)
 	b.Append(Node{Op: "Identity", Inputs: []string{tensor}, Outputs: []string{name}})
@@ -155,8 +154,8 @@ type Node struct {
 	Domain string // "" is the default operator set
 	Name   string // "" derives one from Op
 	Inputs []string
-	// Outputs are names that were got from Builder.Fresh, "" for an output
-	// that is left out. Nil is one output with a derived name.
+	// Outputs are names from Builder.Fresh, or "" for an output that is left out. Nil means one
+	// output with a derived name.
 	Outputs []string
 	Attrs   []*pb.AttributeProto
 }
@@ -185,13 +184,13 @@ func (b *Builder) Append(n Node) []string {
 	return outputs
 }
 
-// Node adds a node of the default operator set with one output and returns
-// the output's name.
+// Node appends a node of the default operator set with one output and returns the output's
+// name.
 func (b *Builder) Node(op string, inputs []string, attrs ...*pb.AttributeProto) string {
 	return b.Append(Node{Op: op, Inputs: inputs, Attrs: attrs})[0]
 }
 
-// NodeN is Node for operators with n outputs.
+// NodeN does what Node does, for operators with n outputs.
 func (b *Builder) NodeN(n int, op string, inputs []string, attrs ...*pb.AttributeProto) []string {
 	outputs := make([]string, n)
 	for i := range outputs {
@@ -200,9 +199,9 @@ func (b *Builder) NodeN(n int, op string, inputs []string, attrs ...*pb.Attribut
 	return b.Append(Node{Op: op, Inputs: inputs, Outputs: outputs, Attrs: attrs})
 }
 
-// Const adds a constant and returns its name; the same value added again has
-// the same name. A value is a float32, float64, int64, int32 or bool, or a
-// slice of one of them (row-major; 1-D where no dimensions are given).
+// Const adds a constant and returns its name. The same value has the same name when it is added
+// again. A value is a float32, float64, int64, int32 or bool, or a slice of one of them
+// (row-major; 1-D without dimensions).
 func (b *Builder) Const(value any, dims ...int64) string {
 	t := Tensor(value, dims...)
 	key, err := proto.MarshalOptions{Deterministic: true}.Marshal(t)
@@ -217,8 +216,8 @@ func (b *Builder) Const(value any, dims ...int64) string {
 	return name
 }
 
-// Initializer adds a constant under a name of the caller's choice, made
-// unique. See Const for values.
+// Initializer adds a constant with a name chosen by the caller. The name is made unique and
+// returned. Const lists the types of values.
 func (b *Builder) Initializer(name string, value any, dims ...int64) string {
 	return b.addConst(name, Tensor(value, dims...))
 }
@@ -233,7 +232,7 @@ func (b *Builder) addConst(hint string, t *pb.TensorProto) string {
 	return b.Append(Node{Op: "Constant", Outputs: []string{name}, Attrs: []*pb.AttributeProto{Attr("value", t)}})[0]
 }
 
-// constHint names small scalars by their value.
+// constHint derives names of small scalars from their values.
 func constHint(value any) string {
 	switch v := value.(type) {
 	case float32, float64, int64, int32, int, bool:
@@ -242,7 +241,7 @@ func constHint(value any) string {
 	return "const"
 }
 
-// Fresh returns a name that no tensor or node of the graph has, and takes it.
+// Fresh returns a name that no tensor or node of the graph has, and reserves it.
 func (b *Builder) Fresh(hint string) string {
 	base := b.scope + hint
 	name := base
@@ -254,20 +253,20 @@ func (b *Builder) Fresh(hint string) string {
 	return name
 }
 
-// Rename gives the output of the node that was appended last another name, made
-// unique, and returns it.
+// Rename changes the name of an output of the last node. The new name is made unique and
+// returned.
 func (b *Builder) Rename(tensor, name string) string {
 	node := b.model.Graph.Node[len(b.model.Graph.Node)-1]
 	if len(node.Output) != 1 || node.Output[0] != tensor {
-		panic("onnx: the last node does not make " + tensor)
+		panic("onnx: the last node has no output " + tensor)
 	}
 	node.Output[0] = b.Fresh(name)
 	return node.Output[0]
 }
 
-// Model returns the model after a check that every node reads tensors made
-// before it, every name is made once, every output exists, and every domain
-// is imported.
+// Model returns the model. It first checks that every node reads only tensors from earlier
+// nodes, that every name is unique, that every output exists, and that every domain is
+// imported.
 func (b *Builder) Model() (*pb.ModelProto, error) {
 	if err := checkGraph(b.model); err != nil {
 		return nil, err
@@ -275,11 +274,11 @@ func (b *Builder) Model() (*pb.ModelProto, error) {
 	return b.model, nil
 }
 
-// irFor is the version of the format that came with an operator set, and no
-// lower than 4, where initializers ceased to be inputs.
+// irFor returns the IR version that was released with an operator set, but at least 4. From
+// version 4 on, initializers are not inputs.
 func irFor(opset int64) int64 {
 	ir := int64(4)
-	for _, last := range []int64{8, 10, 11, 14, 18, 20, 22, 24} { // of each version from 4 on
+	for _, last := range []int64{8, 10, 11, 14, 18, 20, 22, 24} { // last operator set of each IR version from 4 on
 		if opset > last {
 			ir++
 		}
@@ -296,7 +295,7 @@ func checkGraph(m *pb.ModelProto) error {
 	made := make(map[string]string)
 	claim := func(name, by string) error {
 		if other, ok := made[name]; ok {
-			return fmt.Errorf("onnx: tensor %q is made twice, by %s and by %s", name, other, by)
+			return fmt.Errorf("onnx: tensor %q is produced twice, by %s and by %s", name, other, by)
 		}
 		made[name] = by
 		return nil
@@ -308,7 +307,7 @@ func checkGraph(m *pb.ModelProto) error {
 	}
 	for _, v := range g.Input {
 		if made[v.GetName()] == "an initializer" {
-			continue // the default of an input
+			continue // the default value of an input
 		}
 		if err := claim(v.GetName(), "an input"); err != nil {
 			return err
@@ -322,11 +321,11 @@ func checkGraph(m *pb.ModelProto) error {
 	for i, n := range g.Node {
 		who := fmt.Sprintf("node %d (%s %q)", i, n.GetOpType(), n.GetName())
 		if domain := canonical(n.GetDomain()); !domains[domain] {
-			return fmt.Errorf("onnx: %s is of domain %q, which the model does not import", who, domain)
+			return fmt.Errorf("onnx: %s uses domain %q, which the model does not import", who, domain)
 		}
 		for _, in := range n.Input {
 			if _, ok := made[in]; in != "" && !ok {
-				return fmt.Errorf("onnx: %s reads tensor %q, which nothing before it makes", who, in)
+				return fmt.Errorf("onnx: %s reads tensor %q, which no earlier node produces", who, in)
 			}
 		}
 		for _, out := range n.Output {
@@ -345,7 +344,7 @@ func checkGraph(m *pb.ModelProto) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("onnx: nothing makes the output %s", strings.Join(missing, ", "))
+		return fmt.Errorf("onnx: no node produces the output %s", strings.Join(missing, ", "))
 	}
 	return nil
 }

@@ -20,16 +20,16 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// ErrExternalData is wrapped by the errors about a model's external data.
+// ErrExternalData is wrapped by errors in a model's external data.
 var ErrExternalData = errors.New("external data")
 
 type external struct {
 	location       string
-	offset, length int64 // length −1: to the end of the tensor
+	offset, length int64 // −1 means to the end of the tensor
 }
 
-// externalOf reads where a tensor's data lies and refuses places outside the
-// model's folder.
+// externalOf reads the location of a tensor's external data. It returns an error for locations
+// outside the model's folder.
 func externalOf(t *pb.TensorProto) (external, error) {
 	e := external{length: -1}
 	for _, kv := range t.GetExternalData() {
@@ -55,7 +55,7 @@ func externalOf(t *pb.TensorProto) (external, error) {
 	return e, nil
 }
 
-// fits says whether a file of so many bytes holds those that a tensor needs.
+// fits returns an error if a file with have bytes does not contain the need bytes of a tensor.
 func (e external) fits(t *pb.TensorProto, have, need int64) error {
 	if e.offset > have || need > have-e.offset {
 		return fmt.Errorf("%w file %s is too short: tensor %q needs %d bytes from %d, the file has %d", ErrExternalData, e.location, t.GetName(), need, e.offset, have)
@@ -63,8 +63,8 @@ func (e external) fits(t *pb.TensorProto, have, need int64) error {
 	return nil
 }
 
-// openExternal opens a file of external data and returns its size in bytes. It
-// follows links within the model's folder alone, as ONNX Runtime does.
+// openExternal opens a file of external data and returns its size in bytes. Like ONNX Runtime,
+// it follows only links within the model's folder.
 func openExternal(dir, location string) (*os.File, int64, error) {
 	path := filepath.Join(dir, filepath.FromSlash(location))
 	f, err := openBelow(dir, path)
@@ -105,7 +105,7 @@ func openBelow(dir, path string) (*os.File, error) {
 	return regularfile.OpenIn(root, name)
 }
 
-// resolved is the absolute path of a file, free of links.
+// resolved returns the absolute path of a file with all links resolved.
 func resolved(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -144,9 +144,9 @@ func readExternal(t *pb.TensorProto, dir string, n, size int64) ([]byte, error) 
 	return b, nil
 }
 
-// External returns the files, relative to the model's folder, that hold its
-// external data: sorted, each once, sub-graphs included. A location outside
-// the folder is an error.
+// External returns the files with the model's external data, including that of subgraphs. Paths
+// are relative to the model's folder, sorted and unique. A location outside the folder is an
+// error.
 func (g *Graph) External() ([]string, error) {
 	seen := make(map[string]bool)
 	for _, t := range externals(g.Model) {
@@ -159,8 +159,8 @@ func (g *Graph) External() ([]string, error) {
 	return slices.Sorted(maps.Keys(seen)), nil
 }
 
-// CheckExternal says whether every file of a model's external data is there and
-// long enough; its error names the first that is not.
+// CheckExternal returns an error for the first file of a model's external data that is missing
+// or too short.
 func CheckExternal(m *pb.ModelProto, dir string) error {
 	sizes := make(map[string]int64)
 	for _, t := range externals(m) {
@@ -192,8 +192,8 @@ func CheckExternal(m *pb.ModelProto, dir string) error {
 	return nil
 }
 
-// externals lists the tensors of a model that have external data, those of
-// sub-graphs and of functions included.
+// externals lists the tensors of a model with external data, including those in subgraphs and
+// functions.
 func externals(m *pb.ModelProto) []*pb.TensorProto {
 	var list []*pb.TensorProto
 	add := func(tensors ...*pb.TensorProto) {
@@ -238,11 +238,10 @@ func externals(m *pb.ModelProto) []*pb.TensorProto {
 	return list
 }
 
-// SHA256 returns the hexadecimal digest of a model file. Where the model has
-// external data, it is the digest of the file's bytes followed, for each
-// external file in the order that External gives, by its name, a zero byte,
-// its length as 8 little-endian bytes and its bytes. Nothing is held in
-// memory.
+// SHA256 returns the hexadecimal digest of a model file. If the model has external data, the
+// digest covers the file's bytes and then, for each external file in the order of External: its
+// name, a zero byte, its length as 8 little-endian bytes, and its bytes. Files are streamed and
+// not held in memory.
 func SHA256(ctx context.Context, path string, external []string) (string, error) {
 	h := sha256.New()
 	f, err := regularfile.Open(path)
@@ -266,11 +265,11 @@ func SHA256(ctx context.Context, path string, external []string) (string, error)
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// hashFile adds the content of a file and closes it.
+// hashFile writes the content of a file to a hash and closes the file.
 func hashFile(ctx context.Context, w io.Writer, f *os.File) error {
 	defer f.Close()
 	for {
-		// Files of weights are large, or claim to be.
+		// External files may be large, so check for cancellation.
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

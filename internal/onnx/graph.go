@@ -1,8 +1,7 @@
 // Package onnx reads ONNX models, indexes them, and builds new ones.
 //
-// A model is kept as its protobuf message, so whatever this package does not
-// know (newer IR versions, newer operator sets, unknown fields) survives being
-// read and written again.
+// A model is kept as its protobuf message. Parts that this package does not know (newer IR
+// versions, newer operator sets, unknown fields) are therefore preserved.
 package onnx
 
 import (
@@ -11,9 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Graph is an index over a model's main graph: who makes a tensor, who reads
-// it, and which tensors are constants. It is safe for concurrent use as long
-// as nobody changes Model.
+// Graph is an index of a model's main graph: which node produces a tensor, which nodes read it,
+// and which tensors are constant. It is safe for concurrent use if no goroutine changes Model.
 type Graph struct {
 	Model *pb.ModelProto
 
@@ -69,8 +67,8 @@ func newGraph(m *pb.ModelProto) *Graph {
 	return g
 }
 
-// followIdentities enters what Identity nodes make of constants as constants.
-// It passes every node once: chains of them may be as long as the graph.
+// followIdentities marks the outputs of Identity nodes as constants if their inputs are. It
+// visits every node once, because a chain of them may be as long as the graph.
 func (g *Graph) followIdentities() {
 	passed := make(map[*pb.NodeProto]bool)
 	for _, n := range g.Model.GetGraph().GetNode() {
@@ -90,17 +88,15 @@ func (g *Graph) followIdentities() {
 	}
 }
 
-// Producer returns the node that makes a tensor, or nil for inputs,
-// initializers and unknown names.
+// Producer returns the node that produces a tensor, or nil for inputs, initializers and unknown
+// names.
 func (g *Graph) Producer(tensor string) *pb.NodeProto { return g.producer[tensor] }
 
-// Consumers returns the nodes that read a tensor, each once, in the graph's
-// order. A node whose sub-graph (the body of an If, Loop or Scan) reads the
-// tensor counts as its reader.
+// Consumers returns the nodes that read a tensor, each once, in the graph's order. If a
+// subgraph (the body of an If, Loop or Scan) reads the tensor, its node counts as a reader.
 func (g *Graph) Consumers(tensor string) []*pb.NodeProto { return g.consumers[tensor] }
 
-// Opset returns the version of the default operator set, or 0 where the model
-// imports none.
+// Opset returns the version of the default operator set, or 0 if the model does not import it.
 func (g *Graph) Opset() int64 { return opset(g.Model) }
 
 func opset(m *pb.ModelProto) int64 {
@@ -112,10 +108,10 @@ func opset(m *pb.ModelProto) int64 {
 	return 0
 }
 
-// IsDefault says whether a domain is that of the default operator set.
+// IsDefault reports whether a domain is the default operator set.
 func IsDefault(domain string) bool { return canonical(domain) == "" }
 
-// canonical returns a domain, and "" for either name of the default one.
+// canonical returns a domain, with "" for either name of the default domain.
 func canonical(domain string) string {
 	if domain == "ai.onnx" {
 		return ""
@@ -123,16 +119,15 @@ func canonical(domain string) string {
 	return domain
 }
 
-// Const returns the value of a tensor that never changes: an initializer or
-// the output of a Constant node, seen through Identity nodes. An initializer
-// that is an input too (always so below IR version 4) counts as constant.
+// Const returns the value of a constant tensor: an initializer or the output of a Constant
+// node, also behind Identity nodes. Initializers that are also inputs (always so below IR
+// version 4) count as constants.
 func (g *Graph) Const(tensor string) (*pb.TensorProto, bool) {
 	t, ok := g.consts[tensor]
 	return t, ok
 }
 
-// Inputs returns the inputs that a caller has to feed: those of the graph
-// without the ones that an initializer gives a value.
+// Inputs returns the required inputs of the graph. Inputs with an initializer are optional.
 func (g *Graph) Inputs() []*pb.ValueInfoProto {
 	var in []*pb.ValueInfoProto
 	for _, v := range g.Model.GetGraph().GetInput() {
@@ -146,11 +141,11 @@ func (g *Graph) Inputs() []*pb.ValueInfoProto {
 // Outputs returns the graph's outputs.
 func (g *Graph) Outputs() []*pb.ValueInfoProto { return g.Model.GetGraph().GetOutput() }
 
-// Type returns what the model declares about a tensor, or nil.
+// Type returns the model's declaration of a tensor, or nil.
 func (g *Graph) Type(tensor string) *pb.ValueInfoProto { return g.types[tensor] }
 
-// NodeName returns a node's name; one without is called by its operator and
-// its place in the graph, as in Gemm_12.
+// NodeName returns a node's name. Unnamed nodes are named by operator and index, for example
+// Gemm_12.
 func (g *Graph) NodeName(n *pb.NodeProto) string {
 	if name := n.GetName(); name != "" {
 		return name
@@ -158,8 +153,8 @@ func (g *Graph) NodeName(n *pb.NodeProto) string {
 	return fmt.Sprintf("%s_%d", n.GetOpType(), g.position[n])
 }
 
-// Reads returns the names that a node reads: its inputs, and the outer
-// tensors that its sub-graphs use.
+// Reads returns the names that a node reads: its inputs, and the outer tensors that its
+// subgraphs use.
 func Reads(n *pb.NodeProto) []string {
 	in := n.GetInput()
 	for _, a := range n.GetAttribute() {
@@ -177,7 +172,8 @@ func subgraphs(a *pb.AttributeProto) []*pb.GraphProto {
 	return append([]*pb.GraphProto{a.GetG()}, a.GetGraphs()...)
 }
 
-// Made are the tensors that a graph's inputs, constants and nodes give.
+// Made returns the names that a graph defines: its inputs, its constants and the outputs of its
+// nodes.
 func Made(g *pb.GraphProto) map[string]bool {
 	made := make(map[string]bool)
 	for _, v := range g.GetInput() {
@@ -197,7 +193,7 @@ func Made(g *pb.GraphProto) map[string]bool {
 	return made
 }
 
-// captures returns the names that a sub-graph takes from outside.
+// captures returns the names that a subgraph reads from the outer graph.
 func captures(body *pb.GraphProto) []string {
 	local := Made(body)
 	var outer []string

@@ -97,8 +97,8 @@ func TestConst(t *testing.T) {
 	}
 }
 
-// TestLongIdentities asks for every tensor of a chain: walking it each time
-// would take minutes.
+// TestLongIdentities reads every tensor of a long chain. Walking the chain each time would take
+// minutes.
 func TestLongIdentities(t *testing.T) {
 	g := &pb.GraphProto{Initializer: []*pb.TensorProto{named("w0", Tensor([]float32{1}))}}
 	const n = 40_000

@@ -11,19 +11,17 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// ErrNotONNX is wrapped by the errors of Load and Parse that mean that the
-// bytes are no complete ONNX model.
+// ErrNotONNX is wrapped by errors of Load and Parse for bytes that are not a complete ONNX
+// model.
 var ErrNotONNX = errors.New("not an ONNX model")
 
-// maxProto is the largest message that protobuf defines: 2 GiB.
+// maxProto is the size limit of protobuf messages: 2 GiB.
 const maxProto = 1<<31 - 1
 
-// maxDepth is how deep messages lie in each other at most: ONNX Runtime reads
-// none that lie deeper.
+// maxDepth is the largest nesting depth of messages. ONNX Runtime rejects deeper ones.
 const maxDepth = 100
 
-// Load reads and indexes the model in a file. It does not read the external
-// data that the model may point to; see CheckExternal.
+// Load reads and indexes a model file. It does not read external data; see CheckExternal.
 func Load(path string) (*Graph, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -36,7 +34,7 @@ func Load(path string) (*Graph, error) {
 		return nil, fmt.Errorf("%s is %w: it is not a regular file", path, ErrNotONNX)
 	}
 	if info.Size() > maxProto {
-		return nil, fmt.Errorf("%s is %w: it has %d bytes and a protobuf ends at 2 GiB; larger models keep their weights in external data", path, ErrNotONNX, info.Size())
+		return nil, fmt.Errorf("%s is %w: it has %d bytes, but protobuf is limited to 2 GiB; larger models keep their weights in external data", path, ErrNotONNX, info.Size())
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -49,8 +47,8 @@ func Load(path string) (*Graph, error) {
 	return g, nil
 }
 
-// Parse indexes a serialized ModelProto. Its errors wrap ErrNotONNX and read
-// as the end of a sentence that begins with the file's name.
+// Parse indexes a serialized ModelProto. Its errors wrap ErrNotONNX and complete a sentence
+// that begins with the file's name.
 func Parse(b []byte) (*Graph, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("%w: it is empty", ErrNotONNX)
@@ -65,8 +63,8 @@ func Parse(b []byte) (*Graph, error) {
 	return Index(m)
 }
 
-// Index indexes a model in memory. The graph refers to m and does not copy
-// it; who changes m indexes it again.
+// Index indexes a model in memory. The graph refers to m without a copy, so a change of m needs
+// a new index.
 func Index(m *pb.ModelProto) (*Graph, error) {
 	switch {
 	case m.GetIrVersion() <= 0 && len(m.GetOpsetImport()) == 0:

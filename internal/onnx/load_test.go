@@ -33,7 +33,7 @@ func small(t testing.TB) []byte {
 	return data
 }
 
-// nested is a serialised model of branches in branches.
+// nested is a serialised model with nested branches.
 func nested(t testing.TB, levels int) []byte {
 	t.Helper()
 	body := &pb.GraphProto{Node: []*pb.NodeProto{op("Neg", []string{"x"}, []string{"y"})}}
@@ -100,7 +100,7 @@ func TestLoadNamesTheFile(t *testing.T) {
 	}
 }
 
-// What a newer format adds comes back byte for byte.
+// TestUnknownSurvives checks that fields of a newer format are written back unchanged.
 func TestUnknownSurvives(t *testing.T) {
 	b := small(t)
 	b = protowire.AppendTag(b, 1999, protowire.BytesType)

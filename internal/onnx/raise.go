@@ -7,13 +7,13 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Raised is the operator set that Raise writes: late enough for all that gradients
-// are made of, and early enough that every provider has kernels for it.
+// Raised is the operator set that Raise converts to. It has all operators that gradients need,
+// and every provider has kernels for it.
 const Raised = 17
 
-// Raise writes a model of an older operator set in Raised and indexes it: its tensors
-// are what they were. It changes the model that g indexes, whose external data are in
-// dir. A later one stays as it is.
+// Raise converts a model of an older operator set to Raised and indexes it. Its tensors keep
+// their values. It changes the model that g indexes. The external data of the model is in dir.
+// Newer models are returned unchanged.
 func Raise(g *Graph, dir string) (*Graph, error) {
 	m := g.Model
 	if g.Opset() >= Raised {
@@ -28,13 +28,13 @@ func Raise(g *Graph, dir string) (*Graph, error) {
 	return newGraph(m), nil
 }
 
-// raiser writes nodes as those of Raised.
+// raiser converts nodes to operator set Raised.
 type raiser struct {
 	g    *Graph
 	dir  string
-	from int64           // operator set
-	done []*pb.NodeProto // of the graph at hand
-	made int             // tensors so far
+	from int64           // the original operator set
+	done []*pb.NodeProto // nodes of the current graph
+	made int             // number of tensors added
 }
 
 func (r *raiser) graph(body *pb.GraphProto) error {
@@ -59,7 +59,7 @@ func (r *raiser) graph(body *pb.GraphProto) error {
 	return nil
 }
 
-// node appends a node, whose output it returns.
+// node appends a node and returns its output.
 func (r *raiser) node(op string, inputs []string, attrs ...*pb.AttributeProto) string {
 	r.made++
 	out := fmt.Sprintf("attach/raised/%d", r.made)
@@ -71,7 +71,7 @@ func (r *raiser) constant(value any, dims ...int64) string {
 	return r.node("Constant", nil, Attr("value", Tensor(value, dims...)))
 }
 
-// raise changes a node, before which it may append others.
+// raise converts a node. It may append other nodes before it.
 func (r *raiser) raise(n *pb.NodeProto) error {
 	in, op := n.GetInput(), n.GetOpType()
 	refusal := func(why string) error {
@@ -80,7 +80,7 @@ func (r *raiser) raise(n *pb.NodeProto) error {
 	switch {
 	case op == "Upsample", op == "Resize" && r.from < 11:
 		if !r.resize(n) {
-			return refusal("leaves out elements by the rule of an old operator set")
+			return refusal("drops elements by a rounding rule of an old operator set")
 		}
 	case op == "Scatter":
 		n.OpType = new("ScatterElements")
@@ -94,11 +94,11 @@ func (r *raiser) raise(n *pb.NodeProto) error {
 		return refusal("has statistics for each element, as in old operator sets")
 	case op == "BatchNormalization" && r.from < 14:
 		drop(n, "spatial")
-		n.Output = n.Output[:1] // others are of training, which the runtime does not do
+		n.Output = n.Output[:1] // the other outputs are for training only
 	case op == "RoiAlign" && r.from < 16 && Attribute(n, "coordinate_transformation_mode") == nil:
 		n.Attribute = append(n.Attribute, Attr("coordinate_transformation_mode", "output_half_pixel"))
 	case r.from < 13 && (op == "Softmax" || op == "LogSoftmax" || op == "Hardmax"):
-		// It is along all axes from one on.
+		// The old operator normalised over all axes from axis on.
 		flat := r.node("Flatten", in[:1], Attr("axis", AttributeInt(n, "axis", 1)))
 		n.OpType, n.Attribute = new("Reshape"), nil
 		n.Input = []string{r.node(op, []string{flat}, Attr("axis", -1)), r.node("Shape", in[:1])}
@@ -108,14 +108,14 @@ func (r *raiser) raise(n *pb.NodeProto) error {
 	return nil
 }
 
-// becameInputs are attributes that are inputs of Raised, by operator, from the second
-// input on.
+// becameInputs lists attributes that are inputs in Raised, by operator. The first becomes the
+// second input.
 var becameInputs = map[string][]string{
 	"Clip": {"min", "max"}, "Dropout": {"ratio"}, "Pad": {"pads", "value"}, "ReduceSum": {"axes"}, "Reshape": {"shape"},
 	"Slice": {"starts", "ends", "axes"}, "Split": {"split"}, "Squeeze": {"axes"}, "TopK": {"k"}, "Unsqueeze": {"axes"},
 }
 
-// inputs makes inputs of attributes.
+// inputs converts attributes to inputs.
 func (r *raiser) inputs(n *pb.NodeProto) {
 	for i, name := range becameInputs[n.GetOpType()] {
 		a := Attribute(n, name)
@@ -145,8 +145,9 @@ func drop(n *pb.NodeProto, attribute string) {
 	n.Attribute = slices.DeleteFunc(n.GetAttribute(), func(a *pb.AttributeProto) bool { return a.GetName() == attribute })
 }
 
-// resize writes an Upsample or an old Resize. The nearest neighbour was the one below, and
-// the one above along axes that shrink: it returns false for these.
+// resize converts an Upsample or an old Resize. Old nearest-neighbour
+// interpolation rounded up along axes that shrink and down along others. resize returns false
+// for the former, which newer operators do not support.
 func (r *raiser) resize(n *pb.NodeProto) bool {
 	var scales []float32
 	switch a := Attribute(n, "scales"); {
@@ -154,10 +155,10 @@ func (r *raiser) resize(n *pb.NodeProto) bool {
 		scales = a.GetFloats()
 		n.Input = append(n.GetInput()[:1:1], r.constant(scales))
 	case len(n.GetInput()) < 2:
-		return true // the runtime refuses it where it is needed
+		return true // ONNX Runtime reports the error when it runs the node
 	default:
 		if t, ok := r.g.Const(n.GetInput()[1]); ok {
-			scales, _, _ = Float32s(t, r.dir) // those that cannot be read count as unknown
+			scales, _, _ = Float32s(t, r.dir) // scales that cannot be read count as unknown
 		}
 	}
 	mode := AttributeString(n, "mode", "nearest")

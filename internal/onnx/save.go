@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// mostInline is how large a model is written as one file: protobuf ends at 2 GiB.
+	// mostInline is the size limit of a model in a single file. The limit of protobuf is 2 GiB.
 	mostInline = 1 << 30
-	// leastApart is the size from which tensors of a larger one are written apart.
+	// leastApart is the minimum size of tensors that a larger model stores in a separate file.
 	leastApart = 1 << 10
-	// DataSuffix ends the name of the file of such tensors.
+	// DataSuffix is the suffix of the name of that file.
 	DataSuffix = ".data"
-	// apartAt is what their places are multiples of, as ONNX advises.
+	// apartAt is the alignment of tensors in that file, as ONNX recommends.
 	apartAt = 4096
 )
 
-// Save writes a model to path, whole or not at all, and changes m. dir is the folder
-// of its external data. What is too large for one file has its weights beside it, in
-// path.data, which data then names.
+// Save writes a model to path atomically, and changes m. The external data of m is in dir. If
+// the model is too large for one file, its weights are written to path.data, and data is that
+// path.
 func Save(ctx context.Context, m *pb.ModelProto, dir, path string) (data string, err error) {
 	return save(ctx, m, dir, path, mostInline)
 }
@@ -75,8 +75,8 @@ func save(ctx context.Context, m *pb.ModelProto, dir, path string, most int64) (
 	return data, err
 }
 
-// apart writes large tensors to a file of their own, of which the model is told;
-// done gives it its name.
+// apart writes large tensors to a separate file and updates their locations in the model. done
+// renames the file to its final name.
 func apart(ctx context.Context, m *pb.ModelProto, dir, path string) (done func() error, err error) {
 	f, err := atomicfile.Create(ctx, path)
 	if err != nil {
@@ -117,7 +117,7 @@ func apart(ctx context.Context, m *pb.ModelProto, dir, path string) (done func()
 	return f.Commit, nil
 }
 
-// bytesOf is how many bytes of external data a tensor has.
+// bytesOf returns the number of bytes of a tensor's external data.
 func bytesOf(t *pb.TensorProto) (int64, error) {
 	e, err := externalOf(t)
 	if err != nil || e.length >= 0 {
@@ -134,7 +134,7 @@ func bytesOf(t *pb.TensorProto) (int64, error) {
 	return n * size, nil
 }
 
-// externalBytes are those of a tensor.
+// externalBytes reads the external data of a tensor.
 func externalBytes(t *pb.TensorProto, dir string) ([]byte, error) {
 	n, err := bytesOf(t)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// TestSave writes a model with its weights inside, beside, and inside again.
+// TestSave writes a model with its weights inline, in a separate file, and inline again.
 func TestSave(t *testing.T) {
 	want := make([]float32, 3000)
 	for i := range want {

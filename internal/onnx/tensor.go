@@ -9,9 +9,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Float32s returns the elements of a numeric tensor, row-major, with its
-// shape (empty for a scalar). Doubles and integers are rounded to float32.
-// External data is read from files in dir.
+// Float32s returns the elements of a numeric tensor, row-major, with its shape (empty for a
+// scalar). Doubles and integers are rounded to float32. External data is read from files in
+// dir.
 func Float32s(t *pb.TensorProto, dir string) ([]float32, []int64, error) {
 	return decode[float32](t, dir)
 }
@@ -25,7 +25,7 @@ func Int64s(t *pb.TensorProto, dir string) ([]int64, []int64, error) {
 	return decode[int64](t, dir)
 }
 
-// Elements returns the number of elements that a tensor's shape stands for.
+// Elements returns the number of elements of a tensor, computed from its shape.
 func Elements(t *pb.TensorProto) (int64, error) {
 	n := int64(1)
 	for _, d := range t.GetDims() {
@@ -37,8 +37,8 @@ func Elements(t *pb.TensorProto) (int64, error) {
 	return n, nil
 }
 
-// elementTypes are the types that are decoded, by the names that NumPy has for
-// them, with the bytes of an element in raw data.
+// elementTypes lists the element types that can be decoded, with NumPy's names and the size of
+// an element in raw data.
 var elementTypes = map[pb.TensorProto_DataType]struct {
 	name  string
 	bytes int64
@@ -53,10 +53,10 @@ var elementTypes = map[pb.TensorProto_DataType]struct {
 	pb.TensorProto_BOOL: {"bool", 1, false}, pb.TensorProto_STRING: {name: "string"},
 }
 
-// IsFloat says whether an element type is of real numbers.
+// IsFloat reports whether an element type is a floating-point type.
 func IsFloat(t pb.TensorProto_DataType) bool { return elementTypes[t].float }
 
-// DTypeName returns an element type's name as NumPy spells it.
+// DTypeName returns NumPy's name of an element type.
 func DTypeName(dataType int32) string {
 	if e, ok := elementTypes[pb.TensorProto_DataType(dataType)]; ok {
 		return e.name
@@ -67,8 +67,8 @@ func DTypeName(dataType int32) string {
 	return fmt.Sprintf("type %d", dataType)
 }
 
-// maxRead bounds the bytes of a tensor that is read: a file of external data may
-// be of any length, and empty but for that.
+// maxRead limits the bytes read for a tensor, because a sparse external file may have any
+// length.
 const maxRead = 4 << 30
 
 type number interface {
@@ -96,8 +96,7 @@ func decode[T float32 | float64 | int64](t *pb.TensorProto, dir string) ([]T, []
 	if raw != nil && int64(len(raw)) != n*size {
 		return nil, nil, fmt.Errorf("tensor %q of shape %v holds %d bytes where %s needs %d a value", t.GetName(), t.GetDims(), len(raw), DTypeName(t.GetDataType()), size)
 	}
-	// Types of less than 32 bits, floats of 16 bits included, travel as bits in
-	// int32_data.
+	// Types with less than 32 bits, including 16-bit floats, are stored as bits in int32_data.
 	var out []T
 	switch pb.TensorProto_DataType(t.GetDataType()) {
 	case pb.TensorProto_FLOAT:
@@ -133,8 +132,8 @@ func decode[T float32 | float64 | int64](t *pb.TensorProto, dir string) ([]T, []
 
 func as[T, S number](v S) T { return T(v) }
 
-// elements reads n numbers of type S from raw data, little-endian, or from a
-// typed field where there is none.
+// elements decodes n numbers of type S from raw data, little-endian, or converts a typed field
+// if there is no raw data.
 func elements[S, V, T number](n int64, raw []byte, typed []V, convert func(S) T) []T {
 	if raw == nil {
 		out := make([]T, len(typed))
@@ -145,7 +144,7 @@ func elements[S, V, T number](n int64, raw []byte, typed []V, convert func(S) T)
 	}
 	in := make([]S, n)
 	if _, err := binary.Decode(raw, binary.LittleEndian, in); err != nil {
-		panic(err) // the length was compared
+		panic(err) // the length was checked above
 	}
 	if same, ok := any(in).([]T); ok {
 		return same

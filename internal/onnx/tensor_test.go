@@ -139,7 +139,7 @@ func TestExternalData(t *testing.T) {
 	}
 }
 
-// TestHugeExternalData: a file may be as long as it says and hold nothing.
+// TestHugeExternalData checks an external file that is as long as declared, but sparse.
 func TestHugeExternalData(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "w.bin")

@@ -6,7 +6,7 @@ import (
 
 func gradIdentity(c *call) { c.add(0, c.up(0)) }
 
-// gradSum is that of Add too.
+// gradSum is the rule of Sum and Add.
 func gradSum(c *call) {
 	for i := range c.n.Input {
 		c.addSummed(i, c.up(0))
@@ -68,8 +68,8 @@ func gradPow(c *call) {
 		c.addSummed(0, c.node("Mul", c.up(0), c.node("Mul", e, c.node("Pow", x, lower))))
 	}
 	if c.wants(1) {
-		// The derivative by the exponent is x^p·log x, and 0 at x = 0, where
-		// the logarithm is not finite.
+		// The derivative with respect to the exponent is x^p·log x, or 0 at x = 0, where the
+		// logarithm is infinite.
 		zero := c.scalar(0, x)
 		log := c.node("Where", c.node("Equal", x, zero), zero, c.node("Log", x))
 		c.addSummed(1, c.castTo(c.node("Mul", c.up(0), c.node("Mul", c.out(0), log)), p))
@@ -87,8 +87,8 @@ func gradLog(c *call) { c.add(0, c.node("Div", c.up(0), c.in(0))) }
 
 func gradAbs(c *call) { c.add(0, c.node("Mul", c.up(0), c.node("Sign", c.in(0)))) }
 
-// unbroadcast sums a gradient over the axes along which x was broadcast, and
-// gives it the shape of x.
+// unbroadcast sums a gradient over the axes along which x was broadcast, so that it has the
+// shape of x.
 func (g *tape) unbroadcast(gradient, x string) string {
 	from, to := g.types.of(gradient), g.types.of(x)
 	if !from.ranked || !to.ranked || len(from.dims) < len(to.dims) {
@@ -131,7 +131,7 @@ func (g *tape) unbroadcastAtRunTime(gradient, x string) string {
 	return g.node("Reshape", summed, to)
 }
 
-// gradWhere passes the gradient to the side that was chosen.
+// gradWhere passes the gradient to the selected side.
 func gradWhere(c *call) {
 	zero := c.scalar(0, c.out(0))
 	if c.wants(1) {
@@ -142,11 +142,11 @@ func gradWhere(c *call) {
 	}
 }
 
-// gradExtremum is that of Max ("GreaterOrEqual") and Min ("LessOrEqual") of any
+// gradExtremum returns the rule of Max ("GreaterOrEqual") or Min ("LessOrEqual") with any
 // number of inputs. Inputs that tie share the gradient evenly.
 //
-// The inputs are compared with each other: the runtime leaves out roundings to
-// half precision between nodes, so that none need be equal to the output.
+// The rule compares inputs with each other and not with the output, because the runtime may
+// skip rounding to half precision between nodes.
 func gradExtremum(beats string) rule {
 	return func(c *call) {
 		n := len(c.n.Input)
@@ -186,8 +186,8 @@ func gradExtremum(beats string) rule {
 	}
 }
 
-// gradClip passes the gradient where the input lies within the bounds,
-// inclusively. Bounds that are themselves differentiated are not supported.
+// gradClip passes the gradient if the input lies within the bounds, inclusively. The gradient
+// with respect to the bounds is not supported.
 func gradClip(c *call) {
 	if c.wants(1) || c.wants(2) {
 		c.fail("its bounds depend on what is differentiated")

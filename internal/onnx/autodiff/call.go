@@ -8,9 +8,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// rule is the vector–Jacobian product of an operator: it reads the gradients
-// of a node's outputs and adds to those of its inputs. It reports what it
-// cannot do through call.fail.
+// rule is the vector–Jacobian product of an operator. It reads the gradients of a node's
+// outputs and adds to the gradients of its inputs. It reports unsupported cases through
+// call.fail.
 type rule func(c *call)
 
 // call is one application of a rule.
@@ -35,7 +35,7 @@ func (c *call) fail(format string, args ...any) {
 	}
 }
 
-// in is the name of input i, "" where it is left out.
+// in returns the name of input i, or "" if it is left out.
 func (c *call) in(i int) string {
 	if i < len(c.n.Input) {
 		return c.n.Input[i]
@@ -50,10 +50,10 @@ func (c *call) out(i int) string {
 	return ""
 }
 
-// wants says whether input i needs a gradient.
+// wants reports whether input i needs a gradient.
 func (c *call) wants(i int) bool { return c.active[c.in(i)] }
 
-// up is the gradient of output i, "" where nothing depends on it.
+// up returns the gradient of output i, or "" if the result does not depend on it.
 func (c *call) up(i int) string {
 	if o := c.out(i); o != "" {
 		return c.grads[o]
@@ -64,8 +64,8 @@ func (c *call) up(i int) string {
 // add adds a gradient of the input's own shape.
 func (c *call) add(i int, gradient string) { c.accumulate(c.in(i), gradient) }
 
-// addSummed adds a gradient of the shape that the input was broadcast to, where
-// the input needs one.
+// addSummed adds a gradient in the shape that the input was broadcast to, if the input needs a
+// gradient.
 func (c *call) addSummed(i int, gradient string) {
 	if c.wants(i) {
 		c.add(i, c.unbroadcast(gradient, c.in(i)))
@@ -103,7 +103,7 @@ func (g *tape) nodeN(n int, op string, inputs []string, attrs ...*pb.AttributePr
 	return out
 }
 
-// scalar is a constant of the element type of like.
+// scalar returns a constant of the element type of like.
 func (g *tape) scalar(v float64, like string) string {
 	switch t := g.types.of(like).elem; t {
 	case pb.TensorProto_DOUBLE:
@@ -130,7 +130,7 @@ func (g *tape) ints(v ...int64) string {
 	return g.constant(v)
 }
 
-// castTo makes a tensor's element type that of like.
+// castTo converts a tensor to the element type of like.
 func (g *tape) castTo(x, like string) string {
 	t := g.types.of(like).elem
 	switch {
@@ -146,7 +146,7 @@ func (g *tape) castElem(x string, t pb.TensorProto_DataType) string {
 	return g.nodeWith("Cast", []string{x}, onnx.Attr("to", t))
 }
 
-// shapeOf is the shape of x as a 1-D int64 tensor, a constant if possible.
+// shapeOf returns the shape of x as a 1-D int64 tensor, a constant if possible.
 func (g *tape) shapeOf(x string) string {
 	if dims, ok := g.types.of(x).static(); ok {
 		return g.ints(dims...)
@@ -154,7 +154,7 @@ func (g *tape) shapeOf(x string) string {
 	return g.node("Shape", x)
 }
 
-// onesLike is a tensor of ones with the shape and type of x.
+// onesLike returns a tensor of ones with the shape and type of x.
 func (g *tape) onesLike(x string) string { return g.fill(1, x) }
 
 func (g *tape) fill(v float64, x string) string {
@@ -171,7 +171,7 @@ func (g *tape) expand(v, x string) string {
 	return g.node("Expand", v, g.expansion(v, x))
 }
 
-// reshapeLike gives v the shape of x, which has as many elements.
+// reshapeLike reshapes v to the shape of x, which has as many elements.
 func (g *tape) reshapeLike(v, x string) string {
 	a, aok := g.types.of(v).static()
 	b, bok := g.types.of(x).static()
@@ -184,8 +184,8 @@ func (g *tape) reshapeLike(v, x string) string {
 	return out
 }
 
-// expansion is the shape that Expand has to be given to broadcast v to x: 1
-// will do for an axis that v already has.
+// expansion returns the shape with which Expand broadcasts v to x. It contains 1 for axes that
+// v already has.
 func (g *tape) expansion(v, x string) string {
 	from, to := g.types.of(v), g.types.of(x)
 	shape := make([]int64, len(to.dims))
@@ -206,7 +206,7 @@ func (g *tape) expansion(v, x string) string {
 	return g.ints(shape...)
 }
 
-// formOf is the shape of x for Reshape, which finds one size by itself.
+// formOf returns the shape of x for Reshape, which computes one unknown size itself.
 func (g *tape) formOf(x string) string {
 	t := g.types.of(x)
 	form, open := make([]int64, len(t.dims)), 0
@@ -226,9 +226,9 @@ func (g *tape) formOf(x string) string {
 	return g.ints(form...)
 }
 
-// beforeReshape returns the tensor that v is a mere reshaping of, or v. Chains
-// of reshapes whose shapes are computed at run time crash the optimizer of
-// ONNX Runtime 1.30 where the last shape is known ahead.
+// beforeReshape returns the tensor that v was reshaped from, or v. Chains of reshapes with
+// shapes computed at run time crash the optimizer of ONNX Runtime 1.30 if the last shape is
+// known beforehand.
 func (g *tape) beforeReshape(v string) string {
 	for g.types.reshaped[v] != "" {
 		v = g.types.reshaped[v]
@@ -236,13 +236,13 @@ func (g *tape) beforeReshape(v string) string {
 	return v
 }
 
-// sum reduces by sum over the axes and keeps them, or not.
+// sum sums over the axes. If keep is set, they stay with size 1.
 func (g *tape) sum(x string, axes []int64, keep bool) string {
 	return g.nodeWith("ReduceSum", []string{x, g.ints(axes...)}, onnx.Attr("keepdims", keep))
 }
 
-// reduce is ReduceMax, ReduceMean, ReduceL2 or another of that family over
-// constant axes, nil for all of them. Operator set 18 made the axes an input.
+// reduce appends ReduceMax, ReduceMean, ReduceL2 or a similar operator over constant axes, or
+// over all axes if axes is nil. Operator set 18 made the axes an input.
 func (g *tape) reduce(op, x string, axes []int64, keep bool) string {
 	if op == "ReduceSum" && axes != nil {
 		return g.sum(x, axes, keep)
@@ -271,7 +271,7 @@ func (c *call) transpose(x string) string {
 	return c.nodeWith("Transpose", []string{x}, onnx.Attr("perm", perm))
 }
 
-// count is from, from+1, …, to−1.
+// count returns from, from+1, …, to−1.
 func count(from, to int) []int64 {
 	var numbers []int64
 	for i := from; i < to; i++ {

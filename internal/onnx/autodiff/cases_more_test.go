@@ -7,7 +7,7 @@ import (
 
 var cube = [][]int64{{2, 3, 4}}
 
-// channels are an image and vectors of one number per channel.
+// channels returns the shapes of an image and of n vectors with one number per channel.
 func channels(n int) [][]int64 {
 	shapes := [][]int64{{2, 4, 3, 2}}
 	for range n {
@@ -16,7 +16,7 @@ func channels(n int) [][]int64 {
 	return shapes
 }
 
-// classical is op for the operators that prepare tables.
+// classical appends an operator of ai.onnx.ml, which preprocesses tables.
 func classical(name string, attrs ...*pb.AttributeProto) func(*onnx.Builder, []string) string {
 	return func(b *onnx.Builder, x []string) string {
 		b.Import(classicalDomain, 1)

@@ -5,14 +5,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// graphCase is a function of real inputs, built as a graph.
+// graphCase is a function of floating-point inputs, built as a graph.
 type graphCase struct {
 	name   string
-	opset  int64 // 0 is 17
+	opset  int64 // 0 means 17
 	shapes [][]int64
 	// low and high bound the inputs' values; both zero is (−2, 2).
 	low, high float64
-	// single marks operators that the runtime has in single precision only.
+	// single marks operators that the runtime supports only in single precision.
 	single bool
 	build  func(b *onnx.Builder, x []string) string
 }

@@ -5,7 +5,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// gradScaler is that of (x − offset)·scale, in single precision, whatever x is.
+// gradScaler is the rule of (x − offset)·scale. It computes in single precision for every type
+// of x.
 func gradScaler(c *call) {
 	scale := onnx.Attribute(c.n, "scale").GetFloats()
 	if len(scale) == 0 {
@@ -15,7 +16,7 @@ func gradScaler(c *call) {
 	c.add(0, c.castTo(c.node("Mul", c.up(0), c.b.Const(scale, int64(len(scale)))), c.in(0)))
 }
 
-// gradNormalizer is that of x divided by a norm of its row, in single precision.
+// gradNormalizer is the rule of x divided by a norm of its row, in single precision.
 func gradNormalizer(c *call) {
 	x, y := c.castElem(c.in(0), pb.TensorProto_FLOAT), c.out(0)
 	var d string
@@ -25,7 +26,7 @@ func gradNormalizer(c *call) {
 	case "L2":
 		d = c.lpNormalized(x, y, 2, -1)
 	case "MAX":
-		// The largest number, not the largest size, is what is divided by.
+		// The divisor is the largest number, not the largest absolute value.
 		last := []int64{-1}
 		largest := c.reduce("ReduceMax", x, last, true)
 		hit := c.castElem(c.node("Equal", x, largest), pb.TensorProto_FLOAT)

@@ -6,8 +6,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 )
 
-// gradConv covers one spatial axis or more, groups, strides, dilations and
-// every kind of padding.
+// gradConv supports any number of spatial axes, groups, strides, dilations and every kind of
+// padding.
 func gradConv(c *call) {
 	x, w, up := c.in(0), c.in(1), c.up(0)
 	s, ok := c.convolution(w, c.types.of(x))
@@ -27,7 +27,7 @@ func gradConv(c *call) {
 	}
 }
 
-// convolution is the geometry of a convolution with the kernel w.
+// convolution returns the geometry of a convolution with the kernel w.
 func (c *call) convolution(w string, x tensorType) (geometry, bool) {
 	s, ok := c.types.geometryOf(c.n, x, c.types.of(w).window())
 	switch {
@@ -40,13 +40,12 @@ func (c *call) convolution(w string, x tensorType) (geometry, bool) {
 	return s, ok
 }
 
-// convolveBack is the adjoint of x ↦ Conv(x, w): of the shape of x, whose
-// elements it doesn't read.
+// convolveBack is the adjoint of x ↦ Conv(x, w). The result has the shape of x, but does not
+// depend on its elements.
 //
-// For windows that move by 1 it is a convolution with the mirrored kernel,
-// which ONNX Runtime's CPU provider runs in half the time of ConvTranspose,
-// unless the result has few channels. Larger strides are faster as
-// ConvTranspose than as any arrangement of convolutions.
+// With stride 1 it is a convolution with the mirrored kernel, which ONNX Runtime's CPU provider
+// runs in half the time of ConvTranspose unless the result has few channels. Larger strides are
+// faster as ConvTranspose than as any combination of convolutions.
 func (c *call) convolveBack(up, w, x string, s geometry, group int64) string {
 	const few = 8 // the width of a vector register
 	channels, ok := c.types.of(w).dim(1)
@@ -80,8 +79,8 @@ func (c *call) cropTo(x, size string, s geometry) string {
 	return c.node("Slice", x, c.ints(make([]int64, len(s.kernel))...), size, c.ints(s.spatialAxes()...))
 }
 
-// mirrored swaps the channels of a kernel and reverses its spatial axes. The
-// runtime does that once where the kernel is a constant.
+// mirrored swaps the channels of a kernel and reverses its spatial axes. The runtime does that
+// only once if the kernel is constant.
 func (c *call) mirrored(w string, s geometry, group int64) string {
 	w = c.swapped(w, len(s.kernel)+2, group)
 	var axes []int64
@@ -103,7 +102,7 @@ func (c *call) mirrored(w string, s geometry, group int64) string {
 func (c *call) swapped(w string, rank int, group int64) string {
 	dims := c.types.of(w).dims
 	if len(dims) > 2 && dims[0].n == group && dims[1].n == 1 {
-		return w // one channel a group
+		return w // one channel per group
 	}
 	if group == 1 {
 		return c.swapFirst(w, 0, rank)
@@ -113,17 +112,16 @@ func (c *call) swapped(w string, rank int, group int64) string {
 	return c.node("Reshape", t, c.joined(c.ints(-1), c.dimsOf(t, 2, rank+1)))
 }
 
-// swapFirst swaps axis from and the one behind it.
+// swapFirst swaps the axes from and from+1.
 func (c *call) swapFirst(x string, from, rank int) string {
 	perm := count(0, rank)
 	perm[from], perm[from+1] = perm[from+1], perm[from]
 	return c.nodeWith("Transpose", []string{x}, onnx.Attr("perm", perm))
 }
 
-// kernelGradient is the gradient of Conv(x, w) with respect to w: x correlated
-// with the gradient of the output, with strides and dilations in each other's
-// place and rows and channels too. Groups are kept apart as channels
-// (group, row) of x.
+// kernelGradient is the gradient of Conv(x, w) with respect to w: the correlation of x with the
+// gradient of the output. Strides and dilations are exchanged, and so are rows and channels.
+// Groups are separated as channels (group, row) of x.
 func (c *call) kernelGradient(x, up, w string, s geometry, group int64) string {
 	rank := len(s.kernel) + 2
 	image := c.swapFirst(x, 0, rank)
@@ -135,7 +133,7 @@ func (c *call) kernelGradient(x, up, w string, s geometry, group int64) string {
 	}
 	m := s
 	m.stride, m.dilation = s.dilation, s.stride
-	m.sized = false // the kernel is the gradient, of its own size
+	m.sized = false // the kernel is the gradient, with its own size
 	dw := c.nodeWith("Conv", []string{image, c.swapFirst(up, 0, rank)}, m.attrs(group)...)
 	if !c.fits(x, up, s) {
 		dw = c.cropTo(dw, c.dimsOf(w, 2, rank), s)
@@ -143,8 +141,8 @@ func (c *call) kernelGradient(x, up, w string, s geometry, group int64) string {
 	return c.swapFirst(dw, 0, rank)
 }
 
-// fits says that the windows are known to leave no more than a dilation of x
-// uncovered at its end.
+// fits reports whether the windows certainly leave at most one dilation of x uncovered at its
+// end.
 func (c *call) fits(x, up string, s geometry) bool {
 	for i, stride := range s.stride {
 		d, _ := c.types.of(x).dim(int64(i + 2))
@@ -156,8 +154,8 @@ func (c *call) fits(x, up string, s geometry) bool {
 	return true
 }
 
-// gradConvTranspose: the operator is the adjoint of a convolution over its
-// output, so its gradient is that convolution.
+// gradConvTranspose uses that the operator is the adjoint of a convolution over its output. Its
+// gradient is that convolution.
 func gradConvTranspose(c *call) {
 	x, w, up := c.in(0), c.in(1), c.up(0)
 	s, ok := c.transposed()
@@ -176,8 +174,8 @@ func gradConvTranspose(c *call) {
 	}
 }
 
-// transposed is the geometry of the convolution that a ConvTranspose is the
-// adjoint of. The runtime sees to it that the two fit.
+// transposed returns the geometry of the convolution whose adjoint is the ConvTranspose. The
+// runtime checks that the two fit.
 func (c *call) transposed() (geometry, bool) {
 	s, ok := c.convolution(c.in(1), tensorType{})
 	if !ok || s.shape == nil && !s.isSame() {

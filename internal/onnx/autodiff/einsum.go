@@ -7,8 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 )
 
-// gradEinsum: the gradient of an operand is a product of the output's gradient
-// with the other operands, over the same letters.
+// gradEinsum computes the gradient of an operand as a product of the output's gradient with the
+// other operands, over the same letters.
 func gradEinsum(c *call) {
 	terms, result, ok := einsumTerms(onnx.AttributeString(c.n, "equation", ""), len(c.n.Input))
 	if !ok {
@@ -29,7 +29,7 @@ func gradEinsum(c *call) {
 			c.fail("it takes a diagonal")
 			return
 		}
-		// Letters of the operand alone were summed: they come back as copies.
+		// Letters that only this operand has were summed, so the gradient repeats along them.
 		from, missing := "", []int64(nil)
 		for k, l := range letters(terms[i]) {
 			if slices.ContainsFunc(labels, func(s string) bool { return strings.Contains(s, l) }) {

@@ -7,7 +7,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// gradGather adds up what was taken of each place along the axis.
+// gradGather sums the gradients of all copies of each element along the axis.
 func gradGather(c *call) {
 	x, up := c.in(0), c.up(0)
 	axis := c.attrInt("axis", 0)
@@ -24,7 +24,7 @@ func gradGather(c *call) {
 	}
 }
 
-// gatheredOne covers one constant index: the rest is padding.
+// gatheredOne handles a single constant index by padding. It returns false for other indices.
 func (c *call) gatheredOne(axis int64) bool {
 	x := c.types.of(c.in(0))
 	index, constant := c.types.intsOf(c.in(1))
@@ -38,7 +38,7 @@ func (c *call) gatheredOne(axis int64) bool {
 	if taken == 0 {
 		up = c.node("Unsqueeze", up, c.ints(axis))
 	}
-	// Around the index: what is before it, and what is behind.
+	// Padding before the index and after it.
 	pads, grows := make([]int64, 2*rank), axis
 	if at >= 0 {
 		pads[axis], pads[rank+axis], grows = at, -1-at, rank+axis
@@ -57,7 +57,7 @@ func (c *call) gatheredOne(axis int64) bool {
 	return true
 }
 
-// wrap counts a negative i from the end.
+// wrap converts a negative index to one counted from the start.
 func wrap(i, n int64) int64 {
 	if i < 0 {
 		return i + n
@@ -65,8 +65,8 @@ func wrap(i, n int64) int64 {
 	return i
 }
 
-// ungather adds slices of up to zeros of the shape of x, at indices along an
-// axis, in whose place up has the n axes of indices.
+// ungather adds slices of up at indices along an axis to zeros of the shape of x. Instead of
+// that axis, up has the n axes of indices.
 func (c *call) ungather(x, indices, up string, axis int64, n int) (string, bool) {
 	rank, ok := c.types.of(x).rank()
 	if !ok {
@@ -106,7 +106,7 @@ func (c *call) ungather(x, indices, up string, axis int64, n int) (string, bool)
 	return dx, true
 }
 
-// permuted is the shape of x with its axes in another order.
+// permuted returns the shape of x with reordered axes.
 func (c *call) permuted(x string, perm []int64) string {
 	if dims, ok := c.types.of(x).static(); ok {
 		out := make([]int64, len(perm))
@@ -118,7 +118,7 @@ func (c *call) permuted(x string, perm []int64) string {
 	return c.node("Gather", c.node("Shape", x), c.ints(perm...))
 }
 
-// gradGatherND adds up what was taken of each place.
+// gradGatherND sums the gradients of all copies of each element.
 func gradGatherND(c *call) {
 	x, indices := c.in(0), c.in(1)
 	if batch := c.attrInt("batch_dims", 0); batch > 0 {
@@ -127,8 +127,8 @@ func gradGatherND(c *call) {
 	c.add(0, c.scatterAdd(c.fill(0, x), indices, c.up(0)))
 }
 
-// withBatch puts the coordinates of the leading axes before those that the
-// last axis of indices holds.
+// withBatch prepends the coordinates of the leading axes to the coordinates in the last axis of
+// indices.
 func (c *call) withBatch(indices string, batch int64) string {
 	rank, ok := c.types.of(indices).rank()
 	if !ok {
@@ -152,8 +152,8 @@ func (c *call) withBatch(indices string, batch int64) string {
 	return c.nodeWith("Concat", append(parts, indices), onnx.Attr("axis", -1))
 }
 
-// gradScatterND is that of a scatter that replaces or adds. Where two updates
-// replace the same place both get its gradient.
+// gradScatterND is the rule of a scatter that replaces or adds. If two updates replace the same
+// element, both get its gradient.
 func gradScatterND(c *call) {
 	reduction := onnx.AttributeString(c.n, "reduction", "none")
 	if reduction != "none" && reduction != "add" {
@@ -172,13 +172,13 @@ func gradScatterND(c *call) {
 	}
 }
 
-// gradTopK puts the gradients of the values back to their places.
+// gradTopK returns the gradients of the values to their original places.
 func gradTopK(c *call) {
 	c.add(0, c.nodeWith("ScatterElements", []string{c.fill(0, c.in(0)), c.out(1), c.up(0)}, onnx.Attr("axis", c.attrInt("axis", -1))))
 }
 
-// scatter appends a ScatterElements or a ScatterND. The runtime's CPU provider
-// has none that adds in half precision, so that is done in single precision.
+// scatter appends a ScatterElements or a ScatterND. The runtime's CPU provider cannot add in
+// half precision, so such scatters use single precision.
 func (g *tape) scatter(op, data, indices, updates string, attrs ...*pb.AttributeProto) string {
 	adds := slices.ContainsFunc(attrs, func(a *pb.AttributeProto) bool { return a.GetName() == "reduction" })
 	if !adds || !isHalf(g.types.of(updates).elem) {
@@ -188,8 +188,7 @@ func (g *tape) scatter(op, data, indices, updates string, attrs ...*pb.Attribute
 	return g.castTo(sum, updates)
 }
 
-// scatterAdd adds updates to data at the coordinates that the last axis of
-// indices holds.
+// scatterAdd adds updates to data at the coordinates in the last axis of indices.
 func (g *tape) scatterAdd(data, indices, updates string) string {
 	return g.scatter("ScatterND", data, indices, updates, onnx.Attr("reduction", "add"))
 }
@@ -198,8 +197,7 @@ func isHalf(t pb.TensorProto_DataType) bool {
 	return t == pb.TensorProto_FLOAT16 || t == pb.TensorProto_BFLOAT16
 }
 
-// single is x in single precision where it is in half precision, and x
-// elsewhere.
+// single converts x from half to single precision. It returns other types unchanged.
 func (g *tape) single(x string) string {
 	if isHalf(g.types.of(x).elem) {
 		return g.castElem(x, pb.TensorProto_FLOAT)

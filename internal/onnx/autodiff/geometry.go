@@ -7,22 +7,21 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// geometry is how a window moves over the spatial axes, those from axis 2 on.
+// geometry describes how a window moves over the spatial axes, which are all axes from 2 on.
 type geometry struct {
 	kernel, stride, dilation []int64
-	sized                    bool // kernel is known, not just its rank
-	// begin and end are the padding, nil where it depends on sizes that are
-	// not known.
+	sized                    bool // the size of the kernel is known, not only its rank
+	// begin and end are the padding, or nil if it depends on unknown sizes.
 	begin, end []int64
 	padding    string // auto_pad
-	// added and shape are the output_padding and the output_shape of a
-	// ConvTranspose; shape is nil where there is none.
+	// added and shape are the output_padding and the output_shape of a ConvTranspose. shape is
+	// nil if it is not given.
 	added, shape []int64
 	ceil         bool // a last window may start within and end beyond the padding
 }
 
-// geometryOf reads the attributes of a convolution or a pooling over x. kernel
-// is the window's size where the attribute is absent, with −1 for unknown.
+// geometryOf reads the attributes of a convolution or a pooling over x. kernel is the window's
+// size if the attribute is absent. It contains −1 for unknown sizes.
 func (t *types) geometryOf(n *pb.NodeProto, x tensorType, kernel []int64) (geometry, bool) {
 	s := geometry{
 		kernel:  kernel,
@@ -64,7 +63,7 @@ func orOnes(a []int64, rank int) []int64 {
 
 func (s *geometry) isSame() bool { return s.padding == "SAME_UPPER" || s.padding == "SAME_LOWER" }
 
-// padSame pads so that there are ⌈size/stride⌉ windows.
+// padSame sets the padding that gives ⌈size/stride⌉ windows.
 func (s *geometry) padSame(x tensorType) {
 	begin, end := make([]int64, len(s.kernel)), make([]int64, len(s.kernel))
 	for i, stride := range s.stride {
@@ -73,7 +72,7 @@ func (s *geometry) padSame(x tensorType) {
 			s.begin, s.end = nil, nil
 			return
 		}
-		total := s.extent(i) - 1 // with a stride of 1 whatever the size
+		total := s.extent(i) - 1 // for a stride of 1, independent of the size
 		if stride > 1 {
 			total = max(((d.n+stride-1)/stride-1)*stride+s.extent(i)-d.n, 0)
 		}
@@ -82,8 +81,8 @@ func (s *geometry) padSame(x tensorType) {
 	s.begin, s.end = begin, end
 }
 
-// divide gives the odd one of a total padding to the end for SAME_UPPER, and to
-// the beginning otherwise.
+// divide splits a total padding. An odd total adds the extra one to the end for SAME_UPPER, and
+// to the beginning otherwise.
 func (s *geometry) divide(total int64) (begin, end int64) {
 	small := total / 2
 	if s.padding == "SAME_UPPER" {
@@ -92,10 +91,10 @@ func (s *geometry) divide(total int64) (begin, end int64) {
 	return total - small, small
 }
 
-// extent is how far a window reaches along spatial axis i.
+// extent returns the length of a window along spatial axis i, including dilation.
 func (s *geometry) extent(i int) int64 { return (s.kernel[i]-1)*s.dilation[i] + 1 }
 
-// windows is the number of windows along spatial axis i of size n.
+// windows returns the number of windows along spatial axis i of size n.
 func (s *geometry) windows(i int, n int64) int64 {
 	stride := s.stride[i]
 	if s.isSame() {
@@ -107,12 +106,12 @@ func (s *geometry) windows(i int, n int64) int64 {
 	}
 	count := (room+stride-1)/stride + 1
 	if (count-1)*stride >= n+s.begin[i] {
-		count-- // none starts in the padding behind the end
+		count-- // no window may start in the padding at the end
 	}
 	return count
 }
 
-// dropsWindow says that a last window of x would start in the padding behind its end.
+// dropsWindow reports whether the last window of x would start in the padding at the end.
 func (s *geometry) dropsWindow(x tensorType) bool {
 	if !s.ceil || !s.sized || s.isSame() {
 		return false
@@ -127,7 +126,7 @@ func (s *geometry) dropsWindow(x tensorType) bool {
 	return false
 }
 
-// output is what the windows make of the spatial axes of x.
+// output returns the spatial sizes of the result for x.
 func (s *geometry) output(x tensorType) []dimension {
 	out := unknown(len(s.kernel))
 	for i := range out {
@@ -142,7 +141,7 @@ func (s *geometry) output(x tensorType) []dimension {
 	return out
 }
 
-// disjoint says that no two windows overlap.
+// disjoint reports whether no two windows overlap.
 func (s *geometry) disjoint() bool {
 	for i, stride := range s.stride {
 		if stride < s.extent(i) {
@@ -154,7 +153,7 @@ func (s *geometry) disjoint() bool {
 
 func (s *geometry) unitStride() bool { return slices.Max(s.stride) == 1 }
 
-// mirroredPads is the padding of the adjoint of a window that moves by 1.
+// mirroredPads returns the padding of the adjoint of a window with stride 1.
 func (s *geometry) mirroredPads() (pads []int64, ok bool) {
 	pads = make([]int64, 2*len(s.kernel))
 	ok = true
@@ -166,7 +165,7 @@ func (s *geometry) mirroredPads() (pads []int64, ok bool) {
 	return pads, ok
 }
 
-// area is the number of places in a window.
+// area returns the number of elements in a window.
 func (s *geometry) area() int64 {
 	n := int64(1)
 	for _, k := range s.kernel {
@@ -175,7 +174,7 @@ func (s *geometry) area() int64 {
 	return n
 }
 
-// spatialAxes are the axes that a window moves along.
+// spatialAxes returns the axes that a window moves along.
 func (s *geometry) spatialAxes() []int64 { return count(2, len(s.kernel)+2) }
 
 func (s *geometry) attrs(group int64) []*pb.AttributeProto {

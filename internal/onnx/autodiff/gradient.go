@@ -8,27 +8,25 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Seed is an output to differentiate and what it is weighted with.
+// Seed is an output to differentiate, with its weight.
 type Seed struct {
 	// Output is a tensor of the graph, not necessarily one of its outputs.
 	Output string
-	// Upstream is a tensor of Output's shape: the gradient of what is
-	// differentiated with respect to Output. "" is ones, that is, the sum of
-	// Output is differentiated.
+	// Upstream is a tensor of Output's shape: the gradient of the final scalar with respect to
+	// Output. "" means ones, so that the sum of Output is differentiated.
 	Upstream string
 }
 
-// ErrNoPath is wrapped by the error for a tensor that the outputs do not
-// depend on, or depend on only through operators that are constant almost
-// everywhere.
+// ErrNoPath is wrapped by the error for a tensor that the outputs do not depend on, or only
+// through operators that are constant almost everywhere.
 var ErrNoPath = errors.New("no differentiable path")
 
-// UnsupportedError says that a gradient has to pass through an operator that
-// has no rule, or one in a form that its rule does not cover.
+// UnsupportedError reports an operator on the path of a gradient that has no rule, or whose
+// form its rule does not support.
 type UnsupportedError struct {
 	Op, Domain string
 	Node       string // name of the node
-	Reason     string // "" where the operator has no rule at all
+	Reason     string // "" if the operator has no rule at all
 }
 
 func (e *UnsupportedError) Error() string {
@@ -43,17 +41,16 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("cannot differentiate %s (node %q): %s", op, e.Node, reason)
 }
 
-// Gradient appends to the graph of b the gradients of Σ upstream·output over
-// all seeds with respect to each tensor of wrt, and returns their names in
-// order; each has the shape and type of its tensor. wrt may name inputs,
-// initializers and inner tensors.
+// Gradient appends the gradients of Σ upstream·output over all seeds, with respect to each
+// tensor of wrt, to the graph of b. It returns their names in order. Each has the shape and
+// type of its tensor. wrt may name inputs, initializers and inner tensors.
 //
-// External data of the graph are in dir. Tensors of stop are taken for constants: no gradient passes through them.
+// External data of the graph is in dir. Tensors in stop are treated as constants, so no
+// gradient passes through them.
 //
-// The error is an *UnsupportedError where an operator cannot be
-// differentiated, and wraps ErrNoPath where an output does not depend on a
-// tensor. On error the graph may hold unused nodes. Gradient panics for a graph
-// that onnx.Raise would change.
+// The error is an *UnsupportedError if an operator cannot be differentiated. It wraps ErrNoPath
+// if an output does not depend on a tensor. After an error, the graph may contain unused nodes.
+// Gradient panics for a graph that onnx.Raise would change.
 func Gradient(b *onnx.Builder, dir string, seeds []Seed, wrt []string, stop ...string) ([]string, error) {
 	if b.Opset() < onnx.Raised {
 		panic(fmt.Sprintf("autodiff: a graph of operator set %d, which is to be raised before", b.Opset()))
@@ -74,8 +71,8 @@ func Gradient(b *onnx.Builder, dir string, seeds []Seed, wrt []string, stop ...s
 
 // tape is the state of one reverse sweep.
 type tape struct {
-	b     *onnx.Builder // what the gradient is appended to
-	index *onnx.Graph   // of the graph that is differentiated
+	b     *onnx.Builder // the builder that the gradient is appended to
+	index *onnx.Graph   // index of the differentiated graph
 	nodes []*pb.NodeProto
 	types *types
 	grads map[string]string // gradient so far, by tensor
@@ -172,14 +169,13 @@ func (g *tape) backward(n *pb.NodeProto, active map[string]bool) error {
 	return c.err
 }
 
-// rootCause is the error for a node before node i that has no rule at all, on
-// the way that the gradient was to take, or else err: that the type of what
-// such a node makes is not known is what other rules complain of.
+// rootCause returns the error for an earlier node without a rule on the path of the gradient,
+// or else err. Such a node's output has an unknown type, which makes later rules fail.
 func (g *tape) rootCause(i int, active map[string]bool, err error) error {
 	behind := make(map[string]bool)
 	for ; i >= 0; i-- {
 		n := g.nodes[i]
-		on := len(behind) == 0 // the first is the one that failed
+		on := len(behind) == 0 // the first node is the one that failed
 		for _, out := range n.Output {
 			on = on || behind[out]
 		}
@@ -198,7 +194,7 @@ func (g *tape) rootCause(i int, active map[string]bool, err error) error {
 	return err
 }
 
-// accumulate adds a gradient to what a tensor has so far; "" is none.
+// accumulate adds a gradient to the gradient of a tensor so far. "" adds nothing.
 func (g *tape) accumulate(tensor, gradient string) {
 	if gradient == "" {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// shapeModes are how much the graph is told about its inputs' shapes.
+// shapeModes declare the shapes of inputs in different detail.
 var shapeModes = map[string]func(input int, shape []int64) []any{
 	"static": func(_ int, shape []int64) []any {
 		dims := make([]any, len(shape))
@@ -24,7 +24,7 @@ var shapeModes = map[string]func(input int, shape []int64) []any{
 		}
 		return dims
 	},
-	// Every other axis has a name.
+	// Every other axis has a symbolic name.
 	"dynamic": func(input int, shape []int64) []any {
 		dims := make([]any, len(shape))
 		for i := range shape {
@@ -37,8 +37,8 @@ var shapeModes = map[string]func(input int, shape []int64) []any{
 	},
 }
 
-// TestGradient compares first and second derivatives of graphs of static shapes
-// with central differences, and those of other graphs with these.
+// TestGradient compares first and second derivatives of graphs with static shapes with central
+// differences. It compares graphs with other shapes with those with static shapes.
 func TestGradient(t *testing.T) {
 	rt := orttest.Open(t)
 	for _, c := range allCases() {
@@ -49,8 +49,8 @@ func TestGradient(t *testing.T) {
 	}
 }
 
-// checkCase returns the outputs of a case. It compares them with want, and with
-// central differences if that is nil.
+// checkCase returns the outputs of a case. It compares them with want or, if that is nil, with
+// central differences.
 func checkCase(t *testing.T, rt *ort.Runtime, c graphCase, mode string, want [][]float64) [][]float64 {
 	dims := shapeModes[mode]
 	opset := c.opset
@@ -89,7 +89,7 @@ func checkCase(t *testing.T, rt *ort.Runtime, c graphCase, mode string, want [][
 	weighted := func(tensor string) string {
 		wave := b.Node("Cos", []string{rangeLike(b, tensor)})
 		sum := b.Node("ReduceSum", []string{b.Node("Mul", []string{tensor, wave})}, onnx.Attr("keepdims", 0))
-		return b.Node("Unsqueeze", []string{sum, b.Const(ints(0))}) // the binding returns no scalars
+		return b.Node("Unsqueeze", []string{sum, b.Const(ints(0))}) // the binding does not support scalars
 	}
 	total := weighted(z)
 	first, err := Gradient(b, "", []Seed{{Output: total}}, x)
@@ -158,7 +158,7 @@ func checkCase(t *testing.T, rt *ort.Runtime, c graphCase, mode string, want [][
 	return got
 }
 
-// rangeLike is 0, 1, 2, … in the shape of a tensor, as doubles.
+// rangeLike returns 0, 1, 2, … in the shape of a tensor, as doubles.
 func rangeLike(b *onnx.Builder, tensor string) string {
 	r := b.Node("Range", []string{b.Const(int64(0)), b.Node("Size", []string{tensor}), b.Const(int64(1))})
 	r = b.Node("Cast", []string{r}, onnx.Attr("to", pb.TensorProto_DOUBLE))
@@ -196,7 +196,7 @@ func evaluate(t *testing.T, s *ort.Session, shapes [][]int64, values [][]float64
 	return results
 }
 
-// TestRulesAreTested holds that each rule has a case that goes through it.
+// TestRulesAreTested checks that each rule is used by a test case.
 func TestRulesAreTested(t *testing.T) {
 	used := make(map[string]bool)
 	collect := func(b *onnx.Builder) {
@@ -260,8 +260,8 @@ func TestGradientErrors(t *testing.T) {
 	}
 }
 
-// TestGradientStopsUnused holds that operators without a rule do no harm off
-// the path from wrt to the output.
+// TestGradientStopsUnused checks that operators without a rule are allowed off the path from
+// wrt to the output.
 func TestGradientStopsUnused(t *testing.T) {
 	b := onnx.NewBuilder("g", 17)
 	x := b.Input("x", pb.TensorProto_FLOAT, 3)
@@ -282,7 +282,7 @@ func TestGradientStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// With e held fast the gradient of x·e is e alone.
+	// With e constant, the gradient of x·e is e.
 	n := b.Index().Producer(g[0])
 	if n.GetOpType() != "Mul" || n.Input[1] != e {
 		t.Errorf("the gradient is %s of %q, want ones times %q", n.GetOpType(), n.Input, e)
@@ -292,7 +292,8 @@ func TestGradientStop(t *testing.T) {
 	}
 }
 
-// An axis without a name is as long in what follows from it: nothing is broadcast.
+// TestGradientOfNamelessAxes checks that an axis without a name has the same length in derived
+// tensors, so no broadcast is needed.
 func TestGradientOfNamelessAxes(t *testing.T) {
 	b := onnx.NewBuilder("g", 17)
 	x := b.Input("x", pb.TensorProto_FLOAT, -1, -1)

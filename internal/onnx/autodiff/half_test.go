@@ -11,8 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// halfCases are operators whose gradient in half precision is not made of the
-// same nodes as in single precision.
+// halfCases are operators whose gradients have other nodes in half precision than in single
+// precision.
 var halfCases = []struct {
 	name   string
 	opsets []int64

@@ -4,14 +4,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 )
 
-// gradReshape is that of every operator that keeps the elements in order:
-// Reshape, Flatten, Squeeze, Unsqueeze.
+// gradReshape is the rule of operators that keep the order of elements: Reshape, Flatten,
+// Squeeze and Unsqueeze.
 func gradReshape(c *call) { c.add(0, c.reshapeLike(c.up(0), c.in(0))) }
 
 func gradTranspose(c *call) {
 	perm := onnx.AttributeInts(c.n, "perm")
 	if perm == nil {
-		c.add(0, c.node("Transpose", c.up(0))) // reversal undoes itself
+		c.add(0, c.node("Transpose", c.up(0))) // reversing twice restores the order
 		return
 	}
 	inverse := make([]int64, len(perm))
@@ -21,7 +21,7 @@ func gradTranspose(c *call) {
 	c.add(0, c.nodeWith("Transpose", []string{c.up(0)}, onnx.Attr("perm", inverse)))
 }
 
-// gradDropout is the identity, which a Dropout is outside of training.
+// gradDropout is the identity, because Dropout does nothing outside of training.
 func gradDropout(c *call) {
 	if training := c.in(2); training != "" {
 		if v, ok := c.types.intsOf(training); !ok || len(v) != 1 || v[0] != 0 {
@@ -34,8 +34,8 @@ func gradDropout(c *call) {
 
 func gradExpand(c *call) { c.addSummed(0, c.up(0)) }
 
-// gradCast is that of a change between floating-point types, or from integers
-// that stand for real numbers, whose gradient is of any floating-point type.
+// gradCast is the rule of casts between floating-point types, or from integers that represent
+// real numbers. The gradient of the latter may have any floating-point type.
 func gradCast(c *call) {
 	if !c.types.differentiable(c.in(0)) {
 		c.add(0, c.up(0))
@@ -87,8 +87,7 @@ func gradConcat(c *call) {
 	}
 }
 
-// gradSplit joins the gradients of the parts; a part that nothing depends on
-// counts as zeros.
+// gradSplit concatenates the gradients of the parts, with zeros for unused parts.
 func gradSplit(c *call) {
 	parts := make([]string, len(c.n.Output))
 	for i, out := range c.n.Output {
@@ -137,7 +136,7 @@ func gradTile(c *call) {
 	c.add(0, c.sum(c.node("Reshape", c.beforeReshape(c.up(0)), shape), copies, false))
 }
 
-// gradCumSum sums from the other end.
+// gradCumSum sums in the opposite direction.
 func gradCumSum(c *call) {
 	c.add(0, c.nodeWith("CumSum", []string{c.up(0), c.in(1)},
 		onnx.Attr("exclusive", c.attrInt("exclusive", 0)), onnx.Attr("reverse", 1-c.attrInt("reverse", 0))))

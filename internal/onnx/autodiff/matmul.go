@@ -2,12 +2,11 @@ package autodiff
 
 import "github.com/attach-uncertainty/attach/internal/onnx"
 
-// gradMatMul covers vectors, matrices and stacks of them with leading axes
-// broadcast: dA = dY·Bᵀ, dB = Aᵀ·dY.
+// gradMatMul supports vectors, matrices and stacks of matrices with broadcast leading axes: dA
+// = dY·Bᵀ, dB = Aᵀ·dY.
 func gradMatMul(c *call) { c.addProduct(c.in(0), c.in(1), c.up(0)) }
 
-// addProduct adds the gradients of inputs 0 and 1, which entered a product as
-// a and b, of their own shapes.
+// addProduct adds the gradients of inputs 0 and 1, whose values in the product are a and b.
 func (c *call) addProduct(a, b, up string) {
 	ra, aok := c.types.of(a).rank()
 	rb, bok := c.types.of(b).rank()
@@ -24,7 +23,7 @@ func (c *call) addProduct(a, b, up string) {
 		}
 		return
 	}
-	// A vector takes part as a matrix with one row or one column.
+	// A vector is treated as a matrix with one row or one column.
 	left, right := a, b
 	if ra == 1 {
 		left = c.node("Unsqueeze", a, c.ints(0))
@@ -49,13 +48,13 @@ func (c *call) addProduct(a, b, up string) {
 	}
 }
 
-// stackedProduct is Σ AᵀG over stacks of matrices, as one product of the
-// matrices that have all rows below each other.
+// stackedProduct computes Σ AᵀG over stacks of matrices as a single product of matrices that
+// contain all rows.
 func (c *call) stackedProduct(a, g string) string {
 	return c.node("MatMul", c.transpose(c.rows(a)), c.rows(g))
 }
 
-// rows reshapes a stack of matrices to the matrix of all their rows.
+// rows reshapes a stack of matrices to one matrix with all rows.
 func (c *call) rows(x string) string {
 	t := c.types.of(x)
 	if w := t.dims[len(t.dims)-1]; w.known() {
@@ -65,7 +64,7 @@ func (c *call) rows(x string) string {
 	return c.node("Reshape", x, c.nodeWith("Concat", []string{c.ints(-1), width}, onnx.Attr("axis", 0)))
 }
 
-// gradGemm is that of Y = αA′B′ + βC, where ′ transposes if asked.
+// gradGemm is the rule of Y = αA′B′ + βC, in which ′ is an optional transposition.
 func gradGemm(c *call) {
 	a, b, up := c.in(0), c.in(1), c.up(0)
 	alpha := onnx.AttributeFloat(c.n, "alpha", 1)

@@ -4,8 +4,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// standardization is x̂ = (x − mean)·r with r = 1/√(variance + ε), over axes;
-// where it is not centred, x̂ = x·r with r = 1/√(mean x² + ε).
+// standardization is x̂ = (x − mean)·r with r = 1/√(variance + ε), over axes. If it is not
+// centred, x̂ = x·r with r = 1/√(mean x² + ε).
 type standardization struct {
 	axes    []int64
 	epsilon float64
@@ -22,8 +22,8 @@ func (s standardization) of(c *call, x string) (xhat, r string) {
 	return c.node("Mul", x, r), r
 }
 
-// back returns the gradient of x from that of x̂:
-// r·(g − mean g − x̂·mean(g·x̂)), the mean of g only where x̂ is centred.
+// back converts the gradient of x̂ to the gradient of x: r·(g − mean g − x̂·mean(g·x̂)). The
+// term mean g is left out if x̂ is not centred.
 func (s standardization) back(c *call, g, xhat, r string) string {
 	along := c.node("Mul", xhat, c.reduce("ReduceMean", c.node("Mul", g, xhat), s.axes, true))
 	if s.centred {
@@ -32,8 +32,8 @@ func (s standardization) back(c *call, g, xhat, r string) string {
 	return c.node("Mul", r, c.node("Sub", g, along))
 }
 
-// gradLayerNormalization is that of y = x̂·scale + bias, and of RMSNormalization,
-// which neither centres nor has a bias.
+// gradLayerNormalization is the rule of y = x̂·scale + bias, and of RMSNormalization, which is
+// not centred and has no bias.
 func gradLayerNormalization(centred bool) rule {
 	return func(c *call) {
 		x, scale := c.in(0), c.in(1)
@@ -58,7 +58,7 @@ func gradLayerNormalization(centred bool) rule {
 	}
 }
 
-// axesFrom returns axis and those after it.
+// axesFrom returns axis and all later axes.
 func (c *call) axesFrom(x string, axis int64) ([]int64, bool) {
 	if axis < 0 {
 		return count(int(axis), 0), true
@@ -70,7 +70,7 @@ func (c *call) axesFrom(x string, axis int64) ([]int64, bool) {
 	return count(int(axis), rank), ok
 }
 
-// gradInstanceNormalization: each channel of each row by itself.
+// gradInstanceNormalization normalises each channel of each row separately.
 func gradInstanceNormalization(c *call) {
 	x, up := c.in(0), c.up(0)
 	axes, ok := c.axesFrom(x, 2)
@@ -85,8 +85,8 @@ func gradInstanceNormalization(c *call) {
 	}
 }
 
-// addPerChannel adds the gradients of inputs 1 and 2, a scale and a bias for
-// each channel, axis 1; axes are those behind it.
+// addPerChannel adds the gradients of inputs 1 and 2, a scale and a bias for each channel (axis
+// 1). axes are all later axes.
 func (c *call) addPerChannel(up, xhat string, axes []int64) {
 	summed := append([]int64{0}, axes...)
 	if c.wants(1) {
@@ -97,7 +97,7 @@ func (c *call) addPerChannel(up, xhat string, axes []int64) {
 	}
 }
 
-// perChannel gives a vector of one number per channel the axes behind it.
+// perChannel appends the axes to a vector with one number per channel.
 func (c *call) perChannel(v string, axes []int64) string {
 	if len(axes) == 0 {
 		return v
@@ -105,7 +105,7 @@ func (c *call) perChannel(v string, axes []int64) string {
 	return c.node("Unsqueeze", v, c.ints(count(1, len(axes)+1)...))
 }
 
-// gradGroupNormalization: scale and bias are one number per channel.
+// gradGroupNormalization supports a scale and a bias for each channel.
 func gradGroupNormalization(c *call) {
 	if c.b.Opset() < 21 {
 		c.fail("before operator set 21 it scales whole groups")
@@ -127,8 +127,8 @@ func gradGroupNormalization(c *call) {
 	}
 }
 
-// gradBatchNormalization is that of inference, y = (x − mean)·r·scale + bias
-// with r = 1/√(variance + ε), by all of its inputs.
+// gradBatchNormalization is the rule in inference, y = (x − mean)·r·scale + bias with r =
+// 1/√(variance + ε), with respect to all inputs.
 func gradBatchNormalization(c *call) {
 	if c.attrInt("training_mode", 0) != 0 {
 		c.fail("it is in training mode")
@@ -159,9 +159,8 @@ func gradBatchNormalization(c *call) {
 	}
 }
 
-// gradLRN is that of y = x·d^−β with d = bias + α/size·Σ x² over a window of
-// channels: dx = up·d^−β − 2αβ/size·x·Σ′(up·y/d), where the window of Σ′ is
-// the mirrored one.
+// gradLRN is the rule of y = x·d^−β with d = bias + α/size·Σ x² over a window of channels: dx =
+// up·d^−β − 2αβ/size·x·Σ′(up·y/d). Σ′ sums over the mirrored window.
 func gradLRN(c *call) {
 	x, y, up := c.in(0), c.out(0), c.up(0)
 	rank, ok := c.types.of(x).rank()
@@ -182,7 +181,7 @@ func gradLRN(c *call) {
 	c.add(0, c.node("Sub", direct, c.times(2*alpha*beta/float64(size), c.node("Mul", x, others))))
 }
 
-// window sums x over the channels from before to after each.
+// window sums x over the channels from before channels before to after channels after each.
 func (c *call) window(x string, rank int, before, after int64) string {
 	if before+after == 0 {
 		return x
@@ -202,8 +201,8 @@ func (c *call) window(x string, rank int, before, after int64) string {
 	return c.node("Sum", shifted...)
 }
 
-// gradLpNormalization is that of y = x/‖x‖: (up − n·Σ up·y)/‖x‖, where n is y
-// or, for p = 1, its sign. It is 0 where the norm is, and so is y.
+// gradLpNormalization is the rule of y = x/‖x‖: (up − n·Σ up·y)/‖x‖. n is y or, for p = 1, its
+// sign. If the norm is 0, so are y and the gradient.
 func gradLpNormalization(c *call) {
 	p := c.attrInt("p", 2)
 	if p != 1 && p != 2 {
@@ -213,7 +212,7 @@ func gradLpNormalization(c *call) {
 	c.add(0, c.lpNormalized(c.in(0), c.out(0), p, c.attrInt("axis", -1)))
 }
 
-// lpNormalized is the gradient of x where y = x/‖x‖ along an axis, p being 1 or 2.
+// lpNormalized returns the gradient of x for y = x/‖x‖ along an axis. p is 1 or 2.
 func (c *call) lpNormalized(x, y string, p, axis int64) string {
 	op, normal := "ReduceL2", y
 	if p == 1 {
@@ -224,7 +223,7 @@ func (c *call) lpNormalized(x, y string, p, axis int64) string {
 	return c.overNonzero(c.node("Sub", up, along), c.reduce(op, x, axes, true))
 }
 
-// overNonzero is a/b, and 0 where b is 0.
+// overNonzero returns a/b, or 0 if b is 0.
 func (g *tape) overNonzero(a, b string) string {
 	zero := g.scalar(0, b)
 	none := g.node("Equal", b, zero)

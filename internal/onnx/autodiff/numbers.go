@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// broadcastNumbers applies f to elements of tensors of one length, or of 1.
+// broadcastNumbers applies f element by element. Tensors must have the same length, or length
+// 1.
 func broadcastNumbers(f func([]number) number, in ...[]number) ([]number, bool) {
 	size := 1
 	for _, v := range in {
@@ -42,7 +43,7 @@ func (v number) choose(yes, no number) number {
 	return number{}
 }
 
-// combine computes, or makes a symbol of the expression.
+// combine computes the result, or creates a symbol for the expression.
 func combine(op string, a, b number) number {
 	if a.known && b.known {
 		n, ok := compute(op, a.n, b.n)
@@ -59,7 +60,7 @@ func combine(op string, a, b number) number {
 		return b
 	}
 	if a.known && (op == "Mul" || op == "Add") {
-		a, b = b, a // so that equal expressions have equal symbols
+		a, b = b, a // equal expressions must have equal symbols
 	}
 	notNegative := op != "Sub" && a.notNegative() && b.notNegative()
 	whole, times := factor(a.symbol)
@@ -78,7 +79,7 @@ func combine(op string, a, b number) number {
 
 func (v number) notNegative() bool { return v.size || v.known && v.n >= 0 }
 
-// factor splits the symbol of a product by a number.
+// factor splits the symbol of a product into a symbol and a number.
 func factor(symbol string) (rest string, times int64) {
 	inner, ok := strings.CutPrefix(strings.TrimSuffix(symbol, ")"), "Mul(")
 	if i := strings.LastIndex(inner, ", "); ok && i > 0 {
@@ -127,7 +128,7 @@ func compute(op string, a, b int64) (int64, bool) {
 	return 0, false
 }
 
-// knownInts returns numbers all of which are known.
+// knownInts returns the numbers if all are known.
 func knownInts(v []number) ([]int64, bool) {
 	ints := make([]int64, len(v))
 	for i, e := range v {

@@ -15,8 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// reference is a node in the form of a range of operator sets, with the
-// gradients of Σ cos(i)·y[i] that testdata/operators.py found.
+// reference is a form of a node in a range of operator sets, with the gradients of Σ
+// cos(i)·y[i] from testdata/operators.py.
 type reference struct {
 	Name, Op        string
 	From, To        int64
@@ -39,8 +39,8 @@ type reference struct {
 	Gradients [][]float64
 }
 
-// build makes the graph of a case with float inputs, some of them with
-// symbolic shapes.
+// build builds the graph of a case with float inputs. If dynamic is set, some have symbolic
+// shapes.
 func (r reference) build(opset int64, dynamic bool) (b *onnx.Builder, x []string, y string, in []*ort.Tensor) {
 	b = onnx.NewBuilder("case", opset)
 	var names []string
@@ -81,7 +81,7 @@ func (r reference) build(opset int64, dynamic bool) (b *onnx.Builder, x []string
 	return b, x, b.NodeN(r.Outputs, r.Op, names, attrs...)[r.Output], in
 }
 
-// values is the formula of testdata/operators.py.
+// values computes the formula of testdata/operators.py.
 func (r reference) values(shape []int64, j int) []float32 {
 	v := make([]float32, size(shape))
 	for i := range v {
@@ -91,8 +91,7 @@ func (r reference) values(shape []int64, j int) []float32 {
 	return v
 }
 
-// opsets are some of the operator sets of a case, the ends of its range among
-// them.
+// opsets returns some operator sets of a case, including the first and the last.
 func (r reference) opsets() []int64 {
 	var some []int64
 	for _, o := range []int64{7, 9, 11, 13, 15, 16, 18, 20, 22, 24} {
@@ -116,8 +115,8 @@ func references(t *testing.T) []reference {
 	return cases
 }
 
-// TestOperatorReference compares gradients in single precision with PyTorch's
-// in double precision, in every form that a node had since operator set 7.
+// TestOperatorReference compares gradients in single precision with PyTorch's in double
+// precision, for every form of a node since operator set 7.
 func TestOperatorReference(t *testing.T) {
 	rt := orttest.Open(t)
 	for k, r := range references(t) {

@@ -6,8 +6,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 )
 
-// gradPad cuts the padding off again; where it repeats elements of x, each
-// copy's gradient goes back to the element.
+// gradPad removes the padding. If the padding repeats elements of x, the gradient of each copy
+// is added to its element.
 func gradPad(c *call) {
 	if c.wants(2) {
 		c.fail("its padding value depends on what is differentiated")
@@ -39,7 +39,7 @@ func gradPad(c *call) {
 	c.add(0, c.node("Pad", inputs...))
 }
 
-// unpad cuts off what pads say, which are not negative.
+// unpad removes the padding pads, which must not be negative.
 func (c *call) unpad(x string, pads []int64) string {
 	var starts, ends, axes []int64
 	rank := len(pads) / 2
@@ -57,9 +57,9 @@ func (c *call) unpad(x string, pads []int64) string {
 	return c.node("Slice", x, c.ints(starts...), c.ints(ends...), c.ints(axes...))
 }
 
-// explicit replaces padding that depends on sizes known at run time only: it
-// returns a padded x, whose geometry has no padding, and the inverse for its
-// gradient. Where the padding is known, x is as it was.
+// explicit applies padding that is known only at run time. It returns a padded x, whose
+// geometry has no padding, and the inverse for its gradient. If the padding is known, it
+// returns x unchanged.
 func (c *call) explicit(x string, s geometry, value float64) (string, geometry, func(string) string) {
 	if s.begin != nil {
 		return x, s, func(dx string) string { return dx }
@@ -94,7 +94,7 @@ func (c *call) samePads(x string, s geometry) (begin, end string) {
 	return small, large
 }
 
-// dimsOf is the shape of x from one axis up to another, a constant if possible.
+// dimsOf returns the shape of x from one axis up to another, a constant if possible.
 func (g *tape) dimsOf(x string, from, to int) string {
 	if t := g.types.of(x); t.ranked && to <= len(t.dims) {
 		if dims, ok := (tensorType{ranked: true, dims: t.dims[from:to]}).static(); ok {
@@ -104,7 +104,7 @@ func (g *tape) dimsOf(x string, from, to int) string {
 	return g.node("Slice", g.node("Shape", x), g.ints(int64(from)), g.ints(int64(to)))
 }
 
-// joined puts lists of integers behind each other, a constant if all are.
+// joined concatenates lists of integers, to a constant if all are constant.
 func (g *tape) joined(lists ...string) string {
 	var all []int64
 	for _, l := range lists {

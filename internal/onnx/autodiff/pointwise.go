@@ -7,39 +7,37 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// slope is the derivative of a function of one number, at x, where the
-// function is y.
+// slope returns the derivative at x of a function of one number, whose value is y.
 type slope func(c *call, x, y string) string
 
-// pointwise is the rule of an operator that applies a function to each element
-// of its first input.
+// pointwise returns the rule of an operator that applies a function to each element of its
+// first input.
 func pointwise(s slope) rule {
 	return func(c *call) { c.add(0, c.node("Mul", c.up(0), s(c, c.in(0), c.out(0)))) }
 }
 
-// times is a multiple of x.
+// times returns v·x.
 func (g *tape) times(v float64, x string) string { return g.node("Mul", x, g.scalar(v, x)) }
 
-// plus is x with a number added.
+// plus returns x + v.
 func (g *tape) plus(v float64, x string) string { return g.node("Add", x, g.scalar(v, x)) }
 
 func (g *tape) square(x string) string { return g.node("Mul", x, x) }
 
-// below1 is 1 − x.
+// below1 returns 1 − x.
 func (g *tape) below1(x string) string { return g.node("Sub", g.scalar(1, x), x) }
 
 func (c *call) attrFloat(name string, otherwise float64) float64 {
 	return float64(onnx.AttributeFloat(c.n, name, float32(otherwise)))
 }
 
-// positive chooses between two tensors by the sign of x, with 0 on the side of
-// the negative numbers, as PyTorch does.
+// positive selects yes if x > 0 and no otherwise. Like PyTorch, it treats 0 as negative.
 func (g *tape) positive(x, yes, no string) string {
 	return g.node("Where", g.node("Greater", x, g.scalar(0, x)), yes, no)
 }
 
-// negativeExp is exp(x) where x is negative and 1 elsewhere. Without the
-// bound the side that Where drops would overflow, and its gradient be 0·∞.
+// negativeExp returns exp(x) for negative x and 1 otherwise. Without the bound, the side that
+// Where drops would overflow, and its gradient would be 0·∞.
 func (g *tape) negativeExp(x string) string {
 	return g.node("Exp", g.node("Min", x, g.scalar(0, x)))
 }
@@ -65,13 +63,13 @@ func slopeLeakyRelu(c *call, x, _ string) string {
 	return c.positive(x, c.scalar(1, x), c.scalar(c.attrFloat("alpha", 0.01), x))
 }
 
-// slopeHardSwish is that of x·min(max(x/6 + 1/2, 0), 1).
+// slopeHardSwish is the derivative of x·min(max(x/6 + 1/2, 0), 1).
 func slopeHardSwish(c *call, x, _ string) string {
 	inner := c.node("Where", c.node("Less", x, c.scalar(3, x)), c.plus(0.5, c.times(1.0/3, x)), c.scalar(1, x))
 	return c.node("Where", c.node("Greater", x, c.scalar(-3, x)), inner, c.scalar(0, x))
 }
 
-// slopeSwish is that of x·σ(αx): σ + αx·σ·(1 − σ).
+// slopeSwish is the derivative of x·σ(αx): σ + αx·σ·(1 − σ).
 func slopeSwish(c *call, x, _ string) string {
 	scaled := x
 	if alpha := c.attrFloat("alpha", 1); alpha != 1 {
@@ -97,14 +95,14 @@ func slopeGelu(c *call, x, _ string) string {
 	return c.erfGelu(x)
 }
 
-// erfGelu is the slope of x·Φ(x): Φ(x) + x·φ(x).
+// erfGelu is the derivative of x·Φ(x): Φ(x) + x·φ(x).
 func (c *call) erfGelu(x string) string {
 	cdf := c.times(0.5, c.plus(1, c.node("Erf", c.times(math.Sqrt2/2, x))))
 	density := c.times(1/math.Sqrt(2*math.Pi), c.node("Exp", c.times(-0.5, c.square(x))))
 	return c.node("Add", cdf, c.node("Mul", x, density))
 }
 
-// tanhGelu is the slope of x·(1 + tanh u)/2 with u = √(2/π)·(x + 0.044715·x³).
+// tanhGelu is the derivative of x·(1 + tanh u)/2 with u = √(2/π)·(x + 0.044715·x³).
 func (c *call) tanhGelu(x string) string {
 	const k, cubic = 0.7978845608028654, 0.044715
 	square := c.square(x)
@@ -113,7 +111,7 @@ func (c *call) tanhGelu(x string) string {
 	return c.times(0.5, c.node("Add", c.plus(1, t), c.node("Mul", inner, c.below1(c.square(t)))))
 }
 
-// gradPRelu differentiates by the slope too, which is broadcast.
+// gradPRelu also differentiates with respect to the slope, which is broadcast.
 func gradPRelu(c *call) {
 	x, up := c.in(0), c.up(0)
 	if c.wants(0) {
@@ -124,15 +122,15 @@ func gradPRelu(c *call) {
 	}
 }
 
-// gradRelu takes 0 as the derivative at 0, like everyone.
+// gradRelu uses 0 as the derivative at 0, which is the usual convention.
 func gradRelu(c *call) {
-	// The output is positive exactly where the input is; reading it lets the
-	// runtime drop the input.
+	// The output is positive exactly if the input is. Reading the output allows the runtime to
+	// free the input.
 	y := c.out(0)
 	positive := ""
 	if c.types.of(y).elem == pb.TensorProto_FLOAT {
-		// A steep min(max(αy, 0), 1) is one vectorised pass, ten times as fast
-		// as Sign on the CPU. Only denormals fall on the slope.
+		// A steep min(max(αy, 0), 1) is one vectorised pass, ten times as fast as Sign on the
+		// CPU. It is inexact only for denormals.
 		positive = c.nodeWith("HardSigmoid", []string{y}, onnx.Attr("alpha", 1e38), onnx.Attr("beta", 0.0))
 	} else {
 		positive = c.node("Sign", y)

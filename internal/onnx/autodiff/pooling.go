@@ -7,8 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// gradAveragePool spreads the gradient of each window over its elements, of
-// which padding is some if count_include_pad says so.
+// gradAveragePool spreads the gradient of each window over its elements. With count_include_pad
+// these include padding.
 func gradAveragePool(c *call) {
 	x, up := c.in(0), c.up(0)
 	s, ok := c.pooling()
@@ -23,7 +23,7 @@ func gradAveragePool(c *call) {
 	c.add(0, c.spreadWindows(c.node("Div", up, c.castTo(c.windowCounts(x, up, s, include), x)), x, s, 1))
 }
 
-// pooling is the geometry of a pooling.
+// pooling returns the geometry of a pooling.
 func (c *call) pooling() (geometry, bool) {
 	s, ok := c.types.geometryOf(c.n, c.types.of(c.in(0)), nil)
 	if !ok {
@@ -45,8 +45,7 @@ func (c *call) pooling() (geometry, bool) {
 	return s, true
 }
 
-// windowCounts is the number of elements in each window, of the shape
-// 1 × 1 × windows.
+// windowCounts returns the number of elements in each window, with the shape 1 × 1 × windows.
 func (c *call) windowCounts(x, up string, s geometry, include bool) string {
 	if counts, dims, ok := s.counts(c.types.of(x), include); ok {
 		return c.constant(counts, dims...)
@@ -78,7 +77,7 @@ func (c *call) windowCounts(x, up string, s geometry, include bool) string {
 	return counts
 }
 
-// counts is windowCounts of an x of known size.
+// counts computes windowCounts for an x of known size.
 func (s *geometry) counts(x tensorType, include bool) (counts []float32, dims []int64, ok bool) {
 	counts, dims = []float32{1}, []int64{1, 1}
 	for i, o := range s.output(x) {
@@ -107,8 +106,8 @@ func (s *geometry) counts(x tensorType, include bool) (counts []float32, dims []
 	return counts, dims, true
 }
 
-// spreadWindows gives each element of x, of which only the shape is read, the
-// sum of what the windows that it lies in have, times a factor.
+// spreadWindows returns, for each element of x, the sum of the values of the windows that
+// contain it, times a factor. It uses only the shape of x.
 func (c *call) spreadWindows(up, x string, s geometry, factor float64) string {
 	times := func(v float64, t string) string {
 		if v == 1 {
@@ -119,12 +118,12 @@ func (c *call) spreadWindows(up, x string, s geometry, factor float64) string {
 	x, s, crop := c.explicit(x, s, 0)
 	s.cover(c.types.of(x))
 	if pads, ok := s.mirroredPads(); ok && s.unitStride() && slices.Max(s.dilation) == 1 {
-		// An average over the padded gradient, that is.
+		// This is an average over the padded gradient.
 		mean := c.nodeWith("AveragePool", []string{up},
 			onnx.Attr("kernel_shape", s.kernel), onnx.Attr("pads", pads), onnx.Attr("count_include_pad", 1))
 		return times(factor*float64(s.area()), mean)
 	}
-	// Channels take part as rows, so that one kernel serves all of them.
+	// Channels become rows, so that one kernel serves all of them.
 	kept := make([]int64, len(s.kernel))
 	rows := c.node("Reshape", times(factor, up), c.ints(append([]int64{-1, 1}, kept...)...))
 	window := c.constant(slices.Repeat([]float32{1}, int(s.area())), slices.Concat([]int64{1, 1}, s.kernel)...)
@@ -132,7 +131,7 @@ func (c *call) spreadWindows(up, x string, s geometry, factor float64) string {
 	return crop(c.reshapeLike(dx, x))
 }
 
-// cover pads so far that a last window does not reach beyond the padding.
+// cover extends the padding so that the last window does not reach beyond it.
 func (s *geometry) cover(x tensorType) {
 	if !s.ceil {
 		return
@@ -146,8 +145,8 @@ func (s *geometry) cover(x tensorType) {
 	s.ceil = false
 }
 
-// gradMaxPool adds the gradient of each window to the element that the runtime
-// took the maximum from, the first of those that tie.
+// gradMaxPool adds the gradient of each window to the element with the maximum, the first one
+// if several tie.
 func gradMaxPool(c *call) {
 	x, up := c.in(0), c.up(0)
 	s, ok := c.pooling()
@@ -159,8 +158,8 @@ func gradMaxPool(c *call) {
 		return
 	}
 	places := c.places()
-	// Zeros of a computed number are made when the graph runs; a constant shape
-	// would be folded to a constant as large as x.
+	// The zeros are computed at run time. A constant shape would be folded to a constant as
+	// large as x.
 	zeros := c.node("Expand", c.scalar(0, x), c.node("Reshape", c.node("Size", x), c.ints(1)))
 	flat, attrs := c.ints(-1), []*pb.AttributeProto{onnx.Attr("axis", 0)}
 	if !s.disjoint() {
@@ -170,8 +169,8 @@ func gradMaxPool(c *call) {
 	c.add(0, c.node("Reshape", dx, c.shapeOf(x)))
 }
 
-// places are the indices into the flattened input that the maxima come from,
-// the node's second output. It is added to a node that lacks it.
+// places returns the indices of the maxima in the flattened input. They are the node's second
+// output, which is added if it is missing.
 func (c *call) places() string {
 	if c.out(1) == "" {
 		name := c.b.Fresh("MaxPool")
@@ -195,7 +194,7 @@ func gradGlobalAveragePool(c *call) {
 	c.add(0, c.expand(up, x))
 }
 
-// gradGlobalMaxPool gives the gradient to the first of the elements that tie.
+// gradGlobalMaxPool passes the gradient to the first element with the maximum.
 func gradGlobalMaxPool(c *call) {
 	x := c.in(0)
 	rows := c.ints(0, 0, -1)

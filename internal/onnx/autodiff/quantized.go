@@ -4,42 +4,41 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Quantized networks are differentiated straight through: rounding counts as
-// the identity, so a tensor of integers that stands for real numbers carries a
-// gradient, a floating-point tensor, by the integers as if they were real. A
-// scale or zero point that the runtime finds from the data
-// (DynamicQuantizeLinear) is held fast: what it does to the integers it undoes
-// where they become real numbers again. Beyond the integers' range the
-// gradient is 0.
+// Quantized models are differentiated with the straight-through estimator: rounding counts as
+// the identity. A tensor of integers that represents real numbers therefore has a
+// floating-point gradient with respect to these integers. A scale or zero point that the
+// runtime computes from the data (DynamicQuantizeLinear) is treated as constant, because its
+// effect on the integers is undone when they become real numbers again. Beyond the integers'
+// range the gradient is 0.
 //
-// See Bengio, Léonard, Courville, Estimating or Propagating Gradients Through
-// Stochastic Neurons, arXiv:1308.3432, 2013.
+// See Bengio, Léonard, Courville, Estimating or Propagating Gradients Through Stochastic
+// Neurons, arXiv:1308.3432, 2013.
 
-// makesIntegers are the operators whose integers stand for real numbers.
+// makesIntegers lists the operators that output integers which represent real numbers.
 var makesIntegers = map[string]bool{
 	"ConvInteger": true, "DynamicQuantizeLinear": true, "MatMulInteger": true, "QuantizeLinear": true,
 }
 
-// takesIntegers are the operators whose rules may meet such integers.
+// takesIntegers lists the operators whose rules support such integers as inputs.
 var takesIntegers = map[string]bool{
 	"Cast": true, "Concat": true, "ConvInteger": true, "DequantizeLinear": true, "Flatten": true, "Identity": true,
 	"MatMulInteger": true, "Reshape": true, "Squeeze": true, "Transpose": true, "Unsqueeze": true,
 }
 
-// carries says whether an output of a node with an active input is active.
+// carries reports whether an output of a node with an active input is active.
 func (g *tape) carries(n *pb.NodeProto, output int, active map[string]bool) bool {
 	switch {
 	case n.Output[output] == "":
 		return false
 	case n.GetOpType() == "DynamicQuantizeLinear":
 		return output == 0
-	case n.GetOpType() == "CastLike" && !active[n.Input[0]]: // the other input only says the type
+	case n.GetOpType() == "CastLike" && !active[n.Input[0]]: // the other input only selects the type
 		return false
 	case g.types.differentiable(n.Output[output]) || makesIntegers[n.GetOpType()]:
 		return true
 	}
-	// Whatever is made of such integers carries a gradient too, if only to be
-	// found unsupported.
+	// Other results of such integers carry a gradient too, so that unsupported operators are
+	// reported.
 	return g.onIntegers(n, active)
 }
 
@@ -79,10 +78,10 @@ func gradDequantizeLinear(c *call) {
 	}
 }
 
-// gradDynamicQuantizeLinear: the range is chosen so that nothing is beyond.
+// gradDynamicQuantizeLinear needs no bounds, because the range covers all values.
 func gradDynamicQuantizeLinear(c *call) { c.add(0, c.node("Div", c.up(0), c.out(1))) }
 
-// quantization returns the scale, ready to be broadcast.
+// quantization returns the scale in a shape that broadcasts.
 func (c *call) quantization() (string, bool) {
 	if c.wants(1) || c.wants(2) {
 		c.fail("its scale or zero point depends on what is differentiated")
@@ -91,8 +90,7 @@ func (c *call) quantization() (string, bool) {
 	return c.perAxis(c.in(1))
 }
 
-// perAxis gives a vector that belongs to the axis of the node the axes
-// behind it.
+// perAxis appends axes to a vector that belongs to the axis of the node.
 func (c *call) perAxis(v string) (string, bool) {
 	t := c.types.of(v)
 	if size, ok := t.size(); ok && size == 1 || t.ranked && len(t.dims) == 0 {
@@ -124,8 +122,8 @@ func integerRange(t pb.TensorProto_DataType) (low, high float64, ok bool) {
 	return 0, 0, false
 }
 
-// dequantized is the real numbers that integers stand for, in units of the
-// scale, in the type of like.
+// dequantized returns the real numbers that integers represent, in units of the scale, in the
+// type of like.
 func (c *call) dequantized(q, zero, like string) string {
 	real := c.castTo(q, like)
 	if zero == "" {
@@ -146,7 +144,7 @@ func gradMatMulInteger(c *call) {
 		c.fail("its first factor has a zero point for each row")
 		return
 	}
-	left, right, up := c.in(0), c.in(1), c.up(0) // whose shapes are read in any case
+	left, right, up := c.in(0), c.in(1), c.up(0) // their shapes are read in any case
 	if c.wants(0) {
 		right = c.dequantized(right, c.in(3), up)
 	}
@@ -173,7 +171,7 @@ func gradConvInteger(c *call) {
 	}
 }
 
-// alongRows gives one number per row of w as many axes as w has.
+// alongRows reshapes a vector with one number per row of w to the rank of w.
 func (c *call) alongRows(v, w string) string {
 	t, rank := c.types.of(v), len(c.types.of(w).dims)
 	if len(t.dims) != 1 || t.dims[0].n == 1 {

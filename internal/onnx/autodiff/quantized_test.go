@@ -12,15 +12,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// quantizedCase is a network in integers, and the one in real numbers whose
-// gradient is its own by the straight-through rule.
+// quantizedCase is a model with integers, and a model with real numbers that has the same
+// gradient by the straight-through rule.
 type quantizedCase struct {
 	name       string
 	x          []int64
-	low, high  float32 // what the integers hold; elements beyond have gradient 0
+	low, high  float32 // range of the integers; elements outside have gradient 0
 	build      func(b *onnx.Builder, x string) string
 	real       func(b *onnx.Builder, x string) string
-	everywhere bool // no element is beyond
+	everywhere bool // all elements are inside
 }
 
 var (
@@ -84,8 +84,8 @@ var quantizedCases = []quantizedCase{
 	}},
 }
 
-// TestQuantized compares the gradients of networks in integers with those of
-// the networks in real numbers that they stand for.
+// TestQuantized compares the gradients of models with integers with those of the equivalent
+// models with real numbers.
 func TestQuantized(t *testing.T) {
 	rt := orttest.Open(t)
 	for _, c := range quantizedCases {
@@ -99,7 +99,7 @@ func TestQuantized(t *testing.T) {
 					b := onnx.NewBuilder("case", 17)
 					x := b.Input("x", pb.TensorProto_FLOAT, dims(0, c.x)...)
 					y := build(b, x)
-					// Not a constant gradient, and none that reads y.
+					// The gradient must not be constant, and must not depend on y.
 					wave := b.Node("Cos", []string{b.Node("Cast", []string{rangeLike(b, y)}, floatType)})
 					g, err := Gradient(b, "", []Seed{{Output: b.Node("Mul", []string{y, wave})}}, []string{x})
 					if err != nil {
@@ -122,8 +122,7 @@ func TestQuantized(t *testing.T) {
 	}
 }
 
-// TestQuantizedErrors holds that operators that compute with quantized numbers
-// without a rule for them are named.
+// TestQuantizedErrors checks that errors name operators on quantized numbers that have no rule.
 func TestQuantizedErrors(t *testing.T) {
 	b := onnx.NewBuilder("g", 17)
 	x := b.Input("x", pb.TensorProto_FLOAT, 1, 2, 4, 4)

@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// raised goes on with a graph of any operator set.
+// raised converts a graph of any operator set with onnx.Raise.
 func raised(t *testing.T, b *onnx.Builder) *onnx.Builder {
 	t.Helper()
 	g, err := onnx.Raise(b.Index(), "")
@@ -54,8 +54,7 @@ func runModel(t *testing.T, rt *ort.Runtime, m *pb.ModelProto, in []*ort.Tensor)
 	return out
 }
 
-// TestRaise holds that nodes of old operator sets compute in the raised graph what
-// they did before.
+// TestRaise checks that nodes of old operator sets have the same results in the raised graph.
 func TestRaise(t *testing.T) {
 	rt := orttest.Open(t)
 	for _, r := range references(t) {
@@ -84,7 +83,7 @@ func TestRaise(t *testing.T) {
 		{"Affine", "alpha", float32(2), 1, 7, "export the model anew with operator set 13"},
 		{"MeanVarianceNormalization", "across_channels", 1, 1, 8, "attributes of an old operator set"},
 		{"BatchNormalization", "spatial", 0, 5, 8, "statistics for each element"},
-		{"Upsample", "scales", []float32{1, 1, 2, .5}, 1, 8, "leaves out elements"},
+		{"Upsample", "scales", []float32{1, 1, 2, .5}, 1, 8, "drops elements"},
 	} {
 		b := onnx.NewBuilder("g", c.opset)
 		b.Append(onnx.Node{Op: c.op, Name: "it", Inputs: make([]string, c.inputs), Attrs: []*pb.AttributeProto{onnx.Attr(c.attribute, c.value)}})
@@ -94,9 +93,8 @@ func TestRaise(t *testing.T) {
 	}
 }
 
-// TestRaiseRemoved holds that those operators of the runtime that later operator sets do
-// not have, or have with other attributes, compute in the raised graph what they did
-// before, and have a gradient.
+// TestRaiseRemoved checks operators that later operator sets removed, or changed in their
+// attributes. In the raised graph they must have the same results, and a gradient.
 func TestRaiseRemoved(t *testing.T) {
 	rt := orttest.Open(t)
 	f := onnx.Attr

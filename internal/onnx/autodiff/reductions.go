@@ -20,7 +20,7 @@ func gradReduceMean(c *call) {
 	c.add(0, c.node("Div", up, c.castTo(count, x)))
 }
 
-// reduced is how many elements each of the output is made of, where known.
+// reduced returns the number of elements that each output element combines, if known.
 func (c *call) reduced() (int64, bool) {
 	x := c.types.of(c.in(0))
 	axes, err := c.types.axes(c.n, 1)
@@ -53,8 +53,8 @@ func (c *call) spread() (string, bool) {
 	return c.expand(up, c.in(0)), true
 }
 
-// kept gives a tensor of the shape of a reduction's output the axes that were
-// reduced back, with size 1, or makes it a scalar where all were.
+// kept restores the reduced axes of an output, with size 1. If all axes were reduced, it
+// returns a scalar.
 func (c *call) kept(v string) (string, bool) {
 	if c.attrInt("keepdims", 1) != 0 {
 		return v, true
@@ -70,26 +70,25 @@ func (c *call) kept(v string) (string, bool) {
 	return c.node("Unsqueeze", v, c.ints(axes...)), true
 }
 
-// gradSoftmax: dx = y·(dy − Σ dy·y).
+// gradSoftmax computes dx = y·(dy − Σ dy·y).
 func gradSoftmax(c *call) {
 	y := c.out(0)
 	weighted := c.node("Mul", c.up(0), y)
 	c.add(0, c.node("Sub", weighted, c.node("Mul", y, c.sumAlong(weighted))))
 }
 
-// gradLogSoftmax: dx = dy − exp(y)·Σ dy.
+// gradLogSoftmax computes dx = dy − exp(y)·Σ dy.
 func gradLogSoftmax(c *call) {
 	up := c.up(0)
 	c.add(0, c.node("Sub", up, c.node("Mul", c.node("Exp", c.out(0)), c.sumAlong(up))))
 }
 
-// sumAlong sums along the node's axis, which stays.
+// sumAlong sums along the node's axis and keeps it.
 func (c *call) sumAlong(x string) string { return c.sum(x, []int64{c.attrInt("axis", -1)}, true) }
 
-// reduction is the rule of an operator that reduces like ReduceSum: gradient
-// returns that of x from up and y, which have the axes that were reduced with
-// size 1. Where nothing is reduced the operator is the identity, or, if it is
-// not known to be, an error.
+// reduction returns the rule of an operator that reduces like ReduceSum. gradient computes the
+// gradient of x from up and y, in which reduced axes have size 1. If the node reduces no axes,
+// it is the identity if identity is set, and otherwise an error.
 func reduction(identity bool, gradient func(c *call, up, x, y string) string) rule {
 	return func(c *call) {
 		axes, err := c.types.axes(c.n, 1)
@@ -118,8 +117,8 @@ func (c *call) sumReduced(x string) string {
 	return c.reduce("ReduceSum", x, axes, true)
 }
 
-// extremeShare: elements that tie share the gradient evenly, as those of
-// PyTorch's amax and amin do.
+// extremeShare divides the gradient evenly among elements that tie, like PyTorch's amax and
+// amin.
 func extremeShare(c *call, up, x, y string) string {
 	hit := c.castTo(c.node("Equal", x, y), x)
 	return c.node("Mul", hit, c.node("Div", up, c.sumReduced(hit)))
@@ -127,7 +126,7 @@ func extremeShare(c *call, up, x, y string) string {
 
 func shareL1(c *call, up, x, _ string) string { return c.node("Mul", up, c.node("Sign", x)) }
 
-// shareL2 is 0 at the origin, where there is no derivative.
+// shareL2 returns 0 at the origin, where the norm has no derivative.
 func shareL2(c *call, up, x, y string) string { return c.node("Mul", up, c.overNonzero(x, y)) }
 
 func shareSumSquare(c *call, up, x, _ string) string { return c.node("Mul", up, c.times(2, x)) }

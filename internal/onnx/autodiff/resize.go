@@ -7,19 +7,19 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// resizing is a Resize.
+// resizing holds the inputs and attributes of a Resize.
 type resizing struct {
 	scales, sizes string // inputs, one of them ""
-	// what is known of them, nil otherwise
+	// constant scales and sizes, or nil if unknown
 	scaleOf []float32
 	sizeOf  []int64
-	axes    []int64 // that they are about
+	axes    []int64 // the axes of scales and sizes
 	attrs   []*pb.AttributeProto
 	mode    string
 }
 
-// gradResize: interpolation is linear in x, and acts on one axis at a time, as
-// a matrix that the runtime makes by resizing an identity matrix.
+// gradResize uses that interpolation is linear in x and separate for each axis. Its matrix
+// along an axis is a resized identity matrix, which the runtime computes.
 func gradResize(c *call) {
 	x := c.in(0)
 	rank, ok := c.types.of(x).rank()
@@ -97,8 +97,7 @@ func (c *call) resizing(rank int) (resizing, bool) {
 	return r, true
 }
 
-// coordinates is the transformation between the coordinates of x and those of
-// the output.
+// coordinates returns the mode that maps coordinates of the output to coordinates of x.
 func (r *resizing) coordinates() string {
 	for _, a := range r.attrs {
 		if a.GetName() == "coordinate_transformation_mode" {
@@ -108,8 +107,8 @@ func (r *resizing) coordinates() string {
 	return "half_pixel"
 }
 
-// keeps says that an axis is not resized. Rows and channels are not where the
-// output's size is only known at run time.
+// keeps reports whether an axis is not resized. If the output's size is known only at run time,
+// this holds for rows and channels.
 func (r *resizing) keeps(place int, x tensorType) bool {
 	if r.coordinates() == "tf_half_pixel_for_nn" {
 		return r.axes[place] < 2
@@ -124,8 +123,8 @@ func (r *resizing) keeps(place int, x tensorType) bool {
 	return r.axes[place] < 2
 }
 
-// repeats returns how often each spatial axis repeats each element, where that
-// is all that happens.
+// repeats returns how often each spatial axis repeats each element, if the node only repeats
+// elements.
 func (r *resizing) repeats(x tensorType) ([]int64, bool) {
 	if r.mode != "nearest" || x.elem != pb.TensorProto_FLOAT && x.elem != pb.TensorProto_DOUBLE || !r.inBlocks() {
 		return nil, false
@@ -146,7 +145,7 @@ func (r *resizing) repeats(x tensorType) ([]int64, bool) {
 	return factors[2:], factors[0] == 1 && factors[1] == 1
 }
 
-// inBlocks says that a whole scale repeats each element as often.
+// inBlocks reports whether an integer scale repeats each element equally often.
 func (r *resizing) inBlocks() bool {
 	nearest := "round_prefer_floor"
 	for _, a := range r.attrs {
@@ -168,8 +167,7 @@ func (r *resizing) inBlocks() bool {
 	return false
 }
 
-// interpolation is the matrix (sizes of the output × of the input) that
-// resizes an axis.
+// interpolation returns the matrix (output size × input size) that resizes an axis.
 func (c *call) interpolation(r resizing, place int) string {
 	x, axis := c.in(0), int(r.axes[place])
 	size := c.dimsOf(x, axis, axis+1)
@@ -191,7 +189,7 @@ func (c *call) interpolation(r resizing, place int) string {
 	return c.castTo(c.node("Squeeze", c.nodeWith("Resize", inputs, r.attrs...), c.ints(0, 1)), x)
 }
 
-// multiplyAlong multiplies the transpose of a matrix to an axis.
+// multiplyAlong multiplies an axis by the transpose of a matrix.
 func (c *call) multiplyAlong(t, matrix string, axis int64, rank int) string {
 	if int(axis) == rank-1 {
 		return c.node("MatMul", t, matrix)
@@ -200,7 +198,7 @@ func (c *call) multiplyAlong(t, matrix string, axis int64, rank int) string {
 	if int(axis) == rank-2 {
 		return c.node("MatMul", matrix, t)
 	}
-	// The axes behind take part as columns.
+	// Later axes become columns.
 	columns := make([]int64, axis+2)
 	columns[axis+1] = -1
 	rest := c.dimsOf(t, int(axis)+1, rank)

@@ -5,9 +5,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// rules are the gradients known, by operator of the default domain. An
-// operator more is a rule, a line here and a row in the test's table; its
-// shape in types_elementwise.go saves shape arithmetic at run time.
+// rules lists the known gradients by operator of the default domain. A new operator needs a
+// rule, a line here and a row in the test's table. Its shape in types_elementwise.go avoids
+// shape arithmetic at run time.
 var rules = map[string]rule{
 	"Abs":                   gradAbs,
 	"Add":                   gradSum,
@@ -103,20 +103,20 @@ var rules = map[string]rule{
 	"Where":                 gradWhere,
 }
 
-// runtimeDomain is that of ONNX Runtime's own operators, which its optimizer
-// and its quantizer put into models. None has a gradient.
+// runtimeDomain is the domain of ONNX Runtime's own operators, which its optimizer and
+// quantizer add to models. They have no gradients.
 const runtimeDomain = "com.microsoft"
 
-// classicalDomain is that of the operators that prepare tables.
+// classicalDomain is the domain of operators that preprocess tables.
 const classicalDomain = "ai.onnx.ml"
 
-// classicalRules are the gradients known of operators of classicalDomain.
+// classicalRules lists the known gradients of operators in classicalDomain.
 var classicalRules = map[string]rule{
 	"Normalizer": gradNormalizer,
 	"Scaler":     gradScaler,
 }
 
-// ruleOf returns the rule of a node's operator, nil where there is none.
+// ruleOf returns the rule of a node's operator, or nil if it has none.
 func (g *tape) ruleOf(n *pb.NodeProto) rule {
 	switch {
 	case onnx.IsDefault(n.GetDomain()):
@@ -127,7 +127,7 @@ func (g *tape) ruleOf(n *pb.NodeProto) rule {
 	return nil
 }
 
-// reasons say why operators without a rule have none.
+// reasons explain why operators have no rule.
 var reasons = map[string]string{
 	"If":            "it runs one of two graphs of its own",
 	"Loop":          "how often its body runs is found at run time",
@@ -138,7 +138,7 @@ var reasons = map[string]string{
 
 const asPairs = "it computes with integers throughout; quantize the network with pairs of QuantizeLinear and DequantizeLinear (QDQ)"
 
-// reasonOf says why a node's operator has no rule, "" where its name says enough.
+// reasonOf returns why a node's operator has no rule, or "" if its name explains it.
 func reasonOf(n *pb.NodeProto) string {
 	if n.GetDomain() == runtimeDomain {
 		return "it is ONNX Runtime's own; take the model from before ONNX Runtime optimized it"
@@ -146,8 +146,8 @@ func reasonOf(n *pb.NodeProto) string {
 	return reasons[n.GetOpType()]
 }
 
-// ends says that a node's outputs are constant almost everywhere, or depend
-// on its inputs' shapes only.
+// ends reports whether a node's outputs are constant almost everywhere, or depend only on its
+// inputs' shapes.
 func ends(n *pb.NodeProto) bool {
 	if !onnx.IsDefault(n.GetDomain()) {
 		return false

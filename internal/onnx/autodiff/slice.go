@@ -7,8 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// gradSlice puts the gradient back in its place among zeros: by padding where
-// the bounds are known, by scattering elsewhere.
+// gradSlice puts the gradient back among zeros, by padding if the bounds are known and by
+// scattering otherwise.
 func gradSlice(c *call) {
 	if c.gradKnownSlice() {
 		return
@@ -18,14 +18,14 @@ func gradSlice(c *call) {
 	c.add(0, c.scatterNumbered(x, c.node("Slice", inputs...), c.up(0)))
 }
 
-// numbered has the shape of x and holds 0, 1, 2, … in the order of elements.
+// numbered returns 0, 1, 2, … in the shape of x.
 func (c *call) numbered(x string) string {
 	order := c.node("Range", c.constant(int64(0)), c.node("Size", x), c.constant(int64(1)))
 	return c.node("Reshape", order, c.shapeOf(x))
 }
 
-// scatterNumbered puts the elements of up at places of x that are numbered,
-// each at most once.
+// scatterNumbered writes the elements of up to the places of x with the given numbers. Each
+// number occurs at most once.
 func (c *call) scatterNumbered(x, places, up string, attrs ...*pb.AttributeProto) string {
 	flat := c.ints(-1)
 	zeros := c.node("Expand", c.scalar(0, x), c.node("Reshape", c.node("Size", x), c.ints(1)))
@@ -34,7 +34,7 @@ func (c *call) scatterNumbered(x, places, up string, attrs ...*pb.AttributeProto
 	return c.node("Reshape", scattered, c.shapeOf(x))
 }
 
-// gradKnownSlice covers slices of axes whose sizes are known.
+// gradKnownSlice handles slices of axes whose sizes are known.
 func (c *call) gradKnownSlice() bool {
 	x := c.types.of(c.in(0))
 	cut, ok := c.types.cut(c.n, len(x.dims))
@@ -54,8 +54,8 @@ func (c *call) gradKnownSlice() bool {
 	return true
 }
 
-// uncut puts what a slice took back among zeros of the shape that it was
-// taken from. Only the sizes of axes that were cut matter.
+// uncut puts a slice back among zeros of its original shape. Only the sizes of sliced axes
+// matter.
 func (c *call) uncut(up string, dims []int64, cut []span) string {
 	rank := int64(len(dims))
 	pads := make([]int64, 2*rank)
@@ -83,8 +83,7 @@ func (c *call) uncut(up string, dims []int64, cut []span) string {
 	return c.node("Pad", up, c.ints(pads...))
 }
 
-// taken returns the first element that a slice takes of an axis of a size, and
-// how many.
+// taken returns the first element of a slice and the number of elements, for an axis of a size.
 func (s span) taken(size int64) (first, count int64) {
 	if s.step > 0 {
 		start, end := s.clamp(size)
@@ -95,7 +94,7 @@ func (s span) taken(size int64) (first, count int64) {
 	return start, max((start-end-s.step-1)/-s.step, 0)
 }
 
-// dilate puts step − 1 zeros behind each element of an axis.
+// dilate inserts step − 1 zeros after each element of an axis.
 func (c *call) dilate(x string, axis, step int64) string {
 	rank := int64(len(c.types.of(x).dims))
 	pads := make([]int64, 2*(rank+1))
@@ -119,7 +118,7 @@ func (c *call) dilate(x string, axis, step int64) string {
 	return c.node("Reshape", spread, c.node("Mul", c.node("Shape", x), c.ints(factors...)))
 }
 
-// gradScatterElements is that of a scatter that replaces or adds.
+// gradScatterElements is the rule of a scatter that replaces or adds.
 func gradScatterElements(c *call) {
 	reduction := onnx.AttributeString(c.n, "reduction", "none")
 	if reduction != "none" && reduction != "add" {

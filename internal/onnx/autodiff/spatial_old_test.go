@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// TestOldResize compares the Upsample and Resize of old operator sets with
-// central differences. They are linear, so any difference is exact.
+// TestOldResize compares the Upsample and Resize of old operator sets with central differences.
+// They are linear, so differences are exact.
 func TestOldResize(t *testing.T) {
 	rt := orttest.Open(t)
 	scales := []float32{1, 1, 2, 1.5}

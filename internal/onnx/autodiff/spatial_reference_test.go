@@ -40,8 +40,7 @@ func (c spatialReference) input(i int) []float32 {
 	return v
 }
 
-// build makes the graph; x is of unknown size but for its channels where
-// dynamic.
+// build builds the graph. If dynamic is set, only the number of channels of x is known.
 func (c spatialReference) build(opset int64, dynamic bool) (b *onnx.Builder, x []string, y string) {
 	b = onnx.NewBuilder("case", opset)
 	for i, shape := range c.Shapes {

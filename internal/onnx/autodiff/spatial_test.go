@@ -8,7 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// kernel is a constant of small numbers, none of which repeat soon.
+// kernel returns a constant with small numbers that do not repeat soon.
 func kernel(dims ...int64) func(*onnx.Builder) string {
 	return func(b *onnx.Builder) string {
 		v := make([]float32, size(dims))
@@ -19,7 +19,7 @@ func kernel(dims ...int64) func(*onnx.Builder) string {
 	}
 }
 
-// conv is a convolution, or its transpose, with constant weights.
+// conv appends a convolution, or its transpose, with constant weights.
 func conv(name string, w func(*onnx.Builder) string, attrs ...*pb.AttributeProto) func(*onnx.Builder, []string) string {
 	return func(b *onnx.Builder, x []string) string { return b.Node(name, []string{x[0], w(b)}, attrs...) }
 }
@@ -32,8 +32,7 @@ func window(attrs ...any) []*pb.AttributeProto {
 	return out
 }
 
-// absent is an input of Resize that is not given, which was an empty one before
-// operator set 13.
+// absent returns an omitted input of Resize. Before operator set 13 that was an empty tensor.
 func absent(b *onnx.Builder) string {
 	if b.Opset() < 13 {
 		return b.Const([]float32{})
@@ -41,7 +40,7 @@ func absent(b *onnx.Builder) string {
 	return ""
 }
 
-// resize is a Resize by scales, or by sizes.
+// resize appends a Resize by scales or by sizes.
 func resize(scales []float32, sizes []int64, attrs ...any) func(*onnx.Builder, []string) string {
 	return func(b *onnx.Builder, x []string) string {
 		in := []string{x[0], absent(b), absent(b)}
@@ -54,8 +53,8 @@ func resize(scales []float32, sizes []int64, attrs ...any) func(*onnx.Builder, [
 	}
 }
 
-// resizeTo is a Resize of the last two axes, as PyTorch exports it for sizes
-// that are known and rows that are not.
+// resizeTo appends a Resize of the last two axes, as PyTorch exports it for known sizes and an
+// unknown number of rows.
 func resizeTo(h, w int64, attrs ...any) func(*onnx.Builder, []string) string {
 	return func(b *onnx.Builder, x []string) string {
 		rows := b.Node("Slice", []string{b.Node("Shape", x[:1]), b.Const(ints(0)), b.Const(ints(2))})

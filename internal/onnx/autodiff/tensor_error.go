@@ -2,9 +2,8 @@ package autodiff
 
 import "fmt"
 
-// TensorError says that a network does not have the outputs that a scalar is of
-// or, where Tensor is not empty, that this is none to differentiate with respect
-// to.
+// TensorError reports that a model lacks the outputs that a scalar needs or, if Tensor is not
+// empty, that the gradient with respect to Tensor is not defined.
 type TensorError struct{ Tensor, Reason string }
 
 func (e *TensorError) Error() string {

@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// dimension is a size of an axis: a number, or unknown (n < 0), perhaps with
-// a symbol that stands for one and the same number in all of the graph.
+// dimension is the size of an axis: a number, or unknown (n < 0). An unknown size may have a
+// symbol, which means the same number everywhere in the graph.
 type dimension struct {
 	n      int64
 	symbol string
@@ -18,7 +18,7 @@ type dimension struct {
 
 func (d dimension) known() bool { return d.n >= 0 }
 
-// tensorType is what is known about a tensor.
+// tensorType is the known part of a tensor's type.
 type tensorType struct {
 	elem   pb.TensorProto_DataType // UNDEFINED if unknown
 	ranked bool                    // dims has the right length
@@ -27,7 +27,7 @@ type tensorType struct {
 
 func (t tensorType) rank() (int, bool) { return len(t.dims), t.ranked }
 
-// static returns the shape where all of it is known.
+// static returns the shape if it is completely known.
 func (t tensorType) static() ([]int64, bool) {
 	if !t.ranked {
 		return nil, false
@@ -42,7 +42,7 @@ func (t tensorType) static() ([]int64, bool) {
 	return dims, true
 }
 
-// size is the number of elements, where known.
+// size returns the number of elements, if known.
 func (t tensorType) size() (int64, bool) {
 	dims, ok := t.static()
 	n := int64(1)
@@ -61,7 +61,7 @@ func (t tensorType) dim(axis int64) (dimension, bool) {
 	return t.dims[axis], true
 }
 
-// info declares a tensor of the type.
+// info declares a tensor with this type.
 func (t tensorType) info(name string) *pb.ValueInfoProto {
 	dims := make([]any, len(t.dims))
 	for i, d := range t.dims {
@@ -77,21 +77,20 @@ func (t tensorType) info(name string) *pb.ValueInfoProto {
 	return v
 }
 
-// types infers element types and shapes, node by node as the graph grows.
+// types infers element types and shapes, node by node while the graph grows.
 type types struct {
-	graph    *pb.GraphProto // that grows
+	graph    *pb.GraphProto // the growing graph
 	index    *onnx.Graph
-	dir      string // of external data
+	dir      string // folder of external data
 	known    map[string]tensorType
-	consts   map[string]*pb.TensorProto // those added during the sweep
-	reshaped map[string]string          // outputs of operators that only reshape, and of what
-	numbers  map[string][]number        // elements of small tensors of integers
-	seen     int                        // nodes inferred so far
+	consts   map[string]*pb.TensorProto // constants added during the sweep
+	reshaped map[string]string          // maps outputs of reshaping operators to their inputs
+	numbers  map[string][]number        // elements of small integer tensors
+	seen     int                        // number of nodes inferred so far
 }
 
-// Types returns a function that declares tensors of a graph as far as their
-// types can be inferred: the element type is UNDEFINED where it is not known.
-// External data are in dir.
+// Types returns a function that declares tensors of a graph with their inferred types. The
+// element type is UNDEFINED if it is unknown. External data is in dir.
 func Types(g *onnx.Graph, dir string) func(tensor string) *pb.ValueInfoProto {
 	t := newTypes(g.Model.GetGraph(), g, dir)
 	return func(tensor string) *pb.ValueInfoProto { return t.of(tensor).info(tensor) }
@@ -116,7 +115,8 @@ func (t *types) declare(g *pb.GraphProto) {
 			of := declared(v)
 			for i, d := range of.dims {
 				if !d.known() && d.symbol == "" {
-					// An axis without a name gets one of its own, so that tensors made from it are known to be as long.
+					// A nameless axis gets its own symbol, so that derived tensors are known to
+					// have the same length.
 					of.dims[i].symbol = fmt.Sprintf("%s[%d]", v.GetName(), i)
 				}
 			}
@@ -163,7 +163,7 @@ func (t *types) constant(name string, c *pb.TensorProto) {
 	t.consts[name] = c
 }
 
-// advance infers the outputs of the nodes that were appended since last time.
+// advance infers the outputs of nodes that were appended since the last call.
 func (t *types) advance() {
 	nodes := t.graph.Node
 	for ; t.seen < len(nodes); t.seen++ {
@@ -174,7 +174,8 @@ func (t *types) advance() {
 func (t *types) infer(n *pb.NodeProto) {
 	infer := inferenceOf(n)
 	if infer == nil {
-		// What the model declares holds, and an element type can be told.
+		// Declarations in the model take precedence, and the element type may still be
+		// inferred.
 		if out, ok := t.elementOf(n); ok && t.of(n.Output[0]).elem == pb.TensorProto_UNDEFINED {
 			t.known[n.Output[0]] = merge(tensorType{elem: out}, t.of(n.Output[0]))
 		}
@@ -193,7 +194,7 @@ func (t *types) infer(n *pb.NodeProto) {
 	t.evaluate(n)
 }
 
-// merge fills gaps in what was inferred by what the model declares.
+// merge completes an inferred type with the model's declaration.
 func merge(inferred, declared tensorType) tensorType {
 	if inferred.elem == pb.TensorProto_UNDEFINED {
 		inferred.elem = declared.elem
@@ -216,7 +217,7 @@ func merge(inferred, declared tensorType) tensorType {
 
 func (t *types) of(tensor string) tensorType { return t.known[tensor] }
 
-// differentiable says that a tensor holds, or may hold, real numbers.
+// differentiable reports whether a tensor contains real numbers, or may contain them.
 func (t *types) differentiable(tensor string) bool {
 	elem := t.of(tensor).elem
 	return elem == pb.TensorProto_UNDEFINED || onnx.IsFloat(elem)
@@ -237,8 +238,7 @@ func (t *types) intsOf(tensor string) ([]int64, bool) {
 
 var errNotConstant = errors.New("not constant")
 
-// axes returns what the attribute or input of that name says, nil where it is
-// absent or empty.
+// axes returns the value of the attribute or input, or nil if it is absent or empty.
 func (t *types) axes(n *pb.NodeProto, input int) ([]int64, error) {
 	if a := onnx.AttributeInts(n, "axes"); a != nil {
 		return a, nil
@@ -256,11 +256,10 @@ func (t *types) axes(n *pb.NodeProto, input int) ([]int64, error) {
 	return v, nil
 }
 
-// span is a range of an axis, as Slice takes it.
+// span is a range of an axis in a Slice.
 type span struct{ axis, start, end, step int64 }
 
-// clamp returns the first index and the end for an axis of a size, as steps of
-// 1 take them.
+// clamp returns the first index and the end within an axis of a size, for step 1.
 func (s span) clamp(size int64) (start, end int64) {
 	at := func(i int64) int64 {
 		if i < 0 {
@@ -271,7 +270,7 @@ func (s span) clamp(size int64) (start, end int64) {
 	return at(s.start), at(s.end)
 }
 
-// cut returns the ranges of a Slice whose bounds are constant.
+// cut returns the ranges of a Slice with constant bounds.
 func (t *types) cut(n *pb.NodeProto, rank int) ([]span, bool) {
 	get := func(input int) ([]int64, bool) {
 		if len(n.Input) <= input || n.Input[input] == "" {
@@ -310,8 +309,8 @@ func (t *types) cut(n *pb.NodeProto, rank int) ([]span, bool) {
 	return out, true
 }
 
-// otherElement are the operators, among those without an inference of their
-// own, whose first output is of another type than their first input.
+// otherElement lists operators without an inference whose first output has another element type
+// than their first input.
 var otherElement = map[string]bool{
 	"ArgMax": true, "ArgMin": true, "BitCast": true, "ConstantOfShape": true, "ConvInteger": true,
 	"DequantizeLinear": true, "DynamicQuantizeLinear": true, "EyeLike": true, "If": true, "IsInf": true, "IsNaN": true,
@@ -321,8 +320,7 @@ var otherElement = map[string]bool{
 	"TfIdfVectorizer": true,
 }
 
-// elementOf tells the element type of a node's first output from its first
-// input.
+// elementOf infers the element type of a node's first output from its first input.
 func (t *types) elementOf(n *pb.NodeProto) (pb.TensorProto_DataType, bool) {
 	if len(n.Input) == 0 || len(n.Output) == 0 || n.Output[0] == "" || otherElement[n.GetOpType()] ||
 		strings.HasPrefix(n.GetOpType(), "Sequence") {
@@ -335,8 +333,8 @@ func (t *types) elementOf(n *pb.NodeProto) (pb.TensorProto_DataType, bool) {
 	return elem, onnx.IsDefault(n.GetDomain()) && elem != pb.TensorProto_UNDEFINED
 }
 
-// weightsElement gives a linear layer's output the element type of its weights
-// where that of its input is not known.
+// weightsElement infers the element type of a linear layer's output from its weights if the
+// type of its input is unknown.
 func (t *types) weightsElement(n *pb.NodeProto) {
 	switch n.GetOpType() {
 	case "Conv", "ConvTranspose", "Gemm", "MatMul":

@@ -7,8 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// inference is how the types of an operator's outputs follow from its inputs.
-// Of operators that are not listed only what the model declares is known.
+// inference maps operators to functions that infer the types of their outputs. For other
+// operators, only the model's declarations are known.
 var inference = map[string]func(*types, *pb.NodeProto) []tensorType{
 	"Abs": sameAsInput, "Cast": inferCast, "CastLike": inferCastLike, "Ceil": sameAsInput, "Clip": sameAsInput,
 	"Elu": sameAsInput, "Erf": sameAsInput, "Exp": sameAsInput, "Floor": sameAsInput, "HardSigmoid": sameAsInput, "Identity": sameAsInput,
@@ -89,7 +89,7 @@ func inferWhere(t *types, n *pb.NodeProto) []tensorType {
 	return one(broadcastTwo(out, t.of(n.Input[0])))
 }
 
-// broadcastTwo has the element type of a.
+// broadcastTwo returns the broadcast type, with the element type of a.
 func broadcastTwo(a, b tensorType) tensorType {
 	out := tensorType{elem: a.elem}
 	if out.elem == pb.TensorProto_UNDEFINED && b.elem != pb.TensorProto_BOOL {

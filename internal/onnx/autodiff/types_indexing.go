@@ -18,13 +18,13 @@ func inferenceOf(n *pb.NodeProto) func(*types, *pb.NodeProto) []tensorType {
 	return nil
 }
 
-// as is the type with another element.
+// as returns the type with another element type.
 func (t tensorType) as(elem pb.TensorProto_DataType) tensorType {
 	t.elem = elem
 	return t
 }
 
-// inferElement is that of operators that change the element type only.
+// inferElement returns the inference of operators that change only the element type.
 func inferElement(elem pb.TensorProto_DataType) func(*types, *pb.NodeProto) []tensorType {
 	return func(t *types, n *pb.NodeProto) []tensorType { return one(t.of(n.Input[0]).as(elem)) }
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// inferQuantize: the zero point's type, else what output_dtype says, else uint8.
+// inferQuantize returns the zero point's type, or output_dtype, or uint8 by default.
 func inferQuantize(t *types, n *pb.NodeProto) []tensorType {
 	elem := pb.TensorProto_DataType(onnx.AttributeInt(n, "output_dtype", int64(pb.TensorProto_UINT8)))
 	if len(n.Input) > 2 && n.Input[2] != "" {
@@ -27,7 +27,7 @@ func inferMatMulInteger(t *types, n *pb.NodeProto) []tensorType {
 	return one(inferMatMul(t, n)[0].as(pb.TensorProto_INT32))
 }
 
-// inferZeroPoint knows the element type, which is that of the result's zero point.
+// inferZeroPoint infers only the element type, from the result's zero point.
 func inferZeroPoint(t *types, n *pb.NodeProto) []tensorType {
 	return one(tensorType{elem: t.of(n.Input[7]).elem})
 }

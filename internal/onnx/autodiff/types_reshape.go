@@ -7,7 +7,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// shapeFrom is a shape that a tensor of integers holds, as far as it is known.
+// shapeFrom returns the known part of a shape that an integer tensor contains.
 func (t *types) shapeFrom(tensor string) ([]dimension, bool) {
 	if v, ok := t.intsOf(tensor); ok {
 		return fixed(v...), true
@@ -41,7 +41,7 @@ func inferReshape(t *types, n *pb.NodeProto) []tensorType {
 			out.dims[i], _ = x.dim(int64(i))
 		case e.known && e.n < 0:
 			infer = i
-		case !e.known && !e.size: // it may be −1
+		case !e.known && !e.size: // may be −1
 			out.dims[i].n = -1
 		default:
 			out.dims[i] = e.dimension()
@@ -53,7 +53,7 @@ func inferReshape(t *types, n *pb.NodeProto) []tensorType {
 	return one(out)
 }
 
-// quotient is the size of an axis that holds what other axes leave of x.
+// quotient returns the remaining size of x after the other axes.
 func quotient(x tensorType, others []dimension) dimension {
 	if !x.ranked {
 		return dimension{n: -1}

@@ -47,8 +47,8 @@ func inferConvTranspose(t *types, n *pb.NodeProto) []tensorType {
 	return one(out)
 }
 
-// window is the size of a kernel (outputs, inputs, …) along the axes that it
-// moves along, −1 where that is not known.
+// window returns the size of a kernel (outputs, inputs, …) along its spatial axes, with −1 for
+// unknown sizes.
 func (t tensorType) window() []int64 {
 	if len(t.dims) < 3 {
 		return nil
@@ -60,7 +60,7 @@ func (t tensorType) window() []int64 {
 	return sizes
 }
 
-// inferPool is that of all pooling; only MaxPool has a second output.
+// inferPool infers the outputs of all poolings. Only MaxPool has a second output.
 func inferPool(t *types, n *pb.NodeProto) []tensorType {
 	x := t.of(n.Input[0])
 	out := tensorType{elem: x.elem, ranked: x.ranked, dims: unknown(len(x.dims))}

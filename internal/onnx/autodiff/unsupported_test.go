@@ -13,8 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// TestUnsupported holds that a form that a rule does not cover is an error
-// that names the operator and why, and never a gradient of 0.
+// TestUnsupported checks that a form that a rule does not support is an error with the operator
+// and the reason, and never a gradient of 0.
 func TestUnsupported(t *testing.T) {
 	float := func(v ...float32) func(b *onnx.Builder) string {
 		return func(b *onnx.Builder) string { return b.Const(v) }
@@ -115,7 +115,7 @@ func reducedAtRun(op string) func(*onnx.Builder, string) string {
 	}
 }
 
-// TestReduceMaxTies holds that elements that tie share the gradient.
+// TestReduceMaxTies checks that elements that tie share the gradient.
 func TestReduceMaxTies(t *testing.T) {
 	rt := orttest.Open(t)
 	b := onnx.NewBuilder("g", 17)

@@ -5,16 +5,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// number is an element of a small tensor of integers, as far as it is known
-// before the graph runs.
+// number is an element of a small integer tensor, as far as it is known before the graph runs.
 type number struct {
 	n      int64
 	known  bool
-	symbol string // stands for one and the same number in all of the graph
-	size   bool   // it is the size of an axis, so not negative
+	symbol string // means the same number everywhere in the graph
+	size   bool   // the size of an axis, so not negative
 }
 
-// maxNumbers bounds the tensors whose elements are followed: shapes are short.
+// maxNumbers limits the length of tensors whose elements are tracked, because shapes are short.
 const maxNumbers = 32
 
 func (d dimension) number() number {
@@ -28,7 +27,7 @@ func (v number) dimension() dimension {
 	return dimension{n: -1, symbol: v.symbol}
 }
 
-// numbersOf returns the elements of a tensor of integers.
+// numbersOf returns the elements of an integer tensor.
 func (t *types) numbersOf(tensor string) ([]number, bool) {
 	if v, ok := t.numbers[tensor]; ok {
 		return v, true
@@ -47,8 +46,7 @@ func (t *types) numbersOf(tensor string) ([]number, bool) {
 	return v, true
 }
 
-// evaluate follows shape arithmetic, so that the shapes that a graph computes
-// are known where they can be.
+// evaluate tracks shape arithmetic, so that shapes computed by the graph are known if possible.
 func (t *types) evaluate(n *pb.NodeProto) {
 	if !onnx.IsDefault(n.GetDomain()) || len(n.Output) != 1 {
 		return
@@ -173,7 +171,7 @@ func (t *types) sliceNumbers(n *pb.NodeProto, x []number) ([]number, bool) {
 	return x, true
 }
 
-// transposeNumbers turns a matrix.
+// transposeNumbers transposes a matrix.
 func (t *types) transposeNumbers(n *pb.NodeProto, x []number) ([]number, bool) {
 	dims, ok := t.of(n.Input[0]).static()
 	if perm := onnx.AttributeInts(n, "perm"); !ok || len(dims) != 2 || perm != nil && perm[0] != 1 {

@@ -9,7 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// shapeCases compute shapes as exporters do; x is n×3×4.
+// shapeCases compute shapes in the way exporters do. x is n×3×4.
 var shapeCases = []struct {
 	name  string
 	build func(b *onnx.Builder, x string) string
@@ -61,8 +61,8 @@ func sizeOf(b *onnx.Builder, x string, axis int64) string {
 	return b.Node("Gather", []string{b.Node("Shape", []string{x}), b.Const(axis)})
 }
 
-// TestShapes holds that shapes that a graph computes are known ahead, and that
-// a gradient through them computes none.
+// TestShapes checks that computed shapes are known beforehand, and that gradients through them
+// compute no shapes.
 func TestShapes(t *testing.T) {
 	for _, c := range shapeCases {
 		b := onnx.NewBuilder("g", 17)
@@ -81,7 +81,7 @@ func TestShapes(t *testing.T) {
 		}
 		before := len(b.Graph().Node)
 		if _, err := Gradient(b, "", []Seed{{Output: b.Node("Mul", []string{y, y}), Upstream: y}}, []string{x}); err != nil {
-			continue // Expand's does not depend on x
+			continue // the gradient of Expand does not depend on x
 		}
 		for _, n := range b.Graph().Node[before:] {
 			if n.GetOpType() == "Shape" || n.GetOpType() == "Size" {

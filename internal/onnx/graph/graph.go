@@ -1,10 +1,9 @@
-// Package graph writes what fitted methods compute as nodes of an ONNX graph, of
-// plain operators that any runtime has.
+// Package graph writes the computations of fitted methods as nodes of an ONNX graph. It uses
+// only standard operators, which every runtime has.
 //
-// A fitted method that can has one more method beside its Score or Quantiles, in
-// the same file, which does the same with tensors. Products that cost have the
-// precision that they have there, float32 mostly; what is little work, sums above
-// all, is float64.
+// A fitted method that supports graphs has one more method beside Score or Quantiles, in the
+// same file, which does the same computation with tensors. Expensive products have the same
+// precision as in Go, mostly float32. Cheap operations, such as sums, are in float64.
 package graph
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 )
 
-// Batch are n rows as fitted methods see them. What is absent is the zero value.
+// Batch holds the tensors for n rows. Missing parts are zero values.
 type Batch struct {
 	Features Tensor // n×h, float32
 	Logits   Tensor // n×c, float32
@@ -21,7 +20,7 @@ type Batch struct {
 	Gaps     Tensor // n×k, float32: 1 if a cell is empty, 0 if not
 }
 
-// Part is that of a name.
+// Part returns the part with the given name.
 func (b Batch) Part(name string) Tensor {
 	switch name {
 	case "features":
@@ -39,7 +38,7 @@ func (b Batch) Part(name string) Tensor {
 	return Tensor{}
 }
 
-// Set sets the part of a name; layers are set in their order.
+// Set sets the part with the given name. Layers must be set in order.
 func (b *Batch) Set(name string, x Tensor) {
 	switch name {
 	case "features":
@@ -53,45 +52,43 @@ func (b *Batch) Set(name string, x Tensor) {
 	}
 }
 
-// Detector is a fitted detector that writes its score as nodes.
+// Detector is a fitted detector that can write its score as nodes.
 type Detector interface {
-	// ScoreGraph returns scores, n×1, that are those of its Score. Rows that are
-	// not finite may have any score. A *Refusal says why a fitted method has no
-	// graph.
+	// ScoreGraph returns the scores, n×1, equal to those of Score. Rows with NaN or infinities
+	// may have any score. If a fitted method has no graph, the error is a *Refusal with the
+	// reason.
 	ScoreGraph(b Batch) (Tensor, error)
 }
 
-// QuantileRegressor is a fitted interval method that writes its quantiles as
-// nodes.
+// QuantileRegressor is a fitted interval model that can write its quantiles as nodes.
 type QuantileRegressor interface {
-	// QuantilesGraph returns quantiles at levels, n×targets×levels, that are those
-	// of its Quantiles for the rows of x.
+	// QuantilesGraph returns quantiles at levels, n×targets×levels, equal to those of Quantiles
+	// for the rows of x.
 	QuantilesGraph(x Tensor, levels []float64) (Tensor, error)
 }
 
-// Refusal says why a fitted method is not written as a graph.
+// Refusal is the reason why a fitted method cannot be written as a graph.
 type Refusal struct{ Why string }
 
 func (e *Refusal) Error() string { return e.Why }
 
-// Refuse is a Refusal, formatted.
+// Refuse returns a formatted Refusal.
 func Refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
 
-// Carrier is a Detector whose score of a row that is not finite is NaN or +Inf,
-// if it says so.
+// Carrier is a Detector that may propagate NaN and infinities: if CarriesNaN returns true, rows
+// with them score NaN or +Inf.
 type Carrier interface {
 	CarriesNaN() bool
 }
 
-// Carries is whether what a detector fitted is a Carrier that says so.
+// Carries reports whether a fitted detector propagates NaN and infinities, see Carrier.
 func Carries(fitted any) bool {
 	c, ok := fitted.(Carrier)
 	return ok && c.CarriesNaN()
 }
 
-// Score writes the score of what a detector fitted for the rows of b, which has
-// the parts that the detector reads, all of the same graph. A row that is not
-// finite scores NaN or +Inf.
+// Score writes the score of a fitted detector for the rows of b. All parts must belong to the
+// same graph. Rows with NaN or infinities score NaN or +Inf.
 func Score(fitted any, b Batch) (Tensor, error) {
 	score, err := Unguarded(fitted, b)
 	if err != nil {
@@ -109,7 +106,7 @@ func Score(fitted any, b Batch) (Tensor, error) {
 	return score, nil
 }
 
-// Unguarded is Score, with any score for a row that is not finite.
+// Unguarded does what Score does, but rows with NaN or infinities may have any score.
 func Unguarded(fitted any, b Batch) (Tensor, error) {
 	if d, ok := fitted.(Detector); ok {
 		return d.ScoreGraph(b)
@@ -117,7 +114,8 @@ func Unguarded(fitted any, b Batch) (Tensor, error) {
 	return Tensor{}, noGraph
 }
 
-// Quantiles is Score for what an interval method fitted.
+// Quantiles writes the quantiles of a fitted interval model. Rows with NaN or infinities have
+// quantiles NaN.
 func Quantiles(fitted any, x Tensor, levels []float64) (Tensor, error) {
 	q, ok := fitted.(QuantileRegressor)
 	if !ok {
@@ -132,16 +130,15 @@ func Quantiles(fitted any, x Tensor, levels []float64) (Tensor, error) {
 
 var noGraph = &Refusal{"it cannot be written as a graph of ONNX operators"}
 
-// MostBank bounds the training rows that a graph holds, in bytes: what a model
-// file should hold, and a browser.
+// MostBank limits the training rows in a graph, in bytes, to a size that model files and
+// browsers handle well.
 const MostBank = 256 << 20
 
-// CheckBank refuses more rows of h numbers, of so many bytes each, than a graph
-// holds.
+// CheckBank returns an error if n rows of h numbers, each bytes per number, exceed MostBank.
 func CheckBank(n, h, each int) error {
 	size := each * n * h
 	if size <= MostBank {
 		return nil
 	}
-	return Refuse("it keeps %d rows of %d features to compare with, %d MB, and a graph holds %d MB at most: fit it on fewer rows", n, h, size>>20, MostBank>>20)
+	return Refuse("it compares with %d stored rows of %d features, %d MB, but a graph can store at most %d MB: fit it on fewer rows", n, h, size>>20, MostBank>>20)
 }

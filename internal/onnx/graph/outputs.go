@@ -1,6 +1,6 @@
 package graph
 
-// Names of the outputs and optional inputs of a graph that a bundle was written to.
+// Names of the outputs and optional inputs of an exported graph.
 const (
 	PValue        = "attach.p_value"
 	OODScore      = "attach.ood_score"

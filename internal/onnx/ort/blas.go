@@ -14,23 +14,25 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// BLAS is gonum's implementation of the Basic Linear Algebra Subprograms with Gemm and Syrk of real matrices run in ONNX Runtime, on
-// the CPU, where they are large. A program installs it with blas32.Use and blas64.Use. Results differ from gonum's in rounding.
+// BLAS is gonum's implementation of the Basic Linear Algebra Subprograms, except that ONNX
+// Runtime computes large real Gemm and Syrk products on the CPU. A program installs it with
+// blas32.Use and blas64.Use. Results differ from gonum's in rounding.
 //
-// These routines cannot report an error: when ONNX Runtime fails, or after the runtime was closed, gonum computes the result.
+// These routines cannot report an error. If ONNX Runtime fails, or after the runtime was
+// closed, gonum computes the result.
 type BLAS struct {
 	gonum.Implementation
 
 	r        *Runtime
-	mu       sync.RWMutex // held for reading during a product, for writing to make or close sessions
+	mu       sync.RWMutex // read-locked during a product, write-locked to create or close sessions
 	sessions map[operation]*Session
 	closed   bool
 
-	spare32, spare64 sync.Pool // of *[]float32 and *[]float64, results on their way to a matrix and operands without gaps
+	spare32, spare64 sync.Pool // *[]float32 and *[]float64, buffers for results and for operands without gaps
 }
 
-// spare returns room for n elements, whose release gives it back. Products of block after block would else fill the memory that the
-// garbage collector leaves beside large data.
+// spare returns a buffer for n elements, which release returns to the pool. Otherwise products
+// of many blocks would fill all memory that the garbage collector allows beside large data.
 func spare[T real](b *BLAS, n int) (room []T, release func()) {
 	var z T
 	pool := &b.spare32
@@ -45,7 +47,8 @@ func spare[T real](b *BLAS, n int) (room []T, release func()) {
 	return (*p)[:n], func() { pool.Put(p) }
 }
 
-// operation is what a session computes: a product of matrices that are stored transposed or not.
+// operation identifies the computation of a session: a product of matrices that are stored
+// transposed or not.
 type operation struct {
 	dtype          pb.TensorProto_DataType
 	transA, transB bool
@@ -56,11 +59,11 @@ var _ interface {
 	blas.Float64
 } = (*BLAS)(nil)
 
-// BLAS returns the runtime's implementation, which lives as long as the runtime.
+// BLAS returns the runtime's implementation. It works until the runtime is closed.
 func (r *Runtime) BLAS() *BLAS { return r.blas() }
 
-// UseBLAS has the large products of the whole process computed by the runtime, until stop puts gonum's own implementation back and closes the
-// runtime.
+// UseBLAS makes the runtime compute large products in the whole process. stop restores gonum's
+// implementation and closes the runtime.
 func (r *Runtime) UseBLAS() (stop func()) {
 	blas32.Use(r.BLAS())
 	blas64.Use(r.BLAS())
@@ -71,8 +74,8 @@ func (r *Runtime) UseBLAS() (stop func()) {
 	}
 }
 
-// Products has the large products of the whole process computed by a runtime that it opens,
-// until stop is called.
+// Products opens a runtime that computes large products in the whole process until stop is
+// called.
 func Products(ctx context.Context, o Options) (stop func(), err error) {
 	r, err := Open(ctx, o)
 	if err != nil {
@@ -83,10 +86,11 @@ func Products(ctx context.Context, o Options) (stop func(), err error) {
 	return r.UseBLAS(), nil
 }
 
-// minProduct is the least m·n·k that goes to ONNX Runtime: below, a call costs more than it gains.
+// minProduct is the smallest m·n·k that ONNX Runtime computes. For smaller products, a call
+// costs more time than it saves.
 const minProduct = 1 << 18
 
-// Sgemm computes C = αAB + βC in float32, with A and B transposed as asked.
+// Sgemm computes C = αAB + βC in float32, with A and B optionally transposed.
 func (b *BLAS) Sgemm(tA, tB blas.Transpose, m, n, k int, alpha float32, x []float32, ldx int, y []float32, ldy int, beta float32, c []float32, ldc int) {
 	whole := product[float32]{alpha, matrix[float32]{m, k, x, ldx, tA}, matrix[float32]{k, n, y, ldy, tB}, beta, matrix[float32]{m, n, c, ldc, blas.NoTrans}, blas.All}
 	run(b, whole, func(p product[float32]) {
@@ -94,7 +98,7 @@ func (b *BLAS) Sgemm(tA, tB blas.Transpose, m, n, k int, alpha float32, x []floa
 	})
 }
 
-// Dgemm is Sgemm in float64.
+// Dgemm does what Sgemm does, in float64.
 func (b *BLAS) Dgemm(tA, tB blas.Transpose, m, n, k int, alpha float64, x []float64, ldx int, y []float64, ldy int, beta float64, c []float64, ldc int) {
 	whole := product[float64]{alpha, matrix[float64]{m, k, x, ldx, tA}, matrix[float64]{k, n, y, ldy, tB}, beta, matrix[float64]{m, n, c, ldc, blas.NoTrans}, blas.All}
 	run(b, whole, func(p product[float64]) {
@@ -110,7 +114,7 @@ func (b *BLAS) Ssyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float32, x
 	})
 }
 
-// Dsyrk is Ssyrk in float64.
+// Dsyrk does what Ssyrk does, in float64.
 func (b *BLAS) Dsyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float64, x []float64, ldx int, beta float64, c []float64, ldc int) {
 	a := matrix[float64]{n, k, x, ldx, tA}
 	run(b, product[float64]{alpha, a, a.transposed(), beta, matrix[float64]{n, n, c, ldc, blas.NoTrans}, ul}, func(p product[float64]) {
@@ -120,7 +124,7 @@ func (b *BLAS) Dsyrk(ul blas.Uplo, tA blas.Transpose, n, k int, alpha float64, x
 
 type real interface{ float32 | float64 }
 
-// matrix is rows×cols once it is transposed as trans says.
+// matrix is a rows×cols matrix after the transposition trans.
 type matrix[T real] struct {
 	rows, cols int
 	data       []T
@@ -128,7 +132,7 @@ type matrix[T real] struct {
 	trans      blas.Transpose
 }
 
-// stored is the shape in which the elements lie.
+// stored returns the shape in memory.
 func (m matrix[T]) stored() (rows, cols int) {
 	if m.trans == blas.NoTrans {
 		return m.rows, m.cols
@@ -136,7 +140,7 @@ func (m matrix[T]) stored() (rows, cols int) {
 	return m.cols, m.rows
 }
 
-// valid says whether the elements are there, and the transposition is one.
+// valid reports whether all elements exist and the transposition is valid.
 func (m matrix[T]) valid() bool {
 	rows, cols := m.stored()
 	known := m.trans == blas.NoTrans || m.trans == blas.Trans || m.trans == blas.ConjTrans
@@ -154,7 +158,7 @@ func (m matrix[T]) transposed() matrix[T] {
 	return m
 }
 
-// between is the rows from lo to hi−1.
+// between returns the rows lo to hi−1.
 func (m matrix[T]) between(lo, hi int) matrix[T] {
 	m.rows = hi - lo
 	if m.trans == blas.NoTrans {
@@ -164,7 +168,7 @@ func (m matrix[T]) between(lo, hi int) matrix[T] {
 	return m
 }
 
-// packed returns the elements without gaps between rows, until they are released.
+// packed returns the elements without gaps between rows. They are valid until release.
 func (m matrix[T]) packed(b *BLAS) (data []T, release func()) {
 	rows, cols := m.stored()
 	if m.ld == cols {
@@ -177,7 +181,7 @@ func (m matrix[T]) packed(b *BLAS) (data []T, release func()) {
 	return out, release
 }
 
-// product is C = αXY + βC, or a triangle of it.
+// product describes C = αXY + βC, or a triangle of it.
 type product[T real] struct {
 	alpha T
 	x, y  matrix[T]
@@ -186,7 +190,7 @@ type product[T real] struct {
 	part  blas.Uplo
 }
 
-// run computes p in ONNX Runtime where it is large, and as pure does where not.
+// run computes large products in ONNX Runtime, and others with pure.
 func run[T real](b *BLAS, p product[T], pure func(product[T])) {
 	m, n, k := p.c.rows, p.c.cols, p.x.cols
 	if p.alpha == 0 || m*n*k < minProduct || !p.x.valid() || !p.y.valid() || !p.c.valid() ||
@@ -194,7 +198,7 @@ func run[T real](b *BLAS, p product[T], pure func(product[T])) {
 		pure(p)
 		return
 	}
-	// A matrix with gaps is copied: in parts, to bound the copy.
+	// A matrix with gaps is copied. Splitting it limits the size of the copy.
 	parts := 1
 	if _, cols := p.x.stored(); p.x.ld != cols {
 		parts = (m*k + maxPanel - 1) / maxPanel
@@ -217,7 +221,7 @@ func run[T real](b *BLAS, p product[T], pure func(product[T])) {
 	}
 }
 
-// inRuntime says whether the runtime could compute p.
+// inRuntime reports whether the runtime can compute p.
 func inRuntime[T real](b *BLAS, p product[T]) bool {
 	m, n := p.c.rows, p.c.cols
 	direct := p.alpha == 1 && p.beta == 0 && p.c.ld == n && p.part == blas.All
@@ -244,7 +248,7 @@ func inRuntime[T real](b *BLAS, p product[T]) bool {
 	return true
 }
 
-// maxPanel is the most elements of a strided matrix that are copied at once.
+// maxPanel is the largest number of elements of a strided matrix to copy at once.
 const maxPanel = 1 << 23
 
 // accumulate sets c to αz + βc.
@@ -261,7 +265,7 @@ func accumulate[T real](c []T, alpha T, z []T, beta T) {
 	}
 }
 
-// multiply computes z = xy in ONNX Runtime; false if that fails.
+// multiply computes z = xy in ONNX Runtime. It returns false if that fails.
 func multiply[T real](b *BLAS, x, y matrix[T], z []T) bool {
 	left, releaseLeft := x.packed(b)
 	defer releaseLeft()
@@ -286,7 +290,7 @@ func multiply[T real](b *BLAS, x, y matrix[T], z []T) bool {
 	return !b.closed && s.RunInto(tensors[:2], tensors[2:]) == nil
 }
 
-// session returns the one that computes p, made at the first use.
+// session returns the session that computes p, and creates it on first use.
 func (b *BLAS) session(p operation) (*Session, bool) {
 	b.mu.RLock()
 	s, ok := b.sessions[p]
@@ -326,7 +330,8 @@ func (p operation) model() *pb.ModelProto {
 	})
 }
 
-// cpuSession makes a session of all inputs and outputs on the CPU, whatever the runtime's provider.
+// cpuSession creates a session for all inputs and outputs on the CPU, even if the runtime uses
+// another provider.
 func (r *Runtime) cpuSession(m Model) (*Session, error) {
 	so, err := r.newSessionOptions("cpu")
 	if err != nil {

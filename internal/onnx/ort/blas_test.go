@@ -61,7 +61,7 @@ func testGemm[T real](t *testing.T, got, want gemm[T], tol float64) {
 		}
 		gap := i / 4 % 3
 		lda, ldb, ldc := colsA+gap, colsB+2*gap, n+gap
-		// The last row may end without its gap.
+		// The last row may lack the gap.
 		a, b := random[T](rng, (rowsA-1)*lda+colsA), random[T](rng, (rowsB-1)*ldb+colsB)
 		c := random[T](rng, (m-1)*ldc+n)
 		if beta == 0 {
@@ -105,7 +105,7 @@ func testSyrk[T real](t *testing.T, got, want syrk[T], tol float64) {
 	}
 }
 
-// The first product is large enough for its strided operand to be copied in parts.
+// TestGemmInParts multiplies a strided operand that is large enough to be copied in parts.
 func TestGemmInParts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("several seconds")
@@ -128,7 +128,7 @@ func TestGemmInParts(t *testing.T) {
 			t.Errorf("tA=%c: relative error %g", tA, e)
 		}
 	}
-	// gonum's own float32 sum of so many terms is 2e-5 off. A few of the columns are those of all.
+	// gonum's float32 sum of so many terms has an error of 2e-5. Compare only a few columns.
 	const few = 20
 	got, want := make([]float32, cols*cols), make([]float32, few*few)
 	b.Ssyrk(blas.Upper, blas.Trans, cols, rows, 1, x, cols+gap, 0, got, cols)
@@ -160,7 +160,7 @@ func TestBLASAfterClose(t *testing.T) {
 	}
 }
 
-// Like gonum, a call with too short a slice panics.
+// TestBLASPanics checks that too short a slice panics, as in gonum.
 func TestBLASPanics(t *testing.T) {
 	b := orttest.Open(t).BLAS()
 	defer func() {

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// client is a package client that the user has.
+// client is a package client on the user's machine.
 type client struct {
 	source  string
-	find    func(ctx context.Context, dir string) []string // the command that runs it, tried in dir; nil if it is not there
+	find    func(ctx context.Context, dir string) []string // returns the command, tried in dir, or nil if it is missing
 	args    func(p pin, dir string) []string
-	ext     string // of its packages
+	ext     string // file extension of its packages
 	members func(ctx context.Context, path string, visit func(name string, r io.Reader) error) error
 }
 
@@ -34,7 +34,7 @@ func findPip(ctx context.Context, dir string) []string {
 			continue
 		}
 		argv[0] = path
-		// A python may be there without pip, or only as a stub that offers to install itself.
+		// A python may lack pip, or may be a stub that only offers to install Python.
 		if command(ctx, append(argv, "--version"), dir).Run() == nil {
 			return argv
 		}
@@ -42,7 +42,8 @@ func findPip(ctx context.Context, dir string) []string {
 	return nil
 }
 
-// pipArgs ask for the wheel of one Python on one platform, so that the user's own Python does not matter.
+// pipArgs selects the wheel for one Python version and platform, so that the version of the
+// user's Python does not matter.
 func pipArgs(p pin, dir string) []string {
 	return []string{"download", "--no-deps", "--only-binary=:all:", "--implementation", "cp", "--python-version", "3.12", "--abi", "cp312",
 		"--platform", p.wheel, "--disable-pip-version-check", "--no-input", "--quiet", "--dest", dir, p.spec}
@@ -56,12 +57,13 @@ func findNpm(context.Context, string) []string {
 	return []string{path}
 }
 
-// npmArgs say that no project is meant: npm would else look for one in the folders above dir, and read its configuration.
+// npmArgs runs npm without a project. Otherwise npm would search the parent folders of dir for
+// one and read its configuration.
 func npmArgs(p pin, dir string) []string {
 	return []string{"pack", p.spec, "--global", "--ignore-scripts", "--no-update-notifier", "--loglevel=error", "--pack-destination", dir}
 }
 
-// fetch downloads a package into dir, which is empty.
+// fetch downloads a package to the empty folder dir.
 func (c client) fetch(ctx context.Context, argv []string, p pin, dir string) error {
 	cmd := command(ctx, append(argv[:len(argv):len(argv)], c.args(p, dir)...), dir)
 	var stderr bytes.Buffer
@@ -76,16 +78,18 @@ func (c client) fetch(ctx context.Context, argv []string, p pin, dir string) err
 	return fmt.Errorf("%s failed: %w", c.source, err)
 }
 
-// command runs in a folder of ours, never where the user stands: python imports modules from there, npm and the shims of version
-// managers read files there, and a PATH or PYTHONPATH may have entries that are relative or empty.
+// command runs a client in dir, never in the working directory. There python would import
+// modules, npm and version-manager shims would read files, and relative or empty entries of
+// PATH or PYTHONPATH would apply.
 func command(ctx context.Context, argv []string, dir string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir
-	cmd.WaitDelay = 2 * time.Second // a grandchild may hold the pipes open after a cancel
+	cmd.WaitDelay = 2 * time.Second // a grandchild may keep the pipes open after a cancel
 	return cmd
 }
 
-// lastLine returns what a client said last, hints about itself apart.
+// lastLine returns the last line of a client's output that is not a hint about the client
+// itself.
 func lastLine(stderr string) string {
 	last := ""
 	for line := range strings.Lines(stderr) {
@@ -98,14 +102,14 @@ func lastLine(stderr string) string {
 	return last
 }
 
-// onlyFile returns the one file in dir that has the extension.
+// onlyFile returns the only file in dir with the extension.
 func onlyFile(dir, ext string) (string, error) {
 	found, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+ext))
 	if err != nil {
 		return "", err
 	}
 	if len(found) != 1 {
-		return "", fmt.Errorf("the client left %d %s files, and not one", len(found), ext)
+		return "", fmt.Errorf("the client downloaded %d %s files, want 1", len(found), ext)
 	}
 	return found[0], nil
 }

@@ -10,50 +10,55 @@ import (
 
 // Errors that a caller can branch on.
 var (
-	// ErrNotFound: there is no usable libonnxruntime, and none was to be installed.
+	// ErrNotFound means that no usable libonnxruntime was found, and installing was not
+	// allowed.
 	ErrNotFound = errors.New("no usable libonnxruntime")
-	// ErrNoClient: neither npm nor pip is there to install libonnxruntime with.
+	// ErrNoClient means that neither npm nor pip is available to install libonnxruntime.
 	ErrNoClient = errors.New("neither npm nor pip found")
-	// ErrChecksum: a library is not, byte for byte, the one that was published.
+	// ErrChecksum means that a library differs from the published one.
 	ErrChecksum = errors.New("sha256 mismatch")
-	// ErrUnsupported: there is no published library for this operating system and processor.
+	// ErrUnsupported means that no library is published for this operating system and
+	// processor.
 	ErrUnsupported = errors.New("no published libonnxruntime for this platform")
-	// ErrLibrary: the file is not a libonnxruntime that can be loaded here, or it is too old.
+	// ErrLibrary means that a file is not a libonnxruntime that can be loaded here, or is too
+	// old.
 	ErrLibrary = errors.New("not a usable libonnxruntime")
 
-	// ErrNoGPULibrary: CUDA was asked for and the library has no CUDA provider beside it.
+	// ErrNoGPULibrary means that CUDA was requested, but the library has no CUDA provider
+	// beside it.
 	ErrNoGPULibrary = errors.New("no CUDA build of libonnxruntime")
-	// ErrNoCUDA: CUDA was asked for and a CUDA or cuDNN library is missing.
+	// ErrNoCUDA means that CUDA was requested, but a CUDA or cuDNN library is missing.
 	ErrNoCUDA = errors.New("CUDA or cuDNN missing")
-	// ErrNoDevice: CUDA was asked for and there is no such device.
+	// ErrNoDevice means that CUDA was requested, but the device does not exist.
 	ErrNoDevice = errors.New("no CUDA device")
 
-	// ErrDType: a model's input or output has an element type that is not supported.
+	// ErrDType means that an input or output of a model has an unsupported element type.
 	ErrDType = errors.New("unsupported type")
 )
 
-// InstallError says that no client could install libonnxruntime, and how it is done by hand.
+// InstallError reports that no client could install libonnxruntime, and explains how to install
+// it by hand.
 type InstallError struct{ Err error }
 
 func (e *InstallError) Error() string {
 	return e.Err.Error() + "; get version " + pinnedVersion + " for your system from https://github.com/microsoft/onnxruntime/releases, unpack it and name the library in it"
 }
 
-// Unwrap returns what the clients said.
+// Unwrap returns the errors of the clients.
 func (e *InstallError) Unwrap() error { return e.Err }
 
-// RuntimeError is a failure reported by ONNX Runtime, reduced to its message.
+// RuntimeError is an error of ONNX Runtime, reduced to its message.
 type RuntimeError struct {
 	Msg string // one sentence
-	Err error  // as the runtime gave it, source positions included
+	Err error  // the original error, with source positions
 }
 
 func (e *RuntimeError) Error() string { return e.Msg }
 
-// Unwrap returns the unabridged error.
+// Unwrap returns the original error.
 func (e *RuntimeError) Unwrap() error { return e.Err }
 
-// InputError says that a tensor does not fit the input (or preallocated output) of a session.
+// InputError reports that a tensor does not fit an input (or preallocated output) of a session.
 type InputError struct {
 	Kind string    // "input" or "output"
 	Want ValueInfo // what the model declares
@@ -73,7 +78,8 @@ var (
 	spaces        = regexp.MustCompile(`\s+`)
 )
 
-// sentence turns an error of the binding into one line without source positions; nil stays nil.
+// sentence reduces an error of the binding to one line without source positions. It returns nil
+// for nil.
 func sentence(err error) error {
 	if err == nil {
 		return nil

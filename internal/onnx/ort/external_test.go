@@ -20,7 +20,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// external is a model whose weight lies in a file, and the file's content.
+// external returns a model with its weight in a file, and the file's content.
 func external() (m ort.Model, weights []byte) {
 	entry := func(k, v string) *pb.StringStringEntryProto {
 		return &pb.StringStringEntryProto{Key: proto.String(k), Value: proto.String(v)}

@@ -18,7 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// isolated returns a libonnxruntime that works, and hides every other from the search.
+// isolated returns a libonnxruntime that works, and hides all others from the search.
 func isolated(t *testing.T) string {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -46,7 +46,7 @@ func link(t *testing.T, old string) string {
 	return path
 }
 
-// compiled returns a shared library made from C.
+// compiled compiles a shared library from C.
 func compiled(t *testing.T, source string) string {
 	t.Helper()
 	cc := os.Getenv("CC")
@@ -97,7 +97,8 @@ func TestFindOrder(t *testing.T) {
 	}
 }
 
-// The cache goes before the system, unless what lies there was altered.
+// TestFindCache checks that the cache is searched before the system, unless its files were
+// modified.
 func TestFindCache(t *testing.T) {
 	good := isolated(t)
 	system := link(t, good)
@@ -138,7 +139,7 @@ func TestFindPassesOver(t *testing.T) {
 	other := compiled(t, "int nothing(void) { return 0; }")
 	old := compiled(t, oldLibrary)
 	last := link(t, good)
-	again := link(t, old) // the same file is not looked at twice
+	again := link(t, old) // the same file is examined once
 	var dirs []string
 	for _, p := range []string{text, other, old, again, last} {
 		dirs = append(dirs, filepath.Dir(p))
@@ -233,7 +234,8 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// A library with a CUDA provider that does not work is used on the CPU, with one warning, unless CUDA was asked for.
+// TestCUDAFallsBack checks that a library whose CUDA provider does not work runs on the CPU
+// with one warning, and that it is an error if CUDA was requested.
 func TestCUDAFallsBack(t *testing.T) {
 	good := isolated(t)
 	ort.ForgetWarning()
@@ -262,7 +264,8 @@ func TestCUDAFallsBack(t *testing.T) {
 	}
 }
 
-// A plain library says nothing where CUDA was not asked for.
+// TestAutoIsSilent checks that a library without CUDA gives no warning if CUDA was not
+// requested.
 func TestAutoIsSilent(t *testing.T) {
 	good := isolated(t)
 	var log strings.Builder
@@ -279,7 +282,8 @@ func TestAutoIsSilent(t *testing.T) {
 	}
 }
 
-// Two runtimes share a library; another library has to wait until both are closed.
+// TestTwoRuntimes checks that two runtimes share a library, and that another library cannot be
+// loaded until both are closed.
 func TestTwoRuntimes(t *testing.T) {
 	good := isolated(t)
 	other := filepath.Join(t.TempDir(), "copy.so")
@@ -330,8 +334,9 @@ func TestTwoRuntimes(t *testing.T) {
 	}
 }
 
-// Only the listed files of the cache count. A library that was planted there is neither loaded nor taken for the CUDA provider,
-// however the library beside it is named, and a folder for which nothing is published is not used.
+// TestFindPlanted checks that only listed files in the cache are used. A planted library is
+// neither loaded nor used as the CUDA provider, whatever its name, and a folder for which no
+// package is published is ignored.
 func TestFindPlanted(t *testing.T) {
 	good := isolated(t)
 	cache, err := os.UserCacheDir()
@@ -367,7 +372,7 @@ __attribute__((constructor)) static void run(void) { fclose(fopen("`+ran+`", "w"
 		t.Error("a planted library was loaded")
 	}
 
-	// A link leads the loader to what lies beside it elsewhere.
+	// The loader would follow a link to files in another folder.
 	beside := filepath.Join(t.TempDir(), "libonnxruntime.so")
 	if err := os.Rename(cached, beside); err != nil {
 		t.Fatal(err)

@@ -16,20 +16,24 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
-// InstallOptions say what to install.
+// InstallOptions selects what to install.
 type InstallOptions struct {
 	GPU bool         // the build with the CUDA provider
-	Log *slog.Logger // nil = discard
+	Log *slog.Logger // nil discards
 }
 
-// Install fetches the pinned libonnxruntime with pip or npm, whichever is there (pip first: its package is a fifth the size), checks
-// it against its published sha256 and puts it into the user's cache. A library that lies there already is left as it is, but files
-// beside it that the package does not list are removed. On failure, and when ctx is cancelled, nothing stays behind. Several processes may install at once.
+// Install downloads the pinned libonnxruntime with pip or npm, checks it against its published
+// SHA-256 and moves it into the user's cache. It prefers pip, whose package is a fifth of the
+// size. It does not replace a valid library in the cache, but removes files beside it that the
+// package does not list. If it fails or is cancelled, it leaves no files behind. Several
+// processes may install at once.
 //
-// The user's environment and the configuration in the user's home are trusted: they say which pip or npm runs and where it gets
-// packages from. The folder in which the user stands is not: the client runs in an empty folder of ours.
+// Install trusts the user's environment and the configuration in the home folder, which select
+// pip or npm and the package source. It does not trust the working directory: the client runs
+// in an empty temporary folder.
 //
-// Errors are [ErrUnsupported], [ErrChecksum] and, with [ErrNoClient] or what the client said last, [*InstallError].
+// Errors are [ErrUnsupported], [ErrChecksum], or an [*InstallError] with [ErrNoClient] or the
+// last message of the client.
 func Install(ctx context.Context, o InstallOptions) (Library, error) {
 	dir, err := cacheDir(o.GPU)
 	if err != nil {
@@ -41,7 +45,7 @@ func Install(ctx context.Context, o InstallOptions) (Library, error) {
 
 type installer struct {
 	pins []pin
-	dir  string // where the library goes
+	dir  string // destination of the library
 	gpu  bool
 	log  *slog.Logger
 }
@@ -106,7 +110,7 @@ func (in installer) installed() bool {
 	return err == nil && p.verify(in.dir, p.files) == nil
 }
 
-// from installs with one client, by way of a temporary folder on the same file system.
+// from installs with one client, through a temporary folder on the same file system.
 func (in installer) from(ctx context.Context, parent string, c client, p pin) (err error) {
 	tmp, err := os.MkdirTemp(parent, staleName+"*")
 	if err != nil {
@@ -150,7 +154,8 @@ func (in installer) from(ctx context.Context, parent string, c client, p pin) (e
 	return in.publish(ready, filepath.Join(tmp, "replaced"))
 }
 
-// publish moves the folder into place. Another process may have been faster, or what is in place may be damaged.
+// publish moves the folder into place. Another process may have installed the library
+// meanwhile, or the old folder may be damaged.
 func (in installer) publish(ready, aside string) error {
 	var err error
 	for range 3 {
@@ -169,7 +174,7 @@ func (in installer) publish(ready, aside string) error {
 
 const staleName = ".install-"
 
-// removeStale removes what killed processes left.
+// removeStale removes temporary folders of killed processes.
 func removeStale(parent string) {
 	dirs, _ := filepath.Glob(filepath.Join(escapeGlob(parent), staleName+"*"))
 	for _, d := range dirs {
@@ -179,10 +184,12 @@ func removeStale(parent string) {
 	}
 }
 
-// cached returns the pin of the library in a folder of the cache. It checks the sha256 of each file that is loaded with the
-// library; those of the CUDA provider have hundreds of megabytes and are checked before they are loaded.
+// cached returns the pin of the library in a folder of the cache. It checks the SHA-256 of the
+// files that are loaded with the library. Files of the CUDA provider have hundreds of megabytes
+// and are checked only before they are loaded.
 //
-// Other files are removed from the folder: the published libraries ask the loader to look there first for what they need.
+// Other files are removed from the folder, because the loader searches it first for the
+// libraries' dependencies.
 func cached(pins []pin, dir string, gpu bool, log *slog.Logger) (p pin, err error) {
 	err = ErrUnsupported
 	for _, source := range []string{sourcePip, sourceNpm} {
@@ -197,7 +204,7 @@ func cached(pins []pin, dir string, gpu bool, log *slog.Logger) (p pin, err erro
 	return p, err
 }
 
-// loaded are the files that are loaded with the library itself.
+// loaded returns the files that are loaded with the library itself.
 func (p pin) loaded() []pinnedFile {
 	if p.gpu {
 		return p.files[:1]
@@ -205,11 +212,11 @@ func (p pin) loaded() []pinnedFile {
 	return p.files
 }
 
-// providers are the files that are loaded when a session asks for CUDA.
+// providers returns the files that are loaded when a session uses CUDA.
 func (p pin) providers() []pinnedFile { return p.files[len(p.loaded()):] }
 
-// unread are the files that this process has not loaded already. It takes the environment's lock, which whoever calls it must not
-// hold.
+// unread returns the files that this process has not loaded yet. It locks the environment, so
+// the caller must not hold that lock.
 func unread(dir string, files []pinnedFile) []pinnedFile {
 	return slices.DeleteFunc(slices.Clone(files), func(f pinnedFile) bool {
 		info, err := os.Lstat(filepath.Join(dir, f.name))
@@ -217,7 +224,8 @@ func unread(dir string, files []pinnedFile) []pinnedFile {
 	})
 }
 
-// verify checks files in a folder of the cache. A link is refused, because the loader looks beside the file that it leads to.
+// verify checks files in a folder of the cache. It rejects links, because the loader would
+// search the folder of the link's target.
 func (p pin) verify(dir string, files []pinnedFile) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
@@ -239,7 +247,7 @@ func (p pin) verify(dir string, files []pinnedFile) error {
 	return nil
 }
 
-// removeOthers removes from a folder of the cache what the package does not list.
+// removeOthers removes files from a folder of the cache that the package does not list.
 func (p pin) removeOthers(dir string, log *slog.Logger) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -257,7 +265,7 @@ func (p pin) removeOthers(dir string, log *slog.Logger) error {
 	return nil
 }
 
-// joined puts several failures into one sentence.
+// joined joins several errors to one sentence.
 func joined(errs []error) error {
 	if len(errs) == 1 {
 		return errs[0]

@@ -29,7 +29,8 @@ func sum(b []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// world is a PATH with only fake clients on it, and an installer that knows the sums of library.
+// world is a PATH with only fake clients, and an installer that expects the checksum of
+// library.
 type world struct {
 	t       *testing.T
 	bin     string
@@ -59,7 +60,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// script puts a fake client on PATH. In its text, $dir is the folder that it is to write to.
+// script adds a fake client to PATH. In its text, $dir is the download folder.
 func (w *world) script(name, text string) {
 	w.t.Helper()
 	head := "#!/bin/sh\nlast=\nfor a in \"$@\"; do case \"$last\" in --dest|--pack-destination) dir=$a;; esac; last=$a; done\n" +
@@ -130,7 +131,7 @@ func TestInstall(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		setup  func(w *world)
-		source string // "" = an error
+		source string // "" expects an error
 		is     error
 		says   []string
 	}{
@@ -151,9 +152,9 @@ func TestInstall(t *testing.T) {
 			w.npm(goodTarball)
 		}, is: ErrChecksum},
 		{name: "no library in the package", setup: func(w *world) { w.npm(map[string][]byte{"package/other": library}) }, says: []string{"package/lib is not in the package"}},
-		{name: "no archive", setup: func(w *world) { w.script("npm", "exit 0") }, says: []string{"left 0 .tgz"}},
+		{name: "no archive", setup: func(w *world) { w.script("npm", "exit 0") }, says: []string{"downloaded 0 .tgz"}},
 		{name: "broken archive", setup: func(w *world) { w.script("npm", `echo junk > "$dir/fake.tgz"`) }, says: []string{"npm: unpack fake@1"}},
-		{name: "two archives", setup: func(w *world) { w.script("npm", `touch "$dir/a.tgz" "$dir/b.tgz"`) }, says: []string{"left 2 .tgz"}},
+		{name: "two archives", setup: func(w *world) { w.script("npm", `touch "$dir/a.tgz" "$dir/b.tgz"`) }, says: []string{"downloaded 2 .tgz"}},
 		{name: "network", setup: func(w *world) {
 			w.script("npm", "echo 'npm error network getaddrinfo ENOTFOUND' >&2; echo 'npm error A complete log of this run can be found in: x' >&2; exit 1")
 		}, says: []string{"npm failed", "ENOTFOUND", "unpack it"}},
@@ -234,7 +235,7 @@ func TestInstallCancel(t *testing.T) {
 	}
 }
 
-// An archive may unpack to far more than it holds before what is wanted comes.
+// TestInstallCancelUnpacking cancels while an archive unpacks to far more than its size.
 func TestInstallCancelUnpacking(t *testing.T) {
 	w := newWorld(t)
 	w.npm(nil)
@@ -258,7 +259,7 @@ func TestInstallCancelUnpacking(t *testing.T) {
 	}
 }
 
-// Once a library is there no client is asked again.
+// TestInstallTwice checks that no client runs if a library is already installed.
 func TestInstallTwice(t *testing.T) {
 	w := newWorld(t)
 	w.npm(goodTarball)
@@ -272,7 +273,7 @@ func TestInstallTwice(t *testing.T) {
 	}
 }
 
-// What was altered in the cache is replaced.
+// TestInstallOverAltered checks that a modified file in the cache is replaced.
 func TestInstallOverAltered(t *testing.T) {
 	w := newWorld(t)
 	w.npm(goodTarball)
@@ -353,7 +354,7 @@ func TestInstallRemovesStale(t *testing.T) {
 	}
 }
 
-// Every supported platform has a pin, and the sums look like sums.
+// TestPins checks that every supported platform has a pin with well-formed checksums.
 func TestPins(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range pins {
@@ -379,7 +380,8 @@ func TestPins(t *testing.T) {
 	}
 }
 
-// With ATTACH_PINS=1 the packages of all platforms are downloaded and their sums compared: a gigabyte.
+// TestPinsPublished downloads the packages of all platforms, about a gigabyte, and compares
+// checksums. It needs ATTACH_PINS=1.
 func TestPinsPublished(t *testing.T) {
 	if os.Getenv("ATTACH_PINS") == "" {
 		t.Skip("downloads every package: set ATTACH_PINS=1")
@@ -416,8 +418,9 @@ func TestPinsPublished(t *testing.T) {
 	}
 }
 
-// The files of the CUDA provider are checked before they are loaded, and once. Files that no package lists are removed, and a
-// folder for which no package is published is not used.
+// TestProvidersChecked checks that files of the CUDA provider are verified once, before they
+// are loaded. Unlisted files are removed, and a folder for which no package is published is
+// ignored.
 func TestProvidersChecked(t *testing.T) {
 	w := newWorld(t)
 	platform := runtime.GOOS + "/" + runtime.GOARCH
@@ -458,7 +461,7 @@ func TestProvidersChecked(t *testing.T) {
 	}
 }
 
-// TestVerifyUnderLock: CUDA's files are checked while the environment is locked.
+// TestVerifyUnderLock checks that CUDA's files can be verified while the environment is locked.
 func TestVerifyUnderLock(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.so"), []byte("other"), 0o600); err != nil {

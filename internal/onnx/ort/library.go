@@ -16,39 +16,42 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
-// Library is a libonnxruntime.
+// Library describes a libonnxruntime.
 type Library struct {
 	Path    string
-	Version string // such as "1.30.0"
+	Version string // for example "1.30.0"
 	Source  string // Named, "ORT_LIB", "cache", "system", or "installed with npm" or pip
-	GPU     bool   // has the CUDA provider beside it
-	// pin lists the files of a library in the cache. It is nil for another library.
+	GPU     bool   // the CUDA provider is beside it
+	// pin lists the files of a library in the cache. It is nil for other libraries.
 	pin *pin
 }
 
-// Named is the source of a library that [Options] name.
+// Named is the source of a library that [Options] names.
 const Named = "named"
 
-// Candidate is a file that [Find] looked at.
+// Candidate is a file that [Find] examined.
 type Candidate struct {
 	Path    string `json:"path"`
 	Source  string `json:"source"`
 	Version string `json:"version,omitempty"` // "" if it could not be loaded
-	Reason  string `json:"reason,omitempty"`  // why it was passed over
+	Reason  string `json:"reason,omitempty"`  // why it was not used
 	Used    bool   `json:"used"`
 }
 
-// bindingAPI is ORT_API_VERSION of the binding's header. A library offers the APIs up to its minor version number.
+// bindingAPI is the ORT_API_VERSION of the binding's header. A library supports API versions up
+// to its minor version number.
 const bindingAPI = 29
 
-// Find returns the library that [Open] would load without installing one, and what it looked at up to there: the one named by
-// o.Library, else by $ORT_LIB, else the user cache's, else the first in the system's library folders that is recent enough.
+// Find returns the library that [Open] would load without an installation, and the candidates
+// it examined. It looks at o.Library, $ORT_LIB, the user cache, and the system's library
+// folders, in this order. In the system's folders it takes the first that is recent enough.
 //
-// Only what a package lists counts in the cache: a file is checked against its sha256 before it is loaded, and other files are
-// removed, so that the loader cannot take them.
+// In the cache, only files that a package lists are used. Each is checked against its SHA-256
+// before it is loaded. Other files are removed, so that the loader cannot load them.
 //
-// A library that was named but cannot be used is an error ([ErrLibrary]), the others are passed over. If none is left the error is
-// [ErrNotFound], or [ErrNoGPULibrary] where o.Provider is "cuda".
+// If a named library cannot be used, the error is [ErrLibrary]. Other unusable libraries are
+// skipped. If none is left, the error is [ErrNotFound], or [ErrNoGPULibrary] if o.Provider is
+// "cuda".
 func Find(ctx context.Context, o Options) (Library, []Candidate, error) {
 	provider, err := o.provider()
 	if err != nil {
@@ -110,11 +113,12 @@ func findNamed(path, source, provider string, log *slog.Logger) (Library, []Cand
 	return lib, []Candidate{c}, nil
 }
 
-// pinNamed is the pin of a library that was named and lies in the cache, and nil for any other: its folder is its owner's.
+// pinNamed returns the pin of a named library that is in the cache. It returns nil for
+// libraries in other folders.
 func pinNamed(path string, log *slog.Logger) (*pin, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return nil, nil // inspect says what is wrong
+		return nil, nil // inspect reports the problem
 	}
 	for _, gpu := range []bool{false, true} {
 		dir, err := cacheDir(gpu)
@@ -130,13 +134,13 @@ func pinNamed(path string, log *slog.Logger) (*pin, error) {
 	return nil, nil
 }
 
-// search collects candidates.
+// search collects candidates for Find.
 type search struct {
-	gpu   bool // only a library with the CUDA provider will do
+	gpu   bool // accept only a library with the CUDA provider
 	log   *slog.Logger
 	found Library
 	seen  []Candidate
-	real  []string // resolved paths of what was seen
+	real  []string // resolved paths of examined files
 }
 
 func (s *search) cache(gpu bool) bool {
@@ -181,8 +185,8 @@ func (s *search) consider(path, source string, p *pin) bool {
 	return c.Used
 }
 
-// inspect loads a library apart from the binding and asks for its version. Its pin, if it has one, says whether CUDA's provider
-// is beside it.
+// inspect loads a library without the binding and reads its version. If p is not nil, it
+// determines whether the CUDA provider is present.
 func inspect(path string, p *pin) (Library, error) {
 	lib := Library{Path: path, pin: p}
 	abs, err := filepath.Abs(path)
@@ -219,7 +223,8 @@ func inspect(path string, p *pin) (Library, error) {
 	return lib, nil
 }
 
-// apiVersion returns 30 for "1.30.0", 0 for what is no such version.
+// apiVersion returns the minor version, for example 30 for "1.30.0". It returns 0 for an
+// invalid version.
 func apiVersion(version string) int {
 	parts := strings.Split(version, ".")
 	if len(parts) < 2 {
@@ -236,11 +241,11 @@ func apiVersion(version string) int {
 	return minor
 }
 
-// cacheDir is where a pinned library lies once it is installed.
+// cacheDir returns the folder of the installed library.
 func cacheDir(gpu bool) (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("there is no folder to install libonnxruntime in: set XDG_CACHE_HOME or HOME, or name a library (%w)", err)
+		return "", fmt.Errorf("no folder to install libonnxruntime in: set XDG_CACHE_HOME or HOME, or name a library (%w)", err)
 	}
 	variant := "cpu"
 	if gpu {
@@ -249,7 +254,8 @@ func cacheDir(gpu bool) (string, error) {
 	return filepath.Join(base, "attach", "onnxruntime", pinnedVersion, runtime.GOOS+"-"+runtime.GOARCH+"-"+variant), nil
 }
 
-// librariesIn lists the libonnxruntime in a folder, plain name first, then by descending version.
+// librariesIn lists the libonnxruntime files in a folder, the unversioned name first, then by
+// descending version.
 func librariesIn(dir string) []string {
 	var found []string
 	for _, pattern := range libraryPatterns {
@@ -262,12 +268,13 @@ func librariesIn(dir string) []string {
 
 func escapeGlob(dir string) string {
 	if runtime.GOOS == "windows" {
-		return dir // there a backslash separates folders, and what it cannot match is passed over
+		return dir // on Windows a backslash separates folders, so it cannot escape
 	}
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
-// absolute keeps the absolute paths of a search list: what is relative to the working directory is not the system's.
+// absolute keeps only the absolute paths of a search list. Relative ones depend on the working
+// directory.
 func absolute(dirs []string) []string {
 	var kept []string
 	for _, d := range dirs {

@@ -11,7 +11,7 @@ static void unmapLarge(void) {
 */
 import "C"
 
-// UnmapLarge has the whole process give blocks of a megabyte or more back to the system
-// when they are freed. Else glibc keeps those of sessions that are closed, in pieces that
-// the next cannot use, so that memory grows with each.
+// UnmapLarge makes glibc return freed blocks of a megabyte or more to the system, in the whole
+// process. Otherwise glibc keeps the memory of closed sessions in fragments that the next
+// session cannot use, and memory grows with each session.
 func UnmapLarge() { C.unmapLarge() }

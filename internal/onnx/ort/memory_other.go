@@ -2,5 +2,5 @@
 
 package ort
 
-// UnmapLarge is of use where the C library is glibc.
+// UnmapLarge does nothing. Only glibc needs it.
 func UnmapLarge() {}

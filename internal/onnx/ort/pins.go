@@ -10,13 +10,14 @@ const (
 	sourceNpm = "npm"
 )
 
-// pin is what one source publishes for one platform: the package, and for each library in it the sha256 of the extracted file.
+// pin describes a published package for one source and platform, with the SHA-256 of each
+// library in it.
 type pin struct {
 	source   string
 	gpu      bool
 	platform string // GOOS/GOARCH
-	spec     string // what the client is asked for
-	wheel    string // pip's name of the platform
+	spec     string // package that the client downloads
+	wheel    string // pip's platform tag
 	files    []pinnedFile
 }
 
@@ -26,13 +27,13 @@ type pinnedFile struct {
 	sha256 string
 }
 
-// pins lists what is published for pinnedVersion. After a change of the version, get the packages with the commands that client.go
-// runs, unpack them and compute
+// pins lists the published packages of pinnedVersion. After a change of the version, get the
+// packages with the commands that client.go runs, unpack them and compute
 //
-//	sha256sum package/bin/napi-v6/*/*/*onnxruntime.* package/bin/napi-v6/*/*/DirectML.dll    # npm
-//	sha256sum onnxruntime/capi/*onnxruntime.* onnxruntime/capi/*onnxruntime_providers_*       # pip
+// \tsha256sum package/bin/napi-v6/*/*/*onnxruntime.* package/bin/napi-v6/*/*/DirectML.dll # npm
+// \tsha256sum onnxruntime/capi/*onnxruntime.* onnxruntime/capi/*onnxruntime_providers_* # pip
 //
-// or run TestPinsPublished with ATTACH_PINS=1, which reports the sums that differ.
+// or run TestPinsPublished with ATTACH_PINS=1, which reports the checksums that differ.
 var pins = []pin{
 	{source: sourcePip, platform: "linux/amd64", spec: "onnxruntime==" + pinnedVersion, wheel: "manylinux_2_28_x86_64", files: []pinnedFile{
 		{"onnxruntime/capi/libonnxruntime.so.1.30.0", "libonnxruntime.so", "c902c70b3003c0e99fada202f37478c515ae9bba7944c2b2abd0017bae0c82ed"},
@@ -77,7 +78,7 @@ var pins = []pin{
 	}},
 }
 
-// pinFor returns what a source publishes for this platform.
+// pinFor returns the pin of a source for this platform.
 func pinFor(pins []pin, source string, gpu bool) (pin, bool) {
 	for _, p := range pins {
 		if p.source == source && p.gpu == gpu && p.platform == runtime.GOOS+"/"+runtime.GOARCH {

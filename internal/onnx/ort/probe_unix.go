@@ -75,7 +75,7 @@ import (
 	"unsafe"
 )
 
-// probe returns the version of a libonnxruntime.
+// probe loads a libonnxruntime, returns its version and unloads it.
 func probe(path string) (string, error) {
 	p := C.CString(path)
 	defer C.free(unsafe.Pointer(p))
@@ -89,7 +89,7 @@ func probe(path string) (string, error) {
 	return C.GoString(version), nil
 }
 
-// cudaDevices returns how many devices the NVIDIA driver sees, −1 without a driver.
+// cudaDevices returns the number of devices of the NVIDIA driver, or −1 without a driver.
 func cudaDevices() int {
 	name := C.CString("libcuda.so.1")
 	defer C.free(unsafe.Pointer(name))
@@ -108,8 +108,8 @@ func hasCuDNN() bool {
 	return false
 }
 
-// keepSignals undoes what f does to the handlers of signals. CUDA's libraries install some that Go does not survive a Ctrl-C with.
-// It must not run twice at once.
+// keepSignals restores the signal handlers after f. CUDA's libraries install handlers that
+// crash a Go program on Ctrl-C. Calls must not overlap.
 func keepSignals(f func() error) error {
 	C.attach_save_signals()
 	defer C.attach_restore_signals()

@@ -6,9 +6,10 @@ import (
 	"unsafe"
 )
 
-// probe returns the version of an onnxruntime.dll, which is unloaded again.
+// probe loads an onnxruntime.dll, returns its version and unloads it.
 func probe(path string) (string, error) {
-	// Windows would also look for the libraries that this one asks for, and for CUDA's, in the folder in which the user stands.
+	// Otherwise Windows would also search the working directory for the dependencies of this
+	// library, and for CUDA's.
 	syscall.NewLazyDLL("kernel32.dll").NewProc("SetDllDirectoryW").Call(uintptr(unsafe.Pointer(new(uint16))))
 	lib, err := syscall.LoadLibrary(path)
 	if err != nil {
@@ -19,15 +20,15 @@ func probe(path string) (string, error) {
 	if err != nil {
 		return "", errors.New("has no OrtGetApiBase, so it is another library")
 	}
-	// The head of the runtime's C API, which never changes: GetApi and GetVersionString.
+	// The start of the runtime's C API, which never changes: GetApi and GetVersionString.
 	base, _, _ := syscall.SyscallN(proc)
 	if base == 0 {
-		return "", errors.New("its OrtGetApiBase returns nothing")
+		return "", errors.New("its OrtGetApiBase returns NULL")
 	}
 	functions := *(*[2]uintptr)(pointer(base))
 	s, _, _ := syscall.SyscallN(functions[1])
 	if s == 0 {
-		return "", errors.New("it tells no version")
+		return "", errors.New("it does not report a version")
 	}
 	var version []byte
 	for p := s; len(version) < 64; p++ {
@@ -40,10 +41,10 @@ func probe(path string) (string, error) {
 	return string(version), nil
 }
 
-// pointer turns an address outside Go's heap into a pointer.
+// pointer converts an address outside Go's heap to a pointer.
 func pointer(address uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&address)) }
 
-// cudaDevices returns how many devices the NVIDIA driver sees, −1 without a driver.
+// cudaDevices returns the number of devices of the NVIDIA driver, or −1 without a driver.
 func cudaDevices() int {
 	driver := syscall.NewLazyDLL("nvcuda.dll")
 	if driver.Load() != nil {
@@ -63,5 +64,5 @@ func hasCuDNN() bool {
 	return syscall.NewLazyDLL("cudnn64_9.dll").Load() == nil
 }
 
-// keepSignals just calls f: Windows has no handlers that a library could take over.
+// keepSignals only calls f, because libraries cannot replace signal handlers on Windows.
 func keepSignals(f func() error) error { return f() }

@@ -15,7 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// tryCUDA runs nothing but loads everything: the CUDA provider, the libraries that it needs, a session on the device.
+// tryCUDA loads the CUDA provider, its libraries and a session on the device, but runs no
+// model.
 func (r *Runtime) tryCUDA() error {
 	if !r.lib.GPU {
 		return noGPULibrary(r.lib.Path)
@@ -50,7 +51,7 @@ func (r *Runtime) startCUDA() error {
 	return nil
 }
 
-// checkProviders checks the files that CUDA makes the runtime load from the cache, once in a process.
+// checkProviders verifies the cached files that the runtime loads for CUDA, once per process.
 func (lib Library) checkProviders() error {
 	if lib.pin == nil || environment.checked == lib.Path {
 		return nil
@@ -79,25 +80,26 @@ func checkDevice(index int) error {
 	case n == 0:
 		return fmt.Errorf("%w: the NVIDIA driver sees no device", ErrNoDevice)
 	case index >= n:
-		return fmt.Errorf("%w: device %d was asked for and there are %d, counted from 0", ErrNoDevice, index, n)
+		return fmt.Errorf("%w: device %d was requested, but there are %d devices, counted from 0", ErrNoDevice, index, n)
 	}
 	return nil
 }
 
-// Beside libraries that the CUDA provider links to, this matches Windows' numbering, such as cublas64_13.dll.
+// It matches the libraries that the CUDA provider links to, and Windows' version suffixes, such
+// as cublas64_13.dll.
 var missingCUDA = regexp.MustCompile(`lib(?:cublas|cublasLt|cudart|curand|cufft|cudnn|nvrtc)\w*\.so(?:\.(\d+))?|(?:cublas|cublasLt|cudart|curand|cufft|cudnn)64_(\d+)\.dll`)
 
-// cudaError tells a missing CUDA library from a device that does not work.
+// cudaError distinguishes a missing CUDA library from a device that does not work.
 func cudaError(err error) error {
 	if m := missingCUDA.FindStringSubmatch(err.Error()); m != nil {
 		version := m[1] + m[2]
-		if version == "" || version == "10" { // cuRAND counts for itself
+		if version == "" || version == "10" { // cuRAND has its own version numbers
 			version = "the toolkit's version that this library was built for"
 		}
 		return fmt.Errorf("%w: %s does not load: install CUDA %s and cuDNN 9, or put the folders of the nvidia-* wheels' libraries on %s (%w)",
 			ErrNoCUDA, m[0], version, libraryPathVariable, err)
 	}
-	if runtime.GOOS == "windows" { // the loader does not say what is missing
+	if runtime.GOOS == "windows" { // the loader does not name the missing library
 		if re, ok := errors.AsType[*RuntimeError](err); ok && regexp.MustCompile(`(?i)LoadLibrary|error 126`).MatchString(re.Msg) {
 			return fmt.Errorf("%w: install CUDA 13 and cuDNN 9 and put their bin folders on PATH (%w)", ErrNoCUDA, err)
 		}
@@ -118,7 +120,7 @@ func appendCUDA(so *onnxruntime_go.SessionOptions, device int) error {
 	return so.AppendExecutionProviderCUDA(co)
 }
 
-// identity is a model that copies a float32 vector.
+// identity returns a model that copies a float32 vector.
 func identity() *pb.ModelProto {
 	return modelOf(&pb.GraphProto{
 		Input:  []*pb.ValueInfoProto{onnx.ValueInfo("x", pb.TensorProto_FLOAT, -1)},
@@ -127,7 +129,7 @@ func identity() *pb.ModelProto {
 	})
 }
 
-// modelOf makes a model of a graph with operators that every runtime of the last years has.
+// modelOf wraps a graph in a model for an operator set that all recent runtimes support.
 func modelOf(g *pb.GraphProto) *pb.ModelProto {
 	g.Name = proto.String("attach")
 	return &pb.ModelProto{IrVersion: proto.Int64(8), Graph: g, OpsetImport: []*pb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(13)}}}

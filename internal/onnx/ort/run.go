@@ -11,8 +11,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Run runs the model on in, one tensor for each of Inputs, and returns one for each of Outputs, which the caller closes. When ctx
-// is cancelled the run stops between two operators. A tensor that does not fit is an [*InputError].
+// Run runs the model. in has one tensor for each of Inputs, and the result one for each of
+// Outputs, which the caller closes. If ctx is cancelled, the run stops between two operators.
+// If a tensor does not fit, the error is an [*InputError].
 func (s *Session) Run(ctx context.Context, in []*Tensor) ([]*Tensor, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -24,7 +25,7 @@ func (s *Session) Run(ctx context.Context, in []*Tensor) ([]*Tensor, error) {
 	result := make([]onnxruntime_go.Value, len(s.outputs))
 	if err := s.run(ctx, values, result); err != nil {
 		for _, v := range result {
-			// What the binding could not take over is a nil pointer of some type.
+			// A value that the binding failed to convert is a typed nil pointer.
 			if v != nil && !reflect.ValueOf(v).IsNil() {
 				v.Destroy()
 			}
@@ -49,8 +50,8 @@ func (s *Session) Run(ctx context.Context, in []*Tensor) ([]*Tensor, error) {
 	return out, nil
 }
 
-// RunInto runs the model like Run and writes the results into out, whose shapes must be those of the results. It allocates next to
-// nothing and cannot be cancelled, as a step of training wants it.
+// RunInto does what Run does, but writes the results to out, whose shapes must match. For
+// training steps, it allocates almost no memory and cannot be cancelled.
 func (s *Session) RunInto(in, out []*Tensor) error {
 	inputs, err := s.bind("input", s.inputs, in)
 	if err != nil {
@@ -68,7 +69,7 @@ func (s *Session) RunInto(in, out []*Tensor) error {
 	return nil
 }
 
-// run calls the binding; a context that can be cancelled costs run options and terminates the run.
+// run calls the binding. If the context can be cancelled, it uses run options to stop the run.
 func (s *Session) run(ctx context.Context, in, out []onnxruntime_go.Value) error {
 	if ctx.Done() == nil {
 		return sentence(s.dyn.Run(in, out))
@@ -93,7 +94,7 @@ func (s *Session) run(ctx context.Context, in, out []onnxruntime_go.Value) error
 	return sentence(err)
 }
 
-// bind returns the binding's values of tensors that fit.
+// bind checks that tensors fit and returns their values in the binding.
 func (s *Session) bind(kind string, want []ValueInfo, ts []*Tensor) ([]onnxruntime_go.Value, error) {
 	if s.dyn == nil {
 		return nil, errClosed

@@ -1,10 +1,11 @@
-// Package ort finds or installs libonnxruntime and runs ONNX models with it, on the CPU or on CUDA.
+// Package ort finds or installs libonnxruntime and runs ONNX models with it, on the CPU or on
+// CUDA.
 //
-// [Open] gives a [Runtime], which makes a [Session] of a model; a session reads and writes a [Tensor]. [Find] says which library
-// would be used and why, [Install] fetches one. Runtimes, sessions and tensors are closed by their makers: tensors and sessions
-// first.
+// [Open] returns a [Runtime], which creates a [Session] for a model; a session reads and writes
+// a [Tensor]. [Find] reports which library would be used and why, [Install] downloads one.
+// Callers close what they create: first tensors and sessions, then the runtime.
 //
-// This is the one package that knows the binding to libonnxruntime.
+// Only this package uses the binding to libonnxruntime.
 package ort
 
 import (
@@ -21,15 +22,15 @@ import (
 	"github.com/yalue/onnxruntime_go"
 )
 
-// Options say which library to use and how sessions run. The zero value finds or installs a library and uses CUDA where that
-// works, else the CPU.
+// Options selects the library and configures sessions. The zero value finds or installs a
+// library, and uses CUDA if it works and the CPU otherwise.
 type Options struct {
-	Library   string       // path of libonnxruntime; "" = $ORT_LIB, the user cache, the system, else install
+	Library   string       // path of libonnxruntime; "" tries $ORT_LIB, the user cache, the system, and then installs it
 	NoInstall bool         // never install
 	Provider  string       // "auto" (default), "cpu" or "cuda"
 	Device    int          // index of the CUDA device
-	Threads   int          // threads within an operator; 0 = one per physical core, or GOMAXPROCS where that is set lower than the machine has
-	Log       *slog.Logger // nil = discard; at debug level the runtime's own log goes to stderr
+	Threads   int          // threads within an operator; 0 means one per physical core, or GOMAXPROCS if that is lower than the number of CPUs
+	Log       *slog.Logger // nil discards; at debug level the runtime's own log goes to stderr
 }
 
 func (o Options) log() *slog.Logger {
@@ -49,7 +50,8 @@ func (o Options) provider() (string, error) {
 	return "", fmt.Errorf("unknown provider %q: choose auto, cpu or cuda", o.Provider)
 }
 
-// Runtime is a loaded libonnxruntime and the provider that its sessions use. Its methods may be called from several goroutines.
+// Runtime is a loaded libonnxruntime and the provider of its sessions. Its methods may be
+// called from several goroutines.
 type Runtime struct {
 	lib      Library
 	provider string
@@ -59,24 +61,26 @@ type Runtime struct {
 	blas     func() *BLAS
 }
 
-// environment is what the binding keeps once for the whole process. It outlives its users, since they often come back, and makes
-// way only for another library.
+// environment is the state that the binding keeps once per process. It stays loaded after the
+// last runtime is closed, because programs often open another, and is replaced only by another
+// library.
 var environment struct {
 	sync.Mutex
 	path string
-	// main is the library's file and sha256 its checksum, or "" where it has no pin.
+	// main is the library's file, and sha256 its checksum or "" if it has no pin.
 	main   fs.FileInfo
 	sha256 string
 	users  int
-	warned bool // that CUDA does not work
-	// checked is the library whose CUDA provider was checked.
+	warned bool // the warning that CUDA does not work was printed
+	// checked is the library whose CUDA provider was verified.
 	checked string
 }
 
-// Open finds the library, or installs it, and loads it. Several Runtimes can be open at once if they use the same library.
+// Open finds the library, or installs it, and loads it. Several Runtimes can be open at once if
+// they use the same library.
 //
-// It fails with [ErrNotFound], [ErrLibrary] or what [Install] fails with, and where CUDA was asked for with [ErrNoGPULibrary],
-// [ErrNoCUDA] or [ErrNoDevice].
+// Errors are [ErrNotFound], [ErrLibrary] or those of [Install]. If CUDA was requested, they may
+// also be [ErrNoGPULibrary], [ErrNoCUDA] or [ErrNoDevice].
 func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -95,7 +99,7 @@ func Open(ctx context.Context, o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The runtime's own log has hundreds of lines: it is for who asks for more than debugging.
+	// The runtime's own log has hundreds of lines, so it needs a level below debug.
 	if err := acquire(lib, o.log().Enabled(ctx, slog.LevelDebug-4)); err != nil {
 		return nil, err
 	}
@@ -125,8 +129,9 @@ func warnOnce() bool {
 	return first
 }
 
-// loaded tells whether the environment has loaded this file with this checksum, and the file has not changed since. Such a file is
-// not hashed again, because the loader does not read it again.
+// loaded reports whether the environment has loaded this file with this checksum and the file
+// has not changed since. Such a file is not hashed again, because the loader does not read it
+// again.
 func loaded(file fs.FileInfo, sha256 string) bool {
 	environment.Lock()
 	defer environment.Unlock()
@@ -155,8 +160,8 @@ func acquire(lib Library, debug bool) error {
 		if debug {
 			level = onnxruntime_go.WithLogLevelInfo()
 		}
-		// From 1.29 on the published libraries send usage data to their maker unless this is set before they start; on Windows the
-		// call below does it.
+		// From version 1.29 on, published libraries send usage data to their vendor unless this
+		// variable is set before they start. On Windows, the call below disables it.
 		if err := os.Setenv("ORT_DISABLE_TELEMETRY", "1"); err != nil {
 			return fmt.Errorf("disable telemetry: %w", err)
 		}
@@ -176,7 +181,8 @@ func acquire(lib Library, debug bool) error {
 	return nil
 }
 
-// Close releases the runtime; its sessions and tensors are closed before. Closing twice is harmless.
+// Close releases the runtime. Its sessions and tensors must be closed first. Closing twice is
+// harmless.
 func (r *Runtime) Close() error {
 	r.close.Do(func() {
 		r.blas().close()
@@ -201,7 +207,8 @@ func (r *Runtime) Providers() []string {
 	return []string{"cpu"}
 }
 
-// CUDA returns nil if sessions could run on the CUDA device, else what is missing: [ErrNoGPULibrary], [ErrNoCUDA] or [ErrNoDevice].
+// CUDA returns nil if sessions can run on the CUDA device. Otherwise it returns what is
+// missing: [ErrNoGPULibrary], [ErrNoCUDA] or [ErrNoDevice].
 func (r *Runtime) CUDA() error { return r.cuda() }
 
 func (r *Runtime) newSessionOptions(provider string) (so *onnxruntime_go.SessionOptions, err error) {
@@ -215,8 +222,8 @@ func (r *Runtime) newSessionOptions(provider string) (so *onnxruntime_go.Session
 			so, err = nil, sentence(err)
 		}
 	}()
-	// Idle threads of the pool look for work in a loop: for as long as the next operator may take to come, and no longer, since
-	// they take the cores away from Go.
+	// Idle threads of the pool spin while they wait for work. Spinning longer than the usual
+	// gap between operators would take the cores away from Go.
 	if err = so.AddSessionConfigEntry("session.intra_op.spin_duration_us", "50"); err != nil {
 		return so, err
 	}

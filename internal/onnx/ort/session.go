@@ -15,11 +15,11 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Model is what a session is made from.
+// Model is the input of NewSession.
 type Model struct {
 	Proto *pb.ModelProto
-	Dir   string // folder of its external data
-	// Unfused keeps the runtime from fusing operators, which takes long on large graphs.
+	Dir   string // folder of the external data
+	// Unfused stops the runtime from fusing operators, which takes long on large graphs.
 	Unfused bool
 }
 
@@ -27,9 +27,9 @@ type Model struct {
 type ValueInfo struct {
 	Name  string
 	DType pb.TensorProto_DataType
-	Shape []int64 // −1 where a dimension varies, nil if the rank is not declared
+	Shape []int64 // −1 if a dimension varies, nil if the rank is not declared
 
-	kind string // "Sequence", "Map"… where it is no tensor
+	kind string // "Sequence", "Map"… if it is not a tensor
 }
 
 func (v ValueInfo) typeString() string {
@@ -47,15 +47,16 @@ func (v ValueInfo) typeString() string {
 	return name + " [" + strings.Join(dims, "×") + "]"
 }
 
-// Session is a model ready to run. Its runs may overlap; Close may not overlap a run.
+// Session is a model that is ready to run. Runs may overlap, but Close must not overlap a run.
 type Session struct {
 	dyn     *onnxruntime_go.DynamicAdvancedSession
 	inputs  []ValueInfo
 	outputs []ValueInfo
 }
 
-// NewSession loads a model. inputs and outputs name the tensors that Run takes and returns, in that order; nil means all of the
-// model's. Errors are [onnx.ErrExternalData] and [ErrDType], or what ONNX Runtime says of the model.
+// NewSession loads a model. inputs and outputs name the tensors that Run takes and returns, in
+// that order; nil means all of the model. Errors are [onnx.ErrExternalData], [ErrDType], or
+// errors of ONNX Runtime.
 func (r *Runtime) NewSession(ctx context.Context, m Model, inputs, outputs []string) (*Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -87,7 +88,7 @@ func newSession(m Model, inputs, outputs []string, so *onnxruntime_go.SessionOpt
 	}
 	data, err := proto.Marshal(m.Proto)
 	if err != nil {
-		return nil, fmt.Errorf("cannot hand the model to the runtime: %w", err)
+		return nil, fmt.Errorf("cannot serialize the model: %w", err)
 	}
 	if m.Dir != "" {
 		if err := so.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", m.Dir); err != nil {
@@ -173,7 +174,7 @@ func valueInfos(list []*pb.ValueInfoProto) []ValueInfo {
 	return infos
 }
 
-// Close frees the session. Closing twice is harmless.
+// Close releases the session. Closing twice is harmless.
 func (s *Session) Close() error {
 	if s == nil || s.dyn == nil {
 		return nil

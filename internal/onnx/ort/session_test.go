@@ -45,7 +45,7 @@ func graph(in, out *pb.ValueInfoProto, nodes ...*pb.NodeProto) *pb.GraphProto {
 	return &pb.GraphProto{Input: []*pb.ValueInfoProto{in}, Output: []*pb.ValueInfoProto{out}, Node: nodes}
 }
 
-// unary is a model that applies one operator to x and names the result y.
+// unary returns a model that applies one operator to x and names the result y.
 func unary(op string, d pb.TensorProto_DataType, dims ...int64) ort.Model {
 	return model(graph(value("x", d, dims...), value("y", d, dims...), node(op, []string{"x"}, "y")))
 }
@@ -114,7 +114,7 @@ func TestInputErrors(t *testing.T) {
 	if err := s.RunInto([]*ort.Tensor{ok}, []*ort.Tensor{tensor(t, []int64{4, 3, 2}, make([]float64, 24))}); !errors.As(err, &ie) || ie.Kind != "output" {
 		t.Errorf("wrong output: got %v", err)
 	}
-	// The rows of the output are wrong, which only the run can tell.
+	// The number of output rows is wrong, which is known only at run time.
 	if err := s.RunInto([]*ort.Tensor{ok}, []*ort.Tensor{tensor(t, []int64{5, 3, 2}, make([]float32, 30))}); err == nil {
 		t.Error("an output with too many rows was accepted")
 	}
@@ -166,7 +166,7 @@ func TestModelErrors(t *testing.T) {
 	}
 }
 
-// A failure inside an operator is one line that names it.
+// TestRunError checks that a failure inside an operator is reported in one line that names it.
 func TestRunError(t *testing.T) {
 	g := graph(value("x", pb.TensorProto_FLOAT, -1, -1), value("y", pb.TensorProto_FLOAT, -1, -1), node("MatMul", []string{"x", "x"}, "y"))
 	s := open(t, orttest.Open(t), model(g))
@@ -180,7 +180,8 @@ func TestRunError(t *testing.T) {
 	}
 }
 
-// Below IR version 4 initializers are inputs too; they keep their default unless asked for.
+// TestInitializerAsInput checks initializers below IR version 4, which are inputs too. They
+// keep their default unless requested as inputs.
 func TestInitializerAsInput(t *testing.T) {
 	r := orttest.Open(t)
 	g := graph(value("x", pb.TensorProto_FLOAT, 2), value("y", pb.TensorProto_FLOAT, 2), node("Add", []string{"x", "w"}, "y"))
@@ -205,7 +206,7 @@ func TestInitializerAsInput(t *testing.T) {
 	}
 }
 
-// slow runs for seconds unless it is stopped: a loop of matrix products.
+// slow returns a model that runs for seconds unless it is stopped: a loop of matrix products.
 func slow() ort.Model {
 	g := graph(value("x", pb.TensorProto_FLOAT, -1, -1), value("y", pb.TensorProto_FLOAT, -1, -1))
 	last := "x"
@@ -281,7 +282,7 @@ func TestConcurrentRuns(t *testing.T) {
 	wg.Wait()
 }
 
-// Tensors that nobody closed are collected without harm.
+// TestUnclosed checks that tensors can be garbage-collected without Close.
 func TestUnclosed(t *testing.T) {
 	s := open(t, orttest.Open(t), unary("Neg", pb.TensorProto_FLOAT, -1))
 	for range 2000 {

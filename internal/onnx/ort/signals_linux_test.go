@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// handler returns the address that the kernel calls for a signal.
+// handler returns the address of the kernel's handler for a signal.
 func handler(t *testing.T, s syscall.Signal) uintptr {
 	t.Helper()
 	var action [32]uintptr // larger than the kernel's struct, whose first field is the handler

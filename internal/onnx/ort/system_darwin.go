@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// Names of the files of a libonnxruntime.
+// File names of libonnxruntime on macOS.
 const (
 	libraryFile         = "libonnxruntime.dylib"
 	cudaProviderFile    = "libonnxruntime_providers_cuda.dylib"

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Names of the files of a libonnxruntime.
+// File names of libonnxruntime on Linux.
 const (
 	libraryFile         = "libonnxruntime.so"
 	cudaProviderFile    = "libonnxruntime_providers_cuda.so"

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Names of the files of a libonnxruntime.
+// File names of libonnxruntime on Windows.
 const (
 	libraryFile         = "onnxruntime.dll"
 	cudaProviderFile    = "onnxruntime_providers_cuda.dll"
@@ -15,7 +15,8 @@ const (
 
 var libraryPatterns = []string{"onnxruntime.dll"}
 
-// systemDirs lists the program's own folder and those of PATH, without Windows' own, where an old library lies.
+// systemDirs lists the program's folder and the folders in PATH. It leaves out Windows' own
+// folder, which contains an old library.
 func systemDirs() []string {
 	var dirs []string
 	if exe, err := os.Executable(); err == nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Number is what a [Tensor] can hold beside texts.
+// Number lists the numeric element types of a [Tensor].
 type Number interface {
 	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | bool
 }
 
-// elements are the types of Go that hold those of ONNX. Half precision and what is newer can be the type of a model's input or
-// output, but no [Tensor] holds them.
+// elements maps ONNX element types to Go types. A model's inputs and outputs may also have half
+// precision or newer types, but a [Tensor] cannot hold them.
 var elements = map[pb.TensorProto_DataType]element{
 	pb.TensorProto_FLOAT: of[float32]{}, pb.TensorProto_DOUBLE: of[float64]{}, pb.TensorProto_BOOL: of[bool]{},
 	pb.TensorProto_INT8: of[int8]{}, pb.TensorProto_INT16: of[int16]{}, pb.TensorProto_INT32: of[int32]{}, pb.TensorProto_INT64: of[int64]{},
@@ -28,7 +28,7 @@ var elements = map[pb.TensorProto_DataType]element{
 }
 
 type element interface {
-	adopt(v onnxruntime_go.Value) (*Tensor, bool) // a tensor of the type
+	adopt(v onnxruntime_go.Value) (*Tensor, bool) // converts a value of the binding to a Tensor
 }
 
 type of[T Number] struct{}
@@ -52,8 +52,8 @@ func dtypeOf[T Number]() pb.TensorProto_DataType {
 	return pb.TensorProto_UNDEFINED
 }
 
-// Tensor is a dense row-major array that sessions read and write. Its elements are seen through views such as Float32s, which
-// share its memory. Close it when done.
+// Tensor is a dense row-major array that sessions read and write. Views such as Float32s share
+// its memory. Callers must close it.
 type Tensor struct {
 	shape []int64
 	dtype pb.TensorProto_DataType
@@ -62,8 +62,9 @@ type Tensor struct {
 	pin   runtime.Pinner
 }
 
-// NewTensor wraps data, whose length must be the product of shape, which has an axis or more: the binding knows no scalars.
-// Nothing is copied: data stays in place until Close, and may be changed between runs.
+// NewTensor wraps data without a copy. The length of data must be the product of shape, which
+// has at least one axis, because the binding does not support scalars. The data must not move
+// until Close, and may be changed between runs.
 func NewTensor[T Number](shape []int64, data []T) (*Tensor, error) {
 	t := &Tensor{shape: slices.Clone(shape), dtype: dtypeOf[T](), data: data}
 	if err := t.check(len(data)); err != nil {
@@ -74,14 +75,14 @@ func NewTensor[T Number](shape []int64, data []T) (*Tensor, error) {
 	})
 }
 
-// NewStrings copies texts into a tensor. The runtime takes none with a zero byte.
+// NewStrings copies texts to a tensor. Texts must not contain zero bytes.
 func NewStrings(shape []int64, texts []string) (*Tensor, error) {
 	t := &Tensor{shape: slices.Clone(shape), dtype: pb.TensorProto_STRING, data: texts}
 	if err := t.check(len(texts)); err != nil {
 		return nil, err
 	}
 	if i := slices.IndexFunc(texts, func(s string) bool { return strings.IndexByte(s, 0) >= 0 }); i >= 0 {
-		return nil, fmt.Errorf("text %d (counted from 0) has a zero byte, which no model can be given", i)
+		return nil, fmt.Errorf("text %d (counted from 0) contains a zero byte, which models cannot read", i)
 	}
 	v, err := onnxruntime_go.NewStringTensor(onnxruntime_go.Shape(shape))
 	if err == nil {
@@ -97,7 +98,7 @@ func NewStrings(shape []int64, texts []string) (*Tensor, error) {
 	return t, nil
 }
 
-// wrap pins data, whose address the runtime keeps, and makes the binding's value.
+// wrap pins data, because the runtime keeps its address, and creates the value of the binding.
 func wrap[T any](t *Tensor, data []T, value func() (onnxruntime_go.Value, error)) (*Tensor, error) {
 	if len(data) > 0 {
 		t.pin.Pin(&data[0])
@@ -108,17 +109,17 @@ func wrap[T any](t *Tensor, data []T, value func() (onnxruntime_go.Value, error)
 		return nil, fmt.Errorf("%s tensor of shape %v: %w", t.holds(), t.shape, sentence(err))
 	}
 	t.value = v
-	// A tensor that nobody closed must not be collected with its memory still pinned.
+	// Unpin the memory of a tensor that the caller forgot to close before it is collected.
 	runtime.SetFinalizer(t, (*Tensor).Close)
 	return t, nil
 }
 
-// holds is the name of the element type.
+// holds returns the name of the element type.
 func (t *Tensor) holds() string { return onnx.DTypeName(int32(t.dtype)) }
 
 func (t *Tensor) check(n int) error {
 	if len(t.shape) == 0 {
-		return fmt.Errorf("%s tensor without axes: the runtime's binding takes no scalars", t.holds())
+		return fmt.Errorf("%s tensor without axes: scalars are not supported", t.holds())
 	}
 	want := int64(1)
 	for _, d := range t.shape {
@@ -136,16 +137,17 @@ func (t *Tensor) check(n int) error {
 // Shape returns the dimensions; the caller must not change them.
 func (t *Tensor) Shape() []int64 { return t.shape }
 
-// View returns the elements, nil if they are not of the type.
+// View returns the elements, or nil if they have another type.
 func View[T Number](t *Tensor) []T {
 	v, _ := t.data.([]T)
 	return v
 }
 
-// Float32s returns a view of the elements, nil if they are not float32.
+// Float32s returns a view of the elements, or nil if they are not float32.
 func (t *Tensor) Float32s() []float32 { return View[float32](t) }
 
-// Close frees the tensor; a slice that it wrapped stays its owner's, and so do views of an output. Closing twice or closing nil is harmless.
+// Close releases the tensor. Wrapped slices and views of outputs stay valid. Closing twice or
+// closing nil is harmless.
 func (t *Tensor) Close() {
 	if t == nil || t.data == nil {
 		return
@@ -160,8 +162,8 @@ func (t *Tensor) Close() {
 
 var errClosed = errors.New("use of a closed tensor or session")
 
-// fromValue takes over a value that the runtime made. The binding copied its elements
-// to memory that is collected, so that views of them may outlive Close.
+// fromValue converts a value that the runtime created. The binding copied its elements to
+// garbage-collected memory, so views may outlive Close.
 func fromValue(v onnxruntime_go.Value) (*Tensor, error) {
 	if s, ok := v.(*onnxruntime_go.StringTensor); ok {
 		texts, err := s.GetContents()

@@ -65,7 +65,7 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// The binding takes no scalars.
+// TestScalar checks that scalars are an error, because the binding does not support them.
 func TestScalar(t *testing.T) {
 	if _, err := ort.NewTensor(nil, []float32{1}); err == nil {
 		t.Error("a tensor without axes is taken")

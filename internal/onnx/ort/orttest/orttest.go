@@ -10,15 +10,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// library finds the library once for all tests of a process, because each search
-// hashes its 29 MB.
+// library finds the library once for all tests of a process, because each search hashes 29 MB.
 var library = sync.OnceValues(func() (string, error) {
 	found, _, err := ort.Find(context.Background(), ort.Options{Provider: "cpu"})
 	return found.Path, err
 })
 
-// Open returns a CPU runtime that is closed when the test ends. Without a library it skips the test and says how to get one; where
-// CI=true it fails instead.
+// Open returns a CPU runtime that is closed when the test ends. Without a library it skips the
+// test with an explanation, or fails it if CI=true.
 func Open(t testing.TB) *ort.Runtime {
 	t.Helper()
 	path, err := library()
