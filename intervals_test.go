@@ -407,9 +407,9 @@ func TestIntervalErrors(t *testing.T) {
 		want string
 	}{
 		"side":                {plain, attach.PredictOptions{Side: "left"}, attach.Rows{}, `side "left"`},
-		"joint side":          {plain, attach.PredictOptions{Side: "lower", Joint: true}, attach.Rows{}, "both sides"},
+		"joint side":          {plain, attach.PredictOptions{Side: "lower", Joint: true}, attach.Rows{}, "a joint box has two ends"},
 		"score":               {plain, attach.PredictOptions{IntervalScore: "cqr-x"}, attach.Rows{}, `score "cqr-x"`},
-		"score side":          {plain, attach.PredictOptions{Side: "lower", IntervalScore: "cir"}, attach.Rows{}, "for a side or for a score"},
+		"score side":          {plain, attach.PredictOptions{Side: "lower", IntervalScore: "cir"}, attach.Rows{}, "choose a side or a score"},
 		"score, no head":      {mustFit(t, noHead), attach.PredictOptions{IntervalScore: "cir"}, attach.Rows{}, "there is no calibrated interval model; intervals and samples need one, fitted for regression"},
 		"samples":             {plain, attach.PredictOptions{Samples: -1}, attach.Rows{}, "the number of samples is -1, and must not be negative"},
 		"samples, classes":    {mustFit(t, classes), attach.PredictOptions{Samples: 1}, attach.Rows{}, "there is no calibrated interval model; intervals and samples need one, fitted for regression"},

@@ -99,7 +99,7 @@ func TestFeatures(t *testing.T) {
 		{"x.csv", "p,q,y\n1,2,\n", columns, tables.Options{Targets: []string{"y"}}, "every target is empty or NaN"},
 		{"x.csv", "4,5,1,2,3,3\n", classifier, tables.Options{Targets: []string{"last"}}, "row 0: label 3 is out of range"},
 		{"x.jsonl", `{"features": [4, 5]}` + "\n", classifier, tables.Options{}, `"logits"`},
-		{"x.jsonl", `{"p": 1, "q": 2, "id": [1]}` + "\n", columns, tables.Options{ID: "id"}, `line 1, column "id": lists, dates, times and nested values are no identifiers`},
+		{"x.jsonl", `{"p": 1, "q": 2, "id": [1]}` + "\n", columns, tables.Options{ID: "id"}, `line 1, column "id": lists, dates, times and nested values cannot be identifiers`},
 	} {
 		path := write(t, c.name, c.text)
 		_, _, err := read(t, path, c.b, c.o)

@@ -14,9 +14,9 @@ func TestMethodTable(t *testing.T) {
 		},
 		{Name: "coin", Doc: "Tossed.", Control: true},
 	}), sweepOf)
-	want := "| method | score | reference | needs | sweep |\n|---|---|---|---|---|\n" +
-		"| `norm` | The norm \\|φ\\|, a length. | A & B 2020, eq. 1\\|2 | features, labels | `logits` true; `p` 1, 2.5; `where` top |\n" +
-		"| `coin` (control) | Tossed. |  | – | – |\n"
+	want := "| method | score | when to use it | reference | needs | sweep |\n|---|---|---|---|---|---|\n" +
+		"| `norm` | The norm \\|φ\\|, a length. | More of it. | A & B 2020, eq. 1\\|2 | features, labels | `logits` true; `p` 1, 2.5; `where` top |\n" +
+		"| `coin` (control) | Tossed. |  |  | – | – |\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

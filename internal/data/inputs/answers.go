@@ -14,17 +14,17 @@ import (
 // answers collects, row by row, the targets and groups that accompany images or arrays.
 type answers struct {
 	o     Options
-	known bool     // that names are
+	known bool     // whether names is complete
 	names []string // of targets
-	// targets and groups are by row.
+	// targets and groups have one entry for each row.
 	targets []float32
 	groups  []string
-	odd     error // for which targets are passed over
+	odd     error // reason why targets are ignored
 }
 
-// add adds a row, of which value says what it has under a name, and where where an
-// error is. Without Options.Targets the first of usual names that the first row has
-// is the target, if all rows have it.
+// add adds a row. value returns the row's content under a name, and where adds the position to
+// an error. Without Options.Targets, the target is the first of the usual names that the first
+// row has, if all rows have it.
 func (a *answers) add(value func(name string) (cell, error), where func(error) error, usual ...string) error {
 	if !a.known {
 		a.choose(value, usual)
@@ -75,12 +75,12 @@ func (a *answers) choose(value func(name string) (cell, error), usual []string) 
 	}
 }
 
-// target is the number in a cell, NaN in a gap, or the number of the class that the cell
-// names, and what is wrong with another.
+// target returns the number in a cell, NaN for an empty cell, or the number of the class that
+// the cell names. For other cells it returns what is wrong.
 func (o Options) target(c *cell) (v float32, wrong string) {
 	i := -1
 	if o.named(c) {
-		i = slices.Index(o.Classes, c.trimmed()) // None and NA may be names, too
+		i = slices.Index(o.Classes, c.trimmed()) // None and NA may be names too
 	}
 	switch {
 	case i >= 0:
@@ -93,7 +93,7 @@ func (o Options) target(c *cell) (v float32, wrong string) {
 	return c.finite()
 }
 
-// asksNames says that a cell may name a class, and that the names are not known.
+// asksNames reports whether a cell may name a class while the class names are unknown.
 func (o Options) asksNames(c *cell) bool {
 	guess, _ := otherNotation(c.text)
 	return o.Classes == nil && c.written() && guess == ""

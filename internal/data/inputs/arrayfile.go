@@ -24,10 +24,10 @@ type arrayFile interface {
 
 // array holds numbers by row. Its file is open only while a cursor reads it.
 type array interface {
-	Name() string // where it is
-	shape() []int // rows first
+	Name() string // its path
+	shape() []int // number of rows first
 	open() (cursor, error)
-	room() int // of how many numbers memory is taken before they are read
+	room() int // how many numbers to allocate before they are read
 }
 
 type cursor interface {
@@ -48,7 +48,7 @@ func openArrays(path string) (arrayFile, error) {
 	return npzFile{z}, err
 }
 
-// floats reads the rows first to last-1.
+// floats reads rows first to last-1.
 func floats(a array, first, last int) ([]float32, error) {
 	if whole, ok := a.(npyArray); ok && last-first == whole.Rows() {
 		return whole.Float32s()
@@ -98,7 +98,7 @@ func (a npyArray) shape() []int { return a.Shape }
 
 func (a npyArray) open() (cursor, error) { return a.Open() }
 
-// room is surely there.
+// All its numbers exist.
 func (a npyArray) room() int { return a.Len() }
 
 type parquetArrays struct{ *parquet.File }
@@ -128,15 +128,14 @@ func (f parquetArrays) entry(name string) (array, error) {
 	return a, nil
 }
 
-// An array of more numbers has bytes for them in its file: a page of equal numbers takes
-// next to none, and the rows are read into memory.
+// An array of more numbers needs bytes for them in its file: a page of equal numbers has
+// almost none, and all rows are read into memory.
 const (
 	mostNumbers = 1 << 28
 	mostPerByte = 64
 )
 
-// parquetArray is a column of numbers, or of lists. All lists must be as long as the
-// first one.
+// parquetArray is a column of numbers, or of lists that all have the length of the first one.
 type parquetArray struct {
 	*parquet.File
 	name   string
@@ -153,7 +152,7 @@ func (a *parquetArray) open() (cursor, error) {
 	return parquetCursor{c, a}, err
 }
 
-// room is bounded, because a damaged file can announce rows that it does not have.
+// room is limited, because a damaged file can announce rows that it does not have.
 func (a *parquetArray) room() int { return 16 * a.Size() }
 
 type parquetCursor struct {
@@ -169,7 +168,7 @@ func (c parquetCursor) ReadRows(start, n int) (rows.Array, error) {
 	v, inner := cells[0], c.of.size[1:]
 	for i, length := range v.Lengths {
 		if len(inner) > 0 && length != inner[0] {
-			return rows.Array{}, fmt.Errorf("%s: row %d is a list of %s, and the first of %d", c.of.name, start+i, rows.Count(length, "number"), inner[0])
+			return rows.Array{}, fmt.Errorf("%s: row %d is a list of %s, but the first row has %d", c.of.name, start+i, rows.Count(length, "number"), inner[0])
 		}
 	}
 	return rows.Array{Shape: append([]int{n}, inner...), Data: v.Numbers}, nil

@@ -17,7 +17,7 @@ func openNPY(path string, o Options) (*Set, error) {
 		return nil, err
 	}
 	if list := required(o.Takes); len(list) > 1 {
-		return nil, fmt.Errorf("%s: it is one array, and the model has %d inputs; save them by their names in an .npz file: numpy.savez(%q, %s=…, %s=…)",
+		return nil, fmt.Errorf("%s: it is one array, but the model has %d inputs; save them by their names in an .npz file: numpy.savez(%q, %s=…, %s=…)",
 			path, len(list), "x.npz", list[0].Name, list[1].Name)
 	}
 	src, err := newArraySource(l, only(o.Takes), o)
@@ -49,7 +49,7 @@ func openNPZ(path string, o Options) (*Set, error) {
 			return nil, err
 		}
 		if len(all) > 0 && src.rows() != all.rows() {
-			return nil, fmt.Errorf("%s: it has %d rows, and %s has %d", l.Name(), src.rows(), arrays[0].stored, all.rows())
+			return nil, fmt.Errorf("%s: it has %d rows, but %s has %d", l.Name(), src.rows(), arrays[0].stored, all.rows())
 		}
 		first = cmp.Or(first, l)
 		all = append(all, src)
@@ -73,8 +73,8 @@ func openNPZ(path string, o Options) (*Set, error) {
 	return s, s.readTargets(npzFile{z}, o)
 }
 
-// leftAlone are the arrays that are neither inputs of a model with several, which
-// are found by their names, nor what is known of the rows.
+// leftAlone returns the arrays that are neither inputs of a model with several inputs, which
+// are found by their names, nor labels, targets or groups.
 func leftAlone(names []string, read []inputArray, o Options) (other []string) {
 	if len(required(o.Takes)) < 2 {
 		return nil
@@ -88,14 +88,14 @@ func leftAlone(names []string, read []inputArray, o Options) (other []string) {
 	return other
 }
 
-// inputArray is an array of an archive from which one model input is read.
+// inputArray is an array of an archive for one model input.
 type inputArray struct {
 	Takes
 	stored string
 }
 
-// inputArrays are the arrays of the model's inputs: those of their names, and x or
-// images for the only one that is not there.
+// inputArrays returns the arrays for the model's inputs: those with their names, and x or
+// images for the only input without one.
 func inputArrays(z *npy.NPZ, path string, takes []Takes) (list []inputArray, err error) {
 	var missing []Takes
 	for _, t := range takes {
@@ -115,7 +115,7 @@ func inputArrays(z *npy.NPZ, path string, takes []Takes) (list []inputArray, err
 	case len(missing) > 1, len(list) > 0 && !free("x") && !free("images"):
 		return nil, fmt.Errorf("%s: %v is not among its arrays %s", path, missing[0], display.List(z.Names(), 10))
 	case free("images") && free("x"):
-		return nil, fmt.Errorf("%s: it holds x and images, and either may be the inputs; leave one out", path)
+		return nil, fmt.Errorf("%s: it has both x and images, and either may be the inputs; remove one", path)
 	case free("images"):
 		return append(list, inputArray{missing[0], "images"}), nil
 	}
@@ -124,13 +124,13 @@ func inputArrays(z *npy.NPZ, path string, takes []Takes) (list []inputArray, err
 
 func newArraySource(l *npy.Lazy, input Takes, o Options) (source, error) {
 	if len(l.Shape) == 0 {
-		return nil, fmt.Errorf("%s: a single number is no set of inputs; want an array of n rows", l.Name())
+		return nil, fmt.Errorf("%s: it is a single number; inputs must be an array of n rows", l.Name())
 	}
 	if l.Rows() == 0 {
 		return nil, fmt.Errorf("%s: %w", l.Name(), ErrEmpty)
 	}
 	if l.RowLen() == 0 {
-		return nil, fmt.Errorf("%s: rows of shape %v hold nothing", l.Name(), l.Shape[1:])
+		return nil, fmt.Errorf("%s: rows of shape %v are empty", l.Name(), l.Shape[1:])
 	}
 	if l.DType.Byte() && len(l.Shape) > 2 && input.images() {
 		return newPixelSource(l, input.Name, o)
@@ -138,11 +138,11 @@ func newArraySource(l *npy.Lazy, input Takes, o Options) (source, error) {
 	return &arraySource{l, numbers(input.Name, input.row(l.Shape[1:]))}, nil
 }
 
-// newArraySet is the rows of arrays, of which one must be of images where images
-// are prepared.
+// newArraySet returns a set over arrays. If images are prepared, one array must contain
+// images.
 func newArraySet(src source, first *npy.Lazy, o Options) (*Set, error) {
 	if _, ok := find[pictured](src); !ok && o.Preprocess != nil {
-		return nil, fmt.Errorf("%s: preprocessing is for images and for uint8 arrays n×height×width(×channels), and this is %v of shape %v: %w", first.Name(), first.DType, first.Shape, ErrNoPixels)
+		return nil, fmt.Errorf("%s: preprocessing is for images and for uint8 arrays n×height×width(×channels), but this is %v of shape %v: %w", first.Name(), first.DType, first.Shape, ErrNoPixels)
 	}
 	return &Set{src: src}, nil
 }
@@ -186,8 +186,8 @@ func (r *arrayReader) fill(ctx context.Context, idx []int, dst []float32) error 
 	return nil
 }
 
-// runs yields the position and length of each run of consecutive numbers. The
-// parameter most bounds its length.
+// runs yields the position and length of each run of consecutive numbers, at most most numbers
+// long.
 func runs(idx []int, most int) func(yield func(start, n int) bool) {
 	return func(yield func(start, n int) bool) {
 		for start := 0; start < len(idx); {

@@ -15,20 +15,20 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// bound is a tensor together with the columns of a table that it is made of: columns
-// of numbers, columns of texts, or one column of lists.
+// bound is a tensor and the table columns that it is made of: columns of numbers, columns of
+// texts, or one column of lists.
 type bound struct {
 	tensor  ood.Tensor
 	columns []int
 	list    bool
 	gaps    bool // a cell without a number is NaN
-	// images says that the tensor is of images: the cells are texts that name their files,
-	// or else their bytes.
+	// images tells that the tensor contains images: the cells are file names or encoded
+	// images.
 	images bool
 }
 
-// scans says whether the cells are read when a table is opened: those of files that
-// know how many rows they have are not, but for the names of files.
+// scans reports whether the cells are read when a table is opened. If the file has its number
+// of rows, only names of files are read.
 func (t *tableReader) scans(b *bound) bool {
 	if b.images {
 		return b.tensor.Strings != nil
@@ -36,7 +36,7 @@ func (t *tableReader) scans(b *bound) bool {
 	return t.file == nil
 }
 
-// add appends a record's cells to a tensor.
+// add appends the cells of a record to a tensor.
 func (b *bound) add(x *ood.Tensor, rec *record, t *table) error {
 	if b.list {
 		return b.addList(x, rec, t)
@@ -73,13 +73,13 @@ func (b *bound) addList(x *ood.Tensor, rec *record, t *table) error {
 	n, row := len(x.Data)-before, b.tensor.Shape[1:]
 	if b.tensor.Lengths == nil {
 		if want := rows.Elements(row); n != want {
-			return fmt.Errorf("%s: the list has %s, and %d are wanted", t.where(rec.line, j), rows.Count(n, "number"), want)
+			return fmt.Errorf("%s: the list has %s, but %d are needed", t.where(rec.line, j), rows.Count(n, "number"), want)
 		}
 		return nil
 	}
 	width := rows.Elements(row[1:])
 	if n == 0 || n%width != 0 {
-		return fmt.Errorf("%s: the list has %s, and a multiple of %d is wanted", t.where(rec.line, j), rows.Count(n, "number"), width)
+		return fmt.Errorf("%s: the list has %s, but a multiple of %d is needed", t.where(rec.line, j), rows.Count(n, "number"), width)
 	}
 	x.Lengths = append(x.Lengths, n/width)
 	return nil
@@ -93,8 +93,8 @@ func (b *bound) finish(x *ood.Tensor, n int) {
 	}
 }
 
-// candidates are the columns that may be inputs, in their order or that of the
-// rows fitted on.
+// candidates returns the columns that may be inputs, in their order or in the order of the
+// fit.
 func (t *tableReader) candidates() (list []int, err error) {
 	if t.header != nil && t.o.Columns != nil {
 		return t.named()
@@ -102,7 +102,7 @@ func (t *tableReader) candidates() (list []int, err error) {
 	return t.unnamed()
 }
 
-// unnamed are the columns that are not named otherwise.
+// unnamed returns the columns that no option names.
 func (t *tableReader) unnamed() (list []int, err error) {
 	left := slices.Clone(t.targetColumns)
 	if t.idColumn >= 0 && !t.namesInput(t.idColumn) {
@@ -120,13 +120,13 @@ func (t *tableReader) unnamed() (list []int, err error) {
 		list = others
 	}
 	if len(list) == 0 {
-		return nil, errors.New("all its columns are targets, groups or left out, which leaves no inputs")
+		return nil, errors.New("all its columns are targets, groups or left out, so that there are no inputs")
 	}
 	return list, nil
 }
 
-// readsGroup says whether the column of groups is an input too: it has the name of
-// one, or the others are one too few.
+// readsGroup reports whether the column of groups is also an input: it has the name of one, or
+// without it there is one column too few.
 func (t *tableReader) readsGroup(others []int) bool {
 	if t.namesInput(t.groupColumn) {
 		return true
@@ -136,15 +136,14 @@ func (t *tableReader) readsGroup(others []int) bool {
 		len(among(others, t.hasNumbers)) == takes[0].width()-1 && len(among(others, t.hasLists)) == 0
 }
 
-// namesInput says whether a column has the name of an input, or is one of the texts that
-// are asked for.
+// namesInput reports whether a column has the name of an input, or is a requested text column.
 func (t *tableReader) namesInput(column int) bool {
 	several := len(required(t.o.Takes)) > 1
 	return t.header != nil && (slices.Contains(t.o.Text, t.header[column]) ||
-		slices.ContainsFunc(t.o.Takes, func(in Takes) bool { return t.is(in, column, several) }))
+		slices.ContainsFunc(t.o.Takes, func(in Takes) bool { return t.isNamed(in, column, several) }))
 }
 
-// among returns the columns for which so returns true.
+// among returns the columns for which so is true.
 func among(columns []int, so func(j int) bool) []int {
 	return slices.DeleteFunc(slices.Clone(columns), func(j int) bool { return !so(j) })
 }
@@ -155,7 +154,7 @@ func (t *tableReader) hasTexts(j int) bool { return t.holds[j].texts > 0 }
 
 func (t *tableReader) hasLists(j int) bool { return t.holds[j].lists > 0 }
 
-// named are the columns that were fitted on.
+// named returns the columns of the fit.
 func (t *tableReader) named() (list []int, err error) {
 	var missing []string
 	for _, name := range t.o.Columns {
@@ -179,12 +178,12 @@ func (t *tableReader) named() (list []int, err error) {
 	if len(missing) > 1 {
 		what = "columns"
 	}
-	return nil, fmt.Errorf("it lacks the %s %s of the rows fitted on; its columns are %s; rename them, or leave out the header to have columns taken by their places",
+	return nil, fmt.Errorf("it lacks the %s %s of the fit; its columns are %s; rename them, or remove the header to use columns by position",
 		what, display.List(missing, 10), display.List(t.header, 10))
 }
 
-// bind says which columns the model's inputs are made of: those of their names,
-// then texts, images, and numbers in their order.
+// bind selects the columns for the model's inputs: first columns with their names, then texts,
+// images, and numbers in order.
 func (t *tableReader) bind(ctx context.Context) error {
 	if t.o.allTargets {
 		return nil
@@ -194,7 +193,7 @@ func (t *tableReader) bind(ctx context.Context) error {
 		return err
 	}
 	if err = t.bindAll(ctx, free); err != nil && t.broken != nil {
-		return t.broken // what columns hold was not seen
+		return t.broken // the kinds of columns are unknown
 	}
 	return err
 }
@@ -207,7 +206,7 @@ func (t *tableReader) bindAll(ctx context.Context, free []int) (err error) {
 	several := len(required(takes)) > 1
 	var rest []Takes
 	for _, in := range takes {
-		k := slices.IndexFunc(free, func(j int) bool { return t.header != nil && t.is(in, j, several) })
+		k := slices.IndexFunc(free, func(j int) bool { return t.header != nil && t.isNamed(in, j, several) })
 		if k < 0 {
 			if !in.Optional {
 				rest = append(rest, in)
@@ -231,7 +230,7 @@ func (t *tableReader) bindAll(ctx context.Context, free []int) (err error) {
 		return err
 	}
 	if t.o.Preprocess != nil && t.images == nil && !slices.ContainsFunc(t.bounds, func(b bound) bool { return b.images }) {
-		return fmt.Errorf("preprocessing is for images, and this is a table: %w", ErrNoPixels)
+		return fmt.Errorf("preprocessing is for images, but this is a table: %w", ErrNoPixels)
 	}
 	switch {
 	case len(rest) > 0 && several:
@@ -244,8 +243,8 @@ func (t *tableReader) bindAll(ctx context.Context, free []int) (err error) {
 	return nil
 }
 
-// is reports whether column j has the name of an input.
-func (t *tableReader) is(in Takes, j int, several bool) bool {
+// isNamed reports whether column j has the name of an input.
+func (t *tableReader) isNamed(in Takes, j int, several bool) bool {
 	name, h := t.header[j], t.holds[j]
 	bare, _, _ := strings.Cut(in.Name, ":")
 	switch {
@@ -266,23 +265,23 @@ func (t *tableReader) is(in Takes, j int, several bool) bool {
 // tokenised reports whether a tokenizer may make the input from texts.
 func tokenised(in Takes) bool { return in.whole() && len(in.Shape) == 2 }
 
-// pictures reports whether an input is of images, or may be of prepared images.
+// pictures reports whether an input consists of images, or may consist of prepared images.
 func (t *tableReader) pictures(in Takes) bool {
 	return len(in.Shape) == 4 || in.images() && t.o.Preprocess != nil
 }
 
-// encoded reports whether a column holds bytes, not text.
+// encoded reports whether a column contains bytes, not text.
 func (t *tableReader) encoded(j int) bool {
 	return t.file != nil && t.file.Columns()[j].Kind == parquet.Bytes
 }
 
-// bindTo makes an input from columns.
+// bindTo binds an input to columns.
 func (t *tableReader) bindTo(in Takes, columns []int) error {
 	if len(columns) == 0 {
 		return t.notAmong(in)
 	}
 	if unnamed := among(columns, func(j int) bool { return t.header != nil && t.header[j] == "" }); len(unnamed) > 1 {
-		return errors.New(`two columns are named ""; rename one`) // others were refused with the header
+		return errors.New(`two columns are named ""; rename one`) // other duplicates are errors of the header
 	}
 	b := bound{tensor: numbers(in.Name, in.row([]int{len(columns)})), columns: columns, gaps: in.NaN}
 	lists := t.holds[columns[0]].lists > 0
@@ -309,8 +308,7 @@ func (t *tableReader) bindTo(in Takes, columns []int) error {
 	return nil
 }
 
-// listed is the shape of a row of lists, with -1 first where they may differ in
-// length.
+// listed returns the shape of a row of lists, beginning with -1 if they may differ in length.
 func (t *tableReader) listed(in Takes, j int) ([]int, error) {
 	if len(in.Shape) < 2 {
 		if t.file != nil {
@@ -321,7 +319,7 @@ func (t *tableReader) listed(in Takes, j int) ([]int, error) {
 	}
 	row := slices.Clone(in.Shape[1:])
 	if slices.Contains(row[1:], -1) {
-		return nil, fmt.Errorf("%v is of more axes than lists of column %.100q tell; save it in an .npz file", in, t.header[j])
+		return nil, fmt.Errorf("%v has more axes than the lists in column %.100q; save it in an .npz file", in, t.header[j])
 	}
 	return row, nil
 }
@@ -331,7 +329,7 @@ var usualText = []string{"text", "sentence"}
 
 // TextColumnsError reports that it is not clear which column holds the text.
 type TextColumnsError struct {
-	Columns []string // that hold texts; nil if the table has no header
+	Columns []string // columns of texts; nil if the table has no header
 }
 
 func (e *TextColumnsError) Error() string {
@@ -341,8 +339,8 @@ func (e *TextColumnsError) Error() string {
 	return "which column is the text is not known; columns that hold text are " + display.List(e.Columns, 10)
 }
 
-// bindText takes texts for a model with a tokenizer, unless tokens come by their
-// names. It returns the inputs that are not made of them.
+// bindText binds text columns for a model with a tokenizer, unless columns have the names of
+// token inputs. It returns the other inputs.
 func (t *tableReader) bindText(rest []Takes) ([]Takes, error) {
 	if !t.o.HasText || !slices.ContainsFunc(rest, tokenised) || slices.ContainsFunc(t.bounds, func(b bound) bool { return b.tensor.Lengths != nil }) {
 		return rest, nil
@@ -402,7 +400,7 @@ func (t *tableReader) textColumns() (columns []int, err error) {
 	return nil, &TextColumnsError{t.namesOf(columns)}
 }
 
-// bindImages takes the only column of texts for images, which it is the paths of.
+// bindImages binds the only column of texts to the images, as their paths.
 func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, error) {
 	k := slices.IndexFunc(rest, t.pictures)
 	if k < 0 {
@@ -424,16 +422,16 @@ func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, erro
 	case len(paths) == 0:
 		return rest, free, nil
 	case len(paths) > 1 && t.header == nil:
-		return nil, nil, fmt.Errorf("%v are images, and %d columns may name them; write a header", rest[k], len(paths))
+		return nil, nil, fmt.Errorf("%v are images, and %d columns may contain their names; add a header", rest[k], len(paths))
 	case len(paths) > 1:
-		return nil, nil, fmt.Errorf("%v are images, and which column names them is not known; rename one of %s as the input", rest[k], display.List(t.namesOf(paths), 10))
+		return nil, nil, fmt.Errorf("it is unclear which column has the names of the images for %v; rename one of %s to the name of the input", rest[k], display.List(t.namesOf(paths), 10))
 	}
 	err := t.bindTo(rest[k], paths)
 	return slices.Delete(rest, k, k+1), among(free, func(j int) bool { return j != paths[0] }), err
 }
 
-// openImages opens the images of a column that names their files, relative to the
-// table, or holds them.
+// openImages opens the images of a column with their file names, relative to the table, or
+// with their bytes.
 func (t *tableReader) openImages(ctx context.Context, at int, files []string) (err error) {
 	b := t.bounds[at]
 	t.bounds = slices.Delete(t.bounds, at, at+1)
@@ -447,8 +445,8 @@ func (t *tableReader) openImages(ctx context.Context, at int, files []string) (e
 	return err
 }
 
-// bindNumbers makes the only input of all columns that are left; of more than it
-// takes those without a name or a number are left out.
+// bindNumbers binds the only input to all remaining columns. If there are too many, columns
+// without a name or without numbers are left out.
 func (t *tableReader) bindNumbers(in Takes, free []int) error {
 	width := in.width()
 	if lists := among(free, t.hasLists); len(lists) == 1 && (len(free)-1 != width || width == 0) {
@@ -459,7 +457,7 @@ func (t *tableReader) bindNumbers(in Takes, free []int) error {
 		return t.bindTo(in, free)
 	}
 	if t.header == nil {
-		for _, j := range free { // else what is odd is that this is a header
+		for _, j := range free { // otherwise the odd cell is part of a header
 			rec := record{line: t.line, cells: t.top}
 			if _, wrong := rec.cells[j].finite(); wrong != "" {
 				return t.badNumber(&rec, j, wrong)
@@ -478,9 +476,9 @@ func (t *tableReader) bindNumbers(in Takes, free []int) error {
 	return t.bindTo(in, keep)
 }
 
-// usable are the columns with a name and numbers, and the others. If no more than wanted
-// are usable, each of the others must surely be no input: else a column could take the
-// place of one that comes in another notation, or without any value.
+// usable separates columns with a name and numbers from the others. If no more than wanted are
+// usable, each of the others must clearly be no input. Otherwise a column could replace one in
+// another notation, or without any value.
 func (t *tableReader) usable(free []int, wanted int) (keep, left []int, err error) {
 	for _, j := range free {
 		if t.hasNumbers(j) && (t.header == nil || t.header[j] != "") {
@@ -518,7 +516,7 @@ func (t *tableReader) noteLeft(left []int) {
 	}
 }
 
-// described returns each column's name and what it holds.
+// described returns the name and the kind of each column.
 func (t *tableReader) described(columns []int) (list []string) {
 	for _, j := range columns {
 		h, what := &t.holds[j], "no values"
@@ -550,8 +548,7 @@ func (t *tableReader) quoted(j int) string {
 	return fmt.Sprintf("%.100q", t.header[j])
 }
 
-// deal makes several inputs of columns in their order, as many for each as it
-// takes.
+// deal binds several inputs to columns in order, as many to each as it has.
 func (t *tableReader) deal(rest []Takes, free []int) error {
 	wanted := 0
 	anyWidth := len(rest) == 1 && rest[0].width() == 0 && !rest[0].text()
@@ -570,7 +567,7 @@ func (t *tableReader) deal(rest []Takes, free []int) error {
 		return t.bindTo(rest[0], keep)
 	}
 	if wanted != len(keep) {
-		return fmt.Errorf("%w; in their order %s of numbers would be taken, and there are %d", t.notAmong(rest[0]), rows.Count(wanted, "column"), len(keep))
+		return fmt.Errorf("%w; by position, %s of numbers would be needed, but there are %d", t.notAmong(rest[0]), rows.Count(wanted, "column"), len(keep))
 	}
 	var dealt []string
 	for _, in := range rest {
@@ -589,7 +586,7 @@ func (t *tableReader) deal(rest []Takes, free []int) error {
 // notAmong returns the error that no column has the name of an input.
 func (t *tableReader) notAmong(in Takes) error {
 	if t.header == nil {
-		return fmt.Errorf("which columns are %v is not known, since the file has no header", in)
+		return fmt.Errorf("the columns for %v are unknown, because the file has no header", in)
 	}
 	return fmt.Errorf("%v is not among its columns %s", in, display.List(t.header, 10))
 }
@@ -605,8 +602,8 @@ func (t *tableReader) namesOf(columns []int) (names []string) {
 	return names
 }
 
-// inputNames are the columns that inputs are made of, nil without a header. Texts
-// to be tokenised are not among them.
+// inputNames returns the columns of the inputs without texts for a tokenizer, nil without a
+// header.
 func (t *tableReader) inputNames() (names []string) {
 	if t.header == nil {
 		return nil
@@ -619,9 +616,9 @@ func (t *tableReader) inputNames() (names []string) {
 	return append(names, t.imageColumns...)
 }
 
-// source is the table, with images beside.
+// source returns the source of the table, joined with its images.
 func (t *tableReader) source() source {
-	table := t.table // without what was needed to open it
+	table := t.table // without the state that only opening needs
 	switch {
 	case t.images == nil:
 		return &table
@@ -633,9 +630,9 @@ func (t *tableReader) source() source {
 
 // ColumnsError reports that a table has more or fewer columns than the model takes.
 type ColumnsError struct {
-	Columns []string // that hold numbers; nil if the table has no header
-	Others  []string // that hold none, each with what it holds
-	Have    int      // of those that hold numbers
+	Columns []string // columns of numbers; nil if the table has no header
+	Others  []string // columns without numbers, each with its kind
+	Have    int      // number of columns of numbers
 	Takes   int
 }
 
@@ -650,8 +647,8 @@ func (e *ColumnsError) Error() string {
 	return fmt.Sprintf("it has %s with a name and numbers, and the model takes %d: %s%s", rows.Count(e.Have, "column"), e.Takes, display.List(e.Columns, 10), others)
 }
 
-// DoubtError says that a column may be one of the model's inputs or not: no names say so,
-// and it holds no numbers that can be read.
+// DoubtError reports a column that may or may not be an input: names do not tell, and it has
+// no readable numbers.
 type DoubtError struct{ says string }
 
 func (e *DoubtError) Error() string { return e.says }

@@ -13,11 +13,11 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Blocks implements ood.Inputs: it reads the set in order, in blocks of so many rows.
-// The last block may be shorter. One block is read ahead while the caller works, so
-// two are in memory. The caller may keep a block. An error ends the sequence: a file
-// that cannot be read, a NaN or an infinity (the error names its row), or the context's
-// error. Each call reads the files again.
+// Blocks implements ood.Inputs. It reads the set in order, in blocks of the given number of
+// rows; the last may be shorter. One block is read ahead while the caller works, so that two
+// are in memory. The caller may keep a block. An error ends the sequence: a file that cannot
+// be read, a NaN or an infinity (the error names its row), or the context's error. Each call
+// reads the files again.
 func (s *Set) Blocks(ctx context.Context, rows int) iter.Seq2[ood.InputBlock, error] {
 	if rows < 1 {
 		panic("inputs: blocks of no rows")
@@ -90,8 +90,8 @@ func (s *Set) produce(ctx context.Context, rows int, emit func(ood.InputBlock, e
 	}
 }
 
-// Check reads all rows in blocks of so many rows, and returns the error of the first row
-// that cannot be read. It skips rows that were already read when the set was opened.
+// Check reads all rows in blocks and returns the error of the first row that cannot be read.
+// It skips rows that were already read when the set was opened.
 func (s *Set) Check(ctx context.Context, rows int) error {
 	if m, ok := s.src.(tried); ok && m.readableRows() != nil {
 		return nil
@@ -117,8 +117,8 @@ func (s *Set) All(ctx context.Context) (blas32.General, error) {
 	return out, nil
 }
 
-// check refuses numbers that are not finite, and whole ones that a float32 cannot
-// tell apart where the model takes such.
+// check returns an error for numbers that are not finite, and for integers that float32 cannot
+// represent if the model takes integers.
 func (s *Set) check(t ood.Tensor, start int) error {
 	input := named(s.takes, t.Name)
 	i, shown, must := rows.FirstNotFinite(t.Data), "%v", "every input must be a finite float32"
@@ -138,7 +138,7 @@ func (s *Set) check(t ood.Tensor, start int) error {
 	return fmt.Errorf("%s: "+shown+" at index %v; %s", s.Name(start+row), t.Data[i], at, must)
 }
 
-// place returns the row that element i of a tensor is in, and its index in that row.
+// place returns the row of element i of a tensor, and the index within that row.
 func place(t ood.Tensor, i int) (row int, at []int) {
 	if t.Lengths == nil {
 		width := rows.Elements(t.Shape[1:])

@@ -31,9 +31,9 @@ func (o *Options) Expect(b *attach.Bundle) {
 	}
 }
 
-// BlockRows is how many rows are read at a time for a model, which cuts them to its own
-// batches: 64, or as many as 64 MiB hold. Of rows that differ in length those of one
-// length are run together, and there are enough of each among more.
+// BlockRows returns how many rows to read at a time for a model, which divides them into its
+// own batches: 64, or as many as fit in 64 MiB. Rows of different lengths run together with
+// rows of the same length; larger blocks contain enough of each.
 func (s *Set) BlockRows() int {
 	if n := s.RowLen(); n > 0 {
 		return max(1, min(64, (16<<20)/n))
@@ -41,9 +41,9 @@ func (s *Set) BlockRows() int {
 	return 1024
 }
 
-// Accepts returns what a model, which takes images of a shape as [Set.CheckImages] says,
-// has against the tensors of the set, before memory is taken for any row: it is handed a
-// block without one.
+// Accepts returns an error if a model cannot take the tensors of the set, before memory is
+// allocated for any row: it checks a block without rows. Image shapes are checked as by
+// [Set.CheckImages].
 func Accepts[B any](ctx context.Context, s *Set, images []int, model func(context.Context, iter.Seq2[ood.InputBlock, error]) iter.Seq2[B, error]) error {
 	if err := s.CheckImages(images); err != nil {
 		return err
@@ -78,13 +78,13 @@ func (b *Beside) Sure(base attach.Base) (odd error) {
 	if base.Task == attach.Regression {
 		b.Labels = nil
 		if base.Outputs > 0 && b.Targets.Rows > 0 && b.Targets.Cols != base.Outputs {
-			odd = fmt.Errorf("it has %s a row, and the model predicts %d", rows.Count(b.Targets.Cols, "target"), base.Outputs)
+			odd = fmt.Errorf("it has %s per row, but the model predicts %d", rows.Count(b.Targets.Cols, "target"), base.Outputs)
 			b.Targets = blas32.General{}
 		}
 		return odd
 	}
 	if b.Labels == nil && b.Targets.Rows > 0 {
-		odd = errors.New("the labels of a classifier must be whole numbers, one a row")
+		odd = errors.New("the labels of a classifier must be whole numbers, one for each row")
 	}
 	b.Targets = blas32.General{}
 	if err := CheckLabels(b.Labels, base.Outputs); base.Outputs == 0 {

@@ -17,10 +17,10 @@ import (
 type tabular interface {
 	// Names returns the names of the columns, or nil if the first record may have them.
 	Names() []string
-	// unit returns what the file calls a record: a line or a row.
+	// unit returns the name of a record in the file: line or row.
 	unit() string
-	// records reads the cells of some columns, or of all where that is nil, in order
-	// from a place on.
+	// records reads the cells of some columns, or of all if columns is nil, in order from a
+	// position on.
 	records(ctx context.Context, columns []int, from mark) (records, error)
 }
 
@@ -35,8 +35,8 @@ type records interface {
 	Close() error
 }
 
-// recordsOf reads the records of a file as records does, up to the end or the first that
-// cannot be read, of which it says where it begins.
+// recordsOf yields the records of a file to its end, or to the first that cannot be read, with
+// the position of each.
 func recordsOf(ctx context.Context, f tabular, columns []int, from mark) iter.Seq2[*record, error] {
 	return func(yield func(*record, error) bool) {
 		recs, err := f.records(ctx, columns, from)
@@ -67,7 +67,7 @@ func recordsOf(ctx context.Context, f tabular, columns []int, from mark) iter.Se
 // record holds the cells of one row. Cells of columns that were not requested are
 // absent.
 type record struct {
-	at    mark // where it begins, of what recordsOf yields
+	at    mark // its position, set by recordsOf
 	line  int
 	cells []cell
 }
@@ -84,8 +84,8 @@ func (r *record) set(line int, texts []string) *record {
 
 type cellKind uint8
 
-// A list is one of numbers; other is what is not read, such as a list of lists of
-// different lengths.
+// A list is a list of numbers. other is any value that cannot be read, such as a list of lists
+// of different lengths.
 const (
 	absent cellKind = iota
 	text
@@ -109,8 +109,8 @@ var missing = [...]string{"NA", "N/A", "n/a", "<NA>", "NULL", "null", "None", "#
 // too large.
 func (c *cell) numeric() bool { return c.kind == number || c.kind == text && numeric(c.text) }
 
-// written reports whether a cell is a text for people: it does not stand for a value
-// which is not there, and it is more than the punctuation that often does.
+// written reports whether a cell is a text for people: it is not a mark for a missing value,
+// and not only the punctuation of such marks.
 func (c *cell) written() bool {
 	return c.kind == text && !c.gap() && !numeric(c.text) && strings.Trim(c.text, " \t.?-_*#") != ""
 }
@@ -212,7 +212,7 @@ func (c *cell) items(dst []float32) (all []float32, wrong string) {
 	return dst, ""
 }
 
-// trimmed is a cell as a name, such as that of a group or class.
+// trimmed returns a cell as a name, such as that of a group or a class.
 func (c *cell) trimmed() string {
 	if c.kind == number && c.text == "" {
 		return strconv.FormatFloat(c.number, 'f', -1, 64)

@@ -13,7 +13,7 @@ func (s *Set) NumberLabels(classes []int) error {
 		if l == Unlabelled {
 			labels[i] = l
 		} else if labels[i] = slices.Index(classes, l); labels[i] < 0 {
-			return fmt.Errorf("row %d: label %d is none of the model's classes %v", i, l, classes)
+			return fmt.Errorf("row %d: label %d is not one of the model's classes %v", i, l, classes)
 		}
 	}
 	s.Labels = labels
@@ -25,12 +25,12 @@ func (s *Set) NumberLabels(classes []int) error {
 // of a data set, in an order of their own.
 func (s *Set) OfClasses(classes []int) (*Set, error) {
 	if s.Labels == nil {
-		return nil, errors.New("there are no labels to pick classes by")
+		return nil, errors.New("there are no labels to select classes by")
 	}
 	number := make(map[int]int, len(classes))
 	for i, c := range classes {
 		if _, twice := number[c]; twice {
-			return nil, fmt.Errorf("class %d is picked twice", c)
+			return nil, fmt.Errorf("class %d is selected twice", c)
 		}
 		number[c] = i
 	}
@@ -51,7 +51,7 @@ func (s *Set) OfClasses(classes []int) (*Set, error) {
 		sub.ClassNames = nil
 		for _, c := range classes {
 			if c < 0 || c >= len(s.ClassNames) {
-				return nil, fmt.Errorf("class %d is picked, but there are %d", c, len(s.ClassNames))
+				return nil, fmt.Errorf("class %d is selected, but there are only %d", c, len(s.ClassNames))
 			}
 			sub.ClassNames = append(sub.ClassNames, s.ClassNames[c])
 		}

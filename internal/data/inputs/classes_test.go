@@ -32,7 +32,7 @@ func TestOfClasses(t *testing.T) {
 		t.Errorf("error %v is not ErrEmpty", err)
 	}
 	_, err = s.OfClasses([]int{1, 1})
-	wantError(t, err, "class 1", "picked twice")
+	wantError(t, err, "class 1", "class 1 is selected twice")
 	_, err = open(t, writeNPY(t, "x.npy", rows.Array{Shape: []int{1}, Data: []float32{1}}), Options{}).OfClasses([]int{1})
 	wantError(t, err, "", "no labels")
 

@@ -69,21 +69,21 @@ func TestNamedColumns(t *testing.T) {
 		{"x.jsonl", `{"carat": "1,5", "cut": "a", "depth": 1}`, named, `line 1, column "carat": "1,5" is not a number (decimal comma?); write 1.5`},
 		{"x.parquet", parquetOf(t, row{"1,5", "a", 1}), named, `row 0, column "carat": "1,5" is not a number (decimal comma?); write 1.5`},
 		{"x.csv", "carat,cut,depth\nlarge,a,1\n", named, `line 2, column "carat": "large" is not a number`},
-		{"x.csv", "carat,cut,depth\n1,\"a,2\n2,b,3\n", named, "line 2: a quote is not closed, or one within a cell is not doubled: the cell goes on to line 3"},
-		{"x.csv", "carat,cut,depth\n1,\"a,2\n2,\"b\",3\n", named, "line 2: a quote is not closed, or one within a cell is not doubled: the cell goes on to line 3"},
+		{"x.csv", "carat,cut,depth\n1,\"a,2\n2,b,3\n", named, "line 2: a quote is not closed, or a quote within a cell is not doubled, so that the cell continues to line 3"},
+		{"x.csv", "carat,cut,depth\n1,\"a,2\n2,\"b\",3\n", named, "line 2: a quote is not closed, or a quote within a cell is not doubled, so that the cell continues to line 3"},
 		{"x.csv", "carat,cut,depth\n", named, "there are no rows below its header"},
 		{"x.parquet", parquetOf[row](t), named, "there are no rows"},
-		{"x.csv", "Carat,cut,depth\nhigh,a,2\n", named, `the model's input "carat" (float32 n×1) is not among its columns Carat, cut, depth; in their order 1 column of numbers would be taken, and there are 0`},
+		{"x.csv", "Carat,cut,depth\nhigh,a,2\n", named, `the model's input "carat" (float32 n×1) is not among its columns Carat, cut, depth; by position, 1 column of numbers would be needed, but there are 0`},
 	} {
 		if got := tabled(t, c.name, c.text, Options{Takes: c.takes}); !strings.HasSuffix(got, c.want) {
 			t.Errorf("%s %q: %s, want %s", c.name, c.text, got, c.want)
 		}
 	}
 	// A quote that is not closed is said of numbers, too.
-	if got, want := tabled(t, "x.csv", "a,b\n1,2\n\"3,4\n5,6\n", Options{Takes: takes(2)}), "line 3: a quote is not closed, or one within a cell is not doubled: the cell goes on to line 4"; got != want {
+	if got, want := tabled(t, "x.csv", "a,b\n1,2\n\"3,4\n5,6\n", Options{Takes: takes(2)}), "line 3: a quote is not closed, or a quote within a cell is not doubled, so that the cell continues to line 4"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got, want := tabled(t, "x.csv", "id,a,b\n\"n,1,2\n5,6,7\n", Options{Takes: takes(2)}), "line 2: a quote is not closed, or one within a cell is not doubled: the cell goes on to line 3"; got != want {
+	if got, want := tabled(t, "x.csv", "id,a,b\n\"n,1,2\n5,6,7\n", Options{Takes: takes(2)}), "line 2: a quote is not closed, or a quote within a cell is not doubled, so that the cell continues to line 3"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -129,7 +129,7 @@ func TestColumnsWithoutNames(t *testing.T) {
 		{"x.csv", "a,b,n,n\n1,2,x,y\n", Options{Takes: two}, `two columns are named "n"; rename one`},
 		{"x.csv", "a,b,n,n\n1,2,x,y\n", Options{Takes: two, Columns: []string{"a", "b"}}, `two columns are named "n"; rename one`},
 		{"x.csv", "a,b,,\n1,2,,\n", Options{Takes: two}, `x[1 2][1 2]; columns left out: column 3 (no name), column 4 (no name)`},
-		{"x.jsonl", `{"a": 1, "b": 2}` + "\n" + `{"a": 1, "b": 2, "a": {"c:d": "\"e:"}}`, Options{Takes: two}, `line 2: it has two values under the key "a"; rename one`},
+		{"x.jsonl", `{"a": 1, "b": 2}` + "\n" + `{"a": 1, "b": 2, "a": {"c:d": "\"e:"}}`, Options{Takes: two}, `line 2: it has two values for the key "a"; rename one`},
 		{"x.jsonl", `{"a": {"b": [1, {"a": 2}]}, "b": 2, "c": "\":\\", "d": 3}`, Options{Takes: two}, `x[1 2][2 3]; columns left out: "a" (values of a type that is not read), "c" (text)`},
 	} {
 		if got := tabled(t, c.name, c.text, c.o); got != c.want {

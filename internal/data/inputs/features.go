@@ -15,21 +15,20 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// OpenFeatures reads precomputed rows from an .npz archive: features (or
-// feat_list) n×h, logits (or logit_list) n×c, labels (label_list, label) n, and
-// earlier layers layer_0, layer_1 and so on, each n×h_l; any of them may be
-// absent, but not both features and logits. A Parquet file has columns of these
-// names, of lists that are all of one length, and an .npy file holds features n×h
-// alone. NaN and infinite values are errors that name the row. Labels are only
-// checked to be whole numbers: out-of-domain rows are often labelled -1. float32
-// rows that are not compressed take their own size in memory and little more.
+// OpenFeatures reads precomputed rows from an .npz archive: features (or feat_list) n×h,
+// logits (or logit_list) n×c, labels (label_list, label) n, and earlier layers layer_0,
+// layer_1 and so on, each n×h_l. Any of them may be absent, but not both features and logits.
+// A Parquet file has columns with these names, with lists of equal length. An .npy file
+// contains only features n×h. NaN and infinities are errors that name the row. Labels must be
+// integers but are not checked otherwise, because OOD rows are often labelled -1. Uncompressed
+// float32 rows need little more than their own size in memory.
 func OpenFeatures(path string, wants ...Widths) (ood.Batch, error) {
 	b, _, err := OpenFeatureRows(path, Slice{}, wants...)
 	return b, err
 }
 
-// OpenFeatureRows is OpenFeatures of some rows, without a look at the others. It
-// also returns the number of all.
+// OpenFeatureRows is OpenFeatures for some rows. It does not read the others, but returns the
+// number of all rows.
 func OpenFeatureRows(path string, of Slice, wants ...Widths) (ood.Batch, int, error) {
 	f, err := openFeatures(path, of, wants)
 	if err != nil {
@@ -75,31 +74,31 @@ func openFeatures(path string, of Slice, wants []Widths) (f featureFile, err err
 	return f, nil
 }
 
-// Widths are how many columns precomputed rows must have.
+// Widths are the required numbers of columns of precomputed rows.
 type Widths struct {
-	// Says begins the clause of an error that ends in the width, such as "the
-	// bundle was fitted on".
+	// Says is the beginning of the clause with the required width in an error, for example
+	// "the fit used".
 	Says              string
-	batchparts.Widths      // of parts; of others any will do
-	Layerless         bool // earlier layers are not read
+	batchparts.Widths      // by part; other parts may have any width
+	Layerless         bool // whether earlier layers are ignored
 }
 
-// featureFile is the headers of precomputed rows.
+// featureFile holds the headers of precomputed rows.
 type featureFile struct {
 	parts  []featurePart
 	labels array // or nil
 	rows   int
-	first  int // row that is read, and the one after the last
+	first  int // first row to read, and the row after the last
 	last   int
 }
 
 type featurePart struct {
-	name string // of a batch's part
+	name string // part of a batch
 	array
 }
 
-// storedNames are those that a batch's part has in files, OpenOOD's and those of
-// data sets among them.
+// storedNames lists the names of each part in files, including those of OpenOOD and of data
+// sets.
 func storedNames(name string) []string {
 	switch name {
 	case "features":
@@ -119,18 +118,18 @@ func (f *featureFile) open(path string, wants []Widths) error {
 	}
 	layers := !slices.ContainsFunc(wants, func(w Widths) bool { return w.Layerless })
 	if layers && z.Has(batchparts.Layer(maxLayers)) {
-		return fmt.Errorf("%s: it holds %s; at most %d earlier layers are read", path, batchparts.Layer(maxLayers), maxLayers)
+		return fmt.Errorf("%s: it has %s; at most %d earlier layers can be read", path, batchparts.Layer(maxLayers), maxLayers)
 	}
 	has := func(name string) bool { return slices.ContainsFunc(storedNames(name), z.Has) }
 	names := batchparts.Names(has, layers)
 	if !has("features") && !has("logits") {
-		return fmt.Errorf("%s: it holds neither features (or feat_list) nor logits (or logit_list)", path)
+		return fmt.Errorf("%s: it has neither features (or feat_list) nor logits (or logit_list)", path)
 	}
 	for i, lacks := 0, ""; layers && i < maxLayers; i++ {
 		if name := batchparts.Layer(i); !z.Has(name) {
 			lacks = cmp.Or(lacks, name)
 		} else if lacks != "" {
-			return fmt.Errorf("%s: it holds %s but not %s", path, name, lacks)
+			return fmt.Errorf("%s: it has %s but not %s", path, name, lacks)
 		}
 	}
 	if has("labels") {
@@ -162,7 +161,7 @@ func (f *featureFile) add(name string, a array) error {
 	case rows == 0:
 		return fmt.Errorf("%s: %w", a.Name(), ErrEmpty)
 	case f.rows > 0 && rows != f.rows:
-		return fmt.Errorf("%s has %d rows, the arrays beside it have %d", a.Name(), rows, f.rows)
+		return fmt.Errorf("%s has %d rows, but the other arrays have %d", a.Name(), rows, f.rows)
 	}
 	f.rows = a.shape()[0]
 	if name == "labels" {
@@ -232,11 +231,10 @@ func (f *featureFile) blocks(rows int) iter.Seq2[ood.Batch, error] {
 	}
 }
 
-// maxLayers bounds the number of earlier layers that an archive may hold.
+// maxLayers limits the number of earlier layers in an archive.
 const maxLayers = 1000
 
-// FeatureArrays are the arrays of an archive that OpenFeatures reads a batch
-// from, labels included where it has any.
+// FeatureArrays returns the arrays of an archive that OpenFeatures reads, including labels.
 func FeatureArrays(b ood.Batch) map[string]rows.Array {
 	arrays := map[string]rows.Array{}
 	for _, p := range batchparts.Of(&b) {
@@ -252,9 +250,8 @@ func FeatureArrays(b ood.Batch) map[string]rows.Array {
 	return arrays
 }
 
-// LoadWeights reads a network's last layer from an .npz archive: weight c×h
-// and bias c. Without a bias it is zero. Widths that are known are compared before
-// they are read.
+// LoadWeights reads the last layer of a network from an .npz archive: weight c×h and bias c. A
+// missing bias is zero. Known widths are compared before the arrays are read.
 func LoadWeights(path string, wants ...Widths) (*ood.Linear, error) {
 	z, err := npy.OpenNPZ(path)
 	if errors.Is(err, npy.ErrFormat) {
@@ -272,14 +269,14 @@ func LoadWeights(path string, wants ...Widths) (*ood.Linear, error) {
 	}
 	outputs, width := weight.shape()[0], weight.shape()[1]
 	if outputs == 0 {
-		return nil, fmt.Errorf("%s: its shape is %v, which makes no logits", weight.Name(), weight.shape())
+		return nil, fmt.Errorf("%s: its shape is %v; the weight of a last layer must be outputs×features", weight.Name(), weight.shape())
 	}
 	for _, want := range wants {
 		if n := want.Widths["features"]; n > 0 && width != n {
 			return nil, fmt.Errorf("%s: it takes %s, but %s %d", weight.Name(), rows.Count(width, "feature"), want.Says, n)
 		}
 		if n := want.Widths["logits"]; n > 0 && outputs != n {
-			return nil, fmt.Errorf("%s: it makes %s, and %s %d", weight.Name(), rows.Count(outputs, "logit"), want.Says, n)
+			return nil, fmt.Errorf("%s: it has %s, but %s %d", weight.Name(), rows.Count(outputs, "logit"), want.Says, n)
 		}
 	}
 	w, err := matrixOf(weight, 0, outputs)
@@ -295,7 +292,7 @@ func LoadWeights(path string, wants ...Widths) (*ood.Linear, error) {
 		return nil, err
 	}
 	if l.Len() != w.Rows {
-		return nil, fmt.Errorf("%s: %d biases for a weight of %d×%d; want one for each of the %d outputs", l.Name(), l.Len(), w.Rows, w.Cols, w.Rows)
+		return nil, fmt.Errorf("%s: %d biases for a weight of %d×%d; there must be one for each of the %d outputs", l.Name(), l.Len(), w.Rows, w.Cols, w.Rows)
 	}
 	if lin.Bias, err = l.Float32s(); err != nil {
 		return nil, err
@@ -308,7 +305,7 @@ func LoadWeights(path string, wants ...Widths) (*ood.Linear, error) {
 
 func checkMatrix(a array) error {
 	if s := a.shape(); len(s) != 2 || s[1] == 0 {
-		return fmt.Errorf("%s: its shape is %v; want two axes, rows and columns", a.Name(), s)
+		return fmt.Errorf("%s: its shape is %v; it must have two axes, rows and columns", a.Name(), s)
 	}
 	return nil
 }
@@ -322,7 +319,7 @@ func matrixOf(a array, first, last int) (blas32.General, error) {
 	return finiteRows(a, x, first)
 }
 
-// finiteRows are the rows of an n×d array from first on, which must be finite.
+// finiteRows returns the rows of an n×d array from first on, which must be finite.
 func finiteRows(a array, x []float32, first int) (blas32.General, error) {
 	cols := a.shape()[1]
 	if i := rows.FirstNotFinite(x); i >= 0 {
@@ -333,7 +330,7 @@ func finiteRows(a array, x []float32, first int) (blas32.General, error) {
 
 func checkColumn(a array) error {
 	if s := a.shape(); len(s) != 1 && !(len(s) == 2 && s[1] == 1) {
-		return fmt.Errorf("%s: its shape is %v; want one number a row", a.Name(), s)
+		return fmt.Errorf("%s: its shape is %v; there must be one number for each row", a.Name(), s)
 	}
 	return nil
 }

@@ -45,18 +45,18 @@ func TestFeatures(t *testing.T) {
 	bad := rows.Array{Shape: []int{3, 2}, Data: []float32{0, 0, 0, float32(math.NaN()), 0, 0}}
 	big := rows.Array{Shape: []int{1, 1}, Data: []float64{1e300}}
 	for words, arrays := range map[string]map[string]rows.Array{
-		"holds neither features":  {"labels": y},
+		"it has neither features (or feat_list) nor logits (or logit_list)":  {"labels": y},
 		"labels has 3 rows":       {"features": {Shape: []int{2, 2}, Data: count[float32](4)}, "labels": y},
 		"logits has 3 rows":       {"features": {Shape: []int{2, 2}, Data: count[float32](4)}, "logits": z},
 		"row 1, column 1 is NaN":  {"features": bad},
 		"row 0, column 0 is +Inf": {"features": big},
-		"want two axes":           {"features": y},
+		"it must have two axes, rows and columns":           {"features": y},
 		"there are no rows":       {"features": {Shape: []int{0, 2}, Data: []float32{}}},
 		"element 1 is 0.5":        {"features": phi, "labels": {Shape: []int{3}, Data: []float32{0, .5, 1}}},
-		"want one number a row":   {"features": phi, "labels": z},
+		"labels: its shape is [3 4]; there must be one number for each row":   {"features": phi, "labels": z},
 
-		"it holds layer_2 but not layer_1": {"features": phi, "layer_0": z, "layer_2": z},
-		"it holds layer_1 but not layer_0": {"features": phi, "layer_1": z},
+		"it has layer_2 but not layer_1": {"features": phi, "layer_0": z, "layer_2": z},
+		"it has layer_1 but not layer_0": {"features": phi, "layer_1": z},
 		"layer_0 has 2 rows":               {"features": phi, "layer_0": {Shape: []int{2, 2}, Data: count[float32](4)}},
 		"layer_0: its shape is [3]":        {"features": phi, "layer_0": y},
 	} {
@@ -98,7 +98,7 @@ func TestWeights(t *testing.T) {
 func TestFeaturesAlone(t *testing.T) {
 	for words, a := range map[string]rows.Array{
 		"":                       {Shape: []int{3, 2}, Data: count[float32](6)},
-		"want two axes":          {Shape: []int{6}, Data: count[float32](6)},
+		"it must have two axes, rows and columns":          {Shape: []int{6}, Data: count[float32](6)},
 		"there are no rows":      {Shape: []int{0, 2}, Data: []float32{}},
 		"row 1, column 1 is NaN": {Shape: []int{3, 2}, Data: []float32{0, 0, 0, float32(math.NaN()), 0, 0}},
 	} {
@@ -122,7 +122,7 @@ func TestManyLayers(t *testing.T) {
 	}
 	path := writeNPZ(t, false, arrays)
 	_, err := OpenFeatures(path)
-	wantError(t, err, path, "at most 1000 earlier layers are read")
+	wantError(t, err, path, "it has layer_1000; at most 1000 earlier layers can be read")
 	if _, err := OpenFeatures(path, Widths{Layerless: true}); err != nil {
 		t.Errorf("layers that nobody wants: %v", err)
 	}
@@ -153,7 +153,7 @@ func TestFeaturesMemory(t *testing.T) {
 	}{
 		{path, []Widths{{Says: "z.npz has", Widths: batchparts.Widths{"features": cols}}, {Says: "y.npz has", Widths: batchparts.Widths{"features": 64}}}, "the rows have 1024 features, but y.npz has 64"},
 		{path, []Widths{{Says: "y.npz has", Widths: batchparts.Widths{"logits": 3}}}, "the rows have 4 logits, but y.npz has 3"},
-		{short, nil, "logits has 3 rows, the arrays beside it have 4"},
+		{short, nil, "logits has 3 rows, but the other arrays have 4"},
 	} {
 		peak := watchHeap(t)
 		_, err := OpenFeatures(c.path, c.wants...)
@@ -163,7 +163,7 @@ func TestFeaturesMemory(t *testing.T) {
 		}
 	}
 	y := writeNPZ(t, true, map[string]rows.Array{"y": wide})
-	for words, c := range map[string][2]int{"4 targets for 3 inputs": {3, 1}, "it has 1,024 targets a row, and the model predicts 2": {4, 2}} {
+	for words, c := range map[string][2]int{"4 targets for 3 inputs": {3, 1}, "y: it has 1,024 targets per row, but the model predicts 2": {4, 2}} {
 		_, err := OpenTargets(context.Background(), y, c[0], c[1], nil)
 		wantError(t, err, y, words)
 	}
@@ -281,17 +281,17 @@ func TestParquetFeatures(t *testing.T) {
 	_, err = OpenFeatures(path, Widths{Says: "the fit used", Widths: batchparts.Widths{"features": 4}})
 	wantError(t, err, path, "the rows have 3 features, but the fit used 4")
 	_, err = OpenFeatures("testdata/hub.parquet")
-	wantError(t, err, "hub.parquet", "it holds neither features (or feat_list) nor logits")
+	wantError(t, err, "hub.parquet", "it has neither features (or feat_list) nor logits")
 
 	f, err := openArrays(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, words := range map[string]string{
-		"ragged": "ragged: row 30 is a list of 2 numbers, and the first of 1",
+		"ragged": "testdata/features.parquet: ragged: row 30 is a list of 2 numbers, but the first row has 1",
 		"gap":    "gap: row 4, column 1 is NaN",
-		"halves": "halves: its shape is [60]; want two axes",
-		"none":   "none: its shape is [60 0]; want two axes",
+		"halves": "testdata/features.parquet: halves: its shape is [60]; it must have two axes, rows and columns",
+		"none":   "testdata/features.parquet: none: its shape is [60 0]; it must have two axes, rows and columns",
 		"source": "source: the column holds no numbers",
 		"absent": `there is no column "absent"; its columns are feat_list, logits`,
 	} {

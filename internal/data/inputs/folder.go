@@ -36,7 +36,7 @@ func openFolder(ctx context.Context, root string, o Options) (*Set, error) {
 		return nil, err
 	}
 	if len(in.Files) == 0 {
-		return nil, fmt.Errorf("%s: %w: the folder holds no images (%s)", root, ErrEmpty, strings.Join(imageKinds, " "))
+		return nil, fmt.Errorf("%s: %w: the folder has no images (%s)", root, ErrEmpty, strings.Join(imageKinds, " "))
 	}
 	s, err := newFolderSet(ctx, root, in.Files, o)
 	if err == nil && in.followed != nil {
@@ -50,7 +50,7 @@ func openFolder(ctx context.Context, root string, o Options) (*Set, error) {
 
 func newFolderSet(ctx context.Context, root string, files []string, o Options) (*Set, error) {
 	if list := required(o.Takes); len(list) > 1 {
-		return nil, fmt.Errorf("%s: these are images alone, and the model has %d inputs; name a table with a column of the images' paths beside the others", root, len(list))
+		return nil, fmt.Errorf("%s: these are only images, but the model has %d inputs; pass a table with a column of image paths and columns for the other inputs", root, len(list))
 	}
 	src, err := newImageSource(ctx, root, &folder{root, files}, only(o.Takes).Name, o)
 	if err != nil {
@@ -65,16 +65,18 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 
 // ImageFiles lists the images below a folder.
 type ImageFiles struct {
-	Files []string // below the folder, with slashes, sorted
-	// Linked are the folders, as absolute paths, that links below the folder lead to and that were followed.
+	Files []string // relative to the folder, with slashes, sorted
+	// Linked lists folders, as absolute paths, to which links below the folder lead and that
+	// were followed.
 	Linked []string
 
 	seen            map[string]bool // folders, as absolute paths without links
-	followed, again []string        // links to folders, and those that were not followed
+	followed, again []string        // links to folders that were followed, and others
 }
 
-// Images lists the images below root. Hidden files and folders are passed over. A link to a folder is followed, unless the folder
-// was listed before or holds the link, so that each folder is listed once: a link to a folder below root is not followed.
+// Images lists the images below root, except in hidden files and folders. A link to a folder
+// is followed, unless the folder was listed before or contains the link, so that each folder
+// is listed once. A link to a folder below root is not followed.
 func Images(ctx context.Context, root string) (in ImageFiles, err error) {
 	top, err := realPath(root)
 	if err != nil {
@@ -130,7 +132,7 @@ func (in *ImageFiles) list(ctx context.Context, dir, name string) (links []strin
 		case hidden:
 		case d.Type() == fs.ModeSymlink && isFolder(path):
 			links = append(links, rel)
-		case isImage(path) && d.Type()&^fs.ModeSymlink == 0: // not a pipe, which might be waited for
+		case isImage(path) && d.Type()&^fs.ModeSymlink == 0: // a pipe could block
 			in.Files = append(in.Files, rel)
 		}
 		return nil
@@ -159,14 +161,14 @@ func within(path, folder string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// labelFolders takes the first folder of each row's file as its class, numbered as
-// names are where these have them all.
+// labelFolders uses the first folder of each row's file as its class. Classes are numbered as
+// in names if these include all folders.
 func (s *Set) labelFolders(src *imageSource, file func(i int) string, names []string) error {
 	var of []string
 	for i := range s.Len() {
 		class, _, ok := strings.Cut(file(s.Row(i)), "/")
 		if !ok {
-			return fmt.Errorf("%s: the image has no label; where sub-folders are labels, each image lies in one", src.path(s.Row(i)))
+			return fmt.Errorf("%s: the image has no label; if sub-folders are labels, each image must be in one", src.path(s.Row(i)))
 		}
 		of = append(of, class)
 	}
@@ -185,7 +187,7 @@ func (f *folder) rows() int { return len(f.files) }
 func (f *folder) file(i int) string { return f.files[i] }
 
 func (f *folder) path(i int) string {
-	if filepath.IsAbs(f.files[i]) { // in a table
+	if filepath.IsAbs(f.files[i]) { // from a table
 		return f.files[i]
 	}
 	return filepath.Join(f.root, filepath.FromSlash(f.files[i]))
@@ -200,7 +202,7 @@ func (f *folder) picture(i int) (opener, error) {
 		file, err := regularfile.Open(f.path(i))
 		if errors.Is(err, fs.ErrNotExist) {
 			if to, dangling := os.Readlink(f.path(i)); dangling == nil {
-				return nil, fmt.Errorf("%w: it is a link to a file that is not there, %s", preprocess.ErrImage, to)
+				return nil, fmt.Errorf("%w: it is a link to a missing file, %s", preprocess.ErrImage, to)
 			}
 		}
 		return file, err

@@ -189,7 +189,7 @@ func TestFolderErrors(t *testing.T) {
 	wantError(t, err, filepath.Join(flat, "a.png"), "has no label")
 	none := tree(t, map[string]string{"a.txt": "text"})
 	_, err = Open(ctx, none, Options{Preprocess: p})
-	wantError(t, err, none, "holds no images")
+	wantError(t, err, none, "there are no rows: the folder has no images (.png .jpg .jpeg .gif .bmp .tif .tiff .webp)")
 	if !errors.Is(err, ErrEmpty) {
 		t.Errorf("error %v is not ErrEmpty", err)
 	}
@@ -205,7 +205,7 @@ func TestFolderErrors(t *testing.T) {
 	dangling := tree(t, map[string]string{"a.png": ""})
 	if err := os.Symlink("gone.png", filepath.Join(dangling, "b.png")); err == nil {
 		_, err = open(t, dangling, Options{Preprocess: p}).All(ctx)
-		wantError(t, err, filepath.Join(dangling, "b.png"), "it is a link to a file that is not there")
+		wantError(t, err, filepath.Join(dangling, "b.png"), "not a readable image: it is a link to a missing file, gone.png")
 		if !errors.Is(err, preprocess.ErrImage) {
 			t.Errorf("error %v is not ErrImage", err)
 		}
@@ -238,7 +238,7 @@ func TestLargeImages(t *testing.T) {
 	// Other images are refused by their size.
 	s := open(t, root, Options{Preprocess: plain(t)})
 	for _, err := range s.Blocks(context.Background(), 4) {
-		wantError(t, err, root, "the image is of 11000×10000 pixels, and 3×11000×10000 after preprocessing")
+		wantError(t, err, root, "the image has 11000×10000 pixels and becomes 3×11000×10000 after preprocessing, but earlier images became 3×1×1; set")
 	}
 	if got := peak(); got > 100<<20 {
 		t.Errorf("images of another size took %d MB", got>>20)

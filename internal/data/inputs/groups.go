@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// OpenGroups reads the group of each of so many precomputed rows: an array of
-// whole numbers, or a column of any text in a Parquet file.
+// OpenGroups reads the group of each of the given number of precomputed rows: an array of
+// integers, or a column of any text in a Parquet file.
 func OpenGroups(ctx context.Context, path, name string, rows int) ([]string, error) {
 	if IsTable(path) {
 		t, err := readTable(ctx, path, Options{Groups: name, Takes: []Takes{}})
@@ -32,7 +32,7 @@ func readGroups(z arrayFile, name string, rows int) ([]string, error) {
 		return nil, err
 	}
 	if n := a.shape()[0]; n != rows {
-		return nil, fmt.Errorf("%s: there are %d entries for %d rows", a.Name(), n, rows)
+		return nil, fmt.Errorf("%s: it has %d entries for %d rows", a.Name(), n, rows)
 	}
 	v, err := intsOf(a)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"unicode"
 )
 
-// isHeader reports whether the first record names columns: those that were fitted on,
-// one that is asked for, or any. Taking a row for a header would lose it in silence, so
-// that a header of other names has no cell that reads as a number and one, at least,
-// that can be nothing but a name, in plain text. Of texts, which may be of one word, it
-// must also stand above others of several words. All else is a row, or an error.
+// isHeader reports whether the first record is a header: it names columns of the fit, a
+// requested column, or any columns. A row that is taken for a header would be lost silently. A
+// header of unknown names must therefore have no cell that reads as a number, and at least one
+// that can only be a name in plain text. In a column of texts, which may be single words, it
+// must also stand above texts of several words. Anything else is a row, or an error.
 func (t *tableReader) isHeader(first []string) bool {
 	in := func(name string) bool {
 		_, ok := t.places[name]
@@ -28,7 +28,7 @@ func (t *tableReader) isHeader(first []string) bool {
 		return true
 	}
 	if t.o.allTargets && !slices.ContainsFunc(first, func(cell string) bool { return !slices.Contains(t.o.Classes, cell) }) {
-		return false // the first row is of classes
+		return false // the first row contains classes
 	}
 	plain := slices.ContainsFunc(first, isName) && !slices.ContainsFunc(first, numeric) && !slices.ContainsFunc(first, unprintable)
 	if !plain || !t.o.HasText {
@@ -39,13 +39,13 @@ func (t *tableReader) isHeader(first []string) bool {
 
 func severalWords(s string) bool { return strings.ContainsAny(strings.TrimSpace(s), " \t\n") }
 
-// unprintable reports whether a cell is of no text.
+// unprintable reports whether a cell is not printable text.
 func unprintable(cell string) bool {
 	return strings.ContainsFunc(cell, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
 }
 
-// isName reports whether a cell has a letter, is not a mark of a missing value, and
-// does not begin like a number.
+// isName reports whether a cell has a letter, is not a mark for a missing value, and does not
+// begin like a number.
 func isName(cell string) bool {
 	cell = strings.TrimSpace(cell)
 	digits := strings.TrimLeft(cell, "+-.,")

@@ -19,39 +19,39 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// pictures holds encoded images, one a row.
+// pictures provides encoded images, one for each row.
 type pictures interface {
 	rows() int
-	// file names row i among files, or is "", and path says where it is.
+	// file returns the name of row i relative to the folder, or "". path returns its location
+	// for messages.
 	file(i int) string
 	path(i int) string
 	open() (album, error)
 }
 
-// opener opens an image, in any goroutine.
+// opener opens an image. It may be called from any goroutine.
 type opener func() (io.ReadSeekCloser, error)
 
-// album gives the images of rows, one after another, those of consecutive rows
-// soonest.
+// album provides the images of rows in order. Consecutive rows are fastest.
 type album interface {
 	picture(i int) (opener, error)
 	Close() error
 }
 
-// imageSource is a source of encoded images. It decodes them when they are read, as many
-// at a time as there are processors.
+// imageSource is a source of encoded images. It decodes them when they are read, as many at a
+// time as there are processors.
 type imageSource struct {
 	pictures
 	readable []int // rows that can be decoded, or nil for all of them
-	first    int   // the first of them, whose shape all others have
+	first    int   // first readable row, whose shape all others must have
 	h, w     int   // its size in pixels
 	tensor   ood.Tensor
 	pipe     *preprocess.Pipeline
-	// room is for the pixels of images that are decoded at the same time.
+	// room limits the pixels of images that are decoded at the same time.
 	room *semaphore.Weighted
 }
 
-// newImageSource is the images of what was opened at path, for an input of a name.
+// newImageSource returns the images that were opened at path, for an input with a name.
 func newImageSource(ctx context.Context, path string, from pictures, input string, o Options) (*imageSource, error) {
 	if o.Preprocess == nil {
 		return nil, fmt.Errorf("%s: %w", path, ErrPreprocess)
@@ -78,7 +78,7 @@ func newImageSource(ctx context.Context, path string, from pictures, input strin
 // tried is a source whose rows were read when it was opened.
 type tried interface {
 	rows() int
-	// readableRows are those that can be read, or nil if none was tried.
+	// readableRows returns the rows that can be read, or nil if none was tried.
 	readableRows() []int
 }
 
@@ -126,7 +126,7 @@ func (m *imageSource) size(i int) (h, w int, err error) {
 	return h, w, InFile(m.path(i), err)
 }
 
-// pixels hands the images of rows to use, out of order, and several at once.
+// pixels passes the images of rows to use, out of order and concurrently.
 func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m image.Image)) error {
 	order := inOrder(rows)
 	a, err := m.pictures.open()
@@ -144,7 +144,7 @@ func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m 
 
 func anySize(h, w int) error { return nil }
 
-// each hands what opens the images of rows to use, several at once.
+// each passes openers for the images of rows to use, concurrently.
 func (m *imageSource) each(ctx context.Context, a album, rows []int, use func(ctx context.Context, k int, open opener) error) error {
 	g, all := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -163,8 +163,8 @@ func (m *imageSource) each(ctx context.Context, a album, rows []int, use func(ct
 	return cmp.Or(g.Wait(), ctx.Err())
 }
 
-// decode hands an image to use, unless fits refuses its size, once there is room for
-// its pixels.
+// decode passes an image to use, once there is room for its pixels. It returns the error of
+// fits for its size.
 func (m *imageSource) decode(ctx context.Context, open opener, fits func(h, w int) error, use func(image.Image) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (m *imageSource) decode(ctx context.Context, open opener, fits func(h, w in
 	var held int64
 	defer func() {
 		if held > pixels.MaxPixels/4 {
-			// Else the next image is decoded beside what is left of this one.
+			// Otherwise the next image would be decoded while this one still occupies memory.
 			runtime.GC()
 		}
 		m.room.Release(held)
@@ -203,8 +203,8 @@ func (m *imageSource) decode(ctx context.Context, open opener, fits func(h, w in
 type imageReader struct {
 	album
 	src *imageSource
-	// ballast is never read. Garbage is collected when there is as much of it, where else
-	// it would be after every few images, and stays in memory until then.
+	// ballast is never read. Its size delays garbage collection, which would otherwise run
+	// after every few images.
 	ballast []byte
 }
 
@@ -215,7 +215,7 @@ func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error 
 	fits := func(h, w int) error {
 		shape, err := m.pipe.Shape(h, w, 3)
 		if err == nil && !slices.Equal(shape, first) {
-			err = fmt.Errorf("the image is of %d×%d pixels, and %s after preprocessing, where those before it are %s; set crop_size, or size with height and width, so that all are alike",
+			err = fmt.Errorf("the image has %d×%d pixels and becomes %s after preprocessing, but earlier images became %s; set crop_size, or size with height and width, so that all have one shape",
 				h, w, imagesize.Times(shape), imagesize.Times(first))
 		}
 		return err
@@ -246,9 +246,9 @@ func (m *imageSource) tryAll(ctx context.Context) error {
 	return err
 }
 
-// CheckImages returns an error where the rows are images and, prepared, not of
-// the shape that the model takes, of which -1 is any size. It says what the first
-// image is and how preprocessing would make such a shape of it.
+// CheckImages returns an error if the rows are images that preprocessing turns into another
+// shape than the model takes, where -1 means any size. The error describes the first image and
+// the preprocessing that would give the right shape.
 func (s *Set) CheckImages(takes []int) error {
 	var name string
 	var h, w int

@@ -17,11 +17,11 @@ import (
 // jsonLines is a file with one JSON object on each line.
 type jsonLines struct {
 	textFile
-	columns []string // keys of the first lines, in their order
+	columns []string // keys of the first lines, in order
 	known   map[string]bool
 }
 
-// sniffed is the number of rows whose cells are read to find what the columns hold.
+// sniffed is the number of rows whose cells determine the kinds of columns.
 const sniffed = 64
 
 func openJSONLines(ctx context.Context, path string, asked []string) (*jsonLines, error) {
@@ -36,15 +36,15 @@ func newJSONLines(path string) *jsonLines {
 	return &jsonLines{textFile: textFile{path: path, plain: true}, known: map[string]bool{}}
 }
 
-// sniff finds the columns. Lines after the first are looked at until one has each name
-// that is asked for, since a line may leave out a key that it has no value for.
+// sniff finds the columns. It reads further lines until each requested name has occurred,
+// because a line may leave out a key that it has no value for.
 func (f *jsonLines) sniff(ctx context.Context, asked []string) error {
 	lines, err := f.open(ctx, mark{})
 	if err != nil {
 		return err
 	}
 	defer lines.Close()
-	var missing [][]byte // names in quotes
+	var missing [][]byte // quoted names
 	for n := 0; n < sniffed || len(missing) > 0; n++ {
 		line, err := lines.object()
 		if errors.Is(err, io.EOF) {
@@ -59,7 +59,7 @@ func (f *jsonLines) sniff(ctx context.Context, asked []string) error {
 			}
 		}
 		if err != nil && n >= sniffed {
-			break // reading rows says so, after what is wrong before it
+			break // reading rows will report it, after earlier errors
 		}
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ func (f *jsonLines) sniff(ctx context.Context, asked []string) error {
 	return nil
 }
 
-// missing returns, in quotes, the asked names that no line has had so far.
+// missing returns, in quotes, the requested names that have not occurred so far.
 func (f *jsonLines) missing(asked []string) (quoted [][]byte) {
 	for _, name := range asked {
 		if text, err := json.Marshal(name); err == nil && !f.known[name] {
@@ -96,7 +96,7 @@ func (l *lineReader) object() ([]byte, error) {
 			return nil, fmt.Errorf("line %d: the text is not UTF-8; save the file as UTF-8", l.line)
 		}
 		if line[0] != '{' {
-			return nil, fmt.Errorf("line %d: every line must be a JSON object, such as {\"a\": 1}, and this begins with %.20q", l.line, line)
+			return nil, fmt.Errorf("line %d: every line must be a JSON object, such as {\"a\": 1}, but this one begins with %.20q", l.line, line)
 		}
 		return line, nil
 	}
@@ -107,7 +107,7 @@ func (l *lineReader) wrong(err error) error {
 	return fmt.Errorf("line %d: it is not JSON: %w", l.line, err)
 }
 
-// addKeys appends the keys of a line that no earlier line had.
+// addKeys appends the keys of a line that did not occur before.
 func (f *jsonLines) addKeys(line []byte) error {
 	return eachKey(line, func(name string) {
 		if !f.known[name] {
@@ -116,7 +116,7 @@ func (f *jsonLines) addKeys(line []byte) error {
 	})
 }
 
-// eachKey hands on the keys of a JSON object in their order, up to what is no JSON.
+// eachKey passes on the keys of a JSON object in order, until an error.
 func eachKey(object []byte, use func(name string)) error {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if _, err := d.Token(); err != nil {
@@ -168,7 +168,7 @@ func (r *jsonReader) next() (*record, error) {
 		return nil, r.wrong(err)
 	}
 	if len(object) < keysIn(line) {
-		return nil, fmt.Errorf("line %d: it has two values under the key %.100q; rename one", r.line, repeatedKey(line))
+		return nil, fmt.Errorf("line %d: it has two values for the key %.100q; rename one", r.line, repeatedKey(line))
 	}
 	r.rec.line = r.line
 	for _, j := range r.wanted {
@@ -179,7 +179,7 @@ func (r *jsonReader) next() (*record, error) {
 	return &r.rec, nil
 }
 
-// keysIn counts the keys of a JSON object, with those that it has twice.
+// keysIn returns the number of keys of a JSON object, counting duplicates.
 func keysIn(object []byte) (n int) {
 	depth, quoted := 0, false
 	for i := 0; i < len(object); i++ {
@@ -203,7 +203,7 @@ func keysIn(object []byte) (n int) {
 // repeatedKey returns the first key that a JSON object has twice.
 func repeatedKey(object []byte) (repeated string) {
 	seen := map[string]bool{}
-	_ = eachKey(object, func(name string) { // which was found to be JSON
+	_ = eachKey(object, func(name string) { // which is known to be JSON
 		if seen[name] {
 			repeated = cmp.Or(repeated, name)
 		}
@@ -212,7 +212,7 @@ func repeatedKey(object []byte) (repeated string) {
 	return repeated
 }
 
-// jsonCell is a value that has been found to be JSON. true is 1 and false 0.
+// jsonCell is a value that is known to be JSON. true is 1 and false 0.
 func jsonCell(value json.RawMessage) (c cell, err error) {
 	if len(value) == 0 {
 		return c, nil
@@ -240,7 +240,7 @@ func jsonCell(value json.RawMessage) (c cell, err error) {
 		c.kind = number
 		c.number, err = strconv.ParseFloat(c.text, 64)
 		if errors.Is(err, strconv.ErrRange) {
-			err = nil // the infinity is refused where a number is wanted
+			err = nil // an infinity is an error when a number is needed
 		}
 	}
 	return c, err
@@ -249,8 +249,8 @@ func jsonCell(value json.RawMessage) (c cell, err error) {
 // deepest is the largest number of axes that a list may have.
 const deepest = 4
 
-// jsonList is the numbers of a list, and of lists in it that are all of one shape;
-// the shape is nil of others.
+// jsonList returns the numbers of a list, also of nested lists if all have one shape.
+// Otherwise the shape is nil.
 func jsonList(value json.RawMessage, depth int) (all []float64, shape []int) {
 	var numbers []*float64
 	if json.Unmarshal(value, &numbers) == nil {

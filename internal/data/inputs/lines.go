@@ -20,9 +20,9 @@ import (
 // textFile is a file of text lines.
 type textFile struct {
 	path string
-	// held is what a pipe gave, which can be read once.
+	// held is the content of a pipe, which can be read only once.
 	held  []byte
-	plain bool // all lines are of rows, and none is a comment
+	plain bool // all lines are rows, none is a comment
 }
 
 func (f *textFile) unit() string { return "line" }
@@ -81,20 +81,19 @@ func readStream(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// delimited is a table of text: cells with separators between. Where lines are plain cells
-// may be texts for people, with quotes and blanks as they are, and a line is not cut at
-// blanks.
+// delimited is a table of text: cells with separators between them. In plain lines, cells may
+// be texts for people, with quotes and spaces unchanged, and lines are not split at spaces.
 type delimited struct {
 	textFile
-	comma rune // 0 for blanks, -1 where it is not known yet
-	// single says that lines have one cell, so that a blank one is a row with a gap.
+	comma rune // 0 for spaces, -1 if not yet known
+	// single tells that lines have one cell, so that a blank line is a row with an empty cell.
 	single bool
 }
 
 func (f *delimited) Names() []string { return nil }
 
-// records reads from a place on. How cells are separated is seen from the first
-// line that is neither blank nor a comment.
+// records reads from a position on. The first line that is neither blank nor a comment
+// determines the separator.
 func (f *delimited) records(ctx context.Context, _ []int, from mark) (records, error) {
 	lines, err := f.open(ctx, from)
 	if err != nil {
@@ -113,21 +112,21 @@ func (f *delimited) records(ctx context.Context, _ []int, from mark) (records, e
 	return d, nil
 }
 
-// separated reads cells that are separated by commas, semicolons or tabs.
+// separated reads cells separated by commas, semicolons or tabs.
 type separated struct {
 	*lineReader
 	of    *delimited
 	csv   *csv.Reader
-	first int // lines before those that csv has seen
+	first int // lines before those that csv reads
 	rec   record
 }
 
-// begin has csv read on from here.
+// begin makes csv read from here.
 func (d *separated) begin() {
 	d.first, d.csv = d.line, csv.NewReader(d.lineReader)
 	d.csv.Comma = d.of.comma
 	d.csv.FieldsPerRecord = -1
-	// It would take empty cells between tabs for space.
+	// It would treat empty cells between tabs as space.
 	d.csv.TrimLeadingSpace = d.of.comma != '\t' && !d.of.plain
 	d.csv.LazyQuotes = d.of.plain
 	d.csv.ReuseRecord = true
@@ -157,8 +156,8 @@ func (d *separated) next() (*record, error) {
 	return d.rec.set(line, cells), err
 }
 
-// checkQuotes refuses a row of several lines whose quotes LazyQuotes let pass: it may hold
-// other rows. It begins at a byte of the file, on line first.
+// checkQuotes returns an error for a row of several lines with quotes that LazyQuotes
+// accepted: it may contain other rows. The row begins at a byte of the file, on line first.
 func (d *separated) checkQuotes(begin int64, first int) error {
 	strict := csv.NewReader(io.NewSectionReader(d.file, begin, d.offset-begin))
 	strict.Comma = d.csv.Comma
@@ -168,19 +167,18 @@ func (d *separated) checkQuotes(begin int64, first int) error {
 	return nil
 }
 
-// notClosed says what is wrong with quotes in the row from line first to line last.
+// notClosed returns the error for quotes in the row from line first to line last.
 func notClosed(first, last int) error {
-	return fmt.Errorf("line %d: a quote is not closed, or one within a cell is not doubled: the cell goes on to line %d", first, last)
+	return fmt.Errorf("line %d: a quote is not closed, or a quote within a cell is not doubled, so that the cell continues to line %d", first, last)
 }
 
-// quoteError says what is wrong with quotes. Lines are counted from the one after line
-// before.
+// quoteError returns the error for wrong quotes. Lines count from the one after line before.
 func quoteError(err *csv.ParseError, before int) error {
 	first, last := before+err.StartLine, before+err.Line
 	if last > first {
 		return notClosed(first, last)
 	}
-	return fmt.Errorf("line %d: a quote is not closed, or stands within a cell, at byte %d of the line; quote the whole cell, and double the quotes in it", first, err.Column)
+	return fmt.Errorf("line %d: at byte %d of the line a quote is not closed or is within a cell; quote the whole cell, and double the quotes in it", first, err.Column)
 }
 
 // plainLines is a file in which each line is one text.
@@ -215,8 +213,8 @@ func (f *plainLines) records(ctx context.Context, _ []int, from mark) (records, 
 	return &cutLines{lineReader: lines, cut: func(line string) []string { return []string{strings.TrimRight(line, "\r\n")} }}, err
 }
 
-// cutAtBlanks cuts a line at blanks. A line that is one quoted cell is not cut: of a table of
-// one column no separator is known.
+// cutAtBlanks splits a line at spaces. A line with a single quoted cell is not split, because
+// the separator of a table with one column is unknown.
 func cutAtBlanks(line string) []string {
 	if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, `"`) {
 		if cells, err := csv.NewReader(strings.NewReader(trimmed)).Read(); err == nil && len(cells) == 1 {
@@ -226,10 +224,10 @@ func cutAtBlanks(line string) []string {
 	return strings.Fields(line)
 }
 
-// cutLines reads lines that are cut into cells, but for those without any.
+// cutLines reads lines that are split into cells, and skips lines without cells.
 type cutLines struct {
 	*lineReader
-	of  *delimited // nil of lines that are texts
+	of  *delimited // nil for lines of text
 	cut func(line string) []string
 	rec record
 }
@@ -251,9 +249,9 @@ func (c *cutLines) next() (*record, error) {
 	}
 }
 
-// separator is ';', ',' (also of one quoted cell) or a tab between quoted or
-// empty cells, and 0 for blanks. Tabs says that there are tabs if any, and texts
-// that blanks separate nothing and semicolons are likelier within a cell.
+// separator returns ';', ',' (also for a single quoted cell), a tab between quoted or empty
+// cells, or 0 for spaces. tabs tells that tabs separate if there are any. texts tells that
+// spaces do not separate and that semicolons probably belong to cells.
 func separator(text []byte, tabs, texts bool) rune {
 	var bare []byte
 	quoted, quotes := false, false
@@ -270,12 +268,12 @@ func separator(text []byte, tabs, texts bool) rune {
 				bare = append(bare, c)
 			}
 		}
-		if !quoted { // else a name of two lines
+		if !quoted { // otherwise a name of two lines
 			break
 		}
 	}
 	switch {
-	case texts && tabs, tabs && bytes.IndexByte(bare, '\t') >= 0: // else decimal commas would separate
+	case texts && tabs, tabs && bytes.IndexByte(bare, '\t') >= 0: // otherwise decimal commas would separate
 		return '\t'
 	case texts && (bytes.IndexByte(bare, ',') >= 0 || bytes.IndexByte(bare, ';') < 0):
 		return ','
@@ -289,9 +287,9 @@ func separator(text []byte, tabs, texts bool) rune {
 	return 0
 }
 
-// isComment reports whether a line is a comment: # and then a blank, another #
-// or nothing. #N/A is a cell, and its row must not be passed over. In sep=; a
-// spreadsheet names its separator, which the lines below show too.
+// isComment reports whether a line is a comment: # followed by a space, another # or nothing.
+// #N/A is a cell whose row must not be skipped. A spreadsheet names its separator in sep=;,
+// which later lines show too.
 func isComment(line []byte) bool {
 	if rest, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r\n"), []byte("sep=")); ok && len(rest) == 1 {
 		return true
@@ -299,34 +297,34 @@ func isComment(line []byte) bool {
 	return len(line) > 0 && line[0] == '#' && (len(line) == 1 || bytes.IndexByte([]byte("# \t\r\n"), line[1]) >= 0)
 }
 
-// maxRecord bounds the bytes of one record. Without it, a quote that is never closed
-// would make one record of the whole file.
+// maxRecord limits the bytes of one record. Without it, a quote that is never closed would
+// make one record of the whole file.
 const maxRecord = 1 << 24
 
 // mark is the position at which a record begins.
 type mark struct {
-	offset int64 // in bytes; in a Parquet file in rows
-	line   int   // of the one before, counted from one
+	offset int64 // in bytes; in rows for a Parquet file
+	line   int   // line of the previous record, counted from one
 }
 
-// lineReader reads lines, with comments made blank.
+// lineReader reads lines and replaces comments by blank lines.
 type lineReader struct {
 	io.Closer
 	file io.ReaderAt
 	r    *bufio.Reader
 	mark
 	plain bool   // there are no comments
-	last  int    // the line that was read last
-	rest  []byte // of a line that Read has not returned
-	left  int    // bytes that may still be read for a record
-	// gaps says that lines have one cell. A blank line is then one without a value, so
-	// that no row is lost, but for those after end, the end of the last other line.
+	last  int    // the last line that was read
+	rest  []byte // part of a line that Read has not yet returned
+	left  int    // bytes that may still be read for this record
+	// gaps tells that lines have one cell. A blank line then has an empty cell, so that no row
+	// is lost, except blank lines after end, the end of the last other line.
 	gaps      bool
-	quoted    bool // the line before ends within a cell
+	quoted    bool // the previous line ends within a cell
 	size, end int64
 }
 
-// at is where the next record begins, or what is passed over before it.
+// at returns the position of the next record, or of skipped lines before it.
 func (l *lineReader) at() mark { return l.mark }
 
 func (l *lineReader) seek(to mark) {
@@ -334,10 +332,10 @@ func (l *lineReader) seek(to mark) {
 	l.mark, l.rest, l.quoted = to, nil, false
 }
 
-// emptyCell is a line of one cell without a value. A blank line would be passed over.
+// emptyCell is a line with one empty cell, because a blank line would be skipped.
 const emptyCell = "\"\"\n"
 
-// isGap says whether a line is blank, stands alone, and has others after it.
+// isGap reports whether a line is blank, is a line of its own, and is followed by others.
 func (l *lineReader) isGap(line []byte) bool {
 	trimmed := bytes.TrimSpace(line)
 	if len(trimmed) > 0 || l.quoted {
@@ -382,13 +380,13 @@ func (l *lineReader) next() ([]byte, error) {
 		l.offset += int64(len(part))
 		switch {
 		case l.left < 0:
-			return nil, fmt.Errorf("line %d: up to here there are more than %d bytes without the end of a row; is a quote not closed?", l.line, maxRecord)
+			return nil, fmt.Errorf("line %d: more than %d bytes without the end of a row; is a quote not closed?", l.line, maxRecord)
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil && (err != io.EOF || len(line) == 0):
 			return nil, err
 		case bytes.IndexByte(bytes.TrimRight(line, "\r\n"), '\r') >= 0:
-			return nil, fmt.Errorf("line %d: it has a carriage return without a line feed; end lines in line feeds", l.line)
+			return nil, fmt.Errorf("line %d: it has a carriage return without a line feed; end lines with line feeds", l.line)
 		}
 		l.last = l.line
 		if !l.plain && isComment(line) {
@@ -401,7 +399,7 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// Read passes lines on.
+// Read returns the bytes of lines.
 func (l *lineReader) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		var err error

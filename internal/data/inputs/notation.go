@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// longestOdd bounds the bytes of a cell that is looked at as a number or a date in another
-// notation.
+// longestOdd limits the bytes of a cell that is tested for numbers and dates in other
+// notations.
 const longestOdd = 48
 
 const months = `(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)`
@@ -20,7 +20,7 @@ var (
 		regexp.MustCompile(`^\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\.?)?$`),
 		regexp.MustCompile(`(?i)^(?:\d{1,2}(?:st|nd|rd|th)?[ .\-/]+)?` + months + `\.?[ .,\-/]+(?:\d{1,2}(?:st|nd|rd|th)?,? +)?\d{2,4}(?:[ ,T].*)?$`),
 	}
-	// In these a ' stands for every mark between thousands that is neither a point nor a
+	// In these patterns, a ' represents every mark between thousands other than a point or a
 	// comma.
 	plainNumber  = regexp.MustCompile(`^(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$`)
 	decimalComma = regexp.MustCompile(`^\d*,\d+(?:[eE][+-]?\d+)?$`)
@@ -29,8 +29,8 @@ var (
 	otherGroups  = regexp.MustCompile(`^\d{1,3}(?:'\d{3})+(?:[.,]\d*)?$`)
 )
 
-// otherNotation says what a text is that people read as a number, a date or a truth value
-// and ParseFloat does not, and what to write instead. It is empty for other texts.
+// otherNotation describes a text that people read as a number, a date or a boolean but
+// ParseFloat does not, and what to write instead. It is empty for other texts.
 func otherNotation(text string) (guess, instead string) {
 	text = strings.TrimSpace(text)
 	switch {
@@ -80,8 +80,8 @@ func otherNotation(text string) (guess, instead string) {
 
 const percent = "percent sign?"
 
-// bareNumber takes from a text what is written around the digits of a number, and says
-// what that was. Marks between thousands that are neither points nor commas become '.
+// bareNumber removes the text around the digits of a number, and describes it. Marks between
+// thousands other than points and commas become '.
 func bareNumber(text string) (body, guess string) {
 	inner, open := strings.CutPrefix(text, "(")
 	if inner, closed := strings.CutSuffix(inner, ")"); open && closed {

@@ -16,64 +16,60 @@ import (
 
 // Options configures how inputs are read. The zero value reads arrays of numbers.
 type Options struct {
-	// Preprocess turns images into what the model was trained on. Images and
-	// uint8 arrays need it; other arrays must do without.
+	// Preprocess prepares images for the model. Images and uint8 arrays need it; other arrays
+	// must not have it.
 	Preprocess *preprocess.Pipeline
-	// Layout is the model's order of axes, that of Preprocess where empty. It
-	// matters for images and uint8 arrays only; other arrays are passed on as
-	// they are.
+	// Layout is the model's order of axes, by default that of Preprocess. It matters only for
+	// images and uint8 arrays; other arrays are passed on unchanged.
 	Layout string
-	// Labels takes the first-level sub-folder of each image as its class.
-	// Classes are numbered in the sorted order of the folders' names, or as in
-	// Classes where it has them all.
+	// Labels makes the first-level sub-folder of each image its class. Classes are numbered in
+	// the sorted order of folder names, or as in Classes if that includes all of them.
 	Labels bool
-	// Classes names the model's classes, of folders and of targets in a table.
+	// Classes names the model's classes, for folders and for targets in a table.
 	Classes []string
-	// Columns names the columns of a table that are inputs, in the order that the
-	// model takes them; others are left alone. Without it, or without a header,
-	// every column is one that is not named otherwise, but for those without a
-	// name or a number where there are more than the model takes.
+	// Columns names the table columns that are inputs, in the order of the model; others are
+	// ignored. Without it, or without a header, all columns that no other option names are
+	// inputs. If there are too many, columns without a name or a number are left out.
 	Columns []string
-	// Takes are the inputs of the model; nil is unknown, and any one.
+	// Takes describes the inputs of the model; nil means unknown.
 	Takes []Takes
-	// HasText says that the model has a tokenizer: its tokens may come as texts.
+	// HasText tells that the model has a tokenizer, so that its tokens may come as texts.
 	HasText bool
-	// Text names the columns that texts are taken from, two for pairs. Without it
-	// that is text or sentence, or the only one that holds texts.
+	// Text names the columns of texts, two for pairs. Without it that is text or sentence, or
+	// the only column of texts.
 	Text []string
-	// Ignore names columns of a table that are not read at all.
+	// Ignore names table columns that are not read.
 	Ignore []string
-	// Targets names the columns of a table that are targets: names of its header, or
-	// "last" alone; or the members or keys of an archive's samples.
+	// Targets names the table columns that are targets: names in the header, or only "last".
+	// For archives it names members or keys of samples.
 	Targets []string
 	// TargetOptional allows a table to have no targets.
 	TargetOptional bool
-	// NoTargets says that targets are not wanted. Columns that Targets names are no inputs
-	// all the same.
+	// NoTargets tells that targets are not needed. The columns in Targets are nevertheless not
+	// inputs.
 	NoTargets  bool
-	allTargets bool // each column of a table is a target
-	// Groups names the column of a table, of any text, the member or key of an
-	// archive's samples, or the array of an .npz file, of whole numbers, that says which
-	// group each row is of. It is no input, unless Columns says so.
+	allTargets bool // each table column is a target
+	// Groups names where the group of each row is: a table column of any text, a member or key
+	// of an archive's samples, or an array of integers in an .npz file. It is not an input,
+	// unless Columns includes it.
 	Groups string
-	// ID names the column of a table, of any text, that tells rows apart. It is no input,
-	// unless Columns says so.
+	// ID names the table column of any text that identifies rows. It is not an input, unless
+	// Columns includes it.
 	ID string
-	// Outputs is how many targets a row may have at most; 0 is any number. Those
-	// of an archive are refused before they are read.
+	// Outputs is the largest number of targets in a row; 0 is any number. Too many targets in
+	// an archive are an error before they are read.
 	Outputs int
-	// SkipOdd passes over y and labels of an .npz archive that are none of its
-	// rows' targets and labels, and over optional targets of a table that lacks
-	// one, or has a text in one of them.
+	// SkipOdd ignores y and labels of an .npz archive that cannot be targets and labels of its
+	// rows, and optional targets of a table if one is missing or is text.
 	SkipOdd bool
-	// SkipBad leaves out rows whose image cannot be read, and samples without an input or
-	// with an array that cannot be read,
-	// which Set.Skipped counts, and shards of a WebDataset that cannot be read, which
-	// Set.Notes name. Every image and such array is read once when it is opened.
+	// SkipBad leaves out rows whose image cannot be read, and samples without an input or with
+	// an array that cannot be read; Set.Skipped counts them. It also leaves out shards of a
+	// WebDataset that cannot be read, which Set.Notes name. Every image and such array is then
+	// read once on opening.
 	SkipBad bool
 }
 
-// InputScale is how far the model's input moves with a pixel.
+// InputScale returns how far the model's input moves with a pixel.
 func (o Options) InputScale() (s ood.InputScale) {
 	if o.Preprocess == nil {
 		return s
@@ -87,7 +83,7 @@ func (o Options) InputScale() (s ood.InputScale) {
 
 // ErrPreprocess is wrapped by the error for images that are opened without
 // Options.Preprocess.
-var ErrPreprocess = errors.New("images need a preprocessing file that says how the model wants them sized and scaled")
+var ErrPreprocess = errors.New("images need a preprocessing file")
 
 // ErrNoPixels is wrapped by the error for inputs that are not images and are opened with
 // Options.Preprocess.
@@ -100,7 +96,7 @@ func Broken(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false
-	case errors.Is(err, ErrPreprocess), errors.Is(err, ErrNoPixels): // an option is wrong, or missing
+	case errors.Is(err, ErrPreprocess), errors.Is(err, ErrNoPixels): // an option is wrong or missing
 		return false
 	case isSystem:
 		return errors.Is(err, fs.ErrPermission) || system == syscall.EIO
@@ -108,8 +104,8 @@ func Broken(err error) bool {
 	return true
 }
 
-// InFile adds the path to an error that does not name its file already. It returns nil
-// for a nil error.
+// InFile adds the path to an error that does not yet name its file. It returns nil for a nil
+// error.
 func InFile(path string, err error) error {
 	if err == nil || strings.Contains(err.Error(), path) {
 		return err
@@ -117,30 +113,29 @@ func InFile(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// Open opens the inputs at path: an .npy array, an .npz archive (arrays named as
-// the model's inputs, or x or images; y or labels), a folder of images or one
-// image, a WebDataset (.tar, or a list of them in braces), or a table of numbers
-// (.csv, .tsv, .txt, .jsonl, .parquet). Rows are read later, by Set.Blocks. Errors
-// name the file.
+// Open opens the inputs at path: an .npy array, an .npz archive (arrays named as the model's
+// inputs, or x or images; y or labels), a folder of images or one image, a WebDataset (.tar,
+// or a list in braces), or a table (.csv, .tsv, .txt, .jsonl, .parquet). Rows are read later,
+// by Set.Blocks. Errors name the file.
 func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	switch o.Layout {
 	case "", "nchw", "nhwc":
 	default:
-		return nil, fmt.Errorf("layout %q is not known; use nchw or nhwc", o.Layout)
+		return nil, fmt.Errorf("unknown layout %q; use nchw or nhwc", o.Layout)
 	}
-	if _, err := os.Stat(path); err != nil && !IsArchive(path) { // which may be a list in braces
+	if _, err := os.Stat(path); err != nil && !IsArchive(path) { // an archive may be a list in braces
 		return nil, err
 	}
 	ext := strings.ToLower(filepath.Ext(path))
 	switch {
 	case IsTable(path):
 	case o.Ignore != nil:
-		return nil, fmt.Errorf("%s: only a table has columns to leave out", path)
+		return nil, fmt.Errorf("%s: only a table has columns to ignore", path)
 	case o.Targets != nil && !o.TargetOptional && !IsArchive(path):
 		return nil, fmt.Errorf("%s: only a table has a target column; it cannot be %.100q here", path, strings.Join(o.Targets, ","))
 	}
 	if o.Groups != "" && !IsTable(path) && !IsArchive(path) && ext != ".npz" {
-		return nil, fmt.Errorf("%s: only a table, a WebDataset or an .npz file holds groups; they cannot be %.100q here", path, o.Groups)
+		return nil, fmt.Errorf("%s: only a table, a WebDataset or an .npz file has groups; they cannot be %.100q here", path, o.Groups)
 	}
 	var s *Set
 	var err error
@@ -166,7 +161,7 @@ func Open(ctx context.Context, path string, o Options) (*Set, error) {
 		return nil, err
 	}
 	if o.Labels && s.Labels == nil {
-		return nil, fmt.Errorf("%s: labels are taken from the folders that images, or members of an archive, lie in, and here there are none", path)
+		return nil, fmt.Errorf("%s: labels come from the folders of images or of archive members, but there are no folders here", path)
 	}
 	if s.Len() == 0 {
 		return nil, fmt.Errorf("%s: %w", path, ErrEmpty)

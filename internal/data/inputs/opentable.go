@@ -37,12 +37,12 @@ func openTabular(ctx context.Context, path string, o Options) (tabular, error) {
 		if named, err := f.isHeaded(ctx, o.Text); err != nil || !named {
 			return f, err
 		}
-		lines = f.textFile // with what a pipe gave
+		lines = f.textFile // with the content of a pipe
 	}
 	return &delimited{lines, -1, false}, nil
 }
 
-// asked are the names that columns of a table are looked for by.
+// asked returns the names of columns to look for in a table.
 func (o Options) asked() []string {
 	names := slices.Concat(o.Columns, o.Text, o.Ignore)
 	for _, name := range []string{o.Groups, o.ID} {
@@ -90,59 +90,56 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	return s.withoutBad(), err
 }
 
-// targetsOf are the targets that were read.
+// targetsOf returns the targets that were read.
 func (t *tableReader) targetsOf() (Targets, error) {
 	k := len(t.targets) / t.n
 	return newTargets(blas32.General{Rows: len(t.targets) / k, Cols: k, Stride: k, Data: t.targets}, t.path)
 }
 
-// tableReader opens a table: it finds what the columns are, and reads what accompanies
-// the inputs.
+// tableReader opens a table: it finds the columns, and reads labels, targets, groups and
+// identifiers.
 type tableReader struct {
 	table
 	o      Options
-	file   *parquet.File  // nil of a text, which tells neither types of columns nor how many rows there are
-	places map[string]int // of what may be names of columns, -1 where two have one
-	top    []cell         // of the first row, which may be a header
-	line   int            // of the first row
-	holds  []holds        // what columns hold in the first rows
-	beyond mark           // where the rows begin that were not looked at
-	broken error          // of a row after which none was looked at
-	wordy  bool           // some of their texts are of several words
-	// Places of columns: those of targets, and those of groups and of identifiers, -1 for
-	// none.
+	file   *parquet.File  // nil for text, which has neither column types nor the number of rows
+	places map[string]int // by possible column name, -1 for duplicates
+	top    []cell         // cells of the first row, which may be a header
+	line   int            // line of the first row
+	holds  []holds        // kinds of cells in the first rows, by column
+	beyond mark           // start of the rows that were not inspected
+	broken error          // error of the row after which none was inspected
+	wordy  bool           // some texts have several words
+	// Positions of columns: of targets, and of groups and identifiers, -1 for none.
 	targetColumns         []int
 	groupColumn, idColumn int
 
-	images       source // of a column of images, or nil
+	images       source // for a column of images, or nil
 	imageColumns []string
 	targets      []float32
 	perRow       int // targets
 	groups, ids  []string
-	texts        []string // names of columns of texts that are no inputs by name
+	texts        []string // names of text columns that are not inputs by name
 	odd          error    // for which targets are passed over
 	notes        []string
 }
 
-// holds counts what cells of a column are; length is that of a list. Odd are numbers and
-// dates in a notation that is not read, and wrong says so of the first, in line.
+// holds counts the kinds of cells in a column; length is the length of a list. odd counts
+// numbers and dates in an unsupported notation, and wrong describes the first one, in line.
 type holds struct {
 	numbers, texts, odd, lists, others int
 	length, line                       int
 	wrong                              string
 }
 
-// unknown reports whether all cells looked at were gaps.
+// unknown reports whether all inspected cells were empty.
 func (h *holds) unknown() bool { return h.numbers+h.texts+h.odd+h.lists+h.others == 0 }
 
-// doubtful says that people would read numbers or dates in most cells, which this package
-// does not.
+// doubtful reports whether most cells are numbers or dates to people, but not to this package.
 func (h *holds) doubtful() bool { return h.numbers == 0 && h.odd > h.texts }
 
-// readTable opens a file of cells: of text separated by commas, semicolons, tabs or
-// blanks, with or without a header, with or without quotes; of JSON objects, one a
-// line; of lines; or a Parquet file. Of its columns those that nothing asks for may
-// be anything.
+// readTable opens a file of cells: text separated by commas, semicolons, tabs or spaces, with
+// or without a header and quotes; JSON objects, one in each line; lines of text; or a Parquet
+// file. Columns that are not needed may contain anything.
 func readTable(ctx context.Context, path string, o Options) (*tableReader, error) {
 	file, err := openTabular(ctx, path, o)
 	if err != nil {
@@ -173,7 +170,7 @@ func (t *tableReader) read(ctx context.Context) error {
 	return t.scan(ctx, first)
 }
 
-// sniff looks at the first rows. It returns where the first of them begins.
+// sniff inspects the first rows, and returns where the first of them begins.
 func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 	if t.file != nil {
 		return first, t.sniffParquet(ctx)
@@ -196,7 +193,7 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 			err = t.checkWidth(rec)
 		}
 		if err != nil {
-			t.broken = err // the scan says so, after what is wrong before it
+			t.broken = err // the scan will report it, after earlier errors
 			break
 		}
 		if t.look(rec); n > sniffed {
@@ -207,7 +204,7 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 	names := t.header
 	if t.header == nil {
 		for _, c := range t.top {
-			// Names may be of several lines, and errors are of one.
+			// Names may have several lines, but errors have one.
 			names = append(names, strings.TrimSpace(strings.ReplaceAll(c.text, "\n", " ")))
 		}
 	}
@@ -226,8 +223,8 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 	return first, t.checkNames()
 }
 
-// checkNames refuses a header in which two columns share a name. Several columns may have
-// no name, because no option can ask for them.
+// checkNames returns an error for a header in which two columns share a name. Several columns
+// may have no name, because no option can request them.
 func (t *tableReader) checkNames() error {
 	for _, name := range t.header {
 		if name != "" && t.places[name] < 0 {
@@ -275,10 +272,10 @@ func (t *tableReader) look(row *record) {
 	}
 }
 
-// dates says that a column is of dates or times by its type.
+// dates reports whether the type of a column is dates or times.
 func (t *tableReader) dates(j int) bool { return t.file != nil && t.file.Columns()[j].Dates() }
 
-// settle looks at further rows for what columns hold that had only gaps in the first.
+// settle inspects further rows for columns whose first cells were all empty.
 func (t *tableReader) settle(ctx context.Context, columns []int) error {
 	unknown := func(j int) bool { return t.holds[j].unknown() }
 	columns = among(columns, unknown)
@@ -349,8 +346,7 @@ func (t *tableReader) place() error {
 	return nil
 }
 
-// find returns the place of a name in the header. What it is for ends a clause
-// of its error.
+// find returns the position of a name in the header. use ends the clause of its error.
 func (t *tableReader) find(name, use string) (int, error) {
 	switch i := t.places[name]; {
 	case t.header == nil:
@@ -370,8 +366,8 @@ func (t *tableReader) has(name string) bool {
 	return ok && t.header != nil
 }
 
-// scan reads what accompanies the inputs, and checks these where it has to read
-// all lines to count them.
+// scan reads labels, targets, groups and identifiers. It also checks the inputs if it has to
+// read all lines to count them.
 func (t *tableReader) scan(ctx context.Context, from mark) error {
 	var columns []int
 	if !t.o.NoTargets {
@@ -448,7 +444,7 @@ func (t *tableReader) addNames(rec *record) error {
 	if t.groupColumn >= 0 {
 		c := &rec.cells[t.groupColumn]
 		if c.kind == list || c.kind == other {
-			return fmt.Errorf("%s: lists, dates, times and nested values name no group", t.where(rec.line, t.groupColumn))
+			return fmt.Errorf("%s: lists, dates, times and nested values cannot be groups", t.where(rec.line, t.groupColumn))
 		}
 		t.groups = append(t.groups, strings.Clone(c.trimmed()))
 	}
@@ -456,7 +452,7 @@ func (t *tableReader) addNames(rec *record) error {
 		c := &rec.cells[t.idColumn]
 		switch {
 		case c.kind == list || c.kind == other:
-			return fmt.Errorf("%s: lists, dates, times and nested values are no identifiers", t.where(rec.line, t.idColumn))
+			return fmt.Errorf("%s: lists, dates, times and nested values cannot be identifiers", t.where(rec.line, t.idColumn))
 		case c.kind == number && c.text == "" && lossyNumber(c.number):
 			return fmt.Errorf("%s: whole numbers beyond 2^53 lose their last digits; save identifiers as texts", t.where(rec.line, t.idColumn))
 		}
@@ -495,7 +491,7 @@ func (t *tableReader) addTargets(rec *record) error {
 			return fmt.Errorf("%s %d: its list of targets is empty", t.unit(), rec.line)
 		}
 	} else if n := len(t.targets) - t.n*t.perRow; t.targetColumns != nil && n != t.perRow {
-		return fmt.Errorf("%s %d: it has %s, the rows before it have %d", t.unit(), rec.line, rows.Count(n, "target"), t.perRow)
+		return fmt.Errorf("%s %d: it has %s, but earlier rows have %d", t.unit(), rec.line, rows.Count(n, "target"), t.perRow)
 	}
 	return nil
 }

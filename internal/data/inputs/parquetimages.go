@@ -18,11 +18,11 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// imageCells are the encoded images in a column of a Parquet file.
+// imageCells provides the encoded images in a column of a Parquet file.
 type imageCells struct {
 	*parquet.File
-	// columns are those of images and, where there is one, of the paths of images
-	// that are files of their own.
+	// columns are the column of images and, if there is one, the column with the paths of
+	// images in separate files.
 	columns []int
 }
 
@@ -37,8 +37,8 @@ func newImageCells(f *parquet.File, column int) *imageCells {
 	return c
 }
 
-// openParquetImages opens a Parquet file whose rows are images, and nothing else
-// that the model takes; it returns nil for others.
+// openParquetImages opens a Parquet file whose rows have images and no other model inputs. It
+// returns nil for other files.
 func openParquetImages(ctx context.Context, path string, o Options) (*Set, error) {
 	input := only(o.Takes)
 	if len(required(o.Takes)) > 1 || o.Preprocess == nil && len(input.Shape) != 4 {
@@ -76,8 +76,8 @@ func openParquetImages(ctx context.Context, path string, o Options) (*Set, error
 	return s, nil
 }
 
-// imageColumn is the column of bytes that images are in: the only one, or that of the
-// input's name, or of the usual one; -1 is none.
+// imageColumn returns the column of bytes with the images: the only one, or the one with the
+// input's name or a usual name; -1 is none.
 func imageColumn(f *parquet.File, input string) (int, error) {
 	var found []int
 	var names []string
@@ -99,10 +99,10 @@ func imageColumn(f *parquet.File, input string) (int, error) {
 	case 1:
 		return found[0], nil
 	}
-	return 0, fmt.Errorf("images may be in several of its columns, %s; name the right one image", display.List(names, 10))
+	return 0, fmt.Errorf("several columns may contain the images, %s; rename the right one to image", display.List(names, 10))
 }
 
-// addColumns adds what the columns of targets and groups hold.
+// addColumns adds the targets and groups in their columns.
 func (a *answers) addColumns(ctx context.Context, f *parquet.File) error {
 	places, columns := map[string]int{}, []int{}
 	for j, c := range f.Columns() {
@@ -132,8 +132,8 @@ func (a *answers) addColumns(ctx context.Context, f *parquet.File) error {
 	return nil
 }
 
-// nameLabels says that labels number these names, if there is one for each. They are
-// numbered anew as the model's classes are where these have them all.
+// nameLabels sets the class names that labels index, if there is one for each label. Labels
+// are renumbered as the model's classes if these include all names.
 func (s *Set) nameLabels(names, classes []string) {
 	if names == nil || s.Labels == nil || slices.ContainsFunc(s.Labels, func(l int) bool { return l < 0 || l >= len(names) }) {
 		return
@@ -159,7 +159,7 @@ func (c *imageCells) open() (album, error) {
 	return imageCursor{cursor, filepath.Dir(c.Path())}, err
 }
 
-// imageCursor reads cells in order. Relative paths in them start from a folder.
+// imageCursor reads cells in order. Relative paths in them are below a folder.
 type imageCursor struct {
 	*parquet.Cursor
 	dir string
@@ -171,7 +171,7 @@ func (c imageCursor) picture(i int) (opener, error) {
 		return nil, err
 	}
 	if encoded := cells[0].Bytes[0]; len(encoded) > 0 {
-		r := bytes.NewReader(bytes.Clone(encoded)) // the cursor may use it again
+		r := bytes.NewReader(bytes.Clone(encoded)) // the cursor may reuse the bytes
 		return func() (io.ReadSeekCloser, error) { return content{r, io.NopCloser(nil)}, nil }, nil
 	}
 	file := ""
@@ -189,8 +189,8 @@ func (c imageCursor) picture(i int) (opener, error) {
 	}, nil
 }
 
-// hubClasses are the names of classes that a column numbers, as Hugging Face's
-// datasets keep them beside the rows, or nil.
+// hubClasses returns the class names of a column of numbers, which Hugging Face's datasets
+// store in the file, or nil.
 func hubClasses(f *parquet.File, column string) []string {
 	text, _ := f.Metadata("huggingface")
 	var about struct {
@@ -202,7 +202,7 @@ func hubClasses(f *parquet.File, column string) []string {
 		Names []string `json:"names"`
 	}
 	if json.Unmarshal([]byte(text), &about) != nil || json.Unmarshal(about.Info.Features[column], &feature) != nil {
-		return nil // somebody else's, or no classes
+		return nil // of another program, or without classes
 	}
 	return feature.Names
 }

@@ -128,7 +128,7 @@ func TestParquetImageErrors(t *testing.T) {
 	type two struct{ A, B []byte }
 	several := writeParquet(t, []two{{png, png}})
 	_, err = Open(context.Background(), several, images)
-	wantError(t, err, several, "images may be in several of its columns, A, B; name the right one image")
+	wantError(t, err, several, "several columns may contain the images, A, B; rename the right one to image")
 	images.Takes = []Takes{{Name: "B", DType: "float32"}}
 	read(t, open(t, several, images), 1)
 

@@ -9,7 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/parquet"
 )
 
-// parquetTable is the columns of a Parquet file.
+// parquetTable provides the columns of a Parquet file.
 type parquetTable struct{ *parquet.File }
 
 func (f parquetTable) unit() string { return "row" }
@@ -27,7 +27,7 @@ func (f parquetTable) records(ctx context.Context, columns []int, from mark) (re
 	r.rec.cells = make([]cell, len(r.all))
 	for j := range r.all {
 		if r.all[j].Kind == parquet.Other {
-			r.rec.cells[j].kind = other // not absent: a gap is a number that some models fill
+			r.rec.cells[j].kind = other // not absent, because some models fill missing numbers
 		}
 	}
 	var err error
@@ -35,8 +35,8 @@ func (f parquetTable) records(ctx context.Context, columns []int, from mark) (re
 	return r, err
 }
 
-// sniffParquet finds what columns hold. The schema tells, without a look at cells, but
-// for texts, which may be numbers: the first of those are read that may be inputs.
+// sniffParquet finds the kinds of columns. The schema tells them without reading cells, except
+// for texts, which may be numbers: the first texts that may be inputs are read.
 func (t *tableReader) sniffParquet(ctx context.Context) error {
 	if t.file.Rows() == 0 {
 		return ErrEmpty
@@ -64,8 +64,8 @@ func (t *tableReader) sniffParquet(ctx context.Context) error {
 	return t.checkNames()
 }
 
-// lookAt looks at the first rows of a column. What is wrong with them is for those to
-// say who use the column.
+// lookAt inspects the first rows of a column. Their errors are reported when the column is
+// used.
 func (t *tableReader) lookAt(ctx context.Context, column int) {
 	n := 0
 	for rec, err := range recordsOf(ctx, t, []int{column}, mark{}) {
@@ -80,7 +80,7 @@ func (t *tableReader) lookAt(ctx context.Context, column int) {
 	}
 }
 
-// firstLength is that of the first list in a column.
+// firstLength returns the length of the first list in a column.
 func firstLength(f *parquet.File, column int) (int, error) {
 	c, err := f.Open(column)
 	if err != nil {
@@ -99,11 +99,11 @@ type parquetReader struct {
 	*parquet.Cursor
 	ctx     context.Context
 	all     []parquet.Column
-	columns []int // that are read
+	columns []int // columns that are read
 	row     int
 	end     int
-	ahead   []parquet.Values // of columns
-	left    int              // rows of them
+	ahead   []parquet.Values // values of these columns
+	left    int              // remaining rows of these
 	rec     record
 }
 
@@ -133,7 +133,7 @@ func (r *parquetReader) next() (*record, error) {
 	return &r.rec, nil
 }
 
-// take is the first cell of a column's values, which it leaves out of them.
+// take removes and returns the first cell of a column's values.
 func take(v *parquet.Values, column parquet.Column) (c cell) {
 	n := 1
 	if column.List {

@@ -20,7 +20,7 @@ type frame struct {
 	planar  bool // channels first
 }
 
-// frameOf reads H×W, H×W×C or C×H×W. What can be both is channels last.
+// frameOf interprets a shape as H×W, H×W×C or C×H×W. If it can be both, channels are last.
 func frameOf(shape []int) (frame, bool) {
 	channels := func(c int) bool { return c == 1 || c == 3 || c == 4 }
 	switch {
@@ -35,7 +35,7 @@ func frameOf(shape []int) (frame, bool) {
 	return frame{}, false
 }
 
-// pixels views or rearranges a row.
+// pixels returns a row as an image, rearranged if necessary.
 func (f frame) pixels(row []uint8) *pixels.Image {
 	out := &pixels.Image{Height: f.h, Width: f.w, Channels: f.c, Pix: row}
 	if !f.planar {
@@ -60,11 +60,11 @@ type pixelSource struct {
 
 func newPixelSource(l *npy.Lazy, input string, o Options) (source, error) {
 	if o.Preprocess == nil {
-		return nil, fmt.Errorf("%s: its %v pixels of shape %v are not saved as float32 the way the model takes them: %w", l.Name(), l.DType, l.Shape, ErrPreprocess)
+		return nil, fmt.Errorf("%s: its %v pixels of shape %v are images, not prepared inputs: %w", l.Name(), l.DType, l.Shape, ErrPreprocess)
 	}
 	f, ok := frameOf(l.Shape[1:])
 	if !ok {
-		return nil, fmt.Errorf("%s: shape %v is none of images; want n×height×width, or n×height×width×channels with 1, 3 or 4 channels", l.Name(), l.Shape)
+		return nil, fmt.Errorf("%s: shape %v cannot be images; they must be n×height×width, or n×height×width×channels with 1, 3 or 4 channels", l.Name(), l.Shape)
 	}
 	c := f.c
 	if c == 4 {
@@ -92,7 +92,7 @@ func (p *pixelSource) pixels(ctx context.Context, rows []int, use func(k int, m 
 		return err
 	}
 	defer c.Close()
-	for _, k := range inOrder(rows) { // a deflated array is read in sequence
+	for _, k := range inOrder(rows) { // a compressed array is read in sequence
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (p *pixelSource) pixels(ctx context.Context, rows []int, use func(k int, m 
 	return nil
 }
 
-// readBytes bounds the bytes of pixels that are read at once.
+// readBytes limits the bytes of pixels that are read at once.
 const readBytes = 1 << 26
 
 type pixelReader struct {

@@ -13,16 +13,16 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// exact bounds the whole numbers that a float64 represents exactly. Numbers of files
+// exact is the largest integer up to which float64 represents all integers. Numbers in files
 // become float64, and then float32.
 const exact = 1 << 53
 
-// lossyNumber reports whether a number is a whole one that lost its last digits. Larger ones
-// than 64 bits hold were no whole numbers to begin with.
+// lossyNumber reports whether a number is an integer that lost its last digits. Numbers beyond
+// 64 bits were not written as integers.
 func lossyNumber(x float64) bool { return math.Abs(x) >= exact && math.Abs(x) < 1<<64 }
 
-// noteBeyond notes columns of numbers whose first rows hold whole numbers that lose
-// their last digits, such as identifiers.
+// noteBeyond adds notes about number columns whose first rows contain integers that lose their
+// last digits, such as identifiers.
 func (t *tableReader) noteBeyond(ctx context.Context, first mark) {
 	var columns []int
 	for _, b := range t.bounds {
@@ -39,7 +39,7 @@ func (t *tableReader) noteBeyond(ctx context.Context, first mark) {
 	counts, n := make([]int, t.columns), 0
 	for rec, err := range recordsOf(ctx, t, columns, first) {
 		if err != nil || len(rec.cells) < t.columns {
-			break // the scan of all rows says what is wrong
+			break // the scan of all rows will report the error
 		}
 		for _, j := range columns {
 			c := &rec.cells[j]
@@ -66,8 +66,8 @@ func lossyNote(name string, count, of int) string {
 	return fmt.Sprintf("%s: %d of the first %s hold whole numbers beyond 2^53, which lose their last digits; give identifiers as texts, or leave them out", name, count, rows.Count(of, "row"))
 }
 
-// beyondOf is the note of noteBeyond for an array of whole numbers, or empty. It is not
-// known yet whether rows are as long as the model takes them: no more than 1 MB is read.
+// beyondOf returns the note of noteBeyond for an array of integers, or "". The width of rows
+// is not yet checked, so that it reads at most 1 MB.
 func beyondOf(name string, l *npy.Lazy) string {
 	n := min(sniffed, l.Rows(), 1<<17/l.RowLen())
 	if n == 0 || l.DType.Size < 8 || l.DType.Kind == 'f' {
@@ -75,7 +75,7 @@ func beyondOf(name string, l *npy.Lazy) string {
 	}
 	c, err := l.Open()
 	if err != nil {
-		return "" // whoever reads it says why
+		return "" // reading it will report the error
 	}
 	defer c.Close()
 	a, err := c.ReadRows(0, n)
@@ -95,13 +95,13 @@ func beyondOf(name string, l *npy.Lazy) string {
 	return lossyNote(fmt.Sprintf("%.100q", name), count, n)
 }
 
-// steps is how many float32 numbers the targets of a column should at least spread
-// over.
+// steps is the least number of float32 values over which the targets of a column should
+// spread.
 const steps = 1000
 
-// CoarseTargets returns a note for each column of targets that are so large, beside how
-// far they lie apart, that float32 numbers hardly tell them apart. Labels, which are
-// small whole numbers, have none.
+// CoarseTargets returns a note for each column of targets that are so large, relative to their
+// differences, that float32 hardly distinguishes them. Labels, which are small integers, have
+// no such note.
 func (s *Set) CoarseTargets() (notes []string) {
 	if s.Labels != nil {
 		return nil
@@ -115,7 +115,7 @@ func (s *Set) CoarseTargets() (notes []string) {
 		}
 		size := max(math.Abs(least), math.Abs(most))
 		step := float64(math.Nextafter32(float32(size), math.MaxFloat32)) - float64(float32(size))
-		// Small targets that are all equal are no mistake of float32.
+		// Small targets that are all equal are not a rounding problem.
 		if !(most-least < steps*step) || most == least && size < rows.MaxExact {
 			continue
 		}
@@ -134,7 +134,7 @@ func (s *Set) CoarseTargets() (notes []string) {
 	return notes
 }
 
-// large writes numbers below 1e15 with all their digits before the point.
+// large formats numbers below 1e15 with all their digits before the point.
 func large(x float64, digits int) string {
 	if size := math.Abs(x); size >= 1e7 && size < 1e15 {
 		return display.Fixed(x, 0)

@@ -13,35 +13,34 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// ErrEmpty is wrapped by the error for inputs that hold no rows.
+// ErrEmpty is wrapped by the error for inputs without rows.
 var ErrEmpty = errors.New("there are no rows")
 
-// Set is a list of inputs, with what is known about each. It holds no file open
-// and is safe for concurrent use.
+// Set is a list of inputs, with their labels, targets and names. It keeps no file open and is
+// safe for concurrent use.
 type Set struct {
 	src    source
 	takes  []Takes
 	layout string // of images
 	opened int
-	index  []int // rows of src, or nil for those from first to last, or for all
+	index  []int // rows of src, or nil for the rows from first to last, or for all
 	first  int
-	last   int // 0 is all
+	last   int // 0 means all
 
 	Labels     []int    // class index of each row, nil if none are known
-	ClassNames []string // that labels index, nil if there are none
-	// Targets are those of regression, n×t, of no rows if there are none. Whole-number
-	// targets of one column are labels too.
+	ClassNames []string // names indexed by labels, nil if there are none
+	// Targets holds regression targets, n×t, without rows if there are none. Integer targets
+	// in one column are labels too.
 	Targets blas32.General
 	Groups  []string // of each row, nil if Options name none
 	IDs     []string // of each row, nil if Options name none
-	// Columns are names of columns of a table that are inputs, but for texts; nil if it
-	// has no header or the rows are of no table. Texts are those that texts are taken
-	// from, and TargetNames those of targets.
+	// Columns are the names of table columns that are inputs, except texts; nil without a
+	// header or a table. Texts are the columns of texts, and TargetNames those of targets.
 	Columns, Texts, TargetNames []string
-	Notes                       []string // how columns or arrays were taken
-	// Odd is why targets were passed over, as Options.SkipOdd says, or nil.
+	Notes                       []string // remarks on how columns or arrays were read
+	// Odd is the reason why targets were ignored (see Options.SkipOdd), or nil.
 	Odd     error
-	Skipped int // rows that Options.SkipBad left out, as they could not be read
+	Skipped int // number of unreadable rows that Options.SkipBad left out
 }
 
 // Len returns the number of rows of the set.
@@ -55,16 +54,16 @@ func (s *Set) Len() int {
 	return s.src.rows()
 }
 
-// Opened returns how many rows were opened, of which the set may be some.
+// Opened returns the number of rows that were opened; the set may contain only some of them.
 func (s *Set) Opened() int { return s.opened }
 
-// Shape returns the shape of one row of the first tensor, as the model gets it,
-// after preprocessing: channels×height×width of an image, or the reverse of that
-// in layout NHWC, or the number of columns of a table.
+// Shape returns the shape of one row of the first tensor, as the model gets it after
+// preprocessing: channels×height×width for an image, or height×width×channels in layout NHWC,
+// or the number of columns of a table.
 func (s *Set) Shape() []int { return slices.Clone(s.src.tensors()[0].Shape[1:]) }
 
-// RowLen returns the number of elements of one row, 0 where rows differ in length
-// or are texts.
+// RowLen returns the number of elements of one row, or 0 if rows differ in length or are
+// texts.
 func (s *Set) RowLen() int {
 	n := 0
 	for _, t := range s.src.tensors() {
@@ -94,12 +93,13 @@ const thumbnailEdge = 192
 
 // pictured is a source whose rows are images.
 type pictured interface {
-	// pixels hands the k-th of the rows to use, in any order and maybe several at once.
+	// pixels passes the rows to use, with their index in the list, in any order and possibly
+	// concurrently.
 	pixels(ctx context.Context, rows []int, use func(k int, m image.Image)) error
 }
 
-// Thumbnails returns rows, images or rows of an array of pixels, as small pictures
-// for people, before preprocessing, and nil of other rows.
+// Thumbnails returns rows that are images, or pixels in an array, as small pictures for
+// people, before preprocessing. It returns nil for other rows.
 func (s *Set) Thumbnails(ctx context.Context, rows []int) ([]image.Image, error) {
 	src, ok := find[pictured](s.src)
 	if !ok {
@@ -112,8 +112,8 @@ func (s *Set) Thumbnails(ctx context.Context, rows []int) ([]image.Image, error)
 	return small, nil
 }
 
-// Row returns the number of row i in what was opened, counted from zero, with those
-// rows that were left out.
+// Row returns the number of row i in the opened file, counted from zero and including rows
+// that were left out.
 func (s *Set) Row(i int) int {
 	if s.index != nil {
 		return s.index[i]
@@ -121,8 +121,8 @@ func (s *Set) Row(i int) int {
 	return s.first + i
 }
 
-// Subset returns the rows that idx names, in that order, with their labels,
-// targets and names. It panics if one is out of range.
+// Subset returns the rows with the numbers idx, in that order, with their labels, targets and
+// names. It panics if a number is out of range.
 func (s *Set) Subset(idx []int) *Set {
 	sub := *s
 	sub.index = make([]int, len(idx))
@@ -150,7 +150,7 @@ func pick[T any](all []T, idx []int) []T {
 	return picked
 }
 
-// upTo are the numbers from 0 up to, not including, n.
+// upTo returns the numbers from 0 up to, but not including, n.
 func upTo(n int) []int {
 	all := make([]int, n)
 	for i := range all {
@@ -159,12 +159,12 @@ func upTo(n int) []int {
 	return all
 }
 
-// inOrder are the places of numbers, that of the least first.
+// inOrder returns the positions of numbers in increasing order of the numbers.
 func inOrder(numbers []int) []int {
 	order := upTo(len(numbers))
 	slices.SortFunc(order, func(a, b int) int { return numbers[a] - numbers[b] })
 	return order
 }
 
-// Select gives rows without reading the others, as ood.Batch.Select asks for.
+// Select implements ood.Inputs without reading other rows.
 func (s *Set) Select(rows []int) ood.Inputs { return s.Subset(rows) }

@@ -13,18 +13,18 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
-// Shards returns the files and folders that a name stands for: itself, a list in
-// braces, a pattern such as *.parquet, the lines of a list @FILE, or the files of
-// rows in a folder that holds such and no images.
+// Shards returns the files and folders for a name: itself, a list in braces, a pattern such as
+// *.parquet, the lines of a list @FILE, or the files of rows in a folder that contains such
+// files and no images.
 func Shards(name string) ([]string, error) { return shardsOf(name, 0) }
 
-// maxLists is how deep lists may name lists.
+// maxLists limits how deeply lists may name other lists.
 const maxLists = 8
 
 func shardsOf(name string, lists int) (shards []string, err error) {
 	if list, is := strings.CutPrefix(name, "@"); is {
 		if lists == maxLists {
-			return nil, fmt.Errorf("%s: lists name lists, more than %d deep", list, maxLists)
+			return nil, fmt.Errorf("%s: lists name other lists more than %d levels deep", list, maxLists)
 		}
 		lines, err := readList(list)
 		if err != nil {
@@ -49,11 +49,11 @@ func shardsOf(name string, lists int) (shards []string, err error) {
 			return nil, err
 		} else if err != nil {
 			if found, err = filepath.Glob(one); err != nil {
-				return nil, fmt.Errorf("%s: it is no pattern of file names; write * for any letters, ? for one", one)
+				return nil, fmt.Errorf("%s: it is not a valid pattern of file names; use * for any characters and ? for one", one)
 			}
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("%s: no file is called so", one)
+			return nil, fmt.Errorf("%s: no file matches", one)
 		}
 		for _, path := range found {
 			some, err := filesOfRows(path)
@@ -66,11 +66,11 @@ func shardsOf(name string, lists int) (shards []string, err error) {
 	return shards, nil
 }
 
-// maxShards bounds what a list in braces names.
+// maxShards limits the number of files in a list in braces.
 const maxShards = 1 << 16
 
-// Expand returns the names that a list in braces stands for, such as
-// shard-{000..146}.tar or {train,val}.tar. A file that is there is named as it is.
+// Expand returns the names in a list in braces, such as shard-{000..146}.tar or
+// {train,val}.tar. The name of an existing file is returned unchanged.
 func Expand(name string) ([]string, error) {
 	if _, err := os.Lstat(name); err == nil || !strings.Contains(name, "{") {
 		return []string{name}, nil
@@ -82,7 +82,7 @@ func Expand(name string) ([]string, error) {
 		if rest = ""; braces {
 			list, behind, closed := strings.Cut(after, "}")
 			if !closed {
-				return nil, fmt.Errorf("%s: a brace is not closed; a list of shards is such as shard-{000..146}.tar", name)
+				return nil, fmt.Errorf("%s: a brace is not closed; a list of shards looks like shard-{000..146}.tar", name)
 			}
 			var err error
 			if choices, err = choicesOf(list); err != nil {
@@ -91,7 +91,7 @@ func Expand(name string) ([]string, error) {
 			rest = behind
 		}
 		if len(names)*len(choices) > maxShards {
-			return nil, fmt.Errorf("%s: the list is of more than %d shards", name, maxShards)
+			return nil, fmt.Errorf("%s: the list has more than %d shards", name, maxShards)
 		}
 		var longer []string
 		for _, n := range names {
@@ -113,7 +113,7 @@ func choicesOf(list string) ([]string, error) {
 	first, err := strconv.ParseUint(from, 10, 31)
 	last, err2 := strconv.ParseUint(to, 10, 31)
 	if err != nil || err2 != nil || last < first || last-first >= maxShards {
-		return nil, fmt.Errorf("{%.40s} is no list of shards; write {000..146}, the lesser number first and at most %d of them, or {a,b,c}", list, maxShards)
+		return nil, fmt.Errorf("{%.40s} is not a list of shards; write {000..146}, with the smaller number first and at most %d numbers, or {a,b,c}", list, maxShards)
 	}
 	width := 0
 	if strings.HasPrefix(from, "0") || strings.HasPrefix(to, "0") {
@@ -126,7 +126,7 @@ func choicesOf(list string) ([]string, error) {
 	return names, nil
 }
 
-// readList reads a name a line, but for empty lines.
+// readList reads one name from each line, except empty lines.
 func readList(path string) (lines []string, err error) {
 	f, err := regularfile.Open(path)
 	if err != nil {
@@ -143,16 +143,16 @@ func readList(path string) (lines []string, err error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if lines == nil {
-		return nil, fmt.Errorf("%s: it names no file", path)
+		return nil, fmt.Errorf("%s: it names no files", path)
 	}
 	return lines, nil
 }
 
-// filesOfRows are those of a folder, or what a path leads to itself, where that is a file
-// or a folder of images or of no such files.
+// filesOfRows returns the files of rows in a folder, or the path itself if it is a file, or a
+// folder of images or without such files.
 func filesOfRows(path string) (files []string, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		return []string{path}, nil // who opens it says what is wrong with it
+		return []string{path}, nil // opening it will report the error
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -175,8 +175,8 @@ func filesOfRows(path string) (files []string, err error) {
 	return files, nil
 }
 
-// FilesOfRows are those among the names in a folder, sorted; names of folders end in a
-// slash. It is nil where there are none, or images or folders beside them.
+// FilesOfRows returns the files of rows among the names in a folder, sorted; names of folders
+// end in a slash. It returns nil if there are none, or if there are images or folders too.
 func FilesOfRows(names []string) (files []string) {
 	for _, name := range names {
 		switch ext := strings.ToLower(filepath.Ext(name)); {

@@ -7,5 +7,5 @@ func TestListOfItself(t *testing.T) {
 	path := writeFile(t, t.TempDir(), "list", "")
 	writeFile(t, "", path, "@"+path+"\n")
 	_, err := Shards("@" + path)
-	wantError(t, err, path, "lists name lists, more than 8 deep")
+	wantError(t, err, path, "lists name other lists more than 8 levels deep")
 }

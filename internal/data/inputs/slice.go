@@ -9,19 +9,18 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Slice is a range of rows as Python has it: from Start up to, not including,
-// End, each counted from the last row where it is negative. The zero value is
-// all rows.
+// Slice is a range of rows with Python's meaning: from Start up to, but not including, End. A
+// negative number counts from the end. The zero value is all rows.
 type Slice struct {
 	Start, End int
-	Ends       bool // else it goes on to the last row
+	Ends       bool // whether End is given; otherwise the range extends to the last row
 }
 
-// ParseSlice reads START:END, of which either may be left out.
+// ParseSlice parses START:END; either number may be left out.
 func ParseSlice(text string) (s Slice, err error) {
 	start, end, ok := strings.Cut(text, ":")
 	if !ok {
-		return s, errors.New("there is no colon")
+		return s, errors.New("it has no colon")
 	}
 	if start != "" {
 		s.Start, err = strconv.Atoi(start)
@@ -45,9 +44,8 @@ func (s Slice) String() string {
 	return b.String()
 }
 
-// Of returns which of n rows these are: from the first up to, not including, the
-// last. What lies beyond the rows is cut, as Python does; that none are left is
-// an error.
+// Of returns the range among n rows: from the first up to, but not including, the last. As in
+// Python, a range beyond the rows is cut off; an empty result is an error.
 func (s Slice) Of(n int) (first, last int, err error) {
 	at := func(i int) int {
 		if i < 0 {
@@ -60,7 +58,7 @@ func (s Slice) Of(n int) (first, last int, err error) {
 		last = at(s.End)
 	}
 	if first >= last {
-		err = fmt.Errorf("%w: %v of %d are asked for", ErrEmpty, s, n)
+		err = fmt.Errorf("%w: rows %v of %d are requested", ErrEmpty, s, n)
 	}
 	return first, last, err
 }

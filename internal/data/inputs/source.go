@@ -8,31 +8,31 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// source is where the rows of a Set come from.
+// source provides the rows of a Set.
 type source interface {
 	rows() int
-	// name names row i for people: a file, or a row of one.
+	// name returns the name of row i for people: a file, or a row of one.
 	name(i int) string
-	// tensors are what rows bring, without any row.
+	// tensors returns the tensors of rows, without any row.
 	tensors() []ood.Tensor
 	open() (reader, error)
 }
 
 // reader reads rows of a source.
 type reader interface {
-	// read returns the rows named by idx, one after another.
+	// read returns the rows idx, one after another.
 	read(ctx context.Context, idx []int) ([]ood.Tensor, error)
 	Close() error
 }
 
-// filler reads rows of numbers that are all of one shape.
+// filler reads rows of numbers that all have one shape.
 type filler interface {
-	// fill writes the rows named by idx to dst, one after another.
+	// fill writes the rows idx to dst, one after another.
 	fill(ctx context.Context, idx []int, dst []float32) error
 	Close() error
 }
 
-// filled is the tensor that a filler fills.
+// filled returns the tensor that a filler fills.
 type filled struct {
 	filler
 	tensor ood.Tensor
@@ -45,17 +45,17 @@ func (f filled) read(ctx context.Context, idx []int) ([]ood.Tensor, error) {
 	return []ood.Tensor{t}, f.fill(ctx, idx, t.Data)
 }
 
-// numbers is a tensor of numbers, without rows.
+// numbers returns a tensor of numbers, without rows.
 func numbers(name string, row []int) ood.Tensor {
 	return ood.Tensor{Name: name, Shape: append([]int{0}, row...)}
 }
 
-// texts is a tensor of texts, without rows.
+// texts returns a tensor of texts, without rows.
 func texts(name string) ood.Tensor {
 	return ood.Tensor{Name: name, Shape: []int{0}, Strings: []string{}}
 }
 
-// joined is sources of the same rows, each of which brings some of the tensors.
+// joined is several sources of the same rows, each with some of the tensors.
 type joined []source
 
 func (j joined) rows() int { return j[0].rows() }
@@ -102,7 +102,7 @@ func (r readers) Close() error {
 	return errors.Join(errs...)
 }
 
-// find is the source of a kind, or that among joined ones.
+// find returns the source of a type, also among joined sources.
 func find[T any](s source) (found T, ok bool) {
 	if j, many := s.(joined); many {
 		for _, one := range j {

@@ -12,22 +12,22 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// table is the rows of a file of cells: where each begins, and which columns the
-// tensors are made of. Cells are read again for each use of them.
+// table provides the rows of a file of cells. It knows where rows begin, and which columns the
+// tensors are made of. Cells are read again for each use.
 type table struct {
 	tabular
 	path    string
 	header  []string // names of all columns; nil if there is none
-	columns int      // of each record
+	columns int      // number of columns of each record
 	bounds  []bound
 	n       int
-	marks   marks // of the rows of a text
+	marks   marks // positions of rows in a text file
 }
 
 func (t *table) rows() int { return t.n }
 
-// marks say where rows begin: the place of each near-th row, and the line of each row that
-// is not on the line after the row before. So a million rows take little memory.
+// marks records where rows begin: the position of each near-th row, and the line of each row
+// that is not on the line after the previous row. This way a million rows need little memory.
 type marks struct {
 	places []int64
 	jumps  []jump
@@ -35,7 +35,7 @@ type marks struct {
 
 type jump struct{ row, line int }
 
-// add notes where the next row begins.
+// add records where the next row begins.
 func (m *marks) add(row int, place int64, line int) {
 	if row%near == 0 {
 		m.places = append(m.places, place)
@@ -45,7 +45,7 @@ func (m *marks) add(row int, place int64, line int) {
 	}
 }
 
-// line is the line of a row, counted from one.
+// line returns the line of a row, counted from one.
 func (m *marks) line(row int) int {
 	k, found := slices.BinarySearchFunc(m.jumps, row, func(j jump, row int) int { return j.row - row })
 	if !found {
@@ -54,7 +54,7 @@ func (m *marks) line(row int) int {
 	return m.jumps[k].line + row - m.jumps[k].row
 }
 
-// before is row i, or a row shortly before it, and where that begins.
+// before returns row i, or a row shortly before it, and its position.
 func (t *table) before(i int) (row int, at mark) {
 	if t.marks.places == nil {
 		return i, mark{int64(i), i}
@@ -78,7 +78,7 @@ func (t *table) tensors() (all []ood.Tensor) {
 	return all
 }
 
-// needed are the columns that the tensors are made of.
+// needed returns the columns that the tensors are made of.
 func (t *table) needed() []int {
 	list := []int{}
 	for _, b := range t.bounds {
@@ -91,15 +91,14 @@ func (t *table) open() (reader, error) {
 	return &tableCursor{table: t}, nil
 }
 
-// Column is what rows have in a column of a table: numbers, or texts.
+// Column is a table column: numbers, or texts.
 type Column struct {
 	Name    string
 	Numbers []float64
 	Texts   []string
 }
 
-// Cells returns what rows have in the columns that are inputs, but for lists, or nil
-// where these have no names.
+// Cells returns the input columns of rows, except lists, or nil if the columns have no names.
 func (s *Set) Cells(ctx context.Context, rows []int) (list []Column, err error) {
 	t, ok := find[*table](s.src)
 	if !ok || t.header == nil {
@@ -131,8 +130,8 @@ func (s *Set) Cells(ctx context.Context, rows []int) (list []Column, err error) 
 // tableCursor reads rows of a table.
 type tableCursor struct {
 	*table
-	recs records // nil before the first
-	at   int     // row that is next
+	recs records // nil before the first read
+	at   int     // next row
 }
 
 func (c *tableCursor) Close() error {
@@ -142,7 +141,7 @@ func (c *tableCursor) Close() error {
 	return c.recs.Close()
 }
 
-// near is how many rows are passed over rather than looked for.
+// near is how many rows are skipped by reading instead of seeking.
 const near = 16
 
 // row reads one row's cells.
@@ -197,8 +196,7 @@ func (c *tableCursor) read(ctx context.Context, idx []int) ([]ood.Tensor, error)
 	return all, nil
 }
 
-// shuffled reads rows in their order in the file, and then puts them in that of
-// idx.
+// shuffled reads rows in the order of the file, and then reorders them as in idx.
 func (c *tableCursor) shuffled(ctx context.Context, idx []int) ([]ood.Tensor, error) {
 	order := inOrder(idx)
 	all, err := c.read(ctx, pick(idx, order))
@@ -212,7 +210,7 @@ func (c *tableCursor) shuffled(ctx context.Context, idx []int) ([]ood.Tensor, er
 	return ood.InputBlock{Tensors: all}.Select(places).(ood.InputBlock).Tensors, nil
 }
 
-// inFile says in which file an error was found, where it does not say so itself.
+// inFile adds the file to an error that does not name it.
 func (t *table) inFile(err error) error {
 	if strings.HasPrefix(err.Error(), t.path) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -223,15 +221,15 @@ func (t *table) inFile(err error) error {
 	return fmt.Errorf("%s: %w", t.path, err)
 }
 
-// checkWidth refuses a row with more or fewer cells than those before it.
+// checkWidth returns an error for a row with another number of cells than earlier rows.
 func (t *table) checkWidth(rec *record) error {
 	if len(rec.cells) != t.columns {
-		return fmt.Errorf("line %d: it has %s, the lines before it have %d", rec.line, rows.Count(len(rec.cells), "column"), t.columns)
+		return fmt.Errorf("line %d: it has %s, but earlier lines have %d", rec.line, rows.Count(len(rec.cells), "column"), t.columns)
 	}
 	return nil
 }
 
-// where says in which line and column a cell is.
+// where returns the line and column of a cell.
 func (t *table) where(line, j int) string {
 	if t.header != nil {
 		return fmt.Sprintf("%s %d, column %.100q", t.unit(), line, t.header[j])
@@ -239,7 +237,7 @@ func (t *table) where(line, j int) string {
 	return fmt.Sprintf("%s %d, column %d", t.unit(), line, j+1)
 }
 
-// badNumber says what is wrong with a cell that must be a number.
+// badNumber returns the error for a cell that must be a number.
 func (t *table) badNumber(rec *record, j int, wrong string) error {
 	c := &rec.cells[j]
 	guess, _ := otherNotation(c.text)

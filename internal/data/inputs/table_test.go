@@ -165,7 +165,7 @@ func TestTableErrors(t *testing.T) {
 		"":                               "there are no rows",
 		"\n\n":                           "there are no rows",
 		"a,b\n":                          "there are no rows",
-		"1,2\n3\n":                       "line 2: it has 1 column, the lines before it have 2",
+		"1,2\n3\n":                       "line 2: it has 1 column, but earlier lines have 2",
 		"a,b\n1,2\n3,x\n":                `line 3, column "b": "x" is not a number`,
 		"a,b\nc,d\n":                     `line 2, column "a": "c" is not a number`,
 		"1,2\n#N/A,5\n3,4\n":             `line 2, column 1: "#N/A" is not a number; fill it, or leave the row out`,
@@ -196,7 +196,7 @@ func TestTableErrors(t *testing.T) {
 	wantError(t, err, path, "it has no header")
 	path = writeFile(t, t.TempDir(), "t.txt", "1\n2\n")
 	_, err = Open(context.Background(), path, Options{Targets: []string{"last"}})
-	wantError(t, err, path, "which leaves no inputs")
+	wantError(t, err, path, "all its columns are targets, groups or left out, so that there are no inputs")
 }
 
 // TestBlankLines: a blank line of a file with one column is a row without a value, so
@@ -363,7 +363,7 @@ func TestTableColumns(t *testing.T) {
 		t.Errorf("inputs %v", got)
 	}
 	_, err = Open(context.Background(), path, Options{Columns: []string{"a", "c"}})
-	wantError(t, err, path, `it lacks the column "c" of the rows fitted on; its columns are name, b, y, a; `)
+	wantError(t, err, path, `it lacks the column "c" of the fit; its columns are name, b, y, a; rename them, or remove the header to use columns by position`)
 	twice := writeFile(t, t.TempDir(), "t.csv", "a,a\n1,2\n")
 	_, err = Open(context.Background(), twice, Options{})
 	wantError(t, err, twice, `two columns are named "a"; rename one`)

@@ -8,21 +8,21 @@ import (
 	"github.com/attach-uncertainty/attach"
 )
 
-// Takes is an input of the model.
+// Takes describes an input of the model.
 type Takes attach.Input
 
-// whole says that the input is of whole numbers.
+// whole reports whether the input consists of integers.
 func (t Takes) whole() bool {
 	return strings.HasPrefix(t.DType, "int") || strings.HasPrefix(t.DType, "uint")
 }
 
-// text says that the input is of texts.
+// text reports whether the input consists of texts.
 func (t Takes) text() bool { return strings.EqualFold(t.DType, "string") }
 
-// images says that the input may be images.
+// images reports whether the input may be images.
 func (t Takes) images() bool { return t.Shape == nil || len(t.Shape) == 4 }
 
-// width is how many columns of a table the input takes, 0 where any number.
+// width returns how many table columns the input has, 0 if any number.
 func (t Takes) width() int {
 	switch {
 	case len(t.Shape) == 1:
@@ -33,8 +33,8 @@ func (t Takes) width() int {
 	return 0
 }
 
-// row is the shape of a row that comes as an array of so many: that of a number, or
-// of a list of one, is what the input takes.
+// row returns the shape of a row that comes as n numbers. For a single number, or a list of
+// one, it is the input's own shape.
 func (t Takes) row(shape []int) []int {
 	switch {
 	case len(t.Shape) == 1 && len(shape) == 1 && shape[0] == 1:
@@ -58,7 +58,7 @@ func (t Takes) String() string {
 	return b.String()
 }
 
-// named is the input of a name, or nil.
+// named returns the input with a name, or nil.
 func named(takes []Takes, name string) *Takes {
 	for i := range takes {
 		if takes[i].Name == name {
@@ -68,7 +68,7 @@ func named(takes []Takes, name string) *Takes {
 	return nil
 }
 
-// required are the inputs that rows must bring.
+// required returns the inputs that rows must have.
 func required(takes []Takes) (list []Takes) {
 	for _, t := range takes {
 		if !t.Optional {
@@ -78,8 +78,8 @@ func required(takes []Takes) (list []Takes) {
 	return list
 }
 
-// only is the one input that rows must bring; it has no name where that is unknown,
-// or where there are several.
+// only returns the single input that rows must have. It has no name if that is unknown, or if
+// there are several inputs.
 func only(takes []Takes) Takes {
 	if list := required(takes); len(list) == 1 {
 		return list[0]

@@ -78,7 +78,7 @@ func TestArraysByName(t *testing.T) {
 	}
 	for want, a := range map[string]arrays{
 		`the model's input "attention_mask" (int64 n×?) is not among its arrays input_ids, labels`: {"input_ids": ids, "labels": labels},
-		"attention_mask: it has 3 rows, and input_ids has 2":                                       {"input_ids": ids, "attention_mask": {Shape: []int{3, 1}, Data: []uint8{1, 1, 1}}},
+		"attention_mask: it has 3 rows, but input_ids has 2":                                       {"input_ids": ids, "attention_mask": {Shape: []int{3, 1}, Data: []uint8{1, 1, 1}}},
 		`the model's input "input_ids" (int64 n×?) is not among its arrays x`:                      {"x": ids},
 	} {
 		_, err := Open(context.Background(), writeNPZ(t, false, a), Options{Takes: tokens()})

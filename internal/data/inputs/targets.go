@@ -14,25 +14,25 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Targets is what a model should have answered, by row.
+// Targets holds the true targets or labels, by row.
 type Targets struct {
 	// Values are regression targets, n×t. Each is finite, or NaN if it is unknown.
 	Values blas32.General
-	// Labels are the same numbers as class indices, or nil if they are not
-	// whole numbers in one column. That of an unknown target is Unlabelled.
+	// Labels are the same numbers as class indices, or nil unless they are integers in one
+	// column. An unknown target is Unlabelled.
 	Labels []int
-	// Name is the file they came from, and the array in it.
+	// Name is the file that they come from, and the array in it.
 	Name string
 }
 
-// Unlabelled is the label of a row whose class is not known. No file can hold it.
+// Unlabelled is the label of a row whose class is unknown. It cannot occur in a file.
 const Unlabelled = math.MinInt
 
-// OpenTargets reads targets or labels from a file of their own: .npy or .npz
-// (y, targets, labels, or its only array) of shape n or n×t, or a table whose every
-// column is a target, if one of classes by its name. There must be one row of them for
-// each of rows inputs, and at most outputs a row, unless that is 0; arrays are compared
-// before they are read.
+// OpenTargets reads targets or labels from a separate file: .npy or .npz (y, targets, labels,
+// or its only array) of shape n or n×t, or a table in which every column is a target; one
+// target may be classes by name. There must be one row of targets for each of inputs rows, and
+// at most outputs targets in a row, unless outputs is 0. Arrays are compared before they are
+// read.
 func OpenTargets(ctx context.Context, path string, rows, outputs int, classes []string) (Targets, error) {
 	ext := strings.ToLower(filepath.Ext(path))
 	switch {
@@ -87,13 +87,13 @@ func arrayTargets(from arrayFile, key string, inputs, outputs int) (Targets, err
 	return newTargets(blas32.General{Rows: n, Cols: cols, Stride: cols, Data: x}, a.Name())
 }
 
-// checkTargets compares the shape of targets with what they are for.
+// checkTargets compares the shape of targets with the inputs and the model.
 func checkTargets(name string, n, cols, inputs, outputs int) error {
 	switch {
 	case n != inputs:
 		return fmt.Errorf("%s: inputs and targets differ in length: %s for %s", name, rows.Count(n, "target"), rows.Count(inputs, "input"))
 	case outputs > 0 && cols > outputs:
-		return fmt.Errorf("%s: it has %s a row, and the model predicts %d", name, rows.Count(cols, "target"), outputs)
+		return fmt.Errorf("%s: it has %s per row, but the model predicts %d", name, rows.Count(cols, "target"), outputs)
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func newTargets(m blas32.General, name string) (Targets, error) {
 			labels[i] = Unlabelled
 			continue
 		}
-		// Above 2²⁴ a float32 cannot tell whole numbers apart.
+		// Above 2²⁴ float32 does not represent all integers.
 		if v != float32(math.Trunc(float64(v))) || v > rows.MaxExact || v < -rows.MaxExact {
 			return t, nil
 		}
@@ -127,7 +127,7 @@ func newTargets(m blas32.General, name string) (Targets, error) {
 	return t, nil
 }
 
-// Known are the rows, by their numbers, whose targets and label are all known.
+// Known returns the numbers of the rows whose targets and label are all known.
 func (t Targets) Known() (list []int) {
 	for i := range t.Values.Rows {
 		row := rows.Row(t.Values, i)
@@ -139,10 +139,10 @@ func (t Targets) Known() (list []int) {
 	return list
 }
 
-// ErrNoTarget says that there are targets, and that each is unknown.
+// ErrNoTarget reports that there are targets, but none is known.
 var ErrNoTarget = errors.New("every target is empty or NaN")
 
-// Known returns the rows whose targets are known, which are all if there are none.
+// Known returns the rows whose targets are known, or all rows if there are no targets.
 func (s *Set) Known() (*Set, error) {
 	list := Targets{Values: s.Targets}.Known()
 	switch {
@@ -154,14 +154,13 @@ func (s *Set) Known() (*Set, error) {
 	return s.Subset(list), nil
 }
 
-// ClassNameError says that a target is a text, and that the names of classes are not
-// known.
+// ClassNameError reports that a target is a text, but class names are unknown.
 type ClassNameError struct{ says string }
 
 func (e *ClassNameError) Error() string { return e.says }
 
-// readTargets takes y and labels from the archive that the rows come from.
-// Where both are there, labels are the labels and y is the target.
+// readTargets reads y and labels from the archive of the rows. If both exist, labels are the
+// labels and y is the target.
 func (s *Set) readTargets(z arrayFile, o Options) error {
 	if o.NoTargets {
 		return nil
@@ -172,7 +171,7 @@ func (s *Set) readTargets(z arrayFile, o Options) error {
 		}
 		t, err := arrayTargets(z, key, s.Len(), o.Outputs)
 		if err == nil && key == "labels" && t.Labels == nil {
-			err = fmt.Errorf("%s: labels must be whole numbers, one a row", t.Name)
+			err = fmt.Errorf("%s: labels must be whole numbers, one for each row", t.Name)
 		}
 		switch {
 		case err == nil && s.Labels != nil:
@@ -196,8 +195,7 @@ func (t Targets) Slice(of Slice) (Targets, error) {
 	return t, err
 }
 
-// SetTargets attaches targets that were read from elsewhere, in place of any
-// that the set had. There must be one row of them for each input.
+// SetTargets replaces the targets of the set. There must be one row of targets for each input.
 func (s *Set) SetTargets(t Targets) error {
 	if err := checkTargets(t.Name, t.Values.Rows, t.Values.Cols, s.Len(), 0); err != nil {
 		return err
@@ -206,8 +204,8 @@ func (s *Set) SetTargets(t Targets) error {
 	return nil
 }
 
-// ClassesOf is how many classes a model with so many outputs tells apart: one
-// output alone is the logit of the second of two.
+// ClassesOf returns the number of classes of a model with the given number of outputs. A
+// single output is the logit of the second of two classes.
 func ClassesOf(outputs int) int {
 	if outputs == 1 {
 		return 2
@@ -215,8 +213,8 @@ func ClassesOf(outputs int) int {
 	return outputs
 }
 
-// CheckLabels returns an error that names the first row whose label is no class
-// of a model with so many outputs. That of a row may be unknown.
+// CheckLabels returns an error that names the first row whose label is not a class of a model
+// with the given number of outputs. A label may be unknown.
 func CheckLabels(labels []int, outputs int) error {
 	classes := ClassesOf(outputs)
 	for i, c := range labels {

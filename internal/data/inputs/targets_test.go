@@ -77,7 +77,7 @@ func TestUnknownTargets(t *testing.T) {
 		t.Error("a label that is not known is refused")
 	}
 	_, err := OpenTargets(context.Background(), writeFile(t, t.TempDir(), "y.jsonl", `{"y": [1, 2]}`+"\n"+`{"y": [3]}`), 2, 0, nil)
-	wantError(t, err, "y.jsonl", "line 2: it has 1 target, the rows before it have 2")
+	wantError(t, err, "y.jsonl", "line 2: it has 1 target, but earlier rows have 2")
 	_, err = OpenTargets(context.Background(), writeFile(t, t.TempDir(), "y.csv", "kind\nhigh\nwide\n"), 2, 0, classes)
 	wantError(t, err, "y.csv", `line 3, column "kind": "wide" is neither a number nor the name of a class; classes are low, high, None`)
 }

@@ -21,11 +21,11 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// A WebDataset is tar archives, its shards. Members that share their name up to the
-// first dot and follow each other are a sample, a row: an image, an array or texts,
-// and what is known of it.
+// A WebDataset consists of tar archives, its shards. Consecutive members that share their name
+// up to the first dot are a sample, which is one row: an image, an array or texts, and the
+// labels, targets and groups for it.
 //
-// Only where images, arrays and texts lie is kept in memory.
+// Only the positions of images, arrays and texts are kept in memory.
 
 // IsArchive reports whether path names tar archives: one, or a list in braces.
 func IsArchive(path string) bool {
@@ -33,15 +33,16 @@ func IsArchive(path string) bool {
 }
 
 const (
-	// maxMembers bounds what is one sample by its name: files called frame.0001.png are.
+	// maxMembers limits the members of one sample, because files named frame.0001.png would
+	// all belong to one.
 	maxMembers = 1 << 10
-	// maxNote bounds the bytes of a member that is read with the headers, and maxText
-	// those of a text.
+	// maxNote limits the bytes of a member that is read with the headers, and maxText those of
+	// a text.
 	maxNote = 1 << 20
 	maxText = 1 << 26
 )
 
-// member is where the content of a file lies in a shard.
+// member is the position of a file's content in a shard.
 type member struct {
 	shard int32
 	at    int64
@@ -52,21 +53,21 @@ type member struct {
 // archive is the samples of shards.
 type archive struct {
 	shards []string
-	inputs []member // of each sample that is one's input
-	// arrays says that arrays are the inputs, and texts what texts are called that are,
-	// of which each sample has one after another among inputs; else images are.
+	inputs []member // the members that are inputs, by sample
+	// arrays tells that the inputs are arrays. texts names the inputs that are texts; each
+	// sample has one of each, one after another, in inputs. Otherwise the inputs are images.
 	arrays  bool
 	texts   []string
 	skipped int // samples without an input
 	answers
 }
 
-// sample is the members of one that have been seen.
+// sample holds the members of a sample read so far.
 type sample struct {
 	key     string
-	kinds   []string // what follows the first dot of each member's name
+	kinds   []string // the name of each member after the first dot
 	members []member
-	notes   map[string][]byte // by kind, of those that are small and may be read
+	notes   map[string][]byte // content of small members, by kind
 }
 
 func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
@@ -89,8 +90,8 @@ func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
 	return s, err
 }
 
-// listAll lists all shards. A broken one is left out as a whole, with a note, if bad
-// inputs are to be, but not the only one.
+// listAll lists all shards. If bad inputs are left out, a broken shard is left out as a whole,
+// with a note, unless it is the only one.
 func (a *archive) listAll(ctx context.Context) (left []string, err error) {
 	var first error
 	for i := range a.shards {
@@ -112,7 +113,7 @@ func (a *archive) listAll(ctx context.Context) (left []string, err error) {
 	return left, nil
 }
 
-// samples is what was listed.
+// samples returns the listed samples as a set.
 func (a *archive) samples(ctx context.Context, name string) (*Set, error) {
 	o := a.o
 	if len(a.inputs) == 0 {
@@ -124,7 +125,7 @@ func (a *archive) samples(ctx context.Context, name string) (*Set, error) {
 	}
 	input := only(o.Takes)
 	if list := required(o.Takes); len(list) > 1 {
-		return nil, fmt.Errorf("%s: a sample has one input, and the model has %d", name, len(list))
+		return nil, fmt.Errorf("%s: a sample has one input, but the model has %d", name, len(list))
 	}
 	if a.arrays {
 		src, err := newMemberArrays(ctx, a, input)
@@ -147,7 +148,7 @@ func (a *archive) samples(ctx context.Context, name string) (*Set, error) {
 	return s, a.annotate(s, name)
 }
 
-// list reads the headers of a shard, and what is known of each sample.
+// list reads the headers of a shard, and the small members of each sample.
 func (a *archive) list(ctx context.Context, shard int) error {
 	file := a.shards[shard]
 	f, err := regularfile.Open(file)
@@ -167,13 +168,13 @@ func (a *archive) list(ctx context.Context, shard int) error {
 		case failed != nil:
 			return InFile(file, failed)
 		case errors.Is(err, io.EOF) && at <= end:
-			return fmt.Errorf("%s: the archive has no end: it was cut short, or what wrote it was not closed", file)
+			return fmt.Errorf("%s: the archive has no end marker: it was cut short, or its writer was not closed", file)
 		case errors.Is(err, io.EOF):
 			return a.add(now)
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return fmt.Errorf("%s: the archive is cut short at byte %d", file, at)
 		case errors.Is(err, tar.ErrHeader):
-			return fmt.Errorf("%s: not a tar archive, or a damaged one: what precedes byte %d is no header of a member", file, at)
+			return fmt.Errorf("%s: not a tar archive, or damaged: there is no member header before byte %d", file, at)
 		case err != nil:
 			return InFile(file, err)
 		}
@@ -193,10 +194,10 @@ func (a *archive) list(ctx context.Context, shard int) error {
 			now = sample{key: key}
 		}
 		if len(now.kinds) == maxMembers {
-			return a.inSample(now, fmt.Errorf("it has more than %d members; name members of one sample alike up to the first dot, and those of others otherwise", maxMembers))
+			return a.inSample(now, fmt.Errorf("it has more than %d members; members of one sample, and only these, must share their name up to the first dot", maxMembers))
 		}
 		if slices.Contains(now.kinds, kind) {
-			return fmt.Errorf("%s: two members are called %.200q", file, m.name)
+			return fmt.Errorf("%s: two members have the name %.200q", file, m.name)
 		}
 		now.kinds, now.members = append(now.kinds, kind), append(now.members, m)
 		if err := a.note(&now, kind, m, r); err != nil {
@@ -205,8 +206,8 @@ func (a *archive) list(ctx context.Context, shard int) error {
 	}
 }
 
-// keyOf splits the name of a member at the first dot of its last element. What is
-// no regular file, hidden or without a dot has no kind.
+// keyOf splits the name of a member at the first dot of its last element. Members that are not
+// regular files, are hidden or have no dot have no kind.
 func keyOf(h *tar.Header) (key, kind string, err error) {
 	name := path.Clean(h.Name)
 	elements := strings.Split(name, "/")
@@ -224,14 +225,14 @@ func keyOf(h *tar.Header) (key, kind string, err error) {
 		return "", "", nil
 	}
 	dir, base := path.Split(name)
-	if strings.HasPrefix(base, "__") && strings.HasSuffix(base, "__") { // of the archive itself
+	if strings.HasPrefix(base, "__") && strings.HasSuffix(base, "__") { // a file about the archive itself
 		return "", "", nil
 	}
 	stem, kind, _ := strings.Cut(base, ".")
 	return dir + stem, strings.ToLower(kind), nil
 }
 
-// note keeps what a member says of its sample.
+// note keeps the content of a small member.
 func (a *archive) note(s *sample, kind string, m member, r io.Reader) error {
 	asked := kind == a.o.Groups || slices.Contains(a.o.Targets, kind)
 	switch {
@@ -240,7 +241,7 @@ func (a *archive) note(s *sample, kind string, m member, r io.Reader) error {
 	case m.size > maxNote && !asked:
 		return nil
 	case m.size > maxNote:
-		return fmt.Errorf("it is of %d bytes, and at most %d are read", m.size, maxNote)
+		return fmt.Errorf("it has %d bytes, but at most %d are read", m.size, maxNote)
 	}
 	text, err := io.ReadAll(r)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -253,7 +254,7 @@ func (a *archive) note(s *sample, kind string, m member, r io.Reader) error {
 	return err
 }
 
-// where says where a member lies.
+// where returns the position of a member for messages.
 func (a *archive) where(m member) string { return a.shards[m.shard] + ": " + m.name }
 
 // add adds a sample that is complete.
@@ -277,16 +278,15 @@ func (a *archive) add(s sample) error {
 	return a.answers.add(value, func(err error) error { return a.inSample(s, err) }, "cls", "label")
 }
 
-// inSample says of which sample an error is.
+// inSample adds the sample to an error.
 func (a *archive) inSample(s sample, err error) error {
 	return fmt.Errorf("%s: sample %.200q: %w", a.shards[s.members[0].shard], s.key, err)
 }
 
-// ErrNoInput is wrapped by the error of a sample of a WebDataset without an image
-// or array.
+// ErrNoInput is wrapped by the error for a sample of a WebDataset without an image or array.
 var ErrNoInput = errors.New("its input is missing")
 
-// inputsOf are the image, the array or the texts of a sample.
+// inputsOf returns the image, the array or the texts of a sample.
 func (a *archive) inputsOf(s sample) ([]member, error) {
 	if !a.o.HasText {
 		in, err := a.inputOf(s)
@@ -310,10 +310,10 @@ func (a *archive) inputsOf(s sample) ([]member, error) {
 	return in, nil
 }
 
-// usualTexts are what members and keys of texts are usually called.
+// usualTexts lists the usual names of members and keys of texts.
 var usualTexts = append([]string{"txt"}, usualText...)
 
-// holder is the member that holds what has a name, or -1.
+// holder returns the member with the content for a name, or -1.
 func (s sample) holder(name string) int {
 	if i := slices.Index(s.kinds, name); i >= 0 {
 		return i
@@ -324,7 +324,7 @@ func (s sample) holder(name string) int {
 	return slices.Index(s.kinds, "json")
 }
 
-// inputOf is the image or array of a sample.
+// inputOf returns the image or array of a sample.
 func (a *archive) inputOf(s sample) (member, error) {
 	with := func(of func(kind string) bool) (found []int) {
 		for i, kind := range s.kinds {
@@ -341,7 +341,7 @@ func (a *archive) inputOf(s sample) (member, error) {
 		return isImage("." + kind)
 	}
 	found := with(isInput)
-	if len(found) > 1 { // 7.jpg rather than 7.mask.jpg
+	if len(found) > 1 { // 7.jpg is preferred to 7.mask.jpg
 		if plain := with(func(kind string) bool { return isInput(kind) && !strings.Contains(kind, ".") }); len(plain) > 0 {
 			found = plain
 		}
@@ -351,18 +351,18 @@ func (a *archive) inputOf(s sample) (member, error) {
 	case len(found) == 1:
 		return s.members[found[0]], nil
 	case len(found) > 1:
-		return member{}, a.inSample(s, fmt.Errorf("it has several inputs, .%s and .%s, where it may have one", s.kinds[found[0]], s.kinds[found[1]]))
+		return member{}, a.inSample(s, fmt.Errorf("it has several inputs, .%s and .%s, but only one is allowed", s.kinds[found[0]], s.kinds[found[1]]))
 	case a.arrays && slices.ContainsFunc(s.kinds, func(kind string) bool { return isImage("." + kind) }):
 		return member{}, a.inSample(s, ErrPreprocess)
 	case a.arrays:
 		return member{}, a.inSample(s, fmt.Errorf("%w: there is neither an image nor an array (.npy) in it; %s", ErrNoInput, members))
 	case len(a.inputs) == 0 && slices.Contains(s.kinds, "npy"):
-		return member{}, a.inSample(s, fmt.Errorf("preprocessing is for images, and this is an array: %w", ErrNoPixels))
+		return member{}, a.inSample(s, fmt.Errorf("preprocessing is for images, but this is an array: %w", ErrNoPixels))
 	}
 	return member{}, a.inSample(s, fmt.Errorf("%w: there is no image in it (%s); %s", ErrNoInput, strings.Join(imageKinds, " "), members))
 }
 
-// value is what a sample says under a name: a member of that kind, or a key of its
+// value returns the content of a sample under a name: a member of that kind, or a key of its
 // .json member.
 func (s sample) value(name string) (string, error) {
 	if text, ok := s.notes[name]; ok {
@@ -376,14 +376,14 @@ func (s sample) value(name string) (string, error) {
 	value, ok, err := keyIn(text, name)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("its .json member is no JSON object: %w", err)
+		return "", fmt.Errorf("its .json member is not a JSON object: %w", err)
 	case !ok:
 		return "", lacks
 	}
 	return value, nil
 }
 
-// keyIn is the text or the number under a key of a JSON object, if it has one.
+// keyIn returns the text or the number under a key of a JSON object, if it has one.
 func keyIn(object []byte, key string) (value string, ok bool, err error) {
 	var of map[string]json.RawMessage
 	if err := json.Unmarshal(object, &of); err != nil {
@@ -425,16 +425,16 @@ func (a *archive) content(i int) (io.ReadSeekCloser, error) {
 	return content{io.NewSectionReader(f, m.at, m.size), f}, nil
 }
 
-// content is that of a file.
+// content returns the content of a file.
 type content struct {
 	io.ReadSeeker
 	io.Closer
 }
 
-// memberArrays is the arrays of samples.
+// memberArrays provides the arrays of samples.
 type memberArrays struct {
 	*archive
-	first  []int // shape of the first
+	first  []int // shape of the first array
 	tensor ood.Tensor
 	good   []int // samples whose array can be read, or nil for all of them
 }
@@ -485,13 +485,13 @@ func (a *memberArrays) array(i int) (rows.Array, error) {
 	defer f.Close()
 	x, err := npy.Read(f, a.inputs[i].size)
 	if _, pixels := x.Data.([]uint8); pixels && len(x.Shape) > 1 {
-		err = errors.New("it holds pixels; store images as .png or .jpg members")
+		err = errors.New("it contains pixels; store images as .png or .jpg members")
 	}
 	if err == nil && a.first != nil && !slices.Equal(a.first, x.Shape) {
-		err = fmt.Errorf("its shape is %v, where those before it are of %v", x.Shape, a.first)
+		err = fmt.Errorf("its shape is %v, but earlier arrays have %v", x.Shape, a.first)
 	}
 	if err == nil && rows.Elements(x.Shape) == 0 {
-		err = fmt.Errorf("its shape is %v, which holds nothing", x.Shape)
+		err = fmt.Errorf("its shape is %v, which is empty", x.Shape)
 	}
 	return x, InFile(a.path(i), err)
 }
@@ -511,7 +511,7 @@ func (a *memberArrays) fill(ctx context.Context, idx []int, dst []float32) error
 	return nil
 }
 
-// memberTexts is the texts of samples.
+// memberTexts provides the texts of samples.
 type memberTexts struct{ *archive }
 
 func (a memberTexts) name(i int) string {
@@ -546,11 +546,11 @@ func (a memberTexts) read(ctx context.Context, idx []int) ([]ood.Tensor, error) 
 	return all, nil
 }
 
-// text is a member, or what it has under a key.
+// text returns the content of a member, or the value under a key of it.
 func (a memberTexts) text(at int, name string) (string, error) {
 	m := a.inputs[at]
 	if m.size > maxText {
-		return "", fmt.Errorf("the text is of %d bytes, and at most %d are read", m.size, maxText)
+		return "", fmt.Errorf("the text has %d bytes, but at most %d are read", m.size, maxText)
 	}
 	f, err := a.content(at)
 	if err != nil {

@@ -26,12 +26,12 @@ func TestExpand(t *testing.T) {
 		"s-{08..10}.tar":           "s-08.tar s-09.tar s-10.tar",
 		"{train,val}/{0..1}.tar":   "train/0.tar train/1.tar val/0.tar val/1.tar",
 		"{a.tar,b.tar}":            "a.tar b.tar",
-		"s-{000..99999}-of-5.tar":  "!no list of shards",
-		"s-{2..1}.tar":             "!no list of shards",
-		"s-{a..b}.tar":             "!no list of shards",
+		"s-{000..99999}-of-5.tar":  "!is not a list of shards",
+		"s-{2..1}.tar":             "!is not a list of shards",
+		"s-{a..b}.tar":             "!is not a list of shards",
 		"s-{000..003.tar":          "!a brace is not closed",
 		"{0..999}-{0..999}.tar":    "!more than 65536 shards",
-		"s-{0..99999999999999}tar": "!no list of shards",
+		"s-{0..99999999999999}tar": "!is not a list of shards",
 	} {
 		got, err := Expand(list)
 		if words, bad := strings.CutPrefix(want, "!"); bad {
@@ -165,20 +165,20 @@ func TestWebDatasetErrors(t *testing.T) {
 		{`sample "2": its input is missing: there is no image in it (`, images, []string{"1.png=rgb", "1.cls=0", "2.cls=1"}},
 		{`sample "1": it lacks "y"`, targets, []string{"1.png=rgb", "1.cls=0"}},
 		{`sample "d/2": it lacks "cls"`, Options{Preprocess: plain(t), Targets: []string{"cls"}}, []string{"d/1.png=rgb", "d/1.cls=0", "d/2.png=rgb"}},
-		{`its .json member is no JSON object`, targets, []string{"1.png=rgb", "1.json=[1"}},
+		{`its .json member is not a JSON object`, targets, []string{"1.png=rgb", "1.json=[1"}},
 		{`its "y": "[1]" is not a number`, targets, []string{"1.png=rgb", `1.json={"y": [1]}`}},
 		{`its "y": "dog" is neither a number nor the name of a class; classes are cat`, Options{Preprocess: plain(t), Classes: classes.Classes, Targets: []string{"y"}},
 			[]string{"1.png=rgb", `1.json={"y": "dog"}`}},
 		{`it lacks "place"`, Options{Preprocess: plain(t), Groups: "place"}, []string{"1.png=rgb", `1.json={"place": null}`}},
-		{`two members are called "1.png"`, images, []string{"1.png=rgb", "1.png=rgb"}},
-		{`sample "frame": it has more than 1024 members; name members of one sample alike up to the first dot`, images, frames},
+		{`two members have the name "1.png"`, images, []string{"1.png=rgb", "1.png=rgb"}},
+		{`sample "frame": it has more than 1024 members; members of one sample, and only these, must share their name up to the first dot`, images, frames},
 		{`it has several inputs, .png and .jpg`, images, []string{"1.png=rgb", "1.jpg=rgb"}},
 		{`the member "../1.png" leads out of the archive`, images, []string{"../1.png=rgb"}},
 		{`the member "/1.png" leads out of the archive`, images, []string{"/1.png=rgb"}},
 		{"images need a preprocessing file", Options{}, []string{"1.png=rgb"}},
 		{"name images, or save", images, []string{"1.npy=array"}},
 		{"1.png: not a readable image", images, []string{"1.png=text"}},
-		{"only a table has columns to leave out", Options{Ignore: []string{"a"}, Targets: []string{"y"}}, []string{"1.npy=array", "1.y=1"}},
+		{"only a table has columns to ignore", Options{Ignore: []string{"a"}, Targets: []string{"y"}}, []string{"1.npy=array", "1.y=1"}},
 	} {
 		path := pack(t, c.members...)
 		_, err := Open(context.Background(), path, c.o)
@@ -201,7 +201,7 @@ func TestWebDatasetErrors(t *testing.T) {
 		wantError(t, err, "cut.tar", words)
 	}
 	_, err = Open(context.Background(), writeFile(t, t.TempDir(), "text.tar", strings.Repeat("no tar at all ", 100)), Options{})
-	wantError(t, err, "text.tar", "not a tar archive, or a damaged one")
+	wantError(t, err, "text.tar", "not a tar archive, or damaged: there is no member header before byte 512")
 	_, err = Open(context.Background(), "testdata/shard-{000..002}.tar", Options{})
 	wantError(t, err, "testdata/shard-002.tar", "no such file")
 	_, err = Open(context.Background(), writeFile(t, t.TempDir(), "x.tar.gz", ""), Options{})
@@ -225,9 +225,9 @@ func TestWebDatasetOdd(t *testing.T) {
 		t.Error("there are targets that nothing names")
 	}
 	_, err := open(t, pack(t, "1.npy=array", "2.npy=pixels"), Options{}).All(t.Context())
-	wantError(t, err, "a.tar: 2.npy", "it holds pixels")
+	wantError(t, err, "a.tar: 2.npy", "2.npy: it contains pixels; store images as .png or .jpg members")
 	_, err = open(t, pack(t, "1.npy=array", "2.npy=pair"), Options{}).All(t.Context())
-	wantError(t, err, "a.tar: 2.npy", "its shape is [2], where those before it are of [3]")
+	wantError(t, err, "a.tar: 2.npy", "its shape is [2], but earlier arrays have [3]")
 }
 
 // checkAllocated returns a function that fails the test if more bytes were allocated
