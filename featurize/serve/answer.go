@@ -2,9 +2,9 @@ package serve
 
 import "strconv"
 
-// compose writes the answer, and returns how long its JSON is, which binary data
-// follow.
-func (c *call) compose(e *entry, m *model) int {
+// writeAnswer writes the answer to c.answer: JSON, then the binary data of outputs. It returns
+// the length of the JSON.
+func (c *call) writeAnswer(e *entry, m *model) int {
 	b := append(c.answer[:0], `{"model_name":`...)
 	b = appendString(b, e.name)
 	b = append(b, `,"model_version":`...)
@@ -15,7 +15,7 @@ func (c *call) compose(e *entry, m *model) int {
 	}
 	b = append(b, `,"outputs":[`...)
 	first := true
-	c.each(m, func(o *output, binary bool) {
+	c.eachOutput(m, func(o *output, binary bool) {
 		if !first {
 			b = append(b, ',')
 		}
@@ -45,7 +45,7 @@ func (c *call) compose(e *entry, m *model) int {
 	})
 	b = append(b, "]}"...)
 	header := len(b)
-	c.each(m, func(o *output, binary bool) {
+	c.eachOutput(m, func(o *output, binary bool) {
 		if binary {
 			c.shape = o.dims(c.shape[:0], &c.request, c.job.predictions)
 			b = o.appendBinary(b, c.job.predictions, width(c.shape))
@@ -55,8 +55,9 @@ func (c *call) compose(e *entry, m *model) int {
 	return header
 }
 
-// each visits the outputs that the call is answered with.
-func (c *call) each(m *model, visit func(o *output, binary bool)) {
+// eachOutput calls visit for each output of the answer, and says whether it is sent as binary
+// data.
+func (c *call) eachOutput(m *model, visit func(o *output, binary bool)) {
 	for i := range m.outputs {
 		if o := &m.outputs[i]; len(c.outputs) == 0 && c.wants(o) {
 			visit(o, c.binary)
@@ -65,7 +66,7 @@ func (c *call) each(m *model, visit func(o *output, binary bool)) {
 	for _, w := range c.outputs {
 		for i := range m.outputs {
 			if o := &m.outputs[i]; o.name == w.name {
-				visit(o, w.form == asBinary || w.form == asUsual && c.binary)
+				visit(o, w.form == asBinary || w.form == asDefault && c.binary)
 			}
 		}
 	}

@@ -11,25 +11,25 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// job is the rows of a request on their way through a model.
+// job holds the rows of one request while they wait for the model and run through it.
 type job struct {
-	ctx       context.Context // of the request
+	ctx       context.Context // context of the request
 	block     ood.InputBlock
-	groups    []string // of the rows, or nil
+	groups    []string // one per row, or nil
 	predictor *attach.Predictor
 
-	came, taken, ended time.Time           // to the queue, out of it, and done
-	predictions        []attach.Prediction // a row, once done
-	err                error
-	done               chan struct{} // has room for one
+	queued, started, ended time.Time           // when it entered the queue, left it, and was done
+	predictions            []attach.Prediction // one per row, once done
+	err                    error
+	done                   chan struct{} // with a buffer of one
 }
 
-// batcher joins the jobs that wait for a model. Its workers take turns: while the
-// network runs for one, another reads what came out of it.
+// batcher joins waiting jobs of one model into batches. Several workers take batches in turn:
+// while the model runs for one worker, another evaluates the outputs of the previous run.
 type batcher struct {
-	rows  int           // most of a batch, a job with more aside
-	delay time.Duration // how long a batch waits to become full
-	queue int           // most jobs that wait
+	rows  int           // maximum of a batch; a larger job is a batch of its own
+	delay time.Duration // how long the first job of a batch waits for others
+	queue int           // maximum of waiting jobs
 
 	mu      sync.Mutex
 	arrived sync.Cond
@@ -38,10 +38,10 @@ type batcher struct {
 	workers sync.WaitGroup
 }
 
-// workers is how many batches are on their way at once.
+// workers is the number of batches that are processed at the same time.
 const workers = 2
 
-// start has run called for one batch after another until close.
+// start starts the workers, which call run for each batch until close.
 func (b *batcher) start(run func(batch []*job)) {
 	b.arrived.L = &b.mu
 	for range workers {
@@ -63,7 +63,7 @@ func (b *batcher) start(run func(batch []*job)) {
 	}
 }
 
-// close ends the workers once nothing waits.
+// close stops the workers once no job waits.
 func (b *batcher) close() {
 	b.mu.Lock()
 	b.closed = true
@@ -72,13 +72,14 @@ func (b *batcher) close() {
 	b.workers.Wait()
 }
 
-// do has a job done, unless its context ends before it is taken.
-func (b *batcher) do(j *job) error {
-	j.came = time.Now()
+// submit queues a job and waits until it is done. If the context of the job ends while the job
+// still waits, submit withdraws it and returns the context's error.
+func (b *batcher) submit(j *job) error {
+	j.queued = time.Now()
 	b.mu.Lock()
 	if len(b.waiting) >= b.queue {
 		b.mu.Unlock()
-		return b.crowded()
+		return b.queueFull()
 	}
 	b.waiting = append(b.waiting, j)
 	b.mu.Unlock()
@@ -95,21 +96,22 @@ func (b *batcher) do(j *job) error {
 	return j.err
 }
 
-// room refuses a job that could not wait, before anything is done for it.
-func (b *batcher) room() error {
+// checkRoom returns an error if the queue is full, so that a request is refused before any
+// work is done for it.
+func (b *batcher) checkRoom() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.waiting) >= b.queue {
-		return b.crowded()
+		return b.queueFull()
 	}
 	return nil
 }
 
-func (b *batcher) crowded() error {
-	return refuse(http.StatusTooManyRequests, "%d requests wait for the model already; try again later", b.queue)
+func (b *batcher) queueFull() error {
+	return refuse(http.StatusTooManyRequests, "the queue of the model is full (%d requests); try again later", b.queue)
 }
 
-// withdraw takes a job that still waits out of the queue.
+// withdraw removes a job from the queue and reports whether it was still there.
 func (b *batcher) withdraw(j *job) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,8 +122,8 @@ func (b *batcher) withdraw(j *job) bool {
 	return i >= 0
 }
 
-// take waits for a batch and appends its jobs, which are none once all is done and
-// the batcher is closed.
+// take waits for a batch and appends its jobs to batch. It appends none if the batcher is
+// closed and the queue is empty.
 func (b *batcher) take(batch []*job) []*job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,12 +135,12 @@ func (b *batcher) take(batch []*job) []*job {
 			b.arrived.Wait()
 			continue
 		}
-		left := b.delay - time.Since(b.waiting[0].came)
+		left := b.delay - time.Since(b.waiting[0].queued)
 		if left <= 0 || b.closed || b.full() {
 			break
 		}
 		alarm := time.AfterFunc(left, func() {
-			b.mu.Lock() // so that it is not before Wait
+			b.mu.Lock() // so that the broadcast cannot come before Wait
 			defer b.mu.Unlock()
 			b.arrived.Broadcast()
 		})
@@ -146,25 +148,25 @@ func (b *batcher) take(batch []*job) []*job {
 		alarm.Stop()
 	}
 	first, rows, now := b.waiting[0], 0, time.Now()
-	kept := b.waiting[:0]
+	rest := b.waiting[:0]
 	for _, j := range b.waiting {
 		n := j.block.Len()
 		if rows > 0 && (rows+n > b.rows || !joinable(first.block, j.block)) {
-			kept = append(kept, j)
+			rest = append(rest, j)
 			continue
 		}
-		j.taken, rows = now, rows+n
+		j.started, rows = now, rows+n
 		batch = append(batch, j)
 	}
-	clear(b.waiting[len(kept):])
-	b.waiting = kept
-	if len(kept) > 0 {
+	clear(b.waiting[len(rest):])
+	b.waiting = rest
+	if len(rest) > 0 {
 		b.arrived.Signal()
 	}
 	return batch
 }
 
-// full says whether as many rows wait as a batch has.
+// full reports whether enough rows wait to fill a batch.
 func (b *batcher) full() bool {
 	rows := 0
 	for _, j := range b.waiting {
@@ -175,7 +177,7 @@ func (b *batcher) full() bool {
 	return false
 }
 
-// joinable says whether rows of two blocks are of one shape.
+// joinable reports whether two blocks have the same tensors, with rows of the same shape.
 func joinable(a, b ood.InputBlock) bool {
 	return slices.EqualFunc(a.Tensors, b.Tensors, func(x, y ood.Tensor) bool {
 		return x.Name == y.Name && slices.Equal(x.Shape[1:], y.Shape[1:])

@@ -15,12 +15,12 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// call is a request with the memory that it takes, which serves again and again.
+// call is a request with its buffers. Calls are pooled and reused.
 type call struct {
 	server *Server
 	request
-	job  job
-	held int64 // bytes that it holds of the server's
+	job      job
+	reserved int64 // bytes reserved of the server's budget
 
 	body    []byte
 	numbers []float32
@@ -34,48 +34,48 @@ func (s *Server) newCall() *call {
 	return &call{server: s, job: job{done: make(chan struct{}, 1)}}
 }
 
-// mostKept is how many bytes a call keeps for the next.
-const mostKept = 8 << 20
+// maxPooledBytes is the size of the buffers that a call keeps for its next request, in bytes.
+const maxPooledBytes = 8 << 20
 
-// free gives the call back.
-func (s *Server) free(c *call) {
-	c.release(c.held)
+// putCall releases what the call reserved and returns it to the pool.
+func (s *Server) putCall(c *call) {
+	c.release(c.reserved)
 	c.request.reset()
 	c.body = c.body[:0]
 	c.job = job{done: c.job.done}
 	clear(c.tensors)
 	clear(c.groups)
-	if cap(c.body)+4*cap(c.numbers)+cap(c.answer) > mostKept {
+	if cap(c.body)+4*cap(c.numbers)+cap(c.answer) > maxPooledBytes {
 		c.body, c.numbers, c.answer = nil, nil, nil
 	}
 	s.calls.Put(c)
 }
 
-// reserve counts bytes that the call takes, of which all calls have so much at most.
+// reserve reserves bytes for the call. All calls together may reserve 16 times MaxBodySize.
 func (c *call) reserve(bytes int64) error {
 	most := 16 * c.server.o.MaxBodySize
 	switch {
-	case bytes > most-c.held:
-		return refuse(http.StatusRequestEntityTooLarge, "the request takes more than %d bytes of memory", most)
-	case c.server.held.Add(bytes) > most:
-		c.server.held.Add(-bytes)
-		return refuse(http.StatusTooManyRequests, "requests take %d bytes of memory, which is most that they may; try again later", most-bytes)
+	case bytes > most-c.reserved:
+		return refuse(http.StatusRequestEntityTooLarge, "the request needs more memory than the %d bytes that all requests may use together", most)
+	case c.server.reserved.Add(bytes) > most:
+		c.server.reserved.Add(-bytes)
+		return refuse(http.StatusTooManyRequests, "the server has less memory left than the %d bytes that the request needs; try again later", bytes)
 	}
-	c.held += bytes
+	c.reserved += bytes
 	return nil
 }
 
 func (c *call) release(bytes int64) {
-	c.held -= bytes
-	c.server.held.Add(-bytes)
+	c.reserved -= bytes
+	c.server.reserved.Add(-bytes)
 }
 
-// grow makes room for a body of that many bytes and one more, by which its end is
-// found.
+// grow makes room for a body of n bytes, and for one more byte, because a read past the body
+// finds its end.
 func (c *call) grow(n int64) error {
 	n++
-	if n > c.held {
-		if err := c.reserve(n - c.held); err != nil {
+	if n > c.reserved {
+		if err := c.reserve(n - c.reserved); err != nil {
 			return err
 		}
 	}
@@ -87,8 +87,7 @@ func (c *call) grow(n int64) error {
 	return nil
 }
 
-// infer has a model answer the call, and then write makes the answer of its
-// predictions.
+// infer runs the model on the request and then calls write to answer it.
 func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *model) error) error {
 	m, err := e.acquire()
 	if err != nil {
@@ -98,10 +97,10 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 	if err := m.check(&c.request); err != nil {
 		return err
 	}
-	if err := m.take(c); err != nil {
+	if err := m.readInputs(c); err != nil {
 		return err
 	}
-	if err := c.reserve(m.answers(c)); err != nil {
+	if err := c.reserve(m.answerBytes(c)); err != nil {
 		return err
 	}
 	c.job.ctx = ctx
@@ -112,7 +111,7 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 	}
 	c.job.predictor, err = m.predictor(c.job.ctx, &c.request)
 	if err == nil {
-		err = m.batcher.do(&c.job)
+		err = m.batcher.submit(&c.job)
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
@@ -127,17 +126,17 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 		p := &c.job.predictions[i]
 		p.Flag = p.PValue <= alpha
 	}
-	e.metrics.answered(c, m.monitor)
+	e.metrics.observePredictions(c, m.monitor)
 	return write(m)
 }
 
-// since is the time since then, in seconds.
+// since returns the time since t, in seconds.
 func since(t time.Time) float64 { return time.Since(t).Seconds() }
 
-// ended logs, counts and traces the end of a request.
-func (s *Server) ended(ctx context.Context, protocol string, e *entry, c *call, err error, began time.Time) {
+// finish logs, counts and traces a request at its end.
+func (s *Server) finish(ctx context.Context, protocol string, e *entry, c *call, err error, began time.Time) {
 	status := statusOf(err)
-	e.metrics.ended(protocol, status, since(began))
+	e.metrics.observeRequest(protocol, status, since(began))
 	s.trace(ctx, protocol, e, c, err, began)
 	level := levelOf(err)
 	if !s.o.Log.Enabled(ctx, level) {
@@ -151,7 +150,7 @@ func (s *Server) ended(ctx context.Context, protocol string, e *entry, c *call, 
 		args = append(args, "error", err.Error())
 	}
 	if status == http.StatusTooManyRequests {
-		refused := s.crowded.take(time.Now())
+		refused := s.refusals.take(time.Now())
 		if refused == 0 {
 			return
 		}
@@ -160,16 +159,16 @@ func (s *Server) ended(ctx context.Context, protocol string, e *entry, c *call, 
 	s.o.Log.Log(ctx, level, "request", args...)
 }
 
-// throttle lets a line through each second, so that a server that is overloaded does
-// not spend its time on logs.
+// throttle limits a log message to one per second, so that an overloaded server does not spend
+// its time on logging.
 type throttle struct {
 	mu    sync.Mutex
 	last  time.Time
 	count int
 }
 
-// take counts an event. It returns how many there were since it last returned a number,
-// or 0 within a second of that.
+// take counts an event. It returns the number of events since the last message, or 0 if the
+// last message is less than a second old.
 func (t *throttle) take(now time.Time) (events int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,8 +180,9 @@ func (t *throttle) take(now time.Time) (events int) {
 	return events
 }
 
-// trace tells of a request and of how long it waited and was run. Nothing is told
-// before its end, so that a server without a tracer spends nothing on it.
+// trace records a span for the request, with child spans for its preparation, its wait in the
+// queue and its run. All spans are created at the end of the request, so a server without a
+// tracer has no cost.
 func (s *Server) trace(ctx context.Context, protocol string, e *entry, c *call, err error, began time.Time) {
 	if s.tracer == nil {
 		return
@@ -197,10 +197,10 @@ func (s *Server) trace(ctx context.Context, protocol string, e *entry, c *call, 
 		_, span := s.tracer.Start(ctx, name, trace.WithTimestamp(begin))
 		span.End(trace.WithTimestamp(end))
 	}
-	if j := &c.job; !j.taken.IsZero() {
-		part("prepare", began, j.came)
-		part("queue", j.came, j.taken)
-		part("run", j.taken, j.ended)
+	if j := &c.job; !j.started.IsZero() {
+		part("prepare", began, j.queued)
+		part("queue", j.queued, j.started)
+		part("run", j.started, j.ended)
 	}
 	span.End()
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// refusal is an error that a client is told of.
+// refusal is an error with an HTTP status, whose message is sent to the client.
 type refusal struct {
-	status int // of HTTP
-	says   string
+	status  int // HTTP status
+	message string
 }
 
-func (e *refusal) Error() string { return e.says }
+func (e *refusal) Error() string { return e.message }
 
 func refuse(status int, format string, args ...any) error {
 	return &refusal{status, fmt.Sprintf(format, args...)}
@@ -28,17 +28,17 @@ func badRequest(format string, args ...any) error {
 	return refuse(http.StatusBadRequest, format, args...)
 }
 
-// Errors of a request that takes too long, for the server or for who sent it.
+// Errors of a request that exceeds the server's timeout, or its own.
 var (
-	errTimeout    = &refusal{http.StatusServiceUnavailable, "the request took longer than it may; try again later"}
-	errOwnTimeout = &refusal{http.StatusServiceUnavailable, "the request took longer than its parameter timeout says"}
+	errTimeout    = &refusal{http.StatusServiceUnavailable, "the request took longer than the server allows; try again later"}
+	errOwnTimeout = &refusal{http.StatusServiceUnavailable, "the request took longer than its timeout parameter allows"}
 )
 
-// statusClientGone is what logs and metrics have for a client that did not wait.
+// statusClientGone is the status in logs and metrics if the client closed the connection.
 const statusClientGone = 499
 
-// statusOf is the HTTP status of an error: what the runtime or a panic says is the
-// server's own, and everything else is said of the rows.
+// statusOf returns the HTTP status of an error. Errors of the runtime and panics are the
+// server's fault. Any other error is the client's, because it concerns the request's rows.
 func statusOf(err error) int {
 	refused, known := errors.AsType[*refusal](err)
 	_, failed := errors.AsType[*ort.RuntimeError](err)
@@ -55,7 +55,7 @@ func statusOf(err error) int {
 	return http.StatusBadRequest
 }
 
-// levelOf is how loud a log is of the end of a request.
+// levelOf returns the level at which the end of a request is logged.
 func levelOf(err error) slog.Level {
 	switch status := statusOf(err); {
 	case status == http.StatusInternalServerError:
@@ -66,7 +66,7 @@ func levelOf(err error) slog.Level {
 	return slog.LevelDebug
 }
 
-// codeOf is the gRPC code of an error.
+// codeOf returns the gRPC code of an error.
 func codeOf(err error) codes.Code {
 	switch status := statusOf(err); status {
 	case http.StatusOK:

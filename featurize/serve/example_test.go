@@ -18,7 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/featurize/serve"
 )
 
-// A program answers requests for predictions beside its own routes.
+// This program serves predictions beside a route of its own.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "attach")
@@ -33,7 +33,7 @@ func Example() {
 	mux := http.NewServeMux()
 	mux.Handle("/v2/", s)
 	mux.HandleFunc("/mine", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "mine") })
-	g := grpc.NewServer() // which Serve has listen
+	g := grpc.NewServer() // call g.Serve with a listener
 	s.Register(g)
 	prometheus.NewRegistry().MustRegister(s.Collector())
 
@@ -46,18 +46,18 @@ func Example() {
 	answer, err := http.Post(server.URL+"/v2/models/digits/infer", "application/json", strings.NewReader(request))
 	check(err)
 	defer answer.Body.Close()
-	var said struct {
+	var result struct {
 		Outputs []struct {
 			Name string
 			Data []any
 		}
 	}
-	check(json.NewDecoder(answer.Body).Decode(&said))
-	fmt.Println(said.Outputs)
+	check(json.NewDecoder(answer.Body).Decode(&result))
+	fmt.Println(result.Outputs)
 	// Output: [{class [3]} {flag [false]}]
 }
 
-// What a monitor of drift has seen outlives the process where a program saves it.
+// A program can save the state of a drift monitor and restore it in the next process.
 func ExampleServer_Monitor() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "attach")

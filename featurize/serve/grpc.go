@@ -14,11 +14,11 @@ import (
 	"github.com/attach-uncertainty/attach/internal/inference"
 )
 
-// serviceName is the protocol's on the wire.
+// serviceName is the full name of the protocol's gRPC service.
 const serviceName = "inference.GRPCInferenceService"
 
-// Register adds the protocol's gRPC service to a server, which bounds the size of
-// messages and what it is told of the other end by itself.
+// Register adds the protocol's gRPC service to a gRPC server. The gRPC server itself limits
+// the size of messages and detects closed connections.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	r.RegisterService(&grpc.ServiceDesc{
 		ServiceName: serviceName,
@@ -34,7 +34,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	}, s)
 }
 
-// method is a call with one message that is answered with one.
+// method returns the description of a unary gRPC method.
 func method[Request, Response any](name string, answer func(*Server, context.Context, *Request) (*Response, error)) grpc.MethodDesc {
 	return grpc.MethodDesc{MethodName: name, Handler: func(server any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
 		in := new(Request)
@@ -95,11 +95,11 @@ func (s *Server) modelInfer(ctx context.Context, in *inference.ModelInferRequest
 		return nil, err
 	}
 	c := s.calls.Get().(*call)
-	defer s.free(c)
+	defer s.putCall(c)
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	var out *inference.ModelInferResponse
-	if err = e.room(); err == nil {
+	if err = e.checkRoom(); err == nil {
 		err = c.read(in)
 	}
 	if err == nil {
@@ -109,24 +109,24 @@ func (s *Server) modelInfer(ctx context.Context, in *inference.ModelInferRequest
 		})
 	}
 	if s.tracer != nil {
-		headers := propagation.MapCarrier{} // that name its trace
+		headers := propagation.MapCarrier{}
 		for _, key := range (propagation.TraceContext{}).Fields() {
 			headers[key] = strings.Join(metadata.ValueFromIncomingContext(ctx, key), ",")
 		}
 		ctx = propagation.TraceContext{}.Extract(ctx, headers)
 	}
-	s.ended(ctx, "grpc", e, c, err, began)
+	s.finish(ctx, "grpc", e, c, err, began)
 	return out, err
 }
 
-// read makes the call's request of a message.
+// read fills the call's request from a gRPC message.
 func (c *call) read(in *inference.ModelInferRequest) error {
 	bytes := int64(0)
 	for _, raw := range in.GetRawInputContents() {
 		bytes += int64(len(raw))
 	}
 	for _, t := range in.GetInputs() {
-		bytes += 8 * int64(contentsOf(t.GetContents()))
+		bytes += 8 * int64(contentsLen(t.GetContents()))
 	}
 	if err := c.reserve(bytes); err != nil {
 		return err
@@ -139,7 +139,7 @@ func (c *call) read(in *inference.ModelInferRequest) error {
 	}
 	raws := in.GetRawInputContents()
 	if len(raws) > 0 && len(raws) != len(in.GetInputs()) {
-		return badRequest("the request has %d inputs and %d raw_input_contents; there must be one for each input, or none", len(in.GetInputs()), len(raws))
+		return badRequest("the request has %d inputs and %d raw_input_contents: give one for each input, or none", len(in.GetInputs()), len(raws))
 	}
 	for i, given := range in.GetInputs() {
 		t := c.addInput()
@@ -153,7 +153,7 @@ func (c *call) read(in *inference.ModelInferRequest) error {
 				t.contents = &inference.InferTensorContents{}
 			}
 		case given.GetContents() != nil:
-			return badRequest("the input %.100q has contents beside raw_input_contents; there must be one or the other", t.name)
+			return badRequest("the input %.100q has both contents and raw_input_contents: give one of them", t.name)
 		default:
 			t.raw = append(raws[i][:0:0], raws[i]...)
 		}
@@ -162,7 +162,7 @@ func (c *call) read(in *inference.ModelInferRequest) error {
 		}
 	}
 	for _, o := range in.GetOutputs() {
-		w := wanted{name: o.GetName()}
+		w := requestedOutput{name: o.GetName()}
 		for name, v := range o.GetParameters() {
 			if err := w.set(name, parameterOf(v)); err != nil {
 				return err
@@ -187,10 +187,10 @@ func parameterOf(v *inference.InferParameter) parameter {
 	return parameter(v.GetStringParam())
 }
 
-// message is the answer, with raw contents for those who sent such.
+// message returns the answer as a gRPC message. It has raw contents if the request had them.
 func (c *call) message(e *entry, m *model, raw bool) *inference.ModelInferResponse {
 	out := &inference.ModelInferResponse{ModelName: e.name, ModelVersion: e.version, Id: c.id}
-	c.each(m, func(o *output, _ bool) {
+	c.eachOutput(m, func(o *output, _ bool) {
 		c.shape = o.dims(c.shape[:0], &c.request, c.job.predictions)
 		t := &inference.ModelInferResponse_InferOutputTensor{Name: o.name, Datatype: o.datatype}
 		for _, d := range c.shape {

@@ -9,24 +9,25 @@ import (
 	"unsafe"
 )
 
-// scanner reads JSON (RFC 8259) without making anything of it that is not asked for.
+// scanner reads JSON (RFC 8259) from memory. It copies and decodes only the values that are
+// asked for.
 type scanner struct {
 	text []byte
 	at   int
 }
 
-// deepest is how far arrays and objects may be nested.
-const deepest = 64
+// maxDepth limits the nesting of arrays and objects.
+const maxDepth = 64
 
 func (s *scanner) fail(want string) error {
 	if s.at >= len(s.text) {
-		return fmt.Errorf("it ends where %s should be", want)
+		return fmt.Errorf("the text ends, expected %s", want)
 	}
 	r, _ := utf8.DecodeRune(s.text[s.at:])
-	return fmt.Errorf("at byte %d stands %q where %s should be", s.at, r, want)
+	return fmt.Errorf("byte %d is %q, expected %s", s.at, r, want)
 }
 
-// peek is the next byte that is no space, or 0 at the end.
+// peek skips white space and returns the next byte without consuming it, or 0 at the end.
 func (s *scanner) peek() byte {
 	for ; s.at < len(s.text); s.at++ {
 		switch c := s.text[s.at]; c {
@@ -38,10 +39,10 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// end refuses what follows the value.
+// end returns an error if anything but white space follows the value.
 func (s *scanner) end() error {
 	if s.peek(); s.at < len(s.text) {
-		return s.fail("the end")
+		return s.fail("the end of the text")
 	}
 	return nil
 }
@@ -54,7 +55,7 @@ func (s *scanner) take(c byte, want string) error {
 	return nil
 }
 
-// more says whether another element follows in what close ends.
+// more reports whether another element follows, and consumes the comma or the closing byte.
 func (s *scanner) more(first bool, close byte) (bool, error) {
 	switch c := s.peek(); {
 	case s.at < len(s.text) && c == close:
@@ -69,8 +70,8 @@ func (s *scanner) more(first bool, close byte) (bool, error) {
 	return true, nil
 }
 
-// object calls each with the name of every member, to read its value. One that is null
-// is absent.
+// object calls each with the name of every member; each must read the value. A member that is
+// null is treated as absent.
 func (s *scanner) object(each func(name string) error) error {
 	if err := s.take('{', "an object"); err != nil {
 		return err
@@ -93,7 +94,7 @@ func (s *scanner) object(each func(name string) error) error {
 	}
 }
 
-// array calls each to read every element.
+// array calls each for every element; each must read it.
 func (s *scanner) array(each func() error) error {
 	if err := s.take('[', "an array"); err != nil {
 		return err
@@ -109,7 +110,7 @@ func (s *scanner) array(each func() error) error {
 	}
 }
 
-// string shares the memory of the text where nothing in it is escaped.
+// string reads a string. The result shares the memory of s.text unless it contains escapes.
 func (s *scanner) string() (text string, err error) {
 	if err := s.take('"', "a string"); err != nil {
 		return "", err
@@ -143,34 +144,34 @@ func (s *scanner) string() (text string, err error) {
 	return text, err
 }
 
-// view is a text that shares memory.
+// view returns b as a string without copying it.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// number is the text of a number, and whether it is written as an integer.
+// number returns the text of a number, and whether it is written as an integer.
 func (s *scanner) number() (text string, integer bool, err error) {
 	s.peek()
 	begin := s.at
-	if s.is('-') {
+	if s.nextIs('-') {
 		s.at++
 	}
 	switch {
-	case s.is('0'):
+	case s.nextIs('0'):
 		s.at++
 	case !s.digits():
 		return "", false, s.fail("a number")
 	}
 	integer = true
-	if s.is('.') {
+	if s.nextIs('.') {
 		s.at++
 		if integer = false; !s.digits() {
 			return "", false, s.fail("a digit")
 		}
 	}
-	if s.is('e') || s.is('E') {
+	if s.nextIs('e') || s.nextIs('E') {
 		s.at++
-		if s.is('+') || s.is('-') {
+		if s.nextIs('+') || s.nextIs('-') {
 			s.at++
 		}
 		if integer = false; !s.digits() {
@@ -180,9 +181,9 @@ func (s *scanner) number() (text string, integer bool, err error) {
 	return view(s.text[begin:s.at]), integer, nil
 }
 
-func (s *scanner) is(c byte) bool { return s.at < len(s.text) && s.text[s.at] == c }
+func (s *scanner) nextIs(c byte) bool { return s.at < len(s.text) && s.text[s.at] == c }
 
-// digits passes over digits, and says whether there are any.
+// digits skips digits and reports whether there was at least one.
 func (s *scanner) digits() bool {
 	begin := s.at
 	for s.at < len(s.text) && isDigit(s.text[s.at]) {
@@ -191,7 +192,7 @@ func (s *scanner) digits() bool {
 	return s.at > begin
 }
 
-// integer reads a whole number.
+// integer reads an integer of 64 bits.
 func (s *scanner) integer() (int64, error) {
 	begin := s.at
 	text, integer, err := s.number()
@@ -201,7 +202,7 @@ func (s *scanner) integer() (int64, error) {
 	v, err := strconv.ParseInt(text, 10, 64)
 	if !integer || err != nil {
 		s.at = begin
-		return 0, fmt.Errorf("%.40s is not a whole number of 64 bits", text)
+		return 0, fmt.Errorf("%.40s is not a 64-bit integer", text)
 	}
 	return v, nil
 }
@@ -226,23 +227,23 @@ func (s *scanner) literal(word string) bool {
 	return true
 }
 
-// skip passes over a value, which it returns.
+// skip skips a value and returns its text.
 func (s *scanner) skip() ([]byte, error) {
 	s.peek()
 	begin := s.at
-	err := s.pass(0)
+	err := s.skipValue(0)
 	return s.text[begin:s.at], err
 }
 
-func (s *scanner) pass(depth int) error {
-	if depth > deepest {
+func (s *scanner) skipValue(depth int) error {
+	if depth > maxDepth {
 		return errors.New("it is nested too deeply")
 	}
 	switch c := s.peek(); {
 	case c == '{':
-		return s.object(func(string) error { return s.pass(depth + 1) })
+		return s.object(func(string) error { return s.skipValue(depth + 1) })
 	case c == '[':
-		return s.array(func() error { return s.pass(depth + 1) })
+		return s.array(func() error { return s.skipValue(depth + 1) })
 	case c == '"':
 		_, err := s.string()
 		return err

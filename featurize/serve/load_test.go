@@ -25,11 +25,11 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// network is one that load is put on.
+// network describes an ONNX model for load tests.
 type network struct {
 	path  string
-	shape []int // of a row
-	rows  int   // that are fitted on, of noise
+	shape []int // shape of a row
+	rows  int   // rows of noise to fit on
 }
 
 func (n network) noise(rows int, seed uint64) ood.InputBlock {
@@ -41,7 +41,8 @@ func (n network) noise(rows int, seed uint64) ood.InputBlock {
 	return ood.BlockOf(append([]int{rows}, n.shape...), x)
 }
 
-// attached is a file of the default detector and of sets on noise.
+// attached fits the default detector and prediction sets on noise and returns the path of the
+// .attach file.
 func (n network) attached(tb testing.TB) string {
 	ctx := context.Background()
 	m, err := featurize.Open(ctx, n.path, featurize.Options{EarlierLayers: featurize.DefaultEarlierLayers})
@@ -69,8 +70,8 @@ func (n network) attached(tb testing.TB) string {
 	return path
 }
 
-// bare answers with the network's logits, with the batching of a Server and nothing
-// else.
+// bare returns a handler that answers with the model's logits. It has the batching of a Server
+// and nothing else, so it is the baseline of BenchmarkLoad.
 func (n network) bare(tb testing.TB) http.Handler {
 	ctx := context.Background()
 	rt, err := ort.Open(ctx, ort.Options{})
@@ -124,14 +125,14 @@ func (n network) bare(tb testing.TB) http.Handler {
 			data[i] = math.Float32frombits(binary.LittleEndian.Uint32(body[header+4*i:]))
 		}
 		j := &job{ctx: r.Context(), block: ood.BlockOf(append([]int{1}, n.shape...), data), done: make(chan struct{}, 1)}
-		if b.do(j) == nil {
+		if b.submit(j) == nil {
 			io.WriteString(w, j.groups[0])
 		}
 	})
 }
 
-// BenchmarkLoad puts clients on a Server and on the bare handler, in turns. Of each it
-// says how many requests were answered a second, and in what time: medians of rounds.
+// BenchmarkLoad compares a Server with the bare handler under load, in alternating rounds. It
+// reports the median over rounds of requests per second and of latencies.
 func BenchmarkLoad(b *testing.B) {
 	networks := []network{{"../../testmodels/digits_resnet.onnx", []int{1, 24, 24}, 400}}
 	if os.Getenv("ATTACH_DATA") != "" && testing.Verbose() {
@@ -174,7 +175,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// rounds is how often the two take turns.
+// rounds is the number of rounds per handler.
 const rounds = 9
 
 func median(list []float64) float64 {
@@ -182,8 +183,8 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// load has clients send the body b.N times together, and returns the rate of answers
-// and the time of half of them and of all but a hundredth, in milliseconds.
+// load lets clients send b.N requests in total. It returns the requests per second, and the
+// median and the 99th percentile of latencies in milliseconds.
 func load(b *testing.B, handler http.Handler, clients int, body []byte, header int) (rate, p50, p99 float64) {
 	server := httptest.NewServer(handler)
 	defer server.Close()
@@ -228,8 +229,8 @@ func load(b *testing.B, handler http.Handler, clients int, body []byte, header i
 	return float64(len(all)) / took, ms(len(all) / 2), ms(len(all) * 99 / 100)
 }
 
-// BenchmarkInfer is a request without HTTP: its allocations are those of the answer
-// and of the runtime's binding.
+// BenchmarkInfer measures a request without HTTP. Its allocations come from the answer and
+// from the binding of ONNX Runtime.
 func BenchmarkInfer(b *testing.B) {
 	n := network{"../../testmodels/digits_resnet.onnx", []int{1, 24, 24}, 400}
 	s := New(Options{})
@@ -248,10 +249,10 @@ func BenchmarkInfer(b *testing.B) {
 				if err := c.parse(text, raw); err != nil {
 					b.Fatal(err)
 				}
-				if err := s.infer(ctx, c, s.entries[0], func(m *model) error { c.compose(s.entries[0], m); return nil }); err != nil {
+				if err := s.infer(ctx, c, s.entries[0], func(m *model) error { c.writeAnswer(s.entries[0], m); return nil }); err != nil {
 					b.Fatal(err)
 				}
-				s.free(c)
+				s.putCall(c)
 			}
 		})
 	}

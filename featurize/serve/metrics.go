@@ -8,7 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 )
 
-// metrics are those of all models.
+// metrics are the metrics of all models.
 type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -22,7 +22,7 @@ type metrics struct {
 	info     *prometheus.Desc
 }
 
-// modelMetrics are those of a version of a model.
+// modelMetrics are the metrics of one version of a model.
 type modelMetrics struct {
 	all           *metrics
 	name, version string
@@ -32,29 +32,29 @@ type modelMetrics struct {
 }
 
 func newMetrics() metrics {
-	of := []string{"model", "version"}
+	labels := []string{"model", "version"}
 	counter := func(name, help string, more ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attach_" + name, Help: help}, append(of[:2:2], more...))
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "attach_" + name, Help: help}, append(labels[:2:2], more...))
 	}
 	histogram := func(name, help string, buckets []float64, more ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "attach_" + name, Help: help, Buckets: buckets}, append(of[:2:2], more...))
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "attach_" + name, Help: help, Buckets: buckets}, append(labels[:2:2], more...))
 	}
 	seconds := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 	return metrics{
 		requests: counter("requests_total", "Requests for predictions, by protocol and HTTP status.", "protocol", "status"),
-		seconds:  histogram("request_seconds", "From the first byte of a request to its answer.", seconds, "protocol"),
-		queued:   histogram("queue_seconds", "How long requests waited for the model.", seconds),
-		rows:     histogram("request_rows", "Rows of requests.", prometheus.ExponentialBuckets(1, 2, 13)),
-		pValues:  histogram("p_value", "P-values of rows. Among rows like the calibration rows a share of p has p-values up to p.", []float64{.001, .005, .01, .02, .05, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1}),
-		flagged:  counter("flagged_rows_total", "Rows that were flagged."),
-		reloaded: counter("reloads_total", "Files that were opened anew, by whether that was done or failed.", "result"),
-		evidence: prometheus.NewDesc("attach_drift_evidence", "What a monitor of drift has won, an e-value: with probability 1/x it ever reaches x while rows are like the calibration rows.", of, nil),
-		alarm:    prometheus.NewDesc("attach_drift_alarm", "1 once that evidence has reached 100, which it ever does without drift with probability 0.01 at most.", of, nil),
-		info:     prometheus.NewDesc("attach_model_info", "1 for the file that is served, by the sha256 of it and of its model.", append(of[:2:2], "file_sha256", "model_sha256"), nil),
+		seconds:  histogram("request_seconds", "Time from the first byte of a request to its answer.", seconds, "protocol"),
+		queued:   histogram("queue_seconds", "Time that requests waited in the queue of the model.", seconds),
+		rows:     histogram("request_rows", "Rows per request.", prometheus.ExponentialBuckets(1, 2, 13)),
+		pValues:  histogram("p_value", "P-values of rows. If rows are exchangeable with the calibration rows, a fraction p of them has p-values up to p.", []float64{.001, .005, .01, .02, .05, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1}),
+		flagged:  counter("flagged_rows_total", "Rows that were flagged as out-of-distribution."),
+		reloaded: counter("reloads_total", "Reloads of the file, by result: done or failed.", "result"),
+		evidence: prometheus.NewDesc("attach_drift_evidence", "Evidence of drift (an e-value). Without drift, it ever reaches x with probability 1/x at most.", labels, nil),
+		alarm:    prometheus.NewDesc("attach_drift_alarm", "1 once the evidence of drift has reached 100. Without drift, this ever happens with probability 0.01 at most.", labels, nil),
+		info:     prometheus.NewDesc("attach_model_info", "Always 1. The labels hold the SHA-256 digests of the served file and of its model.", append(labels[:2:2], "file_sha256", "model_sha256"), nil),
 	}
 }
 
-// Collector gives the server's metrics to a prometheus.Registerer.
+// Collector returns a collector of the server's metrics, for a prometheus.Registerer.
 func (s *Server) Collector() prometheus.Collector { return collector{s} }
 
 type collector struct{ s *Server }
@@ -68,8 +68,9 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 	to <- c.s.metrics.info
 }
 
-// drift is the probability that a model's monitor ever alarms without drift.
-const drift = .01
+// alarmRate bounds the probability that the monitor of a model ever raises an alarm if nothing
+// drifts.
+const alarmRate = .01
 
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	s := c.s
@@ -86,7 +87,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 			continue
 		}
 		alarm := 0.
-		if monitor.Alarm(drift) {
+		if monitor.Alarm(alarmRate) {
 			alarm = 1
 		}
 		to <- prometheus.MustNewConstMetric(s.metrics.evidence, prometheus.GaugeValue, monitor.Evidence(), e.name, e.version)
@@ -98,9 +99,9 @@ func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.requests, m.seconds, m.queued, m.rows, m.pValues, m.flagged, m.reloaded}
 }
 
-func (m *metrics) of(name, version string) modelMetrics {
+func (m *metrics) forModel(name, version string) modelMetrics {
 	for _, result := range []string{"done", "failed"} {
-		m.reloaded.WithLabelValues(name, version, result) // alerts see the first failure as a rise from 0
+		m.reloaded.WithLabelValues(name, version, result) // so that an alert sees the first failure as an increase from 0
 	}
 	return modelMetrics{
 		all: m, name: name, version: version,
@@ -109,15 +110,16 @@ func (m *metrics) of(name, version string) modelMetrics {
 	}
 }
 
-// ended counts a request.
-func (m *modelMetrics) ended(protocol string, status int, seconds float64) {
+// observeRequest counts a request.
+func (m *modelMetrics) observeRequest(protocol string, status int, seconds float64) {
 	m.all.requests.WithLabelValues(m.name, m.version, protocol, strconv.Itoa(status)).Inc()
 	m.all.seconds.WithLabelValues(m.name, m.version, protocol).Observe(seconds)
 }
 
-// answered counts what a call was told, and shows its rows to the monitor, or nil.
-func (m *modelMetrics) answered(c *call, monitor *calibrate.Monitor) {
-	m.queued.Observe(c.job.taken.Sub(c.job.came).Seconds())
+// observePredictions counts the predictions of a call and passes their scores to the monitor,
+// unless it is nil.
+func (m *modelMetrics) observePredictions(c *call, monitor *calibrate.Monitor) {
+	m.queued.Observe(c.job.started.Sub(c.job.queued).Seconds())
 	m.rows.Observe(float64(len(c.job.predictions)))
 	flagged := 0
 	for i := range c.job.predictions {
@@ -135,6 +137,6 @@ func (m *modelMetrics) answered(c *call, monitor *calibrate.Monitor) {
 	m.flagged.Add(float64(flagged))
 }
 
-func (m *modelMetrics) reloads(result string) {
+func (m *modelMetrics) countReload(result string) {
 	m.all.reloaded.WithLabelValues(m.name, m.version, result).Inc()
 }

@@ -25,35 +25,36 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// model is a file that was opened with its network.
+// model is an open .attach file with its ONNX model.
 type model struct {
 	bundle  *attach.Bundle
 	net     *featurize.Attached
-	inputs  []attach.Input    // of the network
-	values  []featurize.Value // what the network says of each of them
-	image   string            // the input that images become; "" where it is not known
+	inputs  []attach.Input    // of the ONNX model
+	values  []featurize.Value // details of each input
+	image   string            // the input that prepared images go to; "" if unknown
 	outputs []output
-	sha256  string             // of the file
-	monitor *calibrate.Monitor // nil without a detector that is calibrated
+	sha256  string             // SHA-256 of the .attach file
+	monitor *calibrate.Monitor // nil without a calibrated detector
 	batcher batcher
-	users   int // requests that hold it; of the entry's lock
+	users   int // requests that use it; guarded by the lock of its entry
 
 	mu         sync.Mutex
 	predictors map[predictorKey]*attach.Predictor
-	making     chan struct{} // has room for who makes one
+	building   chan struct{} // semaphore: one predictor is made at a time
 }
 
-// predictorKey is what predictors differ by. Alpha is compared with p-values.
+// predictorKey holds the options by which predictors differ. Alpha is not among them, because
+// it is only compared with p-values.
 type predictorKey struct {
 	level              float64
 	quantiles, sets    string
 	byClass, byCluster bool
 }
 
-// mostPredictors bounds those that are kept.
-const mostPredictors = 64
+// maxPredictors limits the cache of predictors.
+const maxPredictors = 64
 
-// open opens the network of a file.
+// open opens the ONNX model of a file and starts its workers.
 func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 	net, err := featurize.OpenFor(ctx, b, "", featurize.Options{Runtime: s.o.Runtime})
 	if err != nil {
@@ -61,7 +62,7 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 	}
 	m := &model{
 		bundle: b, net: net, inputs: net.Base(b.Base.Task).Inputs, values: net.Info().Inputs, outputs: outputsOf(b),
-		predictors: map[predictorKey]*attach.Predictor{}, making: make(chan struct{}, 1),
+		predictors: map[predictorKey]*attach.Predictor{}, building: make(chan struct{}, 1),
 	}
 	if net.Preprocess != nil {
 		shape := net.InputShape()
@@ -70,13 +71,14 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 			m.image = m.inputs[i].Name
 		}
 	}
-	// The default is what a classifier or regressor that is asked for everything needs.
+	// Make the predictor of the default options now. Most requests need it, and an error is
+	// reported when the file is loaded.
 	if _, err := m.predictor(ctx, &request{}); err != nil {
 		net.Close()
 		return nil, err
 	}
 	if scores := b.Calibration.OOD; len(scores) > 0 {
-		// Replicas bet with seeds of their own, so that their evidence can be merged.
+		// Each replica has a seed of its own, so that the evidence of several can be merged.
 		if m.monitor, err = calibrate.NewMonitor(scores, rand.Uint64()); err != nil {
 			net.Close()
 			return nil, err
@@ -87,40 +89,40 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 	return m, nil
 }
 
-// close frees the model, which nobody holds.
+// close frees the model. No request may use it any more.
 func (m *model) close() {
 	m.batcher.close()
 	m.net.Close()
 }
 
-// wants says whether a request asks for an output.
+// wants reports whether a request asks for an output.
 func (r *request) wants(o *output) bool {
 	if len(r.outputs) == 0 {
 		return (!o.optional || o.name == quantilesOutput && len(r.levels) > 0) && !(o.name == setOutput && r.sets == noSets)
 	}
-	return slices.ContainsFunc(r.outputs, func(w wanted) bool { return w.name == o.name })
+	return slices.ContainsFunc(r.outputs, func(w requestedOutput) bool { return w.name == o.name })
 }
 
-// predictor is the one for what a request asks. One is made at a time, since
-// calibration takes memory and time; who asks for one that is there does not wait.
+// predictor returns the predictor for the options of a request. Only one is made at a time,
+// because calibration takes memory and time. A request whose predictor exists does not wait.
 func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, error) {
 	key := predictorKey{r.level, r.quantiles, r.sets, r.byClass, r.byCluster}
 	switch {
 	case key.sets == noSets:
 		key.sets = ""
-	case key.sets == "" && (r.byClass || r.byCluster || m.answersSets(r)):
+	case key.sets == "" && (r.byClass || r.byCluster || m.wantsSets(r)):
 		key.sets = conformal.LAC
 	}
-	if p := m.made(key); p != nil {
+	if p := m.cachedPredictor(key); p != nil {
 		return p, nil
 	}
 	select {
-	case m.making <- struct{}{}:
-		defer func() { <-m.making }()
+	case m.building <- struct{}{}:
+		defer func() { <-m.building }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if p := m.made(key); p != nil {
+	if p := m.cachedPredictor(key); p != nil {
 		return p, nil
 	}
 	key.quantiles, key.sets = strings.Clone(key.quantiles), strings.Clone(key.sets)
@@ -130,37 +132,37 @@ func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, e
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.predictors) == mostPredictors {
+	if len(m.predictors) == maxPredictors {
 		clear(m.predictors)
 	}
 	m.predictors[key] = p
 	return p, nil
 }
 
-// answersSets says whether the model has sets and a request asks for them.
-func (m *model) answersSets(r *request) bool {
+// wantsSets reports whether a request asks for prediction sets and the model has them.
+func (m *model) wantsSets(r *request) bool {
 	return slices.ContainsFunc(m.outputs, func(o output) bool { return o.name == setOutput && r.wants(&o) })
 }
 
-// made is the predictor that was made for a key, or nil.
-func (m *model) made(key predictorKey) *attach.Predictor {
+// cachedPredictor returns the predictor that was made for a key, or nil.
+func (m *model) cachedPredictor(key predictorKey) *attach.Predictor {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.predictors[key]
 }
 
-// check refuses a request for outputs that the model does not have.
+// check returns an error if a request asks for outputs that the model does not have.
 func (m *model) check(r *request) error {
 	for i, w := range r.outputs {
 		switch {
-		case slices.ContainsFunc(r.outputs[:i], func(before wanted) bool { return before.name == w.name }):
+		case slices.ContainsFunc(r.outputs[:i], func(before requestedOutput) bool { return before.name == w.name }):
 			return badRequest("the output %.100q is asked for twice", w.name)
 		case !slices.ContainsFunc(m.outputs, func(o output) bool { return o.name == w.name }):
 			return badRequest("the model has no output %.100q; it has %s", w.name, m.outputNames())
 		case w.name == setOutput && r.sets == noSets:
-			return badRequest("the output set is asked for, and the parameter sets is none")
+			return badRequest("the output set is asked for, but the parameter sets is none")
 		case w.name == quantilesOutput && len(r.levels) == 0:
-			return badRequest("the output quantiles needs the parameter quantiles, such as \".1,.5,.9\"")
+			return badRequest("the output quantiles needs the parameter quantiles, such as \"0.1,0.5,0.9\"")
 		}
 	}
 	return nil
@@ -174,19 +176,19 @@ func (m *model) outputNames() string {
 	return strings.Join(names, ", ")
 }
 
-// mostRows is how many rows a request may bring.
-const mostRows = 1 << 16
+// maxRows is the maximum of rows per request.
+const maxRows = 1 << 16
 
-// take makes of a request's inputs the rows of a job.
-func (m *model) take(c *call) error {
+// readInputs decodes the inputs of a request into the rows of its job.
+func (m *model) readInputs(c *call) error {
 	c.tensors, c.groups, c.numbers = c.tensors[:0], c.groups[:0], c.numbers[:0]
 	if len(c.inputs) == 0 {
-		return badRequest("the request has no inputs; the model takes %s", m.takes())
+		return badRequest("the request has no inputs; the model takes %s", m.describeInputs())
 	}
 	total := 0
 	for i := range c.inputs {
 		if t := &c.inputs[i]; t.datatype != "BYTES" {
-			total += t.brings()
+			total += t.available()
 		}
 	}
 	if err := c.reserve(4 * int64(total)); err != nil {
@@ -197,66 +199,66 @@ func (m *model) take(c *call) error {
 		t := &c.inputs[i]
 		switch {
 		case t.shape[0] != c.inputs[0].shape[0]:
-			return badRequest("the input %.100q has %d rows, and %.100q has %d", t.name, t.shape[0], c.inputs[0].name, c.inputs[0].shape[0])
+			return badRequest("the input %.100q has %d rows, but %.100q has %d", t.name, t.shape[0], c.inputs[0].name, c.inputs[0].shape[0])
 		case t.shape[0] == 0:
 			return badRequest("the input %.100q has no rows", t.name)
-		case t.shape[0] > mostRows:
-			return refuse(http.StatusRequestEntityTooLarge, "the input %.100q has %d rows; a request may have %d", t.name, t.shape[0], mostRows)
+		case t.shape[0] > maxRows:
+			return refuse(http.StatusRequestEntityTooLarge, "the input %.100q has %d rows, but a request may have at most %d", t.name, t.shape[0], maxRows)
 		case slices.ContainsFunc(c.inputs[:i], func(before tensor) bool { return before.name == t.name }):
-			return badRequest("the input %.100q comes twice", t.name)
+			return badRequest("the input %.100q is given twice", t.name)
 		}
-		if err := m.takeTensor(c, t); err != nil {
+		if err := m.readTensor(c, t); err != nil {
 			return err
 		}
 	}
-	if err := m.complete(c); err != nil {
+	if err := m.checkComplete(c); err != nil {
 		return err
 	}
 	c.job.block = ood.InputBlock{Tensors: c.tensors}
 	if c.job.groups = nil; m.bundle.Calibration.Groups != nil {
 		if c.job.groups = c.groups; len(c.groups) == 0 {
-			return badRequest("the model's intervals are calibrated by group, and the request lacks the input %s of BYTES, which has the group of each row", groupInput)
+			return badRequest("the model's intervals are calibrated by group, so the request needs the BYTES input %s with the group of each row", groupInput)
 		}
 	}
 	return nil
 }
 
-// Inputs of BYTES that networks do not have.
+// Names of the BYTES inputs that attach adds to those of the model.
 const (
 	imageInput = "image"
 	textInput  = "text"
 	groupInput = "group"
 )
 
-func (m *model) takeTensor(c *call, t *tensor) error {
+func (m *model) readTensor(c *call, t *tensor) error {
 	at := slices.IndexFunc(m.inputs, func(in attach.Input) bool { return in.Name == t.name || in.Name == t.name+":0" })
 	if t.datatype == "BYTES" && (at < 0 || datatypeOf(m.inputs[at].DType) != "BYTES") {
 		switch {
 		case t.elements != t.shape[0]:
-			return badRequest("the input %.100q has the shape %v; of BYTES it takes one element a row", t.name, t.shape)
+			return badRequest("the input %.100q has the shape %v, but this BYTES input takes one element per row", t.name, t.shape)
 		case m.bundle.Calibration.Groups != nil && t.name == groupInput:
 			return t.bytes(false, func(element []byte) error {
 				c.groups = append(c.groups, string(element))
 				return nil
 			})
 		case m.net.Preprocess != nil:
-			return m.takeImages(c, t)
+			return m.readImages(c, t)
 		case m.bundle.Text != nil:
-			return m.takeTexts(c, t, t.shape[:1])
+			return m.readTexts(c, t, t.shape[:1])
 		}
 	}
 	if at < 0 {
-		return badRequest("the model has no input %.100q; it takes %s", t.name, m.takes())
+		return badRequest("the model has no input %.100q; it takes %s", t.name, m.describeInputs())
 	}
 	in := m.inputs[at]
 	if want := datatypeOf(in.DType); t.datatype != want {
-		return badRequest("the input %.100q is %s, the model takes %s", t.name, t.datatype, want)
+		return badRequest("the input %.100q is %s, but the model takes %s", t.name, t.datatype, want)
 	}
-	if !fits(t.shape, in.Shape) {
-		return badRequest("the input %.100q has the shape %v, the model takes %v, where −1 is any size", t.name, t.shape, in.Shape)
+	if !shapeFits(t.shape, in.Shape) {
+		return badRequest("the input %.100q has the shape %v, but the model takes %v (−1 is any size)", t.name, t.shape, in.Shape)
 	}
 	if t.datatype == "BYTES" {
-		return m.takeTexts(c, t, t.shape)
+		return m.readTexts(c, t, t.shape)
 	}
 	begin := len(c.numbers)
 	var err error
@@ -266,34 +268,35 @@ func (m *model) takeTensor(c *call, t *tensor) error {
 	data := c.numbers[begin:len(c.numbers):len(c.numbers)]
 	for i, v := range data {
 		if v-v != 0 && !(m.values[at].NaN && v != v) {
-			return badRequest("row %d (counted from 0) of the input %.100q holds %v, which is no number that the model takes", i/max(1, len(data)/t.shape[0]), t.name, v)
+			return badRequest("row %d (counted from 0) of the input %.100q is %v, which the model does not accept", i/max(1, len(data)/t.shape[0]), t.name, v)
 		}
 	}
 	c.tensors = append(c.tensors, ood.Tensor{Name: in.Name, Shape: t.shape, Data: data})
 	return nil
 }
 
-// fits says whether a shape is one that a network takes, of which the rows differ.
-func fits(shape, takes []int) bool {
-	if takes == nil {
+// shapeFits reports whether a shape is one that an input accepts. The first axis, of rows, may
+// have any size.
+func shapeFits(shape, accepted []int) bool {
+	if accepted == nil {
 		return true
 	}
-	ok := len(shape) == len(takes)
+	ok := len(shape) == len(accepted)
 	for i := 1; ok && i < len(shape); i++ {
-		ok = shape[i] > 0 && (takes[i] < 0 || takes[i] == shape[i])
+		ok = shape[i] > 0 && (accepted[i] < 0 || accepted[i] == shape[i])
 	}
 	return ok
 }
 
-func (m *model) takeTexts(c *call, t *tensor, shape []int) error {
-	const each = 16 // bytes that a text takes without its letters
-	if err := c.reserve(each * int64(t.brings())); err != nil {
+func (m *model) readTexts(c *call, t *tensor, shape []int) error {
+	const headerSize = 16 // size of a string header
+	if err := c.reserve(headerSize * int64(t.available())); err != nil {
 		return err
 	}
-	list := make([]string, 0, t.brings())
+	list := make([]string, 0, t.available())
 	err := t.bytes(false, func(element []byte) error {
 		if !utf8.Valid(element) {
-			return badRequest("element %d of the input %.100q is no UTF-8", len(list), t.name)
+			return badRequest("element %d of the input %.100q is not valid UTF-8", len(list), t.name)
 		}
 		list = append(list, string(element))
 		return nil
@@ -302,14 +305,14 @@ func (m *model) takeTexts(c *call, t *tensor, shape []int) error {
 	return err
 }
 
-// takeImages decodes and prepares images, for which memory is reserved before.
-func (m *model) takeImages(c *call, t *tensor) error {
+// readImages decodes and prepares images. Memory is reserved before each is decoded.
+func (m *model) readImages(c *call, t *tensor) error {
 	x := ood.Tensor{Name: m.image}
 	n := 0
 	err := t.bytes(true, func(element []byte) error {
-		shape, err := m.takeImage(c, element)
+		shape, err := m.readImage(c, element)
 		if err == nil && n > 0 && !slices.Equal(shape, x.Shape[1:]) {
-			err = fmt.Errorf("it is %s after preprocessing, those before it are %s", imagesize.Times(shape), imagesize.Times(x.Shape[1:]))
+			err = fmt.Errorf("its size after preprocessing is %s, but the images before it have %s", imagesize.Times(shape), imagesize.Times(x.Shape[1:]))
 		}
 		if _, known := errors.AsType[*refusal](err); known {
 			return err
@@ -333,8 +336,8 @@ func (m *model) takeImages(c *call, t *tensor) error {
 
 func imagesOf(shape []int) int { return shape[0] * width(shape) }
 
-// takeImage appends what an image becomes to the call's numbers.
-func (m *model) takeImage(c *call, file []byte) ([]int, error) {
+// readImage prepares an image, appends the result to the call's numbers and returns its shape.
+func (m *model) readImage(c *call, file []byte) ([]int, error) {
 	h, w, err := pixels.Size(bytes.NewReader(file))
 	if err != nil {
 		return nil, err
@@ -346,7 +349,8 @@ func (m *model) takeImage(c *call, file []byte) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What it becomes is kept; its pixels, in two copies of four bytes, are not.
+	// The prepared image stays reserved. Its pixels, two copies of four bytes each, are
+	// released on return.
 	if err := c.reserve(4 * int64(width(append([]int{1}, shape...)))); err != nil {
 		return nil, err
 	}
@@ -363,33 +367,33 @@ func (m *model) takeImage(c *call, file []byte) ([]int, error) {
 	return shape, err
 }
 
-// answers is how many bytes the long ones of a call's answers take at most, in
-// predictions and as text.
-func (m *model) answers(c *call) int64 {
+// answerBytes bounds the memory of the long parts of an answer, in bytes: sets and quantiles,
+// as predictions and as text.
+func (m *model) answerBytes(c *call) int64 {
 	values := max(1, m.bundle.Base.Outputs) * len(c.levels)
-	if m.answersSets(&c.request) {
+	if m.wantsSets(&c.request) {
 		values += m.bundle.Base.Outputs
 	}
 	return 32 * int64(c.job.block.Len()) * int64(values)
 }
 
-// complete refuses rows that lack an input.
-func (m *model) complete(c *call) error {
+// checkComplete returns an error if a required input is missing.
+func (m *model) checkComplete(c *call) error {
 	if m.bundle.Text != nil && slices.ContainsFunc(c.tensors, func(t ood.Tensor) bool {
 		return t.Strings != nil && !slices.ContainsFunc(m.inputs, func(in attach.Input) bool { return in.Name == t.Name })
 	}) {
-		return nil // tokens are made of texts
+		return nil // the text provides the tokens
 	}
 	for i, in := range m.inputs {
 		if !m.values[i].Optional && !slices.ContainsFunc(c.tensors, func(t ood.Tensor) bool { return t.Name == in.Name }) {
-			return badRequest("the request lacks the input %q; the model takes %s", in.Name, m.takes())
+			return badRequest("the input %q is missing; the model takes %s", in.Name, m.describeInputs())
 		}
 	}
 	return nil
 }
 
-// takes says what the model takes.
-func (m *model) takes() string {
+// describeInputs describes the inputs that a request can give.
+func (m *model) describeInputs() string {
 	var list []string
 	for i, in := range m.inputs {
 		if !m.values[i].Optional {
@@ -406,10 +410,10 @@ func (m *model) takes() string {
 	return s
 }
 
-// run runs the network on the rows of a batch and predicts of them. Where that
-// fails, each job is run alone, so that none suffers from another's rows.
+// run runs the model on the rows of a batch and predicts. If that fails, each job is run
+// alone, so that a bad row fails only its own request.
 func (m *model) run(batch []*job) {
-	err := m.runTogether(batch)
+	err := m.runBatch(batch)
 	if err != nil && len(batch) > 1 {
 		for i := range batch {
 			m.run(batch[i : i+1])
@@ -421,9 +425,9 @@ func (m *model) run(batch []*job) {
 	}
 }
 
-func (m *model) runTogether(batch []*job) (err error) {
+func (m *model) runBatch(batch []*job) (err error) {
 	defer func() {
-		// The rows of one client must not end what others wait for.
+		// A panic on the rows of one client must not end the process for the others.
 		if p := recover(); p != nil {
 			err = refuse(http.StatusInternalServerError, "the model failed: %v", p)
 		}
@@ -462,12 +466,12 @@ func (m *model) runTogether(batch []*job) (err error) {
 	return nil
 }
 
-// predictorRank is the place of the first job in the batch that has the predictor of j.
+// predictorRank returns the index of the first job in the batch that has the predictor of j.
 func predictorRank(batch []*job, j *job) int {
 	return slices.IndexFunc(batch, func(other *job) bool { return other.predictor == j.predictor })
 }
 
-// runAlone runs a job block by block, as long as somebody waits for it.
+// runAlone runs a job block by block, and stops if its context ends.
 func (m *model) runAlone(j *job) error {
 	n := j.block.Len()
 	j.predictions = j.predictions[:0]
@@ -483,14 +487,14 @@ func (m *model) runAlone(j *job) error {
 		}
 		r, err := m.net.Run(j.ctx, block)
 		if err != nil {
-			return m.found(err, block, i)
+			return m.locate(err, block, i)
 		}
 		if j.groups != nil {
 			r.Groups = j.groups[i:end]
 		}
 		some, err := j.predictor.Predict(j.ctx, r)
 		if err != nil {
-			return m.found(err, block, i)
+			return m.locate(err, block, i)
 		}
 		if n <= m.batcher.rows {
 			j.predictions = some
@@ -501,9 +505,9 @@ func (m *model) runAlone(j *job) error {
 	return nil
 }
 
-// found says what inputs an error is of that rows of theirs make the network answer, in a
-// block that begins at a row.
-func (m *model) found(err error, block ood.InputBlock, begin int) error {
+// locate adds the names of the inputs to an error that the rows of a block caused, and the
+// block's first row if that is not the first of the request.
+func (m *model) locate(err error, block ood.InputBlock, begin int) error {
 	if statusOf(err) != http.StatusBadRequest || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -518,7 +522,7 @@ func (m *model) found(err error, block ood.InputBlock, begin int) error {
 	return fmt.Errorf("%s: %w", where, err)
 }
 
-// join is the rows of all jobs, one below the other.
+// join returns the rows of all jobs in one block.
 func join(batch []*job) ood.InputBlock {
 	n := 0
 	for _, j := range batch {

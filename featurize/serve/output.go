@@ -10,20 +10,21 @@ import (
 	"github.com/attach-uncertainty/attach/internal/inference"
 )
 
-// output is something that a bundle says of each row.
+// output is one of the outputs that a served file has.
 type output struct {
 	name, datatype string
-	shape          []int // as metadata has it, with the rows first; −1 varies
-	// optional outputs are sent to those who ask for them.
+	shape          []int // as in the metadata, rows first; −1 is any size
+	// optional outputs are sent only if the request names them, or if the parameters ask for
+	// them.
 	optional bool
-	// axes appends the axes that follow that of rows, nil where there are none.
+	// axes appends the sizes of the axes after the rows. It is nil if there are none.
 	axes func(dst []int, r *request, all []attach.Prediction) []int
-	// number is value i of a row; text is in its place where datatype is BYTES.
+	// number returns value i of a row. A BYTES output has text instead.
 	number func(p *attach.Prediction, i int) float64
 	text   func(p *attach.Prediction) string
 }
 
-// outputsOf lists what a bundle gives.
+// outputsOf returns the outputs that a file has.
 func outputsOf(b *attach.Bundle) []output {
 	single := func(name, datatype string, number func(*attach.Prediction, int) float64) output {
 		return output{name: name, datatype: datatype, shape: []int{-1}, number: number}
@@ -60,11 +61,11 @@ func outputsOf(b *attach.Bundle) []output {
 
 const (
 	setOutput       = "set"
-	noSets          = "none" // of the parameter sets
+	noSets          = "none" // a value of the parameter sets
 	quantilesOutput = "quantiles"
 )
 
-// largestSet is how many classes the largest of the sets has.
+// largestSet appends the number of classes in the largest set.
 func largestSet(dst []int, _ *request, all []attach.Prediction) []int {
 	n := 0
 	for i := range all {
@@ -73,7 +74,8 @@ func largestSet(dst []int, _ *request, all []attach.Prediction) []int {
 	return append(dst, n)
 }
 
-// inSet fills sets that are smaller than others up with −1.
+// inSet returns class i of a row's set. It returns −1 past the end of a set that is smaller
+// than the largest.
 func inSet(p *attach.Prediction, i int) float64 {
 	if i < len(p.Set) {
 		return float64(p.Set[i])
@@ -81,8 +83,8 @@ func inSet(p *attach.Prediction, i int) float64 {
 	return -1
 }
 
-// targetsOf lists what a regressor gives: a number a row or, of several targets,
-// one for each of them.
+// targetsOf returns the outputs of a regressor, with one value per row, or one per row and
+// target if there are several.
 func targetsOf(b *attach.Bundle) []output {
 	t := max(b.Base.Outputs, len(b.Calibration.Quantiles))
 	var list []output
@@ -116,7 +118,7 @@ func targetsOf(b *attach.Bundle) []output {
 	return append(list, o)
 }
 
-// dims appends the shape of the output of rows.
+// dims appends the shape of the output for all rows.
 func (o *output) dims(dst []int, r *request, all []attach.Prediction) []int {
 	dst = append(dst, len(all))
 	if o.axes != nil {
@@ -125,7 +127,7 @@ func (o *output) dims(dst []int, r *request, all []attach.Prediction) []int {
 	return dst
 }
 
-// width is how many values a row has, of a shape that dims gave.
+// width returns the number of values per row in a shape.
 func width(shape []int) int {
 	n := 1
 	for _, d := range shape[1:] {
@@ -157,7 +159,7 @@ func (o *output) appendBinary(dst []byte, all []attach.Prediction, width int) []
 	return dst
 }
 
-// bytes is how many bytes appendBinary appends.
+// bytes returns the number of bytes that appendBinary appends.
 func (o *output) bytes(all []attach.Prediction, width int) int {
 	if o.text == nil {
 		return len(all) * width * size(o.datatype)
@@ -169,7 +171,7 @@ func (o *output) bytes(all []attach.Prediction, width int) int {
 	return n
 }
 
-// contents are the values of all rows as gRPC has them typed.
+// contents returns the values of all rows as typed contents of gRPC.
 func (o *output) contents(all []attach.Prediction, width int) *inference.InferTensorContents {
 	c := &inference.InferTensorContents{}
 	for row := range all {
@@ -192,8 +194,8 @@ func (o *output) contents(all []attach.Prediction, width int) *inference.InferTe
 	return c
 }
 
-// appendJSON appends the values of all rows as a flat array. What JSON has no
-// number for is null.
+// appendJSON appends the values of all rows as a flat array. NaN and infinities become null,
+// because JSON has no numbers for them.
 func (o *output) appendJSON(dst []byte, all []attach.Prediction, width int) []byte {
 	dst = append(dst, '[')
 	comma := func() {
@@ -225,10 +227,10 @@ func (o *output) appendJSON(dst []byte, all []attach.Prediction, width int) []by
 	return append(dst, ']')
 }
 
-// appendString appends a text as JSON.
+// appendString appends a text as a JSON string.
 func appendString(dst []byte, text string) []byte {
 	dst = append(dst, '"')
-	for _, r := range text { // what is no UTF-8 becomes U+FFFD
+	for _, r := range text { // invalid UTF-8 becomes U+FFFD
 		switch {
 		case r == '"' || r == '\\':
 			dst = append(dst, '\\', byte(r))

@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// request is what a client asks of a model, in whatever protocol.
+// request is a request for predictions, from REST or gRPC.
 type request struct {
 	id      string
 	inputs  []tensor
-	outputs []wanted // empty is all
-	binary  bool     // outputs are, unless one says otherwise
+	outputs []requestedOutput // empty means the default outputs
+	binary  bool              // send outputs as binary data, unless an output overrides it
 
-	// Of parameters, 0 or empty where the request leaves them to the file.
+	// Parameters. A value is 0 or empty if the request leaves it to the file.
 	alpha, level       float64
 	quantiles          string
-	levels             []float64 // that quantiles lists
-	sets               string    // their score
+	levels             []float64 // parsed from quantiles
+	sets               string    // name of the set score, or "none"
 	byClass, byCluster bool
 	timeout            time.Duration
 }
 
-// wanted is an output that a client asks for.
-type wanted struct {
+// requestedOutput is an output that a client asks for.
+type requestedOutput struct {
 	name string
 	form form
 }
@@ -35,17 +35,17 @@ type wanted struct {
 type form int
 
 const (
-	asUsual form = iota
+	asDefault form = iota
 	asBinary
 	asJSON
 )
 
-// reset empties the request and keeps its memory.
+// reset clears the request but keeps its buffers.
 func (r *request) reset() {
 	*r = request{inputs: r.inputs[:0], outputs: r.outputs[:0], levels: r.levels[:0]}
 }
 
-// addInput is the next input, whose shape may have memory.
+// addInput appends an input, whose shape may reuse memory.
 func (r *request) addInput() *tensor {
 	n := len(r.inputs)
 	r.inputs = slices.Grow(r.inputs, 1)[:n+1]
@@ -54,20 +54,20 @@ func (r *request) addInput() *tensor {
 	return t
 }
 
-// set takes a parameter of the whole request.
+// set sets a parameter of the request.
 func (r *request) set(name string, v parameter) (err error) {
 	switch name {
 	case "alpha":
-		r.alpha, err = v.share(name)
+		r.alpha, err = v.fraction(name)
 	case "level":
-		r.level, err = v.share(name)
+		r.level, err = v.fraction(name)
 	case "quantiles":
 		r.quantiles = string(v)
-		r.levels, err = v.shares(name, r.levels[:0])
+		r.levels, err = v.fractions(name, r.levels[:0])
 	case "sets":
 		switch r.sets = string(v); {
 		case v == "":
-			err = badRequest("the parameter sets is empty; leave it out, or say none")
+			err = badRequest("the parameter sets is empty: leave it out, or use none")
 		case len(v) > 100:
 			err = badRequest("the parameter sets has %d characters", len(v))
 		}
@@ -78,21 +78,21 @@ func (r *request) set(name string, v parameter) (err error) {
 	case "timeout":
 		var us float64
 		if us, err = v.number(name); err == nil && !(us >= 0) {
-			err = badRequest("the parameter timeout is %v; it must be a number of microseconds", us)
+			err = badRequest("the parameter timeout is %v; it must be a number of microseconds that is not negative", us)
 		}
 		r.timeout = time.Duration(min(us, 1e15)) * time.Microsecond
 	case "binary_data_output":
 		r.binary, err = v.bool(name)
 	case "priority", "content_type", "headers", "sequence_id", "sequence_start", "sequence_end":
-		// Clients send them, and they say nothing of the answer.
+		// Some clients send these. They do not affect the answer.
 	default:
-		// A misspelled alpha must not pass for none.
-		err = badRequest("there is no parameter %.100q of requests; there are alpha, level, quantiles, sets, sets_by_class, sets_by_cluster, timeout and binary_data_output", name)
+		// Reject unknown names, so that a misspelled alpha is not ignored.
+		err = badRequest("a request has no parameter %.100q; it has alpha, level, quantiles, sets, sets_by_class, sets_by_cluster, timeout and binary_data_output", name)
 	}
 	return err
 }
 
-// parameter is the value of one, as text.
+// parameter is the value of a parameter as text.
 type parameter string
 
 func (v parameter) number(name string) (float64, error) {
@@ -103,7 +103,7 @@ func (v parameter) number(name string) (float64, error) {
 	return x, nil
 }
 
-func (v parameter) share(name string) (float64, error) {
+func (v parameter) fraction(name string) (float64, error) {
 	x, err := v.number(name)
 	if err == nil && !(x > 0 && x < 1) {
 		err = badRequest("the parameter %s is %v; it must be between 0 and 1", name, x)
@@ -111,23 +111,23 @@ func (v parameter) share(name string) (float64, error) {
 	return x, err
 }
 
-// mostQuantiles is how many quantiles a request may ask for.
-const mostQuantiles = 100
+// maxQuantiles is the maximum of quantiles per request.
+const maxQuantiles = 100
 
-// shares reads a list such as ".1,.5,.9".
-func (v parameter) shares(name string, dst []float64) ([]float64, error) {
-	if len(v) > 32*mostQuantiles {
-		return dst, badRequest("the parameter %s has %d characters; it may have %d", name, len(v), 32*mostQuantiles)
+// fractions parses a list such as "0.1,0.5,0.9" and appends its numbers to dst.
+func (v parameter) fractions(name string, dst []float64) ([]float64, error) {
+	if len(v) > 32*maxQuantiles {
+		return dst, badRequest("the parameter %s has %d characters, but at most %d are allowed", name, len(v), 32*maxQuantiles)
 	}
 	for field := range strings.SplitSeq(string(v), ",") {
-		x, err := parameter(field).share(name)
+		x, err := parameter(field).fraction(name)
 		switch {
 		case err != nil:
-			return dst, badRequest("the parameter %s is %.100q; it must be numbers between 0 and 1 with commas between", name, v)
+			return dst, badRequest("the parameter %s is %.100q; it must be numbers between 0 and 1, separated by commas", name, v)
 		case slices.Contains(dst, x):
 			return dst, badRequest("the parameter %s names %v twice", name, x)
-		case len(dst) == mostQuantiles:
-			return dst, badRequest("the parameter %s has more than %d numbers", name, mostQuantiles)
+		case len(dst) == maxQuantiles:
+			return dst, badRequest("the parameter %s has more than %d numbers", name, maxQuantiles)
 		}
 		dst = append(dst, x)
 	}
@@ -142,7 +142,7 @@ func (v parameter) bool(name string) (bool, error) {
 	return x, nil
 }
 
-// parse reads a request of REST: JSON of which binary tensors follow.
+// parse parses a REST request: JSON, followed by the data of binary tensors.
 func (r *request) parse(text, binary []byte) error {
 	s := scanner{text: text}
 	given := binary
@@ -172,10 +172,10 @@ func (r *request) parse(text, binary []byte) error {
 		err = s.end()
 	}
 	if _, known := err.(*refusal); err != nil && !known {
-		err = badRequest("the request is not the JSON that it should be: %v", err)
+		err = badRequest("the request is not valid JSON for inference: %v", err)
 	}
 	if err == nil && len(given) > 0 {
-		err = badRequest("%d bytes follow the binary data of the inputs", len(given))
+		err = badRequest("%d more bytes follow the binary data of the inputs", len(given))
 	}
 	return err
 }
@@ -199,7 +199,7 @@ func (s *scanner) parameter() (v parameter, err error) {
 	return parameter(text), err
 }
 
-// input reads an input, whose binary data, if it has some, are the next of given.
+// input parses an input. If its data is binary, it is taken from the beginning of given.
 func (s *scanner) input(t *tensor, given *[]byte) error {
 	length := int64(-1)
 	err := s.object(func(key string) (err error) {
@@ -212,8 +212,8 @@ func (s *scanner) input(t *tensor, given *[]byte) error {
 			t.shape = t.shape[:0]
 			err = s.array(func() error {
 				d, err := s.integer()
-				if err == nil && len(t.shape) > mostAxes {
-					err = fmt.Errorf("a shape has more than %d axes", mostAxes)
+				if err == nil && len(t.shape) > maxAxes {
+					err = fmt.Errorf("a shape has more than %d axes", maxAxes)
 				}
 				t.shape = append(t.shape, clamp(d))
 				return err
@@ -245,7 +245,7 @@ func (s *scanner) input(t *tensor, given *[]byte) error {
 	case length < 0 && t.text == nil:
 		return badRequest("the input %.100q has neither data nor binary_data_size", t.name)
 	case length > int64(len(*given)):
-		return badRequest("the input %.100q has the binary_data_size %d, and %d bytes are left", t.name, length, len(*given))
+		return badRequest("the input %.100q has the binary_data_size %d, but only %d bytes are left", t.name, length, len(*given))
 	case length >= 0:
 		t.raw = (*given)[:length:length]
 		*given = (*given)[length:]
@@ -254,7 +254,7 @@ func (s *scanner) input(t *tensor, given *[]byte) error {
 }
 
 func (s *scanner) output(r *request) error {
-	var w wanted
+	var w requestedOutput
 	err := s.object(func(key string) (err error) {
 		switch key {
 		case "name":
@@ -276,8 +276,8 @@ func (s *scanner) output(r *request) error {
 	return err
 }
 
-// set takes a parameter of an output.
-func (w *wanted) set(name string, v parameter) error {
+// set sets a parameter of an output.
+func (w *requestedOutput) set(name string, v parameter) error {
 	switch name {
 	case "binary_data":
 		binary, err := v.bool(name)
@@ -287,11 +287,12 @@ func (w *wanted) set(name string, v parameter) error {
 		return err
 	case "classification":
 		if v != "0" {
-			return badRequest("the output %.100q cannot be sent as a classification; class and confidence are outputs of their own", w.name)
+			return badRequest("the output %.100q cannot be sent as a classification: use the outputs class and confidence", w.name)
 		}
 	}
 	return nil
 }
 
-// clamp is an axis, where one that is far too large is too large.
+// clamp converts the size of an axis to int. A size that does not fit stays far too large, so
+// measure rejects it.
 func clamp(d int64) int { return int(min(max(d, math.MinInt), math.MaxInt)) }

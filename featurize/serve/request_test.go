@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.id != "aé" || r.alpha != .01 || r.level != .8 || !slices.Equal(r.levels, []float64{.1, .9}) || r.timeout.Milliseconds() != 5 || !r.binary || len(r.outputs) != 1 || r.outputs[0] != (wanted{"flag", asJSON}) {
+	if r.id != "aé" || r.alpha != .01 || r.level != .8 || !slices.Equal(r.levels, []float64{.1, .9}) || r.timeout.Milliseconds() != 5 || !r.binary || len(r.outputs) != 1 || r.outputs[0] != (requestedOutput{"flag", asJSON}) {
 		t.Errorf("read as %+v", r)
 	}
 	for i, want := range [][]float32{{1, -25, 3}, {1.5}} {
@@ -40,32 +40,32 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What is no request is refused in one sentence.
+// TestParseRefuses holds that a malformed request is refused with an error of one line.
 func TestParseRefuses(t *testing.T) {
 	input := func(s string) string { return `{"inputs": [{"name": "x", ` + s + `}]}` }
 	for body, words := range map[string]string{
-		``:                              "ends where an object should be",
-		`[]`:                            "stands '[' where an object",
-		`{"inputs": [`:                  "ends where an object should be",
-		`{"inputs": []} x`:              "where the end should be",
-		`{"unknown": "a\`:               "ends where a quotation mark should be",
-		`{"inputs": [{"name": "a\x"}]}`: "at byte 24 stands 'x' where an escaped character should be",
-		"{\"id\": \"a\nb\"}":            "at byte 9 stands '\\n' where a character of a string should be",
+		``:                              "the text ends, expected an object",
+		`[]`:                            "byte 0 is '[', expected an object",
+		`{"inputs": [`:                  "the text ends, expected an object",
+		`{"inputs": []} x`:              "expected the end",
+		`{"unknown": "a\`:               "ends, expected a quotation mark",
+		`{"inputs": [{"name": "a\x"}]}`: "byte 24 is 'x', expected an escaped character",
+		"{\"id\": \"a\nb\"}":            "byte 9 is '\\n', expected a character of a string",
 		`{"parameters": {"sets": ""}}`:  "parameter sets is empty",
 		input(`"datatype": "FP32", "shape": [4611686018427387904], "data": [1]`):                      "[4611686018427387904]",
 		`{"parameters": {"alpha": 2}}`:                                                                "between 0 and 1",
 		`{"parameters": {"alpha": "NaN"}}`:                                                            "between 0 and 1",
-		`{"parameters": {"alpah": 0.1}}`:                                                              `no parameter "alpah"`,
+		`{"parameters": {"alpah": 0.1}}`:                                                              `no parameter "alpah"; it has alpha`,
 		`{"parameters": {"quantiles": ".1,.1"}}`:                                                      "twice",
 		`{"parameters": {"timeout": -1}}`:                                                             "microseconds",
 		input(`"datatype": "FP32", "shape": [1]`):                                                     "neither data nor",
 		input(`"datatype": "FP31", "shape": [1], "data": [1]`):                                        "FP31",
 		input(`"datatype": "FP32", "shape": [], "data": 1`):                                           "0 axes",
-		input(`"datatype": "FP32", "shape": [-1], "data": [1]`):                                       "not negative",
-		input(`"datatype": "FP32", "shape": [1.5], "data": [1]`):                                      "whole number",
+		input(`"datatype": "FP32", "shape": [-1], "data": [1]`):                                       "not be negative",
+		input(`"datatype": "FP32", "shape": [1.5], "data": [1]`):                                      "64-bit integer",
 		input(`"datatype": "FP32", "shape": [99999999, 99999999], "data": [1]`):                       "too large",
 		input(`"datatype": "FP32", "shape": [9223372036854775807], "data": [1]`):                      "too large",
-		input(`"datatype": "FP32", "shape": [99999999999999999999], "data": [1]`):                     "whole number",
+		input(`"datatype": "FP32", "shape": [99999999999999999999], "data": [1]`):                     "64-bit integer",
 		input(`"datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": 4}`):              "0 bytes are left",
 		input(`"datatype": "FP32", "shape": [1], "parameters": {"binary_data_size": -4}`):             "must not be negative",
 		input(`"datatype": "FP32", "shape": [1], "data": [1], "parameters": {"binary_data_size": 4}`): "both data and",
@@ -74,25 +74,25 @@ func TestParseRefuses(t *testing.T) {
 		var r request
 		err := r.parse(slices.Clip([]byte(body)), nil)
 		if err == nil || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "\n") || statusOf(err) != 400 {
-			t.Errorf("%.100s: error %v, want one that says %q", body, err, words)
+			t.Errorf("%.100s: error %v, want one with %q", body, err, words)
 		}
 	}
 	for _, c := range []struct{ datatype, data, words string }{
-		{"FP32", `[1, 2`, "ends where"}, {"FP32", `[1]`, "1 elements"}, {"FP32", `[1, 2, 3]`, "3 elements"}, {"INT8", `[1, null]`, "where a number"},
-		{"FP32", `[1, NaN]`, "where a number"}, {"FP32", `[1, 1e39]`, "too large for a float32"}, {"FP32", `{"a": 1}`, "where an array"}, {"FP32", `[1, "2"]`, "where a number"},
-		{"INT8", `[1, 128]`, "is no INT8"}, {"INT8", `[1, 1.5]`, "is no INT8"}, {"UINT8", `[-1, 1]`, "is no UINT8"}, {"INT64", `[1, 16777217]`, "outside"}, {"BOOL", `[true, 2]`, "where true or false"},
+		{"FP32", `[1, 2`, "the text ends"}, {"FP32", `[1]`, "1 elements"}, {"FP32", `[1, 2, 3]`, "3 elements"}, {"INT8", `[1, null]`, "expected a number"},
+		{"FP32", `[1, NaN]`, "expected a number"}, {"FP32", `[1, 1e39]`, "too large for float32"}, {"FP32", `{"a": 1}`, "expected an array"}, {"FP32", `[1, "2"]`, "expected a number"},
+		{"INT8", `[1, 128]`, "is not a value of INT8"}, {"INT8", `[1, 1.5]`, "is not a value of INT8"}, {"UINT8", `[-1, 1]`, "is not a value of UINT8"}, {"INT64", `[1, 16777217]`, "outside"}, {"BOOL", `[true, 2]`, "expected true or false"},
 	} {
 		x := tensor{name: "x", datatype: c.datatype, shape: []int{2}, text: []byte(c.data)}
 		if err := x.measure(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := x.floats(nil); err == nil || !strings.Contains(err.Error(), c.words) || statusOf(err) != 400 {
-			t.Errorf("%s %s: error %v, want one that says %q", c.datatype, c.data, err, c.words)
+			t.Errorf("%s %s: error %v, want one with %q", c.datatype, c.data, err, c.words)
 		}
 	}
 }
 
-// TestNull: an empty cell of a table is null in JSON.
+// TestNull holds that null in JSON is read as NaN, a missing value.
 func TestNull(t *testing.T) {
 	x := tensor{name: "x", datatype: "FP64", shape: []int{2}, text: []byte(`[1,null]`)}
 	if err := x.measure(); err != nil {
@@ -104,24 +104,24 @@ func TestNull(t *testing.T) {
 	}
 }
 
-// A predictor is waited for no longer than the request may take, and one that is there
-// not at all.
+// TestPredictorWaits holds that a request waits for a predictor until its deadline at most,
+// and does not wait for one that exists.
 func TestPredictorWaits(t *testing.T) {
-	there := new(attach.Predictor)
-	m := &model{predictors: map[predictorKey]*attach.Predictor{{level: .9}: there}, making: make(chan struct{}, 1)}
-	m.making <- struct{}{} // another is being made
+	existing := new(attach.Predictor)
+	m := &model{predictors: map[predictorKey]*attach.Predictor{{level: .9}: existing}, building: make(chan struct{}, 1)}
+	m.building <- struct{}{} // another request is making a predictor
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if p, err := m.predictor(ctx, &request{level: .9}); p != there || err != nil {
-		t.Errorf("the one that is there: %v, error %v", p, err)
+	if p, err := m.predictor(ctx, &request{level: .9}); p != existing || err != nil {
+		t.Errorf("existing predictor: %v, error %v", p, err)
 	}
 	if _, err := m.predictor(ctx, &request{level: .8}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("another: error %v", err)
+		t.Errorf("new predictor: error %v", err)
 	}
 }
 
-// Texts that a request claims to have are held like all else that it takes.
-func TestTextsAreHeld(t *testing.T) {
+// TestTextsReserveMemory holds that the memory of texts is reserved, even if they are empty.
+func TestTextsReserveMemory(t *testing.T) {
 	s := New(Options{MaxBodySize: 1 << 10})
 	defer s.Close()
 	c := s.newCall()
@@ -130,24 +130,24 @@ func TestTextsAreHeld(t *testing.T) {
 	if err := x.measure(); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.takeTensor(c, &x); statusOf(err) != http.StatusRequestEntityTooLarge {
+	if err := m.readTensor(c, &x); statusOf(err) != http.StatusRequestEntityTooLarge {
 		t.Errorf("error %v for 2000 texts in the memory of 1024", err)
 	}
 }
 
-// A file that is opened while the server closes is not kept.
-func TestLoadOfClosed(t *testing.T) {
+// TestLoadAfterClose holds that a file is not served if the server closes while it is opened.
+func TestLoadAfterClose(t *testing.T) {
 	path := network{path: filepath.Join("..", "..", "testmodels", "digits_vgg.onnx"), shape: []int{1, 24, 24}, rows: 100}.attached(t)
 	s := New(Options{})
-	e, _ := s.entry("digits", "1")
+	e, _ := s.addEntry("digits", "1")
 	s.Close()
 	if err := s.load(t.Context(), e, path, true); !errors.Is(err, errClosed) || e.ready() {
-		t.Errorf("error %v, kept %v", err, e.ready())
+		t.Errorf("error %v, ready %v", err, e.ready())
 	}
 }
 
-// What is read of a request is what encoding/json reads of it, and nothing that is
-// no JSON is taken.
+// FuzzREST holds that a request is read as encoding/json reads it, and that text that is not
+// JSON is refused.
 func FuzzREST(f *testing.F) {
 	for _, seed := range []string{
 		`{"id": "a", "inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 1], "data": [[1], [2.5e0]]}]}`,
@@ -167,17 +167,17 @@ func checkREST(t *testing.T, body []byte, header int) {
 	header = min(max(header, 0), len(body))
 	var r request
 	if err := r.parse(body[:header:header], body[header:]); err != nil {
-		if strings.Contains(err.Error(), "not the JSON that it should be") && isRequest(body[:header]) {
-			t.Fatalf("%q is refused, which encoding/json reads: %v", body[:header], err)
+		if strings.Contains(err.Error(), "not valid JSON for inference") && isRequest(body[:header]) {
+			t.Fatalf("%q is refused, but encoding/json reads it: %v", body[:header], err)
 		}
 		return
 	}
 	var whole map[string]json.RawMessage
 	var want []map[string]json.RawMessage
 	if !json.Valid(body[:header]) {
-		t.Fatalf("%q is no JSON", body[:header])
+		t.Fatalf("%q is not JSON", body[:header])
 	}
-	// Of inputs that come twice, all are read, and none is taken by the model.
+	// If inputs are given twice, the parser reads all, and the model refuses them later.
 	same := json.Unmarshal(body[:header], &whole) == nil && json.Unmarshal(whole["inputs"], &want) == nil && len(want) == len(r.inputs)
 	for i := range r.inputs {
 		x := &r.inputs[i]
@@ -190,7 +190,7 @@ func checkREST(t *testing.T, body []byte, header int) {
 			d := json.NewDecoder(bytes.NewReader(x.text))
 			d.UseNumber()
 			if d.Decode(&nested) != nil {
-				t.Fatalf("%q is no JSON", x.text)
+				t.Fatalf("%q is not JSON", x.text)
 			}
 			if flat := flatten(nil, nested); !slices.Equal(flat, numbers) {
 				t.Fatalf("%q is read as %v, want %v", x.text, numbers, flat)
@@ -207,8 +207,8 @@ func checkREST(t *testing.T, body []byte, header int) {
 	}
 }
 
-// isRequest says whether encoding/json reads a request, of which no element of an array is
-// null, nor is it long or nested deeply.
+// isRequest reports whether encoding/json reads text as a request, with no null in an array
+// and few enough elements and levels.
 func isRequest(text []byte) bool {
 	type tensor struct {
 		Name, Datatype string
@@ -222,12 +222,12 @@ func isRequest(text []byte) bool {
 		Parameters      map[string]json.RawMessage
 		Inputs, Outputs []tensor
 	}
-	return json.Unmarshal(text, &r) == nil && r != nil && !nullElement.Match(text) && bytes.Count(text, []byte(",")) < mostAxes && bytes.Count(text, []byte("["))+bytes.Count(text, []byte("{")) < mostAxes
+	return json.Unmarshal(text, &r) == nil && r != nil && !nullElement.Match(text) && bytes.Count(text, []byte(",")) < maxAxes && bytes.Count(text, []byte("["))+bytes.Count(text, []byte("{")) < maxAxes
 }
 
 var nullElement = regexp.MustCompile(`[\[,]\s*null`)
 
-// flatten is the numbers of nested arrays.
+// flatten appends the numbers of nested arrays.
 func flatten(dst []float32, v any) []float32 {
 	switch v := v.(type) {
 	case []any:
@@ -246,8 +246,8 @@ func flatten(dst []float32, v any) []float32 {
 	return dst
 }
 
-// Binary tensors that are taken have as many elements as their shapes say, and all
-// of their bytes.
+// FuzzBinary holds that an accepted binary tensor has as many elements as its shape needs, and
+// uses all bytes.
 func FuzzBinary(f *testing.F) {
 	for i, datatype := range []string{"BOOL", "INT8", "UINT8", "INT16", "UINT16", "FP16", "INT32", "UINT32", "FP32", "INT64", "UINT64", "FP64", "BYTES"} {
 		f.Add(i, 2, 1, make([]byte, 16))

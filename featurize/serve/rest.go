@@ -19,10 +19,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 
-// headerLength is the header that says how long the JSON before binary data is.
+// headerLength is the header with the length of the JSON before binary data.
 const headerLength = "Inference-Header-Content-Length"
 
-// ServeHTTP answers the REST of the protocol, below /v2.
+// ServeHTTP serves the REST endpoints of the protocol, below /v2.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
 func (s *Server) routes() *http.ServeMux {
@@ -64,7 +64,7 @@ func (s *Server) routes() *http.ServeMux {
 		mux.HandleFunc(model+"/infer", s.serveInfer)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, refuse(http.StatusNotFound, "there is nothing at %.200q; the protocol is below /v2", r.URL.Path))
+		writeError(w, refuse(http.StatusNotFound, "there is no path %.200q; the API is below /v2", r.URL.Path))
 	})
 	return mux
 }
@@ -79,7 +79,7 @@ func allow(r *http.Request, methods ...string) error {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		status, body = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written"}`)
+		status, body = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be encoded as JSON"}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -94,8 +94,8 @@ func writeError(w http.ResponseWriter, err error) {
 	writeJSON(w, status, map[string]string{"error": err.Error()})
 }
 
-// described is a server's or a model's.
-type described struct {
+// description is the metadata of a server or of a model.
+type description struct {
 	Name       string           `json:"name"`
 	Version    string           `json:"version,omitempty"`
 	Extensions []string         `json:"extensions,omitempty"`
@@ -111,11 +111,11 @@ type tensorMetadata struct {
 	Shape    []int64 `json:"shape"`
 }
 
-func serverMetadata() described {
-	return described{Name: "attach", Version: version.String(), Extensions: []string{"binary_tensor_data", "parameters"}}
+func serverMetadata() description {
+	return description{Name: "attach", Version: version.String(), Extensions: []string{"binary_tensor_data", "parameters"}}
 }
 
-func (s *Server) modelMetadata(name, version string) (md described, err error) {
+func (s *Server) modelMetadata(name, version string) (md description, err error) {
 	e, err := s.find(name, version)
 	if err != nil {
 		return md, err
@@ -125,12 +125,12 @@ func (s *Server) modelMetadata(name, version string) (md described, err error) {
 		return md, err
 	}
 	defer e.release(m)
-	md = described{Name: e.name, Versions: s.versions(e.name), Platform: "onnx_onnxv1"}
+	md = description{Name: e.name, Versions: s.versions(e.name), Platform: "onnx_onnxv1"}
 	md.Inputs, md.Outputs = m.tensors()
 	return md, nil
 }
 
-// tensors returns what metadata says of a model's inputs and outputs.
+// tensors returns the metadata of the model's inputs and outputs.
 func (m *model) tensors() (inputs, outputs []tensorMetadata) {
 	add := func(list *[]tensorMetadata, name, datatype string, shape []int) {
 		t := tensorMetadata{name, datatype, make([]int64, len(shape))}
@@ -163,7 +163,7 @@ func (m *model) tensors() (inputs, outputs []tensorMetadata) {
 	return inputs, outputs
 }
 
-// serveInfer answers a request for predictions.
+// serveInfer handles a request for predictions.
 func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	e, err := s.find(r.PathValue("model"), r.PathValue("version"))
@@ -175,7 +175,7 @@ func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := s.calls.Get().(*call)
-	defer s.free(c)
+	defer s.putCall(c)
 	err = s.inferREST(w, r, c, e)
 	if err != nil {
 		writeError(w, err)
@@ -184,29 +184,30 @@ func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
 	if s.tracer != nil {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(r.Header))
 	}
-	s.ended(ctx, "http", e, c, err, began)
+	s.finish(ctx, "http", e, c, err, began)
 }
 
 func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *entry) error {
-	if err := e.room(); err != nil {
+	if err := e.checkRoom(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeout)
 	defer cancel()
 	control := http.NewResponseController(w)
-	// A handler that is mounted behind something without deadlines has none.
+	// Ignore the error: a ResponseWriter that was wrapped may not support deadlines.
 	deadline, _ := ctx.Deadline()
 	control.SetReadDeadline(deadline)
 	if err := s.readBody(w, r, c); err != nil {
 		return err
 	}
-	// The server watches the connection for a client that goes away.
+	// The http.Server goes on reading to notice a client that closes the connection, so the
+	// deadline must not stay.
 	control.SetReadDeadline(time.Time{})
 	header := len(c.body)
 	if given := r.Header.Get(headerLength); given != "" {
 		n, err := strconv.Atoi(given)
 		if err != nil || n < 0 || n > len(c.body) {
-			return badRequest("%s is %.40q, and the body has %d bytes", headerLength, given, len(c.body))
+			return badRequest("%s is %.40q, but the body has %d bytes", headerLength, given, len(c.body))
 		}
 		header = n
 	}
@@ -214,7 +215,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *e
 		return err
 	}
 	return s.infer(ctx, c, e, func(m *model) error {
-		header := c.compose(e, m)
+		header := c.writeAnswer(e, m)
 		h := w.Header()
 		if header < len(c.answer) {
 			h.Set("Content-Type", "application/octet-stream")
@@ -229,7 +230,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *e
 	})
 }
 
-// readBody reads a body that may be compressed, and not larger than is allowed.
+// readBody reads the body, decompresses it if needed, and limits its size.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call) error {
 	most := s.o.MaxBodySize
 	tooLarge := func() error {
@@ -250,11 +251,12 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call) error
 	case "deflate":
 		from, err = zlib.NewReader(r.Body)
 	default:
-		return refuse(http.StatusUnsupportedMediaType, "the Content-Encoding %.40q is not known; gzip and deflate are", encoding)
+		return refuse(http.StatusUnsupportedMediaType, "the Content-Encoding %.40q is not supported: use gzip or deflate", encoding)
 	}
 	for err == nil {
-		if len(c.body) == cap(c.body) || c.held < int64(len(c.body))+1 {
-			// Who says that much will come, and sends little, holds little.
+		if len(c.body) == cap(c.body) || c.reserved < int64(len(c.body))+1 {
+			// Memory grows with what arrives, so a client that announces much and sends little
+			// reserves little.
 			room := max(2*int64(len(c.body)), 64<<10)
 			if plain && r.ContentLength >= 0 {
 				room = min(room, r.ContentLength)
@@ -264,7 +266,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call) error
 			}
 		}
 		var n int
-		n, err = from.Read(c.body[len(c.body):min(cap(c.body), int(c.held))])
+		n, err = from.Read(c.body[len(c.body):min(cap(c.body), int(c.reserved))])
 		c.body = c.body[:len(c.body)+n]
 		if int64(len(c.body)) > most {
 			return tooLarge()
@@ -278,9 +280,9 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call) error
 		return err
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")
-		return refuse(http.StatusRequestTimeout, "the request's body did not come within %v", s.o.Timeout)
+		return refuse(http.StatusRequestTimeout, "the request body did not arrive within %v", s.o.Timeout)
 	case r.Context().Err() != nil:
 		return context.Canceled
 	}
-	return badRequest("the request's body cannot be read: %v", err)
+	return badRequest("the request body cannot be read: %v", err)
 }

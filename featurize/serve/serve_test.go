@@ -40,7 +40,8 @@ import (
 
 const digit = "../../testmodels/images/3/0.png"
 
-// fitted is a detector of the network of digits, with calibrated sets.
+// fitted returns a .attach file for the digits model, with a detector and calibrated sets. It
+// is fitted once.
 var fitted = sync.OnceValues(func() (*attach.Bundle, error) {
 	ctx := context.Background()
 	raw, err := os.ReadFile("../../testmodels/digits.preprocess.json")
@@ -78,7 +79,7 @@ var fitted = sync.OnceValues(func() (*attach.Bundle, error) {
 	return attach.Fit(ctx, in)
 })
 
-// attachDigits attaches it.
+// attachDigits saves it to path.
 func attachDigits(ctx context.Context, path string) error {
 	b, err := fitted()
 	if err != nil {
@@ -87,7 +88,8 @@ func attachDigits(ctx context.Context, path string) error {
 	return b.Save(ctx, path)
 }
 
-// digits is a server of the network of digits, and the URL that it is at.
+// digits starts a server of the digits model, and returns its URL and the path of its .attach
+// file.
 func digits(t *testing.T, o serve.Options) (s *serve.Server, url, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "digits.attach")
@@ -106,7 +108,7 @@ func digits(t *testing.T, o serve.Options) (s *serve.Server, url, path string) {
 	return s, server.URL, path
 }
 
-// answer is what REST answers.
+// answer is an answer of REST.
 type answer struct {
 	ModelName    string `json:"model_name"`
 	ModelVersion string `json:"model_version"`
@@ -146,8 +148,8 @@ func post(t *testing.T, url, body string) (int, answer) {
 	return r.StatusCode, a
 }
 
-// An image is answered as the library predicts it, and so is the tensor that it
-// becomes.
+// TestInfer holds that an image, and the tensor prepared from it, are answered as the library
+// predicts them.
 func TestInfer(t *testing.T) {
 	_, url, path := digits(t, serve.Options{})
 	content, err := os.ReadFile(digit)
@@ -206,13 +208,14 @@ func TestInfer(t *testing.T) {
 	}
 }
 
-// request is a request of tensors of digits, of which the numbers are all v.
+// tensorRequest returns a request with rows for the digits model in which all numbers are v.
 func tensorRequest(rows int, v float32, more string) string {
 	data := strings.TrimSuffix(strings.Repeat(fmt.Sprint(v)+",", rows*24*24), ",")
 	return fmt.Sprintf(`{%s"inputs": [{"name": "input", "datatype": "FP32", "shape": [%d, 1, 24, 24], "data": [%s]}]}`, more, rows, data)
 }
 
-// What is wrong with a request is said in one sentence, and the next is answered.
+// TestRefuses holds that a bad request is refused with an error of one line, and that the
+// server goes on.
 func TestRefuses(t *testing.T) {
 	_, url, _ := digits(t, serve.Options{MaxBodySize: 1 << 16, MaxBatchSize: 4})
 	infer := "/v2/models/digits/infer"
@@ -224,28 +227,28 @@ func TestRefuses(t *testing.T) {
 		{"/v2/models/nope/infer", "{}", 404, `no model "nope"`},
 		{"/v2/models/digits/versions/2/infer", "{}", 404, `no version "2"`},
 		{"/v2/models/digits", "{}", 405, "use GET"},
-		{"/v3", "", 404, "nothing at"},
+		{"/v3", "", 404, "no path"},
 		{infer, `{"inputs": [`, 400, "JSON"},
 		{infer, `{}`, 400, `takes "input" (FP32 of [-1 1 24 24])`},
-		{infer, strings.Replace(tensorRequest(1, 0, ""), "FP32", "FP64", 1), 400, "is FP64, the model takes FP32"},
+		{infer, strings.Replace(tensorRequest(1, 0, ""), "FP32", "FP64", 1), 400, "is FP64, but the model takes FP32"},
 		{infer, strings.Replace(tensorRequest(1, 0, ""), "1, 1, 24, 24", "1, 576", 1), 400, "has the shape [1 576]"},
 		{infer, strings.Replace(tensorRequest(1, 0, ""), `"input"`, `"other"`, 1), 400, `no input "other"`},
-		{infer, strings.Replace(tensorRequest(1, 0, ""), "[0,", "[NaN,", 1), 400, "stands 'N' where"},
+		{infer, strings.Replace(tensorRequest(1, 0, ""), "[0,", "[NaN,", 1), 400, "is 'N', expected a value"},
 		{infer, strings.Replace(tensorRequest(1, 0, ""), "[0,", "[", 1), 400, "575 elements"},
 		{infer, tensorRequest(1, 0, `"parameters": {"level": 1}, `), 400, "level is 1"},
 		{infer, tensorRequest(1, 0, `"parameters": {"quantiles": 0.5}, `), 400, "no interval model"},
 		{infer, tensorRequest(1, 0, `"parameters": {"sets": "best"}, `), 400, `unknown set score "best": choose one of lac`},
 		{infer, tensorRequest(1, 0, `"parameters": {"sets_by_class": true, "sets_by_cluster": true}, `), 400, "by class or by cluster: choose one"},
 		{infer, tensorRequest(1, 0, `"parameters": {"sets": "none"}, "outputs": [{"name": "set"}], `), 400, "the output set is asked for"},
-		{infer, tensorRequest(1, 0, `"parameters": {"timeout": 1}, `), 503, "than its parameter timeout says"},
+		{infer, tensorRequest(1, 0, `"parameters": {"timeout": 1}, `), 503, "than its timeout parameter allows"},
 		{infer, strings.Replace(tensorRequest(5, 3e38, ""), "[3e+38"+strings.Repeat(",3e+38", 4*24*24-1), "[1"+strings.Repeat(",1", 4*24*24-1), 1), 400, `the input "input", its rows from 4 on: row 0 (counted from 0) of the model's feature`},
 		{infer, strings.Replace(tensorRequest(2, 3e38, ""), "[3e+38", "[1", 1), 400, `the input "input": row 0 (counted from 0) of the model's feature`},
 		{infer, tensorRequest(1, 0, `"outputs": [{"name": "nope"}], `), 400, `no output "nope"; it has class, confidence`},
 		{infer, tensorRequest(1, 0, `"outputs": [{"name": "flag"}, {"name": "flag"}], `), 400, "twice"},
-		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": ["?"]}]}`, 400, "no base64"},
+		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": ["?"]}]}`, 400, "not base64"},
 		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": ["AAAA"]}]}`, 400, "image 0 (counted from 0)"},
 		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [0], "data": []}]}`, 400, "no rows"},
-		// Shapes cost nothing to send: the first case would take 800 GB, the second 16.
+		// Shapes cost a client nothing. The first case would take 800 GB, the second 16 GB.
 		{infer, fmt.Sprintf(`{"inputs": [%s]}`, strings.TrimSuffix(strings.Repeat(`{"name": "a", "datatype": "FP32", "shape": [1, 2147483646], "data": []},`, 100), ",")), 400, "no input"},
 		{infer, `{"inputs": [{"name": "a", "datatype": "FP32", "shape": [65536, 32767], "data": []}, {"name": "b", "datatype": "FP32", "shape": [65536, 32767], "data": []}]}`, 400, "no input"},
 		{infer, tensorRequest(1, 0, `"parameters": {"quantiles": ".5`+strings.Repeat(" ", 1<<13)+`"}, `), 400, "characters"},
@@ -253,7 +256,7 @@ func TestRefuses(t *testing.T) {
 	} {
 		status, a := post(t, url+c.path, c.body)
 		if status != c.status || !strings.Contains(a.Error, c.words) || strings.Contains(a.Error, "\n") {
-			t.Errorf("%s %.60s: status %d, error %q, want %d that says %q", c.path, c.body, status, a.Error, c.status, c.words)
+			t.Errorf("%s %.60s: status %d, error %q, want %d with %q", c.path, c.body, status, a.Error, c.status, c.words)
 		}
 	}
 	for _, c := range []struct {
@@ -277,7 +280,7 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("%s: %s: status %d, want %d", c.key, c.value, w.StatusCode, c.status)
 		}
 	}
-	// NaN in binary is a number to the parser and none to the model.
+	// The parser accepts NaN in binary data, but this model does not.
 	header := `{"inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 1, 24, 24], "parameters": {"binary_data_size": 2304}}]}`
 	for _, c := range []struct {
 		raw    []byte
@@ -299,7 +302,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// Parameters of sets are taken whether the request asks for sets or not.
+// TestSets holds that parameters of sets are accepted whether or not the request asks for
+// sets.
 func TestSets(t *testing.T) {
 	_, url, _ := digits(t, serve.Options{})
 	for more, sets := range map[string]bool{
@@ -313,7 +317,7 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// A body that does not come is not waited for longer than the timeout.
+// TestSlowBody holds that the server waits for a body until the timeout at most.
 func TestSlowBody(t *testing.T) {
 	_, url, _ := digits(t, serve.Options{Timeout: 200 * time.Millisecond})
 	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
@@ -329,8 +333,8 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// Requests that are run together, while the file is opened anew and clients go away,
-// are answered as each is alone.
+// TestTogether holds that batched requests are answered as if each were alone, while the file
+// is reloaded and clients disconnect.
 func TestTogether(t *testing.T) {
 	s, url, _ := digits(t, serve.Options{MaxBatchSize: 8})
 	var want []answer
@@ -384,17 +388,17 @@ func TestTogether(t *testing.T) {
 	around.Wait()
 }
 
-// near says whether answers agree but for the last digits, in which runs of other
-// sizes differ.
+// near reports whether two answers agree up to rounding, which depends on the size of the
+// batch.
 func near(a, b answer) bool {
 	if len(a.Outputs) != len(b.Outputs) {
 		return false
 	}
 	for i, o := range a.Outputs {
 		same := func(x, y any) bool {
-			f, is := x.(float64)
+			f, isFloat := x.(float64)
 			g, _ := y.(float64)
-			return is && math.Abs(f-g) <= 1e-5*max(1, math.Abs(f)) || !is && x == y
+			return isFloat && math.Abs(f-g) <= 1e-5*max(1, math.Abs(f)) || !isFloat && x == y
 		}
 		if !slices.EqualFunc(o.Data, b.Outputs[i].Data, same) {
 			return false
@@ -403,7 +407,8 @@ func near(a, b answer) bool {
 	return true
 }
 
-// Of more requests than may wait, some are told to come again, and none fails.
+// TestOverload holds that requests beyond the queue get status 429, and that all others
+// succeed.
 func TestOverload(t *testing.T) {
 	_, url, _ := digits(t, serve.Options{MaxBatchSize: 1, MaxQueueSize: 1})
 	var clients sync.WaitGroup
@@ -426,7 +431,7 @@ func TestOverload(t *testing.T) {
 	if done.Load() == 0 || busy.Load() == 0 {
 		t.Errorf("%d requests were answered, %d refused", done.Load(), busy.Load())
 	}
-	// A body that is larger than all may hold together is refused before it is read.
+	// A body above the limit of memory is refused before it is read.
 	r, err := http.NewRequest("POST", url+"/v2/models/digits/infer", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -440,7 +445,7 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// A file that takes the place of another is served, and one that is damaged is not.
+// TestWatch holds that a file that replaces another is served, and that a damaged one is not.
 func TestWatch(t *testing.T) {
 	s, url, path := digits(t, serve.Options{AllowSignatureChange: true})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -472,7 +477,7 @@ func TestWatch(t *testing.T) {
 		t.Fatalf("outputs %v", names())
 	}
 	if _, err := attach.Open(path); err == nil {
-		t.Fatal("a damaged file is opened")
+		t.Fatal("Open accepts a damaged file")
 	}
 	other := filepath.Join(t.TempDir(), "other.attach")
 	if err := attachDigits(ctx, other); err != nil {
@@ -495,7 +500,7 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	served(false)
-	// The network of a new file may come after it.
+	// The model may be written after its .attach file.
 	raw, err := os.ReadFile("../../testmodels/digits_resnet.onnx")
 	if err != nil {
 		t.Fatal(err)
@@ -510,7 +515,7 @@ func TestWatch(t *testing.T) {
 	}
 	time.Sleep(100 * time.Millisecond)
 	if slices.Contains(names(), "set") {
-		t.Fatal("a file without its network is served")
+		t.Fatal("a file without its model is served")
 	}
 	if err := os.WriteFile(late, raw, 0o644); err != nil {
 		t.Fatal(err)
@@ -518,7 +523,7 @@ func TestWatch(t *testing.T) {
 	served(true)
 }
 
-// gRPC answers as REST does, and says what is wrong by its codes.
+// TestGRPC holds that gRPC gives the answers of REST, and reports errors by code.
 func TestGRPC(t *testing.T) {
 	s, url, _ := digits(t, serve.Options{})
 	g := grpc.NewServer()
@@ -595,8 +600,8 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
-// TestReloadKeepsSignature holds that a file whose outputs are others does not take the
-// place of the one before, and that the error says what differs.
+// TestReloadKeepsSignature holds that a file with other outputs does not replace the served
+// one, and that the error describes the difference.
 func TestReloadKeepsSignature(t *testing.T) {
 	s, url, path := digits(t, serve.Options{})
 	if err := s.Reload(t.Context()); err != nil {
@@ -610,7 +615,7 @@ func TestReloadKeepsSignature(t *testing.T) {
 	if err := b.Save(t.Context(), path); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), `it has no output "set", which there was`) {
+	if err := s.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), `the output "set" is missing`) {
 		t.Errorf("error %v", err)
 	}
 	r, err := http.Get(url + "/v2/models/digits")

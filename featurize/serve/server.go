@@ -1,9 +1,9 @@
-// Package serve answers requests for predictions over the network: of images, texts
-// or tensors it says what attach predict says of rows of a file, with p-values,
-// intervals and flags, in the Open Inference Protocol, version 2, over REST and gRPC.
+// Package serve serves the predictions of .attach files over REST and gRPC, in the Open
+// Inference Protocol, version 2. For images, texts or tensors it answers what attach predict
+// prints for rows of a file: predictions, p-values, flags and intervals.
 //
-// A program mounts a Server beside its own routes, and registers it with its own gRPC
-// server. Requests that come at once are run together.
+// A program mounts a Server beside its own routes and registers it with its own gRPC server.
+// Rows of concurrent requests are batched.
 package serve
 
 import (
@@ -34,66 +34,65 @@ import (
 
 // Options configures a Server. The zero value works.
 type Options struct {
-	// Runtime says how networks are run.
+	// Runtime configures how models are run.
 	Runtime featurize.Runtime
-	// Methods are a program's own, for files that hold one.
+	// Methods are the program's own detectors. They are needed to open files that contain one.
 	Methods []ood.Method
-	// MaxBatchSize is how many rows of several requests are run at once at most, 64
-	// by default. A request with more is run alone, piece by piece.
+	// MaxBatchSize is the maximum of rows that a batch of several requests has, 64 by default.
+	// A request with more rows is run alone, in pieces of that size.
 	MaxBatchSize int
-	// MaxQueueDelay is how long the first request of a batch waits for others. 0 is
-	// not at all: requests that come while others are run make the next batch.
+	// MaxQueueDelay is how long the first request of a batch waits for others. If it is 0, a
+	// request does not wait, and requests that arrive during a run make the next batch.
 	MaxQueueDelay time.Duration
-	// MaxQueueSize is how many requests wait for a model at most, 1024 by default;
-	// others are refused.
+	// MaxQueueSize is the maximum of requests that wait for a model, 1024 by default. Further
+	// requests are refused.
 	MaxQueueSize int
-	// MaxBodySize is how many bytes a request has at most, 64 MiB by default. What
-	// all requests hold at once, prepared images included, is at most 16 times that.
+	// MaxBodySize is the maximum size of a request's body in bytes, 64 MiB by default. All
+	// requests together, with their prepared images, may use 16 times that.
 	MaxBodySize int64
-	// Timeout is how long a request may take, from its first byte to its answer, 30 s
-	// by default.
+	// Timeout limits the time of a request, from its first byte to its answer. It is 30 s by
+	// default.
 	Timeout time.Duration
-	// AllowSignatureChange lets a reload change inputs, outputs, task and names of
-	// classes. Without it such a file is not served, as one that cannot be opened is.
+	// AllowSignatureChange allows a reload to change the inputs, outputs, task or class names.
+	// Without it, such a reload fails and the previous file is still served.
 	AllowSignatureChange bool
-	// Log gets what happens; nil discards.
+	// Log receives log records. If it is nil, they are discarded.
 	Log *slog.Logger
-	// Tracing gets a span of each request for predictions, which belongs to the trace
-	// that its traceparent names; nil is none.
+	// Tracing receives a span for each request for predictions. The span belongs to the trace
+	// that the request's traceparent names. If it is nil, there are no spans.
 	Tracing trace.TracerProvider
 }
 
-// Server answers the Open Inference Protocol, version 2, for files that were
-// attached to networks. It is an http.Handler of REST, Register adds its gRPC
-// service to a server, and Collector gives metrics. It is safe
-// for concurrent use.
+// Server serves .attach files in the Open Inference Protocol, version 2. It is an http.Handler
+// for REST. Register adds its gRPC service to a gRPC server, and Collector returns its
+// metrics. It is safe for concurrent use.
 type Server struct {
-	o     Options
-	mux   *http.ServeMux
-	calls sync.Pool    // of *call
-	held  atomic.Int64 // bytes of all requests
+	o        Options
+	mux      *http.ServeMux
+	calls    sync.Pool    // of *call
+	reserved atomic.Int64 // bytes that all requests have reserved
 	metrics
-	tracer  trace.Tracer // or nil
-	crowded throttle     // of logs of requests that found the queue full
+	tracer   trace.Tracer // or nil
+	refusals throttle     // of logs of status 429
 
 	loading sync.Mutex // one file is opened at a time
 	mu      sync.RWMutex
-	entries []*entry // by name, and the latest version first
+	entries []*entry // sorted by name, then latest version first
 	closed  bool
 }
 
-// entry is a version of a model, as files come and go.
+// entry is a version of a served model. Its file can be replaced.
 type entry struct {
 	name, version string
-	path          string // of a file, or of a folder with one
+	path          string // of a file, or of a folder with exactly one
 	metrics       modelMetrics
 
 	mu      sync.Mutex
-	current *model // nil while the first is opened
-	seen    stamp  // of what was opened last, or could not be
+	current *model    // nil while the first file is opened
+	seen    fileState // state of the files at the last attempt to open them
 }
 
-// New makes a server without models.
+// New returns a server without models.
 func New(o Options) *Server {
 	o.MaxBatchSize = cmp.Or(max(o.MaxBatchSize, 0), 64)
 	o.MaxQueueSize = cmp.Or(max(o.MaxQueueSize, 0), 1024)
@@ -111,18 +110,21 @@ func New(o Options) *Server {
 	return s
 }
 
-// Load opens a file and its network, and serves them under a name and a version,
-// "1" if that is empty; the version of a name that is largest as a number, or else
-// last by its letters, is the one that requests without a version get. Path may be
-// a folder with one file in it. Where the name and version are served already, what
-// is at path takes their place, and requests on their way are answered by what they
-// began with. The model must be where the file says, with the digest that it says.
+// Load opens a .attach file and its model and serves them under a name and a version, which is
+// "1" if empty. Path may be a folder with exactly one .attach file. The model must be at the
+// path in the file and have the digest in the file.
+//
+// Requests without a version get the latest: the largest by number, or the last by text if
+// versions are not numbers.
+//
+// If the name and version are already served, the new file replaces the old one. Requests in
+// progress are finished with the old one.
 func (s *Server) Load(ctx context.Context, name, version, path string) error {
 	version = cmp.Or(version, "1")
 	if name == "" || strings.ContainsAny(name+version, "/\\") {
-		return fmt.Errorf("a model cannot be called %q, version %q: names are not empty and have no slashes", name, version)
+		return fmt.Errorf("invalid model name %q or version %q: the name must not be empty, and neither may contain slashes", name, version)
 	}
-	e, isNew := s.entry(name, version)
+	e, isNew := s.addEntry(name, version)
 	if e == nil {
 		return errClosed
 	}
@@ -135,13 +137,14 @@ func (s *Server) Load(ctx context.Context, name, version, path string) error {
 	return err
 }
 
-// errSignature says why a reload is refused.
-var errSignature = errors.New("clients would have to change")
+// errSignature is why a reload is refused if inputs, outputs, task or class names change.
+var errSignature = errors.New("this would change the interface for clients")
 
 var errClosed = errors.New("the server is closed")
 
-// entry is the one of a name and version, which is made where there is none.
-func (s *Server) entry(name, version string) (e *entry, isNew bool) {
+// addEntry returns the entry of a name and version, and adds it if there is none. It returns
+// nil if the server is closed.
+func (s *Server) addEntry(name, version string) (e *entry, isNew bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -151,16 +154,16 @@ func (s *Server) entry(name, version string) (e *entry, isNew bool) {
 	if i >= 0 {
 		return s.entries[i], false
 	}
-	e = &entry{name: name, version: version, metrics: s.metrics.of(name, version)}
+	e = &entry{name: name, version: version, metrics: s.metrics.forModel(name, version)}
 	s.entries = append(slices.Clone(s.entries), e)
 	slices.SortFunc(s.entries, func(a, b *entry) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), -cmp.Compare(number(a.version), number(b.version)), -cmp.Compare(a.version, b.version))
+		return cmp.Or(cmp.Compare(a.name, b.name), -cmp.Compare(versionNumber(a.version), versionNumber(b.version)), -cmp.Compare(a.version, b.version))
 	})
 	return e, true
 }
 
-// number is the number that a version is, or −1.
-func number(version string) int {
+// versionNumber returns the number of a version, or −1 if it is not a number.
+func versionNumber(version string) int {
 	n, err := strconv.Atoi(version)
 	if err != nil {
 		return -1
@@ -168,14 +171,14 @@ func number(version string) int {
 	return n
 }
 
-// load opens what is at path and puts it in place of what the entry has, whose
-// signature it must have if anySignature is false.
+// load opens the file at path and replaces the entry's current model with it. If anySignature
+// is false, it returns an error if the signature differs.
 func (s *Server) load(ctx context.Context, e *entry, path string, anySignature bool) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	began := time.Now()
-	file, err := find(path)
-	var seen stamp
+	file, err := findFile(path)
+	var seen fileState
 	seen.add(file)
 	var b *attach.Bundle
 	digest := ""
@@ -187,7 +190,7 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	}
 	var m *model
 	if err == nil {
-		seen.add(b.Base.Path) // also where it is not there yet, so that its coming is noticed
+		seen.add(b.Base.Path) // even if it does not exist yet, so that Watch notices when it appears
 		m, err = s.open(ctx, b)
 	}
 	if err == nil && !anySignature {
@@ -217,7 +220,7 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	}
 	m.sha256 = digest
 	old := e.current
-	// What was seen of rows goes on counting where they are judged as before.
+	// Keep the evidence of drift if the calibration scores are the same.
 	if old != nil && slices.Equal(old.bundle.Calibration.OOD, m.bundle.Calibration.OOD) {
 		m.monitor = old.monitor
 	}
@@ -231,8 +234,8 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	return nil
 }
 
-// find is the file at a path, or the only one in the folder there.
-func find(path string) (string, error) {
+// findFile returns the path of a file, or of the only .attach file in a folder.
+func findFile(path string) (string, error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return path, err
 	}
@@ -241,20 +244,20 @@ func find(path string) (string, error) {
 	case err != nil:
 		return path, err
 	case len(files) == 0:
-		return path, fmt.Errorf("%s: the folder has no file that ends in .attach", path)
+		return path, fmt.Errorf("%s: the folder has no .attach file", path)
 	case len(files) > 1:
-		return path, fmt.Errorf("%s: the folder has %d files that end in .attach; name one of them", path, len(files))
+		return path, fmt.Errorf("%s: the folder has %d .attach files: give the path of one", path, len(files))
 	}
 	return files[0], nil
 }
 
-// stamp tells by and by whether files are others.
-type stamp struct {
+// fileState records the identity, size and modification time of files.
+type fileState struct {
 	paths []string
-	infos []fs.FileInfo // nil of one that is not there
+	infos []fs.FileInfo // nil if the file does not exist
 }
 
-func (s *stamp) add(path string) {
+func (s *fileState) add(path string) {
 	info, err := os.Stat(path)
 	if err != nil {
 		info = nil
@@ -262,8 +265,8 @@ func (s *stamp) add(path string) {
 	s.paths, s.infos = append(s.paths, path), append(s.infos, info)
 }
 
-// same says whether nothing changed.
-func (s stamp) same(other stamp) bool {
+// equal reports whether no file changed.
+func (s fileState) equal(other fileState) bool {
 	return slices.Equal(s.paths, other.paths) && slices.EqualFunc(s.infos, other.infos, func(a, b fs.FileInfo) bool {
 		if a == nil || b == nil {
 			return a == b
@@ -272,8 +275,8 @@ func (s stamp) same(other stamp) bool {
 	})
 }
 
-// Reload opens all files anew. Those that cannot be opened are served as they were,
-// and are among the errors.
+// Reload opens all files again. It returns the errors of files that cannot be opened; their
+// previous models are still served.
 func (s *Server) Reload(ctx context.Context) error {
 	var errs []error
 	for _, e := range s.all() {
@@ -287,25 +290,26 @@ func (s *Server) reload(ctx context.Context, e *entry) error {
 	path := e.path
 	e.mu.Unlock()
 	if path == "" {
-		return nil // it is opened the first time
+		return nil // it is being opened for the first time
 	}
 	err := s.load(ctx, e, path, s.o.AllowSignatureChange)
 	if err != nil {
-		e.metrics.reloads("failed")
-		s.o.Log.Error("model not reloaded; the one before is served", "model", e.name, "version", e.version, "error", err.Error())
+		e.metrics.countReload("failed")
+		s.o.Log.Error("model not reloaded; the previous one is still served", "model", e.name, "version", e.version, "error", err.Error())
 		return err
 	}
-	e.metrics.reloads("done")
+	e.metrics.countReload("done")
 	return nil
 }
 
-// Watch looks every so often whether files or their models changed, and opens those
-// anew that did, once they have stayed the same since it looked before. It returns
-// when ctx ends. Files are best replaced by renaming others to their names.
+// Watch checks at each interval whether a .attach file or its model changed. It reloads a
+// changed file once its state is the same at two checks in a row, so that a file that is still
+// being written is not opened. It returns when ctx ends. Replace files by renaming new ones to
+// their paths.
 func (s *Server) Watch(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	before := map[*entry]stamp{}
+	before := map[*entry]fileState{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -319,13 +323,13 @@ func (s *Server) Watch(ctx context.Context, every time.Duration) {
 			if m == nil {
 				continue
 			}
-			file, _ := find(path)
-			var now stamp
+			file, _ := findFile(path)
+			var now fileState
 			now.add(file)
 			if len(seen.paths) > 1 {
 				now.add(seen.paths[1])
 			}
-			if last, known := before[e]; known && last.same(now) && !now.same(seen) {
+			if last, known := before[e]; known && last.equal(now) && !now.equal(seen) {
 				s.reload(ctx, e)
 			}
 			before[e] = now
@@ -333,14 +337,14 @@ func (s *Server) Watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-// all are the entries there are.
+// all returns the entries.
 func (s *Server) all() []*entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.entries
 }
 
-// find is the entry of a name and a version, or the latest.
+// find returns the entry of a name and version. An empty version means the latest.
 func (s *Server) find(name, version string) (*entry, error) {
 	known := false
 	for _, e := range s.all() {
@@ -356,7 +360,7 @@ func (s *Server) find(name, version string) (*entry, error) {
 	return nil, refuse(http.StatusNotFound, "there is no model %.100q", name)
 }
 
-// acquire holds the model of the entry until release.
+// acquire returns the entry's current model and keeps it open until release.
 func (e *entry) acquire() (*model, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -367,17 +371,18 @@ func (e *entry) acquire() (*model, error) {
 	return e.current, nil
 }
 
-// room refuses a request that could not wait for the model.
-func (e *entry) room() error {
+// checkRoom returns an error if the queue of the model is full.
+func (e *entry) checkRoom() error {
 	m, err := e.acquire()
 	if err != nil {
 		return err
 	}
 	defer e.release(m)
-	return m.batcher.room()
+	return m.batcher.checkRoom()
 }
 
-// release closes a model that another took the place of, after its last request.
+// release ends the use of a model. It closes the model if the model was replaced and this was
+// its last request.
 func (e *entry) release(m *model) {
 	e.mu.Lock()
 	m.users--
@@ -394,15 +399,15 @@ func (e *entry) ready() bool {
 	return e.current != nil
 }
 
-// ready says whether there are models, and all are loaded.
+// ready reports whether there is at least one model and all are loaded.
 func (s *Server) ready() bool {
 	all := s.all()
 	return len(all) > 0 && !slices.ContainsFunc(all, func(e *entry) bool { return !e.ready() })
 }
 
-// Monitor is what watches the rows of a model for drift, from when it was loaded until
-// a file with other calibration rows takes its place; a version that is empty is the
-// latest. A program may save it, and restore it after Load.
+// Monitor returns the drift monitor of a model. An empty version means the latest. The monitor
+// counts rows since the model was loaded, and starts anew if a new file has other calibration
+// scores. A program may save its state and restore it after Load.
 func (s *Server) Monitor(name, version string) (*calibrate.Monitor, error) {
 	e, err := s.find(name, version)
 	if err != nil {
@@ -414,7 +419,7 @@ func (s *Server) Monitor(name, version string) (*calibrate.Monitor, error) {
 	}
 	defer e.release(m)
 	if m.monitor == nil {
-		return nil, fmt.Errorf("the model %q has no calibrated detector, which drift is noticed by", name)
+		return nil, fmt.Errorf("the model %q has no calibrated detector, which a drift monitor needs", name)
 	}
 	return m.monitor, nil
 }
@@ -425,7 +430,7 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
-// versions are those of a model, the latest first.
+// versions returns the versions of a model, latest first.
 func (s *Server) versions(name string) []string {
 	var list []string
 	for _, e := range s.all() {
@@ -436,8 +441,7 @@ func (s *Server) versions(name string) []string {
 	return list
 }
 
-// Close frees the models once requests on their way are answered. Requests that
-// come after it find no model.
+// Close frees the models once their requests are finished. Later requests find no model.
 func (s *Server) Close() {
 	s.mu.Lock()
 	entries := s.entries

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// signatureChange says how a model differs from another in what its clients send and
-// get, or returns "" if it does not.
+// signatureChange describes the first difference between two models that clients would notice.
+// It returns "" if there is none.
 func signatureChange(old, new *model) string {
 	if was, is := old.bundle.Base.Task, new.bundle.Base.Task; was != is {
-		return fmt.Sprintf("its task is %s, and was %s", is, was)
+		return fmt.Sprintf("the task changed from %s to %s", was, is)
 	}
 	oldInputs, oldOutputs := old.tensors()
 	newInputs, newOutputs := new.tensors()
@@ -21,30 +21,31 @@ func signatureChange(old, new *model) string {
 	}
 	was, is := old.bundle.Base.Classes, new.bundle.Base.Classes
 	if len(was) != len(is) {
-		return fmt.Sprintf("it names %d classes, and named %d", len(is), len(was))
+		return fmt.Sprintf("the number of class names changed from %d to %d", len(was), len(is))
 	}
 	for i := range was {
 		if was[i] != is[i] {
-			return fmt.Sprintf("its class %d is %.100q, and was %.100q", i, is[i], was[i])
+			return fmt.Sprintf("the name of class %d changed from %.100q to %.100q", i, was[i], is[i])
 		}
 	}
 	return ""
 }
 
-// tensorChange says how inputs or outputs differ, in any order.
+// tensorChange describes the first difference between the inputs or outputs of two models,
+// whose order does not matter.
 func tensorChange(kind string, old, new []tensorMetadata) string {
 	for _, was := range old {
 		i := slices.IndexFunc(new, func(t tensorMetadata) bool { return t.Name == was.Name })
 		if i < 0 {
-			return fmt.Sprintf("it has no %s %q, which there was", kind, was.Name)
+			return fmt.Sprintf("the %s %q is missing", kind, was.Name)
 		}
 		if is := new[i]; is.Datatype != was.Datatype || !slices.Equal(is.Shape, was.Shape) {
-			return fmt.Sprintf("its %s %q is %s %v, and was %s %v", kind, was.Name, is.Datatype, is.Shape, was.Datatype, was.Shape)
+			return fmt.Sprintf("the %s %q changed from %s %v to %s %v", kind, was.Name, was.Datatype, was.Shape, is.Datatype, is.Shape)
 		}
 	}
 	for _, is := range new {
 		if !slices.ContainsFunc(old, func(t tensorMetadata) bool { return t.Name == is.Name }) {
-			return fmt.Sprintf("it has %s %q, which there was not", kind, is.Name)
+			return fmt.Sprintf("the %s %q is new", kind, is.Name)
 		}
 	}
 	return ""

@@ -13,25 +13,26 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/float16"
 )
 
-// tensor is an input as it came, with its elements in one of three forms.
+// tensor is an input as the client sent it. Its elements are in one of three fields: text, raw
+// or contents.
 type tensor struct {
 	name, datatype string
 	shape          []int
 	elements       int // the product of shape
 
-	text     []byte                         // a JSON array, nested or not
-	raw      []byte                         // binary, little-endian; not nil where there is no element
-	contents *inference.InferTensorContents // of gRPC
+	text     []byte                         // a JSON array, flat or nested
+	raw      []byte                         // binary, little-endian; not nil even if there are no elements
+	contents *inference.InferTensorContents // typed contents of gRPC
 }
 
-// mostAxes and mostElements bound shapes.
+// maxAxes and maxElements limit shapes.
 const (
-	mostAxes     = 32
-	mostElements = math.MaxInt32 - 1
+	maxAxes     = 32
+	maxElements = math.MaxInt32 - 1
 )
 
-// size is how many bytes an element of a datatype takes, 0 where that differs and
-// −1 for what is no datatype.
+// size returns the bytes per element of a datatype. It is 0 for BYTES, whose elements vary in
+// length, and −1 for an unknown datatype.
 func size(datatype string) int {
 	switch datatype {
 	case "BOOL", "INT8", "UINT8":
@@ -48,7 +49,7 @@ func size(datatype string) int {
 	return -1
 }
 
-// datatypes are what the protocol calls the types that NumPy calls otherwise.
+// datatypeOf returns the protocol's name of a NumPy data type.
 func datatypeOf(numpy string) string {
 	switch numpy {
 	case "bool":
@@ -63,20 +64,20 @@ func datatypeOf(numpy string) string {
 	return "BYTES"
 }
 
-// measure counts the elements that the shape asks for.
+// measure checks the datatype and the shape, and counts the elements of the shape.
 func (t *tensor) measure() error {
 	if size(t.datatype) < 0 {
-		return badRequest("the input %.100q has the datatype %.100q, which is none of BOOL, INT8 to INT64, UINT8 to UINT64, FP16, FP32, FP64 and BYTES", t.name, t.datatype)
+		return badRequest("the input %.100q has the datatype %.100q, which is unknown: use BOOL, INT8 to INT64, UINT8 to UINT64, FP16, FP32, FP64 or BYTES", t.name, t.datatype)
 	}
-	if len(t.shape) == 0 || len(t.shape) > mostAxes {
-		return badRequest("the input %.100q has %d axes; it needs one for rows, and at most %d", t.name, len(t.shape), mostAxes)
+	if len(t.shape) == 0 || len(t.shape) > maxAxes {
+		return badRequest("the input %.100q has %d axes: it needs 1 to %d, the first for rows", t.name, len(t.shape), maxAxes)
 	}
 	t.elements = 1
 	for _, d := range t.shape {
 		switch {
 		case d < 0:
-			return badRequest("the input %.100q has the shape %v: an axis of a request is not negative", t.name, t.shape)
-		case d > mostElements || d > 0 && t.elements > mostElements/d:
+			return badRequest("the input %.100q has the shape %v: sizes must not be negative", t.name, t.shape)
+		case d > maxElements || d > 0 && t.elements > maxElements/d:
 			return badRequest("the input %.100q has the shape %v, which is too large", t.name, t.shape)
 		}
 		t.elements *= d
@@ -84,22 +85,23 @@ func (t *tensor) measure() error {
 	return nil
 }
 
-// brings is how many elements the data have at most, whatever the shape asks for.
-func (t *tensor) brings() int {
+// available bounds the number of elements in the data, so that a large shape with little data
+// costs no memory.
+func (t *tensor) available() int {
 	n := len(t.text) / 2
 	if t.contents != nil {
-		n = contentsOf(t.contents)
+		n = contentsLen(t.contents)
 	} else if t.raw != nil {
 		n = len(t.raw)
 	}
 	return min(n, t.elements)
 }
 
-func (t *tensor) miscount(n int) error {
-	return badRequest("the input %.100q has %d elements, its shape %v asks for %d", t.name, n, t.shape, t.elements)
+func (t *tensor) countError(n int) error {
+	return badRequest("the input %.100q has %d elements, but its shape %v needs %d", t.name, n, t.shape, t.elements)
 }
 
-// floats appends the elements as float32 numbers.
+// floats decodes the elements as float32 numbers and appends them to dst.
 func (t *tensor) floats(dst []float32) ([]float32, error) {
 	begin := len(dst)
 	var err error
@@ -108,31 +110,31 @@ func (t *tensor) floats(dst []float32) ([]float32, error) {
 		dst, err = t.typed(dst)
 	case t.raw != nil:
 		if want := t.elements * size(t.datatype); len(t.raw) != want {
-			return dst, badRequest("the input %.100q has %d bytes, its shape %v of %s takes %d", t.name, len(t.raw), t.shape, t.datatype, want)
+			return dst, badRequest("the input %.100q has %d bytes, but its shape %v of %s needs %d", t.name, len(t.raw), t.shape, t.datatype, want)
 		}
 		dst, err = t.binary(dst)
 	default:
 		dst, err = t.parse(dst)
 	}
 	if err == nil && len(dst)-begin != t.elements {
-		return dst, t.miscount(len(dst) - begin)
+		return dst, t.countError(len(dst) - begin)
 	}
 	return dst, err
 }
 
-// check refuses element i where the datatype does not have it, or where it is an
-// integer that does not travel.
-func (t *tensor) check(i int, v float64, of limits) error {
+// check returns an error if element i is not a value of an integer datatype, or if float32
+// cannot hold it exactly.
+func (t *tensor) check(i int, v float64, lim limits) error {
 	switch {
-	case of.integers && (v < of.lo || v > of.hi || v != math.Trunc(v)):
-		return t.invalid(fmt.Errorf("%.15g is no %s", v, t.datatype))
-	case of.integers && math.Abs(v) > rows.MaxExact:
-		return badRequest("element %d of the input %.100q is outside −2²⁴ to 2²⁴, in which integers are taken", i, t.name)
+	case lim.integers && (v < lim.lo || v > lim.hi || v != math.Trunc(v)):
+		return t.invalid(fmt.Errorf("%.15g is not a value of %s", v, t.datatype))
+	case lim.integers && math.Abs(v) > rows.MaxExact:
+		return badRequest("element %d of the input %.100q is outside −2²⁴ to 2²⁴, the integers that float32 holds exactly", i, t.name)
 	}
 	return nil
 }
 
-// binary decodes raw, whose length is right.
+// binary decodes raw and appends the numbers to dst. The caller has checked the length of raw.
 func (t *tensor) binary(dst []float32) ([]float32, error) {
 	b := t.raw
 	dst = slices.Grow(dst, t.elements)
@@ -154,10 +156,10 @@ func (t *tensor) binary(dst []float32) ([]float32, error) {
 			dst = append(dst, float32(v))
 		}
 	default:
-		n, of := size(t.datatype), limitsOf(t.datatype)
+		n, lim := size(t.datatype), limitsOf(t.datatype)
 		for i := range t.elements {
 			v := integer(t.datatype, b[i*n:])
-			if err := t.check(i, v, of); err != nil {
+			if err := t.check(i, v, lim); err != nil {
 				return dst, err
 			}
 			dst = append(dst, float32(v))
@@ -166,7 +168,7 @@ func (t *tensor) binary(dst []float32) ([]float32, error) {
 	return dst, nil
 }
 
-// integer decodes the first element.
+// integer decodes the first element of b.
 func integer(datatype string, b []byte) float64 {
 	switch datatype {
 	case "INT8":
@@ -187,14 +189,14 @@ func integer(datatype string, b []byte) float64 {
 	return float64(b[0])
 }
 
-// parse reads a JSON array.
+// parse decodes text, a JSON array, and appends the numbers to dst.
 func (t *tensor) parse(dst []float32) ([]float32, error) {
 	s := scanner{text: t.text}
 	begin := len(dst)
-	of := limitsOf(t.datatype)
+	lim := limitsOf(t.datatype)
 	err := s.leaves(0, func() error {
 		if len(dst)-begin == t.elements {
-			return t.miscount(t.elements + 1) // or more
+			return t.countError(t.elements + 1) // or more
 		}
 		if t.datatype == "BOOL" && s.peek() != '0' && s.peek() != '1' {
 			v, err := s.bool()
@@ -205,8 +207,8 @@ func (t *tensor) parse(dst []float32) ([]float32, error) {
 			}
 			return err
 		}
-		if !of.integers && s.peek() == 'n' && s.literal("null") {
-			// JSON has no NaN, which is an empty cell of a table.
+		if !lim.integers && s.peek() == 'n' && s.literal("null") {
+			// JSON has no NaN, so null stands for a missing value.
 			dst = append(dst, float32(math.NaN()))
 			return nil
 		}
@@ -214,14 +216,14 @@ func (t *tensor) parse(dst []float32) ([]float32, error) {
 		if err != nil {
 			return err
 		}
-		if of.integers {
-			v, _ := strconv.ParseFloat(text, 64) // an infinity where it is too large
+		if lim.integers {
+			v, _ := strconv.ParseFloat(text, 64) // infinite if it is too large
 			dst = append(dst, float32(v))
-			return t.check(len(dst)-begin-1, v, of)
+			return t.check(len(dst)-begin-1, v, lim)
 		}
 		v, err := strconv.ParseFloat(text, 32)
 		if err != nil {
-			return fmt.Errorf("%.40s is too large for a float32 number, as which rows travel", text)
+			return fmt.Errorf("%.40s is too large for float32, the type of all inputs", text)
 		}
 		dst = append(dst, float32(v))
 		return nil
@@ -232,17 +234,17 @@ func (t *tensor) parse(dst []float32) ([]float32, error) {
 	return dst, nil
 }
 
-// invalid is an error of what the tensor holds.
+// invalid adds the name of the input to an error of its data.
 func (t *tensor) invalid(err error) error {
 	if _, known := err.(*refusal); known {
 		return err
 	}
-	return badRequest("the data of the input %.100q: %v", t.name, err)
+	return badRequest("the data of the input %.100q is invalid: %v", t.name, err)
 }
 
-// leaves calls each for what is no array in nested arrays.
+// leaves calls each for every element of nested arrays that is not an array itself.
 func (s *scanner) leaves(depth int, each func() error) error {
-	if depth > mostAxes {
+	if depth > maxAxes {
 		return s.fail("an element")
 	}
 	return s.array(func() error {
@@ -253,8 +255,7 @@ func (s *scanner) leaves(depth int, each func() error) error {
 	})
 }
 
-// limits are the least and the largest number of a datatype, where it has integers
-// alone.
+// limits is the range of an integer datatype. It is zero for floating-point datatypes.
 type limits struct {
 	lo, hi   float64
 	integers bool
@@ -273,24 +274,24 @@ func limitsOf(datatype string) limits {
 	}
 }
 
-// typed reads the contents of a gRPC message.
+// typed decodes contents and appends the numbers to dst.
 func (t *tensor) typed(dst []float32) ([]float32, error) {
 	c := t.contents
-	of := limitsOf(t.datatype)
+	lim := limitsOf(t.datatype)
 	add := func(n int, at func(i int) float64) error {
 		if n != t.elements {
-			return t.miscount(n)
+			return t.countError(n)
 		}
 		for i := range n {
 			v := at(i)
-			if err := t.check(i, v, of); err != nil {
+			if err := t.check(i, v, lim); err != nil {
 				return err
 			}
 			dst = append(dst, float32(v))
 		}
 		return nil
 	}
-	dst = slices.Grow(dst, t.brings())
+	dst = slices.Grow(dst, t.available())
 	var err error
 	switch t.datatype {
 	case "FP32":
@@ -313,25 +314,25 @@ func (t *tensor) typed(dst []float32) ([]float32, error) {
 	case "UINT64":
 		err = add(len(c.GetUint64Contents()), func(i int) float64 { return float64(c.Uint64Contents[i]) })
 	default:
-		err = badRequest("the input %.100q of %s has typed contents, which have no field for it; give raw ones", t.name, t.datatype)
+		err = badRequest("the input %.100q of %s has typed contents, which do not support this datatype: use raw_input_contents", t.name, t.datatype)
 	}
 	return dst, err
 }
 
-// contentsOf is how many elements there are, of whatever type.
-func contentsOf(c *inference.InferTensorContents) int {
+// contentsLen returns the number of elements of all types.
+func contentsLen(c *inference.InferTensorContents) int {
 	return len(c.GetBoolContents()) + len(c.GetIntContents()) + len(c.GetInt64Contents()) + len(c.GetUintContents()) +
 		len(c.GetUint64Contents()) + len(c.GetFp32Contents()) + len(c.GetFp64Contents()) + len(c.GetBytesContents())
 }
 
-// bytes calls each with every element of a tensor of BYTES, which shares the memory
-// of the request where it can. In JSON elements are strings, of base64 where encoded
-// says so.
+// bytes calls each with every element of a BYTES tensor. Elements share the memory of the
+// request if possible. In JSON, elements are strings, which are decoded from base64 if encoded
+// is set.
 func (t *tensor) bytes(encoded bool, each func(element []byte) error) error {
 	n := 0
 	add := func(element []byte) error {
 		if n++; n > t.elements {
-			return t.miscount(n) // or more
+			return t.countError(n) // or more
 		}
 		return each(element)
 	}
@@ -346,7 +347,7 @@ func (t *tensor) bytes(encoded bool, each func(element []byte) error) error {
 	case t.raw != nil:
 		for b := t.raw; len(b) > 0 && err == nil; {
 			if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
-				return badRequest("element %d of the input %.100q is longer than the bytes that are left", n, t.name)
+				return badRequest("element %d of the input %.100q is longer than the remaining bytes", n, t.name)
 			}
 			end := 4 + int(binary.LittleEndian.Uint32(b))
 			err = add(b[4:end:end])
@@ -362,7 +363,7 @@ func (t *tensor) bytes(encoded bool, each func(element []byte) error) error {
 			element := []byte(text)
 			if encoded {
 				if element, err = base64.StdEncoding.DecodeString(text); err != nil {
-					return fmt.Errorf("element %d is no base64, as which JSON brings images", n)
+					return fmt.Errorf("element %d is not base64, the form of images in JSON", n)
 				}
 			}
 			return add(element)
@@ -372,7 +373,7 @@ func (t *tensor) bytes(encoded bool, each func(element []byte) error) error {
 		return t.invalid(err)
 	}
 	if n != t.elements {
-		return t.miscount(n)
+		return t.countError(n)
 	}
 	return nil
 }
