@@ -1,5 +1,5 @@
-// Package experiment is what the experiments share: the command line, jobs
-// that show how far they are, results that outlive a run, rows and pictures.
+// Package experiment holds what all experiments share: the command line, jobs with progress
+// reports, a store of results that survives an interrupted run, row splits and figures.
 package experiment
 
 import (
@@ -19,37 +19,38 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// Experiment is one table or figure.
+// Experiment describes a table or a figure that the command can reproduce.
 type Experiment struct {
 	Name, Doc string
-	// Shared names the flags that it has of those that experiments share.
+	// Shared lists the shared flags that this experiment accepts.
 	Shared []string
-	// OptionalData says that some of it runs without --data, and that it says
-	// itself what for it wants the folder.
+	// OptionalData is set if parts of the experiment run without --data. The experiment then
+	// reports itself which part needs the folder.
 	OptionalData bool
-	// Resumes says that it keeps results in --out as they are measured.
+	// Resumes is set if results are stored in --out as they are measured.
 	Resumes bool
-	// New defines flags of its own, and returns what runs once all are parsed.
+	// New defines the experiment's own flags. It returns the function to call after flags are
+	// parsed.
 	New func(flags *flag.FlagSet, shared *Settings) func(ctx context.Context) error
 }
 
-// Settings are the flags that experiments share, and what they open.
+// Settings holds the values of the shared flags, and what Main opens because of them.
 type Settings struct {
 	Data, Models string
 	Sets         []string // nil: all
 	MethodNames  []string // nil: all
 	Seeds        int
-	Epochs       int // 0: by the number of rows
+	Epochs       int // 0: chosen from the number of rows
 	Parallel     int
 	Out, Library string
-	Trainer      train.Trainer // of experiments with --ort-lib
+	Trainer      train.Trainer // set for experiments with --ort-lib
 	Stdout       io.Writer
 	Stderr       io.Writer
 }
 
 func (e Experiment) has(flag string) bool { return slices.Contains(e.Shared, flag) }
 
-// define defines the flags that e shares with others.
+// define defines the shared flags that e accepts.
 func (e Experiment) define(flags *flag.FlagSet, s *Settings) {
 	for _, name := range e.Shared {
 		switch name {
@@ -88,7 +89,7 @@ func names(flags *flag.FlagSet, to *[]string, name, usage string) {
 	})
 }
 
-// Redefine gives a flag another default and meaning.
+// Redefine changes the default and the usage text of a flag.
 func Redefine(flags *flag.FlagSet, name, value, usage string) {
 	f := flags.Lookup(name)
 	if err := f.Value.Set(value); err != nil {
@@ -97,14 +98,14 @@ func Redefine(flags *flag.FlagSet, name, value, usage string) {
 	f.DefValue, f.Usage = value, usage
 }
 
-// usageError is a mistake in how the command was called.
+// usageError reports a mistake in the command line.
 type usageError struct{ error }
 
-// Usagef makes an error that ends the command with exit status 2.
+// Usagef returns an error that ends the command with exit status 2.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// Main runs the one of the experiments that args begin with, and returns the
-// exit status: 0 done, 1 failed, 2 wrong usage.
+// Main runs the experiment that args[0] names. It returns the exit status: 0 for success, 1
+// for a failure, 2 for wrong usage.
 func Main(ctx context.Context, experiments []Experiment, args []string, stdout, stderr io.Writer) int {
 	err := run(ctx, experiments, args, &Settings{Stdout: stdout, Stderr: stderr})
 	if err == nil || errors.Is(err, flag.ErrHelp) {
@@ -177,7 +178,8 @@ func run(ctx context.Context, experiments []Experiment, args []string, s *Settin
 		s.Trainer = engine
 	}
 	if e.has("models") {
-		// Networks have so many features that ONNX Runtime is to compute large products.
+		// These networks have so many features that large products are computed by ONNX
+		// Runtime.
 		runtime, err := ort.Open(ctx, ort.Options{Library: s.Library})
 		if err != nil {
 			return err
@@ -186,26 +188,26 @@ func run(ctx context.Context, experiments []Experiment, args []string, s *Settin
 	}
 	err = measure(ctx)
 	if e.Resumes && errors.Is(err, context.Canceled) {
-		return fmt.Errorf("interrupted: what was measured is in %s, and the same command goes on from there", s.Out)
+		return fmt.Errorf("interrupted: results so far are in %s; run the same command again to continue", s.Out)
 	}
 	return err
 }
 
-// Numbers reads the numbers of a flag, separated by commas.
+// Numbers parses a flag's comma-separated numbers.
 func Numbers(flag, text string) ([]float64, error) {
 	var list []float64
 	for field := range strings.SplitSeq(text, ",") {
 		v, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
 		if err != nil {
-			return nil, Usagef("%s wants numbers separated by commas, and %q is none", flag, field)
+			return nil, Usagef("%s wants numbers separated by commas: %q is not a number", flag, field)
 		}
 		list = append(list, v)
 	}
 	return list, nil
 }
 
-// Distinct returns an error where a flag names one thing twice, which would be
-// measured twice and counted twice.
+// Distinct returns an error if a flag names one value twice, because it would be measured and
+// counted twice.
 func Distinct[T comparable](flag string, named []T) error {
 	for i, v := range named {
 		if slices.Contains(named[:i], v) {
@@ -215,8 +217,8 @@ func Distinct[T comparable](flag string, named []T) error {
 	return nil
 }
 
-// Choose returns those of all that a flag names, in its order; nil names are
-// all. The first of nameOf is the name, others stand for it too.
+// Choose returns the elements of all that a flag names, in the order of names. If names is
+// nil, it returns all. The first nameOf gives an element's name; the others give aliases.
 func Choose[T any](flag, kind string, names []string, all []T, nameOf ...func(T) string) ([]T, error) {
 	if names == nil {
 		return all, nil

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// note is a result.
+// note is a record for tests.
 type note struct {
 	Name  string
 	Value float64
@@ -35,7 +35,7 @@ func TestStore(t *testing.T) {
 	if n := bytes.Count(raw, []byte("\n")); n != 2 {
 		t.Fatalf("%d lines for 2 results", n)
 	}
-	// A killed run leaves half a line.
+	// A killed run may leave an incomplete last line.
 	if err := os.WriteFile(path, raw[:len(raw)-5], 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// A record that is known is not measured again, and one that fails is not kept.
+// A stored record is not measured again, and a failed one is not stored.
 func TestStoreOf(t *testing.T) {
 	s, err := OpenStore[string, note](filepath.Join(t.TempDir(), "r.jsonl"))
 	if err != nil {

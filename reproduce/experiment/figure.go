@@ -14,14 +14,14 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Figure is a plot in the style of all figures. It keeps the first error of
-// what is drawn until it is saved.
+// Figure is a plot in the common style. It remembers the first drawing error, and Save reports
+// it.
 type Figure struct {
 	*plot.Plot
 	err error
 }
 
-// NewFigure is an empty one.
+// NewFigure returns an empty figure.
 func NewFigure(title, x, y string) *Figure {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
@@ -41,24 +41,25 @@ func NewFigure(title, x, y string) *Figure {
 	return &Figure{Plot: p}
 }
 
-// Ink is the colour of text and of what has none of its own.
+// Ink is the colour of text and of everything without a colour of its own.
 func Ink() color.NRGBA { return RGB(0x333d4a, 0xff) }
 
 // Pale is the colour of lines that only guide the eye.
 func Pale() color.NRGBA { return RGB(0xe3e7ec, 0xff) }
 
-// RGB is a color 0xRRGGBB with an opacity.
+// RGB returns the color 0xRRGGBB with an opacity.
 func RGB(rgb uint32, alpha uint8) color.NRGBA {
 	return color.NRGBA{uint8(rgb >> 16), uint8(rgb >> 8), uint8(rgb), alpha}
 }
 
-// Color tells up to eight series apart, also for most colour-blind eyes.
+// Color returns the color of a series. The eight colors are distinguishable with most kinds of
+// colour blindness.
 func Color(i int) color.NRGBA {
 	palette := [...]uint32{0x2f6fde, 0xe4572e, 0x1b9e77, 0x8e5bd0, 0xd99a00, 0x17a2b8, 0xc23b82, 0x6b7280}
 	return RGB(palette[i%len(palette)], 0xff)
 }
 
-// Band is the area between two curves over increasing x.
+// Band fills the area between two curves over increasing x.
 func (f *Figure) Band(x, lower, upper []float64, fill color.Color) *plotter.Polygon {
 	edge := points(x, lower)
 	for i := len(x) - 1; i >= 0; i-- {
@@ -72,7 +73,7 @@ func (f *Figure) Band(x, lower, upper []float64, fill color.Color) *plotter.Poly
 	return band
 }
 
-// Line is a curve, its width in points.
+// Line draws a curve with a width in points.
 func (f *Figure) Line(x, y []float64, ink color.Color, width float64, dashes ...vg.Length) *plotter.Line {
 	line, err := plotter.NewLine(points(x, y))
 	if f.err = cmp.Or(f.err, err); err != nil {
@@ -82,12 +83,12 @@ func (f *Figure) Line(x, y []float64, ink color.Color, width float64, dashes ...
 	return line
 }
 
-// Dashed is a dashed curve.
+// Dashed draws a dashed curve.
 func (f *Figure) Dashed(x, y []float64, ink color.Color, width float64) *plotter.Line {
 	return f.Line(x, y, ink, width, vg.Points(4), vg.Points(2))
 }
 
-// Dots are points, each a glyph.
+// Dots draws each point as a glyph.
 func (f *Figure) Dots(x, y []float64, glyph draw.GlyphStyle) *plotter.Scatter {
 	dots, err := plotter.NewScatter(points(x, y))
 	if f.err = cmp.Or(f.err, err); err != nil {
@@ -97,12 +98,12 @@ func (f *Figure) Dots(x, y []float64, glyph draw.GlyphStyle) *plotter.Scatter {
 	return dots
 }
 
-// Dot is a glyph with a radius in points.
+// Dot returns a glyph with a radius in points.
 func Dot(ink color.Color, radius float64, shape draw.GlyphDrawer) draw.GlyphStyle {
 	return draw.GlyphStyle{Color: ink, Radius: vg.Points(radius), Shape: shape}
 }
 
-// Bars are errors below and above y, their caps so many points wide.
+// Bars draws error bars below and above y. The width of the caps is in points.
 func (f *Figure) Bars(x, y, below, above []float64, ink color.Color, caps float64) *plotter.YErrorBars {
 	errors := make(plotter.YErrors, len(x))
 	for i := range errors {
@@ -127,7 +128,7 @@ func points(x, y []float64) plotter.XYs {
 	return points
 }
 
-// Decades are the powers of ten in a range of exponents, as ticks.
+// Decades returns ticks at the powers of ten between two exponents.
 func Decades(low, high float64) plot.ConstantTicks {
 	var ticks plot.ConstantTicks
 	for e := math.Ceil(low); e <= high; e++ {
@@ -136,8 +137,8 @@ func Decades(low, high float64) plot.ConstantTicks {
 	return ticks
 }
 
-// Save writes path.png and path.svg of a figure, or of several in rows of equal
-// length, their axes aligned. Width and height are in centimeters.
+// Save writes a figure to path.png and path.svg. Several figures form rows of equal length
+// with aligned axes. Width and height are in centimeters.
 func Save(path string, width, height float64, figures ...[]*Figure) error {
 	plots := make([][]*plot.Plot, len(figures))
 	for i, row := range figures {

@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// PICP is the prediction interval coverage probability: the share of targets
-// strictly inside their intervals.
+// PICP returns the prediction interval coverage probability: the fraction of targets strictly
+// inside their intervals.
 func PICP(lower, upper, y []float64) float64 {
 	checkIntervals(lower, upper, len(y))
 	inside := 0
@@ -22,7 +22,7 @@ func PICP(lower, upper, y []float64) float64 {
 	return float64(inside) / float64(len(y))
 }
 
-// MPIW is the mean prediction interval width, in units of the target.
+// MPIW returns the mean prediction interval width, in units of the target.
 func MPIW(lower, upper []float64) float64 {
 	checkIntervals(lower, upper, len(lower))
 	var sum float64
@@ -32,9 +32,9 @@ func MPIW(lower, upper []float64) float64 {
 	return sum / float64(len(lower))
 }
 
-// IntervalScore is the mean of the score of Winkler, of intervals that miss
-// with probability alpha: the width, and 2/α of what a target lies outside by.
-// The quantiles α/2 and 1−α/2 make it least.
+// IntervalScore returns the mean Winkler score of intervals with miscoverage alpha: the width,
+// plus 2/α times the distance of a target outside its interval. The quantiles α/2 and 1−α/2
+// minimise it.
 //
 // References: Winkler (1972), A Decision-Theoretic Approach to Interval
 // Estimation; Gneiting & Raftery (2007), Strictly Proper Scoring Rules,
@@ -55,7 +55,7 @@ func checkIntervals(lower, upper []float64, n int) {
 	}
 }
 
-// Level are the quantiles of the first target at one of their levels.
+// Level returns the quantiles of the first target at the level with this index.
 func Level(q ood.Quantiles, level int) []float64 {
 	out := make([]float64, q.Rows)
 	for i := range out {
@@ -64,9 +64,10 @@ func Level(q ood.Quantiles, level int) []float64 {
 	return out
 }
 
-// Crossing is the share of rows of quantiles, each at so many rising levels, of which
-// any two neighbours cross, that is the higher level has the lower quantile, and the
-// share of neighbours, over all rows, that do. Both are 0 where there is one level.
+// Crossing reports how often quantiles cross, that is, the higher of two neighbouring levels
+// has the lower quantile. Each row has so many increasing levels. It returns the fraction of
+// rows with at least one crossing, and the fraction of neighbouring pairs that cross, over all
+// rows. Both are 0 for a single level.
 func Crossing(quantiles []float32, levels int) (rows, pairs float64) {
 	n := float64(len(quantiles) / levels)
 	for q := range slices.Chunk(quantiles, levels) {
@@ -82,8 +83,8 @@ func Crossing(quantiles []float32, levels int) (rows, pairs float64) {
 	return rows, pairs
 }
 
-// Unsorted are the quantiles of the rows of x at some levels, n×targets×levels, as the
-// networks give them: they may cross, where predictions are sorted.
+// Unsorted returns the quantiles of the rows of x as the networks output them,
+// n×targets×levels. They may cross, whereas predictions are sorted.
 func Unsorted(c *mlp.Conditional, x blas32.General, levels []float64) ood.Quantiles {
 	all := ood.NewQuantiles(x.Rows, len(c.Networks), levels)
 	for l, tau := range levels {

@@ -17,8 +17,8 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-// TestGaussianIntervals compares with what forecasts.py beside the file computes of
-// Gaussian forecasts.
+// TestGaussianIntervals compares with the values that forecasts.py computes for Gaussian
+// forecasts.
 func TestGaussianIntervals(t *testing.T) {
 	raw, err := os.ReadFile("../../internal/numeric/measure/testdata/forecasts.json")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestGaussianIntervals(t *testing.T) {
 
 func TestIntervals(t *testing.T) {
 	lower, upper, y := []float64{0, 0, 0, 0}, []float64{1, 2, 1, 2}, []float64{0.5, 2, 3, -1}
-	near(t, "PICP", PICP(lower, upper, y), 0.25, 0) // an end is not inside
+	near(t, "PICP", PICP(lower, upper, y), 0.25, 0) // a target at an end is not inside
 	near(t, "MPIW", MPIW(lower, upper), 1.5, 0)
 	near(t, "interval score", IntervalScore(lower, upper, y, 0.5), (1+2+(1+4*2)+(2+4*1))/4., 1e-12)
 	defer func() {

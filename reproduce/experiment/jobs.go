@@ -12,17 +12,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Job is a piece of a long experiment.
+// Job is one part of a long experiment.
 type Job struct {
-	Kind string  // jobs of one kind take time in proportion to their cost
-	Cost float64 // in units of that kind
+	Kind string  // within a kind, running time is proportional to Cost
+	Cost float64 // in units of its kind
 	What string
-	Seed int // jobs of small seeds come first: an unfinished run then has something of everything
+	Seed int // low seeds run first, so that an unfinished run has results of every setting
 	Run  func(ctx context.Context, progress func(share float64)) error
 }
 
-// RunJobs makes the folder for what comes of jobs, runs them, so many at once,
-// and tells how far they are.
+// RunJobs creates the output folder, runs jobs, s.Parallel at a time, and reports progress.
 func RunJobs(ctx context.Context, s *Settings, jobs []Job) error {
 	if err := os.MkdirAll(s.Out, 0o755); err != nil {
 		return err
@@ -33,18 +32,18 @@ func RunJobs(ctx context.Context, s *Settings, jobs []Job) error {
 	return p.Run(ctx, jobs...)
 }
 
-// Progress runs jobs and tells how far they are. Kinds that were not seen yet
-// are guessed from the others.
+// Progress runs jobs and reports how many are done. It estimates the time of kinds without a
+// finished job from the other kinds.
 type Progress struct {
 	mu       sync.Mutex
 	out      io.Writer
-	live     bool // a terminal, where lines can be overwritten
+	live     bool // the output is a terminal, so lines can be overwritten
 	parallel int
 
 	jobs, done int
-	left       map[string]float64 // cost of jobs that are not finished, by kind
-	spent      map[string]float64 // seconds of finished jobs
-	cost       map[string]float64 // and their cost
+	left       map[string]float64 // cost of unfinished jobs, by kind
+	spent      map[string]float64 // seconds of finished jobs, by kind
+	cost       map[string]float64 // cost of finished jobs, by kind
 	running    map[*runningJob]bool
 	shown      time.Time
 }
@@ -55,7 +54,7 @@ type runningJob struct {
 	share float64
 }
 
-// NewProgress is of jobs of which so many run at once.
+// NewProgress returns a Progress that runs at most parallel jobs at a time.
 func NewProgress(out io.Writer, parallel int) *Progress {
 	p := &Progress{
 		out: out, parallel: parallel, running: map[*runningJob]bool{},
@@ -68,7 +67,7 @@ func NewProgress(out io.Writer, parallel int) *Progress {
 	return p
 }
 
-// Expect announces jobs.
+// Expect adds jobs to the total that progress is reported against.
 func (p *Progress) Expect(jobs ...Job) {
 	for _, j := range jobs {
 		p.jobs++
@@ -76,7 +75,7 @@ func (p *Progress) Expect(jobs ...Job) {
 	}
 }
 
-// Run runs jobs that were expected, in their order.
+// Run runs jobs in order. They were announced with Expect.
 func (p *Progress) Run(ctx context.Context, jobs ...Job) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(p.parallel)
@@ -104,7 +103,7 @@ func (p *Progress) start(j Job) *runningJob {
 	return r
 }
 
-// advance says what share of a running job is done.
+// advance records the completed fraction of a running job.
 func (p *Progress) advance(r *runningJob, share float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +114,7 @@ func (p *Progress) advance(r *runningJob, share float64) {
 	}
 }
 
-// finish ends a job and prints a line about it.
+// finish removes a job from the running ones and prints a line about it.
 func (p *Progress) finish(r *runningJob) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

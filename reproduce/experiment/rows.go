@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/mlp"
 )
 
-// Split is test rows (a tenth), and of the others rows to calibrate on (a
-// fifth) and rows to fit on.
+// Split holds row numbers: a tenth of all rows for testing, a fifth of the others for
+// calibration, and the rest for fitting.
 type Split struct{ Fit, Cal, Test []int }
 
 // SplitRows splits n rows at random.
@@ -21,7 +21,7 @@ func SplitRows(n int, seed uint64) Split {
 	return Split{Fit: rest[cal:], Cal: rest[:cal], Test: test}
 }
 
-// Column is the first column.
+// Column returns the first column of m.
 func Column(m blas32.General) []float64 {
 	out := make([]float64, m.Rows)
 	for i := range out {
@@ -30,7 +30,7 @@ func Column(m blas32.General) []float64 {
 	return out
 }
 
-// AsColumn is a matrix of one column.
+// AsColumn returns v as a matrix of one column.
 func AsColumn(v []float64) blas32.General {
 	m := rows.New(len(v), 1)
 	for i, x := range v {
@@ -39,7 +39,7 @@ func AsColumn(v []float64) blas32.General {
 	return m
 }
 
-// Standardised has columns of mean 0 and standard deviation 1.
+// Standardised returns m with columns of mean 0 and standard deviation 1.
 func Standardised(m blas32.General) blas32.General {
 	out := rows.New(m.Rows, m.Cols)
 	standard, _ := mlp.NewStandard(m)
@@ -47,7 +47,7 @@ func Standardised(m blas32.General) blas32.General {
 	return out
 }
 
-// Indices are 0 to n−1.
+// Indices returns 0 to n−1.
 func Indices(n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -56,7 +56,7 @@ func Indices(n int) []int {
 	return out
 }
 
-// Values are a figure of every result.
+// Values returns one number for each result.
 func Values[T any](results []T, figure func(T) float64) []float64 {
 	out := make([]float64, len(results))
 	for i, r := range results {
@@ -65,7 +65,7 @@ func Values[T any](results []T, figure func(T) float64) []float64 {
 	return out
 }
 
-// Indicator is 1 or 0.
+// Indicator returns 1 for true and 0 for false.
 func Indicator(b bool) float64 {
 	if b {
 		return 1

@@ -19,18 +19,18 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Keyed is a record that knows what it was measured with.
+// Keyed is a record with a key: everything that the measurement depends on.
 type Keyed[K comparable] interface{ Key() K }
 
-// Store is a file of records, one JSON object a line, that is only appended to.
+// Store is an append-only file of records, one JSON object a line.
 type Store[K comparable, R Keyed[K]] struct {
 	mu      sync.Mutex
 	file    *os.File
 	Records map[K]R
 }
 
-// OpenStore reads what an earlier run left, and continues after it. A last line
-// that was cut short is dropped.
+// OpenStore reads the records of an earlier run and appends after them. It drops an incomplete
+// last line.
 func OpenStore[K comparable, R Keyed[K]](path string) (*Store[K, R], error) {
 	s := &Store[K, R]{Records: map[K]R{}}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -51,7 +51,7 @@ func OpenStore[K comparable, R Keyed[K]](path string) (*Store[K, R], error) {
 	return s, nil
 }
 
-// read returns where the last whole line ends.
+// read adds all records to s and returns the offset after the last complete line.
 func (s *Store[K, R]) read(r io.Reader, path string) (end int64, err error) {
 	in := bufio.NewReader(r)
 	for line := 1; ; line++ {
@@ -71,7 +71,7 @@ func (s *Store[K, R]) read(r io.Reader, path string) (end int64, err error) {
 	}
 }
 
-// Has reports whether a result is known.
+// Has reports whether the store has a record with this key.
 func (s *Store[K, R]) Has(k K) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *Store[K, R]) Has(k K) bool {
 	return ok
 }
 
-// Add writes results.
+// Add appends records to the file.
 func (s *Store[K, R]) Add(records []R) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +96,8 @@ func (s *Store[K, R]) Add(records []R) error {
 	return err
 }
 
-// Of returns the record of a key: the one that is known, or what measure makes,
-// which it adds.
+// Of returns the record with this key. If there is none, it calls measure and stores the
+// result.
 func (s *Store[K, R]) Of(k K, measure func() (R, error)) (R, error) {
 	if !s.Has(k) {
 		r, err := measure()
@@ -111,7 +111,7 @@ func (s *Store[K, R]) Of(k K, measure func() (R, error)) (R, error) {
 	return s.Records[k], nil
 }
 
-// Keep is the Run of a Job that adds what it measures.
+// Keep returns a Job.Run that stores the records that measure returns.
 func (s *Store[K, R]) Keep(measure func(ctx context.Context, progress func(share float64)) ([]R, error)) func(context.Context, func(float64)) error {
 	return func(ctx context.Context, progress func(float64)) error {
 		records, err := measure(ctx, progress)
@@ -122,10 +122,10 @@ func (s *Store[K, R]) Keep(measure func(ctx context.Context, progress func(share
 	}
 }
 
-// Close ends the writing of results.
+// Close closes the file.
 func (s *Store[K, R]) Close() error { return s.file.Close() }
 
-// WriteFile writes a file, and makes its folder.
+// WriteFile writes a file and creates its folder if needed.
 func WriteFile(path string, write func(w io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -141,17 +141,17 @@ func WriteFile(path string, write func(w io.Writer) error) error {
 	return f.Close()
 }
 
-// WriteText writes a file of one string.
+// WriteText writes a string to a file.
 func WriteText(path, text string) error {
 	return WriteFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
 }
 
-// WriteCSV writes lines, of which the first has the names of the columns.
+// WriteCSV writes lines to a CSV file. The first line has the column names.
 func WriteCSV(path string, lines [][]string) error {
 	return WriteFile(path, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(lines) })
 }
 
-// Cells is a line of a table, its floats with that many significant digits.
+// Cells formats a line of a table, with floats rounded to so many significant digits.
 func Cells(digits int, values ...any) []string {
 	line := make([]string, len(values))
 	for i, v := range values {
@@ -163,7 +163,7 @@ func Cells(digits int, values ...any) []string {
 	return line
 }
 
-// Known is v, or an empty cell where it is no finite number.
+// Known returns v, or an empty cell if v is not finite.
 func Known(v float64) any {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return ""
@@ -171,7 +171,7 @@ func Known(v float64) any {
 	return v
 }
 
-// WriteColumns writes columns of equal length under their names.
+// WriteColumns writes columns of equal length below a header.
 func WriteColumns(path string, header []string, columns [][]float64) error {
 	lines := [][]string{header}
 	for i := range columns[0] {
@@ -184,10 +184,10 @@ func WriteColumns(path string, header []string, columns [][]float64) error {
 	return WriteCSV(path, lines)
 }
 
-// Digits is a number of that many significant digits.
+// Digits formats v with n significant digits.
 func Digits(v float64, n int) string { return strconv.FormatFloat(v, 'g', n, 64) }
 
-// Short is a number of that many decimals, without a zero before the point.
+// Short formats v with so many decimals and without a zero before the point.
 func Short(v float64, decimals int) string {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return "∞"
@@ -195,7 +195,7 @@ func Short(v float64, decimals int) string {
 	return strings.TrimPrefix(strconv.FormatFloat(v, 'f', decimals, 64), "0")
 }
 
-// Across is the mean of a figure and its standard deviation over results.
+// Across formats the mean and standard deviation of a number over results.
 func Across[T any](results []T, figure func(T) float64) string {
 	values := Values(results, figure)
 	if len(values) == 1 {

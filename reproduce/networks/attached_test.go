@@ -12,8 +12,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestAttached holds that Attached are the detectors that Fit tries, in its order: it
-// comes to each where rows lack what those before it need.
+// TestAttached checks that Attached lists the detectors that Fit tries, in its order. Fit
+// reaches each of them if the rows lack what the earlier ones need.
 func TestAttached(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	drawn := func(rows, cols int) blas32.General {

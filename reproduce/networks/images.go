@@ -21,14 +21,13 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// reading is how images of any set become what the network takes: colors
-// turned grey by luma (ITU-R 601), grey repeated in three channels, and images
-// that are smaller padded to its size with black, centred. Larger ones are an
-// error.
-// shape is that of the network's input without the number of rows.
+// reading returns options that convert images of any set to the network's input. Colors become
+// grey by luma (ITU-R 601), and grey is repeated in three channels. Smaller images are centred
+// and padded with black; larger ones are an error. shape is the network's input shape without
+// the batch axis.
 func (n Network) reading(models string, layout string, shape []int) (inputs.Options, error) {
 	if len(shape) != 3 || slices.Min(shape) < 1 {
-		return inputs.Options{}, fmt.Errorf("the network takes rows of shape %v, and images of one size are wanted", shape)
+		return inputs.Options{}, fmt.Errorf("the network's input has shape %v: want images of a fixed size", shape)
 	}
 	size := map[string]int{"height": shape[1], "width": shape[2]}
 	if layout == "nhwc" {
@@ -55,7 +54,7 @@ func (n Network) reading(models string, layout string, shape []int) (inputs.Opti
 	return inputs.Options{Preprocess: p, Layout: layout}, err
 }
 
-// open opens the rows of a part, at most limit of them (0: all), drawn by the
+// open opens the rows of a part. If limit is not 0, it draws at most limit of them with the
 // seed.
 func (p part) open(ctx context.Context, o inputs.Options, limit int, seed uint64) (*inputs.Set, error) {
 	set, err := inputs.Open(ctx, p.file, o)
@@ -75,8 +74,8 @@ func (p part) open(ctx context.Context, o inputs.Options, limit int, seed uint64
 	return set.Subset(rows), nil
 }
 
-// cachedFeatures reads features, logits, earlier layers and labels of a set from
-// the file at path, or runs the network and writes it.
+// cachedFeatures reads features, logits, earlier layers and labels of a set from the file at
+// path. If there is no such file, it runs the network and writes the file.
 func cachedFeatures(ctx context.Context, model *featurize.Model, set *inputs.Set, path string, progress func(done int)) (ood.Batch, error) {
 	b, err := inputs.OpenFeatures(path)
 	if err == nil || !os.IsNotExist(err) {
@@ -92,18 +91,18 @@ func cachedFeatures(ctx context.Context, model *featurize.Model, set *inputs.Set
 	return b, atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return npy.WriteNPZ(w, inputs.FeatureArrays(b), false) })
 }
 
-// Images are a network's rows, with its features of them.
+// Images holds the rows of a network, with features.
 type Images struct {
 	Model    *featurize.Model
 	Training ood.Training
 	In       ood.Batch
 	Outs     []compare.OODSet
-	// FewIn and FewOuts are some rows of these, with what the network takes.
+	// FewIn and FewOuts are some rows of In and Outs, with the network's inputs.
 	FewIn   ood.Batch
 	FewOuts []compare.OODSet
 }
 
-// Load runs a network on its rows, or reads what it said before.
+// Load runs a network on its rows, or reads the features that an earlier run stored.
 func (p *Plan) Load(ctx context.Context, n Measured, progress func(share float64)) (*Images, error) {
 	model, err := featurize.Open(ctx, n.file(p.Models), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
 	if err != nil {
@@ -164,7 +163,8 @@ func (im *Images) read(ctx context.Context, p *Plan, n Measured, progress func(s
 	return nil
 }
 
-// layersKey tells features with some earlier layers from those with others.
+// layersKey returns a part of the cache path that depends on the names of earlier layers.
+// Features with other earlier layers then have other paths.
 func layersKey(model *featurize.Model) string {
 	var names []string
 	for _, l := range model.Info().Layers {
@@ -176,7 +176,7 @@ func layersKey(model *featurize.Model) string {
 	return fmt.Sprintf("-%x", sha256.Sum256([]byte(strings.Join(names, "\n"))))[:7]
 }
 
-// some is at most limit rows of b (0: all), evenly spaced, with the inputs.
+// some returns at most limit rows of b (0: all), evenly spaced, with the network's inputs.
 func some(ctx context.Context, b ood.Batch, set *inputs.Set, limit int) (ood.Batch, error) {
 	if limit == 0 || limit > b.Len() {
 		limit = b.Len()

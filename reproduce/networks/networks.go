@@ -1,5 +1,5 @@
-// Package networks finds trained classifiers, and runs them on the images that
-// out-of-domain detection is measured with.
+// Package networks finds trained classifiers and runs them on the images that OOD detection is
+// measured on.
 package networks
 
 import (
@@ -18,28 +18,28 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// Network is a classifier to detect out-of-domain images with.
+// Network describes a classifier whose OOD detection is measured.
 type Network struct {
-	Name       string // of its file, without .onnx
-	Set        string // the images that it was trained on
-	preprocess string // file beside it; empty stands for colors divided by 255
-	FiveClass  bool   // trained on FiveIn alone: the other five classes of the set are out-of-domain
+	Name       string // file name without .onnx
+	Set        string // data set that it was trained on
+	preprocess string // name of a preprocessing file beside it; empty: colors divided by 255
+	FiveClass  bool   // trained on the classes FiveIn; the other five classes are OOD
 	Others     []string
 }
 
-// FiveIn are the paper's five of ten classes, in the order of the networks'
-// outputs, and fiveOut the others.
+// FiveIn returns the paper's five in-distribution classes of ten, in the order of the
+// networks' outputs. fiveOut returns the other five.
 func FiveIn() []int  { return []int{4, 1, 7, 5, 3} }
 func fiveOut() []int { return []int{9, 0, 8, 6, 2} }
 
-// OtherClasses names the out-of-domain rows that are of the set that the
-// network was trained on.
+// OtherClasses names the OOD set of the classes of the training data set that the network was
+// not trained on.
 const OtherClasses = "other-classes"
 
-// Attached are the detectors that attach.Fit tries in turn where none is named.
+// Attached lists the detectors that attach.Fit tries in turn if none is named.
 const Attached = "fused-layers,fused,certificates-coupled,certificates"
 
-// Trained are all of them.
+// Trained returns all networks.
 func Trained() []Network {
 	five := func(name, set, preprocess string, others ...string) Network {
 		return Network{name, set, preprocess, true, others}
@@ -78,7 +78,7 @@ func Trained() []Network {
 	}
 }
 
-// Outs are the names of its out-of-domain sets.
+// Outs returns the names of the network's OOD sets.
 func (n Network) Outs() []string {
 	if n.FiveClass {
 		return append([]string{OtherClasses}, n.Others...)
@@ -86,7 +86,7 @@ func (n Network) Outs() []string {
 	return n.Others
 }
 
-// classes are those of the training set that are in-domain; nil is all.
+// classes returns the in-distribution classes of the training set; nil means all.
 func (n Network) classes() []int {
 	if n.FiveClass {
 		return FiveIn()
@@ -96,15 +96,14 @@ func (n Network) classes() []int {
 
 func (n Network) file(models string) string { return filepath.Join(models, n.Name+".onnx") }
 
-// part is some rows of a file of images.
+// part selects rows of a file of images.
 type part struct {
-	Name    string // in-domain: fit and in; else the out-of-domain set's
+	Name    string // fit and in for in-distribution rows, otherwise the name of the OOD set
 	file    string
 	classes []int
 }
 
-// parts are the rows to fit with, in-domain rows to measure on, and every
-// out-of-domain set.
+// parts returns the fit rows, the in-distribution test rows and every OOD set.
 func (n Network) parts(data string) []part {
 	file := func(set, which string) string { return filepath.Join(data, set+"_"+which+".npz") }
 	all := []part{{"fit", file(n.Set, "train"), n.classes()}, {"in", file(n.Set, "test"), n.classes()}}
@@ -118,8 +117,7 @@ func (n Network) parts(data string) []part {
 	return all
 }
 
-// missing names a file that the network cannot be measured without, and that is
-// not there.
+// missing returns the first file that measuring the network needs but that does not exist.
 func (n Network) missing(data, models string) string {
 	files := []string{n.file(models)}
 	if n.preprocess != "" {
@@ -136,31 +134,31 @@ func (n Network) missing(data, models string) string {
 	return ""
 }
 
-// Measured is a network that is there.
+// Measured is a network whose files exist.
 type Measured struct {
 	Network
-	SHA256    string // its first digits
+	SHA256    string // first 12 hex digits of the model's digest
 	Megabytes float64
 }
 
-// Plan is networks and rows to measure with them.
+// Plan lists the networks and rows to measure.
 type Plan struct {
 	*experiment.Settings
 	Networks []Measured
-	NotRun   []string // why others are not measured
+	NotRun   []string // why the other networks are not measured
 	Methods  []ood.Method
-	Rows     [3]int // at most, to fit with, in- and out-of-domain; 0 is all
-	// NetworkRows is the most rows of every set for methods that run the
-	// network; 0 is as all others.
+	Rows     [3]int // limits of fit, in-distribution and OOD rows; 0: all
+	// NetworkRows is the limit of rows of every set for methods that run the network. 0 means
+	// the same rows as for other methods.
 	NetworkRows int
 	Seed        uint64
-	// TakesTexts says that Texts may stand among --sets, and Texts that it does.
+	// TakesTexts is set if --sets may contain Texts; Texts is set if it does.
 	TakesTexts, Texts bool
 
-	rows string // as the flag has them
+	rows string // the value of --rows
 }
 
-// Define defines --rows and --seed, and says what --sets means.
+// Define defines --rows and --seed and describes --sets.
 func (p *Plan) Define(flags *flag.FlagSet, rows string) {
 	flags.StringVar(&p.rows, "rows", rows, "at most `N` rows to fit with and in every set to measure on, or FIT,IN,OUT (0: all)")
 	flags.Uint64Var(&p.Seed, "seed", 0, "seed of the rows drawn and of methods")
@@ -171,15 +169,15 @@ func (p *Plan) Define(flags *flag.FlagSet, rows string) {
 	flags.Lookup("sets").Usage = "only these networks, `a,b`, of " + strings.Join(known, ", ")
 }
 
-// DefineWithTexts defines them for audits.Scored.
+// DefineWithTexts does so too for audits.Scored, and lets --sets contain Texts.
 func (p *Plan) DefineWithTexts(flags *flag.FlagSet, rows string) {
 	p.Define(flags, rows)
 	p.TakesTexts = true
 	flags.Lookup("sets").Usage += " and " + Texts + ", of which all rows are taken (default mnist_cnn, cifar10_resnet20 and " + Texts + ")"
 }
 
-// Check reads the flags and finds the networks. Methods that drop names are
-// left out; whyNone is said where --methods names no other.
+// Check parses the flags and finds the networks. It leaves out methods for which drop returns
+// true. If no method remains, the error contains whyNone.
 func (p *Plan) Check(ctx context.Context, drop func(m ood.Method) bool, whyNone string) (err error) {
 	if p.Rows, err = rowLimits(p.rows); err != nil {
 		return err
@@ -218,13 +216,13 @@ func (p *Plan) Check(ctx context.Context, drop func(m ood.Method) bool, whyNone 
 		p.Networks = append(p.Networks, Measured{n, sha[:12], float64(info.Size()) / 1e6})
 	}
 	if len(p.Networks) == 0 && !p.Texts {
-		return fmt.Errorf("there are no networks in %s: say where they are with --models", p.Models)
+		return fmt.Errorf("no networks in %s: pass their folder with --models", p.Models)
 	}
 	return nil
 }
 
-// digest is the one that a featurize.Model of the model at path has, without the
-// need of a runtime.
+// digest returns the digest of the model at path, the same as of a featurize.Model, without a
+// runtime.
 func digest(ctx context.Context, path string) (string, error) {
 	g, err := onnx.Load(path)
 	if err != nil {
@@ -237,7 +235,7 @@ func digest(ctx context.Context, path string) (string, error) {
 	return onnx.SHA256(ctx, path, files)
 }
 
-// rowLimits reads --rows.
+// rowLimits parses --rows.
 func rowLimits(text string) (rows [3]int, err error) {
 	fields := strings.Split(text, ",")
 	if len(fields) == 1 {
@@ -251,10 +249,10 @@ func rowLimits(text string) (rows [3]int, err error) {
 		}
 	}
 	if len(fields) != 3 || err != nil || slices.Min(rows[:]) < 0 {
-		return rows, experiment.Usagef("--rows is N or FIT,IN,OUT, whole numbers that are not negative, not %q", text)
+		return rows, experiment.Usagef("--rows wants N or FIT,IN,OUT, integers of at least 0, not %q", text)
 	}
 	return rows, nil
 }
 
-// RunsNetwork says whether a method runs the network on every row.
+// RunsNetwork reports whether a method runs the network on every row.
 func RunsNetwork(m ood.Method) bool { return m.Needs.Network || m.Needs.Dropout }

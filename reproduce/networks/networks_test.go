@@ -25,7 +25,7 @@ func writeImages(t *testing.T, path string, shape []int, pixels []uint8, labels 
 	}
 }
 
-// TestForeignImages holds what images of another size and other colors become.
+// TestForeignImages checks how images of another size and with other colors are converted.
 func TestForeignImages(t *testing.T) {
 	dir := t.TempDir()
 	colors := filepath.Join(dir, "colors.npz")
@@ -83,8 +83,8 @@ func TestForeignImages(t *testing.T) {
 	}
 }
 
-// TestDrawnRows holds that rows are of the classes asked for, numbered in their
-// order, no more than asked for, and settled by the seed.
+// TestDrawnRows checks that rows have the requested classes, numbered in their order, that
+// there are no more than requested, and that the seed determines them.
 func TestDrawnRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "set.npz")
 	pixels, labels := make([]uint8, 100), make([]uint8, 100)

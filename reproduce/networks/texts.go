@@ -10,11 +10,11 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Texts is the folder of a classifier of texts, of CLINC150.
+// Texts is the folder of a text classifier, trained on CLINC150.
 const Texts = "clinc_bert"
 
-// ReadTexts runs the classifier of texts on files of CLINC150, such as "val", and
-// returns it with its rows of each, with labels where a file has in-scope ones.
+// ReadTexts runs the text classifier on files of CLINC150, such as "val". It returns the
+// classifier and the rows of each file. Rows of in-scope files have labels.
 func (p *Plan) ReadTexts(ctx context.Context, files []string, progress func(share float64)) (*featurize.Model, []ood.Batch, error) {
 	model, err := featurize.Open(ctx, filepath.Join(p.Models, Texts), featurize.Options{Runtime: featurize.Runtime{Library: p.Library}, EarlierLayers: featurize.DefaultEarlierLayers})
 	if err != nil {
