@@ -369,7 +369,7 @@ func (w *graphWriter) describe() {
 	b, c := w.bundle, w.bundle.Calibration
 	note := func(key string, value any) { w.b.Note("attach."+key, fmt.Sprint(value)) }
 	note("library", version.String())
-	note("promise", b.Guarantee())
+	note("guarantee", b.Guarantee())
 	note("calibration_rows", c.NCal)
 	note("alpha", w.o.alpha)
 	note("level", w.o.level)
