@@ -78,7 +78,7 @@ func (m *Model) checkGradient(o GradientOptions) error {
 	case !o.Of.Logit && o.Of.Index != 0:
 		return scalarErrorf("Index is %d, but Logit is not set", o.Of.Index)
 	case o.Batch < 0:
-		return fmt.Errorf("Batch is %d; it must not be negative", o.Batch)
+		return fmt.Errorf("the batch size is %d; it must not be negative", o.Batch)
 	case o.Of.Logit && o.Of.Index < 0:
 		return scalarErrorf("there is no output %d; outputs are counted from 0", o.Of.Index)
 	}

@@ -18,7 +18,7 @@ func TestOptionsThatNothingHeeds(t *testing.T) {
 	defer m.Close()
 	feature, layer := m.Info().Feature.Tensor, m.Info().Layers[0].Tensor
 	for want, o := range map[string]featurize.Options{
-		"Batch is -1":                          {Batch: -1},
+		"the batch size is -1":                 {Batch: -1},
 		"EarlierLayers -1":                     {EarlierLayers: -1},
 		"EarlierLayers is 2, and Layers names": {EarlierLayers: 2, Layers: []string{layer}},
 		`cannot be "` + feature:                {Layers: []string{layer, feature}},
@@ -32,7 +32,7 @@ func TestOptionsThatNothingHeeds(t *testing.T) {
 		}
 	}
 	x := featurize.Single(ood.BlockOf([]int{1, 1, 24, 24}, make([]float32, 576)))
-	for want, o := range map[string]featurize.GradientOptions{"Index is 3": {Of: ood.Scalar{Sum: true, Index: 3}}, "Batch is -2": {Batch: -2}} {
+	for want, o := range map[string]featurize.GradientOptions{"Index is 3": {Of: ood.Scalar{Sum: true, Index: 3}}, "the batch size is -2": {Batch: -2}} {
 		for _, err := range m.Gradients(t.Context(), x, o) {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want %q", err, want)

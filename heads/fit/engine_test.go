@@ -307,11 +307,11 @@ func TestBadProblems(t *testing.T) {
 		edit func(p *train.Problem)
 	}{
 		{"nothing to train on", func(p *train.Problem) { p.X = blas32.General{} }},
-		{"X has 10 rows, but Y has 9", func(p *train.Problem) { p.Y = normal(2, 9, 2) }},
+		{"there are 10 rows of X, but 9 of Y", func(p *train.Problem) { p.Y = normal(2, 9, 2) }},
 		{"at least one output", func(p *train.Problem) { p.Outputs = 0 }},
 		{"no models", func(p *train.Problem) { p.Models = nil }},
-		{"Epochs must be at least 1", func(p *train.Problem) { p.Epochs = 0 }},
-		{"BatchSize must be at least 1", func(p *train.Problem) { p.BatchSize = 0 }},
+		{"the number of epochs must be at least 1", func(p *train.Problem) { p.Epochs = 0 }},
+		{"the batch size must be at least 1", func(p *train.Problem) { p.BatchSize = 0 }},
 		{`unknown loss "hinge"`, func(p *train.Problem) { p.Loss = "hinge" }},
 		{"hidden layer", func(p *train.Problem) { p.Hidden = []int{0} }},
 		{"units and 1 outputs make 1e+17 weights", func(p *train.Problem) { p.Hidden = []int{1e8, 1e9} }},

@@ -70,15 +70,15 @@ func check(p train.Problem) error {
 	case p.X.Rows > math.MaxInt32:
 		return fmt.Errorf("the %d rows of X are more than 2³¹−1", p.X.Rows)
 	case p.Y.Rows > 1 && p.Y.Rows != p.X.Rows:
-		return fmt.Errorf("X has %d rows, but Y has %d", p.X.Rows, p.Y.Rows)
+		return fmt.Errorf("there are %d rows of X, but %d of Y", p.X.Rows, p.Y.Rows)
 	case p.Outputs < 1:
 		return fmt.Errorf("a network needs at least one output, got %d", p.Outputs)
 	case len(p.Models) == 0:
 		return errors.New("no models to train")
 	case p.Epochs < 1:
-		return fmt.Errorf("Epochs must be at least 1, not %d", p.Epochs)
+		return fmt.Errorf("the number of epochs must be at least 1, not %d", p.Epochs)
 	case p.BatchSize < 1:
-		return fmt.Errorf("BatchSize must be at least 1, not %d", p.BatchSize)
+		return fmt.Errorf("the batch size must be at least 1, not %d", p.BatchSize)
 	case losses[p.Loss] == nil:
 		return fmt.Errorf("unknown loss %q, want bce, mse, l1, pinball, sigmoid-pinball, gaussian-nll or quality-driven", p.Loss)
 	case p.Y.Rows == 0 && readsTwoOutputs(p.Loss):

@@ -65,7 +65,7 @@ func TestMalformedInputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Inputs = ood.BlockOf([]int{100, 3}, make([]float32, 299))
-	const want = "rows of shape [100 3] come with 299 numbers"
+	const want = "a tensor of shape [100 3] has 299 numbers"
 	if _, err := s.Score(t.Context(), nil, b); err == nil || err.Error() != want {
 		t.Errorf("score: error %v, want %s", err, want)
 	}
