@@ -1,9 +1,9 @@
-// Command scale is attach audit as an Apache Beam pipeline: it takes the same flags,
-// and scores on Prism, in this process, or where Beam's own flags say, such as
+// Command scale runs attach audit as an Apache Beam pipeline. It takes the same flags. It
+// scores in this process on Prism, or on the runner that Beam's own flags select, for example:
 //
 //	scale model.attach --x 's3://bucket/day-*.parquet' -o audit --runner=flink --endpoint=localhost:8099
 //
-// What it writes is what attach audit writes, to the byte. Paths and -o may be URLs of
+// The results have the same bytes as those of attach audit. Inputs and -o may be URLs of
 // object storage.
 package main
 
@@ -26,8 +26,8 @@ import (
 )
 
 func main() {
-	registered()
-	if work() {
+	registerTypes()
+	if runWorker() {
 		return
 	}
 	command.Main(func(ctx context.Context) int {
@@ -40,13 +40,13 @@ func main() {
 	})
 }
 
-// run is the program where it is no worker.
+// run runs the audit, if this process is not a worker.
 func run(ctx context.Context, args []string) (code int, err error) {
-	args, ofBeam := divide(args)
-	if err := flag.CommandLine.Parse(ofBeam); err != nil {
+	args, beamArgs := splitArgs(args)
+	if err := flag.CommandLine.Parse(beamArgs); err != nil {
 		return 0, err
 	}
-	if err := standard(); err != nil {
+	if err := setWorkerDefaults(); err != nil {
 		return 0, err
 	}
 	beam.Init()
@@ -60,21 +60,21 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var says bytes.Buffer
+	var stdout bytes.Buffer
 	var stderr io.Writer = os.Stderr
 	if e.cloud != "" {
-		stderr = naming{e}
+		stderr = urlWriter{e}
 	}
-	code = command.RunAudit(ctx, e.args, &says, stderr, e)
+	code = command.RunAudit(ctx, e.args, &stdout, stderr, e)
 	if err := e.finish(ctx); err != nil {
 		return 0, err
 	}
-	_, err = io.WriteString(os.Stdout, e.named(says.String()))
+	_, err = io.WriteString(os.Stdout, e.withURL(stdout.String()))
 	return code, err
 }
 
-// divide separates the flags that Beam defines from others.
-func divide(args []string) (ours, ofBeam []string) {
+// splitArgs separates the flags that Beam defines from all others.
+func splitArgs(args []string) (ours, beamArgs []string) {
 	for i := 0; i < len(args); i++ {
 		name, _, given := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
 		f := flag.Lookup(name)
@@ -82,20 +82,20 @@ func divide(args []string) (ours, ofBeam []string) {
 			ours = append(ours, args[i])
 			continue
 		}
-		stands, is := f.Value.(interface{ IsBoolFlag() bool })
-		if given || is && stands.IsBoolFlag() || i+1 == len(args) {
-			ofBeam = append(ofBeam, args[i])
+		b, ok := f.Value.(interface{ IsBoolFlag() bool })
+		if given || ok && b.IsBoolFlag() || i+1 == len(args) {
+			beamArgs = append(beamArgs, args[i])
 			continue
 		}
-		ofBeam = append(ofBeam, args[i]+"="+args[i+1])
+		beamArgs = append(beamArgs, args[i]+"="+args[i+1])
 		i++
 	}
-	return ours, ofBeam
+	return ours, beamArgs
 }
 
-// standard has workers be processes of this very program, wherever the runner has them
-// started, where Beam's flags do not say otherwise.
-func standard() error {
+// setWorkerDefaults makes the runner start workers as processes of this program, unless Beam's
+// flags say otherwise.
+func setWorkerDefaults() error {
 	if slices.Contains([]string{"", "prism", "PrismRunner"}, *runners.Runner) && *jobopts.Endpoint == "" {
 		return nil
 	}

@@ -23,26 +23,26 @@ import (
 	"github.com/attach-uncertainty/attach/internal/command"
 )
 
-// registered tells Beam of what it runs by name; it is to be called before beam.Init.
-func registered() { register.DoFn2x1[context.Context, string, error](&score{}) }
+// registerTypes registers the DoFn with Beam by name. Call it before beam.Init.
+func registerTypes() { register.DoFn2x1[context.Context, string, error](&score{}) }
 
-// score is the whole of the pipeline: it scores shards and puts their parts into a
-// folder. Nothing comes out of it, so that what a runner does twice is there once:
-// parts of the same rows have the same name and the same bytes.
+// score is the only step of the pipeline: it scores shards and writes their parts to a folder.
+// It has no output. A runner may repeat a step, but parts of the same rows have the same name
+// and the same bytes, so repeating is harmless.
 type score struct {
 	Options engine.Options
-	Dir     string // that paths among them are of
-	Parts   string // folder or URL
-	Run     string // what the file turn is to hold
+	Dir     string // the folder that relative paths are relative to
+	Parts   string // folder or URL to which parts are written
+	Run     string // expected content of the file runs.txt
 }
 
-// ProcessElement scores shards, which are a list of engine.Shard as JSON.
+// ProcessElement scores shards, given as a list of engine.Shard in JSON.
 func (s *score) ProcessElement(ctx context.Context, list string) error {
 	var shards []engine.Shard
 	if err := json.Unmarshal([]byte(list), &shards); err != nil {
 		return err
 	}
-	w, err := session(s)
+	w, err := workerFor(s)
 	if err == nil {
 		err = w.score(ctx, s, shards)
 	}
@@ -52,35 +52,37 @@ func (s *score) ProcessElement(ctx context.Context, list string) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	return w.say(ctx, s, engine.FailedName(shards[0]), err.Error())
+	return w.recordFailure(ctx, s, engine.FailedName(shards[0]), err.Error())
 }
 
-// say leaves what is wrong with a shard beside the parts, for the one who asked: a
-// runner would stop the other shards and try the same again.
-func (w *worker) say(ctx context.Context, s *score, name, why string) error {
+// recordFailure writes the error of a shard next to the parts, for the program that started
+// the audit. If ProcessElement returned it instead, the runner would stop the other shards and
+// retry the same one.
+func (w *worker) recordFailure(ctx context.Context, s *score, name, why string) error {
 	return w.storage.put(ctx, s.Parts, name, bytes.NewBufferString(why))
 }
 
-// turn is the file among the parts that says whose turn it is: a job whose program was
-// killed goes on by itself, and ends when the audit is begun again.
-const turn = "runs.txt"
+// runFile is the file in the folder of parts with the token of the current run. A job
+// continues after its program was killed, and ends once the audit is started again.
+const runFile = "runs.txt"
 
-// plan is the file among the parts that says what they are of.
-const plan = "run.json"
+// planFile is the file in the folder of parts that describes the audit they belong to.
+const planFile = "run.json"
 
-// errOver ends what is scored for a program that is no more.
-var errOver = errors.New("the audit was begun again elsewhere meanwhile, and goes on there")
+// errOver stops the scoring of a run that another has replaced.
+var errOver = errors.New("the audit was started again elsewhere and continues there")
 
-// current returns errOver where the audit was begun again since, or is done.
-func (s *storage) current(ctx context.Context, parts, of string) error {
-	paths, release, err := s.have(ctx, parts, turn, func(string) bool { return true })
+// checkCurrent returns errOver if the audit was started again after this run began, or is
+// complete.
+func (s *storage) checkCurrent(ctx context.Context, parts, token string) error {
+	paths, release, err := s.localFiles(ctx, parts, runFile, func(string) bool { return true })
 	if err != nil {
 		return err
 	}
 	defer release()
 	if len(paths) == 1 {
 		content, err := os.ReadFile(paths[0])
-		if err == nil && string(content) == of {
+		if err == nil && string(content) == token {
 			return nil
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -91,25 +93,26 @@ func (s *storage) current(ctx context.Context, parts, of string) error {
 }
 
 func (w *worker) score(ctx context.Context, s *score, shards []engine.Shard) error {
-	if err := w.storage.current(ctx, s.Parts, s.Run); err != nil {
+	if err := w.storage.checkCurrent(ctx, s.Parts, s.Run); err != nil {
 		return err
 	}
 	from, to := shards[0].Number, shards[len(shards)-1].Number
-	have, release, err := w.storage.have(ctx, s.Parts, common(from, to), func(name string) bool { return engine.StartsInShards(name, from, to) })
+	have, release, err := w.storage.localFiles(ctx, s.Parts, commonPrefix(from, to), func(name string) bool { return engine.StartsInShards(name, from, to) })
 	if err != nil {
 		return err
 	}
 	defer release()
 	return w.Score(ctx, shards, have, func(name string, part io.WriterTo) error {
-		if err := w.storage.current(ctx, s.Parts, s.Run); err != nil {
+		if err := w.storage.checkCurrent(ctx, s.Parts, s.Run); err != nil {
 			return err
 		}
 		return w.storage.put(ctx, s.Parts, name, part)
-	}, func(name, why string) error { return w.say(ctx, s, name, why) })
+	}, func(name, why string) error { return w.recordFailure(ctx, s, name, why) })
 }
 
-// common is what names of parts of shards from one number to another begin with.
-func common(from, to int) string {
+// commonPrefix returns the longest common prefix of the names of parts of the shards with the
+// numbers from and to.
+func commonPrefix(from, to int) string {
 	a, b := fmt.Sprintf("%06d", from), fmt.Sprintf("%06d", to)
 	for n := range a {
 		if len(a) != len(b) || a[n] != b[n] {
@@ -120,16 +123,16 @@ func common(from, to int) string {
 }
 
 const (
-	// Small shards are scored together: so many, or of so many bytes.
-	mostTogether  = 256
-	bytesTogether = 1 << 18
+	// Small shards are scored in groups of at most this many, with at most this many bytes.
+	maxGroup      = 256
+	maxGroupBytes = 1 << 18
 )
 
-// elements are lists of shards, as JSON.
-func elements(shards []engine.Shard) (all []string, err error) {
+// groupShards returns the elements of the pipeline: lists of shards as JSON.
+func groupShards(shards []engine.Shard) (all []string, err error) {
 	for len(shards) > 0 {
 		n, size := 1, shards[0].Size
-		for ; n < min(len(shards), mostTogether) && size+shards[n].Size <= bytesTogether; n++ {
+		for ; n < min(len(shards), maxGroup) && size+shards[n].Size <= maxGroupBytes; n++ {
 			size += shards[n].Size
 		}
 		list, err := json.Marshal(shards[:n])
@@ -141,53 +144,53 @@ func elements(shards []engine.Shard) (all []string, err error) {
 	return all, nil
 }
 
-// worker is what a process holds once, whatever the runner starts in it.
+// worker scores shards. A process has one, whichever number of steps the runner starts in it.
 type worker struct {
 	*engine.Worker
 	storage *storage
 }
 
 var (
-	sessions sync.Mutex
-	held     = map[string]*worker{} // by what it was made for: one in a process, but in tests
+	workersMu sync.Mutex
+	workers   = map[string]*worker{} // by folder and options; only tests have more than one
 )
 
-// session is the worker of this process, or what is wrong with it.
-func session(s *score) (*worker, error) {
-	sessions.Lock()
-	defer sessions.Unlock()
+// workerFor returns the worker of this process, and makes it first if there is none.
+func workerFor(s *score) (*worker, error) {
+	workersMu.Lock()
+	defer workersMu.Unlock()
 	options, err := json.Marshal(s.Options)
 	if err != nil {
 		return nil, err
 	}
 	key := s.Dir + "\n" + string(options)
-	if w := held[key]; w != nil {
+	if w := workers[key]; w != nil {
 		return w, nil
 	}
-	elsewhere := os.Chdir(s.Dir)
+	chdirErr := os.Chdir(s.Dir)
 	w := &worker{storage: newStorage()}
-	// The network outlives the element that it is loaded for.
+	// The model is used after this element, so it does not get the element's context.
 	if w.Worker, err = command.NewAuditWorker(context.Background(), s.Options, os.Stderr, w.storage); err != nil {
-		if elsewhere != nil {
-			err = fmt.Errorf("%w (the folder that paths are of is not on this machine: %v; name files by URLs, or on disks that all machines share)", err, elsewhere)
+		if chdirErr != nil {
+			err = fmt.Errorf("%w (the folder of relative paths is not on this machine: %v; give URLs, or paths on a disk that all machines share)", err, chdirErr)
 		}
 		return w, err
 	}
-	held[key] = w
+	workers[key] = w
 	return w, nil
 }
 
-// pipeline has shards scored by Beam.
+// pipeline scores shards with Beam. It is the engine of an audit.
 type pipeline struct {
 	*storage
 	args  []string
-	dir   string   // where the audit is written to
-	cloud string   // URL that it is brought to, or empty
-	taken []string // files of parts that were there
+	dir   string   // local folder to which the audit is written
+	cloud string   // URL to which the result is uploaded, or empty
+	taken []string // names of the parts that were in cloud at the start
 }
 
-// newPipeline prepares for an audit with arguments, in which a folder stands for the
-// URL of -o.
+// newPipeline prepares an audit. If -o is a URL, it replaces the URL in the arguments by a
+// local folder.
 func newPipeline(ctx context.Context, s *storage, args []string) (*pipeline, error) {
 	e := &pipeline{storage: s, args: args}
 	for i, arg := range args {
@@ -206,7 +209,7 @@ func newPipeline(ctx context.Context, s *storage, args []string) (*pipeline, err
 		}
 		e.cloud = to
 		var err error
-		if e.dir, err = s.audit(ctx, to); err != nil {
+		if e.dir, err = s.fetchAudit(ctx, to); err != nil {
 			return nil, err
 		}
 		parts, err := os.ReadDir(filepath.Join(e.dir, "parts"))
@@ -221,7 +224,7 @@ func newPipeline(ctx context.Context, s *storage, args []string) (*pipeline, err
 	return e, nil
 }
 
-// Score runs the pipeline on shards.
+// Score runs the pipeline on shards and writes their parts.
 func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.Shard, parts string) error {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -232,27 +235,27 @@ func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.
 		return err
 	}
 	if e.cloud != "" {
-		to = under(e.cloud, "parts")
+		to = joinURL(e.cloud, "parts")
 	}
 	token := rand.Text()
-	if err := e.put(ctx, to, turn, bytes.NewBufferString(token)); err != nil {
+	if err := e.put(ctx, to, runFile, bytes.NewBufferString(token)); err != nil {
 		return err
 	}
 	if e.cloud != "" {
-		if err := e.begin(ctx, to, parts); err != nil {
+		if err := e.beginParts(ctx, to, parts); err != nil {
 			return err
 		}
 	}
-	lists, err := elements(shards)
+	lists, err := groupShards(shards)
 	if err != nil {
 		return err
 	}
 	p, s := beam.NewPipelineWithRoot()
 	beam.ParDo0(s, &score{Options: o, Dir: dir, Parts: to, Run: token}, beam.Reshuffle(s, beam.CreateList(s, lists)))
 	if err := beamx.Run(ctx, p); err != nil {
-		return fmt.Errorf("the runner gave up: %w", err)
+		return fmt.Errorf("the Beam runner failed: %w", err)
 	}
-	if err := e.current(ctx, to, token); err != nil {
+	if err := e.checkCurrent(ctx, to, token); err != nil {
 		return fmt.Errorf("%s: %w", e.dir, err)
 	}
 	if e.cloud == "" {
@@ -261,32 +264,33 @@ func (e *pipeline) Score(ctx context.Context, o engine.Options, shards []engine.
 	return e.get(ctx, to, "", func(string) bool { return true }, parts)
 }
 
-// begin makes the folder of parts in the cloud what it is here, without what is said of
-// shards, and brings there what says of which audit they are, in that order.
-func (e *pipeline) begin(ctx context.Context, to, parts string) error {
+// beginParts prepares the folder of parts in the cloud. It first removes failures of shards,
+// and parts that no longer exist in the local folder. Then it uploads the plan, so that parts
+// of another audit are never next to it.
+func (e *pipeline) beginParts(ctx context.Context, to, parts string) error {
 	if err := e.remove(ctx, to, func(name string) bool {
 		_, gone := os.Stat(filepath.Join(parts, name))
-		return strings.HasSuffix(name, ".txt") && name != turn && engine.IsPartFile(name) || slices.Contains(e.taken, name) && errors.Is(gone, fs.ErrNotExist)
+		return strings.HasSuffix(name, ".txt") && name != runFile && engine.IsPartFile(name) || slices.Contains(e.taken, name) && errors.Is(gone, fs.ErrNotExist)
 	}); err != nil {
 		return err
 	}
-	note, err := os.ReadFile(filepath.Join(parts, plan))
+	note, err := os.ReadFile(filepath.Join(parts, planFile))
 	if err != nil {
 		return err
 	}
-	return e.put(ctx, to, plan, bytes.NewBuffer(note))
+	return e.put(ctx, to, planFile, bytes.NewBuffer(note))
 }
 
-// finish brings what was written to where it belongs.
+// finish uploads the result if -o is a URL.
 func (e *pipeline) finish(ctx context.Context) error {
 	if e.cloud == "" {
 		return nil
 	}
-	return e.bring(ctx, e.dir, e.cloud)
+	return e.publish(ctx, e.dir, e.cloud)
 }
 
-// named is a text with the URL in place of the folder that stands for it.
-func (e *pipeline) named(text string) string {
+// withURL replaces the local folder in a text by the URL that the user gave.
+func (e *pipeline) withURL(text string) string {
 	if e.cloud == "" {
 		return text
 	}
@@ -294,10 +298,10 @@ func (e *pipeline) named(text string) string {
 	return strings.ReplaceAll(text, e.dir, strings.TrimSuffix(at, "/"))
 }
 
-// naming writes to standard error what names the URL.
-type naming struct{ *pipeline }
+// urlWriter writes to standard error, with the URL in place of the local folder.
+type urlWriter struct{ *pipeline }
 
-func (n naming) Write(p []byte) (int, error) {
-	_, err := io.WriteString(os.Stderr, n.named(string(p)))
+func (w urlWriter) Write(p []byte) (int, error) {
+	_, err := io.WriteString(os.Stderr, w.withURL(string(p)))
 	return len(p), err
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/command"
 )
 
-// TestMain is the program itself where a test starts it.
+// TestMain runs the program itself if a test started this binary as one.
 func TestMain(m *testing.M) {
 	if os.Getenv("SCALE_PROGRAM") != "" {
 		main()
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// folder makes a folder with a bundle and five files of rows, and the audit of these
-// by attach audit. It goes there.
+// folder makes a folder with a .attach file and five files of rows, changes to it, and returns
+// the audit.json that attach audit writes for the rows.
 func folder(t *testing.T) (want []byte) {
 	t.Helper()
 	models, err := filepath.Abs("../testmodels")
@@ -72,7 +72,8 @@ func read(t *testing.T, path string) []byte {
 	return content
 }
 
-// scale is the program with arguments; wrapped is what it is started by.
+// scale returns the command that runs the program with args, started by wrapped if that is not
+// empty.
 func scale(ctx context.Context, t *testing.T, wrapped []string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -82,7 +83,7 @@ func scale(ctx context.Context, t *testing.T, wrapped []string, args ...string) 
 	all := append(append(wrapped, self), args...)
 	cmd := exec.CommandContext(ctx, all[0], all[1:]...)
 	cmd.Env = append(os.Environ(), "SCALE_PROGRAM=1")
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // a script stops what it started
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that a script can stop the processes that it started
 	cmd.WaitDelay = time.Minute
 	return cmd
 }
@@ -102,8 +103,8 @@ func figures(t *testing.T, content []byte) (a audit.Audit) {
 	return a
 }
 
-// TestPrism: the audit in this process, to a folder and to a bucket, out of files and out
-// of one, and after a kill, is that of attach audit.
+// TestPrism holds that an audit on Prism equals that of attach audit: to a folder, to a
+// bucket, when files are added, and when it is resumed after a bad file.
 func TestPrism(t *testing.T) {
 	network, err := filepath.Abs("../testmodels/digits_resnet.onnx")
 	if err != nil {
@@ -131,9 +132,9 @@ func TestPrism(t *testing.T) {
 	ok(bucket+"/m.attach", "--x", "part-*.npz", "-o", bucket+"/cloud", "--every=3")
 	same(t, "cloud", want)
 	if left, _ := filepath.Glob("cloud/*"); len(left) != 4 {
-		t.Errorf("in the bucket are %v", left)
+		t.Errorf("the bucket holds %v", left)
 	}
-	// What is there stays until what is added is complete.
+	// The earlier result stays until the new one is complete.
 	copyFile(t, "part-0.npz", "part-5.npz")
 	if err := os.WriteFile("part-6.npz", []byte("PK"), 0o666); err != nil {
 		t.Fatal(err)
@@ -144,7 +145,7 @@ func TestPrism(t *testing.T) {
 	}
 	same(t, "cloud", want)
 	if left, _ := filepath.Glob("cloud/parts/*"); len(left) < 2 {
-		t.Errorf("among the parts are %v", left)
+		t.Errorf("the folder of parts holds %v", left)
 	}
 	if err := os.Remove("part-6.npz"); err != nil {
 		t.Fatal(err)
@@ -153,13 +154,13 @@ func TestPrism(t *testing.T) {
 	attach(t, "audit", "m.attach", "--x", "part-*.npz", "-o", "more", "--every", "3")
 	same(t, "cloud", read(t, "more/audit.json"))
 	if left, _ := filepath.Glob("cloud/*"); len(left) != 4 {
-		t.Errorf("in the bucket are %v", left)
+		t.Errorf("the bucket holds %v", left)
 	}
 	if err := os.Remove("part-5.npz"); err != nil {
 		t.Fatal(err)
 	}
 
-	// Keys hold names as they are written.
+	// Keys of rows begin with the file names as the user gave them.
 	ok("m.attach", "--x", bucket+"/part-{0..1}.npz", "--x", bucket+"/part-[2-4]*.npz", "-o", "urls", "--every=3")
 	got := figures(t, read(t, "urls/audit.json"))
 	if wanted := figures(t, want); got.Inputs != wanted.Inputs || got.Discoveries != wanted.Discoveries || got.Outliers != wanted.Outliers || len(got.Shards) != 5 ||
@@ -167,7 +168,7 @@ func TestPrism(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, wanted)
 	}
 
-	// A file that cannot be read stops no other, and the same command goes on.
+	// A file that cannot be read does not stop the others, and the same command resumes.
 	good := read(t, "part-3.npz")
 	if err := os.WriteFile("part-3.npz", []byte("PK"), 0o666); err != nil {
 		t.Fatal(err)
@@ -185,13 +186,13 @@ func TestPrism(t *testing.T) {
 	ok("m.attach", "--x", "part-*.npz", "-o", "again", "--every", "3")
 	same(t, "again", want)
 
-	// What was brought here is named by its URL, and a network that does not come with
-	// its bundle can be.
+	// Errors name files by URL, not by local copy. A URL for --model replaces a model that was
+	// not copied.
 	if err := os.WriteFile("bad.npz", []byte("PK"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	brought := t.TempDir()
-	t.Setenv("TMPDIR", brought)
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
 	for _, c := range []struct {
 		model []string
 		want  string
@@ -200,12 +201,12 @@ func TestPrism(t *testing.T) {
 		{[]string{"--model", network}, "attach: " + bucket + "/bad.npz: not a valid NumPy file: it is no archive, or one cut short"},
 	} {
 		out, err := scale(t.Context(), t, nil, append([]string{bucket + "/m.attach", "--x", bucket + "/bad.npz", "-o", "named"}, c.model...)...).CombinedOutput()
-		if err == nil || !strings.HasPrefix(string(out), c.want) || strings.Contains(string(out), brought) {
+		if err == nil || !strings.HasPrefix(string(out), c.want) || strings.Contains(string(out), tmp) {
 			t.Errorf("%v: %s", err, out)
 		}
 	}
 
-	// So it is in a bucket, where a part was damaged and a file changed meanwhile.
+	// A bucket can be resumed too, even if a part was damaged and a file changed.
 	if err := os.WriteFile("part-3.npz", []byte("PK"), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -239,8 +240,8 @@ func TestPrism(t *testing.T) {
 	}
 }
 
-// TestTogether: small files are scored together, one that is bad stops no other, and what
-// is lacking is what is scored then.
+// TestTogether holds that small files are scored in groups, that a bad file does not stop the
+// others, and that a second run scores only what is missing.
 func TestTogether(t *testing.T) {
 	models, err := filepath.Abs("../testmodels")
 	if err != nil {
@@ -270,7 +271,7 @@ func TestTogether(t *testing.T) {
 	if len(parts) != 2 || filepath.Base(parts[1])[:6] != "000256" {
 		t.Errorf("the parts are %v", parts)
 	}
-	// It is left out where that is asked for, and so is one without rows.
+	// With --skip-bad, a bad file is left out, and so is a file without rows.
 	out, err = scale(t.Context(), t, nil, "m.attach", "--x", "[0-9]*.csv", "--skip-bad", "-o", "out3").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "note: left out a file that cannot be read: "+bad+": line 2: ") {
 		t.Errorf("%v: %s", err, out)
@@ -303,13 +304,14 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestCommon: parts of shards from one to another are among those whose names begin so.
-func TestCommon(t *testing.T) {
+// TestCommonPrefix holds that the names of parts of shards in a range begin with the common
+// prefix.
+func TestCommonPrefix(t *testing.T) {
 	for _, c := range []struct {
 		from, to int
 		want     string
 	}{{7, 7, "000007"}, {256, 511, "000"}, {256, 299, "0002"}, {999999, 1000000, ""}} {
-		if got := common(c.from, c.to); got != c.want {
+		if got := commonPrefix(c.from, c.to); got != c.want {
 			t.Errorf("%d to %d: %q", c.from, c.to, got)
 		}
 	}
@@ -320,7 +322,8 @@ func TestCommon(t *testing.T) {
 	}
 }
 
-// TestVersions: scores.parquet has the same bytes where it is packed by the same code.
+// TestVersions holds that both modules use the same versions of Parquet and its compression,
+// so that scores.parquet has the same bytes.
 func TestVersions(t *testing.T) {
 	ours, theirs := string(read(t, "go.mod")), string(read(t, "../go.mod"))
 	for _, module := range []string{"github.com/parquet-go/parquet-go", "github.com/klauspost/compress"} {
@@ -331,17 +334,17 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestFlags: no flag of attach audit is one of Beam's.
+// TestFlags holds that no flag of attach audit is also a flag of Beam.
 func TestFlags(t *testing.T) {
 	args := []string{"m.attach", "--x", "a", "-o", "b", "--every=3", "--fdr", ".1", "--verbose", "--model", "c", "--alpha", ".1", "--level", ".9", "--device", "0", "--threads", "1", "--batch", "2", "--groups", "d"}
-	ours, ofBeam := divide(append(args, "--runner", "flink", "--endpoint=localhost:1", "--async", "--parallelism", "2"))
-	if strings.Join(ours, " ") != strings.Join(args, " ") || strings.Join(ofBeam, " ") != "--runner=flink --endpoint=localhost:1 --async --parallelism=2" {
-		t.Errorf("%q and %q", ours, ofBeam)
+	ours, beamArgs := splitArgs(append(args, "--runner", "flink", "--endpoint=localhost:1", "--async", "--parallelism", "2"))
+	if strings.Join(ours, " ") != strings.Join(args, " ") || strings.Join(beamArgs, " ") != "--runner=flink --endpoint=localhost:1 --async --parallelism=2" {
+		t.Errorf("%q and %q", ours, beamArgs)
 	}
 }
 
-// TestFlink: the audit on a cluster of two TaskManagers, one of which is killed on the
-// way, is that of attach audit, and no worker is left behind.
+// TestFlink holds that an audit on a cluster of two TaskManagers equals that of attach audit,
+// although one is killed during it, and that no worker is left.
 func TestFlink(t *testing.T) {
 	if os.Getenv("SCALE_FLINK") == "" {
 		t.Skip("it takes minutes, Java, and 150 MB by Maven on first use: set SCALE_FLINK=1")

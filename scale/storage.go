@@ -26,20 +26,21 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/inputs"
 )
 
-// storage is object storage that URLs name, and folders. It is safe for concurrent use.
+// storage reads and writes files in folders and in object storage. It is safe for concurrent
+// use.
 type storage struct {
 	opening sync.Mutex
 	buckets map[string]*blob.Bucket
 }
 
-// temporary is the folder of all copies of this process.
-var temporary = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "attach-scale-") })
+// tempRoot returns the folder of all local copies of this process.
+var tempRoot = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "attach-scale-") })
 
 func newStorage() *storage { return &storage{buckets: map[string]*blob.Bucket{}} }
 
-// copies makes a folder for copies.
-func copies() (string, error) {
-	dir, err := temporary()
+// newCopyDir makes a new folder for local copies.
+func newCopyDir() (string, error) {
+	dir, err := tempRoot()
 	if err != nil {
 		return "", err
 	}
@@ -48,24 +49,24 @@ func copies() (string, error) {
 
 // removeCopies removes all copies of this process.
 func removeCopies() {
-	if dir, err := temporary(); err == nil {
+	if dir, err := tempRoot(); err == nil {
 		os.RemoveAll(dir)
 	}
 }
 
-// open opens the bucket of a URL and returns what the URL names in it.
+// open opens the bucket of a URL and returns it with the key.
 func (s *storage) open(ctx context.Context, name string) (b *blob.Bucket, key string, err error) {
 	u, err := url.Parse(name)
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: it is no URL of a file", name)
+		return nil, "", fmt.Errorf("%s: this is not a valid URL", name)
 	}
 	key = strings.Trim(u.Path, "/")
 	u.Path = ""
 	if u.Scheme == "file" {
 		u.Path = "/"
 		q := u.Query()
-		q.Set("no_tmp_dir", "true") // else files are moved between disks
-		q.Set("metadata", "skip")   // else every file has one beside it
+		q.Set("no_tmp_dir", "true") // otherwise files are moved between disks
+		q.Set("metadata", "skip")   // otherwise each file gets a second one for its metadata
 		u.RawQuery = q.Encode()
 	}
 	s.opening.Lock()
@@ -79,21 +80,21 @@ func (s *storage) open(ctx context.Context, name string) (b *blob.Bucket, key st
 	return b, key, nil
 }
 
-// changed is a URL with another path, which asks for the same.
-func changed(name string, to func(at string) string) string {
-	at, query, asks := strings.Cut(name, "?")
-	if asks {
+// withPath returns a URL with another path and the same query.
+func withPath(name string, to func(at string) string) string {
+	at, query, hasQuery := strings.Cut(name, "?")
+	if hasQuery {
 		return to(at) + "?" + query
 	}
 	return to(at)
 }
 
-// under is the URL of a file in the folder of another.
-func under(folder, name string) string {
-	return changed(folder, func(at string) string { return strings.TrimSuffix(at, "/") + "/" + name })
+// joinURL returns the URL of a file in the folder of a URL.
+func joinURL(folder, name string) string {
+	return withPath(folder, func(at string) string { return strings.TrimSuffix(at, "/") + "/" + name })
 }
 
-// list are the keys that begin so.
+// list returns the objects whose keys have a prefix.
 func list(ctx context.Context, b *blob.Bucket, prefix, delimiter string) (all []*blob.ListObject, err error) {
 	for it := b.List(&blob.ListOptions{Prefix: prefix, Delimiter: delimiter}); ; {
 		one, err := it.Next(ctx)
@@ -107,8 +108,8 @@ func list(ctx context.Context, b *blob.Bucket, prefix, delimiter string) (all []
 	}
 }
 
-// Shards are the files and folders that a URL stands for: itself, a pattern such as
-// s3://bucket/day-*.parquet, or a folder of files of rows.
+// Shards returns the files and folders that a URL matches. The URL names one of them, is a
+// pattern such as s3://bucket/day-*.parquet, or names a folder of files of rows.
 func (s *storage) Shards(ctx context.Context, name string) (shards []string, err error) {
 	at, _, _ := strings.Cut(name, "?")
 	names, err := inputs.Expand(at)
@@ -116,7 +117,7 @@ func (s *storage) Shards(ctx context.Context, name string) (shards []string, err
 		return nil, err
 	}
 	for _, one := range names {
-		one = changed(name, func(string) string { return one })
+		one = withPath(name, func(string) string { return one })
 		some, err := s.shards(ctx, one)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", one, err)
@@ -131,8 +132,8 @@ func (s *storage) shards(ctx context.Context, name string) (shards []string, err
 	if err != nil {
 		return nil, err
 	}
-	sibling := func(of string) string { // name, with another key
-		return changed(name, func(at string) string { return strings.TrimSuffix(strings.TrimSuffix(at, "/"), key) + of })
+	sibling := func(newKey string) string { // name with another key
+		return withPath(name, func(at string) string { return strings.TrimSuffix(strings.TrimSuffix(at, "/"), key) + newKey })
 	}
 	if i := strings.IndexAny(key, "*["); i >= 0 {
 		found, err := list(ctx, b, key[:i], "")
@@ -141,17 +142,17 @@ func (s *storage) shards(ctx context.Context, name string) (shards []string, err
 		}
 		for _, o := range found {
 			if ok, err := path.Match(key, o.Key); err != nil {
-				return nil, errors.New("it is no pattern of names; write * for any letters")
+				return nil, errors.New("invalid pattern: write * for any characters")
 			} else if ok {
 				shards = append(shards, sibling(o.Key))
 			}
 		}
 		if shards == nil {
-			err = errors.New("no file is called so")
+			err = errors.New("no file matches")
 		}
 		return shards, err
 	}
-	if is, err := s.isFile(ctx, b, key); err != nil || is {
+	if isFile, err := s.isFile(ctx, b, key); err != nil || isFile {
 		return []string{name}, err
 	}
 	found, err := list(ctx, b, key+"/", "/")
@@ -163,7 +164,7 @@ func (s *storage) shards(ctx context.Context, name string) (shards []string, err
 	}
 	var names []string
 	for _, o := range found {
-		names = append(names, strings.TrimPrefix(o.Key, key+"/")) // of folders with a slash
+		names = append(names, strings.TrimPrefix(o.Key, key+"/")) // names of folders end in a slash
 	}
 	for _, one := range inputs.FilesOfRows(names) {
 		shards = append(shards, sibling(key+"/"+one))
@@ -175,12 +176,11 @@ func (s *storage) shards(ctx context.Context, name string) (shards []string, err
 	return shards, nil
 }
 
-// Stamps look at the files and folders of URLs: what lies in one folder is listed
-// together.
+// Stamps returns the stamps of the files and folders of URLs. It lists each folder only once.
 func (s *storage) Stamps(ctx context.Context, urls []string) ([]engine.Stamp, error) {
 	type folder struct {
 		bucket *blob.Bucket
-		prefix string // that all names in it begin with
+		prefix string // common prefix of the keys
 		files  map[string]*blob.ListObject
 	}
 	type place struct {
@@ -236,7 +236,7 @@ func (s *storage) Stamps(ctx context.Context, urls []string) ([]engine.Stamp, er
 	return stamps, nil
 }
 
-// stampOf is of all objects, and of what the storage knows of their content.
+// stampOf returns a stamp of all objects, with their sizes, times and MD5 digests.
 func stampOf(all []*blob.ListObject) (stamp engine.Stamp) {
 	members := sha256.New()
 	for _, o := range all {
@@ -250,32 +250,32 @@ func stampOf(all []*blob.ListObject) (stamp engine.Stamp) {
 	return stamp
 }
 
-// isFile says whether a key is that of a file.
+// isFile reports whether a key is a file.
 func (s *storage) isFile(ctx context.Context, b *blob.Bucket, key string) (bool, error) {
 	found, err := list(ctx, b, key, "/")
 	return slices.ContainsFunc(found, func(o *blob.ListObject) bool { return o.Key == key && !o.IsDir }), err
 }
 
-// Fetch copies the file or folder of a URL to this machine, under its own name, until
-// release is called. With a model comes what begins with its name: large ones keep
-// their weights so.
+// Fetch copies the file or folder of a URL to this machine, under its own name, until release
+// is called. For a model it also copies files whose names begin with the model's, because
+// large models keep their weights in such files.
 func (s *storage) Fetch(ctx context.Context, name string) (at string, release func(), err error) {
 	b, key, err := s.open(ctx, name)
 	if err != nil {
 		return "", nil, err
 	}
-	dir, err := copies()
+	dir, err := newCopyDir()
 	if err != nil {
 		return "", nil, err
 	}
 	release = func() { os.RemoveAll(dir) }
 	prefix := key
-	is, err := s.isFile(ctx, b, key)
-	if !is {
+	isFile, err := s.isFile(ctx, b, key)
+	if !isFile {
 		prefix += "/"
 	}
 	var found []*blob.ListObject
-	if err == nil && is && path.Ext(key) != ".onnx" {
+	if err == nil && isFile && path.Ext(key) != ".onnx" {
 		found = []*blob.ListObject{{Key: key}}
 	} else if err == nil {
 		found, err = list(ctx, b, prefix, "")
@@ -311,32 +311,32 @@ func download(ctx context.Context, b *blob.Bucket, key, to string) error {
 	})
 }
 
-// have are the files of a folder whose names begin so and are some, as paths until
-// release is called.
-func (s *storage) have(ctx context.Context, folder, prefix string, some func(name string) bool) (paths []string, release func(), err error) {
+// localFiles returns the files of a folder whose names have the prefix and match. If the
+// folder is a URL, they are copies that exist until release is called.
+func (s *storage) localFiles(ctx context.Context, folder, prefix string, match func(name string) bool) (paths []string, release func(), err error) {
 	release = func() {}
 	if strings.Contains(folder, "://") {
-		dir, err := copies()
+		dir, err := newCopyDir()
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := s.get(ctx, folder, prefix, some, dir); err != nil {
+		if err := s.get(ctx, folder, prefix, match, dir); err != nil {
 			return nil, nil, err
 		}
 		folder, release = dir, func() { os.RemoveAll(dir) }
 	}
 	entries, err := os.ReadDir(folder)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), prefix) && some(e.Name()) {
+		if strings.HasPrefix(e.Name(), prefix) && match(e.Name()) {
 			paths = append(paths, filepath.Join(folder, e.Name()))
 		}
 	}
 	return paths, release, err
 }
 
-// get copies the files of the folder of a URL whose names begin so and are some to
-// another, but for those that are there.
-func (s *storage) get(ctx context.Context, folder, prefix string, some func(name string) bool, to string) error {
+// get copies files from the folder of a URL to a local folder: those whose names have the
+// prefix and match. It skips files that exist already.
+func (s *storage) get(ctx context.Context, folder, prefix string, match func(name string) bool, to string) error {
 	b, key, err := s.open(ctx, folder)
 	if err != nil {
 		return err
@@ -347,7 +347,7 @@ func (s *storage) get(ctx context.Context, folder, prefix string, some func(name
 	}
 	for _, o := range found {
 		name := filepath.Join(to, path.Base(o.Key))
-		if o.IsDir || !some(path.Base(o.Key)) {
+		if o.IsDir || !match(path.Base(o.Key)) {
 			continue
 		}
 		if _, err := os.Stat(name); err == nil {
@@ -360,7 +360,7 @@ func (s *storage) get(ctx context.Context, folder, prefix string, some func(name
 	return nil
 }
 
-// put writes a file to a folder, whole or not at all.
+// put writes a file to a folder, completely or not at all.
 func (s *storage) put(ctx context.Context, folder, name string, from io.WriterTo) error {
 	write := func(w io.Writer) error {
 		_, err := from.WriteTo(w)
@@ -369,7 +369,7 @@ func (s *storage) put(ctx context.Context, folder, name string, from io.WriterTo
 	if !strings.Contains(folder, "://") {
 		return atomicfile.WriteFile(ctx, filepath.Join(folder, name), write)
 	}
-	b, key, err := s.open(ctx, under(folder, name))
+	b, key, err := s.open(ctx, joinURL(folder, name))
 	if err != nil {
 		return err
 	}
@@ -380,7 +380,7 @@ func (s *storage) put(ctx context.Context, folder, name string, from io.WriterTo
 		return fmt.Errorf("%s: %w", folder, err)
 	}
 	if err := write(w); err != nil {
-		cancel() // what was written is left out
+		cancel() // discards what was written
 		w.Close()
 		return err
 	}
@@ -390,30 +390,30 @@ func (s *storage) put(ctx context.Context, folder, name string, from io.WriterTo
 	return nil
 }
 
-// audit is a folder with what is in that of a URL.
-func (s *storage) audit(ctx context.Context, from string) (dir string, err error) {
-	if dir, err = copies(); err != nil {
+// fetchAudit copies the audit in the folder of a URL to a local folder and returns its path.
+func (s *storage) fetchAudit(ctx context.Context, from string) (dir string, err error) {
+	if dir, err = newCopyDir(); err != nil {
 		return "", err
 	}
 	if err := os.Mkdir(filepath.Join(dir, "parts"), 0o777); err != nil {
 		return "", err
 	}
 	for _, name := range []string{"scores.parquet", "audit.json", "report.html", "run.json"} {
-		if err := s.get(ctx, from, name, func(is string) bool { return is == name }, dir); err != nil {
+		if err := s.get(ctx, from, name, func(other string) bool { return other == name }, dir); err != nil {
 			return "", err
 		}
 	}
-	whole := func(name string) bool { return strings.HasSuffix(name, ".parquet") || name == plan }
-	return dir, s.get(ctx, under(from, "parts"), "", whole, filepath.Join(dir, "parts"))
+	isPart := func(name string) bool { return strings.HasSuffix(name, ".parquet") || name == planFile }
+	return dir, s.get(ctx, joinURL(from, "parts"), "", isPart, filepath.Join(dir, "parts"))
 }
 
-// bring makes the folder of a URL what a folder is that holds an audit, and removes parts
-// that went into it. If the audit is not finished the folder of the URL stays as it is.
-func (s *storage) bring(ctx context.Context, dir, to string) error {
-	if _, err := os.Stat(filepath.Join(dir, "parts", plan)); err == nil {
+// publish uploads the audit in a local folder to the folder of a URL, and removes the parts
+// that it contains. If the audit is not complete, publish does nothing.
+func (s *storage) publish(ctx context.Context, dir, to string) error {
+	if _, err := os.Stat(filepath.Join(dir, "parts", planFile)); err == nil {
 		return nil
 	}
-	for _, name := range []string{"scores.parquet", "audit.json", "report.html", "run.json"} { // the last says what the others are of
+	for _, name := range []string{"scores.parquet", "audit.json", "report.html", "run.json"} { // run.json is last, because it describes the others
 		f, err := os.Open(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // nothing was scored
@@ -427,14 +427,14 @@ func (s *storage) bring(ctx context.Context, dir, to string) error {
 			return err
 		}
 	}
-	if err := s.remove(ctx, under(to, "parts"), engine.IsPartFile); err != nil {
+	if err := s.remove(ctx, joinURL(to, "parts"), engine.IsPartFile); err != nil {
 		return err
 	}
-	return s.sweep(to)
+	return s.removePartsDir(to)
 }
 
-// remove removes the files of the folder of a URL that are some.
-func (s *storage) remove(ctx context.Context, folder string, some func(name string) bool) error {
+// remove removes the matching files from the folder of a URL.
+func (s *storage) remove(ctx context.Context, folder string, match func(name string) bool) error {
 	b, key, err := s.open(ctx, folder)
 	if err != nil {
 		return err
@@ -444,7 +444,7 @@ func (s *storage) remove(ctx context.Context, folder string, some func(name stri
 		return fmt.Errorf("%s: %w", folder, err)
 	}
 	for _, o := range found {
-		if o.IsDir || !some(path.Base(o.Key)) {
+		if o.IsDir || !match(path.Base(o.Key)) {
 			continue
 		}
 		if err := b.Delete(ctx, o.Key); err != nil {
@@ -454,12 +454,13 @@ func (s *storage) remove(ctx context.Context, folder string, some func(name stri
 	return nil
 }
 
-// sweep removes the folder of parts that a URL of a disk leaves when these are gone.
-func (s *storage) sweep(to string) error {
-	u, err := url.Parse(under(to, "parts"))
+// removePartsDir removes the empty folder of parts if the URL is one of a disk. Object storage
+// has no empty folders.
+func (s *storage) removePartsDir(to string) error {
+	u, err := url.Parse(joinURL(to, "parts"))
 	if err != nil || u.Scheme != "file" {
 		return err
 	}
-	os.Remove(filepath.FromSlash(u.Path)) // unless it holds what is another's
+	os.Remove(filepath.FromSlash(u.Path)) // fails if the folder has other files, which stay
 	return nil
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
 )
 
-// work serves a runner that started this process for it, and says whether one did. It
-// does what Beam's own boot program does, but for fetching the program, which is here
-// already: a runner's PROCESS environment takes this program as it is.
-func work() bool {
+// runWorker runs this process as a worker if a runner started it as one, and reports whether
+// it did. It does what Beam's boot program does, except that it does not fetch the program,
+// because it is the program. So a runner's PROCESS environment can start it directly.
+func runWorker() bool {
 	boot := flag.NewFlagSet("worker", flag.ContinueOnError)
 	boot.SetOutput(io.Discard)
 	id := boot.String("id", "", "")
@@ -34,7 +34,7 @@ func work() bool {
 	ctx := grpcx.WriteWorkerID(context.Background(), *id)
 	info, err := tools.ProvisionInfo(ctx, *provision)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "attach: the runner at %s does not say what to do: %v\n", *provision, err)
+		fmt.Fprintf(os.Stderr, "attach: the runner at %s sends no provision info: %v\n", *provision, err)
 		os.Exit(1)
 	}
 	if url := info.GetLoggingEndpoint().GetUrl(); url != "" {
@@ -54,20 +54,20 @@ func work() bool {
 		fmt.Fprintf(os.Stderr, "attach: %v\n", err)
 		os.Exit(1)
 	}
-	beam.Init() // serves, and exits
+	beam.Init() // runs the worker and exits
 	return true
 }
 
-// endWithParent ends this process when it is asked to, or when the one that started it
-// is gone: runners that are killed leave their workers behind.
+// endWithParent ends this process on a signal, or when its parent process is gone. Without it,
+// runners that are killed leave their workers behind.
 func endWithParent() {
 	parent := os.Getppid()
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGTERM, os.Interrupt)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	go func() {
 		for os.Getppid() == parent {
 			select {
-			case <-asked:
+			case <-signals:
 				removeCopies()
 				os.Exit(0)
 			case <-time.After(time.Second):
