@@ -18,7 +18,7 @@ func TestOptionsThatNothingHeeds(t *testing.T) {
 	defer m.Close()
 	feature, layer := m.Info().Feature.Tensor, m.Info().Layers[0].Tensor
 	for want, o := range map[string]featurize.Options{
-		"the batch size is -1":                 {Batch: -1},
+		"Batch is -1":                          {Batch: -1},
 		"EarlierLayers -1":                     {EarlierLayers: -1},
 		"EarlierLayers is 2, and Layers names": {EarlierLayers: 2, Layers: []string{layer}},
 		`cannot be "` + feature:                {Layers: []string{layer, feature}},
