@@ -69,7 +69,7 @@ func TestInterrupted(t *testing.T) {
 	}}
 	var stdout, stderr bytes.Buffer
 	code := Main(ctx, []Experiment{e}, []string{"long", "--out", out}, &stdout, &stderr)
-	if code != 1 || !strings.Contains(stderr.String(), "what was measured is in "+out) || done != 1 {
+	if code != 1 || !strings.Contains(stderr.String(), "results so far are in "+out) || done != 1 {
 		t.Errorf("after %d jobs: exit %d, %s", done, code, &stderr)
 	}
 }
