@@ -17,44 +17,43 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/uci"
 )
 
-// record is one line of results.
+// record is one line of the results file.
 type record struct {
 	intervals.Case
 	Fit        int                `json:"n_fit"`
 	Validation intervals.Measured `json:"validation"`
 	Test       intervals.Measured `json:"test"`
-	// Calibrated are intervals after conformalization on all validation rows,
-	// which choose among settings too.
+	// Calibrated measures intervals conformalized on all validation rows. The same rows choose
+	// among settings.
 	Calibrated intervals.Measured `json:"cqr_reused"`
-	// Honest are those after conformalization on one half of the validation
-	// rows, NCal of them. The other half chooses epochs and settings:
-	// Choosing are its intervals conformalized on itself.
+	// Honest measures intervals conformalized on one half of the validation rows, NCal of
+	// them. The other half chooses epochs and settings, by Choosing: its intervals
+	// conformalized on itself.
 	Honest   intervals.Measured `json:"cqr"`
 	Choosing intervals.Measured `json:"cqr_choosing"`
 	NCal     int                `json:"n_cal"`
-	// Crossing is the share of neighbouring levels out of order before they
-	// are sorted, of methods of all levels.
+	// Crossing is the fraction of neighbouring levels that cross before sorting, for methods
+	// that predict all levels.
 	Crossing float64 `json:"crossing,omitempty"`
-	Seconds  float64 `json:"seconds"` // of the fit, shared among settings fitted at once
+	Seconds  float64 `json:"seconds"` // of fitting; settings fitted together share it equally
 	Failed   string  `json:"failed,omitempty"`
 }
 
-// fitJob is settings of one method that are fitted together, to one split of
-// one set.
+// fitJob fits several settings of one method together, on one split of one set.
 type fitJob struct {
 	set       uci.Set
 	data      uci.Data
 	seed      int
 	method    ood.Method
 	coverages []float64
-	keys      [][]intervals.Case // of each coverage and setting
+	keys      [][]intervals.Case // by coverage and setting
 	configs   []ood.Params
 	epochs    int
 	best      bool // keep the weights of the best epoch
 }
 
-// run fits the settings and measures their intervals. A setting whose training
-// diverges gets results that say so.
+// run fits the settings and measures their intervals. If training diverges, the records of
+// that setting have Failed set.
 func (f fitJob) run(ctx context.Context, trainer train.Trainer, progress func(share float64)) ([]record, error) {
 	parts := experiment.SplitRows(f.data.X.Rows, uint64(f.seed))
 	half := len(parts.Cal) / 2
@@ -112,7 +111,7 @@ func (f fitJob) run(ctx context.Context, trainer train.Trainer, progress func(sh
 	return records, nil
 }
 
-// measure reads rows to choose by, to calibrate on and to test on.
+// measure measures intervals on rows to choose by, rows to calibrate on and test rows.
 func measure(r ood.QuantileRegressor, coverage float64, chooses, calibrates, tests uci.Data) (record, error) {
 	levels, spread := intervals.LevelsOf(coverage), tests.Spread
 	alpha := 2 * levels[0]
@@ -126,9 +125,8 @@ func measure(r ood.QuantileRegressor, coverage float64, chooses, calibrates, tes
 	return m, errors.Join(errs[:]...)
 }
 
-// settingsOf is the grid of a method: all of it, or a few settings; networks
-// with each of the dropout rates, where the method has none of its own, and
-// with averaging.
+// settingsOf returns a method's grid, or a small part of it. For networks it adds averaging,
+// and each dropout rate unless the setting has its own.
 func settingsOf(m ood.Method, small bool, dropout []float64, averaging float64) []ood.Params {
 	var grid []ood.Params
 	for i, config := range fitting.Grid(m) {
@@ -158,8 +156,8 @@ func settingsOf(m ood.Method, small bool, dropout []float64, averaging float64) 
 func inSmallGrid(m ood.Method, i int) bool {
 	config := fitting.Grid(m)[i]
 	if !m.Needs.Trainer {
-		// A thousand trees cost little more than the first hundred of them, and
-		// with the grid's learning rates a hundred are hardly a start.
+		// A thousand trees cost little more than the first hundred, and a hundred are too few
+		// for the grid's learning rates.
 		leaf, leaves := config["min_samples_leaf"]
 		return config["min_samples_split"] == 9. && (!leaves || leaf == 9. && config["learning_rate"].(float64) >= 1e-3)
 	}

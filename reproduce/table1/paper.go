@@ -1,11 +1,11 @@
 package table1
 
-// published is a cell of the paper's table of 95 % intervals: test coverage and
-// width, each with its standard deviation. The zero value stands for "none".
+// published is a cell of the paper's table of 95 % intervals: test coverage and width, each
+// with its standard deviation. The zero value means that the paper has no model there.
 type published struct{ picp, picpStd, mpiw, mpiwStd float64 }
 
-// paperTable1 is table 1 of Tagasovska & Lopez-Paz (2019), by set and by the
-// name that its method has here. Its SQR was trained on two levels.
+// paperTable1 is table 1 of Tagasovska & Lopez-Paz (2019), by set and by our name of the
+// method. The paper's SQR was trained on two levels.
 func paperTable1() map[string]map[string]published {
 	return map[string]map[string]published{
 		"concrete": {
@@ -43,7 +43,7 @@ func paperTable1() map[string]map[string]published {
 	}
 }
 
-// paperCell finds the cell of a method; both variants of SQR have the paper's.
+// paperCell returns the paper's cell for a method. Both variants of SQR share one cell.
 func paperCell(set, method string) (cell published, found bool) {
 	if method == "sqr-two-level" {
 		method = "sqr"

@@ -12,12 +12,12 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// widths are points of one series with errors.
+// widths is a series of points with error bars.
 type widths struct{ x, y, below, above []float64 }
 
-// plotTable draws the width of each method's intervals on each set, raw and
-// conformalized, beside the paper's. A row without a model in range, or whose
-// intervals are unbounded, has no point.
+// plotTable draws the width of each method's intervals on each set, raw and conformalized,
+// beside the paper's. A row has no point if no model is in range or its intervals are
+// unbounded.
 func plotTable(rows []tableRow, seeds int, path string) error {
 	var sets, series []string
 	for _, r := range rows {
@@ -38,7 +38,7 @@ func plotTable(rows []tableRow, seeds int, path string) error {
 		p.Add(boundary{float64(i) + .5})
 	}
 	gray := experiment.Color(7)
-	shapes := []struct { // of the rows of one method
+	shapes := []struct { // one for each row of a method
 		name  string
 		style draw.GlyphStyle
 	}{
@@ -57,7 +57,7 @@ func plotTable(rows []tableRow, seeds int, path string) error {
 				if !(mean > 0) || math.IsInf(mean, 0) {
 					return
 				}
-				below := min(std, .9*mean) // zero has no place on a logarithmic axis
+				below := min(std, .9*mean) // a logarithmic axis cannot show zero
 				to.x, to.y = append(to.x, at+shift), append(to.y, mean)
 				to.below, to.above = append(to.below, below), append(to.above, std)
 				low, high = min(low, mean-below), max(high, mean+std)
@@ -95,7 +95,7 @@ func plotTable(rows []tableRow, seeds int, path string) error {
 	return experiment.Save(path, 26, 14, []*experiment.Figure{p})
 }
 
-// glyph is a legend's entry.
+// glyph draws a legend entry.
 type glyph draw.GlyphStyle
 
 // Thumbnail implements plot.Thumbnailer.

@@ -11,13 +11,13 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 )
 
-// tableRow is a method on a set, as trained or conformalized.
+// tableRow is a method on a set, either as trained or conformalized.
 type tableRow struct {
 	set, method string
 	coverage    float64
 	cqr         bool
-	every       cell // the rule of the text; of raw intervals only
-	narrow      cell // the rule of the scripts, or that of conformalized
+	every       cell // by the rule of the paper's text; raw intervals only
+	narrow      cell // by the rule of the paper's scripts, or by conformalized
 	paper       published
 	published   bool
 	crossing    float64
@@ -173,8 +173,8 @@ func tableLines(rows []tableRow) [][]string {
 	return lines
 }
 
-// markdownTable is methods by sets. Every cell is test coverage and width, and
-// the number of seeds with a model where some have none.
+// markdownTable returns a table of methods by sets. A cell has test coverage and width. If
+// some seeds have no model, it also has the number of seeds that do.
 func markdownTable(rows []tableRow, seeds int) string {
 	w := new(strings.Builder)
 	var sets, labels []string
@@ -207,7 +207,7 @@ func markdownTable(rows []tableRow, seeds int) string {
 	return w.String()
 }
 
-// short is coverage and width without deviations.
+// short formats coverage and width without deviations.
 func (c cell) short(seeds int) string {
 	if c.none() {
 		return "none"

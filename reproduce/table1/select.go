@@ -9,27 +9,27 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 )
 
-// cell is what one method does on one set, under one rule of choosing.
+// cell summarises one method on one set, under one rule of choosing models.
 type cell struct {
-	models, seeds    int // that are in range
+	models, seeds    int // models in range, and seeds with such a model
 	picp, picpStd    float64
 	mpiw, mpiwStd    float64
 	score            float64
-	expected, stderr float64 // coverage promised after conformalization, and the error of the mean
+	expected, stderr float64 // guaranteed coverage after conformalization, and the standard error of the mean
 }
 
 func (c cell) none() bool { return c.models == 0 }
 
-// tolerance is how far validation coverage may be off: [.925, .975] for .95.
+// tolerance is how far validation coverage may be from the level: [0.925, 0.975] for 0.95.
 const tolerance = .025
 
 func inRange(m intervals.Measured, coverage float64) bool {
-	// Coverages are shares of counts: a hair is rounding.
+	// Coverage is a fraction of counts, so 1e-9 only absorbs rounding.
 	return m.PICP >= coverage-tolerance-1e-9 && m.PICP <= coverage+tolerance+1e-9
 }
 
-// everyModel is the rule of the paper's text: the mean over all models whose
-// validation coverage is in range.
+// everyModel applies the rule of the paper's text: the mean over all models whose validation
+// coverage is in range.
 func everyModel(records []record) cell {
 	var chosen []intervals.Measured
 	seeds := map[int]bool{}
@@ -42,8 +42,8 @@ func everyModel(records []record) cell {
 	return summarise(chosen, len(seeds))
 }
 
-// narrowest is the rule of the paper's scripts: for each seed, among the models
-// in range, the one that is narrowest on validation.
+// narrowest applies the rule of the paper's scripts: for each seed, the model in range with
+// the narrowest validation intervals.
 func narrowest(records []record) cell {
 	return bestPerSeed(records,
 		func(r record) bool { return inRange(r.Validation, r.Coverage) },
@@ -51,9 +51,9 @@ func narrowest(records []record) cell {
 		func(r record) intervals.Measured { return r.Test })
 }
 
-// conformalized is for each seed the model that is narrowest on one half of the
-// validation rows, calibrated there, and then calibrated on the other half;
-// tested is the number of test rows.
+// conformalized chooses, for each seed, the model with the narrowest intervals on one half of
+// the validation rows, calibrated on that half. It then calibrates the chosen model on the
+// other half. tested is the number of test rows.
 func conformalized(records []record, tested int) cell {
 	c := bestPerSeed(records,
 		func(record) bool { return true },
@@ -89,7 +89,7 @@ func bestPerSeed(records []record, eligible func(record) bool, width func(record
 	return summarise(chosen, len(seeds))
 }
 
-// summarise takes standard deviations with denominator n, as NumPy does.
+// summarise computes standard deviations with denominator n, as NumPy does.
 func summarise(chosen []intervals.Measured, seeds int) cell {
 	c := cell{models: len(chosen), seeds: seeds}
 	if c.none() {

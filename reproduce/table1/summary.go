@@ -11,10 +11,10 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// printSummary compares SQR with the paper's and with the other methods, by rows
+// printSummary compares SQR with the paper's SQR and with the other methods. It uses only rows
 // that have a model for every seed.
 func printSummary(w io.Writer, rows []tableRow, seeds int) {
-	best := map[string]map[bool]tableRow{} // by set: the narrowest row of SQR, and of the others
+	best := map[string]map[bool]tableRow{} // by set, then by whether it is SQR: the narrowest row
 	var sets []string
 	for _, r := range rows {
 		if !r.holds(seeds) {
@@ -56,16 +56,16 @@ func printSummary(w io.Writer, rows []tableRow, seeds int) {
 	printMethods(w, rows, seeds)
 }
 
-// holds says that a row has a model for every seed, and covers as it should
-// with intervals that end.
+// holds reports whether a row has a model for every seed, bounded intervals and test coverage
+// within tolerance of the level.
 func (r tableRow) holds(seeds int) bool {
 	return r.narrow.seeds >= seeds && !math.IsInf(r.narrow.mpiw, 1) && math.Abs(r.narrow.picp-r.coverage) <= tolerance
 }
 
 func (r tableRow) ours() bool { return strings.HasPrefix(r.method, "sqr") }
 
-// printMethods says how each row does over all sets, which no choice among
-// rows by test rows flatters.
+// printMethods prints how each row does over all sets. No row is chosen by its test results
+// here, so the figures are not optimistic.
 func printMethods(w io.Writer, rows []tableRow, seeds int) {
 	fmt.Fprintf(w, "\nover all sets: those with a model for every seed, covered within %g, no wider than the paper's SQR (to its two digits); geometric mean of width over the paper's SQR\n", tolerance)
 	fmt.Fprintf(w, "%-28s %6s %6s %9s %9s\n", "method", "models", "holds", "no wider", "geo.mean")

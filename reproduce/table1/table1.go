@@ -1,6 +1,6 @@
-// Package table1 is the paper's table of prediction intervals: data sets by
-// methods, each method over its grid and over random splits. Results are kept
-// as they are measured, and a run that was ended goes on where it stood.
+// Package table1 reproduces the paper's table of prediction intervals: data sets by methods,
+// each method over its grid and over random splits. Results are stored as they are measured,
+// so an interrupted run can continue.
 package table1
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 )
 
-// Experiment is what the command runs.
+// Experiment is the command "reproduce table1".
 var Experiment = experiment.Experiment{
 	Name:    "table1",
 	Doc:     "95 % intervals of every method on the UCI regression sets, beside the paper's",
@@ -34,7 +34,7 @@ var Experiment = experiment.Experiment{
 	},
 }
 
-// settings are the flags.
+// settings holds the flags.
 type settings struct {
 	*experiment.Settings
 	plan func() (intervals.Plan, error)
@@ -43,8 +43,8 @@ type settings struct {
 	averaging         float64
 	reportOnly        bool
 
-	dropout []float64      // rates, checked
-	tested  map[string]int // test rows of each set, as they are read
+	dropout []float64      // parsed dropout rates
+	tested  map[string]int // number of test rows by set, filled as sets are read
 }
 
 type store = experiment.Store[intervals.Case, record]
@@ -97,8 +97,7 @@ func (s *settings) check() (err error) {
 	return nil
 }
 
-// jobs lists what is not measured yet; keys are all results that the table
-// needs.
+// jobs returns the jobs that are not measured yet. keys are all results that the table needs.
 func (s *settings) jobs(ctx context.Context, results *store) (jobs []experiment.Job, keys []intervals.Case, err error) {
 	for _, set := range s.Plan.Sets {
 		data, err := set.Read(ctx, s.Data)
@@ -128,7 +127,7 @@ func (s *settings) jobs(ctx context.Context, results *store) (jobs []experiment.
 	return jobs, keys, nil
 }
 
-// job measures the settings and keeps the results.
+// job returns a Job that measures the settings and stores the results.
 func (f fitJob) job(trainer train.Trainer, results *store) experiment.Job {
 	return experiment.Job{
 		Kind: f.method.Name, Cost: f.cost(), Seed: f.seed,
@@ -139,7 +138,7 @@ func (f fitJob) job(trainer train.Trainer, results *store) experiment.Job {
 	}
 }
 
-// fill takes the settings that have no results, and returns the keys of all.
+// fill adds the settings without results, and returns the keys of all settings.
 func (f *fitJob) fill(s *settings, results *store) (all []intervals.Case) {
 	keep := ""
 	if f.method.Needs.Trainer {
@@ -170,7 +169,7 @@ func (f *fitJob) fill(s *settings, results *store) (all []intervals.Case) {
 	return all
 }
 
-// cost is in proportion to the time that a method needs.
+// cost returns a number proportional to the time that a method needs.
 func (f fitJob) cost() float64 {
 	return float64(f.data.X.Rows*len(f.configs)) * float64(max(f.epochs, 1))
 }

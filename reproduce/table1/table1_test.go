@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/uci"
 )
 
-// madeUp is a result with given validation and test intervals.
+// madeUp returns a result with given validation and test intervals.
 func madeUp(seed int, config string, val, valWidth, test, testWidth float64) record {
 	return record{
 		Case:       intervals.Case{Set: "s", Seed: seed, Method: "m", Config: config, Coverage: .95},
@@ -24,10 +24,10 @@ func madeUp(seed int, config string, val, valWidth, test, testWidth float64) rec
 func TestRules(t *testing.T) {
 	records := []record{
 		madeUp(0, "a", .95, .4, .94, .41),
-		madeUp(0, "b", .975, .3, .96, .29), // an end of the range is in it
-		madeUp(0, "c", .98, .1, .99, .11),  // too wide
+		madeUp(0, "b", .975, .3, .96, .29), // exactly at the end of the range: counts as in range
+		madeUp(0, "c", .98, .1, .99, .11),  // covers too much
 		madeUp(1, "a", .925, .5, .90, .6),
-		madeUp(1, "b", .92, .2, .91, .2), // not wide enough
+		madeUp(1, "b", .92, .2, .91, .2), // covers too little
 		madeUp(2, "a", .5, .2, .4, .2),
 	}
 	for name, tt := range map[string]struct {
@@ -112,9 +112,9 @@ func TestMethodsOverAllSets(t *testing.T) {
 	}
 	var b strings.Builder
 	printMethods(&b, []tableRow{
-		row("concrete", false, 2, .95, .62), row("power", false, 2, .9, .09), // twice and half the paper's width, the narrow one covers too little
-		row("concrete", true, 2, .95, .314), row("power", true, 1, .95, .18), // rounds to the paper's; a seed without a model
-		row("wine", true, 2, .96, math.Inf(1)), // too few rows calibrate
+		row("concrete", false, 2, .95, .62), row("power", false, 2, .9, .09), // twice and half the paper's width; the narrow one covers too little
+		row("concrete", true, 2, .95, .314), row("power", true, 1, .95, .18), // rounds to the paper's width; one seed has no model
+		row("wine", true, 2, .96, math.Inf(1)), // too few calibration rows
 	}, 2)
 	for _, want := range []string{
 		fmt.Sprintf("%-28s %6d %6d %9d %9s\n", "sqr", 2, 1, 0, "1.00"),
@@ -126,7 +126,7 @@ func TestMethodsOverAllSets(t *testing.T) {
 	}
 }
 
-// TestTable1 runs the table on a toy, and once more, when nothing is left to do.
+// TestTable1 runs the table on a toy set twice. The second run has nothing left to measure.
 func TestTable1(t *testing.T) {
 	data, out := experimenttest.Yacht(t), t.TempDir()
 	run := func(seeds string, more ...string) (code int, stdout, stderr string) {

@@ -13,38 +13,37 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
-// key is what a line of results was measured with.
+// key identifies a line of results by everything that its measurement depends on.
 type key struct {
 	Network string `json:"network"`
-	SHA256  string `json:"sha256"` // of the network's file, its first digits
+	SHA256  string `json:"sha256"` // first digits of the digest of the network's file
 	Out     string `json:"out"`
 	Method  string `json:"method"`
-	Config  string `json:"config"` // as ood.Params writes it
+	Config  string `json:"config"` // in the text form of ood.Params
 	Seed    uint64 `json:"seed"`
-	// Rows are the most rows asked for, to fit with, in- and out-of-domain; 0
-	// is all.
+	// Rows are the limits of fit, in-distribution and OOD rows; 0 means all.
 	Rows [3]int `json:"rows"`
 }
 
 func (k key) Key() key { return k }
 
-// record is one line of results.
+// record is one line of the results file.
 type record struct {
 	key
 	Fit int `json:"n_fit"`
 	In  int `json:"n_in"`
 	N   int `json:"n_out"`
 	compare.Metrics
-	Error   float64 `json:"in_error"` // of the network on the in-domain rows
+	Error   float64 `json:"in_error"` // error rate of the network on the in-distribution rows
 	Variant string  `json:"variant,omitempty"`
 	Failed  string  `json:"failed,omitempty"`
-	// FitSeconds and ScoreMicroseconds are shared among configurations that
-	// were fitted at once.
+	// FitSeconds and ScoreMicroseconds are divided equally among configurations that were
+	// fitted together.
 	FitSeconds        float64 `json:"fit_seconds"`
 	ScoreMicroseconds float64 `json:"score_us"`
 }
 
-// configsOf are the configurations of a method to measure.
+// configsOf returns the configurations of a method to measure.
 func (s *settings) configsOf(m ood.Method) []ood.Params {
 	var configs []ood.Params
 	switch s.grid {
@@ -70,7 +69,7 @@ func (s *settings) configsOf(m ood.Method) []ood.Params {
 	return configs
 }
 
-// configs are those of a row, of which one may come up more than once.
+// configs returns the configurations of a row. A configuration may occur more than once.
 func (r paperRow) configs(m ood.Method) []ood.Params {
 	switch {
 	case r.grid != nil:
@@ -81,7 +80,7 @@ func (r paperRow) configs(m ood.Method) []ood.Params {
 	return []ood.Params{fitting.Default(m)}
 }
 
-// rowsOf are the limits that a method is measured with.
+// rowsOf returns the row limits for a method.
 func (s *settings) rowsOf(m ood.Method) [3]int {
 	rows := s.Rows
 	if networks.RunsNetwork(m) && s.NetworkRows > 0 {
@@ -94,14 +93,14 @@ func (s *settings) rowsOf(m ood.Method) [3]int {
 	return rows
 }
 
-// fitJob is configurations of a method on a network.
+// fitJob measures configurations of one method on one network.
 type fitJob struct {
 	network networks.Measured
 	method  ood.Method
-	configs []ood.Params // those without results
+	configs []ood.Params // only those without results
 	rows    [3]int
 	seed    uint64
-	limit   time.Duration // 0: none
+	limit   time.Duration // 0: no limit
 }
 
 func (f fitJob) keyOf(out string, config ood.Params) key {
@@ -110,7 +109,7 @@ func (f fitJob) keyOf(out string, config ood.Params) key {
 	}
 }
 
-// fitting lists what has no results yet.
+// fitting returns a job for the configurations that have no results yet.
 func (s *settings) fitting(n networks.Measured, m ood.Method, results *store) fitJob {
 	f := fitJob{network: n, method: m, rows: s.rowsOf(m), seed: s.Seed, limit: s.limit}
 	for _, config := range s.configsOf(m) {
@@ -124,7 +123,8 @@ func (s *settings) fitting(n networks.Measured, m ood.Method, results *store) fi
 	return f
 }
 
-// run fits and measures. What a method cannot do is a result too.
+// run fits and measures the configurations. If a method fails, the failure is recorded as a
+// result.
 func (f fitJob) run(ctx context.Context, im *networks.Images, progress func(share float64)) ([]record, error) {
 	c := compare.Options{Training: im.Training, Test: im.In, Sweep: true, Progress: func(_ string, share float64) { progress(share) }}
 	m := f.method
@@ -139,7 +139,7 @@ func (f fitJob) run(ctx context.Context, im *networks.Images, progress func(shar
 	}
 	var records []record
 	for i := range outs {
-		// An oracle is told of one set alone, as in the paper.
+		// An oracle is fitted with a single OOD set at a time, as in the paper.
 		some, err := f.measure(ctx, c, outs[i:i+1])
 		if err != nil {
 			return nil, err

@@ -2,31 +2,32 @@ package table2
 
 import "github.com/attach-uncertainty/attach/ood"
 
-// meanStd is a cell of the paper's table of AUROC.
+// meanStd is a cell of the paper's table of AUROC: mean and standard deviation.
 type meanStd struct{ mean, std float64 }
 
-// paperSets are the sets of the paper's table, in its order.
+// paperSets lists the sets of the paper's table, in its order.
 func paperSets() []string { return []string{"cifar10", "fashion", "mnist", "svhn"} }
 
-// paperRow is a row of the paper's table: a method over the grid that the paper
-// ran. A row without figures is one of ours, beside those.
+// paperRow is a row of the paper's table: a method over the grid that the paper ran. A row
+// without figures is an additional method of ours.
 type paperRow struct {
 	name, method string
-	grid         []ood.Params // nil is the method's own
-	figures      []meanStd    // of paperSets; nil where the paper has none
+	grid         []ood.Params // nil: the method's own grid
+	figures      []meanStd    // in the order of paperSets; nil if the paper has none
 }
 
-// paperRows are table 2 of Tagasovska & Lopez-Paz (2019): AUROC of the five other
-// classes, mean and standard deviation over the grid of its appendix. Where the
-// authors' released sweep has less, as for certificates, or more, as for both ends
-// of PCA, the grid is that. Their networks are a PreActResNet18 and a VGG of 200
-// epochs, and their BALD trains the network anew; SVDD does so too, and works on
-// features here.
+// paperRows is table 2 of Tagasovska & Lopez-Paz (2019): AUROC against the five other classes,
+// mean and standard deviation over the grid of its appendix. The authors' released sweep has
+// fewer configurations for some methods, such as certificates, and more for others, such as
+// both ends of PCA. There, the grid here is that of the sweep. Their networks are a
+// PreActResNet18 and a VGG, trained for 200 epochs. Their BALD and SVDD train the network
+// anew; SVDD works on features here.
 func paperRows() []paperRow {
 	certificates := func(loss string, epochs float64, lambdas ...any) []ood.Params {
 		return product(ood.Params{"loss": loss, "k": 100., "epochs": epochs}, axis{"lambda", lambdas})
 	}
-	// A temperature does not enter the logits, which the grid has at each of three.
+	// The grid repeats each configuration for three temperatures, which do not change the
+	// logits.
 	margins := func(more ood.Params) []ood.Params {
 		all := product(more, axis{"temperature", []any{1., 2., 10.}})
 		for range 3 {
@@ -64,13 +65,13 @@ func paperRows() []paperRow {
 	}
 }
 
-// axis is the values of a parameter.
+// axis lists the values of a parameter.
 type axis struct {
 	name   string
 	values []any
 }
 
-// product has every combination of the values, beside the parameters of all.
+// product returns every combination of the values, each with the parameters that all share.
 func product(all ood.Params, axes ...axis) []ood.Params {
 	grid := []ood.Params{all}
 	for _, a := range axes {

@@ -13,8 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// plotPairs draws AUROC as a heat map: methods by pairs, the best at the top,
-// with the mean over all pairs at the left.
+// plotPairs draws AUROC as a heat map of methods by pairs. The best method is at the top, and
+// the mean over all pairs is at the left.
 func plotPairs(pairs []pair, all []standing, path string) error {
 	var shown []standing
 	for _, s := range all {
@@ -33,17 +33,17 @@ func plotPairs(pairs []pair, all []standing, path string) error {
 	return experiment.Save(path, max(width, 14), height, []*experiment.Figure{p})
 }
 
-// tiles is the heat map: column 0 is the mean, column i+1 pair i. Columns and
-// rows are one unit wide.
+// tiles is the heat map. Column 0 is the mean, and column i+1 is pair i. Columns and rows are
+// one unit wide.
 type tiles struct {
-	rows  []standing // from the bottom
+	rows  []standing // from the bottom up
 	pairs []pair
 }
 
-// gapColumns is between the mean and the pairs, and between networks.
+// gapColumns is the gap between the mean and the pairs, and between networks.
 const gapColumns = .2
 
-// at is where a column begins.
+// at returns the position at which a column begins.
 func (t tiles) at(column int) float64 {
 	x := float64(column)
 	for i := range column {
@@ -59,7 +59,7 @@ func (t tiles) DataRange() (xmin, xmax, ymin, ymax float64) {
 	return 0, t.at(len(t.pairs)) + 1, 0, float64(len(t.rows))
 }
 
-// GlyphBoxes implements plot.GlyphBoxer: room for the names beside the tiles.
+// GlyphBoxes implements plot.GlyphBoxer. It reserves room for the names beside the tiles.
 func (t tiles) GlyphBoxes(p *plot.Plot) []plot.GlyphBox {
 	box := func(x, y float64, r vg.Rectangle) plot.GlyphBox { return plot.GlyphBox{X: x, Y: y, Rectangle: r} }
 	left := vg.Rectangle{Min: vg.Point{X: -5.2 * vg.Centimeter}}
@@ -117,8 +117,8 @@ func (t tiles) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// heat goes from white at one half, which is chance, to blue at 1, and to
-// orange below one half.
+// heat returns a color: white at 0.5, which is chance, turning blue towards 1 and orange below
+// 0.5.
 func heat(auroc float64) color.NRGBA {
 	mix := func(to color.NRGBA, share float64) color.NRGBA {
 		part := func(v uint8) uint8 { return uint8(255 + share*(float64(v)-255) + .5) }

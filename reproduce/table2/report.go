@@ -99,7 +99,7 @@ func (c cell) text() string {
 	return experiment.Short(c.auroc.Mean, 3) + "±" + experiment.Short(c.auroc.Std, 3)
 }
 
-// printNetwork is one table: methods by a network's out-of-domain sets.
+// printNetwork prints one table: methods by OOD sets of a network.
 func (s *settings) printNetwork(w io.Writer, pairs []pair) {
 	n := pairs[0].network
 	fmt.Fprintf(w, "\n%s, trained on %s", n.Name, n.Set)
@@ -138,7 +138,8 @@ func printRow(w io.Writer, name string, cells []string) {
 	fmt.Fprintln(w, strings.TrimRight(line, " "))
 }
 
-// reportPaper is the paper's table with ours beside it, of every set's networks.
+// reportPaper writes the paper's table with our figures beside it, for the networks of every
+// set.
 func (s *settings) reportPaper(pairs []pair, w *strings.Builder) error {
 	header, rule := "| |", "|---|"
 	for _, set := range paperSets() {
@@ -227,8 +228,7 @@ func (s *settings) printStandings(w io.Writer, all []standing, pairs []pair) {
 	}
 }
 
-// printNotes says what failed, and what stood in, once for every network and
-// reason.
+// printNotes prints failures and fallbacks, once for every network and reason.
 func (s *settings) printNotes(w io.Writer, pairs []pair) {
 	type note struct{ network, what string }
 	var order []note
@@ -283,7 +283,7 @@ func (s *settings) pairLines(pairs []pair) [][]string {
 	return lines
 }
 
-// orBlank is the mean with so many digits or decimals, where there is one.
+// orBlank formats the mean, or returns a blank if there is no result.
 func orBlank(s compare.Summary, n int, text func(v float64, n int) string) string {
 	if s.N == 0 {
 		return ""

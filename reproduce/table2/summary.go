@@ -14,31 +14,31 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
-// cell is a method on a pair, over its configurations.
+// cell summarises a method on a pair over its configurations.
 type cell struct {
 	auroc, fpr95 compare.Summary
-	fit, in, out int // rows
+	fit, in, out int // numbers of rows
 	variant      string
-	failed       string // of the first configuration that failed
+	failed       string // reason of the first configuration that failed
 	failures     int
 	seconds      float64 // of all fits
-	micros       float64 // of a score, the mean over configurations
+	micros       float64 // for one score, mean over configurations
 }
 
 func (c cell) none() bool { return c.auroc.N == 0 }
 
-// pair is a network and an out-of-domain set, and every method on it.
+// pair is a network and an OOD set, with the results of every method.
 type pair struct {
 	network networks.Measured
 	out     string
-	error   float64 // of the network, on the in-domain rows
+	error   float64 // error rate of the network on in-distribution rows
 	cells   map[string]cell
-	rows    map[string]cell // of paperRows, with their grid
+	rows    map[string]cell // for the rows of paperRows, over their grids
 }
 
 func (p pair) name() string { return p.network.Name + " / " + p.out }
 
-// measured says whether any method has been tried on it.
+// measured reports whether any method was tried on the pair.
 func (p pair) measured() bool {
 	for _, c := range p.cells {
 		if !c.none() || c.failed != "" {
@@ -48,13 +48,13 @@ func (p pair) measured() bool {
 	return false
 }
 
-// pairs puts the results together.
+// pairs collects the results by pair.
 func (s *settings) pairs(results *store) []pair {
 	var all []pair
 	for _, n := range s.Networks {
 		for _, out := range n.Outs() {
 			one := pair{network: n, out: out, cells: map[string]cell{}, rows: map[string]cell{}}
-			rows := 0 // that the network's error is of: some methods see few
+			rows := 0 // rows behind the network's error; some methods use only a few
 			for _, m := range s.Methods {
 				j := fitJob{network: n, method: m, rows: s.rowsOf(m), seed: s.Seed}
 				recordsOf := func(configs []ood.Params) []record {
@@ -116,29 +116,29 @@ func summarise(x []float64) compare.Summary {
 	return compare.Summary{Mean: mean, Std: std, Max: slices.Max(x), N: len(x)}
 }
 
-// competes says whether a method is ranked. Controls are not, nor are
-// ensembles of passes with dropout, as in the paper, which ranks single models.
+// competes reports whether a method is ranked. Controls are not ranked. Ensembles of passes
+// with dropout are not either, because the paper ranks single models.
 func competes(m ood.Method) bool { return !m.Control && !strings.HasPrefix(m.Name, "bald") }
 
-// standing is a method over all pairs.
+// standing summarises a method over all pairs.
 type standing struct {
 	method   string
 	competes bool
-	pairs    int     // with a result
-	mean     float64 // AUROC over them
-	// classes is over the other classes of the training set alone, sets over
-	// other sets alone.
+	pairs    int     // pairs with a result
+	mean     float64 // mean AUROC over these pairs
+	// classes is over the pairs with other classes of the training set, and sets over the
+	// pairs with other sets.
 	classes, sets compare.Summary
-	rank          float64 // mean over its pairs, among those that compete; 0 for the others
-	byMean        int     // rank by mean among those that compete and have every pair; 0 for the others
-	// gaps are how far it is below the best of those that compete, by pair,
-	// the widest first.
+	rank          float64 // mean rank over its pairs among methods that compete; 0 if it does not compete
+	byMean        int     // rank by mean AUROC among competing methods with every pair; 0 for the others
+	// gaps holds, for each pair, how far the method is below the best competing one, widest
+	// first.
 	gaps  []gap
-	first int // pairs on which no other that competes is better
+	first int // pairs on which no other competing method is better
 }
 
-// gap is how far a method is below the best on a pair; to is empty where the
-// method is the best itself.
+// gap is how far a method is below the best on a pair. to is empty if the method is the best
+// itself.
 type gap struct {
 	auroc  float64
 	on, to string
@@ -151,10 +151,10 @@ func (g gap) String() string {
 	return fmt.Sprintf("%s (%s, to %s)", experiment.Short(g.auroc, 4), g.on, g.to)
 }
 
-// worst is the widest gap of a method that has results.
+// worst returns the widest gap. The method must have results.
 func (s standing) worst() gap { return s.gaps[0] }
 
-// standings are the methods by falling mean, those without any result last.
+// standings returns the methods by falling mean, those without results last.
 func standings(methods []ood.Method, pairs []pair) []standing {
 	var all []standing
 	for _, m := range methods {
@@ -200,8 +200,8 @@ func standings(methods []ood.Method, pairs []pair) []standing {
 	return all
 }
 
-// below is how far a method is below the best of those that compete, and how
-// many of them are above it.
+// below returns how far a method is below the best competing one, and how many competing
+// methods are above it.
 func (p pair) below(methods []ood.Method, name string) (g gap, above int) {
 	g.on = p.name()
 	own := p.cells[name].auroc.Mean
@@ -220,13 +220,12 @@ func (p pair) below(methods []ood.Method, name string) (g gap, above int) {
 	return g, above
 }
 
-// wideGap is how far below the best on a pair an attached method is told to be.
+// wideGap is the gap to the best on a pair above which verdict lists the pair.
 const wideGap = .02
 
-// verdict is one line on the standing of a method beside the best that is not
-// fused of several, by the mean, and beside the best on the pair where that is
-// farthest ahead; a line for each pair with a wide gap follows. It is empty where the
-// method was not measured.
+// verdict returns a line on a method's mean AUROC, the best single method (not fused) and the
+// widest gap to the best on any pair. A line for each pair with a wide gap follows. It returns
+// "" if the method was not measured.
 func verdict(name string, all []standing) string {
 	i := slices.IndexFunc(all, func(s standing) bool { return s.method == name && s.pairs > 0 })
 	if i < 0 {

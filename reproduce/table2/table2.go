@@ -1,7 +1,6 @@
-// Package table2 is the paper's table of out-of-domain detection, with further
-// networks, methods and out-of-domain sets: trained networks by methods.
-// Features and results are kept as they are made, and a run that was ended goes
-// on where it stood.
+// Package table2 reproduces the paper's table of OOD detection with further networks, methods
+// and OOD sets: trained networks by methods. Features and results are stored as they are made,
+// so an interrupted run can continue.
 //
 // It reads SET_train.npz and SET_test.npz (images uint8 n×H×W or n×H×W×3,
 // labels n) from --data, and NETWORK.onnx with its preprocessing from --models.
@@ -21,7 +20,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
-// Experiment is what the command runs.
+// Experiment is the command "reproduce table2".
 var Experiment = experiment.Experiment{
 	Name:    "table2",
 	Doc:     "out-of-domain detection by every method on image classifiers, beside the paper's",
@@ -82,14 +81,14 @@ func (s *settings) check(ctx context.Context) error {
 	if err := s.Check(ctx, drop, "only methods that --network-methods=false or --grid=paper leaves out"); err != nil {
 		return err
 	}
-	// Those that run the network take longest.
+	// Methods that run the network take longest.
 	slices.SortStableFunc(s.Methods, func(a, b ood.Method) int {
 		return int(experiment.Indicator(networks.RunsNetwork(a)) - experiment.Indicator(networks.RunsNetwork(b)))
 	})
 	return nil
 }
 
-// measure fills in the results that are missing, network by network.
+// measure measures the missing results, network by network.
 func (s *settings) measure(ctx context.Context, results *store) error {
 	shown := experiment.NewProgress(s.Stderr, s.Parallel)
 	jobs := make([][]fitJob, len(s.Networks))
@@ -127,7 +126,7 @@ func (s *settings) measureOne(ctx context.Context, n networks.Measured, fittings
 	return shown.Run(ctx, jobs...)
 }
 
-// features is the job of running a network on its images.
+// features returns the job that runs a network on its images.
 func (s *settings) features(n networks.Measured, to **networks.Images) experiment.Job {
 	return experiment.Job{
 		Kind: "features", Cost: n.Megabytes, What: n.Name + ", features",

@@ -20,7 +20,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
-// TestPaperTable2 compares the figures with the paper's source, row by row.
+// TestPaperTable2 compares paperRows with the source of the paper, row by row.
 func TestPaperTable2(t *testing.T) {
 	data := os.Getenv("ATTACH_DATA")
 	tex, err := os.ReadFile(filepath.Join(data, "..", "paper", "single-model-uncertainty.tex"))
@@ -61,8 +61,8 @@ func TestPaperTable2(t *testing.T) {
 	}
 }
 
-// TestPaperGrid holds that methods take the paper's grids, and how many
-// configurations those have.
+// TestPaperGrid checks that methods use the paper's grids, and how many configurations these
+// have.
 func TestPaperGrid(t *testing.T) {
 	want := map[string]int{
 		"covariance": 4, "distance": 4, "distillation": 4, "entropy": 3, "functional": 6, "geometrical": 6, "largest": 6, "ODIN": 9, "PCA": 6,
@@ -85,7 +85,7 @@ func TestPaperGrid(t *testing.T) {
 	}
 }
 
-// TestStandings reckons ranks and gaps of methods on two pairs by hand.
+// TestStandings checks ranks and gaps of methods on two pairs, computed by hand.
 func TestStandings(t *testing.T) {
 	one := func(auroc float64) cell {
 		return cellOf([]record{{Metrics: compare.Metrics{AUROC: auroc}}})
@@ -120,7 +120,7 @@ func TestStandings(t *testing.T) {
 	if l := got["largest"]; l.pairs != 1 || l.byMean != 0 || l.first != 1 {
 		t.Errorf("a method with one pair stands at %+v", l)
 	}
-	// What fuses several is no single method, and so not what others are held to.
+	// A fused detector is not a single method, so other methods are not compared with it.
 	fused := one(.975)
 	for _, p := range pairs {
 		p.cells["fused"] = fused
@@ -143,7 +143,7 @@ func TestStandings(t *testing.T) {
 	}
 }
 
-// TestNetworkError holds that a network's error is that on most rows.
+// TestNetworkError checks that a network's error is the one measured on most rows.
 func TestNetworkError(t *testing.T) {
 	n := networks.Measured{Network: networks.Network{Name: "net", Others: []string{"far"}}}
 	s := &settings{Plan: networks.Plan{Networks: []networks.Measured{n}, Methods: []ood.Method{{Name: "few"}, {Name: "many"}, {Name: "fewer"}}}}
@@ -157,8 +157,8 @@ func TestNetworkError(t *testing.T) {
 	}
 }
 
-// TestTable2 measures a network on images drawn here, twice: the second run
-// measures nothing, and one with a further method that alone.
+// TestTable2 measures a network on generated images twice. The second run measures nothing,
+// and a run with a further method measures only that one.
 func TestTable2(t *testing.T) {
 	data, models := experimenttest.Digits(t)
 	out := t.TempDir()
@@ -221,7 +221,7 @@ func TestTable2(t *testing.T) {
 	}
 }
 
-// features are when each file of features was written.
+// features returns the time at which each file of features was written.
 func features(t *testing.T, out string) map[string]time.Time {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(out, "features", "*", "*.npz"))
@@ -249,7 +249,7 @@ func readRecords(t *testing.T, out string) []record {
 	return slices.Collect(maps.Values(results.Records))
 }
 
-// A reason that several methods share is told once for each network.
+// A reason that several methods share is printed once for each network.
 func TestTable2Notes(t *testing.T) {
 	p := &settings{Plan: networks.Plan{Methods: []ood.Method{{Name: "knn"}, {Name: "odin"}, {Name: "vim"}, {Name: "bald"}}}}
 	one := func(network, out string) pair {
