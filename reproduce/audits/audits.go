@@ -50,7 +50,7 @@ func run(ctx context.Context, p *networks.Plan) error {
 	for _, scores := range pools {
 		for _, n := range []int{500, 5000} {
 			if n = min(n, len(scores.In)-rows); n < 1 {
-				return fmt.Errorf("%s has %d in-domain rows, and %d to audit and some to calibrate on are wanted", scores.Name, len(scores.In), rows)
+				return fmt.Errorf("%s has %d in-distribution rows, but the audit needs %d and calibration some more", scores.Name, len(scores.In), rows)
 			}
 			for _, share := range []float64{0, .01, .05, .2} {
 				if err := ctx.Err(); err != nil {
@@ -70,14 +70,14 @@ func run(ctx context.Context, p *networks.Plan) error {
 }
 
 func show(w io.Writer, pools []Pool, cells []cell) {
-	fmt.Fprintf(w, "%d rows audited; share of false discoveries ± standard error, and of outliers discovered, at false discovery rates of .05, .1 and .2\n", rows)
-	fmt.Fprintf(w, "violated: share of draws with a bound at delta %g that does not hold, at any threshold, and of the number of outliers\n", delta)
+	fmt.Fprintf(w, "%d rows audited; fraction of false discoveries ± standard error, and of outliers discovered, at false discovery rates of 0.05, 0.1 and 0.2\n", rows)
+	fmt.Fprintf(w, "violated: fraction of draws with a bound at delta %g that does not hold, at any threshold, and of the number of outliers\n", delta)
 	for _, scores := range pools {
 		m, err := measure.Evaluate(scores.In, scores.Out)
 		if err != nil {
 			panic(err) // both have rows, and scores are numbers
 		}
-		fmt.Fprintf(w, "%s, %s: %d in-domain and %d out-of-domain rows to draw from, AUROC %.3f\n", scores.Name, scores.Method, len(scores.In), len(scores.Out), m.AUROC)
+		fmt.Fprintf(w, "%s, %s: %d in-distribution and %d OOD rows to draw from, AUROC %.3f\n", scores.Name, scores.Method, len(scores.In), len(scores.Out), m.AUROC)
 		for _, c := range cells {
 			if c.set != scores.Name {
 				continue

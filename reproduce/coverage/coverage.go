@@ -147,7 +147,7 @@ func show(w io.Writer, rows []row) {
 		plain += int(experiment.Indicator(math.Abs(r.z()) <= 3))
 		smoothed += int(experiment.Indicator(math.Abs(r.zSmoothed()) <= 3))
 	}
-	fmt.Fprintf(w, "within 3 standard errors of the promise: plain %d of %d, smoothed %d of %d\n", plain, len(rows), smoothed, len(rows))
+	fmt.Fprintf(w, "within 3 standard errors of the guarantee: plain %d of %d, smoothed %d of %d\n", plain, len(rows), smoothed, len(rows))
 }
 
 func lines(rows []row) [][]string {

@@ -237,10 +237,10 @@ func ofNetworks(ctx context.Context, p *networks.Plan) error {
 	}
 	var cells []*drift
 	for _, pool := range pools {
-		fmt.Fprintf(p.Stdout, "%s, %s: %d in-domain and %d out-of-domain rows to draw from\n", pool.Name, pool.Method, len(pool.In), len(pool.Out))
+		fmt.Fprintf(p.Stdout, "%s, %s: %d in-distribution and %d OOD rows to draw from\n", pool.Name, pool.Method, len(pool.In), len(pool.Out))
 		for _, n := range []int{200, 1000, 5000} {
 			if n >= len(pool.In) {
-				return fmt.Errorf("%s has %d in-domain rows, and more than %d to calibrate on are wanted", pool.Name, len(pool.In), n)
+				return fmt.Errorf("%s has %d in-distribution rows, but calibration needs more than %d", pool.Name, len(pool.In), n)
 			}
 			for _, change := range []struct {
 				share  float64

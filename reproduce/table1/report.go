@@ -127,7 +127,7 @@ func (s *settings) printTable(rows []tableRow) {
 		100*rows[0].coverage, s.Seeds, grid, epochs, s.keep)
 	fmt.Fprintf(w, "in range: validation coverage within %g of the level. CQR: one half of the validation rows calibrates, the other chooses.\n", tolerance)
 	columns := "%-9s %-28s %-21s %5s %-27s %5s %-27s %s\n"
-	fmt.Fprintf(w, columns, "set", "method", "paper", "", "all in range (the text)", "seeds", "narrowest of each seed", "promised  z")
+	fmt.Fprintf(w, columns, "set", "method", "paper", "", "all in range (the text)", "seeds", "narrowest of each seed", "expected  z")
 	set := ""
 	for _, r := range rows {
 		name := r.set

@@ -64,10 +64,10 @@ func (s *settings) printHead(w io.Writer) {
 	case "paper":
 		grid = "mean ± standard deviation over the paper's grid"
 	}
-	fmt.Fprintf(w, "AUROC, out-of-domain is the positive class: %s, seed %d; rows to fit with: %s, in-domain: %s, out-of-domain: %s of each set\n",
+	fmt.Fprintf(w, "AUROC, out-of-distribution (OOD) is the positive class: %s, seed %d; fit rows: %s, in-distribution rows: %s, OOD rows: %s of each set\n",
 		grid, s.Seed, rows(s.Rows[0]), rows(s.Rows[1]), rows(s.Rows[2]))
 	if slices.ContainsFunc(s.Methods, networks.RunsNetwork) && s.NetworkRows > 0 {
-		fmt.Fprintf(w, "* runs the network: in- and out-of-domain rows %s of each set\n", rows(s.NetworkRows))
+		fmt.Fprintf(w, "* runs the network: %s in-distribution and OOD rows of each set\n", rows(s.NetworkRows))
 	}
 	fmt.Fprintln(w, "† not ranked: controls (random, oracle), and ensembles of passes with dropout, which the paper does not count as single models")
 	fmt.Fprintln(w, "Images of other sets are padded with black to the network's size, centred; colors are turned grey by luma, grey is repeated in three channels.")
@@ -106,7 +106,7 @@ func (s *settings) printNetwork(w io.Writer, pairs []pair) {
 	if n.FiveClass {
 		fmt.Fprintf(w, ", classes %s", strings.Trim(fmt.Sprint(networks.FiveIn()), "[]"))
 	}
-	fmt.Fprintf(w, "; accuracy in-domain %s\n", experiment.Short(1-pairs[0].error, 3))
+	fmt.Fprintf(w, "; in-distribution accuracy %s\n", experiment.Short(1-pairs[0].error, 3))
 	var columns []string
 	for _, p := range pairs {
 		columns = append(columns, p.out)

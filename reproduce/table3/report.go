@@ -103,7 +103,7 @@ func (s *settings) markdown(sets []pairSet, chosen []method, cells []cell) strin
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprint(w, "\nArea under accuracy by the share decided, the surest first.\n\n")
+	fmt.Fprint(w, "\nArea under accuracy by the fraction of pairs decided, the most confident first.\n\n")
 	header("method")
 	for _, m := range chosen {
 		fmt.Fprintf(w, "| `%s` |", m.name)
@@ -113,7 +113,7 @@ func (s *settings) markdown(sets []pairSet, chosen []method, cells []cell) strin
 		fmt.Fprintln(w)
 	}
 	if slices.ContainsFunc(cells, cell.tested) {
-		fmt.Fprintf(w, "\nPairs whose p-value is at most %g: share, and accuracy among them.\n\n", s.level)
+		fmt.Fprintf(w, "\nPairs whose p-value is at most %g: fraction, and accuracy among them.\n\n", s.level)
 		header("method")
 		for _, m := range chosen {
 			if m.score != nil {

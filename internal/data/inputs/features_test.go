@@ -45,20 +45,20 @@ func TestFeatures(t *testing.T) {
 	bad := rows.Array{Shape: []int{3, 2}, Data: []float32{0, 0, 0, float32(math.NaN()), 0, 0}}
 	big := rows.Array{Shape: []int{1, 1}, Data: []float64{1e300}}
 	for words, arrays := range map[string]map[string]rows.Array{
-		"it has neither features (or feat_list) nor logits (or logit_list)":  {"labels": y},
-		"labels has 3 rows":       {"features": {Shape: []int{2, 2}, Data: count[float32](4)}, "labels": y},
-		"logits has 3 rows":       {"features": {Shape: []int{2, 2}, Data: count[float32](4)}, "logits": z},
-		"row 1, column 1 is NaN":  {"features": bad},
-		"row 0, column 0 is +Inf": {"features": big},
-		"it must have two axes, rows and columns":           {"features": y},
-		"there are no rows":       {"features": {Shape: []int{0, 2}, Data: []float32{}}},
-		"element 1 is 0.5":        {"features": phi, "labels": {Shape: []int{3}, Data: []float32{0, .5, 1}}},
-		"labels: its shape is [3 4]; there must be one number for each row":   {"features": phi, "labels": z},
+		"it has neither features (or feat_list) nor logits (or logit_list)": {"labels": y},
+		"labels has 3 rows":                       {"features": {Shape: []int{2, 2}, Data: count[float32](4)}, "labels": y},
+		"logits has 3 rows":                       {"features": {Shape: []int{2, 2}, Data: count[float32](4)}, "logits": z},
+		"row 1, column 1 is NaN":                  {"features": bad},
+		"row 0, column 0 is +Inf":                 {"features": big},
+		"it must have two axes, rows and columns": {"features": y},
+		"there are no rows":                       {"features": {Shape: []int{0, 2}, Data: []float32{}}},
+		"element 1 is 0.5":                        {"features": phi, "labels": {Shape: []int{3}, Data: []float32{0, .5, 1}}},
+		"labels: its shape is [3 4]; there must be one number for each row": {"features": phi, "labels": z},
 
 		"it has layer_2 but not layer_1": {"features": phi, "layer_0": z, "layer_2": z},
 		"it has layer_1 but not layer_0": {"features": phi, "layer_1": z},
-		"layer_0 has 2 rows":               {"features": phi, "layer_0": {Shape: []int{2, 2}, Data: count[float32](4)}},
-		"layer_0: its shape is [3]":        {"features": phi, "layer_0": y},
+		"layer_0 has 2 rows":             {"features": phi, "layer_0": {Shape: []int{2, 2}, Data: count[float32](4)}},
+		"layer_0: its shape is [3]":      {"features": phi, "layer_0": y},
 	} {
 		path := writeNPZ(t, false, arrays)
 		_, err := OpenFeatures(path)
@@ -97,10 +97,10 @@ func TestWeights(t *testing.T) {
 
 func TestFeaturesAlone(t *testing.T) {
 	for words, a := range map[string]rows.Array{
-		"":                       {Shape: []int{3, 2}, Data: count[float32](6)},
-		"it must have two axes, rows and columns":          {Shape: []int{6}, Data: count[float32](6)},
-		"there are no rows":      {Shape: []int{0, 2}, Data: []float32{}},
-		"row 1, column 1 is NaN": {Shape: []int{3, 2}, Data: []float32{0, 0, 0, float32(math.NaN()), 0, 0}},
+		"": {Shape: []int{3, 2}, Data: count[float32](6)},
+		"it must have two axes, rows and columns": {Shape: []int{6}, Data: count[float32](6)},
+		"there are no rows":                       {Shape: []int{0, 2}, Data: []float32{}},
+		"row 1, column 1 is NaN":                  {Shape: []int{3, 2}, Data: []float32{0, 0, 0, float32(math.NaN()), 0, 0}},
 	} {
 		path := writeNPY(t, "features.npy", a)
 		b, err := OpenFeatures(path)
