@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Rows that are all classified right settle no temperature, so that the
-// network's own confidence stands.
+// If all rows are classified correctly, no temperature is determined, and the network's own
+// confidence stays.
 func TestNoTemperature(t *testing.T) {
 	rows := ood.Batch{
 		Features: blas32.General{Rows: 40, Cols: 2, Stride: 2, Data: make([]float32, 80)},

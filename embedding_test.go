@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/evaluate"
 )
 
-// TestEmbedding: a network that answers nothing is watched, and has neither classes
-// nor intervals, of which a regressor's would be made.
+// TestEmbedding checks a network without predictions: it gets a detector, but neither classes
+// nor intervals.
 func TestEmbedding(t *testing.T) {
 	in := regressor(1, 200, 1)
 	in.Base.Task = attach.Embedding

@@ -5,8 +5,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 )
 
-// Scorer is what was fitted, for tests that compare with it.
+// Scorer returns the fitted detector, for tests that compare with it.
 func (f *Fitted) Scorer() *fitting.Scorer { return f.scorer }
 
-// Widths are those of rows that a fuzzed bundle asks for.
+// Widths returns the widths of rows that a fuzzed bundle needs.
 func (b Base) Widths() batchparts.Widths { return b.widths() }

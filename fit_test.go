@@ -150,7 +150,7 @@ func TestFitCancelled(t *testing.T) {
 	}
 }
 
-// TestPure: a program that embeds a bundle needs no C compiler.
+// TestPure checks that a program that embeds a .attach file needs no C compiler.
 func TestPure(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "-f", "{{if and .CgoFiles (not .Standard)}}{{.ImportPath}}{{end}}", ".")
 	list.Env = append(list.Environ(), "CGO_ENABLED=1")
@@ -163,8 +163,8 @@ func TestPure(t *testing.T) {
 	}
 }
 
-// TestOneLogitLastLayer: the last layer that a method sees makes the two
-// logits that it sees.
+// TestOneLogitLastLayer checks that the last layer of a method produces the two logits that
+// the method gets.
 func TestOneLogitLastLayer(t *testing.T) {
 	in := classifier(40)
 	in.Batch.Labels = nil
@@ -204,7 +204,7 @@ func TestOneLogitLastLayer(t *testing.T) {
 	}
 }
 
-// TestDefaultDetector: the first of the defaults that what is known allows.
+// TestDefaultDetector checks that Fit selects the first default that the available data allow.
 func TestDefaultDetector(t *testing.T) {
 	known := classifier(60)
 	known.Last = &ood.Linear{Weight: matrix(3, 8), Bias: make([]float32, 3)}
@@ -227,7 +227,7 @@ func TestDefaultDetector(t *testing.T) {
 		if got := mustFit(t, in).Detector.Method; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		// Of these, negative logits alone are a failure, and not a lack.
+		// Negative logits are a failure of the fit, and not missing data.
 		if told := strings.Contains(log.String(), "largest logit"); told != (want == "certificates") {
 			t.Errorf("%s: the log says %q", want, log.String())
 		}
@@ -244,8 +244,7 @@ func TestDefaultDetector(t *testing.T) {
 	}
 }
 
-// Matrices come from the caller: of what is shorter than it says, the error
-// tells.
+// Matrices come from the caller. The error names one whose data are shorter than its shape.
 func TestFitRefusesShortMatrices(t *testing.T) {
 	short := blas32.General{Rows: 60, Cols: 2, Stride: 2, Data: make([]float32, 5)}
 	last := &ood.Linear{Weight: blas32.General{Rows: 3, Cols: 8, Stride: 8, Data: make([]float32, 2)}}
@@ -270,7 +269,8 @@ func but(in attach.FitOptions, change func(*attach.FitOptions)) attach.FitOption
 	return in
 }
 
-// What the calibration rows lack is told before the work, given or split off.
+// Missing parts of the calibration rows are reported before the work, whether rows were given
+// or split off.
 func TestFitAsksForInputsFirst(t *testing.T) {
 	fitted := false
 	m := ood.Method{

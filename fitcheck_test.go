@@ -13,9 +13,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// coins are n rows of a table of three columns of two values, and targets that these do
-// not tell.
-func coins(seed uint64, n int) (b ood.Batch, targets blas32.General) {
+// binaryTable returns n rows of a table with three columns of two values, and targets that do
+// not depend on them.
+func binaryTable(seed uint64, n int) (b ood.Batch, targets blas32.General) {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	b.Features, targets = matrix(n, 3), matrix(n, 1)
 	for i := range b.Features.Data {
@@ -27,16 +27,16 @@ func coins(seed uint64, n int) (b ood.Batch, targets blas32.General) {
 	return b, targets
 }
 
-// TestFitComparesRows: calibration rows that were fitted on are refused or counted, and
-// so are those that repeat others, unless rows are equal by chance.
+// TestFitComparesRows checks that reused calibration rows are rejected or counted, and
+// repeated ones counted, unless rows are equal by chance.
 func TestFitComparesRows(t *testing.T) {
 	fit, own := blob(1, 500, 8, 3, 0), blob(2, 500, 8, 3, 0)
 	var copies []ood.Batch
 	for range 20 {
 		copies = append(copies, own.Slice(0, 50))
 	}
-	table, values := coins(1, 400)
-	other, otherValues := coins(2, 400)
+	table, values := binaryTable(1, 400)
+	other, otherValues := binaryTable(2, 400)
 	for _, tt := range []struct {
 		name             string
 		fit, cal         ood.Batch
@@ -51,7 +51,7 @@ func TestFitComparesRows(t *testing.T) {
 		{name: "copies of copies", fit: fit, cal: joined(t, copies...), repeated: 950},
 		{name: "copies, split off", fit: joined(t, fit, fit), reused: 150},
 		{name: "few values", fit: table, cal: other},
-		{name: "few values, copied", fit: table, cal: table}, // which is as likely by chance
+		{name: "few values, copied", fit: table, cal: table}, // chance explains this too
 		{name: "few values, with targets", fit: table, cal: other, fitTo: values, calTo: otherValues},
 		{name: "few values, copied with targets", fit: table, cal: table, fitTo: values, calTo: values, refused: "all 400 calibration rows"},
 	} {
@@ -86,7 +86,7 @@ func TestFitComparesRows(t *testing.T) {
 	}
 }
 
-// TestSamplesAreChecked: hashes that no rows have are not saved, and so not read.
+// TestSamplesAreChecked checks that hashes that no rows have are neither saved nor read.
 func TestSamplesAreChecked(t *testing.T) {
 	for name, spoil := range map[string]func(c *attach.Calibration){
 		"of other kinds":        func(c *attach.Calibration) { c.Hashed = "names" },

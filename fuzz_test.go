@@ -23,7 +23,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// goldenFiles are what the fuzz targets change.
+// goldenFiles returns the files that the fuzz targets change.
 func goldenFiles(f *testing.F) [][]byte {
 	paths, err := filepath.Glob("testdata/v*.attach")
 	if err != nil || len(paths) == 0 {
@@ -40,13 +40,12 @@ func goldenFiles(f *testing.F) [][]byte {
 	return files
 }
 
-// mostChanges bounds what is tried at once: Go minimises what it finds pair of
-// bytes by pair of bytes, up to a minute each, and whole files would take it
-// longer than that.
+// mostChanges limits the number of changes, because Go minimises a finding pair of bytes by
+// pair of bytes, for up to a minute each.
 const mostChanges = 4
 
-// edited is content after changes, each of five bytes: where, how many bytes go,
-// and two that come.
+// edited applies changes to content, each of five bytes: a position, the number of bytes to
+// remove, and two bytes to insert.
 func edited(t *testing.T, content, changes []byte) []byte {
 	if len(changes) > 5*mostChanges {
 		t.Skip("too long")
@@ -59,13 +58,13 @@ func edited(t *testing.T, content, changes []byte) []byte {
 	return content
 }
 
-// checkRead reads content, which may be anything, and expects an error of one
-// line, or a bundle that can be written.
+// checkRead reads arbitrary content, and expects an error of one line, or a bundle that can be
+// written.
 func checkRead(t *testing.T, content []byte) {
 	t.Helper()
 	start := time.Now()
 	b, err := read(content)
-	// A wall clock says nothing of a busy machine but that a hang is one.
+	// On a busy machine, wall time only shows whether the call hangs.
 	if d := time.Since(start); d > 20*time.Second || d > time.Second && flag.Lookup("test.fuzzworker").Value.String() == "true" {
 		t.Errorf("reading takes %v", d)
 	}
@@ -89,20 +88,20 @@ func checkRead(t *testing.T, content []byte) {
 	if b.Calibration.Groups != nil {
 		row.Groups = []string{""}
 	}
-	need := (*ood.NeedError)(nil) // the network, or logits of an unknown number
+	need := (*ood.NeedError)(nil) // the network, or logits whose number is unknown
 	if _, err := predict(b, row, attach.PredictOptions{}); err != nil && !errors.As(err, &need) {
 		t.Errorf("what was read predicts nothing: %v", err)
 	}
 }
 
-// seedFiles are the golden files, and one of a model of tables.
+// seedFiles returns the golden files, and one for a model of tables.
 func seedFiles(f *testing.F) [][]byte {
 	in := tableRegressor(3, 1, true)
 	in.IntervalParams, in.IntervalModel = ood.Params{"n_estimators": 2.}, method("quantile-forest")
 	return append(goldenFiles(f), mustWrite(f, mustFit(f, in)))
 }
 
-// FuzzRead changes bytes of good files.
+// FuzzRead changes bytes of valid files.
 func FuzzRead(f *testing.F) {
 	files := seedFiles(f)
 	for i, b := range files {
@@ -115,8 +114,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzResealed changes the manifest and one array of a good file and makes all
-// checksums match, so that what lies behind the checksums is reached.
+// FuzzResealed changes the manifest and one array of a valid file and corrects all checksums,
+// so that the code behind the checksums is reached.
 func FuzzResealed(f *testing.F) {
 	type file struct {
 		names   []string

@@ -15,11 +15,11 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// holes says with which probability each cell of a column is empty.
-type holes []float64
+// gapRates holds the probability of an empty cell, by column.
+type gapRates []float64
 
-// table draws n rows of a model of tables, whose features are its inputs.
-func (h holes) table(rng *rand.Rand, n int) ood.Batch {
+// table draws n rows for a model of tables, whose features are its inputs.
+func (h gapRates) table(rng *rand.Rand, n int) ood.Batch {
 	b := ood.Batch{Features: matrix(n, len(h))}
 	for i := range n {
 		for j, p := range h {
@@ -33,23 +33,23 @@ func (h holes) table(rng *rand.Rand, n int) ood.Batch {
 	return b
 }
 
-func constantly(p float64, columns int) holes { return slices.Repeat(holes{p}, columns) }
+func constantly(p float64, columns int) gapRates { return slices.Repeat(gapRates{p}, columns) }
 
-// TestGapsRate holds that rows like the calibration rows are flagged at the rate
-// asked for, with and without gaps of their own, and that rows are flagged for an
-// empty cell in a column that never had one.
+// TestGapsRate checks that rows like the calibration rows are flagged at the requested rate,
+// with and without empty cells, and that rows are flagged for an empty cell in a column that
+// never had one.
 func TestGapsRate(t *testing.T) {
 	const fits, nTest, alpha = 100, 40, 0.05
 	for name, c := range map[string]struct {
-		fit, cal   holes
+		fit, cal   gapRates
 		nFit, nCal int
-		power      float64 // least share of rows that are flagged with an empty last column
+		power      float64 // least fraction of rows flagged for an empty last column
 	}{
 		"no gaps":                      {fit: constantly(0, 5), power: 0.999},
-		"a column with gaps":           {fit: holes{0.02, 0, 0, 0}, power: 0.95},
+		"a column with gaps":           {fit: gapRates{0.02, 0, 0, 0}, power: 0.95},
 		"many gaps beside none":        {fit: append(constantly(0.2, 8), 0), power: 0.95},
 		"rare gaps in many columns":    {fit: constantly(0.01, 30), nFit: 100},
-		"calibration rows are emptier": {fit: constantly(0, 4), cal: holes{0.1, 0, 0, 0}, nCal: 199, power: 0.95},
+		"calibration rows are emptier": {fit: constantly(0, 4), cal: gapRates{0.1, 0, 0, 0}, nCal: 199, power: 0.95},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -101,16 +101,16 @@ func shareFlagged(t *testing.T, b *attach.Bundle, batch ood.Batch) (share float6
 	return share
 }
 
-// TestGapsSayWhoseRows: if the calibration rows have more gaps, both they and the rows
-// fitted on are what columns are compared with, and the note says so.
+// TestGapsSayWhoseRows checks that columns are compared with both fit rows and calibration
+// rows if the latter have more empty cells, and that the note says so.
 func TestGapsSayWhoseRows(t *testing.T) {
 	one := attach.ColumnGaps{Column: "age", Empty: 1, Rows: 1, FitRows: 2000}
 	if want := "age: empty in 1 of 1 row, in 0 of the 2,000 rows fitted on"; one.String() != want {
 		t.Errorf("%v, want %s", one, want)
 	}
-	full, none := constantly(0, 3), holes{0, 0, 1}
+	full, none := constantly(0, 3), gapRates{0, 0, 1}
 	for name, c := range map[string]struct {
-		cal  holes
+		cal  gapRates
 		want string
 	}{
 		"alike":   {full, "column 2: empty in 50 of 50 rows, in 0 of the 300 rows fitted on"},
@@ -129,8 +129,8 @@ func TestGapsSayWhoseRows(t *testing.T) {
 	}
 }
 
-// TestEvaluateBlamesGaps: if a column is empty that never was, that is the first cause of
-// a guarantee that is violated.
+// TestEvaluateBlamesGaps checks that a column that is empty for the first time is the first
+// cause for a violated guarantee.
 func TestEvaluateBlamesGaps(t *testing.T) {
 	full := constantly(0, 3)
 	rng := rand.New(rand.NewPCG(1, 26))
@@ -139,7 +139,7 @@ func TestEvaluateBlamesGaps(t *testing.T) {
 		Batch: full.table(rng, 300), Cal: full.table(rng, 200),
 	})
 	for _, share := range []float64{0.3, 1} {
-		e := mustEvaluate(t, b, blocksOf(holes{0, 0, share}.table(rng, 200), blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
+		e := mustEvaluate(t, b, blocksOf(gapRates{0, 0, share}.table(rng, 200), blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 		for _, p := range e.Guarantees {
 			if want := "first fill the empty cells, or calibrate with rows that have them too (see the note), then evaluate again"; p.Verdict != "violated" || p.Advice != want {
 				t.Errorf("%v of the cells are empty: %s, %q, want %q", share, p.Verdict, p.Advice, want)

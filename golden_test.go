@@ -16,9 +16,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// update writes the golden files of the current format, and those that are
-// missing. Files of a format that has been released are never rewritten: that
-// they stay readable is what they are for.
+// update writes the golden files of the current format, and missing ones. Files of a released
+// format are never rewritten, because they prove that they stay readable.
 var update = flag.Bool("update", false, "write the golden files of the current format, and those that are missing")
 
 // goldens are bundles of each task and format, small enough to be committed.
@@ -43,7 +42,7 @@ func goldens() map[string]attach.FitOptions {
 	}
 }
 
-// groupsOf names the group of each row by the sign of its first feature.
+// groupsOf returns the group of each row, by the sign of its first feature.
 func groupsOf(b ood.Batch) []string {
 	groups := make([]string, b.Len())
 	for i := range groups {
@@ -55,11 +54,11 @@ func groupsOf(b ood.Batch) []string {
 	return groups
 }
 
-// format is the newest one.
+// format is the newest format.
 const format = 1
 
 // TestGolden reads the files of every format and compares predictions with
-// those that were written beside them.
+// The predictions that were written with them.
 func TestGolden(t *testing.T) {
 	if *update {
 		writeGoldens(t)
@@ -113,7 +112,7 @@ func goldenPrediction(t *testing.T, name string, b *attach.Bundle) []attach.Pred
 	return predictRows(t, b, r, o)
 }
 
-// comparePredictions allows for the rounding of other machines.
+// comparePredictions tolerates the rounding of other machines.
 func comparePredictions(t *testing.T, got, want []attach.Prediction) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -154,7 +153,7 @@ func writeGoldens(t *testing.T) {
 		if err := os.WriteFile(path, mustWrite(t, b), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		type plain attach.Prediction // which has all fields in JSON, as they are read
+		type plain attach.Prediction // all fields are in its JSON
 		var predictions []plain
 		for _, p := range goldenPrediction(t, name, b) {
 			predictions = append(predictions, plain(p))

@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// shapedTrainer returns linear networks of the shape asked for.
+// shapedTrainer returns linear networks of the requested shape.
 type shapedTrainer struct{}
 
 func (shapedTrainer) Train(_ context.Context, p train.Problem) ([]train.Network, error) {
@@ -35,7 +35,7 @@ func (shapedTrainer) Train(_ context.Context, p train.Problem) ([]train.Network,
 	return networks, nil
 }
 
-// Every quantile method is attached, saved and read, and predicts the same.
+// Every interval method can be fitted, saved and read, and then predicts the same.
 func TestEveryQuantileMethod(t *testing.T) {
 	for _, m := range attach.Methods() {
 		if !m.Needs.Targets {
@@ -67,7 +67,7 @@ func TestEveryQuantileMethod(t *testing.T) {
 	}
 }
 
-// A forest learns what its network has not: its interval is wide where noise is.
+// A forest learns what its network does not: its interval is wide where the noise is large.
 func TestForestIntervals(t *testing.T) {
 	in := regressor(1, 2000, 1)
 	in.IntervalModel, in.Trainer = method("quantile-forest"), nil
@@ -94,7 +94,7 @@ func TestForestIntervals(t *testing.T) {
 	}
 }
 
-// trial is one calibration and fresh rows: what share of them is covered.
+// trial returns the coverage of new rows after one calibration.
 func meanCoverage(t *testing.T, what string, want float64, trial func(seed uint64) float64) {
 	t.Helper()
 	var shares []float64
@@ -107,8 +107,8 @@ func meanCoverage(t *testing.T, what string, want float64, trial func(seed uint6
 	}
 }
 
-// Groups of different noise, of which marginal intervals cover one too often
-// and the other too seldom, are each covered as they should be.
+// Groups have different noise, so that marginal intervals cover one too often and the other
+// too rarely. By group, each is covered at its level.
 func TestGroupsCover(t *testing.T) {
 	const n, level = 60, 0.8
 	trial := func(group string, grouped bool) func(seed uint64) float64 {
@@ -137,7 +137,7 @@ func TestGroupsCover(t *testing.T) {
 					continue
 				}
 				x := float64(test.Features.Data[4*i])
-				// Noise of the calibration rows comes from features of either sign.
+				// Calibration rows have noise for features of either sign.
 				z := math.Exp(rng.NormFloat64()/2) * rng.NormFloat64()
 				if y := x + z*math.Exp(x); p[i].Lower <= y && y <= p[i].Upper {
 					inside++
@@ -206,8 +206,8 @@ func TestSidesAndBoxesCover(t *testing.T) {
 	}
 }
 
-// Where targets are whole numbers, and so are the ends of intervals, plain ones
-// cover too often and smoothed ones as often as is promised.
+// If targets and ends of intervals are integers, plain intervals cover too often, and smoothed
+// ones at their level.
 func TestSmoothedCovers(t *testing.T) {
 	const rows, level, seeds = 80, 0.8, 60
 	n := rows / 2.
@@ -252,7 +252,7 @@ func TestSmoothedCovers(t *testing.T) {
 	}
 }
 
-// covered is the share of rows whose first target, or all two of a box, are
+// covered returns the fraction of rows whose first target, or both targets of a box, are
 // covered.
 func covered(p []attach.Prediction, test attach.FitOptions, box bool) float64 {
 	inside := 0.0
@@ -299,8 +299,8 @@ func stream(t *testing.T, b *attach.Bundle, r attach.Rows, o attach.PredictOptio
 	return all
 }
 
-// What is drawn to smooth an interval depends on the seed and the row's number,
-// not on blocks; rows of a group without calibration rows stay endless.
+// The random numbers that smooth an interval depend on the seed and the number of the row, not
+// on blocks. Rows of a group without calibration rows keep infinite intervals.
 func TestSmoothedDraws(t *testing.T) {
 	in := regressor(1, 100, 2)
 	in.Groups = groupsOf(in.Batch)
@@ -325,8 +325,8 @@ func TestSmoothedDraws(t *testing.T) {
 	}
 }
 
-// Samples depend on the seed and the row's number, not on blocks, and targets
-// rank among them as if they were drawn with them.
+// Samples depend on the seed and the number of the row, not on blocks, and targets rank among
+// them as if they were drawn too.
 func TestSamples(t *testing.T) {
 	in := regressor(1, 1000, 2)
 	in.SkipDetector = true
@@ -427,7 +427,7 @@ func TestIntervalErrors(t *testing.T) {
 	}
 }
 
-// Edits of a bundle with groups whose checksums were made to match are refused.
+// Edits of a .attach file with groups are rejected, even with corrected checksums.
 func TestRefusalsOfQuantiles(t *testing.T) {
 	in := regressor(1, 60, 1)
 	in.Groups = groupsOf(in.Batch)

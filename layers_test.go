@@ -13,8 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// With earlier layers, the default detector reads them, and the bundle says
-// which they are; without, it is the one of the last layer alone.
+// With earlier layers, the default detector reads them and the bundle names them; without, it
+// reads only the last layer.
 func TestDefaultReadsLayers(t *testing.T) {
 	in := classifier(80)
 	in.Detector, in.Last = ood.Method{}, sums(3, 8)
@@ -78,8 +78,8 @@ func TestLayersThatDoNotFit(t *testing.T) {
 	}
 }
 
-// A detector that does not read layers is fitted whatever they are, and the
-// default is one such where the calibration rows have none.
+// A detector that does not read layers ignores them. It is the default if the calibration rows
+// have none.
 func TestLayersThatNobodyReads(t *testing.T) {
 	in := classifier(80)
 	in.Last, in.Cal = sums(3, 8), blob(3, 20, 8, 3, 0)
@@ -94,7 +94,7 @@ func TestLayersThatNobodyReads(t *testing.T) {
 	}
 }
 
-// Layers that are not the detector's, or too many to make a row of, are refused.
+// Layers that do not belong to the detector, or are too many for a row, are rejected.
 func TestDamagedLayers(t *testing.T) {
 	in := classifier(80)
 	in.Batch.Layers, in.Detector = layersOf(in.Batch), method("mahalanobis-layers")

@@ -11,8 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// summing is the network of blob: its features are its inputs, and its logits
-// sums of them.
+// summing is the network behind blob: its features are its inputs, and its logits are sums of
+// them.
 type summing struct{ classes int }
 
 // sums is its last layer.
@@ -45,8 +45,8 @@ func (n summing) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) 
 	g := make([]float32, len(in.Data))
 	h := in.Shape[1]
 	for i := range g {
-		// All that is needed here is a gradient that depends on the logits;
-		// for a single one, that of the logit itself.
+		// The gradient must only depend on the logits; for a single logit, it is that of the
+		// logit itself.
 		z := b.Logits.Data[i/h*n.classes+i%h%n.classes]
 		if g[i] = z; n.classes == 1 {
 			g[i] = 1
@@ -103,8 +103,8 @@ func TestDetectorThatRunsTheNetwork(t *testing.T) {
 	}
 }
 
-// TestLogisticNetwork holds a network of one logit to the same network with
-// the logits 0 and z, whose gradients are finite differences.
+// TestLogisticNetwork compares a network of one logit with the same network with the logits 0
+// and z. Finite differences check the gradients.
 func TestLogisticNetwork(t *testing.T) {
 	in := classifier(60)
 	in.Batch.Logits = matrix(60, 1)

@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// keeping is what a detector of a program's own fits, with a state of any type.
+// keeping is the fit of a custom detector, with a state of any type.
 type keeping[T any] struct {
 	X T `state:"x"`
 }
@@ -32,7 +32,7 @@ type keepingRow[T any] struct {
 	Row []T `state:"row[features]"`
 }
 
-// own is a method whose Fit and New return what made returns.
+// own returns a method whose Fit and New return the value of made.
 func own(fitted *bool, made func() any) ood.Method {
 	return ood.Method{Name: "box", Needs: ood.Needs{Features: true}, New: made, Fit: func(context.Context, ood.Training, ood.Params) (any, error) {
 		*fitted = true
@@ -40,8 +40,8 @@ func own(fitted *bool, made func() any) ood.Method {
 	}}
 }
 
-// A state that no file could give back is refused by the fit, one of a type that
-// none keeps before the work.
+// The fit rejects a state that a file could not restore, and, before the work, a state of a
+// type that cannot be saved.
 func TestOwnStates(t *testing.T) {
 	of := func(x any) func() any { return func() any { return x } }
 	for name, tt := range map[string]struct {
@@ -82,7 +82,7 @@ func TestOwnStates(t *testing.T) {
 	}
 }
 
-// A method without a New opens no file, and Open says so.
+// A method without a New cannot open a file, and Open returns an error that says so.
 func TestOpenWithoutNew(t *testing.T) {
 	in, fitted := classifier(60), false
 	in.Detector = own(&fitted, func() any { return &keeping[int]{} })
@@ -96,7 +96,7 @@ func TestOpenWithoutNew(t *testing.T) {
 	}
 }
 
-// drawing makes quantiles of its own.
+// drawing returns its own quantiles.
 type drawing struct {
 	N    int `state:"n"`
 	make func(n int, levels []float64) ood.Quantiles
@@ -106,8 +106,8 @@ func (d *drawing) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	return d.make(x.Rows, levels)
 }
 
-// Quantiles of another shape than asked for, or that cross, are refused by the fit,
-// in words of the method.
+// The fit rejects quantiles of another shape than requested, or that cross, and names the
+// method.
 func TestOwnQuantiles(t *testing.T) {
 	for name, tt := range map[string]struct {
 		make func(n int, levels []float64) ood.Quantiles
@@ -136,7 +136,7 @@ func TestOwnQuantiles(t *testing.T) {
 	}
 }
 
-// What no fit and no file made is refused in words.
+// Values that neither a fit nor a file created are errors.
 func TestEmptyBundles(t *testing.T) {
 	var none *attach.Bundle
 	for want, b := range map[string]*attach.Bundle{

@@ -113,7 +113,8 @@ func TestPValuesCountCalibrationScores(t *testing.T) {
 	}
 }
 
-// TestFarRowsAreFlagged and in-domain rows are not, beyond the rate asked.
+// TestFarRowsAreFlagged checks that far rows are flagged, and in-distribution rows only at the
+// requested rate.
 func TestFarRowsAreFlagged(t *testing.T) {
 	in := classifier(2000)
 	in.DetectorParams = ood.Params{"unit_norm": false}
@@ -131,15 +132,15 @@ func TestFarRowsAreFlagged(t *testing.T) {
 	if far := share(blob(5, 500, 8, 3, 20)); far < 0.9 {
 		t.Errorf("%v of far rows are flagged", far)
 	}
-	// 400 calibration rows: the rate has a standard deviation of .011, and
-	// counting 2000 rows adds .005.
+	// With 400 calibration rows the rate has a standard deviation of 0.011, and counting 2,000
+	// rows adds 0.005.
 	if near := share(blob(6, 2000, 8, 3, 0)); math.Abs(near-0.05) > 0.05 {
 		t.Errorf("%v of in-domain rows are flagged, want about .05", near)
 	}
 }
 
-// TestIntervalsCover: conformalized intervals of a head that fits badly cover
-// ⌈.8(n+1)⌉/(n+1) of new rows on average over calibration sets.
+// TestIntervalsCover checks that conformalized intervals of a badly fitted interval model
+// cover ⌈0.8(n+1)⌉/(n+1) of new rows, on average over calibration sets.
 func TestIntervalsCover(t *testing.T) {
 	const trials, rows, fresh = 40, 100, 200
 	for _, level := range []float64{0.8, 0.9, 0.83} {
@@ -178,7 +179,7 @@ func moments(v []float64) (mean, sd float64) {
 	return mean, math.Sqrt(sd)
 }
 
-// TestTooFewCalibrationRows: a level that 10 rows cannot promise has infinite
+// TestTooFewCalibrationRows checks that a level that 10 rows cannot guarantee gives infinite
 // intervals and no flags.
 func TestTooFewCalibrationRows(t *testing.T) {
 	in := regressor(1, 50, 1)
@@ -225,7 +226,7 @@ func TestQuantilesAndValue(t *testing.T) {
 	}
 }
 
-// TestBlocks: prediction block by block is prediction at once.
+// TestBlocks checks that predicting block by block equals predicting at once.
 func TestBlocks(t *testing.T) {
 	in := regressor(1, 100, 1)
 	b := mustFit(t, in)
@@ -343,7 +344,7 @@ func TestPredictRefusesGroups(t *testing.T) {
 	}
 }
 
-// TestNoScore: without the detector's score everything else of a prediction is the same.
+// TestNoScore checks that NoScore changes nothing else of a prediction.
 func TestNoScore(t *testing.T) {
 	b, batch := mustFit(t, classifier(200)), blob(9, 50, 8, 3, 0)
 	with, without := mustPredict(t, b, batch, attach.PredictOptions{}), mustPredict(t, b, batch, attach.PredictOptions{NoScore: true})
@@ -361,7 +362,7 @@ func TestNoScore(t *testing.T) {
 	}
 }
 
-// TestIntervalsOfGroup: a group without calibration rows has infinite intervals.
+// TestIntervalsOfGroup checks that a group without calibration rows has infinite intervals.
 func TestIntervalsOfGroup(t *testing.T) {
 	in := regressor(1, 300, 1)
 	in.Groups = make([]string, 300)
@@ -382,7 +383,8 @@ func TestIntervalsOfGroup(t *testing.T) {
 	}
 }
 
-// TestPredictionJSON: a prediction of any kind is JSON, with the keys of the command.
+// TestPredictionJSON checks the JSON of all kinds of predictions, with the keys of the
+// command.
 func TestPredictionJSON(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	for want, p := range map[string]attach.Prediction{

@@ -58,8 +58,8 @@ func pack(t testing.TB, names []string, content map[string][]byte, method uint16
 	return buf.Bytes()
 }
 
-// edit replaces text in the manifest and, with reseal, makes its checksum
-// match, as somebody would who edits on purpose.
+// edit replaces text in the manifest. With reseal it corrects the checksum, as a deliberate
+// editor would.
 func edit(t testing.TB, b []byte, reseal bool, oldnew ...string) []byte {
 	t.Helper()
 	names, content := unpack(t, b)
@@ -148,7 +148,8 @@ func TestOpenMissingFile(t *testing.T) {
 	}
 }
 
-// TestDeflatedNewerFormat: that a file is newer shows however it was packed.
+// TestDeflatedNewerFormat checks that a newer format is recognised even if the file was
+// repacked.
 func TestDeflatedNewerFormat(t *testing.T) {
 	names, content := unpack(t, edit(t, mustWrite(t, mustFit(t, classifier(30))), false, `"format": 1`, `"format": 7`))
 	if _, err := read(pack(t, names, content, zip.Deflate)); !errors.Is(err, attach.ErrNewerFormat) {
@@ -156,8 +157,8 @@ func TestDeflatedNewerFormat(t *testing.T) {
 	}
 }
 
-// TestManifestBomb: a small manifest that inflates to gigabytes is refused by
-// what the directory says, or found to be longer than it says.
+// TestManifestBomb checks that a small manifest that inflates to gigabytes is rejected, by the
+// size in the directory or because it is longer than that.
 func TestManifestBomb(t *testing.T) {
 	zeros := bytes.Repeat([]byte{' '}, 32<<20)
 	bomb := pack(t, []string{"manifest.json"}, map[string][]byte{"manifest.json": zeros}, zip.Deflate)
@@ -169,8 +170,8 @@ func TestManifestBomb(t *testing.T) {
 	}
 }
 
-// TestEveryByteCounts changes each byte of a file in turn: either the file is
-// refused or, where the byte says nothing about the content, it is the same.
+// TestEveryByteCounts changes each byte of a file in turn. The file is rejected or, if the
+// byte does not belong to the content, reads the same.
 func TestEveryByteCounts(t *testing.T) {
 	in := regressor(1, 20, 1)
 	good := mustWrite(t, mustFit(t, in))
@@ -191,7 +192,7 @@ func TestEveryByteCounts(t *testing.T) {
 			t.Fatalf("byte %d of %d changed: read without an error, and differently", i, len(good))
 		}
 	}
-	if refused < len(good)/step*89/100 { // the rest say nothing, such as dates of entries
+	if refused < len(good)/step*89/100 { // the others are not content, such as dates of entries
 		t.Errorf("%d of %d changed files were refused", refused, len(good)/step)
 	}
 	for i := 0; i < len(good); i += 1 + len(good)/500 {
@@ -216,8 +217,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestOverlappingEntries: a directory that lists one stretch of a small file many
-// times over is refused before it is read as often.
+// TestOverlappingEntries checks that a directory that lists one part of a small file many
+// times is rejected before the part is read that often.
 func TestOverlappingEntries(t *testing.T) {
 	names, content := unpack(t, mustWrite(t, mustFit(t, classifier(30))))
 	const first = "calibration/a.npy"

@@ -18,8 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// seal makes the checksums of a file's manifest, and of the arrays named, those of
-// their content.
+// seal corrects the checksums of a file's manifest and of the named arrays.
 func seal(content map[string][]byte, arrays ...string) {
 	m := content["manifest.json"]
 	for _, name := range arrays {
@@ -33,7 +32,7 @@ func seal(content map[string][]byte, arrays ...string) {
 	content["manifest.sha256"] = []byte(sha(m) + "  manifest.json\n")
 }
 
-// arrayFacts finds what a manifest says of an array, if it does.
+// arrayFacts matches the manifest entry of an array.
 func arrayFacts(m []byte, name string) (start, end int) {
 	start = bytes.Index(m, []byte("{\n      \"name\": \""+name+"\","))
 	if start < 0 {
@@ -44,7 +43,7 @@ func arrayFacts(m []byte, name string) (start, end int) {
 	return start, start + length + len(last)
 }
 
-// describe is what a manifest says of an array, nil where it is none.
+// describe returns the manifest entry of an array, nil if there is none.
 func describe(name string, array []byte) []byte {
 	a, err := npy.Read(bytes.NewReader(array), int64(len(array)))
 	if err != nil {
@@ -68,7 +67,7 @@ func describe(name string, array []byte) []byte {
 	return facts
 }
 
-// resealed is a golden file with one change and checksums that match.
+// resealed is a golden file with one change and corrected checksums.
 func resealed(t testing.TB, file string, change func(content map[string][]byte)) []byte {
 	t.Helper()
 	golden, err := os.ReadFile("testdata/" + file + ".attach")
@@ -131,7 +130,7 @@ func each(changes ...func(map[string][]byte)) func(map[string][]byte) {
 	}
 }
 
-// lists adds an array, and says so in the manifest.
+// lists adds an array, also to the manifest.
 func lists(name string, after string) func(map[string][]byte) {
 	return func(content map[string][]byte) {
 		content[name] = content[after]
@@ -145,7 +144,7 @@ func lists(name string, after string) func(map[string][]byte) {
 	}
 }
 
-// unlist takes an array, which is not the last, out of a file.
+// unlist removes an array, which must not be the last, from a file.
 func unlist(content map[string][]byte, name string) {
 	m := content["manifest.json"]
 	start, end := arrayFacts(m, name)
@@ -153,8 +152,8 @@ func unlist(content map[string][]byte, name string) {
 	delete(content, name)
 }
 
-// TestResealed: who makes checksums match can still not have a file read that no
-// fit writes. A file that is sealed again without a change is read.
+// TestResealed checks that files that no fit writes are rejected even with corrected
+// checksums, and that a resealed file without a change is read.
 func TestResealed(t *testing.T) {
 	const (
 		class, layers, reg, forest, groups = "v1_classification", "v1_layers", "v1_regression", "v1_forest", "v1_groups"
@@ -277,7 +276,7 @@ func TestResealed(t *testing.T) {
 	}
 }
 
-// detectorOf is the part of a golden file's manifest that describes its detector.
+// detectorOf returns the part of a golden file's manifest that describes its detector.
 func detectorOf(file string) string {
 	b, err := os.ReadFile("testdata/" + file + ".attach")
 	if err != nil {
@@ -286,8 +285,8 @@ func detectorOf(file string) string {
 	return regexp.MustCompile(`(?s)  "detector": \{\n.*?\n  \},\n`).FindString(string(b))
 }
 
-// TestResealedNumbers: a number of the state asks neither for memory that no fit
-// takes nor for scores that are none: what is no number is flagged.
+// TestResealedNumbers checks that changed numbers of a state neither cause larger allocations
+// than a fit, nor invalid scores: rows whose score is NaN are flagged.
 func TestResealedNumbers(t *testing.T) {
 	in := classifier(40)
 	in.Last = sums(3, 8)

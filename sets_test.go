@@ -15,8 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
 )
 
-// TestSetsOfRows: sets cover, by the file too, and do not depend on how rows are
-// cut to blocks. Calibration rows score what they did when they were calibrated with.
+// TestSetsOfRows checks that sets cover, also after saving, and do not depend on blocks.
+// Calibration rows score the same as during calibration.
 func TestSetsOfRows(t *testing.T) {
 	in := classifier(400)
 	in.Cal = blob(2, 399, 8, 3, 0)
@@ -63,8 +63,8 @@ func TestSetsOfRows(t *testing.T) {
 			t.Errorf("%+v: sets depend on blocks", o)
 		}
 
-		// Of n calibration rows the ⌈level(n+1)⌉ of the least scores are covered,
-		// and no more where nothing is tied.
+		// The ⌈level(n+1)⌉ calibration rows with the smallest scores are covered, and without
+		// ties no others.
 		held := 0
 		for i, row := range mustPredict(t, b, in.Cal, o) {
 			if slices.Contains(row.Set, in.Cal.Labels[i]) {
@@ -77,8 +77,8 @@ func TestSetsOfRows(t *testing.T) {
 	}
 }
 
-// TestSetsAreNotEmpty: where a set of LAC would be empty it is the most probable
-// class alone, unless sets are smoothed.
+// TestSetsAreNotEmpty checks that an empty LAC set is replaced by the most probable class,
+// unless sets are smoothed.
 func TestSetsAreNotEmpty(t *testing.T) {
 	in := classifier(400)
 	in.Cal = blob(2, 399, 8, 3, 0)
@@ -110,8 +110,8 @@ func TestSetsAreNotEmpty(t *testing.T) {
 	}
 }
 
-// TestSelective: accepted rows are those that are not flagged and of which the
-// network is sure, and errors among them are as few as asked.
+// TestSelective checks that accepted rows are unflagged and confident, and that their errors
+// are as rare as requested.
 func TestSelective(t *testing.T) {
 	in := classifier(400)
 	in.Cal = drawn(2, 4000)
@@ -150,8 +150,8 @@ func TestSelective(t *testing.T) {
 	}
 }
 
-// TestRight: the bounds of the probability that a class is right are those of its
-// largest probability, by the file too, and the truth lies between.
+// TestRight checks that the confidence bounds are those of the largest probability, also after
+// saving, and that the truth lies between them.
 func TestRight(t *testing.T) {
 	in := classifier(400)
 	in.Cal = drawn(2, 2000)
@@ -225,8 +225,8 @@ func TestSetsRefused(t *testing.T) {
 	}
 }
 
-// TestTrueClassesRefused: what no softmax gives the true classes of calibration
-// rows is neither saved nor opened.
+// TestTrueClassesRefused checks that impossible softmax probabilities of true classes are
+// neither saved nor opened.
 func TestTrueClassesRefused(t *testing.T) {
 	in := classifier(200)
 	in.Cal = blob(2, 100, 8, 3, 0)
@@ -248,8 +248,8 @@ func TestTrueClassesRefused(t *testing.T) {
 	}
 }
 
-// TestClassPValues: those of a predictor are those of its sets, by the row's number,
-// and need sets.
+// TestClassPValues checks that p-values equal those of the predictor's sets, by row number,
+// and that they need sets.
 func TestClassPValues(t *testing.T) {
 	in := classifier(200)
 	in.Cal = drawn(5, 300)

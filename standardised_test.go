@@ -14,8 +14,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// tableRegressor is a regressor of a table, with other units of its columns and
-// gaps where these are asked for.
+// tableRegressor returns a regressor of a table, with columns in different units and, on
+// request, empty cells.
 func tableRegressor(seed uint64, units float32, gaps bool) attach.FitOptions {
 	in := regressor(seed, 300, 1)
 	in.Base.Standardised, in.Base.Residual, in.Trainer = true, true, nil
@@ -30,8 +30,8 @@ func tableRegressor(seed uint64, units float32, gaps bool) attach.FitOptions {
 	return in
 }
 
-// TestStandardised: what is predicted does not depend on units, gaps stand for the
-// mean, and a file keeps what was fitted.
+// TestStandardised checks that predictions do not depend on units, that empty cells count as
+// the mean, and that a file restores the fit.
 func TestStandardised(t *testing.T) {
 	in, scaled := tableRegressor(1, 1, true), tableRegressor(1, 1024, true)
 	b := mustFit(t, in)
@@ -73,8 +73,7 @@ func TestStandardised(t *testing.T) {
 	}
 }
 
-// TestResidual: predictions that are off by a thousand for all move intervals by
-// as much.
+// TestResidual checks that intervals move with predictions that are all off by one thousand.
 func TestResidual(t *testing.T) {
 	in := tableRegressor(2, 1, false)
 	b := mustFit(t, in)
@@ -103,7 +102,7 @@ func TestResidual(t *testing.T) {
 	}
 }
 
-// TestStandardisedMany: a row is not compared with more rows than 20 000.
+// TestStandardisedMany checks that a row is compared with at most 20,000 rows.
 func TestStandardisedMany(t *testing.T) {
 	const n = 20_001
 	in := attach.FitOptions{Base: attach.Base{Task: attach.Regression, Standardised: true}, SkipIntervals: true}
@@ -116,8 +115,8 @@ func TestStandardisedMany(t *testing.T) {
 	}
 }
 
-// TestStandardisedResealed: means and deviations from outside are finite, and as many
-// as features.
+// TestStandardisedResealed checks that means and deviations in a file must be finite, and as
+// many as features.
 func TestStandardisedResealed(t *testing.T) {
 	in := attach.FitOptions{Base: attach.Base{Task: attach.Regression, Standardised: true}, SkipIntervals: true}
 	in.Batch.Features = matrix(60, 2)

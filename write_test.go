@@ -179,7 +179,7 @@ func TestSaveFailureLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestNumPyReadsIt opens a bundle with numpy.load, which the format promises.
+// TestNumPyReadsIt opens a .attach file with numpy.load, which the format guarantees.
 func TestNumPyReadsIt(t *testing.T) {
 	python := pythontest.Find(t, "numpy")
 	b := mustFit(t, regressor(1, 60, 2))
@@ -217,15 +217,15 @@ print(len(s), "%.17g" % s.sum())
 	}
 }
 
-// namesake is a type of its own with the state of knn.
+// namesake is another type with the state of knn.
 type namesake struct {
 	ood.Detector
 	Train blas32.General `state:"train[n,features]"`
 	K     int            `state:"k"`
 }
 
-// TestMethodsOfAProgramsOwnAreNotSaved: what reading could not find, or would
-// take for something else, is refused before a byte is written.
+// TestMethodsOfAProgramsOwnAreNotSaved checks that methods that Read could not find, or would
+// confuse, are rejected before a byte is written.
 func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 	knn, energy := method("knn"), method("energy")
 	renamed := knn
@@ -267,7 +267,7 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 	})
 }
 
-// TestIncompleteMethods: they are refused before they are needed.
+// TestIncompleteMethods checks that incomplete methods are rejected before the fit.
 func TestIncompleteMethods(t *testing.T) {
 	for name, spoil := range map[string]func(*ood.Method){
 		"no name": func(m *ood.Method) { m.Name = "" },
@@ -294,7 +294,7 @@ func TestIncompleteMethods(t *testing.T) {
 	}
 }
 
-// forgetful keeps nothing in a file.
+// forgetful saves nothing of its fit.
 type forgetful struct{ mean float32 }
 
 func (f *forgetful) Score(_ context.Context, dst []float64, b ood.Batch) error {
@@ -304,7 +304,7 @@ func (f *forgetful) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// TestUntaggedFields: a file would score otherwise than what was fitted.
+// TestUntaggedFields checks that a fit whose file would score differently cannot be saved.
 func TestUntaggedFields(t *testing.T) {
 	in := classifier(60)
 	in.Detector = ood.Method{
@@ -319,7 +319,7 @@ func TestUntaggedFields(t *testing.T) {
 	}
 }
 
-// marginal predicts the quantiles of the targets, whatever the row.
+// marginal predicts the quantiles of the targets for every row.
 type marginal struct {
 	Sorted blas32.General `state:"sorted[targets,n]"`
 }
@@ -351,8 +351,8 @@ var marginalQuantiles = ood.Method{
 	New: func() any { return &marginal{} },
 }
 
-// TestMethodsOfAProgramsOwn are fitted, saved and opened as others are, where
-// both are told of them.
+// TestMethodsOfAProgramsOwn checks that custom methods can be fitted, saved and opened if both
+// calls get them.
 func TestMethodsOfAProgramsOwn(t *testing.T) {
 	fusion := heads.Fused("mine", "fisher", heads.Component{Method: method("knn"), Weight: 2}, heads.Component{Method: method("energy")})
 	detects, predicts := classifier(60), regressor(1, 60, 2)
@@ -387,7 +387,7 @@ func refusesToWrite(t *testing.T, b *attach.Bundle, says string) {
 	}
 }
 
-// TestWholeNumbersAsInt: parameters may be Go's int where a number is asked for.
+// TestWholeNumbersAsInt checks that parameters may be Go's int.
 func TestWholeNumbersAsInt(t *testing.T) {
 	in := classifier(60)
 	in.Detector, in.DetectorParams = method("knn"), ood.Params{"k": 3}

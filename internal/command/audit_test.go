@@ -29,7 +29,7 @@ func TestAuditPage(t *testing.T) {
 	for _, name := range audit.Kinds() {
 		keys[name] = true
 	}
-	left := map[string]string{} // what is said of when keys are left out, by key
+	left := map[string]string{} // when a key is left out, by key
 	for line := range strings.Lines(string(content)) {
 		if cells := strings.Split(line, "|"); len(cells) == 5 {
 			for i, name := range strings.Split(cells[1], "`") {
@@ -59,7 +59,7 @@ func TestAuditPage(t *testing.T) {
 	}
 }
 
-// TestAuditOptions: a worker on another machine has what all flags say, but for the gates.
+// TestAuditOptions checks that a worker on another machine gets all flags except the gates.
 func TestAuditOptions(t *testing.T) {
 	f := &auditing{}
 	f.flags()
@@ -97,7 +97,7 @@ func TestAuditOptions(t *testing.T) {
 	}
 }
 
-// TestInterrupted: an audit that is interrupted says that what was scored is kept.
+// TestInterrupted checks that an interrupted audit reports that the scored rows are kept.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

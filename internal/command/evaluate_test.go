@@ -34,7 +34,7 @@ func TestEvaluatePage(t *testing.T) {
 	}
 }
 
-// jsonKeys finds the keys of a type and of what it holds.
+// jsonKeys returns the keys of a type and of the types in it.
 func jsonKeys(t reflect.Type, keys map[string]bool) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice:
@@ -54,7 +54,7 @@ func jsonKeys(t reflect.Type, keys map[string]bool) {
 	}
 }
 
-// TestFigures: each is found where it stands, at the level or alpha that is meant.
+// TestFigures checks that each figure is found, at the right level or alpha.
 func TestFigures(t *testing.T) {
 	x := func(v float64) *float64 { return &v }
 	rate := func(v float64) *evaluate.Rate { return &evaluate.Rate{Fraction: v} }

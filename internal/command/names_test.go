@@ -23,11 +23,11 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// hostile would clear a terminal, ring its bell, begin a line of its own and
-// turn the direction of writing.
+// hostile is a name that would clear a terminal, ring its bell, begin a new line and reverse
+// the direction of writing.
 const hostile = "=1+\x1b[2J\a\nattach: done\r\u202e\u009b<script>"
 
-// scoped writes a model of images, 3×4×4, with names that begin so.
+// scoped writes a model of 3×4×4 images whose names begin with prefix.
 func scoped(t *testing.T, path, scope string) {
 	t.Helper()
 	b := onnx.NewBuilder("g", 13)
@@ -52,8 +52,8 @@ func scoped(t *testing.T, path, scope string) {
 	}
 }
 
-// checkPlain wants text that steers no terminal, of so many lines where that is
-// not −1.
+// checkPlain checks that text has no control characters, and the given number of lines unless
+// that is −1.
 func checkPlain(t *testing.T, what, text string, lines int) {
 	t.Helper()
 	for _, r := range text {
@@ -117,7 +117,7 @@ func TestHostileNames(t *testing.T) {
 	_, text = run(exitDone, fit...)
 	checkPlain(t, "fit", text, -1)
 
-	// The model is found again, and names in tables are no formulas.
+	// The model is found again, and names in tables are not formulas.
 	table, text := run(exitDone, "predict", fitted, "--x", images)
 	checkPlain(t, "predict", text, -1)
 	records, err := csv.NewReader(strings.NewReader(table)).ReadAll()
@@ -133,7 +133,7 @@ func TestHostileNames(t *testing.T) {
 	if !strings.Contains(shown.String(), `\x1b.png`) {
 		t.Errorf("a name is lost in %q", shown.String())
 	}
-	// So are those of a preview, where nothing but a flag is coloured.
+	// Names in a preview are escaped too, and only flags are coloured.
 	t.Setenv("NO_COLOR", "1")
 	shown.Reset()
 	if code := Run(context.Background(), []string{"predict", fitted, "--x", images}, nil, &shown, &errs); code != exitDone {
@@ -193,12 +193,12 @@ func writeImages(t *testing.T, dir string, seed int) {
 	}
 }
 
-// terminalBuffer is a terminal that keeps what it shows.
+// terminalBuffer is a terminal that records its output.
 type terminalBuffer struct{ bytes.Buffer }
 
 func (*terminalBuffer) IsTerminal() bool { return true }
 
-// TestTerminal: text is whole however writers cut it, and no byte of it steers.
+// TestTerminal checks that escaping works wherever writers split the text.
 func TestTerminal(t *testing.T) {
 	text := "é\t世界\x1b[2J\u009b1m\x7f\u202e\u2066\r\x9b\xff𝄞\n\xf0\x9d"
 	want := `é	世界\x1b[2J\u009b1m\x7f\u202e\u2066\r\x9b\xff𝄞` + "\n" + `\xf0\x9d`

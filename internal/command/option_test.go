@@ -36,8 +36,8 @@ func tables(commands []*cli.Command) map[string]table {
 	return all
 }
 
-// TestNoOptionIsIgnored: a flag without an effect is refused in one sentence that names
-// it.
+// TestNoOptionIsIgnored checks that a flag without an effect is an error of one sentence that
+// names it.
 func TestNoOptionIsIgnored(t *testing.T) {
 	conflicts := 0
 	for command, options := range tables(newApp(nil, io.Discard, io.Discard).Commands) {
@@ -70,8 +70,8 @@ func TestNoOptionIsIgnored(t *testing.T) {
 	}
 }
 
-// TestEveryOptionIsRead: what an option's value goes to is read by a function
-// that does not build tables, or is a field of a library's options.
+// TestEveryOptionIsRead checks that the variable of each flag is read by a function that does
+// not build tables, or is a field of a library's options.
 func TestEveryOptionIsRead(t *testing.T) {
 	libraries := []reflect.Type{
 		reflect.TypeFor[featurize.Options](), reflect.TypeFor[inputs.Options](), reflect.TypeFor[attach.FitOptions](), reflect.TypeFor[attach.PredictOptions](), reflect.TypeFor[evaluate.Options](),

@@ -11,8 +11,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// TestParquetTable reads back what was written: every kind of value, lists that are
-// empty, numbers that are endless, and columns in the order of the fields.
+// TestParquetTable reads back what was written: every kind of value, empty lists, infinite
+// numbers, and columns in the order of the fields.
 func TestParquetTable(t *testing.T) {
 	type row struct {
 		Input   string      `parquet:"input"`

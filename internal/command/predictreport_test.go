@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach"
 )
 
-// TestWorst: of the rows flagged those with the highest scores are kept, of equal
-// ones the first, in their order.
+// TestWorst checks that the flagged rows with the highest scores are kept, in order; among
+// equal scores the first.
 func TestWorst(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var w worst
@@ -46,8 +46,8 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-// TestWorstColumns: what flags stands beside the name, classes have their names
-// where they have any, targets have a column each, and samples have none.
+// TestWorstColumns checks the columns beside the name: the reason for the flag comes first,
+// classes have their names if known, targets have one column each, and samples have none.
 func TestWorstColumns(t *testing.T) {
 	var w worst
 	for row := range 2 {

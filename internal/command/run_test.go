@@ -50,7 +50,7 @@ func TestInterruptedFit(t *testing.T) {
 	}
 }
 
-// TestInterruptedAtOnce: a command that is cancelled before it begins writes
+// TestInterruptedAtOnce checks that a command that is cancelled before it begins writes
 // nothing.
 func TestInterruptedAtOnce(t *testing.T) {
 	inLibrary(t)
@@ -92,7 +92,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// TestFullStdout: results that cannot be written are a failure.
+// TestFullStdout checks that results that cannot be written are a failure.
 func TestFullStdout(t *testing.T) {
 	inLibrary(t)
 	fitted := filepath.Join(t.TempDir(), "m.attach")
@@ -124,8 +124,8 @@ func TestFullStdout(t *testing.T) {
 	}
 }
 
-// TestGateStatus: a gate that fails has a status of its own, and is said
-// after the result.
+// TestGateStatus checks that a failed gate has its own exit status, and is reported after the
+// result.
 func TestGateStatus(t *testing.T) {
 	inLibrary(t)
 	fitted := filepath.Join(t.TempDir(), "m.attach")
@@ -153,7 +153,7 @@ func TestGateStatus(t *testing.T) {
 	}
 }
 
-// TestParse: flags may stand anywhere, and what looks like one may be a value.
+// TestParse checks that flags may be anywhere, and that a value may look like a flag.
 func TestParse(t *testing.T) {
 	for _, tt := range []struct {
 		in, rest, x, o string

@@ -34,7 +34,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
-// lines is what a command logs while it runs.
+// lines collects the log of a running command.
 type lines struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -46,7 +46,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.all.Write(p)
 }
 
-// find is a value of the first line that has a message, once there is one.
+// find waits for the first line with a message and returns a value of it.
 func (l *lines) find(t *testing.T, message, key string) string {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -64,15 +64,15 @@ func (l *lines) find(t *testing.T, message, key string) string {
 	return ""
 }
 
-// server runs attach serve until it is ready, and gives its address. end tells it to
-// end, and gives its exit status and what it said.
+// server runs attach serve until it is ready, and returns its address. end stops it, and
+// returns its exit status and its log.
 func server(t *testing.T, args ...string) (address string, end func() (code int, said string)) {
 	t.Helper()
 	address, _, end = serverOf(t, args...)
 	return address, end
 }
 
-// serverOf also gives the address of gRPC.
+// serverOf also returns the address of gRPC.
 func serverOf(t *testing.T, args ...string) (address string, grpcAddress func() string, end func() (code int, said string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -88,7 +88,7 @@ func serverOf(t *testing.T, args ...string) (address string, grpcAddress func() 
 	}
 }
 
-// succeed runs a command, and gives what it writes.
+// succeed runs a command and returns its output.
 func succeed(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -98,7 +98,7 @@ func succeed(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// A server that is told to end is done.
+// A server that is told to end stops with success.
 func TestServe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "digits.attach")
 	var out, errs bytes.Buffer
@@ -132,8 +132,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// Evidence of drift is kept over restarts, and begins anew with a file of other
-// calibration rows.
+// Drift evidence survives restarts, and begins again for a file with other calibration rows.
 func TestServeKeepsMonitors(t *testing.T) {
 	dir := t.TempDir()
 	state := filepath.Join(dir, "state")
@@ -187,7 +186,7 @@ func TestServeKeepsMonitors(t *testing.T) {
 	if code, said := end(); code != exitDone || !strings.Contains(said, "the monitor starts again") || !strings.Contains(said, "other calibration scores") {
 		t.Errorf("a monitor of another file: %d, %s", code, said)
 	}
-	// What cannot be written is noticed at the start.
+	// A state that cannot be written is reported at the start.
 	kept := filepath.Join(state, "m%2F1.monitor")
 	if err := cmp.Or(os.Remove(kept), os.Symlink(filepath.Join(dir, "nowhere", "file"), kept)); err != nil {
 		t.Fatal(err)
@@ -195,7 +194,7 @@ func TestServeKeepsMonitors(t *testing.T) {
 	if code, said := refused(path); code != exitFailed || !strings.Contains(said, "attach: --monitor-state: cannot write") {
 		t.Errorf("a folder that cannot be written: %d, %s", code, said)
 	}
-	// A pipe in its place would be waited for.
+	// A pipe in its place would block.
 	if err := os.Remove(kept); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +206,7 @@ func TestServeKeepsMonitors(t *testing.T) {
 	}
 }
 
-// A server that is told to end says what it could not do of that.
+// A server that is told to end reports the requests that it could not finish.
 func TestServeEnds(t *testing.T) {
 	dir := t.TempDir()
 	path, state := filepath.Join(dir, "m.attach"), filepath.Join(dir, "state")
@@ -238,7 +237,7 @@ func TestServeEnds(t *testing.T) {
 	}
 }
 
-// Flags that mean nothing to a server are named.
+// Flags without a meaning for a server are named.
 func TestServeFlags(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
@@ -262,7 +261,7 @@ func TestServeFlags(t *testing.T) {
 		}
 		cancel()
 	}
-	// A file that does not exist is told of before the server listens.
+	// A missing file is reported before the server listens.
 	var errs bytes.Buffer
 	if code := Run(t.Context(), []string{"serve", file, "nowhere.attach", "--http=localhost:0", "--grpc="}, nil, io.Discard, &errs); code != exitFailed || errs.String() != "attach: nowhere.attach: no such file or directory\n" {
 		t.Errorf("a file that does not exist: %d, %s", code, &errs)
@@ -279,8 +278,8 @@ func ones(name, datatype string, shape ...int) string {
 	return fmt.Sprintf(`{"name": %q, "datatype": %q, "shape": %s, "data": [%s]}`, name, datatype, list, strings.TrimSuffix(strings.Repeat("1,", n), ","))
 }
 
-// Traces have a span for each request, in the trace that the request belongs to, and
-// below it what became of it.
+// Traces have a span for each request, in the trace of the request, and below it spans for its
+// steps.
 func TestServeTraces(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.attach")
 	succeed(t, "fit", "../../testmodels/odd/tokens.onnx", "--x", "../../testmodels/odd/tokens.npz", "-o", path)
@@ -362,7 +361,7 @@ func TestServeTraces(t *testing.T) {
 	}
 }
 
-// Sets of every kind are answered as predict writes them.
+// Sets of every kind equal those of predict.
 func TestServeSets(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "m.attach")
@@ -430,8 +429,7 @@ func TestServeSets(t *testing.T) {
 	}
 }
 
-// Rows of integers, of half precision, of texts and of groups are answered as predict
-// writes of them.
+// Rows of integers, of half precision, of texts and with groups are predicted as by predict.
 func TestServeKinds(t *testing.T) {
 	dir, models := t.TempDir(), "../../testmodels/"
 	kinds := []struct {

@@ -16,8 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/inference"
 )
 
-// TestHostGuard holds which requests a server refuses by what they say of their
-// origin.
+// TestHostGuard checks which requests a server rejects because of their origin.
 func TestHostGuard(t *testing.T) {
 	loopback, all := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, &net.TCPAddr{IP: net.IPv4zero}
 	for _, c := range []struct {
@@ -61,7 +60,7 @@ func TestHostGuard(t *testing.T) {
 	}
 }
 
-// checkHosts holds that both protocols of a server on loopback look at the host.
+// checkHosts checks that both protocols of a server on loopback verify the host.
 func checkHosts(t *testing.T, rest, grpcAddress string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, rest+"/v2/health/live", nil)

@@ -25,8 +25,9 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// TestServiceAnswersAsPredict: a service of one image a request, many requests at
-// a time, and `attach predict` on the folder say the same of every JPEG.
+// TestServiceAnswersAsPredict checks that a service with one image per request, with many
+// concurrent requests, and `attach predict` on the folder give the same results for every
+// JPEG.
 func TestServiceAnswersAsPredict(t *testing.T) {
 	inLibrary(t)
 	dir := t.TempDir()
@@ -95,7 +96,7 @@ func TestServiceAnswersAsPredict(t *testing.T) {
 				t.Errorf("%s: %s", row[0], text)
 				return
 			}
-			// Networks may round otherwise where another number of rows runs at once.
+			// Results may round differently for another batch size.
 			same := func(a float64, name string, tolerance float64) bool {
 				b, err := strconv.ParseFloat(row[column(name)], 64)
 				return err == nil && math.Abs(a-b) <= tolerance*math.Abs(b)

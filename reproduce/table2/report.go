@@ -189,7 +189,7 @@ func (s *settings) reportPaper(pairs []pair, w *strings.Builder) error {
 }
 
 func (s *settings) printStandings(w io.Writer, all []standing, pairs []pair) {
-	fmt.Fprintf(w, "\nOver all %d pairs of a network and an out-of-domain set\n", len(pairs))
+	fmt.Fprintf(w, "\nOver all %d pairs of a network and an OOD set\n", len(pairs))
 	fmt.Fprintf(w, "  %4s %-28s %5s %6s %13s %10s %9s %5s %9s  %s\n",
 		"rank", "method", "pairs", "mean", networks.OtherClasses, "other sets", "mean rank", "first", "worst gap", "on")
 	marked := map[string]string{}

@@ -172,7 +172,7 @@ func TestTable2(t *testing.T) {
 		t.Fatalf("exit status %d: %s", code, stderr)
 	}
 	for _, want := range []string{
-		"mnist_cnn, trained on mnist; accuracy in-domain", "svhn_preact18: not run", "odin*", "random†",
+		"mnist_cnn, trained on mnist; in-distribution accuracy", "svhn_preact18: not run", "odin*", "random†",
 		"certificates: rank ", "certificates: mean AUROC .", "best single .",
 	} {
 		if !strings.Contains(first, want) {
@@ -277,7 +277,7 @@ func TestUsage(t *testing.T) {
 	t.Setenv("ATTACH_DATA", t.TempDir())
 	experimenttest.Refused(t, Experiment, map[string][]string{
 		"--grid is default, full or":   {"--grid", "small"},
-		"--rows is N or FIT,IN,OUT":    {"--rows", "1,2"},
+		"--rows wants N or FIT,IN,OUT":    {"--rows", "1,2"},
 		`no method "magic"`:            {"--methods", "magic"},
 		`no network "alexnet"`:         {"--sets", "alexnet"},
 		"only methods that --network-": {"--methods", "odin", "--network-methods=false", "--sets", "mnist_cnn"},

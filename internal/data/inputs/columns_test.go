@@ -11,8 +11,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// tabled opens a table and reads it, and says what it brings, with its notes, or the error
-// after the file's name.
+// tabled opens and reads a table. It describes the tensors with the notes, or returns the
+// error after the file name.
 func tabled(t *testing.T, name, text string, o Options) string {
 	t.Helper()
 	path := writeFile(t, t.TempDir(), name, text)
@@ -33,7 +33,7 @@ func tabled(t *testing.T, name, text string, o Options) string {
 	return strings.Join(append(brought, s.Notes...), "; ")
 }
 
-// parquetOf is a Parquet file of these rows.
+// parquetOf writes a Parquet file of these rows.
 func parquetOf[T any](t *testing.T, rows ...T) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -43,8 +43,8 @@ func parquetOf[T any](t *testing.T, rows ...T) string {
 	return b.String()
 }
 
-// TestNamedColumns: a column with the name of an input is that input, and what is wrong
-// with its cells is said of these.
+// TestNamedColumns checks that a column with the name of an input is that input, and that
+// errors in its cells are reported for it.
 func TestNamedColumns(t *testing.T) {
 	named := []Takes{{Name: "carat", DType: "float32", Shape: []int{-1, 1}}, {Name: "cut", DType: "STRING", Shape: []int{-1, 1}}, {Name: "depth", DType: "float32", Shape: []int{-1, 1}}}
 	filled := []Takes{named[0], named[1], named[2]}
@@ -58,7 +58,7 @@ func TestNamedColumns(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		takes      []Takes
-		want       string // what the table brings ends so
+		want       string // end of the description
 	}{
 		{"x.csv", "carat,cut,depth\n" + gaps(",a,1\n") + "2,b,3\n", filled, `"b"]; depth[65 1][` + gaps("1 ") + "3]"},
 		{"x.tsv", "carat\tcut\tdepth\n" + gaps("NA\ta\t1\n") + "2\tb\t3\n", filled, `"b"]; depth[65 1][` + gaps("1 ") + "3]"},
@@ -79,7 +79,7 @@ func TestNamedColumns(t *testing.T) {
 			t.Errorf("%s %q: %s, want %s", c.name, c.text, got, c.want)
 		}
 	}
-	// A quote that is not closed is said of numbers, too.
+	// An unclosed quote is reported for numbers too.
 	if got, want := tabled(t, "x.csv", "a,b\n1,2\n\"3,4\n5,6\n", Options{Takes: takes(2)}), "line 3: a quote is not closed, or a quote within a cell is not doubled, so that the cell continues to line 4"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -88,8 +88,8 @@ func TestNamedColumns(t *testing.T) {
 	}
 }
 
-// TestColumnsWithoutNames: of more columns than the model takes none is left out in
-// silence, and none that could be an input at all.
+// TestColumnsWithoutNames checks that no column is left out silently if there are too many,
+// and that none that may be an input is left out.
 func TestColumnsWithoutNames(t *testing.T) {
 	type day struct {
 		ID  float64   `parquet:"id"`
@@ -117,11 +117,11 @@ func TestColumnsWithoutNames(t *testing.T) {
 		{"x.csv", "id,kind,b\n7,x,2\n", Options{Takes: []Takes{{Name: "x", Shape: []int{-1, -1}}}}, `line 2, column "kind": "x" is not a number`},
 		{"x.csv", "id,kind,note\n7,x,\"1,5\"\n", Options{Takes: two}, `line 2, column "note": "1,5" is not a number (decimal comma?); write 1.5`},
 		{"x.csv", "id,kind,note\n7,x,y\n", Options{Takes: two}, `it has 1 column with a name and numbers, and the model takes 2: id; not counted: "kind" (text), "note" (text)`},
-		// What cannot be an input is left out with a note.
+		// A column that cannot be an input is left out with a note.
 		{"x.csv", ",kind,a,b\n7,x,1,2\n", Options{Takes: two}, `x[1 2][1 2]; columns left out: column 1 (no name), "kind" (text)`},
 		{"x.csv", "kind,a,b\nx,1,2\n", Options{Takes: both}, `u[1 1][1]; v[1 1][2]; columns without the names of the model's inputs are taken in their order: u: a; v: b; columns left out: "kind" (text)`},
 		{"x.jsonl", `{"v": [1, 2], "age": 3, "day": "2024-01-31", "n": null}`, Options{Takes: two}, `x[1 2][1 2]; columns left out: "age" (numbers), "day" (dates or numbers in another notation), "n" (no values)`},
-		// A text that may be a number now and then is no number.
+		// A text that is sometimes a number is not a number.
 		{"x.csv", "note,a,b\n\"1,5\",1,2\nold,3,4\nnew,5,6\n", Options{Takes: two}, `x[3 2][1 2 3 4 5 6]; columns left out: "note" (text)`},
 		{"x.csv", "id,a,b\n7,1,2\n", Options{Takes: two, Columns: []string{"b", "a"}}, "x[1 2][2 1]"},
 		{"x.csv", "id,a,b\n7,1,2\n", Options{Takes: two, Ignore: []string{"id"}}, "x[1 2][1 2]"},
@@ -146,7 +146,7 @@ func TestColumnsWithoutNames(t *testing.T) {
 	twice := writeFile(t, t.TempDir(), "x.parquet", strings.ReplaceAll(parquetOf(t, features{[]float32{1}, []float32{2}}), "featureX", "features"))
 	_, err := OpenFeatures(twice)
 	wantError(t, err, twice, `two columns are named "features"; rename one`)
-	// Many cells of text take no time to tell from numbers.
+	// Many text cells are recognised quickly.
 	start := time.Now()
 	var b strings.Builder
 	for i := range 60_000 {

@@ -128,7 +128,7 @@ func TestManyLayers(t *testing.T) {
 	}
 }
 
-// TestFeaturesMemory reads a file of few bytes that inflates to many.
+// TestFeaturesMemory reads a small file that inflates to many bytes.
 func TestFeaturesMemory(t *testing.T) {
 	const n, cols = 1 << 13, 1 << 10
 	path := writeNPZ(t, true, map[string]rows.Array{
@@ -220,8 +220,7 @@ func TestFeatureBlocks(t *testing.T) {
 	}
 }
 
-// TestParquetFeatures holds a file that pyarrow wrote to an archive of the same
-// numbers.
+// TestParquetFeatures compares a file that pyarrow wrote with an archive of the same numbers.
 func TestParquetFeatures(t *testing.T) {
 	const n = 60
 	path, ctx := "testdata/features.parquet", context.Background()

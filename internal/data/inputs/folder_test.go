@@ -73,7 +73,8 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestFolderLinks: links to folders are followed, and each folder is read once.
+// TestFolderLinks checks that links to folders are followed, and that each folder is read
+// once.
 func TestFolderLinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need a privilege there")
@@ -86,7 +87,7 @@ func TestFolderLinks(t *testing.T) {
 		"b/out":    "../../else",    // another folder
 		"b/out2":   "../../else/in", // a folder in that folder
 		"a/cycle":  "../../root",
-		"a/up":     "../..", // holds all others
+		"a/up":     "../..", // contains all others
 		"again":    "b/deep",
 		".skipped": "../else",
 		"5.png":    "../in.png",
@@ -122,7 +123,7 @@ func TestFolderLinks(t *testing.T) {
 	}
 	read(t, s, 2)
 
-	// A folder beside files of rows is one, whether or not it is a link.
+	// A folder beside files of rows is a folder, also if it is a link.
 	writeFile(t, filepath.Join(above, "else"), "x.csv", "x\n1\n")
 	if got, err := Shards(filepath.Join(above, "else")); err != nil || len(got) != 1 || filepath.Base(got[0]) != "else" {
 		t.Errorf("%v, %v", got, err)
@@ -156,14 +157,14 @@ func TestSkipBad(t *testing.T) {
 	_, err = Open(context.Background(), tree(t, map[string]string{"bad.jpg": "no"}), o)
 	wantError(t, err, "", "none of its 1 images can be read")
 
-	// Folders of images that are left out are no classes.
+	// Folders whose images are left out are not classes.
 	o.Labels = true
 	s = open(t, tree(t, map[string]string{"bad.jpg": "no", "a/bad.png": "no", "b/1.png": "", "c/2.png": ""}), o)
 	if !slices.Equal(s.Labels, []int{0, 1}) || !slices.Equal(s.ClassNames, []string{"b", "c"}) || s.Row(1) != 3 || s.Opened() != 2 {
 		t.Errorf("labels %v of %v, the second in row %d of %d", s.Labels, s.ClassNames, s.Row(1), s.Opened())
 	}
 
-	// With an image go the other cells of its row.
+	// The other cells of an image's row are left out with it.
 	root = tree(t, map[string]string{"good.png": "", "bad.png": "no image"})
 	path := writeFile(t, root, "x.csv", "file,age,site,y\ngood.png,5,a,1\nbad.png,6,b,2\ngood.png,7,c,3\n")
 	o = Options{Preprocess: plain(t), SkipBad: true, Targets: []string{"y"}, Groups: "site"}
@@ -235,7 +236,7 @@ func TestLargeImages(t *testing.T) {
 	}
 	writeFile(t, root, "0.gif", "GIF89a\x01\x00\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x80\x00\x00\x00\xff\xff\xff\x02\x02D\x01\x00;")
 	peak := watchHeap(t)
-	// Other images are refused by their size.
+	// Other images are rejected by their size.
 	s := open(t, root, Options{Preprocess: plain(t)})
 	for _, err := range s.Blocks(context.Background(), 4) {
 		wantError(t, err, root, "the image has 11000×10000 pixels and becomes 3×11000×10000 after preprocessing, but earlier images became 3×1×1; set")
@@ -249,14 +250,13 @@ func TestLargeImages(t *testing.T) {
 	peak = watchHeap(t)
 	s = open(t, root, Options{Preprocess: config(t, `{"do_rescale": false, "size": 2, "resample": 0}`)})
 	read(t, s, 4)
-	// Three bytes a pixel, and half of that for what else there is.
+	// Three bytes for each pixel, and half of that for everything else.
 	if got := peak(); got > 500<<20 {
 		t.Errorf("three large images at once took %d MB", got>>20)
 	}
 }
 
-// watchHeap returns a function that ends the watch and says how large the heap
-// became in it.
+// watchHeap returns a function that stops watching and returns the largest heap size.
 func watchHeap(t *testing.T) func() uint64 {
 	t.Helper()
 	runtime.GC()

@@ -123,7 +123,8 @@ func count[T uint8 | float32 | float64 | int64](n int) []T {
 	return out
 }
 
-// TestBroken: what one file holds is told from what is wrong with an option or with the machine.
+// TestBroken checks that broken files are distinguished from wrong options and from failures
+// of the machine.
 func TestBroken(t *testing.T) {
 	for err, want := range map[error]bool{
 		nil:                  false,

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestMarks: each row of a text is found by its number, and named by its line, if rows take
-// several lines and others are between them.
+// TestMarks checks that each row of a text is found by its number and reported with its line,
+// if rows have several lines and others are between them.
 func TestMarks(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("note,x\n")

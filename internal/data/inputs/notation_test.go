@@ -2,8 +2,8 @@ package inputs
 
 import "testing"
 
-// TestOtherNotation holds what is taken for a number, a date or a truth value in another
-// notation, and what is not.
+// TestOtherNotation checks which texts are recognised as numbers, dates or booleans in another
+// notation.
 func TestOtherNotation(t *testing.T) {
 	for text, want := range map[string]string{
 		"1,5":                  "decimal comma?; write 1.5",

@@ -42,7 +42,7 @@ func TestParquetImages(t *testing.T) {
 	}
 	wantError(t, s.CheckImages([]int{3, 8, 8}), "row 0 of "+hub, "the image is of 4×6 pixels")
 
-	// Classes of the model number labels where it has them all.
+	// Class names of the model number labels if they include all.
 	s = open(t, hub, Options{Preprocess: plain(t), Classes: []string{"bird", "cat", "dog"}, Groups: "place"})
 	if !slices.Equal(s.Labels, []int{2, 1, 2, 1, 2, 1}) || len(s.ClassNames) != 3 || s.Groups[3] != "south" {
 		t.Errorf("labels %v of %v, groups %v", s.Labels, s.ClassNames, s.Groups)
@@ -92,7 +92,7 @@ func TestParquetImageErrors(t *testing.T) {
 	if s = open(t, many, Options{Preprocess: images.Preprocess, Groups: "Site"}); s.Groups[0] != "10000000" {
 		t.Errorf("the group 10000000, as a table names it, is %s", s.Groups[0])
 	}
-	// A column of lists, as Hugging Face describes it, beside that of classes.
+	// A column of lists, in the description of Hugging Face, beside the column of classes.
 	var described bytes.Buffer
 	zero := 0
 	about := parquet.KeyValueMetadata("huggingface", `{"info": {"features": {"tags": [{"dtype": "string"}], "label": {"names": ["cat"], "_type": "ClassLabel"}}}}`)

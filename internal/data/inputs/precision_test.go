@@ -14,8 +14,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// TestNoteBeyond: identifiers of 64 bits lose their last digits, and other large
-// numbers do not.
+// TestNoteBeyond checks the note for 64-bit identifiers, which lose their last digits, and its
+// absence for other large numbers.
 func TestNoteBeyond(t *testing.T) {
 	for cell, noted := range map[string]bool{"1152921504606846977": true, "-9007199254740993": true, "9007199254740991": false, "1e30": false, "0.5": false} {
 		for name, text := range map[string]string{
@@ -38,8 +38,8 @@ func TestNoteBeyond(t *testing.T) {
 	}
 }
 
-// TestNoteBeyondOfArrays: arrays of 64 bits have the note, and to look for it costs no
-// memory for long rows or for numbers that are not whole.
+// TestNoteBeyondOfArrays checks the note for 64-bit arrays, and that long rows or other
+// numbers cost no memory.
 func TestNoteBeyondOfArrays(t *testing.T) {
 	const long = 1 << 19
 	var before, after runtime.MemStats

@@ -106,7 +106,7 @@ func TestPixelArrays(t *testing.T) {
 				t.Errorf("%s: element %d is %v, want %v", c.name, i, got[i], v)
 			}
 		}
-		// In any order, each where it was asked for.
+		// In any order, each at its requested position.
 		last, first := s.Len()-1, 0
 		there, err := s.Thumbnails(t.Context(), []int{last, first})
 		back, err2 := s.Thumbnails(t.Context(), []int{first, last})

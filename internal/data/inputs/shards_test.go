@@ -2,7 +2,7 @@ package inputs
 
 import "testing"
 
-// TestListOfItself: a list may name lists, and one that leads back to itself has an end.
+// TestListOfItself checks that a list that leads back to itself is an error.
 func TestListOfItself(t *testing.T) {
 	path := writeFile(t, t.TempDir(), "list", "")
 	writeFile(t, "", path, "@"+path+"\n")

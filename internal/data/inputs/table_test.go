@@ -48,8 +48,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestHeader holds the rule by which a first line names columns: it never loses
-// a row.
+// TestHeader checks the rule for headers, which never loses a row.
 func TestHeader(t *testing.T) {
 	for _, c := range []struct {
 		first string
@@ -66,7 +65,7 @@ func TestHeader(t *testing.T) {
 		{"0,1", ""},
 		{"0,1,2", ""},
 		{"1_000,0x1p-2", ""},
-		// A row with a cell that is none.
+		// A row with a cell that is not a number.
 		{"1e39", `line 1, column 1: "1e39" is too large for float32; `},
 		{"1.5x", `line 1, column 1: "1.5x" is not a number; if this line is a header, none of its cells may be a number`},
 		{`"1,000"`, `line 1, column 1: "1,000" is not a number (decimal comma, or thousands separator?); write 1.000 or 1000`},
@@ -94,7 +93,7 @@ func TestHeader(t *testing.T) {
 		s, err := Open(context.Background(), path, Options{})
 		if strings.HasPrefix(c.want, "line") {
 			wantError(t, err, path, c.want)
-			// A lone line is judged as one above others is.
+			// A single line is judged like one above others.
 			path := writeFile(t, t.TempDir(), "t.csv", c.first)
 			_, err := Open(context.Background(), path, Options{})
 			wantError(t, err, path, c.want)
@@ -112,7 +111,7 @@ func TestHeader(t *testing.T) {
 			t.Errorf("%s: %d rows of columns %q, want %d", c.first, s.Len(), s.Columns, want)
 		}
 	}
-	// A name that is asked for makes a header of numbers, and no number does.
+	// A requested name makes a line of numbers a header; a number does not.
 	path := writeFile(t, t.TempDir(), "t.csv", "0,1,y\n1,2,3\n")
 	if s := open(t, path, Options{Targets: []string{"y"}}); s.Len() != 1 || !slices.Equal(s.Columns, []string{"0", "1"}) {
 		t.Errorf("%d rows of columns %q", s.Len(), s.Columns)
@@ -199,8 +198,8 @@ func TestTableErrors(t *testing.T) {
 	wantError(t, err, path, "all its columns are targets, groups or left out, so that there are no inputs")
 }
 
-// TestBlankLines: a blank line of a file with one column is a row without a value, so
-// that the rows after it stay beside their labels. In other files it is none.
+// TestBlankLines checks that a blank line in a file with one column is a row with an empty
+// cell, so that later rows keep their labels. In other files it is not a row.
 func TestBlankLines(t *testing.T) {
 	gap := float32(math.NaN())
 	for text, want := range map[string][]float32{
@@ -224,7 +223,7 @@ func TestBlankLines(t *testing.T) {
 		if !slices.EqualFunc(x.Data, want, func(a, b float32) bool { return a == b || a != a && b != b }) {
 			t.Errorf("%.40q: %d rows, %v, want %v", text, x.Rows, x.Data[:min(9, x.Rows)], want[:min(9, len(want))])
 		}
-		// Rows are the same in any order.
+		// Reading in any order gives the same rows.
 		if n := s.Len(); n > 2 {
 			some := read(t, s.Subset([]int{n - 1, 1}), 2)
 			if some[0] != want[n-1] || some[1] == some[1] && some[1] != want[1] {
@@ -284,7 +283,7 @@ func FuzzTable(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was read is the same when written plainly and read again.
+		// A table that is written plainly and read again is the same.
 		var b strings.Builder
 		for i := range x.Rows {
 			for j, v := range x.Data[i*x.Cols : (i+1)*x.Cols] {
@@ -302,7 +301,8 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// TestTableColumns: columns are found by their names, and no other cell is read.
+// TestTableColumns checks that columns are found by their names, and that other cells are not
+// read.
 func TestTableColumns(t *testing.T) {
 	path := writeFile(t, t.TempDir(), "t.csv", "name,b,y,a\nx,1,2,3\n,4,5,6\n")
 	o := Options{Columns: []string{"a", "b"}, Targets: []string{"y"}, TargetOptional: true}
@@ -318,7 +318,7 @@ func TestTableColumns(t *testing.T) {
 	if s := open(t, path, o); !slices.Equal(s.Groups, []string{"3", "6"}) || s.RowLen() != 2 {
 		t.Errorf("groups %q", s.Groups)
 	}
-	// A gap is a target that is not known, and a text is none.
+	// An empty cell is an unknown target, and a text is an error.
 	gaps := writeFile(t, t.TempDir(), "t.csv", "a,b,y\n1,2,3\n4,5,\n6,7,8\n")
 	s = open(t, gaps, Options{Columns: []string{"a", "b"}, Targets: []string{"y"}})
 	if y := s.Targets; s.Len() != 3 || y.Rows != 3 || y.Data[0] != 3 || !math.IsNaN(float64(y.Data[1])) || !slices.Equal(s.Labels, []int{3, Unlabelled, 8}) {
@@ -339,7 +339,7 @@ func TestTableColumns(t *testing.T) {
 		if wantError(t, err, texts, `line 3, column "y": "low" is not a number`); !errors.As(err, &name) {
 			t.Errorf("%v is of no class name", err)
 		}
-		// Targets that are not wanted are not read, and are no inputs.
+		// Targets that are not needed are not read, and are not inputs.
 		o.NoTargets, o.Columns = true, nil
 		if s := open(t, texts, o); s.Targets.Rows > 0 || !slices.Equal(s.Columns, []string{"a", "b"}) {
 			t.Errorf("columns %q, %d targets", s.Columns, s.Targets.Rows)
@@ -349,7 +349,7 @@ func TestTableColumns(t *testing.T) {
 	if wantError(t, err, "t.csv", `line 2, column "y": "1,5" is not a number (decimal comma?); write 1.5`); errors.As(err, &name) {
 		t.Error("a number is a class name")
 	}
-	// Targets may be absent, and where odd ones may not be, all or none of them.
+	// Targets may be absent. If odd ones are errors, all or none must be given.
 	some := Options{Columns: []string{"a", "b"}, Targets: []string{"y", "z"}, TargetOptional: true}
 	_, err = Open(context.Background(), path, some)
 	wantError(t, err, path, `there is no column "z"; its columns are name, b, y, a`)
@@ -357,7 +357,7 @@ func TestTableColumns(t *testing.T) {
 	if open(t, path, some).Targets.Rows > 0 {
 		t.Error("one target of two is read")
 	}
-	// Names of numbers make a header where they are known.
+	// Numbers as names make a header if they are known.
 	numbers := writeFile(t, t.TempDir(), "t.csv", "1,0\n3,4\n")
 	if got := read(t, open(t, numbers, Options{Columns: []string{"0", "1"}}), 1); !slices.Equal(got, []float32{4, 3}) {
 		t.Errorf("inputs %v", got)
@@ -367,7 +367,7 @@ func TestTableColumns(t *testing.T) {
 	twice := writeFile(t, t.TempDir(), "t.csv", "a,a\n1,2\n")
 	_, err = Open(context.Background(), twice, Options{})
 	wantError(t, err, twice, `two columns are named "a"; rename one`)
-	// Of columns that there are too many of, those that hold numbers are inputs.
+	// If there are too many columns, those with numbers are inputs.
 	wide := writeFile(t, t.TempDir(), "t.csv", ",id,a,b\n0,p,1,2\n1,q,3,x\n")
 	_, err = Open(context.Background(), wide, Options{Takes: takes(2)})
 	wantError(t, err, wide, `line 3, column "b": "x" is not a number`)
@@ -376,10 +376,10 @@ func TestTableColumns(t *testing.T) {
 	}
 }
 
-// takes is a model that takes so many columns.
+// takes returns a model with the given number of columns.
 func takes(columns int) []Takes { return []Takes{{Name: "x", Shape: []int{-1, columns}}} }
 
-// TestWideTable: time grows with the number of columns, and not with its square.
+// TestWideTable checks that time grows linearly with the number of columns.
 func TestWideTable(t *testing.T) {
 	const n = 60_000
 	var names, cells, keys strings.Builder
@@ -401,7 +401,7 @@ func TestWideTable(t *testing.T) {
 	}
 }
 
-// TestIDOfText: the column of texts may tell rows apart too.
+// TestIDOfText checks that the text column can also identify rows.
 func TestIDOfText(t *testing.T) {
 	path := writeFile(t, t.TempDir(), "t.csv", "text\nwho is it\nwho\n")
 	s := open(t, path, Options{HasText: true, Takes: tokens(), Text: []string{"text"}, ID: "text"})

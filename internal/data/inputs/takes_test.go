@@ -9,8 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// tokens are the inputs of a network that reads texts, and of which one is
-// optional.
+// tokens are the inputs of a network that reads texts, one of them optional.
 func tokens() []Takes {
 	return []Takes{
 		{Name: "input_ids", DType: "int64", Shape: []int{-1, -1}},
@@ -19,7 +18,7 @@ func tokens() []Takes {
 	}
 }
 
-// brought is what the first block of a set brings, for people.
+// brought describes the first block of a set.
 func brought(t *testing.T, s *Set) (all []string) {
 	t.Helper()
 	for b, err := range s.Blocks(context.Background(), 1000) {
@@ -48,8 +47,8 @@ func describe(x ood.Tensor) string {
 	return text
 }
 
-// TestArraysByName: an archive's arrays are the inputs of their names, and labels
-// and targets are none.
+// TestArraysByName checks that arrays of an archive are the inputs with their names, and that
+// labels and targets are not inputs.
 func TestArraysByName(t *testing.T) {
 	ids := rows.Array{Shape: []int{2, 2}, Data: []int64{1, 2, 3, 4}}
 	mask := rows.Array{Shape: []int{2, 2}, Data: []uint8{1, 1, 1, 0}}

@@ -41,7 +41,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestUnknownTargets: a gap or NaN is a target that is not known.
+// TestUnknownTargets checks that an empty cell or NaN is an unknown target.
 func TestUnknownTargets(t *testing.T) {
 	classes := []string{"low", "high", "None"}
 	nan := float32(math.NaN())
@@ -111,7 +111,7 @@ func TestCheckLabels(t *testing.T) {
 	wantError(t, CheckLabels([]int{-1}, 5), "row 0", "label -1 is out of range")
 }
 
-// TestNoTargetsInLists: lists of targets have at least one number.
+// TestNoTargetsInLists checks that lists of targets must have at least one number.
 func TestNoTargetsInLists(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "y.jsonl")
 	if err := os.WriteFile(path, []byte("{\"y\": []}\n{\"y\": []}\n"), 0o600); err != nil {

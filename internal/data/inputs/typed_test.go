@@ -15,7 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// TestTypedTables holds which tensors columns of each kind of file become.
+// TestTypedTables checks which tensors the columns of each kind of file become.
 func TestTypedTables(t *testing.T) {
 	float := func(name string, shape ...int) Takes { return Takes{Name: name, DType: "float32", Shape: shape} }
 	words := func(name string, shape ...int) Takes { return Takes{Name: name, DType: "STRING", Shape: shape} }
@@ -24,18 +24,18 @@ func TestTypedTables(t *testing.T) {
 		o          Options
 		want       string // tensors, or of an error
 	}{
-		// A tensor a column, by its name.
+		// One tensor for each column, by its name.
 		{"x.csv", "b,kind,a,other\n1,red,2,z\n3,\"big, blue\",4,z\n", Options{Takes: []Takes{float("a", -1, 1), float("b", -1), words("kind", -1, 1)}},
 			`a[2 1][2 4] b[2][1 3] kind[2 1]["red" "big, blue"]`},
 		{"x.jsonl", `{"b": 1, "kind": "red", "a": 2}` + "\n\n" + `{"a": 4, "b": 3, "kind": "ü \"x\""}`, Options{Takes: []Takes{float("a", -1, 1), float("b", -1), words("kind", -1, 1)}},
 			`a[2 1][2 4] b[2][1 3] kind[2 1]["red" "ü \"x\""]`},
-		// One tensor of columns, in any order where their names are known.
+		// One tensor of columns, in any order if their names are known.
 		{"x.jsonl", `{"b": 1, "a": 2, "y": 5}` + "\n" + `{"a": true, "b": 3, "y": 6}`, Options{Takes: takes(2), Targets: []string{"y"}, Columns: []string{"a", "b"}}, "x[2 2][2 1 1 3]"},
 		{"x.jsonl", `{"id": "p", "b": 1, "a": 2}`, Options{Takes: takes(2)}, "x[1 2][1 2]"},
 		{"x.jsonl", `{"features": [1, 2.5]}` + "\n" + `{"features": [3, 4]}`, Options{Takes: takes(2)}, "x[2 2][1 2.5 3 4]"},
 		{"x.jsonl", `{"v": [[1, 2], [3, 4]]}`, Options{Takes: []Takes{float("v", -1, 2, 2)}}, "v[1 2 2][1 2 3 4]"},
 		{"x.jsonl", `{"a": [1, 2], "b": [3]}`, Options{Takes: []Takes{float("a", -1, 2), float("b", -1, 1)}}, "a[1 2][1 2] b[1 1][3]"},
-		// Groups by what the model reads too, and by what it does not.
+		// Groups in columns that the model also reads, and in others.
 		{"x.csv", "kind,a\nred,2\n", Options{Takes: []Takes{float("a", -1, 1), words("kind", -1, 1)}, Groups: "kind"}, `a[1 1][2] kind[1 1]["red"]`},
 		{"x.csv", "a,b\n1,2\n", Options{Takes: takes(2), Groups: "b"}, "x[1 2][1 2]"},
 		{"x.csv", "a,b,c\n1,2,3\n", Options{Takes: takes(2), Groups: "b"}, "x[1 2][1 3]"},
@@ -54,10 +54,10 @@ func TestTypedTables(t *testing.T) {
 		{"x.csv", "hello\nhi\n", Options{Takes: tokens(), HasText: true}, `text 1[2]["hello" "hi"]`},
 		{"x.txt", "\ufeffone, two\r\n\n# three", Options{Takes: tokens(), HasText: true}, `text[3]["one, two" "" "# three"]`},
 		{"x.jsonl", `{"utterance": "a b", "n": 1}`, Options{Takes: tokens(), HasText: true}, `utterance[1]["a b"]`},
-		// Gaps, where the model takes them.
+		// Empty cells, if the model accepts them.
 		{"x.csv", "a,b\n1,\nNA,2\n", Options{Takes: []Takes{{Name: "x", Shape: []int{-1, 2}, NaN: true}}}, "x[2 2][1 NaN NaN 2]"},
 		{"x.jsonl", "{\"a\": null, \"b\": 2}\n{\"b\": 3}", Options{Takes: []Takes{{Name: "x", Shape: []int{-1, 2}, NaN: true}}}, "x[2 2][NaN 2 NaN 3]"},
-		// What is wrong.
+		// Errors.
 		{"x.csv", "a,c\n1,2\n", Options{Takes: []Takes{float("a", -1, 1), words("b", -1, 1)}}, `the model's input "b" (string n×1) is not among its columns a, c`},
 		{"x.csv", "p,q\n1,2\n", Options{Takes: []Takes{float("a", -1, 2), float("b", -1, 1)}}, `the model's input "a" (float32 n×2) is not among its columns p, q; by position, 3 columns of numbers would be needed,`},
 		{"x.csv", "q,a\nwho is it,me too\n", Options{Takes: tokens(), HasText: true}, "which column is the text is not known; columns that hold text are q, a"},
@@ -89,8 +89,7 @@ func TestTypedTables(t *testing.T) {
 	}
 }
 
-// TestParquetTable: a Parquet file is a table whose inputs are read as they are
-// asked for, in any order.
+// TestParquetTable checks that the inputs of a Parquet file can be read in any order.
 func TestParquetTable(t *testing.T) {
 	for _, name := range []string{"plain", "snappy", "v2zstd", "gzip"} {
 		path := filepath.Join("..", "parquet", "testdata", name+".parquet")
@@ -115,13 +114,13 @@ func TestParquetTable(t *testing.T) {
 		for _, err := range s.Subset([]int{0}).Blocks(context.Background(), 2) {
 			wantError(t, err, path, `row 0, column "ids": the list has 0 numbers`)
 		}
-		// A number is written in no way that a model's texts could be.
+		// A model of texts cannot take numbers.
 		s = open(t, path, Options{Takes: []Takes{{Name: "b", DType: "STRING", Shape: []int{-1, 1}}}})
 		for _, err := range s.Blocks(context.Background(), 10) {
 			wantError(t, err, path, `row 0, column "b": the file has a number`)
 			break
 		}
-		// A date is no gap.
+		// A date is not an empty cell.
 		o = Options{Takes: []Takes{{Name: "x", Shape: []int{-1, 2}, NaN: true}}, Columns: []string{"a", "day"}}
 		if s, err = Open(context.Background(), path, o); err == nil {
 			for _, err = range s.Blocks(context.Background(), 10) {
@@ -132,7 +131,7 @@ func TestParquetTable(t *testing.T) {
 	}
 }
 
-// TestImagesBesideColumns: a column of files is the input that is images.
+// TestImagesBesideColumns checks that a column of file names becomes the image input.
 func TestImagesBesideColumns(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 2 {
@@ -174,8 +173,8 @@ func TestImagesBesideColumns(t *testing.T) {
 	wantError(t, err, path, "images need a preprocessing file")
 }
 
-// TestUnusedColumns: columns that are no inputs are not decoded, so that what is wrong
-// with them, such as lists of billions, is no matter.
+// TestUnusedColumns checks that unused columns are not decoded, so that errors in them, such
+// as lists of billions, do not matter.
 func TestUnusedColumns(t *testing.T) {
 	type row struct {
 		A, B  float64
@@ -217,8 +216,8 @@ func TestUnusedColumns(t *testing.T) {
 	read(t, open(t, path, Options{Takes: takes(2), Columns: []string{"B", "A"}}), 2)
 }
 
-// TestManyFeatures: rows that would take far more memory than their file has bytes are
-// refused before they are read.
+// TestManyFeatures checks that rows that need far more memory than their file has bytes are
+// rejected before they are read.
 func TestManyFeatures(t *testing.T) {
 	type row struct {
 		Features []float64 `parquet:"features"`

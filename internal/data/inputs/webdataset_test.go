@@ -112,8 +112,8 @@ func TestWebDatasetArrays(t *testing.T) {
 	}
 }
 
-// pack writes a tar of members, "name=content" each, where content is text or the
-// name of a picture or an array.
+// pack writes a tar of members "name=content", whose content is text or the name of a picture
+// or an array.
 func pack(t *testing.T, members ...string) string {
 	t.Helper()
 	png, err := os.ReadFile("../../../preprocess/testdata/rgb.png")
@@ -214,12 +214,12 @@ func TestWebDatasetOdd(t *testing.T) {
 	if s.Len() != 2 || s.Skipped != 2 || !slices.Equal(s.Labels, []int{3, 5}) || s.Name(1) != "a.tar/4.png" {
 		t.Errorf("%d rows, %d left out, labels %v, the last %s", s.Len(), s.Skipped, s.Labels, s.Name(1))
 	}
-	// The class of a sample is passed over where another has none.
+	// The class of a sample is ignored if another sample has none.
 	s = open(t, pack(t, "1.png=rgb", "1.cls=3", "2.png=rgb"), Options{Preprocess: plain(t)})
 	if s.Labels != nil || s.Odd == nil || !strings.Contains(s.Odd.Error(), `sample "2": it lacks "cls"`) {
 		t.Errorf("labels %v, odd for %v", s.Labels, s.Odd)
 	}
-	// Targets of the rows fitted on may lack.
+	// Targets of the fit may be missing.
 	s = open(t, pack(t, "1.png=rgb", "1.cls=3"), Options{Preprocess: plain(t), Targets: []string{"y"}, TargetOptional: true})
 	if s.Targets.Rows > 0 || s.Odd != nil {
 		t.Error("there are targets that nothing names")
