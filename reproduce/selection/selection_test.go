@@ -58,7 +58,7 @@ func TestSelection(t *testing.T) {
 	experimenttest.Refused(t, Experiment, map[string][]string{
 		"names none to choose from": {"--models", models, "--methods", "random,odin"},
 		"there is no method":        {"--models", models, "--methods", "magic"},
-		"--rows wants N or":            {"--models", models, "--rows", "x"},
+		"--rows wants N or":         {"--models", models, "--rows", "x"},
 	})
 }
 

@@ -277,7 +277,7 @@ func TestUsage(t *testing.T) {
 	t.Setenv("ATTACH_DATA", t.TempDir())
 	experimenttest.Refused(t, Experiment, map[string][]string{
 		"--grid is default, full or":   {"--grid", "small"},
-		"--rows wants N or FIT,IN,OUT":    {"--rows", "1,2"},
+		"--rows wants N or FIT,IN,OUT": {"--rows", "1,2"},
 		`no method "magic"`:            {"--methods", "magic"},
 		`no network "alexnet"`:         {"--sets", "alexnet"},
 		"only methods that --network-": {"--methods", "odin", "--network-methods=false", "--sets", "mnist_cnn"},
