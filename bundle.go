@@ -217,7 +217,8 @@ func (b *Bundle) Guarantee() string {
 	return "nothing was calibrated"
 }
 
-// checkFitted returns an error for a bundle, or a part, that neither a fit nor a file created.
+// checkFitted returns an error for a bundle, or a part, that was neither fitted nor read from
+// a file.
 func (b *Bundle) checkFitted() error {
 	if b == nil || b.Detector == nil && b.IntervalModel == nil {
 		return errors.New("the bundle is empty; create one with Fit, Open or Read")

@@ -20,7 +20,8 @@ import (
 // format are never rewritten, because they prove that they stay readable.
 var update = flag.Bool("update", false, "write the golden files of the current format, and those that are missing")
 
-// goldens are bundles of each task and format, small enough to be committed.
+// goldens returns fit options for a bundle of each task and format, small enough to be
+// committed.
 func goldens() map[string]attach.FitOptions {
 	c := classifier(60)
 	c.Base.Path, c.Base.Feature, c.Base.Output = "net.onnx", "/avgpool", "logits"

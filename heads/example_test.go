@@ -51,8 +51,8 @@ func scoresOf(m ood.Method, p ood.Params, in, x blas32.General) ([]float64, erro
 	return scores, err
 }
 
-// Example: a custom fusion is a method like any other. Its file opens again if Save and Open
-// also get it.
+// Example: a custom fusion is a method like any other. Its file can be opened again if the
+// fusion is also passed to Save and Open.
 func ExampleFused() {
 	certificates, _ := attach.MethodByName("certificates")
 	knn, _ := attach.MethodByName("knn")

@@ -135,7 +135,8 @@ func TestTextsReserveMemory(t *testing.T) {
 	}
 }
 
-// TestLoadAfterClose holds that a file is not served if the server closes while it is opened.
+// TestLoadAfterClose checks that a file is not served if the server closes while the file is
+// opened.
 func TestLoadAfterClose(t *testing.T) {
 	path := network{path: filepath.Join("..", "..", "testmodels", "digits_vgg.onnx"), shape: []int{1, 24, 24}, rows: 100}.attached(t)
 	s := New(Options{})

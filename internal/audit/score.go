@@ -22,7 +22,7 @@ import (
 type Rows struct {
 	N   int // rows of the shard
 	Len int // rows that are audited
-	// Name is the key of audited row i, where it lies, and its number in the shard.
+	// Name returns the key of audited row i, its folder, and its number in the shard.
 	Name func(i int) (key, folder string, number int)
 	// Batches yields the audited rows from a row on, with the outputs of the model. The score
 	// of a row must not depend on the first row, if that begins a batch.

@@ -147,10 +147,9 @@ func methodTables() string {
 		methodTable("interval method | quantiles", "default", listed(intervalMethods()), defaults)
 }
 
-// methodTable describes methods in Markdown, one row each: the name, the first two sentences of
-// Doc (what the method is, and when to use it), the reference, what it needs, and the result of
-// of.
-func methodTable(first, last string, methods []entry, of func(entry) string) string {
+// methodTable describes methods in Markdown, one row each: the name, the first two sentences
+// of Doc (what the method is, and when to use it), the reference, its needs, and lastCell.
+func methodTable(first, last string, methods []entry, lastCell func(entry) string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s | when to use it | reference | needs | %s |\n|---|---|---|---|---|---|\n", first, last)
 	for _, m := range methods {
@@ -161,7 +160,7 @@ func methodTable(first, last string, methods []entry, of func(entry) string) str
 		}
 		what, rest := cutSentence(m.Doc)
 		when, _ := cutSentence(rest)
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, escaped(what), escaped(when), escaped(m.Ref), needs, escaped(of(m)))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", name, escaped(what), escaped(when), escaped(m.Ref), needs, escaped(lastCell(m)))
 	}
 	return b.String()
 }

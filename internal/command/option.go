@@ -97,7 +97,7 @@ func (o *option) repeats() bool {
 	return false
 }
 
-// isEmpty reports whether the flag is an empty text unless it is given.
+// isEmpty reports whether the default of the flag is an empty text.
 func (o *option) isEmpty() bool {
 	switch to := o.to.(type) {
 	case *string:
@@ -271,7 +271,7 @@ func parseInts(text string) ([]int, error) {
 // join concatenates tables.
 func join(tables ...table) table { return slices.Concat(tables...) }
 
-// unless adds conflicts to every flag of the table, before those it has.
+// unless adds conflicts to every flag of the table, before its existing ones.
 func (t table) unless(more ...conflict) table {
 	for _, o := range t {
 		o.conflicts = slices.Concat(more, o.conflicts)

@@ -70,7 +70,7 @@ func newDotplot(methods []compare.MethodReport, drawn []row) dotplot {
 	return d
 }
 
-// summaryFacts are the figures at the head of a comparison.
+// summaryFacts returns the figures at the head of a comparison.
 func summaryFacts(r *compare.Report, methods []compare.MethodReport) []Fact {
 	competitors := 0
 	var best *compare.MethodReport

@@ -32,8 +32,8 @@ type Network struct {
 func FiveIn() []int  { return []int{4, 1, 7, 5, 3} }
 func fiveOut() []int { return []int{9, 0, 8, 6, 2} }
 
-// OtherClasses names the OOD set of the classes of the training data set that the network was
-// not trained on.
+// OtherClasses names the OOD set made of the classes of the training data set that were held
+// out from the network.
 const OtherClasses = "other-classes"
 
 // Attached lists the detectors that attach.Fit tries in turn if none is named.

@@ -68,8 +68,8 @@ type Luck struct {
 	Rates []float64 `json:"rates"`
 }
 
-// Drift is the evidence after every tenth row of a stream, of whose second half the
-// fraction Share is letters.
+// Drift is the evidence after every tenth row of a stream. A fraction Share of its second half
+// is letters.
 type Drift struct {
 	Share    float64   `json:"share"`
 	Evidence []float64 `json:"evidence"`

@@ -52,7 +52,7 @@ type key struct {
 
 func (k key) Key() key { return k }
 
-// record are the choices for one network.
+// record holds the choices for one network.
 type record struct {
 	key
 	Best    float64  `json:"best_auroc"` // in hindsight

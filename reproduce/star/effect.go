@@ -146,7 +146,7 @@ func treatmentEffects(treated, control armOutcomes, levels []float64, coverage f
 	return effects
 }
 
-// percentiles are the ends of the middle share of values.
+// percentiles returns the ends of the central fraction of values.
 func percentiles(values []float64, share float64) [2]float64 {
 	values = slices.Sorted(slices.Values(values))
 	return [2]float64{

@@ -8,9 +8,9 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// lingam is a linear model with non-Gaussian noise: independent components give
-// the coefficients of each variable in the other, and the larger one is real. The
-// variables are standardised, so that units do not matter.
+// lingam is a linear model with non-Gaussian noise. Independent component analysis estimates
+// the coefficient of each variable on the other, and the larger one is taken as the causal
+// direction. Variables are standardised, so that units do not matter.
 //
 // Reference: Shimizu et al. (2006), A linear non-Gaussian acyclic model for causal
 // discovery. Components are those of FastICA with log cosh, as the authors'.

@@ -35,7 +35,7 @@ type Data struct {
 	Spread float64 // largest target minus least
 }
 
-// Select copies rows. Their spread stays that of the whole set.
+// Select copies the picked rows, but keeps the spread of the whole set.
 func (d Data) Select(picked []int) Data {
 	return Data{rows.Select(d.X, picked), rows.Select(d.Y, picked), d.Spread}
 }

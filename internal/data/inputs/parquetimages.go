@@ -21,8 +21,8 @@ import (
 // imageCells provides the encoded images in a column of a Parquet file.
 type imageCells struct {
 	*parquet.File
-	// columns are the column of images and, if there is one, the column with the paths of
-	// images in separate files.
+	// columns holds the column of images and, if there is one, the column with the paths of
+	// separate image files.
 	columns []int
 }
 

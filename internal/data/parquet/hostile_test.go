@@ -153,8 +153,8 @@ func TestSmallFilesOfManyCells(t *testing.T) {
 	}
 }
 
-// TestListOfNothing checks nested lists without cells, which need time. Each run of this file
-// is short enough.
+// TestListOfNothing checks nested lists without cells, which take long to read. Each run in
+// this file stays below the limit.
 func TestListOfNothing(t *testing.T) {
 	const some = 1 << 22
 	m := made{kind: format.Double, repetition: format.Repeated, encoding: format.RLEDictionary, values: 7 * some, dictionary: make([]byte, 8)}

@@ -230,7 +230,7 @@ func splitAt(is func(r rune) bool, b behavior) splitter {
 // pattern needs.
 func stepsFor(text string) int { return 256*len(text) + 65536 }
 
-// splitter returns a split whose matches are those of the pattern.
+// splitter returns a splitter that uses the pattern's matches.
 func (p *pattern) splitter(b behavior, invert bool) splitter {
 	return func(dst []piece, in piece) ([]piece, error) {
 		c := cutter{behavior: b, p: in, dst: dst}

@@ -37,8 +37,8 @@ func NewSpectrum(a mat.Symmetric) (*Spectrum, error) {
 	return &Spectrum{values, vectors}, nil
 }
 
-// Components returns k eigenvectors, in columns, beginning with that of the first-smallest
-// eigenvalue.
+// Components returns k eigenvectors, in columns, in increasing order of eigenvalues, starting
+// at the one with rank first.
 func (s *Spectrum) Components(first, k int) blas64.General {
 	c := blas64.General{Rows: len(s.Values), Cols: k, Stride: max(k, 1), Data: make([]float64, len(s.Values)*k)}
 	for i := range c.Rows {

@@ -106,8 +106,9 @@ type candidate struct {
 	across    blas32.Vector
 }
 
-// worst returns the range of at least least rows with the lowest fraction covered, if that is
-// below share; otherwise to is 0. prefix[i] counts the covered rows among the first i.
+// worst returns the range with the lowest covered fraction among those of at least least rows,
+// if that fraction is below share; otherwise to is 0. prefix[i] counts the covered rows among
+// the first i.
 func worst(prefix []int, least int, share float64) (from, to int, lowest float64) {
 	lowest = min(share, 1)
 	for {
