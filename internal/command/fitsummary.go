@@ -29,7 +29,7 @@ func (f *fitCall) note(b *attach.Bundle) {
 	c := b.Calibration
 	first := c.Reused > 0 || c.HeldOut == rows.SplitOff && f.Model != nil && f.Model.Info().Feature.Of != nil
 	if first {
-		notePromise(w, "warning", b)
+		noteGuarantee(w, "warning", b)
 	}
 	if c.Repeated > 0 {
 		printf(w, "warning: %s: %s repeat an earlier one, and copies are no evidence: the guarantees are those of the %s at best; leave the copies out\n",
@@ -43,7 +43,7 @@ func (f *fitCall) note(b *attach.Bundle) {
 	f.warnTargets(f.cal.x, f.in.Cal, f.in.CalTargets)
 	f.summarize(b)
 	if !seen && !first {
-		notePromise(w, "note", b)
+		noteGuarantee(w, "note", b)
 	}
 	noteInfinite(w, b, attach.PredictOptions{}, b.Calibration.Groups)
 	noteSilent(w, b, attach.PredictOptions{})

@@ -14,13 +14,13 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// notePromise prints what calibrated numbers mean.
-func notePromise(w io.Writer, word string, b *attach.Bundle) {
-	promise := b.Guarantee()
+// noteGuarantee prints what calibrated numbers mean.
+func noteGuarantee(w io.Writer, word string, b *attach.Bundle) {
+	guarantee := b.Guarantee()
 	if b.Calibration.HeldOut == rows.SplitOff && b.Calibration.Reused == 0 {
-		promise += "; pass held-out rows with --cal"
+		guarantee += "; pass held-out rows with --cal"
 	}
-	printf(w, "%s: %s\n", word, promise)
+	printf(w, "%s: %s\n", word, guarantee)
 }
 
 // namedGroups is how many groups a note names.

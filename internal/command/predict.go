@@ -163,7 +163,7 @@ func (f *predicting) run(c *cli.Context) error {
 	noteSilent(m.stderr, m.Bundle, o)
 	noteSets(m.stderr, m.Bundle, o)
 	if m.Bundle.Calibration.HeldOut == rows.SplitOff {
-		notePromise(m.stderr, "note", m.Bundle)
+		noteGuarantee(m.stderr, "note", m.Bundle)
 	}
 	result.noteAccepted(m.stderr, predictor.Selective())
 	result.say(m.stderr)
