@@ -80,7 +80,7 @@ func (r *request) set(name string, v parameter) (err error) {
 		if us, err = v.number(name); err == nil && !(us >= 0) {
 			err = badRequest("the parameter timeout is %v; it must be a number of microseconds that is not negative", us)
 		}
-		r.timeout = time.Duration(min(us, 1e15)) * time.Microsecond
+		r.timeout = time.Duration(min(us, 1e15) * float64(time.Microsecond))
 	case "binary_data_output":
 		r.binary, err = v.bool(name)
 	case "priority", "content_type", "headers", "sequence_id", "sequence_start", "sequence_end":

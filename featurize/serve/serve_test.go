@@ -240,7 +240,7 @@ func TestRefuses(t *testing.T) {
 		{infer, tensorRequest(1, 0, `"parameters": {"sets": "best"}, `), 400, `unknown set score "best": choose one of lac`},
 		{infer, tensorRequest(1, 0, `"parameters": {"sets_by_class": true, "sets_by_cluster": true}, `), 400, "by class or by cluster: choose one"},
 		{infer, tensorRequest(1, 0, `"parameters": {"sets": "none"}, "outputs": [{"name": "set"}], `), 400, "the output set is asked for"},
-		{infer, tensorRequest(1, 0, `"parameters": {"timeout": 1}, `), 503, "than its timeout parameter allows"},
+		{infer, tensorRequest(1, 0, `"parameters": {"timeout": 0.001}, `), 503, "than its timeout parameter allows"},
 		{infer, strings.Replace(tensorRequest(5, 3e38, ""), "[3e+38"+strings.Repeat(",3e+38", 4*24*24-1), "[1"+strings.Repeat(",1", 4*24*24-1), 1), 400, `the input "input", its rows from 4 on: row 0 (counted from 0) of the model's feature`},
 		{infer, strings.Replace(tensorRequest(2, 3e38, ""), "[3e+38", "[1", 1), 400, `the input "input": row 0 (counted from 0) of the model's feature`},
 		{infer, tensorRequest(1, 0, `"outputs": [{"name": "nope"}], `), 400, `no output "nope"; it has class, confidence`},
