@@ -1,4 +1,4 @@
-package main
+package attach_test
 
 import (
 	"go/importer"
@@ -41,7 +41,6 @@ func TestExported(t *testing.T) {
 func publicPackages(t *testing.T) (list []*types.Package) {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./...")
-	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package main
+package attach_test
 
 import (
 	"cmp"
@@ -26,7 +26,6 @@ var pure = []string{"./calibrate", "./heads", "./preprocess", "./ood/...", "./ba
 // TestPurePackages holds that a service can embed heads without a C compiler.
 func TestPurePackages(t *testing.T) {
 	cmd := exec.Command("go", append([]string{"build"}, pure...)...)
-	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -43,7 +42,7 @@ func TestPurePackages(t *testing.T) {
 // TestImports holds the picture in CONTRIBUTING.md: a package imports what stands
 // on lines below its own.
 func TestImports(t *testing.T) {
-	text, err := os.ReadFile("../../CONTRIBUTING.md")
+	text, err := os.ReadFile("CONTRIBUTING.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,14 +84,14 @@ func TestImports(t *testing.T) {
 func TestExamples(t *testing.T) {
 	seen := 0
 	for path := range list(t, "./...") {
-		files, err := filepath.Glob(filepath.Join("../..", room(path), "example*_test.go"))
+		files, err := filepath.Glob(filepath.Join(room(path), "example*_test.go"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if strings.HasPrefix(room(path), "internal/") {
 			continue
 		}
-		for _, name := range calledOfTests(t, filepath.Join("../..", room(path))) {
+		for _, name := range calledOfTests(t, room(path)) {
 			t.Errorf("an example in %s calls %s, which programs cannot", room(path), name)
 		}
 		for _, file := range files {
@@ -170,7 +169,6 @@ func TestBinding(t *testing.T) {
 func list(t *testing.T, args ...string) map[string][]string {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"list", "-f", `{{.ImportPath}} {{join .Imports " "}}`}, args...)...)
-	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
