@@ -12,20 +12,22 @@ import (
 )
 
 var (
-	// ErrFolder is wrapped by the error for a folder.
+	// ErrFolder is the cause of the error that Open returns for a folder.
 	ErrFolder = errors.New("it is a folder; name a file in it")
-	// ErrSpecial is wrapped by the error for a pipe, a device or a socket.
+	// ErrSpecial is the cause of the error that Open returns for a pipe, a device or a
+	// socket.
 	ErrSpecial = errors.New("it is not a regular file; copy its content to one")
 )
 
 // Open opens a regular file for reading. Errors are *fs.PathError.
 func Open(path string) (*os.File, error) { return open(path, os.Stat, os.Open) }
 
-// OpenIn is Open for a file below a folder. A link that leads out of the folder is an error.
+// OpenIn opens a regular file inside dir for reading. It returns an error for a link that
+// leads out of dir.
 func OpenIn(dir *os.Root, name string) (*os.File, error) { return open(name, dir.Stat, dir.Open) }
 
-// open checks the kind of the file first, because opening a pipe waits for its writer and
-// consumes its data.
+// open checks that a file is regular before it opens the file. Opening a pipe would wait
+// for a writer and take data from its reader.
 func open(name string, stat func(string) (fs.FileInfo, error), open func(string) (*os.File, error)) (*os.File, error) {
 	info, err := stat(name)
 	switch {
@@ -49,7 +51,7 @@ func ReadFile(path string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// SHA256 returns the digest of a regular file, in lower-case hex digits.
+// SHA256 returns the SHA-256 digest of a regular file in lower-case hex digits.
 func SHA256(path string) (string, error) {
 	f, err := Open(path)
 	if err != nil {
