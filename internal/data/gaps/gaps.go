@@ -1,5 +1,5 @@
-// Package gaps learns how often the cells of table columns are empty, and finds rows whose
-// cells are emptier than those of the reference rows.
+// Package gaps learns how often each table column is empty in reference rows, and finds new
+// rows with unusual empty cells.
 package gaps
 
 import (
@@ -13,31 +13,33 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// Profile holds the counts of empty cells of n reference rows, and limits for further rows.
+// Profile counts the empty cells in n reference rows and holds limits for new rows.
 //
-// The surprise of an empty cell is log (n+1)/(c+1), if c reference rows have an empty cell in
-// that column. It is 0 for a column that is always empty, and largest for a column that never
-// is. A row is unseen if its most surprising empty cell exceeds Rarest, or if the sum over its
-// empty cells exceeds Together.
+// The surprise of an empty cell is log((n+1)/(c+1)), where c is the number of reference
+// rows with an empty cell in that column. The surprise is 0 for a column that is always
+// empty, and largest for a column that is never empty. A new row is unseen (unlike the
+// reference rows) if its largest surprise exceeds Rarest, or if the sum of its surprises
+// exceeds Together.
 type Profile struct {
 	Rows     int       `state:"rows,least=1"`
-	Empty    []float64 `state:"empty[columns],least=0"` // c, by column
+	Empty    []float64 `state:"empty[columns],least=0"` // number of empty cells in each column
 	Rarest   float64   `state:"rarest,least=0"`
 	Together float64   `state:"together,least=0"`
 }
 
-// slack tolerates the rounding of sums, which graphs compute in another order.
+// slack is the relative tolerance of limits, because exported graphs add surprises in
+// another order and round differently.
 const slack = 1e-9
 
-// Learn returns the profile of the reference rows fit and, if it has rows, more. Both are n×k:
-// 1 if a cell is empty, 0 if not. It also returns approximately the probability that a further
-// row like the reference rows is unseen: the given fraction, or more if there are few
-// reference rows.
+// Learn returns the profile of the reference rows in fit and more. In both matrices, 1
+// marks an empty cell and 0 a cell with a value. more may have no rows. Learn also returns
+// the approximate probability that a new row from the same source is unseen. The
+// probability is close to fraction for many reference rows, and larger for few.
 //
-// The limits are quantiles over the reference rows. Each of these is compared with the others,
-// as if it had not been counted, because further rows are not counted either. The argument is
-// that of Good (1953), The Population Frequencies of Species and the Estimation of Population
-// Parameters.
+// The limits are quantiles of the surprises of the reference rows. Each reference row is
+// left out of the counts that it is compared with, because a new row is not counted either.
+// The argument is that of Good (1953), The Population Frequencies of Species and the
+// Estimation of Population Parameters.
 func Learn(fit, more blas32.General, fraction float64) (p Profile, probability float64) {
 	p = Profile{Rows: fit.Rows + more.Rows, Empty: make([]float64, fit.Cols)}
 	for _, m := range []blas32.General{fit, more} {
@@ -47,29 +49,30 @@ func Learn(fit, more blas32.General, fraction float64) (p Profile, probability f
 			}
 		}
 	}
-	others := p.surprises(1)
+	leaveOneOut := p.surprises(1)
 	var rarest, together []float64
 	for _, m := range []blas32.General{fit, more} {
 		for i := range m.Rows {
-			largest, sum := of(rows.Row(m, i), others)
+			largest, sum := rowSurprise(rows.Row(m, i), leaveOneOut)
 			rarest, together = append(rarest, largest), append(together, sum)
 		}
 	}
-	// Each limit gets half of the fraction, and at least one row: one unusual row among many
-	// does not make further ones common. If there are few rows, one row is too large a
-	// fraction.
-	above := int(math.Ceil(fraction / 2 * float64(p.Rows)))
-	likely := func() float64 { return 2 * float64(above+1) / float64(p.Rows+1) }
-	if likely() > tooLikely*fraction {
-		above = 0
+	// Half of the fraction of reference rows may exceed each of the two limits, rounded up
+	// to at least one row. A single unusual row therefore cannot raise a limit. If there
+	// are few reference rows, one row is too large a fraction, and the limits are the
+	// largest values.
+	exceeding := int(math.Ceil(fraction / 2 * float64(p.Rows)))
+	probabilityUnseen := func() float64 { return 2 * float64(exceeding+1) / float64(p.Rows+1) }
+	if probabilityUnseen() > maxExcess*fraction {
+		exceeding = 0
 	}
-	p.Rarest, p.Together = exceededBy(rarest, above), exceededBy(together, above)
-	return p, likely()
+	p.Rarest, p.Together = exceededBy(rarest, exceeding), exceededBy(together, exceeding)
+	return p, probabilityUnseen()
 }
 
-// tooLikely bounds the fraction of unseen rows, as a multiple of the given fraction, if the
-// limits let one unusual reference row pass.
-const tooLikely = 5
+// maxExcess is the largest accepted ratio of the probability that a new row is unseen to
+// the requested fraction. If the ratio is larger, no reference row may exceed a limit.
+const maxExcess = 5
 
 // exceededBy returns the smallest of values that at most n of them exceed.
 func exceededBy(values []float64, n int) float64 {
@@ -80,22 +83,24 @@ func exceededBy(values []float64, n int) float64 {
 // Surprises returns the surprise of an empty cell, by column.
 func (p Profile) Surprises() []float64 { return p.surprises(0) }
 
-// surprises computes Surprises without some of the reference rows with an empty cell.
-func (p Profile) surprises(own float64) []float64 {
+// surprises returns the surprise of an empty cell, by column, after it subtracts excluded
+// from each count. excluded is 1 for a row that is itself counted, and 0 for a new row.
+func (p Profile) surprises(excluded float64) []float64 {
 	s := make([]float64, len(p.Empty))
 	for j, c := range p.Empty {
-		s[j] = math.Log(float64(p.Rows+1) / (max(c-own, 0) + 1))
+		s[j] = math.Log(float64(p.Rows+1) / (max(c-excluded, 0) + 1))
 	}
 	return s
 }
 
-// Limits returns Rarest and Together, with tolerance for rounding.
+// Limits returns Rarest and Together, raised slightly to tolerate rounding.
 func (p Profile) Limits() (rarest, together float64) {
 	return p.Rarest * (1 + slack), p.Together * (1 + slack)
 }
 
-// of returns the largest surprise of a row's empty cells, and their sum.
-func of(row []float32, surprises []float64) (largest, sum float64) {
+// rowSurprise returns the largest surprise of a row's empty cells, and the sum of their
+// surprises.
+func rowSurprise(row []float32, surprises []float64) (largest, sum float64) {
 	for j, empty := range row {
 		if empty > 0 {
 			largest = max(largest, surprises[j])
@@ -105,19 +110,19 @@ func of(row []float32, surprises []float64) (largest, sum float64) {
 	return largest, sum
 }
 
-// Unseen reports which rows of m have emptier cells than the reference rows. It returns nil if
-// none has.
+// Unseen returns one element for each row of m, which reports whether the row is unseen. It
+// returns nil if no row is unseen.
 func (p Profile) Unseen(m blas32.General) []bool { return p.unseen(m, p.Surprises()) }
 
-// UnseenOwn is Unseen for rows that are reference rows themselves: each is compared with the
-// others.
+// UnseenOwn is like Unseen, but for reference rows. It leaves each row out of the counts
+// that the row is compared with.
 func (p Profile) UnseenOwn(m blas32.General) []bool { return p.unseen(m, p.surprises(1)) }
 
 func (p Profile) unseen(m blas32.General, surprises []float64) []bool {
 	var unseen []bool
 	rarest, together := p.Limits()
 	for i := range m.Rows {
-		if largest, sum := of(rows.Row(m, i), surprises); largest > rarest || sum > together {
+		if largest, sum := rowSurprise(rows.Row(m, i), surprises); largest > rarest || sum > together {
 			if unseen == nil {
 				unseen = make([]bool, m.Rows)
 			}
@@ -127,7 +132,8 @@ func (p Profile) unseen(m blas32.General, surprises []float64) []bool {
 	return unseen
 }
 
-// Restored returns an error for counts that no rows have.
+// Restored returns an error if a count is not a whole number, or is larger than the number
+// of rows.
 func (p *Profile) Restored() error {
 	for j, c := range p.Empty {
 		if c != math.Trunc(c) || c > float64(p.Rows) {
@@ -137,22 +143,25 @@ func (p *Profile) Restored() error {
 	return nil
 }
 
-// unusual is the probability with which at least one column is called unusual although all
+// falseAlarmRate is the probability that Unusual reports at least one column although all
 // rows come from the same source.
-const unusual = 0.01
+const falseAlarmRate = 0.01
 
-// Unusual reports whether a column is empty in more of the given number of further rows than
-// in the reference rows: it was never empty there, or Fisher's exact test finds a difference,
-// adjusted for the number of columns.
+// Unusual reports whether a column is empty more often in new rows than in reference rows.
+// The column is empty in the given number of further rows (empty) and of reference rows
+// (referenceEmpty). A column that was never empty in the reference rows is unusual as soon
+// as one cell is empty. Otherwise Fisher's exact test decides, with a Bonferroni correction
+// for the number of columns.
 func Unusual(empty, further, referenceEmpty, reference, columns int) bool {
 	switch {
 	case empty == 0:
 		return false
 	case referenceEmpty == 0:
 		return true
-	// Equal fractions are common, and then the sum over thousands of terms is not needed.
+	// If the new rows are not emptier, the test is not needed. It would add thousands of
+	// terms.
 	case float64(empty)*float64(reference) <= float64(referenceEmpty)*float64(further):
 		return false
 	}
-	return hypothesis.Hypergeometric(referenceEmpty, reference, referenceEmpty+empty, reference+further) <= unusual/float64(columns)
+	return hypothesis.Hypergeometric(referenceEmpty, reference, referenceEmpty+empty, reference+further) <= falseAlarmRate/float64(columns)
 }

@@ -10,20 +10,20 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// marks returns rows with the given number of columns; each argument lists the empty columns
-// of a row.
-func marks(columns int, rowsOf ...[]int) blas32.General {
-	m := rows.New(len(rowsOf), columns)
-	for i, empty := range rowsOf {
-		for _, j := range empty {
+// marks returns a matrix with one row for each list. A list names the empty columns of its
+// row, which are set to 1.
+func marks(columns int, emptyColumns ...[]int) blas32.General {
+	m := rows.New(len(emptyColumns), columns)
+	for i, columnsOfRow := range emptyColumns {
+		for _, j := range columnsOfRow {
 			rows.Row(m, i)[j] = 1
 		}
 	}
 	return m
 }
 
-// TestLearn uses 1,000 rows: 20 lack column 0, one of these also column 1, and 500 lack column
-// 2 or column 3, but never both.
+// TestLearn checks limits learned from 1,000 rows. Column 0 is empty in 20 rows, and column
+// 1 in one of these. Column 2 is empty in 500 rows, and column 3 in the other 500.
 func TestLearn(t *testing.T) {
 	all := make([][]int, 1000)
 	for i := range all {
@@ -33,12 +33,12 @@ func TestLearn(t *testing.T) {
 		}
 	}
 	all[0] = append(all[0], 1)
-	p, likely := Learn(marks(5, all...), blas32.General{}, 0.005)
-	if want := 2 * 4. / 1001; likely != want {
-		t.Errorf("a row is unseen with probability %v, want %v", likely, want)
+	p, probability := Learn(marks(5, all...), blas32.General{}, 0.005)
+	if want := 2 * 4. / 1001; probability != want {
+		t.Errorf("a row is unseen with probability %v, want %v", probability, want)
 	}
-	// Three rows may exceed each limit. One exceeds log 1001/20 because of column 1. The 17
-	// others with column 0 are equally rare.
+	// Up to three rows may exceed each limit. Row 0 exceeds log(1001/20) because its column
+	// 1 is empty. The other 19 rows with an empty column 0 have exactly this surprise.
 	if want := math.Log(1001. / 20); math.Abs(p.Rarest-want) > 1e-12 {
 		t.Errorf("the rarest cell has surprise %v, want %v", p.Rarest, want)
 	}
@@ -54,8 +54,9 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// TestUnusual compares with SciPy's fisher_exact: p is 0.00117 for 9 of 100 rows against 12 of
-// 600, and 0.00034 for 10. With 9 columns the limit is 0.00111.
+// TestUnusual checks decisions against SciPy's fisher_exact. If 12 of 600 reference rows
+// are empty, p is 0.00117 for 9 of 100 new rows, and 0.00034 for 10 of 100. The limit for 9
+// columns is 0.01/9 = 0.00111.
 func TestUnusual(t *testing.T) {
 	for _, c := range []struct {
 		empty, reference int
