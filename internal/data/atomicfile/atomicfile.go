@@ -1,6 +1,6 @@
-// Package atomicfile replaces files atomically: a name has either the complete new content or
-// the old content. The bytes go to a temporary file in the same folder, which is synced and
-// then renamed.
+// Package atomicfile replaces files atomically. At any time, even after a crash, a file has
+// either its complete old content or its complete new content. New content is written to a
+// temporary file in the same folder, synced to disk, and then renamed.
 package atomicfile
 
 import (
@@ -19,15 +19,15 @@ import (
 	"sync"
 )
 
-// ErrAborted is the error of Commit after an Abort.
+// ErrAborted is the error that Commit returns after Abort.
 var ErrAborted = errors.New("writing was aborted before the file was complete")
 
-// File is a file that is being written. Commit or Abort ends it. An Abort after a Commit does
-// nothing, so that it can be deferred. Another goroutine may call Abort.
+// File is a file that is being written until Commit or Abort is called. Abort does nothing
+// after Commit, so callers can defer it. Another goroutine may call Abort.
 type File struct {
 	f      *os.File
 	path   string
-	direct bool // path is not a regular file (a pipe, /dev/stdout), so that it is written directly
+	direct bool // whether path is a pipe or a device, which is written without a temporary file
 
 	unwatch func() bool
 	mu      sync.Mutex
@@ -35,10 +35,10 @@ type File struct {
 	aborted bool
 }
 
-// Create begins to write the file at path. Nothing appears there before Commit. A path that
-// exists and is not a regular file, such as a pipe or /dev/stdout, is written directly. A
-// symbolic link is kept, and its target is replaced. When ctx ends the file is aborted, even
-// if its writer hangs elsewhere.
+// Create starts a new file, which Commit will put at path. A pipe or device that exists at
+// path, such as /dev/stdout, is written directly. If path is a symbolic link, its target is
+// replaced and the link stays. When ctx ends, the file is aborted, even while its writer is
+// blocked.
 func Create(ctx context.Context, path string) (*File, error) {
 	if path == "" {
 		return nil, errors.New("the name of the output file is empty")
@@ -57,7 +57,7 @@ func Create(ctx context.Context, path string) (*File, error) {
 			if err != nil {
 				return nil, writeError(path, err)
 			}
-			return watched(ctx, &File{f: f, path: path, direct: true}), nil
+			return abortOnDone(ctx, &File{f: f, path: path, direct: true}), nil
 		}
 		mode = info.Mode().Perm()
 	}
@@ -65,22 +65,22 @@ func Create(ctx context.Context, path string) (*File, error) {
 	if err != nil {
 		return nil, createError(path, err)
 	}
-	return watched(ctx, &File{f: f, path: target}), nil
+	return abortOnDone(ctx, &File{f: f, path: target}), nil
 }
 
-func watched(ctx context.Context, f *File) *File {
-	f.mu.Lock() // if ctx has already ended, Abort waits for unwatch
+func abortOnDone(ctx context.Context, f *File) *File {
+	f.mu.Lock() // if ctx has already ended, Abort must not run before unwatch is set
 	defer f.mu.Unlock()
 	f.unwatch = context.AfterFunc(ctx, f.Abort)
 	return f
 }
 
-// follow returns the target of a symbolic link, even if it does not exist yet.
+// follow returns the target of a symbolic link, even if the target does not exist yet.
 func follow(path string) (string, error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		return target, nil
 	}
-	// /dev/stdout may lead to a pipe, which has no path.
+	// /dev/stdout may be a link to a pipe, which has no path of its own.
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
@@ -98,12 +98,13 @@ func follow(path string) (string, error) {
 	return "", fmt.Errorf("cannot write %s: it is a link that leads in a circle", path)
 }
 
-// temporary creates a new file beside target. Unlike os.CreateTemp, it leaves the permissions
-// to the umask.
+// temporary creates a temporary file in the folder of target. Unlike os.CreateTemp, it
+// requests the given mode and lets the umask restrict it.
 func temporary(target string, mode fs.FileMode) (*os.File, error) {
 	dir := filepath.Dir(target)
 	for try := 0; ; try++ {
-		// The name of the target may already have the maximum length.
+		// The temporary name does not contain the target's name, which may already have the
+		// maximum length.
 		name := filepath.Join(dir, ".attach-"+strconv.FormatUint(rand.Uint64(), 36)+".tmp")
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 		if errors.Is(err, fs.ErrExist) && try < 100 {
@@ -113,7 +114,7 @@ func temporary(target string, mode fs.FileMode) (*os.File, error) {
 	}
 }
 
-// Write appends to the file.
+// Write writes p at the current position of the file.
 func (f *File) Write(p []byte) (int, error) {
 	n, err := f.f.Write(p)
 	if err != nil {
@@ -127,13 +128,13 @@ func (f *File) Seek(offset int64, whence int) (int64, error) {
 	return f.f.Seek(offset, whence)
 }
 
-// Commit syncs the content to disk and gives the file its name. If that fails, it removes the
-// temporary file and keeps the old content.
+// Commit syncs the content to disk and renames the temporary file to its final name. If
+// either step fails, Commit removes the temporary file and keeps the old content.
 func (f *File) Commit() error { return Commit(f) }
 
-// Commit commits files that belong together. The content of all files is on disk before the
-// first one gets its name, so that a full disk or a context that ends leaves the old files.
-// The files then get their names one after another, in the given order.
+// Commit commits several files together. It syncs all of them to disk before it renames the
+// first, so a full disk or a cancelled context leaves all old files in place. It renames
+// the files in the given order.
 func Commit(files ...*File) (err error) {
 	for _, f := range files {
 		f.mu.Lock()
@@ -192,8 +193,8 @@ func (f *File) Abort() {
 	}
 }
 
-// WriteFile writes the file at path; write gets a buffered writer. If write fails or ctx ends,
-// it leaves nothing behind and returns that error.
+// WriteFile passes a buffered writer to write, and commits the written content to path. If
+// write fails or ctx ends, WriteFile removes the temporary file and returns the error.
 func WriteFile(ctx context.Context, path string, write func(io.Writer) error) error {
 	f, err := Prepare(ctx, path, write)
 	if err != nil {
@@ -219,7 +220,7 @@ func Prepare(ctx context.Context, path string, write func(io.Writer) error) (*Fi
 	return f, nil
 }
 
-// interrupted returns the error, or the cause of ctx if that ended it.
+// interrupted returns err, or the reason why ctx ended if it has ended and err is not nil.
 func interrupted(ctx context.Context, path string, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return writeError(path, context.Cause(ctx))
@@ -227,7 +228,7 @@ func interrupted(ctx context.Context, path string, err error) error {
 	return err
 }
 
-// syncFolder makes a rename durable if the system can sync folders. Errors are ignored,
+// syncFolder makes a rename durable on systems that can sync folders. It ignores errors
 // because the file is complete in any case.
 func syncFolder(dir string) {
 	d, err := os.Open(dir)
@@ -253,7 +254,8 @@ func createError(path string, err error) error {
 	return writeError(path, err)
 }
 
-// writeError removes the temporary name, which means nothing to the user.
+// writeError adds path to err. It drops the name of the temporary file, which means nothing
+// to the user.
 func writeError(path string, err error) error {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		err = failed.Err

@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/atomicfile"
 )
 
-// names lists the content of a folder, including hidden files.
+// names returns the names of all files in a folder, including hidden files.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -70,7 +70,7 @@ func TestCommitReplacesAtOnce(t *testing.T) {
 	}
 }
 
-// TestCommitTogether checks that files that belong together are all replaced, or none of them.
+// TestCommitTogether checks that Commit replaces either all of its files or none.
 func TestCommitTogether(t *testing.T) {
 	dir := t.TempDir()
 	create := func(ctx context.Context, text string) (files []*atomicfile.File) {
@@ -85,7 +85,7 @@ func TestCommitTogether(t *testing.T) {
 		}
 		return files
 	}
-	holds := func(want string) {
+	expectContent := func(want string) {
 		t.Helper()
 		for _, name := range []string{"a", "b", "c"} {
 			if got := content(t, filepath.Join(dir, name)); got != want {
@@ -99,7 +99,7 @@ func TestCommitTogether(t *testing.T) {
 	if err := atomicfile.Commit(create(t.Context(), "old")...); err != nil {
 		t.Fatal(err)
 	}
-	holds("old")
+	expectContent("old")
 	files := create(t.Context(), "new")
 	files[2].Abort()
 	if err := atomicfile.Commit(files...); !errors.Is(err, atomicfile.ErrAborted) {
@@ -108,7 +108,7 @@ func TestCommitTogether(t *testing.T) {
 	for _, f := range files {
 		f.Abort()
 	}
-	holds("old")
+	expectContent("old")
 	ctx, cancel := context.WithCancel(t.Context())
 	files = create(ctx, "new")
 	cancel()
@@ -121,11 +121,11 @@ func TestCommitTogether(t *testing.T) {
 	if err := atomicfile.Commit(files...); err == nil {
 		t.Error("the context was done before")
 	}
-	holds("old")
+	expectContent("old")
 	if err := atomicfile.Commit(create(t.Context(), "new")...); err != nil {
 		t.Fatal(err)
 	}
-	holds("new")
+	expectContent("new")
 }
 
 func TestAbortLeavesNothing(t *testing.T) {
@@ -141,8 +141,8 @@ func TestAbortLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestCancelled checks that a file whose context ended is removed at once, and is never
-// reported as complete.
+// TestCancelled checks that the temporary file is removed as soon as the context ends, and
+// that Commit then returns an error.
 func TestCancelled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.txt")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -245,24 +245,24 @@ func TestSymlinkStays(t *testing.T) {
 	}
 }
 
-// TestSymlinkToNothing checks that a link to a new file stays a link.
+// TestSymlinkToNothing checks that a link to a file that does not exist yet stays a link.
 func TestSymlinkToNothing(t *testing.T) {
 	dir := t.TempDir()
 	link, circle := filepath.Join(dir, "link"), filepath.Join(dir, "circle")
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "far"), 0o777), os.Symlink("far/target", link), os.Symlink("circle", circle)); err != nil {
 		t.Skip("no symbolic links here:", err)
 	}
-	through := func(w io.Writer) error {
+	writeThrough := func(w io.Writer) error {
 		_, err := io.WriteString(w, "through")
 		return err
 	}
-	if err := atomicfile.WriteFile(t.Context(), link, through); err != nil {
+	if err := atomicfile.WriteFile(t.Context(), link, writeThrough); err != nil {
 		t.Fatal(err)
 	}
 	if got := content(t, filepath.Join(dir, "far", "target")); got != "through" {
 		t.Errorf("target holds %q, want %q", got, "through")
 	}
-	if err := atomicfile.WriteFile(t.Context(), circle, through); err == nil || !strings.Contains(err.Error(), "leads in a circle") {
+	if err := atomicfile.WriteFile(t.Context(), circle, writeThrough); err == nil || !strings.Contains(err.Error(), "leads in a circle") {
 		t.Errorf("a link to itself: error %v", err)
 	}
 }
@@ -322,7 +322,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLock checks that only one holder has a folder until it is released.
+// TestLock checks that a folder cannot be locked a second time before it is unlocked.
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	unlock, err := atomicfile.Lock(dir)

@@ -2,9 +2,9 @@ package atomicfile
 
 import "errors"
 
-// ErrLocked is the error of Lock if another process holds the folder.
+// ErrLocked is the error that Lock returns if another process holds the lock.
 var ErrLocked = errors.New("another process writes to it")
 
-// Lock locks a folder until unlock is called or the process ends in any way. On a disk without
-// locks it does nothing.
+// Lock locks a folder until unlock is called or the process ends. It does nothing on file
+// systems without locks.
 func Lock(dir string) (unlock func(), err error) { return lock(dir) }

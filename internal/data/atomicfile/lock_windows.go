@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// lock opens a file exclusively, and the system removes it with its handle.
+// lock opens a lock file exclusively. Windows deletes the file when its handle is closed.
 func lock(dir string) (unlock func(), err error) {
 	const (
 		deleteOnClose    = 0x04000000
@@ -21,7 +21,7 @@ func lock(dir string) (unlock func(), err error) {
 	case errors.Is(err, sharingViolation):
 		return nil, ErrLocked
 	case err != nil:
-		return func() {}, nil // writing to the folder will report the error
+		return func() {}, nil // a later write to the folder will report the error
 	}
 	return func() { syscall.CloseHandle(h) }, nil
 }
