@@ -1,4 +1,4 @@
-// Package imagesize explains errors in the size of an image for a model.
+// Package imagesize explains why the size of an image does not fit a model.
 package imagesize
 
 import (
@@ -7,17 +7,19 @@ import (
 	"strings"
 )
 
-// Check returns an error if preprocessing turns an image of h×w pixels into another shape than
-// the model takes. In that shape, -1 means any size, and nil any shape. The error tells how
-// preprocessing can produce the shape.
-func Check(layout string, h, w int, shape, takes []int) error {
-	if takes == nil || slices.EqualFunc(shape, takes, func(have, want int) bool { return want < 0 || have == want }) {
+// Check returns an error if an image does not have a shape that the model accepts. The
+// image had h×w pixels before preprocessing, and has the given shape after it. In accepted,
+// −1 stands for any size; nil accepts any shape. The error suggests how to change
+// preprocessing.
+func Check(layout string, h, w int, shape, accepted []int) error {
+	if accepted == nil || slices.EqualFunc(shape, accepted, func(have, want int) bool { return want < 0 || have == want }) {
 		return nil
 	}
-	return fmt.Errorf("the image is of %d×%d pixels, and %s after preprocessing, where the model takes %s; %s", h, w, Times(shape), Times(takes), advice(layout, shape, takes))
+	return fmt.Errorf("the image is of %d×%d pixels, and %s after preprocessing, where the model takes %s; %s", h, w, Times(shape), Times(accepted), advice(layout, shape, accepted))
 }
 
-// advice returns the preprocessing that turns images of one shape into another.
+// advice describes the preprocessing settings that turn images of shape have into shape
+// want.
 func advice(layout string, have, want []int) string {
 	if len(want) != 3 {
 		return "it does not take images as they are"
@@ -28,7 +30,7 @@ func advice(layout string, have, want []int) string {
 	}
 	var keys []string
 	if h, w := want[size], want[size+1]; h != have[size] || w != have[size+1] {
-		keys = append(keys, fmt.Sprintf(`"size": {"height": %d, "width": %d} (and "crop_size", where it crops)`, orAny(h, have[size]), orAny(w, have[size+1])))
+		keys = append(keys, fmt.Sprintf(`"size": {"height": %d, "width": %d} (and "crop_size", where it crops)`, sizeOr(h, have[size]), sizeOr(w, have[size+1])))
 	}
 	if c := want[channel]; c > 0 && c != have[channel] {
 		keys = append(keys, fmt.Sprintf(`"image_mean" and "image_std" that are lists of %d`, c))
@@ -36,15 +38,16 @@ func advice(layout string, have, want []int) string {
 	return "preprocessing makes them so with " + strings.Join(keys, " and ")
 }
 
-// orAny returns the wanted size, or the given one if any is allowed.
-func orAny(want, have int) int {
+// sizeOr returns want, or have if want stands for any size.
+func sizeOr(want, have int) int {
 	if want < 0 {
 		return have
 	}
 	return want
 }
 
-// Times formats a shape, for example 3×32×32.
+// Times formats a shape, for example 3×32×32. A size that is not fixed is shown as a
+// question mark.
 func Times(shape []int) string {
 	var b strings.Builder
 	for i, d := range shape {
