@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is the kind of a file, with its article. It is an error, so that an error about a file
-// can wrap it. It is empty if the kind is unknown.
+// Kind names a kind of file, with an article. Kind implements error so that an error about
+// a file can wrap it. An unknown kind is empty.
 type Kind string
 
 // Kinds of files that commands read.
@@ -31,7 +31,7 @@ const (
 // Error names the kind of the file.
 func (k Kind) Error() string { return string(k) }
 
-// Rows reports whether files of the kind contain rows, or may.
+// Rows reports whether files of this kind can contain rows.
 func (k Kind) Rows() bool {
 	switch k {
 	case Folder, NPZ, NPY, Parquet, Image, Text:
@@ -40,7 +40,7 @@ func (k Kind) Rows() bool {
 	return false
 }
 
-// Of returns the kind of a file from its first 512 bytes, or all of them.
+// Of returns the kind of a file, given the first 512 bytes or all bytes of the file.
 func Of(head []byte) Kind {
 	if len(head) == 0 {
 		return Empty
@@ -51,14 +51,15 @@ func Of(head []byte) Kind {
 		}
 	}
 	if bytes.HasPrefix(head, []byte("PK\x03\x04")) {
-		return ofZip(head)
+		return zipKind(head)
 	}
-	// The version of the format comes first, then a field of the model.
+	// An ONNX model starts with its format version (field 1). The listed bytes are the tags
+	// of the fields that can follow.
 	if len(head) > 3 && head[0] == 0x08 && head[1] < 0x40 && bytes.IndexByte([]byte{0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42, 0x72}, head[2]) >= 0 {
 		return ONNX
 	}
 	text := string(head[:min(len(head), 512)])
-	for !utf8.ValidString(text) && len(text) > 508 { // a character may be cut off
+	for !utf8.ValidString(text) && len(text) > 508 { // the last character may be cut off
 		text = text[:len(text)-1]
 	}
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }) {
@@ -67,8 +68,8 @@ func Of(head []byte) Kind {
 	return ""
 }
 
-// ofZip identifies archives by the name of their first file.
-func ofZip(head []byte) Kind {
+// zipKind returns the kind of a zip archive, judged by the name of the first file in it.
+func zipKind(head []byte) Kind {
 	if len(head) >= 30 {
 		n := min(int(binary.LittleEndian.Uint16(head[26:])), len(head)-30)
 		switch name := string(head[30 : 30+n]); {
