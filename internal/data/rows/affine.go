@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Affine writes xW + b, n×out, to dst, which must have that shape; b may be nil.
+// Affine sets dst to xW + b, where x is n×in, W is in×out and dst is n×out. b may be nil.
 func Affine(dst, x, w blas32.General, b []float32) {
 	if x.Cols != w.Rows || dst.Cols != w.Cols || dst.Rows != x.Rows {
 		panic(fmt.Sprintf("rows: weights %d×%d from %d×%d to %d×%d", w.Rows, w.Cols, x.Rows, x.Cols, dst.Rows, dst.Cols))
@@ -31,7 +31,8 @@ func Affine(dst, x, w blas32.General, b []float32) {
 	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, x, w, 1, dst)
 }
 
-// Linear returns xWᵀ + b, n×out, of a layer whose weights are out×in.
+// Linear returns xWᵀ + b, the n×out result of a linear layer. x is n×in, and the weights W
+// are out×in.
 func Linear(x, w blas32.General, b []float32) blas32.General {
 	z := New(x.Rows, w.Rows)
 	for i := range z.Rows {
@@ -43,7 +44,7 @@ func Linear(x, w blas32.General, b []float32) blas32.General {
 
 // ReLU replaces negative elements of v by 0.
 func ReLU(v []float32) {
-	// The same as max(x, 0), NaN included, in fewer instructions.
+	// This is max(x, 0), also for NaN, in fewer instructions.
 	const negativeInf = 0xff800000
 	for i, x := range v {
 		b := math.Float32bits(x)

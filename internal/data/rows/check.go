@@ -18,9 +18,9 @@ func (e *NotFiniteError) Error() string {
 	return fmt.Sprintf("%s has %v in row %d, column %d: remove or repair the row", e.Name, e.Value, e.Row, e.Col)
 }
 
-// TooFewRowsError reports that a fit needs more rows.
+// TooFewRowsError reports that a fit has too few rows.
 type TooFewRowsError struct {
-	What       string // what needs the rows
+	What       string // method that needs the rows, such as "fused detectors"
 	Have, Need int
 }
 
@@ -28,7 +28,7 @@ func (e *TooFewRowsError) Error() string {
 	return fmt.Sprintf("%s need at least %d rows, have %d", e.What, e.Need, e.Have)
 }
 
-// Whole returns an error unless the data of a matrix match its shape.
+// Whole returns an error if the length of a matrix's data does not match its shape.
 func Whole(m blas32.General) error {
 	switch {
 	case m.Rows < 0:
@@ -41,8 +41,8 @@ func Whole(m blas32.General) error {
 	return nil
 }
 
-// CheckFinite returns an error unless the data of m match its shape, or a *NotFiniteError with
-// the first NaN or infinity of m.
+// CheckFinite returns an error if the data of m do not match its shape. It returns a
+// *NotFiniteError for the first NaN or infinity in m.
 func CheckFinite(name string, m blas32.General) error {
 	if err := Whole(m); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -63,8 +63,9 @@ func FirstNotFinite(data []float32) int {
 	const chunk = 4096
 	for at := 0; at < len(data); at += chunk {
 		part := data[at:min(at+chunk, len(data))]
-		// The sum of all elements times zero is zero unless one of them is not finite. Several
-		// sums avoid waiting for each addition.
+		// v*0 is 0 for a finite number and NaN for all others, so a sum shows whether the
+		// chunk contains one. Four sums are independent, so the processor can add them in
+		// parallel.
 		var s, s1, s2, s3 float32
 		rest := part
 		for ; len(rest) >= 4; rest = rest[4:] {
@@ -88,7 +89,7 @@ func FirstNotFinite(data []float32) int {
 	return -1
 }
 
-// InverseNorm returns 1/‖x‖, or 0 for a row of zeros.
+// InverseNorm returns 1/‖x‖, with the Euclidean norm, or 0 for a row of zeros.
 func InverseNorm(x []float32) float64 {
 	var s float64
 	for _, v := range x {
@@ -100,7 +101,7 @@ func InverseNorm(x []float32) float64 {
 	return 1 / math.Sqrt(s)
 }
 
-// MostMemory limits the memory of a fit besides its rows, in bytes. The garbage collector lets
-// about the same amount accumulate again, so that a process stays below the 8 GB plus rows
-// that fitting.ErrMemory mentions.
+// MostMemory is the largest memory in bytes that a fit may use in addition to its rows. The
+// garbage collector can let about as much garbage accumulate, so a process stays below 8 GB
+// plus its rows, as fitting.ErrMemory states.
 const MostMemory = 4 << 30

@@ -16,47 +16,51 @@ import (
 // Coder is implemented by parts of a fitted value that write their own state.
 type Coder interface {
 	State() State
-	// Restore sets the receiver from a state. An impossible state is an error.
+	// Restore sets the receiver from a state. It returns an error for a state that State
+	// never returns.
 	Restore(s State) error
 }
 
-// Restored is implemented by values that have to check or compute more after their fields are
-// restored.
+// Restored is implemented by values that need more checks or computations after their
+// fields are restored.
 type Restored interface{ Restored() error }
 
-// Save returns the state of the tagged fields of v, a struct or a pointer to one:
+// Save returns the state of the tagged fields of v, which is a struct or a pointer to a
+// struct. For example:
 //
 //	Mean       []float64      `state:"mean[h]"`
 //	Projection blas64.General `state:"projection[h,r]"`
 //	K          int            `state:"k,least=1"`
 //
-// A number, boolean or string becomes a parameter. A slice of numbers or booleans, or a
-// matrix, becomes an array whose shape the brackets name; lengths with the same name must be
-// equal. A struct, a pointer to one or a Coder, also in an interface, is stored under its name
-// and a dot. A slice of structs is stored under its name, a dot, the index and a dot, and a
-// slice of strings without the last dot. Fields of embedded structs count as fields of the
-// struct. Conditions that Restore checks follow after commas:
+// A number, boolean or string becomes a parameter. A slice of numbers or booleans becomes
+// an array, as does a matrix. The brackets name the lengths of its axes, and lengths with
+// the same name must be equal. The entries of a nested struct or Coder get the name of the
+// field and a dot in front, for example part.mean. A pointer or an interface is stored like
+// the struct or Coder that it contains. Entries of a slice of structs get a name such as
+// layers.1.mean, and entries of a slice of strings a name such as names.1. Fields of
+// embedded structs count as fields of the outer struct. Conditions follow after commas, and
+// Restore checks them:
 //
 //	least=N      a number of at least N
 //	positive     numbers above 0
 //	below=N      numbers below N
-//	rising       numbers that do not fall
-//	dim=h        a number that is the length called h
-//	of=a|b       one of these strings
-//	optional     an array in place of which, where it is empty, a parameter "no NAME" is stored
+//	rising       numbers in increasing order, some of which may be equal
+//	dim=h        an integer that equals the length h
+//	of=a|b       one of the strings a and b
+//	optional     an array that may be empty; then a parameter "no NAME" replaces it
 //
-// Floating-point numbers must be finite. A field of another type is a programming error and
-// panics; Keeps detects it in advance.
+// Floating-point numbers must be finite. Save panics for a field of any other type, which
+// is a programming error. Keeps finds such fields in advance.
 func Save(v any) State {
 	s := State{Params: map[string]any{}, Arrays: map[string]Array{}}
 	save(s, "", reflect.Indirect(reflect.ValueOf(v)))
 	return s
 }
 
-// Restore sets the tagged fields of v, a pointer to a struct, to the state from Save. It
-// returns an error for a state that Save cannot have written: with missing or additional
-// entries, other types or shapes, numbers that are not finite, or violated conditions of
-// tags. lengths, which may be nil, are known lengths by the names in brackets.
+// Restore sets the tagged fields of v, a pointer to a struct, from a state that Save
+// returned. It returns an error if entries are missing or unknown, have another type or
+// shape, are not finite, or violate a condition of a tag. lengths gives the lengths that
+// are already known, by the names in brackets. It may be nil.
 func Restore(v any, s State, lengths map[string]int) error {
 	r := restorer{state: s, used: map[string]bool{}, known: lengths}
 	if err := r.restore("", reflect.ValueOf(v).Elem()); err != nil {
@@ -75,15 +79,15 @@ func Restore(v any, s State, lengths map[string]int) error {
 	return nil
 }
 
-// field is a tagged field.
+// field holds the parsed tag of a struct field.
 type field struct {
-	name string
-	dims []string
-	hold map[string]string
+	name       string
+	dims       []string
+	conditions map[string]string
 }
 
 func parseTag(tag string) field {
-	f := field{hold: map[string]string{}}
+	f := field{conditions: map[string]string{}}
 	rest := ""
 	f.name, rest, _ = strings.Cut(tag, "[")
 	if rest == "" {
@@ -94,7 +98,7 @@ func parseTag(tag string) field {
 	}
 	for option := range strings.SplitSeq(rest, ",") {
 		if key, value, _ := strings.Cut(option, "="); key != "" {
-			f.hold[key] = value
+			f.conditions[key] = value
 		}
 	}
 	return f
@@ -126,7 +130,8 @@ func eachField(v reflect.Value, visit func(f field, v reflect.Value) error) erro
 	return nil
 }
 
-// inner returns the struct in a field, directly, behind a pointer or in an interface.
+// inner returns the struct that v is, points to or contains as an interface. It reports
+// whether there is one.
 func inner(v reflect.Value) (reflect.Value, bool) {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -134,7 +139,7 @@ func inner(v reflect.Value) (reflect.Value, bool) {
 	return v, v.Kind() == reflect.Struct
 }
 
-func coder(v reflect.Value) (Coder, bool) {
+func asCoder(v reflect.Value) (Coder, bool) {
 	if v.Kind() == reflect.Pointer && v.IsNil() && v.CanSet() {
 		v.Set(reflect.New(v.Type().Elem()))
 	}
@@ -148,7 +153,7 @@ func coder(v reflect.Value) (Coder, bool) {
 func save(s State, prefix string, v reflect.Value) {
 	_ = eachField(v, func(f field, v reflect.Value) error {
 		name := prefix + f.name
-		if _, ok := f.hold["optional"]; ok && v.IsZero() {
+		if _, ok := f.conditions["optional"]; ok && v.IsZero() {
 			s.Params[prefix+"no "+f.name] = true
 			return nil
 		}
@@ -164,13 +169,13 @@ func save(s State, prefix string, v reflect.Value) {
 		case int64:
 			s.Params[name] = strconv.FormatInt(x, 10)
 		case []bool:
-			s.Arrays[name] = Array{Shape: []int{len(x)}, Data: bits(x)}
+			s.Arrays[name] = Array{Shape: []int{len(x)}, Data: bytesOf(x)}
 		case []float32, []float64, []int64, []uint8:
 			s.Arrays[name] = Array{Shape: []int{v.Len()}, Data: x}
 		case []int:
-			s.Arrays[name] = wholes(x)
+			s.Arrays[name] = intArray(x)
 		case []int32:
-			s.Arrays[name] = wholes(x)
+			s.Arrays[name] = intArray(x)
 		case blas32.General:
 			s.Arrays[name] = Array{Shape: []int{x.Rows, x.Cols}, Data: contiguous(x.Data, x.Rows, x.Cols, x.Stride)}
 		case Matrix:
@@ -197,12 +202,12 @@ func saveNested(s State, name string, v reflect.Value) {
 		s.Params[name] = v.String()
 		return
 	}
-	if c, ok := coder(v); ok {
-		own := c.State()
-		for k, p := range own.Params {
+	if c, ok := asCoder(v); ok {
+		nested := c.State()
+		for k, p := range nested.Params {
 			s.Params[name+"."+k] = p
 		}
-		for k, a := range own.Arrays {
+		for k, a := range nested.Arrays {
 			s.Arrays[name+"."+k] = a
 		}
 		return
@@ -220,7 +225,7 @@ func saveNested(s State, name string, v reflect.Value) {
 	}
 }
 
-func bits(x []bool) []uint8 {
+func bytesOf(x []bool) []uint8 {
 	data := make([]uint8, len(x))
 	for i, set := range x {
 		if set {
@@ -230,11 +235,11 @@ func bits(x []bool) []uint8 {
 	return data
 }
 
-// Keeps returns an error for the first tagged field of a struct, or of a pointer to one, whose
-// type would make Save panic.
-func Keeps(t reflect.Type) error { return keeps(t, map[reflect.Type]bool{}) }
+// Keeps returns an error for the first tagged field of t whose type would make Save panic.
+// t is a struct type or a pointer to one.
+func Keeps(t reflect.Type) error { return checkFields(t, map[reflect.Type]bool{}) }
 
-func keeps(t reflect.Type, seen map[reflect.Type]bool) error {
+func checkFields(t reflect.Type, seen map[reflect.Type]bool) error {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -245,27 +250,27 @@ func keeps(t reflect.Type, seen map[reflect.Type]bool) error {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		_, tagged := f.Tag.Lookup("state")
-		inside := f.Type
+		fieldType := f.Type
 		if !tagged {
-			if inside.Kind() == reflect.Pointer {
-				inside = inside.Elem()
+			if fieldType.Kind() == reflect.Pointer {
+				fieldType = fieldType.Elem()
 			}
-			if !f.Anonymous || inside.Kind() != reflect.Struct {
+			if !f.Anonymous || fieldType.Kind() != reflect.Struct {
 				continue
 			}
 		} else if !f.IsExported() {
 			return fmt.Errorf("the field %s of %v has a tag, and is not exported", f.Name, t)
-		} else if slices.Contains(kept(), inside) {
+		} else if slices.Contains(storedTypes(), fieldType) {
 			continue
 		}
-		for inside.Kind() == reflect.Slice || inside.Kind() == reflect.Array {
-			inside = inside.Elem()
+		for fieldType.Kind() == reflect.Slice || fieldType.Kind() == reflect.Array {
+			fieldType = fieldType.Elem()
 		}
-		switch is := inside.Kind(); {
-		case is == reflect.String || is == reflect.Interface: // which can contain anything
-		case inside.Implements(reflect.TypeFor[Coder]()) || reflect.PointerTo(inside).Implements(reflect.TypeFor[Coder]()):
-		case is == reflect.Struct || is == reflect.Pointer && inside.Elem().Kind() == reflect.Struct:
-			if err := keeps(inside, seen); err != nil {
+		switch kind := fieldType.Kind(); {
+		case kind == reflect.String || kind == reflect.Interface: // an interface can contain anything
+		case fieldType.Implements(reflect.TypeFor[Coder]()) || reflect.PointerTo(fieldType).Implements(reflect.TypeFor[Coder]()):
+		case kind == reflect.Struct || kind == reflect.Pointer && fieldType.Elem().Kind() == reflect.Struct:
+			if err := checkFields(fieldType, seen); err != nil {
 				return err
 			}
 		default:
@@ -275,8 +280,8 @@ func keeps(t reflect.Type, seen map[reflect.Type]bool) error {
 	return nil
 }
 
-// kept lists the types of fields that Save stores under one name.
-func kept() []reflect.Type {
+// storedTypes returns the types of fields that Save stores as a single parameter or array.
+func storedTypes() []reflect.Type {
 	return []reflect.Type{
 		reflect.TypeFor[int](), reflect.TypeFor[int64](), reflect.TypeFor[uint64](), reflect.TypeFor[float32](), reflect.TypeFor[float64](), reflect.TypeFor[bool](),
 		reflect.TypeFor[[]float32](), reflect.TypeFor[[]float64](), reflect.TypeFor[[]int](), reflect.TypeFor[[]int32](), reflect.TypeFor[[]int64](),
@@ -284,7 +289,7 @@ func kept() []reflect.Type {
 	}
 }
 
-func wholes[T int | int32](x []T) Array {
+func intArray[T int | int32](x []T) Array {
 	data := make([]int64, len(x))
 	for i, n := range x {
 		data[i] = int64(n)
@@ -292,7 +297,7 @@ func wholes[T int | int32](x []T) Array {
 	return Array{Shape: []int{len(x)}, Data: data}
 }
 
-func restoreWholes[T int | int32](r restorer, f field, lengths map[string]int, to *[]T) error {
+func restoreInts[T int | int32](r restorer, f field, lengths map[string]int, to *[]T) error {
 	var data []int64
 	if err := restoreSlice(r, f, lengths, &data); err != nil {
 		return err
@@ -344,9 +349,9 @@ func (r restorer) restore(prefix string, v reflect.Value) error {
 }
 
 func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths map[string]int) error {
-	if _, ok := f.hold["optional"]; ok {
+	if _, ok := f.conditions["optional"]; ok {
 		absent := prefix + "no " + strings.TrimPrefix(f.name, prefix)
-		if without, _ := r.state.Params[absent].(bool); without {
+		if isAbsent, _ := r.state.Params[absent].(bool); isAbsent {
 			r.used[absent] = true
 			v.SetZero()
 			return nil
@@ -365,8 +370,8 @@ func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths 
 			return err
 		}
 		*x = int(n)
-		if dim, ok := f.hold["dim"]; ok {
-			if err := bind(lengths, dim, *x, fmt.Sprintf("parameter %q", f.name)); err != nil {
+		if dim, ok := f.conditions["dim"]; ok {
+			if err := bindLength(lengths, dim, *x, fmt.Sprintf("parameter %q", f.name)); err != nil {
 				return err
 			}
 		}
@@ -393,7 +398,7 @@ func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths 
 		return err
 	case *string:
 		s, err := param[string](r, f)
-		if of, ok := f.hold["of"]; ok && err == nil && !slices.Contains(strings.Split(of, "|"), s) {
+		if of, ok := f.conditions["of"]; ok && err == nil && !slices.Contains(strings.Split(of, "|"), s) {
 			err = fmt.Errorf("parameter %q must be one of %s, not %q", f.name, strings.ReplaceAll(of, "|", ", "), s)
 		}
 		*x = s
@@ -416,7 +421,7 @@ func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths 
 		}
 		return f.checkNumber(float64(*x))
 	case *[]bool:
-		f.hold = map[string]string{"below": "2"}
+		f.conditions = map[string]string{"below": "2"}
 		_, data, err := array[uint8](r, f, lengths)
 		*x = make([]bool, len(data))
 		for i, bit := range data {
@@ -432,9 +437,9 @@ func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths 
 	case *[]uint8:
 		return restoreSlice(r, f, lengths, x)
 	case *[]int:
-		return restoreWholes(r, f, lengths, x)
+		return restoreInts(r, f, lengths, x)
 	case *[]int32:
-		return restoreWholes(r, f, lengths, x)
+		return restoreInts(r, f, lengths, x)
 	case *blas32.General:
 		shape, data, err := array[float32](r, f, lengths)
 		if err == nil {
@@ -462,7 +467,7 @@ func (r restorer) restoreField(prefix string, f field, v reflect.Value, lengths 
 	}
 	if len(f.dims) == 1 && v.Kind() == reflect.Slice {
 		if n, ok := r.state.Params[f.name].(float64); ok {
-			if err := bind(lengths, f.dims[0], int(n), fmt.Sprintf("the length of %q", f.name)); err != nil {
+			if err := bindLength(lengths, f.dims[0], int(n), fmt.Sprintf("the length of %q", f.name)); err != nil {
 				return err
 			}
 		}
@@ -476,19 +481,19 @@ func (r restorer) restoreNested(f field, v reflect.Value) error {
 		v.SetString(s)
 		return err
 	}
-	if c, ok := coder(v); ok {
-		own := State{Params: map[string]any{}, Arrays: map[string]Array{}}
+	if c, ok := asCoder(v); ok {
+		nested := State{Params: map[string]any{}, Arrays: map[string]Array{}}
 		for k, p := range r.state.Params {
 			if rest, ok := strings.CutPrefix(k, f.name+"."); ok {
-				own.Params[rest], r.used[k] = p, true
+				nested.Params[rest], r.used[k] = p, true
 			}
 		}
 		for k, a := range r.state.Arrays {
 			if rest, ok := strings.CutPrefix(k, f.name+"."); ok {
-				own.Arrays[rest], r.used[k] = a, true
+				nested.Arrays[rest], r.used[k] = a, true
 			}
 		}
-		if err := c.Restore(own); err != nil {
+		if err := c.Restore(nested); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
 		return nil
@@ -500,7 +505,8 @@ func (r restorer) restoreNested(f field, v reflect.Value) error {
 	if err != nil {
 		return err
 	}
-	// Each element has a name in the state, which limits their number.
+	// Each element has at least one entry in the state, so a larger number is wrong. The
+	// check also limits the memory for a damaged file.
 	if n != math.Trunc(n) || n < 0 || n > float64(len(r.state.Params)+len(r.state.Arrays)) {
 		return fmt.Errorf("parameter %q must be the number of its parts, not %v", f.name, n)
 	}
@@ -551,15 +557,16 @@ func array[T float32 | float64 | int64 | uint8](r restorer, f field, lengths map
 		return nil, nil, fmt.Errorf("array %q must hold %T of shape [%s], not %T of shape %v", f.name, data, strings.Join(f.dims, " "), a.Data, a.Shape)
 	}
 	for i, dim := range f.dims {
-		if err := bind(lengths, dim, a.Shape[i], fmt.Sprintf("axis %d of array %q", i, f.name)); err != nil {
+		if err := bindLength(lengths, dim, a.Shape[i], fmt.Sprintf("axis %d of array %q", i, f.name)); err != nil {
 			return nil, nil, err
 		}
 	}
 	return a.Shape, data, checkElements(f, data)
 }
 
-// bind checks that lengths with the same name are equal, and at least 1.
-func bind(lengths map[string]int, dim string, n int, what string) error {
+// bindLength records that the named length is n. It returns an error if the length is already
+// known to be different, or if n is less than 1.
+func bindLength(lengths map[string]int, dim string, n int, what string) error {
 	if have, ok := lengths[dim]; ok && have != n {
 		return fmt.Errorf("%s must be %d, not %d", what, have, n)
 	}
@@ -570,7 +577,7 @@ func bind(lengths map[string]int, dim string, n int, what string) error {
 	return nil
 }
 
-// bounds are the conditions of a tag for every number.
+// bounds holds the conditions that each number of a field must meet.
 type bounds struct {
 	least, below float64
 	positive     bool
@@ -578,7 +585,7 @@ type bounds struct {
 
 func (f field) bounds() bounds {
 	number := func(option string, otherwise float64) float64 {
-		text, ok := f.hold[option]
+		text, ok := f.conditions[option]
 		if !ok {
 			return otherwise
 		}
@@ -588,7 +595,7 @@ func (f field) bounds() bounds {
 		}
 		return n
 	}
-	_, positive := f.hold["positive"]
+	_, positive := f.conditions["positive"]
 	return bounds{number("least", math.Inf(-1)), number("below", math.Inf(1)), positive}
 }
 
@@ -613,10 +620,11 @@ func (f field) checkNumber(n float64) error {
 	return nil
 }
 
-// checkElements returns an error for an array that violates the conditions.
+// checkElements returns an error if an element of an array violates the conditions of its
+// tag.
 func checkElements[T float32 | float64 | int64 | uint8](f field, data []T) error {
 	b := f.bounds()
-	_, rising := f.hold["rising"]
+	_, rising := f.conditions["rising"]
 	for i, v := range data {
 		n := float64(v)
 		if !Finite(n) {

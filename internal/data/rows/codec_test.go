@@ -47,7 +47,7 @@ func (*whitening) score() {}
 
 type kind string
 
-type everything struct {
+type allFieldTypes struct {
 	whitening
 	K       int            `state:"k,least=1"`
 	Outputs int            `state:"outputs,dim=c"`
@@ -71,7 +71,7 @@ type everything struct {
 	Cached  []float64
 }
 
-func someWhitening(h, r int) whitening {
+func exampleWhitening(h, r int) whitening {
 	w := whitening{Mean: make([]float64, h), Projection: blas64.General{Rows: h, Cols: r, Stride: r, Data: make([]float64, h*r)}}
 	for i := range w.Projection.Data {
 		w.Projection.Data[i] = float64(i) - 2.5
@@ -79,18 +79,18 @@ func someWhitening(h, r int) whitening {
 	return w
 }
 
-func some() *everything {
-	part := someWhitening(1, 1)
-	return &everything{
-		whitening: someWhitening(3, 2), K: 4, Outputs: 2, Alpha: .5, Unit: true, Kind: "bottom", Seed: math.MaxUint64 - 1,
+func exampleValue() *allFieldTypes {
+	part := exampleWhitening(1, 1)
+	return &allFieldTypes{
+		whitening: exampleWhitening(3, 2), K: 4, Outputs: 2, Alpha: .5, Unit: true, Kind: "bottom", Seed: math.MaxUint64 - 1,
 		Means:  blas32.General{Rows: 2, Cols: 3, Stride: 5, Data: []float32{1, 2, 3, 99, 99, 4, 5, 6}},
-		Levels: []float64{.1, .1, .9}, Counts: []int{0, 7}, Flags: []uint8{1, 0}, Single: .1, Large: math.MaxInt64 - 1, Set: []bool{true, false}, Names: []string{"a", ""}, All: someWhitening(3, 1),
-		Layers: []whitening{someWhitening(2, 2), someWhitening(5, 1)}, Tail: &tail{[]float64{1}}, Part: &part, Cached: []float64{1},
+		Levels: []float64{.1, .1, .9}, Counts: []int{0, 7}, Flags: []uint8{1, 0}, Single: .1, Large: math.MaxInt64 - 1, Set: []bool{true, false}, Names: []string{"a", ""}, All: exampleWhitening(3, 1),
+		Layers: []whitening{exampleWhitening(2, 2), exampleWhitening(5, 1)}, Tail: &tail{[]float64{1}}, Part: &part, Cached: []float64{1},
 	}
 }
 
 func TestSaveAndRestore(t *testing.T) {
-	s := rows.Save(some())
+	s := rows.Save(exampleValue())
 	if got := s.Params["layers"]; got != 2. {
 		t.Errorf("parameter layers is %v", got)
 	}
@@ -99,16 +99,16 @@ func TestSaveAndRestore(t *testing.T) {
 			t.Errorf("no array %q", name)
 		}
 	}
-	back := &everything{Part: &whitening{}}
-	if err := rows.Restore(back, s, nil); err != nil {
+	restored := &allFieldTypes{Part: &whitening{}}
+	if err := rows.Restore(restored, s, nil); err != nil {
 		t.Fatal(err)
 	}
-	want := some()
+	want := exampleValue()
 	want.Cached, want.Means = nil, blas32.General{Rows: 2, Cols: 3, Stride: 3, Data: []float32{1, 2, 3, 4, 5, 6}}
-	if !reflect.DeepEqual(back, want) {
-		t.Errorf("restored\n%+v\nwant\n%+v", back, want)
+	if !reflect.DeepEqual(restored, want) {
+		t.Errorf("restored\n%+v\nwant\n%+v", restored, want)
 	}
-	if again := rows.Save(back); !reflect.DeepEqual(again, s) {
+	if again := rows.Save(restored); !reflect.DeepEqual(again, s) {
 		t.Errorf("saved again\n%v\nwant\n%v", again, s)
 	}
 }
@@ -152,10 +152,10 @@ func TestRestoreRefuses(t *testing.T) {
 		`parameter "names.1" must be a string, not 3`:                   func(s rows.State) { s.Params["names.1"] = 3. },
 		`tail: no tail`: func(s rows.State) { s.Params["tail.n"] = 9. },
 	} {
-		s := rows.Save(some())
+		s := rows.Save(exampleValue())
 		s.Arrays["counts"] = rows.Array{Shape: []int{2}, Data: slices.Clone(s.Arrays["counts"].Data.([]int64))}
 		change(s)
-		err := rows.Restore(&everything{Part: &whitening{}}, s, map[string]int{"l": 3})
+		err := rows.Restore(&allFieldTypes{Part: &whitening{}}, s, map[string]int{"l": 3})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}

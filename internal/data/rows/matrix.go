@@ -7,10 +7,11 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// MaxExact is the largest integer up to which float32 represents all integers.
+// MaxExact is 2²⁴. Float32 can represent every integer from 0 to MaxExact, but not the next
+// one.
 const MaxExact = 1 << 24
 
-// MaxWidth limits the width of rows that a file declares.
+// MaxWidth limits the number of columns, because a damaged file could declare any number.
 const MaxWidth = 1 << 24
 
 // New returns a matrix of zeros.
@@ -21,8 +22,9 @@ func New(n, cols int) blas32.General {
 // Row returns row i of m, without a copy.
 func Row(m blas32.General, i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
 
-// Slice returns rows i…j−1 of m without a copy, with no capacity beyond them. For a matrix
-// without columns it returns none. It panics if m does not have these rows.
+// Slice returns rows i to j−1 of m without copying. The result has no spare capacity, so
+// appending to it cannot overwrite m. For a matrix without columns it returns an empty
+// matrix. Slice panics if m lacks these rows.
 func Slice(m blas32.General, i, j int) blas32.General {
 	if m.Cols == 0 {
 		return blas32.General{}
@@ -38,7 +40,8 @@ func Slice(m blas32.General, i, j int) blas32.General {
 	return s
 }
 
-// Select copies rows of m in the given order. For a matrix without columns it returns none.
+// Select copies the picked rows of m, in the given order. For a matrix without columns it
+// returns an empty matrix.
 func Select(m blas32.General, picked []int) blas32.General {
 	if m.Cols == 0 {
 		return blas32.General{}
@@ -53,8 +56,8 @@ func Select(m blas32.General, picked []int) blas32.General {
 // Unit returns the rows of m scaled to unit norm. Rows of zeros stay zero.
 func Unit(m blas32.General) blas32.General { return Radial(m, 1) }
 
-// Radial returns the rows of m divided by their norm to the power of exponent. Rows of zeros
-// stay zero.
+// Radial returns the rows of m, each divided by its norm raised to the given exponent. Rows
+// of zeros stay zero.
 func Radial(m blas32.General, exponent float64) blas32.General {
 	scaled := New(m.Rows, m.Cols)
 	for i := range m.Rows {
@@ -66,7 +69,7 @@ func Radial(m blas32.General, exponent float64) blas32.General {
 	return scaled
 }
 
-// SquaredDistance returns Σ (x−y)².
+// SquaredDistance returns the squared Euclidean distance of x and y.
 func SquaredDistance(x, y []float32) float64 {
 	var s float64
 	for j, v := range x {
@@ -76,7 +79,8 @@ func SquaredDistance(x, y []float32) float64 {
 	return s
 }
 
-// Argmax returns the column of the largest number in every row, the first one among equals.
+// Argmax returns, for each row, the column of its largest number. If several are equal, it
+// returns the first.
 func Argmax(m blas32.General) []int {
 	columns := make([]int, m.Rows)
 	for i := range columns {

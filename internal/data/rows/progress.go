@@ -1,36 +1,38 @@
 package rows
 
-// Progress is called with the fraction of some work that is done. Nil ignores it.
-type Progress func(share float64)
+// Progress is called with the completed fraction of some work, from 0 to 1. The methods of
+// a nil Progress do nothing.
+type Progress func(fraction float64)
 
-// Tell calls p with the fraction, unless p is nil.
-func (p Progress) Tell(share float64) {
+// Tell calls p with the completed fraction, unless p is nil.
+func (p Progress) Tell(fraction float64) {
 	if p != nil {
-		p(share)
+		p(fraction)
 	}
 }
 
-// Sub returns the progress for a part of the work that covers a range of fractions.
+// Sub returns a Progress for a part of the work. It maps fractions 0 to 1 of the part to
+// fractions from and to of the whole.
 func (p Progress) Sub(from, to float64) Progress {
 	if p == nil {
 		return nil
 	}
-	return func(share float64) { p(from + (to-from)*share) }
+	return func(fraction float64) { p(from + (to-from)*fraction) }
 }
 
-// Part returns Sub for part i of n equal parts.
+// Part returns a Progress for part i of n equal parts, where i counts from 0.
 func (p Progress) Part(i, n int) Progress {
 	return p.Sub(float64(i)/float64(n), float64(i+1)/float64(n))
 }
 
-// Rising returns a progress that never decreases.
+// Rising returns a Progress that never reports a smaller fraction than before.
 func (p Progress) Rising() Progress {
 	if p == nil {
 		return nil
 	}
-	told := 0.
-	return func(share float64) {
-		told = max(told, share)
-		p(told)
+	largest := 0.
+	return func(fraction float64) {
+		largest = max(largest, fraction)
+		p(largest)
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Scaling scales columns to mean 0 and deviation 1. NaN is an empty cell, which becomes the
-// mean.
+// Scaling standardizes columns to mean 0 and standard deviation 1. NaN marks an empty cell,
+// which is scaled to 0, as if it were the mean.
 type Scaling struct {
-	Mean      []float64 `state:"mean[features]"`              // by column
+	Mean      []float64 `state:"mean[features]"`              // of each column
 	Deviation []float64 `state:"deviation[features],least=0"` // 0 for a constant column
 }
 
@@ -34,7 +34,8 @@ func NewScaling(m blas32.General) Scaling {
 		}
 	}
 	for j, v := range s.Deviation {
-		// Rounding makes the numbers of a constant column differ from their mean.
+		// Because of rounding, the computed mean of a constant column can differ slightly
+		// from its numbers.
 		if s.Deviation[j] = math.Sqrt(v); s.Deviation[j] <= 1e-7*math.Abs(s.Mean[j]) {
 			s.Deviation[j] = 0
 		}
@@ -42,7 +43,7 @@ func NewScaling(m blas32.General) Scaling {
 	return s
 }
 
-// Apply returns m scaled, in new memory. Constant columns become 0. A scaling without columns
+// Apply returns a scaled copy of m. Constant columns become 0. A scaling without columns
 // returns m itself.
 func (s Scaling) Apply(m blas32.General) blas32.General {
 	if s.Mean == nil {
@@ -61,7 +62,8 @@ func (s Scaling) Apply(m blas32.General) blas32.General {
 	return out
 }
 
-// Layer returns the layer wx + b, with w of c×h, in a form that reads scaled rows.
+// Layer converts a layer wx + b, which reads unscaled rows x, to an equivalent layer for
+// scaled rows. w is c×h for c outputs and h features.
 func (s Scaling) Layer(w blas32.General, b []float32) (blas32.General, []float32) {
 	out, bias := New(w.Rows, w.Cols), make([]float32, w.Rows)
 	for i := range w.Rows {

@@ -9,8 +9,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// TestScaling checks that columns have mean 0 and deviation 1, constant ones are 0, huge ones
-// do not overflow, and a layer gives the same result.
+// TestScaling checks that scaled columns have mean 0 and deviation 1, that constant columns
+// become 0, and that huge numbers do not overflow. It also checks that a converted layer
+// gives the same result.
 func TestScaling(t *testing.T) {
 	m := blas32.General{Rows: 3, Cols: 3, Stride: 4, Data: []float32{1, .1, 1e38, 9, 2, .1, 2e38, 9, 6, .1, 3e38}}
 	s := rows.NewScaling(m)
@@ -33,13 +34,13 @@ func TestScaling(t *testing.T) {
 	sw, sb := s.Layer(w, b)
 	for i := range 3 {
 		for c := range 2 {
-			was, is := b[c], sb[c]
+			want, got := b[c], sb[c]
 			for j, v := range rows.Row(m, i) {
-				was += v * rows.Row(w, c)[j]
-				is += rows.Row(z, i)[j] * rows.Row(sw, c)[j]
+				want += v * rows.Row(w, c)[j]
+				got += rows.Row(z, i)[j] * rows.Row(sw, c)[j]
 			}
-			if math.Abs(float64(was-is)) > 1e-5 {
-				t.Errorf("row %d: output %d is %v, was %v", i, c, is, was)
+			if math.Abs(float64(want-got)) > 1e-5 {
+				t.Errorf("row %d: output %d is %v, was %v", i, c, got, want)
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"sort"
 )
 
-// DefaultFraction is the default fraction of rows that is held out for calibration.
+// DefaultFraction is the default fraction of rows to hold out for calibration.
 const DefaultFraction = 0.2
 
 // DefaultAlpha is the default false-alarm rate, and DefaultLevel the default coverage of
@@ -16,7 +16,8 @@ const (
 	DefaultLevel = 0.9
 )
 
-// Where calibration rows come from: given separately, or split off the fit rows.
+// Given and SplitOff name the origin of calibration rows: given by the user, or split off
+// the fit rows.
 const (
 	Given    = "given"
 	SplitOff = "split"
@@ -38,9 +39,9 @@ func Split(n int, fraction float64, seed uint64) (fit, cal []int) {
 	return fit, cal
 }
 
-// Folds divides the rows 0…n−1 at random into k parts, or fewer if there are fewer rows. Their
-// sizes differ by at most one, and each is in increasing order. Equal arguments give equal
-// parts. Folds panics if n is negative or k below 1.
+// Folds divides the rows 0…n−1 at random into k folds, or into n if n is less than k. The
+// sizes of the folds differ by at most one, and each fold is in increasing order. Equal
+// arguments give equal folds. Folds panics if n is negative or k is less than 1.
 func Folds(n, k int, seed uint64) [][]int {
 	if n < 0 || k < 1 {
 		panic("rows: folds of a negative number of rows, or none")
@@ -55,7 +56,8 @@ func Folds(n, k int, seed uint64) [][]int {
 	return folds
 }
 
-// splitStream separates the permutation of a split from other uses of the same seed.
+// splitStream selects the random stream of splits, so that other uses of the same seed get
+// other random numbers. The number is "split" in ASCII.
 const splitStream = 0x73706c6974
 
 func heldOut(n int, fraction float64) int {

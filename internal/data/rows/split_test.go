@@ -36,8 +36,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestFolds checks that every row is in one fold, that folds have similar sizes, and that the
-// seed determines them.
+// TestFolds checks that every row is in exactly one fold, that folds have similar sizes,
+// and that the seed determines the folds.
 func TestFolds(t *testing.T) {
 	for _, c := range []struct{ n, k, want int }{{0, 5, 0}, {1, 5, 1}, {3, 5, 3}, {5, 5, 5}, {23, 5, 5}, {100, 1, 1}} {
 		folds := Folds(c.n, c.k, 4)

@@ -1,5 +1,5 @@
-// Package rows provides the basic types: matrices of rows, arrays, and the states that fitted
-// values are saved as.
+// Package rows provides matrices of rows, stored arrays, and the states in which fitted
+// values are saved.
 package rows
 
 import (
@@ -8,15 +8,15 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Array is a dense array in the form in which it is stored: row-major, with a shape. Data is
-// one of []float32, []float64, []int64 or []uint8 (or, only for writing, []bool, which is read
-// as []uint8). Its length is the product of Shape.
+// Array is a dense row-major array, as it is stored in a file. Data is a []float32,
+// []float64, []int64 or []uint8. For writing only, Data may be a []bool, which is read back
+// as []uint8. The length of Data is the product of Shape.
 type Array struct {
 	Shape []int
 	Data  any
 }
 
-// Elements returns the number of elements of an array with a shape.
+// Elements returns the number of elements of an array with the given shape.
 func Elements(shape []int) int {
 	n := 1
 	for _, d := range shape {
@@ -25,11 +25,10 @@ func Elements(shape []int) int {
 	return n
 }
 
-// State is everything that is needed to restore a fitted detector or interval model: scalars,
-// which are stored in the manifest of a .attach file as JSON, and arrays, which are stored as
-// .npy files.
+// State holds everything that is needed to restore a fitted detector or interval model. The
+// manifest of a .attach file stores Params as JSON. Arrays are stored as .npy files.
 //
-// Params holds only JSON scalars: bool, float64, string. An integer is stored as float64.
+// Params contains only bool, float64 and string values. An integer is stored as float64.
 type State struct {
 	Params map[string]any
 	Arrays map[string]Array
@@ -49,7 +48,7 @@ func Vector(v []float64) Array {
 	return Array{Shape: []int{len(v)}, Data: v}
 }
 
-// Float64s returns the float64 array with a name, which must have one dimension.
+// Float64s returns the one-dimensional float64 array with the given name.
 func (s State) Float64s(name string) ([]float64, error) {
 	a, ok := s.Arrays[name]
 	if !ok {
@@ -62,8 +61,8 @@ func (s State) Float64s(name string) ([]float64, error) {
 	return v, nil
 }
 
-// Matrix is a matrix without gaps between its rows, in float32 or in float64; the other field
-// is nil.
+// Matrix is a dense row-major matrix of float32 numbers in Single or of float64 numbers in
+// Double. The other field is nil.
 type Matrix struct {
 	Rows, Cols int
 	Single     []float32
