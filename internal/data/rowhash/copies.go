@@ -11,33 +11,35 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// ReusedError reports that all calibration rows are fit rows.
+// ReusedError reports that all calibration rows were also fitted on.
 type ReusedError struct{ Rows int }
 
 func (e *ReusedError) Error() string {
 	return fmt.Sprintf("all %s calibration rows are among the rows to fit on: scores of rows that were fitted on say nothing of others; calibrate with other rows, or have some split off", display.Count(e.Rows))
 }
 
-// ReusedNote returns a note about calibration rows that are fit rows, and what follows from
-// it.
+// ReusedNote returns a note that some calibration rows were also fitted on. The note
+// explains the consequences.
 func ReusedNote(reused, calibration int) string {
 	return rows.CountOf(reused, calibration, "calibration row") + " were fitted on too: other rows are flagged more often than they should be, and intervals and sets cover less often"
 }
 
-// Reused returns the number of calibration rows that equal a fit row, or 0 if chance explains
-// it. All hashes are sorted. The rows were given separately.
+// Reused returns the number of calibration rows that equal a fit row, or 0 if chance
+// explains this number. fit and cal are the sorted hashes of rows that were given
+// separately.
 //
-// If no row was copied, a calibration row equals a fit row as often as a fit row equals
-// another, because both are drawn from the same source. Only then do rows show how often equal
-// rows occur. [Copied] detects copies that were made before both sets were drawn.
+// Without copies, a calibration row equals a fit row about as often as fit rows equal each
+// other, because both come from the same source. A set that contains copies does not show
+// how often rows are equal by chance, so the other set is used instead. If both sets look
+// random but their union does not, rows were copied from one set to the other.
 func Reused(fit, cal []uint64) int {
 	both := common(fit, cal)
-	chance := atMost(0, len(fit))
+	chance := equalRateBound(0, len(fit))
 	switch {
 	case !Copied(fit):
-		chance = atMost(repeated(fit), len(fit))
+		chance = equalRateBound(repeated(fit), len(fit))
 	case !Copied(cal):
-		chance = atMost(repeated(cal), len(cal))
+		chance = equalRateBound(repeated(cal), len(cal))
 	}
 	if hypothesis.Binomial(both, len(cal), chance) < Doubt || !Copied(fit) && !Copied(cal) && Copied(merged(fit, cal)) {
 		return both
@@ -45,8 +47,8 @@ func Reused(fit, cal []uint64) int {
 	return 0
 }
 
-// ReusedOfSplit is Reused for rows that were split off one set. They can be copies of each
-// other only if that set contained copies.
+// ReusedOfSplit is like Reused, but for rows that were split off one set. Calibration rows
+// can be copies of fit rows only if that set contained copies.
 func ReusedOfSplit(fit, cal []uint64) int {
 	if Copied(merged(fit, cal)) {
 		return common(fit, cal)
@@ -54,20 +56,21 @@ func ReusedOfSplit(fit, cal []uint64) int {
 	return 0
 }
 
-// Copied reports whether rows equal each other more often than independent draws can explain.
-// If some values occur k times by chance, others occur k−1 and k+1 times: for values that are
-// drawn independently with any probabilities, let N(k) be the expected number of values that
-// occur k times. Then, by the Cauchy–Schwarz inequality, N(k)² ≤ (k+1)/k · N(k−1) · N(k+1).
+// Copied reports whether rows equal each other more often than independent draws can
+// explain. sorted contains the sorted hashes of the rows. Let N(k) be the expected number
+// of distinct values that occur exactly k times in independent draws. For any distribution,
+// the Cauchy–Schwarz inequality gives N(k)² ≤ (k+1)/k · N(k−1) · N(k+1). A count far above
+// this limit shows that rows were copied k times.
 func Copied(sorted []uint64) bool {
-	times := map[int]int{}
+	counts := map[int]int{}
 	for _, n := range runs(sorted) {
-		times[n]++
+		counts[n]++
 	}
-	for k, n := range times {
+	for k, n := range counts {
 		if k == 1 {
 			continue
 		}
-		below, above := float64(times[k-1]+1), float64(times[k+1]+1)
+		below, above := float64(counts[k-1]+1), float64(counts[k+1]+1)
 		if float64(n) > 10+4*math.Sqrt(below*above*float64(k+1)/float64(k)) {
 			return true
 		}
@@ -75,21 +78,21 @@ func Copied(sorted []uint64) bool {
 	return false
 }
 
-// Repeated returns the number of calibration rows that equal an earlier one, or 0 if chance
-// explains it: without copies, the rows of a smaller set equal each other at most as often as
-// fit rows do.
+// Repeated returns the number of calibration rows that equal an earlier calibration row, or
+// 0 if chance explains this number. Without copies, rows of a set that is not larger than
+// the fit rows equal each other at most as often as fit rows do.
 func Repeated(fit, cal []uint64) (n int) {
 	for _, times := range runs(cal) {
 		n += times - 1
 	}
-	known := len(cal) <= len(fit) && !Copied(fit) // whether fit rows show how often equal rows occur
-	if Copied(cal) || known && hypothesis.Binomial(n, len(cal), atMost(repeated(fit), len(fit))) < Doubt {
+	known := len(cal) <= len(fit) && !Copied(fit) // whether fit rows show how often rows are equal by chance
+	if Copied(cal) || known && hypothesis.Binomial(n, len(cal), equalRateBound(repeated(fit), len(fit))) < Doubt {
 		return n
 	}
 	return 0
 }
 
-// repeated counts the rows that equal another.
+// repeated counts the rows that equal another row.
 func repeated(sorted []uint64) (n int) {
 	for _, times := range runs(sorted) {
 		if times > 1 {
@@ -99,7 +102,7 @@ func repeated(sorted []uint64) (n int) {
 	return n
 }
 
-// common counts the rows of the second list that equal one of the first.
+// common counts the hashes in second that also occur in first. Both lists are sorted.
 func common(first, second []uint64) (n int) {
 	i := 0
 	for hash, times := range runs(second) {
@@ -113,14 +116,14 @@ func common(first, second []uint64) (n int) {
 	return n
 }
 
-// merged returns both lists as one sorted list.
+// merged returns the hashes of both lists in one sorted list.
 func merged(a, b []uint64) []uint64 {
 	all := slices.Concat(a, b)
 	slices.Sort(all)
 	return all
 }
 
-// runs returns the distinct numbers of a sorted list, and how often each occurs.
+// runs iterates over the distinct numbers of a sorted list and how often each occurs.
 func runs(sorted []uint64) iter.Seq2[uint64, int] {
 	return func(yield func(uint64, int) bool) {
 		for i := 0; i < len(sorted); {

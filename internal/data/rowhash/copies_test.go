@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// sorted returns sorted hashes of rows.
+// sorted returns a sorted copy of the hashes of rows.
 func sorted(rows []uint64) []uint64 { return slices.Sorted(slices.Values(rows)) }
 
-// mixed returns hashes of numbers.
-func mixed(x uint64) uint64 {
+// mix returns a hash of x.
+func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
 	x ^= x >> 33
@@ -20,8 +20,8 @@ func mixed(x uint64) uint64 {
 	return x ^ x>>33
 }
 
-// fresh returns n rows that equal no other row.
-func fresh(r *rand.Rand, n int) []uint64 {
+// randomRows returns hashes of n rows that equal no other row.
+func randomRows(r *rand.Rand, n int) []uint64 {
 	rows := make([]uint64, n)
 	for i := range rows {
 		rows[i] = r.Uint64()
@@ -29,16 +29,16 @@ func fresh(r *rand.Rand, n int) []uint64 {
 	return rows
 }
 
-// times repeats rows.
-func times(rows []uint64, n int) (all []uint64) {
+// repeat returns n copies of each row.
+func repeat(rows []uint64, n int) (all []uint64) {
 	for range n {
 		all = append(all, rows...)
 	}
 	return all
 }
 
-// zipf draws rows with the given number of values. The probability of the k-th is proportional
-// to k^−s.
+// zipf returns a function that draws n rows from the given number of distinct values. The
+// probability of value k is proportional to k^−s, where k counts from 1.
 func zipf(values int, s float64) func(r *rand.Rand, n int) []uint64 {
 	sums := make([]float64, values)
 	total := 0.
@@ -50,7 +50,7 @@ func zipf(values int, s float64) func(r *rand.Rand, n int) []uint64 {
 		rows := make([]uint64, n)
 		for i := range rows {
 			k, _ := slices.BinarySearch(sums, r.Float64()*total)
-			rows[i] = mixed(uint64(k) + 1)
+			rows[i] = mix(uint64(k) + 1)
 		}
 		return rows
 	}
@@ -58,8 +58,8 @@ func zipf(values int, s float64) func(r *rand.Rand, n int) []uint64 {
 
 func TestReused(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	base, other := fresh(r, 2000), fresh(r, 1000)
-	binary := zipf(8, .5) // three columns of two values
+	base, other := randomRows(r, 2000), randomRows(r, 1000)
+	binary := zipf(8, .5) // like rows of three binary columns
 	few := binary(r, 1500)
 	for name, c := range map[string]struct {
 		fit, cal []uint64
@@ -70,12 +70,12 @@ func TestReused(t *testing.T) {
 		"half leaked":                           {base, slices.Concat(base[:500], other[:500]), 500},
 		"few leaked":                            {base, slices.Concat(base[:20], other), 20},
 		"others":                                {base, other, 0},
-		"others, twenty times each":             {base, times(other, 20), 0},
-		"a copy, twenty times each":             {base, times(base, 20), 40000},
-		"a copy of rows fitted on twenty times": {times(base, 20), base, 2000},
-		"others, beside rows fitted on twenty times": {times(base, 20), other, 0},
+		"others, twenty times each":             {base, repeat(other, 20), 0},
+		"a copy, twenty times each":             {base, repeat(base, 20), 40000},
+		"a copy of rows fitted on twenty times": {repeat(base, 20), base, 2000},
+		"others, beside rows fitted on twenty times": {repeat(base, 20), other, 0},
 		"three binary columns":                       {binary(r, 1500), binary(r, 500), 0},
-		"a copy of three binary columns":             {few, few, 0}, // which cannot be detected
+		"a copy of three binary columns":             {few, few, 0}, // so few distinct rows are often equal by chance, so that copies cannot be detected
 	} {
 		if got := Reused(sorted(c.fit), sorted(c.cal)); got != c.want {
 			t.Errorf("%s: %d of %d rows are reused, want %d", name, got, len(c.cal), c.want)
@@ -85,7 +85,7 @@ func TestReused(t *testing.T) {
 		cal  []uint64
 		want int
 	}{
-		"each row twenty times": {times(other[:50], 20), 950},
+		"each row twenty times": {repeat(other[:50], 20), 950},
 		"a tenth of rows twice": {slices.Concat(other, other[:100]), 100},
 		"no row twice":          {other, 0},
 	} {
@@ -96,15 +96,15 @@ func TestReused(t *testing.T) {
 	if got := Repeated(sorted(few), sorted(binary(r, 500))); got > 0 {
 		t.Errorf("of three binary columns %d rows are repeated", got)
 	}
-	twice := times(base, 2)
+	twice := repeat(base, 2)
 	r.Shuffle(len(twice), func(i, j int) { twice[i], twice[j] = twice[j], twice[i] })
 	if got := ReusedOfSplit(sorted(twice[:3200]), sorted(twice[3200:])); got < 500 {
 		t.Errorf("of rows that come twice, %d of 800 split off are reused", got)
 	}
 }
 
-// TestChanceIsNoCopy checks that rows that are equal by chance are not called copies, for any
-// distribution of their values.
+// TestChanceIsNoCopy checks that rows that are equal by chance are not reported as copies,
+// for several distributions of their values.
 func TestChanceIsNoCopy(t *testing.T) {
 	wrong, runs := 0, 0
 	for _, values := range []int{8, 100, 1000, 20_000, 200_000} {
@@ -130,16 +130,16 @@ func TestChanceIsNoCopy(t *testing.T) {
 }
 
 // TestSample checks that the number of known rows is exact if all hashes are in the sample,
-// and approximately right if they are not, and that the counts of parts add up.
+// and approximate otherwise. It also checks that Merge adds the counts of parts.
 func TestSample(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, n := range []int{1000, 50_000} {
-		known := fresh(r, n)
+		known := randomRows(r, n)
 		s := SampleOf(sorted(known), false)
 		if !s.OK(n) || len(s.Hashes) != min(n, MostSampled) {
 			t.Fatalf("the sample of %d rows has %d, and OK is %v", n, len(s.Hashes), s.OK(n))
 		}
-		rows := slices.Concat(known[:600], fresh(r, 1400))
+		rows := slices.Concat(known[:600], randomRows(r, 1400))
 		var whole, first, rest Matches
 		for i, hash := range rows {
 			whole.Add(s, hash)
@@ -159,7 +159,7 @@ func TestSample(t *testing.T) {
 			t.Errorf("%d of %d rows are known, of 600 that are", got, whole.Rows)
 		}
 		var none Matches
-		for _, hash := range fresh(r, 2000) {
+		for _, hash := range randomRows(r, 2000) {
 			none.Add(s, hash)
 		}
 		if got := none.Known(); got != 0 {

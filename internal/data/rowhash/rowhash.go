@@ -1,5 +1,5 @@
-// Package rowhash identifies rows by their content: equal rows have equal hashes, whatever
-// file they come from.
+// Package rowhash identifies rows by a hash of their content. Equal rows have equal hashes,
+// even if they come from different files.
 package rowhash
 
 import (
@@ -16,16 +16,16 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Hash is the first half of a SHA-256 digest, so that it is not feasible to construct two rows
-// with one hash.
+// Hash is the first half of a SHA-256 digest. It is still infeasible to construct two rows
+// with the same hash.
 type Hash [16]byte
 
 // String returns 32 hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// Inputs returns the hash of each row of a block in the form that the model gets. The order of
-// tensors does not matter, nor does the name of a single tensor, because files use different
-// names. All NaN (empty cells) are equal, and so are 0 and −0.
+// Inputs returns the hash of each row of b, in the form that the model receives. The order
+// of tensors does not matter. The name of a single tensor does not matter, because files
+// use different names. All NaN (empty cells) count as equal, and 0 equals −0.
 func Inputs(b ood.InputBlock) []Hash {
 	tensors := slices.Clone(b.Tensors)
 	slices.SortStableFunc(tensors, func(a, b ood.Tensor) int { return strings.Compare(a.Name, b.Name) })
@@ -49,13 +49,13 @@ func Inputs(b ood.InputBlock) []Hash {
 			}
 			at[k] += n
 		}
-		list[i] = sum(scratch)
+		list[i] = digest(scratch)
 	}
 	return list
 }
 
-// Features returns the hash of each row of matrices with the same number of rows, such as the
-// features and earlier layers of a model.
+// Features returns the hash of each row across several matrices with the same number of
+// rows, such as the features and earlier layers of a model.
 func Features(matrices ...blas32.General) []Hash {
 	list := make([]Hash, matrices[0].Rows)
 	var scratch []byte
@@ -65,15 +65,15 @@ func Features(matrices ...blas32.General) []Hash {
 			scratch = binary.LittleEndian.AppendUint64(scratch, uint64(m.Cols))
 			scratch = appendNumbers(scratch, rows.Row(m, i))
 		}
-		list[i] = sum(scratch)
+		list[i] = digest(scratch)
 	}
 	return list
 }
 
-// With returns the hash of a row with additional numbers, such as its targets.
-func With(h Hash, numbers ...float32) Hash { return sum(appendNumbers(h[:], numbers)) }
+// With returns a hash of h and additional numbers of the row, such as its targets.
+func With(h Hash, numbers ...float32) Hash { return digest(appendNumbers(h[:], numbers)) }
 
-// rowLen returns the number of numbers or texts in row i of a tensor.
+// rowLen returns the number of elements in row i of a tensor.
 func rowLen(t ood.Tensor, i int) int {
 	if t.Lengths != nil {
 		return t.Lengths[i] * rows.Elements(t.Shape[2:])
@@ -100,7 +100,7 @@ func appendNumbers(to []byte, numbers []float32) []byte {
 	return to
 }
 
-func sum(content []byte) Hash {
-	whole := sha256.Sum256(content)
-	return Hash(whole[:16])
+func digest(content []byte) Hash {
+	full := sha256.Sum256(content)
+	return Hash(full[:16])
 }

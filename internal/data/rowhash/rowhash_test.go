@@ -31,8 +31,8 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// TestInputsOfRaggedRows checks that rows of different lengths are hashed from their own
-// start.
+// TestInputsOfRaggedRows checks that a row is hashed from its own start if earlier rows
+// have other lengths.
 func TestInputsOfRaggedRows(t *testing.T) {
 	got := Inputs(ood.InputBlock{Tensors: []ood.Tensor{{Shape: []int{3, 3, 2}, Lengths: []int{1, 3, 1}, Data: []float32{1, 2, 3, 4, 5, 6, 7, 8, 1, 2}}}})
 	if got[0] != got[2] || got[0] == got[1] {

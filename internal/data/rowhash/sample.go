@@ -10,19 +10,19 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// What hashes are computed from.
+// OfInputs and OfFeatures name the data that hashes of rows are computed from.
 const (
 	OfInputs   = "inputs"
 	OfFeatures = "features"
 )
 
-// Of returns the hashes of the rows of a batch, from their inputs or from their features. It
-// returns nil if the batch lacks those.
-func Of(b ood.Batch, of string) []Hash {
+// Of returns the hashes of the rows of a batch. source is OfInputs or OfFeatures. Of
+// returns nil if the batch lacks these data.
+func Of(b ood.Batch, source string) []Hash {
 	switch {
-	case of == OfFeatures && b.Features.Cols > 0:
+	case source == OfFeatures && b.Features.Cols > 0:
 		return Features(b.Features)
-	case of != OfInputs || b.Hashes == nil:
+	case source != OfInputs || b.Hashes == nil:
 		return nil
 	}
 	list := make([]Hash, len(b.Hashes))
@@ -32,7 +32,7 @@ func Of(b ood.Batch, of string) []Hash {
 	return list
 }
 
-// Numbers shortens hashes to sorted numbers.
+// Numbers returns the first halves of hashes as sorted numbers.
 func Numbers(list []Hash) []uint64 {
 	numbers := make([]uint64, len(list))
 	for i, h := range list {
@@ -42,29 +42,29 @@ func Numbers(list []Hash) []uint64 {
 	return numbers
 }
 
-// Number returns the first half of the hash.
+// Number returns the first half of the hash as a number.
 func (h Hash) Number() uint64 { return binary.BigEndian.Uint64(h[:]) }
 
 // MostSampled is the largest number of hashes in a sample.
 const MostSampled = 4096
 
-// Sample holds the smallest distinct hashes of rows. They are a random sample of the distinct
-// rows, because hashes are as good as random.
+// Sample holds the smallest distinct hashes of rows. They are a random sample of the
+// distinct rows, because hashes behave like random numbers.
 type Sample struct {
 	Hashes []uint64 // increasing
-	// Rows is the number of rows with one of the hashes, and Repeated the number of these that
-	// equal another row by chance.
+	// Rows is the number of rows whose hash is in Hashes. Repeated is the number of such
+	// rows that equal another row by chance.
 	Rows, Repeated int
 }
 
-// NewSample restores a sample from the hashes and the two counts that a file keeps: the rows
-// with these hashes, and the rows among them that equal another row by chance.
+// NewSample restores a sample from its stored hashes and counts. ties holds the fields Rows
+// and Repeated.
 func NewSample(hashes []uint64, ties [2]int) Sample {
 	return Sample{Hashes: hashes, Rows: ties[0], Repeated: ties[1]}
 }
 
-// SampleOf returns a sample of rows with these hashes, which are sorted. If copies is true,
-// equal rows count as copies, and not as equal by chance.
+// SampleOf returns a sample of rows, given their sorted hashes. If copies is true, equal
+// rows were copied and do not count as equal by chance.
 func SampleOf(sorted []uint64, copies bool) (s Sample) {
 	for hash, n := range runs(sorted) {
 		if len(s.Hashes) == MostSampled {
@@ -79,7 +79,7 @@ func SampleOf(sorted []uint64, copies bool) (s Sample) {
 	return s
 }
 
-// OK reports whether this can be a sample of at most n rows.
+// OK reports whether s can be a sample of at most n rows.
 func (s Sample) OK(n int) bool {
 	for i := 1; i < len(s.Hashes); i++ {
 		if s.Hashes[i] <= s.Hashes[i-1] {
@@ -94,14 +94,14 @@ type Matches struct {
 	Rows     int `json:"rows"`
 	Compared int `json:"compared"` // number of Rows whose hashes are in the range of the sample
 	Found    int `json:"found"`    // number of Compared whose hashes are in the sample
-	// Sampled and Repeated are the counts of the sample. Part tells that it does not have the
-	// hashes of all its rows.
+	// Sampled and Repeated are the fields Rows and Repeated of the sample. Part is true if
+	// the sample may lack the hashes of some rows.
 	Sampled  int  `json:"sampled"`
 	Repeated int  `json:"repeated"`
 	Part     bool `json:"part,omitempty"`
 }
 
-// Add counts a row.
+// Add compares the hash of a row with the sample and counts the row.
 func (m *Matches) Add(s Sample, hash uint64) {
 	m.Rows++
 	m.Sampled, m.Repeated, m.Part = s.Rows, s.Repeated, len(s.Hashes) == MostSampled
@@ -114,39 +114,41 @@ func (m *Matches) Add(s Sample, hash uint64) {
 	}
 }
 
-// OK reports whether the counts can come from rows and a sample.
+// OK reports whether the counts are consistent with each other.
 func (m Matches) OK() bool {
 	return 0 <= m.Found && m.Found <= m.Compared && m.Compared <= m.Rows && 0 <= m.Repeated && m.Repeated <= m.Sampled
 }
 
-// Merge adds the counts of others, which were compared with the same sample.
+// Merge adds the counts of other rows, which were compared with the same sample.
 func (m *Matches) Merge(others Matches) {
 	others.Rows, others.Compared, others.Found = m.Rows+others.Rows, m.Compared+others.Compared, m.Found+others.Found
 	*m = others
 }
 
-// Doubt is the probability with which rows look copied although none was.
+// Doubt is the significance level of tests for copies: the probability that rows are
+// reported as copies although none were copied.
 const Doubt = 1e-4
 
-// leastShare is the least fraction of copied rows that is worth a note.
-const leastShare = .01
+// minCopied is the smallest fraction of copied rows that is reported.
+const minCopied = .01
 
-// Known estimates how many of the rows are among the rows of the sample. It returns 0 if
-// chance explains the matches: rows with few columns and few values are often equal. A new row
-// from the same source equals a row of the sample about as often as these equal each other.
+// Known estimates how many rows are among the rows of the sample. It returns 0 if chance
+// explains the matches, because rows with few columns and few values are often equal. By
+// chance, a new row equals a row of the sample about as often as rows of the sample equal
+// each other.
 func (m Matches) Known() int {
 	if m.Compared == 0 {
 		return 0
 	}
-	share := float64(m.Found) / float64(m.Compared)
-	if share < leastShare || hypothesis.Binomial(m.Found, m.Compared, atMost(m.Repeated, m.Sampled)) >= Doubt {
+	fraction := float64(m.Found) / float64(m.Compared)
+	if fraction < minCopied || hypothesis.Binomial(m.Found, m.Compared, equalRateBound(m.Repeated, m.Sampled)) >= Doubt {
 		return 0
 	}
-	return int(math.Round(share * float64(m.Rows)))
+	return int(math.Round(fraction * float64(m.Rows)))
 }
 
-// Says describes how many rows are known, for example "about 250 of 1,000 rows", or returns
-// nothing if none are.
+// Says describes how many rows are known, for example "about 250 of 1,000 rows". It returns
+// an empty string if no row is known.
 func (m Matches) Says(what string) string {
 	n := m.Known()
 	switch {
@@ -158,9 +160,9 @@ func (m Matches) Says(what string) string {
 	return rows.CountOf(n, m.Rows, what)
 }
 
-// atMost returns an upper bound, with 99 % confidence, for the probability that a row equals
-// another, if the given number of rows do.
-func atMost(repeated, rows int) float64 {
+// equalRateBound returns an upper bound, with 99 % confidence, for the probability that a
+// row equals another row. repeated is the number of rows that do.
+func equalRateBound(repeated, rows int) float64 {
 	_, high := hypothesis.Interval(repeated, rows, .98)
 	return high
 }
