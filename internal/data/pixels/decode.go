@@ -16,13 +16,13 @@ import (
 	_ "golang.org/x/image/webp"
 )
 
-// ErrImage is wrapped by the error for an image that cannot be decoded, or is too large.
+// ErrImage is wrapped by errors for images that cannot be decoded or are too large.
 var ErrImage = errors.New("not a readable image")
 
 // Size returns the height and width of an encoded image. It returns an error for sizes that
 // are too large to allocate.
 func Size(r io.Reader) (height, width int, err error) {
-	defer recovered(&err)
+	defer recoverError(&err)
 	cfg, _, err := image.DecodeConfig(bufio.NewReader(r))
 	switch {
 	case err != nil:
@@ -36,10 +36,11 @@ func Size(r io.Reader) (height, width int, err error) {
 	return cfg.Height, cfg.Width, nil
 }
 
-// Decode decodes an image to RGB or, for JPEG, to an image that [From] and [Resize] convert to
-// RGB. It first checks the size with [Size] and, if take is not nil, with take.
-func Decode(r io.Reader, take func(h, w int) error) (m image.Image, err error) {
-	defer recovered(&err)
+// Decode decodes an image. It returns RGB or, for JPEG, an image that [From] and [Resize]
+// convert to RGB. Before decoding it checks the size with [Size] and, if check is not nil,
+// with check.
+func Decode(r io.Reader, check func(h, w int) error) (m image.Image, err error) {
+	defer recoverError(&err)
 	var h, w int
 	s, seeks := r.(io.Seeker)
 	if seeks {
@@ -49,8 +50,8 @@ func Decode(r io.Reader, take func(h, w int) error) (m image.Image, err error) {
 		h, w, err = Size(io.TeeReader(r, &head))
 		r = io.MultiReader(&head, r)
 	}
-	if err == nil && take != nil {
-		err = take(h, w)
+	if err == nil && check != nil {
+		err = check(h, w)
 	}
 	if err == nil && seeks {
 		_, err = s.Seek(0, io.SeekStart)
@@ -69,15 +70,15 @@ func Decode(r io.Reader, take func(h, w int) error) (m image.Image, err error) {
 	}
 	rgb := From(img)
 	if at := img.Bounds(); format == "gif" && at != image.Rect(0, 0, w, h) {
-		// The frame covers part of the screen, and the rest is black.
+		// The frame of a GIF may cover only a part of the image. The rest is black.
 		rgb = rgb.window(-at.Min.Y, -at.Min.X, h, w)
 	}
 	return rgb, nil
 }
 
-// recovered turns a panic into an error. Image decoders meet hostile files, which must not end
-// the program.
-func recovered(err *error) {
+// recoverError turns a panic of an image decoder into an error, so that a hostile file
+// cannot end the program.
+func recoverError(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("%w: its decoder failed: %v", ErrImage, r)
 	}

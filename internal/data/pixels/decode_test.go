@@ -13,8 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/npy"
 )
 
-// testdata contains pictures, the arrays that Pillow makes of them, and the script that wrote
-// both.
+// testdata contains pictures, their pixels as decoded by Pillow, and the script make.py
+// that wrote them.
 const testdata = "../../../preprocess/testdata"
 
 // reference reads an array that make.py wrote.
@@ -47,16 +47,16 @@ func references(t *testing.T, file string) []string {
 	return z.Names()
 }
 
-// distance returns the largest difference between two levels.
+// distance returns the largest absolute difference between levels of a and b.
 func distance(a, b []uint8) int {
-	most := 0
+	largest := 0
 	for i := range a {
-		most = max(most, int(a[i])-int(b[i]), int(b[i])-int(a[i]))
+		largest = max(largest, int(a[i])-int(b[i]), int(b[i])-int(a[i]))
 	}
-	return most
+	return largest
 }
 
-// TestDecode compares every kind of image with Pillow, pixel by pixel.
+// TestDecode checks pixels of every image format against Pillow.
 func TestDecode(t *testing.T) {
 	for _, name := range references(t, "decoded.npz") {
 		shape, want := reference(t, "decoded.npz", name)
@@ -94,16 +94,16 @@ func TestDecodeErrors(t *testing.T) {
 	huge := append([]byte{}, png...)
 	copy(huge[16:], "\x00\x0f\xff\xff\x00\x0f\xff\xff")
 	for name, c := range map[string]struct {
-		b     []byte
-		words string
+		b    []byte
+		want string
 	}{
 		"empty": {nil, "not a readable image"}, "text": {[]byte("hello"), "not a readable image"}, "cut": {png[:len(png)/2], "not a readable image"},
 		"half": {jpeg[:len(jpeg)*3/4], "not a readable image"}, "huge": {huge, "not a readable image"},
 		"too large": {[]byte("GIF89a\xff\xff\xff\xff\x00\x00\x00"), "an image of 65535×65535 is over the limit of 134217728 pixels"},
 	} {
 		for _, r := range []io.Reader{bytes.NewReader(c.b), io.MultiReader(bytes.NewReader(c.b))} {
-			if m, err := Decode(r, nil); m != nil || !errors.Is(err, ErrImage) || !strings.Contains(err.Error(), c.words) {
-				t.Errorf("%s: error %v, want it to say %q", name, err, c.words)
+			if m, err := Decode(r, nil); m != nil || !errors.Is(err, ErrImage) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: error %v, want it to say %q", name, err, c.want)
 			}
 		}
 	}

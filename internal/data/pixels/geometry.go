@@ -2,14 +2,15 @@ package pixels
 
 import "fmt"
 
-// MaxPixels limits the area of an image, before and after resizing: a file of a few bytes can
-// claim any size.
+// MaxPixels limits the area of an image before and after resizing, because a file of a few
+// bytes can claim any size.
 const MaxPixels = 1 << 27
 
-// maxSide limits the sides of an image, because resizing uses many weights for each pixel.
+// maxSide limits the height and the width of an image, because resizing stores weights for
+// each row and column.
 const maxSide = 1 << 16
 
-// CheckArea returns an error for the size of an image that is too large to allocate.
+// CheckArea returns an error if an image of h×w pixels is empty or too large to allocate.
 func CheckArea(h, w int) error {
 	if h < 1 || w < 1 {
 		return fmt.Errorf("an image of %d×%d has no pixels", h, w)
@@ -23,24 +24,25 @@ func CheckArea(h, w int) error {
 	return nil
 }
 
-// Centre returns the centre crop of h×w. It starts half the difference, rounded down, from the
-// top and left. A smaller image is padded with zeros, half the difference, rounded up, at the
-// top and left, as Hugging Face does.
+// Centre returns the centre crop of m with h×w pixels. The crop begins half the difference,
+// rounded down, from the top and left. A smaller image is padded with zeros instead. The
+// top and left then get half the difference, rounded up, as in Hugging Face.
 func (m *Image) Centre(h, w int) *Image {
 	return m.window(offset(m.Height, h), offset(m.Width, w), h, w)
 }
 
-// offset returns the start of a centre crop, which is negative if the crop is larger. The
-// shift is a division that rounds down.
+// offset returns the start of a centre crop, which is negative if the crop is larger than
+// the image. The shift halves the difference and rounds down, even if it is negative.
 func offset(have, want int) int { return (have - want) >> 1 }
 
-// Padded pads an image that is no larger than h×w with zeros. If the difference is odd, the
-// bottom or right gets one more.
+// Padded returns m with zeros around it, so that it has h×w pixels. m must not be larger
+// than this. If the difference is odd, the bottom or right gets the extra zeros.
 func (m *Image) Padded(h, w int) *Image {
 	return m.window(-((h - m.Height) / 2), -((w - m.Width) / 2), h, w)
 }
 
-// window cuts h×w out of m, starting at (top, left), with zeros outside of m.
+// window returns the h×w pixels of m that begin at (top, left). Pixels outside of m are
+// zero.
 func (m *Image) window(top, left, h, w int) *Image {
 	if top == 0 && left == 0 && m.Height == h && m.Width == w {
 		return m

@@ -6,8 +6,8 @@ import (
 	"image/color"
 )
 
-// Image is an 8-bit image: rows of interleaved channels, 1 (grey), 3 (RGB) or 4
-// (RGBA, whose alpha is dropped).
+// Image is an 8-bit image. Pix holds its rows with interleaved channels: 1 (grey), 3 (RGB)
+// or 4 (RGBA). Conversions drop the alpha channel.
 type Image struct {
 	Height, Width, Channels int
 	Pix                     []uint8
@@ -28,7 +28,7 @@ func (m *Image) At(x, y int) color.Color {
 	return color.NRGBA{p[0], p[1], p[2], 255}
 }
 
-// RGBA returns m in a form that image encoders process quickly.
+// RGBA returns m as an *image.RGBA, which image encoders process quickly.
 func (m *Image) RGBA() *image.RGBA {
 	out := image.NewRGBA(m.Bounds())
 	for i, p := 0, m.Convert(3).Pix; i < len(out.Pix); i, p = i+4, p[3:] {
@@ -42,8 +42,8 @@ func New(h, w, c int) *Image {
 	return &Image{h, w, c, make([]uint8, h*w*c)}
 }
 
-// Convert returns m with 1 or 3 channels. Alpha is dropped, as in Pillow's convert("RGB");
-// grey is ITU-R 601 luma.
+// Convert returns m with c channels, 1 or 3. Grey is computed as ITU-R 601 luma. Alpha is
+// dropped, as in Pillow's convert("RGB").
 func (m *Image) Convert(c int) *Image {
 	if m.Channels == c {
 		return m
@@ -68,8 +68,8 @@ func luma(r, g, b uint8) uint8 {
 	return uint8((uint32(r)*19595 + uint32(g)*38470 + uint32(b)*7471 + 1<<15) >> 16)
 }
 
-// From returns the pixels of an image: three channels, or one if it is Pixels with one
-// channel. 16-bit levels lose their low byte, and alpha is dropped.
+// From returns the pixels of img in three channels. An *Image with one channel is returned
+// unchanged. 16-bit levels lose their low byte, and alpha is dropped.
 func From(img image.Image) *Image {
 	b := img.Bounds()
 	w, h := b.Dx(), b.Dy()
@@ -102,7 +102,7 @@ func From(img image.Image) *Image {
 		return fromPalette(img)
 	case *image.YCbCr:
 		return fromYCbCr(img)
-	case *image.NYCbCrA: // only from WebP
+	case *image.NYCbCrA: // only the WebP decoder returns this type
 		return fromVP8(&img.YCbCr)
 	}
 	out := New(h, w, 3)
@@ -134,8 +134,8 @@ func fromPalette(img *image.Paletted) *Image {
 	return out
 }
 
-// fromQuads reads three of every four samples. Each sample has size bytes, with the high byte
-// first, and rows begin stride bytes apart.
+// fromQuads returns the first three of every four samples in pix. Each sample has size
+// bytes, and only its first (high) byte is kept. Rows begin stride bytes apart.
 func fromQuads(h, w, size int, pix []uint8, stride int) *Image {
 	out := New(h, w, 3)
 	for y := range h {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Other image types convert to the same pixels as Image.
+// TestImages checks that From returns the same pixels for different image types.
 func TestImages(t *testing.T) {
 	grey := image.NewGray(image.Rect(1, 1, 4, 3))
 	deep := image.NewGray16(grey.Rect)

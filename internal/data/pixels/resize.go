@@ -12,18 +12,18 @@ const (
 	Nearest  Filter = 0
 	Lanczos  Filter = 1
 	Bilinear Filter = 2
-	Bicubic  Filter = 3 // with a = −0.5
+	Bicubic  Filter = 3 // Keys' cubic kernel with a = −0.5
 	Box      Filter = 4
 	Hamming  Filter = 5
 )
 
-// kernel is a resampling kernel and the distance at which it ends.
+// kernel is a resampling kernel. Beyond the distance support it is zero.
 type kernel struct {
 	support float64
 	at      func(x float64) float64
 }
 
-// filters holds the kernels by filter; that of nearest is unused.
+// filters holds the kernel of each filter except Nearest, which needs none.
 var filters = [...]kernel{
 	Lanczos: {3, func(x float64) float64 { return sinc(x) * sinc(x/3) }},
 	Bilinear: {1, func(x float64) float64 {
@@ -53,25 +53,26 @@ func sinc(x float64) float64 {
 	return math.Sin(math.Pi*x) / (math.Pi * x)
 }
 
-// fraction is the number of fractional bits of weights. With two bits of headroom for the
-// overshoot of Lanczos and bicubic, sums of weighted bytes fit an int32.
-const fraction = 32 - 8 - 2
+// fractionBits is the number of fractional bits of weights in fixed point. An int32 then
+// has room for the 8 bits of a level, and for 2 bits because Lanczos and bicubic overshoot.
+const fractionBits = 32 - 8 - 2
 
-// taps holds the weights of the input samples, from first on, that make one output sample.
+// taps holds the weights for one output sample. The first weight belongs to input sample
+// first, and the other weights to the samples after it.
 type taps struct {
 	first   int
 	weights []int32
 }
 
-// weigh returns the taps of every output sample. If the image shrinks, the kernel is stretched
-// so that every input sample counts (antialiasing).
-func weigh(in, out int, k kernel) []taps {
+// tapsFor returns the taps of every output sample if in samples are resized to out. If the
+// image shrinks, the kernel is stretched so that every input sample counts (antialiasing).
+func tapsFor(in, out int, k kernel) []taps {
 	scale := float64(in) / float64(out)
 	stretch := max(scale, 1)
 	support := k.support * stretch
-	all := make([]taps, out)
+	perOutput := make([]taps, out)
 	w := make([]float64, 0, 2*int(math.Ceil(support))+1)
-	for i := range all {
+	for i := range perOutput {
 		centre := (float64(i) + 0.5) * scale
 		first := max(int(centre-support+0.5), 0)
 		end := min(int(centre+support+0.5), in)
@@ -87,62 +88,63 @@ func weigh(in, out int, k kernel) []taps {
 		}
 		fixed := make([]int32, len(w))
 		for j, v := range w {
-			fixed[j] = int32(math.Round(v / sum * (1 << fraction)))
+			fixed[j] = int32(math.Round(v / sum * (1 << fractionBits)))
 		}
-		all[i] = taps{first, fixed}
+		perOutput[i] = taps{first, fixed}
 	}
-	return all
+	return perOutput
 }
 
-// Resize returns an image at h×w, with the channels of [From].
+// Resize scales img to h×w. It returns the same channels as [From].
 func Resize(img image.Image, h, w int, f Filter) *Image {
 	at := img.Bounds()
 	if y, ok := img.(*image.YCbCr); ok && f != Nearest && w != at.Dx() {
-		// Its rows are converted to RGB while they are resized.
-		return resizeRows(newPlanes(y), at.Dy(), 3, weigh(at.Dx(), w, filters[f])).Resize(h, w, f)
+		// Each row is converted to RGB just before it is resized.
+		return resizeRows(newPlanes(y), at.Dy(), 3, tapsFor(at.Dx(), w, filters[f])).Resize(h, w, f)
 	}
 	return From(img).Resize(h, w, f)
 }
 
-// Resize returns m at h×w. Like Pillow's Image.resize, it convolves rows, rounds to bytes, and
-// then convolves columns.
+// Resize returns m scaled to h×w. Like Pillow's Image.resize, it convolves rows, rounds to
+// bytes, and then convolves columns.
 func (m *Image) Resize(h, w int, f Filter) *Image {
 	if f == Nearest {
 		return m.nearest(h, w)
 	}
 	if w != m.Width {
-		m = resizeRows(m, m.Height, m.Channels, weigh(m.Width, w, filters[f]))
+		m = resizeRows(m, m.Height, m.Channels, tapsFor(m.Width, w, filters[f]))
 	}
 	if h != m.Height {
-		m = m.resizeColumns(h, weigh(m.Height, h, filters[f]))
+		m = m.resizeColumns(h, tapsFor(m.Height, h, filters[f]))
 	}
 	return m
 }
 
-// Within returns the image, or a smaller picture of it if a side is longer than edge.
+// Within returns img, scaled down if its longer side has more than edge pixels.
 func Within(img image.Image, edge int) *Image {
 	at := img.Bounds()
 	h, w := at.Dy(), at.Dx()
-	if long := max(h, w); long > edge {
-		h, w = max(1, h*edge/long), max(1, w*edge/long)
+	if longer := max(h, w); longer > edge {
+		h, w = max(1, h*edge/longer), max(1, w*edge/longer)
 	}
 	return Resize(img, h, w, Bilinear)
 }
 
-// rows provides an image row by row.
-type rows interface {
+// rowSource provides an image row by row.
+type rowSource interface {
 	// row returns row y, which is valid until the next call.
 	row(y int) []uint8
 }
 
-// row implements rows.
+// row returns row y without a copy.
 func (m *Image) row(y int) []uint8 { return m.Pix[y*m.Width*m.Channels:][:m.Width*m.Channels] }
 
-// resizeRows computes a sample for each of the taps from each of h rows.
-func resizeRows(rows rows, h, channels int, all []taps) *Image {
+// resizeRows resizes h rows to len(all) pixels each. all holds the taps of each output
+// pixel.
+func resizeRows(source rowSource, h, channels int, all []taps) *Image {
 	out := New(h, len(all), channels)
 	for y := range h {
-		src, dst := rows.row(y), out.row(y)
+		src, dst := source.row(y), out.row(y)
 		for x, t := range all {
 			s := src[t.first*channels:]
 			if channels == 3 {
@@ -163,13 +165,15 @@ func resizeRows(rows rows, h, channels int, all []taps) *Image {
 	return out
 }
 
-// rounding is half a level.
-const rounding = 1 << (fraction - 1)
+// rounding is half a level in fixed point. Sums start with it, so that clip rounds to the
+// nearest level.
+const rounding = 1 << (fractionBits - 1)
 
-// weighted3 returns a weighted sum of pixels.
+// weighted3 returns the weighted sum of RGB pixels, by channel. s holds the pixels and v
+// their weights.
 func weighted3(s []uint8, v []int32) (r, g, b int32) {
 	r, g, b = rounding, rounding, rounding
-	for len(v) >= 4 && len(s) >= 12 { // four at a time need two thirds of the time
+	for len(v) >= 4 && len(s) >= 12 { // four pixels at a time take a third less time than one
 		r += v[0]*int32(s[0]) + v[1]*int32(s[3]) + v[2]*int32(s[6]) + v[3]*int32(s[9])
 		g += v[0]*int32(s[1]) + v[1]*int32(s[4]) + v[2]*int32(s[7]) + v[3]*int32(s[10])
 		b += v[0]*int32(s[2]) + v[1]*int32(s[5]) + v[2]*int32(s[8]) + v[3]*int32(s[11])
@@ -214,9 +218,9 @@ func (m *Image) resizeColumns(h int, all []taps) *Image {
 	return out
 }
 
-// clip removes the fraction and limits the value to a byte.
+// clip removes the fractional bits of v and limits it to a byte.
 func clip(v int32) uint8 {
-	return uint8(min(max(v>>fraction, 0), 255))
+	return uint8(min(max(v>>fractionBits, 0), 255))
 }
 
 func (m *Image) nearest(h, w int) *Image {
@@ -224,8 +228,8 @@ func (m *Image) nearest(h, w int) *Image {
 		return m
 	}
 	out := New(h, w, m.Channels)
-	columns := middles(m.Width, w)
-	for y, sy := range middles(m.Height, h) {
+	columns := nearestSamples(m.Width, w)
+	for y, sy := range nearestSamples(m.Height, h) {
 		for x, sx := range columns {
 			copy(out.Pix[(y*w+x)*m.Channels:(y*w+x+1)*m.Channels], m.Pix[(sy*m.Width+sx)*m.Channels:])
 		}
@@ -233,15 +237,16 @@ func (m *Image) nearest(h, w int) *Image {
 	return out
 }
 
-// middles returns the input samples under the middles of the output samples. It adds up the
-// position, as Pillow does, because rounding decides for positions on a border.
-func middles(in, out int) []int {
+// nearestSamples returns the input sample at the centre of each output sample. Like Pillow,
+// it adds up positions step by step, because rounding decides which sample is nearest at a
+// border.
+func nearestSamples(in, out int) []int {
 	step := float64(in) / float64(out)
-	all := make([]int, out)
+	samples := make([]int, out)
 	at := step * 0.5
-	for i := range all {
-		all[i] = min(int(at), in-1)
+	for i := range samples {
+		samples[i] = min(int(at), in-1)
 		at += step
 	}
-	return all
+	return samples
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestResize compares with Pillow's Image.resize, level by level.
+// TestResize checks that every level equals that of Pillow's Image.resize.
 func TestResize(t *testing.T) {
 	photo := decode(t, "photo.png")
 	for _, name := range references(t, "resized.npz") {
@@ -28,17 +28,17 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// TestTaps checks that weights sum to one and stay within the image, for all sizes.
+// TestTaps checks that weights add up to one and belong to samples within the image.
 func TestTaps(t *testing.T) {
 	for f := int(Lanczos); f < len(filters); f++ {
 		for _, size := range [][2]int{{1, 1}, {1, 9}, {9, 1}, {1000, 3}, {3, 1000}, {224, 256}, {375, 256}} {
-			for i, tap := range weigh(size[0], size[1], filters[f]) {
+			for i, tap := range tapsFor(size[0], size[1], filters[f]) {
 				sum := 0
 				for _, w := range tap.weights {
 					sum += int(w)
 				}
-				if math.Abs(float64(sum)/(1<<fraction)-1) > 1e-4 {
-					t.Errorf("filter %d, %d to %d: weights of sample %d sum to %v", f, size[0], size[1], i, float64(sum)/(1<<fraction))
+				if math.Abs(float64(sum)/(1<<fractionBits)-1) > 1e-4 {
+					t.Errorf("filter %d, %d to %d: weights of sample %d sum to %v", f, size[0], size[1], i, float64(sum)/(1<<fractionBits))
 				}
 				if tap.first < 0 || tap.first+len(tap.weights) > size[0] {
 					t.Errorf("filter %d, %d to %d: sample %d reaches outside", f, size[0], size[1], i)

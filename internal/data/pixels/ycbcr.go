@@ -15,12 +15,12 @@ func fromYCbCr(img *image.YCbCr) *Image {
 	return out
 }
 
-// planes provides a decoded JPEG as rows of RGB. Chroma at half the resolution is interpolated
-// with the weights 3:1 of libjpeg (and thus Pillow). The standard library repeats samples
-// instead, which differs by tens of levels at coloured edges.
+// planes provides a decoded JPEG as rows of RGB. If chroma has half the resolution, it is
+// interpolated with weights 3:1, as in libjpeg (and thus Pillow). The standard library
+// would repeat samples instead, and differ by tens of levels at coloured edges.
 type planes struct {
 	img         *image.YCbCr
-	rgb, cb, cr []uint8 // one row
+	rgb, cb, cr []uint8 // one row of output, and of chroma at full resolution
 	sums        []int32
 }
 
@@ -29,7 +29,7 @@ func newPlanes(img *image.YCbCr) *planes {
 	return &planes{img, make([]uint8, 3*w), make([]uint8, w), make([]uint8, w), make([]int32, (w+1)/2)}
 }
 
-// row implements rows. It is the JFIF conversion in 16-bit fixed point.
+// row returns row y, converted as JFIF defines in fixed point with 16 fractional bits.
 func (p *planes) row(y int) []uint8 {
 	const half = 1 << 15
 	p.chroma(p.cb, p.img.Cb, y)
@@ -43,7 +43,7 @@ func (p *planes) row(y int) []uint8 {
 		g := y + (-22554*u-46802*v+half)>>16
 		b := y + (116130*u+half)>>16
 		to := p.rgb[3*x : 3*x+3 : 3*x+3]
-		if uint32(r|g|b) < 256 { // true for most
+		if uint32(r|g|b) < 256 { // no channel is outside 0…255, as in most pixels
 			to[0], to[1], to[2] = uint8(r), uint8(g), uint8(b)
 		} else {
 			to[0], to[1], to[2] = limit(r), limit(g), limit(b)
@@ -56,26 +56,27 @@ func (p *planes) row(y int) []uint8 {
 func (p *planes) chroma(dst, plane []uint8, y int) {
 	b := p.img.Rect
 	at := func(x, y int) int { return p.img.COffset(b.Min.X+x, b.Min.Y+y) }
-	stored := func(y int) []uint8 { return plane[at(0, y):] }
-	// near is the stored row that contains y, and far its neighbour on the other side of y.
+	storedRow := func(y int) []uint8 { return plane[at(0, y):] }
+	// near is the stored chroma row that covers row y. far is the second-nearest stored
+	// row.
 	near, last := y/2, (b.Dy()-1)/2
 	far := min(max(near+2*(y%2)-1, 0), last)
 	aligned := b.Min.X%2 == 0 && b.Min.Y%2 == 0
 	wide := len(p.sums) > 2
 	switch ratio := p.img.SubsampleRatio; {
 	case ratio == image.YCbCrSubsampleRatio422 && aligned && wide:
-		p.double(dst, stored(y), stored(y), 4, 8)
+		p.double(dst, storedRow(y), storedRow(y), 4, 8)
 	case ratio == image.YCbCrSubsampleRatio420 && aligned && wide:
-		// The rounding of sums of 16 samples alternates.
-		p.double(dst, stored(2*near), stored(2*far), 8, 7)
+		// Like libjpeg, round sums with a total weight of 16 alternately with 8 and 7.
+		p.double(dst, storedRow(2*near), storedRow(2*far), 8, 7)
 	case ratio == image.YCbCrSubsampleRatio440 && aligned:
-		a, z := stored(2 * near)[:len(dst)], stored(2 * far)[:len(dst)]
-		rounding := int32(1 + y%2) // alternates, to avoid a drift
+		nearRow, farRow := storedRow(2 * near)[:len(dst)], storedRow(2 * far)[:len(dst)]
+		rounding := int32(1 + y%2) // alternates between rows, so that rounding errors do not add up
 		for x := range dst {
-			dst[x] = uint8((3*int32(a[x]) + int32(z[x]) + rounding) >> 2)
+			dst[x] = uint8((3*int32(nearRow[x]) + int32(farRow[x]) + rounding) >> 2)
 		}
 	case ratio == image.YCbCrSubsampleRatio444:
-		copy(dst, stored(y))
+		copy(dst, storedRow(y))
 	default:
 		for x := range dst {
 			dst[x] = plane[at(x, y)]
@@ -83,8 +84,9 @@ func (p *planes) chroma(dst, plane []uint8, y int) {
 	}
 }
 
-// double computes two samples from each weighted sum, 3:1, of the nearer and the farther row,
-// with one rounding each.
+// double computes two samples of dst from each chroma sample. It interpolates between the
+// rows near and far with weights 3:1, and then between columns with weights 3:1. even and
+// odd are added to round the two samples.
 func (p *planes) double(dst, near, far []uint8, even, odd int32) {
 	s := p.sums
 	near, far = near[:len(s)], far[:len(s)]

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// randomYCbCr has random levels, every other one of them the smallest or the largest.
+// randomYCbCr returns an image with random levels. About half of the levels are 0 or 255.
 func randomYCbCr(r *rand.Rand, w, h int, ratio image.YCbCrSubsampleRatio) *image.YCbCr {
 	m := image.NewYCbCr(image.Rect(0, 0, w, h), ratio)
 	for _, plane := range [][]uint8{m.Y, m.Cb, m.Cr} {
@@ -22,7 +22,7 @@ func randomYCbCr(r *rand.Rand, w, h int, ratio image.YCbCrSubsampleRatio) *image
 	return m
 }
 
-// TestRGB compares with the definition of JFIF, rounded.
+// TestRGB checks colours against the formulas of JFIF.
 func TestRGB(t *testing.T) {
 	m := randomYCbCr(rand.New(rand.NewPCG(1, 2)), 101, 83, image.YCbCrSubsampleRatio444)
 	got := From(m)
