@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// Values holds cells of a column; the cells of lists follow one another.
+// Values holds cells of one column. The cells of lists are stored one after another.
 type Values struct {
 	Numbers []float64 // NaN for a missing number
-	Bytes   [][]byte  // for texts and bytes; nil for a missing one
+	Bytes   [][]byte  // texts or bytes; nil for a missing one
 	// Lengths is the number of cells in each row, or nil for a column with one cell per row.
 	Lengths []int
 }
@@ -23,7 +23,8 @@ type Cursor struct {
 	streams []*stream
 }
 
-// Open starts reading the columns with these numbers, none of which may be of kind [Other].
+// Open starts reading the columns with the given indices. A column must not be of kind
+// [Other].
 func (f *File) Open(columns ...int) (*Cursor, error) {
 	r, err := openReader(f.path)
 	if err != nil {
@@ -48,21 +49,22 @@ func (c *Cursor) Close() error {
 	return c.r.Close()
 }
 
-// Read reads n rows from start on, for each column. Rows that follow those of the last call
-// are read without a search. It panics if rows are out of range.
+// Read reads n rows of each column, beginning with row start. It is fast if start follows
+// the rows of the previous call. Read panics if the rows are out of range.
 func (c *Cursor) Read(ctx context.Context, start, n int) ([]Values, error) {
 	cells, _, err := c.read(ctx, start, n, math.MaxInt)
 	return cells, err
 }
 
-// ReadSome is Read, but it may read fewer rows, at least one, if their cells are large. It
-// also returns their number.
+// ReadSome is like Read, but may stop before n rows, after at least one, if the cells are
+// large. It also returns the number of rows that were read.
 func (c *Cursor) ReadSome(ctx context.Context, start, n int) ([]Values, int, error) {
 	return c.read(ctx, start, n, 1<<26)
 }
 
-// read stops after the row at which cells exceed the given number of bytes.
-func (c *Cursor) read(ctx context.Context, start, n, enough int) (all []Values, read int, err error) {
+// read reads up to n rows. It stops after the row with which the cells need at least budget
+// bytes of memory.
+func (c *Cursor) read(ctx context.Context, start, n, budget int) (all []Values, read int, err error) {
 	if start < 0 || n < 0 || start > c.r.rows-n {
 		panic("parquet: rows out of range")
 	}
@@ -77,15 +79,15 @@ func (c *Cursor) read(ctx context.Context, start, n, enough int) (all []Values, 
 		if err := s.seek(ctx, start); err != nil {
 			return nil, 0, err
 		}
-		switch room := max(min(n, 1<<12), s.last); s.of.Kind {
+		switch room := max(min(n, 1<<12), s.lastCount); s.column.Kind {
 		case Number:
 			all[k].Numbers = make([]float64, 0, room)
 		default:
 			all[k].Bytes = make([][]byte, 0, room)
 		}
 	}
-	taken := 0
-	for ; read < n && (taken < enough || read == 0); read++ {
+	used := 0
+	for ; read < n && (used < budget || read == 0); read++ {
 		if read%1024 == 0 && ctx.Err() != nil {
 			return nil, 0, ctx.Err()
 		}
@@ -94,46 +96,48 @@ func (c *Cursor) read(ctx context.Context, start, n, enough int) (all []Values, 
 			if err != nil {
 				return nil, 0, err
 			}
-			taken += size
+			used += size
 		}
 	}
 	for k, s := range c.streams {
-		s.last = min(len(all[k].Numbers)+len(all[k].Bytes), 1<<20)
+		s.lastCount = min(len(all[k].Numbers)+len(all[k].Bytes), 1<<20)
 	}
 	return all, read, nil
 }
 
-// Limits of cells in bytes and of lists in cells: the limit of a line in a text table, and the
-// size of an encoded image in the largest page.
+// Limits for cells, because damaged files can claim any size. maxText is also the limit for
+// a line of a text table. maxBytes allows an encoded image that fills the largest page.
 const (
-	mostText  = 1 << 24
-	mostBytes = mostOfPage
-	mostList  = 1 << 24
+	maxText  = 1 << 24
+	maxBytes = maxPage
+	maxList  = 1 << 24
 )
 
 // stream provides the values of one column, in order.
 type stream struct {
 	r      *reader
-	column int
-	of     *Column
-	// Definition levels of an existing value, and of a list element that may be missing.
+	index  int
+	column *Column
+	// full is the definition level of a present value. element is the lowest definition
+	// level of a list element, which may be missing itself.
 	full, element int
 	at            int // next row
-	group         int // row group of pages, -1 for none
+	group         int // row group that pages belongs to, -1 for none
 	pages         *pages
 	page          *page // nil before the first page
-	// level is the repetition level of the next value, if known.
-	level uint32
-	known bool
-	// passed tells that the row before the next one may continue in the next page.
-	passed bool
-	last   int // number of cells in the last read
+	// level is the repetition level of the next value, if levelKnown is true.
+	level      uint32
+	levelKnown bool
+	// afterSkip is true after a page was skipped whose last row may continue in the next
+	// page.
+	afterSkip bool
+	lastCount int // number of cells in the previous read, to allocate as many for the next one
 }
 
-func newStream(r *reader, column int) *stream {
-	s := &stream{r: r, column: column, of: &r.columns[column], group: -1}
-	s.full = s.of.leaf.MaxDefinitionLevel()
-	if s.element = s.full; s.of.leaf.Optional() {
+func newStream(r *reader, index int) *stream {
+	s := &stream{r: r, index: index, column: &r.columns[index], group: -1}
+	s.full = s.column.leaf.MaxDefinitionLevel()
+	if s.element = s.full; s.column.leaf.Optional() {
 		s.element--
 	}
 	return s
@@ -143,19 +147,19 @@ func (s *stream) close() {
 	if s.pages != nil {
 		s.pages.close()
 	}
-	s.pages, s.page, s.known, s.passed = nil, nil, false, false
+	s.pages, s.page, s.levelKnown, s.afterSkip = nil, nil, false, false
 }
 
-// enter goes to the beginning of a row group.
+// enter moves to the beginning of a row group.
 func (s *stream) enter(group int) (err error) {
 	s.close()
 	s.group, s.at = group, s.r.starts[group]
-	s.pages, err = s.r.openPages(group, s.column)
+	s.pages, err = s.r.openPages(group, s.index)
 	return err
 }
 
-// seek goes to a row. It skips pages before it without decoding them if their headers contain
-// the number of rows.
+// seek moves to a row. It skips earlier pages without decoding them if their headers
+// contain the number of rows.
 func (s *stream) seek(ctx context.Context, row int) error {
 	if s.group >= 0 && s.at == row {
 		return nil
@@ -189,7 +193,7 @@ func (s *stream) seek(ctx context.Context, row int) error {
 		}
 		h, err := s.pages.next()
 		if err != nil || h == nil {
-			return s.ends(err)
+			return s.endError(err)
 		}
 		rows := s.pages.rows(h)
 		if rows < 0 || rows > row-s.at {
@@ -207,23 +211,23 @@ func (s *stream) seek(ctx context.Context, row int) error {
 			}
 			s.page = nil
 		} else {
-			s.pages.pass(h)
+			s.pages.skip(h)
 		}
 		s.at += rows
-		s.passed = s.of.List
+		s.afterSkip = s.column.List
 	}
 	return nil
 }
 
-// ends returns the error for a column with fewer rows than its file.
-func (s *stream) ends(err error) error {
+// endError returns an error for a column that has fewer rows than the file.
+func (s *stream) endError(err error) error {
 	if err == nil {
 		err = io.ErrUnexpectedEOF
 	}
-	return fmt.Errorf("column %.100q ends at row %d: %w", s.of.Name, s.at, err)
+	return fmt.Errorf("column %.100q ends at row %d: %w", s.column.Name, s.at, err)
 }
 
-// load goes to a page that has values left, and reports whether there is one.
+// load moves to a page with remaining values. It reports whether there is one.
 func (s *stream) load() (bool, error) {
 	for s.page == nil || s.page.left == 0 {
 		h, err := s.pages.next()
@@ -237,9 +241,9 @@ func (s *stream) load() (bool, error) {
 	return true, nil
 }
 
-// row appends the cells of the next row to those slices that are not nil, and returns the
-// bytes that these need.
-func (s *stream) row(to *Values) (size int, err error) {
+// row appends the cells of the next row to dst, or skips them if dst is nil. It returns the
+// memory that the cells need, in bytes.
+func (s *stream) row(dst *Values) (size int, err error) {
 	for s.at >= s.r.starts[s.group+1] {
 		if err := s.enter(s.group + 1); err != nil {
 			return 0, err
@@ -247,57 +251,58 @@ func (s *stream) row(to *Values) (size int, err error) {
 	}
 	count, empty := 0, 0
 	first := true
-	for first || s.of.List {
+	for first || s.column.List {
 		more, err := s.load()
-		if err == nil && more && s.of.List && !s.known {
+		if err == nil && more && s.column.List && !s.levelKnown {
 			s.level, err = s.page.repetition.next()
-			s.known = true
+			s.levelKnown = true
 		}
 		if err != nil || !more && first {
-			return 0, s.ends(err)
+			return 0, s.endError(err)
 		}
 		if !first && (!more || s.level == 0) {
 			break
 		}
-		if s.passed && s.level > 0 {
+		if s.afterSkip && s.level > 0 {
 			if _, err := s.value(nil); err != nil {
 				return 0, err
 			}
 			continue
 		}
-		s.passed, first = false, false
-		n, err := s.value(to)
+		s.afterSkip, first = false, false
+		n, err := s.value(dst)
 		if err != nil {
-			return 0, fmt.Errorf("row %d of column %.100q: %w", s.at, s.of.Name, err)
+			return 0, fmt.Errorf("row %d of column %.100q: %w", s.at, s.column.Name, err)
 		}
 		if n > 0 {
 			count++
 		} else {
-			empty++ // a nested list, which needs time but no memory
+			empty++ // an empty nested list, which takes time but no memory
 		}
 		size += n
-		// A run of elements tells how many follow.
+		// If the next levels are a run of list elements, the row has at least as many more
+		// cells.
 		ahead := 0
 		if levels := s.page.repetition; levels != nil && levels.packed == nil && levels.value > 0 {
 			ahead = levels.left
 		}
-		if count+empty+ahead > mostList {
-			return 0, &sizeError{s.of.Name, fmt.Sprintf("row %d is a list of more than %d cells, which are not read", s.at, mostList)}
+		if count+empty+ahead > maxList {
+			return 0, &sizeError{s.column.Name, fmt.Sprintf("row %d is a list of more than %d cells, which are not read", s.at, maxList)}
 		}
 	}
-	if to != nil && s.of.List {
-		to.Lengths = append(to.Lengths, count)
+	if dst != nil && s.column.List {
+		dst.Lengths = append(dst.Lengths, count)
 	}
 	s.at++
 	return size, nil
 }
 
-// value appends the next value to those slices that are not nil, and returns the bytes that it
-// needs: none if it represents a list without elements.
-func (s *stream) value(to *Values) (size int, err error) {
+// value appends the next value to dst, or skips it if dst is nil. It returns the memory
+// that the value needs, in bytes, which is 0 for a list without elements.
+func (s *stream) value(dst *Values) (size int, err error) {
 	p, level := s.page, uint32(s.full)
 	p.left--
-	s.known = false
+	s.levelKnown = false
 	if p.definition != nil {
 		if level, err = p.definition.next(); err != nil {
 			return 0, err
@@ -305,13 +310,13 @@ func (s *stream) value(to *Values) (size int, err error) {
 	}
 	if int(level) < s.full {
 		switch {
-		case s.of.List && int(level) < s.element:
+		case s.column.List && int(level) < s.element:
 			return 0, nil
-		case to == nil:
-		case s.of.Kind == Number:
-			to.Numbers = append(to.Numbers, math.NaN())
+		case dst == nil:
+		case s.column.Kind == Number:
+			dst.Numbers = append(dst.Numbers, math.NaN())
 		default:
-			to.Bytes = append(to.Bytes, nil)
+			dst.Bytes = append(dst.Bytes, nil)
 		}
 		return 8, nil
 	}
@@ -319,20 +324,20 @@ func (s *stream) value(to *Values) (size int, err error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case to == nil:
+	case dst == nil:
 		return 8, nil
-	case s.of.Kind == Number:
-		to.Numbers = append(to.Numbers, p.number(i))
+	case s.column.Kind == Number:
+		dst.Numbers = append(dst.Numbers, p.number(i))
 		return 8, nil
 	}
 	b := p.bytes(i)
-	most := mostBytes
-	if s.of.Kind == Text {
-		most = mostText
+	limit := maxBytes
+	if s.column.Kind == Text {
+		limit = maxText
 	}
-	if len(b) > most {
-		return 0, &sizeError{s.of.Name, fmt.Sprintf("a cell has %d bytes, and at most %d are read", len(b), most)}
+	if len(b) > limit {
+		return 0, &sizeError{s.column.Name, fmt.Sprintf("a cell has %d bytes, and at most %d are read", len(b), limit)}
 	}
-	to.Bytes = append(to.Bytes, b)
+	dst.Bytes = append(dst.Bytes, b)
 	return len(b) + 24, nil
 }

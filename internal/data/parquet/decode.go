@@ -13,11 +13,11 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/float16"
 )
 
-// decode decodes the cells of a page, except those in a dictionary.
-func (p *pages) decode(taken *int, b []byte, encoding format.Encoding, h *format.PageHeader) (c cells, err error) {
-	n, err := growth(b, encoding, p.column.leaf.Type().Kind())
+// decode decodes the cells of a dictionary, or of a page without one.
+func (p *pages) decode(reserved *int, b []byte, encoding format.Encoding, h *format.PageHeader) (c cells, err error) {
+	n, err := decodedSize(b, encoding, p.column.leaf.Type().Kind())
 	if err == nil {
-		err = p.take(taken, n, h.CompressedPageSize)
+		err = p.reserve(reserved, n, h.CompressedPageSize)
 	}
 	if err != nil {
 		return c, err
@@ -70,13 +70,13 @@ func (p *pages) decode(taken *int, b []byte, encoding format.Encoding, h *format
 	return c, fmt.Errorf("cells of type %v, which are not read", t)
 }
 
-// growth returns the number of bytes of decoded cells if it may be much more than the page
-// has. The library allocates whatever a page asks for.
-func growth(b []byte, encoding format.Encoding, kind parquet.Kind) (int64, error) {
+// decodedSize returns the memory for the decoded cells of a page, in bytes. The caller
+// limits the memory, because the library allocates whatever a page asks for.
+func decodedSize(b []byte, encoding format.Encoding, kind parquet.Kind) (int64, error) {
 	switch encoding {
 	case format.Plain:
 		if kind == parquet.ByteArray {
-			return 2 * int64(len(b)), nil // an empty text needs four bytes in the page, and eight in memory
+			return 2 * int64(len(b)), nil // an empty text has four bytes in the page, and needs eight in memory
 		}
 		return int64(len(b)), nil
 	case format.ByteStreamSplit:
@@ -87,18 +87,20 @@ func growth(b []byte, encoding format.Encoding, kind parquet.Kind) (int64, error
 	case format.DeltaLengthByteArray, format.DeltaByteArray:
 		n, size, rest, err := lengths(b)
 		if err == nil && encoding == format.DeltaByteArray {
-			// Each text shares a prefix with the previous one.
-			var beyond int64
-			_, beyond, _, err = lengths(rest)
-			size += beyond
+			// The first lengths are of prefixes shared with the previous text, and the
+			// second of suffixes.
+			var suffixes int64
+			_, suffixes, _, err = lengths(rest)
+			size += suffixes
 		}
 		return 16*int64(n) + size, err
 	}
 	return 0, fmt.Errorf("the encoding %v, which is not read", encoding)
 }
 
-// deltaHeader reads the header of delta-encoded integers: their number, the size of blocks,
-// the number of parts in a block, and the first integer.
+// deltaHeader reads the header of delta-encoded integers. It returns how many there are,
+// the integers per block, the parts per block (miniblocks), the first integer, and the
+// bytes after the header.
 func deltaHeader(b []byte) (count, block, minis int, first int64, rest []byte, err error) {
 	var v [4]uint64
 	for i := range v {
@@ -151,7 +153,8 @@ func lengths(b []byte) (count int, sum int64, rest []byte, err error) {
 	return count, sum, b, nil
 }
 
-// unscaled returns the integer of a decimal: its bytes are in two's complement, big-endian.
+// unscaled returns the integer of a decimal, which is stored as big-endian bytes in two's
+// complement. The decimal is this integer divided by a power of ten.
 func unscaled(bytes []byte) (x float64) {
 	for i, b := range bytes {
 		if i == 0 {

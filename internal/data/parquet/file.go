@@ -32,23 +32,23 @@ const (
 
 // Column is a column of a file, or a field of a column of structs.
 type Column struct {
-	// Name is the name of the column; the name of a field follows after a point, for example
-	// image.bytes.
+	// Name is the name of the column. The name of a struct's field includes the struct's
+	// name and a dot, for example image.bytes.
 	Name string
 	Kind Kind
-	// List tells that cells are lists of these, at any depth.
+	// List reports whether cells are in lists, nested to any depth.
 	List bool
-	// Empty tells that the writer counted no value in any row.
+	// Empty reports whether all rows lack a value, according to the statistics in the file.
 	Empty bool
 	leaf  *parquet.Column
 }
 
-// Is reports whether the column has the type of a node, once in each row.
+// Is reports whether the column has the type of node and exactly one value in each row.
 func (c Column) Is(node parquet.Node) bool {
 	return c.leaf.Required() && c.leaf.Type().String() == node.Type().String()
 }
 
-// File is a Parquet file whose footer has been read. It keeps no file open.
+// File is a Parquet file whose footer has been read. The file itself is not open.
 type File struct {
 	path    string
 	size    int
@@ -106,20 +106,21 @@ func (f *File) Metadata(key string) (string, bool) {
 	return "", false
 }
 
-// reader is an open file.
+// reader is an open Parquet file.
 type reader struct {
 	io.ReaderAt
 	io.Closer
-	meta    *format.FileMetaData
-	groups  []format.RowGroup
-	starts  []int // first row of each group, and the total number of rows
-	rows    int
-	size    int
-	columns []Column
-	held    int // bytes of pages in memory
+	meta     *format.FileMetaData
+	groups   []format.RowGroup
+	starts   []int // first row of each group, followed by the total number of rows
+	rows     int
+	size     int
+	columns  []Column
+	reserved int // bytes of memory reserved for pages
 }
 
-// guard turns panics of parquet-go on damaged files into errors.
+// guard adds the path to an error. It also turns a panic into an error, because parquet-go
+// panics on some damaged files.
 func guard(path string, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%v", p)
@@ -150,11 +151,12 @@ func openReader(path string) (*reader, error) {
 	return r, nil
 }
 
-// More rows need more bytes in the file. Otherwise the memory for each row, such as its
-// target, would be unlimited.
+// A file with more than maxRows rows must have a byte for every maxRowsPerByte rows.
+// Otherwise a tiny file could claim so many rows that data kept for each row, such as its
+// target, fills the memory.
 const (
-	mostRows        = 1 << 24
-	mostRowsPerByte = 64
+	maxRows        = 1 << 24
+	maxRowsPerByte = 64
 )
 
 func newReader(f io.ReaderAt, size int64, path string) (r *reader, err error) {
@@ -166,7 +168,8 @@ func newReader(f io.ReaderAt, size int64, path string) (r *reader, err error) {
 	if _, err := f.ReadAt(end[:], size-8); err != nil {
 		return nil, err
 	}
-	// The library allocates memory for the whole footer before it reads it.
+	// The length is checked here, because the library allocates memory for the whole footer
+	// before it reads it.
 	n := int64(binary.LittleEndian.Uint32(end[:]))
 	if string(end[4:]) != "PAR1" || n > size-12 {
 		return nil, errors.New("no footer at its end")
@@ -193,7 +196,7 @@ func newReader(f io.ReaderAt, size int64, path string) (r *reader, err error) {
 		}
 		all += n
 	}
-	if all > mostRows && all > mostRowsPerByte*size {
+	if all > maxRows && all > maxRowsPerByte*size {
 		return nil, fmt.Errorf("%d rows in %d bytes", all, size)
 	}
 	if all != file.NumRows() {
@@ -215,7 +218,8 @@ func newReader(f io.ReaderAt, size int64, path string) (r *reader, err error) {
 	return r, nil
 }
 
-// empty reports whether all rows are missing, by the counts of the writer.
+// empty reports whether all rows of a column lack a value, according to the statistics in
+// the file.
 func (r *reader) empty(column int) bool {
 	for _, g := range r.groups {
 		if c := &g.Columns[column].MetaData; c.Statistics.NullCount != c.NumValues {
@@ -225,9 +229,9 @@ func (r *reader) empty(column int) bool {
 	return r.rows > 0
 }
 
-// leaves appends the columns below a node.
+// leaves appends the leaf columns below node to all.
 func leaves(all []Column, node *parquet.Column) ([]Column, error) {
-	if len(all) > mostColumns {
+	if len(all) > maxColumns {
 		return nil, errors.New("there are too many columns")
 	}
 	if node.Leaf() {
@@ -243,7 +247,7 @@ func leaves(all []Column, node *parquet.Column) ([]Column, error) {
 	return all, nil
 }
 
-// Dates reports whether cells are dates or times, which are of kind Other.
+// Dates reports whether the cells are dates or times. Their kind is Other.
 func (c Column) Dates() bool {
 	t := c.leaf.Type()
 	if l := t.LogicalType(); l != nil && l.Value != nil {
@@ -256,11 +260,11 @@ func (c Column) Dates() bool {
 	if p := t.ConvertedType(); p != nil {
 		return *p >= deprecated.Date && *p <= deprecated.TimestampMicros
 	}
-	return t.Kind() == parquet.Int96 // timestamps of old writers
+	return t.Kind() == parquet.Int96 // old writers store timestamps in this type
 }
 
-// nameOf returns the name of a column. In the path of a list it leaves out the writer's names
-// for elements.
+// nameOf returns the name of a column. In the path of a list, it leaves out the names that
+// writers give to list elements.
 func nameOf(leaf *parquet.Column, list bool) string {
 	path := leaf.Path()
 	for list && len(path) > 2 && slices.Contains([]string{"element", "item", "array", "array_element", "bag"}, path[len(path)-1]) {
@@ -293,7 +297,7 @@ func kindOf(t parquet.Type) Kind {
 	case parquet.ByteArray:
 		return Bytes
 	case parquet.FixedLenByteArray:
-		if t.Length() == 2 { // parquet-go loses the annotation as float16
+		if t.Length() == 2 { // float16, an annotation that parquet-go does not return
 			return Number
 		}
 	}

@@ -9,20 +9,21 @@ import (
 )
 
 const (
-	// mostColumns limits the work for a footer.
-	mostColumns = 1 << 16
-	// deepest limits the nesting of columns and of structs in a footer.
-	deepest = 64
+	// maxColumns limits the number of columns, and so the work to read a footer.
+	maxColumns = 1 << 16
+	// maxDepth limits the nesting of columns and of structs in a footer.
+	maxDepth = 64
 )
 
-// checkFooter returns an error for sizes that a footer cannot have. The library allocates
-// memory for lists before it reads their elements, and recurses into nested values.
+// checkFooter returns an error for a footer with impossible sizes. It runs before the
+// library, which allocates memory for lists before it reads their elements and recurses
+// into nested values.
 func checkFooter(footer []byte) error {
 	var meta format.FileMetaData
 	if err := thrift.NewDecoder(newSizedReader(footer)).Decode(&meta); err != nil {
 		return err
 	}
-	if len(meta.Schema) > 2*mostColumns {
+	if len(meta.Schema) > 2*maxColumns {
 		return errors.New("there are too many columns")
 	}
 	var left []int32 // remaining children of each open node
@@ -33,16 +34,16 @@ func checkFooter(footer []byte) error {
 		if len(left) > 0 {
 			left[len(left)-1]--
 		}
-		if element.NumChildren.V < 0 || len(left) == deepest {
-			return fmt.Errorf("columns are nested more than %d deep, or fewer than none", deepest)
+		if element.NumChildren.V < 0 || len(left) == maxDepth {
+			return fmt.Errorf("columns are nested more than %d deep, or fewer than none", maxDepth)
 		}
 		left = append(left, element.NumChildren.V)
 	}
 	return nil
 }
 
-// sizedReader reads the Thrift of footers and page headers. It returns errors for lists that
-// are longer than their bytes, and for structs that are nested too deeply.
+// sizedReader reads the Thrift data of footers and page headers. It returns an error for a
+// list with more elements than bytes, and for deeply nested structs.
 type sizedReader struct {
 	thrift.BytesReader
 	size  int
@@ -51,24 +52,24 @@ type sizedReader struct {
 }
 
 func newSizedReader(b []byte) *sizedReader {
-	// A struct in a footer has at least eight bytes.
-	return &sizedReader{BytesReader: new(thrift.CompactProtocol).NewReaderFromBytes(b), size: len(b), room: mostColumns + len(b)/8}
+	// A struct in a footer has at least eight bytes, so len(b)/8 structs are possible.
+	return &sizedReader{BytesReader: new(thrift.CompactProtocol).NewReaderFromBytes(b), size: len(b), room: maxColumns + len(b)/8}
 }
 
-// Discard skips bytes. The decoder looks for this method.
+// Discard skips n bytes. The Thrift decoder calls this method if a reader has it.
 func (r *sizedReader) Discard(n int) (int, error) {
 	return r.BytesReader.(interface{ Discard(int) (int, error) }).Discard(n)
 }
 
 func (r *sizedReader) open(n int) error {
-	if len(r.depth) == deepest {
-		return fmt.Errorf("structs are nested more than %d deep", deepest)
+	if len(r.depth) == maxDepth {
+		return fmt.Errorf("structs are nested more than %d deep", maxDepth)
 	}
 	r.depth = append(r.depth, n)
 	return nil
 }
 
-// ReadField reads the beginning of a field, or the end of a struct.
+// ReadField reads the beginning of a field, or the end of a struct, and tracks the depth.
 func (r *sizedReader) ReadField() (thrift.Field, error) {
 	f, err := r.BytesReader.ReadField()
 	switch last := len(r.depth) - 1; {
@@ -94,7 +95,7 @@ func (r *sizedReader) ReadList() (thrift.List, error) {
 		return l, fmt.Errorf("a list of %d elements in %d bytes", n, r.size-r.BytesRead())
 	case l.Type == thrift.STRUCT:
 		if r.room -= n; r.room < 0 {
-			return l, fmt.Errorf("lists of more than %d structs in %d bytes", mostColumns+r.size/8, r.size)
+			return l, fmt.Errorf("lists of more than %d structs in %d bytes", maxColumns+r.size/8, r.size)
 		}
 		err = r.open(n)
 	}

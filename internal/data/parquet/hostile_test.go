@@ -16,21 +16,22 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// made is a file of one column, whose page a test constructs.
-type made struct {
+// testFile describes a file with a valid column x and a column y, whose only data page a
+// test constructs.
+type testFile struct {
 	kind       format.Type
 	repetition format.FieldRepetitionType
 	codec      format.CompressionCodec
 	encoding   format.Encoding
 	values     int    // number of values in the page header
-	size       int    // number of bytes in the page header, if not that of the body
-	dictionary []byte // or nil
+	size       int    // uncompressed size in the page header, or 0 for the size of body
+	dictionary []byte // content of the dictionary page, or nil
 	body       []byte
 	rows       int64
 }
 
-// file writes the file. A column "x" of two numbers comes before the constructed one.
-func (m made) file(t testing.TB) []byte {
+// file returns the bytes of the file. Column x has one number.
+func (m testFile) file(t testing.TB) []byte {
 	t.Helper()
 	b := bytes.NewBufferString("PAR1")
 	encode := func(v any) []byte {
@@ -98,12 +99,13 @@ func uvarints(v ...uint64) (b []byte) {
 	return b
 }
 
-// prefixed returns levels in the form of a version 1 page.
+// prefixed returns encoded levels with their length in front, as in a version 1 page.
 func prefixed(levels []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(levels))), levels...)
 }
 
-// lengthsOf returns a length, followed by n-1 times another, delta-encoded with 17 bits.
+// lengthsOf returns n delta-encoded lengths: first, and then n−1 times rest. The
+// differences have 17 bits.
 func lengthsOf(n, first, rest int) []byte {
 	least := min(0, rest-first)
 	b := append(uvarints(128, 4, uint64(n), uint64(2*first)), uvarints(uint64(-2*least-1)*uint64(min(1, -least)))...)
@@ -133,10 +135,10 @@ func TestSmallFilesOfManyCells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := map[string]made{
+	files := map[string]testFile{
 		"a list of equal numbers": {kind: format.Double, repetition: format.Repeated, encoding: format.RLEDictionary, values: many,
 			dictionary: make([]byte, 8),
-			// The first value begins a row, and those after it continue it.
+			// The first value begins a row. All other values continue this row.
 			body: append(append(prefixed(append(uvarints(1<<1), append([]byte{0}, append(run, 1)...)...)), prefixed(append(uvarints(many<<1), 1))...), append([]byte{1}, append(run, 0)...)...)},
 		"a text of 1 GB":                 {kind: format.ByteArray, codec: format.Snappy, values: 1, size: 1 << 30, body: append(uvarints(1<<30), 0)},
 		"more bytes than announced":      {kind: format.ByteArray, codec: format.Zstd, values: 1, size: 100, body: d.EncodeAll(make([]byte, 1<<20), nil)},
@@ -153,13 +155,14 @@ func TestSmallFilesOfManyCells(t *testing.T) {
 	}
 }
 
-// TestListOfNothing checks nested lists without cells, which take long to read. Each run in
-// this file stays below the limit.
+// TestListOfNothing checks that a list of millions of empty lists is refused, because it
+// takes long to read. Each run of levels in this file is below the limit, but all runs
+// together exceed it.
 func TestListOfNothing(t *testing.T) {
-	const some = 1 << 22
-	m := made{kind: format.Double, repetition: format.Repeated, encoding: format.RLEDictionary, values: 7 * some, dictionary: make([]byte, 8)}
-	repetition := slices.Concat(uvarints(1<<1, 0), bytes.Repeat(uvarints(some<<1, 1), 7))
-	m.body = slices.Concat(prefixed(repetition), prefixed(uvarints(8*some<<1, 0)), uvarints(1, 8*some<<1, 0))
+	const runLength = 1 << 22
+	m := testFile{kind: format.Double, repetition: format.Repeated, encoding: format.RLEDictionary, values: 7 * runLength, dictionary: make([]byte, 8)}
+	repetition := slices.Concat(uvarints(1<<1, 0), bytes.Repeat(uvarints(runLength<<1, 1), 7))
+	m.body = slices.Concat(prefixed(repetition), prefixed(uvarints(8*runLength<<1, 0)), uvarints(1, 8*runLength<<1, 0))
 	b := m.file(t)
 	r, err := newReader(bytes.NewReader(b), int64(len(b)), "x.parquet")
 	if err != nil {
@@ -171,8 +174,8 @@ func TestListOfNothing(t *testing.T) {
 	}
 }
 
-// checkRefused reads the last column of a file, and checks that the error comes at little
-// cost.
+// checkRefused checks that the last column of a file cannot be read, that the other columns
+// can, and that little memory is allocated.
 func checkRefused(t *testing.T, name string, b []byte) {
 	t.Helper()
 	defer checkAllocated(t, 1<<24)()
@@ -191,9 +194,9 @@ func checkRefused(t *testing.T, name string, b []byte) {
 	}
 }
 
-// TestFootersOfManyColumns checks the same for a footer.
+// TestFootersOfManyColumns checks that a small footer cannot cause a large allocation.
 func TestFootersOfManyColumns(t *testing.T) {
-	list := append([]byte{0x15, 2, 0x19, 0xfc}, uvarints(100_000_000)...) // schema elements
+	list := append([]byte{0x15, 2, 0x19, 0xfc}, uvarints(100_000_000)...) // claims 100 million schema elements
 	checkRefused(t, "elements", finish(bytes.NewBufferString("PAR1"), list))
 	checkRefused(t, "empty elements", finish(bytes.NewBufferString("PAR1"), append(append([]byte{0x15, 2, 0x19, 0xfc}, uvarints(1<<20)...), make([]byte, 1<<20)...)))
 	checkRefused(t, "structs in structs", finish(bytes.NewBufferString("PAR1"), bytes.Repeat([]byte{0x1c}, 1<<20)))

@@ -6,14 +6,15 @@ import (
 	"io"
 )
 
-// hybrid reads small integers that are encoded as runs and as packed bits. It keeps only the
-// current one: a run of billions needs a few bytes.
+// hybrid reads small integers that are encoded as runs and as packed bits. It does not
+// expand a run, because a run of billions of integers has only a few bytes.
 type hybrid struct {
 	data  []byte
-	width int // number of bits
-	left  int // remaining numbers of the run
+	width int // number of bits of an integer
+	left  int // remaining integers of the current run
 	value uint32
-	// packed holds the bits of numbers, and bit is the position of the next one.
+	// packed holds the integers of a packed run, and is nil for a run of equal integers.
+	// bit is the position of the next integer in packed.
 	packed []byte
 	bit    int
 }
@@ -25,8 +26,8 @@ func newHybrid(data []byte, width int) (*hybrid, error) {
 	return &hybrid{data: data, width: width}, nil
 }
 
-// run goes to the next run.
-func (h *hybrid) run() error {
+// nextRun moves to the next run, if the current one is used up.
+func (h *hybrid) nextRun() error {
 	for h.left == 0 {
 		header, n := binary.Uvarint(h.data)
 		if n <= 0 || header>>1 > 1<<31 {
@@ -58,7 +59,7 @@ func (h *hybrid) run() error {
 
 func (h *hybrid) next() (uint32, error) {
 	if h.left == 0 {
-		if err := h.run(); err != nil {
+		if err := h.nextRun(); err != nil {
 			return 0, err
 		}
 	}
@@ -71,11 +72,11 @@ func (h *hybrid) next() (uint32, error) {
 	return v, nil
 }
 
-// zeros returns how many of the next n numbers are zero, without reading them.
+// zeros returns how many of the next n integers are zero, without consuming them.
 func (h hybrid) zeros(n int) (zeros int, err error) {
 	for n > 0 {
 		if h.left == 0 {
-			if err := h.run(); err != nil {
+			if err := h.nextRun(); err != nil {
 				return 0, err
 			}
 		}
@@ -97,7 +98,7 @@ func (h hybrid) zeros(n int) (zeros int, err error) {
 	return zeros, nil
 }
 
-// unpack returns a number of the given number of bits, at most 32, that begins at a bit.
+// unpack returns the integer of width bits, at most 32, that begins at the given bit of b.
 func unpack(b []byte, bit, width int) uint32 {
 	if rest := b[bit>>3:]; len(rest) >= 8 {
 		return uint32(binary.LittleEndian.Uint64(rest) >> (bit & 7) & (1<<width - 1))

@@ -20,12 +20,13 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// Limits for decoded pages: for one page, and for all columns that are read together. A page
-// with many bytes in the file may need more.
+// Limits for the memory of decoded pages, in bytes: of one page, and of all columns that
+// are read together. A larger page is accepted if it has at least 1/maxRatio of its bytes
+// in the file.
 const (
-	mostOfPage  = 1 << 28
-	mostOfPages = 1 << 30
-	mostRatio   = 16
+	maxPage  = 1 << 28
+	maxPages = 1 << 30
+	maxRatio = 16
 )
 
 // pages reads the pages of a column in a row group one after another.
@@ -33,14 +34,14 @@ type pages struct {
 	r          *reader
 	column     *Column
 	codec      format.CompressionCodec
-	at, end    int64 // start of the next page, and end of the column
+	at, end    int64 // start of the next page header, and end of the column
 	dictionary cells
-	// Bytes of the dictionary, and of the current page.
-	forDictionary, forPage int
-	header                 []byte // buffer for headers
+	// Memory reserved for the dictionary and for the current page, in bytes.
+	dictionaryMemory, pageMemory int
+	header                       []byte // buffer for headers
 }
 
-// openPages goes to the first page of a column.
+// openPages returns the pages of a column in a row group.
 func (r *reader) openPages(group, column int) (*pages, error) {
 	chunk := &r.groups[group].Columns[column].MetaData
 	p := &pages{r: r, column: &r.columns[column], codec: chunk.Codec, at: chunk.DataPageOffset}
@@ -53,12 +54,12 @@ func (r *reader) openPages(group, column int) (*pages, error) {
 	return p, nil
 }
 
-// next reads the header of the next page and goes to the page. At the end there is none.
+// next reads the header of the next page. After the last page, it returns nil.
 func (p *pages) next() (h *format.PageHeader, err error) {
 	if p.at >= p.end {
 		return nil, nil
 	}
-	// Statistics can make a header long.
+	// Statistics can make a header long, so larger and larger parts of the file are read.
 	for size := int64(1 << 8); ; size <<= 6 {
 		size = min(size, p.end-p.at)
 		p.header = slices.Grow(p.header[:0], int(size))[:size]
@@ -87,9 +88,10 @@ func (p *pages) next() (h *format.PageHeader, err error) {
 }
 
 // pass skips a page.
-func (p *pages) pass(h *format.PageHeader) { p.at += int64(h.CompressedPageSize) }
+func (p *pages) skip(h *format.PageHeader) { p.at += int64(h.CompressedPageSize) }
 
-// rows returns the number of rows that begin in a page, or -1 if its header lacks that.
+// rows returns the number of rows that begin in a page, or -1 if the header does not
+// contain it.
 func (p *pages) rows(h *format.PageHeader) int {
 	switch {
 	case h.Type == format.DataPageV2:
@@ -106,38 +108,39 @@ func (p *pages) body(h *format.PageHeader) ([]byte, error) {
 	if n, err := p.r.ReadAt(b, p.at); n < len(b) {
 		return nil, fmt.Errorf("%d of %d bytes: %w", n, len(b), err)
 	}
-	p.pass(h)
+	p.skip(h)
 	if h.CRC != 0 && uint32(h.CRC) != crc32.ChecksumIEEE(b) {
 		return nil, errors.New("a page does not match its checksum")
 	}
 	return b, nil
 }
 
-// sizeError returns the error for cells that would need too much memory.
+// sizeError reports that a column would need too much memory.
 type sizeError struct{ column, problem string }
 
 func (e *sizeError) Error() string { return fmt.Sprintf("column %.100q: %s", e.column, e.problem) }
 
-// take counts the bytes of a page in memory, given its bytes in the file.
-func (p *pages) take(taken *int, n int64, compressed int32) error {
-	if n > max(mostOfPage, mostRatio*int64(compressed)) {
+// reserve counts n bytes of memory for a page, which has the given compressed size in the
+// file. The bytes are added to reserved.
+func (p *pages) reserve(reserved *int, n int64, compressed int32) error {
+	if n > max(maxPage, maxRatio*int64(compressed)) {
 		return &sizeError{p.column.Name, fmt.Sprintf("a page of %d bytes would take %d in memory; write the file with smaller pages", compressed, n)}
 	}
-	*taken += int(n)
-	if p.r.held += int(n); p.r.held > max(mostOfPages, mostRatio*p.r.size) {
-		return &sizeError{p.column.Name, fmt.Sprintf("its page and those of the columns before it would take %d bytes in memory; write the file with smaller pages", p.r.held)}
+	*reserved += int(n)
+	if p.r.reserved += int(n); p.r.reserved > max(maxPages, maxRatio*p.r.size) {
+		return &sizeError{p.column.Name, fmt.Sprintf("its page and those of the columns before it would take %d bytes in memory; write the file with smaller pages", p.r.reserved)}
 	}
 	return nil
 }
 
-func (p *pages) release(taken *int) {
-	p.r.held -= *taken
-	*taken = 0
+func (p *pages) release(reserved *int) {
+	p.r.reserved -= *reserved
+	*reserved = 0
 }
 
 func (p *pages) close() {
-	p.release(&p.forPage)
-	p.release(&p.forDictionary)
+	p.release(&p.pageMemory)
+	p.release(&p.dictionaryMemory)
 }
 
 // cells holds the cells of a page, without missing ones.
@@ -154,21 +157,22 @@ type page struct {
 	// Levels are nil for columns that have only one level.
 	repetition, definition *hybrid
 	index                  *hybrid // indices into the dictionary, or nil
-	at                     int     // next cell
+	at                     int     // index of the next cell
 }
 
-// read decodes the page of a header, or returns nil for a page without data.
+// read decodes the page of header h. It returns nil for a page without data, such as a
+// dictionary.
 func (p *pages) read(h *format.PageHeader) (*page, error) {
-	taken := &p.forPage
+	reserved := &p.pageMemory
 	if h.Type == format.DictionaryPage {
-		taken = &p.forDictionary
+		reserved = &p.dictionaryMemory
 	}
-	p.release(taken)
+	p.release(reserved)
 	size := int64(h.UncompressedPageSize)
 	if p.codec != format.Uncompressed {
 		size += int64(h.CompressedPageSize)
 	}
-	if err := p.take(taken, size, h.CompressedPageSize); err != nil {
+	if err := p.reserve(reserved, size, h.CompressedPageSize); err != nil {
 		return nil, err
 	}
 	b, err := p.body(h)
@@ -178,7 +182,7 @@ func (p *pages) read(h *format.PageHeader) (*page, error) {
 	switch h.Type {
 	case format.DictionaryPage:
 		if b, err = decompress(p.codec, b, int(h.UncompressedPageSize)); err == nil {
-			p.dictionary, err = p.decode(taken, b, format.Plain, h)
+			p.dictionary, err = p.decode(reserved, b, format.Plain, h)
 		}
 		return nil, err
 	case format.DataPage:
@@ -189,16 +193,16 @@ func (p *pages) read(h *format.PageHeader) (*page, error) {
 	return nil, nil
 }
 
-// readV1 decodes a page whose levels are compressed like the rest.
+// readV1 decodes a version 1 page, in which levels and cells are compressed together.
 func (p *pages) readV1(b []byte, h *format.PageHeader) (*page, error) {
 	b, err := decompress(p.codec, b, int(h.UncompressedPageSize))
 	if err != nil {
 		return nil, err
 	}
 	data := &h.DataPageHeader.V
-	levels := func(most int, encoding format.Encoding) (*hybrid, error) {
+	levels := func(maxLevel int, encoding format.Encoding) (*hybrid, error) {
 		switch {
-		case most == 0:
+		case maxLevel == 0:
 			return nil, nil
 		case encoding != format.RLE:
 			return nil, fmt.Errorf("levels in the encoding %v, which is not read", encoding)
@@ -207,7 +211,7 @@ func (p *pages) readV1(b []byte, h *format.PageHeader) (*page, error) {
 		}
 		run := b[4 : 4+binary.LittleEndian.Uint32(b)]
 		b = b[4+len(run):]
-		return newHybrid(run, bits.Len(uint(most)))
+		return newHybrid(run, bits.Len(uint(maxLevel)))
 	}
 	d := &page{left: int(data.NumValues)}
 	if d.repetition, err = levels(p.column.leaf.MaxRepetitionLevel(), data.RepetitionLevelEncoding); err != nil {
@@ -219,7 +223,7 @@ func (p *pages) readV1(b []byte, h *format.PageHeader) (*page, error) {
 	return d, p.fill(d, b, data.Encoding, h)
 }
 
-// readV2 decodes a page whose levels are not compressed.
+// readV2 decodes a version 2 page, in which levels are not compressed.
 func (p *pages) readV2(b []byte, h *format.PageHeader) (*page, error) {
 	data := &h.DataPageHeaderV2.V
 	first, second := int(data.RepetitionLevelsByteLength), int(data.DefinitionLevelsByteLength)
@@ -227,13 +231,13 @@ func (p *pages) readV2(b []byte, h *format.PageHeader) (*page, error) {
 		return nil, io.ErrUnexpectedEOF
 	}
 	d, err := &page{left: int(data.NumValues)}, error(nil)
-	if most := p.column.leaf.MaxRepetitionLevel(); most > 0 {
-		if d.repetition, err = newHybrid(b[:first], bits.Len(uint(most))); err != nil {
+	if maxLevel := p.column.leaf.MaxRepetitionLevel(); maxLevel > 0 {
+		if d.repetition, err = newHybrid(b[:first], bits.Len(uint(maxLevel))); err != nil {
 			return nil, err
 		}
 	}
-	if most := p.column.leaf.MaxDefinitionLevel(); most > 0 {
-		if d.definition, err = newHybrid(b[first:first+second], bits.Len(uint(most))); err != nil {
+	if maxLevel := p.column.leaf.MaxDefinitionLevel(); maxLevel > 0 {
+		if d.definition, err = newHybrid(b[first:first+second], bits.Len(uint(maxLevel))); err != nil {
 			return nil, err
 		}
 	}
@@ -245,7 +249,7 @@ func (p *pages) readV2(b []byte, h *format.PageHeader) (*page, error) {
 	return d, p.fill(d, b, data.Encoding, h)
 }
 
-// fill decodes the cells of a page.
+// fill decodes the cells in b, which follow the levels of a page, and stores them in d.
 func (p *pages) fill(d *page, b []byte, encoding format.Encoding, h *format.PageHeader) (err error) {
 	switch {
 	//lint:ignore SA1019 older writers use it
@@ -260,12 +264,12 @@ func (p *pages) fill(d *page, b []byte, encoding format.Encoding, h *format.Page
 			d.index, err = newHybrid(b[4:], 1)
 		}
 	default:
-		d.cells, err = p.decode(&p.forPage, b, encoding, h)
+		d.cells, err = p.decode(&p.pageMemory, b, encoding, h)
 	}
 	return err
 }
 
-// next returns the position of the next existing cell.
+// next returns the index of the next cell that is not missing.
 func (d *page) next() (int, error) {
 	i := d.at
 	d.at++
@@ -282,8 +286,8 @@ func (d *page) next() (int, error) {
 	return i, nil
 }
 
-// decompress returns the bytes of a page, which must not exceed the size in its header. The
-// codecs of parquet-go do not check that.
+// decompress returns the uncompressed bytes of a page. More bytes than the header claims
+// are an error, which the codecs of parquet-go do not detect.
 func decompress(codec format.CompressionCodec, b []byte, size int) (out []byte, err error) {
 	if codec == format.Uncompressed {
 		return b, nil

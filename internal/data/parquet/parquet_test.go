@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// cellsOf formats rows, one in each line.
+// cellsOf formats n rows as text, each as one string.
 func cellsOf(v Values, n int) []string {
 	at := 0
 	out := make([]string, n)
@@ -38,7 +38,8 @@ func cellsOf(v Values, n int) []string {
 	return out
 }
 
-// TestColumns reads every column that pyarrow wrote, starting at every row.
+// TestColumns checks the cells of every column that pyarrow wrote, for reads that start at
+// different rows.
 func TestColumns(t *testing.T) {
 	want := map[string]func(i int) string{
 		"a":           func(i int) string { return fmt.Sprint(float64(i) / 2) },
@@ -122,8 +123,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestDamaged checks that a file cut short anywhere, or of another kind, is an error that says
-// so.
+// TestDamaged checks that truncated and damaged files are reported as such.
 func TestDamaged(t *testing.T) {
 	whole, err := os.ReadFile("testdata/snappy.parquet")
 	if err != nil {
@@ -138,7 +138,7 @@ func TestDamaged(t *testing.T) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
-	// Damage to pages, which the footer does not reveal.
+	// A damaged page is only found when it is read, because the footer is intact.
 	copy(whole[4:], bytes.Repeat([]byte{0xff}, 2000))
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
 		t.Fatal(err)
@@ -154,15 +154,15 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// checkAllocated returns a function that fails the test if more bytes were allocated since.
-// Otherwise fuzzing workers would use up all memory.
-func checkAllocated(t *testing.T, most uint64) func() {
+// checkAllocated returns a function that fails the test if more than limit bytes have been
+// allocated in the meantime. Without this check, fuzzing could use up all memory.
+func checkAllocated(t *testing.T, limit uint64) func() {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	return func() {
 		t.Helper()
 		runtime.ReadMemStats(&after)
-		if n := after.TotalAlloc - before.TotalAlloc; n > most {
+		if n := after.TotalAlloc - before.TotalAlloc; n > limit {
 			t.Errorf("%d bytes were allocated", n)
 		}
 	}
