@@ -8,8 +8,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Float32s returns the elements of a as float32. It returns a []float32 without a copy. A
-// float64 beyond the range of float32 becomes an infinity.
+// Float32s returns the elements of a as float32. It does not copy elements that are already
+// float32. A float64 beyond the range of float32 becomes an infinity.
 func Float32s(a rows.Array) []float32 {
 	if data, ok := a.Data.([]float32); ok {
 		return data
@@ -29,7 +29,8 @@ func appendFloat32s(dst []float32, data any) []float32 {
 	return appendAs(dst, data.([]uint8))
 }
 
-// Ints returns the elements of a as int. Floating-point elements must be integers.
+// Ints returns the elements of a as int. It returns an error for a floating-point element
+// that is not a whole number.
 func Ints(a rows.Array) ([]int, error) {
 	var data []float64
 	switch d := a.Data.(type) {

@@ -12,23 +12,23 @@ import (
 // safe for concurrent use.
 type Cursor struct {
 	l    *Lazy
-	f    file // random access to elements, from offset base on
+	f    file // random access to the elements, which begin at base; nil for a compressed array
 	base int64
 	temp string // name of f if it is a temporary file
 
-	seq io.ReadCloser // decompressed elements, in sequence
+	seq io.ReadCloser // sequential access to the elements of a compressed array
 	pos int           // next row of seq
 
 	elements *elements
 }
 
-// Open starts reading rows. Memory is limited to what is read at once. Compressed arrays are
-// read in sequence. Going back in one, or reading one in Fortran order, first writes it to a
-// temporary file, which Close removes.
+// Open starts reading rows. It keeps only the rows of one read in memory. A compressed
+// array is read in sequence. To go back in such an array, or if it is in Fortran order, the
+// cursor first writes the array to a temporary file. Close removes this file.
 func (l *Lazy) Open() (*Cursor, error) {
-	if l.sound != nil && l.offset >= 0 {
-		if err := l.sound(); err != nil {
-			return nil, l.failed(err)
+	if l.verifyOnce != nil && l.offset >= 0 {
+		if err := l.verifyOnce(); err != nil {
+			return nil, l.readError(err)
 		}
 	}
 	c := &Cursor{l: l, elements: l.elements()}
@@ -45,7 +45,7 @@ func (l *Lazy) Open() (*Cursor, error) {
 	return c, nil
 }
 
-// Close releases the file.
+// Close closes the file and removes the temporary file, if there is one.
 func (c *Cursor) Close() error {
 	var errs []error
 	if c.seq != nil {
@@ -60,8 +60,8 @@ func (c *Cursor) Close() error {
 	return errors.Join(errs...)
 }
 
-// ReadRows reads n rows from row start on. The result has the shape of the array with n as its
-// first axis. It panics if the rows are out of range.
+// ReadRows reads n rows, beginning with row start. The result has the shape of the array,
+// except that its first axis has length n. ReadRows panics if the rows are out of range.
 func (c *Cursor) ReadRows(start, n int) (rows.Array, error) {
 	if start < 0 || n < 0 || start > c.l.Rows()-n {
 		panic("npy: rows out of range")
@@ -70,7 +70,7 @@ func (c *Cursor) ReadRows(start, n int) (rows.Array, error) {
 	h.Shape = append([]int{n}, h.Shape[min(1, len(h.Shape)):]...)
 	a, err := c.readRows(h, start, n)
 	if err != nil {
-		return rows.Array{}, c.l.failed(err)
+		return rows.Array{}, c.l.readError(err)
 	}
 	return a, nil
 }
@@ -90,8 +90,8 @@ func (c *Cursor) readRows(h Header, start, n int) (rows.Array, error) {
 	case c.f != nil:
 		return readBody(io.NewSectionReader(c.f, c.base+int64(start)*row, int64(n)*row), h, c.elements, nil)
 	}
-	if int64(n)*row > sure {
-		if err := c.l.sound(); err != nil {
+	if int64(n)*row > maxUnverified {
+		if err := c.l.verifyOnce(); err != nil {
 			return rows.Array{}, err
 		}
 	}
@@ -101,16 +101,17 @@ func (c *Cursor) readRows(h Header, start, n int) (rows.Array, error) {
 	c.pos = start + n
 	a, err := readBody(c.seq, h, c.elements, nil)
 	if err == nil && c.pos == c.l.Rows() {
-		err = atEnd(c.seq)
+		err = checkEnd(c.seq)
 	}
 	return a, err
 }
 
-// columns holds some rows of an array in Fortran order: a run of bytes for each column.
+// columns reads some rows of an array in Fortran order. Each column has a run of run bytes
+// with these rows, and runs begin step bytes apart.
 type columns struct {
 	io.ReaderAt
 	at, run, step int64
-	done          int64 // bytes read of each run
+	done          int64 // bytes read of the current run, which begins at at
 }
 
 func (c *columns) Read(p []byte) (int, error) {
@@ -121,7 +122,7 @@ func (c *columns) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// spool writes a compressed entry to a temporary file.
+// spool writes a compressed array to a temporary file, for random access.
 func (c *Cursor) spool() error {
 	if c.pos > 0 {
 		if err := c.seq.Close(); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// lazies returns the same 6×2 array, 0…11, in every form that cursors support.
+// lazies returns a 6×2 array with the elements 0…11, in every form that a cursor supports.
 func lazies(t *testing.T) map[string]*Lazy {
 	t.Helper()
 	out := map[string]*Lazy{}
@@ -93,8 +93,8 @@ func TestCursor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, ask := range [][2]int{{0, 2}, {2, 1}, {5, 1}, {6, 0}, {1, 3}, {0, 6}, {4, 2}} {
-			start, n := ask[0], ask[1]
+		for _, request := range [][2]int{{0, 2}, {2, 1}, {5, 1}, {6, 0}, {1, 3}, {0, 6}, {4, 2}} {
+			start, n := request[0], request[1]
 			got, err := c.ReadRows(start, n)
 			if err != nil {
 				t.Fatal(err)
@@ -121,7 +121,7 @@ func TestCursor(t *testing.T) {
 	}
 }
 
-// TestChecksum changes one byte in the elements of each archive.
+// TestChecksum checks that a changed byte in the elements of an array is detected.
 func TestChecksum(t *testing.T) {
 	b, err := os.ReadFile("testdata/stored.npz")
 	if err != nil {
@@ -195,8 +195,9 @@ func TestNPZErrors(t *testing.T) {
 	}
 }
 
-// TestLyingSizes has an archive that claims that a few bytes inflate to terabytes.
-func TestLyingSizes(t *testing.T) {
+// TestFalseSizes checks that an archive is refused if a few bytes claim to contain
+// terabytes.
+func TestFalseSizes(t *testing.T) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	header := formatHeader("<f4", []int{1 << 40})

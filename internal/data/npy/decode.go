@@ -8,38 +8,40 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/float16"
 )
 
-// decoder returns the elements in raw, a whole number of them, as a slice of the type that
-// they are read as. The slice is valid until the next call.
+// decoder decodes the elements in raw, which contains no partial element. It returns them
+// as a slice of a type that the package documentation lists. The slice is valid until the
+// next call.
 type decoder func(raw []byte) (any, error)
 
 func (d DType) decoder() decoder {
 	switch string(d.Kind) + fmt.Sprint(d.Size) {
 	case "f2":
-		return through(d, float16.Decode)
+		return newDecoder(d, float16.Decode)
 	case "f4":
-		return through[float32, float32](d, nil)
+		return newDecoder[float32, float32](d, nil)
 	case "f8":
-		return through[float64, float64](d, nil)
+		return newDecoder[float64, float64](d, nil)
 	case "i1":
-		return through(d, func(v int8) int64 { return int64(v) })
+		return newDecoder(d, func(v int8) int64 { return int64(v) })
 	case "i2":
-		return through(d, func(v int16) int64 { return int64(v) })
+		return newDecoder(d, func(v int16) int64 { return int64(v) })
 	case "i4":
-		return through(d, func(v int32) int64 { return int64(v) })
+		return newDecoder(d, func(v int32) int64 { return int64(v) })
 	case "i8", "u8":
-		return through[int64, int64](d, nil)
+		return newDecoder[int64, int64](d, nil)
 	case "u2":
-		return through(d, func(v uint16) int64 { return int64(v) })
+		return newDecoder(d, func(v uint16) int64 { return int64(v) })
 	case "u4":
-		return through(d, func(v uint32) int64 { return int64(v) })
+		return newDecoder(d, func(v uint32) int64 { return int64(v) })
 	case "b1":
-		return through(d, func(v uint8) uint8 { return min(v, 1) })
+		return newDecoder(d, func(v uint8) uint8 { return min(v, 1) })
 	}
-	return through[uint8, uint8](d, nil)
+	return newDecoder[uint8, uint8](d, nil)
 }
 
-// through decodes elements as S, and converts them to T if the types differ.
-func through[S, T any](d DType, widen func(S) T) decoder {
+// newDecoder returns a decoder for elements of type S. If widen is not nil, the decoder
+// converts each element to T.
+func newDecoder[S, T any](d DType, widen func(S) T) decoder {
 	var order binary.ByteOrder = binary.LittleEndian
 	if d.Big {
 		order = binary.BigEndian

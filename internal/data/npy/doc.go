@@ -1,11 +1,11 @@
 // Package npy reads and writes NumPy's .npy and .npz files.
 //
-// All reading and writing of these formats goes through this package. It checks every length
-// in a file before it allocates memory, and a malformed file is an error, never a panic. It
-// reads versions 1.0, 2.0 and 3.0, in C and Fortran order, little- and big-endian. It writes
-// version 1.0, C order and little-endian.
+// All reading and writing of these formats goes through this package. It checks every
+// length in a file before it allocates memory, so a malformed file causes an error, never a
+// panic. The package reads versions 1.0, 2.0 and 3.0, in C and Fortran order, little- and
+// big-endian. It writes version 1.0 in C order and little-endian.
 //
-// Arrays are returned as [rows.Array], always in C order, with element types widened as
+// Arrays are returned as [rows.Array], always in C order. Element types are widened as
 // follows:
 //
 //	float16, float32                → []float32
@@ -13,17 +13,17 @@
 //	int8 … int64, uint16 … uint64   → []int64 (a uint64 over 2⁶³−1 is an error)
 //	uint8, bool                     → []uint8
 //
-// Structured arrays, strings, complex numbers and Python objects are errors.
+// Structured arrays, strings, complex numbers and Python objects cause an error.
 //
-// This package replaces github.com/sbinet/npyio (v0.6.0), because that
+// This package exists because github.com/sbinet/npyio (v0.6.0)
 //
 //   - panics for malformed headers and for keys in another order than NumPy's,
 //     rejects version 3.0, and allocates the memory that a header claims;
-//   - invents elements if a file ends early or a read is short, as reads of
-//     a compressed file are;
+//   - invents elements if a file ends early, or if a read returns fewer bytes
+//     than requested, as is common for compressed files;
 //   - does not reorder a slice in Fortran order, and cannot read a float32 matrix;
 //   - does not support float16;
-//   - reads only whole arrays, in three times the time of encoding/binary;
+//   - reads only whole arrays, and takes three times as long as encoding/binary;
 //   - writes slices only as arrays with one axis.
 //
 // NumPy's documentation of numpy.lib.format describes the format.

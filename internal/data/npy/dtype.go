@@ -12,7 +12,7 @@ type DType struct {
 	Kind byte
 	// Size is the number of bytes of one element.
 	Size int
-	// Big says that elements are big-endian.
+	// Big reports whether elements are big-endian.
 	Big bool
 }
 

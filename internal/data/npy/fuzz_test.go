@@ -9,12 +9,13 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// seed adds the golden files of a kind, and the first half of each.
-func seed(f *testing.F, pattern string, least int) {
+// seed adds the golden files that match pattern, and the first half of each file. It fails
+// if there are fewer files than minimum.
+func seed(f *testing.F, pattern string, minimum int) {
 	f.Helper()
 	paths, err := filepath.Glob(filepath.Join("testdata", pattern))
-	if err != nil || len(paths) < least {
-		f.Fatalf("%d seeds %s, error %v; want at least %d", len(paths), pattern, err, least)
+	if err != nil || len(paths) < minimum {
+		f.Fatalf("%d seeds %s, error %v; want at least %d", len(paths), pattern, err, minimum)
 	}
 	for _, p := range paths {
 		b, err := os.ReadFile(p)
@@ -51,8 +52,9 @@ func FuzzRead(f *testing.F) {
 
 func readBytes(b []byte) (rows.Array, error) { return Read(bytes.NewReader(b), int64(len(b))) }
 
-// FuzzReadNPZ does the same for archives, and also reads them lazily. Its seeds are small,
-// because the fuzzer spends its time on shortening inputs.
+// FuzzReadNPZ checks that no archive causes a panic, and that arrays survive being written
+// and read again. The seeds are small because the fuzzer would spend its time on shortening
+// large ones.
 func FuzzReadNPZ(f *testing.F) {
 	for _, deflate := range []bool{false, true} {
 		var b bytes.Buffer
@@ -84,7 +86,7 @@ func FuzzReadNPZ(f *testing.F) {
 	})
 }
 
-// readLazily reads all arrays that it can, and ignores errors.
+// readLazily reads the arrays of an archive with Lazy and Cursor, and ignores errors.
 func readLazily(b []byte) {
 	z, err := newNPZ("memory", inMemory(bytes.NewReader(b)), int64(len(b)))
 	if err != nil {

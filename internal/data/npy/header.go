@@ -18,7 +18,8 @@ var ErrFormat = errors.New("not a valid NumPy file")
 
 const (
 	magic = "\x93NUMPY"
-	// NumPy itself rejects headers over 10,000 bytes and ranks over 64.
+	// maxHeader limits the bytes of a header, and maxRank the number of axes. NumPy itself
+	// rejects headers over 10,000 bytes and more than 64 axes.
 	maxHeader = 1 << 16
 	maxRank   = 64
 )
@@ -33,10 +34,10 @@ type Header struct {
 // Len returns the number of elements.
 func (h Header) Len() int { return rows.Elements(h.Shape) }
 
-// Rows returns the length of the first axis, 1 for an array of rank 0.
+// Rows returns the length of the first axis, or 1 for an array of rank 0.
 func (h Header) Rows() int { return rows.Elements(h.Shape[:min(1, len(h.Shape))]) }
 
-// RowLen returns the number of elements in a row: the product of all axes but the first.
+// RowLen returns the number of elements in a row, the product of all axes except the first.
 func (h Header) RowLen() int { return rows.Elements(h.Shape[min(1, len(h.Shape)):]) }
 
 // strided reports whether elements are stored in another order than C order.
@@ -75,7 +76,7 @@ func readHeader(r io.Reader) (Header, int64, error) {
 	return h, int64(8+width) + n, err
 }
 
-// truncated turns the end of a file into a format error, and keeps other read errors.
+// truncated returns a format error if err is the end of a file, or else err itself.
 func truncated(err error, what string) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return fmt.Errorf("%w: %s", ErrFormat, what)
@@ -83,8 +84,9 @@ func truncated(err error, what string) error {
 	return err
 }
 
-// An entry of the header dictionary: a key, and a string, a boolean, a tuple of lengths
-// (Python 2 wrote long ones as 3L) or the begin of a list. A tuple of one element has a comma.
+// dictEntry matches an entry of the header dictionary: a key, and a string, a boolean, a
+// tuple of lengths or the beginning of a list. Python 2 wrote long lengths as 3L. A tuple
+// of one length ends with a comma.
 var dictEntry = regexp.MustCompile(`^\s*['"](\w+)['"]\s*:\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)"|(True|False)|(\((?:\s*\d+L?\s*,)*(?:(?:\s*\d+L?\s*,)+\s*\d+L?)?\s*\))|(\[))\s*(,|})`)
 
 func parseHeader(text string) (Header, error) {
@@ -103,15 +105,15 @@ func parseHeader(text string) (Header, error) {
 			return h, fmt.Errorf("%w: its header has a malformed dictionary", ErrFormat)
 		}
 		rest, ok = rest[len(m[0]):], m[7] == "}"
-		key, text, truth, tuple := m[1], m[2]+m[3], m[4], m[5]
+		key, text, boolean, tuple := m[1], m[2]+m[3], m[4], m[5]
 		var err error
 		switch {
 		case key == "descr" && m[6] != "":
 			err = errors.New("structured arrays are not supported; save each field as a separate array")
 		case key == "descr" && text != "" && !seen[key]:
 			h.DType, err = parseDType(text)
-		case key == "fortran_order" && truth != "" && !seen[key]:
-			h.Fortran = truth == "True"
+		case key == "fortran_order" && boolean != "" && !seen[key]:
+			h.Fortran = boolean == "True"
 		case key == "shape" && tuple != "" && !seen[key]:
 			h.Shape, err = parseShape(tuple)
 		default:
@@ -140,8 +142,8 @@ func parseShape(tuple string) ([]int, error) {
 	return shape, nil
 }
 
-// checkSize returns an error for shapes whose size in bytes overflows. Zeros count as ones, so
-// that every partial product is safe too.
+// checkSize returns an error for a shape whose size in bytes overflows an int. A length of
+// 0 counts as 1, because otherwise the product of some of the lengths could still overflow.
 func (h Header) checkSize() error {
 	if len(h.Shape) > maxRank {
 		return fmt.Errorf("%w: it has %d axes, more than %d", ErrFormat, len(h.Shape), maxRank)
@@ -157,7 +159,8 @@ func (h Header) checkSize() error {
 	return nil
 }
 
-// checkLength compares the number of bytes after a header with the size that it declares.
+// checkLength returns an error if the number of bytes after a header is not the size that
+// the header declares.
 func (h Header) checkLength(have int64) error {
 	if want := h.bytes(); have < want {
 		return fmt.Errorf("%w: the header promises %d bytes of elements for shape %v, the file holds %d; it was cut short", ErrFormat, want, h.Shape, have)

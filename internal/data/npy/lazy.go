@@ -13,19 +13,19 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Lazy is an array in a file of which only the header has been read. It keeps no file open.
+// Lazy is an array in a file. Only its header has been read, and the file is not open.
 type Lazy struct {
 	Header
 	path   string
 	source source
 	entry  *zip.File // entry of the .npz, or nil
 	offset int64     // offset of the elements in the file; -1 if they are compressed
-	// sound calls prove once; it is nil for an .npy file. Elements that are read by their
-	// offset bypass the checksum.
-	sound func() error
+	// verifyOnce calls verify once, or is nil for an .npy file. Elements that are read by
+	// their offset need it, because archive/zip does not compare their checksum.
+	verifyOnce func() error
 }
 
-// source opens a file for each read, so that it is not held open.
+// source opens a file. It is called for each read, so that the file does not stay open.
 type source func() (file, error)
 
 type file interface {
@@ -35,7 +35,7 @@ type file interface {
 
 func fileAt(path string) source { return func() (file, error) { return os.Open(path) } }
 
-// ReadAt implements io.ReaderAt.
+// ReadAt opens the file for one read.
 func (s source) ReadAt(p []byte, off int64) (int, error) {
 	f, err := s()
 	if err != nil {
@@ -76,7 +76,7 @@ func openSized(path string) (*os.File, int64, error) {
 	return f, fi.Size(), nil
 }
 
-// Name returns the path of the array and its entry in an .npz.
+// Name returns the path of the file and, for an .npz file, the name of the array.
 func (l *Lazy) Name() string {
 	if l.entry == nil {
 		return l.path
@@ -87,15 +87,15 @@ func (l *Lazy) Name() string {
 // Read reads the whole array.
 func (l *Lazy) Read() (rows.Array, error) { return l.read(nil) }
 
-// Float32s reads the whole array as float32, in C order. It equals Read and the function
-// Float32s, but needs little more memory than the result.
+// Float32s reads the whole array as float32, in C order. The result is that of Read and the
+// function Float32s, but needs little additional memory.
 func (l *Lazy) Float32s() ([]float32, error) {
-	// It is reused for every part: garbage is not collected before it is as large as the
-	// array.
-	var room []float32
+	// The buffer is reused for every part. Otherwise garbage as large as the array could
+	// accumulate before it is collected.
+	var buffer []float32
 	a, err := l.read(func(part any) any {
-		room = appendFloat32s(room[:0], part)
-		return room
+		buffer = appendFloat32s(buffer[:0], part)
+		return buffer
 	})
 	if err != nil {
 		return nil, err
@@ -103,10 +103,10 @@ func (l *Lazy) Float32s() ([]float32, error) {
 	return a.Data.([]float32), nil
 }
 
-func (l *Lazy) read(keep func(part any) any) (rows.Array, error) {
-	if l.offset < 0 && l.bytes() > sure {
-		if err := l.sound(); err != nil {
-			return rows.Array{}, l.failed(err)
+func (l *Lazy) read(convert func(part any) any) (rows.Array, error) {
+	if l.offset < 0 && l.bytes() > maxUnverified {
+		if err := l.verifyOnce(); err != nil {
+			return rows.Array{}, l.readError(err)
 		}
 	}
 	r, err := l.open()
@@ -114,30 +114,31 @@ func (l *Lazy) read(keep func(part any) any) (rows.Array, error) {
 		return rows.Array{}, err
 	}
 	defer r.Close()
-	a, err := readBody(r, l.Header, l.elements(), keep)
+	a, err := readBody(r, l.Header, l.elements(), convert)
 	if err == nil {
-		err = atEnd(r)
+		err = checkEnd(r)
 	}
 	if err != nil {
-		return rows.Array{}, l.failed(err)
+		return rows.Array{}, l.readError(err)
 	}
 	return a, nil
 }
 
-// failed names the array that could not be read and, for a damaged one, what to do.
-func (l *Lazy) failed(err error) error {
+// readError adds the name of the array to err and, for a damaged file, what to do.
+func (l *Lazy) readError(err error) error {
 	if errors.Is(err, zip.ErrChecksum) {
 		err = fmt.Errorf("%w: it was damaged after it was written; copy or write the file again", err)
 	}
 	return fmt.Errorf("%s: %w", l.Name(), err)
 }
 
-// sure is the amount of memory that is allocated for elements before they are known to exist.
-const sure = 64 * chunk
+// maxUnverified is the largest number of bytes that is allocated before the elements are
+// known to exist.
+const maxUnverified = 64 * chunk
 
-// prove reads an entry once without keeping it: only the archive claims the size of a
-// compressed entry, and the checksum is compared at the end.
-func (l *Lazy) prove() error {
+// verify reads an entry once without keeping it. An archive can claim any size for a
+// compressed entry, and the checksum is only compared at the end.
+func (l *Lazy) verify() error {
 	r, err := l.open()
 	if err != nil {
 		return err
@@ -147,7 +148,8 @@ func (l *Lazy) prove() error {
 }
 
 func copyAll(w io.Writer, r io.Reader, want int64) error {
-	// io.Discard would read 8 KiB at a time, and each read opens the file.
+	// The buffer is large because each read opens the file. io.Discard would read 8 KiB at
+	// a time.
 	n, err := io.CopyBuffer(struct{ io.Writer }{w}, r, make([]byte, min(want+1, chunk)))
 	if err == nil && n != want {
 		err = io.ErrUnexpectedEOF
@@ -155,8 +157,9 @@ func copyAll(w io.Writer, r io.Reader, want int64) error {
 	return truncated(err, "the entry ends early")
 }
 
-// atEnd reads to the end of an entry, where archive/zip compares checksums.
-func atEnd(r io.Reader) error {
+// checkEnd returns an error if elements are followed by more bytes. At the end of an entry,
+// archive/zip compares the checksum.
+func checkEnd(r io.Reader) error {
 	var one [1]byte
 	n, err := r.Read(one[:])
 	if n > 0 {
@@ -192,7 +195,7 @@ func (l *Lazy) open() (io.ReadCloser, error) {
 	return r, nil
 }
 
-// section is a part of a file, which it closes.
+// section reads a part of a file, and closes the file.
 type section struct {
 	*io.SectionReader
 	io.Closer

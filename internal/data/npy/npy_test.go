@@ -12,8 +12,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// want returns the array that testdata/make.py writes for a type, in C order.
-func want(name string) any {
+// expected returns the elements, in C order, that testdata/make.py writes for a type.
+func expected(name string) any {
 	const n = 24
 	f := make([]float64, n)
 	for i := range f {
@@ -27,15 +27,15 @@ func want(name string) any {
 		x[n-2], x[n-1] = lo, hi
 		return x
 	}
-	narrow := func(greatest float64) any {
+	float32s := func(greatest float64) any {
 		f[n-2], f[n-1] = math.Inf(-1), greatest
 		return appendAs([]float32(nil), f)
 	}
 	switch name {
 	case "float16":
-		return narrow(65504)
+		return float32s(65504)
 	case "float32":
-		return narrow(math.MaxFloat32)
+		return float32s(math.MaxFloat32)
 	case "float64":
 		f[n-2], f[n-1] = math.Inf(-1), math.MaxFloat64
 		return f
@@ -87,8 +87,8 @@ func TestDTypes(t *testing.T) {
 		if l.DType.String() != dtype {
 			t.Errorf("%s: type %v", name, l.DType)
 		}
-		if !reflect.DeepEqual(a.Shape, []int{2, 3, 4}) || !reflect.DeepEqual(a.Data, want(dtype)) {
-			t.Errorf("%s: got %v %v, want %v", name, a.Shape, a.Data, want(dtype))
+		if !reflect.DeepEqual(a.Shape, []int{2, 3, 4}) || !reflect.DeepEqual(a.Data, expected(dtype)) {
+			t.Errorf("%s: got %v %v, want %v", name, a.Shape, a.Data, expected(dtype))
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestFiles(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	for name, words := range map[string]string{
+	for name, message := range map[string]string{
 		"strings.npy":    "not supported",
 		"complex.npy":    "not supported",
 		"objects.npy":    "Python objects",
@@ -121,8 +121,8 @@ func TestRefused(t *testing.T) {
 		"uint64.npy":     "9223372036854775808 at element 1",
 	} {
 		_, err := ReadFile(filepath.Join("testdata", name))
-		if err == nil || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: error %v; want it to name the file and say %q", name, err, words)
+		if err == nil || !strings.Contains(err.Error(), message) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: error %v; want it to name the file and say %q", name, err, message)
 		}
 	}
 }

@@ -16,19 +16,19 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// maxRatio is an upper bound for the compression ratio of deflate: 258 bytes need at least two
-// bits.
+// maxRatio is an upper bound for the compression ratio of deflate, because 258 bytes need
+// at least two bits.
 const maxRatio = 1032
 
 // ErrNoEntry is wrapped by the error for an array that an archive does not contain.
 var ErrNoEntry = errors.New("no such array")
 
-// NPZ is an .npz file: arrays by name. Only its directory has been read, and it keeps no file
-// open.
+// NPZ is an .npz file, an archive of named arrays. Only its directory has been read, and
+// the file is not open.
 type NPZ struct {
 	path   string
 	source source
-	files  map[string]*zip.File // without ".npy"
+	files  map[string]*zip.File // by name without ".npy"
 }
 
 // OpenNPZ reads the directory of the .npz file at path. Errors name the path.
@@ -41,26 +41,27 @@ func OpenNPZ(path string) (*NPZ, error) {
 	return newNPZ(path, fileAt(path), size)
 }
 
-func newNPZ(path string, from source, size int64) (*NPZ, error) {
-	z, err := zip.NewReader(from, size)
+func newNPZ(path string, open source, size int64) (*NPZ, error) {
+	z, err := zip.NewReader(open, size)
 	if err != nil {
 		if errors.Is(err, zip.ErrFormat) {
 			return nil, fmt.Errorf("%s: %w: it is no archive, or one cut short", path, ErrFormat)
 		}
 		return nil, fmt.Errorf("%s: %w: %v", path, ErrFormat, err)
 	}
-	// The file is opened for every read.
+	// The buffer is large because the file is opened for every read.
 	z.RegisterDecompressor(zip.Deflate, func(r io.Reader) io.ReadCloser {
 		return flate.NewReader(bufio.NewReaderSize(r, 1<<16))
 	})
-	n := &NPZ{path: path, source: from, files: map[string]*zip.File{}}
-	room := uint64(size)
+	n := &NPZ{path: path, source: open, files: map[string]*zip.File{}}
+	remaining := uint64(size)
 	for _, f := range z.File {
-		// A piece of the file under a thousand names would take memory a thousand times.
-		if f.CompressedSize64 > room {
+		// If entries could overlap, a thousand entries could share the same bytes and need
+		// a thousand times the memory.
+		if f.CompressedSize64 > remaining {
 			return nil, fmt.Errorf("%s: %w: its entries overlap", path, ErrFormat)
 		}
-		room -= f.CompressedSize64
+		remaining -= f.CompressedSize64
 		name, ok := strings.CutSuffix(f.Name, ".npy")
 		if ok && n.files[name] != nil {
 			return nil, fmt.Errorf("%s: %w: two arrays are named %.60q", path, ErrFormat, name)
@@ -71,21 +72,21 @@ func newNPZ(path string, from source, size int64) (*NPZ, error) {
 	return n, nil
 }
 
-// Names returns the arrays' names, sorted.
+// Names returns the sorted names of the arrays.
 func (n *NPZ) Names() []string { return slices.Sorted(maps.Keys(n.files)) }
 
-// Has reports whether there is an array with that name.
+// Has reports whether the archive contains an array with that name.
 func (n *NPZ) Has(name string) bool { return n.files[name] != nil }
 
-// Entry reads the header of an array. A missing array is an error that wraps ErrNoEntry and
-// lists the existing names.
+// Entry reads the header of an array. If the array is missing, it returns an error that
+// wraps ErrNoEntry and lists the existing names.
 func (n *NPZ) Entry(name string) (*Lazy, error) {
 	f := n.files[name]
 	if f == nil {
 		return nil, fmt.Errorf("%s: %w: %q; it holds %s", n.path, ErrNoEntry, name, quoted(n.Names()))
 	}
 	l := &Lazy{path: n.path, source: n.source, entry: f, offset: -1}
-	l.sound = sync.OnceValue(l.prove)
+	l.verifyOnce = sync.OnceValue(l.verify)
 	var start int64
 	var err error
 	if l.Header, start, err = entryHeader(f); err == nil && f.Method == zip.Store {
@@ -104,8 +105,9 @@ func quoted(names []string) string {
 	return cmp.Or(display.Quoted(names, 12), "no arrays")
 }
 
-// entryHeader reads the header of an entry. It checks the header against the size of the
-// entry, and the size against the largest that the compressed bytes can hold.
+// entryHeader reads the header of an entry and returns its length in bytes. It returns an
+// error if the entry does not have the size that its header requires, or if the compressed
+// bytes cannot contain that size.
 func entryHeader(f *zip.File) (Header, int64, error) {
 	switch {
 	case f.Flags&1 != 0:

@@ -14,8 +14,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// TestOverlappingEntries checks that one piece of a file under many names is rejected, because
-// it would need many times the size of the file in memory.
+// TestOverlappingEntries checks that an archive is rejected if several entries share the
+// same bytes, because reading it would need many times the memory of its size.
 func TestOverlappingEntries(t *testing.T) {
 	var b bytes.Buffer
 	array := rows.Array{Shape: []int{100}, Data: make([]float32, 100)}

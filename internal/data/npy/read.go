@@ -23,16 +23,17 @@ func Read(r io.Reader, size int64) (rows.Array, error) {
 	return readBody(r, h, h.elements(), nil)
 }
 
-// readBody reads the elements of one array in any order and returns them in C order. It
-// allocates memory for all of them at once. If keep is not nil, it converts the elements.
-func readBody(r io.Reader, h Header, e *elements, keep func(part any) any) (rows.Array, error) {
-	f := filling{shape: h.Shape}
+// readBody reads the elements of an array in C or Fortran order, and returns them in C
+// order. It allocates the memory for the whole array at once. convert, unless it is nil,
+// converts each part of the elements.
+func readBody(r io.Reader, h Header, e *elements, convert func(part any) any) (rows.Array, error) {
+	f := partialArray{shape: h.Shape}
 	if h.strided() {
 		f.walk = newWalk(h.Shape)
 	}
 	err := e.each(r, h, func(part any) {
-		if keep != nil {
-			part = keep(part)
+		if convert != nil {
+			part = convert(part)
 		}
 		switch part := part.(type) {
 		case []float32:
@@ -51,15 +52,15 @@ func readBody(r io.Reader, h Header, e *elements, keep func(part any) any) (rows
 	return rows.Array{Shape: h.Shape, Data: f.data}, nil
 }
 
-// filling is an array that is filled with elements as they are read.
-type filling struct {
+// partialArray is an array that is filled with elements as they are read.
+type partialArray struct {
 	shape []int
 	walk  *walk // nil for C order
 	data  any
 	done  int
 }
 
-func fill[T any](f *filling, part []T) {
+func fill[T any](f *partialArray, part []T) {
 	if f.data == nil {
 		f.data = make([]T, rows.Elements(f.shape))
 	}
@@ -72,7 +73,7 @@ func fill[T any](f *filling, part []T) {
 	f.done += len(part)
 }
 
-// elements decodes elements into memory that is reused.
+// elementReader decodes elements. It reuses its buffers.
 type elements struct {
 	decode decoder
 	buf    []byte
@@ -80,7 +81,8 @@ type elements struct {
 
 func (h Header) elements() *elements { return &elements{decode: h.DType.decoder()} }
 
-// each passes on all elements of a header, some at a time, with at least one call.
+// each passes all elements of an array to emit, in parts. It calls emit at least once, even
+// if the array is empty.
 func (e *elements) each(r io.Reader, h Header, emit func(part any)) error {
 	total := h.bytes()
 	if n := min(total, chunk); int64(len(e.buf)) < n {
@@ -106,7 +108,7 @@ func (e *elements) each(r io.Reader, h Header, emit func(part any)) error {
 	return nil
 }
 
-// walk visits an array in Fortran order.
+// walk tracks the position in C order of elements that are read in Fortran order.
 type walk struct {
 	shape, step, at []int
 	off             int // position of the next element in C order

@@ -12,23 +12,23 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Write writes a as a .npy file of version 1.0: C order, little-endian. Equal arrays give
-// equal bytes.
+// Write writes a as a .npy file of version 1.0, in C order and little-endian. Equal arrays
+// give equal bytes.
 func Write(w io.Writer, a rows.Array) error {
 	var descr string
 	var n int
 	var body func() error
 	switch data := a.Data.(type) {
 	case []float32:
-		descr, n, body = "<f4", len(data), writing(w, data)
+		descr, n, body = "<f4", len(data), elementWriter(w, data)
 	case []float64:
-		descr, n, body = "<f8", len(data), writing(w, data)
+		descr, n, body = "<f8", len(data), elementWriter(w, data)
 	case []int64:
-		descr, n, body = "<i8", len(data), writing(w, data)
+		descr, n, body = "<i8", len(data), elementWriter(w, data)
 	case []uint8:
-		descr, n, body = "|u1", len(data), writing(w, data)
+		descr, n, body = "|u1", len(data), elementWriter(w, data)
 	case []bool:
-		descr, n, body = "|b1", len(data), writing(w, data)
+		descr, n, body = "|b1", len(data), elementWriter(w, data)
 	default:
 		return fmt.Errorf("elements of type %T cannot be written; want []float32, []float64, []int64, []uint8 or []bool", a.Data)
 	}
@@ -44,8 +44,8 @@ func Write(w io.Writer, a rows.Array) error {
 	return body()
 }
 
-// writing writes elements, little-endian, some at a time.
-func writing[T any](w io.Writer, data []T) func() error {
+// elementWriter returns a function that writes data in little-endian order, in parts.
+func elementWriter[T any](w io.Writer, data []T) func() error {
 	return func() error {
 		for part := range slices.Chunk(data, chunk/8) {
 			if err := binary.Write(w, binary.LittleEndian, part); err != nil {
@@ -56,9 +56,9 @@ func writing[T any](w io.Writer, data []T) func() error {
 	}
 }
 
-// WriteNPZ writes arrays as an .npz file that numpy.load opens, sorted by name and without the
-// current time: equal arrays give equal bytes. With deflate, entries are compressed as by
-// numpy.savez_compressed.
+// WriteNPZ writes arrays as an .npz file, which numpy.load can open. Entries are sorted by
+// name and have a fixed time, so equal arrays give equal bytes. With deflate, entries are
+// compressed as by numpy.savez_compressed.
 func WriteNPZ(w io.Writer, arrays map[string]rows.Array, deflate bool) error {
 	z := NewNPZWriter(w)
 	if deflate {
@@ -78,7 +78,7 @@ type NPZWriter struct {
 	method uint16
 }
 
-// NewNPZWriter begins a file whose entries are not compressed.
+// NewNPZWriter starts a file with uncompressed entries.
 func NewNPZWriter(w io.Writer) *NPZWriter { return &NPZWriter{z: zip.NewWriter(w), method: zip.Store} }
 
 func (w *NPZWriter) entry(name string) (io.Writer, error) {
@@ -89,7 +89,7 @@ func (w *NPZWriter) entry(name string) (io.Writer, error) {
 	})
 }
 
-// Array writes an entry.
+// Array writes a as an entry.
 func (w *NPZWriter) Array(name string, a rows.Array) error {
 	f, err := w.entry(name)
 	if err == nil {
@@ -101,9 +101,9 @@ func (w *NPZWriter) Array(name string, a rows.Array) error {
 	return nil
 }
 
-// Float32s begins an entry of float32 numbers, which ends with the next entry. The returned
-// function takes its elements, row-major, in any number of parts, whose total must match
-// shape.
+// Float32s starts an entry of float32 numbers, which ends when the next entry starts. The
+// returned function writes its elements, row-major, in any number of parts. All parts
+// together must have as many elements as shape.
 func (w *NPZWriter) Float32s(name string, shape []int) (func(part []float32) error, error) {
 	if err := (Header{Shape: shape}).checkSize(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -120,7 +120,7 @@ func (w *NPZWriter) Float32s(name string, shape []int) (func(part []float32) err
 		if left -= len(part); left < 0 {
 			return fmt.Errorf("%s: there are %d elements more than shape %v asks for", name, -left, shape)
 		}
-		return writing(f, part)()
+		return elementWriter(f, part)()
 	}, nil
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/pythontest"
 )
 
-var written = map[string]rows.Array{
+var testArrays = map[string]rows.Array{
 	"f32":    {Shape: []int{2, 3}, Data: []float32{0, 1.5, -2, math.MaxFloat32, float32(math.Inf(1)), 5}},
 	"f64":    {Shape: []int{3}, Data: []float64{math.Pi, math.Copysign(0, -1), math.SmallestNonzeroFloat64}},
 	"i64":    {Shape: []int{2, 1, 2}, Data: []int64{math.MinInt64, -1, 0, math.MaxInt64}},
@@ -25,7 +25,7 @@ var written = map[string]rows.Array{
 }
 
 func TestWriteRead(t *testing.T) {
-	for name, a := range written {
+	for name, a := range testArrays {
 		var b bytes.Buffer
 		if err := Write(&b, a); err != nil {
 			t.Fatal(err)
@@ -43,7 +43,8 @@ func TestWriteRead(t *testing.T) {
 	}
 }
 
-// TestAsNumPy checks that NumPy's own files, read and written again, have the same bytes.
+// TestAsNumPy checks that files from NumPy do not change when they are read and written
+// again.
 func TestAsNumPy(t *testing.T) {
 	for _, name := range []string{"version1.npy", "scalar.npy", "empty.npy", "vector.npy"} {
 		path := filepath.Join("testdata", name)
@@ -62,7 +63,7 @@ func TestAsNumPy(t *testing.T) {
 	}
 }
 
-// TestNumPy lets NumPy load an archive.
+// TestNumPy checks that NumPy can load a written archive.
 func TestNumPy(t *testing.T) {
 	python := pythontest.Find(t, "numpy")
 	for _, deflate := range []bool{false, true} {
@@ -71,7 +72,7 @@ func TestNumPy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := WriteNPZ(f, written, deflate); err != nil {
+		if err := WriteNPZ(f, testArrays, deflate); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Close(); err != nil {
@@ -117,7 +118,7 @@ func TestNPZDeterministic(t *testing.T) {
 	var first bytes.Buffer
 	for range 5 {
 		var b bytes.Buffer
-		if err := WriteNPZ(&b, written, true); err != nil {
+		if err := WriteNPZ(&b, testArrays, true); err != nil {
 			t.Fatal(err)
 		}
 		if first.Len() == 0 {
@@ -130,7 +131,7 @@ func TestNPZDeterministic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(got, written) {
+	if !reflect.DeepEqual(got, testArrays) {
 		t.Errorf("got %v", got)
 	}
 	z, err := zip.NewReader(bytes.NewReader(first.Bytes()), int64(first.Len()))
@@ -146,8 +147,8 @@ func TestNPZDeterministic(t *testing.T) {
 	}
 }
 
-// An entry written in parts has the same bytes as one written at once. More elements than its
-// shape has are an error.
+// TestNPZWriterParts checks that an entry written in parts has the same bytes as one
+// written at once. It also checks that more elements than the shape has are an error.
 func TestNPZWriterParts(t *testing.T) {
 	a := rows.Array{Shape: []int{3, 2}, Data: []float32{1, 2, 3, 4, 5, 6}}
 	var want, got bytes.Buffer
