@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// addedToken is a token that is found in a text before the model gets it.
+// addedToken is a token that is searched for in a text before the model splits the rest.
 type addedToken struct {
 	ID         *int32 `json:"id"`
 	Content    string `json:"content"`
@@ -17,24 +17,26 @@ type addedToken struct {
 	Normalized bool   `json:"normalized"`
 }
 
-// addedTokens is a set of added tokens that are searched together, the longest first.
+// addedTokens is a set of added tokens that are searched for together. The longest match
+// wins.
 type addedTokens struct {
-	trie   *trie // to the position in tokens
+	trie   *trie // maps the content of a token to its index in tokens
 	tokens []addedToken
 }
 
-// readAdded checks the file's "added_tokens". It separates those found in the original text
-// from those found in the normalized text. ids includes all of them.
+// readAdded checks the "added_tokens" of a file. It fills t.original with tokens to find in
+// the original text, t.normalized with tokens to find in the normalized text, and t.added
+// with the ids of all.
 func (t *Tokenizer) readAdded(tokens []addedToken) error {
-	asIs, normalized := vocabulary{}, vocabulary{}
+	original, normalized := vocabulary{}, vocabulary{}
 	free := int32(t.model.size())
 	t.added = vocabulary{}
 	for i, a := range tokens {
 		if a.Content == "" {
 			continue
 		}
-		// The reference uses the model's id, or else the next free one, whatever the file
-		// says.
+		// The library takes the id from the model, or else the next free id. It ignores the
+		// id in the file, so a different one there is an error.
 		id := t.id(a.Content)
 		if id < 0 {
 			id = free
@@ -43,60 +45,60 @@ func (t *Tokenizer) readAdded(tokens []addedToken) error {
 		if a.ID == nil || *a.ID != id {
 			return fmt.Errorf("the added token %.80q should have the id %d", a.Content, id)
 		}
-		if _, twice := t.added[a.Content]; twice {
+		if _, duplicate := t.added[a.Content]; duplicate {
 			return fmt.Errorf("the added token %.80q stands twice", a.Content)
 		}
 		t.added[a.Content] = id
 		if !a.Normalized {
-			asIs[a.Content] = int32(i)
+			original[a.Content] = int32(i)
 			continue
 		}
 		content, err := t.normalize(a.Content)
 		if err != nil {
 			return err
 		}
-		if _, twice := normalized[content]; twice || content == "" {
+		if _, duplicate := normalized[content]; duplicate || content == "" {
 			return fmt.Errorf("the added token %.80q is, normalized, %.80q, which is no token or another's", a.Content, content)
 		}
 		normalized[content] = int32(i)
 	}
-	t.asIs, t.normalized = addedTokens{newTrie(asIs), tokens}, addedTokens{newTrie(normalized), tokens}
+	t.original, t.normalized = addedTokens{newTrie(original), tokens}, addedTokens{newTrie(normalized), tokens}
 	return nil
 }
 
 // split calls token for each token that it finds in s, and text for the parts between them.
 func (a *addedTokens) split(s string, text func(part string, start int) error, token func(id int32)) error {
-	from, blank := 0, 0 // bytes up to blank are spaces after the last token that strips
+	from, spacesEnd := 0, 0 // spacesEnd is the end of spaces that follow the last token with RightStrip
 	for i := 0; i < len(s); {
 		if a.trie.root[s[i]] == 0 {
 			i++
 			continue
 		}
-		which, n := a.trie.longest(0, s[i:])
+		index, n := a.trie.longest(0, s[i:])
 		if n == 0 {
 			i++
 			continue
 		}
 		start, end := i, i+n
 		i = end
-		found := a.tokens[which]
-		if found.SingleWord && (inWord(utf8.DecodeLastRuneInString(s[:start])) || inWord(utf8.DecodeRuneInString(s[end:]))) {
+		match := a.tokens[index]
+		if match.SingleWord && (inWord(utf8.DecodeLastRuneInString(s[:start])) || inWord(utf8.DecodeRuneInString(s[end:]))) {
 			continue
 		}
-		if found.LeftStrip && from < start {
+		if match.LeftStrip && from < start {
 			start = from + len(strings.TrimRightFunc(s[from:start], unicode.IsSpace))
 		}
-		if found.RightStrip {
-			blank = max(blank, end)
-			blank = len(s) - len(strings.TrimLeftFunc(s[blank:], unicode.IsSpace))
-			end = blank
+		if match.RightStrip {
+			spacesEnd = max(spacesEnd, end)
+			spacesEnd = len(s) - len(strings.TrimLeftFunc(s[spacesEnd:], unicode.IsSpace))
+			end = spacesEnd
 		}
 		if from < start {
 			if err := text(s[from:start], from); err != nil {
 				return err
 			}
 		}
-		token(*found.ID)
+		token(*match.ID)
 		from = end
 	}
 	if from < len(s) {
@@ -105,5 +107,6 @@ func (a *addedTokens) split(s string, text func(part string, start int) error, t
 	return nil
 }
 
-// inWord reports whether a character of n bytes, 0 if there is none, belongs to a word.
-func inWord(r rune, n int) bool { return n > 0 && named("word").has(r) }
+// inWord reports whether r belongs to a word. n is the number of bytes of r, or 0 if there
+// is no character.
+func inWord(r rune, n int) bool { return n > 0 && charSet("word").has(r) }

@@ -8,43 +8,43 @@ import (
 	"unicode/utf8"
 )
 
-// bpe joins the characters of a piece pair by pair, in the order in which pairs were learned
-// (Sennrich, Haddow & Birch 2016, arXiv 1508.07909).
+// bpe merges the characters of a piece to tokens, pair by pair. Pairs are merged in the
+// order in which training found them (Sennrich, Haddow & Birch 2016, arXiv 1508.07909).
 type bpe struct {
 	vocabulary
-	merges         map[uint64]merge // by joined
-	prefix, suffix string           // of characters within a piece, and of its last character
-	unk            int32            // −1: unknown characters are dropped
+	merges         map[uint64]merge // by pairKey
+	prefix, suffix string           // prefix of all characters except the first, and suffix of the last
+	unk            int32            // id for unknown characters; −1 drops them
 	fuseUnk        bool
 	byteFallback   bool
 	ignoreMerges   bool
 	bytes          [256]int32
-	chars          [512]int32 // ids of the first characters, if there is neither prefix nor suffix
+	chars          [512]int32 // ids of characters up to U+01FF, used if prefix and suffix are empty
 }
 
-// merge is the rank of a pair and the token that it becomes.
+// merge holds the rank of a pair, and the id of the token that replaces the pair.
 type merge struct{ rank, id int32 }
 
-func joined(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
+func pairKey(a, b int32) uint64 { return uint64(uint32(a))<<32 | uint64(uint32(b)) }
 
-// pair is two tokens in the file's merges, written as ["a", "b"] or "a b".
+// pair is a pair of tokens in the "merges" of a file, written as ["a", "b"] or "a b".
 type pair [2]string
 
 func (p *pair) UnmarshalJSON(raw []byte) error {
-	var both []string
+	var tokens []string
 	if raw[0] == '"' {
 		var s string
 		if err := json.Unmarshal(raw, &s); err != nil {
 			return err
 		}
-		both = strings.Split(s, " ")
-	} else if err := json.Unmarshal(raw, &both); err != nil {
+		tokens = strings.Split(s, " ")
+	} else if err := json.Unmarshal(raw, &tokens); err != nil {
 		return err
 	}
-	if len(both) != 2 {
-		return fmt.Errorf("the merge %.80q is not of two tokens", both)
+	if len(tokens) != 2 {
+		return fmt.Errorf("the merge %.80q is not of two tokens", tokens)
 	}
-	*p = pair(both)
+	*p = pair(tokens)
 	return nil
 }
 
@@ -75,11 +75,11 @@ func newBPE(v modelJSON, vocab vocabulary) (model, error) {
 			return nil, errors.New("its merges begin with a #version line, which is not supported")
 		}
 		tail, ok := strings.CutPrefix(p[1], m.prefix)
-		a, b, both := vocab.id(p[0]), vocab.id(p[1]), vocab.id(p[0]+tail)
-		if !ok || a < 0 || b < 0 || both < 0 {
+		a, b, merged := vocab.id(p[0]), vocab.id(p[1]), vocab.id(p[0]+tail)
+		if !ok || a < 0 || b < 0 || merged < 0 {
 			return nil, fmt.Errorf("the merge of %.80q and %.80q is not in its vocabulary", p[0], p[1])
 		}
-		m.merges[joined(a, b)] = merge{int32(i), both}
+		m.merges[pairKey(a, b)] = merge{int32(i), merged}
 	}
 	m.bytes = byteTokens(vocab)
 	for r := range m.chars {
@@ -88,9 +88,9 @@ func newBPE(v modelJSON, vocab vocabulary) (model, error) {
 	return m, nil
 }
 
-// symbol is a token of a piece, in a linked list of the remaining ones.
+// symbol is a token of a piece in a linked list. Merged symbols leave the list.
 type symbol struct {
-	id         int32 // −1: it was joined to the previous one
+	id         int32 // −1 if the symbol was merged into the previous one
 	prev, next int32 // −1 at the ends
 }
 
@@ -100,9 +100,9 @@ func (m *bpe) tokens(dst []int64, text string) []int64 {
 			return append(dst, int64(id))
 		}
 	}
-	var few [32]symbol
-	symbols := m.symbols(few[:0], text)
-	m.join(symbols)
+	var buffer [32]symbol
+	symbols := m.symbols(buffer[:0], text)
+	m.mergePairs(symbols)
 	for _, s := range symbols {
 		if s.id >= 0 {
 			dst = append(dst, int64(s.id))
@@ -111,14 +111,15 @@ func (m *bpe) tokens(dst []int64, text string) []int64 {
 	return dst
 }
 
-// symbols returns the characters of a piece. An unknown character waits, so that those after
-// it may join it, and byte tokens come first.
+// symbols returns the characters of a piece. An unknown character is pending until the next
+// known one, so that fuseUnk can combine it with unknown characters that follow. Byte
+// tokens are added before a pending character, as in the library.
 func (m *bpe) symbols(out []symbol, text string) []symbol {
 	add := func(id int32) {
 		n := int32(len(out))
 		out = append(out, symbol{id, n - 1, n + 1})
 	}
-	waiting := false
+	pending := false
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRuneInString(text[i:])
 		char, id := text[i:i+n], int32(-1)
@@ -135,9 +136,9 @@ func (m *bpe) symbols(out []symbol, text string) []symbol {
 		}
 		i += n
 		if id >= 0 {
-			if waiting {
+			if pending {
 				add(m.unk)
-				waiting = false
+				pending = false
 			}
 			add(id)
 			continue
@@ -149,13 +150,13 @@ func (m *bpe) symbols(out []symbol, text string) []symbol {
 			continue
 		}
 		if m.unk >= 0 {
-			if waiting && !m.fuseUnk {
+			if pending && !m.fuseUnk {
 				add(m.unk)
 			}
-			waiting = true
+			pending = true
 		}
 	}
-	if waiting {
+	if pending {
 		add(m.unk)
 	}
 	if len(out) > 0 {
@@ -173,7 +174,7 @@ func (m *bpe) hasBytes(char string) bool {
 	return true
 }
 
-// candidate is a pair that may be joined, by the position of its first symbol.
+// candidate is a pair of symbols that may be merged. at is the index of its first symbol.
 type candidate struct {
 	merge
 	at int32
@@ -183,13 +184,13 @@ func (c candidate) before(d candidate) bool {
 	return c.rank < d.rank || c.rank == d.rank && c.at < d.at
 }
 
-// join joins pairs, the lowest rank first and the leftmost among equal ranks, until none is
-// left.
-func (m *bpe) join(symbols []symbol) {
-	var few [64]candidate
-	h := heap(few[:0])
+// mergePairs merges pairs until no pair can be merged. It takes the pair with the lowest
+// rank first, and the leftmost of equal ranks.
+func (m *bpe) mergePairs(symbols []symbol) {
+	var buffer [64]candidate
+	h := heap(buffer[:0])
 	for i := 0; i+1 < len(symbols); i++ {
-		if g, ok := m.merges[joined(symbols[i].id, symbols[i+1].id)]; ok {
+		if g, ok := m.merges[pairKey(symbols[i].id, symbols[i+1].id)]; ok {
 			h.push(candidate{g, int32(i)})
 		}
 	}
@@ -202,37 +203,37 @@ func (m *bpe) join(symbols []symbol) {
 		right := &symbols[left.next]
 		// The symbols of a candidate may have changed. It is still valid if they become the
 		// same token.
-		if g, ok := m.merges[joined(left.id, right.id)]; !ok || g.id != top.id {
+		if g, ok := m.merges[pairKey(left.id, right.id)]; !ok || g.id != top.id {
 			continue
 		}
 		left.id, left.next, right.id = top.id, right.next, -1
 		if left.next >= 0 {
 			symbols[left.next].prev = top.at
-			if g, ok := m.merges[joined(left.id, symbols[left.next].id)]; ok {
+			if g, ok := m.merges[pairKey(left.id, symbols[left.next].id)]; ok {
 				h.push(candidate{g, top.at})
 			}
 		}
 		if left.prev >= 0 {
-			if g, ok := m.merges[joined(symbols[left.prev].id, left.id)]; ok {
+			if g, ok := m.merges[pairKey(symbols[left.prev].id, left.id)]; ok {
 				h.push(candidate{g, left.prev})
 			}
 		}
 	}
 }
 
-// heap holds candidates, with the first one on top.
+// heap is a binary heap of candidates, with the next one to merge on top.
 type heap []candidate
 
 func (h *heap) push(c candidate) {
 	s := append(*h, c)
 	i := len(s) - 1
 	for i > 0 {
-		up := (i - 1) / 2
-		if !c.before(s[up]) {
+		parent := (i - 1) / 2
+		if !c.before(s[parent]) {
 			break
 		}
-		s[i] = s[up]
-		i = up
+		s[i] = s[parent]
+		i = parent
 	}
 	s[i] = c
 	*h = s
@@ -243,16 +244,16 @@ func (h *heap) pop() candidate {
 	top, last := s[0], s[len(s)-1]
 	s = s[:len(s)-1]
 	for i := 0; len(s) > 0; {
-		down := 2*i + 1
-		if down+1 < len(s) && s[down+1].before(s[down]) {
-			down++
+		child := 2*i + 1
+		if child+1 < len(s) && s[child+1].before(s[child]) {
+			child++
 		}
-		if down >= len(s) || !s[down].before(last) {
+		if child >= len(s) || !s[child].before(last) {
 			s[i] = last
 			break
 		}
-		s[i] = s[down]
-		i = down
+		s[i] = s[child]
+		i = child
 	}
 	*h = s
 	return top

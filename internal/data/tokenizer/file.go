@@ -8,8 +8,9 @@ import (
 	"math"
 )
 
-// Read reads the content of a tokenizer.json and, if there is one, of the
-// tokenizer_config.json beside it, whose limits, sides and padding have priority.
+// Read returns the tokenizer of a tokenizer.json file. config is the content of the
+// tokenizer_config.json that comes with it, or nil. The limits, sides and padding in config
+// have priority.
 func Read(file, config []byte) (*Tokenizer, error) {
 	t, err := readFile(file)
 	if err != nil {
@@ -48,7 +49,7 @@ func readFile(file []byte) (*Tokenizer, error) {
 	if v.Version != "1.0" && v.Version != "" {
 		return nil, fmt.Errorf("the version %.80q is not supported", v.Version)
 	}
-	t := &Tokenizer{Truncate: LongestFirst, template: bare()}
+	t := &Tokenizer{Truncate: LongestFirst, template: plainTemplate()}
 	if c := v.Truncation; c != nil {
 		names := map[Strategy]Strategy{"LongestFirst": LongestFirst, "OnlyFirst": OnlyFirst, "OnlySecond": OnlySecond}
 		t.MaxTokens, t.Truncate, t.CutLeft = c.MaxLength, names[c.Strategy], c.Direction == "Left"
@@ -63,14 +64,14 @@ func readFile(file []byte) (*Tokenizer, error) {
 		}
 	}
 	var err error
-	drops := false
+	dropsFirst := false
 	if v.Normalizer != nil {
-		if t.normalizers, drops, err = readNormalizers(*v.Normalizer, 0); err != nil {
+		if t.normalizers, dropsFirst, err = readNormalizers(*v.Normalizer, 0); err != nil {
 			return nil, err
 		}
 	}
 	if v.PreTokenizer != nil {
-		if t.splitters, err = readSplitters(*v.PreTokenizer, drops, 0); err != nil {
+		if t.splitters, err = readSplitters(*v.PreTokenizer, dropsFirst, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -85,8 +86,8 @@ func readFile(file []byte) (*Tokenizer, error) {
 	return t, t.readAdded(v.AddedTokens)
 }
 
-// configure reads settings from tokenizer_config.json that tokenizer.json lacks, and returns
-// an error for contradictions.
+// configure reads settings that only tokenizer_config.json contains. It returns an error if
+// the two files contradict each other.
 func (t *Tokenizer) configure(config, file []byte) error {
 	var v struct {
 		MaxLength   *float64 `json:"model_max_length"`
@@ -146,11 +147,11 @@ func (t *Tokenizer) configure(config, file []byte) error {
 	}
 	side("padding_side", v.Padding, &t.PadLeft)
 	side("truncation_side", v.Truncation, &t.CutLeft)
-	pad, named := v.PadToken.(string)
+	pad, hasPad := v.PadToken.(string)
 	if m, ok := v.PadToken.(map[string]any); ok {
-		pad, named = m["content"].(string)
+		pad, hasPad = m["content"].(string)
 	}
-	if named {
+	if hasPad {
 		id := t.id(pad)
 		if id < 0 {
 			return fmt.Errorf("its pad_token %.80q has no id in tokenizer.json", pad)
@@ -160,18 +161,18 @@ func (t *Tokenizer) configure(config, file []byte) error {
 	return err
 }
 
-// decode reads JSON. Its errors name the source.
+// decode decodes JSON. what names its source in errors.
 func decode(raw []byte, what string, into any) error {
 	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		return fmt.Errorf("%s is missing", what)
 	}
 	err := json.Unmarshal(raw, into)
 	_, syntax := errors.AsType[*json.SyntaxError](err)
-	kind, wrong := errors.AsType[*json.UnmarshalTypeError](err)
+	kind, wrongType := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
 	case syntax:
 		return fmt.Errorf("%s is cut short or no JSON: %w", what, err)
-	case wrong:
+	case wrongType:
 		return fmt.Errorf("%s has a value of the wrong kind at byte %d: %.80s", what, kind.Offset, kind.Value)
 	case err != nil:
 		return fmt.Errorf("%s: %w", what, err)

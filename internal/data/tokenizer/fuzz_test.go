@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzRead reads broken files. A file that can be read must tokenize texts or return errors.
+// FuzzRead checks that errors for broken files have one line, and that a tokenizer that can
+// be read gives a type and a valid id for each token.
 func FuzzRead(f *testing.F) {
 	const pre, nor = `"pre_tokenizer":{"type":"WhitespaceSplit"}`, `"normalizer":null`
 	for _, change := range [][2]string{
@@ -40,8 +41,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzEncode checks that any text can be tokenized, and that the tokens of a truncated text
-// are the first ones of the whole.
+// FuzzEncode checks that any text can be tokenized, and that a truncated text has the same
+// first tokens as the whole text.
 func FuzzEncode(f *testing.F) {
 	ref := readReference(f)
 	var toks []*Tokenizer

@@ -12,9 +12,9 @@ import (
 
 // model turns a piece of text into tokens.
 type model interface {
-	// tokens appends the ids of a piece that is not empty.
+	// tokens appends the ids of the tokens of text, which is not empty.
 	tokens(dst []int64, text string) []int64
-	// id returns the id of a token, −1 if there is none.
+	// id returns the id of a token, or −1 if there is none.
 	id(token string) int32
 	// size returns the number of tokens.
 	size() int
@@ -32,7 +32,7 @@ func (v vocabulary) id(token string) int32 {
 
 func (v vocabulary) size() int { return len(v) }
 
-// modelJSON is the file's "model".
+// modelJSON is the "model" of a file.
 type modelJSON struct {
 	Type         string
 	Vocab        json.RawMessage
@@ -53,7 +53,7 @@ func readModel(raw json.RawMessage) (model, error) {
 	if err := decode(raw, "the model", &v); err != nil {
 		return nil, err
 	}
-	if v.Type == "" { // as in files of 2020
+	if v.Type == "" { // files from 2020 have no type
 		switch {
 		case v.Merges != nil:
 			v.Type = "BPE"
@@ -99,7 +99,7 @@ func readModel(raw json.RawMessage) (model, error) {
 	return m, nil
 }
 
-// unknown returns the id of the token for text that the vocabulary lacks.
+// unknown returns the id of the token that stands for unknown text.
 func (v modelJSON) unknown(vocab vocabulary) (int32, error) {
 	if v.UnkToken == nil {
 		return 0, errors.New("it has no unk_token")
@@ -111,7 +111,7 @@ func (v modelJSON) unknown(vocab vocabulary) (int32, error) {
 	return id, nil
 }
 
-// wordLevel is a model of whole words.
+// wordLevel represents each word by one token.
 type wordLevel struct {
 	vocabulary
 	unk int32
@@ -130,15 +130,16 @@ func (m *wordLevel) tokens(dst []int64, text string) []int64 {
 	return append(dst, int64(id))
 }
 
-// wordPiece takes the longest token that a word begins with, then repeatedly the longest that
-// continues it (Wu et al. 2016, arXiv 1609.08144).
+// wordPiece splits a word greedily. It takes the longest token that the word begins with,
+// and then repeatedly the longest token that continues the word (Wu et al. 2016, arXiv
+// 1609.08144).
 type wordPiece struct {
 	vocabulary
-	trie     *trie
-	prefix   string // prefix of tokens that continue a word
-	inside   int32  // node of the prefix, 0 if no token continues a word
-	unk      int32
-	maxChars int
+	trie         *trie
+	prefix       string // prefix of tokens that continue a word
+	continuation int32  // trie node at the end of prefix, or 0 if no token continues a word
+	unk          int32
+	maxChars     int
 }
 
 func newWordPiece(v modelJSON, vocab vocabulary) (model, error) {
@@ -147,7 +148,7 @@ func newWordPiece(v modelJSON, vocab vocabulary) (model, error) {
 	}
 	unk, err := v.unknown(vocab)
 	m := &wordPiece{vocabulary: vocab, trie: newTrie(vocab), prefix: *v.Prefix, unk: unk, maxChars: *v.MaxChars}
-	m.inside = m.trie.find(m.prefix)
+	m.continuation = m.trie.find(m.prefix)
 	return m, err
 }
 
@@ -158,22 +159,22 @@ func (m *wordPiece) tokens(dst []int64, text string) []int64 {
 			return append(dst, int64(m.unk))
 		}
 	}
-	before := len(dst)
+	oldLen := len(dst)
 	node := int32(0)
 	for text != "" {
 		id, n := m.trie.longest(node, text)
 		if n == 0 {
-			return append(dst[:before], int64(m.unk))
+			return append(dst[:oldLen], int64(m.unk))
 		}
 		dst, text = append(dst, int64(id)), text[n:]
-		if node = m.inside; node == 0 && m.prefix != "" && text != "" {
-			return append(dst[:before], int64(m.unk))
+		if node = m.continuation; node == 0 && m.prefix != "" && text != "" {
+			return append(dst[:oldLen], int64(m.unk))
 		}
 	}
 	return dst
 }
 
-// unigram takes the sequence of tokens with the largest sum of scores (Kudo 2018, arXiv
+// unigram splits a piece into the tokens with the largest sum of scores (Kudo 2018, arXiv
 // 1804.10959).
 type unigram struct {
 	trie         *trie
@@ -184,31 +185,32 @@ type unigram struct {
 	bytes        [256]int32
 }
 
-// scored is a token with its score, as in the file.
-type scored struct {
+// scoredToken is a token and its score in the "vocab" of a file.
+type scoredToken struct {
 	token string
 	score float64
 }
 
-func (s *scored) UnmarshalJSON(raw []byte) error {
-	var both []json.RawMessage
-	if err := json.Unmarshal(raw, &both); err != nil {
+func (s *scoredToken) UnmarshalJSON(raw []byte) error {
+	var entry []json.RawMessage
+	if err := json.Unmarshal(raw, &entry); err != nil {
 		return err
 	}
-	if len(both) != 2 || both[0][0] != '"' {
+	if len(entry) != 2 || entry[0][0] != '"' {
 		return fmt.Errorf("%.80q is not a token and its score", raw)
 	}
-	if err := json.Unmarshal(both[0], &s.token); err != nil {
+	if err := json.Unmarshal(entry[0], &s.token); err != nil {
 		return err
 	}
 	var err error
-	s.score, err = approximate(string(both[1]))
+	s.score, err = parseScore(string(entry[1]))
 	return err
 }
 
-// approximate parses a number as the reference does, the digits first and then a power of ten,
-// which rounds twice. The last bit decides between sequences whose scores are nearly equal.
-func approximate(number string) (float64, error) {
+// parseScore parses a number as the library does. It multiplies the digits by a power of
+// ten, which rounds twice. The last bit of a score can decide between sequences with nearly
+// equal sums.
+func parseScore(number string) (float64, error) {
 	var exact float64
 	if err := json.Unmarshal([]byte(number), &exact); err != nil {
 		return 0, err
@@ -218,16 +220,16 @@ func approximate(number string) (float64, error) {
 	mantissa, negative := strings.CutPrefix(mantissa, "-")
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	var digits uint64
-	full := false
+	overflowed := false
 	for i, d := range whole + fraction {
 		n := digits*10 + uint64(d-'0')
-		full = full || digits > math.MaxUint64/10 || n < digits*10
-		if !full {
+		overflowed = overflowed || digits > math.MaxUint64/10 || n < digits*10
+		if !overflowed {
 			digits = n
 		}
-		if i < len(whole) && full {
+		if i < len(whole) && overflowed {
 			power++
-		} else if i >= len(whole) && !full {
+		} else if i >= len(whole) && !overflowed {
 			power--
 		}
 	}
@@ -242,7 +244,7 @@ func approximate(number string) (float64, error) {
 }
 
 func newUnigram(v modelJSON) (model, error) {
-	var pieces []scored
+	var pieces []scoredToken
 	if err := decode(v.Vocab, "its vocab", &pieces); err != nil {
 		return nil, err
 	}
@@ -250,18 +252,18 @@ func newUnigram(v modelJSON) (model, error) {
 		return nil, errors.New("its unk_id is not in its vocabulary")
 	}
 	m := &unigram{unk: *v.UnkID, byteFallback: v.ByteFallback, scores: make([]float64, len(pieces))}
-	least := math.Inf(1)
+	minScore := math.Inf(1)
 	vocab := make(vocabulary, len(pieces))
 	for i, p := range pieces {
 		vocab[p.token], m.scores[i] = int32(i), p.score
-		least = min(least, p.score)
+		minScore = min(minScore, p.score)
 	}
-	m.trie, m.unkScore = newTrie(vocab), least-10
+	m.trie, m.unkScore = newTrie(vocab), minScore-10
 	m.bytes = byteTokens(vocab)
 	return m, nil
 }
 
-// byteTokens returns the ids of <0x00> to <0xFF>, −1 for missing ones.
+// byteTokens returns the ids of <0x00> to <0xFF>, with −1 for missing tokens.
 func byteTokens(vocab vocabulary) (ids [256]int32) {
 	for b := range ids {
 		ids[b] = vocab.id(fmt.Sprintf("<0x%02X>", b))
@@ -274,8 +276,8 @@ func (m *unigram) size() int             { return len(m.scores) }
 
 func (m *unigram) tokens(dst []int64, text string) []int64 {
 	type end struct {
-		score float64 // score of the best sequence that ends here
-		start int32   // start of its last token, −1 if no sequence ends here
+		score float64 // score of the best sequence of tokens that ends here
+		start int32   // start of the last token of that sequence, −1 if there is no sequence
 		id    int32
 	}
 	ends := make([]end, len(text)+1)
@@ -283,7 +285,7 @@ func (m *unigram) tokens(dst []int64, text string) []int64 {
 		ends[i].start = -1
 	}
 	for i := range text {
-		till, char := ends[i].score, false
+		score, hasChar := ends[i].score, false
 		width := runeWidth(text[i])
 		node := int32(0)
 		for j := i; j < len(text); {
@@ -295,16 +297,17 @@ func (m *unigram) tokens(dst []int64, text string) []int64 {
 			if id < 0 {
 				continue
 			}
-			if e := &ends[j]; e.start < 0 || till+m.scores[id] > e.score {
-				*e = end{till + m.scores[id], int32(i), id}
+			if e := &ends[j]; e.start < 0 || score+m.scores[id] > e.score {
+				*e = end{score + m.scores[id], int32(i), id}
 			}
-			char = char || j == i+width
+			hasChar = hasChar || j == i+width
 		}
-		if e := &ends[i+width]; !char && (e.start < 0 || till+m.unkScore > e.score) {
-			*e = end{till + m.unkScore, int32(i), m.unk}
+		if e := &ends[i+width]; !hasChar && (e.start < 0 || score+m.unkScore > e.score) {
+			*e = end{score + m.unkScore, int32(i), m.unk}
 		}
 	}
-	// The sequence is read from its end, and consecutive unknown tokens become one.
+	// The best sequence is followed back from its end. Consecutive unknown tokens become
+	// one.
 	var path []string
 	for i := len(text); i > 0; {
 		e := ends[i]
@@ -316,21 +319,22 @@ func (m *unigram) tokens(dst []int64, text string) []int64 {
 		i = j
 	}
 	for k := len(path) - 1; k >= 0; k-- {
-		dst = m.spelled(dst, path[k])
+		dst = m.appendToken(dst, path[k])
 	}
 	return dst
 }
 
-// spelled appends the id of a token, or of what represents an unknown one.
-func (m *unigram) spelled(dst []int64, token string) []int64 {
+// appendToken appends the id of a token. An unknown token is replaced by its bytes, if the
+// vocabulary has them, or else by the unknown token.
+func (m *unigram) appendToken(dst []int64, token string) []int64 {
 	if id := m.id(token); id >= 0 {
 		return append(dst, int64(id))
 	}
 	if m.byteFallback {
-		before := len(dst)
+		oldLen := len(dst)
 		for i := range len(token) {
 			if m.bytes[token[i]] < 0 {
-				return append(dst[:before], int64(m.unk))
+				return append(dst[:oldLen], int64(m.unk))
 			}
 			dst = append(dst, int64(m.bytes[token[i]]))
 		}

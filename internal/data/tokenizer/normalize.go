@@ -20,9 +20,9 @@ type normalizer func(s string) (string, error)
 // maxNesting limits the nesting of sequences in a file.
 const maxNesting = 8
 
-// readNormalizers reads the file's "normalizer" as a list of steps. drops tells that the first
-// character of a text may disappear.
-func readNormalizers(raw json.RawMessage, depth int) (steps []normalizer, drops bool, err error) {
+// readNormalizers reads the "normalizer" of a file as a list of steps. dropsFirst reports
+// whether a step can remove the first character of a text.
+func readNormalizers(raw json.RawMessage, depth int) (steps []normalizer, dropsFirst bool, err error) {
 	var v struct {
 		Type         string
 		Normalizers  []json.RawMessage
@@ -40,7 +40,7 @@ func readNormalizers(raw json.RawMessage, depth int) (steps []normalizer, drops 
 	if err := decode(raw, "the normalizer", &v); err != nil {
 		return nil, false, err
 	}
-	plain := func(f func(string) string) []normalizer {
+	infallible := func(f func(string) string) []normalizer {
 		return []normalizer{func(s string) (string, error) { return f(s), nil }}
 	}
 	switch v.Type {
@@ -49,16 +49,16 @@ func readNormalizers(raw json.RawMessage, depth int) (steps []normalizer, drops 
 		if v.StripAccents != nil {
 			strip = *v.StripAccents
 		}
-		return plain(bertNormalizer(v.CleanText, v.Chinese, strip, v.Lowercase)), v.CleanText || strip, nil
+		return infallible(bertNormalizer(v.CleanText, v.Chinese, strip, v.Lowercase)), v.CleanText || strip, nil
 	case "NFC", "NFD", "NFKC", "NFKD":
 		form := map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}[v.Type]
-		return plain(func(s string) string { return normalForm(form, s) }), false, nil
+		return infallible(func(s string) string { return normalForm(form, s) }), false, nil
 	case "Lowercase":
-		return plain(lower), false, nil
+		return infallible(lower), false, nil
 	case "StripAccents":
-		return plain(func(s string) string { return without(s, named("combining")) }), true, nil
+		return infallible(func(s string) string { return removeAll(s, charSet("combining")) }), true, nil
 	case "Strip":
-		return plain(func(s string) string {
+		return infallible(func(s string) string {
 			if v.Left {
 				s = strings.TrimLeftFunc(s, unicode.IsSpace)
 			}
@@ -68,14 +68,14 @@ func readNormalizers(raw json.RawMessage, depth int) (steps []normalizer, drops 
 			return s
 		}), v.Left, nil
 	case "Prepend":
-		return plain(func(s string) string {
+		return infallible(func(s string) string {
 			if s == "" {
 				return s
 			}
 			return v.Prepend + s
 		}), false, nil
 	case "ByteLevel":
-		return plain(byteLevel), false, nil
+		return infallible(byteLevel), false, nil
 	case "Replace":
 		p, err := v.Pattern.compile()
 		if err != nil {
@@ -87,7 +87,7 @@ func readNormalizers(raw json.RawMessage, depth int) (steps []normalizer, drops 
 		if err != nil {
 			return nil, false, fmt.Errorf("the normalizer Precompiled: %w", err)
 		}
-		return plain(c.apply), false, nil
+		return infallible(c.apply), false, nil
 	case "Sequence":
 		if depth == maxNesting {
 			return nil, false, fmt.Errorf("normalizers nest deeper than %d", maxNesting)
@@ -97,18 +97,18 @@ func readNormalizers(raw json.RawMessage, depth int) (steps []normalizer, drops 
 			if err != nil {
 				return nil, false, err
 			}
-			steps, drops = append(steps, more...), drops || d
+			steps, dropsFirst = append(steps, more...), dropsFirst || d
 		}
-		return steps, drops, nil
+		return steps, dropsFirst, nil
 	}
 	return nil, false, fmt.Errorf("the normalizer %.80q is not supported", v.Type)
 }
 
-// errGrows stops a rewriting that makes a text many times longer.
+// errGrows reports that normalizers make a text many times longer.
 var errGrows = errors.New("the normalizers make this text more than 64 times as long")
 
-// mayGrowTo returns the largest allowed length for a text that had n bytes.
-func mayGrowTo(n int) int { return 64*n + 4096 }
+// maxNormalized returns the largest length to which a text of n bytes may grow.
+func maxNormalized(n int) int { return 64*n + 4096 }
 
 func isASCII(s string) bool {
 	for i := range len(s) {
@@ -119,21 +119,22 @@ func isASCII(s string) bool {
 	return true
 }
 
-func without(s string, gone *set) string {
+func removeAll(s string, removed *set) string {
 	return strings.Map(func(r rune) rune {
-		if gone.has(r) {
+		if removed.has(r) {
 			return -1
 		}
 		return r
 	}, s)
 }
 
-// lower maps each character separately: a final sigma is not a special case.
+// lower converts s to lower case, character by character. As in the library, a final sigma
+// is not a special case.
 func lower(s string) string {
 	if isASCII(s) {
 		return strings.ToLower(s)
 	}
-	newer := unicodeTables().lower
+	libraryLower := unicodeTables().lower
 	var b strings.Builder
 	for _, r := range s {
 		switch l := unicode.ToLower(r); {
@@ -142,7 +143,7 @@ func lower(s string) string {
 		case r == 'İ':
 			b.WriteString("i\u0307")
 		default:
-			if n, ok := newer[r]; ok {
+			if n, ok := libraryLower[r]; ok {
 				l = n
 			}
 			b.WriteRune(l)
@@ -151,9 +152,11 @@ func lower(s string) string {
 	return b.String()
 }
 
-// bertNormalizer removes control characters, puts spaces around Chinese characters, strips accents and lowers the case.
+// bertNormalizer returns a function that removes control characters, puts spaces around
+// Chinese characters, strips accents and converts to lower case. Each argument turns on one
+// of these steps.
 func bertNormalizer(clean, chinese, strip, lowercase bool) func(string) string {
-	control, nonspacing := named("control"), named("nonspacing")
+	control, nonspacing := charSet("control"), charSet("nonspacing")
 	return func(s string) string {
 		if clean {
 			s = strings.Map(func(r rune) rune {
@@ -183,7 +186,7 @@ func bertNormalizer(clean, chinese, strip, lowercase bool) func(string) string {
 			s = b.String()
 		}
 		if strip && !ascii {
-			s = without(normalForm(norm.NFD, s), nonspacing)
+			s = removeAll(normalForm(norm.NFD, s), nonspacing)
 		}
 		if lowercase {
 			s = lower(s)
@@ -192,13 +195,14 @@ func bertNormalizer(clean, chinese, strip, lowercase bool) func(string) string {
 	}
 }
 
-// normalForm returns the normal form of s. Characters that got a decomposition or a combining
-// class after the reference's Unicode tables stay unchanged, and nothing moves across them.
+// normalForm returns the normal form of s. Some characters have a decomposition or a
+// combining class that the library's older Unicode tables lack. These inert characters stay
+// unchanged, and no mark moves across them.
 func normalForm(form norm.Form, s string) string {
 	if isASCII(s) {
 		return s
 	}
-	inert := named("inert")
+	inert := charSet("inert")
 	var b strings.Builder
 	for cut := strings.IndexFunc(s, inert.has); cut >= 0; cut = strings.IndexFunc(s, inert.has) {
 		_, n := utf8.DecodeRuneInString(s[cut:])
@@ -210,8 +214,8 @@ func normalForm(form norm.Form, s string) string {
 	return b.String()
 }
 
-// charsmap is the rewriting table of a SentencePiece model: a double array of keys, and their
-// replacements.
+// charsmap is the rewriting table of a SentencePiece model. units is a trie of keys, stored
+// as a double array.
 type charsmap struct {
 	units []uint32
 	text  string // replacements, each terminated by a zero byte
@@ -238,19 +242,19 @@ func newCharsmap(encoded string) (*charsmap, error) {
 		return nil, errors.New("its character map contains a replacement that is not UTF-8")
 	}
 	for part := range strings.SplitSeq(c.text, "\x00") {
-		if len(part) > maxRewritten {
-			return nil, fmt.Errorf("its character map makes %d bytes of a character, at most %d are supported", len(part), maxRewritten)
+		if len(part) > maxReplacement {
+			return nil, fmt.Errorf("its character map makes %d bytes of a character, at most %d are supported", len(part), maxReplacement)
 		}
 	}
 	return c, nil
 }
 
-// maxRewritten limits the replacement of a character, in bytes.
-const maxRewritten = 256
+// maxReplacement limits the replacement of a character, in bytes.
+const maxReplacement = 256
 
-// rewritten returns the replacement of the shortest key that s begins with, whatever follows
-// it.
-func (c *charsmap) rewritten(s string) (string, bool) {
+// replacement returns the replacement of the shortest key that s begins with, even if s
+// also begins with a longer key.
+func (c *charsmap) replacement(s string) (string, bool) {
 	offset := func(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }
 	at := offset(c.units[0])
 	for i := range len(s) {
@@ -281,22 +285,22 @@ func (c *charsmap) rewritten(s string) (string, bool) {
 	return "", false
 }
 
-// apply rewrites short graphemes as a whole and others character by character, as
-// SentencePiece's converter does.
+// apply rewrites a text, as SentencePiece's converter does. It looks up each short grapheme
+// as a whole, and otherwise each character of the grapheme.
 func (c *charsmap) apply(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
 	for it := graphemes.FromString(s); it.Next(); {
 		g := it.Value()
 		if len(g) < 6 {
-			if out, ok := c.rewritten(g); ok {
+			if out, ok := c.replacement(g); ok {
 				b.WriteString(out)
 				continue
 			}
 		}
 		for len(g) > 0 {
 			_, n := utf8.DecodeRuneInString(g)
-			if out, ok := c.rewritten(g[:n]); ok {
+			if out, ok := c.replacement(g[:n]); ok {
 				b.WriteString(out)
 			} else {
 				b.WriteString(g[:n])

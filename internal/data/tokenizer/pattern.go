@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// pattern is a regular expression with Oniguruma's meaning, of the subset that splits texts:
-// classes, alternatives, groups, look-ahead, and repeats of single characters. Repeats are
-// never nested, so that a match costs at most a power of the text's length; a budget of steps
-// limits that power.
+// pattern is a regular expression in a subset of Oniguruma's syntax, which is used to split
+// texts. It can contain classes, alternatives, groups, look-ahead, and repeats of single
+// characters. Repeats cannot be nested, so the time of a match grows as a power of the
+// text's length. A budget of steps limits the time.
 type pattern struct {
 	alts    []*node
-	byFirst [utf8.RuneSelf][]*node // alternatives that this character can begin
+	byFirst [utf8.RuneSelf][]*node // alternatives that can begin with this character
 }
 
 // node matches something and continues with next.
@@ -25,7 +25,7 @@ type node struct {
 	set        *set    // for opRun
 	min, max   int     // for opRun
 	possessive bool    // for opRun: never backtracks
-	alts       []*node // for opAlt, each of which continues with next; for opAhead and opNotAhead, each of which ends
+	alts       []*node // alternatives; those of opAlt continue with next, and those of a look-ahead end
 	next       *node
 }
 
@@ -43,8 +43,8 @@ const unbounded = 1 << 30
 
 var errSlow = errors.New("it takes too many steps on this text")
 
-// find returns the leftmost match from position from on, or the end of the text if there is
-// none.
+// find returns the start and end of the leftmost match at or after position from. Without a
+// match, both are the length of the text. It subtracts its steps from steps.
 func (p *pattern) find(text string, from int, steps *int) (start, end int, err error) {
 	for i := from; i < len(text); {
 		b := text[i]
@@ -71,7 +71,7 @@ func (p *pattern) find(text string, from int, steps *int) (start, end int, err e
 	return len(text), len(text), nil
 }
 
-// match returns the end of a match that begins at i, −1 if there is none.
+// match returns the end of a match that begins at i, or −1 if there is none.
 func (n *node) match(text string, i int, steps *int) int {
 	for {
 		switch n.op {
@@ -131,8 +131,8 @@ func (n *node) match(text string, i int, steps *int) int {
 	}
 }
 
-// begins reports whether a match may begin with r or, if r is −1, be empty. Nodes in seen are
-// known not to.
+// begins reports whether a match can begin with r or, if r is −1, can be empty. Nodes in
+// seen were checked before, without success.
 func (n *node) begins(r rune, seen map[*node]bool) bool {
 	if seen[n] {
 		return false
@@ -149,7 +149,8 @@ func (n *node) begins(r rune, seen map[*node]bool) bool {
 	return n.next.begins(r, seen)
 }
 
-// newPattern compiles an expression. Errors name the parts that are not supported.
+// newPattern compiles a regular expression. Its errors name the parts that are not
+// supported.
 func newPattern(expr string) (*pattern, error) {
 	if len(expr) > maxPattern {
 		return nil, fmt.Errorf("a regular expression of %d bytes is not supported, at most %d are", len(expr), maxPattern)
@@ -165,19 +166,19 @@ func newPattern(expr string) (*pattern, error) {
 	if p.err != nil {
 		return nil, fmt.Errorf("the regular expression %.200q is not supported: %w", expr, p.err)
 	}
-	return compiled(alts), nil
+	return withIndex(alts), nil
 }
 
-// literal returns the pattern of one string.
+// literal returns a pattern that matches only s.
 func literal(s string) *pattern {
 	var items []item
 	for _, r := range s {
-		items = append(items, once(newSet([]span{{r, r}})))
+		items = append(items, matchOnce(newSet([]span{{r, r}})))
 	}
-	return compiled([]*node{link(items, &node{})})
+	return withIndex([]*node{link(items, &node{})})
 }
 
-func compiled(alts []*node) *pattern {
+func withIndex(alts []*node) *pattern {
 	out := &pattern{alts: alts}
 	for r := range rune(utf8.RuneSelf) {
 		for _, a := range alts {
@@ -192,13 +193,14 @@ func compiled(alts []*node) *pattern {
 // item is a node of a sequence whose successor is not yet known.
 type item struct {
 	node
-	group  func(next *node) []*node // for a group or look-ahead: its alternatives
-	letter rune                     // its character, 0 for a class
+	group  func(next *node) []*node // returns the alternatives of a group or look-ahead
+	letter rune                     // the character, or 0 for a class
 }
 
-func once(s *set) item { return item{node: node{op: opRun, set: s, min: 1, max: 1}} }
+func matchOnce(s *set) item { return item{node: node{op: opRun, set: s, min: 1, max: 1}} }
 
-// link chains the items, before next.
+// link turns items into a chain of nodes that continues with next. It returns the first
+// node.
 func link(items []item, next *node) *node {
 	for _, it := range slices.Backward(items) {
 		n := it.node
@@ -224,11 +226,11 @@ const (
 	maxPattern = 8192
 )
 
-// parser reads an expression. After an error nothing is left to read.
+// parser reads an expression. After an error, src is empty.
 type parser struct {
-	src     string
-	anyCase bool
-	err     error
+	src        string
+	ignoreCase bool
+	err        error
 }
 
 func (p *parser) fail(format string, args ...any) {
@@ -238,8 +240,8 @@ func (p *parser) fail(format string, args ...any) {
 	p.src = ""
 }
 
-// take removes a prefix and reports whether it was there.
-func (p *parser) take(prefix string) (found bool) {
+// accept removes a prefix of src, and reports whether src began with it.
+func (p *parser) accept(prefix string) (found bool) {
 	p.src, found = strings.CutPrefix(p.src, prefix)
 	return found
 }
@@ -250,13 +252,14 @@ func (p *parser) rune() rune {
 	return r
 }
 
-// group reads the alternatives up to a closing parenthesis or the end.
+// group reads alternatives up to a closing parenthesis or the end. It returns a function
+// that links them to the next node.
 func (p *parser) group(depth int) func(next *node) []*node {
 	if depth > maxGroups {
 		p.fail("groups nest deeper than %d", maxGroups)
 	}
 	branches := [][]item{p.sequence(depth)}
-	for p.take("|") {
+	for p.accept("|") {
 		branches = append(branches, p.sequence(depth))
 	}
 	return func(next *node) []*node {
@@ -272,7 +275,7 @@ func (p *parser) sequence(depth int) (items []item) {
 	for p.src != "" && p.src[0] != '|' && p.src[0] != ')' {
 		it := p.atom(depth)
 		p.repeat(&it)
-		if n := len(items); n > 0 && p.anyCase && it.letter > 0 && items[n-1].letter > 0 &&
+		if n := len(items); n > 0 && p.ignoreCase && it.letter > 0 && items[n-1].letter > 0 &&
 			slices.Contains([]string{"ss", "st", "ff", "fi", "fl"}, strings.ToLower(string([]rune{items[n-1].letter, it.letter}))) {
 			p.fail("regardless of case, two of its letters are one ligature")
 		}
@@ -283,12 +286,12 @@ func (p *parser) sequence(depth int) (items []item) {
 
 func (p *parser) atom(depth int) item {
 	switch {
-	case p.take("["):
-		return once(p.class(depth))
-	case p.take("("):
+	case p.accept("["):
+		return matchOnce(p.class(depth))
+	case p.accept("("):
 		return p.parenthesis(depth)
-	case p.take("."):
-		return once(newSet([]span{{'\n', '\n'}}).inverted())
+	case p.accept("."):
+		return matchOnce(newSet([]span{{'\n', '\n'}}).inverted())
 	case strings.IndexByte("*+?{^$", p.src[0]) >= 0:
 		p.fail("%q stands where a character should", p.src[:1])
 		return item{}
@@ -297,15 +300,16 @@ func (p *parser) atom(depth int) item {
 	if s == nil {
 		s = p.folded([]span{{r, r}})
 	}
-	it := once(s)
+	it := matchOnce(s)
 	it.letter = r
 	return it
 }
 
-// folded returns the characters, or all that differ from one of them only by case.
+// folded returns the set of the characters in spans. If ignoreCase is true, it adds all
+// characters that differ only by case.
 func (p *parser) folded(spans []span) *set {
 	for _, s := range spans[:len(spans):len(spans)] {
-		if !p.anyCase {
+		if !p.ignoreCase {
 			break
 		}
 		if s.hi >= utf8.RuneSelf {
@@ -322,21 +326,21 @@ func (p *parser) folded(spans []span) *set {
 
 func (p *parser) parenthesis(depth int) item {
 	it := item{node: node{op: opAlt, min: 1, max: 1}}
-	before := p.anyCase
+	before := p.ignoreCase
 	switch {
-	case p.take("?:"):
-	case p.take("?i:"):
-		p.anyCase = true
-	case p.take("?="):
+	case p.accept("?:"):
+	case p.accept("?i:"):
+		p.ignoreCase = true
+	case p.accept("?="):
 		it.op = opAhead
-	case p.take("?!"):
+	case p.accept("?!"):
 		it.op = opNotAhead
 	case strings.HasPrefix(p.src, "?"):
 		p.fail("the group %q", "("+p.src[:min(3, len(p.src))])
 	}
 	it.group = p.group(depth + 1)
-	p.anyCase = before
-	if !p.take(")") {
+	p.ignoreCase = before
+	if !p.accept(")") {
 		p.fail("a group is not closed")
 	}
 	return it
@@ -346,28 +350,28 @@ func (p *parser) parenthesis(depth int) item {
 func (p *parser) repeat(it *item) {
 	interval := false
 	switch {
-	case p.take("?"):
+	case p.accept("?"):
 		it.min, it.max = 0, 1
-	case p.take("*"):
+	case p.accept("*"):
 		it.min, it.max = 0, unbounded
-	case p.take("+"):
+	case p.accept("+"):
 		it.min, it.max = 1, unbounded
-	case p.take("{"):
+	case p.accept("{"):
 		interval = true
 		inside, rest, closed := strings.Cut(p.src, "}")
 		low, high, ranged := strings.Cut(inside, ",")
-		least, err := strconv.Atoi(low)
-		most, err2 := least, error(nil)
+		atLeast, err := strconv.Atoi(low)
+		atMost, err2 := atLeast, error(nil)
 		if ranged && high == "" {
-			most = unbounded
+			atMost = unbounded
 		} else if ranged {
-			most, err2 = strconv.Atoi(high)
+			atMost, err2 = strconv.Atoi(high)
 		}
-		if !closed || err != nil || err2 != nil || least < 0 || most < max(least, 1) {
+		if !closed || err != nil || err2 != nil || atLeast < 0 || atMost < max(atLeast, 1) {
 			p.fail("the repeat {%.12s", p.src)
 			return
 		}
-		it.min, it.max, p.src = least, most, rest
+		it.min, it.max, p.src = atLeast, atMost, rest
 	default:
 		return
 	}
@@ -376,24 +380,24 @@ func (p *parser) repeat(it *item) {
 	}
 	it.letter = 0
 	if !interval && it.op == opRun {
-		it.possessive = p.take("+")
+		it.possessive = p.accept("+")
 	}
 	if p.src != "" && strings.IndexByte("*+?{", p.src[0]) >= 0 {
 		p.fail("the repeat of a repeat %q", p.src[:1])
 	}
 }
 
-// class reads the text after a [, which may contain nested classes.
+// class reads a class after its opening bracket. A class may contain other classes.
 func (p *parser) class(depth int) *set {
 	if depth > maxGroups {
 		p.fail("classes nest deeper than %d", maxGroups)
 	}
-	negated := p.take("^")
-	if negated && p.anyCase {
+	negated := p.accept("^")
+	if negated && p.ignoreCase {
 		p.fail("a negated class regardless of case")
 	}
-	var whole, spans []span
-	for n := 0; n == 0 || !p.take("]"); n++ {
+	var classSpans, spans []span
+	for n := 0; n == 0 || !p.accept("]"); n++ {
 		switch {
 		case p.src == "" || p.src[0] == ']':
 			p.fail("a class is empty or not closed")
@@ -401,13 +405,13 @@ func (p *parser) class(depth int) *set {
 		case strings.HasPrefix(p.src, "[:") || strings.HasPrefix(p.src, "&&"):
 			p.fail("%q in a class", p.src[:2])
 			continue
-		case p.take("["):
-			whole = append(whole, p.class(depth+1).spans...)
+		case p.accept("["):
+			classSpans = append(classSpans, p.class(depth+1).spans...)
 			continue
 		}
 		s, lo := p.character()
 		if s != nil {
-			whole = append(whole, s.spans...)
+			classSpans = append(classSpans, s.spans...)
 			continue
 		}
 		hi := lo
@@ -420,16 +424,17 @@ func (p *parser) class(depth int) *set {
 		}
 		spans = append(spans, span{lo, hi})
 	}
-	s := newSet(append(whole, p.folded(spans).spans...))
+	s := newSet(append(classSpans, p.folded(spans).spans...))
 	if negated {
 		s = s.inverted()
 	}
 	return s
 }
 
-// character reads a character, or the set that an escape names.
+// character reads a character, or an escape such as \s or \p{L}, for which it returns a
+// set.
 func (p *parser) character() (*set, rune) {
-	if !p.take(`\`) {
+	if !p.accept(`\`) {
 		return nil, p.rune()
 	}
 	rest := p.src
@@ -448,7 +453,7 @@ func (p *parser) character() (*set, rune) {
 		if name, caret = strings.CutPrefix(name, "^"); caret {
 			inverted = !inverted
 		}
-		if !opened || !closed || p.anyCase || name == strings.ToLower(name) {
+		if !opened || !closed || p.ignoreCase || name == strings.ToLower(name) {
 			p.fail("the property %.30q", name)
 		}
 	case rest == "" || unicode.IsLetter(r) || unicode.IsDigit(r):

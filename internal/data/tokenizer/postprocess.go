@@ -14,7 +14,7 @@ type part struct {
 	kind     int64 // the token type
 }
 
-// template is the parts for a single text, and those for a pair.
+// template lists the parts for a single text and for a pair of texts.
 type template struct{ single, pair []part }
 
 func (t *template) parts(pair bool) []part {
@@ -24,8 +24,8 @@ func (t *template) parts(pair bool) []part {
 	return t.single
 }
 
-// special returns the number of special tokens that the parts add.
-func special(parts []part) int {
+// countSpecial returns the number of special tokens in the parts.
+func countSpecial(parts []part) int {
 	n := 0
 	for _, p := range parts {
 		n += len(p.ids)
@@ -33,14 +33,14 @@ func special(parts []part) int {
 	return n
 }
 
-func bare() *template {
+func plainTemplate() *template {
 	return &template{single: []part{{sequence: 0}}, pair: []part{{sequence: 0}, {sequence: 1, kind: 1}}}
 }
 
 // maxID limits ids and token types.
 const maxID = 1<<31 - 1
 
-// readTemplate reads the file's "post_processor".
+// readTemplate reads the "post_processor" of a file.
 func readTemplate(raw json.RawMessage, depth int) (*template, error) {
 	var v struct {
 		Type          string
@@ -54,7 +54,7 @@ func readTemplate(raw json.RawMessage, depth int) (*template, error) {
 	}
 	switch v.Type {
 	case "ByteLevel":
-		return bare(), nil
+		return plainTemplate(), nil
 	case "BertProcessing", "RobertaProcessing":
 		cls, sep, err := tokenID(v.Cls), tokenID(v.Sep), error(nil)
 		if cls == nil || sep == nil {
@@ -109,19 +109,19 @@ func readTemplate(raw json.RawMessage, depth int) (*template, error) {
 		if depth == maxNesting {
 			return nil, fmt.Errorf("post-processors nest deeper than %d", maxNesting)
 		}
-		out, adds := bare(), false
+		out, foundTemplate := plainTemplate(), false
 		for _, r := range v.Processors {
 			t, err := readTemplate(r, depth+1)
 			if err != nil {
 				return nil, err
 			}
-			if isBare(t) {
+			if isPlain(t) {
 				continue
 			}
-			if adds {
+			if foundTemplate {
 				return nil, errors.New("the post-processor Sequence has two members that arrange tokens, which is not supported")
 			}
-			out, adds = t, true
+			out, foundTemplate = t, true
 		}
 		return out, nil
 	}
@@ -135,18 +135,18 @@ type referenceJSON struct {
 	TypeID int64 `json:"type_id"`
 }
 
-// isBare reports whether nothing is added.
-func isBare(t *template) bool {
-	return len(t.single) == 1 && len(t.pair) == 2 && special(t.pair) == 0 && t.pair[1].kind == 1
+// isPlain reports whether t is the template without special tokens.
+func isPlain(t *template) bool {
+	return len(t.single) == 1 && len(t.pair) == 2 && countSpecial(t.pair) == 0 && t.pair[1].kind == 1
 }
 
-// tokenID is the id in ["[CLS]", 101].
+// tokenID returns the id of a pair such as ["[CLS]", 101], or nil if the pair is malformed.
 func tokenID(pair []any) []int64 {
 	if len(pair) != 2 {
 		return nil
 	}
 	id, ok := pair[1].(float64)
-	if _, named := pair[0].(string); !named || !ok || id < 0 || id > maxID || id != float64(int64(id)) {
+	if _, isString := pair[0].(string); !isString || !ok || id < 0 || id > maxID || id != float64(int64(id)) {
 		return nil
 	}
 	return []int64{int64(id)}

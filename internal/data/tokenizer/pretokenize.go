@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// piece is a part of a text that contains whole tokens.
+// piece is a part of a text that is tokenized separately.
 type piece struct {
 	text  string
 	start bool // whether the text begins with it
@@ -17,22 +17,21 @@ type piece struct {
 // splitter splits a piece and appends the parts that are not empty.
 type splitter func(dst []piece, p piece) ([]piece, error)
 
-// behavior is the treatment of the matches of a split.
+// behavior selects what a splitter does with its matches.
 type behavior string
 
 const (
-	removed    behavior = "Removed"
-	isolated   behavior = "Isolated"
-	previous   behavior = "MergedWithPrevious"
-	next       behavior = "MergedWithNext"
-	contiguous behavior = "Contiguous"
+	removed            behavior = "Removed"
+	isolated           behavior = "Isolated"
+	mergedWithPrevious behavior = "MergedWithPrevious"
+	mergedWithNext     behavior = "MergedWithNext"
+	contiguous         behavior = "Contiguous"
 )
 
-// gptPattern is the pattern of GPT-2, which the pre-tokenizer ByteLevel uses if the file has
-// no other.
+// gptPattern is the pattern of GPT-2. The pre-tokenizer ByteLevel uses it.
 const gptPattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-// patternJSON is a pattern in the file.
+// patternJSON is a pattern in a file.
 type patternJSON struct{ String, Regex *string }
 
 func (p *patternJSON) compile() (*pattern, error) {
@@ -47,9 +46,9 @@ func (p *patternJSON) compile() (*pattern, error) {
 	return literal(*p.String), nil
 }
 
-// readSplitters reads the file's "pre_tokenizer" as a list of steps. drops tells that the
-// normalizers may remove the first character of a text.
-func readSplitters(raw json.RawMessage, drops bool, depth int) ([]splitter, error) {
+// readSplitters reads the "pre_tokenizer" of a file as a list of steps. dropsFirst reports
+// whether normalizers can remove the first character of a text.
+func readSplitters(raw json.RawMessage, dropsFirst bool, depth int) ([]splitter, error) {
 	var v struct {
 		Type          string
 		Pretokenizers []json.RawMessage
@@ -66,16 +65,16 @@ func readSplitters(raw json.RawMessage, drops bool, depth int) ([]splitter, erro
 	if err := decode(raw, "the pre-tokenizer", &v); err != nil {
 		return nil, err
 	}
-	known := func() error {
+	checkBehavior := func() error {
 		switch v.Behavior {
-		case removed, isolated, previous, next, contiguous:
+		case removed, isolated, mergedWithPrevious, mergedWithNext, contiguous:
 			return nil
 		}
 		return fmt.Errorf("the pre-tokenizer %s: the behavior %.80q is not supported", v.Type, v.Behavior)
 	}
 	switch v.Type {
 	case "BertPreTokenizer":
-		return []splitter{splitAt(unicode.IsSpace, removed), splitAt(named("punctuation").has, isolated)}, nil
+		return []splitter{splitAt(unicode.IsSpace, removed), splitAt(charSet("punctuation").has, isolated)}, nil
 	case "WhitespaceSplit":
 		return []splitter{splitAt(unicode.IsSpace, removed)}, nil
 	case "Whitespace":
@@ -84,18 +83,18 @@ func readSplitters(raw json.RawMessage, drops bool, depth int) ([]splitter, erro
 		if v.Behavior == "" {
 			v.Behavior = isolated
 		}
-		return []splitter{splitAt(named("punctuation").has, v.Behavior)}, known()
+		return []splitter{splitAt(charSet("punctuation").has, v.Behavior)}, checkBehavior()
 	case "Digits":
 		if v.Individual {
-			return []splitter{splitAt(named("numeric").has, isolated)}, nil
+			return []splitter{splitAt(charSet("numeric").has, isolated)}, nil
 		}
-		return []splitter{splitAt(named("numeric").has, contiguous)}, nil
+		return []splitter{splitAt(charSet("numeric").has, contiguous)}, nil
 	case "Split":
 		p, err := v.Pattern.compile()
 		if err != nil {
 			return nil, fmt.Errorf("the pre-tokenizer Split: %w", err)
 		}
-		return []splitter{p.splitter(v.Behavior, v.Invert)}, known()
+		return []splitter{p.splitter(v.Behavior, v.Invert)}, checkBehavior()
 	case "ByteLevel":
 		var steps []splitter
 		if v.PrefixSpace == nil || *v.PrefixSpace {
@@ -126,7 +125,7 @@ func readSplitters(raw json.RawMessage, drops bool, depth int) ([]splitter, erro
 		switch {
 		case v.Scheme == "":
 			v.Scheme = "always"
-		case v.Scheme == "first" && drops:
+		case v.Scheme == "first" && dropsFirst:
 			return nil, fmt.Errorf("the pre-tokenizer Metaspace: prepend_scheme \"first\" behind a normalizer that may drop a text's first character is not supported")
 		case v.Scheme != "always" && v.Scheme != "first" && v.Scheme != "never":
 			return nil, fmt.Errorf("the pre-tokenizer Metaspace: the prepend_scheme %.80q is not supported", v.Scheme)
@@ -143,7 +142,7 @@ func readSplitters(raw json.RawMessage, drops bool, depth int) ([]splitter, erro
 			return append(dst, p), nil
 		}}
 		if v.Split == nil || *v.Split {
-			steps = append(steps, splitAt(func(c rune) bool { return c == r }, next))
+			steps = append(steps, splitAt(func(c rune) bool { return c == r }, mergedWithNext))
 		}
 		return steps, nil
 	case "Sequence":
@@ -152,7 +151,7 @@ func readSplitters(raw json.RawMessage, drops bool, depth int) ([]splitter, erro
 		}
 		var steps []splitter
 		for _, r := range v.Pretokenizers {
-			more, err := readSplitters(r, drops, depth+1)
+			more, err := readSplitters(r, dropsFirst, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -163,20 +162,20 @@ func readSplitters(raw json.RawMessage, drops bool, depth int) ([]splitter, erro
 	return nil, fmt.Errorf("the pre-tokenizer %.80q is not supported", v.Type)
 }
 
-// cutter appends the parts of a piece, the matches and the text between them, according to its
-// behavior.
+// cutter divides a piece into matches and the text between matches. Its behavior selects
+// which of these parts are joined or removed.
 type cutter struct {
 	behavior behavior
 	p        piece
 	dst      []piece
-	from     int  // start of the waiting part
-	to       int  // end of the waiting part
-	waiting  bool // whether a part waits for the next one
+	from     int  // start of the pending part
+	to       int  // end of the pending part
+	pending  bool // whether there is a part that the next one may be joined to
 	matched  bool // whether the last part was a match
 }
 
-// part adds the next part of the piece, up to end.
-func (c *cutter) part(end int, match bool) {
+// add adds the next part of the piece, which ends at end.
+func (c *cutter) add(end int, match bool) {
 	if end == c.to {
 		return
 	}
@@ -191,46 +190,48 @@ func (c *cutter) part(end int, match bool) {
 		}
 	case contiguous:
 		join = match == c.matched
-	case previous:
+	case mergedWithPrevious:
 		join = match && !c.matched
-	case next:
+	case mergedWithNext:
 		join = !match && c.matched
 	}
-	if !join || !c.waiting {
+	if !join || !c.pending {
 		c.flush()
 		c.from = start
 	}
-	c.to, c.waiting, c.matched = end, true, match
+	c.to, c.pending, c.matched = end, true, match
 }
 
 func (c *cutter) flush() {
-	if c.waiting {
+	if c.pending {
 		c.dst = append(c.dst, piece{c.p.text[c.from:c.to], c.p.start && c.from == 0})
 	}
-	c.waiting = false
+	c.pending = false
 }
 
-// splitAt returns a split whose matches are single characters.
+// splitAt returns a splitter whose matches are the single characters for which is returns
+// true.
 func splitAt(is func(r rune) bool, b behavior) splitter {
 	return func(dst []piece, p piece) ([]piece, error) {
 		c := cutter{behavior: b, p: p, dst: dst}
 		for i, r := range p.text {
 			if is(r) {
-				c.part(i, false)
-				c.part(i+utf8.RuneLen(r), true)
+				c.add(i, false)
+				c.add(i+utf8.RuneLen(r), true)
 			}
 		}
-		c.part(len(p.text), false)
+		c.add(len(p.text), false)
 		c.flush()
 		return c.dst, nil
 	}
 }
 
-// stepsFor returns the budget of steps for a pattern on a text, many times what a normal
-// pattern needs.
+// stepsFor returns the budget of steps for a pattern on a text. Normal patterns need only a
+// small part of it.
 func stepsFor(text string) int { return 256*len(text) + 65536 }
 
-// splitter returns a splitter that uses the pattern's matches.
+// splitter returns a splitter that uses the matches of the pattern or, if invert is true,
+// the text between matches.
 func (p *pattern) splitter(b behavior, invert bool) splitter {
 	return func(dst []piece, in piece) ([]piece, error) {
 		c := cutter{behavior: b, p: in, dst: dst}
@@ -240,8 +241,8 @@ func (p *pattern) splitter(b behavior, invert bool) splitter {
 			if err != nil {
 				return nil, fmt.Errorf("the pre-tokenizer's regular expression %w", err)
 			}
-			c.part(start, invert)
-			c.part(end, !invert)
+			c.add(start, invert)
+			c.add(end, !invert)
 			at = end
 		}
 		c.flush()
@@ -249,7 +250,7 @@ func (p *pattern) splitter(b behavior, invert bool) splitter {
 	}
 }
 
-// replace replaces each match by content.
+// replace returns s with content in place of each match.
 func (p *pattern) replace(s, content string) (string, error) {
 	var b strings.Builder
 	steps := stepsFor(s)
@@ -265,7 +266,7 @@ func (p *pattern) replace(s, content string) (string, error) {
 		if start < end {
 			b.WriteString(content)
 		}
-		if b.Len() > mayGrowTo(len(s)) {
+		if b.Len() > maxNormalized(len(s)) {
 			return "", errGrows
 		}
 		at = end
@@ -273,9 +274,9 @@ func (p *pattern) replace(s, content string) (string, error) {
 	return b.String(), nil
 }
 
-// whitespace splits like \w+|[^\w\s]+.
+// whitespace splits a piece into the matches of \w+|[^\w\s]+.
 func whitespace(dst []piece, p piece) ([]piece, error) {
-	word := named("word")
+	word := charSet("word")
 	kind := func(r rune) int {
 		switch {
 		case word.has(r):
@@ -300,7 +301,7 @@ func whitespace(dst []piece, p piece) ([]piece, error) {
 	return dst, nil
 }
 
-// byteLevel writes each byte as a separate character, as GPT-2 does.
+// byteLevel represents each byte of s by one character, as GPT-2 does.
 func byteLevel(s string) string {
 	var b strings.Builder
 	b.Grow(len(s) + len(s)/2)
@@ -310,8 +311,8 @@ func byteLevel(s string) string {
 	return b.String()
 }
 
-// byteRune returns the character for a byte: the byte itself if it is visible, or else the
-// next free one from U+0100 on.
+// byteRune returns the character that represents a byte. A visible byte represents itself.
+// Each other byte gets the next free character from U+0100 on.
 func byteRune(b byte) rune {
 	switch {
 	case b <= ' ':

@@ -1,17 +1,18 @@
-// Package tokenizer turns texts into the numbers that a model reads, like Hugging Face's
-// library tokenizers with a model's tokenizer.json. It supports WordPiece, byte-level BPE, BPE
-// with byte fallback, Unigram and WordLevel, with their normalizers, pre-tokenizers, added
-// tokens and special tokens. Every id equals that of the library (release 0.23.3). Reading a
-// file with an unsupported part returns an error that names it: other types of these parts
-// (Nmt, UnicodeScripts, FixedLength, CharDelimiterSplit), BPE with dropout, models without a
-// token for unknown text, and regular expressions with look-behind, anchors, lazy repeats or
-// repeated groups.
+// Package tokenizer converts texts to the token ids that a model reads. It reads a model's
+// tokenizer.json and returns the same ids as Hugging Face's library tokenizers (release
+// 0.23.3). It supports the models WordPiece, byte-level BPE, BPE with byte fallback,
+// Unigram and WordLevel, with their normalizers, pre-tokenizers, added tokens and special
+// tokens. If a file contains an unsupported part, reading it returns an error that names
+// the part. Unsupported are other types of these parts (Nmt, UnicodeScripts, FixedLength,
+// CharDelimiterSplit), BPE with dropout, models without a token for unknown text, and
+// regular expressions with look-behind, anchors, lazy repeats or repeated groups.
 //
-// Ids differ in one case: a normal form inserts U+034F after every 30 combining marks in a
-// row, as in Unicode's Stream-Safe Text Format, and the library does not.
+// Ids differ from the library's in one case. Unicode normal forms insert U+034F after every
+// 30 combining marks in a row here, as in Unicode's Stream-Safe Text Format. The library
+// does not insert it.
 //
-// Time and memory grow linearly with the length of a text. In a text that is not UTF-8, U+FFFD
-// replaces each ill-formed part, as with Python's errors="replace".
+// Time and memory grow linearly with the length of a text. In a text that is not valid
+// UTF-8, U+FFFD replaces each ill-formed part, as with Python's errors="replace".
 package tokenizer
 
 import (
@@ -22,42 +23,42 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// Tokenizer turns texts into tokens. Several goroutines may use it while its fields do not
-// change.
+// Tokenizer converts texts to tokens. Several goroutines may use a Tokenizer if none
+// changes its fields.
 type Tokenizer struct {
-	MaxTokens int      // largest number of tokens of a text or a pair, including special ones; 0: any number
+	MaxTokens int      // limit for a text or a pair, including special tokens; 0 for no limit
 	Truncate  Strategy // which text of a pair is truncated
 	CutLeft   bool     // whether truncation removes the first tokens instead of the last
 	PadLeft   bool     // whether padding comes before the tokens
 	PadID     int64    // token that pads shorter texts of a batch
-	PadType   int64    // its token type
+	PadType   int64    // token type of PadID
 
 	normalizers []normalizer
 	splitters   []splitter
 	model       model
 	template    *template
-	asIs        addedTokens
-	normalized  addedTokens
-	added       vocabulary
+	original    addedTokens // added tokens to find in the original text
+	normalized  addedTokens // added tokens to find in the normalized text
+	added       vocabulary  // ids of all added tokens
 }
 
 // Strategy selects the text of a pair that is truncated if both together have too many tokens.
 type Strategy string
 
 const (
-	LongestFirst Strategy = "longest_first" // the longer one, then both; the default
+	LongestFirst Strategy = "longest_first" // shorten the longer text first, then both (the default)
 	OnlyFirst    Strategy = "only_first"
 	OnlySecond   Strategy = "only_second"
 )
 
-// Encoding is the tokens of a text or of a pair.
+// Encoding holds the tokens of a text or of a pair of texts.
 type Encoding struct {
 	IDs   []int64
-	Types []int64 // type of each token: for most models 0 in the first text and 1 in the second
+	Types []int64 // type of each token; most models use 0 in the first text and 1 in the second
 	Cut   bool    // whether the text was truncated
 }
 
-// id returns the id of a token, −1 if there is none.
+// id returns the id of a token, or −1 if there is none.
 func (t *Tokenizer) id(token string) int32 {
 	if id, ok := t.added[token]; ok {
 		return id
@@ -80,7 +81,7 @@ func (t *Tokenizer) encode(texts ...string) (Encoding, error) {
 		}
 	}
 	parts := t.template.parts(len(texts) == 2)
-	total, cut := special(parts), false
+	total, cut := countSpecial(parts), false
 	if t.MaxTokens > 0 {
 		room := t.MaxTokens - total
 		if room < 0 {
@@ -88,7 +89,7 @@ func (t *Tokenizer) encode(texts ...string) (Encoding, error) {
 		}
 		cut = len(ids[0])+len(ids[1]) > room
 		var err error
-		if ids, err = t.truncated(ids, room, len(texts) == 2); err != nil {
+		if ids, err = t.truncate(ids, room, len(texts) == 2); err != nil {
 			return Encoding{}, err
 		}
 	}
@@ -111,21 +112,22 @@ func (t *Tokenizer) encode(texts ...string) (Encoding, error) {
 	return e, nil
 }
 
-// tokens returns the tokens of one text, without special ones. For a single text it may stop
-// at the truncation; for a pair, truncation compares the lengths.
-func (t *Tokenizer) tokens(text string, alone bool) (ids []int64, err error) {
+// tokens returns the tokens of one text, without special tokens. A single text is tokenized
+// only as far as truncation keeps it. Texts of a pair are tokenized completely, because
+// truncation compares their lengths.
+func (t *Tokenizer) tokens(text string, single bool) (ids []int64, err error) {
 	if !utf8.ValidString(text) {
 		if text, err = unicode.UTF8.NewDecoder().String(text); err != nil {
 			return nil, fmt.Errorf("the text is not UTF-8: %w", err)
 		}
 	}
 	token := func(id int32) { ids = append(ids, int64(id)) }
-	enough := math.MaxInt
-	if alone && t.MaxTokens > 0 && !t.CutLeft {
-		enough = t.MaxTokens + 1 // one too many
+	limit := math.MaxInt
+	if single && t.MaxTokens > 0 && !t.CutLeft {
+		limit = t.MaxTokens + 1 // one more than allowed, to notice truncation
 	}
 	var pieces, cut []piece
-	err = t.asIs.split(text, func(part string, start int) error {
+	err = t.original.split(text, func(part string, start int) error {
 		part, err := t.normalize(part)
 		if err != nil {
 			return err
@@ -142,7 +144,7 @@ func (t *Tokenizer) tokens(text string, alone bool) (ids []int64, err error) {
 				pieces, cut = cut, pieces
 			}
 			for _, p := range pieces {
-				if len(ids) >= enough {
+				if len(ids) >= limit {
 					break
 				}
 				ids = t.model.tokens(ids, p.text)
@@ -154,7 +156,7 @@ func (t *Tokenizer) tokens(text string, alone bool) (ids []int64, err error) {
 }
 
 func (t *Tokenizer) normalize(s string) (string, error) {
-	limit := mayGrowTo(len(s))
+	limit := maxNormalized(len(s))
 	var err error
 	for _, n := range t.normalizers {
 		if s, err = n(s); err != nil {
@@ -167,8 +169,8 @@ func (t *Tokenizer) normalize(s string) (string, error) {
 	return s, nil
 }
 
-// truncated shortens the tokens of the texts until both fit.
-func (t *Tokenizer) truncated(ids [2][]int64, room int, pair bool) ([2][]int64, error) {
+// truncate shortens the tokens of the texts until at most room remain.
+func (t *Tokenizer) truncate(ids [2][]int64, room int, pair bool) ([2][]int64, error) {
 	n := [2]int{len(ids[0]), len(ids[1])}
 	excess := n[0] + n[1] - room
 	if excess <= 0 {
@@ -192,14 +194,14 @@ func (t *Tokenizer) truncated(ids [2][]int64, room int, pair bool) ([2][]int64, 
 	case !pair:
 		n[0] = room
 	default:
-		short := 0
+		shorter := 0
 		if n[0] > n[1] {
-			short = 1
+			shorter = 1
 		}
-		n[1-short] = max(n[short], room-n[short])
+		n[1-shorter] = max(n[shorter], room-n[shorter])
 		if n[0]+n[1] > room {
-			n[short] = room / 2
-			n[1-short] = room - room/2
+			n[shorter] = room / 2
+			n[1-shorter] = room - room/2
 		}
 	}
 	for i := range ids {

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// reference is what testdata/reference.py wrote: the ids of the library tokenizers.
+// reference holds the ids that Hugging Face's library tokenizers returns, as written by
+// testdata/reference.py.
 type reference struct {
 	Texts  []string
 	Pairs  [][2]string
@@ -24,7 +25,7 @@ type reference struct {
 	}
 	Kinds map[string]struct {
 		Texts [][]int64
-		Pairs [][][][]int64 // by limit and pair: ids and token types, null if truncation is an error
+		Pairs [][][][]int64 // by limit and pair: ids and token types, or null if truncation is an error
 	}
 }
 
@@ -54,7 +55,7 @@ func open(t testing.TB, kind string) *Tokenizer {
 	return tok
 }
 
-func TestIDsAreTheReferences(t *testing.T) {
+func TestIDsEqualReference(t *testing.T) {
 	ref := readReference(t)
 	for kind, want := range ref.Kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -82,8 +83,8 @@ func TestIDsAreTheReferences(t *testing.T) {
 	}
 }
 
-// TestCLINC150 compares all ids of the 23,600 sentences of a public data set with the digests
-// of reference.py.
+// TestCLINC150 checks all ids of the 23,600 sentences of a public data set against digests
+// that reference.py computed.
 func TestCLINC150(t *testing.T) {
 	data := os.Getenv("ATTACH_DATA")
 	if data == "" {
@@ -134,11 +135,11 @@ func TestCLINC150(t *testing.T) {
 	}
 }
 
-// smallest is a minimal file, to break in one place.
+// smallest is a minimal tokenizer.json, in which tests replace one part.
 const smallest = `{"version":"1.0","added_tokens":[{"id":0,"content":"[UNK]"}],"normalizer":null,"pre_tokenizer":{"type":"WhitespaceSplit"},
 	"post_processor":null,"model":{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[UNK]":0,"a":1,"b":2}}}`
 
-func TestWhatIsNotSupportedIsRefusedByName(t *testing.T) {
+func TestErrorsNameUnsupportedParts(t *testing.T) {
 	split := func(regex string) string {
 		raw, _ := json.Marshal(regex)
 		return `"pre_tokenizer":{"type":"Split","pattern":{"Regex":` + string(raw) + `},"behavior":"Isolated","invert":false}`
@@ -263,7 +264,7 @@ func TestConfigWins(t *testing.T) {
 
 func TestInvalidUTF8IsReplacedAsPythonDoes(t *testing.T) {
 	tok := open(t, "roberta")
-	// b"...".decode("utf-8", "replace")
+	// The expected texts come from Python's b"...".decode("utf-8", "replace").
 	for bad, good := range map[string]string{
 		"a\xffb":         "a\ufffdb",
 		"\xe4\xbd":       "\ufffd",
@@ -280,7 +281,8 @@ func TestInvalidUTF8IsReplacedAsPythonDoes(t *testing.T) {
 	}
 }
 
-// TestLongTexts would take seconds for each text if any step were quadratic in its length.
+// TestLongTexts checks that tokenizing does not take time that is quadratic in the length
+// of a text.
 func TestLongTexts(t *testing.T) {
 	stripping, err := Read([]byte(strings.Replace(smallest, `{"id":0,"content":"[UNK]"}`, `{"id":0,"content":"[UNK]"},{"id":3,"content":" ","lstrip":true,"rstrip":true}`, 1)), nil)
 	if err != nil {
@@ -327,7 +329,7 @@ func TestHostileFilesDoNotRunAway(t *testing.T) {
 	}
 }
 
-func TestTruncationSaysWhatItCannotDo(t *testing.T) {
+func TestTruncationErrors(t *testing.T) {
 	tok := open(t, "bert")
 	for _, c := range []struct {
 		max  int

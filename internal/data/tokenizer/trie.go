@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// trie maps keys to values, and is walked byte by byte. Node 0 is the root. The children of a
-// node follow one another.
+// trie maps keys to values, and is walked byte by byte. Node 0 is the root. The children of
+// a node have consecutive numbers.
 type trie struct {
-	first []int32 // the children of node n are first[n] up to first[n+1]
+	first []int32 // the children of node n are first[n] to first[n+1]−1
 	label []byte  // byte that leads to a node
-	value []int32 // value of the key that ends here, −1 if none does
+	value []int32 // value of the key that ends at the node, or −1
 	root  [256]int32
 }
 
-// newTrie returns the trie of a vocabulary, without the empty key.
+// newTrie returns the trie of a vocabulary, but leaves out an empty key.
 func newTrie(vocab map[string]int32) *trie {
 	keys := make([]string, 0, len(vocab))
 	for k := range vocab {
@@ -26,7 +26,7 @@ func newTrie(vocab map[string]int32) *trie {
 	t := &trie{label: []byte{0}, value: []int32{-1}}
 	type part struct{ lo, hi, depth int32 }
 	parts := []part{{0, int32(len(keys)), 0}}
-	for n := 0; n < len(parts); n++ { // breadth first, so that children follow one another
+	for n := 0; n < len(parts); n++ { // breadth first, so that children have consecutive numbers
 		p := parts[n]
 		parts[n] = part{}
 		t.first = append(t.first, int32(len(parts)))
@@ -53,7 +53,7 @@ func newTrie(vocab map[string]int32) *trie {
 	return t
 }
 
-// step returns the child of a node for a byte, 0 if there is none.
+// step returns the child of a node for a byte, or 0 if there is none.
 func (t *trie) step(node int32, b byte) int32 {
 	if node == 0 {
 		return t.root[b]
@@ -65,7 +65,7 @@ func (t *trie) step(node int32, b byte) int32 {
 	return 0
 }
 
-// find returns the node of a key, 0 if no key begins with it.
+// find returns the node of a key, or 0 if no key begins with it.
 func (t *trie) find(key string) int32 {
 	node := int32(0)
 	for i := range len(key) {
@@ -76,11 +76,11 @@ func (t *trie) find(key string) int32 {
 	return node
 }
 
-// get returns the value of a key, −1 if there is none.
+// get returns the value of a key, or −1 if there is none.
 func (t *trie) get(key string) int32 { return t.value[t.find(key)] }
 
-// longest returns the value and the length of the longest key that s begins with, starting
-// from a node.
+// longest returns the value and the length of the longest key that s begins with. It starts
+// at the given node.
 func (t *trie) longest(node int32, s string) (value int32, n int) {
 	value = -1
 	for i := range len(s) {

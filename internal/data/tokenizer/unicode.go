@@ -10,17 +10,17 @@ import (
 	"unicode"
 )
 
-// testdata/unicode.py wrote this file of character sets of the reference. Its parts follow
-// Unicode 7 to 17, while Go's tables follow another version, and whether a mark is stripped
-// changes ids.
+// unicodeText contains character sets of the library, as written by testdata/unicode.py.
+// The library's parts use Unicode versions 7 to 17. Go's tables have another version, with
+// which other marks would be stripped and ids would differ.
 //
 //go:embed unicode.txt
 var unicodeText string
 
-// span is the characters from lo to hi, both included.
+// span contains the characters from lo to hi, inclusive.
 type span struct{ lo, hi rune }
 
-// set is a set of characters; those below 256 are found without a search.
+// set is a set of characters. low finds characters below 256 without a search.
 type set struct {
 	low   [256]bool
 	spans []span // increasing
@@ -75,10 +75,10 @@ func (s *set) inverted() *set {
 	return newSet(out)
 }
 
-// characters is the content of unicode.txt.
+// characters holds the content of unicode.txt.
 type characters struct {
 	sets  map[string]*set
-	lower map[rune]rune // which Go's tables may lack
+	lower map[rune]rune // lower-case characters that Go's tables may lack
 }
 
 var unicodeTables = sync.OnceValue(func() characters {
@@ -116,8 +116,8 @@ var unicodeTables = sync.OnceValue(func() characters {
 	return out
 })
 
-// lookup returns the set with a name: one of unicode.txt, or a general category; L means Lu,
-// Ll, Lt, Lm and Lo.
+// lookup returns the set of unicode.txt with the given name, or the characters of a general
+// category. For example, L stands for Lu, Ll, Lt, Lm and Lo.
 func lookup(name string) (*set, bool) {
 	sets := unicodeTables().sets
 	if s, ok := sets[name]; ok {
@@ -134,8 +134,8 @@ func lookup(name string) (*set, bool) {
 	return newSet(spans), spans != nil
 }
 
-// named returns a set of unicode.txt.
-func named(name string) *set { return unicodeTables().sets[name] }
+// charSet returns the set of unicode.txt with the given name.
+func charSet(name string) *set { return unicodeTables().sets[name] }
 
 func isChinese(r rune) bool {
 	return r >= 0x4E00 && r <= 0x9FFF || r >= 0x3400 && r <= 0x4DBF || r >= 0x20000 && r <= 0x2A6DF ||
