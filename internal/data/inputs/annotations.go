@@ -11,102 +11,105 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// answers collects, row by row, the targets and groups that accompany images or arrays.
-type answers struct {
+// annotations collects the targets and groups of images or arrays, row by row.
+type annotations struct {
 	o     Options
-	known bool     // whether names is complete
-	names []string // of targets
-	// targets and groups have one entry for each row.
-	targets []float32
-	groups  []string
-	odd     error // reason why targets are ignored
+	known bool     // whether names has been chosen
+	names []string // names of targets
+	// targets has len(names) numbers for each row, and groups one text for each row.
+	targets    []float32
+	groups     []string
+	targetsErr error // reason why targets are ignored
 }
 
-// add adds a row. value returns the row's content under a name, and where adds the position to
-// an error. Without Options.Targets, the target is the first of the usual names that the first
-// row has, if all rows have it.
-func (a *answers) add(value func(name string) (cell, error), where func(error) error, usual ...string) error {
+// add adds the targets and the group of a row. value returns the row's content under a
+// name, and locate adds the row's position to an error. If Options.Targets is nil, the
+// target is the first of defaults that the first row has. Targets are ignored if a later
+// row lacks it.
+func (a *annotations) add(value func(name string) (cell, error), locate func(error) error, defaults ...string) error {
 	if !a.known {
-		a.choose(value, usual)
+		a.choose(value, defaults)
 	}
 	if a.o.Groups != "" {
 		group, err := value(a.o.Groups)
 		if err != nil {
-			return where(err)
+			return locate(err)
 		}
-		a.groups = append(a.groups, strings.Clone(group.trimmed()))
+		a.groups = append(a.groups, strings.Clone(group.asName()))
 	}
 	for _, name := range a.names {
 		c, err := value(name)
-		v, wrong := a.o.target(&c)
-		if err == nil && wrong == "" {
+		v, problem := a.o.target(&c)
+		if err == nil && problem == "" {
 			a.targets = append(a.targets, v)
 			continue
 		}
 		if err == nil {
-			err = fmt.Errorf("its %.100q: %s", name, wrong)
-			if a.o.asksNames(&c) {
+			err = fmt.Errorf("its %.100q: %s", name, problem)
+			if a.o.mayNameClass(&c) {
 				err = &ClassNameError{err.Error()}
 			}
 		}
 		if a.o.Targets != nil && !(a.o.TargetOptional && a.o.SkipOdd) {
-			return where(err)
+			return locate(err)
 		}
-		a.names, a.targets, a.odd = nil, nil, where(err)
+		a.names, a.targets, a.targetsErr = nil, nil, locate(err)
 		break
 	}
 	return nil
 }
 
-func (a *answers) choose(value func(name string) (cell, error), usual []string) {
+func (a *annotations) choose(value func(name string) (cell, error), defaults []string) {
 	a.known = true
 	has := func(name string) bool {
 		_, err := value(name)
 		return err == nil
 	}
 	switch {
-	case a.o.Labels, a.o.NoTargets: // labels are folders
+	case a.o.Labels, a.o.NoTargets: // labels come from folders, or targets are not needed
 	case a.o.Targets == nil:
-		if i := slices.IndexFunc(usual, has); i >= 0 {
-			a.names = usual[i : i+1]
+		if i := slices.IndexFunc(defaults, has); i >= 0 {
+			a.names = defaults[i : i+1]
 		}
 	case !a.o.TargetOptional || slices.ContainsFunc(a.o.Targets, has):
 		a.names = a.o.Targets
 	}
 }
 
-// target returns the number in a cell, NaN for an empty cell, or the number of the class that
-// the cell names. For other cells it returns what is wrong.
-func (o Options) target(c *cell) (v float32, wrong string) {
+// target returns the number in a cell, NaN for an empty cell, or the number of the class
+// that the cell names. For any other cell, problem describes why there is no target.
+func (o Options) target(c *cell) (v float32, problem string) {
 	i := -1
-	if o.named(c) {
-		i = slices.Index(o.Classes, c.trimmed()) // None and NA may be names too
+	if o.namesClass(c) {
+		i = slices.Index(o.Classes, c.asName()) // None and NA can be class names
 	}
 	switch {
 	case i >= 0:
 		return float32(i), ""
-	case c.gap():
+	case c.isMissing():
 		return float32(math.NaN()), ""
-	case o.named(c):
-		return 0, fmt.Sprintf("%.40q is neither a number nor the name of a class; classes are %s", c.trimmed(), display.List(o.Classes, 10))
+	case o.namesClass(c):
+		return 0, fmt.Sprintf("%.40q is neither a number nor the name of a class; classes are %s", c.asName(), display.List(o.Classes, 10))
 	}
-	return c.finite()
+	return c.finiteNumber()
 }
 
-// asksNames reports whether a cell may name a class while the class names are unknown.
-func (o Options) asksNames(c *cell) bool {
+// mayNameClass reports whether a cell may contain a class name while the class names are
+// unknown.
+func (o Options) mayNameClass(c *cell) bool {
 	guess, _ := otherNotation(c.text)
-	return o.Classes == nil && c.written() && guess == ""
+	return o.Classes == nil && c.isText() && guess == ""
 }
 
-// named reports whether the target is the number of the class that the cell names.
-func (o Options) named(c *cell) bool {
-	return o.Classes != nil && c.kind == text && c.trimmed() != "" && !numeric(c.text)
+// namesClass reports whether a cell contains a class name, or a text that should be one. It
+// returns false if class names are unknown.
+func (o Options) namesClass(c *cell) bool {
+	return o.Classes != nil && c.kind == text && c.asName() != "" && !isNumeric(c.text)
 }
 
-// annotate adds the collected labels, targets and groups to a set. Errors name path.
-func (a *answers) annotate(s *Set, path string) error {
-	s.Odd = a.odd
+// annotate adds the collected labels, targets and groups to s. Errors contain path.
+func (a *annotations) annotate(s *Set, path string) error {
+	s.Odd = a.targetsErr
 	k := len(a.names)
 	y := blas32.General{Rows: s.Len(), Cols: k, Stride: k}
 	for i := range s.Len() {

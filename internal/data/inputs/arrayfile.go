@@ -14,20 +14,20 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// arrayFile holds arrays by name: an .npz archive, the columns of a Parquet file, or
-// the single array of an .npy file, which holds features.
+// arrayFile provides named arrays: of an .npz archive, of the columns of a Parquet file, or
+// the single array of an .npy file, which contains features.
 type arrayFile interface {
 	Names() []string
 	Has(name string) bool
 	entry(name string) (array, error)
 }
 
-// array holds numbers by row. Its file is open only while a cursor reads it.
+// array provides rows of numbers. Its file is open only while a cursor reads it.
 type array interface {
-	Name() string // its path
-	shape() []int // number of rows first
+	Name() string // path of the file and, if it has several arrays, the name of the array
+	shape() []int // number of rows, followed by the shape of a row
 	open() (cursor, error)
-	room() int // how many numbers to allocate before they are read
+	capacity() int // number of elements to allocate memory for before they are read
 }
 
 type cursor interface {
@@ -48,7 +48,7 @@ func openArrays(path string) (arrayFile, error) {
 	return npzFile{z}, err
 }
 
-// floats reads rows first to last-1.
+// floats reads rows first to last−1 of a.
 func floats(a array, first, last int) ([]float32, error) {
 	if whole, ok := a.(npyArray); ok && last-first == whole.Rows() {
 		return whole.Float32s()
@@ -59,7 +59,7 @@ func floats(a array, first, last int) ([]float32, error) {
 	}
 	defer c.Close()
 	width := max(1, rows.Elements(a.shape()[1:]))
-	all := make([]float32, 0, min((last-first)*width, a.room()))
+	all := make([]float32, 0, min((last-first)*width, a.capacity()))
 	block := max(1, (1<<18)/width)
 	for start := first; start < last; start += block {
 		some, err := c.ReadRows(start, min(block, last-start))
@@ -71,7 +71,7 @@ func floats(a array, first, last int) ([]float32, error) {
 	return all, nil
 }
 
-// HoldsAny reports whether the file at path has at least one of the named arrays.
+// HoldsAny reports whether the file at path contains at least one of the named arrays.
 func HoldsAny(path string, names ...string) bool {
 	f, err := openArrays(path)
 	return err == nil && slices.ContainsFunc(names, f.Has)
@@ -98,8 +98,9 @@ func (a npyArray) shape() []int { return a.Shape }
 
 func (a npyArray) open() (cursor, error) { return a.Open() }
 
-// All its numbers exist.
-func (a npyArray) room() int { return a.Len() }
+// capacity returns the number of all elements, because the package npy has compared it with
+// the size of the file.
+func (a npyArray) capacity() int { return a.Len() }
 
 type parquetArrays struct{ *parquet.File }
 
@@ -121,21 +122,21 @@ func (f parquetArrays) entry(name string) (array, error) {
 		if err != nil {
 			return nil, err
 		}
-		if a.size = append(a.size, width); width > max(mostNumbers, mostPerByte*f.Size())/f.Rows() {
+		if a.size = append(a.size, width); width > max(maxNumbers, maxPerByte*f.Size())/f.Rows() {
 			return nil, fmt.Errorf("%s: its shape %v is too large for a file of %d bytes", a.name, a.size, f.Size())
 		}
 	}
 	return a, nil
 }
 
-// An array of more numbers needs bytes for them in its file: a page of equal numbers has
-// almost none, and all rows are read into memory.
+// A column of more than maxNumbers numbers must have a byte in the file for every
+// maxPerByte numbers. Otherwise a small file of equal numbers could fill the memory.
 const (
-	mostNumbers = 1 << 28
-	mostPerByte = 64
+	maxNumbers = 1 << 28
+	maxPerByte = 64
 )
 
-// parquetArray is a column of numbers, or of lists that all have the length of the first one.
+// parquetArray is a column of numbers, or of lists that are all as long as the first list.
 type parquetArray struct {
 	*parquet.File
 	name   string
@@ -152,12 +153,13 @@ func (a *parquetArray) open() (cursor, error) {
 	return parquetCursor{c, a}, err
 }
 
-// room is limited, because a damaged file can announce rows that it does not have.
-func (a *parquetArray) room() int { return 16 * a.Size() }
+// capacity depends on the size of the file, because a damaged file can claim rows that it
+// does not have.
+func (a *parquetArray) capacity() int { return 16 * a.Size() }
 
 type parquetCursor struct {
 	*parquet.Cursor
-	of *parquetArray
+	array *parquetArray
 }
 
 func (c parquetCursor) ReadRows(start, n int) (rows.Array, error) {
@@ -165,10 +167,10 @@ func (c parquetCursor) ReadRows(start, n int) (rows.Array, error) {
 	if err != nil {
 		return rows.Array{}, err
 	}
-	v, inner := cells[0], c.of.size[1:]
+	v, inner := cells[0], c.array.size[1:]
 	for i, length := range v.Lengths {
 		if len(inner) > 0 && length != inner[0] {
-			return rows.Array{}, fmt.Errorf("%s: row %d is a list of %s, but the first row has %d", c.of.name, start+i, rows.Count(length, "number"), inner[0])
+			return rows.Array{}, fmt.Errorf("%s: row %d is a list of %s, but the first row has %d", c.array.name, start+i, rows.Count(length, "number"), inner[0])
 		}
 	}
 	return rows.Array{Shape: append([]int{n}, inner...), Data: v.Numbers}, nil

@@ -20,7 +20,7 @@ func openNPY(path string, o Options) (*Set, error) {
 		return nil, fmt.Errorf("%s: it is one array, but the model has %d inputs; save them by their names in an .npz file: numpy.savez(%q, %s=…, %s=…)",
 			path, len(list), "x.npz", list[0].Name, list[1].Name)
 	}
-	src, err := newArraySource(l, only(o.Takes), o)
+	src, err := newArraySource(l, onlyInput(o.Takes), o)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func openNPZ(path string, o Options) (*Set, error) {
 	var first *npy.Lazy
 	var notes []string
 	for _, a := range arrays {
-		l, err := z.Entry(a.stored)
+		l, err := z.Entry(a.storedName)
 		if err != nil {
 			return nil, err
 		}
@@ -49,11 +49,11 @@ func openNPZ(path string, o Options) (*Set, error) {
 			return nil, err
 		}
 		if len(all) > 0 && src.rows() != all.rows() {
-			return nil, fmt.Errorf("%s: it has %d rows, but %s has %d", l.Name(), src.rows(), arrays[0].stored, all.rows())
+			return nil, fmt.Errorf("%s: it has %d rows, but %s has %d", l.Name(), src.rows(), arrays[0].storedName, all.rows())
 		}
 		first = cmp.Or(first, l)
 		all = append(all, src)
-		if note := beyondOf(a.stored, l); note != "" {
+		if note := lossyArrayNote(a.storedName, l); note != "" {
 			notes = append(notes, note)
 		}
 	}
@@ -62,7 +62,7 @@ func openNPZ(path string, o Options) (*Set, error) {
 		return nil, err
 	}
 	s.Notes = append(s.Notes, notes...)
-	if other := leftAlone(z.Names(), arrays, o); len(other) > 0 {
+	if other := ignoredArrays(z.Names(), arrays, o); len(other) > 0 {
 		s.Notes = append(s.Notes, "left alone, as the model takes no inputs of these names: "+display.List(other, 10))
 	}
 	if o.Groups != "" {
@@ -73,14 +73,14 @@ func openNPZ(path string, o Options) (*Set, error) {
 	return s, s.readTargets(npzFile{z}, o)
 }
 
-// leftAlone returns the arrays that are neither inputs of a model with several inputs, which
-// are found by their names, nor labels, targets or groups.
-func leftAlone(names []string, read []inputArray, o Options) (other []string) {
+// ignoredArrays returns the names of arrays that are not read although the model has
+// several inputs. Labels, targets and groups are not among them.
+func ignoredArrays(names []string, read []inputArray, o Options) (other []string) {
 	if len(required(o.Takes)) < 2 {
 		return nil
 	}
 	for _, name := range names {
-		isRead := slices.ContainsFunc(read, func(a inputArray) bool { return a.stored == name })
+		isRead := slices.ContainsFunc(read, func(a inputArray) bool { return a.storedName == name })
 		if !isRead && !slices.Contains([]string{"y", "labels", "targets", o.Groups}, name) {
 			other = append(other, name)
 		}
@@ -91,11 +91,11 @@ func leftAlone(names []string, read []inputArray, o Options) (other []string) {
 // inputArray is an array of an archive for one model input.
 type inputArray struct {
 	Takes
-	stored string
+	storedName string
 }
 
-// inputArrays returns the arrays for the model's inputs: those with their names, and x or
-// images for the only input without one.
+// inputArrays returns the arrays for the model's inputs. Each input gets the array with its
+// name. If exactly one input has no such array, it gets the array x or images.
 func inputArrays(z *npy.NPZ, path string, takes []Takes) (list []inputArray, err error) {
 	var missing []Takes
 	for _, t := range takes {
@@ -108,18 +108,18 @@ func inputArrays(z *npy.NPZ, path string, takes []Takes) (list []inputArray, err
 	if takes == nil {
 		missing = []Takes{{}}
 	}
-	free := func(name string) bool { return z.Has(name) && named(takes, name) == nil }
+	available := func(name string) bool { return z.Has(name) && inputNamed(takes, name) == nil }
 	switch {
 	case len(missing) == 0 && len(list) > 0:
 		return list, nil
-	case len(missing) > 1, len(list) > 0 && !free("x") && !free("images"):
+	case len(missing) > 1, len(list) > 0 && !available("x") && !available("images"):
 		return nil, fmt.Errorf("%s: %v is not among its arrays %s", path, missing[0], display.List(z.Names(), 10))
-	case free("images") && free("x"):
+	case available("images") && available("x"):
 		return nil, fmt.Errorf("%s: it has both x and images, and either may be the inputs; remove one", path)
-	case free("images"):
+	case available("images"):
 		return append(list, inputArray{missing[0], "images"}), nil
 	}
-	return append(list, inputArray{only(missing), "x"}), nil
+	return append(list, inputArray{onlyInput(missing), "x"}), nil
 }
 
 func newArraySource(l *npy.Lazy, input Takes, o Options) (source, error) {
@@ -132,16 +132,16 @@ func newArraySource(l *npy.Lazy, input Takes, o Options) (source, error) {
 	if l.RowLen() == 0 {
 		return nil, fmt.Errorf("%s: rows of shape %v are empty", l.Name(), l.Shape[1:])
 	}
-	if l.DType.Byte() && len(l.Shape) > 2 && input.images() {
+	if l.DType.Byte() && len(l.Shape) > 2 && input.canBeImages() {
 		return newPixelSource(l, input.Name, o)
 	}
-	return &arraySource{l, numbers(input.Name, input.row(l.Shape[1:]))}, nil
+	return &arraySource{l, numbers(input.Name, input.rowShape(l.Shape[1:]))}, nil
 }
 
-// newArraySet returns a set over arrays. If images are prepared, one array must contain
-// images.
+// newArraySet returns a set of the rows of src. If o.Preprocess is given, one of the arrays
+// must contain images.
 func newArraySet(src source, first *npy.Lazy, o Options) (*Set, error) {
-	if _, ok := find[pictured](src); !ok && o.Preprocess != nil {
+	if _, ok := findSource[imageRows](src); !ok && o.Preprocess != nil {
 		return nil, fmt.Errorf("%s: preprocessing is for images and for uint8 arrays n×height×width(×channels), but this is %v of shape %v: %w", first.Name(), first.DType, first.Shape, ErrNoPixels)
 	}
 	return &Set{src: src}, nil
@@ -164,7 +164,7 @@ func (a *arraySource) open() (reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return filled{&arrayReader{Cursor: c, width: a.l.RowLen()}, a.tensor}, nil
+	return filledReader{&arrayReader{Cursor: c, width: a.l.RowLen()}, a.tensor}, nil
 }
 
 type arrayReader struct {
@@ -186,13 +186,13 @@ func (r *arrayReader) fill(ctx context.Context, idx []int, dst []float32) error 
 	return nil
 }
 
-// runs yields the position and length of each run of consecutive numbers, at most most numbers
-// long.
-func runs(idx []int, most int) func(yield func(start, n int) bool) {
+// runs yields the start and the length of each run of consecutive numbers in idx. Runs that
+// are longer than limit are divided.
+func runs(idx []int, limit int) func(yield func(start, n int) bool) {
 	return func(yield func(start, n int) bool) {
 		for start := 0; start < len(idx); {
 			n := 1
-			for n < most && start+n < len(idx) && idx[start+n] == idx[start]+n {
+			for n < limit && start+n < len(idx) && idx[start+n] == idx[start]+n {
 				n++
 			}
 			if !yield(start, n) {

@@ -15,108 +15,110 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// bound is a tensor and the table columns that it is made of: columns of numbers, columns of
-// texts, or one column of lists.
-type bound struct {
-	tensor  ood.Tensor
-	columns []int
-	list    bool
-	gaps    bool // a cell without a number is NaN
-	// images tells that the tensor contains images: the cells are file names or encoded
-	// images.
+// binding is a model input with the table columns that it is read from: columns of numbers,
+// columns of texts, or one column of lists.
+type binding struct {
+	tensor    ood.Tensor
+	columns   []int
+	list      bool
+	allowsNaN bool // whether a cell without a number becomes NaN
+	// images reports whether the input consists of images. The cells are then file names or
+	// encoded images.
 	images bool
 }
 
-// scans reports whether the cells are read when a table is opened. If the file has its number
-// of rows, only names of files are read.
-func (t *tableReader) scans(b *bound) bool {
+// scans reports whether the cells of b are read when the table is opened. File names of
+// images are always read. Other cells are read only in text files, because their rows have
+// to be counted.
+func (t *tableReader) scans(b *binding) bool {
 	if b.images {
 		return b.tensor.Strings != nil
 	}
 	return t.file == nil
 }
 
-// add appends the cells of a record to a tensor.
-func (b *bound) add(x *ood.Tensor, rec *record, t *table) error {
+// add appends the cells of a record to x.
+func (b *binding) add(x *ood.Tensor, rec *record, t *table) error {
 	if b.list {
 		return b.addList(x, rec, t)
 	}
 	for _, j := range b.columns {
 		c := &rec.cells[j]
 		if b.tensor.Strings != nil {
-			s, wrong := c.words()
-			if wrong != "" {
-				return fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
+			s, problem := c.asText()
+			if problem != "" {
+				return fmt.Errorf("%s: %s", t.location(rec.line, j), problem)
 			}
 			x.Strings = append(x.Strings, s)
 			continue
 		}
-		if b.gaps && c.gap() {
+		if b.allowsNaN && c.isMissing() {
 			x.Data = append(x.Data, float32(math.NaN()))
 			continue
 		}
-		v, wrong := c.finite()
-		if wrong != "" {
-			return t.badNumber(rec, j, wrong)
+		v, problem := c.finiteNumber()
+		if problem != "" {
+			return t.badNumber(rec, j, problem)
 		}
 		x.Data = append(x.Data, v)
 	}
 	return nil
 }
 
-func (b *bound) addList(x *ood.Tensor, rec *record, t *table) error {
+func (b *binding) addList(x *ood.Tensor, rec *record, t *table) error {
 	j, before := b.columns[0], len(x.Data)
-	var wrong string
-	if x.Data, wrong = rec.cells[j].items(x.Data); wrong != "" {
-		return fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
+	var problem string
+	if x.Data, problem = rec.cells[j].appendNumbers(x.Data); problem != "" {
+		return fmt.Errorf("%s: %s", t.location(rec.line, j), problem)
 	}
 	n, row := len(x.Data)-before, b.tensor.Shape[1:]
 	if b.tensor.Lengths == nil {
 		if want := rows.Elements(row); n != want {
-			return fmt.Errorf("%s: the list has %s, but %d are needed", t.where(rec.line, j), rows.Count(n, "number"), want)
+			return fmt.Errorf("%s: the list has %s, but %d are needed", t.location(rec.line, j), rows.Count(n, "number"), want)
 		}
 		return nil
 	}
 	width := rows.Elements(row[1:])
 	if n == 0 || n%width != 0 {
-		return fmt.Errorf("%s: the list has %s, but a multiple of %d is needed", t.where(rec.line, j), rows.Count(n, "number"), width)
+		return fmt.Errorf("%s: the list has %s, but a multiple of %d is needed", t.location(rec.line, j), rows.Count(n, "number"), width)
 	}
 	x.Lengths = append(x.Lengths, n/width)
 	return nil
 }
 
 // finish sets the shape of a tensor of n rows.
-func (b *bound) finish(x *ood.Tensor, n int) {
+func (b *binding) finish(x *ood.Tensor, n int) {
 	x.Shape = append([]int{n}, b.tensor.Shape[1:]...)
 	if b.tensor.Lengths != nil && n > 0 {
 		x.Shape[1] = slices.Max(x.Lengths)
 	}
 }
 
-// candidates returns the columns that may be inputs, in their order or in the order of the
+// candidates returns the columns that may be inputs, in the order of the file or of the
 // fit.
 func (t *tableReader) candidates() (list []int, err error) {
 	if t.header != nil && t.o.Columns != nil {
-		return t.named()
+		return t.fitColumns()
 	}
-	return t.unnamed()
+	return t.unclaimed()
 }
 
-// unnamed returns the columns that no option names.
-func (t *tableReader) unnamed() (list []int, err error) {
-	left := slices.Clone(t.targetColumns)
+// unclaimed returns the columns that are not ignored and not used as targets, identifiers
+// or groups. Columns of identifiers and groups can be inputs as well.
+func (t *tableReader) unclaimed() (list []int, err error) {
+	excluded := slices.Clone(t.targetColumns)
 	if t.idColumn >= 0 && !t.namesInput(t.idColumn) {
-		left = append(left, t.idColumn)
+		excluded = append(excluded, t.idColumn)
 	}
 	for _, name := range t.o.Ignore {
 		i, err := t.find(name, " to leave out")
 		if err != nil {
 			return nil, err
 		}
-		left = append(left, i)
+		excluded = append(excluded, i)
 	}
-	list = among(upTo(t.columns), func(j int) bool { return !slices.Contains(left, j) })
-	if others := among(list, func(j int) bool { return j != t.groupColumn }); len(others) < len(list) && !t.readsGroup(others) {
+	list = filter(upTo(t.columns), func(j int) bool { return !slices.Contains(excluded, j) })
+	if others := filter(list, func(j int) bool { return j != t.groupColumn }); len(others) < len(list) && !t.readsGroup(others) {
 		list = others
 	}
 	if len(list) == 0 {
@@ -125,37 +127,38 @@ func (t *tableReader) unnamed() (list []int, err error) {
 	return list, nil
 }
 
-// readsGroup reports whether the column of groups is also an input: it has the name of one, or
-// without it there is one column too few.
+// readsGroup reports whether the group column is also an input. It is if it has the name of
+// an input, or if the other columns of numbers are exactly one too few.
 func (t *tableReader) readsGroup(others []int) bool {
 	if t.namesInput(t.groupColumn) {
 		return true
 	}
 	takes := required(t.o.Takes)
 	return len(takes) == 1 && takes[0].width() > 1 && t.hasNumbers(t.groupColumn) &&
-		len(among(others, t.hasNumbers)) == takes[0].width()-1 && len(among(others, t.hasLists)) == 0
+		len(filter(others, t.hasNumbers)) == takes[0].width()-1 && len(filter(others, t.hasLists)) == 0
 }
 
-// namesInput reports whether a column has the name of an input, or is a requested text column.
+// namesInput reports whether a column has the name of an input or is a requested text
+// column.
 func (t *tableReader) namesInput(column int) bool {
 	several := len(required(t.o.Takes)) > 1
 	return t.header != nil && (slices.Contains(t.o.Text, t.header[column]) ||
 		slices.ContainsFunc(t.o.Takes, func(in Takes) bool { return t.isNamed(in, column, several) }))
 }
 
-// among returns the columns for which so is true.
-func among(columns []int, so func(j int) bool) []int {
-	return slices.DeleteFunc(slices.Clone(columns), func(j int) bool { return !so(j) })
+// filter returns the columns for which keep returns true.
+func filter(columns []int, keep func(j int) bool) []int {
+	return slices.DeleteFunc(slices.Clone(columns), func(j int) bool { return !keep(j) })
 }
 
-func (t *tableReader) hasNumbers(j int) bool { return t.holds[j].numbers > 0 }
+func (t *tableReader) hasNumbers(j int) bool { return t.counts[j].numbers > 0 }
 
-func (t *tableReader) hasTexts(j int) bool { return t.holds[j].texts > 0 }
+func (t *tableReader) hasTexts(j int) bool { return t.counts[j].texts > 0 }
 
-func (t *tableReader) hasLists(j int) bool { return t.holds[j].lists > 0 }
+func (t *tableReader) hasLists(j int) bool { return t.counts[j].lists > 0 }
 
-// named returns the columns of the fit.
-func (t *tableReader) named() (list []int, err error) {
+// fitColumns returns the columns of the fit.
+func (t *tableReader) fitColumns() (list []int, err error) {
 	var missing []string
 	for _, name := range t.o.Columns {
 		if !t.has(name) {
@@ -182,8 +185,9 @@ func (t *tableReader) named() (list []int, err error) {
 		what, display.List(missing, 10), display.List(t.header, 10))
 }
 
-// bind selects the columns for the model's inputs: first columns with their names, then texts,
-// images, and numbers in order.
+// bind assigns columns to the model's inputs. It first assigns columns that have the name
+// of an input. The other columns are assigned to texts, to images, and to numbers in their
+// order.
 func (t *tableReader) bind(ctx context.Context) error {
 	if t.o.allTargets {
 		return nil
@@ -192,8 +196,8 @@ func (t *tableReader) bind(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err = t.bindAll(ctx, free); err != nil && t.broken != nil {
-		return t.broken // the kinds of columns are unknown
+	if err = t.bindAll(ctx, free); err != nil && t.inspectErr != nil {
+		return t.inspectErr // the kinds of columns are unknown because of this error
 	}
 	return err
 }
@@ -219,7 +223,7 @@ func (t *tableReader) bindAll(ctx context.Context, free []int) (err error) {
 		free = slices.Concat(free[:k], free[k+1:])
 	}
 	if len(rest) > 0 && (several || len(free) != rest[0].width()) {
-		if err := t.settle(ctx, free); err != nil {
+		if err := t.inspectFurther(ctx, free); err != nil {
 			return err
 		}
 	}
@@ -229,13 +233,13 @@ func (t *tableReader) bindAll(ctx context.Context, free []int) (err error) {
 	if err != nil {
 		return err
 	}
-	if t.o.Preprocess != nil && t.images == nil && !slices.ContainsFunc(t.bounds, func(b bound) bool { return b.images }) {
+	if t.o.Preprocess != nil && t.images == nil && !slices.ContainsFunc(t.bindings, func(b binding) bool { return b.images }) {
 		return fmt.Errorf("preprocessing is for images, but this is a table: %w", ErrNoPixels)
 	}
 	switch {
 	case len(rest) > 0 && several:
-		return t.deal(rest, free)
-	case len(rest) == 1 && rest[0].text():
+		return t.bindInOrder(rest, free)
+	case len(rest) == 1 && rest[0].isText():
 		return t.bindTo(rest[0], free)
 	case len(rest) == 1:
 		return t.bindNumbers(rest[0], free)
@@ -243,59 +247,60 @@ func (t *tableReader) bindAll(ctx context.Context, free []int) (err error) {
 	return nil
 }
 
-// isNamed reports whether column j has the name of an input.
+// isNamed reports whether column j has the name of an input and cells of a suitable kind.
 func (t *tableReader) isNamed(in Takes, j int, several bool) bool {
-	name, h := t.header[j], t.holds[j]
+	name, h := t.header[j], t.counts[j]
 	bare, _, _ := strings.Cut(in.Name, ":")
 	switch {
 	case name == "" || name != in.Name && name != bare:
 		return false
-	case t.encoded(j):
+	case t.hasBytes(j):
 		return false
-	case in.text(), h.lists > 0:
+	case in.isText(), h.lists > 0:
 		return true
-	case t.pictures(in):
+	case t.takesImages(in):
 		return h.texts > 0
-	case t.o.HasText && tokenised(in):
+	case t.o.HasText && isTokenised(in):
 		return h.numbers > 0
 	}
 	return in.width() == 1 || in.width() == 0 && several
 }
 
-// tokenised reports whether a tokenizer may make the input from texts.
-func tokenised(in Takes) bool { return in.whole() && len(in.Shape) == 2 }
+// isTokenised reports whether a tokenizer can make the input from texts.
+func isTokenised(in Takes) bool { return in.isInteger() && len(in.Shape) == 2 }
 
-// pictures reports whether an input consists of images, or may consist of prepared images.
-func (t *tableReader) pictures(in Takes) bool {
-	return len(in.Shape) == 4 || in.images() && t.o.Preprocess != nil
+// takesImages reports whether an input consists of images, or can consist of preprocessed
+// images.
+func (t *tableReader) takesImages(in Takes) bool {
+	return len(in.Shape) == 4 || in.canBeImages() && t.o.Preprocess != nil
 }
 
-// encoded reports whether a column contains bytes, not text.
-func (t *tableReader) encoded(j int) bool {
+// hasBytes reports whether a column contains bytes, not text.
+func (t *tableReader) hasBytes(j int) bool {
 	return t.file != nil && t.file.Columns()[j].Kind == parquet.Bytes
 }
 
 // bindTo binds an input to columns.
 func (t *tableReader) bindTo(in Takes, columns []int) error {
 	if len(columns) == 0 {
-		return t.notAmong(in)
+		return t.missingColumn(in)
 	}
-	if unnamed := among(columns, func(j int) bool { return t.header != nil && t.header[j] == "" }); len(unnamed) > 1 {
-		return errors.New(`two columns are named ""; rename one`) // other duplicates are errors of the header
+	if unnamed := filter(columns, func(j int) bool { return t.header != nil && t.header[j] == "" }); len(unnamed) > 1 {
+		return errors.New(`two columns are named ""; rename one`) // other duplicate names are reported with the header
 	}
-	b := bound{tensor: numbers(in.Name, in.row([]int{len(columns)})), columns: columns, gaps: in.NaN}
-	lists := t.holds[columns[0]].lists > 0
+	b := binding{tensor: numbers(in.Name, in.rowShape([]int{len(columns)})), columns: columns, allowsNaN: in.NaN}
+	lists := t.counts[columns[0]].lists > 0
 	switch {
-	case in.text():
+	case in.isText():
 		if w := in.width(); w > 0 && w != len(columns) {
 			return &ColumnsError{Have: len(columns), Takes: w}
 		}
 		b.tensor.Strings = []string{}
 	case len(columns) > 1:
-	case t.pictures(in) && t.holds[columns[0]].texts > 0:
+	case t.takesImages(in) && t.counts[columns[0]].texts > 0:
 		b.tensor, b.images = texts(in.Name), true
 	case lists:
-		row, err := t.listed(in, columns[0])
+		row, err := t.listShape(in, columns[0])
 		if err != nil {
 			return err
 		}
@@ -304,18 +309,19 @@ func (t *tableReader) bindTo(in Takes, columns []int) error {
 			b.tensor.Shape[1], b.tensor.Lengths = 0, []int{}
 		}
 	}
-	t.bounds = append(t.bounds, b)
+	t.bindings = append(t.bindings, b)
 	return nil
 }
 
-// listed returns the shape of a row of lists, beginning with -1 if they may differ in length.
-func (t *tableReader) listed(in Takes, j int) ([]int, error) {
+// listShape returns the shape of a row that is a list. It begins with −1 if the lists may
+// differ in length.
+func (t *tableReader) listShape(in Takes, j int) ([]int, error) {
 	if len(in.Shape) < 2 {
 		if t.file != nil {
 			n, err := firstLength(t.file, j)
 			return []int{n}, err
 		}
-		return []int{t.holds[j].length}, nil
+		return []int{t.counts[j].length}, nil
 	}
 	row := slices.Clone(in.Shape[1:])
 	if slices.Contains(row[1:], -1) {
@@ -325,7 +331,7 @@ func (t *tableReader) listed(in Takes, j int) ([]int, error) {
 }
 
 // usualText lists the usual names of a text column.
-var usualText = []string{"text", "sentence"}
+var defaultTextNames = []string{"text", "sentence"}
 
 // TextColumnsError reports that it is not clear which column holds the text.
 type TextColumnsError struct {
@@ -339,10 +345,10 @@ func (e *TextColumnsError) Error() string {
 	return "which column is the text is not known; columns that hold text are " + display.List(e.Columns, 10)
 }
 
-// bindText binds text columns for a model with a tokenizer, unless columns have the names of
-// token inputs. It returns the other inputs.
+// bindText binds text columns for a model with a tokenizer, unless token inputs are already
+// bound. It returns the inputs that are not bound.
 func (t *tableReader) bindText(rest []Takes) ([]Takes, error) {
-	if !t.o.HasText || !slices.ContainsFunc(rest, tokenised) || slices.ContainsFunc(t.bounds, func(b bound) bool { return b.tensor.Lengths != nil }) {
+	if !t.o.HasText || !slices.ContainsFunc(rest, isTokenised) || slices.ContainsFunc(t.bindings, func(b binding) bool { return b.tensor.Lengths != nil }) {
 		return rest, nil
 	}
 	columns, err := t.textColumns()
@@ -357,9 +363,9 @@ func (t *tableReader) bindText(rest []Takes) ([]Takes, error) {
 		if _, lines := t.tabular.(*plainLines); t.header != nil && !lines {
 			t.texts = append(t.texts, name)
 		}
-		t.bounds = append(t.bounds, bound{tensor: texts(name), columns: []int{j}})
+		t.bindings = append(t.bindings, binding{tensor: texts(name), columns: []int{j}})
 	}
-	return slices.DeleteFunc(rest, tokenised), nil
+	return slices.DeleteFunc(rest, isTokenised), nil
 }
 
 func (t *tableReader) textColumns() (columns []int, err error) {
@@ -382,16 +388,16 @@ func (t *tableReader) textColumns() (columns []int, err error) {
 	if columns != nil {
 		return columns, nil
 	}
-	for _, name := range usualText {
+	for _, name := range defaultTextNames {
 		if j := slices.Index(t.header, name); j >= 0 {
 			return []int{j}, nil
 		}
 	}
-	free, err := t.unnamed()
+	free, err := t.unclaimed()
 	if err != nil || len(free) == 1 {
 		return free, err
 	}
-	switch columns = among(free, t.hasTexts); {
+	switch columns = filter(free, t.hasTexts); {
 	case len(columns) == 1:
 		return columns, nil
 	case t.header == nil:
@@ -400,9 +406,11 @@ func (t *tableReader) textColumns() (columns []int, err error) {
 	return nil, &TextColumnsError{t.namesOf(columns)}
 }
 
-// bindImages binds the only column of texts to the images, as their paths.
+// bindImages binds the image input to a column of encoded images, or to the only column of
+// texts, which must contain paths. It returns the inputs that are not bound, and the free
+// columns.
 func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, error) {
-	k := slices.IndexFunc(rest, t.pictures)
+	k := slices.IndexFunc(rest, t.takesImages)
 	if k < 0 {
 		return rest, free, nil
 	}
@@ -412,12 +420,12 @@ func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, erro
 			return nil, nil, err
 		}
 		if slices.Contains(free, j) {
-			t.bounds = append(t.bounds, bound{tensor: ood.Tensor{Name: rest[k].Name, Shape: []int{0}}, columns: []int{j}, images: true})
-			beside := strings.TrimSuffix(t.header[j], ".bytes") + ".path"
-			return slices.Delete(rest, k, k+1), among(free, func(i int) bool { return i != j && t.header[i] != beside }), nil
+			t.bindings = append(t.bindings, binding{tensor: ood.Tensor{Name: rest[k].Name, Shape: []int{0}}, columns: []int{j}, images: true})
+			pathColumn := strings.TrimSuffix(t.header[j], ".bytes") + ".path"
+			return slices.Delete(rest, k, k+1), filter(free, func(i int) bool { return i != j && t.header[i] != pathColumn }), nil
 		}
 	}
-	paths := among(free, t.hasTexts)
+	paths := filter(free, t.hasTexts)
 	switch {
 	case len(paths) == 0:
 		return rest, free, nil
@@ -427,14 +435,14 @@ func (t *tableReader) bindImages(rest []Takes, free []int) ([]Takes, []int, erro
 		return nil, nil, fmt.Errorf("it is unclear which column has the names of the images for %v; rename one of %s to the name of the input", rest[k], display.List(t.namesOf(paths), 10))
 	}
 	err := t.bindTo(rest[k], paths)
-	return slices.Delete(rest, k, k+1), among(free, func(j int) bool { return j != paths[0] }), err
+	return slices.Delete(rest, k, k+1), filter(free, func(j int) bool { return j != paths[0] }), err
 }
 
-// openImages opens the images of a column with their file names, relative to the table, or
-// with their bytes.
+// openImages opens the images of the binding with the given index. files contains their
+// names, relative to the table. Encoded images are read from the cells.
 func (t *tableReader) openImages(ctx context.Context, at int, files []string) (err error) {
-	b := t.bounds[at]
-	t.bounds = slices.Delete(t.bounds, at, at+1)
+	b := t.bindings[at]
+	t.bindings = slices.Delete(t.bindings, at, at+1)
 	t.imageColumns = t.namesOf(b.columns)
 	if b.tensor.Strings == nil {
 		t.images, err = newImageSource(ctx, t.path, newImageCells(t.file, b.columns[0]), b.tensor.Name, t.o)
@@ -445,81 +453,83 @@ func (t *tableReader) openImages(ctx context.Context, at int, files []string) (e
 	return err
 }
 
-// bindNumbers binds the only input to all remaining columns. If there are too many, columns
-// without a name or without numbers are left out.
+// bindNumbers binds the only unbound input to all free columns. If there are too many, it
+// leaves out columns without a name or without numbers.
 func (t *tableReader) bindNumbers(in Takes, free []int) error {
 	width := in.width()
-	if lists := among(free, t.hasLists); len(lists) == 1 && (len(free)-1 != width || width == 0) {
-		t.noteLeft(among(free, func(j int) bool { return j != lists[0] }))
+	if lists := filter(free, t.hasLists); len(lists) == 1 && (len(free)-1 != width || width == 0) {
+		t.noteLeftOut(filter(free, func(j int) bool { return j != lists[0] }))
 		return t.bindTo(in, lists)
 	}
 	if width == 0 || len(free) <= width || t.header != nil && t.o.Columns != nil {
 		return t.bindTo(in, free)
 	}
 	if t.header == nil {
-		for _, j := range free { // otherwise the odd cell is part of a header
-			rec := record{line: t.line, cells: t.top}
-			if _, wrong := rec.cells[j].finite(); wrong != "" {
-				return t.badNumber(&rec, j, wrong)
+		for _, j := range free { // a first row with texts may be a header that was not recognised
+			rec := record{line: t.line, cells: t.firstRow}
+			if _, problem := rec.cells[j].finiteNumber(); problem != "" {
+				return t.badNumber(&rec, j, problem)
 			}
 		}
 		return &ColumnsError{Have: len(free), Takes: width}
 	}
-	keep, left, err := t.usable(free, width)
+	keep, left, err := t.splitUsable(free, width)
 	if err != nil {
 		return err
 	}
 	if len(keep) != width {
-		return &ColumnsError{Columns: t.namesOf(keep), Others: t.described(left), Have: len(keep), Takes: width}
+		return &ColumnsError{Columns: t.namesOf(keep), Others: t.describe(left), Have: len(keep), Takes: width}
 	}
-	t.noteLeft(left)
+	t.noteLeftOut(left)
 	return t.bindTo(in, keep)
 }
 
-// usable separates columns with a name and numbers from the others. If no more than wanted are
-// usable, each of the others must clearly be no input. Otherwise a column could replace one in
-// another notation, or without any value.
-func (t *tableReader) usable(free []int, wanted int) (keep, left []int, err error) {
+// splitUsable separates columns with a name and numbers (usable) from all others (rest). If
+// at most wanted columns are usable, each of the others must clearly not be an input.
+// Otherwise a usable column could take the place of an input that has an unsupported
+// notation or no values.
+func (t *tableReader) splitUsable(free []int, wanted int) (usableColumns, others []int, err error) {
 	for _, j := range free {
 		if t.hasNumbers(j) && (t.header == nil || t.header[j] != "") {
-			keep = append(keep, j)
+			usableColumns = append(usableColumns, j)
 		} else {
-			left = append(left, j)
+			others = append(others, j)
 		}
 	}
-	if wanted > 0 && len(keep) > wanted {
-		return keep, left, nil
+	if wanted > 0 && len(usableColumns) > wanted {
+		return usableColumns, others, nil
 	}
 	var empty []string
-	for _, j := range left {
-		h := &t.holds[j]
+	for _, j := range others {
+		h := &t.counts[j]
 		switch {
 		case t.header != nil && t.header[j] == "":
-		case h.doubtful() && h.wrong != "":
-			return nil, nil, &DoubtError{fmt.Sprintf("%s: %s", t.where(h.line, j), h.wrong)}
-		case h.doubtful():
+		case h.isDoubtful() && h.problem != "":
+			return nil, nil, &DoubtError{fmt.Sprintf("%s: %s", t.location(h.line, j), h.problem)}
+		case h.isDoubtful():
 			return nil, nil, &DoubtError{fmt.Sprintf("column %s holds dates or times, which are not read; turn them into numbers", t.quoted(j))}
-		case h.unknown():
+		case h.allEmpty():
 			empty = append(empty, t.quoted(j))
 		}
 	}
 	if empty != nil {
 		return nil, nil, &DoubtError{fmt.Sprintf("it has %s without a value in any row, and no names say whether an input is among them: %s", rows.Count(len(empty), "column"), display.List(empty, 10))}
 	}
-	return keep, left, nil
+	return usableColumns, others, nil
 }
 
-// noteLeft adds a note that lists the columns left out, unless Options.Columns chose the inputs.
-func (t *tableReader) noteLeft(left []int) {
+// noteLeftOut adds a note that lists the columns left out, unless Options.Columns chose the
+// inputs.
+func (t *tableReader) noteLeftOut(left []int) {
 	if len(left) > 0 && t.o.Columns == nil {
-		t.notes = append(t.notes, "columns left out: "+display.List(t.described(left), 10))
+		t.notes = append(t.notes, "columns left out: "+display.List(t.describe(left), 10))
 	}
 }
 
 // described returns the name and the kind of each column.
-func (t *tableReader) described(columns []int) (list []string) {
+func (t *tableReader) describe(columns []int) (list []string) {
 	for _, j := range columns {
-		h, what := &t.holds[j], "no values"
+		h, what := &t.counts[j], "no values"
 		switch {
 		case t.header != nil && t.header[j] == "":
 			list = append(list, fmt.Sprintf("column %d (no name)", j+1))
@@ -530,7 +540,7 @@ func (t *tableReader) described(columns []int) (list []string) {
 			what = "lists"
 		case h.texts > 0:
 			what = "text"
-		case h.odd > 0:
+		case h.unreadable > 0:
 			what = "dates or numbers in another notation"
 		case h.others > 0:
 			what = "values of a type that is not read"
@@ -548,43 +558,44 @@ func (t *tableReader) quoted(j int) string {
 	return fmt.Sprintf("%.100q", t.header[j])
 }
 
-// deal binds several inputs to columns in order, as many to each as it has.
-func (t *tableReader) deal(rest []Takes, free []int) error {
+// bindInOrder binds several inputs to columns by position. Each input gets as many columns
+// as it has.
+func (t *tableReader) bindInOrder(rest []Takes, free []int) error {
 	wanted := 0
-	anyWidth := len(rest) == 1 && rest[0].width() == 0 && !rest[0].text()
+	anyWidth := len(rest) == 1 && rest[0].width() == 0 && !rest[0].isText()
 	for _, in := range rest {
-		if !anyWidth && (in.width() == 0 || in.text()) {
-			return t.notAmong(in)
+		if !anyWidth && (in.width() == 0 || in.isText()) {
+			return t.missingColumn(in)
 		}
 		wanted += in.width()
 	}
-	keep, left, err := t.usable(free, wanted)
+	keep, left, err := t.splitUsable(free, wanted)
 	if err != nil {
 		return err
 	}
 	if anyWidth && len(keep) > 0 {
-		t.noteLeft(left)
+		t.noteLeftOut(left)
 		return t.bindTo(rest[0], keep)
 	}
 	if wanted != len(keep) {
-		return fmt.Errorf("%w; by position, %s of numbers would be needed, but there are %d", t.notAmong(rest[0]), rows.Count(wanted, "column"), len(keep))
+		return fmt.Errorf("%w; by position, %s of numbers would be needed, but there are %d", t.missingColumn(rest[0]), rows.Count(wanted, "column"), len(keep))
 	}
-	var dealt []string
+	var assigned []string
 	for _, in := range rest {
 		w := in.width()
 		if err := t.bindTo(in, keep[:w]); err != nil {
 			return err
 		}
-		dealt = append(dealt, fmt.Sprintf("%s: %s", in.Name, display.List(t.namesOf(keep[:w]), 10)))
+		assigned = append(assigned, fmt.Sprintf("%s: %s", in.Name, display.List(t.namesOf(keep[:w]), 10)))
 		keep = keep[w:]
 	}
-	t.notes = append(t.notes, "columns without the names of the model's inputs are taken in their order: "+strings.Join(dealt, "; "))
-	t.noteLeft(left)
+	t.notes = append(t.notes, "columns without the names of the model's inputs are taken in their order: "+strings.Join(assigned, "; "))
+	t.noteLeftOut(left)
 	return nil
 }
 
-// notAmong returns the error that no column has the name of an input.
-func (t *tableReader) notAmong(in Takes) error {
+// missingColumn returns an error for an input whose name no column has.
+func (t *tableReader) missingColumn(in Takes) error {
 	if t.header == nil {
 		return fmt.Errorf("the columns for %v are unknown, because the file has no header", in)
 	}
@@ -602,14 +613,14 @@ func (t *tableReader) namesOf(columns []int) (names []string) {
 	return names
 }
 
-// inputNames returns the columns of the inputs without texts for a tokenizer, nil without a
-// header.
+// inputNames returns the names of the input columns, except texts for a tokenizer. It
+// returns nil if there is no header.
 func (t *tableReader) inputNames() (names []string) {
 	if t.header == nil {
 		return nil
 	}
-	for _, b := range t.bounds {
-		if b.tensor.Strings == nil || named(t.o.Takes, b.tensor.Name) != nil {
+	for _, b := range t.bindings {
+		if b.tensor.Strings == nil || inputNamed(t.o.Takes, b.tensor.Name) != nil {
 			names = append(names, t.namesOf(b.columns)...)
 		}
 	}
@@ -622,13 +633,13 @@ func (t *tableReader) source() source {
 	switch {
 	case t.images == nil:
 		return &table
-	case len(t.bounds) == 0:
+	case len(t.bindings) == 0:
 		return t.images
 	}
 	return joined{&table, t.images}
 }
 
-// ColumnsError reports that a table has more or fewer columns than the model takes.
+// ColumnsError reports that a table has too many or too few columns for the model.
 type ColumnsError struct {
 	Columns []string // columns of numbers; nil if the table has no header
 	Others  []string // columns without numbers, each with its kind
@@ -647,8 +658,8 @@ func (e *ColumnsError) Error() string {
 	return fmt.Sprintf("it has %s with a name and numbers, and the model takes %d: %s%s", rows.Count(e.Have, "column"), e.Takes, display.List(e.Columns, 10), others)
 }
 
-// DoubtError reports a column that may or may not be an input: names do not tell, and it has
-// no readable numbers.
-type DoubtError struct{ says string }
+// DoubtError reports a column that may be an input, although it has no readable numbers.
+// Names do not settle the question.
+type DoubtError struct{ message string }
 
-func (e *DoubtError) Error() string { return e.says }
+func (e *DoubtError) Error() string { return e.message }

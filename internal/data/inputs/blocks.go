@@ -14,10 +14,10 @@ import (
 )
 
 // Blocks implements ood.Inputs. It reads the set in order, in blocks of the given number of
-// rows; the last may be shorter. One block is read ahead while the caller works, so that two
-// are in memory. The caller may keep a block. An error ends the sequence: a file that cannot
-// be read, a NaN or an infinity (the error names its row), or the context's error. Each call
-// reads the files again.
+// rows. The last block may be shorter. Blocks reads the next block while the caller works,
+// so two blocks are in memory. The caller may keep a block. The sequence ends with an error
+// if a file cannot be read, if a number is NaN or infinite, or if the context ends. Each
+// loop reads the files again.
 func (s *Set) Blocks(ctx context.Context, rows int) iter.Seq2[ood.InputBlock, error] {
 	if rows < 1 {
 		panic("inputs: blocks of no rows")
@@ -27,22 +27,22 @@ func (s *Set) Blocks(ctx context.Context, rows int) iter.Seq2[ood.InputBlock, er
 			b   ood.InputBlock
 			err error
 		}
-		ahead, cancel := context.WithCancel(ctx)
+		readCtx, cancel := context.WithCancel(ctx)
 		results := make(chan result)
 		go func() {
 			defer close(results)
-			s.produce(ahead, rows, func(b ood.InputBlock, err error) bool {
+			s.produce(readCtx, rows, func(b ood.InputBlock, err error) bool {
 				select {
 				case results <- result{b, err}:
 					return err == nil
-				case <-ahead.Done():
+				case <-readCtx.Done():
 					return false
 				}
 			})
 		}()
 		defer func() {
 			cancel()
-			for range results { // until its files are closed
+			for range results { // wait until produce has closed its files
 			}
 		}()
 		for r := range results {
@@ -90,10 +90,10 @@ func (s *Set) produce(ctx context.Context, rows int, emit func(ood.InputBlock, e
 	}
 }
 
-// Check reads all rows in blocks and returns the error of the first row that cannot be read.
-// It skips rows that were already read when the set was opened.
+// Check reads all rows in blocks and returns the error of the first row that cannot be
+// read. It does nothing if the rows were already read when the set was opened.
 func (s *Set) Check(ctx context.Context, rows int) error {
-	if m, ok := s.src.(tried); ok && m.readableRows() != nil {
+	if m, ok := s.src.(checkedSource); ok && m.readableRows() != nil {
 		return nil
 	}
 	for _, err := range s.Blocks(ctx, rows) {
@@ -104,7 +104,8 @@ func (s *Set) Check(ctx context.Context, rows int) error {
 	return nil
 }
 
-// All reads the whole set as a matrix: n rows × the product of the shape. The set must have one tensor.
+// All reads the whole set as a matrix, in which each row has all elements of a row of the
+// set. The set must have one tensor.
 func (s *Set) All(ctx context.Context) (blas32.General, error) {
 	width := s.RowLen()
 	out := blas32.General{Rows: s.Len(), Cols: width, Stride: width, Data: make([]float32, s.Len()*width)}
@@ -117,29 +118,30 @@ func (s *Set) All(ctx context.Context) (blas32.General, error) {
 	return out, nil
 }
 
-// check returns an error for numbers that are not finite, and for integers that float32 cannot
-// represent if the model takes integers.
+// check returns an error for numbers that are not finite. If the model takes integers, it
+// also returns an error for integers that float32 cannot represent. start is the number of
+// the first row of t.
 func (s *Set) check(t ood.Tensor, start int) error {
-	input := named(s.takes, t.Name)
-	i, shown, must := rows.FirstNotFinite(t.Data), "%v", "every input must be a finite float32"
+	input := inputNamed(s.takes, t.Name)
+	i, format, requirement := rows.FirstNotFinite(t.Data), "%v", "every input must be a finite float32"
 	switch {
 	case input == nil:
 	case input.NaN:
 		i = slices.IndexFunc(t.Data, func(v float32) bool { return math.IsInf(float64(v), 0) })
-		must += " or NaN"
-	case i < 0 && input.whole():
+		requirement += " or NaN"
+	case i < 0 && input.isInteger():
 		i = slices.IndexFunc(t.Data, func(v float32) bool { return v >= rows.MaxExact || v <= -rows.MaxExact })
-		shown, must = "%.0f", fmt.Sprintf("whole numbers of 2²⁴ and more, for the input %q, are not read", t.Name)
+		format, requirement = "%.0f", fmt.Sprintf("whole numbers of 2²⁴ and more, for the input %q, are not read", t.Name)
 	}
 	if i < 0 {
 		return nil
 	}
-	row, at := place(t, i)
-	return fmt.Errorf("%s: "+shown+" at index %v; %s", s.Name(start+row), t.Data[i], at, must)
+	row, at := locate(t, i)
+	return fmt.Errorf("%s: "+format+" at index %v; %s", s.Name(start+row), t.Data[i], at, requirement)
 }
 
-// place returns the row of element i of a tensor, and the index within that row.
-func place(t ood.Tensor, i int) (row int, at []int) {
+// locate returns the row of element i of a tensor, and the index within that row.
+func locate(t ood.Tensor, i int) (row int, at []int) {
 	if t.Lengths == nil {
 		width := rows.Elements(t.Shape[1:])
 		return i / width, unravel(i%width, t.Shape[1:])

@@ -21,7 +21,7 @@ func TakesOf(list []attach.Input) (takes []Takes) {
 	return takes
 }
 
-// Expect selects the columns that a .attach file was fitted on, unless o names others.
+// Expect selects the target and text columns of the fit, unless o names others.
 func (o *Options) Expect(b *attach.Bundle) {
 	if o.Targets == nil {
 		o.Targets, o.TargetOptional = b.Base.Targets, true
@@ -31,9 +31,10 @@ func (o *Options) Expect(b *attach.Bundle) {
 	}
 }
 
-// BlockRows returns how many rows to read at a time for a model, which divides them into its
-// own batches: 64, or as many as fit in 64 MiB. Rows of different lengths run together with
-// rows of the same length; larger blocks contain enough of each.
+// BlockRows returns how many rows to read at a time: 64, or fewer if 64 rows need more than
+// 64 MiB. If rows differ in length or are texts, it returns 1,024. The model then finds
+// enough rows of the same length to run together. The model divides a block into its own
+// batches.
 func (s *Set) BlockRows() int {
 	if n := s.RowLen(); n > 0 {
 		return max(1, min(64, (16<<20)/n))
@@ -41,9 +42,9 @@ func (s *Set) BlockRows() int {
 	return 1024
 }
 
-// Accepts returns an error if a model cannot take the tensors of the set, before memory is
-// allocated for any row: it checks a block without rows. Image shapes are checked as by
-// [Set.CheckImages].
+// Accepts returns an error if a model cannot take the tensors of the set. It passes a block
+// without rows to the model, so it needs no memory for rows. It also checks the shapes of
+// images, as [Set.CheckImages] does.
 func Accepts[B any](ctx context.Context, s *Set, images []int, model func(context.Context, iter.Seq2[ood.InputBlock, error]) iter.Seq2[B, error]) error {
 	if err := s.CheckImages(images); err != nil {
 		return err
@@ -59,13 +60,13 @@ func Accepts[B any](ctx context.Context, s *Set, images []int, model func(contex
 	return nil
 }
 
-// LeftOut returns the note that n of so many rows were left out because their target is unknown.
-func LeftOut(n, of int) string {
-	return fmt.Sprintf("left out %s without a target, of %s", rows.Count(n, "row"), rows.Count(of, "row"))
+// LeftOut returns a note that n of all rows were left out because their target is unknown.
+func LeftOut(n, all int) string {
+	return fmt.Sprintf("left out %s without a target, of %s", rows.Count(n, "row"), rows.Count(all, "row"))
 }
 
-// Beside holds, by row, the labels, targets and groups that accompany a model's inputs.
-// A field is its zero value if the rows have none.
+// Beside holds the labels, targets and groups of the rows of a model's inputs. A field is
+// its zero value if the rows have none.
 type Beside struct {
 	Labels  []int
 	Targets blas32.General
@@ -73,7 +74,7 @@ type Beside struct {
 }
 
 // Sure removes labels that do not fit the model's classes, such as labels of OOD rows, and
-// targets that do not fit its outputs. It returns why it removed them, or nil.
+// targets that do not fit its outputs. It returns the reason, or nil if they fit.
 func (b *Beside) Sure(base attach.Base) (odd error) {
 	if base.Task == attach.Regression {
 		b.Labels = nil
@@ -102,7 +103,7 @@ func (b Beside) With(blocks iter.Seq2[attach.Rows, error]) iter.Seq2[attach.Rows
 		for block, err := range blocks {
 			if err == nil {
 				end := done + block.Len()
-				block.Labels, block.Groups = part(b.Labels, done, end), part(b.Groups, done, end)
+				block.Labels, block.Groups = subslice(b.Labels, done, end), subslice(b.Groups, done, end)
 				if b.Targets.Rows > 0 {
 					block.Targets = rows.Slice(b.Targets, done, end)
 				}

@@ -19,9 +19,9 @@ type tabular interface {
 	Names() []string
 	// unit returns the name of a record in the file: line or row.
 	unit() string
-	// records reads the cells of some columns, or of all if columns is nil, in order from a
-	// position on.
-	records(ctx context.Context, columns []int, from mark) (records, error)
+	// records returns the records from a position on. They contain the cells of the given
+	// columns, or of all columns if columns is nil.
+	records(ctx context.Context, columns []int, from position) (records, error)
 }
 
 // records iterates over the records of a file.
@@ -29,15 +29,15 @@ type records interface {
 	// next returns the next record, which is valid until the next call, or io.EOF.
 	next() (*record, error)
 	// at returns the position of the next record.
-	at() mark
+	at() position
 	// seek moves to the position of a record.
-	seek(to mark)
+	seek(to position)
 	Close() error
 }
 
-// recordsOf yields the records of a file to its end, or to the first that cannot be read, with
-// the position of each.
-func recordsOf(ctx context.Context, f tabular, columns []int, from mark) iter.Seq2[*record, error] {
+// recordsOf yields the records of a file from a position on, each with its own position. It
+// ends at the end of the file or after an error.
+func recordsOf(ctx context.Context, f tabular, columns []int, from position) iter.Seq2[*record, error] {
 	return func(yield func(*record, error) bool) {
 		recs, err := f.records(ctx, columns, from)
 		if err != nil {
@@ -64,16 +64,15 @@ func recordsOf(ctx context.Context, f tabular, columns []int, from mark) iter.Se
 	}
 }
 
-// record holds the cells of one row. Cells of columns that were not requested are
-// absent.
+// record holds the cells of one row. Cells of columns that were not requested are absent.
 type record struct {
-	at    mark // its position, set by recordsOf
+	at    position // its position, set by recordsOf
 	line  int
 	cells []cell
 }
 
 // set replaces the record's cells by texts.
-func (r *record) set(line int, texts []string) *record {
+func (r *record) setTexts(line int, texts []string) *record {
 	r.line = line
 	r.cells = slices.Grow(r.cells[:0], len(texts))
 	for _, t := range texts {
@@ -84,8 +83,8 @@ func (r *record) set(line int, texts []string) *record {
 
 type cellKind uint8
 
-// A list is a list of numbers. other is any value that cannot be read, such as a list of lists
-// of different lengths.
+// list is a list of numbers. other is any value that cannot be read, such as a date or a
+// list of lists of different lengths.
 const (
 	absent cellKind = iota
 	text
@@ -102,27 +101,27 @@ type cell struct {
 	list   []float64
 }
 
-// missing lists the texts that programs write for a missing value.
+// missing lists texts that programs write for a missing value.
 var missing = [...]string{"NA", "N/A", "n/a", "<NA>", "NULL", "null", "None", "#N/A", "#DIV/0!", "#VALUE!"}
 
-// numeric reports whether a cell reads as a number. The number may be infinite, NaN or
-// too large.
-func (c *cell) numeric() bool { return c.kind == number || c.kind == text && numeric(c.text) }
+// isNumeric reports whether a cell can be read as a number. The number may be infinite, NaN
+// or too large.
+func (c *cell) isNumeric() bool { return c.kind == number || c.kind == text && isNumeric(c.text) }
 
-// written reports whether a cell is a text for people: it is not a mark for a missing value,
-// and not only the punctuation of such marks.
-func (c *cell) written() bool {
-	return c.kind == text && !c.gap() && !numeric(c.text) && strings.Trim(c.text, " \t.?-_*#") != ""
+// isText reports whether a cell contains a text for people. Marks for missing values are
+// not such texts, nor is punctuation that such marks consist of.
+func (c *cell) isText() bool {
+	return c.kind == text && !c.isMissing() && !isNumeric(c.text) && strings.Trim(c.text, " \t.?-_*#") != ""
 }
 
-// gap reports whether a cell stands for a missing number.
-func (c *cell) gap() bool {
+// isMissing reports whether a cell stands for a missing number.
+func (c *cell) isMissing() bool {
 	trimmed := strings.TrimSpace(c.text)
 	return c.kind == absent || c.kind == number && math.IsNaN(c.number) ||
 		c.kind == text && (trimmed == "" || strings.EqualFold(trimmed, "nan") || slices.Contains(missing[:], trimmed))
 }
 
-func numeric(s string) bool {
+func isNumeric(s string) bool {
 	_, err := parseCell(s)
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
@@ -131,8 +130,8 @@ func parseCell(s string) (float64, error) {
 	return strconv.ParseFloat(strings.TrimSpace(s), 32)
 }
 
-// finite returns the number in a cell. If there is none, wrong says why.
-func (c *cell) finite() (v float32, wrong string) {
+// finiteNumber returns the number in a cell. If there is none, problem says why.
+func (c *cell) finiteNumber() (v float32, problem string) {
 	x := c.number
 	switch c.kind {
 	case absent:
@@ -166,17 +165,18 @@ func (c *cell) finite() (v float32, wrong string) {
 	return v, ""
 }
 
-// notNumber returns the message that a text is not a number. If people would read it as one, it says what to write instead.
+// notNumber returns the message that a text is not a number. If people would read the text
+// as a number, the message says what to write instead.
 func notNumber(text string) string {
-	wrong := fmt.Sprintf("%.40q is not a number", text)
+	problem := fmt.Sprintf("%.40q is not a number", text)
 	if guess, instead := otherNotation(text); guess != "" {
-		wrong += fmt.Sprintf(" (%s); %s", guess, instead)
+		problem += fmt.Sprintf(" (%s); %s", guess, instead)
 	}
-	return wrong
+	return problem
 }
 
-// words returns the text in a cell. If there is none, wrong says why.
-func (c *cell) words() (s, wrong string) {
+// asText returns the text in a cell. If there is none, problem says why.
+func (c *cell) asText() (s, problem string) {
 	switch {
 	case c.kind == absent:
 		return "", "there is no text"
@@ -192,8 +192,9 @@ func (c *cell) words() (s, wrong string) {
 	return c.text, ""
 }
 
-// items appends the numbers of a list to dst. If one of them is not usable, wrong says why.
-func (c *cell) items(dst []float32) (all []float32, wrong string) {
+// appendNumbers appends the numbers of a list to dst. If one of them is not usable, problem
+// says why.
+func (c *cell) appendNumbers(dst []float32) (all []float32, problem string) {
 	switch c.kind {
 	case list:
 	case absent:
@@ -203,17 +204,17 @@ func (c *cell) items(dst []float32) (all []float32, wrong string) {
 	}
 	for i, x := range c.list {
 		v := cell{kind: number, number: x}
-		y, wrong := v.finite()
-		if wrong != "" {
-			return dst, fmt.Sprintf("entry %d: %s", i, wrong)
+		y, problem := v.finiteNumber()
+		if problem != "" {
+			return dst, fmt.Sprintf("entry %d: %s", i, problem)
 		}
 		dst = append(dst, y)
 	}
 	return dst, ""
 }
 
-// trimmed returns a cell as a name, such as that of a group or a class.
-func (c *cell) trimmed() string {
+// asName returns the content of a cell as a name, for example of a group or a class.
+func (c *cell) asName() string {
 	if c.kind == number && c.text == "" {
 		return strconv.FormatFloat(c.number, 'f', -1, 64)
 	}

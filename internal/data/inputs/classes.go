@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// NumberLabels renumbers the rows' labels from 0: label classes[i] becomes i.
+// NumberLabels replaces each label by its index in classes.
 func (s *Set) NumberLabels(classes []int) error {
 	labels := make([]int, len(s.Labels))
 	for i, l := range s.Labels {
@@ -20,16 +20,16 @@ func (s *Set) NumberLabels(classes []int) error {
 	return nil
 }
 
-// OfClasses returns the rows whose label is in classes, in their order. It renumbers
-// labels: classes[i] becomes i. Use it for models that were trained on some classes
-// of a data set, in an order of their own.
+// OfClasses returns the rows whose label is in classes, and replaces each label by its
+// index in classes. It is for models that were trained on some classes of a data set, in
+// another order.
 func (s *Set) OfClasses(classes []int) (*Set, error) {
 	if s.Labels == nil {
 		return nil, errors.New("there are no labels to select classes by")
 	}
 	number := make(map[int]int, len(classes))
 	for i, c := range classes {
-		if _, twice := number[c]; twice {
+		if _, duplicate := number[c]; duplicate {
 			return nil, fmt.Errorf("class %d is selected twice", c)
 		}
 		number[c] = i

@@ -10,14 +10,14 @@ import (
 
 func TestOfClasses(t *testing.T) {
 	s := open(t, writeNPZ(t, false, map[string]rows.Array{
-		"x":      {Shape: []int{6, 1}, Data: count[float32](6)},
+		"x":      {Shape: []int{6, 1}, Data: sequence[float32](6)},
 		"labels": {Shape: []int{6}, Data: []uint8{4, 0, 7, 4, 1, 7}},
 	}), Options{})
 	sub, err := s.OfClasses([]int{7, 4})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x := read(t, sub, 2); !slices.Equal(x, []float32{0, 2, 3, 5}) || !slices.Equal(sub.Labels, []int{1, 0, 1, 0}) {
+	if x := readAll(t, sub, 2); !slices.Equal(x, []float32{0, 2, 3, 5}) || !slices.Equal(sub.Labels, []int{1, 0, 1, 0}) {
 		t.Errorf("rows %v with labels %v", x, sub.Labels)
 	}
 	if sub.Row(1) != 2 || sub.File(1) != "" {
@@ -36,8 +36,8 @@ func TestOfClasses(t *testing.T) {
 	_, err = open(t, writeNPY(t, "x.npy", rows.Array{Shape: []int{1}, Data: []float32{1}}), Options{}).OfClasses([]int{1})
 	wantError(t, err, "", "no labels")
 
-	root := tree(t, map[string]string{"a/1.png": "", "b/2.png": "", "c/3.png": ""})
-	sub, err = open(t, root, Options{Preprocess: plain(t), Labels: true}).OfClasses([]int{2, 0})
+	root := imageTree(t, map[string]string{"a/1.png": "", "b/2.png": "", "c/3.png": ""})
+	sub, err = open(t, root, Options{Preprocess: unscaled(t), Labels: true}).OfClasses([]int{2, 0})
 	if err != nil || !slices.Equal(sub.ClassNames, []string{"c", "a"}) || sub.File(1) != "c/3.png" {
 		t.Errorf("classes %v, error %v", sub.ClassNames, err)
 	}

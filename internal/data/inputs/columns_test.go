@@ -11,18 +11,18 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// tabled opens and reads a table. It describes the tensors with the notes, or returns the
-// error after the file name.
-func tabled(t *testing.T, name, text string, o Options) string {
+// describeTable opens and reads a table. It returns a description of the tensors and notes,
+// or the error without the file name.
+func describeTable(t *testing.T, name, text string, o Options) string {
 	t.Helper()
 	path := writeFile(t, t.TempDir(), name, text)
 	s, err := Open(context.Background(), path, o)
-	var brought []string
+	var descriptions []string
 	if err == nil {
 		for b, failed := range s.Blocks(context.Background(), 1000) {
 			if err = failed; err == nil {
 				for _, x := range b.Tensors {
-					brought = append(brought, describe(x))
+					descriptions = append(descriptions, describe(x))
 				}
 			}
 		}
@@ -30,10 +30,10 @@ func tabled(t *testing.T, name, text string, o Options) string {
 	if err != nil {
 		return strings.TrimPrefix(err.Error(), path+": ")
 	}
-	return strings.Join(append(brought, s.Notes...), "; ")
+	return strings.Join(append(descriptions, s.Notes...), "; ")
 }
 
-// parquetOf writes a Parquet file of these rows.
+// parquetOf returns the bytes of a Parquet file with the given rows.
 func parquetOf[T any](t *testing.T, rows ...T) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -43,8 +43,8 @@ func parquetOf[T any](t *testing.T, rows ...T) string {
 	return b.String()
 }
 
-// TestNamedColumns checks that a column with the name of an input is that input, and that
-// errors in its cells are reported for it.
+// TestNamedColumns checks that a column with the name of an input becomes that input, and
+// that errors in its cells are reported.
 func TestNamedColumns(t *testing.T) {
 	named := []Takes{{Name: "carat", DType: "float32", Shape: []int{-1, 1}}, {Name: "cut", DType: "STRING", Shape: []int{-1, 1}}, {Name: "depth", DType: "float32", Shape: []int{-1, 1}}}
 	filled := []Takes{named[0], named[1], named[2]}
@@ -75,21 +75,21 @@ func TestNamedColumns(t *testing.T) {
 		{"x.parquet", parquetOf[row](t), named, "there are no rows"},
 		{"x.csv", "Carat,cut,depth\nhigh,a,2\n", named, `the model's input "carat" (float32 n×1) is not among its columns Carat, cut, depth; by position, 1 column of numbers would be needed, but there are 0`},
 	} {
-		if got := tabled(t, c.name, c.text, Options{Takes: c.takes}); !strings.HasSuffix(got, c.want) {
+		if got := describeTable(t, c.name, c.text, Options{Takes: c.takes}); !strings.HasSuffix(got, c.want) {
 			t.Errorf("%s %q: %s, want %s", c.name, c.text, got, c.want)
 		}
 	}
-	// An unclosed quote is reported for numbers too.
-	if got, want := tabled(t, "x.csv", "a,b\n1,2\n\"3,4\n5,6\n", Options{Takes: takes(2)}), "line 3: a quote is not closed, or a quote within a cell is not doubled, so that the cell continues to line 4"; got != want {
+	// An unclosed quote is also reported if cells are numbers.
+	if got, want := describeTable(t, "x.csv", "a,b\n1,2\n\"3,4\n5,6\n", Options{Takes: columnsInput(2)}), "line 3: a quote is not closed, or a quote within a cell is not doubled, so that the cell continues to line 4"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got, want := tabled(t, "x.csv", "id,a,b\n\"n,1,2\n5,6,7\n", Options{Takes: takes(2)}), "line 2: a quote is not closed, or a quote within a cell is not doubled, so that the cell continues to line 3"; got != want {
+	if got, want := describeTable(t, "x.csv", "id,a,b\n\"n,1,2\n5,6,7\n", Options{Takes: columnsInput(2)}), "line 2: a quote is not closed, or a quote within a cell is not doubled, so that the cell continues to line 3"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
 
-// TestColumnsWithoutNames checks that no column is left out silently if there are too many,
-// and that none that may be an input is left out.
+// TestColumnsWithoutNames checks tables with too many columns. Columns are left out only
+// with a note, and never if they may be inputs.
 func TestColumnsWithoutNames(t *testing.T) {
 	type day struct {
 		ID  float64   `parquet:"id"`
@@ -97,7 +97,7 @@ func TestColumnsWithoutNames(t *testing.T) {
 		B   float64   `parquet:"b"`
 	}
 	late := "id,a,b\n" + strings.Repeat("7,,2\n", 64)
-	two := takes(2)
+	two := columnsInput(2)
 	both := []Takes{{Name: "u", Shape: []int{-1, 1}}, {Name: "v", Shape: []int{-1, 1}}}
 	for _, c := range []struct {
 		name, text string
@@ -121,22 +121,22 @@ func TestColumnsWithoutNames(t *testing.T) {
 		{"x.csv", ",kind,a,b\n7,x,1,2\n", Options{Takes: two}, `x[1 2][1 2]; columns left out: column 1 (no name), "kind" (text)`},
 		{"x.csv", "kind,a,b\nx,1,2\n", Options{Takes: both}, `u[1 1][1]; v[1 1][2]; columns without the names of the model's inputs are taken in their order: u: a; v: b; columns left out: "kind" (text)`},
 		{"x.jsonl", `{"v": [1, 2], "age": 3, "day": "2024-01-31", "n": null}`, Options{Takes: two}, `x[1 2][1 2]; columns left out: "age" (numbers), "day" (dates or numbers in another notation), "n" (no values)`},
-		// A text that is sometimes a number is not a number.
+		// A column of texts is no input, even if some of its texts look like numbers.
 		{"x.csv", "note,a,b\n\"1,5\",1,2\nold,3,4\nnew,5,6\n", Options{Takes: two}, `x[3 2][1 2 3 4 5 6]; columns left out: "note" (text)`},
 		{"x.csv", "id,a,b\n7,1,2\n", Options{Takes: two, Columns: []string{"b", "a"}}, "x[1 2][2 1]"},
 		{"x.csv", "id,a,b\n7,1,2\n", Options{Takes: two, Ignore: []string{"id"}}, "x[1 2][1 2]"},
-		// Two columns of one name.
+		// Two columns have the same name.
 		{"x.csv", "a,b,n,n\n1,2,x,y\n", Options{Takes: two}, `two columns are named "n"; rename one`},
 		{"x.csv", "a,b,n,n\n1,2,x,y\n", Options{Takes: two, Columns: []string{"a", "b"}}, `two columns are named "n"; rename one`},
 		{"x.csv", "a,b,,\n1,2,,\n", Options{Takes: two}, `x[1 2][1 2]; columns left out: column 3 (no name), column 4 (no name)`},
 		{"x.jsonl", `{"a": 1, "b": 2}` + "\n" + `{"a": 1, "b": 2, "a": {"c:d": "\"e:"}}`, Options{Takes: two}, `line 2: it has two values for the key "a"; rename one`},
 		{"x.jsonl", `{"a": {"b": [1, {"a": 2}]}, "b": 2, "c": "\":\\", "d": 3}`, Options{Takes: two}, `x[1 2][2 3]; columns left out: "a" (values of a type that is not read), "c" (text)`},
 	} {
-		if got := tabled(t, c.name, c.text, c.o); got != c.want {
+		if got := describeTable(t, c.name, c.text, c.o); got != c.want {
 			t.Errorf("%s %.60q: %s, want %s", c.name, c.text, got, c.want)
 		}
 	}
-	if got, want := tabled(t, "x.tsv", "1,5\t2,5\n", Options{}), `line 1, column 1: "1,5" is not a number (decimal comma?); write 1.5`; got != want {
+	if got, want := describeTable(t, "x.tsv", "1,5\t2,5\n", Options{}), `line 1, column 1: "1,5" is not a number (decimal comma?); write 1.5`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	type features struct {
@@ -153,7 +153,7 @@ func TestColumnsWithoutNames(t *testing.T) {
 		fmt.Fprintf(&b, "c%d,", i)
 	}
 	names := b.String()
-	if got := tabled(t, "x.csv", names+"last\n"+strings.Repeat(strings.Repeat("A/G,", 60_000)+"1\n", 4), Options{Takes: takes(1)}); !strings.HasPrefix(got, "x[4 1][1 1 1 1]; columns left out: ") {
+	if got := describeTable(t, "x.csv", names+"last\n"+strings.Repeat(strings.Repeat("A/G,", 60_000)+"1\n", 4), Options{Takes: columnsInput(1)}); !strings.HasPrefix(got, "x[4 1][1 1 1 1]; columns left out: ") {
 		t.Errorf("%.200s", got)
 	}
 	if took := time.Since(start); took > 10*time.Second {

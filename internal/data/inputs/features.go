@@ -15,22 +15,23 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// OpenFeatures reads precomputed rows from an .npz archive: features (or feat_list) n×h,
-// logits (or logit_list) n×c, labels (label_list, label) n, and earlier layers layer_0,
-// layer_1 and so on, each n×h_l. Any of them may be absent, but not both features and logits.
-// A Parquet file has columns with these names, with lists of equal length. An .npy file
-// contains only features n×h. NaN and infinities are errors that name the row. Labels must be
-// integers but are not checked otherwise, because OOD rows are often labelled -1. Uncompressed
-// float32 rows need little more than their own size in memory.
-func OpenFeatures(path string, wants ...Widths) (ood.Batch, error) {
-	b, _, err := OpenFeatureRows(path, Slice{}, wants...)
+// OpenFeatures reads precomputed rows from an .npz archive. Its arrays are features (or
+// feat_list) n×h, logits (or logit_list) n×c, labels (or label_list or label) n, and
+// earlier layers layer_0, layer_1 and so on, each n×h_l. An archive needs features or
+// logits, and the rest is optional. A Parquet file has columns with these names, with lists
+// of equal length. An .npy file contains only features n×h. For a NaN or an infinity, the
+// error names the row. Labels must be integers but are not checked otherwise, because OOD
+// rows are often labelled -1. Uncompressed float32 rows need little more memory than their
+// own size.
+func OpenFeatures(path string, expected ...Widths) (ood.Batch, error) {
+	b, _, err := OpenFeatureRows(path, Slice{}, expected...)
 	return b, err
 }
 
-// OpenFeatureRows is OpenFeatures for some rows. It does not read the others, but returns the
-// number of all rows.
-func OpenFeatureRows(path string, of Slice, wants ...Widths) (ood.Batch, int, error) {
-	f, err := openFeatures(path, of, wants)
+// OpenFeatureRows is like OpenFeatures, but reads only the selected rows. It also returns
+// the number of all rows.
+func OpenFeatureRows(path string, selected Slice, expected ...Widths) (ood.Batch, int, error) {
+	f, err := openFeatures(path, selected, expected)
 	if err != nil {
 		return ood.Batch{}, 0, err
 	}
@@ -38,35 +39,35 @@ func OpenFeatureRows(path string, of Slice, wants ...Widths) (ood.Batch, int, er
 	return b, f.rows, err
 }
 
-// FeatureBlocks works like OpenFeatureRows but reads the rows lazily, in blocks of so
-// many rows, and without labels.
-func FeatureBlocks(path string, of Slice, rows int, wants ...Widths) (int, iter.Seq2[ood.Batch, error], error) {
-	f, err := openFeatures(path, of, wants)
+// FeatureBlocks is like OpenFeatureRows, but reads the rows lazily, in blocks of the given
+// number of rows, and without labels.
+func FeatureBlocks(path string, selected Slice, rows int, expected ...Widths) (int, iter.Seq2[ood.Batch, error], error) {
+	f, err := openFeatures(path, selected, expected)
 	return f.rows, f.blocks(rows), err
 }
 
 // FeatureLabels returns only the labels of the rows that OpenFeatureRows reads, or nil
 // if there are none.
-func FeatureLabels(path string, of Slice) ([]int, error) {
-	f, err := openFeatures(path, of, nil)
+func FeatureLabels(path string, selected Slice) ([]int, error) {
+	f, err := openFeatures(path, selected, nil)
 	if err != nil || f.labels == nil {
 		return nil, err
 	}
 	return f.readLabels()
 }
 
-func openFeatures(path string, of Slice, wants []Widths) (f featureFile, err error) {
-	if err = f.open(path, wants); err != nil {
+func openFeatures(path string, selected Slice, expected []Widths) (f featureFile, err error) {
+	if err = f.open(path, expected); err != nil {
 		return f, err
 	}
-	if f.first, f.last, err = of.Of(f.rows); err != nil {
+	if f.first, f.last, err = selected.Of(f.rows); err != nil {
 		return f, fmt.Errorf("%s: %w", path, err)
 	}
 	have := batchparts.Widths{}
 	for _, p := range f.parts {
 		have[p.name] = p.shape()[1]
 	}
-	for _, w := range wants {
+	for _, w := range expected {
 		if err := have.Check(w.Widths, path+": the rows", w.Says); err != nil {
 			return f, err
 		}
@@ -76,19 +77,19 @@ func openFeatures(path string, of Slice, wants []Widths) (f featureFile, err err
 
 // Widths are the required numbers of columns of precomputed rows.
 type Widths struct {
-	// Says is the beginning of the clause with the required width in an error, for example
-	// "the fit used".
+	// Says is the beginning of the clause that gives the required width in an error, for
+	// example "the fit used".
 	Says              string
 	batchparts.Widths      // by part; other parts may have any width
 	Layerless         bool // whether earlier layers are ignored
 }
 
-// featureFile holds the headers of precomputed rows.
+// featureFile holds the headers of a file of precomputed rows.
 type featureFile struct {
 	parts  []featurePart
 	labels array // or nil
 	rows   int
-	first  int // first row to read, and the row after the last
+	first  int // first row to read
 	last   int
 }
 
@@ -97,8 +98,8 @@ type featurePart struct {
 	array
 }
 
-// storedNames lists the names of each part in files, including those of OpenOOD and of data
-// sets.
+// storedNames returns the names that a part of a batch can have in a file, including the
+// names that OpenOOD and data sets use.
 func storedNames(name string) []string {
 	switch name {
 	case "features":
@@ -111,12 +112,12 @@ func storedNames(name string) []string {
 	return []string{name}
 }
 
-func (f *featureFile) open(path string, wants []Widths) error {
+func (f *featureFile) open(path string, expected []Widths) error {
 	z, err := openArrays(path)
 	if err != nil {
 		return err
 	}
-	layers := !slices.ContainsFunc(wants, func(w Widths) bool { return w.Layerless })
+	layers := !slices.ContainsFunc(expected, func(w Widths) bool { return w.Layerless })
 	if layers && z.Has(batchparts.Layer(maxLayers)) {
 		return fmt.Errorf("%s: it has %s; at most %d earlier layers can be read", path, batchparts.Layer(maxLayers), maxLayers)
 	}
@@ -125,11 +126,11 @@ func (f *featureFile) open(path string, wants []Widths) error {
 	if !has("features") && !has("logits") {
 		return fmt.Errorf("%s: it has neither features (or feat_list) nor logits (or logit_list)", path)
 	}
-	for i, lacks := 0, ""; layers && i < maxLayers; i++ {
+	for i, firstMissing := 0, ""; layers && i < maxLayers; i++ {
 		if name := batchparts.Layer(i); !z.Has(name) {
-			lacks = cmp.Or(lacks, name)
-		} else if lacks != "" {
-			return fmt.Errorf("%s: it has %s but not %s", path, name, lacks)
+			firstMissing = cmp.Or(firstMissing, name)
+		} else if firstMissing != "" {
+			return fmt.Errorf("%s: it has %s but not %s", path, name, firstMissing)
 		}
 	}
 	if has("labels") {
@@ -148,7 +149,7 @@ func (f *featureFile) open(path string, wants []Widths) error {
 	return nil
 }
 
-// add checks the shape of the array stored under a name against the arrays added before.
+// add adds the array of a part, if its shape agrees with the arrays that were added before.
 func (f *featureFile) add(name string, a array) error {
 	check := checkMatrix
 	if name == "labels" {
@@ -250,9 +251,9 @@ func FeatureArrays(b ood.Batch) map[string]rows.Array {
 	return arrays
 }
 
-// LoadWeights reads the last layer of a network from an .npz archive: weight c×h and bias c. A
-// missing bias is zero. Known widths are compared before the arrays are read.
-func LoadWeights(path string, wants ...Widths) (*ood.Linear, error) {
+// LoadWeights reads the last layer of a network from an .npz archive: weight c×h and bias
+// c. A missing bias is zero. Required widths are checked before the arrays are read.
+func LoadWeights(path string, expected ...Widths) (*ood.Linear, error) {
 	z, err := npy.OpenNPZ(path)
 	if errors.Is(err, npy.ErrFormat) {
 		return nil, fmt.Errorf("%w; the last layer is read from an .npz file of its weight c×h and bias c", err)
@@ -271,7 +272,7 @@ func LoadWeights(path string, wants ...Widths) (*ood.Linear, error) {
 	if outputs == 0 {
 		return nil, fmt.Errorf("%s: its shape is %v; the weight of a last layer must be outputs×features", weight.Name(), weight.shape())
 	}
-	for _, want := range wants {
+	for _, want := range expected {
 		if n := want.Widths["features"]; n > 0 && width != n {
 			return nil, fmt.Errorf("%s: it takes %s, but %s %d", weight.Name(), rows.Count(width, "feature"), want.Says, n)
 		}
@@ -310,7 +311,7 @@ func checkMatrix(a array) error {
 	return nil
 }
 
-// matrixOf reads the rows first to last-1 of an n×d array of finite numbers.
+// matrixOf reads rows first to last−1 of an n×d array, which must be finite.
 func matrixOf(a array, first, last int) (blas32.General, error) {
 	x, err := floats(a, first, last)
 	if err != nil {
@@ -319,7 +320,8 @@ func matrixOf(a array, first, last int) (blas32.General, error) {
 	return finiteRows(a, x, first)
 }
 
-// finiteRows returns the rows of an n×d array from first on, which must be finite.
+// finiteRows returns x as rows of the n×d array a. It returns an error if a number is not
+// finite. first is the number of the first row in x.
 func finiteRows(a array, x []float32, first int) (blas32.General, error) {
 	cols := a.shape()[1]
 	if i := rows.FirstNotFinite(x); i >= 0 {

@@ -17,8 +17,8 @@ import (
 )
 
 func TestFeatures(t *testing.T) {
-	phi := rows.Array{Shape: []int{3, 2}, Data: count[float64](6)}
-	z := rows.Array{Shape: []int{3, 4}, Data: count[float32](12)}
+	phi := rows.Array{Shape: []int{3, 2}, Data: sequence[float64](6)}
+	z := rows.Array{Shape: []int{3, 4}, Data: sequence[float32](12)}
 	y := rows.Array{Shape: []int{3}, Data: []int64{1, -1, 3}}
 	for _, names := range [][3]string{{"features", "logits", "labels"}, {"feat_list", "logit_list", "label_list"}} {
 		b, err := OpenFeatures(writeNPZ(t, true, map[string]rows.Array{names[0]: phi, names[1]: z, names[2]: y}))
@@ -46,8 +46,8 @@ func TestFeatures(t *testing.T) {
 	big := rows.Array{Shape: []int{1, 1}, Data: []float64{1e300}}
 	for words, arrays := range map[string]map[string]rows.Array{
 		"it has neither features (or feat_list) nor logits (or logit_list)": {"labels": y},
-		"labels has 3 rows":                       {"features": {Shape: []int{2, 2}, Data: count[float32](4)}, "labels": y},
-		"logits has 3 rows":                       {"features": {Shape: []int{2, 2}, Data: count[float32](4)}, "logits": z},
+		"labels has 3 rows":                       {"features": {Shape: []int{2, 2}, Data: sequence[float32](4)}, "labels": y},
+		"logits has 3 rows":                       {"features": {Shape: []int{2, 2}, Data: sequence[float32](4)}, "logits": z},
 		"row 1, column 1 is NaN":                  {"features": bad},
 		"row 0, column 0 is +Inf":                 {"features": big},
 		"it must have two axes, rows and columns": {"features": y},
@@ -57,7 +57,7 @@ func TestFeatures(t *testing.T) {
 
 		"it has layer_2 but not layer_1": {"features": phi, "layer_0": z, "layer_2": z},
 		"it has layer_1 but not layer_0": {"features": phi, "layer_1": z},
-		"layer_0 has 2 rows":             {"features": phi, "layer_0": {Shape: []int{2, 2}, Data: count[float32](4)}},
+		"layer_0 has 2 rows":             {"features": phi, "layer_0": {Shape: []int{2, 2}, Data: sequence[float32](4)}},
 		"layer_0: its shape is [3]":      {"features": phi, "layer_0": y},
 	} {
 		path := writeNPZ(t, false, arrays)
@@ -71,7 +71,7 @@ func matrixOf32(a rows.Array) blas32.General {
 }
 
 func TestWeights(t *testing.T) {
-	w := rows.Array{Shape: []int{2, 3}, Data: count[float32](6)}
+	w := rows.Array{Shape: []int{2, 3}, Data: sequence[float32](6)}
 	l, err := LoadWeights(writeNPZ(t, false, map[string]rows.Array{"weight": w, "bias": {Shape: []int{2}, Data: []float64{7, 8}}}))
 	if err != nil || l.Weight.Rows != 2 || l.Weight.Cols != 3 || !slices.Equal(l.Bias, []float32{7, 8}) {
 		t.Errorf("%+v, error %v", l, err)
@@ -82,7 +82,7 @@ func TestWeights(t *testing.T) {
 	}
 	for words, arrays := range map[string]map[string]rows.Array{
 		`no such array: "weight"`:      {"w": w},
-		"3 biases for a weight of 2×3": {"weight": w, "bias": {Shape: []int{3}, Data: count[float32](3)}},
+		"3 biases for a weight of 2×3": {"weight": w, "bias": {Shape: []int{3}, Data: sequence[float32](3)}},
 		"entry 1 is -Inf":              {"weight": w, "bias": {Shape: []int{2}, Data: []float64{7, math.Inf(-1)}}},
 		"row 0, column 1 is NaN":       {"weight": {Shape: []int{1, 2}, Data: []float64{0, math.NaN()}}},
 	} {
@@ -97,8 +97,8 @@ func TestWeights(t *testing.T) {
 
 func TestFeaturesAlone(t *testing.T) {
 	for words, a := range map[string]rows.Array{
-		"": {Shape: []int{3, 2}, Data: count[float32](6)},
-		"it must have two axes, rows and columns": {Shape: []int{6}, Data: count[float32](6)},
+		"": {Shape: []int{3, 2}, Data: sequence[float32](6)},
+		"it must have two axes, rows and columns": {Shape: []int{6}, Data: sequence[float32](6)},
 		"there are no rows":                       {Shape: []int{0, 2}, Data: []float32{}},
 		"row 1, column 1 is NaN":                  {Shape: []int{3, 2}, Data: []float32{0, 0, 0, float32(math.NaN()), 0, 0}},
 	} {
@@ -128,7 +128,8 @@ func TestManyLayers(t *testing.T) {
 	}
 }
 
-// TestFeaturesMemory reads a small file that inflates to many bytes.
+// TestFeaturesMemory checks that a small file that inflates to many bytes is read with
+// little additional memory, and that wrong widths are reported before rows are read.
 func TestFeaturesMemory(t *testing.T) {
 	const n, cols = 1 << 13, 1 << 10
 	path := writeNPZ(t, true, map[string]rows.Array{
@@ -172,9 +173,9 @@ func TestFeaturesMemory(t *testing.T) {
 }
 
 func TestFeatureBlocks(t *testing.T) {
-	phi, z := rows.Array{Shape: []int{5, 2}, Data: count[float64](10)}, rows.Array{Shape: []int{5, 4}, Data: count[float32](20)}
+	phi, z := rows.Array{Shape: []int{5, 2}, Data: sequence[float64](10)}, rows.Array{Shape: []int{5, 4}, Data: sequence[float32](20)}
 	for _, deflate := range []bool{false, true} {
-		path := writeNPZ(t, deflate, map[string]rows.Array{"features": phi, "logits": z, "layer_0": z, "labels": {Shape: []int{5}, Data: count[int64](5)}})
+		path := writeNPZ(t, deflate, map[string]rows.Array{"features": phi, "logits": z, "layer_0": z, "labels": {Shape: []int{5}, Data: sequence[int64](5)}})
 		want, err := OpenFeatures(path)
 		if err != nil {
 			t.Fatal(err)
@@ -184,7 +185,7 @@ func TestFeatureBlocks(t *testing.T) {
 			t.Fatalf("%d rows, error %v", n, err)
 		}
 		var got ood.Batch
-		for range 2 { // each reading begins anew
+		for range 2 { // each loop reads the file again
 			got = ood.Batch{}
 			for b, err := range blocks {
 				if err != nil || b.Len() > 2 || b.Labels != nil {
@@ -200,7 +201,7 @@ func TestFeatureBlocks(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
-	bad := count[float32](10)
+	bad := sequence[float32](10)
 	bad[9] = float32(math.Inf(1))
 	_, blocks, err := FeatureBlocks(writeNPY(t, "x.npy", rows.Array{Shape: []int{5, 2}, Data: bad}), Slice{}, 2)
 	if err != nil {
@@ -220,7 +221,8 @@ func TestFeatureBlocks(t *testing.T) {
 	}
 }
 
-// TestParquetFeatures compares a file that pyarrow wrote with an archive of the same numbers.
+// TestParquetFeatures checks that a Parquet file from pyarrow is read like an archive with
+// the same numbers.
 func TestParquetFeatures(t *testing.T) {
 	const n = 60
 	path, ctx := "testdata/features.parquet", context.Background()
@@ -229,11 +231,11 @@ func TestParquetFeatures(t *testing.T) {
 		labels[i], source[i], site[i] = int64(i%2), [...]string{"a", "b", "ü"}[i%3], strconv.Itoa(i)
 	}
 	same := writeNPZ(t, true, map[string]rows.Array{
-		"features": {Shape: []int{n, 3}, Data: count[float32](3 * n)},
-		"logits":   {Shape: []int{n, 2}, Data: count[float32](2 * n)},
-		"layer_0":  {Shape: []int{n, 4}, Data: count[float32](4 * n)},
+		"features": {Shape: []int{n, 3}, Data: sequence[float32](3 * n)},
+		"logits":   {Shape: []int{n, 2}, Data: sequence[float32](2 * n)},
+		"layer_0":  {Shape: []int{n, 4}, Data: sequence[float32](4 * n)},
 		"labels":   {Shape: []int{n}, Data: labels},
-		"y":        {Shape: []int{n, 2}, Data: count[float32](2 * n)},
+		"y":        {Shape: []int{n, 2}, Data: sequence[float32](2 * n)},
 	})
 	for _, of := range []Slice{{}, {Start: 20, End: 53, Ends: true}} {
 		got, all, err := OpenFeatureRows(path, of)

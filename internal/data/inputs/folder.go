@@ -17,11 +17,11 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// imageKinds lists the file name extensions of images.
-var imageKinds = []string{".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"}
+// imageExtensions lists the file name extensions of images.
+var imageExtensions = []string{".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"}
 
 func isImage(path string) bool {
-	return slices.Contains(imageKinds, strings.ToLower(filepath.Ext(path)))
+	return slices.Contains(imageExtensions, strings.ToLower(filepath.Ext(path)))
 }
 
 // folder is a list of image files.
@@ -36,14 +36,14 @@ func openFolder(ctx context.Context, root string, o Options) (*Set, error) {
 		return nil, err
 	}
 	if len(in.Files) == 0 {
-		return nil, fmt.Errorf("%s: %w: the folder has no images (%s)", root, ErrEmpty, strings.Join(imageKinds, " "))
+		return nil, fmt.Errorf("%s: %w: the folder has no images (%s)", root, ErrEmpty, strings.Join(imageExtensions, " "))
 	}
 	s, err := newFolderSet(ctx, root, in.Files, o)
-	if err == nil && in.followed != nil {
-		s.Notes = append(s.Notes, "its links to folders are followed: "+display.List(in.followed, 10))
+	if err == nil && in.followedLinks != nil {
+		s.Notes = append(s.Notes, "its links to folders are followed: "+display.List(in.followedLinks, 10))
 	}
-	if err == nil && in.again != nil {
-		s.Notes = append(s.Notes, "links that lead to folders whose images are read already are not followed: "+display.List(in.again, 10))
+	if err == nil && in.skippedLinks != nil {
+		s.Notes = append(s.Notes, "links that lead to folders whose images are read already are not followed: "+display.List(in.skippedLinks, 10))
 	}
 	return s, err
 }
@@ -52,11 +52,11 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 	if list := required(o.Takes); len(list) > 1 {
 		return nil, fmt.Errorf("%s: these are only images, but the model has %d inputs; pass a table with a column of image paths and columns for the other inputs", root, len(list))
 	}
-	src, err := newImageSource(ctx, root, &folder{root, files}, only(o.Takes).Name, o)
+	src, err := newImageSource(ctx, root, &folder{root, files}, onlyInput(o.Takes).Name, o)
 	if err != nil {
 		return nil, err
 	}
-	s := (&Set{src: src}).withoutBad()
+	s := (&Set{src: src}).withoutUnreadable()
 	if o.Labels {
 		err = s.labelFolders(src, src.file, o.Classes)
 	}
@@ -66,17 +66,16 @@ func newFolderSet(ctx context.Context, root string, files []string, o Options) (
 // ImageFiles lists the images below a folder.
 type ImageFiles struct {
 	Files []string // relative to the folder, with slashes, sorted
-	// Linked lists folders, as absolute paths, to which links below the folder lead and that
-	// were followed.
+	// Linked lists the absolute paths of folders that followed links lead to.
 	Linked []string
 
-	seen            map[string]bool // folders, as absolute paths without links
-	followed, again []string        // links to folders that were followed, and others
+	seen                        map[string]bool // absolute paths, without links, of the listed folders
+	followedLinks, skippedLinks []string        // links to folders that were followed, and links that were not
 }
 
-// Images lists the images below root, except in hidden files and folders. A link to a folder
-// is followed, unless the folder was listed before or contains the link, so that each folder
-// is listed once. A link to a folder below root is not followed.
+// Images lists the images below root, except in hidden files and folders. It follows a link
+// to a folder, unless the folder was listed before, contains the link or is below root.
+// Each folder is therefore listed once.
 func Images(ctx context.Context, root string) (in ImageFiles, err error) {
 	top, err := realPath(root)
 	if err != nil {
@@ -96,10 +95,10 @@ func Images(ctx context.Context, root string) (in ImageFiles, err error) {
 			return in, err
 		}
 		if in.seen[to] || within(at, to) {
-			in.again = append(in.again, link)
+			in.skippedLinks = append(in.skippedLinks, link)
 			continue
 		}
-		in.Linked, in.followed = append(in.Linked, to), append(in.followed, link)
+		in.Linked, in.followedLinks = append(in.Linked, to), append(in.followedLinks, link)
 		var more []string
 		more, err = in.list(ctx, to, link)
 		links = append(links, more...)
@@ -108,7 +107,8 @@ func Images(ctx context.Context, root string) (in ImageFiles, err error) {
 	return in, err
 }
 
-// list adds the images below dir, whose name relative to the root is name. It returns the links to folders in dir.
+// list adds the images below dir. name is the path of dir relative to the root. It returns
+// the links to folders below dir.
 func (in *ImageFiles) list(ctx context.Context, dir, name string) (links []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil {
@@ -132,7 +132,7 @@ func (in *ImageFiles) list(ctx context.Context, dir, name string) (links []strin
 		case hidden:
 		case d.Type() == fs.ModeSymlink && isFolder(path):
 			links = append(links, rel)
-		case isImage(path) && d.Type()&^fs.ModeSymlink == 0: // a pipe could block
+		case isImage(path) && d.Type()&^fs.ModeSymlink == 0: // reading a pipe could block
 			in.Files = append(in.Files, rel)
 		}
 		return nil
@@ -155,28 +155,28 @@ func isFolder(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// within reports whether path is the folder or lies in it.
+// within reports whether path is folder or lies in it.
 func within(path, folder string) bool {
 	rel, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// labelFolders uses the first folder of each row's file as its class. Classes are numbered as
-// in names if these include all folders.
+// labelFolders uses the first folder of each row's file as its class. If names includes all
+// such folders, classes are numbered as in names.
 func (s *Set) labelFolders(src *imageSource, file func(i int) string, names []string) error {
-	var of []string
+	var classes []string
 	for i := range s.Len() {
 		class, _, ok := strings.Cut(file(s.Row(i)), "/")
 		if !ok {
 			return fmt.Errorf("%s: the image has no label; if sub-folders are labels, each image must be in one", src.path(s.Row(i)))
 		}
-		of = append(of, class)
+		classes = append(classes, class)
 	}
-	s.ClassNames = slices.Compact(slices.Sorted(slices.Values(of)))
+	s.ClassNames = slices.Compact(slices.Sorted(slices.Values(classes)))
 	if !slices.ContainsFunc(s.ClassNames, func(class string) bool { return !slices.Contains(names, class) }) {
 		s.ClassNames = names
 	}
-	for _, class := range of {
+	for _, class := range classes {
 		s.Labels = append(s.Labels, slices.Index(s.ClassNames, class))
 	}
 	return nil
@@ -187,13 +187,13 @@ func (f *folder) rows() int { return len(f.files) }
 func (f *folder) file(i int) string { return f.files[i] }
 
 func (f *folder) path(i int) string {
-	if filepath.IsAbs(f.files[i]) { // from a table
+	if filepath.IsAbs(f.files[i]) { // tables can contain absolute paths
 		return f.files[i]
 	}
 	return filepath.Join(f.root, filepath.FromSlash(f.files[i]))
 }
 
-func (f *folder) open() (album, error) { return f, nil }
+func (f *folder) open() (imageOpener, error) { return f, nil }
 
 func (f *folder) Close() error { return nil }
 

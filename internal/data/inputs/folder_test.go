@@ -19,8 +19,9 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// tree copies the picture testdata/rgb.png, or text, to the given paths.
-func tree(t *testing.T, files map[string]string) string {
+// imageTree writes files below a new folder and returns the folder. A file without text
+// gets the picture rgb.png.
+func imageTree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	png, err := os.ReadFile("../../../preprocess/testdata/rgb.png")
 	if err != nil {
@@ -37,11 +38,11 @@ func tree(t *testing.T, files map[string]string) string {
 }
 
 func TestFolder(t *testing.T) {
-	root := tree(t, map[string]string{
+	root := imageTree(t, map[string]string{
 		"dog/b.png": "", "dog/a.PNG": "", "cat/deep/er/z.png": "", "cat/notes.txt": "no image",
 		".hidden/a.png": "", "cat/._a.png": "resource fork",
 	})
-	s := open(t, root, Options{Preprocess: config(t, `{"do_rescale": false, "size": {"height": 4, "width": 5}}`), Labels: true})
+	s := open(t, root, Options{Preprocess: pipeline(t, `{"do_rescale": false, "size": {"height": 4, "width": 5}}`), Labels: true})
 	var names []string
 	for i := range s.Len() {
 		names = append(names, s.Name(i))
@@ -58,7 +59,7 @@ func TestFolder(t *testing.T) {
 	if !slices.Equal(s.Shape(), []int{3, 4, 5}) || s.Skipped != 0 {
 		t.Errorf("shape %v, %d skipped", s.Shape(), s.Skipped)
 	}
-	x := read(t, s, 2)
+	x := readAll(t, s, 2)
 	if !slices.Equal(x[:60], x[60:120]) || !slices.Equal(x[:60], x[120:]) {
 		t.Error("copies of one picture give different rows")
 	}
@@ -79,7 +80,7 @@ func TestFolderLinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need a privilege there")
 	}
-	above := tree(t, map[string]string{
+	above := imageTree(t, map[string]string{
 		"root/a/1.png": "", "root/b/deep/2.png": "", "else/3.png": "", "else/in/4.png": "", "else/.hidden/5.png": "", "else/notes.txt": "no image", "in.png": "",
 	})
 	root := filepath.Join(above, "root")
@@ -117,13 +118,14 @@ func TestFolderLinks(t *testing.T) {
 			t.Errorf("folders elsewhere: %v", in.Linked)
 		}
 	}
-	s := open(t, root, Options{Preprocess: plain(t)})
+	s := open(t, root, Options{Preprocess: unscaled(t)})
 	if want := []string{"its links to folders are followed: b/out", "links that lead to folders whose images are read already are not followed: a/cycle, a/up, again, b/out2, b/out/back"}; !slices.Equal(s.Notes, want) || s.Len() != 5 {
 		t.Errorf("%d rows, notes %q", s.Len(), s.Notes)
 	}
-	read(t, s, 2)
+	readAll(t, s, 2)
 
-	// A folder beside files of rows is a folder, also if it is a link.
+	// A folder that contains another folder is not a list of shards, even if the other
+	// folder is only linked.
 	writeFile(t, filepath.Join(above, "else"), "x.csv", "x\n1\n")
 	if got, err := Shards(filepath.Join(above, "else")); err != nil || len(got) != 1 || filepath.Base(got[0]) != "else" {
 		t.Errorf("%v, %v", got, err)
@@ -131,11 +133,11 @@ func TestFolderLinks(t *testing.T) {
 }
 
 func TestOneImage(t *testing.T) {
-	s := open(t, "../../../preprocess/testdata/grey.png", Options{Preprocess: plain(t)})
+	s := open(t, "../../../preprocess/testdata/grey.png", Options{Preprocess: unscaled(t)})
 	if s.Len() != 1 || s.Name(0) != "grey.png" || !slices.Equal(s.Shape(), []int{3, 29, 37}) {
 		t.Errorf("%d rows of %v, the first %s", s.Len(), s.Shape(), s.Name(0))
 	}
-	read(t, s, 1)
+	readAll(t, s, 1)
 }
 
 func TestSkipBad(t *testing.T) {
@@ -143,8 +145,8 @@ func TestSkipBad(t *testing.T) {
 	for i := range 9 {
 		files[fmt.Sprintf("%d.png", i)] = ""
 	}
-	root := tree(t, files)
-	o := Options{Preprocess: plain(t)}
+	root := imageTree(t, files)
+	o := Options{Preprocess: unscaled(t)}
 	s := open(t, root, o)
 	_, err := s.All(context.Background())
 	wantError(t, err, root+string(filepath.Separator), "not a readable image")
@@ -153,21 +155,21 @@ func TestSkipBad(t *testing.T) {
 	if s.Len() != 9 || s.Skipped != 2 {
 		t.Errorf("%d images, %d skipped; want 9 and 2", s.Len(), s.Skipped)
 	}
-	read(t, s, 4)
-	_, err = Open(context.Background(), tree(t, map[string]string{"bad.jpg": "no"}), o)
+	readAll(t, s, 4)
+	_, err = Open(context.Background(), imageTree(t, map[string]string{"bad.jpg": "no"}), o)
 	wantError(t, err, "", "none of its 1 images can be read")
 
-	// Folders whose images are left out are not classes.
+	// A folder is not a class if all its images are left out.
 	o.Labels = true
-	s = open(t, tree(t, map[string]string{"bad.jpg": "no", "a/bad.png": "no", "b/1.png": "", "c/2.png": ""}), o)
+	s = open(t, imageTree(t, map[string]string{"bad.jpg": "no", "a/bad.png": "no", "b/1.png": "", "c/2.png": ""}), o)
 	if !slices.Equal(s.Labels, []int{0, 1}) || !slices.Equal(s.ClassNames, []string{"b", "c"}) || s.Row(1) != 3 || s.Opened() != 2 {
 		t.Errorf("labels %v of %v, the second in row %d of %d", s.Labels, s.ClassNames, s.Row(1), s.Opened())
 	}
 
-	// The other cells of an image's row are left out with it.
-	root = tree(t, map[string]string{"good.png": "", "bad.png": "no image"})
+	// If an image is left out, the other cells of its row are left out with it.
+	root = imageTree(t, map[string]string{"good.png": "", "bad.png": "no image"})
 	path := writeFile(t, root, "x.csv", "file,age,site,y\ngood.png,5,a,1\nbad.png,6,b,2\ngood.png,7,c,3\n")
-	o = Options{Preprocess: plain(t), SkipBad: true, Targets: []string{"y"}, Groups: "site"}
+	o = Options{Preprocess: unscaled(t), SkipBad: true, Targets: []string{"y"}, Groups: "site"}
 	o.Takes = []Takes{{Name: "pixels", Shape: []int{-1, 3, -1, -1}}, {Name: "age", Shape: []int{-1, 1}}}
 	s = open(t, path, o)
 	if s.Skipped != 1 || !slices.Equal(s.Labels, []int{1, 3}) || !slices.Equal(s.Groups, []string{"a", "c"}) || s.Name(1) != "line 4 of "+path {
@@ -182,19 +184,19 @@ func TestSkipBad(t *testing.T) {
 
 func TestFolderErrors(t *testing.T) {
 	ctx := context.Background()
-	p := plain(t)
-	flat := tree(t, map[string]string{"a.png": "", "c/b.png": ""})
+	p := unscaled(t)
+	flat := imageTree(t, map[string]string{"a.png": "", "c/b.png": ""})
 	_, err := Open(ctx, flat, Options{})
 	wantError(t, err, flat, "images need a preprocessing file")
 	_, err = Open(ctx, flat, Options{Preprocess: p, Labels: true})
 	wantError(t, err, filepath.Join(flat, "a.png"), "has no label")
-	none := tree(t, map[string]string{"a.txt": "text"})
+	none := imageTree(t, map[string]string{"a.txt": "text"})
 	_, err = Open(ctx, none, Options{Preprocess: p})
 	wantError(t, err, none, "there are no rows: the folder has no images (.png .jpg .jpeg .gif .bmp .tif .tiff .webp)")
 	if !errors.Is(err, ErrEmpty) {
 		t.Errorf("error %v is not ErrEmpty", err)
 	}
-	mixed := tree(t, map[string]string{"a.png": ""})
+	mixed := imageTree(t, map[string]string{"a.png": ""})
 	photo, err := os.ReadFile("../../../preprocess/testdata/photo.png")
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +205,7 @@ func TestFolderErrors(t *testing.T) {
 	_, err = open(t, mixed, Options{Preprocess: p}).All(ctx)
 	wantError(t, err, filepath.Join(mixed, "b.png"), "set crop_size")
 
-	dangling := tree(t, map[string]string{"a.png": ""})
+	dangling := imageTree(t, map[string]string{"a.png": ""})
 	if err := os.Symlink("gone.png", filepath.Join(dangling, "b.png")); err == nil {
 		_, err = open(t, dangling, Options{Preprocess: p}).All(ctx)
 		wantError(t, err, filepath.Join(dangling, "b.png"), "not a readable image: it is a link to a missing file, gone.png")
@@ -219,7 +221,8 @@ func TestFolderErrors(t *testing.T) {
 	}
 }
 
-// TestLargeImages reads images of a few bytes and a hundred million pixels.
+// TestLargeImages checks how much memory is used for images that have few bytes but a
+// hundred million pixels.
 func TestLargeImages(t *testing.T) {
 	root := t.TempDir()
 	frame := image.NewPaletted(image.Rect(0, 0, 4, 4), color.Palette{color.White, color.Black})
@@ -236,8 +239,8 @@ func TestLargeImages(t *testing.T) {
 	}
 	writeFile(t, root, "0.gif", "GIF89a\x01\x00\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x80\x00\x00\x00\xff\xff\xff\x02\x02D\x01\x00;")
 	peak := watchHeap(t)
-	// Other images are rejected by their size.
-	s := open(t, root, Options{Preprocess: plain(t)})
+	// An image of another size than the first is rejected before it is decoded.
+	s := open(t, root, Options{Preprocess: unscaled(t)})
 	for _, err := range s.Blocks(context.Background(), 4) {
 		wantError(t, err, root, "the image has 11000×10000 pixels and becomes 3×11000×10000 after preprocessing, but earlier images became 3×1×1; set")
 	}
@@ -248,9 +251,9 @@ func TestLargeImages(t *testing.T) {
 		t.Skip("large images take seconds")
 	}
 	peak = watchHeap(t)
-	s = open(t, root, Options{Preprocess: config(t, `{"do_rescale": false, "size": 2, "resample": 0}`)})
-	read(t, s, 4)
-	// Three bytes for each pixel, and half of that for everything else.
+	s = open(t, root, Options{Preprocess: pipeline(t, `{"do_rescale": false, "size": 2, "resample": 0}`)})
+	readAll(t, s, 4)
+	// Allow three bytes for each pixel of one image, and half as much for everything else.
 	if got := peak(); got > 500<<20 {
 		t.Errorf("three large images at once took %d MB", got>>20)
 	}
@@ -282,19 +285,19 @@ func watchHeap(t *testing.T) func() uint64 {
 }
 
 func TestImageSides(t *testing.T) {
-	p := config(t, `{"do_rescale": false, "size": {"height": 4, "width": 16384}}`)
+	p := pipeline(t, `{"do_rescale": false, "size": {"height": 4, "width": 16384}}`)
 	for _, c := range []struct {
-		shape []int
-		words string
+		shape   []int
+		message string
 	}{
 		{[]int{1, 1, 70000}, "over the limit of 65536 pixels a side"},
-		{[]int{1, 60000, 3}, "would be resized to 4×16384"}, // through 60000×16384
+		{[]int{1, 60000, 3}, "would be resized to 4×16384"}, // the intermediate image would have 60000×16384 pixels
 	} {
 		path := writeNPY(t, "x.npy", rows.Array{Shape: c.shape, Data: make([]uint8, rows.Elements(c.shape))})
 		_, err := Open(context.Background(), path, Options{Preprocess: p})
-		wantError(t, err, path, c.words)
+		wantError(t, err, path, c.message)
 	}
 	path := writeNPY(t, "x.npy", rows.Array{Shape: []int{1, 2, 2}, Data: make([]uint8, 4)})
-	_, err := Open(context.Background(), path, Options{Preprocess: config(t, `{"do_rescale": false, "pad_size": 16384}`)})
+	_, err := Open(context.Background(), path, Options{Preprocess: pipeline(t, `{"do_rescale": false, "pad_size": 16384}`)})
 	wantError(t, err, path, "over the limit of 134217728 pixels")
 }

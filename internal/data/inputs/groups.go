@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// OpenGroups reads the group of each of the given number of precomputed rows: an array of
-// integers, or a column of any text in a Parquet file.
+// OpenGroups reads the groups of precomputed rows. They are an array of integers, or a
+// column of any text in a Parquet file. rows is the required number of groups.
 func OpenGroups(ctx context.Context, path, name string, rows int) ([]string, error) {
 	if IsTable(path) {
 		t, err := readTable(ctx, path, Options{Groups: name, Takes: []Takes{}})

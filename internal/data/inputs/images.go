@@ -22,43 +22,44 @@ import (
 // pictures provides encoded images, one for each row.
 type pictures interface {
 	rows() int
-	// file returns the name of row i relative to the folder, or "". path returns its location
-	// for messages.
+	// file returns the name of the image of row i relative to the folder, or "". path
+	// returns its location for messages.
 	file(i int) string
 	path(i int) string
-	open() (album, error)
+	open() (imageOpener, error)
 }
 
 // opener opens an image. It may be called from any goroutine.
 type opener func() (io.ReadSeekCloser, error)
 
-// album provides the images of rows in order. Consecutive rows are fastest.
-type album interface {
+// imageOpener opens the images of rows. Consecutive rows are fastest.
+type imageOpener interface {
 	picture(i int) (opener, error)
 	Close() error
 }
 
-// imageSource is a source of encoded images. It decodes them when they are read, as many at a
-// time as there are processors.
+// imageSource is a source of encoded images. It decodes images when they are read, as many
+// at a time as there are processors.
 type imageSource struct {
 	pictures
 	readable []int // rows that can be decoded, or nil for all of them
-	first    int   // first readable row, whose shape all others must have
-	h, w     int   // its size in pixels
+	first    int   // first readable row; all other images must have its shape
+	h, w     int   // height and width of the image in row first
 	tensor   ood.Tensor
 	pipe     *preprocess.Pipeline
-	// room limits the pixels of images that are decoded at the same time.
-	room *semaphore.Weighted
+	// pixelBudget limits the pixels of images that are decoded at the same time.
+	pixelBudget *semaphore.Weighted
 }
 
-// newImageSource returns the images that were opened at path, for an input with a name.
+// newImageSource returns a source that decodes the images in from for the named input. path
+// is used in errors.
 func newImageSource(ctx context.Context, path string, from pictures, input string, o Options) (*imageSource, error) {
 	if o.Preprocess == nil {
 		return nil, fmt.Errorf("%s: %w", path, ErrPreprocess)
 	}
-	src := &imageSource{pictures: from, pipe: o.Preprocess.In(o.Layout), room: semaphore.NewWeighted(pixels.MaxPixels)}
+	src := &imageSource{pictures: from, pipe: o.Preprocess.In(o.Layout), pixelBudget: semaphore.NewWeighted(pixels.MaxPixels)}
 	if o.SkipBad {
-		if err := src.tryAll(ctx); err != nil {
+		if err := src.checkAll(ctx); err != nil {
 			return nil, err
 		}
 		if len(src.readable) == 0 {
@@ -75,16 +76,16 @@ func newImageSource(ctx context.Context, path string, from pictures, input strin
 	return src, InFile(src.path(src.first), err)
 }
 
-// tried is a source whose rows were read when it was opened.
-type tried interface {
+// checkedSource is a source whose rows can be checked when it is opened.
+type checkedSource interface {
 	rows() int
-	// readableRows returns the rows that can be read, or nil if none was tried.
+	// readableRows returns the rows that can be read, or nil if they were not checked.
 	readableRows() []int
 }
 
-// withoutBad leaves out the rows that could not be read.
-func (s *Set) withoutBad() *Set {
-	m, ok := find[tried](s.src)
+// withoutUnreadable returns the set without the rows that cannot be read.
+func (s *Set) withoutUnreadable() *Set {
+	m, ok := findSource[checkedSource](s.src)
 	if !ok || m.readableRows() == nil {
 		return s
 	}
@@ -104,7 +105,7 @@ func (m *imageSource) open() (reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return filled{&imageReader{a, m, make([]byte, 16<<20)}, m.tensor}, nil
+	return filledReader{&imageReader{a, m, make([]byte, 16<<20)}, m.tensor}, nil
 }
 
 // size returns the height and width of the image of row i.
@@ -126,9 +127,10 @@ func (m *imageSource) size(i int) (h, w int, err error) {
 	return h, w, InFile(m.path(i), err)
 }
 
-// pixels passes the images of rows to use, out of order and concurrently.
+// pixels passes the images of rows to use, with their index in rows. The calls are
+// concurrent and in any order.
 func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m image.Image)) error {
-	order := inOrder(rows)
+	order := sortOrder(rows)
 	a, err := m.pictures.open()
 	if err != nil {
 		return err
@@ -144,18 +146,18 @@ func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m 
 
 func anySize(h, w int) error { return nil }
 
-// each passes openers for the images of rows to use, concurrently.
-func (m *imageSource) each(ctx context.Context, a album, rows []int, use func(ctx context.Context, k int, open opener) error) error {
-	g, all := errgroup.WithContext(ctx)
+// each passes a function that opens the image of each row to use, concurrently.
+func (m *imageSource) each(ctx context.Context, a imageOpener, rows []int, use func(ctx context.Context, k int, open opener) error) error {
+	g, groupCtx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for k, i := range rows {
-		if all.Err() != nil {
+		if groupCtx.Err() != nil {
 			break
 		}
 		open, err := a.picture(i)
 		g.Go(func() error {
 			if err == nil {
-				err = use(all, k, open)
+				err = use(groupCtx, k, open)
 			}
 			return InFile(m.path(i), err)
 		})
@@ -163,9 +165,9 @@ func (m *imageSource) each(ctx context.Context, a album, rows []int, use func(ct
 	return cmp.Or(g.Wait(), ctx.Err())
 }
 
-// decode passes an image to use, once there is room for its pixels. It returns the error of
-// fits for its size.
-func (m *imageSource) decode(ctx context.Context, open opener, fits func(h, w int) error, use func(image.Image) error) error {
+// decode decodes an image and passes it to use. It waits until pixelBudget has room for the
+// pixels of the image. Before that, checkSize may reject the size of the image.
+func (m *imageSource) decode(ctx context.Context, open opener, checkSize func(h, w int) error, use func(image.Image) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -174,23 +176,24 @@ func (m *imageSource) decode(ctx context.Context, open opener, fits func(h, w in
 		return err
 	}
 	defer file.Close()
-	var held int64
+	var acquired int64
 	defer func() {
-		if held > pixels.MaxPixels/4 {
-			// Otherwise the next image would be decoded while this one still occupies memory.
+		if acquired > pixels.MaxPixels/4 {
+			// Collect garbage after a large image. Otherwise the next image would be
+			// decoded while this one still occupies memory.
 			runtime.GC()
 		}
-		m.room.Release(held)
+		m.pixelBudget.Release(acquired)
 	}()
 	img, err := pixels.Decode(file, func(h, w int) error {
-		if err := fits(h, w); err != nil {
+		if err := checkSize(h, w); err != nil {
 			return err
 		}
 		n := int64(h) * int64(w)
-		if err := m.room.Acquire(ctx, n); err != nil {
+		if err := m.pixelBudget.Acquire(ctx, n); err != nil {
 			return err
 		}
-		held = n
+		acquired = n
 		return nil
 	})
 	if err != nil {
@@ -201,7 +204,7 @@ func (m *imageSource) decode(ctx context.Context, open opener, fits func(h, w in
 
 // imageReader reads the rows of an imageSource.
 type imageReader struct {
-	album
+	imageOpener
 	src *imageSource
 	// ballast is never read. Its size delays garbage collection, which would otherwise run
 	// after every few images.
@@ -212,7 +215,7 @@ func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error 
 	m := r.src
 	first := m.tensor.Shape[1:]
 	width := rows.Elements(first)
-	fits := func(h, w int) error {
+	checkSize := func(h, w int) error {
 		shape, err := m.pipe.Shape(h, w, 3)
 		if err == nil && !slices.Equal(shape, first) {
 			err = fmt.Errorf("the image has %d×%d pixels and becomes %s after preprocessing, but earlier images became %s; set crop_size, or size with height and width, so that all have one shape",
@@ -220,8 +223,8 @@ func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error 
 		}
 		return err
 	}
-	return m.each(ctx, r.album, idx, func(ctx context.Context, k int, open opener) error {
-		return m.decode(ctx, open, fits, func(img image.Image) error {
+	return m.each(ctx, r.imageOpener, idx, func(ctx context.Context, k int, open opener) error {
+		return m.decode(ctx, open, checkSize, func(img image.Image) error {
 			row := dst[k*width : k*width : (k+1)*width]
 			_, _, err := m.pipe.Append(row, img)
 			return err
@@ -229,8 +232,8 @@ func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error 
 	})
 }
 
-// tryAll decodes every image to find those that cannot be read.
-func (m *imageSource) tryAll(ctx context.Context) error {
+// checkAll decodes every image to find those that cannot be read.
+func (m *imageSource) checkAll(ctx context.Context) error {
 	a, err := m.pictures.open()
 	if err != nil {
 		return err
@@ -246,20 +249,20 @@ func (m *imageSource) tryAll(ctx context.Context) error {
 	return err
 }
 
-// CheckImages returns an error if the rows are images that preprocessing turns into another
-// shape than the model takes, where -1 means any size. The error describes the first image and
-// the preprocessing that would give the right shape.
-func (s *Set) CheckImages(takes []int) error {
+// CheckImages returns an error if the rows are images and preprocessing gives them a shape
+// that the model does not accept. In accepted, −1 stands for any size. The error describes
+// the first image and the preprocessing that would give the right shape.
+func (s *Set) CheckImages(accepted []int) error {
 	var name string
 	var h, w int
 	var shape []int
-	if src, ok := find[*imageSource](s.src); ok {
+	if src, ok := findSource[*imageSource](s.src); ok {
 		name, h, w, shape = src.path(src.first), src.h, src.w, src.tensor.Shape[1:]
-	} else if src, ok := find[*pixelSource](s.src); ok {
+	} else if src, ok := findSource[*pixelSource](s.src); ok {
 		name, h, w, shape = src.name(s.Row(0)), src.frame.h, src.frame.w, src.tensor.Shape[1:]
 	}
 	if shape == nil {
 		return nil
 	}
-	return InFile(name, imagesize.Check(s.layout, h, w, shape, takes))
+	return InFile(name, imagesize.Check(s.layout, h, w, shape, accepted))
 }

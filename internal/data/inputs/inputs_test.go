@@ -16,8 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// wantError checks that an error is one sentence that names the place and says
-// some words.
+// wantError checks that an error is one sentence that contains place and words.
 func wantError(t *testing.T, err error, place, words string) {
 	t.Helper()
 	switch {
@@ -70,7 +69,7 @@ func writeNPZ(t *testing.T, deflate bool, arrays map[string]rows.Array) string {
 	return path
 }
 
-func config(t *testing.T, json string) *preprocess.Pipeline {
+func pipeline(t *testing.T, json string) *preprocess.Pipeline {
 	t.Helper()
 	p, err := preprocess.Parse([]byte(json))
 	if err != nil {
@@ -79,10 +78,10 @@ func config(t *testing.T, json string) *preprocess.Pipeline {
 	return p
 }
 
-// plain leaves pixels as they are, 0…255.
-func plain(t *testing.T) *preprocess.Pipeline {
+// unscaled returns preprocessing that leaves pixels as they are, 0…255.
+func unscaled(t *testing.T) *preprocess.Pipeline {
 	t.Helper()
-	return config(t, `{"do_rescale": false}`)
+	return pipeline(t, `{"do_rescale": false}`)
 }
 
 func open(t *testing.T, path string, o Options) *Set {
@@ -94,8 +93,9 @@ func open(t *testing.T, path string, o Options) *Set {
 	return s
 }
 
-// read returns all rows, in blocks of the given size, and checks their bounds.
-func read(t *testing.T, s *Set, rows int) []float32 {
+// readAll returns all rows. It reads them in blocks of the given size and checks the bounds
+// of blocks.
+func readAll(t *testing.T, s *Set, rows int) []float32 {
 	t.Helper()
 	var out []float32
 	next := 0
@@ -115,7 +115,7 @@ func read(t *testing.T, s *Set, rows int) []float32 {
 	return out
 }
 
-func count[T uint8 | float32 | float64 | int64](n int) []T {
+func sequence[T uint8 | float32 | float64 | int64](n int) []T {
 	out := make([]T, n)
 	for i := range out {
 		out[i] = T(i)

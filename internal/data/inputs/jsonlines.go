@@ -17,49 +17,49 @@ import (
 // jsonLines is a file with one JSON object on each line.
 type jsonLines struct {
 	textFile
-	columns []string // keys of the first lines, in order
-	known   map[string]bool
+	columns []string // keys of the inspected lines, in order
+	seen    map[string]bool
 }
 
-// sniffed is the number of rows whose cells determine the kinds of columns.
-const sniffed = 64
+// sniffedRows is the number of first rows whose cells determine the kinds of columns.
+const sniffedRows = 64
 
-func openJSONLines(ctx context.Context, path string, asked []string) (*jsonLines, error) {
+func openJSONLines(ctx context.Context, path string, requested []string) (*jsonLines, error) {
 	f := newJSONLines(path)
-	if err := f.sniff(ctx, asked); err != nil {
+	if err := f.sniff(ctx, requested); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return f, nil
 }
 
 func newJSONLines(path string) *jsonLines {
-	return &jsonLines{textFile: textFile{path: path, plain: true}, known: map[string]bool{}}
+	return &jsonLines{textFile: textFile{path: path, plain: true}, seen: map[string]bool{}}
 }
 
 // sniff finds the columns. It reads further lines until each requested name has occurred,
 // because a line may leave out a key that it has no value for.
-func (f *jsonLines) sniff(ctx context.Context, asked []string) error {
-	lines, err := f.open(ctx, mark{})
+func (f *jsonLines) sniff(ctx context.Context, requested []string) error {
+	lines, err := f.open(ctx, position{})
 	if err != nil {
 		return err
 	}
 	defer lines.Close()
-	var missing [][]byte // quoted names
-	for n := 0; n < sniffed || len(missing) > 0; n++ {
+	var missing [][]byte // requested names that have not occurred so far, quoted
+	for n := 0; n < sniffedRows || len(missing) > 0; n++ {
 		line, err := lines.object()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err == nil && (n < sniffed || slices.ContainsFunc(missing, func(name []byte) bool { return bytes.Contains(line, name) })) {
+		if err == nil && (n < sniffedRows || slices.ContainsFunc(missing, func(name []byte) bool { return bytes.Contains(line, name) })) {
 			if bad := f.addKeys(line); bad != nil {
-				err = lines.wrong(bad)
+				err = lines.jsonError(bad)
 			}
-			if n >= sniffed-1 {
-				missing = f.missing(asked)
+			if n >= sniffedRows-1 {
+				missing = f.missing(requested)
 			}
 		}
-		if err != nil && n >= sniffed {
-			break // reading rows will report it, after earlier errors
+		if err != nil && n >= sniffedRows {
+			break // scan will report the error, after errors in earlier rows
 		}
 		if err != nil {
 			return err
@@ -72,9 +72,9 @@ func (f *jsonLines) sniff(ctx context.Context, asked []string) error {
 }
 
 // missing returns, in quotes, the requested names that have not occurred so far.
-func (f *jsonLines) missing(asked []string) (quoted [][]byte) {
-	for _, name := range asked {
-		if text, err := json.Marshal(name); err == nil && !f.known[name] {
+func (f *jsonLines) missing(requested []string) (quoted [][]byte) {
+	for _, name := range requested {
+		if text, err := json.Marshal(name); err == nil && !f.seen[name] {
 			quoted = append(quoted, text)
 		}
 	}
@@ -84,7 +84,7 @@ func (f *jsonLines) missing(asked []string) (quoted [][]byte) {
 // object returns the next line that is not blank.
 func (l *lineReader) object() ([]byte, error) {
 	for {
-		l.left = maxRecord
+		l.budget = maxRecord
 		line, err := l.next()
 		if err != nil {
 			return nil, err
@@ -102,21 +102,21 @@ func (l *lineReader) object() ([]byte, error) {
 	}
 }
 
-// wrong returns the error that the current line is not JSON.
-func (l *lineReader) wrong(err error) error {
+// jsonError returns the error that the current line is not JSON.
+func (l *lineReader) jsonError(err error) error {
 	return fmt.Errorf("line %d: it is not JSON: %w", l.line, err)
 }
 
-// addKeys appends the keys of a line that did not occur before.
+// addKeys appends the keys of a line that did not occur in earlier lines.
 func (f *jsonLines) addKeys(line []byte) error {
 	return eachKey(line, func(name string) {
-		if !f.known[name] {
-			f.columns, f.known[name] = append(f.columns, name), true
+		if !f.seen[name] {
+			f.columns, f.seen[name] = append(f.columns, name), true
 		}
 	})
 }
 
-// eachKey passes on the keys of a JSON object in order, until an error.
+// eachKey passes the keys of a JSON object to use, in order, until an error.
 func eachKey(object []byte, use func(name string)) error {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if _, err := d.Token(); err != nil {
@@ -138,7 +138,7 @@ func eachKey(object []byte, use func(name string)) error {
 
 func (f *jsonLines) Names() []string { return f.columns }
 
-func (f *jsonLines) records(ctx context.Context, columns []int, from mark) (records, error) {
+func (f *jsonLines) records(ctx context.Context, columns []int, from position) (records, error) {
 	lines, err := f.open(ctx, from)
 	if err != nil {
 		return nil, err
@@ -165,22 +165,22 @@ func (r *jsonReader) next() (*record, error) {
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(line, &object); err != nil {
-		return nil, r.wrong(err)
+		return nil, r.jsonError(err)
 	}
-	if len(object) < keysIn(line) {
+	if len(object) < countKeys(line) {
 		return nil, fmt.Errorf("line %d: it has two values for the key %.100q; rename one", r.line, repeatedKey(line))
 	}
 	r.rec.line = r.line
 	for _, j := range r.wanted {
 		if r.rec.cells[j], err = jsonCell(object[r.names[j]]); err != nil {
-			return nil, r.wrong(err)
+			return nil, r.jsonError(err)
 		}
 	}
 	return &r.rec, nil
 }
 
-// keysIn returns the number of keys of a JSON object, counting duplicates.
-func keysIn(object []byte) (n int) {
+// countKeys returns the number of keys of a JSON object, counting duplicates.
+func countKeys(object []byte) (n int) {
 	depth, quoted := 0, false
 	for i := 0; i < len(object); i++ {
 		switch c := object[i]; {
@@ -203,7 +203,7 @@ func keysIn(object []byte) (n int) {
 // repeatedKey returns the first key that a JSON object has twice.
 func repeatedKey(object []byte) (repeated string) {
 	seen := map[string]bool{}
-	_ = eachKey(object, func(name string) { // which is known to be JSON
+	_ = eachKey(object, func(name string) { // object is known to be valid JSON
 		if seen[name] {
 			repeated = cmp.Or(repeated, name)
 		}
@@ -212,7 +212,8 @@ func repeatedKey(object []byte) (repeated string) {
 	return repeated
 }
 
-// jsonCell is a value that is known to be JSON. true is 1 and false 0.
+// jsonCell returns the cell for a value that is known to be valid JSON. true becomes 1 and
+// false 0.
 func jsonCell(value json.RawMessage) (c cell, err error) {
 	if len(value) == 0 {
 		return c, nil
@@ -246,11 +247,11 @@ func jsonCell(value json.RawMessage) (c cell, err error) {
 	return c, err
 }
 
-// deepest is the largest number of axes that a list may have.
-const deepest = 4
+// maxAxes is the largest number of axes that a nested list may have.
+const maxAxes = 4
 
-// jsonList returns the numbers of a list, also of nested lists if all have one shape.
-// Otherwise the shape is nil.
+// jsonList returns the numbers and the shape of a list. Nested lists must all have the same
+// shape. Otherwise the returned shape is nil.
 func jsonList(value json.RawMessage, depth int) (all []float64, shape []int) {
 	var numbers []*float64
 	if json.Unmarshal(value, &numbers) == nil {
@@ -264,7 +265,7 @@ func jsonList(value json.RawMessage, depth int) (all []float64, shape []int) {
 		return all, []int{len(all)}
 	}
 	var lists []json.RawMessage
-	if depth == deepest || json.Unmarshal(value, &lists) != nil || len(lists) == 0 {
+	if depth == maxAxes || json.Unmarshal(value, &lists) != nil || len(lists) == 0 {
 		return nil, nil
 	}
 	for i, l := range lists {

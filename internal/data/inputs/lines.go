@@ -20,22 +20,22 @@ import (
 // textFile is a file of text lines.
 type textFile struct {
 	path string
-	// held is the content of a pipe, which can be read only once.
-	held  []byte
-	plain bool // all lines are rows, none is a comment
+	// content is the content of a pipe, which can be read only once.
+	content []byte
+	plain   bool // no line is a comment
 }
 
 func (f *textFile) unit() string { return "line" }
 
 // open opens the file for reading from a position.
-func (f *textFile) open(ctx context.Context, from mark) (*lineReader, error) {
+func (f *textFile) open(ctx context.Context, from position) (*lineReader, error) {
 	l := &lineReader{Closer: io.NopCloser(nil), plain: f.plain}
 	size := 1 << 16
-	if f.held == nil {
+	if f.content == nil {
 		file, err := regularfile.Open(f.path)
 		switch {
 		case errors.Is(err, regularfile.ErrSpecial):
-			if f.held, err = readStream(ctx, f.path); err != nil {
+			if f.content, err = readStream(ctx, f.path); err != nil {
 				return nil, err
 			}
 		case err != nil:
@@ -47,8 +47,8 @@ func (f *textFile) open(ctx context.Context, from mark) (*lineReader, error) {
 			}
 		}
 	}
-	if f.held != nil {
-		l.file, l.size, size = bytes.NewReader(f.held), int64(len(f.held)), min(size, len(f.held)+1)
+	if f.content != nil {
+		l.file, l.size, size = bytes.NewReader(f.content), int64(len(f.content)), min(size, len(f.content)+1)
 	}
 	l.r = bufio.NewReaderSize(nil, size)
 	l.seek(from)
@@ -60,7 +60,7 @@ func (f *textFile) open(ctx context.Context, from mark) (*lineReader, error) {
 		l.Close()
 		return nil, errors.New("the text is UTF-16; save it as UTF-8")
 	case string(start) == "\xef\xbb\xbf":
-		l.seek(mark{offset: 3})
+		l.seek(position{offset: 3})
 	}
 	return l, nil
 }
@@ -81,20 +81,22 @@ func readStream(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// delimited is a table of text: cells with separators between them. In plain lines, cells may
-// be texts for people, with quotes and spaces unchanged, and lines are not split at spaces.
+// delimited is a text table with separators between cells. In a plain file, cells can be
+// texts for people, so quotes and spaces in them are kept and lines are not split at
+// spaces.
 type delimited struct {
 	textFile
 	comma rune // 0 for spaces, -1 if not yet known
-	// single tells that lines have one cell, so that a blank line is a row with an empty cell.
-	single bool
+	// oneCell is true if lines have one cell. A blank line is then a row with an empty
+	// cell.
+	oneCell bool
 }
 
 func (f *delimited) Names() []string { return nil }
 
-// records reads from a position on. The first line that is neither blank nor a comment
-// determines the separator.
-func (f *delimited) records(ctx context.Context, _ []int, from mark) (records, error) {
+// records returns the records from a position on. The first line that is neither blank nor
+// a comment determines the separator.
+func (f *delimited) records(ctx context.Context, _ []int, from position) (records, error) {
 	lines, err := f.open(ctx, from)
 	if err != nil {
 		return nil, err
@@ -103,11 +105,11 @@ func (f *delimited) records(ctx context.Context, _ []int, from mark) (records, e
 		ahead, _ := lines.r.Peek(lines.r.Size())
 		f.comma = separator(ahead, strings.EqualFold(filepath.Ext(f.path), ".tsv"), f.plain)
 	}
-	lines.gaps = f.single
+	lines.blankIsRow = f.oneCell
 	if f.comma == 0 {
-		return &cutLines{lineReader: lines, of: f, cut: cutAtBlanks}, nil
+		return &splitLines{lineReader: lines, format: f, split: splitAtSpaces}, nil
 	}
-	d := &separated{lineReader: lines, of: f}
+	d := &separated{lineReader: lines, format: f}
 	d.begin()
 	return d, nil
 }
@@ -115,68 +117,70 @@ func (f *delimited) records(ctx context.Context, _ []int, from mark) (records, e
 // separated reads cells separated by commas, semicolons or tabs.
 type separated struct {
 	*lineReader
-	of    *delimited
-	csv   *csv.Reader
-	first int // lines before those that csv reads
-	rec   record
+	format      *delimited
+	csv         *csv.Reader
+	linesBefore int // number of lines before the first line that csv reads
+	rec         record
 }
 
-// begin makes csv read from here.
+// begin creates a csv.Reader that starts at the current position.
 func (d *separated) begin() {
-	d.first, d.csv = d.line, csv.NewReader(d.lineReader)
-	d.csv.Comma = d.of.comma
+	d.linesBefore, d.csv = d.line, csv.NewReader(d.lineReader)
+	d.csv.Comma = d.format.comma
 	d.csv.FieldsPerRecord = -1
-	// It would treat empty cells between tabs as space.
-	d.csv.TrimLeadingSpace = d.of.comma != '\t' && !d.of.plain
-	d.csv.LazyQuotes = d.of.plain
+	// Trimming would remove empty cells between tabs, which are spaces too.
+	d.csv.TrimLeadingSpace = d.format.comma != '\t' && !d.format.plain
+	d.csv.LazyQuotes = d.format.plain
 	d.csv.ReuseRecord = true
 }
 
-func (d *separated) seek(to mark) {
+func (d *separated) seek(to position) {
 	d.lineReader.seek(to)
 	d.begin()
 }
 
 func (d *separated) next() (*record, error) {
-	d.left = maxRecord
+	d.budget = maxRecord
 	begin := d.offset
 	cells, err := d.csv.Read()
 	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
-		return nil, quoteError(parse, d.first)
+		return nil, quoteError(parse, d.linesBefore)
 	}
 	if err != nil {
 		return nil, err
 	}
-	d.gaps = len(cells) == 1
-	d.of.single = d.gaps
+	d.blankIsRow = len(cells) == 1
+	d.format.oneCell = d.blankIsRow
 	line, _ := d.csv.FieldPos(0)
-	if line += d.first; d.csv.LazyQuotes && d.last > line {
+	if line += d.linesBefore; d.csv.LazyQuotes && d.lastLine > line {
 		err = d.checkQuotes(begin, line)
 	}
-	return d.rec.set(line, cells), err
+	return d.rec.setTexts(line, cells), err
 }
 
-// checkQuotes returns an error for a row of several lines with quotes that LazyQuotes
-// accepted: it may contain other rows. The row begins at a byte of the file, on line first.
+// checkQuotes returns an error for a row of several lines with quotes that only LazyQuotes
+// accepts, because the row may contain other rows. The row begins at byte begin, on line
+// first.
 func (d *separated) checkQuotes(begin int64, first int) error {
 	strict := csv.NewReader(io.NewSectionReader(d.file, begin, d.offset-begin))
 	strict.Comma = d.csv.Comma
 	if _, err := strict.Read(); errors.Is(err, csv.ErrQuote) {
-		return notClosed(first, d.last)
+		return unclosedQuote(first, d.lastLine)
 	}
 	return nil
 }
 
-// notClosed returns the error for quotes in the row from line first to line last.
-func notClosed(first, last int) error {
+// unclosedQuote returns the error for quotes in the row from line first to line last.
+func unclosedQuote(first, last int) error {
 	return fmt.Errorf("line %d: a quote is not closed, or a quote within a cell is not doubled, so that the cell continues to line %d", first, last)
 }
 
-// quoteError returns the error for wrong quotes. Lines count from the one after line before.
+// quoteError returns the error for wrong quotes. before is the number of lines before those
+// that csv.Reader counted.
 func quoteError(err *csv.ParseError, before int) error {
 	first, last := before+err.StartLine, before+err.Line
 	if last > first {
-		return notClosed(first, last)
+		return unclosedQuote(first, last)
 	}
 	return fmt.Errorf("line %d: at byte %d of the line a quote is not closed or is within a cell; quote the whole cell, and double the quotes in it", first, err.Column)
 }
@@ -186,15 +190,15 @@ type plainLines struct{ textFile }
 
 func (f *plainLines) Names() []string { return []string{"text"} }
 
-// isHeaded reports whether the first line has all of the names, as the header of a table
+// hasHeader reports whether the first line contains all names, as the header of a table
 // would.
-func (f *plainLines) isHeaded(ctx context.Context, names []string) (bool, error) {
-	lines, err := f.open(ctx, mark{})
+func (f *plainLines) hasHeader(ctx context.Context, names []string) (bool, error) {
+	lines, err := f.open(ctx, position{})
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", f.path, err)
 	}
 	defer lines.Close()
-	lines.left = maxRecord
+	lines.budget = maxRecord
 	line, err := lines.next()
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("%s: %w", f.path, err)
@@ -208,14 +212,14 @@ func (f *plainLines) isHeaded(ctx context.Context, names []string) (bool, error)
 	return len(names) > 0, nil
 }
 
-func (f *plainLines) records(ctx context.Context, _ []int, from mark) (records, error) {
+func (f *plainLines) records(ctx context.Context, _ []int, from position) (records, error) {
 	lines, err := f.open(ctx, from)
-	return &cutLines{lineReader: lines, cut: func(line string) []string { return []string{strings.TrimRight(line, "\r\n")} }}, err
+	return &splitLines{lineReader: lines, split: func(line string) []string { return []string{strings.TrimRight(line, "\r\n")} }}, err
 }
 
-// cutAtBlanks splits a line at spaces. A line with a single quoted cell is not split, because
-// the separator of a table with one column is unknown.
-func cutAtBlanks(line string) []string {
+// splitAtSpaces splits a line at spaces. It does not split a line with a single quoted
+// cell, because the separator of a table with one column is unknown.
+func splitAtSpaces(line string) []string {
 	if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, `"`) {
 		if cells, err := csv.NewReader(strings.NewReader(trimmed)).Read(); err == nil && len(cells) == 1 {
 			return cells
@@ -224,34 +228,35 @@ func cutAtBlanks(line string) []string {
 	return strings.Fields(line)
 }
 
-// cutLines reads lines that are split into cells, and skips lines without cells.
-type cutLines struct {
+// splitLines reads lines that are split into cells, and skips lines without cells.
+type splitLines struct {
 	*lineReader
-	of  *delimited // nil for lines of text
-	cut func(line string) []string
-	rec record
+	format *delimited // nil for lines of text
+	split  func(line string) []string
+	rec    record
 }
 
-func (c *cutLines) next() (*record, error) {
+func (c *splitLines) next() (*record, error) {
 	for {
-		c.left = maxRecord
+		c.budget = maxRecord
 		line, err := c.lineReader.next()
 		if err != nil {
 			return nil, err
 		}
-		cells := c.cut(string(line))
-		if c.of != nil && len(cells) == 1 {
-			c.of.single, c.gaps = true, true
+		cells := c.split(string(line))
+		if c.format != nil && len(cells) == 1 {
+			c.format.oneCell, c.blankIsRow = true, true
 		}
 		if len(cells) > 0 {
-			return c.rec.set(c.line, cells), nil
+			return c.rec.setTexts(c.line, cells), nil
 		}
 	}
 }
 
-// separator returns ';', ',' (also for a single quoted cell), a tab between quoted or empty
-// cells, or 0 for spaces. tabs tells that tabs separate if there are any. texts tells that
-// spaces do not separate and that semicolons probably belong to cells.
+// separator guesses the separator of a table from its first line: ';', ',' (also for a
+// single quoted cell), a tab between quoted or empty cells, or 0 for spaces. If tabs is
+// true, tabs are preferred to other separators. If texts is true, spaces do not separate
+// cells, and semicolons probably belong to cells.
 func separator(text []byte, tabs, texts bool) rune {
 	var bare []byte
 	quoted, quotes := false, false
@@ -268,12 +273,12 @@ func separator(text []byte, tabs, texts bool) rune {
 				bare = append(bare, c)
 			}
 		}
-		if !quoted { // otherwise a name of two lines
+		if !quoted { // a quoted name may continue on the next line
 			break
 		}
 	}
 	switch {
-	case texts && tabs, tabs && bytes.IndexByte(bare, '\t') >= 0: // otherwise decimal commas would separate
+	case texts && tabs, tabs && bytes.IndexByte(bare, '\t') >= 0: // otherwise decimal commas would be taken for separators
 		return '\t'
 	case texts && (bytes.IndexByte(bare, ',') >= 0 || bytes.IndexByte(bare, ';') < 0):
 		return ','
@@ -287,9 +292,9 @@ func separator(text []byte, tabs, texts bool) rune {
 	return 0
 }
 
-// isComment reports whether a line is a comment: # followed by a space, another # or nothing.
-// #N/A is a cell whose row must not be skipped. A spreadsheet names its separator in sep=;,
-// which later lines show too.
+// isComment reports whether a line is a comment: # followed by a space, another # or
+// nothing. A line that begins with #N/A is a row with a missing value. A line such as sep=;
+// is skipped too. Spreadsheets write it to name the separator, which later lines also show.
 func isComment(line []byte) bool {
 	if rest, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r\n"), []byte("sep=")); ok && len(rest) == 1 {
 		return true
@@ -301,8 +306,8 @@ func isComment(line []byte) bool {
 // make one record of the whole file.
 const maxRecord = 1 << 24
 
-// mark is the position at which a record begins.
-type mark struct {
+// position is where a record begins.
+type position struct {
 	offset int64 // in bytes; in rows for a Parquet file
 	line   int   // line of the previous record, counted from one
 }
@@ -312,35 +317,37 @@ type lineReader struct {
 	io.Closer
 	file io.ReaderAt
 	r    *bufio.Reader
-	mark
-	plain bool   // there are no comments
-	last  int    // the last line that was read
-	rest  []byte // part of a line that Read has not yet returned
-	left  int    // bytes that may still be read for this record
-	// gaps tells that lines have one cell. A blank line then has an empty cell, so that no row
-	// is lost, except blank lines after end, the end of the last other line.
-	gaps      bool
-	quoted    bool // the previous line ends within a cell
-	size, end int64
+	position
+	plain    bool   // no line is a comment
+	lastLine int    // number of the last line that was read
+	unread   []byte // part of a line that Read has not yet returned
+	budget   int    // bytes that may still be read for this record
+	// blankIsRow is true if lines have one cell. A blank line then has an empty cell, so
+	// that no row is lost. Blank lines after end, the end of the last line with content,
+	// are not rows.
+	blankIsRow bool
+	inQuotes   bool // whether the previous line ends within a quoted cell
+	size, end  int64
 }
 
 // at returns the position of the next record, or of skipped lines before it.
-func (l *lineReader) at() mark { return l.mark }
+func (l *lineReader) at() position { return l.position }
 
-func (l *lineReader) seek(to mark) {
+func (l *lineReader) seek(to position) {
 	l.r.Reset(io.NewSectionReader(l.file, to.offset, math.MaxInt64-to.offset))
-	l.mark, l.rest, l.quoted = to, nil, false
+	l.position, l.unread, l.inQuotes = to, nil, false
 }
 
-// emptyCell is a line with one empty cell, because a blank line would be skipped.
+// emptyCell replaces a blank line that is a row, because csv.Reader skips blank lines.
 const emptyCell = "\"\"\n"
 
-// isGap reports whether a line is blank, is a line of its own, and is followed by others.
-func (l *lineReader) isGap(line []byte) bool {
+// isBlankRow reports whether a line is blank, is not within a quoted cell, and is followed
+// by lines with content.
+func (l *lineReader) isBlankRow(line []byte) bool {
 	trimmed := bytes.TrimSpace(line)
-	if len(trimmed) > 0 || l.quoted {
-		if (l.quoted || trimmed[0] == '"') && bytes.Count(line, []byte{'"'})%2 == 1 {
-			l.quoted = !l.quoted
+	if len(trimmed) > 0 || l.inQuotes {
+		if (l.inQuotes || trimmed[0] == '"') && bytes.Count(line, []byte{'"'})%2 == 1 {
+			l.inQuotes = !l.inQuotes
 		}
 		return false
 	}
@@ -372,14 +379,14 @@ func (l *lineReader) next() ([]byte, error) {
 	for {
 		part, err := l.r.ReadSlice('\n')
 		if line == nil && err == nil {
-			line = part // the usual case, without a copy
+			line = part // usually there is one part, which needs no copy
 		} else {
 			line = append(line, part...)
 		}
-		l.left -= len(part)
+		l.budget -= len(part)
 		l.offset += int64(len(part))
 		switch {
-		case l.left < 0:
+		case l.budget < 0:
 			return nil, fmt.Errorf("line %d: more than %d bytes without the end of a row; is a quote not closed?", l.line, maxRecord)
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
@@ -388,26 +395,26 @@ func (l *lineReader) next() ([]byte, error) {
 		case bytes.IndexByte(bytes.TrimRight(line, "\r\n"), '\r') >= 0:
 			return nil, fmt.Errorf("line %d: it has a carriage return without a line feed; end lines with line feeds", l.line)
 		}
-		l.last = l.line
+		l.lastLine = l.line
 		if !l.plain && isComment(line) {
 			return []byte("\n"), nil
 		}
-		if l.gaps && l.isGap(line) {
+		if l.blankIsRow && l.isBlankRow(line) {
 			return []byte(emptyCell), nil
 		}
 		return line, nil
 	}
 }
 
-// Read returns the bytes of lines.
+// Read implements io.Reader, so that csv.Reader can read the lines.
 func (l *lineReader) Read(p []byte) (int, error) {
-	for len(l.rest) == 0 {
+	for len(l.unread) == 0 {
 		var err error
-		if l.rest, err = l.next(); err != nil {
+		if l.unread, err = l.next(); err != nil {
 			return 0, err
 		}
 	}
-	n := copy(p, l.rest)
-	l.rest = l.rest[n:]
+	n := copy(p, l.unread)
+	l.unread = l.unread[n:]
 	return n, nil
 }

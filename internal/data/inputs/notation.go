@@ -7,9 +7,9 @@ import (
 	"unicode"
 )
 
-// longestOdd limits the bytes of a cell that is tested for numbers and dates in other
+// maxNotation limits the bytes of a cell that is tested for numbers and dates in other
 // notations.
-const longestOdd = 48
+const maxNotation = 48
 
 const months = `(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)`
 
@@ -20,8 +20,8 @@ var (
 		regexp.MustCompile(`^\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\.?)?$`),
 		regexp.MustCompile(`(?i)^(?:\d{1,2}(?:st|nd|rd|th)?[ .\-/]+)?` + months + `\.?[ .,\-/]+(?:\d{1,2}(?:st|nd|rd|th)?,? +)?\d{2,4}(?:[ ,T].*)?$`),
 	}
-	// In these patterns, a ' represents every mark between thousands other than a point or a
-	// comma.
+	// In these patterns, ' stands for any separator of thousands other than a point or a
+	// comma. bareNumber replaces such separators by '.
 	plainNumber  = regexp.MustCompile(`^(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$`)
 	decimalComma = regexp.MustCompile(`^\d*,\d+(?:[eE][+-]?\d+)?$`)
 	commaGroups  = regexp.MustCompile(`^\d{1,3}(?:,\d{2,3})*,\d{3}(?:\.\d*)?$`)
@@ -29,12 +29,13 @@ var (
 	otherGroups  = regexp.MustCompile(`^\d{1,3}(?:'\d{3})+(?:[.,]\d*)?$`)
 )
 
-// otherNotation describes a text that people read as a number, a date or a boolean but
-// ParseFloat does not, and what to write instead. It is empty for other texts.
+// otherNotation recognises a number, date or boolean in a notation that ParseFloat does not
+// accept. It returns a guess at the notation, and what to write instead. For other texts it
+// returns empty strings.
 func otherNotation(text string) (guess, instead string) {
 	text = strings.TrimSpace(text)
 	switch {
-	case len(text) > longestOdd:
+	case len(text) > maxNotation:
 		return "", ""
 	case strings.EqualFold(text, "true"), strings.EqualFold(text, "false"):
 		return "a truth value?", "write 1 for true and 0 for false"
@@ -52,24 +53,24 @@ func otherNotation(text string) (guess, instead string) {
 	if negative {
 		sign = "-"
 	}
-	without := func(mark string) string { return strings.ReplaceAll(body, mark, "") }
-	number, likely := body, ""
+	remove := func(mark string) string { return strings.ReplaceAll(body, mark, "") }
+	number, kind := body, ""
 	switch {
 	case plainNumber.MatchString(body):
 	case decimalComma.MatchString(body) && commaGroups.MatchString(body) && body[0] != '0':
-		return "decimal comma, or thousands separator?", "write " + sign + strings.Replace(body, ",", ".", 1) + " or " + sign + without(",")
+		return "decimal comma, or thousands separator?", "write " + sign + strings.Replace(body, ",", ".", 1) + " or " + sign + remove(",")
 	case decimalComma.MatchString(body):
-		number, likely = strings.Replace(body, ",", ".", 1), "decimal comma?"
+		number, kind = strings.Replace(body, ",", ".", 1), "decimal comma?"
 	case commaGroups.MatchString(body):
-		number, likely = without(","), "thousands separator?"
+		number, kind = remove(","), "thousands separator?"
 	case pointGroups.MatchString(body):
-		number, likely = strings.Replace(without("."), ",", ".", 1), "thousands separator?"
+		number, kind = strings.Replace(remove("."), ",", ".", 1), "thousands separator?"
 	case otherGroups.MatchString(body):
-		number, likely = strings.Replace(without("'"), ",", ".", 1), "thousands separator?"
+		number, kind = strings.Replace(remove("'"), ",", ".", 1), "thousands separator?"
 	default:
 		return "", ""
 	}
-	if guess = cmp.Or(guess, likely); guess == percent {
+	if guess = cmp.Or(guess, kind); guess == percent {
 		return guess, "write the number without it, as a share or a percentage, as the model was trained"
 	}
 	if strings.HasPrefix(number, ".") {
@@ -80,8 +81,9 @@ func otherNotation(text string) (guess, instead string) {
 
 const percent = "percent sign?"
 
-// bareNumber removes the text around the digits of a number, and describes it. Marks between
-// thousands other than points and commas become '.
+// bareNumber removes currency signs, percent signs and similar marks from a number, and
+// returns a guess at the notation. It replaces separators of thousands other than points
+// and commas by '.
 func bareNumber(text string) (body, guess string) {
 	inner, open := strings.CutPrefix(text, "(")
 	if inner, closed := strings.CutSuffix(inner, ")"); open && closed {

@@ -16,60 +16,64 @@ import (
 
 // Options configures how inputs are read. The zero value reads arrays of numbers.
 type Options struct {
-	// Preprocess prepares images for the model. Images and uint8 arrays need it; other arrays
-	// must not have it.
+	// Preprocess prepares images for the model. Images and uint8 arrays need it. For other
+	// arrays it must be nil.
 	Preprocess *preprocess.Pipeline
-	// Layout is the model's order of axes, by default that of Preprocess. It matters only for
-	// images and uint8 arrays; other arrays are passed on unchanged.
+	// Layout is the model's order of axes, by default that of Preprocess. It applies only
+	// to images and uint8 arrays.
 	Layout string
-	// Labels makes the first-level sub-folder of each image its class. Classes are numbered in
-	// the sorted order of folder names, or as in Classes if that includes all of them.
+	// Labels makes the first-level sub-folder of each image its class. Classes are numbered
+	// in the sorted order of folder names, or as in Classes if it includes all folder
+	// names.
 	Labels bool
-	// Classes names the model's classes, for folders and for targets in a table.
+	// Classes lists the names of the model's classes, for folders and for targets in a
+	// table.
 	Classes []string
-	// Columns names the table columns that are inputs, in the order of the model; others are
-	// ignored. Without it, or without a header, all columns that no other option names are
-	// inputs. If there are too many, columns without a name or a number are left out.
+	// Columns names the table columns that are inputs, in the order of the model, and all
+	// other columns are ignored. If Columns is nil or the table has no header, all columns
+	// that no other option names are inputs. If these are too many, columns without a name
+	// or without numbers are left out.
 	Columns []string
 	// Takes describes the inputs of the model; nil means unknown.
 	Takes []Takes
-	// HasText tells that the model has a tokenizer, so that its tokens may come as texts.
+	// HasText reports whether the model has a tokenizer, so that rows can be texts.
 	HasText bool
-	// Text names the columns of texts, two for pairs. Without it that is text or sentence, or
-	// the only column of texts.
+	// Text names the text column, or the two columns of pairs. If Text is nil, the column
+	// text or sentence is used, or the only column of texts.
 	Text []string
 	// Ignore names table columns that are not read.
 	Ignore []string
-	// Targets names the table columns that are targets: names in the header, or only "last".
-	// For archives it names members or keys of samples.
+	// Targets names the table columns that are targets: names in the header, or only
+	// "last". For archives, it names members or keys of samples.
 	Targets []string
 	// TargetOptional allows a table to have no targets.
 	TargetOptional bool
-	// NoTargets tells that targets are not needed. The columns in Targets are nevertheless not
-	// inputs.
+	// NoTargets reports whether targets are not needed. The columns in Targets are not
+	// inputs nevertheless.
 	NoTargets  bool
-	allTargets bool // each table column is a target
-	// Groups names where the group of each row is: a table column of any text, a member or key
-	// of an archive's samples, or an array of integers in an .npz file. It is not an input,
-	// unless Columns includes it.
+	allTargets bool // whether every table column is a target
+	// Groups names the groups of rows: a table column of any text, a member or key of an
+	// archive's samples, or an array of integers in an .npz file. A group column is not an
+	// input, unless Columns includes it.
 	Groups string
-	// ID names the table column of any text that identifies rows. It is not an input, unless
-	// Columns includes it.
+	// ID names the table column that identifies rows, which may contain any text. It is not
+	// an input, unless Columns includes it.
 	ID string
-	// Outputs is the largest number of targets in a row; 0 is any number. Too many targets in
-	// an archive are an error before they are read.
+	// Outputs is the largest number of targets in a row, or 0 for no limit. An archive with
+	// more targets is an error, which is found before they are read.
 	Outputs int
-	// SkipOdd ignores y and labels of an .npz archive that cannot be targets and labels of its
-	// rows, and optional targets of a table if one is missing or is text.
+	// SkipOdd ignores y and labels of an .npz archive if they cannot be targets and labels
+	// of its rows. It also ignores optional targets of a table if one is missing or is
+	// text.
 	SkipOdd bool
-	// SkipBad leaves out rows whose image cannot be read, and samples without an input or with
-	// an array that cannot be read; Set.Skipped counts them. It also leaves out shards of a
-	// WebDataset that cannot be read, which Set.Notes name. Every image and such array is then
-	// read once on opening.
+	// SkipBad leaves out rows whose image cannot be read, and samples whose input is
+	// missing or is an array that cannot be read. Set.Skipped counts them. Shards of a
+	// WebDataset that cannot be read are left out too, and Set.Notes lists them. To find
+	// such rows, every image and array is read once when the set is opened.
 	SkipBad bool
 }
 
-// InputScale returns how far the model's input moves with a pixel.
+// InputScale returns how much the model's input changes with a pixel.
 func (o Options) InputScale() (s ood.InputScale) {
 	if o.Preprocess == nil {
 		return s
@@ -89,8 +93,8 @@ var ErrPreprocess = errors.New("images need a preprocessing file")
 // Options.Preprocess.
 var ErrNoPixels = errors.New("name images, or save their pixels as uint8")
 
-// Broken reports whether an error concerns the content or the permissions of one file, so
-// that the other files can still be read.
+// Broken reports whether an error is caused by the content or the permissions of one file,
+// so that other files can still be read.
 func Broken(err error) bool {
 	system, isSystem := errors.AsType[syscall.Errno](err)
 	switch {
@@ -113,10 +117,10 @@ func InFile(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// Open opens the inputs at path: an .npy array, an .npz archive (arrays named as the model's
-// inputs, or x or images; y or labels), a folder of images or one image, a WebDataset (.tar,
-// or a list in braces), or a table (.csv, .tsv, .txt, .jsonl, .parquet). Rows are read later,
-// by Set.Blocks. Errors name the file.
+// Open opens the inputs at path. They are an .npy array, an .npz archive (arrays with the
+// names of the model's inputs, or x or images; y or labels), a folder of images, one image,
+// a WebDataset (.tar, or a list in braces), or a table (.csv, .tsv, .txt, .jsonl,
+// .parquet). Set.Blocks reads the rows later. Errors name the file.
 func Open(ctx context.Context, path string, o Options) (*Set, error) {
 	switch o.Layout {
 	case "", "nchw", "nhwc":

@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// IsTable reports whether the name of path is that of a table.
+// IsTable reports whether path has the extension of a table.
 func IsTable(path string) bool {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".csv", ".tsv", ".txt", ".data", ".dat", ".jsonl", ".ndjson", ".parquet":
@@ -25,25 +25,25 @@ func IsTable(path string) bool {
 }
 
 func openTabular(ctx context.Context, path string, o Options) (tabular, error) {
-	lines := textFile{path: path, plain: o.HasText || slices.ContainsFunc(o.Takes, Takes.text)}
+	lines := textFile{path: path, plain: o.HasText || slices.ContainsFunc(o.Takes, Takes.isText)}
 	switch ext := strings.ToLower(filepath.Ext(path)); {
 	case ext == ".parquet":
 		f, err := parquet.Open(path)
 		return parquetTable{f}, err
 	case ext == ".jsonl" || ext == ".ndjson":
-		return openJSONLines(ctx, path, o.asked())
+		return openJSONLines(ctx, path, o.requested())
 	case ext == ".txt" && o.HasText && (o.Targets == nil || o.TargetOptional) && o.Groups == "" && o.ID == "":
 		f := &plainLines{lines}
-		if named, err := f.isHeaded(ctx, o.Text); err != nil || !named {
+		if named, err := f.hasHeader(ctx, o.Text); err != nil || !named {
 			return f, err
 		}
-		lines = f.textFile // with the content of a pipe
+		lines = f.textFile // keeps the content of a pipe
 	}
 	return &delimited{lines, -1, false}, nil
 }
 
-// asked returns the names of columns to look for in a table.
-func (o Options) asked() []string {
+// requested returns the names of columns to look for in a table.
+func (o Options) requested() []string {
 	names := slices.Concat(o.Columns, o.Text, o.Ignore)
 	for _, name := range []string{o.Groups, o.ID} {
 		if name != "" {
@@ -75,23 +75,23 @@ func openTable(ctx context.Context, path string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{src: t.source(), Groups: t.groups, IDs: t.ids, Notes: t.notes, Odd: t.odd, Columns: t.inputNames(), Texts: t.texts}
+	s := &Set{src: t.source(), Groups: t.groups, IDs: t.ids, Notes: t.notes, Odd: t.targetsErr, Columns: t.inputNames(), Texts: t.texts}
 	if t.targetColumns == nil || o.NoTargets {
-		return s.withoutBad(), nil
+		return s.withoutUnreadable(), nil
 	}
 	if t.header != nil {
 		s.TargetNames = t.namesOf(t.targetColumns)
 	}
-	y, err := t.targetsOf()
+	y, err := t.collectedTargets()
 	if err != nil {
 		return nil, err
 	}
 	err = s.SetTargets(y)
-	return s.withoutBad(), err
+	return s.withoutUnreadable(), err
 }
 
-// targetsOf returns the targets that were read.
-func (t *tableReader) targetsOf() (Targets, error) {
+// collectedTargets returns the targets that were read.
+func (t *tableReader) collectedTargets() (Targets, error) {
 	k := len(t.targets) / t.n
 	return newTargets(blas32.General{Rows: len(t.targets) / k, Cols: k, Stride: k, Data: t.targets}, t.path)
 }
@@ -100,46 +100,47 @@ func (t *tableReader) targetsOf() (Targets, error) {
 // identifiers.
 type tableReader struct {
 	table
-	o      Options
-	file   *parquet.File  // nil for text, which has neither column types nor the number of rows
-	places map[string]int // by possible column name, -1 for duplicates
-	top    []cell         // cells of the first row, which may be a header
-	line   int            // line of the first row
-	holds  []holds        // kinds of cells in the first rows, by column
-	beyond mark           // start of the rows that were not inspected
-	broken error          // error of the row after which none was inspected
-	wordy  bool           // some texts have several words
-	// Positions of columns: of targets, and of groups and identifiers, -1 for none.
+	o              Options
+	file           *parquet.File  // nil for a text file, which has neither column types nor a number of rows
+	columnIndex    map[string]int // column index by possible name, -1 for a duplicate name
+	firstRow       []cell         // cells of the first row, which may be a header
+	line           int            // line of the first row
+	counts         []cellCounts   // counts of the cells in the first rows, by column
+	afterInspected position       // position of the rows that were not inspected
+	inspectErr     error          // error that ended the inspection of rows
+	hasPhrases     bool           // whether some texts have several words
+	// Indices of the columns of targets, groups and identifiers; -1 for none.
 	targetColumns         []int
 	groupColumn, idColumn int
 
-	images       source // for a column of images, or nil
-	imageColumns []string
-	targets      []float32
-	perRow       int // targets
-	groups, ids  []string
-	texts        []string // names of text columns that are not inputs by name
-	odd          error    // for which targets are passed over
-	notes        []string
+	images        source // for a column of images, or nil
+	imageColumns  []string
+	targets       []float32
+	targetsPerRow int // number of targets in each row
+	groups, ids   []string
+	texts         []string // names of the text columns for a tokenizer
+	targetsErr    error    // reason why targets are ignored
+	notes         []string
 }
 
-// holds counts the kinds of cells in a column; length is the length of a list. odd counts
-// numbers and dates in an unsupported notation, and wrong describes the first one, in line.
-type holds struct {
-	numbers, texts, odd, lists, others int
-	length, line                       int
-	wrong                              string
+// cellCounts counts the kinds of cells in a column. unreadable counts numbers and dates in
+// an unsupported notation. problem describes the first of these, which is in the given
+// line. length is the length of a list.
+type cellCounts struct {
+	numbers, texts, unreadable, lists, others int
+	length, line                              int
+	problem                                   string
 }
 
-// unknown reports whether all inspected cells were empty.
-func (h *holds) unknown() bool { return h.numbers+h.texts+h.odd+h.lists+h.others == 0 }
+// allEmpty reports whether all inspected cells were empty.
+func (h *cellCounts) allEmpty() bool { return h.numbers+h.texts+h.unreadable+h.lists+h.others == 0 }
 
-// doubtful reports whether most cells are numbers or dates to people, but not to this package.
-func (h *holds) doubtful() bool { return h.numbers == 0 && h.odd > h.texts }
+// isDoubtful reports whether most cells are numbers or dates in an unsupported notation.
+func (h *cellCounts) isDoubtful() bool { return h.numbers == 0 && h.unreadable > h.texts }
 
-// readTable opens a file of cells: text separated by commas, semicolons, tabs or spaces, with
-// or without a header and quotes; JSON objects, one in each line; lines of text; or a Parquet
-// file. Columns that are not needed may contain anything.
+// readTable opens a table: text with cells separated by commas, semicolons, tabs or spaces,
+// JSON objects on separate lines, lines of text, or a Parquet file. Text can have a header
+// and quotes. Columns that are not needed may contain anything.
 func readTable(ctx context.Context, path string, o Options) (*tableReader, error) {
 	file, err := openTabular(ctx, path, o)
 	if err != nil {
@@ -158,7 +159,7 @@ func readTable(ctx context.Context, path string, o Options) (*tableReader, error
 func (t *tableReader) read(ctx context.Context) error {
 	first, err := t.sniff(ctx)
 	if err == nil {
-		err = t.place()
+		err = t.findColumns()
 	}
 	if err == nil {
 		err = t.bind(ctx)
@@ -166,25 +167,25 @@ func (t *tableReader) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.noteBeyond(ctx, first)
+	t.noteLossyNumbers(ctx, first)
 	return t.scan(ctx, first)
 }
 
-// sniff inspects the first rows, and returns where the first of them begins.
-func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
+// sniff inspects the first rows, and returns the position of the first row.
+func (t *tableReader) sniff(ctx context.Context) (first position, err error) {
 	if t.file != nil {
 		return first, t.sniffParquet(ctx)
 	}
-	var second mark
+	var second position
 	n := 0
-	for rec, err := range recordsOf(ctx, t, nil, mark{}) {
-		t.beyond = rec.at
+	for rec, err := range recordsOf(ctx, t, nil, position{}) {
+		t.afterInspected = rec.at
 		switch n++; {
 		case n == 1 && err != nil:
 			return first, err
 		case n == 1:
 			first, t.columns = rec.at, len(rec.cells)
-			t.top, t.line, t.holds = slices.Clone(rec.cells), rec.line, make([]holds, len(rec.cells))
+			t.firstRow, t.line, t.counts = slices.Clone(rec.cells), rec.line, make([]cellCounts, len(rec.cells))
 			continue
 		case n == 2:
 			second = rec.at
@@ -193,24 +194,24 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 			err = t.checkWidth(rec)
 		}
 		if err != nil {
-			t.broken = err // the scan will report it, after earlier errors
+			t.inspectErr = err // scan will report the error, after errors in earlier rows
 			break
 		}
-		if t.look(rec); n > sniffed {
+		if t.inspect(rec); n > sniffedRows {
 			break
 		}
 	}
 	t.header = t.Names()
 	names := t.header
 	if t.header == nil {
-		for _, c := range t.top {
+		for _, c := range t.firstRow {
 			// Names may have several lines, but errors have one.
 			names = append(names, strings.TrimSpace(strings.ReplaceAll(c.text, "\n", " ")))
 		}
 	}
-	t.placeNames(names)
+	t.indexNames(names)
 	switch {
-	case t.top == nil:
+	case t.firstRow == nil:
 		return first, ErrEmpty
 	case t.header == nil && t.isHeader(names):
 		t.header, first = names, second
@@ -218,7 +219,7 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 			return first, fmt.Errorf("%w below its header", ErrEmpty)
 		}
 	default:
-		t.look(&record{line: t.line, cells: t.top})
+		t.inspect(&record{line: t.line, cells: t.firstRow})
 	}
 	return first, t.checkNames()
 }
@@ -227,72 +228,73 @@ func (t *tableReader) sniff(ctx context.Context) (first mark, err error) {
 // may have no name, because no option can request them.
 func (t *tableReader) checkNames() error {
 	for _, name := range t.header {
-		if name != "" && t.places[name] < 0 {
+		if name != "" && t.columnIndex[name] < 0 {
 			return fmt.Errorf("two columns are named %.100q; rename one", name)
 		}
 	}
 	return nil
 }
 
-// placeNames records the position of each column by its name, or -1 if two columns share it.
-func (t *tableReader) placeNames(names []string) {
-	t.columns, t.places = len(names), map[string]int{}
+// indexNames records the index of each column by its name, or -1 if two columns share the
+// name.
+func (t *tableReader) indexNames(names []string) {
+	t.columns, t.columnIndex = len(names), map[string]int{}
 	for j, name := range names {
-		if _, twice := t.places[name]; twice {
+		if _, duplicate := t.columnIndex[name]; duplicate {
 			j = -1
 		}
-		t.places[name] = j
+		t.columnIndex[name] = j
 	}
 }
 
-// look counts the kinds of a row's cells.
-func (t *tableReader) look(row *record) {
+// inspect counts the kinds of a row's cells.
+func (t *tableReader) inspect(row *record) {
 	for j := range row.cells {
-		c, h := &row.cells[j], &t.holds[j]
-		t.wordy = t.wordy || severalWords(c.text)
+		c, h := &row.cells[j], &t.counts[j]
+		t.hasPhrases = t.hasPhrases || severalWords(c.text)
 		switch {
-		case c.numeric():
+		case c.isNumeric():
 			h.numbers++
-		case c.kind == other && t.dates(j):
-			h.odd++
+		case c.kind == other && t.hasDates(j):
+			h.unreadable++
 		case c.kind == other:
 			h.others++
 		case c.kind == list:
 			h.lists++
 			h.length = len(c.list)
-		case c.written():
+		case c.isText():
 			if guess, _ := otherNotation(c.text); guess == "" {
 				h.texts++
 				break
 			}
-			if h.odd++; h.odd == 1 || row.line < h.line {
-				h.line, h.wrong = row.line, notNumber(c.text)
+			if h.unreadable++; h.unreadable == 1 || row.line < h.line {
+				h.line, h.problem = row.line, notNumber(c.text)
 			}
 		}
 	}
 }
 
-// dates reports whether the type of a column is dates or times.
-func (t *tableReader) dates(j int) bool { return t.file != nil && t.file.Columns()[j].Dates() }
+// hasDates reports whether the column type is a date or a time.
+func (t *tableReader) hasDates(j int) bool { return t.file != nil && t.file.Columns()[j].Dates() }
 
-// settle inspects further rows for columns whose first cells were all empty.
-func (t *tableReader) settle(ctx context.Context, columns []int) error {
-	unknown := func(j int) bool { return t.holds[j].unknown() }
-	columns = among(columns, unknown)
-	if len(columns) == 0 || t.broken != nil {
+// inspectFurther inspects more rows for columns whose first cells were all empty.
+func (t *tableReader) inspectFurther(ctx context.Context, columns []int) error {
+	unknown := func(j int) bool { return t.counts[j].allEmpty() }
+	columns = filter(columns, unknown)
+	if len(columns) == 0 || t.inspectErr != nil {
 		return nil
 	}
-	for rec, err := range recordsOf(ctx, t, columns, t.beyond) {
+	for rec, err := range recordsOf(ctx, t, columns, t.afterInspected) {
 		if err == nil {
 			err = t.checkWidth(rec)
 		}
 		if err != nil {
-			t.broken = err
+			t.inspectErr = err
 			break
 		}
-		if slices.ContainsFunc(columns, func(j int) bool { return !rec.cells[j].gap() }) {
-			t.look(rec)
-			columns = among(columns, unknown)
+		if slices.ContainsFunc(columns, func(j int) bool { return !rec.cells[j].isMissing() }) {
+			t.inspect(rec)
+			columns = filter(columns, unknown)
 		}
 		if len(columns) == 0 {
 			break
@@ -301,8 +303,8 @@ func (t *tableReader) settle(ctx context.Context, columns []int) error {
 	return ctx.Err()
 }
 
-// place finds the columns of targets, groups and identifiers.
-func (t *tableReader) place() error {
+// findColumns finds the columns of targets, groups and identifiers.
+func (t *tableReader) findColumns() error {
 	var err error
 	if t.o.Groups != "" {
 		if t.groupColumn, err = t.find(t.o.Groups, " to take groups from"); err != nil {
@@ -346,9 +348,9 @@ func (t *tableReader) place() error {
 	return nil
 }
 
-// find returns the position of a name in the header. use ends the clause of its error.
+// find returns the index of the column with a name. Its errors end with use.
 func (t *tableReader) find(name, use string) (int, error) {
-	switch i := t.places[name]; {
+	switch i := t.columnIndex[name]; {
 	case t.header == nil:
 		return 0, fmt.Errorf("it has no header, so there is no column %.100q%s", name, use)
 	case !t.has(name):
@@ -362,13 +364,13 @@ func (t *tableReader) find(name, use string) (int, error) {
 
 // has reports whether a name is in the header.
 func (t *tableReader) has(name string) bool {
-	_, ok := t.places[name]
+	_, ok := t.columnIndex[name]
 	return ok && t.header != nil
 }
 
-// scan reads labels, targets, groups and identifiers. It also checks the inputs if it has to
-// read all lines to count them.
-func (t *tableReader) scan(ctx context.Context, from mark) error {
+// scan reads labels, targets, groups and identifiers. If it has to read all lines to count
+// them, it also checks the inputs.
+func (t *tableReader) scan(ctx context.Context, from position) error {
 	var columns []int
 	if !t.o.NoTargets {
 		columns = slices.Clone(t.targetColumns)
@@ -378,7 +380,7 @@ func (t *tableReader) scan(ctx context.Context, from mark) error {
 			columns = append(columns, j)
 		}
 	}
-	for _, b := range t.bounds {
+	for _, b := range t.bindings {
 		if t.scans(&b) {
 			columns = append(columns, b.columns...)
 		}
@@ -392,7 +394,7 @@ func (t *tableReader) scan(ctx context.Context, from mark) error {
 	if t.n == 0 {
 		return ErrEmpty
 	}
-	for i, b := range t.bounds {
+	for i, b := range t.bindings {
 		if b.images {
 			return t.openImages(ctx, i, scratch[i].Strings)
 		}
@@ -400,8 +402,8 @@ func (t *tableReader) scan(ctx context.Context, from mark) error {
 	return nil
 }
 
-// scanRecords reads columns of all records.
-func (t *tableReader) scanRecords(ctx context.Context, columns []int, from mark, scratch []ood.Tensor) error {
+// scanRecords reads the given columns of all records.
+func (t *tableReader) scanRecords(ctx context.Context, columns []int, from position, scratch []ood.Tensor) error {
 	for rec, err := range recordsOf(ctx, t, columns, from) {
 		if err == nil {
 			err = t.add(rec, scratch)
@@ -410,7 +412,7 @@ func (t *tableReader) scanRecords(ctx context.Context, columns []int, from mark,
 			return err
 		}
 		if t.file == nil {
-			t.marks.add(t.n, rec.at.offset, rec.line)
+			t.rowIndex.add(t.n, rec.at.offset, rec.line)
 		}
 		t.n++
 	}
@@ -421,8 +423,8 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor) error {
 	if err := t.checkWidth(rec); err != nil {
 		return err
 	}
-	for j := range t.bounds {
-		b, x := &t.bounds[j], &scratch[j]
+	for j := range t.bindings {
+		b, x := &t.bindings[j], &scratch[j]
 		if !t.scans(b) {
 			continue
 		}
@@ -444,19 +446,19 @@ func (t *tableReader) addNames(rec *record) error {
 	if t.groupColumn >= 0 {
 		c := &rec.cells[t.groupColumn]
 		if c.kind == list || c.kind == other {
-			return fmt.Errorf("%s: lists, dates, times and nested values cannot be groups", t.where(rec.line, t.groupColumn))
+			return fmt.Errorf("%s: lists, dates, times and nested values cannot be groups", t.location(rec.line, t.groupColumn))
 		}
-		t.groups = append(t.groups, strings.Clone(c.trimmed()))
+		t.groups = append(t.groups, strings.Clone(c.asName()))
 	}
 	if t.idColumn >= 0 {
 		c := &rec.cells[t.idColumn]
 		switch {
 		case c.kind == list || c.kind == other:
-			return fmt.Errorf("%s: lists, dates, times and nested values cannot be identifiers", t.where(rec.line, t.idColumn))
+			return fmt.Errorf("%s: lists, dates, times and nested values cannot be identifiers", t.location(rec.line, t.idColumn))
 		case c.kind == number && c.text == "" && lossyNumber(c.number):
-			return fmt.Errorf("%s: whole numbers beyond 2^53 lose their last digits; save identifiers as texts", t.where(rec.line, t.idColumn))
+			return fmt.Errorf("%s: whole numbers beyond 2^53 lose their last digits; save identifiers as texts", t.location(rec.line, t.idColumn))
 		}
-		t.ids = append(t.ids, strings.Clone(c.trimmed()))
+		t.ids = append(t.ids, strings.Clone(c.asName()))
 	}
 	return nil
 }
@@ -464,34 +466,34 @@ func (t *tableReader) addNames(rec *record) error {
 func (t *tableReader) addTargets(rec *record) error {
 	for _, j := range t.targetColumns {
 		c := &rec.cells[j]
-		v, wrong := t.o.target(c)
+		v, problem := t.o.target(c)
 		if t.o.allTargets && c.kind == list {
-			t.targets, wrong = c.items(t.targets)
-		} else if wrong == "" {
+			t.targets, problem = c.appendNumbers(t.targets)
+		} else if problem == "" {
 			t.targets = append(t.targets, v)
 		}
-		if wrong == "" {
+		if problem == "" {
 			continue
 		}
-		err := t.badNumber(rec, j, wrong)
+		err := t.badNumber(rec, j, problem)
 		switch {
-		case t.o.named(c):
-			err = fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
-		case t.o.asksNames(c):
+		case t.o.namesClass(c):
+			err = fmt.Errorf("%s: %s", t.location(rec.line, j), problem)
+		case t.o.mayNameClass(c):
 			err = &ClassNameError{err.Error()}
 		}
 		if !t.o.TargetOptional || !t.o.SkipOdd {
 			return err
 		}
-		t.targetColumns, t.targets, t.odd = nil, nil, err
+		t.targetColumns, t.targets, t.targetsErr = nil, nil, err
 		break
 	}
 	if t.n == 0 {
-		if t.perRow = len(t.targets); t.perRow == 0 && len(t.targetColumns) > 0 {
+		if t.targetsPerRow = len(t.targets); t.targetsPerRow == 0 && len(t.targetColumns) > 0 {
 			return fmt.Errorf("%s %d: its list of targets is empty", t.unit(), rec.line)
 		}
-	} else if n := len(t.targets) - t.n*t.perRow; t.targetColumns != nil && n != t.perRow {
-		return fmt.Errorf("%s %d: it has %s, but earlier rows have %d", t.unit(), rec.line, rows.Count(n, "target"), t.perRow)
+	} else if n := len(t.targets) - t.n*t.targetsPerRow; t.targetColumns != nil && n != t.targetsPerRow {
+		return fmt.Errorf("%s %d: it has %s, but earlier rows have %d", t.unit(), rec.line, rows.Count(n, "target"), t.targetsPerRow)
 	}
 	return nil
 }

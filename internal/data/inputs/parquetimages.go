@@ -21,7 +21,7 @@ import (
 // imageCells provides the encoded images in a column of a Parquet file.
 type imageCells struct {
 	*parquet.File
-	// columns holds the column of images and, if there is one, the column with the paths of
+	// columns contains the column of images and, if there is one, the column with paths of
 	// separate image files.
 	columns []int
 }
@@ -37,10 +37,10 @@ func newImageCells(f *parquet.File, column int) *imageCells {
 	return c
 }
 
-// openParquetImages opens a Parquet file whose rows have images and no other model inputs. It
-// returns nil for other files.
+// openParquetImages opens a Parquet file whose rows have an image and no other model
+// inputs. For other files it returns nil.
 func openParquetImages(ctx context.Context, path string, o Options) (*Set, error) {
-	input := only(o.Takes)
+	input := onlyInput(o.Takes)
 	if len(required(o.Takes)) > 1 || o.Preprocess == nil && len(input.Shape) != 4 {
 		return nil, nil
 	}
@@ -58,7 +58,7 @@ func openParquetImages(ctx context.Context, path string, o Options) (*Set, error
 	if f.Rows() == 0 {
 		return nil, fmt.Errorf("%s: %w", path, ErrEmpty)
 	}
-	a := answers{o: o}
+	a := annotations{o: o}
 	if err := a.addColumns(ctx, f); err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func openParquetImages(ctx context.Context, path string, o Options) (*Set, error
 	if err != nil {
 		return nil, err
 	}
-	s := (&Set{src: src}).withoutBad()
+	s := (&Set{src: src}).withoutUnreadable()
 	if err := a.annotate(s, path); err != nil {
 		return nil, err
 	}
@@ -76,8 +76,8 @@ func openParquetImages(ctx context.Context, path string, o Options) (*Set, error
 	return s, nil
 }
 
-// imageColumn returns the column of bytes with the images: the only one, or the one with the
-// input's name or a usual name; -1 is none.
+// imageColumn returns the column of encoded images, or -1 if there is none. If several
+// columns contain bytes, it is the one with the input's name or a usual name.
 func imageColumn(f *parquet.File, input string) (int, error) {
 	var found []int
 	var names []string
@@ -102,21 +102,21 @@ func imageColumn(f *parquet.File, input string) (int, error) {
 	return 0, fmt.Errorf("several columns may contain the images, %s; rename the right one to image", display.List(names, 10))
 }
 
-// addColumns adds the targets and groups in their columns.
-func (a *answers) addColumns(ctx context.Context, f *parquet.File) error {
-	places, columns := map[string]int{}, []int{}
+// addColumns adds the targets and groups of all rows.
+func (a *annotations) addColumns(ctx context.Context, f *parquet.File) error {
+	columnIndex, columns := map[string]int{}, []int{}
 	for j, c := range f.Columns() {
-		asked := c.Name == "label" || c.Name == a.o.Groups || slices.Contains(a.o.Targets, c.Name)
-		if asked && !c.List && (c.Kind == parquet.Number || c.Kind == parquet.Text) {
-			places[c.Name], columns = j, append(columns, j)
+		requested := c.Name == "label" || c.Name == a.o.Groups || slices.Contains(a.o.Targets, c.Name)
+		if requested && !c.List && (c.Kind == parquet.Number || c.Kind == parquet.Text) {
+			columnIndex[c.Name], columns = j, append(columns, j)
 		}
 	}
-	for rec, err := range recordsOf(ctx, parquetTable{f}, columns, mark{}) {
+	for rec, err := range recordsOf(ctx, parquetTable{f}, columns, position{}) {
 		if err != nil {
 			return err
 		}
 		value := func(name string) (cell, error) {
-			j, ok := places[name]
+			j, ok := columnIndex[name]
 			switch {
 			case !ok:
 				return cell{}, fmt.Errorf("there is no column %.100q of numbers or texts", name)
@@ -132,8 +132,8 @@ func (a *answers) addColumns(ctx context.Context, f *parquet.File) error {
 	return nil
 }
 
-// nameLabels sets the class names that labels index, if there is one for each label. Labels
-// are renumbered as the model's classes if these include all names.
+// nameLabels sets the names of classes, if there is a name for each label. If the model's
+// classes include all names, labels are renumbered to match the model's classes.
 func (s *Set) nameLabels(names, classes []string) {
 	if names == nil || s.Labels == nil || slices.ContainsFunc(s.Labels, func(l int) bool { return l < 0 || l >= len(names) }) {
 		return
@@ -154,12 +154,12 @@ func (c *imageCells) file(int) string { return "" }
 
 func (c *imageCells) path(i int) string { return fmt.Sprintf("row %d of %s", i, c.Path()) }
 
-func (c *imageCells) open() (album, error) {
+func (c *imageCells) open() (imageOpener, error) {
 	cursor, err := c.Open(c.columns...)
 	return imageCursor{cursor, filepath.Dir(c.Path())}, err
 }
 
-// imageCursor reads cells in order. Relative paths in them are below a folder.
+// imageCursor reads images from cells. Relative paths in cells start at dir.
 type imageCursor struct {
 	*parquet.Cursor
 	dir string
@@ -190,19 +190,19 @@ func (c imageCursor) picture(i int) (opener, error) {
 }
 
 // hubClasses returns the class names of a column of numbers, which Hugging Face's datasets
-// store in the file, or nil.
+// store in the metadata of a file. It returns nil if there are none.
 func hubClasses(f *parquet.File, column string) []string {
 	text, _ := f.Metadata("huggingface")
 	var about struct {
 		Info struct {
-			Features map[string]json.RawMessage `json:"features"` // of many kinds
+			Features map[string]json.RawMessage `json:"features"` // columns have different kinds of metadata
 		} `json:"info"`
 	}
 	var feature struct {
 		Names []string `json:"names"`
 	}
 	if json.Unmarshal([]byte(text), &about) != nil || json.Unmarshal(about.Info.Features[column], &feature) != nil {
-		return nil // of another program, or without classes
+		return nil // the metadata are from another program, or name no classes
 	}
 	return feature.Names
 }

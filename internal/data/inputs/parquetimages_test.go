@@ -14,16 +14,17 @@ import (
 
 const hub = "testdata/hub.parquet"
 
-// TestParquetImages reads what testdata/hub.py wrote.
+// TestParquetImages checks the images, labels and groups in a file that testdata/hub.py
+// wrote.
 func TestParquetImages(t *testing.T) {
-	s := open(t, hub, Options{Preprocess: plain(t)})
+	s := open(t, hub, Options{Preprocess: unscaled(t)})
 	if s.Len() != 6 || !slices.Equal(s.Shape(), []int{3, 4, 6}) || !slices.Equal(s.Labels, []int{0, 1, 0, 1, 0, 1}) || !slices.Equal(s.ClassNames, []string{"dog", "cat"}) {
 		t.Fatalf("%d rows of %v, labels %v of %v", s.Len(), s.Shape(), s.Labels, s.ClassNames)
 	}
 	if s.Targets.Rows > 0 || s.File(2) != "" || s.Name(2) != "row 2 of "+hub {
 		t.Errorf("targets %v, file %q, name %q", s.Targets, s.File(2), s.Name(2))
 	}
-	x := read(t, s.Subset([]int{5, 0, 3, 1}), 3)
+	x := readAll(t, s.Subset([]int{5, 0, 3, 1}), 3)
 	for k, i := range []int{5, 0, 3, 1} {
 		for c := range 3 {
 			for _, v := range x[(3*k+c)*24 : (3*k+c+1)*24] {
@@ -42,18 +43,18 @@ func TestParquetImages(t *testing.T) {
 	}
 	wantError(t, s.CheckImages([]int{3, 8, 8}), "row 0 of "+hub, "the image is of 4×6 pixels")
 
-	// Class names of the model number labels if they include all.
-	s = open(t, hub, Options{Preprocess: plain(t), Classes: []string{"bird", "cat", "dog"}, Groups: "place"})
+	// If the model's class names include all names in the file, they number the labels.
+	s = open(t, hub, Options{Preprocess: unscaled(t), Classes: []string{"bird", "cat", "dog"}, Groups: "place"})
 	if !slices.Equal(s.Labels, []int{2, 1, 2, 1, 2, 1}) || len(s.ClassNames) != 3 || s.Groups[3] != "south" {
 		t.Errorf("labels %v of %v, groups %v", s.Labels, s.ClassNames, s.Groups)
 	}
-	s = open(t, hub, Options{Preprocess: plain(t), Targets: []string{"y"}})
+	s = open(t, hub, Options{Preprocess: unscaled(t), Targets: []string{"y"}})
 	if y := s.Targets; !slices.Equal(y.Data, []float32{0, .5, 1, 1.5, 2, 2.5}) || !slices.Equal(s.TargetNames, []string{"y"}) || s.ClassNames != nil {
 		t.Errorf("targets %v", y)
 	}
 }
 
-// writeParquet writes rows of a struct.
+// writeParquet writes a Parquet file with the given rows and returns its path.
 func writeParquet[T any](t *testing.T, rows []T) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -68,7 +69,7 @@ func TestParquetImageErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	images := Options{Preprocess: plain(t)}
+	images := Options{Preprocess: unscaled(t)}
 	type one struct {
 		Photo []byte
 		Label *int `parquet:"label,optional"`
@@ -92,7 +93,7 @@ func TestParquetImageErrors(t *testing.T) {
 	if s = open(t, many, Options{Preprocess: images.Preprocess, Groups: "Site"}); s.Groups[0] != "10000000" {
 		t.Errorf("the group 10000000, as a table names it, is %s", s.Groups[0])
 	}
-	// A column of lists, in the description of Hugging Face, beside the column of classes.
+	// The metadata of Hugging Face describe a column of lists before the column of classes.
 	var described bytes.Buffer
 	zero := 0
 	about := parquet.KeyValueMetadata("huggingface", `{"info": {"features": {"tags": [{"dtype": "string"}], "label": {"names": ["cat"], "_type": "ClassLabel"}}}}`)
@@ -116,7 +117,7 @@ func TestParquetImageErrors(t *testing.T) {
 	}
 	files := writeParquet(t, []named{{cell{png, "no.png"}}, {cell{nil, "b.png"}}, {cell{nil, ""}}, {cell{nil, "no.png"}}})
 	writeFile(t, filepath.Dir(files), "b.png", string(png))
-	x := read(t, open(t, files, images).Subset([]int{0, 1}), 2)
+	x := readAll(t, open(t, files, images).Subset([]int{0, 1}), 2)
 	if half := len(x) / 2; !slices.Equal(x[:half], x[half:]) {
 		t.Error("an image in a file of its own is another")
 	}
@@ -130,7 +131,7 @@ func TestParquetImageErrors(t *testing.T) {
 	_, err = Open(context.Background(), several, images)
 	wantError(t, err, several, "several columns may contain the images, A, B; rename the right one to image")
 	images.Takes = []Takes{{Name: "B", DType: "float32"}}
-	read(t, open(t, several, images), 1)
+	readAll(t, open(t, several, images), 1)
 
 	none := writeParquet(t, []one{})
 	_, err = Open(context.Background(), none, images)
@@ -168,7 +169,7 @@ func FuzzParquetImages(f *testing.F) {
 		if _, err := OpenFeatures(path); err != nil && strings.Contains(err.Error(), "\n") {
 			t.Fatal(err)
 		}
-		s, err := openParquetImages(context.Background(), path, Options{Preprocess: plain(t), Groups: "place", SkipOdd: true})
+		s, err := openParquetImages(context.Background(), path, Options{Preprocess: unscaled(t), Groups: "place", SkipOdd: true})
 		if err != nil || s == nil {
 			if err != nil && strings.Contains(err.Error(), "\n") {
 				t.Fatal(err)

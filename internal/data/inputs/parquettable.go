@@ -14,7 +14,7 @@ type parquetTable struct{ *parquet.File }
 
 func (f parquetTable) unit() string { return "row" }
 
-func (f parquetTable) records(ctx context.Context, columns []int, from mark) (records, error) {
+func (f parquetTable) records(ctx context.Context, columns []int, from position) (records, error) {
 	r := &parquetReader{ctx: ctx, all: f.Columns(), row: int(from.offset), end: f.Rows()}
 	if columns == nil {
 		columns = upTo(len(r.all))
@@ -27,7 +27,7 @@ func (f parquetTable) records(ctx context.Context, columns []int, from mark) (re
 	r.rec.cells = make([]cell, len(r.all))
 	for j := range r.all {
 		if r.all[j].Kind == parquet.Other {
-			r.rec.cells[j].kind = other // not absent, because some models fill missing numbers
+			r.rec.cells[j].kind = other // not absent, because a model may accept missing numbers, and these values are not missing
 		}
 	}
 	var err error
@@ -35,20 +35,21 @@ func (f parquetTable) records(ctx context.Context, columns []int, from mark) (re
 	return r, err
 }
 
-// sniffParquet finds the kinds of columns. The schema tells them without reading cells, except
-// for texts, which may be numbers: the first texts that may be inputs are read.
+// sniffParquet finds the kinds of columns. The schema tells most kinds without reading
+// cells. Texts can contain numbers, so the first cells of text columns that may be inputs
+// are read.
 func (t *tableReader) sniffParquet(ctx context.Context) error {
 	if t.file.Rows() == 0 {
 		return ErrEmpty
 	}
-	t.header, t.holds = t.Names(), make([]holds, len(t.file.Columns()))
-	t.placeNames(t.header)
+	t.header, t.counts = t.Names(), make([]cellCounts, len(t.file.Columns()))
+	t.indexNames(t.header)
 	for j, c := range t.file.Columns() {
-		h := &t.holds[j]
+		h := &t.counts[j]
 		switch {
 		case c.Empty:
 		case c.Dates():
-			h.odd = 1
+			h.unreadable = 1
 		case c.Kind == parquet.Other || c.List && c.Kind != parquet.Number:
 			h.others = 1
 		case c.List:
@@ -58,23 +59,23 @@ func (t *tableReader) sniffParquet(ctx context.Context) error {
 		case c.Kind == parquet.Bytes || t.o.Columns != nil && !slices.Contains(t.o.Columns, c.Name):
 			h.texts = 1
 		default:
-			t.lookAt(ctx, j)
+			t.inspectColumn(ctx, j)
 		}
 	}
 	return t.checkNames()
 }
 
-// lookAt inspects the first rows of a column. Their errors are reported when the column is
-// used.
-func (t *tableReader) lookAt(ctx context.Context, column int) {
+// inspectColumn inspects the first cells of a column. Their errors are reported when the
+// column is used.
+func (t *tableReader) inspectColumn(ctx context.Context, column int) {
 	n := 0
-	for rec, err := range recordsOf(ctx, t, []int{column}, mark{}) {
+	for rec, err := range recordsOf(ctx, t, []int{column}, position{}) {
 		if err != nil {
-			t.holds[column].texts++
+			t.counts[column].texts++
 			return
 		}
-		t.look(rec)
-		if n++; n == sniffed {
+		t.inspect(rec)
+		if n++; n == sniffedRows {
 			return
 		}
 	}
@@ -94,25 +95,25 @@ func firstLength(f *parquet.File, column int) (int, error) {
 	return first[0].Lengths[0], nil
 }
 
-// parquetReader reads some rows ahead.
+// parquetReader reads the rows of a Parquet file, several at a time.
 type parquetReader struct {
 	*parquet.Cursor
 	ctx     context.Context
 	all     []parquet.Column
-	columns []int // columns that are read
+	columns []int // indices of the columns that are read
 	row     int
 	end     int
-	ahead   []parquet.Values // values of these columns
-	left    int              // remaining rows of these
+	ahead   []parquet.Values // values that were read ahead, by index in columns
+	left    int              // number of rows that are left in ahead
 	rec     record
 }
 
-// parquetAhead is the number of rows that are decoded at a time, unless they are large.
+// parquetAhead is the largest number of rows that are decoded at a time.
 const parquetAhead = 64
 
-func (r *parquetReader) at() mark { return mark{offset: int64(r.row), line: r.row} }
+func (r *parquetReader) at() position { return position{offset: int64(r.row), line: r.row} }
 
-func (r *parquetReader) seek(to mark) { r.row, r.left = int(to.offset), 0 }
+func (r *parquetReader) seek(to position) { r.row, r.left = int(to.offset), 0 }
 
 func (r *parquetReader) next() (*record, error) {
 	if r.row >= r.end {
@@ -125,7 +126,7 @@ func (r *parquetReader) next() (*record, error) {
 		}
 	}
 	for k, j := range r.columns {
-		r.rec.cells[j] = take(&r.ahead[k], r.all[j])
+		r.rec.cells[j] = takeCell(&r.ahead[k], r.all[j])
 	}
 	r.rec.line = r.row
 	r.left--
@@ -133,8 +134,8 @@ func (r *parquetReader) next() (*record, error) {
 	return &r.rec, nil
 }
 
-// take removes and returns the first cell of a column's values.
-func take(v *parquet.Values, column parquet.Column) (c cell) {
+// takeCell removes and returns the first cell of a column's values.
+func takeCell(v *parquet.Values, column parquet.Column) (c cell) {
 	n := 1
 	if column.List {
 		n = v.Lengths[0]

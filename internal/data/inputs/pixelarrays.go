@@ -14,13 +14,13 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// frame describes how the pixels of one image are laid out in a row of an array.
+// frame describes the layout of an image's pixels in a row of an array.
 type frame struct {
 	h, w, c int
 	planar  bool // channels first
 }
 
-// frameOf interprets a shape as H×W, H×W×C or C×H×W. If it can be both, channels are last.
+// frameOf interprets a shape as H×W, H×W×C or C×H×W. An ambiguous shape is read as H×W×C.
 func frameOf(shape []int) (frame, bool) {
 	channels := func(c int) bool { return c == 1 || c == 3 || c == 4 }
 	switch {
@@ -35,7 +35,7 @@ func frameOf(shape []int) (frame, bool) {
 	return frame{}, false
 }
 
-// pixels returns a row as an image, rearranged if necessary.
+// pixels returns a row as an image with channels last.
 func (f frame) pixels(row []uint8) *pixels.Image {
 	out := &pixels.Image{Height: f.h, Width: f.w, Channels: f.c, Pix: row}
 	if !f.planar {
@@ -83,7 +83,7 @@ func (p *pixelSource) open() (reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return filled{&pixelReader{c, p}, p.tensor}, nil
+	return filledReader{&pixelReader{c, p}, p.tensor}, nil
 }
 
 func (p *pixelSource) pixels(ctx context.Context, rows []int, use func(k int, m image.Image)) error {
@@ -92,7 +92,7 @@ func (p *pixelSource) pixels(ctx context.Context, rows []int, use func(k int, m 
 		return err
 	}
 	defer c.Close()
-	for _, k := range inOrder(rows) { // a compressed array is read in sequence
+	for _, k := range sortOrder(rows) { // in order, because a compressed array is read in sequence
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -105,8 +105,8 @@ func (p *pixelSource) pixels(ctx context.Context, rows []int, use func(k int, m 
 	return nil
 }
 
-// readBytes limits the bytes of pixels that are read at once.
-const readBytes = 1 << 26
+// maxReadBytes limits the bytes of pixels that are read at once.
+const maxReadBytes = 1 << 26
 
 type pixelReader struct {
 	*npy.Cursor
@@ -115,7 +115,7 @@ type pixelReader struct {
 
 func (r *pixelReader) fill(ctx context.Context, idx []int, dst []float32) error {
 	in, out := r.src.l.RowLen(), rows.Elements(r.src.tensor.Shape[1:])
-	for start, n := range runs(idx, max(1, readBytes/in)) {
+	for start, n := range runs(idx, max(1, maxReadBytes/in)) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -125,10 +125,10 @@ func (r *pixelReader) fill(ctx context.Context, idx []int, dst []float32) error 
 		}
 		rows := a.Data.([]uint8)
 		g, ctx := errgroup.WithContext(ctx)
-		share := (n + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0)
-		for from := 0; from < n; from += share {
+		perWorker := (n + runtime.GOMAXPROCS(0) - 1) / runtime.GOMAXPROCS(0)
+		for from := 0; from < n; from += perWorker {
 			g.Go(func() error {
-				for k := from; k < min(from+share, n); k++ {
+				for k := from; k < min(from+perWorker, n); k++ {
 					if err := ctx.Err(); err != nil {
 						return err
 					}

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestMarks checks that each row of a text is found by its number and reported with its line,
-// if rows have several lines and others are between them.
-func TestMarks(t *testing.T) {
+// TestPositions checks that rows of a text file can be read in any order and are reported
+// with the right line, even if rows have several lines and comments are between them.
+func TestPositions(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("note,x\n")
 	var lines []int

@@ -13,19 +13,19 @@ import (
 	"github.com/attach-uncertainty/attach/internal/display"
 )
 
-// exact is the largest integer up to which float64 represents all integers. Numbers in files
-// become float64, and then float32.
-const exact = 1 << 53
+// maxExact64 is 2⁵³. Float64 represents every integer up to it, and numbers in files become
+// float64 before they become float32.
+const maxExact64 = 1 << 53
 
-// lossyNumber reports whether a number is an integer that lost its last digits. Numbers beyond
-// 64 bits were not written as integers.
-func lossyNumber(x float64) bool { return math.Abs(x) >= exact && math.Abs(x) < 1<<64 }
+// lossyNumber reports whether a number is an integer that lost its last digits. Numbers
+// beyond 64 bits are assumed not to be integers.
+func lossyNumber(x float64) bool { return math.Abs(x) >= maxExact64 && math.Abs(x) < 1<<64 }
 
-// noteBeyond adds notes about number columns whose first rows contain integers that lose their
-// last digits, such as identifiers.
-func (t *tableReader) noteBeyond(ctx context.Context, first mark) {
+// noteLossyNumbers adds a note for each column of numbers whose first rows contain integers
+// that lose their last digits, such as identifiers.
+func (t *tableReader) noteLossyNumbers(ctx context.Context, first position) {
 	var columns []int
-	for _, b := range t.bounds {
+	for _, b := range t.bindings {
 		if b.tensor.Strings == nil && !b.images && !b.list {
 			columns = append(columns, b.columns...)
 		}
@@ -39,7 +39,7 @@ func (t *tableReader) noteBeyond(ctx context.Context, first mark) {
 	counts, n := make([]int, t.columns), 0
 	for rec, err := range recordsOf(ctx, t, columns, first) {
 		if err != nil || len(rec.cells) < t.columns {
-			break // the scan of all rows will report the error
+			break // scan will report the error
 		}
 		for _, j := range columns {
 			c := &rec.cells[j]
@@ -51,7 +51,7 @@ func (t *tableReader) noteBeyond(ctx context.Context, first mark) {
 				counts[j]++
 			}
 		}
-		if n++; n == sniffed {
+		if n++; n == sniffedRows {
 			break
 		}
 	}
@@ -62,14 +62,14 @@ func (t *tableReader) noteBeyond(ctx context.Context, first mark) {
 	}
 }
 
-func lossyNote(name string, count, of int) string {
-	return fmt.Sprintf("%s: %d of the first %s hold whole numbers beyond 2^53, which lose their last digits; give identifiers as texts, or leave them out", name, count, rows.Count(of, "row"))
+func lossyNote(name string, count, total int) string {
+	return fmt.Sprintf("%s: %d of the first %s hold whole numbers beyond 2^53, which lose their last digits; give identifiers as texts, or leave them out", name, count, rows.Count(total, "row"))
 }
 
-// beyondOf returns the note of noteBeyond for an array of integers, or "". The width of rows
-// is not yet checked, so that it reads at most 1 MB.
-func beyondOf(name string, l *npy.Lazy) string {
-	n := min(sniffed, l.Rows(), 1<<17/l.RowLen())
+// lossyArrayNote returns the note of noteLossyNumbers for an array of integers, or "". It
+// reads at most 1 MB, because the width of rows has not been checked yet.
+func lossyArrayNote(name string, l *npy.Lazy) string {
+	n := min(sniffedRows, l.Rows(), 1<<17/l.RowLen())
 	if n == 0 || l.DType.Size < 8 || l.DType.Kind == 'f' {
 		return ""
 	}
@@ -95,28 +95,28 @@ func beyondOf(name string, l *npy.Lazy) string {
 	return lossyNote(fmt.Sprintf("%.100q", name), count, n)
 }
 
-// steps is the least number of float32 values over which the targets of a column should
-// spread.
-const steps = 1000
+// minSteps is the smallest range of targets that gets no note, as a multiple of the
+// distance between neighbouring float32 numbers.
+const minSteps = 1000
 
-// CoarseTargets returns a note for each column of targets that are so large, relative to their
-// differences, that float32 hardly distinguishes them. Labels, which are small integers, have
-// no such note.
+// CoarseTargets returns a note for each column of targets that float32 hardly
+// distinguishes, because they are large relative to their differences. Labels, which are
+// small integers, get no note.
 func (s *Set) CoarseTargets() (notes []string) {
 	if s.Labels != nil {
 		return nil
 	}
 	for j := range s.Targets.Cols {
-		least, most := math.Inf(1), math.Inf(-1)
+		lowest, highest := math.Inf(1), math.Inf(-1)
 		for i := range s.Targets.Rows {
 			if v := float64(rows.Row(s.Targets, i)[j]); v == v {
-				least, most = min(least, v), max(most, v)
+				lowest, highest = min(lowest, v), max(highest, v)
 			}
 		}
-		size := max(math.Abs(least), math.Abs(most))
+		size := max(math.Abs(lowest), math.Abs(highest))
 		step := float64(math.Nextafter32(float32(size), math.MaxFloat32)) - float64(float32(size))
 		// Small targets that are all equal are not a rounding problem.
-		if !(most-least < steps*step) || most == least && size < rows.MaxExact {
+		if !(highest-lowest < minSteps*step) || highest == lowest && size < rows.MaxExact {
 			continue
 		}
 		name := "the targets"
@@ -125,17 +125,17 @@ func (s *Set) CoarseTargets() (notes []string) {
 		} else if s.Targets.Cols > 1 {
 			name = fmt.Sprintf("the targets of column %d", j)
 		}
-		spread := "are all " + large(least, 8)
-		if most > least {
-			spread = fmt.Sprintf("lie between %s and %s", large(least, 8), large(most, 8))
+		spread := "are all " + formatLarge(lowest, 8)
+		if highest > lowest {
+			spread = fmt.Sprintf("lie between %s and %s", formatLarge(lowest, 8), formatLarge(highest, 8))
 		}
-		notes = append(notes, fmt.Sprintf("%s %s as float32 numbers, which are %s apart there: differences between targets are lost; subtract a number near them all, here and from the model's predictions", name, spread, large(step, 3)))
+		notes = append(notes, fmt.Sprintf("%s %s as float32 numbers, which are %s apart there: differences between targets are lost; subtract a number near them all, here and from the model's predictions", name, spread, formatLarge(step, 3)))
 	}
 	return notes
 }
 
-// large formats numbers below 1e15 with all their digits before the point.
-func large(x float64, digits int) string {
+// formatLarge formats numbers below 1e15 with all digits before the point.
+func formatLarge(x float64, digits int) string {
 	if size := math.Abs(x); size >= 1e7 && size < 1e15 {
 		return display.Fixed(x, 0)
 	}

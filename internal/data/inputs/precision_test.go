@@ -14,9 +14,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// TestNoteBeyond checks the note for 64-bit identifiers, which lose their last digits, and its
-// absence for other large numbers.
-func TestNoteBeyond(t *testing.T) {
+// TestLossyNumbers checks that 64-bit identifiers, which lose their last digits, get a note
+// and other large numbers get none.
+func TestLossyNumbers(t *testing.T) {
 	for cell, noted := range map[string]bool{"1152921504606846977": true, "-9007199254740993": true, "9007199254740991": false, "1e30": false, "0.5": false} {
 		for name, text := range map[string]string{
 			"ids.csv":   "id,y\n1," + "2\n" + cell + ",3\n",
@@ -38,9 +38,9 @@ func TestNoteBeyond(t *testing.T) {
 	}
 }
 
-// TestNoteBeyondOfArrays checks the note for 64-bit arrays, and that long rows or other
-// numbers cost no memory.
-func TestNoteBeyondOfArrays(t *testing.T) {
+// TestLossyArrays checks the note for 64-bit arrays. It also checks that the test for it
+// reads few bytes of arrays with long rows or other numbers.
+func TestLossyArrays(t *testing.T) {
 	const long = 1 << 19
 	var before, after runtime.MemStats
 	for name, c := range map[string]struct {

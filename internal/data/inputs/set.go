@@ -16,16 +16,16 @@ import (
 // ErrEmpty is wrapped by the error for inputs without rows.
 var ErrEmpty = errors.New("there are no rows")
 
-// Set is a list of inputs, with their labels, targets and names. It keeps no file open and is
-// safe for concurrent use.
+// Set is a list of inputs, with their labels, targets and names. A Set keeps no file open
+// and is safe for concurrent use.
 type Set struct {
 	src    source
 	takes  []Takes
-	layout string // of images
+	layout string // order of axes of images
 	opened int
-	index  []int // rows of src, or nil for the rows from first to last, or for all
+	index  []int // rows of src, or nil for all rows from first to last−1
 	first  int
-	last   int // 0 means all
+	last   int // 0 means that all rows of src belong to the set
 
 	Labels     []int    // class index of each row, nil if none are known
 	ClassNames []string // names indexed by labels, nil if there are none
@@ -34,11 +34,12 @@ type Set struct {
 	Targets blas32.General
 	Groups  []string // of each row, nil if Options name none
 	IDs     []string // of each row, nil if Options name none
-	// Columns are the names of table columns that are inputs, except texts; nil without a
-	// header or a table. Texts are the columns of texts, and TargetNames those of targets.
+	// Columns names the table columns that are inputs, except texts. It is nil for a table
+	// without a header and for other inputs. Texts names the columns of texts, and
+	// TargetNames the columns of targets.
 	Columns, Texts, TargetNames []string
 	Notes                       []string // remarks on how columns or arrays were read
-	// Odd is the reason why targets were ignored (see Options.SkipOdd), or nil.
+	// Odd is the reason why targets were ignored, or nil (see Options.SkipOdd).
 	Odd     error
 	Skipped int // number of unreadable rows that Options.SkipBad left out
 }
@@ -54,12 +55,13 @@ func (s *Set) Len() int {
 	return s.src.rows()
 }
 
-// Opened returns the number of rows that were opened; the set may contain only some of them.
+// Opened returns the number of rows that were opened. The set may contain only some of
+// these.
 func (s *Set) Opened() int { return s.opened }
 
-// Shape returns the shape of one row of the first tensor, as the model gets it after
-// preprocessing: channels×height×width for an image, or height×width×channels in layout NHWC,
-// or the number of columns of a table.
+// Shape returns the shape of one row of the first tensor, as the model receives it after
+// preprocessing. An image has channels×height×width, or height×width×channels in layout
+// NHWC. A row of a table has the number of columns.
 func (s *Set) Shape() []int { return slices.Clone(s.src.tensors()[0].Shape[1:]) }
 
 // RowLen returns the number of elements of one row, or 0 if rows differ in length or are
@@ -82,7 +84,7 @@ func (s *Set) Name(i int) string { return s.src.name(s.Row(i)) }
 // File returns the file of row i, relative to the folder that was opened, or "" if rows
 // are not files.
 func (s *Set) File(i int) string {
-	if m, ok := find[*imageSource](s.src); ok {
+	if m, ok := findSource[*imageSource](s.src); ok {
 		return m.file(s.Row(i))
 	}
 	return ""
@@ -91,17 +93,17 @@ func (s *Set) File(i int) string {
 // thumbnailEdge is the largest width and height of a thumbnail, in pixels.
 const thumbnailEdge = 192
 
-// pictured is a source whose rows are images.
-type pictured interface {
-	// pixels passes the rows to use, with their index in the list, in any order and possibly
-	// concurrently.
+// imageRows is a source whose rows are images.
+type imageRows interface {
+	// pixels passes each of the rows to use, with its index in rows. The order is
+	// arbitrary, and calls may be concurrent.
 	pixels(ctx context.Context, rows []int, use func(k int, m image.Image)) error
 }
 
-// Thumbnails returns rows that are images, or pixels in an array, as small pictures for
-// people, before preprocessing. It returns nil for other rows.
+// Thumbnails returns small pictures of the given rows, as they are before preprocessing. It
+// returns nil if rows are not images.
 func (s *Set) Thumbnails(ctx context.Context, rows []int) ([]image.Image, error) {
-	src, ok := find[pictured](s.src)
+	src, ok := findSource[imageRows](s.src)
 	if !ok {
 		return nil, nil
 	}
@@ -121,8 +123,8 @@ func (s *Set) Row(i int) int {
 	return s.first + i
 }
 
-// Subset returns the rows with the numbers idx, in that order, with their labels, targets and
-// names. It panics if a number is out of range.
+// Subset returns the rows with the given numbers, in that order, with their labels, targets
+// and names. It panics if a number is out of range.
 func (s *Set) Subset(idx []int) *Set {
 	sub := *s
 	sub.index = make([]int, len(idx))
@@ -150,7 +152,7 @@ func pick[T any](all []T, idx []int) []T {
 	return picked
 }
 
-// upTo returns the numbers from 0 up to, but not including, n.
+// upTo returns the numbers from 0 to n−1.
 func upTo(n int) []int {
 	all := make([]int, n)
 	for i := range all {
@@ -159,12 +161,12 @@ func upTo(n int) []int {
 	return all
 }
 
-// inOrder returns the positions of numbers in increasing order of the numbers.
-func inOrder(numbers []int) []int {
+// sortOrder returns the indices of numbers in the order that sorts the numbers.
+func sortOrder(numbers []int) []int {
 	order := upTo(len(numbers))
 	slices.SortFunc(order, func(a, b int) int { return numbers[a] - numbers[b] })
 	return order
 }
 
-// Select implements ood.Inputs without reading other rows.
+// Select implements ood.Inputs. It reads no rows.
 func (s *Set) Select(rows []int) ood.Inputs { return s.Subset(rows) }

@@ -13,17 +13,17 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/regularfile"
 )
 
-// Shards returns the files and folders for a name: itself, a list in braces, a pattern such as
-// *.parquet, the lines of a list @FILE, or the files of rows in a folder that contains such
-// files and no images.
+// Shards returns the files and folders that a name stands for. The name can be a path, a
+// list in braces, a pattern such as *.parquet, or @FILE for a list of names in a file. A
+// folder stands for its files of rows if it contains such files and no images.
 func Shards(name string) ([]string, error) { return shardsOf(name, 0) }
 
 // maxLists limits how deeply lists may name other lists.
 const maxLists = 8
 
-func shardsOf(name string, lists int) (shards []string, err error) {
+func shardsOf(name string, depth int) (shards []string, err error) {
 	if list, is := strings.CutPrefix(name, "@"); is {
-		if lists == maxLists {
+		if depth == maxLists {
 			return nil, fmt.Errorf("%s: lists name other lists more than %d levels deep", list, maxLists)
 		}
 		lines, err := readList(list)
@@ -31,11 +31,11 @@ func shardsOf(name string, lists int) (shards []string, err error) {
 			return nil, err
 		}
 		for _, line := range lines {
-			some, err := shardsOf(line, lists+1)
+			more, err := shardsOf(line, depth+1)
 			if err != nil {
 				return nil, InFile(list, err)
 			}
-			shards = append(shards, some...)
+			shards = append(shards, more...)
 		}
 		return shards, nil
 	}
@@ -43,24 +43,24 @@ func shardsOf(name string, lists int) (shards []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, one := range names {
-		found := []string{one}
-		if _, err := os.Stat(one); err != nil && !strings.ContainsAny(one, "*?[") {
+	for _, pattern := range names {
+		found := []string{pattern}
+		if _, err := os.Stat(pattern); err != nil && !strings.ContainsAny(pattern, "*?[") {
 			return nil, err
 		} else if err != nil {
-			if found, err = filepath.Glob(one); err != nil {
-				return nil, fmt.Errorf("%s: it is not a valid pattern of file names; use * for any characters and ? for one", one)
+			if found, err = filepath.Glob(pattern); err != nil {
+				return nil, fmt.Errorf("%s: it is not a valid pattern of file names; use * for any characters and ? for one", pattern)
 			}
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("%s: no file matches", one)
+			return nil, fmt.Errorf("%s: no file matches", pattern)
 		}
 		for _, path := range found {
-			some, err := filesOfRows(path)
+			more, err := expandFolder(path)
 			if err != nil {
 				return nil, err
 			}
-			shards = append(shards, some...)
+			shards = append(shards, more...)
 		}
 	}
 	return shards, nil
@@ -104,7 +104,7 @@ func Expand(name string) ([]string, error) {
 	return names, nil
 }
 
-// choicesOf reads 000..146 or a,b,c.
+// choicesOf returns the choices in a list such as 000..146 or a,b,c.
 func choicesOf(list string) ([]string, error) {
 	from, to, isRange := strings.Cut(list, "..")
 	if !isRange {
@@ -126,7 +126,7 @@ func choicesOf(list string) ([]string, error) {
 	return names, nil
 }
 
-// readList reads one name from each line, except empty lines.
+// readList reads one name from each line of a file, and skips empty lines.
 func readList(path string) (lines []string, err error) {
 	f, err := regularfile.Open(path)
 	if err != nil {
@@ -148,9 +148,9 @@ func readList(path string) (lines []string, err error) {
 	return lines, nil
 }
 
-// filesOfRows returns the files of rows in a folder, or the path itself if it is a file, or a
-// folder of images or without such files.
-func filesOfRows(path string) (files []string, err error) {
+// expandFolder returns the files of rows in a folder. If path is a file, a folder of images
+// or a folder without such files, it returns path itself.
+func expandFolder(path string) (files []string, err error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return []string{path}, nil // opening it will report the error
 	}
@@ -175,8 +175,9 @@ func filesOfRows(path string) (files []string, err error) {
 	return files, nil
 }
 
-// FilesOfRows returns the files of rows among the names in a folder, sorted; names of folders
-// end in a slash. It returns nil if there are none, or if there are images or folders too.
+// FilesOfRows returns, sorted, the files of rows among the names in a folder. Names of
+// folders end in a slash. It returns nil if there are no such files, or if there are also
+// images or folders.
 func FilesOfRows(names []string) (files []string) {
 	for _, name := range names {
 		switch ext := strings.ToLower(filepath.Ext(name)); {

@@ -2,7 +2,7 @@ package inputs
 
 import "testing"
 
-// TestListOfItself checks that a list that leads back to itself is an error.
+// TestListOfItself checks that a list that contains itself is an error.
 func TestListOfItself(t *testing.T) {
 	path := writeFile(t, t.TempDir(), "list", "")
 	writeFile(t, "", path, "@"+path+"\n")

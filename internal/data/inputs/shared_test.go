@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestSharedSets opens every real data set and reads some rows of each.
+// TestSharedSets checks that the real data sets can be opened, and that some rows of each
+// can be read.
 func TestSharedSets(t *testing.T) {
 	data := os.Getenv("ATTACH_DATA")
 	if data == "" {
@@ -42,7 +43,7 @@ func TestSharedSets(t *testing.T) {
 			if err != nil {
 				t.Skip("no preprocessing files beside the data")
 			}
-			o.Preprocess = config(t, string(b))
+			o.Preprocess = pipeline(t, string(b))
 		}
 		s := open(t, filepath.Join(data, c.file), o)
 		y, ok := s.Targets, s.Targets.Rows > 0
@@ -53,7 +54,7 @@ func TestSharedSets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read(t, some, 16)
+		readAll(t, some, 16)
 	}
 	for file, column := range map[string]string{"abalone.csv": "column 1: \"M\"", "star/kdg.csv": "column \"gr\""} {
 		_, err := Open(context.Background(), filepath.Join(data, file), Options{Targets: []string{"last"}})

@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Slice is a range of rows with Python's meaning: from Start up to, but not including, End. A
-// negative number counts from the end. The zero value is all rows.
+// Slice is a range of rows as in Python, from Start up to but not including End. A negative
+// number counts from the end. The zero value stands for all rows.
 type Slice struct {
 	Start, End int
 	Ends       bool // whether End is given; otherwise the range extends to the last row
@@ -44,8 +44,8 @@ func (s Slice) String() string {
 	return b.String()
 }
 
-// Of returns the range among n rows: from the first up to, but not including, the last. As in
-// Python, a range beyond the rows is cut off; an empty result is an error.
+// Of returns the range among n rows, from first up to but not including last. As in Python,
+// numbers beyond the rows are cut off. An empty range is an error.
 func (s Slice) Of(n int) (first, last int, err error) {
 	at := func(i int) int {
 		if i < 0 {
@@ -63,25 +63,25 @@ func (s Slice) Of(n int) (first, last int, err error) {
 	return first, last, err
 }
 
-// Slice returns these rows of the set.
-func (s *Set) Slice(of Slice) (*Set, error) {
-	first, last, err := of.Of(s.Len())
+// Slice returns the rows of the set in a range.
+func (s *Set) Slice(selected Slice) (*Set, error) {
+	first, last, err := selected.Of(s.Len())
 	if err != nil || last-first == s.Len() {
 		return s, err
 	}
-	if s.index == nil { // rows may be too many to number each
+	if s.index == nil { // a large set needs no index of all its rows
 		sub := *s
 		sub.first, sub.last = s.first+first, s.first+last
 		if s.Targets.Rows > 0 {
 			sub.Targets = rows.Slice(s.Targets, first, last)
 		}
-		sub.Labels, sub.Groups, sub.IDs = part(s.Labels, first, last), part(s.Groups, first, last), part(s.IDs, first, last)
+		sub.Labels, sub.Groups, sub.IDs = subslice(s.Labels, first, last), subslice(s.Groups, first, last), subslice(s.IDs, first, last)
 		return &sub, nil
 	}
 	return s.Subset(upTo(last)[first:]), nil
 }
 
-func part[T any](all []T, first, last int) []T {
+func subslice[T any](all []T, first, last int) []T {
 	if all == nil {
 		return nil
 	}

@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// TestSlice compares with what Python's range(n)[text] gives.
+// TestSlice checks ranges against Python's range(n)[text].
 func TestSlice(t *testing.T) {
 	for _, c := range []struct {
 		text        string
 		n           int
-		first, last int // equal for none
+		first, last int // equal if the range is empty
 	}{
 		{":", 5, 0, 5}, {"0:3", 5, 0, 3}, {"2:", 5, 2, 5}, {":-1", 5, 0, 4}, {"-2:", 5, 3, 5}, {"-9:2", 5, 0, 2},
 		{"1:99", 5, 1, 5}, {"-3:-1", 5, 2, 4}, {"3:3", 5, 3, 3}, {":0", 5, 0, 0}, {"4:2", 5, 2, 2}, {"7:", 5, 5, 5},

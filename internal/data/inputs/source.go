@@ -11,34 +11,34 @@ import (
 // source provides the rows of a Set.
 type source interface {
 	rows() int
-	// name returns the name of row i for people: a file, or a row of one.
+	// name returns the name of row i for messages: a file, or a row of a file.
 	name(i int) string
-	// tensors returns the tensors of rows, without any row.
+	// tensors returns the names and shapes of the tensors, without rows.
 	tensors() []ood.Tensor
 	open() (reader, error)
 }
 
 // reader reads rows of a source.
 type reader interface {
-	// read returns the rows idx, one after another.
+	// read returns the rows with the numbers idx, in that order.
 	read(ctx context.Context, idx []int) ([]ood.Tensor, error)
 	Close() error
 }
 
-// filler reads rows of numbers that all have one shape.
+// filler reads rows of numbers that all have the same shape.
 type filler interface {
-	// fill writes the rows idx to dst, one after another.
+	// fill writes the rows with the numbers idx to dst, in that order.
 	fill(ctx context.Context, idx []int, dst []float32) error
 	Close() error
 }
 
-// filled returns the tensor that a filler fills.
-type filled struct {
+// filledReader is a reader whose tensor a filler fills.
+type filledReader struct {
 	filler
 	tensor ood.Tensor
 }
 
-func (f filled) read(ctx context.Context, idx []int) ([]ood.Tensor, error) {
+func (f filledReader) read(ctx context.Context, idx []int) ([]ood.Tensor, error) {
 	t := numbers(f.tensor.Name, f.tensor.Shape[1:])
 	t.Shape[0] = len(idx)
 	t.Data = make([]float32, rows.Elements(t.Shape))
@@ -55,7 +55,7 @@ func texts(name string) ood.Tensor {
 	return ood.Tensor{Name: name, Shape: []int{0}, Strings: []string{}}
 }
 
-// joined is several sources of the same rows, each with some of the tensors.
+// joined combines several sources of the same rows, each with some of the tensors.
 type joined []source
 
 func (j joined) rows() int { return j[0].rows() }
@@ -102,8 +102,9 @@ func (r readers) Close() error {
 	return errors.Join(errs...)
 }
 
-// find returns the source of a type, also among joined sources.
-func find[T any](s source) (found T, ok bool) {
+// findSource returns s if it has the type T, or else the first of its joined sources that
+// has.
+func findSource[T any](s source) (found T, ok bool) {
 	if j, many := s.(joined); many {
 		for _, one := range j {
 			if found, ok = one.(T); ok {

@@ -12,33 +12,34 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// table provides the rows of a file of cells. It knows where rows begin, and which columns the
-// tensors are made of. Cells are read again for each use.
+// table provides the rows of a file of cells. It knows where rows begin, and which columns
+// belong to which tensors. Cells are read from the file for each use.
 type table struct {
 	tabular
-	path    string
-	header  []string // names of all columns; nil if there is none
-	columns int      // number of columns of each record
-	bounds  []bound
-	n       int
-	marks   marks // positions of rows in a text file
+	path     string
+	header   []string // names of all columns; nil if there is none
+	columns  int      // number of columns of each record
+	bindings []binding
+	n        int
+	rowIndex rowIndex // positions of rows in a text file
 }
 
 func (t *table) rows() int { return t.n }
 
-// marks records where rows begin: the position of each near-th row, and the line of each row
-// that is not on the line after the previous row. This way a million rows need little memory.
-type marks struct {
-	places []int64
-	jumps  []jump
+// rowIndex records where rows begin. To need little memory for a million rows, it has the
+// offset of every indexStep-th row. It has the line only of rows that are not on the line
+// after the previous row.
+type rowIndex struct {
+	offsets []int64
+	jumps   []jump
 }
 
 type jump struct{ row, line int }
 
-// add records where the next row begins.
-func (m *marks) add(row int, place int64, line int) {
-	if row%near == 0 {
-		m.places = append(m.places, place)
+// add records where row begins.
+func (m *rowIndex) add(row int, offset int64, line int) {
+	if row%indexStep == 0 {
+		m.offsets = append(m.offsets, offset)
 	}
 	if k := len(m.jumps) - 1; k < 0 || m.jumps[k].line+row-m.jumps[k].row != line {
 		m.jumps = append(m.jumps, jump{row, line})
@@ -46,7 +47,7 @@ func (m *marks) add(row int, place int64, line int) {
 }
 
 // line returns the line of a row, counted from one.
-func (m *marks) line(row int) int {
+func (m *rowIndex) line(row int) int {
 	k, found := slices.BinarySearchFunc(m.jumps, row, func(j jump, row int) int { return j.row - row })
 	if !found {
 		k--
@@ -54,34 +55,34 @@ func (m *marks) line(row int) int {
 	return m.jumps[k].line + row - m.jumps[k].row
 }
 
-// before returns row i, or a row shortly before it, and its position.
-func (t *table) before(i int) (row int, at mark) {
-	if t.marks.places == nil {
-		return i, mark{int64(i), i}
+// before returns row i, or an earlier row near it, and the position of the returned row.
+func (t *table) rowBefore(i int) (row int, at position) {
+	if t.rowIndex.offsets == nil {
+		return i, position{int64(i), i}
 	}
-	row = i - i%near
-	return row, mark{t.marks.places[i/near], t.marks.line(row) - 1}
+	row = i - i%indexStep
+	return row, position{t.rowIndex.offsets[i/indexStep], t.rowIndex.line(row) - 1}
 }
 
 func (t *table) name(i int) string {
 	line := i
-	if t.marks.places != nil {
-		line = t.marks.line(i)
+	if t.rowIndex.offsets != nil {
+		line = t.rowIndex.line(i)
 	}
 	return fmt.Sprintf("%s %d of %s", t.unit(), line, t.path)
 }
 
 func (t *table) tensors() (all []ood.Tensor) {
-	for _, b := range t.bounds {
+	for _, b := range t.bindings {
 		all = append(all, b.tensor)
 	}
 	return all
 }
 
-// needed returns the columns that the tensors are made of.
-func (t *table) needed() []int {
+// inputColumns returns the columns that belong to tensors.
+func (t *table) inputColumns() []int {
 	list := []int{}
-	for _, b := range t.bounds {
+	for _, b := range t.bindings {
 		list = append(list, b.columns...)
 	}
 	return list
@@ -91,16 +92,17 @@ func (t *table) open() (reader, error) {
 	return &tableCursor{table: t}, nil
 }
 
-// Column is a table column: numbers, or texts.
+// Column is a table column of numbers or of texts.
 type Column struct {
 	Name    string
 	Numbers []float64
 	Texts   []string
 }
 
-// Cells returns the input columns of rows, except lists, or nil if the columns have no names.
+// Cells returns the given rows of the input columns, except lists. It returns nil if the
+// columns have no names.
 func (s *Set) Cells(ctx context.Context, rows []int) (list []Column, err error) {
-	t, ok := find[*table](s.src)
+	t, ok := findSource[*table](s.src)
 	if !ok || t.header == nil {
 		return nil, nil
 	}
@@ -108,7 +110,7 @@ func (s *Set) Cells(ctx context.Context, rows []int) (list []Column, err error) 
 		if err != nil {
 			return nil, err
 		}
-		for k, b := range t.bounds {
+		for k, b := range t.bindings {
 			for i, j := range b.columns {
 				c := Column{Name: t.header[j]}
 				x := block.Tensors[k]
@@ -141,18 +143,19 @@ func (c *tableCursor) Close() error {
 	return c.recs.Close()
 }
 
-// near is how many rows are skipped by reading instead of seeking.
-const near = 16
+// indexStep is the number of rows between two indexed offsets. A cursor reads up to as many
+// rows to reach a row, and seeks for more.
+const indexStep = 16
 
-// row reads one row's cells.
+// row reads the cells of row i.
 func (c *tableCursor) row(ctx context.Context, i int) (*record, error) {
-	if gap := i - c.at; c.recs == nil || gap < 0 || gap > near {
-		row, at := c.before(i)
+	if distance := i - c.at; c.recs == nil || distance < 0 || distance > indexStep {
+		row, at := c.rowBefore(i)
 		if c.recs != nil {
 			c.recs.seek(at)
 		} else {
 			var err error
-			if c.recs, err = c.records(ctx, c.needed(), at); err != nil {
+			if c.recs, err = c.records(ctx, c.inputColumns(), at); err != nil {
 				return nil, err
 			}
 		}
@@ -173,7 +176,7 @@ func (c *tableCursor) row(ctx context.Context, i int) (*record, error) {
 
 func (c *tableCursor) read(ctx context.Context, idx []int) ([]ood.Tensor, error) {
 	if !slices.IsSorted(idx) {
-		return c.shuffled(ctx, idx)
+		return c.readShuffled(ctx, idx)
 	}
 	all := c.tensors()
 	for k, i := range idx {
@@ -183,7 +186,7 @@ func (c *tableCursor) read(ctx context.Context, idx []int) ([]ood.Tensor, error)
 		rec, err := c.row(ctx, i)
 		for j := range all {
 			if err == nil {
-				err = c.bounds[j].add(&all[j], rec, c.table)
+				err = c.bindings[j].add(&all[j], rec, c.table)
 			}
 		}
 		if err != nil {
@@ -191,26 +194,26 @@ func (c *tableCursor) read(ctx context.Context, idx []int) ([]ood.Tensor, error)
 		}
 	}
 	for j := range all {
-		c.bounds[j].finish(&all[j], len(idx))
+		c.bindings[j].finish(&all[j], len(idx))
 	}
 	return all, nil
 }
 
-// shuffled reads rows in the order of the file, and then reorders them as in idx.
-func (c *tableCursor) shuffled(ctx context.Context, idx []int) ([]ood.Tensor, error) {
-	order := inOrder(idx)
+// readShuffled reads rows in the order of the file, and then reorders them as in idx.
+func (c *tableCursor) readShuffled(ctx context.Context, idx []int) ([]ood.Tensor, error) {
+	order := sortOrder(idx)
 	all, err := c.read(ctx, pick(idx, order))
 	if err != nil {
 		return nil, err
 	}
-	places := make([]int, len(idx))
+	offsets := make([]int, len(idx))
 	for k, i := range order {
-		places[i] = k
+		offsets[i] = k
 	}
-	return ood.InputBlock{Tensors: all}.Select(places).(ood.InputBlock).Tensors, nil
+	return ood.InputBlock{Tensors: all}.Select(offsets).(ood.InputBlock).Tensors, nil
 }
 
-// inFile adds the file to an error that does not name it.
+// inFile adds the path to an error that does not contain it.
 func (t *table) inFile(err error) error {
 	if strings.HasPrefix(err.Error(), t.path) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -221,7 +224,7 @@ func (t *table) inFile(err error) error {
 	return fmt.Errorf("%s: %w", t.path, err)
 }
 
-// checkWidth returns an error for a row with another number of cells than earlier rows.
+// checkWidth returns an error for a row that does not have as many cells as earlier rows.
 func (t *table) checkWidth(rec *record) error {
 	if len(rec.cells) != t.columns {
 		return fmt.Errorf("line %d: it has %s, but earlier lines have %d", rec.line, rows.Count(len(rec.cells), "column"), t.columns)
@@ -229,8 +232,8 @@ func (t *table) checkWidth(rec *record) error {
 	return nil
 }
 
-// where returns the line and column of a cell.
-func (t *table) where(line, j int) string {
+// location returns the line and column of a cell for messages.
+func (t *table) location(line, j int) string {
 	if t.header != nil {
 		return fmt.Sprintf("%s %d, column %.100q", t.unit(), line, t.header[j])
 	}
@@ -238,16 +241,16 @@ func (t *table) where(line, j int) string {
 }
 
 // badNumber returns the error for a cell that must be a number.
-func (t *table) badNumber(rec *record, j int, wrong string) error {
+func (t *table) badNumber(rec *record, j int, problem string) error {
 	c := &rec.cells[j]
 	guess, _ := otherNotation(c.text)
 	switch first := t.header == nil && t.n == 0; {
 	case first && isPandasIndex(rec.cells):
-		wrong += "; pandas writes such a header above an index: write the table with index=False and names of columns, or with header=False"
+		problem += "; pandas writes such a header above an index: write the table with index=False and names of columns, or with header=False"
 	case first && guess == "":
-		wrong += "; if this line is a header, none of its cells may be a number"
-	case c.gap():
-		wrong += "; fill it, or leave the row out"
+		problem += "; if this line is a header, none of its cells may be a number"
+	case c.isMissing():
+		problem += "; fill it, or leave the row out"
 	}
-	return fmt.Errorf("%s: %s", t.where(rec.line, j), wrong)
+	return fmt.Errorf("%s: %s", t.location(rec.line, j), problem)
 }

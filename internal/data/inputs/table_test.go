@@ -39,7 +39,7 @@ func TestTables(t *testing.T) {
 			t.Errorf("%s: %d rows of %v", name, s.Len(), s.Shape())
 			continue
 		}
-		if got := read(t, s, 2); !slices.Equal(got, want) {
+		if got := readAll(t, s, 2); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 		if s.Targets.Rows > 0 || s.Labels != nil {
@@ -48,13 +48,14 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestHeader checks the rule for headers, which never loses a row.
+// TestHeader checks which first lines are headers. A row must never be taken for a header,
+// because it would be lost.
 func TestHeader(t *testing.T) {
 	for _, c := range []struct {
 		first string
-		want  string // columns, or of an error
+		want  string // names of columns, or the beginning of an error
 	}{
-		// A cell that is a name, and none that is a number.
+		// A cell is a name, and none is a number.
 		{"a", "a"},
 		{"a,b", "a,b"},
 		{",b", ",b"},
@@ -93,7 +94,7 @@ func TestHeader(t *testing.T) {
 		s, err := Open(context.Background(), path, Options{})
 		if strings.HasPrefix(c.want, "line") {
 			wantError(t, err, path, c.want)
-			// A single line is judged like one above others.
+			// A file with only this line gives the same error.
 			path := writeFile(t, t.TempDir(), "t.csv", c.first)
 			_, err := Open(context.Background(), path, Options{})
 			wantError(t, err, path, c.want)
@@ -111,7 +112,7 @@ func TestHeader(t *testing.T) {
 			t.Errorf("%s: %d rows of columns %q, want %d", c.first, s.Len(), s.Columns, want)
 		}
 	}
-	// A requested name makes a line of numbers a header; a number does not.
+	// A requested name makes a line of numbers a header, but a requested number does not.
 	path := writeFile(t, t.TempDir(), "t.csv", "0,1,y\n1,2,3\n")
 	if s := open(t, path, Options{Targets: []string{"y"}}); s.Len() != 1 || !slices.Equal(s.Columns, []string{"0", "1"}) {
 		t.Errorf("%d rows of columns %q", s.Len(), s.Columns)
@@ -132,7 +133,7 @@ func TestHeader(t *testing.T) {
 	path = writeFile(t, t.TempDir(), "t.csv", `1,"2`+strings.Repeat("\n3,4", maxRecord/4))
 	_, err = Open(context.Background(), path, Options{})
 	wantError(t, err, path, "is a quote not closed")
-	// Empty cells of a .tsv keep their places.
+	// Empty cells of a .tsv file count as cells.
 	path = writeFile(t, t.TempDir(), "t.tsv", "1\t\t3\n\t2\t4\n")
 	_, err = Open(context.Background(), path, Options{})
 	wantError(t, err, path, "line 1, column 2: the cell is empty")
@@ -151,7 +152,7 @@ func TestTableTarget(t *testing.T) {
 		}
 	}
 	s := open(t, path, Options{Targets: []string{"y"}})
-	if got := read(t, s, 1); !slices.Equal(got, []float32{1, 3.5, 4, 6}) {
+	if got := readAll(t, s, 1); !slices.Equal(got, []float32{1, 3.5, 4, 6}) {
 		t.Errorf("inputs %v", got)
 	}
 	if s.Name(1) != "line 3 of "+path {
@@ -188,7 +189,7 @@ func TestTableErrors(t *testing.T) {
 	path := writeFile(t, t.TempDir(), "t.csv", "a,b\n1,2\n")
 	_, err := Open(context.Background(), path, Options{Targets: []string{"z"}})
 	wantError(t, err, path, `there is no column "z"; its columns are a, b`)
-	_, err = Open(context.Background(), path, Options{Preprocess: plain(t)})
+	_, err = Open(context.Background(), path, Options{Preprocess: unscaled(t)})
 	wantError(t, err, path, "preprocessing is for images")
 	path = writeFile(t, t.TempDir(), "t.txt", "1 2\n")
 	_, err = Open(context.Background(), path, Options{Targets: []string{"z"}})
@@ -214,7 +215,7 @@ func TestBlankLines(t *testing.T) {
 		"sep=;\nx\n" + strings.Repeat("1\n\n", 2000): slices.Repeat([]float32{1, gap}, 2000)[:3999],
 	} {
 		path := writeFile(t, t.TempDir(), "a.csv", text)
-		s := open(t, path, Options{Takes: []Takes{{Name: "x", Shape: []int{-1, 1}, NaN: true}}, Ignore: ignored(text)})
+		s := open(t, path, Options{Takes: []Takes{{Name: "x", Shape: []int{-1, 1}, NaN: true}}, Ignore: otherColumns(text)})
 		x, err := s.All(t.Context())
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
@@ -225,26 +226,26 @@ func TestBlankLines(t *testing.T) {
 		}
 		// Reading in any order gives the same rows.
 		if n := s.Len(); n > 2 {
-			some := read(t, s.Subset([]int{n - 1, 1}), 2)
+			some := readAll(t, s.Subset([]int{n - 1, 1}), 2)
 			if some[0] != want[n-1] || some[1] == some[1] && some[1] != want[1] {
 				t.Errorf("%.40q: rows %d and 1 are %v", text, n-1, some)
 			}
 		}
 	}
-	_, err := Open(t.Context(), writeFile(t, t.TempDir(), "a.csv", "x\n1\n\n3\n"), Options{Takes: takes(1)})
+	_, err := Open(t.Context(), writeFile(t, t.TempDir(), "a.csv", "x\n1\n\n3\n"), Options{Takes: columnsInput(1)})
 	wantError(t, err, "a.csv", `line 3, column "x": the cell is empty`)
 	y, err := OpenTargets(t.Context(), writeFile(t, t.TempDir(), "y.csv", "y\n0\n\n1\n"), 3, 0, nil)
 	if err != nil || !slices.Equal(y.Labels, []int{0, Unlabelled, 1}) {
 		t.Errorf("labels %v: %v", y.Labels, err)
 	}
 	words := writeFile(t, t.TempDir(), "a.csv", "text\n\"a\n\nb\"\n\nit is 5\" long\n\nc\n")
-	if s := open(t, words, Options{HasText: true, Takes: tokens(), Text: []string{"text"}}); s.Len() != 5 {
+	if s := open(t, words, Options{HasText: true, Takes: tokenInputs(), Text: []string{"text"}}); s.Len() != 5 {
 		t.Errorf("%d texts", s.Len())
 	}
 }
 
-// ignored are the columns beside x.
-func ignored(text string) []string {
+// otherColumns returns the columns other than x.
+func otherColumns(text string) []string {
 	if strings.Contains(text, "g\n") {
 		return []string{"g"}
 	}
@@ -259,7 +260,7 @@ func FuzzTable(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		read := func(text string, o Options) (*table, blas32.General, error) {
 			f := &delimited{textFile{path: "x.csv", plain: o.HasText}, -1, false}
-			f.held = []byte(text)
+			f.content = []byte(text)
 			tab := &tableReader{table: table{tabular: f, path: "x.csv"}, o: o, groupColumn: -1, idColumn: -1}
 			if err := tab.read(context.Background()); err != nil {
 				return nil, blas32.General{}, err
@@ -273,8 +274,8 @@ func FuzzTable(f *testing.F) {
 			}
 			return &tab.table, x, nil
 		}
-		for _, o := range []Options{{Takes: takes(1)}, {Columns: []string{"a"}, Targets: []string{"b"}, TargetOptional: true, SkipOdd: true}, {Targets: []string{"last"}, Groups: "a", Ignore: []string{"b"}},
-			{Takes: tokens(), HasText: true}} {
+		for _, o := range []Options{{Takes: columnsInput(1)}, {Columns: []string{"a"}, Targets: []string{"b"}, TargetOptional: true, SkipOdd: true}, {Targets: []string{"last"}, Groups: "a", Ignore: []string{"b"}},
+			{Takes: tokenInputs(), HasText: true}} {
 			if tab, x, err := read(text, o); err == nil && len(x.Data) != x.Rows*x.Cols || err == nil && tab.n == 0 {
 				t.Fatalf("%q: %d cells in %d rows of %d", text, len(x.Data), x.Rows, x.Cols)
 			}
@@ -283,7 +284,7 @@ func FuzzTable(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// A table that is written plainly and read again is the same.
+		// A table that is written as simple CSV and read again does not change.
 		var b strings.Builder
 		for i := range x.Rows {
 			for j, v := range x.Data[i*x.Cols : (i+1)*x.Cols] {
@@ -307,7 +308,7 @@ func TestTableColumns(t *testing.T) {
 	path := writeFile(t, t.TempDir(), "t.csv", "name,b,y,a\nx,1,2,3\n,4,5,6\n")
 	o := Options{Columns: []string{"a", "b"}, Targets: []string{"y"}, TargetOptional: true}
 	s := open(t, path, o)
-	if got := read(t, s, 1); !slices.Equal(got, []float32{3, 1, 6, 4}) || !slices.Equal(s.TargetNames, []string{"y"}) {
+	if got := readAll(t, s, 1); !slices.Equal(got, []float32{3, 1, 6, 4}) || !slices.Equal(s.TargetNames, []string{"y"}) {
 		t.Errorf("inputs %v, target %q", got, s.TargetNames)
 	}
 	if y := s.Targets; !slices.Equal(y.Data, []float32{2, 5}) {
@@ -349,7 +350,7 @@ func TestTableColumns(t *testing.T) {
 	if wantError(t, err, "t.csv", `line 2, column "y": "1,5" is not a number (decimal comma?); write 1.5`); errors.As(err, &name) {
 		t.Error("a number is a class name")
 	}
-	// Targets may be absent. If odd ones are errors, all or none must be given.
+	// Optional targets may be absent. Without SkipOdd, either all or none must be present.
 	some := Options{Columns: []string{"a", "b"}, Targets: []string{"y", "z"}, TargetOptional: true}
 	_, err = Open(context.Background(), path, some)
 	wantError(t, err, path, `there is no column "z"; its columns are name, b, y, a`)
@@ -357,9 +358,9 @@ func TestTableColumns(t *testing.T) {
 	if open(t, path, some).Targets.Rows > 0 {
 		t.Error("one target of two is read")
 	}
-	// Numbers as names make a header if they are known.
+	// Names that are numbers make a header if the fit used them.
 	numbers := writeFile(t, t.TempDir(), "t.csv", "1,0\n3,4\n")
-	if got := read(t, open(t, numbers, Options{Columns: []string{"0", "1"}}), 1); !slices.Equal(got, []float32{4, 3}) {
+	if got := readAll(t, open(t, numbers, Options{Columns: []string{"0", "1"}}), 1); !slices.Equal(got, []float32{4, 3}) {
 		t.Errorf("inputs %v", got)
 	}
 	_, err = Open(context.Background(), path, Options{Columns: []string{"a", "c"}})
@@ -367,17 +368,17 @@ func TestTableColumns(t *testing.T) {
 	twice := writeFile(t, t.TempDir(), "t.csv", "a,a\n1,2\n")
 	_, err = Open(context.Background(), twice, Options{})
 	wantError(t, err, twice, `two columns are named "a"; rename one`)
-	// If there are too many columns, those with numbers are inputs.
+	// If there are too many columns, only columns with numbers are inputs.
 	wide := writeFile(t, t.TempDir(), "t.csv", ",id,a,b\n0,p,1,2\n1,q,3,x\n")
-	_, err = Open(context.Background(), wide, Options{Takes: takes(2)})
+	_, err = Open(context.Background(), wide, Options{Takes: columnsInput(2)})
 	wantError(t, err, wide, `line 3, column "b": "x" is not a number`)
-	if s := open(t, wide, Options{Takes: takes(1), Targets: []string{"a"}, Ignore: []string{"id", "b"}}); !slices.Equal(s.Columns, []string{""}) {
+	if s := open(t, wide, Options{Takes: columnsInput(1), Targets: []string{"a"}, Ignore: []string{"id", "b"}}); !slices.Equal(s.Columns, []string{""}) {
 		t.Errorf("columns %q", s.Columns)
 	}
 }
 
-// takes returns a model with the given number of columns.
-func takes(columns int) []Takes { return []Takes{{Name: "x", Shape: []int{-1, columns}}} }
+// columnsInput returns the single input of a model that takes the given number of columns.
+func columnsInput(columns int) []Takes { return []Takes{{Name: "x", Shape: []int{-1, columns}}} }
 
 // TestWideTable checks that time grows linearly with the number of columns.
 func TestWideTable(t *testing.T) {
@@ -392,9 +393,9 @@ func TestWideTable(t *testing.T) {
 	table := writeFile(t, dir, "x.csv", names.String()+"last\n"+cells.String()+"1\n")
 	lines := writeFile(t, dir, "x.jsonl", "{"+keys.String()+`"last":1}`)
 	start := time.Now()
-	s := open(t, table, Options{Takes: takes(n + 1)})
+	s := open(t, table, Options{Takes: columnsInput(n + 1)})
 	for _, path := range []string{table, lines} {
-		s = open(t, path, Options{Takes: takes(n + 1), Columns: s.Columns})
+		s = open(t, path, Options{Takes: columnsInput(n + 1), Columns: s.Columns})
 	}
 	if took := time.Since(start); took > 10*time.Second || len(s.Columns) != n+1 {
 		t.Errorf("%d columns took %v", len(s.Columns), took)
@@ -404,7 +405,7 @@ func TestWideTable(t *testing.T) {
 // TestIDOfText checks that the text column can also identify rows.
 func TestIDOfText(t *testing.T) {
 	path := writeFile(t, t.TempDir(), "t.csv", "text\nwho is it\nwho\n")
-	s := open(t, path, Options{HasText: true, Takes: tokens(), Text: []string{"text"}, ID: "text"})
+	s := open(t, path, Options{HasText: true, Takes: tokenInputs(), Text: []string{"text"}, ID: "text"})
 	if s.Len() != 2 || !slices.Equal(s.IDs, []string{"who is it", "who"}) {
 		t.Errorf("%d rows are called %q", s.Len(), s.IDs)
 	}

@@ -11,18 +11,18 @@ import (
 // Takes describes an input of the model.
 type Takes attach.Input
 
-// whole reports whether the input consists of integers.
-func (t Takes) whole() bool {
+// isInteger reports whether the input consists of integers.
+func (t Takes) isInteger() bool {
 	return strings.HasPrefix(t.DType, "int") || strings.HasPrefix(t.DType, "uint")
 }
 
-// text reports whether the input consists of texts.
-func (t Takes) text() bool { return strings.EqualFold(t.DType, "string") }
+// isText reports whether the input consists of texts.
+func (t Takes) isText() bool { return strings.EqualFold(t.DType, "string") }
 
-// images reports whether the input may be images.
-func (t Takes) images() bool { return t.Shape == nil || len(t.Shape) == 4 }
+// canBeImages reports whether the input can consist of images.
+func (t Takes) canBeImages() bool { return t.Shape == nil || len(t.Shape) == 4 }
 
-// width returns how many table columns the input has, 0 if any number.
+// width returns how many table columns the input has, or 0 for any number.
 func (t Takes) width() int {
 	switch {
 	case len(t.Shape) == 1:
@@ -33,9 +33,9 @@ func (t Takes) width() int {
 	return 0
 }
 
-// row returns the shape of a row that comes as n numbers. For a single number, or a list of
-// one, it is the input's own shape.
-func (t Takes) row(shape []int) []int {
+// rowShape returns the shape of a row in the tensor, given the row's shape in a file. A
+// single number and a list of one number become what the input takes.
+func (t Takes) rowShape(shape []int) []int {
 	switch {
 	case len(t.Shape) == 1 && len(shape) == 1 && shape[0] == 1:
 		return []int{}
@@ -58,8 +58,8 @@ func (t Takes) String() string {
 	return b.String()
 }
 
-// named returns the input with a name, or nil.
-func named(takes []Takes, name string) *Takes {
+// inputNamed returns the input with the given name, or nil.
+func inputNamed(takes []Takes, name string) *Takes {
 	for i := range takes {
 		if takes[i].Name == name {
 			return &takes[i]
@@ -78,9 +78,9 @@ func required(takes []Takes) (list []Takes) {
 	return list
 }
 
-// only returns the single input that rows must have. It has no name if that is unknown, or if
-// there are several inputs.
-func only(takes []Takes) Takes {
+// onlyInput returns the single required input. If inputs are unknown or several are
+// required, it returns an input without a name.
+func onlyInput(takes []Takes) Takes {
 	if list := required(takes); len(list) == 1 {
 		return list[0]
 	}

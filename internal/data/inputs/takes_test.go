@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// tokens are the inputs of a network that reads texts, one of them optional.
-func tokens() []Takes {
+// tokenInputs returns the inputs of a model that reads texts. One of them is optional.
+func tokenInputs() []Takes {
 	return []Takes{
 		{Name: "input_ids", DType: "int64", Shape: []int{-1, -1}},
 		{Name: "attention_mask", DType: "int64", Shape: []int{-1, -1}},
@@ -18,8 +18,8 @@ func tokens() []Takes {
 	}
 }
 
-// brought describes the first block of a set.
-func brought(t *testing.T, s *Set) (all []string) {
+// describeFirst describes the tensors in the first block of a set.
+func describeFirst(t *testing.T, s *Set) (all []string) {
 	t.Helper()
 	for b, err := range s.Blocks(context.Background(), 1000) {
 		if err != nil {
@@ -47,8 +47,8 @@ func describe(x ood.Tensor) string {
 	return text
 }
 
-// TestArraysByName checks that arrays of an archive are the inputs with their names, and that
-// labels and targets are not inputs.
+// TestArraysByName checks that arrays of an archive become the inputs of the same name, and
+// that labels and targets are not inputs.
 func TestArraysByName(t *testing.T) {
 	ids := rows.Array{Shape: []int{2, 2}, Data: []int64{1, 2, 3, 4}}
 	mask := rows.Array{Shape: []int{2, 2}, Data: []uint8{1, 1, 1, 0}}
@@ -60,15 +60,15 @@ func TestArraysByName(t *testing.T) {
 		arrays arrays
 		want   string
 	}{
-		{tokens(), arrays{"input_ids": ids, "attention_mask": mask, "labels": labels}, "[input_ids[2 2][1 2 3 4] attention_mask[2 2][1 1 1 0]]"},
-		{tokens(), arrays{"attention_mask": mask, "input_ids": ids, "scale": scale}, "[input_ids[2 2][1 2 3 4] attention_mask[2 2][1 1 1 0] scale[2][0.5 1]]"},
-		{tokens(), arrays{"x": ids, "attention_mask": mask}, "[attention_mask[2 2][1 1 1 0] input_ids[2 2][1 2 3 4]]"},
+		{tokenInputs(), arrays{"input_ids": ids, "attention_mask": mask, "labels": labels}, "[input_ids[2 2][1 2 3 4] attention_mask[2 2][1 1 1 0]]"},
+		{tokenInputs(), arrays{"attention_mask": mask, "input_ids": ids, "scale": scale}, "[input_ids[2 2][1 2 3 4] attention_mask[2 2][1 1 1 0] scale[2][0.5 1]]"},
+		{tokenInputs(), arrays{"x": ids, "attention_mask": mask}, "[attention_mask[2 2][1 1 1 0] input_ids[2 2][1 2 3 4]]"},
 		{[]Takes{{Name: "x"}, {Name: "y"}}, arrays{"x": ids, "y": mask}, "[x[2 2][1 2 3 4] y[2 2][1 1 1 0]]"},
 		{[]Takes{{Name: "input"}}, arrays{"x": ids, "y": labels}, "[input[2 2][1 2 3 4]]"},
 		{nil, arrays{"x": labels}, "[[2 1][7 8]]"},
 	} {
 		s := open(t, writeNPZ(t, false, c.arrays), Options{Takes: c.takes})
-		if got := fmt.Sprint(brought(t, s)); got != c.want {
+		if got := fmt.Sprint(describeFirst(t, s)); got != c.want {
 			t.Errorf("%v: %s, want %s", c.takes, got, c.want)
 		}
 		if y, ok := s.Targets, s.Targets.Rows > 0; ok != (c.takes != nil && c.arrays["labels"].Data != nil || c.takes != nil && c.takes[0].Name == "input") {
@@ -80,13 +80,13 @@ func TestArraysByName(t *testing.T) {
 		"attention_mask: it has 3 rows, but input_ids has 2":                                       {"input_ids": ids, "attention_mask": {Shape: []int{3, 1}, Data: []uint8{1, 1, 1}}},
 		`the model's input "input_ids" (int64 n×?) is not among its arrays x`:                      {"x": ids},
 	} {
-		_, err := Open(context.Background(), writeNPZ(t, false, a), Options{Takes: tokens()})
+		_, err := Open(context.Background(), writeNPZ(t, false, a), Options{Takes: tokenInputs()})
 		wantError(t, err, "set.npz", want)
 	}
-	_, err := Open(context.Background(), writeNPY(t, "x.npy", ids), Options{Takes: tokens()})
+	_, err := Open(context.Background(), writeNPY(t, "x.npy", ids), Options{Takes: tokenInputs()})
 	wantError(t, err, "x.npy", `the model has 2 inputs; save them by their names in an .npz file: numpy.savez("x.npz", input_ids=…, attention_mask=…)`)
 	ids = rows.Array{Shape: []int{1, 2}, Data: []int64{0, 1 << 24}}
-	s := open(t, writeNPZ(t, false, arrays{"input_ids": ids}), Options{Takes: tokens()[:1]})
+	s := open(t, writeNPZ(t, false, arrays{"input_ids": ids}), Options{Takes: tokenInputs()[:1]})
 	for _, err := range s.Blocks(context.Background(), 2) {
 		wantError(t, err, "row 0 of", `16777216 at index [1]; whole numbers of 2²⁴ and more, for the input "input_ids", are not read`)
 	}

@@ -16,23 +16,23 @@ import (
 
 // Targets holds the true targets or labels, by row.
 type Targets struct {
-	// Values are regression targets, n×t. Each is finite, or NaN if it is unknown.
+	// Values contains n rows of t targets. Each target is finite, or NaN if it is unknown.
 	Values blas32.General
-	// Labels are the same numbers as class indices, or nil unless they are integers in one
-	// column. An unknown target is Unlabelled.
+	// Labels contains the targets as class indices. It is nil unless the targets are
+	// integers in one column. An unknown target is Unlabelled.
 	Labels []int
-	// Name is the file that they come from, and the array in it.
+	// Name is the file of the targets and, if it has several arrays, the name of the array.
 	Name string
 }
 
 // Unlabelled is the label of a row whose class is unknown. It cannot occur in a file.
 const Unlabelled = math.MinInt
 
-// OpenTargets reads targets or labels from a separate file: .npy or .npz (y, targets, labels,
-// or its only array) of shape n or n×t, or a table in which every column is a target; one
-// target may be classes by name. There must be one row of targets for each of inputs rows, and
-// at most outputs targets in a row, unless outputs is 0. Arrays are compared before they are
-// read.
+// OpenTargets reads targets or labels from a separate file. An .npy or .npz file has an
+// array (y, targets, labels, or its only array) of shape n or n×t. In a table, every column
+// is a target, and a column can contain names of classes. The file must have the given
+// number of rows and at most outputs targets in a row, unless outputs is 0. The shape of an
+// array is checked before it is read.
 func OpenTargets(ctx context.Context, path string, rows, outputs int, classes []string) (Targets, error) {
 	ext := strings.ToLower(filepath.Ext(path))
 	switch {
@@ -56,10 +56,10 @@ func OpenTargets(ctx context.Context, path string, rows, outputs int, classes []
 		if err != nil {
 			return Targets{}, err
 		}
-		if err := checkTargets(path, t.n, t.perRow, rows, outputs); err != nil {
+		if err := checkTargets(path, t.n, t.targetsPerRow, rows, outputs); err != nil {
 			return Targets{}, err
 		}
-		return t.targetsOf()
+		return t.collectedTargets()
 	}
 	return Targets{}, fmt.Errorf("%s: targets are an .npy or .npz file or a table (.csv, .tsv, .txt, .jsonl, .parquet)", path)
 }
@@ -87,7 +87,8 @@ func arrayTargets(from arrayFile, key string, inputs, outputs int) (Targets, err
 	return newTargets(blas32.General{Rows: n, Cols: cols, Stride: cols, Data: x}, a.Name())
 }
 
-// checkTargets compares the shape of targets with the inputs and the model.
+// checkTargets returns an error if there is not one row of targets for each input, or if
+// the model has fewer outputs than targets.
 func checkTargets(name string, n, cols, inputs, outputs int) error {
 	switch {
 	case n != inputs:
@@ -127,7 +128,7 @@ func newTargets(m blas32.General, name string) (Targets, error) {
 	return t, nil
 }
 
-// Known returns the numbers of the rows whose targets and label are all known.
+// Known returns the numbers of the rows in which all targets are known.
 func (t Targets) Known() (list []int) {
 	for i := range t.Values.Rows {
 		row := rows.Row(t.Values, i)
@@ -139,7 +140,7 @@ func (t Targets) Known() (list []int) {
 	return list
 }
 
-// ErrNoTarget reports that there are targets, but none is known.
+// ErrNoTarget reports that all targets are unknown.
 var ErrNoTarget = errors.New("every target is empty or NaN")
 
 // Known returns the rows whose targets are known, or all rows if there are no targets.
@@ -154,19 +155,19 @@ func (s *Set) Known() (*Set, error) {
 	return s.Subset(list), nil
 }
 
-// ClassNameError reports that a target is a text, but class names are unknown.
-type ClassNameError struct{ says string }
+// ClassNameError reports that a target is a text but the class names are unknown.
+type ClassNameError struct{ message string }
 
-func (e *ClassNameError) Error() string { return e.says }
+func (e *ClassNameError) Error() string { return e.message }
 
-// readTargets reads y and labels from the archive of the rows. If both exist, labels are the
-// labels and y is the target.
+// readTargets reads the arrays y and labels of an archive. If both exist, labels contains
+// the labels and y the targets.
 func (s *Set) readTargets(z arrayFile, o Options) error {
 	if o.NoTargets {
 		return nil
 	}
 	for _, key := range []string{"labels", "y"} {
-		if !z.Has(key) || named(o.Takes, key) != nil {
+		if !z.Has(key) || inputNamed(o.Takes, key) != nil {
 			continue
 		}
 		t, err := arrayTargets(z, key, s.Len(), o.Outputs)
@@ -185,9 +186,9 @@ func (s *Set) readTargets(z arrayFile, o Options) error {
 	return nil
 }
 
-// Slice returns the targets of these rows.
-func (t Targets) Slice(of Slice) (Targets, error) {
-	first, last, err := of.Of(t.Values.Rows)
+// Slice returns the targets of the rows in a range.
+func (t Targets) Slice(selected Slice) (Targets, error) {
+	first, last, err := selected.Of(t.Values.Rows)
 	t.Values.Data, t.Values.Rows = t.Values.Data[first*t.Values.Stride:], last-first
 	if t.Labels != nil {
 		t.Labels = t.Labels[first:last]
@@ -213,8 +214,8 @@ func ClassesOf(outputs int) int {
 	return outputs
 }
 
-// CheckLabels returns an error that names the first row whose label is not a class of a model
-// with the given number of outputs. A label may be unknown.
+// CheckLabels returns an error for the first label that is not a class of a model with the
+// given number of outputs. A label may be Unlabelled.
 func CheckLabels(labels []int, outputs int) error {
 	classes := ClassesOf(outputs)
 	for i, c := range labels {

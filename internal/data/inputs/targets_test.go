@@ -111,7 +111,7 @@ func TestCheckLabels(t *testing.T) {
 	wantError(t, CheckLabels([]int{-1}, 5), "row 0", "label -1 is out of range")
 }
 
-// TestNoTargetsInLists checks that lists of targets must have at least one number.
+// TestNoTargetsInLists checks that an empty list of targets is an error.
 func TestNoTargetsInLists(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "y.jsonl")
 	if err := os.WriteFile(path, []byte("{\"y\": []}\n{\"y\": []}\n"), 0o600); err != nil {

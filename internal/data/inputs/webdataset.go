@@ -21,11 +21,11 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// A WebDataset consists of tar archives, its shards. Consecutive members that share their name
-// up to the first dot are a sample, which is one row: an image, an array or texts, and the
-// labels, targets and groups for it.
+// A WebDataset consists of tar archives, its shards. Consecutive members with the same name
+// up to the first dot form a sample, which is one row. A sample contains an image, an array
+// or texts, and their labels, targets and groups.
 //
-// Only the positions of images, arrays and texts are kept in memory.
+// Only the positions of images, arrays and texts are kept in memory, not their content.
 
 // IsArchive reports whether path names tar archives: one, or a list in braces.
 func IsArchive(path string) bool {
@@ -33,39 +33,40 @@ func IsArchive(path string) bool {
 }
 
 const (
-	// maxMembers limits the members of one sample, because files named frame.0001.png would
-	// all belong to one.
+	// maxMembers limits the members of one sample. Files named frame.0001.png, for example,
+	// would all belong to one sample.
 	maxMembers = 1 << 10
-	// maxNote limits the bytes of a member that is read with the headers, and maxText those of
-	// a text.
+	// maxNote limits the bytes of a member that is read with the headers, and maxText the
+	// bytes of a text.
 	maxNote = 1 << 20
 	maxText = 1 << 26
 )
 
 // member is the position of a file's content in a shard.
 type member struct {
-	shard int32
-	at    int64
-	size  int64
-	name  string
+	shard  int32
+	offset int64
+	size   int64
+	name   string
 }
 
-// archive is the samples of shards.
+// archive lists the samples of shards.
 type archive struct {
 	shards []string
-	inputs []member // the members that are inputs, by sample
-	// arrays tells that the inputs are arrays. texts names the inputs that are texts; each
-	// sample has one of each, one after another, in inputs. Otherwise the inputs are images.
+	inputs []member // input members of all samples, in order
+	// The inputs are texts if texts is not nil, arrays if arrays is true, and images
+	// otherwise. texts names the texts of a sample, whose members follow one another in
+	// inputs.
 	arrays  bool
 	texts   []string
 	skipped int // samples without an input
-	answers
+	annotations
 }
 
 // sample holds the members of a sample read so far.
 type sample struct {
 	key     string
-	kinds   []string // the name of each member after the first dot
+	kinds   []string // name of each member after the first dot
 	members []member
 	notes   map[string][]byte // content of small members, by kind
 }
@@ -75,7 +76,7 @@ func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &archive{shards: shards, arrays: o.Preprocess == nil && !o.HasText, answers: answers{o: o}}
+	a := &archive{shards: shards, arrays: o.Preprocess == nil && !o.HasText, annotations: annotations{o: o}}
 	if o.HasText {
 		a.texts = o.Text
 	}
@@ -90,8 +91,9 @@ func openArchive(ctx context.Context, name string, o Options) (*Set, error) {
 	return s, err
 }
 
-// listAll lists all shards. If bad inputs are left out, a broken shard is left out as a whole,
-// with a note, unless it is the only one.
+// listAll lists the samples of all shards. With Options.SkipBad, it leaves out shards that
+// cannot be read and returns a note for each of them. It returns an error if no shard can
+// be read.
 func (a *archive) listAll(ctx context.Context) (left []string, err error) {
 	var first error
 	for i := range a.shards {
@@ -113,7 +115,7 @@ func (a *archive) listAll(ctx context.Context) (left []string, err error) {
 	return left, nil
 }
 
-// samples returns the listed samples as a set.
+// samples returns a set of the listed samples.
 func (a *archive) samples(ctx context.Context, name string) (*Set, error) {
 	o := a.o
 	if len(a.inputs) == 0 {
@@ -123,7 +125,7 @@ func (a *archive) samples(ctx context.Context, name string) (*Set, error) {
 		s := &Set{src: memberTexts{a}, Skipped: a.skipped, Texts: a.texts}
 		return s, a.annotate(s, name)
 	}
-	input := only(o.Takes)
+	input := onlyInput(o.Takes)
 	if list := required(o.Takes); len(list) > 1 {
 		return nil, fmt.Errorf("%s: a sample has one input, but the model has %d", name, len(list))
 	}
@@ -132,14 +134,14 @@ func (a *archive) samples(ctx context.Context, name string) (*Set, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := (&Set{src: src, Skipped: a.skipped}).withoutBad()
+		s := (&Set{src: src, Skipped: a.skipped}).withoutUnreadable()
 		return s, a.annotate(s, name)
 	}
 	src, err := newImageSource(ctx, name, a, input.Name, o)
 	if err != nil {
 		return nil, err
 	}
-	s := (&Set{src: src, Skipped: a.skipped}).withoutBad()
+	s := (&Set{src: src, Skipped: a.skipped}).withoutUnreadable()
 	if o.Labels {
 		if err := s.labelFolders(src, func(i int) string { return a.inputs[i].name }, o.Classes); err != nil {
 			return nil, err
@@ -156,7 +158,7 @@ func (a *archive) list(ctx context.Context, shard int) error {
 		return err
 	}
 	defer f.Close()
-	var now sample
+	var current sample
 	r, end := tar.NewReader(f), int64(0)
 	for {
 		h, err := r.Next()
@@ -170,7 +172,7 @@ func (a *archive) list(ctx context.Context, shard int) error {
 		case errors.Is(err, io.EOF) && at <= end:
 			return fmt.Errorf("%s: the archive has no end marker: it was cut short, or its writer was not closed", file)
 		case errors.Is(err, io.EOF):
-			return a.add(now)
+			return a.add(current)
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return fmt.Errorf("%s: the archive is cut short at byte %d", file, at)
 		case errors.Is(err, tar.ErrHeader):
@@ -187,21 +189,21 @@ func (a *archive) list(ctx context.Context, shard int) error {
 		if kind == "" {
 			continue
 		}
-		if key != now.key {
-			if err := a.add(now); err != nil {
+		if key != current.key {
+			if err := a.add(current); err != nil {
 				return err
 			}
-			now = sample{key: key}
+			current = sample{key: key}
 		}
-		if len(now.kinds) == maxMembers {
-			return a.inSample(now, fmt.Errorf("it has more than %d members; members of one sample, and only these, must share their name up to the first dot", maxMembers))
+		if len(current.kinds) == maxMembers {
+			return a.sampleError(current, fmt.Errorf("it has more than %d members; members of one sample, and only these, must share their name up to the first dot", maxMembers))
 		}
-		if slices.Contains(now.kinds, kind) {
+		if slices.Contains(current.kinds, kind) {
 			return fmt.Errorf("%s: two members have the name %.200q", file, m.name)
 		}
-		now.kinds, now.members = append(now.kinds, kind), append(now.members, m)
-		if err := a.note(&now, kind, m, r); err != nil {
-			return InFile(a.where(m), err)
+		current.kinds, current.members = append(current.kinds, kind), append(current.members, m)
+		if err := a.keepNote(&current, kind, m, r); err != nil {
+			return InFile(a.location(m), err)
 		}
 	}
 }
@@ -225,20 +227,20 @@ func keyOf(h *tar.Header) (key, kind string, err error) {
 		return "", "", nil
 	}
 	dir, base := path.Split(name)
-	if strings.HasPrefix(base, "__") && strings.HasSuffix(base, "__") { // a file about the archive itself
+	if strings.HasPrefix(base, "__") && strings.HasSuffix(base, "__") { // contains information about the archive itself
 		return "", "", nil
 	}
 	stem, kind, _ := strings.Cut(base, ".")
 	return dir + stem, strings.ToLower(kind), nil
 }
 
-// note keeps the content of a small member.
-func (a *archive) note(s *sample, kind string, m member, r io.Reader) error {
-	asked := kind == a.o.Groups || slices.Contains(a.o.Targets, kind)
+// keepNote keeps the content of a small member with labels, targets or groups.
+func (a *archive) keepNote(s *sample, kind string, m member, r io.Reader) error {
+	requested := kind == a.o.Groups || slices.Contains(a.o.Targets, kind)
 	switch {
-	case !asked && kind != "cls" && kind != "json":
+	case !requested && kind != "cls" && kind != "json":
 		return nil
-	case m.size > maxNote && !asked:
+	case m.size > maxNote && !requested:
 		return nil
 	case m.size > maxNote:
 		return fmt.Errorf("it has %d bytes, but at most %d are read", m.size, maxNote)
@@ -254,10 +256,10 @@ func (a *archive) note(s *sample, kind string, m member, r io.Reader) error {
 	return err
 }
 
-// where returns the position of a member for messages.
-func (a *archive) where(m member) string { return a.shards[m.shard] + ": " + m.name }
+// location returns the shard and the name of a member for messages.
+func (a *archive) location(m member) string { return a.shards[m.shard] + ": " + m.name }
 
-// add adds a sample that is complete.
+// add adds a complete sample.
 func (a *archive) add(s sample) error {
 	if s.members == nil {
 		return nil
@@ -275,46 +277,46 @@ func (a *archive) add(s sample) error {
 		word, err := s.value(name)
 		return cell{kind: text, text: word}, err
 	}
-	return a.answers.add(value, func(err error) error { return a.inSample(s, err) }, "cls", "label")
+	return a.annotations.add(value, func(err error) error { return a.sampleError(s, err) }, "cls", "label")
 }
 
-// inSample adds the sample to an error.
-func (a *archive) inSample(s sample, err error) error {
+// sampleError adds the name of the sample to an error.
+func (a *archive) sampleError(s sample, err error) error {
 	return fmt.Errorf("%s: sample %.200q: %w", a.shards[s.members[0].shard], s.key, err)
 }
 
 // ErrNoInput is wrapped by the error for a sample of a WebDataset without an image or array.
 var ErrNoInput = errors.New("its input is missing")
 
-// inputsOf returns the image, the array or the texts of a sample.
+// inputsOf returns the members with the image, the array or the texts of a sample.
 func (a *archive) inputsOf(s sample) ([]member, error) {
 	if !a.o.HasText {
 		in, err := a.inputOf(s)
 		return []member{in}, err
 	}
 	if a.texts == nil {
-		i := slices.IndexFunc(usualTexts, func(name string) bool { return s.holder(name) >= 0 })
+		i := slices.IndexFunc(defaultTexts, func(name string) bool { return s.memberWith(name) >= 0 })
 		if i < 0 {
-			return nil, a.inSample(s, fmt.Errorf("%w: there is no text in it (.txt); its members are .%s", ErrNoInput, display.List(s.kinds, 10)))
+			return nil, a.sampleError(s, fmt.Errorf("%w: there is no text in it (.txt); its members are .%s", ErrNoInput, display.List(s.kinds, 10)))
 		}
-		a.texts = usualTexts[i : i+1]
+		a.texts = defaultTexts[i : i+1]
 	}
 	var in []member
 	for _, name := range a.texts {
-		i := s.holder(name)
+		i := s.memberWith(name)
 		if i < 0 {
-			return nil, a.inSample(s, fmt.Errorf("%w: it lacks the text %.100q, as a member .%.100[2]s or a key of its .json; its members are .%s", ErrNoInput, name, display.List(s.kinds, 10)))
+			return nil, a.sampleError(s, fmt.Errorf("%w: it lacks the text %.100q, as a member .%.100[2]s or a key of its .json; its members are .%s", ErrNoInput, name, display.List(s.kinds, 10)))
 		}
 		in = append(in, s.members[i])
 	}
 	return in, nil
 }
 
-// usualTexts lists the usual names of members and keys of texts.
-var usualTexts = append([]string{"txt"}, usualText...)
+// defaultTexts lists the usual names of members and keys that contain texts.
+var defaultTexts = append([]string{"txt"}, defaultTextNames...)
 
-// holder returns the member with the content for a name, or -1.
-func (s sample) holder(name string) int {
+// memberWith returns the index of the member that contains the text with a name, or -1.
+func (s sample) memberWith(name string) int {
 	if i := slices.Index(s.kinds, name); i >= 0 {
 		return i
 	}
@@ -324,11 +326,11 @@ func (s sample) holder(name string) int {
 	return slices.Index(s.kinds, "json")
 }
 
-// inputOf returns the image or array of a sample.
+// inputOf returns the member with the image or array of a sample.
 func (a *archive) inputOf(s sample) (member, error) {
-	with := func(of func(kind string) bool) (found []int) {
+	membersWhere := func(match func(kind string) bool) (found []int) {
 		for i, kind := range s.kinds {
-			if of(kind) {
+			if match(kind) {
 				found = append(found, i)
 			}
 		}
@@ -340,9 +342,9 @@ func (a *archive) inputOf(s sample) (member, error) {
 		}
 		return isImage("." + kind)
 	}
-	found := with(isInput)
+	found := membersWhere(isInput)
 	if len(found) > 1 { // 7.jpg is preferred to 7.mask.jpg
-		if plain := with(func(kind string) bool { return isInput(kind) && !strings.Contains(kind, ".") }); len(plain) > 0 {
+		if plain := membersWhere(func(kind string) bool { return isInput(kind) && !strings.Contains(kind, ".") }); len(plain) > 0 {
 			found = plain
 		}
 	}
@@ -351,45 +353,46 @@ func (a *archive) inputOf(s sample) (member, error) {
 	case len(found) == 1:
 		return s.members[found[0]], nil
 	case len(found) > 1:
-		return member{}, a.inSample(s, fmt.Errorf("it has several inputs, .%s and .%s, but only one is allowed", s.kinds[found[0]], s.kinds[found[1]]))
+		return member{}, a.sampleError(s, fmt.Errorf("it has several inputs, .%s and .%s, but only one is allowed", s.kinds[found[0]], s.kinds[found[1]]))
 	case a.arrays && slices.ContainsFunc(s.kinds, func(kind string) bool { return isImage("." + kind) }):
-		return member{}, a.inSample(s, ErrPreprocess)
+		return member{}, a.sampleError(s, ErrPreprocess)
 	case a.arrays:
-		return member{}, a.inSample(s, fmt.Errorf("%w: there is neither an image nor an array (.npy) in it; %s", ErrNoInput, members))
+		return member{}, a.sampleError(s, fmt.Errorf("%w: there is neither an image nor an array (.npy) in it; %s", ErrNoInput, members))
 	case len(a.inputs) == 0 && slices.Contains(s.kinds, "npy"):
-		return member{}, a.inSample(s, fmt.Errorf("preprocessing is for images, but this is an array: %w", ErrNoPixels))
+		return member{}, a.sampleError(s, fmt.Errorf("preprocessing is for images, but this is an array: %w", ErrNoPixels))
 	}
-	return member{}, a.inSample(s, fmt.Errorf("%w: there is no image in it (%s); %s", ErrNoInput, strings.Join(imageKinds, " "), members))
+	return member{}, a.sampleError(s, fmt.Errorf("%w: there is no image in it (%s); %s", ErrNoInput, strings.Join(imageExtensions, " "), members))
 }
 
-// value returns the content of a sample under a name: a member of that kind, or a key of its
-// .json member.
+// value returns the content of a sample under a name, which is the name of a member after
+// the first dot or a key of the .json member.
 func (s sample) value(name string) (string, error) {
 	if text, ok := s.notes[name]; ok {
 		return strings.TrimSpace(string(text)), nil
 	}
-	lacks := fmt.Errorf("it lacks %.100q: it has no member .%.100[1]s, and no .json member with such a key", name)
+	missingErr := fmt.Errorf("it lacks %.100q: it has no member .%.100[1]s, and no .json member with such a key", name)
 	text, ok := s.notes["json"]
 	if !ok {
-		return "", lacks
+		return "", missingErr
 	}
 	value, ok, err := keyIn(text, name)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("its .json member is not a JSON object: %w", err)
 	case !ok:
-		return "", lacks
+		return "", missingErr
 	}
 	return value, nil
 }
 
-// keyIn returns the text or the number under a key of a JSON object, if it has one.
+// keyIn returns the text or the number under a key of a JSON object. ok reports whether the
+// object has the key.
 func keyIn(object []byte, key string) (value string, ok bool, err error) {
-	var of map[string]json.RawMessage
-	if err := json.Unmarshal(object, &of); err != nil {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(object, &fields); err != nil {
 		return "", false, err
 	}
-	raw, ok := of[key]
+	raw, ok := fields[key]
 	if !ok || string(raw) == "null" {
 		return "", false, nil
 	}
@@ -406,9 +409,9 @@ func (a *archive) file(i int) string {
 	return filepath.Base(a.shards[m.shard]) + "/" + m.name
 }
 
-func (a *archive) path(i int) string { return a.where(a.inputs[i]) }
+func (a *archive) path(i int) string { return a.location(a.inputs[i]) }
 
-func (a *archive) open() (album, error) { return a, nil }
+func (a *archive) open() (imageOpener, error) { return a, nil }
 
 func (a *archive) Close() error { return nil }
 
@@ -422,10 +425,10 @@ func (a *archive) content(i int) (io.ReadSeekCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return content{io.NewSectionReader(f, m.at, m.size), f}, nil
+	return content{io.NewSectionReader(f, m.offset, m.size), f}, nil
 }
 
-// content returns the content of a file.
+// content reads a part of a file, and closes the file.
 type content struct {
 	io.ReadSeeker
 	io.Closer
@@ -465,7 +468,7 @@ func newMemberArrays(ctx context.Context, a *archive, input Takes) (*memberArray
 		}
 		src.first = x.Shape
 	}
-	src.tensor = numbers(input.Name, input.row(src.first))
+	src.tensor = numbers(input.Name, input.rowShape(src.first))
 	return src, nil
 }
 
@@ -475,7 +478,7 @@ func (a *memberArrays) name(i int) string { return a.file(i) }
 
 func (a *memberArrays) tensors() []ood.Tensor { return []ood.Tensor{a.tensor} }
 
-func (a *memberArrays) open() (reader, error) { return filled{a, a.tensor}, nil }
+func (a *memberArrays) open() (reader, error) { return filledReader{a, a.tensor}, nil }
 
 func (a *memberArrays) array(i int) (rows.Array, error) {
 	f, err := a.content(i)
@@ -546,7 +549,8 @@ func (a memberTexts) read(ctx context.Context, idx []int) ([]ood.Tensor, error) 
 	return all, nil
 }
 
-// text returns the content of a member, or the value under a key of it.
+// text returns the text in the input member with the given index. In a .json member, it is
+// the value of the key name.
 func (a memberTexts) text(at int, name string) (string, error) {
 	m := a.inputs[at]
 	if m.size > maxText {

@@ -51,16 +51,17 @@ func TestExpand(t *testing.T) {
 
 const shards = "testdata/shard-{000..001}.tar"
 
-// TestWebDataset reads what testdata/shards.py wrote.
+// TestWebDataset checks the images, labels and groups in shards that testdata/shards.py
+// wrote.
 func TestWebDataset(t *testing.T) {
-	s := open(t, shards, Options{Preprocess: plain(t)})
+	s := open(t, shards, Options{Preprocess: unscaled(t)})
 	if s.Len() != 6 || !slices.Equal(s.Shape(), []int{3, 4, 6}) || !slices.Equal(s.Labels, []int{0, 1, 0, 1, 0, 1}) || s.TargetNames != nil {
 		t.Fatalf("%d rows of %v, labels %v", s.Len(), s.Shape(), s.Labels)
 	}
 	if name := s.Name(4); name != "shard-001.tar/dog/0004.png" || s.File(4) != name {
 		t.Errorf("names %q and %q", name, s.File(4))
 	}
-	x := read(t, s.Subset([]int{5, 0, 3, 1}), 3)
+	x := readAll(t, s.Subset([]int{5, 0, 3, 1}), 3)
 	for k, i := range []int{5, 0, 3, 1} {
 		for c := range 3 {
 			for _, v := range x[(3*k+c)*24 : (3*k+c+1)*24] {
@@ -81,11 +82,11 @@ func TestWebDataset(t *testing.T) {
 		t.Errorf("error %v of the size", err)
 	}
 
-	s = open(t, shards, Options{Preprocess: plain(t), Labels: true})
+	s = open(t, shards, Options{Preprocess: unscaled(t), Labels: true})
 	if !slices.Equal(s.Labels, []int{1, 0, 1, 0, 1, 0}) || !slices.Equal(s.ClassNames, []string{"cat", "dog"}) {
 		t.Errorf("labels %v of %v", s.Labels, s.ClassNames)
 	}
-	s = open(t, shards, Options{Preprocess: plain(t), Targets: []string{"label"}, Classes: []string{"cat", "dog"}, Groups: "place"})
+	s = open(t, shards, Options{Preprocess: unscaled(t), Targets: []string{"label"}, Classes: []string{"cat", "dog"}, Groups: "place"})
 	if !slices.Equal(s.Labels, []int{1, 0, 1, 0, 1, 0}) || !slices.Equal(s.TargetNames, []string{"label"}) {
 		t.Errorf("labels %v from names", s.Labels)
 	}
@@ -104,7 +105,7 @@ func TestWebDatasetArrays(t *testing.T) {
 		t.Errorf("rows of %v, the first %s", s.Shape(), s.Name(0))
 	}
 	want := []float32{3, 4, 5, 6, 0, 1, 2, 3}
-	if x := read(t, s.Subset([]int{3, 0}), 5); !slices.Equal(x, want) {
+	if x := readAll(t, s.Subset([]int{3, 0}), 5); !slices.Equal(x, want) {
 		t.Errorf("rows %v, want %v", x, want)
 	}
 	if m, err := s.Thumbnails(t.Context(), []int{0}); m != nil || err != nil {
@@ -112,9 +113,9 @@ func TestWebDatasetArrays(t *testing.T) {
 	}
 }
 
-// pack writes a tar of members "name=content", whose content is text or the name of a picture
-// or an array.
-func pack(t *testing.T, members ...string) string {
+// writeTar writes a tar archive of members "name=content". The content is a text, or the
+// name of a picture or an array in contents.
+func writeTar(t *testing.T, members ...string) string {
 	t.Helper()
 	png, err := os.ReadFile("../../../preprocess/testdata/rgb.png")
 	if err != nil {
@@ -128,7 +129,7 @@ func pack(t *testing.T, members ...string) string {
 		return b.String()
 	}
 	contents := map[string]string{
-		"rgb": string(png), "array": array([]int{3}, count[float32](3)), "pair": array([]int{2}, count[float64](2)), "pixels": array([]int{3, 1}, count[uint8](3)),
+		"rgb": string(png), "array": array([]int{3}, sequence[float32](3)), "pair": array([]int{2}, sequence[float64](2)), "pixels": array([]int{3, 1}, sequence[uint8](3)),
 	}
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -153,8 +154,8 @@ func TestWebDatasetErrors(t *testing.T) {
 	for i := range maxMembers + 1 {
 		frames = append(frames, fmt.Sprintf("frame.%04d.png=rgb", i))
 	}
-	images, classes := Options{Preprocess: plain(t)}, Options{Preprocess: plain(t), Classes: []string{"cat"}}
-	targets := Options{Preprocess: plain(t), Targets: []string{"y"}}
+	images, classes := Options{Preprocess: unscaled(t)}, Options{Preprocess: unscaled(t), Classes: []string{"cat"}}
+	targets := Options{Preprocess: unscaled(t), Targets: []string{"y"}}
 	for _, c := range []struct {
 		words   string
 		o       Options
@@ -164,12 +165,12 @@ func TestWebDatasetErrors(t *testing.T) {
 		{"there are no samples in it", images, []string{"README=text", "._1.png=resource fork", "__1.png__=", ".git/1.png=rgb"}},
 		{`sample "2": its input is missing: there is no image in it (`, images, []string{"1.png=rgb", "1.cls=0", "2.cls=1"}},
 		{`sample "1": it lacks "y"`, targets, []string{"1.png=rgb", "1.cls=0"}},
-		{`sample "d/2": it lacks "cls"`, Options{Preprocess: plain(t), Targets: []string{"cls"}}, []string{"d/1.png=rgb", "d/1.cls=0", "d/2.png=rgb"}},
+		{`sample "d/2": it lacks "cls"`, Options{Preprocess: unscaled(t), Targets: []string{"cls"}}, []string{"d/1.png=rgb", "d/1.cls=0", "d/2.png=rgb"}},
 		{`its .json member is not a JSON object`, targets, []string{"1.png=rgb", "1.json=[1"}},
 		{`its "y": "[1]" is not a number`, targets, []string{"1.png=rgb", `1.json={"y": [1]}`}},
-		{`its "y": "dog" is neither a number nor the name of a class; classes are cat`, Options{Preprocess: plain(t), Classes: classes.Classes, Targets: []string{"y"}},
+		{`its "y": "dog" is neither a number nor the name of a class; classes are cat`, Options{Preprocess: unscaled(t), Classes: classes.Classes, Targets: []string{"y"}},
 			[]string{"1.png=rgb", `1.json={"y": "dog"}`}},
-		{`it lacks "place"`, Options{Preprocess: plain(t), Groups: "place"}, []string{"1.png=rgb", `1.json={"place": null}`}},
+		{`it lacks "place"`, Options{Preprocess: unscaled(t), Groups: "place"}, []string{"1.png=rgb", `1.json={"place": null}`}},
 		{`two members have the name "1.png"`, images, []string{"1.png=rgb", "1.png=rgb"}},
 		{`sample "frame": it has more than 1024 members; members of one sample, and only these, must share their name up to the first dot`, images, frames},
 		{`it has several inputs, .png and .jpg`, images, []string{"1.png=rgb", "1.jpg=rgb"}},
@@ -180,11 +181,11 @@ func TestWebDatasetErrors(t *testing.T) {
 		{"1.png: not a readable image", images, []string{"1.png=text"}},
 		{"only a table has columns to ignore", Options{Ignore: []string{"a"}, Targets: []string{"y"}}, []string{"1.npy=array", "1.y=1"}},
 	} {
-		path := pack(t, c.members...)
+		path := writeTar(t, c.members...)
 		_, err := Open(context.Background(), path, c.o)
 		wantError(t, err, path, c.words)
 	}
-	path := pack(t, "1.npy=array", "2.npy=array")
+	path := writeTar(t, "1.npy=array", "2.npy=array")
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -210,35 +211,35 @@ func TestWebDatasetErrors(t *testing.T) {
 
 func TestWebDatasetOdd(t *testing.T) {
 	members := []string{"./1.png=rgb", "./1.cls=3", "./2.cls=1", "3.png=text", "3.cls=2", "4.png=rgb", "4.cls=5"}
-	s := open(t, pack(t, members...), Options{Preprocess: plain(t), SkipBad: true})
+	s := open(t, writeTar(t, members...), Options{Preprocess: unscaled(t), SkipBad: true})
 	if s.Len() != 2 || s.Skipped != 2 || !slices.Equal(s.Labels, []int{3, 5}) || s.Name(1) != "a.tar/4.png" {
 		t.Errorf("%d rows, %d left out, labels %v, the last %s", s.Len(), s.Skipped, s.Labels, s.Name(1))
 	}
-	// The class of a sample is ignored if another sample has none.
-	s = open(t, pack(t, "1.png=rgb", "1.cls=3", "2.png=rgb"), Options{Preprocess: plain(t)})
+	// Classes are ignored if a sample has none.
+	s = open(t, writeTar(t, "1.png=rgb", "1.cls=3", "2.png=rgb"), Options{Preprocess: unscaled(t)})
 	if s.Labels != nil || s.Odd == nil || !strings.Contains(s.Odd.Error(), `sample "2": it lacks "cls"`) {
 		t.Errorf("labels %v, odd for %v", s.Labels, s.Odd)
 	}
 	// Targets of the fit may be missing.
-	s = open(t, pack(t, "1.png=rgb", "1.cls=3"), Options{Preprocess: plain(t), Targets: []string{"y"}, TargetOptional: true})
+	s = open(t, writeTar(t, "1.png=rgb", "1.cls=3"), Options{Preprocess: unscaled(t), Targets: []string{"y"}, TargetOptional: true})
 	if s.Targets.Rows > 0 || s.Odd != nil {
 		t.Error("there are targets that nothing names")
 	}
-	_, err := open(t, pack(t, "1.npy=array", "2.npy=pixels"), Options{}).All(t.Context())
+	_, err := open(t, writeTar(t, "1.npy=array", "2.npy=pixels"), Options{}).All(t.Context())
 	wantError(t, err, "a.tar: 2.npy", "2.npy: it contains pixels; store images as .png or .jpg members")
-	_, err = open(t, pack(t, "1.npy=array", "2.npy=pair"), Options{}).All(t.Context())
+	_, err = open(t, writeTar(t, "1.npy=array", "2.npy=pair"), Options{}).All(t.Context())
 	wantError(t, err, "a.tar: 2.npy", "its shape is [2], but earlier arrays have [3]")
 }
 
-// checkAllocated returns a function that fails the test if more bytes were allocated
-// until its call. Workers of a fuzzing run would otherwise share all memory.
-func checkAllocated(t *testing.T, most uint64) func() {
+// checkAllocated returns a function that fails the test if more than limit bytes have been
+// allocated in the meantime. Without this check, fuzzing could use up all memory.
+func checkAllocated(t *testing.T, limit uint64) func() {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	return func() {
 		t.Helper()
 		runtime.ReadMemStats(&after)
-		if n := after.TotalAlloc - before.TotalAlloc; n > most {
+		if n := after.TotalAlloc - before.TotalAlloc; n > limit {
 			t.Errorf("%d bytes were allocated", n)
 		}
 	}
@@ -297,15 +298,15 @@ func TestWebDatasetTexts(t *testing.T) {
 	if got := texts(s, 5, 0); s.Len() != 6 || !slices.Equal(got, []string{"south", "north", "sentence 5", "sentence 0"}) {
 		t.Errorf("pairs %q", got)
 	}
-	lacks := pack(t, "1.txt=a", "2.json={}")
+	lacks := writeTar(t, "1.txt=a", "2.json={}")
 	_, err := Open(t.Context(), lacks, Options{HasText: true})
 	wantError(t, err, lacks, `sample "2": its input is missing: it lacks the text "txt", as a member .txt or a key of its .json; its members are .json`)
 	if s := open(t, lacks, Options{HasText: true, SkipBad: true}); s.Len() != 1 || s.Skipped != 1 {
 		t.Errorf("%d rows, %d left out", s.Len(), s.Skipped)
 	}
-	none := pack(t, "1.cls=1")
+	none := writeTar(t, "1.cls=1")
 	_, err = Open(t.Context(), none, Options{HasText: true})
 	wantError(t, err, none, "there is no text in it (.txt); its members are .cls")
-	_, err = open(t, pack(t, "1.txt=a\xff"), Options{HasText: true}).All(t.Context())
+	_, err = open(t, writeTar(t, "1.txt=a\xff"), Options{HasText: true}).All(t.Context())
 	wantError(t, err, "1.txt", "the text is not UTF-8")
 }
