@@ -41,11 +41,11 @@ func TestAuditAgreesWithNonconform(t *testing.T) {
 	if err != nil || len(reference.Sets) == 0 {
 		t.Fatal(err)
 	}
-	storeys := 0
+	storeyCases := 0
 	for i, s := range reference.Sets {
 		r := s.Counts
 		n := len(r) - 1
-		storeys += len(s.Storey)
+		storeyCases += len(s.Storey)
 		for _, want := range append(s.BH, s.Storey...) {
 			d, err := r.Discoveries(calibrate.DiscoveryOptions{FDR: want.Q, Lambda: want.Lambda})
 			if err != nil || d.Count != want.Count || !near(d.PValue, want.P) {
@@ -75,14 +75,14 @@ func TestAuditAgreesWithNonconform(t *testing.T) {
 			t.Errorf("set %d: %v, %v, want %+v", i, higher, lower, s.Shift)
 		}
 	}
-	if storeys == 0 {
+	if storeyCases == 0 {
 		t.Error("no reference for Storey's procedure")
 	}
 }
 
 // orders calls f with the ranks of m inliers among n calibration rows, once for each order of
 // the rows. All orders are equally likely.
-func orders(n, m int, f func(calibrate.Ranks)) (count int) {
+func forEachOrder(n, m int, f func(calibrate.Ranks)) (count int) {
 	r := calibrate.NewRanks(n)
 	var place func(k, left int)
 	place = func(k, left int) {
@@ -103,19 +103,19 @@ func orders(n, m int, f func(calibrate.Ranks)) (count int) {
 // TestAuditUnderExactDistribution goes through all orders of a few calibration rows and
 // inliers. Outliers are placed where they do the most harm.
 func TestAuditUnderExactDistribution(t *testing.T) {
-	var tight float64
+	var largestRatio float64
 	for _, size := range [][2]int{{1, 4}, {4, 5}, {7, 5}, {9, 4}, {3, 9}} {
 		n, m := size[0], size[1]
 		for _, delta := range []float64{.1, .3, .5} {
 			for _, outliers := range []int{0, 3, 20} {
 				for _, at := range []int{0, n / 2, n} {
 					if outliers == 0 && at > 0 {
-						continue // without outliers, their place does not matter
+						continue // without outliers, their rank does not matter
 					}
 					missed, low, high := 0, 0, 0
 					lambdas := [...]float64{0, .5}
 					var fdp [len(lambdas)]float64
-					orders := orders(n, m, func(inliers calibrate.Ranks) {
+					orders := forEachOrder(n, m, func(inliers calibrate.Ranks) {
 						r := slices.Clone(inliers)
 						r[at] += outliers
 						b, err := r.OutlierBounds(delta)
@@ -125,13 +125,13 @@ func TestAuditUnderExactDistribution(t *testing.T) {
 						// The group of all inliers contains no outlier, and neither do its
 						// most extreme rows.
 						wrong := b.Outliers(inliers) > 0 || b.Outliers(r) > outliers
-						rows, among := 0, 0
+						rows, inlierRows := 0, 0
 						for k := range r {
 							rows += r[k]
-							among += inliers[k]
+							inlierRows += inliers[k]
 							p := float64(k+1) / float64(n+1)
-							wrong = wrong || among > 0 && b.FDP(inliers, p) < 1
-							wrong = wrong || rows > 0 && b.FDP(r, p) < float64(among)/float64(rows)-1e-12
+							wrong = wrong || inlierRows > 0 && b.FDP(inliers, p) < 1
+							wrong = wrong || rows > 0 && b.FDP(r, p) < float64(inlierRows)/float64(rows)-1e-12
 						}
 						if wrong {
 							missed++
@@ -146,34 +146,34 @@ func TestAuditUnderExactDistribution(t *testing.T) {
 							if err != nil {
 								t.Fatal(err)
 							}
-							rows, among = 0, 0
+							rows, inlierRows = 0, 0
 							for k := range int(math.Round(d.PValue * float64(n+1))) {
 								rows += r[k]
-								among += inliers[k]
+								inlierRows += inliers[k]
 							}
 							if rows != d.Count || rows > 0 && rows < d.Least {
 								t.Fatalf("%+v of %v", d, r)
 							}
-							fdp[l] += float64(among) / float64(max(rows, 1))
+							fdp[l] += float64(inlierRows) / float64(max(rows, 1))
 						}
 					})
-					of := float64(orders)
+					total := float64(orders)
 					name := fmt.Sprintf("n %d, m %d, delta %v, %d outliers at %d", n, m, delta, outliers, at)
-					if float64(missed)/of > delta || float64(high)/of > delta || float64(low)/of > delta {
+					if float64(missed)/total > delta || float64(high)/total > delta || float64(low)/total > delta {
 						t.Errorf("%s: bounds are violated in %d, shifts up are found in %d, down in %d of %d orders", name, missed, high, low, orders)
 					}
 					for l, lambda := range lambdas {
-						tight = max(tight, fdp[l]/of/delta)
-						if fdp[l]/of > delta+1e-12 {
-							t.Errorf("%s, lambda %v: false discovery rate %v", name, lambda, fdp[l]/of)
+						largestRatio = max(largestRatio, fdp[l]/total/delta)
+						if fdp[l]/total > delta+1e-12 {
+							t.Errorf("%s, lambda %v: false discovery rate %v", name, lambda, fdp[l]/total)
 						}
 					}
 				}
 			}
 		}
 	}
-	if tight < .8 {
-		t.Errorf("the false discovery rate is at most %v of what it may be: nothing was put to the test", tight)
+	if largestRatio < .8 {
+		t.Errorf("the false discovery rate is at most %v of its limit: the test shows nothing", largestRatio)
 	}
 }
 
@@ -285,7 +285,7 @@ func TestDiscoveriesFloor(t *testing.T) {
 		for _, more := range []int{-1, 0} {
 			r[0], r[9999] = d.Least+more, 1_000_000-d.Least-more
 			if got, err := r.Discoveries(o); err != nil || got.Count != (more+1)*d.Least {
-				t.Errorf("%+v: %+v with %d rows at the least p-value, %v", o, got, r[0], err)
+				t.Errorf("%+v: %+v with %d rows at the smallest p-value, %v", o, got, r[0], err)
 			}
 		}
 	}
@@ -331,7 +331,7 @@ func TestConditionalPValues(t *testing.T) {
 // TestShiftFindsOutliers checks that Shift rejects exactly if OutlierBounds finds an outlier.
 func TestShiftFindsOutliers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 9))
-	both := [2]int{}
+	cases := [2]int{}
 	for range 300 {
 		n := 1 + rng.IntN(300)
 		r := calibrate.NewRanks(n)
@@ -354,14 +354,14 @@ func TestShiftFindsOutliers(t *testing.T) {
 				t.Errorf("%v: outliers found %v at %v, but Higher %v", r, found, delta, higher)
 			}
 			if found {
-				both[1]++
+				cases[1]++
 			} else {
-				both[0]++
+				cases[0]++
 			}
 		}
 	}
-	if both[0] < 50 || both[1] < 50 {
-		t.Errorf("put to the test %v times", both)
+	if cases[0] < 50 || cases[1] < 50 {
+		t.Errorf("%v cases without and with outliers", cases)
 	}
 	if _, err := calibrate.NewRanks(3).OutlierBounds(0); err == nil {
 		t.Error("delta 0 is no error")

@@ -15,12 +15,12 @@ import (
 // prediction need nothing else, so the score and the level can be chosen after the fit. All
 // fields have the same length.
 type ClassCalibration struct {
-	Labels []int     // the true class of each of n rows
-	True   []float64 // its probability
+	Labels []int     // true class
+	True   []float64 // probability of the true class
 	Above  []float64 // total probability of the classes that rank above the true one
 	Ranks  []int     // number of classes that rank above the true one
 	Top    []float64 // largest probability of any class
-	Grown  []float64 // total probability of the classes that an ordinal set takes before the true one
+	Grown  []float64 // total probability of the classes that an ordinal set adds before the true one
 }
 
 // NewClassCalibration reads the logits, n×c, and the labels, in [0,c), of calibration rows.
@@ -35,7 +35,7 @@ func NewClassCalibration(logits blas32.General, labels []int) (ClassCalibration,
 		Grown: make([]float64, n),
 	}
 	var above []float32
-	var set ordinalOrder
+	var order ordinalOrder
 	for i, label := range labels {
 		z := rows.Row(logits, i)
 		above = above[:0]
@@ -51,8 +51,8 @@ func NewClassCalibration(logits blas32.General, labels []int) (ClassCalibration,
 			c.Above[i] += p.Of(v, 1)
 		}
 		c.True[i], c.Ranks[i], c.Top[i] = p.Of(z[label], 1), len(above), p.Largest()
-		set.reset(z)
-		for class := set.next(); class != label; class = set.next() {
+		order.reset(z)
+		for class := order.next(); class != label; class = order.next() {
 			c.Grown[i] += p.Of(z[class], 1)
 		}
 	}

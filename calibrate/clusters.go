@@ -29,42 +29,42 @@ func clusterClasses(labels []int, scores []float64, alpha float64, seed uint64) 
 			byClass[label] = append(byClass[label], scores[i])
 		}
 	}
-	least := math.MaxInt
+	smallest := math.MaxInt
 	for class, part := range byClass {
 		if hypothesis.Allowed(len(part), hypothesis.Forgive(alpha)) > 0 {
-			least = min(least, len(part))
+			smallest = min(smallest, len(part))
 		} else {
 			byClass[class] = nil
 		}
 	}
-	return kmeansClusters(byClass, least/2, seed), used
+	return kmeansClusters(byClass, smallest/2, seed), used
 }
 
 // kmeansClusters clusters classes by their scores, into k clusters numbered from 1. Classes
 // without scores are in cluster 0. All classes are in cluster 0 if there are too few of them
 // for k clusters.
-func kmeansClusters(parts [][]float64, k int, seed uint64) []int {
+func kmeansClusters(scores [][]float64, k int, seed uint64) []int {
 	levels := []float64{.5, .6, .7, .8, .9}
-	of := make([]int, len(parts))
-	var enough []int
+	clusters := make([]int, len(scores))
+	var classes []int
 	x := blas32.General{Cols: len(levels), Stride: len(levels)}
-	for class, part := range parts {
-		if len(part) == 0 {
+	for class, classScores := range scores {
+		if len(classScores) == 0 {
 			continue
 		}
-		sorted := slices.Sorted(slices.Values(part))
+		sorted := slices.Sorted(slices.Values(classScores))
 		for _, q := range levels {
 			x.Data = append(x.Data, float32(sorted[int(math.Ceil(q*float64(len(sorted))))-1]))
 		}
-		enough = append(enough, class)
+		classes = append(classes, class)
 	}
-	if x.Rows = len(enough); k < 2 || x.Rows <= k {
-		return of
+	if x.Rows = len(classes); k < 2 || x.Rows <= k {
+		return clusters
 	}
 	// The error is that of a cancelled context, and this one is never cancelled.
-	found, _ := kmeans.Cluster(context.Background(), x, k, rand.New(rand.NewPCG(seed, clusterStream)))
-	for i, class := range enough {
-		of[class] = 1 + found[i]
+	assigned, _ := kmeans.Cluster(context.Background(), x, k, rand.New(rand.NewPCG(seed, clusterStream)))
+	for i, class := range classes {
+		clusters[class] = 1 + assigned[i]
 	}
-	return of
+	return clusters
 }

@@ -16,29 +16,29 @@ func TestClusters(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want struct {
-		Scores []float64
-		Labels []int
-		Served []bool
-		Of     []int
-		Limits []*float64
+		Scores   []float64
+		Labels   []int
+		Used     []bool `json:"served"`
+		Clusters []int  `json:"of"`
+		Limits   []*float64
 	}
 	if err := json.Unmarshal(b, &want); err != nil {
 		t.Fatal(err)
 	}
-	parts := make([][]float64, len(want.Of))
+	parts := make([][]float64, len(want.Clusters))
 	for i, label := range want.Labels {
-		if want.Served[i] && want.Of[label] >= 0 {
+		if want.Used[i] && want.Clusters[label] >= 0 {
 			parts[label] = append(parts[label], want.Scores[i])
 		}
 	}
-	of, scores, pairs := kmeansClusters(parts, 3, 1), map[int][]float64{}, map[[2]int]bool{}
+	clusters, scores, pairs := kmeansClusters(parts, 3, 1), map[int][]float64{}, map[[2]int]bool{}
 	for i, label := range want.Labels {
-		if !want.Served[i] {
-			scores[of[label]] = append(scores[of[label]], want.Scores[i])
+		if !want.Used[i] {
+			scores[clusters[label]] = append(scores[clusters[label]], want.Scores[i])
 		}
 	}
-	for class, cluster := range of {
-		pairs[[2]int{cluster, want.Of[class]}] = true
+	for class, cluster := range clusters {
+		pairs[[2]int{cluster, want.Clusters[class]}] = true
 		if (cluster == 0) != (want.Limits[class] == nil) {
 			t.Fatalf("class %d is in cluster %d", class, cluster)
 		}
@@ -46,12 +46,12 @@ func TestClusters(t *testing.T) {
 			continue
 		}
 		slices.Sort(scores[cluster])
-		if got := limitAt(scores[cluster], .1).score; math.Abs(got-*want.Limits[class]) > 1e-9 {
+		if got := randomThresholdAt(scores[cluster], .1).score; math.Abs(got-*want.Limits[class]) > 1e-9 {
 			t.Errorf("class %d has the threshold %v, want %v", class, got, *want.Limits[class])
 		}
 	}
 	if len(pairs) != 4 {
-		t.Errorf("clusters are %v, want %v", of, want.Of)
+		t.Errorf("clusters are %v, want %v", clusters, want.Clusters)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestPValue(t *testing.T) {
 		}
 	}
 	if p := c.PValue(math.NaN()); p != 1/float64(len(c.Scores)+1) {
-		t.Errorf("p-value of NaN is %v, and must be the least there is", p)
+		t.Errorf("p-value of NaN is %v, want the smallest one", p)
 	}
 	if p := (Conformal{}).PValue(0); p != 1 {
 		t.Errorf("p-value without calibration rows is %v, want 1", p)

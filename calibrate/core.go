@@ -4,28 +4,28 @@ import "github.com/attach-uncertainty/attach/internal/fitting/conformal"
 
 // core is the interval of predicted quantiles from which a row's calibrated interval is made.
 // A unit of the score moves its lower end by below and its upper end by above.
-type core struct{ lo, hi, below, above float64 }
+type baseInterval struct{ lo, hi, lowerUnit, upperUnit float64 }
 
 // score returns how far a target lies outside the core, rounded up. It is negative inside.
-func (c core) score(y float64) float64 {
-	return max(divideUp(subtractUp(c.lo, y), c.below), divideUp(subtractUp(y, c.hi), c.above))
+func (c baseInterval) score(y float64) float64 {
+	return max(divideUp(subtractUp(c.lo, y), c.lowerUnit), divideUp(subtractUp(y, c.hi), c.upperUnit))
 }
 
 // core returns the core of a row of quantiles. It does not depend on the row's target. The
 // rectifier moves its ends by the same amount. If they would cross, both become the midpoint.
-func (o IntervalOptions) core(q QuantileCalibration, row []float32, alpha float64, r rectifier) core {
-	c := core{q.quantile(row, alpha/2), q.quantile(row, 1-alpha/2), 1, 1}
+func (o IntervalOptions) baseInterval(q QuantileCalibration, row []float32, alpha float64, r rectifier) baseInterval {
+	c := baseInterval{q.quantile(row, alpha/2), q.quantile(row, 1-alpha/2), 1, 1}
 	if o.Score == conformal.CIR {
 		c.lo, c.hi = q.narrowest(row, 1-alpha)
 	}
 	switch {
 	case o.Score == conformal.CQRM:
 		median := q.quantile(row, .5)
-		c.below, c.above = median-c.lo, c.hi-median
+		c.lowerUnit, c.upperUnit = median-c.lo, c.hi-median
 	case o.Score == conformal.CQRR || o.Joint:
-		c.below, c.above = c.hi-c.lo, c.hi-c.lo
+		c.lowerUnit, c.upperUnit = c.hi-c.lo, c.hi-c.lo
 	}
-	if shift := r.quantile(row); shift != 0 {
+	if shift := r.estimate(row); shift != 0 {
 		if c.lo, c.hi = c.lo-shift, c.hi+shift; c.lo > c.hi {
 			c.lo += (c.hi - c.lo) / 2
 			c.hi = c.lo

@@ -59,9 +59,9 @@ func TestNarrowest(t *testing.T) {
 	}
 	q := QuantileCalibration{Levels: levels}
 	row := exponential(2, levels)
-	mirrored, even := make([]float32, len(row)), make([]float32, len(row))
+	mirrored, symmetric := make([]float32, len(row)), make([]float32, len(row))
 	for l := range row {
-		mirrored[l], even[l] = -row[len(row)-1-l], float32(l)
+		mirrored[l], symmetric[l] = -row[len(row)-1-l], float32(l)
 	}
 	for _, alpha := range []float64{.05, .1, .4} {
 		lo, hi := q.narrowest(row, 1-alpha)
@@ -70,8 +70,8 @@ func TestNarrowest(t *testing.T) {
 		a, b := q.narrowest(mirrored, 1-alpha)
 		near(t, "mirrored lower end", a, -hi, 1e-5)
 		near(t, "mirrored upper end", b, -lo, 1e-5)
-		a, b = q.narrowest(even, 1-alpha)
-		near(t, "width of an even one", b-a, 1000*(1-alpha), 1e-6)
+		a, b = q.narrowest(symmetric, 1-alpha)
+		near(t, "width for a symmetric variable", b-a, 1000*(1-alpha), 1e-6)
 	}
 	// The levels span less than 0.9989.
 	if a, b := q.narrowest(row, .9989); a != q.quantile(row, .00055) || b != q.quantile(row, .99945) {
@@ -109,7 +109,7 @@ func TestScoresCover(t *testing.T) {
 		}
 		rng := rand.New(rand.NewPCG(42, 1))
 		for _, alpha := range []float64{.1, .3} {
-			alone, both := 0, 0
+			single, both := 0, 0
 			for range repeats {
 				targets := []QuantileCalibration{{Levels: levels}, {Levels: levels}}
 				var row [][]float32
@@ -127,7 +127,7 @@ func TestScoresCover(t *testing.T) {
 					}
 				}
 				if lo, hi := intervalOf(t, targets[0], IntervalOptions{Score: score}, row[0], alpha); lo <= y[0] && y[0] <= hi {
-					alone++
+					single++
 				}
 				v, err := NewIntervals(targets, IntervalOptions{Score: score, Joint: true}, alpha)
 				if err != nil {
@@ -139,7 +139,7 @@ func TestScoresCover(t *testing.T) {
 					both++
 				}
 			}
-			checkCoverage(t, score, alone, repeats, n, alpha)
+			checkCoverage(t, score, single, repeats, n, alpha)
 			checkCoverage(t, score+", jointly", both, repeats, n, alpha)
 		}
 	}
@@ -166,10 +166,10 @@ func TestScoresOfSkewed(t *testing.T) {
 		return hi - lo
 	}
 	near(t, "width by cqr", width("cqr"), 1.5*math.Log((2-alpha)/alpha), .1)
-	near(t, "share of it by cir", width("cir")/width("cqr"), math.Log(1/alpha)/math.Log((2-alpha)/alpha), .03)
+	near(t, "width by cir as a fraction of it", width("cir")/width("cqr"), math.Log(1/alpha)/math.Log((2-alpha)/alpha), .03)
 	lo, hi := intervalOf(t, q, IntervalOptions{Score: "cqr-m"}, row, .6)
 	low, median, high := q.quantile(row, .3), q.quantile(row, .5), q.quantile(row, .7)
-	near(t, "share of the distances by cqr-m", (low-lo)/(median-low), (hi-high)/(high-median), 1e-9)
+	near(t, "fraction of the distances by cqr-m", (low-lo)/(median-low), (hi-high)/(high-median), 1e-9)
 	if (hi-high)*(low-lo) == 0 {
 		t.Error("CQR-m moved nothing")
 	}

@@ -13,7 +13,7 @@ func TestCQRMargin(t *testing.T) {
 	lo := []float64{0, 0, 0, 0}
 	hi := []float64{1, 1, 1, 1}
 	y := []float64{0.5, -2, 1.25, 0.9}
-	c, err := newJoint(symmetricCores(lo, hi), y, 1)
+	c, err := newJointBox(symmetricIntervals(lo, hi), y, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,23 +40,23 @@ func TestCQRMargin(t *testing.T) {
 	if a, b := interval(3, 4, 0.01); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
 		t.Errorf("interval [%v, %v], want the whole line", a, b)
 	}
-	if _, err := newJoint(symmetricCores(lo, hi), []float64{0, 0, math.NaN(), 0}, 1); err == nil {
+	if _, err := newJointBox(symmetricIntervals(lo, hi), []float64{0, 0, math.NaN(), 0}, 1); err == nil {
 		t.Error("NaN was accepted")
 	}
 }
 
 // symmetricCores returns cores whose ends move by the same amount.
-func symmetricCores(lower, upper []float64) []core {
-	all := make([]core, len(lower))
+func symmetricIntervals(lower, upper []float64) []baseInterval {
+	all := make([]baseInterval, len(lower))
 	for i := range lower {
-		all[i] = core{lower[i], upper[i], 1, 1}
+		all[i] = baseInterval{lower[i], upper[i], 1, 1}
 	}
 	return all
 }
 
 // intervalBetween returns the calibrated interval that starts from lo and hi.
-func intervalBetween(j joint, lo, hi, alpha, tau float64) (lower, upper float64) {
-	a, b := boxOf(j, symmetricCores([]float64{lo}, []float64{hi}), alpha, tau)
+func intervalBetween(j jointBox, lo, hi, alpha, tau float64) (lower, upper float64) {
+	a, b := boxOf(j, symmetricIntervals([]float64{lo}, []float64{hi}), alpha, tau)
 	return a[0], b[0]
 }
 
@@ -75,7 +75,7 @@ func intervalOf(t *testing.T, q QuantileCalibration, o IntervalOptions, row []fl
 // Quantiles that are skewed and much too narrow must still cover as often as guaranteed, at
 // each level of one calibration.
 func TestCQRCoverage(t *testing.T) {
-	const repeats, n = 6000, 39 // one rank too many changes the coverage by 1/40, more than 4 standard errors
+	const repeats, n = 6000, 39 // an error of one rank would change the coverage by 1/40, which is more than 4 standard errors
 	levels := []float64{0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98}
 	predict := func(x float64) []float32 {
 		row := make([]float32, len(levels))

@@ -113,15 +113,15 @@ func ConditionalPValues(n int, delta float64) []float64 {
 	p := make([]float64, n+1)
 	h := max(1, n/2)
 	// ratio is the logarithm of delta times the ratio of the two products, for i = n first.
-	ratio := math.Log(delta)
+	logRatio := math.Log(delta)
 	for k := range p {
 		i := n - k
 		if i < h {
 			p[k] = 1
 			continue
 		}
-		p[k] = -math.Expm1(ratio / float64(h))
-		ratio += math.Log(float64(i-h)) - math.Log(float64(i))
+		p[k] = -math.Expm1(logRatio / float64(h))
+		logRatio += math.Log(float64(i-h)) - math.Log(float64(i))
 	}
 	return p
 }

@@ -29,7 +29,7 @@ func ExampleTemperature() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Printf("%.3f\n", t) // 4/ln 3, because three of four rows are right
+	fmt.Printf("%.3f\n", t) // T = 4/ln 3, because three of four rows are right
 	// Output: 3.641
 }
 

@@ -71,12 +71,12 @@ type IntervalOptions struct {
 
 // Intervals makes the calibrated intervals of one or several targets.
 type Intervals struct {
-	o          IntervalOptions
+	options    IntervalOptions
 	alpha      float64
 	targets    []QuantileCalibration
-	rectifiers []rectifier // by target
-	boxes      []joint     // for two ends: one for each target or, if joint, one for all
-	sided      []oneSided  // for one end: by target
+	rectifiers []rectifier // one for each target
+	boxes      []jointBox  // if intervals have two ends: one for each target or, if joint, one for all targets
+	oneSided   []oneSided  // if intervals have one end: one for each target
 }
 
 // NewIntervals calibrates intervals that miss with probability at most α. Intervals with two
@@ -107,17 +107,17 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 	case o.Side != "" && o.Score != "":
 		return v, errors.New("intervals with one end have no choice of score: choose a side or a score")
 	}
-	v = Intervals{o: o, alpha: alpha}
-	if v.targets, v.rectifiers, err = o.rectifiers(targets, alpha); err != nil {
+	v = Intervals{options: o, alpha: alpha}
+	if v.targets, v.rectifiers, err = o.fitRectifiers(targets, alpha); err != nil {
 		return v, err
 	}
 	for t, q := range v.targets {
 		if o.Side != "" {
-			one, err := q.side(o.Side, alpha)
+			one, err := q.calibrateSide(o.Side, alpha)
 			if err != nil {
 				return v, err
 			}
-			v.sided = append(v.sided, one)
+			v.oneSided = append(v.oneSided, one)
 			continue
 		}
 		if !o.Joint {
@@ -133,7 +133,7 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 		if err != nil {
 			return v, err
 		}
-		v.boxes = []joint{all}
+		v.boxes = []jointBox{all}
 	}
 	return v, nil
 }
@@ -144,31 +144,31 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 // infinite if there are too few calibration rows for α.
 func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row uint64) {
 	tau := func(target int) float64 {
-		if !v.o.Smoothed {
+		if !v.options.Smoothed {
 			return 0
 		}
-		return uniform(v.o.Seed, row*uint64(len(v.targets))+uint64(target), tauStream)
+		return uniform(v.options.Seed, row*uint64(len(v.targets))+uint64(target), tauStream)
 	}
-	var few [4]core // room for the usual number of targets without an allocation
-	cores := few[:0]
+	var buffer [4]baseInterval // avoids an allocation for up to four targets
+	base := buffer[:0]
 	for t, q := range v.targets {
 		lower[t], upper[t] = math.Inf(-1), math.Inf(1)
-		if v.o.Side == "" {
-			cores = append(cores, v.o.core(q, quantiles[t], v.alpha, v.rectifiers[t]))
+		if v.options.Side == "" {
+			base = append(base, v.options.baseInterval(q, quantiles[t], v.alpha, v.rectifiers[t]))
 			continue
 		}
-		end := v.sided[t].bound(q.quantile(quantiles[t], sidedLevel(v.o.Side, v.alpha)), v.alpha, tau(t))
-		if v.o.Side == conformal.Lower {
+		end := v.oneSided[t].bound(q.quantile(quantiles[t], sidedLevel(v.options.Side, v.alpha)), v.alpha, tau(t))
+		if v.options.Side == conformal.Lower {
 			lower[t] = end
 		} else {
 			upper[t] = end
 		}
 	}
 	for b, box := range v.boxes {
-		width := len(v.targets) / len(v.boxes) // one target, or all
-		box.ends(lower[b*width:], upper[b*width:], cores[b*width:(b+1)*width], v.alpha, tau(b))
+		targets := len(v.targets) / len(v.boxes) // number of targets in a box
+		box.ends(lower[b*targets:], upper[b*targets:], base[b*targets:(b+1)*targets], v.alpha, tau(b))
 	}
-	if v.o.Smoothed {
+	if v.options.Smoothed {
 		for t := range lower {
 			lower[t], upper[t] = inward(lower[t], upper[t])
 		}

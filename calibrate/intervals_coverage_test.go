@@ -90,7 +90,7 @@ func TestOneSidedCoverage(t *testing.T) {
 		y = float64(float32(y))
 		for side, count := range covered {
 			for a, alpha := range alphas {
-				o, err := q.side(side, alpha)
+				o, err := q.calibrateSide(side, alpha)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -114,7 +114,7 @@ func TestJointCoverage(t *testing.T) {
 	const repeats, n, targets, alpha = 6000, 29, 3, 0.2
 	rng := rand.New(rand.NewPCG(23, 1))
 	units := []float64{1, 100, 0.01}
-	row := func(lo, hi, y []float64) {
+	fillRow := func(lo, hi, y []float64) {
 		x := rng.Float64()
 		common := rng.NormFloat64()
 		for t := range targets {
@@ -122,21 +122,21 @@ func TestJointCoverage(t *testing.T) {
 			y[t] = units[t] * (x + (0.1+x)*(common+rng.NormFloat64()))
 		}
 	}
-	rows := func(n int) (lo, hi, y []float64) {
+	drawRows := func(n int) (lo, hi, y []float64) {
 		lo, hi, y = make([]float64, n*targets), make([]float64, n*targets), make([]float64, n*targets)
 		for at := 0; at < n*targets; at += targets {
-			row(lo[at:at+targets], hi[at:at+targets], y[at:at+targets])
+			fillRow(lo[at:at+targets], hi[at:at+targets], y[at:at+targets])
 		}
 		return lo, hi, y
 	}
 	all, first := 0, 0
 	for range repeats {
-		lo, hi, y := rows(n + 1)
-		j, err := newJoint(coresByWidth(lo[:n*targets], hi[:n*targets]), y[:n*targets], targets)
+		lo, hi, y := drawRows(n + 1)
+		j, err := newJointBox(intervalsByWidth(lo[:n*targets], hi[:n*targets]), y[:n*targets], targets)
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, b := boxOf(j, coresByWidth(lo[n*targets:], hi[n*targets:]), alpha, 0)
+		a, b := boxOf(j, intervalsByWidth(lo[n*targets:], hi[n*targets:]), alpha, 0)
 		inside := 0
 		for t, v := range y[n*targets:] {
 			if a[t] <= v && v <= b[t] {
@@ -163,10 +163,10 @@ func TestPredictiveSystemCoverage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(24, 1))
 	levels := []float64{0.25, 0.5, 0.75}
 	grid := func(x float64) []float32 { return []float32{float32(x), float32(x + 0.1), float32(x + 0.15)} }
-	for name, coarse := range map[string]float64{"fine": 1 << 20, "tied": 4} {
+	for name, steps := range map[string]float64{"fine": 1 << 20, "tied": 4} {
 		draw := func() (float64, float64) {
 			x, y := skewed(rng)
-			return math.Round(x*coarse) / coarse, math.Round(y*coarse) / coarse
+			return math.Round(x*steps) / steps, math.Round(y*steps) / steps
 		}
 		probabilities := []float64{0.1, 0.5, 0.9, 0.95}
 		atMost, below := make([]int, len(probabilities)), make([]int, len(probabilities))
@@ -210,7 +210,7 @@ func TestPredictiveSystemCoverage(t *testing.T) {
 			if got := float64(below[k]) / repeats; got > p+4*se {
 				t.Errorf("%s: targets are below the quantile %v with probability %v", name, p, got)
 			}
-			if coarse > 1000 {
+			if steps > 1000 {
 				checkCoverage(t, "upper quantile", atMost[k], repeats, n, 1-p)
 			}
 		}

@@ -44,24 +44,24 @@ func TestByGroup(t *testing.T) {
 }
 
 // coresByWidth returns cores whose ends move by fractions of the width.
-func coresByWidth(lo, hi []float64) []core {
-	cores := make([]core, len(lo))
+func intervalsByWidth(lo, hi []float64) []baseInterval {
+	intervals := make([]baseInterval, len(lo))
 	for i := range lo {
-		cores[i] = core{lo[i], hi[i], hi[i] - lo[i], hi[i] - lo[i]}
+		intervals[i] = baseInterval{lo[i], hi[i], hi[i] - lo[i], hi[i] - lo[i]}
 	}
-	return cores
+	return intervals
 }
 
-func boxOf(j joint, cores []core, alpha, tau float64) (lower, upper []float64) {
-	lower, upper = make([]float64, len(cores)), make([]float64, len(cores))
-	j.ends(lower, upper, cores, alpha, tau)
+func boxOf(j jointBox, base []baseInterval, alpha, tau float64) (lower, upper []float64) {
+	lower, upper = make([]float64, len(base)), make([]float64, len(base))
+	j.ends(lower, upper, base, alpha, tau)
 	return lower, upper
 }
 
 // An interval of width 0 has the score 0 if it contains the target, and +Inf if not. Boxes
 // must not turn inside out for a margin of either sign.
 func TestJointWithoutWidth(t *testing.T) {
-	j, err := newJoint(coresByWidth([]float64{1, 1, 0, 0}, []float64{1, 1, 2, 2}), []float64{1, 5, 1, 0.5}, 1)
+	j, err := newJointBox(intervalsByWidth([]float64{1, 1, 0, 0}, []float64{1, 1, 2, 2}), []float64{1, 5, 1, 0.5}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,17 +69,17 @@ func TestJointWithoutWidth(t *testing.T) {
 		t.Errorf("scores %v, want %v", j.Scores, want)
 	}
 	for _, tt := range []struct{ alpha, lo, hi float64 }{{0.4, 7, 7}, {0.2, -inf, inf}, {0.1, -inf, inf}} {
-		if lo, hi := boxOf(j, coresByWidth([]float64{7}, []float64{7}), tt.alpha, 0); lo[0] != tt.lo || hi[0] != tt.hi {
+		if lo, hi := boxOf(j, intervalsByWidth([]float64{7}, []float64{7}), tt.alpha, 0); lo[0] != tt.lo || hi[0] != tt.hi {
 			t.Errorf("box at %v is [%v, %v], want [%v, %v]", tt.alpha, lo, hi, tt.lo, tt.hi)
 		}
 	}
-	if lo, hi := boxOf(j, coresByWidth([]float64{0}, []float64{4}), 0.8, 0); lo[0] != 2 || hi[0] != 2 {
+	if lo, hi := boxOf(j, intervalsByWidth([]float64{0}, []float64{4}), 0.8, 0); lo[0] != 2 || hi[0] != 2 {
 		t.Errorf("box [%v, %v], want the midpoint", lo, hi)
 	}
 }
 
 func TestDistributionByHand(t *testing.T) {
-	q, distribution := points(t, []float64{0, 0, 0, 0}, nil, []float64{2, 1, 2, 4})
+	q, distribution := calibratePoints(t, []float64{0, 0, 0, 0}, nil, []float64{2, 1, 2, 4})
 	d := distribution(point(10, 1))
 	for _, tt := range []struct{ y, tau, want float64 }{
 		{10, 0, 0}, {10, 1, 0.2}, {11, 0, 0}, {11, 1, 0.4}, {11.5, 0.5, 0.3}, {12, 0, 0.2}, {12, 0.5, 0.5}, {12, 1, 0.8},
@@ -97,9 +97,9 @@ func TestDistributionByHand(t *testing.T) {
 	for _, tt := range []struct{ level, want float64 }{{0, 11}, {0.2, 11}, {0.3, 11.5}, {0.5, 12}, {0.7, 13}, {0.9, 14}} {
 		near(t, "interpolated quantile", d.interpolated(tt.level), tt.want, 1e-12)
 	}
-	none := Distribution{q: q, row: point(0, 1)}
+	none := Distribution{calibration: q, row: point(0, 1)}
 	if none.CDF(3, 1) != 1 || none.CDF(3, 0) != 0 || !math.IsInf(none.Quantile(0.5, 0), 1) || !math.IsNaN(none.interpolated(0.5)) {
-		t.Error("a distribution without calibration rows says something")
+		t.Error("a distribution without calibration rows is not trivial")
 	}
 	if !math.IsNaN(d.CDF(nan, 0.5)) {
 		t.Error("the CDF at NaN is a number")
@@ -157,18 +157,18 @@ func TestDistributionInverse(t *testing.T) {
 func TestSample(t *testing.T) {
 	const n = 40000
 	draws := make([]float64, n)
-	_, distribution := points(t, make([]float64, 9), nil, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9})
+	_, distribution := calibratePoints(t, make([]float64, 9), nil, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9})
 	distribution(point(100, 2)).Sample(draws, 1, 1)
 	below := 0
 	for _, v := range draws {
 		if v < 102 || v > 118 {
 			t.Fatalf("draw %v lies beyond the calibration scores", v)
 		}
-		if v <= 106 { // draws 3 of 9 twice
+		if v <= 106 { // calibration scores 1, 2 and 3 of 9
 			below++
 		}
 	}
-	near(t, "share of draws", float64(below)/n, 0.3, 4*math.Sqrt(0.21/n))
+	near(t, "fraction of draws", float64(below)/n, 0.3, 4*math.Sqrt(0.21/n))
 	again, other := make([]float64, 4), make([]float64, 4)
 	distribution(point(100, 2)).Sample(again, 1, 1)
 	distribution(point(100, 2)).Sample(other, 1, 2)
@@ -181,10 +181,10 @@ func TestSample(t *testing.T) {
 		if math.IsInf(v, -1) {
 			below++
 		} else if !math.IsInf(v, 1) {
-			t.Fatalf("draw %v where nothing is known", v)
+			t.Fatalf("draw %v without calibration rows", v)
 		}
 	}
-	near(t, "share of endless draws", float64(below)/n, .5, 4*math.Sqrt(.25/n))
+	near(t, "fraction of draws of −Inf", float64(below)/n, .5, 4*math.Sqrt(.25/n))
 }
 
 func TestIntervalErrors(t *testing.T) {
@@ -193,8 +193,8 @@ func TestIntervalErrors(t *testing.T) {
 	short, none := QuantileCalibration{Levels: q.Levels, Grid: q.Grid, Y: []float32{1}}, QuantileCalibration{Levels: q.Levels}
 	for name, fit := range map[string]func() error{
 		"one-sided":      func() error { _, err := newOneSided("lower", one, bad); return err },
-		"joint":          func() error { _, err := newJoint(coresByWidth(one, one), bad, 1); return err },
-		"joint crossing": func() error { _, err := newJoint(coresByWidth([]float64{2}, one), one, 1); return err },
+		"joint":          func() error { _, err := newJointBox(intervalsByWidth(one, one), bad, 1); return err },
+		"joint crossing": func() error { _, err := newJointBox(intervalsByWidth([]float64{2}, one), one, 1); return err },
 		"joint of none":  func() error { _, err := IntervalOptions{Joint: true}.calibrateBox(nil, 0.1, nil); return err },
 		"joint of levels": func() error {
 			_, err := IntervalOptions{Joint: true}.calibrateBox([]QuantileCalibration{{}}, 0.1, make([]rectifier, 1))
@@ -228,14 +228,14 @@ func TestIntervalErrors(t *testing.T) {
 			return err
 		},
 		"no score":        func() error { _, err := NewIntervals(nil, IntervalOptions{Score: "cqr-x"}, 0.1); return err },
-		"side of nothing": func() error { _, err := QuantileCalibration{}.side("lower", 0.1); return err },
+		"side of nothing": func() error { _, err := QuantileCalibration{}.calibrateSide("lower", 0.1); return err },
 	} {
 		if fit() == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
-	_, system := points(t, one, nil, one)
-	d := Distribution{q: QuantileCalibration{Levels: []float64{0.5}}, row: []float32{0}}
+	_, system := calibratePoints(t, one, nil, one)
+	d := Distribution{calibration: QuantileCalibration{Levels: []float64{0.5}}, row: []float32{0}}
 	for name, call := range map[string]func(){
 		"by group length": func() { q.ByGroup(nil) },
 		"row":             func() { system(nil) },

@@ -15,7 +15,7 @@ type intervalReference struct {
 	NewScale                     []float64 `json:"new_scale"`
 	Groups                       []int
 	NewGroups                    []int                    `json:"new_groups"`
-	Mondrian                     map[string][][2]*float64 // by α
+	Mondrian                     map[string][][2]*float64 // the keys are α
 	Tau, CDF                     []float64
 	CDFPlain                     []float64 `json:"cdf_plain"`
 	CDFUpper                     []float64 `json:"cdf_upper"`
@@ -46,7 +46,7 @@ func readIntervals(t *testing.T) intervalReference {
 }
 
 // finite compares with a reference in which null stands for an infinite value.
-func finite(t *testing.T, what string, got float64, want *float64, sign int) {
+func checkFinite(t *testing.T, what string, got float64, want *float64, sign int) {
 	t.Helper()
 	if want == nil {
 		if !math.IsInf(got, sign) {
@@ -73,8 +73,8 @@ func TestByGroupReference(t *testing.T) {
 		}
 		for i, p := range r.New {
 			lo, hi := intervalOf(t, parts[strconv.Itoa(r.NewGroups[i])], IntervalOptions{}, []float32{float32(p)}, alpha)
-			finite(t, "lower end", lo, want[i][0], -1)
-			finite(t, "upper end", hi, want[i][1], 1)
+			checkFinite(t, "lower end", lo, want[i][0], -1)
+			checkFinite(t, "upper end", hi, want[i][1], 1)
 		}
 	}
 	if lo, hi := intervalOf(t, parts["2"], IntervalOptions{}, []float32{0}, .1); !math.IsInf(lo, -1) || !math.IsInf(hi, 1) {
@@ -88,7 +88,7 @@ func point(predicted, scale float64) []float32 {
 }
 
 // points calibrates point predictions. A nil scale stands for 1.
-func points(t *testing.T, predicted, scale, y []float64) (QuantileCalibration, func([]float32) Distribution) {
+func calibratePoints(t *testing.T, predicted, scale, y []float64) (QuantileCalibration, func([]float32) Distribution) {
 	t.Helper()
 	q := QuantileCalibration{Levels: []float64{0.25, 0.75}}
 	for i, p := range predicted {
@@ -120,16 +120,16 @@ func TestOneSidedReference(t *testing.T) {
 
 func TestPredictiveSystemReference(t *testing.T) {
 	r := readIntervals(t)
-	_, scaled := points(t, r.Predicted, r.Scale, r.Y)
-	_, plain := points(t, r.Predicted, nil, r.Y)
+	_, scaled := calibratePoints(t, r.Predicted, r.Scale, r.Y)
+	_, plain := calibratePoints(t, r.Predicted, nil, r.Y)
 	for i, p := range r.New {
 		d := scaled(point(p, r.NewScale[i]))
 		near(t, "CDF", d.CDF(r.At[i], r.Tau[i]), r.CDF[i], 1e-12)
 		for l, level := range r.HigherLevels {
-			finite(t, "upper quantile", d.Quantile(level, 0), r.Higher[i][l], 1)
+			checkFinite(t, "upper quantile", d.Quantile(level, 0), r.Higher[i][l], 1)
 		}
 		for l, level := range r.LowerLevels {
-			finite(t, "lower quantile", d.Quantile(level, 1), r.Lower[i][l], -1)
+			checkFinite(t, "lower quantile", d.Quantile(level, 1), r.Lower[i][l], -1)
 		}
 		d = plain(point(p, 1))
 		near(t, "CDF without scales", d.CDF(r.At[i], r.Tau[i]), r.CDFPlain[i], 1e-12)
@@ -140,13 +140,13 @@ func TestPredictiveSystemReference(t *testing.T) {
 func TestJointReference(t *testing.T) {
 	j := readIntervals(t).Joint
 	n := len(j.Y)
-	c, err := newJoint(coresByWidth(j.Lo[:n], j.Hi[:n]), j.Y, j.Targets)
+	c, err := newJointBox(intervalsByWidth(j.Lo[:n], j.Hi[:n]), j.Y, j.Targets)
 	if err != nil {
 		t.Fatal(err)
 	}
 	near(t, "margin", Conformal(c).Threshold(0.1), j.Margin, 1e-12)
 	for at := n; at < len(j.Lo); at += j.Targets {
-		lo, hi := boxOf(c, coresByWidth(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets]), 0.1, 0)
+		lo, hi := boxOf(c, intervalsByWidth(j.Lo[at:at+j.Targets], j.Hi[at:at+j.Targets]), 0.1, 0)
 		for k := range lo {
 			near(t, "lower end", lo[k], j.Box[at-n+k][0], 1e-12)
 			near(t, "upper end", hi[k], j.Box[at-n+k][1], 1e-12)

@@ -17,36 +17,36 @@ import (
 //
 // Reference: Diquigiovanni, Fontana & Vantini (2022), Conformal Prediction Bands for
 // Multivariate Functional Data, section 3, for finitely many targets and the score "cqr".
-type joint struct{ Scores []float64 }
+type jointBox struct{ Scores []float64 }
 
 // newJoint computes the scores from the cores and the targets of the calibration rows,
 // n×targets and row-major. It returns an error if a score is NaN or if quantiles cross.
-func newJoint(cores []core, y []float64, targets int) (joint, error) {
+func newJointBox(base []baseInterval, y []float64, targets int) (jointBox, error) {
 	largest := make([]float64, len(y)/targets)
 	for i := range largest {
 		largest[i] = math.Inf(-1)
 		for k := i * targets; k < (i+1)*targets; k++ {
-			c, score := cores[k], cores[k].score(y[k])
+			c, score := base[k], base[k].score(y[k])
 			switch {
 			case math.IsNaN(score):
-				return joint{}, fmt.Errorf("calibration row %d: a quantile or the target is NaN", i)
+				return jointBox{}, fmt.Errorf("calibration row %d: a quantile or the target is NaN", i)
 			case c.lo > c.hi:
-				return joint{}, fmt.Errorf("calibration row %d: the lower quantile %v is above the upper quantile %v", i, c.lo, c.hi)
+				return jointBox{}, fmt.Errorf("calibration row %d: the lower quantile %v is above the upper quantile %v", i, c.lo, c.hi)
 			}
 			largest[i] = max(largest[i], score)
 		}
 	}
 	scores, err := sortedCopy(largest)
-	return joint{scores}, err
+	return jointBox{scores}, err
 }
 
 // ends writes the ends of the box at α for a row with one core for each target. Ends are
 // rounded inwards and smoothed as IntervalOptions.Smoothed describes. One τ opens or closes
 // the whole box, and a box is empty if one of its intervals is.
-func (j joint) ends(lower, upper []float64, cores []core, alpha, tau float64) {
-	limit := smoothed(j.Scores, alpha, tau)
-	for t, c := range cores {
-		lower[t], upper[t] = limit.lowerEnd(c.lo, c.below), limit.upperEnd(c.hi, c.above)
+func (j jointBox) ends(lower, upper []float64, base []baseInterval, alpha, tau float64) {
+	limit := smoothedThreshold(j.Scores, alpha, tau)
+	for t, c := range base {
+		lower[t], upper[t] = limit.lowerEnd(c.lo, c.lowerUnit), limit.upperEnd(c.hi, c.upperUnit)
 		if tau == 0 && lower[t] > upper[t] {
 			lower[t] = c.lo + (c.hi-c.lo)/2
 			upper[t] = lower[t]
@@ -56,19 +56,19 @@ func (j joint) ends(lower, upper []float64, cores []core, alpha, tau float64) {
 
 // calibrateBox calibrates the box of all targets' intervals from the calibration of each
 // target on the same rows.
-func (o IntervalOptions) calibrateBox(targets []QuantileCalibration, alpha float64, rectifiers []rectifier) (joint, error) {
+func (o IntervalOptions) calibrateBox(targets []QuantileCalibration, alpha float64, rectifiers []rectifier) (jointBox, error) {
 	if len(targets) == 0 {
-		return joint{}, errors.New("a joint box needs at least one target")
+		return jointBox{}, errors.New("a joint box needs at least one target")
 	}
 	n, t := len(targets[0].Y), len(targets)
-	cores, y := make([]core, n*t), make([]float64, n*t)
+	base, y := make([]baseInterval, n*t), make([]float64, n*t)
 	for k, q := range targets {
 		if err := q.check(); err != nil {
-			return joint{}, err
+			return jointBox{}, err
 		}
 		for i := range n {
-			cores[i*t+k], y[i*t+k] = o.core(q, q.row(i), alpha, rectifiers[k]), float64(q.Y[i])
+			base[i*t+k], y[i*t+k] = o.baseInterval(q, q.row(i), alpha, rectifiers[k]), float64(q.Y[i])
 		}
 	}
-	return newJoint(cores, y, t)
+	return newJointBox(base, y, t)
 }

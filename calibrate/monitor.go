@@ -49,19 +49,19 @@ import (
 // p-values, for the distribution of ranks; Ramdas, Grünwald, Vovk & Shafer (2023),
 // Game-Theoretic Statistics and Safe Anytime-Valid Inference.
 type Monitor struct {
-	mu    sync.Mutex
-	looks []place // calibration scores at the looks of the urn, which rows are compared with
-	seed  uint64
-	urn   *hypothesis.Urn
+	mu         sync.Mutex
+	thresholds []keyedScore // calibration scores that rows are compared with, one for each of urn.Looks
+	seed       uint64
+	urn        *hypothesis.Urn
 }
 
 // place orders scores. The random key breaks ties.
-type place struct {
+type keyedScore struct {
 	score float64
 	key   uint64
 }
 
-func (p place) compare(q place) int {
+func (p keyedScore) compare(q keyedScore) int {
 	return cmp.Or(cmp.Compare(p.score, q.score), cmp.Compare(p.key, q.key))
 }
 
@@ -73,18 +73,18 @@ func NewMonitor(calibration []float64, seed uint64) (*Monitor, error) {
 	if len(calibration) == 0 {
 		return nil, errors.New("a monitor needs calibration scores, and there are none")
 	}
-	keys := rand.NewPCG(0x6b657973, 0x74696573) // equal in all Monitors
-	places := make([]place, len(calibration))
+	keys := rand.NewPCG(0x6b657973, 0x74696573) // all Monitors use the same keys for calibration scores
+	sorted := make([]keyedScore, len(calibration))
 	for i, score := range calibration {
 		if math.IsNaN(score) {
 			return nil, fmt.Errorf("calibration score %d is NaN", i)
 		}
-		places[i] = place{score, keys.Uint64()}
+		sorted[i] = keyedScore{score, keys.Uint64()}
 	}
-	slices.SortFunc(places, place.compare)
-	m := &Monitor{seed: seed, urn: hypothesis.NewUrn(len(places))}
+	slices.SortFunc(sorted, keyedScore.compare)
+	m := &Monitor{seed: seed, urn: hypothesis.NewUrn(len(sorted))}
 	for _, k := range m.urn.Looks() {
-		m.looks = append(m.looks, places[len(places)-k])
+		m.thresholds = append(m.thresholds, sorted[len(sorted)-k])
 	}
 	return m, nil
 }
@@ -100,18 +100,18 @@ func (m *Monitor) Add(score float64) error {
 	if m.urn == nil {
 		return errZeroMonitor
 	}
-	row := place{score: score}
-	looks := 0
-	for looks < len(m.looks) && m.looks[looks].score <= score {
-		if m.looks[looks].score == score {
+	row := keyedScore{score: score}
+	exceeded := 0
+	for exceeded < len(m.thresholds) && m.thresholds[exceeded].score <= score {
+		if m.thresholds[exceeded].score == score {
 			row.key = rand.NewPCG(m.seed, uint64(m.urn.Rows)).Uint64()
-			if row.compare(m.looks[looks]) <= 0 {
+			if row.compare(m.thresholds[exceeded]) <= 0 {
 				break
 			}
 		}
-		looks++
+		exceeded++
 	}
-	m.urn.Add(looks)
+	m.urn.Add(exceeded)
 	return nil
 }
 
@@ -140,7 +140,7 @@ func (m *Monitor) Merge(part *Monitor) error {
 	part.mu.Lock()
 	rows, seen, seed := part.urn.Rows, slices.Clone(part.urn.Seen), part.seed
 	part.mu.Unlock()
-	if !slices.Equal(m.looks, part.looks) {
+	if !slices.Equal(m.thresholds, part.thresholds) {
 		return errOtherCalibration
 	}
 	m.mu.Lock()
@@ -193,7 +193,7 @@ var errZeroMonitor = errors.New("the monitor has no calibration scores: make it 
 var errOtherCalibration = errors.New("the monitor has other calibration scores")
 
 // monitorState is the first byte of a state: the version of its format.
-const monitorState = 1
+const monitorStateVersion = 1
 
 // MarshalBinary encodes the state of the Monitor, without the calibration scores, in less than
 // a kilobyte.
@@ -203,19 +203,19 @@ func (m *Monitor) MarshalBinary() ([]byte, error) {
 	if m.urn == nil {
 		return nil, errZeroMonitor
 	}
-	b := []byte{monitorState}
+	b := []byte{monitorStateVersion}
 	b = binary.LittleEndian.AppendUint64(b, m.fingerprint())
 	b = binary.LittleEndian.AppendUint64(b, m.seed)
 	b = binary.AppendUvarint(b, uint64(m.urn.Rows))
 	for _, seen := range m.urn.Seen {
 		b = binary.AppendUvarint(b, uint64(seen))
 	}
-	number := func(v float64) { b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v)) }
-	number(m.urn.Peak)
-	number(m.urn.Idle)
+	appendFloat := func(v float64) { b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v)) }
+	appendFloat(m.urn.Peak)
+	appendFloat(m.urn.Idle)
 	for _, bets := range m.urn.Bets {
 		for _, bet := range bets {
-			number(bet)
+			appendFloat(bet)
 		}
 	}
 	return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b)), nil
@@ -232,7 +232,7 @@ func (m *Monitor) UnmarshalBinary(data []byte) error {
 	}
 	damaged := errors.New("not the state of a monitor, or damaged")
 	end := len(data) - crc32.Size
-	if end < 17 || data[0] != monitorState || binary.LittleEndian.Uint32(data[end:]) != crc32.ChecksumIEEE(data[:end]) {
+	if end < 17 || data[0] != monitorStateVersion || binary.LittleEndian.Uint32(data[end:]) != crc32.ChecksumIEEE(data[:end]) {
 		return damaged
 	}
 	data = data[:end]
@@ -252,14 +252,14 @@ func (m *Monitor) UnmarshalBinary(data []byte) error {
 	if len(data) != 8*(2+4*len(state.Bets)) {
 		return damaged
 	}
-	number := func() (v float64) {
+	nextFloat := func() (v float64) {
 		v, data = math.Float64frombits(binary.LittleEndian.Uint64(data)), data[8:]
 		return v
 	}
-	state.Peak, state.Idle = number(), number()
+	state.Peak, state.Idle = nextFloat(), nextFloat()
 	for j := range state.Bets {
 		for i := range state.Bets[j] {
-			state.Bets[j][i] = number()
+			state.Bets[j][i] = nextFloat()
 		}
 	}
 	if !m.urn.Restore(state) {
@@ -272,8 +272,8 @@ func (m *Monitor) UnmarshalBinary(data []byte) error {
 // fingerprint is a hash of the calibration scores.
 func (m *Monitor) fingerprint() uint64 {
 	h := fnv.New64a()
-	for _, look := range m.looks {
-		_ = binary.Write(h, binary.LittleEndian, [2]uint64{math.Float64bits(look.score), look.key}) // a hash never fails
+	for _, threshold := range m.thresholds {
+		_ = binary.Write(h, binary.LittleEndian, [2]uint64{math.Float64bits(threshold.score), threshold.key}) // writing to a hash never fails
 	}
 	return h.Sum64()
 }

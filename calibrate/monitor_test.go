@@ -34,12 +34,12 @@ func monitor(t *testing.T, calibration []float64, seed uint64) *calibrate.Monito
 // exchangeable streams ever alarms, with and without ties.
 func TestMonitorMeetsItsGuarantee(t *testing.T) {
 	const trials, rows = 200, 2000
-	for _, grain := range []float64{0, .5, 4} {
-		rng := rand.New(rand.NewPCG(1, uint64(grain*2)))
+	for _, step := range []float64{0, .5, 4} {
+		rng := rand.New(rand.NewPCG(1, uint64(step*2)))
 		round := func(x []float64) []float64 {
 			for i := range x {
-				if grain > 0 {
-					x[i] = grain * math.Round(x[i]/grain)
+				if step > 0 {
+					x[i] = step * math.Round(x[i]/step)
 				}
 			}
 			return x
@@ -59,16 +59,16 @@ func TestMonitorMeetsItsGuarantee(t *testing.T) {
 		}
 		for i, delta := range deltas {
 			if limit := trials*delta + 3*math.Sqrt(trials*delta); float64(alarms[i]) > limit {
-				t.Errorf("scores in steps of %v: %d of %d streams alarm at %v", grain, alarms[i], trials, delta)
+				t.Errorf("scores in steps of %v: %d of %d streams alarm at %v", step, alarms[i], trials, delta)
 			}
 		}
-		t.Logf("steps of %v: %v of %d alarm at %v", grain, alarms, trials, deltas)
+		t.Logf("steps of %v: %v of %d alarm at %v", step, alarms, trials, deltas)
 	}
 }
 
 // TestMonitorNotices checks that a Monitor detects a few OOD rows and small shifts of all
 // rows, at the beginning and after a long time.
-func TestMonitorNotices(t *testing.T) {
+func TestMonitorDetectsDrift(t *testing.T) {
 	for _, drift := range []struct {
 		share, mean float64
 		maxRows     int
@@ -90,16 +90,16 @@ func TestMonitorNotices(t *testing.T) {
 				m.Add(score)
 			}
 			if took := m.Rows() - before; took > drift.maxRows {
-				t.Errorf("%+v after %d rows is noticed after %d", drift, before, took)
+				t.Errorf("%+v after %d rows is detected after %d rows", drift, before, took)
 			}
 		}
 	}
 }
 
-func TestMonitorGoesOnFromItsState(t *testing.T) {
+func TestMonitorContinuesFromState(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	calibration := normal(rng, 300, 0)
-	for i := range calibration { // scores tie, so that keys matter
+	for i := range calibration { // scores tie, so keys influence the evidence
 		calibration[i] = math.Round(calibration[i])
 	}
 	m, other := monitor(t, calibration, 7), monitor(t, calibration, 8)

@@ -43,7 +43,7 @@ func newOneSided(side string, quantiles, y []float64) (oneSided, error) {
 // and smoothed by τ as IntervalOptions.Smoothed describes. It is −Inf for "lower" and +Inf for
 // "upper" if there are too few calibration rows for α.
 func (o oneSided) bound(quantile, alpha, tau float64) float64 {
-	limit := smoothed(o.Scores, alpha, tau)
+	limit := smoothedThreshold(o.Scores, alpha, tau)
 	if o.Side == conformal.Lower {
 		return limit.lowerEnd(quantile, 1)
 	}
@@ -59,7 +59,7 @@ func sidedLevel(side string, alpha float64) float64 {
 }
 
 // side calibrates an interval at α with one end, which starts from the quantile of sidedLevel.
-func (q QuantileCalibration) side(side string, alpha float64) (oneSided, error) {
+func (q QuantileCalibration) calibrateSide(side string, alpha float64) (oneSided, error) {
 	if err := q.check(); err != nil {
 		return oneSided{}, err
 	}

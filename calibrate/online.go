@@ -84,14 +84,14 @@ func (o *Online) Level() float64 {
 	if !o.LORD {
 		return o.FDR * spending(t, o.Horizon) * float64(len(o.Discoveries)+1)
 	}
-	first := cmp.Or(o.Wealth, o.FDR/2)
-	level := first * spending(t, 0)
-	for i, at := range o.Discoveries {
+	wealth := cmp.Or(o.Wealth, o.FDR/2)
+	level := wealth * spending(t, 0)
+	for i, discovery := range o.Discoveries {
 		reward := o.FDR
 		if i == 0 {
-			reward -= first
+			reward -= wealth
 		}
-		level += reward * spending(t-at, 0)
+		level += reward * spending(t-discovery, 0)
 	}
 	return level
 }

@@ -83,8 +83,8 @@ func TestOnlineFalseDiscoveries(t *testing.T) {
 		}
 		conditional := calibrate.ConditionalPValues(n, .1)
 		lond, elond := calibrate.Online{FDR: fdr, Horizon: rows}, calibrate.Online{FDR: fdr, Horizon: rows}
-		early, lord := calibrate.Online{FDR: fdr}, calibrate.Online{FDR: fdr, LORD: true}
-		var all, false_ [4]float64
+		londForever, lord := calibrate.Online{FDR: fdr}, calibrate.Online{FDR: fdr, LORD: true}
+		var all, falseDiscoveries [4]float64
 		var outliers float64
 		for range rows {
 			outlier := rng.Float64() < .3
@@ -99,18 +99,18 @@ func TestOnlineFalseDiscoveries(t *testing.T) {
 				e = (n + 1) / 20.
 			}
 			q := conditional[int(math.Round(p*float64(len(conditional))))-1]
-			for i, discovery := range [...]bool{lond.Test(p), elond.Test(1 / e), early.Test(p), lord.Test(q)} {
+			for i, discovery := range [...]bool{lond.Test(p), elond.Test(1 / e), londForever.Test(p), lord.Test(q)} {
 				if discovery {
 					all[i]++
 					if !outlier {
-						false_[i]++
+						falseDiscoveries[i]++
 					}
 				}
 			}
 		}
 		for i := range all {
-			shares[i] += false_[i] / max(1, all[i]) / trials
-			power[i] += (all[i] - false_[i]) / max(1, outliers) / trials
+			shares[i] += falseDiscoveries[i] / max(1, all[i]) / trials
+			power[i] += (all[i] - falseDiscoveries[i]) / max(1, outliers) / trials
 		}
 	}
 	t.Logf("LOND with a horizon, e-LOND with it, LOND, LORD++: false discoveries %.3f, outliers discovered %.3f", shares, power)
@@ -138,8 +138,8 @@ func TestOnlineErrors(t *testing.T) {
 	}
 }
 
-func panics(call func()) (did bool) {
-	defer func() { did = recover() != nil }()
+func panics(call func()) (panicked bool) {
+	defer func() { panicked = recover() != nil }()
 	call()
 	return false
 }

@@ -12,10 +12,10 @@ import (
 // probability, so groups and p-values may be chosen after a look at the data. The methods
 // panic if a group cannot be a part of the audited rows, and on the zero value.
 type OutlierBounds struct {
-	n, rows int   // number of calibration rows and of audited rows
-	inliers int   // upper bound for all audited rows
-	looks   []int // ranks up to which rows are counted
-	most    []int // upper bounds on the inliers among those rows
+	n, rows    int   // number of calibration rows and of audited rows
+	inliers    int   // upper bound on the inliers among all audited rows
+	looks      []int // ranks k for which the rows with a p-value of at most k/(n+1) are counted
+	maxInliers []int // upper bound on the inliers among these rows, for each rank
 }
 
 // OutlierBounds bounds the inliers among the rows, with probability 1−delta, in (0,1), over
@@ -50,19 +50,19 @@ func (r Ranks) OutlierBounds(delta float64) (OutlierBounds, error) {
 		return OutlierBounds{}, err
 	}
 	n, rows := len(r)-1, r.Rows()
-	at := hypothesis.Looks(n)
-	b := OutlierBounds{n, rows, rows, at, make([]int, len(at))}
-	seen := make([]int, len(at))
-	for j, k := range at {
+	looks := hypothesis.Looks(n)
+	b := OutlierBounds{n, rows, rows, looks, make([]int, len(looks))}
+	seen := make([]int, len(looks))
+	for j, k := range looks {
 		seen[j] = r.below(k)
 	}
 	// Quantiles decrease with the number of inliers, so the iteration descends to the largest
 	// fixed point.
 	for last := -1; last != b.inliers; {
 		last = b.inliers
-		for j, k := range at {
-			b.most[j] = hypothesis.Misses{Allowed: k, Calibration: n}.Critical(last, delta/float64(len(at))) - 1
-			b.inliers = min(b.inliers, b.most[j]+rows-seen[j])
+		for j, k := range looks {
+			b.maxInliers[j] = hypothesis.Misses{Allowed: k, Calibration: n}.Critical(last, delta/float64(len(looks))) - 1
+			b.inliers = min(b.inliers, b.maxInliers[j]+rows-seen[j])
 		}
 	}
 	return b, nil
@@ -70,7 +70,7 @@ func (r Ranks) OutlierBounds(delta float64) (OutlierBounds, error) {
 
 // Outliers returns a lower bound on the number of outliers in a group, or among all rows.
 func (b OutlierBounds) Outliers(group Ranks) int {
-	return group.Rows() - b.among(group, len(group))
+	return group.Rows() - b.maxInliersAmong(group, len(group))
 }
 
 // FDP returns an upper bound on the false discovery proportion: the fraction of inliers among
@@ -82,23 +82,23 @@ func (b OutlierBounds) FDP(group Ranks, p float64) float64 {
 	if rows == 0 {
 		return 0
 	}
-	return float64(b.among(group, k)) / float64(rows)
+	return float64(b.maxInliersAmong(group, k)) / float64(rows)
 }
 
 // among returns an upper bound on the inliers among the rows of a group with the k smallest
 // possible p-values.
-func (b OutlierBounds) among(group Ranks, k int) int {
+func (b OutlierBounds) maxInliersAmong(group Ranks, k int) int {
 	if n, all := len(group)-1, group.Rows(); n != b.n || all > b.rows {
 		panic(fmt.Sprintf("calibrate: a group of %d rows with %d calibration rows cannot be a part of %d audited rows with %d calibration rows", all, n, b.rows, b.n))
 	}
 	rows := group.below(k)
 	inliers := min(rows, b.inliers)
-	for j, at := range b.looks {
+	for j, look := range b.looks {
 		between := 0
-		if at < k {
-			between = rows - group.below(at)
+		if look < k {
+			between = rows - group.below(look)
 		}
-		inliers = min(inliers, b.most[j]+between)
+		inliers = min(inliers, b.maxInliers[j]+between)
 	}
 	return inliers
 }

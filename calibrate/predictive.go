@@ -25,9 +25,9 @@ import (
 // on Conformal Prediction; Vovk, Petej, Nouretdinov, Manokhin & Gammerman (2020),
 // Computationally Efficient Versions of Conformal Predictive Distributions, section 4.
 type Distribution struct {
-	scores []float64 // of the calibration rows, increasing
-	q      QuantileCalibration
-	row    []float32
+	scores      []float64 // scores of the calibration rows, in increasing order
+	calibration QuantileCalibration
+	row         []float32 // predicted quantiles of the row
 }
 
 // CDF returns Q(y, τ), or NaN if y is NaN. It panics if τ is not in [0,1].
@@ -36,7 +36,7 @@ func (d Distribution) CDF(y, tau float64) float64 {
 	if math.IsNaN(y) {
 		return y
 	}
-	s := d.q.levelOf(d.row, y)
+	s := d.calibration.levelOf(d.row, y)
 	lower, equal := ties(d.scores, s)
 	return (float64(lower) + tau*float64(equal+1)) / float64(len(d.scores)+1)
 }
@@ -56,7 +56,7 @@ func (d Distribution) Quantile(level, tau float64) float64 {
 	case int(k) > len(d.scores):
 		return math.Inf(1)
 	default:
-		return d.q.targetOf(d.row, d.scores[int(k)-1])
+		return d.calibration.targetOf(d.row, d.scores[int(k)-1])
 	}
 }
 
@@ -72,9 +72,9 @@ func (d Distribution) interpolated(level float64) float64 {
 	}
 	at := min(max(level*float64(n+1)-1, 0), float64(n-1))
 	i := int(at)
-	lo := d.q.targetOf(d.row, d.scores[i])
+	lo := d.calibration.targetOf(d.row, d.scores[i])
 	if w := at - float64(i); w > 0 {
-		return lo + w*(d.q.targetOf(d.row, d.scores[i+1])-lo)
+		return lo + w*(d.calibration.targetOf(d.row, d.scores[i+1])-lo)
 	}
 	return lo
 }

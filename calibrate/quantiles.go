@@ -9,8 +9,8 @@ import "github.com/attach-uncertainty/attach/internal/numeric/quantile"
 // constant beyond them, so for a very small α only the margin widens the interval.
 type QuantileCalibration struct {
 	Levels []float64 // increasing, in (0,1)
-	Grid   []float32 // n×len(Levels), each row increasing
-	Y      []float32 // n
+	Grid   []float32 // predicted quantiles of n rows, n×len(Levels), increasing in each row
+	Y      []float32 // true values of the target, one for each row
 }
 
 // check returns an error if the fields do not fit together.

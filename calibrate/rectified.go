@@ -23,15 +23,15 @@ type rectifier struct {
 // rectifyTrees is the number of trees of the forest, and rectifyLeaf the smallest number of
 // rows in a leaf.
 const (
-	rectifyTrees = 50
-	rectifyLeaf  = 10
+	rectifierTrees   = 50
+	rectifierMinLeaf = 10
 )
 
 // rectifiers returns the rectifier of each target and the calibration rows that are left to
 // calibrate it. For the score "rcp", half of the calibration rows train the rectifier. Seed
 // draws them, the same rows for all targets. The scores of the other half are exchangeable
 // given these rows. For other scores, all rows are left and rectifiers are empty.
-func (o IntervalOptions) rectifiers(targets []QuantileCalibration, alpha float64) (remaining []QuantileCalibration, rectifiers []rectifier, err error) {
+func (o IntervalOptions) fitRectifiers(targets []QuantileCalibration, alpha float64) (remaining []QuantileCalibration, rectifiers []rectifier, err error) {
 	rectifiers = make([]rectifier, len(targets))
 	if o.Score != conformal.RCP {
 		return targets, rectifiers, nil
@@ -64,7 +64,7 @@ func (o IntervalOptions) fitRectifier(q QuantileCalibration, alpha float64) (rec
 	}
 	scores := make([]float32, n)
 	for i, y := range q.Y {
-		s := o.core(q, q.row(i), alpha, rectifier{}).score(float64(y))
+		s := o.baseInterval(q, q.row(i), alpha, rectifier{}).score(float64(y))
 		if math.IsNaN(s) || math.Abs(s) > math.MaxFloat32 {
 			return rectifier{}, fmt.Errorf("the score \"rcp\" cannot be trained on a calibration row with the score %v: remove the row or choose another score", s)
 		}
@@ -76,14 +76,14 @@ func (o IntervalOptions) fitRectifier(q QuantileCalibration, alpha float64) (rec
 	}
 	// The error is that of a cancelled context, and this one is never cancelled.
 	forest, err := trees.GrowForest(context.Background(), data, scores, trees.ForestOptions{
-		Options: trees.Options{MinLeaf: rectifyLeaf, MaxFeatures: 1. / 3}, Trees: rectifyTrees, Seed: o.Seed,
+		Options: trees.Options{MinLeaf: rectifierMinLeaf, MaxFeatures: 1. / 3}, Trees: rectifierTrees, Seed: o.Seed,
 	})
 	return rectifier{forest, 1 - alpha}, err
 }
 
 // quantile returns the estimated quantile of the score of a row with these predicted
 // quantiles.
-func (r rectifier) quantile(row []float32) float64 {
+func (r rectifier) estimate(row []float32) float64 {
 	if r.forest == nil {
 		return 0
 	}
@@ -93,9 +93,9 @@ func (r rectifier) quantile(row []float32) float64 {
 }
 
 // rows returns the calibration rows with these numbers.
-func (q QuantileCalibration) rows(numbers []int) QuantileCalibration {
+func (q QuantileCalibration) rows(indices []int) QuantileCalibration {
 	part := QuantileCalibration{Levels: q.Levels}
-	for _, i := range numbers {
+	for _, i := range indices {
 		part.Grid, part.Y = append(part.Grid, q.row(i)...), append(part.Y, q.Y[i])
 	}
 	return part

@@ -54,27 +54,27 @@ func TestRectifiedByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := v.targets[0]
-	if len(left.Y) != n-n/2 || v.rectifiers[0].forest == nil {
-		t.Fatalf("%d of %d rows calibrate", len(left.Y), n)
+	remaining := v.targets[0]
+	if len(remaining.Y) != n-n/2 || v.rectifiers[0].forest == nil {
+		t.Fatalf("%d of %d rows calibrate", len(remaining.Y), n)
 	}
-	margins := make([]float64, len(left.Y))
-	for i, y := range left.Y {
-		row := left.Grid[3*i : 3*i+3]
-		a, b := left.quantile(row, alpha/2), left.quantile(row, 1-alpha/2)
-		margins[i] = max(a-float64(y), float64(y)-b) - v.rectifiers[0].quantile(row)
+	margins := make([]float64, len(remaining.Y))
+	for i, y := range remaining.Y {
+		row := remaining.Grid[3*i : 3*i+3]
+		a, b := remaining.quantile(row, alpha/2), remaining.quantile(row, 1-alpha/2)
+		margins[i] = max(a-float64(y), float64(y)-b) - v.rectifiers[0].estimate(row)
 	}
 	slices.Sort(margins)
 	margin := margins[int(math.Ceil((1-alpha)*float64(len(margins)+1)))-1]
 	row := []float32{-.6, .4, 1.4}
-	by := v.rectifiers[0].quantile(row)
-	if by == 0 {
-		t.Error("nothing was learnt")
+	estimate := v.rectifiers[0].estimate(row)
+	if estimate == 0 {
+		t.Error("the rectifier's estimate is 0")
 	}
 	var lo, hi [1]float64
 	v.Predict(lo[:], hi[:], [][]float32{row}, 0)
-	near(t, "lower end", lo[0], q.quantile(row, alpha/2)-by-margin, 1e-9)
-	near(t, "upper end", hi[0], q.quantile(row, 1-alpha/2)+by+margin, 1e-9)
+	near(t, "lower end", lo[0], q.quantile(row, alpha/2)-estimate-margin, 1e-9)
+	near(t, "upper end", hi[0], q.quantile(row, 1-alpha/2)+estimate+margin, 1e-9)
 }
 
 // Half of a few rows trains the forest and the other half calibrates. The coverage must be
@@ -98,6 +98,6 @@ func TestRectifiedErrors(t *testing.T) {
 	q := misjudged(rand.New(rand.NewPCG(54, 1)), 40)
 	q.Y = slices.Repeat([]float32{float32(math.Inf(1))}, 40)
 	if _, err := NewIntervals([]QuantileCalibration{q}, IntervalOptions{Score: "rcp"}, .1); err == nil {
-		t.Error("endless targets were accepted")
+		t.Error("infinite targets were accepted")
 	}
 }

@@ -13,10 +13,10 @@ import (
 // Confidence. With 95 % confidence over draws of the calibration rows, the error rate of
 // accepted rows is at most the requested one.
 type Selective struct {
-	Confidence   float64 // +Inf if no row is accepted
-	Rows, Errors int     // accepted calibration rows, and the errors among them
-	Of           int     // candidate calibration rows
-	Least        int     // smallest number of accepted rows that can pass a test, without an error
+	Confidence   float64 // rows with a higher confidence are accepted; +Inf if no row can be accepted
+	Rows, Errors int     // number of accepted calibration rows, and number of wrong predictions among them
+	Of           int     // number of candidate calibration rows
+	Least        int     // smallest number of accepted rows that passes a test if all are right
 }
 
 const (
@@ -56,13 +56,13 @@ func (c ClassCalibration) Selective(candidates []bool, epsilon float64) (Selecti
 	m := len(order)
 	s := Selective{Confidence: math.Inf(1), Of: m, Least: int(math.Ceil(math.Log(selectiveDelta) / math.Log1p(-epsilon)))}
 	for j := 1; j <= selectiveTests; j++ {
-		k := m * j / selectiveTests
+		accepted := m * j / selectiveTests
 		var confidence float64 // 0 accepts all rows
-		if k < m {
-			confidence = c.Top[order[k]]
+		if accepted < m {
+			confidence = c.Top[order[accepted]]
 		}
 		rows, errors := 0, 0
-		for _, i := range order[:k] {
+		for _, i := range order[:accepted] {
 			if c.Top[i] > confidence {
 				rows++
 				errors += min(c.Ranks[i], 1)

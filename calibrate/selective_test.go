@@ -26,7 +26,7 @@ func TestSelectiveGuarantee(t *testing.T) {
 	epsilons := [...]float64{.02, .05, .0799}
 	for name, tt := range map[string]struct {
 		right func(confidence float64) float64
-		risk  func(threshold float64) float64 // error rate of the rows above a threshold
+		risk  func(threshold float64) float64 // true error rate of the rows above a threshold
 	}{
 		"calibrated": {func(c float64) float64 { return c }, func(t float64) float64 { return 1 - (1+t)/2 }},
 		"flat":       {func(float64) float64 { return .92 }, func(float64) float64 { return .08 }},
@@ -94,7 +94,7 @@ func TestSelective(t *testing.T) {
 		}
 	}
 	if _, err := c.Selective(all[1:], .05); err == nil {
-		t.Error("no error where rows are kept that there are not")
+		t.Error("candidates of another length are no error")
 	}
 	// Rows with equal confidence cannot be separated by a threshold.
 	for i := range c.Top {

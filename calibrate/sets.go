@@ -16,14 +16,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
 )
 
-// Defaults of SetOptions.
+// Default values of SetOptions: the penalty of RAPS, the number of its ranks without a
+// penalty, and the penalty of SAPS.
 const (
-	defaultPenalty = .01
-	defaultFree    = 5
-	defaultWeight  = .2
+	defaultRAPSPenalty = .01
+	defaultFreeRanks   = 5
+	defaultSAPSPenalty = .2
 )
 
-// SetOptions chooses prediction sets.
+// SetOptions selects the kind of prediction sets.
 type SetOptions struct {
 	// Score names the nonconformity score of classes. Empty stands for "lac". With the
 	// probability p_c of class c, the scores are:
@@ -31,15 +32,15 @@ type SetOptions struct {
 	//   - "lac": 1 − p_c. Sets are smallest on average, and may be empty.
 	//   - "aps": the total probability of the classes that rank above c. Harder inputs get
 	//     larger sets, and sets are never empty unless smoothed. Some implementations add p_c
-	//     itself, which would leave out classes with the highest confidence.
-	//   - "raps": "aps" plus a penalty on classes of low rank. Fewer sets are large.
-	//   - "saps": 0 for the most probable class. For other classes, the largest probability
-	//     plus a penalty for each rank. No other probabilities count.
-	//   - "ordinal": for classes whose numbers are an order, the total probability of the
-	//     classes that are taken before c. Taking starts at the most probable class and adds
-	//     the more probable of the two neighbours again and again, so sets have no gaps. This
-	//     needs one threshold for all classes, so "ordinal" cannot be combined with ByClass or
-	//     ByCluster.
+	//     itself, but sets would then lack classes with a very high probability.
+	//   - "raps": "aps" plus a penalty for each rank beyond Free. Fewer sets are large.
+	//   - "saps": 0 for the most probable class. The score of another class is the largest
+	//     probability plus a penalty for each rank. It depends on no other probability.
+	//   - "ordinal": for classes whose numbers have an order. The score is the total
+	//     probability of the classes that a set adds before c. A set starts with the most
+	//     probable class and repeatedly adds the more probable of its two neighbours, so sets
+	//     have no gaps. This needs one threshold for all classes, so "ordinal" cannot be
+	//     combined with ByClass or ByCluster.
 	//
 	// References: Sadinle, Lei & Wasserman (2019), Least Ambiguous Set-Valued Classifiers with
 	// Bounded Error Levels (LAC); Romano, Sesia & Candès (2020), Classification with Valid and
@@ -50,88 +51,89 @@ type SetOptions struct {
 	// in Medical Imaging with Ordinal Conformal Prediction Sets.
 	Score string
 	// ByClass calibrates each class on its own rows, so each class is covered with the
-	// guaranteed probability, not only all classes together. Sets are larger. A class with
-	// fewer than 1/α − 1 calibration rows is in every set.
+	// guaranteed probability. Without it, the guarantee holds only for the average over
+	// classes. ByClass makes sets larger. A class with fewer than 1/α − 1 calibration rows is
+	// in every set.
 	//
 	// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random World,
 	// section 4.5.
 	ByClass bool
 	// ByCluster groups classes with similar scores into clusters and calibrates each cluster
 	// on its own rows, so each cluster is covered with the guaranteed probability. If classes
-	// have too few rows for ByClass, this comes close to it. A part of the calibration rows,
-	// drawn by Seed, finds the clusters, and the others calibrate. Classes with too few rows
-	// share one cluster.
+	// have too few rows for ByClass, ByCluster approximates it. Some calibration rows,
+	// selected by Seed, determine the clusters, and the other rows set the thresholds. Classes
+	// with too few rows share one cluster.
 	//
 	// Reference: Ding, Angelopoulos, Bates, Jordan & Tibshirani (2023), Class-Conditional
 	// Conformal Prediction with Many Classes.
 	ByCluster bool
 	// Smoothed makes the coverage exact. APS, RAPS and ordinal sets add a random fraction of
-	// p_c to the score. SAPS adds one of the penalty or, for the most probable class, of its
-	// probability. Sets may then be empty, as in the papers. For LAC, a random number decides
-	// whether classes whose score equals the threshold are in the set. Random numbers are
-	// drawn for each row, by Seed and the row's number.
+	// p_c to the score. SAPS adds a random fraction of the penalty to the score, or of the
+	// probability if the class is the most probable one. Sets may then be empty, as in the
+	// papers. For LAC, a random number decides whether classes whose score equals the
+	// threshold are in the set. Seed and the row number determine the random numbers.
 	Smoothed bool
 	Seed     uint64
-	// Penalty is that of RAPS for each rank beyond Free, where 0 stands for 0.01, or that of
-	// SAPS for each rank, where 0 stands for 0.2. Free 0 stands for 5.
+	// Penalty is added to the RAPS score for each rank beyond Free, and to the SAPS score for
+	// each rank. If Penalty is 0, it stands for 0.01 with RAPS and for 0.2 with SAPS. If Free
+	// is 0, it stands for 5.
 	Penalty float64
 	Free    int
 }
 
-// withDefaults returns o with defaults in place of zero values.
+// withDefaults returns o with defaults instead of zero values.
 func (o SetOptions) withDefaults() SetOptions {
-	penalty := defaultPenalty
+	penalty := defaultRAPSPenalty
 	if o.Score == conformal.SAPS {
-		penalty = defaultWeight
+		penalty = defaultSAPSPenalty
 	}
-	o.Score, o.Penalty, o.Free = cmp.Or(o.Score, conformal.LAC), cmp.Or(o.Penalty, penalty), cmp.Or(o.Free, defaultFree)
+	o.Score, o.Penalty, o.Free = cmp.Or(o.Score, conformal.LAC), cmp.Or(o.Penalty, penalty), cmp.Or(o.Free, defaultFreeRanks)
 	return o
 }
 
-// ranked describes a class among the classes of its row: its probability, the total
-// probability and the number of the classes that rank above it or are taken before it, and the
-// largest probability of the row.
-type ranked struct {
-	p, above float64
-	rank     int
-	top      float64
+// rankedClass holds the values that the score of a class depends on.
+type rankedClass struct {
+	p     float64 // probability of the class
+	above float64 // total probability of the classes that rank above it, or that an ordinal set adds before it
+	rank  int     // number of these classes
+	top   float64 // largest probability of any class
 }
 
-// score returns the score of a class, with a fraction of its own probability added.
-// Conversions to float64 prevent fused multiply-add, so that scores are equal on every
-// machine.
-func (o SetOptions) score(c ranked, share float64) float64 {
+// score returns the nonconformity score of a class. fraction is the random fraction of
+// smoothed sets, or 0. Conversions to float64 prevent fused multiply-add, so scores are equal
+// on every machine.
+func (o SetOptions) score(c rankedClass, fraction float64) float64 {
 	switch {
 	case o.Score == conformal.LAC:
 		return 1 - c.p
 	case o.Score == conformal.RAPS:
-		return c.above + float64(share*c.p) + float64(o.Penalty*float64(max(c.rank+1-o.Free, 0)))
+		return c.above + float64(fraction*c.p) + float64(o.Penalty*float64(max(c.rank+1-o.Free, 0)))
 	case o.Score == conformal.SAPS && c.rank > 0:
-		return c.top + float64(o.Penalty*(float64(c.rank-1)+share))
+		return c.top + float64(o.Penalty*(float64(c.rank-1)+fraction))
 	}
-	return c.above + float64(share*c.p)
+	return c.above + float64(fraction*c.p)
 }
 
-// Sets makes prediction sets, which contain the true class with probability 1−α.
+// Sets computes prediction sets, which contain the true class with probability 1−α.
 type Sets struct {
-	o       SetOptions
+	options SetOptions
 	parts   []setPart // one for all classes, one for each class, or one for each cluster
 	cluster []int     // the cluster of each class
 	largest float64   // the largest threshold of any part
 }
 
-// setPart is the threshold of some classes, and the increasing scores from which it is
-// computed.
+// setPart holds the threshold of a class, a cluster or all classes, and the sorted scores from
+// which the threshold was computed.
 type setPart struct {
-	limit
+	randomThreshold
 	scores []float64
 }
 
-// Sets calibrates prediction sets that miss the true class with probability at most α. A set
-// contains the classes whose score is at most the ⌈(1−α)(n+1)⌉-th smallest score of the true
-// classes of the n calibration rows. With too few rows for α, it contains all classes. A set
-// of LAC, or a smoothed one, may be empty. Adding the most probable class to it can only add
-// coverage.
+// Sets calibrates prediction sets that miss the true class with probability at most α. The
+// threshold is the ⌈(1−α)(n+1)⌉-th smallest score of the true classes of n calibration rows. A
+// set contains the classes whose score is at most the threshold. With too few rows for α, it
+// contains all classes. LAC sets and smoothed sets may be empty. Adding the most probable
+// class to an empty set can only increase coverage.
 func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 	if err := checkLevel("α", alpha); err != nil {
 		return Sets{}, err
@@ -150,18 +152,18 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 		return Sets{}, errors.New("ordinal sets need one threshold for all classes, or they would have gaps: choose another score to calibrate by class or by cluster")
 	}
 	scores := c.Scores(o)
-	s := Sets{o: o, largest: math.Inf(-1)}
-	var served []bool
+	s := Sets{options: o, largest: math.Inf(-1)}
+	var used []bool
 	if o.ByCluster && len(scores) > 0 {
-		s.cluster, served = clusterClasses(c.Labels, scores, alpha, o.Seed)
+		s.cluster, used = clusterClasses(c.Labels, scores, alpha, o.Seed)
 	}
 	parts := make([][]float64, 1)
 	for i, label := range c.Labels {
-		part := s.part(label)
+		part := s.partIndex(label)
 		for len(parts) <= part {
 			parts = append(parts, nil)
 		}
-		if served == nil || !served[i] {
+		if used == nil || !used[i] {
 			parts[part] = append(parts[part], scores[i])
 		}
 	}
@@ -170,20 +172,19 @@ func (c ClassCalibration) Sets(o SetOptions, alpha float64) (Sets, error) {
 		if err != nil {
 			return Sets{}, err
 		}
-		part := setPart{limitAt(sorted, alpha), sorted}
+		part := setPart{randomThresholdAt(sorted, alpha), sorted}
 		s.parts, s.largest = append(s.parts, part), max(s.largest, part.score)
 	}
 	return s, nil
 }
 
-// Part returns the number of the part that a class is calibrated in: alone, with its cluster
-// or with all classes. rows is the number of calibration rows that set the threshold of the
-// part.
+// Part returns the index of the part in which a class is calibrated, and the number of
+// calibration rows of this part. A part is a class, a cluster or all classes.
 func (s Sets) Part(class int) (part, rows int) {
-	return s.part(class), len(s.calibrated(class).scores)
+	return s.partIndex(class), len(s.partOf(class).scores)
 }
 
-// Scores returns the scores of the true classes, from which Sets is calibrated.
+// Scores returns the scores of the true classes, from which Sets computes thresholds.
 func (c ClassCalibration) Scores(o SetOptions) []float64 {
 	o = o.withDefaults()
 	scores, above := make([]float64, len(c.Labels)), c.Above
@@ -191,19 +192,19 @@ func (c ClassCalibration) Scores(o SetOptions) []float64 {
 		above = c.Grown
 	}
 	for i := range scores {
-		var share float64
+		var fraction float64
 		if o.Smoothed {
-			share = uniform(o.Seed, uint64(i), calibrationStream)
+			fraction = uniform(o.Seed, uint64(i), calibrationStream)
 		}
-		scores[i] = o.score(ranked{c.True[i], above[i], c.Ranks[i], c.Top[i]}, share)
+		scores[i] = o.score(rankedClass{c.True[i], above[i], c.Ranks[i], c.Top[i]}, fraction)
 	}
 	return scores
 }
 
-// part returns the number of the part that a class is calibrated in.
-func (s Sets) part(class int) int {
+// partIndex returns the index of the part in which a class is calibrated.
+func (s Sets) partIndex(class int) int {
 	switch {
-	case s.o.ByClass:
+	case s.options.ByClass:
 		return class
 	case class < len(s.cluster):
 		return s.cluster[class]
@@ -211,76 +212,80 @@ func (s Sets) part(class int) int {
 	return 0
 }
 
-// calibrated returns the part that a class is calibrated in. It has no scores if the part has
-// no rows.
-func (s Sets) calibrated(class int) setPart {
-	if part := s.part(class); part < len(s.parts) {
+// partOf returns the part in which a class is calibrated. A part without calibration rows has
+// no scores.
+func (s Sets) partOf(class int) setPart {
+	if part := s.partIndex(class); part < len(s.parts) {
 		return s.parts[part]
 	}
-	return setPart{limit: limitAt(nil, 0)}
+	return setPart{randomThreshold: randomThresholdAt(nil, 0)}
 }
 
-// Predict returns the prediction set of each row of logits, n×c, with classes in increasing
-// order. A row with a logit of NaN or +Inf gets all classes, because no model predicts such
-// logits. first is the number of the first row, which chooses the random numbers of smoothed
-// sets.
+// Predict returns the prediction set of each row of logits, n×c for n rows and c classes.
+// Classes are in increasing order. If a logit is NaN or +Inf, the set contains all classes,
+// because the probabilities are undefined. first is the number of the first row. Row numbers
+// select the random numbers of smoothed sets.
 func (s Sets) Predict(logits blas32.General, first uint64) [][]int {
-	all, ends := make([]int, 0, logits.Rows), make([]int, logits.Rows)
-	most := s.largest
-	if len(s.parts) == 0 || s.o.ByClass && len(s.parts) < logits.Cols {
-		most = math.Inf(1) // classes without calibration rows are in every set
+	all, setEnds := make([]int, 0, logits.Rows), make([]int, logits.Rows)
+	maxThreshold := s.largest
+	if len(s.parts) == 0 || s.options.ByClass && len(s.parts) < logits.Cols {
+		maxThreshold = math.Inf(1) // classes without calibration rows are in every set
 	}
 	order := s.order()
 	for i := range logits.Rows {
 		z, start := rows.Row(logits, i), len(all)
 		var tau float64
-		if s.o.Smoothed {
-			tau = uniform(s.o.Seed, first+uint64(i), tauStream)
+		if s.options.Smoothed {
+			tau = uniform(s.options.Seed, first+uint64(i), tauStream)
 		}
 		p := softmax.New(z, 1)
 		if !rows.Finite(p.LogSum()) {
 			for c := range z {
 				all = append(all, c)
 			}
-			ends[i] = len(all)
+			setEnds[i] = len(all)
 			continue
 		}
-		if s.o.Score == conformal.LAC {
-			// This bound leaves out most classes without computing an exponential.
-			least := p.Max + math.Log((1-most)*(1+p.Excess)) - 1e-6
+		if s.options.Score == conformal.LAC {
+			// No class with a lower logit can be in the set. This bound excludes most classes
+			// without computing an exponential.
+			minLogit := p.Max + math.Log((1-maxThreshold)*(1+p.Excess)) - 1e-6
 			for c, v := range z {
-				if !(float64(v) < least) && s.calibrated(c).at(tau).covers(s.o.score(ranked{p: p.Of(v, 1)}, 0)) {
+				if !(float64(v) < minLogit) && s.partOf(c).withTau(tau).covers(s.options.score(rankedClass{p: p.Of(v, 1)}, 0)) {
 					all = append(all, c)
 				}
 			}
-			ends[i] = len(all)
+			setEnds[i] = len(all)
 			continue
 		}
 		order.reset(z)
-		at := ranked{top: p.Largest()}
-		for ; at.rank < len(z) && s.o.score(at, 0) <= most; at.rank++ {
+		at := rankedClass{top: p.Largest()}
+		for ; at.rank < len(z) && s.options.score(at, 0) <= maxThreshold; at.rank++ {
 			c := order.next()
 			at.p = p.Of(z[c], 1)
-			if s.o.score(at, tau) <= s.calibrated(c).score {
+			if s.options.score(at, tau) <= s.partOf(c).score {
 				all = append(all, c)
 			}
 			at.above += at.p
 		}
 		slices.Sort(all[start:])
-		ends[i] = len(all)
+		setEnds[i] = len(all)
 	}
-	sets, start := make([][]int, len(ends)), 0
-	for i, end := range ends {
+	sets, start := make([][]int, len(setEnds)), 0
+	for i, end := range setEnds {
 		sets[i], start = all[start:end:end], end
 	}
 	return sets
 }
 
-// PValues returns the p-value of each class in each row of logits, n×c, row by row. It is the
-// fraction of calibration rows of the class's part, together with the row itself, whose score
-// is at least that of the class. The p-value of the true class is at most α with probability
-// at most α. The classes with a p-value above α are the set at level 1−α, except that an empty
-// set gets the most probable class later, and that Smoothed breaks ties of LAC.
+// PValues returns the p-value of each class in each row of logits, n×c and row-major. It
+// compares the score of the class with the scores of the calibration rows in the same part
+// (see Part). The p-value is the fraction of scores that are at least as large, where the
+// score of the class itself counts too. The p-value of the true class is at most α with
+// probability at most α.
+//
+// The classes with a p-value above α form the set at level 1−α, with two exceptions: an empty
+// set gets the most probable class later, and Smoothed breaks ties of LAC.
 //
 // Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random World, section
 // 4.5.
@@ -289,8 +294,8 @@ func (s Sets) PValues(logits blas32.General, first uint64) []float64 {
 	for i := range logits.Rows {
 		z := rows.Row(logits, i)
 		var tau float64
-		if s.o.Smoothed && s.o.Score != conformal.LAC {
-			tau = uniform(s.o.Seed, first+uint64(i), tauStream)
+		if s.options.Smoothed && s.options.Score != conformal.LAC {
+			tau = uniform(s.options.Seed, first+uint64(i), tauStream)
 		}
 		p := softmax.New(z, 1)
 		if !rows.Finite(p.LogSum()) {
@@ -300,33 +305,33 @@ func (s Sets) PValues(logits blas32.General, first uint64) []float64 {
 			continue
 		}
 		order.reset(z)
-		at := ranked{top: p.Largest()}
+		at := rankedClass{top: p.Largest()}
 		for ; at.rank < len(z); at.rank++ {
 			c := order.next()
 			at.p = p.Of(z[c], 1)
-			all[i*logits.Cols+c] = Conformal{s.calibrated(c).scores}.PValue(s.o.score(at, tau))
+			all[i*logits.Cols+c] = Conformal{s.partOf(c).scores}.PValue(s.options.score(at, tau))
 			at.above += at.p
 		}
 	}
 	return all
 }
 
-// order returns the order in which scores add probabilities.
+// order returns the order in which scores add the probabilities of classes.
 func (s Sets) order() interface {
 	reset(z []float32)
 	next() int
 } {
-	if s.o.Score == conformal.Ordinal {
+	if s.options.Score == conformal.Ordinal {
 		return new(ordinalOrder)
 	}
 	return new(rankOrder)
 }
 
-// ordinalOrder yields classes in the order in which ordinal sets take them. If both neighbours
-// are equal, the one with the larger number comes first.
+// ordinalOrder returns classes in the order in which ordinal sets add them. If both neighbours
+// have equal logits, the class with the larger number comes first.
 type ordinalOrder struct {
 	z      []float32
-	lo, hi int // the classes taken so far, without hi
+	lo, hi int // classes lo, …, hi−1 have been returned
 }
 
 func (g *ordinalOrder) reset(z []float32) {
@@ -343,8 +348,9 @@ func (g *ordinalOrder) next() int {
 	return g.hi - 1
 }
 
-// rankOrder yields classes by decreasing logit, and classes with equal logits by index. It is
-// a heap because sets take only a few of many classes.
+// rankOrder returns classes in order of decreasing logits, and classes with equal logits by
+// index. It uses a heap instead of sorting, because sets usually need only the first few
+// classes.
 type rankOrder struct {
 	z     []float32
 	order []int
@@ -358,7 +364,7 @@ func (r *rankOrder) reset(z []float32) {
 	heap.Init(r)
 }
 
-// next returns the next class.
+// next returns the class with the largest logit among the remaining classes.
 func (r *rankOrder) next() int {
 	c := r.order[0]
 	heap.Pop(r)

@@ -99,15 +99,15 @@ func mustSets(t *testing.T, logits blas32.General, labels []int, o SetOptions, a
 func TestSetsOfInvalidLogits(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	logits, labels := matrix([]float32{5, 0, 0, 0, 5, 0, 0, 0, 5}, 3), []int{0, 1, 2}
-	strange := matrix([]float32{nan, 0, 0, 0, nan, 0, 0, 0, inf, inf, 0, inf, -inf, -inf, -inf}, 3)
+	invalid := matrix([]float32{nan, 0, 0, 0, nan, 0, 0, 0, inf, inf, 0, inf, -inf, -inf, -inf}, 3)
 	for _, o := range []SetOptions{{}, {Score: "lac"}, {Score: "aps"}, {Score: "raps"}, {Score: "saps"}, {Score: "ordinal"}, {Score: "aps", Smoothed: true}} {
 		s := mustSets(t, logits, labels, o, .5)
-		for i, set := range s.Predict(strange, 0) {
+		for i, set := range s.Predict(invalid, 0) {
 			if len(set) != 3 {
 				t.Errorf("%+v: row %d has the set %v", o, i, set)
 			}
 		}
-		if p := s.PValues(strange, 0); slices.Min(p) != 1 {
+		if p := s.PValues(invalid, 0); slices.Min(p) != 1 {
 			t.Errorf("%+v: p-values %v", o, p)
 		}
 	}
@@ -184,7 +184,7 @@ func TestSetsOfCalibrationRows(t *testing.T) {
 			above = c.Grown
 		}
 		for i := range c.Labels {
-			scores = append(scores, s.o.score(ranked{c.True[i], above[i], c.Ranks[i], c.Top[i]}, 0))
+			scores = append(scores, s.options.score(rankedClass{c.True[i], above[i], c.Ranks[i], c.Top[i]}, 0))
 		}
 		slices.Sort(scores)
 		for k := 1; k < n; k++ {
@@ -237,20 +237,20 @@ func TestSetsCoverage(t *testing.T) {
 			for r := range repeats {
 				z, labels := drawClasses(rng, n, classes)
 				o.Seed = uint64(r)
-				s, of := mustSets(t, z, labels, o, alpha), n
-				z, labels2 := drawClasses(rng, 1, classes)
-				label := labels2[0]
+				s, calibrationRows := mustSets(t, z, labels, o, alpha), n
+				z, newLabels := drawClasses(rng, 1, classes)
+				label := newLabels[0]
 				part := 0 // without ByClass, all rows are in one part
 				if o.ByClass {
-					part, of = label, 0
+					part, calibrationRows = label, 0
 					for _, l := range labels {
 						if l == label {
-							of++
+							calibrationRows++
 						}
 					}
 				}
 				drawn[part]++
-				want[part] += hypothesis.ExpectedCoverage(of, alpha)
+				want[part] += hypothesis.ExpectedCoverage(calibrationRows, alpha)
 				if slices.Contains(s.Predict(z, uint64(r))[0], label) {
 					covered[part]++
 				}
@@ -299,7 +299,7 @@ func TestPValuesOfClasses(t *testing.T) {
 func TestPValuesMakeSets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	z, labels := drawClasses(rng, 150, 6)
-	test, _ := drawClasses(rng, 40, 7) // one class more than there are labels for
+	test, _ := drawClasses(rng, 40, 7) // one class has no calibration rows
 	for _, score := range []string{"lac", "aps", "raps", "saps", "ordinal"} {
 		for _, o := range []SetOptions{{}, {ByClass: true}, {ByCluster: true}, {Smoothed: true, Seed: 4}} {
 			if o.Score = score; score == "ordinal" && (o.ByClass || o.ByCluster) || score == "lac" && o.Smoothed {

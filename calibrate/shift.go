@@ -21,12 +21,12 @@ import "github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 // rows a little earlier.
 func (r Ranks) Shift() (higher, lower float64) {
 	n, rows := len(r)-1, r.Rows()
-	at := hypothesis.Looks(n)
+	looks := hypothesis.Looks(n)
 	higher, lower = 1, 1
-	for _, k := range at {
+	for _, k := range looks {
 		m, count := hypothesis.Misses{Allowed: k, Calibration: n}, r.below(k)
-		higher = min(higher, float64(len(at))*m.AtLeast(count, rows))
-		lower = min(lower, float64(len(at))*m.AtMost(count, rows))
+		higher = min(higher, float64(len(looks))*m.AtLeast(count, rows))
+		lower = min(lower, float64(len(looks))*m.AtMost(count, rows))
 	}
 	return higher, lower
 }

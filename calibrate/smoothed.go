@@ -31,12 +31,12 @@ const (
 //
 // This is the smoothed conformal predictor at a level that n rows can have: α rounded down to
 // a multiple of 1/(n+1). At such a level, scores without ties need no τ.
-type limit struct{ score, cut float64 }
+type randomThreshold struct{ score, cut float64 }
 
-func limitAt(sorted []float64, alpha float64) limit {
+func randomThresholdAt(sorted []float64, alpha float64) randomThreshold {
 	alpha = hypothesis.Forgive(alpha)
 	n := len(sorted)
-	l := limit{Conformal{sorted}.Threshold(alpha), 1}
+	l := randomThreshold{Conformal{sorted}.Threshold(alpha), 1}
 	if k := n + 1 - hypothesis.Allowed(n, alpha); k >= 1 && k <= n {
 		below, equal := ties(sorted, l.score)
 		l.cut = float64(k-below) / float64(equal+1)
@@ -44,10 +44,10 @@ func limitAt(sorted []float64, alpha float64) limit {
 	return l
 }
 
-func (l limit) at(tau float64) threshold { return threshold{l.score, tau > l.cut} }
+func (l randomThreshold) withTau(tau float64) threshold { return threshold{l.score, tau > l.cut} }
 
 // smoothed returns the threshold at α for a row with τ.
-func smoothed(sorted []float64, alpha, tau float64) threshold {
+func smoothedThreshold(sorted []float64, alpha, tau float64) threshold {
 	checkTau(tau)
-	return limitAt(sorted, alpha).at(tau)
+	return randomThresholdAt(sorted, alpha).withTau(tau)
 }

@@ -11,9 +11,9 @@ import (
 
 // tied is a row with few possible values: quantiles, targets and, for a joint box, two of
 // each. Decimal steps make sums and differences round.
-type tied struct{ lo, hi, y [2]float64 }
+type tiedRow struct{ lo, hi, y [2]float64 }
 
-func drawTied(rng *rand.Rand, step float64, values int) (r tied) {
+func drawTied(rng *rand.Rand, step float64, values int) (r tiedRow) {
 	for t := range 2 {
 		a, b := rng.IntN(values), rng.IntN(values)
 		r.lo[t], r.hi[t] = step*float64(min(a, b)), step*float64(max(a, b))
@@ -22,7 +22,7 @@ func drawTied(rng *rand.Rand, step float64, values int) (r tied) {
 	return r
 }
 
-func columns(rows []tied, t int) (lo, hi, y []float64) {
+func columns(rows []tiedRow, t int) (lo, hi, y []float64) {
 	for _, r := range rows {
 		lo, hi, y = append(lo, r.lo[t]), append(hi, r.hi[t]), append(y, r.y[t])
 	}
@@ -31,10 +31,10 @@ func columns(rows []tied, t int) (lo, hi, y []float64) {
 
 // covering has a function for each kind of interval. It calibrates on rows and reports whether
 // the interval of another row covers it, smoothed with τ or, for τ<0, plain.
-var covering = map[string]func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool{
-	"interval": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
+var coverFuncs = map[string]func(t *testing.T, rows []tiedRow, row tiedRow, alpha, tau float64) bool{
+	"interval": func(t *testing.T, rows []tiedRow, row tiedRow, alpha, tau float64) bool {
 		lo, hi, y := columns(rows, 0)
-		c, err := newJoint(symmetricCores(lo, hi), y, 1)
+		c, err := newJointBox(symmetricIntervals(lo, hi), y, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,21 +44,21 @@ var covering = map[string]func(t *testing.T, rows []tied, row tied, alpha, tau f
 		}
 		return lower <= row.y[0] && row.y[0] <= upper
 	},
-	"lower": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
+	"lower": func(t *testing.T, rows []tiedRow, row tiedRow, alpha, tau float64) bool {
 		return sideCovers(t, "lower", rows, row, alpha, tau)
 	},
-	"upper": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
+	"upper": func(t *testing.T, rows []tiedRow, row tiedRow, alpha, tau float64) bool {
 		return sideCovers(t, "upper", rows, row, alpha, tau)
 	},
 	"box": boxCovers,
-	"uneven": func(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
-		uneven := func(r tied) []core { return []core{{r.lo[0], r.hi[0], r.hi[0] - r.lo[0], .3}} }
-		var all []core
+	"uneven": func(t *testing.T, rows []tiedRow, row tiedRow, alpha, tau float64) bool {
+		uneven := func(r tiedRow) []baseInterval { return []baseInterval{{r.lo[0], r.hi[0], r.hi[0] - r.lo[0], .3}} }
+		var all []baseInterval
 		_, _, y := columns(rows, 0)
 		for _, r := range rows {
 			all = append(all, uneven(r)...)
 		}
-		j, err := newJoint(all, y, 1)
+		j, err := newJointBox(all, y, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ var covering = map[string]func(t *testing.T, rows []tied, row tied, alpha, tau f
 	},
 }
 
-func sideCovers(t *testing.T, side string, rows []tied, row tied, alpha, tau float64) bool {
+func sideCovers(t *testing.T, side string, rows []tiedRow, row tiedRow, alpha, tau float64) bool {
 	lo, _, y := columns(rows, 0)
 	o, err := newOneSided(side, lo, y)
 	if err != nil {
@@ -83,18 +83,18 @@ func sideCovers(t *testing.T, side string, rows []tied, row tied, alpha, tau flo
 	return row.y[0] <= bound
 }
 
-func boxCovers(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
+func boxCovers(t *testing.T, rows []tiedRow, row tiedRow, alpha, tau float64) bool {
 	var lo, hi, y []float64
 	for _, r := range rows {
 		lo, hi, y = append(lo, r.lo[:]...), append(hi, r.hi[:]...), append(y, r.y[:]...)
 	}
-	j, err := newJoint(coresByWidth(lo, hi), y, 2)
+	j, err := newJointBox(intervalsByWidth(lo, hi), y, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := boxOf(j, coresByWidth(row.lo[:], row.hi[:]), alpha, 0)
+	a, b := boxOf(j, intervalsByWidth(row.lo[:], row.hi[:]), alpha, 0)
 	if tau >= 0 {
-		a, b = boxOf(j, coresByWidth(row.lo[:], row.hi[:]), alpha, tau)
+		a, b = boxOf(j, intervalsByWidth(row.lo[:], row.hi[:]), alpha, tau)
 	}
 	return a[0] <= row.y[0] && row.y[0] <= b[0] && a[1] <= row.y[1] && row.y[1] <= b[1]
 }
@@ -103,12 +103,12 @@ func boxCovers(t *testing.T, rows []tied, row tied, alpha, tau float64) bool {
 // between the cuts of ties. Averaged over all rows and cells, the smoothed interval must cover
 // exactly as often as guaranteed for any ties, and the plain one at least as often.
 func TestSmoothedCoverageIsExact(t *testing.T) {
-	const n, cells = 5, 60 // the least common multiple of 1…n+1
-	for name, covers := range covering {
+	const n, cells = 5, 60 // the least common multiple of 1, …, n+1
+	for name, covers := range coverFuncs {
 		rng := rand.New(rand.NewPCG(31, 1))
 		excess := 0
 		for trial := range 24 {
-			rows := make([]tied, n+1)
+			rows := make([]tiedRow, n+1)
 			for i := range rows {
 				rows[i] = drawTied(rng, []float64{1, .1, .3}[trial%3], 1+trial%4)
 			}
@@ -141,7 +141,7 @@ func TestSmoothedCoverageIsExact(t *testing.T) {
 // Without ties, random numbers must not change what is covered.
 func TestSmoothedWithoutTies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(32, 1))
-	draw := func() (r tied) {
+	draw := func() (r tiedRow) {
 		for t := range 2 {
 			r.lo[t] = rng.NormFloat64()
 			r.hi[t], r.y[t] = r.lo[t]+rng.Float64(), rng.NormFloat64()
@@ -149,12 +149,12 @@ func TestSmoothedWithoutTies(t *testing.T) {
 		return r
 	}
 	for range 100 {
-		rows := make([]tied, 30)
+		rows := make([]tiedRow, 30)
 		for i := range rows {
 			rows[i] = draw()
 		}
 		row := draw()
-		for name, covers := range covering {
+		for name, covers := range coverFuncs {
 			for _, alpha := range []float64{.01, .1, .4} {
 				plain := covers(t, rows, row, alpha, -1)
 				for _, tau := range []float64{0, rng.Float64(), 1} {
@@ -172,7 +172,7 @@ func TestSmoothedEnds(t *testing.T) {
 	// At α = 1/3, the fourth of the scores 0, 1, 1, 1, 2 is the threshold, and it is the third
 	// of the tied ones. A new row with the same score has four possible positions among them,
 	// and three are covered.
-	c, err := newJoint(symmetricCores([]float64{5, 5, 5, 5, 5}, []float64{7, 7, 7, 7, 7}), []float64{5, 4, 8, 4, 9}, 1)
+	c, err := newJointBox(symmetricIntervals([]float64{5, 5, 5, 5, 5}, []float64{7, 7, 7, 7, 7}), []float64{5, 4, 8, 4, 9}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestSmoothedEnds(t *testing.T) {
 	if a, b := intervalBetween(c, 3, 4, .01, 1); !math.IsInf(a, -1) || !math.IsInf(b, 1) {
 		t.Errorf("from %v to %v, want the whole line: rows are too few", a, b)
 	}
-	point, err := newJoint(symmetricCores([]float64{1, 1, 1}, []float64{1, 1, 1}), []float64{1, 1, 1}, 1)
+	point, err := newJointBox(symmetricIntervals([]float64{1, 1, 1}, []float64{1, 1, 1}), []float64{1, 1, 1}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestEndsAreExact(t *testing.T) {
 		}
 	}
 	if moved == 0 {
-		t.Error("the sum was never short of the target: the test shows nothing")
+		t.Error("the rounded sum never missed the target: the test shows nothing")
 	}
 	for _, tt := range []struct {
 		limit              threshold

@@ -41,31 +41,31 @@ func (c ClassCalibration) VennAbers() func(top float64) (p0, p1 float64) {
 // this probability or larger ones. A block of a regression is a range of rows to which it
 // gives the same value; its end index is excluded.
 type vennAbers struct {
-	values      []float64 // increasing
-	rows, right []int     // number of rows below each of the k+1 indices, and how many of them are right
-	first       []int     // start of the last block of the rows below each of the k+1 indices
-	end         []int     // end of the first block of the rows from each of the k+1 indices on
+	values      []float64 // distinct largest probabilities, increasing
+	rows, right []int     // rows[i] and right[i] count the rows, and the right ones, with one of the first i values
+	lastStart   []int     // lastStart[i] is the start of the last block of a regression on the first i values
+	firstEnd    []int     // firstEnd[i] is the end of the first block of a regression on the values from i on
 }
 
 // pool merges neighbouring blocks whose values decrease, from either side (pool adjacent
 // violators).
 func (v *vennAbers) pool() {
 	k := len(v.values)
-	v.first, v.end = make([]int, k+1), make([]int, k+1)
+	v.lastStart, v.firstEnd = make([]int, k+1), make([]int, k+1)
 	for i := range k {
 		from := i
-		for from > 0 && !v.block(v.first[from], from).below(v.block(from, i+1)) {
-			from = v.first[from]
+		for from > 0 && !v.block(v.lastStart[from], from).below(v.block(from, i+1)) {
+			from = v.lastStart[from]
 		}
-		v.first[i+1] = from
+		v.lastStart[i+1] = from
 	}
-	v.end[k] = k
+	v.firstEnd[k] = k
 	for i := k - 1; i >= 0; i-- {
 		to := i + 1
-		for to < k && !v.block(i, to).below(v.block(to, v.end[to])) {
-			to = v.end[to]
+		for to < k && !v.block(i, to).below(v.block(to, v.firstEnd[to])) {
+			to = v.firstEnd[to]
 		}
-		v.end[i] = to
+		v.firstEnd[i] = to
 	}
 }
 
@@ -81,10 +81,10 @@ func (v *vennAbers) value(top float64, right int) float64 {
 		own := v.block(from, to)
 		own = block{own.rows + 1, own.right + right}
 		switch {
-		case from > 0 && !v.block(v.first[from], from).below(own):
-			from = v.first[from]
-		case to < len(v.values) && !own.below(v.block(to, v.end[to])):
-			to = v.end[to]
+		case from > 0 && !v.block(v.lastStart[from], from).below(own):
+			from = v.lastStart[from]
+		case to < len(v.values) && !own.below(v.block(to, v.firstEnd[to])):
+			to = v.firstEnd[to]
 		default:
 			return float64(own.right) / float64(own.rows)
 		}

@@ -55,7 +55,7 @@ func TestVennAbersIsCalibrated(t *testing.T) {
 			rest := ClassCalibration{Top: slices.Delete(slices.Clone(all.Top), i, i+1), Ranks: slices.Delete(slices.Clone(all.Ranks), i, i+1)}
 			p, p1 := rest.VennAbers()(top)
 			if p >= p1 {
-				t.Fatalf("the bounds %v and %v are in no order", p, p1)
+				t.Fatalf("p0 is %v and p1 is %v, want p0 < p1", p, p1)
 			}
 			if all.Ranks[i] == 0 {
 				p = p1
@@ -65,7 +65,7 @@ func TestVennAbersIsCalibrated(t *testing.T) {
 		}
 		for p, n := range rows {
 			if got := right[p] / n; math.Abs(got-p) > 1e-12 {
-				t.Fatalf("of %v rows at %v a share %v is right", n, p, got)
+				t.Fatalf("of %v rows at %v, a fraction %v is right", n, p, got)
 			}
 		}
 	}
