@@ -15,7 +15,7 @@ import (
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
 
-// TestAuditAgreesWithNonconform compares discoveries, bounds and tests with those of
+// TestAuditAgreesWithNonconform compares discoveries, bounds and tests with the results of
 // nonconform, online-fdr and SciPy for the same p-values.
 func TestAuditAgreesWithNonconform(t *testing.T) {
 	var reference struct {
@@ -80,8 +80,8 @@ func TestAuditAgreesWithNonconform(t *testing.T) {
 	}
 }
 
-// orders calls f with the ranks of m inliers among n calibration rows, once for each order of
-// the rows. All orders are equally likely.
+// forEachOrder calls f once for each order of m inliers and n calibration rows, with the ranks
+// of the inliers. All orders are equally likely. It returns the number of orders.
 func forEachOrder(n, m int, f func(calibrate.Ranks)) (count int) {
 	r := calibrate.NewRanks(n)
 	var place func(k, left int)
@@ -100,8 +100,9 @@ func forEachOrder(n, m int, f func(calibrate.Ranks)) (count int) {
 	return count
 }
 
-// TestAuditUnderExactDistribution goes through all orders of a few calibration rows and
-// inliers. Outliers are placed where they do the most harm.
+// TestAuditUnderExactDistribution checks guarantees exactly, by going through all orders of a
+// few calibration rows and inliers. Outliers get the ranks that are most likely to violate a
+// guarantee.
 func TestAuditUnderExactDistribution(t *testing.T) {
 	var largestRatio float64
 	for _, size := range [][2]int{{1, 4}, {4, 5}, {7, 5}, {9, 4}, {3, 9}} {
@@ -122,8 +123,9 @@ func TestAuditUnderExactDistribution(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						// The group of all inliers contains no outlier, and neither do its
-						// most extreme rows.
+						// Bounds must hold for the group of all inliers, which contains no
+						// outlier. They must also hold for its rows with the smallest
+						// p-values.
 						wrong := b.Outliers(inliers) > 0 || b.Outliers(r) > outliers
 						rows, inlierRows := 0, 0
 						for k := range r {
@@ -177,8 +179,8 @@ func TestAuditUnderExactDistribution(t *testing.T) {
 	}
 }
 
-// TestAuditBoundsBySimulation checks that bounds of larger sets are violated about as often as
-// delta allows, and not more often.
+// TestAuditBoundsBySimulation checks that bounds of larger sets are violated with a
+// probability of at most delta and not far below it.
 func TestAuditBoundsBySimulation(t *testing.T) {
 	const n, m, delta, trials = 200, 600, .2, 600
 	for _, outliers := range []int{0, 60} {
@@ -269,8 +271,8 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// TestDiscoveriesFloor checks that Least rows with the smallest p-value are discoveries, and
-// that one row less gives none.
+// TestDiscoveriesFloor checks that Least rows with the smallest possible p-value are
+// discoveries, and that one row fewer gives none.
 func TestDiscoveriesFloor(t *testing.T) {
 	for _, o := range []calibrate.DiscoveryOptions{{FDR: .1}, {FDR: .05, Delta: .1}, {FDR: .3}} {
 		r := calibrate.NewRanks(9999)
@@ -296,8 +298,8 @@ func TestDiscoveriesFloor(t *testing.T) {
 	}
 }
 
-// TestConditionalPValues checks that, for all but a fraction delta of calibration sets, the
-// false-alarm rate given the calibration rows is at most alpha at every level at once.
+// TestConditionalPValues checks the false-alarm rate given the calibration rows. For all but a
+// fraction delta of calibration sets, it must be at most α at all levels α at once.
 func TestConditionalPValues(t *testing.T) {
 	const n, delta, trials = 200, .2, 4000
 	p := calibrate.ConditionalPValues(n, delta)
@@ -309,7 +311,8 @@ func TestConditionalPValues(t *testing.T) {
 			uniform[i] = rng.Float64()
 		}
 		slices.Sort(uniform)
-		// An inlier has rank k or less with probability uniform[k−1].
+		// Given the calibration rows, an inlier has a rank of at most k with probability
+		// uniform[k−1].
 		for k, u := range uniform {
 			if u > p[k] {
 				missed++
@@ -328,7 +331,8 @@ func TestConditionalPValues(t *testing.T) {
 	}
 }
 
-// TestShiftFindsOutliers checks that Shift rejects exactly if OutlierBounds finds an outlier.
+// TestShiftFindsOutliers checks that the p-value of Shift is below delta exactly if
+// OutlierBounds(delta) finds an outlier.
 func TestShiftFindsOutliers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 9))
 	cases := [2]int{}

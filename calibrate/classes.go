@@ -11,9 +11,11 @@ import (
 
 // ClassCalibration holds the probabilities that a classifier gave the true class of each
 // calibration row: the softmax of its logits at temperature 1. Classes are ranked by their
-// logits, and classes with equal logits by their index. Prediction sets and selective
-// prediction need nothing else, so the score and the level can be chosen after the fit. All
-// fields have the same length.
+// logits, and classes with equal logits by their index. All fields have one entry for each
+// calibration row.
+//
+// ClassCalibration is enough to calibrate prediction sets and selective prediction, so the
+// score and the level can be chosen after the fit.
 type ClassCalibration struct {
 	Labels []int     // true class
 	True   []float64 // probability of the true class
@@ -23,8 +25,9 @@ type ClassCalibration struct {
 	Grown  []float64 // total probability of the classes that an ordinal set adds before the true one
 }
 
-// NewClassCalibration reads the logits, n×c, and the labels, in [0,c), of calibration rows.
-// Logarithms of probabilities can serve as logits if no probability is 0.
+// NewClassCalibration ranks the true class of each calibration row among all classes.
+// logits is n×c for n rows and c classes, and labels are in [0,c). If no probability is 0,
+// logarithms of probabilities can serve as logits.
 func NewClassCalibration(logits blas32.General, labels []int) (ClassCalibration, error) {
 	if err := checkRows("logits", logits, labels); err != nil {
 		return ClassCalibration{}, err
@@ -44,7 +47,8 @@ func NewClassCalibration(logits blas32.General, labels []int) (ClassCalibration,
 				above = append(above, v)
 			}
 		}
-		// Add in the same order as prediction does, so that the sums are equal to the bit.
+		// Prediction adds the probabilities in the same order, so the sums are equal to the
+		// last bit.
 		slices.Sort(above)
 		p := softmax.New(z, 1)
 		for _, v := range slices.Backward(above) {

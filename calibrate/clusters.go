@@ -12,14 +12,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/kmeans"
 )
 
-// clusterClasses clusters classes by the scores of a part of the calibration rows. It returns
-// the cluster of each class, and which rows were used to find the clusters. With k classes, a
-// fraction k/(75+k) of the rows is used. The thresholds of the clusters should come from the
-// other rows.
+// clusterClasses puts classes with similar scores into one cluster. It returns the cluster
+// of each class, and reports which calibration rows it used. With k classes, it uses a
+// random fraction k/(75+k) of the rows. The other rows should calibrate the clusters,
+// because their scores did not influence the choice of clusters.
 //
-// Cluster 0 holds the classes with too few used rows to know their quantile 1−α. The other
-// classes are clustered by k-means on quantiles of their scores. The number of clusters is
-// half the number of used rows of the smallest such class.
+// Cluster 0 holds the classes with too few used rows to estimate their quantile 1−α.
+// K-means clusters the other classes by quantiles of their scores. The number of clusters
+// is half the number of used rows of the smallest of these classes.
 func clusterClasses(labels []int, scores []float64, alpha float64, seed uint64) (cluster []int, used []bool) {
 	used = make([]bool, len(labels))
 	k := len(slices.Compact(slices.Sorted(slices.Values(labels))))
@@ -40,9 +40,9 @@ func clusterClasses(labels []int, scores []float64, alpha float64, seed uint64) 
 	return kmeansClusters(byClass, smallest/2, seed), used
 }
 
-// kmeansClusters clusters classes by their scores, into k clusters numbered from 1. Classes
-// without scores are in cluster 0. All classes are in cluster 0 if there are too few of them
-// for k clusters.
+// kmeansClusters divides classes into k clusters by their scores, and returns the cluster
+// of each class. Clusters are numbered from 1. Classes without scores are in cluster 0. If
+// there are too few classes for k clusters, all classes are in cluster 0.
 func kmeansClusters(scores [][]float64, k int, seed uint64) []int {
 	levels := []float64{.5, .6, .7, .8, .9}
 	clusters := make([]int, len(scores))
@@ -61,7 +61,7 @@ func kmeansClusters(scores [][]float64, k int, seed uint64) []int {
 	if x.Rows = len(classes); k < 2 || x.Rows <= k {
 		return clusters
 	}
-	// The error is that of a cancelled context, and this one is never cancelled.
+	// Cluster only fails if the context is cancelled, which cannot happen here.
 	assigned, _ := kmeans.Cluster(context.Background(), x, k, rand.New(rand.NewPCG(seed, clusterStream)))
 	for i, class := range classes {
 		clusters[class] = 1 + assigned[i]

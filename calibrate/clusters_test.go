@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestClusters compares with TorchCP, which puts classes with too few rows into every set.
+// TestClusters compares clusters and thresholds with TorchCP. TorchCP puts classes with too
+// few rows into every set.
 func TestClusters(t *testing.T) {
 	b, err := os.ReadFile("testdata/clusters.json")
 	if err != nil {
@@ -55,8 +56,8 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// TestClusterCoverage checks that sets by cluster cover as often as guaranteed, and that they
-// cover hard classes more often than sets with one threshold do.
+// TestClusterCoverage checks that sets by cluster cover as often as guaranteed. They must
+// cover hard classes more often than sets with one threshold for all classes.
 func TestClusterCoverage(t *testing.T) {
 	const repeats, n, classes, alpha = 75, 700, 30, .1
 	covered, hard := map[bool]float64{}, map[bool]float64{}

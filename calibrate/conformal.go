@@ -9,12 +9,12 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// Conformal calibrates a score that grows with uncertainty. Scores are the scores of
-// in-distribution calibration rows, in increasing order.
+// Conformal turns the score of a row into a p-value. Higher scores mean more uncertainty.
+// Scores holds the scores of in-distribution calibration rows, in increasing order.
 //
-// The guaranteed false-alarm rate is an average over draws of the calibration set. With n rows
-// and no ties, the rate of one calibrated threshold has a beta distribution with mean
-// ⌊α(n+1)⌋/(n+1).
+// The guaranteed false-alarm rate is an average over draws of the calibration set. The rate
+// for one calibration set varies: with n rows and no ties, it has a beta distribution with
+// mean ⌊α(n+1)⌋/(n+1).
 //
 // Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random World, chapter
 // 2.
@@ -22,16 +22,16 @@ type Conformal struct {
 	Scores []float64
 }
 
-// NewConformal stores a sorted copy of the calibration scores. It returns an error if one is
-// NaN. Infinite scores are allowed.
+// NewConformal stores a sorted copy of the calibration scores. Scores may be infinite, but
+// a NaN is an error.
 func NewConformal(scores []float64) (Conformal, error) {
 	s, err := sortedCopy(scores)
 	return Conformal{Scores: s}, err
 }
 
-// PValue returns (1 + #{calibration scores ≥ s}) / (n+1). For a row exchangeable with the
-// calibration rows, P(PValue ≤ α) ≤ α. Ties make the p-value larger. NaN is treated as +Inf,
-// the highest uncertainty.
+// PValue returns (1 + #{calibration scores ≥ s}) / (n+1) for n calibration scores. If a row
+// is exchangeable with the calibration rows, P(PValue ≤ α) ≤ α. Ties make the p-value
+// larger. A score of NaN counts as +Inf, the highest uncertainty.
 func (c Conformal) PValue(s float64) float64 {
 	n := len(c.Scores)
 	if math.IsNaN(s) {
@@ -41,9 +41,9 @@ func (c Conformal) PValue(s float64) float64 {
 	return float64(1+atLeast) / float64(n+1)
 }
 
-// Threshold returns the ⌈(1−α)(n+1)⌉-th smallest calibration score. Flagging the scores above
-// it raises a false alarm with probability at most α. It is +Inf if there are too few rows, α
-// < 1/(n+1), and −Inf for α ≥ 1.
+// Threshold returns the ⌈(1−α)(n+1)⌉-th smallest of n calibration scores. If the rows with
+// higher scores are flagged, the false-alarm rate is at most α. The threshold is +Inf if
+// there are too few rows (α < 1/(n+1)), and −Inf if α ≥ 1.
 //
 // s > Threshold(α) and PValue(s) ≤ α are equivalent for every finite s and every α, including
 // rounding and ties.
@@ -59,8 +59,8 @@ func (c Conformal) Threshold(alpha float64) float64 {
 	}
 }
 
-// sortedCopy sorts a copy of the scores. It returns an error if one is NaN, because NaN cannot
-// be ordered.
+// sortedCopy returns a sorted copy of the scores. A NaN is an error, because it cannot be
+// ordered.
 func sortedCopy(scores []float64) ([]float64, error) {
 	if i := slices.IndexFunc(scores, math.IsNaN); i >= 0 {
 		return nil, fmt.Errorf("calibration score %d is NaN: remove the row", i)

@@ -46,8 +46,9 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-// A score is above the threshold exactly if its p-value is at most α. The levels are equal to,
-// next to and between the possible p-values, with ties.
+// TestThresholdAndPValueAgree checks that a score is above the threshold exactly if its
+// p-value is at most α. Scores have ties. Values of α are equal to the possible p-values, next
+// to them and between them.
 func TestThresholdAndPValueAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 60 {
@@ -77,8 +78,8 @@ func TestConformalNaN(t *testing.T) {
 	}
 }
 
-// Over calibrations, the false-alarm rate is distributed as 1 − Beta(k, n+1−k) with k =
-// ⌈(1−α)(n+1)⌉.
+// TestFalseAlarmRate checks the distribution of the coverage 1 − (false-alarm rate) over
+// calibration sets. It is Beta(k, n+1−k) with k = ⌈(1−α)(n+1)⌉ for n calibration rows.
 func TestFalseAlarmRate(t *testing.T) {
 	const repeats = 4000
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -115,8 +116,8 @@ func TestFalseAlarmRate(t *testing.T) {
 	}
 }
 
-// LeastRows is the smallest number of rows whose smallest p-value is at most α. The levels are
-// equal to and next to the possible p-values.
+// TestLeastRows checks that LeastRows returns the smallest number of rows whose smallest
+// p-value is at most α. Values of α are equal to the possible p-values and next to them.
 func TestLeastRows(t *testing.T) {
 	for n := range 3000 {
 		alpha := 1 / float64(n+1)

@@ -2,17 +2,20 @@ package calibrate
 
 import "github.com/attach-uncertainty/attach/internal/fitting/conformal"
 
-// core is the interval of predicted quantiles from which a row's calibrated interval is made.
-// A unit of the score moves its lower end by below and its upper end by above.
+// baseInterval is the interval between two predicted quantiles of a row, before
+// calibration. A margin m moves its lower end down by m·lowerUnit and its upper end up by
+// m·upperUnit.
 type baseInterval struct{ lo, hi, lowerUnit, upperUnit float64 }
 
-// score returns how far a target lies outside the core, rounded up. It is negative inside.
+// score returns how far y lies outside the interval, in units of the nearer end and rounded
+// up. It is negative if y lies inside.
 func (c baseInterval) score(y float64) float64 {
 	return max(divideUp(subtractUp(c.lo, y), c.lowerUnit), divideUp(subtractUp(y, c.hi), c.upperUnit))
 }
 
-// core returns the core of a row of quantiles. It does not depend on the row's target. The
-// rectifier moves its ends by the same amount. If they would cross, both become the midpoint.
+// baseInterval returns the interval of a row before calibration, from the row's predicted
+// quantiles. The rectifier moves both ends outwards by the same amount. If the ends would
+// cross, both become the midpoint.
 func (o IntervalOptions) baseInterval(q QuantileCalibration, row []float32, alpha float64, r rectifier) baseInterval {
 	c := baseInterval{q.quantile(row, alpha/2), q.quantile(row, 1-alpha/2), 1, 1}
 	if o.Score == conformal.CIR {
@@ -34,9 +37,10 @@ func (o IntervalOptions) baseInterval(q QuantileCalibration, row []float32, alph
 	return c
 }
 
-// narrowest returns the narrowest interval between quantiles whose levels differ by mass. It
-// is the central interval unless another one within Levels is narrower. The width is piecewise
-// linear in the lower level, so it is smallest where either end is at one of Levels.
+// narrowest returns the narrowest interval between two quantiles whose levels differ by
+// mass. If no interval within Levels is narrower than the central one, it returns the
+// central one. The width is piecewise linear in the lower level, so it is smallest if one
+// of the ends is at one of Levels.
 func (q QuantileCalibration) narrowest(row []float32, mass float64) (lo, hi float64) {
 	tail := (1 - mass) / 2
 	lo, hi = q.quantile(row, tail), q.quantile(row, 1-tail)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestScoresReference compares with TorchCP. The script is beside the file.
+// TestScoresReference compares intervals with TorchCP. testdata/scores.py computed the
+// reference.
 func TestScoresReference(t *testing.T) {
 	raw, err := os.ReadFile("testdata/scores.json")
 	if err != nil {
@@ -40,7 +41,8 @@ func TestScoresReference(t *testing.T) {
 	}
 }
 
-// exponential returns quantiles of x plus an exponential variable with mean 1+x.
+// exponential returns the quantiles of x + e at levels, for an exponential variable e with
+// mean 1+x.
 func exponential(x float64, levels []float64) []float32 {
 	row := make([]float32, len(levels))
 	for l, level := range levels {
@@ -49,9 +51,10 @@ func exponential(x float64, levels []float64) []float32 {
 	return row
 }
 
-// The narrowest interval of an exponential variable goes from its smallest value to the
-// quantile 1−α, at (1+x)·ln 1/α. The interval of its mirror image ends at the largest value. A
-// symmetric variable keeps its central interval.
+// TestNarrowest checks the narrowest intervals of three variables. For an exponential
+// variable, the interval goes from the smallest value to the quantile 1−α, at (1+x)·ln(1/α).
+// For the mirrored variable, it ends at the largest value. For a symmetric variable, it is the
+// central interval.
 func TestNarrowest(t *testing.T) {
 	var levels []float64
 	for l := .001; l < 1; l += .001 {
@@ -73,11 +76,11 @@ func TestNarrowest(t *testing.T) {
 		a, b = q.narrowest(symmetric, 1-alpha)
 		near(t, "width for a symmetric variable", b-a, 1000*(1-alpha), 1e-6)
 	}
-	// The levels span less than 0.9989.
+	// No two levels differ by 0.9989, so the result is the central interval.
 	if a, b := q.narrowest(row, .9989); a != q.quantile(row, .00055) || b != q.quantile(row, .99945) {
 		t.Errorf("from %v to %v beyond all levels, want the central interval", a, b)
 	}
-	// No pair of levels on a fine grid has a narrower interval.
+	// No pair of levels on a fine grid may give a narrower interval.
 	rng := rand.New(rand.NewPCG(41, 1))
 	coarse := QuantileCalibration{Levels: []float64{.01, .05, .2, .45, .5, .8, .85, .99}}
 	for range 200 {
@@ -96,8 +99,8 @@ func TestNarrowest(t *testing.T) {
 	}
 }
 
-// The predicted quantiles have a wrong centre, spread and shape. Each score must still cover
-// as often as guaranteed, for one target and for two at once.
+// TestScoresCover checks that each score covers as often as guaranteed, for one target and for
+// two at once, although the predicted quantiles have a wrong centre, spread and shape.
 func TestScoresCover(t *testing.T) {
 	const repeats, all = 1500, 19
 	levels := []float64{.02, .1, .3, .5, .7, .9, .98}
@@ -145,9 +148,9 @@ func TestScoresCover(t *testing.T) {
 	}
 }
 
-// With the true quantiles of exponential variables, intervals by cir are narrower by the ratio
-// of ln 1/α to ln (2−α)/α, and CQR-m moves each end in proportion to its distance from the
-// median.
+// TestScoresOfSkewed checks the widths of intervals for exponential variables with known
+// quantiles. Intervals by cir must be narrower than those by cqr by the factor ln(1/α) /
+// ln((2−α)/α). CQR-m must move each end in proportion to its distance from the median.
 func TestScoresOfSkewed(t *testing.T) {
 	const n, alpha = 20000, .1
 	var levels []float64

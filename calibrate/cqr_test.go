@@ -45,7 +45,7 @@ func TestCQRMargin(t *testing.T) {
 	}
 }
 
-// symmetricCores returns cores whose ends move by the same amount.
+// symmetricIntervals returns intervals whose ends calibration moves by the same amount.
 func symmetricIntervals(lower, upper []float64) []baseInterval {
 	all := make([]baseInterval, len(lower))
 	for i := range lower {
@@ -72,8 +72,8 @@ func intervalOf(t *testing.T, q QuantileCalibration, o IntervalOptions, row []fl
 	return lo[0], hi[0]
 }
 
-// Quantiles that are skewed and much too narrow must still cover as often as guaranteed, at
-// each level of one calibration.
+// TestCQRCoverage checks that intervals cover as often as guaranteed at several levels of one
+// calibration, although the predicted quantiles are skewed and much too narrow.
 func TestCQRCoverage(t *testing.T) {
 	const repeats, n = 6000, 39 // an error of one rank would change the coverage by 1/40, which is more than 4 standard errors
 	levels := []float64{0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98}

@@ -7,25 +7,26 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// DiscoveryOptions chooses the p-values that are discoveries.
+// DiscoveryOptions selects the method that finds discoveries, and its error rate.
 type DiscoveryOptions struct {
-	// FDR is the false discovery rate, in (0,1). The fraction of inliers among the
-	// discoveries, or 0 without discoveries, is at most FDR on average over draws of the
-	// calibration rows and the audited rows.
+	// FDR is the false discovery rate, in (0,1). On average over draws of the calibration
+	// rows and the audited rows, the fraction of inliers among the discoveries is at most
+	// FDR. Without discoveries, the fraction is 0.
 	FDR float64
 
-	// Lambda, in (0,1), estimates the number of inliers from the rows with p-values of at
-	// least Lambda (Storey). If there are many outliers, this gives more discoveries. 0 takes
-	// all rows for inliers (Benjamini–Hochberg).
+	// Lambda, in (0,1), selects Storey's method, which estimates the number of inliers from
+	// the number of p-values of at least Lambda. It finds more discoveries if there are
+	// many outliers. 0 selects the method of Benjamini and Hochberg, which counts all rows
+	// as inliers.
 	Lambda float64
 
-	// Delta, in (0,1), replaces the p-values by ConditionalPValues. With probability 1−Delta
-	// over draws of the calibration rows, the FDR then holds for these very calibration rows.
-	// 0 leaves the p-values as they are, and the FDR is an average over calibration sets too.
+	// Delta, in (0,1), replaces the p-values by ConditionalPValues. The FDR then holds for
+	// the given calibration rows, with probability 1−Delta over their draw. If Delta is 0,
+	// the FDR holds on average over draws of the calibration rows.
 	Delta float64
 }
 
-// Discoveries describes the rows that are called outliers.
+// Discoveries describes the rows that are reported as outliers.
 type Discoveries struct {
 	// PValue is the largest p-value of a discovery, or 0 without discoveries. All rows with a
 	// p-value of at most PValue are discoveries.
@@ -34,23 +35,30 @@ type Discoveries struct {
 	// Count is the number of discoveries.
 	Count int
 
-	// Least is the smallest possible number of discoveries other than 0. Fewer rows cannot be
-	// discoveries, because no p-value is lower than that of the highest score.
+	// Least is the smallest possible number of discoveries other than 0. A smaller number
+	// would need p-values that are lower than the calibration rows can give.
 	Least int
 }
 
-// Discoveries returns the rows whose p-value is at most the largest p with
+// Discoveries finds the largest p-value p for which
 //
 //	m₀ p ≤ FDR · #{p-values ≤ p}
 //
-// There are m rows. m₀ is m (Benjamini & Hochberg) or, with λ = Lambda rounded up to a
-// multiple of 1/(n+1), (1 + #{p-values ≥ λ})/(1−λ) (Storey). Storey's m₀ may exceed m.
-// p-values are at least 1/(n+1), so there are no discoveries unless at least m₀/(FDR (n+1))
-// rows are. The discoveries of a group alone differ from the discoveries of all rows that are
-// in the group. The discoveries of several groups taken together can have a higher FDR.
+// All rows with a p-value of at most p are discoveries. m₀ is an estimate of the number of
+// inliers among the m rows. The method of Benjamini and Hochberg takes m₀ = m. Storey's
+// method takes m₀ = (1 + #{p-values ≥ λ})/(1−λ), which may exceed m. λ is Lambda rounded up
+// to a multiple of 1/(n+1), for n calibration rows.
 //
-// The p-values of one calibration set are positively dependent (PRDS). Benjamini–Hochberg
-// holds for such p-values, and Storey's method holds with this count of p-values.
+// No p-value is below 1/(n+1), so there are either no discoveries or at least m₀/(FDR
+// (n+1)).
+//
+// The discoveries in the Ranks of a group differ from the discoveries in all rows that
+// belong to the group. The FDR holds for each group, but can be higher for the discoveries
+// of several groups together.
+//
+// The p-values of one calibration set are positively dependent (PRDS). Benjamini and
+// Hochberg's method controls the FDR for such p-values, and so does Storey's method if it
+// counts p-values ≥ λ as above.
 //
 // References: Benjamini & Hochberg (1995), Controlling the False Discovery Rate; Benjamini &
 // Yekutieli (2001); Storey, Taylor & Siegmund (2004); Bates et al. (2023); Marandon, Lei, Mary
@@ -95,11 +103,13 @@ func (r Ranks) Discoveries(o DiscoveryOptions) (Discoveries, error) {
 }
 
 // ConditionalPValues returns n+1 increasing p-values that replace 1/(n+1), 2/(n+1), … for n
-// calibration rows. They hold given the calibration rows: with probability 1−delta over draws
-// of these, delta in (0,1), a new row has a p-value of at most α with probability at most α,
-// for all α at once. The p-values of independent rows are then independent.
+// calibration rows. They are valid for the given calibration rows, with probability 1−delta
+// over the draw of these rows: a new row then has a p-value of at most α with probability
+// at most α, for all α at once. The p-values of independent new rows are then independent.
+// delta must be in (0,1).
 //
-// They are 1 − b(n−k) for k = 0, 1, … with Simes' constants at half of the rows, h = ⌊n/2⌋:
+// The p-values are 1 − b(n−k) for k = 0, 1, …, n. The constants b are those of Simes'
+// inequality at half of the rows, h = max(1, ⌊n/2⌋):
 //
 //	b(i) = (delta · i(i−1)…(i−h+1) / (n(n−1)…(n−h+1)))^(1/h)
 //
@@ -112,7 +122,8 @@ func ConditionalPValues(n int, delta float64) []float64 {
 	}
 	p := make([]float64, n+1)
 	h := max(1, n/2)
-	// ratio is the logarithm of delta times the ratio of the two products, for i = n first.
+	// logRatio is the logarithm of delta times the quotient of the two products in b(i). It
+	// starts at i = n, for which the products are equal.
 	logRatio := math.Log(delta)
 	for k := range p {
 		i := n - k

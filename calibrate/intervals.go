@@ -10,24 +10,26 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 )
 
-// IntervalOptions chooses intervals.
+// IntervalOptions selects the kind of prediction intervals.
 type IntervalOptions struct {
-	// Side, if not empty, asks for intervals with one end: "lower" for [end, +Inf), "upper"
-	// for (−Inf, end]. They miss on that side with probability at most α.
+	// Side selects intervals with one end: "lower" for [end, +Inf), "upper" for (−Inf,
+	// end]. They miss with probability at most α. If Side is empty, intervals have two
+	// ends.
 	Side string
-	// Joint asks for intervals that cover all targets of a row at once with probability 1−α,
-	// instead of each target separately.
+	// Joint makes the intervals of a row cover all targets at once with probability 1−α.
+	// Otherwise they cover each target separately.
 	Joint bool
-	// Smoothed makes the coverage exact, ⌈(1−α)(n+1)⌉/(n+1), even if scores tie. They tie if
-	// targets or quantiles take few values, such as counts, grades or the leaves of trees. A τ
-	// in (0,1) decides whether targets whose score equals the margin are covered, so the
-	// interval is either closed or open. τ is drawn for each row and target, or joint box, by
-	// Seed and the row's number. Without ties, open and closed intervals cover alike.
+	// Smoothed makes the coverage exactly ⌈(1−α)(n+1)⌉/(n+1) for n calibration rows, even
+	// if scores tie. Scores tie if targets or quantiles take few values, for example
+	// counts, grades or the leaves of trees. For each row and target, or joint box, Seed
+	// and the row number draw a τ in [0,1). It decides whether the interval is closed or
+	// open. A closed interval covers the targets whose score equals the margin, and an open
+	// one does not. Without ties, both have the same coverage.
 	//
-	// An open end moves inwards to the next number whose score is below the margin, so the
-	// interval covers y if lower ≤ y ≤ upper in either case. An interval with lower > upper is
-	// empty and does not become its midpoint. The guarantee is over draws of τ too: it does
-	// not hold for an interval that is drawn again, or chosen among several draws.
+	// An open end is the outermost number whose score is below the margin, so every
+	// interval covers y if lower ≤ y ≤ upper. If lower > upper, the interval is empty. The
+	// guarantee averages over draws of τ. It does not hold if an interval is drawn again,
+	// or chosen among several draws.
 	//
 	// Reference: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random World,
 	// section 2.2, smoothed conformal predictors.
@@ -41,35 +43,36 @@ type IntervalOptions struct {
 	//     the same amount. With Joint, it moves them by the same fraction of the width.
 	//   - "cqr-r": starts from the same quantiles, and moves both ends by the same fraction of
 	//     the width between them.
-	//   - "cqr-m": starts from the same quantiles, and moves each end by the same fraction of
-	//     its distance from the median, so skewed forecasts stay skewed. If quantiles are
-	//     equal, a distance is 0, and a target beyond that end scores +Inf. If a fraction α of
-	//     the calibration rows scores +Inf, intervals are infinite.
-	//   - "cir": starts from the two quantiles that are nearest to each other among those
-	//     whose levels differ by 1−α, and moves both ends by the same amount.
-	//   - "rcp": starts like "cqr", but first moves both ends outwards by the quantile 1−α of
-	//     the "cqr" score, which a forest predicts from the row's quantiles. Half of the
-	//     calibration rows, drawn by Seed, train the forest, and the other half calibrates.
-	//     Intervals get wider where the interval model is overconfident, and narrower where it
-	//     is underconfident.
+	//   - "cqr-m": starts from the same quantiles, and moves each end by the same fraction
+	//     of its distance from the median, so skewed forecasts stay skewed. If an end
+	//     equals the median, a target beyond this end has the score +Inf. If at least a
+	//     fraction α of the calibration rows has the score +Inf, intervals are infinite.
+	//   - "cir": starts from the narrowest pair of quantiles whose levels differ by 1−α,
+	//     and moves both ends by the same amount.
+	//   - "rcp": starts like "cqr", but first moves both ends outwards by an estimate of
+	//     the row's own quantile 1−α of the "cqr" score. A forest estimates it from the
+	//     row's quantiles. Half of the calibration rows, drawn by Seed, train the forest,
+	//     and the other half calibrates. Intervals become wider for rows on which the
+	//     interval model is overconfident, and narrower for rows on which it is
+	//     underconfident.
 	//
-	// A score reads only the row's quantiles and its target. If rows are exchangeable, the
-	// scores of the calibration rows and of a new row are exchangeable too. With probability
-	// at least 1−α, the new score is then among the ⌈(1−α)(n+1)⌉ smallest, so the guarantee
-	// holds for every score. Scores differ in the width of intervals and in the rows that are
-	// missed.
+	// A score depends only on the row's quantiles and its target. If rows are exchangeable,
+	// the scores of the calibration rows and of a new row are exchangeable too. With
+	// probability at least 1−α, the new score is then among the ⌈(1−α)(n+1)⌉ smallest of
+	// all scores. The guarantee therefore holds for every kind of score. Scores differ in
+	// the width of intervals and in the rows that they miss.
 	//
-	// References: Romano, Patterson & Candès (2019), Conformalized Quantile Regression; Sesia
-	// & Candès (2020), A Comparison of Some Conformal Quantile Regression Methods (CQR-r, and
-	// CQR-m of Kivaranovic, Johnson & Leeb, 2020); Guo, Luo & Zhou (2026), Fast Conformal
-	// Prediction Using Conditional Interquantile Intervals, whose intervals grow by whole
-	// steps between levels; Plassier et al. (2025), Rectifying Conformity Scores for Better
-	// Conditional Coverage, with the adjustment t + v, whose quantiles are learned from
-	// inputs.
+	// References: Romano, Patterson & Candès (2019), Conformalized Quantile Regression;
+	// Sesia & Candès (2020), A Comparison of Some Conformal Quantile Regression Methods
+	// (CQR-r, and CQR-m of Kivaranovic, Johnson & Leeb, 2020); Guo, Luo & Zhou (2026), Fast
+	// Conformal Prediction Using Conditional Interquantile Intervals, which widens
+	// intervals by whole steps between levels; Plassier et al. (2025), Rectifying
+	// Conformity Scores for Better Conditional Coverage, with the adjustment t + v and
+	// quantiles that are learned from inputs.
 	Score string
 }
 
-// Intervals makes the calibrated intervals of one or several targets.
+// Intervals computes calibrated intervals for one or several targets.
 type Intervals struct {
 	options    IntervalOptions
 	alpha      float64
@@ -79,15 +82,19 @@ type Intervals struct {
 	oneSided   []oneSided  // if intervals have one end: one for each target
 }
 
-// NewIntervals calibrates intervals that miss with probability at most α. Intervals with two
-// ends start from the quantiles of IntervalOptions.Score, and one-sided ones from the quantile
-// α or 1−α. All targets must have the same calibration rows, and there may be none.
+// NewIntervals calibrates intervals that miss with probability at most α. Intervals with
+// two ends start from the quantiles of IntervalOptions.Score, and one-sided intervals from
+// the quantile α or 1−α. All targets must have the same calibration rows. Without
+// calibration rows, intervals are infinite.
 //
-// The score of a calibration row is how far its target lies outside. The margin is the
-// ⌈(1−α)(n+1)⌉-th smallest score of n calibration rows, or +Inf if n is too small for α. Ends
-// move outwards by the margin. Scores are rounded up and ends inwards, so an interval contains
-// exactly the targets whose score is at most the margin. If a negative margin would make the
-// ends cross, both become the midpoint, which can only add coverage.
+// The score of a calibration row is the distance of its target from the uncalibrated interval.
+// It is negative inside. The margin is the ⌈(1−α)(n+1)⌉-th smallest score of n calibration
+// rows, or +Inf if n is too small for α. Ends move outwards by the margin. If a negative
+// margin would make the ends cross, both become the midpoint, which can only increase
+// coverage.
+//
+// Scores are rounded up and ends are rounded inwards, so an interval contains exactly the
+// targets whose score is at most the margin.
 func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float64) (v Intervals, err error) {
 	if err := checkLevel("α", alpha); err != nil {
 		return v, err
@@ -138,10 +145,10 @@ func NewIntervals(targets []QuantileCalibration, o IntervalOptions, alpha float6
 	return v, nil
 }
 
-// Predict writes the ends of each target's interval for one row. quantiles has the predicted
-// quantiles of each target at its levels. row is the number of the row, which chooses the
-// random numbers of smoothed ends. Smoothed ends are float32 numbers, as targets are. Ends are
-// infinite if there are too few calibration rows for α.
+// Predict writes the ends of each target's interval for one row. quantiles[t] holds the
+// predicted quantiles of target t at its levels. row is the row number, which selects the
+// random numbers of smoothed intervals. Smoothed ends are rounded to float32, like targets.
+// Ends are infinite if there are too few calibration rows for α.
 func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row uint64) {
 	tau := func(target int) float64 {
 		if !v.options.Smoothed {
@@ -175,9 +182,9 @@ func (v Intervals) Predict(lower, upper []float64, quantiles [][]float32, row ui
 	}
 }
 
-// inward moves ends to the next float32 numbers inside. No target is lost, because targets are
-// float32. An open end stays different from the closed one when it is written with as many
-// digits as a float32 has.
+// inward rounds the ends of an interval inwards to float32. The interval keeps all targets,
+// because targets are float32. An open end still differs from a closed one when both are
+// printed with the digits of a float32.
 func inward(lower, upper float64) (float64, float64) {
 	a, b := float32(lower), float32(upper)
 	if float64(a) < lower {

@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// checkCoverage fails unless the coverage over repeats trials is ExpectedCoverage within four
-// standard errors.
+// checkCoverage fails unless the coverage in repeats trials is within four standard errors of
+// the expected coverage for n calibration rows.
 func checkCoverage(t *testing.T, what string, covered, repeats, n int, alpha float64) {
 	t.Helper()
 	got, want := float64(covered)/float64(repeats), hypothesis.ExpectedCoverage(n, alpha)
@@ -25,8 +25,8 @@ func skewed(rng *rand.Rand) (x, y float64) {
 	return x, x + (0.1+x)*(rng.ExpFloat64()-0.5)
 }
 
-// Groups have different noise, which the quantiles ignore. Each group must be covered as often
-// as its own number of rows guarantees.
+// TestByGroupCoverage checks that each group is covered as often as its own number of rows
+// guarantees. Groups have different noise, which the predicted quantiles ignore.
 func TestByGroupCoverage(t *testing.T) {
 	const repeats = 6000
 	rng := rand.New(rand.NewPCG(21, 1))
@@ -108,8 +108,8 @@ func TestOneSidedCoverage(t *testing.T) {
 	}
 }
 
-// Three dependent targets with different units must all be covered with the guaranteed
-// probability. Each target alone is covered more often.
+// TestJointCoverage checks that three dependent targets with different units are all covered
+// with the guaranteed probability. Each single target must be covered more often.
 func TestJointCoverage(t *testing.T) {
 	const repeats, n, targets, alpha = 6000, 29, 3, 0.2
 	rng := rand.New(rand.NewPCG(23, 1))
@@ -156,8 +156,9 @@ func TestJointCoverage(t *testing.T) {
 	}
 }
 
-// With a uniform τ, Q(Y, τ) must be uniform and its quantiles must cover exactly, with ties
-// and without. The predicted quantiles have a wrong centre and spread.
+// TestPredictiveSystemCoverage checks that Q(Y, τ) with a uniform τ is uniform, and that its
+// quantiles cover exactly, with and without ties. The predicted quantiles have a wrong centre
+// and spread.
 func TestPredictiveSystemCoverage(t *testing.T) {
 	const repeats, n = 10000, 24
 	rng := rand.New(rand.NewPCG(24, 1))

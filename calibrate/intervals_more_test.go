@@ -43,7 +43,7 @@ func TestByGroup(t *testing.T) {
 	}
 }
 
-// coresByWidth returns cores whose ends move by fractions of the width.
+// intervalsByWidth returns intervals whose ends calibration moves by fractions of the width.
 func intervalsByWidth(lo, hi []float64) []baseInterval {
 	intervals := make([]baseInterval, len(lo))
 	for i := range lo {
@@ -58,8 +58,9 @@ func boxOf(j jointBox, base []baseInterval, alpha, tau float64) (lower, upper []
 	return lower, upper
 }
 
-// An interval of width 0 has the score 0 if it contains the target, and +Inf if not. Boxes
-// must not turn inside out for a margin of either sign.
+// TestJointWithoutWidth checks intervals of width 0: their score is 0 if they contain the
+// target, and +Inf otherwise. The lower end of a box must not exceed its upper end, for
+// margins of either sign.
 func TestJointWithoutWidth(t *testing.T) {
 	j, err := newJointBox(intervalsByWidth([]float64{1, 1, 0, 0}, []float64{1, 1, 2, 2}), []float64{1, 5, 1, 0.5}, 1)
 	if err != nil {
@@ -106,8 +107,8 @@ func TestDistributionByHand(t *testing.T) {
 	}
 }
 
-// The quantile function must be the inverse of the distribution function, for rows of
-// quantiles with jumps, flat parts and tails.
+// TestDistributionInverse checks that the quantile function is the inverse of the distribution
+// function. The rows of quantiles have jumps, flat parts and tails.
 func TestDistributionInverse(t *testing.T) {
 	rng := rand.New(rand.NewPCG(25, 1))
 	levels := []float64{0.1, 0.2, 0.5, 0.8, 0.9}
@@ -153,7 +154,8 @@ func TestDistributionInverse(t *testing.T) {
 	}
 }
 
-// Draws must follow their distribution, and depend on the seed and the row only.
+// TestSample checks that draws follow their distribution, and depend only on the seed and the
+// row.
 func TestSample(t *testing.T) {
 	const n = 40000
 	draws := make([]float64, n)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// intervalReference is the content of testdata/intervals.json. The script that wrote it is
-// beside it.
+// intervalReference is the content of testdata/intervals.json, which testdata/intervals.py
+// wrote.
 type intervalReference struct {
 	Predicted, Y, Scale, New, At []float64
 	NewScale                     []float64 `json:"new_scale"`
@@ -45,7 +45,8 @@ func readIntervals(t *testing.T) intervalReference {
 	return r
 }
 
-// finite compares with a reference in which null stands for an infinite value.
+// checkFinite compares got with a reference value. A nil reference stands for an infinite
+// value with the given sign.
 func checkFinite(t *testing.T, what string, got float64, want *float64, sign int) {
 	t.Helper()
 	if want == nil {
@@ -82,12 +83,13 @@ func TestByGroupReference(t *testing.T) {
 	}
 }
 
-// point returns quantiles for which y has the score 0.5 + (y−predicted)/scale.
+// point returns quantiles for which a target y has the score 0.5 + (y−predicted)/scale.
 func point(predicted, scale float64) []float32 {
 	return []float32{float32(predicted - scale/4), float32(predicted + scale/4)}
 }
 
-// points calibrates point predictions. A nil scale stands for 1.
+// points calibrates a predictive system on rows with the quantiles of point. A nil scale
+// stands for 1.
 func calibratePoints(t *testing.T, predicted, scale, y []float64) (QuantileCalibration, func([]float32) Distribution) {
 	t.Helper()
 	q := QuantileCalibration{Levels: []float64{0.25, 0.75}}

@@ -6,21 +6,22 @@ import (
 	"math"
 )
 
-// joint calibrates a box of intervals, one for each target, that covers all targets of a row
-// at once. Scores has the largest score over the targets of each calibration row, in
-// increasing order. With several targets, the score of each is a fraction of the width of its
-// core.
+// jointBox calibrates a box: one interval for each target, which together cover all targets
+// of a row. Scores holds, for each calibration row, the largest score of its targets, in
+// increasing order. With several targets, the score of a target is a fraction of the width
+// of its interval before calibration.
 //
-// With probability at least 1−α, every target of a new row lies in its interval. That holds
-// for any dependence between targets, if the calibration rows and the new row are
-// exchangeable. Each target alone is covered more often than 1−α.
+// If the calibration rows and a new row are exchangeable, all targets of the new row lie in
+// their intervals with probability at least 1−α. This holds for any dependence between
+// targets. Each single target is covered more often than 1−α.
 //
 // Reference: Diquigiovanni, Fontana & Vantini (2022), Conformal Prediction Bands for
 // Multivariate Functional Data, section 3, for finitely many targets and the score "cqr".
 type jointBox struct{ Scores []float64 }
 
-// newJoint computes the scores from the cores and the targets of the calibration rows,
-// n×targets and row-major. It returns an error if a score is NaN or if quantiles cross.
+// newJointBox computes the scores of calibration rows. base and y hold the uncalibrated
+// intervals and the targets of all rows, n×targets and row-major. newJointBox returns an
+// error if a score is NaN or if quantiles cross.
 func newJointBox(base []baseInterval, y []float64, targets int) (jointBox, error) {
 	largest := make([]float64, len(y)/targets)
 	for i := range largest {
@@ -40,9 +41,10 @@ func newJointBox(base []baseInterval, y []float64, targets int) (jointBox, error
 	return jointBox{scores}, err
 }
 
-// ends writes the ends of the box at α for a row with one core for each target. Ends are
-// rounded inwards and smoothed as IntervalOptions.Smoothed describes. One τ opens or closes
-// the whole box, and a box is empty if one of its intervals is.
+// ends writes the ends of the box at α for one row. base holds the row's uncalibrated
+// interval for each target. Ends are rounded inwards and smoothed as
+// IntervalOptions.Smoothed describes. The same τ opens or closes all intervals of the box.
+// A box is empty if one of its intervals is empty.
 func (j jointBox) ends(lower, upper []float64, base []baseInterval, alpha, tau float64) {
 	limit := smoothedThreshold(j.Scores, alpha, tau)
 	for t, c := range base {
@@ -54,8 +56,8 @@ func (j jointBox) ends(lower, upper []float64, base []baseInterval, alpha, tau f
 	}
 }
 
-// calibrateBox calibrates the box of all targets' intervals from the calibration of each
-// target on the same rows.
+// calibrateBox calibrates a box for all targets. Each target has its own quantiles and
+// rectifier, and all targets have the same calibration rows.
 func (o IntervalOptions) calibrateBox(targets []QuantileCalibration, alpha float64, rectifiers []rectifier) (jointBox, error) {
 	if len(targets) == 0 {
 		return jointBox{}, errors.New("a joint box needs at least one target")

@@ -15,34 +15,36 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// Monitor detects drift of a stream: it tests whether the scores of its rows are higher than
-// those of the calibration rows, much higher for a few rows or a little higher for all. A row
-// takes less than a microsecond and no allocation. The state takes less than a kilobyte. A
-// Monitor is safe for concurrent use.
+// Monitor detects drift of a stream. It tests whether rows of the stream score higher than
+// the calibration rows. It detects a few rows with much higher scores, and many rows with
+// slightly higher scores. Adding a row takes less than a microsecond and does not allocate.
+// The state takes less than a kilobyte. A Monitor is safe for concurrent use.
 //
 // If the rows are exchangeable with the calibration rows, the probability that the Monitor
-// ever alarms at δ is at most δ, however long the stream is. Exchangeable rows come from the
-// source of the calibration rows and are independent of each other, and neither the model nor
-// the detector was trained on them. Frames of a video are not exchangeable, nor is a row that
-// is sent again and again. The probability is over draws of the calibration rows and the
-// stream together.
+// ever alarms at δ is at most δ, however long the stream is. Exchangeable rows come from
+// the same source as the calibration rows and are independent of each other, and neither
+// the model nor the detector was trained on them. Frames of a video are not exchangeable,
+// and neither are repeated copies of a row. The probability is over draws of the
+// calibration rows and the stream together.
 //
 // All rows are compared with the same calibration rows, so their p-values depend on each
-// other. Martingales that treat them as independent raise false alarms far more often.
-// Monitor bets against the joint distribution of the ranks (see [Ranks]) instead. Its evidence
-// is what it has won, an e-value: 1 means no evidence, and 1/δ is reached with probability at
-// most δ if nothing has changed.
+// other. Martingales that treat the p-values as independent raise false alarms far more often.
+// Monitor therefore bets against the joint distribution of the ranks (see [Ranks]). Its
+// evidence is the capital that these bets have won, starting from 1. The evidence is an
+// e-value: if nothing changes, it ever reaches 1/δ with probability at most δ.
 //
-// A Monitor with few calibration rows detects no small fraction of outliers: with probability
-// (1−s)^n, a fraction s of all rows scores above all n calibration rows although nothing has
-// changed. A Monitor does not detect rows that score lower than the calibration rows.
+// A Monitor with few calibration rows cannot detect a small fraction of outliers. Even if
+// nothing has changed, a fraction s of all rows scores above all n calibration rows with
+// probability (1−s)^n. A Monitor does not detect rows that score lower than the calibration
+// rows.
 //
-// Ties are broken by random keys, so the distribution of ranks holds for them too. Evidence
-// depends on the seed only if there are ties.
+// Random keys break ties, so ranks have the same distribution as without ties. The seed
+// changes the evidence only if there are ties.
 //
-// A Monitor continues after an alarm. To begin again, make another one, which has a δ of its
-// own: if one begins each month, δ holds for each month. After a false alarm, the next false
-// alarm is more likely, because the calibration rows are the same.
+// A Monitor continues after an alarm. To start again, make a new Monitor. The guarantee
+// holds for each Monitor separately: with a new Monitor each month, the probability of a
+// false alarm is at most δ each month. After a false alarm, another one is more likely,
+// because a new Monitor has the same calibration rows.
 //
 // References: Vovk, Nouretdinov & Gammerman (2003), Testing Exchangeability On-Line;
 // Bates, Candès, Lei, Romano & Sesia (2023), Testing for Outliers with Conformal
@@ -55,7 +57,7 @@ type Monitor struct {
 	urn        *hypothesis.Urn
 }
 
-// place orders scores. The random key breaks ties.
+// keyedScore is a score with a random key. Equal scores are ordered by their keys.
 type keyedScore struct {
 	score float64
 	key   uint64
@@ -65,10 +67,10 @@ func (p keyedScore) compare(q keyedScore) int {
 	return cmp.Or(cmp.Compare(p.score, q.score), cmp.Compare(p.key, q.key))
 }
 
-// NewMonitor returns a Monitor with the scores of calibration rows, such as the
-// Calibration.OOD of an attach.Bundle. Monitors that will be merged need the same calibration
-// scores and different seeds. NewMonitor returns an error if there are no scores or if one is
-// NaN.
+// NewMonitor returns a Monitor with the given scores of calibration rows, for example the
+// Calibration.OOD of an attach.Bundle. Monitors that will be merged need the same
+// calibration scores and different seeds. NewMonitor returns an error if there are no
+// scores or if a score is NaN.
 func NewMonitor(calibration []float64, seed uint64) (*Monitor, error) {
 	if len(calibration) == 0 {
 		return nil, errors.New("a monitor needs calibration scores, and there are none")
@@ -89,8 +91,8 @@ func NewMonitor(calibration []float64, seed uint64) (*Monitor, error) {
 	return m, nil
 }
 
-// Add adds the score of the next row of the stream. NaN counts as +Inf. Add returns an error
-// if NewMonitor did not make the Monitor.
+// Add adds the score of the next row of the stream. NaN counts as +Inf. Add returns an
+// error if the Monitor was not made by NewMonitor.
 func (m *Monitor) Add(score float64) error {
 	if math.IsNaN(score) {
 		score = math.Inf(1)
@@ -115,21 +117,20 @@ func (m *Monitor) Add(score float64) error {
 	return nil
 }
 
-// Merge adds the rows that another Monitor with the same calibration scores has seen, as if
-// they came now and all at once. An example is the last minute of a replica. Each row must be
-// added once, so the replica continues with a new Monitor, which has another seed. Merge
-// returns an error if the calibration scores differ or if the seeds are equal: equal seeds
-// break the ties of different rows by the same keys.
+// Merge adds the rows of another Monitor with the same calibration scores, as if they all
+// arrived now. For example, a replica hands over the Monitor of the last minute. Each row
+// must be added only once, so the replica continues with a new Monitor that has another
+// seed. Merge returns an error if the calibration scores differ or if the seeds are equal,
+// because equal seeds would give different rows the same random keys.
 //
 // The guarantee then holds for all rows together, if the times of merging do not depend on
-// the scores. All rows are compared with the same calibration rows, so the order of the rows
-// does not matter and their counts can be added.
+// the scores. Counts of rows can be added because all rows are compared with the same
+// calibration rows, and because the order of rows does not matter.
 //
-// Evidence cannot be added or averaged: the rows of one replica tell about the calibration
-// rows, and so about the rows of another. The mean of the evidence of several Monitors with
-// the same calibration rows is an e-value at a time that is fixed in advance, but not at a
-// time that is chosen by its value. If R replicas alarm at δ/R each, the probability of any
-// false alarm is at most δ.
+// The evidence of several Monitors cannot simply be combined, because all of them depend on
+// the same calibration rows. Their mean is an e-value at a time that is fixed in advance,
+// but not at a time that is chosen because the mean is high. If each of R replicas alarms
+// at δ/R, the probability of any false alarm is at most δ.
 func (m *Monitor) Merge(part *Monitor) error {
 	if m == part {
 		return errors.New("a monitor cannot be merged with itself")
@@ -152,14 +153,14 @@ func (m *Monitor) Merge(part *Monitor) error {
 	return nil
 }
 
-// initialized reports whether NewMonitor made the Monitor.
+// initialized reports whether the Monitor was made by NewMonitor.
 func (m *Monitor) initialized() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.urn != nil
 }
 
-// Rows returns the number of rows added.
+// Rows returns the number of added rows.
 func (m *Monitor) Rows() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -169,9 +170,9 @@ func (m *Monitor) Rows() int {
 	return m.urn.Rows
 }
 
-// Evidence returns the evidence of drift after the last row, an e-value of at most 1e100: 1
-// means none, and larger means more. It falls if later rows score like the calibration rows
-// again. It is NaN if NewMonitor did not make the Monitor.
+// Evidence returns the evidence of drift after the last row, an e-value of at most 1e100. 1
+// means no evidence, and higher values mean more. Evidence falls again if later rows score
+// like the calibration rows. It is NaN if the Monitor was not made by NewMonitor.
 func (m *Monitor) Evidence() float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -192,7 +193,8 @@ var errZeroMonitor = errors.New("the monitor has no calibration scores: make it 
 
 var errOtherCalibration = errors.New("the monitor has other calibration scores")
 
-// monitorState is the first byte of a state: the version of its format.
+// monitorStateVersion is the version of the format of MarshalBinary, and the first byte of
+// a state.
 const monitorStateVersion = 1
 
 // MarshalBinary encodes the state of the Monitor, without the calibration scores, in less than
@@ -221,9 +223,10 @@ func (m *Monitor) MarshalBinary() ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(b, crc32.ChecksumIEEE(b)), nil
 }
 
-// UnmarshalBinary replaces the state by one that MarshalBinary wrote, in this process or in
-// another. NewMonitor must have made the receiver. UnmarshalBinary returns an error if the
-// state is damaged or belongs to other calibration scores.
+// UnmarshalBinary replaces the state of the Monitor by a state that MarshalBinary wrote, in
+// this process or in another. The Monitor must have been made by NewMonitor.
+// UnmarshalBinary returns an error if the state is damaged or belongs to other calibration
+// scores.
 func (m *Monitor) UnmarshalBinary(data []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -269,7 +272,7 @@ func (m *Monitor) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-// fingerprint is a hash of the calibration scores.
+// fingerprint returns a hash of the calibration scores that rows are compared with.
 func (m *Monitor) fingerprint() uint64 {
 	h := fnv.New64a()
 	for _, threshold := range m.thresholds {

@@ -30,8 +30,8 @@ func monitor(t *testing.T, calibration []float64, seed uint64) *calibrate.Monito
 	return m
 }
 
-// TestMonitorMeetsItsGuarantee checks that at most a fraction δ of calibration sets and
-// exchangeable streams ever alarms, with and without ties.
+// TestMonitorMeetsItsGuarantee checks that a Monitor alarms at δ for at most a fraction δ of
+// draws of calibration sets and exchangeable streams, with and without ties.
 func TestMonitorMeetsItsGuarantee(t *testing.T) {
 	const trials, rows = 200, 2000
 	for _, step := range []float64{0, .5, 4} {
@@ -66,8 +66,8 @@ func TestMonitorMeetsItsGuarantee(t *testing.T) {
 	}
 }
 
-// TestMonitorNotices checks that a Monitor detects a few OOD rows and small shifts of all
-// rows, at the beginning and after a long time.
+// TestMonitorDetectsDrift checks that a Monitor detects a few OOD rows and small shifts of all
+// rows, at the beginning of a stream and after a long time.
 func TestMonitorDetectsDrift(t *testing.T) {
 	for _, drift := range []struct {
 		share, mean float64

@@ -7,17 +7,17 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/conformal"
 )
 
-// oneSided calibrates an interval with one end, which is moved from a predicted quantile.
-// Scores has quantile−y for "lower" and y−quantile for "upper" of each calibration row, in
-// increasing order.
+// oneSided calibrates an interval with one end, which is a predicted quantile moved by a
+// margin. Scores holds quantile−y for "lower" or y−quantile for "upper" of each calibration
+// row, in increasing order.
 //
-// A bound that is missed with probability α starts from the quantile α for "lower" and 1−α for
-// "upper"; an interval with two ends starts from α/2 and 1−α/2. The guarantee holds for any
-// quantile. A lower and an upper bound at α/2 each form a two-sided interval at α whose ends
-// have separate margins. It is a little wider than that of the score "cqr".
+// A lower bound at α starts from the quantile α, and an upper bound from the quantile 1−α.
+// The guarantee holds for any other quantile too. A lower and an upper bound at α/2
+// together form a two-sided interval at α, with a separate margin for each end. This
+// interval is a little wider than the interval of the score "cqr".
 //
-// Reference: Romano, Patterson & Candès (2019), Conformalized Quantile Regression, theorem 2,
-// one side.
+// Reference: Romano, Patterson & Candès (2019), Conformalized Quantile Regression, theorem
+// 2, for one side.
 type oneSided struct {
 	Side   string
 	Scores []float64
@@ -39,9 +39,9 @@ func newOneSided(side string, quantiles, y []float64) (oneSided, error) {
 	return oneSided{Side: side, Scores: s}, err
 }
 
-// bound returns the calibrated bound of a row with the predicted quantile, rounded inwards,
-// and smoothed by τ as IntervalOptions.Smoothed describes. It is −Inf for "lower" and +Inf for
-// "upper" if there are too few calibration rows for α.
+// bound returns the calibrated bound of a row with this predicted quantile. The bound is
+// rounded inwards, and smoothed by τ as IntervalOptions.Smoothed describes. If there are
+// too few calibration rows for α, it is −Inf for "lower" and +Inf for "upper".
 func (o oneSided) bound(quantile, alpha, tau float64) float64 {
 	limit := smoothedThreshold(o.Scores, alpha, tau)
 	if o.Side == conformal.Lower {
@@ -50,7 +50,7 @@ func (o oneSided) bound(quantile, alpha, tau float64) float64 {
 	return limit.upperEnd(quantile, 1)
 }
 
-// sidedLevel returns the level of the quantile from which a bound at α starts.
+// sidedLevel returns the level of the quantile from which a one-sided bound at α starts.
 func sidedLevel(side string, alpha float64) float64 {
 	if side == conformal.Lower {
 		return alpha
@@ -58,7 +58,7 @@ func sidedLevel(side string, alpha float64) float64 {
 	return 1 - alpha
 }
 
-// side calibrates an interval at α with one end, which starts from the quantile of sidedLevel.
+// calibrateSide calibrates intervals at α with one end, from the quantiles at sidedLevel.
 func (q QuantileCalibration) calibrateSide(side string, alpha float64) (oneSided, error) {
 	if err := q.check(); err != nil {
 		return oneSided{}, err

@@ -6,38 +6,40 @@ import (
 	"math"
 )
 
-// Online decides for each row of a stream, as it arrives, whether it is an outlier. Decisions
-// are final. The false discovery rate is the average fraction of inliers among the
-// discoveries, and it is at most FDR after any number of rows.
+// Online decides for each row of a stream, as it arrives, whether the row is an outlier.
+// Decisions are final. The false discovery rate is the average fraction of inliers among the
+// discoveries. After any number of rows, it is at most FDR.
 //
-// The rule is LOND (levels based on the number of discoveries). If the t−1 rows before had D
-// discoveries, the next row is a discovery if its p-value is at most
+// The rule is LOND (levels based on the number of discoveries). If the first t−1 rows contain
+// D discoveries, row t is a discovery if its p-value is at most
 //
 //	Level = FDR · γ(t) · (D+1)
 //
-// where γ decreases and sums to 1. LOND guarantees the FDR for p-values that are independent
-// or positively dependent (PRDS), as those of one calibration set are. It also guarantees the
-// FDR for e-values of any dependence, if 1/e of each is tested like a p-value (e-LOND). For
-// example, a Monitor's evidence of drift is an e-value, so the evidence of many streams can be
-// tested. Other e-values are κp^(κ−1) of a p-value p, for a κ in (0,1), and 1/a if p ≤ a and 0
-// otherwise.
+// The numbers γ(1), γ(2), … decrease and sum to 1. LOND guarantees the FDR for p-values that
+// are independent or positively dependent (PRDS). The p-values of one calibration set are
+// positively dependent.
 //
-// A p-value is at least 1/(n+1), and γ(t) decreases a little faster than 1/t. With 10,000
-// calibration rows and an FDR of 0.1, no row can be a discovery after 41 rows without one.
-// Horizon keeps Level higher for longer. Use Ranks for the discoveries of many rows at once,
-// for example of one day.
+// LOND also guarantees the FDR for e-values with any dependence, if 1/e replaces the p-value
+// (e-LOND). For example, a Monitor's evidence of drift is an e-value, so the evidence of many
+// streams can be tested. A p-value p also gives e-values: κp^(κ−1) for a fixed κ in (0,1), or
+// 1/a if p ≤ a and 0 otherwise, for a fixed a.
 //
-// With LORD, the rule is LORD++ (levels based on recent discoveries), which makes more
-// discoveries. Each discovery, at rows t₁, t₂, …, raises the levels of the rows after it:
+// With n calibration rows, no p-value is below 1/(n+1), and γ(t) decreases a little faster
+// than 1/t. For example, with 10,000 calibration rows and an FDR of 0.1, discoveries are
+// impossible after 41 rows without a discovery. Horizon keeps Level higher for longer. Use
+// Ranks to find discoveries among many rows at once, for example among the rows of one day.
+//
+// If LORD is set, the rule is LORD++ (levels based on recent discoveries), which makes more
+// discoveries. If rows t₁, t₂, … are the discoveries so far, the level of row t is
 //
 //	Level = Wealth·γ(t) + (FDR−Wealth)·γ(t−t₁) + FDR·(γ(t−t₂) + γ(t−t₃) + …)
 //
 // LORD++ guarantees the FDR only if the p-values of inliers are independent. The p-values of
-// one calibration set are dependent: if the set has few high scores, all p-values are too
-// small together. Use ConditionalPValues, which are independent with probability 1−delta over
-// the calibration rows, or LOND.
+// one calibration set are dependent, because all of them are too small if the set has few high
+// scores. For LORD++, use ConditionalPValues instead. They are independent given the
+// calibration rows, and valid with probability 1−delta.
 //
-// Rows and Discoveries are 0 and nil for a new stream. To continue a stream later, save the
+// Rows and Discoveries are 0 and nil for a new stream. To continue a stream later, save all
 // fields. Level and Test panic if FDR, Horizon or Wealth is out of its range or belongs to the
 // other rule.
 //
@@ -51,19 +53,19 @@ type Online struct {
 	FDR float64
 	// LORD selects LORD++ instead of LOND.
 	LORD bool
-	// Horizon, if not 0, is the number of rows among which LOND makes discoveries: γ is
-	// 1/Horizon for these rows and 0 for later ones. It must be 0 with LORD.
+	// Horizon, if not 0, is the number of rows among which LOND makes discoveries. γ is then
+	// 1/Horizon for these rows and 0 for later ones. Horizon must be 0 with LORD.
 	Horizon int
 	// Wealth, in (0,FDR), is the sum of the levels of LORD++ before the first discovery. 0
-	// stands for FDR/2. It must be 0 with LOND.
+	// stands for FDR/2. Wealth must be 0 with LOND.
 	Wealth float64
-	// Rows is the number of rows so far. Discoveries are the numbers of the rows, from 1, that
-	// were discoveries.
+	// Rows is the number of rows so far. Discoveries holds the row numbers of the discoveries,
+	// counted from 1.
 	Rows        int
 	Discoveries []int
 }
 
-// check panics if a field is out of its range or belongs to the other rule.
+// check panics if a field is out of its range, if LORD has a Horizon, or if LOND has a Wealth.
 func (o *Online) check() {
 	err := checkLevel("false discovery rate", o.FDR)
 	switch {
@@ -76,8 +78,8 @@ func (o *Online) check() {
 	}
 }
 
-// Level returns the level of the next row. With LORD, its run time grows with the number of
-// discoveries.
+// Level returns the level of the next row. With LORD, the run time of Level grows with the
+// number of discoveries.
 func (o *Online) Level() float64 {
 	o.check()
 	t := o.Rows + 1
@@ -97,7 +99,7 @@ func (o *Online) Level() float64 {
 }
 
 // Test takes the p-value of the next row and reports whether the row is a discovery. A row
-// with NaN is not.
+// with a p-value of NaN is not a discovery.
 func (o *Online) Test(p float64) bool {
 	level := o.Level()
 	discovery := level > 0 && 0 <= p && p <= level
@@ -108,8 +110,9 @@ func (o *Online) Test(p float64) bool {
 	return discovery
 }
 
-// spending returns γ(t), whose sum over all t is at most 1. With a horizon, γ is the same for
-// all rows up to the horizon. Without one, γ is that of Javanmard and Montanari.
+// spending returns γ(t). The sum of γ(t) over all t is at most 1. With a horizon, γ is
+// constant up to the horizon and 0 after it. Without a horizon, γ is the sequence that
+// Javanmard and Montanari use.
 func spending(t, horizon int) float64 {
 	switch x := float64(t); {
 	case horizon > 0 && t <= horizon:

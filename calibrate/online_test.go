@@ -11,7 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 )
 
-// TestOnlineAgreesWithOnlineFDR compares discoveries and levels with online-fdr.
+// TestOnlineAgreesWithOnlineFDR compares discoveries and levels with the package online-fdr.
 func TestOnlineAgreesWithOnlineFDR(t *testing.T) {
 	type decisions struct {
 		Discoveries []int
@@ -66,8 +66,7 @@ func TestOnlineAgreesWithOnlineFDR(t *testing.T) {
 }
 
 // TestOnlineFalseDiscoveries checks that the average fraction of false discoveries is at most
-// FDR. Streams contain outliers, and the p-values of each stream come from one calibration
-// set.
+// FDR. Streams contain outliers. All p-values of a stream come from the same calibration set.
 func TestOnlineFalseDiscoveries(t *testing.T) {
 	const trials, n, rows, fdr = 100, 20000, 100, .2
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -124,7 +123,7 @@ func TestOnlineFalseDiscoveries(t *testing.T) {
 	}
 }
 
-// TestOnlineErrors checks that options out of range, or without effect, panic.
+// TestOnlineErrors checks that options panic if they are out of range or have no effect.
 func TestOnlineErrors(t *testing.T) {
 	for _, o := range []calibrate.Online{
 		{}, {FDR: 2}, {FDR: -.1}, {FDR: math.NaN()}, {FDR: .1, Horizon: -5}, {FDR: .1, LORD: true, Horizon: 5},
@@ -144,7 +143,8 @@ func panics(call func()) (panicked bool) {
 	return false
 }
 
-// TestOnlineUnusualInput checks that unusual saved states and values never make a discovery.
+// TestOnlineUnusualInput checks that unusual saved states and unusual p-values never make a
+// discovery.
 func TestOnlineUnusualInput(t *testing.T) {
 	for _, l := range []calibrate.Online{
 		{FDR: .1, Horizon: 3, Rows: 3, Discoveries: []int{1, 2, 3}},

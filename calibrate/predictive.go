@@ -10,16 +10,17 @@ import (
 // Distribution is the conformal predictive distribution of one row. It comes from a split
 // conformal predictive system, whose conformity scores increase strictly with the target.
 //
-// Let l of the n calibration rows have a lower score than y, and e an equal one. The
-// distribution function at y is
+// Suppose that l of the n calibration rows have a lower score than y, and e rows have an equal
+// score. The distribution function at y is
 //
 //	Q(y, τ) = (l + τ·(e+1)) / (n+1),  τ in [0,1].
 //
 // Q is fuzzy: it lies between Q(y, 0) and Q(y, 1), which differ by 1/(n+1) without ties. A
-// fixed τ makes it crisp: τ=1/2 is its middle, 0 and 1 are its conservative ends. With τ drawn
-// uniformly for each row, Q(Y, τ) at the true target is uniform on [0,1] if the calibration
-// rows and the new row are exchangeable, even with ties. Hence P(Y ≤ Quantile(p, 0)) ≥ p and
-// P(Y < Quantile(p, 1)) ≤ p for every level p.
+// fixed τ selects one function: τ=1/2 gives the middle of the range, and 0 and 1 give its
+// conservative ends. Suppose that τ is drawn uniformly for each row, and that the calibration
+// rows and the new row are exchangeable. Then Q(Y, τ) at the true target Y is uniform on
+// [0,1], even with ties. Hence P(Y ≤ Quantile(p, 0)) ≥ p and P(Y < Quantile(p, 1)) ≤ p for
+// every level p.
 //
 // References: Vovk, Shen, Manokhin & Xie (2019), Nonparametric Predictive Distributions Based
 // on Conformal Prediction; Vovk, Petej, Nouretdinov, Manokhin & Gammerman (2020),
@@ -41,10 +42,11 @@ func (d Distribution) CDF(y, tau float64) float64 {
 	return (float64(lower) + tau*float64(equal+1)) / float64(len(d.scores)+1)
 }
 
-// Quantile returns the smallest y beyond which Q(·, τ) is at least level. This is the target
-// of the ⌈level·(n+1)−τ⌉-th smallest score, or −Inf or +Inf if there is no such score. With
-// τ=0, a target is at most Quantile with probability at least level. With τ=1, it is less than
-// Quantile with probability at most level. Quantile panics unless level and τ are in [0,1].
+// Quantile returns the smallest y beyond which Q(·, τ) is at least level. This y has the
+// ⌈level·(n+1)−τ⌉-th smallest score of n calibration rows. If there is no such score, Quantile
+// returns −Inf or +Inf. With τ=0, a target is at most Quantile with probability at least
+// level. With τ=1, a target is less than Quantile with probability at most level. Quantile
+// panics unless level and τ are in [0,1].
 func (d Distribution) Quantile(level, tau float64) float64 {
 	checkTau(tau)
 	if !(level >= 0 && level <= 1) {
@@ -60,11 +62,11 @@ func (d Distribution) Quantile(level, tau float64) float64 {
 	}
 }
 
-// interpolated is a quantile function without jumps and infinities. It is linear between the
-// targets of the calibration scores, where the i-th smallest of n has the level i/(n+1), and
-// constant beyond the outermost ones. It lies between Quantile(level, 1) and Quantile(level,
-// 0) within the range of the scores, and has no guarantee of its own. It is NaN without
-// calibration rows.
+// interpolated returns a quantile without jumps and infinities. The i-th smallest of n
+// calibration scores has the level i/(n+1). The quantile is linear between these levels and
+// constant beyond the first and the last. Within the range of the scores, it lies between
+// Quantile(level, 1) and Quantile(level, 0). It has no guarantee. Without calibration rows, it
+// is NaN.
 func (d Distribution) interpolated(level float64) float64 {
 	n := len(d.scores)
 	if n == 0 || math.IsNaN(level) {

@@ -8,14 +8,15 @@ import (
 )
 
 // PredictiveSystem calibrates the whole distribution that predicted quantiles describe. It
-// returns a function that makes the Distribution of a row from its quantiles at q.Levels. The
-// Distribution keeps the slice of quantiles.
+// returns a function that makes the Distribution of a row from the row's quantiles at
+// q.Levels. The Distribution keeps a reference to these quantiles.
 //
-// The score of a target is the level at which the row's quantile function reaches it. Between
-// levels the function is linear. Beyond the outermost quantiles it continues linearly, to
+// The score of a target is the level at which the row's quantile function reaches it. The
+// function is linear between levels. It continues linearly beyond the outermost quantiles, to
 // levels below 0 and above 1, so calibration can reach beyond the forecast. Its slope there is
-// that between the outermost quantiles, or one unit of the target for each unit of level if
-// all quantiles are equal. A target at which several levels meet has the middle level.
+// the mean slope between the outermost quantiles. If all quantiles are equal, the slope is one
+// unit of the target for each unit of level. If several levels have a quantile equal to the
+// target, the score is the middle level.
 //
 // Reference: Vovk, Petej, Toccaceli, Gammerman, Ahlberg & Carlsson (2020), Conformal
 // Calibrators, with Chernozhukov, Wüthrich & Zhu (2021), Distributional Conformal Prediction,
@@ -71,7 +72,8 @@ func (q QuantileCalibration) targetOf(row []float32, level float64) float64 {
 	return float64(quantile.Interpolate(q.Levels, row, level))
 }
 
-// slope returns the change of the target for a unit of level beyond the outermost quantiles.
+// slope returns the slope of the quantile function beyond the outermost quantiles: the change
+// of the target for each unit of level.
 func (q QuantileCalibration) slope(row []float32) float64 {
 	last := len(row) - 1
 	if spread := float64(row[last]) - float64(row[0]); spread > 0 {

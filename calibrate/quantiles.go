@@ -2,18 +2,18 @@ package calibrate
 
 import "github.com/attach-uncertainty/attach/internal/numeric/quantile"
 
-// QuantileCalibration holds, for one target, the predicted quantiles of the calibration rows
-// at several levels, and their true values. Scores depend on the two levels of an interval. To
-// choose the level after the fit, an interval therefore needs the quantiles and not one list
-// of scores. A quantile at another level is interpolated linearly between those at Levels, and
-// constant beyond them, so for a very small α only the margin widens the interval.
+// QuantileCalibration holds the predicted quantiles of the calibration rows at several levels,
+// and the true values of one target. It holds quantiles instead of scores because scores
+// depend on the two levels of an interval, which are chosen after the fit. A quantile at
+// another level is interpolated linearly. Beyond the outermost Levels, quantiles are constant,
+// so only the margin widens an interval with a very small α.
 type QuantileCalibration struct {
 	Levels []float64 // increasing, in (0,1)
 	Grid   []float32 // predicted quantiles of n rows, n×len(Levels), increasing in each row
 	Y      []float32 // true values of the target, one for each row
 }
 
-// check returns an error if the fields do not fit together.
+// check returns an error if the lengths of the fields differ, or if the levels are invalid.
 func (q QuantileCalibration) check() error {
 	return quantile.Check(q.Levels, len(q.Grid), len(q.Y))
 }
@@ -23,19 +23,22 @@ func (q QuantileCalibration) row(i int) []float32 {
 	return q.Grid[i*len(q.Levels) : (i+1)*len(q.Levels)]
 }
 
-// quantile interpolates the quantile at a level between those of a row.
+// quantile returns the quantile of a row at a level, interpolated between the quantiles at
+// Levels.
 func (q QuantileCalibration) quantile(row []float32, level float64) float64 {
 	return float64(quantile.Interpolate(q.Levels, row, level))
 }
 
-// ByGroup divides the calibration rows by group. groups[i] is the group of row i. Each part
-// calibrates its group separately, so every group is covered with the guaranteed probability,
-// not only all rows together. ByGroup panics if groups and rows differ in number.
+// ByGroup divides the calibration rows by group. groups[i] is the group of row i. Intervals
+// from one part cover their group with the guaranteed probability. Without groups, the
+// guarantee holds only for all rows together. ByGroup panics if groups and rows differ in
+// number.
 //
 // The guarantee holds if the calibration rows of a group and a new row of this group are
-// exchangeable. The group of a row must be known without its target, and groups must not be
-// chosen by looking at the calibration rows. For example, a group is a column of the data, or
-// a bin that was chosen on other rows. A margin is +Inf in a group of fewer than 1/α − 1 rows.
+// exchangeable. The group of a row must be known without its target. Groups must not be chosen
+// by looking at the calibration rows: for example, they are the values of a column, or bins
+// that were chosen on other rows. If a group has fewer than 1/α − 1 calibration rows, its
+// margin is +Inf.
 //
 // References: Vovk, Gammerman & Shafer (2005), Algorithmic Learning in a Random World, section
 // 4.5; Boström & Johansson (2020), Mondrian Conformal Regressors.

@@ -5,23 +5,24 @@ import (
 	"math"
 )
 
-// Ranks counts audited rows by their p-value. With n calibration rows it has n+1 entries, and
-// entry k is the number of rows with the p-value (k+1)/(n+1). All results for many rows at
-// once follow from these counts, so the Ranks of parts can be merged into those of all rows.
-// The Ranks of a group, such as a folder, count the rows of the group only.
+// Ranks counts audited rows by their p-value. With n calibration rows, Ranks has n+1 entries,
+// and entry k is the number of rows with the p-value (k+1)/(n+1). Discoveries, OutlierBounds
+// and Shift depend only on these counts, so the Ranks of parts of the rows can be merged. A
+// group of rows, such as a folder, has its own Ranks.
 //
-// Guarantees hold if the inliers among the audited rows are exchangeable with the calibration
-// rows, and rows are drawn independently. Copies of a row, or frames of a video, count as many
-// rows although they are one. If the calibration rows were used to train the model, new rows
-// look like outliers. If scores tie, p-values are larger, and guarantees still hold.
+// Guarantees hold if rows are drawn independently, and if the inliers among the audited rows
+// are exchangeable with the calibration rows. Copies of a row and frames of a video are not
+// independent. If the model was trained on the calibration rows, new rows look like outliers.
+// If scores tie, p-values are larger, and guarantees still hold.
 //
-// The inliers among the audited rows then have a known joint distribution. Any order of these
-// inliers and the calibration rows is equally likely, so their ranks are draws from a Pólya
-// urn: after t ranks, c of them k, the next one is k with probability (1+c)/(n+1+t).
+// The ranks of the inliers then have a known joint distribution. All orders of the inliers and
+// the calibration rows are equally likely, so the ranks are draws from a Pólya urn. If c of
+// the first t ranks are k, the next rank is k with probability (1+c)/(n+1+t).
 //
-// Choose groups without a look at their rows, as folders are. Rows of one predicted class are
-// exchangeable only with calibration rows of the same predicted class. For results about these
-// rows alone, their p-values must be by predicted class, except for OutlierBounds.
+// Choose groups without a look at their rows, for example by folder. A group may also be a
+// predicted class. Its rows are exchangeable only with calibration rows of the same predicted
+// class, so their p-values must come from these calibration rows. Only the bounds of
+// OutlierBounds for all rows hold for such a group without such p-values.
 //
 // Reference: Bates, Candès, Lei, Romano & Sesia (2023), Testing for Outliers with Conformal
 // p-values.
@@ -30,7 +31,7 @@ type Ranks []int
 // NewRanks returns empty Ranks for p-values of n calibration rows.
 func NewRanks(n int) Ranks { return make(Ranks, n+1) }
 
-// Add counts a row with a p-value of Conformal. It returns an error if n calibration rows
+// Add counts a row by its p-value from Conformal. It returns an error if n calibration rows
 // cannot give this p-value.
 func (r Ranks) Add(p float64) error {
 	k := math.Round(p * float64(len(r)))

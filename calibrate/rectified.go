@@ -13,24 +13,24 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/trees"
 )
 
-// rectifier estimates the conditional quantile at level of the score "cqr", from the row's
-// predicted quantiles, with a forest. Without a forest it is 0.
+// rectifier estimates a quantile of the score "cqr" for each row. A forest predicts the
+// quantile at level from the row's predicted quantiles. Without a forest, the estimate is 0.
 type rectifier struct {
 	forest *trees.Forest
 	level  float64
 }
 
-// rectifyTrees is the number of trees of the forest, and rectifyLeaf the smallest number of
-// rows in a leaf.
+// Options of the forest of a rectifier: its number of trees, and the smallest number of rows
+// in a leaf.
 const (
 	rectifierTrees   = 50
 	rectifierMinLeaf = 10
 )
 
-// rectifiers returns the rectifier of each target and the calibration rows that are left to
-// calibrate it. For the score "rcp", half of the calibration rows train the rectifier. Seed
-// draws them, the same rows for all targets. The scores of the other half are exchangeable
-// given these rows. For other scores, all rows are left and rectifiers are empty.
+// fitRectifiers fits the rectifier of each target, and returns the remaining calibration rows.
+// With the score "rcp", half of the calibration rows train the rectifiers. Seed draws this
+// half, which is the same for all targets. Given the rectifiers, the scores of the remaining
+// rows are exchangeable. With other scores, all rows remain and the rectifiers are empty.
 func (o IntervalOptions) fitRectifiers(targets []QuantileCalibration, alpha float64) (remaining []QuantileCalibration, rectifiers []rectifier, err error) {
 	rectifiers = make([]rectifier, len(targets))
 	if o.Score != conformal.RCP {
@@ -54,8 +54,8 @@ func (o IntervalOptions) fitRectifiers(targets []QuantileCalibration, alpha floa
 	return remaining, rectifiers, nil
 }
 
-// fitRectifier fits the forest to the scores "cqr" of the rows. For a joint box too, these are
-// not fractions of widths.
+// fitRectifier fits a forest to the "cqr" scores of the rows. It ignores Joint, because the
+// forest estimates these scores and not fractions of widths.
 func (o IntervalOptions) fitRectifier(q QuantileCalibration, alpha float64) (rectifier, error) {
 	o.Joint = false
 	l, n := len(q.Levels), len(q.Y)
@@ -74,14 +74,14 @@ func (o IntervalOptions) fitRectifier(q QuantileCalibration, alpha float64) (rec
 	if err != nil {
 		return rectifier{}, err
 	}
-	// The error is that of a cancelled context, and this one is never cancelled.
+	// GrowForest fails if the context is cancelled, which cannot happen here.
 	forest, err := trees.GrowForest(context.Background(), data, scores, trees.ForestOptions{
 		Options: trees.Options{MinLeaf: rectifierMinLeaf, MaxFeatures: 1. / 3}, Trees: rectifierTrees, Seed: o.Seed,
 	})
 	return rectifier{forest, 1 - alpha}, err
 }
 
-// quantile returns the estimated quantile of the score of a row with these predicted
+// estimate returns the estimated quantile of the score for a row with these predicted
 // quantiles.
 func (r rectifier) estimate(row []float32) float64 {
 	if r.forest == nil {
@@ -92,7 +92,7 @@ func (r rectifier) estimate(row []float32) float64 {
 	return float64(result[0])
 }
 
-// rows returns the calibration rows with these numbers.
+// rows returns a copy of the calibration rows with these indices.
 func (q QuantileCalibration) rows(indices []int) QuantileCalibration {
 	part := QuantileCalibration{Levels: q.Levels}
 	for _, i := range indices {

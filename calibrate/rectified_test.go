@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// misjudged draws forecasts that predict the centre of a target correctly but ignore its
-// spread, which increases with it.
+// misjudged draws n rows whose forecasts have the right centre but a constant spread. The true
+// spread increases with x.
 func misjudged(rng *rand.Rand, n int) QuantileCalibration {
 	q := QuantileCalibration{Levels: []float64{.05, .5, .95}}
 	for range n {
@@ -21,8 +21,9 @@ func misjudged(rng *rand.Rand, n int) QuantileCalibration {
 
 func spread(x float64) float64 { return .2 + 2*x }
 
-// If forecasts misjudge the spread, intervals by rcp must nearly match the true normal
-// intervals in each part. Those by cqr have the same width everywhere.
+// TestRectified checks that intervals by rcp nearly match the true normal intervals
+// everywhere, although the forecasts misjudge the spread. Intervals by cqr would have the same
+// width everywhere.
 func TestRectified(t *testing.T) {
 	const n, alpha, z = 40000, .1, 1.6449
 	q := misjudged(rand.New(rand.NewPCG(51, 1)), n)
@@ -44,9 +45,9 @@ func TestRectified(t *testing.T) {
 	}
 }
 
-// An interval must end at the forecast plus the rectifier's estimate plus the margin. The
-// margin is a rank of the scores minus the estimates, over the rows that did not train the
-// rectifier.
+// TestRectifiedByHand recomputes an interval. Each end is the forecast moved outwards by the
+// rectifier's estimate plus the margin. The margin is a quantile of the scores minus their
+// estimates, over the rows that did not train the rectifier.
 func TestRectifiedByHand(t *testing.T) {
 	const n, alpha = 401, .2
 	q := misjudged(rand.New(rand.NewPCG(52, 1)), n)
@@ -77,8 +78,8 @@ func TestRectifiedByHand(t *testing.T) {
 	near(t, "upper end", hi[0], q.quantile(row, 1-alpha/2)+estimate+margin, 1e-9)
 }
 
-// Half of a few rows trains the forest and the other half calibrates. The coverage must be
-// that of the half that calibrates.
+// TestRectifiedCovers checks that the coverage is as guaranteed for the half of the rows that
+// calibrates. The other half trains the forest.
 func TestRectifiedCovers(t *testing.T) {
 	const repeats, n, alpha = 500, 99, .2
 	rng := rand.New(rand.NewPCG(53, 1))
@@ -93,7 +94,7 @@ func TestRectifiedCovers(t *testing.T) {
 	checkCoverage(t, "rcp", covered, repeats, n-n/2, alpha)
 }
 
-// A row whose score cannot train a forest must be an error.
+// TestRectifiedErrors checks that a row whose score cannot train a forest is an error.
 func TestRectifiedErrors(t *testing.T) {
 	q := misjudged(rand.New(rand.NewPCG(54, 1)), 40)
 	q.Y = slices.Repeat([]float32{float32(math.Inf(1))}, 40)

@@ -9,9 +9,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// Selective accepts the rows whose largest softmax probability, at temperature 1, is above
-// Confidence. With 95 % confidence over draws of the calibration rows, the error rate of
-// accepted rows is at most the requested one.
+// Selective accepts the rows whose confidence is above Confidence. The confidence of a row is
+// its largest softmax probability at temperature 1. With 95 % confidence over draws of the
+// calibration rows, the error rate of accepted rows is at most the requested one.
 type Selective struct {
 	Confidence   float64 // rows with a higher confidence are accepted; +Inf if no row can be accepted
 	Rows, Errors int     // number of accepted calibration rows, and number of wrong predictions among them
@@ -20,22 +20,23 @@ type Selective struct {
 }
 
 const (
-	// selectiveDelta is the probability that the requested error rate is exceeded.
+	// selectiveDelta is the allowed probability that the error rate exceeds the requested one.
 	selectiveDelta = .05
 	// selectiveTests is the largest number of thresholds that are tested.
 	selectiveTests = 20
 )
 
-// Selective finds the smallest confidence above which the error rate is at most epsilon.
-// candidates selects the calibration rows to use, with one entry for each row; nil selects
-// all. New rows must be selected by the same rule.
+// Selective finds the smallest Confidence above which the error rate is at most epsilon.
+// candidates[i] reports whether calibration row i may be used. If candidates is nil, all rows
+// are used. New rows must be selected by the same rule.
 //
-// The thresholds that accept 5 %, 10 %, … of these rows are tested in this order until one
-// fails, each at the level 5 % (fixed sequence testing). The rows above a threshold are
+// Thresholds that accept 5 %, 10 %, … of the candidates are tested in this order until a test
+// fails. Each test has the level 5 % (fixed sequence testing). The rows above a threshold are
 // independent given the confidence of the next row. Their number of errors is therefore
-// binomial, and each test is exact. The probability that the first threshold with too many
-// errors passes is at most 5 %. This controls the error rate if it stays above epsilon for all
-// lower thresholds, as it does if the model is right more often when it is more confident.
+// binomial, and each test is exact. The first threshold with an error rate above epsilon
+// passes with probability at most 5 %. If all lower thresholds have an error rate above
+// epsilon too, no such threshold is selected with a higher probability. This is the case if
+// the model is right more often when it is more confident.
 //
 // References: Angelopoulos, Bates, Candès, Jordan & Lei (2021), Learn then Test; Geifman &
 // El-Yaniv (2017), Selective Classification for Deep Neural Networks.

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// drawConfidences draws rows that a model predicts correctly with probability
+// drawConfidences draws rows with random confidences. The model is right with probability
 // right(confidence).
 func drawConfidences(rng *rand.Rand, n int, right func(confidence float64) float64) (c ClassCalibration) {
 	for range n {
@@ -80,11 +80,13 @@ func TestSelective(t *testing.T) {
 		epsilon    float64
 		want       Selective
 	}{
-		// 0.95^59 is just below 0.05, and 0.95^58 is above it
+		// All of 59 rows are right with probability 0.95^59 < 0.05, and all of 58 rows with
+		// probability 0.95^58 > 0.05.
 		{"59 without an error", all, .05, Selective{Confidence: 0, Rows: 59, Of: 59, Least: 59}},
 		{"58 without an error", append(append([]bool(nil), all[1:]...), false), .05, Selective{Confidence: math.Inf(1), Of: 58, Least: 59}},
 		{"none", make([]bool, 100), .05, Selective{Confidence: math.Inf(1), Least: 59}},
-		// The first count that could pass is 75, and it includes the error.
+		// The smallest tested number of rows that could pass is 75, and these rows include the
+		// error.
 		{"one error", nil, .04, Selective{Confidence: math.Inf(1), Of: 100, Least: 74}},
 		{"more is asked", nil, .1, Selective{Confidence: 0, Rows: 100, Errors: 1, Of: 100, Least: 29}},
 	} {

@@ -94,8 +94,8 @@ func mustSets(t *testing.T, logits blas32.General, labels []int, o SetOptions, a
 	return s
 }
 
-// TestSetsOfInvalidLogits checks that a row with NaN or +Inf among its logits gets all
-// classes.
+// TestSetsOfInvalidLogits checks that a row gets all classes if one of its logits is NaN or
+// +Inf.
 func TestSetsOfInvalidLogits(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	logits, labels := matrix([]float32{5, 0, 0, 0, 5, 0, 0, 0, 5}, 3), []int{0, 1, 2}
@@ -130,7 +130,7 @@ func TestSetsErrors(t *testing.T) {
 	}
 }
 
-// TestSets compares with TorchCP and MAPIE.
+// TestSets compares prediction sets with the sets of TorchCP and MAPIE.
 func TestSets(t *testing.T) {
 	b, err := os.ReadFile("testdata/sets.json")
 	if err != nil {
@@ -166,8 +166,9 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// TestSetsOfCalibrationRows checks that a calibration row gets exactly the same score when it
-// is predicted. The number of covered calibration rows is therefore exact.
+// TestSetsOfCalibrationRows checks that a calibration row gets exactly the same score in
+// prediction as in calibration. The number of covered calibration rows is therefore known
+// exactly.
 func TestSetsOfCalibrationRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const n, classes = 149, 30
@@ -208,7 +209,8 @@ func TestSetsOfCalibrationRows(t *testing.T) {
 	}
 }
 
-// drawClasses draws rows from a model that predicts some classes better than others.
+// drawClasses draws logits and labels of a model that predicts some classes better than
+// others.
 func drawClasses(rng *rand.Rand, rows, classes int) (blas32.General, []int) {
 	z := matrix(make([]float32, rows*classes), classes)
 	labels := make([]int, rows)
@@ -222,8 +224,8 @@ func drawClasses(rng *rand.Rand, rows, classes int) (blas32.General, []int) {
 	return z, labels
 }
 
-// TestSetsCoverage checks that sets cover as often as guaranteed, and not more often without
-// ties. Sets by class must do so for each class.
+// TestSetsCoverage checks that sets cover as often as guaranteed. Without ties, they must not
+// cover more often. Sets by class must cover each class as often as guaranteed.
 func TestSetsCoverage(t *testing.T) {
 	const repeats, n, classes, alpha = 1500, 14, 3, 0.2
 	for _, score := range []string{"lac", "aps", "raps", "saps", "ordinal"} {
@@ -257,8 +259,7 @@ func TestSetsCoverage(t *testing.T) {
 			}
 			for part, m := range drawn {
 				got, want := covered[part]/m, want[part]/m
-				// All classes that rank first have the score 0 unless a random fraction is
-				// added.
+				// Without a random fraction, the score is 0 for every class that ranks first.
 				tied := score != "lac" && !o.Smoothed
 				if se := math.Sqrt(want * (1 - want) / m); m > 0 && (got < want-4*se || !tied && got > want+4*se) {
 					t.Errorf("%+v, part %d: coverage %v, want %v ± %v", o, part, got, want, 4*se)
@@ -268,7 +269,7 @@ func TestSetsCoverage(t *testing.T) {
 	}
 }
 
-// TestPValuesOfClasses compares with crepes.
+// TestPValuesOfClasses compares p-values of classes with crepes.
 func TestPValuesOfClasses(t *testing.T) {
 	b, err := os.ReadFile("testdata/pvalues.json")
 	if err != nil {
@@ -293,9 +294,8 @@ func TestPValuesOfClasses(t *testing.T) {
 	}
 }
 
-// TestPValuesMakeSets checks that the classes with p-values above α are the set at level 1−α
-// for all scores, with and without smoothing. Ties of LAC that smoothing breaks are the
-// exception.
+// TestPValuesMakeSets checks that the classes with p-values above α form the set at level 1−α,
+// for all scores. Smoothed LAC sets are left out, because they break ties.
 func TestPValuesMakeSets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	z, labels := drawClasses(rng, 150, 6)

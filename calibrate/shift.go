@@ -2,23 +2,23 @@ package calibrate
 
 import "github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 
-// Shift tests whether audited rows score like the calibration rows. higher is a p-value for
-// scores that are too high: if all rows are inliers, it bounds the probability of at least as
-// many rows with such high scores. lower is a p-value for scores that are too low. A two-sided
-// p-value is twice the smaller of the two.
+// Shift tests whether audited rows score like the calibration rows. A small higher means that
+// scores are too high, and a small lower means that scores are too low. Both are p-values: if
+// all rows are inliers, each is at most α with probability at most α. Twice the smaller of the
+// two is a two-sided p-value.
 //
-// Outliers score higher, and so do rows of another kind. Rows that the model or the heads were
-// trained on score lower. If scores tie, p-values become larger, and lower is then
-// meaningless.
+// Outliers and rows of another kind score higher than calibration rows. Rows that the model or
+// the detector was trained on score lower. If scores tie, the p-values of rows are larger, and
+// lower is then meaningless.
 //
 // If all rows are inliers, the number of rows with a p-value of at most k/(n+1) has a
 // beta-binomial distribution (see Ranks). Shift computes its tail probability for the K values
 // of k that OutlierBounds uses, and multiplies the smallest by K (Bonferroni). Thus higher is
 // below delta exactly if OutlierBounds(delta) finds an outlier.
 //
-// A small fraction of outliers changes few ranks by much, which tests of all ranks together
-// (Mann & Whitney, Smirnov, Anderson & Darling) detect late. They detect a small shift of all
-// rows a little earlier.
+// A small fraction of outliers changes only a few ranks, but by much. Tests of all ranks
+// together (Mann & Whitney, Smirnov, Anderson & Darling) need more rows to detect it. They
+// detect a small shift of all rows a little earlier than Shift.
 func (r Ranks) Shift() (higher, lower float64) {
 	n, rows := len(r)-1, r.Rows()
 	looks := hypothesis.Looks(n)

@@ -12,9 +12,10 @@ func uniform(seed, row, stream uint64) float64 {
 	return rand.New(rand.NewPCG(seed, row*sampleStride+stream)).Float64()
 }
 
-// Streams keep uses of the same seed apart. tauStream draws the τ that breaks the ties of a
-// row, and calibrationStream the numbers of calibration rows. clusterStream chooses the
-// calibration rows that cluster the classes, and rectifyStream those that train the rectifier.
+// Each use of a seed has its own stream of random numbers. tauStream draws the τ that breaks
+// the ties of a new row, and calibrationStream draws this number for calibration rows.
+// clusterStream draws the calibration rows that cluster the classes, and rectifyStream the
+// rows that train the rectifier.
 const (
 	tauStream         = 0x746175
 	calibrationStream = 0x63616c
@@ -22,15 +23,17 @@ const (
 	rectifyStream     = 0x726370
 )
 
-// limit is the threshold at α for rows that each draw a τ. It is open if τ exceeds cut.
+// randomThreshold is a threshold at α for rows that each draw a random τ. A row with τ > cut
+// gets an open threshold, and other rows get a closed one.
 //
-// Suppose that a random order breaks the ties of the n calibration rows and the new one, whose
-// score equals the k-th smallest. The new row is covered if it comes before the k-th. There
-// are equal+1 possible positions among rows with this score, and k−below of them are before
-// the k-th.
+// The cut makes coverage exact. The threshold is the k-th smallest of n calibration scores. Of
+// these scores, below are lower than the threshold and equal are equal to it. If a new row has
+// the same score, a random order of the tied rows gives it one of equal+1 places. The row is
+// covered if it comes before the k-th calibration row, which is the case for k−below of these
+// places.
 //
-// This is the smoothed conformal predictor at a level that n rows can have: α rounded down to
-// a multiple of 1/(n+1). At such a level, scores without ties need no τ.
+// This is the smoothed conformal predictor at α rounded down to a multiple of 1/(n+1). At such
+// a level, scores without ties need no τ.
 type randomThreshold struct{ score, cut float64 }
 
 func randomThresholdAt(sorted []float64, alpha float64) randomThreshold {
@@ -44,9 +47,10 @@ func randomThresholdAt(sorted []float64, alpha float64) randomThreshold {
 	return l
 }
 
+// withTau returns the threshold of a row that drew tau.
 func (l randomThreshold) withTau(tau float64) threshold { return threshold{l.score, tau > l.cut} }
 
-// smoothed returns the threshold at α for a row with τ.
+// smoothedThreshold returns the threshold at α for a row that drew tau.
 func smoothedThreshold(sorted []float64, alpha, tau float64) threshold {
 	checkTau(tau)
 	return randomThresholdAt(sorted, alpha).withTau(tau)

@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// tied is a row with few possible values: quantiles, targets and, for a joint box, two of
-// each. Decimal steps make sums and differences round.
+// tiedRow is a row with few possible values for its quantiles and its two targets, so scores
+// tie. The values are multiples of a decimal step, so sums and differences round.
 type tiedRow struct{ lo, hi, y [2]float64 }
 
 func drawTied(rng *rand.Rand, step float64, values int) (r tiedRow) {
@@ -29,8 +29,9 @@ func columns(rows []tiedRow, t int) (lo, hi, y []float64) {
 	return lo, hi, y
 }
 
-// covering has a function for each kind of interval. It calibrates on rows and reports whether
-// the interval of another row covers it, smoothed with τ or, for τ<0, plain.
+// covering has a function for each kind of interval. The function calibrates on rows and
+// reports whether the interval of another row covers its target. The interval is smoothed with
+// tau or, if tau < 0, plain.
 var coverFuncs = map[string]func(t *testing.T, rows []tiedRow, row tiedRow, alpha, tau float64) bool{
 	"interval": func(t *testing.T, rows []tiedRow, row tiedRow, alpha, tau float64) bool {
 		lo, hi, y := columns(rows, 0)
@@ -99,9 +100,10 @@ func boxCovers(t *testing.T, rows []tiedRow, row tiedRow, alpha, tau float64) bo
 	return a[0] <= row.y[0] && row.y[0] <= b[0] && a[1] <= row.y[1] && row.y[1] <= b[1]
 }
 
-// Each of n+1 rows is equally likely to be the new one, and τ falls into one of the cells
-// between the cuts of ties. Averaged over all rows and cells, the smoothed interval must cover
-// exactly as often as guaranteed for any ties, and the plain one at least as often.
+// TestSmoothedCoverageIsExact checks that smoothed intervals cover exactly as often as
+// guaranteed for any ties, and plain intervals at least as often. Each of n+1 rows is the new
+// row once. τ takes the middle of each of 60 cells, because an interval is constant within a
+// cell.
 func TestSmoothedCoverageIsExact(t *testing.T) {
 	const n, cells = 5, 60 // the least common multiple of 1, …, n+1
 	for name, covers := range coverFuncs {
@@ -138,7 +140,7 @@ func TestSmoothedCoverageIsExact(t *testing.T) {
 	}
 }
 
-// Without ties, random numbers must not change what is covered.
+// TestSmoothedWithoutTies checks that τ does not change the coverage without ties.
 func TestSmoothedWithoutTies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(32, 1))
 	draw := func() (r tiedRow) {
@@ -167,11 +169,13 @@ func TestSmoothedWithoutTies(t *testing.T) {
 	}
 }
 
-// Integers at the ends must be in the closed interval and not in the open one.
+// TestSmoothedEnds checks that closed intervals contain the integers at their ends and open
+// ones do not.
 func TestSmoothedEnds(t *testing.T) {
-	// At α = 1/3, the fourth of the scores 0, 1, 1, 1, 2 is the threshold, and it is the third
-	// of the tied ones. A new row with the same score has four possible positions among them,
-	// and three are covered.
+	// At α = 1/3, the threshold is the fourth of the scores 0, 1, 1, 1, 2, which is the third
+	// of the tied scores. A new row with the score 1 has four possible places among them.
+	// Three places come before the fourth score, so the new row is covered in three of four
+	// cases.
 	c, err := newJointBox(symmetricIntervals([]float64{5, 5, 5, 5, 5}, []float64{7, 7, 7, 7, 7}), []float64{5, 4, 8, 4, 9}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +217,8 @@ func TestSmoothedEnds(t *testing.T) {
 	}
 }
 
-// Ends must be the outermost floating-point numbers whose scores are covered.
+// TestEndsAreExact checks that each end is the outermost floating-point number whose score is
+// covered.
 func TestEndsAreExact(t *testing.T) {
 	rng := rand.New(rand.NewPCG(33, 1))
 	magnitude := func() float64 { return math.Ldexp(rng.NormFloat64(), rng.IntN(80)-40) }
@@ -274,7 +279,8 @@ func TestEndsAreExact(t *testing.T) {
 	}
 }
 
-// τ must be uniform over rows and over seeds, and independent of samples.
+// TestTau checks that τ is uniform over rows and over seeds, and that samples use other random
+// numbers.
 func TestTau(t *testing.T) {
 	const n = 20000
 	for name, draw := range map[string]func(i uint64) float64{

@@ -18,8 +18,8 @@ const (
 
 // Temperature returns the T for which softmax(z/T) has the smallest mean negative
 // log-likelihood on the calibration rows, with logits n×c and labels in [0,c). It returns 0 if
-// the minimum is not between 0.05 and 20. This happens if every row is classified correctly,
-// because any smaller T is then better, or if the model is no better than chance.
+// the minimum is not between 0.05 and 20. This happens in two cases: every row is classified
+// correctly, so any smaller T is better, or the model is no better than chance.
 //
 // The likelihood is convex in 1/T. Newton's method, kept within a shrinking bracket, finds the
 // root of its derivative.
@@ -81,8 +81,8 @@ func nllSlope(logits blas32.General, labels []int, beta float64) (slope, curvatu
 	return slope / n, curvature / n
 }
 
-// checkRows returns an error unless m is finite, has one row for each label and at least one
-// row, and labels are numbers of its columns.
+// checkRows returns an error unless m has rows, one for each label, and only finite values.
+// Each label must be the index of a column. name is the name of m in the error.
 func checkRows(name string, m blas32.General, labels []int) error {
 	if m.Rows != len(labels) {
 		return fmt.Errorf("%s have %d rows and there are %d labels: they must be equal", name, m.Rows, len(labels))

@@ -5,12 +5,13 @@ import (
 	"sort"
 )
 
-// threshold is a score that calibration rows determine. Lower scores are covered, and an equal
-// score is covered unless the threshold is open.
+// threshold decides which scores are covered. Lower scores are covered. An equal score is
+// covered unless the threshold is open.
 //
-// Scores are rounded up and the ends of intervals inwards. A target therefore lies inside an
-// end exactly if its score, as calibration computes it, is covered. If both were rounded to
-// nearest, a target whose score equals the threshold to the last bit could lie outside.
+// Scores are rounded up and the ends of intervals are rounded inwards. A target therefore lies
+// inside an end exactly if its score is covered, as calibration computes the score. If both
+// were rounded to the nearest number, a target whose score equals the threshold could lie
+// outside.
 type threshold struct {
 	score float64
 	open  bool
@@ -43,7 +44,7 @@ func (t threshold) upperEnd(quantile, scale float64) float64 {
 	return 0 - subtractUp(-quantile, s) // quantile + s, rounded down, and never −0
 }
 
-// lowerEnd returns the smallest y that is covered if its score is
+// lowerEnd returns the smallest y that is covered if the score of y is
 // divideUp(subtractUp(quantile, y), scale).
 func (t threshold) lowerEnd(quantile, scale float64) float64 {
 	return 0 - t.upperEnd(-quantile, scale)
@@ -85,7 +86,7 @@ func multiplyDown(score, scale float64) float64 {
 	return p
 }
 
-// ties counts the sorted scores below s and equal to s.
+// ties returns the number of sorted scores below s and the number equal to s.
 func ties(sorted []float64, s float64) (below, equal int) {
 	below = sort.SearchFloat64s(sorted, s)
 	return below, sort.Search(len(sorted)-below, func(i int) bool { return sorted[below+i] > s })

@@ -6,13 +6,16 @@ import (
 	"sort"
 )
 
-// VennAbers returns a function of the largest softmax probability of a row, at temperature 1.
-// The function returns two probabilities that the most probable class is right: p0 if the
-// class is in fact wrong, and p1 > p0 if it is right. Each is the value of an isotonic
-// regression on the calibration rows together with the row itself: of whether a row is right
-// on its largest probability. The one that corresponds to the truth is calibrated for any
-// number of calibration rows: among rows for which it is p, a fraction p is right. p1/(1 − p0
-// + p1) merges the two into one probability.
+// VennAbers returns a function of top, the largest softmax probability of a row at temperature
+// 1. The function returns two probabilities that the most probable class is right, with p0 <
+// p1.
+//
+// An isotonic regression predicts from top whether a row is right. It is fitted to the
+// calibration rows and the new row together. p0 is its value for the new row if this row is
+// counted as wrong, and p1 if it is counted as right. Let p be p1 for rows that are right and
+// p0 for rows that are wrong. Then p is calibrated for any number of calibration rows: among
+// the rows with the value p, a fraction p is right. p1/(1 − p0 + p1) merges p0 and p1 into one
+// probability.
 //
 // References: Vovk & Petej (2014), Venn–Abers Predictors; Vovk, Petej & Fedorova (2015),
 // Large-Scale Probabilistic Predictors With and Without Guarantees of Validity.
@@ -36,10 +39,11 @@ func (c ClassCalibration) VennAbers() func(top float64) (p0, p1 float64) {
 	return func(top float64) (p0, p1 float64) { return v.value(top, 0), v.value(top, 1) }
 }
 
-// vennAbers holds the k different largest probabilities of calibration rows. For each of them,
-// it also holds two regressions: of the rows with smaller probabilities, and of the rows with
-// this probability or larger ones. A block of a regression is a range of rows to which it
-// gives the same value; its end index is excluded.
+// vennAbers holds what is needed to add a row to an isotonic regression of the calibration
+// rows. The rows have k distinct values of the largest probability. A block is a range of
+// values [from, to) for which a regression has the same result. The new row merges with
+// neighbouring blocks while they are out of order: the last block of a regression on the rows
+// below it, and the first block of a regression on the rows above it.
 type vennAbers struct {
 	values      []float64 // distinct largest probabilities, increasing
 	rows, right []int     // rows[i] and right[i] count the rows, and the right ones, with one of the first i values
@@ -47,8 +51,8 @@ type vennAbers struct {
 	firstEnd    []int     // firstEnd[i] is the end of the first block of a regression on the values from i on
 }
 
-// pool merges neighbouring blocks whose values decrease, from either side (pool adjacent
-// violators).
+// pool finds the blocks of regressions from either side. It merges neighbouring blocks while
+// their values decrease (pool adjacent violators).
 func (v *vennAbers) pool() {
 	k := len(v.values)
 	v.lastStart, v.firstEnd = make([]int, k+1), make([]int, k+1)
@@ -69,8 +73,8 @@ func (v *vennAbers) pool() {
 	}
 }
 
-// value returns the value of the regression at an added row, with right 1 if the row is right
-// and 0 if not.
+// value returns the value of the regression for a new row with the largest probability top.
+// right is 1 if the row is counted as right, and 0 if it is counted as wrong.
 func (v *vennAbers) value(top float64, right int) float64 {
 	from := sort.SearchFloat64s(v.values, top)
 	to := from
@@ -95,7 +99,8 @@ func (v *vennAbers) block(from, to int) block {
 	return block{v.rows[to] - v.rows[from], v.right[to] - v.right[from]}
 }
 
-// block counts rows, and how many of them are right.
+// block counts the rows of a block, and how many of them are right.
 type block struct{ rows, right int }
 
+// below reports whether a smaller fraction of b than of o is right.
 func (b block) below(o block) bool { return b.right*o.rows < o.right*b.rows }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestVennAbers compares with MAPIE and venn-abers.
+// TestVennAbers compares probabilities with MAPIE and venn-abers.
 func TestVennAbers(t *testing.T) {
 	b, err := os.ReadFile("testdata/vennabers.json")
 	if err != nil {
@@ -39,8 +39,9 @@ func TestVennAbers(t *testing.T) {
 	}
 }
 
-// TestVennAbersIsCalibrated takes any n+1 rows, each equally likely to be the new one. Among
-// the rows whose bound for the true outcome is p, a fraction p must be right.
+// TestVennAbersIsCalibrated checks calibration over n+1 rows, each of which is the new row
+// once. p is p1 if the new row is right and p0 if it is wrong. Among the rows with the value
+// p, a fraction p must be right.
 func TestVennAbersIsCalibrated(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 50 {
