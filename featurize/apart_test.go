@@ -2,8 +2,8 @@ package featurize
 
 import "testing"
 
-// TestApart checks that a difference is relative to the row's largest number, and absolute if
-// that is 0.
+// TestApart checks that a difference is relative to the row's largest number, or absolute
+// if the row contains only zeros.
 func TestApart(t *testing.T) {
 	for _, tt := range []struct {
 		got, bundle []float32

@@ -18,19 +18,21 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// Attached is a model that is opened for a .attach file. It makes the rows that predictions
-// are computed from. It is safe for concurrent use.
+// Attached is a model that was opened for a .attach file. It turns inputs into the rows
+// that a Predictor takes. It is safe for concurrent use.
 type Attached struct {
 	*Model
 	// Preprocess prepares images, or is nil if the .attach file has no preprocessing.
 	Preprocess *preprocess.Pipeline
-	inputs     bool // rows contain their inputs, for a detector that runs the model
+	inputs     bool // rows must contain the model's inputs, because the detector runs the model
 }
 
-// OpenFor opens the model that a .attach file was fitted on: at path, as in Open, or at the
-// stored path if path is empty. The file names the tensors that are read, and overrides o. If
-// the model is a different one, the error wraps [attach.ErrWrongModel]. If there is no model
-// at the stored path, it wraps [attach.ErrNoModel].
+// OpenFor opens the model that a .attach file was fitted on. If path is empty, it opens the
+// model at the path that the file stores. Otherwise path is used as in Open. The .attach
+// file also determines which tensors are read, so Feature, Output, Layers and EarlierLayers
+// of o are ignored. If the model is a different one, the error wraps
+// [attach.ErrWrongModel]. If there is no model at the stored path, it wraps
+// [attach.ErrNoModel].
 func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*Attached, error) {
 	a := &Attached{inputs: b.RunsNetwork()}
 	if b.Preprocess != nil {
@@ -65,10 +67,11 @@ func OpenFor(ctx context.Context, b *attach.Bundle, path string, o Options) (*At
 	return a, nil
 }
 
-// Predict predicts encoded images, such as JPEG or PNG files in any format of
-// [preprocess.Decode]. It decodes and prepares each image, runs the model on all of them at
-// once, and passes the result to p, which must come from the same .attach file. An error names
-// the image, counted from 0. It wraps [preprocess.ErrImage] if the image cannot be decoded.
+// Predict predicts encoded images, for example JPEG or PNG files. [preprocess.Decode] lists
+// the formats. Predict decodes and prepares each image, runs the model on all of them at
+// once, and passes the result to p. The Predictor p must come from the same .attach file.
+// An error names the image, counted from 0. If an image cannot be decoded, the error wraps
+// [preprocess.ErrImage].
 func (a *Attached) Predict(ctx context.Context, p *attach.Predictor, files ...io.Reader) ([]attach.Prediction, error) {
 	rows, err := a.prepare(ctx, len(files), func(i int) (image.Image, error) { return preprocess.Decode(files[i]) })
 	if err != nil {
@@ -82,7 +85,8 @@ func (a *Attached) Images(ctx context.Context, images ...image.Image) (attach.Ro
 	return a.prepare(ctx, len(images), func(i int) (image.Image, error) { return images[i], nil })
 }
 
-// prepare decodes one image at a time.
+// prepare decodes and preprocesses n images one after the other, and runs the model on all
+// of them at once.
 func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image.Image, error)) (attach.Rows, error) {
 	if a.Preprocess == nil {
 		return attach.Rows{}, errors.New("images need preprocessing, and the .attach file was fitted without it")
@@ -113,9 +117,9 @@ func (a *Attached) prepare(ctx context.Context, n int, decode func(i int) (image
 	return a.Run(ctx, ood.InputBlock{Tensors: []ood.Tensor{x}})
 }
 
-// Texts tokenizes texts, runs the model on all of them at once, and passes the result to p,
-// which must come from the same .attach file. For pairs of texts, pass tensors of strings to
-// Rows, with the first texts before the second.
+// Texts tokenizes texts, runs the model on all of them at once, and passes the result to p.
+// The Predictor p must come from the same .attach file. For pairs of texts, call Rows with
+// two tensors of strings: the first texts, then the second texts.
 func (a *Attached) Texts(ctx context.Context, p *attach.Predictor, texts ...string) ([]attach.Prediction, error) {
 	if a.texts == nil {
 		return nil, errors.New("texts need a tokenizer, and the .attach file was fitted without one")
@@ -130,9 +134,9 @@ func (a *Attached) Texts(ctx context.Context, p *attach.Predictor, texts ...stri
 	return p.Predict(ctx, r)
 }
 
-// Rows runs the model on blocks of rows, such as those of x.Blocks, in order, and yields rows
-// for Predict. The first error ends it. Integers are passed as whole float32 numbers, and
-// images as Preprocess returns them.
+// Rows runs the model on blocks of rows, in order, and yields rows for Predict. For
+// example, x.Blocks makes such blocks. Rows stops at the first error. Integers are passed
+// as float32 numbers, and images as the output of Preprocess.
 func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[attach.Rows, error] {
 	return func(yield func(attach.Rows, error) bool) {
 		if !a.inputs {
@@ -147,7 +151,7 @@ func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, er
 			var r attach.Rows
 			switch {
 			case err != nil:
-			case x.Len() == 0: // checks the tensors, although there is nothing to run
+			case x.Len() == 0: // an empty block is not run, but its tensors are checked
 				for _, err = range a.Features(ctx, single(x)) {
 				}
 			default:
@@ -163,8 +167,8 @@ func (a *Attached) Rows(ctx context.Context, blocks iter.Seq2[ood.InputBlock, er
 	}
 }
 
-// Run runs the model on a block of rows in memory, like Rows. Rows that fit into one run are
-// neither copied nor passed to another goroutine.
+// Run runs the model on one block of rows in memory, like Rows. If the rows fit into one
+// run of the model, Run neither copies them nor starts a goroutine.
 func (a *Attached) Run(ctx context.Context, x ood.InputBlock) (r attach.Rows, err error) {
 	once, err := a.once(ctx, x)
 	switch {

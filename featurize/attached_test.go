@@ -30,7 +30,8 @@ import (
 
 const digit = "../testmodels/images/3/0.png"
 
-// fitDigits fits a detector for the digits model and stores it in dir.
+// fitDigits fits a detector for the digits model and saves it in dir. It returns the path
+// of the .attach file.
 func fitDigits(ctx context.Context, dir string, m ood.Method) (path string, err error) {
 	raw, err := os.ReadFile("../testmodels/digits.preprocess.json")
 	if err != nil {
@@ -73,8 +74,8 @@ func fitDigits(ctx context.Context, dir string, m ood.Method) (path string, err 
 	return path, b.Save(ctx, path)
 }
 
-// A service takes an image and reports how far to trust the prediction. The .attach file
-// contains the preprocessing and names the model.
+// This service takes an image and reports how far to trust the prediction. The .attach file
+// contains the preprocessing and the path of the model.
 func ExampleAttached_Predict() {
 	ctx := context.Background()
 	path, file, done := exampleFiles(ctx)
@@ -118,6 +119,8 @@ func check(err error) {
 	}
 }
 
+// exampleFiles returns the path of a fitted .attach file and an open image of a digit. The
+// caller must call done.
 func exampleFiles(ctx context.Context) (path string, file io.ReadCloser, done func()) {
 	dir, err := os.MkdirTemp("", "attach")
 	if err == nil {
@@ -133,8 +136,8 @@ func exampleFiles(ctx context.Context) (path string, file io.ReadCloser, done fu
 	}
 }
 
-// TestAttachedImages predicts images and their preprocessed arrays, with detectors that read
-// earlier layers and with detectors that run the model. Results must agree.
+// TestAttached checks that Images, Predict and Rows give the same predictions. One of the
+// two detectors reads earlier layers, the other runs the model.
 func TestAttached(t *testing.T) {
 	ctx := t.Context()
 	fused, _ := attach.MethodByName("fused-layers")
@@ -185,7 +188,7 @@ func TestAttached(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		none := ood.BlockOf(append([]int{0}, shape...), nil) // which package tables asks of
+		none := ood.BlockOf(append([]int{0}, shape...), nil) // an empty block, which package tables runs
 		for r, err := range a.Rows(ctx, func(yield func(ood.InputBlock, error) bool) { yield(none, nil) }) {
 			if err != nil || r.Len() != 0 {
 				t.Errorf("%s: %d rows of none, error %v", m.Name, r.Len(), err)
@@ -224,6 +227,8 @@ func TestAttached(t *testing.T) {
 	}
 }
 
+// TestOpenForRefuses checks the errors of OpenFor, for example if the model is missing or a
+// different one.
 func TestOpenForRefuses(t *testing.T) {
 	energy, _ := attach.MethodByName("energy")
 	path, err := fitDigits(t.Context(), t.TempDir(), energy)
@@ -255,7 +260,8 @@ func TestOpenForRefuses(t *testing.T) {
 	}
 }
 
-// A missing ONNX Runtime is not reported as a missing model.
+// TestOpenForWithoutLibrary checks that a missing ONNX Runtime is not reported as a missing
+// model.
 func TestOpenForWithoutLibrary(t *testing.T) {
 	energy, _ := attach.MethodByName("energy")
 	path, err := fitDigits(t.Context(), t.TempDir(), energy)
@@ -272,8 +278,8 @@ func TestOpenForWithoutLibrary(t *testing.T) {
 	}
 }
 
-// Export must not overwrite files that the .attach file needs, however their paths are
-// spelled.
+// TestExportSpares checks that Export does not overwrite files that the .attach file needs,
+// even through links or other spellings of their paths.
 func TestExportSpares(t *testing.T) {
 	energy, _ := attach.MethodByName("energy")
 	dir := t.TempDir()
@@ -317,7 +323,7 @@ func TestExportSpares(t *testing.T) {
 	if _, err := featurize.Export(t.Context(), b, filepath.Join(dir, "out.onnx"), featurize.ExportOptions{}); err != nil {
 		t.Error(err)
 	}
-	// The same holds for weights in a file of their own.
+	// Weights that are stored in a separate file must not be overwritten either.
 	var m pb.ModelProto
 	if err := proto.Unmarshal(content, &m); err != nil {
 		t.Fatal(err)
@@ -342,7 +348,7 @@ func TestExportSpares(t *testing.T) {
 	if _, err := featurize.Export(t.Context(), b, filepath.Join(dir, "w.bin"), featurize.ExportOptions{Model: filepath.Join(dir, "apart.onnx")}); err == nil || !strings.Contains(err.Error(), "would replace") {
 		t.Errorf("weights of their own: error %v", err)
 	}
-	// An earlier export may be replaced.
+	// Export may replace an earlier export.
 	if _, err := featurize.Export(t.Context(), b, filepath.Join(dir, "out.onnx"), featurize.ExportOptions{}); err != nil {
 		t.Error(err)
 	}

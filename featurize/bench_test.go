@@ -16,8 +16,9 @@ import (
 
 const benchBatch, benchRuns = 64, 2
 
-// benchModel returns the resnet18 of testmodels/torchvision if ATTACH_TORCHVISION names its
-// folder, or else a shared residual network.
+// benchModel returns the path of a model and the shape of one row. If ATTACH_TORCHVISION
+// names the folder of testmodels/torchvision, the model is its resnet18. Otherwise it is a
+// shared residual network.
 func benchModel(b *testing.B) (path string, row []int) {
 	if dir := os.Getenv("ATTACH_TORCHVISION"); dir != "" {
 		return filepath.Join(dir, "resnet18.onnx"), []int{3, 224, 224}
@@ -25,8 +26,9 @@ func benchModel(b *testing.B) (path string, row []int) {
 	return filepath.Join(sharedModels(b), "cifar10_preact18.onnx"), []int{3, 32, 32}
 }
 
-// BenchmarkThroughput compares Features with a bare run of the same model, batch and threads,
-// in turns. It reports their ratio; 1 means no loss.
+// BenchmarkThroughput compares Features with a bare run of the same model, batch size and
+// threads, alternately. It reports the ratio of their speeds, where 1 means that Features
+// has no overhead.
 func BenchmarkThroughput(b *testing.B) {
 	rt := orttest.Open(b)
 	path, row := benchModel(b)
@@ -74,7 +76,7 @@ func BenchmarkThroughput(b *testing.B) {
 	}
 	bare()
 	ours()
-	// The fastest turn of each was disturbed least by other programs.
+	// Other programs disturb the fastest turn least, so only this turn counts.
 	t := [2]float64{math.Inf(1), math.Inf(1)}
 	for b.Loop() {
 		for i, f := range []func(){bare, ours} {
@@ -89,8 +91,9 @@ func BenchmarkThroughput(b *testing.B) {
 	b.ReportMetric(t[0]/t[1], "ratio")
 }
 
-// BenchmarkGradients times batches of 8 images: forward, and forward with the gradient of the
-// top class's log-softmax. testmodels/torchvision/cost.py runs the same in PyTorch.
+// BenchmarkGradients measures the time for a batch of 8 images: for the forward run, and
+// for the forward run with the gradient of the top class's log-softmax.
+// testmodels/torchvision/cost.py measures the same in PyTorch.
 func BenchmarkGradients(b *testing.B) {
 	dir := os.Getenv("ATTACH_TORCHVISION")
 	if dir == "" {
@@ -124,7 +127,8 @@ func BenchmarkGradients(b *testing.B) {
 	}
 }
 
-// best reports the shortest time of a step. It ignores the first step.
+// best reports the shortest time of several calls of step. The first call is ignored,
+// because it includes setup.
 func best(b *testing.B, step func()) {
 	step()
 	best := math.Inf(1)

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// maxCandidates bounds the list of tensors that could serve as φ.
+// maxCandidates bounds the number of tensors that are suggested as features.
 const maxCandidates = 20
 
-// floatOps are operators that return floats if their inputs are floats, and whose outputs may
-// serve as features.
+// floatOps are operators whose outputs may serve as features. Each of them returns floats
+// if its inputs are floats.
 var floatOps = []string{
 	"Gemm", "MatMul", "Conv", "BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization",
 	"Add", "Sub", "Mul", "Div", "Sum", "Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Celu", "Clip", "Tanh", "Sigmoid",
@@ -18,6 +18,8 @@ var floatOps = []string{
 	"Slice", "Dropout", "LpNormalization", "Max", "Min", "Identity", "Einsum",
 }
 
+// candidates lists tensors that could serve as features φ, starting with the one nearest to
+// the output.
 func (s source) candidates(ctx context.Context) []Candidate {
 	var names []string
 	nodes := s.g.Model.GetGraph().GetNode()

@@ -14,8 +14,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// twoHeads has an attention-like output without a linear layer, then one of
-// width 2, then one of width 1.
+// twoHeads builds a model with three outputs. The first does not come from a linear layer.
+// The second has width 2 and the third has width 1, and both come from linear layers.
 func twoHeads(t *testing.T) string {
 	return tiny(t, 13, func(b *onnx.Builder, x string) {
 		phi := phiOf(b, x)
@@ -26,6 +26,8 @@ func twoHeads(t *testing.T) string {
 	}, "n", 3)
 }
 
+// TestOutputs checks which feature belongs to each output, and that the first output with a
+// linear layer is the default.
 func TestOutputs(t *testing.T) {
 	rt := runtime(t)
 	path := twoHeads(t)
@@ -36,7 +38,7 @@ func TestOutputs(t *testing.T) {
 		{"", "Gemm", "Relu", 2},
 		{"Gemm", "Gemm", "Relu", 2},
 		{"Gemm_1", "Gemm_1", "Tanh", 1},
-		{"MatMul", "MatMul", "x", 4}, // an inner tensor
+		{"MatMul", "MatMul", "x", 4}, // an inner tensor as the output
 	} {
 		i := open(t, rt, path, featurize.Options{Output: k.output}).Info()
 		if i.Output != k.want || i.Feature.Tensor != k.feature || i.OutputsWidth != k.width {
@@ -52,8 +54,8 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// Last hidden states besides a prediction are not an embedding, whatever the prediction is
-// called.
+// TestStatesBesideAnswers checks that a model with a prediction is not taken for an
+// embedding, even if it also returns last hidden states.
 func TestStatesBesideAnswers(t *testing.T) {
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
 		phi := b.Append(onnx.Node{Op: "Tanh", Inputs: []string{phiOf(b, x)}, Outputs: []string{b.Fresh("last_hidden_state")}})
@@ -65,8 +67,8 @@ func TestStatesBesideAnswers(t *testing.T) {
 	}
 }
 
-// An embedding that is also an output does not hide the layer that reads it, and an auxiliary
-// head does not replace the first one.
+// TestEmbeddingBeforeLogits checks that the layer after an embedding is found, even if the
+// embedding is an output. An auxiliary head must not replace the first head.
 func TestEmbeddingBeforeLogits(t *testing.T) {
 	rt := runtime(t)
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
@@ -83,9 +85,11 @@ func TestEmbeddingBeforeLogits(t *testing.T) {
 	}
 }
 
+// TestNoLinearLayer checks the error, the candidates and the named features of a model
+// without a linear layer.
 func TestNoLinearLayer(t *testing.T) {
 	rt := runtime(t)
-	// A trunk of squares, with an image in the middle.
+	// The model squares its tensors, and one of its inner tensors is an image.
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
 		y := b.Node("Conv", []string{x, b.Initializer("stem", noise(4*2*9), 4, 2, 3, 3)})
 		z := b.Node("GlobalMaxPool", []string{b.Node("Mul", []string{y, y})})
@@ -130,8 +134,8 @@ func TestNoLinearLayer(t *testing.T) {
 	}
 }
 
-// TestLongChains opens models of thousands of nodes, which have too many tensors to probe them
-// all.
+// TestLongChains checks that models with thousands of nodes open in time, although they
+// have too many tensors to probe all of them.
 func TestLongChains(t *testing.T) {
 	rt := runtime(t)
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
@@ -159,7 +163,7 @@ func TestLongChains(t *testing.T) {
 	}
 }
 
-// TestHugeInputs opens models with inputs that are too large to make up at random.
+// TestHugeInputs checks models whose inputs are too large for a run on random rows.
 func TestHugeInputs(t *testing.T) {
 	rt := runtime(t)
 	network := func(dims ...any) string {
@@ -180,6 +184,8 @@ func TestHugeInputs(t *testing.T) {
 	}
 }
 
+// TestNamedFeature checks that Exact is set only if the named feature is the input of the
+// last linear layer, up to its shape.
 func TestNamedFeature(t *testing.T) {
 	rt := runtime(t)
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
@@ -194,7 +200,8 @@ func TestNamedFeature(t *testing.T) {
 	}
 }
 
-// A layer that predicts at each position of an input is not the last layer of rows.
+// TestDensePrediction checks that a layer that predicts at each position of an input is not
+// taken for the last layer of a row.
 func TestDensePrediction(t *testing.T) {
 	rt := runtime(t)
 	for name, build := range map[string]func(b *onnx.Builder, x string){
@@ -214,6 +221,7 @@ func TestDensePrediction(t *testing.T) {
 	}
 }
 
+// TestInfoJSON checks the JSON encoding of Info.
 func TestInfoJSON(t *testing.T) {
 	rt := runtime(t)
 	path := tiny(t, 12, func(b *onnx.Builder, x string) {
@@ -238,6 +246,7 @@ func TestInfoJSON(t *testing.T) {
 	}
 }
 
+// TestOpenRefuses checks the errors for models that cannot be opened.
 func TestOpenRefuses(t *testing.T) {
 	rt := runtime(t)
 	scalar := tiny(t, 13, func(b *onnx.Builder, x string) {

@@ -15,28 +15,29 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// classical is the domain of the operators that scikit-learn, LightGBM and
+// classical is the domain of the operators that models of scikit-learn, LightGBM and
 // XGBoost are exported to.
 const classical = "ai.onnx.ml"
 
-// besideName names the feature of a model without a linear layer in Options.Feature and
-// Info.Feature: the inputs of its trees or similar operators, else its own inputs, and its
-// predictions. See Feature.Of.
+// besideName names the feature of a model without a linear layer, in Options.Feature and
+// Info.Feature. This feature consists of the inputs of the trees or similar operators (or
+// else the model's own inputs) and the model's predictions. See Feature.Of.
 const besideName = "attach/inputs-and-outputs"
 
-// estimators are the operators of the classical domain that predict, and do not only prepare
-// data.
+// estimators are the operators of the classical domain that predict. Other operators of
+// this domain only prepare data.
 var estimators = []string{
 	"TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "SVMClassifier", "SVMRegressor", "LinearClassifier", "LinearRegressor",
 }
 
-// answering reports whether a node is an estimator, or replaces one.
+// answering reports whether a node is an estimator or replaces an estimator.
 func answering(n *pb.NodeProto) bool {
 	return strings.HasSuffix(n.GetOutput()[0], lowerInput) || slices.Contains(estimators, n.GetOpType())
 }
 
-// inputsAndOutputs returns the feature of a model without a linear layer. It is empty if the
-// model has no suitable numbers.
+// inputsAndOutputs returns the feature of a model without a linear layer: the inputs of its
+// estimators and its predictions. The view is empty if the model has no suitable numeric
+// inputs.
 func (s source) inputsAndOutputs(w *walk) view {
 	reads := s.firstRead(w.answers)
 	if reads == nil {
@@ -48,9 +49,9 @@ func (s source) inputsAndOutputs(w *walk) view {
 	return view{tensor: besideName, beside: append(reads, w.answers)}
 }
 
-// firstRead returns the inputs of the estimators before a tensor that do not read predictions
-// of other estimators. If these have several inputs, it returns the tensors that the inputs
-// were picked from.
+// firstRead returns the inputs of the estimators before a tensor. Estimators that read
+// predictions of other estimators are skipped. If there are several such inputs, firstRead
+// returns the tensors that the inputs were picked from.
 func (s source) firstRead(tensor string) []string {
 	var reads []string
 	answers := make(map[string]bool)
@@ -83,8 +84,8 @@ func (s source) firstRead(tensor string) []string {
 	return whole
 }
 
-// pickedFrom returns the tensor whose columns were picked, or the tensor itself if it was made
-// from texts.
+// pickedFrom returns the tensor that the columns in the given tensor were picked from. A
+// tensor that was computed from texts is returned unchanged.
 func (s source) pickedFrom(tensor string) string {
 	made := ancestors(s.g, tensor)
 	if slices.ContainsFunc(s.inputs, func(in input) bool { return in.texts() && made[in.name] }) {
@@ -100,8 +101,9 @@ func (s source) pickedFrom(tensor string) string {
 	return tensor
 }
 
-// tableInputs returns the inputs with numbers of a row that a tensor depends on, if each has
-// one or two axes. Otherwise it returns nil.
+// tableInputs returns the numeric inputs of the model that a tensor depends on. It returns
+// nil if one of them is not a column or a table, because such inputs have more than two
+// axes.
 func (s source) tableInputs(tensor string) []string {
 	made := ancestors(s.g, tensor)
 	var names []string
@@ -118,12 +120,14 @@ func (s source) tableInputs(tensor string) []string {
 	return names
 }
 
-// carriers pass values on without changing them, or scale them.
+// carriers are operators that only select, convert, rearrange or scale values.
 var carriers = []string{"ArrayFeatureExtractor", "Cast", "Concat", "FeatureVectorizer", "Flatten", "Gather", "Identity", "Reshape", "Scaler", "Slice", "Squeeze", "Unsqueeze"}
 
+// carries reports whether a node only selects, converts, rearranges or scales values.
 func carries(n *pb.NodeProto) bool { return slices.Contains(carriers, n.GetOpType()) }
 
-// knowsGaps reports whether every NaN of a tensor reaches trees or an imputer.
+// knowsGaps reports whether the model handles NaN in a tensor, because every NaN reaches
+// trees or an imputer for NaN.
 func knowsGaps(g *onnx.Graph, tensor string) bool {
 	known := false
 	for n := range readers(g, tensor, carries) {
@@ -142,15 +146,15 @@ func knowsGaps(g *onnx.Graph, tensor string) bool {
 	return known
 }
 
-// probabilities reports whether rows of a tensor are probabilities that sum to 1, on random
-// inputs.
+// probabilities reports whether each row of a tensor consists of probabilities that sum to
+// 1. It checks this in a run on random inputs.
 func (s source) probabilities(ctx context.Context, tensor string) (bool, error) {
 	session, err := s.expose(ctx, []view{{tensor: tensor}})
 	if err != nil {
 		return false, err
 	}
 	defer session.Close()
-	out, n, _, _ := s.inputs.try(ctx, s.g, session) // a failed run is not an error here
+	out, n, _, _ := s.inputs.try(ctx, s.g, session) // a failed run is no error, because n is then 0
 	if n == 0 {
 		return false, ctx.Err()
 	}
@@ -174,8 +178,9 @@ func (s source) probabilities(ctx context.Context, tensor string) (bool, error) 
 	return true, nil
 }
 
-// taskOf returns the task that the classical operators before an output imply, or "" if there
-// are none. Classifiers return labels besides scores.
+// taskOf returns the task that the classical operators before an output imply, or "" if
+// there are no such operators. Classifiers return labels in addition to scores, so an
+// output that holds no floats implies classification.
 func (s source) taskOf(w *walk) attach.Task {
 	labels := slices.ContainsFunc(s.g.Outputs(), func(v *pb.ValueInfoProto) bool { return !floating(v) })
 	var task attach.Task
@@ -190,8 +195,8 @@ func (s source) taskOf(w *walk) attach.Task {
 	return task
 }
 
-// classicalBefore yields the nodes that a tensor depends on and that belong to the classical
-// domain or replace such nodes, in the graph's order.
+// classicalBefore yields the classical nodes that a tensor depends on, in the graph's
+// order. Standard nodes that replace classical nodes are included.
 func (s source) classicalBefore(tensor string) iter.Seq[*pb.NodeProto] {
 	made := ancestors(s.g, tensor)
 	return func(yield func(*pb.NodeProto) bool) {
@@ -206,8 +211,8 @@ func (s source) classicalBefore(tensor string) iter.Seq[*pb.NodeProto] {
 	}
 }
 
-// classNames returns the names of the classes, in the order of the outputs, or nil if the
-// model only numbers them.
+// classNames returns the names of the classes, in the order of the output columns. It
+// returns nil if the model numbers its classes 0, 1, ….
 func (s source) classNames(w *walk) []string {
 	var names []string
 	made := ancestors(s.g, w.output)
@@ -216,13 +221,13 @@ func (s source) classNames(w *walk) []string {
 		switch {
 		case n.GetDomain() != classical || len(of) < 2 || len(n.GetOutput()) == 0:
 		case n.GetOpType() == "ArrayFeatureExtractor" && names == nil, made[strings.TrimSuffix(n.GetOutput()[len(n.GetOutput())-1], unread)]:
-			names = of // the last is nearest the output
+			names = of // the last node with names is nearest to the output
 		}
 	}
 	numbered, seen := true, make(map[string]bool)
 	for i, name := range names {
 		if !utf8.ValidString(name) || seen[name] {
-			return nil // such names do not identify classes
+			return nil // repeated or invalid names do not identify classes
 		}
 		seen[name] = true
 		numbered = numbered && name == strconv.Itoa(i)
@@ -233,8 +238,8 @@ func (s source) classNames(w *walk) []string {
 	return names
 }
 
-// namedBy returns the names of classes in a node: of its columns, or of the labels that it
-// picks from.
+// namedBy returns the class names that a node contains: the names of its columns, or the
+// labels that it picks from.
 func (s source) namedBy(n *pb.NodeProto) []string {
 	if n.GetOpType() != "ArrayFeatureExtractor" || len(n.GetInput()) == 0 {
 		return classLabels(n)
@@ -248,7 +253,7 @@ func (s source) namedBy(n *pb.NodeProto) []string {
 		names = append(names, string(name))
 	}
 	if slices.Contains([]pb.TensorProto_DataType{pb.TensorProto_INT32, pb.TensorProto_INT64}, pb.TensorProto_DataType(t.GetDataType())) {
-		numbers, _, _ := onnx.Int64s(t, s.dir) // unreadable numbers give no names
+		numbers, _, _ := onnx.Int64s(t, s.dir) // numbers that cannot be read give no names
 		for _, v := range numbers {
 			names = append(names, strconv.FormatInt(v, 10))
 		}
@@ -256,7 +261,8 @@ func (s source) namedBy(n *pb.NodeProto) []string {
 	return names
 }
 
-// classLabels returns the labels of the columns of a classifier or a ZipMap.
+// classLabels returns the class labels in the attributes of a classifier or a ZipMap, in
+// the order of its columns.
 func classLabels(n *pb.NodeProto) []string {
 	var names []string
 	for _, key := range []string{"classlabels_strings", "classlabels_int64s", "classlabels_ints"} {

@@ -11,9 +11,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// constants finds the tensors that do not depend on the model's inputs. It reads their values
-// from the file if they are stored there. ONNX Runtime computes the others, such as a
-// transposed, cast or dequantised weight.
+// constants finds the tensors that do not depend on the model's inputs, and their values. A
+// value that is stored in the file is read from there. ONNX Runtime computes other values,
+// for example a transposed, cast or dequantised weight.
 type constants struct {
 	g    *onnx.Graph
 	dir  string
@@ -21,12 +21,14 @@ type constants struct {
 	memo map[string]bool
 }
 
+// newConstants returns the constants of a graph. Dir is the folder of the model's external
+// weights.
 func newConstants(g *onnx.Graph, dir string, rt *ort.Runtime, inputs ...input) *constants {
 	k := &constants{g: g, dir: dir, rt: rt, memo: map[string]bool{"": true}}
 	for _, v := range g.Inputs() {
 		k.memo[v.GetName()] = false
 	}
-	for _, in := range inputs { // includes inputs with a default
+	for _, in := range inputs { // inputs with a default are not constant either, because rows may replace them
 		k.memo[in.name] = false
 	}
 	return k
@@ -41,7 +43,7 @@ func (k *constants) is(tensor string) bool {
 		k.memo[tensor] = true
 		return true
 	}
-	k.memo[tensor] = false // a tensor in a cycle is not constant
+	k.memo[tensor] = false // ends the recursion if the graph has a cycle
 	n := k.g.Producer(tensor)
 	if n == nil || strings.HasPrefix(n.GetOpType(), "Random") || slices.Contains([]string{"Bernoulli", "Multinomial"}, n.GetOpType()) {
 		return false
@@ -55,18 +57,20 @@ func (k *constants) is(tensor string) bool {
 	return true
 }
 
-// value returns a constant's elements, row-major, and its shape.
+// value returns the elements of a constant in row-major order, and its shape.
 func (k *constants) value(ctx context.Context, tensor string) ([]float32, []int64, error) {
 	if t, ok := k.g.Const(tensor); ok {
 		return onnx.Float32s(t, k.dir)
 	}
-	// The binding of ONNX Runtime needs an input, so this one is not connected.
+	// The binding of ONNX Runtime requires at least one input, so the graph gets an input
+	// that no node reads.
 	const name, wide, one, unused = "attach/constant", "attach/constant/float32", "attach/constant/one", "attach/unused"
 	body := &pb.GraphProto{
 		Input: []*pb.ValueInfoProto{onnx.ValueInfo(unused, pb.TensorProto_FLOAT, 1)},
 		Node: []*pb.NodeProto{
 			node("Cast", []string{tensor}, wide, onnx.Attr("to", pb.TensorProto_FLOAT)),
-			// It cannot return scalars, so this makes them vectors.
+			// The binding cannot return scalars, so the product with a vector of length 1
+			// turns a scalar into a vector.
 			node("Constant", nil, one, onnx.Attr("value", onnx.Tensor([]float32{1}))),
 			node("Mul", []string{wide, one}, name),
 		},

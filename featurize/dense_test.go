@@ -9,6 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
+// scaled returns the numbers in v times f.
 func scaled(v []float32, f float32) []float32 {
 	out := make([]float32, len(v))
 	for i := range v {
@@ -17,6 +18,8 @@ func scaled(v []float32, f float32) []float32 {
 	return out
 }
 
+// TestDense checks the feature, the weights and the logits of models with a dense last
+// layer, in many forms.
 func TestDense(t *testing.T) {
 	rt := runtime(t)
 	row := headW[:h]
@@ -27,10 +30,10 @@ func TestDense(t *testing.T) {
 	for name, k := range map[string]struct {
 		opset int64
 		head  func(b *onnx.Builder, phi string)
-		w, b  []float32   // what Last should be; headW and headB by default
-		task  attach.Task // "unknown" by default
+		w, b  []float32   // want of Last; nil means headW and headB
+		task  attach.Task // "" means "unknown"
 		norm  string
-		cause bool // not exact
+		cause bool // whether Exact should be false
 	}{
 		"gemm":        {head: func(b *onnx.Builder, p string) { out(b, gemm(b, p)) }},
 		"gemm opset7": {opset: 7, head: func(b *onnx.Builder, p string) { out(b, gemm(b, p)) }},
@@ -148,7 +151,8 @@ func TestDense(t *testing.T) {
 	}
 }
 
-// A model that is linear in its own input has the input as its feature.
+// TestLinearModel checks that the feature of a model that is linear in its input is the
+// input itself.
 func TestLinearModel(t *testing.T) {
 	w := headW[:3]
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
@@ -164,6 +168,8 @@ func TestLinearModel(t *testing.T) {
 	near(t, "logits", got.Logits.Data, affine(x, w, []float32{0}, 3), 1e-6)
 }
 
+// TestOpsets checks that models of all operator sets from 7 to 26 open and give the same
+// features.
 func TestOpsets(t *testing.T) {
 	rt := runtime(t)
 	for opset := int64(7); opset <= 26; opset++ {

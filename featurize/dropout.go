@@ -9,12 +9,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Dropouts implements ood.Network.
+// Dropouts returns the number of the model's own dropout layers. It implements ood.Network.
 func (n network) Dropouts() int { return n.dropouts }
 
-// Dropout implements ood.Network. The masks are drawn here and passed to the graph, so that
-// every provider drops the same elements. A tensor whose first axis is not that of the rows
-// gets one mask.
+// Dropout runs the model several times with dropout. It implements ood.Network. The masks
+// are drawn here and passed to the graph, so that the same elements are dropped on every
+// execution provider. If the first axis of a tensor is not the row axis, the tensor gets a
+// single mask.
 func (n network) Dropout(ctx context.Context, x ood.InputBlock, passes int, p float64, seed uint64) ([]float32, error) {
 	switch {
 	case passes < 1:
@@ -30,9 +31,9 @@ func (n network) Dropout(ctx context.Context, x ood.InputBlock, passes int, p fl
 	}
 	var out []float32
 	type block struct {
-		rows   []int     // their numbers
-		c      int       // columns
-		logits []float32 // passes×rows×c
+		rows   []int     // row numbers
+		c      int       // number of logits in a row
+		logits []float32 // shape passes×rows×c
 	}
 	run := func(ctx context.Context, c chunk) (block, error) {
 		logits, err := n.runDropout(ctx, s, c, passes, p, seed)
@@ -59,6 +60,7 @@ func (n network) Dropout(ctx context.Context, x ood.InputBlock, passes int, p fl
 	return out, nil
 }
 
+// stochastic returns the model split for dropout, and builds it on the first call.
 func (m *Model) stochastic(ctx context.Context) (*stochastic, error) {
 	m.derived.mu.Lock()
 	defer m.derived.mu.Unlock()
@@ -77,7 +79,8 @@ func (m *Model) stochastic(ctx context.Context) (*stochastic, error) {
 	return s, nil
 }
 
-// runDropout returns the logits of a chunk's rows, passes×n×c.
+// runDropout returns the logits of a chunk's n rows with dropout, as passes×n×c numbers,
+// where c is the number of outputs.
 func (m *Model) runDropout(ctx context.Context, s *stochastic, c chunk, passes int, p float64, seed uint64) ([]float32, error) {
 	x, err := m.inputs.wrap(c.tensors)
 	if err != nil {
@@ -136,9 +139,10 @@ func (m *Model) runDropout(ctx context.Context, s *stochastic, c chunk, passes i
 	return all, nil
 }
 
-// dropMask fills mask, rows×width, with 0 at the rate, and with 1/(1−rate) otherwise. All rows
-// get the same mask, which depends on the seed, the pass and the layer. So a pass is one
-// thinned network, and its result for a row does not depend on the row's place.
+// dropMask fills a mask of shape rows×width. It sets an element to 0 with probability rate,
+// and to 1/(1−rate) otherwise. All rows get the same mask, which depends only on the seed,
+// the pass and the layer. So each pass runs one thinned network, and the result for a row
+// does not depend on the row's position.
 func dropMask(mask []float32, rows int, rate float64, seed uint64, pass, layer int) {
 	if rows == 0 {
 		return
@@ -146,7 +150,8 @@ func dropMask(mask []float32, rows int, rate float64, seed uint64, pass, layer i
 	width := len(mask) / rows
 	keep := float32(1 / (1 - rate))
 	limit := uint64(rate * (1 << 32))
-	// Generators with similar seeds give similar numbers, so the seeds are hashed.
+	// PCG generators with similar seeds produce similar numbers, so the seeds are hashed
+	// first.
 	h := splitMix(splitMix(seed+uint64(pass)) + uint64(layer))
 	rng := rand.NewPCG(h, splitMix(h))
 	first := mask[:width]
@@ -167,8 +172,8 @@ func dropMask(mask []float32, rows int, rate float64, seed uint64, pass, layer i
 	}
 }
 
-// splitMix is the finaliser of Steele, Lea and Flood, Fast splittable
-// pseudorandom number generators, OOPSLA 2014.
+// splitMix hashes x as SplitMix64 does (Steele, Lea and Flood, Fast splittable pseudorandom
+// number generators, OOPSLA 2014).
 func splitMix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

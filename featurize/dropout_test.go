@@ -13,7 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// dropoutNet has a dropout layer of rate 1/2 on the input and one of rate 1/4 on φ.
+// dropoutNet builds a model with a dropout layer of rate 1/2 on the input, and one of rate
+// 1/4 on φ.
 func dropoutNet(t testing.TB, opset int64) string {
 	drop := func(b *onnx.Builder, x string, rate float32) string {
 		if opset < 12 {
@@ -26,6 +27,7 @@ func dropoutNet(t testing.TB, opset int64) string {
 	}, "n", 3)
 }
 
+// passes returns the logits of n passes with dropout, for rows whose first number is start.
 func passes(t testing.TB, m *featurize.Model, shape []int, x []float32, start, n int, p float64, seed uint64) []float32 {
 	t.Helper()
 	block := ood.BlockOf(shape, x)
@@ -37,8 +39,9 @@ func passes(t testing.TB, m *featurize.Model, shape []int, x []float32, start, n
 	return z
 }
 
-// The model's own layers drop at their own rates: the logits of many passes have the mean and
-// the variance over all masks, which the test enumerates.
+// TestDropout checks that the model's own dropout layers drop at their own rates. The
+// logits of many passes must have the mean and the variance over all masks, which the test
+// enumerates.
 func TestDropout(t *testing.T) {
 	rt := runtime(t)
 	x := []float32{1, 2, 3}
@@ -97,8 +100,8 @@ func TestDropout(t *testing.T) {
 	}
 }
 
-// Passes differ, and the seed determines them. The place of a row and the division into
-// batches do not matter.
+// TestDropoutSeeds checks that passes differ and that the seed determines them. The
+// position of a row and the batch size must not matter.
 func TestDropoutSeeds(t *testing.T) {
 	rt := runtime(t)
 	x := noise(3 * 7)
@@ -120,7 +123,8 @@ func TestDropoutSeeds(t *testing.T) {
 	}
 }
 
-// If a model has no dropout, a layer is inserted before the last one.
+// TestDropoutInserted checks that a dropout layer is inserted before the last layer if the
+// model has none.
 func TestDropoutInserted(t *testing.T) {
 	rt := runtime(t)
 	x := noise(3 * 5)
@@ -167,8 +171,8 @@ func TestDropoutInserted(t *testing.T) {
 	}
 }
 
-// Tensors from before the first dropout layer reach the nodes after it, whatever their types
-// and axes.
+// TestDropoutCut checks that tensors from before the first dropout layer reach the nodes
+// after it. The types and ranks of these tensors vary.
 func TestDropoutCut(t *testing.T) {
 	rt := runtime(t)
 	for _, elem := range []pb.TensorProto_DataType{float, pb.TensorProto_DOUBLE, pb.TensorProto_FLOAT16} {

@@ -16,14 +16,17 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// dropLayer is a dropout layer: out is in with some elements zeroed.
+// dropLayer is a dropout layer that reads the tensor in, sets some of its elements to 0,
+// and writes the tensor out.
 type dropLayer struct {
 	in, out string
-	rate    float64 // 0 if the layer was inserted, and the caller gives the rate
-	node    *pb.NodeProto
+	rate    float64 // unused if the layer was inserted, because the caller then sets the rate
+	// node is the Dropout node, or nil if the layer was inserted.
+	node *pb.NodeProto
 }
 
-// dropLayers lists the Dropout nodes before the needed tensor with a rate between 0 and 1.
+// dropLayers lists the Dropout nodes that the tensor need depends on, if their rate lies
+// strictly between 0 and 1.
 func dropLayers(g *onnx.Graph, dir, need string) ([]dropLayer, error) {
 	var list []dropLayer
 	made := ancestors(g, need)
@@ -50,15 +53,16 @@ func dropLayers(g *onnx.Graph, dir, need string) ([]dropLayer, error) {
 	return list, nil
 }
 
-// stochastic is a model cut in two before its first dropout layers. The second part runs once
-// for each pass.
+// stochastic is a model that is split in two before its first dropout layers. The first
+// part runs once, and the second part runs once for each pass.
 type stochastic struct {
 	before, after *ort.Session
 	layers        []dropLayer
-	// takes lists the inputs of after that follow the masks: indexes of outputs of before, or
-	// −1−i for input i.
+	// takes lists the inputs of the second part that follow the masks. An entry i ≥ 0 is
+	// output i of the first part. An entry −1−i is input i of the model.
 	takes []int
-	// shapes are the indexes of the outputs of before that give the shapes of the masks.
+	// shapes lists, for each layer, which output of the first part holds the shape of its
+	// mask.
 	shapes []int
 }
 
@@ -69,6 +73,8 @@ func (s *stochastic) close() error {
 	return errors.Join(s.before.Close(), s.after.Close())
 }
 
+// makeStochastic splits the model in g. If the model has no dropout layers, it first
+// inserts one before the last layer.
 func (m *Model) makeStochastic(ctx context.Context, g *onnx.Graph) (*stochastic, error) {
 	dir := filepath.Dir(m.path)
 	g, err := onnx.Raise(g, dir)
@@ -133,9 +139,10 @@ func (m *Model) makeStochastic(ctx context.Context, g *onnx.Graph) (*stochastic,
 	return s, nil
 }
 
-// passed redeclares a tensor that one session returns and another takes. It returns the nodes
-// that convert it there and back, because sessions can exchange neither half precision nor
-// scalars. A tensor without known axes may be a scalar.
+// passed redeclares a tensor that the first session returns and the second session takes.
+// The nodes give convert it after the first session, and the nodes take convert it back.
+// They are needed because sessions can exchange neither half-precision numbers nor scalars.
+// A tensor whose axes are not declared may be a scalar.
 func passed(v *pb.ValueInfoProto) (give, take []*pb.NodeProto) {
 	t, name := v.GetType().GetTensorType(), v.GetName()
 	elem, wide := t.GetElemType(), t.GetElemType()
@@ -156,7 +163,7 @@ func passed(v *pb.ValueInfoProto) (give, take []*pb.NodeProto) {
 	return give, take
 }
 
-// insertDropout inserts a dropout layer between φ and the nodes that read it.
+// insertDropout inserts a dropout layer between the features φ and the nodes that read φ.
 func (m *Model) insertDropout(g *pb.GraphProto) ([]dropLayer, error) {
 	phi := m.views[0]
 	if phi.scale != "" {
@@ -177,10 +184,11 @@ func (m *Model) insertDropout(g *pb.GraphProto) ([]dropLayer, error) {
 	return []dropLayer{l}, nil
 }
 
+// maskName returns the name of the graph input that holds the mask of layer i.
 func maskName(i int) string { return fmt.Sprintf("attach/mask/%d", i) }
 
-// keepBehind replaces the layers by products with masks, keeps only the nodes that depend on
-// them and constant ones, and declares the masks.
+// keepBehind replaces each dropout layer by a product with a mask, and declares the masks
+// as inputs. It removes the nodes that neither depend on a dropout layer nor are constant.
 func (s *stochastic) keepBehind(model *pb.ModelProto, k *constants, typeOf func(string) *pb.ValueInfoProto) ([]*pb.ValueInfoProto, error) {
 	behind := make(map[string]bool)
 	drops := make(map[*pb.NodeProto]bool)
@@ -226,7 +234,7 @@ func (s *stochastic) keepBehind(model *pb.ModelProto, k *constants, typeOf func(
 	return masks, nil
 }
 
-// cutInputs declares the tensors that a graph reads but does not compute.
+// cutInputs declares the tensors that the nodes of a graph read but do not compute.
 func cutInputs(g *pb.GraphProto, typeOf func(string) *pb.ValueInfoProto) []*pb.ValueInfoProto {
 	made := onnx.Made(g)
 	made[""] = true

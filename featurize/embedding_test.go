@@ -15,8 +15,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// The features of a model that ends in its last hidden states are their means over the mask.
-// Scores tell how unusual a text is.
+// TestEmbedding checks that the features of a model whose output is its last hidden states
+// are the means of these states over the mask. An unusual text must get a higher score than
+// an ordinary one.
 func TestEmbedding(t *testing.T) {
 	whole := clinc(t)
 	g, err := onnx.Load(whole.path)

@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Compute features of images that are read a few at a time.
+// This example computes the features of images that are read block by block.
 func Example() {
 	ctx := context.Background()
 	m, err := featurize.Open(ctx, "resnet18.onnx", featurize.Options{})
@@ -37,18 +37,18 @@ func Example() {
 	}
 }
 
-// List candidate tensors if no linear layer is found.
+// This example lists candidate tensors if no linear layer is found.
 func ExampleOpen() {
 	_, err := featurize.Open(context.Background(), "detector.onnx", featurize.Options{})
 	var none *featurize.NoLinearLayerError
 	if errors.As(err, &none) {
 		for _, c := range none.Info.Candidates {
-			fmt.Println(c.Tensor, c.Shape) // one of them goes to Options.Feature
+			fmt.Println(c.Tensor, c.Shape) // set Options.Feature to one of these tensors
 		}
 	}
 }
 
-// Compute the features of rows in memory.
+// This example computes the features of rows in memory.
 func ExampleModel_All() {
 	ctx := context.Background()
 	m, err := featurize.Open(ctx, "california_mlp.onnx", featurize.Options{Runtime: featurize.Runtime{Provider: "cpu"}})
@@ -64,7 +64,8 @@ func ExampleModel_All() {
 	fmt.Println(b.Features.Rows, b.Features.Cols, m.Info().Exact)
 }
 
-// Compute the gradient of the predicted class's log-softmax with respect to the input.
+// This example computes the gradient of the predicted class's log-softmax with respect to
+// the input.
 func ExampleModel_Gradients() {
 	ctx := context.Background()
 	m, err := featurize.Open(ctx, "resnet18.onnx", featurize.Options{})
@@ -82,8 +83,8 @@ func ExampleModel_Gradients() {
 	}
 }
 
-// Run twenty passes with dropout, which is inserted before the last layer if the model has
-// none.
+// This example runs twenty passes with dropout. If the model has no dropout layer, one is
+// inserted before the last layer.
 func ExampleModel_Network() {
 	ctx := context.Background()
 	m, err := featurize.Open(ctx, "resnet18.onnx", featurize.Options{})
@@ -107,7 +108,8 @@ func ExampleInspect() {
 	fmt.Println(info.Task, info.Feature.Tensor, info.Feature.Width, info.OutputsWidth)
 }
 
-// A service that reads texts needs only the .attach file and the .onnx file.
+// This example predicts texts. It needs only the .attach file and the .onnx file, because
+// the .attach file contains the tokenizer.
 func ExampleAttached_Texts() {
 	ctx := context.Background()
 	b, err := attach.Open("M.attach")

@@ -17,37 +17,41 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// ExportOptions configures Export. The zero value takes the model, levels and rates of the
-// .attach file.
+// ExportOptions configures Export. With the zero value, Export uses the model, levels and
+// rates that the .attach file stores.
 type ExportOptions struct {
-	Options // how the model is run to inspect it; the exported model does not depend on it
-	// Model is the path of the model, as in OpenFor.
+	Options // how the model is run for inspection; this does not affect the exported model
+	// Model is the path of the model. OpenFor explains which paths are possible.
 	Model string
-	// OnlyHeads exports a graph that takes features, logits and earlier layers, under these
-	// names (layer_0, layer_1 …), instead of the model's inputs.
+	// OnlyHeads exports only the heads: the detector and the interval model, without the
+	// original model. The inputs of this graph are features, logits and the earlier layers
+	// layer_0, layer_1 ….
 	OnlyHeads bool
-	// Sets ranks the classes of prediction sets, as attach.PredictOptions.Sets does: "lac"
-	// (also ""), "aps", "raps" or "saps". "none" exports no sets.
+	// Sets selects how classes are ranked for prediction sets: "lac" (also ""), "aps",
+	// "raps" or "saps". See attach.PredictOptions.Sets. "none" exports no sets.
 	Sets string
-	// Alpha and Level are the defaults of the graph's optional inputs; 0 means the values of
-	// the .attach file.
+	// Alpha and Level are the default values of the graph's optional inputs. 0 means the
+	// value that the .attach file stores.
 	Alpha, Level float64
 }
 
 // Exported describes what Export wrote.
 type Exported struct {
-	// Data is the file beside the model that contains its weights, or empty.
+	// Data is the path of the file that holds the model's weights, if they are stored
+	// outside the model. Otherwise it is empty.
 	Data string
-	// Outputs are the names of the added outputs, and Inputs those of the optional inputs.
+	// Outputs lists the names of the added outputs. Inputs lists the names of the added
+	// optional inputs.
 	Outputs, Inputs []string
-	// Notes explain what was left out or changed.
+	// Notes lists what was left out or changed, with reasons.
 	Notes []string
 }
 
-// Export writes an ONNX model to path: the model that a .attach file was fitted on, with the
-// results of the file as additional outputs. All outputs are tensors; docs/guides/export.md
-// describes them. They compute the same as Predictor.Predict on the features from Attached. If
-// a method has no graph, Export writes nothing and the error says why. Export refuses to
+// Export writes an ONNX model to path. It contains the model that a .attach file was fitted
+// on, and returns the results of the detector and the interval model as additional outputs.
+// These outputs are tensors, and docs/guides/export.md describes them. They agree with
+// Predictor.Predict on the features from Attached. If a method cannot be expressed as a
+// graph, Export writes nothing and returns an error with the reason. Export refuses to
 // overwrite the original model, its weights or a .attach file.
 func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions) (Exported, error) {
 	if err := spares(cmp.Or(o.Model, b.Base.Path), path); err != nil {
@@ -88,8 +92,8 @@ func Export(ctx context.Context, b *attach.Bundle, path string, o ExportOptions)
 	return e.done, err
 }
 
-// spares returns an error if the export would overwrite a .attach file, the model, or the
-// files of its weights.
+// spares returns an error if the export would overwrite a .attach file, the model or the
+// model's weights.
 func spares(model, path string) error {
 	var reads []os.FileInfo
 	for _, out := range []string{path, path + onnx.DataSuffix} {
@@ -110,11 +114,12 @@ func spares(model, path string) error {
 	return nil
 }
 
-// filesOf returns the existing files of a model.
+// filesOf returns the files of a model that exist: the model itself and its external
+// weights.
 func filesOf(path string) (files []os.FileInfo) {
 	path, _, err := findModel(path)
 	if err != nil {
-		return nil // reading it returns the error
+		return nil // the caller gets this error when it reads the model
 	}
 	names := []string{path}
 	if g, err := load(path); err == nil {
@@ -132,26 +137,28 @@ func filesOf(path string) (files []os.FileInfo) {
 }
 
 const (
-	// ownPrefix begins the names of the added outputs and optional inputs.
+	// ownPrefix starts the names of the added outputs and the optional inputs.
 	ownPrefix = "attach."
-	// rowsPrefix begins the names of the tensors of rows.
+	// rowsPrefix starts the names of the tensors that hold features, logits and earlier
+	// layers.
 	rowsPrefix = "attach/rows/"
 )
 
-// exporting is a graph that a .attach file is written to.
+// exporting is an export in progress: the .attach file and the graph that it is written to.
 type exporting struct {
 	bundle *attach.Bundle
 	o      graphOptions
 	to     *onnx.Builder
-	rows   graph.Batch // empty if only heads are exported
-	dir    string      // folder of external data
+	rows   graph.Batch // empty if the graph has no model
+	dir    string      // folder of the model's external weights
 	done   Exported
 }
 
-// headsOpset is the operator set of a graph without a model.
+// headsOpset is the operator set of an exported graph that does not contain the model.
 const headsOpset = 17
 
-// base begins the graph with the model, and the tensors that rows are read from.
+// base starts the graph with the model's nodes, and adds the tensors that hold features,
+// logits and earlier layers.
 func (e *exporting) base(ctx context.Context, o ExportOptions) error {
 	a, err := OpenFor(ctx, e.bundle, o.Model, o.Options)
 	if err != nil {
@@ -210,16 +217,16 @@ func (e *exporting) base(ctx context.Context, o ExportOptions) error {
 	return nil
 }
 
-// leastOpset is the oldest operator set with all operators that are added. LeastIR is the
-// oldest format version with defaults of inputs.
+// leastOpset is the oldest operator set that contains all operators that Export adds.
+// leastIR is the oldest IR version in which inputs can have defaults.
 const leastOpset, leastIR = 9, 4
 
-// raise updates the operator set of an older model if its nodes have the same meaning in the
-// new one.
+// raise updates an old model to leastOpset and leastIR. It returns an error if the new
+// operator set would change the meaning of a node.
 func (e *exporting) raise(g *onnx.Graph) error {
 	m := g.Model
 	if old := g.Opset(); old < leastOpset {
-		changed := []string{"Upsample", "Scan"} // operator sets 8 and 9 changed these
+		changed := []string{"Upsample", "Scan"} // operator sets 8 and 9 changed these operators
 		stuck := func(n *pb.NodeProto) bool {
 			return onnx.IsDefault(n.GetDomain()) && (slices.Contains(changed, n.GetOpType()) || onnx.AttributeInt(n, "spatial", 1) == 0)
 		}
@@ -234,7 +241,8 @@ func (e *exporting) raise(g *onnx.Graph) error {
 		e.done.Notes = append(e.done.Notes, fmt.Sprintf("the model's operator set %d became %d", old, leastOpset))
 	}
 	if old := m.GetIrVersion(); old < leastIR {
-		// Initializers had to be inputs too; now they need not be.
+		// In older IR versions, initializers had to be listed as inputs. Now only real
+		// inputs are listed.
 		body := m.GetGraph()
 		body.Input = g.Inputs()
 		m.IrVersion = new(int64(leastIR))
@@ -243,8 +251,8 @@ func (e *exporting) raise(g *onnx.Graph) error {
 	return nil
 }
 
-// tensors replaces the maps of a ZipMap by the tensor that they are made from, because many
-// runtimes cannot return maps.
+// tensors replaces the maps that a ZipMap returns by the tensor of probabilities that they
+// are made from, because many runtimes cannot return maps.
 func (e *exporting) tensors(g *onnx.Graph) {
 	for i, v := range g.Outputs() {
 		n := g.Producer(v.GetName())

@@ -23,27 +23,28 @@ import (
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 
-// graphWriter appends the computations of a .attach file to a graph.
+// graphWriter appends the computations of a .attach file to an ONNX graph.
 type graphWriter struct {
 	bundle *attach.Bundle
 	b      *onnx.Builder
 	o      graphOptions
-	rows   graph.Batch  // parts of rows, as methods read them
-	alpha  graph.Tensor // [1], an optional input of the graph
-	level  graph.Tensor // [1], an optional input of the graph, clipped to [0, 1]
+	rows   graph.Batch  // features, logits and other tensors that methods read
+	alpha  graph.Tensor // vector of length 1, an optional input of the graph
+	level  graph.Tensor // vector of length 1, an optional input of the graph, clipped to [0, 1]
 }
 
-// graphOptions say how a .attach file is written to a graph.
+// graphOptions configures how a .attach file is written to a graph.
 type graphOptions struct {
-	alpha, level float64 // defaults of the optional inputs; 0 means the file's own
-	sets         string  // as ExportOptions.Sets
-	rows         any     // the first axis of outputs, as Builder.Input takes it
+	alpha, level float64 // defaults of the optional inputs; 0 means the value in the .attach file
+	sets         string  // see ExportOptions.Sets
+	rows         any     // name or size of the first axis of the outputs, for Builder.Input
 }
 
-// writeGraph appends the computations of a .attach file to a graph. The graph contains the
-// parts of rows, n×width and float32. If rows has no parts, those that the file needs become
-// inputs of the graph. It returns what it leaves out, and why. A method that has no graph is
-// an error.
+// writeGraph appends the computations of a .attach file to a graph. rows names the graph's
+// tensors for features, logits and so on; each is float32 and n×width. If rows is empty,
+// the tensors that the file needs become inputs of the graph. The result left lists what
+// was left out, with reasons. If a method cannot be expressed as a graph, writeGraph
+// returns an error.
 func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOptions) (left []string, err error) {
 	p, err := b.Predictor(attach.PredictOptions{Alpha: o.alpha, Level: o.level})
 	if err != nil {
@@ -95,14 +96,15 @@ func writeGraph(b *attach.Bundle, to *onnx.Builder, rows graph.Batch, o graphOpt
 	return left, nil
 }
 
-// rowInputs declares the parts of rows that a .attach file needs, as inputs of a graph.
+// rowInputs declares graph inputs for the features, logits and other tensors that a .attach
+// file needs.
 func rowInputs(b *attach.Bundle, to *onnx.Builder, n any) (in graph.Batch) {
 	widths, read := batchparts.Widths{"features": b.Base.Width, "logits": b.Base.Outputs}, batchparts.Widths{}
 	if b.Detector != nil {
 		read = b.Detector.Widths()
 	}
 	for name, width := range read {
-		widths[name] = cmp.Or(widths[name], width) // one logit may be read as two
+		widths[name] = cmp.Or(widths[name], width) // a detector may count one logit as two
 	}
 	if _, _, inFeatures := b.GapLimits(); !inFeatures {
 		widths["gaps"] = len(b.GapCounter().Columns())
@@ -116,7 +118,8 @@ func rowInputs(b *attach.Bundle, to *onnx.Builder, n any) (in graph.Batch) {
 	return in
 }
 
-// standardise does the same as Scaling.Apply; a row with an infinity becomes NaN.
+// standardise applies the same scaling as Scaling.Apply. A row that contains an infinity
+// becomes NaN.
 func (w *graphWriter) standardise() {
 	mean, deviation := w.bundle.Scaling()
 	x := w.rows.Features
@@ -131,7 +134,8 @@ func (w *graphWriter) standardise() {
 	w.rows.Features = scaled.Max(-math.MaxFloat32).Min(math.MaxFloat32).Single().Add(x.Mul(0.))
 }
 
-// output declares x, n×dims, as an output with a name. X must be the last tensor made.
+// output declares the tensor x (n×dims) as a graph output with the given name. The last
+// node of the graph must be the one that made x.
 func (w *graphWriter) output(name string, x graph.Tensor, elem pb.TensorProto_DataType, doc string, dims ...int) graph.Tensor {
 	declared := []any{w.o.rows}
 	for _, d := range dims {
@@ -146,7 +150,7 @@ func (w *graphWriter) output(name string, x graph.Tensor, elem pb.TensorProto_Da
 	return x
 }
 
-// optional declares an input of one number with a default.
+// optional declares an optional graph input that holds one number.
 func (w *graphWriter) optional(name string, value float64, doc string) graph.Tensor {
 	scope := w.b.SetScope("")
 	w.b.Optional(name, []float32{float32(value)}, 1)
@@ -155,7 +159,7 @@ func (w *graphWriter) optional(name string, value float64, doc string) graph.Ten
 	return graph.Of(w.b, name, pb.TensorProto_FLOAT, 1)
 }
 
-// levelInput returns the level, an optional input of the graph.
+// levelInput returns the level, which is an optional graph input, clipped to [0, 1].
 func (w *graphWriter) levelInput() graph.Tensor {
 	if w.level.Name() == "" {
 		given := w.optional(graph.Level, w.o.level, fmt.Sprintf("Optional: the probability that intervals and sets cover, in (0, 1); %v by default. Values below 0 become 0. Values above 1 and NaN become 1.", w.o.level))
@@ -164,8 +168,9 @@ func (w *graphWriter) levelInput() graph.Tensor {
 	return w.level
 }
 
-// detect writes the score, its p-value and the flag. Known, if not nil, marks the rows for
-// which the interval model has finite quantiles.
+// detect writes the OOD score, its p-value and the OOD flag. If known is not nil, it marks
+// the rows for which the interval model returns finite quantiles. Other rows get an
+// infinite score.
 func (w *graphWriter) detect(known *graph.Tensor) error {
 	d := w.bundle.Detector
 	var reads graph.Batch
@@ -193,14 +198,14 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 		unseen := within(surprises.RowMax(), rarest).Not().Or(within(surprises.Sum(), together).Not())
 		score = unseen.Not().Choose(score, math.Inf(1))
 	}
-	high := score.Less(math.Inf(1)).Choose(score, math.Inf(1)) // also infinite for NaN
+	high := score.Less(math.Inf(1)).Choose(score, math.Inf(1)) // a NaN score becomes infinite too
 	w.output(graph.OODScore, high.Reshape(-1), pb.TensorProto_FLOAT, fmt.Sprintf("Score of %s: higher means more likely out-of-distribution; infinite for a row that is not finite.", d.Method))
 	c, err := calibrate.NewConformal(w.bundle.Calibration.OOD)
 	if err != nil {
 		return err
 	}
 	n := len(c.Scores)
-	above := make([]float64, n) // so that "less" means "at least", and both are false for NaN
+	above := make([]float64, n) // turns score < above[i] into score ≤ c.Scores[i]; both are false for NaN
 	for i, s := range c.Scores {
 		above[i] = math.Nextafter(s, math.Inf(1))
 	}
@@ -217,7 +222,8 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 	return nil
 }
 
-// probabilities writes the probabilities; Prediction.Confidence is the largest.
+// probabilities writes the probabilities of the classes. Prediction.Confidence is the
+// largest of them.
 func (w *graphWriter) probabilities() {
 	t := cmp.Or(w.bundle.Calibration.Temperature, 1)
 	z := w.rows.Logits.Mul(1 / t)
@@ -228,7 +234,8 @@ func (w *graphWriter) probabilities() {
 	w.output(graph.Probabilities, p, pb.TensorProto_FLOAT, fmt.Sprintf("Probabilities of the classes: logits divided by the temperature %.6g.", t), z.Cols())
 }
 
-// set writes which classes are in the prediction set, or returns why there is none.
+// set writes which classes are in the prediction set. If there can be no sets, it returns
+// the reason.
 func (w *graphWriter) set() (why string, err error) {
 	c := w.bundle.Calibration.TrueClasses
 	switch kind := w.o.sets; {
@@ -245,7 +252,7 @@ func (w *graphWriter) set() (why string, err error) {
 	}
 	z := w.rows.Logits.Double()
 	p, o := z.Softmax(), calibrate.SetOptions{Score: w.o.sets}
-	var out graph.Tensor // classes outside the set; the most probable class is never outside
+	var out graph.Tensor // marks the classes outside the set, which never include the most probable class
 	if o.Score == conformal.LAC {
 		falling := append([]float64{math.Inf(-1)}, slices.Sorted(slices.Values(c.True))...)
 		slices.Reverse(falling)
@@ -253,8 +260,8 @@ func (w *graphWriter) set() (why string, err error) {
 	} else {
 		limit := w.limit(z.Constant(append(slices.Sorted(slices.Values(c.Scores(o))), math.Inf(1))))
 		ranked, _ := p.Top(z.Cols())
-		// Scores rise with falling probability: the set contains the classes above the last
-		// one within the limit.
+		// Scores increase as probabilities decrease. So the set contains all classes down
+		// to the least probable one whose score is within the limit.
 		least := limit.Less(rankedGraph(ranked, o)).Choose(ranked.Mul(0.).Add(2.), ranked).RowMin()
 		out = p.Less(least.Min(ranked.RowMax()))
 	}
@@ -262,7 +269,8 @@ func (w *graphWriter) set() (why string, err error) {
 	return "", nil
 }
 
-// rankedGraph returns the scores of classes in the order of falling probabilities.
+// rankedGraph returns the set scores of the classes, from the most probable class to the
+// least probable one.
 func rankedGraph(p graph.Tensor, o calibrate.SetOptions) graph.Tensor {
 	n := p.Cols()
 	zero, above := make([]float64, n), make([]float64, n)
@@ -277,20 +285,20 @@ func rankedGraph(p graph.Tensor, o calibrate.SetOptions) graph.Tensor {
 	if o.Score == conformal.APS {
 		return scores
 	}
-	return scores.Add(ranks.Scores(o)) // penalties are the scores if all probabilities are 0
+	return scores.Add(ranks.Scores(o)) // with all probabilities 0, Scores returns only the penalties
 }
 
-// limit returns the score at the rank that the level requires, among n sorted scores that
-// include an infinity. The result is a vector.
+// limit returns the threshold: the score whose rank the level requires, among n sorted
+// scores of which one is infinite. The result is a vector of length 1.
 func (w *graphWriter) limit(scores graph.Tensor) graph.Tensor {
-	// The level is a float32 with a rounding error, so the product is slightly reduced. Ranks
-	// count from 0, and lie below the level times n + 1.
+	// The rank, counted from 0, is the level times n, rounded down. The level is a float32
+	// with a rounding error, so the product is reduced slightly.
 	below := w.levelInput().Double().Mul(float64(scores.Cols()) * (1 - 6e-8))
 	return below.To(pb.TensorProto_INT64).Look(scores)
 }
 
-// quantiles writes quantiles and intervals, and returns, n×1, for which rows the interval
-// model has finite quantiles.
+// quantiles writes quantiles and intervals. Its result (n×1) marks the rows for which the
+// interval model returns finite quantiles.
 func (w *graphWriter) quantiles() (*graph.Tensor, error) {
 	c := w.bundle.Calibration
 	levels, targets := c.Quantiles[0].Levels, len(c.Quantiles)
@@ -309,7 +317,7 @@ func (w *graphWriter) quantiles() (*graph.Tensor, error) {
 	for i, l := range levels {
 		ends[i] = quantile.Unknown(l)
 	}
-	size := q.Max(q.Neg()).RowMax().Add(q.Mul(0.).Sum()) // n×targets×1
+	size := q.Max(q.Neg()).RowMax().Add(q.Mul(0.).Sum()) // shape n×targets×1
 	known := size.Less(q.Constant(reach, targets, 1))
 	w.output(graph.QuantilesOut, known.Choose(q, q.Constant(ends)), pb.TensorProto_FLOAT,
 		"Quantiles of the targets from the interval model, at the levels in the model's metadata: not conformalized.", targets, len(levels))
@@ -321,7 +329,8 @@ func (w *graphWriter) quantiles() (*graph.Tensor, error) {
 	return &every, nil
 }
 
-// intervals writes both bounds of conformalized intervals of all targets.
+// intervals writes the lower and upper bounds of the conformalized intervals of all
+// targets.
 func (w *graphWriter) intervals(q, known graph.Tensor) {
 	c := w.bundle.Calibration
 	levels := c.Quantiles[0].Levels
@@ -349,8 +358,9 @@ func (w *graphWriter) intervals(q, known graph.Tensor) {
 	end(graph.Upper, "upper", upper, math.Inf(1))
 }
 
-// weights are the weights of the quantiles at levels in the interpolated quantile at tau, [1],
-// as in quantile.Interpolate.
+// weights returns the factors that interpolate linearly between quantiles. The quantile at
+// tau (a vector of length 1) is the sum of the quantiles at levels, each times its factor.
+// See quantile.Interpolate.
 func weights(tau graph.Tensor, levels []float64) graph.Tensor {
 	n := len(levels)
 	up, upAt, down, downAt := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
@@ -364,7 +374,7 @@ func weights(tau graph.Tensor, levels []float64) graph.Tensor {
 	return rising.Min(tau.Mul(down).Add(downAt)).Min(1.).Max(0.)
 }
 
-// describe writes the meaning of the numbers into the model's metadata.
+// describe writes the levels, the methods and the guarantee into the model's metadata.
 func (w *graphWriter) describe() {
 	b, c := w.bundle, w.bundle.Calibration
 	note := func(key string, value any) { w.b.Note("attach."+key, fmt.Sprint(value)) }

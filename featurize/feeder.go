@@ -11,20 +11,21 @@ import (
 
 // chunk is the input of one run of the model.
 type chunk struct {
-	tensors []ood.Tensor // in the order of the inputs; without a shape, the default
-	rows    int          // number of rows, padding rows included
+	tensors []ood.Tensor // in the order of the inputs; a tensor without a shape means the input's default
+	rows    int          // number of rows, including padding rows
 	n       int          // number of rows without padding rows
-	first   int          // number of the first row, or of the block's first row if places is set
-	limit   int          // largest number of rows
-	hashes  [][16]byte   // of the rows, or nil
-	// places are the places of the rows in their block, if it is run in another order; nil
-	// means the original order. Last marks the last chunk of the block.
+	first   int          // number of the first row; if places is set, of the block's first row
+	limit   int          // largest number of rows in this chunk
+	hashes  [][16]byte   // hashes of the rows, or nil
+	// places lists the positions of the rows in their block if the rows run in another
+	// order than in the block. Otherwise it is nil. last marks the last chunk of such a
+	// block.
 	places []int
 	last   bool
 	err    error
 }
 
-// row is the number of the row at index i.
+// row returns the number of the row at index i of the chunk.
 func (c chunk) row(i int) int {
 	if c.places != nil {
 		i = c.places[i]
@@ -32,12 +33,12 @@ func (c chunk) row(i int) int {
 	return c.first + i
 }
 
-// feeder cuts blocks of rows into chunks. It fills one of two buffers while the model reads
-// the other.
+// feeder divides blocks of rows into chunks, one for each run of the model. It has two
+// buffers, so that it can fill one while the model reads the other.
 type feeder struct {
 	m         *Model
-	batch     int  // rows of a chunk
-	positions int  // largest number of positions in a chunk, or 0 for no bound
+	batch     int  // number of rows in a chunk
+	positions int  // largest number of token positions in a chunk; 0 means no bound
 	hashes    bool // whether to hash rows
 	full      chan chunk
 	free      chan []ood.Tensor
@@ -50,13 +51,14 @@ func newFeeder(m *Model, batch, positions int) *feeder {
 	return f
 }
 
-// feed sends chunks until the rows end, a row is bad, or ctx is cancelled, and closes full.
+// feed sends chunks to f.full until the rows end, a row is invalid, or ctx is cancelled.
+// Then it closes f.full.
 func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) {
 	defer close(f.full)
 	if rows == nil {
 		return
 	}
-	var c chunk // the chunk that is filled; n is 0 between chunks
+	var c chunk // the chunk to fill; n is 0 if none was started
 	next := 0   // number of the next row
 	for block, err := range f.m.tokenised(rows) {
 		var list []ood.Tensor
@@ -64,7 +66,7 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 			list, err = f.m.inputs.match(block, next)
 		}
 		if err != nil {
-			// Rows before the bad one are still good.
+			// The rows before the invalid block are still valid.
 			if f.send(ctx, &c) {
 				f.emit(ctx, chunk{err: err})
 			}
@@ -107,7 +109,8 @@ func (f *feeder) feed(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]
 	f.send(ctx, &c)
 }
 
-// hashes returns hashes of the rows of a block, before they are padded.
+// hashes returns a hash for each row of a block. Hashes are computed before padding, so
+// that they do not depend on the other rows.
 func (m *Model) hashes(list []ood.Tensor) [][16]byte {
 	var block ood.InputBlock
 	for i, t := range list {
@@ -123,12 +126,13 @@ func (m *Model) hashes(list []ood.Tensor) [][16]byte {
 	return hashes
 }
 
-// alike reports whether rows of two tensors have the same shape.
+// alike reports whether the rows of two tensors have the same shape.
 func alike(a, b ood.Tensor) bool {
 	return (a.Shape == nil) == (b.Shape == nil) && (a.Shape == nil || slices.Equal(a.Shape[1:], b.Shape[1:]))
 }
 
-// appendRows appends rows i to j of a tensor, all of one length.
+// appendRows appends the rows i to j−1 of t to another tensor. All rows of t must have the
+// same length.
 func appendRows(to *ood.Tensor, t ood.Tensor, i, j int) {
 	if t.Shape != nil {
 		width := product(t.Shape[1:])
@@ -136,7 +140,7 @@ func appendRows(to *ood.Tensor, t ood.Tensor, i, j int) {
 	}
 }
 
-// appendElements appends the elements i to j of a tensor.
+// appendElements appends the elements i to j−1 of t to another tensor.
 func appendElements(to *ood.Tensor, t ood.Tensor, i, j int) {
 	if t.Strings != nil {
 		to.Strings = append(to.Strings, t.Strings[i:j]...)
@@ -145,7 +149,9 @@ func appendElements(to *ood.Tensor, t ood.Tensor, i, j int) {
 	}
 }
 
-// start takes a free buffer for n or more rows with the shapes of these tensors.
+// start starts a chunk in a free buffer. The rows will have the shapes of the tensors in
+// list, and n is how many rows are expected at least. The first of them has the number
+// first.
 func (f *feeder) start(ctx context.Context, list []ood.Tensor, n, first int) (chunk, bool) {
 	select {
 	case tensors := <-f.free:
@@ -166,8 +172,8 @@ func (f *feeder) start(ctx context.Context, list []ood.Tensor, n, first int) (ch
 	}
 }
 
-// send pads a chunk if the model needs it, passes it on and empties it. It does not send an
-// empty chunk.
+// send pads a chunk to the fixed batch if the model has one, emits it and empties it. An
+// empty chunk is not sent. send returns false if ctx is cancelled.
 func (f *feeder) send(ctx context.Context, c *chunk) bool {
 	if c.n == 0 {
 		return true
@@ -192,6 +198,7 @@ func (f *feeder) send(ctx context.Context, c *chunk) bool {
 	return ok
 }
 
+// emit passes a chunk to the model. It returns false if ctx is cancelled.
 func (f *feeder) emit(ctx context.Context, c chunk) bool {
 	select {
 	case f.full <- c:

@@ -19,7 +19,6 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// Names of what exporters write beside a model.
 const (
 	// Names of the files that exporters write beside a model.
 	configFile          = "config.json"
@@ -28,16 +27,16 @@ const (
 	tokenizerConfigFile = "tokenizer_config.json"
 )
 
-// folder holds the files that an exporter wrote beside a model.
+// folder describes the files that an exporter wrote beside a model.
 type folder struct {
-	dir        string // or "" if there is none
+	dir        string // "" if the model has no such folder
 	config     exported
-	preprocess json.RawMessage // nil if there is none
-	text       *attach.Text    // nil if there is none
-	unused     []string        // what cannot be used, and why
+	preprocess json.RawMessage // image preprocessing, or nil
+	text       *attach.Text    // tokenizer, or nil
+	unused     []string        // files that cannot be used, with reasons
 }
 
-// exported is the content of config.json.
+// exported is the content of the config.json that an exporter writes.
 type exported struct {
 	ModelType     string            `json:"model_type"`
 	Architectures []string          `json:"architectures"`
@@ -49,12 +48,12 @@ type exported struct {
 	PadID         *float64          `json:"pad_token_id"`
 }
 
-// findModel returns the model at path, and the folder of the exporter's files or "". Path is
-// that folder or the model itself.
+// findModel returns the path of the model and the exporter's folder. The argument is the
+// path of the model or of that folder. The folder is "" if the model has none.
 func findModel(path string) (model, dir string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return path, "", nil // reading it returns the error
+		return path, "", nil // the caller gets this error when it reads the model
 	}
 	if !info.IsDir() {
 		return path, exportersFolder(path), nil
@@ -79,8 +78,8 @@ func findModel(path string) (model, dir string, err error) {
 	return "", "", fmt.Errorf("%s: the folder has several models and no model.onnx; name one of them: %s", path, display.List(found, 10))
 }
 
-// exportersFolder returns the folder that an exporter wrote a model to, or "". Such a folder
-// has the config.json of a network.
+// exportersFolder returns the folder that an exporter wrote a model to, or "". Such a
+// folder contains a config.json with a known key.
 func exportersFolder(model string) string {
 	dirs := []string{filepath.Dir(model)}
 	if whole, err := filepath.Abs(model); err == nil && filepath.Base(filepath.Dir(whole)) == "onnx" {
@@ -96,8 +95,8 @@ func exportersFolder(model string) string {
 	return ""
 }
 
-// readFolder reads the files beside a model. A file that cannot be used is not an error; it is
-// listed in unused.
+// readFolder reads the files beside a model. If a file cannot be used, readFolder returns
+// no error but lists the file in unused.
 func readFolder(dir string) (*folder, error) {
 	f := &folder{dir: dir}
 	if dir == "" {
@@ -141,7 +140,8 @@ func readFolder(dir string) (*folder, error) {
 	return f, nil
 }
 
-// texts returns a tokenizer for a model with these inputs, or nil.
+// texts returns a tokenizer for a model with the given inputs, or nil if there is no usable
+// tokenizer.
 func (f *folder) texts(inputs inputs) *texts {
 	ids := inputs.withRole(tokenIDs)
 	if ids == nil {
@@ -179,12 +179,15 @@ func (f *folder) texts(inputs inputs) *texts {
 	return x
 }
 
-// offset lists the types of networks whose first positions are reserved for padding.
+// offset lists the types of networks that reserve their first positions for padding.
 var offset = [...]string{"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "longformer", "data2vec-text", "ibert", "luke", "esm", "xmod", "roberta-prelayernorm"}
 
+// countsFromPadding reports whether the network reserves its first positions for padding,
+// so that real positions start after them.
 func (c exported) countsFromPadding() bool { return slices.Contains(offset[:], c.ModelType) }
 
-// positions is the number of tokens that have a position embedding, or 0 if unknown.
+// positions returns the number of tokens that the network has position embeddings for, or 0
+// if it is unknown.
 func (c exported) positions() int {
 	n := cmp.Or(c.Positions, c.Context)
 	if n > 0 && c.countsFromPadding() {
@@ -197,13 +200,13 @@ func (c exported) positions() int {
 	return max(n, 0)
 }
 
-// unusable records what is not used, and why.
+// unusable records that a file is not used, with the reason.
 func (f *folder) unusable(name string, why error) {
 	f.unused = append(f.unused, fmt.Sprintf("%s: %v", name, why))
 }
 
-// classes returns the names of classes, or nil. Names that only repeat the numbers of classes
-// do not count.
+// classes returns the names of the classes. It returns nil if there are no names, or if the
+// names only repeat the numbers of the classes.
 func (f *folder) classes() []string {
 	names := make([]string, len(f.config.Names))
 	made := 0
@@ -224,7 +227,7 @@ func (f *folder) classes() []string {
 	return names
 }
 
-// describe adds the content of the folder to the info about a model.
+// describe adds the content of the folder to info.
 func (f *folder) describe(info *Info) {
 	if info.Text, info.Unused = f.text, f.unused; f.dir == "" {
 		return
@@ -248,7 +251,8 @@ func (f *folder) describe(info *Info) {
 	info.Unused = f.unused
 }
 
-// task returns the exporter's task of a network with this number of outputs, or "".
+// task returns the task that config.json implies for a network with the given number of
+// outputs, or "".
 func (f *folder) task(outputs int) attach.Task {
 	one := outputs == 1 && (len(f.config.Names) == 1 || f.config.Labels != nil && *f.config.Labels == 1)
 	classifies := func(name string) bool { return strings.HasSuffix(name, "Classification") }

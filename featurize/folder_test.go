@@ -30,6 +30,8 @@ func exportedFolder(t *testing.T, config string) string {
 	return dir
 }
 
+// TestFolder checks which classes and which task Inspect reads from config.json, and which
+// problems it reports.
 func TestFolder(t *testing.T) {
 	names := `"id2label": {"1": "b", "0": "a", "3": "d", "2": "c"}`
 	for config, want := range map[string]struct {
@@ -58,8 +60,9 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// A model that counts positions from its padding, and takes them as an input, would get wrong
-// positions.
+// TestPositionsFromPadding checks that no tokenizer is used if a model takes positions as
+// an input and counts them from its padding. The tokenizer would pass wrong positions to
+// such a model.
 func TestPositionsFromPadding(t *testing.T) {
 	dir := t.TempDir()
 	b := onnx.NewBuilder("positions", 13)

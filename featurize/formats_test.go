@@ -17,10 +17,12 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// All element types, IR versions and fixed batches give the same features.
+// TestFormats checks that all element types, IR versions and fixed batches give the same
+// features.
 func TestFormats(t *testing.T) {
 	rt := runtime(t)
-	// In a model of type to, constants are cast from float32.
+	// typed builds a model with elements of type to. Its constants are float32 numbers that
+	// are cast to this type.
 	typed := func(to pb.TensorProto_DataType) func(b *onnx.Builder) {
 		return func(b *onnx.Builder) {
 			as := func(name string) string { return b.Node("Cast", []string{name}, onnx.Attr("to", to)) }
@@ -30,7 +32,7 @@ func TestFormats(t *testing.T) {
 			b.Output(y, to, "n", c)
 		}
 	}
-	// If the input has integers, they are cast to float32.
+	// fed builds a model whose integer input is cast to float32.
 	fed := func(from pb.TensorProto_DataType) func(b *onnx.Builder) {
 		return func(b *onnx.Builder) {
 			out(b, gemm(b, phiOf(b, b.Node("Cast", []string{b.Input("x", from, "n", 3)}, onnx.Attr("to", float)))))
@@ -43,7 +45,7 @@ func TestFormats(t *testing.T) {
 		build func(b *onnx.Builder)
 		edit  func(m *pb.ModelProto)
 		opset int64
-		whole bool // inputs are whole numbers
+		whole bool // whether inputs must be integers
 		fixed int
 		tol   float64
 		dtype string
@@ -122,7 +124,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// externalise moves a model's weights to a file beside it.
+// externalise moves a model's weights to a separate file in dir. It returns the path of the
+// model.
 func externalise(t *testing.T, m *pb.ModelProto, dir, file string) string {
 	t.Helper()
 	var data []byte
@@ -149,6 +152,8 @@ func externalise(t *testing.T, m *pb.ModelProto, dir, file string) string {
 	return path
 }
 
+// TestExternalWeights checks models with external weights, and the errors if these are
+// missing or truncated.
 func TestExternalWeights(t *testing.T) {
 	rt := runtime(t)
 	b := onnx.NewBuilder("tiny", 17)
@@ -164,7 +169,7 @@ func TestExternalWeights(t *testing.T) {
 	x := noise(9)
 	near(t, "φ", all(t, m, []int{3, 3}, x).Features.Data, trunkOf(x), 1e-6)
 
-	// The digest covers the weights.
+	// If the external weights change, the digest must change too.
 	data, err := os.ReadFile(filepath.Join(dir, "weights.bin"))
 	if err != nil {
 		t.Fatal(err)

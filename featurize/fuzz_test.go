@@ -14,7 +14,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// FuzzFind walks back through hostile graphs. It may find no layer, but must not panic.
+// FuzzFind checks that hostile graphs cause no panic when a model is opened. Finding no
+// layer is allowed.
 func FuzzFind(f *testing.F) {
 	seeds := 0
 	add := func(build func(b *onnx.Builder, x string) string) {
@@ -80,15 +81,15 @@ func FuzzFind(f *testing.F) {
 				t.Fatal(err)
 			}
 			spread(source{constants: k, inputs: in}.layersBefore(p.feature.tensor), maxProbed)
-			_, _ = dropLayers(g, "", p.logits) // what it cannot read is an error
+			_, _ = dropLayers(g, "", p.logits) // an error is allowed
 		}
 		in.shapes(g)
 		_, _ = in.match(ood.BlockOf([]int{2, 2}, make([]float32, 4)), 0)
 	})
 }
 
-// However rows are cut, grouped and padded, each must be fed once, completely and unchanged.
-// Rows that do not fit must give an error.
+// FuzzFeed checks that each row is fed exactly once, completely and unchanged, for random
+// ways to divide, group and pad rows. Rows that do not fit must give an error.
 func FuzzFeed(f *testing.F) {
 	f.Add([]byte{1, 2, 9, 1, 0, 3, 4, 5, 6, 7, 8})
 	f.Add([]byte{2, 1, 1, 7, 9, 1, 0, 5, 3, 40, 3, 7, 40, 1, 2, 3, 4, 5, 6})
@@ -157,7 +158,7 @@ func FuzzFeed(f *testing.F) {
 				}
 			}
 		})
-		var all ood.InputBlock // rows of all blocks, one a block
+		var all ood.InputBlock // only Start is used: the number of rows so far
 		rows := map[int]ood.InputBlock{}
 		for _, b := range blocks {
 			for i := range b.Len() {

@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// cells returns the inputs whose rows are cells of a table: numbers and texts that
-// rows have to bring, but no tokens. It returns nil if no cell can be empty.
+// cells returns the indexes of the inputs whose rows are cells of a table: required inputs
+// of numbers or texts, but not of tokens. It returns nil if no cell can be empty.
 func (list inputs) cells() (cells []int) {
 	empty := false
 	for i, in := range list {
@@ -27,8 +27,8 @@ func (list inputs) cells() (cells []int) {
 	return cells
 }
 
-// gaps marks the empty cells of a chunk's rows: NaN, and texts without a character.
-// Its columns are the cells of the inputs, in their order.
+// gaps marks the empty cells of a chunk's rows with 1. A cell is empty if it holds NaN or
+// an empty text. The result has one column for each cell, in the order of the inputs.
 func (list inputs) gaps(c chunk) blas32.General {
 	cells, k := list.cells(), 0
 	for _, i := range cells {
@@ -52,16 +52,17 @@ func (list inputs) gaps(c chunk) blas32.General {
 	return m
 }
 
-// writeGaps appends nodes that compute gaps to a graph that has these inputs and the
-// given version of the classical operators, or 0. It returns the zero Tensor if no
-// cell can be empty.
+// writeGaps appends nodes to a graph that compute the same as gaps. The graph must contain
+// these inputs. version is the graph's version of the classical operators, or 0 if it has
+// none. If no cell can be empty, writeGaps returns the zero Tensor.
 func (list inputs) writeGaps(to *onnx.Builder, version int64) graph.Tensor {
 	var columns []graph.Tensor
 	for _, i := range list.cells() {
 		in := list[i]
 		x := graph.Of(to, in.name, pb.TensorProto_DataType(in.elem), 1)
 		if in.texts() {
-			// The encoder gives 0 for an empty text, and else −1.
+			// The LabelEncoder maps an empty text to 0 and any other text to −1. Adding 1
+			// yields 1 or 0.
 			n := onnx.Node{Op: "LabelEncoder", Domain: classical, Inputs: []string{in.name}, Attrs: []*pb.AttributeProto{onnx.Attr("default_int64", -1)}}
 			if version == 1 {
 				n.Attrs = append(n.Attrs, onnx.Attr("classes_strings", []string{""}))

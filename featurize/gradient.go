@@ -12,40 +12,45 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// GradientOptions says what Gradients differentiates. The zero value is the log-softmax of the
-// predicted class with respect to the input.
+// GradientOptions configures Gradients. With the zero value, Gradients differentiates the
+// log-softmax of the predicted class with respect to the model's input.
 type GradientOptions struct {
-	// Of is the scalar of each row. An output that the model does not have is an error.
+	// Of selects the scalar that is differentiated for each row. If it refers to an output
+	// that the model does not have, Gradients returns an error.
 	Of ood.Scalar
-	// Tensor names the tensor to differentiate with respect to. It must be computed from the
-	// inputs, with rows as its first axis. The default is the only input, or the only input of
-	// real numbers that is not a mask. If there is no such input, the error wraps
-	// ood.ErrNotDifferentiable. Gradients of rows of tokens are as long as each row.
+	// Tensor names the tensor to differentiate with respect to. It must be computed from
+	// the inputs, and its first axis must be the row axis. By default it is the only input,
+	// or the only input that holds real numbers and is not a mask. If there is no such
+	// input, the error wraps ood.ErrNotDifferentiable. If rows of tokens differ in length,
+	// the gradient of each row has the length of that row.
 	Tensor string
-	// Batch is the number of rows in one run. The default is that of Options, or less for
-	// large inputs, because the activations of a whole batch are kept. A model with a fixed
-	// batch overrides it.
+	// Batch is the number of rows in one run. The default is the Batch of Options, or fewer
+	// rows if inputs are large, because the activations of a whole batch are kept in
+	// memory. If the model has a fixed batch, Batch is ignored.
 	Batch int
 }
 
-// GradientBatch is a batch of rows with their gradients.
+// GradientBatch holds a batch of rows and their gradients.
 type GradientBatch struct {
-	ood.Batch // φ and logits
-	// Gradient has the tensor's name and shape, with the rows first.
+	ood.Batch // features φ and logits
+	// Gradient has the name and the shape of the tensor that was differentiated with
+	// respect to. Its first axis is the row axis.
 	Gradient ood.Tensor
 }
 
-// Gradients runs the model on rows, such as those of x.Blocks, like Features. With φ and the
-// logits, it yields the gradient of a scalar of each row's logits. The logits are Info.Logits,
-// before any Softmax. The first call for a kind of scalar and a tensor builds a graph for it.
+// Gradients runs the model on blocks of rows, like Features. It yields the features φ, the
+// logits, and for each row the gradient of a scalar function of the logits. The logits are
+// Info.Logits, before any Softmax. The first call for each kind of scalar and each tensor
+// builds a graph.
 //
-// Gradients of probabilities are relatively exact down to probabilities of 1e-38, the smallest
-// float32. If the runner-up is 87 temperatures or more below the predicted class, they are 0
-// or nearly so.
+// Gradients of probabilities have a small relative error as long as the probabilities are
+// above 1e-38, about the smallest float32. If the second-largest logit is more than 87
+// temperatures below the largest, the gradients are 0 or almost 0.
 //
-// If an operator has no known gradient, the error wraps ood.ErrNotDifferentiable and names the
-// operator and its node. A ReLU unit whose input is 0 up to rounding is on or off by chance,
-// in any implementation. One such unit can change a gradient by 1e-3 of its size or more.
+// If the gradient of an operator is not known, the error wraps ood.ErrNotDifferentiable and
+// names the operator and its node. If the input of a ReLU unit is 0 up to rounding, chance
+// decides in any implementation whether the unit is on. One such unit can change a gradient
+// by 1e-3 of its size or more.
 func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], o GradientOptions) iter.Seq2[GradientBatch, error] {
 	return func(yield func(GradientBatch, error) bool) {
 		if err := m.checkGradient(o); err != nil {
@@ -69,6 +74,8 @@ func (m *Model) Gradients(ctx context.Context, rows iter.Seq2[ood.InputBlock, er
 	}
 }
 
+// checkGradient returns an error if the options are invalid or the model does not have the
+// requested scalar.
 func (m *Model) checkGradient(o GradientOptions) error {
 	switch {
 	case o.Of.Temperature < 0 || !rows.Finite(o.Of.Temperature):
@@ -86,12 +93,13 @@ func (m *Model) checkGradient(o GradientOptions) error {
 		return scalarErrorf("the model has no output that could be differentiated")
 	}
 	if m.info.OutputsWidth == 0 {
-		return nil // the first run shows it
+		return nil // the first run checks it
 	}
 	return o.checkOutputs(m.info.OutputsWidth)
 }
 
-// kinds returns how many kinds of scalar are set; 0 means the log-softmax.
+// kinds returns how many kinds of scalar are requested. 0 means the log-softmax of the
+// predicted class.
 func kinds(of ood.Scalar) (n int) {
 	for _, asked := range []bool{of.Sum, of.TopTwo, of.Logit, of.Top} {
 		if asked {
@@ -101,7 +109,8 @@ func kinds(of ood.Scalar) (n int) {
 	return n
 }
 
-// checkOutputs returns an error if a model with c outputs does not have the scalar.
+// checkOutputs returns an error if the requested scalar does not exist in a model with c
+// outputs.
 func (o GradientOptions) checkOutputs(c int) error {
 	switch {
 	case o.Of.Logit && o.Of.Index >= c:
@@ -112,10 +121,11 @@ func (o GradientOptions) checkOutputs(c int) error {
 	return nil
 }
 
-// gradientNumbers bounds the numbers in a batch that is differentiated: eight images of
-// 3×224×224.
+// gradientNumbers bounds the numbers in a batch that is differentiated. The bound is eight
+// images of 3×224×224.
 const gradientNumbers = 8 * 3 * 224 * 224
 
+// gradientBatch returns the number of rows in one run that computes gradients.
 func (m *Model) gradientBatch(o GradientOptions) int {
 	switch {
 	case m.fixed:
@@ -130,7 +140,8 @@ func (m *Model) gradientBatch(o GradientOptions) int {
 	return max(1, min(m.batch, int(gradientNumbers/max(1, width))))
 }
 
-// runGradient runs the model on a chunk and returns the gradient too.
+// runGradient runs the model on a chunk and returns the features, the logits and the
+// gradient.
 func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o GradientOptions) (GradientBatch, error) {
 	x, err := m.inputs.wrap(c.tensors)
 	if err != nil {
@@ -167,6 +178,8 @@ func (m *Model) runGradient(ctx context.Context, d *differentiated, c chunk, o G
 	return b, err
 }
 
+// gradientOf copies the gradient out of t, without the padding rows. It returns an error if
+// the first axis is not the row axis or a number is not finite.
 func gradientOf(c chunk, t *ort.Tensor, tensor string) (ood.Tensor, error) {
 	shape := t.Shape()
 	data := t.Float32s()

@@ -19,7 +19,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// scalarOf computes the scalar of one row of logits, in double precision.
+// scalarOf computes the scalar s of one row of logits z in double precision. top is the
+// class with the largest logit.
 func scalarOf(z []float64, s ood.Scalar, top int) float64 {
 	t := s.Temperature
 	if t == 0 {
@@ -53,7 +54,7 @@ func scalarOf(z []float64, s ood.Scalar, top int) float64 {
 	return z[top]/t - math.Log(sum)
 }
 
-// forward computes the tiny model on one row, in double precision.
+// forward computes the logits of the tiny model for one row in double precision.
 func forward(x []float64) (z []float64) {
 	z = make([]float64, c)
 	for i := range c {
@@ -69,7 +70,7 @@ func forward(x []float64) (z []float64) {
 	return z
 }
 
-// gradientOf computes the gradient of a scalar by central differences.
+// gradientOf computes the gradient of the scalar s by central differences.
 func gradientOf(x []float32, s ood.Scalar) []float32 {
 	const step = 1e-6
 	var g []float32
@@ -93,6 +94,7 @@ func gradientOf(x []float32, s ood.Scalar) []float32 {
 	return g
 }
 
+// gradients returns the gradients of all rows in one batch.
 func gradients(t testing.TB, m *featurize.Model, shape []int, x []float32, o featurize.GradientOptions) featurize.GradientBatch {
 	t.Helper()
 	var all featurize.GradientBatch
@@ -112,8 +114,8 @@ func gradients(t testing.TB, m *featurize.Model, shape []int, x []float32, o fea
 	return all
 }
 
-// The gradient of each scalar equals central differences, both in a merged graph (operator set
-// 17) and in a separate model (9).
+// TestGradients checks that the gradient of each scalar equals central differences, for
+// operator sets 9 to 21.
 func TestGradients(t *testing.T) {
 	rt := runtime(t)
 	x := noise(3 * 7)
@@ -141,15 +143,16 @@ func TestGradients(t *testing.T) {
 	}
 }
 
-// If the model is confident, the gradient is small but keeps its digits.
+// TestGradientSure checks that the gradient keeps its digits if it is tiny because the
+// model is confident.
 func TestGradientSure(t *testing.T) {
 	rt := runtime(t)
 	m := open(t, rt, tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3), featurize.Options{})
 	x := []float32{4, 8, 36}
 	got := gradients(t, m, []int{1, 3}, x, featurize.GradientOptions{})
 	z := forward([]float64{4, 8, 36})
-	rest := 1 / (1 + math.Exp(math.Abs(z[1]-z[0]))) // 1 − p of the top class
-	want := gradientOf(x, ood.Scalar{TopTwo: true}) // of z_top − z_other
+	rest := 1 / (1 + math.Exp(math.Abs(z[1]-z[0]))) // 1 − p, where p is the probability of the top class
+	want := gradientOf(x, ood.Scalar{TopTwo: true}) // gradient of the difference between the two logits
 	for i := range want {
 		want[i] *= float32(rest)
 	}
@@ -159,8 +162,9 @@ func TestGradientSure(t *testing.T) {
 	near(t, "the gradient", got.Gradient.Data, want, 1e-4)
 }
 
-// If the model is confident, the gradients of probabilities and of their differences must not
-// lose digits to 1 − p. The test compares entry by entry.
+// TestGradientSureSoftmax checks that gradients of probabilities and of their differences
+// keep their digits if the model is confident. Each number must have a small relative
+// error.
 func TestGradientSureSoftmax(t *testing.T) {
 	rt := runtime(t)
 	const classes = 4
@@ -195,9 +199,10 @@ func TestGradientSureSoftmax(t *testing.T) {
 	}
 }
 
-// softmaxGradient computes the gradient of v·p with respect to the logits, p = softmax(z/T),
-// in double precision and only from differences of logits: ∂(v·p)/∂z_i = p_i Σ_k p_k (v_i −
-// v_k)/T.
+// softmaxGradient computes the gradient of v·p with respect to the logits z, where p =
+// softmax(z/T) and v is given by the scalar s. It uses double precision and only
+// differences of logits:
+// ∂(v·p)/∂z_i = p_i Σ_k p_k (v_i − v_k)/T.
 func softmaxGradient(z []float32, s ood.Scalar) []float64 {
 	temperature := max(s.Temperature, 1)
 	v := make([]float64, len(z))
@@ -230,7 +235,8 @@ func softmaxGradient(z []float32, s ood.Scalar) []float64 {
 	return g
 }
 
-// All element types of the input, and a fixed batch, give the same gradient.
+// TestGradientFormats checks that all element types of the input, and a fixed batch, give
+// the same gradient.
 func TestGradientFormats(t *testing.T) {
 	rt := runtime(t)
 	for _, k := range []struct {
@@ -268,6 +274,7 @@ func TestGradientFormats(t *testing.T) {
 	}
 }
 
+// gradientError returns the first error of Gradients, or nil.
 func gradientError(m *featurize.Model, shape []int, x []float32, o featurize.GradientOptions) error {
 	for _, err := range m.Gradients(context.Background(), featurize.Single(ood.BlockOf(shape, x)), o) {
 		if err != nil {
@@ -277,14 +284,15 @@ func gradientError(m *featurize.Model, shape []int, x []float32, o featurize.Gra
 	return nil
 }
 
-// If only a run shows the number of outputs, scalars that the model does not have must still
-// be errors, and not gradients of zeros.
+// TestGradientUnknownWidth checks models whose number of outputs is unknown until they run.
+// A scalar that such a model does not have must give an error, not a gradient of zeros.
 func TestGradientUnknownWidth(t *testing.T) {
 	rt := runtime(t)
 	for _, opset := range []int64{9, 17} {
 		unknown := func(width int) *featurize.Model {
 			m := open(t, rt, tiny(t, opset, func(b *onnx.Builder, x string) {
-				// None of the sequence lengths that probe tries gives five tokens.
+				// The reshape needs five tokens, and probe does not try this sequence
+				// length.
 				y := b.Node("Tanh", []string{b.Node("Reshape", []string{x, b.Const([]int64{0, 15})})})
 				if width == 1 {
 					y = b.Node("ReduceMean", []string{y}, onnx.Attr("axes", []int64{1}), onnx.Attr("keepdims", 1))
@@ -318,8 +326,8 @@ func TestGradientUnknownWidth(t *testing.T) {
 	}
 }
 
-// A tensor that is the same for every row has no gradient for each row, even if it has as many
-// rows as the inputs.
+// TestGradientConstant checks that Gradients rejects a tensor that is the same for every
+// row, even if its first axis has as many entries as there are rows.
 func TestGradientConstant(t *testing.T) {
 	rt := runtime(t)
 	for _, opset := range []int64{9, 17} {
@@ -351,8 +359,9 @@ func TestGradientConstant(t *testing.T) {
 	}
 }
 
-// TestDigitsGradients compares with PyTorch's autograd in double precision, from
-// testdata/gradients.py. It uses blocks larger than a batch, and several goroutines at once.
+// TestDigitsGradients compares gradients with PyTorch's autograd in double precision, which
+// testdata/gradients.py recorded. Blocks are larger than a batch, and several goroutines
+// run at once.
 func TestDigitsGradients(t *testing.T) {
 	rt := runtime(t)
 	reference := filepath.Join("testdata", "digits_gradients")
@@ -389,7 +398,8 @@ func TestDigitsGradients(t *testing.T) {
 	}
 }
 
-// Weights beside the model are found, even if its operator set is old.
+// TestGradientExternal checks that external weights are found, even if the model has an old
+// operator set.
 func TestGradientExternal(t *testing.T) {
 	rt := runtime(t)
 	path := filepath.Join("..", "testmodels", "odd", "external.onnx")
@@ -412,8 +422,8 @@ func TestGradientExternal(t *testing.T) {
 	near(t, "the gradient", got.Gradient.Data, want.Gradient.Data, 1e-6)
 }
 
-// An operator that cannot be differentiated gives an error that names the operator, its node
-// and a remedy.
+// TestNotDifferentiable checks that the error for an operator without a gradient names the
+// operator and its node.
 func TestNotDifferentiable(t *testing.T) {
 	rt := runtime(t)
 	branch := func(name string) *pb.GraphProto {
@@ -446,11 +456,13 @@ func TestNotDifferentiable(t *testing.T) {
 				t.Errorf("%s: error %q does not say %q", name, err, word)
 			}
 		}
-		// Tensors after that node can still be differentiated.
+		// Gradients with respect to a tensor after that node must still work.
 		gradients(t, m, []int{2, 3}, noise(6), featurize.GradientOptions{Tensor: m.Info().Feature.Tensor})
 	}
 }
 
+// TestGradientErrors checks the errors for invalid options, invalid rows and a cancelled
+// context.
 func TestGradientErrors(t *testing.T) {
 	rt := runtime(t)
 	m := open(t, rt, tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3), featurize.Options{})

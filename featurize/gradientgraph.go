@@ -18,20 +18,21 @@ import (
 
 const gradientName = "attach/gradient"
 
-// gradientKey identifies a gradient's graph.
+// gradientKey identifies the graph of a gradient.
 type gradientKey struct {
-	of     ood.Scalar // without its temperature and index
+	of     ood.Scalar // the scalar; its temperature and index are 0
 	tensor string
 }
 
-// differentiated is a model with its gradient.
+// differentiated is a model whose graph also computes a gradient.
 type differentiated struct {
 	key     gradientKey
-	tensor  string       // to differentiate with respect to
-	along   int          // the input whose second axis is also the tensor's, or −1
+	tensor  string       // tensor to differentiate with respect to
+	along   int          // index of the input that has the same second axis as the tensor, or −1
 	session *ort.Session // returns φ, the logits and the gradient
 }
 
+// differentiate builds the graph that computes the gradient for key.
 func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKey) (*differentiated, error) {
 	tensor := key.tensor
 	if tensor == "" {
@@ -60,8 +61,8 @@ func (m *Model) differentiate(ctx context.Context, g *onnx.Graph, key gradientKe
 	return d, nil
 }
 
-// along returns the input whose second axis is also the tensor's, according to random rows, or
-// −1.
+// along returns the index of the input that has the same second axis as the tensor, or −1.
+// It compares the shapes in a run on random rows.
 func (m *Model) along(ctx context.Context, g *onnx.Graph, tensor string) int {
 	probed := []string{tensor}
 	for i, in := range m.inputs {
@@ -76,7 +77,7 @@ func (m *Model) along(ctx context.Context, g *onnx.Graph, tensor string) int {
 		return -1
 	}
 	s := source{constants: newConstants(g, filepath.Dir(m.path), m.rt, m.inputs...), inputs: m.inputs}
-	shapes, _ := s.probeShapes(ctx, probed) // if the model cannot run, shapes are unknown
+	shapes, _ := s.probeShapes(ctx, probed) // if the model cannot run, shapes is nil
 	shape := shapes[tensor]
 	return slices.IndexFunc(m.inputs, func(in input) bool {
 		of := shapes[in.name]
@@ -87,8 +88,8 @@ func (m *Model) along(ctx context.Context, g *onnx.Graph, tensor string) int {
 // real reports whether the input takes real numbers.
 func (in input) real() bool { return onnx.IsFloat(pb.TensorProto_DataType(in.elem)) }
 
-// real returns the input to differentiate with respect to: the only input, or the only one of
-// real numbers.
+// real returns the input to differentiate with respect to: the only input of the model, or
+// the only one that holds real numbers.
 func (list inputs) real() (input, error) {
 	if len(list) == 1 {
 		return list[0], nil
@@ -112,7 +113,8 @@ func (list inputs) real() (input, error) {
 		"or differentiate with respect to one of them", ood.ErrNotDifferentiable, display.Quoted(all, 10))
 }
 
-// gradient appends the gradient to the model.
+// gradient appends the nodes that compute the gradient to the model's graph, and opens a
+// session for it.
 func (m *Model) gradient(ctx context.Context, g *onnx.Graph, d *differentiated) (*ort.Session, error) {
 	views, dir := m.views[:2], filepath.Dir(m.path)
 	names := namesOf(views)
@@ -134,8 +136,9 @@ func (m *Model) gradient(ctx context.Context, g *onnx.Graph, d *differentiated) 
 	return m.rt.NewSession(ctx, ort.Model{Proto: model, Dir: dir}, append(m.inputs.feeds(), s.inputs...), append(names, out))
 }
 
-// with lists the tensors whose gradients sum to the requested one: the tensor itself, or its
-// casts to real numbers if it contains integers.
+// with lists tensors whose gradients add up to the gradient with respect to the given
+// tensor. The list contains only this tensor. If it is an integer input, the list contains
+// its casts to real numbers instead.
 func (m *Model) with(g *onnx.Graph, tensor string) ([]string, error) {
 	_, constant := g.Const(tensor)
 	made := ancestors(g, tensor)
@@ -167,7 +170,7 @@ func (m *Model) with(g *onnx.Graph, tensor string) ([]string, error) {
 	return casts, nil
 }
 
-// declare makes the sum of gradients a float32 output.
+// declare adds up the gradients and makes the sum a float32 output.
 func declare(b *onnx.Builder, gradients []string) string {
 	sum := ""
 	for _, g := range gradients {
@@ -184,8 +187,8 @@ func declare(b *onnx.Builder, gradients []string) string {
 	return out
 }
 
-// scalarInputs returns the inputs of the graph besides the rows, in the order in which
-// scalarGraph declared them.
+// scalarInputs returns the additional inputs of the graph, in the order in which
+// scalarGraph declared them: the index of the logit and the temperature.
 func (d *differentiated) scalarInputs(o GradientOptions) (list []*ort.Tensor, err error) {
 	add := func(t *ort.Tensor, e error) {
 		if e == nil {

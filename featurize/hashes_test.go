@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestHashes checks that a row's hash depends only on its inputs, and not on the block or on
-// the other rows.
+// TestHashes checks that the hash of a row depends only on the row's inputs, and not on
+// other rows of its block.
 func TestHashes(t *testing.T) {
 	orttest.Open(t)
 	m, err := Open(t.Context(), "../testmodels/text", Options{})

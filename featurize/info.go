@@ -7,89 +7,93 @@ import (
 	"github.com/attach-uncertainty/attach"
 )
 
-// Info describes a model and what was found in it.
+// Info describes a model and the tensors that are read from it.
 type Info struct {
 	Opset     int64   `json:"opset"`
 	IRVersion int64   `json:"ir_version"`
 	Inputs    []Value `json:"inputs"`
 	Outputs   []Value `json:"outputs"`
-	// Task is "classification" if the output is normalized by a Softmax, LogSoftmax or
-	// Sigmoid, or has three columns or more. It is "regression" if the output has one column
-	// and no Sigmoid. It is "embedding" if the outputs are no predictions, and the feature is
-	// the mean of the last layer over positions. Otherwise it is "unknown": two columns can be
-	// two classes or two targets. For trees and similar models, the operators determine the
-	// task.
+	// Task is "classification" if a Softmax, LogSoftmax or Sigmoid normalizes the output,
+	// or if the output has at least three columns. It is "regression" if the output has one
+	// column and no Sigmoid. It is "embedding" if the model makes no predictions. Then the
+	// feature is the mean of the last layer over positions. For trees and similar models,
+	// the operators determine the task. Otherwise Task is "unknown", because two columns
+	// may be two classes or two targets.
 	Task attach.Task `json:"task"`
-	// Feature is nil if no linear layer was found and no tensor was named.
+	// Feature is nil if no linear layer was found and the caller named no tensor.
 	Feature      *Feature `json:"feature"`
-	OutputsWidth int      `json:"outputs_width"` // c, or 0 if unknown
-	// Layers are the earlier layers that are read too, from the input on.
+	OutputsWidth int      `json:"outputs_width"` // number of outputs c; 0 if unknown
+	// Layers lists the earlier layers that are read, starting with the one nearest to the
+	// input.
 	Layers    []attach.Layer `json:"layers,omitempty"`
 	Providers []string       `json:"providers"`
 
-	// Exact reports that logits = Wφ + b holds by the structure of the graph and in a run on
-	// random inputs. Otherwise ExactReason says why not. ExactError is the relative error
-	// ‖Wφ+b − logits‖/‖logits‖ of that run.
+	// Exact reports whether logits = Wφ + b holds, because of the structure of the graph
+	// and in a run on random inputs. If it does not, ExactReason gives the reason.
+	// ExactError is the relative error ‖Wφ+b − logits‖/‖logits‖ in that run.
 	Exact       bool     `json:"exact"`
 	ExactReason string   `json:"exact_reason,omitempty"`
 	ExactError  *float64 `json:"exact_error,omitempty"`
 
-	Output     string `json:"output"`               // the model's output that was used
-	Logits     string `json:"logits"`               // the tensor that logits are read from
-	Normaliser string `json:"normaliser,omitempty"` // the operator between the two, if any
+	Output     string `json:"output"`               // output of the model that is read
+	Logits     string `json:"logits"`               // tensor that the logits are read from
+	Normaliser string `json:"normaliser,omitempty"` // operator between Logits and Output, if any
 	FixedBatch int    `json:"fixed_batch,omitempty"`
-	Layout     string `json:"layout,omitempty"` // of inputs that are images: "nchw" or "nhwc"
+	Layout     string `json:"layout,omitempty"` // axis order of image inputs: "nchw" or "nhwc"
 
-	// Folder is the folder that an exporter wrote the model to, or empty. The fields below
-	// come from it: names of classes, whether several classes may be right at once, how images
-	// are prepared (with Hugging Face's keys), and how texts become inputs. Classes may also
-	// come from the model itself, and are nil if classes are numbered from 0. Unused lists
-	// what cannot be used, and why.
+	// Folder is the folder that an exporter wrote the model to, or empty. The following
+	// fields come from files in this folder. Classes holds the names of the classes. It may
+	// also come from the model itself, and is nil if classes are numbered from 0.
+	// MultiLabel reports whether a row may belong to several classes. Preprocess describes
+	// how images are prepared, with the keys of Hugging Face. Text describes how texts
+	// become inputs. Unused lists files that cannot be used, with reasons.
 	Folder     string          `json:"folder,omitempty"`
 	Classes    []string        `json:"classes,omitempty"`
 	MultiLabel bool            `json:"multi_label,omitempty"`
 	Preprocess json.RawMessage `json:"preprocess,omitempty"`
 	Text       *attach.Text    `json:"text,omitempty"`
 	Unused     []string        `json:"unused,omitempty"`
-	// ClassNumbers are the graph's own numbers of the classes if these are not 0, 1, …. Labels
-	// of rows then use them.
+	// ClassNumbers holds the graph's own numbers of the classes, if they are not 0, 1, ….
+	// The labels of rows must then use these numbers.
 	ClassNumbers []int `json:"class_numbers,omitempty"`
 
-	// Candidates are tensors that could serve as φ, nearest the output first. They are set
-	// only if no linear layer was found.
+	// Candidates lists tensors that could serve as features φ, starting with the one
+	// nearest to the output. It is set only if no linear layer was found.
 	Candidates []Candidate `json:"candidates,omitempty"`
 }
 
-// Value is an input or output. A dimension of −1 varies; a nil Shape is
-// unknown.
+// Value describes an input or output of the model. A dimension of −1 may vary. A nil Shape
+// means that the shape is unknown.
 type Value struct {
 	Name  string  `json:"name"`
 	Shape []int64 `json:"shape"`
 	DType string  `json:"dtype"`
-	// Optional reports that an input has a default, which is used if rows do not contain the
-	// input.
+	// Optional reports whether an input has a default value. The default is used if rows do
+	// not contain the input.
 	Optional bool `json:"optional,omitempty"`
-	// NaN reports that NaN in an input is an empty cell, which the model handles.
+	// NaN reports whether the model handles NaN in an input as an empty cell.
 	NaN bool `json:"nan,omitempty"`
 }
 
-// Feature describes where φ is read.
+// Feature describes where the features φ are read.
 type Feature struct {
 	Tensor string `json:"tensor"`
-	Width  int    `json:"width"` // h, or 0 if unknown
+	Width  int    `json:"width"` // number of features h; 0 if unknown
 	Node   string `json:"node"`  // the linear layer, or "" if the caller named the tensor
 	Op     string `json:"op"`
-	// Of are the tensors that are concatenated if the model has no linear layer: what its
-	// trees or similar operators read, else its inputs, and its predictions.
+	// Of lists the tensors that are concatenated to form φ if the model has no linear
+	// layer: the inputs of its trees or similar operators (or else the model's inputs),
+	// then its predictions.
 	Of []string `json:"of,omitempty"`
-	// Standardised reports that they have different units: see attach.Base.Standardised.
+	// Standardised reports whether the columns of φ have different units. See
+	// attach.Base.Standardised.
 	Standardised bool `json:"standardised,omitempty"`
 }
 
-// Candidate is a tensor that could serve as φ.
+// Candidate describes a tensor that could serve as features φ.
 type Candidate struct {
 	Tensor string  `json:"tensor"`
-	Shape  []int64 `json:"shape"` // a dimension of −1 varies; nil is unknown
+	Shape  []int64 `json:"shape"` // a dimension of −1 may vary; nil means unknown
 	Node   string  `json:"node"`
 	Op     string  `json:"op"`
 }
@@ -105,8 +109,8 @@ func task(normaliser string, width int) attach.Task {
 	return "unknown"
 }
 
-// NoLinearLayerError reports that no linear layer was found. Info contains all else that is
-// known, and the tensors that could serve as features.
+// NoLinearLayerError reports that no linear layer was found. Info contains everything else
+// that is known about the model, and lists tensors that could serve as features.
 type NoLinearLayerError struct {
 	Info   Info
 	Reason string
@@ -116,7 +120,8 @@ func (e *NoLinearLayerError) Error() string {
 	return "no linear layer was found: " + e.Reason + "; name a tensor as the feature" + some(", such as", e.Info.Candidates)
 }
 
-// some formats lead and the names of the first candidates.
+// some returns the string lead followed by the names of the first three candidates, or ""
+// if there are none.
 func some(lead string, list []Candidate) string {
 	if len(list) == 0 {
 		return ""

@@ -13,23 +13,24 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// input is a tensor that the model reads.
+// input describes a tensor that the model takes as input.
 type input struct {
-	name string // in the model
-	feed string // in the edited graph
+	name string // name in the model
+	feed string // name in the edited graph
 	elem int32
-	dims []int    // with the batch first; −1 varies; nil is unknown
-	axes []string // the model's names of axes that vary, or ""
-	nan  bool     // NaN is an empty cell, which the model handles
-	// fallback is the default of the input, and has no shape if the input is required.
+	dims []int    // shape with the batch axis first; −1 may vary; nil means unknown
+	axes []string // the model's names of the axes that may vary; "" if an axis has none
+	nan  bool     // whether the model handles NaN as an empty cell
+	// fallback is the default value of the input. It has no shape if the input is required.
 	fallback ood.Tensor
 }
 
-// inputs are the inputs of the model, in the graph's order.
+// inputs lists the inputs of a model in the graph's order.
 type inputs []input
 
-// findInputs lists the required inputs, and those with a default that rows may replace: their
-// first axis varies. Below IR version 4 no default can be replaced.
+// findInputs lists the required inputs and the optional inputs. An optional input has a
+// default that rows may replace, so its first axis must vary. Before IR version 4, rows
+// cannot replace a default.
 func findInputs(g *onnx.Graph, dir string) (inputs, error) {
 	required := make(map[string]bool)
 	for _, v := range g.Inputs() {
@@ -74,6 +75,7 @@ func findInputs(g *onnx.Graph, dir string) (inputs, error) {
 	return list, nil
 }
 
+// newInput returns the input that v declares, or an error if rows cannot be fed to it.
 func newInput(v *pb.ValueInfoProto) (input, error) {
 	t := v.GetType().GetTensorType()
 	in := input{name: v.GetName(), feed: v.GetName(), elem: t.GetElemType()}
@@ -109,13 +111,17 @@ func newInput(v *pb.ValueInfoProto) (input, error) {
 	return in, nil
 }
 
-// shapeOf returns a declared shape, or nil. A size of −1 varies.
+// shapeOf returns the declared shape of a tensor, or nil if it is unknown. A size of −1 may
+// vary.
 func shapeOf(v *pb.ValueInfoProto) []int64 { return onnx.Shape(v, 1) }
 
+// optional reports whether the input has a default value.
 func (in input) optional() bool { return in.fallback.Shape != nil }
 
+// texts reports whether the input takes texts.
 func (in input) texts() bool { return in.elem == int32(pb.TensorProto_STRING) }
 
+// fixedBatch returns the number of rows in each run if the input fixes it, and 0 otherwise.
 func (in input) fixedBatch() int {
 	if len(in.dims) > 0 && in.dims[0] > 0 {
 		return in.dims[0]
@@ -123,6 +129,7 @@ func (in input) fixedBatch() int {
 	return 0
 }
 
+// fixedBatch returns the number of rows in each run if an input fixes it, and 0 otherwise.
 func (list inputs) fixedBatch() int {
 	for _, in := range list {
 		if n := in.fixedBatch(); n > 0 {
@@ -132,7 +139,7 @@ func (list inputs) fixedBatch() int {
 	return 0
 }
 
-// feeds are the names of the inputs in the edited graph.
+// feeds returns the names of the inputs in the edited graph.
 func (list inputs) feeds() []string {
 	names := make([]string, len(list))
 	for i, in := range list {
@@ -141,6 +148,7 @@ func (list inputs) feeds() []string {
 	return names
 }
 
+// find returns the input with the given name, or nil.
 func (list inputs) find(name string) *input {
 	for i, in := range list {
 		if in.name == name {
@@ -150,7 +158,7 @@ func (list inputs) find(name string) *input {
 	return nil
 }
 
-// images returns the first input that can take images, or nil.
+// images returns the first input that can take images, or nil if there is none.
 func (list inputs) images() *input {
 	for i, in := range list {
 		if in.layout() != "" {
@@ -160,8 +168,8 @@ func (list inputs) images() *input {
 	return nil
 }
 
-// layout says where the channels of an image input are: "nchw", "nhwc", or "" for other
-// inputs.
+// layout returns the axis order of an image input, "nchw" or "nhwc". It returns "" for
+// other inputs.
 func (in input) layout() string {
 	if len(in.dims) != 4 {
 		return ""
@@ -199,6 +207,7 @@ func (in input) check(t ood.Tensor) error {
 		in.name, times(in.dims), onnx.DTypeName(in.elem), times(shape), holds, hint)
 }
 
+// fits reports whether a tensor has the shape that the input takes.
 func (in input) fits(t ood.Tensor) bool {
 	if in.dims == nil {
 		return true
@@ -210,7 +219,7 @@ func (in input) fits(t ood.Tensor) bool {
 	return ok
 }
 
-// times writes a shape as n×3×32×32.
+// times formats a shape, for example as n×3×32×32. The first axis is always written as n.
 func times(dims []int) string {
 	var b strings.Builder
 	b.WriteString("n")
@@ -224,7 +233,7 @@ func times(dims []int) string {
 	return b.String()
 }
 
-// limits returns the smallest and the largest number that the model can be fed, and whether
+// limits returns the smallest and the largest number that the input takes, and whether
 // numbers must be integers.
 func (in input) limits() (lo, hi float32, integers bool) {
 	switch pb.TensorProto_DataType(in.elem) {
@@ -248,7 +257,7 @@ func (in input) limits() (lo, hi float32, integers bool) {
 	return -math.MaxFloat32, math.MaxFloat32, false
 }
 
-// misfit returns the index of the first number that the model cannot be fed, or −1.
+// misfit returns the index of the first number that the input does not take, or −1.
 func (in input) misfit(data []float32) int {
 	lo, hi, integers := in.limits()
 	if hi == math.MaxFloat32 && !in.nan {
@@ -265,7 +274,8 @@ func (in input) misfit(data []float32) int {
 	return -1
 }
 
-// refuse returns the error for a number that misfits. Called names the tensor.
+// refuse returns the error for a number v that the input does not take. called is the name
+// of the tensor in the error.
 func (in input) refuse(v float32, row int, called string) error {
 	if !rows.Finite(v) {
 		return notFinite(called, v, row)

@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// mixed is a model that adds a second input, z, to x (n×3).
+// mixed builds a model that adds a second input z to x (n×3). build makes z fit x.
 func mixed(t testing.TB, elem pb.TensorProto_DataType, build func(b *onnx.Builder, z string) string, dims ...any) string {
 	return tiny(t, 13, func(b *onnx.Builder, x string) {
 		z := build(b, b.Input("z", elem, dims...))
@@ -27,6 +27,7 @@ func floats(name string, data []float32, shape ...int) ood.Tensor {
 	return ood.Tensor{Name: name, Shape: shape, Data: data}
 }
 
+// allOf runs the model on one block of rows.
 func allOf(t testing.TB, m *featurize.Model, b ood.InputBlock) ood.Batch {
 	t.Helper()
 	got, err := m.All(context.Background(), featurize.Single(b), b.Len(), nil)
@@ -36,7 +37,8 @@ func allOf(t testing.TB, m *featurize.Model, b ood.InputBlock) ood.Batch {
 	return got
 }
 
-// A second input of every element type receives the values of the rows.
+// TestInputTypes checks that a second input receives the values of the rows, for every
+// element type.
 func TestInputTypes(t *testing.T) {
 	rt := runtime(t)
 	x, z := noise(15), []float32{0, 1, 1, 0, 1}
@@ -68,6 +70,7 @@ func TestInputTypes(t *testing.T) {
 	near(t, "strings", allOf(t, m, rowsOf(floats("x", x, 5, 3), texts)).Features.Data, trunkOf(want), 1e-6)
 }
 
+// TestInputsRefused checks the errors for rows that do not fit the model's inputs.
 func TestInputsRefused(t *testing.T) {
 	rt := runtime(t)
 	m := open(t, rt, mixed(t, pb.TensorProto_INT64, func(b *onnx.Builder, z string) string {
@@ -92,7 +95,7 @@ func TestInputsRefused(t *testing.T) {
 	}
 }
 
-// Inputs keep their defaults unless rows contain them.
+// TestOptionalInput checks that inputs keep their default values unless rows contain them.
 func TestOptionalInput(t *testing.T) {
 	build := func(dims ...any) string {
 		return tiny(t, 13, func(b *onnx.Builder, x string) {
@@ -123,14 +126,15 @@ func TestOptionalInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	near(t, "one after the other", both.Features.Data, trunkOf(append(plus(z...), plus(1, 2, 3)...)), 1e-6)
-	// If an exporter lists its weights as inputs, rows cannot replace them.
+	// Some exporters list weights as inputs. Rows cannot replace these, because their first
+	// axis is fixed.
 	if in := open(t, runtime(t), build(1, 3), featurize.Options{}).Info().Inputs; len(in) != 1 {
 		t.Errorf("inputs %+v", in)
 	}
 }
 
-// If one input has real numbers, the gradient is with respect to it, under the name that the
-// rows use.
+// TestInputsGradient checks that gradients are computed with respect to the only input of
+// real numbers. The gradient must have the name that the rows use for it.
 func TestInputsGradient(t *testing.T) {
 	b := onnx.NewBuilder("tiny", 13)
 	x, z := b.Input("x:0", float, "n", 3), b.Input("z", pb.TensorProto_INT32, "n", 1)
@@ -164,7 +168,8 @@ func TestInputsGradient(t *testing.T) {
 	near(t, "the gradient", g.Data, want, 1e-5)
 }
 
-// Models of an image with columns, and of tokens, give the same results as NumPy.
+// TestInputsAgainstNumPy compares a model of an image with columns, and a model of tokens,
+// with results of NumPy.
 func TestInputsAgainstNumPy(t *testing.T) {
 	rt := runtime(t)
 	for name, inputs := range map[string][]string{"two_inputs": {"image", "columns"}, "tokens": {"input_ids", "attention_mask"}} {

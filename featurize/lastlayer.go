@@ -10,31 +10,32 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// walk goes back from an output to its last linear layer, and records what it passes.
+// walk records a walk back through the graph from an output to its last linear layer.
 type walk struct {
-	output     string // the graph's output that the walk began at
-	logits     string // the scores before any normaliser
-	normaliser string // operator that turns logits into the output, or ""
+	output     string // output of the graph where the walk started
+	logits     string // tensor of scores before any normaliser
+	normaliser string // operator that turns the logits into the output, or ""
 	node       *pb.NodeProto
 	feature    view
-	answers    string // tensor of predictions, before any ZipMap
-	shared     bool   // probabilities are divided by their sum
-	pooled     bool   // positions are averaged after the layer
-	steps      []step // affine nodes after the layer, last first
-	scale      string // the weights' scale if another node holds it
+	answers    string // tensor of predictions before any ZipMap
+	shared     bool   // whether probabilities are divided by their sum
+	pooled     bool   // whether positions are averaged after the layer
+	steps      []step // affine nodes after the layer, starting with the last
+	scale      string // constant that scales the layer's integer weights, if the layer itself does not hold it
 	reasons    []string
 }
 
-// step is an affine node behind the linear layer.
+// step is an affine node after the linear layer.
 type step struct {
 	op       string
 	node     *pb.NodeProto
-	operand  string // the constant of an arithmetic node
-	reversed bool   // the constant is the left operand
+	operand  string // constant operand of an arithmetic node
+	reversed bool   // whether the constant is the left operand
 }
 
-// find walks back from an output to its last linear layer. If it fails, the error says at
-// which node it ended, and the walk contains what it passed.
+// find walks back from an output to its last linear layer. If it finds none, the error
+// names the node where the walk ended, and the result contains what the walk recorded
+// before.
 func find(k *constants, output string) (*walk, error) {
 	w := &walk{output: output, logits: output, answers: output}
 	at := output
@@ -55,12 +56,13 @@ func find(k *constants, output string) (*walk, error) {
 	return w, fmt.Errorf("the walk back from %q goes in a circle", output)
 }
 
+// describe formats the name and the operator of a node for messages.
 func describe(g *onnx.Graph, n *pb.NodeProto) string {
 	return fmt.Sprintf("node %s (%s)", g.NodeName(n), n.GetOpType())
 }
 
-// pass moves the walk over one node. It returns the input to continue with, or reports that
-// the node is the linear layer.
+// pass moves the walk past the node n, whose first output must be the tensor made. It
+// returns the input where the walk continues. If n is the linear layer, pass returns done.
 func (w *walk) pass(k *constants, n *pb.NodeProto, made string) (next string, done bool, err error) {
 	op := n.GetOpType()
 	if len(n.GetInput()) == 0 {
@@ -76,7 +78,7 @@ func (w *walk) pass(k *constants, n *pb.NodeProto, made string) (next string, do
 		return "", true, w.arrive(k, n)
 	case normalisers[op]:
 		if w.normaliser = op; op == "Sigmoid" && w.shared {
-			w.normaliser = "Normalizer" // each row has one class, although each output is a sigmoid
+			w.normaliser = "Normalizer" // although each output is a sigmoid, each row belongs to one class
 		}
 		w.logits, w.answers = in, made
 		w.steps, w.reasons, w.pooled = nil, nil, false
@@ -99,7 +101,8 @@ func (w *walk) pass(k *constants, n *pb.NodeProto, made string) (next string, do
 	}
 	switch op {
 	case "Concat":
-		// A classifier with one logit returns the probabilities of both classes.
+		// A binary classifier with one logit concatenates the probabilities of both
+		// classes.
 		if in, ok := both(k, n); ok {
 			w.reasons = nil
 			return in, false, nil
@@ -131,8 +134,8 @@ func (w *walk) pass(k *constants, n *pb.NodeProto, made string) (next string, do
 			w.steps = append(w.steps, step{op: op, operand: in, reversed: true})
 			return other, false, nil
 		case op == "Mul":
-			// A dynamically quantised layer multiplies its integers by the
-			// product of its two scales.
+			// The integers that a dynamically quantised layer returns are multiplied by the
+			// product of two scales.
 			for i, v := range n.GetInput() {
 				if integer := integerLayer(k.g, v); integer != nil {
 					w.scale = weightScale(k, n.GetInput()[1-i])
@@ -145,13 +148,14 @@ func (w *walk) pass(k *constants, n *pb.NodeProto, made string) (next string, do
 	return "", false, errors.New("it is neither a linear layer nor one that only reshapes or normalises")
 }
 
+// because adds a reason why the logits are not exactly Wφ + b.
 func (w *walk) because(format string, args ...any) {
 	if r := fmt.Sprintf(format, args...); !slices.Contains(w.reasons, r) {
 		w.reasons = append(w.reasons, r)
 	}
 }
 
-// both returns p if a node concatenates 1−p and p.
+// both returns the tensor p if a node concatenates 1−p and p.
 func both(k *constants, n *pb.NodeProto) (p string, ok bool) {
 	if len(n.GetInput()) != 2 {
 		return "", false
@@ -161,7 +165,7 @@ func both(k *constants, n *pb.NodeProto) (p string, ok bool) {
 	return p, rest != nil && rest.GetOpType() == "Sub" && len(rest.GetInput()) == 2 && rest.GetInput()[1] == p && k.is(rest.GetInput()[0])
 }
 
-// integerLayer returns the layer whose 32-bit integers a tensor holds, or nil.
+// integerLayer returns the layer that computed the 32-bit integers in a tensor, or nil.
 func integerLayer(g *onnx.Graph, tensor string) *pb.NodeProto {
 	for range 8 {
 		n := g.Producer(tensor)
@@ -178,7 +182,8 @@ func integerLayer(g *onnx.Graph, tensor string) *pb.NodeProto {
 	return nil
 }
 
-// weightScale picks the constant factor of a product of two scales, or "".
+// weightScale returns the constant factor of a product of two scales, or "" if there is
+// none.
 func weightScale(k *constants, tensor string) string {
 	n := k.g.Producer(tensor)
 	if n == nil || n.GetOpType() != "Mul" {
@@ -192,8 +197,8 @@ func weightScale(k *constants, tensor string) string {
 	return ""
 }
 
-// arrive checks that a node is a layer logits = Wφ + b with constant W, and records where its
-// φ is.
+// arrive checks that a node is a linear layer logits = Wφ + b with constant W, and records
+// where its input φ is read.
 func (w *walk) arrive(k *constants, n *pb.NodeProto) error {
 	in := n.GetInput()
 	s := slots[n.GetOpType()]
@@ -226,7 +231,7 @@ func (w *walk) arrive(k *constants, n *pb.NodeProto) error {
 	return nil
 }
 
-// reading returns the view of a linear layer's input.
+// reading returns a view of the input of a linear layer.
 func reading(g *onnx.Graph, n *pb.NodeProto) (view, error) {
 	v := view{tensor: n.GetInput()[0], spatial: strings.Contains(n.GetOpType(), "Conv")}
 	v.tokens = !v.spatial
@@ -244,7 +249,8 @@ func integers(n *pb.NodeProto) bool {
 	return slots[n.GetOpType()].weightScale > 0 || n.GetOpType() == "MatMulInteger" || n.GetOpType() == "ConvInteger"
 }
 
-// pointwise checks the attributes of a convolution.
+// pointwise checks that a convolution acts on each position separately, like a linear
+// layer.
 func (w *walk) pointwise(n *pb.NodeProto) error {
 	if onnx.AttributeInt(n, "group", 1) != 1 {
 		return errors.New("it is a grouped convolution")
@@ -261,12 +267,13 @@ func (w *walk) pointwise(n *pb.NodeProto) error {
 	return nil
 }
 
-// dequantise moves a view from the 8-bit integers that a layer reads to their float source. If
-// there is none, the view scales the integers back.
+// dequantise changes a view of 8-bit integers to a view of floats. If the integers were
+// quantised from a float tensor, the view reads that tensor. Otherwise the view scales the
+// integers to floats.
 func (v *view) dequantise(g *onnx.Graph, n *pb.NodeProto) error {
 	s := slots[n.GetOpType()]
 	if n.GetOpType() == "DynamicQuantizeMatMul" {
-		return nil // it reads floats
+		return nil // the operator itself reads floats
 	}
 	if q := g.Producer(v.tensor); q != nil && len(q.GetInput()) > 0 && (q.GetOpType() == "DynamicQuantizeLinear" || q.GetOpType() == "QuantizeLinear") {
 		v.tensor = q.GetInput()[0]
@@ -282,23 +289,24 @@ func (v *view) dequantise(g *onnx.Graph, n *pb.NodeProto) error {
 	return nil
 }
 
-// normalisers map logits to probabilities. Their inputs are the logits.
+// normalisers are operators that map logits to probabilities.
 var normalisers = map[string]bool{
 	"Softmax": true, "LogSoftmax": true, "Sigmoid": true, "HardSigmoid": true,
 }
 
-// passers keep the values of their first input: they change its shape, its
-// element type or nothing at all.
+// passers are operators that keep the values of their first input and change at most its
+// shape or its element type.
 var passers = map[string]bool{
 	"Identity": true, "Dropout": true, "Cast": true, "CastLike": true, "Flatten": true, "Reshape": true,
 	"Squeeze": true, "Unsqueeze": true, "Transpose": true, "Expand": true,
 }
 
-// rounders pass their first input on, rounded to a few bits.
+// rounders are operators that only round the values of their first input to 8 bits or scale
+// them back.
 var rounders = map[string]bool{"QuantizeLinear": true, "DequantizeLinear": true}
 
-// activations act on single elements (LpNormalization: on rows) and are not affine. The linear
-// layer before them is still the last one.
+// activations are nonlinear operators on single elements, or on rows for LpNormalization
+// and Normalizer. The last linear layer may come before them.
 var activations = map[string]bool{
 	"Relu": true, "LeakyRelu": true, "PRelu": true, "Elu": true, "Selu": true, "Celu": true, "Clip": true,
 	"ThresholdedRelu": true, "Tanh": true, "Softplus": true, "Softsign": true, "HardSwish": true, "Gelu": true,
@@ -306,23 +314,24 @@ var activations = map[string]bool{
 	"Round": true, "LpNormalization": true, "Normalizer": true, "GlobalMaxPool": true,
 }
 
-// averages are means over positions; they commute with a linear layer that is
-// applied at each position.
+// averages are operators that compute means over positions. The order of such a mean and a
+// linear layer that acts on each position does not matter.
 var averages = map[string]bool{
 	"GlobalAveragePool": true, "AveragePool": true, "ReduceMean": true, "QLinearGlobalAveragePool": true,
 	"QLinearAveragePool": true,
 }
 
-// slot says which input of an operator has which use. 0 means none, because input 0 is always
-// the data.
+// slot describes the inputs of a linear operator: which input holds its weight, its bias
+// and so on. 0 means that the operator has no such input, because input 0 is always the
+// data.
 type slot struct {
 	weight, bias            int
 	dataScale, dataZero     int
 	weightScale, weightZero int
 }
 
-// slots lists the linear operators, which end the walk, including those of quantised and of
-// fused graphs.
+// slots lists the linear operators, including those in quantised and fused graphs. The walk
+// back ends at such an operator.
 var slots = map[string]slot{
 	"Gemm":                  {weight: 1, bias: 2},
 	"FusedGemm":             {weight: 1, bias: 2},

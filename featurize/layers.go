@@ -10,16 +10,17 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// DefaultEarlierLayers is the number of earlier layers with which attach's detectors were
-// benchmarked.
+// DefaultEarlierLayers is the number of earlier layers in the benchmarks of attach's
+// detectors.
 const DefaultEarlierLayers = 3
 
-// maxLayerWidth is the largest number of channels of a layer, if the model has narrower ones:
-// covariances need memory with its square and time with its cube.
+// maxLayerWidth bounds the number of channels of an earlier layer, unless the model has no
+// narrower layer. Without the bound, a covariance could need too much memory (it grows with
+// the square of the width) and time (with its cube).
 const maxLayerWidth = 1024
 
-// findLayers chooses the earlier layers to read: the named ones, or as many as requested. Like
-// φ, each is the input of a linear layer.
+// findLayers returns views of the earlier layers: the layers that o names, or as many as o
+// requests. Like the features φ, each of them is the input of a linear layer.
 func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view, error) {
 	if len(o.Layers) == 0 && o.EarlierLayers <= 0 {
 		return nil, nil
@@ -60,8 +61,9 @@ func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view
 			flat = append(flat, v)
 		}
 	}
-	// Vectors between layers with positions and the last layer are as wide as all positions
-	// together, or small gates that weigh channels.
+	// Layers with positions are preferred to vectors. After a layer with positions, a
+	// vector is either as wide as all positions together, or it is a small gate that weighs
+	// channels.
 	for _, list := range [][]view{positioned, wide, flat} {
 		if len(list) > 0 {
 			return spread(list, o.EarlierLayers), nil
@@ -70,11 +72,12 @@ func (s source) findLayers(ctx context.Context, feature view, o Options) ([]view
 	return nil, nil
 }
 
-// namedLayers returns layers that were chosen before. The input of a linear layer is read as
-// it was then.
+// namedLayers returns views of the layers with the given names, which were chosen by an
+// earlier call. If a layer is the input of a linear layer, it is read in the same way as
+// then.
 func (s source) namedLayers(ctx context.Context, feature string, all []view, names []string) ([]view, error) {
 	var layers []view
-	var tokens []string // whose number of axes matters
+	var tokens []string // layers whose number of axes must be determined
 	for k, name := range names {
 		if name == feature || slices.Contains(names[:k], name) {
 			return nil, fmt.Errorf("an earlier layer cannot be %q, which is read already", name)
@@ -102,7 +105,8 @@ func (s source) namedLayers(ctx context.Context, feature string, all []view, nam
 	return layers, err
 }
 
-// positions is the number of positions that a view averages over in a tensor of this shape.
+// positions returns the number of positions that a view averages over in a tensor of this
+// shape.
 func (v view) positions(shape []int64) int64 {
 	n := int64(1)
 	for axis := 1; axis < len(shape); axis++ {
@@ -113,7 +117,7 @@ func (v view) positions(shape []int64) int64 {
 	return n
 }
 
-// channels is the axis that a view keeps.
+// channels returns the index of the channel axis, which the view keeps.
 func (v view) channels() int {
 	if v.spatial {
 		return 1
@@ -121,25 +125,26 @@ func (v view) channels() int {
 	return v.rank - 1
 }
 
-// spread picks n views of a list evenly, or all if there are fewer. For n = 3 it picks those
-// at a quarter, half and three quarters of the way from the first to the last.
+// spread picks n evenly spaced views from a list, or all views if the list is shorter. For
+// n = 3, it picks those at a quarter, half and three quarters of the list.
 func spread(all []view, n int) []view {
 	n = min(n, len(all))
 	picked := make([]view, n)
 	at := -1
 	for i := range n {
 		middle := int(math.RoundToEven(float64((i+1)*(len(all)-1)) / float64(n+1)))
-		// Leave room for the picks that follow.
+		// Each pick comes after the one before, and leaves enough views for the picks after
+		// it.
 		at = min(max(middle, at+1), len(all)-n+i)
 		picked[i] = all[at]
 	}
 	return picked
 }
 
-// layersBefore lists the inputs of the linear layers before a tensor, in the graph's order. A
-// tensor that no linear layer precedes is the model's input, and no layer.
+// layersBefore lists the inputs of the linear layers before a tensor, in the graph's order.
+// It skips the input of the first linear layer, because that is the model's own input.
 func (s source) layersBefore(tensor string) []view {
-	behind := map[string]bool{} // tensors that a linear layer precedes
+	behind := map[string]bool{} // tensors that depend on a linear layer
 	known := map[string]bool{tensor: true}
 	made := ancestors(s.g, tensor)
 	var all []view

@@ -18,6 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
+// tensors returns the tensor names of layers.
 func tensors(layers []attach.Layer) []string {
 	var names []string
 	for _, l := range layers {
@@ -26,6 +27,8 @@ func tensors(layers []attach.Layer) []string {
 	return names
 }
 
+// TestLayersAgreeWithNumPy compares the values of earlier layers with those that NumPy
+// computed.
 func TestLayersAgreeWithNumPy(t *testing.T) {
 	data, err := os.ReadFile("testdata/layers.json")
 	if err != nil {
@@ -62,8 +65,8 @@ func TestLayersAgreeWithNumPy(t *testing.T) {
 				}
 				near(t, want.Tensors[i], b.Layers[i].Data, slices.Concat(layer...), 1e-5)
 			}
-			// With their names in the same order, the layers are the same. Without layers, the
-			// features are the same.
+			// Layers that are named in reverse order must have the same values. Without
+			// layers, the features must be the same.
 			slices.Reverse(want.Tensors)
 			named := all(t, open(t, rt, path, featurize.Options{Layers: want.Tensors}), want.Shape, x)
 			slices.Reverse(named.Layers)
@@ -80,8 +83,8 @@ func TestLayersAgreeWithNumPy(t *testing.T) {
 	}
 }
 
-// The tensors to read are inputs of linear layers after the first one, if they have positions
-// and rows come first.
+// TestLayersFound checks which earlier layers are chosen: inputs of linear layers after the
+// first one, if the row axis comes first. Layers with positions are preferred.
 func TestLayersFound(t *testing.T) {
 	rt := runtime(t)
 	ones := func(n int) []float32 { return slices.Repeat([]float32{.1}, n) }
@@ -101,21 +104,22 @@ func TestLayersFound(t *testing.T) {
 		widths []int
 		build  func(b *onnx.Builder, x string)
 	}{
-		// The channel gate reads one position, and a node that only transposes the input is no
-		// layer.
+		// The gate reads a single position. The node that only transposes the input is not
+		// a layer.
 		"squeeze and excitation": {dims: []any{"n", 6, 6, 2}, widths: []int{3, 5}, build: func(b *onnx.Builder, x string) {
 			y := conv(b, "a", b.Node("Transpose", []string{x}, onnx.Attr("perm", []int64{0, 3, 1, 2})), 2, 3, 3)
 			y = conv(b, "b", y, 3, 5, 3)
 			gate := b.Node("Sigmoid", []string{conv(b, "g", b.Node("GlobalAveragePool", []string{y}), 5, 5, 1)})
 			classify(b, pool(b, conv(b, "c", b.Node("Mul", []string{y, gate}), 5, 4, 1)), 4)
 		}},
-		// Two layers that read the same tensor, as before a residual block, count once.
+		// If two layers read the same tensor, as at the start of a residual block, the
+		// tensor counts once.
 		"branches": {dims: []any{"n", 2, 6, 6}, widths: []int{3}, build: func(b *onnx.Builder, x string) {
 			y := conv(b, "a", x, 2, 3, 3)
 			classify(b, pool(b, b.Node("Add", []string{conv(b, "b", y, 3, 4, 3), conv(b, "c", y, 3, 4, 1)})), 4)
 		}},
-		// A layer of tokens is averaged over them. A layer with tokens in the axis of rows is
-		// not a layer of rows.
+		// The first layer is averaged over its tokens. The flattened layer is not used,
+		// because its first axis is not the row axis.
 		"tokens": {dims: []any{"n", 7, 3}, widths: []int{6}, build: func(b *onnx.Builder, x string) {
 			y := b.Node("Relu", []string{b.Node("MatMul", []string{x, b.Initializer("a", ones(18), 3, 6)})})
 			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("b", ones(30), 6, 5)})})
@@ -123,7 +127,8 @@ func TestLayersFound(t *testing.T) {
 			classify(b, b.Node("ReduceMean", []string{b.Node("Reshape", []string{flat, b.Const([]int64{-1, 7, 4})})},
 				onnx.Attr("axes", []int64{1}), onnx.Attr("keepdims", 0)), 4)
 		}},
-		// A tensor is read once, even if two layers take different axes as channels.
+		// The tensor is read once, although the two layers that read it have their channels
+		// in different axes.
 		"two readings": {dims: []any{"n", 3, 4, 4}, widths: []int{4}, build: func(b *onnx.Builder, x string) {
 			y := conv(b, "a", x, 3, 4, 3)
 			last := b.Node("MatMul", []string{y, b.Initializer("m", ones(16), 4, 4)})
@@ -140,7 +145,8 @@ func TestLayersFound(t *testing.T) {
 			y := conv(b, "c", conv(b, "b", conv(b, "a", x, 3, 2, 1), 2, 3, 1), 3, 4, 1)
 			classify(b, pool(b, conv(b, "e", conv(b, "d", y, 4, 5, 1), 5, 6, 1)), 6)
 		}},
-		// Channels come last, as some exporters write pointwise convolutions.
+		// Channels come last, because some exporters write pointwise convolutions as matrix
+		// products.
 		"channels last": {dims: []any{"n", 3, 5, 5}, widths: []int{4, 6}, build: func(b *onnx.Builder, x string) {
 			y := b.Node("Transpose", []string{conv(b, "a", x, 3, 4, 3)}, onnx.Attr("perm", []int64{0, 2, 3, 1}))
 			y = b.Node("Relu", []string{b.Node("MatMul", []string{y, b.Initializer("b", ones(24), 4, 6)})})
@@ -185,7 +191,8 @@ func TestLayersFound(t *testing.T) {
 	}
 }
 
-// Layers of 8 bits are read as the real numbers that they represent.
+// TestQuantisedLayers checks that layers of 8-bit integers are read as the real numbers
+// that they represent.
 func TestQuantisedLayers(t *testing.T) {
 	rt := runtime(t)
 	const scale, zero = float32(.25), 2
@@ -209,7 +216,8 @@ func TestQuantisedLayers(t *testing.T) {
 	}
 }
 
-// At most the existing layers are read, each once and in order.
+// TestHowManyLayers checks how many layers are read: as many as requested, or all if there
+// are fewer. Each layer is read once.
 func TestHowManyLayers(t *testing.T) {
 	rt := runtime(t)
 	for n, want := range map[int]int{0: 0, 1: 1, 2: 2, 4: 4, 5: 5, 6: 5, math.MaxInt: 5} {
@@ -221,6 +229,7 @@ func TestHowManyLayers(t *testing.T) {
 	}
 }
 
+// TestLayersRefused checks the errors for a missing layer and for a layer that overflows.
 func TestLayersRefused(t *testing.T) {
 	rt := runtime(t)
 	path := tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3)
@@ -228,7 +237,7 @@ func TestLayersRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `no tensor "nowhere" to use as an earlier layer`) {
 		t.Errorf("a tensor that is not there: %v", err)
 	}
-	// If a layer overflows, its row must not get a finite score.
+	// A row with an overflow in a layer must not get a finite score.
 	path = tiny(t, 13, func(b *onnx.Builder, x string) {
 		y := b.Node("Mul", []string{b.Node("MatMul", []string{x, b.Initializer("big", slices.Repeat([]float32{3e38}, 12), 3, 4)}), b.Const(float32(2))})
 		y = b.Node("Tanh", []string{b.Node("MatMul", []string{y, b.Initializer("a", slices.Repeat([]float32{1}, 16), 4, 4)})})

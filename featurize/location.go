@@ -18,30 +18,30 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// source builds a Model in three steps: locate finds the tensors to read, expose makes a
-// session that returns them, and probe runs the session on random rows. Each step returns what
-// the next one needs.
+// source builds a Model in three steps. locate finds the tensors to read, expose opens a
+// session that returns them, and probe runs the session on random rows. Each step returns
+// what the next step needs.
 type source struct {
 	*constants
 	inputs inputs
 	beside *folder
-	log    *slog.Logger // or nil
+	log    *slog.Logger // nil discards messages
 }
 
-// location says which tensors of a model are read.
+// location describes which tensors of a model are read.
 type location struct {
-	*walk               // the output, and the last linear layer
-	last    *ood.Linear // its weights, or nil if they are not known
-	named   bool        // the caller named the feature
-	table   bool        // the columns of the feature have different units
-	log     bool        // logits are logarithms of probabilities
-	classes []string    // their names
-	task    attach.Task // as operators imply it, or ""
-	layers  []view      // earlier ones
+	*walk               // the output and the last linear layer
+	last    *ood.Linear // weights of the last linear layer, or nil if unknown
+	named   bool        // whether the caller named the feature
+	table   bool        // whether the columns of the feature have different units
+	log     bool        // whether the logits are logarithms of probabilities
+	classes []string    // names of the classes
+	task    attach.Task // task that the operators imply, or ""
+	layers  []view      // earlier layers
 }
 
-// locate finds φ: the input of the last linear layer, or the tensor that the caller names. If
-// there is neither, the error is a NoLinearLayerError.
+// locate finds the features φ. They are the tensor that the caller names, or else the input
+// of the last linear layer. If there is neither, locate returns a NoLinearLayerError.
 func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 	if tensor := s.embedding(o); tensor != "" {
 		return s.locateEmbedding(ctx, tensor, o)
@@ -74,7 +74,7 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 			w.because("the predictions do not come from a linear layer")
 		}
 	}
-	// Linear models of the classical domain read columns of a table.
+	// Linear models of the classical domain read the columns of a table directly.
 	l.table = w.feature.beside != nil || w.node != nil && strings.HasSuffix(w.node.GetInput()[0], lowerInput)
 	if l.named = o.Feature != "" && o.Feature != w.feature.tensor; l.named {
 		if w.feature, err = s.named(ctx, o.Feature, "the feature"); err != nil {
@@ -88,7 +88,7 @@ func (s source) locate(ctx context.Context, o Options) (l location, err error) {
 	return s.locateLayers(ctx, l, o)
 }
 
-// locateLayers finds the earlier layers, and the mask for means over tokens.
+// locateLayers finds the earlier layers, and the mask that means over tokens must follow.
 func (s source) locateLayers(ctx context.Context, l location, o Options) (location, error) {
 	var err error
 	if l.layers, err = s.findLayers(ctx, l.feature, o); err != nil {
@@ -104,8 +104,8 @@ func (s source) locateLayers(ctx context.Context, l location, o Options) (locati
 	return l, s.followMask(ctx, means)
 }
 
-// views returns the tensors to read: φ, the logits and the earlier layers. If there are no
-// logits, φ takes their place and is ignored.
+// views returns views of φ, the logits and the earlier layers. If the model has no logits,
+// a second view of φ takes their place and is ignored.
 func (l location) views() []view {
 	logits := view{tensor: l.logits, log: l.log}
 	if l.logits == "" {
@@ -114,7 +114,7 @@ func (l location) views() []view {
 	return append([]view{l.feature, logits}, l.layers...)
 }
 
-// expose makes the session that maps rows to views.
+// expose opens a session that computes the views from rows.
 func (s source) expose(ctx context.Context, views []view) (*ort.Session, error) {
 	names := namesOf(views)
 	model := exposed(s.g, s.inputs, views, names)
@@ -125,7 +125,8 @@ func (s source) expose(ctx context.Context, views []view) (*ort.Session, error) 
 	return session, nil
 }
 
-// describe returns the file's own description, and where it is read if l is set.
+// describe returns the Info that the file itself provides. If l is set, Info also describes
+// which tensors are read.
 func (s source) describe(l location) Info {
 	value := func(v *pb.ValueInfoProto) Value {
 		is := Value{Name: v.GetName(), Shape: shapeOf(v), DType: "unknown"}
@@ -168,8 +169,8 @@ func (s source) describe(l location) Info {
 	return info
 }
 
-// choose picks the output and finds the layer behind it. If there is none, the walk has no
-// node and reason says why.
+// choose chooses the output and finds the last linear layer before it. If there is no such
+// layer, the returned walk has no node, and reason explains why.
 func (s source) choose(output string) (w *walk, reason string, err error) {
 	var outputs, names []string
 	for _, v := range s.g.Outputs() {
@@ -188,7 +189,7 @@ func (s source) choose(output string) (w *walk, reason string, err error) {
 		return nil, "", fmt.Errorf("none of the model's outputs (%s) holds floating-point numbers; name another tensor as the output", strings.Join(names, ", "))
 	}
 	var reasons []string
-	var partly *walk // how far the first walk came
+	var partly *walk // what the first failed walk recorded
 	for _, name := range outputs {
 		found, err := find(s.constants, name)
 		switch {
@@ -198,8 +199,8 @@ func (s source) choose(output string) (w *walk, reason string, err error) {
 				partly = &walk{output: name, logits: found.logits, answers: found.answers, normaliser: found.normaliser}
 			}
 		case w == nil, w.normaliser == "" && ancestors(s.g, found.feature.tensor)[w.logits]:
-			// In the second case an embedding is an output too, and the logits are computed
-			// from it.
+			// In the second case, the first output is an embedding, and the logits are
+			// computed from it.
 			w = found
 		}
 	}
@@ -210,7 +211,7 @@ func (s source) choose(output string) (w *walk, reason string, err error) {
 }
 
 // floating reports whether an output may hold floats. A ZipMap's sequence of maps counts,
-// since the walk passes it.
+// because the walk back passes the ZipMap.
 func floating(v *pb.ValueInfoProto) bool {
 	t := v.GetType().GetTensorType()
 	if t == nil {
@@ -220,7 +221,8 @@ func floating(v *pb.ValueInfoProto) bool {
 	return elem == pb.TensorProto_UNDEFINED || onnx.IsFloat(elem)
 }
 
-// named returns the view of a tensor that the caller chose. What says for which use.
+// named returns a view of a tensor that the caller chose. what describes its use in
+// messages.
 func (s source) named(ctx context.Context, tensor, what string) (view, error) {
 	v := view{tensor: tensor}
 	if s.g.Producer(tensor) == nil && s.inputs.find(tensor) == nil {
@@ -251,8 +253,8 @@ func (s source) rank(ctx context.Context, tensor string) (int, error) {
 	return ranks[tensor], err
 }
 
-// ranks returns the numbers of axes of tensors: the declared ones, or those in a run on random
-// inputs.
+// ranks returns the number of axes of each tensor. It takes the number from the declared
+// shape, or else from a run on random inputs.
 func (s source) ranks(ctx context.Context, tensors []string) (map[string]int, error) {
 	ranks := make(map[string]int)
 	var undeclared []string
@@ -270,7 +272,7 @@ func (s source) ranks(ctx context.Context, tensors []string) (map[string]int, er
 	return ranks, err
 }
 
-// numbersOf converts names to numbers, or returns nil if some name is not a whole number.
+// numbersOf converts names to integers. It returns nil if one of them is not an integer.
 func numbersOf(names []string) []int {
 	var numbers []int
 	for _, name := range names {
@@ -283,15 +285,16 @@ func numbersOf(names []string) []int {
 	return numbers
 }
 
-// embeddings are the names that exporters give to outputs that describe a row and are no
-// predictions. The most processed one comes first.
+// embeddings lists names that exporters give to outputs that are embeddings of a row and
+// not predictions. The most processed embedding comes first.
 var embeddings = [...]string{"sentence_embedding", "last_hidden_state", "token_embeddings"}
 
-// describing matches the names of all outputs that are no predictions; exporters of PyTorch
-// name some by a number.
+// describing matches the names of outputs that are not predictions. Some exporters of
+// PyTorch use a number as the name.
 var describing = regexp.MustCompile(`hidden|embed|pool|attention|present|past|^[0-9]+$`)
 
-// embedding returns the feature of a model without predictions, or "".
+// embedding returns the feature of a model that makes no predictions, or "" for other
+// models.
 func (s source) embedding(o Options) string {
 	outputs := s.g.Outputs()
 	if o.Output != "" || slices.ContainsFunc(outputs, func(v *pb.ValueInfoProto) bool { return !describing.MatchString(v.GetName()) }) {
@@ -305,7 +308,8 @@ func (s source) embedding(o Options) string {
 	return ""
 }
 
-// locateEmbedding is locate for a model without predictions: it averages over positions.
+// locateEmbedding locates the feature of a model that makes no predictions. The feature is
+// averaged over positions.
 func (s source) locateEmbedding(ctx context.Context, tensor string, o Options) (l location, err error) {
 	l.walk, l.task = &walk{}, attach.Embedding
 	l.because("the model makes no predictions; its output is the features")

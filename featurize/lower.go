@@ -8,7 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// load reads a model and replaces linear models of the classical domain by standard operators.
+// load reads a model and replaces some operators of the classical domain. See lower.
 func load(path string) (*onnx.Graph, error) {
 	g, err := onnx.Load(path)
 	if err != nil {
@@ -17,13 +17,14 @@ func load(path string) (*onnx.Graph, error) {
 	return lower(g)
 }
 
-// lowerings replace a node by others, whose names begin as given, or return nil to keep it.
+// lowerings maps classical operators to functions that return replacements for a node. The
+// names of the new tensors start with name. If a function returns nil, the node is kept.
 var lowerings = map[string]func(n *pb.NodeProto, name string) []*pb.NodeProto{
 	"LinearClassifier": lowerClassifier, "LinearRegressor": lowerRegressor, "TreeEnsembleClassifier": lowerTrees, "SVMClassifier": lowerSVM,
 }
 
-// lower replaces linear models of the classical domain by standard operators, whose layers can
-// be found, read and differentiated. It changes the model that g indexes.
+// lower replaces linear models of the classical domain by standard operators, because only
+// layers of standard operators can be found, read and differentiated. It changes g.Model.
 func lower(g *onnx.Graph) (*onnx.Graph, error) {
 	body := g.Model.GetGraph()
 	var nodes []*pb.NodeProto
@@ -47,13 +48,14 @@ func lower(g *onnx.Graph) (*onnx.Graph, error) {
 	}
 	body.Node = nodes
 	if g.Opset() == 0 {
-		// XGBoost's converter imports no operator set, and the nodes added here need one.
+		// XGBoost's converter declares no standard operator set, but the added nodes need
+		// one.
 		g.Model.OpsetImport = append(g.Model.OpsetImport, &pb.OperatorSetIdProto{Domain: new(""), Version: new(int64(13))})
 	}
 	return onnx.Index(g.Model)
 }
 
-// gemm returns the nodes of scores = xWᵀ + b.
+// gemm returns nodes that compute scores = xWᵀ + b from the first input of n.
 func gemm(n *pb.NodeProto, name, out string, w, b []float32) []*pb.NodeProto {
 	constant := func(out string, v []float32, dims ...int64) *pb.NodeProto {
 		return node("Constant", nil, out, onnx.Attr("value", onnx.Tensor(v, dims...)))
@@ -69,11 +71,11 @@ func gemm(n *pb.NodeProto, name, out string, w, b []float32) []*pb.NodeProto {
 	}
 }
 
-// lowerInput ends the name of the float32 input of a layer that replaces a node.
+// lowerInput is the suffix of the float32 input of a layer that replaces a classical node.
 const lowerInput = "/attach/float32"
 
-// coefficients returns W and b of a linear model with this number of scores; W is nil if the
-// sizes do not match.
+// coefficients returns W and b of a linear model with the given number of scores. W is nil
+// if the sizes do not match.
 func coefficients(n *pb.NodeProto, scores int) (w, b []float32) {
 	w, b = onnx.Attribute(n, "coefficients").GetFloats(), onnx.Attribute(n, "intercepts").GetFloats()
 	if scores < 1 || len(w) == 0 || len(w)%scores != 0 || b != nil && len(b) != scores {
@@ -85,11 +87,12 @@ func coefficients(n *pb.NodeProto, scores int) (w, b []float32) {
 	return w, b
 }
 
-// postTransform is the operation that a model of the classical domain applies to its scores.
+// postTransform returns the operation that a model of the classical domain applies to its
+// scores.
 func postTransform(n *pb.NodeProto) string { return onnx.AttributeString(n, "post_transform", "NONE") }
 
-// lowerClassifier computes the scores, and the probabilities from them. The node is kept for
-// its labels.
+// lowerClassifier returns nodes that compute the scores and the probabilities of a linear
+// classifier. The original node is kept, because it computes the labels.
 func lowerClassifier(n *pb.NodeProto, name string) []*pb.NodeProto {
 	w, b := coefficients(n, len(classLabels(n)))
 	if len(n.GetOutput()) != 2 || len(b) < 2 {
@@ -100,13 +103,14 @@ func lowerClassifier(n *pb.NodeProto, name string) []*pb.NodeProto {
 		return nil
 	}
 	if op == "Sigmoid" && opposed(w, b) {
-		// σ(z) is the second of softmax(−z/2, z/2).
+		// For scores −z and z, the sigmoid σ(z) is the second component of softmax(−z/2,
+		// z/2).
 		op, w, b = "Softmax", scaled(w, .5), scaled(b, .5)
 	}
 	return append(gemm(n, name, name, w, b), node(op, []string{name}, n.GetOutput()[1]), labelsOnly(n, name, n.GetAttribute()))
 }
 
-// opposed reports whether the scores of two classes are each other's negatives.
+// opposed reports whether the scores of two classes are the negatives of each other.
 func opposed(w, b []float32) bool {
 	if len(b) != 2 || b[0] != -b[1] {
 		return false
@@ -119,6 +123,7 @@ func opposed(w, b []float32) bool {
 	return true
 }
 
+// scaled returns the numbers in v times by.
 func scaled(v []float32, by float32) []float32 {
 	out := make([]float32, len(v))
 	for i, x := range v {
@@ -127,11 +132,12 @@ func scaled(v []float32, by float32) []float32 {
 	return out
 }
 
-// unread ends the names of scores that are not used. The part before it names their
-// replacement.
+// unread is the suffix of scores that no node reads, because lower replaced them. The part
+// before it is the name of the replacement.
 const unread = "/attach/unread"
 
-// labelsOnly returns a classifier node whose scores are not used.
+// labelsOnly returns a copy of a classifier node that provides the labels. Its scores get
+// the suffix unread.
 func labelsOnly(n *pb.NodeProto, name string, attrs []*pb.AttributeProto) *pb.NodeProto {
 	return &pb.NodeProto{
 		OpType: n.OpType, Domain: n.Domain, Name: new(name), Attribute: attrs,
@@ -139,6 +145,7 @@ func labelsOnly(n *pb.NodeProto, name string, attrs []*pb.AttributeProto) *pb.No
 	}
 }
 
+// lowerRegressor returns nodes that compute the predictions of a linear regressor.
 func lowerRegressor(n *pb.NodeProto, name string) []*pb.NodeProto {
 	w, b := coefficients(n, int(onnx.AttributeInt(n, "targets", 1)))
 	if w == nil || postTransform(n) != "NONE" {
@@ -147,7 +154,8 @@ func lowerRegressor(n *pb.NodeProto, name string) []*pb.NodeProto {
 	return gemm(n, name, n.GetOutput()[0], w, b)
 }
 
-// lowerTrees separates the softmax from a classifier of three classes or more.
+// lowerTrees moves the softmax of a tree classifier with three or more classes to a node of
+// its own, so that its input can be read as logits.
 func lowerTrees(n *pb.NodeProto, name string) []*pb.NodeProto {
 	if len(n.GetOutput()) != 2 || len(classLabels(n)) < 3 || postTransform(n) != "SOFTMAX" {
 		return nil
@@ -162,8 +170,9 @@ func lowerTrees(n *pb.NodeProto, name string) []*pb.NodeProto {
 	return []*pb.NodeProto{scores, node("Softmax", scores.GetOutput()[1:], n.GetOutput()[1])}
 }
 
-// lowerSVM negates the scores of two classes without probabilities, because ONNX Runtime gives
-// the larger score to the class that it does not choose.
+// lowerSVM negates the scores of a support vector classifier with two classes and no
+// probabilities. It does so because ONNX Runtime gives the larger score to the class that
+// it does not predict.
 func lowerSVM(n *pb.NodeProto, name string) []*pb.NodeProto {
 	if len(n.GetOutput()) != 2 || len(classLabels(n)) != 2 || len(onnx.Attribute(n, "vectors_per_class").GetInts()) != 2 ||
 		len(onnx.Attribute(n, "prob_a").GetFloats()) > 0 || postTransform(n) != "NONE" {

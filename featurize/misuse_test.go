@@ -8,7 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Contradicting options are errors.
+// TestOptionsThatNothingHeeds checks that invalid and contradictory options give errors.
 func TestOptionsThatNothingHeeds(t *testing.T) {
 	const path = "../testmodels/digits_vgg.onnx"
 	m, err := featurize.Open(t.Context(), path, featurize.Options{EarlierLayers: 2})
@@ -41,7 +41,8 @@ func TestOptionsThatNothingHeeds(t *testing.T) {
 	}
 }
 
-// Nil means no rows. If the caller's iterator panics, the caller can recover.
+// TestRowsThatPanic checks that nil means no rows, and that the caller can recover from a
+// panic of its iterator.
 func TestRowsThatPanic(t *testing.T) {
 	m, err := featurize.Open(t.Context(), "../testmodels/digits_vgg.onnx", featurize.Options{})
 	if err != nil {
@@ -60,7 +61,7 @@ func TestRowsThatPanic(t *testing.T) {
 	t.Errorf("no panic, but %v", err)
 }
 
-// If nothing was compared, the models do not agree.
+// TestAgreementOfNothing checks that an Agreement of no rows counts as a disagreement.
 func TestAgreementOfNothing(t *testing.T) {
 	if says := (featurize.Agreement{}).Disagreement(); !strings.Contains(says, "there are no rows") {
 		t.Errorf("it says %q", says)

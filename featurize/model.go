@@ -14,41 +14,43 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Runtime says which libonnxruntime runs a model, and how. The zero value finds or installs
-// the library, and uses CUDA if that works.
+// Runtime selects the libonnxruntime library that runs a model, and configures it. With the
+// zero value, the library is searched for and installed if necessary, and CUDA is used if
+// it works.
 type Runtime struct {
-	Library   string       // path of libonnxruntime; "" searches for one
+	Library   string       // path of libonnxruntime; "" searches for it
 	NoInstall bool         // never install the library
 	Provider  string       // "auto" (also ""), "cpu" or "cuda"
 	Device    int          // number of the CUDA device
-	Threads   int          // threads within one run; 0 is the runtime's choice
-	Log       *slog.Logger `json:"-"` // nil discards
+	Threads   int          // threads within one run; 0 lets ONNX Runtime choose
+	Log       *slog.Logger `json:"-"` // nil discards all messages
 }
 
-// Options configures Open. The zero value works.
+// Options configures Open. The zero value is valid.
 type Options struct {
 	Runtime
 
-	// Feature names the tensor to use as φ instead of the one found. A tensor of rank 4 or
-	// more (n×h×…) is averaged over space, and a tensor of rank 3 (n×T×h) over its middle
-	// axis.
+	// Feature names the tensor to use as features φ instead of the one that Open finds. A
+	// tensor of rank 4 or more (n×h×…) is averaged over space, and a tensor of rank 3
+	// (n×T×h) over its middle axis.
 	Feature string
-	// Output names the output, or an inner tensor, to use as the model's prediction. The
-	// default is the first output with a linear layer behind it, unless a later output is
-	// computed from it by another linear layer.
+	// Output names the output, or an inner tensor, to use as the model's prediction. By
+	// default, it is the first output that comes from a linear layer. If another linear
+	// layer computes a later output from this one, the later output is used.
 	Output string
-	// EarlierLayers is the number of layers before φ to read too, spread evenly between the
-	// input and φ; a model may have fewer. The values are inputs of convolutions and other
-	// linear layers, averaged over positions. Vectors are used only if nothing before φ has
-	// positions. Layers names the tensors instead.
+	// EarlierLayers is the number of layers before φ that are read in addition. They are
+	// spread evenly between the input and φ, and a model may have fewer. Their values are
+	// inputs of convolutions and other linear layers, averaged over positions. Vectors are
+	// used only if no layer before φ has positions. To read specific tensors instead, set
+	// Layers to their names.
 	EarlierLayers int
 	Layers        []string
-	// Batch is the number of rows in one run: 64 by default, and less for large inputs and
-	// long rows of tokens. A model with a fixed batch overrides it.
+	// Batch is the number of rows in one run. The default is 64, or fewer for large inputs
+	// and long rows of tokens. If the model has a fixed batch, Batch is ignored.
 	Batch int
-	// Unhashed omits ood.Batch.Hashes. Their cost is proportional to the size of a row: about
-	// 0.7 ms for an image of 3×224×224. Only Fit, evaluations and audits need hashes, to find
-	// rows that were used before.
+	// Unhashed omits ood.Batch.Hashes. The time for hashes is proportional to the size of a
+	// row, about 0.7 ms for an image of 3×224×224. Only Fit, evaluations and audits need
+	// hashes, because they look for rows that were used before.
 	Unhashed bool
 }
 
@@ -57,28 +59,29 @@ type Model struct {
 	rt      *ort.Runtime
 	session *ort.Session
 	inputs  inputs
-	batch   int // rows in one run
-	// positions bounds the token positions in one run, or is 0 if the caller chose the number
-	// of rows.
+	batch   int // number of rows in one run
+	// positions bounds the number of token positions in one run. It is 0 if the caller set
+	// the number of rows.
 	positions int
-	fixed     bool // every run has exactly batch rows
+	fixed     bool // whether every run has exactly batch rows
 	last      *ood.Linear
 	info      Info
 	sha       string
 	path      string
-	views     []view // φ, the logits and earlier layers
+	views     []view // views of φ, the logits and the earlier layers
 	derived   derived
-	texts     *texts // nil if the model does not read texts
-	pads      bool   // rows of tokens may be padded to a common length
+	texts     *texts // tokenizer, or nil if the model does not take texts
+	pads      bool   // whether rows of tokens may be padded to a common length
 	unhashed  bool
 	// dropouts is the number of dropout layers before the logits.
 	dropouts int
 }
 
-// Open reads an ONNX model, finds its last linear layer and prepares the model to run. Path is
-// the model or an exporter's folder, with the model in model.onnx, onnx/model.onnx or the only
-// .onnx file. If there is no linear layer, no columns to replace it (see Feature.Of) and no
-// Options.Feature, the error is a *NoLinearLayerError, which lists candidate tensors.
+// Open reads an ONNX model, finds its last linear layer and prepares the model to run. Path
+// is the model or an exporter's folder. The folder must contain the model as model.onnx,
+// onnx/model.onnx or the only .onnx file. Open needs a linear layer, columns that replace
+// it (see Feature.Of) or Options.Feature. Otherwise it returns a *NoLinearLayerError, which
+// lists candidate tensors.
 func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	path, dir, err := findModel(path)
 	if err != nil {
@@ -91,7 +94,8 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 	return open(ctx, path, beside, o, func(string) error { return nil })
 }
 
-// open opens a model and the files beside it, unless accept refuses the model's digest.
+// open opens a model and the files beside it. It fails if accept returns an error for the
+// model's digest.
 func open(ctx context.Context, path string, beside *folder, o Options, accept func(sha256 string) error) (*Model, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -132,7 +136,7 @@ func open(ctx context.Context, path string, beside *folder, o Options, accept fu
 	return m, nil
 }
 
-// check rejects options that contradict each other.
+// check returns an error if options are invalid or contradict each other.
 func (o Options) check() error {
 	switch {
 	case o.Batch < 0 || o.EarlierLayers < 0:
@@ -143,7 +147,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// read fills in which tensors are read, and how.
+// read finds the tensors to read, opens the session and fills in the fields of m.
 func (m *Model) read(ctx context.Context, s source, o Options) error {
 	l, err := s.locate(ctx, o)
 	info := s.describe(l)
@@ -179,15 +183,15 @@ func (m *Model) read(ctx context.Context, s source, o Options) error {
 		return ctx.Err()
 	}
 	s.beside.describe(&m.info)
-	// Only Dropout returns this error.
+	// An error of dropLayers does not matter here, because Dropout returns it later.
 	if layers, err := dropLayers(s.g, s.dir, l.logits); err == nil {
 		m.dropouts = len(layers)
 	}
 	return nil
 }
 
-// Inspect opens a model and returns its Info. If there is no linear layer, Info has no
-// Feature, and this is not an error.
+// Inspect opens a model and returns its Info. If the model has no linear layer, Inspect
+// returns an Info without a Feature, and no error.
 func Inspect(ctx context.Context, path string, o Options) (Info, error) {
 	m, err := Open(ctx, path, o)
 	if none, ok := errors.AsType[*NoLinearLayerError](err); ok {
@@ -200,16 +204,16 @@ func Inspect(ctx context.Context, path string, o Options) (Info, error) {
 	return m.Info(), nil
 }
 
-// Info returns what is known about the model.
+// Info returns a description of the model.
 func (m *Model) Info() Info { return m.info }
 
-// Last returns the last layer, logits = φ·Weightᵀ + Bias, or nil if its weights are not known.
-// The caller must not change it. See Info.Exact.
+// Last returns the last layer, logits = φ·Weightᵀ + Bias, or nil if its weights are
+// unknown. The caller must not change it. Info.Exact reports whether the equation is exact.
 func (m *Model) Last() *ood.Linear { return m.last }
 
-// InputShape returns the shape of one row of the only required input, without the batch. If
-// several inputs are required, it returns the shape of the first that takes images. A size of
-// −1 varies, and a nil shape is unknown. Info.Inputs has all inputs.
+// InputShape returns the shape of one row of the only required input, without the batch
+// axis. If several inputs are required, it returns the shape of the first input that takes
+// images. A size of −1 may vary, and a nil shape is unknown. Info.Inputs lists all inputs.
 func (m *Model) InputShape() []int {
 	i := slices.IndexFunc(m.inputs, func(in input) bool { return !in.optional() })
 	in := &m.inputs[i]
@@ -222,7 +226,8 @@ func (m *Model) InputShape() []int {
 	return slices.Clone(in.dims[1:])
 }
 
-// Base describes the model for a .attach file. OpenFor reads the same tensors again.
+// Base describes the model for a .attach file, so that OpenFor can read the same tensors
+// again.
 func (m *Model) Base(task attach.Task) attach.Base {
 	several := m.info.Normaliser == "Sigmoid" || m.info.MultiLabel
 	b := attach.Base{
@@ -237,7 +242,7 @@ func (m *Model) Base(task attach.Task) attach.Base {
 	return b
 }
 
-// Close frees the model. No run may be in progress.
+// Close frees the model. The caller must make sure that no run is in progress.
 func (m *Model) Close() error {
 	errs := []error{m.session.Close(), m.derived.close()}
 	if m.rt != nil {

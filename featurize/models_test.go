@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// sharedModels is the folder of trained models beside the data sets.
+// sharedModels returns the folder of trained models beside the data sets.
 func sharedModels(t testing.TB) string {
 	t.Helper()
 	data := os.Getenv("ATTACH_DATA")
@@ -24,7 +24,7 @@ func sharedModels(t testing.TB) string {
 	return filepath.Join(data, "..", "models")
 }
 
-// load opens a session of the unedited model.
+// load reads a model without editing it.
 func load(t testing.TB, path string) ort.Model {
 	t.Helper()
 	g, err := onnx.Load(path)
@@ -34,7 +34,7 @@ func load(t testing.TB, path string) ort.Model {
 	return ort.Model{Proto: g.Model, Dir: filepath.Dir(path)}
 }
 
-// plain runs the unedited model.
+// plain runs the unedited model and returns one output.
 func plain(t testing.TB, rt *ort.Runtime, path, output string, shape []int64, x []float32) []float32 {
 	t.Helper()
 	s, err := rt.NewSession(context.Background(), load(t, path), nil, []string{output})
@@ -55,7 +55,7 @@ func plain(t testing.TB, rt *ort.Runtime, path, output string, shape []int64, x 
 	return append([]float32(nil), out[0].Float32s()...)
 }
 
-// relative is ‖a−b‖₂/‖b‖₂, or ‖a‖₂ if b is 0.
+// relative returns ‖a−b‖₂/‖b‖₂, or ‖a‖₂ if b is 0.
 func relative(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return math.Inf(1)
@@ -72,7 +72,7 @@ func relative(a, b []float32) float64 {
 	return math.Sqrt(num / den)
 }
 
-// noise is a fixed pattern of n numbers in [−1, 1).
+// noise returns a fixed sequence of n pseudorandom numbers in [−1, 1).
 func noise(n int) []float32 {
 	x := make([]float32, n)
 	s := uint32(1)
@@ -83,6 +83,8 @@ func noise(n int) []float32 {
 	return x
 }
 
+// TestSharedModels checks the feature, the last layer and the logits of trained models of
+// many kinds.
 func TestSharedModels(t *testing.T) {
 	dir := sharedModels(t)
 	rt := orttest.Open(t)
@@ -90,7 +92,7 @@ func TestSharedModels(t *testing.T) {
 		file, task, tensor, op string
 		h, c                   int
 		exact                  bool
-		shape                  []int // of one row
+		shape                  []int // shape of one row
 	}{
 		{"mnist_vgg11w32.onnx", "classification", "/Flatten_output_0", "Gemm", 256, 5, true, []int{1, 32, 32}},
 		{"fashion_preact18w32.onnx", "classification", "/Flatten_output_0", "Gemm", 256, 5, true, []int{1, 32, 32}},
@@ -143,8 +145,9 @@ func TestSharedModels(t *testing.T) {
 			if b.Features.Rows != n || b.Features.Cols != c.h || b.Logits.Rows != n || b.Logits.Cols != c.c {
 				t.Fatalf("features %d×%d, logits %d×%d", b.Features.Rows, b.Features.Cols, b.Logits.Rows, b.Logits.Cols)
 			}
-			// With dynamic quantisation, the rows of a batch share one scale. So this model is
-			// compared row by row, with batches of one repeated row.
+			// With dynamic quantisation, all rows of a batch share one scale, so the logits
+			// depend on the batch. The model must therefore run on a batch of the same
+			// rows.
 			want := plain(t, rt, path, i.Output, append([]int64{2}, dims[1:]...), x[:2*size/n])
 			if e := relative(b.Logits.Data[:2*c.c], want); e > 1e-5 {
 				t.Errorf("logits differ from the model's output by %.2g", e)

@@ -12,15 +12,19 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Network returns the model as methods run it.
+// Network returns the model as detection methods run it.
 func (m *Model) Network() ood.Network { return network{m} }
 
+// network implements ood.Network.
 type network struct{ *Model }
 
+// Forward returns the features and logits of rows. It implements ood.Network.
 func (n network) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
 	return n.All(ctx, single(x), x.Len(), nil)
 }
 
+// Gradient returns the features and logits of rows, and the gradient of a scalar of each
+// row's logits. It implements ood.Network.
 func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, ood.Tensor, error) {
 	var all []GradientBatch
 	for b, err := range n.Gradients(ctx, single(x), GradientOptions{Of: of}) {
@@ -46,7 +50,8 @@ func (n network) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) 
 	return all[0].Batch, n.named(x, all[0].Gradient), nil
 }
 
-// named gives a gradient the name that the rows have for its input.
+// named gives a gradient the name that its input has in the rows, because that name may
+// differ from the model's.
 func (n network) named(x ood.InputBlock, gradient ood.Tensor) ood.Tensor {
 	if in := n.inputs.find(gradient.Name); in != nil {
 		if t := n.inputs.tensorFor(x.Tensors, *in); t != nil {
@@ -56,8 +61,8 @@ func (n network) named(x ood.InputBlock, gradient ood.Tensor) ood.Tensor {
 	return gradient
 }
 
-// derived holds what is built from a model on first use: the graphs that compute gradients,
-// and the graph with dropout.
+// derived holds graphs that are built from a model on first use: graphs that compute
+// gradients, and the graph with dropout.
 type derived struct {
 	mu        sync.Mutex
 	gradients map[gradientKey]*differentiated
@@ -75,7 +80,7 @@ func (d *derived) close() error {
 	return errors.Join(errs...)
 }
 
-// differentiated returns the graphs for a kind of gradient.
+// differentiated returns the graph for a kind of gradient, and builds it on the first call.
 func (m *Model) differentiated(ctx context.Context, key gradientKey) (*differentiated, error) {
 	m.derived.mu.Lock()
 	defer m.derived.mu.Unlock()
@@ -93,8 +98,8 @@ func (m *Model) differentiated(ctx context.Context, key gradientKey) (*different
 	if err != nil {
 		return nil, err
 	}
-	// Building allocates several times the size of the weights. Without this call, the memory
-	// would stay resident beside the activations.
+	// Building the graph allocates several times the size of the weights. Without this
+	// call, that memory would stay resident in addition to the activations.
 	debug.FreeOSMemory()
 	if m.derived.gradients == nil {
 		m.derived.gradients = make(map[gradientKey]*differentiated)

@@ -15,16 +15,16 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// attributesOf lists inputs of operators, from the second on, that are attributes in older
-// operator sets.
+// attributesOf lists, for some operators, the inputs from the second on. In older operator
+// sets, these inputs are attributes.
 var attributesOf = map[string][]string{
 	"Clip": {"min", "max"}, "Dropout": {"ratio"}, "Pad": {"pads", "value"}, "ReduceSum": {"axes"}, "Slice": {"starts", "ends", "axes"},
 	"Split": {"split"}, "Squeeze": {"axes"}, "Unsqueeze": {"axes"},
 }
 
-// older rewrites a model of operator set 13 in operator set 11, 9 or 7. Among the operators in
-// these tests, only those listed above differ. At 7, the IR version is 3, in which
-// initializers are also inputs.
+// older converts a model from operator set 13 to operator set 11, 9 or 7. Of the operators
+// in these tests, only those in attributesOf differ. For operator set 7, the IR version is
+// 3, so initializers are also inputs.
 func older(t *testing.T, m *pb.ModelProto, opset int64) *pb.ModelProto {
 	t.Helper()
 	m = proto.CloneOf(m)
@@ -33,7 +33,7 @@ func older(t *testing.T, m *pb.ModelProto, opset int64) *pb.ModelProto {
 	since := map[string]int64{"Clip": 11, "Pad": 11, "Slice": 10, "Dropout": 12}
 	for _, n := range m.Graph.Node {
 		if strings.HasSuffix(n.GetOpType(), "Pool") && opset < 10 {
-			n.Attribute = slices.DeleteFunc(n.Attribute, func(a *pb.AttributeProto) bool { // they are the defaults
+			n.Attribute = slices.DeleteFunc(n.Attribute, func(a *pb.AttributeProto) bool { // these attributes have their default values
 				return a.GetName() == "ceil_mode" || a.GetName() == "dilations"
 			})
 		}
@@ -46,7 +46,7 @@ func older(t *testing.T, m *pb.ModelProto, opset int64) *pb.ModelProto {
 			continue
 		}
 		for i, in := range n.Input[1:] {
-			if in == "" || n.GetOpType() == "Dropout" && i == 1 { // training_mode is off
+			if in == "" || n.GetOpType() == "Dropout" && i == 1 { // training_mode is false
 				continue
 			}
 			c, ok := g.Const(in)
@@ -79,7 +79,7 @@ func older(t *testing.T, m *pb.ModelProto, opset int64) *pb.ModelProto {
 	return m
 }
 
-// many is a model with most of the operators that changed.
+// many builds a model with most of the operators that changed after operator set 7.
 func many(t *testing.T) *pb.ModelProto {
 	t.Helper()
 	b := onnx.NewBuilder("many", 13)
@@ -117,8 +117,8 @@ func many(t *testing.T) *pb.ModelProto {
 	return m
 }
 
-// TestOldOpsets checks that models of operator sets 11, 9 and 7 have the same gradients as the
-// recent export, with respect to the input and to φ.
+// TestOldOpsets checks that models of operator sets 11, 9 and 7 have the same gradients as
+// models of operator set 13, with respect to the input and to φ.
 func TestOldOpsets(t *testing.T) {
 	rt := runtime(t)
 	models := map[string]*pb.ModelProto{"many": many(t)}
@@ -165,7 +165,7 @@ func TestOldOpsets(t *testing.T) {
 					}
 					tol := 1e-5
 					if size > 1e5 {
-						tol = 1e-2 // kinks; see TestTorchvisionGradients
+						tol = 1e-2 // larger because of kinks of ReLU; see TestTorchvisionGradients
 					}
 					if e := relative(got.Gradient.Data, want.Gradient.Data); !(e <= tol) {
 						t.Errorf("operator set %d, %+v: differs by %.2g", opset, o.Of, e)

@@ -11,7 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// padding is the number that pads rows of the named input.
+// padding returns the number that pads rows of the named input.
 func (m *Model) padding(name string) float32 {
 	switch role := roleOf(name); {
 	case m.texts != nil && role == tokenIDs:
@@ -22,10 +22,11 @@ func (m *Model) padding(name string) float32 {
 	return 0
 }
 
-// padsLeft reports whether padding comes before a row instead of after it.
+// padsLeft reports whether padding comes before a row and not after it.
 func (m *Model) padsLeft() bool { return m.texts != nil && m.texts.PadLeft }
 
-// followMask makes means over positions leave out those that are masked.
+// followMask sets the mask of views that average over tokens, so that masked positions do
+// not count.
 func (s source) followMask(ctx context.Context, views []*view) error {
 	in := s.inputs.withRole(tokenMask)
 	if in == nil {
@@ -57,12 +58,12 @@ func (s source) followMask(ctx context.Context, views []*view) error {
 	return nil
 }
 
-// roundingError is how far two runs of the same row may differ, relative to the largest
-// number.
+// roundingError bounds the difference between two runs of the same row, relative to the
+// largest number.
 const roundingError = 1e-5
 
-// mayPad reports whether rows of tokens can be padded to a common length. It tests on random
-// rows that masked padding changes none of the outputs.
+// mayPad reports whether rows of tokens may be padded to a common length. It checks on
+// random rows that masked padding does not change the outputs.
 func (m *Model) mayPad(ctx context.Context, s source) bool {
 	ids := s.inputs.withRole(tokenIDs)
 	if ids == nil || s.inputs.withRole(tokenMask) == nil || len(ids.dims) == 2 && ids.dims[1] > 0 {
@@ -85,15 +86,15 @@ func (m *Model) mayPad(ctx context.Context, s source) bool {
 	return false
 }
 
-// scalesTogether reports whether numbers are rounded to 8 bits with one scale for all rows of
-// a run. Then the outputs of a row depend on the other rows.
+// scalesTogether reports whether all rows of a run share one scale when numbers are rounded
+// to 8 bits. If so, the outputs of a row depend on the other rows.
 func (s source) scalesTogether() bool {
 	return slices.ContainsFunc(s.g.Model.GetGraph().GetNode(), func(n *pb.NodeProto) bool {
 		return strings.HasPrefix(n.GetOpType(), "DynamicQuantize")
 	})
 }
 
-// fill adds positions to rows of tokens.
+// fill appends the given number of padding positions to rows of tokens.
 func (m *Model) fill(t ood.Tensor, positions int) ood.Tensor {
 	n, width := t.Shape[0], t.Shape[1]
 	filled := ood.Tensor{Name: t.Name, Shape: []int{n, width + positions}}
@@ -103,7 +104,7 @@ func (m *Model) fill(t ood.Tensor, positions int) ood.Tensor {
 	return filled
 }
 
-// appendPadded appends the elements i to j of a tensor, padded to n.
+// appendPadded appends the elements i to j−1 of t, padded to n elements.
 func (m *Model) appendPadded(to *ood.Tensor, t ood.Tensor, i, j, n int) {
 	pad := func() {
 		for range n - (j - i) {
@@ -123,7 +124,7 @@ func (m *Model) appendPadded(to *ood.Tensor, t ood.Tensor, i, j, n int) {
 	}
 }
 
-// run returns the outputs of a session for tensors.
+// run runs a session on tensors and returns its outputs.
 func (s source) run(ctx context.Context, session *ort.Session, tensors []ood.Tensor) ([][]float32, error) {
 	x, err := s.inputs.wrap(tensors)
 	if err != nil {
@@ -142,7 +143,7 @@ func (s source) run(ctx context.Context, session *ort.Session, tensors []ood.Ten
 	return list, nil
 }
 
-// equalButForRounding reports whether numbers differ only by rounding.
+// equalButForRounding reports whether a and b differ by no more than rounding.
 func equalButForRounding(a, b []float32) bool {
 	if len(a) != len(b) {
 		return false

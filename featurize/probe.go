@@ -18,16 +18,16 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// probed is what a run on random rows shows about a located model.
+// probed holds what a run on random rows shows about a located model.
 type probed struct {
 	info  Info
-	last  *ood.Linear // nil if it does not read the feature
-	batch int         // rows in one run
+	last  *ood.Linear // last layer, or nil if it does not read the feature
+	batch int         // number of rows in one run
 }
 
-// probe runs a session on random rows. It learns the widths and whether the batch varies, and
-// compares Wφ+b with the logits. Info is what is known before, and batch is the caller's
-// choice or 0.
+// probe runs a session on random rows. It determines the widths of the views and whether
+// the batch may vary, and compares Wφ+b with the logits. info holds what is known before
+// the run. batch is the number of rows that the caller chose, or 0.
 func (s source) probe(ctx context.Context, session *ort.Session, l location, info Info, batch int) (probed, error) {
 	p := probed{info: info, last: l.last, batch: batch}
 	if info.FixedBatch > 0 {
@@ -80,7 +80,8 @@ func (s source) probe(ctx context.Context, session *ort.Session, l location, inf
 	return s.compare(l, p, phi, logits), nil
 }
 
-// compare sets Exact.
+// compare sets Exact, ExactReason and ExactError of p.info. phi and logits come from a run
+// on random rows.
 func (s source) compare(l location, p probed, phi, logits blas32.General) probed {
 	if p.last == nil {
 		p.info.ExactReason = strings.Join(l.reasons, "; ")
@@ -112,7 +113,8 @@ func (s source) compare(l location, p probed, phi, logits blas32.General) probed
 	return p
 }
 
-// unverified describes a model that could not be run on random inputs.
+// unverified describes a model that could not run on random inputs, because the shape of
+// its inputs is unknown or too large.
 func (s source) unverified(l location, p probed, err error) (probed, error) {
 	reason := "the shape of its inputs is not known"
 	known, width := true, 0.
@@ -140,7 +142,8 @@ func (s source) unverified(l location, p probed, err error) (probed, error) {
 	return p, nil
 }
 
-// defaultBatch is 64 rows, or fewer if these would take more than 64 MiB.
+// defaultBatch returns the number of rows in one run: 64, or fewer if 64 rows would take
+// more than 64 MiB. width is the number of float32 numbers in a row.
 func defaultBatch(width int) int {
 	return max(1, min(64, (16<<20)/max(1, width)))
 }
@@ -160,7 +163,8 @@ func residual(l *ood.Linear, phi, logits blas32.General) float64 {
 	return math.Sqrt(num / den)
 }
 
-// tolerance is the largest relative error due to rounding in a layer with this element type.
+// tolerance returns the largest relative error that rounding can cause in a layer with
+// weights of this element type.
 func tolerance(elem int32) float64 {
 	switch pb.TensorProto_DataType(elem) {
 	case pb.TensorProto_FLOAT16:
@@ -171,19 +175,19 @@ func tolerance(elem int32) float64 {
 	return 1e-4
 }
 
-// maxProbed bounds the tensors whose shapes one run returns, because the time to load a graph
-// grows faster than its number of outputs.
+// maxProbed bounds the number of tensors in one probeShapes run. The bound is needed
+// because the time to load a graph grows faster than its number of outputs.
 const maxProbed = 1000
 
-// probeShapes returns the shapes of tensors in a run on random inputs. The batch is −1 if it
-// varies. The result is nil if no random inputs can be made.
+// probeShapes returns the shapes of tensors in a run on random inputs. If the batch may
+// vary, its size is −1. The result is nil if random inputs cannot be made.
 func (s source) probeShapes(ctx context.Context, tensors []string) (map[string][]int64, error) {
 	if len(tensors) == 0 {
 		return nil, nil
 	}
 	infos, heads := s.inputs.declare(s.g)
-	// The binding of ONNX Runtime cannot return empty tensors, and the shape of a scalar is
-	// empty.
+	// The shape of a scalar is an empty tensor, which the binding of ONNX Runtime cannot
+	// return. So each shape is returned after a leading 1.
 	const one = "attach/probe/one"
 	body := &pb.GraphProto{
 		Input: infos,

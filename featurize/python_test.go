@@ -13,8 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/pythontest"
 )
 
-// exposing runs ONNX Runtime in Python on models with tensors declared as outputs, and
-// averages these over positions.
+// exposing is a Python program. It runs models in ONNX Runtime with inner tensors declared
+// as outputs, and averages these over positions.
 const exposing = `
 import json, sys, numpy as np, onnx, onnxruntime
 for path, out, names in json.loads(sys.argv[1]):
@@ -28,13 +28,13 @@ for path, out, names in json.loads(sys.argv[1]):
     np.savez(out, x=x, **{f"v{i}": v.reshape(*v.shape[:2], -1).mean(2) for i, v in enumerate(values)})
 `
 
-// TestPython compares features, logits and earlier layers with those of another binding of
-// ONNX Runtime and another editor of graphs.
+// TestPython compares features, logits and earlier layers with those that Python's onnx and
+// onnxruntime packages give.
 func TestPython(t *testing.T) {
 	python := pythontest.Find(t, "numpy", "onnx", "onnxruntime")
 	rt := runtime(t)
 	var models []*featurize.Model
-	var asked [][]any // path, archive without .npz, and tensors
+	var asked [][]any // arguments of exposing: path, archive without .npz, tensors
 	for i, name := range []string{"digits_resnet", "digits_vgg", "toy_regressor", "odd/conv1x1", "odd/trailing_softmax", "odd/three_targets"} {
 		path := "../testmodels/" + name + ".onnx"
 		m := open(t, rt, path, featurize.Options{EarlierLayers: featurize.DefaultEarlierLayers, Batch: 2})

@@ -10,13 +10,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// bytesOf adds an 8-bit constant.
+// bytesOf adds an 8-bit constant to a graph.
 func bytesOf(b *onnx.Builder, kind pb.TensorProto_DataType, v []byte, dims ...int64) string {
 	return b.Node("Constant", nil, onnx.Attr("value", &pb.TensorProto{DataType: proto.Int32(int32(kind)), Dims: dims, RawData: v}))
 }
 
-// The weights are scale·(q − 3) with q in 8 bits, so they are exact. W is headW, whose entries
-// are multiples of 1/8.
+// TestQuantised checks the weights and logits of layers with 8-bit weights q, which
+// represent scale·(q − 3). The weights must be exact, because the entries of headW are
+// multiples of scale = 1/8.
 func TestQuantised(t *testing.T) {
 	rt := runtime(t)
 	const scale = float32(.125)
@@ -30,7 +31,8 @@ func TestQuantised(t *testing.T) {
 	weight := func(b *onnx.Builder) (w, s, z string) {
 		return bytesOf(b, pb.TensorProto_INT8, q(headWT), h, c), b.Const(scale), bytesOf(b, pb.TensorProto_INT8, []byte{3})
 	}
-	// φ is in units of 1/32, and outputs in units of 1/4 around 128.
+	// φ is quantised in steps of 1/32. Outputs are quantised in steps of 1/4, and 128
+	// represents 0.
 	const phiScale, outScale = float32(1) / 32, float32(.25)
 	quantise := func(b *onnx.Builder, phi string) (q, s, z string) {
 		s, z = b.Const(phiScale), bytesOf(b, pb.TensorProto_UINT8, []byte{0})
@@ -49,7 +51,7 @@ func TestQuantised(t *testing.T) {
 			y := b.Node("Cast", []string{b.Node("MatMulInteger", []string{d[0], w, d[2], z})}, onnx.Attr("to", float))
 			return b.Node("Add", []string{b.Node("Mul", []string{y, b.Node("Mul", []string{d[1], s})}), b.Initializer("b", headB)})
 		}},
-		// ONNX Runtime rounds φ to 8 bits here too, which only a run shows.
+		// ONNX Runtime also rounds φ to 8 bits here, which is only visible in a run.
 		"weights alone": {op: "Gemm", tol: .01, head: func(b *onnx.Builder, phi string) string {
 			w, s, z := weight(b)
 			return b.Node("Gemm", []string{phi, b.Node("DequantizeLinear", []string{w, s, z}), b.Initializer("b", headB)})
@@ -79,7 +81,7 @@ func TestQuantised(t *testing.T) {
 			b.Import("com.microsoft", 1)
 			p, ps, pz := quantise(b, phi)
 			w, s, z := weight(b)
-			bias := b.Const([]int32{128, -256}) // headB in units of 1/32·1/8
+			bias := b.Const([]int32{128, -256}) // headB in units of phiScale·scale = 1/32·1/8
 			os, oz := b.Const(outScale), bytesOf(b, pb.TensorProto_UINT8, []byte{128})
 			y := b.Append(onnx.Node{Op: "QGemm", Domain: "com.microsoft", Inputs: []string{p, ps, pz, w, s, z, bias, os, oz}})[0]
 			return b.Node("DequantizeLinear", []string{y, os, oz})

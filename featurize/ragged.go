@@ -11,21 +11,21 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Bounds of the positions in one run of rows of tokens, where the caller does not
-// say how many rows there are in one: of a run forward, and of one that keeps its
-// activations.
 const (
-	// Bounds of the positions in one run of rows of tokens, if the caller does not set the
-	// number of rows: for a forward run, and for a run that keeps its activations.
+	// forwardPositions and gradientPositions bound the number of token positions in one
+	// run, if the caller does not set the number of rows. Runs that compute gradients have
+	// the smaller bound, because their activations are kept in memory.
 	forwardPositions  = 64 * 128
 	gradientPositions = 8 * 128
 )
 
+// ragged reports whether rows differ in length in one of the tensors.
 func ragged(list []ood.Tensor) bool {
 	return slices.ContainsFunc(list, func(t ood.Tensor) bool { return t.Lengths != nil })
 }
 
-// paddedLength rounds a length beyond 32 up, in steps of about an eighth.
+// paddedLength rounds a length up, so that fewer different lengths occur. Lengths up to 32
+// are kept. The steps beyond 32 are about an eighth of the length.
 func paddedLength(n int) int {
 	if n <= 32 {
 		return n
@@ -34,9 +34,9 @@ func paddedLength(n int) int {
 	return (n + step - 1) / step * step
 }
 
-// groups sends the rows of a block that differ in length. Rows of the same padded length share
-// a chunk; the longest come first. Tensors are padded if a mask among the inputs covers them.
-// Otherwise only rows of exactly the same length share a chunk.
+// groups sends the rows of a block that differ in length. Rows of equal padded length share
+// a chunk, and longer rows come first. Rows are padded only if a mask among the inputs
+// covers the padding. Otherwise only rows of exactly equal length share a chunk.
 func (f *feeder) groups(ctx context.Context, list []ood.Tensor, hashes [][16]byte, n, first int) bool {
 	lengths, err := f.m.padded(list, n, first)
 	if err != nil {
@@ -46,7 +46,7 @@ func (f *feeder) groups(ctx context.Context, list []ood.Tensor, hashes [][16]byt
 	for row := range order {
 		order[row] = row
 	}
-	ends := make([][]int, len(list)) // ends of the rows in ragged tensors
+	ends := make([][]int, len(list)) // where each row ends in each ragged tensor
 	for i, t := range list {
 		end := 0
 		for _, own := range t.Lengths {
@@ -94,8 +94,8 @@ func (f *feeder) groups(ctx context.Context, list []ood.Tensor, hashes [][16]byt
 	return true
 }
 
-// padded returns the padded length of each of n rows in each tensor, or 0 in tensors whose
-// rows do not differ in length.
+// padded returns the padded length of each of n rows in each tensor. It is 0 in tensors
+// whose rows all have one length. first is the number of the first row.
 func (m *Model) padded(list []ood.Tensor, n, first int) ([][]int, error) {
 	all := make([][]int, n)
 	for row := range all {
@@ -107,7 +107,7 @@ func (m *Model) padded(list []ood.Tensor, n, first int) ([][]int, error) {
 		}
 		in := m.inputs[i]
 		fixed := in.dims != nil && in.dims[1] >= 0
-		covered := fixed && m.texts != nil && roleOf(in.name) != noRole // the tokenizer pads to a length that the model was trained with
+		covered := fixed && m.texts != nil && roleOf(in.name) != noRole // the model was trained with the padding of its tokenizer
 		for j, mask := range m.inputs {
 			covered = covered || mask.masks() && slices.Equal(list[j].Lengths, t.Lengths) && (fixed || m.pads)
 		}
@@ -130,8 +130,8 @@ func (m *Model) padded(list []ood.Tensor, n, first int) ([][]int, error) {
 	return all, nil
 }
 
-// positions is the number of positions in a row that attention or a recurrence runs over, or
-// 0.
+// positions returns the number of token positions in a row, or 0 if the model takes no
+// tokens. Attention and recurrent layers need memory for each position.
 func (list inputs) positions(tensors []ood.Tensor) int {
 	n := 0
 	for i, in := range list {
@@ -142,7 +142,8 @@ func (list inputs) positions(tensors []ood.Tensor) int {
 	return n
 }
 
-// inPlaces puts rows of several chunks back into the order of their block.
+// inPlaces joins the results of several chunks and puts the rows back into the order of
+// their block.
 func inPlaces(all []ood.Batch, places []int) (ood.Batch, error) {
 	var b ood.Batch
 	for _, more := range all {
@@ -153,13 +154,14 @@ func inPlaces(all []ood.Batch, places []int) (ood.Batch, error) {
 	return b.Select(inverse(places)), nil
 }
 
-// gradientInPlaces is inPlaces for gradients, which are as long as their rows.
+// gradientInPlaces does the same as inPlaces for gradients, which are as long as their
+// rows.
 func gradientInPlaces(all []GradientBatch, places []int) (GradientBatch, error) {
 	parts := make([]ood.Batch, len(all))
 	var rows []ood.Tensor
 	joined := all[0].Gradient
 	joined.Shape = slices.Clone(joined.Shape)
-	along := 1 // first of the axes that rows share
+	along := 1 // index of the first axis that must have one size for all rows
 	if joined.Lengths != nil {
 		along = 2
 	}
@@ -185,7 +187,7 @@ func gradientInPlaces(all []GradientBatch, places []int) (GradientBatch, error) 
 	return GradientBatch{Batch: b, Gradient: joined}, err
 }
 
-// inverse returns the inverse of a permutation of 0…n−1.
+// inverse returns the inverse of a permutation of 0, …, n−1.
 func inverse(places []int) []int {
 	at := make([]int, len(places))
 	for k, place := range places {
@@ -194,8 +196,9 @@ func inverse(places []int) []int {
 	return at
 }
 
-// cut removes the padding from a tensor of a chunk. Along is the input whose rows differ in
-// length and whose second axis is also the tensor's, or −1.
+// cut removes the padding from a tensor that was computed from a chunk. along is the index
+// of the input that has the same second axis as the tensor, or −1. Nothing is removed if
+// the rows of that input have one length.
 func (m *Model) cut(c chunk, t ood.Tensor, along int) ood.Tensor {
 	if c.places == nil || along < 0 || c.tensors[along].Lengths == nil {
 		return t

@@ -22,8 +22,8 @@ const vocabulary = 11
 
 var embedding = noise(vocabulary * 3)
 
-// reader builds a model of token ids. Its features are the mean of their embeddings over the
-// mask, or over all tokens if there is no mask.
+// reader builds a model of token ids. The input of its trunk is the mean of the embeddings
+// over the mask, or over all tokens if the model has no mask.
 func reader(t testing.TB, masked bool, length any) string {
 	b := onnx.NewBuilder("reader", 13)
 	ids := b.Input("input_ids", pb.TensorProto_INT64, "batch", length)
@@ -52,8 +52,8 @@ func reader(t testing.TB, masked bool, length any) string {
 	return save(t, m)
 }
 
-// sentences returns rows of ids of the given lengths with their masks, and the mean of their
-// embeddings.
+// sentences returns rows of random token ids with the given lengths, their masks, and the
+// mean embedding of each row.
 func sentences(lengths ...int) (ood.InputBlock, []float32) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	longest := slices.Max(lengths)
@@ -76,6 +76,7 @@ func sentences(lengths ...int) (ood.InputBlock, []float32) {
 
 var someLengths = []int{3, 40, 1, 7, 3, 33, 120, 34, 7, 3, 41, 5, 113, 1}
 
+// cutUp divides rows into blocks of n rows.
 func cutUp(b ood.InputBlock, n int) iter.Seq2[ood.InputBlock, error] {
 	return func(yield func(ood.InputBlock, error) bool) {
 		for i := 0; i < b.Len() && yield(b.Slice(i, min(i+n, b.Len())), nil); i += n {
@@ -83,8 +84,8 @@ func cutUp(b ood.InputBlock, n int) iter.Seq2[ood.InputBlock, error] {
 	}
 }
 
-// However rows of different lengths share blocks and batches, each gives the same as alone, in
-// the order of the rows.
+// TestRagged checks that each row gives the same results in any blocks and batches of rows
+// of different lengths. The order of the rows must be kept.
 func TestRagged(t *testing.T) {
 	rt := runtime(t)
 	block, means := sentences(someLengths...)
@@ -111,8 +112,8 @@ func TestRagged(t *testing.T) {
 	}
 }
 
-// With respect to an inner tensor with an axis of tokens, a row's gradient is as long as the
-// row.
+// TestRaggedGradient checks gradients with respect to an inner tensor with a token axis.
+// The gradient of a row must be as long as the row.
 func TestRaggedGradient(t *testing.T) {
 	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{})
 	block, means := sentences(someLengths...)
@@ -145,7 +146,7 @@ func TestRaggedGradient(t *testing.T) {
 		}
 	}
 	near(t, "the gradient", got.Gradient.Data, want, 1e-5)
-	// Ids have no gradient, and the error says which tensors have one.
+	// Token ids have no gradient. The error must mention which tensors have one.
 	_, _, err := m.Network().Gradient(ctx, block, ood.Scalar{Sum: true})
 	if !errors.Is(err, ood.ErrNotDifferentiable) || !strings.Contains(err.Error(), "real numbers") {
 		t.Errorf("with respect to ids: %v", err)
@@ -155,8 +156,9 @@ func TestRaggedGradient(t *testing.T) {
 	}
 }
 
-// An axis is not one of tokens only because it is as long as some rows. Rows whose gradients
-// differ along other axes are an error.
+// TestRaggedGradientOfOtherAxes checks that an axis is not taken for the token axis only
+// because its size equals the length of some rows. If the gradients of rows differ along
+// other axes, Gradients must return an error.
 func TestRaggedGradientOfOtherAxes(t *testing.T) {
 	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{})
 	block, _ := sentences(3, 5)
@@ -175,7 +177,8 @@ func TestRaggedGradientOfOtherAxes(t *testing.T) {
 	}
 }
 
-// A pass with dropout gives a row the same logits as alone.
+// TestRaggedDropout checks that a row's logits with dropout do not depend on the other
+// rows.
 func TestRaggedDropout(t *testing.T) {
 	m := open(t, runtime(t), reader(t, true, "sequence"), featurize.Options{Batch: 3})
 	block, _ := sentences(someLengths...)
@@ -195,6 +198,7 @@ func TestRaggedDropout(t *testing.T) {
 	}
 }
 
+// TestRaggedRefused checks the errors for rows of tokens that a model does not take.
 func TestRaggedRefused(t *testing.T) {
 	rt := runtime(t)
 	ctx := context.Background()
@@ -221,7 +225,8 @@ func TestRaggedRefused(t *testing.T) {
 	}
 }
 
-// A trained model of tokens gives a row the same features with others, padded, and alone.
+// TestRaggedBERT checks that a trained BERT model gives a row the same features if the row
+// runs by itself or padded with others.
 func TestRaggedBERT(t *testing.T) {
 	m := open(t, runtime(t), filepath.Join(sharedModels(t), "clinc_bert", "model.onnx"), featurize.Options{EarlierLayers: 2})
 	rng := rand.New(rand.NewPCG(5, 6))

@@ -11,9 +11,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// shapes lists shapes to try for the dimensions that vary, for each input, the most likely
-// first. If the batch varies, two rows are tried before one, because some exporters freeze the
-// batch inside the graph.
+// shapes lists shapes of the inputs to try in a run, the most likely shapes first. Only
+// dimensions that may vary differ. If the batch may vary, two rows are tried before one
+// row. If only one row then works, the exporter has fixed the batch inside the graph.
 func (list inputs) shapes(g *onnx.Graph) [][][]int {
 	batches := []int{2, 1}
 	if b := list.fixedBatch(); b > 0 {
@@ -30,7 +30,8 @@ func (list inputs) shapes(g *onnx.Graph) [][][]int {
 	}
 	var all [][][]int
 	for try := range tries {
-		// Axes with the same name have the same size: that of the first input with a choice.
+		// Axes with the same name must have the same size, which is the size that the first
+		// such input tries.
 		called := make(map[string]int)
 		for i, in := range list {
 			for axis := 1; axis < len(in.dims); axis++ {
@@ -70,7 +71,8 @@ func (list inputs) shapes(g *onnx.Graph) [][][]int {
 	return all
 }
 
-// sizes returns the sizes to try for the axes that vary, or one size if none does.
+// sizes returns the sizes to try for the axes of the input that may vary. If no axis may
+// vary, the result is a single unused size.
 func (in input) sizes(g *onnx.Graph) []int {
 	free := false
 	for _, d := range in.dims[min(1, len(in.dims)):] {
@@ -90,7 +92,8 @@ func (in input) sizes(g *onnx.Graph) []int {
 	return []int{224, 32, 299, 64, 16, 8}
 }
 
-// firstWidth returns the number of columns that a layer after the input needs, or 0.
+// firstWidth returns the number of columns that a linear layer after the input requires, or
+// 0 if there is no such layer.
 func firstWidth(g *onnx.Graph, tensor string) int {
 	for _, n := range g.Consumers(tensor) {
 		s, ok := slots[n.GetOpType()]
@@ -104,7 +107,7 @@ func firstWidth(g *onnx.Graph, tensor string) int {
 	return 0
 }
 
-// random returns random rows for the inputs that have no default.
+// random returns random rows for each input without a default.
 func (list inputs) random(g *onnx.Graph, shapes [][]int) []ood.Tensor {
 	tensors := make([]ood.Tensor, len(list))
 	for i, in := range list {
@@ -115,8 +118,9 @@ func (list inputs) random(g *onnx.Graph, shapes [][]int) []ood.Tensor {
 	return tensors
 }
 
-// random returns rows that the model accepts. Large ones repeat at a prime distance, so that
-// no axis is a multiple of it.
+// random returns random rows that the model accepts. In a large tensor, the same 65,521
+// numbers are repeated. This period is prime, so that rows or other slices do not become
+// equal.
 func (in input) random(g *onnx.Graph, shape []int) ood.Tensor {
 	const period = 65521
 	t := ood.Tensor{Name: in.name, Shape: shape}
@@ -135,7 +139,7 @@ func (in input) random(g *onnx.Graph, shape []int) ood.Tensor {
 		case role == tokenPositions:
 			data[i] = float32(i % shape[len(shape)-1])
 		case integers && role == tokenTypes:
-			// Many networks have only one token type, 0.
+			// Token types stay 0, because many networks know no other type.
 		case integers && hi == 255:
 			data[i] = float32(rng.IntN(256))
 		case integers:
@@ -151,8 +155,8 @@ func (in input) random(g *onnx.Graph, shape []int) ood.Tensor {
 	return t
 }
 
-// category returns a text that the nodes after a tensor accept, or "0", which is also a
-// number.
+// category returns a text that the nodes after a tensor accept. The default is "0", which
+// can also be parsed as a number.
 func category(g *onnx.Graph, tensor string) string {
 	for n := range readers(g, tensor, func(*pb.NodeProto) bool { return true }) {
 		for _, a := range n.GetAttribute() {
@@ -164,17 +168,15 @@ func category(g *onnx.Graph, tensor string) string {
 	return "0"
 }
 
-// Bounds of the numbers in one run of a network: maxProbe of random rows, as
-// many as two volumes of 4×200³ hold, and maxRun, 4 GiB, of any.
 const (
-	// Bounds of the numbers in one run: maxProbe for random rows, enough for two volumes of
-	// 4×200³, and maxRun, 4 GiB, for any rows.
+	// maxProbe bounds the numbers in a run on random rows. It is enough for two volumes of
+	// 4×200³. maxRun bounds the numbers in any run, and equals 4 GiB of float32.
 	maxProbe = 1 << 26
 	maxRun   = 1 << 30
 )
 
-// floatProduct is product for untrusted dimensions, which could overflow an int. Those that
-// vary count as 1.
+// floatProduct returns the product of a shape as a float64, because untrusted dimensions
+// could overflow an int. Dimensions that may vary count as 1.
 func floatProduct(shape []int) float64 {
 	n := 1.0
 	for _, d := range shape {
@@ -183,9 +185,10 @@ func floatProduct(shape []int) float64 {
 	return n
 }
 
-// try runs a session on random rows, with the first shapes that work. It returns the outputs,
-// the number of rows and the numbers in one row. If no shape works, n is 0 and err is the
-// first error, or nil if the shapes of the inputs are not known.
+// try runs a session on random rows, with the first shapes that work. It returns the
+// outputs, the number n of rows and the number of values in a row. If no shapes work, n is
+// 0 and err is the first error. If the shapes of the inputs are unknown, n is 0 and err is
+// nil.
 func (list inputs) try(ctx context.Context, g *onnx.Graph, s *ort.Session) (out []*ort.Tensor, n, width int, err error) {
 	for _, shapes := range list.shapes(g) {
 		tensors := list.random(g, shapes)

@@ -16,12 +16,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
+// dense builds a tiny model with a dense last layer.
 func dense(t testing.TB) string {
 	return tiny(t, 13, func(b *onnx.Builder, x string) { out(b, gemm(b, phiOf(b, x))) }, "n", 3)
 }
 
-// blocks yields rows of three columns in blocks of the given sizes, from one buffer that it
-// overwrites, as readers do.
+// blocks yields rows of three columns in blocks of the given sizes. It overwrites one
+// buffer for all blocks, as readers of files do.
 func blocks(x []float32, sizes ...int) iter.Seq2[ood.InputBlock, error] {
 	return func(yield func(ood.InputBlock, error) bool) {
 		buf := make([]float32, len(x))
@@ -39,7 +40,7 @@ func blocks(x []float32, sizes ...int) iter.Seq2[ood.InputBlock, error] {
 	}
 }
 
-// The features do not depend on how rows are cut into blocks.
+// TestBlocks checks that the features do not depend on how rows are divided into blocks.
 func TestBlocks(t *testing.T) {
 	rt := runtime(t)
 	x := noise(3 * 23)
@@ -66,6 +67,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+// TestConcurrent checks that several goroutines can use a model at once.
 func TestConcurrent(t *testing.T) {
 	m := open(t, runtime(t), dense(t), featurize.Options{Batch: 3})
 	x := noise(3 * 50)
@@ -81,6 +83,7 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
+// TestStop checks that reading ends when the loop ends or the context is cancelled.
 func TestStop(t *testing.T) {
 	m := open(t, runtime(t), dense(t), featurize.Options{Batch: 2})
 	reading := false
@@ -117,6 +120,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestAll checks the calls of progress, and the errors if the number of rows is wrong or
+// the reader fails.
 func TestAll(t *testing.T) {
 	m := open(t, runtime(t), dense(t), featurize.Options{Batch: 2})
 	var done []int
@@ -137,6 +142,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
+// TestBadRows checks that the error for an invalid row names the row and the cause.
 func TestBadRows(t *testing.T) {
 	rt := runtime(t)
 	m := open(t, rt, dense(t), featurize.Options{Batch: 2})

@@ -7,19 +7,19 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Inputs of a gradient's graph beside the rows.
 const (
-	// Inputs of a gradient's graph besides the rows.
+	// temperatureName and indexName are additional inputs of a graph that computes
+	// gradients.
 	temperatureName = "attach/temperature"
 	indexName       = "attach/index"
 )
 
-// scalarGraph appends the gradient of a scalar with respect to the logits z, n×c. The graph
-// takes the tensors in inputs besides the rows.
+// scalarGraph appends nodes that compute the gradient of a scalar with respect to the
+// logits z (n×c). inputs lists the inputs that these nodes add to the graph.
 type scalarGraph struct {
 	b       *onnx.Builder
 	z       graph.Tensor
-	classes int // c, or 0 if unknown
+	classes int // number of classes c; 0 if unknown
 	inputs  []string
 }
 
@@ -27,7 +27,7 @@ func newScalarGraph(b *onnx.Builder, classes int) *scalarGraph {
 	return &scalarGraph{b: b, z: graph.Of(b, logitsName, pb.TensorProto_FLOAT, classes), classes: classes}
 }
 
-// upstream returns the name of the gradient.
+// upstream appends the gradient of the scalar and returns the name of its tensor.
 func (s *scalarGraph) upstream(of ood.Scalar) string {
 	switch {
 	case kinds(of) == 0:
@@ -39,22 +39,24 @@ func (s *scalarGraph) upstream(of ood.Scalar) string {
 	case of.Logit:
 		return s.softmaxOf().Name()
 	}
-	// Probabilities add up to 1, whatever the logits.
+	// The sum of all probabilities is always 1, so its gradient is 0.
 	return s.z.Div(s.temperature()).Softmax().Mul(0.).Name()
 }
 
-// Below, p = softmax(z/T) and k is the top class. 1 − p_k is the sum over the other classes,
-// because the difference of two numbers near 1 would lose its digits if the model is
-// confident.
+// The functions below use p = softmax(z/T), where T is the temperature. k is the class with
+// the largest logit, and e_k is the unit vector of class k. The functions compute 1 − p_k
+// as the sum over the other classes, because subtracting p_k from 1 would lose digits if
+// the model is confident.
 
-// logSoftmaxTop is ∇ log p_k = (e_k − p)/T.
+// logSoftmaxTop returns ∇ log p_k = (e_k − p)/T.
 func (s *scalarGraph) logSoftmaxTop() graph.Tensor {
 	t, top := s.temperature(), s.top()
 	others := s.z.Div(t).Softmax().Mul(s.not(top))
 	return top.Mul(others.Sum()).Sub(others).Div(t)
 }
 
-// softmaxTopTwo is, for the runner-up j,
+// softmaxTopTwo returns the gradient of the difference of the two largest probabilities,
+// where j is the class with the second-largest logit:
 // ∇(p_k − p_j) = p ∘ ((1 − p_k + p_j)·e_k − e_j − (p_k − p_j)·(1 − e_k))/T.
 func (s *scalarGraph) softmaxTopTwo() graph.Tensor {
 	t := s.temperature()
@@ -66,7 +68,8 @@ func (s *scalarGraph) softmaxTopTwo() graph.Tensor {
 	return p.Mul(along).Div(t)
 }
 
-// softmaxOf is ∇ p_i = p ∘ ((1 − p_i)·e_i − p_i·(1 − e_i))/T for the class i in the input.
+// softmaxOf returns ∇ p_i = p ∘ ((1 − p_i)·e_i − p_i·(1 − e_i))/T, where i is the class in
+// the graph's index input.
 func (s *scalarGraph) softmaxOf() graph.Tensor {
 	own := s.direction(ood.Scalar{Logit: true})
 	t := s.temperature()
@@ -76,7 +79,8 @@ func (s *scalarGraph) softmaxOf() graph.Tensor {
 	return p.Mul(along).Div(t)
 }
 
-// direction is the gradient of a scalar of the logits themselves.
+// direction returns the gradient of a scalar that is linear in the logits, such as one
+// logit or a sum.
 func (s *scalarGraph) direction(of ood.Scalar) graph.Tensor {
 	switch {
 	case of.Logit:
@@ -90,35 +94,39 @@ func (s *scalarGraph) direction(of ood.Scalar) graph.Tensor {
 	return s.z.Constant([]float32{1})
 }
 
-// top marks the largest logit of each row; of equal logits, the first.
+// top marks the largest logit of each row with 1. If several logits are equal, it marks the
+// first.
 func (s *scalarGraph) top() graph.Tensor { return s.oneHot(s.z.ArgMax()) }
 
-// topTwo marks the largest and the second largest logit of each row. Equal logits come in the
-// order of classes.
+// topTwo marks the largest and the second-largest logit of each row. Equal logits are
+// ordered by their class number.
 func (s *scalarGraph) topTwo() (top, second graph.Tensor) {
 	_, best := s.z.Top(2)
 	return s.oneHot(best.Pick([]int64{0})), s.oneHot(best.Pick([]int64{1}))
 }
 
-// not is 1 − mark.
+// not returns 1 − mark.
 func (s *scalarGraph) not(mark graph.Tensor) graph.Tensor {
 	return s.z.Constant([]float32{1}).Sub(mark)
 }
 
+// temperature declares the temperature as an input of the graph.
 func (s *scalarGraph) temperature() graph.Tensor {
 	return s.input(temperatureName, pb.TensorProto_FLOAT)
 }
 
-// input declares an input of one number.
+// input declares an additional input that holds one number.
 func (s *scalarGraph) input(name string, t pb.TensorProto_DataType) graph.Tensor {
 	name = s.b.Input(name, t, 1)
 	s.inputs = append(s.inputs, name)
 	return graph.Of(s.b, name, t, 1)
 }
 
+// shape returns the name of a tensor that holds the shape of the logits.
 func (s *scalarGraph) shape() string { return s.b.Node("Shape", []string{logitsName}) }
 
-// oneHot turns class numbers, 1 or n×1, into rows of 0 and 1, c or n×c.
+// oneHot returns 1 in the columns of the given classes and 0 elsewhere. index holds one
+// class for all rows (length 1, result c) or one class for each row (n×1, result n×c).
 func (s *scalarGraph) oneHot(index graph.Tensor) graph.Tensor {
 	var all string
 	if s.classes > 0 {

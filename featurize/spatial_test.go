@@ -7,7 +7,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 )
 
-// means averages each of n·h planes of the given size.
+// means returns the mean of each plane in v. Each plane has the given number of elements.
 func means(v []float32, size int) []float32 {
 	var m []float32
 	for ; len(v) > 0; v = v[size:] {
@@ -20,6 +20,7 @@ func means(v []float32, size int) []float32 {
 	return m
 }
 
+// relu returns max(0, x) for each number x in v.
 func relu(v []float32) []float32 {
 	out := make([]float32, len(v))
 	for i := range v {
@@ -28,7 +29,8 @@ func relu(v []float32) []float32 {
 	return out
 }
 
-// x is n×4×3×5, and φ is the mean of relu(x) over space.
+// TestConvolution checks models that end in a 1×1 convolution. The input x is n×4×3×5, and
+// φ is the mean of relu(x) over space.
 func TestConvolution(t *testing.T) {
 	rt := runtime(t)
 	conv := func(b *onnx.Builder, x string, pad int64) string {
@@ -40,7 +42,7 @@ func TestConvolution(t *testing.T) {
 	for name, k := range map[string]struct {
 		head  func(b *onnx.Builder, x string)
 		exact bool
-		bent  bool // the logits are not affine in φ
+		bent  bool // whether the logits are not affine in φ
 	}{
 		"conv, pool": {exact: true, head: func(b *onnx.Builder, x string) { out(b, flatten(b, pool(b, conv(b, x, 0)))) }},
 		"pool, conv": {exact: true, head: func(b *onnx.Builder, x string) { out(b, flatten(b, conv(b, pool(b, x), 0))) }},
@@ -87,7 +89,7 @@ func TestConvolution(t *testing.T) {
 	}
 }
 
-// Models that take images of any size run at the size of their rows.
+// TestFreeSize checks that models of images of any size run at the size of the given rows.
 func TestFreeSize(t *testing.T) {
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
 		y := b.Node("Conv", []string{x, b.Initializer("stem", headWT, 4, 2, 1, 1)})
@@ -105,7 +107,8 @@ func TestFreeSize(t *testing.T) {
 	}
 }
 
-// A layer may apply to every token and be averaged afterwards.
+// TestTokens checks a last layer that acts on each token, if the results are then averaged
+// or there is only one token.
 func TestTokens(t *testing.T) {
 	rt := runtime(t)
 	add := func(b *onnx.Builder, x string) string {

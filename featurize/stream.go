@@ -17,28 +17,30 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Features runs the model on blocks of rows, in order. It yields, batch by batch, φ, logits,
-// the layers of Info.Layers, empty cells and hashes of the inputs. The first error ends it. A
-// block is copied before the next one is requested, which happens on another goroutine while
-// the model runs. The caller owns the batches. For rows x in memory, pass x.Blocks(ctx, n), n
-// rows at a time.
+// Features runs the model on blocks of rows, in order. Each batch that it yields contains
+// features φ, logits, the layers in Info.Layers, marks of empty cells, and hashes of the
+// inputs. Features stops at the first error. While the model runs, another goroutine
+// requests the next block. Features copies each block before that, so the iterator may
+// reuse its memory. The caller owns the batches. If rows x are in memory, pass
+// x.Blocks(ctx, n) to read n rows at a time.
 //
-// A block has a named tensor for each required input of the model. Rows of tokens that differ
-// in length ([ood.Tensor.Lengths]) run in groups of equal length. Lengths beyond 32 are padded
-// to certain lengths, if a mask among the inputs covers the padding and a test run showed that
-// outputs do not depend on it. Larger blocks fill runs better. The results of such a block
-// come in one batch.
+// A block has a named tensor for each required input of the model. If rows of tokens differ
+// in length (see [ood.Tensor.Lengths]), rows of equal length run together. Lengths beyond
+// 32 may be padded so that more rows are equal. This requires that a mask among the inputs
+// covers the padding, and that a test run showed no effect on the outputs. Larger blocks
+// fill the runs better. The results of such a block come in one batch.
 //
-// NaN and infinities, in rows or in the model's outputs, are errors that name the row, counted
-// from 0. A nil rows means no rows.
+// Features returns an error if rows or outputs of the model contain NaN or infinities. The
+// error names the row, counted from 0. If rows is nil, there are no rows.
 func (m *Model) Features(ctx context.Context, rows iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.Batch, error] {
 	f := newFeeder(m, m.batch, m.positions)
 	f.hashes = !m.unhashed
 	return stream(ctx, f, rows, m.run, inPlaces)
 }
 
-// stream runs the model on chunks of rows. If a block's rows ran in another order, join puts
-// their results back together, unless it is nil.
+// stream divides rows into chunks and calls run for each chunk. If the rows of a block run
+// in another order, join combines the results of its chunks in the order of the block. If
+// join is nil, the results are yielded as they come.
 func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock, error], run func(context.Context, chunk) (B, error),
 	join func(all []B, places []int) (B, error)) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
@@ -58,7 +60,7 @@ func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock
 		defer func() {
 			cancel()
 			<-done
-			if panicked != nil { // the caller's iterator panicked, and the caller may recover
+			if panicked != nil { // pass a panic of the caller's iterator on, so that the caller can recover
 				panic(panicked)
 			}
 		}()
@@ -93,7 +95,7 @@ func stream[B any](ctx context.Context, f *feeder, rows iter.Seq2[ood.InputBlock
 	}
 }
 
-// run maps one chunk to φ, logits and earlier layers, and drops padding rows.
+// run computes φ, logits and earlier layers of a chunk, and drops padding rows.
 func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	x, err := m.inputs.wrap(c.tensors)
 	if err != nil {
@@ -122,8 +124,8 @@ func (m *Model) run(ctx context.Context, c chunk) (ood.Batch, error) {
 	return b, nil
 }
 
-// once runs the model on rows that fit into one run, and returns nil for others. It computes
-// no hashes, because services do not need them.
+// once runs the model on rows that fit into one run. It returns nil for other rows. It
+// computes no hashes, because services do not need them.
 func (m *Model) once(ctx context.Context, x ood.InputBlock) (*ood.Batch, error) {
 	n := x.Len()
 	if m.fixed || m.texts != nil || n == 0 || n > m.batch {
@@ -140,6 +142,8 @@ func (m *Model) once(ctx context.Context, x ood.InputBlock) (*ood.Batch, error) 
 	return &b, err
 }
 
+// runError returns an error that names the rows of the chunk, or the error of a cancelled
+// ctx.
 func runError(ctx context.Context, c chunk, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -151,7 +155,7 @@ func runError(ctx context.Context, c chunk, err error) error {
 	return fmt.Errorf("the model failed on rows %d to %d (counted from 0): %w", first, last, err)
 }
 
-// batchOf returns φ and the logits, the first two outputs of a session.
+// batchOf returns φ and the logits, which are the first two outputs of a session.
 func (m *Model) batchOf(c chunk, out []*ort.Tensor) (b ood.Batch, err error) {
 	if b.Features, err = m.rowsOf(c, out[0], "feature", m.info.Feature.Width); err == nil {
 		b.Logits, err = m.logitsOf(c, out[1])
@@ -159,6 +163,7 @@ func (m *Model) batchOf(c chunk, out []*ort.Tensor) (b ood.Batch, err error) {
 	return b, err
 }
 
+// logitsOf returns the logits of a chunk, or a zero matrix if the model has none.
 func (m *Model) logitsOf(c chunk, t *ort.Tensor) (blas32.General, error) {
 	if m.info.Logits == "" {
 		return blas32.General{}, nil
@@ -166,7 +171,7 @@ func (m *Model) logitsOf(c chunk, t *ort.Tensor) (blas32.General, error) {
 	return m.rowsOf(c, t, "output", m.info.OutputsWidth)
 }
 
-// shapes formats the shapes of a chunk's rows.
+// shapes formats the shapes of a chunk's tensors for messages.
 func (c chunk) shapes() string {
 	var list []string
 	for _, t := range c.tensors {
@@ -177,8 +182,8 @@ func (c chunk) shapes() string {
 	return strings.Join(list, ", ")
 }
 
-// rowsOf returns an output as rows, which remain valid when it is closed. It must have want
-// columns, unless want is 0.
+// rowsOf returns an output of a session as rows. They must remain valid when the output is
+// closed. If want is not 0, the output must have want columns.
 func (m *Model) rowsOf(c chunk, t *ort.Tensor, name string, want int) (blas32.General, error) {
 	v, err := asRows(t, c.rows)
 	if err != nil {
@@ -189,7 +194,7 @@ func (m *Model) rowsOf(c chunk, t *ort.Tensor, name string, want int) (blas32.Ge
 	}
 	v.Rows = c.n
 	v.Data = v.Data[: c.n*v.Cols : c.n*v.Cols]
-	// If features are columns of a table, empty cells are NaN in them.
+	// If the features are columns of a table, NaN marks empty cells and is no error.
 	gaps := name == "feature" && m.info.Feature.Of != nil
 	if i := slices.IndexFunc(v.Data, func(x float32) bool { return !rows.Finite(x) && !(gaps && x != x) }); i >= 0 {
 		return blas32.General{}, notFinite("model's "+name, v.Data[i], c.row(i/v.Cols))
@@ -197,8 +202,8 @@ func (m *Model) rowsOf(c chunk, t *ort.Tensor, name string, want int) (blas32.Ge
 	return v, nil
 }
 
-// All collects the results of Features for n rows, such as those of x.Blocks; n < 0 means that
-// the number is unknown. Progress, if not nil, is called with the rows done so far.
+// All collects the results of Features for n rows. If n is negative, the number of rows is
+// unknown. If progress is not nil, it is called with the number of rows done so far.
 func (m *Model) All(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], n int, progress func(done int)) (ood.Batch, error) {
 	var all ood.Batch
 	done := 0
@@ -223,7 +228,7 @@ func (m *Model) All(ctx context.Context, rows iter.Seq2[ood.InputBlock, error], 
 	return all, nil
 }
 
-// appendTo appends the rows of b to all. The first call makes room for n rows.
+// appendTo appends the rows of b to all. The first call allocates memory for n rows.
 func appendTo(all *ood.Batch, b ood.Batch, n int) error {
 	if all.Features.Cols == 0 {
 		*all = batchparts.Map(b, func(m blas32.General) blas32.General {
@@ -233,7 +238,7 @@ func appendTo(all *ood.Batch, b ood.Batch, n int) error {
 	return batchparts.Append(all, b)
 }
 
-// single yields one block of rows in memory.
+// single yields one block of rows that are in memory.
 func single(x ood.InputBlock) iter.Seq2[ood.InputBlock, error] {
 	return func(yield func(ood.InputBlock, error) bool) { yield(x, nil) }
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// softmaxed returns the probabilities of rows of logits.
+// softmaxed returns softmax probabilities of rows of logits.
 func softmaxed(m blas32.General) []float32 {
 	p := slices.Clone(m.Data)
 	for i := range m.Rows {
@@ -34,8 +34,8 @@ func softmaxed(m blas32.General) []float32 {
 	return p
 }
 
-// TestTables opens models of scikit-learn, LightGBM and XGBoost as their converters write
-// them, and compares with the outputs of ONNX Runtime.
+// TestTables checks models that the converters of scikit-learn, LightGBM and XGBoost wrote.
+// Logits are compared with outputs of ONNX Runtime.
 func TestTables(t *testing.T) {
 	rt := runtime(t)
 	z, err := npy.OpenNPZ("../testmodels/tables/answers.npz")
@@ -56,7 +56,7 @@ func TestTables(t *testing.T) {
 	x := stored("x")
 	for _, k := range []struct {
 		name, task string
-		feature    string // or, with + between, what stands side by side
+		feature    string // tensor, or concatenated tensors with + between them
 		width      int
 		classes    string
 	}{
@@ -121,14 +121,16 @@ func TestTables(t *testing.T) {
 				}
 				near(t, "Wφ+b", y.Data, got.Logits.Data, 1e-5)
 			}
-			// A .attach file names the feature as Info does.
+			// Reopening the model with the feature that Info names must give the same
+			// features, because .attach files store this name.
 			again := open(t, rt, filepath.Join("../testmodels/tables", k.name+".onnx"), featurize.Options{Feature: i.Feature.Tensor, Output: i.Output})
 			near(t, "features, opened again", all(t, again, []int{50, 4}, x).Features.Data, got.Features.Data, 0)
 		})
 	}
 }
 
-// TestNamesWithoutZipMap checks that classes have names if probabilities are a tensor.
+// TestNamesWithoutZipMap checks that class names are found if the model returns
+// probabilities as a tensor and not as maps.
 func TestNamesWithoutZipMap(t *testing.T) {
 	rt := runtime(t)
 	for name, want := range map[string]string{"logistic": "high low middle", "forest": "1 2 3"} {
@@ -156,13 +158,13 @@ func TestNamesWithoutZipMap(t *testing.T) {
 	}
 }
 
-// TestSVMScores checks the sign of scores: for two classes without probabilities, ONNX Runtime
-// gives the larger score to the class that it does not choose.
+// TestSVMScores checks the sign of scores for two classes without probabilities. ONNX
+// Runtime gives the larger score to the class that it does not predict.
 func TestSVMScores(t *testing.T) {
 	b := onnx.NewBuilder("svc", 13)
 	b.Import("ai.onnx.ml", 1)
-	// These are the nodes that scikit-learn 1.9 writes for SVC(kernel="linear"), for the
-	// inputs -1 and 1 of the classes 0 and 1.
+	// scikit-learn 1.9 writes this node for SVC(kernel="linear"), fitted on the inputs -1
+	// and 1 with the classes 0 and 1.
 	out := b.Append(onnx.Node{
 		Op: "SVMClassifier", Domain: "ai.onnx.ml", Inputs: []string{b.Input("x", pb.TensorProto_FLOAT, "n", 1)}, Outputs: []string{b.Fresh("label"), b.Fresh("scores")},
 		Attrs: []*pb.AttributeProto{
@@ -181,7 +183,8 @@ func TestSVMScores(t *testing.T) {
 	near(t, "logits", got.Logits.Data, []float32{2, -2, -3, 3}, 1e-6)
 }
 
-// If trees read different columns, the feature has all of these columns.
+// TestTreesOfSomeColumns checks that the feature contains all columns if different trees
+// read different columns.
 func TestTreesOfSomeColumns(t *testing.T) {
 	stump := []*pb.AttributeProto{
 		onnx.Attr("nodes_treeids", []int64{0, 0, 0}), onnx.Attr("nodes_nodeids", []int64{0, 1, 2}), onnx.Attr("nodes_featureids", []int64{0, 0, 0}),
@@ -203,7 +206,8 @@ func TestTreesOfSomeColumns(t *testing.T) {
 	}
 }
 
-// A model that claims more targets than it has coefficients must not cause a large allocation.
+// TestTooManyTargets checks that a huge number of targets without coefficients gives an
+// error and no large allocation.
 func TestTooManyTargets(t *testing.T) {
 	path := tiny(t, 13, func(b *onnx.Builder, x string) {
 		b.Import("ai.onnx.ml", 3)

@@ -13,8 +13,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// match returns the tensors of a block in the order of the inputs, after a check that they
-// fit; first is the number of the first row. A tensor without a shape means the default.
+// match returns the tensors of a block in the order of the inputs, after checking that they
+// fit. first is the number of the first row. A tensor without a shape means the input's
+// default.
 func (list inputs) match(b ood.InputBlock, first int) ([]ood.Tensor, error) {
 	if err := b.Check(); err != nil {
 		return nil, err
@@ -48,9 +49,10 @@ func (list inputs) match(b ood.InputBlock, first int) ([]ood.Tensor, error) {
 	return taken, list.sameLengths(taken, first)
 }
 
-// sameLengths returns an error if a row has two lengths along axes with the same name.
+// sameLengths returns an error if a row has two different lengths along axes with the same
+// name.
 func (list inputs) sameLengths(tensors []ood.Tensor, first int) error {
-	called := make(map[string]int) // the first input of each name
+	called := make(map[string]int) // index of the first input with each axis name
 	for i, in := range list {
 		t := tensors[i]
 		if t.Lengths == nil || in.dims == nil || in.axes[1] == "" {
@@ -71,7 +73,7 @@ func (list inputs) sameLengths(tensors []ood.Tensor, first int) error {
 }
 
 // tensorFor returns the tensor for an input, or nil. A tensor without a name belongs to the
-// only required input. Names may lack TensorFlow's output number.
+// only required input. The output number ":0" in names of TensorFlow may be missing.
 func (list inputs) tensorFor(tensors []ood.Tensor, in input) *ood.Tensor {
 	for i, t := range tensors {
 		if t.Name == in.name || t.Name+":0" == in.name || t.Name == "" && len(tensors) == 1 && !in.optional() && list.required() == 1 {
@@ -81,7 +83,7 @@ func (list inputs) tensorFor(tensors []ood.Tensor, in input) *ood.Tensor {
 	return nil
 }
 
-// required is the number of inputs without a default.
+// required returns the number of inputs without a default.
 func (list inputs) required() int {
 	n := 0
 	for _, in := range list {
@@ -92,7 +94,8 @@ func (list inputs) required() int {
 	return n
 }
 
-// namesOfTensors lists the names of tensors, in brackets, or returns "" if they have none.
+// namesOfTensors formats the names of tensors for messages, in parentheses. It returns ""
+// if the tensors have no names.
 func (list inputs) namesOfTensors(tensors []ood.Tensor) string {
 	var names []string
 	for _, t := range tensors {
@@ -106,7 +109,8 @@ func (list inputs) namesOfTensors(tensors []ood.Tensor) string {
 	return " (" + display.Quoted(names, 10) + ")"
 }
 
-// unmatched is the error for a tensor that belongs to no input.
+// unmatched returns the error for a tensor that belongs to no input, or for an input that
+// occurs twice.
 func (list inputs) unmatched(tensors []ood.Tensor) error {
 	names := make([]string, len(list))
 	for i, in := range list {
@@ -120,7 +124,8 @@ func (list inputs) unmatched(tensors []ood.Tensor) error {
 	return fmt.Errorf("the rows contain an input twice; the model's inputs are %s", display.Quoted(names, 10))
 }
 
-// reshaped adds or drops an axis of size 1, because a column may be n or n×1.
+// reshaped adds or removes an axis of size 1, because the shape of a column may be n or
+// n×1.
 func (in input) reshaped(t ood.Tensor) ood.Tensor {
 	switch {
 	case t.Lengths != nil || in.dims == nil:
@@ -132,7 +137,7 @@ func (in input) reshaped(t ood.Tensor) ood.Tensor {
 	return t
 }
 
-// rowOf is the row that contains element i of a tensor.
+// rowOf returns the index of the row that contains element i of a tensor.
 func rowOf(t ood.Tensor, i int) int {
 	if t.Lengths == nil {
 		return i / product(t.Shape[1:])
@@ -164,8 +169,8 @@ func dims(shape []int) []int64 {
 	return dims
 }
 
-// wrap returns the tensors for a session of the edited graph, in the order of the inputs, or
-// their defaults.
+// wrap returns tensors for a session of the edited graph, in the order of the inputs. A
+// tensor without a shape is replaced by the input's default.
 func (list inputs) wrap(tensors []ood.Tensor) ([]*ort.Tensor, error) {
 	var all []*ort.Tensor
 	for i, t := range tensors {
@@ -188,7 +193,7 @@ func (list inputs) wrap(tensors []ood.Tensor) ([]*ort.Tensor, error) {
 	return all, nil
 }
 
-// asRows returns a tensor of the edited graph as n rows.
+// asRows returns an output of the edited graph as n rows, without copying it.
 func asRows(t *ort.Tensor, n int) (blas32.General, error) {
 	data := t.Float32s()
 	if n == 0 || len(data) == 0 || len(data)%n != 0 {

@@ -13,28 +13,30 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// role is the meaning of an input's numbers for the tokens of rows.
+// role describes what the numbers of an input mean for the tokens of a row.
 type role int
 
 const (
 	noRole role = iota
 	tokenIDs
-	tokenMask // which positions count
+	tokenMask // 1 for real tokens, 0 for padding
 	tokenTypes
 	tokenPositions
 )
 
-// roles are the names of such inputs in exporters of transformers.
+// roles maps the input names that exporters of transformers use to roles.
 var roles = map[string]role{
 	"input_ids": tokenIDs, "input_word_ids": tokenIDs, "attention_mask": tokenMask, "input_mask": tokenMask, "mask": tokenMask,
 	"token_type_ids": tokenTypes, "segment_ids": tokenTypes, "input_type_ids": tokenTypes, "position_ids": tokenPositions,
 }
 
+// roleOf returns the role of the named input. TensorFlow's suffix ":0" is ignored.
 func roleOf(input string) role { return roles[strings.TrimSuffix(input, ":0")] }
 
+// masks reports whether the input is a mask of tokens.
 func (in input) masks() bool { return roleOf(in.name) == tokenMask }
 
-// withRole returns the input with a role, or nil.
+// withRole returns the first input with the given role, or nil.
 func (list inputs) withRole(r role) *input {
 	i := slices.IndexFunc(list, func(in input) bool { return roleOf(in.name) == r })
 	if i < 0 {
@@ -43,14 +45,15 @@ func (list inputs) withRole(r role) *input {
 	return &list[i]
 }
 
-// texts tokenizes texts into a model's inputs. It is safe for concurrent use.
+// texts tokenizes texts and makes a model's inputs from the tokens. It is safe for
+// concurrent use.
 type texts struct {
 	inputs inputs
 	*tokenizer.Tokenizer
-	cut atomic.Int64 // texts that lost tokens
+	cut atomic.Int64 // number of texts that were truncated
 }
 
-// newTexts reads a tokenizer. Its error names the file.
+// newTexts reads a tokenizer. If this fails, the error names the tokenizer's file.
 func newTexts(t attach.Text, inputs inputs) (*texts, error) {
 	read, err := tokenizer.Read(t.Tokenizer, t.Config)
 	if err != nil {
@@ -63,8 +66,8 @@ func newTexts(t attach.Text, inputs inputs) (*texts, error) {
 	return x, nil
 }
 
-// Truncated returns how many texts so far had more tokens than the model reads. Their last
-// tokens were dropped.
+// Truncated returns how many texts so far had more tokens than the model takes. The last
+// tokens of these texts were dropped.
 func (m *Model) Truncated() int {
 	if m.texts == nil {
 		return 0
@@ -72,7 +75,8 @@ func (m *Model) Truncated() int {
 	return int(m.texts.cut.Load())
 }
 
-// tokenised tokenizes the texts of rows if the model has a tokenizer.
+// tokenised tokenizes the texts in blocks of rows. If the model has no tokenizer, the
+// blocks are unchanged.
 func (m *Model) tokenised(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.InputBlock, error] {
 	if m.texts == nil {
 		return blocks
@@ -92,8 +96,8 @@ func (m *Model) tokenised(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood
 	}
 }
 
-// block replaces texts that are no inputs of the model by the model's inputs; first is the
-// number of the first row.
+// block tokenizes the texts in b that are not inputs of the model, and replaces them by the
+// model's inputs. first is the number of the first row.
 func (x *texts) block(b ood.InputBlock, first int) (ood.InputBlock, error) {
 	var columns [][]string
 	own := ood.InputBlock{Start: b.Start}
@@ -135,7 +139,7 @@ func (x *texts) block(b ood.InputBlock, first int) (ood.InputBlock, error) {
 	return own, nil
 }
 
-// tensors returns rows of tokens as the model's inputs, of different lengths.
+// tensors returns the model's inputs for rows of tokens, which may differ in length.
 func (x *texts) tensors(list []tokenizer.Encoding) []ood.Tensor {
 	shape, lengths, total := []int{len(list), 0}, make([]int, len(list)), 0
 	for i, e := range list {
@@ -151,7 +155,7 @@ func (x *texts) tensors(list []tokenizer.Encoding) []ood.Tensor {
 		t := ood.Tensor{Name: in.name, Shape: shape, Data: make([]float32, 0, total), Lengths: lengths}
 		for _, e := range list {
 			for i, id := range e.IDs {
-				v := int64(1) // of a mask
+				v := int64(1) // masks are 1 at each token
 				switch role {
 				case tokenIDs:
 					v = id

@@ -18,7 +18,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// bert returns a tokenizer for a model with these inputs.
+// bert returns a BERT tokenizer for a model with the given inputs. Texts are truncated to
+// most tokens.
 func bert(t *testing.T, most int, list ...input) *texts {
 	t.Helper()
 	file, err := os.ReadFile("../internal/data/tokenizer/testdata/bert.json")
@@ -32,6 +33,7 @@ func bert(t *testing.T, most int, list ...input) *texts {
 	return x
 }
 
+// takes returns integer inputs of a model with the given names.
 func takes(names ...string) inputs {
 	var list inputs
 	for _, name := range names {
@@ -40,10 +42,12 @@ func takes(names ...string) inputs {
 	return list
 }
 
+// words returns a column of texts.
 func words(name string, texts ...string) ood.Tensor {
 	return ood.Tensor{Name: name, Shape: []int{len(texts)}, Strings: texts}
 }
 
+// TestTexts checks which inputs a tokenizer makes from texts and from pairs of texts.
 func TestTexts(t *testing.T) {
 	x := bert(t, 6, takes("input_ids:0", "attention_mask", "token_type_ids", "position_ids", "title", "ages")...)
 	ages := ood.Tensor{Name: "ages", Shape: []int{2, 1}, Data: []float32{3, 4}}
@@ -79,7 +83,7 @@ func TestTexts(t *testing.T) {
 		}
 	}
 
-	// A pair keeps the order of its texts, and only inputs of the model are made.
+	// A pair of texts keeps its order, and only inputs that the model has are made.
 	x = bert(t, 0, takes("input_ids", "token_type_ids")...)
 	b, err = x.block(ood.InputBlock{Tensors: []ood.Tensor{words("q", "yes"), words("a", "no")}}, 0)
 	want, _ := x.EncodePair("yes", "no")
@@ -87,7 +91,7 @@ func TestTexts(t *testing.T) {
 		t.Errorf("a pair becomes %v (%v), want %v", b.Tensors, err, want)
 	}
 
-	// A fixed length is padded to, with or without a mask.
+	// If the model has a fixed length, rows are padded to it, with or without a mask.
 	for _, names := range [][]string{{"input_ids", "attention_mask"}, {"input_ids"}} {
 		fixed := takes(names...)
 		for i := range fixed {
@@ -110,7 +114,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// clinc opens a BERT model in the folder that its exporter wrote.
+// clinc opens a BERT model that was trained on CLINC150, in the folder that its exporter
+// wrote.
 func clinc(t *testing.T) *Model {
 	t.Helper()
 	data := os.Getenv("ATTACH_DATA")
@@ -127,6 +132,8 @@ func clinc(t *testing.T) *Model {
 	return m
 }
 
+// TestMeansFollowMask checks that padding under the mask changes neither the layers nor the
+// logits.
 func TestMeansFollowMask(t *testing.T) {
 	m := clinc(t)
 	if !m.pads || m.Info().Text.MaxTokens != 64 || len(m.Info().Classes) != 150 {
@@ -165,7 +172,7 @@ func TestMeansFollowMask(t *testing.T) {
 	}
 }
 
-// sentences returns texts of CLINC150 with their intents.
+// sentences returns the texts of a CLINC150 file and their intents.
 func sentences(t *testing.T, name string) (texts, intents []string) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(os.Getenv("ATTACH_DATA"), "clinc150", name))
@@ -183,7 +190,8 @@ func sentences(t *testing.T, name string) (texts, intents []string) {
 	return texts, intents
 }
 
-// The result of a text depends neither on the other texts of a run nor on the padded length.
+// TestTextsAlone checks that the result of a text depends neither on other texts in the run
+// nor on the padded length.
 func TestTextsAlone(t *testing.T) {
 	m := clinc(t)
 	texts, intents := sentences(t, "val.csv")

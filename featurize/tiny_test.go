@@ -16,25 +16,25 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// The tiny models of these tests map x (n×3) to φ = relu(x·trunk) (n×4) and to logits = φ·Wᵀ +
-// b (n×2). Their values are known in closed form.
+// The tiny models of these tests map x (n×3) to features φ = relu(x·trunk) (n×4) and to
+// logits φ·Wᵀ + b (n×2). So the expected values can be computed directly.
 var (
-	trunk = []float32{ // 3×4
+	trunk = []float32{ // shape 3×4
 		1, -1, .5, 2,
 		-.5, 1, 1, -1,
 		.25, .5, -1, 1,
 	}
-	headW = []float32{ // 2×4
+	headW = []float32{ // shape 2×4
 		1, 2, -1, .5,
 		-2, 1, .25, 1,
 	}
-	headWT = []float32{1, -2, 2, 1, -1, .25, .5, 1} // 4×2
+	headWT = []float32{1, -2, 2, 1, -1, .25, .5, 1} // shape 4×2
 	headB  = []float32{.5, -1}
 )
 
 const float, h, c = pb.TensorProto_FLOAT, 4, 2
 
-// trunkOf computes φ of rows n×3.
+// trunkOf computes the features φ of rows x (n×3).
 func trunkOf(x []float32) []float32 {
 	var phi []float32
 	for ; len(x) > 0; x = x[3:] {
@@ -45,7 +45,7 @@ func trunkOf(x []float32) []float32 {
 	return phi
 }
 
-// affine computes φ·Wᵀ + b for W c×h.
+// affine computes φ·Wᵀ + b, where W is c×h.
 func affine(phi, w, b []float32, h int) []float32 {
 	var y []float32
 	for ; len(phi) > 0; phi = phi[h:] {
@@ -60,7 +60,8 @@ func affine(phi, w, b []float32, h int) []float32 {
 	return y
 }
 
-// tiny builds a model whose input x has the given dimensions.
+// tiny builds a model whose input x has the given dimensions. It returns the path of the
+// model.
 func tiny(t testing.TB, opset int64, build func(b *onnx.Builder, x string), dims ...any) string {
 	t.Helper()
 	b := onnx.NewBuilder("tiny", opset)
@@ -72,6 +73,7 @@ func tiny(t testing.TB, opset int64, build func(b *onnx.Builder, x string), dims
 	return save(t, m)
 }
 
+// save writes a model to a temporary file and returns the path.
 func save(t testing.TB, m *pb.ModelProto) string {
 	t.Helper()
 	data, err := proto.Marshal(m)
@@ -85,16 +87,17 @@ func save(t testing.TB, m *pb.ModelProto) string {
 	return path
 }
 
-// phiOf adds the trunk.
+// phiOf adds the nodes that compute the features φ from x.
 func phiOf(b *onnx.Builder, x string) string {
 	return b.Node("Relu", []string{b.Node("MatMul", []string{x, b.Initializer("trunk", trunk, 3, h)})})
 }
 
-// gemm adds the last layer.
+// gemm adds the last layer, which computes logits from φ.
 func gemm(b *onnx.Builder, phi string) string {
 	return b.Node("Gemm", []string{phi, b.Initializer("W", headW, c, h), b.Initializer("b", headB)}, onnx.Attr("transB", 1))
 }
 
+// out declares a float32 output. Its default shape is n×c.
 func out(b *onnx.Builder, tensor string, dims ...any) {
 	if dims == nil {
 		dims = []any{"n", c}
@@ -102,6 +105,7 @@ func out(b *onnx.Builder, tensor string, dims ...any) {
 	b.Output(tensor, float, dims...)
 }
 
+// open opens a model on the CPU and closes it at the end of the test.
 func open(t testing.TB, rt *ort.Runtime, path string, o featurize.Options) *featurize.Model {
 	t.Helper()
 	m, err := openErr(rt, path, o)
@@ -112,11 +116,13 @@ func open(t testing.TB, rt *ort.Runtime, path string, o featurize.Options) *feat
 	return m
 }
 
+// openErr opens a model on the CPU.
 func openErr(rt *ort.Runtime, path string, o featurize.Options) (*featurize.Model, error) {
 	o.Library, o.Provider, o.Threads = rt.Library().Path, "cpu", 1
 	return featurize.Open(context.Background(), path, o)
 }
 
+// all runs the model on rows in memory.
 func all(t testing.TB, m *featurize.Model, shape []int, x []float32) ood.Batch {
 	t.Helper()
 	b, err := m.All(context.Background(), featurize.Single(ood.BlockOf(shape, x)), shape[0], nil)
@@ -126,6 +132,7 @@ func all(t testing.TB, m *featurize.Model, shape []int, x []float32) ood.Batch {
 	return b
 }
 
+// near fails the test if the relative error of got exceeds tol.
 func near(t testing.TB, what string, got, want []float32, tol float64) {
 	t.Helper()
 	if e := relative(got, want); !(e <= tol) {

@@ -15,8 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestTorchvision compares φ and logits with the values that forward hooks recorded in
-// PyTorch. testmodels/torchvision/export.py makes the folder.
+// TestTorchvision compares φ and logits with values that forward hooks recorded in PyTorch.
+// testmodels/torchvision/export.py creates the folder of models and values.
 func TestTorchvision(t *testing.T) {
 	dir := os.Getenv("ATTACH_TORCHVISION")
 	if dir == "" {
@@ -55,7 +55,7 @@ func TestTorchvision(t *testing.T) {
 	}
 }
 
-// entry reads an array of the .npz file beside a model.
+// entry reads an array from the .npz file beside a model.
 func entry(t *testing.T, model, name string) (shape []int, data []float32) {
 	t.Helper()
 	z, err := npy.OpenNPZ(strings.TrimSuffix(model, ".onnx") + ".npz")
@@ -74,10 +74,10 @@ func entry(t *testing.T, model, name string) (shape []int, data []float32) {
 }
 
 // TestTorchvisionGradients compares input gradients of the top class's log-softmax with
-// PyTorch's in double precision, from testmodels/torchvision/gradients.py. Each input of each
-// model must be within max(1e-3, twice PyTorch's error in single precision). It fails for 4 or
-// 5 of 48 inputs, of googlenet, regnet_y_400mf, squeezenet1_1 and vgg16_bn, because rounding
-// decides on which side of a ReLU's kink a unit falls.
+// PyTorch's in double precision, which testmodels/torchvision/gradients.py recorded. For
+// each input, the error must be at most max(1e-3, twice PyTorch's error in single
+// precision). The test fails for 4 or 5 of 48 inputs of googlenet, regnet_y_400mf,
+// squeezenet1_1 and vgg16_bn. There, rounding decides whether a ReLU unit is on or off.
 func TestTorchvisionGradients(t *testing.T) {
 	dir := os.Getenv("ATTACH_TORCHVISION")
 	if dir == "" {

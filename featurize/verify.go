@@ -23,44 +23,48 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Agreement compares an exported model with its .attach file, output by output.
+// Agreement reports how far the outputs of an exported model agree with its .attach file.
 type Agreement struct {
 	Rows int
-	// Network is the largest difference between the features, logits and layers of the model
-	// and of the exported model, relative to the row's largest number. The outputs are
-	// compared on those of the exported model. It is 0 if only heads were exported.
+	// Network is the largest difference between the original and the exported model in
+	// features, logits and layers, relative to the row's largest number. It is 0 if only
+	// the heads were exported. Outputs are computed from the exported model's features, so
+	// this difference does not affect them.
 	Network float64
 	Outputs []struct {
 		Name string
-		// Largest is the largest relative difference of a number. Numbers smaller than 1 count
-		// as 1, and bounds and quantiles smaller than the median target as the median target.
-		// It is 0 for flags and sets.
+		// Largest is the largest relative difference between two numbers. Differences from
+		// numbers below 1 are absolute. For bounds and quantiles, the median target takes
+		// the place of 1. Largest is 0 for flags and sets.
 		Largest float64
-		// Differ is the number of rows that differ: in numbers by more than 1e-5, in scores by
-		// more than 1e-3, and in p-values, flags and sets if no tie explains it. First is the
-		// first such row.
+		// Differ is the number of rows that differ. Numbers differ by more than 1e-5, and
+		// scores by more than 1e-3. P-values, flags and sets differ if no tie explains the
+		// difference. First is the number of the first such row.
 		Differ, First int
-		// Ties is the number of rows with a tie: a calibration score lies between the row's
-		// two scores, or a set's threshold is as near. Scores that differ by more than 1e-5
-		// also count as ties, because nearly equal calibration scores magnify rounding.
+		// Ties is the number of rows where a tie explains the difference: a calibration
+		// score lies between the row's two scores, or a probability is close to a set's
+		// threshold. Scores that differ by more than 1e-5 but at most 1e-3 also count as
+		// ties. The reason is that nearly equal calibration scores magnify rounding errors.
 		Ties int
 	}
 }
 
 const (
-	// agrees is the largest relative difference of numbers, and magnified that of scores.
-	// Fused scores interpolate log p-values, which magnify the rounding of float32 between
-	// nearly equal calibration scores.
+	// agrees is the largest relative difference that is allowed between numbers, and
+	// magnified the largest between scores. The latter is larger because fused scores
+	// interpolate log p-values between calibration scores. If these are nearly equal, the
+	// rounding of float32 is magnified.
 	agrees, magnified = 1e-5, 1e-3
-	// sameNetwork is the largest relative difference of features. With more outputs, ONNX
-	// Runtime fuses operators differently.
+	// sameNetwork is the largest relative difference that is allowed between features.
+	// Features can differ because ONNX Runtime fuses operators differently in a graph with
+	// more outputs.
 	sameNetwork = 1e-3
-	// rounding bounds the float32 rounding of a score, with some room.
+	// rounding is a generous bound of the float32 rounding error of a score.
 	rounding = 1e-6
 )
 
-// Disagreement describes the first difference in a sentence, or that there were no rows. It is
-// empty if everything agrees.
+// Disagreement describes the first difference in a sentence, or states that there were no
+// rows. The result is empty if all outputs agree.
 func (a Agreement) Disagreement() string {
 	if a.Rows == 0 {
 		return "there are no rows, and nothing was compared"
@@ -76,8 +80,8 @@ func (a Agreement) Disagreement() string {
 	return ""
 }
 
-// Verify runs the model that Export wrote to path and the .attach file b, for which a was
-// opened, on the same rows, such as those of x.Blocks.
+// Verify compares the model that Export wrote to path with the .attach file b, on the same
+// blocks of rows. a must have been opened for b.
 func (a *Attached) Verify(ctx context.Context, b *attach.Bundle, path string, blocks iter.Seq2[ood.InputBlock, error]) (Agreement, error) {
 	e, err := openExported(ctx, b, path, a.rt)
 	if err != nil {
@@ -103,8 +107,8 @@ func (a *Attached) Verify(ctx context.Context, b *attach.Bundle, path string, bl
 	return e.done, nil
 }
 
-// VerifyHeads is Attached.Verify for heads that were exported without the model, and rows of
-// features.
+// VerifyHeads does the same as Attached.Verify for heads that were exported without the
+// model. The rows must be features.
 func VerifyHeads(ctx context.Context, b *attach.Bundle, path string, o Runtime, batches iter.Seq2[attach.Rows, error]) (Agreement, error) {
 	rt, err := ort.Open(ctx, ort.Options(o))
 	if err != nil {
@@ -130,7 +134,7 @@ func VerifyHeads(ctx context.Context, b *attach.Bundle, path string, o Runtime, 
 	return e.done, nil
 }
 
-// blockOf returns the parts of rows as inputs of exported heads.
+// blockOf returns features, logits and other parts of rows as inputs of exported heads.
 func blockOf(b ood.Batch, in inputs) (x ood.InputBlock) {
 	for _, p := range batchparts.Of(&b) {
 		if in.find(p.Name) == nil {
@@ -145,23 +149,25 @@ func blockOf(b ood.Batch, in inputs) (x ood.InputBlock) {
 	return x
 }
 
-// exportedModel is a model that Export wrote.
+// exportedModel is a model that Export wrote, with what is needed to compare it.
 type exportedModel struct {
 	*Model
-	names     []string // of its outputs
-	parts     []string // names of the parts of rows, which follow the outputs
+	names     []string // names of its outputs
+	parts     []string // names of features, logits and layers, which follow the outputs
 	heads     bool
 	predictor *attach.Predictor
 	bundle    *attach.Bundle
 	level     float64
 	sets      string
-	limit     float64 // threshold of sets
+	limit     float64 // threshold of the scores of sets
 	scores    calibrate.Conformal
 	alpha     float64
 	scales    map[string]float64
 	done      Agreement
 }
 
+// openExported opens a model that Export wrote, and checks that it belongs to the .attach
+// file b.
 func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Runtime) (*exportedModel, error) {
 	g, err := load(path)
 	if err != nil {
@@ -192,7 +198,7 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for i := range e.Model.inputs {
-		e.Model.inputs[i].nan = true // the original model has already refused NaN in other inputs
+		e.Model.inputs[i].nan = true // the original model has already rejected NaN in inputs that do not allow it
 	}
 	var bad [2]error
 	e.level, bad[0] = strconv.ParseFloat(notes["attach.level"], 64)
@@ -232,8 +238,8 @@ func openExported(ctx context.Context, b *attach.Bundle, path string, rt *ort.Ru
 	return e, nil
 }
 
-// outputs runs the model on a block of rows. It returns the outputs, then the parts of the
-// rows.
+// outputs runs the exported model on a block of rows. It returns the outputs, followed by
+// features, logits and layers.
 func (e *exportedModel) outputs(ctx context.Context, x ood.InputBlock) ([]blas32.General, error) {
 	run := func(ctx context.Context, c chunk) (b ood.Batch, err error) {
 		in, err := e.Model.inputs.wrap(c.tensors)
@@ -254,7 +260,7 @@ func (e *exportedModel) outputs(ctx context.Context, x ood.InputBlock) ([]blas32
 			v.Rows, v.Data = c.n, slices.Clone(v.Data[:c.n*v.Cols])
 			b.Layers = append(b.Layers, v)
 		}
-		b.Features = rows.New(c.n, 1) // stands for the number of rows
+		b.Features = rows.New(c.n, 1) // only its number of rows is used
 		return b, nil
 	}
 	var all ood.Batch
@@ -269,13 +275,14 @@ func (e *exportedModel) outputs(ctx context.Context, x ood.InputBlock) ([]blas32
 	return all.Layers, nil
 }
 
-// compare runs both on rows.
+// compare runs the exported model and the .attach file on rows and records the differences.
+// r holds the rows for the .attach file, and x the same rows for the exported model.
 func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputBlock) error {
 	if r.Len() == 0 {
 		return nil
 	}
 	if e.bundle.Calibration.Groups != nil && r.Groups == nil {
-		r.Groups = make([]string, r.Len()) // intervals by group are not exported
+		r.Groups = make([]string, r.Len()) // the predictor needs groups, but intervals by group are not exported
 	}
 	got, err := e.outputs(ctx, x)
 	if err != nil {
@@ -321,7 +328,8 @@ func (e *exportedModel) compare(ctx context.Context, r attach.Rows, x ood.InputB
 	return nil
 }
 
-// width is how many numbers a .attach file gives a row in the named output.
+// width returns how many numbers the .attach file predicts for each row in the named
+// output.
 func width(name string, p attach.Prediction, b ood.Batch) int {
 	switch name {
 	case graph.Lower, graph.Upper:
@@ -341,12 +349,12 @@ func width(name string, p attach.Prediction, b ood.Batch) int {
 	return 1
 }
 
-// apart is the largest difference of a from b, relative to the largest number of b, or
-// absolute if that is 0.
+// apart returns the largest difference between a and b, relative to the largest number of
+// b. If b is 0, the difference is absolute.
 func apart(a, b []float32) float64 {
 	var most, largest float64
 	for j, v := range b {
-		if off := math.Abs(float64(a[j]) - float64(v)); off > most { // skips NaN, which the comparison of scores finds
+		if off := math.Abs(float64(a[j]) - float64(v)); off > most { // false for NaN, which the comparison of scores finds
 			most = off
 		}
 		largest = max(largest, math.Abs(float64(v)))
@@ -357,7 +365,8 @@ func apart(a, b []float32) float64 {
 	return most / largest
 }
 
-// row compares output k for row i. Score is the exported model's score.
+// row compares output k of row i, and records the result. score is the exported model's OOD
+// score of the row.
 func (e *exportedModel) row(k int, got []float32, p attach.Prediction, score float64, b ood.Batch, i int) {
 	o := &e.done.Outputs[k]
 	note := func(same, tie bool) {
@@ -448,7 +457,7 @@ func (e *exportedModel) row(k int, got []float32, p attach.Prediction, score flo
 	}
 }
 
-// scale is the median size of an output's numbers.
+// scale returns the median size of the numbers in an output.
 func (e *exportedModel) scale(name string) float64 {
 	if v, ok := e.scales[name]; ok {
 		return v

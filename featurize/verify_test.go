@@ -21,7 +21,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// fourClasses fits a classifier without a model, and returns its rows.
+// fourClasses fits a classifier of four classes on random features and logits without a
+// model. It returns the .attach file and the rows.
 func fourClasses(t *testing.T, labelled bool) (*attach.Bundle, ood.Batch) {
 	t.Helper()
 	const n, h, c = 120, 3, 4
@@ -44,14 +45,14 @@ func fourClasses(t *testing.T, labelled bool) (*attach.Bundle, ood.Batch) {
 	return bundle, b
 }
 
-// verify compares exported heads with a .attach file on rows.
+// verify compares exported heads with a .attach file on rows of features.
 func verify(t *testing.T, bundle *attach.Bundle, path string, b ood.Batch) (featurize.Agreement, error) {
 	o := featurize.Runtime{Library: orttest.Open(t).Library().Path, Provider: "cpu"}
 	return featurize.VerifyHeads(t.Context(), bundle, path, o, func(yield func(attach.Rows, error) bool) { yield(attach.Rows{Batch: b}, nil) })
 }
 
-// TestVerifyOtherOutputs checks that outputs with another width or number of rows than in the
-// .attach file give an error.
+// TestVerifyOtherOutputs checks the error if an output has another width than in the
+// .attach file.
 func TestVerifyOtherOutputs(t *testing.T) {
 	bundle, b := fourClasses(t, true)
 	for name, tt := range map[string]struct {
@@ -83,7 +84,8 @@ func TestVerifyOtherOutputs(t *testing.T) {
 	}
 }
 
-// TestVerifyOtherBundle checks that the error is about sets if the .attach file has none.
+// TestVerifyOtherBundle checks the error if the exported graph has prediction sets and the
+// .attach file has none.
 func TestVerifyOtherBundle(t *testing.T) {
 	bundle, b := fourClasses(t, true)
 	path := filepath.Join(t.TempDir(), "heads.onnx")
@@ -102,8 +104,8 @@ func TestVerifyOtherBundle(t *testing.T) {
 	}
 }
 
-// TestExportedLevels checks that a level outside [0, 1] acts like the nearest level, and NaN
-// like 1.
+// TestExportedLevels checks that a level outside [0, 1] acts like the nearest level in [0,
+// 1], and NaN acts like 1.
 func TestExportedLevels(t *testing.T) {
 	bundle, b := fourClasses(t, true)
 	for _, sets := range []string{"lac", "aps"} {

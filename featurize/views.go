@@ -11,16 +11,16 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Names of what is added to a graph; "attach/" keeps them apart from others'.
 const (
-	// Names of what is added to a graph; "attach/" avoids conflicts with the model's own
-	// names.
+	// Names of tensors that are added to a graph. They start with "attach/" to avoid
+	// conflicts with the model's own names.
 	inputName    = "attach/input"
 	featuresName = "attach/features"
 	logitsName   = "attach/logits"
 )
 
-// namesOf returns the names of views: φ, the logits and earlier layers.
+// namesOf returns the names of the tensors that hold views of φ, the logits and the earlier
+// layers.
 func namesOf(views []view) []string {
 	names := []string{featuresName, logitsName}
 	for i := range views {
@@ -29,27 +29,31 @@ func namesOf(views []view) []string {
 	return names[:len(views)]
 }
 
-// view is a tensor of the graph as n rows of floats.
+// view describes how a tensor of the graph is read as n rows of floats.
 type view struct {
 	tensor string
-	// scale and zero turn 8-bit integers back to floats; "" for floats.
+	// scale and zero name the scale and the zero point that convert 8-bit integers to
+	// floats. They are "" if the tensor holds floats.
 	scale, zero string
-	// spatial averages over all axes but the first two (n×h×…).
+	// If spatial is set, all axes but the first two (n×h×…) are averaged.
 	spatial bool
-	// tokens averages over all axes but the first and the last (n×…×h), over rank−2 axes.
+	// If tokens is set, all axes but the first and the last (n×…×h) are averaged. These are
+	// rank−2 axes.
 	tokens bool
 	rank   int
-	// mask, if not "", is the input n×T that marks which of the tokens n×T×h count.
+	// mask is an input of shape n×T, or "". It marks which of the T tokens of a row count
+	// in the average over n×T×h.
 	mask string
-	// beside, if not nil, are tensors that are concatenated; tensor is then only a name for
-	// the result.
+	// If beside is not nil, the view concatenates these tensors, and tensor is only the
+	// name of the result.
 	beside []string
-	// log takes the logarithm of probabilities in units of the floor, so that no result is
-	// negative.
+	// If log is set, the view holds log(max(p, floor)/floor) of probabilities p. The floor
+	// avoids infinities, and dividing by it avoids negative numbers.
 	log bool
 }
 
-// floor is the smallest probability that a logarithm is taken of, e⁻¹⁶.
+// floor is the smallest probability that a logarithm is taken of, e⁻¹⁶. Smaller
+// probabilities are replaced by it.
 const floor = 1.1253517e-07
 
 // reads returns the tensors that a view is computed from.
@@ -60,11 +64,12 @@ func (v view) reads() []string {
 	return []string{v.tensor, v.scale, v.zero, v.mask}
 }
 
+// node returns a graph node with one output.
 func node(op string, in []string, out string, attrs ...*pb.AttributeProto) *pb.NodeProto {
 	return &pb.NodeProto{OpType: new(op), Name: new("attach/" + op + "/" + out), Input: in, Output: []string{out}, Attribute: attrs}
 }
 
-// nodes returns the nodes that make a float32 view under the name out.
+// nodes returns the nodes that compute the view as a float32 tensor with the name out.
 func (v view) nodes(out string) []*pb.NodeProto {
 	var list []*pb.NodeProto
 	if v.beside != nil {
@@ -98,7 +103,8 @@ func (v view) nodes(out string) []*pb.NodeProto {
 		then("Log", nil)
 	}
 	if v.mask != "" {
-		// The rows of the mask become weights that sum to 1.
+		// Each row of the mask is divided by its sum, so that the product with it is a mean
+		// over the masked positions.
 		weights := out + "/mask"
 		list = append(list,
 			node("Cast", []string{v.mask}, weights+"/float32", onnx.Attr("to", pb.TensorProto_FLOAT)),
@@ -121,8 +127,8 @@ func (v view) nodes(out string) []*pb.NodeProto {
 	return list
 }
 
-// exposed returns a model that maps the inputs, numbers as float32, to views, with more nodes
-// appended. It leaves out everything that these do not need.
+// exposed returns a model that computes views from the inputs, and the nodes in more.
+// Numeric inputs are fed as float32. Nodes that neither needs are left out.
 func exposed(g *onnx.Graph, in inputs, views []view, names []string, more ...*pb.NodeProto) *pb.ModelProto {
 	infos, heads := in.declare(g)
 	body := &pb.GraphProto{Input: infos}
@@ -139,8 +145,8 @@ func exposed(g *onnx.Graph, in inputs, views []view, names []string, more ...*pb
 	return part(g, heads, body, need...)
 }
 
-// declare declares the model's inputs, numbers as float32, and returns the nodes that convert
-// them to the types that the model takes.
+// declare declares the model's inputs, with float32 for all numeric types. It returns the
+// declarations and the nodes that cast the inputs to the types that the model takes.
 func (list inputs) declare(g *onnx.Graph) (infos []*pb.ValueInfoProto, heads []*pb.NodeProto) {
 	for _, in := range list {
 		info := g.Type(in.name)
@@ -155,8 +161,7 @@ func (list inputs) declare(g *onnx.Graph) (infos []*pb.ValueInfoProto, heads []*
 	return infos, heads
 }
 
-// ancestors returns the tensors that the given tensors are computed from, and these tensors
-// themselves.
+// ancestors returns the given tensors and all tensors that they are computed from.
 func ancestors(g *onnx.Graph, tensors ...string) map[string]bool {
 	seen := make(map[string]bool)
 	stack := slices.Clone(tensors)
@@ -174,7 +179,8 @@ func ancestors(g *onnx.Graph, tensors ...string) map[string]bool {
 	return seen
 }
 
-// readers yields the nodes that read a tensor, directly or through nodes that pass accepts.
+// readers yields the nodes that read a tensor directly, or through nodes for which pass is
+// true.
 func readers(g *onnx.Graph, tensor string, pass func(*pb.NodeProto) bool) iter.Seq[*pb.NodeProto] {
 	return func(yield func(*pb.NodeProto) bool) {
 		seen := map[string]bool{"": true}
@@ -195,9 +201,9 @@ func readers(g *onnx.Graph, tensor string, pass func(*pb.NodeProto) bool) iter.S
 	}
 }
 
-// part returns the part of a model that computes the needed tensors: heads, then the model's
-// own nodes, then the nodes of body. The inputs and outputs of body become those of the model.
-// Nothing of the original is copied or changed.
+// part returns the part of a model that computes the needed tensors. Its nodes are those in
+// heads, then the needed nodes of the model, then the nodes of body. Its inputs and outputs
+// are those of body. The original model is neither copied nor changed.
 func part(g *onnx.Graph, heads []*pb.NodeProto, body *pb.GraphProto, need ...string) *pb.ModelProto {
 	old := g.Model.GetGraph()
 	used := ancestors(g, need...)
@@ -208,7 +214,7 @@ func part(g *onnx.Graph, heads []*pb.NodeProto, body *pb.GraphProto, need ...str
 		}
 	}
 	graph.Node = append(graph.Node, body.GetNode()...)
-	fed := make(map[string]bool) // inputs of the caller, which replace defaults
+	fed := make(map[string]bool) // tensors that the caller feeds, which replace defaults
 	for _, v := range body.GetInput() {
 		fed[v.GetName()] = true
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// weights reads the layer's W (c×h) and b (c), dequantised if they are integers, and folds in
-// the affine nodes after the layer.
+// weights reads the layer's weight W (c×h) and bias b (c). Integers are dequantised. The
+// affine nodes after the layer are included in W and b.
 func (w *walk) weights(ctx context.Context, k *constants) (*ood.Linear, error) {
 	op := w.node.GetOpType()
 	s := slots[op]
@@ -52,7 +52,7 @@ func (w *walk) weights(ctx context.Context, k *constants) (*ood.Linear, error) {
 			beta := onnx.AttributeFloat(w.node, "beta", 1)
 			blas32.Scal(beta, blas32.Vector{N: len(l.Bias), Inc: 1, Data: l.Bias})
 		case "QLinearConv", "QGemm":
-			// The bias counts in units of data scale times weight scale.
+			// The integer bias is in units of the data's scale times the weight's scale.
 			data, err := perClass(ctx, k, input(s.dataScale), l.Weight.Rows)
 			if err != nil {
 				return nil, err
@@ -74,7 +74,8 @@ func (w *walk) weights(ctx context.Context, k *constants) (*ood.Linear, error) {
 	return l, nil
 }
 
-// orient transposes a weight to c×h.
+// orient returns a linear layer with the weight w as a c×h matrix. transposed reports
+// whether w is c×h already.
 func orient(op string, w []float32, shape []int64, transposed bool) (*ood.Linear, error) {
 	dims := append([]int64(nil), shape...)
 	if strings.Contains(op, "Conv") {
@@ -90,7 +91,7 @@ func orient(op string, w []float32, shape []int64, transposed bool) (*ood.Linear
 		dims = dims[1:]
 	}
 	if len(dims) == 1 {
-		dims = append(dims, 1) // a vector: one output
+		dims = append(dims, 1) // a vector means one output
 	}
 	if len(dims) != 2 || len(w) == 0 {
 		return nil, fmt.Errorf("the last layer's weight has shape %v, not that of a matrix", shape)
@@ -110,8 +111,11 @@ func orient(op string, w []float32, shape []int64, transposed bool) (*ood.Linear
 	return &ood.Linear{Weight: blas32.General{Rows: c, Cols: h, Stride: h, Data: w}, Bias: make([]float32, c)}, nil
 }
 
+// flat returns all numbers of a matrix as a vector.
 func flat(m blas32.General) blas32.Vector { return blas32.Vector{N: len(m.Data), Inc: 1, Data: m.Data} }
 
+// dequantise subtracts the zero point from the integer weights and multiplies them by the
+// scale. A missing constant is "".
 func dequantise(ctx context.Context, k *constants, l *ood.Linear, zero, scale string) error {
 	if zero != "" {
 		z, err := perClass(ctx, k, zero, l.Weight.Rows)
@@ -136,8 +140,8 @@ func dequantise(ctx context.Context, k *constants, l *ood.Linear, zero, scale st
 	return nil
 }
 
-// perClass returns a constant as c numbers. The constant has one number for all classes, or
-// one for each.
+// perClass returns a constant as c numbers, one for each class. A constant with a single
+// number is repeated.
 func perClass(ctx context.Context, k *constants, tensor string, c int) ([]float32, error) {
 	v, shape, err := k.value(ctx, tensor)
 	switch {
@@ -151,10 +155,10 @@ func perClass(ctx context.Context, k *constants, tensor string, c int) ([]float3
 	return v, nil
 }
 
-// fold applies an affine node after the layer to the layer's weights.
+// fold includes an affine node after the layer in the layer's weights.
 func (s step) fold(ctx context.Context, k *constants, l *ood.Linear) error {
 	c := l.Weight.Rows
-	var scale, shift []float32 // nil: 1, 0
+	var scale, shift []float32 // nil means 1 and 0
 	switch s.op {
 	case "Neg":
 		scale = slices.Repeat([]float32{-1}, c)
@@ -190,7 +194,7 @@ func (s step) fold(ctx context.Context, k *constants, l *ood.Linear) error {
 			blas32.Scal(-1, blas32.Vector{N: c, Inc: 1, Data: shift})
 		case s.op == "Sub":
 			scale, shift = slices.Repeat([]float32{-1}, c), v
-		default: // Add, Sum
+		default: // s.op is Add or Sum
 			shift = v
 		}
 	}
