@@ -2,8 +2,8 @@ package serve
 
 import "strconv"
 
-// writeAnswer writes the answer to c.answer: JSON, then the binary data of outputs. It returns
-// the length of the JSON.
+// writeAnswer writes the response to c.answer: JSON, followed by the binary data of the
+// outputs. It returns the length of the JSON.
 func (c *call) writeAnswer(e *entry, m *model) int {
 	b := append(c.answer[:0], `{"model_name":`...)
 	b = appendString(b, e.name)
@@ -55,8 +55,8 @@ func (c *call) writeAnswer(e *entry, m *model) int {
 	return header
 }
 
-// eachOutput calls visit for each output of the answer, and says whether it is sent as binary
-// data.
+// eachOutput calls visit for each output of the response. binary reports whether the output
+// is sent as binary data.
 func (c *call) eachOutput(m *model, visit func(o *output, binary bool)) {
 	for i := range m.outputs {
 		if o := &m.outputs[i]; len(c.outputs) == 0 && c.wants(o) {

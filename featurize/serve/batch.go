@@ -11,25 +11,27 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// job holds the rows of one request while they wait for the model and run through it.
+// job holds the rows of one request, from the time it enters the queue until the model has
+// run on them.
 type job struct {
 	ctx       context.Context // context of the request
 	block     ood.InputBlock
 	groups    []string // one per row, or nil
 	predictor *attach.Predictor
 
-	queued, started, ended time.Time           // when it entered the queue, left it, and was done
-	predictions            []attach.Prediction // one per row, once done
+	queued, started, ended time.Time           // when the job entered the queue, left it and finished
+	predictions            []attach.Prediction // one per row, set when the job is done
 	err                    error
-	done                   chan struct{} // with a buffer of one
+	done                   chan struct{} // receives one value when the job is done; buffered
 }
 
-// batcher joins waiting jobs of one model into batches. Several workers take batches in turn:
-// while the model runs for one worker, another evaluates the outputs of the previous run.
+// batcher joins waiting jobs of one model into batches. Several workers process batches
+// concurrently: while the model runs for one worker, another worker evaluates the outputs
+// of an earlier run.
 type batcher struct {
-	rows  int           // maximum of a batch; a larger job is a batch of its own
-	delay time.Duration // how long the first job of a batch waits for others
-	queue int           // maximum of waiting jobs
+	rows  int           // maximum rows in a batch; a job with more rows is a batch of its own
+	delay time.Duration // how long the first job of a batch waits for more jobs
+	queue int           // maximum number of waiting jobs
 
 	mu      sync.Mutex
 	arrived sync.Cond
@@ -38,10 +40,10 @@ type batcher struct {
 	workers sync.WaitGroup
 }
 
-// workers is the number of batches that are processed at the same time.
+// workers is the number of batches of a model that are processed concurrently.
 const workers = 2
 
-// start starts the workers, which call run for each batch until close.
+// start starts the workers. They call run for each batch until the batcher is closed.
 func (b *batcher) start(run func(batch []*job)) {
 	b.arrived.L = &b.mu
 	for range workers {
@@ -63,7 +65,7 @@ func (b *batcher) start(run func(batch []*job)) {
 	}
 }
 
-// close stops the workers once no job waits.
+// close waits until the queue is empty and then stops the workers.
 func (b *batcher) close() {
 	b.mu.Lock()
 	b.closed = true
@@ -72,8 +74,8 @@ func (b *batcher) close() {
 	b.workers.Wait()
 }
 
-// submit queues a job and waits until it is done. If the context of the job ends while the job
-// still waits, submit withdraws it and returns the context's error.
+// submit adds a job to the queue and waits until the job is done. If the job's context ends
+// while the job is still in the queue, submit removes it and returns the context's error.
 func (b *batcher) submit(j *job) error {
 	j.queued = time.Now()
 	b.mu.Lock()
@@ -96,8 +98,8 @@ func (b *batcher) submit(j *job) error {
 	return j.err
 }
 
-// checkRoom returns an error if the queue is full, so that a request is refused before any
-// work is done for it.
+// checkRoom returns an error if the queue is full. It lets the server reject a request
+// before any work is done for it.
 func (b *batcher) checkRoom() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,11 +109,12 @@ func (b *batcher) checkRoom() error {
 	return nil
 }
 
+// queueFull returns the error for a request that finds the queue full.
 func (b *batcher) queueFull() error {
 	return refuse(http.StatusTooManyRequests, "the queue of the model is full (%d requests); try again later", b.queue)
 }
 
-// withdraw removes a job from the queue and reports whether it was still there.
+// withdraw removes a job from the queue. It reports whether the job was still in the queue.
 func (b *batcher) withdraw(j *job) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -122,8 +125,8 @@ func (b *batcher) withdraw(j *job) bool {
 	return i >= 0
 }
 
-// take waits for a batch and appends its jobs to batch. It appends none if the batcher is
-// closed and the queue is empty.
+// take waits until a batch is ready and appends its jobs to batch. If the batcher is closed
+// and the queue is empty, take appends no jobs.
 func (b *batcher) take(batch []*job) []*job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,7 +143,7 @@ func (b *batcher) take(batch []*job) []*job {
 			break
 		}
 		alarm := time.AfterFunc(left, func() {
-			b.mu.Lock() // so that the broadcast cannot come before Wait
+			b.mu.Lock() // ensures that the broadcast comes after the call of Wait below
 			defer b.mu.Unlock()
 			b.arrived.Broadcast()
 		})
@@ -166,7 +169,7 @@ func (b *batcher) take(batch []*job) []*job {
 	return batch
 }
 
-// full reports whether enough rows wait to fill a batch.
+// full reports whether the waiting jobs have enough rows to fill a batch.
 func (b *batcher) full() bool {
 	rows := 0
 	for _, j := range b.waiting {
@@ -177,7 +180,8 @@ func (b *batcher) full() bool {
 	return false
 }
 
-// joinable reports whether two blocks have the same tensors, with rows of the same shape.
+// joinable reports whether two blocks can be joined: they have the same tensors, and rows
+// of the same shape.
 func joinable(a, b ood.InputBlock) bool {
 	return slices.EqualFunc(a.Tensors, b.Tensors, func(x, y ood.Tensor) bool {
 		return x.Name == y.Name && slices.Equal(x.Shape[1:], y.Shape[1:])

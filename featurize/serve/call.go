@@ -15,12 +15,12 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// call is a request with its buffers. Calls are pooled and reused.
+// call holds a request and the buffers to process it. Calls are pooled and reused.
 type call struct {
 	server *Server
 	request
 	job      job
-	reserved int64 // bytes reserved of the server's budget
+	reserved int64 // bytes that the call has reserved from the server's budget
 
 	body    []byte
 	numbers []float32
@@ -30,14 +30,16 @@ type call struct {
 	shape   []int
 }
 
+// newCall returns a call for the pool.
 func (s *Server) newCall() *call {
 	return &call{server: s, job: job{done: make(chan struct{}, 1)}}
 }
 
-// maxPooledBytes is the size of the buffers that a call keeps for its next request, in bytes.
+// maxPooledBytes is the largest total size, in bytes, of buffers that a call keeps for its
+// next request.
 const maxPooledBytes = 8 << 20
 
-// putCall releases what the call reserved and returns it to the pool.
+// putCall releases the memory that the call reserved, and returns the call to the pool.
 func (s *Server) putCall(c *call) {
 	c.release(c.reserved)
 	c.request.reset()
@@ -51,7 +53,8 @@ func (s *Server) putCall(c *call) {
 	s.calls.Put(c)
 }
 
-// reserve reserves bytes for the call. All calls together may reserve 16 times MaxBodySize.
+// reserve reserves memory for the call. All calls together may reserve 16 times MaxBodySize
+// bytes.
 func (c *call) reserve(bytes int64) error {
 	most := 16 * c.server.o.MaxBodySize
 	switch {
@@ -65,13 +68,14 @@ func (c *call) reserve(bytes int64) error {
 	return nil
 }
 
+// release returns reserved memory to the server's budget.
 func (c *call) release(bytes int64) {
 	c.reserved -= bytes
 	c.server.reserved.Add(-bytes)
 }
 
-// grow makes room for a body of n bytes, and for one more byte, because a read past the body
-// finds its end.
+// grow makes room for a body of n bytes and one more byte. The extra byte is needed because
+// only a read past the body finds its end.
 func (c *call) grow(n int64) error {
 	n++
 	if n > c.reserved {
@@ -87,7 +91,7 @@ func (c *call) grow(n int64) error {
 	return nil
 }
 
-// infer runs the model on the request and then calls write to answer it.
+// infer runs the model on the request, and then calls write to send the response.
 func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *model) error) error {
 	m, err := e.acquire()
 	if err != nil {
@@ -133,7 +137,7 @@ func (s *Server) infer(ctx context.Context, c *call, e *entry, write func(m *mod
 // since returns the time since t, in seconds.
 func since(t time.Time) float64 { return time.Since(t).Seconds() }
 
-// finish logs, counts and traces a request at its end.
+// finish logs, counts and traces a request when it ends.
 func (s *Server) finish(ctx context.Context, protocol string, e *entry, c *call, err error, began time.Time) {
 	status := statusOf(err)
 	e.metrics.observeRequest(protocol, status, since(began))
@@ -159,16 +163,16 @@ func (s *Server) finish(ctx context.Context, protocol string, e *entry, c *call,
 	s.o.Log.Log(ctx, level, "request", args...)
 }
 
-// throttle limits a log message to one per second, so that an overloaded server does not spend
-// its time on logging.
+// throttle limits a log message to one per second, so that an overloaded server does not
+// spend its time on logging.
 type throttle struct {
 	mu    sync.Mutex
 	last  time.Time
 	count int
 }
 
-// take counts an event. It returns the number of events since the last message, or 0 if the
-// last message is less than a second old.
+// take counts an event. If the last message was logged less than a second ago, it returns
+// 0. Otherwise it returns the number of events since that message.
 func (t *throttle) take(now time.Time) (events int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -180,9 +184,9 @@ func (t *throttle) take(now time.Time) (events int) {
 	return events
 }
 
-// trace records a span for the request, with child spans for its preparation, its wait in the
-// queue and its run. All spans are created at the end of the request, so a server without a
-// tracer has no cost.
+// trace records a span for the request. Its child spans cover the preparation of the
+// request, its wait in the queue and its run. All spans are created when the request ends,
+// so that a server without a tracer has no overhead.
 func (s *Server) trace(ctx context.Context, protocol string, e *entry, c *call, err error, began time.Time) {
 	if s.tracer == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// refusal is an error with an HTTP status, whose message is sent to the client.
+// refusal is an error whose message is sent to the client, with an HTTP status.
 type refusal struct {
 	status  int // HTTP status
 	message string
@@ -20,25 +20,30 @@ type refusal struct {
 
 func (e *refusal) Error() string { return e.message }
 
+// refuse returns a refusal with the given HTTP status and a formatted message.
 func refuse(status int, format string, args ...any) error {
 	return &refusal{status, fmt.Sprintf(format, args...)}
 }
 
+// badRequest returns a refusal with HTTP status 400.
 func badRequest(format string, args ...any) error {
 	return refuse(http.StatusBadRequest, format, args...)
 }
 
-// Errors of a request that exceeds the server's timeout, or its own.
+// errTimeout means that a request exceeded the server's timeout. errOwnTimeout means that
+// it exceeded its own timeout parameter.
 var (
 	errTimeout    = &refusal{http.StatusServiceUnavailable, "the request took longer than the server allows; try again later"}
 	errOwnTimeout = &refusal{http.StatusServiceUnavailable, "the request took longer than its timeout parameter allows"}
 )
 
-// statusClientGone is the status in logs and metrics if the client closed the connection.
+// statusClientGone is the status in logs and metrics if the client closed the connection
+// before the response was sent.
 const statusClientGone = 499
 
-// statusOf returns the HTTP status of an error. Errors of the runtime and panics are the
-// server's fault. Any other error is the client's, because it concerns the request's rows.
+// statusOf returns the HTTP status for an error. Errors of ONNX Runtime and panics have
+// status 500, because the server causes them. Other errors have status 400, because they
+// are caused by the request's rows.
 func statusOf(err error) int {
 	refused, known := errors.AsType[*refusal](err)
 	_, failed := errors.AsType[*ort.RuntimeError](err)
@@ -55,7 +60,7 @@ func statusOf(err error) int {
 	return http.StatusBadRequest
 }
 
-// levelOf returns the level at which the end of a request is logged.
+// levelOf returns the log level for a request that ends with err.
 func levelOf(err error) slog.Level {
 	switch status := statusOf(err); {
 	case status == http.StatusInternalServerError:
@@ -66,7 +71,7 @@ func levelOf(err error) slog.Level {
 	return slog.LevelDebug
 }
 
-// codeOf returns the gRPC code of an error.
+// codeOf returns the gRPC code for an error.
 func codeOf(err error) codes.Code {
 	switch status := statusOf(err); status {
 	case http.StatusOK:

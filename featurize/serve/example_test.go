@@ -18,7 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/featurize/serve"
 )
 
-// This program serves predictions beside a route of its own.
+// This example serves predictions in addition to a route of its own.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "attach")
@@ -33,7 +33,7 @@ func Example() {
 	mux := http.NewServeMux()
 	mux.Handle("/v2/", s)
 	mux.HandleFunc("/mine", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "mine") })
-	g := grpc.NewServer() // call g.Serve with a listener
+	g := grpc.NewServer() // a real program calls g.Serve with a listener
 	s.Register(g)
 	prometheus.NewRegistry().MustRegister(s.Collector())
 
@@ -57,7 +57,8 @@ func Example() {
 	// Output: [{class [3]} {flag [false]}]
 }
 
-// A program can save the state of a drift monitor and restore it in the next process.
+// This example saves the state of a drift monitor and restores it, for example in the next
+// process.
 func ExampleServer_Monitor() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "attach")

@@ -17,8 +17,9 @@ import (
 // serviceName is the full name of the protocol's gRPC service.
 const serviceName = "inference.GRPCInferenceService"
 
-// Register adds the protocol's gRPC service to a gRPC server. The gRPC server itself limits
-// the size of messages and detects closed connections.
+// Register adds the protocol's gRPC service to a gRPC server. The gRPC server limits the
+// size of messages and detects closed connections, so Options.MaxBodySize does not limit a
+// message.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	r.RegisterService(&grpc.ServiceDesc{
 		ServiceName: serviceName,
@@ -34,7 +35,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	}, s)
 }
 
-// method returns the description of a unary gRPC method.
+// method returns the description of a unary gRPC method that answer implements.
 func method[Request, Response any](name string, answer func(*Server, context.Context, *Request) (*Response, error)) grpc.MethodDesc {
 	return grpc.MethodDesc{MethodName: name, Handler: func(server any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
 		in := new(Request)
@@ -76,6 +77,7 @@ func (s *Server) serverMetadata(context.Context, *inference.ServerMetadataReques
 	return &inference.ServerMetadataResponse{Name: md.Name, Version: md.Version, Extensions: md.Extensions}, nil
 }
 
+// modelMetadataMessage returns the metadata of a model as a gRPC message.
 func (s *Server) modelMetadataMessage(_ context.Context, in *inference.ModelMetadataRequest) (*inference.ModelMetadataResponse, error) {
 	md, err := s.modelMetadata(in.GetName(), in.GetVersion())
 	out := &inference.ModelMetadataResponse{Name: md.Name, Versions: md.Versions, Platform: md.Platform}
@@ -88,6 +90,7 @@ func (s *Server) modelMetadataMessage(_ context.Context, in *inference.ModelMeta
 	return out, err
 }
 
+// modelInfer handles a gRPC request for predictions.
 func (s *Server) modelInfer(ctx context.Context, in *inference.ModelInferRequest) (*inference.ModelInferResponse, error) {
 	began := time.Now()
 	e, err := s.find(in.GetModelName(), in.GetModelVersion())
@@ -173,6 +176,7 @@ func (c *call) read(in *inference.ModelInferRequest) error {
 	return nil
 }
 
+// parameterOf returns the value of a gRPC parameter as text.
 func parameterOf(v *inference.InferParameter) parameter {
 	switch v := v.GetParameterChoice().(type) {
 	case *inference.InferParameter_BoolParam:
@@ -187,7 +191,8 @@ func parameterOf(v *inference.InferParameter) parameter {
 	return parameter(v.GetStringParam())
 }
 
-// message returns the answer as a gRPC message. It has raw contents if the request had them.
+// message returns the response as a gRPC message. It has raw contents if the request has
+// raw contents.
 func (c *call) message(e *entry, m *model, raw bool) *inference.ModelInferResponse {
 	out := &inference.ModelInferResponse{ModelName: e.name, ModelVersion: e.version, Id: c.id}
 	c.eachOutput(m, func(o *output, _ bool) {

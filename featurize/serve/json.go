@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// scanner reads JSON (RFC 8259) from memory. It copies and decodes only the values that are
-// asked for.
+// scanner reads JSON (RFC 8259) from memory. It copies and decodes only the values that its
+// caller requests.
 type scanner struct {
 	text []byte
 	at   int
@@ -19,6 +19,7 @@ type scanner struct {
 // maxDepth limits the nesting of arrays and objects.
 const maxDepth = 64
 
+// fail returns an error that says which byte was found and what was expected.
 func (s *scanner) fail(want string) error {
 	if s.at >= len(s.text) {
 		return fmt.Errorf("the text ends, expected %s", want)
@@ -27,7 +28,8 @@ func (s *scanner) fail(want string) error {
 	return fmt.Errorf("byte %d is %q, expected %s", s.at, r, want)
 }
 
-// peek skips white space and returns the next byte without consuming it, or 0 at the end.
+// peek skips white space and returns the next byte without consuming it. It returns 0 at
+// the end of the text.
 func (s *scanner) peek() byte {
 	for ; s.at < len(s.text); s.at++ {
 		switch c := s.text[s.at]; c {
@@ -39,7 +41,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// end returns an error if anything but white space follows the value.
+// end returns an error if anything except white space follows.
 func (s *scanner) end() error {
 	if s.peek(); s.at < len(s.text) {
 		return s.fail("the end of the text")
@@ -47,6 +49,8 @@ func (s *scanner) end() error {
 	return nil
 }
 
+// take skips white space and consumes the byte c. It returns an error if the next byte is
+// another one.
 func (s *scanner) take(c byte, want string) error {
 	if s.peek() != c || s.at >= len(s.text) {
 		return s.fail(want)
@@ -55,7 +59,8 @@ func (s *scanner) take(c byte, want string) error {
 	return nil
 }
 
-// more reports whether another element follows, and consumes the comma or the closing byte.
+// more reports whether another element follows. It consumes the comma before that element,
+// or the closing byte.
 func (s *scanner) more(first bool, close byte) (bool, error) {
 	switch c := s.peek(); {
 	case s.at < len(s.text) && c == close:
@@ -70,8 +75,8 @@ func (s *scanner) more(first bool, close byte) (bool, error) {
 	return true, nil
 }
 
-// object calls each with the name of every member; each must read the value. A member that is
-// null is treated as absent.
+// object reads an object and calls each with the name of every member. The function each
+// must read the member's value. A null member is skipped.
 func (s *scanner) object(each func(name string) error) error {
 	if err := s.take('{', "an object"); err != nil {
 		return err
@@ -94,7 +99,8 @@ func (s *scanner) object(each func(name string) error) error {
 	}
 }
 
-// array calls each for every element; each must read it.
+// array reads an array and calls each for every element. The function each must read the
+// element.
 func (s *scanner) array(each func() error) error {
 	if err := s.take('[', "an array"); err != nil {
 		return err
@@ -110,7 +116,8 @@ func (s *scanner) array(each func() error) error {
 	}
 }
 
-// string reads a string. The result shares the memory of s.text unless it contains escapes.
+// string reads a string. The result shares the memory of s.text, unless the string contains
+// escapes.
 func (s *scanner) string() (text string, err error) {
 	if err := s.take('"', "a string"); err != nil {
 		return "", err
@@ -125,7 +132,7 @@ func (s *scanner) string() (text string, err error) {
 		}
 	}
 	if s.at >= len(s.text) {
-		s.at = len(s.text) // a backslash at the end escapes nothing
+		s.at = len(s.text) // a backslash was the last byte
 		return "", s.fail("a quotation mark")
 	}
 	s.at++
@@ -144,12 +151,14 @@ func (s *scanner) string() (text string, err error) {
 	return text, err
 }
 
-// view returns b as a string without copying it.
+// view returns b as a string without copying. The caller must not change b while the string
+// is in use.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// number returns the text of a number, and whether it is written as an integer.
+// number reads a number and returns its text. integer reports whether it is written without
+// a fraction and an exponent.
 func (s *scanner) number() (text string, integer bool, err error) {
 	s.peek()
 	begin := s.at
@@ -192,7 +201,7 @@ func (s *scanner) digits() bool {
 	return s.at > begin
 }
 
-// integer reads an integer of 64 bits.
+// integer reads a 64-bit integer.
 func (s *scanner) integer() (int64, error) {
 	begin := s.at
 	text, integer, err := s.number()
@@ -218,6 +227,7 @@ func (s *scanner) bool() (bool, error) {
 	return false, s.fail("true or false")
 }
 
+// literal consumes the given word if it comes next, and reports whether it did.
 func (s *scanner) literal(word string) bool {
 	s.peek()
 	if len(s.text)-s.at < len(word) || view(s.text[s.at:s.at+len(word)]) != word {

@@ -25,13 +25,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// network describes an ONNX model for load tests.
+// network describes an ONNX model for benchmarks.
 type network struct {
 	path  string
 	shape []int // shape of a row
-	rows  int   // rows of noise to fit on
+	rows  int   // number of rows of noise to fit on
 }
 
+// noise returns rows of random numbers for the model.
 func (n network) noise(rows int, seed uint64) ood.InputBlock {
 	r := rand.New(rand.NewPCG(seed, 0))
 	x := make([]float32, imagesOf(append([]int{rows}, n.shape...)))
@@ -41,8 +42,8 @@ func (n network) noise(rows int, seed uint64) ood.InputBlock {
 	return ood.BlockOf(append([]int{rows}, n.shape...), x)
 }
 
-// attached fits the default detector and prediction sets on noise and returns the path of the
-// .attach file.
+// attached fits the default detector and prediction sets on noise. It returns the path of
+// the .attach file.
 func (n network) attached(tb testing.TB) string {
 	ctx := context.Background()
 	m, err := featurize.Open(ctx, n.path, featurize.Options{EarlierLayers: featurize.DefaultEarlierLayers})
@@ -70,8 +71,8 @@ func (n network) attached(tb testing.TB) string {
 	return path
 }
 
-// bare returns a handler that answers with the model's logits. It has the batching of a Server
-// and nothing else, so it is the baseline of BenchmarkLoad.
+// bare returns a handler that responds with the model's logits. It batches requests like a
+// Server but does no other work, so it is the baseline of BenchmarkLoad.
 func (n network) bare(tb testing.TB) http.Handler {
 	ctx := context.Background()
 	rt, err := ort.Open(ctx, ort.Options{})
@@ -131,8 +132,8 @@ func (n network) bare(tb testing.TB) http.Handler {
 	})
 }
 
-// BenchmarkLoad compares a Server with the bare handler under load, in alternating rounds. It
-// reports the median over rounds of requests per second and of latencies.
+// BenchmarkLoad compares a Server with the bare handler under load, in alternating rounds.
+// It reports the median over all rounds of the request rate and of latencies.
 func BenchmarkLoad(b *testing.B) {
 	networks := []network{{"../../testmodels/digits_resnet.onnx", []int{1, 24, 24}, 400}}
 	if os.Getenv("ATTACH_DATA") != "" && testing.Verbose() {
@@ -175,7 +176,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// rounds is the number of rounds per handler.
+// rounds is the number of measurements for each handler.
 const rounds = 9
 
 func median(list []float64) float64 {
@@ -183,8 +184,8 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// load lets clients send b.N requests in total. It returns the requests per second, and the
-// median and the 99th percentile of latencies in milliseconds.
+// load lets several clients send b.N requests in total. It returns the requests per second,
+// and the median and the 99th percentile of latencies in milliseconds.
 func load(b *testing.B, handler http.Handler, clients int, body []byte, header int) (rate, p50, p99 float64) {
 	server := httptest.NewServer(handler)
 	defer server.Close()
@@ -229,8 +230,8 @@ func load(b *testing.B, handler http.Handler, clients int, body []byte, header i
 	return float64(len(all)) / took, ms(len(all) / 2), ms(len(all) * 99 / 100)
 }
 
-// BenchmarkInfer measures a request without HTTP. Its allocations come from the answer and
-// from the binding of ONNX Runtime.
+// BenchmarkInfer measures a request without HTTP. The remaining allocations are for the
+// response and in the binding of ONNX Runtime.
 func BenchmarkInfer(b *testing.B) {
 	n := network{"../../testmodels/digits_resnet.onnx", []int{1, 24, 24}, 400}
 	s := New(Options{})

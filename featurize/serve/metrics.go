@@ -8,7 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 )
 
-// metrics are the metrics of all models.
+// metrics holds the Prometheus metrics of all models.
 type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -22,7 +22,7 @@ type metrics struct {
 	info     *prometheus.Desc
 }
 
-// modelMetrics are the metrics of one version of a model.
+// modelMetrics holds the Prometheus metrics of one version of a model.
 type modelMetrics struct {
 	all           *metrics
 	name, version string
@@ -57,6 +57,7 @@ func newMetrics() metrics {
 // Collector returns a collector of the server's metrics, for a prometheus.Registerer.
 func (s *Server) Collector() prometheus.Collector { return collector{s} }
 
+// collector implements prometheus.Collector for a server.
 type collector struct{ s *Server }
 
 func (c collector) Describe(to chan<- *prometheus.Desc) {
@@ -68,8 +69,8 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 	to <- c.s.metrics.info
 }
 
-// alarmRate bounds the probability that the monitor of a model ever raises an alarm if nothing
-// drifts.
+// alarmRate bounds the probability that a model's monitor ever raises an alarm if there is
+// no drift.
 const alarmRate = .01
 
 func (c collector) Collect(to chan<- prometheus.Metric) {
@@ -95,13 +96,16 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
+// collectors returns the metrics that count events. The other metrics are computed when
+// they are collected.
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.requests, m.seconds, m.queued, m.rows, m.pValues, m.flagged, m.reloaded}
 }
 
+// forModel returns the metrics of one version of a model.
 func (m *metrics) forModel(name, version string) modelMetrics {
 	for _, result := range []string{"done", "failed"} {
-		m.reloaded.WithLabelValues(name, version, result) // so that an alert sees the first failure as an increase from 0
+		m.reloaded.WithLabelValues(name, version, result) // starts the counter at 0, so that alerts see the first failure as an increase
 	}
 	return modelMetrics{
 		all: m, name: name, version: version,
@@ -110,14 +114,14 @@ func (m *metrics) forModel(name, version string) modelMetrics {
 	}
 }
 
-// observeRequest counts a request.
+// observeRequest counts a request and records how long it took.
 func (m *modelMetrics) observeRequest(protocol string, status int, seconds float64) {
 	m.all.requests.WithLabelValues(m.name, m.version, protocol, strconv.Itoa(status)).Inc()
 	m.all.seconds.WithLabelValues(m.name, m.version, protocol).Observe(seconds)
 }
 
-// observePredictions counts the predictions of a call and passes their scores to the monitor,
-// unless it is nil.
+// observePredictions counts the predictions of a call, and passes their scores to the
+// monitor if it is not nil.
 func (m *modelMetrics) observePredictions(c *call, monitor *calibrate.Monitor) {
 	m.queued.Observe(c.job.started.Sub(c.job.queued).Seconds())
 	m.rows.Observe(float64(len(c.job.predictions)))

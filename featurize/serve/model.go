@@ -25,36 +25,36 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// model is an open .attach file with its ONNX model.
+// model is an opened .attach file with its ONNX model.
 type model struct {
 	bundle  *attach.Bundle
 	net     *featurize.Attached
-	inputs  []attach.Input    // of the ONNX model
-	values  []featurize.Value // details of each input
-	image   string            // the input that prepared images go to; "" if unknown
+	inputs  []attach.Input    // inputs of the ONNX model
+	values  []featurize.Value // more information about each of the inputs
+	image   string            // name of the input that takes prepared images; "" if unknown
 	outputs []output
 	sha256  string             // SHA-256 of the .attach file
-	monitor *calibrate.Monitor // nil without a calibrated detector
+	monitor *calibrate.Monitor // drift monitor; nil without a calibrated detector
 	batcher batcher
-	users   int // requests that use it; guarded by the lock of its entry
+	users   int // number of requests that use the model; guarded by the lock of its entry
 
 	mu         sync.Mutex
 	predictors map[predictorKey]*attach.Predictor
-	building   chan struct{} // semaphore: one predictor is made at a time
+	building   chan struct{} // semaphore that lets one request at a time make a predictor
 }
 
-// predictorKey holds the options by which predictors differ. Alpha is not among them, because
-// it is only compared with p-values.
+// predictorKey holds the options that determine a predictor. Alpha is not one of them,
+// because infer compares it with the p-values afterwards.
 type predictorKey struct {
 	level              float64
 	quantiles, sets    string
 	byClass, byCluster bool
 }
 
-// maxPredictors limits the cache of predictors.
+// maxPredictors limits the number of cached predictors of a model.
 const maxPredictors = 64
 
-// open opens the ONNX model of a file and starts its workers.
+// open opens the ONNX model of a .attach file and starts the model's workers.
 func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 	net, err := featurize.OpenFor(ctx, b, "", featurize.Options{Runtime: s.o.Runtime})
 	if err != nil {
@@ -71,14 +71,15 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 			m.image = m.inputs[i].Name
 		}
 	}
-	// Make the predictor of the default options now. Most requests need it, and an error is
-	// reported when the file is loaded.
+	// Make the predictor for the default options now, because most requests need it. If
+	// this fails, the error is reported when the file is loaded.
 	if _, err := m.predictor(ctx, &request{}); err != nil {
 		net.Close()
 		return nil, err
 	}
 	if scores := b.Calibration.OOD; len(scores) > 0 {
-		// Each replica has a seed of its own, so that the evidence of several can be merged.
+		// Each replica has its own random seed, because the evidence of several replicas
+		// can only be merged if their seeds differ.
 		if m.monitor, err = calibrate.NewMonitor(scores, rand.Uint64()); err != nil {
 			net.Close()
 			return nil, err
@@ -89,13 +90,13 @@ func (s *Server) open(ctx context.Context, b *attach.Bundle) (*model, error) {
 	return m, nil
 }
 
-// close frees the model. No request may use it any more.
+// close frees the model. The caller must make sure that no request uses it.
 func (m *model) close() {
 	m.batcher.close()
 	m.net.Close()
 }
 
-// wants reports whether a request asks for an output.
+// wants reports whether the response to a request contains an output.
 func (r *request) wants(o *output) bool {
 	if len(r.outputs) == 0 {
 		return (!o.optional || o.name == quantilesOutput && len(r.levels) > 0) && !(o.name == setOutput && r.sets == noSets)
@@ -103,8 +104,9 @@ func (r *request) wants(o *output) bool {
 	return slices.ContainsFunc(r.outputs, func(w requestedOutput) bool { return w.name == o.name })
 }
 
-// predictor returns the predictor for the options of a request. Only one is made at a time,
-// because calibration takes memory and time. A request whose predictor exists does not wait.
+// predictor returns the predictor for the options of a request. Requests make new
+// predictors one at a time, because calibration takes memory and time. If the predictor is
+// in the cache, the request does not wait.
 func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, error) {
 	key := predictorKey{r.level, r.quantiles, r.sets, r.byClass, r.byCluster}
 	switch {
@@ -139,12 +141,12 @@ func (m *model) predictor(ctx context.Context, r *request) (*attach.Predictor, e
 	return p, nil
 }
 
-// wantsSets reports whether a request asks for prediction sets and the model has them.
+// wantsSets reports whether the response to a request contains prediction sets.
 func (m *model) wantsSets(r *request) bool {
 	return slices.ContainsFunc(m.outputs, func(o output) bool { return o.name == setOutput && r.wants(&o) })
 }
 
-// cachedPredictor returns the predictor that was made for a key, or nil.
+// cachedPredictor returns the cached predictor for a key, or nil.
 func (m *model) cachedPredictor(key predictorKey) *attach.Predictor {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -176,10 +178,10 @@ func (m *model) outputNames() string {
 	return strings.Join(names, ", ")
 }
 
-// maxRows is the maximum of rows per request.
+// maxRows is the maximum number of rows in a request.
 const maxRows = 1 << 16
 
-// readInputs decodes the inputs of a request into the rows of its job.
+// readInputs decodes the inputs of a request into the rows of its job, c.job.
 func (m *model) readInputs(c *call) error {
 	c.tensors, c.groups, c.numbers = c.tensors[:0], c.groups[:0], c.numbers[:0]
 	if len(c.inputs) == 0 {
@@ -223,13 +225,14 @@ func (m *model) readInputs(c *call) error {
 	return nil
 }
 
-// Names of the BYTES inputs that attach adds to those of the model.
+// Names of the BYTES inputs that a request can use in addition to the model's own inputs.
 const (
 	imageInput = "image"
 	textInput  = "text"
 	groupInput = "group"
 )
 
+// readTensor decodes one input of a request and appends it to c.tensors or c.groups.
 func (m *model) readTensor(c *call, t *tensor) error {
 	at := slices.IndexFunc(m.inputs, func(in attach.Input) bool { return in.Name == t.name || in.Name == t.name+":0" })
 	if t.datatype == "BYTES" && (at < 0 || datatypeOf(m.inputs[at].DType) != "BYTES") {
@@ -275,8 +278,8 @@ func (m *model) readTensor(c *call, t *tensor) error {
 	return nil
 }
 
-// shapeFits reports whether a shape is one that an input accepts. The first axis, of rows, may
-// have any size.
+// shapeFits reports whether an input accepts tensors of the given shape. The first axis is
+// the row axis and may have any size.
 func shapeFits(shape, accepted []int) bool {
 	if accepted == nil {
 		return true
@@ -288,6 +291,7 @@ func shapeFits(shape, accepted []int) bool {
 	return ok
 }
 
+// readTexts decodes an input of texts and appends it to c.tensors.
 func (m *model) readTexts(c *call, t *tensor, shape []int) error {
 	const headerSize = 16 // size of a string header
 	if err := c.reserve(headerSize * int64(t.available())); err != nil {
@@ -305,7 +309,8 @@ func (m *model) readTexts(c *call, t *tensor, shape []int) error {
 	return err
 }
 
-// readImages decodes and prepares images. Memory is reserved before each is decoded.
+// readImages decodes and prepares images. It reserves memory for each image before the
+// image is decoded.
 func (m *model) readImages(c *call, t *tensor) error {
 	x := ood.Tensor{Name: m.image}
 	n := 0
@@ -334,9 +339,11 @@ func (m *model) readImages(c *call, t *tensor) error {
 	return nil
 }
 
+// imagesOf returns the number of values in a tensor of the given shape.
 func imagesOf(shape []int) int { return shape[0] * width(shape) }
 
-// readImage prepares an image, appends the result to the call's numbers and returns its shape.
+// readImage decodes and prepares an image, appends the result to c.numbers, and returns its
+// shape.
 func (m *model) readImage(c *call, file []byte) ([]int, error) {
 	h, w, err := pixels.Size(bytes.NewReader(file))
 	if err != nil {
@@ -349,8 +356,8 @@ func (m *model) readImage(c *call, file []byte) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The prepared image stays reserved. Its pixels, two copies of four bytes each, are
-	// released on return.
+	// The memory for the prepared image stays reserved until the request ends. The memory
+	// for the decoded pixels (two copies of four bytes) is released when readImage returns.
 	if err := c.reserve(4 * int64(width(append([]int{1}, shape...)))); err != nil {
 		return nil, err
 	}
@@ -367,8 +374,8 @@ func (m *model) readImage(c *call, file []byte) ([]int, error) {
 	return shape, err
 }
 
-// answerBytes bounds the memory of the long parts of an answer, in bytes: sets and quantiles,
-// as predictions and as text.
+// answerBytes bounds the memory in bytes for the long parts of a response. These are sets
+// and quantiles, which are stored both as predictions and as text.
 func (m *model) answerBytes(c *call) int64 {
 	values := max(1, m.bundle.Base.Outputs) * len(c.levels)
 	if m.wantsSets(&c.request) {
@@ -382,7 +389,7 @@ func (m *model) checkComplete(c *call) error {
 	if m.bundle.Text != nil && slices.ContainsFunc(c.tensors, func(t ood.Tensor) bool {
 		return t.Strings != nil && !slices.ContainsFunc(m.inputs, func(in attach.Input) bool { return in.Name == t.Name })
 	}) {
-		return nil // the text provides the tokens
+		return nil // the tokenizer makes the inputs from the texts
 	}
 	for i, in := range m.inputs {
 		if !m.values[i].Optional && !slices.ContainsFunc(c.tensors, func(t ood.Tensor) bool { return t.Name == in.Name }) {
@@ -392,7 +399,7 @@ func (m *model) checkComplete(c *call) error {
 	return nil
 }
 
-// describeInputs describes the inputs that a request can give.
+// describeInputs lists the inputs that a request can contain, for error messages.
 func (m *model) describeInputs() string {
 	var list []string
 	for i, in := range m.inputs {
@@ -411,7 +418,7 @@ func (m *model) describeInputs() string {
 }
 
 // run runs the model on the rows of a batch and predicts. If that fails, each job is run
-// alone, so that a bad row fails only its own request.
+// separately, so that an invalid row fails only its own request.
 func (m *model) run(batch []*job) {
 	err := m.runBatch(batch)
 	if err != nil && len(batch) > 1 {
@@ -427,7 +434,8 @@ func (m *model) run(batch []*job) {
 
 func (m *model) runBatch(batch []*job) (err error) {
 	defer func() {
-		// A panic on the rows of one client must not end the process for the others.
+		// If the rows of one request cause a panic, the process must go on for other
+		// requests.
 		if p := recover(); p != nil {
 			err = refuse(http.StatusInternalServerError, "the model failed: %v", p)
 		}
@@ -466,12 +474,14 @@ func (m *model) runBatch(batch []*job) (err error) {
 	return nil
 }
 
-// predictorRank returns the index of the first job in the batch that has the predictor of j.
+// predictorRank returns the index of the first job in the batch that uses the same
+// predictor as j.
 func predictorRank(batch []*job, j *job) int {
 	return slices.IndexFunc(batch, func(other *job) bool { return other.predictor == j.predictor })
 }
 
-// runAlone runs a job block by block, and stops if its context ends.
+// runAlone runs a single job in blocks of at most the batch size. It stops if the job's
+// context ends.
 func (m *model) runAlone(j *job) error {
 	n := j.block.Len()
 	j.predictions = j.predictions[:0]
@@ -505,8 +515,9 @@ func (m *model) runAlone(j *job) error {
 	return nil
 }
 
-// locate adds the names of the inputs to an error that the rows of a block caused, and the
-// block's first row if that is not the first of the request.
+// locate adds the names of the inputs to an error that the rows of a block caused. If the
+// block does not start with the first row of the request, it adds the number of the block's
+// first row.
 func (m *model) locate(err error, block ood.InputBlock, begin int) error {
 	if statusOf(err) != http.StatusBadRequest || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -522,7 +533,7 @@ func (m *model) locate(err error, block ood.InputBlock, begin int) error {
 	return fmt.Errorf("%s: %w", where, err)
 }
 
-// join returns the rows of all jobs in one block.
+// join returns one block with the rows of all jobs.
 func join(batch []*job) ood.InputBlock {
 	n := 0
 	for _, j := range batch {

@@ -10,21 +10,21 @@ import (
 	"github.com/attach-uncertainty/attach/internal/inference"
 )
 
-// output is one of the outputs that a served file has.
+// output describes one output of a served .attach file.
 type output struct {
 	name, datatype string
-	shape          []int // as in the metadata, rows first; −1 is any size
-	// optional outputs are sent only if the request names them, or if the parameters ask for
-	// them.
+	shape          []int // shape in the metadata, with the row axis first; −1 means any size
+	// optional is set if the output is sent only on request: by its name or by a parameter.
 	optional bool
-	// axes appends the sizes of the axes after the rows. It is nil if there are none.
+	// axes appends the sizes of the axes after the row axis. It is nil if there are no such
+	// axes.
 	axes func(dst []int, r *request, all []attach.Prediction) []int
-	// number returns value i of a row. A BYTES output has text instead.
+	// number returns value i of a row. BYTES outputs use text instead.
 	number func(p *attach.Prediction, i int) float64
 	text   func(p *attach.Prediction) string
 }
 
-// outputsOf returns the outputs that a file has.
+// outputsOf returns the outputs of a .attach file.
 func outputsOf(b *attach.Bundle) []output {
 	single := func(name, datatype string, number func(*attach.Prediction, int) float64) output {
 		return output{name: name, datatype: datatype, shape: []int{-1}, number: number}
@@ -61,7 +61,7 @@ func outputsOf(b *attach.Bundle) []output {
 
 const (
 	setOutput       = "set"
-	noSets          = "none" // a value of the parameter sets
+	noSets          = "none" // value of the parameter "sets" that turns sets off
 	quantilesOutput = "quantiles"
 )
 
@@ -74,8 +74,8 @@ func largestSet(dst []int, _ *request, all []attach.Prediction) []int {
 	return append(dst, n)
 }
 
-// inSet returns class i of a row's set. It returns −1 past the end of a set that is smaller
-// than the largest.
+// inSet returns class i of a row's prediction set. If the set has fewer than i+1 classes,
+// it returns −1, because all rows have the width of the largest set.
 func inSet(p *attach.Prediction, i int) float64 {
 	if i < len(p.Set) {
 		return float64(p.Set[i])
@@ -83,8 +83,8 @@ func inSet(p *attach.Prediction, i int) float64 {
 	return -1
 }
 
-// targetsOf returns the outputs of a regressor, with one value per row, or one per row and
-// target if there are several.
+// targetsOf returns the outputs of a regressor. Each has one value per row, or one value
+// per row and target if there are several targets.
 func targetsOf(b *attach.Bundle) []output {
 	t := max(b.Base.Outputs, len(b.Calibration.Quantiles))
 	var list []output
@@ -118,7 +118,7 @@ func targetsOf(b *attach.Bundle) []output {
 	return append(list, o)
 }
 
-// dims appends the shape of the output for all rows.
+// dims appends the shape of the output, for all rows, to dst.
 func (o *output) dims(dst []int, r *request, all []attach.Prediction) []int {
 	dst = append(dst, len(all))
 	if o.axes != nil {
@@ -127,7 +127,7 @@ func (o *output) dims(dst []int, r *request, all []attach.Prediction) []int {
 	return dst
 }
 
-// width returns the number of values per row in a shape.
+// width returns the number of values in each row of a tensor of the given shape.
 func width(shape []int) int {
 	n := 1
 	for _, d := range shape[1:] {
@@ -136,7 +136,7 @@ func width(shape []int) int {
 	return n
 }
 
-// appendBinary appends the values of all rows, little-endian.
+// appendBinary appends the values of all rows in little-endian order.
 func (o *output) appendBinary(dst []byte, all []attach.Prediction, width int) []byte {
 	for row := range all {
 		p := &all[row]
@@ -171,7 +171,7 @@ func (o *output) bytes(all []attach.Prediction, width int) int {
 	return n
 }
 
-// contents returns the values of all rows as typed contents of gRPC.
+// contents returns the values of all rows as typed contents of a gRPC message.
 func (o *output) contents(all []attach.Prediction, width int) *inference.InferTensorContents {
 	c := &inference.InferTensorContents{}
 	for row := range all {
@@ -194,8 +194,8 @@ func (o *output) contents(all []attach.Prediction, width int) *inference.InferTe
 	return c
 }
 
-// appendJSON appends the values of all rows as a flat array. NaN and infinities become null,
-// because JSON has no numbers for them.
+// appendJSON appends the values of all rows as a flat JSON array. NaN and infinities become
+// null, because JSON numbers cannot represent them.
 func (o *output) appendJSON(dst []byte, all []attach.Prediction, width int) []byte {
 	dst = append(dst, '[')
 	comma := func() {

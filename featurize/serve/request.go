@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// request is a request for predictions, from REST or gRPC.
+// request is a parsed request for predictions, from REST or gRPC.
 type request struct {
 	id      string
 	inputs  []tensor
 	outputs []requestedOutput // empty means the default outputs
-	binary  bool              // send outputs as binary data, unless an output overrides it
+	binary  bool              // whether outputs are sent as binary data, unless requestedOutput.form says otherwise
 
-	// Parameters. A value is 0 or empty if the request leaves it to the file.
+	// The fields below are parameters. If a parameter is 0 or empty, the value in the
+	// .attach file is used.
 	alpha, level       float64
 	quantiles          string
 	levels             []float64 // parsed from quantiles
@@ -25,13 +26,13 @@ type request struct {
 	timeout            time.Duration
 }
 
-// requestedOutput is an output that a client asks for.
+// requestedOutput is an output that a client requests by name.
 type requestedOutput struct {
 	name string
 	form form
 }
 
-// form is how an output is sent.
+// form is the format in which an output is sent.
 type form int
 
 const (
@@ -45,7 +46,8 @@ func (r *request) reset() {
 	*r = request{inputs: r.inputs[:0], outputs: r.outputs[:0], levels: r.levels[:0]}
 }
 
-// addInput appends an input, whose shape may reuse memory.
+// addInput appends an empty input and returns it. Its shape reuses the memory of an earlier
+// input.
 func (r *request) addInput() *tensor {
 	n := len(r.inputs)
 	r.inputs = slices.Grow(r.inputs, 1)[:n+1]
@@ -84,17 +86,19 @@ func (r *request) set(name string, v parameter) (err error) {
 	case "binary_data_output":
 		r.binary, err = v.bool(name)
 	case "priority", "content_type", "headers", "sequence_id", "sequence_start", "sequence_end":
-		// Some clients send these. They do not affect the answer.
+		// Some clients send these parameters. They do not affect the response.
 	default:
-		// Reject unknown names, so that a misspelled alpha is not ignored.
+		// Unknown names are rejected, because a misspelled alpha would otherwise be
+		// ignored.
 		err = badRequest("a request has no parameter %.100q; it has alpha, level, quantiles, sets, sets_by_class, sets_by_cluster, timeout and binary_data_output", name)
 	}
 	return err
 }
 
-// parameter is the value of a parameter as text.
+// parameter is the value of a parameter in text form.
 type parameter string
 
+// number parses a number. name is the name of the parameter for error messages.
 func (v parameter) number(name string) (float64, error) {
 	x, err := strconv.ParseFloat(strings.TrimSpace(string(v)), 64)
 	if err != nil {
@@ -103,6 +107,7 @@ func (v parameter) number(name string) (float64, error) {
 	return x, nil
 }
 
+// fraction parses a number that must be between 0 and 1.
 func (v parameter) fraction(name string) (float64, error) {
 	x, err := v.number(name)
 	if err == nil && !(x > 0 && x < 1) {
@@ -111,7 +116,7 @@ func (v parameter) fraction(name string) (float64, error) {
 	return x, err
 }
 
-// maxQuantiles is the maximum of quantiles per request.
+// maxQuantiles is the maximum number of quantiles in a request.
 const maxQuantiles = 100
 
 // fractions parses a list such as "0.1,0.5,0.9" and appends its numbers to dst.
@@ -134,6 +139,7 @@ func (v parameter) fractions(name string, dst []float64) ([]float64, error) {
 	return dst, nil
 }
 
+// bool parses true or false.
 func (v parameter) bool(name string) (bool, error) {
 	x, err := strconv.ParseBool(string(v))
 	if err != nil {
@@ -142,7 +148,8 @@ func (v parameter) bool(name string) (bool, error) {
 	return x, nil
 }
 
-// parse parses a REST request: JSON, followed by the data of binary tensors.
+// parse parses the body of a REST request: JSON text, followed by the binary data of some
+// inputs.
 func (r *request) parse(text, binary []byte) error {
 	s := scanner{text: text}
 	given := binary
@@ -180,6 +187,7 @@ func (r *request) parse(text, binary []byte) error {
 	return err
 }
 
+// parameter reads the value of a parameter: a string, a number or a boolean.
 func (s *scanner) parameter() (v parameter, err error) {
 	var text string
 	switch c := s.peek(); {
@@ -199,7 +207,8 @@ func (s *scanner) parameter() (v parameter, err error) {
 	return parameter(text), err
 }
 
-// input parses an input. If its data is binary, it is taken from the beginning of given.
+// input reads an input into t. If its data is binary, input takes the data from the
+// beginning of given.
 func (s *scanner) input(t *tensor, given *[]byte) error {
 	length := int64(-1)
 	err := s.object(func(key string) (err error) {
@@ -253,6 +262,7 @@ func (s *scanner) input(t *tensor, given *[]byte) error {
 	return t.measure()
 }
 
+// output reads a requested output and appends it to r.outputs.
 func (s *scanner) output(r *request) error {
 	var w requestedOutput
 	err := s.object(func(key string) (err error) {
@@ -293,6 +303,6 @@ func (w *requestedOutput) set(name string, v parameter) error {
 	return nil
 }
 
-// clamp converts the size of an axis to int. A size that does not fit stays far too large, so
-// measure rejects it.
+// clamp converts the size of an axis to int. A size that does not fit becomes the nearest
+// int, which measure rejects as too large or negative.
 func clamp(d int64) int { return int(min(max(d, math.MinInt), math.MaxInt)) }

@@ -20,6 +20,7 @@ import (
 	"github.com/attach-uncertainty/attach/featurize"
 )
 
+// TestParse checks that all parts of a REST request are parsed.
 func TestParse(t *testing.T) {
 	var r request
 	raw := binary.LittleEndian.AppendUint32(nil, math.Float32bits(1.5))
@@ -40,7 +41,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseRefuses holds that a malformed request is refused with an error of one line.
+// TestParseRefuses checks that a malformed request gives an error of one line that names
+// the problem.
 func TestParseRefuses(t *testing.T) {
 	input := func(s string) string { return `{"inputs": [{"name": "x", ` + s + `}]}` }
 	for body, words := range map[string]string{
@@ -92,7 +94,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// TestNull holds that null in JSON is read as NaN, a missing value.
+// TestNull checks that null in JSON is read as NaN, which means a missing value.
 func TestNull(t *testing.T) {
 	x := tensor{name: "x", datatype: "FP64", shape: []int{2}, text: []byte(`[1,null]`)}
 	if err := x.measure(); err != nil {
@@ -104,12 +106,12 @@ func TestNull(t *testing.T) {
 	}
 }
 
-// TestPredictorWaits holds that a request waits for a predictor until its deadline at most,
-// and does not wait for one that exists.
+// TestPredictorWaits checks that a request waits for a new predictor until its deadline. It
+// must not wait for a predictor that exists.
 func TestPredictorWaits(t *testing.T) {
 	existing := new(attach.Predictor)
 	m := &model{predictors: map[predictorKey]*attach.Predictor{{level: .9}: existing}, building: make(chan struct{}, 1)}
-	m.building <- struct{}{} // another request is making a predictor
+	m.building <- struct{}{} // simulates another request that is making a predictor
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if p, err := m.predictor(ctx, &request{level: .9}); p != existing || err != nil {
@@ -120,7 +122,7 @@ func TestPredictorWaits(t *testing.T) {
 	}
 }
 
-// TestTextsReserveMemory holds that the memory of texts is reserved, even if they are empty.
+// TestTextsReserveMemory checks that memory is reserved for texts, even if they are empty.
 func TestTextsReserveMemory(t *testing.T) {
 	s := New(Options{MaxBodySize: 1 << 10})
 	defer s.Close()
@@ -135,8 +137,8 @@ func TestTextsReserveMemory(t *testing.T) {
 	}
 }
 
-// TestLoadAfterClose checks that a file is not served if the server closes while the file is
-// opened.
+// TestLoadAfterClose checks that a file is not served if the server is closed before the
+// file is open.
 func TestLoadAfterClose(t *testing.T) {
 	path := network{path: filepath.Join("..", "..", "testmodels", "digits_vgg.onnx"), shape: []int{1, 24, 24}, rows: 100}.attached(t)
 	s := New(Options{})
@@ -147,8 +149,8 @@ func TestLoadAfterClose(t *testing.T) {
 	}
 }
 
-// FuzzREST holds that a request is read as encoding/json reads it, and that text that is not
-// JSON is refused.
+// FuzzREST checks that requests are read in the same way as by encoding/json, and that
+// invalid JSON is rejected.
 func FuzzREST(f *testing.F) {
 	for _, seed := range []string{
 		`{"id": "a", "inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 1], "data": [[1], [2.5e0]]}]}`,
@@ -164,6 +166,8 @@ func FuzzREST(f *testing.F) {
 	f.Fuzz(checkREST)
 }
 
+// checkREST is the body of FuzzREST. The first header bytes of body are JSON, and the rest
+// is binary data.
 func checkREST(t *testing.T, body []byte, header int) {
 	header = min(max(header, 0), len(body))
 	var r request
@@ -178,7 +182,8 @@ func checkREST(t *testing.T, body []byte, header int) {
 	if !json.Valid(body[:header]) {
 		t.Fatalf("%q is not JSON", body[:header])
 	}
-	// If inputs are given twice, the parser reads all, and the model refuses them later.
+	// If a request contains the key "inputs" twice, the parser reads both lists, and the
+	// model rejects them later.
 	same := json.Unmarshal(body[:header], &whole) == nil && json.Unmarshal(whole["inputs"], &want) == nil && len(want) == len(r.inputs)
 	for i := range r.inputs {
 		x := &r.inputs[i]
@@ -208,8 +213,8 @@ func checkREST(t *testing.T, body []byte, header int) {
 	}
 }
 
-// isRequest reports whether encoding/json reads text as a request, with no null in an array
-// and few enough elements and levels.
+// isRequest reports whether encoding/json accepts text as a request. Texts with null in an
+// array, or with too many elements or levels, do not count.
 func isRequest(text []byte) bool {
 	type tensor struct {
 		Name, Datatype string
@@ -228,7 +233,7 @@ func isRequest(text []byte) bool {
 
 var nullElement = regexp.MustCompile(`[\[,]\s*null`)
 
-// flatten appends the numbers of nested arrays.
+// flatten appends the numbers in nested arrays to dst.
 func flatten(dst []float32, v any) []float32 {
 	switch v := v.(type) {
 	case []any:
@@ -247,8 +252,8 @@ func flatten(dst []float32, v any) []float32 {
 	return dst
 }
 
-// FuzzBinary holds that an accepted binary tensor has as many elements as its shape needs, and
-// uses all bytes.
+// FuzzBinary checks that an accepted binary tensor has as many elements as its shape
+// requires, and uses all of its bytes.
 func FuzzBinary(f *testing.F) {
 	for i, datatype := range []string{"BOOL", "INT8", "UINT8", "INT16", "UINT16", "FP16", "INT32", "UINT32", "FP32", "INT64", "UINT64", "FP64", "BYTES"} {
 		f.Add(i, 2, 1, make([]byte, 16))
@@ -257,6 +262,7 @@ func FuzzBinary(f *testing.F) {
 	f.Fuzz(checkBinary)
 }
 
+// checkBinary is the body of FuzzBinary. datatype is an index into a list of datatypes.
 func checkBinary(t *testing.T, datatype, rows, columns int, raw []byte) {
 	datatypes := []string{"BOOL", "INT8", "UINT8", "INT16", "UINT16", "FP16", "INT32", "UINT32", "FP32", "INT64", "UINT64", "FP64", "BYTES"}
 	x := tensor{name: "x", datatype: datatypes[uint(datatype)%uint(len(datatypes))], shape: []int{rows, columns}, raw: raw}
@@ -286,7 +292,8 @@ func checkBinary(t *testing.T, datatype, rows, columns int, raw []byte) {
 	}
 }
 
-// TestThrottle holds that a second has one line, with the count of the lines left out.
+// TestThrottle checks that at most one message per second is logged, with the number of
+// events since the last message.
 func TestThrottle(t *testing.T) {
 	var l throttle
 	start := time.Now()

@@ -19,12 +19,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/version"
 )
 
-// headerLength is the header with the length of the JSON before binary data.
+// headerLength is the name of the HTTP header that holds the length of the JSON before
+// binary data.
 const headerLength = "Inference-Header-Content-Length"
 
-// ServeHTTP serves the REST endpoints of the protocol, below /v2.
+// ServeHTTP serves the REST endpoints of the protocol under /v2.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
+// routes returns the handler of all REST endpoints.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	get := func(path string, answer func(r *http.Request) (any, error)) {
@@ -69,6 +71,7 @@ func (s *Server) routes() *http.ServeMux {
 	return mux
 }
 
+// allow returns an error if the request has another method than the given ones.
 func allow(r *http.Request, methods ...string) error {
 	if slices.Contains(methods, r.Method) {
 		return nil
@@ -94,7 +97,7 @@ func writeError(w http.ResponseWriter, err error) {
 	writeJSON(w, status, map[string]string{"error": err.Error()})
 }
 
-// description is the metadata of a server or of a model.
+// description holds the metadata of a server or a model.
 type description struct {
 	Name       string           `json:"name"`
 	Version    string           `json:"version,omitempty"`
@@ -115,6 +118,7 @@ func serverMetadata() description {
 	return description{Name: "attach", Version: version.String(), Extensions: []string{"binary_tensor_data", "parameters"}}
 }
 
+// modelMetadata returns the metadata of a model. An empty version means the latest version.
 func (s *Server) modelMetadata(name, version string) (md description, err error) {
 	e, err := s.find(name, version)
 	if err != nil {
@@ -163,7 +167,7 @@ func (m *model) tensors() (inputs, outputs []tensorMetadata) {
 	return inputs, outputs
 }
 
-// serveInfer handles a request for predictions.
+// serveInfer handles a REST request for predictions.
 func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	e, err := s.find(r.PathValue("model"), r.PathValue("version"))
@@ -187,6 +191,8 @@ func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
 	s.finish(ctx, "http", e, c, err, began)
 }
 
+// inferREST reads a REST request, runs the model and writes the response. It returns an
+// error if no response was written.
 func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *entry) error {
 	if err := e.checkRoom(); err != nil {
 		return err
@@ -194,14 +200,14 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *e
 	ctx, cancel := context.WithTimeout(r.Context(), s.o.Timeout)
 	defer cancel()
 	control := http.NewResponseController(w)
-	// Ignore the error: a ResponseWriter that was wrapped may not support deadlines.
+	// The error is ignored, because a wrapped ResponseWriter may not support deadlines.
 	deadline, _ := ctx.Deadline()
 	control.SetReadDeadline(deadline)
 	if err := s.readBody(w, r, c); err != nil {
 		return err
 	}
-	// The http.Server goes on reading to notice a client that closes the connection, so the
-	// deadline must not stay.
+	// The deadline must be removed, because the http.Server keeps reading to notice when
+	// the client closes the connection.
 	control.SetReadDeadline(time.Time{})
 	header := len(c.body)
 	if given := r.Header.Get(headerLength); given != "" {
@@ -230,7 +236,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request, c *call, e *e
 	})
 }
 
-// readBody reads the body, decompresses it if needed, and limits its size.
+// readBody reads the body of a request, decompresses it if necessary, and limits its size.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call) error {
 	most := s.o.MaxBodySize
 	tooLarge := func() error {
@@ -255,8 +261,8 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, c *call) error
 	}
 	for err == nil {
 		if len(c.body) == cap(c.body) || c.reserved < int64(len(c.body))+1 {
-			// Memory grows with what arrives, so a client that announces much and sends little
-			// reserves little.
+			// Memory is reserved for the bytes that arrive, not for the announced length.
+			// So a client that sends little cannot reserve much.
 			room := max(2*int64(len(c.body)), 64<<10)
 			if plain && r.ContentLength >= 0 {
 				room = min(room, r.ContentLength)

@@ -40,8 +40,8 @@ import (
 
 const digit = "../../testmodels/images/3/0.png"
 
-// fitted returns a .attach file for the digits model, with a detector and calibrated sets. It
-// is fitted once.
+// fitted returns a .attach file for the digits model, with a detector and calibrated sets.
+// It fits the file on the first call and returns the same file later.
 var fitted = sync.OnceValues(func() (*attach.Bundle, error) {
 	ctx := context.Background()
 	raw, err := os.ReadFile("../../testmodels/digits.preprocess.json")
@@ -79,7 +79,7 @@ var fitted = sync.OnceValues(func() (*attach.Bundle, error) {
 	return attach.Fit(ctx, in)
 })
 
-// attachDigits saves it to path.
+// attachDigits saves the .attach file of the digits model to path.
 func attachDigits(ctx context.Context, path string) error {
 	b, err := fitted()
 	if err != nil {
@@ -88,8 +88,8 @@ func attachDigits(ctx context.Context, path string) error {
 	return b.Save(ctx, path)
 }
 
-// digits starts a server of the digits model, and returns its URL and the path of its .attach
-// file.
+// digits starts a server for the digits model. It returns the server, its URL and the path
+// of its .attach file.
 func digits(t *testing.T, o serve.Options) (s *serve.Server, url, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "digits.attach")
@@ -108,7 +108,7 @@ func digits(t *testing.T, o serve.Options) (s *serve.Server, url, path string) {
 	return s, server.URL, path
 }
 
-// answer is an answer of REST.
+// answer is the JSON response of the REST API.
 type answer struct {
 	ModelName    string `json:"model_name"`
 	ModelVersion string `json:"model_version"`
@@ -121,6 +121,7 @@ type answer struct {
 	Error string
 }
 
+// data returns the values of the named output.
 func (a answer) data(name string) []any {
 	for _, o := range a.Outputs {
 		if o.Name == name {
@@ -130,6 +131,7 @@ func (a answer) data(name string) []any {
 	return nil
 }
 
+// post sends a request and returns the status and the parsed response.
 func post(t *testing.T, url, body string) (int, answer) {
 	t.Helper()
 	r, err := http.Post(url, "application/json", strings.NewReader(body))
@@ -148,8 +150,8 @@ func post(t *testing.T, url, body string) (int, answer) {
 	return r.StatusCode, a
 }
 
-// TestInfer holds that an image, and the tensor prepared from it, are answered as the library
-// predicts them.
+// TestInfer checks that the server gives the same predictions as the library, for an image
+// and for the tensor that is prepared from it.
 func TestInfer(t *testing.T) {
 	_, url, path := digits(t, serve.Options{})
 	content, err := os.ReadFile(digit)
@@ -208,14 +210,15 @@ func TestInfer(t *testing.T) {
 	}
 }
 
-// tensorRequest returns a request with rows for the digits model in which all numbers are v.
+// tensorRequest returns a request for the digits model with the given number of rows. All
+// numbers in the rows are v, and more is added to the JSON.
 func tensorRequest(rows int, v float32, more string) string {
 	data := strings.TrimSuffix(strings.Repeat(fmt.Sprint(v)+",", rows*24*24), ",")
 	return fmt.Sprintf(`{%s"inputs": [{"name": "input", "datatype": "FP32", "shape": [%d, 1, 24, 24], "data": [%s]}]}`, more, rows, data)
 }
 
-// TestRefuses holds that a bad request is refused with an error of one line, and that the
-// server goes on.
+// TestRefuses checks that an invalid request gives an error of one line, and that the
+// server keeps running.
 func TestRefuses(t *testing.T) {
 	_, url, _ := digits(t, serve.Options{MaxBodySize: 1 << 16, MaxBatchSize: 4})
 	infer := "/v2/models/digits/infer"
@@ -248,7 +251,8 @@ func TestRefuses(t *testing.T) {
 		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": ["?"]}]}`, 400, "not base64"},
 		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": ["AAAA"]}]}`, 400, "image 0 (counted from 0)"},
 		{infer, `{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [0], "data": []}]}`, 400, "no rows"},
-		// Shapes cost a client nothing. The first case would take 800 GB, the second 16 GB.
+		// A client can send huge shapes at no cost. If the server allocated memory for
+		// them, the next request would take 800 GB and the one after it 16 GB.
 		{infer, fmt.Sprintf(`{"inputs": [%s]}`, strings.TrimSuffix(strings.Repeat(`{"name": "a", "datatype": "FP32", "shape": [1, 2147483646], "data": []},`, 100), ",")), 400, "no input"},
 		{infer, `{"inputs": [{"name": "a", "datatype": "FP32", "shape": [65536, 32767], "data": []}, {"name": "b", "datatype": "FP32", "shape": [65536, 32767], "data": []}]}`, 400, "no input"},
 		{infer, tensorRequest(1, 0, `"parameters": {"quantiles": ".5`+strings.Repeat(" ", 1<<13)+`"}, `), 400, "characters"},
@@ -280,7 +284,8 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("%s: %s: status %d, want %d", c.key, c.value, w.StatusCode, c.status)
 		}
 	}
-	// The parser accepts NaN in binary data, but this model does not.
+	// The parser accepts NaN in binary data, but this model has no missing values and
+	// rejects it.
 	header := `{"inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 1, 24, 24], "parameters": {"binary_data_size": 2304}}]}`
 	for _, c := range []struct {
 		raw    []byte
@@ -302,7 +307,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestSets holds that parameters of sets are accepted whether or not the request asks for
+// TestSets checks that parameters of sets are accepted even if the request does not ask for
 // sets.
 func TestSets(t *testing.T) {
 	_, url, _ := digits(t, serve.Options{})
@@ -317,7 +322,7 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// TestSlowBody holds that the server waits for a body until the timeout at most.
+// TestSlowBody checks that the server stops waiting for a body at the timeout.
 func TestSlowBody(t *testing.T) {
 	_, url, _ := digits(t, serve.Options{Timeout: 200 * time.Millisecond})
 	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
@@ -333,8 +338,8 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestTogether holds that batched requests are answered as if each were alone, while the file
-// is reloaded and clients disconnect.
+// TestTogether checks that batched requests get the same responses as separate requests.
+// Meanwhile, the file is reloaded and clients disconnect.
 func TestTogether(t *testing.T) {
 	s, url, _ := digits(t, serve.Options{MaxBatchSize: 8})
 	var want []answer
@@ -388,7 +393,7 @@ func TestTogether(t *testing.T) {
 	around.Wait()
 }
 
-// near reports whether two answers agree up to rounding, which depends on the size of the
+// near reports whether two responses agree up to rounding, which depends on the size of the
 // batch.
 func near(a, b answer) bool {
 	if len(a.Outputs) != len(b.Outputs) {
@@ -407,8 +412,8 @@ func near(a, b answer) bool {
 	return true
 }
 
-// TestOverload holds that requests beyond the queue get status 429, and that all others
-// succeed.
+// TestOverload checks that requests get status 429 if the queue is full, and that all other
+// requests succeed.
 func TestOverload(t *testing.T) {
 	_, url, _ := digits(t, serve.Options{MaxBatchSize: 1, MaxQueueSize: 1})
 	var clients sync.WaitGroup
@@ -431,7 +436,8 @@ func TestOverload(t *testing.T) {
 	if done.Load() == 0 || busy.Load() == 0 {
 		t.Errorf("%d requests were answered, %d refused", done.Load(), busy.Load())
 	}
-	// A body above the limit of memory is refused before it is read.
+	// If a request announces a body above the memory limit, it is rejected before the body
+	// is read.
 	r, err := http.NewRequest("POST", url+"/v2/models/digits/infer", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -445,7 +451,8 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// TestWatch holds that a file that replaces another is served, and that a damaged one is not.
+// TestWatch checks that a file that replaces the served one is loaded, and that a damaged
+// file is not.
 func TestWatch(t *testing.T) {
 	s, url, path := digits(t, serve.Options{AllowSignatureChange: true})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -500,7 +507,8 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	served(false)
-	// The model may be written after its .attach file.
+	// The model may be written after its .attach file. Until then, the previous file is
+	// served.
 	raw, err := os.ReadFile("../../testmodels/digits_resnet.onnx")
 	if err != nil {
 		t.Fatal(err)
@@ -523,7 +531,8 @@ func TestWatch(t *testing.T) {
 	served(true)
 }
 
-// TestGRPC holds that gRPC gives the answers of REST, and reports errors by code.
+// TestGRPC checks that gRPC gives the same predictions as REST, and that errors have the
+// right codes.
 func TestGRPC(t *testing.T) {
 	s, url, _ := digits(t, serve.Options{})
 	g := grpc.NewServer()
@@ -600,8 +609,8 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
-// TestReloadKeepsSignature holds that a file with other outputs does not replace the served
-// one, and that the error describes the difference.
+// TestReloadKeepsSignature checks that a file with other outputs does not replace the
+// served file, and that the error describes the difference.
 func TestReloadKeepsSignature(t *testing.T) {
 	s, url, path := digits(t, serve.Options{})
 	if err := s.Reload(t.Context()); err != nil {

@@ -1,9 +1,10 @@
-// Package serve serves the predictions of .attach files over REST and gRPC, in the Open
-// Inference Protocol, version 2. For images, texts or tensors it answers what attach predict
-// prints for rows of a file: predictions, p-values, flags and intervals.
+// Package serve serves the predictions of .attach files over REST and gRPC, with version 2
+// of the Open Inference Protocol. The inputs are images, texts or tensors. The outputs are
+// the same as those of attach predict for rows of a file: predictions, p-values, flags and
+// intervals.
 //
-// A program mounts a Server beside its own routes and registers it with its own gRPC server.
-// Rows of concurrent requests are batched.
+// A program can mount a Server in addition to its own HTTP routes, and register it with its
+// own gRPC server. The Server joins the rows of concurrent requests into batches.
 package serve
 
 import (
@@ -32,64 +33,67 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Options configures a Server. The zero value works.
+// Options configures a Server. The zero value is valid.
 type Options struct {
 	// Runtime configures how models are run.
 	Runtime featurize.Runtime
-	// Methods are the program's own detectors. They are needed to open files that contain one.
+	// Methods lists the program's own detectors. They are needed to open .attach files that
+	// contain such a detector.
 	Methods []ood.Method
-	// MaxBatchSize is the maximum of rows that a batch of several requests has, 64 by default.
-	// A request with more rows is run alone, in pieces of that size.
+	// MaxBatchSize is the maximum number of rows in a batch of several requests. The
+	// default is 64. A request with more rows is run separately, in blocks of that size.
 	MaxBatchSize int
-	// MaxQueueDelay is how long the first request of a batch waits for others. If it is 0, a
-	// request does not wait, and requests that arrive during a run make the next batch.
+	// MaxQueueDelay is how long the first request of a batch waits for more requests. If it
+	// is 0, the request does not wait. Requests that arrive during a run form the next
+	// batch.
 	MaxQueueDelay time.Duration
-	// MaxQueueSize is the maximum of requests that wait for a model, 1024 by default. Further
-	// requests are refused.
+	// MaxQueueSize is the maximum number of requests that wait for a model. The default is
+	// 1024. If the queue is full, further requests are rejected.
 	MaxQueueSize int
-	// MaxBodySize is the maximum size of a request's body in bytes, 64 MiB by default. All
-	// requests together, with their prepared images, may use 16 times that.
+	// MaxBodySize is the maximum size of a request's body in bytes. The default is 64 MiB.
+	// All requests together, including their prepared images, may use 16 times as much
+	// memory.
 	MaxBodySize int64
-	// Timeout limits the time of a request, from its first byte to its answer. It is 30 s by
-	// default.
+	// Timeout limits the time from the first byte of a request to its response. The default
+	// is 30 s.
 	Timeout time.Duration
-	// AllowSignatureChange allows a reload to change the inputs, outputs, task or class names.
-	// Without it, such a reload fails and the previous file is still served.
+	// AllowSignatureChange allows a reload to change inputs, outputs, the task or class
+	// names. If it is not set, such a reload fails and the previous file is still served.
 	AllowSignatureChange bool
-	// Log receives log records. If it is nil, they are discarded.
+	// Log receives log records. If Log is nil, the records are discarded.
 	Log *slog.Logger
-	// Tracing receives a span for each request for predictions. The span belongs to the trace
-	// that the request's traceparent names. If it is nil, there are no spans.
+	// Tracing receives a span for each request for predictions. The span belongs to the
+	// trace in the request's traceparent header. If Tracing is nil, no spans are created.
 	Tracing trace.TracerProvider
 }
 
-// Server serves .attach files in the Open Inference Protocol, version 2. It is an http.Handler
-// for REST. Register adds its gRPC service to a gRPC server, and Collector returns its
-// metrics. It is safe for concurrent use.
+// Server serves .attach files with version 2 of the Open Inference Protocol. It is an
+// http.Handler for REST. Register adds the gRPC service to a gRPC server, and Collector
+// returns the metrics. A Server is safe for concurrent use.
 type Server struct {
 	o        Options
 	mux      *http.ServeMux
-	calls    sync.Pool    // of *call
-	reserved atomic.Int64 // bytes that all requests have reserved
+	calls    sync.Pool    // pool of *call
+	reserved atomic.Int64 // total number of bytes that requests have reserved
 	metrics
-	tracer   trace.Tracer // or nil
-	refusals throttle     // of logs of status 429
+	tracer   trace.Tracer // nil without tracing
+	refusals throttle     // limits log messages about status 429
 
-	loading sync.Mutex // one file is opened at a time
+	loading sync.Mutex // held while a file is opened, so that only one is opened at a time
 	mu      sync.RWMutex
-	entries []*entry // sorted by name, then latest version first
+	entries []*entry // sorted by name, and by version with the latest first
 	closed  bool
 }
 
-// entry is a version of a served model. Its file can be replaced.
+// entry is one version of a served model. Its .attach file can be replaced.
 type entry struct {
 	name, version string
-	path          string // of a file, or of a folder with exactly one
+	path          string // path of a .attach file, or of a folder with exactly one
 	metrics       modelMetrics
 
 	mu      sync.Mutex
-	current *model    // nil while the first file is opened
-	seen    fileState // state of the files at the last attempt to open them
+	current *model    // nil while the first file is being opened
+	seen    fileState // state of the files when they were last opened, even if that failed
 }
 
 // New returns a server without models.
@@ -110,15 +114,15 @@ func New(o Options) *Server {
 	return s
 }
 
-// Load opens a .attach file and its model and serves them under a name and a version, which is
-// "1" if empty. Path may be a folder with exactly one .attach file. The model must be at the
-// path in the file and have the digest in the file.
+// Load opens a .attach file and its model, and serves them under a name and a version. An
+// empty version means "1". Path may be a folder that contains exactly one .attach file. The
+// model must be at the path that the .attach file stores, and must have the stored digest.
 //
-// Requests without a version get the latest: the largest by number, or the last by text if
-// versions are not numbers.
+// If a request has no version, it gets the latest one. Versions are ordered by number.
+// Versions that are not numbers are ordered as text and count as older than all numbers.
 //
-// If the name and version are already served, the new file replaces the old one. Requests in
-// progress are finished with the old one.
+// If the name and the version are already served, the new file replaces the old one.
+// Requests in progress still use the old one.
 func (s *Server) Load(ctx context.Context, name, version, path string) error {
 	version = cmp.Or(version, "1")
 	if name == "" || strings.ContainsAny(name+version, "/\\") {
@@ -137,13 +141,13 @@ func (s *Server) Load(ctx context.Context, name, version, path string) error {
 	return err
 }
 
-// errSignature is why a reload is refused if inputs, outputs, task or class names change.
+// errSignature means that a reload would change inputs, outputs, the task or class names.
 var errSignature = errors.New("this would change the interface for clients")
 
 var errClosed = errors.New("the server is closed")
 
-// addEntry returns the entry of a name and version, and adds it if there is none. It returns
-// nil if the server is closed.
+// addEntry returns the entry for a name and a version. If there is none, it adds an empty
+// entry. It returns nil if the server is closed.
 func (s *Server) addEntry(name, version string) (e *entry, isNew bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +166,8 @@ func (s *Server) addEntry(name, version string) (e *entry, isNew bool) {
 	return e, true
 }
 
-// versionNumber returns the number of a version, or −1 if it is not a number.
+// versionNumber converts a version to a number. It returns −1 if the version is not a
+// number.
 func versionNumber(version string) int {
 	n, err := strconv.Atoi(version)
 	if err != nil {
@@ -171,8 +176,8 @@ func versionNumber(version string) int {
 	return n
 }
 
-// load opens the file at path and replaces the entry's current model with it. If anySignature
-// is false, it returns an error if the signature differs.
+// load opens the file at path and makes it the entry's current model. If anySignature is
+// false, load returns an error if the signature would change.
 func (s *Server) load(ctx context.Context, e *entry, path string, anySignature bool) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -190,14 +195,14 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	}
 	var m *model
 	if err == nil {
-		seen.add(b.Base.Path) // even if it does not exist yet, so that Watch notices when it appears
+		seen.add(b.Base.Path) // recorded even if it does not exist yet, so that Watch notices when it appears
 		m, err = s.open(ctx, b)
 	}
 	if err == nil && !anySignature {
 		e.mu.Lock()
 		old := e.current
 		e.mu.Unlock()
-		if old == nil { // the server was closed
+		if old == nil { // Close has removed the old model
 			m.close()
 			return errClosed
 		}
@@ -220,7 +225,8 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	}
 	m.sha256 = digest
 	old := e.current
-	// Keep the evidence of drift if the calibration scores are the same.
+	// If the calibration scores have not changed, the new model keeps the evidence of drift
+	// so far.
 	if old != nil && slices.Equal(old.bundle.Calibration.OOD, m.bundle.Calibration.OOD) {
 		m.monitor = old.monitor
 	}
@@ -234,7 +240,8 @@ func (s *Server) load(ctx context.Context, e *entry, path string, anySignature b
 	return nil
 }
 
-// findFile returns the path of a file, or of the only .attach file in a folder.
+// findFile returns the path of a .attach file. If path is a folder, it returns the only
+// .attach file in it.
 func findFile(path string) (string, error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return path, err
@@ -257,6 +264,7 @@ type fileState struct {
 	infos []fs.FileInfo // nil if the file does not exist
 }
 
+// add records the current state of the file at path.
 func (s *fileState) add(path string) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -265,7 +273,7 @@ func (s *fileState) add(path string) {
 	s.paths, s.infos = append(s.paths, path), append(s.infos, info)
 }
 
-// equal reports whether no file changed.
+// equal reports whether s and other are the states of unchanged files.
 func (s fileState) equal(other fileState) bool {
 	return slices.Equal(s.paths, other.paths) && slices.EqualFunc(s.infos, other.infos, func(a, b fs.FileInfo) bool {
 		if a == nil || b == nil {
@@ -275,8 +283,8 @@ func (s fileState) equal(other fileState) bool {
 	})
 }
 
-// Reload opens all files again. It returns the errors of files that cannot be opened; their
-// previous models are still served.
+// Reload opens all files again. If a file cannot be opened, its previous model is still
+// served, and Reload returns the error.
 func (s *Server) Reload(ctx context.Context) error {
 	var errs []error
 	for _, e := range s.all() {
@@ -285,12 +293,13 @@ func (s *Server) Reload(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// reload opens the file of an entry again.
 func (s *Server) reload(ctx context.Context, e *entry) error {
 	e.mu.Lock()
 	path := e.path
 	e.mu.Unlock()
 	if path == "" {
-		return nil // it is being opened for the first time
+		return nil // the file is being opened for the first time
 	}
 	err := s.load(ctx, e, path, s.o.AllowSignatureChange)
 	if err != nil {
@@ -302,10 +311,10 @@ func (s *Server) reload(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// Watch checks at each interval whether a .attach file or its model changed. It reloads a
-// changed file once its state is the same at two checks in a row, so that a file that is still
-// being written is not opened. It returns when ctx ends. Replace files by renaming new ones to
-// their paths.
+// Watch checks at regular intervals whether a .attach file or its model has changed. A
+// changed file is reloaded when two checks in a row find the same state, because the file
+// may still be being written before. Watch returns when ctx ends. To replace a file safely,
+// write a new file and rename it to the path.
 func (s *Server) Watch(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -337,14 +346,15 @@ func (s *Server) Watch(ctx context.Context, every time.Duration) {
 	}
 }
 
-// all returns the entries.
+// all returns the entries of all models. The caller must not change them.
 func (s *Server) all() []*entry {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.entries
 }
 
-// find returns the entry of a name and version. An empty version means the latest.
+// find returns the entry for a name and a version. An empty version means the latest
+// version.
 func (s *Server) find(name, version string) (*entry, error) {
 	known := false
 	for _, e := range s.all() {
@@ -360,7 +370,8 @@ func (s *Server) find(name, version string) (*entry, error) {
 	return nil, refuse(http.StatusNotFound, "there is no model %.100q", name)
 }
 
-// acquire returns the entry's current model and keeps it open until release.
+// acquire returns the entry's current model and keeps it open until the caller calls
+// release.
 func (e *entry) acquire() (*model, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -371,7 +382,7 @@ func (e *entry) acquire() (*model, error) {
 	return e.current, nil
 }
 
-// checkRoom returns an error if the queue of the model is full.
+// checkRoom returns an error if the model's queue is full.
 func (e *entry) checkRoom() error {
 	m, err := e.acquire()
 	if err != nil {
@@ -381,8 +392,8 @@ func (e *entry) checkRoom() error {
 	return m.batcher.checkRoom()
 }
 
-// release ends the use of a model. It closes the model if the model was replaced and this was
-// its last request.
+// release ends the use of a model. If the model has been replaced and no other request uses
+// it, release closes it.
 func (e *entry) release(m *model) {
 	e.mu.Lock()
 	m.users--
@@ -393,21 +404,23 @@ func (e *entry) release(m *model) {
 	}
 }
 
+// ready reports whether the model is loaded.
 func (e *entry) ready() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.current != nil
 }
 
-// ready reports whether there is at least one model and all are loaded.
+// ready reports whether the server has at least one model and all models are loaded.
 func (s *Server) ready() bool {
 	all := s.all()
 	return len(all) > 0 && !slices.ContainsFunc(all, func(e *entry) bool { return !e.ready() })
 }
 
-// Monitor returns the drift monitor of a model. An empty version means the latest. The monitor
-// counts rows since the model was loaded, and starts anew if a new file has other calibration
-// scores. A program may save its state and restore it after Load.
+// Monitor returns the drift monitor of a model. An empty version means the latest version.
+// The monitor counts rows since the model was loaded. If a reload changes the calibration
+// scores, a new monitor starts. A program can save the state of the monitor and restore it
+// after Load.
 func (s *Server) Monitor(name, version string) (*calibrate.Monitor, error) {
 	e, err := s.find(name, version)
 	if err != nil {
@@ -430,7 +443,7 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
-// versions returns the versions of a model, latest first.
+// versions returns the versions of a model, with the latest first.
 func (s *Server) versions(name string) []string {
 	var list []string
 	for _, e := range s.all() {
@@ -441,7 +454,8 @@ func (s *Server) versions(name string) []string {
 	return list
 }
 
-// Close frees the models once their requests are finished. Later requests find no model.
+// Close removes all models, and frees each of them when its last request has finished.
+// Later requests get an error.
 func (s *Server) Close() {
 	s.mu.Lock()
 	entries := s.entries

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// signatureChange describes the first difference between two models that clients would notice.
-// It returns "" if there is none.
+// signatureChange describes the first difference between two models that clients would
+// notice. It returns "" if there is no difference.
 func signatureChange(old, new *model) string {
 	if was, is := old.bundle.Base.Task, new.bundle.Base.Task; was != is {
 		return fmt.Sprintf("the task changed from %s to %s", was, is)
@@ -31,8 +31,8 @@ func signatureChange(old, new *model) string {
 	return ""
 }
 
-// tensorChange describes the first difference between the inputs or outputs of two models,
-// whose order does not matter.
+// tensorChange describes the first difference between the inputs or outputs of two models.
+// Their order does not matter.
 func tensorChange(kind string, old, new []tensorMetadata) string {
 	for _, was := range old {
 		i := slices.IndexFunc(new, func(t tensorMetadata) bool { return t.Name == was.Name })

@@ -13,26 +13,26 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/float16"
 )
 
-// tensor is an input as the client sent it. Its elements are in one of three fields: text, raw
-// or contents.
+// tensor is an input as the client sent it. One of the fields text, raw and contents holds
+// its elements.
 type tensor struct {
 	name, datatype string
 	shape          []int
-	elements       int // the product of shape
+	elements       int // number of elements that shape requires
 
-	text     []byte                         // a JSON array, flat or nested
-	raw      []byte                         // binary, little-endian; not nil even if there are no elements
-	contents *inference.InferTensorContents // typed contents of gRPC
+	text     []byte                         // JSON array, flat or nested
+	raw      []byte                         // binary data, little-endian; not nil even if there are no elements
+	contents *inference.InferTensorContents // typed contents of a gRPC message
 }
 
-// maxAxes and maxElements limit shapes.
+// maxAxes limits the number of axes of a shape, and maxElements the number of elements.
 const (
 	maxAxes     = 32
 	maxElements = math.MaxInt32 - 1
 )
 
-// size returns the bytes per element of a datatype. It is 0 for BYTES, whose elements vary in
-// length, and −1 for an unknown datatype.
+// size returns the number of bytes of an element. It returns 0 for BYTES, because these
+// elements vary in length, and −1 for an unknown datatype.
 func size(datatype string) int {
 	switch datatype {
 	case "BOOL", "INT8", "UINT8":
@@ -49,7 +49,7 @@ func size(datatype string) int {
 	return -1
 }
 
-// datatypeOf returns the protocol's name of a NumPy data type.
+// datatypeOf returns the protocol's name for a NumPy data type.
 func datatypeOf(numpy string) string {
 	switch numpy {
 	case "bool":
@@ -64,7 +64,7 @@ func datatypeOf(numpy string) string {
 	return "BYTES"
 }
 
-// measure checks the datatype and the shape, and counts the elements of the shape.
+// measure checks the datatype and the shape, and computes the number of elements.
 func (t *tensor) measure() error {
 	if size(t.datatype) < 0 {
 		return badRequest("the input %.100q has the datatype %.100q, which is unknown: use BOOL, INT8 to INT64, UINT8 to UINT64, FP16, FP32, FP64 or BYTES", t.name, t.datatype)
@@ -85,8 +85,8 @@ func (t *tensor) measure() error {
 	return nil
 }
 
-// available bounds the number of elements in the data, so that a large shape with little data
-// costs no memory.
+// available returns an upper bound of the number of elements in the data. Memory is
+// allocated for this number, so that a large shape with little data needs little memory.
 func (t *tensor) available() int {
 	n := len(t.text) / 2
 	if t.contents != nil {
@@ -97,11 +97,13 @@ func (t *tensor) available() int {
 	return min(n, t.elements)
 }
 
+// countError returns the error for data with n elements, if the shape requires another
+// number.
 func (t *tensor) countError(n int) error {
 	return badRequest("the input %.100q has %d elements, but its shape %v needs %d", t.name, n, t.shape, t.elements)
 }
 
-// floats decodes the elements as float32 numbers and appends them to dst.
+// floats decodes the elements as float32 and appends them to dst.
 func (t *tensor) floats(dst []float32) ([]float32, error) {
 	begin := len(dst)
 	var err error
@@ -122,8 +124,8 @@ func (t *tensor) floats(dst []float32) ([]float32, error) {
 	return dst, err
 }
 
-// check returns an error if element i is not a value of an integer datatype, or if float32
-// cannot hold it exactly.
+// check returns an error if element i is not a valid value of an integer datatype, or if
+// float32 cannot represent it exactly.
 func (t *tensor) check(i int, v float64, lim limits) error {
 	switch {
 	case lim.integers && (v < lim.lo || v > lim.hi || v != math.Trunc(v)):
@@ -134,7 +136,8 @@ func (t *tensor) check(i int, v float64, lim limits) error {
 	return nil
 }
 
-// binary decodes raw and appends the numbers to dst. The caller has checked the length of raw.
+// binary decodes t.raw and appends the numbers to dst. The caller must have checked the
+// length of t.raw.
 func (t *tensor) binary(dst []float32) ([]float32, error) {
 	b := t.raw
 	dst = slices.Grow(dst, t.elements)
@@ -168,7 +171,7 @@ func (t *tensor) binary(dst []float32) ([]float32, error) {
 	return dst, nil
 }
 
-// integer decodes the first element of b.
+// integer decodes the first element of b, which has an integer datatype or is a BOOL.
 func integer(datatype string, b []byte) float64 {
 	switch datatype {
 	case "INT8":
@@ -189,14 +192,14 @@ func integer(datatype string, b []byte) float64 {
 	return float64(b[0])
 }
 
-// parse decodes text, a JSON array, and appends the numbers to dst.
+// parse decodes t.text, which is a JSON array, and appends the numbers to dst.
 func (t *tensor) parse(dst []float32) ([]float32, error) {
 	s := scanner{text: t.text}
 	begin := len(dst)
 	lim := limitsOf(t.datatype)
 	err := s.leaves(0, func() error {
 		if len(dst)-begin == t.elements {
-			return t.countError(t.elements + 1) // or more
+			return t.countError(t.elements + 1) // there may be even more elements
 		}
 		if t.datatype == "BOOL" && s.peek() != '0' && s.peek() != '1' {
 			v, err := s.bool()
@@ -208,7 +211,7 @@ func (t *tensor) parse(dst []float32) ([]float32, error) {
 			return err
 		}
 		if !lim.integers && s.peek() == 'n' && s.literal("null") {
-			// JSON has no NaN, so null stands for a missing value.
+			// JSON has no NaN, so null represents a missing value.
 			dst = append(dst, float32(math.NaN()))
 			return nil
 		}
@@ -217,7 +220,7 @@ func (t *tensor) parse(dst []float32) ([]float32, error) {
 			return err
 		}
 		if lim.integers {
-			v, _ := strconv.ParseFloat(text, 64) // infinite if it is too large
+			v, _ := strconv.ParseFloat(text, 64) // v is infinite if the number is too large
 			dst = append(dst, float32(v))
 			return t.check(len(dst)-begin-1, v, lim)
 		}
@@ -234,7 +237,7 @@ func (t *tensor) parse(dst []float32) ([]float32, error) {
 	return dst, nil
 }
 
-// invalid adds the name of the input to an error of its data.
+// invalid adds the name of the input to an error about its data.
 func (t *tensor) invalid(err error) error {
 	if _, known := err.(*refusal); known {
 		return err
@@ -242,7 +245,8 @@ func (t *tensor) invalid(err error) error {
 	return badRequest("the data of the input %.100q is invalid: %v", t.name, err)
 }
 
-// leaves calls each for every element of nested arrays that is not an array itself.
+// leaves reads nested arrays and calls each for every element that is not an array. The
+// function each must read the element.
 func (s *scanner) leaves(depth int, each func() error) error {
 	if depth > maxAxes {
 		return s.fail("an element")
@@ -255,7 +259,8 @@ func (s *scanner) leaves(depth int, each func() error) error {
 	})
 }
 
-// limits is the range of an integer datatype. It is zero for floating-point datatypes.
+// limits describes the range of an integer datatype. It is zero for floating-point
+// datatypes.
 type limits struct {
 	lo, hi   float64
 	integers bool
@@ -274,7 +279,7 @@ func limitsOf(datatype string) limits {
 	}
 }
 
-// typed decodes contents and appends the numbers to dst.
+// typed decodes t.contents and appends the numbers to dst.
 func (t *tensor) typed(dst []float32) ([]float32, error) {
 	c := t.contents
 	lim := limitsOf(t.datatype)
@@ -319,20 +324,20 @@ func (t *tensor) typed(dst []float32) ([]float32, error) {
 	return dst, err
 }
 
-// contentsLen returns the number of elements of all types.
+// contentsLen returns the total number of elements of all types.
 func contentsLen(c *inference.InferTensorContents) int {
 	return len(c.GetBoolContents()) + len(c.GetIntContents()) + len(c.GetInt64Contents()) + len(c.GetUintContents()) +
 		len(c.GetUint64Contents()) + len(c.GetFp32Contents()) + len(c.GetFp64Contents()) + len(c.GetBytesContents())
 }
 
 // bytes calls each with every element of a BYTES tensor. Elements share the memory of the
-// request if possible. In JSON, elements are strings, which are decoded from base64 if encoded
-// is set.
+// request if possible. In JSON, elements are strings. If encoded is set, these strings are
+// decoded from base64.
 func (t *tensor) bytes(encoded bool, each func(element []byte) error) error {
 	n := 0
 	add := func(element []byte) error {
 		if n++; n > t.elements {
-			return t.countError(n) // or more
+			return t.countError(n) // there may be even more elements
 		}
 		return each(element)
 	}
