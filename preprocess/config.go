@@ -13,19 +13,23 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/pixels"
 )
 
-// maxEdge limits sizes in a preprocessing file.
+// maxEdge limits the sizes, in pixels, in a preprocessing file.
 const maxEdge = 1 << 14
 
-// shortestEdge lists the image processors for which Hugging Face reads a size of one number as
-// the shorter edge. For all others it is a square.
+// shortestEdge lists parts of the names of image processors. For these processors, Hugging
+// Face interprets a size with one number as the length of the shorter edge. For all other
+// processors, the number means a square.
 var shortestEdge = []string{"CLIP", "ConvNext", "Levit", "MobileNet", "MobileViT", "PoolFormer", "Bit", "VideoMAE"}
 
-// Parse reads the JSON object of a preprocessor_config.json. It ignores unknown keys, except
-// steps that are switched on (do_… true) and unknown, and it returns an error if it knows none
-// of the keys. A known key of the wrong type or out of range is an error that names it. If a
-// do_… key is absent, rescaling (by 1/255) is done, as in all of Hugging Face's image
-// processors; the other steps are done if their parameter is given. With {} images are only
-// rescaled.
+// Parse reads the JSON object of a preprocessor_config.json file.
+//
+// Unknown keys are ignored. However, an unknown step that is switched on (a do_… key with
+// true) is an error, and so is a non-empty object without any known key. If a known key has
+// the wrong type or is out of range, the error names the key.
+//
+// If do_rescale is absent, images are rescaled by 1/255, because all of Hugging Face's
+// image processors do so. If another do_… key is absent, its step is applied if its
+// parameter is given. For example, with {} images are only rescaled.
 func Parse(config []byte) (*Pipeline, error) {
 	var raw map[string]json.RawMessage
 	err := json.Unmarshal(config, &raw)
@@ -93,14 +97,15 @@ func Parse(config []byte) (*Pipeline, error) {
 	return &p, nil
 }
 
-// knownKeys are the keys that Parse reads, except the type of the processor.
+// knownKeys lists the keys that Parse reads, except the keys for the type of the processor.
 var knownKeys = [...]string{
 	"do_resize", "size", "resample", "crop_pct", "do_center_crop", "crop_size", "do_pad", "pad_size",
 	"do_rescale", "rescale_factor", "do_normalize", "image_mean", "image_std", "do_convert_rgb", "do_flip_channel_order",
 }
 
-// rejectUnknown returns an error if an unknown step is switched on, because ignoring it would
-// silently change every pixel, and if no key is known.
+// rejectUnknown records an error if an unknown step is switched on, because ignoring the
+// step would silently change every pixel. It also records an error if there are keys but
+// none of them is known.
 func (k *keys) rejectUnknown() {
 	known := 0
 	for _, key := range slices.Sorted(maps.Keys(k.raw)) {
@@ -108,7 +113,7 @@ func (k *keys) rejectUnknown() {
 		case slices.Contains(knownKeys[:], key):
 			known++
 		case key == "do_convert_annotations" || key == "do_reduce_labels":
-			// These steps change labels, not the image.
+			// These steps change labels and not the image.
 		case key == "rescale_offset" || strings.HasPrefix(key, "do_"):
 			if bytes.Equal(bytes.TrimSpace(k.raw[key]), []byte("true")) {
 				steps := slices.DeleteFunc(slices.Clone(knownKeys[:]), func(key string) bool { return !strings.HasPrefix(key, "do_") })
@@ -121,8 +126,9 @@ func (k *keys) rejectUnknown() {
 	}
 }
 
-// cropFraction is ConvNext's reading of crop_pct: a small image is resized to a larger one and
-// cropped at its centre; a large image is only resized.
+// cropFraction applies crop_pct as ConvNext's image processor does. If the edge is shorter
+// than 384 pixels, images are resized to edge/crop_pct and cropped at the centre. Otherwise
+// they are only resized to a square.
 func (k *keys) cropFraction(p *Pipeline) {
 	share := k.number("crop_pct", 1)
 	edge := p.resize.ShortestEdge
@@ -140,6 +146,7 @@ func (k *keys) cropFraction(p *Pipeline) {
 	}
 }
 
+// broadcast repeats a single mean or a single standard deviation for all channels.
 func broadcast(mean, std []float64) ([]float64, []float64) {
 	for len(mean) == 1 && len(mean) < len(std) {
 		mean = slices.Repeat(mean, len(std))
@@ -150,7 +157,7 @@ func broadcast(mean, std []float64) ([]float64, []float64) {
 	return mean, std
 }
 
-// check returns an error for settings that no pipeline can apply.
+// check returns an error if the settings contradict each other or cannot be applied.
 func (p *Pipeline) check() error {
 	switch {
 	case p.channels != 0 && p.channels != 1 && p.channels != 3:
@@ -165,24 +172,27 @@ func (p *Pipeline) check() error {
 	return nil
 }
 
-// keys reads the values of a JSON object and keeps the first error.
+// keys reads values of a JSON object and keeps the first error in err.
 type keys struct {
 	raw map[string]json.RawMessage
 	err error
 }
 
+// fail records an error about a key, unless an error was recorded before.
 func (k *keys) fail(key, what string) {
 	if k.err == nil {
 		k.err = fmt.Errorf("%s: %s", key, what)
 	}
 }
 
+// has reports whether the object has a key with a value other than null.
 func (k *keys) has(key string) bool {
 	v, ok := k.raw[key]
 	return ok && !bytes.Equal(bytes.TrimSpace(v), []byte("null"))
 }
 
-// decode reports whether a value was given. A value that does not fit dst is an error.
+// decode decodes the value of a key into dst, and reports whether there was a value. If the
+// value does not fit dst, decode records an error.
 func (k *keys) decode(key string, dst any, want string) bool {
 	if !k.has(key) {
 		return false
@@ -194,11 +204,14 @@ func (k *keys) decode(key string, dst any, want string) bool {
 	return true
 }
 
+// flag returns the value of a boolean key, or def if the key is absent.
 func (k *keys) flag(key string, def bool) bool {
 	k.decode(key, &def, "true or false")
 	return def
 }
 
+// number returns the value of a numeric key, or def if the key is absent. It records an
+// error if the number is 0 or beyond ±1e6.
 func (k *keys) number(key string, def float64) float64 {
 	k.decode(key, &def, "a number")
 	if def == 0 || math.Abs(def) > 1e6 {
@@ -207,6 +220,8 @@ func (k *keys) number(key string, def float64) float64 {
 	return def
 }
 
+// integer returns the value of an integer key, or def if the key is absent. It records an
+// error if the value is not between least and most.
 func (k *keys) integer(key string, def, least, most int) int {
 	if k.decode(key, &def, "a whole number") && (def < least || def > most) {
 		k.fail(key, fmt.Sprintf("want a number from %d to %d, got %d", least, most, def))
@@ -214,7 +229,7 @@ func (k *keys) integer(key string, def, least, most int) int {
 	return def
 }
 
-// numbers reads a number or a list of numbers, and reports whether it was a list.
+// numbers reads a number or a list of numbers. It reports whether the value was a list.
 func (k *keys) numbers(key string) ([]float64, bool) {
 	if !k.has(key) {
 		k.fail(key, "it is missing, and do_normalize asks for it")
@@ -232,6 +247,8 @@ func (k *keys) numbers(key string) ([]float64, bool) {
 	return list, true
 }
 
+// shortestEdge reports whether the image processor interprets a size with one number as the
+// length of the shorter edge.
 func (k *keys) shortestEdge() bool {
 	for _, key := range []string{"image_processor_type", "feature_extractor_type"} {
 		var name string
@@ -247,7 +264,8 @@ func (k *keys) shortestEdge() bool {
 	return false
 }
 
-// size reads a number, which is a square or the shorter edge, or an object of edges.
+// size reads a size, which is a number or an object of edge lengths. If square is set, a
+// number means a square. Otherwise it means the shorter edge.
 func (k *keys) size(key string, square bool) size {
 	var s size
 	if !k.has(key) {
@@ -288,7 +306,7 @@ func (k *keys) size(key string, square bool) size {
 	return s
 }
 
-// box reads a number, which is a square, or an object of height and width.
+// box reads a height and a width: a number, which means a square, or an object.
 func (k *keys) box(key string) box {
 	if !k.has(key) {
 		k.fail(key, "it is missing, and a do_… key asks for it")
@@ -301,6 +319,7 @@ func (k *keys) box(key string) box {
 	return s.box
 }
 
+// edge records an error if the length v of an edge is out of range.
 func (k *keys) edge(key string, v int) {
 	if v < 1 || v > maxEdge {
 		k.fail(key, fmt.Sprintf("want a number of pixels from 1 to %d, got %d", maxEdge, v))

@@ -8,7 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// Example: prepare an image file for a network.
+// This example prepares an image file for a network.
 func Example() {
 	p, err := preprocess.Parse([]byte(`{"size": {"shortest_edge": 32}, "crop_size": 28, "image_mean": [0.5], "image_std": [0.5]}`))
 	if err != nil {

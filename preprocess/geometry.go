@@ -6,21 +6,24 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/pixels"
 )
 
-// box is a height and width in pixels.
+// box holds a height and a width in pixels.
 type box struct{ Height, Width int }
 
 func (b box) isSet() bool { return b != box{} }
 
-// size is the size to resize an image to: a fixed Height and Width; or, with the aspect ratio
-// kept, a shorter side of ShortestEdge or a longer side of LongestEdge; or ShortestEdge as far
-// as LongestEdge permits.
+// size describes how an image is resized. There are four cases. With Height and Width, the
+// image gets this size. With ShortestEdge, its shorter side gets this length and the aspect
+// ratio is kept. With LongestEdge, its longer side gets this length and the aspect ratio is
+// kept. With both, ShortestEdge is reduced until the longer side does not exceed
+// LongestEdge.
 type size struct {
 	box
 	ShortestEdge int
 	LongestEdge  int
 }
 
-// resized returns the size of an h×w image after resizing, rounded as Hugging Face does.
+// resized returns the size of an h×w image after resizing. It rounds in the same way as
+// Hugging Face's image processors.
 func (s size) resized(h, w int) (box, error) {
 	nh, nw := h, w
 	short, long := min(h, w), max(h, w)
@@ -38,14 +41,16 @@ func (s size) resized(h, w int) (box, error) {
 		nh, nw = oriented(h, w, int(float64(s.LongestEdge)*float64(short)/float64(long)), s.LongestEdge)
 	}
 	nh, nw = max(nh, 1), max(nw, 1)
-	// Rows are resized before columns.
+	// Rows are resized before columns, so there is an intermediate image with the old
+	// height and the new width.
 	if nw > pixels.MaxPixels/max(h, nh) {
 		return box{}, fmt.Errorf("an image of %d×%d would be resized to %d×%d, over the limit of %d pixels", h, w, nh, nw, pixels.MaxPixels)
 	}
 	return box{nh, nw}, nil
 }
 
-// oriented returns short and long as height and width, in the orientation of h×w.
+// oriented returns the lengths short and long as height and width, so that the result has
+// the same orientation as h×w.
 func oriented(h, w, short, long int) (int, int) {
 	if w <= h {
 		return long, short

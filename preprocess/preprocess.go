@@ -1,9 +1,10 @@
-// Package preprocess prepares images for a network in the same way as Pillow and Hugging
-// Face's image processors: decoded and resized images have the same 8-bit levels. Only JPEGs
-// may differ, by three levels at most, and JPEGs of four components (CMYK) by one.
+// Package preprocess prepares images for a network. Decoded and resized images have exactly
+// the same 8-bit levels as with Pillow and Hugging Face's image processors. There are two
+// exceptions: levels of JPEG images may differ by up to three, and levels of JPEG images
+// with four components (CMYK) by one.
 //
-// A preprocessor_config.json, such as a .attach file contains, describes the steps. The size
-// of an image is known, and limited, before memory for its pixels is allocated.
+// The steps are described by a preprocessor_config.json file, which is also stored in
+// .attach files. The size of an image is checked before memory for its pixels is allocated.
 package preprocess
 
 import (
@@ -16,15 +17,16 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/pixels"
 )
 
-// ErrImage is wrapped by the error for an image that cannot be decoded, or is too large.
+// ErrImage is wrapped by errors for images that cannot be decoded or are too large.
 var ErrImage = pixels.ErrImage
 
-// Decode decodes a PNG, JPEG, GIF, BMP, TIFF or WebP image to RGB. An image of more than 2²⁷
-// pixels is an error, before memory is allocated for it. Alpha is dropped, 16-bit levels lose
-// their low byte, EXIF rotation is not applied, and only the first frame of a GIF is read. A
-// reader that is an io.Seeker must be at its beginning.
+// Decode decodes a PNG, JPEG, GIF, BMP, TIFF or WebP image to RGB. If an image has more
+// than 2²⁷ pixels, Decode returns an error before it allocates memory for the pixels. The
+// alpha channel is dropped, 16-bit levels lose their low byte, EXIF rotation is ignored,
+// and only the first frame of a GIF is read. If r is an io.Seeker, it must be at its
+// beginning.
 func Decode(r io.Reader) (image.Image, error) {
-	if r == nil { // an error of the caller, not of an image
+	if r == nil { // this error does not wrap ErrImage, because it is the caller's mistake
 		return nil, errors.New("the reader is nil")
 	}
 	m, err := pixels.Decode(r, nil)
@@ -34,31 +36,35 @@ func Decode(r io.Reader) (image.Image, error) {
 	return pixels.From(m), nil
 }
 
-// Pipeline turns an image into a network's input, in this order: colour conversion, resizing,
-// centre crop, centred padding, channel order, rescaling, normalisation. [Parse] returns one.
-// It is safe for concurrent use.
+// Pipeline turns an image into a network's input. The steps are, in this order: colour
+// conversion, resizing, centre crop, centred padding, channel order, rescaling,
+// normalisation. [Parse] returns a Pipeline. It is safe for concurrent use.
 type Pipeline struct {
-	// channels is 3 (RGB), 1 (grey), or 0: as many as the image has.
+	// channels is the number of channels after colour conversion: 3 for RGB, 1 for grey, or
+	// 0 if the image keeps its own number of channels.
 	channels int
 	resize   size
 	resample pixels.Filter
-	crop     box // size of the centre crop; a smaller image is padded with zeros
-	pad      box // size of the centred padding with zeros; a larger image is an error
-	// flip turns RGB into BGR. It precedes rescaling and normalisation, so that mean and std
-	// are in the order B, G, R.
+	crop     box // size of the centre crop; smaller images are padded with zeros
+	pad      box // size after centred padding with zeros; larger images are errors
+	// flip turns RGB into BGR. Rescaling and normalisation come after this step, so mean
+	// and std are in the order B, G, R.
 	flip    bool
-	rescale float64 // factor of the pixels
-	// mean and std normalise rescaled pixels: (x−mean)/std. Nil means no normalisation, one
-	// entry is for all channels, and otherwise there is one for each channel.
+	rescale float64 // factor for the 8-bit levels of pixels
+	// mean and std normalise rescaled levels x as (x−mean)/std. They have one entry for
+	// each channel, or a single entry for all channels. If they are nil, levels are not
+	// normalised.
 	mean, std []float64
-	// levels maps each 8-bit level to a number, by channel, or one table for all.
+	// levels maps each 8-bit level to a number of the network's input. It has one table for
+	// each channel, or a single table for all channels.
 	levels       [][256]float32
-	channelsLast bool // whether channels are the last axis
+	channelsLast bool // whether the channel axis comes last
 }
 
-// In returns p for networks that take images in a layout: "nchw", which is channels × height ×
-// width, or "nhwc", height × width × channels, as TensorFlow exports. It returns p itself if
-// layout is empty. [Parse] returns a pipeline for "nchw". Other words panic.
+// In returns a copy of p for networks that take images in the given layout. The layout is
+// "nchw" (channels × height × width) or "nhwc" (height × width × channels, as TensorFlow
+// exports). If layout is empty, the layout of p is kept. [Parse] returns a pipeline for
+// "nchw". In panics if layout has any other value.
 func (p Pipeline) In(layout string) *Pipeline {
 	switch layout {
 	case "nchw", "nhwc":
@@ -70,8 +76,9 @@ func (p Pipeline) In(layout string) *Pipeline {
 	return &p
 }
 
-// Slopes returns how far the network's input moves if a pixel, scaled to [0,1], moves by one:
-// 255·rescale/std, by channel or one for all.
+// Slopes returns the change of the network's input when a pixel level, scaled to [0, 1],
+// changes by 1. It equals 255·rescale/std, and has one entry for each channel or a single
+// entry for all channels.
 func (p *Pipeline) Slopes() []float32 {
 	slope := 255 * p.rescale
 	slopes := []float32{float32(slope)}
@@ -84,14 +91,14 @@ func (p *Pipeline) Slopes() []float32 {
 	return slopes
 }
 
-// Shape returns the shape of the result for an image of the given pixels and channels. An
-// image from a file has three channels.
+// Shape returns the shape of the network's input for an image with the given size and
+// number of channels. An image that is decoded from a file has three channels.
 func (p *Pipeline) Shape(height, width, channels int) ([]int, error) {
 	_, shape, err := p.shape(height, width, channels)
 	return shape, err
 }
 
-// shape also returns the size that the image is resized to.
+// shape returns the same as Shape, and the size that the image is resized to.
 func (p *Pipeline) shape(height, width, channels int) (resized box, shape []int, err error) {
 	if err := pixels.CheckArea(height, width); err != nil {
 		return resized, nil, err
@@ -121,9 +128,10 @@ func (p *Pipeline) shape(height, width, channels int) (resized box, shape []int,
 	return resized, []int{channels, h, w}, pixels.CheckArea(h, w)
 }
 
-// Append prepares img, appends the numbers to dst, and returns their shape: channels × height
-// × width, or channels last. Images appended one after another form a batch if their shapes
-// are equal. An image has three channels unless the configuration says otherwise.
+// Append prepares img, appends the numbers to dst, and returns their shape: channels ×
+// height × width, or height × width × channels. If several images have the same shape, they
+// can be appended one after the other to form a batch. Images have three channels unless
+// the configuration says otherwise.
 func (p *Pipeline) Append(dst []float32, img image.Image) ([]float32, []int, error) {
 	if img == nil {
 		return dst, nil, errors.New("the image is nil")

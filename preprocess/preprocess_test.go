@@ -15,8 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/pixels"
 )
 
-// TestProcessors compares with Hugging Face's image processors, each run with the same
-// configuration file.
+// TestProcessors compares prepared images with the results of Hugging Face's image
+// processors. Both use the same configuration files.
 func TestProcessors(t *testing.T) {
 	f, err := os.Open("testdata/photo.png")
 	if err != nil {
@@ -75,7 +75,7 @@ func TestProcessors(t *testing.T) {
 	}
 }
 
-// TestAppend checks the shape of prepared images, and which images are rejected.
+// TestAppend checks the shapes of prepared images, and that invalid images are rejected.
 func TestAppend(t *testing.T) {
 	levels := func(h, w, c int, pix []uint8) image.Image {
 		return &pixels.Image{Height: h, Width: w, Channels: c, Pix: pix}
@@ -103,7 +103,8 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestInPanics checks that In panics for a misspelt layout, which would silently mix up axes.
+// TestInPanics checks that In panics for a misspelt layout, because ignoring it would
+// silently mix up axes.
 func TestInPanics(t *testing.T) {
 	defer func() {
 		if s, _ := recover().(string); s != `layout "NHWC" is neither nchw nor nhwc` {
@@ -113,6 +114,7 @@ func TestInPanics(t *testing.T) {
 	parse(t, `{"do_rescale": true}`).In("NHWC")
 }
 
+// parse parses a configuration and fails the test if there is an error.
 func parse(t testing.TB, config string) *Pipeline {
 	t.Helper()
 	p, err := Parse([]byte(config))
@@ -122,6 +124,7 @@ func parse(t testing.TB, config string) *Pipeline {
 	return p
 }
 
+// TestParse checks which pipeline each configuration gives.
 func TestParse(t *testing.T) {
 	mean, std := []float64{.5, .4, .3}, []float64{.1, .2, .3}
 	for text, want := range map[string]Pipeline{
@@ -153,6 +156,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestParseErrors checks the errors for invalid configurations.
 func TestParseErrors(t *testing.T) {
 	for text, words := range map[string]string{
 		`[1]`:                                      "not a JSON object of preprocessing keys: it is a JSON array",
@@ -187,6 +191,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
+// TestSizeOf checks the size of resized images.
 func TestSizeOf(t *testing.T) {
 	for _, c := range []struct {
 		size       size
@@ -213,6 +218,8 @@ func TestSizeOf(t *testing.T) {
 	}
 }
 
+// FuzzParse checks that any accepted configuration gives images of the shape that Shape
+// returns.
 func FuzzParse(f *testing.F) {
 	paths, err := filepath.Glob("testdata/*.preprocess.json")
 	if err != nil || len(paths) < 8 {
@@ -243,6 +250,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// TestParseUnknownSteps checks that unknown steps give an error only if they are switched
+// on.
 func TestParseUnknownSteps(t *testing.T) {
 	for _, text := range []string{`{"foo": 1}`, `{"do_rescale": true, "do_normalise": true}`, `{"do_thumbnail": true, "size": 32}`} {
 		if p, err := Parse([]byte(text)); err == nil {
@@ -252,6 +261,7 @@ func TestParseUnknownSteps(t *testing.T) {
 	parse(t, `{"do_rescale": true, "do_thumbnail": false, "do_reduce_labels": true, "feature_extractor_type": "x"}`)
 }
 
+// TestSlopes checks the slopes for several configurations.
 func TestSlopes(t *testing.T) {
 	for config, want := range map[string][]float32{
 		`{"do_rescale": false}`:                 {255},
@@ -263,7 +273,8 @@ func TestSlopes(t *testing.T) {
 		if got := p.Slopes(); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", config, got, want)
 		}
-		// The pipeline's output for two levels gives the same slopes.
+		// The difference between the outputs for the highest and the lowest level must
+		// equal the slope.
 		for c, slope := range want {
 			if step := p.levels[c][255] - p.levels[c][0]; !(step-slope < 1e-4*slope && slope-step < 1e-4*slope) {
 				t.Errorf("%s: channel %d moves by %v over all levels, want %v", config, c, step, slope)
@@ -272,7 +283,7 @@ func TestSlopes(t *testing.T) {
 	}
 }
 
-// wantError checks that an error is one sentence that contains some words.
+// wantError checks that an error is one sentence that contains the given words.
 func wantError(t *testing.T, err error, words string) {
 	t.Helper()
 	switch {
