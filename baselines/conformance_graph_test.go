@@ -68,7 +68,7 @@ func (c conformance) written(s *fitting.Scorer, opset int64) (*pb.ModelProto, er
 	var in graph.Batch
 	for _, name := range s.Widths().Names() {
 		width := s.Widths()[name]
-		in.Set(name, graph.Of(b, b.Input(name, pb.TensorProto_FLOAT, "n", width), pb.TensorProto_FLOAT, width))
+		in.Set(name, graph.Wrap(b, b.Input(name, pb.TensorProto_FLOAT, "n", width), pb.TensorProto_FLOAT, width))
 	}
 	var out graph.Tensor
 	var err error

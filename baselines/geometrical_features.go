@@ -44,5 +44,5 @@ func (s *geometricalFeatures) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z := s.logitsGraph(b.Features)
 	s.distancesFrom(0) // computes all distances
 	class := z.ArgMax()
-	return class.Others(z.Cols()).Choose(z.RowMax().Sub(z).Div(class.Rows(s.distances)), math.MaxFloat64).RowMin().Neg(), nil
+	return class.NotOneHot(z.Cols()).Choose(z.RowMax().Sub(z).Div(class.Rows(s.distances)), math.MaxFloat64).RowMin().Neg(), nil
 }

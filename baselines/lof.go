@@ -99,8 +99,8 @@ func (s *lof) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	if err != nil {
 		return graph.Tensor{}, err
 	}
-	reached := distances.Max(at.Look(s.Reach)).Mean().Add(1e-10)
-	return at.Look(s.Density).Mean().Mul(reached), nil
+	reached := distances.Max(at.Lookup(s.Reach)).Mean().Add(1e-10)
+	return at.Lookup(s.Density).Mean().Mul(reached), nil
 }
 
 // factor returns the local outlier factor of a row with these neighbours.

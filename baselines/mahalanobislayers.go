@@ -114,5 +114,5 @@ func (s *mahalanobisLayers) Sum(b graph.Batch) gaussian.Sum {
 	return sum
 }
 
-// CarriesNaN implements graph.Carrier: the score is a sum of squares of all numbers.
-func (s *mahalanobisLayers) CarriesNaN() bool { return true }
+// PropagatesNaN implements graph.NaNPropagator: the score is a sum of squares of all numbers.
+func (s *mahalanobisLayers) PropagatesNaN() bool { return true }

@@ -52,8 +52,8 @@ func (s *odinFeatures) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z := s.logitsGraph(b.Features)
 	scaled := z.Single().Double().Div(s.Temperature)
 	// These signs equal those of Σ exp(z_k/T)·(w_y − w_k).
-	others := scaled.ArgMax().Others(z.Cols()).Choose(scaled.Sub(scaled.RowMax()).Exp(), 0.)
-	upstream := scaled.ArgMax().Others(z.Cols()).Choose(others.Neg(), others.Sum())
+	others := scaled.ArgMax().NotOneHot(z.Cols()).Choose(scaled.Sub(scaled.RowMax()).Exp(), 0.)
+	upstream := scaled.ArgMax().NotOneHot(z.Cols()).Choose(others.Neg(), others.Sum())
 	slopes := s.productGraph(upstream.Single().MatMul(s.Weight).Sign())
 	return minusLargestGraph(z.Add(slopes.Mul(s.Epsilon)).Single().Double(), s.Temperature), nil
 }

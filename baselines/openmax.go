@@ -87,10 +87,10 @@ func (s *openMax) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	sorted, at := b.Logits.Double().Top(c)
 	z, at := sorted.Columns(0, alpha), at.Columns(0, alpha)
 	means := at.Rows(s.Means).Reshape(-1, int64(alpha), int64(c))
-	over := b.Logits.Double().Reshape(-1, 1, int64(c)).Sub(means).Norm().Reshape(-1, int64(alpha)).Sub(at.Look(s.Largest)).Div(at.Look(s.At))
-	shape := at.Look(s.Shape)
+	over := b.Logits.Double().Reshape(-1, 1, int64(c)).Sub(means).Norm().Reshape(-1, int64(alpha)).Sub(at.Lookup(s.Largest)).Div(at.Lookup(s.At))
+	shape := at.Lookup(s.Shape)
 	log := over.Max(-1.).Log1p()
-	unusual := shape.Mul(log).Add(at.Look(s.Ratio)).Exp().Neg().Exp().Neg().Add(1.)
+	unusual := shape.Mul(log).Add(at.Lookup(s.Ratio)).Exp().Neg().Exp().Neg().Add(1.)
 	weight := make([]float64, alpha)
 	for i := range weight {
 		weight[i] = float64(alpha-i) / float64(alpha)

@@ -77,7 +77,7 @@ func (s *stochastic) close() error {
 // inserts one before the last layer.
 func (m *Model) makeStochastic(ctx context.Context, g *onnx.Graph) (*stochastic, error) {
 	dir := filepath.Dir(m.path)
-	g, err := onnx.Raise(g, dir)
+	g, err := onnx.Upgrade(g, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func (s *stochastic) keepBehind(model *pb.ModelProto, k *constants, typeOf func(
 
 // cutInputs declares the tensors that the nodes of a graph read but do not compute.
 func cutInputs(g *pb.GraphProto, typeOf func(string) *pb.ValueInfoProto) []*pb.ValueInfoProto {
-	made := onnx.Made(g)
+	made := onnx.DefinedNames(g)
 	made[""] = true
 	var cut []*pb.ValueInfoProto
 	for _, n := range g.Node {

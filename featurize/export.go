@@ -198,7 +198,7 @@ func (e *exporting) base(ctx context.Context, o ExportOptions) error {
 	}
 	e.to = onnx.Extend(g.Model)
 	of := func(i, width int) graph.Tensor {
-		return graph.Of(e.to, names[i], pb.TensorProto_FLOAT, width)
+		return graph.Wrap(e.to, names[i], pb.TensorProto_FLOAT, width)
 	}
 	e.rows.Features = of(0, e.bundle.Base.Width)
 	if a.info.Logits != "" {

@@ -113,7 +113,7 @@ func rowInputs(b *attach.Bundle, to *onnx.Builder, n any) (in graph.Batch) {
 		if name == "logits" && read[name] == 0 && b.Base.Task != attach.Classification && !b.Base.Residual {
 			continue
 		}
-		in.Set(name, graph.Of(to, to.Input(name, pb.TensorProto_FLOAT, n, widths[name]), pb.TensorProto_FLOAT, widths[name]))
+		in.Set(name, graph.Wrap(to, to.Input(name, pb.TensorProto_FLOAT, n, widths[name]), pb.TensorProto_FLOAT, widths[name]))
 	}
 	return in
 }
@@ -156,7 +156,7 @@ func (w *graphWriter) optional(name string, value float64, doc string) graph.Ten
 	w.b.Optional(name, []float32{float32(value)}, 1)
 	w.b.Describe(name, doc)
 	w.b.SetScope(scope)
-	return graph.Of(w.b, name, pb.TensorProto_FLOAT, 1)
+	return graph.Wrap(w.b, name, pb.TensorProto_FLOAT, 1)
 }
 
 // levelInput returns the level, which is an optional graph input, clipped to [0, 1].
@@ -209,12 +209,12 @@ func (w *graphWriter) detect(known *graph.Tensor) error {
 	for i, s := range c.Scores {
 		above[i] = math.Nextafter(s, math.Inf(1))
 	}
-	at, width := score.Above(above)
+	at, width := score.CountAbove(above)
 	table := make([]float32, width)
 	for i := range n + 1 {
 		table[i] = float32(i+1) / float32(n+1)
 	}
-	p := at.Look(table)
+	p := at.Lookup(table)
 	p = w.output(graph.PValue, p, pb.TensorProto_FLOAT, "Conformal p-value: the fraction of in-distribution rows that score at least as high. Small means out-of-distribution; "+
 		"its guarantee is in the model's metadata.")
 	w.alpha = w.optional(graph.Alpha, w.o.alpha, fmt.Sprintf("Optional: the fraction of in-distribution rows that may be flagged by mistake, in (0, 1); %v by default. NaN flags every row.", w.o.alpha))
@@ -294,7 +294,7 @@ func (w *graphWriter) limit(scores graph.Tensor) graph.Tensor {
 	// The rank, counted from 0, is the level times n, rounded down. The level is a float32
 	// with a rounding error, so the product is reduced slightly.
 	below := w.levelInput().Double().Mul(float64(scores.Cols()) * (1 - 6e-8))
-	return below.To(pb.TensorProto_INT64).Look(scores)
+	return below.To(pb.TensorProto_INT64).Lookup(scores)
 }
 
 // quantiles writes quantiles and intervals. Its result (n×1) marks the rows for which the

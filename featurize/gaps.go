@@ -59,7 +59,7 @@ func (list inputs) writeGaps(to *onnx.Builder, version int64) graph.Tensor {
 	var columns []graph.Tensor
 	for _, i := range list.cells() {
 		in := list[i]
-		x := graph.Of(to, in.name, pb.TensorProto_DataType(in.elem), 1)
+		x := graph.Wrap(to, in.name, pb.TensorProto_DataType(in.elem), 1)
 		if in.texts() {
 			// The LabelEncoder maps an empty text to 0 and any other text to −1. Adding 1
 			// yields 1 or 0.
@@ -70,7 +70,7 @@ func (list inputs) writeGaps(to *onnx.Builder, version int64) graph.Tensor {
 				n.Attrs = append(n.Attrs, onnx.Attr("keys_strings", []string{""}), onnx.Attr("values_int64s", []int64{0}))
 			}
 			to.Import(classical, 2)
-			x = graph.Of(to, to.Append(n)[0], pb.TensorProto_INT64, 1).Single().Add(1.)
+			x = graph.Wrap(to, to.Append(n)[0], pb.TensorProto_INT64, 1).Single().Add(1.)
 		} else {
 			x = x.Single().IsNaN().Single()
 		}

@@ -91,7 +91,7 @@ func (m *Model) differentiated(ctx context.Context, key gradientKey) (*different
 	if err != nil {
 		return nil, err
 	}
-	if g, err = onnx.Raise(g, filepath.Dir(m.path)); err != nil {
+	if g, err = onnx.Upgrade(g, filepath.Dir(m.path)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ood.ErrNotDifferentiable, err)
 	}
 	d, err := m.differentiate(ctx, g, key)

@@ -24,7 +24,7 @@ type scalarGraph struct {
 }
 
 func newScalarGraph(b *onnx.Builder, classes int) *scalarGraph {
-	return &scalarGraph{b: b, z: graph.Of(b, logitsName, pb.TensorProto_FLOAT, classes), classes: classes}
+	return &scalarGraph{b: b, z: graph.Wrap(b, logitsName, pb.TensorProto_FLOAT, classes), classes: classes}
 }
 
 // upstream appends the gradient of the scalar and returns the name of its tensor.
@@ -119,7 +119,7 @@ func (s *scalarGraph) temperature() graph.Tensor {
 func (s *scalarGraph) input(name string, t pb.TensorProto_DataType) graph.Tensor {
 	name = s.b.Input(name, t, 1)
 	s.inputs = append(s.inputs, name)
-	return graph.Of(s.b, name, t, 1)
+	return graph.Wrap(s.b, name, t, 1)
 }
 
 // shape returns the name of a tensor that holds the shape of the logits.
@@ -140,5 +140,5 @@ func (s *scalarGraph) oneHot(index graph.Tensor) graph.Tensor {
 		all = s.b.Node("Range", []string{s.b.Const(int64(0)), c, s.b.Const(int64(1))})
 	}
 	is := s.b.Node("Equal", []string{all, index.Name()})
-	return graph.Of(s.b, is, pb.TensorProto_BOOL, s.classes).Single()
+	return graph.Wrap(s.b, is, pb.TensorProto_BOOL, s.classes).Single()
 }

@@ -64,7 +64,7 @@ func TestVerifyOtherOutputs(t *testing.T) {
 		graph.OODScore:      {func(x graph.Tensor) graph.Tensor { return x }, "has 4 numbers a row, and the .attach file 1"},
 	} {
 		to := onnx.NewBuilder("attach", 17)
-		x := graph.Of(to, to.Input("logits", pb.TensorProto_FLOAT, "rows", 4), pb.TensorProto_FLOAT, 4)
+		x := graph.Wrap(to, to.Input("logits", pb.TensorProto_FLOAT, "rows", 4), pb.TensorProto_FLOAT, 4)
 		out := tt.make(x.Mul(1.)).Named(name)
 		to.Output(name, pb.TensorProto_FLOAT, "rows", out.Cols())
 		for key, value := range map[string]string{"heads_only": "true", "level": ".9", "alpha": ".1", "base_sha256": "", "sets": "lac"} {

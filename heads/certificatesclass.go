@@ -154,7 +154,7 @@ func (s *classCertificates) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 		of[y] = int64(k + 1)
 	}
 	x := b.Features
-	own := b.Logits.ArgMax().Look(of).Rows(x.Constant(all, len(s.Classes)+1, h, k)) // n×h×k
+	own := b.Logits.ArgMax().Lookup(of).Rows(x.Constant(all, len(s.Classes)+1, h, k)) // n×h×k
 	f := x.Reshape(0, 1, int64(h)).MatMul(own).Reshape(-1, int64(k))
 	return s.All.scoreGraph(x, f), nil
 }

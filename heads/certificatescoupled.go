@@ -117,5 +117,5 @@ func (s *coupled) Sum(b graph.Batch) gaussian.Sum {
 	return sum
 }
 
-// CarriesNaN implements graph.Carrier.
-func (s *coupled) CarriesNaN() bool { return true }
+// PropagatesNaN implements graph.NaNPropagator.
+func (s *coupled) PropagatesNaN() bool { return true }

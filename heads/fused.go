@@ -359,9 +359,9 @@ func (s *fused) combined(surprises []float64) float64 {
 	return largest + math.Log(sum)
 }
 
-// CarriesNaN implements graph.Carrier.
-func (s *fused) CarriesNaN() bool {
-	return !slices.ContainsFunc(s.Parts, func(p *fusedPart) bool { return !graph.Carries(p.Fitted.Fitted()) })
+// PropagatesNaN implements graph.NaNPropagator.
+func (s *fused) PropagatesNaN() bool {
+	return !slices.ContainsFunc(s.Parts, func(p *fusedPart) bool { return !graph.PropagatesNaN(p.Fitted.Fitted()) })
 }
 
 func (s *fused) ScoreGraph(b graph.Batch) (graph.Tensor, error) {

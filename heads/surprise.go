@@ -98,7 +98,7 @@ func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 	for i, s := range parts {
 		knots[i] = slices.Compact(slices.Clone(s.Scores))
 	}
-	at, width := scores.Reshape(-1, int64(len(parts)), 1).Above(knots...)
+	at, width := scores.Reshape(-1, int64(len(parts)), 1).CountAbove(knots...)
 	var slope, start, unit, from, share []float64
 	heavy := false
 	for i, s := range parts {
@@ -122,7 +122,7 @@ func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 		}
 		slope, start = append(slope, slopes...), append(start, starts...)
 	}
-	y := at.Look(slope).Mul(scores).Add(at.Look(start))
+	y := at.Lookup(slope).Mul(scores).Add(at.Lookup(start))
 	if heavy {
 		y = y.Add(scores.Mul(unit).Add(from).Max(1.).Log().Mul(share))
 	}

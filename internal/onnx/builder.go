@@ -60,7 +60,7 @@ func Extend(m *pb.ModelProto) *Builder {
 // reserve marks the names in a graph and its subgraphs as used, so that new tensors get other
 // names.
 func (b *Builder) reserve(g *pb.GraphProto) {
-	maps.Copy(b.used, Made(g))
+	maps.Copy(b.used, DefinedNames(g))
 	for _, v := range g.Output {
 		b.used[v.GetName()] = true
 	}

@@ -172,9 +172,9 @@ func subgraphs(a *pb.AttributeProto) []*pb.GraphProto {
 	return append([]*pb.GraphProto{a.GetG()}, a.GetGraphs()...)
 }
 
-// Made returns the names that a graph defines: its inputs, its constants and the outputs of its
-// nodes.
-func Made(g *pb.GraphProto) map[string]bool {
+// DefinedNames returns the names that a graph defines: its inputs, its constants and the
+// outputs of its nodes.
+func DefinedNames(g *pb.GraphProto) map[string]bool {
 	made := make(map[string]bool)
 	for _, v := range g.GetInput() {
 		made[v.GetName()] = true
@@ -195,7 +195,7 @@ func Made(g *pb.GraphProto) map[string]bool {
 
 // captures returns the names that a subgraph reads from the outer graph.
 func captures(body *pb.GraphProto) []string {
-	local := Made(body)
+	local := DefinedNames(body)
 	var outer []string
 	for _, n := range body.GetNode() {
 		for _, in := range Reads(n) {

@@ -250,7 +250,7 @@ func (x *Index) graph(q graph.Tensor) (a, bank graph.Tensor, err error) {
 
 // nearestGraph writes which k rows of the index are nearest, nearest first.
 func (x *Index) nearestGraph(a, bank graph.Tensor, k int) (squared, at graph.Tensor) {
-	return a.MatMulT(bank, x.Rows.Rows).Mul(-2.).Add(x.squares).Least(k)
+	return a.MatMulT(bank, x.Rows.Rows).Mul(-2.).Add(x.squares).Smallest(k)
 }
 
 func (s *search) finite() bool { return rows.Finite(s.squared) }

@@ -46,10 +46,10 @@ func (t Trees) Graph(x graph.Tensor, values []float64) (graph.Tensor, error) {
 	at, start, flat := row.Mul(0.).Add(x.Constant(roots)), row.Mul(float64(x.Cols())), x.Reshape(-1)
 	features, thresholds, lefts := x.Constant(feature), x.Constant(threshold), x.Constant(left)
 	for range levels {
-		v := at.Look(features).Add(start).Look(flat)
-		at = at.Look(lefts).Add(at.Look(thresholds).Less(v).To(pb.TensorProto_INT64))
+		v := at.Lookup(features).Add(start).Lookup(flat)
+		at = at.Lookup(lefts).Add(at.Lookup(thresholds).Less(v).To(pb.TensorProto_INT64))
 	}
-	return at.Look(held), nil
+	return at.Lookup(held), nil
 }
 
 // mostMembers limits the number of training targets that a graph sorts for a row.
@@ -97,10 +97,10 @@ func (f *Forest) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Tensor,
 		want[l] = min(wanted(tau, trees), float64(trees)*(1-1e-9))
 	}
 	at := leaf.Mul(float64(most)).Reshape(-1, int64(trees), 1).Add(member).Reshape(-1, int64(k)).To(pb.TensorProto_INT64)
-	sorted, order := at.Look(position).Least(k)
+	sorted, order := at.Lookup(position).Smallest(k)
 	row := x.RowNumbers().Mul(float64(k))
-	weight := order.Add(row).Look(at.Look(share).Reshape(-1))
+	weight := order.Add(row).Lookup(at.Lookup(share).Reshape(-1))
 	sums := weight.CumSum().Add(weight)
 	less := sums.Reshape(-1, 1, int64(k)).Less(sums.Constant(want, len(want), 1)).Count(len(want)).To(pb.TensorProto_INT64)
-	return less.Add(row).Look(sorted.Reshape(-1)).To(pb.TensorProto_INT64).Look(f.Values), nil
+	return less.Add(row).Lookup(sorted.Reshape(-1)).To(pb.TensorProto_INT64).Lookup(f.Values), nil
 }

@@ -1,6 +1,6 @@
 // Package autodiff differentiates ONNX graphs in reverse mode. It appends the gradient to the
 // same graph, with standard operators, so the result runs on every runtime and can be
-// differentiated again. Graphs of older operator sets must be converted first (onnx.Raise),
+// differentiated again. Graphs of older operator sets must be converted first (onnx.Upgrade),
 // because rules support only the newer forms of operators.
 //
 // An operator's gradient is a rule (the vector–Jacobian product), and one table lists all

@@ -50,10 +50,10 @@ func (e *UnsupportedError) Error() string {
 //
 // The error is an *UnsupportedError if an operator cannot be differentiated. It wraps ErrNoPath
 // if an output does not depend on a tensor. After an error, the graph may contain unused nodes.
-// Gradient panics for a graph that onnx.Raise would change.
+// Gradient panics for a graph that onnx.Upgrade would change.
 func Gradient(b *onnx.Builder, dir string, seeds []Seed, wrt []string, stop ...string) ([]string, error) {
-	if b.Opset() < onnx.Raised {
-		panic(fmt.Sprintf("autodiff: a graph of operator set %d, which is to be raised before", b.Opset()))
+	if b.Opset() < onnx.TargetOpset {
+		panic(fmt.Sprintf("autodiff: a graph of operator set %d, which onnx.Upgrade must convert first", b.Opset()))
 	}
 	m, err := b.Model()
 	if err != nil {

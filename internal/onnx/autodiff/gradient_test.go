@@ -83,7 +83,7 @@ func checkCase(t *testing.T, rt *ort.Runtime, c graphCase, mode string, want [][
 	} else {
 		y = c.build(b, x)
 	}
-	b = raised(t, b)
+	b = upgraded(t, b)
 	// The square makes every case's second derivative depend on its inputs.
 	z := b.Node("Mul", []string{y, y})
 	weighted := func(tensor string) string {

@@ -74,7 +74,7 @@ func TestHalf(t *testing.T) {
 						}
 						y := c.build(b, inner)
 						y = b.Node("Mul", []string{y, y})
-						b = raised(t, b)
+						b = upgraded(t, b)
 						g, err := Gradient(b, "", []Seed{{Output: y}}, x)
 						if err != nil {
 							t.Fatal(err)

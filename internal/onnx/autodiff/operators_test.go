@@ -146,7 +146,7 @@ func (r reference) gradients(t *testing.T, rt *ort.Runtime, opset int64, dynamic
 		t.Fatal(err)
 	}
 	z := b.Node("Mul", []string{y, up})
-	b = raised(t, b)
+	b = upgraded(t, b)
 	g, err := Gradient(b, "", []Seed{{Output: z}}, x)
 	if err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func TestOldResize(t *testing.T) {
 				values[i] = float32(i%7) - 3
 			}
 			in, _ := ort.NewTensor(shape, append([]float32(nil), values...))
-			b = raised(t, b)
+			b = upgraded(t, b)
 			g, err := Gradient(b, "", []Seed{{Output: y}}, []string{x})
 			if err != nil {
 				t.Fatal(err)

@@ -124,7 +124,7 @@ func (c spatialReference) gradients(t *testing.T, rt *ort.Runtime, opset int64, 
 	for i := range upstream {
 		upstream[i] = float32(math.Cos(float64(i)))
 	}
-	b = raised(t, b)
+	b = upgraded(t, b)
 	gradients, err := Gradient(b, "", []Seed{{Output: y, Upstream: b.Const(upstream, c.Output...)}}, x)
 	if err != nil {
 		t.Fatal(err)

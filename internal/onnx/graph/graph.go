@@ -75,16 +75,17 @@ func (e *Refusal) Error() string { return e.Why }
 // Refuse returns a formatted Refusal.
 func Refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
 
-// Carrier is a Detector that may propagate NaN and infinities: if CarriesNaN returns true, rows
-// with them score NaN or +Inf.
-type Carrier interface {
-	CarriesNaN() bool
+// NaNPropagator is an optional interface of a Detector. If PropagatesNaN returns true, rows
+// that contain NaN or infinities score NaN or +Inf.
+type NaNPropagator interface {
+	PropagatesNaN() bool
 }
 
-// Carries reports whether a fitted detector propagates NaN and infinities, see Carrier.
-func Carries(fitted any) bool {
-	c, ok := fitted.(Carrier)
-	return ok && c.CarriesNaN()
+// PropagatesNaN reports whether a fitted detector implements NaNPropagator and propagates
+// NaN and infinities.
+func PropagatesNaN(fitted any) bool {
+	c, ok := fitted.(NaNPropagator)
+	return ok && c.PropagatesNaN()
 }
 
 // Score writes the score of a fitted detector for the rows of b. All parts must belong to the
@@ -95,12 +96,12 @@ func Score(fitted any, b Batch) (Tensor, error) {
 		return Tensor{}, err
 	}
 	score = score.Double()
-	if Carries(fitted) {
+	if PropagatesNaN(fitted) {
 		return score, nil
 	}
 	for _, part := range append([]Tensor{b.Features, b.Logits}, b.Layers...) {
 		if part.name != "" {
-			score = score.Marked(part)
+			score = score.PropagateNaN(part)
 		}
 	}
 	return score, nil

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Above counts the numbers of each list that are above x. x is n×lists×1, or n×1 for a single
-// list. The result lacks the last axis. The count for list i is offset by i·width, so that Look
-// can use it in tables with width entries per list. To save comparisons, Above first finds the
+// CountAbove counts the numbers of each list that are above x. x is n×lists×1, or n×1 for a single
+// list. The result lacks the last axis. The count for list i is offset by i·width, so that Lookup
+// can use it in tables with width entries per list. To save comparisons, CountAbove first finds the
 // block of the sorted list and then the place in the block.
-func (x Tensor) Above(lists ...[]float64) (at Tensor, width int) {
+func (x Tensor) CountAbove(lists ...[]float64) (at Tensor, width int) {
 	longest := 0
 	for _, l := range lists {
 		longest = max(longest, len(l))
@@ -35,6 +35,6 @@ func (x Tensor) Above(lists ...[]float64) (at Tensor, width int) {
 	if len(lists) > 1 {
 		begin = begin.Add(x.Constant(first))
 	}
-	within := count(begin.Look(x.Numbers(all, len(lists)*blocks, block)).Columned(block))
+	within := count(begin.Lookup(x.Numbers(all, len(lists)*blocks, block)).Columned(block))
 	return begin.Mul(float64(block)).Add(within), width
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// TestAbove compares the count with a comparison of all numbers.
-func TestAbove(t *testing.T) {
+// TestCountAbove compares the count with a comparison of all numbers.
+func TestCountAbove(t *testing.T) {
 	r := orttest.Open(t)
 	for _, n := range []int{1, 5, 4095, 4096, 10_000} {
 		for _, lists := range [][][]float64{{rising(n)}, {rising(n), {3, 3, 7}}} {
 			columns := len(lists)
 			b := onnx.NewBuilder("test", 17)
-			x := graph.Of(b, b.Input("x", pb.TensorProto_FLOAT, "n", columns), pb.TensorProto_FLOAT, columns).Double()
+			x := graph.Wrap(b, b.Input("x", pb.TensorProto_FLOAT, "n", columns), pb.TensorProto_FLOAT, columns).Double()
 			if columns > 1 {
 				x = x.Reshape(-1, int64(columns), 1)
 			}
-			at, width := x.Above(lists...)
+			at, width := x.CountAbove(lists...)
 			b.OutputAs("out", at.Reshape(-1, int64(columns)).To(pb.TensorProto_INT64).Name(), pb.TensorProto_INT64, "n", columns)
 			model, err := b.Model()
 			if err != nil {

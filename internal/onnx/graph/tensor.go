@@ -25,8 +25,8 @@ type Tensor struct {
 	cols int // size of the last axis
 }
 
-// Of returns an existing tensor of b's graph, with its element type and number of columns.
-func Of(b *onnx.Builder, name string, elem pb.TensorProto_DataType, cols int) Tensor {
+// Wrap returns an existing tensor of b's graph, with its element type and number of columns.
+func Wrap(b *onnx.Builder, name string, elem pb.TensorProto_DataType, cols int) Tensor {
 	return Tensor{b, name, elem, cols}
 }
 
@@ -252,7 +252,7 @@ func (c Tensor) Choose(a Tensor, b any) Tensor {
 	return out
 }
 
-// Count counts the columns in which the condition c holds, as indices for Look. The last axis
+// Count counts the columns in which the condition c holds, as indices for Lookup. The last axis
 // is removed, and cols is the size of the axis before it.
 func (c Tensor) Count(cols int) Tensor {
 	return c.To(pb.TensorProto_INT32).Reduce("ReduceSum", -1, cols)
@@ -364,7 +364,7 @@ func (x Tensor) Softmax() Tensor {
 	return x
 }
 
-// ArgMax returns the index of the largest number along the last axis, for Rows and Look. The
+// ArgMax returns the index of the largest number along the last axis, for Rows and Lookup. The
 // first of equal numbers counts.
 func (x Tensor) ArgMax() Tensor { return x.arg("ArgMax") }
 
@@ -389,7 +389,7 @@ func (x Tensor) Top(k int) (values, at Tensor) {
 
 // Sorted sorts rows in ascending order.
 func (x Tensor) Sorted() Tensor {
-	values, _ := x.Least(x.cols)
+	values, _ := x.Smallest(x.cols)
 	return values
 }
 
@@ -433,8 +433,8 @@ func Stack(all []Tensor) Tensor {
 	return x
 }
 
-// Least returns the k smallest numbers in ascending order, and their indices.
-func (x Tensor) Least(k int) (values, at Tensor) {
+// Smallest returns the k smallest numbers in ascending order, and their indices.
+func (x Tensor) Smallest(k int) (values, at Tensor) {
 	values, at = x.Neg().Top(k)
 	return values.Neg(), at
 }
@@ -463,9 +463,9 @@ func (x Tensor) MulAdd(w any, c Tensor) Tensor {
 	return Tensor{x.b, x.b.Node("Gemm", []string{x.To(m.elem).name, m.name, c.To(m.elem).name}), m.elem, m.cols}
 }
 
-// Marked returns x, n×1, with NaN in the rows in which the matrix of contains NaN or an
+// PropagateNaN returns x, n×1, with NaN in the rows in which the matrix of contains NaN or an
 // infinity.
-func (x Tensor) Marked(of Tensor) Tensor {
+func (x Tensor) PropagateNaN(of Tensor) Tensor {
 	return of.MulAdd(of.Constant(make([]float64, of.cols), of.cols, 1), x)
 }
 
@@ -504,9 +504,9 @@ func (x Tensor) RowNumbers() Tensor {
 	return first.Reshape(-1, 1)
 }
 
-// Look selects elements of a vector by the indices x. The vector is a tensor or a value for
+// Lookup selects elements of a vector by the indices x. The vector is a tensor or a value for
 // Constant.
-func (x Tensor) Look(table any) Tensor {
+func (x Tensor) Lookup(table any) Tensor {
 	t := x.matrix(table)
 	return Tensor{x.b, x.b.Node("Gather", []string{t.name, x.name}), t.elem, x.cols}
 }
@@ -522,9 +522,9 @@ func (x Tensor) Scatter(values, at Tensor) Tensor {
 	return x
 }
 
-// Others returns a condition, n columns wide, that holds except in the column with the index x,
+// NotOneHot returns a condition, n columns wide, that holds except in the column with the index x,
 // n×1.
-func (x Tensor) Others(n int) Tensor {
+func (x Tensor) NotOneHot(n int) Tensor {
 	columns := make([]int64, n)
 	for i := range columns {
 		columns[i] = int64(i)

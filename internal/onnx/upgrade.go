@@ -7,29 +7,29 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// Raised is the operator set that Raise converts to. It has all operators that gradients need,
+// TargetOpset is the operator set that Upgrade converts to. It has all operators that gradients need,
 // and every provider has kernels for it.
-const Raised = 17
+const TargetOpset = 17
 
-// Raise converts a model of an older operator set to Raised and indexes it. Its tensors keep
+// Upgrade converts a model of an older operator set to TargetOpset and indexes it. Its tensors keep
 // their values. It changes the model that g indexes. The external data of the model is in dir.
 // Newer models are returned unchanged.
-func Raise(g *Graph, dir string) (*Graph, error) {
+func Upgrade(g *Graph, dir string) (*Graph, error) {
 	m := g.Model
-	if g.Opset() >= Raised {
+	if g.Opset() >= TargetOpset {
 		return g, nil
 	}
-	r := raiser{g: g, dir: dir, from: g.Opset()}
+	r := upgrader{g: g, dir: dir, from: g.Opset()}
 	if err := r.graph(m.GetGraph()); err != nil {
 		return nil, err
 	}
 	m.OpsetImport = slices.DeleteFunc(slices.Clone(m.OpsetImport), func(o *pb.OperatorSetIdProto) bool { return IsDefault(o.GetDomain()) })
-	m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIdProto{Domain: new(""), Version: new(int64(Raised))})
+	m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIdProto{Domain: new(""), Version: new(int64(TargetOpset))})
 	return newGraph(m), nil
 }
 
-// raiser converts nodes to operator set Raised.
-type raiser struct {
+// upgrader converts nodes to operator set TargetOpset.
+type upgrader struct {
 	g    *Graph
 	dir  string
 	from int64           // the original operator set
@@ -37,7 +37,7 @@ type raiser struct {
 	made int             // number of tensors added
 }
 
-func (r *raiser) graph(body *pb.GraphProto) error {
+func (r *upgrader) graph(body *pb.GraphProto) error {
 	outer := r.done
 	r.done = nil
 	for _, n := range body.GetNode() {
@@ -49,7 +49,7 @@ func (r *raiser) graph(body *pb.GraphProto) error {
 			}
 		}
 		if IsDefault(n.GetDomain()) && len(n.GetInput()) > 0 && len(n.GetOutput()) > 0 {
-			if err := r.raise(n); err != nil {
+			if err := r.upgrade(n); err != nil {
 				return err
 			}
 		}
@@ -60,19 +60,19 @@ func (r *raiser) graph(body *pb.GraphProto) error {
 }
 
 // node appends a node and returns its output.
-func (r *raiser) node(op string, inputs []string, attrs ...*pb.AttributeProto) string {
+func (r *upgrader) node(op string, inputs []string, attrs ...*pb.AttributeProto) string {
 	r.made++
 	out := fmt.Sprintf("attach/raised/%d", r.made)
 	r.done = append(r.done, &pb.NodeProto{OpType: new(op), Name: new(out), Input: inputs, Output: []string{out}, Attribute: attrs})
 	return out
 }
 
-func (r *raiser) constant(value any, dims ...int64) string {
+func (r *upgrader) constant(value any, dims ...int64) string {
 	return r.node("Constant", nil, Attr("value", Tensor(value, dims...)))
 }
 
-// raise converts a node. It may append other nodes before it.
-func (r *raiser) raise(n *pb.NodeProto) error {
+// upgrade converts a node. It may append other nodes before it.
+func (r *upgrader) upgrade(n *pb.NodeProto) error {
 	in, op := n.GetInput(), n.GetOpType()
 	refusal := func(why string) error {
 		return fmt.Errorf("node %s (%s) %s; export the model anew with operator set 13 or later", r.g.NodeName(n), op, why)
@@ -108,7 +108,7 @@ func (r *raiser) raise(n *pb.NodeProto) error {
 	return nil
 }
 
-// becameInputs lists attributes that are inputs in Raised, by operator. The first becomes the
+// becameInputs lists attributes that are inputs in TargetOpset, by operator. The first becomes the
 // second input.
 var becameInputs = map[string][]string{
 	"Clip": {"min", "max"}, "Dropout": {"ratio"}, "Pad": {"pads", "value"}, "ReduceSum": {"axes"}, "Reshape": {"shape"},
@@ -116,7 +116,7 @@ var becameInputs = map[string][]string{
 }
 
 // inputs converts attributes to inputs.
-func (r *raiser) inputs(n *pb.NodeProto) {
+func (r *upgrader) inputs(n *pb.NodeProto) {
 	for i, name := range becameInputs[n.GetOpType()] {
 		a := Attribute(n, name)
 		if a == nil {
@@ -148,7 +148,7 @@ func drop(n *pb.NodeProto, attribute string) {
 // resize converts an Upsample or an old Resize. Old nearest-neighbour
 // interpolation rounded up along axes that shrink and down along others. resize returns false
 // for the former, which newer operators do not support.
-func (r *raiser) resize(n *pb.NodeProto) bool {
+func (r *upgrader) resize(n *pb.NodeProto) bool {
 	var scales []float32
 	switch a := Attribute(n, "scales"); {
 	case a != nil:

@@ -12,10 +12,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/pb"
 )
 
-// raised converts a graph of any operator set with onnx.Raise.
-func raised(t *testing.T, b *onnx.Builder) *onnx.Builder {
+// upgraded converts a graph of any operator set with onnx.Upgrade.
+func upgraded(t *testing.T, b *onnx.Builder) *onnx.Builder {
 	t.Helper()
-	g, err := onnx.Raise(b.Index(), "")
+	g, err := onnx.Upgrade(b.Index(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,24 +54,24 @@ func runModel(t *testing.T, rt *ort.Runtime, m *pb.ModelProto, in []*ort.Tensor)
 	return out
 }
 
-// TestRaise checks that nodes of old operator sets have the same results in the raised graph.
-func TestRaise(t *testing.T) {
+// TestUpgrade checks that nodes of old operator sets have the same results in the upgraded graph.
+func TestUpgrade(t *testing.T) {
 	rt := orttest.Open(t)
 	for _, r := range references(t) {
-		if r.From >= onnx.Raised {
+		if r.From >= onnx.TargetOpset {
 			continue
 		}
 		b, _, y, in := r.build(r.From, false)
 		want := runModel(t, rt, outputs(t, b, []string{y}), in)[0].Float32s()
 		b, _, y, in = r.build(r.From, false)
-		got := runModel(t, rt, outputs(t, raised(t, b), []string{y}), in)[0].Float32s()
+		got := runModel(t, rt, outputs(t, upgraded(t, b), []string{y}), in)[0].Float32s()
 		if !slices.Equal(got, want) {
-			t.Errorf("%s of operator set %d gives %v, raised %v", r.Name, r.From, want, got)
+			t.Errorf("%s of operator set %d gives %v, upgraded %v", r.Name, r.From, want, got)
 		}
 	}
 	b := onnx.NewBuilder("g", 9)
 	b.Node("Upsample", []string{b.Input("x", pb.TensorProto_FLOAT, 3)}) // without scales
-	raised(t, b)
+	upgraded(t, b)
 	for _, c := range []struct {
 		op, attribute string
 		value         any
@@ -87,15 +87,15 @@ func TestRaise(t *testing.T) {
 	} {
 		b := onnx.NewBuilder("g", c.opset)
 		b.Append(onnx.Node{Op: c.op, Name: "it", Inputs: make([]string, c.inputs), Attrs: []*pb.AttributeProto{onnx.Attr(c.attribute, c.value)}})
-		if _, err := onnx.Raise(b.Index(), ""); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "node/it") {
+		if _, err := onnx.Upgrade(b.Index(), ""); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "node/it") {
 			t.Errorf("%s: error %v, want one that says %s and names the node", c.op, err, c.want)
 		}
 	}
 }
 
-// TestRaiseRemoved checks operators that later operator sets removed, or changed in their
-// attributes. In the raised graph they must have the same results, and a gradient.
-func TestRaiseRemoved(t *testing.T) {
+// TestUpgradeRemoved checks operators that later operator sets removed, or changed in their
+// attributes. In the upgraded graph they must have the same results, and a gradient.
+func TestUpgradeRemoved(t *testing.T) {
 	rt := orttest.Open(t)
 	f := onnx.Attr
 	for _, c := range []struct {
@@ -129,7 +129,7 @@ func TestRaiseRemoved(t *testing.T) {
 			b, y := build()
 			want := runModel(t, rt, outputs(t, b, []string{y}), []*ort.Tensor{x})[0]
 			b, y = build()
-			b = raised(t, b)
+			b = upgraded(t, b)
 			g, err := Gradient(b, "", []Seed{{Output: y}}, []string{"x"})
 			if err != nil {
 				t.Errorf("%s of operator set %d: %v", c.op, opset, err)
@@ -141,7 +141,7 @@ func TestRaiseRemoved(t *testing.T) {
 				wide = append(wide, float64(v))
 			}
 			if e := relativeError(got.Float32s(), wide); !(e <= 1e-6) || !slices.Equal(got.Shape(), want.Shape()) {
-				t.Errorf("%s of operator set %d gives %v, raised %v", c.op, opset, want.Float32s(), got.Float32s())
+				t.Errorf("%s of operator set %d gives %v, upgraded %v", c.op, opset, want.Float32s(), got.Float32s())
 			}
 		}
 	}
