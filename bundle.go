@@ -17,78 +17,88 @@ import (
 // format is the newest format version that this package reads.
 const format = 1
 
-// Task is the task of the base model.
+// Task is what the base model predicts: classes, numbers, or nothing.
 type Task string
 
 const (
 	Classification Task = "classification"
 	Regression     Task = "regression"
-	// Embedding networks have only features, for detectors, and no predictions.
+	// Embedding is the task of a model that computes features but no predictions. Such a model
+	// can have a detector, but no interval model.
 	Embedding Task = "embedding"
 )
 
-// Bundle is the content of a .attach file: a detector and an interval model for one base
-// model, with their calibration. Either may be absent. [Fit], [Open] and [Read] return one. It
-// is safe for concurrent use as long as it is not changed.
+// Bundle holds the content of a .attach file: a detector, an interval model, or both, with
+// their calibration. [Fit], [Open] and [Read] return a Bundle. Goroutines may share a Bundle
+// if none of them changes it.
 type Bundle struct {
-	// Library is the version of this module that fitted the bundle.
+	// Library is the version of attach that fitted the bundle.
 	Library string
-	// Base is the model that the parts belong to.
+	// Base describes the model that the detector and the interval model belong to.
 	Base Base
-	// Preprocess is the preprocessing of images for the network, with Hugging Face's keys, or
-	// nil. Its numbers are kept exactly, its white space is not.
+	// Preprocess describes how images are prepared for the model, with the keys of Hugging
+	// Face's preprocessor_config.json. It is nil if there is no preprocessing. A saved file
+	// keeps its numbers exactly, but not its white space.
 	Preprocess json.RawMessage
-	// Layout is the order of axes of the network's image input, "nchw" or "nhwc", or empty.
+	// Layout is the order of the axes of the model's image input: "nchw" or "nhwc". It is
+	// empty if the model takes no images.
 	Layout string
-	// Text tells how texts become the network's input, or is nil.
+	// Text describes how texts become the model's input. It is nil if the model takes no
+	// texts.
 	Text *Text
 
-	Detector      *Fitted // OOD scores, or nil
-	IntervalModel *Fitted // conditional quantiles of the targets, or nil
+	Detector      *Fitted // computes OOD scores; nil if there is none
+	IntervalModel *Fitted // predicts quantiles of the targets; nil if there is none
 	Calibration   Calibration
 
-	scaling rows.Scaling // of features, empty unless Base.Standardised
+	scaling rows.Scaling // mean and deviation of each feature; empty unless Base.Standardised
 	cells   emptyCells
 }
 
-// Base identifies a base model and the tensors that were read from it.
+// Base describes a base model and the tensors that features and logits are read from.
 type Base struct {
-	// Path is the path of the model. In memory it is a path that this process can open; in a
-	// file it is relative to the folder of the file.
+	// Path is the path of the model file. In memory, it is a path that this process can open.
+	// In a .attach file, it is relative to the folder of that file.
 	Path    string `json:"path,omitempty"`
-	SHA256  string `json:"sha256,omitempty"`  // of the model file and its external data, in lower-case hex digits; empty if features came without a model
-	Feature string `json:"feature,omitempty"` // name of the tensor φ
-	Output  string `json:"output,omitempty"`  // name of the tensor that the logits were read from; Outputs is their number
+	SHA256  string `json:"sha256,omitempty"`  // of the model file and its external data, in lower-case hex digits; empty if features were given without a model
+	Feature string `json:"feature,omitempty"` // name of the tensor that features are read from
+	Output  string `json:"output,omitempty"`  // name of the tensor that logits are read from
 	Task    Task   `json:"task"`
-	// Inputs describes the inputs of the model, in its order, or is nil.
+	// Inputs describes the inputs of the model, in the order that the model declares them. It
+	// is nil if they are unknown.
 	Inputs []Input `json:"inputs,omitempty"`
-	// Layers describes the earlier layers that the detector reads, or is nil.
+	// Layers describes the earlier layers that the detector reads, which come before the layer
+	// of the features. It is nil if the detector reads none.
 	Layers  []Layer  `json:"layers,omitempty"`
-	Width   int      `json:"width"`                   // columns of φ
-	Outputs int      `json:"outputs_width,omitempty"` // columns of the logits: classes or targets; 0 is unknown
-	Classes []string `json:"classes,omitempty"`       // names of the first classes, in the order of the logits, not necessarily distinct, or nil
-	// ClassNumbers holds the model's own numbers of the classes if they are not 0, 1, …:
-	// labels of rows then have these numbers. An open model provides them; they are not saved.
+	Width   int      `json:"width"`                   // number of features
+	Outputs int      `json:"outputs_width,omitempty"` // number of logits; 0 if unknown
+	Classes []string `json:"classes,omitempty"`       // class names in the order of the logits; the last classes may lack names, and names may repeat
+	// ClassNumbers holds the model's own number of each class, if the classes are not numbered
+	// 0, 1, and so on. Labels of rows then use these numbers. They are set when the model is
+	// opened, and are not saved.
 	ClassNumbers []int `json:"-"`
-	// Columns are the names of the input columns in the table of the fit, in the order that
-	// the model takes them, or nil.
+	// Columns lists the table columns that are inputs of the model, in the order that the
+	// model takes them. It is nil if the fit rows did not come from a table.
 	Columns []string `json:"columns,omitempty"`
-	// Targets are the names of its target columns, in order, or nil.
+	// Targets lists the table columns that hold the targets, in the order of the model's
+	// outputs. It is nil if they are unknown.
 	Targets []string `json:"target_columns,omitempty"`
-	// Sigmoid tells that the outputs of a classifier are separate probabilities, several of
-	// which may be high at once, and not a softmax.
+	// Sigmoid reports whether a classifier gives each class a separate probability, so that
+	// several can be high at once. Otherwise its probabilities are a softmax.
 	Sigmoid bool `json:"sigmoid,omitempty"`
-	// Standardised tells that features have different units, such as the inputs of a model of
-	// tables. Heads then read them scaled to mean 0 and deviation 1 on the fit rows: constant
-	// features as 0, and NaN, an empty cell, as the mean. Rows always have the unscaled
-	// features.
+	// Standardised reports whether features have different units, for example because they are
+	// the columns of a table. The detector and the interval model then read features that are
+	// scaled to mean 0 and standard deviation 1 on the fit rows. They read empty cells (NaN)
+	// and constant features as 0. Rows always hold unscaled features.
 	Standardised bool `json:"standardised,omitempty"`
-	// Residual tells that the interval model predicts the difference between targets and the
-	// model's own predictions, which are then added. Rows then need logits.
+	// Residual reports whether the interval model predicts the residuals of the targets, which
+	// are the targets minus the model's own predictions. The predictions are added afterwards,
+	// so rows need logits.
 	Residual bool `json:"residual,omitempty"`
 }
 
-// widths returns the columns of each part of rows, as far as they are known.
+// widths returns the number of columns of the features, the logits and each earlier layer.
+// Unknown numbers are 0.
 func (b Base) widths() batchparts.Widths {
 	w := batchparts.Widths{"features": b.Width, "logits": b.Outputs}
 	for i, l := range b.Layers {
@@ -100,30 +110,31 @@ func (b Base) widths() batchparts.Widths {
 // Input describes an input of the base model.
 type Input struct {
 	Name  string `json:"name"`
-	DType string `json:"dtype"`           // in NumPy's spelling, such as "int64"
-	Shape []int  `json:"shape,omitempty"` // number of rows first; −1 varies, and nil is unknown
-	// Optional tells that rows may lack the input. NaN tells that a NaN in it is an empty cell
-	// that the model handles. An open model provides both (featurize.Model.Base); they are not
+	DType string `json:"dtype"`           // NumPy's name of the element type, such as "int64"
+	Shape []int  `json:"shape,omitempty"` // the first axis is the number of rows; −1 for an axis that varies; nil if unknown
+	// Optional reports whether rows may lack the input. NaN reports whether the model accepts
+	// NaN in the input as an empty cell. featurize.Model.Base sets both fields; they are not
 	// saved.
 	Optional bool `json:"-"`
 	NaN      bool `json:"-"`
 }
 
-// Layer describes an earlier layer of the base model.
+// Layer describes a hidden layer of the base model that comes before the layer of the
+// features.
 type Layer struct {
-	Tensor string `json:"tensor,omitempty"` // empty if rows came without the model
-	Width  int    `json:"width"`            // columns
+	Tensor string `json:"tensor,omitempty"` // name of its tensor; empty if layers were given without a model
+	Width  int    `json:"width"`            // number of columns
 }
 
 // Fitted is a fitted detector or interval model.
 type Fitted struct {
-	Method string // such as "sqr"
+	Method string // name of the method, such as "sqr"
 	Params ood.Params
 	scorer *fitting.Scorer
 }
 
-// Value returns the value that the method's Fit returned, which must not be changed. It is nil
-// for a Fitted that neither a fit nor a file created.
+// Value returns the result of the method's Fit function. Callers must not change it. Value
+// returns nil if f comes neither from Fit nor from a file.
 func (f *Fitted) Value() any {
 	if f.scorer == nil {
 		return nil
@@ -131,9 +142,9 @@ func (f *Fitted) Value() any {
 	return f.scorer.Fitted()
 }
 
-// Widths returns the columns of each part of rows that the method reads, by the name of the
-// part: features, logits, layer_0, layer_1 and so on. It is nil for a Fitted that neither a
-// fit nor a file created.
+// Widths returns the number of columns of each matrix that the method reads, by name:
+// features, logits, layer_0, layer_1 and so on. It returns nil if f comes neither from Fit nor
+// from a file.
 func (f *Fitted) Widths() map[string]int {
 	if f.scorer == nil {
 		return nil
@@ -144,10 +155,10 @@ func (f *Fitted) Widths() map[string]int {
 // Calibration holds scores and predictions of held-out in-distribution rows. It stores scores,
 // not thresholds, so that levels can be chosen later.
 type Calibration struct {
-	// HeldOut tells where the calibration rows come from, and thus what is guaranteed. "given"
-	// rows were passed by the user and must be held out from both the model and the heads.
-	// "split" rows were split off the fit rows: the heads were not fitted on them, but the
-	// model may have been trained on them.
+	// HeldOut is the origin of the calibration rows, which determines the guarantee. It is
+	// "given" if the user passed them: neither the model nor the heads (detector and interval
+	// model) may be trained on such rows. It is "split" if Fit split them off the fit rows:
+	// the heads were not fitted on them, but the model may have been trained on them.
 	HeldOut string `json:"held_out,omitempty"`
 	NFit    int    `json:"n_fit"` // number of fit rows
 	NCal    int    `json:"n_cal"` // number of calibration rows
@@ -156,44 +167,45 @@ type Calibration struct {
 	// intervals and sets.
 	Alpha float64 `json:"alpha"`
 	Level float64 `json:"level"`
-	// Temperature divides the logits before the softmax. It is 0 if it was not fitted, because
-	// labels are missing or do not determine it.
+	// Temperature divides the logits before the softmax. It is 0 if no temperature was fitted,
+	// because labels are missing or do not determine one.
 	Temperature float64 `json:"temperature,omitempty"`
-	// Reused is the number of calibration rows that are fit rows too, and Repeated the number
-	// that equal an earlier calibration row, including targets or labels. Both are 0 if chance
-	// explains the equal rows, as in tables with few columns.
+	// Reused is the number of calibration rows that are also fit rows. Repeated is the number
+	// of calibration rows that equal an earlier calibration row. Rows are equal only if their
+	// targets or labels are equal too. Both numbers are 0 if chance explains the equal rows,
+	// for example in a table with few columns.
 	Reused   int `json:"reused,omitempty"`
 	Repeated int `json:"repeated,omitempty"`
-	// Hashed tells what FitHashes and CalHashes are computed from: "inputs" of the model or
-	// "features".
+	// Hashed names the data that FitHashes and CalHashes are computed from: "inputs" of the
+	// model, or "features".
 	Hashed string `json:"hashed"`
-	// FitHashes and CalHashes are the smallest distinct hashes of the fit rows and of the
+	// FitHashes and CalHashes hold the smallest distinct hashes of the fit rows and of the
 	// calibration rows, at most 4,096 of each. Evaluations and audits use them to find rows
-	// that were used before. FitTies and CalTies count the rows with these hashes, and the
-	// rows among them that equal another row by chance.
+	// that were used before. FitTies and CalTies hold two counts: the rows with one of these
+	// hashes, and how many of those rows equal another row by chance.
 	FitHashes, CalHashes []uint64 `json:"-"`
 	FitTies              [2]int   `json:"fit_ties"`
 	CalTies              [2]int   `json:"cal_ties"`
-	// OOD holds the detector's scores on the calibration rows, in their order. It is empty
+	// OOD holds the detector's score of each calibration row, in row order. It is empty
 	// without a detector.
 	OOD []float64 `json:"-"`
-	// TrueClasses holds the probabilities that a classifier with a softmax gave to the true
-	// classes of the calibration rows, in their order, for prediction sets and for selective
-	// prediction. It is empty if rows had no labels or no logits.
+	// TrueClasses holds the softmax probability of the true class of each calibration row, in
+	// row order. Prediction sets and selective prediction use it. It is empty if the rows had
+	// no labels or no logits, or if the model has no softmax.
 	TrueClasses calibrate.ClassCalibration `json:"-"`
-	// Predicted holds the predicted classes of the calibration rows, in their order. It is
-	// empty without logits.
+	// Predicted holds the predicted class of each calibration row, in row order. It is empty
+	// without logits.
 	Predicted []int `json:"-"`
-	// Quantiles holds the interval model's predictions on the calibration rows with the
-	// targets, one entry for each target. It is nil without an interval model.
+	// Quantiles holds one entry for each target: the true values of the calibration rows, and
+	// the interval model's quantiles for them. It is nil without an interval model.
 	Quantiles []calibrate.QuantileCalibration `json:"-"`
-	// Groups holds the groups of the calibration rows, for intervals that are calibrated by
-	// group, or is nil.
+	// Groups holds the group of each calibration row. It is nil unless intervals are
+	// calibrated by group.
 	Groups []string `json:"-"`
 }
 
-// Guarantee returns one sentence, without a full stop, that says what the calibration
-// guarantees.
+// Guarantee returns one sentence, without a full stop, that states what the calibration
+// guarantees, and on which condition.
 func (b *Bundle) Guarantee() string {
 	if c := b.Calibration; c.Reused > 0 {
 		return rowhash.ReusedNote(c.Reused, c.NCal) + "; calibrate with held-out rows"
@@ -217,7 +229,7 @@ func (b *Bundle) Guarantee() string {
 	return "nothing was calibrated"
 }
 
-// checkFitted returns an error for a bundle, or a part, that was neither fitted nor read from
+// checkFitted returns an error if the bundle, or a part of it, comes neither from Fit nor from
 // a file.
 func (b *Bundle) checkFitted() error {
 	if b == nil || b.Detector == nil && b.IntervalModel == nil {
@@ -231,7 +243,7 @@ func (b *Bundle) checkFitted() error {
 	return nil
 }
 
-// Scaling returns the mean and the standard deviation of each feature on the fit rows, by
+// Scaling returns the mean and the standard deviation of each feature on the fit rows, with
 // which the heads scale features. Both are nil unless Base.Standardised. The deviation of a
 // constant feature is 0.
 func (b *Bundle) Scaling() (mean, deviation []float64) {
@@ -239,21 +251,21 @@ func (b *Bundle) Scaling() (mean, deviation []float64) {
 }
 
 // Check returns an error that wraps ErrWrongModel unless sha256, in hex, is the SHA-256 of the
-// model of the fit.
+// model that the bundle was fitted for.
 func (b *Bundle) Check(sha256 string) error {
 	switch {
 	case b.Base.SHA256 == "":
 		return fmt.Errorf("%w: the fit used features without a model", ErrWrongModel)
 	case b.Base.SHA256 != sha256:
 		return fmt.Errorf("%w: the fit used the model with SHA-256 %s, but this one has %s",
-			ErrWrongModel, abbreviate(b.Base.SHA256), abbreviate(sha256))
+			ErrWrongModel, abbreviateSHA256(b.Base.SHA256), abbreviateSHA256(sha256))
 	}
 	return nil
 }
 
-func abbreviate(sha string) string {
-	if len(sha) > 12 {
-		return sha[:12] + "…"
+func abbreviateSHA256(digest string) string {
+	if len(digest) > 12 {
+		return digest[:12] + "…"
 	}
-	return sha
+	return digest
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// classify sets the fields of predictions that depend on logits, if there are any.
+// classify sets the class, its name and the confidence of each prediction from the logits.
+// Without logits it does nothing.
 func (b *Bundle) classify(out []Prediction, logits blas32.General) {
 	if logits.Cols == 0 {
 		return
@@ -32,7 +33,8 @@ func (b *Bundle) classify(out []Prediction, logits blas32.General) {
 	}
 }
 
-// pairLogits turns a classifier with a single logit into one with two.
+// pairLogits replaces the single logit z of a binary classifier by the two logits 0 and z,
+// because all methods expect a logit for each class. It returns other batches unchanged.
 func (b Base) pairLogits(batch ood.Batch) ood.Batch {
 	if b.Task == Classification {
 		return binarylogit.Batch(batch)

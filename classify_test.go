@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// If all rows are classified correctly, no temperature is determined, and the network's own
-// confidence stays.
+// TestNoTemperature checks that no temperature is fitted if all rows are classified correctly,
+// and that confidence is then the plain softmax or sigmoid.
 func TestNoTemperature(t *testing.T) {
 	rows := ood.Batch{
 		Features: blas32.General{Rows: 40, Cols: 2, Stride: 2, Data: make([]float32, 80)},

@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/evaluate"
 )
 
-// TestEmbedding checks a network without predictions: it gets a detector, but neither classes
-// nor intervals.
+// TestEmbedding checks that a model with features but no predictions gets a detector, and
+// neither classes nor intervals.
 func TestEmbedding(t *testing.T) {
 	in := regressor(1, 200, 1)
 	in.Base.Task = attach.Embedding

@@ -7,25 +7,26 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Reasons to reject a file or a model. Errors of this package wrap them.
+// The errors of this package wrap one of these if a file or a model is rejected.
 var (
-	// ErrDamaged: the file is not a .attach file, is cut short, or was changed.
+	// ErrDamaged means that the file is not a .attach file, is cut short, or was changed.
 	ErrDamaged = errors.New("damaged or altered")
-	// ErrNewerFormat: a newer version of this module wrote the file.
+	// ErrNewerFormat means that a newer version of this module wrote the file.
 	ErrNewerFormat = errors.New("made by a newer attach")
-	// ErrUnknownMethod: this version does not know the detector or the interval method of the
-	// file.
+	// ErrUnknownMethod means that this version does not have the detector or the interval
+	// method of the file.
 	ErrUnknownMethod = errors.New("unknown method")
-	// ErrWrongModel: the bundle belongs to another base model, or to none.
+	// ErrWrongModel means that the bundle was fitted for another base model, or on features
+	// without a model.
 	ErrWrongModel = errors.New("wrong model")
-	// ErrNoModel: the base model is not at the path in the bundle.
+	// ErrNoModel means that the base model is not at the path in the bundle.
 	ErrNoModel = errors.New("model not found")
 )
 
-// notBundle is the ErrDamaged for a file of another kind, or for one that is cut short.
-type notBundle struct{ kind filekind.Kind }
+// notAttachError is an ErrDamaged for a file that is cut short or has another format.
+type notAttachError struct{ kind filekind.Kind }
 
-func (e notBundle) Error() string {
+func (e notAttachError) Error() string {
 	switch e.kind {
 	case filekind.Attach, filekind.Zip, "":
 		return "not a .attach file, or cut short"
@@ -33,11 +34,11 @@ func (e notBundle) Error() string {
 	return "not a .attach file, but " + string(e.kind)
 }
 
-func (e notBundle) Unwrap() []error { return []error{ErrDamaged, e.kind} }
+func (e notAttachError) Unwrap() []error { return []error{ErrDamaged, e.kind} }
 
-// NotFinite reports whether err is about a NaN or an infinity in a matrix, and returns its row
-// and column, counted from 0. The text of err names the matrix, for example the features, the
-// targets or weights.
+// NotFinite reports whether err was caused by a NaN or an infinity in a matrix. It also
+// returns the row and the column of that number, counted from 0. The text of err names the
+// matrix, for example the features.
 func NotFinite(err error) (row, col int, ok bool) {
 	if bad, ok := errors.AsType[*rows.NotFiniteError](err); ok {
 		return bad.Row, bad.Col, true

@@ -11,14 +11,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Example: add uncertainty to the features and logits of a model that runs in another service.
-// This needs only pure Go.
+// This example adds uncertainty to the features and logits of a model that another service
+// runs. It needs no cgo.
 func Example_service() {
 	b, err := attach.Open("testdata/v1_regression.attach")
 	check(err)
 	predictor, err := b.Predictor(attach.PredictOptions{Level: 0.8})
 	check(err)
-	// The model gave four features and two outputs for each of two rows.
+	// For each of two rows, the model computed four features and two outputs.
 	batch := ood.Batch{
 		Features: blas32.General{Rows: 2, Cols: 4, Stride: 4, Data: []float32{0.5, 0.5, 0, 0.1, 9, -8, 7, 6}},
 		Logits:   blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{0.5, 0.5, 6, 6}},
@@ -43,7 +43,7 @@ func check(err error) {
 func ExampleFit() {
 	in := attach.FitOptions{
 		Base:  attach.Base{Task: attach.Classification},
-		Batch: features(), // in-distribution rows: φ, logits, labels
+		Batch: labelledRows(), // in-distribution rows with features, logits and labels
 		Seed:  1,
 	}
 	b, err := attach.Fit(context.Background(), in)
@@ -52,9 +52,9 @@ func ExampleFit() {
 	// Output: certificates-coupled 80 20
 }
 
-func features() ood.Batch { return blob(1, 100, 8, 3, 0) }
+func labelledRows() ood.Batch { return blob(1, 100, 8, 3, 0) }
 
-// Example: predict intervals that are calibrated by group.
+// This example predicts intervals that are calibrated by group.
 func ExamplePredictor_Predict() {
 	b, err := attach.Open("testdata/v1_groups.attach")
 	check(err)
@@ -78,9 +78,9 @@ func ExamplePredictor_Predict() {
 	// [-Inf, +Inf]
 }
 
-// Example: fit a forest as the interval model, which needs no trainer.
+// This example fits a quantile forest as the interval model, which needs no trainer.
 func ExampleFit_forest() {
-	in := regressor(1, 100, 1) // rows, targets, choices
+	in := regressor(1, 100, 1) // 100 rows with one target each
 	in.IntervalModel, _ = attach.MethodByName("quantile-forest")
 	in.Trainer = nil
 	b, err := attach.Fit(context.Background(), in)

@@ -5,8 +5,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/fitting/batchparts"
 )
 
-// Scorer returns the fitted detector, for tests that compare with it.
+// Scorer returns the fitted detector or interval model, so that tests can compare with it.
 func (f *Fitted) Scorer() *fitting.Scorer { return f.scorer }
 
-// Widths returns the widths of rows that a fuzzed bundle needs.
+// Widths exports widths for the fuzz tests.
 func (b Base) Widths() batchparts.Widths { return b.widths() }

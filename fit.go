@@ -21,91 +21,97 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// mostNeighbours is the largest number of rows among which the default detector searches for
-// the nearest.
-const mostNeighbours = 20_000
+// maxDistanceRows is the largest number of fit rows for which "distance" is a default
+// detector. Its search for the nearest fit row would be slow with more rows.
+const maxDistanceRows = 20_000
 
-// defaults lists the detectors to try, in order. For columns of a table the position matters,
-// and not only the direction as for features of a network.
-func (in FitOptions) defaults() []ood.Method {
+// defaultDetectors returns the detectors to try if none is named, in order. Certificates
+// compare only the directions of features, but in a table the position matters too, so tables
+// have other defaults.
+func (in FitOptions) defaultDetectors() []ood.Method {
 	switch {
-	case in.Base.Standardised && in.Batch.Len() > mostNeighbours:
-		return named("gaussian-mixture", "covariance")
+	case in.Base.Standardised && in.Batch.Len() > maxDistanceRows:
+		return methodsByName("gaussian-mixture", "covariance")
 	case in.Base.Standardised:
-		return named("distance", "covariance")
+		return methodsByName("distance", "covariance")
 	}
-	return named("fused-layers", "fused", "certificates-coupled", "certificates")
+	return methodsByName("fused-layers", "fused", "certificates-coupled", "certificates")
 }
 
-// FitOptions holds what Fit needs: in-distribution rows, a description of the model, and
-// choices whose zero values are the defaults.
+// FitOptions holds the inputs of Fit: in-distribution rows, a description of the model, and
+// choices. The zero value of a choice is its default.
 type FitOptions struct {
-	// Base describes the model. Task is required. Width, Outputs and the widths of Layers are
-	// filled in if they are 0. Layers are left out if the detector does not read them.
+	// Base describes the model. Task is required. If Width, Outputs or the widths of Layers
+	// are 0, Fit sets them from the rows. Fit drops Layers if the detector does not read them.
 	Base       Base
 	Preprocess json.RawMessage
 	Layout     string // "nchw", "nhwc" or, if the model takes no images, empty
 	Text       *Text
 
-	// Batch holds n in-distribution rows: features, for most methods logits and labels, and
-	// for some earlier layers. Targets is n×t, only for regression.
+	// Batch holds n in-distribution rows. Every fit needs features. Most detectors also need
+	// logits and labels, and some need earlier layers. Targets is n×t for t targets, and empty
+	// unless the task is regression.
 	Batch   ood.Batch
 	Targets blas32.General
-	// Cal and CalTargets are held-out rows: neither the model nor the heads may be trained on
-	// them. Without them, a random fraction CalFraction of the rows of Batch, by Seed, is
-	// split off for calibration; 0 means 0.2. With them, CalFraction must be 0.
+	// Cal and CalTargets are calibration rows that neither the model nor the heads were
+	// trained on. Without them, Fit splits a random fraction CalFraction off Batch for
+	// calibration. That fraction must be 0 if Cal is given; otherwise 0 means 0.2.
 	Cal         ood.Batch
 	CalTargets  blas32.General
 	CalFraction float64
-	// MayRetain is as in ood.Training: the rows do not change while the bundle is in use.
+	// MayRetain promises that the rows do not change while the bundle is in use, so that
+	// detectors may keep them without a copy: see ood.Training.
 	MayRetain bool
 
-	Last *ood.Linear // the last layer of the network, for methods that need it
-	// Trainer trains the networks of interval models and of trained detectors. Package
-	// heads/fit provides one.
+	Last *ood.Linear // the last layer of the model, for methods that need it
+	// Trainer trains the networks of interval models and of detectors. Only methods that train
+	// a network need it. Package heads/fit provides one.
 	Trainer train.Trainer
-	// InputScale is the scale of the Inputs of Batch and Cal, for methods that run
+	// InputScale is the scale of Batch.Inputs and Cal.Inputs, for methods that run
 	// Batch.Network.
 	InputScale ood.InputScale
 
-	// Detector is the detector. The zero value means the first of these that can be fitted.
-	// For classifiers: "fused-layers", which fuses certificates coupled with the logits and
-	// earlier layers; "fused", which fuses such certificates and ViM, if the last layer is
-	// known; and otherwise "certificates-coupled". For regression: "certificates". For
-	// Base.Standardised features: "distance", the distance to the nearest fit row, or
-	// "gaussian-mixture" for more than 20,000 rows, among which that search would be slow.
-	// DetectorParams replace the default parameters of a Detector that is named.
+	// Detector is the detection method. Its zero value means a default, the first method in
+	// this list that can be fitted:
+	//
+	//   - For classifiers: "fused-layers" (certificates coupled with the logits, and earlier
+	//     layers), "fused" (such certificates and ViM, if the last layer is known) and
+	//     "certificates-coupled".
+	//   - For regression: "certificates".
+	//   - For Base.Standardised features: "distance" (to the nearest fit row) or, for more than
+	//     20,000 rows, among which that search would be slow, "gaussian-mixture".
+	//
+	// DetectorParams replace the default parameters of Detector, which must then be named.
 	Detector       ood.Method
 	DetectorParams ood.Params
 	SkipDetector   bool
 	// IntervalModel is the method that predicts quantiles from the features, for regression.
-	// The zero value means "sqr" or, if Base.Residual is set and there are not too many rows,
+	// Its zero value means "sqr". With Base.Residual and at most 100,000 rows, it means
 	// "quantile-forest" with 50 trees and at least 5 rows in a leaf. IntervalParams replace
-	// its default parameters. Options for a detector or an interval model that is not fitted
-	// are an error.
+	// its default parameters. Fit returns an error if options are given for a head that is not
+	// fitted.
 	IntervalModel  ood.Method
 	IntervalParams ood.Params
 	SkipIntervals  bool
 
 	// Groups, if not nil, holds the group of each row of Batch, and CalGroups the group of
 	// each row of Cal. Intervals are then calibrated by group: see
-	// calibrate.QuantileCalibration.ByGroup. Groups of rows that do not calibrate are not
-	// used.
+	// calibrate.QuantileCalibration.ByGroup. Only the groups of calibration rows matter.
 	Groups, CalGroups []string
 
 	Alpha float64 // default false-alarm rate; 0 means 0.05
 	Level float64 // default coverage; 0 means 0.9
 	Seed  uint64
 
-	Log *slog.Logger // logs which default detector could not be fitted, and why; nil discards
-	// Progress, if not nil, is called with a stage ("detector", "quantiles", "calibration")
-	// and the fraction of it that is done.
+	Log *slog.Logger // receives a warning if a default detector could not be fitted; nil discards it
+	// Progress, if not nil, is called with the name of a stage ("detector", "quantiles" or
+	// "calibration") and the fraction of that stage that is done.
 	Progress func(stage string, share float64)
 }
 
 // Fit fits a detector and, for regression, an interval model, and calibrates both on held-out
-// rows. Equal inputs give equal bundles. It returns an error if all calibration rows are fit
-// rows. If only some are, [Calibration] has their number.
+// rows. Equal options give equal bundles. If all calibration rows are also fit rows, Fit
+// returns an error; if only some are, Calibration.Reused is their number.
 func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -131,8 +137,8 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 	if err := b.Calibration.compareRows(d); err != nil {
 		return nil, err
 	}
-	b.Base.Layers = nil                  // kept only for a detector that reads them
-	b.cells, d.unseen = in.learnCells(d) // before empty cells in features become the mean
+	b.Base.Layers = nil                  // fitDetector sets them if the detector reads them
+	b.cells, d.unseen = in.learnCells(d) // before scaling replaces empty cells by the mean
 	if in.Base.Standardised {
 		b.scaling = rows.NewScaling(d.fit.Features)
 		d.fit.Features, d.cal.Features = b.scaling.Apply(d.fit.Features), b.scaling.Apply(d.cal.Features)
@@ -141,7 +147,7 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 			in.Last = &ood.Linear{Weight: w, Bias: bias}
 		}
 	}
-	// Find out before the work that the result could not be saved.
+	// Check before the fit, which can take long, that its result can be saved.
 	if err := cmp.Or(b.manifest(nil).check(), b.Text.check()); err != nil {
 		return nil, err
 	}
@@ -150,13 +156,14 @@ func Fit(ctx context.Context, in FitOptions) (*Bundle, error) {
 			return nil, err
 		}
 	}
-	if in.quantiles() {
+	if in.fitsIntervals() {
 		if err := b.fitQuantiles(ctx, in, d); err != nil {
 			return nil, err
 		}
 	}
 	if in.Base.Task == Classification && !in.Base.Sigmoid && d.cal.Logits.Cols > 0 && d.cal.Labels != nil {
-		// With a temperature of 0, confidence is the plain softmax: see Prediction.
+		// calibrate.Temperature returns 0 if the labels determine no temperature. Confidence
+		// is then the plain softmax.
 		if b.Calibration.Temperature, err = calibrate.Temperature(d.cal.Logits, d.cal.Labels); err != nil {
 			return nil, fmt.Errorf("temperature: %w", err)
 		}
@@ -224,18 +231,18 @@ func (in FitOptions) withDefaults() (FitOptions, error) {
 	return in, err
 }
 
-// division is the split into fit rows and calibration rows.
+// division holds the fit rows and the calibration rows.
 type division struct {
-	fit, cal     ood.Batch
-	fitTo, calTo blas32.General // targets
-	calGroups    []string
-	heldOut      string
-	unseen       []bool // the calibration rows with emptier cells than the fit rows, or nil
+	fit, cal               ood.Batch
+	fitTargets, calTargets blas32.General // targets of fit rows and of calibration rows
+	calGroups              []string
+	heldOut                string
+	unseen                 []bool // which calibration rows have emptier cells than the fit rows; nil if none
 }
 
 func (in FitOptions) divide() (division, error) {
 	if in.Cal.Len() > 0 {
-		return division{fit: in.Batch, cal: in.Cal, fitTo: in.Targets, calTo: in.CalTargets, calGroups: in.CalGroups, heldOut: rows.Given}, nil
+		return division{fit: in.Batch, cal: in.Cal, fitTargets: in.Targets, calTargets: in.CalTargets, calGroups: in.CalGroups, heldOut: rows.Given}, nil
 	}
 	if in.Batch.Len() < 2 {
 		return division{}, errors.New("one row cannot serve for both fit and calibration; give more rows, or separate calibration rows")
@@ -243,7 +250,7 @@ func (in FitOptions) divide() (division, error) {
 	fit, cal := rows.Split(in.Batch.Len(), in.CalFraction, in.Seed)
 	d := division{
 		fit: in.Batch.Select(fit), cal: in.Batch.Select(cal),
-		fitTo: rows.Select(in.Targets, fit), calTo: rows.Select(in.Targets, cal), heldOut: rows.SplitOff,
+		fitTargets: rows.Select(in.Targets, fit), calTargets: rows.Select(in.Targets, cal), heldOut: rows.SplitOff,
 	}
 	if in.Groups != nil {
 		for _, i := range cal {
@@ -253,16 +260,17 @@ func (in FitOptions) divide() (division, error) {
 	return d, nil
 }
 
-// lacks returns the *ood.NeedError for the first need of a method that t lacks, or nil.
-func lacks(m ood.Method, t ood.Training) error {
+// missingNeed returns the *ood.NeedError for the first need of method m that the data t do not
+// meet. It returns nil if t meets all needs.
+func missingNeed(m ood.Method, t ood.Training) error {
 	if need, ok := errors.AsType[*ood.NeedError](fitting.Check(m, t, nil)); ok {
 		return need
 	}
 	return nil
 }
 
-// fitScorer fits the named detector or, without a name, the first default that can be fitted,
-// and sets its name.
+// fitScorer fits the named detector. Without a name it fits the first default detector that
+// the data allow, and stores that method in in.Detector.
 func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*fitting.Scorer, error) {
 	fit := func(m ood.Method, p ood.Params) (*fitting.Scorer, error) {
 		if err := fitting.Check(m, t, p); err != nil {
@@ -273,7 +281,7 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*fitting.S
 		}
 		s, err := fitting.Fit(ctx, m, t, p)
 		if err == nil {
-			err = savable(m, s)
+			err = checkSavable(m, s)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("detector %s: %w", m.Name, err)
@@ -282,22 +290,23 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*fitting.S
 	}
 	if in.Detector.Name != "" {
 		s, err := fit(in.Detector, in.DetectorParams)
-		return s, in.withOthers(err, t)
+		return s, in.withAlternatives(err, t)
 	}
-	var refused, unfit, large error // errors for missing needs, of failed fits, and for memory
-	for _, m := range in.defaults() {
-		// Outputs of a regressor are not scores of classes.
+	var missing, failed, tooLarge error // the first missing need, all failed fits, and the first fit that needs too much memory
+	for _, m := range in.defaultDetectors() {
+		// The outputs of a regressor are targets, so a method that expects class logits would
+		// misread them.
 		if t.Regression && m.Needs.Logits {
 			continue
 		}
-		if err := lacks(m, t); err != nil {
-			refused = cmp.Or(refused, err)
+		if err := missingNeed(m, t); err != nil {
+			missing = cmp.Or(missing, err)
 			continue
 		}
 		s, err := fit(m, nil)
 		if err == nil {
-			if unfit != nil {
-				in.Log.WarnContext(ctx, "attached a later default detector", "detector", m.Name, "reason", unfit)
+			if failed != nil {
+				in.Log.WarnContext(ctx, "attached a later default detector", "detector", m.Name, "reason", failed)
 			}
 			in.Detector, in.DetectorParams = m, fitting.Default(m)
 			return s, nil
@@ -305,32 +314,33 @@ func (in *FitOptions) fitScorer(ctx context.Context, t ood.Training) (*fitting.S
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		if large == nil && errors.Is(err, fitting.ErrMemory) {
-			large = err
+		if tooLarge == nil && errors.Is(err, fitting.ErrMemory) {
+			tooLarge = err
 		}
-		if unfit == nil {
-			unfit = err
+		if failed == nil {
+			failed = err
 		} else {
-			unfit = fmt.Errorf("%w; %w", unfit, err)
+			failed = fmt.Errorf("%w; %w", failed, err)
 		}
 	}
-	return nil, in.withOthers(cmp.Or(large, unfit, refused), t)
+	return nil, in.withAlternatives(cmp.Or(tooLarge, failed, missing), t)
 }
 
-// readsLayers reports whether the detector, or the first default if it can be fitted, reads
-// earlier layers.
+// readsLayers reports whether the detector reads earlier layers. Without a named detector, it
+// reports this for the first default detector, if that can be fitted.
 func (in FitOptions) readsLayers(t ood.Training) bool {
 	m := in.Detector
 	if m.Name == "" {
-		m = in.defaults()[0]
-		if t.Regression || lacks(m, t) != nil {
+		m = in.defaultDetectors()[0]
+		if t.Regression || missingNeed(m, t) != nil {
 			return false
 		}
 	}
 	return m.Needs.Layers
 }
 
-// layersRead describes the earlier layers, if the detector reads them.
+// layersRead returns the names and widths of the earlier layers, or nil if the detector does
+// not read them.
 func (in FitOptions) layersRead() []Layer {
 	if !in.Detector.Needs.Layers {
 		return nil
@@ -346,11 +356,11 @@ func (in FitOptions) layersRead() []Layer {
 }
 
 func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d division) error {
-	in.Cal = d.cal // split off, if none are given
+	in.Cal = d.cal // also contains rows that Fit split off
 	t := ood.Training{
 		Batch: d.fit, Last: in.Last, Trainer: in.Trainer, Seed: in.Seed, InputScale: in.InputScale,
 		Regression: in.Base.Task == Regression, MayRetain: in.MayRetain || d.heldOut == rows.SplitOff,
-		Progress: func(share float64) { in.Progress("detector", share) },
+		Progress: func(done float64) { in.Progress("detector", done) },
 	}
 	if in.readsLayers(t) {
 		if err := in.checkLayers(); err != nil {
@@ -368,11 +378,11 @@ func (b *Bundle) fitDetector(ctx context.Context, in FitOptions, d division) err
 	}
 	b.Detector = &Fitted{Method: in.Detector.Name, Params: in.DetectorParams, scorer: scorer}
 	b.Calibration.OOD = scores
-	sorted, err := calibrate.NewConformal(scores)
+	conformal, err := calibrate.NewConformal(scores)
 	if err != nil {
 		return fmt.Errorf("detector %s: %w", in.Detector.Name, err)
 	}
-	if n := float64(len(scores)); in.Alpha*(n+1) >= 1 && math.IsInf(sorted.Threshold(in.Alpha), 1) {
+	if n := float64(len(scores)); in.Alpha*(n+1) >= 1 && math.IsInf(conformal.Threshold(in.Alpha), 1) {
 		return fmt.Errorf("detector %s: more than a fraction %v of the calibration rows have infinite scores, so that nothing could be flagged; their features are far too large", in.Detector.Name, in.Alpha)
 	}
 	for i, unseen := range d.unseen {

@@ -20,16 +20,16 @@ import (
 )
 
 func TestFitSplits(t *testing.T) {
-	var seen train.Problem
+	var problem train.Problem
 	in := regressor(1, 100, 2)
-	in.Trainer = attachtest.LinearTrainer{Problem: &seen}
+	in.Trainer = attachtest.LinearTrainer{Problem: &problem}
 	in.CalFraction = 0.3
 	stages := map[string]float64{}
-	in.Progress = func(stage string, share float64) { stages[stage] = share }
+	in.Progress = func(stage string, fraction float64) { stages[stage] = fraction }
 	b := mustFit(t, in)
 	c := b.Calibration
-	if c.NFit != 70 || c.NCal != 30 || len(c.OOD) != 30 || len(c.Quantiles) != 2 || len(c.Quantiles[1].Y) != 30 || seen.X.Rows != 70 {
-		t.Errorf("fitted %d (trained on %d), calibrated %d: want 70 and 30", c.NFit, seen.X.Rows, c.NCal)
+	if c.NFit != 70 || c.NCal != 30 || len(c.OOD) != 30 || len(c.Quantiles) != 2 || len(c.Quantiles[1].Y) != 30 || problem.X.Rows != 70 {
+		t.Errorf("fitted %d (trained on %d), calibrated %d: want 70 and 30", c.NFit, problem.X.Rows, c.NCal)
 	}
 	if c.HeldOut != "split" || !strings.Contains(b.Guarantee(), "too many rows are flagged") {
 		t.Errorf("calibration rows are %q: %s", c.HeldOut, b.Guarantee())
@@ -57,7 +57,7 @@ func TestFitGivenCalibrationRows(t *testing.T) {
 		t.Error("calibrated on other targets than those given")
 	}
 	if strings.Contains(b.Guarantee(), "too many rows are flagged") {
-		t.Errorf("the promise for held-out rows is the weak one: %s", b.Guarantee())
+		t.Errorf("the guarantee for held-out rows is the one for rows that were split off: %s", b.Guarantee())
 	}
 }
 
@@ -150,7 +150,7 @@ func TestFitCancelled(t *testing.T) {
 	}
 }
 
-// TestPure checks that a program that embeds a .attach file needs no C compiler.
+// TestPure checks that this package and its dependencies need no C compiler.
 func TestPure(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "-f", "{{if and .CgoFiles (not .Standard)}}{{.ImportPath}}{{end}}", ".")
 	list.Env = append(list.Environ(), "CGO_ENABLED=1")
@@ -159,12 +159,12 @@ func TestPure(t *testing.T) {
 		t.Skip("the go command is not at hand:", err)
 	}
 	if s := strings.TrimSpace(string(out)); s != "" {
-		t.Errorf("these packages, on which bundle depends, need cgo: %s", s)
+		t.Errorf("these packages, on which attach depends, need cgo: %s", s)
 	}
 }
 
-// TestOneLogitLastLayer checks that the last layer of a method produces the two logits that
-// the method gets.
+// TestOneLogitLastLayer checks that a method gets a last layer with two outputs for a model
+// with a single logit, and that this layer computes the two logits that the method gets.
 func TestOneLogitLastLayer(t *testing.T) {
 	in := classifier(40)
 	in.Batch.Labels = nil
@@ -181,7 +181,7 @@ func TestOneLogitLastLayer(t *testing.T) {
 		}
 	}
 	entropy := method("entropy")
-	seen := 0
+	logits := 0
 	in.Detector = entropy
 	in.Detector.Fit = func(ctx context.Context, tr ood.Training, p ood.Params) (any, error) {
 		for i := range tr.Logits.Rows {
@@ -193,23 +193,24 @@ func TestOneLogitLastLayer(t *testing.T) {
 				if !near(float64(z), float64(tr.Logits.Data[2*i+k]), 1e-5) {
 					t.Errorf("row %d: the last layer makes logit %d %v, want %v", i, k, z, tr.Logits.Data[2*i+k])
 				}
-				seen++
+				logits++
 			}
 		}
 		return entropy.Fit(ctx, tr, p)
 	}
 	mustFit(t, in)
-	if seen != 64 {
-		t.Errorf("%d logits were seen, want 64", seen)
+	if logits != 64 {
+		t.Errorf("%d logits were seen, want 64", logits)
 	}
 }
 
-// TestDefaultDetector checks that Fit selects the first default that the available data allow.
+// TestDefaultDetector checks that Fit selects the first default detector that the available
+// data allow.
 func TestDefaultDetector(t *testing.T) {
-	known := classifier(60)
-	known.Last = &ood.Linear{Weight: matrix(3, 8), Bias: make([]float32, 3)}
-	for i := range known.Last.Weight.Data {
-		known.Last.Weight.Data[i] = float32((i*7)%5) - 2
+	withLastLayer := classifier(60)
+	withLastLayer.Last = &ood.Linear{Weight: matrix(3, 8), Bias: make([]float32, 3)}
+	for i := range withLastLayer.Last.Weight.Data {
+		withLastLayer.Last.Weight.Data[i] = float32((i*7)%5) - 2
 	}
 	negative := classifier(60)
 	negative.Batch.Logits = matrix(60, 3)
@@ -219,7 +220,7 @@ func TestDefaultDetector(t *testing.T) {
 	features := classifier(60)
 	features.Batch.Logits = blas32.General{}
 	for want, in := range map[string]attach.FitOptions{
-		"fused": known, "certificates-coupled": classifier(60), "certificates": negative,
+		"fused": withLastLayer, "certificates-coupled": classifier(60), "certificates": negative,
 	} {
 		in.Detector = ood.Method{}
 		var log bytes.Buffer
@@ -227,8 +228,9 @@ func TestDefaultDetector(t *testing.T) {
 		if got := mustFit(t, in).Detector.Method; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		// Negative logits are a failure of the fit, and not missing data.
-		if told := strings.Contains(log.String(), "largest logit"); told != (want == "certificates") {
+		// Only the fits on negative logits fail. The other inputs lack data, which is not
+		// logged.
+		if logged := strings.Contains(log.String(), "largest logit"); logged != (want == "certificates") {
 			t.Errorf("%s: the log says %q", want, log.String())
 		}
 	}
@@ -238,22 +240,23 @@ func TestDefaultDetector(t *testing.T) {
 			t.Errorf("%s: got %s, want certificates", name, got)
 		}
 	}
-	known.Detector, known.DetectorParams = ood.Method{}, ood.Params{"k": 2.}
-	if _, err := attach.Fit(context.Background(), known); err == nil {
+	withLastLayer.Detector, withLastLayer.DetectorParams = ood.Method{}, ood.Params{"k": 2.}
+	if _, err := attach.Fit(context.Background(), withLastLayer); err == nil {
 		t.Error("parameters of no detector are accepted")
 	}
 }
 
-// Matrices come from the caller. The error names one whose data are shorter than its shape.
+// TestFitRefusesShortMatrices checks that Fit returns an error for a matrix with less data
+// than its shape needs. The error names the matrix.
 func TestFitRefusesShortMatrices(t *testing.T) {
 	short := blas32.General{Rows: 60, Cols: 2, Stride: 2, Data: make([]float32, 5)}
 	last := &ood.Linear{Weight: blas32.General{Rows: 3, Cols: 8, Stride: 8, Data: make([]float32, 2)}}
 	single := &ood.Linear{Weight: blas32.General{Rows: 1, Cols: 8, Stride: 8, Data: make([]float32, 2)}}
 	for what, in := range map[string]attach.FitOptions{
-		"targets":                  but(regressor(1, 60, 2), func(in *attach.FitOptions) { in.Targets = short }),
-		"calibration rows":         but(regressor(1, 60, 2), func(in *attach.FitOptions) { in.Cal, in.CalTargets = in.Batch, short }),
-		"the last layer's weights": but(classifier(60), func(in *attach.FitOptions) { in.Last, in.Detector = last, method("vim") }),
-		"weights are for 8": but(classifier(60), func(in *attach.FitOptions) {
+		"targets":                  modified(regressor(1, 60, 2), func(in *attach.FitOptions) { in.Targets = short }),
+		"calibration rows":         modified(regressor(1, 60, 2), func(in *attach.FitOptions) { in.Cal, in.CalTargets = in.Batch, short }),
+		"the last layer's weights": modified(classifier(60), func(in *attach.FitOptions) { in.Last, in.Detector = last, method("vim") }),
+		"weights are for 8": modified(classifier(60), func(in *attach.FitOptions) {
 			in.Last, in.Detector, in.Batch, in.Base.Classes = single, method("vim"), blob(1, 60, 5, 1, 0), nil
 		}),
 	} {
@@ -264,13 +267,13 @@ func TestFitRefusesShortMatrices(t *testing.T) {
 	}
 }
 
-func but(in attach.FitOptions, change func(*attach.FitOptions)) attach.FitOptions {
+func modified(in attach.FitOptions, change func(*attach.FitOptions)) attach.FitOptions {
 	change(&in)
 	return in
 }
 
-// Missing parts of the calibration rows are reported before the work, whether rows were given
-// or split off.
+// TestFitAsksForInputsFirst checks that Fit reports missing inputs of the calibration rows
+// before it calls the method, whether these rows are given or split off.
 func TestFitAsksForInputsFirst(t *testing.T) {
 	fitted := false
 	m := ood.Method{
@@ -282,7 +285,7 @@ func TestFitAsksForInputsFirst(t *testing.T) {
 		New: func() any { return nil },
 	}
 	for _, cal := range []ood.Batch{{}, blob(2, 30, 8, 3, 0)} {
-		in := but(classifier(60), func(in *attach.FitOptions) { in.Detector, in.Cal, in.Batch.Network = m, cal, summing{3} })
+		in := modified(classifier(60), func(in *attach.FitOptions) { in.Detector, in.Cal, in.Batch.Network = m, cal, sumNetwork{3} })
 		need := (*ood.NeedError)(nil)
 		if _, err := attach.Fit(context.Background(), in); !errors.As(err, &need) || !need.Need.Inputs || fitted {
 			t.Errorf("%d rows: %v", cal.Len(), err)
@@ -291,7 +294,7 @@ func TestFitAsksForInputsFirst(t *testing.T) {
 }
 
 func TestFitRefusesIntervalMethodsAsDetectors(t *testing.T) {
-	in := but(regressor(1, 60, 1), func(in *attach.FitOptions) { in.Detector = method("sqr") })
+	in := modified(regressor(1, 60, 1), func(in *attach.FitOptions) { in.Detector = method("sqr") })
 	if _, err := attach.Fit(context.Background(), in); err == nil || !strings.Contains(err.Error(), "is an interval method, not a detector") {
 		t.Error(err)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// check returns an error, before any work, for rows on which a fit would fail or, worse, would
-// succeed wrongly.
+// check returns an error for options with which a fit would fail late or, worse, would give a
+// wrong result.
 func (in FitOptions) check() error {
 	switch in.Base.Task {
 	case Classification, Regression:
@@ -46,14 +46,14 @@ func (in FitOptions) check() error {
 	if err := checkLevels(in.Level, in.Alpha); err != nil {
 		return err
 	}
-	quantiles := in.quantiles()
-	if in.SkipDetector && !quantiles {
+	intervals := in.fitsIntervals()
+	if in.SkipDetector && !intervals {
 		return errors.New("there is nothing to fit: neither a detector nor an interval model is requested")
 	}
-	if quantiles && in.IntervalModel.Needs.Trainer && in.Trainer == nil {
+	if intervals && in.IntervalModel.Needs.Trainer && in.Trainer == nil {
 		return errors.New("this interval model needs a trainer, such as that of package heads/fit; a quantile forest needs none")
 	}
-	if err := in.checkRows("fit rows", in.Batch, in.Targets, quantiles); err != nil {
+	if err := in.checkRows("fit rows", in.Batch, in.Targets, intervals); err != nil {
 		return err
 	}
 	if in.Last != nil {
@@ -61,23 +61,24 @@ func (in FitOptions) check() error {
 			return err
 		}
 	}
-	if err := in.checkGroups(quantiles); err != nil {
+	if err := in.checkGroups(intervals); err != nil {
 		return err
 	}
 	if in.Cal.Len() == 0 && in.CalTargets.Rows == 0 {
 		return nil
 	}
-	if err := in.checkRows("calibration rows", in.Cal, in.CalTargets, quantiles); err != nil {
+	if err := in.checkRows("calibration rows", in.Cal, in.CalTargets, intervals); err != nil {
 		return err
 	}
-	return in.checkCal(quantiles)
+	return in.checkCal(intervals)
 }
 
-// notUTF8 reports whether the manifest cannot hold a name.
+// notUTF8 reports whether a name is not UTF-8, which the JSON manifest cannot hold.
 func notUTF8(name string) bool { return !utf8.ValidString(name) }
 
-// checkGroups returns an error unless groups match the calibration rows.
-func (in FitOptions) checkGroups(quantiles bool) error {
+// checkGroups returns an error unless there is one group for each calibration row. The groups
+// are those of the fit rows if calibration rows are split off.
+func (in FitOptions) checkGroups(intervals bool) error {
 	groups, rows, what := in.Groups, in.Batch.Len(), "fit rows"
 	if in.Cal.Len() > 0 {
 		groups, rows, what = in.CalGroups, in.Cal.Len(), "calibration rows"
@@ -88,7 +89,7 @@ func (in FitOptions) checkGroups(quantiles bool) error {
 	switch {
 	case groups == nil:
 		return nil
-	case !quantiles:
+	case !intervals:
 		return errors.New("groups are for intervals, but no interval model is fitted")
 	case slices.ContainsFunc(groups, notUTF8):
 		return errors.New("a group name is not UTF-8")
@@ -98,7 +99,7 @@ func (in FitOptions) checkGroups(quantiles bool) error {
 	return nil
 }
 
-func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General, quantiles bool) error {
+func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General, intervals bool) error {
 	n := b.Len()
 	switch {
 	case n == 0:
@@ -109,7 +110,7 @@ func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General,
 	if err := batchparts.Validate(b); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	b.Layers = nil // not read by every detector
+	b.Layers = nil // checkLayers checks them if the detector reads them
 	if err := in.Base.checkFinite(b, what); err != nil {
 		return err
 	}
@@ -118,9 +119,9 @@ func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General,
 		return fmt.Errorf("the task %q has no targets, but the %s have %d", in.Base.Task, what, targets.Cols)
 	case in.Base.Task != Regression:
 		return nil
-	case quantiles && targets.Cols == 0:
+	case intervals && targets.Cols == 0:
 		return fmt.Errorf("the %s have no targets, which an interval model needs", what)
-	case quantiles && in.Base.Residual && b.Logits.Cols == 0:
+	case intervals && in.Base.Residual && b.Logits.Cols == 0:
 		return fmt.Errorf("the %s lack the model's predictions, which this interval model needs", what)
 	case targets.Cols > 0 && targets.Rows != n:
 		return fmt.Errorf("%d %s, but %s of targets", n, what, rows.Count(targets.Rows, "row"))
@@ -130,7 +131,8 @@ func (in FitOptions) checkRows(what string, b ood.Batch, targets blas32.General,
 	return rows.CheckFinite(what+": targets", targets)
 }
 
-// checkFinite returns an error for NaN and infinities, except empty cells of a table.
+// checkFinite returns an error for NaN and infinities. If features are standardised, they may
+// contain NaN, which stands for an empty cell of a table.
 func (b Base) checkFinite(r ood.Batch, what string) error {
 	if b.Standardised {
 		for i := range r.Features.Rows {
@@ -144,8 +146,8 @@ func (b Base) checkFinite(r ood.Batch, what string) error {
 	return batchparts.Of(&r).CheckFinite(what)
 }
 
-// checkLayers returns an error for earlier layers that a detector cannot read, or would
-// misread.
+// checkLayers returns an error unless all earlier layers are finite, calibration rows have the
+// widths of the fit rows, and Base.Layers describes as many layers as the rows have.
 func (in FitOptions) checkLayers() error {
 	for _, part := range []struct {
 		what string
@@ -164,42 +166,43 @@ func (in FitOptions) checkLayers() error {
 	return nil
 }
 
-// checkCal returns an error for calibration rows that do not match the fit rows.
-func (in FitOptions) checkCal(quantiles bool) error {
-	in.Cal.Layers, in.Batch.Layers = nil, nil // not read by every detector
+// checkCal returns an error if calibration rows do not have the same number of features,
+// logits or targets as the fit rows.
+func (in FitOptions) checkCal(intervals bool) error {
+	in.Cal.Layers, in.Batch.Layers = nil, nil // checkLayers checks them if the detector reads them
 	if err := batchparts.Of(&in.Cal).Widths().Check(batchparts.Of(&in.Batch).Widths(), "calibration rows", "fit rows have"); err != nil {
 		return err
 	}
 	switch {
 	case (in.Cal.Logits.Cols > 0) != (in.Batch.Logits.Cols > 0):
 		return fmt.Errorf("calibration rows have %s, but fit rows have %d", rows.Count(in.Cal.Logits.Cols, "logit"), in.Batch.Logits.Cols)
-	case quantiles && in.CalTargets.Cols != in.Targets.Cols:
+	case intervals && in.CalTargets.Cols != in.Targets.Cols:
 		return fmt.Errorf("calibration rows have %s, but fit rows have %d", rows.Count(in.CalTargets.Cols, "target"), in.Targets.Cols)
 	}
 	return nil
 }
 
-// withOthers adds the names of the detectors that would fit in memory to an error of a
-// detector that does not.
-func (in FitOptions) withOthers(err error, t ood.Training) error {
+// withAlternatives adds a hint to an error about too little memory: the names of the detectors
+// that would fit in memory.
+func (in FitOptions) withAlternatives(err error, t ood.Training) error {
 	if !errors.Is(err, fitting.ErrMemory) || in.Detector.Name != "" && fitting.Check(in.Detector, t, nil) == nil {
-		return err // other parameters would help
+		return err // the named detector fits in memory with its default parameters
 	}
-	var others []string
+	var alternatives []string
 	for _, m := range Methods() {
 		if !m.Control && !m.Needs.Targets && fitting.CheckBatch(m, in.Cal, "") == nil && fitting.Check(m, t, nil) == nil {
-			others = append(others, m.Name)
+			alternatives = append(alternatives, m.Name)
 		}
 	}
-	if others == nil {
+	if alternatives == nil {
 		return err
 	}
-	return fmt.Errorf("%w; these detectors need less: %s", err, strings.Join(others, ", "))
+	return fmt.Errorf("%w; these detectors need less: %s", err, strings.Join(alternatives, ", "))
 }
 
-// compareRows counts calibration rows that are fit rows and calibration rows that repeat
-// others. It keeps samples of the hashes of both, to compare later rows with. It returns an
-// error if all calibration rows are fit rows.
+// compareRows counts the calibration rows that are also fit rows, and those that equal an
+// earlier calibration row. It stores samples of the hashes of both sets, to find reused rows
+// later. It returns an error if all given calibration rows are fit rows.
 func (c *Calibration) compareRows(d division) error {
 	c.Hashed = rowhash.OfFeatures
 	if d.fit.Hashes != nil && d.cal.Hashes != nil {
@@ -207,29 +210,29 @@ func (c *Calibration) compareRows(d division) error {
 	}
 	fit, cal := rowhash.Of(d.fit, c.Hashed), rowhash.Of(d.cal, c.Hashed)
 	inputs := [2][]uint64{rowhash.Numbers(fit), rowhash.Numbers(cal)}
-	// Rows with few columns may be equal by chance; if they are no copies, their targets
-	// differ.
-	if d.fitTo.Rows > 0 && d.calTo.Rows > 0 || d.fit.Labels != nil && d.cal.Labels != nil {
-		addTruth(fit, d.fit.Labels, d.fitTo)
-		addTruth(cal, d.cal.Labels, d.calTo)
+	// Rows with few columns may have equal inputs by chance, but their targets or labels then
+	// usually differ. Copies also have equal targets or labels.
+	if d.fitTargets.Rows > 0 && d.calTargets.Rows > 0 || d.fit.Labels != nil && d.cal.Labels != nil {
+		addTruth(fit, d.fit.Labels, d.fitTargets)
+		addTruth(cal, d.cal.Labels, d.calTargets)
 	}
-	all := [2][]uint64{rowhash.Numbers(fit), rowhash.Numbers(cal)}
+	whole := [2][]uint64{rowhash.Numbers(fit), rowhash.Numbers(cal)}
 	if d.heldOut == rows.SplitOff {
-		c.Reused = rowhash.ReusedOfSplit(all[0], all[1])
+		c.Reused = rowhash.ReusedOfSplit(whole[0], whole[1])
 	} else {
-		c.Reused = rowhash.Reused(all[0], all[1])
+		c.Reused = rowhash.Reused(whole[0], whole[1])
 	}
 	if c.Reused == len(cal) && d.heldOut == rows.Given {
 		return &rowhash.ReusedError{Rows: c.Reused}
 	}
-	c.Repeated = rowhash.Repeated(all[0], all[1])
-	fitted, calibrated := rowhash.SampleOf(inputs[0], rowhash.Copied(all[0])), rowhash.SampleOf(inputs[1], c.Repeated > 0)
+	c.Repeated = rowhash.Repeated(whole[0], whole[1])
+	fitted, calibrated := rowhash.SampleOf(inputs[0], rowhash.Copied(whole[0])), rowhash.SampleOf(inputs[1], c.Repeated > 0)
 	c.FitHashes, c.FitTies = fitted.Hashes, [2]int{fitted.Rows, fitted.Repeated}
 	c.CalHashes, c.CalTies = calibrated.Hashes, [2]int{calibrated.Rows, calibrated.Repeated}
 	return nil
 }
 
-// addTruth adds the targets of rows, or their labels, to their hashes.
+// addTruth adds the targets of each row or, without targets, its label to the hash of the row.
 func addTruth(hashes []rowhash.Hash, labels []int, targets blas32.General) {
 	for i, h := range hashes {
 		if targets.Rows > 0 {
@@ -240,7 +243,8 @@ func addTruth(hashes []rowhash.Hash, labels []int, targets blas32.General) {
 	}
 }
 
-// checkSamples returns an error for samples of hashes that no rows have.
+// checkSamples returns an error for a sample of hashes that no set of rows can have, for
+// example because it is larger than the set.
 func (c *Calibration) checkSamples() error {
 	if c.Hashed != rowhash.OfInputs && c.Hashed != rowhash.OfFeatures {
 		return fmt.Errorf("the rows are hashed by %q, not by %s or %s", c.Hashed, rowhash.OfInputs, rowhash.OfFeatures)

@@ -7,18 +7,19 @@ import (
 	"testing"
 )
 
-// TestPValuesByClass compares with crepes; see the script beside the file.
+// TestPValuesByClass compares p-values by predicted class with those of the Python package
+// crepes, which testdata/pvalues.py computed.
 func TestPValuesByClass(t *testing.T) {
 	raw, err := os.ReadFile("testdata/pvalues.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var r struct {
-		Scores    []float64
-		Predicted []int
-		Fresh     []float64 `json:"fresh_scores"`
-		Classes   []int     `json:"fresh_predicted"`
-		Want      []float64 `json:"p_values"`
+		Scores       []float64
+		Predicted    []int
+		NewScores    []float64 `json:"fresh_scores"`
+		NewPredicted []int     `json:"fresh_predicted"`
+		Want         []float64 `json:"p_values"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil || len(r.Want) == 0 {
 		t.Fatalf("%d p-values, error %v", len(r.Want), err)
@@ -28,8 +29,8 @@ func TestPValuesByClass(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range r.Want {
-		if got := p.Conformal(r.Classes[i]).PValue(r.Fresh[i]); math.Abs(got-want) > 1e-15 {
-			t.Errorf("row %d of class %d: p-value %v, want %v", i, r.Classes[i], got, want)
+		if got := p.Conformal(r.NewPredicted[i]).PValue(r.NewScores[i]); math.Abs(got-want) > 1e-15 {
+			t.Errorf("row %d of class %d: p-value %v, want %v", i, r.NewPredicted[i], got, want)
 		}
 	}
 	if got := p.Conformal(7).PValue(9); got != 1 {

@@ -23,7 +23,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// goldenFiles returns the files that the fuzz targets change.
+// goldenFiles returns the .attach files in testdata, which the fuzz tests change.
 func goldenFiles(f *testing.F) [][]byte {
 	paths, err := filepath.Glob("testdata/v*.attach")
 	if err != nil || len(paths) == 0 {
@@ -40,14 +40,14 @@ func goldenFiles(f *testing.F) [][]byte {
 	return files
 }
 
-// mostChanges limits the number of changes, because Go minimises a finding pair of bytes by
-// pair of bytes, for up to a minute each.
-const mostChanges = 4
+// maxChanges limits the changes to a file, because the Go fuzzer minimises a failing input
+// slowly: it tries to remove every range of its bytes.
+const maxChanges = 4
 
-// edited applies changes to content, each of five bytes: a position, the number of bytes to
-// remove, and two bytes to insert.
-func edited(t *testing.T, content, changes []byte) []byte {
-	if len(changes) > 5*mostChanges {
+// applyChanges changes content at one or more positions. Each change is five bytes: the
+// position (two bytes), the number of bytes to remove there, and two bytes to insert.
+func applyChanges(t *testing.T, content, changes []byte) []byte {
+	if len(changes) > 5*maxChanges {
 		t.Skip("too long")
 	}
 	for ; len(changes) >= 5; changes = changes[5:] {
@@ -58,13 +58,14 @@ func edited(t *testing.T, content, changes []byte) []byte {
 	return content
 }
 
-// checkRead reads arbitrary content, and expects an error of one line, or a bundle that can be
-// written.
+// checkRead reads arbitrary content. The result must be an error of one line, or a bundle that
+// can be written and can predict.
 func checkRead(t *testing.T, content []byte) {
 	t.Helper()
 	start := time.Now()
 	b, err := read(content)
-	// On a busy machine, wall time only shows whether the call hangs.
+	// Wall time varies on a busy machine, so outside of fuzzing the limit only detects that
+	// the call hangs.
 	if d := time.Since(start); d > 20*time.Second || d > time.Second && flag.Lookup("test.fuzzworker").Value.String() == "true" {
 		t.Errorf("reading takes %v", d)
 	}
@@ -88,20 +89,20 @@ func checkRead(t *testing.T, content []byte) {
 	if b.Calibration.Groups != nil {
 		row.Groups = []string{""}
 	}
-	need := (*ood.NeedError)(nil) // the network, or logits whose number is unknown
+	need := (*ood.NeedError)(nil) // allowed if the detector needs the network, or logits of unknown width
 	if _, err := predict(b, row, attach.PredictOptions{}); err != nil && !errors.As(err, &need) {
 		t.Errorf("what was read predicts nothing: %v", err)
 	}
 }
 
-// seedFiles returns the golden files, and one for a model of tables.
+// seedFiles returns the golden files, and a file for a model of table rows.
 func seedFiles(f *testing.F) [][]byte {
 	in := tableRegressor(3, 1, true)
 	in.IntervalParams, in.IntervalModel = ood.Params{"n_estimators": 2.}, method("quantile-forest")
 	return append(goldenFiles(f), mustWrite(f, mustFit(f, in)))
 }
 
-// FuzzRead changes bytes of valid files.
+// FuzzRead changes bytes of valid files and reads the result.
 func FuzzRead(f *testing.F) {
 	files := seedFiles(f)
 	for i, b := range files {
@@ -110,12 +111,12 @@ func FuzzRead(f *testing.F) {
 		f.Add(uint8(i), []byte{0, 0, 1, 'p', 0xff})
 	}
 	f.Fuzz(func(t *testing.T, file uint8, changes []byte) {
-		checkRead(t, edited(t, files[int(file)%len(files)], changes))
+		checkRead(t, applyChanges(t, files[int(file)%len(files)], changes))
 	})
 }
 
-// FuzzResealed changes the manifest and one array of a valid file and corrects all checksums,
-// so that the code behind the checksums is reached.
+// FuzzResealed changes the manifest and one array of a valid file, and corrects all checksums.
+// The changes thus reach the code that runs after the checksums are verified.
 func FuzzResealed(f *testing.F) {
 	type file struct {
 		names   []string
@@ -138,15 +139,15 @@ func FuzzResealed(f *testing.F) {
 		content := maps.Clone(file.content)
 		name := file.names[int(part)%len(file.names)]
 		if strings.HasSuffix(name, ".npy") {
-			content[name] = edited(t, content[name], array)
+			content[name] = applyChanges(t, content[name], array)
 		}
-		content["manifest.json"] = edited(t, content["manifest.json"], manifest)
+		content["manifest.json"] = applyChanges(t, content["manifest.json"], manifest)
 		seal(content, name)
 		checkRead(t, pack(t, file.names, content, zip.Store))
 	})
 }
 
-func sha(b []byte) string {
+func sha256Hex(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// emptyCells describes the empty cells of the fit rows. It is the zero value if no cell could
-// be empty.
+// emptyCells describes how often the cells of each table column are empty in the fit rows. It
+// is the zero value if the fit rows have no cells that can be empty.
 type emptyCells struct {
 	gaps.Profile
-	// Features tells that the cells are the features themselves, with NaN for empty ones: the
-	// fit rows had no Gaps.
+	// Features reports whether the cells are the features, in which NaN is an empty cell.
+	// Otherwise rows describe their empty cells in ood.Batch.Gaps.
 	Features bool `state:"features"`
 }
 
-// of returns the empty cells of rows, in the form of ood.Batch.Gaps. Features are not yet
-// standardised.
-func (e emptyCells) of(b ood.Batch) blas32.General {
+// matrixOf returns the empty cells of rows: a matrix with 1 for an empty cell and 0 for
+// another, like ood.Batch.Gaps. Features must not be scaled yet.
+func (e emptyCells) matrixOf(b ood.Batch) blas32.General {
 	if !e.Features {
 		return b.Gaps
 	}
@@ -41,37 +41,39 @@ func (e emptyCells) of(b ood.Batch) blas32.General {
 }
 
 // unseen reports which rows have emptier cells than the fit rows. It returns nil if none has.
-// Features are as in of.
+// Features must not be scaled yet.
 func (e emptyCells) unseen(b ood.Batch) []bool {
 	if e.Profile.Empty == nil {
 		return nil
 	}
-	return e.Unseen(e.of(b))
+	return e.Unseen(e.matrixOf(b))
 }
 
 const (
-	// emptyShare is the fraction of the false-alarm rate that rows with emptier cells than the
-	// fit rows may use. Alpha can be lowered later, and the rest should be left for rows that
-	// are unusual in other ways.
-	emptyShare = 0.1
-	// surelyEmptier is the probability below which calibration rows count as having more empty
-	// cells than the fit rows.
-	surelyEmptier = 0.001
+	// emptyCellFraction is the fraction of the false-alarm rate that may be spent on rows with
+	// emptier cells than the fit rows. It is small because alpha can be lowered later, and
+	// because rows can be unusual in other ways.
+	emptyCellFraction = 0.1
+	// emptierSignificance is the significance level of the test whether calibration rows have
+	// more empty cells than the fit rows.
+	emptierSignificance = 0.001
 )
 
-// learnCells counts the empty cells of the fit rows, and reports which calibration rows have
-// emptier cells, or nil. Only the fit rows are the reference, because p-values are then exact:
-// calibration rows are scored in the same way as later rows. If calibration rows surely have
-// more empty cells, later rows probably have them too, and both kinds of rows are the
+// learnCells counts the empty cells of the fit rows. It also reports which calibration rows
+// have emptier cells, or returns nil if none has.
+//
+// The fit rows are the reference, so that calibration rows are scored like later rows and
+// p-values are exact. If calibration rows have significantly more empty cells, later rows
+// probably have them too. In that case, fit rows and calibration rows together are the
 // reference.
 func (in FitOptions) learnCells(d division) (e emptyCells, unseen []bool) {
 	e = emptyCells{Features: d.fit.Gaps.Cols == 0 && in.Base.Standardised}
-	fit, cal := e.of(d.fit), e.of(d.cal)
+	fit, cal := e.matrixOf(d.fit), e.matrixOf(d.cal)
 	if fit.Cols == 0 {
 		return emptyCells{}, nil
 	}
-	var likely float64
-	e.Profile, likely = gaps.Learn(fit, blas32.General{}, emptyShare*in.Alpha)
+	var expected float64
+	e.Profile, expected = gaps.Learn(fit, blas32.General{}, emptyCellFraction*in.Alpha)
 	unseen = e.Profile.Unseen(cal)
 	count := 0
 	for _, is := range unseen {
@@ -79,48 +81,49 @@ func (in FitOptions) learnCells(d division) (e emptyCells, unseen []bool) {
 			count++
 		}
 	}
-	if hypothesis.Binomial(count, cal.Rows, likely) < surelyEmptier {
-		e.Profile, _ = gaps.Learn(fit, cal, emptyShare*in.Alpha)
+	if hypothesis.Binomial(count, cal.Rows, expected) < emptierSignificance {
+		e.Profile, _ = gaps.Learn(fit, cal, emptyCellFraction*in.Alpha)
 		unseen = e.Profile.UnseenOwn(cal)
 	}
 	return e, unseen
 }
 
-// GapLimits returns the surprise up to which the empty cells of a row count as usual: for the
-// most surprising cell, and for the sum over all cells. The surprise of an empty cell is log
-// (n+1)/(c+1), if that cell is empty in c of the n fit rows. With inFeatures, cells are the
-// features themselves and an empty one is NaN; otherwise cells are ood.Batch.Gaps. If no cell
-// could be empty, all results are zero.
+// GapLimits returns the limits above which a row counts as emptier than the fit rows. The
+// surprise of an empty cell is log (n+1)/(c+1), if the cell is empty in c of the n fit rows.
+// The limit rarest applies to the largest surprise of a row, and together to the sum over its
+// empty cells. If inFeatures is true, NaN in the features is an empty cell; otherwise
+// ood.Batch.Gaps marks empty cells. All results are zero if no cell can be empty.
 func (b *Bundle) GapLimits() (rarest, together float64, inFeatures bool) {
 	rarest, together = b.cells.Limits()
 	return rarest, together, b.cells.Features
 }
 
-// ColumnGaps compares how often the cells of a column are empty with the fit rows.
+// ColumnGaps holds how often the cells of one column are empty, in some rows and in the fit
+// rows.
 type ColumnGaps struct {
-	Column   string `json:"column"` // its name, or its number, counted from 0
-	Empty    int    `json:"empty"`  // number of Rows whose cell is empty
+	Column   string `json:"column"` // name of the column, or "column j" with j counted from 0
+	Empty    int    `json:"empty"`  // number of rows in which the cell is empty
 	Rows     int    `json:"rows"`
-	FitEmpty int    `json:"fit_empty"` // number of FitRows, the fit rows, whose cell is empty
+	FitEmpty int    `json:"fit_empty"` // number of fit rows in which the cell is empty
 	FitRows  int    `json:"fit_rows"`
-	// Calibrated tells that FitRows include the calibration rows, because these had more empty
-	// cells than the fit rows.
+	// Calibrated reports whether FitRows includes the calibration rows, because these had more
+	// empty cells than the fit rows.
 	Calibrated bool `json:"calibrated,omitempty"`
 }
 
-// String returns a clause, for example "ram: empty in 1,878 of 1,878 rows, in 0 of the 7,511
-// rows fitted on".
+// String returns a phrase such as "ram: empty in 1,878 of 1,878 rows, in 0 of the 7,511 rows
+// fitted on".
 func (g ColumnGaps) String() string {
-	and := ""
+	calibrated := ""
 	if g.Calibrated {
-		and = "and calibrated "
+		calibrated = "and calibrated "
 	}
-	return fmt.Sprintf("%s: empty in %s, in %s of the %s fitted %son", g.Column, rows.CountOf(g.Empty, g.Rows, "row"), display.Count(g.FitEmpty), rows.Count(g.FitRows, "row"), and)
+	return fmt.Sprintf("%s: empty in %s, in %s of the %s fitted %son", g.Column, rows.CountOf(g.Empty, g.Rows, "row"), display.Count(g.FitEmpty), rows.Count(g.FitRows, "row"), calibrated)
 }
 
-// UnusualGaps returns the columns that are empty in more rows than in the fit rows: columns
-// that were never empty there, and columns for which Fisher's exact test finds a difference at
-// 1 %, over all columns.
+// UnusualGaps returns the columns whose cells are empty more often than in the fit rows:
+// columns that were never empty there, and columns for which Fisher's exact test finds a
+// difference. The significance level of the tests is 1 % for all columns together.
 func UnusualGaps(columns []ColumnGaps) []ColumnGaps {
 	var list []ColumnGaps
 	for _, g := range columns {
@@ -138,8 +141,8 @@ type GapCounter struct {
 	columns []ColumnGaps
 }
 
-// GapCounter returns a GapCounter that has seen no rows. It has no columns if the fit rows had
-// no cells that could be empty.
+// GapCounter returns a GapCounter whose counts are zero. It has no columns if the fit rows had
+// no cells that can be empty.
 func (b *Bundle) GapCounter() *GapCounter {
 	c := &GapCounter{bundle: b, columns: make([]ColumnGaps, len(b.cells.Empty))}
 	for j := range c.columns {
@@ -152,9 +155,9 @@ func (b *Bundle) GapCounter() *GapCounter {
 	return c
 }
 
-// Add counts rows, in the form that Predict takes.
+// Add adds the rows, in the form that Predict takes, to the counts.
 func (c *GapCounter) Add(r Rows) {
-	m := c.bundle.cells.of(r.Batch)
+	m := c.bundle.cells.matrixOf(r.Batch)
 	for j := range c.columns {
 		g := &c.columns[j]
 		g.Rows += r.Len()

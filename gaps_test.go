@@ -15,14 +15,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// gapRates holds the probability of an empty cell, by column.
+// gapRates holds, for each table column, the probability that a cell is empty.
 type gapRates []float64
 
-// table draws n rows for a model of tables, whose features are its inputs.
-func (h gapRates) table(rng *rand.Rand, n int) ood.Batch {
-	b := ood.Batch{Features: matrix(n, len(h))}
+// table draws n rows of a table. The features of the rows are the table columns.
+func (rates gapRates) table(rng *rand.Rand, n int) ood.Batch {
+	b := ood.Batch{Features: matrix(n, len(rates))}
 	for i := range n {
-		for j, p := range h {
+		for j, p := range rates {
 			v := float32(rng.NormFloat64())
 			if rng.Float64() < p {
 				v = float32(math.NaN())
@@ -33,23 +33,23 @@ func (h gapRates) table(rng *rand.Rand, n int) ood.Batch {
 	return b
 }
 
-func constantly(p float64, columns int) gapRates { return slices.Repeat(gapRates{p}, columns) }
+func equalRates(rate float64, columns int) gapRates { return slices.Repeat(gapRates{rate}, columns) }
 
-// TestGapsRate checks that rows like the calibration rows are flagged at the requested rate,
-// with and without empty cells, and that rows are flagged for an empty cell in a column that
-// never had one.
+// TestGapsRate checks that rows are flagged at rate alpha if their cells are empty as often as
+// those of the calibration rows. It also checks that most rows are flagged if their last cell
+// is empty and that column never had an empty cell.
 func TestGapsRate(t *testing.T) {
 	const fits, nTest, alpha = 100, 40, 0.05
 	for name, c := range map[string]struct {
 		fit, cal   gapRates
 		nFit, nCal int
-		power      float64 // least fraction of rows flagged for an empty last column
+		power      float64 // smallest allowed fraction of flagged rows if the last column is empty
 	}{
-		"no gaps":                      {fit: constantly(0, 5), power: 0.999},
+		"no gaps":                      {fit: equalRates(0, 5), power: 0.999},
 		"a column with gaps":           {fit: gapRates{0.02, 0, 0, 0}, power: 0.95},
-		"many gaps beside none":        {fit: append(constantly(0.2, 8), 0), power: 0.95},
-		"rare gaps in many columns":    {fit: constantly(0.01, 30), nFit: 100},
-		"calibration rows are emptier": {fit: constantly(0, 4), cal: gapRates{0.1, 0, 0, 0}, nCal: 199, power: 0.95},
+		"many gaps beside none":        {fit: append(equalRates(0.2, 8), 0), power: 0.95},
+		"rare gaps in many columns":    {fit: equalRates(0.01, 30), nFit: 100},
+		"calibration rows are emptier": {fit: equalRates(0, 4), cal: gapRates{0.1, 0, 0, 0}, nCal: 199, power: 0.95},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +57,7 @@ func TestGapsRate(t *testing.T) {
 			if c.cal != nil {
 				cal = c.cal
 			}
-			var flagged, caught float64
+			var flagged, detected float64
 			var rates []float64
 			for seed := range uint64(fits) {
 				rng := rand.New(rand.NewPCG(seed, 26))
@@ -67,13 +67,13 @@ func TestGapsRate(t *testing.T) {
 				}
 				b := mustFit(t, in)
 				test := cal.table(rng, nTest)
-				rate := shareFlagged(t, b, test)
+				rate := fractionFlagged(t, b, test)
 				rates = append(rates, rate)
 				flagged += rate / fits
 				for i := range nTest {
 					rows.Row(test.Features, i)[len(cal)-1] = float32(math.NaN())
 				}
-				caught += shareFlagged(t, b, test) / fits
+				detected += fractionFlagged(t, b, test) / fits
 			}
 			var variance float64
 			for _, r := range rates {
@@ -82,33 +82,34 @@ func TestGapsRate(t *testing.T) {
 			if most := alpha + 3*math.Sqrt(variance/fits); flagged > most || flagged < alpha/2 {
 				t.Errorf("%.4f of rows like the calibration rows are flagged, want %v to %.4f", flagged, alpha/2, most)
 			}
-			if caught < c.power {
-				t.Errorf("%.3f of rows with an empty last column are flagged, want %v", caught, c.power)
+			if detected < c.power {
+				t.Errorf("%.3f of rows with an empty last column are flagged, want %v", detected, c.power)
 			}
-			t.Logf("%.4f flagged, %.3f caught", flagged, caught)
+			t.Logf("%.4f flagged, %.3f detected", flagged, detected)
 		})
 	}
 }
 
-func shareFlagged(t *testing.T, b *attach.Bundle, batch ood.Batch) (share float64) {
+func fractionFlagged(t *testing.T, b *attach.Bundle, batch ood.Batch) (fraction float64) {
 	t.Helper()
 	all := mustPredict(t, b, batch, attach.PredictOptions{})
 	for _, one := range all {
 		if one.Flag {
-			share += 1 / float64(len(all))
+			fraction += 1 / float64(len(all))
 		}
 	}
-	return share
+	return fraction
 }
 
-// TestGapsSayWhoseRows checks that columns are compared with both fit rows and calibration
-// rows if the latter have more empty cells, and that the note says so.
-func TestGapsSayWhoseRows(t *testing.T) {
+// TestGapsNameReferenceRows checks that columns are compared with the fit rows or, if the
+// calibration rows have more empty cells, with both sets of rows. The text must name the rows
+// that it compares with.
+func TestGapsNameReferenceRows(t *testing.T) {
 	one := attach.ColumnGaps{Column: "age", Empty: 1, Rows: 1, FitRows: 2000}
 	if want := "age: empty in 1 of 1 row, in 0 of the 2,000 rows fitted on"; one.String() != want {
 		t.Errorf("%v, want %s", one, want)
 	}
-	full, none := constantly(0, 3), gapRates{0, 0, 1}
+	full, none := equalRates(0, 3), gapRates{0, 0, 1}
 	for name, c := range map[string]struct {
 		cal  gapRates
 		want string
@@ -129,20 +130,20 @@ func TestGapsSayWhoseRows(t *testing.T) {
 	}
 }
 
-// TestEvaluateBlamesGaps checks that a column that is empty for the first time is the first
-// cause for a violated guarantee.
+// TestEvaluateBlamesGaps checks that an evaluation first advises to fill empty cells if a
+// guarantee is violated and a column has empty cells for the first time.
 func TestEvaluateBlamesGaps(t *testing.T) {
-	full := constantly(0, 3)
+	full := equalRates(0, 3)
 	rng := rand.New(rand.NewPCG(1, 26))
 	b := mustFit(t, attach.FitOptions{
 		Base: attach.Base{Task: attach.Embedding, Standardised: true}, Detector: method("covariance"),
 		Batch: full.table(rng, 300), Cal: full.table(rng, 200),
 	})
-	for _, share := range []float64{0.3, 1} {
-		e := mustEvaluate(t, b, blocksOf(gapRates{0, 0, share}.table(rng, 200), blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
+	for _, fraction := range []float64{0.3, 1} {
+		e := mustEvaluate(t, b, blocksOf(gapRates{0, 0, fraction}.table(rng, 200), blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
 		for _, p := range e.Guarantees {
 			if want := "first fill the empty cells, or calibrate with rows that have them too (see the note), then evaluate again"; p.Verdict != "violated" || p.Advice != want {
-				t.Errorf("%v of the cells are empty: %s, %q, want %q", share, p.Verdict, p.Advice, want)
+				t.Errorf("%v of the cells are empty: %s, %q, want %q", fraction, p.Verdict, p.Advice, want)
 			}
 		}
 	}

@@ -16,13 +16,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// update writes the golden files of the current format, and missing ones. Files of a released
-// format are never rewritten, because they prove that they stay readable.
+// update makes TestGolden write missing golden files and those of the current format. Files of
+// a released format are never rewritten, because the test must prove that they can still be
+// read.
 var update = flag.Bool("update", false, "write the golden files of the current format, and those that are missing")
 
-// goldens returns fit options for a bundle of each task and format, small enough to be
-// committed.
-func goldens() map[string]attach.FitOptions {
+// goldenOptions returns fit options by the name of their golden file. The bundles are small,
+// because the files are committed.
+func goldenOptions() map[string]attach.FitOptions {
 	c := classifier(60)
 	c.Base.Path, c.Base.Feature, c.Base.Output = "net.onnx", "/avgpool", "logits"
 	c.Preprocess = json.RawMessage(`{"do_rescale": true, "rescale_factor": 0.00392156862745098}`)
@@ -43,7 +44,7 @@ func goldens() map[string]attach.FitOptions {
 	}
 }
 
-// groupsOf returns the group of each row, by the sign of its first feature.
+// groupsOf returns a group for each row: the sign of its first feature.
 func groupsOf(b ood.Batch) []string {
 	groups := make([]string, b.Len())
 	for i := range groups {
@@ -55,14 +56,14 @@ func groupsOf(b ood.Batch) []string {
 	return groups
 }
 
-// format is the newest format.
+// format is the newest format version.
 const format = 1
 
-// TestGolden reads the files of every format and compares predictions with
-// The predictions that were written with them.
+// TestGolden reads the golden files of every format, and compares their predictions with those
+// that were stored with the files.
 func TestGolden(t *testing.T) {
 	if *update {
-		writeGoldens(t)
+		writeGoldenFiles(t)
 	}
 	files, err := filepath.Glob("testdata/v*.attach")
 	if err != nil || len(files) < 2*format {
@@ -102,7 +103,7 @@ func TestGolden(t *testing.T) {
 }
 
 func goldenPrediction(t *testing.T, name string, b *attach.Bundle) []attach.Prediction {
-	r := attach.Rows{Batch: goldens()[name].Batch.Slice(0, 5)}
+	r := attach.Rows{Batch: goldenOptions()[name].Batch.Slice(0, 5)}
 	o := attach.PredictOptions{Sets: "lac", MaxError: .5, Level: .6}
 	if b.IntervalModel != nil {
 		o = attach.PredictOptions{Levels: []float64{0.1, 0.5}, Level: 0.8}
@@ -113,7 +114,8 @@ func goldenPrediction(t *testing.T, name string, b *attach.Bundle) []attach.Pred
 	return predictRows(t, b, r, o)
 }
 
-// comparePredictions tolerates the rounding of other machines.
+// comparePredictions compares predictions with a tolerance, because other machines round
+// differently.
 func comparePredictions(t *testing.T, got, want []attach.Prediction) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -121,10 +123,10 @@ func comparePredictions(t *testing.T, got, want []attach.Prediction) {
 	}
 	for i, g := range got {
 		w := want[i]
-		have, should := numbers(g), numbers(w)
-		ok := g.Class == w.Class && g.Name == w.Name && g.Flag == w.Flag && g.Accept == w.Accept && fmt.Sprint(g.Set) == fmt.Sprint(w.Set) && len(have) == len(should)
-		for j := 0; ok && j < len(have); j++ {
-			ok = near(have[j], should[j], 1e-5) || math.IsNaN(have[j]) && math.IsNaN(should[j])
+		gotNumbers, wantNumbers := numbers(g), numbers(w)
+		ok := g.Class == w.Class && g.Name == w.Name && g.Flag == w.Flag && g.Accept == w.Accept && fmt.Sprint(g.Set) == fmt.Sprint(w.Set) && len(gotNumbers) == len(wantNumbers)
+		for j := 0; ok && j < len(gotNumbers); j++ {
+			ok = near(gotNumbers[j], wantNumbers[j], 1e-5) || math.IsNaN(gotNumbers[j]) && math.IsNaN(wantNumbers[j])
 		}
 		if !ok {
 			t.Errorf("row %d is %+v, want %+v", i, g, w)
@@ -140,8 +142,8 @@ func numbers(p attach.Prediction) []float64 {
 	return all
 }
 
-func writeGoldens(t *testing.T) {
-	for name, in := range goldens() {
+func writeGoldenFiles(t *testing.T) {
+	for name, in := range goldenOptions() {
 		path := "testdata/" + name + ".attach"
 		if _, err := os.Stat(path); err == nil && !strings.HasPrefix(name, fmt.Sprintf("v%d_", format)) {
 			continue
@@ -154,10 +156,10 @@ func writeGoldens(t *testing.T) {
 		if err := os.WriteFile(path, mustWrite(t, b), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		type plain attach.Prediction // all fields are in its JSON
-		var predictions []plain
+		type allFields attach.Prediction // a type without MarshalJSON, so that all fields are written
+		var predictions []allFields
 		for _, p := range goldenPrediction(t, name, b) {
-			predictions = append(predictions, plain(p))
+			predictions = append(predictions, allFields(p))
 		}
 		content, err := json.Marshal(predictions)
 		if err != nil {

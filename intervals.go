@@ -8,21 +8,21 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
-// calibrated holds the calibration of intervals at one level for one group of rows, or for
-// all.
-type calibrated struct {
+// groupCalibration holds the calibration of intervals for one group of rows, or for all rows
+// without groups.
+type groupCalibration struct {
 	calibrate.Intervals
-	reach   []float64 // by target, from quantile.Reach
-	systems []func(quantiles []float32) calibrate.Distribution
+	reach         []float64 // for each target, the magnitude above which quantiles carry no information
+	distributions []func(quantiles []float32) calibrate.Distribution
 }
 
-// calibrate prepares the intervals and samples of every group.
+// calibrate prepares intervals and samples for every group.
 func (p *Predictor) calibrate() error {
 	c := p.bundle.Calibration
 	if len(c.Quantiles) == 0 {
 		return nil
 	}
-	p.banded = c.Quantiles[0].Levels
+	p.intervalLevels = c.Quantiles[0].Levels
 	parts := map[string][]calibrate.QuantileCalibration{"": c.Quantiles}
 	if c.Groups != nil {
 		parts = map[string][]calibrate.QuantileCalibration{}
@@ -32,23 +32,23 @@ func (p *Predictor) calibrate() error {
 			}
 		}
 	}
-	p.calibrated = make(map[string]*calibrated, len(parts))
+	p.calibrated = make(map[string]*groupCalibration, len(parts))
 	var err error
 	for g, targets := range parts {
 		if p.calibrated[g], err = p.calibrateGroup(targets); err != nil {
 			return err
 		}
 	}
-	none := make([]calibrate.QuantileCalibration, len(c.Quantiles))
-	for t := range none {
-		none[t].Levels = p.banded
+	empty := make([]calibrate.QuantileCalibration, len(c.Quantiles))
+	for t := range empty {
+		empty[t].Levels = p.intervalLevels
 	}
-	p.unseen, err = p.calibrateGroup(none)
+	p.unseenGroup, err = p.calibrateGroup(empty)
 	return err
 }
 
-func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*calibrated, error) {
-	c := &calibrated{}
+func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*groupCalibration, error) {
+	c := &groupCalibration{}
 	var err error
 	o := calibrate.IntervalOptions{Side: p.o.Side, Joint: p.o.Joint, Smoothed: p.o.Smoothed, Seed: p.o.Seed, Score: p.o.IntervalScore}
 	if c.Intervals, err = calibrate.NewIntervals(targets, o, 1-p.o.Level); err != nil {
@@ -63,30 +63,33 @@ func (p *Predictor) calibrateGroup(targets []calibrate.QuantileCalibration) (*ca
 		if err != nil {
 			return nil, err
 		}
-		c.systems = append(c.systems, s)
+		c.distributions = append(c.distributions, s)
 	}
 	return c, nil
 }
 
-// Intervals returns what conformalizes the quantiles of rows of a group, or of all rows for ""
-// without groups. For a group without calibration rows, intervals are infinite. It panics
-// without a calibrated interval model.
-func (p *Predictor) Intervals(group string) calibrate.Intervals { return p.group(group).Intervals }
-
-func (p *Predictor) group(name string) *calibrated {
-	if c := p.calibrated[name]; c != nil {
-		return c
-	}
-	return p.unseen
+// Intervals returns the calibrated intervals of a group, or of all rows for "" if there are no
+// groups. For a group without calibration rows, intervals are infinite. It panics without a
+// calibrated interval model.
+func (p *Predictor) Intervals(group string) calibrate.Intervals {
+	return p.calibrationOf(group).Intervals
 }
 
-// checkIntervals returns an error for options that the bundle does not support.
+// calibrationOf returns the calibration of the named group. Without groups, the name is "".
+func (p *Predictor) calibrationOf(group string) *groupCalibration {
+	if c := p.calibrated[group]; c != nil {
+		return c
+	}
+	return p.unseenGroup
+}
+
+// checkIntervals returns an error for interval options that the bundle does not support.
 func (b *Bundle) checkIntervals(o PredictOptions) error {
-	chosen := o.Side != "" || o.Joint || o.IntervalScore != "" || o.Smoothed && o.Sets == "" || o.Samples != 0
+	requested := o.Side != "" || o.Joint || o.IntervalScore != "" || o.Smoothed && o.Sets == "" || o.Samples != 0
 	switch {
 	case o.Samples < 0:
 		return fmt.Errorf("the number of samples is %d, and must not be negative", o.Samples)
-	case chosen && len(b.Calibration.Quantiles) == 0:
+	case requested && len(b.Calibration.Quantiles) == 0:
 		return errors.New("there is no calibrated interval model; intervals and samples need one, fitted for regression")
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// shapedTrainer returns linear networks of the requested shape.
+// shapedTrainer replaces training. It returns linear networks of the requested shape.
 type shapedTrainer struct{}
 
 func (shapedTrainer) Train(_ context.Context, p train.Problem) ([]train.Network, error) {
@@ -35,7 +35,8 @@ func (shapedTrainer) Train(_ context.Context, p train.Problem) ([]train.Network,
 	return networks, nil
 }
 
-// Every interval method can be fitted, saved and read, and then predicts the same.
+// TestEveryQuantileMethod checks that every interval method can be fitted, saved and read, and
+// predicts the same afterwards.
 func TestEveryQuantileMethod(t *testing.T) {
 	for _, m := range attach.Methods() {
 		if !m.Needs.Targets {
@@ -67,7 +68,8 @@ func TestEveryQuantileMethod(t *testing.T) {
 	}
 }
 
-// A forest learns what its network does not: its interval is wide where the noise is large.
+// TestForestIntervals checks that intervals of a quantile forest are wide for rows whose
+// targets have much noise, and that they cover.
 func TestForestIntervals(t *testing.T) {
 	in := regressor(1, 2000, 1)
 	in.IntervalModel, in.Trainer = method("quantile-forest"), nil
@@ -75,47 +77,49 @@ func TestForestIntervals(t *testing.T) {
 	b := mustFit(t, in)
 	test := regressor(2, 2000, 1)
 	p := cells(mustPredict(t, b, test.Batch, attach.PredictOptions{}))
-	covered, calm, wild := 0.0, 0.0, 0.0
+	covered, narrow, wide := 0.0, 0.0, 0.0
 	for i, y := range test.Targets.Data {
 		if p[i].Lower <= float64(y) && float64(y) <= p[i].Upper {
 			covered++
 		}
 		if x := test.Batch.Features.Data[4*i]; x < -1 {
-			calm = max(calm, p[i].Upper-p[i].Lower)
+			narrow = max(narrow, p[i].Upper-p[i].Lower)
 		} else if x > 1.5 {
-			wild = max(wild, p[i].Upper-p[i].Lower)
+			wide = max(wide, p[i].Upper-p[i].Lower)
 		}
 	}
-	if got := covered / 2000; math.Abs(got-0.9) > 0.04 { // 400 calibration rows: standard error .015
+	if got := covered / 2000; math.Abs(got-0.9) > 0.04 { // with 400 calibration rows, the standard error is 0.015
 		t.Errorf("coverage %v, want .9", got)
 	}
-	if wild < 2*calm {
-		t.Errorf("intervals are up to %v wide where targets vary and %v where they do not", wild, calm)
+	if wide < 2*narrow {
+		t.Errorf("intervals are up to %v wide where targets vary and %v where they do not", wide, narrow)
 	}
 }
 
-// trial returns the coverage of new rows after one calibration.
+// meanCoverage checks that the mean coverage over 60 calibrations is want. Each call of trial
+// returns the coverage of new rows after one calibration.
 func meanCoverage(t *testing.T, what string, want float64, trial func(seed uint64) float64) {
 	t.Helper()
-	var shares []float64
+	var coverages []float64
 	for seed := range uint64(60) {
-		shares = append(shares, trial(seed))
+		coverages = append(coverages, trial(seed))
 	}
-	mean, sd := moments(shares)
+	mean, sd := moments(coverages)
 	if tolerance := 4 * sd / math.Sqrt(60); math.Abs(mean-want) > tolerance {
 		t.Errorf("%s: coverage %.4f, want %.4f ± %.4f", what, mean, want, tolerance)
 	}
 }
 
-// Groups have different noise, so that marginal intervals cover one too often and the other
-// too rarely. By group, each is covered at its level.
+// TestGroupsCover checks that intervals by group cover each of two groups at its level. The
+// groups have different noise, so that intervals without groups cover the noisier one too
+// rarely.
 func TestGroupsCover(t *testing.T) {
 	const n, level = 60, 0.8
 	trial := func(group string, grouped bool) func(seed uint64) float64 {
 		return func(seed uint64) float64 {
 			in := regressor(seed, 2*n, 1)
 			cal := regressor(seed+5000, 2*n, 1)
-			// n calibration rows of each group.
+			// Make n calibration rows of each group.
 			for i := range 2 * n {
 				x := float32(math.Abs(float64(cal.Batch.Features.Data[4*i])))
 				if i%2 == 0 {
@@ -137,7 +141,8 @@ func TestGroupsCover(t *testing.T) {
 					continue
 				}
 				x := float64(test.Features.Data[4*i])
-				// Calibration rows have noise for features of either sign.
+				// The noise of a calibration row was scaled by its feature before that feature
+				// got another sign. The scale here is therefore that of a random feature.
 				z := math.Exp(rng.NormFloat64()/2) * rng.NormFloat64()
 				if y := x + z*math.Exp(x); p[i].Lower <= y && y <= p[i].Upper {
 					inside++
@@ -206,8 +211,8 @@ func TestSidesAndBoxesCover(t *testing.T) {
 	}
 }
 
-// If targets and ends of intervals are integers, plain intervals cover too often, and smoothed
-// ones at their level.
+// TestSmoothedCovers checks that smoothed intervals cover at their level if targets and
+// interval ends are integers. Plain intervals cover too often then.
 func TestSmoothedCovers(t *testing.T) {
 	const rows, level, seeds = 80, 0.8, 60
 	n := rows / 2.
@@ -243,7 +248,7 @@ func TestSmoothedCovers(t *testing.T) {
 	}
 	for name := range kinds {
 		if mean, sd := moments(plain[name]); mean < want+4*sd/math.Sqrt(seeds) {
-			t.Errorf("%s: plain intervals cover %v of the promised %v: the test says nothing", name, mean, want)
+			t.Errorf("%s: plain intervals cover %v, want more than the guaranteed %v: the test says nothing", name, mean, want)
 		}
 		mean, sd := moments(smoothed[name])
 		if tolerance := 4 * sd / math.Sqrt(seeds); math.Abs(mean-want) > tolerance {
@@ -252,8 +257,8 @@ func TestSmoothedCovers(t *testing.T) {
 	}
 }
 
-// covered returns the fraction of rows whose first target, or both targets of a box, are
-// covered.
+// covered returns the fraction of rows whose first target is inside its interval or, for a
+// box, whose two targets are both inside.
 func covered(p []attach.Prediction, test attach.FitOptions, box bool) float64 {
 	inside := 0.0
 	for i, row := range p {
@@ -271,7 +276,7 @@ func covered(p []attach.Prediction, test attach.FitOptions, box bool) float64 {
 	return inside / float64(len(p))
 }
 
-// stream predicts block by block.
+// stream predicts rows in blocks of the given number of rows.
 func stream(t *testing.T, b *attach.Bundle, r attach.Rows, o attach.PredictOptions, rows int) (all []attach.Prediction) {
 	t.Helper()
 	predictor, err := b.Predictor(o)
@@ -299,8 +304,9 @@ func stream(t *testing.T, b *attach.Bundle, r attach.Rows, o attach.PredictOptio
 	return all
 }
 
-// The random numbers that smooth an interval depend on the seed and the number of the row, not
-// on blocks. Rows of a group without calibration rows keep infinite intervals.
+// TestSmoothedDraws checks that the random numbers for smoothed intervals depend on the seed
+// and the number of the row, and not on blocks. It also checks that a group without
+// calibration rows has infinite intervals.
 func TestSmoothedDraws(t *testing.T) {
 	in := regressor(1, 100, 2)
 	in.Groups = groupsOf(in.Batch)
@@ -325,8 +331,8 @@ func TestSmoothedDraws(t *testing.T) {
 	}
 }
 
-// Samples depend on the seed and the number of the row, not on blocks, and targets rank among
-// them as if they were drawn too.
+// TestSamples checks that samples depend on the seed and the number of the row, and not on
+// blocks. It also checks that targets rank among the samples like further samples.
 func TestSamples(t *testing.T) {
 	in := regressor(1, 1000, 2)
 	in.SkipDetector = true
@@ -334,10 +340,10 @@ func TestSamples(t *testing.T) {
 	test := regressor(2, 1000, 2)
 	o := attach.PredictOptions{Samples: 19, Seed: 5}
 	whole := predictRows(t, b, attach.Rows{Batch: test.Batch}, o)
-	at := cells(whole)
+	targets := cells(whole)
 	for i, c := range cells(stream(t, b, attach.Rows{Batch: test.Batch}, o, 300)) {
-		if len(c.Samples) != 19 || !near(c.Samples[18], at[i].Samples[18], 1e-5) {
-			t.Fatalf("samples %v of blocks, and %v at once", c.Samples, at[i].Samples)
+		if len(c.Samples) != 19 || !near(c.Samples[18], targets[i].Samples[18], 1e-5) {
+			t.Fatalf("samples %v of blocks, and %v at once", c.Samples, targets[i].Samples)
 		}
 	}
 	o.Seed = 6
@@ -347,16 +353,16 @@ func TestSamples(t *testing.T) {
 	ranks := make([]float64, 20)
 	for i, y := range test.Targets.Data {
 		rank := 0
-		for _, s := range at[i].Samples {
+		for _, s := range targets[i].Samples {
 			if s < float64(y) {
 				rank++
 			}
 		}
 		ranks[rank] += 1. / 2000
 	}
-	for rank, share := range ranks { // of 200 calibration rows: standard error up to .02
-		if math.Abs(share-0.05) > 0.04 {
-			t.Errorf("a share %v of targets has rank %d among 19 samples, want .05", share, rank)
+	for rank, fraction := range ranks { // with 200 calibration rows, the standard error is at most 0.02
+		if math.Abs(fraction-0.05) > 0.04 {
+			t.Errorf("a fraction %v of targets has rank %d among 19 samples, want .05", fraction, rank)
 		}
 	}
 }
@@ -396,8 +402,8 @@ func TestIntervalErrors(t *testing.T) {
 			t.Errorf("%s: error is %v, want it to say %q", name, err, tt.want)
 		}
 	}
-	plain, noHead := mustFit(t, in), in
-	noHead.SkipIntervals = true
+	plain, withoutIntervals := mustFit(t, in), in
+	withoutIntervals.SkipIntervals = true
 	in.Groups = groupsOf(in.Batch)
 	grouped := mustFit(t, in)
 	predictions := map[string]struct {
@@ -410,11 +416,11 @@ func TestIntervalErrors(t *testing.T) {
 		"joint side":          {plain, attach.PredictOptions{Side: "lower", Joint: true}, attach.Rows{}, "a joint box has two ends"},
 		"score":               {plain, attach.PredictOptions{IntervalScore: "cqr-x"}, attach.Rows{}, `score "cqr-x"`},
 		"score side":          {plain, attach.PredictOptions{Side: "lower", IntervalScore: "cir"}, attach.Rows{}, "choose a side or a score"},
-		"score, no head":      {mustFit(t, noHead), attach.PredictOptions{IntervalScore: "cir"}, attach.Rows{}, "there is no calibrated interval model; intervals and samples need one, fitted for regression"},
+		"score, no head":      {mustFit(t, withoutIntervals), attach.PredictOptions{IntervalScore: "cir"}, attach.Rows{}, "there is no calibrated interval model; intervals and samples need one, fitted for regression"},
 		"samples":             {plain, attach.PredictOptions{Samples: -1}, attach.Rows{}, "the number of samples is -1, and must not be negative"},
 		"samples, classes":    {mustFit(t, classes), attach.PredictOptions{Samples: 1}, attach.Rows{}, "there is no calibrated interval model; intervals and samples need one, fitted for regression"},
-		"side, no head":       {mustFit(t, noHead), attach.PredictOptions{Side: "upper"}, attach.Rows{}, "there is no calibrated interval model; intervals and samples need one, fitted for regression"},
-		"smoothed, no head":   {mustFit(t, noHead), attach.PredictOptions{Smoothed: true}, attach.Rows{}, "there is no calibrated interval model; intervals and samples need one, fitted for regression"},
+		"side, no head":       {mustFit(t, withoutIntervals), attach.PredictOptions{Side: "upper"}, attach.Rows{}, "there is no calibrated interval model; intervals and samples need one, fitted for regression"},
+		"smoothed, no head":   {mustFit(t, withoutIntervals), attach.PredictOptions{Smoothed: true}, attach.Rows{}, "there is no calibrated interval model; intervals and samples need one, fitted for regression"},
 		"groups of none":      {plain, attach.PredictOptions{}, attach.Rows{Batch: in.Batch, Groups: in.Groups}, "not calibrated by group"},
 		"no groups":           {grouped, attach.PredictOptions{}, attach.Rows{Batch: in.Batch}, "0 groups for 60 rows"},
 		"groups by the dozen": {grouped, attach.PredictOptions{}, attach.Rows{Batch: in.Batch, Groups: names[:12]}, "12 groups for 60 rows"},
@@ -427,7 +433,8 @@ func TestIntervalErrors(t *testing.T) {
 	}
 }
 
-// Edits of a .attach file with groups are rejected, even with corrected checksums.
+// TestRefusalsOfQuantiles checks that Read rejects a file whose interval model or groups were
+// edited, even with corrected checksums.
 func TestRefusalsOfQuantiles(t *testing.T) {
 	in := regressor(1, 60, 1)
 	in.Groups = groupsOf(in.Batch)

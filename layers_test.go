@@ -13,11 +13,12 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// With earlier layers, the default detector reads them and the bundle names them; without, it
-// reads only the last layer.
+// TestDefaultReadsLayers checks that the default detector reads earlier layers if there are
+// any, and that the bundle names them. Without earlier layers, the default reads only the last
+// layer.
 func TestDefaultReadsLayers(t *testing.T) {
 	in := classifier(80)
-	in.Detector, in.Last = ood.Method{}, sums(3, 8)
+	in.Detector, in.Last = ood.Method{}, sumLayer(3, 8)
 	b := mustFit(t, in)
 	if b.Detector.Method != "fused" || b.Base.Layers != nil {
 		t.Errorf("without layers: %s, which reads %v", b.Detector.Method, b.Base.Layers)
@@ -78,11 +79,11 @@ func TestLayersThatDoNotFit(t *testing.T) {
 	}
 }
 
-// A detector that does not read layers ignores them. It is the default if the calibration rows
-// have none.
-func TestLayersThatNobodyReads(t *testing.T) {
+// TestUnreadLayers checks that a detector of the last layer ignores earlier layers,
+// and that it is the default if the calibration rows have no earlier layers.
+func TestUnreadLayers(t *testing.T) {
 	in := classifier(80)
-	in.Last, in.Cal = sums(3, 8), blob(3, 20, 8, 3, 0)
+	in.Last, in.Cal = sumLayer(3, 8), blob(3, 20, 8, 3, 0)
 	in.Batch.Layers, in.Cal.Layers = layersOf(in.Batch), layersOf(in.Cal)[:1]
 	in.Cal.Layers[0].Data[4] = float32(math.Inf(1))
 	if b := mustFit(t, in); b.Base.Layers != nil {
@@ -94,7 +95,8 @@ func TestLayersThatNobodyReads(t *testing.T) {
 	}
 }
 
-// Layers that do not belong to the detector, or are too many for a row, are rejected.
+// TestDamagedLayers checks that a bundle is not saved if its layers do not match the detector
+// or have too many columns.
 func TestDamagedLayers(t *testing.T) {
 	in := classifier(80)
 	in.Batch.Layers, in.Detector = layersOf(in.Batch), method("mahalanobis-layers")
@@ -106,10 +108,10 @@ func TestDamagedLayers(t *testing.T) {
 	for name, layers := range map[string][]attach.Layer{
 		"none": nil, "one": b.Base.Layers[:1], "another width": {{Width: 3}, {Width: 4}}, "no width": {{Width: 3}, {Width: 0}}, "wide": wide,
 	} {
-		spoilt := *b
-		spoilt.Base.Layers = layers
+		damaged := *b
+		damaged.Base.Layers = layers
 		var buf bytes.Buffer
-		if err := spoilt.Write(&buf); err == nil || !strings.Contains(err.Error(), "layers") && !strings.Contains(err.Error(), "layer_1") || errors.Is(err, attach.ErrDamaged) {
+		if err := damaged.Write(&buf); err == nil || !strings.Contains(err.Error(), "layers") && !strings.Contains(err.Error(), "layer_1") || errors.Is(err, attach.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -32,7 +32,7 @@ type library struct {
 	Version string `json:"version"`
 }
 
-// methodEntry is a fitted detector or interval model.
+// methodEntry describes a fitted detector or interval model.
 type methodEntry struct {
 	Method string         `json:"method"`
 	Params map[string]any `json:"params"`
@@ -41,9 +41,10 @@ type methodEntry struct {
 
 type calibration struct {
 	Calibration
-	// QuantileLevels are the levels of the columns of calibration/quantiles.npy.
+	// QuantileLevels holds the quantile level of each column of calibration/quantiles.npy.
 	QuantileLevels []float64 `json:"quantile_levels,omitempty"`
-	// GroupNames are the names for the codes in calibration/groups.npy.
+	// GroupNames holds the names of the groups. Entries of calibration/groups.npy are indices
+	// into it.
 	GroupNames []string `json:"groups,omitempty"`
 }
 
@@ -55,14 +56,16 @@ type arrayEntry struct {
 	SHA256 string `json:"sha256"`
 }
 
-// folder returns the folder of the array, and short its name in that folder.
+// folder returns the folder of the array, including the final slash.
 func (e arrayEntry) folder() string { return e.Name[:strings.Index(e.Name, "/")+1] }
 
-func (e arrayEntry) short() string {
+// shortName returns the name of the array without its folder and without the suffix.
+func (e arrayEntry) shortName() string {
 	return strings.TrimSuffix(strings.TrimPrefix(e.Name, e.folder()), arraySuffix)
 }
 
-// encode renders the manifest for people to read, without escapes for < and &.
+// encode returns the manifest as indented JSON. It does not escape < and &, so that people can
+// read it.
 func (m manifest) encode() ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -77,26 +80,26 @@ func (m manifest) encode() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// decodeManifest checks the format version first, so that a newer file is reported as newer
-// and not as damaged.
+// decodeManifest decodes a manifest. It checks the format version first, so that a newer
+// format gives ErrNewerFormat and not ErrDamaged.
 func decodeManifest(b []byte) (manifest, error) {
-	var head struct {
+	var versionOnly struct {
 		Format int `json:"format"`
 	}
-	if err := unmarshal(b, &head); err != nil {
+	if err := unmarshal(b, &versionOnly); err != nil {
 		return manifest{}, err
 	}
 	switch {
-	case head.Format > format:
-		return manifest{}, fmt.Errorf("%w (format %d, but this version reads formats up to %d); upgrade attach", ErrNewerFormat, head.Format, format)
-	case head.Format < 1:
+	case versionOnly.Format > format:
+		return manifest{}, fmt.Errorf("%w (format %d, but this version reads formats up to %d); upgrade attach", ErrNewerFormat, versionOnly.Format, format)
+	case versionOnly.Format < 1:
 		return manifest{}, fmt.Errorf("%w: manifest.json has no format version", ErrDamaged)
 	}
 	var m manifest
 	return m, unmarshal(b, &m)
 }
 
-// unmarshal reads a manifest. Its errors name keys instead of Go types.
+// unmarshal decodes a manifest. Its errors name JSON keys instead of Go types.
 func unmarshal(b []byte, to any) error {
 	err := json.Unmarshal(b, to)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
@@ -108,7 +111,7 @@ func unmarshal(b []byte, to any) error {
 	return nil
 }
 
-// check returns an error for values that no fit produces and that later code relies on.
+// check returns an error for values that no fit produces and that would break later code.
 func (m manifest) check() error {
 	c := m.Calibration
 	classifies := m.Model.Task == Classification
@@ -120,7 +123,7 @@ func (m manifest) check() error {
 	case !m.Model.layersBounded():
 		return fmt.Errorf("%d earlier layers, with widths that are not positive or too large together", len(m.Model.Layers))
 	case strings.Trim(m.Model.SHA256, "0123456789abcdef") != "":
-		return fmt.Errorf("the model's sha256 is %q", abbreviate(m.Model.SHA256))
+		return fmt.Errorf("the model's sha256 is %q", abbreviateSHA256(m.Model.SHA256))
 	case m.Layout != "" && m.Layout != "nchw" && m.Layout != "nhwc":
 		return fmt.Errorf("the layout is %q, not nchw or nhwc", m.Layout)
 	case m.Model.Sigmoid && !classifies:
@@ -144,8 +147,8 @@ func (m manifest) check() error {
 	return checkClasses(m.Model.Classes, m.Model.Task, m.Model.Outputs)
 }
 
-// checkPreprocess returns an error unless the preprocessing is a JSON object that does not
-// nest too deeply.
+// checkPreprocess returns an error unless the preprocessing is absent or a JSON object. It
+// limits the number of brackets, because indentation grows with the depth.
 func checkPreprocess(raw json.RawMessage) error {
 	switch brackets := bytes.Count(raw, []byte("{")) + bytes.Count(raw, []byte("[")); {
 	case raw == nil:
@@ -158,8 +161,9 @@ func checkPreprocess(raw json.RawMessage) error {
 	return nil
 }
 
-// checkClasses returns an error for more class names than outputs, where 0 outputs means
-// unknown. Fewer names are allowed: rows may lack the last classes.
+// checkClasses returns an error if there are more class names than outputs; 0 outputs means
+// that their number is unknown. There may be fewer names, because the fit rows may lack the
+// last classes.
 func checkClasses(names []string, task Task, outputs int) error {
 	switch {
 	case len(names) > 0 && task == Regression:
@@ -170,7 +174,8 @@ func checkClasses(names []string, task Task, outputs int) error {
 	return nil
 }
 
-// layersBounded reports whether a row of these layers could exist.
+// layersBounded reports whether all layers have columns, and together no more than a row may
+// have.
 func (b Base) layersBounded() bool {
 	sum := 0
 	for _, l := range b.Layers {
@@ -182,8 +187,9 @@ func (b Base) layersBounded() bool {
 	return true
 }
 
-// scalars returns an error for parameters of other types than those of rows.State.
-func scalars(params map[string]any) error {
+// checkScalars returns an error unless every parameter is a boolean, a number or a string, as
+// in rows.State.
+func checkScalars(params map[string]any) error {
 	for key, value := range params {
 		switch value.(type) {
 		case bool, float64, string:
@@ -194,7 +200,7 @@ func scalars(params map[string]any) error {
 	return nil
 }
 
-// manifest describes b without its arrays.
+// manifest returns the manifest of b without its list of arrays.
 func (b *Bundle) manifest(states map[string]rows.State) manifest {
 	m := manifest{
 		Format:      format,

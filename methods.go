@@ -12,12 +12,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Methods returns all methods of this module, detectors and interval methods, sorted by name.
+// Methods returns all detectors and interval methods of this module, sorted by name.
 func Methods() []ood.Method {
 	return slices.SortedFunc(slices.Values(slices.Concat(heads.All(), baselines.All())), func(a, b ood.Method) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// MethodByName finds a method of Methods or of own, custom methods.
+// MethodByName returns the method with the given name, from Methods or from the custom methods
+// own. It reports whether there is one.
 func MethodByName(name string, own ...ood.Method) (ood.Method, bool) {
 	all := slices.Concat(heads.All(), baselines.All(), own)
 	if i := slices.IndexFunc(all, func(m ood.Method) bool { return m.Name == name }); i >= 0 {
@@ -26,7 +27,7 @@ func MethodByName(name string, own ...ood.Method) (ood.Method, bool) {
 	return ood.Method{}, false
 }
 
-func named(names ...string) (all []ood.Method) {
+func methodsByName(names ...string) (all []ood.Method) {
 	for _, name := range names {
 		m, _ := MethodByName(name)
 		all = append(all, m)
@@ -34,21 +35,22 @@ func named(names ...string) (all []ood.Method) {
 	return all
 }
 
-// savable returns an error for a fit of a custom method that a file could not restore.
-func savable(m ood.Method, s *fitting.Scorer) error {
-	if _, ours := MethodByName(m.Name); ours {
+// checkSavable returns an error if m is a custom method and a file could not restore its
+// fitted state.
+func checkSavable(m ood.Method, s *fitting.Scorer) error {
+	if _, builtIn := MethodByName(m.Name); builtIn {
 		return nil
 	}
 	return s.CheckState()
 }
 
-// checkMethod returns an error for a method that could not be fitted, saved or opened again:
-// one that is incomplete, or a custom one with the name of one of Methods.
+// checkMethod returns an error for a method that is incomplete, and for a custom method with
+// the name of one of Methods. A file with such a method could not be opened again.
 func checkMethod(m ood.Method) error {
 	if m.Name == "" || m.Fit == nil || m.New == nil {
 		return fmt.Errorf("method %q is incomplete; it needs a Name, a Fit and a New", m.Name)
 	}
-	if ours, ok := MethodByName(m.Name); ok && reflect.TypeOf(ours.New()) != reflect.TypeOf(m.New()) {
+	if builtIn, ok := MethodByName(m.Name); ok && reflect.TypeOf(builtIn.New()) != reflect.TypeOf(m.New()) {
 		return fmt.Errorf("method %q has the name of a method of this module, which a file would be opened with; choose another name", m.Name)
 	}
 	return nil

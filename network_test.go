@@ -11,12 +11,12 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// summing is the network behind blob: its features are its inputs, and its logits are sums of
-// them.
-type summing struct{ classes int }
+// sumNetwork is the network that computes the data of blob: its features are its inputs, and
+// each logit is a sum of features.
+type sumNetwork struct{ classes int }
 
-// sums is its last layer.
-func sums(c, h int) *ood.Linear {
+// sumLayer returns the last layer of a sumNetwork with c classes and h features.
+func sumLayer(c, h int) *ood.Linear {
 	l := &ood.Linear{Weight: matrix(c, h), Bias: make([]float32, c)}
 	for j := range h {
 		l.Weight.Data[j%c*h+j] = 1
@@ -28,7 +28,7 @@ func inputsOf(b ood.Batch) ood.Inputs {
 	return ood.BlockOf([]int{b.Features.Rows, b.Features.Cols}, b.Features.Data)
 }
 
-func (n summing) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
+func (n sumNetwork) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
 	in := x.Tensors[0]
 	h := in.Shape[1]
 	b := ood.Batch{Features: matrix(x.Len(), h), Logits: matrix(x.Len(), n.classes)}
@@ -39,14 +39,14 @@ func (n summing) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, erro
 	return b, ctx.Err()
 }
 
-func (n summing) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, ood.Tensor, error) {
+func (n sumNetwork) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) (ood.Batch, ood.Tensor, error) {
 	b, err := n.Forward(ctx, x)
 	in := x.Tensors[0]
 	g := make([]float32, len(in.Data))
 	h := in.Shape[1]
 	for i := range g {
-		// The gradient must only depend on the logits; for a single logit, it is that of the
-		// logit itself.
+		// Any gradient that depends only on the logits will do for these tests. With a single
+		// logit, return the true one: each input contributes 1 to the logit.
 		z := b.Logits.Data[i/h*n.classes+i%h%n.classes]
 		if g[i] = z; n.classes == 1 {
 			g[i] = 1
@@ -55,9 +55,9 @@ func (n summing) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar) 
 	return b, ood.Tensor{Shape: in.Shape, Data: g}, err
 }
 
-func (n summing) Dropouts() int { return 1 }
+func (n sumNetwork) Dropouts() int { return 1 }
 
-func (n summing) Dropout(ctx context.Context, x ood.InputBlock, passes int, _ float64, seed uint64) ([]float32, error) {
+func (n sumNetwork) Dropout(ctx context.Context, x ood.InputBlock, passes int, _ float64, seed uint64) ([]float32, error) {
 	var z []float32
 	for s := range passes {
 		b, err := n.Forward(ctx, x)
@@ -73,7 +73,7 @@ func (n summing) Dropout(ctx context.Context, x ood.InputBlock, passes int, _ fl
 
 func TestDetectorThatRunsTheNetwork(t *testing.T) {
 	in := classifier(80)
-	in.Detector, in.Batch.Inputs, in.Batch.Network = method("odin"), inputsOf(in.Batch), summing{3}
+	in.Detector, in.Batch.Inputs, in.Batch.Network = method("odin"), inputsOf(in.Batch), sumNetwork{3}
 	in.InputScale = ood.InputScale{Factor: []float32{3}}
 	b := mustFit(t, in)
 	if !b.RunsNetwork() || mustFit(t, classifier(80)).RunsNetwork() {
@@ -83,19 +83,19 @@ func TestDetectorThatRunsTheNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var absent *ood.NeedError
-	alone := in.Batch
-	alone.Network = nil
-	if _, err := predict(stored, attach.Rows{Batch: alone}, attach.PredictOptions{}); !errors.As(err, &absent) || !absent.Need.Network {
+	var need *ood.NeedError
+	withoutNetwork := in.Batch
+	withoutNetwork.Network = nil
+	if _, err := predict(stored, attach.Rows{Batch: withoutNetwork}, attach.PredictOptions{}); !errors.As(err, &need) || !need.Need.Network {
 		t.Errorf("without the network: %v", err)
 	}
-	bare := in.Batch
-	bare.Inputs = nil
-	if _, err := predict(stored, attach.Rows{Batch: bare}, attach.PredictOptions{}); !errors.As(err, &absent) || !absent.Need.Inputs {
+	withoutInputs := in.Batch
+	withoutInputs.Inputs = nil
+	if _, err := predict(stored, attach.Rows{Batch: withoutInputs}, attach.PredictOptions{}); !errors.As(err, &need) || !need.Need.Inputs {
 		t.Errorf("without inputs: %v", err)
 	}
 	in.Batch.Inputs = nil
-	if _, err := attach.Fit(context.Background(), in); !errors.As(err, &absent) || !absent.Need.Inputs {
+	if _, err := attach.Fit(context.Background(), in); !errors.As(err, &need) || !need.Need.Inputs {
 		t.Errorf("fitted without inputs: %v", err)
 	}
 	if !bytes.Equal(mustWrite(t, b), mustWrite(t, stored)) {
@@ -103,8 +103,8 @@ func TestDetectorThatRunsTheNetwork(t *testing.T) {
 	}
 }
 
-// TestLogisticNetwork compares a network of one logit with the same network with the logits 0
-// and z. Finite differences check the gradients.
+// TestLogisticNetwork checks the scores of a network with a single logit z against formulas
+// for the two logits 0 and z. Finite differences replace the gradients.
 func TestLogisticNetwork(t *testing.T) {
 	in := classifier(60)
 	in.Batch.Logits = matrix(60, 1)
@@ -115,7 +115,7 @@ func TestLogisticNetwork(t *testing.T) {
 			in.Batch.Logits.Data[i] += in.Batch.Features.Data[i*8+j]
 		}
 	}
-	in.Batch.Inputs, in.Batch.Network = inputsOf(in.Batch), summing{1}
+	in.Batch.Inputs, in.Batch.Network = inputsOf(in.Batch), sumNetwork{1}
 	for _, c := range []struct {
 		method ood.Method
 		params ood.Params
@@ -135,7 +135,8 @@ func TestLogisticNetwork(t *testing.T) {
 			}
 		}
 	}
-	// A step of ε along the signs moves the logit by 8ε, away from 0.
+	// ODIN moves each of the 8 inputs by ε along the sign of its gradient. The logit is their
+	// sum, so it moves by 8ε away from 0.
 	in.Detector, in.DetectorParams = method("odin"), ood.Params{"epsilon": .01, "temperature": 100.}
 	for i, row := range mustPredict(t, mustFit(t, in), in.Batch, attach.PredictOptions{}) {
 		got := row.Score

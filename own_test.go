@@ -14,59 +14,60 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// keeping is the fit of a custom detector, with a state of any type.
-type keeping[T any] struct {
+// statefulFit is the fit of a custom detector. Its saved state X may be of any type.
+type statefulFit[T any] struct {
 	X T `state:"x"`
 }
 
-func (*keeping[T]) Score(_ context.Context, dst []float64, _ ood.Batch) error {
+func (*statefulFit[T]) Score(_ context.Context, dst []float64, _ ood.Batch) error {
 	for i := range dst {
 		dst[i] = float64(i)
 	}
 	return nil
 }
 
-// keepingRow has a state as long as the features.
-type keepingRow[T any] struct {
-	keeping[bool]
+// statefulRowFit has a state of one value for each feature.
+type statefulRowFit[T any] struct {
+	statefulFit[bool]
 	Row []T `state:"row[features]"`
 }
 
-// own returns a method whose Fit and New return the value of made.
-func own(fitted *bool, made func() any) ood.Method {
-	return ood.Method{Name: "box", Needs: ood.Needs{Features: true}, New: made, Fit: func(context.Context, ood.Training, ood.Params) (any, error) {
+// customMethod returns a detector whose Fit and New return the value of makeFit. Its Fit sets
+// fitted.
+func customMethod(fitted *bool, makeFit func() any) ood.Method {
+	return ood.Method{Name: "box", Needs: ood.Needs{Features: true}, New: makeFit, Fit: func(context.Context, ood.Training, ood.Params) (any, error) {
 		*fitted = true
-		return made(), nil
+		return makeFit(), nil
 	}}
 }
 
-// The fit rejects a state that a file could not restore, and, before the work, a state of a
-// type that cannot be saved.
+// TestOwnStates checks that Fit returns an error for a state that a file could not restore. If
+// the type of the state cannot be saved, the error must come before the method is fitted.
 func TestOwnStates(t *testing.T) {
-	of := func(x any) func() any { return func() any { return x } }
+	constant := func(x any) func() any { return func() any { return x } }
 	for name, tt := range map[string]struct {
-		made   func() any
-		want   string
-		before bool
+		makeFit   func() any
+		want      string
+		beforeFit bool
 	}{
-		"map":          {of(&keeping[map[string]int]{}), "the field X of attach_test.keeping[map[string]int] is of type map[string]int, which no file keeps", true},
-		"matrix":       {of(&keeping[[][]float64]{}), "is of type [][]float64, which no file keeps", true},
-		"inside":       {of(&keeping[[]keeping[int8]]{}), "the field X of attach_test.keeping[int8] is of type int8", true},
-		"pointer":      {of(&keeping[*int]{}), "is of type *int", true},
-		"nil":          {of(&keeping[*keeping[int]]{}), "", false},
-		"nothing":      {of(&keeping[any]{}), "cannot save its fitted state: rows: a interface {} cannot be saved as \"x\"", false},
-		"NaN":          {of(&keeping[float64]{math.NaN()}), `detector box: method "box": cannot save its fitted state: parameter "x" is NaN`, false},
-		"infinity":     {of(&keeping[float32]{float32(math.Inf(1))}), `parameter "x" is +Inf`, false},
-		"length":       {of(&keepingRow[float64]{Row: make([]float64, 1)}), `axis 0 of array "row" must be 8, not 1`, false},
-		"strings":      {of(&keepingRow[string]{Row: make([]string, 9)}), `the length of "row" must be 8, not 9`, false},
-		"no brackets":  {of(&keeping[[]float64]{make([]float64, 3)}), `array "x" must hold []float64 of shape []`, false},
-		"int64":        {of(&keeping[int64]{math.MinInt64}), "", false},
-		"float32":      {of(&keeping[float32]{.1}), "", false},
-		"truth values": {of(&keepingRow[bool]{Row: []bool{true, 7: true}}), "", false},
-		"words":        {of(&keepingRow[string]{Row: []string{"a", "", 7: "b"}}), "", false},
+		"map":          {constant(&statefulFit[map[string]int]{}), "the field X of attach_test.statefulFit[map[string]int] is of type map[string]int, which no file keeps", true},
+		"matrix":       {constant(&statefulFit[[][]float64]{}), "is of type [][]float64, which no file keeps", true},
+		"inside":       {constant(&statefulFit[[]statefulFit[int8]]{}), "the field X of attach_test.statefulFit[int8] is of type int8", true},
+		"pointer":      {constant(&statefulFit[*int]{}), "is of type *int", true},
+		"nil":          {constant(&statefulFit[*statefulFit[int]]{}), "", false},
+		"nothing":      {constant(&statefulFit[any]{}), "cannot save its fitted state: rows: a interface {} cannot be saved as \"x\"", false},
+		"NaN":          {constant(&statefulFit[float64]{math.NaN()}), `detector box: method "box": cannot save its fitted state: parameter "x" is NaN`, false},
+		"infinity":     {constant(&statefulFit[float32]{float32(math.Inf(1))}), `parameter "x" is +Inf`, false},
+		"length":       {constant(&statefulRowFit[float64]{Row: make([]float64, 1)}), `axis 0 of array "row" must be 8, not 1`, false},
+		"strings":      {constant(&statefulRowFit[string]{Row: make([]string, 9)}), `the length of "row" must be 8, not 9`, false},
+		"no brackets":  {constant(&statefulFit[[]float64]{make([]float64, 3)}), `array "x" must hold []float64 of shape []`, false},
+		"int64":        {constant(&statefulFit[int64]{math.MinInt64}), "", false},
+		"float32":      {constant(&statefulFit[float32]{.1}), "", false},
+		"truth values": {constant(&statefulRowFit[bool]{Row: []bool{true, 7: true}}), "", false},
+		"words":        {constant(&statefulRowFit[string]{Row: []string{"a", "", 7: "b"}}), "", false},
 	} {
 		in, fitted := classifier(60), false
-		in.Detector = own(&fitted, tt.made)
+		in.Detector = customMethod(&fitted, tt.makeFit)
 		b, err := attach.Fit(t.Context(), in)
 		if tt.want == "" {
 			if err != nil {
@@ -76,16 +77,17 @@ func TestOwnStates(t *testing.T) {
 			}
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), `"box"`) || errors.Is(err, attach.ErrDamaged) || fitted == tt.before {
+		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), `"box"`) || errors.Is(err, attach.ErrDamaged) || fitted == tt.beforeFit {
 			t.Errorf("%s: error %v after a fit %v, want %q", name, err, fitted, tt.want)
 		}
 	}
 }
 
-// A method without a New cannot open a file, and Open returns an error that says so.
+// TestOpenWithoutNew checks that Open returns a clear error for a method without a New
+// function.
 func TestOpenWithoutNew(t *testing.T) {
 	in, fitted := classifier(60), false
-	in.Detector = own(&fitted, func() any { return &keeping[int]{} })
+	in.Detector = customMethod(&fitted, func() any { return &statefulFit[int]{} })
 	path := t.TempDir() + "/own.attach"
 	if err := mustFit(t, in).Save(t.Context(), path, in.Detector); err != nil {
 		t.Fatal(err)
@@ -96,22 +98,23 @@ func TestOpenWithoutNew(t *testing.T) {
 	}
 }
 
-// drawing returns its own quantiles.
-type drawing struct {
-	N    int `state:"n"`
-	make func(n int, levels []float64) ood.Quantiles
+// customQuantiles is the fit of a custom interval method, whose quantiles are the result of a
+// function.
+type customQuantiles struct {
+	N         int `state:"n"`
+	quantiles func(n int, levels []float64) ood.Quantiles
 }
 
-func (d *drawing) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
-	return d.make(x.Rows, levels)
+func (d *customQuantiles) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
+	return d.quantiles(x.Rows, levels)
 }
 
-// The fit rejects quantiles of another shape than requested, or that cross, and names the
-// method.
+// TestOwnQuantiles checks that Fit returns an error if the quantiles of a custom method cross
+// or have another shape than requested. The error must name the interval model.
 func TestOwnQuantiles(t *testing.T) {
 	for name, tt := range map[string]struct {
-		make func(n int, levels []float64) ood.Quantiles
-		want string
+		quantiles func(n int, levels []float64) ood.Quantiles
+		want      string
 	}{
 		"few rows":     {func(n int, l []float64) ood.Quantiles { return ood.NewQuantiles(n-1, 1, l) }, "for 11 rows, 1 targets and 31 levels, want 12 rows and 31 levels"},
 		"few levels":   {func(n int, l []float64) ood.Quantiles { return ood.NewQuantiles(n, 1, l[1:]) }, "and 30 levels, want 12 rows and 31 levels"},
@@ -128,15 +131,18 @@ func TestOwnQuantiles(t *testing.T) {
 	} {
 		in := regressor(1, 60, 1)
 		in.SkipDetector = true
-		in.IntervalModel = ood.Method{Name: "line", Needs: ood.Needs{Features: true, Targets: true}, New: func() any { return &drawing{make: tt.make} }}
-		in.IntervalModel.Fit = func(context.Context, ood.Training, ood.Params) (any, error) { return &drawing{make: tt.make}, nil }
+		in.IntervalModel = ood.Method{Name: "line", Needs: ood.Needs{Features: true, Targets: true}, New: func() any { return &customQuantiles{quantiles: tt.quantiles} }}
+		in.IntervalModel.Fit = func(context.Context, ood.Training, ood.Params) (any, error) {
+			return &customQuantiles{quantiles: tt.quantiles}, nil
+		}
 		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "interval model: ") || errors.Is(err, attach.ErrDamaged) {
 			t.Errorf("%s: error %v, want %q", name, err, tt.want)
 		}
 	}
 }
 
-// Values that neither a fit nor a file created are errors.
+// TestEmptyBundles checks that methods of a Bundle return errors if it comes neither from Fit
+// nor from a file.
 func TestEmptyBundles(t *testing.T) {
 	var none *attach.Bundle
 	for want, b := range map[string]*attach.Bundle{

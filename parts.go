@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Folders of the arrays of each part.
+// These are the folders in a .attach file that hold the arrays of each part.
 const (
 	detectorFolder    = "detector/"
 	quantilesFolder   = "quantiles/"
@@ -24,8 +24,8 @@ const (
 	cellsFolder       = "cells/"
 )
 
-// parts returns the state of every part by the folder of its arrays.
-func (b *Bundle) parts() (map[string]rows.State, error) {
+// partStates returns the state of every part of the bundle, by the folder of its arrays.
+func (b *Bundle) partStates() (map[string]rows.State, error) {
 	states := make(map[string]rows.State)
 	if b.Detector != nil {
 		states[detectorFolder] = b.Detector.scorer.State()
@@ -47,7 +47,7 @@ func (b *Bundle) parts() (map[string]rows.State, error) {
 	return states, err
 }
 
-// state returns the arrays of the calibration.
+// state returns the arrays in which a file stores the calibration.
 func (c Calibration) state() (rows.State, error) {
 	s := rows.State{Arrays: map[string]rows.Array{}}
 	if len(c.OOD) > 0 {
@@ -95,7 +95,7 @@ func (c Calibration) state() (rows.State, error) {
 	return s, nil
 }
 
-// restoreScaling restores the scaling of standardised features.
+// restoreScaling restores the mean and the deviation of standardised features.
 func (b *Bundle) restoreScaling(s rows.State) error {
 	if !b.Base.Standardised {
 		return nil
@@ -106,12 +106,12 @@ func (b *Bundle) restoreScaling(s rows.State) error {
 	return nil
 }
 
-// restoreCells restores the counts of empty cells.
+// restoreCells restores the counts of empty cells, if there are any.
 func (b *Bundle) restoreCells(s rows.State) error {
 	if s.Arrays == nil && s.Params == nil {
 		return nil
 	}
-	if err := cmp.Or(scalars(s.Params), rows.Restore(&b.cells, s, nil)); err != nil {
+	if err := cmp.Or(checkScalars(s.Params), rows.Restore(&b.cells, s, nil)); err != nil {
 		return fmt.Errorf("%w: empty cells: %w", ErrDamaged, err)
 	}
 	if e := b.cells; e.Features && (!b.Base.Standardised || len(e.Empty) != b.Base.Width) {
@@ -120,14 +120,14 @@ func (b *Bundle) restoreCells(s rows.State) error {
 	return nil
 }
 
-// groupNames returns the groups of the calibration rows, sorted. The code of a group is its
-// index.
+// groupNames returns the distinct groups of the calibration rows, sorted. Files store a group
+// as its index in this list.
 func (c Calibration) groupNames() []string {
 	return slices.Compact(slices.Sorted(slices.Values(c.Groups)))
 }
 
-// vector returns integers as an array. Hashes are stored with a sign, like the integers of
-// other arrays.
+// vector returns integers as a one-dimensional array of int64. Unsigned hashes keep their
+// bits.
 func vector[T int | uint64](list []T) rows.Array {
 	v := make([]int64, len(list))
 	for i, x := range list {
@@ -136,16 +136,16 @@ func vector[T int | uint64](list []T) rows.Array {
 	return rows.Array{Shape: []int{len(v)}, Data: v}
 }
 
-// integers returns the integers of a one-dimensional array. what names them in errors.
-func integers(a rows.Array, what string) ([]int64, error) {
+// integers returns the integers of a one-dimensional array. Errors call the array by name.
+func integers(a rows.Array, name string) ([]int64, error) {
 	v, ok := a.Data.([]int64)
 	if !ok || len(a.Shape) != 1 {
-		return nil, fmt.Errorf("%w: %s are %T of shape %v", ErrDamaged, what, a.Data, a.Shape)
+		return nil, fmt.Errorf("%w: %s are %T of shape %v", ErrDamaged, name, a.Data, a.Shape)
 	}
 	return v, nil
 }
 
-// hashesFrom returns the hashes of an array that vector created.
+// hashesFrom returns the hashes that are stored in the named array.
 func hashesFrom(s rows.State, name string) ([]uint64, error) {
 	v, err := integers(s.Arrays[name], name)
 	if err != nil {
@@ -158,7 +158,8 @@ func hashesFrom(s rows.State, name string) ([]uint64, error) {
 	return hashes, nil
 }
 
-// restoreClasses restores true and predicted classes.
+// restoreClasses restores the true and the predicted classes of the calibration rows, and the
+// probabilities of the true classes.
 func (c *Calibration) restoreClasses(s rows.State) error {
 	k := &c.TrueClasses
 	for _, part := range []struct {
@@ -193,7 +194,7 @@ func (c *Calibration) restoreClasses(s rows.State) error {
 	return nil
 }
 
-// restore restores the calibration from its arrays.
+// restore restores the calibration from its arrays, the quantile levels and the group names.
 func (c *Calibration) restore(s rows.State, levels []float64, groups []string) error {
 	if _, ok := s.Arrays["ood"]; ok {
 		scores, err := s.Float64s("ood")
@@ -258,17 +259,18 @@ func (c *Calibration) restoreGroups(codes rows.Array, names []string, n int) err
 	return nil
 }
 
-// restored rebuilds a method from its entry and its arrays, which may be nil. of names the
-// part in errors, and own are custom methods.
-func (e *methodEntry) restored(of string, intervals bool, arrays map[string]rows.Array, own []ood.Method) (*Fitted, error) {
+// restore rebuilds a fitted method from its manifest entry and its arrays. It returns nil
+// without an entry. Errors call the method by kind. The list own holds custom methods, and
+// intervals selects interval methods instead of detectors.
+func (e *methodEntry) restore(kind string, intervals bool, arrays map[string]rows.Array, own []ood.Method) (*Fitted, error) {
 	if e == nil {
 		return nil, nil
 	}
 	method, ok := MethodByName(e.Method, own...)
 	if !ok || method.Needs.Targets != intervals {
-		return nil, fmt.Errorf("%w %q: neither this version of attach nor this program has such a %s; upgrade attach, or pass the method to Open and Save", ErrUnknownMethod, e.Method, of)
+		return nil, fmt.Errorf("%w %q: neither this version of attach nor this program has such a %s; upgrade attach, or pass the method to Open and Save", ErrUnknownMethod, e.Method, kind)
 	}
-	if err := cmp.Or(scalars(e.Params), scalars(e.State)); err != nil {
+	if err := cmp.Or(checkScalars(e.Params), checkScalars(e.State)); err != nil {
 		return nil, err
 	}
 	if _, err := fitting.With(method, e.Params); err != nil {
@@ -276,13 +278,13 @@ func (e *methodEntry) restored(of string, intervals bool, arrays map[string]rows
 	}
 	scorer, err := fitting.Restore(method, rows.State{Params: e.State, Arrays: arrays})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s %s: %w", ErrDamaged, of, e.Method, err)
+		return nil, fmt.Errorf("%w: %s %s: %w", ErrDamaged, kind, e.Method, err)
 	}
 	return &Fitted{Method: e.Method, Params: e.Params, scorer: scorer}, nil
 }
 
-// checkParts returns an error for parts whose calibration has other numbers of rows or targets
-// than the bundle, and for a calibration without its part.
+// checkParts returns an error unless the calibration has scores for the detector and quantiles
+// for the interval model, with the right numbers of rows and targets.
 func (b *Bundle) checkParts() error {
 	c := b.Calibration
 	rows := 0
@@ -312,7 +314,8 @@ func (b *Bundle) checkParts() error {
 	return nil
 }
 
-// checkClasses returns an error for probabilities of true classes that no softmax gives.
+// checkClasses returns an error for predicted classes that do not exist and for probabilities
+// of true classes that no softmax gives.
 func (b *Bundle) checkClasses() error {
 	c := b.Calibration.TrueClasses
 	n, classes := len(c.Labels), max(b.Base.Outputs, 2)
@@ -340,18 +343,19 @@ func (b *Bundle) checkClasses() error {
 	return nil
 }
 
-// consistent returns an error for parts that do not fit each other or the widths in the
-// manifest.
-func (b *Bundle) consistent() error {
-	want := b.Base.widths()
+// checkConsistent returns an error if the detector or the interval model reads matrices of
+// other widths than in the manifest, or if the interval model predicts another number of
+// targets than were calibrated.
+func (b *Bundle) checkConsistent() error {
+	widths := b.Base.widths()
 	if b.Base.Task == Classification && b.Base.Outputs == 1 {
-		want["logits"] = 2
+		widths["logits"] = 2
 	}
 	for _, part := range []*Fitted{b.Detector, b.IntervalModel} {
 		if part == nil {
 			continue
 		}
-		if err := part.scorer.Widths().Check(want, "the rows of "+part.Method, "the manifest says"); err != nil {
+		if err := part.scorer.Widths().Check(widths, "the rows of "+part.Method, "the manifest says"); err != nil {
 			return fmt.Errorf("%w: its parts do not fit together: %w", ErrDamaged, err)
 		}
 	}
@@ -361,11 +365,11 @@ func (b *Bundle) consistent() error {
 		}
 	}
 	if h := b.IntervalModel; h != nil {
-		one, err := h.scorer.Predict(rows.New(1, h.scorer.Widths()["features"]), []float64{.5})
+		predicted, err := h.scorer.Predict(rows.New(1, h.scorer.Widths()["features"]), []float64{.5})
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrDamaged, err)
 		}
-		if calibrated := len(b.Calibration.Quantiles); calibrated != one.Targets {
+		if calibrated := len(b.Calibration.Quantiles); calibrated != predicted.Targets {
 			return fmt.Errorf("%w: the calibration has quantiles of %d targets, but the interval model predicts others", ErrDamaged, calibrated)
 		}
 	}

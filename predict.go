@@ -20,104 +20,108 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// PredictOptions selects what to predict. The zero value uses the defaults of the bundle,
-// without quantiles.
+// PredictOptions selects what to predict. The zero value predicts what the bundle supports at
+// its default levels, without quantiles, sets and samples.
 type PredictOptions struct {
-	// Levels are the requested quantile levels, each in (0,1); regression only.
+	// Levels are the requested quantile levels, each in (0,1). They are only for regression.
 	Levels []float64
-	// Level is the coverage of intervals and sets; 0 means that of the bundle.
+	// Level is the coverage of intervals and sets. 0 means the default of the bundle.
 	Level float64
-	// NoScore skips the detector to save time: Score is NaN, PValue 1 and Flag false. It
-	// cannot be combined with MaxError, because flagged rows are not accepted.
+	// NoScore skips the detector to save time: Score is NaN, PValue is 1 and Flag is false. It
+	// cannot be combined with MaxError, because only rows that are not flagged are accepted.
 	NoScore bool
-	// Alpha is the false-alarm rate of flags; 0 means that of the bundle. Below 1/(n+1), the
-	// smallest p-value with n calibration rows, nothing is flagged.
+	// Alpha is the false-alarm rate of flags. 0 means the default of the bundle. With n
+	// calibration rows, no p-value is below 1/(n+1), so a smaller Alpha flags no row.
 	Alpha float64
 	// FlagByClass compares a row only with the calibration rows of the same predicted class.
-	// P-values and flags then have their guarantee for the rows of each predicted class. If n
-	// calibration rows have that class, no p-value is below 1/(n+1).
+	// The false-alarm rate is then guaranteed separately for the rows of each predicted class.
+	// If n calibration rows have that class, no p-value is below 1/(n+1).
 	FlagByClass bool
-	// Side, if not empty, requests intervals with one end, "lower" or "upper", which miss on
-	// that side with probability at most 1−Level.
+	// Side, if not empty, requests intervals with one finite end, "lower" or "upper". A target
+	// is beyond that end with probability at most 1−Level.
 	Side string
-	// Joint requests intervals that cover all targets of a row at once with probability Level,
-	// instead of each separately.
+	// Joint requests intervals that cover all targets of a row at once with probability Level.
+	// Without it, each target is covered with probability Level.
 	Joint bool
-	// IntervalScore, if not empty, is the nonconformity score of intervals with two ends: see
+	// IntervalScore, if not empty, is the nonconformity score of two-sided intervals: see
 	// calibrate.IntervalOptions.Score.
 	IntervalScore string
 	// Sets, if not empty, requests prediction sets that contain the true class with
-	// probability Level, by the score "lac", "aps", "raps", "saps" or "ordinal": see
-	// calibrate.SetOptions.Score. SetsByClass guarantees this for the rows of each class, and
-	// SetsByCluster for the rows of each cluster of classes, found by Seed. Prediction sets
-	// need a classifier with a softmax that was calibrated with labels: see
-	// Calibration.TrueClasses.
+	// probability Level. It names a score, "lac", "aps", "raps", "saps" or "ordinal": see
+	// calibrate.SetOptions.Score. SetsByClass guarantees the coverage for the rows of each
+	// class. SetsByCluster guarantees it for the rows of each cluster of classes; Seed
+	// determines the clusters. Prediction sets need a softmax classifier that was calibrated
+	// with labels: see Calibration.TrueClasses.
 	Sets                       string
 	SetsByClass, SetsByCluster bool
-	// ClassPValues requests Prediction.ClassPValues, by the score of Sets.
+	// ClassPValues requests Prediction.ClassPValues, with the score in Sets.
 	ClassPValues bool
-	// VennAbers requests Prediction.ConfidenceBounds. It has the same requirements as Sets.
+	// VennAbers requests Prediction.ConfidenceBounds. Like Sets, it needs a softmax classifier
+	// that was calibrated with labels.
 	VennAbers bool
-	// MaxError, if not 0, is the largest allowed fraction of errors among all accepted rows:
-	// see Prediction.Accept. VennAbers, in contrast, gives a probability for each row. It has
-	// the same requirements as Sets.
+	// MaxError, if not 0, is the largest allowed fraction of wrong predictions among all
+	// accepted rows: see Prediction.Accept. In contrast, VennAbers gives a probability for
+	// each row. Like Sets, MaxError needs a softmax classifier that was calibrated with
+	// labels.
 	MaxError float64
-	// Smoothed randomises ties, so that intervals, boxes and sets cover no more often than
-	// their level: see calibrate.IntervalOptions and calibrate.SetOptions. Seed and the number
-	// of the row determine the random numbers.
+	// Smoothed breaks ties at random, so that intervals, boxes and sets have exactly their
+	// level of coverage: see calibrate.IntervalOptions and calibrate.SetOptions. The random
+	// numbers depend only on Seed and the number of the row.
 	Smoothed bool
 	// Samples is the number of draws from the conformal predictive distribution of each row
-	// and target. They are in memory for a whole block of rows. Seed and the number of the row
-	// determine them. Draws of different targets are independent.
+	// and target. Draws depend only on Seed and the number of the row, and are independent
+	// across targets. All draws for a block of rows are in memory at once.
 	Samples int
 	Seed    uint64
 }
 
-// Prediction is the result for one row. Its numbers may be infinite or NaN.
+// Prediction holds the results for one row. Its numbers may be infinite or NaN.
 type Prediction struct {
-	// Class is the index of the largest logit of a classifier, Name its name if the bundle has
-	// one, and Confidence its probability: the softmax of logits over temperature (or their
-	// sigmoid, if Base.Sigmoid). A classifier with one output is a logistic one: class 1 if
-	// the logit is positive. Class is -1 if there are no classes or no logits.
+	// Class is the index of the largest logit of a classifier, or −1 without logits. Name is
+	// its name if the bundle has one. Confidence is its probability: the softmax of the logits
+	// divided by the temperature, or the sigmoid with Base.Sigmoid. A classifier with one
+	// logit is a logistic regression, which predicts class 1 if the logit is positive.
 	Class      int
 	Name       string
 	Confidence float64
-	// ConfidenceBounds are two probabilities that Class is right, the smaller one first, for
-	// this row: see calibrate.ClassCalibration.VennAbers. They are computed from the logits
-	// without a temperature, unlike Confidence. They are 0 if not requested, and NaN if the
-	// row has no logits.
+	// ConfidenceBounds holds two probabilities that Class is right, the smaller one first: see
+	// calibrate.ClassCalibration.VennAbers. Unlike Confidence, they are computed from logits
+	// without a temperature. They are 0 if not requested, and NaN if the row has no logits.
 	ConfidenceBounds [2]float64
-	// Set holds the classes of the prediction set, in increasing order. If LAC finds none it
-	// holds Class, which can only increase coverage; only with Smoothed may it be empty. It is
-	// nil if not requested or if the row has no logits.
+	// Set holds the classes of the prediction set, in increasing order. If the LAC score
+	// selects no class, Set holds Class, because this can only increase coverage. With
+	// Smoothed, Set may be empty. Set is nil if not requested or if the row has no logits.
 	Set []int
-	// ClassPValues holds the conformal p-values of all classes: see calibrate.Sets.PValues. It
+	// ClassPValues holds the conformal p-value of each class: see calibrate.Sets.PValues. It
 	// is nil if not requested or if the row has no logits.
 	ClassPValues []float64
 
 	Targets []Target // for a regressor
 
-	// Score is higher if the row is more likely OOD, and NaN without a detector or with
-	// NoScore. PValue is its conformal p-value, or 1: among in-distribution rows, at most a
-	// fraction p has a p-value of p or less. Flag tells that it is at most Alpha.
+	// Score is the OOD score: the higher, the more likely the row is OOD. It is NaN without a
+	// detector or with NoScore. PValue is the conformal p-value of Score, or 1 without one.
+	// For every p, at most a fraction p of in-distribution rows has a PValue of p or less.
+	// Flag reports whether PValue is at most Alpha.
 	Score, PValue float64
 	Flag          bool
-	// Accept tells that the row is not flagged and that its largest softmax probability,
-	// without a temperature, is above the threshold of Predictor.Selective. With 95 %
-	// confidence, the fraction of errors among accepted rows is at most
-	// PredictOptions.MaxError, under the condition that Bundle.Guarantee states.
+	// Accept reports whether the row is not flagged and its largest softmax probability,
+	// without a temperature, is above the threshold of Predictor.Selective. At most a fraction
+	// PredictOptions.MaxError of the accepted rows is wrong, with 95 % confidence, on the
+	// condition that Bundle.Guarantee states.
 	Accept bool
 }
 
-// MarshalJSON writes an object whose keys are the columns of attach predict, with two
-// differences: it has no set_names, and quantiles and samples are one list each, quantiles in
-// the order of PredictOptions.Levels. Infinite and unknown numbers are null. The object has
-// only what the bundle predicts: without a score it lacks p_value and flag too. It has accept
-// only if that is true. If there are several targets, their keys end in _0, _1 and so on.
+// MarshalJSON returns an object whose keys are the columns that "attach predict" writes, with
+// two exceptions. There is no key set_names, and quantiles and samples are lists, with
+// quantiles in the order of PredictOptions.Levels.
+//
+// Infinities and NaN become null. The object has only results that exist: without a score, it
+// has no p_value and no flag. It has accept only if Accept is true. With several targets, the
+// keys of each target end in its number: _0, _1 and so on.
 func (p Prediction) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	add := func(key string, value any) {
-		text, _ := json.Marshal(value) // these values cannot fail
+		text, _ := json.Marshal(value) // no value passed to add can fail to marshal
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
@@ -172,7 +176,8 @@ func (p Prediction) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// finite returns nil, null in JSON, for numbers that JSON cannot express.
+// finite returns a pointer to x, or nil (null in JSON) if x is NaN or infinite, which JSON
+// cannot express.
 func finite(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
@@ -180,6 +185,7 @@ func finite(x float64) *float64 {
 	return &x
 }
 
+// finites applies finite to every number.
 func finites(x []float64) []*float64 {
 	out := make([]*float64, len(x))
 	for i, v := range x {
@@ -188,70 +194,72 @@ func finites(x []float64) []*float64 {
 	return out
 }
 
-// Target is the prediction for one target of a row. A number is NaN if the bundle or the row
+// Target holds the results for one target of a row. A number is NaN if the bundle or the row
 // cannot provide it.
 type Target struct {
 	Value  float64 // the prediction of the model itself
 	Median float64 // the median of the interval model
-	// Lower and Upper are the ends of the prediction interval. Each target separately, or with
-	// Joint all targets of a row together, is covered with probability Level, under the
-	// condition that Bundle.Guarantee states. A target is covered if Lower ≤ target ≤ Upper.
-	// The ends are ±Inf if there are too few calibration rows, or too few of the row's group,
-	// for Level. With a Side, the other end is infinite. Smoothed ends are float32 numbers, as
-	// targets are, and Lower > Upper means that an interval is empty.
+	// Lower and Upper are the ends of the prediction interval. With probability Level, Lower ≤
+	// target ≤ Upper, on the condition that Bundle.Guarantee states. With Joint, this holds
+	// for all targets of a row at once. With Side, the other end is infinite. Both ends are
+	// infinite if the row or its group has too few calibration rows for Level. With Smoothed,
+	// ends are float32 numbers, like targets, and Lower > Upper means that the interval is
+	// empty.
 	//
-	// If features are so large that quantiles overflow, or round to one number, nothing is
-	// known about the target: the interval is infinite, Median and the quantile at 0.5 are
-	// NaN, other quantiles and Samples are ±Inf, and the row's Score is +Inf.
+	// If features are so large that quantiles overflow, or round to one number, the interval
+	// model gives no information about the target. In that case, the interval is infinite,
+	// Median and the quantile at 0.5 are NaN, other quantiles and Samples are ±Inf, and the
+	// Score of the row is +Inf.
 	Lower, Upper float64
-	// Quantiles are the interval model's own quantiles at PredictOptions.Levels. They are not
-	// conformalized, unlike the interval. They never cross.
+	// Quantiles are the interval model's own quantiles at PredictOptions.Levels. Unlike the
+	// interval, they are not calibrated. They increase with the level.
 	Quantiles []float64
-	// Samples are draws from calibrate.Distribution.Sample; they are ±Inf for a row of a group
-	// without calibration rows.
+	// Samples are draws from calibrate.Distribution.Sample. They are ±Inf if the row's group
+	// has no calibration rows.
 	Samples []float64
 }
 
 // Rows is a block of rows to predict.
 type Rows struct {
-	// Batch needs the parts that Fit got: always features; logits for classes, values and
-	// methods that use them; Base.Layers if there are any; and Inputs and the Network if
-	// Bundle.RunsNetwork. Labels are only for evaluate.Rows; Predict ignores them.
+	// Batch must have the matrices that the fit used. Features are always required. Classes,
+	// predicted values and some methods need logits. Layers are required if Base.Layers is not
+	// empty, and Inputs and Network if Bundle.RunsNetwork. Only evaluate.Rows uses Labels.
 	ood.Batch
-	// Groups holds the group of each row, for intervals that are calibrated by group. See
-	// Calibration.Groups.
+	// Groups holds the group of each row. It is required if intervals are calibrated by group:
+	// see Calibration.Groups.
 	Groups []string
-	// Targets are the true targets, n×t, for evaluate.Rows, which also uses Batch.Labels.
+	// Targets holds the true targets of n rows, n×t for t targets. Only evaluate.Rows uses it.
 	Targets blas32.General
-	// First is the number of the first row, which determines random numbers. With Smoothed or
-	// Samples, a caller that predicts block by block must count on, because rows with equal
-	// numbers draw equally. Stream and evaluate.Rows count themselves.
+	// First is the number of the first row of the block, counted from 0. Random numbers for
+	// Smoothed and Samples depend on the number of a row. A caller that predicts block by
+	// block must therefore set First, or rows of different blocks get equal random numbers.
+	// Stream and evaluate.Rows set it.
 	First int
 }
 
-// RunsNetwork reports whether the detector runs the base network, so that prediction needs
-// rows with a Network and Inputs.
+// RunsNetwork reports whether the detector runs the base model, so that rows need Inputs and a
+// Network.
 func (b *Bundle) RunsNetwork() bool {
 	return b.Detector != nil && (b.Detector.scorer.Method().Needs.Network || b.Detector.scorer.Method().Needs.Dropout)
 }
 
-// Predictor predicts block after block with one choice of options. [Bundle.Predictor] returns
-// one. It is safe for concurrent use.
+// Predictor predicts blocks of rows with fixed options. [Bundle.Predictor] returns a
+// Predictor. It is safe for concurrent use.
 type Predictor struct {
-	bundle     *Bundle
-	o          PredictOptions                     // with the bundle's Level and Alpha in place of 0
-	banded     []float64                          // levels between which intervals interpolate
-	calibrated map[string]*calibrated             // by group, "" without groups; nil without a calibration
-	unseen     *calibrated                        // for groups without calibration rows
-	ood        []calibrate.Conformal              // for all rows or, with FlagByClass, by predicted class
-	sets       *calibrate.Sets                    // nil if not requested
-	selective  *calibrate.Selective               // nil without MaxError
-	right      func(top float64) (p0, p1 float64) // nil without VennAbers
-	scorer     *fitting.Scorer                    // the detector, or nil
-	widths     batchparts.Widths                  // of the fit rows
+	bundle         *Bundle
+	o              PredictOptions                     // Level and Alpha are never 0
+	intervalLevels []float64                          // quantile levels that intervals are computed from
+	calibrated     map[string]*groupCalibration       // by group; the key is "" without groups; nil without an interval model
+	unseenGroup    *groupCalibration                  // for groups without calibration rows
+	ood            []calibrate.Conformal              // one entry for all rows or, with FlagByClass, one for each predicted class
+	sets           *calibrate.Sets                    // nil unless prediction sets are requested
+	selective      *calibrate.Selective               // nil without MaxError
+	vennAbers      func(top float64) (p0, p1 float64) // computes confidence bounds; nil unless they are requested
+	scorer         *fitting.Scorer                    // the detector, or nil
+	widths         batchparts.Widths                  // number of columns of each matrix of the fit rows
 }
 
-// Predictor prepares prediction: it checks and calibrates levels once.
+// Predictor checks the options and calibrates at their levels once, for all blocks of rows.
 func (b *Bundle) Predictor(o PredictOptions) (*Predictor, error) {
 	if err := b.checkFitted(); err != nil {
 		return nil, err
@@ -298,12 +306,13 @@ func checkLevels(level, alpha float64) error {
 }
 
 // Stream predicts one block of rows after another, and yields one prediction for each row, in
-// order. Rows r that are all in memory, also for evaluate.Rows, are one block:
+// order. A single block r of rows that are all in memory can be passed, here and to
+// evaluate.Rows, as
 //
 //	func(yield func(attach.Rows, error) bool) { yield(r, nil) }
 //
-// The first error, of the rows or of a prediction, ends it. Random numbers do not depend on
-// how rows are divided into blocks.
+// The first error, from a block or from a prediction, ends the sequence. Random numbers do not
+// depend on how rows are divided into blocks.
 func (p *Predictor) Stream(ctx context.Context, blocks iter.Seq2[Rows, error]) iter.Seq2[Prediction, error] {
 	return func(yield func(Prediction, error) bool) {
 		done := 0
@@ -327,26 +336,27 @@ func (p *Predictor) Stream(ctx context.Context, blocks iter.Seq2[Rows, error]) i
 	}
 }
 
-// Predict predicts each of the rows. If the error is about NaN or infinity, [NotFinite]
-// returns the row. An *ood.NeedError names what the rows lack for the detector.
+// Predict returns one prediction for each row. If a number of the rows is NaN or infinite,
+// [NotFinite] returns its position from the error. If the rows lack data that the detector
+// needs, the error is an *ood.NeedError.
 func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	if err := cmp.Or(p.check(), ctx.Err()); err != nil {
 		return nil, err
 	}
-	r.Labels = nil // not used
+	r.Labels = nil // predictions do not depend on them
 	given := r.Batch
 	r.Batch = p.bundle.Base.pairLogits(given)
 	if err := p.checkRows(given, r); err != nil {
 		return nil, err
 	}
-	unseen := p.bundle.cells.unseen(given) // before empty cells in features become the mean
+	unseen := p.bundle.cells.unseen(given) // before scaling replaces empty cells by the mean
 	r.Features = p.bundle.scaling.Apply(r.Features)
 	out := make([]Prediction, r.Len())
 	for i := range out {
 		out[i] = Prediction{Class: -1, Score: math.NaN(), PValue: 1}
 	}
 	var unknown []bool
-	var sure []float64
+	var topProbabilities []float64
 	var err error
 	switch p.bundle.Base.Task {
 	case Classification:
@@ -354,9 +364,9 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 			return nil, errors.New("p-values by class need the rows' logits, which predict the class")
 		}
 		p.bundle.classify(out, r.Logits)
-		p.set(out, r)
-		sure = p.confidences(r.Logits)
-		p.bound(out, sure)
+		p.setPredictionSets(out, r)
+		topProbabilities = p.topProbabilities(r.Logits)
+		p.setConfidenceBounds(out, topProbabilities)
 	case Regression:
 		if unknown, err = p.regress(out, r); err != nil {
 			return nil, err
@@ -365,11 +375,11 @@ func (p *Predictor) Predict(ctx context.Context, r Rows) ([]Prediction, error) {
 	if err := p.detect(ctx, out, r, unknown, unseen); err != nil {
 		return nil, err
 	}
-	p.accept(out, sure)
+	p.setAccept(out, topProbabilities)
 	return out, nil
 }
 
-// check returns an error for a predictor that no bundle created.
+// check returns an error if the predictor was not created by Bundle.Predictor.
 func (p *Predictor) check() error {
 	if p == nil || p.bundle == nil {
 		return errors.New("the predictor is empty; create one with Bundle.Predictor")
@@ -377,7 +387,7 @@ func (p *Predictor) check() error {
 	return nil
 }
 
-// widths returns the widths of the fit rows.
+// widths returns the number of columns of each matrix of the fit rows.
 func (b *Bundle) widths() batchparts.Widths {
 	w := b.Base.widths()
 	if !b.cells.Features {
@@ -392,8 +402,9 @@ func (b *Bundle) widths() batchparts.Widths {
 	return w
 }
 
-// checkRows returns an error for rows whose widths differ from those of the fit rows. Widths
-// refer to the batch as given, before a single logit becomes two.
+// checkRows returns an error for rows that the predictor cannot predict, for example because
+// their widths differ from those of the fit rows. The batch given has the logits of the
+// caller: a binary classifier still has one.
 func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	if err := batchparts.Validate(r.Batch); err != nil {
 		return err
@@ -410,7 +421,7 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 		return fmt.Errorf("the rows have no features, but the fit used %d", p.bundle.Base.Width)
 	}
 	if p.scorer == nil || !p.scorer.Method().Needs.Layers {
-		given.Layers = nil // not used
+		given.Layers = nil // the detector does not read them
 	}
 	if err := batchparts.Of(&given).Widths().Check(p.widths, "the rows", "the fit used"); err != nil {
 		return err
@@ -424,7 +435,7 @@ func (p *Predictor) checkRows(given ood.Batch, r Rows) error {
 	return p.bundle.Base.checkFinite(given, "")
 }
 
-// calibrateFlags prepares the calibration scores for p-values.
+// calibrateFlags prepares the calibration scores from which p-values are computed.
 func (p *Predictor) calibrateFlags() error {
 	c := p.bundle.Calibration
 	parts := [][]float64{c.OOD}
@@ -441,25 +452,25 @@ func (p *Predictor) calibrateFlags() error {
 		}
 	}
 	for _, scores := range parts {
-		one, err := calibrate.NewConformal(scores)
+		conformal, err := calibrate.NewConformal(scores)
 		if err != nil {
 			return err
 		}
-		p.ood = append(p.ood, one)
+		p.ood = append(p.ood, conformal)
 	}
 	return nil
 }
 
-// Bundle returns the bundle that predicts, or nil for the zero Predictor.
+// Bundle returns the bundle of the predictor, or nil for the zero Predictor.
 func (p *Predictor) Bundle() *Bundle { return p.bundle }
 
-// Options returns the options of the predictions. Level and Alpha are the bundle's if none
-// were given.
+// Options returns the options of the predictor. Level and Alpha are the defaults of the bundle
+// if the caller gave none.
 func (p *Predictor) Options() PredictOptions { return p.o }
 
-// Conformal returns the calibration scores with which a row of a predicted class is compared:
-// those of all calibration rows or, with FlagByClass, those of the calibration rows with that
-// predicted class. Without a detector it is empty.
+// Conformal returns the calibration scores that a row with this predicted class is compared
+// with. These are the scores of all calibration rows or, with FlagByClass, of the calibration
+// rows with the same predicted class. The result is empty without a detector.
 func (p *Predictor) Conformal(class int) calibrate.Conformal {
 	switch {
 	case !p.o.FlagByClass:
@@ -470,8 +481,9 @@ func (p *Predictor) Conformal(class int) calibrate.Conformal {
 	return calibrate.Conformal{} // no calibration row has this predicted class
 }
 
-// detect scores the rows. The score is infinite for rows for which the interval model knows
-// nothing, and for rows with emptier cells than the fit rows.
+// detect sets Score, PValue and Flag of each prediction. The score is infinite if the interval
+// model has no information about a target (unknown), or if the row has emptier cells than the
+// fit rows (unseen).
 func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknown, unseen []bool) error {
 	if p.scorer == nil {
 		return nil
@@ -481,8 +493,8 @@ func (p *Predictor) detect(ctx context.Context, out []Prediction, r Rows, unknow
 		return fmt.Errorf("detector %s: %w", p.bundle.Detector.Method, err)
 	}
 	for i, v := range scores {
-		// The rows are finite. A row whose score overflows is farther out than all rows whose
-		// score does not.
+		// A score is NaN only if it overflows, because the rows are finite. Such a row is
+		// farther out than all rows with a finite score.
 		if math.IsNaN(v) || unknown != nil && unknown[i] || unseen != nil && unseen[i] {
 			scores[i] = math.Inf(1)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-func methods() []ood.Method {
+func detectors() []ood.Method {
 	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return m.Needs.Targets })
 }
 
@@ -24,7 +24,8 @@ func near(a, b, tolerance float64) bool {
 	return a == b || math.Abs(a-b) <= tolerance*max(math.Abs(a), math.Abs(b), 1)
 }
 
-// TestClassAndConfidence compares with the softmax written out.
+// TestClassAndConfidence compares the predicted class and its confidence with an explicit
+// softmax.
 func TestClassAndConfidence(t *testing.T) {
 	in := classifier(200)
 	b := mustFit(t, in)
@@ -72,8 +73,8 @@ func TestOneLogitIsLogistic(t *testing.T) {
 	for _, row := range p {
 		scores = append(scores, row.Score)
 	}
-	if least, most := slices.Index(scores, slices.Min(scores)), slices.Index(scores, slices.Max(scores)); least != 0 || most != 20 {
-		t.Errorf("entropy is least at row %d and largest at %d, want 0 and 20", least, most)
+	if lowest, highest := slices.Index(scores, slices.Min(scores)), slices.Index(scores, slices.Max(scores)); lowest != 0 || highest != 20 {
+		t.Errorf("entropy is least at row %d and largest at %d, want 0 and 20", lowest, highest)
 	}
 	for i, z := range in.Batch.Logits.Data {
 		one := 1 / (1 + math.Exp(-float64(z)))
@@ -87,7 +88,9 @@ func TestOneLogitIsLogistic(t *testing.T) {
 	}
 }
 
-// TestPValuesCountCalibrationScores compares with the definition.
+// TestPValuesCountCalibrationScores compares p-values with their definition: one more than the
+// number of calibration scores that are at least the score of the row, divided by n+1 for n
+// calibration rows.
 func TestPValuesCountCalibrationScores(t *testing.T) {
 	b := mustFit(t, classifier(100))
 	batch := blob(9, 50, 8, 3, 0.5)
@@ -113,13 +116,13 @@ func TestPValuesCountCalibrationScores(t *testing.T) {
 	}
 }
 
-// TestFarRowsAreFlagged checks that far rows are flagged, and in-distribution rows only at the
-// requested rate.
+// TestFarRowsAreFlagged checks that rows far from the fit rows are flagged, and
+// in-distribution rows only at the requested rate.
 func TestFarRowsAreFlagged(t *testing.T) {
 	in := classifier(2000)
 	in.DetectorParams = ood.Params{"unit_norm": false}
 	b := mustFit(t, in)
-	share := func(batch ood.Batch) float64 {
+	fractionFlagged := func(batch ood.Batch) float64 {
 		p := mustPredict(t, b, batch, attach.PredictOptions{})
 		n := 0.0
 		for _, row := range p {
@@ -129,28 +132,29 @@ func TestFarRowsAreFlagged(t *testing.T) {
 		}
 		return n / float64(len(p))
 	}
-	if far := share(blob(5, 500, 8, 3, 20)); far < 0.9 {
-		t.Errorf("%v of far rows are flagged", far)
+	if flagged := fractionFlagged(blob(5, 500, 8, 3, 20)); flagged < 0.9 {
+		t.Errorf("%v of far rows are flagged", flagged)
 	}
-	// With 400 calibration rows the rate has a standard deviation of 0.011, and counting 2,000
-	// rows adds 0.005.
-	if near := share(blob(6, 2000, 8, 3, 0)); math.Abs(near-0.05) > 0.05 {
-		t.Errorf("%v of in-domain rows are flagged, want about .05", near)
+	// With 400 calibration rows, the false-alarm rate has a standard deviation of 0.011. The
+	// count over 2,000 new rows adds 0.005.
+	if flagged := fractionFlagged(blob(6, 2000, 8, 3, 0)); math.Abs(flagged-0.05) > 0.05 {
+		t.Errorf("%v of in-distribution rows are flagged, want about .05", flagged)
 	}
 }
 
-// TestIntervalsCover checks that conformalized intervals of a badly fitted interval model
-// cover ⌈0.8(n+1)⌉/(n+1) of new rows, on average over calibration sets.
+// TestIntervalsCover checks that intervals cover even if the interval model fits badly. On
+// average over sets of n calibration rows, they must cover a fraction ⌈level(n+1)⌉/(n+1) of
+// new rows.
 func TestIntervalsCover(t *testing.T) {
-	const trials, rows, fresh = 40, 100, 200
+	const trials, rows, testRows = 40, 100, 200
 	for _, level := range []float64{0.8, 0.9, 0.83} {
-		var shares []float64
+		var coverages []float64
 		for seed := range uint64(trials) {
 			in := regressor(seed, rows, 2)
 			in.CalFraction = 0.5
 			in.SkipDetector = true
 			b := mustFit(t, in)
-			test := regressor(seed+1000, fresh, 2)
+			test := regressor(seed+1000, testRows, 2)
 			p := cells(mustPredict(t, b, test.Batch, attach.PredictOptions{Level: level}))
 			inside := 0.0
 			for i, y := range test.Targets.Data {
@@ -158,9 +162,9 @@ func TestIntervalsCover(t *testing.T) {
 					inside++
 				}
 			}
-			shares = append(shares, inside/float64(len(p)))
+			coverages = append(coverages, inside/float64(len(p)))
 		}
-		mean, sd := moments(shares)
+		mean, sd := moments(coverages)
 		n := rows / 2.0
 		want := math.Ceil(level*(n+1)-1e-9) / (n + 1)
 		if tolerance := 4 * sd / math.Sqrt(trials); math.Abs(mean-want) > tolerance {
@@ -179,8 +183,8 @@ func moments(v []float64) (mean, sd float64) {
 	return mean, math.Sqrt(sd)
 }
 
-// TestTooFewCalibrationRows checks that a level that 10 rows cannot guarantee gives infinite
-// intervals and no flags.
+// TestTooFewCalibrationRows checks that intervals are infinite and no row is flagged at a
+// level that 10 calibration rows cannot guarantee.
 func TestTooFewCalibrationRows(t *testing.T) {
 	in := regressor(1, 50, 1)
 	b := mustFit(t, in)
@@ -226,7 +230,8 @@ func TestQuantilesAndValue(t *testing.T) {
 	}
 }
 
-// TestBlocks checks that predicting block by block equals predicting at once.
+// TestBlocks checks that predicting rows block by block gives the same results as predicting
+// them at once.
 func TestBlocks(t *testing.T) {
 	in := regressor(1, 100, 1)
 	b := mustFit(t, in)
@@ -258,9 +263,9 @@ func TestBlocks(t *testing.T) {
 
 func TestPredictErrors(t *testing.T) {
 	classes, values := mustFit(t, classifier(50)), mustFit(t, regressor(1, 50, 1))
-	bare := regressor(1, 50, 2)
-	bare.Batch.Logits = blas32.General{}
-	without := mustFit(t, but(regressor(1, 50, 3), func(in *attach.FitOptions) { in.SkipDetector, in.Detector = true, ood.Method{} }))
+	withoutLogits := regressor(1, 50, 2)
+	withoutLogits.Batch.Logits = blas32.General{}
+	withoutDetector := mustFit(t, modified(regressor(1, 50, 3), func(in *attach.FitOptions) { in.SkipDetector, in.Detector = true, ood.Method{} }))
 	good := blob(2, 5, 8, 3, 0)
 	broken := blob(2, 5, 8, 3, 0)
 	broken.Features.Data[8*3+1] = float32(math.NaN())
@@ -273,9 +278,9 @@ func TestPredictErrors(t *testing.T) {
 	}{
 		{"width", classes, blob(2, 5, 7, 3, 0), attach.PredictOptions{}, "7 features, but the fit used 8"},
 		{"logits", classes, blob(2, 5, 8, 4, 0), attach.PredictOptions{}, "4 logits, but the fit used 3"},
-		{"logits beside targets", mustFit(t, bare), regressor(2, 5, 3).Batch, attach.PredictOptions{}, "the rows have 3 logits, but the interval model predicts 2 targets"},
+		{"logits beside targets", mustFit(t, withoutLogits), regressor(2, 5, 3).Batch, attach.PredictOptions{}, "the rows have 3 logits, but the interval model predicts 2 targets"},
 		{"no features", classes, ood.Batch{Logits: good.Logits}, attach.PredictOptions{}, "needs features: the rows to predict have none"},
-		{"no features of a quantile head", without, ood.Batch{Logits: good.Logits}, attach.PredictOptions{}, "no features"},
+		{"no features of a quantile head", withoutDetector, ood.Batch{Logits: good.Logits}, attach.PredictOptions{}, "no features"},
 		{"quantiles of a classifier", classes, good, attach.PredictOptions{Levels: []float64{0.5}}, "there is no interval model; quantiles need one, fitted for regression"},
 		{"quantile level", values, ood.Batch{}, attach.PredictOptions{Levels: []float64{1}}, "quantile level 1 "},
 		{"level", values, ood.Batch{}, attach.PredictOptions{Level: 95}, "level 95"},
@@ -336,7 +341,7 @@ func TestPredictErrors(t *testing.T) {
 }
 
 func TestPredictRefusesGroups(t *testing.T) {
-	for _, in := range []attach.FitOptions{classifier(60), but(regressor(1, 60, 1), func(in *attach.FitOptions) { in.SkipIntervals = true })} {
+	for _, in := range []attach.FitOptions{classifier(60), modified(regressor(1, 60, 1), func(in *attach.FitOptions) { in.SkipIntervals = true })} {
 		_, err := predict(mustFit(t, in), attach.Rows{Batch: in.Batch.Slice(0, 3), Groups: []string{"a"}}, attach.PredictOptions{})
 		if err == nil || !strings.Contains(err.Error(), "groups") {
 			t.Errorf("%s: %v", in.Base.Task, err)
@@ -344,7 +349,8 @@ func TestPredictRefusesGroups(t *testing.T) {
 	}
 }
 
-// TestNoScore checks that NoScore changes nothing else of a prediction.
+// TestNoScore checks that NoScore changes only the score, the p-value and the flag of a
+// prediction.
 func TestNoScore(t *testing.T) {
 	b, batch := mustFit(t, classifier(200)), blob(9, 50, 8, 3, 0)
 	with, without := mustPredict(t, b, batch, attach.PredictOptions{}), mustPredict(t, b, batch, attach.PredictOptions{NoScore: true})
@@ -362,7 +368,8 @@ func TestNoScore(t *testing.T) {
 	}
 }
 
-// TestIntervalsOfGroup checks that a group without calibration rows has infinite intervals.
+// TestIntervalsOfGroup checks that a group without calibration rows has infinite intervals,
+// and another group has finite ones.
 func TestIntervalsOfGroup(t *testing.T) {
 	in := regressor(1, 300, 1)
 	in.Groups = make([]string, 300)
@@ -383,8 +390,7 @@ func TestIntervalsOfGroup(t *testing.T) {
 	}
 }
 
-// TestPredictionJSON checks the JSON of all kinds of predictions, with the keys of the
-// command.
+// TestPredictionJSON checks the JSON keys and values of all kinds of predictions.
 func TestPredictionJSON(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	for want, p := range map[string]attach.Prediction{

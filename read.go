@@ -22,25 +22,27 @@ import (
 )
 
 const (
-	// maxManifest limits manifest.json, which is read before anything is known about the file
-	// and needs many times its size in memory.
+	// maxManifest is the largest size of manifest.json in bytes. The manifest is decoded
+	// before any checksum is verified, and decoding needs many times its size in memory.
 	maxManifest = 4 << 20
-	// maxBrackets limits the preprocessing, whose indentation grows with its depth.
+	// maxBrackets is the largest number of brackets in the preprocessing, because the size of
+	// indented JSON grows with its depth.
 	maxBrackets = 1000
 )
 
-// Open reads the .attach file at path and checks its digests. It resolves Base.Path against
-// the folder of path. It finds methods by name among Methods and own, custom methods.
+// Open reads the .attach file at path and verifies its checksums. It makes Base.Path relative
+// to the folder of path a path that can be opened. It finds methods by name, among Methods and
+// the custom methods in own.
 func Open(path string, own ...ood.Method) (*Bundle, error) {
-	// Opening a pipe would wait for a writer.
+	// os.Open of a named pipe would wait for a writer, so check the kind of the file first.
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w", err)
 	case info.IsDir():
-		return nil, fmt.Errorf("%s: %w", path, notBundle{filekind.Folder})
+		return nil, fmt.Errorf("%s: %w", path, notAttachError{filekind.Folder})
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: %w: it is not a regular file", path, notBundle{})
+		return nil, fmt.Errorf("%s: %w: it is not a regular file", path, notAttachError{})
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -61,9 +63,10 @@ func Open(path string, own ...ood.Method) (*Bundle, error) {
 	return b, nil
 }
 
-// Read reads a .attach file of size bytes, verifies every checksum and rebuilds the bundle.
-// Errors wrap one of the package's sentinel errors. Base.Path stays as stored, relative to the
-// folder of the file. Methods are found as in Open.
+// Read reads a .attach file of size bytes, verifies all checksums and rebuilds the bundle. Its
+// errors wrap one of the error values of this package. Base.Path stays as stored, relative to
+// the folder of the file. Read finds methods by name, among Methods and the custom methods in
+// own.
 func Read(r io.ReaderAt, size int64, own ...ood.Method) (*Bundle, error) {
 	a, err := openArchive(r, size)
 	if err != nil {
@@ -90,7 +93,7 @@ func Read(r io.ReaderAt, size int64, own ...ood.Method) (*Bundle, error) {
 		if states[folder].Arrays == nil {
 			states[folder] = rows.State{Arrays: map[string]rows.Array{}}
 		}
-		states[folder].Arrays[entry.short()] = array
+		states[folder].Arrays[entry.shortName()] = array
 	}
 	b, err := m.restore(states, own)
 	if err != nil {
@@ -109,8 +112,8 @@ func hasNaN(a rows.Array) bool {
 	return false
 }
 
-// checkRoundTrip returns an error if the bundle read from a manifest would be written with
-// another manifest. It finds content that is ignored, or read as something else.
+// checkRoundTrip returns an error unless a bundle that was read from the manifest content
+// would be written with the same manifest. This finds content that was ignored or misread.
 func (b *Bundle) checkRoundTrip(content []byte) error {
 	m, _, err := b.describe()
 	if err != nil {
@@ -120,20 +123,20 @@ func (b *Bundle) checkRoundTrip(content []byte) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	is, would := bytes.Split(content, []byte("\n")), bytes.Split(again, []byte("\n"))
-	for i := range min(len(is), len(would)) {
-		if !bytes.Equal(is[i], would[i]) {
+	got, want := bytes.Split(content, []byte("\n")), bytes.Split(again, []byte("\n"))
+	for i := range min(len(got), len(want)) {
+		if !bytes.Equal(got[i], want[i]) {
 			return fmt.Errorf("%w: line %d of %s is %.100q, but a fit writes %.100q",
-				ErrDamaged, i+1, manifestName, is[i], would[i])
+				ErrDamaged, i+1, manifestName, got[i], want[i])
 		}
 	}
-	if len(is) != len(would) {
-		return fmt.Errorf("%w: %s has %d lines, but a fit writes %d", ErrDamaged, manifestName, len(is), len(would))
+	if len(got) != len(want) {
+		return fmt.Errorf("%w: %s has %d lines, but a fit writes %d", ErrDamaged, manifestName, len(got), len(want))
 	}
 	return nil
 }
 
-// restore rebuilds the bundle from its manifest and its arrays by folder.
+// restore rebuilds the bundle from its manifest and from the arrays of each folder.
 func (m manifest) restore(states map[string]rows.State, own []ood.Method) (*Bundle, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -161,10 +164,10 @@ func (m manifest) restore(states map[string]rows.State, own []ood.Method) (*Bund
 		b.Text = &text
 	}
 	var err error
-	if b.Detector, err = m.Detector.restored("detector", false, states[detectorFolder].Arrays, own); err != nil {
+	if b.Detector, err = m.Detector.restore("detector", false, states[detectorFolder].Arrays, own); err != nil {
 		return nil, err
 	}
-	if b.IntervalModel, err = m.Quantiles.restored("quantile method", true, states[quantilesFolder].Arrays, own); err != nil {
+	if b.IntervalModel, err = m.Quantiles.restore("quantile method", true, states[quantilesFolder].Arrays, own); err != nil {
 		return nil, err
 	}
 	if err := b.restoreScaling(states[featuresFolder]); err != nil {
@@ -179,10 +182,10 @@ func (m manifest) restore(states map[string]rows.State, own []ood.Method) (*Bund
 	if err := b.checkParts(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	return b, b.consistent()
+	return b, b.checkConsistent()
 }
 
-// archive is a zip file with a manifest and without duplicate names.
+// archive holds the entries of a zip file that has a manifest and no duplicate names.
 type archive struct {
 	files map[string]*zip.File
 	size  int64
@@ -190,18 +193,19 @@ type archive struct {
 
 func openArchive(r io.ReaderAt, size int64) (archive, error) {
 	zr, err := zip.NewReader(r, size)
-	head := make([]byte, min(max(size, 0), 512))
-	if n, bad := r.ReadAt(head, 0); n < len(head) {
-		return archive{}, bad
+	start := make([]byte, min(max(size, 0), 512))
+	if n, readErr := r.ReadAt(start, 0); n < len(start) {
+		return archive{}, readErr
 	}
-	switch kind := filekind.Of(head); kind {
+	switch kind := filekind.Of(start); kind {
 	case filekind.Attach, filekind.Zip, filekind.NPZ, "":
-		// Other readers, such as NumPy, recognise a zip file by its beginning.
-		if err != nil || !bytes.HasPrefix(head, []byte("PK\x03\x04")) {
-			return archive{}, fmt.Errorf("%w; copy it again or fit it again", notBundle{})
+		// Go also opens a zip file with other bytes in front, but NumPy recognises a zip file
+		// only by its first bytes.
+		if err != nil || !bytes.HasPrefix(start, []byte("PK\x03\x04")) {
+			return archive{}, fmt.Errorf("%w; copy it again or fit it again", notAttachError{})
 		}
 	default:
-		return archive{}, notBundle{kind}
+		return archive{}, notAttachError{kind}
 	}
 	a := archive{files: make(map[string]*zip.File, len(zr.File)), size: size}
 	for _, f := range zr.File {
@@ -211,16 +215,16 @@ func openArchive(r io.ReaderAt, size int64) (archive, error) {
 		a.files[f.Name] = f
 	}
 	if a.files[manifestName] == nil {
-		if kind := filekind.Of(head); kind == filekind.NPZ {
-			return archive{}, notBundle{kind}
+		if kind := filekind.Of(start); kind == filekind.NPZ {
+			return archive{}, notAttachError{kind}
 		}
-		return archive{}, fmt.Errorf("%w: it is a zip file without %s", notBundle{}, manifestName)
+		return archive{}, fmt.Errorf("%w: it is a zip file without %s", notAttachError{}, manifestName)
 	}
 	return a, nil
 }
 
-// manifest reads only manifest.json. It may have been compressed by another program, because a
-// newer format must be recognised in any case.
+// manifest returns the content of manifest.json. It accepts a compressed entry, so that a
+// newer format is recognised even in a file that was repacked.
 func (a archive) manifest() ([]byte, error) {
 	f := a.files[manifestName]
 	if f.UncompressedSize64 > maxManifest {
@@ -229,19 +233,20 @@ func (a archive) manifest() ([]byte, error) {
 	return readEntry(f)
 }
 
-// readEntry reads a whole entry whose size has been checked. The buffer grows with the data,
-// not with the size that the directory claims.
+// readEntry returns the content of an entry whose size has been checked. Its buffer grows with
+// the data that it reads, because the size in the zip directory may be false.
 func readEntry(f *zip.File) ([]byte, error) {
 	var buf bytes.Buffer
-	err := eachByte(f, func(r io.Reader) error {
+	err := readChecked(f, func(r io.Reader) error {
 		_, err := io.Copy(&buf, r)
 		return err
 	})
 	return buf.Bytes(), err
 }
 
-// eachByte calls read with an entry whose size has been checked, and reads it to the end.
-func eachByte(f *zip.File, read func(r io.Reader) error) error {
+// readChecked opens an entry whose size has been checked, and passes its content to read. It
+// returns an error if the content does not match its checksum or its size.
+func readChecked(f *zip.File, read func(r io.Reader) error) error {
 	r, err := f.Open()
 	if err != nil {
 		return fmt.Errorf("%w: %q cannot be read: %w", ErrDamaged, f.Name, err)
@@ -260,16 +265,16 @@ func eachByte(f *zip.File, read func(r io.Reader) error) error {
 	return nil
 }
 
-// verify checks the manifest's own checksum, and that the archive contains exactly what the
-// manifest lists. Entries are stored and do not overlap, so that reading them takes no more
-// memory than the file.
+// verify checks the checksum of the manifest, and that the archive contains exactly the
+// entries that the manifest lists. It also checks that entries are stored uncompressed and do
+// not overlap, so that they need no more memory than the file has bytes.
 func (a archive) verify(content []byte, m manifest) error {
-	room := uint64(a.size)
+	remaining := uint64(a.size)
 	for name, f := range a.files {
-		if f.Method != zip.Store || f.UncompressedSize64 != f.CompressedSize64 || f.UncompressedSize64 > room {
+		if f.Method != zip.Store || f.UncompressedSize64 != f.CompressedSize64 || f.UncompressedSize64 > remaining {
 			return fmt.Errorf("%w: %q was packed by another program; restore the original or fit again", ErrDamaged, name)
 		}
-		room -= f.UncompressedSize64
+		remaining -= f.UncompressedSize64
 	}
 	f := a.files[checksumName]
 	if f == nil || f.UncompressedSize64 > 1024 {
@@ -300,14 +305,14 @@ func (a archive) verify(content []byte, m manifest) error {
 	return nil
 }
 
-// array reads one array and checks it against the manifest. Arrays can need most of the
-// memory, so that they are decoded while they are read.
+// array reads one array and checks it against its manifest entry. It decodes while it reads,
+// because arrays can take most of the memory.
 func (a archive) array(e arrayEntry) (rows.Array, error) {
 	f := a.files[e.Name]
 	var array rows.Array
 	var badArray error
 	sum, size := sha256.New(), byteCount(0)
-	err := eachByte(f, func(r io.Reader) error {
+	err := readChecked(f, func(r io.Reader) error {
 		r = io.TeeReader(r, io.MultiWriter(sum, &size))
 		array, badArray = npy.Read(r, int64(f.UncompressedSize64))
 		_, err := io.Copy(io.Discard, r)

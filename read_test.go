@@ -17,7 +17,8 @@ import (
 	"github.com/attach-uncertainty/attach"
 )
 
-// unpack returns the entries of a bundle in order.
+// unpack returns the names of the entries of a .attach file, in order, and the content of
+// each.
 func unpack(t testing.TB, b []byte) (names []string, content map[string][]byte) {
 	t.Helper()
 	zr, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
@@ -58,8 +59,8 @@ func pack(t testing.TB, names []string, content map[string][]byte, method uint16
 	return buf.Bytes()
 }
 
-// edit replaces text in the manifest. With reseal it corrects the checksum, as a deliberate
-// editor would.
+// edit replaces text in the manifest of a file. If reseal is true, it also corrects the
+// checksum of the manifest.
 func edit(t testing.TB, b []byte, reseal bool, oldnew ...string) []byte {
 	t.Helper()
 	names, content := unpack(t, b)
@@ -78,7 +79,7 @@ func edit(t testing.TB, b []byte, reseal bool, oldnew ...string) []byte {
 func TestRefusals(t *testing.T) {
 	good := mustWrite(t, mustFit(t, regressor(1, 60, 1)))
 	names, content := unpack(t, good)
-	without := func(name string) []byte {
+	packWithout := func(name string) []byte {
 		var rest []string
 		for _, n := range names {
 			if n != name {
@@ -93,7 +94,7 @@ func TestRefusals(t *testing.T) {
 		name    string
 		content []byte
 		want    error
-		says    string
+		message string
 	}{
 		{"empty", nil, attach.ErrDamaged, "not a .attach file"},
 		{"text", []byte("hello, this is no zip file at all"), attach.ErrDamaged, "not a .attach file"},
@@ -116,8 +117,8 @@ func TestRefusals(t *testing.T) {
 		{"odd path", edit(t, good, true, `"name": "detector/`, `"name": "../detector/`), attach.ErrDamaged, "the manifest lists array \"../detector/certificates.npy\" twice or with an invalid name"},
 		{"other checksum", edit(t, good, true, `"sha256": "`, `"sha256": "0`), attach.ErrDamaged, "checksum"},
 		{"other dtype", edit(t, good, true, `"dtype": "float32"`, `"dtype": "float16"`), attach.ErrDamaged, "float16"},
-		{"no checksum", without("manifest.sha256"), attach.ErrDamaged, "manifest.sha256"},
-		{"array missing", without(names[0]), attach.ErrDamaged, "is missing"},
+		{"no checksum", packWithout("manifest.sha256"), attach.ErrDamaged, "manifest.sha256"},
+		{"array missing", packWithout(names[0]), attach.ErrDamaged, "is missing"},
 		{"stowaway", pack(t, extra, content, zip.Store), attach.ErrDamaged, `"extra.txt" is not in the manifest`},
 		{"entry twice", pack(t, twice, content, zip.Store), attach.ErrDamaged, "twice"},
 		{"deflated", pack(t, names, content, zip.Deflate), attach.ErrDamaged, "packed by another program"},
@@ -132,8 +133,8 @@ func TestRefusals(t *testing.T) {
 			if !errors.Is(err, tt.want) {
 				t.Fatalf("error is %v, want one that is %v", err, tt.want)
 			}
-			if !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("error is %q, want one line that names the file and says %q", err, tt.says)
+			if !strings.HasPrefix(err.Error(), path+": ") || !strings.Contains(err.Error(), tt.message) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error is %q, want one line that names the file and says %q", err, tt.message)
 			}
 		})
 	}
@@ -148,8 +149,8 @@ func TestOpenMissingFile(t *testing.T) {
 	}
 }
 
-// TestDeflatedNewerFormat checks that a newer format is recognised even if the file was
-// repacked.
+// TestDeflatedNewerFormat checks that a newer format is recognised even in a file that another
+// program compressed.
 func TestDeflatedNewerFormat(t *testing.T) {
 	names, content := unpack(t, edit(t, mustWrite(t, mustFit(t, classifier(30))), false, `"format": 1`, `"format": 7`))
 	if _, err := read(pack(t, names, content, zip.Deflate)); !errors.Is(err, attach.ErrNewerFormat) {
@@ -157,21 +158,21 @@ func TestDeflatedNewerFormat(t *testing.T) {
 	}
 }
 
-// TestManifestBomb checks that a small manifest that inflates to gigabytes is rejected, by the
-// size in the directory or because it is longer than that.
+// TestManifestBomb checks that Read rejects a small file whose compressed manifest expands to
+// 32 MiB.
 func TestManifestBomb(t *testing.T) {
-	zeros := bytes.Repeat([]byte{' '}, 32<<20)
-	bomb := pack(t, []string{"manifest.json"}, map[string][]byte{"manifest.json": zeros}, zip.Deflate)
-	if len(bomb) > 1<<20 {
-		t.Fatalf("the bomb has %d bytes", len(bomb))
+	spaces := bytes.Repeat([]byte{' '}, 32<<20)
+	compressed := pack(t, []string{"manifest.json"}, map[string][]byte{"manifest.json": spaces}, zip.Deflate)
+	if len(compressed) > 1<<20 {
+		t.Fatalf("the compressed file has %d bytes", len(compressed))
 	}
-	if _, err := read(bomb); !errors.Is(err, attach.ErrDamaged) {
+	if _, err := read(compressed); !errors.Is(err, attach.ErrDamaged) {
 		t.Errorf("error is %v, want %v", err, attach.ErrDamaged)
 	}
 }
 
-// TestEveryByteCounts changes each byte of a file in turn. The file is rejected or, if the
-// byte does not belong to the content, reads the same.
+// TestEveryByteCounts changes each byte of a file in turn. Read must reject the file, or
+// return the same bundle if the byte is not part of the content.
 func TestEveryByteCounts(t *testing.T) {
 	in := regressor(1, 20, 1)
 	good := mustWrite(t, mustFit(t, in))
@@ -179,21 +180,21 @@ func TestEveryByteCounts(t *testing.T) {
 	if testing.Short() {
 		step = 17
 	}
-	refused := 0
+	rejected := 0
 	for i := 0; i < len(good); i += step {
 		bad := bytes.Clone(good)
 		bad[i] ^= 0x41
 		b, err := read(bad)
 		if err != nil {
-			refused++
+			rejected++
 			continue
 		}
 		if again := mustWrite(t, b); !bytes.Equal(again, good) {
 			t.Fatalf("byte %d of %d changed: read without an error, and differently", i, len(good))
 		}
 	}
-	if refused < len(good)/step*89/100 { // the others are not content, such as dates of entries
-		t.Errorf("%d of %d changed files were refused", refused, len(good)/step)
+	if rejected < len(good)/step*89/100 { // the other bytes are not content but, for example, dates of zip entries
+		t.Errorf("%d of %d changed files were refused", rejected, len(good)/step)
 	}
 	for i := 0; i < len(good); i += 1 + len(good)/500 {
 		if _, err := read(good[:i]); err == nil {
@@ -217,8 +218,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestOverlappingEntries checks that a directory that lists one part of a small file many
-// times is rejected before the part is read that often.
+// TestOverlappingEntries checks that Read rejects a small file whose zip directory lists the
+// same megabyte under many names, before it reads that megabyte many times.
 func TestOverlappingEntries(t *testing.T) {
 	names, content := unpack(t, mustWrite(t, mustFit(t, classifier(30))))
 	const first = "calibration/a.npy"

@@ -16,36 +16,37 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// quantiles returns the quantiles of the targets, for rows whose features are already scaled.
-func (b *Bundle) quantiles(r ood.Batch, levels []float64) (ood.Quantiles, error) {
+// predictQuantiles returns the quantiles of the targets for rows whose features are already
+// scaled.
+func (b *Bundle) predictQuantiles(r ood.Batch, levels []float64) (ood.Quantiles, error) {
 	q, err := b.IntervalModel.scorer.Predict(r.Features, levels)
 	if err != nil || !b.Base.Residual {
 		return q, err
 	}
 	for i := range q.Rows {
 		for t := range q.Targets {
-			own := r.Logits.Data[i*r.Logits.Stride+t]
+			prediction := r.Logits.Data[i*r.Logits.Stride+t]
 			for l := range q.Row(i, t) {
-				q.Row(i, t)[l] += own
+				q.Row(i, t)[l] += prediction
 			}
 		}
 	}
 	return q, nil
 }
 
-// subtract returns m − of, both n×t.
-func subtract(m, of blas32.General) blas32.General {
-	out := rows.New(m.Rows, m.Cols)
-	for i := range m.Rows {
-		for j, v := range rows.Row(m, i) {
-			rows.Row(out, i)[j] = v - rows.Row(of, i)[j]
+// subtract returns a − b. Both matrices have the same shape.
+func subtract(a, b blas32.General) blas32.General {
+	out := rows.New(a.Rows, a.Cols)
+	for i := range a.Rows {
+		for j, v := range rows.Row(a, i) {
+			rows.Row(out, i)[j] = v - rows.Row(b, i)[j]
 		}
 	}
 	return out
 }
 
-// calibrateQuantiles keeps the interval model's predictions for the calibration rows with
-// their targets.
+// calibrateQuantiles returns, for each target, the quantiles q of the calibration rows and
+// their true values y.
 func calibrateQuantiles(q ood.Quantiles, y blas32.General) ([]calibrate.QuantileCalibration, error) {
 	if q.Targets != y.Cols {
 		return nil, fmt.Errorf("it predicts %s, but the calibration rows have %d", rows.Count(q.Targets, "target"), y.Cols)
@@ -66,8 +67,8 @@ func calibrateQuantiles(q ood.Quantiles, y blas32.General) ([]calibrate.Quantile
 	return out, nil
 }
 
-// withinReach reports whether the magnitudes of all quantiles of a row, which are increasing,
-// are at most reach. It is false for NaN.
+// withinReach reports whether no quantile exceeds reach in magnitude. It returns false if one
+// is NaN.
 func withinReach(quantiles []float32, reach float64) bool {
 	for _, v := range quantiles {
 		if !(math.Abs(float64(v)) <= reach) {
@@ -77,7 +78,8 @@ func withinReach(quantiles []float32, reach float64) bool {
 	return true
 }
 
-// regress also returns which rows have a target about which the interval model knows nothing.
+// regress sets the Targets of each prediction. It reports which rows have a target about which
+// the interval model has no information.
 func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error) {
 	targets := r.Logits.Cols
 	var q ood.Quantiles
@@ -85,30 +87,31 @@ func (p *Predictor) regress(out []Prediction, r Rows) (unknown []bool, err error
 		if n := len(p.bundle.Calibration.Quantiles); n > 0 && targets != n && (targets > 0 || p.bundle.Base.Residual) {
 			return nil, fmt.Errorf("the rows have %s, but the interval model predicts %s", rows.Count(targets, "logit"), rows.Count(n, "target"))
 		}
-		if q, err = p.bundle.quantiles(r.Batch, slices.Concat(p.banded, []float64{.5}, p.o.Levels)); err != nil {
+		if q, err = p.bundle.predictQuantiles(r.Batch, slices.Concat(p.intervalLevels, []float64{.5}, p.o.Levels)); err != nil {
 			return nil, err
 		}
 		targets = q.Targets
 	}
-	slab, nan := make([]Target, len(out)*targets), math.NaN()
+	all, nan := make([]Target, len(out)*targets), math.NaN()
 	for i := range out {
-		out[i].Targets = slab[i*targets : (i+1)*targets : (i+1)*targets]
+		out[i].Targets = all[i*targets : (i+1)*targets : (i+1)*targets]
 		for t := range out[i].Targets {
-			one := &out[i].Targets[t]
-			*one = Target{Value: nan, Median: nan, Lower: nan, Upper: nan}
+			target := &out[i].Targets[t]
+			*target = Target{Value: nan, Median: nan, Lower: nan, Upper: nan}
 			if r.Logits.Cols > 0 {
-				one.Value = float64(r.Logits.Data[i*r.Logits.Stride+t])
+				target.Value = float64(r.Logits.Data[i*r.Logits.Stride+t])
 			}
 		}
 	}
 	if p.bundle.IntervalModel == nil {
 		return nil, nil
 	}
-	return p.quantiles(out, r, q), nil
+	return p.setQuantiles(out, r, q), nil
 }
 
-// quantiles sets the fields of predictions from the quantiles q.
-func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknown []bool) {
+// setQuantiles sets the medians, quantiles, intervals and samples of predictions from the
+// quantiles q. Like regress, it reports unknown rows.
+func (p *Predictor) setQuantiles(out []Prediction, r Rows, q ood.Quantiles) (unknown []bool) {
 	samples := 0
 	if p.calibrated != nil {
 		samples = p.o.Samples
@@ -128,26 +131,26 @@ func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknow
 		if r.Groups != nil {
 			group = r.Groups[i]
 		}
-		c := p.group(group)
+		c := p.calibrationOf(group)
 		draw := uint64((r.First + i) * q.Targets)
 		for t := range q.Targets {
-			row, one := q.Row(i, t), &out[i].Targets[t]
+			row, target := q.Row(i, t), &out[i].Targets[t]
 			reach := math.MaxFloat32
 			if c != nil {
 				reach = c.reach[t]
 			}
-			bands[t], known[t] = row[:len(p.banded)], withinReach(row, reach)
+			bands[t], known[t] = row[:len(p.intervalLevels)], withinReach(row, reach)
 			unknown[i] = unknown[i] || !known[t]
-			one.Quantiles = take(len(p.o.Levels))
-			for l, v := range row[len(p.banded):] {
+			target.Quantiles = take(len(p.o.Levels))
+			for l, v := range row[len(p.intervalLevels):] {
 				value := float64(v)
 				if !known[t] {
-					value = quantile.Unknown(q.Levels[len(p.banded)+l])
+					value = quantile.Unknown(q.Levels[len(p.intervalLevels)+l])
 				}
 				if l == 0 {
-					one.Median = value
+					target.Median = value
 				} else {
-					one.Quantiles[l-1] = value
+					target.Quantiles[l-1] = value
 				}
 			}
 		}
@@ -156,41 +159,42 @@ func (p *Predictor) quantiles(out []Prediction, r Rows, q ood.Quantiles) (unknow
 		}
 		c.Predict(lower, upper, bands, uint64(r.First+i))
 		for t := range q.Targets {
-			one := &out[i].Targets[t]
-			one.Lower, one.Upper = lower[t], upper[t]
+			target := &out[i].Targets[t]
+			target.Lower, target.Upper = lower[t], upper[t]
 			if !known[t] {
-				one.Lower, one.Upper = math.Inf(-1), math.Inf(1)
+				target.Lower, target.Upper = math.Inf(-1), math.Inf(1)
 			}
-			one.Samples = take(samples)
-			var d calibrate.Distribution // nothing is known about this target
+			target.Samples = take(samples)
+			var d calibrate.Distribution // the zero value samples ±Inf, for a target without information
 			if known[t] && samples > 0 {
-				d = c.systems[t](bands[t])
+				d = c.distributions[t](bands[t])
 			}
-			d.Sample(one.Samples, p.o.Seed, draw+uint64(t))
+			d.Sample(target.Samples, p.o.Seed, draw+uint64(t))
 		}
 	}
 	return unknown
 }
 
-// quantiles reports whether an interval model is fitted.
-func (in FitOptions) quantiles() bool { return in.Base.Task == Regression && !in.SkipIntervals }
+// fitsIntervals reports whether an interval model is to be fitted.
+func (in FitOptions) fitsIntervals() bool { return in.Base.Task == Regression && !in.SkipIntervals }
 
-// mostForestRows is the largest number of rows for which a forest is the default. It needs
-// about 650 bytes per row in the file.
-const mostForestRows = 100_000
+// maxForestRows is the largest number of rows for which a quantile forest is the default
+// interval model, because its file has about 650 bytes per row.
+const maxForestRows = 100_000
 
-// withQuantileDefaults sets the default interval method and its parameters.
+// withQuantileDefaults returns the options with the interval method and its parameters filled
+// in. It returns an error if they do not suit the task.
 func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
-	if !in.quantiles() {
+	if !in.fitsIntervals() {
 		if in.IntervalModel.Name != "" || in.IntervalModel.Fit != nil || len(in.IntervalParams) > 0 {
 			return in, fmt.Errorf("interval method %q or its parameters are given, but no interval model is fitted, because the task is %q", in.IntervalModel.Name, in.Base.Task)
 		}
 		return in, nil
 	}
 	if in.IntervalModel.Name == "" && in.IntervalModel.Fit == nil {
-		in.IntervalModel = named("sqr")[0]
-		if in.Base.Residual && len(in.IntervalParams) == 0 && in.Batch.Len() <= mostForestRows {
-			in.IntervalModel, in.IntervalParams = named("quantile-forest")[0], ood.Params{"n_estimators": 50, "min_samples_leaf": 5}
+		in.IntervalModel = methodsByName("sqr")[0]
+		if in.Base.Residual && len(in.IntervalParams) == 0 && in.Batch.Len() <= maxForestRows {
+			in.IntervalModel, in.IntervalParams = methodsByName("quantile-forest")[0], ood.Params{"n_estimators": 50, "min_samples_leaf": 5}
 		}
 	}
 	if !in.IntervalModel.Needs.Targets {
@@ -205,13 +209,13 @@ func (in FitOptions) withQuantileDefaults() (FitOptions, error) {
 }
 
 func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) error {
-	targets := d.fitTo
+	targets := d.fitTargets
 	if in.Base.Residual {
-		targets = subtract(d.fitTo, d.fit.Logits)
+		targets = subtract(d.fitTargets, d.fit.Logits)
 	}
 	t := ood.Training{
 		Batch: d.fit, Targets: targets, Levels: in.fittedLevels(), Trainer: in.Trainer, Regression: true, Seed: in.Seed,
-		MayRetain: in.MayRetain || d.heldOut == rows.SplitOff, Progress: func(share float64) { in.Progress("quantiles", share) },
+		MayRetain: in.MayRetain || d.heldOut == rows.SplitOff, Progress: func(done float64) { in.Progress("quantiles", done) },
 	}
 	if err := fitting.Check(in.IntervalModel, t, in.IntervalParams); err != nil {
 		return fmt.Errorf("interval model: %w", err)
@@ -221,12 +225,12 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) er
 		return fmt.Errorf("interval model: %w", err)
 	}
 	b.IntervalModel = &Fitted{Method: in.IntervalModel.Name, Params: in.IntervalParams, scorer: fitted}
-	q, err := b.quantiles(d.cal, quantile.Levels())
+	q, err := b.predictQuantiles(d.cal, quantile.Levels())
 	if err == nil {
-		b.Calibration.Quantiles, err = calibrateQuantiles(q, d.calTo)
+		b.Calibration.Quantiles, err = calibrateQuantiles(q, d.calTargets)
 	}
 	if err == nil {
-		err = savable(in.IntervalModel, fitted)
+		err = checkSavable(in.IntervalModel, fitted)
 	}
 	if err != nil {
 		return fmt.Errorf("interval model: %w", err)
@@ -236,9 +240,9 @@ func (b *Bundle) fitQuantiles(ctx context.Context, in FitOptions, d division) er
 	return nil
 }
 
-// fittedLevels returns the levels for a method that fits each one separately: the ends of the
-// default interval and, if it accepts more, levels in the middle, from which medians and
-// samples are made.
+// fittedLevels returns the quantile levels for a method that fits each level separately: the
+// two ends of the default interval. If the method accepts more levels, it adds three in the
+// middle, for medians and samples.
 func (in FitOptions) fittedLevels() []float64 {
 	alpha := 1 - in.Level
 	levels := []float64{alpha / 2, 1 - alpha/2}

@@ -12,15 +12,16 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
 )
 
-// checkSets returns an error for sets and a maximum error that the bundle cannot guarantee.
+// checkSets returns an error for requested sets, a maximum error or Venn–Abers bounds that the
+// bundle cannot guarantee.
 func (b *Bundle) checkSets(o PredictOptions) error {
-	asked := "prediction sets"
+	requested := "prediction sets"
 	switch {
 	case o.Sets != "":
 	case o.MaxError != 0:
-		asked = "an error rate"
+		requested = "an error rate"
 	default:
-		asked = "Venn–Abers bounds"
+		requested = "Venn–Abers bounds"
 	}
 	switch {
 	case (o.SetsByClass || o.SetsByCluster) && o.Sets == "":
@@ -30,16 +31,16 @@ func (b *Bundle) checkSets(o PredictOptions) error {
 	case o.Sets == "" && o.MaxError == 0 && !o.VennAbers:
 		return nil
 	case b.Base.Task != Classification:
-		return fmt.Errorf("%s: the model is not a classifier", asked)
+		return fmt.Errorf("%s: the model is not a classifier", requested)
 	case b.Base.Sigmoid:
-		return fmt.Errorf("%s: the model's outputs are separate sigmoids, so that a row may have no class or several", asked)
+		return fmt.Errorf("%s: the model's outputs are separate sigmoids, so that a row may have no class or several", requested)
 	case len(b.Calibration.TrueClasses.Labels) == 0:
-		return fmt.Errorf("%s: the calibration rows had no labels or no logits; fit again with both", asked)
+		return fmt.Errorf("%s: the calibration rows had no labels or no logits; fit again with both", requested)
 	}
 	return nil
 }
 
-// calibrateClasses prepares prediction sets and acceptance.
+// calibrateClasses prepares prediction sets, Venn–Abers bounds and the acceptance of rows.
 func (p *Predictor) calibrateClasses() error {
 	c := p.bundle.Calibration
 	if p.o.Sets != "" {
@@ -50,42 +51,44 @@ func (p *Predictor) calibrateClasses() error {
 		p.sets = &sets
 	}
 	if p.o.VennAbers {
-		p.right = c.TrueClasses.VennAbers()
+		p.vennAbers = c.TrueClasses.VennAbers()
 	}
 	if p.o.MaxError == 0 {
 		return nil
 	}
-	var kept []bool
+	var unflagged []bool
 	if c.OOD != nil {
-		kept = make([]bool, len(c.OOD))
+		unflagged = make([]bool, len(c.OOD))
 		for i, s := range c.OOD {
-			kept[i] = p.belowFlag(c.Predicted[i], s)
+			unflagged[i] = p.belowThreshold(c.Predicted[i], s)
 		}
 	}
-	s, err := c.TrueClasses.Selective(kept, p.o.MaxError)
+	s, err := c.TrueClasses.Selective(unflagged, p.o.MaxError)
 	p.selective = &s
 	return err
 }
 
-// belowFlag reports whether a score is below the largest score that is not flagged for its
-// predicted class. Given that score, the calibration rows below it are independent, as their
-// errors must be.
-func (p *Predictor) belowFlag(class int, score float64) bool {
+// belowThreshold reports whether a score is smaller than the largest score that is not flagged
+// for the predicted class. Scores equal to that threshold are excluded, because only the
+// calibration rows below it are independent given the threshold, as the test of their errors
+// needs.
+func (p *Predictor) belowThreshold(class int, score float64) bool {
 	return score < p.Conformal(class).Threshold(p.o.Alpha)
 }
 
-// Selective returns the calibration of PredictOptions.MaxError, or nil if that is 0.
+// Selective returns the calibration for PredictOptions.MaxError, or nil if that option is 0.
 func (p *Predictor) Selective() *calibrate.Selective { return p.selective }
 
-// Sets returns what makes prediction sets, or nil if PredictOptions.Sets is empty.
+// Sets returns the calibrated prediction sets, or nil if PredictOptions.Sets is empty.
 func (p *Predictor) Sets() *calibrate.Sets { return p.sets }
 
-func (p *Predictor) set(out []Prediction, r Rows) {
+// setPredictionSets sets Set and ClassPValues of each prediction.
+func (p *Predictor) setPredictionSets(out []Prediction, r Rows) {
 	if p.sets == nil || r.Logits.Cols == 0 {
 		return
 	}
 	for i, set := range p.sets.Predict(r.Logits, uint64(r.First)) {
-		if len(set) == 0 && !p.o.Smoothed { // only LAC
+		if len(set) == 0 && !p.o.Smoothed { // only LAC sets can be empty without smoothing
 			set = []int{out[i].Class}
 		}
 		out[i].Set = set
@@ -99,37 +102,39 @@ func (p *Predictor) set(out []Prediction, r Rows) {
 	}
 }
 
-// confidences returns the largest probabilities of rows, without a temperature, or nil if
-// there are no logits or if nothing uses them.
-func (p *Predictor) confidences(logits blas32.General) []float64 {
-	if logits.Cols == 0 || p.right == nil && p.selective == nil {
+// topProbabilities returns the largest softmax probability of each row, without a temperature.
+// It returns nil without logits, or if neither Venn–Abers bounds nor acceptance is requested.
+func (p *Predictor) topProbabilities(logits blas32.General) []float64 {
+	if logits.Cols == 0 || p.vennAbers == nil && p.selective == nil {
 		return nil
 	}
-	sure := make([]float64, logits.Rows)
-	for i := range sure {
-		sure[i] = softmax.New(rows.Row(logits, i), 1).Largest()
+	top := make([]float64, logits.Rows)
+	for i := range top {
+		top[i] = softmax.New(rows.Row(logits, i), 1).Largest()
 	}
-	return sure
+	return top
 }
 
-// bound sets Accept and ConfidenceBounds.
-func (p *Predictor) bound(out []Prediction, sure []float64) {
-	if p.right == nil {
+// setConfidenceBounds sets ConfidenceBounds of each prediction, from the largest probability
+// of each row.
+func (p *Predictor) setConfidenceBounds(out []Prediction, top []float64) {
+	if p.vennAbers == nil {
 		return
 	}
 	for i := range out {
 		out[i].ConfidenceBounds = [2]float64{math.NaN(), math.NaN()}
-		if sure != nil {
-			out[i].ConfidenceBounds[0], out[i].ConfidenceBounds[1] = p.right(sure[i])
+		if top != nil {
+			out[i].ConfidenceBounds[0], out[i].ConfidenceBounds[1] = p.vennAbers(top[i])
 		}
 	}
 }
 
-func (p *Predictor) accept(out []Prediction, sure []float64) {
-	if p.selective == nil || sure == nil {
+// setAccept sets Accept of each prediction. Flags must be set already.
+func (p *Predictor) setAccept(out []Prediction, top []float64) {
+	if p.selective == nil || top == nil {
 		return
 	}
 	for i := range out {
-		out[i].Accept = sure[i] > p.selective.Confidence && (p.scorer == nil || p.belowFlag(out[i].Class, out[i].Score))
+		out[i].Accept = top[i] > p.selective.Confidence && (p.scorer == nil || p.belowThreshold(out[i].Class, out[i].Score))
 	}
 }

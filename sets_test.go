@@ -15,22 +15,22 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/softmax"
 )
 
-// TestSetsOfRows checks that sets cover, also after saving, and do not depend on blocks.
-// Calibration rows score the same as during calibration.
+// TestSetsOfRows checks that prediction sets cover, are the same after a file was saved and
+// read, and do not depend on blocks.
 func TestSetsOfRows(t *testing.T) {
 	in := classifier(400)
 	in.Cal = blob(2, 399, 8, 3, 0)
 	b := mustFit(t, in)
-	back, err := read(mustWrite(t, b))
+	restored, err := read(mustWrite(t, b))
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh := blob(3, 1500, 8, 3, 0)
+	test := blob(3, 1500, 8, 3, 0)
 	for _, o := range []attach.PredictOptions{
 		{Sets: "lac"}, {Sets: "aps", SetsByClass: true}, {Sets: "raps"}, {Sets: "saps", SetsByCluster: true, Seed: 3}, {Sets: "aps", Smoothed: true, Seed: 4}, {Sets: "lac", SetsByClass: true, Level: .92},
 	} {
-		p := mustPredict(t, b, fresh, o)
-		if !same(p, mustPredict(t, back, fresh, o)) {
+		p := mustPredict(t, b, test, o)
+		if !same(p, mustPredict(t, restored, test, o)) {
 			t.Errorf("%+v: read again, it predicts other sets", o)
 		}
 		level, covered := .9, 0
@@ -41,7 +41,7 @@ func TestSetsOfRows(t *testing.T) {
 			if row.Set == nil || !slices.IsSorted(row.Set) {
 				t.Fatalf("%+v: row %d has the set %#v", o, i, row.Set)
 			}
-			if slices.Contains(row.Set, fresh.Labels[i]) {
+			if slices.Contains(row.Set, test.Labels[i]) {
 				covered++
 			}
 		}
@@ -53,7 +53,7 @@ func TestSetsOfRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		var streamed []attach.Prediction
-		for one, err := range predictor.Stream(context.Background(), blocksOf(fresh, blas32.General{}, nil)) {
+		for one, err := range predictor.Stream(context.Background(), blocksOf(test, blas32.General{}, nil)) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,27 +63,27 @@ func TestSetsOfRows(t *testing.T) {
 			t.Errorf("%+v: sets depend on blocks", o)
 		}
 
-		// The ⌈level(n+1)⌉ calibration rows with the smallest scores are covered, and without
-		// ties no others.
-		held := 0
+		// Without ties, sets cover exactly the ⌈level(n+1)⌉ calibration rows with the smallest
+		// scores. For level 0.9 and n = 399 these are 360 rows.
+		coveredRows := 0
 		for i, row := range mustPredict(t, b, in.Cal, o) {
 			if slices.Contains(row.Set, in.Cal.Labels[i]) {
-				held++
+				coveredRows++
 			}
 		}
-		if want := 360; !o.SetsByClass && o.Sets == "lac" && held != want {
-			t.Errorf("%+v: sets cover %d calibration rows, want %d", o, held, want)
+		if want := 360; !o.SetsByClass && o.Sets == "lac" && coveredRows != want {
+			t.Errorf("%+v: sets cover %d calibration rows, want %d", o, coveredRows, want)
 		}
 	}
 }
 
-// TestSetsAreNotEmpty checks that an empty LAC set is replaced by the most probable class,
-// unless sets are smoothed.
+// TestSetsAreNotEmpty checks that the most probable class replaces an empty set, unless sets
+// are smoothed.
 func TestSetsAreNotEmpty(t *testing.T) {
 	in := classifier(400)
 	in.Cal = blob(2, 399, 8, 3, 0)
 	b := mustFit(t, in)
-	fresh := blob(3, 1000, 8, 3, 0)
+	test := blob(3, 1000, 8, 3, 0)
 	for _, o := range []attach.PredictOptions{
 		{Sets: "lac", Level: .4}, {Sets: "lac", Level: .4, SetsByClass: true}, {Sets: "lac", Level: .4, Smoothed: true}, {Sets: "aps", Smoothed: true},
 	} {
@@ -91,9 +91,9 @@ func TestSetsAreNotEmpty(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw, empty := sets.Predict(fresh.Logits, 0), 0
-		for i, row := range mustPredict(t, b, fresh, o) {
-			want := raw[i]
+		calibrated, empty := sets.Predict(test.Logits, 0), 0
+		for i, row := range mustPredict(t, b, test, o) {
+			want := calibrated[i]
 			if len(want) == 0 {
 				empty++
 				if !o.Smoothed {
@@ -110,8 +110,8 @@ func TestSetsAreNotEmpty(t *testing.T) {
 	}
 }
 
-// TestSelective checks that accepted rows are unflagged and confident, and that their errors
-// are as rare as requested.
+// TestSelective checks that accepted rows are not flagged, and that at most a fraction
+// MaxError of them is wrong.
 func TestSelective(t *testing.T) {
 	in := classifier(400)
 	in.Cal = drawn(2, 4000)
@@ -125,15 +125,15 @@ func TestSelective(t *testing.T) {
 	if s.Rows == 0 || s.Rows >= s.Of || s.Of >= 4000*95/100+1 || s.Errors == 0 {
 		t.Errorf("accepted are %+v", s)
 	}
-	fresh := drawn(3, 8000)
+	test := drawn(3, 8000)
 	accepted, wrong := 0, 0
-	for i, row := range mustPredict(t, b, fresh, o) {
+	for i, row := range mustPredict(t, b, test, o) {
 		if row.Accept && row.Flag {
 			t.Errorf("row %d is flagged and accepted", i)
 		}
 		if row.Accept {
 			accepted++
-			if row.Class != fresh.Labels[i] {
+			if row.Class != test.Labels[i] {
 				wrong++
 			}
 		}
@@ -150,33 +150,34 @@ func TestSelective(t *testing.T) {
 	}
 }
 
-// TestRight checks that the confidence bounds are those of the largest probability, also after
-// saving, and that the truth lies between them.
-func TestRight(t *testing.T) {
+// TestConfidenceBounds checks that the confidence bounds of a row are those of its largest
+// probability, even after a file was saved and read. On average, the fraction of right
+// predictions must lie between them.
+func TestConfidenceBounds(t *testing.T) {
 	in := classifier(400)
 	in.Cal = drawn(2, 2000)
 	b := mustFit(t, in)
 	bounds := b.Calibration.TrueClasses.VennAbers()
-	fresh := drawn(3, 8000)
+	test := drawn(3, 8000)
 	var low, high, right float64
-	back, err := read(mustWrite(t, b))
+	restored, err := read(mustWrite(t, b))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, row := range mustPredict(t, back, fresh, attach.PredictOptions{VennAbers: true}) {
-		p0, p1 := bounds(softmax.New(fresh.Logits.Data[3*i:3*i+3], 1).Largest())
+	for i, row := range mustPredict(t, restored, test, attach.PredictOptions{VennAbers: true}) {
+		p0, p1 := bounds(softmax.New(test.Logits.Data[3*i:3*i+3], 1).Largest())
 		if row.ConfidenceBounds != [2]float64{p0, p1} || !(p0 < p1) {
 			t.Fatalf("row %d has the bounds %v, want %v and %v", i, row.ConfidenceBounds, p0, p1)
 		}
 		low, high = low+p0/8000, high+p1/8000
-		if row.Class == fresh.Labels[i] {
+		if row.Class == test.Labels[i] {
 			right += 1. / 8000
 		}
 	}
 	if right < low-.02 || right > high+.02 || high-low > .1 {
-		t.Errorf("a share %v of rows is right, between %v and %v", right, low, high)
+		t.Errorf("a fraction %v of rows is right, between %v and %v", right, low, high)
 	}
-	if row := mustPredict(t, back, fresh, attach.PredictOptions{})[0]; row.ConfidenceBounds != [2]float64{} {
+	if row := mustPredict(t, restored, test, attach.PredictOptions{})[0]; row.ConfidenceBounds != [2]float64{} {
 		t.Errorf("bounds that nobody asked for are %v", row.ConfidenceBounds)
 	}
 }
@@ -200,7 +201,7 @@ func TestSetsRefused(t *testing.T) {
 	unlabelled, sigmoid := classifier(60), classifier(60)
 	unlabelled.Batch.Labels = nil
 	sigmoid.Base.Sigmoid = true
-	for says, tt := range map[string]struct {
+	for message, tt := range map[string]struct {
 		in attach.FitOptions
 		o  attach.PredictOptions
 	}{
@@ -215,22 +216,21 @@ func TestSetsRefused(t *testing.T) {
 		"error rate 1 is":                                                                                        {classifier(60), attach.PredictOptions{MaxError: 1}},
 	} {
 		_, err := mustFit(t, tt.in).Predictor(tt.o)
-		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("error is %v, want one line that says %q", err, says)
+		if err == nil || !strings.Contains(err.Error(), message) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error is %v, want one line that says %q", err, message)
 		}
 	}
-	bare := unlabelled
-	if p := mustPredict(t, mustFit(t, bare), bare.Batch, attach.PredictOptions{}); p[0].Set != nil || p[0].Accept {
+	if p := mustPredict(t, mustFit(t, unlabelled), unlabelled.Batch, attach.PredictOptions{}); p[0].Set != nil || p[0].Accept {
 		t.Errorf("what is not asked for is %+v", p[0])
 	}
 }
 
-// TestTrueClassesRefused checks that impossible softmax probabilities of true classes are
-// neither saved nor opened.
+// TestTrueClassesRefused checks that a bundle is not saved if the probabilities of true
+// classes cannot come from a softmax.
 func TestTrueClassesRefused(t *testing.T) {
 	in := classifier(200)
 	in.Cal = blob(2, 100, 8, 3, 0)
-	for says, spoil := range map[string]func(b *attach.Bundle, c *calibrate.ClassCalibration){
+	for message, corrupt := range map[string]func(b *attach.Bundle, c *calibrate.ClassCalibration){
 		"has label 3 of 3":                                   func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Labels[7] = 3 },
 		"ranks of the calibration rows contain -1":           func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Ranks[7] = -1 },
 		"calibration row 0 has label":                        func(_ *attach.Bundle, c *calibrate.ClassCalibration) { c.Ranks[0] = 1 - min(c.Ranks[0], 1) },
@@ -243,19 +243,19 @@ func TestTrueClassesRefused(t *testing.T) {
 		},
 	} {
 		b := mustFit(t, in)
-		spoil(b, &b.Calibration.TrueClasses)
-		refusesToWrite(t, b, says)
+		corrupt(b, &b.Calibration.TrueClasses)
+		refusesToWrite(t, b, message)
 	}
 }
 
-// TestClassPValues checks that p-values equal those of the predictor's sets, by row number,
-// and that they need sets.
+// TestClassPValues checks that the classes with a p-value above 0.1 are those of the
+// prediction set at level 0.9, and that p-values need sets.
 func TestClassPValues(t *testing.T) {
 	in := classifier(200)
 	in.Cal = drawn(5, 300)
-	b, fresh := mustFit(t, in), drawn(6, 40)
+	b, test := mustFit(t, in), drawn(6, 40)
 	o := attach.PredictOptions{Sets: "aps", Smoothed: true, Seed: 3, ClassPValues: true}
-	for i, p := range mustPredict(t, b, fresh, o) {
+	for i, p := range mustPredict(t, b, test, o) {
 		var set []int
 		for c, v := range p.ClassPValues {
 			if v > .1 {

@@ -8,19 +8,19 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Text describes how texts become the input of a network.
+// Text describes how texts become the input of a model.
 type Text struct {
-	Tokenizer json.RawMessage `json:"-"` // content of Hugging Face's tokenizer.json
-	Config    json.RawMessage `json:"-"` // content of the tokenizer_config.json beside it, or nil
-	// MaxTokens is the number of tokens of a text, or of a pair, that the network reads,
-	// including special tokens; the rest is cut off. 0 means any number.
+	Tokenizer json.RawMessage `json:"-"` // content of a Hugging Face tokenizer.json
+	Config    json.RawMessage `json:"-"` // content of the tokenizer_config.json of the same tokenizer, or nil
+	// MaxTokens is the largest number of tokens that the model reads of a text, or of a pair
+	// of texts. It counts special tokens, and further tokens are cut off. 0 means no limit.
 	MaxTokens int `json:"max_tokens,omitempty"`
-	// Columns are the names of the table columns with the texts: one, or two for pairs; nil
-	// means none.
+	// Columns names the table columns that hold the texts: one column, or two for pairs of
+	// texts. It is nil if texts do not come from a table.
 	Columns []string `json:"columns,omitempty"`
 }
 
-// check returns an error for what cannot be a tokenizer.
+// check returns an error if the tokenizer is not a JSON object or a number is out of range.
 func (t *Text) check() error {
 	switch {
 	case t == nil:
@@ -40,7 +40,7 @@ func isObject(raw json.RawMessage) bool {
 	return json.Unmarshal(raw, &object) == nil && object != nil
 }
 
-// state returns the files as arrays of bytes.
+// state returns the tokenizer files as arrays of bytes.
 func (t *Text) state() rows.State {
 	s := rows.State{Arrays: map[string]rows.Array{"tokenizer": {Shape: []int{len(t.Tokenizer)}, Data: []uint8(t.Tokenizer)}}}
 	if t.Config != nil {
@@ -49,13 +49,13 @@ func (t *Text) state() rows.State {
 	return s
 }
 
-// restore restores the files.
+// restore restores the tokenizer files from arrays of bytes.
 func (t *Text) restore(s rows.State) error {
 	for name, to := range map[string]*json.RawMessage{"tokenizer": &t.Tokenizer, "config": &t.Config} {
 		a, ok := s.Arrays[name]
-		content, is := a.Data.([]uint8)
+		content, isBytes := a.Data.([]uint8)
 		switch {
-		case ok && (!is || len(a.Shape) != 1):
+		case ok && (!isBytes || len(a.Shape) != 1):
 			return fmt.Errorf("%w: the text's %s is %T of shape %v", ErrDamaged, name, a.Data, a.Shape)
 		case ok:
 			*to = content

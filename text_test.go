@@ -16,16 +16,16 @@ func TestText(t *testing.T) {
 		MaxTokens: 64, Columns: []string{"question", "answer"},
 	}
 	b := mustFit(t, in)
-	back, err := read(mustWrite(t, b))
+	restored, err := read(mustWrite(t, b))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(back.Text, in.Text) {
-		t.Errorf("it reads as %+v, want %+v", back.Text, in.Text)
+	if !reflect.DeepEqual(restored.Text, in.Text) {
+		t.Errorf("it reads as %+v, want %+v", restored.Text, in.Text)
 	}
 	in.Text.Config, in.Text.MaxTokens, in.Text.Columns = nil, 0, nil
-	if back, err = read(mustWrite(t, mustFit(t, in))); err != nil || !reflect.DeepEqual(back.Text, in.Text) {
-		t.Errorf("it reads as %+v (%v), want %+v", back.Text, err, in.Text)
+	if restored, err = read(mustWrite(t, mustFit(t, in))); err != nil || !reflect.DeepEqual(restored.Text, in.Text) {
+		t.Errorf("it reads as %+v (%v), want %+v", restored.Text, err, in.Text)
 	}
 	for what, text := range map[string]attach.Text{
 		"no tokenizer":    {},

@@ -29,18 +29,18 @@ const (
 	arraySuffix  = ".npy"
 )
 
-// Save writes the bundle to path. At any time, path has either the old file or the complete
-// new one; if ctx ends early, it keeps the old one. The path of the base model is stored
-// relative to the folder of path, so that the two can move together. Save returns an error if
-// Open with the same own methods could not read the result.
+// Save writes the bundle to path. At any time, path holds the old file or the complete new
+// one, and the old one if ctx ends early. Save stores the path of the base model relative to
+// the folder of path, so that both files can move together. It returns an error if Open with
+// the same custom methods could not read the file.
 func (b *Bundle) Save(ctx context.Context, path string, own ...ood.Method) error {
 	stored := *b
 	stored.Base.Path = quotePath(relativeTo(filepath.Dir(path), b.Base.Path))
 	return atomicfile.WriteFile(ctx, path, func(w io.Writer) error { return stored.Write(w, own...) })
 }
 
-// relativeTo returns path relative to dir, with forward slashes, or the absolute path if there
-// is no relative one.
+// relativeTo returns path relative to dir, with forward slashes. If there is no relative path,
+// it returns the absolute path.
 func relativeTo(dir, path string) string {
 	if path == "" {
 		return ""
@@ -57,8 +57,8 @@ func relativeTo(dir, path string) string {
 	return filepath.ToSlash(absolute)
 }
 
-// quotePath returns path in a form that JSON can hold: in quotes, with Go escapes, if it is
-// not UTF-8 or begins with such a quote itself.
+// quotePath returns path in a form that JSON can hold. It quotes a path with Go escapes if the
+// path is not UTF-8, or if the path itself begins with a quote.
 func quotePath(path string) string {
 	if utf8.ValidString(path) && !strings.HasPrefix(path, `"`) {
 		return path
@@ -66,6 +66,7 @@ func quotePath(path string) string {
 	return strconv.Quote(path)
 }
 
+// unquotePath reverses quotePath.
 func unquotePath(stored string) string {
 	if path, err := strconv.Unquote(stored); err == nil && strings.HasPrefix(stored, `"`) {
 		return path
@@ -73,8 +74,8 @@ func unquotePath(stored string) string {
 	return stored
 }
 
-// Write writes the bundle to w, with the path of the base model unchanged. Equal bundles are
-// equal bytes. Write returns an error if Read with the same own methods could not read the
+// Write writes the bundle to w, with the path of the base model unchanged. Equal bundles have
+// equal bytes. It returns an error if Read with the same custom methods could not read the
 // result.
 func (b *Bundle) Write(w io.Writer, own ...ood.Method) error {
 	if err := b.checkFitted(); err != nil {
@@ -88,17 +89,17 @@ func (b *Bundle) Write(w io.Writer, own ...ood.Method) error {
 	if err != nil {
 		return err
 	}
-	if err := b.readsBack(manifest, states, own); err != nil {
-		if errors.Is(err, ErrDamaged) { // no file exists yet
+	if err := b.checkReadable(manifest, states, own); err != nil {
+		if errors.Is(err, ErrDamaged) { // no file exists that could be damaged
 			err = errors.New(strings.TrimPrefix(err.Error(), ErrDamaged.Error()+": "))
 		}
 		return fmt.Errorf("the bundle cannot be saved, because it could not be read again: %w", err)
 	}
-	// Write entries directly from the arrays: a detector that keeps its training rows can use
-	// most of the memory.
+	// Encode arrays directly to w, because copies of them could double the memory: a detector
+	// can keep all its training rows.
 	entries := make(map[string]func(io.Writer) error)
 	for _, e := range m.Arrays {
-		entries[e.Name] = func(w io.Writer) error { return npy.Write(w, states[e.folder()].Arrays[e.short()]) }
+		entries[e.Name] = func(w io.Writer) error { return npy.Write(w, states[e.folder()].Arrays[e.shortName()]) }
 	}
 	entries[manifestName] = func(w io.Writer) error {
 		_, err := w.Write(manifest)
@@ -111,9 +112,9 @@ func (b *Bundle) Write(w io.Writer, own ...ood.Method) error {
 	return writeZip(w, entries)
 }
 
-// describe returns the manifest of the file, and the state of every part.
+// describe returns the manifest of the bundle and the state of each part, by folder.
 func (b *Bundle) describe() (manifest, map[string]rows.State, error) {
-	states, err := b.parts()
+	states, err := b.partStates()
 	if err != nil {
 		return manifest{}, nil, err
 	}
@@ -131,9 +132,9 @@ func (b *Bundle) describe() (manifest, map[string]rows.State, error) {
 	return m, states, nil
 }
 
-// readsBack returns an error if the manifest and states do not restore the bundle: a custom
-// method may have the name of another.
-func (b *Bundle) readsBack(content []byte, states map[string]rows.State, own []ood.Method) error {
+// checkReadable returns an error if Read could not restore the bundle from this manifest and
+// these states. For example, a custom method may have the name of another method.
+func (b *Bundle) checkReadable(content []byte, states map[string]rows.State, own []ood.Method) error {
 	m, err := decodeManifest(content)
 	if err != nil {
 		return err
@@ -143,24 +144,24 @@ func (b *Bundle) readsBack(content []byte, states map[string]rows.State, own []o
 		return err
 	}
 	for _, part := range [][2]*Fitted{{b.Detector, back.Detector}, {b.IntervalModel, back.IntervalModel}} {
-		if is := part[0]; is != nil && reflect.TypeOf(part[1].scorer.Fitted()) != reflect.TypeOf(is.scorer.Fitted()) {
-			return fmt.Errorf("another method is known by the name %q", is.Method)
-		} else if is != nil {
-			if name := missingField(is.scorer.Fitted(), part[1].scorer.Fitted()); name != "" {
-				return fmt.Errorf("method %q: the field %s of its fit has no tag, and no method Restored computes it", is.Method, name)
+		if fitted := part[0]; fitted != nil && reflect.TypeOf(part[1].scorer.Fitted()) != reflect.TypeOf(fitted.scorer.Fitted()) {
+			return fmt.Errorf("another method is known by the name %q", fitted.Method)
+		} else if fitted != nil {
+			if name := missingField(fitted.scorer.Fitted(), part[1].scorer.Fitted()); name != "" {
+				return fmt.Errorf("method %q: the field %s of its fit has no tag, and no method Restored computes it", fitted.Method, name)
 			}
 		}
 	}
 	return back.checkRoundTrip(content)
 }
 
-// missingField returns the name of a field that a fitted struct has, and that is missing after
-// it was read back.
+// missingField returns the name of the first field that is set in a fitted struct but zero in
+// the struct that was read back. It returns "" if there is none.
 func missingField(fitted, back any) string {
-	was, is := reflect.ValueOf(fitted).Elem(), reflect.ValueOf(back).Elem()
-	for i := range was.NumField() {
-		if is.Field(i).IsZero() && !was.Field(i).IsZero() {
-			return was.Type().Field(i).Name
+	before, after := reflect.ValueOf(fitted).Elem(), reflect.ValueOf(back).Elem()
+	for i := range before.NumField() {
+		if after.Field(i).IsZero() && !before.Field(i).IsZero() {
+			return before.Type().Field(i).Name
 		}
 	}
 	return ""
@@ -182,7 +183,7 @@ func describeArray(name string, a rows.Array) (arrayEntry, error) {
 	}, nil
 }
 
-// byteCount counts the bytes written to it.
+// byteCount is an io.Writer that counts the bytes written to it.
 type byteCount int64
 
 func (n *byteCount) Write(p []byte) (int, error) {
@@ -204,16 +205,16 @@ func dtypeOf(a rows.Array) string {
 	return "unknown"
 }
 
-// writeZip stores entries by name. Compression would save little for floating-point data, and
-// a stored entry is never larger than the file that contains it.
+// writeZip writes entries, sorted by name, without compression. Compressed floating-point data
+// would hardly be smaller, and the size of a stored entry cannot exceed the size of the file.
 func writeZip(w io.Writer, entries map[string]func(io.Writer) error) error {
 	zw := zip.NewWriter(w)
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		e, err := zw.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+		entry, err := zw.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
 		if err != nil {
 			return err
 		}
-		if err := entries[name](e); err != nil {
+		if err := entries[name](entry); err != nil {
 			return err
 		}
 	}

@@ -32,8 +32,8 @@ func TestRoundTrip(t *testing.T) {
 	noDetector := regressor(1, 60, 1)
 	noDetector.SkipDetector = true
 	noDetector.Base.Columns = []string{"a", "b & <c>"}
-	noSQR := regressor(1, 60, 1)
-	noSQR.SkipIntervals = true
+	noIntervals := regressor(1, 60, 1)
+	noIntervals.SkipIntervals = true
 	tests := []struct {
 		name   string
 		in     attach.FitOptions
@@ -44,7 +44,7 @@ func TestRoundTrip(t *testing.T) {
 		{"regressor", regressor(1, 60, 1), []float64{0.1, 0.9}},
 		{"regressor of three targets", regressor(2, 60, 3), []float64{0.5}},
 		{"quantile head alone", noDetector, nil},
-		{"detector alone", noSQR, nil},
+		{"detector alone", noIntervals, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestRoundTrip(t *testing.T) {
 			if again := mustWrite(t, got); !bytes.Equal(content, again) {
 				t.Error("what was read does not write the same bytes")
 			}
-			if twin := mustWrite(t, mustFit(t, tt.in)); !bytes.Equal(content, twin) {
+			if second := mustWrite(t, mustFit(t, tt.in)); !bytes.Equal(content, second) {
 				t.Error("a second fit of the same inputs and seed writes other bytes")
 			}
 			o := attach.PredictOptions{Levels: tt.levels}
@@ -97,15 +97,15 @@ func TestSeedsDiffer(t *testing.T) {
 
 func TestEveryRegisteredMethodIsSaved(t *testing.T) {
 	batch := blob(1, 80, 8, 3, 0)
-	batch.Inputs, batch.Layers, batch.Network = inputsOf(batch), layersOf(batch), summing{3}
-	for _, m := range methods() {
+	batch.Inputs, batch.Layers, batch.Network = inputsOf(batch), layersOf(batch), sumNetwork{3}
+	for _, m := range detectors() {
 		if m.Needs.Trainer || m.Needs.Outliers {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
 			in := classifier(80)
-			in.Detector, in.Last = m, sums(3, 8)
-			in.Batch.Inputs, in.Batch.Layers, in.Batch.Network = inputsOf(in.Batch), layersOf(in.Batch), summing{3}
+			in.Detector, in.Last = m, sumLayer(3, 8)
+			in.Batch.Inputs, in.Batch.Layers, in.Batch.Network = inputsOf(in.Batch), layersOf(in.Batch), sumNetwork{3}
 			b := mustFit(t, in)
 			got, err := read(mustWrite(t, b))
 			if err != nil {
@@ -179,7 +179,7 @@ func TestSaveFailureLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestNumPyReadsIt opens a .attach file with numpy.load, which the format guarantees.
+// TestNumPyReadsIt checks that numpy.load can open a .attach file, as the format guarantees.
 func TestNumPyReadsIt(t *testing.T) {
 	python := pythontest.Find(t, "numpy")
 	b := mustFit(t, regressor(1, 60, 2))
@@ -217,31 +217,31 @@ print(len(s), "%.17g" % s.sum())
 	}
 }
 
-// namesake is another type with the state of knn.
-type namesake struct {
+// knnWrapper has the same state as the knn detector, but another type.
+type knnWrapper struct {
 	ood.Detector
 	Train blas32.General `state:"train[n,features]"`
 	K     int            `state:"k"`
 }
 
-// TestMethodsOfAProgramsOwnAreNotSaved checks that methods that Read could not find, or would
-// confuse, are rejected before a byte is written.
-func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
+// TestCustomMethodsAreNotSaved checks that Write returns an error, before it writes a byte, if
+// Read could not find the method of the bundle or would restore another one.
+func TestCustomMethodsAreNotSaved(t *testing.T) {
 	knn, energy := method("knn"), method("energy")
 	renamed := knn
 	renamed.Name = "mine"
 	wrapped := knn
 	wrapped.Fit = func(ctx context.Context, tr ood.Training, p ood.Params) (any, error) {
 		s, err := knn.Fit(ctx, tr, p)
-		own := &namesake{Detector: s.(ood.Detector)}
-		return own, errors.Join(err, rows.Restore(own, rows.Save(s), nil))
+		wrapper := &knnWrapper{Detector: s.(ood.Detector)}
+		return wrapper, errors.Join(err, rows.Restore(wrapper, rows.Save(s), nil))
 	}
 	extra := knn
 	extra.Params = append(slices.Clone(extra.Params), ood.Param{Name: "mine", Default: true})
 	for _, tt := range []struct {
-		name   string
-		method ood.Method
-		says   string
+		name    string
+		method  ood.Method
+		message string
 	}{
 		{"fused under a name of its own", heads.Fused("mine", "fisher", heads.Component{Method: knn}, heads.Component{Method: energy}), `unknown method "mine"`},
 		{"fused of others", heads.Fused("fused", "fisher", heads.Component{Method: knn}, heads.Component{Method: energy}), "cannot be saved"},
@@ -252,7 +252,7 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			in := classifier(60)
 			in.Detector = tt.method
-			refusesToWrite(t, mustFit(t, in), tt.says)
+			refusesToWrite(t, mustFit(t, in), tt.message)
 		})
 	}
 	t.Run("quantiles", func(t *testing.T) {
@@ -267,16 +267,17 @@ func TestMethodsOfAProgramsOwnAreNotSaved(t *testing.T) {
 	})
 }
 
-// TestIncompleteMethods checks that incomplete methods are rejected before the fit.
+// TestIncompleteMethods checks that Fit rejects a method without a name, Fit or New, and a
+// method with the name of another.
 func TestIncompleteMethods(t *testing.T) {
-	for name, spoil := range map[string]func(*ood.Method){
+	for name, corrupt := range map[string]func(*ood.Method){
 		"no name": func(m *ood.Method) { m.Name = "" },
 		"no fit":  func(m *ood.Method) { m.Fit = nil },
 		"no new":  func(m *ood.Method) { m.New = nil },
 	} {
 		in := classifier(60)
 		in.Detector = method("knn")
-		spoil(&in.Detector)
+		corrupt(&in.Detector)
 		if _, err := attach.Fit(t.Context(), in); err == nil || !strings.Contains(err.Error(), "is incomplete") {
 			t.Errorf("%s: error %v", name, err)
 		}
@@ -294,37 +295,39 @@ func TestIncompleteMethods(t *testing.T) {
 	}
 }
 
-// forgetful saves nothing of its fit.
-type forgetful struct{ mean float32 }
+// untaggedFit is a fit with a field that no file keeps, because the field has no state tag.
+type untaggedFit struct{ mean float32 }
 
-func (f *forgetful) Score(_ context.Context, dst []float64, b ood.Batch) error {
+func (f *untaggedFit) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	for i := range dst {
 		dst[i] = math.Abs(float64(b.Features.Data[i*b.Features.Stride] - f.mean))
 	}
 	return nil
 }
 
-// TestUntaggedFields checks that a fit whose file would score differently cannot be saved.
+// TestUntaggedFields checks that a fit cannot be saved if a field without a state tag would be
+// lost.
 func TestUntaggedFields(t *testing.T) {
 	in := classifier(60)
 	in.Detector = ood.Method{
 		Name: "forgetful", Needs: ood.Needs{Features: true},
 		Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
-			return &forgetful{t.Features.Data[0]}, nil
+			return &untaggedFit{t.Features.Data[0]}, nil
 		},
-		New: func() any { return &forgetful{} },
+		New: func() any { return &untaggedFit{} },
 	}
 	if err := mustFit(t, in).Write(io.Discard, in.Detector); err == nil || !strings.Contains(err.Error(), "the field mean of its fit has no tag") {
 		t.Errorf("error %v", err)
 	}
 }
 
-// marginal predicts the quantiles of the targets for every row.
-type marginal struct {
+// marginalFit is the fit of an interval method that predicts the same quantiles for every row:
+// those of the fit targets.
+type marginalFit struct {
 	Sorted blas32.General `state:"sorted[targets,n]"`
 }
 
-func (m *marginal) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
+func (m *marginalFit) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	q := ood.NewQuantiles(x.Rows, m.Sorted.Rows, levels)
 	for i := range q.Rows {
 		for t := range q.Targets {
@@ -336,10 +339,10 @@ func (m *marginal) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	return q
 }
 
-var marginalQuantiles = ood.Method{
+var marginalMethod = ood.Method{
 	Name: "marginal", Needs: ood.Needs{Features: true, Targets: true},
 	Fit: func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
-		m := &marginal{matrix(t.Targets.Cols, t.Targets.Rows)}
+		m := &marginalFit{matrix(t.Targets.Cols, t.Targets.Rows)}
 		for i, v := range t.Targets.Data {
 			m.Sorted.Data[i%t.Targets.Cols*t.Targets.Rows+i/t.Targets.Cols] = v
 		}
@@ -348,46 +351,47 @@ var marginalQuantiles = ood.Method{
 		}
 		return m, nil
 	},
-	New: func() any { return &marginal{} },
+	New: func() any { return &marginalFit{} },
 }
 
-// TestMethodsOfAProgramsOwn checks that custom methods can be fitted, saved and opened if both
-// calls get them.
-func TestMethodsOfAProgramsOwn(t *testing.T) {
+// TestCustomMethods checks that a bundle with a custom method can be saved and opened if Save
+// and Open are passed the method, and that both return an error otherwise.
+func TestCustomMethods(t *testing.T) {
 	fusion := heads.Fused("mine", "fisher", heads.Component{Method: method("knn"), Weight: 2}, heads.Component{Method: method("energy")})
-	detects, predicts := classifier(60), regressor(1, 60, 2)
-	detects.Detector, predicts.IntervalModel = fusion, marginalQuantiles
-	for name, in := range map[string]attach.FitOptions{"detector": detects, "interval method": predicts} {
+	detectorOptions, intervalOptions := classifier(60), regressor(1, 60, 2)
+	detectorOptions.Detector, intervalOptions.IntervalModel = fusion, marginalMethod
+	for name, in := range map[string]attach.FitOptions{"detector": detectorOptions, "interval method": intervalOptions} {
 		t.Run(name, func(t *testing.T) {
-			own := []ood.Method{marginalQuantiles, fusion}
+			custom := []ood.Method{marginalMethod, fusion}
 			b, path := mustFit(t, in), filepath.Join(t.TempDir(), "own.attach")
 			if err := b.Save(t.Context(), path); !errors.Is(err, attach.ErrUnknownMethod) {
 				t.Errorf("saved without being told of the method: %v", err)
 			}
-			if err := b.Save(t.Context(), path, own...); err != nil {
+			if err := b.Save(t.Context(), path, custom...); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := attach.Open(path); !errors.Is(err, attach.ErrUnknownMethod) {
 				t.Errorf("opened without being told of the method: %v", err)
 			}
-			back, err := attach.Open(path, own...)
+			restored, err := attach.Open(path, custom...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			comparePredictions(t, mustPredict(t, back, in.Batch, attach.PredictOptions{}), mustPredict(t, b, in.Batch, attach.PredictOptions{}))
+			comparePredictions(t, mustPredict(t, restored, in.Batch, attach.PredictOptions{}), mustPredict(t, b, in.Batch, attach.PredictOptions{}))
 		})
 	}
 }
 
-func refusesToWrite(t *testing.T, b *attach.Bundle, says string) {
+func refusesToWrite(t *testing.T, b *attach.Bundle, message string) {
 	t.Helper()
 	var buf bytes.Buffer
-	if err := b.Write(&buf); err == nil || !strings.Contains(err.Error(), says) || buf.Len() > 0 {
-		t.Errorf("error is %v after %d bytes, want one that says %q", err, buf.Len(), says)
+	if err := b.Write(&buf); err == nil || !strings.Contains(err.Error(), message) || buf.Len() > 0 {
+		t.Errorf("error is %v after %d bytes, want one that says %q", err, buf.Len(), message)
 	}
 }
 
-// TestWholeNumbersAsInt checks that parameters may be Go's int.
+// TestWholeNumbersAsInt checks that a parameter may be of type int, although JSON numbers are
+// read as float64.
 func TestWholeNumbersAsInt(t *testing.T) {
 	in := classifier(60)
 	in.Detector, in.DetectorParams = method("knn"), ood.Params{"k": 3}
