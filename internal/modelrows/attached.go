@@ -21,8 +21,8 @@ type Options struct {
 	ReadOptions
 	Bundle string // path of the .attach file
 	Model  string // path of the model, if it has moved
-	// Features means that rows are precomputed features. Weights is the path of the last layer,
-	// which computes logits from features that come without.
+	// Features reports whether rows are precomputed features. Weights is the path of the
+	// last layer, which computes logits if the file of features has none.
 	Features bool
 	Weights  string
 	// Groupless allows rows without groups although intervals are calibrated by group.
@@ -39,9 +39,9 @@ type Attached struct {
 	run     featurize.Options
 }
 
-// Open opens the .attach file in o and configures its model with run. If fits is not nil, it
+// Open opens the .attach file in o. run configures its model. If check is not nil, it
 // returns an error for a file that the options do not apply to.
-func Open(o Options, run featurize.Options, fits func(*attach.Bundle) error, note Note) (*Attached, error) {
+func Open(o Options, run featurize.Options, check func(*attach.Bundle) error, note Note) (*Attached, error) {
 	m := &Attached{Classes: o.Classes, options: o, run: run}
 	if err := m.Begin(o.ReadOptions, note); err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func Open(o Options, run featurize.Options, fits func(*attach.Bundle) error, not
 	if m.Bundle, err = attach.Open(o.Bundle); err != nil {
 		return nil, err
 	}
-	if fits != nil {
-		if err := fits(m.Bundle); err != nil {
+	if check != nil {
+		if err := check(m.Bundle); err != nil {
 			return nil, err
 		}
 	}
@@ -64,8 +64,8 @@ func Open(o Options, run featurize.Options, fits func(*attach.Bundle) error, not
 	return m, nil
 }
 
-// renameClasses replaces the class names of the .attach file by those of the options. Without
-// such an option, labels are read by the names in the file.
+// renameClasses replaces the class names of the .attach file by the names in the options.
+// If the options contain no names, labels are read by the names in the file.
 func (m *Attached) renameClasses() error {
 	base := &m.Bundle.Base
 	if err := m.CheckClassNames(base.Outputs); err != nil {
@@ -98,8 +98,8 @@ func (m *Attached) OpenNetwork(ctx context.Context) error {
 	return nil
 }
 
-// OpenRows opens the slice of the rows at x. Labels or targets come from y or, if y is empty,
-// from x.
+// OpenRows opens the rows at x that are in slice. Labels or targets come from y or, if y is
+// empty, from x.
 func (m *Attached) OpenRows(ctx context.Context, x, y string, slice inputs.Slice) (*Rows, error) {
 	if m.FromFeatures() {
 		return m.Precomputed(ctx, x, y, slice)
@@ -114,7 +114,8 @@ func (m *Attached) OpenRows(ctx context.Context, x, y string, slice inputs.Slice
 	return m.RowsOf(ctx, set, set.Blocks(ctx, set.BlockRows())), nil
 }
 
-// RowsOf runs the model on blocks, which must be the blocks of set.
+// RowsOf returns the rows of set. It runs the model on blocks, which must be the blocks of
+// set.
 func (m *Attached) RowsOf(ctx context.Context, set *inputs.Set, blocks iter.Seq2[ood.InputBlock, error]) *Rows {
 	return &Rows{
 		N: set.Len(),
@@ -130,8 +131,8 @@ func (m *Attached) RowsOf(ctx context.Context, set *inputs.Set, blocks iter.Seq2
 	}
 }
 
-// Precomputed opens the slice of the features at x. Labels or targets come from y or, if y is
-// empty, from x.
+// Precomputed opens the features at x that are in slice. Labels or targets come from y or,
+// if y is empty, from x.
 func (m *Attached) Precomputed(ctx context.Context, x, y string, slice inputs.Slice) (*Rows, error) {
 	base := m.Bundle.Base
 	want := inputs.Widths{Says: "the fit used", Widths: batchparts.Widths{"features": base.Width, "logits": base.Outputs}}
@@ -173,14 +174,14 @@ func (m *Attached) Precomputed(ctx context.Context, x, y string, slice inputs.Sl
 			}
 		},
 	}
-	if kept := r.Known.withTarget; len(kept) > 0 && !m.Unlabelled {
-		m.LeaveOut(cmp.Or(y, x), r.N-len(kept), r.N)
-		r.selectRows(kept)
+	if known := r.Known.withTarget; len(known) > 0 && !m.Unlabelled {
+		m.LeaveOut(cmp.Or(y, x), r.N-len(known), r.N)
+		r.selectRows(known)
 	}
 	return r, err
 }
 
-// Rows are the rows that a .attach file predicts, audits or evaluates.
+// Rows holds the rows to predict, audit or evaluate with a .attach file.
 type Rows struct {
 	N       int
 	Name    func(row int) any // the file or number of a row
@@ -189,7 +190,8 @@ type Rows struct {
 	batches iter.Seq2[attach.Rows, error]
 }
 
-// Blocks yields the batches with their groups. If truth is set, it adds labels and targets.
+// Blocks yields the rows in batches, with their groups. If truth is true, it adds labels
+// and targets.
 func (r *Rows) Blocks(truth bool) iter.Seq2[attach.Rows, error] {
 	if !truth {
 		return inputs.Beside{Groups: r.Known.Groups}.With(r.batches)
@@ -197,7 +199,7 @@ func (r *Rows) Blocks(truth bool) iter.Seq2[attach.Rows, error] {
 	return r.Known.With(r.batches)
 }
 
-// selectRows removes all rows that are not in list, which must be ascending.
+// selectRows removes all rows that are not in list. The list must be ascending.
 func (r *Rows) selectRows(list []int) {
 	name, batches := r.Name, r.batches
 	r.N, r.Known = len(list), r.Known.selectRows(list)
@@ -205,15 +207,15 @@ func (r *Rows) selectRows(list []int) {
 	r.batches = func(yield func(attach.Rows, error) bool) {
 		done, next := 0, 0
 		for b, err := range batches {
-			var some []int
+			var picked []int
 			for ; err == nil && next < len(list) && list[next] < done+b.Len(); next++ {
-				some = append(some, list[next]-done)
+				picked = append(picked, list[next]-done)
 			}
 			if err == nil {
 				done += b.Len()
-				b.Batch = b.Batch.Select(some)
+				b.Batch = b.Batch.Select(picked)
 			}
-			if (err != nil || len(some) > 0) && !yield(b, err) {
+			if (err != nil || len(picked) > 0) && !yield(b, err) {
 				return
 			}
 		}
@@ -229,9 +231,10 @@ type Known struct {
 	withTarget    []int    // rows with a known target, if some are unknown
 }
 
-// knownOf returns the labels, targets and groups of a set. It leaves out labels or targets that
-// may not be the model's. Picked are the labels that --keep-classes selects. If there are more
-// or fewer than the model has classes, renumbered labels get their original numbers back.
+// knownOf returns the labels, targets and groups of a set. It leaves out labels or targets
+// that do not fit the model. picked contains the labels that --keep-classes selects. The
+// set has replaced them by their index in picked. If the model does not have as many
+// classes, knownOf restores the original labels.
 func knownOf(set *inputs.Set, picked []int, base attach.Base) Known {
 	k := Known{Beside: inputs.Beside{Labels: slices.Clone(set.Labels), Targets: set.Targets, Groups: set.Groups}}
 	if len(picked) > 0 && len(picked) != inputs.ClassesOf(base.Outputs) {
@@ -268,8 +271,8 @@ func knownOfFeatures(ctx context.Context, x, y string, base attach.Base, slice i
 	k := Known{Beside: inputs.Beside{Groups: groups}}
 	t, err := FeatureTargets(ctx, x, y, base, slice, n)
 	k.Targets, k.Labels = t.Values, t.Labels
-	if kept := t.Known(); len(kept) < t.Values.Rows {
-		if k.withTarget = kept; len(kept) == 0 {
+	if known := t.Known(); len(known) < t.Values.Rows {
+		if k.withTarget = known; len(known) == 0 {
 			err = inputs.ErrNoTarget
 		}
 	}
@@ -281,8 +284,8 @@ func knownOfFeatures(ctx context.Context, x, y string, base attach.Base, slice i
 	return k
 }
 
-// checked leaves out labels or targets that may not be the model's, as inputs.Beside.Sure does,
-// and names the labels.
+// checked returns k without labels or targets that do not fit the model, as decided by
+// inputs.Beside.Sure, and with the names of labels.
 func (k Known) checked(base attach.Base) Known {
 	k.DropReason = k.Sure(base)
 	if k.Labels == nil || base.Classes == nil {
@@ -297,7 +300,7 @@ func (k Known) checked(base attach.Base) Known {
 	return k
 }
 
-// selectRows returns the entries of some rows.
+// selectRows returns the entries of the rows in list.
 func (k Known) selectRows(list []int) Known {
 	k.Labels, k.Names, k.Groups, k.withTarget = Select(k.Labels, list), Select(k.Names, list), Select(k.Groups, list), nil
 	if k.Targets.Rows > 0 {
@@ -306,7 +309,7 @@ func (k Known) selectRows(list []int) Known {
 	return k
 }
 
-// Select returns some entries of all, or nil if all is nil.
+// Select returns the entries of all with the indices in list, or nil if all is nil.
 func Select[T any](all []T, list []int) (some []T) {
 	if all == nil {
 		return nil

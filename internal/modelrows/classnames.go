@@ -15,7 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// readClassNames reads the class names from a file, or from a list with commas.
+// readClassNames reads the class names from a file, or from a list of names separated by
+// commas.
 func (r *Reader) readClassNames() (err error) {
 	switch content, failed := regularfile.ReadFile(r.readOptions.ClassNames); {
 	case r.readOptions.ClassNames == "":
@@ -33,8 +34,8 @@ func (r *Reader) readClassNames() (err error) {
 	return err
 }
 
-// parseClassNames parses a file of class names: a JSON list, a config.json with id2label, or
-// one name a line.
+// parseClassNames parses a file of class names: a JSON list, a config.json with id2label,
+// or one name on each line.
 func parseClassNames(content []byte) ([]string, error) {
 	content = bytes.TrimSpace(bytes.TrimPrefix(content, []byte("\xef\xbb\xbf")))
 	var names []string
@@ -69,8 +70,8 @@ func parseClassNames(content []byte) ([]string, error) {
 	return names, nil
 }
 
-// CheckClassNames returns an error if the number of class names differs from the number of
-// classes of a model with that many outputs. If outputs is 0, the number of classes is unknown.
+// CheckClassNames returns an error if there are more or fewer class names than classes.
+// outputs is the number of outputs of the model, or 0 if the number of classes is unknown.
 func (r *Reader) CheckClassNames(outputs int) error {
 	if have, want := len(r.Inputs.Classes), inputs.ClassesOf(outputs); have > 0 && want > 0 && have != want {
 		return Usagef("Options.ClassNames names %s, and the model has %d", rows.Count(have, "class"), want)

@@ -2,8 +2,8 @@ package modelrows
 
 import "fmt"
 
-// UsageError is an error in the options, not in the data. Errors of this package name an option
-// as Options.Groups, and the command replaces that by the flag.
+// UsageError is an error in the options, not in the data. Its text names an option by its
+// field, for example Options.Groups. The command replaces this name by the flag.
 type UsageError struct{ error }
 
 // Usagef returns a UsageError with a text formatted as by fmt.Errorf.

@@ -15,7 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// checkFeatureName returns an error if a file cannot hold precomputed features.
+// checkFeatureName returns an error if a file with this name cannot contain precomputed
+// features.
 func checkFeatureName(path string) error {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".npz", ".npy", ".parquet":
@@ -25,21 +26,21 @@ func checkFeatureName(path string) error {
 }
 
 // LoadWeights reads the last layer at path. It returns nil if path is empty.
-func LoadWeights(path string, wants ...inputs.Widths) (*ood.Linear, error) {
+func LoadWeights(path string, expected ...inputs.Widths) (*ood.Linear, error) {
 	if path == "" {
 		return nil, nil
 	}
-	return inputs.LoadWeights(path, wants...)
+	return inputs.LoadWeights(path, expected...)
 }
 
-// OpenFeatures reads a slice of precomputed features. If they come without logits and last is
-// not nil, it computes logits with last, which was read from the file weights. It also returns
-// the number of all rows at path.
-func OpenFeatures(note Note, path string, slice inputs.Slice, weights string, last *ood.Linear, wants ...inputs.Widths) (ood.Batch, int, error) {
+// OpenFeatures reads a slice of precomputed features. If the file has no logits and last is
+// not nil, it computes them with last, which was read from the file weights. It also
+// returns the number of all rows at path.
+func OpenFeatures(note Note, path string, slice inputs.Slice, weights string, last *ood.Linear, expected ...inputs.Widths) (ood.Batch, int, error) {
 	if err := checkFeatureName(path); err != nil {
 		return ood.Batch{}, 0, err
 	}
-	b, n, err := inputs.OpenFeatureRows(path, slice, append(wants, layerWidths(weights, last))...)
+	b, n, err := inputs.OpenFeatureRows(path, slice, append(expected, layerWidths(weights, last))...)
 	if err != nil {
 		return b, n, err
 	}
@@ -47,8 +48,8 @@ func OpenFeatures(note Note, path string, slice inputs.Slice, weights string, la
 	return withLogits(b, last), n, nil
 }
 
-// layerWidths returns the widths of features and logits that the last layer has, or no widths
-// if last is nil.
+// layerWidths returns the numbers of features and logits of the last layer, or no widths if
+// last is nil.
 func layerWidths(weights string, last *ood.Linear) inputs.Widths {
 	if last == nil {
 		return inputs.Widths{}
@@ -65,30 +66,30 @@ func withLogits(b ood.Batch, last *ood.Linear) ood.Batch {
 
 const (
 	layerRows = 256 // number of rows whose logits are compared
-	// layerTolerance is the largest difference between logits and the output of the last layer,
-	// relative to the norm of the logits. Half precision stays below it, another layer exceeds
-	// it.
+	// layerTolerance is the largest accepted difference between logits and the output of
+	// the last layer, relative to the norm of the logits. Rounding to half precision stays
+	// below it. A different layer exceeds it.
 	layerTolerance = .05
 )
 
-// noteLayer prints a note if the last layer does not compute the logits in b from its features.
-// Methods that read weights assume that it does.
+// noteLayer prints a note if the last layer does not compute the logits in b from the
+// features in b. Methods that read weights assume that it does.
 func noteLayer(path, weights string, last *ood.Linear, b ood.Batch, note Note) {
 	if last == nil || b.Features.Cols == 0 || b.Logits.Cols == 0 {
 		return
 	}
-	some := b.Features
-	some.Rows = min(some.Rows, layerRows)
-	computed := rows.Linear(some, last.Weight, last.Bias)
-	var off, norm float64
+	first := b.Features
+	first.Rows = min(first.Rows, layerRows)
+	computed := rows.Linear(first, last.Weight, last.Bias)
+	var squaredDifference, norm float64
 	for i := range computed.Rows {
 		for j := range computed.Cols {
 			z := float64(b.Logits.Data[i*b.Logits.Stride+j])
 			d := z - float64(computed.Data[i*computed.Stride+j])
-			off, norm = off+d*d, norm+z*z
+			squaredDifference, norm = squaredDifference+d*d, norm+z*z
 		}
 	}
-	if difference := math.Sqrt(off / norm); off > 0 && !(difference <= layerTolerance) {
+	if difference := math.Sqrt(squaredDifference / norm); squaredDifference > 0 && !(difference <= layerTolerance) {
 		note("note: %s: the logits differ by %.2g of their norm from those that the weights in %s compute from the features; methods that read weights need equal ones",
 			path, difference, weights)
 	}

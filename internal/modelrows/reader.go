@@ -22,7 +22,7 @@ import (
 // ReadOptions configures how rows are read.
 type ReadOptions struct {
 	Target, Text, Ignore []string // names of columns
-	Groups               string   // the column or the array
+	Groups               string   // name of the column or array with the groups
 	Labels, SkipBad      bool
 	Classes              []int  // labels of the rows to read, or nil for all
 	Preprocess           string // path of a preprocessing file
@@ -34,45 +34,47 @@ type Note func(format string, args ...any)
 
 // Reader reads rows as inputs of a model. Begin must be called first.
 type Reader struct {
-	// Inputs are the options of the readers. They come from ReadOptions, are completed by the
-	// model or the .attach file, and then by the first rows.
+	// Inputs contains the options for reading inputs. They come from ReadOptions. The model
+	// or the .attach file adds options that depend on it, and the first rows add names of
+	// columns.
 	Inputs inputs.Options
 	Raw    json.RawMessage  // content of the preprocessing file
 	Model  *featurize.Model // the model that reads the rows, or nil
-	// Columns names the inputs of the first table read, or of the table that the heads were
-	// fitted on. It is nil if inputs have no names.
+	// Columns names the inputs of the first table that was read, or of the table of the
+	// fit. It is nil if inputs have no names.
 	Columns []string
-	// Unlabelled keeps rows whose target is unknown. Otherwise they are left out.
+	// Unlabelled reports whether rows with an unknown target are kept. Otherwise they are
+	// left out.
 	Unlabelled     bool
-	LeftOut        string // how many rows were left out, in words, or ""
-	ReportsLeftOut bool   // the caller reports LeftOut, so no note is printed
+	LeftOut        string // says how many rows were left out, or ""
+	ReportsLeftOut bool   // whether the caller reports LeftOut, so that no note is printed
 
 	readOptions ReadOptions
 	note        Note
 	truncated   int    // number of texts that were reported as too long
-	hint        string // how to use features that were passed as inputs
+	hint        string // advice for an error about features that were passed as inputs
 }
 
-// Begin reads the class names and the preprocessing file. Raw keeps the file's content, because
-// it is saved with the heads.
-func (r *Reader) Begin(how ReadOptions, note Note) error {
-	r.readOptions, r.note = how, note
-	r.Inputs = inputs.Options{Targets: how.Target, Text: how.Text, Ignore: how.Ignore, Groups: how.Groups, Labels: how.Labels, SkipBad: how.SkipBad}
+// Begin reads the class names and the preprocessing file. It keeps the content of the
+// preprocessing file in Raw, because a .attach file stores it.
+func (r *Reader) Begin(options ReadOptions, note Note) error {
+	r.readOptions, r.note = options, note
+	r.Inputs = inputs.Options{Targets: options.Target, Text: options.Text, Ignore: options.Ignore, Groups: options.Groups, Labels: options.Labels, SkipBad: options.SkipBad}
 	err := r.readClassNames()
-	if err != nil || how.Preprocess == "" {
+	if err != nil || options.Preprocess == "" {
 		return err
 	}
-	if r.Raw, err = regularfile.ReadFile(how.Preprocess); err != nil {
+	if r.Raw, err = regularfile.ReadFile(options.Preprocess); err != nil {
 		return err
 	}
 	if r.Inputs.Preprocess, err = preprocess.Parse(r.Raw); err != nil {
-		return fmt.Errorf("%s: not a preprocessing file with the keys of Hugging Face's preprocessor_config.json: %w", how.Preprocess, err)
+		return fmt.Errorf("%s: not a preprocessing file with the keys of Hugging Face's preprocessor_config.json: %w", options.Preprocess, err)
 	}
 	return nil
 }
 
-// Quiet suppresses notes until loud is called.
-func (r *Reader) Quiet() (loud func()) {
+// Quiet suppresses notes until restore is called.
+func (r *Reader) Quiet() (restore func()) {
 	note := r.note
 	r.note = func(string, ...any) {}
 	return func() { r.note = note }
@@ -88,11 +90,11 @@ func (r *Reader) OpenModel(ctx context.Context, path string, o featurize.Options
 	return r.useFolder(model.Info())
 }
 
-// useFolder uses the preprocessing and class names beside the model, unless an option overrides
-// them.
+// useFolder uses the preprocessing and the class names in the model's folder, unless an
+// option overrides them.
 func (r *Reader) useFolder(info featurize.Info) error {
-	for _, why := range info.Unused {
-		r.note("note: %s: not used: %s", info.Folder, why)
+	for _, reason := range info.Unused {
+		r.note("note: %s: not used: %s", info.Folder, reason)
 	}
 	if r.Inputs.Classes == nil {
 		r.Inputs.Classes = info.Classes
@@ -120,9 +122,9 @@ func (r *Reader) configureFor(model *featurize.Model) {
 	r.Inputs.Takes = inputs.TakesOf(model.Base(info.Task).Inputs)
 }
 
-// CheckClasses returns an error if ReadOptions.Classes is set for a regressor, or has more or
-// fewer labels than the model has classes. Otherwise labels would get other numbers than the
-// outputs.
+// CheckClasses returns an error if ReadOptions.Classes is set for a regressor, or if it has
+// more or fewer labels than the model has classes. With another number of labels, their
+// numbers would not match the outputs.
 func (r *Reader) CheckClasses(task attach.Task) error {
 	classes, picked := inputs.ClassesOf(r.Inputs.Outputs), len(r.readOptions.Classes)
 	if picked > 0 && task == attach.Regression {
@@ -134,9 +136,9 @@ func (r *Reader) CheckClasses(task attach.Task) error {
 	return Usagef("Options.Classes names %s, but the model has %s; name one label for each class, in the order of the classes", rows.Count(picked, "label"), rows.Count(classes, "class"))
 }
 
-// OpenSet opens inputs at x for the open model, and returns the slice of them. If y is not
-// empty, labels or targets come from y. If classes is not empty, rows with other labels are
-// left out, and the labels are renumbered in the order of classes.
+// OpenSet opens the inputs at x for the open model, and returns the rows in slice. If y is
+// not empty, labels or targets come from y. If classes is not empty, only rows with these
+// labels are returned, and each label is replaced by its index in classes.
 func (r *Reader) OpenSet(ctx context.Context, x, y string, slice inputs.Slice, classes []int) (*inputs.Set, error) {
 	o := r.Inputs
 	if o.Columns = r.Columns; r.Columns != nil {
@@ -155,9 +157,9 @@ func (r *Reader) OpenSet(ctx context.Context, x, y string, slice inputs.Slice, c
 		err = fmt.Errorf("%w, or leave out Options.Preprocess", err)
 	}
 	if err != nil && inputs.IsTable(x) {
-		for _, why := range r.Model.Info().Unused {
-			if strings.HasPrefix(why, "tokenizer") {
-				return nil, fmt.Errorf("%w; texts cannot be read without a tokenizer: %s", err, why)
+		for _, reason := range r.Model.Info().Unused {
+			if strings.HasPrefix(reason, "tokenizer") {
+				return nil, fmt.Errorf("%w; texts cannot be read without a tokenizer: %s", err, reason)
 			}
 		}
 	}
@@ -174,7 +176,7 @@ func (r *Reader) OpenSet(ctx context.Context, x, y string, slice inputs.Slice, c
 		r.Inputs.Text = set.Texts
 	}
 	if names := set.TargetNames; names != nil {
-		r.Inputs.Targets = names // in other tables the last column may not be the target
+		r.Inputs.Targets = names // names, because in other tables the last column may not be the target
 	}
 	for _, note := range set.Notes {
 		r.note("note: %s: %s", x, note)
@@ -183,11 +185,11 @@ func (r *Reader) OpenSet(ctx context.Context, x, y string, slice inputs.Slice, c
 		r.note("note: %s: targets are left out: %v", x, err)
 	}
 	if n := set.Skipped; n > 0 {
-		what := "image"
+		noun := "image"
 		if r.Inputs.Preprocess == nil { // arrays of a WebDataset
-			what = "sample"
+			noun = "sample"
 		}
-		r.note("%s: left out %s that cannot be read", x, rows.Count(n, what))
+		r.note("%s: left out %s that cannot be read", x, rows.Count(n, noun))
 	}
 	if y != "" {
 		if set.ClassNames != nil {
@@ -207,7 +209,7 @@ func (r *Reader) OpenSet(ctx context.Context, x, y string, slice inputs.Slice, c
 	if set, err = set.Slice(slice); err != nil {
 		return nil, fmt.Errorf("%s: %w", x, err)
 	}
-	if set, err = r.known(set, cmp.Or(y, x)); err != nil {
+	if set, err = r.withKnownTargets(set, cmp.Or(y, x)); err != nil {
 		return nil, err
 	}
 	if len(classes) > 0 {
@@ -221,9 +223,9 @@ func (r *Reader) OpenSet(ctx context.Context, x, y string, slice inputs.Slice, c
 	return set, nil
 }
 
-// known returns the rows of a set whose target is known, or all rows if Unlabelled is set.
-// Errors name path, the source of the targets.
-func (r *Reader) known(set *inputs.Set, path string) (*inputs.Set, error) {
+// withKnownTargets returns the rows of a set with a known target, or all rows if Unlabelled
+// is true. Errors contain path, the source of the targets.
+func (r *Reader) withKnownTargets(set *inputs.Set, path string) (*inputs.Set, error) {
 	known, err := set.Known()
 	switch {
 	case err != nil && r.Unlabelled:
@@ -237,7 +239,8 @@ func (r *Reader) known(set *inputs.Set, path string) (*inputs.Set, error) {
 	return known, nil
 }
 
-// LeaveOut prints a note that n of all rows have no target at path.
+// LeaveOut prints a note that n of all rows were left out because they have no target at
+// path.
 func (r *Reader) LeaveOut(path string, n, all int) {
 	if r.LeftOut = ""; n == 0 {
 		return
@@ -247,8 +250,8 @@ func (r *Reader) LeaveOut(path string, n, all int) {
 	}
 }
 
-// numberLabels converts labels to the indices of the model's outputs, if the model gives its
-// classes numbers of their own.
+// numberLabels replaces labels by the indices of the model's outputs, if the model numbers
+// its classes differently.
 func (r *Reader) numberLabels(x string, set *inputs.Set) error {
 	if set.Labels == nil || set.ClassNames != nil {
 		return nil
@@ -265,8 +268,8 @@ func (r *Reader) numberLabels(x string, set *inputs.Set) error {
 	return err
 }
 
-// NoteTruncated prints a note with the number of texts, since the last call, that were longer
-// than the model reads.
+// NoteTruncated prints a note with the number of texts that were truncated since the last
+// call, because they are longer than the model reads.
 func (r *Reader) NoteTruncated(what string) {
 	if r.Model == nil {
 		return
