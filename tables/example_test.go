@@ -14,7 +14,8 @@ import (
 	"github.com/attach-uncertainty/attach/tables"
 )
 
-// Example: predict, in pure Go, for a table of numbers that a network computed elsewhere.
+// This example predicts, in pure Go, for a table of numbers that a network computed
+// elsewhere.
 func ExampleOpen() {
 	ctx := context.Background()
 	b, err := attach.Open("../testdata/v1_regression.attach")
@@ -34,7 +35,8 @@ func ExampleOpen() {
 	// b: 6.0 in [4.7, 8.2], flag true
 }
 
-// Example: a batch job that runs the model on a table of any length, and writes JSON lines.
+// This example is a batch job that runs the model on a table of any length, and writes JSON
+// lines.
 func Example_batch() {
 	w := bufio.NewWriter(os.Stdout)
 	predictFile(context.Background(), "M.attach", "rows.parquet", w)

@@ -1,14 +1,15 @@
-// Package tables reads rows of tables for a .attach file, by the names of their columns: CSV,
-// TSV and other text (.csv, .tsv, .txt, .data, .dat), JSON lines (.jsonl, .ndjson) and Parquet
-// (.parquet), in the same way as attach predict and attach evaluate. This program predicts
-// each row of a file:
+// Package tables reads the rows of tables for a .attach file. It finds columns by name, as
+// attach predict and attach evaluate do. Tables are CSV, TSV and other text (.csv, .tsv,
+// .txt, .data, .dat), JSON lines (.jsonl, .ndjson) and Parquet (.parquet). This program
+// predicts each row of a file:
 //
 //	t, err := tables.Open(ctx, "rows.csv", bundle, tables.Options{Network: net})
 //	…
 //	for prediction, err := range predictor.Stream(ctx, t.Rows(ctx)) {
 //
-// Here net is the model that [featurize.OpenFor] opens. If net is nil, the table holds numbers
-// that the model computed elsewhere, and the program needs neither cgo nor a shared library.
+// Here net is the model that [featurize.OpenFor] opens. If net is nil, the table contains
+// numbers that the model computed elsewhere. The program then needs neither cgo nor a
+// shared library.
 //
 // [featurize.OpenFor]: https://pkg.go.dev/github.com/attach-uncertainty/attach/featurize#OpenFor
 package tables
@@ -40,50 +41,52 @@ type Network interface {
 
 // Options describes the columns of a table. The zero value reads only features.
 type Options struct {
-	// Network runs on the columns that are its inputs. If it is nil, the columns contain its
-	// results: lists of numbers named features, logits and layer_0, layer_1 and so on, or
-	// single numbers in this order. Features may be the columns that Base.Columns names.
+	// Network is the model that runs on the columns. If it is nil, the columns contain the
+	// model's results: lists of numbers named features, logits and layer_0, layer_1 and so
+	// on, or single numbers in this order. Features may be the columns that Base.Columns
+	// names.
 	Network Network
-	// Targets names the columns with labels or targets, such as those in Base.Targets, or is
-	// "last". Rows then have Labels or Targets, for evaluate.Rows. Rows whose target is empty
-	// or NaN are left out. Class names are labels too.
+	// Targets names the columns with labels or targets, such as those in Base.Targets, or
+	// is "last". Rows then have Labels or Targets, which evaluate.Rows needs. Rows whose
+	// target is empty or NaN are left out. Labels can be names of classes.
 	Targets []string
 	// Groups names the column with the group of each row. It is required if intervals are
-	// calibrated by group. Otherwise evaluate.Rows reports by group, and Predict returns an
-	// error for groups.
+	// calibrated by group. If they are not, evaluate.Rows still reports by group, but
+	// Predict returns an error for rows with groups.
 	Groups string
-	// ID names a column of texts that identify rows: see [Table.ID].
+	// ID names a column of texts that identify rows (see [Table.ID]).
 	ID string
-	// Text names the column, or the two columns, for a model with a tokenizer, if their names
-	// differ from those in the table of the fit.
+	// Text names the text column, or two columns for pairs, for a model with a tokenizer.
+	// It is needed if the names differ from those in the table of the fit.
 	Text []string
 	// Ignore names columns that are not inputs. It is not needed if the .attach file was
 	// fitted on a table with a header, because unknown columns are then ignored.
 	Ignore []string
 }
 
-// Table gives access to the rows of a file. It keeps no file open, and is safe for concurrent
-// use. It keeps a few bytes in memory for each row, and the identifiers, groups, labels and
-// targets that Options request.
+// Table gives access to the rows of a file. It keeps no file open, and is safe for
+// concurrent use. In memory it keeps a few bytes for each row, and the identifiers, groups,
+// labels and targets that Options requests.
 type Table struct {
-	// Notes are remarks on how columns were read, or empty. Each is a sentence without a full
-	// stop.
+	// Notes contains remarks on how columns were read. Each remark is a sentence without a
+	// full stop.
 	Notes []string
 
-	path    string
-	set     *inputs.Set
-	network Network        // nil for features
-	parts   []attach.Input // for features
-	beside  inputs.Beside
+	path          string
+	set           *inputs.Set
+	network       Network        // nil for a table of features
+	featureInputs []attach.Input // inputs of a table of features
+	beside        inputs.Beside
 }
 
-// Open opens the table at path for a .attach file. It reads the whole file once, so that a
-// wrong cell is an error now, before anything is predicted. Errors name the file, the line and
-// the column. The error for a table without rows wraps [ErrEmpty].
+// Open opens the table at path for a .attach file. It reads the whole file once, so a wrong
+// cell is reported before any row is predicted. Errors name the file, the line and the
+// column. The error for a table without rows wraps [ErrEmpty].
 //
-// Columns are found by their names, in any order and among others. A file without a header
-// must have them in the order of the fit. The first line of a text file is a header if it
-// names expected columns, or if none of its cells is a number.
+// Columns are found by their names, in any order, and other columns are allowed. A file
+// without a header must have the columns in the order of the fit. The first line of a text
+// file is a header if it contains names of expected columns, or if none of its cells is a
+// number.
 func Open(ctx context.Context, path string, b *attach.Bundle, o Options) (*Table, error) {
 	if !inputs.IsTable(path) {
 		return nil, fmt.Errorf("%s: a table is a .csv, .tsv, .txt, .jsonl or .parquet file", path)
@@ -91,12 +94,12 @@ func Open(ctx context.Context, path string, b *attach.Bundle, o Options) (*Table
 	if b.Calibration.Groups != nil && o.Groups == "" {
 		return nil, errors.New("the intervals were calibrated by group; name the column with the groups in Options.Groups")
 	}
-	t := &Table{path: path, network: o.Network, parts: parts(b.Base)}
-	read, err := t.options(b, o)
+	t := &Table{path: path, network: o.Network, featureInputs: featureInputs(b.Base)}
+	options, err := t.options(b, o)
 	if err != nil {
 		return nil, err
 	}
-	if t.set, err = inputs.Open(ctx, path, read); err == nil {
+	if t.set, err = inputs.Open(ctx, path, options); err == nil {
 		err = t.check(ctx, b, o)
 	}
 	if err != nil {
@@ -105,35 +108,36 @@ func Open(ctx context.Context, path string, b *attach.Bundle, o Options) (*Table
 	return t, nil
 }
 
-// options returns what inputs.Open looks for.
+// options returns the options for inputs.Open.
 func (t *Table) options(b *attach.Bundle, o Options) (inputs.Options, error) {
-	read := inputs.Options{
+	options := inputs.Options{
 		Columns: b.Base.Columns, Classes: b.Base.Classes, Outputs: b.Base.Outputs,
 		Targets: o.Targets, NoTargets: o.Targets == nil, Groups: o.Groups, ID: o.ID, Text: o.Text,
 	}
-	read.Expect(b)
+	options.Expect(b)
 	if b.Base.Columns == nil {
-		read.Ignore = o.Ignore
+		options.Ignore = o.Ignore
 	}
 	if o.Network == nil {
-		read.Takes = inputs.TakesOf(t.parts)
-		return read, nil
+		options.Takes = inputs.TakesOf(t.featureInputs)
+		return options, nil
 	}
-	read.Takes = inputs.TakesOf(o.Network.Base(b.Base.Task).Inputs)
-	read.Layout, read.HasText = b.Layout, b.Text != nil
+	options.Takes = inputs.TakesOf(o.Network.Base(b.Base.Task).Inputs)
+	options.Layout, options.HasText = b.Layout, b.Text != nil
 	if b.Preprocess == nil {
-		return read, nil
+		return options, nil
 	}
 	p, err := preprocess.Parse(b.Preprocess)
 	if err != nil {
-		return read, fmt.Errorf("the preprocessing in the .attach file cannot be used: %w", err)
+		return options, fmt.Errorf("the preprocessing in the .attach file cannot be used: %w", err)
 	}
-	read.Preprocess = p.In(b.Layout)
-	return read, nil
+	options.Preprocess = p.In(b.Layout)
+	return options, nil
 }
 
-// parts returns what the methods read from a model, as inputs of a table.
-func parts(base attach.Base) (list []attach.Input) {
+// featureInputs returns the inputs of a table of features: the features, logits and layers
+// that the methods of a .attach file read.
+func featureInputs(base attach.Base) (list []attach.Input) {
 	add := func(name string, width int, optional bool) {
 		list = append(list, attach.Input{Name: name, DType: "float32", Shape: []int{-1, width}, Optional: optional, NaN: name == "features" && base.Standardised})
 	}
@@ -147,7 +151,8 @@ func parts(base attach.Base) (list []attach.Input) {
 	return append(list, attach.Input{Name: "gaps", DType: "float32", Optional: true})
 }
 
-// check checks that rows match the model, and reads their labels, groups and identifiers.
+// check returns an error if the rows do not match the model. It also keeps their labels,
+// targets and groups.
 func (t *Table) check(ctx context.Context, b *attach.Bundle, o Options) (err error) {
 	var base attach.Base
 	if t.network != nil {
@@ -166,8 +171,8 @@ func (t *Table) check(ctx context.Context, b *attach.Bundle, o Options) (err err
 		if t.set, err = t.set.Known(); err != nil {
 			return err
 		}
-		if left := all - t.set.Len(); left > 0 {
-			t.Notes = append(t.Notes, inputs.LeftOut(left, all))
+		if leftOut := all - t.set.Len(); leftOut > 0 {
+			t.Notes = append(t.Notes, inputs.LeftOut(leftOut, all))
 		}
 		if t.set.Labels != nil && base.ClassNumbers != nil {
 			if err = t.set.NumberLabels(base.ClassNumbers); err != nil {
@@ -182,8 +187,8 @@ func (t *Table) check(ctx context.Context, b *attach.Bundle, o Options) (err err
 // Len returns the number of rows.
 func (t *Table) Len() int { return t.set.Len() }
 
-// ID returns the text of row i in the column Options.ID. Without that option it is the number
-// of the row in the file, counted from 0.
+// ID returns the text of row i in the column Options.ID. Without this option, it returns
+// the number of the row in the file, counted from 0.
 func (t *Table) ID(i int) string {
 	if t.set.IDs != nil {
 		return t.set.IDs[i]
@@ -191,8 +196,8 @@ func (t *Table) ID(i int) string {
 	return strconv.Itoa(t.set.Row(i))
 }
 
-// Rows reads the rows in order, a few at a time, and yields what the predictor needs. Each
-// call reads the file again. The first error ends it.
+// Rows yields the rows in order, a few at a time, in the form that the predictor needs.
+// Each loop reads the file again. The sequence ends after an error.
 func (t *Table) Rows(ctx context.Context) iter.Seq2[attach.Rows, error] {
 	blocks := t.set.Blocks(ctx, t.set.BlockRows())
 	rows := t.batches(blocks)
@@ -208,14 +213,14 @@ func (t *Table) Rows(ctx context.Context) iter.Seq2[attach.Rows, error] {
 	}
 }
 
-// batches converts blocks into rows with their parts.
+// batches converts blocks of a table of features into batches.
 func (t *Table) batches(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[attach.Rows, error] {
 	return func(yield func(attach.Rows, error) bool) {
 		for block, err := range blocks {
 			var r attach.Rows
-			for _, part := range t.parts { // layers in their order
+			for _, input := range t.featureInputs { // the outer loop keeps layers in their order
 				for _, x := range block.Tensors {
-					if x.Name == part.Name {
+					if x.Name == input.Name {
 						n := x.Shape[0]
 						batchparts.Set(&r.Batch, x.Name, blas32.General{Rows: n, Cols: len(x.Data) / n, Stride: len(x.Data) / n, Data: x.Data})
 					}

@@ -26,7 +26,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// read returns all rows of a table as one text.
+// read returns the content of all rows of a table as one text.
 func read(t *testing.T, path string, b *attach.Bundle, o tables.Options) (string, *tables.Table, error) {
 	t.Helper()
 	table, err := tables.Open(t.Context(), path, b, o)
@@ -60,7 +60,8 @@ func read(t *testing.T, path string, b *attach.Bundle, o tables.Options) (string
 	return strings.TrimSpace(all.String()), table, nil
 }
 
-// TestFeatures reads the parts of a .attach file over features from columns.
+// TestFeatures checks that columns become features, logits, layers, labels and groups if
+// there is no network.
 func TestFeatures(t *testing.T) {
 	classifier := &attach.Bundle{Base: attach.Base{Task: attach.Classification, Width: 2, Outputs: 3, Classes: []string{"a", "b", "c"}}}
 	regressor := &attach.Bundle{Base: attach.Base{Task: attach.Regression, Width: 2, Outputs: 1, Layers: []attach.Layer{{Width: 1}, {Width: 2}}}}
@@ -135,7 +136,8 @@ func TestID(t *testing.T) {
 	}
 }
 
-// TestPredicted checks that a fit without a network, on columns of a table, predicts tables.
+// TestPredicted checks that a .attach file that was fitted on columns of a table, without a
+// network, can predict the rows of a table.
 func TestPredicted(t *testing.T) {
 	o := attachtest.Classifier(60)
 	o.Base = attach.Base{Task: attach.Embedding}
