@@ -1,12 +1,12 @@
 // Package audit finds outliers in large sets of inputs.
 //
 // A shard is a file of rows or a folder of images that the user names. Its rows are scored
-// in parts: Parquet files of consecutive rows, with counts in their headers. Merging sorts
-// the rows of all parts by shard and computes all results from sums. So the results do not
-// depend on how rows were divided into parts, and an audit can itself be merged into a
-// larger one.
+// in parts. A part is a Parquet file of consecutive rows, with counts in its header. To
+// merge parts, this package sorts the rows of all parts by shard and adds up the counts.
+// The results therefore do not depend on how rows were divided into parts. An audit can
+// itself be merged into a larger audit.
 //
-// Package engine reads inputs, runs the model and passes rows to this package.
+// Package engine reads the inputs, runs the model and passes the rows to this package.
 package audit
 
 import (
@@ -28,23 +28,23 @@ type Identity struct {
 	Model      string      `json:"model_sha256,omitempty"`
 	Preprocess string      `json:"preprocess_sha256,omitempty"`
 	Task       attach.Task `json:"task"`
-	// Calibration is the number of calibration rows, and HeldOut their origin: given, or
-	// split off the rows fitted on.
+	// Calibration is the number of calibration rows. HeldOut is their origin: either
+	// separate rows, or rows split off the fit rows.
 	Calibration int    `json:"calibration_rows"`
 	HeldOut     string `json:"held_out,omitempty"`
-	// Reused is the number of calibration rows that were fitted on too.
+	// Reused is the number of calibration rows that were also used to fit.
 	Reused int `json:"reused_calibration_rows,omitempty"`
 	// Predicted counts the calibration rows by predicted class, or is nil.
 	Predicted []int   `json:"predicted,omitempty"`
 	Alpha     float64 `json:"alpha"`
 	Level     float64 `json:"level,omitempty"`
 	FDR       float64 `json:"fdr"`
-	// Delta is the probability that any bound fails. Conditional p-values hold given the
-	// calibration rows, except with probability Delta.
+	// Delta is the largest probability that any bound fails. If Conditional is set, the
+	// false discovery rate is controlled for a fraction 1-Delta of all calibration sets.
 	Delta       float64 `json:"delta"`
 	Conditional bool    `json:"conditional,omitempty"`
 	// Every and Limit select the audited rows of a shard: every Every-th row, and at most
-	// Limit of them. 0 means all.
+	// Limit rows. If an option is 0, it excludes no rows.
 	Every int `json:"every,omitempty"`
 	Limit int `json:"limit,omitempty"`
 	// Targets are the names of the targets of a regressor with intervals.
@@ -54,7 +54,8 @@ type Identity struct {
 	Reading Reading `json:"reading,omitzero"`
 }
 
-// Reading holds the options that inputs are read with, as far as they were given.
+// Reading holds the options for reading inputs. A field is zero if the option was not
+// given.
 type Reading struct {
 	FromFeatures bool     `json:"from_features,omitempty"`
 	Groups       string   `json:"groups,omitempty"`
@@ -64,13 +65,13 @@ type Reading struct {
 	KeepClasses  []int    `json:"keep_classes,omitempty"`
 	FolderLabels bool     `json:"folder_labels,omitempty"`
 	SkipBad      bool     `json:"skip_bad,omitempty"`
-	// ClassNames and Weights are digests of the names and of the file.
+	// ClassNames is a digest of the class names. Weights is a digest of the weights file.
 	ClassNames string `json:"class_names_sha256,omitempty"`
 	Weights    string `json:"weights_sha256,omitempty"`
 }
 
-// Differs names the first option in which two identities differ, with both values. It is
-// empty if they are equal.
+// Differs describes the first option in which two identities differ, with both values. It
+// returns an empty string if they are equal.
 func (id Identity) Differs(other Identity) string {
 	if id.Bundle != other.Bundle {
 		return "they were made with different .attach files"
@@ -88,7 +89,7 @@ func (id Identity) Differs(other Identity) string {
 	return ""
 }
 
-// fields returns the values of the JSON form of an identity by key.
+// fields returns the JSON fields of an identity and of its Reading, by key.
 func (id Identity) fields() (all map[string]json.RawMessage) {
 	for _, part := range []any{id, id.Reading} {
 		encoded, err := json.Marshal(part)
@@ -96,14 +97,14 @@ func (id Identity) fields() (all map[string]json.RawMessage) {
 			err = json.Unmarshal(encoded, &all)
 		}
 		if err != nil {
-			panic(err) // numbers and strings cannot fail
+			panic(err) // encoding numbers and strings cannot fail
 		}
 	}
 	return all
 }
 
-// Name is the name of a shard in keys: its path, cleaned and with slashes, or its URL
-// without the query.
+// Name returns the name of a shard for use in keys. The name is the cleaned path with
+// slashes, or the URL without its query.
 func Name(written string) string {
 	if strings.Contains(written, "://") {
 		name, _, _ := strings.Cut(written, "?")
@@ -112,7 +113,7 @@ func Name(written string) string {
 	return path.Clean(filepath.ToSlash(written))
 }
 
-// folderOf is the folder of a key or shard.
+// folderOf returns the folder of a key or shard.
 func folderOf(name string) string {
 	if i := strings.LastIndexByte(name, '/'); i > 0 {
 		return name[:i]
@@ -120,8 +121,9 @@ func folderOf(name string) string {
 	return path.Dir(name)
 }
 
-// Key is a stable name of a row: its file in a folder or archive, or the shard and its
-// number. The second result is its folder.
+// Key returns a stable name of a row, and its folder. The name is the path of the row's
+// file in a folder or archive. If the row has no file of its own, the name is the shard and
+// the row number.
 func Key(shard, file string, number int) (key, folder string) {
 	base := path.Base(shard)
 	switch {
@@ -137,22 +139,22 @@ func Key(shard, file string, number int) (key, folder string) {
 	return key, folderOf(key)
 }
 
-// Range is a range of the audited rows of a shard. Of is the number of audited rows, and
-// Rows the number of all rows of the shard.
+// Range is a range of the audited rows of a shard. Audited is the number of all audited
+// rows of the shard, and Rows is the number of all its rows.
 type Range struct {
 	Shard   string `json:"shard"`
 	Rows    int    `json:"rows"`
 	Audited int    `json:"of"`
 	Start   int    `json:"start"`
 	End     int    `json:"end"`
-	// Digest is a digest of the rows. The digests of adjacent ranges add up.
+	// Digest is a digest of the rows in the range. The digests of adjacent ranges add up.
 	Digest uint64 `json:"digest,string"`
 }
 
-// complete reports whether a range has all audited rows of a shard.
+// complete reports whether a range contains all audited rows of its shard.
 func (r Range) complete() bool { return r.Start == 0 && r.End == r.Audited }
 
-// Gaps returns the ranges of audited rows of a shard that are missing.
+// Gaps returns the ranges of audited rows of a shard that are missing in have.
 func Gaps(shard string, audited int, have []Range) (gaps [][2]int) {
 	ranges := slices.DeleteFunc(slices.Clone(have), func(r Range) bool { return r.Shard != shard })
 	slices.SortFunc(ranges, byStart)
@@ -169,14 +171,14 @@ func Gaps(shard string, audited int, have []Range) (gaps [][2]int) {
 	return gaps
 }
 
-// byStart orders ranges by shard and first row. Different shards of one name, which come
-// from merged audits, are ordered by their digests.
+// byStart orders ranges by shard and first row. Merged audits can contain different shards
+// with one name, so it also orders ranges by digest.
 func byStart(a, b Range) int {
 	return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Start, b.Start), cmp.Compare(a.Digest, b.Digest))
 }
 
-// Selected is the number of audited rows among n rows of a shard, and the step between
-// them.
+// Selected returns the number of audited rows among n rows of a shard, and the step from
+// one to the next.
 func (id Identity) Selected(n int) (count, step int) {
 	step = max(1, id.Every)
 	count = (n + step - 1) / step

@@ -27,7 +27,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// bundle fits a classifier with few features.
+// bundle returns a .attach file that was fitted for a classifier with 6 features.
 func bundle(t testing.TB) *attach.Bundle {
 	t.Helper()
 	fit, cal := sample(600, 1, 0), sample(400, 2, 0)
@@ -48,7 +48,7 @@ func method(t testing.TB, name string) ood.Method {
 	return m
 }
 
-// sample draws rows of three classes and adds shift to each feature.
+// sample returns n random rows of three classes, with shift added to each feature.
 func sample(n int, seed uint64, shift float64) ood.Batch {
 	r := rand.New(rand.NewPCG(seed, 1))
 	b := ood.Batch{Features: rows.New(n, 6), Logits: rows.New(n, 3), Labels: make([]int, n)}
@@ -99,8 +99,8 @@ func testShards() map[string]ood.Batch {
 	return all
 }
 
-// scoreFiles scores shards and writes a file for each part. Cut returns the rows at which a
-// shard is cut.
+// scoreFiles scores shards and writes a file for each part. The function cut returns the
+// rows at which a shard of n rows is divided.
 func scoreFiles(t *testing.T, s *Scorer, shards map[string]ood.Batch, names []string, cut func(n int) []int) []*File {
 	t.Helper()
 	var list []*File
@@ -113,7 +113,7 @@ func scoreFiles(t *testing.T, s *Scorer, shards map[string]ood.Batch, names []st
 		from := 0
 		for _, to := range append(cut(r.Len), r.Len) {
 			err := scoring.Rows(context.Background(), name, r, from, to, nil)
-			if err == nil && (to < r.Len || r.Len%2 == 0) { // else rows of another shard follow
+			if err == nil && (to < r.Len || r.Len%2 == 0) { // otherwise the part continues with the next shard
 				err = scoring.Flush()
 			}
 			if err != nil {
@@ -157,8 +157,8 @@ func finishAudit(t *testing.T, list []*File) (dir string, a *Audit) {
 
 func noCuts(int) []int { return nil }
 
-// TestAnyDivision checks that results are the same bytes however rows are divided among parts
-// and audits, and in whichever order these are merged.
+// TestAnyDivision checks that the result files have the same bytes for every division of
+// rows into parts and audits, and for every order of merging.
 func TestAnyDivision(t *testing.T) {
 	b := bundle(t)
 	s, err := NewScorer(b, Identity{FDR: .1, Delta: .1})
@@ -218,7 +218,7 @@ func TestAnyDivision(t *testing.T) {
 	}
 }
 
-// TestCounts compares the counts of an audit with a computation from single rows.
+// TestCounts checks the counts of an audit against counts computed row by row.
 func TestCounts(t *testing.T) {
 	b := bundle(t)
 	s, err := NewScorer(b, Identity{FDR: .1, Delta: .1})
@@ -281,7 +281,7 @@ func TestCounts(t *testing.T) {
 			t.Errorf("%+v; want %d inputs, %d outliers, %d discoveries", g, r.Rows(), want, found[g.Kind+" "+g.Name])
 		}
 	}
-	// All outliers that any bound finds are in one file.
+	// Only bad/0.npz has outliers, so its bound is the bound for all inputs.
 	if all := a.Groups[0].Outliers; a.Groups[0].Name != "bad/0.npz" || all <= bounds.Outliers(groups[""]) || a.Outliers != all {
 		t.Errorf("%d outliers, and %d of %+v", a.Outliers, bounds.Outliers(groups[""]), a.Groups[0])
 	}
@@ -302,7 +302,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestLooks checks that bounds computed from coarse counts equal those from all ranks.
+// TestLooks checks that bounds computed from groupCounts equal bounds computed from all
+// ranks.
 func TestLooks(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -326,20 +327,22 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// TestBoundsHoldAtOnce simulates audits, with outliers in files, folders, groups and classes.
-// In at most a fraction Delta of them, some bound may exceed the true number of outliers. The
-// bounds of files must add up. This must hold if each input was copied, and if inputs repeat
-// by themselves as calibration rows do. Either way of counting alone fails in one of these
-// cases.
+// TestBoundsHoldAtOnce checks by simulation that all bounds on outliers hold at once. At
+// most a fraction Delta of the simulated audits may have a bound above the true number of
+// outliers. The bounds of files must also add up.
+//
+// Both must hold if each input was copied, and if inputs repeat by chance as calibration
+// rows do. In each of these cases, one of the two ways of counting would fail without the
+// other.
 func TestBoundsHoldAtOnce(t *testing.T) {
 	const n, files, each, trials, delta = 200, 12, 40, 60, .2
 	for _, c := range []struct {
-		outliers int  // outliers in each of three files, in rows
-		copies   int  // of each row
-		repeated bool // half of the rows are one of 30 inputs that score low
+		outliers int  // number of outliers in each of three files
+		copies   int  // number of copies of each row
+		repeated bool // half of the rows are drawn from 30 inputs with low scores
 	}{{0, 1, false}, {30, 1, false}, {0, 20, false}, {30, 20, false}, {0, 1, true}, {30, 1, true}} {
 		r := rand.New(rand.NewPCG(5, uint64(c.outliers)))
-		draw := func(outlier bool) (score float64, input int) { // of an input that may come again, from 1
+		draw := func(outlier bool) (score float64, input int) { // input counts from 1, and is 0 if it cannot repeat
 			switch {
 			case outlier:
 				return r.NormFloat64() + 2.5, 0
@@ -350,7 +353,7 @@ func TestBoundsHoldAtOnce(t *testing.T) {
 			return r.NormFloat64(), 0
 		}
 		wrong, sum, found := 0, 0, 0
-		failures := [2]int{} // draws in which one way of counting violates a bound
+		failures := [2]int{} // number of draws in which a way of counting violates a bound
 		for range trials {
 			w := &ScoreSet{Identity: Identity{Calibration: n, FDR: .1, Delta: delta}, ranks: calibrate.NewRanks(n)}
 			at := hypothesis.Looks(n)
@@ -373,7 +376,8 @@ func TestBoundsHoldAtOnce(t *testing.T) {
 				return 0
 			}
 			for f := range files {
-				// Four files lie in each of two folders; the others are folders of two.
+				// The first eight files are in two folders, four in each. Each other file
+				// has rows of two folders.
 				shard, folder := tally.group(groupKey{kind: shardKind, name: fmt.Sprint(f)}, ""), fmt.Sprint("of ", f/4)
 				for i := range each {
 					if f >= 8 {
@@ -447,7 +451,8 @@ func TestBoundsHoldAtOnce(t *testing.T) {
 	}
 }
 
-// TestJoinRefuses joins files with missing, repeated or incompatible rows.
+// TestJoinRefuses checks that Join refuses files with missing, repeated or incompatible
+// rows.
 func TestJoinRefuses(t *testing.T) {
 	b := bundle(t)
 	s, err := NewScorer(b, Identity{FDR: .1, Delta: .1})
@@ -474,8 +479,8 @@ func TestJoinRefuses(t *testing.T) {
 	}
 }
 
-// TestParts checks that rows which cannot be read end a shard. The rows before the last batch
-// stay, in a part together with rows of an earlier shard.
+// TestParts checks that a read error ends a shard. All batches before the last one stay, in
+// the same part as rows of an earlier shard.
 func TestParts(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
 	if err != nil {
@@ -509,8 +514,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestSameName merges files that have the same name on two machines. Files with different rows
-// are merged in any order, and files with the same rows are refused.
+// TestSameName checks merges of files that have the same name on two machines. Files with
+// different rows are merged in any order. Files with the same rows are refused.
 func TestSameName(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
 	if err != nil {
@@ -556,8 +561,8 @@ func TestSameName(t *testing.T) {
 	}
 }
 
-// TestDamage flips single bits of a file of scores. Each flip must be noticed or leave the
-// results as they were.
+// TestDamage checks that every flipped bit of a file of scores is noticed or leaves the
+// results unchanged.
 func TestDamage(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
 	if err != nil {
@@ -604,7 +609,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestOpenFileRefuses opens files that no audit writes although their checksums are right.
+// TestOpenFileRefuses checks that OpenFile refuses files with forged contents but correct
+// checksums.
 func TestOpenFileRefuses(t *testing.T) {
 	for _, c := range []struct {
 		why   string
@@ -694,7 +700,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestKey checks the names of rows.
+// TestKey checks the keys and folders of rows, and the gaps between ranges.
 func TestKey(t *testing.T) {
 	for _, c := range []struct{ shard, file, key, folder string }{
 		{"a/b.npz", "", "a/b.npz:7", "a"}, {"b.npz", "", "b.npz:7", "."}, {"photos", "north/7.jpg", "photos/north/7.jpg", "photos/north"},

@@ -8,15 +8,15 @@ import (
 	"github.com/attach-uncertainty/attach"
 )
 
-// columns are the columns of a file of scores, in order.
+// columns describes the columns of a file of scores, in order.
 type columns struct {
 	names       []string
 	nodes       []parquet.Node
 	index       map[string]int
-	fileColumns []int // numbers of the columns in the file
+	fileColumns []int // index of each column in the file
 }
 
-// columns returns the columns of scores with this identity.
+// columns returns the columns of a file of scores with this identity.
 func (id Identity) columns() *columns {
 	c := &columns{index: map[string]int{}}
 	add := func(name string, node parquet.Node) {
@@ -62,7 +62,7 @@ func (c *columns) subset(names []string) *columns {
 	return subset
 }
 
-// targetColumn is the name of a column of target k.
+// targetColumn returns the name of a column for target k.
 func (id Identity) targetColumn(name string, k int) string {
 	if len(id.Targets) == 1 {
 		return name

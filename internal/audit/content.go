@@ -12,41 +12,48 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Content summarizes an input before the model reads it: one element for each input tensor,
-// with enough detail to find near duplicates. It is nil for rows of features.
+// Content summarizes an input before the model reads it, in enough detail to find near
+// duplicates. It has one element for each input tensor. It is nil if the rows are features.
 type Content []tensorContent
 
-// tensorContent is the text of a row, its numbers, or their means over a coarse grid.
+// tensorContent summarizes one input tensor of a row: its text, its numbers, or the means
+// of its numbers over a coarse grid.
 type tensorContent struct {
 	Text  string    `json:"text,omitempty"`
 	Cells floatList `json:"cells,omitempty"`
 	Means floatList `json:"means,omitempty"`
-	// Spread is the standard deviation of the numbers.
+	// Spread is the standard deviation of all numbers that Means averages.
 	Spread float32 `json:"spread,omitempty"`
 }
 
 const (
-	// maxText bounds the letters that are compared, maxCells the numbers that are compared one
-	// by one, and maxMeans the means.
+	// maxText limits how many letters of a text are compared. maxCells limits how many
+	// numbers are compared one by one. maxMeans limits how many means are compared.
 	maxText  = 500
 	maxCells = 1024
 	maxMeans = 256
-	// shortAxis is the largest length of an axis that is not averaged over, such as colours.
+	// shortAxis is the largest length of an axis that is not averaged over. An example is
+	// the axis of colours.
 	shortAxis = 4
 
-	// cellTolerance is the largest relative difference of equal cells, because files round
-	// numbers. featureTolerance is that of features, relative to their standard deviation,
-	// because the outputs of a model vary a little with the batch.
+	// cellTolerance is the largest relative difference of two cells that count as equal. It
+	// is not 0 because files round numbers.
+	//
+	// featureTolerance is the largest root-mean-square difference of two rows of features
+	// that count as equal, in standard deviations of the features. It is not 0 because the
+	// outputs of a model vary slightly with the batch.
 	cellTolerance    = 1e-4
 	featureTolerance = 1e-3
-	// meanTolerance is the largest root-mean-square difference of the means of near duplicate
-	// pictures or signals, relative to the standard deviation within them.
+	// meanTolerance is the largest root-mean-square difference between the means of two
+	// pictures or signals that count as near duplicates. Its unit is the smaller of their
+	// two Spreads.
 	meanTolerance = .1
-	// textTolerance is the largest fraction of letters in which near duplicate texts differ.
+	// textTolerance is the largest fraction of letters in which two texts may differ and
+	// still count as near duplicates.
 	textTolerance = .1
 )
 
-// Contents returns the contents of the rows of a block.
+// Contents returns the Content of each row of a block.
 func Contents(b ood.InputBlock) []Content {
 	list := make([]Content, b.Len())
 	for _, t := range b.Tensors {
@@ -88,7 +95,8 @@ func hashes(b ood.Batch) []rowhash.Hash {
 	return list
 }
 
-// normalizeText returns the beginning of a text in lower case and without punctuation.
+// normalizeText returns the first maxText letters of a text, in lower case and without
+// punctuation.
 func normalizeText(text string) string {
 	var b strings.Builder
 	n := 0
@@ -107,8 +115,9 @@ func normalizeText(text string) string {
 	return string(letters[:min(len(letters), maxText)])
 }
 
-// gridMeans averages numbers of a shape over the cells of a grid. The grid has at most mostMeans
-// cells, times the lengths of short axes. Spread is the standard deviation of all numbers.
+// gridMeans divides a tensor into the cells of a coarse grid and returns the mean of each
+// cell. It leaves short axes undivided. For each position on the short axes, the grid has
+// at most maxMeans cells. Spread is the standard deviation of all numbers.
 func gridMeans(numbers []float32, shape []int) (list floatList, spread float32) {
 	long := 0
 	for _, d := range shape {
@@ -155,7 +164,8 @@ func gridMeans(numbers []float32, shape []int) (list floatList, spread float32) 
 	return list, float32(math.Sqrt(max(0, squares/n-all/n*all/n)))
 }
 
-// nearDuplicateOf reports whether two inputs are near duplicates by content.
+// nearDuplicateOf reports whether two rows are near duplicates. It compares their content
+// or, if they have no content, their features.
 func (r retainedRow) nearDuplicateOf(o retainedRow) bool {
 	if r.Hash == o.Hash {
 		return true
@@ -192,14 +202,14 @@ func rmsWithin(a, b floatList, tolerance float64) bool {
 	return len(a) == len(b) && rows.SquaredDistance(a, b) <= tolerance*tolerance*float64(len(a))
 }
 
-// standardDeviation is the standard deviation of the numbers.
+// standardDeviation returns the standard deviation of a list of numbers.
 func standardDeviation(list floatList) float64 {
 	_, s := gridMeans(list, []int{len(list)})
 	return float64(s)
 }
 
-// similarTexts reports whether the edit distance of two texts is at most the fraction textTolerance
-// of their letters (Levenshtein 1966).
+// similarTexts reports whether two texts differ in at most the fraction textTolerance of
+// the letters of the longer text, by edit distance (Levenshtein 1966).
 func similarTexts(a, b []rune) bool {
 	if len(a) < len(b) {
 		a, b = b, a
@@ -214,7 +224,7 @@ func similarTexts(a, b []rune) bool {
 		previous[j] = j
 	}
 	for i, letter := range a {
-		// Farther from the diagonal, there are too many insertions or deletions.
+		// Entries farther from the diagonal need more than limit insertions or deletions.
 		from, to := max(1, i+1-limit), min(len(b), i+1+limit)
 		current[from-1] = far
 		if from == 1 {

@@ -14,8 +14,8 @@ func contentRow(list []Content, i int) retainedRow {
 	return retainedRow{Hash: fmt.Sprint(i), Content: list[i]}
 }
 
-// TestNearDuplicatePictures checks that a little brightness or noise leaves near duplicates,
-// and that larger changes do not.
+// TestNearDuplicatePictures checks that pictures with small changes of brightness or little
+// noise are near duplicates, and that pictures with larger changes are not.
 func TestNearDuplicatePictures(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	picture := func(phase float64, change func(x, y int, v float64) float64) []float32 {
@@ -57,8 +57,8 @@ func TestNearDuplicatePictures(t *testing.T) {
 	}
 }
 
-// TestNearDuplicateCells checks that cells may differ only by rounding, and that gaps are
-// equal.
+// TestNearDuplicateCells checks that rows of numbers are near duplicates only if they
+// differ by rounding and have the same empty cells.
 func TestNearDuplicateCells(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, c := range []struct {
@@ -75,7 +75,8 @@ func TestNearDuplicateCells(t *testing.T) {
 	}
 }
 
-// TestNearDuplicateTexts compares texts by their letters, and rows of two texts text by text.
+// TestNearDuplicateTexts checks that texts are compared by their letters, and that in rows
+// of two texts both must be similar.
 func TestNearDuplicateTexts(t *testing.T) {
 	long := strings.Repeat("all of this text is the same ", 100)
 	for _, c := range []struct {
@@ -99,7 +100,7 @@ func TestNearDuplicateTexts(t *testing.T) {
 	}
 }
 
-// TestSimilarTexts compares the result with a full table of Levenshtein distances.
+// TestSimilarTexts checks similarTexts against a full table of Levenshtein distances.
 func TestSimilarTexts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	word := func(n int) []rune {
@@ -149,8 +150,8 @@ func TestSimilarTexts(t *testing.T) {
 	}
 }
 
-// TestNearDuplicateFeatures checks that rows of features, about which nothing else is known,
-// must be almost equal.
+// TestNearDuplicateFeatures checks that rows without content are near duplicates only if
+// their features are almost equal.
 func TestNearDuplicateFeatures(t *testing.T) {
 	x := sample(2, 1, 0)
 	y := x.Select([]int{0, 0, 1})

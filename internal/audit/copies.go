@@ -26,52 +26,53 @@ type Copies struct {
 // Copied is an input that occurs several times.
 type Copied struct {
 	Inputs int      `json:"inputs"`
-	Keys   []string `json:"keys"` // of the first inputs
+	Keys   []string `json:"keys"` // keys of the first MaxCopyKeys inputs
 }
 
 const (
-	// maxMostCopied is the number of inputs in Copies.MostCopied, and MaxCopyKeys the number
-	// of keys of each.
+	// maxMostCopied is the largest length of Copies.MostCopied, and MaxCopyKeys is the
+	// largest length of Copied.Keys.
 	maxMostCopied = 20
 	MaxCopyKeys   = 5
-	// hashBins is the number of bins that rows are sorted into by their hashes. The distinct
-	// rows of one bin fit into memory.
+	// hashBins is the number of bins that rows are sorted into by their hashes. There are
+	// many bins because the distinct rows of one bin must fit into memory.
 	hashBins = 128
-	// rowsPerBin is the number of rows of each bin of copyFinder.copies.
+	// rowsPerBin is the number of consecutive rows that share a bin of copyFinder.copies.
 	rowsPerBin = 1 << 20
 
-	hashRecordSize = 16 + 8 + 4 + 4*4 // a hash, a row, a rank, an entry of each of Kinds
-	copyRecordSize = 8 + 1            // a row, and in which groups it came before
+	hashRecordSize = 16 + 8 + 4 + 4*4 // a hash, a row number, a rank, and a group number for each of Kinds
+	copyRecordSize = 8 + 1            // a row number and its copy flags
 )
 
-// copyFinder finds the rows that are copies of an earlier one.
+// copyFinder finds rows that are copies of an earlier row.
 type copyFinder struct {
 	scores *ScoreSet
 	byHash spill
 	copies spill
-	ranks  calibrate.Ranks // ranks of distinct rows
+	ranks  calibrate.Ranks // ranks of the distinct rows
 	count  int             // number of rows that are copies
-	// rows with the most copies
+	// mostCopied holds the rows with the most copies, in falling order.
 	mostCopied []copied
 
-	flags []byte // flags of the rows of one bin of copies
-	bin   int    // number of this bin, counted from 1
+	flags []byte // copy flags of the rows in one bin of copies
+	bin   int    // number of this bin, counted from 1, or 0
 }
 
-// copied is a row with copies.
+// copySet describes equal rows.
 type copied struct {
 	count int
-	rows  []int // the first ones
+	rows  []int // numbers of the first MaxCopyKeys rows
 }
 
-// Flags of a row that has an earlier copy: among all rows, and in its group of each of
-// [Kinds].
+// copyOfAny flags a row with an earlier copy among all rows.
 const copyOfAny = 1
 
+// copyInKind returns the flag of a row with an earlier copy in the same group of a kind. Kind is
+// an index of [Kinds].
 func copyInKind(kind int) byte { return 2 << kind }
 
-// findCopies finds copies in bounded memory: it sorts rows into bins by hash, and the copies
-// found into bins by row number.
+// findCopies finds copies in bounded memory. It sorts all rows into bins by hash, and finds
+// the copies within each bin. It then sorts these copies into bins by row number.
 func (w *ScoreSet) findCopies(ctx context.Context, dir string) (r *copyFinder, err error) {
 	finder := &copyFinder{scores: w, ranks: calibrate.NewRanks(w.Calibration), byHash: spill{dir: dir}, copies: spill{dir: dir}}
 	defer finder.byHash.close()
@@ -107,7 +108,7 @@ func (r *copyFinder) binByHash(ctx context.Context) error {
 	if w.Task == attach.Classification {
 		columns = append(columns, "class")
 	}
-	var numbers [classKind]map[string]uint32 // of the groups of kinds
+	var numbers [classKind]map[string]uint32 // for each kind, the number of each group by name
 	for kind := range numbers {
 		numbers[kind] = map[string]uint32{}
 	}
@@ -153,20 +154,22 @@ func (r *copyFinder) binByHash(ctx context.Context) error {
 	})
 }
 
-// firstCopy is the first row with a hash.
+// firstOccurrence is the first row with its hash.
 type firstCopy struct {
 	row         int
 	groups      [classKind + 1]uint32
-	laterCopies *laterCopies // nil until there is a copy
+	laterCopies *laterCopies // nil until a copy is found
 }
 
+// laterCopies describes the rows that equal a firstOccurrence.
 type laterCopies struct {
 	copied
-	groups [classKind + 1]map[uint32]bool // groups with a copy, besides those of the first row
+	groups [classKind + 1]map[uint32]bool // for each kind, the groups of the copies, except that of the first row
 }
 
-// findInBin finds the copies in a bin, whose rows are in order. The caller passes an empty map
-// and list, so that all bins share their memory.
+// findInBin finds the copies in one bin of byHash. Rows in a bin keep their order, so the
+// first row with a hash is the original. The caller passes an empty map and an empty list,
+// so that their memory is reused for the next bin.
 func (r *copyFinder) findInBin(bin int, known map[rowhash.Hash]int, list []firstCopy) ([]firstCopy, error) {
 	err := r.byHash.each(bin, hashRecordSize, func(record []byte) error {
 		hash, row := rowhash.Hash(record), int(binary.LittleEndian.Uint64(record[16:]))
@@ -215,10 +218,11 @@ func (r *copyFinder) findInBin(bin int, known map[rowhash.Hash]int, list []first
 	return list, err
 }
 
-// close removes the temporary file.
+// close removes the temporary file of copies.
 func (r *copyFinder) close() { r.copies.close() }
 
-// flagsOf returns the flags of n rows from a row on. Calls must be in the order of rows.
+// flagsOf returns the copy flags of n rows, from the given row on. Callers go through the
+// rows in order, because only one bin is in memory.
 func (r *copyFinder) flagsOf(row, n int) ([]byte, error) {
 	var flags []byte
 	for len(flags) < n {

@@ -19,7 +19,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// shardsWithCopies returns shards with copies within a shard and between shards.
+// shardsWithCopies returns shards that contain copies of their own rows and of rows of
+// other shards.
 func shardsWithCopies() (all map[string]ood.Batch, names []string) {
 	all = map[string]ood.Batch{}
 	r := rand.New(rand.NewPCG(8, 8))
@@ -36,8 +37,8 @@ func shardsWithCopies() (all map[string]ood.Batch, names []string) {
 	return all, names
 }
 
-// TestCopies compares the copies found with a map of all rows, for several divisions into
-// parts.
+// TestCopies checks that findCopies finds the same copies as a map of all rows, for several
+// divisions into parts.
 func TestCopies(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
 	if err != nil {
@@ -125,8 +126,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestCopiesCountOnce checks that twenty copies of an outlier give no more evidence than one,
-// although each has its own p-value.
+// TestCopiesCountOnce checks that twenty copies of an outlier give no more evidence than a
+// single outlier.
 func TestCopiesCountOnce(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .1})
 	if err != nil {
@@ -147,7 +148,7 @@ func TestCopiesCountOnce(t *testing.T) {
 	}
 }
 
-// TestSpill reads back records in order, from memory and from the file.
+// TestSpill checks that records are read back in order, from memory and from the file.
 func TestSpill(t *testing.T) {
 	dir := t.TempDir()
 	s := spill{dir: dir}
@@ -184,7 +185,7 @@ func TestSpill(t *testing.T) {
 	}
 }
 
-// BenchmarkFindCopies finds copies among a million rows, half of which are equal.
+// BenchmarkFindCopies measures findInBin on a million rows, half of which are equal.
 func BenchmarkFindCopies(b *testing.B) {
 	s := spill{dir: b.TempDir()}
 	r := &copyFinder{scores: &ScoreSet{}, ranks: calibrate.NewRanks(10), byHash: s, copies: spill{dir: b.TempDir()}}
@@ -209,8 +210,8 @@ func BenchmarkFindCopies(b *testing.B) {
 	}
 }
 
-// TestShiftOfAnyGroup checks that a shift in one file of many is found, as its outliers are,
-// although all inputs together score like the calibration rows.
+// TestShiftOfAnyGroup checks that the shift and the outliers of one file among many are
+// found, although the shift test of all inputs finds nothing.
 func TestShiftOfAnyGroup(t *testing.T) {
 	s, err := NewScorer(bundle(t), Identity{FDR: .1, Delta: .05})
 	if err != nil {
@@ -237,7 +238,8 @@ func TestShiftOfAnyGroup(t *testing.T) {
 	}
 }
 
-// TestLargerPValue checks that no file is named if no p-value is below 1.
+// TestLargerPValue checks that the larger p-value comes with its place, and that a p-value
+// of 1 or more names no place.
 func TestLargerPValue(t *testing.T) {
 	one, other := Place{"shard", "a"}, Place{"shard", "b"}
 	if p, in := largerPValue([2]float64{.5, 1.2}, [2]Place{one, other}); p != 1 || in != (Place{Kind: "all"}) {
@@ -251,7 +253,7 @@ func TestLargerPValue(t *testing.T) {
 // TestNotes checks the notes about few discoveries and about copies.
 func TestNotes(t *testing.T) {
 	ranks := calibrate.NewRanks(999)
-	ranks[1], ranks[500] = 20, 980 // nothing scores higher than all calibration rows
+	ranks[1], ranks[500] = 20, 980 // no row scores higher than all calibration rows
 	d, err := ranks.Discoveries(calibrate.DiscoveryOptions{FDR: .1})
 	if err != nil || d.Count != 20 || d.Least != 10 {
 		t.Fatalf("%+v, %v", d, err)

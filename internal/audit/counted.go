@@ -4,20 +4,23 @@ import (
 	"github.com/attach-uncertainty/attach/calibrate"
 )
 
-// countedRanks holds the ranks of some rows in two ways: of all rows, and of distinct rows.
+// countedRanks holds the ranks of some rows, counted in two ways: once with all rows, and
+// once with distinct rows only.
 //
-// The rows alone do not show which way is right. Short texts and tables with few values repeat
-// by themselves, as calibration rows do, and all of them count. Copies of a file count once.
-// So all results hold in both cases.
+// The rows do not show which way is right. Short texts, and tables with few values, repeat
+// by chance. They repeat among the calibration rows too, so every row should count. But
+// copies of a file should count only once. Results are therefore chosen to hold in both
+// cases.
 type countedRanks struct{ all, distinct calibrate.Ranks }
 
-// discoveries returns the discoveries among all rows, up to the largest p-value at which both
-// ways make discoveries. The false discovery rate holds in both ways: the set of discoveries
-// still grows if p-values fall, and each way has as many discoveries as its largest p-value
-// requires (Blanchard & Roquain 2008, Two simple sufficient conditions for FDR control).
+// discoveries returns the discoveries among all rows. They end at the largest p-value at
+// which both ways of counting make discoveries. The false discovery rate is controlled in
+// both ways, for two reasons. The set of discoveries still grows if p-values fall. Each way
+// has as many discoveries as its largest p-value requires (Blanchard & Roquain 2008, Two
+// simple sufficient conditions for FDR control).
 func (c countedRanks) discoveries(o calibrate.DiscoveryOptions) (calibrate.Discoveries, error) {
 	d, err := c.all.Discoveries(o)
-	if o.Lambda > 0 && err == nil { // Storey has no guarantee for two thresholds
+	if o.Lambda > 0 && err == nil { // Storey's procedure has no such guarantee, so take the smaller threshold
 		var other calibrate.Discoveries
 		if other, err = c.distinct.Discoveries(o); other.PValue < d.PValue {
 			d.PValue, d.Count = other.PValue, truncate(c.all, other.PValue).Rows()-truncate(c.all, other.PValue)[len(c.all)-1]
@@ -37,7 +40,8 @@ func (c countedRanks) discoveries(o calibrate.DiscoveryOptions) (calibrate.Disco
 	return d, err
 }
 
-// truncate sets all p-values above p to 1, so that discoveries end at p.
+// truncate returns ranks in which all p-values above p are set to 1, so that discoveries
+// end at p.
 func truncate(r calibrate.Ranks, p float64) calibrate.Ranks {
 	truncated := calibrate.NewRanks(len(r) - 1)
 	for k, count := range r {
@@ -49,7 +53,7 @@ func truncate(r calibrate.Ranks, p float64) calibrate.Ranks {
 	return truncated
 }
 
-// bounds holds the bounds of both ways.
+// bounds holds the bounds on outliers for both ways of counting.
 type bounds struct{ all, distinct calibrate.OutlierBounds }
 
 func (c countedRanks) bounds(delta float64) (b bounds, err error) {
@@ -59,17 +63,19 @@ func (c countedRanks) bounds(delta float64) (b bounds, err error) {
 	return b, err
 }
 
-// outliers is the lower bound on outliers among the rows of a group, in both ways.
+// outliers returns the lower bound on the number of outliers in a group, for both ways of
+// counting.
 func (b bounds) outliers(c countedRanks) [2]int {
 	return [2]int{b.all.Outliers(c.all), b.distinct.Outliers(c.distinct)}
 }
 
-// fdp is the upper bound on the fraction of inliers among rows with p-values up to p.
+// fdp returns the upper bound on the fraction of inliers among rows with p-values up to p.
+// It holds for both ways of counting.
 func (b bounds) fdp(c countedRanks, p float64) float64 {
 	return max(b.all.FDP(c.all, p), b.distinct.FDP(c.distinct, p))
 }
 
-// shift returns the p-values of the shift tests, in both ways.
+// shift returns the p-values of the shift tests, for both ways of counting.
 func (c countedRanks) shift() (higher, lower [2]float64) {
 	higher[0], lower[0] = c.all.Shift()
 	higher[1], lower[1] = c.distinct.Shift()

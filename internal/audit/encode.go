@@ -10,7 +10,8 @@ import (
 	"strconv"
 )
 
-// floatList is encoded in JSON as the base64 of little-endian float32 numbers.
+// floatList is a list of numbers. Its JSON form is the base64 of little-endian float32
+// numbers.
 type floatList []float32
 
 // MarshalJSON implements json.Marshaler.
@@ -38,7 +39,8 @@ func (f *floatList) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// floatBits is encoded in JSON by its bits, so that infinite numbers survive.
+// floatBits is a number. Its JSON form is its bits in hexadecimal, because JSON cannot
+// represent infinite numbers.
 type floatBits float64
 
 // MarshalJSON implements json.Marshaler.

@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	// maxWorst is the number of rows with the highest scores that are retained.
+	// maxWorst is the number of retained rows with the highest scores.
 	maxWorst = 200
-	// maxSample is the size of the retained sample of all rows.
+	// maxSample is the number of rows in the random sample of all rows that is retained.
 	maxSample = 300
 )
 
-// retainedRow is a row with its features.
+// retainedRow is a row that is stored together with its features.
 type retainedRow struct {
 	Key   string `json:"key"`
 	Shard string `json:"shard"`
-	At    int    `json:"at"` // among the audited rows of the shard
-	// Digest is the digest of the shard once all of its rows are known. It tells shards with
-	// the same name apart.
+	At    int    `json:"at"` // index among the audited rows of the shard
+	// Digest is the digest of the whole shard, or 0 until all rows of the shard are scored.
+	// It distinguishes shards with the same name.
 	Digest     uint64    `json:"digest,omitempty,string"`
 	Score      floatBits `json:"score"`
-	SampleHash uint64    `json:"drawn"` // hash of the key, by which the sample is drawn
-	// Features are the features that the model makes from the row.
+	SampleHash uint64    `json:"drawn"` // hash of the key; the sample keeps the smallest hashes
+	// Features are the features that the model computes from the row.
 	Features floatList `json:"features"`
-	// Hash and Content describe the input itself.
+	// Hash and Content describe the input before the model reads it.
 	Hash    string  `json:"hash,omitempty"`
 	Content Content `json:"content,omitempty"`
 	// Shown is the picture or text of the row, or nil.
@@ -39,14 +39,15 @@ type Shown struct {
 	Text    string `json:"text,omitempty"`
 }
 
-// retainedRows holds the rows with the highest scores, and a sample drawn by hashes of keys.
-// Neither depends on how rows were divided into parts. Each list is sorted.
+// retainedRows holds the rows with the highest scores, and a sample of all rows that is
+// drawn by hashes of keys. Neither list depends on how rows were divided into parts. Both
+// are sorted.
 type retainedRows struct {
 	Worst  []retainedRow `json:"worst"`
 	Sample []retainedRow `json:"drawn"`
 }
 
-// width is the number of features, or -1 if no row is kept.
+// width returns the number of features, or -1 if no row is retained.
 func (k *retainedRows) width() int {
 	for _, rows := range [][]retainedRow{k.Worst, k.Sample} {
 		if len(rows) > 0 {
@@ -56,7 +57,7 @@ func (k *retainedRows) width() int {
 	return -1
 }
 
-// compare orders rows as in an audit.
+// compare orders rows by shard, then by their position in the shard.
 func (r retainedRow) compare(o retainedRow) int {
 	return cmp.Or(cmp.Compare(r.Shard, o.Shard), cmp.Compare(r.Digest, o.Digest), cmp.Compare(r.At, o.At))
 }
@@ -71,15 +72,16 @@ func compareSampleHashes(a, b retainedRow) int {
 	return cmp.Or(cmp.Compare(a.SampleHash, b.SampleHash), a.compare(b))
 }
 
-// add adds a row if it belongs to one of the lists. Features is called only then.
+// add inserts a row into each list that it belongs to. It calls features only if the row
+// belongs to at least one list.
 func (k *retainedRows) add(r retainedRow, features func() floatList) {
 	k.Worst = insertSorted(k.Worst, &r, maxWorst, compareScores, features)
-	r.Hash, r.Content = "", nil // only the worst rows are compared
+	r.Hash, r.Content = "", nil // only the worst rows are searched for duplicates
 	k.Sample = insertSorted(k.Sample, &r, maxSample, compareSampleHashes, features)
 }
 
-// insertSorted inserts a row into a sorted list of at most limit rows, and computes its
-// features if they are missing.
+// insertSorted inserts a row into a sorted list and keeps the first limit rows. It computes
+// the features of the row if they are missing.
 func insertSorted(list []retainedRow, r *retainedRow, limit int, order func(a, b retainedRow) int, features func() floatList) []retainedRow {
 	if len(list) == limit && order(list[limit-1], *r) <= 0 {
 		return list
@@ -101,14 +103,15 @@ func (k *retainedRows) merge(others retainedRows) {
 	}
 }
 
-// sampleHash hashes a key for the sample.
+// sampleHash returns the hash of a key. The sample consists of the rows with the smallest
+// hashes.
 func sampleHash(key string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(key))
-	return mixBits(h.Sum64()) // the first bits of FNV are alike for short keys
+	return mixBits(h.Sum64()) // FNV hashes of short keys share their first bits
 }
 
-// rowDigest is the digest of a row of a shard.
+// rowDigest returns a digest of the features of row at of a shard.
 func rowDigest(at int, features []float32) uint64 {
 	h := mixBits(uint64(at) + 1)
 	for _, v := range features {

@@ -19,11 +19,11 @@ import (
 	pq "github.com/attach-uncertainty/attach/internal/data/parquet"
 )
 
-// segment is a range of rows in a file.
+// segment is a range of rows of a shard that is stored in a file.
 type segment struct {
 	Range
 	file  *File
-	first int // number, in the file, of the first row of the range
+	first int // row of the file at which the range begins
 	shard int // index in ScoreSet.Shards
 }
 
@@ -40,7 +40,7 @@ func (f *File) segments() (list []segment) {
 // ScoreSet is a set of files of scores that together hold all rows of their shards.
 type ScoreSet struct {
 	Identity
-	Shards   []Range // one for each shard, with all of its rows
+	Shards   []Range // one range per shard, with all rows of the shard
 	segments []segment
 	ranks    calibrate.Ranks
 	widths   []calibrate.Ranks
@@ -49,8 +49,8 @@ type ScoreSet struct {
 	used     usedCounts
 }
 
-// Join joins files of scores. It returns an error if their identities differ, or if rows of a
-// shard are missing or occur twice.
+// Join joins files of scores. It returns an error if their identities differ, or if rows of
+// a shard are missing or occur twice.
 func Join(files []*File) (*ScoreSet, error) {
 	w := &ScoreSet{Identity: files[0].Identity}
 	w.ranks = calibrate.NewRanks(w.Calibration)
@@ -67,7 +67,7 @@ func Join(files []*File) (*ScoreSet, error) {
 	if err := w.joinSegments(); err != nil {
 		return nil, err
 	}
-	digests := map[string]uint64{} // of shards, by name
+	digests := map[string]uint64{} // digest of each shard by name
 	for _, s := range w.Shards {
 		digests[s.Shard] = s.Digest
 	}
@@ -79,7 +79,7 @@ func Join(files []*File) (*ScoreSet, error) {
 	return w, nil
 }
 
-// SharedNames returns the names that several shards share.
+// SharedNames returns each name that several shards have.
 func (w *ScoreSet) SharedNames() (names []string) {
 	for i, s := range w.Shards[1:] {
 		if s.Shard == w.Shards[i].Shard {
@@ -89,7 +89,8 @@ func (w *ScoreSet) SharedNames() (names []string) {
 	return slices.Compact(names)
 }
 
-// joinSegments joins the sorted segments to shards.
+// joinSegments joins the sorted segments into shards. It returns an error if segments
+// overlap or leave a gap.
 func (w *ScoreSet) joinSegments() error {
 	for i, s := range w.segments {
 		last := len(w.Shards) - 1
@@ -97,7 +98,7 @@ func (w *ScoreSet) joinSegments() error {
 		if last >= 0 && w.Shards[last].Shard == s.Shard {
 			before = w.Shards[last]
 		}
-		// Different files with one name, from different machines.
+		// Different files may have the same name if they come from different machines.
 		sameName := before.complete() && s.complete() && before.Digest != s.Digest
 		switch {
 		case before.Audited == 0 || sameName:
@@ -126,9 +127,10 @@ func (w *ScoreSet) joinSegments() error {
 	return nil
 }
 
-// addFile adds the counts of a file. It reads the header again, because the headers of all
-// files together would take much memory. Rows of parts lack the digest of their shard, and
-// get it from digests by its name: the shards of parts have different names.
+// addFile adds the counts of a file to the set. It reads the header again, because the
+// headers of all files together would take much memory. Retained rows of parts have no
+// shard digest yet. They get it from digests by the name of their shard. This is safe
+// because only finished audits can have several shards with one name.
 func (w *ScoreSet) addFile(f *File, digests map[string]uint64) error {
 	h, err := readHeader(f.path)
 	if err != nil {
@@ -164,7 +166,7 @@ func (w *ScoreSet) addFile(f *File, digests map[string]uint64) error {
 // blockRows is the number of rows that are read at a time.
 const blockRows = 1 << 10
 
-// block is n consecutive rows of a shard, with cells by column.
+// block holds n consecutive rows of a shard. Cells are stored by column.
 type block struct {
 	*columns
 	cells []pq.Values
@@ -178,7 +180,8 @@ func (b block) numbers(column string) []float64 { return b.cells[b.index[column]
 
 func (b block) texts(column string) [][]byte { return b.cells[b.index[column]].Bytes }
 
-// eachBlock passes columns of all rows to use, block by block, in the order of rows.
+// eachBlock reads the given columns of all rows. It passes them to use block by block, in
+// the order of the rows.
 func (w *ScoreSet) eachBlock(ctx context.Context, columns *columns, use func(b block) error) error {
 	open := map[*File]*pq.Cursor{}
 	defer func() {
@@ -186,7 +189,7 @@ func (w *ScoreSet) eachBlock(ctx context.Context, columns *columns, use func(b b
 			c.Close()
 		}
 	}()
-	left := map[*File]int{} // segments
+	left := map[*File]int{} // number of segments of each file that are still to be read
 	for _, s := range w.segments {
 		left[s.file]++
 	}
@@ -221,8 +224,8 @@ func (w *ScoreSet) eachBlock(ctx context.Context, columns *columns, use func(b b
 	return nil
 }
 
-// WriteScores writes all rows to one file of scores, and returns the results. Temporary files
-// go to dir.
+// WriteScores writes all rows to one file of scores and returns the results. It creates
+// temporary files in dir.
 func (w *ScoreSet) WriteScores(ctx context.Context, to io.Writer, dir string) (*Audit, error) {
 	copies, err := w.findCopies(ctx, dir)
 	if err != nil {
@@ -270,13 +273,13 @@ func (w *ScoreSet) WriteScores(ctx context.Context, to io.Writer, dir string) (*
 // Scores is the name of the file of scores of a finished audit. OpenFile reads it.
 const Scores = "scores.parquet"
 
-// Finish joins files of scores and writes Scores, audit.json, report.html and run.json to a
-// folder, which it creates if necessary. Earlier results in the folder stay until all four
-// files are on disk, and may themselves be among the files. Page writes the report, and note
-// is the content of run.json.
+// Finish joins files of scores. It writes Scores, audit.json, report.html and run.json to
+// dir, which it creates if necessary. Earlier results in dir stay until all four files are
+// on disk, so files may include the earlier Scores. The function page writes report.html,
+// and note is the content of run.json.
 //
-// Look, if not nil, returns pictures or texts of audited rows of a shard. Rows that it cannot
-// show are left out of the report.
+// If look is not nil, it returns pictures or texts of audited rows of a shard, for the
+// report. It may return nil if the shard cannot be read.
 func Finish(ctx context.Context, files []*File, dir string, look func(ctx context.Context, shard string, rows []int) []Shown, page func(w io.Writer, a *Audit) error, note any) (a *Audit, err error) {
 	whole, err := Join(files)
 	if err != nil {
@@ -311,9 +314,9 @@ func Finish(ctx context.Context, files []*File, dir string, look func(ctx contex
 	return a, nil
 }
 
-// showWorst fills in pictures and texts of the worst rows.
+// showWorst adds pictures or texts to the rows with the highest scores.
 func (w *ScoreSet) showWorst(ctx context.Context, look func(ctx context.Context, shard string, rows []int) []Shown) {
-	places := map[string][]int{} // places among the worst, by shard
+	places := map[string][]int{} // indices in retained.Worst, by shard
 	for i, r := range w.retained.Worst {
 		if r.Shown == nil {
 			places[r.Shard] = append(places[r.Shard], i)
@@ -331,7 +334,7 @@ func (w *ScoreSet) showWorst(ctx context.Context, look func(ctx context.Context,
 	}
 }
 
-// WriteJSON writes audit.json, or run.json.
+// WriteJSON writes v as indented JSON. It is used for audit.json and run.json.
 func WriteJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

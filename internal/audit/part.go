@@ -20,31 +20,33 @@ import (
 )
 
 const (
-	// headerKey and sumKey are the metadata keys of the header of a file of scores and of its
-	// checksum. Pages have checksums of their own.
+	// headerKey and sumKey are the metadata keys of the header of a file of scores and of
+	// its checksum. Rows need no checksum here, because Parquet pages have their own.
 	headerKey = "attach.audit"
 	sumKey    = "attach.audit.crc32"
 )
 
 func checksum(text []byte) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE(text)) }
 
-// header is the header of a file of scores.
+// header is the header of a file of scores. It counts the rows of the file.
 type header struct {
 	Identity
-	Ranges []Range `json:"ranges"` // in the order of the rows
-	// Ranks holds the ranks of OOD scores, and Widths those of interval widths, for each
-	// target.
+	// Ranges are in the order of the rows.
+	Ranges []Range `json:"ranges"`
+	// Ranks holds the ranks of the OOD scores. Widths holds the ranks of the interval
+	// widths, with one element per target.
 	Ranks  sparseRanks   `json:"ranks"`
 	Widths []sparseRanks `json:"widths,omitempty"`
 	// Gaps counts the empty cells of columns, or is nil.
 	Gaps []attach.ColumnGaps `json:"gaps,omitempty"`
 	// Retained holds rows with their features.
 	Retained retainedRows `json:"kept"`
-	// Used counts the rows that were fitted or calibrated on.
+	// Used counts the rows that the .attach file was fitted or calibrated on.
 	Used usedCounts `json:"used,omitzero"`
 }
 
-// sparseRanks holds ranks as pairs of a rank and the number of rows with it.
+// sparseRanks counts rows by rank. Each pair is a rank and the number of rows with this
+// rank.
 type sparseRanks [][2]int
 
 func newSparseRanks(r calibrate.Ranks) sparseRanks {
@@ -57,15 +59,15 @@ func newSparseRanks(r calibrate.Ranks) sparseRanks {
 	return s
 }
 
-// addTo adds the counts to ranks.
+// addTo adds the counts to r.
 func (s sparseRanks) addTo(r calibrate.Ranks) {
 	for _, pair := range s {
 		r[pair[0]] += pair[1]
 	}
 }
 
-// valid reports whether the pairs count exactly the given number of rows, ranked among n
-// calibration rows.
+// valid reports whether the pairs count exactly the given number of rows, with ranks among
+// n calibration rows.
 func (s sparseRanks) valid(rows, n int) bool {
 	for _, pair := range s {
 		if pair[0] < 0 || pair[0] > n || pair[1] < 0 || pair[1] > rows {
@@ -76,13 +78,13 @@ func (s sparseRanks) valid(rows, n int) bool {
 	return rows == 0
 }
 
-// writer writes rows of scores, then the header.
+// writer writes a file of scores. It writes the rows first, then the header.
 type writer struct {
 	columns  *columns
 	w        *parquet.GenericWriter[any]
 	rows     []parquet.Row
 	values   []parquet.Value
-	texts    []byte // of values
+	texts    []byte // bytes of the text values
 	buffered int
 }
 
@@ -98,7 +100,7 @@ func newWriter(to io.Writer, c *columns) *writer {
 		parquet.CreatedBy("attach", "", ""))}
 }
 
-// add writes the next value of a row, in the order of columns.
+// add appends the next value of a row. Values are in the order of columns.
 func (w *writer) add(value parquet.Value) {
 	w.values = append(w.values, value.Level(0, 0, len(w.values)%len(w.columns.names)))
 }
@@ -113,7 +115,7 @@ func (w *writer) text(s string) {
 	w.add(parquet.ByteArrayValue(w.texts[at:len(w.texts):len(w.texts)]))
 }
 
-// endRow ends a row.
+// endRow ends a row. It writes the collected rows when they fill a batch.
 func (w *writer) endRow() error {
 	if len(w.values) < batchRows*len(w.columns.names) {
 		return nil
@@ -152,7 +154,7 @@ func (w *writer) close(h header) error {
 	return w.w.Close()
 }
 
-// Part is a set of scored rows: ranges of one shard or of several.
+// Part holds scored rows of one or more shards, as a Parquet file in memory.
 type Part struct {
 	header
 	bytes      bytes.Buffer
@@ -161,13 +163,13 @@ type Part struct {
 	widths     []calibrate.Ranks
 	gaps       *attach.GapCounter
 	rows       int
-	incomplete bool // it has only some rows of a batch
+	incomplete bool // an error occurred within its last batch
 }
 
 // First is the first range of the part.
 func (p *Part) First() Range { return p.Ranges[0] }
 
-// WriteTo writes the file of the part.
+// WriteTo writes the Parquet file of the part.
 func (p *Part) WriteTo(w io.Writer) (int64, error) { return p.bytes.WriteTo(w) }
 
 // At returns the file at path that the part was written to.
@@ -182,7 +184,7 @@ func newPart(id Identity, gaps *attach.GapCounter) *Part {
 	return p
 }
 
-// close completes the part.
+// close writes the header of the part.
 func (p *Part) close() error {
 	p.Ranks = newSparseRanks(p.ranks)
 	for _, r := range p.widths {
@@ -196,13 +198,15 @@ func (p *Part) close() error {
 type File struct {
 	path string
 	Identity
-	Ranges []Range // in the order of the rows
+	// Ranges are in the order of the rows.
+	Ranges []Range
 }
 
 // ErrNotScores is wrapped by errors about files that no audit wrote.
 var ErrNotScores = errors.New("not a file of scores of an audit")
 
-// OpenFile reads the header of the file of scores at path, and checks its rows against it.
+// OpenFile reads the header of the file of scores at path. It checks that the rows match
+// the header.
 func OpenFile(path string) (*File, error) {
 	h, err := readHeader(path)
 	if err != nil {
@@ -211,10 +215,12 @@ func OpenFile(path string) (*File, error) {
 	return &File{path, h.Identity, h.Ranges}, nil
 }
 
-// maxCalibration bounds the memory for ranks.
+// maxCalibration limits the number of calibration rows in a header, because the memory for
+// ranks grows with it.
 const maxCalibration = 1 << 26
 
-// maxFitRows bounds the time to compute limits on gaps.
+// maxFitRows limits the number of fit rows in a header, because the time to judge empty
+// cells grows with it.
 const maxFitRows = 1 << 31
 
 func readHeader(path string) (*header, error) {
@@ -237,7 +243,7 @@ func readHeader(path string) (*header, error) {
 		return nil, invalid("%w", err)
 	}
 	n := 0
-	ends := map[string]int{} // of the rows of shards
+	ends := map[string]int{} // the row after the last row of each shard
 	for _, r := range h.Ranges {
 		if r.Start < 0 || r.End <= r.Start || r.Audited < r.End || r.Rows < r.Audited || r.End-r.Start > math.MaxInt-n {
 			return nil, invalid("rows %d to %d of %d", r.Start, r.End, r.Audited)
@@ -284,28 +290,29 @@ func readHeader(path string) (*header, error) {
 // Damaged reports whether an error is about a damaged file of scores.
 func Damaged(err error) bool { return errors.Is(err, pq.ErrFormat) || errors.Is(err, ErrNotScores) }
 
-// Check reads all rows of the file. Damaged recognises its error if they are damaged.
+// Check reads all rows of the file. If they are damaged, it returns an error that Damaged
+// recognises.
 func (f *File) Check(ctx context.Context) error {
 	w := &ScoreSet{Identity: f.Identity, segments: f.segments()}
 	return w.eachBlock(ctx, w.columns(), func(block) error { return nil })
 }
 
-// Path is the path of the file.
+// Path returns the path of the file.
 func (f *File) Path() string { return f.path }
 
 // At returns the file after it was moved to path.
 func (f *File) At(path string) *File { return &File{path, f.Identity, f.Ranges} }
 
-// WithResultOptions returns id with those options of other that do not affect scores: the
-// false discovery rate, Delta and Conditional. SkipBad is set if either has it, because no
-// input of id was bad.
+// WithResultOptions returns id with the options of other that do not affect scores: FDR,
+// Delta and Conditional. It sets SkipBad if either identity has it. Scores without SkipBad
+// stay valid with it, because no bad input was found.
 func (id Identity) WithResultOptions(other Identity) Identity {
 	id.FDR, id.Delta, id.Conditional = other.FDR, other.Delta, other.Conditional
 	id.Reading.SkipBad = id.Reading.SkipBad || other.Reading.SkipBad
 	return id
 }
 
-// Shards returns the names of the shards of the rows.
+// Shards returns the names of the shards that the file has rows of.
 func (f *File) Shards() []string {
 	var names []string
 	for _, r := range f.Ranges {

@@ -9,14 +9,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/eigen"
 )
 
-// Point is a row in two dimensions.
+// Point is the position of a retained row in a two-dimensional plot.
 type Point struct {
 	X, Y  float64
-	Worst bool // among the rows with the highest scores, and not from the sample
+	Worst bool // the row has one of the highest scores; otherwise it is from the sample
 }
 
 // Projection projects the normalised features of the retained rows onto their first two
-// principal components. It is nil if there are too few rows or features.
+// principal components. It returns nil if there are fewer than 3 rows or 2 features.
 func (a *Audit) Projection() ([]Point, error) {
 	var points []Point
 	list := a.retained.Sample
@@ -46,7 +46,8 @@ func (a *Audit) Projection() ([]Point, error) {
 			x.Set(i, j, x.At(i, j)-v)
 		}
 	}
-	// In float32, the result would depend on the BLAS implementation.
+	// The computation is in float64, because a float32 result would depend on the BLAS
+	// library.
 	sym := mat.NewSymDense(n, nil)
 	sym.SymOuterK(1, x)
 	values, vectors, err := eigen.Sym(sym)
@@ -59,7 +60,7 @@ func (a *Audit) Projection() ([]Point, error) {
 	}
 	coordinate := func(k, i int) float64 {
 		v := vectors.At(i, k) * math.Sqrt(max(values[k], 0))
-		if vectors.At(0, k) < 0 { // the sign is arbitrary
+		if vectors.At(0, k) < 0 { // the sign of an eigenvector is arbitrary, so fix it
 			v = -v
 		}
 		return v

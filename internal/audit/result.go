@@ -19,7 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// Audit is the result of an audit. docs/reference/json.md describes its keys.
+// Audit is the result of an audit. docs/reference/json.md describes its JSON keys.
 type Audit struct {
 	Inputs int `json:"inputs"`
 	Identity
@@ -41,17 +41,17 @@ type Audit struct {
 	HighestScoring  []Row       `json:"highest_scoring"`
 	Copies          *Copies     `json:"copies,omitempty"` // nil if all inputs differ
 	Duplicates      [][]string  `json:"duplicates,omitempty"`
-	// Gaps are the columns that are empty more often than in the fit rows.
+	// Gaps lists the columns that are empty more often than they were in the fit rows.
 	Gaps     []attach.ColumnGaps `json:"gaps,omitempty"`
 	Notes    []string            `json:"notes"`
 	retained retainedRows
 
-	// UsedInFit and UsedInCalibration estimate how many inputs were used before. They are 0
-	// if none were, or if the .attach file keeps no hashes.
+	// UsedInFit and UsedInCalibration estimate how many inputs were used to fit and to
+	// calibrate. Both are 0 if the .attach file keeps no hashes.
 	UsedInFit         int `json:"used_in_fit,omitempty"`
 	UsedInCalibration int `json:"used_in_calibration,omitempty"`
 	used              usedCounts
-	cautions          int // number of the first Notes that are cautions
+	cautions          int // Notes[:cautions] are cautions
 }
 
 // Storey holds the discoveries of Storey's procedure.
@@ -60,28 +60,29 @@ type Storey struct {
 	PValueThreshold float64 `json:"p_value_threshold"`
 }
 
-// Shift holds the p-values of the tests that inputs score no higher, and no lower, than the
-// calibration rows.
+// Shift holds the p-values of two tests. Higher is small if the inputs score higher than
+// the calibration rows. Lower is small if they score lower.
 type Shift struct {
 	Higher float64 `json:"p_higher"`
 	Lower  float64 `json:"p_lower"`
 }
 
-// AnyShift combines the tests of all inputs and of each file, folder and group. As in the
-// bounds on outliers, half of the error is spent on all inputs and half, in equal parts, on
-// the groups. So Higher is at most Delta if and only if Outliers is above 0.
+// AnyShift combines the shift test of all inputs with the shift tests of each file, folder
+// and group. Half of the error probability is spent on all inputs. The other half is
+// divided equally among the files, folders and groups. The bounds on outliers divide Delta
+// in the same way, so Higher is at most Delta if and only if Outliers is above 0.
 type AnyShift struct {
 	Shift
 	// HigherIn and LowerIn are the places with the smallest p-values.
 	HigherIn Place `json:"higher_in"`
 	LowerIn  Place `json:"lower_in"`
 	// GroupsTested is the number of files, folders and groups tested. AllInputs is the test
-	// of all inputs alone.
+	// of all inputs, without correction for the other tests.
 	GroupsTested int   `json:"groups_tested"`
 	AllInputs    Shift `json:"all_inputs"`
 }
 
-// Place is a group by kind and name, or all inputs, of kind "all".
+// Place names a group by its kind and name. The kind "all" stands for all inputs.
 type Place struct {
 	Kind string `json:"kind"`
 	Name string `json:"name,omitempty"`
@@ -102,8 +103,8 @@ type Group struct {
 	Discoveries   int    `json:"discoveries"`
 	Outliers      int    `json:"outliers_lower_bound"`
 	FitDuplicates int    `json:"fit_duplicates,omitempty"`
-	// WithTarget counts the rows with a target, and Covered those whose target is within
-	// its interval, for each target.
+	// WithTarget counts the rows whose target is known. Covered counts the rows whose
+	// interval contains the target. Both have one element per target.
 	WithTarget []int `json:"with_target,omitempty"`
 	Covered    []int `json:"covered,omitempty"`
 }
@@ -117,7 +118,7 @@ type Class struct {
 	PValue      float64 `json:"p_value"`
 }
 
-// Interval describes the widths of the intervals of a target against those of the
+// Interval compares the widths of the intervals of a target with the widths for the
 // calibration rows.
 type Interval struct {
 	Name            string  `json:"name,omitempty"`
@@ -129,12 +130,12 @@ type Interval struct {
 	Widest          []Row   `json:"widest,omitempty"`
 }
 
-// CoveredFraction is the fraction of targets within their intervals, or NaN if no target is
-// known.
+// CoveredFraction returns the fraction of known targets that are within their intervals, or
+// NaN if no target is known.
 func (i Interval) CoveredFraction() float64 { return coveredFraction(i.Covered, i.WithTarget) }
 
-// CoveredFraction is the fraction of targets k in the group that are within their intervals,
-// or NaN if no target is known.
+// CoveredFraction returns the fraction of rows in the group whose interval contains target
+// k, or NaN if the target is not known for any row.
 func (g Group) CoveredFraction(k int) float64 {
 	if k >= len(g.WithTarget) {
 		return math.NaN()
@@ -144,7 +145,7 @@ func (g Group) CoveredFraction(k int) float64 {
 
 func coveredFraction(covered, known int) float64 { return float64(covered) / float64(known) }
 
-// maxWidest is the number of rows in Widest.
+// maxWidest is the largest length of Interval.Widest.
 const maxWidest = 20
 
 // Shard is a file or folder with the numbers of its rows and of its audited rows.
@@ -154,7 +155,7 @@ type Shard struct {
 	Inputs int    `json:"inputs"`
 }
 
-// Row is an input.
+// Row describes one input and its results.
 type Row struct {
 	Key       string    `json:"key"`
 	Shard     string    `json:"shard"`
@@ -164,8 +165,8 @@ type Row struct {
 	Discovery bool      `json:"discovery"`
 	Class     *int      `json:"class,omitempty"`
 	ClassName string    `json:"class_name,omitempty"`
-	// Confidence is that of the class. Prediction, Lower and Upper have an element for each
-	// target.
+	// Confidence is the confidence in Class. Prediction, Lower and Upper have one element
+	// per target.
 	Confidence     *JSONFloat  `json:"confidence,omitempty"`
 	Prediction     []JSONFloat `json:"prediction,omitempty"`
 	Lower          []JSONFloat `json:"lower,omitempty"`
@@ -176,10 +177,10 @@ type Row struct {
 	Shown  *Shown `json:"-"`
 }
 
-// JSONFloat is a number that is written as null if it is not finite.
+// JSONFloat is a number whose JSON form is null if it is not finite.
 type JSONFloat float64
 
-// MarshalJSON writes nine significant digits.
+// MarshalJSON implements json.Marshaler. It writes nine significant digits.
 func (f JSONFloat) MarshalJSON() ([]byte, error) {
 	if math.IsInf(float64(f), 0) || math.IsNaN(float64(f)) {
 		return []byte("null"), nil
@@ -187,25 +188,25 @@ func (f JSONFloat) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(f), 'g', 9, 64), nil
 }
 
-// tally accumulates the results over all rows.
+// tally accumulates the results of an audit row by row.
 type tally struct {
 	scores  *ScoreSet
 	a       *Audit
 	ranks   countedRanks
-	bounds  bounds // at half of Delta
+	bounds  bounds // they fail with probability at most Delta/2
 	copies  *copyFinder
-	nextRow int   // row
-	looks   []int // hypothesis.Looks: the ranks at which bounds are evaluated
+	nextRow int   // number of the next row that add counts
+	looks   []int // ranks at which bounds are evaluated, from hypothesis.Looks
 	groups  map[groupKey]*counts
 
-	widths         [][]float64         // widths of the widest intervals, for each target
-	shownRows      map[int]map[int]int // places in HighestScoring, by shard and row
-	neededKeys     []copiedRow         // rows whose keys are needed, in order
-	scratch        countedRanks
-	distinctWidths []calibrate.Ranks // for each target
+	widths         [][]float64         // per target, the widths of the widest intervals
+	shownRows      map[int]map[int]int // indices in HighestScoring, by shard and row
+	neededKeys     []copiedRow         // rows whose keys Copies lists, in order
+	scratch        countedRanks        // result of groupRanks
+	distinctWidths []calibrate.Ranks   // per target, the ranks of interval widths of distinct rows
 }
 
-// copiedRow is a row whose key Copies lists.
+// pendingKey is a key that is written to *key when its row is read.
 type copiedRow struct {
 	row int
 	key *string
@@ -217,7 +218,7 @@ type groupKey struct {
 	name  string
 }
 
-// Kinds are the kinds of groups, in the order of audit.json.
+// Kinds returns the kinds of groups, in the order of audit.json.
 func Kinds() []string { return []string{"shard", "folder", "group", "class"} }
 
 const (
@@ -227,23 +228,23 @@ const (
 	classKind
 )
 
-// counts are the counts of a group.
+// groupCounts holds the counts of a group.
 type counts struct {
 	name                string
 	rows, discovered    int
-	fitDuplicates       int // rows near a fit row
-	distinct            int
-	lookCounts          [2][]int // for all rows and for distinct rows, by index of tally.looks
-	withTarget, covered []int    // of targets
-	outlierPair         [2]int   // bounds on outliers, with all copies counted and with copies counted once
+	fitDuplicates       int      // rows near a fit row
+	distinct            int      // rows that are not copies of an earlier row of the group
+	lookCounts          [2][]int // rows by lookIndex, for all rows and for distinct rows
+	withTarget, covered []int    // number of rows, per target
+	outlierPair         [2]int   // bounds on outliers, with all rows and with distinct rows
 	outliers            int      // the smaller of outlierPair
-	// counterpart is the folder with all rows of this shard, the shard with all rows of this
-	// folder, or nil.
+	// counterpart of a shard is the one folder that has all its rows. The counterpart of a
+	// folder is the one shard that has all its rows. It is nil if there is no such group.
 	counterpart *counts
 }
 
-// addCounterpart records the folder of the next row of a shard, or the shard of the next row
-// of a folder.
+// addCounterpart updates the counterpart of a shard with the folder of its next row, or the
+// counterpart of a folder with the shard of its next row.
 func (c *counts) addCounterpart(other *counts) {
 	switch {
 	case c.rows == 0:
@@ -253,7 +254,7 @@ func (c *counts) addCounterpart(other *counts) {
 	}
 }
 
-// lookIndex is the number of looks at or above a rank, which is counted from 1.
+// lookIndex returns the number of looks at or above a rank. Ranks are counted from 1.
 func lookIndex(looks []int, rank int) int {
 	index := 0
 	for index < len(looks) && rank <= looks[index] {
@@ -262,7 +263,9 @@ func lookIndex(looks []int, rank int) int {
 	return index
 }
 
-// groupRanks returns ranks that give the same bounds as the ranks of the group.
+// groupRanks returns ranks that are coarser than the ranks of the group but give the same
+// bounds, because bounds are evaluated only at looks. The result is valid until the next
+// call.
 func (t *tally) groupRanks(c *counts) countedRanks {
 	for way, ranks := range []calibrate.Ranks{t.scratch.all, t.scratch.distinct} {
 		clear(ranks)
@@ -277,7 +280,7 @@ func (t *tally) groupRanks(c *counts) countedRanks {
 	return t.scratch
 }
 
-// newTally computes the results that need ranks only.
+// newTally returns a tally with the results that only need the ranks of the rows.
 func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 	a := &Audit{Inputs: w.ranks.Rows(), Identity: w.Identity, retained: w.retained, used: w.used}
 	a.UsedInFit, a.UsedInCalibration = w.used[0].Known(), w.used[1].Known()
@@ -352,10 +355,11 @@ func countUpTo(r calibrate.Ranks, k int) (sum int) {
 	return sum
 }
 
-// rank is the rank of a p-value, from 1.
+// rank returns the rank of a p-value, counted from 1.
 func (w *ScoreSet) rank(p float64) int { return int(math.Round(p * float64(w.Calibration+1))) }
 
-// registerCopies registers the rows with many copies, whose keys add fills in.
+// registerCopies lists the rows with the most copies in the result. Their keys follow when
+// add reads the rows.
 func (t *tally) registerCopies() {
 	if t.copies.count == 0 {
 		return
@@ -372,19 +376,20 @@ func (t *tally) registerCopies() {
 	t.a.Copies = c
 }
 
-// sixDigits rounds a number to six digits, which do not differ between processors.
+// sixDigits rounds a number to six significant digits, because later digits can differ
+// between processors.
 func sixDigits(x float64) float64 {
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 6, 64), 64)
 	if err != nil {
-		panic(err) // a number that was just written
+		panic(err) // FormatFloat always returns a valid number
 	}
 	return y
 }
 
-// discovered reports whether a p-value is that of a discovery.
+// discovered reports whether a row with p-value p is a discovery.
 func (t *tally) discovered(p float64) bool { return p <= t.a.PValueThreshold }
 
-// add counts rows.
+// add adds the rows of a block to the results.
 func (t *tally) add(b block) error {
 	w := t.scores
 	p, folders, shown := b.numbers("p_value"), b.texts("folder"), t.shownRows[b.shard]
@@ -472,8 +477,8 @@ func (t *tally) add(b block) error {
 	return nil
 }
 
-// keepWidest keeps row i if its interval of target k is among the widest. Rows come in order, so
-// the first of equal widths stay.
+// keepWidest adds row i to Interval.Widest if its interval of target k is among the widest.
+// If widths are equal, the earlier row stays.
 func (t *tally) keepWidest(b block, k, i int, discovery bool) {
 	width := t.targetValue(b, "upper", k, i) - t.targetValue(b, "lower", k, i)
 	if math.IsNaN(width) {
@@ -495,7 +500,8 @@ func (t *tally) keepWidest(b block, k, i int, discovery bool) {
 	interval.Widest = slices.Insert(interval.Widest, place, t.newRow(b, i, discovery))[:length]
 }
 
-// groupNamed returns the group with a kind and a name. The look-up does not copy the name.
+// groupNamed returns the counts of the group with a kind and a name. It looks up
+// string(name) inside the map index, because the compiler then does not copy the name.
 func (t *tally) groupNamed(kind int, name []byte) *counts {
 	if c, ok := t.groups[groupKey{kind: kind, name: string(name)}]; ok {
 		return c
@@ -518,13 +524,13 @@ func (t *tally) group(key groupKey, name string) *counts {
 	return c
 }
 
-// covers reports whether target k of row i is known, and whether its interval contains it.
+// covers reports whether target k of row i is known, and whether the interval contains it.
 func (t *tally) covers(b block, k, i int) (known, inside bool) {
 	y := t.targetValue(b, "target", k, i)
 	return !math.IsNaN(y), t.targetValue(b, "lower", k, i) <= y && y <= t.targetValue(b, "upper", k, i)
 }
 
-// targetValue is the value of a column of target k in row i.
+// targetValue returns the value of a column of target k in row i.
 func (t *tally) targetValue(b block, column string, k, i int) float64 {
 	return b.numbers(t.scores.targetColumn(column, k))[i]
 }
@@ -580,10 +586,10 @@ func (t *tally) finish(ctx context.Context) (*Audit, error) {
 	return a, nil
 }
 
-// boundOutliers computes the lower bounds on outliers in each group and in all inputs, and the
-// shift tests. Half of Delta is spent on bounds that hold for every subset of the inputs. The
-// other half is divided among the groups that are defined without a look at their scores. So
-// all bounds hold at once, and bounds of groups that share no row add up.
+// boundOutliers computes the shift tests, and the lower bounds on outliers in each group
+// and in all inputs. Half of Delta is spent on bounds that hold for every subset of the
+// inputs. The other half is divided among the groups that are defined without using scores.
+// Therefore all bounds hold at once, and bounds of groups without common rows add up.
 func (t *tally) boundOutliers() error {
 	tested := 0
 	for key := range t.groups {
@@ -591,7 +597,7 @@ func (t *tally) boundOutliers() error {
 			tested++
 		}
 	}
-	divisor := 2 * float64(tested) // of Delta
+	divisor := 2 * float64(tested) // each test gets an error probability of Delta/divisor
 	all := Place{Kind: "all"}
 	highest, lowest := [2]Place{all, all}, [2]Place{all, all}
 	higher, lower := t.ranks.shift()
@@ -661,27 +667,28 @@ func largerPValue(p [2]float64, in [2]Place) (float64, Place) {
 	if p[1] > p[0] {
 		way = 1
 	}
-	if p[way] >= 1 { // then no place stands out
+	if p[way] >= 1 { // no place is significant
 		return 1, Place{Kind: "all"}
 	}
 	return p[way], in[way]
 }
 
-// hasOwnTest reports whether a group has bounds and a test of its own: it is defined without a
-// look at its scores, and no other tested group has the same rows.
+// hasOwnTest reports whether a group has its own bounds and shift test. The group must be
+// defined without using scores, and no other tested group may have the same rows.
 func (t *tally) hasOwnTest(key groupKey) bool {
 	c := t.groups[key]
 	return key.kind != classKind && c.rows < t.a.Inputs && !(key.kind == folderKind && c.counterpart != nil && c.counterpart.counterpart == c)
 }
 
-// sortedKeys returns the groups in the order of audit.json.
+// sortedKeys returns the keys of the groups, in the order of audit.json.
 func (t *tally) sortedKeys() []groupKey {
 	return slices.SortedFunc(maps.Keys(t.groups), func(a, b groupKey) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.class, b.class), cmp.Compare(a.name, b.name))
 	})
 }
 
-// rounded rounds to six digits, which do not differ between processors.
+// rounded returns s with six significant digits, because later digits can differ between
+// processors.
 func (s Shift) rounded() Shift { return Shift{sixDigits(s.Higher), sixDigits(s.Lower)} }
 
 func (s AnyShift) rounded() AnyShift {
@@ -689,7 +696,7 @@ func (s AnyShift) rounded() AnyShift {
 	return s
 }
 
-// countWide counts the unusually wide intervals.
+// compareWidths counts unusually wide intervals and tests whether widths shifted.
 func (t *tally) countWide() error {
 	for k := range t.a.Intervals {
 		interval, ranks := &t.a.Intervals[k], countedRanks{t.scores.widths[k], t.distinctWidths[k]}
@@ -704,7 +711,8 @@ func (t *tally) countWide() error {
 	return nil
 }
 
-// equalsShard reports whether a folder has the name and the rows of a shard.
+// equalsShard reports whether key is a folder with the same name and the same rows as a
+// shard.
 func (t *tally) equalsShard(key groupKey) bool {
 	if key.kind != folderKind {
 		return false
@@ -713,7 +721,8 @@ func (t *tally) equalsShard(key groupKey) bool {
 	return shard != nil && folder.counterpart == shard && shard.counterpart == folder
 }
 
-// compareClasses compares the frequencies of predicted classes with those of the calibration rows.
+// compareClasses compares how often each class is predicted for inputs and for calibration
+// rows.
 func (t *tally) compareClasses() error {
 	if t.scores.Predicted == nil {
 		return nil
@@ -746,10 +755,10 @@ func (t *tally) compareClasses() error {
 	return nil
 }
 
-// findDuplicates finds near duplicates among the rows with the highest scores. Their features
-// must be nearer than those of a sample of all rows usually are, and their content must
-// confirm it: a model can map different inputs, above all outliers, to nearly the same
-// features.
+// findDuplicates finds near duplicates among the rows with the highest scores. The features
+// of near duplicates must be closer to each other than is usual in a sample of all rows.
+// Their content must be similar too, because a model can map different inputs, especially
+// outliers, to nearly the same features.
 func (t *tally) findDuplicates(ctx context.Context) error {
 	reference, err := duplicates.New(ctx, features(t.scores.retained.Sample))
 	if err != nil {
@@ -766,7 +775,7 @@ func (t *tally) findDuplicates(ctx context.Context) error {
 	return err
 }
 
-// features returns the features of rows.
+// features returns a matrix with the features of each row.
 func features(list []retainedRow) blas32.General {
 	if len(list) == 0 {
 		return blas32.General{}
@@ -778,7 +787,8 @@ func features(list []retainedRow) blas32.General {
 	return x
 }
 
-// Subject names what was audited: its file or folder, or the first of several.
+// Subject returns the name of the audited file or folder. If there are several, it returns
+// the name of the first and the number of the others.
 func (a *Audit) Subject() string {
 	name := a.Shards[0].Name
 	if n := len(a.Shards); n > 1 {
@@ -787,18 +797,19 @@ func (a *Audit) Subject() string {
 	return name
 }
 
-// TooFew reports whether there is no discovery because too few inputs have the smallest
-// p-value for one.
+// TooFew reports whether there is no discovery because fewer than MinDiscoveries inputs
+// have the smallest possible p-value.
 func (a *Audit) TooFew() bool {
 	return a.Discoveries == 0 && a.MinDiscoveries > 1 && a.Thresholds[0].Inputs < a.MinDiscoveries
 }
 
-// FewRows explains that the calibration rows are too few for a small number of discoveries.
+// FewRows returns an explanation that a small number of discoveries would need more
+// calibration rows.
 func (a *Audit) FewRows() string {
 	return fmt.Sprintf("with %s there are at least %s among %s, or none", rows.Count(a.Calibration, "calibration row"), rows.Count(a.MinDiscoveries, "discovery"), rows.Count(a.Inputs, "input"))
 }
 
-// String is the kind and the name of a place, or empty for all inputs.
+// String returns the kind and the name of a place, or an empty string for all inputs.
 func (p Place) String() string {
 	switch p.Kind {
 	case "all":
@@ -809,7 +820,7 @@ func (p Place) String() string {
 	return p.Kind + " " + p.Name
 }
 
-// ofClause is " of" and the place, or empty for all inputs.
+// ofClause returns " of " and the place, or an empty string for all inputs.
 func (p Place) ofClause() string {
 	if name := p.String(); name != "" {
 		return " of " + name
@@ -817,7 +828,7 @@ func (p Place) ofClause() string {
 	return ""
 }
 
-// ShiftFinding is the result of the shift test in a sentence without a full stop.
+// ShiftFinding returns the result of the shift test as a sentence without a full stop.
 func (a *Audit) ShiftFinding() string {
 	if a.Shift.Higher > a.Delta {
 		return "no evidence that the inputs score higher than the calibration rows"
@@ -828,13 +839,15 @@ func (a *Audit) ShiftFinding() string {
 	return "the inputs score higher than the calibration rows"
 }
 
-// Unnamed reports whether there are many more outliers than discoveries.
+// Unnamed reports whether there are more than twice as many outliers as discoveries. Most
+// outliers can then not be named.
 func (a *Audit) Unnamed() bool { return a.Outliers > 2*a.Discoveries }
 
-// Cautions returns the first of the notes: the reasons why the guarantee does not hold.
+// Cautions returns the notes with reasons why the guarantee does not hold.
 func (a *Audit) Cautions() []string { return a.Notes[:a.cautions] }
 
-// addNotes adds sentences on guarantees, on what violates them, and other remarks.
+// addNotes adds notes about the guarantees, about what violates them, and about unusual
+// results.
 func (a *Audit) addNotes() {
 	add := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
 	countAre := func(n int, one string) string {

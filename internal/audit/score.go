@@ -18,43 +18,46 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
-// Rows are the audited rows of a shard that is open.
+// Rows gives access to the audited rows of an open shard.
 type Rows struct {
-	N   int // rows of the shard
-	Len int // rows that are audited
-	// Name returns the key of audited row i, its folder, and its number in the shard.
+	N   int // number of rows in the shard
+	Len int // number of audited rows
+	// Name returns the key of audited row i, its folder, and its row number in the shard.
 	Name func(i int) (key, folder string, number int)
-	// Batches yields the audited rows from a row on, with the outputs of the model. The score
-	// of a row must not depend on the first row, if that begins a batch.
+	// Batches yields batches of audited rows, starting at row from, with the outputs of the
+	// model. If from is the first row of a batch, the scores must be those of a full run,
+	// because an audit can resume there.
 	Batches func(ctx context.Context, from int) iter.Seq2[Batch, error]
 }
 
-// Batch is a batch of rows with the outputs of the model.
+// Batch is a batch of audited rows with the outputs of the model.
 type Batch struct {
 	attach.Rows
-	Contents []Content // of each row, or nil of features
+	Contents []Content // one element per row; nil if the rows are features
 }
 
-// Scorer scores rows.
+// Scorer scores rows with a .attach file.
 type Scorer struct {
 	Identity
-	// PartTime ends a part that takes longer. If it is 0, parts depend on rows only.
+	// PartTime limits the time to score one part. If it is 0, only the number of rows ends
+	// a part, so that equal rows give equal parts.
 	PartTime time.Duration
-	// Fitted reads the fit rows and their keys, if Identity.Fitted is set. It is called once.
+	// Fitted reads the rows of the fit and their keys. It is called once, and only if
+	// Identity.Fitted is set.
 	Fitted            func(ctx context.Context) (features blas32.General, keys []string, err error)
 	bundle            *attach.Bundle
 	predictor         *attach.Predictor
-	calibrationWidths [][]float64 // for each target, sorted interval widths of the calibration rows
-	groupedIntervals  bool        // intervals are calibrated by group
-	samples           hashSamples // hashes of the rows that the .attach file was fitted and calibrated on
+	calibrationWidths [][]float64 // per target, the sorted interval widths of the calibration rows
+	groupedIntervals  bool        // whether intervals are calibrated by group
+	samples           hashSamples // hashes of fit and calibration rows
 
 	mutex     sync.Mutex // guards reference and keys
 	reference *duplicates.Reference
-	keys      []string // of the reference
+	keys      []string // keys of the rows in reference
 }
 
-// nearFitRows returns, for each row of x, the key of the fit row with nearly the same features, or
-// an empty key.
+// nearFitRows returns, for each row of x, the key of a fit row with nearly the same
+// features. The key is empty if there is no such fit row.
 func (s *Scorer) nearFitRows(ctx context.Context, x blas32.General) ([]string, error) {
 	s.mutex.Lock()
 	if s.reference == nil {
@@ -81,8 +84,8 @@ func (s *Scorer) nearFitRows(ctx context.Context, x blas32.General) ([]string, e
 	return keys, nil
 }
 
-// NewScorer returns a scorer with a .attach file, and completes id from it. A .attach file
-// without a detector cannot audit.
+// NewScorer returns a Scorer that uses the .attach file b. It copies the facts about b,
+// such as the number of calibration rows, into id. The .attach file must have a detector.
 func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
 	s := &Scorer{Identity: id, PartTime: partTime, bundle: b}
 	o := attach.PredictOptions{Alpha: id.Alpha}
@@ -120,7 +123,8 @@ func NewScorer(b *attach.Bundle, id Identity) (*Scorer, error) {
 	return s, err
 }
 
-// intervalWidths returns the sorted distances between two quantiles of the calibration rows.
+// intervalWidths returns the sorted interval widths of the calibration rows. A width is the
+// distance between the quantiles at levels[0] and levels[1].
 func intervalWidths(q calibrate.QuantileCalibration, levels []float64) []float64 {
 	n := len(q.Levels)
 	list := make([]float64, len(q.Y))
@@ -133,21 +137,23 @@ func intervalWidths(q calibrate.QuantileCalibration, levels []float64) []float64
 }
 
 const (
-	// partRows and partTime bound a part. After a kill, at most one part is scored again.
+	// partRows and partTime limit the rows of a part and the time to score it. If an audit
+	// is killed, it scores at most one part again.
 	partRows = 1 << 15
 	partTime = 20 * time.Second
 )
 
-// Scoring collects scored rows in parts. A part may have rows of several small shards. It is
-// not safe for concurrent use.
+// Scoring collects scored rows in parts. A part may contain rows of several small shards.
+// Scoring is not safe for concurrent use.
 type Scoring struct {
 	scorer  *Scorer
 	save    func(*Part) error
-	part    *Part // being made, or nil
+	part    *Part // the unfinished part, or nil
 	started time.Time
 }
 
-// Begin returns a Scoring that passes each finished part to save. Flush ends the last part.
+// Begin returns a Scoring that passes each finished part to save. Call Flush to finish the
+// last part.
 func (s *Scorer) Begin(save func(*Part) error) *Scoring { return &Scoring{scorer: s, save: save} }
 
 // Flush saves the scored rows that are not saved yet.
@@ -162,9 +168,9 @@ func (c *Scoring) Flush() error {
 	return c.save(part)
 }
 
-// Rows scores the rows [from, to) of a shard. If a row cannot be read, the rows before it are
-// kept, except the last batch: it may have been cut short, and a score may depend on the
-// batch.
+// Rows scores the rows [from, to) of a shard. If a row cannot be read, Rows keeps the
+// batches before the error, except the last one. That batch may be incomplete because of
+// the error, and the scores of some models depend on the size of the batch.
 func (c *Scoring) Rows(ctx context.Context, shard string, r Rows, from, to int, progress func(rows int)) error {
 	next, pending := from, Batch{}
 	for batch, err := range r.Batches(ctx, from) {
@@ -180,7 +186,7 @@ func (c *Scoring) Rows(ctx context.Context, shard string, r Rows, from, to int, 
 		if pending = batch; next+pending.Len() < to {
 			continue
 		}
-		if next+pending.Len() > to { // rows of another part follow
+		if next+pending.Len() > to { // the other rows belong to the next part
 			pending = firstRows(pending, to-next)
 		}
 		break
@@ -230,10 +236,10 @@ func firstRows(b Batch, n int) Batch {
 	return b
 }
 
-// add scores a batch of rows that begins at row at.
+// add scores a batch and adds the results to part. The first row of the batch is row at.
 func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at int, batch Batch) error {
 	targets, groups := batch.Targets, batch.Groups
-	if !s.groupedIntervals { // Predict accepts groups only if intervals are by group
+	if !s.groupedIntervals { // Predict accepts groups only if intervals are calibrated by group
 		batch.Groups = nil
 	}
 	batch.First = at
@@ -285,7 +291,7 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 			if err := part.widths[k].Add(width); err != nil {
 				return err
 			}
-			y := math.NaN() // not known
+			y := math.NaN() // unknown
 			if targets.Rows > 0 {
 				y = float64(targets.Data[i*targets.Stride+k])
 			}
@@ -293,7 +299,7 @@ func (s *Scorer) add(ctx context.Context, part *Part, shard string, r Rows, at i
 		}
 		w.number(p.Score)
 		w.number(p.PValue)
-		w.add(parquet.BooleanValue(false)) // until all rows are known
+		w.add(parquet.BooleanValue(false)) // discoveries are known only after all rows are scored
 		if err := part.ranks.Add(p.PValue); err != nil {
 			return err
 		}

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// spill sorts records into bins, and keeps the order within a bin. It holds at most chunk
-// bytes of a bin in memory, and the rest in a temporary file in dir.
+// spill sorts records into bins and keeps their order within a bin. Less than chunkSize
+// bytes of each bin are in memory. The others are in a temporary file in dir.
 type spill struct {
 	dir  string
 	file *os.File // nil until a bin is full
@@ -15,12 +15,13 @@ type spill struct {
 	bins map[int]*bin
 }
 
+// bin holds the records of one bin.
 type bin struct {
-	chunks []int64 // offsets in the file
-	last   []byte
+	chunks []int64 // offsets of full chunks in the file
+	last   []byte  // records that are not in the file yet
 }
 
-// chunk is a multiple of the sizes of all records.
+// chunkSize is a multiple of the sizes of all records, so that no record is split.
 const chunk = hashRecordSize * copyRecordSize << 5
 
 // add appends a record to a bin. All records of a bin have the same size.

@@ -9,13 +9,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// usedCounts counts the inputs that were fitted on and the inputs that were calibrated on. It
-// counts none if the .attach file keeps no hashes to compare with.
+// usedCounts counts inputs that the .attach file was fitted on, and inputs that it was
+// calibrated on, in this order. Both counts are 0 if the .attach file keeps no hashes.
 type usedCounts [2]rowhash.Matches
 
-// hashSamples holds the hashes of rows that a .attach file keeps, in the order of used.
+// hashSamples holds hashes of fit rows and of calibration rows, in the order of usedCounts.
 type hashSamples struct {
-	hashed string // what is hashed
+	hashed string // what the hashes were computed from, as in attach.Calibration.Hashed
 	rows   [2]rowhash.Sample
 }
 
@@ -26,7 +26,7 @@ func samplesOf(c attach.Calibration) hashSamples {
 	}}
 }
 
-// add compares the rows of a batch.
+// add counts the rows of a batch whose hashes are in s.
 func (u *usedCounts) add(s hashSamples, b ood.Batch) {
 	for _, h := range rowhash.Of(b, s.hashed) {
 		for i := range u {
@@ -41,7 +41,8 @@ func (u *usedCounts) merge(others usedCounts) {
 	}
 }
 
-// notes reports inputs that were used before, and calibration rows that were fitted on.
+// notes adds notes about inputs that were used to fit or calibrate. It also adds a note
+// about calibration rows that were used to fit.
 func (u usedCounts) notes(a *Audit, add func(format string, args ...any)) {
 	for i, what := range []string{"fitted on: they score too low, and their p-values mean nothing", "calibrated on: their p-values mean nothing"} {
 		if text := u[i].Says("input"); text != "" && u[i].Rows == a.Inputs {
