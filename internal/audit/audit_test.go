@@ -200,13 +200,13 @@ func TestAnyDivision(t *testing.T) {
 	for _, audits := range []int{2, 7} {
 		var list []*File
 		for k := range audits {
-			var mine []string
+			var subset []string
 			for i, name := range names {
 				if i%audits == k {
-					mine = append(mine, name)
+					subset = append(subset, name)
 				}
 			}
-			dir, _ := finishAudit(t, scoreFiles(t, s, all, mine, noCuts))
+			dir, _ := finishAudit(t, scoreFiles(t, s, all, subset, noCuts))
 			f, err := OpenFile(filepath.Join(dir, Scores))
 			if err != nil {
 				t.Fatal(err)
@@ -311,7 +311,7 @@ func TestLooks(t *testing.T) {
 		w := &ScoreSet{Identity: Identity{Calibration: n, FDR: .1, Delta: .1}, ranks: calibrate.NewRanks(n)}
 		tally := &tally{scores: w, looks: hypothesis.Looks(n), scratch: countedRanks{calibrate.NewRanks(n), calibrate.NewRanks(n)}}
 		all := calibrate.NewRanks(n)
-		c := &counts{lookCounts: [2][]int{make([]int, len(tally.looks)+1), make([]int, len(tally.looks)+1)}}
+		c := &groupCounts{lookCounts: [2][]int{make([]int, len(tally.looks)+1), make([]int, len(tally.looks)+1)}}
 		power := 1 + 4*r.Float64()
 		for range r.IntN(500) {
 			k := int(float64(n+1) * math.Pow(r.Float64(), power))
@@ -357,14 +357,14 @@ func TestBoundsHoldAtOnce(t *testing.T) {
 		for range trials {
 			w := &ScoreSet{Identity: Identity{Calibration: n, FDR: .1, Delta: delta}, ranks: calibrate.NewRanks(n)}
 			at := hypothesis.Looks(n)
-			tally := &tally{scores: w, a: &Audit{Inputs: files * each * c.copies}, looks: at, groups: map[groupKey]*counts{},
+			tally := &tally{scores: w, a: &Audit{Inputs: files * each * c.copies}, looks: at, groups: map[groupKey]*groupCounts{},
 				ranks: countedRanks{w.ranks, calibrate.NewRanks(n)}, scratch: countedRanks{calibrate.NewRanks(n), calibrate.NewRanks(n)}}
 			cal := make([]float64, n)
 			for i := range cal {
 				cal[i], _ = draw(false)
 			}
 			slices.Sort(cal)
-			truth, seen := map[*counts]int{}, map[[2]any]bool{}
+			truth, seen := map[*groupCounts]int{}, map[[2]any]bool{}
 			first := func(outliers any, input int) int {
 				if input == 0 {
 					return 1
@@ -392,7 +392,7 @@ func TestBoundsHoldAtOnce(t *testing.T) {
 					in := tally.group(groupKey{kind: folderKind, name: folder}, "")
 					shard.addCounterpart(in)
 					in.addCounterpart(shard)
-					for _, g := range []*counts{shard, in, tally.group(groupKey{kind: groupKind, name: fmt.Sprint(i % 5)}, ""), tally.group(groupKey{kind: classKind, class: rank % 3}, "")} {
+					for _, g := range []*groupCounts{shard, in, tally.group(groupKey{kind: groupKind, name: fmt.Sprint(i % 5)}, ""), tally.group(groupKey{kind: classKind, class: rank % 3}, "")} {
 						g.rows += c.copies
 						g.lookCounts[0][lookIndex(tally.looks, rank)] += c.copies
 						g.lookCounts[1][lookIndex(tally.looks, rank)] += first(g, input)

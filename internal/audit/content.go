@@ -230,7 +230,7 @@ func similarTexts(a, b []rune) bool {
 		if from == 1 {
 			current[0] = i + 1
 		}
-		least := current[from-1]
+		rowMin := current[from-1]
 		for j := from; j <= to; j++ {
 			cost := previous[j-1]
 			if letter != b[j-1] {
@@ -240,9 +240,9 @@ func similarTexts(a, b []rune) bool {
 				cost = min(cost, previous[j]+1)
 			}
 			current[j] = min(cost, current[j-1]+1)
-			least = min(least, current[j])
+			rowMin = min(rowMin, current[j])
 		}
-		if least > limit {
+		if rowMin > limit {
 			return false
 		}
 		previous, current = current, previous

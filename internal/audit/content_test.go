@@ -30,8 +30,8 @@ func TestNearDuplicatePictures(t *testing.T) {
 		}
 		return list
 	}
-	as := func(_, _ int, v float64) float64 { return v }
-	one := picture(0, as)
+	unchanged := func(_, _ int, v float64) float64 { return v }
+	one := picture(0, unchanged)
 	for _, c := range []struct {
 		name  string
 		other []float32
@@ -39,7 +39,7 @@ func TestNearDuplicatePictures(t *testing.T) {
 	}{
 		{"brighter", picture(0, func(_, _ int, v float64) float64 { return v + 3 }), true},
 		{"noise", picture(0, func(_, _ int, v float64) float64 { return v + 8*r.NormFloat64() }), true},
-		{"another place", picture(.5, as), false},
+		{"another place", picture(.5, unchanged), false},
 		{"a corner", picture(0, func(x, y int, v float64) float64 {
 			if x < 16 && y < 16 {
 				return 255 - v

@@ -52,14 +52,14 @@ type copyFinder struct {
 	ranks  calibrate.Ranks // ranks of the distinct rows
 	count  int             // number of rows that are copies
 	// mostCopied holds the rows with the most copies, in falling order.
-	mostCopied []copied
+	mostCopied []copySet
 
 	flags []byte // copy flags of the rows in one bin of copies
 	bin   int    // number of this bin, counted from 1, or 0
 }
 
 // copySet describes equal rows.
-type copied struct {
+type copySet struct {
 	count int
 	rows  []int // numbers of the first MaxCopyKeys rows
 }
@@ -85,7 +85,7 @@ func (w *ScoreSet) findCopies(ctx context.Context, dir string) (r *copyFinder, e
 		return nil, err
 	}
 	known := map[rowhash.Hash]int{}
-	var list []firstCopy // the distinct rows of a bin
+	var list []firstOccurrence // the distinct rows of a bin
 	for i := range hashBins {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -155,7 +155,7 @@ func (r *copyFinder) binByHash(ctx context.Context) error {
 }
 
 // firstOccurrence is the first row with its hash.
-type firstCopy struct {
+type firstOccurrence struct {
 	row         int
 	groups      [classKind + 1]uint32
 	laterCopies *laterCopies // nil until a copy is found
@@ -163,14 +163,14 @@ type firstCopy struct {
 
 // laterCopies describes the rows that equal a firstOccurrence.
 type laterCopies struct {
-	copied
+	copySet
 	groups [classKind + 1]map[uint32]bool // for each kind, the groups of the copies, except that of the first row
 }
 
 // findInBin finds the copies in one bin of byHash. Rows in a bin keep their order, so the
 // first row with a hash is the original. The caller passes an empty map and an empty list,
 // so that their memory is reused for the next bin.
-func (r *copyFinder) findInBin(bin int, known map[rowhash.Hash]int, list []firstCopy) ([]firstCopy, error) {
+func (r *copyFinder) findInBin(bin int, known map[rowhash.Hash]int, list []firstOccurrence) ([]firstOccurrence, error) {
 	err := r.byHash.each(bin, hashRecordSize, func(record []byte) error {
 		hash, row := rowhash.Hash(record), int(binary.LittleEndian.Uint64(record[16:]))
 		var groups [classKind + 1]uint32
@@ -180,13 +180,13 @@ func (r *copyFinder) findInBin(bin int, known map[rowhash.Hash]int, list []first
 		at, again := known[hash]
 		if !again {
 			known[hash] = len(list)
-			list = append(list, firstCopy{row: row, groups: groups})
+			list = append(list, firstOccurrence{row: row, groups: groups})
 			r.ranks[binary.LittleEndian.Uint32(record[24:])-1]++
 			return nil
 		}
 		s := &list[at]
 		if s.laterCopies == nil {
-			s.laterCopies = &laterCopies{copied: copied{1, []int{s.row}}}
+			s.laterCopies = &laterCopies{copySet: copySet{1, []int{s.row}}}
 		}
 		m := s.laterCopies
 		if m.count++; len(m.rows) < MaxCopyKeys {
@@ -208,10 +208,10 @@ func (r *copyFinder) findInBin(bin int, known map[rowhash.Hash]int, list []first
 	})
 	for _, s := range list {
 		if s.laterCopies != nil {
-			r.mostCopied = append(r.mostCopied, s.laterCopies.copied)
+			r.mostCopied = append(r.mostCopied, s.laterCopies.copySet)
 		}
 	}
-	slices.SortFunc(r.mostCopied, func(a, b copied) int {
+	slices.SortFunc(r.mostCopied, func(a, b copySet) int {
 		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.rows[0], b.rows[0]))
 	})
 	r.mostCopied = slices.Clone(r.mostCopied[:min(len(r.mostCopied), maxMostCopied)])

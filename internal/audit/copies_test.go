@@ -152,7 +152,7 @@ func TestCopiesCountOnce(t *testing.T) {
 func TestSpill(t *testing.T) {
 	dir := t.TempDir()
 	s := spill{dir: dir}
-	const n = 3*chunk/copyRecordSize + 5
+	const n = 3*chunkSize/copyRecordSize + 5
 	for i := range n {
 		for bin := range 3 {
 			if err := s.add(bin, []byte{byte(i), byte(i >> 8), byte(i >> 16), byte(bin), 0, 0, 0, 0, 0}); err != nil {
@@ -180,7 +180,7 @@ func TestSpill(t *testing.T) {
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("%v is left behind", left)
 	}
-	if err := (&spill{dir: filepath.Join(dir, "none")}).add(0, make([]byte, chunk)); err == nil {
+	if err := (&spill{dir: filepath.Join(dir, "none")}).add(0, make([]byte, chunkSize)); err == nil {
 		t.Error("a folder that is not there is no error")
 	}
 }

@@ -58,8 +58,8 @@ func Join(files []*File) (*ScoreSet, error) {
 		w.widths = append(w.widths, calibrate.NewRanks(w.Calibration))
 	}
 	for _, f := range files {
-		if why := w.Differs(f.Identity); why != "" {
-			return nil, fmt.Errorf("%s and %s cannot be merged: %s", files[0].path, f.path, why)
+		if difference := w.Differs(f.Identity); difference != "" {
+			return nil, fmt.Errorf("%s and %s cannot be merged: %s", files[0].path, f.path, difference)
 		}
 		w.segments = append(w.segments, f.segments()...)
 	}
@@ -94,14 +94,14 @@ func (w *ScoreSet) SharedNames() (names []string) {
 func (w *ScoreSet) joinSegments() error {
 	for i, s := range w.segments {
 		last := len(w.Shards) - 1
-		var before Range
+		var previous Range
 		if last >= 0 && w.Shards[last].Shard == s.Shard {
-			before = w.Shards[last]
+			previous = w.Shards[last]
 		}
 		// Different files may have the same name if they come from different machines.
-		sameName := before.complete() && s.complete() && before.Digest != s.Digest
+		sameName := previous.complete() && s.complete() && previous.Digest != s.Digest
 		switch {
-		case before.Audited == 0 || sameName:
+		case previous.Audited == 0 || sameName:
 			if last >= 0 && w.Shards[last].End < w.Shards[last].Audited {
 				return fmt.Errorf("rows of %s are missing from row %d on; audit it again", w.Shards[last].Shard, w.Shards[last].End)
 			}
@@ -109,11 +109,11 @@ func (w *ScoreSet) joinSegments() error {
 				return fmt.Errorf("rows of %s are missing before row %d; audit it again", s.Shard, s.Start)
 			}
 			w.Shards = append(w.Shards, s.Range)
-		case before.Audited != s.Audited || before.Rows != s.Rows:
-			return fmt.Errorf("%s and %s have %d and %d rows of %s: the file changed between the audits", w.segments[i-1].file.path, s.file.path, before.Rows, s.Rows, s.Shard)
-		case s.Start < before.End:
+		case previous.Audited != s.Audited || previous.Rows != s.Rows:
+			return fmt.Errorf("%s and %s have %d and %d rows of %s: the file changed between the audits", w.segments[i-1].file.path, s.file.path, previous.Rows, s.Rows, s.Shard)
+		case s.Start < previous.End:
 			return fmt.Errorf("%s and %s both have rows of %s; audit each input once", w.segments[i-1].file.path, s.file.path, s.Shard)
-		case s.Start > before.End:
+		case s.Start > previous.End:
 			return fmt.Errorf("rows of %s are missing before row %d; audit it again", s.Shard, s.Start)
 		default:
 			w.Shards[last].End = s.End
@@ -189,9 +189,9 @@ func (w *ScoreSet) eachBlock(ctx context.Context, columns *columns, use func(b b
 			c.Close()
 		}
 	}()
-	left := map[*File]int{} // number of segments of each file that are still to be read
+	unread := map[*File]int{} // number of segments of each file that are still to be read
 	for _, s := range w.segments {
-		left[s.file]++
+		unread[s.file]++
 	}
 	for _, s := range w.segments {
 		c := open[s.file]
@@ -216,7 +216,7 @@ func (w *ScoreSet) eachBlock(ctx context.Context, columns *columns, use func(b b
 			}
 			at += n
 		}
-		if left[s.file]--; left[s.file] == 0 {
+		if unread[s.file]--; unread[s.file] == 0 {
 			c.Close()
 			delete(open, s.file)
 		}

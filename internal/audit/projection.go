@@ -48,9 +48,9 @@ func (a *Audit) Projection() ([]Point, error) {
 	}
 	// The computation is in float64, because a float32 result would depend on the BLAS
 	// library.
-	sym := mat.NewSymDense(n, nil)
-	sym.SymOuterK(1, x)
-	values, vectors, err := eigen.Sym(sym)
+	gram := mat.NewSymDense(n, nil)
+	gram.SymOuterK(1, x)
+	values, vectors, err := eigen.Sym(gram)
 	if err != nil {
 		return nil, err
 	}

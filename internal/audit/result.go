@@ -197,17 +197,17 @@ type tally struct {
 	copies  *copyFinder
 	nextRow int   // number of the next row that add counts
 	looks   []int // ranks at which bounds are evaluated, from hypothesis.Looks
-	groups  map[groupKey]*counts
+	groups  map[groupKey]*groupCounts
 
 	widths         [][]float64         // per target, the widths of the widest intervals
 	shownRows      map[int]map[int]int // indices in HighestScoring, by shard and row
-	neededKeys     []copiedRow         // rows whose keys Copies lists, in order
+	pendingKeys    []pendingKey        // rows whose keys Copies lists, in order
 	scratch        countedRanks        // result of groupRanks
 	distinctWidths []calibrate.Ranks   // per target, the ranks of interval widths of distinct rows
 }
 
 // pendingKey is a key that is written to *key when its row is read.
-type copiedRow struct {
+type pendingKey struct {
 	row int
 	key *string
 }
@@ -229,7 +229,7 @@ const (
 )
 
 // groupCounts holds the counts of a group.
-type counts struct {
+type groupCounts struct {
 	name                string
 	rows, discovered    int
 	fitDuplicates       int      // rows near a fit row
@@ -240,12 +240,12 @@ type counts struct {
 	outliers            int      // the smaller of outlierPair
 	// counterpart of a shard is the one folder that has all its rows. The counterpart of a
 	// folder is the one shard that has all its rows. It is nil if there is no such group.
-	counterpart *counts
+	counterpart *groupCounts
 }
 
 // addCounterpart updates the counterpart of a shard with the folder of its next row, or the
 // counterpart of a folder with the shard of its next row.
-func (c *counts) addCounterpart(other *counts) {
+func (c *groupCounts) addCounterpart(other *groupCounts) {
 	switch {
 	case c.rows == 0:
 		c.counterpart = other
@@ -266,7 +266,7 @@ func lookIndex(looks []int, rank int) int {
 // groupRanks returns ranks that are coarser than the ranks of the group but give the same
 // bounds, because bounds are evaluated only at looks. The result is valid until the next
 // call.
-func (t *tally) groupRanks(c *counts) countedRanks {
+func (t *tally) groupRanks(c *groupCounts) countedRanks {
 	for way, ranks := range []calibrate.Ranks{t.scratch.all, t.scratch.distinct} {
 		clear(ranks)
 		for j, count := range c.lookCounts[way] {
@@ -287,7 +287,7 @@ func (w *ScoreSet) newTally(copies *copyFinder) (*tally, error) {
 	for _, s := range w.Shards {
 		a.Shards = append(a.Shards, Shard{s.Shard, s.Rows, s.Audited})
 	}
-	t := &tally{scores: w, a: a, looks: hypothesis.Looks(w.Calibration), groups: map[groupKey]*counts{}, shownRows: map[int]map[int]int{}, scratch: countedRanks{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
+	t := &tally{scores: w, a: a, looks: hypothesis.Looks(w.Calibration), groups: map[groupKey]*groupCounts{}, shownRows: map[int]map[int]int{}, scratch: countedRanks{calibrate.NewRanks(w.Calibration), calibrate.NewRanks(w.Calibration)}}
 	t.ranks, t.copies = countedRanks{w.ranks, copies.ranks}, copies
 	t.registerCopies()
 	o := calibrate.DiscoveryOptions{FDR: w.FDR}
@@ -365,14 +365,14 @@ func (t *tally) registerCopies() {
 		return
 	}
 	c := &Copies{Distinct: t.a.Inputs - t.copies.count, Repeated: t.copies.count}
-	for _, most := range t.copies.mostCopied {
-		copied := Copied{most.count, make([]string, len(most.rows))}
-		for i, row := range most.rows {
-			t.neededKeys = append(t.neededKeys, copiedRow{row, &copied.Keys[i]})
+	for _, set := range t.copies.mostCopied {
+		entry := Copied{set.count, make([]string, len(set.rows))}
+		for i, row := range set.rows {
+			t.pendingKeys = append(t.pendingKeys, pendingKey{row, &entry.Keys[i]})
 		}
-		c.MostCopied = append(c.MostCopied, copied)
+		c.MostCopied = append(c.MostCopied, entry)
 	}
-	slices.SortFunc(t.neededKeys, func(a, b copiedRow) int { return cmp.Compare(a.row, b.row) })
+	slices.SortFunc(t.pendingKeys, func(a, b pendingKey) int { return cmp.Compare(a.row, b.row) })
 	t.a.Copies = c
 }
 
@@ -405,26 +405,26 @@ func (t *tally) add(b block) error {
 	if w.Task == attach.Classification {
 		classes, classNames = b.numbers("class"), b.texts("class_name")
 	}
-	known, inside := make([]bool, len(w.Targets)), make([]bool, len(w.Targets))
+	known, contained := make([]bool, len(w.Targets)), make([]bool, len(w.Targets))
 	shard := t.group(groupKey{kind: shardKind, name: b.name}, "")
-	copied, err := t.copies.flagsOf(t.nextRow, b.n)
+	copyFlags, err := t.copies.flagsOf(t.nextRow, b.n)
 	if err != nil {
 		return err
 	}
 	for i := range b.n {
-		for ; len(t.neededKeys) > 0 && t.neededKeys[0].row == t.nextRow+i; t.neededKeys = t.neededKeys[1:] {
-			*t.neededKeys[0].key = string(b.texts("key")[i])
+		for ; len(t.pendingKeys) > 0 && t.pendingKeys[0].row == t.nextRow+i; t.pendingKeys = t.pendingKeys[1:] {
+			*t.pendingKeys[0].key = string(b.texts("key")[i])
 		}
 		look, discovery := lookIndex(t.looks, w.rank(p[i])), t.discovered(p[i])
-		for k := range inside {
-			if known[k], inside[k] = t.covers(b, k, i); known[k] {
+		for k := range contained {
+			if known[k], contained[k] = t.covers(b, k, i); known[k] {
 				t.a.Intervals[k].WithTarget++
 			}
-			if inside[k] {
+			if contained[k] {
 				t.a.Intervals[k].Covered++
 			}
 			t.keepWidest(b, k, i, discovery)
-			if copied[i]&copyOfAny == 0 {
+			if copyFlags[i]&copyOfAny == 0 {
 				if err := t.distinctWidths[k].Add(t.targetValue(b, "width_p_value", k, i)); err != nil {
 					return fmt.Errorf("%w: %w", ErrNotScores, err)
 				}
@@ -434,24 +434,24 @@ func (t *tally) add(b block) error {
 		if fitted {
 			*t.a.FitDuplicates++
 		}
-		count := func(kind int, c *counts) {
+		count := func(kind int, c *groupCounts) {
 			c.rows++
 			if fitted {
 				c.fitDuplicates++
 			}
 			c.lookCounts[0][look]++
-			if copied[i]&copyInKind(kind) == 0 {
+			if copyFlags[i]&copyInKind(kind) == 0 {
 				c.distinct++
 				c.lookCounts[1][look]++
 			}
 			if discovery {
 				c.discovered++
 			}
-			for k := range inside {
+			for k := range contained {
 				if known[k] {
 					c.withTarget[k]++
 				}
-				if inside[k] {
+				if contained[k] {
 					c.covered[k]++
 				}
 			}
@@ -502,17 +502,17 @@ func (t *tally) keepWidest(b block, k, i int, discovery bool) {
 
 // groupNamed returns the counts of the group with a kind and a name. It looks up
 // string(name) inside the map index, because the compiler then does not copy the name.
-func (t *tally) groupNamed(kind int, name []byte) *counts {
+func (t *tally) groupNamed(kind int, name []byte) *groupCounts {
 	if c, ok := t.groups[groupKey{kind: kind, name: string(name)}]; ok {
 		return c
 	}
 	return t.group(groupKey{kind: kind, name: string(name)}, "")
 }
 
-func (t *tally) group(key groupKey, name string) *counts {
+func (t *tally) group(key groupKey, name string) *groupCounts {
 	c, ok := t.groups[key]
 	if !ok {
-		c = &counts{name: cmp.Or(name, key.name), withTarget: make([]int, len(t.scores.Targets)), covered: make([]int, len(t.scores.Targets))}
+		c = &groupCounts{name: cmp.Or(name, key.name), withTarget: make([]int, len(t.scores.Targets)), covered: make([]int, len(t.scores.Targets))}
 		for way := range c.lookCounts {
 			c.lookCounts[way] = make([]int, len(t.looks)+1)
 		}
@@ -525,7 +525,7 @@ func (t *tally) group(key groupKey, name string) *counts {
 }
 
 // covers reports whether target k of row i is known, and whether the interval contains it.
-func (t *tally) covers(b block, k, i int) (known, inside bool) {
+func (t *tally) covers(b block, k, i int) (known, contained bool) {
 	y := t.targetValue(b, "target", k, i)
 	return !math.IsNaN(y), t.targetValue(b, "lower", k, i) <= y && y <= t.targetValue(b, "upper", k, i)
 }
@@ -561,7 +561,7 @@ func (t *tally) finish(ctx context.Context) (*Audit, error) {
 	if err := t.boundOutliers(); err != nil {
 		return nil, err
 	}
-	if err := t.countWide(); err != nil {
+	if err := t.compareWidths(); err != nil {
 		return nil, err
 	}
 	for _, key := range t.sortedKeys() {
@@ -599,7 +599,7 @@ func (t *tally) boundOutliers() error {
 	}
 	divisor := 2 * float64(tested) // each test gets an error probability of Delta/divisor
 	all := Place{Kind: "all"}
-	highest, lowest := [2]Place{all, all}, [2]Place{all, all}
+	higherIn, lowerIn := [2]Place{all, all}, [2]Place{all, all}
 	higher, lower := t.ranks.shift()
 	shift := AnyShift{AllInputs: Shift{slices.Max(higher[:]), slices.Max(lower[:])}, GroupsTested: tested}
 	for way := range higher {
@@ -617,35 +617,35 @@ func (t *tally) boundOutliers() error {
 		if err != nil {
 			return err
 		}
-		up, down := ranks.shift()
+		groupHigher, groupLower := ranks.shift()
 		place := Place{Kinds()[key.kind], c.name}
 		for way, outliers := range bounds.outliers(ranks) {
 			c.outlierPair[way] = max(c.outlierPair[way], outliers)
-			if up[way] *= divisor; up[way] < higher[way] {
-				higher[way], highest[way] = up[way], place
+			if groupHigher[way] *= divisor; groupHigher[way] < higher[way] {
+				higher[way], higherIn[way] = groupHigher[way], place
 			}
-			if down[way] *= divisor; down[way] < lower[way] {
-				lower[way], lowest[way] = down[way], place
+			if groupLower[way] *= divisor; groupLower[way] < lower[way] {
+				lower[way], lowerIn[way] = groupLower[way], place
 			}
 		}
 	}
-	shift.Higher, shift.HigherIn = largerPValue(higher, highest)
-	shift.Lower, shift.LowerIn = largerPValue(lower, lowest)
+	shift.Higher, shift.HigherIn = largerPValue(higher, higherIn)
+	shift.Lower, shift.LowerIn = largerPValue(lower, lowerIn)
 	t.a.Shift = shift.rounded()
-	inside := map[*counts][2]int{}
+	contained := map[*groupCounts][2]int{}
 	for _, c := range t.groups {
 		if c.counterpart != nil {
-			sum := inside[c.counterpart]
+			sum := contained[c.counterpart]
 			for way, outliers := range c.outlierPair {
 				sum[way] += outliers
 			}
-			inside[c.counterpart] = sum
+			contained[c.counterpart] = sum
 		}
 	}
 	for way := range total {
 		var sums [classKind]int
 		for key, c := range t.groups {
-			c.outlierPair[way] = max(c.outlierPair[way], inside[c][way])
+			c.outlierPair[way] = max(c.outlierPair[way], contained[c][way])
 			if key.kind != classKind {
 				sums[key.kind] += c.outlierPair[way]
 			}
@@ -697,7 +697,7 @@ func (s AnyShift) rounded() AnyShift {
 }
 
 // compareWidths counts unusually wide intervals and tests whether widths shifted.
-func (t *tally) countWide() error {
+func (t *tally) compareWidths() error {
 	for k := range t.a.Intervals {
 		interval, ranks := &t.a.Intervals[k], countedRanks{t.scores.widths[k], t.distinctWidths[k]}
 		wide, err := ranks.discoveries(calibrate.DiscoveryOptions{FDR: t.scores.FDR})
@@ -743,13 +743,13 @@ func (t *tally) compareClasses() error {
 	if err != nil {
 		return err
 	}
-	once, err := hypothesis.ClassShares(t.scores.Predicted, distinct)
+	distinctShares, err := hypothesis.ClassShares(t.scores.Predicted, distinct)
 	if err != nil {
 		return err
 	}
 	for c, s := range all {
 		if audited[c] > 0 || t.scores.Predicted[c] > 0 {
-			t.a.Classes = append(t.a.Classes, Class{c, names[c], s.Calibration, s.Audited, sixDigits(max(s.PValue, once[c].PValue))})
+			t.a.Classes = append(t.a.Classes, Class{c, names[c], s.Calibration, s.Audited, sixDigits(max(s.PValue, distinctShares[c].PValue))})
 		}
 	}
 	return nil

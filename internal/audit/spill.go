@@ -22,7 +22,7 @@ type bin struct {
 }
 
 // chunkSize is a multiple of the sizes of all records, so that no record is split.
-const chunk = hashRecordSize * copyRecordSize << 5
+const chunkSize = hashRecordSize * copyRecordSize << 5
 
 // add appends a record to a bin. All records of a bin have the same size.
 func (s *spill) add(index int, content []byte) error {
@@ -34,7 +34,7 @@ func (s *spill) add(index int, content []byte) error {
 		}
 		s.bins[index] = b
 	}
-	if b.last = append(b.last, content...); len(b.last) < chunk {
+	if b.last = append(b.last, content...); len(b.last) < chunkSize {
 		return nil
 	}
 	if s.file == nil {
@@ -47,7 +47,7 @@ func (s *spill) add(index int, content []byte) error {
 		return err
 	}
 	b.chunks = append(b.chunks, s.end)
-	s.end += chunk
+	s.end += chunkSize
 	b.last = b.last[:0]
 	return nil
 }
@@ -63,7 +63,7 @@ func (s *spill) each(index, size int, use func(content []byte) error) error {
 		content := b.last
 		if i < len(b.chunks) {
 			if buffer == nil {
-				buffer = make([]byte, chunk)
+				buffer = make([]byte, chunkSize)
 			}
 			content = buffer
 			if _, err := s.file.ReadAt(content, b.chunks[i]); err != nil && !errors.Is(err, io.EOF) {
