@@ -22,23 +22,24 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// Progress reports the number of scored rows, the number of the current file among all files,
-// and the fraction of this file that is done.
+// Progress is called with the number of rows scored, the index of the current file, the
+// number of files, and the fraction of the current file that is done.
 type Progress func(scored, file, files int, share float64)
 
-// Engine audits with a .attach file.
+// Engine audits inputs with a .attach file.
 type Engine struct {
 	Options
 	storage       Storage // nil if there are no URLs
 	note          modelrows.Note
 	rows          *modelrows.Attached
-	opening       sync.Mutex // guards rows: opening completes its options
+	opening       sync.Mutex // guards rows, because opening a file changes its options
 	scorer        *audit.Scorer
-	closeProducts func() // ends the session for matrix products
+	closeProducts func() // closes the ONNX Runtime session for matrix products
 }
 
-// Open opens the files that options name. The caller calls Close. Storage is nil if there are
-// no URLs. Fits, if not nil, returns an error for a .attach file that options do not fit.
+// Open opens the files that options name. The caller must call Close. Storage is nil if
+// there are no URLs. If fits is not nil, it returns an error if options do not suit the
+// .attach file.
 func Open(ctx context.Context, o Options, storage Storage, fits func(*attach.Bundle) error, note modelrows.Note) (*Engine, error) {
 	o, err := o.fetchFiles(ctx, storage)
 	if err != nil {
@@ -59,13 +60,13 @@ func Open(ctx context.Context, o Options, storage Storage, fits func(*attach.Bun
 	return e, nil
 }
 
-// Close closes the model.
+// Close closes the model and the session for matrix products.
 func (e *Engine) Close() {
 	e.rows.CloseModel()
 	e.closeProducts()
 }
 
-// prepare makes the scorer.
+// prepare creates the scorer.
 func (e *Engine) prepare(ctx context.Context) error {
 	b := e.rows.Bundle
 	if b.Detector == nil || len(b.Calibration.OOD) == 0 {
@@ -104,8 +105,8 @@ func (e *Engine) prepare(ctx context.Context) error {
 	return nil
 }
 
-// Run scores the rows that the result folder lacks, on the machines of remote unless that is
-// nil, and writes the result.
+// Run scores the rows that are missing in the result folder, and writes the result. It
+// scores them on the machines of remote, or on this machine if remote is nil.
 func (e *Engine) Run(ctx context.Context, remote Remote, progress Progress) (*audit.Audit, error) {
 	a, err := e.run(ctx, remote, progress)
 	return a, e.nameURLs(err)
@@ -128,7 +129,7 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 	d, err := openFolder(ctx, e.Dir, run{e.scorer.Identity, sources}, e.note)
 	if err != nil {
 		if before != nil {
-			os.Remove(e.Dir) // unless something was written to it
+			os.Remove(e.Dir) // fails, as intended, if the folder is not empty
 		}
 		return nil, err
 	}
@@ -173,11 +174,11 @@ func (e *Engine) run(ctx context.Context, remote Remote, progress Progress) (*au
 	return a, nil
 }
 
-// score scores the rows that the folder lacks.
+// score scores the rows that are missing in the folder, on this machine.
 func (e *Engine) score(ctx context.Context, d *folder, progress Progress) (err error) {
 	var unsaved error
 	scoring := e.scorer.Begin(func(part *audit.Part) error {
-		// Scored rows are saved even after an interruption.
+		// Save scored rows even after an interruption.
 		unsaved = d.save(context.WithoutCancel(ctx), part)
 		return unsaved
 	})

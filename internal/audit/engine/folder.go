@@ -24,20 +24,20 @@ import (
 	"github.com/attach-uncertainty/attach/internal/report"
 )
 
-// folder is the result folder of an audit. A finished audit has the four files that
-// audit.Finish writes: audit.json and report.html follow from scores.parquet, and run.json
-// lists what was audited.
+// folder is the result folder of an audit. In a finished audit, it contains the four files
+// that audit.Finish writes. Of these, audit.json and report.html are computed from
+// scores.parquet, and run.json lists what was audited.
 //
-// A running audit writes its parts to the subfolder parts, where run.json lists what they
-// belong to. An earlier result stays until the new one is complete, and its scores.parquet is
-// one of the files that are joined to the new one.
+// A running audit writes its parts to the subfolder parts. The run.json in this subfolder
+// lists what the parts belong to. An earlier result stays until the new one is complete.
+// Its scores.parquet is one of the files that are joined into the new result.
 type folder struct {
 	dir string
 	run
 	result   *audit.File // the earlier result, or nil
 	files    []*audit.File
-	have     map[string][]audit.Range // ranges of files, by shard
-	excluded map[string]error         // reasons why shards are left out
+	have     map[string][]audit.Range // ranges in files, by shard
+	excluded map[string]error         // reasons why shards are left out, by name
 	created  bool                     // this run created the folder
 	note     modelrows.Note
 }
@@ -52,7 +52,7 @@ func (d *folder) add(f *audit.File) {
 	}
 }
 
-// exclude leaves out a shard.
+// exclude records that a shard is left out, and why.
 func (d *folder) exclude(shard string, why error) {
 	if d.excluded == nil {
 		d.excluded = map[string]error{}
@@ -60,9 +60,9 @@ func (d *folder) exclude(shard string, why error) {
 	d.excluded[shard] = why
 }
 
-// exclusionNotes returns notes on the shards that are left out, with reasons.
+// exclusionNotes returns notes about the shards that are left out, with reasons.
 func (d *folder) exclusionNotes() (notes []string) {
-	const limit = 3 // reasons
+	const limit = 3 // number of reasons that are listed
 	var empty, more []string
 	for _, name := range slices.Sorted(maps.Keys(d.excluded)) {
 		switch why := d.excluded[name]; {
@@ -106,7 +106,7 @@ func lockFolder(dir string) (unlock func(), err error) {
 	return unlock, err
 }
 
-// explainMkdir explains why a folder cannot be created.
+// explainMkdir replaces an error of os.MkdirAll if a file is in the way of the folder.
 func explainMkdir(dir string, err error) error {
 	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("cannot write to %s: it, or its parent, is not a folder", dir)
@@ -114,8 +114,8 @@ func explainMkdir(dir string, err error) error {
 	return err
 }
 
-// checkForeignFiles returns an error if the folder has result files without a run.json: an audit did not
-// write them, and would replace them.
+// checkForeignFiles returns an error if the folder has result files but no run.json. No
+// audit wrote such files, so an audit must not replace them.
 func (d *folder) checkForeignFiles() error {
 	for _, name := range []string{audit.Scores, "audit.json", "report.html"} {
 		path := filepath.Join(d.dir, name)
@@ -126,7 +126,7 @@ func (d *folder) checkForeignFiles() error {
 	return nil
 }
 
-// readRun reads a run.json. There reports whether it exists.
+// readRun reads a run.json, and reports whether it exists.
 func readRun(path string) (r run, exists bool, err error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,12 +141,12 @@ func readRun(path string) (r run, exists bool, err error) {
 	return r, true, nil
 }
 
-// index is the index of a source by name. Sources are sorted by name.
+// index returns the index of a source by name. Sources are sorted by name.
 func (r run) index(name string) (number int, named bool) {
 	return slices.BinarySearchFunc(r.Shards, name, func(s source, name string) int { return cmp.Compare(s.Name, name) })
 }
 
-// lists reports whether a run lists all shards of a file of scores.
+// lists reports whether the run lists all shards of a file of scores.
 func (r run) lists(file *audit.File) bool {
 	return !slices.ContainsFunc(file.Shards(), func(name string) bool {
 		_, named := r.index(name)
@@ -162,7 +162,8 @@ func (d *folder) writePlan(ctx context.Context) error {
 	return atomicfile.WriteFile(ctx, d.planPath(), func(w io.Writer) error { return audit.WriteJSON(w, d.run) })
 }
 
-// openFolder opens the folder and takes over what is there of this audit.
+// openFolder opens the result folder, and reuses results and parts that belong to this
+// audit.
 func openFolder(ctx context.Context, dir string, planned run, note modelrows.Note) (*folder, error) {
 	d := &folder{dir: dir, run: planned, note: note}
 	before, finished, err := readRun(d.runPath())
@@ -176,7 +177,7 @@ func openFolder(ctx context.Context, dir string, planned run, note modelrows.Not
 	done, err := audit.OpenFile(d.scoresPath())
 	switch {
 	case err == nil:
-		if !finished || begun && !before.lists(done) && plan.lists(done) { // killed before run.json was renamed
+		if !finished || begun && !before.lists(done) && plan.lists(done) { // an earlier run was killed before it renamed run.json
 			before, finished = plan, begun
 		}
 		if err := d.resumeResult(ctx, done, before, finished); err != nil {
@@ -194,7 +195,7 @@ func openFolder(ctx context.Context, dir string, planned run, note modelrows.Not
 	if begun {
 		err = d.resumeParts(ctx, plan)
 	} else {
-		err = d.removeParts() // without run.json, the parts cannot be identified
+		err = d.removeParts() // without run.json, parts cannot be identified
 	}
 	if err == nil && d.hasMissing() {
 		err = d.writePlan(ctx)
@@ -202,12 +203,13 @@ func openFolder(ctx context.Context, dir string, planned run, note modelrows.Not
 	return d, err
 }
 
-// hasMissing reports whether there are shards to score.
+// hasMissing reports whether any shard has rows to score.
 func (d *folder) hasMissing() bool {
 	return slices.ContainsFunc(d.Shards, func(s source) bool { return !d.complete(s.Name) })
 }
 
-// resumeResult takes over the result of a finished audit. Before is its run.json.
+// resumeResult reuses the result of a finished audit. Done is its file of scores, and
+// before is its run.json.
 func (d *folder) resumeResult(ctx context.Context, done *audit.File, before run, finished bool) error {
 	done.Identity = done.WithResultOptions(d.Identity)
 	if err := d.checkIdentity(done.Identity); err != nil {
@@ -224,7 +226,7 @@ func (d *folder) resumeResult(ctx context.Context, done *audit.File, before run,
 	names := done.Shards()
 	for _, s := range before.Shards {
 		if _, scored := slices.BinarySearch(names, s.Name); !scored {
-			continue // left out
+			continue // it was left out
 		}
 		if i, here := d.index(s.Name); here {
 			still = append(still, d.Shards[i])
@@ -242,7 +244,7 @@ func (d *folder) resumeResult(ctx context.Context, done *audit.File, before run,
 	if d.result = done; !d.hasMissing() {
 		return nil
 	}
-	// A damaged file could not be joined with new parts.
+	// New parts will be joined with the earlier result, so it must not be damaged.
 	if err := done.Check(ctx); audit.Damaged(err) {
 		return d.damaged(err)
 	} else if err != nil {
@@ -251,22 +253,22 @@ func (d *folder) resumeResult(ctx context.Context, done *audit.File, before run,
 	return nil
 }
 
-// finished reports whether the result is there and nothing was added.
+// finished reports whether the folder has a result and no part to add to it.
 func (d *folder) finished() bool { return d.result != nil && !d.hasParts() }
 
-// hasParts reports whether there are parts beside the earlier result.
+// hasParts reports whether the folder has parts in addition to the earlier result.
 func (d *folder) hasParts() bool {
 	return slices.ContainsFunc(d.files, func(f *audit.File) bool { return f != d.result })
 }
 
-// damaged adds what to do about a damaged scores.parquet.
+// damaged adds advice to an error about a damaged scores.parquet.
 func (d *folder) damaged(err error) error {
 	return fmt.Errorf("%w; remove it, and run the same command to score all rows again", err)
 }
 
-// resumeParts takes over the parts of an audit; before is their run.json. It removes parts
-// that are damaged, that belong to changed or dropped shards, or that are in the result
-// already.
+// resumeParts reuses the parts of an unfinished audit, and before is the run.json of these
+// parts. It removes parts that are damaged, that belong to changed or dropped shards, or
+// that are already in the result.
 func (d *folder) resumeParts(ctx context.Context, before run) error {
 	written, err := d.partNames()
 	if err != nil {
@@ -280,7 +282,7 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 			continue
 		}
 		if filepath.Ext(path) != ".parquet" {
-			os.Remove(path) // an incomplete part
+			os.Remove(path) // an incomplete part or a reason
 			continue
 		}
 		part, err := audit.OpenFile(path)
@@ -304,9 +306,9 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 		return nil
 	}
 	begun := slices.DeleteFunc(slices.Clone(d.Shards), func(s source) bool { return have[s.Name] == nil })
-	stale := map[string]bool{} // shards
+	stale := map[string]bool{} // names of shards to score again or to drop
 	if d.result != nil {
-		for _, name := range d.result.Shards() { // killed before they were removed
+		for _, name := range d.result.Shards() { // a run was killed before it removed these parts
 			stale[name] = true
 		}
 	}
@@ -320,7 +322,7 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 		if !named && !stale[name] {
 			gone = append(gone, name)
 		}
-		// Bad inputs are now left out, so later rows have other numbers.
+		// Bad inputs are now left out, so the missing rows may get other numbers.
 		fewer := d.Identity.Reading.SkipBad && !before.Reading.SkipBad && len(audit.Gaps(name, have[name][0].Audited, have[name])) > 0
 		stale[name] = stale[name] || !named || fewer
 	}
@@ -360,8 +362,8 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 	return d.renumber(good)
 }
 
-// renumber adds parts, and renames their files by the present numbers of their shards. Shards
-// are in the order of their names, so some part can always take a name that is free.
+// renumber adds parts, and renames their files after the current numbers of their shards.
+// Numbers follow the names of the shards, so there is always a part whose new name is free.
 func (d *folder) renumber(parts []*audit.File) error {
 	for len(parts) > 0 {
 		var left []*audit.File
@@ -379,7 +381,7 @@ func (d *folder) renumber(parts []*audit.File) error {
 			}
 			d.add(part)
 		}
-		if len(left) == len(parts) { // no audit wrote them
+		if len(left) == len(parts) { // an audit cannot have written these files
 			return fmt.Errorf("%s: another part has its rows too; write to another folder", left[0].Path())
 		}
 		parts = left
@@ -387,7 +389,7 @@ func (d *folder) renumber(parts []*audit.File) error {
 	return nil
 }
 
-// partNames returns the files in the folder of parts that audits wrote.
+// partNames returns the files in the parts folder that audits wrote.
 func (d *folder) partNames() (names []string, err error) {
 	entries, err := os.ReadDir(d.partsDir())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -401,13 +403,13 @@ func (d *folder) partNames() (names []string, err error) {
 	return names, explainMkdir(d.partsDir(), err)
 }
 
-// removeParts removes parts, and incomplete results that a killed process left.
+// removeParts removes the parts, and temporary files that a killed process left.
 func (d *folder) removeParts() error {
 	names, err := d.partNames()
 	for _, name := range names {
 		err = cmp.Or(err, os.Remove(filepath.Join(d.partsDir(), name)))
 	}
-	os.Remove(d.partsDir()) // fails if it has other files
+	os.Remove(d.partsDir()) // fails, as intended, if the folder has other files
 	entries, unread := os.ReadDir(d.dir)
 	for _, e := range entries {
 		if left, _ := filepath.Match(".attach-*.tmp", e.Name()); left {
@@ -417,7 +419,8 @@ func (d *folder) removeParts() error {
 	return cmp.Or(err, unread)
 }
 
-// fail adds what is left after an error. If nothing was scored, it removes the folder.
+// fail adds to an error what remains of the audit. If no row was scored, it removes the
+// folder.
 func (d *folder) fail(err error) error {
 	switch {
 	case !d.hasParts():
@@ -435,7 +438,7 @@ func (d *folder) fail(err error) error {
 type ResumableError struct{ Err error }
 
 func (e ResumableError) Error() string {
-	if errors.Is(e.Err, inputs.ErrEmpty) { // its text says what to do
+	if errors.Is(e.Err, inputs.ErrEmpty) { // the error already contains advice
 		return e.Err.Error() + "; scored rows are kept"
 	}
 	return e.Err.Error() + "; " + ResumeAdvice
@@ -443,10 +446,10 @@ func (e ResumableError) Error() string {
 
 func (e ResumableError) Unwrap() error { return e.Err }
 
-// ResumeAdvice is the advice of a ResumableError.
+// ResumeAdvice is the advice that a ResumableError adds.
 const ResumeAdvice = "scored rows are kept; run the same command to continue"
 
-// abandon removes what was begun after an error, which it returns.
+// abandon removes everything that this run created, and returns err.
 func (d *folder) abandon(err error) error {
 	if left := d.removeParts(); left != nil {
 		return fmt.Errorf("%w; %w", err, left)
@@ -457,7 +460,7 @@ func (d *folder) abandon(err error) error {
 	return err
 }
 
-// checkIdentity returns an error if the folder holds another audit.
+// checkIdentity returns an error if the folder contains an audit with other options.
 func (d *folder) checkIdentity(before audit.Identity) error {
 	why := before.Differs(d.Identity)
 	if why == "" {
@@ -469,13 +472,14 @@ func (d *folder) checkIdentity(before audit.Identity) error {
 		if differs := before.Differs(now); differs == "" {
 			remedy = "pass Options.SkipBad too, or " + remedy
 		} else {
-			why = differs // no option mends it
+			why = differs // SkipBad alone would not help
 		}
 	}
 	return fmt.Errorf("%s holds another audit: %s; %s", d.dir, nameSides(why), remedy)
 }
 
-// nameSides says which value of a difference is in the folder and which is new.
+// nameSides words a difference so that "there" is the value in the folder and "here" the
+// new value.
 func nameSides(why string) string {
 	return strings.Replace(strings.Replace(why, "in one", "there", 1), "in the other", "here", 1)
 }
@@ -486,7 +490,8 @@ func (d *folder) complete(name string) bool {
 	return have != nil && len(audit.Gaps(name, have[0].Audited, have)) == 0
 }
 
-// checkRowCount returns an error if the number of rows of a shard has changed.
+// checkRowCount returns an error if the number of rows of a shard has changed since it was
+// scored.
 func checkRowCount(name string, n int, have []audit.Range) error {
 	for _, r := range have {
 		if r.Shard == name && r.Rows != n {
@@ -496,7 +501,7 @@ func checkRowCount(name string, n int, have []audit.Range) error {
 	return nil
 }
 
-// IsPartFile reports whether an audit wrote a file in the folder of parts, by its name.
+// IsPartFile reports whether a file in the parts folder has a name that audits use.
 func IsPartFile(name string) bool {
 	for _, pattern := range []string{"[0-9][0-9][0-9][0-9][0-9][0-9]*-[0-9]*.parquet", "[0-9][0-9][0-9][0-9][0-9][0-9]*-failed.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-broken.txt", "[0-9][0-9][0-9][0-9][0-9][0-9]*-empty.txt", ".attach-*.tmp", "runs.txt", "run.json"} {
 		if ok, _ := filepath.Match(pattern, name); ok {
@@ -506,16 +511,16 @@ func IsPartFile(name string) bool {
 	return false
 }
 
-// partName is the name of a part of a shard.
+// partName returns the name of the file for the part that begins at row start of a shard.
 func partName(shard, start int) string { return fmt.Sprintf("%06d-%012d.parquet", shard, start) }
 
-// partPath is the path of the part that begins with a range.
+// partPath returns the path of the part that begins with a range.
 func (d *folder) partPath(first audit.Range) string {
 	number, _ := d.index(first.Shard)
 	return filepath.Join(d.partsDir(), partName(number, first.Start))
 }
 
-// save writes a part.
+// save writes a part to its file and adds it to the folder.
 func (d *folder) save(ctx context.Context, p *audit.Part) error {
 	path := d.partPath(p.First())
 	err := atomicfile.WriteFile(ctx, path, func(w io.Writer) error {
@@ -529,7 +534,7 @@ func (d *folder) save(ctx context.Context, p *audit.Part) error {
 	return nil
 }
 
-// finish writes the results, and removes the parts.
+// finish writes the results and removes the parts.
 func (d *folder) finish(ctx context.Context, look func(ctx context.Context, shard string, rows []int) []audit.Shown) (*audit.Audit, error) {
 	for i, s := range d.Shards {
 		if why := d.excluded[s.Name]; why != nil {

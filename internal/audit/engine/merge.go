@@ -16,11 +16,11 @@ import (
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
-// Merge merges the audits in several folders into one, and writes it to dir.
+// Merge merges the audits in several folders into one audit, and writes it to dir.
 func Merge(ctx context.Context, audits []string, dir string, note modelrows.Note) (*audit.Audit, error) {
 	d := &folder{dir: dir}
 	var skip audit.Identity
-	var sources [][]source // of each
+	var sources [][]source // sources of each audit
 	for _, from := range audits {
 		if resolved(from) == resolved(dir) {
 			return nil, modelrows.Usagef("Options.Dir %s is one of the audits to merge; write to another folder", dir)
@@ -45,7 +45,7 @@ func Merge(ctx context.Context, audits []string, dir string, note modelrows.Note
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%w; audit it again", err)
-		case !recorded.lists(file) && begun == nil: // a kill came before run.json had its name
+		case !recorded.lists(file) && begun == nil: // the audit was killed before run.json was renamed
 			return nil, unfinished
 		case !there:
 			return nil, fmt.Errorf("%s is missing, so it is unknown what was audited; audit it again", one.runPath())
@@ -59,7 +59,8 @@ func Merge(ctx context.Context, audits []string, dir string, note modelrows.Note
 		skip.Reading.SkipBad = skip.Reading.SkipBad || file.Reading.SkipBad
 		sources = append(sources, recorded.Shards)
 	}
-	// An audit without --skip-bad left nothing out.
+	// An audit without --skip-bad found no bad input, so it can be merged with one that
+	// left some out.
 	for _, file := range d.files {
 		skip.FDR, skip.Delta, skip.Conditional = file.FDR, file.Delta, file.Conditional
 		file.Identity = file.WithResultOptions(skip)
@@ -98,7 +99,7 @@ func Merge(ctx context.Context, audits []string, dir string, note modelrows.Note
 	return a, nil
 }
 
-// explainDamage adds what to do about damaged scores.
+// explainDamage adds advice to an error about damaged scores.
 func explainDamage(err error) error {
 	if audit.Damaged(err) {
 		return fmt.Errorf("%w; remove it, and audit its files again", err)
@@ -106,8 +107,8 @@ func explainDamage(err error) error {
 	return err
 }
 
-// sameRows finds a file or folder that two audits have under different names: their stamps and
-// their rows are equal.
+// sameRows finds a file or folder that two audits have under different names. It finds
+// sources with equal stamps and equal rows.
 func sameRows(files []*audit.File, sources [][]source) (one, other string, found bool) {
 	type key struct {
 		Stamp
@@ -138,8 +139,8 @@ func sameRows(files []*audit.File, sources [][]source) (one, other string, found
 	return "", "", false
 }
 
-// checkFree returns an error if the folder holds an audit or other result files. Files that a
-// killed merge left do not count.
+// checkFree returns an error if the folder contains an audit or other result files. It
+// ignores files of an earlier attempt at this merge that was killed.
 func (d *folder) checkFree() error {
 	plan, begun, err := readRun(d.planPath())
 	if err == nil && begun && reflect.DeepEqual(plan, d.run) {

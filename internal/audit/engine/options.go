@@ -1,7 +1,7 @@
-// Package engine runs audits. It finds files and folders, scores their rows part by part here
-// or on other machines, resumes after an interruption, merges audits, and writes the result
-// folder. Package audit computes the results. Errors name options by their Go names, such as
-// Options.Inputs; callers turn these into flags.
+// Package engine runs audits. It finds files and folders, and scores their rows part by
+// part on this machine or on others. It can resume after an interruption, merges audits,
+// and writes the result folder. Package audit computes the results. Errors name options by
+// their Go names, such as Options.Inputs, and callers replace these names by flags.
 package engine
 
 import (
@@ -16,41 +16,42 @@ import (
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
-// Options are the options of an audit. They are plain data, which other machines receive as
-// JSON.
+// Options holds the options of an audit. It is plain data, so that other machines can
+// receive it as JSON.
 type Options struct {
-	// Identity holds the rates and the selection of rows. Open completes it.
+	// Identity holds the error rates and the selection of rows. Open sets its other fields.
 	Identity audit.Identity
-	// Options name the .attach file, and how rows are read. Paths may be URLs.
+	// The embedded Options name the .attach file, and how rows are read. Paths may be URLs.
 	modelrows.Options
-	// Run holds the options that the model is run with.
+	// Run holds the options for running the model.
 	Run featurize.Options
-	// Inputs and Fitted are files, folders, patterns and lists, or URLs.
+	// Inputs names the rows to audit, and Fitted the rows of the fit. Each name is a file,
+	// folder, pattern, list of files or URL.
 	Inputs, Fitted []string
 	// Dir is the result folder.
 	Dir string
-	// Verbose logs each step. Hints are the names of flags that hints may mention.
+	// Verbose logs each step. Hints are the names of flags that error hints may mention.
 	Verbose bool
 	Hints   []string
 
-	urls map[string]string // of fetched files, by local path
+	urls map[string]string // URLs of fetched files by local path
 }
 
 // Storage fetches files by URL.
 type Storage interface {
-	// Shards returns the URLs of the files and folders that a URL or pattern stands for.
+	// Shards returns the URLs of the files and folders that match a URL or pattern.
 	Shards(ctx context.Context, url string) ([]string, error)
-	// Fetch copies the file or folder of a URL to this machine under its own name. The copy
-	// lives until release is called or the process ends.
+	// Fetch copies the file or folder of a URL to this machine and keeps its name. The copy
+	// exists until release is called or the process ends.
 	Fetch(ctx context.Context, url string) (path string, release func(), err error)
-	// Stamps returns the stamps of files and folders by URL. No URL is a pattern.
+	// Stamps returns the stamps of files and folders. Each URL names one file or folder.
 	Stamps(ctx context.Context, urls []string) ([]Stamp, error)
 }
 
 func isURL(name string) bool { return strings.Contains(name, "://") }
 
-// fetchFiles fetches the files that options name by URL, and returns the options with local
-// paths. Inputs are not fetched. Storage is nil if there are no URLs.
+// fetchFiles fetches the files that options name by URL, except Inputs. It returns the
+// options with local paths. Storage is nil if there are no URLs.
 func (o Options) fetchFiles(ctx context.Context, storage Storage) (Options, error) {
 	o.urls = map[string]string{}
 	for _, name := range o.filePaths() {
@@ -66,7 +67,7 @@ func (o Options) fetchFiles(ctx context.Context, storage Storage) (Options, erro
 	return o, nil
 }
 
-// filePaths returns the paths that fetchFiles replaces.
+// filePaths returns pointers to the paths that fetchFiles replaces.
 func (o *Options) filePaths() []*string {
 	return []*string{&o.Bundle, &o.Model, &o.Weights, &o.Preprocess, &o.ClassNames}
 }
@@ -79,7 +80,8 @@ func (o Options) withURLs() Options {
 	return o
 }
 
-// nameURLs replaces local paths of fetched files in an error by their URLs.
+// nameURLs replaces the local paths of fetched files in an error by the URLs of these
+// files.
 func (o *Options) nameURLs(err error) error {
 	if err == nil {
 		return nil
@@ -93,7 +95,8 @@ func (o *Options) nameURLs(err error) error {
 	return err
 }
 
-// fetchedError is an error about a fetched file. It shows the URL.
+// fetchedError is an error about a fetched file. It shows the URL instead of the local
+// path.
 type fetchedError struct {
 	error
 	path, url string

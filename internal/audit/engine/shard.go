@@ -24,8 +24,8 @@ import (
 	"github.com/attach-uncertainty/attach/preprocess"
 )
 
-// scoreShard scores the missing rows of a shard. Progress gets the last row and the number of
-// new rows. If the shard is to be left out, bad is true and err is the reason.
+// scoreShard scores the missing rows of a shard. It passes the next row and the number of
+// new rows to progress. If the shard is to be left out, bad is true and err is the reason.
 func (e *Engine) scoreShard(ctx context.Context, scoring *audit.Scoring, name, path string, have []audit.Range, progress func(r audit.Rows, at, rows int)) (bad bool, err error) {
 	r, bad, err := e.openAudited(ctx, name, path)
 	if err != nil {
@@ -47,9 +47,10 @@ func (e *Engine) scoreShard(ctx context.Context, scoring *audit.Scoring, name, p
 	return false, nil
 }
 
-// openAudited opens the audited rows of a shard. With SkipBad it reads all of them before any is
-// scored: a shard that is damaged in the middle is left out as a whole. So the audited rows do
-// not depend on the place of the damage, or on what was scored before.
+// openAudited opens the audited rows of a shard. With SkipBad, it reads all of them before
+// any row is scored. A shard that is damaged in the middle is then left out as a whole.
+// Therefore the audited rows do not depend on the position of the damage, or on earlier
+// interrupted runs.
 func (e *Engine) openAudited(ctx context.Context, name, path string) (r audit.Rows, bad bool, err error) {
 	e.opening.Lock()
 	if err := e.rows.OpenNetwork(ctx); err != nil {
@@ -65,8 +66,8 @@ func (e *Engine) openAudited(ctx context.Context, name, path string) (r audit.Ro
 	return r, bad, err
 }
 
-// explainUnreadable adds what to do about a shard that cannot be read. If it is to be left out, bad is
-// true and err is the reason.
+// explainUnreadable adds advice to an error about a shard that cannot be read. If the shard
+// is to be left out, bad is true and why is the reason.
 func (e *Engine) explainUnreadable(err error) (bad bool, why error) {
 	switch {
 	case err == nil:
@@ -77,13 +78,14 @@ func (e *Engine) explainUnreadable(err error) (bad bool, why error) {
 		err = fmt.Errorf("%w; leave it out, or pass Options.SkipBad to leave out such files", err)
 	case errors.Is(err, fs.ErrPermission):
 		err = fmt.Errorf("%w; let this user read it, or leave it out", err)
-	case inputs.Broken(err) && !errors.Is(err, preprocess.ErrImage) && !errors.Is(err, inputs.ErrNoInput): // these have hints of their own
+	case inputs.Broken(err) && !errors.Is(err, preprocess.ErrImage) && !errors.Is(err, inputs.ErrNoInput): // these errors have their own hints
 		err = fmt.Errorf("%w; pass Options.SkipBad to leave out such files", err)
 	}
 	return false, err
 }
 
-// shardRows opens the audited rows of a shard. Check reads all of them.
+// shardRows opens the audited rows of a shard. The function check reads all of them and
+// returns the first error.
 func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Identity) (r audit.Rows, check func(context.Context) error, err error) {
 	opened, err := e.rows.OpenRows(ctx, path, "", inputs.Slice{})
 	if err != nil {
@@ -162,13 +164,14 @@ func (e *Engine) shardRows(ctx context.Context, name, path string, id audit.Iden
 	return r, func(ctx context.Context) error { return set.Check(ctx, set.BlockRows()) }, nil
 }
 
-// contentQueue holds the content of rows that the model has not returned yet.
+// contentQueue holds the content of rows that were passed to the model but not returned
+// yet.
 type contentQueue struct {
 	mutex    sync.Mutex
 	contents []audit.Content
 }
 
-// record adds the content of the rows of blocks.
+// record yields the given blocks and adds the content of their rows to the queue.
 func (p *contentQueue) record(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2[ood.InputBlock, error] {
 	return func(yield func(ood.InputBlock, error) bool) {
 		for b, err := range blocks {
@@ -185,7 +188,7 @@ func (p *contentQueue) record(blocks iter.Seq2[ood.InputBlock, error]) iter.Seq2
 	}
 }
 
-// take returns the content of the next n rows.
+// take removes the content of the next n rows from the queue and returns it.
 func (p *contentQueue) take(n int) []audit.Content {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -194,15 +197,16 @@ func (p *contentQueue) take(n int) []audit.Content {
 	return list
 }
 
-// maxShownText is the number of letters of a text that are shown.
+// maxShownText is the largest number of letters of a text that the report shows.
 const maxShownText = 240
 
-// showRows returns a function that opens sources again to show some of their rows. It leaves
-// out rows that can no longer be read; their scores remain.
+// showRows returns a function that opens a source again to show some of its rows in the
+// report. The function returns nil if the source can no longer be read. Scores are not
+// affected.
 func (e *Engine) showRows(sources []source) func(ctx context.Context, name string, rows []int) []audit.Shown {
 	return func(ctx context.Context, name string, rows []int) []audit.Shown {
 		i := slices.IndexFunc(sources, func(s source) bool { return s.Name == name })
-		defer e.rows.Quiet()() // notes were printed when the rows were scored
+		defer e.rows.Quiet()() // the notes were already printed when the rows were scored
 		opened, err := e.rows.OpenRows(ctx, sources[i].path, "", inputs.Slice{})
 		if err != nil || opened.Set == nil {
 			return nil
@@ -242,7 +246,7 @@ func (e *Engine) showRows(sources []source) func(ctx context.Context, name strin
 	}
 }
 
-// fittedSources returns the files that Fitted names, fetched if necessary.
+// fittedSources returns the files that Options.Fitted names, fetched if they are URLs.
 func (e *Engine) fittedSources(ctx context.Context) ([]source, error) {
 	all, err := e.find(ctx, "Options.Fitted", e.Fitted)
 	for i, one := range all {
@@ -253,7 +257,8 @@ func (e *Engine) fittedSources(ctx context.Context) ([]source, error) {
 	return all, err
 }
 
-// shardsDigest is a digest of the names and contents of shards, or empty if there are none.
+// shardsDigest returns a digest of the names and contents of shards, or an empty string if
+// there are no shards.
 func shardsDigest(ctx context.Context, shards []source) (string, error) {
 	if len(shards) == 0 {
 		return "", nil
@@ -281,7 +286,7 @@ func shardsDigest(ctx context.Context, shards []source) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// fittedRows reads the features of the fit rows, and the keys of these rows.
+// fittedRows returns the features and the keys of the fit rows.
 func (e *Engine) fittedRows(ctx context.Context, shards []source) (features blas32.General, keys []string, err error) {
 	for _, one := range shards {
 		r, _, err := e.shardRows(ctx, one.Name, one.path, audit.Identity{})

@@ -20,13 +20,13 @@ import (
 	"github.com/attach-uncertainty/attach/internal/modelrows"
 )
 
-// Stamp is the size and the modification time of a file or folder. It changes when the file
-// does.
+// Stamp holds the size and the modification time of a file or folder. A changed stamp means
+// that the file or folder has changed.
 type Stamp struct {
 	Size     int64     `json:"size"`
 	Modified time.Time `json:"modified"`
-	// Files is the number of files in a folder, and Members a digest of their names, sizes and
-	// times.
+	// Files is the number of files in a folder. Members is a digest of their names, sizes
+	// and modification times.
 	Files   int    `json:"files,omitempty"`
 	Members string `json:"members,omitempty"`
 }
@@ -45,19 +45,19 @@ func (s Stamp) String() string {
 	return at
 }
 
-// source is a file or folder of an audit, with its stamp when the audit began.
+// source is a file or folder to audit, with its stamp at the start of the audit.
 type source struct {
 	Name string `json:"name"`
 	Stamp
-	// LeftOut is the reason why no row of it was audited, or empty.
+	// LeftOut is the reason why no row of the source was audited, or empty.
 	LeftOut string `json:"left_out,omitempty"`
 
-	path  string      // as given, or a URL
-	paths []string    // resolved paths of its rows: its own, and the targets of links in a folder
+	path  string      // path or URL as the user wrote it
+	paths []string    // resolved path of the source, and the targets of links in a folder
 	info  fs.FileInfo // nil for a URL
 }
 
-// sources returns the stamps of files and folders.
+// sources returns the files and folders at paths with their stamps, sorted by name.
 func (e *Engine) sources(ctx context.Context, paths []string) (list []source, err error) {
 	var stamps []Stamp
 	if urls := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !isURL(path) }); len(urls) > 0 {
@@ -79,7 +79,7 @@ func (e *Engine) sources(ctx context.Context, paths []string) (list []source, er
 	return list, nil
 }
 
-// stat returns the stamp of a file or of a folder of images.
+// stat sets the stamp and the resolved paths of a file or of a folder of images.
 func (s *source) stat(ctx context.Context) (err error) {
 	if s.info, err = os.Stat(s.path); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (s *source) stat(ctx context.Context) (err error) {
 	members := sha256.New()
 	for _, name := range in.Files {
 		info, err := os.Stat(filepath.Join(s.path, filepath.FromSlash(name)))
-		if err != nil { // a broken link, which the reader reports
+		if err != nil { // a broken link; the reader reports it later
 			fmt.Fprintf(members, "%q\n", name)
 			continue
 		}
@@ -110,15 +110,15 @@ func (s *source) stat(ctx context.Context) (err error) {
 	return nil
 }
 
-// add counts a file of a folder.
+// add adds a file to the stamp of its folder.
 func (s *Stamp) add(size int64, modified time.Time) {
 	if s.Size += size; modified.After(s.Modified) {
 		s.Modified = modified.UTC()
 	}
 }
 
-// find returns the files and folders that an option names, sorted by name. No two of them
-// share rows.
+// find returns the files and folders that an option names, sorted by name. It returns an
+// error if two of them share rows.
 func (e *Engine) find(ctx context.Context, option string, names []string) (sources []source, err error) {
 	var paths []string
 	for _, name := range names {
@@ -139,9 +139,9 @@ func (e *Engine) find(ctx context.Context, option string, names []string) (sourc
 	return sources, checkDistinct(option, sources)
 }
 
-// checkDir returns an error if the result folder lies within the inputs.
+// checkDir returns an error if the result folder is inside one of the inputs.
 func (o *Options) checkDir(sources []source) error {
-	names := map[string]string{} // by resolved path
+	names := map[string]string{} // names of inputs by resolved path
 	for _, s := range sources {
 		names[s.paths[0]] = s.Name
 	}
@@ -158,7 +158,8 @@ func (o *Options) checkDir(sources []source) error {
 	return nil
 }
 
-// changed returns the names of the sources that changed since a run, and how.
+// changed returns the names of the sources that changed since r was recorded. How describes
+// the change of the first one.
 func (r run) changed(now []source) (changed []string, how string) {
 	for _, s := range now {
 		var before Stamp
@@ -175,8 +176,8 @@ func (r run) changed(now []source) (changed []string, how string) {
 	return changed, how
 }
 
-// checkDistinct returns an error if two sources share rows: one file or folder under two
-// names, or one within another.
+// checkDistinct returns an error if two sources share rows. They do if they are one file or
+// folder under two names, or if one contains the other.
 func checkDistinct(option string, list []source) error {
 	sharedRows := func(one, other source) error {
 		how := ", which are one file"
@@ -201,7 +202,7 @@ func checkDistinct(option string, list []source) error {
 			at[place] = s
 		}
 		for _, before := range like[s.Stamp] {
-			if os.SameFile(before.info, s.info) { // hard links
+			if os.SameFile(before.info, s.info) { // the two names are hard links to one file
 				return sharedRows(*before, s)
 			}
 		}
@@ -219,7 +220,7 @@ func checkDistinct(option string, list []source) error {
 	return nil
 }
 
-// ancestors returns a path and its parent folders.
+// ancestors yields a path and its parent folders, up to the root.
 func ancestors(place string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for yield(place) && place != slash.Dir(place) {
@@ -228,7 +229,8 @@ func ancestors(place string) iter.Seq[string] {
 	}
 }
 
-// resolved is the absolute path without links, as far as it exists, with slashes.
+// resolved returns the absolute path with slashes. It resolves links in the part of the
+// path that exists.
 func resolved(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {

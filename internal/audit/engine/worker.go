@@ -19,13 +19,14 @@ import (
 
 // Remote scores shards on other machines.
 type Remote interface {
-	// Score scores shards with Workers of the options. Afterwards the folder parts has the
-	// files and the reasons that the workers saved.
+	// Score scores shards on other machines, each with a Worker that has these options. It
+	// returns after the folder parts contains everything that the workers saved: parts and
+	// reasons.
 	Score(ctx context.Context, o Options, shards []Shard, parts string) error
 }
 
-// Shard is a file or folder of an audit: its number, its path or URL, its size in bytes, and
-// the ranges of its rows that were scored before.
+// Shard is a file or folder of an audit. Size is in bytes, Path may be a URL, and Have
+// lists the ranges of rows that were scored before.
 type Shard struct {
 	Number int
 	Path   string
@@ -33,7 +34,7 @@ type Shard struct {
 	Have   []audit.Range
 }
 
-// scoreRemotely scores the rows that the folder lacks on other machines.
+// scoreRemotely scores the rows that are missing in the folder on other machines.
 func (e *Engine) scoreRemotely(ctx context.Context, remote Remote, d *folder) error {
 	var missing []Shard
 	for i, s := range d.Shards {
@@ -49,7 +50,7 @@ func (e *Engine) scoreRemotely(ctx context.Context, remote Remote, d *folder) er
 	}
 	err := remote.Score(ctx, e.withURLs(), missing, d.partsDir())
 	excluded := map[string]error{}
-	var failed []string // reasons why shards could not be scored
+	var failed []string // reasons why scoring of shards failed
 	for _, s := range missing {
 		readReason := func(name string) (why string, there bool) {
 			content, unfound := os.ReadFile(filepath.Join(d.partsDir(), name))
@@ -76,7 +77,8 @@ func (e *Engine) scoreRemotely(ctx context.Context, remote Remote, d *folder) er
 	return cmp.Or(err, unread)
 }
 
-// exclusionError is the reason why a worker left out a shard.
+// exclusionError is the reason why a worker left out a shard. Its text was read from a
+// file.
 type exclusionError struct {
 	text string
 	kind error
@@ -94,19 +96,20 @@ type Worker struct {
 }
 
 // NewWorker returns a worker for an audit that runs on another machine. It loads the model
-// with the first file. Hint adds what to do to an error.
+// when it opens the first file. The function hint adds advice to an error.
 func NewWorker(ctx context.Context, o Options, storage Storage, note modelrows.Note, hint func(error) error) (*Worker, error) {
 	e, err := Open(ctx, o, storage, nil, note)
 	if err != nil {
 		return nil, hint(err)
 	}
-	e.scorer.PartTime = 0 // workers that score the same rows write equal parts
+	e.scorer.PartTime = 0 // then workers that score the same rows write equal parts
 	return &Worker{e, hint}, nil
 }
 
-// Score scores the missing rows of shards and saves each part under its name. The files have
-// hold rows that were scored before. If a shard cannot be scored or is left out, Score saves
-// the reason under a name beside the parts, and scores the other shards.
+// Score scores the rows of shards that are missing, and passes each part with its name to
+// save. The files in have contain rows that were scored before. If a shard cannot be scored
+// or is left out, Score passes the reason with a name to saveReason, and scores the other
+// shards.
 func (w *Worker) Score(ctx context.Context, shards []Shard, have []string, save func(name string, part io.WriterTo) error, saveReason func(name, why string) error) error {
 	ranges, numbers := map[string][]audit.Range{}, map[string]int{}
 	for _, s := range shards {
@@ -146,7 +149,8 @@ func (w *Worker) Score(ctx context.Context, shards []Shard, have []string, save 
 	return scoring.Flush()
 }
 
-// score scores a shard. If the shard is to be left out, bad is true and err is the reason.
+// score scores one shard. If the shard is to be left out, bad is true and err is the
+// reason.
 func (w *Worker) score(ctx context.Context, scoring *audit.Scoring, s Shard, have []audit.Range) (bad bool, err error) {
 	path := s.Path
 	if isURL(path) {
@@ -163,16 +167,17 @@ func (w *Worker) score(ctx context.Context, scoring *audit.Scoring, s Shard, hav
 	return bad, err
 }
 
-// StartsInShards reports whether a file is a part that begins with a shard in a range of
-// numbers.
+// StartsInShards reports whether a file is a part whose first shard has a number in the
+// range [from, to].
 func StartsInShards(name string, from, to int) bool {
 	number, err := strconv.Atoi(name[:max(0, strings.IndexByte(name, '-'))])
 	return err == nil && from <= number && number <= to && IsPartFile(name) && strings.HasSuffix(name, ".parquet")
 }
 
-// emptyName and brokenName name the files with the reason why a shard is left out.
+// emptyName and brokenName return the name of the file with the reason why a shard is left
+// out.
 func emptyName(s Shard) string  { return fmt.Sprintf("%06d-empty.txt", s.Number) }
 func brokenName(s Shard) string { return fmt.Sprintf("%06d-broken.txt", s.Number) }
 
-// FailedName names the file with the reason why a shard could not be scored.
+// FailedName returns the name of the file with the reason why a shard could not be scored.
 func FailedName(s Shard) string { return fmt.Sprintf("%06d-failed.txt", s.Number) }
