@@ -24,7 +24,7 @@ import (
 
 // Progress is called with the number of rows scored, the index of the current file, the
 // number of files, and the fraction of the current file that is done.
-type Progress func(scored, file, files int, share float64)
+type Progress func(scored, file, files int, fraction float64)
 
 // Engine audits inputs with a .attach file.
 type Engine struct {

@@ -221,23 +221,23 @@ func (d *folder) resumeResult(ctx context.Context, done *audit.File, before run,
 	if !before.lists(done) {
 		return fmt.Errorf("%s does not list the files of %s; write to another folder", d.runPath(), d.scoresPath())
 	}
-	var still []source
-	gone := false
+	var remaining []source
+	dropped := false
 	names := done.Shards()
 	for _, s := range before.Shards {
 		if _, scored := slices.BinarySearch(names, s.Name); !scored {
 			continue // it was left out
 		}
 		if i, here := d.index(s.Name); here {
-			still = append(still, d.Shards[i])
+			remaining = append(remaining, d.Shards[i])
 		} else {
-			gone = true
+			dropped = true
 		}
 	}
-	if gone {
+	if dropped {
 		return fmt.Errorf("%s holds another audit: it has %s, and the inputs are %s; write to another folder", d.dir, display.List(names, 3), display.List(sourceNames(d.Shards), 3))
 	}
-	if changed, how := before.changed(still); changed != nil {
+	if changed, how := before.changed(remaining); changed != nil {
 		return fmt.Errorf("%s holds an audit of %s, which has changed since (%s); to audit it again, write to another folder, or remove %s", d.dir, display.List(changed, 3), how, d.scoresPath())
 	}
 	d.add(done)
@@ -316,24 +316,24 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 	for _, name := range changed {
 		stale[name] = true
 	}
-	var gone []string
+	var dropped []string
 	for _, name := range slices.Sorted(maps.Keys(have)) {
 		_, named := d.index(name)
 		if !named && !stale[name] {
-			gone = append(gone, name)
+			dropped = append(dropped, name)
 		}
 		// Bad inputs are now left out, so the missing rows may get other numbers.
-		fewer := d.Identity.Reading.SkipBad && !before.Reading.SkipBad && len(audit.Gaps(name, have[name][0].Audited, have[name])) > 0
-		stale[name] = stale[name] || !named || fewer
+		renumbered := d.Identity.Reading.SkipBad && !before.Reading.SkipBad && len(audit.Gaps(name, have[name][0].Audited, have[name])) > 0
+		stale[name] = stale[name] || !named || renumbered
 	}
 	if changed != nil {
 		d.note("note: %s changed (%s); it is scored again", display.List(changed, 3), how)
 	}
-	if gone != nil {
-		d.note("note: %s is no longer among the inputs; its scores are left out", display.List(gone, 3))
+	if dropped != nil {
+		d.note("note: %s is no longer among the inputs; its scores are left out", display.List(dropped, 3))
 	}
 	rescored := map[string]bool{}
-	good := parts[:0]
+	reusable := parts[:0]
 	var old []*audit.File
 	for _, part := range parts {
 		if !slices.ContainsFunc(part.Shards(), func(name string) bool { return stale[name] }) {
@@ -341,7 +341,7 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 			if why := part.Differs(d.Identity); why != "" {
 				return fmt.Errorf("%s holds scores of an unfinished audit: %s; pass the same options to continue, or remove %s", d.partsDir(), nameSides(why), d.partsDir())
 			}
-			good = append(good, part)
+			reusable = append(reusable, part)
 			continue
 		}
 		old = append(old, part)
@@ -359,7 +359,7 @@ func (d *folder) resumeParts(ctx context.Context, before run) error {
 	if n := len(rescored); n > 0 {
 		d.note("note: rows of %s in the same parts are scored again", rows.Count(n, "other file"))
 	}
-	return d.renumber(good)
+	return d.renumber(reusable)
 }
 
 // renumber adds parts, and renames their files after the current numbers of their shards.

@@ -41,13 +41,13 @@ func Merge(ctx context.Context, audits []string, dir string, note modelrows.Note
 		if err != nil {
 			return nil, explainDamage(err)
 		}
-		recorded, there, err := readRun(one.runPath())
+		recorded, exists, err := readRun(one.runPath())
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%w; audit it again", err)
 		case !recorded.lists(file) && begun == nil: // the audit was killed before run.json was renamed
 			return nil, unfinished
-		case !there:
+		case !exists:
 			return nil, fmt.Errorf("%s is missing, so it is unknown what was audited; audit it again", one.runPath())
 		case !recorded.lists(file):
 			return nil, fmt.Errorf("%s does not list the files of %s; audit it again", one.runPath(), one.scoresPath())
@@ -130,7 +130,7 @@ func sameRows(files []*audit.File, sources [][]source) (one, other string, found
 				continue
 			}
 			id := key{s.Stamp, digest}
-			if before, is := known[id]; is && before.audit != i {
+			if before, seen := known[id]; seen && before.audit != i {
 				return min(before.name, s.Name), max(before.name, s.Name), true
 			}
 			known[id] = place{s.Name, i}
@@ -146,7 +146,7 @@ func (d *folder) checkFree() error {
 	if err == nil && begun && reflect.DeepEqual(plan, d.run) {
 		return nil
 	}
-	before, there, unread := readRun(d.runPath())
+	before, exists, unread := readRun(d.runPath())
 	if err = cmp.Or(err, unread); err != nil {
 		return fmt.Errorf("%w; write to another folder", err)
 	}
@@ -154,9 +154,9 @@ func (d *folder) checkFree() error {
 	_, scored := os.Stat(d.scoresPath())
 	_, shown := os.Stat(filepath.Join(d.dir, "report.html"))
 	switch {
-	case parts == nil, there && (scored == nil && shown == nil || !reflect.DeepEqual(before, d.run)):
+	case parts == nil, exists && (scored == nil && shown == nil || !reflect.DeepEqual(before, d.run)):
 		return fmt.Errorf("%s holds an audit; write to another folder", d.dir)
-	case !there:
+	case !exists:
 		return d.checkForeignFiles()
 	}
 	return nil

@@ -249,9 +249,9 @@ func (e *Engine) showRows(sources []source) func(ctx context.Context, name strin
 // fittedSources returns the files that Options.Fitted names, fetched if they are URLs.
 func (e *Engine) fittedSources(ctx context.Context) ([]source, error) {
 	all, err := e.find(ctx, "Options.Fitted", e.Fitted)
-	for i, one := range all {
-		if isURL(one.path) && err == nil {
-			all[i].path, _, err = e.storage.Fetch(ctx, one.path)
+	for i, shard := range all {
+		if isURL(shard.path) && err == nil {
+			all[i].path, _, err = e.storage.Fetch(ctx, shard.path)
 		}
 	}
 	return all, err
@@ -264,23 +264,23 @@ func shardsDigest(ctx context.Context, shards []source) (string, error) {
 		return "", nil
 	}
 	h := sha256.New()
-	for _, one := range shards {
+	for _, shard := range shards {
 		files := []string{""}
-		if info, err := os.Stat(one.path); err != nil {
+		if info, err := os.Stat(shard.path); err != nil {
 			return "", err
 		} else if info.IsDir() {
-			in, err := inputs.Images(ctx, one.path)
+			in, err := inputs.Images(ctx, shard.path)
 			if err != nil {
 				return "", err
 			}
 			files = in.Files
 		}
 		for _, name := range files {
-			sum, err := regularfile.SHA256(filepath.Join(one.path, filepath.FromSlash(name)))
+			sum, err := regularfile.SHA256(filepath.Join(shard.path, filepath.FromSlash(name)))
 			if err != nil {
 				return "", err
 			}
-			fmt.Fprintf(h, "%q %q %s\n", one.Name, name, sum)
+			fmt.Fprintf(h, "%q %q %s\n", shard.Name, name, sum)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
@@ -288,15 +288,15 @@ func shardsDigest(ctx context.Context, shards []source) (string, error) {
 
 // fittedRows returns the features and the keys of the fit rows.
 func (e *Engine) fittedRows(ctx context.Context, shards []source) (features blas32.General, keys []string, err error) {
-	for _, one := range shards {
-		r, _, err := e.shardRows(ctx, one.Name, one.path, audit.Identity{})
+	for _, shard := range shards {
+		r, _, err := e.shardRows(ctx, shard.Name, shard.path, audit.Identity{})
 		if err != nil {
 			return features, nil, err
 		}
 		first := len(keys)
 		for batch, err := range r.Batches(ctx, 0) {
 			if err != nil {
-				return features, nil, inputs.InFile(one.path, err)
+				return features, nil, inputs.InFile(shard.path, err)
 			}
 			x := batch.Features
 			features.Rows, features.Cols, features.Stride = features.Rows+x.Rows, x.Cols, x.Cols

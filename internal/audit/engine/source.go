@@ -122,16 +122,16 @@ func (s *Stamp) add(size int64, modified time.Time) {
 func (e *Engine) find(ctx context.Context, option string, names []string) (sources []source, err error) {
 	var paths []string
 	for _, name := range names {
-		var some []string
+		var matches []string
 		if e.storage != nil && isURL(name) {
-			some, err = e.storage.Shards(ctx, name)
+			matches, err = e.storage.Shards(ctx, name)
 		} else {
-			some, err = inputs.Shards(name)
+			matches, err = inputs.Shards(name)
 		}
 		if err != nil {
 			return nil, err
 		}
-		paths = append(paths, some...)
+		paths = append(paths, matches...)
 	}
 	if sources, err = e.sources(ctx, paths); err != nil {
 		return nil, err
@@ -195,11 +195,11 @@ func checkDistinct(option string, list []source) error {
 	}
 	at, like := map[string]source{}, map[Stamp][]*source{}
 	for i, s := range list {
-		for _, place := range s.paths {
-			if before, is := at[place]; is {
+		for _, sourcePath := range s.paths {
+			if before, found := at[sourcePath]; found {
 				return sharedRows(before, s)
 			}
-			at[place] = s
+			at[sourcePath] = s
 		}
 		for _, before := range like[s.Stamp] {
 			if os.SameFile(before.info, s.info) { // the two names are hard links to one file
@@ -209,10 +209,10 @@ func checkDistinct(option string, list []source) error {
 		like[s.Stamp] = append(like[s.Stamp], &list[i])
 	}
 	for _, s := range list {
-		for _, place := range s.paths {
-			for folder := range ancestors(place) {
-				if holds, is := at[folder]; is && holds.Name != s.Name {
-					return sharedRows(holds, s)
+		for _, sourcePath := range s.paths {
+			for folder := range ancestors(sourcePath) {
+				if parent, found := at[folder]; found && parent.Name != s.Name {
+					return sharedRows(parent, s)
 				}
 			}
 		}
@@ -221,10 +221,10 @@ func checkDistinct(option string, list []source) error {
 }
 
 // ancestors yields a path and its parent folders, up to the root.
-func ancestors(place string) iter.Seq[string] {
+func ancestors(path string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for yield(place) && place != slash.Dir(place) {
-			place = slash.Dir(place)
+		for yield(path) && path != slash.Dir(path) {
+			path = slash.Dir(path)
 		}
 	}
 }

@@ -52,15 +52,15 @@ func (e *Engine) scoreRemotely(ctx context.Context, remote Remote, d *folder) er
 	excluded := map[string]error{}
 	var failed []string // reasons why scoring of shards failed
 	for _, s := range missing {
-		readReason := func(name string) (why string, there bool) {
-			content, unfound := os.ReadFile(filepath.Join(d.partsDir(), name))
-			return string(content), unfound == nil
+		readReason := func(name string) (why string, exists bool) {
+			content, readErr := os.ReadFile(filepath.Join(d.partsDir(), name))
+			return string(content), readErr == nil
 		}
-		if why, is := readReason(FailedName(s)); is {
+		if why, exists := readReason(FailedName(s)); exists {
 			failed = append(failed, why)
-		} else if why, is := readReason(emptyName(s)); is {
+		} else if why, exists := readReason(emptyName(s)); exists {
 			excluded[audit.Name(s.Path)] = exclusionError{why, inputs.ErrEmpty}
-		} else if why, is := readReason(brokenName(s)); is {
+		} else if why, exists := readReason(brokenName(s)); exists {
 			excluded[audit.Name(s.Path)] = exclusionError{why, nil}
 		}
 	}
