@@ -12,13 +12,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// ErrMemory is wrapped by the error for a fit that would need too much memory beside its rows.
-// That error names the method and the sizes of the data.
+// ErrMemory is wrapped by the error for a fit that would need more than 8 GB of memory in
+// addition to its rows. That error names the method and the sizes of the data.
 var ErrMemory = errors.New("takes more than 8 GB of memory")
 
-// Check reports what prevents a fit of one configuration, or returns nil. It returns an
-// *ood.NeedError for the first need of the method that t does not meet, an error that wraps
-// ErrMemory, or an error in the parameters.
+// Check returns an error if one configuration of a method cannot be fitted. The error is an
+// *ood.NeedError for the first need of the method that t does not meet, wraps ErrMemory, or
+// describes an invalid parameter.
 func Check(m ood.Method, t ood.Training, p ood.Params) error {
 	if err := checkNeeds(m, t); err != nil {
 		return err
@@ -41,8 +41,8 @@ func Check(m ood.Method, t ood.Training, p ood.Params) error {
 	return fmt.Errorf("method %q %w for %s", m.Name, ErrMemory, what)
 }
 
-// Memory estimates the bytes that a fit of one configuration needs. It returns 0 if the
-// parameters are invalid.
+// Memory estimates the memory in bytes that a fit of one configuration needs. It returns 0
+// if the parameters are invalid.
 func Memory(m ood.Method, t ood.Training, p ood.Params) float64 {
 	own, err := resolve(m, p)
 	if err != nil || m.Memory == nil {
@@ -51,15 +51,15 @@ func Memory(m ood.Method, t ood.Training, p ood.Params) float64 {
 	return m.Memory(t, own)
 }
 
-// CheckBatch returns an *ood.NeedError for the first need that b does not meet for scoring, or
-// nil. where describes the rows in b, for example "the rows to score".
+// CheckBatch returns an *ood.NeedError if b lacks something that the method needs for
+// scoring. The argument where describes the rows in b, for example "the rows to score".
 func CheckBatch(m ood.Method, b ood.Batch, where string) error {
 	has, needs := given(b), batchNeeds(m.Needs)
 	has.Inputs, needs.Inputs = b.Inputs != nil, m.Needs.Inputs
 	return missingNeed(m, has, needs, where)
 }
 
-// Union returns the needs that a or b has.
+// Union returns the needs that are set in a, in b, or in both.
 func Union(a, b ood.Needs) ood.Needs {
 	either, other := reflect.ValueOf(&a).Elem(), reflect.ValueOf(b)
 	for i := range either.NumField() {
@@ -68,17 +68,18 @@ func Union(a, b ood.Needs) ood.Needs {
 	return a
 }
 
-// batchNeeds returns the needs that a batch meets.
+// batchNeeds returns the needs in n that concern the matrices of a batch: features, logits
+// and earlier layers.
 func batchNeeds(n ood.Needs) ood.Needs {
 	return ood.Needs{Features: n.Features, Logits: n.Logits, Layers: n.Layers}
 }
 
-// given returns the needs that the batch meets.
+// given returns the needs that the matrices of a batch meet.
 func given(b ood.Batch) ood.Needs {
 	return ood.Needs{Features: b.Features.Cols > 0, Logits: b.Logits.Cols > 0, Layers: len(b.Layers) > 0}
 }
 
-// needed returns the parts of the batch that needs contains.
+// needed returns the parts of a batch that needs asks for.
 func needed(b *ood.Batch, needs ood.Needs) batchparts.Parts {
 	return slices.DeleteFunc(batchparts.Of(b), func(p batchparts.Part) bool {
 		switch p.Name {
@@ -93,9 +94,10 @@ func needed(b *ood.Batch, needs ood.Needs) batchparts.Parts {
 	})
 }
 
-// missingNeed returns an *ood.NeedError for the first need that has does not contain, or nil.
+// missingNeed returns an *ood.NeedError for the first field that is set in needs but not in
+// has, or nil if there is none.
 func missingNeed(m ood.Method, has, needs ood.Needs, where string) error {
-	if Union(has, needs) == has { // the common case in a server
+	if Union(has, needs) == has { // fast path for a server
 		return nil
 	}
 	var first ood.Needs
@@ -109,8 +111,8 @@ func missingNeed(m ood.Method, has, needs ood.Needs, where string) error {
 	return &ood.NeedError{Method: m.Name, Need: first, Where: where}
 }
 
-// checkNeeds returns an *ood.NeedError for the first need of the method that t does not meet,
-// or nil.
+// checkNeeds returns an *ood.NeedError for the first need of the method that t does not
+// meet, or nil if t meets all needs.
 func checkNeeds(m ood.Method, t ood.Training) error {
 	has := given(t.Batch)
 	has.Labels = len(t.Labels) > 0
@@ -149,8 +151,9 @@ func checkTraining(m ood.Method, t ood.Training) error {
 		}
 	}
 	if m.Needs.Logits && t.Logits.Cols < 2 && !(t.Regression && m.Needs.Dropout) {
-		// The softmax of a single logit is always 1. Methods that use dropout compare passes
-		// without a softmax.
+		// The softmax of a single logit is always 1, so such methods cannot work. Methods
+		// that use dropout on a regressor are exempt, because they compare outputs without
+		// a softmax.
 		return fmt.Errorf("%d logits a row, but at least 2 are needed: one per class", t.Logits.Cols)
 	}
 	if m.Needs.Weights {
@@ -181,8 +184,8 @@ func checkTargets(m ood.Method, t ood.Training) error {
 		rows.CheckFinite("validation rows", v), rows.CheckFinite("validation targets", t.ValidationTargets))
 }
 
-// CheckLast returns an error if a last layer does not fit h features and c logits. If c is 0,
-// the number of logits is not checked.
+// CheckLast returns an error if the shape of a last layer does not match h features and c
+// logits, or if its numbers are not finite. If c is 0, the number of logits is not checked.
 func CheckLast(l *ood.Linear, h, c int) error {
 	switch w := l.Weight; {
 	case w.Cols != h:

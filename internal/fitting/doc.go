@@ -1,3 +1,4 @@
 // Package fitting fits methods, scores rows with them and restores them from files. It
-// checks rows, parameters and states first, so that a method sees only valid ones.
+// checks rows, parameters and states before it calls a method, so that methods only get
+// valid data.
 package fitting

@@ -11,9 +11,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Fit fits one configuration of a method. Parameters that p does not set have their defaults.
-// The error is an *ood.NeedError if the rows lack something that the method needs. Other errors
-// describe a problem with rows or parameters.
+// Fit fits one configuration of a method. Parameters that are not in p get their defaults.
+// The error is an *ood.NeedError if the rows lack something that the method needs. Other
+// errors describe a problem with rows or parameters.
 func Fit(ctx context.Context, m ood.Method, t ood.Training, p ood.Params) (*Scorer, error) {
 	fitted, err := FitGrid(ctx, m, t, []ood.Params{p})
 	if err != nil {
@@ -22,9 +22,10 @@ func Fit(ctx context.Context, m ood.Method, t ood.Training, p ood.Params) (*Scor
 	return fitted[0], nil
 }
 
-// FitGrid fits several configurations of a method. It returns scorers in the same order and
-// costs less than separate fits. If a single configuration fails, here or in ScoreGrid, the
-// error has a method Config() int that returns its index.
+// FitGrid fits several configurations of a method and returns their scorers in the same
+// order. This is faster than separate fits, because configurations share intermediate
+// results. If a single configuration fails, in FitGrid or ScoreGrid, the error has a method
+// Config() int that returns the index of the configuration.
 func FitGrid(ctx context.Context, m ood.Method, t ood.Training, grid []ood.Params) ([]*Scorer, error) {
 	if m.Fit == nil {
 		return nil, fmt.Errorf("method %q has no function Fit", m.Name)
@@ -49,7 +50,8 @@ func FitGrid(ctx context.Context, m ood.Method, t ood.Training, grid []ood.Param
 	if t.Trainer != nil {
 		t.Trainer = checkedTrainer{t.Trainer}
 	}
-	// Models that are trained together report progress before their configuration is fitted.
+	// Models that are trained together report progress before their own configuration is
+	// fitted, so progress must not go backwards.
 	if t.Progress == nil {
 		t.Progress = func(float64) {}
 	}
@@ -70,8 +72,8 @@ func FitGrid(ctx context.Context, m ood.Method, t ood.Training, grid []ood.Param
 	return scorers, ctx.Err()
 }
 
-// checkFitted returns an error if the result of a fit has no scores or quantiles, or no state
-// that can be saved.
+// checkFitted returns an error if the result of a fit cannot score rows or predict
+// quantiles, or if its state cannot be saved.
 func checkFitted(m ood.Method, maker string, fitted any) error {
 	_, able := fitted.(ood.Detector)
 	want := "Detector"
@@ -89,8 +91,8 @@ func checkFitted(m ood.Method, maker string, fitted any) error {
 	return nil
 }
 
-// Variant describes what a method does instead of its usual computation on a model, or returns
-// "" if the method is unchanged.
+// Variant describes how a method departs from its usual computation on a model. It returns
+// "" if there is no difference.
 func Variant(m ood.Method, n ood.Network) string {
 	if m.Needs.Dropout && n != nil && n.Dropouts() == 0 {
 		return "inserted dropout"
@@ -98,7 +100,8 @@ func Variant(m ood.Method, n ood.Network) string {
 	return ""
 }
 
-// configError is an error of one configuration in a grid. Other configurations may succeed.
+// configError is an error of one configuration in a grid. Other configurations may still
+// succeed.
 type configError struct {
 	at int
 	error

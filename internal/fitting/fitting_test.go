@@ -21,7 +21,7 @@ func matrix(n, h int) blas32.General {
 	return m
 }
 
-// selecting counts calls of Select.
+// countingInputs counts calls of Select.
 type selecting struct {
 	ood.Inputs
 	times *int
@@ -32,8 +32,10 @@ func (s selecting) Select(rows []int) ood.Inputs {
 	return s.Inputs.Select(rows)
 }
 
+// constant is a detector that leaves all scores at 0.
 type constant struct{}
 
+// hidden has a saved field that is not exported, which is invalid.
 type hidden struct {
 	constant
 	mean float64 `state:"mean"`
@@ -41,7 +43,8 @@ type hidden struct {
 
 func (*constant) Score(context.Context, []float64, ood.Batch) error { return nil }
 
-// TestScoreLeavesInputs checks that scoring does not copy inputs that the method does not read.
+// TestScoreLeavesInputs checks that Score does not copy the inputs if the method does not
+// need them.
 func TestScoreLeavesInputs(t *testing.T) {
 	m := ood.Method{Name: "m", Needs: ood.Needs{Features: true}, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &constant{}, nil }}
 	times := 0
@@ -55,8 +58,8 @@ func TestScoreLeavesInputs(t *testing.T) {
 	}
 }
 
-// TestMalformedInputs checks that a block whose data does not fill its shape is an error in
-// fits and in scores, before any code slices it.
+// TestMalformedInputs checks that Fit and Score refuse a block with less data than its
+// shape needs.
 func TestMalformedInputs(t *testing.T) {
 	m := ood.Method{Name: "m", Needs: ood.Needs{Inputs: true, Network: true}, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &constant{}, nil }}
 	b := ood.Batch{Inputs: ood.BlockOf([]int{100, 3}, make([]float32, 300)), Network: struct{ ood.Network }{}}
@@ -74,7 +77,8 @@ func TestMalformedInputs(t *testing.T) {
 	}
 }
 
-// TestMethodsAreChecked checks that invalid results of a user-defined method are errors.
+// TestMethodsAreChecked checks that Fit and Restore refuse invalid results of a
+// user-defined method.
 func TestMethodsAreChecked(t *testing.T) {
 	b := ood.Batch{Features: matrix(4, 2)}
 	for _, made := range []any{nil, 3, constant{}, &struct{}{}} {
@@ -112,8 +116,8 @@ func TestMethodsAreChecked(t *testing.T) {
 	}
 }
 
-// TestFitRefusesShortMatrices checks that a matrix with less data than its shape needs is an
-// error.
+// TestFitRefusesShortMatrices checks that Fit refuses a matrix with less data than its
+// shape needs.
 func TestFitRefusesShortMatrices(t *testing.T) {
 	short := blas32.General{Rows: 4, Cols: 2, Stride: 2, Data: make([]float32, 5)}
 	fit := func(context.Context, ood.Training, ood.Params) (any, error) { return constant{}, nil }
@@ -145,7 +149,7 @@ func TestNeeds(t *testing.T) {
 		t.Errorf("%#v", err)
 	}
 	m.Needs = fitting.Union(m.Needs, ood.Needs{Labels: true, Weights: true, Trainer: true, Outliers: true})
-	// Labels and targets are needed only for the fit.
+	// Labels and targets are needed only for the fit, so CheckBatch ignores them.
 	if err := fitting.CheckBatch(m, ood.Batch{Features: matrix(2, 2)}, "the rows to score"); err != nil {
 		t.Error(err)
 	}

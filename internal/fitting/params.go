@@ -13,14 +13,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Default returns the configuration that is used without a sweep.
+// Default returns the default configuration of a method.
 func Default(m ood.Method) ood.Params {
-	p, _ := resolve(m, nil) // can fail only for an invalid declaration, which Fit reports
+	p, _ := resolve(m, nil) // resolve fails only for an invalid declaration, and Fit reports it
 	return p
 }
 
-// Grid returns the configurations of a sweep, or the default alone if the method has none. The
-// default need not be part of the sweep.
+// Grid returns the configurations that a sweep over the parameters tries. It returns nil if
+// the method has no sweep.
 func Grid(m ood.Method) []ood.Params {
 	if m.Sweep != nil {
 		return m.Sweep
@@ -28,8 +28,8 @@ func Grid(m ood.Method) []ood.Params {
 	return grid(m.Params)
 }
 
-// With returns the default parameters of the method, overridden by p. It returns an error for
-// an unknown name or an invalid value.
+// With returns the default parameters of the method, overridden by p. It returns an error
+// for an unknown name or an invalid value.
 func With(m ood.Method, p ood.Params) (ood.Params, error) {
 	v, err := resolve(m, p)
 	if err != nil {
@@ -43,13 +43,14 @@ type limits struct {
 	choices    []string
 	least      float64
 	most       float64
-	above      bool // least itself is excluded
-	below      bool // most itself is excluded
-	integer    bool // integers only
-	orFraction bool // except values below 1
-	widths     bool // several integers, joined by "x"
+	above      bool // exclude least
+	below      bool // exclude most
+	integer    bool // allow only integers
+	orFraction bool // also allow fractions below 1
+	widths     bool // also allow several integers joined by "x"
 }
 
+// limitsOf parses p.Takes.
 func limitsOf(p ood.Param) (limits, error) {
 	l := limits{least: math.Inf(-1), most: math.Inf(1)}
 	for word := range strings.SplitSeq(p.Takes, ",") {
@@ -76,7 +77,8 @@ func limitsOf(p ood.Param) (limits, error) {
 	return l, nil
 }
 
-// number converts a number of any type to float64, and returns other values unchanged.
+// number converts a value of any numeric type to float64, and returns other values
+// unchanged.
 func number(value any) any {
 	switch v := reflect.ValueOf(value); {
 	case v.CanInt():
@@ -89,7 +91,7 @@ func number(value any) any {
 	return value
 }
 
-// checkValue returns an error if a value is invalid.
+// checkValue returns an error if a value is invalid for parameter p.
 func checkValue(p ood.Param, value any) error {
 	l, err := limitsOf(p)
 	if err != nil {
@@ -129,7 +131,7 @@ func checkValue(p ood.Param, value any) error {
 	return nil
 }
 
-// allowed describes the valid numbers, for example "a whole number of at least 1".
+// allowed describes the valid numbers in words, for example "a whole number of at least 1".
 func (l limits) allowed() string {
 	what := "a finite number"
 	switch {
@@ -155,7 +157,7 @@ func (l limits) allowed() string {
 	return what + " " + strings.Join(bounds, " and ")
 }
 
-// resolve checks p and adds defaults for missing parameters.
+// resolve checks p and returns it with defaults for missing parameters.
 func resolve(m ood.Method, p ood.Params) (ood.Params, error) {
 	v := ood.Params{}
 	known := map[string]bool{}
@@ -185,8 +187,8 @@ func resolve(m ood.Method, p ood.Params) (ood.Params, error) {
 	return v, nil
 }
 
-// grid returns every combination of the values that the parameters are swept over. The first
-// parameter changes slowest.
+// grid returns all combinations of the values that parameters are swept over. The first
+// parameter changes slowest. It returns nil if no parameter is swept.
 func grid(declared []ood.Param) []ood.Params {
 	all := []ood.Params{{}}
 	for _, d := range declared {

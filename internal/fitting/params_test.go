@@ -27,7 +27,7 @@ func TestMethodWith(t *testing.T) {
 	}
 }
 
-// TestParamsOfAllNumbers checks that a parameter accepts all numeric types.
+// TestParamsOfAllNumbers checks that a parameter accepts a value of every numeric type.
 func TestParamsOfAllNumbers(t *testing.T) {
 	m := ood.Method{Name: "m", Params: []ood.Param{{Name: "k", Default: uint8(1), Takes: "count"}}}
 	if got := fitting.Default(m)["k"]; got != 1. {
@@ -89,7 +89,7 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// TestParamsOfUnknownWords checks that an unknown constraint is an error in a fit.
+// TestParamsOfUnknownWords checks that an unknown constraint in Param.Takes is an error.
 func TestParamsOfUnknownWords(t *testing.T) {
 	m := ood.Method{Name: "m", Params: []ood.Param{{Name: "k", Default: 1, Takes: "whole,least=1"}}}
 	for _, p := range []ood.Params{nil, {"k": 2}} {

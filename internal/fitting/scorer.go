@@ -15,13 +15,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Scorer is a fitted method that checks its inputs. A fitted detector has scores, a fitted
-// interval model has quantiles. A Scorer is safe for concurrent use.
+// Scorer is a fitted method that checks its inputs. A fitted detector has scores, and a
+// fitted interval model has quantiles. A Scorer is safe for concurrent use.
 type Scorer struct {
 	method  ood.Method
 	fitted  any
-	widths  batchparts.Widths // columns of the parts in the fit
-	network ood.Network       // the model in the fit, or nil
+	widths  batchparts.Widths // number of columns of each part in the fit
+	network ood.Network       // the model that was used in the fit, or nil
 }
 
 // Widths returns the number of columns of each part in the fit, by name.
@@ -33,12 +33,12 @@ func (s *Scorer) Method() ood.Method { return s.method }
 // Fitted returns the result of the method's Fit.
 func (s *Scorer) Fitted() any { return s.fitted }
 
-// blockRows is the number of rows scored between checks of the context.
+// blockRows is the number of rows that are scored between two checks of the context.
 const blockRows = 1024
 
-// Score writes one score per row of b to dst and returns it. If dst is nil it is allocated,
-// otherwise its length must be the number of rows. A score grows with uncertainty: a higher
-// score means that out-of-distribution is more likely.
+// Score writes one score per row of b to dst and returns dst. If dst is nil, Score
+// allocates it. Otherwise its length must be the number of rows. A higher score means that
+// the row is more likely out-of-distribution.
 func (s *Scorer) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float64, error) {
 	if dst == nil {
 		dst = make([]float64, b.Len())
@@ -48,8 +48,9 @@ func (s *Scorer) Score(ctx context.Context, dst []float64, b ood.Batch) ([]float
 	return dst, score(ctx, []*Scorer{s}, [][]float64{dst}, b, nil)
 }
 
-// ScoreGrid scores b with each scorer of one FitGrid call. It computes shared results once per
-// block. If progress is not nil, it is called with the fraction of rows that are scored.
+// ScoreGrid scores b with each scorer of one FitGrid call. Scorers share intermediate
+// results for each block of rows. If progress is not nil, ScoreGrid calls it with the
+// fraction of rows that are scored.
 func ScoreGrid(ctx context.Context, grid []*Scorer, b ood.Batch, progress func(fraction float64)) ([][]float64, error) {
 	dst := make([][]float64, len(grid))
 	for i := range dst {
@@ -70,7 +71,7 @@ func score(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Batch, pr
 		return scoreInputs(ctx, grid, dst, b, progress)
 	}
 	n := b.Len()
-	b.Inputs = nil // otherwise every block would copy its inputs
+	b.Inputs = nil // without inputs, so that Slice does not copy them for every block
 	for i := 0; i < n; i += blockRows {
 		end := min(i+blockRows, n)
 		block := b
@@ -85,7 +86,8 @@ func score(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Batch, pr
 	return ctx.Err()
 }
 
-// scoreBlock scores consecutive rows. Their scores begin at index first of dst.
+// scoreBlock scores a block of consecutive rows with each scorer. It writes the scores to
+// dst from index first on.
 func scoreBlock(ctx context.Context, grid []*Scorer, dst [][]float64, first int, block ood.Batch) error {
 	if len(grid) > 1 {
 		ctx = memo.Share(ctx, block)
@@ -101,10 +103,11 @@ func scoreBlock(ctx context.Context, grid []*Scorer, dst [][]float64, first int,
 	return nil
 }
 
-// inputRows is the number of inputs in one run of the model.
+// inputRows is the number of inputs that the model gets in one run.
 const inputRows = 64
 
-// scoreInputs scores rows while it reads their inputs.
+// scoreInputs scores rows with methods that run the model. It reads the inputs block by
+// block.
 func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Batch, progress rows.Progress) error {
 	s := grid[0]
 	if b.Network == nil {
@@ -128,7 +131,7 @@ func scoreInputs(ctx context.Context, grid []*Scorer, dst [][]float64, b ood.Bat
 		err := scoreBlock(ctx, grid, dst, x.Start, block)
 		switch {
 		case errors.Is(err, ood.ErrNotDifferentiable) || errors.Is(err, ood.ErrNoDropout):
-			return err // not an error of particular rows
+			return err // this error does not depend on the rows
 		case err != nil:
 			return fmt.Errorf("inputs %d to %d: %w", x.Start, x.Start+x.Len()-1, err)
 		}
@@ -170,10 +173,10 @@ func (s *Scorer) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	return q
 }
 
-// Predict returns the quantiles of an interval model. Rows that contain NaN have quantiles NaN.
-// It returns an error if the method's quantiles have the wrong number of rows or levels, or
-// decrease while levels increase. It panics if x has the wrong width, or if the method is a
-// detector.
+// Predict returns the quantiles of an interval model. All quantiles of a row that contains
+// NaN are NaN. Predict returns an error if the method's quantiles have the wrong number of
+// rows or levels, or if they decrease while levels increase. It panics if x has the wrong
+// width, or if the method is a detector.
 func (s *Scorer) Predict(x blas32.General, levels []float64) (ood.Quantiles, error) {
 	if want := s.widths["features"]; x.Rows > 0 && x.Cols != want {
 		panic(fmt.Sprintf("fitting: quantiles of %d columns, fitted on %d", x.Cols, want))
@@ -200,7 +203,8 @@ func (s *Scorer) Predict(x blas32.General, levels []float64) (ood.Quantiles, err
 	return q, nil
 }
 
-// checkRising returns an error if quantiles of row i cross.
+// checkRising returns an error if the quantiles of row i decrease from one level to the
+// next.
 func (s *Scorer) checkRising(q ood.Quantiles, i int) error {
 	for t := range q.Targets {
 		row := q.Row(i, t)

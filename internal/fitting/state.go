@@ -13,10 +13,11 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// widthPrefix begins the names of parameters that store widths. No state of a method uses it.
+// widthPrefix begins the names of saved parameters that hold widths. No method uses such
+// names in its own state.
 const widthPrefix = "width of "
 
-// State returns the saved form of the scorer, for Restore.
+// State returns the state of the scorer, which Restore reads.
 func (s *Scorer) State() rows.State {
 	st := rows.Save(s.fitted)
 	for name, n := range s.widths {
@@ -39,8 +40,8 @@ func (s *Scorer) CheckState() (err error) {
 	return err
 }
 
-// Restore rebuilds a scorer from the result of State. It returns an error for a state that no
-// fit can produce.
+// Restore rebuilds a scorer from its state. It returns an error for a state that no fit can
+// produce.
 func Restore(m ood.Method, st rows.State) (*Scorer, error) {
 	if m.New == nil {
 		return nil, fmt.Errorf("method %q has no function New", m.Name)
@@ -73,7 +74,7 @@ func Restore(m ood.Method, st rows.State) (*Scorer, error) {
 	return s, s.checkWidths()
 }
 
-// zeros returns a batch with one row of zeros.
+// zeros returns a batch of one row of zeros with the widths of the fit.
 func (s *Scorer) zeros() ood.Batch {
 	var b ood.Batch
 	for _, name := range s.widths.Names() {
@@ -82,11 +83,12 @@ func (s *Scorer) zeros() ood.Batch {
 	return b
 }
 
-// maxWidths limits the size of the row that checks a state: features, logits and all earlier
-// layers.
+// maxWidths limits the sum of all widths in a state, because checkWidths allocates a row of
+// this size.
 const maxWidths = 3 * rows.MaxWidth
 
-// checkWidths scores a row of zeros, which fails if the state does not fit the widths.
+// checkWidths returns an error if the fitted state does not match the widths. It finds out
+// by scoring a row of zeros.
 func (s *Scorer) checkWidths() (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// checkedTrainer returns an error for trained networks that do not match the problem.
+// checkedTrainer is a Trainer that checks whether the trained networks match the problem.
 type checkedTrainer struct{ train.Trainer }
 
 // Train implements train.Trainer.

@@ -12,13 +12,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// fixedTrainer returns itself from Train.
+// fixedTrainer is a Trainer that always returns the same networks.
 type fixedTrainer []train.Network
 
 func (r fixedTrainer) Train(context.Context, train.Problem) ([]train.Network, error) { return r, nil }
 
-// TestTrainersAreChecked checks that a method gets as many networks as it requested, with the
-// requested widths and finite weights.
+// TestTrainersAreChecked checks that Fit refuses the wrong number of trained networks, and
+// networks with wrong widths or infinite weights.
 func TestTrainersAreChecked(t *testing.T) {
 	linear := func(in, out int) train.Network {
 		return train.Network{Layers: []train.Layer{{W: rows.New(in, out)}}}

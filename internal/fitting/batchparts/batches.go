@@ -11,7 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Map applies transform to each part of the batch. The result has no labels and no inputs.
+// Map returns a batch with the result of transform for each part of b. The result has no
+// labels and no inputs.
 func Map(b ood.Batch, transform func(blas32.General) blas32.General) ood.Batch {
 	var s ood.Batch
 	for _, p := range Of(&b) {
@@ -20,9 +21,9 @@ func Map(b ood.Batch, transform func(blas32.General) blas32.General) ood.Batch {
 	return s
 }
 
-// Append appends the rows of more to the parts of b, in amortised constant time. The parts must
-// have the same names and widths, unless b has none. Labels and inputs do not change. Hashes
-// are kept if all rows have them.
+// Append appends the rows of more to the parts of b, in amortised constant time per row.
+// The parts must have the same names and widths, unless b has no parts. Labels and inputs
+// of b do not change. Hashes are kept only if all rows have them.
 func Append(b *ood.Batch, more ood.Batch) error {
 	n := b.Len()
 	below, to := Of(&more), Of(b)
@@ -66,8 +67,8 @@ func names(all Parts) string {
 	return strings.Join(names, ", ")
 }
 
-// Validate checks that all parts of a batch are valid matrices with the same number of rows. If
-// there are logits, every label must be in [0,c).
+// Validate returns an error unless all parts of a batch are valid matrices with the same
+// number of rows. If there are c logits, every label must be in [0,c).
 func Validate(b ood.Batch) error {
 	n := b.Len()
 	for _, p := range Of(&b) {
@@ -103,7 +104,7 @@ func Validate(b ood.Batch) error {
 	return nil
 }
 
-// CheckInputs returns an error if x does not have n rows, or if it is an invalid block.
+// CheckInputs returns an error if x does not have n rows, or if x is an invalid block.
 func CheckInputs(x ood.Inputs, n int) error {
 	if block, ok := x.(ood.InputBlock); ok {
 		if err := block.Check(); err != nil {

@@ -1,6 +1,7 @@
 package batchparts
 
-// LayerError is an error in earlier layers. The model may run if no earlier layers are read.
+// LayerError is an error about earlier layers. The model can still run if earlier layers
+// are not read.
 type LayerError struct{ Err error }
 
 func (e *LayerError) Error() string { return e.Err.Error() }

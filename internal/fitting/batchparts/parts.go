@@ -17,10 +17,11 @@ type Part struct {
 	*blas32.General
 }
 
-// Parts are matrices of the same rows.
+// Parts holds the matrices of a batch.
 type Parts []Part
 
-// Of returns the parts that the batch has. Assigning to a part's matrix changes the batch.
+// Of returns the parts that the batch has. Changes to the matrix of a Part change the
+// batch.
 func Of(b *ood.Batch) Parts {
 	all := make(Parts, 0, 3+len(b.Layers))
 	if b.Features.Cols != 0 {
@@ -38,7 +39,7 @@ func Of(b *ood.Batch) Parts {
 	return all
 }
 
-// Set sets the part with the given name. Layers must be set in order.
+// Set sets the part of b with the given name. Layers must be set in order.
 func Set(b *ood.Batch, name string, m blas32.General) {
 	switch name {
 	case "features":
@@ -56,13 +57,13 @@ func Set(b *ood.Batch, name string, m blas32.General) {
 func Layer(i int) string {
 	first := [...]string{"layer_0", "layer_1", "layer_2", "layer_3", "layer_4", "layer_5", "layer_6", "layer_7"}
 	if i >= 0 && i < len(first) {
-		return first[i] // avoids an allocation for each request of a service
+		return first[i] // no allocation, because a service calls this for each request
 	}
 	return fmt.Sprintf("layer_%d", i)
 }
 
-// Names returns the names of parts for which has returns true. If layers is set, it includes
-// earlier layers up to the first that is missing.
+// Names returns the names of the parts that has reports. If layers is set, it includes the
+// earlier layers before the first one that is missing.
 func Names(has func(name string) bool, layers bool) []string {
 	names := make([]string, 0, 8)
 	for _, name := range [...]string{"features", "logits", "gaps"} {
@@ -76,8 +77,8 @@ func Names(has func(name string) bool, layers bool) []string {
 	return names
 }
 
-// CheckFinite returns a *rows.NotFiniteError for the first number that is NaN or infinite. The
-// error begins with what, if it is not empty.
+// CheckFinite returns a *rows.NotFiniteError for the first number that is NaN or infinite.
+// The error text begins with what, unless what is empty.
 func (p Parts) CheckFinite(what string) error {
 	if what != "" {
 		what += ": "

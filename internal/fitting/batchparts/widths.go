@@ -7,11 +7,11 @@ import (
 // Widths holds the number of columns of each part, by name.
 type Widths map[string]int
 
-// Names returns the names of the parts, in their usual order. It leaves out unknown names.
+// Names returns the names of the parts in their usual order, without unknown names.
 func (w Widths) Names() []string { return Names(func(name string) bool { return w[name] > 0 }, true) }
 
 // Check returns a *WidthError for the first part whose width differs from want, or for a
-// different number of earlier layers. Parts that only one side has are ignored.
+// different number of earlier layers. It ignores parts that are missing in w or in want.
 func (w Widths) Check(want Widths, rows, says string) error {
 	if have, other := w.Layers(), want.Layers(); have != other && have > 0 && other > 0 {
 		return &WidthError{Rows: rows, Says: says, Part: "earlier layers", Have: have, Want: other}
@@ -33,7 +33,7 @@ func (w Widths) Layers() int {
 	return n
 }
 
-// WidthError reports rows with a wrong number of columns or of earlier layers.
+// WidthError is an error about rows with a wrong number of columns or of earlier layers.
 type WidthError struct {
 	Rows string // which rows, for example "the rows"
 	Says string // the source of Want, for example "the fit used"

@@ -1,6 +1,6 @@
-// Package binarylogit converts a binary classifier with a single logit z, which gives class 1
-// the probability 1/(1+exp(−z)), to one with the two logits 0 and z. Every method that reads
-// logits can read those.
+// Package binarylogit converts a binary classifier with a single logit z to one with the
+// two logits 0 and z. The single logit gives class 1 the probability 1/(1+exp(−z)), and so
+// do the two logits. Methods that need several logits can then be used.
 package binarylogit
 
 import (
@@ -10,8 +10,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Batch converts the single logit of each row to two. It returns other batches unchanged, and
-// invalid matrices, which Validate reports.
+// Batch converts the single logit of each row to two logits. It returns a batch unchanged
+// if the number of logits is not 1, or if the matrix is invalid, which Validate reports
+// later.
 func Batch(b ood.Batch) ood.Batch {
 	if b.Logits.Cols == 1 && rows.Whole(b.Logits) == nil {
 		b.Logits = toPair(b.Logits)
@@ -22,6 +23,7 @@ func Batch(b ood.Batch) ood.Batch {
 	return b
 }
 
+// toPair returns the logits 0 and z of each row.
 func toPair(z blas32.General) blas32.General {
 	pair := rows.New(z.Rows, 2)
 	for i := range z.Rows {
@@ -30,8 +32,8 @@ func toPair(z blas32.General) blas32.General {
 	return pair
 }
 
-// Training converts the training data of a classifier with a single logit to one with two
-// logits.
+// Training converts the training data of a classifier with a single logit to training data
+// with two logits.
 func Training(t ood.Training) ood.Training {
 	if t.Regression || t.Logits.Cols != 1 {
 		return t
@@ -40,8 +42,8 @@ func Training(t ood.Training) ood.Training {
 	return t
 }
 
-// Last converts the last layer to one that computes the two logits. It returns nil for nil, and
-// an invalid matrix unchanged.
+// Last converts the last layer to one that computes the two logits. It returns nil and
+// invalid matrices unchanged.
 func Last(l *ood.Linear) *ood.Linear {
 	if l == nil || l.Weight.Rows != 1 || rows.Whole(l.Weight) != nil {
 		return l

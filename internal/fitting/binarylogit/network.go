@@ -8,7 +8,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// pairedNetwork turns a model with a single logit z into one with the two logits 0 and z.
+// pairedNetwork converts a model with a single logit z to one with the two logits 0 and z.
 type pairedNetwork struct{ ood.Network }
 
 func (n pairedNetwork) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
@@ -44,7 +44,8 @@ func (n pairedNetwork) Dropout(ctx context.Context, x ood.InputBlock, passes int
 	return pair, err
 }
 
-// pairSlope returns the derivative of a scalar function of the logits (0, z) with respect to z.
+// pairSlope returns the derivative, with respect to z, of a scalar function of the logits
+// (0, z).
 func pairSlope(of ood.Scalar, z float64) float64 {
 	t := cmp.Or(of.Temperature, 1)
 	one := 1 / (1 + math.Exp(-z/t)) // probability of class 1

@@ -9,7 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// identity is a network whose only logit is its input.
+// identity is a network with one logit that equals its input.
 type identity struct{ ood.Network }
 
 func (identity) Gradient(_ context.Context, x ood.InputBlock, _ ood.Scalar) (ood.Batch, ood.Tensor, error) {
@@ -22,7 +22,7 @@ func (identity) Gradient(_ context.Context, x ood.InputBlock, _ ood.Scalar) (ood
 	return ood.Batch{Logits: z}, g, nil
 }
 
-// scalar computes the function that an ood.Scalar selects, on the logits 0 and z.
+// scalar computes the function of the logits 0 and z that an ood.Scalar selects.
 func scalar(of ood.Scalar, z float64) float64 {
 	t := of.Temperature
 	if t == 0 {
@@ -46,10 +46,10 @@ func scalar(of ood.Scalar, z float64) float64 {
 	case of.Logit:
 		return pair[of.Index]
 	}
-	return largest/t - sum // log-softmax of the largest logit
+	return largest/t - sum // log-softmax of the larger logit
 }
 
-// TestPairSlope compares derivatives with finite differences.
+// TestPairSlope checks derivatives against finite differences.
 func TestPairSlope(t *testing.T) {
 	const step = 1e-4
 	for _, of := range []ood.Scalar{

@@ -19,14 +19,15 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// assignment holds the class of each training row. Classes without rows are left out, and the
-// others are numbered from 0.
+// assignment holds the class of each training row. It numbers the classes that have rows
+// from 0.
 type assignment struct {
-	class []int // n
-	n     int
+	class []int // one class for each row
+	n     int   // number of classes
 }
 
-// assign uses the labels or, without labels, the class with the largest logit.
+// assign assigns each row to the class of its label. If there are no labels, it uses the
+// class with the largest logit.
 func assign(t ood.Training) (assignment, error) {
 	raw := t.Labels
 	if len(raw) == 0 {
@@ -43,21 +44,22 @@ func assign(t ood.Training) (assignment, error) {
 	return c, nil
 }
 
-// ErrNoClasses reports that a method needs the classes of its fit rows, but there are neither
-// labels nor logits.
+// ErrNoClasses is the error of a method that needs the classes of its fit rows if there are
+// neither labels nor logits.
 var ErrNoClasses = errors.New("neither labels nor logits say which class a row is of")
 
-// Cloud selects the rows of a training that Gaussians are fitted to.
+// Cloud selects the matrix of a training that Gaussians are fitted to, and how its rows are
+// scaled.
 type Cloud struct {
-	Layer    int     // number of the earlier layer, or Features
-	Exponent float64 // power of their norm that rows are divided by
-	One      bool    // put all rows in one class if their classes are unknown
+	Layer    int     // index of an earlier layer, or Features
+	Exponent float64 // each row is divided by its norm to this power
+	One      bool    // put all rows into one class if their classes are unknown
 }
 
-// Features selects the features instead of an earlier layer.
+// Features, as a value of Cloud.Layer, selects the features instead of an earlier layer.
 const Features = -1
 
-// Rows returns the selected rows of b.
+// Rows returns the selected matrix of b with scaled rows.
 func (c Cloud) Rows(b ood.Batch) blas32.General {
 	x := b.Features
 	if c.Layer != Features {
@@ -73,7 +75,7 @@ func (c Cloud) scaled(x blas32.General) blas32.General {
 	return rows.Radial(x, c.Exponent)
 }
 
-// Graph does what Rows does, on graph tensors.
+// Graph computes Rows on graph tensors.
 func (c Cloud) Graph(b graph.Batch) graph.Tensor {
 	x := b.Features
 	if c.Layer != Features {
@@ -92,8 +94,8 @@ func (c Cloud) classes(t ood.Training) (assignment, error) {
 	return assign(t)
 }
 
-// Moments returns the moments of the selected rows about their class means. For a fold they are
-// derived from those of all rows.
+// Moments returns the moments of the selected rows about their class means. If t is the
+// part of a larger training, they are derived from the moments of all rows.
 func (c Cloud) Moments(ctx context.Context, t ood.Training) (*moments.Moments, error) {
 	return memo.Cached(ctx, t.Batch, c, func() (*moments.Moments, error) {
 		all, held, above := memo.Whole(ctx, t)
@@ -120,7 +122,8 @@ func (c Cloud) Moments(ctx context.Context, t ood.Training) (*moments.Moments, e
 	})
 }
 
-// Fit fits class means and one shared covariance, inverted with the parameter "shrinkage".
+// Fit fits class means and one shared covariance. The parameter "shrinkage" controls the
+// inverse of the covariance.
 func (c Cloud) Fit(ctx context.Context, t ood.Training, p ood.Params) (gaussian.Classes, error) {
 	m, err := c.Moments(ctx, t)
 	if err != nil {
@@ -133,15 +136,17 @@ func (c Cloud) Fit(ctx context.Context, t ood.Training, p ood.Params) (gaussian.
 	return gaussian.NewClasses(w, m.Means()), nil
 }
 
-// Radial declares the parameters for rows divided by a power of their norm.
+// Radial declares the parameters "unit_norm" and "exponent", which divide rows by a power
+// of their norm.
 func Radial() []ood.Param {
 	return []ood.Param{{Name: "unit_norm", Default: false, Sweep: []any{false, true}}, {Name: "exponent", Default: 1, Takes: "least=0,most=4"}}
 }
 
-// Scaled returns the cloud with the exponent that the parameters of Radial select. The exponent
-// 0 selects one automatically, among steps of 0.25 up to 1.5. It takes the exponent whose
-// distances best separate held-out rows (a fifth of all) from the means of two such rows of
-// different classes. If several are best, it takes 1.
+// Scaled returns the cloud with the exponent that the parameters of Radial select. If the
+// parameter "exponent" is 0, Scaled tries steps of 0.25 up to 1.5. It holds out a fifth of
+// the rows, and fits the others. It then takes the exponent whose distances best separate
+// held-out rows from means of two held-out rows of different classes. If exponents are
+// equally good, it prefers 1.
 func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud, error) {
 	c.Exponent = p.Float("exponent")
 	switch {
@@ -195,7 +200,7 @@ func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud,
 	return c, nil
 }
 
-// heldPart is the inverse of the fraction of rows held out to choose an exponent.
+// heldPart is the number of folds. One of them is held out to choose an exponent.
 const heldPart = 5
 
 // Shrinkage declares the parameter "shrinkage".
@@ -203,6 +208,6 @@ func Shrinkage(otherwise float64, sweep ...any) ood.Param {
 	return ood.Param{Name: "shrinkage", Default: otherwise, Takes: "least=0,most=1", Sweep: sweep}
 }
 
-// LeastShrinkage prevents directions with almost no in-distribution variance from dominating
-// all others.
+// LeastShrinkage is a shrinkage that is just large enough to keep directions with almost no
+// in-distribution variance from dominating all others.
 const LeastShrinkage = .001

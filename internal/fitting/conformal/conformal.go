@@ -1,7 +1,7 @@
 // Package conformal names the nonconformity scores of prediction sets and intervals.
 package conformal
 
-// Scores for prediction sets; they rank the classes.
+// These are the nonconformity scores for prediction sets.
 const (
 	LAC     = "lac"
 	APS     = "aps"
@@ -16,7 +16,7 @@ func SetScores() []string { return []string{LAC, APS, RAPS, SAPS, Ordinal} }
 // GraphScores lists the scores for prediction sets that exported graphs support.
 func GraphScores() []string { return []string{LAC, APS, RAPS, SAPS} }
 
-// Scores for two-sided intervals.
+// These are the nonconformity scores for two-sided intervals.
 const (
 	CQR  = "cqr"
 	CQRR = "cqr-r"
@@ -28,7 +28,7 @@ const (
 // IntervalScores lists the scores for intervals.
 func IntervalScores() []string { return []string{CQR, CQRR, CQRM, CIR, RCP} }
 
-// Sides of one-sided intervals.
+// These are the sides of one-sided intervals.
 const (
 	Lower = "lower"
 	Upper = "upper"

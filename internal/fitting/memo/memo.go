@@ -1,5 +1,5 @@
-// Package memo shares intermediate results between fits and scorers of the same rows, so that
-// each is computed once. A context carries the store.
+// Package memo shares intermediate results between fits and scorers of the same rows, so
+// that each result is computed only once. The results are stored in the context.
 package memo
 
 import (
@@ -11,18 +11,19 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// store holds results computed from some rows.
+// store holds results that were computed from the same rows.
 type store struct {
 	rows    identity
 	results sync.Map
-	// If the rows are a part of a training, whole is that training, held are the rows that the
-	// part lacks, and above is the store of all rows.
+	// The other fields are set if the rows are a part of a larger training: whole is that
+	// training, parent is the store of its rows, and held lists its rows that the part
+	// lacks.
 	whole  *ood.Training
 	parent *store
 	held   []int
 }
 
-// identity identifies rows by their addresses in memory.
+// identity identifies a set of rows by the addresses of its data in memory.
 type identity struct {
 	n                               int
 	features, logits, layer, tensor *float32
@@ -64,7 +65,7 @@ func storeOf(ctx context.Context, b ood.Batch) *store {
 	return nil
 }
 
-// Share returns a context in which results computed from the rows of b are shared.
+// Share returns a context that stores results computed from the rows of b.
 func Share(ctx context.Context, b ood.Batch) context.Context {
 	if storeOf(ctx, b) != nil {
 		return ctx
@@ -72,9 +73,9 @@ func Share(ctx context.Context, b ood.Batch) context.Context {
 	return context.WithValue(ctx, storeKey{}, &store{rows: identityOf(b)})
 }
 
-// Cached returns the result that make computed on the first call with this key and these rows.
-// The type of key must belong to the caller. Errors are cached too. If the context does not
-// share results of these rows, Cached calls make.
+// Cached returns the result of make. If the context stores results of the rows of b, Cached
+// calls make only once for each key, and stores the result or the error. The type of key
+// must belong to the caller, so that keys of different packages differ.
 func Cached[T any](ctx context.Context, b ood.Batch, key any, make func() (T, error)) (T, error) {
 	s := storeOf(ctx, b)
 	if s == nil {
@@ -84,8 +85,9 @@ func Cached[T any](ctx context.Context, b ood.Batch, key any, make func() (T, er
 	return kept.(func() (T, error))()
 }
 
-// Without returns t without the rows held, and a context for its fit. In that context, Whole
-// returns t, so that results for the part can be derived from results for all rows.
+// Without returns the part of t that lacks the rows held, and a context for its fit. In
+// that context, Whole returns t, so that results for the part can be derived from results
+// for all rows.
 func Without(ctx context.Context, t ood.Training, held []int) (context.Context, ood.Training) {
 	out := make(map[int]bool, len(held))
 	for _, r := range held {
@@ -104,7 +106,7 @@ func Without(ctx context.Context, t ood.Training, held []int) (context.Context, 
 }
 
 // Whole returns the training that t is a part of, the rows that t lacks, and a context that
-// shares results of all rows. If t is not a part, whole is nil.
+// stores results of all rows. If t is not a part, whole is nil.
 func Whole(ctx context.Context, t ood.Training) (whole *ood.Training, held []int, wholeCtx context.Context) {
 	s := storeOf(ctx, t.Batch)
 	if s == nil || s.whole == nil {
@@ -113,8 +115,8 @@ func Whole(ctx context.Context, t ood.Training) (whole *ood.Training, held []int
 	return s.whole, s.held, context.WithValue(ctx, storeKey{}, s.parent)
 }
 
-// grid holds the configurations that are fitted one after another, and the index of the current
-// one.
+// grid holds the configurations that are fitted one after another, and the index of the
+// current configuration.
 type grid struct {
 	all []ood.Params
 	at  int
@@ -125,16 +127,16 @@ func Fitting(ctx context.Context, all []ood.Params, at int) context.Context {
 	return context.WithValue(ctx, gridKey{}, grid{all, at})
 }
 
-// Grid returns all configurations of the current grid. They are fitted to the same rows, one
-// after another.
+// Grid returns all configurations of the current grid. They are fitted to the same rows,
+// one after another.
 func Grid(ctx context.Context) []ood.Params {
 	g, _ := ctx.Value(gridKey{}).(grid)
 	return g.all
 }
 
-// OncePerKey returns the result of make for the configuration that is being fitted to t. On the
-// first call, make gets all configurations of the grid with the same key, in order, and returns
-// a result for each.
+// OncePerKey returns the result of make for the configuration that is being fitted to t. On
+// the first call for a key, make gets all configurations of the grid with this key, in
+// order. It must return one result for each of them.
 func OncePerKey[K comparable, T any](ctx context.Context, t ood.Training, key func(ood.Params) K, make func(same []ood.Params, tell func(fraction float64)) ([]T, error)) (T, error) {
 	type cacheKey struct {
 		grid *ood.Params

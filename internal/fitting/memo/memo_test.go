@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestCached checks that a result is computed once for its rows and never returned for other
-// rows. The context may reach a method that reads its own rows.
+// TestCached checks that a result is computed once for its rows, and that it is never
+// returned for other rows.
 func TestCached(t *testing.T) {
 	type key struct{}
 	results := 0
@@ -41,8 +41,8 @@ func TestCached(t *testing.T) {
 	}
 }
 
-// TestWithout checks that a part has access to all rows, and that results for all rows are
-// shared between parts.
+// TestWithout checks that the fit of a part has access to all rows, and that different
+// parts share results for all rows.
 func TestWithout(t *testing.T) {
 	type key struct{}
 	results := 0
@@ -66,8 +66,8 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-// TestOncePerKey checks that configurations with the same key are computed together, in the first
-// call.
+// TestOncePerKey checks that the first call for a key computes the results of all
+// configurations with this key.
 func TestOncePerKey(t *testing.T) {
 	training := ood.Training{Batch: ood.Batch{Features: rows.New(3, 1)}, Progress: func(float64) {}}
 	var grid []ood.Params

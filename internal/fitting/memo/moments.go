@@ -9,8 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Moments returns the moments of the training features. If unit is set, rows are scaled to norm
-// 1 first.
+// Moments returns the mean and second moments of the training features. If unit is set,
+// each row is first scaled to norm 1.
 func Moments(ctx context.Context, t ood.Training, unit bool) (*moments.Moments, error) {
 	type key struct{ unit bool }
 	return Cached(ctx, t.Batch, key{unit}, func() (*moments.Moments, error) {
@@ -19,8 +19,8 @@ func Moments(ctx context.Context, t ood.Training, unit bool) (*moments.Moments, 
 	})
 }
 
-// Spectrum returns the moments and the eigendecomposition of the covariance, or of the
-// uncentred second moment if centred is false.
+// Spectrum returns the moments of the features and an eigendecomposition. It decomposes the
+// covariance if centred is set, and otherwise the uncentred second moment.
 func Spectrum(ctx context.Context, t ood.Training, unit, centred bool) (*moments.Moments, *eigen.Spectrum, error) {
 	m, err := Moments(ctx, t, unit)
 	if err != nil {
@@ -31,7 +31,7 @@ func Spectrum(ctx context.Context, t ood.Training, unit, centred bool) (*moments
 	return m, s, err
 }
 
-// SpectrumOf returns the eigendecomposition for given moments. See Spectrum.
+// SpectrumOf returns the eigendecomposition for given moments. See Spectrum for centred.
 func SpectrumOf(m *moments.Moments, centred bool) (*eigen.Spectrum, error) {
 	second := m.SecondMoment
 	if centred {

@@ -12,15 +12,16 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Conditional holds networks that read a standardised row and a quantile level, as (τ−0.5)·12,
-// and return the standardised quantile.
+// Conditional holds networks that predict any quantile of a target. The input of a network
+// is a standardised row and the transformed quantile level (τ−0.5)·12. The output is the
+// standardised quantile at level τ.
 //
-// Predictions are interpolated between the networks' outputs at the levels of Grid, sorted per
-// row. Quantiles therefore never cross, and a quantile does not depend on the other requested
-// levels.
+// Predictions are interpolated between the outputs at the levels of Grid, after these
+// outputs are sorted for each row. Therefore quantiles never cross, and a quantile does not
+// depend on the other requested levels.
 //
-// References: Tagasovska & Lopez-Paz (2019), section 2; Chernozhukov, Fernández-Val & Galichon
-// (2010), Quantile and Probability Curves Without Crossing, for the sorting.
+// References: Tagasovska & Lopez-Paz (2019), section 2. For the sorting: Chernozhukov,
+// Fernández-Val & Galichon (2010), Quantile and Probability Curves Without Crossing.
 type Conditional struct {
 	Regression
 	Grid []float64 `state:"grid[l],positive,below=1"` // increasing levels in (0,1)
@@ -36,13 +37,15 @@ func (s *Conditional) Restored() error {
 	return s.Check(1, 1)
 }
 
-// maxEvaluations limits the number of rows × levels whose hidden activations are held at once.
-// With a few dozen hidden units they fit into a core's cache.
+// maxEvaluations limits the number of pairs of a row and a level whose hidden activations
+// are in memory at once. With a few dozen hidden units, the activations fit into the cache
+// of a core.
 const maxEvaluations = 2048
 
-// Quantiles predicts quantiles of the rows of x, n×d, at levels in (0,1). They are linear
-// between the levels of Grid and constant outside, because calibration handles the tails beyond
-// the grid. It panics if x has the wrong width. A row that contains NaN has quantiles NaN.
+// Quantiles predicts quantiles of the rows of x, an n×d matrix, at levels in (0,1). The
+// quantiles are linear between the levels of Grid and constant outside, because calibration
+// handles the tails beyond the grid. All quantiles of a row that contains NaN are NaN.
+// Quantiles panics if x has the wrong width.
 func (s *Conditional) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	q := ood.NewQuantiles(x.Rows, len(s.Networks), levels)
 	if x.Rows == 0 {
@@ -78,15 +81,16 @@ func (s *Conditional) Quantiles(x blas32.General, levels []float64) ood.Quantile
 	return q
 }
 
-// gridEvaluator runs one network on all pairs of rows and levels. It computes the first layer's
-// product once per row, because a level only adds a multiple of one row of weights.
+// gridEvaluator runs one network on all pairs of rows and levels. It computes the product
+// with the first layer only once per row. This suffices because a level only adds a
+// multiple of one row of weights to the product.
 type gridEvaluator struct {
 	network train.Network
-	input   []float64        // (τ−0.5)·12 for each level
-	x       train.Layer      // the first layer without the level's row of weights
-	level   []float32        // the level's row of weights
-	first   blas32.General   // rows × width of the first layer
-	hidden  []blas32.General // rows·levels × width, for each layer but the last
+	input   []float64        // levelInput of each level τ
+	x       train.Layer      // the first layer without its weights for the level
+	level   []float32        // weights of the first layer for the level
+	first   blas32.General   // output of x, with one row per row
+	hidden  []blas32.General // output of each layer but the last, with one row per pair
 }
 
 func newGridEvaluator(n train.Network, levels []float64, block int) *gridEvaluator {
@@ -107,16 +111,16 @@ func newGridEvaluator(n train.Network, levels []float64, block int) *gridEvaluat
 	return e
 }
 
-// levelInput returns the input of a network for a level.
+// levelInput returns the number that a network reads for quantile level tau.
 func levelInput(tau float64) float64 { return (tau - 0.5) * 12 }
 
-// evaluate writes the network's output for every row of x and every level to dst, which is rows
-// × levels.
+// evaluate writes the output of the network for every row of x and every level to dst. The
+// shape of dst is rows × levels.
 func (e *gridEvaluator) evaluate(dst, x blas32.General) {
 	levels := len(e.input)
 	first := rows.Slice(e.first, 0, x.Rows)
 	rows.Affine(first, x, e.x.W, e.x.B)
-	// Rows and levels share one column: dst as rows·levels × 1.
+	// flat shares the memory of dst, but has one row for each pair of a row and a level.
 	flat := blas32.General{Rows: x.Rows * levels, Cols: 1, Stride: 1, Data: dst.Data[:x.Rows*levels]}
 	into := flat
 	if len(e.hidden) > 0 {

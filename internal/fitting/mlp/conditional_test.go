@@ -15,6 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/headstest"
 )
 
+// percents returns the levels 0.5 %, 1 %, … 99.5 %.
 func percents() []float64 {
 	var levels []float64
 	for i := 1; i < 200; i++ {
@@ -70,8 +71,8 @@ func TestFitStandardises(t *testing.T) {
 	}
 }
 
-// TestQuantilesAgainstNetwork checks quantiles against the full network, run on rows with the
-// level appended, for several depths.
+// TestQuantilesAgainstNetwork checks quantiles against direct runs of the network on rows
+// with an appended level, for several depths.
 func TestQuantilesAgainstNetwork(t *testing.T) {
 	x, y := headstest.Rows(150, 3, 5, 1), headstest.Rows(150, 2, 100, 2)
 	for _, hidden := range [][]int{{}, {7}, {6, 5}} {
@@ -110,7 +111,7 @@ func TestQuantilesAgainstNetwork(t *testing.T) {
 	}
 }
 
-// TestQuantilesClosedForm checks a linear network, whose quantiles have a closed form.
+// TestQuantilesClosedForm checks the quantiles of a linear network against a closed form.
 func TestQuantilesClosedForm(t *testing.T) {
 	s := &Conditional{Grid: percents(), Regression: Regression{
 		Networks: []train.Network{{Layers: []train.Layer{{
@@ -124,7 +125,7 @@ func TestQuantilesClosedForm(t *testing.T) {
 	q := s.Quantiles(x, levels)
 	for i, at := range []float64{0, 2} {
 		for l, tau := range levels {
-			tau = min(tau, 0.995) // constant beyond the grid
+			tau = min(tau, 0.995) // quantiles are constant beyond the last grid level
 			want := -3 + 2*(1+2*at+0.25*12*(tau-0.5))
 			if math.Abs(float64(q.Row(i, 0)[l])-want) > 1e-5 {
 				t.Errorf("row %d, level %v: %v, want %v", i, tau, q.Row(i, 0)[l], want)
@@ -205,8 +206,8 @@ func BenchmarkQuantiles(b *testing.B) {
 	}
 }
 
-// crossingRate returns the fraction of adjacent grid levels at which the networks' raw
-// quantiles are out of order.
+// crossingRate returns the fraction of pairs of adjacent grid levels for which the network
+// outputs decrease, before sorting.
 func crossingRate(s *Conditional, x blas32.General) float64 {
 	crossed, pairs := 0., 0.
 	for _, n := range s.Networks {

@@ -6,7 +6,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
-// Graph writes the layers of a network, applied to the rows of x, as graph nodes.
+// Graph adds graph nodes that apply the layers of a network to the rows of x.
 func Graph(layers []train.Layer, x graph.Tensor) graph.Tensor {
 	for i, l := range layers {
 		if i > 0 {
@@ -20,13 +20,14 @@ func Graph(layers []train.Layer, x graph.Tensor) graph.Tensor {
 	return x
 }
 
-// graph standardises the rows of x.
+// graph adds graph nodes that standardise the rows of x.
 func (s Standard) graph(x graph.Tensor) graph.Tensor {
 	return x.Double().Sub(s.Mean).Div(s.Scale).Single()
 }
 
-// EachGraph applies use to standardised rows for each target. The results, n×levels or
-// n×1×levels, are converted to the target's units and joined to n×targets×levels.
+// EachGraph calls use with standardised rows for each target. Each result has the shape
+// n×levels or n×1×levels. EachGraph converts the results to the units of their targets and
+// joins them to n×targets×levels.
 func (r Regression) EachGraph(x graph.Tensor, use func(target int, x graph.Tensor) graph.Tensor) graph.Tensor {
 	x = r.X.graph(x)
 	var all []graph.Tensor
@@ -52,7 +53,8 @@ func (s *Conditional) QuantilesGraph(x graph.Tensor, levels []float64) (graph.Te
 		if b := layers[0].B; b != nil {
 			hidden = hidden.Add(b)
 		}
-		// A level adds a multiple of one row of weights.
+		// A level adds a multiple of one row of weights to the first layer, as in
+		// gridEvaluator.
 		width := first.Cols
 		level := hidden.Constant(inputs, len(inputs), 1).Mul(rows.Row(first, d))
 		grid := hidden.Reshape(-1, 1, int64(width)).Add(level) // n×levels×width

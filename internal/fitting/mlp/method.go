@@ -12,13 +12,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Doc describes the parameters in Params.
+// Doc describes the parameters that Params declares, for the documentation of methods.
 const Doc = " The network has `layers` hidden layers of `hidden` units; \"64x32\" gives each layer its own width, and layers=0 is a linear model. " +
 	"It is trained by Adam with learning_rate, weight_decay in the gradient and dropout, in batches of `batch` rows. epochs=0 trains for about " +
 	"10,000 steps. averaging is the factor of a running mean of the weights over epochs. Each target has its own network."
 
-// Params declares the parameters of a network. Sweeps use the paper's learning rates and weight
-// decays with each dropout rate. The first dropout rate is the default.
+// Params declares the parameters of a network. A sweep tries each dropout rate with the
+// learning rates and weight decays of the paper. The first dropout rate is the default.
 func Params(dropout ...any) []ood.Param {
 	return []ood.Param{
 		{Name: "learning_rate", Default: 1e-3, Takes: "positive", Sweep: []any{1e-2, 1e-3, 1e-4}},
@@ -30,10 +30,10 @@ func Params(dropout ...any) []ood.Param {
 	}
 }
 
-// Bytes is the memory that training needs per weight.
+// Bytes is the number of bytes that training needs per weight.
 const Bytes = 64
 
-// Memory returns the memory that training needs, in bytes.
+// Memory estimates the memory in bytes that training needs.
 func Memory(t ood.Training, p ood.Params) float64 {
 	weights, in := 0., t.Features.Cols+1
 	for _, width := range append(widths(p), 2) {
@@ -43,6 +43,7 @@ func Memory(t ood.Training, p ood.Params) float64 {
 	return Bytes * weights * float64(t.Targets.Cols)
 }
 
+// widths returns the width of each hidden layer.
 func widths(p ood.Params) []int {
 	widths := []int{}
 	for range p.Int("layers") {
@@ -54,15 +55,16 @@ func widths(p ood.Params) []int {
 	return widths
 }
 
-// DefaultEpochs returns the number of epochs for n rows that gives about 10,000 steps, within
-// [10, 500].
+// DefaultEpochs returns the number of epochs that gives about 10,000 training steps for n
+// rows. It is at least 10 and at most 500.
 func DefaultEpochs(n, batch int) int {
 	steps := (n + batch - 1) / batch
 	return min(max(10_000/max(steps, 1), 10), 500)
 }
 
-// Train trains the networks for problem with the parameters of one configuration. It trains all
-// configurations of the grid with the same architecture together.
+// Train trains the networks for problem with the parameters of the configuration that is
+// being fitted. It trains all configurations of the grid with the same architecture
+// together, because that is faster.
 func Train(ctx context.Context, t ood.Training, problem train.Problem) (Regression, error) {
 	type shape struct {
 		hidden        string

@@ -11,19 +11,21 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Regression holds one network per target, trained on standardised rows and targets.
+// Regression holds one network per target. The networks read standardised rows and predict
+// standardised targets.
 type Regression struct {
 	Networks []train.Network `state:"networks,least=1"`
-	X        Standard        `state:"x"` // scale of inputs
-	Y        Standard        `state:"y"` // scale of targets
+	X        Standard        `state:"x"` // mean and scale of the inputs
+	Y        Standard        `state:"y"` // mean and scale of the targets
 }
 
-// Fit trains one network for each of p.Models and each target. The rows of x are n×d and the
-// targets y are n×t, all finite. Fit standardises x, y and the validation rows of p, which are
-// in the units of x and y. It ignores p.X, p.Y and Target of p.Models. Target t of a model has
-// the seed Seed+t.
+// Fit trains one network for each target and each element of p.Models. The rows x are an
+// n×d matrix and the targets y an n×t matrix, both finite. Fit standardises x and y. It
+// also standardises the validation rows of p, which are in the units of x and y. Fit sets
+// p.X, p.Y and the Target of each model itself. The network for target t gets the seed
+// Seed+t.
 //
-// Predictions ignore columns that are constant in x.
+// Predictions do not depend on columns that are constant in x.
 func Fit(ctx context.Context, x, y blas32.General, tr train.Trainer, p train.Problem) ([]Regression, error) {
 	if x.Rows < 2 {
 		return nil, &rows.TooFewRowsError{What: "quantile regressions", Have: x.Rows, Need: 2}
@@ -57,8 +59,8 @@ func Fit(ctx context.Context, x, y blas32.General, tr train.Trainer, p train.Pro
 	return fitted, nil
 }
 
-// ignore sets the weights of input columns to zero. If a column was constant in the fit, its
-// weights still have random initial values.
+// ignore sets the weights of input columns to zero. If a column was constant in the fit,
+// its weights still have their random initial values.
 func (r Regression) ignore(columns []int) {
 	for _, n := range r.Networks {
 		w := n.Layers[0].W
@@ -68,8 +70,9 @@ func (r Regression) ignore(columns []int) {
 	}
 }
 
-// Check returns an error unless there is one network per target that reads the columns and the
-// given number of levels.
+// Check returns an error unless there is one network per target with the right widths. Each
+// network must read all columns and the given number of levels, and return the given number
+// of outputs.
 func (r Regression) Check(levels, outputs int) error {
 	if len(r.Networks) != len(r.Y.Mean) {
 		return fmt.Errorf("%d networks for %d targets", len(r.Networks), len(r.Y.Mean))
@@ -88,10 +91,10 @@ func (r Regression) Apply(target int, x blas32.General) blas32.General {
 	return r.Networks[target].Apply(x)
 }
 
-// EachRow returns quantiles of the rows of x, n×d. For each target, outputs runs on
+// EachRow returns quantiles of the rows of x, an n×d matrix. For each target, outputs gets
 // standardised rows, and write converts each row of its result to quantiles.
 func (r Regression) EachRow(x blas32.General, levels []float64, outputs func(target int, x blas32.General) blas32.General, write func(target int, z, quantiles []float32)) ood.Quantiles {
-	const atOnce = 4096 // limits the memory for hidden activations
+	const atOnce = 4096 // number of rows per block; it limits the memory for hidden activations
 	q := ood.NewQuantiles(x.Rows, len(r.Networks), levels)
 	for lo := 0; lo < x.Rows; lo += atOnce {
 		block := r.X.standardised(rows.Slice(x, lo, min(lo+atOnce, x.Rows)))
@@ -105,7 +108,7 @@ func (r Regression) EachRow(x blas32.General, levels []float64, outputs func(tar
 	return q
 }
 
-// InUnits converts a network's output to the units of the target.
+// InUnits converts an output of a network to the units of the target.
 func (r Regression) InUnits(target int, v float32) float64 {
 	return r.Y.Mean[target] + r.Y.Scale[target]*float64(v)
 }

@@ -1,5 +1,5 @@
-// Package mlp trains small feed-forward networks for regression. attach's own interval models
-// and those in baselines use it.
+// Package mlp trains small feed-forward networks for regression. The interval models of
+// packages heads and baselines use it.
 package mlp
 
 import (
@@ -10,14 +10,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Standard is an affine map of columns to mean 0 and standard deviation 1.
+// Standard maps each column to mean 0 and standard deviation 1.
 type Standard struct {
 	Mean  []float64 `state:"mean[c]"`
 	Scale []float64 `state:"scale[c],positive"`
 }
 
-// NewStandard fits a Standard to the columns of m, in two passes and with denominator n.
-// Constant columns get scale 1, and their indices are returned.
+// NewStandard fits a Standard to the columns of m. The standard deviation has the
+// denominator n, the number of rows. Constant columns get scale 1, and NewStandard returns
+// their indices.
 func NewStandard(m blas32.General) (s Standard, constant []int) {
 	s = Standard{Mean: make([]float64, m.Cols), Scale: make([]float64, m.Cols)}
 	n := float64(m.Rows)
@@ -34,7 +35,7 @@ func NewStandard(m blas32.General) (s Standard, constant []int) {
 	}
 	for j, v := range s.Scale {
 		sd := math.Sqrt(v)
-		// Rounding gives even equal values a small standard deviation.
+		// Because of rounding, even a constant column can have a small standard deviation.
 		if sd <= 1e-12*math.Abs(s.Mean[j]) || sd == 0 {
 			sd = 1
 			constant = append(constant, j)
@@ -44,8 +45,7 @@ func NewStandard(m blas32.General) (s Standard, constant []int) {
 	return s, constant
 }
 
-// Apply writes (row − Mean)/Scale for the rows of m to dst, which must have
-// m's shape.
+// Apply writes (row − Mean)/Scale for each row of m to dst, which must have the shape of m.
 func (s Standard) Apply(dst, m blas32.General) {
 	for i := range m.Rows {
 		out := rows.Row(dst, i)
