@@ -22,12 +22,12 @@ func matrix(n, h int) blas32.General {
 }
 
 // countingInputs counts calls of Select.
-type selecting struct {
+type countingInputs struct {
 	ood.Inputs
 	times *int
 }
 
-func (s selecting) Select(rows []int) ood.Inputs {
+func (s countingInputs) Select(rows []int) ood.Inputs {
 	*s.times++
 	return s.Inputs.Select(rows)
 }
@@ -48,7 +48,7 @@ func (*constant) Score(context.Context, []float64, ood.Batch) error { return nil
 func TestScoreLeavesInputs(t *testing.T) {
 	m := ood.Method{Name: "m", Needs: ood.Needs{Features: true}, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &constant{}, nil }}
 	times := 0
-	b := ood.Batch{Features: matrix(4, 2), Inputs: selecting{ood.BlockOf([]int{4, 1}, make([]float32, 4)), &times}}
+	b := ood.Batch{Features: matrix(4, 2), Inputs: countingInputs{ood.BlockOf([]int{4, 1}, make([]float32, 4)), &times}}
 	s, err := fitting.Fit(context.Background(), m, ood.Training{Batch: b}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -25,15 +25,15 @@ func TestTrainersAreChecked(t *testing.T) {
 	}
 	notFinite := linear(4, 2)
 	notFinite.Layers[0].W.Data[3] = float32(math.Inf(1))
-	torn := linear(4, 3)
-	torn.Layers = append(torn.Layers, linear(1, 2).Layers...)
+	mismatched := linear(4, 3)
+	mismatched.Layers = append(mismatched.Layers, linear(1, 2).Layers...)
 	for says, r := range map[string]fixedTrainer{
 		"":                           {linear(4, 2)},
 		"0 networks for 1 models":    {},
 		"maps 3 values to 2":         {linear(3, 2)},
 		"maps 4 values to 1":         {linear(4, 1)},
 		"network has no layers":      {{}},
-		"layer 1 reads 1 values":     {torn},
+		"layer 1 reads 1 values":     {mismatched},
 		"weight of layer 0 has +Inf": {notFinite},
 	} {
 		m := ood.Method{

@@ -26,18 +26,18 @@ func Map(b ood.Batch, transform func(blas32.General) blas32.General) ood.Batch {
 // of b do not change. Hashes are kept only if all rows have them.
 func Append(b *ood.Batch, more ood.Batch) error {
 	n := b.Len()
-	below, to := Of(&more), Of(b)
+	added, to := Of(&more), Of(b)
 	if len(to) == 0 {
 		*b = Map(more, func(m blas32.General) blas32.General { return blas32.General{Cols: m.Cols, Stride: m.Cols} })
 		to = Of(b)
 	}
-	if !slices.EqualFunc(to, below, func(a, b Part) bool { return a.Name == b.Name }) {
-		return fmt.Errorf("rows have the parts %s, but earlier rows have %s", names(below), names(to))
+	if !slices.EqualFunc(to, added, func(a, b Part) bool { return a.Name == b.Name }) {
+		return fmt.Errorf("rows have the parts %s, but earlier rows have %s", names(added), names(to))
 	}
-	if err := below.Widths().Check(to.Widths(), "rows", "earlier rows have"); err != nil {
+	if err := added.Widths().Check(to.Widths(), "rows", "earlier rows have"); err != nil {
 		return err
 	}
-	for k, p := range below {
+	for k, p := range added {
 		m := to[k].General
 		if len(m.Data) != m.Rows*m.Cols || m.Stride != m.Cols {
 			all := rows.New(m.Rows, m.Cols)

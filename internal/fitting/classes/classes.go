@@ -153,7 +153,7 @@ func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud,
 	case !p["unit_norm"].(bool):
 		c.Exponent = 0
 		return c, nil
-	case c.Exponent > 0 || t.Len() < 2*heldPart:
+	case c.Exponent > 0 || t.Len() < 2*exponentFolds:
 		c.Exponent = cmp.Or(c.Exponent, 1)
 		return c, nil
 	}
@@ -161,7 +161,7 @@ func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud,
 	if err != nil {
 		return c, err
 	}
-	held := rows.Folds(t.Len(), heldPart, t.Seed)[0]
+	held := rows.Folds(t.Len(), exponentFolds, t.Seed)[0]
 	foldCtx, fold := memo.Without(ctx, t, held)
 	in := c.Rows(t.Batch.Select(held))
 	mixed := rows.New(in.Rows, in.Cols)
@@ -201,7 +201,7 @@ func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud,
 }
 
 // heldPart is the number of folds. One of them is held out to choose an exponent.
-const heldPart = 5
+const exponentFolds = 5
 
 // Shrinkage declares the parameter "shrinkage".
 func Shrinkage(otherwise float64, sweep ...any) ood.Param {

@@ -81,8 +81,8 @@ func Cached[T any](ctx context.Context, b ood.Batch, key any, make func() (T, er
 	if s == nil {
 		return make()
 	}
-	kept, _ := s.results.LoadOrStore(key, sync.OnceValues(make))
-	return kept.(func() (T, error))()
+	cached, _ := s.results.LoadOrStore(key, sync.OnceValues(make))
+	return cached.(func() (T, error))()
 }
 
 // Without returns the part of t that lacks the rows held, and a context for its fit. In

@@ -16,7 +16,7 @@ import (
 )
 
 // percents returns the levels 0.5 %, 1 %, … 99.5 %.
-func percents() []float64 {
+func halfPercents() []float64 {
 	var levels []float64
 	for i := 1; i < 200; i++ {
 		levels = append(levels, float64(i)/200)
@@ -33,7 +33,7 @@ func fitConditional(t testing.TB, x, y blas32.General, hidden ...int) (*Conditio
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Conditional{fitted[0], percents()}, tr
+	return &Conditional{fitted[0], halfPercents()}, tr
 }
 
 func TestFitStandardises(t *testing.T) {
@@ -113,7 +113,7 @@ func TestQuantilesAgainstNetwork(t *testing.T) {
 
 // TestQuantilesClosedForm checks the quantiles of a linear network against a closed form.
 func TestQuantilesClosedForm(t *testing.T) {
-	s := &Conditional{Grid: percents(), Regression: Regression{
+	s := &Conditional{Grid: halfPercents(), Regression: Regression{
 		Networks: []train.Network{{Layers: []train.Layer{{
 			W: blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{2, 0.25}}, B: []float32{1},
 		}}}},
