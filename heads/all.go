@@ -2,7 +2,7 @@ package heads
 
 import "github.com/attach-uncertainty/attach/ood"
 
-// All returns attach's own methods, sorted by name.
+// All returns the methods of this package, sorted by name.
 func All() []ood.Method {
 	return []ood.Method{
 		certificatesMethod,

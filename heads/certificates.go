@@ -19,7 +19,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// certificatesMethod is orthonormal certificates with the squared loss, solved exactly.
+// certificatesMethod fits orthonormal certificates with the squared loss. It solves for
+// them exactly.
 var certificatesMethod = ood.Method{
 	Name: "certificates",
 	Doc: "Orthonormal certificates: the mean square of k linear functions of the features that are close to 0 on the training rows and larger elsewhere. Use it " +
@@ -44,25 +45,26 @@ var certificatesMethod = ood.Method{
 	New: func() any { return &certificates{} },
 }
 
-// squareBytes returns the memory of a matrix of features by features.
+// squareBytes returns the size in bytes of a float64 matrix of width×width.
 func squareBytes(width int) float64 { return 8 * float64(width) * float64(width) }
 
-// certificates holds k linear functions of features.
+// certificates holds k linear functions of the features, the columns of C.
 type certificates struct {
 	C        blas32.General `state:"certificates[features,k]"`
-	Mean     []float32      `state:"mean[features],optional"`    // subtracted from rows; nil if not centred
-	UnitNorm bool           `state:"unit_norm"`                  // rows are scaled to Euclidean norm 1, before Mean is subtracted
-	Loss     train.Loss     `state:"loss,of=bce|mse|l1|pinball"` // selects the score
+	Mean     []float32      `state:"mean[features],optional"`    // subtracted from each row; nil if rows are not centred
+	UnitNorm bool           `state:"unit_norm"`                  // scale rows to Euclidean norm 1 before Mean is subtracted
+	Loss     train.Loss     `state:"loss,of=bce|mse|l1|pinball"` // training loss, which selects the score
 }
 
-// certificatesOf returns the number of certificates of a configuration for h features.
+// certificatesOf returns the number of certificates that a configuration selects for h
+// features.
 func certificatesOf(p ood.Params, h int) int {
 	return cmp.Or(p.Count("k", h), max(1, 3*h/4))
 }
 
-// checkCertificates returns an error if n rows cannot determine k certificates of h features.
-// The rows span at most n directions. If more than k directions contain no row, nothing
-// determines which k to use.
+// checkCertificates returns an error if n rows cannot determine k certificates of h
+// features. The rows span at most n directions, or n−1 if they are centred. If they leave
+// more than k directions free, the choice of k directions is arbitrary.
 func checkCertificates(n, h, k int, centred bool) error {
 	need := max(h-k, 1)
 	if centred {
@@ -90,11 +92,14 @@ func fitCertificates(ctx context.Context, t ood.Training, p ood.Params) (any, er
 	return solveExact(m, s, k, p.Float("lambda"), centred)
 }
 
-// solveExact minimises the squared loss mean (Cᵀφ)², averaged over rows and certificates. Under the
-// constraint CᵀC = I, the minimum is at the k eigenvectors with the smallest eigenvalues of
-// the second moment of the features (of their covariance if centred). With the penalty
-// λ·mean((CᵀC−I)²), λ > 0, it is at the same eigenvectors, and the one with eigenvalue γ is
-// scaled by √max(0, 1−kγ/(2λ)).
+// solveExact returns the k certificates C that minimise the squared loss, the mean of
+// (Cᵀφ)² over rows φ and certificates.
+//
+// If lambda is 0, the constraint is CᵀC = I. The solution then consists of the k
+// eigenvectors with the smallest eigenvalues of the second moment of the features, or of
+// their covariance if centred is set. If lambda is λ > 0, the penalty λ·mean((CᵀC−I)²)
+// replaces the constraint. The solution consists of the same eigenvectors, and the one with
+// eigenvalue γ is scaled by √max(0, 1−kγ/(2λ)).
 func solveExact(m *moments.Moments, s *eigen.Spectrum, k int, lambda float64, centred bool) (*certificates, error) {
 	h := m.Width()
 	if k == h && lambda == 0 && m.UnitNorm && !centred {
@@ -120,9 +125,9 @@ func solveExact(m *moments.Moments, s *eigen.Spectrum, k int, lambda float64, ce
 	return c, nil
 }
 
-// Score implements ood.Detector. With f the certificates of a row, the score is mean
-// sigmoid(f)² for the BCE loss and mean f² for all others: the paper's squared norm up to the
-// constant 1/k.
+// Score implements ood.Detector. Let f be the values of the k certificates for a row. The
+// score is the mean of sigmoid(f)² for the BCE loss, and otherwise the mean of f². The
+// paper has the squared norm, which differs by the factor k.
 func (c *certificates) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	x := b.Features
 	if c.Mean != nil {
@@ -140,7 +145,8 @@ func (c *certificates) Score(_ context.Context, dst []float64, b ood.Batch) erro
 	return nil
 }
 
-// meanSquare returns the score of a row from its certificates, each multiplied by scale.
+// meanSquare returns the score of a row. The values f of its certificates are multiplied by
+// scale first.
 func meanSquare(f []float32, scale float64, loss train.Loss) float64 {
 	var s float64
 	if loss == "bce" {
@@ -156,8 +162,8 @@ func meanSquare(f []float32, scale float64, loss train.Loss) float64 {
 	return s * scale * scale / float64(len(f))
 }
 
-// prepareRows returns rows in the form that certificates use: scaled to norm 1 if unit, minus the
-// mean, which may be nil.
+// prepareRows returns the rows that certificates are applied to. It scales rows to norm 1
+// if unit is set, and subtracts mean unless it is nil.
 func prepareRows(phi blas32.General, unit bool, mean []float32) blas32.General {
 	x := rows.New(phi.Rows, phi.Cols)
 	for i := range phi.Rows {
@@ -184,7 +190,9 @@ func (c *certificates) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return c.scoreGraph(x, x.MatMul(c.C)), nil
 }
 
-// scoreGraph writes the score of rows x, not yet prepared, from their certificates.
+// scoreGraph adds graph nodes that compute the score of rows x from the values f of their
+// certificates. If UnitNorm is set, it divides f by the norms of x, so x must not be scaled
+// yet.
 func (c *certificates) scoreGraph(x, f graph.Tensor) graph.Tensor {
 	if c.UnitNorm {
 		f = f.Double().Div(x.Norm().Max(1e-300))
@@ -192,7 +200,7 @@ func (c *certificates) scoreGraph(x, f graph.Tensor) graph.Tensor {
 	return meanSquareGraph(f, c.Loss)
 }
 
-// meanSquareGraph writes the computation of meanSquare as graph nodes.
+// meanSquareGraph adds graph nodes that compute meanSquare.
 func meanSquareGraph(f graph.Tensor, loss train.Loss) graph.Tensor {
 	f = f.Double()
 	if loss == "bce" {
@@ -201,7 +209,7 @@ func meanSquareGraph(f graph.Tensor, loss train.Loss) graph.Tensor {
 	return f.Square().Mean()
 }
 
-// prepareRowsGraph writes the computation of prepareRows as graph nodes.
+// prepareRowsGraph adds graph nodes that compute prepareRows.
 func prepareRowsGraph(x graph.Tensor, unit bool, mean []float32) graph.Tensor {
 	if unit {
 		x = x.Unit().Single()

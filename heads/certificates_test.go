@@ -19,7 +19,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// fitTo fits m to the features phi, with a trainer that learns nothing.
+// fitTo fits m to the features phi. Its trainer returns untrained networks.
 func fitTo(t *testing.T, m ood.Method, phi blas32.General, p ood.Params) *fitting.Scorer {
 	t.Helper()
 	s, err := fitting.Fit(context.Background(), m, ood.Training{Batch: ood.Batch{Features: phi}, Trainer: &headstest.Recorder{}}, p)
@@ -29,6 +29,7 @@ func fitTo(t *testing.T, m ood.Method, phi blas32.General, p ood.Params) *fittin
 	return s
 }
 
+// doubled converts m to float64.
 func doubled(m blas32.General) *mat.Dense {
 	d := mat.NewDense(m.Rows, m.Cols, nil)
 	for i := range m.Rows {
@@ -39,7 +40,8 @@ func doubled(m blas32.General) *mat.Dense {
 	return d
 }
 
-// penalised returns tr(CᵀSC)/k + λ·mean((CᵀC−I)²) and its gradient with respect to C.
+// penalised returns the penalised loss tr(CᵀSC)/k + λ·mean((CᵀC−I)²), and its gradient with
+// respect to C. S is the second moment of the features and k the number of columns of C.
 func penalised(s mat.Symmetric, c *mat.Dense, lambda float64) (float64, *mat.Dense) {
 	h, k := c.Dims()
 	var sc, csc, ctc, pull mat.Dense
@@ -95,8 +97,8 @@ func TestExactCertificatesAreBottomEigenvectors(t *testing.T) {
 	}
 }
 
-// TestExactCertificatesWithPenalty checks that the penalised solution is a stationary point, and
-// that descent from random starts never ends lower.
+// TestExactCertificatesWithPenalty checks that the penalised solution is a stationary
+// point, and that gradient descent from random starts never finds a lower loss.
 func TestExactCertificatesWithPenalty(t *testing.T) {
 	phi := headstest.Rows(500, 8, 0.3, 5)
 	_, s, _ := headstest.Moments(phi, false)
@@ -128,7 +130,8 @@ func TestExactCertificatesWithPenalty(t *testing.T) {
 	}
 }
 
-// TestPenalisedGradient compares the gradient of the penalised loss with finite differences.
+// TestPenalisedGradient checks the gradient of the penalised loss against finite
+// differences.
 func TestPenalisedGradient(t *testing.T) {
 	_, s, _ := headstest.Moments(headstest.Rows(50, 4, 0, 1), false)
 	rng := rand.New(rand.NewPCG(1, 3))
@@ -151,7 +154,7 @@ func TestPenalisedGradient(t *testing.T) {
 	}
 }
 
-// naiveScore computes the score from its definition, in float64.
+// naiveScore computes the score of a row from its definition, in float64.
 func naiveScore(c *certificates, row []float32) float64 {
 	x := make([]float64, len(row))
 	var norm float64
@@ -205,8 +208,8 @@ func TestCertificatesScore(t *testing.T) {
 	}
 }
 
-// TestTrainedCertificatesProblems checks the problems that the trainer gets: one for all
-// configurations that differ only in λ.
+// TestTrainedCertificatesProblems checks the problems that the trainer gets. Configurations
+// that differ only in λ must share one problem.
 func TestTrainedCertificatesProblems(t *testing.T) {
 	phi := headstest.Rows(60, 6, 1, 3)
 	r := &headstest.Recorder{}
@@ -297,7 +300,7 @@ func TestCertificatesErrors(t *testing.T) {
 }
 
 // TestClassCertificatesErrors checks that restored classes must all have the same number of
-// certificates, because a graph puts them side by side.
+// certificates, because a graph stacks them in one tensor.
 func TestClassCertificatesErrors(t *testing.T) {
 	of := func(k int) *certificates { return &certificates{C: rows.New(2, k), Loss: "mse"} }
 	s := &classCertificates{All: *of(1), Own: []int{0, 1}, Classes: []*certificates{of(1), of(2)}}

@@ -24,7 +24,7 @@ var certificatesClassMethod = ood.Method{
 	Memory: func(t ood.Training, p ood.Params) float64 {
 		h := t.Features.Cols
 		k := classCertificatesOf(p, h)
-		// The largest number of classes that can have enough rows.
+		// An upper bound on the number of classes that have enough rows.
 		classes := min(float64(t.Logits.Cols), float64(t.Len())/float64(max(h-k, 2)))
 		return eigen.Squares*squareBytes(h) + classes*(squareBytes(h)+4*float64(h)*float64(k))
 	},
@@ -37,16 +37,17 @@ var certificatesClassMethod = ood.Method{
 	New: func() any { return &classCertificates{} },
 }
 
-// classCertificatesOf returns the number of certificates of a class for h features.
+// classCertificatesOf returns the number of certificates per class that a configuration
+// selects for h features.
 func classCertificatesOf(p ood.Params, h int) int {
 	return cmp.Or(p.Count("k", h), max(1, h/2))
 }
 
-// classCertificates holds certificates of each class with enough rows, and those of all rows
-// for the other classes.
+// classCertificates holds certificates of each class with enough rows. The other classes
+// use the certificates of all rows.
 type classCertificates struct {
 	All     certificates    `state:"all"`
-	Own     []int           `state:"own[logits],least=-1"` // index into Classes by class, or −1
+	Own     []int           `state:"own[logits],least=-1"` // for each class, its index in Classes, or −1 if it uses All
 	Classes []*certificates `state:"classes"`
 }
 
@@ -92,7 +93,8 @@ func fitClassCertificates(ctx context.Context, t ood.Training, p ood.Params) (an
 	s := &classCertificates{All: *all, Own: make([]int, t.Logits.Cols)}
 	for y, of := range rowsByClass(t.Batch) {
 		s.Own[y] = -1
-		// So few rows do not determine the certificates, and the class uses those of all rows.
+		// A class with too few rows to determine its certificates uses the certificates of
+		// all rows.
 		if len(of) < max(2, h-k) {
 			continue
 		}

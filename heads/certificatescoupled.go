@@ -14,8 +14,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// certificatesCoupledMethod combines certificates, each relative to its in-distribution
-// standard deviation, with the network's logits.
+// certificatesCoupledMethod combines certificates with the logits of the model. Each
+// certificate is divided by its in-distribution standard deviation.
 var certificatesCoupledMethod = ood.Method{
 	Name: "certificates-coupled",
 	Doc: "Certificates coupled with the logits: a row scores high if its features are far from every class mean, or if its logits are small. Use it for a " +
@@ -37,11 +37,12 @@ var certificatesCoupledMethod = ood.Method{
 	New: func() any { return &coupled{} },
 }
 
+// coupled is a fitted certificatesCoupledMethod.
 type coupled struct {
 	gaussian.Classes
 	UnitNorm bool    `state:"unit_norm"`
 	Weight   float64 `state:"weight,least=0"`
-	Alpha    float64 `state:"alpha,positive"` // on the scale of the energy; 1 if weight is 0
+	Alpha    float64 `state:"alpha,positive"` // scales certificates to the energy; 1 if Weight is 0
 }
 
 func fitCoupled(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -66,6 +67,7 @@ func fitCoupled(ctx context.Context, t ood.Training, p ood.Params) (any, error) 
 	return s, nil
 }
 
+// cloud returns the rows that the Gaussians are fitted to.
 func (s *coupled) cloud() classes.Cloud {
 	c := classes.Cloud{Layer: classes.Features}
 	if s.UnitNorm {
@@ -74,7 +76,7 @@ func (s *coupled) cloud() classes.Cloud {
 	return c
 }
 
-// certificates writes the root mean square of each row's certificates.
+// certificates writes the root mean square of each row's certificates to dst.
 func (s *coupled) certificates(ctx context.Context, dst []float64, b ood.Batch) error {
 	if err := s.Nearest(ctx, dst, s.cloud().Rows(b)); err != nil {
 		return err

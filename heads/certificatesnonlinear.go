@@ -19,9 +19,10 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// The paper requires a gradient penalty, and that predictions vary around zero. Here the
-// variance is measured on isotropic noise, where it equals the paper's penalty CᵀC = I for
-// linear certificates.
+// certificatesNonlinearMethod trains certificates that are a small network. The paper
+// requires a gradient penalty, and outputs that vary around zero. Here, their variance is
+// measured on isotropic noise. For linear certificates, this variance penalty equals the
+// paper's penalty for CᵀC = I.
 var certificatesNonlinearMethod = ood.Method{
 	Name: "certificates-nonlinear",
 	Doc: "Non-linear certificates: the mean square of k outputs of a small network that is trained to map the training rows to 0. Try it if training rows lie " +
@@ -46,18 +47,19 @@ var certificatesNonlinearMethod = ood.Method{
 	New: func() any { return &nonlinear{} },
 }
 
-// nonlinear holds a network whose outputs are close to 0 on in-distribution rows, have a
-// gradient of norm close to 1, and vary independently of each other on noise of the size of
-// the rows.
+// nonlinear holds a network with outputs close to 0 on in-distribution rows. The gradients
+// of the outputs have norms close to 1. On noise of the size of the rows, outputs vary
+// independently of each other.
 type nonlinear struct {
 	Network  train.Network `state:"network"`
-	UnitNorm bool          `state:"unit_norm"`          // rows are scaled to Euclidean norm 1
-	Mean     []float32     `state:"mean[features]"`     // subtracted after that
-	Scale    float64       `state:"scale,positive"`     // divisor of rows after that, so that the mean variance of features is 1
-	Loss     train.Loss    `state:"loss,of=mse|bce|l1"` // decides the score
+	UnitNorm bool          `state:"unit_norm"`          // scale rows to Euclidean norm 1
+	Mean     []float32     `state:"mean[features]"`     // subtracted from the scaled rows
+	Scale    float64       `state:"scale,positive"`     // divisor of the centred rows, so that features have mean variance 1
+	Loss     train.Loss    `state:"loss,of=mse|bce|l1"` // training loss, which selects the score
 }
 
-// fitNonlinear trains configurations that differ only in penalties together.
+// fitNonlinear fits certificates-nonlinear. It trains all configurations that differ only
+// in penalties together.
 func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	type shape struct {
 		k, hidden, epochs int
@@ -100,7 +102,7 @@ func fitNonlinear(ctx context.Context, t ood.Training, _ ood.Params) (any, error
 	})
 }
 
-// standardise sets Mean and Scale from the rows.
+// standardise sets Mean and Scale from the rows of phi.
 func (c *nonlinear) standardise(phi blas32.General) error {
 	var squares, variance float64
 	mean := moments.Mean(phi, c.UnitNorm)
@@ -126,6 +128,7 @@ func (c *nonlinear) standardise(phi blas32.General) error {
 	return nil
 }
 
+// prepare returns the rows that the network is applied to.
 func (c *nonlinear) prepare(phi blas32.General) blas32.General {
 	x := prepareRows(phi, c.UnitNorm, c.Mean)
 	for i := range x.Data {
@@ -141,7 +144,8 @@ func (c *nonlinear) Restored() error {
 	return nil
 }
 
-// Score implements ood.Detector, with the score of linear certificates.
+// Score implements ood.Detector. It computes the score from the outputs of the network as
+// for linear certificates.
 func (c *nonlinear) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	f := c.Network.Apply(c.prepare(b.Features))
 	for i := range dst {

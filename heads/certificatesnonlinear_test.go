@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// naiveNonlinearScore computes the score from its definition, in float64.
+// naiveNonlinearScore computes the score of a row from its definition, in float64.
 func naiveNonlinearScore(c *nonlinear, row []float32) float64 {
 	x := make([]float64, len(row))
 	scale := 1.0
@@ -96,7 +96,7 @@ func TestNonlinearCertificatesProblems(t *testing.T) {
 		!reflect.DeepEqual(p.Hidden, []int{64}) || p.NoBias || p.Y.Rows != 0 {
 		t.Errorf("the trainer is asked %+v", p)
 	}
-	for _, p := range r.Problems { // rows have mean 0, and mean variance 1
+	for _, p := range r.Problems { // prepared features must have mean 0, and variance 1 on average
 		var total float64
 		for j := range p.X.Cols {
 			var sum, squares float64

@@ -38,7 +38,8 @@ var certificatesUnregularisedMethod = ood.Method{
 	New:    func() any { return &certificates{} },
 }
 
-// trainedParams returns the parameters of trained linear certificates.
+// trainedParams returns the parameters that both methods of trained linear certificates
+// have.
 func trainedParams() []ood.Param {
 	return []ood.Param{
 		{Name: "loss", Default: "task", Takes: "of=task|bce|mse|l1|pinball", Sweep: []any{"bce", "mse", "l1", "pinball"}},
@@ -47,15 +48,16 @@ func trainedParams() []ood.Param {
 	}
 }
 
-// trainedMemory returns the memory for training certificates and for their products with each
-// other.
+// trainedMemory estimates the memory in bytes for training certificates, including the
+// matrix CᵀC.
 func trainedMemory(t ood.Training, p ood.Params) float64 {
 	h := t.Features.Cols
 	k := certificatesOf(p, h)
 	return mlp.Bytes*float64(h)*float64(k) + 2*squareBytes(k)
 }
 
-// fitTrained trains configurations that differ only in λ together.
+// fitTrained fits linear certificates by Adam. It trains all configurations that differ
+// only in λ together.
 func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	type shape struct {
 		k, epochs, batch int
@@ -90,8 +92,9 @@ func fitTrained(ctx context.Context, t ood.Training, _ ood.Params) (any, error) 
 			problem.X = prepareRows(t.Features, s.unit, all.Mean)
 		}
 		if s.loss == "pinball" {
-			// With a new random level per row, as in quantile regression, the mean loss is
-			// |Cᵀφ|/2 for either sign. The level 0.5 gives the same without noise.
+			// If each row had a new random level, as in quantile regression, the mean loss
+			// would be |Cᵀφ|/2 for either sign. The fixed level 0.5 gives the same loss
+			// without noise.
 			problem.Levels = slices.Repeat([]float64{.5}, s.k)
 		}
 		for _, p := range same {

@@ -1,14 +1,15 @@
 // Package heads contains attach's own methods, as values of ood.Method. Orthonormal
 // certificates score how far a row of features is from the training rows (epistemic
 // uncertainty). Simultaneous quantile regression predicts any quantile of the target
-// (aleatoric uncertainty). Fused detectors combine others. All lists the methods, and
-// attach.MethodByName finds one by name.
+// (aleatoric uncertainty). Fused detectors combine the scores of several detectors. All
+// lists the methods, and attach.MethodByName finds a method by name.
 //
-// They use rows of features as gonum blas32.General, row-major, and need neither the network
-// nor a C compiler. Package heads/fit trains their networks in ONNX Runtime.
+// The methods read rows of features as a row-major blas32.General of gonum. They need
+// neither the model nor a C compiler. Package heads/fit trains their networks in ONNX
+// Runtime.
 //
-// Large products use blas32 and blas64, whose implementation a program can replace with
-// blas32.Use and blas64.Use.
+// Large matrix products use blas32 and blas64. A program can replace their implementation
+// with blas32.Use and blas64.Use.
 //
 // Reference: Tagasovska & Lopez-Paz (2019), Single-Model Uncertainties for
 // Deep Learning.

@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Example: rows near the plane x+y = z, and one that is not.
+// planeAndOutlier returns rows on the plane x+y = z, and one row that is not on it.
 func planeAndOutlier() (in, out blas32.General) {
 	in = blas32.General{Rows: 200, Cols: 3, Stride: 3, Data: make([]float32, 600)}
 	for i := range in.Rows {
@@ -31,7 +31,7 @@ func Example_certificates() {
 	// Output: [3.00] <nil>
 }
 
-// scoresOf fits a detector to the rows in, and scores the rows x.
+// scoresOf fits a detector to the rows in, and returns the scores of the rows x.
 func scoresOf(m ood.Method, p ood.Params, in, x blas32.General) ([]float64, error) {
 	b, err := attach.Fit(context.Background(), attach.FitOptions{
 		Base: attach.Base{Task: attach.Classification}, Batch: ood.Batch{Features: in}, Detector: m, DetectorParams: p,
@@ -51,8 +51,8 @@ func scoresOf(m ood.Method, p ood.Params, in, x blas32.General) ([]float64, erro
 	return scores, err
 }
 
-// Example: a custom fusion is a method like any other. Its file can be opened again if the
-// fusion is also passed to Save and Open.
+// Example: Fused returns a method that can be used like any other. To open its file again,
+// pass the method to Save and Open.
 func ExampleFused() {
 	certificates, _ := attach.MethodByName("certificates")
 	knn, _ := attach.MethodByName("knn")

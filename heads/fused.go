@@ -23,52 +23,56 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Ways to combine several p-values into one number.
+// These are the ways to combine the p-values of several components into one number.
 const (
 	// fisher is −2 Σ log p (Fisher 1932, Statistical Methods for Research Workers, section
-	// 21.1). For n components with weights w that sum to 1 it is −2n Σ w log p.
+	// 21.1). With n components and weights w that sum to 1, it is −2n Σ w log p.
 	fisher = "fisher"
 	// harmonic is −log of the harmonic mean of the p-values (Wilson 2019,
 	// "The harmonic mean p-value for combining dependent tests").
 	harmonic = "harmonic"
 )
 
-// fusedMethod fuses two detectors that measure different things: certificates measure the
-// direction of features from their class mean, whatever their length; ViM measures the part
-// outside the principal components. Both include the logits.
+// fusedMethod fuses two detectors that measure different properties of the features.
+// Certificates with unit norm measure their direction from the class mean and ignore their
+// length. ViM measures their part outside the principal components. Both detectors also use
+// the logits.
 var fusedMethod = Fused("fused", harmonic, Component{Method: certificatesCoupledMethod}, Component{Method: baseline("vim")})
 
-// fusedLayersMethod fuses certificates of the last layer with earlier layers. The last layer
-// detects new classes. Earlier layers detect another kind of input, by the length of their
-// rows and by the direction. Both of these are squared, because only large values are
-// informative. They count more if the network is not confident on its training rows, because
-// its last layer is then less useful.
+// fusedLayersMethod fuses certificates of the last layer with two detectors on earlier
+// layers. The last layer detects new classes. The earlier layers detect other kinds of
+// inputs, one detector by the length of rows and one by their direction.
+//
+// Surprises of the earlier layers are squared, because only their large values are
+// informative. They get more weight if the model is not confident on its training rows,
+// because its last layer is then less useful.
 var fusedLayersMethod = Fused("fused-layers", fisher,
 	Component{Method: certificatesCoupledMethod},
 	Component{Method: baseline("mahalanobis-layers"), Weight: .075, Unsure: .4, Squared: true},
 	Component{Method: baseline("mahalanobis-layers"), Params: ood.Params{"unit_norm": true}, Weight: .075, Unsure: .4, Squared: true})
 
+// baseline returns the method of package baselines with a name.
 func baseline(name string) ood.Method {
 	all := baselines.All()
 	return all[slices.IndexFunc(all, func(m ood.Method) bool { return m.Name == name })]
 }
 
-// Component is a detector to fuse with others.
+// Component is a detector to fuse with other detectors.
 type Component struct {
 	Method ood.Method
-	// Params replace its default parameters.
+	// Params override the default parameters of Method.
 	Params ood.Params
-	// Weight is the weight of −log p; 0 means 1. Weights are divided by their sum over all
-	// components.
+	// Weight is the weight of −log p, where p is the p-value of the component. 0 means 1.
+	// Weights are divided by their sum over all components.
 	Weight float64
-	// Unsure increases the weight if the network is less confident. The added weight is Unsure
-	// times the mean of 1 − (largest probability) on the training rows.
+	// Unsure increases the weight if the model is less confident. The increase is Unsure
+	// times the mean of 1 − (largest probability) over the training rows.
 	Unsure float64
 	// Squared replaces −log p by its square.
 	Squared bool
 }
 
-// describe returns the component in words.
+// describe returns a description of the component.
 func (c Component) describe() string {
 	s := c.Method.Name
 	if len(c.Params) > 0 {
@@ -80,12 +84,17 @@ func (c Component) describe() string {
 	return s
 }
 
-// Fused returns a method that combines the conformal p-values of its components. combine,
-// "fisher" or "harmonic", is the default of its parameter of that name. Each fifth of the
-// rows, drawn by the seed, is scored by components fitted with the others; these scores
-// calibrate components that are fitted with all rows. It panics if there are no components, if
-// two components are equal, if a method does not have a given parameter or rejects its value,
-// if a weight is not positive and finite, or if combine is unknown.
+// Fused returns a method that combines the conformal p-values of its components. The
+// argument combine, "fisher" or "harmonic", is the default of the parameter "combine" of
+// the method.
+//
+// The calibration scores of the components are out-of-fold scores. For this, the rows are
+// divided at random into five folds, and each fold is scored by components that are fitted
+// to the other folds. New rows are scored by components that are fitted to all rows.
+//
+// Fused panics if there are no components, if two components are equal, if the parameters
+// of a component are invalid, if a weight is not positive and finite, or if combine is
+// unknown.
 func Fused(name, combine string, components ...Component) ood.Method {
 	var f fusion
 	seen := map[string]bool{}
@@ -144,11 +153,11 @@ func Fused(name, combine string, components ...Component) ood.Method {
 	return m
 }
 
-// fusion is a fused method before the fit.
+// fusion holds the components of a fused method. It has not been fitted.
 type fusion []Component
 
-// weights returns the weights of the components, which sum to 1, for a network with these
-// logits of the training rows.
+// weights returns the weights of the components, which sum to 1. They depend on the logits
+// of the training rows.
 func (f fusion) weights(logits blas32.General) []float64 {
 	var sure, sum float64
 	for r := range logits.Rows {
@@ -165,8 +174,9 @@ func (f fusion) weights(logits blas32.General) []float64 {
 	return w
 }
 
-// memory returns the memory of the largest component, plus a quarter of that of the others,
-// whose scorers stay in memory.
+// memory estimates the memory that a fit needs. This is the memory of the largest
+// component, plus a quarter of the memory of the others, because only their scorers stay in
+// memory.
 func (f fusion) memory(t ood.Training, _ ood.Params) float64 {
 	var largest, all float64
 	for _, c := range f {
@@ -182,17 +192,17 @@ type fused struct {
 	Parts   []*fusedPart `state:"parts,least=1"`
 }
 
-// fusedPart is a fitted component.
+// fusedPart is a fitted component of a fusion.
 type fusedPart struct {
 	Name    string    `state:"method"`
-	Weight  float64   `state:"weight,positive"` // weights of all parts sum to 1
+	Weight  float64   `state:"weight,positive"` // the weights of all parts sum to 1
 	Squared bool      `state:"squared"`
 	Fitted  component `state:"fitted"`
-	Scores  []float64 `state:"calibration[n],rising"` // out-of-fold scores
+	Scores  []float64 `state:"calibration[n],rising"` // out-of-fold scores, sorted
 	log     surprise
 }
 
-// component is the state of the component's own method.
+// component is the fitted method of a fusedPart. It knows how to restore its own state.
 type component struct {
 	method ood.Method
 	*fitting.Scorer
@@ -207,7 +217,7 @@ func (c *component) Restore(s rows.State) (err error) {
 	return err
 }
 
-// empty returns a value to restore a state into.
+// empty returns a fused that a saved state can be restored into.
 func (f fusion) empty() any {
 	s := &fused{}
 	for _, c := range f {
@@ -235,14 +245,14 @@ func (s *fused) Restored() error {
 	return nil
 }
 
-// fusedFolds is the number of folds that calibrate.
+// fusedFolds is the number of folds for the out-of-fold scores.
 const fusedFolds = 5
 
 func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	if t.Len() < 2 {
 		return nil, &rows.TooFewRowsError{What: "fused detectors", Have: t.Len(), Need: 2}
 	}
-	// All combinations share the same parts.
+	// All values of the parameter "combine" share the same parts.
 	return memo.OncePerKey(ctx, t, func(ood.Params) bool { return true }, func(same []ood.Params, tell func(float64)) ([]*fused, error) {
 		parts, err := f.crossFit(ctx, t, tell)
 		var all []*fused
@@ -253,9 +263,9 @@ func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Params) (any, err
 	})
 }
 
-// crossFit fits the components with their parameters. It calibrates them with the score of
-// each row by components that were fitted without the row's fold (Vovk 2015, "Cross-conformal
-// predictors").
+// crossFit fits the components to all rows, and calibrates them with out-of-fold scores:
+// each row is scored by components that were fitted without its fold (Vovk 2015,
+// "Cross-conformal predictors").
 func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share float64)) ([]*fusedPart, error) {
 	folds := rows.Folds(t.Len(), fusedFolds, t.Seed)
 	outOfFold := make([][]float64, len(f))
@@ -299,8 +309,8 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 	return parts, nil
 }
 
-// fewerRows adds to an error that only some of the rows were used for the fit and, if they
-// were too few, how many rows are needed in total.
+// fewerRows explains an error of a fit to only some of the rows. If these rows were too
+// few, it returns how many rows are needed in total.
 func fewerRows(err error, some, all int) error {
 	if few, ok := errors.AsType[*rows.TooFewRowsError](err); ok {
 		return &rows.TooFewRowsError{What: few.What, Have: all, Need: few.Need + (few.Need+fusedFolds-2)/(fusedFolds-1)}
@@ -308,7 +318,7 @@ func fewerRows(err error, some, all int) error {
 	return fmt.Errorf("fitted with %d of %d rows, because the others calibrate: %w", some, all, err)
 }
 
-// Score implements ood.Detector. All combinations share the same p-values.
+// Score implements ood.Detector. Scorers that differ only in Combine share the p-values.
 func (s *fused) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	surprises, err := memo.Cached(ctx, b, s.Parts[0], func() ([][]float64, error) { return s.surprises(ctx, b) })
 	if err != nil {
@@ -324,12 +334,13 @@ func (s *fused) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// surprises returns −log p of the rows, or its square, by component.
+// surprises returns, for each component, −log p of each row, or the square of −log p if
+// Squared is set.
 func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error) {
 	all := make([][]float64, len(s.Parts))
 	for i, p := range s.Parts {
 		all[i] = make([]float64, b.Len())
-		// The rows were already checked, for the fusion as a whole.
+		// The rows were already checked for all components together.
 		if err := p.Fitted.Fitted().(ood.Detector).Score(ctx, all[i], b); err != nil {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
@@ -343,7 +354,7 @@ func (s *fused) surprises(ctx context.Context, b ood.Batch) ([][]float64, error)
 	return all, nil
 }
 
-// combined fuses the surprises of the components.
+// combined combines the surprises of the components into one score.
 func (s *fused) combined(surprises []float64) float64 {
 	var sum float64
 	if s.Combine == fisher {
@@ -352,7 +363,7 @@ func (s *fused) combined(surprises []float64) float64 {
 		}
 		return 2 * float64(len(surprises)) * sum
 	}
-	largest := slices.Max(surprises) // NaN if any of them is NaN
+	largest := slices.Max(surprises) // NaN if a surprise is NaN
 	for i, v := range surprises {
 		sum += s.Parts[i].Weight * math.Exp(v-largest)
 	}

@@ -15,13 +15,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// The detector feature scores a row with its only feature.
+// given is a method that scores a row by its only feature.
 var given = ood.Method{
 	Name: "given", Doc: "The feature.", Needs: ood.Needs{Features: true},
 	Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &feature{}, nil },
 	New: func() any { return &feature{} },
 }
 
+// feature is the detector of method given.
 type feature struct{}
 
 func (*feature) Score(_ context.Context, dst []float64, b ood.Batch) error {
@@ -31,14 +32,15 @@ func (*feature) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
+// column returns a batch of rows with one feature.
 func column(x ...float32) ood.Batch {
 	b := ood.Batch{Features: rows.New(len(x), 1)}
 	copy(b.Features.Data, x)
 	return b
 }
 
-// TestFusedOrder checks that the score is finite and strictly increases with the score of its
-// only component.
+// TestFusedOrder checks a fusion with a single component. Its score must be finite and
+// strictly increase with the score of the component.
 func TestFusedOrder(t *testing.T) {
 	ramp := make([]float32, 50)
 	for i := range ramp {
@@ -72,8 +74,8 @@ func TestFusedOrder(t *testing.T) {
 	}
 }
 
-// TestFusedIsConservative checks that, with one component, the score is −log p, and that p is at
-// least the conformal p-value within the range of the calibration scores.
+// TestFusedIsConservative checks that the score of a single component is −log p, and that p
+// is at least the conformal p-value within the range of the calibration scores.
 func TestFusedIsConservative(t *testing.T) {
 	fit := make([]float32, 100)
 	for i := range fit {
@@ -103,8 +105,8 @@ func TestFusedIsConservative(t *testing.T) {
 	}
 }
 
-// TestFusedCalibratesOutOfFold checks that each calibration row is scored by components fitted
-// without it, and that new rows are scored by components fitted with all rows.
+// TestFusedCalibratesOutOfFold checks that each calibration row is scored by components
+// fitted without it, and that new rows are scored by components fitted to all rows.
 func TestFusedCalibratesOutOfFold(t *testing.T) {
 	n := 20
 	all := make([]float32, n)
@@ -127,15 +129,16 @@ func TestFusedCalibratesOutOfFold(t *testing.T) {
 		t.Errorf("fitted with %v rows, want %v", fits, want)
 	}
 	for i, got := range score(t, s, column(append(all, -1)...)) {
-		// All calibration rows score 0: p is 1 there, and nearly 0 beyond.
+		// All calibration rows have score 0, so p is 1 at 0 and nearly 0 above.
 		if i < n && got < 10 || i == n && math.Abs(got) > 1e-12 {
 			t.Errorf("row %d: −log p is %v", i, got)
 		}
 	}
 }
 
-// TestFusedCountsAllRows checks that an error about too few rows counts all rows, not those of a
-// fold. Progress runs from 0 to 1 even if components do not report theirs.
+// TestFusedCountsAllRows checks that an error about too few rows gives the number of all
+// rows, not of the rows in a fit. It also checks that progress runs from 0 to 1 even if
+// components do not report their own progress.
 func TestFusedCountsAllRows(t *testing.T) {
 	picky := given
 	picky.Fit = func(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
@@ -159,7 +162,8 @@ func TestFusedCountsAllRows(t *testing.T) {
 	}
 }
 
-// knownRows scores 1 for the rows in it.
+// knownRows is a detector that gives the score 1 to the rows that it was fitted to, and 0
+// to others.
 type knownRows struct{ rows []float32 }
 
 func (k *knownRows) Score(_ context.Context, dst []float64, b ood.Batch) error {

@@ -39,14 +39,15 @@ var sqrTwoLevelMethod = ood.Method{
 	New: func() any { return &mlp.Conditional{} },
 }
 
-// fitSQR trains on levels, nil for all of (0,1), and predicts from the levels of grid.
+// fitSQR trains a network on the given levels, or on all of (0,1) if levels is nil.
+// Predictions are interpolated between the levels of grid.
 func fitSQR(ctx context.Context, t ood.Training, levels, grid []float64) (any, error) {
 	n, err := mlp.Train(ctx, t, train.Problem{Outputs: 1, Loss: "pinball", Conditional: true, Levels: levels})
 	return &mlp.Conditional{Regression: n, Grid: grid}, err
 }
 
-// allLevels returns 0.005, 0.01, …, 0.995, with 0.001, 0.0025, 0.9975, 0.999 in the tails: 203
-// levels.
+// allLevels returns the levels 0.005, 0.01, …, 0.995, and 0.001, 0.0025, 0.9975 and 0.999
+// for the tails. These are 203 levels.
 func allLevels() []float64 {
 	grid := []float64{0.001, 0.0025}
 	for i := 1; i < 200; i++ {

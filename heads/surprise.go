@@ -8,30 +8,33 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
-// surprise maps a score to −log p, where p decreases strictly with the score. Between
-// calibration scores log p is interpolated between their conformal p-values, which is
-// conservative. Conformal p-values cannot go below 1/(n+1), so that all far rows would tie.
-// Beyond the largest calibration score, p therefore follows a generalised Pareto distribution.
-// That is an approximation of the tail, without a guaranteed false-alarm rate.
+// surprise maps a score to −log p, where the p-value p strictly decreases as the score
+// grows. Between two calibration scores, log p is interpolated linearly between their
+// conformal p-values. This is conservative.
+//
+// Conformal p-values of n calibration scores cannot be below 1/(n+1), so all distant rows
+// would have the same p. Beyond the largest calibration score, p therefore follows a
+// generalised Pareto distribution. This approximation of the tail does not guarantee a
+// false-alarm rate.
 type surprise struct {
 	calibrate.Conformal
-	shape float64 // ξ ≥ 0; 0 is an exponential tail
+	shape float64 // shape ξ ≥ 0 of the tail; 0 means an exponential tail
 	scale float64 // scale of the excess over the largest calibration score
 }
 
 const (
-	// tailShare is the fraction of calibration scores that the tail is fitted to.
+	// tailFraction is the fraction of calibration scores that the tail is fitted to.
 	tailShare = .1
-	// heaviest limits the shape: a heavier tail has no variance, and so few scores cannot
-	// estimate one.
+	// maxShape is the largest shape of the tail. A tail with a larger shape has infinite
+	// variance, and so few scores cannot estimate its shape.
 	heaviest = .5
-	// largestSurprise keeps sums finite.
+	// largestSurprise limits a surprise, so that sums of surprises are finite.
 	largestSurprise = 1e300
 )
 
 // newSurprise fits the tail by probability-weighted moments: Hosking & Wallis (1987),
-// "Parameter and Quantile Estimation for the Generalized Pareto Distribution". A shape below
-// 0, which means a bounded tail, becomes 0.
+// "Parameter and Quantile Estimation for the Generalized Pareto Distribution". It replaces
+// an estimated shape below 0, which would mean a bounded tail, by 0.
 func newSurprise(c calibrate.Conformal) surprise {
 	n := len(c.Scores)
 	s := surprise{Conformal: c}
@@ -47,11 +50,12 @@ func newSurprise(c calibrate.Conformal) surprise {
 	}
 	s.scale = mean
 	if d := mean - 2*weighted; m > 1 && d > 0 && 2-mean/d > 0 {
-		// The excess over a higher threshold has the same shape.
+		// The fit is for the excess over threshold. The excess over a higher threshold has
+		// the same shape and this scale.
 		s.shape = min(2-mean/d, heaviest)
 		s.scale = mean*(1-s.shape) + s.shape*(largest-threshold)
 	}
-	// Scores that are all equal, or not finite, determine no scale.
+	// If all scores are equal, or some are not finite, they do not determine a scale.
 	if !(s.scale > 0) || math.IsInf(s.scale, 0) {
 		s.shape, s.scale = 0, max(math.Abs(largest), 1)/(1<<24)
 		if math.IsInf(s.scale, 0) {
@@ -61,7 +65,8 @@ func newSurprise(c calibrate.Conformal) surprise {
 	return s
 }
 
-// minusLogP returns −log p of a score. It is NaN for NaN, and finite otherwise.
+// minusLogP returns −log p of a score. The result is NaN if score is NaN, and otherwise
+// finite.
 func (s surprise) minusLogP(score float64) float64 {
 	n := len(s.Scores)
 	if math.IsNaN(score) {
@@ -90,9 +95,9 @@ func (s surprise) minusLogP(score float64) float64 {
 	return min(excess-math.Log(s.PValue(s.Scores[n-1])), largestSurprise)
 }
 
-// surprises writes the computation of minusLogP as graph nodes, for scores n×parts: a part that is
-// linear between calibration scores, and the logarithm of the excess. All parts share the
-// nodes.
+// surprises adds graph nodes that compute minusLogP for scores, an n×parts tensor. It is
+// the sum of a function that is linear between calibration scores, and of the logarithm of
+// the excess. All parts share the nodes.
 func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 	knots := make([][]float64, len(parts))
 	for i, s := range parts {
@@ -104,8 +109,9 @@ func surprises(parts []surprise, scores graph.Tensor) graph.Tensor {
 	for i, s := range parts {
 		last := len(knots[i]) - 1
 		least := -math.Log(s.PValue(knots[i][last]))
-		// The tables are indexed by the number of knots above the score: 0 beyond the last knot,
-		// and all before the first, where the surprise is 0.
+		// The tables are indexed by the number of knots above the score. Index 0 is beyond
+		// the last knot. The largest index is before the first knot, where the surprise is
+		// 0.
 		slopes, starts := make([]float64, width), make([]float64, width)
 		if s.shape > 0 {
 			heavy = true

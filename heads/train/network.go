@@ -9,12 +9,13 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Widths returns the widths of the network's input and output.
+// Widths returns the numbers of inputs and outputs of the network.
 func (n Network) Widths() (in, out int) {
 	return n.Layers[0].W.Rows, n.Layers[len(n.Layers)-1].W.Cols
 }
 
-// Apply returns the network's output, n×out, for the rows of x, n×in.
+// Apply returns the outputs of the network, an n×out matrix, for the rows of x, an n×in
+// matrix.
 func (n Network) Apply(x blas32.General) blas32.General {
 	for i, l := range n.Layers {
 		out := rows.New(x.Rows, l.W.Cols)
@@ -27,8 +28,8 @@ func (n Network) Apply(x blas32.General) blas32.General {
 	return x
 }
 
-// Restored returns an error if the layers do not fit together or a weight is not finite. It
-// checks networks from files and from custom Trainers.
+// Restored returns an error if the layers do not fit together or a weight is not finite.
+// Networks from files and from custom Trainers are checked with it.
 func (n *Network) Restored() error {
 	if len(n.Layers) == 0 {
 		return errors.New("the network has no layers")

@@ -1,6 +1,6 @@
-// Package train defines how small fully connected networks are trained: rows, loss, options,
-// and the resulting networks. Package heads/fit trains them in ONNX Runtime; a program may
-// provide its own [Trainer].
+// Package train defines the problems that trainers of small fully connected networks solve,
+// and the resulting networks. Package heads/fit trains networks in ONNX Runtime. A program
+// may provide its own [Trainer].
 package train
 
 import (
@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Loss names the loss that a Trainer minimises, a mean over rows and outputs:
+// Loss names the loss that a Trainer minimises. The loss is a mean over rows and outputs:
 //
 //   - "bce" is binary cross-entropy with logits;
 //   - "mse" is the squared error (without a factor of one half);
@@ -25,138 +25,149 @@ import (
 //     (Pearce et al. 2018): a network has the two outputs L and U for one
 //     target, and Problem.Levels are the two levels they stand for.
 //
-// The last one is a loss of a batch of n rows,
+// The loss "quality-driven" is computed for a batch of n rows:
 //
 //	Σ(U−L)·k / max(Σk, 1) + 15·n/(α(1−α))·max(0, 1−α − mean(σ(160·(U−y))·σ(160·(y−L))))²
 //
-// where k tells whether y lies between L and U, σ is the logistic function and 1−α the
-// difference of the two levels.
+// where k is 1 if y lies between L and U and otherwise 0, σ is the logistic function, and
+// 1−α is the difference of the two levels.
 type Loss string
 
-// Validation holds held-out rows. The weights with the smallest loss on them are kept; they
-// are evaluated about one hundred times during the training and after its last epoch.
-// Penalties and dropout do not affect that loss.
+// Validation holds held-out rows. Training keeps the weights with the smallest loss on
+// these rows. It evaluates the loss about one hundred times during the training and after
+// the last epoch. This loss does not include penalties or dropout.
 type Validation struct {
 	X, Y blas32.General // as in Problem
-	// Levels are the levels of the pinball loss of a conditional network. Nil means
-	// Problem.Levels or, if these are nil too, 0.1, 0.2, … 0.9.
+	// Levels are the levels at which a conditional network is evaluated with the pinball
+	// loss. Nil means Problem.Levels or, if these are nil too, 0.1, 0.2, … 0.9.
 	Levels []float64
 }
 
 // Trainer trains small fully connected networks by stochastic gradient descent. Package
 // heads/fit implements it in ONNX Runtime.
 type Trainer interface {
-	// Train trains len(p.Models) networks of one architecture on one data set. The result has
-	// one entry for each model, in order, with the widths of p and finite weights. If the
-	// context is cancelled, the error is the context's.
+	// Train trains len(p.Models) networks of one architecture on one data set. The result
+	// has one network for each model, in order, with the widths of p and finite weights. If
+	// the context is cancelled, Train returns the error of the context.
 	Train(ctx context.Context, p Problem) ([]Network, error)
 }
 
-// Problem is one data set, one architecture and one loss. One network is trained for each
-// entry of Models.
+// Problem describes one data set, one architecture and one loss. A Trainer trains one
+// network for each element of Models.
 //
-// A network maps a row x through affine layers with ReLU between them: d → Hidden[0] → … →
-// Outputs. With Conditional, the quantile level τ of a row is an additional input, (τ−0.5)·12,
-// after the d columns of X.
+// A network maps a row x through affine layers with ReLU between them. The widths are d →
+// Hidden[0] → … → Outputs, where d is the number of columns of X. If Conditional is set,
+// the network has one more input: (τ−0.5)·12, where τ is the quantile level of the row.
 type Problem struct {
-	// X is n×d.
+	// X holds the n rows to train on, as an n×d matrix.
 	X blas32.General
-	// Y is n×t, t ≥ 1. Model m learns the column Models[m].Target. A negative Target means
-	// that Outputs = t and that all columns are learned. A single row means targets that all
-	// rows share, and the zero value means targets that are all zero.
+	// Y holds the targets, as an n×t matrix with t ≥ 1. Model m learns the column
+	// Models[m].Target. If Target is negative, the model learns all columns, and Outputs
+	// must be t. If Y has a single row, all rows of X share these targets. If Y is the zero
+	// value, all targets are zero.
 	Y blas32.General
 
-	Hidden  []int // widths of hidden layers; none means a linear model
-	Outputs int   // width of the last layer, at least 1
+	Hidden  []int // widths of the hidden layers; empty for a linear model
+	Outputs int   // number of outputs, at least 1
 	NoBias  bool
 
 	Loss Loss
 	// Conditional makes the quantile level an input of the network (simultaneous quantile
-	// regression). It needs one of the two pinball losses.
+	// regression). Loss must then be one of the two pinball losses.
 	Conditional bool
-	// Levels are the levels that these two losses train on. With Conditional, each row of each
-	// mini-batch draws one of them or, if Levels is empty, a new τ ~ U(0,1). Without
-	// Conditional, a target has one output for each level: first the outputs for the levels of
-	// the first learned target, then those of the second. With one target, output j thus
-	// learns Levels[j], and with one level, output j learns target j.
+	// Levels are the quantile levels for the two pinball losses. If Conditional is set,
+	// each row of a mini-batch gets one of the levels at random or, if Levels is empty, a
+	// new τ ~ U(0,1).
+	//
+	// If Conditional is not set, each target has one output for each level. Outputs are
+	// ordered by target, then by level. With one target, output j learns Levels[j]. With
+	// one level, output j learns target j.
 	Levels []float64
 
-	// Validation, if not nil, makes each model keep those of its evaluated weights that have
-	// the smallest loss on these rows.
+	// If Validation is not nil, each model keeps the weights that have the smallest loss on
+	// these rows.
 	Validation *Validation
 
 	Models []ModelConfig
 
-	Epochs    int // passes over X (or a model's Rows), at least 1
-	BatchSize int // rows per step, at least 1; the last step of an epoch has the remaining rows
+	Epochs    int // passes over X, or over the Rows of a model; at least 1
+	BatchSize int // rows per step, at least 1; the last step of an epoch may have fewer
 
-	// Progress, if not nil, is called now and then from the training goroutine.
+	// If Progress is not nil, it is called from time to time with the fraction of steps
+	// done.
 	Progress func(share float64)
 }
 
-// ModelConfig holds what may differ between networks that are trained together.
+// ModelConfig holds the options that may differ between networks that are trained together.
 type ModelConfig struct {
-	// Seed determines the initial weights, the order of rows, the dropout masks and the random
-	// levels. The result of a model depends only on its own configuration, not on the other
-	// models (up to floating-point rounding).
+	// Seed determines the initial weights, the order of rows, the dropout masks and the
+	// random levels. Apart from floating-point rounding, the result of a model depends only
+	// on its own configuration, not on the other models.
 	Seed uint64
-	// LearningRate is that of Adam (β₁ 0.9, β₂ 0.999, ε 1e-8).
+	// LearningRate is the learning rate of Adam (β₁ 0.9, β₂ 0.999, ε 1e-8).
 	LearningRate float64
-	// WeightDecay is added to the gradient as WeightDecay·w (L2).
+	// WeightDecay is the factor of L2 regularisation: WeightDecay·w is added to the
+	// gradient of the weights w.
 	WeightDecay float64
 	// Dropout is the probability that a hidden unit is dropped during training.
 	Dropout float64
-	// Orthonormal is the λ of λ·mean((CᵀC−I)²), where C is the in×out weight of the last
-	// layer.
+	// Orthonormal is the weight λ of the penalty λ·mean((CᵀC−I)²), where C is the in×out
+	// weight matrix of the last layer.
 	Orthonormal float64
-	// GradientPenalty is the λ of λ·mean((‖∇f(x̃)‖−1)²), which keeps outputs near a Lipschitz
-	// constant of 1. ∇f is the gradient of one output, drawn for each x̃, with respect to the
-	// network's inputs, without dropout. x̃ is a random point between a row of the mini-batch
-	// and a row of standard normal noise (Gulrajani et al. 2017).
+	// GradientPenalty is the weight λ of the penalty λ·mean((‖∇f(x̃)‖−1)²). It keeps
+	// outputs near a Lipschitz constant of 1. The point x̃ is random between a row of the
+	// mini-batch and a row of standard normal noise (Gulrajani et al. 2017). ∇f is the
+	// gradient, with respect to the inputs and without dropout, of one output that is drawn
+	// for each x̃.
 	GradientPenalty float64
-	// Diversity is the λ of λ·mean((S−I)²), which keeps outputs different from each other and
-	// from constants. S is the second moment of the outputs over as many such rows of noise as
-	// a mini-batch has, without dropout. For a linear network without bias its expectation is
-	// CᵀC, as in Orthonormal. Neither GradientPenalty nor Diversity can be combined with
-	// Conditional.
+	// Diversity is the weight λ of the penalty λ·mean((S−I)²). It keeps outputs different
+	// from each other and from constants. S is the second moment of the outputs, without
+	// dropout, on rows of standard normal noise. There are as many of these rows as in a
+	// mini-batch. For a linear network without bias, the expectation of S is CᵀC, as in
+	// Orthonormal.
+	//
+	// Neither GradientPenalty nor Diversity can be combined with Conditional.
 	Diversity float64
-	// Averaging is the factor d, in [0,1), of an average of the weights after every epoch, in
-	// which the k-th last epoch has weight dᵏ. 0 keeps the weights of the last epoch.
+	// Averaging is the factor d, in [0,1), of an average of the weights after every epoch.
+	// In this average, the k-th last epoch has weight dᵏ. If it is 0, the weights of the
+	// last epoch are kept.
 	Averaging float64
 	// Target is the column of Y that this model learns.
 	Target int
-	// Level is the level of a pinball loss for this model, so that networks of one level each
-	// can be trained together. Either all models have a level, without Conditional and with
-	// Problem.Levels empty, or none has one and it is 0.
+	// Level is the level of a pinball loss for this model, or 0. It allows networks with
+	// one level each to be trained together. If one model has a level, all models must have
+	// one, Conditional must not be set, and Problem.Levels must be empty.
 	Level float64
-	// Rows are the rows of X that this model is trained on, possibly repeated (a bootstrap
-	// sample or its own split). Nil means all rows. Models that are trained together have
-	// equally many. An epoch visits each entry of Rows once.
+	// Rows are the indices of the rows of X that this model is trained on. They may repeat,
+	// as in a bootstrap sample. Nil means all rows. Models that are trained together have
+	// equally many rows. An epoch visits each element of Rows once.
 	Rows []int
-	// Start holds the initial layers, with the architecture of the Problem. It is only read.
-	// Nil draws them by Seed: every weight and bias of a layer with d inputs is uniform on
-	// ±1/√d.
+	// Start holds the initial layers, with the architecture of the Problem. Training does
+	// not modify them. If Start is nil, the initial layers are random: every weight and
+	// bias of a layer with d inputs is uniform on ±1/√d.
 	Start []Layer
 }
 
 // Network is a trained network: its layers from input to output.
 type Network struct {
 	Layers []Layer `state:"layers,least=1"`
-	// Loss is the mean training loss over the last epoch, penalties included.
+	// Loss is the mean training loss over the last epoch, including penalties.
 	Loss float64
-	// Epoch is the number of epochs after which the weights were kept, and Validation their
-	// loss on the rows of Problem.Validation. Both are 0 without validation.
+	// Epoch is the number of epochs after which the weights were kept. Validation is the
+	// loss of these weights on the rows of Problem.Validation. Both are 0 without
+	// validation rows.
 	Epoch      int
 	Validation float64
 }
 
-// Layer is y = xW + b. W is in×out, row-major; B has out entries, or is nil.
+// Layer computes y = xW + b. The weight W is an in×out matrix, row-major. The bias B has
+// out elements, or is nil if there is no bias.
 type Layer struct {
 	W blas32.General `state:"weight[in,out]"`
 	B []float32      `state:"bias[out],optional"`
 }
 
-// DivergedError reports that the loss or the weights of a model became infinite or NaN.
+// DivergedError is the error for a model whose loss or weights became infinite or NaN.
 type DivergedError struct {
 	Model        int // index in Problem.Models
 	Step         int // counted from 1
