@@ -30,7 +30,7 @@ func fitTo(t *testing.T, m ood.Method, phi blas32.General, p ood.Params) *fittin
 }
 
 // doubled converts m to float64.
-func doubled(m blas32.General) *mat.Dense {
+func toFloat64(m blas32.General) *mat.Dense {
 	d := mat.NewDense(m.Rows, m.Cols, nil)
 	for i := range m.Rows {
 		for j := range m.Cols {
@@ -70,7 +70,7 @@ func TestExactCertificatesAreBottomEigenvectors(t *testing.T) {
 			if centre {
 				s = cov
 			}
-			d := doubled(c.C)
+			d := toFloat64(c.C)
 			var ctc, sc, proj mat.Dense
 			ctc.Mul(d.T(), d)
 			for i := range 4 {
@@ -105,7 +105,7 @@ func TestExactCertificatesWithPenalty(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	for _, lambda := range []float64{0.1, 0.3, 1, 10} {
 		c := fitTo(t, certificatesMethod, phi, ood.Params{"k": 5., "lambda": lambda, "unit_norm": false}).Fitted().(*certificates)
-		best, grad := penalised(s, doubled(c.C), lambda)
+		best, grad := penalised(s, toFloat64(c.C), lambda)
 		if g := mat.Max(grad) - mat.Min(grad); g > 1e-5*(1+lambda) {
 			t.Errorf("λ=%v: gradient is not zero: %v", lambda, g)
 		}
@@ -214,8 +214,8 @@ func TestTrainedCertificatesProblems(t *testing.T) {
 	phi := headstest.Rows(60, 6, 1, 3)
 	r := &headstest.Recorder{}
 	training := ood.Training{Batch: ood.Batch{Features: phi}, Trainer: r, Seed: 5}
-	var shares []float64
-	training.Progress = func(share float64) { shares = append(shares, share) }
+	var fractions []float64
+	training.Progress = func(fraction float64) { fractions = append(fractions, fraction) }
 	grid := []ood.Params{
 		{"k": 3., "lambda": 1.}, {"k": 3., "lambda": 2.}, {"loss": "mse"},
 		{"k": .5, "loss": "pinball", "unit_norm": true, "centred": true, "epochs": 3., "batch": 7.}, {"k": 3., "lambda": 9.},
@@ -227,8 +227,8 @@ func TestTrainedCertificatesProblems(t *testing.T) {
 	if len(r.Problems) != 3 {
 		t.Fatalf("%d runs, want 3", len(r.Problems))
 	}
-	if !slices.IsSorted(shares) || shares[len(shares)-1] != 1 {
-		t.Errorf("progress %v", shares)
+	if !slices.IsSorted(fractions) || fractions[len(fractions)-1] != 1 {
+		t.Errorf("progress %v", fractions)
 	}
 	p := r.Problems[0]
 	for i, lambda := range []float64{1, 2, 9} {

@@ -56,15 +56,15 @@ func scoresOf(m ood.Method, p ood.Params, in, x blas32.General) ([]float64, erro
 func ExampleFused() {
 	certificates, _ := attach.MethodByName("certificates")
 	knn, _ := attach.MethodByName("knn")
-	mine := heads.Fused("mine", "harmonic",
+	custom := heads.Fused("mine", "harmonic",
 		heads.Component{Method: certificates, Params: ood.Params{"k": 1., "unit_norm": false}, Weight: 2},
 		heads.Component{Method: knn})
 	in, out := planeAndOutlier()
-	far, err := scoresOf(mine, nil, in, out)
+	far, err := scoresOf(custom, nil, in, out)
 	if err != nil {
 		panic(err)
 	}
-	near, err := scoresOf(mine, nil, in, in)
+	near, err := scoresOf(custom, nil, in, in)
 	fmt.Println(far[0] > slices.Max(near), err)
 	// Output: true <nil>
 }

@@ -97,7 +97,7 @@ func (c Component) describe() string {
 // unknown.
 func Fused(name, combine string, components ...Component) ood.Method {
 	var f fusion
-	seen := map[string]bool{}
+	keys := map[string]bool{}
 	for _, c := range components {
 		c.Weight = cmp.Or(c.Weight, 1)
 		if !(c.Weight > 0 && c.Unsure >= 0) || math.IsInf(c.Weight+c.Unsure, 1) {
@@ -106,34 +106,34 @@ func Fused(name, combine string, components ...Component) ood.Method {
 		if _, err := fitting.With(c.Method, c.Params); err != nil {
 			panic("heads: " + err.Error())
 		}
-		seen[c.Method.Name+c.Params.String()] = true
+		keys[c.Method.Name+c.Params.String()] = true
 		f = append(f, c)
 	}
-	if len(components) == 0 || len(seen) < len(components) {
+	if len(components) == 0 || len(keys) < len(components) {
 		panic("heads: a fused method needs components, each only once")
 	}
 	other, ok := map[string]string{fisher: harmonic, harmonic: fisher}[combine]
 	if !ok {
 		panic("heads: unknown combination: " + combine)
 	}
-	var listed, shares []string
+	var descriptions, weightTexts []string
 	unsure := ""
 	for _, c := range f {
-		listed = append(listed, c.describe())
-		share := fmt.Sprintf("%.3g", c.Weight)
+		descriptions = append(descriptions, c.describe())
+		weightText := fmt.Sprintf("%.3g", c.Weight)
 		if c.Unsure > 0 {
-			share += fmt.Sprintf(" + %.3g u", c.Unsure)
+			weightText += fmt.Sprintf(" + %.3g u", c.Unsure)
 			unsure = ", where u is the mean of 1 − (largest probability) on the training rows"
 		}
-		shares = append(shares, share)
+		weightTexts = append(weightTexts, weightText)
 	}
 	weighing := ""
-	if slices.ContainsFunc(shares, func(s string) bool { return s != shares[0] }) {
-		weighing = ", both with weights " + strings.Join(shares, ", ") + unsure
+	if slices.ContainsFunc(weightTexts, func(s string) bool { return s != weightTexts[0] }) {
+		weighing = ", both with weights " + strings.Join(weightTexts, ", ") + unsure
 	}
 	m := ood.Method{
 		Name: name,
-		Doc: "Several detectors in one score, by their conformal p-values: " + strings.Join(listed, ", ") + ". " +
+		Doc: "Several detectors in one score, by their conformal p-values: " + strings.Join(descriptions, ", ") + ". " +
 			"Use it to detect OOD inputs of several kinds, because each component detects another kind. " +
 			"combine=fisher is −2 Σ log p, and combine=harmonic minus the logarithm of the harmonic mean" + weighing + ". All training rows calibrate the components: each fifth of them, drawn by the seed, is scored by " +
 			"components that were fitted with the others. Between calibration scores log p is interpolated. Beyond the largest it follows a generalised Pareto " +
@@ -159,13 +159,13 @@ type fusion []Component
 // weights returns the weights of the components, which sum to 1. They depend on the logits
 // of the training rows.
 func (f fusion) weights(logits blas32.General) []float64 {
-	var sure, sum float64
+	var confidence, sum float64
 	for r := range logits.Rows {
-		sure += softmax.New(rows.Row(logits, r), 1).Largest() / float64(logits.Rows)
+		confidence += softmax.New(rows.Row(logits, r), 1).Largest() / float64(logits.Rows)
 	}
 	w := make([]float64, len(f))
 	for i, c := range f {
-		w[i] = c.Weight + c.Unsure*(1-sure)
+		w[i] = c.Weight + c.Unsure*(1-confidence)
 		sum += w[i]
 	}
 	for i := range w {
@@ -266,12 +266,12 @@ func (f fusion) fit(ctx context.Context, t ood.Training, _ ood.Params) (any, err
 // crossFit fits the components to all rows, and calibrates them with out-of-fold scores:
 // each row is scored by components that were fitted without its fold (Vovk 2015,
 // "Cross-conformal predictors").
-func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share float64)) ([]*fusedPart, error) {
+func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(fraction float64)) ([]*fusedPart, error) {
 	folds := rows.Folds(t.Len(), fusedFolds, t.Seed)
 	outOfFold := make([][]float64, len(f))
 	done, fits := 0, (len(folds)+1)*len(f)
 	fit := func(ctx context.Context, c Component, part ood.Training) (*fitting.Scorer, error) {
-		part.Progress = func(share float64) { tell((float64(done) + share) / float64(fits)) }
+		part.Progress = func(fraction float64) { tell((float64(done) + fraction) / float64(fits)) }
 		s, err := fitting.Fit(ctx, c.Method, part, c.Params)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Method.Name, err)
@@ -280,10 +280,10 @@ func (f fusion) crossFit(ctx context.Context, t ood.Training, tell func(share fl
 		return s, nil
 	}
 	for _, fold := range folds {
-		apart, part := memo.Without(ctx, t, fold)
+		foldCtx, part := memo.Without(ctx, t, fold)
 		out := t.Batch.Select(fold)
 		for i, c := range f {
-			s, err := fit(apart, c, part)
+			s, err := fit(foldCtx, c, part)
 			if err != nil {
 				return nil, fewerRows(err, part.Len(), t.Len())
 			}
@@ -394,8 +394,8 @@ func (s *fused) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 			powers[i] = 2
 		}
 	}
-	columns, shares := gaussian.Columns(sums)
-	all := surprises(logs, columns.MatMul(shares))
+	columns, columnWeights := gaussian.Columns(sums)
+	all := surprises(logs, columns.MatMul(columnWeights))
 	if slices.Contains(powers, 2) {
 		all = all.Pow(powers)
 	}

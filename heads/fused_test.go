@@ -152,13 +152,13 @@ func TestFusedCountsAllRows(t *testing.T) {
 	if _, err := fitting.Fit(context.Background(), m, ood.Training{Batch: column(1, 2, 3)}, nil); !errors.As(err, &few) || few.Have != 3 || few.Need != 4 {
 		t.Errorf("3 rows, and 4 are needed: %v", err)
 	}
-	var told []float64
-	training := ood.Training{Batch: column(1, 2, 3, 4), Progress: func(share float64) { told = append(told, share) }}
+	var reported []float64
+	training := ood.Training{Batch: column(1, 2, 3, 4), Progress: func(fraction float64) { reported = append(reported, fraction) }}
 	if _, err := fitting.Fit(context.Background(), m, training, nil); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.IsSorted(told) || !slices.Contains(told, .2) || told[len(told)-1] != 1 {
-		t.Errorf("progress %v", told)
+	if !slices.IsSorted(reported) || !slices.Contains(reported, .2) || reported[len(reported)-1] != 1 {
+		t.Errorf("progress %v", reported)
 	}
 }
 

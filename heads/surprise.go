@@ -24,10 +24,10 @@ type surprise struct {
 
 const (
 	// tailFraction is the fraction of calibration scores that the tail is fitted to.
-	tailShare = .1
+	tailFraction = .1
 	// maxShape is the largest shape of the tail. A tail with a larger shape has infinite
 	// variance, and so few scores cannot estimate its shape.
-	heaviest = .5
+	maxShape = .5
 	// largestSurprise limits a surprise, so that sums of surprises are finite.
 	largestSurprise = 1e300
 )
@@ -38,7 +38,7 @@ const (
 func newSurprise(c calibrate.Conformal) surprise {
 	n := len(c.Scores)
 	s := surprise{Conformal: c}
-	m := min(max(int(tailShare*float64(n)), 2), n-1)
+	m := min(max(int(tailFraction*float64(n)), 2), n-1)
 	largest := c.Scores[n-1]
 	threshold := c.Scores[max(n-1-m, 0)]
 	var mean, weighted float64
@@ -52,7 +52,7 @@ func newSurprise(c calibrate.Conformal) surprise {
 	if d := mean - 2*weighted; m > 1 && d > 0 && 2-mean/d > 0 {
 		// The fit is for the excess over threshold. The excess over a higher threshold has
 		// the same shape and this scale.
-		s.shape = min(2-mean/d, heaviest)
+		s.shape = min(2-mean/d, maxShape)
 		s.scale = mean*(1-s.shape) + s.shape*(largest-threshold)
 	}
 	// If all scores are equal, or some are not finite, they do not determine a scale.
@@ -80,8 +80,8 @@ func (s surprise) minusLogP(score float64) float64 {
 	case i < n:
 		low, high := s.Scores[i-1], s.Scores[i]
 		logLow, logHigh := math.Log(s.PValue(low)), math.Log(s.PValue(high))
-		if along := (score - low) / (high - low); along >= 0 && along <= 1 {
-			return -logLow - along*(logHigh-logLow)
+		if fraction := (score - low) / (high - low); fraction >= 0 && fraction <= 1 {
+			return -logLow - fraction*(logHigh-logLow)
 		}
 		return -logHigh
 	}
