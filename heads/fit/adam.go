@@ -4,27 +4,29 @@ import (
 	"math"
 )
 
-// Adam's constants (Kingma and Ba 2015).
+// These are the constants of Adam (Kingma and Ba 2015).
 const (
 	beta1   = 0.9
 	beta2   = 0.999
 	epsilon = 1e-8
 )
 
-// The moments are stored divided by 1−β₁ and 1−β₂, which saves a product each:
+// The moments m and v are stored divided by 1−β₁ and 1−β₂, which saves one product for
+// each. For the gradient g and the weights w, a step computes
 //
 //	m ← β₁m + g
 //	v ← β₂v + g²
 //	w ← w − rate·m / (√v + ε′)
 //
-// where rate and ε′ hold the learning rate and the correction of the bias.
+// where rate and ε′ include the learning rate and the bias correction of step t.
 
-// adamInputs names the inputs of the optimiser.
+// adamInputs holds the names of the graph inputs that the optimiser reads.
 type adamInputs struct {
 	w, m, v, rate, epsilon string
-	rates, decay           string // empty if the step does not need them
+	rates, decay           string // empty if the step does not need the input
 }
 
+// adamInputs declares the graph inputs of the optimiser.
 func (s *step) adamInputs() adamInputs {
 	var in adamInputs
 	in.w = s.flatInput("w", s.flat)
@@ -42,8 +44,9 @@ func (s *step) adamInputs() adamInputs {
 	return in
 }
 
-// hyper returns the learning rates and the weight decay that the step takes as inputs: one
-// value, or one per entry of the flat vector, or nil if the step does not need them.
+// hyper returns the learning rates and weight decays that a step has as graph inputs. Each
+// is nil if the step does not need it. Otherwise it has one value, or one per entry of the
+// flat vector.
 func (p *plan) hyper() (rates, decay []float32) {
 	if _, same := p.uniform(learningRate); !same {
 		rates = p.spread(learningRate)
@@ -56,7 +59,8 @@ func (p *plan) hyper() (rates, decay []float32) {
 	return rates, decay
 }
 
-// adam adds the step of the optimiser and returns the names of w, m and v after it.
+// adam adds graph nodes for the update of the weights by the gradient g. It returns the
+// names of the outputs: w, m and v after the update.
 func (s *step) adam(in adamInputs, g string) []string {
 	w := in.w
 	if in.decay != "" {
@@ -75,9 +79,10 @@ func (s *step) adam(in adamInputs, g string) []string {
 	return []string{w, m, v}
 }
 
-// rates returns the inputs rate and epsilon of step t, counted from 1.
+// rates returns the graph inputs rate and epsilon of step t, counted from 1.
 func (p *plan) rates(t int) (rate, eps float32) {
-	// m̂ = a·m and √v̂ = b·√v, for the moments in their stored form.
+	// For moments in their stored form, the bias-corrected moments are m̂ = a·m and √v̂ =
+	// b·√v.
 	a := (1 - beta1) / (1 - math.Pow(beta1, float64(t)))
 	b := math.Sqrt((1 - beta2) / (1 - math.Pow(beta2, float64(t))))
 	lr, same := p.uniform(learningRate)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Each purpose has its own stream of random numbers from a seed.
+// Each use of random numbers has its own stream, so that one does not affect another.
 const (
 	streamWeights uint64 = iota + 1
 	streamOrder
@@ -17,20 +17,21 @@ const (
 
 func newRand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }
 
-// source draws everything random about batches from a seed. Models with the same seed and rows
-// share a source, and get the same batches as if they were trained alone.
+// source draws all random numbers for batches from a seed. Models with the same seed and
+// rows share a source. They get the same batches as if they were trained separately.
 type source struct {
-	rows                 []int // ModelConfig.Rows
-	perm                 []int32
+	rows                 []int   // rows to train on, from ModelConfig.Rows
+	perm                 []int32 // order of rows in the current epoch
 	order, levels, masks *rand.Rand
 
 	noise *noise
 
-	tau  []float32 // levels of the rows of a batch
-	bits []uint16  // random bits for the masks of a layer
+	tau  []float32 // levels of the rows of the current batch
+	bits []uint16  // random bits for the dropout masks of a layer
 }
 
-// newSource returns a source for batches of rows or, if rows is nil, of the first n rows.
+// newSource returns a source for batches of the given n rows. If rows is nil, it uses the
+// rows 0 to n−1.
 func newSource(seed uint64, rows []int, n int) *source {
 	s := &source{
 		rows:   rows,
@@ -54,7 +55,8 @@ func (s *source) shuffle() {
 	s.order.Shuffle(len(s.perm), func(i, j int) { s.perm[i], s.perm[j] = s.perm[j], s.perm[i] })
 }
 
-// drawLevels draws one of the levels for each row, or a number from U(0,1).
+// drawLevels draws a level for each row of a batch: one of levels or, if levels is empty, a
+// number from U(0,1).
 func (s *source) drawLevels(rows int, levels []float64) {
 	s.tau = slices.Grow(s.tau[:0], rows)[:rows]
 	for i := range s.tau {
@@ -66,7 +68,7 @@ func (s *source) drawLevels(rows int, levels []float64) {
 	}
 }
 
-// drawBits draws n numbers of 16 bits.
+// drawBits draws n random numbers of 16 bits.
 func (s *source) drawBits(n int) {
 	s.bits = slices.Grow(s.bits[:0], n)[:n]
 	var word uint64
@@ -79,7 +81,8 @@ func (s *source) drawBits(n int) {
 	}
 }
 
-// mask fills dst with 0, with probability p, and otherwise with 1/(1−p).
+// mask fills dst with a dropout mask. Each element is 0 with probability p, and otherwise
+// 1/(1−p).
 func (s *source) mask(dst []float32, p float64) {
 	threshold := uint16(min(math.Round(p*(1<<16)), 1<<16-1))
 	kept := float32(1 / (1 - p))
@@ -91,7 +94,7 @@ func (s *source) mask(dst []float32, p float64) {
 	}
 }
 
-// batch holds the inputs of a step that change from step to step.
+// batch holds the graph inputs that change from step to step.
 type batch struct {
 	rows      int
 	x, y, tau []float32
@@ -124,12 +127,12 @@ func (p *plan) targetStreams() int {
 	return p.models
 }
 
-// feeder fills batches.
+// feeder fills batches with rows, levels, masks and noise.
 type feeder struct {
 	*plan
-	sources []*source // by model, shared by models with the same seed and rows
-	unique  []*source
-	hooks   hooks // replace random numbers, for tests
+	sources []*source // the source of each model
+	unique  []*source // the different sources
+	hooks   hooks     // tests use them to replace random numbers
 }
 
 func newFeeder(p *plan, h hooks) *feeder {
@@ -155,7 +158,8 @@ func (f *feeder) shuffle() {
 	}
 }
 
-// fill fills a batch with the rows start, start+1, … in the order of each source.
+// fill fills a batch with the rows at positions start, start+1, … in the order of each
+// source.
 func (f *feeder) fill(b *batch, start int) {
 	for m := range f.streams() {
 		s := f.sources[m]
@@ -189,7 +193,8 @@ func (f *feeder) fillTargets(b *batch, m int, order []int32) {
 	}
 }
 
-// fillLevels writes the levels twice: unchanged, and scaled as an additional column of x.
+// fillLevels writes the levels of rows to tau. It also writes them, scaled, to an
+// additional column of x.
 func (f *feeder) fillLevels(b *batch) {
 	if !f.Conditional {
 		return

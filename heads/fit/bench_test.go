@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort/orttest"
 )
 
-// benchProblems are the problems that testdata/bench_torch.py trains.
+// benchProblems are the problems that testdata/bench_torch.py trains too.
 var benchProblems = []struct {
 	name           string
 	n, d, h, batch int
@@ -46,7 +46,8 @@ func benchProblem(n, d, h, batch, models int) train.Problem {
 	return p
 }
 
-// stepTimer runs steps of a problem, including gathering rows, drawing levels, and Adam.
+// stepTimer runs training steps of a problem, including the collection of rows, levels and
+// the Adam update.
 type stepTimer struct {
 	*training
 	start, done int
@@ -78,8 +79,8 @@ func (s *stepTimer) step(t testing.TB) {
 	s.done++
 }
 
-// BenchmarkStep times a step of simultaneous quantile regression. With several models, one
-// iteration is a step of all of them.
+// BenchmarkStep measures a step of simultaneous quantile regression. With several models,
+// one iteration is a step of all of them.
 func BenchmarkStep(b *testing.B) {
 	e := open(b)
 	for _, c := range benchProblems {
@@ -95,8 +96,8 @@ func BenchmarkStep(b *testing.B) {
 
 var torch = flag.String("torch", "", "a Python with PyTorch, to compare the time of a step with")
 
-// TestAgainstTorch prints the time of a step in the engine and in PyTorch, each the best epoch
-// of several seconds, alternating:
+// TestAgainstTorch prints the time of a step in the engine and in PyTorch. Each time is the
+// best epoch of several seconds. The engine is measured before and after PyTorch:
 //
 //	go test ./heads/fit -run AgainstTorch -torch python3 -v
 func TestAgainstTorch(t *testing.T) {
@@ -143,7 +144,7 @@ func TestAgainstTorch(t *testing.T) {
 	}
 }
 
-// open returns an engine on the CPU, or skips the test.
+// open returns an engine on the CPU, or skips the test if ONNX Runtime is missing.
 func open(t testing.TB) *Engine {
 	t.Helper()
 	orttest.Open(t)

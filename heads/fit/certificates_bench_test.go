@@ -23,9 +23,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestExactCertificatesAgainstTorch prints the time of exact certificates, and of ten epochs
-// of Adam in PyTorch on the same rows, and the penalised loss of both. It fails if the loss of
-// PyTorch is lower:
+// TestExactCertificatesAgainstTorch compares exact certificates with ten epochs of Adam in
+// PyTorch on the same rows. It prints the time and the penalised loss of both. It fails if
+// the loss of PyTorch is lower:
 //
 //	go test ./heads/fit -run ExactCertificatesAgainstTorch -torch python3 -v
 func TestExactCertificatesAgainstTorch(t *testing.T) {
@@ -57,7 +57,7 @@ func TestExactCertificatesAgainstTorch(t *testing.T) {
 	}
 	t.Log(version)
 
-	// With the matrix products of the runtime installed, and without.
+	// Measure matrix products in ONNX Runtime, then in gonum.
 	runtime := orttest.Open(t).BLAS()
 	defer func() {
 		blas32.Use(gonum.Implementation{})
@@ -88,8 +88,8 @@ func TestExactCertificatesAgainstTorch(t *testing.T) {
 	}
 }
 
-// benchFeatures returns rectified mixtures of fewer factors than columns, similar to features
-// of a network.
+// benchFeatures returns n rows of h columns that resemble features of a network: rectified
+// mixtures of fewer factors than columns.
 func benchFeatures(n, h int) blas32.General {
 	const factors = 64
 	z, w, phi := normal(1, n, factors), normal(2, factors, h), normal(3, n, h)
@@ -100,7 +100,8 @@ func benchFeatures(n, h int) blas32.General {
 	return phi
 }
 
-// penalised returns mean((Cᵀφ)²) + λ·mean((CᵀC−I)²) for C of h×k.
+// penalised returns the penalised loss mean((Cᵀφ)²) + λ·mean((CᵀC−I)²) of certificates C,
+// an h×k matrix, on the rows φ.
 func penalised(phi, c blas32.General, lambda float64) float64 {
 	z := blas32.General{Rows: phi.Rows, Cols: c.Cols, Stride: c.Cols, Data: make([]float32, phi.Rows*c.Cols)}
 	blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, phi, c, 0, z)

@@ -12,16 +12,16 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// Options configures where training runs. The zero value finds the library or installs it,
-// uses CUDA if that works, and as many threads as pay off. A featurize.Runtime converts to
-// Options.
+// Options configures where training runs. The zero value finds or installs the library and
+// uses CUDA if it works. It chooses the number of threads by the size of a step. A
+// featurize.Runtime converts to Options.
 type Options struct {
 	Library   string       // path of libonnxruntime; "" searches for it
 	NoInstall bool         // never install the library
 	Provider  string       // "auto" (also ""), "cpu" or "cuda"
 	Device    int          // number of the CUDA device
-	Threads   int          // threads within an operator; 0 is one for small steps and the runtime's choice for large ones
-	Log       *slog.Logger // nil discards
+	Threads   int          // threads per operator; 0 means 1 for small steps and otherwise the runtime's choice
+	Log       *slog.Logger // destination of log messages; nil discards them
 }
 
 // Engine trains networks in ONNX Runtime. It implements train.Trainer, and is safe for
@@ -29,13 +29,13 @@ type Options struct {
 type Engine struct {
 	options  Options
 	mu       sync.Mutex
-	runtimes map[int]*ort.Runtime // by number of threads
+	runtimes map[int]*ort.Runtime // open runtimes by number of threads
 	closed   bool
 }
 
 var _ train.Trainer = (*Engine)(nil)
 
-// New opens the runtime.
+// New returns an engine and opens ONNX Runtime.
 func New(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{options: o, runtimes: make(map[int]*ort.Runtime)}
 	if _, err := e.runtime(ctx, o.Threads); err != nil {
@@ -44,7 +44,7 @@ func New(ctx context.Context, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Close releases the runtime. No training may be running.
+// Close releases ONNX Runtime. The caller must wait until no training is running.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -56,7 +56,7 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// runtime returns the runtime whose sessions have a number of threads.
+// runtime returns an ONNX Runtime whose sessions have the given number of threads.
 func (e *Engine) runtime(ctx context.Context, threads int) (*ort.Runtime, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -79,14 +79,17 @@ func (e *Engine) runtime(ctx context.Context, threads int) (*ort.Runtime, error)
 	return r, nil
 }
 
-// Train implements train.Trainer. If a model's loss or weights become infinite or NaN, the
-// error is a *train.DivergedError. If X or Y contains NaN or an infinity, the error names the
-// row. If the context is cancelled, the error is the context's. Train reads X and Y during the
-// call and does not copy them as a whole.
+// Train implements train.Trainer. If the loss or the weights of a model become infinite or
+// NaN, the error is a *train.DivergedError. If X or Y contains NaN or an infinity, the
+// error names the row. If the context is cancelled, Train returns the error of the context.
+// Train does not copy X and Y as a whole, so the caller must not change them during the
+// call.
 //
-// Models that need more than a gigabyte together are trained in groups, one after another.
+// If all models together need more than a gigabyte, Train divides them into groups, and
+// trains one group after another.
 //
-// The same problem gives the same weights on the same machine with the same number of threads.
+// The same problem gives the same weights on the same machine with the same number of
+// threads.
 func (e *Engine) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -126,7 +129,7 @@ func (e *Engine) train(ctx context.Context, p *plan) ([]train.Network, error) {
 	return t.run(ctx)
 }
 
-// smallStep is the number of multiplications in a step below which a second thread costs more
+// smallStep is a number of multiplications in a step. For fewer, a second thread costs more
 // time than it saves.
 const smallStep = 2 << 20
 
@@ -147,23 +150,24 @@ func (e *Engine) threads(p *plan) int {
 	return 0
 }
 
-// groupSize returns the number of models that are trained together.
+// groupSize returns the number of models to train together, so that they fit into memory.
 func groupSize(p train.Problem) int {
 	const limit = 1 << 30 // bytes
 	all := p.Models
 	p.Models = all[:1]
 	one := newPlan(p)
-	// Weights, moments and gradients on both sides of a step, hyper-parameters, averages and
-	// the weights that validation keeps.
+	// The flat vectors are weights, moments and gradients on both sides of a step,
+	// hyper-parameters, averages, and the weights that validation keeps.
 	floats := 16 * one.flat
-	// Memory for each row: its input, and the value, mask and gradients of each layer.
+	// Each row of a batch needs memory for its input, and for the value, mask and gradients
+	// of each layer.
 	perRow := one.width + one.targets + 4*p.Outputs
 	for _, h := range p.Hidden {
 		perRow += 5 * h
 	}
 	if slices.ContainsFunc(all, func(m train.ModelConfig) bool { return m.GradientPenalty > 0 || m.Diversity > 0 }) {
-		perRow *= 5 // rows of noise, points between, and second derivatives
+		perRow *= 5 // also rows of noise, points between rows, and second derivatives
 	}
-	floats += one.batch*perRow + one.n // and the order of rows
+	floats += one.batch*perRow + one.n // one.n is for the order of rows
 	return min(max(limit/(4*floats), 1), len(all))
 }

@@ -40,7 +40,8 @@ func trained(t *testing.T, e *Engine, p train.Problem) []train.Network {
 	return n
 }
 
-// TestModelAxis checks that models trained together equal the same models trained alone.
+// TestModelAxis checks that models trained together equal the same models trained
+// separately.
 func TestModelAxis(t *testing.T) {
 	e := open(t)
 	configs := []train.ModelConfig{
@@ -112,7 +113,7 @@ func TestModelAxis(t *testing.T) {
 func TestSameBytes(t *testing.T) {
 	for _, p := range []train.Problem{
 		benchProblem(300, 20, 32, 64, 2),
-		benchProblem(600, 200, 128, 256, 3), // large enough for several threads
+		benchProblem(600, 200, 128, 256, 3), // large enough to use several threads
 	} {
 		p.Epochs = 3
 		p.Models[0].Dropout = 0.3
@@ -130,7 +131,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestQuantiles trains on y = x + noise, whose quantiles are known.
+// TestQuantiles checks predicted quantiles of y = x + noise against the known quantiles.
 func TestQuantiles(t *testing.T) {
 	const n, sigma = 2000, 0.5
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -169,7 +170,7 @@ func predict(n train.Network, x ...float32) float32 {
 }
 
 // TestCertificatesLearn checks that each loss of certificates decreases, and that a large
-// penalty makes them orthonormal.
+// penalty makes certificates orthonormal.
 func TestCertificatesLearn(t *testing.T) {
 	e := open(t)
 	for _, loss := range []train.Loss{"bce", "mse", "l1", "pinball"} {
@@ -203,8 +204,8 @@ func TestCertificatesLearn(t *testing.T) {
 	}
 }
 
-// TestGroups checks that many large models are trained in groups that fit in memory, and small
-// models together.
+// TestGroups checks that large models are trained in groups that fit in memory, and that
+// small models are trained all together.
 func TestGroups(t *testing.T) {
 	small := benchProblem(100, 4, 64, 64, 300)
 	if g := groupSize(small); g != 300 {
@@ -236,7 +237,7 @@ func TestFewRows(t *testing.T) {
 	}
 }
 
-// TestStride checks that rows may have gaps between them.
+// TestStride checks that gaps between the rows of X are ignored.
 func TestStride(t *testing.T) {
 	e := open(t)
 	p := train.Problem{
@@ -349,8 +350,8 @@ func TestBadProblems(t *testing.T) {
 	}
 }
 
-// TestLevelEach checks that a model with its own level learns the same as a model of a problem
-// with that level.
+// TestLevelEach checks that a model with its own level learns the same weights as a model
+// of a problem with this level.
 func TestLevelEach(t *testing.T) {
 	e := open(t)
 	p := train.Problem{

@@ -5,8 +5,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx"
 )
 
-// losses compute the loss from the outputs z of the networks: for every row and output, for
-// every row, or for a batch as a whole. Its mean for each model is minimised.
+// losses maps each loss to a function that adds its graph nodes. The functions get the
+// outputs z of the networks. They return one loss for every row and output, one for every
+// row, or one for the batch. Training minimises its mean for each model.
 var losses = map[train.Loss]func(s *step, z string) string{
 	"bce":             bce,
 	"mse":             mse,
@@ -17,7 +18,7 @@ var losses = map[train.Loss]func(s *step, z string) string{
 	"quality-driven":  qualityDriven,
 }
 
-// residual is z − y, or z if targets are zero.
+// residual returns z − y, or z if targets are zero.
 func (s *step) residual(z string) string {
 	if s.y == "" {
 		return z
@@ -25,16 +26,16 @@ func (s *step) residual(z string) string {
 	return s.node("Sub", z, s.y)
 }
 
-// mse is the squared error.
+// mse returns the squared error.
 func mse(s *step, z string) string {
 	r := s.residual(z)
 	return s.node("Mul", r, r)
 }
 
-// l1 is the absolute error.
+// l1 returns the absolute error.
 func l1(s *step, z string) string { return s.node("Abs", s.residual(z)) }
 
-// bce is binary cross-entropy with logits: softplus(z) − y·z.
+// bce returns the binary cross-entropy with logits: softplus(z) − y·z.
 func bce(s *step, z string) string {
 	loss := s.node("Softplus", z)
 	if s.y == "" {
@@ -43,10 +44,10 @@ func bce(s *step, z string) string {
 	return s.node("Sub", loss, s.node("Mul", s.y, z))
 }
 
-// pinball is the quantile loss (Koenker and Bassett 1978) at level τ:
-// (z−y)·([z>y] − τ).
+// pinball returns the quantile loss at level τ (Koenker and Bassett 1978): (z−y)·([z>y] −
+// τ), where [z>y] is 1 if z > y and otherwise 0.
 //
-// The bracket counts as constant, so that ([z>y] − τ) is the derivative.
+// Differentiation treats [z>y] as a constant, so the derivative is [z>y] − τ.
 func pinball(s *step, z string) string {
 	levels := len(s.Levels)
 	if s.Conditional || levels <= 1 || s.Outputs == levels {
@@ -64,16 +65,16 @@ func (s *step) pinballAt(residual string) string {
 	return s.node("Mul", residual, s.node("Sub", s.isPositive(residual), s.level()))
 }
 
-// isPositive writes [r>0], which counts as constant in the gradient.
+// isPositive returns 1 if r > 0 and otherwise 0. Differentiation treats it as a constant.
 func (s *step) isPositive(r string) string {
-	// A steep min(max(αr, 0), 1) takes one pass over the data. Greater and Cast take two, and
-	// are slow.
+	// HardSigmoid with a large alpha, min(max(αr, 0), 1), needs one pass over the data.
+	// Greater and Cast need two passes and are slow.
 	over := s.b.Node("HardSigmoid", []string{r}, onnx.Attr("alpha", 1e38), onnx.Attr("beta", 0.0))
 	s.constants = append(s.constants, over)
 	return over
 }
 
-// level is τ, to be broadcast against the residuals.
+// level returns the levels τ in a shape that broadcasts against the residuals.
 func (s *step) level() string {
 	if s.tau != "" {
 		return s.tau
@@ -92,11 +93,11 @@ func (s *step) level() string {
 	return s.b.Const(levels)
 }
 
-// sigmoidPinball is the quantile loss of a score in (0,1): σ(z) against y.
+// sigmoidPinball returns the quantile loss of σ(z), a score in (0,1), against y.
 func sigmoidPinball(s *step, z string) string { return pinball(s, s.node("Sigmoid", z)) }
 
-// gaussianNLL is ½(ln s + (y−m)²/s) with the variance s = softplus(v) + 1e-3,
-// for outputs m and v (Nix and Weigend 1994; Lakshminarayanan et al. 2017).
+// gaussianNLL returns ½(ln s + (y−m)²/s) with the variance s = softplus(v) + 1e-3, for
+// outputs m and v (Nix and Weigend 1994; Lakshminarayanan et al. 2017).
 func gaussianNLL(s *step, z string) string {
 	mean, v := s.splitOutputs(z)
 	variance := s.node("Add", s.node("Softplus", v), s.b.Const(float32(1e-3)))
@@ -105,14 +106,15 @@ func gaussianNLL(s *step, z string) string {
 	return s.node("Mul", sum, s.b.Const(float32(0.5)))
 }
 
-// splitOutputs separates the two outputs.
+// splitOutputs returns the first and the second output of each network.
 func (s *step) splitOutputs(z string) (first, second string) {
 	parts := s.b.NodeN(2, "Split", []string{z, s.b.Const([]int64{1, 1})}, onnx.Attr("axis", -1))
 	return parts[0], parts[1]
 }
 
-// qualityDriven is the mean width of the intervals that contain their target, plus a penalty
-// if the coverage, counted softly, is too small.
+// qualityDriven returns the mean width of the intervals that contain their target, plus a
+// penalty if the coverage is too small. The penalty uses a smooth approximation of
+// coverage.
 //
 // Reference: Pearce, Brintrup, Zaki & Neely (2018), High-Quality Prediction
 // Intervals for Deep Learning, equation 15 and algorithm 1.

@@ -7,14 +7,14 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// noise holds the points at which the penalties on a network as a function are measured: rows
-// of noise, points between them and rows of the batch, and one output for each point.
+// noise holds the random numbers for the penalties on noise. They define rows of noise,
+// points between these and rows of the batch, and one output for each point.
 type noise struct {
 	rng *rand.Rand
 
-	rows []float32 // batch×d, standard normal
-	mix  []float32 // by point: fraction of noise
-	pick []int32   // by point: the output whose gradient is taken
+	rows []float32 // rows of noise, batch×d, standard normal
+	mix  []float32 // for each point, the fraction of noise in it
+	pick []int32   // for each point, the output to differentiate
 }
 
 func (s *noise) draw(batch, d, points, outputs int) {
@@ -29,11 +29,11 @@ func (s *noise) draw(batch, d, points, outputs int) {
 	}
 }
 
-// noiseInputs holds the inputs of a step that come from noise.
+// noiseInputs holds the graph inputs for the penalties on noise.
 type noiseInputs struct {
-	noise   []float32 // streams × batch × width, for any number of rows in the step
-	between []float32 // streams × rows × width
-	pick    []float32 // streams × rows × outputs, one-hot
+	noise   []float32 // rows of noise: streams × batch × width, even if the step has fewer rows
+	between []float32 // points between rows and noise: streams × rows × width
+	pick    []float32 // outputs to differentiate, one-hot: streams × rows × outputs
 }
 
 func newNoiseInputs(p *plan, rows int) noiseInputs {
@@ -50,7 +50,7 @@ func newNoiseInputs(p *plan, rows int) noiseInputs {
 	return in
 }
 
-// fillOnes sets the column that a folded bias multiplies.
+// fillOnes writes 1 to the column of x that multiplies a folded bias. See parametersOf.
 func (p *plan) fillOnes(x []float32) {
 	for i := p.in; p.folded && i < len(x); i += p.width {
 		x[i] = 1
@@ -90,10 +90,11 @@ func gradientPenalty(m train.ModelConfig) float64 { return m.GradientPenalty }
 
 func diversity(m train.ModelConfig) float64 { return m.Diversity }
 
-// used reports whether any model has a value other than 0.
+// used reports whether a hyper-parameter is not 0 for any model.
 func (p *plan) used(value func(train.ModelConfig) float64) bool {
 	v, same := p.uniform(value)
 	return !same || v != 0
 }
 
+// drawsNoise reports whether the penalties of any model need noise.
 func (p *plan) drawsNoise() bool { return p.used(gradientPenalty) || p.used(diversity) }

@@ -11,14 +11,15 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// TestNonlinearCertificates checks the effect of the penalties on new points: gradients have a
-// norm near 1, outputs have a second moment near I on noise, and training rows go to 0.
+// TestNonlinearCertificates checks the effect of the penalties on new points. Gradients
+// must have norms near 1, outputs on noise must have a second moment near I, and outputs on
+// training rows must be near 0.
 func TestNonlinearCertificates(t *testing.T) {
 	e := open(t)
 	const d, k = 6, 3
 	rng := rand.New(rand.NewPCG(4, 4))
-	// Rows near a parabola: no linear function is small on them, except functions of the last
-	// three columns.
+	// Rows lie near a parabola in the first two columns. Linear functions can be small on
+	// them only if they use other columns.
 	x := matrix(800, d, func(int, int) float64 { return .05 * rng.NormFloat64() })
 	for i := range x.Rows {
 		u := rng.NormFloat64()
@@ -26,7 +27,7 @@ func TestNonlinearCertificates(t *testing.T) {
 		x.Data[i*d+1] += float32(u*u - 1)
 	}
 	for i := range x.Data {
-		x.Data[i] /= .7 // mean variance of features about 1
+		x.Data[i] /= .7 // so that the mean variance of features is about 1
 	}
 	fit := func(gradient, diversity float64) train.Network {
 		trained, err := e.Train(context.Background(), train.Problem{
@@ -40,7 +41,7 @@ func TestNonlinearCertificates(t *testing.T) {
 	}
 	for _, test := range []struct {
 		gradient, diversity float64
-		steep, apart        bool // the penalties that are on
+		steep, apart        bool // whether the gradient and the diversity penalty are used
 	}{{0, 0, false, false}, {10, 0, true, false}, {0, 10, false, true}, {10, 10, true, true}} {
 		c := fit(test.gradient, test.diversity)
 		noise := normal(99, 2000, d)
@@ -63,7 +64,7 @@ func TestNonlinearCertificates(t *testing.T) {
 	}
 }
 
-// steepness returns mean((‖∇f‖−1)²) over rows and outputs, by finite differences.
+// steepness returns the mean of (‖∇f‖−1)² over rows and outputs, by finite differences.
 func steepness(n train.Network, x blas32.General) float64 {
 	const step = 1e-2
 	base := n.Apply(x)
@@ -89,7 +90,7 @@ func steepness(n train.Network, x blas32.General) float64 {
 	return sum
 }
 
-// secondMomentError returns mean((S−I)²) of the outputs.
+// secondMomentError returns mean((S−I)²), where S is the second moment of the outputs f.
 func secondMomentError(f blas32.General) float64 {
 	var sum float64
 	for a := range f.Cols {

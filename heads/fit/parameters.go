@@ -9,13 +9,14 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// parameter is a weight matrix, a bias, or both, of all models: rows×out each.
+// parameter describes a weight matrix, a bias, or both in one matrix, for all models. Each
+// model has rows×out numbers of it.
 type parameter struct {
-	in, out int // of the layer
+	in, out int // number of inputs and outputs of the layer
 	weight  bool
-	bias    bool // whether it is a bias; a folded bias is the last row of the weight
-	// offset is the start of the parameter in the flat vector, which holds one parameter after
-	// another, each model by model.
+	bias    bool // it is or contains a bias; a folded bias is the last row of the weight matrix
+	// offset is the start of the parameter in the flat vector. The flat vector holds one
+	// parameter after another, and each parameter model by model.
 	offset int
 }
 
@@ -32,9 +33,10 @@ func (p parameter) rows() int {
 
 func (p parameter) size() int { return p.rows() * p.out }
 
-// parametersOf lists the parameters from input to output. With folded, the bias of the first
-// layer is a row of its weight: batches have a column of ones for it, which saves an addition
-// and a sum over all hidden units.
+// parametersOf lists the parameters from input to output. If folded is set, the bias of the
+// first layer is a row of its weight matrix, and batches have a column of ones that
+// multiplies this row. This saves an addition, and a sum over all hidden units in the
+// backward pass.
 func parametersOf(models, in int, widths []int, bias, folded bool) (list []parameter, flat int) {
 	add := func(p parameter) {
 		p.offset = flat
@@ -61,7 +63,7 @@ func (p parameter) slice(flat []float32, model int) []float32 {
 	return flat[start : start+p.size()]
 }
 
-// lastWeight returns the index of the last layer's weight among the parameters.
+// lastWeight returns the index in params of the weight matrix of the last layer.
 func (p *plan) lastWeight() int {
 	last := len(p.params) - 1
 	for !p.params[last].weight {
@@ -70,7 +72,7 @@ func (p *plan) lastWeight() int {
 	return last
 }
 
-// initialise draws weights and biases from U(−1/√in, 1/√in).
+// initialise draws the weights and biases of one model from U(−1/√in, 1/√in).
 func initialise(flat []float32, list []parameter, model int, seed uint64) {
 	rng := newRand(seed, streamWeights)
 	for _, p := range list {
@@ -82,7 +84,7 @@ func initialise(flat []float32, list []parameter, model int, seed uint64) {
 	}
 }
 
-// network copies the layers of one model out of the flat vector.
+// network copies the layers of one model from the flat vector.
 func network(flat []float32, list []parameter, model int, loss float64) train.Network {
 	n := train.Network{Loss: loss}
 	for _, p := range list {
@@ -100,7 +102,7 @@ func network(flat []float32, list []parameter, model int, loss float64) train.Ne
 	return n
 }
 
-// checkStart checks layers to start from against the architecture.
+// checkStart returns an error if the initial layers do not have the architecture of p.
 func checkStart(p train.Problem, layers []train.Layer) error {
 	if layers == nil {
 		return nil
@@ -128,7 +130,8 @@ func checkStart(p train.Problem, layers []train.Layer) error {
 	return nil
 }
 
-// start writes layers to start from over the weights that were drawn.
+// copyStart overwrites the random initial weights of a model with the given layers, unless they
+// are nil.
 func start(flat []float32, list []parameter, model int, layers []train.Layer) {
 	if layers == nil {
 		return

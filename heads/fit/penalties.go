@@ -6,12 +6,12 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/autodiff"
 )
 
-// penalty is a term added to the loss, with a weight for each model.
+// penalty is a term that is added to the loss, with a weight for each model.
 type penalty struct {
-	name  string // name of the input with the weights
+	name  string // name of the graph input with the weights
 	value func(train.ModelConfig) float64
-	// term computes the penalty, one number per model, times the weight, and the expression to
-	// differentiate for it.
+	// term adds graph nodes for the penalty. It returns the penalty times its weight, one
+	// number per model, and the seed from which automatic differentiation starts.
 	term func(s *step, weights []string, lambda string) (string, autodiff.Seed, error)
 }
 
@@ -21,7 +21,7 @@ var penalties = []penalty{
 	{"diversity", diversity, secondMoment},
 }
 
-// penalties lists the penalties that some model uses.
+// penalties returns the penalties that at least one model uses.
 func (p *plan) penalties() []penalty {
 	var list []penalty
 	for _, q := range penalties {
@@ -32,9 +32,10 @@ func (p *plan) penalties() []penalty {
 	return list
 }
 
-// orthonormality computes the penalty λ·mean((CᵀC−I)²) of the last layer's weight C, and its
-// gradient (4λ/k²)·C(CᵀC−I). The gradient is explicit, because reverse mode does not know that
-// CᵀC is symmetric and would need one more product of the size of C·CᵀC.
+// orthonormality adds the penalty λ·mean((CᵀC−I)²) of the weight matrix C of the last
+// layer, which has k columns. It also adds the gradient (4λ/k²)·C(CᵀC−I). Automatic
+// differentiation would need one more product of the size of C·CᵀC, because it does not use
+// the symmetry of CᵀC.
 func orthonormality(s *step, weights []string, lambda string) (string, autodiff.Seed, error) {
 	c, k := weights[s.lastWeight()], s.Outputs
 	gram := s.node("MatMul", s.transpose(c), c)
@@ -47,9 +48,9 @@ func orthonormality(s *step, weights []string, lambda string) (string, autodiff.
 // normEpsilon keeps the derivative of a norm finite at 0.
 const normEpsilon = 1e-12
 
-// lipschitz is λ·mean((‖∇f‖−1)²), with the gradient of one output with respect to the inputs,
-// at each point between a row of the batch and noise. It is a gradient within the graph, so
-// that training takes second derivatives.
+// lipschitz adds the penalty λ·mean((‖∇f‖−1)²) at points between rows of the batch and
+// noise. ∇f is the gradient of one output with respect to the inputs. It is part of the
+// graph, so training needs second derivatives.
 //
 // Reference: Gulrajani, Ahmed, Arjovsky, Dumoulin & Courville (2017), Improved
 // Training of Wasserstein GANs, equation 3.
@@ -75,7 +76,8 @@ func lipschitz(s *step, weights []string, lambda string) (string, autodiff.Seed,
 	return term, autodiff.Seed{Output: term}, nil
 }
 
-// repeatPerModel repeats shared data for each model, so that each model has its own gradient.
+// repeatPerModel repeats data that models share, so that the data has a separate gradient
+// for each model.
 func (s *step) repeatPerModel(x string, rows, cols int) string {
 	if s.models == 1 || s.streams() == s.models {
 		return x
@@ -83,8 +85,8 @@ func (s *step) repeatPerModel(x string, rows, cols int) string {
 	return s.node("Expand", x, s.b.Const(s.dims(rows, cols)))
 }
 
-// secondMoment is λ·mean((S−I)²), where S = mean f(u)f(u)ᵀ over rows u of noise. For linear
-// outputs f = Cᵀu without bias, the expectation of S is CᵀC.
+// secondMoment adds the penalty λ·mean((S−I)²), where S = mean f(u)f(u)ᵀ over rows u of
+// noise. For linear outputs f = Cᵀu without bias, the expectation of S is CᵀC.
 func secondMoment(s *step, weights []string, lambda string) (string, autodiff.Seed, error) {
 	f := s.network(s.noise, weights, nil)
 	share := s.b.Const(float32(1 / float64(s.batch)))
@@ -93,7 +95,7 @@ func secondMoment(s *step, weights []string, lambda string) (string, autodiff.Se
 	return term, autodiff.Seed{Output: term}, nil
 }
 
-// identity is the k×k identity.
+// identity returns the k×k identity matrix.
 func (s *step) identity(k int) string {
 	eye := make([]float32, k*k)
 	for i := range k {

@@ -9,24 +9,24 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// plan is a checked problem with derived sizes.
+// plan holds a checked problem and sizes derived from it.
 type plan struct {
 	train.Problem
-	models  int
-	n       int // rows per epoch of a model
-	in      int // inputs of the network, including the level
-	width   int // columns of batches: in, plus ones for a folded bias
-	folded  bool
-	targets int // columns of y that a model learns, 0 if targets are zero
-	batch   int
+	models  int  // number of models
+	n       int  // rows per epoch of a model
+	in      int  // number of inputs of a network, including the level
+	width   int  // number of columns of batches: in, plus one for a folded bias
+	folded  bool // the first layer has a folded bias; see parametersOf
+	targets int  // number of columns of Y that a model learns; 0 if targets are zero
+	batch   int  // rows of a full batch
 	params  []parameter
-	flat    int // number of parameters of all models
+	flat    int // length of the flat vector: number of weights and biases of all models
 
-	oneStream bool // all models have the same seed and rows, and thus the same batches
+	oneStream bool // all models have the same seed and rows, and therefore the same batches
 	oneTarget bool // all models learn the same columns
 }
 
-// newPlan plans a problem that passed check.
+// newPlan returns the plan of a problem that passed check.
 func newPlan(p train.Problem) *plan {
 	pl := &plan{Problem: p, models: len(p.Models), in: p.X.Cols, n: p.X.Rows}
 	if p.Conditional {
@@ -60,9 +60,11 @@ func newPlan(p train.Problem) *plan {
 	return pl
 }
 
-// mostWeights limits the memory of networks to 8 GB: training uses 64 bytes for each weight.
+// maxWeights limits the memory for training to 8 GB, because training uses 64 bytes per
+// weight.
 const mostWeights = 1 << 27
 
+// check returns an error if p is not a valid problem.
 func check(p train.Problem) error {
 	switch {
 	case p.X.Rows < 1 || p.X.Cols < 1:
@@ -212,7 +214,7 @@ func checkModels(p train.Problem) error {
 	return nil
 }
 
-// checkRows checks the rows that model i is trained on.
+// checkRows returns an error if the rows that model i is trained on are invalid.
 func checkRows(p train.Problem, i int) error {
 	rows, first := p.Models[i].Rows, p.Models[0].Rows
 	switch {
@@ -237,7 +239,8 @@ func countRows(rows []int) string {
 	return fmt.Sprintf("%d rows", len(rows))
 }
 
-// uniform returns the value of a hyper-parameter if all models share it.
+// uniform returns the value of a hyper-parameter, and reports whether all models have this
+// value.
 func (p *plan) uniform(value func(train.ModelConfig) float64) (float64, bool) {
 	v := value(p.Models[0])
 	for _, m := range p.Models[1:] {
@@ -248,7 +251,8 @@ func (p *plan) uniform(value func(train.ModelConfig) float64) (float64, bool) {
 	return v, true
 }
 
-// spread repeats a hyper-parameter for every entry of the flat vector.
+// spread returns a hyper-parameter for every entry of the flat vector, so that each entry
+// has the value of its model.
 func (p *plan) spread(value func(train.ModelConfig) float64) []float32 {
 	flat := make([]float32, p.flat)
 	for _, q := range p.params {

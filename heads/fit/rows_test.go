@@ -10,8 +10,9 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// TestRows checks that a model trained on selected rows, one of them twice, equals a model
-// that gets a matrix of these rows, and that models trained together each use their own rows.
+// TestRows checks that a model that is trained on selected rows equals a model that gets a
+// matrix of only these rows. One row is selected twice. Models trained together must each
+// use their own rows.
 func TestRows(t *testing.T) {
 	e := open(t)
 	p := train.Problem{
@@ -24,7 +25,7 @@ func TestRows(t *testing.T) {
 	}
 	rows := [][]int{{3, 49, 3}, {0, 1, 2}, {0, 1, 2}, {3, 49, 3}}
 	for m := range rows {
-		for i := 3; i < 37; i++ { // the last batch has 5 rows
+		for i := 3; i < 37; i++ { // 37 rows, so the last batch has 5
 			rows[m] = append(rows[m], i+m%2)
 		}
 		p.Models[m].Rows = rows[m]
@@ -35,6 +36,8 @@ func TestRows(t *testing.T) {
 	checkRowsAlone(t, e, p)
 }
 
+// checkRowsAlone checks that models trained together equal models trained separately on matrices of
+// their own rows.
 func checkRowsAlone(t *testing.T, e *Engine, p train.Problem) {
 	t.Helper()
 	together := trained(t, e, p)

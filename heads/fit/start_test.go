@@ -11,8 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// TestStart checks that training continues from given layers. In two legs of one step each,
-// the second leg starts from the weights at the end of the first.
+// TestStart checks that training continues from given layers. It trains a model, starts a
+// second training from its weights with a tiny learning rate, and expects equal weights.
 func TestStart(t *testing.T) {
 	e := open(t)
 	for _, noBias := range []bool{false, true} {
@@ -36,7 +36,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// strided copies layers, with gaps between the rows of their weights.
+// strided returns a copy of layers with gaps between the rows of their weights.
 func strided(layers []train.Layer) []train.Layer {
 	var out []train.Layer
 	for _, l := range layers {
@@ -49,7 +49,7 @@ func strided(layers []train.Layer) []train.Layer {
 	return out
 }
 
-// TestSharedTargets checks that a single row of targets is used for every row.
+// TestSharedTargets checks that a single row of targets is used for every row of X.
 func TestSharedTargets(t *testing.T) {
 	e := open(t)
 	shared := normal(2, 1, 2)

@@ -13,39 +13,42 @@ const (
 	float = pb.TensorProto_FLOAT
 )
 
-// step builds the graph of one training step on a batch of a fixed size.
+// step builds the graph of one training step on a batch with a fixed number of rows.
 //
-// With several models, tensors have a leading model axis, M×rows×columns; with one model they
-// are matrices. The axis has size 1 if all models share a batch.
+// If there are several models, tensors have a leading model axis: M×rows×columns, where M
+// is the number of models. If all models share a batch, the axis of the batch has size 1.
+// If there is only one model, tensors are matrices.
 type step struct {
 	*plan
 	b    *onnx.Builder
 	rows int
-	// penaltyRows is the batch size that weighs the penalty for too small coverage.
+	// penaltyRows is the n in the loss "quality-driven": the batch size that weights the
+	// penalty for too little coverage.
 	penaltyRows int
 
-	y, tau    string // inputs, or ""
+	y, tau    string // names of graph inputs, or ""
 	masks     []string
-	constants []string // tensors that count as constant in the gradient
-	// Inputs of penalties, or "".
+	constants []string // tensors that differentiation treats as constants
+	// These are the names of the graph inputs of penalties, or "".
 	noise, between, pick string
-	inputs               []string // in the order of stepInputs
+	inputs               []string // names of all graph inputs, in the order of buildStep
 }
 
-// stepGraph is a step as a model.
+// stepGraph is the graph of a step as an ONNX model, with the names of its inputs and
+// outputs.
 type stepGraph struct {
 	model           *pb.ModelProto
 	inputs, outputs []string
 }
 
-// buildStep returns the graph. It has those of the following inputs that the plan needs, in this
-// order:
+// buildStep returns the graph of a training step. The graph has the following inputs in
+// this order, without those that the plan does not need:
 //
 //	x, y, tau, one mask per hidden layer, noise, between, pick,
 //	the parameters (views of w), w, m, v (flat),
 //	rate, epsilon, and the hyper-parameters that differ between models;
 //
-// The outputs are w, m, v after the step, and the loss of each model before it.
+// The outputs are w, m and v after the step, and the loss of each model before the step.
 func buildStep(p *plan, rows int) (stepGraph, error) {
 	s := newStep(p, rows, "step")
 	x := s.dataInputs()
@@ -93,7 +96,7 @@ func newStep(p *plan, rows int, name string) *step {
 	return &step{plan: p, rows: rows, penaltyRows: rows, b: onnx.NewBuilder(name, opset)}
 }
 
-// dataInputs declares x, y and tau, and returns x.
+// dataInputs declares the graph inputs x, y and tau, and returns the name of x.
 func (s *step) dataInputs() string {
 	x := s.input("x", s.streams(), s.rows, s.width)
 	if s.targets > 0 {
@@ -105,6 +108,7 @@ func (s *step) dataInputs() string {
 	return x
 }
 
+// weightInputs declares a graph input for each parameter.
 func (s *step) weightInputs() []string {
 	weights := make([]string, len(s.params))
 	for i, q := range s.params {
@@ -117,13 +121,14 @@ func (s *step) weightInputs() []string {
 	return weights
 }
 
-// network consists of affine layers with ReLU between them, and dropout if there are masks.
+// network adds the graph nodes of a network: affine layers with ReLU between them, and
+// dropout if there are masks.
 func (s *step) network(x string, weights, masks []string) string {
 	layer := 0
 	for i, q := range s.params {
 		switch {
 		case !q.weight:
-			continue // a folded bias is part of its weight
+			continue // this bias was added together with its weight
 		case q.bias || s.NoBias:
 			x = s.node("MatMul", x, weights[i])
 		case s.models == 1:
@@ -155,7 +160,7 @@ func (s *step) flatten(gradients []string) string {
 	return s.b.Node("Concat", flat, onnx.Attr("axis", 0))
 }
 
-// mean is the mean over all axes except the model axis, which keep size 1.
+// mean returns the mean over all axes except the model axis. The other axes keep size 1.
 func (s *step) mean(x string) string {
 	axes := []int64{0, 1}
 	if s.models > 1 {
@@ -164,7 +169,7 @@ func (s *step) mean(x string) string {
 	return s.b.Node("ReduceMean", []string{x}, onnx.Attr("axes", axes), onnx.Attr("keepdims", 1))
 }
 
-// transpose transposes matrices.
+// transpose returns the transposed matrix of each model.
 func (s *step) transpose(x string) string {
 	perm := []int64{1, 0}
 	if s.models > 1 {
@@ -175,7 +180,8 @@ func (s *step) transpose(x string) string {
 
 func (s *step) node(op string, inputs ...string) string { return s.b.Node(op, inputs) }
 
-// input declares a float input of axis×dims, without axis if there is one model.
+// input declares a float input with the shape axis×dims. If there is only one model, the
+// shape is dims.
 func (s *step) input(name string, axis int, dims ...int) string {
 	return s.flatInput(name, toAny(s.shape(axis, dims...))...)
 }
@@ -186,7 +192,7 @@ func (s *step) flatInput(name string, shape ...any) string {
 	return name
 }
 
-// dims returns the shape of a tensor with the model axis.
+// dims returns the shape of a tensor that has the model axis.
 func (s *step) dims(dims ...int) []int64 { return s.shape(s.models, dims...) }
 
 func toAny(shape []int64) []any {
@@ -197,7 +203,7 @@ func toAny(shape []int64) []any {
 	return out
 }
 
-// shape returns axis×dims, without axis if there is one model.
+// shape returns axis×dims or, if there is only one model, dims.
 func (p *plan) shape(axis int, dims ...int) []int64 {
 	var out []int64
 	if p.models > 1 {
@@ -225,6 +231,7 @@ func (p *plan) maskStreams() int {
 	return p.models
 }
 
+// drops reports whether any model uses dropout.
 func (p *plan) drops() bool {
 	return len(p.Hidden) > 0 && p.used(dropout)
 }

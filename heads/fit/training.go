@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// hooks replace the random parts of training and observe it, for comparison with other
-// implementations.
+// hooks lets tests replace the random parts of training and observe losses, to compare
+// training with other implementations.
 type hooks struct {
 	weights func(model int, params []parameter, flat []float32)
 	order   func(epoch int, perm []int32)
@@ -20,33 +20,34 @@ type hooks struct {
 	losses  func(loss []float32)
 }
 
-// training is one run of a plan.
+// training holds the state of one run of a plan.
 type training struct {
 	*plan
 	hooks  hooks
 	feeder *feeder
-	states [2]*state
-	rates  [2][]float32 // rate and epsilon, one entry each
-	loss   []float32    // by model, before the step
-	full   *stepper     // for full batches
-	rest   *stepper     // for the last batch of an epoch, nil if it is full
+	states [2]*state    // step t reads states[t%2] and writes the other one
+	rates  [2][]float32 // graph inputs rate and epsilon, with one entry each
+	loss   []float32    // loss of each model before the last step
+	full   *stepper     // runs full batches
+	rest   *stepper     // runs the last batch of an epoch; nil if it is full too
 
 	averages   *averages
 	validation *validation // nil without validation rows
 
 	tensors tensors
-	fixed   []*ort.Tensor // inputs shared by all steppers, after the state
+	fixed   []*ort.Tensor // graph inputs that all steppers share; they follow the state
 	lossOut *ort.Tensor
 }
 
 // state is one of the two sets of weights and moments.
 type state struct {
 	w, m, v []float32
-	views   []*ort.Tensor // parameters, as views of w
-	flat    []*ort.Tensor // w, m, v
+	views   []*ort.Tensor // the parameters, as views of w
+	flat    []*ort.Tensor // w, m and v
 }
 
-// stepper runs steps of one batch size.
+// stepper runs training steps with one batch size. Its inputs and outputs for step t have
+// the index t%2.
 type stepper struct {
 	session *ort.Session
 	batch   *batch
@@ -54,7 +55,7 @@ type stepper struct {
 	out     [2][]*ort.Tensor
 }
 
-// tensors collects tensors to close, and the first error of making one.
+// tensors collects tensors to close later, and the errors of their creation.
 type tensors struct {
 	all []*ort.Tensor
 	err error
@@ -70,7 +71,8 @@ func (ts *tensors) wrap(data []float32, shape ...int64) *ort.Tensor {
 	return t
 }
 
-// batchInputs holds the inputs of a batch that every graph has.
+// batchInputs returns the graph inputs of a batch that training and validation have in
+// common.
 func (ts *tensors) batchInputs(p *plan, b *batch) []*ort.Tensor {
 	list := []*ort.Tensor{ts.wrap(b.x, p.shape(p.streams(), b.rows, p.width)...)}
 	if p.targets > 0 {
@@ -175,7 +177,7 @@ func (t *training) newStepper(ctx context.Context, r *ort.Runtime, rows int) (*s
 	return s, nil
 }
 
-// run trains and returns the networks.
+// run trains the networks and returns them.
 func (t *training) run(ctx context.Context) ([]train.Network, error) {
 	n := t.n
 	perEpoch := (n + t.batch - 1) / t.batch
@@ -223,7 +225,8 @@ func (t *training) run(ctx context.Context) ([]train.Network, error) {
 	return t.networks(sums, done)
 }
 
-// endEpoch averages and evaluates the weights after an epoch, counted from 1.
+// endEpoch adds the weights after an epoch to their average, and evaluates them if
+// validation is due. Epochs are counted from 1.
 func (t *training) endEpoch(epoch, done int) error {
 	flat := t.states[done%2].w
 	t.averages.add(flat)
@@ -233,8 +236,8 @@ func (t *training) endEpoch(epoch, done int) error {
 	return t.validation.evaluate(t.averages.weights(flat), epoch)
 }
 
-// networks returns the trained networks after the last step. sums are their losses over the
-// last epoch, times rows.
+// networks returns the trained networks after the last step. The sums are the losses of
+// each model over the last epoch, summed over rows.
 func (t *training) networks(sums []float64, done int) ([]train.Network, error) {
 	last := t.states[done%2].w
 	for m := range t.models {
@@ -258,8 +261,8 @@ func (t *training) networks(sums []float64, done int) ([]train.Network, error) {
 	return networks, nil
 }
 
-// diverged returns the error for a loss that is not finite: it blames the learning rate,
-// unless the data are not finite.
+// diverged returns the error for a loss that is not finite. If the data is finite, the
+// reason is the learning rate.
 func (t *training) diverged(model, step int) error {
 	if err := rows.CheckFinite("x", t.X); err != nil {
 		return err
@@ -270,7 +273,8 @@ func (t *training) diverged(model, step int) error {
 	return &train.DivergedError{Model: model, Step: step, LearningRate: t.Models[model].LearningRate}
 }
 
-// step trains on a batch that begins with row start. done is the number of steps before it.
+// step trains on a batch that begins at position start of the epoch. Done is the number of
+// earlier steps.
 func (t *training) step(s *stepper, start, done int) error {
 	t.feeder.fill(s.batch, start)
 	t.rates[0][0], t.rates[1][0] = t.plan.rates(done + 1)

@@ -12,7 +12,8 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// trajectory is a case of testdata/trajectory.json, which the script beside it writes.
+// trajectory is a test case of testdata/trajectory.json, which a script in that folder
+// writes.
 type trajectory struct {
 	Name                     string
 	Hidden                   []int
@@ -28,9 +29,9 @@ type trajectory struct {
 	Taus                     [][]float32
 	Losses                   []float64
 
-	Shared              bool // y is one row
+	Shared              bool // all rows share one row of targets
 	Gradient, Diversity float64
-	Noises              []struct { // by step
+	Noises              []struct { // one element per step
 		Rows, Mix []float32
 		Pick      []int32
 	}
@@ -73,8 +74,9 @@ func (c *trajectory) problem() train.Problem {
 	return p
 }
 
-// TestTrajectory compares losses and weights with PyTorch step by step: for one model alone,
-// and for one beside another that shares or does not share its batches.
+// TestTrajectory checks losses and weights against PyTorch step by step. The model is
+// trained separately, together with a model of the same seed, and together with a model of
+// another seed.
 func TestTrajectory(t *testing.T) {
 	raw, err := os.ReadFile("testdata/trajectory.json")
 	if err != nil {
@@ -166,7 +168,8 @@ func checkTrajectory(t *testing.T, e *Engine, c trajectory, p train.Problem) {
 	}
 }
 
-// compare checks differences relative to the largest element.
+// compare checks that got and want differ by at most tolerance times the largest element of
+// want.
 func compare(t *testing.T, what string, layer int, got, want []float32, tolerance float64) {
 	t.Helper()
 	if len(got) != len(want) {

@@ -12,23 +12,23 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/ort"
 )
 
-// validation evaluates models on held-out rows, and keeps the best weights of each.
+// validation evaluates models on held-out rows and keeps the best weights of each model.
 type validation struct {
-	*plan // with one batch for all models
+	*plan // a copy of the plan in which all models share a batch
 	rows  train.Validation
-	tau   []float64 // levels at which each row is evaluated, nil if not conditional
+	tau   []float64 // levels at which each row is evaluated; nil if not conditional
 
-	flat    []float32 // the weights to evaluate
+	flat    []float32 // weights to evaluate, as a flat vector
 	loss    []float32
-	blocks  []*evaluator // for full blocks, and for the last block
+	blocks  []*evaluator // one for full blocks, and one for a smaller last block
 	tensors tensors
 
-	kept  []float32 // flat
-	best  []float64 // smallest loss, by model
-	epoch []int     // epoch after which it was reached
+	kept  []float32 // best weights, as a flat vector
+	best  []float64 // smallest loss of each model
+	epoch []int     // epoch of the smallest loss of each model
 }
 
-// evaluator computes the loss of blocks of one size.
+// evaluator computes the loss of blocks with one number of rows.
 type evaluator struct {
 	session *ort.Session
 	batch   *batch
@@ -52,7 +52,8 @@ func checkValidation(p train.Problem, v train.Validation) error {
 	return errors.Join(rows.CheckFinite("x to validate on", v.X), rows.CheckFinite("y to validate on", v.Y))
 }
 
-// validationFloats limits the widest layer of all models in a block.
+// validationFloats limits the numbers in the widest layer of all models for a block of
+// rows.
 const validationFloats = 2 << 20
 
 func newValidation(ctx context.Context, r *ort.Runtime, p *plan) (*validation, error) {
@@ -71,7 +72,7 @@ func newValidation(ctx context.Context, r *ort.Runtime, p *plan) (*validation, e
 	}
 	n := v.rows.X.Rows * max(len(v.tau), 1)
 	block := n
-	if p.Loss != "quality-driven" { // coverage is a mean over all rows
+	if p.Loss != "quality-driven" { // this loss needs all rows in one block, because it depends on their coverage
 		widest := slices.Max(append(slices.Clone(p.Hidden), p.Outputs))
 		block = min(max(validationFloats/(p.models*widest), 64), n)
 	}
@@ -117,8 +118,8 @@ func (v *validation) newEvaluator(ctx context.Context, r *ort.Runtime, rows int)
 	return e, nil
 }
 
-// buildEvaluation returns the graph from x, y, tau and the parameters to the loss of each
-// model.
+// buildEvaluation returns the graph that computes the loss of each model from x, y, tau and
+// the parameters.
 func buildEvaluation(p *plan, rows int) (stepGraph, error) {
 	s := newStep(p, rows, "validation")
 	s.penaltyRows = p.batch
@@ -129,13 +130,13 @@ func buildEvaluation(p *plan, rows int) (stepGraph, error) {
 	return stepGraph{model: m, inputs: s.inputs, outputs: []string{loss}}, err
 }
 
-// isDue reports whether the weights after an epoch, counted from 1, are evaluated.
+// isDue reports whether to evaluate the weights after an epoch. Epochs are counted from 1.
 func (v *validation) isDue(epoch int) bool {
 	return epoch%max(v.Epochs/100, 1) == 0 || epoch == v.Epochs
 }
 
-// evaluate computes the validation loss of the weights after an epoch, and keeps the best
-// weights of each model.
+// evaluate computes the validation loss of the weights after an epoch, and keeps them for
+// each model whose loss is the smallest so far.
 func (v *validation) evaluate(flat []float32, epoch int) error {
 	copy(v.flat, flat)
 	sums := make([]float64, v.models)
@@ -168,7 +169,8 @@ func (v *validation) evaluate(flat []float32, epoch int) error {
 	return nil
 }
 
-// fill writes one input for each pair of a row and a level; the levels of a row are adjacent.
+// fill writes one row to the batch for each pair of a validation row and a level. The
+// levels of a validation row are adjacent.
 func (v *validation) fill(b *batch, start int) {
 	levels := max(len(v.tau), 1)
 	x := v.rows.X
@@ -204,8 +206,8 @@ func (v *validation) close() {
 // averages holds running means of the weights of models that use averaging.
 type averages struct {
 	*plan
-	mean  []float32 // flat; nil if no model uses averaging
-	total []float64 // sum of the weights of the epochs, by model
+	mean  []float32 // flat vector; nil if no model uses averaging
+	total []float64 // for each model, the sum of the weights of the epochs in its average
 }
 
 func newAverages(p *plan) *averages {
@@ -216,7 +218,7 @@ func newAverages(p *plan) *averages {
 	return a
 }
 
-// add includes the weights after an epoch.
+// add adds the weights after an epoch to the average.
 func (a *averages) add(flat []float32) {
 	if a.mean == nil {
 		return
@@ -233,11 +235,11 @@ func (a *averages) add(flat []float32) {
 	}
 }
 
-// weights returns flat, with averages for the models that use averaging.
+// weights returns the average or, if no model uses averaging, the weights flat.
 func (a *averages) weights(flat []float32) []float32 {
 	if a.mean == nil {
 		return flat
 	}
-	// With a factor of 0 the average equals the weights of the last epoch.
+	// For a model without averaging, the average equals the weights of the last epoch.
 	return a.mean
 }

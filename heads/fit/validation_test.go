@@ -11,7 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/heads/train"
 )
 
-// overfitting has few rows, and enough hidden units to learn their noise.
+// overfitting returns a problem with few rows and enough hidden units to learn their noise.
+// It has held validation rows.
 func overfitting(loss train.Loss, held int) train.Problem {
 	p := train.Problem{
 		X: normal(1, 40, 3), Y: normal(2, 40, 2), Hidden: []int{32}, Outputs: 1, Loss: loss, Epochs: 40, BatchSize: 16,
@@ -31,8 +32,9 @@ func overfitting(loss train.Loss, held int) train.Problem {
 	return p
 }
 
-// TestValidation checks that models keep the same weights as alone, that these are from before
-// the end, and that they equal the result of training for that many epochs.
+// TestValidation checks the weights that validation keeps. They must be the same for models
+// trained together and separately. They must come from an epoch before the last. And they
+// must equal the result of a training that ends after this epoch.
 func TestValidation(t *testing.T) {
 	e := open(t)
 	for _, loss := range []train.Loss{"mse", "pinball", "gaussian-nll"} {
@@ -57,7 +59,8 @@ func TestValidation(t *testing.T) {
 	}
 }
 
-// TestValidationBlocks checks that evaluating rows in blocks changes nothing.
+// TestValidationBlocks checks that evaluation in several blocks gives the same results as
+// in one.
 func TestValidationBlocks(t *testing.T) {
 	e := open(t)
 	p := overfitting("pinball", 60)
@@ -79,7 +82,8 @@ func TestValidationBlocks(t *testing.T) {
 	}
 }
 
-// TestValidationPace checks that the last epoch is evaluated, and about one hundred in total.
+// TestValidationPace checks that the last epoch is evaluated, and that there are about one
+// hundred evaluations in total.
 func TestValidationPace(t *testing.T) {
 	r, err := open(t).runtime(t.Context(), 1)
 	if err != nil {
