@@ -105,7 +105,7 @@ func TestAgainstTorch(t *testing.T) {
 		t.Skip("pass -torch PYTHON to compare with PyTorch")
 	}
 	e := open(t)
-	ours := make(map[string]float64)
+	engineTime := make(map[string]float64)
 	measure := func() {
 		for _, c := range benchProblems {
 			s := newStepTimer(t, e, benchProblem(c.n, c.d, c.h, c.batch, c.models))
@@ -116,8 +116,8 @@ func TestAgainstTorch(t *testing.T) {
 					s.step(t)
 				}
 				us := float64(time.Since(began).Nanoseconds()) / 1e3 / float64(perEpoch*c.models)
-				if best, ok := ours[c.name]; !ok || us < best {
-					ours[c.name] = us
+				if best, ok := engineTime[c.name]; !ok || us < best {
+					engineTime[c.name] = us
 				}
 			}
 		}
@@ -128,19 +128,19 @@ func TestAgainstTorch(t *testing.T) {
 		t.Fatal(err)
 	}
 	measure()
-	theirs := make(map[string]float64)
+	torchTime := make(map[string]float64)
 	for line := range strings.Lines(string(out)) {
 		t.Log(strings.TrimSpace(line))
 		if name, rest, ok := strings.Cut(line, "\t"); ok {
 			us, _, _ := strings.Cut(rest, "\t")
-			if theirs[name], err = strconv.ParseFloat(us, 64); err != nil {
+			if torchTime[name], err = strconv.ParseFloat(us, 64); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	for _, c := range benchProblems {
 		name, _, _ := strings.Cut(c.name, ",M=")
-		t.Logf("%-24s %8.1f µs a model-step, PyTorch %8.1f µs: %.1f times as fast", c.name, ours[c.name], theirs[name], theirs[name]/ours[c.name])
+		t.Logf("%-24s %8.1f µs a model-step, PyTorch %8.1f µs: %.1f times as fast", c.name, engineTime[c.name], torchTime[name], torchTime[name]/engineTime[c.name])
 	}
 }
 

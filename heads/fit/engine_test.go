@@ -228,11 +228,11 @@ func TestFewRows(t *testing.T) {
 			X: normal(1, n, 3), Y: normal(2, n, 1), Hidden: []int{4}, Outputs: 1, Loss: "mse",
 			Models: []train.ModelConfig{{LearningRate: 1e-2}}, Epochs: 3, BatchSize: 64,
 		}
-		var told []float64
-		p.Progress = func(share float64) { told = append(told, share) }
+		var reported []float64
+		p.Progress = func(fraction float64) { reported = append(reported, fraction) }
 		trained(t, e, p)
-		if !slices.Equal(told, []float64{1. / 3, 2. / 3, 1}) {
-			t.Errorf("%d rows: progress %v, want three steps", n, told)
+		if !slices.Equal(reported, []float64{1. / 3, 2. / 3, 1}) {
+			t.Errorf("%d rows: progress %v, want three steps", n, reported)
 		}
 	}
 }
@@ -279,14 +279,14 @@ func TestDiverged(t *testing.T) {
 func TestCancel(t *testing.T) {
 	e := open(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	told := 0.
+	reported := 0.
 	_, err := e.Train(ctx, train.Problem{
 		X: normal(1, 400, 3), Y: normal(2, 400, 1), Hidden: []int{4}, Outputs: 1, Loss: "mse",
 		Models: []train.ModelConfig{{LearningRate: 1e-3}}, Epochs: 1000, BatchSize: 16,
-		Progress: func(share float64) { told = share; cancel() },
+		Progress: func(fraction float64) { reported = fraction; cancel() },
 	})
-	if !errors.Is(err, context.Canceled) || told > .1 {
-		t.Errorf("error %v after a share of %v, want context.Canceled after the first report", err, told)
+	if !errors.Is(err, context.Canceled) || reported > .1 {
+		t.Errorf("error %v after a share of %v, want context.Canceled after the first report", err, reported)
 	}
 	if _, err := e.Train(ctx, train.Problem{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)

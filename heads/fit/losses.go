@@ -123,14 +123,14 @@ func qualityDriven(s *step, z string) string {
 	below, above := s.node("Sub", upper, s.y), s.node("Sub", s.y, lower)
 	captured := s.node("Mul", s.isPositive(below), s.isPositive(above))
 	width := s.mean(s.node("Mul", s.node("Sub", upper, lower), captured))
-	share := s.node("Max", s.mean(captured), s.b.Const(float32(1/float64(s.rows))))
-	width = s.node("Div", width, share)
+	fraction := s.node("Max", s.mean(captured), s.b.Const(float32(1/float64(s.rows))))
+	width = s.node("Div", width, fraction)
 
 	soft := func(r string) string { return s.node("Sigmoid", s.node("Mul", r, s.b.Const(float32(160)))) }
 	coverage := s.mean(s.node("Mul", soft(below), soft(above)))
-	wanted := s.Levels[1] - s.Levels[0]
-	short := s.node("Relu", s.node("Sub", s.b.Const(float32(wanted)), coverage))
-	weight := 15 * float64(s.penaltyRows) / (wanted * (1 - wanted))
-	penalty := s.node("Mul", s.node("Mul", short, short), s.b.Const(float32(weight)))
+	wantedCoverage := s.Levels[1] - s.Levels[0]
+	shortfall := s.node("Relu", s.node("Sub", s.b.Const(float32(wantedCoverage)), coverage))
+	weight := 15 * float64(s.penaltyRows) / (wantedCoverage * (1 - wantedCoverage))
+	penalty := s.node("Mul", s.node("Mul", shortfall, shortfall), s.b.Const(float32(weight)))
 	return s.node("Add", width, penalty)
 }

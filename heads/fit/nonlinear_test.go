@@ -70,22 +70,22 @@ func steepness(n train.Network, x blas32.General) float64 {
 	base := n.Apply(x)
 	norms := make([]float64, len(base.Data))
 	for j := range x.Cols {
-		moved := matrix(x.Rows, x.Cols, func(i, c int) float64 {
+		shifted := matrix(x.Rows, x.Cols, func(i, c int) float64 {
 			v := float64(x.Data[i*x.Stride+c])
 			if c == j {
 				v += step
 			}
 			return v
 		})
-		for i, v := range n.Apply(moved).Data {
+		for i, v := range n.Apply(shifted).Data {
 			g := (float64(v) - float64(base.Data[i])) / step
 			norms[i] += g * g
 		}
 	}
 	var sum float64
 	for _, v := range norms {
-		off := math.Sqrt(v) - 1
-		sum += off * off / float64(len(norms))
+		difference := math.Sqrt(v) - 1
+		sum += difference * difference / float64(len(norms))
 	}
 	return sum
 }

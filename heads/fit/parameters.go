@@ -132,7 +132,7 @@ func checkStart(p train.Problem, layers []train.Layer) error {
 
 // copyStart overwrites the random initial weights of a model with the given layers, unless they
 // are nil.
-func start(flat []float32, list []parameter, model int, layers []train.Layer) {
+func copyStart(flat []float32, list []parameter, model int, layers []train.Layer) {
 	if layers == nil {
 		return
 	}

@@ -39,10 +39,10 @@ func (p *plan) penalties() []penalty {
 func orthonormality(s *step, weights []string, lambda string) (string, autodiff.Seed, error) {
 	c, k := weights[s.lastWeight()], s.Outputs
 	gram := s.node("MatMul", s.transpose(c), c)
-	off := s.node("Sub", gram, s.identity(k))
-	term := s.node("Mul", s.mean(s.node("Mul", off, off)), lambda)
+	difference := s.node("Sub", gram, s.identity(k))
+	term := s.node("Mul", s.mean(s.node("Mul", difference, difference)), lambda)
 	scale := s.node("Mul", lambda, s.b.Const(float32(4/float64(k*k))))
-	return term, autodiff.Seed{Output: c, Upstream: s.node("MatMul", c, s.node("Mul", off, scale))}, nil
+	return term, autodiff.Seed{Output: c, Upstream: s.node("MatMul", c, s.node("Mul", difference, scale))}, nil
 }
 
 // normEpsilon keeps the derivative of a norm finite at 0.
@@ -71,8 +71,8 @@ func lipschitz(s *step, weights []string, lambda string) (string, autodiff.Seed,
 		g = s.node("Mul", g, s.b.Const(inputs, int64(s.width)))
 	}
 	squares := s.b.Node("ReduceSum", []string{s.node("Mul", g, g), s.b.Const([]int64{-1})}, onnx.Attr("keepdims", 1))
-	off := s.node("Sub", s.node("Sqrt", s.node("Add", squares, s.b.Const(float32(normEpsilon)))), s.b.Const(float32(1)))
-	term := s.node("Mul", s.mean(s.node("Mul", off, off)), lambda)
+	difference := s.node("Sub", s.node("Sqrt", s.node("Add", squares, s.b.Const(float32(normEpsilon)))), s.b.Const(float32(1)))
+	term := s.node("Mul", s.mean(s.node("Mul", difference, difference)), lambda)
 	return term, autodiff.Seed{Output: term}, nil
 }
 
@@ -89,9 +89,9 @@ func (s *step) repeatPerModel(x string, rows, cols int) string {
 // noise. For linear outputs f = Cᵀu without bias, the expectation of S is CᵀC.
 func secondMoment(s *step, weights []string, lambda string) (string, autodiff.Seed, error) {
 	f := s.network(s.noise, weights, nil)
-	share := s.b.Const(float32(1 / float64(s.batch)))
-	off := s.node("Sub", s.node("Mul", s.node("MatMul", s.transpose(f), f), share), s.identity(s.Outputs))
-	term := s.node("Mul", s.mean(s.node("Mul", off, off)), lambda)
+	scale := s.b.Const(float32(1 / float64(s.batch)))
+	difference := s.node("Sub", s.node("Mul", s.node("MatMul", s.transpose(f), f), scale), s.identity(s.Outputs))
+	term := s.node("Mul", s.mean(s.node("Mul", difference, difference)), lambda)
 	return term, autodiff.Seed{Output: term}, nil
 }
 

@@ -62,7 +62,7 @@ func newPlan(p train.Problem) *plan {
 
 // maxWeights limits the memory for training to 8 GB, because training uses 64 bytes per
 // weight.
-const mostWeights = 1 << 27
+const maxWeights = 1 << 27
 
 // check returns an error if p is not a valid problem.
 func check(p train.Problem) error {
@@ -95,9 +95,9 @@ func check(p train.Problem) error {
 		in = float64(h)
 	}
 	weights = (weights + in*float64(p.Outputs)) * float64(len(p.Models))
-	if weights > mostWeights {
+	if weights > maxWeights {
 		return fmt.Errorf("%d inputs, hidden layers of %d units and %d outputs make %.3g weights in %d networks, and %d can be trained: choose fewer or narrower layers",
-			p.X.Cols, p.Hidden, p.Outputs, weights, len(p.Models), mostWeights)
+			p.X.Cols, p.Hidden, p.Outputs, weights, len(p.Models), maxWeights)
 	}
 	if err := checkLevels(p); err != nil {
 		return err

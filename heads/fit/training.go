@@ -23,13 +23,13 @@ type hooks struct {
 // training holds the state of one run of a plan.
 type training struct {
 	*plan
-	hooks  hooks
-	feeder *feeder
-	states [2]*state    // step t reads states[t%2] and writes the other one
-	rates  [2][]float32 // graph inputs rate and epsilon, with one entry each
-	loss   []float32    // loss of each model before the last step
-	full   *stepper     // runs full batches
-	rest   *stepper     // runs the last batch of an epoch; nil if it is full too
+	hooks   hooks
+	feeder  *feeder
+	states  [2]*state    // step t reads states[t%2] and writes the other one
+	rates   [2][]float32 // graph inputs rate and epsilon, with one entry each
+	loss    []float32    // loss of each model before the last step
+	full    *stepper     // runs full batches
+	partial *stepper     // runs the last batch of an epoch; nil if it is full too
 
 	averages   *averages
 	validation *validation // nil without validation rows
@@ -101,7 +101,7 @@ func newTraining(ctx context.Context, r *ort.Runtime, p *plan, h hooks) (*traini
 	}
 	for m := range p.models {
 		initialise(t.states[0].w, p.params, m, p.Models[m].Seed)
-		start(t.states[0].w, p.params, m, p.Models[m].Start)
+		copyStart(t.states[0].w, p.params, m, p.Models[m].Start)
 		if h.weights != nil {
 			h.weights(m, p.params, t.states[0].w)
 		}
@@ -127,7 +127,7 @@ func newTraining(ctx context.Context, r *ort.Runtime, p *plan, h hooks) (*traini
 
 	var err error
 	if t.full, err = t.newStepper(ctx, r, p.batch); err == nil && p.n%p.batch != 0 {
-		t.rest, err = t.newStepper(ctx, r, p.n%p.batch)
+		t.partial, err = t.newStepper(ctx, r, p.n%p.batch)
 	}
 	if err == nil && p.Validation != nil {
 		t.validation, err = newValidation(ctx, r, p)
@@ -199,7 +199,7 @@ func (t *training) run(ctx context.Context) ([]train.Network, error) {
 			}
 			s := t.full
 			if n-start < t.batch {
-				s = t.rest
+				s = t.partial
 			}
 			if err := t.step(s, start, done); err != nil {
 				return nil, err
@@ -249,7 +249,7 @@ func (t *training) networks(sums []float64, done int) ([]train.Network, error) {
 	}
 	flat := t.averages.weights(last)
 	if t.validation != nil {
-		flat = t.validation.kept
+		flat = t.validation.bestWeights
 	}
 	networks := make([]train.Network, t.models)
 	for m := range networks {
@@ -283,7 +283,7 @@ func (t *training) step(s *stepper, start, done int) error {
 }
 
 func (t *training) close() {
-	for _, s := range []*stepper{t.full, t.rest} {
+	for _, s := range []*stepper{t.full, t.partial} {
 		if s != nil && s.session != nil {
 			s.session.Close()
 		}

@@ -23,9 +23,9 @@ type validation struct {
 	blocks  []*evaluator // one for full blocks, and one for a smaller last block
 	tensors tensors
 
-	kept  []float32 // best weights, as a flat vector
-	best  []float64 // smallest loss of each model
-	epoch []int     // epoch of the smallest loss of each model
+	bestWeights []float32 // best weights, as a flat vector
+	best        []float64 // smallest loss of each model
+	epoch       []int     // epoch of the smallest loss of each model
 }
 
 // evaluator computes the loss of blocks with one number of rows.
@@ -155,14 +155,14 @@ func (v *validation) evaluate(flat []float32, epoch int) error {
 		}
 		start += e.batch.rows
 	}
-	if v.kept == nil {
-		v.kept = slices.Clone(flat)
+	if v.bestWeights == nil {
+		v.bestWeights = slices.Clone(flat)
 	}
 	for m, l := range sums {
 		if l < v.best[m] {
 			v.best[m], v.epoch[m] = l, epoch
 			for _, q := range v.params {
-				copy(q.slice(v.kept, m), q.slice(flat, m))
+				copy(q.slice(v.bestWeights, m), q.slice(flat, m))
 			}
 		}
 	}
@@ -225,11 +225,11 @@ func (a *averages) add(flat []float32) {
 	}
 	for m, config := range a.Models {
 		a.total[m] = config.Averaging*a.total[m] + 1
-		share := float32(1 / a.total[m])
+		fraction := float32(1 / a.total[m])
 		for _, q := range a.params {
 			mean := q.slice(a.mean, m)
 			for i, w := range q.slice(flat, m) {
-				mean[i] += share * (w - mean[i])
+				mean[i] += fraction * (w - mean[i])
 			}
 		}
 	}
