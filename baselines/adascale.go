@@ -39,7 +39,7 @@ var adascaleMethod = ood.Method{
 	New: func() any { return &adascale{} },
 }
 
-// Values of the parameter "scales".
+// These are the values of the parameter "scales".
 const (
 	scalesFeatures = "features"
 	scalesLogits   = "logits"
@@ -54,16 +54,16 @@ type adascale struct {
 	Kept    float64   `state:"kept,positive"`
 	Shifted float64   `state:"shifted,positive"`
 	Shift   float64   `state:"shift,least=0"`
-	Shifts  []float64 `state:"shifts[n],rising"` // of the training rows
+	Shifts  []float64 `state:"shifts[n],rising"` // shifts of the training rows
 }
 
-// nudge describes how inputs are perturbed.
+// perturbation describes how inputs are perturbed.
 type nudge struct {
 	Share   float64 `state:"share,positive"`
 	Epsilon float64 `state:"epsilon,least=0"`
 }
 
-// trainingRowsAtOnce is the number of inputs per run of the network.
+// trainingRowsAtOnce is the number of inputs that the network gets in one run.
 const trainingRowsAtOnce = 64
 
 func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -118,8 +118,8 @@ func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 	return s, nil
 }
 
-// features returns the features of the perturbed inputs of the block. Scorers with the same
-// perturbation share them.
+// features returns the features of the perturbed inputs of b. Scorers with equal
+// perturbations share the result.
 func (n nudge) features(ctx context.Context, b ood.Batch) (blas32.General, error) {
 	return memo.Cached(ctx, b, n, func() (blas32.General, error) {
 		_, g, err := gradientOf(ctx, b, ood.Scalar{Top: true})
@@ -150,8 +150,9 @@ func (n nudge) features(ctx context.Context, b ood.Batch) (blas32.General, error
 	})
 }
 
-// shift measures how much the largest features change: a term of the largest features after
-// the perturbation, and a weighted term of the differences.
+// shift measures how much a perturbation changes the largest features. It is the sum of the
+// largest features after the perturbation, plus Shift times the sum of the absolute
+// changes.
 func (s *adascale) shift(before, after []float32) float64 {
 	h := len(before)
 	scratch := make([]float64, h)
@@ -169,7 +170,7 @@ func (s *adascale) shift(before, after []float32) float64 {
 	return kept + s.Shift*largest(s.Shifted, func(j int) float64 { return math.Abs(float64(after[j]) - float64(before[j])) })
 }
 
-// percentile maps a shift to a percentile between Low and High.
+// percentile returns a percentile between Low and High. It is lower for a larger shift.
 func (s *adascale) percentile(shift float64) float64 {
 	above := sort.Search(len(s.Shifts), func(i int) bool { return s.Shifts[i] > shift })
 	return s.Low + (1-float64(above)/float64(len(s.Shifts)))*(s.High-s.Low)

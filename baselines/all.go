@@ -2,7 +2,7 @@ package baselines
 
 import "github.com/attach-uncertainty/attach/ood"
 
-// All returns the methods to compare with, detectors and interval models, sorted by name.
+// All returns the detectors and interval models of this package, sorted by name.
 func All() []ood.Method {
 	return []ood.Method{
 		adascaleMethod,

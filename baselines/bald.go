@@ -12,6 +12,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
+// baldScores is the part of the documentation that bald and bald-features share.
 const baldScores = " score=predictive-entropy uses the entropy of the mean softmax instead, and score=variance the variance of the " +
 	"softmax over passes, averaged over classes."
 
@@ -47,8 +48,7 @@ var baldMethod = ood.Method{
 	New: func() any { return &bald{} },
 }
 
-// baldParams returns the parameters of BALD and of its variant on features, except the dropout
-// rate.
+// baldParams returns the parameters of bald and bald-features, except the dropout rate.
 func baldParams() []ood.Param {
 	return []ood.Param{
 		{Name: "passes", Default: 100, Takes: "count,most=100000", Sweep: []any{100}},
@@ -61,15 +61,15 @@ type bald struct {
 	Count int     `state:"passes,least=1,below=100001"`
 	Rate  float64 `state:"dropout,least=0,below=1"`
 	Seed  uint64  `state:"seed"`
-	// Regressed has one entry for a regressor and none for a classifier.
+	// Regressed has one element for a regressor and is empty for a classifier.
 	Regressed []regressorOutputs `state:"regressed"`
-	// Last is the last layer if the network has no dropout. Only a dropout layer before it is
-	// then run.
+	// Last holds the last layer if the network has no dropout. Dropout is then applied only
+	// before this layer.
 	Last []lastLayer `state:"last"`
 }
 
-// regressorOutputs holds the variances of a regressor's outputs on the training rows, 1 in
-// place of 0.
+// regressorOutputs holds the variance of each output of a regressor on the training rows. A
+// variance of 0 is replaced by 1.
 type regressorOutputs struct {
 	Spread []float64 `state:"spread[outputs],positive"`
 }
@@ -110,7 +110,7 @@ func (s *bald) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// scoreOutputs returns the score of a row from its outputs z, passes×c.
+// scoreOutputs returns the score of a row. Its outputs z are a matrix of passes × c.
 func (s *bald) scoreOutputs(z []float32, c int) float64 {
 	if len(s.Regressed) == 0 {
 		return s.score(z, c)
@@ -126,7 +126,7 @@ func (s *bald) scoreOutputs(z []float32, c int) float64 {
 	return sum / float64(c)
 }
 
-// columnVariances returns the variances of the columns, 1 in place of 0.
+// columnVariances returns the variance of each column. A variance of 0 is replaced by 1.
 func columnVariances(m blas32.General) []float64 {
 	list, column := make([]float64, m.Cols), make([]float64, m.Rows)
 	for k := range list {

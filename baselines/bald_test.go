@@ -11,8 +11,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestBALDInserted checks that scores with inserted dropout are marked, whether the network or
-// the method inserted it, also after a scorer was saved and restored.
+// TestBALDInserted checks that Variant reports inserted dropout, whether the network or the
+// method inserts it. It also checks that the state of a classifier has no variances of
+// outputs.
 func TestBALDInserted(t *testing.T) {
 	last := &ood.Linear{Weight: zeros(3, 4), Bias: make([]float32, 3)}
 	for _, k := range []struct {
@@ -42,9 +43,9 @@ func TestBALDInserted(t *testing.T) {
 	}
 }
 
-// TestBALDRegressor checks the variance over passes against its closed form. Dropping unit j with rate p before the
-// last layer gives Σⱼ w²ⱼ φ²ⱼ p/(1−p), both for a layer of the network and for an inserted
-// one.
+// TestBALDRegressor checks the variance over passes against its closed form. If unit j
+// before the last layer is dropped with rate p, the variance is Σⱼ w²ⱼ φ²ⱼ p/(1−p). This
+// must hold for a dropout layer of the network and for an inserted layer.
 func TestBALDRegressor(t *testing.T) {
 	const n, h, outputs, rate = 6, 5, 2, .3
 	rng := rand.New(rand.NewPCG(5, 1))

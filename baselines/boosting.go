@@ -35,11 +35,11 @@ var boostingMethod = ood.Method{
 	New: func() any { return &boosting{} },
 }
 
-// boosting has one model for each target and level.
+// boosting has one boosted model for each pair of a target and a level.
 type boosting struct {
 	Width  int              `state:"columns,dim=features"`
-	Levels []float64        `state:"levels[l],rising,positive,below=1"` // distinct
-	Models []*trees.Boosted `state:"models,least=1"`                    // target by target
+	Levels []float64        `state:"levels[l],rising,positive,below=1"` // distinct levels of the models
+	Models []*trees.Boosted `state:"models,least=1"`                    // ordered by target, then by level
 }
 
 func fitBoosting(ctx context.Context, t ood.Training, p ood.Params) (any, error) {

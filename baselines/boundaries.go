@@ -11,18 +11,20 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// boundaries is a last layer, and the distances that give its decision boundaries.
+// boundaries holds the last layer, and the distances between its rows of weights. Both
+// determine the distance of features from a decision boundary.
 type boundaries struct {
 	lastLayer
 	once      sync.Once
-	distances blas64.General // between all pairs of rows of the weights
+	distances blas64.General // c×c: distances between all pairs of rows of the weights
 }
 
-// classMatrixMemory returns the memory of the distances between the weights of all classes.
+// classMatrixMemory returns the memory in bytes for the distances between the weights of
+// all classes.
 func classMatrixMemory(t ood.Training, _ ood.Params) float64 { return squareBytes(t.Logits.Cols) }
 
-// distancesFrom returns the distances between row y of the weights and every row. They are at
-// least the smallest positive float32, because they are divisors.
+// distancesFrom returns the distances between row y of the weights and every row. Because
+// they are divisors, they are at least the smallest positive float32.
 func (s *boundaries) distancesFrom(y int) []float64 {
 	s.once.Do(func() {
 		w, c := dense.Less(s.Weight, nil), s.Weight.Rows

@@ -32,7 +32,7 @@ type cadref struct {
 	lastLayer
 	Means     blas64.General `state:"means[logits,features]"`
 	Decoupled bool           `state:"decoupled"`
-	LogSum    float64        `state:"log_sum,positive"` // mean of log Σ exp(logits); 1 if Decoupled is false
+	LogSum    float64        `state:"log_sum,positive"` // mean of log Σ exp(logits) of the training rows; 1 if Decoupled is false
 }
 
 func fitCADRef(ctx context.Context, t ood.Training, p ood.Params) (any, error) {

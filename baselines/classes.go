@@ -7,8 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// correctClasses returns the class that each training row is an example of: the predicted
-// class, or −1 if the label differs from it. Without labels it uses all predictions.
+// correctClasses returns the predicted class of each training row, or −1 if the label
+// differs from it. Without labels, it returns all predicted classes.
 func correctClasses(t ood.Training) ([]int, error) {
 	classes := rows.Argmax(t.Logits)
 	right := 0

@@ -16,8 +16,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// TestMismatchedLabels checks the error for labels that match no prediction, which are probably
-// numbered differently.
+// TestMismatchedLabels checks that labels which match no prediction are an error, because
+// they are probably numbered differently.
 func TestMismatchedLabels(t *testing.T) {
 	training := newToy().training(60)
 	for _, m := range []ood.Method{method("she"), method("openmax")} {
@@ -37,7 +37,7 @@ func TestMismatchedLabels(t *testing.T) {
 	}
 }
 
-// top returns, for each logit of a row, whether it is the largest.
+// top reports, for each logit of row i, whether it is the largest of the row.
 func top(z blas32.General, i int) []bool {
 	r := z.Data[i*z.Stride : i*z.Stride+z.Cols]
 	is := make([]bool, len(r))
@@ -83,7 +83,8 @@ func TestClassesOfTrainingRows(t *testing.T) {
 	data := newToy()
 	training := data.training(60)
 	for _, m := range []ood.Method{method("mahalanobis"), method("relative-mahalanobis")} {
-		// A single row is the mean of its class, whatever the number of the class.
+		// Only the first row has this label, so it is the mean of its class. Class numbers
+		// may be large.
 		labelled := training
 		labelled.Logits = zeros(0, 0)
 		labelled.Labels = append([]int{1 << 40}, training.Labels[1:]...)

@@ -29,11 +29,12 @@ var conditionalGaussianMethod = ood.Method{
 	New: func() any { return &conditionalGaussian{} },
 }
 
-// conditionalGaussian has networks with the outputs mean and variance, in the form of the loss
-// "gaussian-nll".
+// conditionalGaussian has networks with two outputs, the mean and the variance, in the form
+// of the loss "gaussian-nll".
 type conditionalGaussian struct{ mlp.Regression }
 
-// gaussianVariance returns the variance for an output, as in the loss.
+// gaussianVariance returns the variance for the second output v of a network, as in the
+// loss.
 func gaussianVariance(v float64) float64 {
 	return max(v, 0) + math.Log1p(math.Exp(-math.Abs(v))) + 1e-3
 }
@@ -60,7 +61,7 @@ func (g *conditionalGaussian) QuantilesGraph(x graph.Tensor, levels []float64) (
 	}), nil
 }
 
-// normalQuantiles returns quantiles of the standard normal distribution.
+// normalQuantiles returns the quantiles of the standard normal distribution at levels.
 func normalQuantiles(levels []float64) []float64 {
 	q := make([]float64, len(levels))
 	for l, tau := range levels {

@@ -19,11 +19,11 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// opsets are the ONNX operator sets to test: operators differ between them.
+// opsets are the ONNX operator sets to test, because operators differ between them.
 var opsets = []int64{17, 9, 10, 13, 18}
 
-// graph checks that the graph of a method computes its scores in every operator set, or that
-// the method explains why it has no graph.
+// graph checks that the graph of a method computes its scores in every operator set. A
+// method without a graph must explain why.
 func (c conformance) graph(t *testing.T) {
 	r := orttest.Open(t)
 	written := 0
@@ -62,7 +62,7 @@ func (c conformance) graph(t *testing.T) {
 	}
 }
 
-// written returns a model whose graph computes the scores of a scorer.
+// graphModel returns an ONNX model that computes the scores of a scorer.
 func (c conformance) written(s *fitting.Scorer, opset int64) (*pb.ModelProto, error) {
 	b := onnx.NewBuilder("test", opset)
 	var in graph.Batch
@@ -86,8 +86,8 @@ func (c conformance) written(s *fitting.Scorer, opset int64) (*pb.ModelProto, er
 	return b.Model()
 }
 
-// same reports whether a graph and its scorer agree. It also checks that rows that are not
-// finite score NaN or +Inf, and that no row scores −Inf.
+// matches reports whether a graph and its scorer agree. It also checks that rows with NaN
+// or infinities score NaN or +Inf, and that no row scores −Inf.
 func (c conformance) same(t *testing.T, s *fitting.Scorer, session *ort.Session) bool {
 	t.Helper()
 	for _, b := range []ood.Batch{c.out, c.in, c.in.Slice(0, 1)} {
@@ -124,7 +124,8 @@ func (c conformance) same(t *testing.T, s *fitting.Scorer, session *ort.Session)
 	return agree(t, beside, alone) && !t.Failed()
 }
 
-// agree reports whether numbers differ by at most a relative 1e-5, or by at most 0.5.
+// agree reports whether the relative difference of each number is at most 1e-5. For small
+// numbers, the difference is relative to the median of the absolute values in want.
 func agree(t *testing.T, got, want []float64) bool {
 	t.Helper()
 	if len(got) != len(want) {

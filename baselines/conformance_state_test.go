@@ -17,8 +17,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// state checks that a method can be restored from its state, whose scalars are written as JSON
-// and read again, as in a file.
+// state checks that a method can be restored from its state. As in a file, the scalars of
+// the state are written as JSON and read again.
 func (c conformance) state(t *testing.T) {
 	for k, s := range c.scorers {
 		out := c.out
@@ -42,7 +42,7 @@ func (c conformance) state(t *testing.T) {
 	}
 }
 
-// throughJSON encodes and decodes the scalars of a state as JSON, and copies arrays.
+// throughJSON returns a copy of a state whose scalars were encoded and decoded as JSON.
 func throughJSON(t *testing.T, s rows.State) rows.State {
 	t.Helper()
 	b, err := json.Marshal(s.Params)
@@ -62,8 +62,9 @@ func throughJSON(t *testing.T, s rows.State) rows.State {
 	return back
 }
 
-// damagedState checks that a state is rejected if a part is missing or has another type or
-// shape. A state with changed numbers is either rejected or can score without a panic.
+// damagedState checks that Restore rejects a state if a part is missing or has another type
+// or shape. If numbers in a state are changed, Restore must reject it, or the scorer must
+// not panic.
 func (c conformance) damagedState(t *testing.T) {
 	whole := c.scorers[0].State()
 	restore := func(change func(s rows.State)) (*fitting.Scorer, error) {
@@ -94,14 +95,14 @@ func (c conformance) damagedState(t *testing.T) {
 			refused(fmt.Sprintf("parameter %q = %v", name, v), func(s rows.State) { s.Params[name] = v })
 		}
 		if _, of, ok := strings.Cut(name, "width of "); ok {
-			// A width in a state is not trusted: memory is allocated only for rows that can
-			// exist.
+			// Restore must reject huge widths, so that it does not allocate memory for rows
+			// that cannot exist.
 			if _, err := restore(func(s rows.State) { s.Params[name] = float64(math.MaxInt32) }); err == nil || !strings.Contains(err.Error(), `"width of `+of+`" must be`) {
 				t.Errorf("%s = 2³¹−1: %v", name, err)
 			}
 		}
 	}
-	// A restored method must also score rows of other sizes.
+	// If Restore accepts another number of features, the method must score such rows.
 	if width, ok := whole.Params["width of features"].(float64); ok {
 		for _, other := range []float64{1, width - 1, width + 1} {
 			if back, err := restore(func(s rows.State) { s.Params["width of features"] = other }); err == nil {
@@ -157,7 +158,7 @@ func lengthOf(a rows.Array) int {
 	return -1
 }
 
-// resized returns a copy of a with n elements along an axis, repeated as often as needed.
+// resized returns a copy of a with n elements along an axis. It repeats elements as needed.
 func resized(a rows.Array, axis, n int) rows.Array {
 	a.Shape = slices.Clone(a.Shape)
 	a.Shape[axis] = n
@@ -188,8 +189,8 @@ func setEntry(a rows.Array, at int, v float64) {
 	}
 }
 
-// FuzzRestoreIntervals checks that a state that was tampered with is rejected or predicts: it
-// neither panics nor loops forever.
+// FuzzRestoreIntervals checks that Restore either rejects a state with a changed value, or
+// returns a model that predicts. It must neither panic nor loop forever.
 func FuzzRestoreIntervals(f *testing.F) {
 	x, y := steps(60, 1)
 	var states []rows.State
@@ -218,7 +219,8 @@ func FuzzRestoreIntervals(f *testing.F) {
 	})
 }
 
-// tamper changes one element, or the length, of one array or parameter.
+// tamper returns a copy of a state with one changed parameter, array element or array
+// length.
 func tamper(s rows.State, which uint, at int, value int64) rows.State {
 	s.Params, s.Arrays = maps.Clone(s.Params), maps.Clone(s.Arrays)
 	names := slices.Sorted(maps.Keys(s.Arrays))

@@ -32,11 +32,11 @@ import (
 
 var background = context.Background()
 
-// Thousands of small fits make much garbage and keep little memory, so that rare collections
-// are faster.
+// Collect garbage less often. This is faster, because thousands of small fits make much
+// garbage but retain little memory.
 func init() { debug.SetGCPercent(800) }
 
-// method returns the method with a name.
+// method returns the method with the given name.
 func method(name string) ood.Method {
 	m, ok := attach.MethodByName(name)
 	if !ok {
@@ -47,19 +47,19 @@ func method(name string) ood.Method {
 
 var detectors = slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return m.Needs.Targets })
 
-// conformance is the data with which a method is tested against the contract of ood.Method.
+// conformance tests a method against the contract of ood.Method.
 type conformance struct {
 	ood.Method
 	toyRows
 	configs []ood.Params
-	scorers []*fitting.Scorer // one for each of configs, fitted together
+	scorers []*fitting.Scorer // one per element of configs, fitted together
 }
 
-// levels are the quantile levels that interval methods are tested at.
+// levels are the quantile levels at which interval methods are tested.
 var levels = []float64{.001, .1, .3, .5, .9, .999}
 
-// TestConformance tests every method against the contract of ood.Method, using only what the
-// method declares.
+// TestConformance checks every method against the contract of ood.Method. It only uses what
+// the method declares.
 func TestConformance(t *testing.T) {
 	for _, all := range [][]ood.Method{baselines.All(), heads.All()} {
 		if !slices.IsSortedFunc(all, func(a, b ood.Method) int { return strings.Compare(a.Name, b.Name) }) {
@@ -122,8 +122,8 @@ func (c conformance) check(t *testing.T) {
 	}
 }
 
-// configurations returns the default and some configurations of the sweep, with sizes that are
-// quick to fit.
+// configurations returns the default and some configurations of the sweep. It reduces sizes
+// so that fits are fast.
 func configurations(m ood.Method) []ood.Params {
 	all := fitting.Grid(m)
 	configs := []ood.Params{fitting.Default(m)}
@@ -158,7 +158,7 @@ func (c conformance) refit(training ood.Training) (*fitting.Scorer, error) {
 	return fitting.Fit(background, c.Method, training, c.configs[0])
 }
 
-// among returns the needs of n that the method has.
+// among returns the needs in n that the method has too.
 func (c conformance) among(n ood.Needs) ood.Needs {
 	all, has := reflect.ValueOf(&n).Elem(), reflect.ValueOf(c.Needs)
 	for i := range all.NumField() {
@@ -179,7 +179,8 @@ func score(t *testing.T, s *fitting.Scorer, b ood.Batch) []float64 {
 	return got
 }
 
-// predictions returns the scores of a detector, or quantiles row by row and target by target.
+// predictions returns the scores of a detector, or the quantiles of an interval model
+// ordered by row, then by target.
 func predictions(t *testing.T, s *fitting.Scorer, b ood.Batch, levels []float64) []float64 {
 	t.Helper()
 	if !s.Method().Needs.Targets {
@@ -197,7 +198,7 @@ func (c conformance) predict(t *testing.T, s *fitting.Scorer, b ood.Batch) []flo
 	return predictions(t, s, b, levels)
 }
 
-// each returns the number of predictions for a row.
+// perRow returns the number of predictions for a row.
 func (c conformance) each() int {
 	if c.Needs.Targets {
 		return c.training.Targets.Cols * len(levels)
@@ -214,8 +215,9 @@ func near(a, b []float64, tolerance float64) bool {
 	})
 }
 
-// near allows for matrix products, whose rounding depends on the position of rows, and for
-// float32 quantiles, which are differences of larger numbers.
+// near reports whether predictions are nearly equal. It tolerates rounding: results of
+// matrix products depend on the position of a row, and float32 quantiles are differences of
+// larger numbers.
 func (c conformance) near(a, b []float64) bool {
 	if c.Needs.Targets {
 		return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Abs(x-y) <= 1e-5*max(math.Abs(x), 1) })
@@ -302,8 +304,8 @@ func (c conformance) rowOrder(t *testing.T) {
 	}
 }
 
-// grid checks that fitting or scoring several configurations together gives the same result as
-// one at a time.
+// grid checks that configurations give the same predictions whether they are fitted and
+// scored together or one at a time.
 func (c conformance) grid(t *testing.T) {
 	var together [][]float64
 	if !c.Needs.Targets {
@@ -337,8 +339,8 @@ func (c conformance) seed(t *testing.T) {
 	}
 }
 
-// betterThanChance checks that a detector separates OOD rows from others, or that an interval
-// method predicts better than constant quantiles.
+// betterThanChance checks that a detector separates OOD rows from in-distribution rows, or
+// that an interval method predicts better than constant quantiles.
 func (c conformance) betterThanChance(t *testing.T) {
 	training := c.many
 	if c.Needs.Targets {
@@ -347,8 +349,9 @@ func (c conformance) betterThanChance(t *testing.T) {
 	p := c.configs[0]
 	if c.Needs.Trainer {
 		training.Trainer = engine(t)
-		p = nil // the eight hidden units of configurations are too few
-		// Only one loss needs as many as 10,000 steps.
+		p = nil // use the default, because the 8 hidden units of configurations are too few
+		// The loss of quality-driven needs the default of 10,000 steps. Other methods learn
+		// faster.
 		if fitting.Default(c.Method)["epochs"] == 0. && c.Name != "quality-driven" {
 			p = ood.Params{"epochs": 40.}
 		}
@@ -497,10 +500,11 @@ func (c conformance) cancelled(t *testing.T) {
 	}
 }
 
-// bound is a bound that an error message names.
+// bound matches a bound of a parameter in an error message.
 var bound = regexp.MustCompile(`(at least|above|at most|below) (-?[0-9.e+-]*[0-9])`)
 
-// parameters checks that the bounds in error messages are enforced exactly.
+// parameters checks that parameters are accepted exactly within the bounds of error
+// messages, and that missing parameters get their defaults.
 func (c conformance) parameters(t *testing.T) {
 	refused := func(name string, v any) {
 		t.Helper()
@@ -540,13 +544,13 @@ func (c conformance) parameters(t *testing.T) {
 			}
 		}
 	}
-	// Parameters that are not given have their defaults.
+	// Missing parameters must get their defaults.
 	if !slices.Equal(c.predict(t, c.fit(t, c.training, nil), c.out), c.predict(t, c.fit(t, c.training, fitting.Default(c.Method)), c.out)) {
 		t.Error("without parameters it does not use the defaults")
 	}
 }
 
-// targets checks that targets and levels that cannot be learned are rejected.
+// targets checks that invalid targets and levels are rejected.
 func (c conformance) targets(t *testing.T) {
 	if !c.Needs.Targets {
 		return
@@ -583,7 +587,7 @@ func (c conformance) untouched(t *testing.T) {
 	if !bytes.Equal(before, snapshot()) {
 		t.Error("fit or score changes its input")
 	}
-	// A fitted method must not change with its training rows.
+	// A fitted method must not depend on later changes of its training rows.
 	copied := c.training
 	copied.Batch, copied.Targets = batchparts.Map(c.training.Batch, strided), strided(c.training.Targets)
 	copied.Labels, copied.Inputs, copied.Network = c.training.Labels, c.training.Inputs, c.training.Network
@@ -597,7 +601,7 @@ func (c conformance) untouched(t *testing.T) {
 	}
 }
 
-// withValue returns a copy of m with v in one row.
+// withValue returns a copy of m with the value v in one row.
 func withValue(m blas32.General, row int, v float64) blas32.General {
 	m = strided(m)
 	m.Data[row*m.Stride+1] = float32(v)
@@ -621,7 +625,7 @@ func (c conformance) notFinite(t *testing.T) {
 			}
 		}
 	}
-	// In scoring, NaN affects only its own row.
+	// When rows are scored, NaN in one row must not affect other rows.
 	b := batchparts.Map(c.in, func(m blas32.General) blas32.General { return withValue(m, 3, math.NaN()) })
 	for x, err := range c.in.Inputs.Blocks(background, c.in.Len()) {
 		if err != nil {
@@ -642,8 +646,8 @@ func (c conformance) notFinite(t *testing.T) {
 	}
 }
 
-// huge checks that no row of finite numbers scores −Inf, however large they are. If arithmetic
-// overflows, the score is NaN, which package attach flags.
+// huge checks that no row of finite numbers scores −Inf, however large the numbers are. The
+// score may be NaN if arithmetic overflows, because package attach flags NaN.
 func (c conformance) huge(t *testing.T) {
 	shapes := map[string]func(v float32, i, j int) float32{
 		"all":         func(v float32, _, _ int) float32 { return v },
@@ -681,8 +685,9 @@ func (c conformance) huge(t *testing.T) {
 	}
 }
 
-// degenerate fits rows whose covariance is not invertible. It scores rows of zeros, equal rows,
-// and rows with numbers beyond the range of exp.
+// degenerate checks fits to rows whose covariance is not invertible. It also checks that
+// scores of unusual rows are finite: zeros, equal features, the mean, and logits beyond the
+// range of exp.
 func (c conformance) degenerate(t *testing.T) {
 	odd := batchparts.Map(c.in.Slice(0, 5), func(m blas32.General) blas32.General { return zeros(m.Rows, m.Cols) })
 	odd.Inputs = c.in.Slice(0, 5).Inputs
@@ -738,7 +743,8 @@ func (c conformance) degenerate(t *testing.T) {
 	}
 }
 
-// wide checks that a method declares Memory if its fit makes a matrix of features by features.
+// wide checks that a method declares Memory if its fit allocates a matrix with one row and
+// one column per feature.
 func (c conformance) wide(t *testing.T) {
 	const width, n = 9000, 12
 	rng := rand.New(rand.NewPCG(3, 3))
@@ -761,7 +767,7 @@ func (c conformance) wide(t *testing.T) {
 		return
 	}
 	if fitting.Memory(c.Method, wide, nil) > width*width {
-		return // the method declares Memory
+		return // Memory covers such a matrix
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -772,8 +778,8 @@ func (c conformance) wide(t *testing.T) {
 	}
 }
 
-// TestFusedBindsItsComponents checks that a fusion is bound to a network if one of its
-// components runs it.
+// TestFusedBindsItsComponents checks that a fusion needs the network if one of its
+// components runs the network.
 func TestFusedBindsItsComponents(t *testing.T) {
 	geometrical := method("geometrical")
 	m := heads.Fused("with-network", "fisher", heads.Component{Method: geometrical}, heads.Component{Method: method("certificates")})

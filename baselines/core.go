@@ -29,13 +29,14 @@ var coreMethod = ood.Method{
 }
 
 type core struct {
-	Directions blas64.General `state:"directions[logits,features]"` // of the weights of each class, norm 1
-	Residuals  blas64.General `state:"residuals[logits,features]"`  // of the class means, orthogonal to the directions, norm 1
+	Directions blas64.General `state:"directions[logits,features]"` // weights of each class, scaled to norm 1
+	Residuals  blas64.General `state:"residuals[logits,features]"`  // class means, made orthogonal to Directions and scaled to norm 1
 	LogSum     standardScore  `state:"log_sum"`
 	Cosine     standardScore  `state:"cosine"`
 }
 
-// standardScore subtracts a mean and divides by a standard deviation.
+// standardScore standardises numbers: it subtracts a mean and divides by a standard
+// deviation.
 type standardScore struct {
 	Mean float64 `state:"mean"`
 	Std  float64 `state:"std,positive"`
@@ -73,18 +74,19 @@ func fitCORE(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	return s, ctx.Err()
 }
 
-// normalise scales x to norm 1, unless it is 0.
+// normalise scales x to norm 1, unless x is 0.
 func normalise(x []float64) {
 	if norm := blas64.Nrm2(dense.Vector(x)); norm != 0 {
 		blas64.Scal(1/norm, dense.Vector(x))
 	}
 }
 
-// parts returns log Σ exp(z) and the cosine of a row.
+// parts returns log Σ exp(z) and the cosine of a row with features phi and logits z.
 func (s *core) parts(phi, z []float32) (logSum, cosine float64) {
 	p := softmax.New(z, 1)
 	direction, residual := dense.Row(s.Directions, p.Top), dense.Row(s.Residuals, p.Top)
-	// The residual is orthogonal to the direction.
+	// Because residual is orthogonal to direction, the product with phi needs no
+	// correction. Only the norm of phi does.
 	var along, dot, square float64
 	for j, v := range phi {
 		along += float64(v) * direction[j]

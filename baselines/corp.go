@@ -34,8 +34,8 @@ var corpMethod = ood.Method{
 }
 
 func frequencies(t ood.Training, p ood.Params) int {
-	// The authors use 2,048 for 512 features. More would be slow, because the cost of the
-	// eigenproblem grows with the cube of the number.
+	// The authors use 2,048 frequencies for 512 features. More would be slow, because the
+	// cost of the eigenproblem grows with the cube of their number.
 	return cmp.Or(p.Int("frequencies"), min(4*t.Features.Cols, 2048))
 }
 

@@ -25,7 +25,7 @@ var covarianceMethod = ood.Method{
 	New:    func() any { return &covariance{} },
 }
 
-// covariance scores with ‖φP‖², where PPᵀ = (FᵀF+λI)⁻¹.
+// covariance scores a row φ with ‖φP‖², where PPᵀ = (FᵀF+λI)⁻¹ for the training features F.
 type covariance struct {
 	Projection blas64.General `state:"projection[features,features]"`
 }

@@ -29,8 +29,9 @@ var diceMethod = ood.Method{
 
 type dice struct{ lastLayer }
 
-// sparsify sets weights to 0 if their contribution at mean does not exceed a percentile of all
-// contributions.
+// sparsify sets less important weights to 0. The contribution of a weight is its product
+// with the mean of its feature. A weight is less important if its contribution does not
+// exceed a percentile of all contributions.
 func (s *dice) sparsify(mean []float64, percentile float64) {
 	contributions := make([]float64, len(s.Weight.Data))
 	for i, w := range s.Weight.Data {

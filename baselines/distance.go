@@ -40,8 +40,9 @@ func fitDistance(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 	return s, nil
 }
 
-// ranksOf returns the two ranks among n distances between which a percentile lies, and its
-// position between them, as numpy.percentile does by default.
+// ranksOf returns the two ranks among n sorted distances that a percentile lies between,
+// and its position between them as a fraction. It interpolates as numpy.percentile does by
+// default.
 func ranksOf(percentile float64, n int) (low, high int, share float64) {
 	at, share := math.Modf(percentile / 100 * float64(n-1))
 	return int(at), int(at + math.Ceil(share)), share

@@ -13,8 +13,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestDistanceAgreesWithExhaustiveFloat64 compares with distances computed in float64. It
-// allows for float32 products: a millionth of the squared spread of the rows.
+// TestDistanceAgreesWithExhaustiveFloat64 checks distances against distances computed in
+// float64. It tolerates an error of a millionth of the squared spread of the rows, because
+// products are float32.
 func TestDistanceAgreesWithExhaustiveFloat64(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	gauss := func(n, h int, scale, offset float64) blas32.General {
@@ -84,7 +85,7 @@ func TestDistanceAgreesWithExhaustiveFloat64(t *testing.T) {
 	}
 }
 
-// distances returns the distances between row i of x and the rows of train, in increasing order.
+// distances returns the sorted distances between row i of x and the rows of train.
 func distances(train, x blas32.General, i int) []float64 {
 	d := make([]float64, train.Rows)
 	for j := range d {
@@ -98,7 +99,7 @@ func distances(train, x blas32.General, i int) []float64 {
 	return d
 }
 
-// percentile returns the same as numpy.percentile.
+// percentile returns the same result as numpy.percentile.
 func percentile(d []float64, percentile float64) float64 {
 	at := percentile / 100 * float64(len(d)-1)
 	low := int(at)
@@ -128,8 +129,8 @@ func BenchmarkDistance(b *testing.B) {
 	}
 }
 
-// TestNearestOfSimilarRows has more rows than are searched at a time, at distances that differ
-// only by rounding.
+// TestNearestOfSimilarRows checks distances that differ only by rounding. There are more
+// training rows than are searched at a time.
 func TestNearestOfSimilarRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, spread := range []float64{0, 1e-6} {
@@ -184,7 +185,8 @@ func TestMayRetain(t *testing.T) {
 	}
 }
 
-// TestLOFGrid checks that a sweep, whose values of k share one search, scores like single fits.
+// TestLOFGrid checks that a sweep over k, which shares one search, gives the same scores as
+// single fits.
 func TestLOFGrid(t *testing.T) {
 	train := ood.Training{Batch: toyBatch(150)}
 	x := toyBatch(40)
@@ -213,7 +215,7 @@ func TestLOFGrid(t *testing.T) {
 	}
 }
 
-// toyBatch returns n random rows with logits.
+// toyBatch returns n random rows with features and logits.
 func toyBatch(n int) ood.Batch {
 	r := rand.New(rand.NewPCG(5, uint64(n)))
 	b := ood.Batch{Features: zeros(n, 8), Logits: zeros(n, 3)}

@@ -1,8 +1,8 @@
-// Package baselines contains the methods to compare with, one in each file. Detectors tell
-// in-distribution from out-of-distribution inputs. They use features, logits and earlier
-// layers, or run the network through an interface. Interval models predict quantiles. All
-// lists the methods, and attach.MethodByName finds one by name.
+// Package baselines contains methods to compare with, one in each file. Detectors
+// distinguish in-distribution inputs from out-of-distribution inputs. They use features,
+// logits and earlier layers, or run the model through an interface. Interval models predict
+// quantiles. All lists the methods, and attach.MethodByName finds a method by name.
 //
-// Scores grow with uncertainty. A fitted method is safe for concurrent use. A method that is
-// saved and restored scores the same.
+// A higher score means more uncertainty. Fitted methods are safe for concurrent use. A
+// method that is saved and restored gives the same scores.
 package baselines

@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// dropoutPasses is the number of stochastic passes.
+// dropoutPasses is the number of passes with random dropout for each prediction.
 const dropoutPasses = 1000
 
 var dropoutQuantilesMethod = ood.Method{
@@ -44,7 +44,7 @@ type dropoutQuantiles struct {
 func (d *dropoutQuantiles) Restored() error { return d.Check(0, 1) }
 
 // Quantiles implements ood.QuantileRegressor. A pass drops the same units for all rows, so
-// that a row's quantiles do not depend on the rest of the batch.
+// that the quantiles of a row do not depend on the other rows of the batch.
 func (d *dropoutQuantiles) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	passes := make([]dropoutNetwork, len(d.Networks))
 	for t, network := range d.Networks {
@@ -69,7 +69,8 @@ func (d *dropoutQuantiles) QuantilesGraph(x graph.Tensor, levels []float64) (gra
 	}), nil
 }
 
-// empirical returns the quantile of increasing values, linear between order statistics.
+// empirical returns the quantile of sorted values at a level. It interpolates linearly
+// between values.
 func empirical(sorted []float32, level float64) float64 {
 	at := level * float64(len(sorted)-1)
 	i := min(int(math.Floor(at)), len(sorted)-2)
@@ -80,7 +81,7 @@ func empirical(sorted []float32, level float64) float64 {
 // dropoutNetwork is a network with one output, and the dropout masks of its passes.
 type dropoutNetwork struct {
 	network train.Network
-	masks   [][]float32 // by hidden layer, passes × width: 0 or 1/(1−rate)
+	masks   [][]float32 // one per hidden layer, passes × width, with elements 0 or 1/(1−rate)
 }
 
 func newDropoutNetwork(n train.Network, rate float64, seed uint64) dropoutNetwork {
@@ -98,13 +99,13 @@ func newDropoutNetwork(n train.Network, rate float64, seed uint64) dropoutNetwor
 	return t
 }
 
-// apply returns the outputs, rows × passes.
+// apply returns the output of every pass for every row of x, as a matrix of rows × passes.
 func (t dropoutNetwork) apply(x blas32.General) blas32.General {
 	layers := t.network.Layers
 	last := len(layers) - 1
 	out := rows.New(x.Rows, dropoutPasses)
 	switch last {
-	case 0: // nothing to drop
+	case 0: // a linear model has no hidden units to drop
 		z := t.network.Apply(x)
 		for i := range out.Data {
 			out.Data[i] = z.Data[i/out.Cols*z.Stride]
@@ -127,7 +128,7 @@ func (t dropoutNetwork) apply(x blas32.General) blas32.General {
 	return out
 }
 
-// graph writes the computation of apply as graph nodes.
+// graph adds graph nodes that compute apply.
 func (t dropoutNetwork) graph(x graph.Tensor) graph.Tensor {
 	layers := t.network.Layers
 	last := len(layers) - 1
@@ -148,8 +149,8 @@ func (t dropoutNetwork) graph(x graph.Tensor) graph.Tensor {
 	return a.Mul(a.Constant(w)).Sum().Reshape(-1, dropoutPasses).Add(b)
 }
 
-// lastWeights returns the weights of the last layer after dropout of its inputs, passes ×
-// units.
+// lastWeights returns the weights of the last layer after dropout of its inputs. The result
+// has one row of weights for each pass.
 func (t dropoutNetwork) lastWeights(masks []float32) blas32.General {
 	l := t.network.Layers[len(t.network.Layers)-1]
 	w := rows.New(len(masks)/l.W.Rows, l.W.Rows)
@@ -159,7 +160,8 @@ func (t dropoutNetwork) lastWeights(masks []float32) blas32.General {
 	return w
 }
 
-// outputs applies the last layer to the hidden units a, once for each mask.
+// outputs applies the last layer to the hidden units a, once for each mask. It writes the
+// result to dst, a matrix of rows × passes.
 func (t dropoutNetwork) outputs(dst, a blas32.General, masks []float32) {
 	l := t.network.Layers[len(t.network.Layers)-1]
 	w := t.lastWeights(masks)
@@ -171,7 +173,7 @@ func (t dropoutNetwork) outputs(dst, a blas32.General, masks []float32) {
 	blas32.Gemm(blas.NoTrans, blas.Trans, 1, a, w, 1, dst)
 }
 
-// dropped returns the layer after dropout of its inputs in a pass.
+// dropped returns layer l after dropout of its inputs in a pass.
 func dropped(l train.Layer, masks []float32, pass int) train.Layer {
 	w := rows.New(l.W.Rows, l.W.Cols)
 	for j := range l.W.Rows {
@@ -183,7 +185,7 @@ func dropped(l train.Layer, masks []float32, pass int) train.Layer {
 	return train.Layer{W: w, B: l.B}
 }
 
-// hidden applies a layer and ReLU.
+// hidden returns the result of a layer followed by ReLU.
 func hidden(l train.Layer, x blas32.General) blas32.General {
 	out := rows.New(x.Rows, l.W.Cols)
 	rows.Affine(out, x, l.W, l.B)

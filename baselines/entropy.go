@@ -18,8 +18,8 @@ var entropyMethod = logitMethod(ood.Method{
 
 func entropy(z []float32, temperature float64) float64 {
 	s := softmax.New(z, temperature)
-	// With u = z/T − max, the entropy is log Σeᵘ − Σ u·eᵘ / Σeᵘ. The top class and classes of
-	// probability 0 contribute nothing to the second sum.
+	// With u = z/T − max(z/T), the entropy is log Σeᵘ − Σ u·eᵘ / Σeᵘ. The second sum can
+	// omit the top class, where u is 0, and classes of probability 0.
 	var sum float64
 	for j, v := range z {
 		if j == s.Top {
@@ -38,7 +38,7 @@ func entropyGraph(z graph.Tensor, temperature float64) graph.Tensor {
 		return z.Mul(0.)
 	}
 	below, _ := z.Div(temperature).Top(z.Cols())
-	below = below.Columns(1, z.Cols()).Sub(below.Columns(0, 1)).Max(-700.) // exp(−700) is above 0
+	below = below.Columns(1, z.Cols()).Sub(below.Columns(0, 1)).Max(-700.) // because exp(−700) is still positive
 	e := below.Exp()
 	excess := e.Sum()
 	return excess.Log1p().Sub(below.Mul(e).Sum().Div(excess.Add(1.)))

@@ -53,12 +53,12 @@ func Example_parameters() {
 	// logits=true
 }
 
-// Example: fit and score with a detector that runs the network.
+// Example: fit a detector that runs the network, and score rows with it.
 func Example_network() {
 	ctx := context.Background()
 	rows := blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{3, 0, .1, 0}}
 	last := &ood.Linear{Weight: blas32.General{Rows: 2, Cols: 2, Stride: 2, Data: []float32{1, 0, 0, 1}}, Bias: make([]float32, 2)}
-	network := twoLayers{act: wave, slope: waveSlope, last: last} // in a program: featurize.Model.Network
+	network := twoLayers{act: wave, slope: waveSlope, last: last} // a program uses featurize.Model.Network
 	b, err := network.Forward(ctx, ood.BlockOf([]int{2, 2}, rows.Data))
 	check(err)
 	b.Inputs, b.Network = ood.BlockOf([]int{2, 2}, rows.Data), network
@@ -86,7 +86,7 @@ func check(err error) {
 	}
 }
 
-// Example: a method whose needs are missing is skipped, with the reason.
+// Example: Run skips a method if its needs are not met, and reports the reason.
 func Example_compare() {
 	logits := func(x ...float32) ood.Batch {
 		return ood.Batch{Logits: blas32.General{Rows: len(x) / 3, Cols: 3, Stride: 3, Data: x}}

@@ -53,7 +53,7 @@ func (s *fdbd) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 
 func (s *fdbd) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z := s.logitsGraph(b.Features)
-	s.distancesFrom(0) // computes all distances
+	s.distancesFrom(0) // fills s.distances
 	sum := z.RowMax().Sub(z).Div(z.ArgMax().Rows(s.distances)).Sum()
 	out := b.Features.Double().Sub(s.Origin).Norm().Max(math.SmallestNonzeroFloat32)
 	return sum.Div(float64(1 - z.Cols())).Div(out), nil

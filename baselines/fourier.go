@@ -11,7 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/dense"
 )
 
-// fourier holds random Fourier features of a Gaussian kernel.
+// fourier holds m random Fourier features, which approximate a Gaussian kernel.
 type fourier struct {
 	Frequencies blas64.General `state:"frequencies[features,m]"`
 	Phases      []float64      `state:"phases[m]"`
@@ -23,7 +23,8 @@ type fourierKey struct {
 	seed  uint64
 }
 
-// newFourier draws m random Fourier features of a Gaussian kernel on rows of h features.
+// newFourier draws m random Fourier features of the kernel exp(−gamma·‖x−y‖²) for rows of h
+// numbers.
 func newFourier(h, m int, gamma float64, seed uint64) fourier {
 	r := rand.New(rand.NewPCG(seed, 0))
 	f := fourier{dense.New(h, m), make([]float64, m)}
@@ -36,14 +37,15 @@ func newFourier(h, m int, gamma float64, seed uint64) fourier {
 	return f
 }
 
-// normal draws by the method of Box & Muller, which gives the same numbers in any language,
-// unlike NormFloat64.
+// normal returns a random number from the standard normal distribution. It uses the method
+// of Box & Muller instead of NormFloat64, because this gives the same numbers in other
+// languages.
 func normal(r *rand.Rand) float64 {
 	radius := math.Sqrt(-2 * math.Log(1-r.Float64()))
 	return radius * math.Cos(2*math.Pi*r.Float64())
 }
 
-// transform returns the Fourier features of the rows of x, scaled to unit norm.
+// transform scales the rows of x to unit norm and returns their Fourier features.
 func (f fourier) transform(x blas32.General) blas64.General {
 	m := len(f.Phases)
 	y, scale := dense.New(x.Rows, m), math.Sqrt(2/float64(m))

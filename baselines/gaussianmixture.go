@@ -24,7 +24,7 @@ var gaussianMixtureMethod = ood.Method{
 		if p["covariance"].(string) == "diag" {
 			return 0
 		}
-		// Memory of the mixture before and after a step.
+		// The fit holds the mixture before and after a step of expectation maximisation.
 		return (2*min(p.Float("k"), float64(t.Len())) + 4) * squareBytes(t.Features.Cols)
 	},
 	Params: []ood.Param{

@@ -19,7 +19,7 @@ var genMethod = ood.Method{
 		"than top, all are summed.",
 	Ref:   "Liu, Lochman & Zach 2023, CVPR 2023, pages 23946–23955",
 	Needs: ood.Needs{Logits: true},
-	// The sweep of OpenOOD has values of top above 100 too.
+	// The sweep of OpenOOD also has values of top above 100.
 	Params: []ood.Param{
 		{Name: "gamma", Default: .1, Takes: "positive", Sweep: []any{.01, .1, .5, 1, 2, 5, 10}},
 		{Name: "top", Default: 100, Takes: "count", Sweep: []any{10, 100}},
@@ -32,7 +32,7 @@ var genMethod = ood.Method{
 
 type gen struct {
 	Gamma float64 `state:"gamma,positive"`
-	Top   int     `state:"top,least=1"` // largest number of classes to sum over
+	Top   int     `state:"top,least=1"` // number of classes to sum over, or all if there are fewer
 }
 
 func (s *gen) Score(ctx context.Context, dst []float64, b ood.Batch) error {
@@ -40,7 +40,7 @@ func (s *gen) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	sorted, _ := memo.Cached(ctx, b, key{}, func() (blas32.General, error) {
 		z := clone(b.Logits)
 		for i := range z.Rows {
-			slices.Sort(row(z, i)) // NaN sorts first
+			slices.Sort(row(z, i)) // NaN comes first
 		}
 		return z, nil
 	})
@@ -64,8 +64,9 @@ func (s *gen) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return sum, nil
 }
 
-// entropy takes logits in increasing order. It uses logarithms, because a small power of a
-// probability matters even if the probability is nearly 0.
+// entropy returns the score of logits z, which must be in increasing order. It uses
+// logarithms, because a small power of a probability is not negligible even if the
+// probability is nearly 0.
 func (s *gen) entropy(z []float32) float64 {
 	if math.IsNaN(float64(z[0])) {
 		return math.NaN()

@@ -36,18 +36,18 @@ var geometricalMethod = ood.Method{
 	New: func() any { return &geometrical{} },
 }
 
-// Values of the parameter "gradient".
+// These are the values of the parameter "gradient".
 const (
 	gradientSum    = "sum"
 	gradientMargin = "margin"
 )
 
 type geometrical struct {
-	Temperature float64 `state:"temperature,least=0"` // of the softmax; 0 for plain logits
+	Temperature float64 `state:"temperature,least=0"` // temperature of the softmax; 0 means logits without a softmax
 	Gradient    string  `state:"gradient,of=sum|margin"`
 }
 
-// scalar returns the function that is differentiated.
+// scalar returns the function of the logits that is differentiated.
 func (s *geometrical) scalar() ood.Scalar {
 	if s.Gradient == gradientSum {
 		return ood.Scalar{Sum: true}
@@ -55,7 +55,7 @@ func (s *geometrical) scalar() ood.Scalar {
 	return ood.Scalar{TopTwo: true, Softmax: s.Temperature > 0, Temperature: s.Temperature}
 }
 
-// Score implements ood.Detector. Scorers that differentiate the same function share the
+// Score implements ood.Detector. Scorers that differentiate the same function share its
 // gradient.
 func (s *geometrical) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	z, g, err := gradientOf(ctx, b, s.scalar())

@@ -42,7 +42,7 @@ func (s *geometricalFeatures) Score(ctx context.Context, dst []float64, b ood.Ba
 
 func (s *geometricalFeatures) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z := s.logitsGraph(b.Features)
-	s.distancesFrom(0) // computes all distances
+	s.distancesFrom(0) // fills s.distances
 	class := z.ArgMax()
 	return class.NotOneHot(z.Cols()).Choose(z.RowMax().Sub(z).Div(class.Rows(s.distances)), math.MaxFloat64).RowMin().Neg(), nil
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestGeometricalDistance checks a linear network. There the margin of the logits divided by
-// the norm of its gradient is the exact distance to the decision boundary.
+// TestGeometricalDistance checks scores of a linear network. For such a network, the margin
+// of the logits divided by the norm of its gradient is the exact distance to the decision
+// boundary.
 func TestGeometricalDistance(t *testing.T) {
 	last := &ood.Linear{Weight: zeros(3, 2), Bias: []float32{.5, -1, 0}}
 	copy(last.Weight.Data, []float32{3, 4, 0, -1, 1, 1})
@@ -30,9 +31,9 @@ func TestGeometricalDistance(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []float64{
-		// Classes 0 and 2: 2x + 3y + ½ = 0.
+		// The boundary between classes 0 and 2 is 2x + 3y + ½ = 0.
 		-7.5 / math.Sqrt(13),
-		// Classes 1 and 2: −x − 2y − 1 = 0.
+		// The boundary between classes 1 and 2 is −x − 2y − 1 = 0.
 		-6 / math.Sqrt(5),
 		-180.5 / math.Sqrt(13),
 	}

@@ -34,7 +34,7 @@ type isolationForest struct {
 	Width   int         `state:"width,dim=features"`
 	Samples int         `state:"samples,least=1"`
 	Trees   trees.Trees `state:"trees"`
-	Paths   []float64   `state:"paths[leaves]"` // by tree and leaf: the splits on the path, plus the expected splits to isolate its rows
+	Paths   []float64   `state:"paths[leaves]"` // for each leaf, the splits on its path plus the expected splits to isolate its rows
 }
 
 func fitIsolationForest(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -70,7 +70,8 @@ func (s *isolationForest) Score(_ context.Context, dst []float64, b ood.Batch) e
 			sum += paths[t.Leaf(x)]
 			paths = paths[t.Leaves:]
 		}
-		// SearchPath is 0 for trees of a single training row, which cannot separate anything.
+		// SearchPath is 0 if each tree has a single training row. Such trees cannot
+		// separate anything, so all scores are 0.5.
 		dst[i] = .5
 		if whole > 0 {
 			dst[i] = math.Exp2(-sum / whole)

@@ -26,7 +26,7 @@ var klMatchingMethod = ood.Method{
 }
 
 type klMatching struct {
-	Logs blas64.General `state:"log_distributions[k,logits]"` // log of the typical distributions
+	Logs blas64.General `state:"log_distributions[k,logits]"` // logarithms of the typical softmax of k classes
 }
 
 func fitKLMatching(_ context.Context, t ood.Training, _ ood.Params) (any, error) {
@@ -45,8 +45,8 @@ func fitKLMatching(_ context.Context, t ood.Training, _ ood.Params) (any, error)
 			continue
 		}
 		for _, v := range sums.Data[k*c : (k+1)*c] {
-			// A class with probability 0 gets the smallest positive value, so that divergences
-			// stay finite.
+			// Probabilities of 0 are replaced by the smallest positive value, so that
+			// divergences stay finite.
 			d.Data = append(d.Data, math.Log(max(v/n, math.SmallestNonzeroFloat64)))
 		}
 		d.Rows++

@@ -23,7 +23,7 @@ var knnMethod = ood.Method{
 }
 
 type knn struct {
-	ranked     // scaled to unit norm
+	ranked     // distances to training rows of unit norm
 	K      int `state:"k,least=1"`
 }
 

@@ -15,13 +15,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// lastLayer is a network's last layer, for methods that work on its input.
+// lastLayer is the last layer of a network with h features and c logits.
 type lastLayer struct {
 	Weight blas32.General `state:"weight[logits,features]"` // c×h, contiguous
 	Bias   []float64      `state:"bias[logits]"`            // c
 }
 
-// newLastLayer copies a layer, once for all methods that are fitted to the rows of t.
+// newLastLayer returns a copy of the last layer. All methods that are fitted to the rows of
+// t share one copy.
 func newLastLayer(ctx context.Context, t ood.Training) lastLayer {
 	type key struct{ *ood.Linear }
 	l, _ := memo.Cached(ctx, t.Batch, key{t.Last}, func() (lastLayer, error) {
@@ -34,7 +35,7 @@ func newLastLayer(ctx context.Context, t ood.Training) lastLayer {
 	return l
 }
 
-// product returns the output of the layer for x, without the bias.
+// product returns the output of the layer for the rows of x, without the bias.
 func (l lastLayer) product(x blas32.General) blas32.General {
 	c := l.Weight.Rows
 	y := rows.New(x.Rows, c)
@@ -45,8 +46,8 @@ func (l lastLayer) product(x blas32.General) blas32.General {
 	return y
 }
 
-// nanIfOverflow sets a row to NaN if any element overflows, because an infinite logit would
-// look like certainty.
+// nanIfOverflow sets all elements of a row to NaN if one of them overflowed. Otherwise, an
+// infinite logit would look like certainty.
 func nanIfOverflow(z []float32) {
 	if rows.CheckFinite("", blas32.General{Rows: 1, Cols: len(z), Stride: len(z), Data: z}) == nil {
 		return
@@ -56,7 +57,8 @@ func nanIfOverflow(z []float32) {
 	}
 }
 
-// logits yields the output of the layer for each row of b, in a buffer that is reused.
+// logits yields the index and the logits of each row of b. It reuses the slice of logits
+// for the next row.
 func (l lastLayer) logits(ctx context.Context, b ood.Batch) iter.Seq2[int, []float64] {
 	type key struct{ weight *float32 }
 	product, _ := memo.Cached(ctx, b, key{&l.Weight.Data[0]}, func() (blas32.General, error) { return l.product(b.Features), nil })
@@ -73,16 +75,16 @@ func (l lastLayer) logits(ctx context.Context, b ood.Batch) iter.Seq2[int, []flo
 	}
 }
 
-// energies writes the energy −log Σ exp(z) of the logits z for changed features. change writes
-// the changed row to dst, which contains zeros, and returns a factor that dst still has to be
-// multiplied by.
+// energies computes logits for changed features, and writes their energy −log Σ
+// exp(logits). The function change writes the changed row to dst, which contains zeros. It
+// returns a factor that dst is multiplied by afterwards.
 func (l lastLayer) energies(energies []float64, x blas32.General, change func(dst, phi []float32) float64) {
 	changed := rows.New(x.Rows, x.Cols)
 	factors := make([]float64, x.Rows)
 	for i := range factors {
 		factors[i] = change(row(changed, i), row(x, i))
 		if math.IsInf(factors[i], 0) {
-			factors[i] = math.NaN() // as in unlessFinite
+			factors[i] = math.NaN() // the factor overflowed; see nanIfOverflow
 		}
 	}
 	product := l.product(changed)
@@ -95,16 +97,16 @@ func (l lastLayer) energies(energies []float64, x blas32.General, change func(ds
 	}
 }
 
-// productGraph writes the computation of product as graph nodes.
+// productGraph adds graph nodes that compute product. They include nanIfOverflow.
 func (l lastLayer) productGraph(x graph.Tensor) graph.Tensor {
 	y := x.Single().MatMulT(l.Weight, len(l.Bias)).Double()
 	return y.Add(y.Mul(0.).Sum())
 }
 
-// logitsGraph writes the output of the layer for x.
+// logitsGraph adds graph nodes that compute the logits for rows x.
 func (l lastLayer) logitsGraph(x graph.Tensor) graph.Tensor { return l.productGraph(x).Add(l.Bias) }
 
-// energyGraph writes the energy of the logits for changed features.
+// energyGraph adds graph nodes that compute the energy of the logits for rows x.
 func (l lastLayer) energyGraph(x graph.Tensor) graph.Tensor {
 	return l.logitsGraph(x).LogSumExp().Neg()
 }

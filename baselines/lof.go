@@ -32,11 +32,11 @@ var lofMethod = ood.Method{
 
 type lof struct {
 	Train   blas32.General `state:"train[n,features]"`
-	Reach   []float64      `state:"reach[n],least=0"`    // distance from each training row to its k-th nearest
+	Reach   []float64      `state:"reach[n],least=0"`    // distance from each training row to its k-th nearest training row
 	Density []float64      `state:"density[n],positive"` // local reachability density of each training row
 	K       int            `state:"k,least=1"`
 	index   *neighbours.Index
-	most    int // the largest k of a sweep
+	most    int // largest k in the sweep
 }
 
 func fitLOF(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -66,13 +66,14 @@ func fitLOF(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	return s, nil
 }
 
-// densityOf returns the inverse of the mean reachability distance to neighbours.
+// densityOf returns the local reachability density of a row: the inverse of the mean
+// reachability distance to its neighbours.
 func (s *lof) densityOf(near []neighbours.Neighbour) float64 {
 	var sum float64
 	for _, n := range near {
 		sum += max(n.Distance, s.Reach[n.Row])
 	}
-	// The same guard as in scikit-learn, for more than k equal rows.
+	// Like scikit-learn, add 1e-10 to avoid a division by 0 if more than k rows are equal.
 	return 1 / (sum/float64(len(near)) + 1e-10)
 }
 
@@ -103,7 +104,7 @@ func (s *lof) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return at.Lookup(s.Density).Mean().Mul(reached), nil
 }
 
-// factor returns the local outlier factor of a row with these neighbours.
+// factor returns the local outlier factor of a row with the given nearest neighbours.
 func (s *lof) factor(near []neighbours.Neighbour) float64 {
 	if len(near) == 0 {
 		return math.NaN()

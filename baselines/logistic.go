@@ -19,16 +19,16 @@ func logOdds(x []float32, w []float64, b float64) float64 {
 	return b
 }
 
-// logistic separates rows of two classes by logistic regression. It finds the w and b that
-// minimise (Σ ln(1+exp(∓(x·w+b))) + lambda·½‖w‖²) / n over n rows. The first negatives rows
-// belong to class 0.
+// logistic is a logistic regression problem with n rows x. The first negatives rows belong
+// to class 0, and the others to class 1. The solution w and b minimises (Σ
+// ln(1+exp(∓(x·w+b))) + lambda·½‖w‖²) / n, with + for class 0.
 type logistic struct {
 	x         blas32.General
 	negatives int
 	lambda    float64
 }
 
-// solve returns w and b.
+// solve returns the solution w and b.
 func (l logistic) solve(ctx context.Context) (w []float64, b float64, err error) {
 	var lastGradient float64
 	problem := optimize.Problem{

@@ -8,7 +8,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// TestLogisticIsAMinimum moves the solution along every axis and compares the loss.
+// TestLogisticIsAMinimum checks that the loss increases if the solution is moved along any
+// axis.
 func TestLogisticIsAMinimum(t *testing.T) {
 	const n, h, negatives, lambda = 200, 3, 80, .5
 	r := rand.New(rand.NewPCG(7, 8))

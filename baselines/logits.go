@@ -7,21 +7,23 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// logitScore is a detector that uses one row of logits at a time and has nothing to fit.
+// logitScore is a detector that scores a row by its logits alone. It has nothing to fit.
 type logitScore struct {
-	// Temperature is the temperature of the softmax; 0 for plain logits.
+	// Temperature is the temperature of the softmax. 0 means logits without a softmax.
 	Temperature float64 `state:"temperature,least=0"`
 	logitForm
 }
 
-// logitForm is a function of a row of logits and a temperature, in numbers and as graph nodes.
+// logitForm is a function of a row of logits and a temperature, in two forms: on numbers
+// and on graph tensors.
 type logitForm struct {
 	row   func(z []float32, temperature float64) float64
 	graph func(z graph.Tensor, temperature float64) graph.Tensor
 }
 
-// logitMethod completes the description of a method that scores with a function of a row of
-// logits and a temperature. The temperature is 0 if the parameter "logits" is set.
+// logitMethod completes the description of a method that scores a row of logits with a
+// function. The functions row and nodes compute the same score, on numbers and on graph
+// tensors. They get the temperature 0 if the parameter "logits" is set.
 func logitMethod(s ood.Method, row func(z []float32, temperature float64) float64, nodes func(z graph.Tensor, temperature float64) graph.Tensor) ood.Method {
 	form := logitForm{row, nodes}
 	s.Needs = ood.Needs{Logits: true}

@@ -32,7 +32,7 @@ var mahalanobisMethod = ood.Method{
 
 type mahalanobis struct {
 	gaussian.Classes
-	Exponent float64 `state:"exponent,least=0"` // exponent of the norm that rows are divided by
+	Exponent float64 `state:"exponent,least=0"` // rows are divided by their norm to this power
 }
 
 func fitMahalanobis(ctx context.Context, t ood.Training, p ood.Params) (*mahalanobis, classes.Cloud, error) {
@@ -44,7 +44,7 @@ func fitMahalanobis(ctx context.Context, t ood.Training, p ood.Params) (*mahalan
 	return &mahalanobis{g, c.Exponent}, c, err
 }
 
-// cloud returns the classes and their scaling.
+// cloud returns the rows that the Gaussians are fitted to.
 func (s *mahalanobis) cloud() classes.Cloud {
 	return classes.Cloud{Layer: classes.Features, Exponent: s.Exponent}
 }

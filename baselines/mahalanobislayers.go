@@ -36,8 +36,8 @@ var mahalanobisLayersMethod = ood.Method{
 
 type mahalanobisLayers struct {
 	Layers    []gaussian.Classes `state:"layers,least=1"`
-	Scales    []float64          `state:"scales[l],positive"`   // mean distance of the training rows, by layer
-	Exponents []float64          `state:"exponents[l],least=0"` // exponent of the norm that rows of a layer are divided by
+	Scales    []float64          `state:"scales[l],positive"`   // for each layer, the mean distance of the training rows
+	Exponents []float64          `state:"exponents[l],least=0"` // for each layer, rows are divided by their norm to this power
 }
 
 func (s *mahalanobisLayers) Restored() error {
@@ -66,7 +66,7 @@ func fitMahalanobisLayers(ctx context.Context, t ood.Training, p ood.Params) (an
 		for _, squared := range distances {
 			mean += math.Sqrt(squared) / float64(layer.Rows)
 		}
-		// A single row equals its class mean.
+		// A single training row, for example, equals its class mean.
 		if mean == 0 {
 			return nil, fmt.Errorf("layer %d: every row equals its class mean: %w", i, gaussian.ErrNoVariance)
 		}
@@ -76,7 +76,7 @@ func fitMahalanobisLayers(ctx context.Context, t ood.Training, p ood.Params) (an
 	return s, nil
 }
 
-// cloud returns the classes of a layer and their scaling.
+// cloud returns the rows of a layer that the Gaussians are fitted to.
 func (s *mahalanobisLayers) cloud(layer int) classes.Cloud {
 	return classes.Cloud{Layer: layer, Exponent: s.Exponents[layer]}
 }

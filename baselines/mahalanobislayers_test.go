@@ -11,8 +11,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestMahalanobisLayersErrors checks that another number of layers or other widths than in the
-// fit are rejected, and so are training rows that are all equal.
+// TestMahalanobisLayersErrors checks that rows with other layers or widths than in the fit
+// are rejected. It also checks fits to a layer that does not vary, without classes, and
+// without rows.
 func TestMahalanobisLayersErrors(t *testing.T) {
 	data := newToy()
 	training, b := data.training(40), data.in(5)

@@ -27,7 +27,7 @@ var nciMethod = ood.Method{
 
 type nci struct {
 	lastLayer
-	Mean  []float64 `state:"mean[features]"` // of the training features
+	Mean  []float64 `state:"mean[features]"` // mean of the training features
 	Alpha float64   `state:"alpha,least=0"`
 }
 

@@ -32,14 +32,15 @@ var necoMethod = ood.Method{
 type neco struct {
 	Mean       []float64      `state:"mean[features]"`
 	Scale      []float64      `state:"scale[features]"`
-	Components blas64.General `state:"components[features,k]"` // of standardised features, times their scale
+	Components blas64.General `state:"components[features,k]"` // principal components of the standardised features, multiplied by Scale
 	MaxLogit   bool           `state:"max_logit"`
 }
 
-// standardised describes the features after scaling to mean 0 and variance 1.
+// standardised holds the mean and scale of the features, and the spectrum of their
+// correlations.
 type standardised struct {
-	mean, scale     []float64 // h
-	*eigen.Spectrum           // of the correlations
+	mean, scale     []float64 // one element per feature
+	*eigen.Spectrum           // eigendecomposition of the correlation matrix
 }
 
 func fitNECO(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -57,6 +58,7 @@ func fitNECO(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	return &neco{s.mean, s.scale, components, p["max_logit"].(bool)}, nil
 }
 
+// standardise returns the mean, the scale and the spectrum of the training features.
 func standardise(ctx context.Context, t ood.Training) (*standardised, error) {
 	m, err := memo.Moments(ctx, t, false)
 	if err != nil {
@@ -67,7 +69,8 @@ func standardise(ctx context.Context, t ood.Training) (*standardised, error) {
 	for j := range scale {
 		deviation := math.Sqrt(max(correlation.At(j, j), 0))
 		scale[j] = 1
-		// Features that vary only by rounding are ignored.
+		// A feature that varies only by rounding keeps scale 1, so that its noise is not
+		// amplified.
 		if deviation > math.Abs(mean[j])/(1<<24) {
 			scale[j] = 1 / deviation
 		}

@@ -12,16 +12,16 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// replaced returns the block with t in place of the tensor with the same name. t must have as
-// many rows.
+// replaced returns block b with tensor t in place of the tensor with the same name. Both
+// tensors must have the same number of rows.
 func replaced(b ood.InputBlock, t ood.Tensor) ood.InputBlock {
 	b.Tensors = slices.Clone(b.Tensors)
 	*b.Find(t.Name) = t
 	return b
 }
 
-// gradientOf returns the logits of the block's inputs, and the gradient of a scalar with
-// respect to the real-valued input. Scorers of the same scalar share them.
+// gradientOf returns the logits of the inputs of b, and the gradient of a scalar function
+// of the logits with respect to the inputs. Scorers of the same function share the result.
 func gradientOf(ctx context.Context, b ood.Batch, of ood.Scalar) (blas32.General, ood.Tensor, error) {
 	type result struct {
 		logits   blas32.General
@@ -41,8 +41,7 @@ func gradientOf(ctx context.Context, b ood.Batch, of ood.Scalar) (blas32.General
 	return r.logits, r.gradient, err
 }
 
-// checkLogits returns an error unless the network returned logits of several classes for n
-// rows.
+// checkLogits returns an error unless z has n rows and at least 2 logits per row.
 func checkLogits(z blas32.General, n int) error {
 	if z.Rows != n {
 		return fmt.Errorf("the network returns %d rows of logits for %d inputs", z.Rows, n)
@@ -51,14 +50,14 @@ func checkLogits(z blas32.General, n int) error {
 }
 
 func checkClasses(c int) error {
-	if c < 2 { // fitting.Fit checks this before a pass
+	if c < 2 { // fitting.Fit checks the training rows, but not the outputs of the network
 		return fmt.Errorf("%d logits per row, but at least 2 are needed, one for each class", c)
 	}
 	return nil
 }
 
-// norm returns the Euclidean norm of v, but at least the smallest positive float32, so that a
-// margin divided by it is finite.
+// norm returns the Euclidean norm of v, but at least the smallest positive float32. A
+// margin divided by it is then finite.
 func norm(v []float32) float64 {
 	var sum float64
 	for _, x := range v {
@@ -67,7 +66,7 @@ func norm(v []float32) float64 {
 	return max(math.Sqrt(sum), math.SmallestNonzeroFloat32)
 }
 
-// sign returns −1, 0 or 1, and NaN for NaN.
+// sign returns −1, 0 or 1, or NaN if v is NaN.
 func sign(v float32) float64 {
 	switch {
 	case v > 0:

@@ -8,14 +8,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// twoLayers is a network that differentiates itself: features act(Vx+a) and logits Wφ+b,
-// computed in float64.
+// twoLayers is a network with features φ = act(Vx+a) and logits Wφ+b, computed in float64.
+// It computes its own gradients.
 type twoLayers struct {
-	hidden     [][]float64 // V, or nil for the identity
-	shift      []float64   // a, or nil
+	hidden     [][]float64 // the matrix V, or nil for the identity
+	shift      []float64   // the vector a, or nil for zeros
 	act, slope func(float64) float64
 	last       *ood.Linear
-	rate       float64 // rate of its dropout layer, 0 without one
+	rate       float64 // rate of its dropout layer; 0 if it has none
 }
 
 type twoLayersRow struct{ before, phi, z []float64 }
@@ -90,7 +90,7 @@ func (n twoLayers) Gradient(ctx context.Context, x ood.InputBlock, of ood.Scalar
 	return b, ood.Tensor{Shape: in.Shape, Data: g}, err
 }
 
-// upstream returns the gradient of a scalar with respect to the logits.
+// upstream returns the gradient of a scalar function with respect to the logits z.
 func upstream(z []float64, of ood.Scalar) []float64 {
 	t := of.Temperature
 	if t == 0 {

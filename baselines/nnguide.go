@@ -36,10 +36,10 @@ type nnGuide struct {
 	K int `state:"k,least=1"`
 }
 
-// guides holds the training rows and their energies.
+// guides holds the training rows, and their energies as scales.
 type guides struct {
 	Bank  blas32.General `state:"bank[n,features]"`
-	Scale []float64      `state:"scale[n]"` // negated energies divided by norms
+	Scale []float64      `state:"scale[n]"` // minus the energy of each row, divided by its norm
 }
 
 func newGuides(t ood.Training) *guides {
@@ -84,15 +84,15 @@ func (s *nnGuide) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return energyGraph(b.Logits, 1).Mul(near.Mean()), nil
 }
 
-// topProducts collects the largest products of a row with training rows.
+// topProducts collects the k largest products of a row with training rows.
 type topProducts struct {
-	k, room int       // how many count, and how many fit in nearest
-	nearest []float64 // scaled products, negated
-	cut     float64   // larger values are skipped
+	k, room int       // number of products to find, and capacity of nearest
+	nearest []float64 // negated products, so that the largest products come first
+	cut     float64   // scan skips negated products above it
 	invalid bool      // a product was NaN or infinite
 }
 
-// scan processes the products of a row with some training rows.
+// scan adds the products of a row with some training rows.
 func (g *topProducts) scan(products []float32, scale []float64) {
 	for j, p := range products {
 		v := -float64(p) * scale[j]

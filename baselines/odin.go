@@ -30,7 +30,7 @@ var odinMethod = ood.Method{
 	New: func() any { return &odin{} },
 }
 
-// odinParams returns the parameters of ODIN and of its variant on features.
+// odinParams returns the parameters that odin and odin-features have in common.
 func odinParams() []ood.Param {
 	return []ood.Param{
 		{Name: "temperature", Default: 1000, Takes: "positive", Sweep: []any{100, 1000, 10000}},
@@ -38,7 +38,7 @@ func odinParams() []ood.Param {
 	}
 }
 
-// odinStep is shared by ODIN and its variant on features.
+// odinStep holds the parameters that odin and odin-features have in common.
 type odinStep struct {
 	Temperature float64 `state:"temperature,positive"`
 	Epsilon     float64 `state:"epsilon,least=0"`
@@ -50,7 +50,7 @@ type odin struct {
 	Scale []float32 `state:"scale[s],positive"`
 }
 
-// Score implements ood.Detector. Scorers of the same temperature share the gradient.
+// Score implements ood.Detector. Scorers with the same temperature share the gradient.
 func (s *odin) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	x := b.Inputs.(ood.InputBlock)
 	_, g, err := gradientOf(ctx, b, ood.Scalar{Temperature: s.Temperature})
@@ -78,7 +78,7 @@ func (s *odin) ScoreGraph(graph.Batch) (graph.Tensor, error) {
 	return graph.Tensor{}, graph.Refuse("it runs the network with its gradient: odin-features has a graph")
 }
 
-// check returns an error unless all factors are positive.
+// check returns an error unless all scales are positive and the axis is valid.
 func (s *odin) check() error {
 	for _, f := range s.Scale {
 		if !(f > 0) || math.IsInf(float64(f), 0) {
@@ -91,8 +91,9 @@ func (s *odin) check() error {
 	return nil
 }
 
-// steps returns the factors for the numbers of a row of the given shape: one for all, or one
-// for each. It returns an error if several factors do not fit the shape.
+// steps returns the scales of the step for the numbers of a row with the given shape. The
+// result has one scale for all numbers, or one for each number. If there are several
+// scales, there must be one for each index along the axis.
 func (s *odin) steps(shape []int) ([]float32, error) {
 	if len(s.Scale) < 2 {
 		return s.Scale, nil
@@ -114,8 +115,8 @@ func (s *odin) steps(shape []int) ([]float32, error) {
 	return factors, nil
 }
 
-// move writes x + ε·step·sign(g) to dst. step is indexed by the position in a row, and repeats
-// if it is shorter.
+// move writes x + ε·step·sign(g) to dst, for any number of rows. The steps of a row are
+// repeated for every row.
 func (s *odin) move(dst, x, g, step []float32) {
 	for i, v := range x {
 		dst[i] = v + float32(s.Epsilon*float64(step[i%len(step)])*sign(g[i]))

@@ -51,15 +51,16 @@ func (s *odinFeatures) Score(ctx context.Context, dst []float64, b ood.Batch) er
 func (s *odinFeatures) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	z := s.logitsGraph(b.Features)
 	scaled := z.Single().Double().Div(s.Temperature)
-	// These signs equal those of Σ exp(z_k/T)·(w_y − w_k).
+	// The signs of the gradient equal the signs of Σ exp(z_k/T)·(w_y − w_k).
 	others := scaled.ArgMax().NotOneHot(z.Cols()).Choose(scaled.Sub(scaled.RowMax()).Exp(), 0.)
 	upstream := scaled.ArgMax().NotOneHot(z.Cols()).Choose(others.Neg(), others.Sum())
 	slopes := s.productGraph(upstream.Single().MatMul(s.Weight).Sign())
 	return minusLargestGraph(z.Add(slopes.Mul(s.Epsilon)).Single().Double(), s.Temperature), nil
 }
 
-// slopes returns by how much a step of 1 changes the logits of each row: W·s, where s is the
-// sign of (w_y − Σ p_k w_k)/T, the gradient of log softmax(z/T)_y with respect to φ.
+// slopes returns the change of the logits of each row if epsilon is 1. It is W·s, where s
+// holds the signs of (w_y − Σ p_k w_k)/T, the gradient of log softmax(z/T)_y with respect
+// to φ.
 func (s *odinFeatures) slopes(ctx context.Context, b ood.Batch) blas32.General {
 	n, c, h := b.Features.Rows, s.Weight.Rows, s.Weight.Cols
 	upstream := rows.New(n, c)

@@ -34,8 +34,8 @@ var oneClassSVMMethod = ood.Method{
 }
 
 type oneClassSVM struct {
-	Vectors      blas32.General `state:"vectors[n,features]"` // the support vectors
-	Coefficients []float64      `state:"coefficients[n]"`     // of the support vectors
+	Vectors      blas32.General `state:"vectors[n,features]"` // support vectors
+	Coefficients []float64      `state:"coefficients[n]"`     // coefficients of the support vectors
 	Gamma        float64        `state:"gamma,positive"`
 	Rho          float64        `state:"rho"` // the decision function is Σ coefficient·kernel − rho
 	kernel       *oneclass.Kernel
@@ -73,8 +73,8 @@ func (s *oneClassSVM) Restored() error {
 	return nil
 }
 
-// scaleGamma returns 1/(h·variance), with the variance of all elements together, or 1 if they
-// are all equal.
+// scaleGamma returns 1/(h·variance) for the n×h matrix x, where variance is the variance of
+// all its elements. It returns 1 if all elements are equal.
 func scaleGamma(x blas32.General) float64 {
 	var sum, squares float64
 	n := float64(x.Rows) * float64(x.Cols)

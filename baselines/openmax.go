@@ -29,9 +29,9 @@ var openMaxMethod = ood.Method{
 }
 
 type openMax struct {
-	Means blas64.General `state:"means[logits,logits]"` // by class
+	Means blas64.General `state:"means[logits,logits]"` // mean logits of each class
 	Alpha int            `state:"alpha,least=1"`
-	// The fields of type weibull for the distances to each class mean.
+	// These are the fields of type weibull, for the distances to the mean of each class.
 	Largest []float64 `state:"tail_largest[logits]"`
 	At      []float64 `state:"tail_at[logits],least=10000"`
 	Shape   []float64 `state:"tail_shape[logits],least=0"`
@@ -103,8 +103,8 @@ func (s *openMax) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return moved.Sum().Sub(revised.LogSumExp()), nil
 }
 
-// unknown returns the log-odds of the unknown class. A probability would round to 0 or 1 for
-// many rows.
+// unknown returns the log-odds of the unknown class. Log-odds keep the order of rows for
+// which a probability would round to 0 or 1.
 func (s *openMax) unknown(z []float32, order []int, revised []float64) float64 {
 	for k, v := range z {
 		if math.IsNaN(float64(v)) {

@@ -25,7 +25,7 @@ var oracleMethod = ood.Method{
 	New:     func() any { return &oracle{} },
 }
 
-// oracle is the log-odds φ·weight + bias.
+// oracle scores a row φ with the log-odds φ·Weight + Bias.
 type oracle struct {
 	Weight []float64 `state:"weight[features]"`
 	Bias   float64   `state:"bias"`

@@ -14,11 +14,13 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// maxPassOutputs limits the outputs in memory: rows × passes × outputs of a row.
+// maxPassOutputs limits the outputs that are in memory at once: rows × passes × outputs per
+// row.
 const maxPassOutputs = 4 << 20
 
-// lastLayerPasses applies dropout to the features before the last layer. A pass uses one mask
-// for all rows, so that a row's score does not depend on the rest of the batch.
+// lastLayerPasses applies dropout to the features before the last layer. A pass uses one
+// mask for all rows, so that the score of a row does not depend on the other rows of the
+// batch.
 type lastLayerPasses struct {
 	lastLayer
 	Count int     `state:"passes,least=1,below=100001"`
@@ -26,16 +28,17 @@ type lastLayerPasses struct {
 	Seed  uint64  `state:"seed"`
 }
 
+// each calls visit for each row i of b. The argument z holds the c logits of every pass.
 func (p lastLayerPasses) each(ctx context.Context, b ood.Batch, visit func(i, c int, z []float32)) error {
 	h, c := p.Weight.Cols, p.Weight.Rows
 	n := b.Features.Rows
-	// The weights of several passes form one matrix, because one large product is faster than
-	// several small ones.
+	// The weights of several passes are combined in one matrix, because one large product
+	// is faster than several small ones.
 	group := min(max(maxPassOutputs/(c*h), 1), p.Count)
 	block := min(max(maxPassOutputs/(c*p.Count), 1), max(n, 1))
 	drawn := rows.New(group*c, h)
 	z := make([]float32, block*p.Count*c)
-	held := -1 // the first pass in drawn
+	held := -1 // first pass whose weights are in drawn
 	for i := 0; i < n; i += block {
 		rows := min(block, n-i)
 		phi := ood.Batch{Features: b.Features}.Slice(i, i+rows).Features
@@ -62,7 +65,8 @@ func (p lastLayerPasses) each(ctx context.Context, b ood.Batch, visit func(i, c 
 	return ctx.Err()
 }
 
-// graph writes the logits of every pass, (rows·passes)×c.
+// graph adds graph nodes that compute the logits of every pass, a matrix of
+// (rows·passes)×c.
 func (p lastLayerPasses) graph(x graph.Tensor) (graph.Tensor, error) {
 	c, h := p.Weight.Rows, p.Weight.Cols
 	if size := 4 * p.Count * c * h; size > graph.MostBank {
@@ -73,8 +77,9 @@ func (p lastLayerPasses) graph(x graph.Tensor) (graph.Tensor, error) {
 	return x.MatMulT(drawn, drawn.Rows).Reshape(-1, int64(c)).Add(p.Bias).Double(), nil
 }
 
-// drawWeights fills w with the masked weights of consecutive passes, beginning with pass s.
-// Weights that are kept are scaled up, so that their mean over passes stays the same.
+// drawWeights fills w with the weights of consecutive passes after dropout, beginning with
+// pass s. Weights that are not dropped are scaled up, so that their mean over passes stays
+// the same.
 func (p lastLayerPasses) drawWeights(w blas32.General, s int) {
 	h, c := p.Weight.Cols, p.Weight.Rows
 	scale := make([]float32, h)
@@ -96,23 +101,25 @@ func (p lastLayerPasses) drawWeights(w blas32.General, s int) {
 	}
 }
 
-// Values of the parameter "score" of methods that compare passes.
+// These are the values of the parameter "score" of methods that compare passes.
 const (
 	mutualInformation = "mutual-information"
 	predictiveEntropy = "predictive-entropy"
 	passVariance      = "variance"
 )
 
-// disagreement measures the uncertainty of a row from several softmax distributions.
+// disagreement measures the uncertainty of a row by the softmax distributions of several
+// passes.
 type disagreement struct {
 	Measure string `state:"score,of=mutual-information|predictive-entropy|variance"`
 }
 
-// score returns the score of the logits z, passes×c.
+// score returns the score of a row with the logits z, a matrix of passes × c.
 //
-// Let p_s be the distribution of pass s, p their mean and H the entropy in nats. The mutual
-// information of class and pass is H(p) − mean H(p_s), the predictive entropy is H(p), and the
-// variance is the variance of p_s over passes, averaged over classes.
+// Let p_s be the softmax distribution of pass s, p the mean of these distributions, and H
+// the entropy in nats. The mutual information of class and pass is H(p) − mean H(p_s). The
+// predictive entropy is H(p). The variance is the variance of p_s over passes, averaged
+// over classes.
 func (d disagreement) score(z []float32, c int) float64 {
 	passes := len(z) / c
 	all, mean := make([]float64, len(z)), make([]float64, c)
@@ -140,8 +147,8 @@ func (d disagreement) score(z []float32, c int) float64 {
 	return sum / float64(len(z))
 }
 
-// scoreGraph writes the computation of score as graph nodes, for logits of passes,
-// (rows·passes)×c.
+// scoreGraph adds graph nodes that compute score for the logits z of all passes, a matrix
+// of (rows·passes)×c.
 func (d disagreement) scoreGraph(z graph.Tensor, passes int) graph.Tensor {
 	c := z.Cols()
 	p := z.Softmax().Reshape(-1, int64(passes), int64(c))
@@ -164,8 +171,8 @@ func (d disagreement) scoreGraph(z graph.Tensor, passes int) graph.Tensor {
 	return whole.Sub(entropyGraph(z, 1).Reshape(-1, int64(passes)).Mean()).Max(0.)
 }
 
-// entropyOf returns the entropy of p in nats. It is precise even if one class has nearly all
-// of the probability.
+// entropyOf returns the entropy of p in nats. It is precise even if one class has almost
+// the whole probability.
 func entropyOf(p []float64) float64 {
 	top := floats.MaxIdx(p)
 	var rest, sum float64

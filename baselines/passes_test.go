@@ -8,7 +8,8 @@ import (
 )
 
 func TestLastLayerOfManyOutputs(t *testing.T) {
-	// The outputs do not fit one product, so that passes are grouped and rows come in blocks.
+	// The outputs exceed maxPassOutputs, so passes are grouped and rows are divided into
+	// blocks.
 	h, c, n := 24, 200, 24
 	last := &ood.Linear{Weight: zeros(c, h)}
 	for i := range last.Weight.Data {

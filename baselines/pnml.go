@@ -30,7 +30,7 @@ var pnmlMethod = ood.Method{
 type pnml struct {
 	lastLayer
 	gaussian.Whitening
-	Rows float64 `state:"rows,positive"` // number of rows behind the moments of the whitening
+	Rows float64 `state:"rows,positive"` // number of training rows
 }
 
 func fitPNML(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
@@ -42,7 +42,8 @@ func fitPNML(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 	return &pnml{newLastLayer(ctx, t), w, float64(t.Len())}, err
 }
 
-// leastProbability keeps the logarithm of a probability finite, as the authors' code does.
+// minProbability limits probabilities from below so that their logarithms are finite, as
+// the authors' code does.
 const leastProbability = 1e-12
 
 func (s *pnml) Score(ctx context.Context, dst []float64, b ood.Batch) error {

@@ -17,26 +17,28 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// principal holds principal components of the features after a map to m dimensions. Inner
+// principal holds q principal components of rows that were mapped to m dimensions. Inner
 // products of mapped rows equal or approximate a kernel.
 type principal struct {
 	Mean       []float64      `state:"mean[m]"` // mean of the mapped training rows
 	Components blas64.General `state:"components[m,q]"`
 }
 
-// explained returns the parameter for the fraction of variance that the components explain.
+// varianceParam returns the parameter "variance": the fraction of variance that the
+// components explain.
 func explained(otherwise float64, sweep ...any) ood.Param {
 	return ood.Param{Name: "variance", Default: otherwise, Takes: "positive,below=1", Sweep: sweep}
 }
 
 // mappedRows holds the mean and the principal components of the mapped training rows.
 type mappedRows struct {
-	mean []float64 // m
+	mean []float64 // mean of the mapped rows
 	*eigen.Spectrum
 }
 
-// fitPrincipal keeps as many components as explain the parameter "variance". key identifies
-// the map.
+// fitPrincipal fits principal components to the rows that the function of maps to m
+// dimensions. It keeps as many components as are needed to explain the fraction "variance".
+// The argument key identifies the map in the cache.
 func fitPrincipal(ctx context.Context, t ood.Training, p ood.Params, key any, m int, of func(blas32.General) blas64.General) (principal, error) {
 	s, err := memo.Cached(ctx, t.Batch, key, func() (*mappedRows, error) { return newMappedRows(ctx, t, m, of) })
 	if err != nil {
@@ -77,7 +79,7 @@ func newMappedRows(ctx context.Context, t ood.Training, m int, of func(blas32.Ge
 	return &mappedRows{mean, s}, nil
 }
 
-// subtractMean subtracts mean from every row of y.
+// subtractMean subtracts mean from every row of y, in place, and returns y.
 func subtractMean(y blas64.General, mean []float64) blas64.General {
 	for i := range y.Rows {
 		floats.Sub(dense.Row(y, i), mean)
@@ -85,7 +87,8 @@ func subtractMean(y blas64.General, mean []float64) blas64.General {
 	return y
 }
 
-// residualNorms writes the norm of the part of each mapped row that is orthogonal to the components.
+// residualNorms writes the reconstruction error of each mapped row: the norm of its part
+// that is orthogonal to the components. It overwrites the rows.
 func (s principal) residualNorms(dst []float64, of blas64.General) {
 	of = subtractMean(of, s.Mean)
 	along := dense.New(of.Rows, s.Components.Cols)
@@ -96,7 +99,7 @@ func (s principal) residualNorms(dst []float64, of blas64.General) {
 	}
 }
 
-// residualNormsGraph writes the computation of residualNorms as graph nodes.
+// residualNormsGraph adds graph nodes that compute residualNorms.
 func (s principal) residualNormsGraph(of graph.Tensor) graph.Tensor {
 	of = of.Sub(s.Mean)
 	components := of.Constant(graph.Compact(s.Components))

@@ -30,7 +30,7 @@ var qualityDrivenMethod = ood.Method{
 	New: func() any { return &qualityDriven{} },
 }
 
-// qualityDriven has networks whose outputs are the two ends of an interval.
+// qualityDriven has networks with two outputs, the ends of an interval.
 type qualityDriven struct {
 	mlp.Regression
 	Levels []float64 `state:"levels[l],rising,positive,below=1"`
@@ -44,7 +44,7 @@ func (d *qualityDriven) Restored() error {
 }
 
 // Quantiles implements ood.QuantileRegressor. Quantiles are linear between the two ends and
-// constant beyond. Ends that cross are swapped.
+// constant beyond. If the ends cross, they are swapped.
 func (d *qualityDriven) Quantiles(x blas32.General, levels []float64) ood.Quantiles {
 	return d.EachRow(x, levels, d.Apply, func(t int, z, quantiles []float32) {
 		a, b := d.InUnits(t, z[0]), d.InUnits(t, z[1])

@@ -29,22 +29,22 @@ func quantileTrainer(t testing.TB) train.Trainer {
 	return e
 }
 
-// noisyWave returns two targets, one the negative of the other, whose noise increases with
-// |x|.
+// noisyWave returns rows x with two targets. The noise of the targets increases with |x|,
+// and the second target is the negative of the first.
 func noisyWave(n int, seed uint64) (x, y blas32.General) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	x, y = rows.New(n, 2), rows.New(n, 2)
 	for i := range n {
 		v := 4*rng.Float64() - 2
-		x.Data[2*i], x.Data[2*i+1] = float32(v), 7 // a constant column
+		x.Data[2*i], x.Data[2*i+1] = float32(v), 7 // the second column is constant
 		w := 100 + 10*math.Sin(2*v) + (1+math.Abs(v))*rng.NormFloat64()
 		y.Data[2*i], y.Data[2*i+1] = float32(w), float32(-w)
 	}
 	return x, y
 }
 
-// TestQuantileNetworks fits every network to a wave, and checks the coverage of 90 % intervals
-// on new rows.
+// TestQuantileNetworks checks the coverage of 90 % intervals on new rows, for each interval
+// method that trains networks.
 func TestQuantileNetworks(t *testing.T) {
 	trainer := quantileTrainer(t)
 	x, y := noisyWave(1200, 1)
@@ -57,7 +57,7 @@ func TestQuantileNetworks(t *testing.T) {
 		least, most float64
 	}{
 		{conditionalGaussianMethod, 0, .8, .97},
-		{dropoutQuantilesMethod, .3, .1, .95}, // only the uncertainty of the network, without the noise
+		{dropoutQuantilesMethod, .3, .1, .95}, // its intervals do not include the noise of the targets
 		{qualityDrivenMethod, 0, .8, .97},
 	} {
 		t.Run(c.Name, func(t *testing.T) {
@@ -82,7 +82,8 @@ func TestQuantileNetworks(t *testing.T) {
 	}
 }
 
-// small returns a network with one target, two inputs and the given layers.
+// smallRegression returns a random network with two inputs, one target and the given widths
+// of hidden layers.
 func small(outputs int, widths ...int) mlp.Regression {
 	rng := rand.New(rand.NewPCG(1, 1))
 	n := mlp.Regression{
@@ -105,8 +106,8 @@ func small(outputs int, widths ...int) mlp.Regression {
 	return n
 }
 
-// TestDropoutDistribution checks that quantiles are those of all 2³ networks that dropout can
-// produce, with their probabilities.
+// TestDropoutDistribution checks quantiles against the exact distribution of the output.
+// There are only 2³ networks that dropout of three hidden units can produce.
 func TestDropoutDistribution(t *testing.T) {
 	const rate = .25
 	n := small(1, 3)
@@ -139,15 +140,15 @@ func TestDropoutDistribution(t *testing.T) {
 				atMost += o.p
 			}
 		}
-		// Three standard errors of a fraction of 1,000 passes.
+		// slack is three standard errors of a fraction of 1,000 passes.
 		if slack := 3 * math.Sqrt(tau*(1-tau)/1000); below > tau+slack || atMost < tau-slack {
 			t.Errorf("quantile %v is %v, which lies between the levels %v and %v", tau, got, below, atMost)
 		}
 	}
 }
 
-// TestDropoutLayers compares passes of networks with one and several hidden layers with
-// networks whose weights are masked one by one.
+// TestDropoutLayers checks passes against networks whose weights are masked for each pass.
+// The networks have none, one or several hidden layers.
 func TestDropoutLayers(t *testing.T) {
 	x := rows.New(3, 2)
 	for i := range x.Data {

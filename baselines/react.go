@@ -26,7 +26,7 @@ type react struct {
 }
 
 func fitReAct(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
-	// Two passes over the rows find the percentiles of all configurations of a sweep.
+	// All percentiles of a sweep are computed together, in two passes over the rows.
 	clip, err := memo.OncePerKey(ctx, t, func(ood.Params) bool { return true }, func(same []ood.Params, _ func(float64)) ([]float64, error) {
 		var percentiles []float64
 		for _, p := range same {

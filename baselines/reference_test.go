@@ -18,7 +18,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// problem is a file that a script of testdata writes; fixture.py documents its fields.
+// problem is the content of a file that a script in testdata writes. The script fixture.py
+// documents the fields.
 type problem struct {
 	Train, Test part
 	Last        *struct {
@@ -76,7 +77,7 @@ func (p part) batch() ood.Batch {
 	return b
 }
 
-// training returns the rows that a reference score was fitted with.
+// training returns the training data that the scores of r were fitted with.
 func (p problem) training(r reference) ood.Training {
 	t := ood.Training{
 		Batch: p.Train.batch(), Outliers: ood.Batch{Features: general(p.Train.Outliers)},
@@ -108,7 +109,7 @@ func (p problem) training(r reference) ood.Training {
 	return t
 }
 
-// fixedTrainer returns the networks that it holds, without training.
+// fixedTrainer is a Trainer that returns the given networks without training.
 type fixedTrainer []train.Network
 
 func (h *fixedTrainer) Train(_ context.Context, p train.Problem) ([]train.Network, error) {
@@ -121,10 +122,11 @@ func (h *fixedTrainer) Train(_ context.Context, p train.Problem) ([]train.Networ
 	return networks, nil
 }
 
-// recordedNetwork is a network whose dropout passes come from a file, repeated as needed.
+// recordedNetwork is a network whose dropout passes are read from a file. If more passes
+// are needed, they are repeated.
 type recordedNetwork struct {
 	twoLayers
-	z [][][]float32 // passes × n × c
+	z [][][]float32 // logits of the passes: passes × rows × classes
 }
 
 func (n recordedNetwork) Dropouts() int { return 1 }
@@ -137,8 +139,8 @@ func (n recordedNetwork) Dropout(_ context.Context, x ood.InputBlock, passes int
 	return z, nil
 }
 
-// TestReferences compares scores and quantiles with the independent values in testdata, and
-// requires some for every method.
+// TestReferences checks scores and quantiles against values in testdata that were computed
+// independently. Every method must have such values for its default configuration.
 func TestReferences(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.json")
 	if err != nil {

@@ -10,23 +10,23 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// reshaped scores with the energy of the logits after a row was changed according to its
-// largest features.
+// reshaped scores a row with the energy of its logits after a reshaping of its features.
 type reshaped struct {
 	lastLayer
 	Percentile float64 `state:"percentile,least=0,below=100"`
 	reshaping
 }
 
-// reshaping changes a row whose largest features are known, and returns a factor that the
-// result still has to be multiplied by: in numbers, and as graph nodes.
+// reshaping changes the features phi of a row according to its largest features, in two
+// forms: on numbers and on graph tensors. It also returns a factor that the product with
+// the weights is multiplied by.
 type reshaping struct {
 	change func(dst, phi []float32, largest largestFeatures) float64
 	nodes  func(phi, largest, at graph.Tensor) (changed, factor graph.Tensor)
 }
 
-// reshapingMethod completes the description of a method that changes a row according to a
-// percentile of its own features.
+// reshapingMethod completes the description of a method that changes the features of a row
+// according to a percentile of the same features.
 func reshapingMethod(s ood.Method, r reshaping) ood.Method {
 	s.Needs = ood.Needs{Features: true, Logits: true, Weights: true}
 	s.Fit = func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -52,21 +52,23 @@ func (s *reshaped) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	return s.productGraph(changed).Mul(factor).Add(s.Bias).LogSumExp().Neg(), nil
 }
 
-// countAbove returns how many of h features lie above a percentile of them, at least 1.
+// countAbove returns how many of h features are above a percentile of them. It is at least
+// 1.
 func countAbove(percentile float64, h int) int {
-	// The same rounding as in NumPy and PyTorch.
+	// NumPy and PyTorch round in the same way.
 	return max(1, h-int(math.RoundToEven(float64(h)*percentile/100)))
 }
 
 // largestFeatures describes the k largest features of a row.
 type largestFeatures struct {
 	k        int
-	least    float32 // the k-th largest
-	ties     int     // how many of the features equal to least are among the k largest
+	least    float32 // the k-th largest feature
+	ties     int     // number of features equal to threshold that are among the k largest
 	sum, all float64 // sums of the k largest and of all features; NaN if the row contains NaN
 }
 
-// largestOf finds the k largest elements of phi. scratch has the length of phi.
+// largestOf returns the largestFeatures of a row. The buffer scratch must have the length
+// of phi.
 func largestOf(phi []float32, k int, scratch []float64) largestFeatures {
 	l := largestFeatures{k: k, ties: k}
 	for j, v := range phi {
@@ -88,8 +90,8 @@ func largestOf(phi []float32, k int, scratch []float64) largestFeatures {
 	return l
 }
 
-// positions yields the positions of the k largest elements of phi. If elements are equal, the
-// first ones come first.
+// positions yields the indices of the k largest elements of phi. If elements are equal, it
+// prefers the first ones.
 func (l largestFeatures) positions(phi []float32) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for j, v := range phi {
@@ -103,7 +105,8 @@ func (l largestFeatures) positions(phi []float32) iter.Seq[int] {
 	}
 }
 
-// largestSharpening limits the exponent: exp(500) times a logit still fits float64.
+// maxExponent limits the exponent of sharpening, because exp(500) times a logit still fits
+// into float64.
 const largestSharpening = 500
 
 // sharpening returns exp(all/sum), the factor of ASH-S and SCALE for a row of h features.
@@ -111,8 +114,9 @@ func (l largestFeatures) sharpening(h int) float64 {
 	return math.Exp(min(l.ratio(h), largestSharpening))
 }
 
-// ratio returns all/sum. If features are not negative, it lies between 1 and h/k. If features
-// have both signs, sum may not be positive; the result is then h/k.
+// ratio returns all/sum for a row of h features. If no feature is negative, the ratio is
+// between 1 and h/k. If sum is not positive, because of negative features, the result is
+// h/k.
 func (l largestFeatures) ratio(h int) float64 {
 	if l.sum <= 0 {
 		return float64(h) / float64(l.k)
@@ -120,24 +124,24 @@ func (l largestFeatures) ratio(h int) float64 {
 	return l.all / l.sum
 }
 
-// ratioGraph writes the computation of ratio as graph nodes.
+// ratioGraph adds graph nodes that compute largestFeatures.ratio.
 func ratioGraph(x, largest graph.Tensor) graph.Tensor {
 	sum := largest.Double().Sum()
 	return sum.Neg().Less(0.).Choose(x.Double().Sum().Div(sum), float64(x.Cols())/float64(largest.Cols()))
 }
 
-// sharpeningGraph writes the computation of sharpening as graph nodes.
+// sharpeningGraph adds graph nodes that compute sharpening.
 func sharpeningGraph(x, largest graph.Tensor) graph.Tensor {
 	return ratioGraph(x, largest).Min(float64(largestSharpening)).Exp()
 }
 
-// positiveRatio computes ratios of sums of features, and reuses its buffers between rows.
+// positiveRatio computes ratios for one row at a time, and reuses its buffers.
 type positiveRatio struct {
 	positive []float32
 	scratch  []float64
 }
 
-// ratio returns the sum of all positive features divided by the sum of the features above a
+// ratio returns the sum of the positive features divided by the sum of the features above a
 // percentile.
 func (s *positiveRatio) ratio(phi []float32, percentile float64) float64 {
 	if s.positive == nil {
@@ -149,7 +153,7 @@ func (s *positiveRatio) ratio(phi []float32, percentile float64) float64 {
 	return largestOf(s.positive, countAbove(percentile, len(phi)), s.scratch).ratio(len(phi))
 }
 
-// percentile returns the parameter of that name.
+// percentile returns the parameter "percentile".
 func percentile(otherwise float64, sweep ...any) ood.Param {
 	return ood.Param{Name: "percentile", Default: otherwise, Takes: "least=0,below=100", Sweep: sweep}
 }

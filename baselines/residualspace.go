@@ -19,20 +19,22 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// residualSpace is the complement of the principal space of the features. The origin of the
-// features is where the logits of the last layer are as near 0 as possible.
+// residualSpace is the orthogonal complement of the principal components of the features.
+// Features are measured from an origin where the logits of the last layer are as near 0 as
+// possible.
 type residualSpace struct {
 	Origin []float64      `state:"origin[features]"`
-	Basis  blas64.General `state:"basis[features,left]"` // orthonormal columns
+	Basis  blas64.General `state:"basis[features,left]"` // orthonormal basis of the complement, in columns
 }
 
-// centredMoments describes the training rows relative to that origin.
+// centredMoments describes the training rows relative to the origin of residualSpace.
 type centredMoments struct {
-	origin          []float64 // h
+	origin          []float64 // one element per feature
 	reach           float64   // distance from the origin to the mean of the rows
-	*eigen.Spectrum           // of the second moments of the rows
+	*eigen.Spectrum           // eigendecomposition of the second moment of the rows
 }
 
+// momentsAboutOrigin returns the origin and the moments of the training rows about it.
 func momentsAboutOrigin(ctx context.Context, t ood.Training) (*centredMoments, error) {
 	type key struct{}
 	return memo.Cached(ctx, t.Batch, key{}, func() (*centredMoments, error) {
@@ -57,15 +59,15 @@ func momentsAboutOrigin(ctx context.Context, t ood.Training) (*centredMoments, e
 	})
 }
 
-// complement returns the space orthogonal to the k principal components. It has at least one
-// dimension, even if k is the number of features or more.
+// complement returns the space orthogonal to the first k principal components. Even if k is
+// the number of features or more, the space has at least one dimension.
 func (s *centredMoments) complement(p ood.Params) residualSpace {
 	h := len(s.origin)
 	return residualSpace{s.origin, s.Components(0, h-min(p.Count("k", h), h-1))}
 }
 
-// leastLogitsPoint returns −W⁺b, the point that minimises the sum of squared logits. If there
-// are several such points, it is the one with the smallest norm.
+// minLogitsPoint returns −W⁺b, the point that minimises the sum of squared logits. If
+// several points do, it returns the point with the smallest norm.
 func leastLogitsPoint(l *ood.Linear) ([]float64, error) {
 	c, h := l.Weight.Rows, l.Weight.Cols
 	w, bias := dense.Less(l.Weight, nil), make([]float64, c)
@@ -83,7 +85,7 @@ func leastLogitsPoint(l *ood.Linear) ([]float64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the last layer: %w", err)
 	}
-	// The weights are float32, which limits the precision of their singular values.
+	// Because the weights are float32, smaller singular values are only rounding errors.
 	resolution := float64(max(c, h)) / (1 << 24)
 	least := resolution * resolution * s.Values[len(s.Values)-1]
 	solved := make([]float64, len(target))
@@ -107,7 +109,7 @@ func leastLogitsPoint(l *ood.Linear) ([]float64, error) {
 	return origin, nil
 }
 
-// norms writes the norm of each row's part in the complement.
+// norms writes the norm of the part of each row that is in the complement.
 func (s residualSpace) norms(dst []float64, x blas32.General) {
 	y := dense.Project(x, s.Origin, s.Basis)
 	for i := range dst {
@@ -125,7 +127,7 @@ func (s residualSpace) meanNorm(ctx context.Context, x blas32.General) (mean flo
 	return mean
 }
 
-// normsGraph writes the computation of norms as graph nodes, for x.
+// normsGraph adds graph nodes that compute norms for rows x.
 func (s residualSpace) normsGraph(x graph.Tensor) graph.Tensor {
 	return x.Double().Sub(s.Origin).MatMul(graph.Compact(s.Basis)).Norm()
 }

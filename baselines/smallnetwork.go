@@ -11,24 +11,25 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// smallHidden is the width of the hidden layer in the networks of distillation and SVDD.
+// smallHidden is the number of hidden units in the networks of distillation and svdd.
 const smallHidden = 64
 
-// smallNetworkParams returns the parameters for the number of outputs, bounded by memory, and
-// the number of epochs, with the paper's grid.
+// smallNetworkParams returns the parameters for the number of outputs and the number of
+// epochs. The sweep is the grid of the paper. The number of outputs is limited because of
+// memory.
 func smallNetworkParams() []ood.Param {
 	return []ood.Param{{Name: "k", Default: 100, Takes: "count,most=65536", Sweep: []any{100, 1000}}, {Name: "epochs", Default: 10, Takes: "count", Sweep: []any{10, 100}}}
 }
 
-// Each purpose has its own stream, so that its random numbers are independent of other uses of
-// the same seed.
+// Each use of random numbers has its own stream, so that different uses of a seed are
+// independent.
 const (
-	streamTeacher = 0x7465616368 // weights of distillation's teacher
-	streamSVDD    = 0x73766464   // initial weights of SVDD
+	streamTeacher = 0x7465616368 // weights of the teacher of distillation
+	streamSVDD    = 0x73766464   // initial weights of svdd
 )
 
-// drawNetwork draws a network with the given layer widths, from input to output. Weights and
-// biases of a layer with d inputs are uniform on ±1/√d.
+// drawNetwork returns a random network with the given layer widths, from input to output.
+// Weights and biases of a layer with d inputs are uniform on ±1/√d.
 func drawNetwork(seed, stream uint64, biased bool, widths ...int) train.Network {
 	rng := rand.New(rand.NewPCG(seed, stream))
 	var n train.Network
@@ -50,8 +51,8 @@ func drawNetwork(seed, stream uint64, biased bool, widths ...int) train.Network 
 	return n
 }
 
-// trainOne trains the single model of p on the features of t, with the learning rate and batch
-// size of the paper.
+// trainOne trains one model on the features of t for problem p. It sets the learning rate
+// and the batch size of the paper.
 func trainOne(ctx context.Context, t ood.Training, p train.Problem, model train.ModelConfig) (train.Network, error) {
 	p.X, p.BatchSize, p.Progress = t.Features, 64, t.Progress
 	model.Seed, model.LearningRate, model.Target = t.Seed, 1e-3, -1

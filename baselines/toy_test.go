@@ -21,9 +21,9 @@ const (
 	toyClasses = 3
 )
 
-// toy makes rows of three classes that look like ReLU features: large where their class is,
-// and close to its mean. It also makes rows of no class, spread everywhere, and the last layer
-// that separates the classes.
+// toy generates rows of three classes that resemble ReLU features. In-distribution rows are
+// close to the mean of their class, and OOD rows are spread everywhere. The last layer
+// separates the classes.
 type toy struct {
 	last ood.Linear
 	rng  *rand.Rand
@@ -68,8 +68,8 @@ func (t *toy) batch(n int, feature func(row, col int) float64) ood.Batch {
 	return b
 }
 
-// toyLayers returns two substitutes for earlier layers: some of the features, and a non-linear
-// function of them.
+// toyLayers returns two substitutes for earlier layers: differences of features, and a
+// non-linear function of features.
 func toyLayers(phi blas32.General) []blas32.General {
 	sums, bent := zeros(phi.Rows, 7), zeros(phi.Rows, 9)
 	for i := range phi.Rows {
@@ -84,7 +84,7 @@ func toyLayers(phi blas32.General) []blas32.General {
 	return []blas32.General{sums, bent}
 }
 
-// targets returns two targets, one the negative of ten times the other.
+// targets returns two targets for rows x. The second target is −10 times the first.
 func (t *toy) targets(x blas32.General) blas32.General {
 	y := zeros(x.Rows, 2)
 	for i := range x.Rows {
@@ -95,7 +95,7 @@ func (t *toy) targets(x blas32.General) blas32.General {
 	return y
 }
 
-// network maps images of three channels to the features, one to one.
+// network returns a network that maps images of three channels one-to-one to the features.
 func (t *toy) network() ood.Network { return twoLayers{act: wave, slope: waveSlope, last: &t.last} }
 
 func wave(x float64) float64      { return x + math.Sin(x)/2 }
@@ -123,11 +123,12 @@ func (t *toy) training(n int) ood.Training {
 	}
 }
 
-// toyRows holds sets of rows of a toy.
+// toyRows holds sets of rows for tests.
 type toyRows struct {
 	training, many ood.Training
 	in, out        ood.Batch
-	// spread has rows like those of out, to fit interval methods whose targets vary everywhere.
+	// spread has rows from the distribution of out, to fit interval methods. Their targets
+	// vary everywhere.
 	spread     ood.Training
 	outTargets blas32.General
 }
@@ -154,7 +155,7 @@ func strided(m blas32.General) blas32.General {
 	return s
 }
 
-// randomTrainer returns networks of the requested shape with random weights, untrained.
+// randomTrainer is a Trainer that returns untrained networks with random weights.
 type randomTrainer struct{}
 
 func (randomTrainer) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {
@@ -183,7 +184,7 @@ func (randomTrainer) Train(ctx context.Context, p train.Problem) ([]train.Networ
 	return networks, ctx.Err()
 }
 
-// engine trains in ONNX Runtime.
+// engine returns a trainer that runs in ONNX Runtime.
 func engine(t testing.TB) train.Trainer {
 	t.Helper()
 	e, err := fit.New(background, fit.Options{Library: orttest.Open(t).Library().Path, Provider: "cpu", Threads: 1})

@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// output returns a network's output for one row, term by term.
+// output computes the output of a network for one row from its definition.
 func output(layers []train.Layer, x []float32) []float64 {
 	var in []float64
 	for _, v := range x {
@@ -37,7 +37,8 @@ func output(layers []train.Layer, x []float32) []float64 {
 	return in
 }
 
-// TestPaperProblems checks the training problems of distillation and svdd.
+// TestPaperProblems checks the training problems that distillation and svdd give to a
+// trainer.
 func TestPaperProblems(t *testing.T) {
 	training := newToy().training(30)
 	var r recordingTrainer
@@ -97,7 +98,8 @@ func TestPaperProblems(t *testing.T) {
 	}
 }
 
-// recordingTrainer records the problems that it is given.
+// recordingTrainer is a Trainer that records the problems it gets and returns untrained
+// networks.
 type recordingTrainer struct{ problems []train.Problem }
 
 func (r *recordingTrainer) Train(ctx context.Context, p train.Problem) ([]train.Network, error) {

@@ -23,16 +23,16 @@ func clone(m blas32.General) blas32.General {
 	return blas32.General{Rows: m.Rows, Cols: m.Cols, Stride: max(m.Cols, 1), Data: rows.ArrayOf(m).Data.([]float32)}
 }
 
-// featureMeans returns the means of the features, computed once for all methods that are
-// fitted to the rows of t.
+// featureMeans returns the means of the training features. All methods that are fitted to
+// the rows of t share the result.
 func featureMeans(ctx context.Context, t ood.Training) []float64 {
 	type key struct{}
 	mean, _ := memo.Cached(ctx, t.Batch, key{}, func() ([]float64, error) { return moments.Mean(t.Features, false), nil })
 	return mean
 }
 
-// blocks yields blocks of rows of x with the number of their first row, until the rows or the
-// context end.
+// blocks yields blocks of rows of x, each with the index of its first row. It stops early
+// if the context is cancelled.
 func blocks(ctx context.Context, x blas32.General) iter.Seq2[int, blas32.General] {
 	const atOnce = 1024
 	return func(yield func(int, blas32.General) bool) {
@@ -44,7 +44,8 @@ func blocks(ctx context.Context, x blas32.General) iter.Seq2[int, blas32.General
 	}
 }
 
-// bank returns training features that a scorer can keep: a copy, unless t.MayRetain.
+// bank returns the training features for a scorer that stores them. It returns a copy
+// unless t.MayRetain is set.
 func bank(t ood.Training) blas32.General {
 	if t.MayRetain {
 		return t.Features
@@ -52,22 +53,24 @@ func bank(t ood.Training) blas32.General {
 	return clone(t.Features)
 }
 
-// index returns an index of the training features, scaled to unit norm or not.
+// index returns an index for the search of nearest training rows. If unit is set, rows are
+// scaled to unit norm.
 func index(ctx context.Context, t ood.Training, unit bool) (*neighbours.Index, error) {
 	type key struct{ unit bool }
 	return memo.Cached(ctx, t.Batch, key{unit}, func() (*neighbours.Index, error) { return neighbours.New(bank(t), unit), nil })
 }
 
-// ranked computes distances to training rows by rank.
+// ranked computes the distances from a row to training rows of given ranks.
 type ranked struct {
 	Train blas32.General `state:"train[n,features]"`
 	index *neighbours.Index
-	ranks []int // rank 0 is the nearest row; all ranks of a sweep
+	ranks []int // all ranks of a sweep; rank 0 is the nearest row
 }
 
 func newRanked(x *neighbours.Index, ranks ...int) ranked { return ranked{x.Rows, x, ranks} }
 
-// distances returns the distances of the rows of a block to the training row of each rank.
+// distances returns, for each rank, the distance of each row of b to the training row of
+// this rank.
 func (s *ranked) distances(ctx context.Context, b ood.Batch) (map[int][]float64, error) {
 	return memo.Cached(ctx, b, s.index, func() (map[int][]float64, error) { return s.index.Distances(ctx, b.Features, s.ranks) })
 }

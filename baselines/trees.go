@@ -11,7 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// treeCount limits the number of trees by their memory, before any tree is grown.
+// treeCount is the constraint on the number of trees. It limits the memory before any tree
+// is grown.
 const treeCount = "count,most=1000000"
 
 // splitParams returns the parameters of the search for splits.
@@ -19,14 +20,15 @@ func splitParams() []ood.Param {
 	return []ood.Param{{Name: "max_features", Default: 1, Takes: "positive,most=1"}, {Name: "bins", Default: 0, Takes: "count,least=-1"}}
 }
 
-// treeOptions returns when trees stop growing.
+// treeOptions returns the options that decide when trees stop growing.
 func treeOptions(p ood.Params) trees.Options {
 	return trees.Options{
 		MaxDepth: p.Int("max_depth"), MinSplit: p.Int("min_samples_split"), MinLeaf: p.Int("min_samples_leaf"), MaxFeatures: p.Float("max_features"),
 	}
 }
 
-// treeData arranges the features for trees, once for all methods with the same number of bins.
+// treeData arranges the training features for trees. All methods with the same number of
+// bins share the result.
 func treeData(ctx context.Context, t ood.Training, bins int) (*trees.Data, error) {
 	type key struct{ bins int }
 	return memo.Cached(ctx, t.Batch, key{bins}, func() (*trees.Data, error) { return trees.NewData(t.Features, bins) })
@@ -41,8 +43,9 @@ func targetColumn(y blas32.General, t int) []float32 {
 	return column
 }
 
-// stepProgress turns steps that are done in several goroutines into calls of progress, one at a
-// time and never decreasing.
+// stepProgress returns a function that counts one step and reports progress. Several
+// goroutines may call it: calls of progress do not overlap, and the fraction never
+// decreases.
 func stepProgress(total int, progress func(share float64)) (step func()) {
 	var mu sync.Mutex
 	done := 0

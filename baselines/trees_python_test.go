@@ -32,7 +32,7 @@ var treeSets = []string{
 	"concrete", "power-plant", "wine-quality-red", "yacht", "naval-propulsion-plant", "energy", "bostonHousing", "kin8nm",
 }
 
-// treeConfiguration is fitted in Go and in Python.
+// treeConfiguration is a configuration of a method that is fitted in Go and in Python.
 type treeConfiguration struct {
 	Name   string     `json:"name"`
 	Method string     `json:"method"`
@@ -51,11 +51,11 @@ var treeConfigurations = []treeConfiguration{
 type treeProblem struct {
 	Set         string         `json:"set"`
 	Seed        uint64         `json:"seed"`
-	File        string         `json:"file"` // rows of inputs and target, float32, train first
+	File        string         `json:"file"` // file of rows with inputs and target, as float32; training rows first
 	Cols        int            `json:"cols"`
 	Train       int            `json:"train"`
-	Range       float64        `json:"range"` // range of the target on the whole set
-	all         blas32.General // content of File
+	Range       float64        `json:"range"` // range of the target on the whole data set
+	all         blas32.General // the rows in File
 	inputs, out blas32.General
 }
 
@@ -66,8 +66,9 @@ type treeResult struct {
 	PICP, MPIW, Fit, Predict float64
 }
 
-// TestForestAgainstPython prints coverage and width of 95 % intervals of trees in Go and in
-// Python, averaged over the splits of each set, and the time that they took:
+// TestForestAgainstPython compares trees in Go and in Python. It prints the coverage and
+// width of 95 % intervals, averaged over the splits of each data set, and the times of fits
+// and predictions:
 //
 //	go test ./baselines -run ForestAgainstPython -python python3 -v
 func TestForestAgainstPython(t *testing.T) {
@@ -93,7 +94,7 @@ func TestForestAgainstPython(t *testing.T) {
 		}
 		theirs = append(theirs, r)
 	}
-	// Before and after, because the load of the machine varies.
+	// The load of the machine varies, so measure the time in Go again after Python.
 	for i, r := range fitTrees(t, problems, levels) {
 		ours[i].Fit, ours[i].Predict = min(ours[i].Fit, r.Fit), min(ours[i].Predict, r.Predict)
 	}
@@ -109,7 +110,8 @@ func TestForestAgainstPython(t *testing.T) {
 				got, want [2]float64
 				slack     float64
 			}{{"PICP", a.picp, b.picp, 0.01}, {"MPIW", a.mpiw, b.mpiw, 0.02 * b.mpiw[0]}} {
-				// Splits are shared; the seeds of the trees differ.
+				// Both sides use the same splits but different seeds for the trees, so
+				// results differ a little.
 				if !(math.Abs(v.got[0]-v.want[0]) <= v.slack+v.want[1]) {
 					t.Errorf("%s on %s: %s %.3f, in Python %.3f", c.Name, set, v.name, v.got[0], v.want[0])
 				}
@@ -167,7 +169,8 @@ func fitTrees(t *testing.T, problems []treeProblem, levels []float64) []treeResu
 	return results
 }
 
-// treeSummary holds means and standard deviations over seeds, and seconds.
+// treeSummary holds the mean and standard deviation, over splits, of the coverage and the
+// width of intervals. It also holds mean times in seconds.
 type treeSummary struct {
 	picp, mpiw   [2]float64
 	fit, predict float64
@@ -196,7 +199,8 @@ func slice(m blas32.General, lo, hi int) blas32.General {
 	return blas32.General{Rows: hi - lo, Cols: m.Cols, Stride: m.Stride, Data: m.Data[lo*m.Stride : (hi-1)*m.Stride+m.Cols]}
 }
 
-// readTreeProblems splits every set several times, 90 to 10.
+// readTreeProblems reads every data set and splits it at random into 90 % training rows and
+// 10 % test rows, once for each seed.
 func readTreeProblems(t *testing.T, seeds int) []treeProblem {
 	data := os.Getenv("ATTACH_DATA")
 	if data == "" {

@@ -14,8 +14,8 @@ import (
 
 var treeMethods = []ood.Method{method("gradient-boosting"), method("quantile-forest")}
 
-// steps returns two targets of three inputs: y = ⌊x₀⌋ + (1 + 1{x₁ > 0})·noise, and minus ten
-// times that.
+// steps returns rows x with three inputs and two targets. The first target is y = ⌊x₀⌋ + (1
+// + 1{x₁ > 0})·noise, and the second is −10·y.
 func steps(n int, seed uint64) (x, y blas32.General) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	x = blas32.General{Rows: n, Cols: 3, Stride: 4, Data: make([]float32, 4*n)}
@@ -23,14 +23,15 @@ func steps(n int, seed uint64) (x, y blas32.General) {
 	for i := range n {
 		row := x.Data[4*i : 4*i+4]
 		row[0], row[1], row[2] = 3*rng.Float32(), 2*rng.Float32()-1, rng.Float32()
-		row[3] = float32(math.NaN()) // beyond the columns
+		row[3] = float32(math.NaN()) // this gap after the three columns must be ignored
 		v := float32(math.Floor(float64(row[0])) + stepsNoise(row)*rng.NormFloat64())
 		y.Data[3*i], y.Data[3*i+1] = v, -10*v
 	}
 	return x, y
 }
 
-// regression returns the training rows of an interval method, at two or more levels.
+// regression returns training data for an interval method. The default levels are 0.1, 0.5
+// and 0.9.
 func regression(x, y blas32.General, levels ...float64) ood.Training {
 	if levels == nil {
 		levels = []float64{.1, .5, .9}

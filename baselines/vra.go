@@ -28,7 +28,7 @@ var vraMethod = ood.Method{
 	New: func() any { return &vra{} },
 }
 
-// Values of the parameter "below".
+// These are the values of the parameter "below".
 const (
 	belowZero = "zero"
 	belowClip = "clip"

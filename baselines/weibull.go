@@ -6,24 +6,25 @@ import (
 )
 
 // weibull measures how unusually large a number is. It is a Weibull distribution with two
-// parameters, fitted by maximum likelihood to the largest of some numbers, after a shift that
-// moves the smallest of them to translation. The libMR of OpenMax's authors does the same.
+// parameters, a shape and a scale. It is fitted by maximum likelihood to the largest of
+// some numbers, after a shift that moves the smallest of these to minShifted. The libMR of
+// OpenMax's authors shifts in the same way.
 type weibull struct {
-	largest float64 // largest of the numbers
-	at      float64 // value of largest after the shift, at least translation
-	shape   float64 // 0 if there were no numbers
-	ratio   float64 // log (at/scale)^shape, with scale the other parameter
+	largest float64 // largest of the fitted numbers
+	at      float64 // value of largest after the shift, at least minShifted
+	shape   float64 // 0 if there were no numbers to fit
+	ratio   float64 // log (at/scale)^shape, where scale is the scale parameter
 }
 
 const (
 	translation = 10_000
-	// steepest is the shape for numbers that are all equal: their likelihood grows with the
-	// shape without a limit.
+	// maxShape is the shape for numbers that are all equal, because their likelihood grows
+	// with the shape without limit.
 	steepest = 1e12
 )
 
-// fitWeibull fits a distribution to the n largest numbers, or to all if they are fewer. It
-// sorts numbers.
+// fitWeibull fits a distribution to the n largest numbers, or to all if there are fewer. It
+// sorts numbers in place.
 func fitWeibull(numbers []float64, n int) weibull {
 	if len(numbers) == 0 {
 		return weibull{at: translation}
@@ -38,7 +39,7 @@ func fitWeibull(numbers []float64, n int) weibull {
 		logs[i] = t.log(v)
 		mean += logs[i] / float64(len(tail))
 	}
-	// The likelihood is largest where this is 0. It increases with the shape k.
+	// derivative is 0 at the shape k that maximises the likelihood. It increases with k.
 	derivative := func(k float64) float64 {
 		var sum, weighted float64
 		for _, u := range logs {
@@ -48,7 +49,7 @@ func fitWeibull(numbers []float64, n int) weibull {
 		}
 		return weighted/sum - mean - 1/k
 	}
-	low := float64(steepest) // a shape at which the derivative is not positive
+	low := float64(steepest) // a shape with a derivative of at most 0
 	if mean < -1/low {
 		low = -1 / mean
 	}
@@ -73,10 +74,11 @@ func fitWeibull(numbers []float64, n int) weibull {
 	return t
 }
 
-// log returns the logarithm of the ratio of v to the largest number, both shifted.
+// log returns the logarithm of v divided by the largest number, after both are shifted.
 func (t weibull) log(v float64) float64 { return math.Log1p((v - t.largest) / t.at) }
 
-// probability returns the probability of a number below v, or 1 if there were no numbers.
+// probability returns the probability of a number below v, or 1 if there were no numbers to
+// fit.
 func (t weibull) probability(v float64) float64 {
 	switch {
 	case t.shape == 0:

@@ -9,7 +9,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// TestFitWeibull checks that parameters near the fitted ones do not have a higher likelihood.
+// TestFitWeibull checks that parameters near the fitted ones do not have a higher
+// likelihood.
 func TestFitWeibull(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, spread := range []float64{1e-6, 1, 100} {
@@ -23,7 +24,8 @@ func TestFitWeibull(t *testing.T) {
 		likelihood := func(k, scale float64) float64 {
 			var sum float64
 			for _, v := range top {
-				// The mean log density, without terms that rounding would drown.
+				// This is the log density without constant terms, which are so large that
+				// rounding would hide the differences.
 				u := math.Log1p((v-tail.largest)/tail.at) + math.Log(tail.at/scale)
 				sum += math.Log(k) + k*u - math.Exp(k*u)
 			}
@@ -32,7 +34,8 @@ func TestFitWeibull(t *testing.T) {
 		best := likelihood(tail.shape, scale)
 		for _, k := range []float64{.99, 1.01} {
 			for _, s := range []float64{-.02, 0, .02} {
-				// The scale changes by fractions of the width of the tail.
+				// The step of the scale is small if the tail is narrow, that is, if the
+				// shape is large.
 				if other := likelihood(k*tail.shape, scale*(1+s/tail.shape)); other > best+1e-6 {
 					t.Errorf("spread %v: shape %.6g times %v and scale moved by %v are likelier", spread, tail.shape, k, s)
 				}

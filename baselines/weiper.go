@@ -48,23 +48,23 @@ type weiper struct {
 	Seed       uint64  `state:"seed"`
 	Repeats    int     `state:"repeats,least=1"`
 	Distance   float64 `state:"distance,least=0"`
-	Share      float64 `state:"share,least=0"` // weight of the divergence of the logits
+	Share      float64 `state:"share,least=0"` // parameter "weight": the weight of the divergence of the logits
 	Confidence float64 `state:"confidence,least=0"`
 
 	Features histogram `state:"features"`
 	Logits   histogram `state:"logits"`
 
-	perturbed blas32.General // repeats·c × h
+	perturbed blas32.General // weights of all copies of the last layer, repeats·c × h
 }
 
 // These floors are added to the fraction in each bin, so that its logarithm is finite. The
-// authors use one value for features and another for logits.
+// authors use different floors for features and for logits.
 const (
 	featuresFloor = .01
 	logitsFloor   = .025
 )
 
-// weiperRows is the number of rows that are multiplied with perturbed weights at once.
+// weiperRows is the number of rows that are multiplied with the perturbed weights at once.
 const weiperRows = 64
 
 func fitWeiPer(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
@@ -100,8 +100,8 @@ func fitWeiPer(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	return s, err
 }
 
-// Restored draws the noise again. It is not saved, because it is many times as large as the
-// rest of the state.
+// Restored draws the perturbed weights again from the seed. They are not saved, because
+// they are much larger than the rest of the state.
 func (s *weiper) Restored() error {
 	c, h := s.Weight.Rows, s.Weight.Cols
 	if numbers := float64(s.Repeats) * float64(c) * float64(h); 4*numbers > rows.MostMemory {
@@ -124,7 +124,7 @@ func (s *weiper) Restored() error {
 	return nil
 }
 
-// logitsOf returns the logits of every copy of the last layer.
+// logitsOf returns the logits of every copy of the last layer for the rows of x.
 func (s *weiper) logitsOf(x blas32.General) blas32.General {
 	z := rows.New(x.Rows, s.perturbed.Rows)
 	for i := range z.Rows {
@@ -164,11 +164,11 @@ func (s *weiper) ScoreGraph(graph.Batch) (graph.Tensor, error) {
 	return graph.Tensor{}, graph.Refuse("it counts %s of a row into a histogram", rows.Count(s.perturbed.Rows, "logit"))
 }
 
-// histogram has bins of equal width from Low up to, but excluding, High.
+// histogram has bins of equal width for numbers in [Low, High).
 type histogram struct {
 	Low       float64   `state:"low"`
 	High      float64   `state:"high"`
-	Mean      []float64 `state:"mean[bins],least=0"` // mean fraction of each bin, over the training rows
+	Mean      []float64 `state:"mean[bins],least=0"` // fraction of numbers in each bin, averaged over the training rows
 	Smoothing int       `state:"smoothing,least=1"`
 }
 
@@ -176,15 +176,16 @@ func newHistogram(bins, smoothing int) histogram {
 	return histogram{math.Inf(1), math.Inf(-1), make([]float64, bins), smoothing}
 }
 
-// widen extends the range to include numbers.
+// widen extends the range to include the numbers in v.
 func (h *histogram) widen(v []float32) {
 	for _, x := range v {
-		// The authors add 1e-8 to the largest number, in float32.
+		// Like the authors, add 1e-8 to the largest number, in float32.
 		h.Low, h.High = min(h.Low, float64(x)), max(h.High, float64(x+1e-8))
 	}
 }
 
-// count writes the fraction of numbers in each bin. Numbers outside the range are in none.
+// count writes the fraction of the numbers v in each bin. Numbers outside the range are in
+// no bin.
 func (h *histogram) count(shares []float64, v []float32) {
 	clear(shares)
 	for _, x := range v {
@@ -195,8 +196,9 @@ func (h *histogram) count(shares []float64, v []float32) {
 	}
 }
 
-// divergence returns the symmetric divergence between the mean fractions and smoothed ones,
-// with floor added to all. smooth is workspace of the same length.
+// divergence returns the symmetric Kullback–Leibler divergence between the mean fractions
+// and the smoothed fractions of a row. It adds floor to all fractions. The buffer smooth
+// has one element per bin.
 func (h *histogram) divergence(shares, smooth []float64, floor float64) float64 {
 	last := len(shares) - 1
 	for i := range smooth {
