@@ -47,7 +47,7 @@ const (
 
 type adascale struct {
 	lastLayer
-	nudge
+	perturbation
 	Scales  string    `state:"scales,of=features|logits"`
 	Low     float64   `state:"low,least=0,below=100"`
 	High    float64   `state:"high,least=0,below=100"`
@@ -58,7 +58,7 @@ type adascale struct {
 }
 
 // perturbation describes how inputs are perturbed.
-type nudge struct {
+type perturbation struct {
 	Share   float64 `state:"share,positive"`
 	Epsilon float64 `state:"epsilon,least=0"`
 }
@@ -68,7 +68,7 @@ const trainingRowsAtOnce = 64
 
 func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	s := &adascale{
-		lastLayer: newLastLayer(ctx, t), nudge: nudge{p.Float("share"), p.Float("epsilon")}, Scales: p["scales"].(string), Low: p.Float("low"), High: p.Float("high"),
+		lastLayer: newLastLayer(ctx, t), perturbation: perturbation{p.Float("share"), p.Float("epsilon")}, Scales: p["scales"].(string), Low: p.Float("low"), High: p.Float("high"),
 		Kept: p.Float("kept"), Shifted: p.Float("shifted"), Shift: p.Float("shift"),
 	}
 	if s.High < s.Low {
@@ -79,11 +79,11 @@ func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 	}
 	n := min(p.Int("samples"), t.Len())
 	type key struct {
-		nudge
+		perturbation
 		n int
 	}
 	type moved struct{ before, after blas32.General }
-	m, err := memo.Cached(ctx, t.Batch, key{s.nudge, n}, func() (moved, error) {
+	m, err := memo.Cached(ctx, t.Batch, key{s.perturbation, n}, func() (moved, error) {
 		picked := make([]int, n)
 		for i := range picked {
 			picked[i] = i * t.Len() / n
@@ -120,7 +120,7 @@ func fitAdaSCALE(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 
 // features returns the features of the perturbed inputs of b. Scorers with equal
 // perturbations share the result.
-func (n nudge) features(ctx context.Context, b ood.Batch) (blas32.General, error) {
+func (n perturbation) features(ctx context.Context, b ood.Batch) (blas32.General, error) {
 	return memo.Cached(ctx, b, n, func() (blas32.General, error) {
 		_, g, err := gradientOf(ctx, b, ood.Scalar{Top: true})
 		if err != nil {
@@ -194,7 +194,7 @@ func (s *adascale) Score(ctx context.Context, dst []float64, b ood.Batch) error 
 		ratio := share.ratio(phi, s.percentile(shift))
 		features, logits := 1., ratio*ratio
 		if s.Scales == scalesFeatures {
-			features, logits = math.Exp(min(ratio, largestSharpening)), 1
+			features, logits = math.Exp(min(ratio, maxExponent)), 1
 		}
 		for k, v := range row(product, i) {
 			z[k] = logits * (features*float64(v) + s.Bias[k])

@@ -11,15 +11,15 @@ import (
 // differs from it. Without labels, it returns all predicted classes.
 func correctClasses(t ood.Training) ([]int, error) {
 	classes := rows.Argmax(t.Logits)
-	right := 0
+	correct := 0
 	for i, predicted := range classes {
 		if t.Labels != nil && t.Labels[i] != predicted {
 			classes[i] = -1
 			continue
 		}
-		right++
+		correct++
 	}
-	if right == 0 {
+	if correct == 0 {
 		return nil, errors.New("no training row is predicted as its label: are labels numbered like the network's outputs? " +
 			"Without labels, predicted classes are used")
 	}

@@ -40,11 +40,11 @@ func TestMismatchedLabels(t *testing.T) {
 // top reports, for each logit of row i, whether it is the largest of the row.
 func top(z blas32.General, i int) []bool {
 	r := z.Data[i*z.Stride : i*z.Stride+z.Cols]
-	is := make([]bool, len(r))
+	largest := make([]bool, len(r))
 	for k, v := range r {
-		is[k] = v == slices.Max(r)
+		largest[k] = v == slices.Max(r)
 	}
-	return is
+	return largest
 }
 
 func TestRestoreRejectsInvalidStates(t *testing.T) {

@@ -33,7 +33,7 @@ func (c conformance) graph(t *testing.T) {
 			if k > 0 && opset != opsets[0] {
 				continue
 			}
-			model, err := c.written(s, opset)
+			model, err := c.graphModel(s, opset)
 			if errors.As(err, &why) {
 				if _, none := graph.Score(nil, graph.Batch{}); why == none {
 					t.Fatal("the method has neither a graph nor a reason why not")
@@ -49,7 +49,7 @@ func (c conformance) graph(t *testing.T) {
 				t.Fatalf("%v, operator set %d: %v", c.configs[k], opset, err)
 			}
 			defer session.Close()
-			if !c.same(t, s, session) {
+			if !c.matches(t, s, session) {
 				t.Fatalf("%v, operator set %d", c.configs[k], opset)
 			}
 		}
@@ -63,7 +63,7 @@ func (c conformance) graph(t *testing.T) {
 }
 
 // graphModel returns an ONNX model that computes the scores of a scorer.
-func (c conformance) written(s *fitting.Scorer, opset int64) (*pb.ModelProto, error) {
+func (c conformance) graphModel(s *fitting.Scorer, opset int64) (*pb.ModelProto, error) {
 	b := onnx.NewBuilder("test", opset)
 	var in graph.Batch
 	for _, name := range s.Widths().Names() {
@@ -88,14 +88,14 @@ func (c conformance) written(s *fitting.Scorer, opset int64) (*pb.ModelProto, er
 
 // matches reports whether a graph and its scorer agree. It also checks that rows with NaN
 // or infinities score NaN or +Inf, and that no row scores −Inf.
-func (c conformance) same(t *testing.T, s *fitting.Scorer, session *ort.Session) bool {
+func (c conformance) matches(t *testing.T, s *fitting.Scorer, session *ort.Session) bool {
 	t.Helper()
 	for _, b := range []ood.Batch{c.out, c.in, c.in.Slice(0, 1)} {
 		if !agree(t, c.run(t, session, b), c.predict(t, s, b)) {
 			return false
 		}
 	}
-	odd := batchparts.Map(c.in, func(m blas32.General) blas32.General {
+	unusual := batchparts.Map(c.in, func(m blas32.General) blas32.General {
 		m = withValue(withValue(withValue(m, 3, math.NaN()), 5, math.Inf(1)), 7, math.Inf(-1))
 		for k, v := range []float32{1e-38, 1e20, 3e38, -3e38} {
 			for j := range m.Cols {
@@ -104,7 +104,7 @@ func (c conformance) same(t *testing.T, s *fitting.Scorer, session *ort.Session)
 		}
 		return m
 	})
-	got, want := c.run(t, session, odd), c.predict(t, s, c.in)
+	got, want := c.run(t, session, unusual), c.predict(t, s, c.in)
 	var beside, alone []float64
 	for i := range c.in.Len() {
 		at := c.at(got, i)

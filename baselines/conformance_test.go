@@ -199,7 +199,7 @@ func (c conformance) predict(t *testing.T, s *fitting.Scorer, b ood.Batch) []flo
 }
 
 // perRow returns the number of predictions for a row.
-func (c conformance) each() int {
+func (c conformance) perRow() int {
 	if c.Needs.Targets {
 		return c.training.Targets.Cols * len(levels)
 	}
@@ -207,7 +207,7 @@ func (c conformance) each() int {
 }
 
 // at returns the predictions for row i.
-func (c conformance) at(all []float64, i int) []float64 { return all[i*c.each() : (i+1)*c.each()] }
+func (c conformance) at(all []float64, i int) []float64 { return all[i*c.perRow() : (i+1)*c.perRow()] }
 
 func near(a, b []float64, tolerance float64) bool {
 	return slices.EqualFunc(a, b, func(x, y float64) bool {
@@ -279,15 +279,15 @@ func (c conformance) finite(t *testing.T) {
 
 func (c conformance) rowOrder(t *testing.T) {
 	n := c.out.Len()
-	backwards := make([]int, n)
-	for i := range backwards {
-		backwards[i] = n - 1 - i
+	indices := make([]int, n)
+	for i := range indices {
+		indices[i] = n - 1 - i
 	}
-	picked := c.out.Select(backwards)
-	turned := batchparts.Map(picked, strided)
-	turned.Labels, turned.Inputs = picked.Labels, picked.Inputs
+	picked := c.out.Select(indices)
+	reversed := batchparts.Map(picked, strided)
+	reversed.Labels, reversed.Inputs = picked.Labels, picked.Inputs
 	for k, s := range c.scorers {
-		want, got := c.predict(t, s, c.out), c.predict(t, s, turned)
+		want, got := c.predict(t, s, c.out), c.predict(t, s, reversed)
 		for i := range n {
 			if !c.near(c.at(got, n-1-i), c.at(want, i)) {
 				t.Fatalf("%v: row %d depends on the order of rows or on the stride", c.configs[k], i)
@@ -394,7 +394,7 @@ func (c conformance) betterThanChance(t *testing.T) {
 }
 
 func (c conformance) needs(t *testing.T) {
-	enough := c.training
+	sufficient := c.training
 	for need, remove := range map[ood.Needs]func(*ood.Training){
 		{Features: true}: func(t *ood.Training) { t.Features = blas32.General{} },
 		{Logits: true}:   func(t *ood.Training) { t.Logits = blas32.General{} },
@@ -409,7 +409,7 @@ func (c conformance) needs(t *testing.T) {
 		{Levels: true, Ends: true}:     func(t *ood.Training) { t.Levels = nil },
 	} {
 		if need = c.among(need); need == (ood.Needs{}) {
-			remove(&enough)
+			remove(&sufficient)
 			continue
 		}
 		lacking := c.training
@@ -420,9 +420,9 @@ func (c conformance) needs(t *testing.T) {
 			t.Errorf("without %v: %v", need, err)
 		}
 	}
-	enough.Inputs = nil
+	sufficient.Inputs = nil
 	var absent *ood.NeedError
-	if _, err := c.refit(enough); c.Needs != (ood.Needs{}) && err != nil && !errors.Is(err, classes.ErrNoClasses) && !(errors.As(err, &absent) && absent.Need.Inputs) {
+	if _, err := c.refit(sufficient); c.Needs != (ood.Needs{}) && err != nil && !errors.Is(err, classes.ErrNoClasses) && !(errors.As(err, &absent) && absent.Need.Inputs) {
 		t.Errorf("does not fit with only what it needs: %v", err)
 	}
 	s := c.scorers[0]
@@ -513,17 +513,17 @@ func (c conformance) parameters(t *testing.T) {
 		}
 	}
 	refused("nonsense", 1.)
-	for name, otherwise := range fitting.Default(c.Method) {
+	for name, defaultValue := range fitting.Default(c.Method) {
 		for _, v := range []any{"nonsense", -3., math.NaN(), math.Inf(1), []int{1}, nil} {
 			refused(name, v)
 		}
-		if _, ok := otherwise.(float64); !ok {
+		if _, ok := defaultValue.(float64); !ok {
 			continue
 		}
 		_, err := fitting.With(c.Method, ood.Params{name: math.NaN()})
 		says := strings.ReplaceAll(err.Error(), "a fraction below 1", "a fraction")
 		if strings.Contains(says, "whole number") && !strings.Contains(says, "fraction") {
-			refused(name, otherwise.(float64)+.5)
+			refused(name, defaultValue.(float64)+.5)
 		}
 		for _, b := range bound.FindAllStringSubmatch(says, -1) {
 			v, err := strconv.ParseFloat(b[2], 64)

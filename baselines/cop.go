@@ -20,7 +20,7 @@ var copMethod = ood.Method{
 	Ref:    "Fang et al. 2024, arXiv:2402.02949, CoP",
 	Needs:  ood.Needs{Features: true},
 	Memory: squareMatrices(eigen.Squares),
-	Params: []ood.Param{explained(.85, .7, .85, .9, .95, .99)},
+	Params: []ood.Param{varianceParam(.85, .7, .85, .9, .95, .99)},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 		c, err := fitPrincipal(ctx, t, p, directionsKey{}, t.Features.Cols, unitRows)
 		return &cop{c}, err

@@ -22,7 +22,7 @@ var corpMethod = ood.Method{
 		return eigen.Squares*squareBytes(m) + 8*float64(m)*float64(t.Features.Cols)
 	},
 	Params: []ood.Param{
-		{Name: "gamma", Default: 2, Takes: "positive"}, explained(.8),
+		{Name: "gamma", Default: 2, Takes: "positive"}, varianceParam(.8),
 		// With 8,192 frequencies, each matrix of the eigenproblem takes 0.5 GB.
 		{Name: "frequencies", Default: 0, Takes: "count,least=0,most=8192"},
 	},

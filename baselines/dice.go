@@ -37,9 +37,9 @@ func (s *dice) sparsify(mean []float64, percentile float64) {
 	for i, w := range s.Weight.Data {
 		contributions[i] = float64(w) * mean[i%len(mean)]
 	}
-	least := quantile.Percentile(slices.Clone(contributions), percentile)
+	threshold := quantile.Percentile(slices.Clone(contributions), percentile)
 	for i, v := range contributions {
-		if !(v > least) {
+		if !(v > threshold) {
 			s.Weight.Data[i] = 0
 		}
 	}

@@ -43,9 +43,9 @@ func fitDistance(ctx context.Context, t ood.Training, p ood.Params) (any, error)
 // ranksOf returns the two ranks among n sorted distances that a percentile lies between,
 // and its position between them as a fraction. It interpolates as numpy.percentile does by
 // default.
-func ranksOf(percentile float64, n int) (low, high int, share float64) {
-	at, share := math.Modf(percentile / 100 * float64(n-1))
-	return int(at), int(at + math.Ceil(share)), share
+func ranksOf(percentile float64, n int) (low, high int, fraction float64) {
+	at, fraction := math.Modf(percentile / 100 * float64(n-1))
+	return int(at), int(at + math.Ceil(fraction)), fraction
 }
 
 func (s *distance) Restored() error {
@@ -62,19 +62,19 @@ func (s *distance) Score(ctx context.Context, dst []float64, b ood.Batch) error 
 	if err != nil {
 		return err
 	}
-	low, high, share := ranksOf(s.Percentile, s.Train.Rows)
+	low, high, fraction := ranksOf(s.Percentile, s.Train.Rows)
 	for i, d := range of[low] {
-		dst[i] = d + share*(of[high][i]-d)
+		dst[i] = d + fraction*(of[high][i]-d)
 	}
 	return nil
 }
 
 func (s *distance) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
-	low, high, share := ranksOf(s.Percentile, s.Train.Rows)
+	low, high, fraction := ranksOf(s.Percentile, s.Train.Rows)
 	of, err := s.index.DistancesGraph(b.Features, low, high)
 	if err != nil {
 		return of, err
 	}
 	below := of.Columns(0, 1)
-	return of.Columns(1, 2).Sub(below).Mul(share).Add(below), nil
+	return of.Columns(1, 2).Sub(below).Mul(fraction).Add(below), nil
 }

@@ -163,7 +163,7 @@ func TestNearestOfSimilarRows(t *testing.T) {
 func TestMayRetain(t *testing.T) {
 	for _, m := range []ood.Method{method("distance"), method("knn"), method("lof"), method("nnguide")} {
 		batch := toyBatch(60)
-		stays, err := fitting.Fit(background, m, ood.Training{Batch: batch, MayRetain: true}, fitting.Default(m))
+		retained, err := fitting.Fit(background, m, ood.Training{Batch: batch, MayRetain: true}, fitting.Default(m))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,8 +179,8 @@ func TestMayRetain(t *testing.T) {
 			}
 			return false
 		}
-		if !shares(stays) || shares(copied) {
-			t.Errorf("%s: shares memory with MayRetain: %v; without: %v", m.Name, shares(stays), shares(copied))
+		if !shares(retained) || shares(copied) {
+			t.Errorf("%s: shares memory with MayRetain: %v; without: %v", m.Name, shares(retained), shares(copied))
 		}
 	}
 }

@@ -29,13 +29,13 @@ type geometricalFeatures struct{ boundaries }
 func (s *geometricalFeatures) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	for i, z := range s.logits(ctx, b) {
 		y := floats.MaxIdx(z)
-		least := math.Inf(1)
+		nearest := math.Inf(1)
 		for k, d := range s.distancesFrom(y) {
 			if k != y {
-				least = min(least, (z[y]-z[k])/d)
+				nearest = min(nearest, (z[y]-z[k])/d)
 			}
 		}
-		dst[i] = -least
+		dst[i] = -nearest
 	}
 	return nil
 }

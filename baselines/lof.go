@@ -36,27 +36,27 @@ type lof struct {
 	Density []float64      `state:"density[n],positive"` // local reachability density of each training row
 	K       int            `state:"k,least=1"`
 	index   *neighbours.Index
-	most    int // largest k in the sweep
+	maxK    int // largest k in the sweep
 }
 
 func fitLOF(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-	n, most := t.Len(), 0
+	n, maxK := t.Len(), 0
 	if n < 2 {
 		return nil, &rows.TooFewRowsError{What: "neighbours of training rows", Have: n, Need: 2}
 	}
 	for _, other := range memo.Grid(ctx) {
-		most = max(most, min(other.Int("k"), n-1))
+		maxK = max(maxK, min(other.Int("k"), n-1))
 	}
 	x, err := index(ctx, t, false)
 	if err != nil {
 		return nil, err
 	}
-	type key struct{ most int }
-	around, err := memo.Cached(ctx, t.Batch, key{most}, func() ([][]neighbours.Neighbour, error) { return x.Nearest(ctx, x.Rows, most, true) })
+	type key struct{ maxK int }
+	around, err := memo.Cached(ctx, t.Batch, key{maxK}, func() ([][]neighbours.Neighbour, error) { return x.Nearest(ctx, x.Rows, maxK, true) })
 	if err != nil {
 		return nil, err
 	}
-	s := &lof{Train: x.Rows, Reach: make([]float64, n), Density: make([]float64, n), K: min(p.Int("k"), n-1), index: x, most: most}
+	s := &lof{Train: x.Rows, Reach: make([]float64, n), Density: make([]float64, n), K: min(p.Int("k"), n-1), index: x, maxK: maxK}
 	for i, near := range around {
 		s.Reach[i] = near[s.K-1].Distance
 	}
@@ -81,13 +81,13 @@ func (s *lof) Restored() error {
 	if s.K >= s.Train.Rows {
 		return fmt.Errorf("k = %d exceeds the %d other training rows", s.K, s.Train.Rows-1)
 	}
-	s.index, s.most = neighbours.New(s.Train, false), s.K
+	s.index, s.maxK = neighbours.New(s.Train, false), s.K
 	return nil
 }
 
 func (s *lof) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	nearest, err := memo.Cached(ctx, b, s.index, func() ([][]neighbours.Neighbour, error) {
-		return s.index.Nearest(ctx, b.Features, s.most, false)
+		return s.index.Nearest(ctx, b.Features, s.maxK, false)
 	})
 	for i, near := range nearest {
 		dst[i] = s.factor(near[:min(s.K, len(near))])

@@ -27,9 +27,9 @@ type lts struct {
 }
 
 func (s *lts) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	var share positiveRatio
+	var ratios positiveRatio
 	for i := range dst {
-		ratio := share.ratio(row(b.Features, i), s.Percentile)
+		ratio := ratios.ratio(row(b.Features, i), s.Percentile)
 		dst[i] = -softmax.New(row(b.Logits, i), 1/(ratio*ratio)).LogSum()
 	}
 	return nil

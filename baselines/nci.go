@@ -34,15 +34,15 @@ type nci struct {
 func (s *nci) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	for i, z := range s.logits(ctx, b) {
 		w := row(s.Weight, floats.MaxIdx(z))
-		var dot, square, size float64
+		var dot, square, absSum float64
 		for j, v := range row(b.Features, i) {
 			d := float64(v) - s.Mean[j]
 			dot += float64(w[j]) * d
 			square += d * d
-			size += math.Abs(float64(v))
+			absSum += math.Abs(float64(v))
 		}
 		out := math.Sqrt(square)
-		dst[i] = -dot/max(out, math.SmallestNonzeroFloat32) - s.Alpha*size
+		dst[i] = -dot/max(out, math.SmallestNonzeroFloat32) - s.Alpha*absSum
 	}
 	return nil
 }

@@ -52,9 +52,9 @@ func newGuides(t ood.Training) *guides {
 
 func (s *nnGuide) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	n, unit := s.Bank.Rows, rows.Unit(b.Features)
-	found := make([]topProducts, len(dst))
-	for i := range found {
-		found[i] = topProducts{k: min(s.K, n), room: min(n, max(2*s.K, 256)), cut: math.Inf(1)}
+	tops := make([]topProducts, len(dst))
+	for i := range tops {
+		tops[i] = topProducts{k: min(s.K, n), capacity: min(n, max(2*s.K, 256)), threshold: math.Inf(1)}
 	}
 	const atOnce = 2048
 	products := make([]float32, len(dst)*min(n, atOnce))
@@ -65,12 +65,12 @@ func (s *nnGuide) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		part := rows.Slice(s.Bank, j, min(j+atOnce, n))
 		c := blas32.General{Rows: len(dst), Cols: part.Rows, Stride: part.Rows, Data: products}
 		blas32.Gemm(blas.NoTrans, blas.Trans, 1, unit, part, 0, c)
-		for i := range found {
-			found[i].scan(row(c, i), s.Scale[j:])
+		for i := range tops {
+			tops[i].scan(row(c, i), s.Scale[j:])
 		}
 	}
-	for i := range found {
-		dst[i] = energy(row(b.Logits, i), 1) * found[i].mean()
+	for i := range tops {
+		dst[i] = energy(row(b.Logits, i), 1) * tops[i].mean()
 	}
 	return nil
 }
@@ -86,17 +86,17 @@ func (s *nnGuide) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 
 // topProducts collects the k largest products of a row with training rows.
 type topProducts struct {
-	k, room int       // number of products to find, and capacity of nearest
-	nearest []float64 // negated products, so that the largest products come first
-	cut     float64   // scan skips negated products above it
-	invalid bool      // a product was NaN or infinite
+	k, capacity int       // number of products to find, and capacity of nearest
+	nearest     []float64 // negated products, so that the largest products come first
+	threshold   float64   // scan skips negated products above it
+	invalid     bool      // a product was NaN or infinite
 }
 
 // scan adds the products of a row with some training rows.
 func (g *topProducts) scan(products []float32, scale []float64) {
 	for j, p := range products {
 		v := -float64(p) * scale[j]
-		if v > g.cut {
+		if v > g.threshold {
 			continue
 		}
 		if !rows.Finite(v) {
@@ -104,8 +104,8 @@ func (g *topProducts) scan(products []float32, scale []float64) {
 			return
 		}
 		g.nearest = append(g.nearest, v)
-		if len(g.nearest) == g.room && g.k < g.room {
-			g.cut = quantile.Select(g.nearest, g.k-1)
+		if len(g.nearest) == g.capacity && g.k < g.capacity {
+			g.threshold = quantile.Select(g.nearest, g.k-1)
 			g.nearest = g.nearest[:g.k]
 		}
 	}

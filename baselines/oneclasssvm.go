@@ -50,8 +50,8 @@ func fitOneClassSVM(ctx context.Context, t ood.Training, p ood.Params) (any, err
 	for i := range used {
 		used[i] = i
 	}
-	if most := p.Int("rows"); most < len(used) {
-		used = rand.New(rand.NewPCG(t.Seed, 0)).Perm(len(used))[:most]
+	if limit := p.Int("rows"); limit < len(used) {
+		used = rand.New(rand.NewPCG(t.Seed, 0)).Perm(len(used))[:limit]
 		slices.Sort(used)
 	}
 	alpha, rho, err := oneclass.Solve(ctx, oneclass.NewKernel(rows.Select(t.Features, used), s.Gamma), p.Float("nu"), p.Float("tolerance"), t.Progress)

@@ -38,7 +38,7 @@ func (p lastLayerPasses) each(ctx context.Context, b ood.Batch, visit func(i, c 
 	block := min(max(maxPassOutputs/(c*p.Count), 1), max(n, 1))
 	drawn := rows.New(group*c, h)
 	z := make([]float32, block*p.Count*c)
-	held := -1 // first pass whose weights are in drawn
+	drawnFrom := -1 // first pass whose weights are in drawn
 	for i := 0; i < n; i += block {
 		rows := min(block, n-i)
 		phi := ood.Batch{Features: b.Features}.Slice(i, i+rows).Features
@@ -47,9 +47,9 @@ func (p lastLayerPasses) each(ctx context.Context, b ood.Batch, visit func(i, c 
 				return err
 			}
 			drawn.Rows = min(group, p.Count-s) * c
-			if held != s {
+			if drawnFrom != s {
 				p.drawWeights(drawn, s)
-				held = s
+				drawnFrom = s
 			}
 			blas32.Gemm(blas.NoTrans, blas.Trans, 1, phi, drawn, 0,
 				blas32.General{Rows: rows, Cols: drawn.Rows, Stride: p.Count * c, Data: z[s*c : (rows-1)*p.Count*c+s*c+drawn.Rows]})
@@ -83,13 +83,13 @@ func (p lastLayerPasses) graph(x graph.Tensor) (graph.Tensor, error) {
 func (p lastLayerPasses) drawWeights(w blas32.General, s int) {
 	h, c := p.Weight.Cols, p.Weight.Rows
 	scale := make([]float32, h)
-	kept := float32(1 / (1 - p.Rate))
+	keptScale := float32(1 / (1 - p.Rate))
 	for first := 0; first < w.Rows; first += c {
 		r := rand.New(rand.NewPCG(p.Seed, uint64(s+first/c)))
 		for j := range scale {
 			scale[j] = 0
 			if r.Float64() >= p.Rate {
-				scale[j] = kept
+				scale[j] = keptScale
 			}
 		}
 		for k := range c {

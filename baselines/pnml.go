@@ -44,7 +44,7 @@ func fitPNML(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 
 // minProbability limits probabilities from below so that their logarithms are finite, as
 // the authors' code does.
-const leastProbability = 1e-12
+const minProbability = 1e-12
 
 func (s *pnml) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 	unit := b
@@ -58,7 +58,7 @@ func (s *pnml) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 		var sum float64
 		all := floats.LogSumExp(z)
 		for _, v := range z {
-			p := min(max(math.Exp(v-all), leastProbability), 1-leastProbability)
+			p := min(max(math.Exp(v-all), minProbability), 1-minProbability)
 			sum += p / (p + (1-p)*math.Pow(p, kappa))
 		}
 		dst[i] = math.Log(sum) / math.Log(float64(len(z)))
@@ -70,7 +70,7 @@ func (s *pnml) ScoreGraph(b graph.Batch) (graph.Tensor, error) {
 	x := b.Features.Unit().Single()
 	q := s.DistancesGraph(x).Div(s.Rows)
 	z := x.MatMulT(s.Weight, len(s.Bias)).Double().Add(s.Bias)
-	p := z.Sub(z.LogSumExp()).Exp().Max(leastProbability).Min(1 - leastProbability)
+	p := z.Sub(z.LogSumExp()).Exp().Max(minProbability).Min(1 - minProbability)
 	power := p.Log().Mul(q.Div(q.Add(1.))).Exp()
 	return p.Div(p.Add(p.Neg().Add(1.).Mul(power))).Sum().Log().Div(math.Log(float64(len(s.Bias)))), nil
 }

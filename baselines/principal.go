@@ -26,8 +26,8 @@ type principal struct {
 
 // varianceParam returns the parameter "variance": the fraction of variance that the
 // components explain.
-func explained(otherwise float64, sweep ...any) ood.Param {
-	return ood.Param{Name: "variance", Default: otherwise, Takes: "positive,below=1", Sweep: sweep}
+func varianceParam(defaultValue float64, sweep ...any) ood.Param {
+	return ood.Param{Name: "variance", Default: defaultValue, Takes: "positive,below=1", Sweep: sweep}
 }
 
 // mappedRows holds the mean and the principal components of the mapped training rows.

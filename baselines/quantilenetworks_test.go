@@ -84,7 +84,7 @@ func TestQuantileNetworks(t *testing.T) {
 
 // smallRegression returns a random network with two inputs, one target and the given widths
 // of hidden layers.
-func small(outputs int, widths ...int) mlp.Regression {
+func smallRegression(outputs int, widths ...int) mlp.Regression {
 	rng := rand.New(rand.NewPCG(1, 1))
 	n := mlp.Regression{
 		X: mlp.Standard{Mean: []float64{1, -1}, Scale: []float64{2, 3}},
@@ -110,7 +110,7 @@ func small(outputs int, widths ...int) mlp.Regression {
 // There are only 2³ networks that dropout of three hidden units can produce.
 func TestDropoutDistribution(t *testing.T) {
 	const rate = .25
-	n := small(1, 3)
+	n := smallRegression(1, 3)
 	l := n.Networks[0].Layers
 	h := hidden(l[0], blas32.General{Rows: 1, Cols: 2, Stride: 2, Data: []float32{1, 1}}).Data
 	type outcome struct{ value, p float64 }
@@ -155,7 +155,7 @@ func TestDropoutLayers(t *testing.T) {
 		x.Data[i] = float32(i) - 2.5
 	}
 	for _, widths := range [][]int{nil, {4}, {4, 3}, {3, 4, 2}} {
-		network := small(1, widths...).Networks[0]
+		network := smallRegression(1, widths...).Networks[0]
 		p := newDropoutNetwork(network, .4, 3)
 		got := p.apply(x)
 		for _, pass := range []int{0, 1, 999} {

@@ -38,10 +38,10 @@ func fitReAct(ctx context.Context, t ood.Training, _ ood.Params) (any, error) {
 }
 
 func (s *react) Score(_ context.Context, dst []float64, b ood.Batch) error {
-	most := float32(s.Clip)
+	limit := float32(s.Clip)
 	s.energies(dst, b.Features, func(clipped, phi []float32) float64 {
 		for j, v := range phi {
-			clipped[j] = min(v, most)
+			clipped[j] = min(v, limit)
 		}
 		return 1
 	})

@@ -61,10 +61,10 @@ func countAbove(percentile float64, h int) int {
 
 // largestFeatures describes the k largest features of a row.
 type largestFeatures struct {
-	k        int
-	least    float32 // the k-th largest feature
-	ties     int     // number of features equal to threshold that are among the k largest
-	sum, all float64 // sums of the k largest and of all features; NaN if the row contains NaN
+	k         int
+	threshold float32 // the k-th largest feature
+	ties      int     // number of features equal to threshold that are among the k largest
+	sum, all  float64 // sums of the k largest and of all features; NaN if the row contains NaN
 }
 
 // largestOf returns the largestFeatures of a row. The buffer scratch must have the length
@@ -79,14 +79,14 @@ func largestOf(phi []float32, k int, scratch []float64) largestFeatures {
 		l.sum = l.all
 		return l
 	}
-	l.least = float32(-quantile.Select(scratch, k-1))
+	l.threshold = float32(-quantile.Select(scratch, k-1))
 	for _, v := range phi {
-		if v > l.least {
+		if v > l.threshold {
 			l.ties--
 			l.sum += float64(v)
 		}
 	}
-	l.sum += float64(l.ties) * float64(l.least)
+	l.sum += float64(l.ties) * float64(l.threshold)
 	return l
 }
 
@@ -95,10 +95,10 @@ func largestOf(phi []float32, k int, scratch []float64) largestFeatures {
 func (l largestFeatures) positions(phi []float32) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for j, v := range phi {
-			if v == l.least {
+			if v == l.threshold {
 				l.ties--
 			}
-			if (v > l.least || v == l.least && l.ties >= 0) && !yield(j) {
+			if (v > l.threshold || v == l.threshold && l.ties >= 0) && !yield(j) {
 				return
 			}
 		}
@@ -107,11 +107,11 @@ func (l largestFeatures) positions(phi []float32) iter.Seq[int] {
 
 // maxExponent limits the exponent of sharpening, because exp(500) times a logit still fits
 // into float64.
-const largestSharpening = 500
+const maxExponent = 500
 
 // sharpening returns exp(all/sum), the factor of ASH-S and SCALE for a row of h features.
 func (l largestFeatures) sharpening(h int) float64 {
-	return math.Exp(min(l.ratio(h), largestSharpening))
+	return math.Exp(min(l.ratio(h), maxExponent))
 }
 
 // ratio returns all/sum for a row of h features. If no feature is negative, the ratio is
@@ -132,7 +132,7 @@ func ratioGraph(x, largest graph.Tensor) graph.Tensor {
 
 // sharpeningGraph adds graph nodes that compute sharpening.
 func sharpeningGraph(x, largest graph.Tensor) graph.Tensor {
-	return ratioGraph(x, largest).Min(float64(largestSharpening)).Exp()
+	return ratioGraph(x, largest).Min(float64(maxExponent)).Exp()
 }
 
 // positiveRatio computes ratios for one row at a time, and reuses its buffers.
@@ -154,6 +154,6 @@ func (s *positiveRatio) ratio(phi []float32, percentile float64) float64 {
 }
 
 // percentile returns the parameter "percentile".
-func percentile(otherwise float64, sweep ...any) ood.Param {
-	return ood.Param{Name: "percentile", Default: otherwise, Takes: "least=0,below=100", Sweep: sweep}
+func percentile(defaultValue float64, sweep ...any) ood.Param {
+	return ood.Param{Name: "percentile", Default: defaultValue, Takes: "least=0,below=100", Sweep: sweep}
 }

@@ -18,11 +18,11 @@ var residualMethod = ood.Method{
 	Memory: squareMatrices(eigen.Squares),
 	Params: []ood.Param{{Name: "k", Default: .5, Takes: "share,positive", Sweep: []any{.25, .5, .75, 512, 1000}}},
 	Fit: func(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-		seen, err := momentsAboutOrigin(ctx, t)
+		originMoments, err := momentsAboutOrigin(ctx, t)
 		if err != nil {
 			return nil, err
 		}
-		return &residual{seen.complement(p)}, nil
+		return &residual{originMoments.complement(p)}, nil
 	},
 	New: func() any { return &residual{} },
 }

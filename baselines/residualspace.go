@@ -30,7 +30,7 @@ type residualSpace struct {
 // centredMoments describes the training rows relative to the origin of residualSpace.
 type centredMoments struct {
 	origin          []float64 // one element per feature
-	reach           float64   // distance from the origin to the mean of the rows
+	meanDistance    float64   // distance from the origin to the mean of the rows
 	*eigen.Spectrum           // eigendecomposition of the second moment of the rows
 }
 
@@ -46,7 +46,7 @@ func momentsAboutOrigin(ctx context.Context, t ood.Training) (*centredMoments, e
 		if err != nil {
 			return nil, err
 		}
-		origin, err := leastLogitsPoint(t.Last)
+		origin, err := minLogitsPoint(t.Last)
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func (s *centredMoments) complement(p ood.Params) residualSpace {
 
 // minLogitsPoint returns −W⁺b, the point that minimises the sum of squared logits. If
 // several points do, it returns the point with the smallest norm.
-func leastLogitsPoint(l *ood.Linear) ([]float64, error) {
+func minLogitsPoint(l *ood.Linear) ([]float64, error) {
 	c, h := l.Weight.Rows, l.Weight.Cols
 	w, bias := dense.Less(l.Weight, nil), make([]float64, c)
 	for i, b := range l.Bias {
@@ -87,10 +87,10 @@ func leastLogitsPoint(l *ood.Linear) ([]float64, error) {
 	}
 	// Because the weights are float32, smaller singular values are only rounding errors.
 	resolution := float64(max(c, h)) / (1 << 24)
-	least := resolution * resolution * s.Values[len(s.Values)-1]
+	minValue := resolution * resolution * s.Values[len(s.Values)-1]
 	solved := make([]float64, len(target))
 	for j, v := range s.Values {
-		if v <= least {
+		if v <= minValue {
 			continue
 		}
 		var along float64

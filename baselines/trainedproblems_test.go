@@ -46,7 +46,7 @@ func TestPaperProblems(t *testing.T) {
 	params := ood.Params{"k": 7., "epochs": 3.}
 	row := func(m blas32.General, i int) []float32 { return m.Data[i*m.Stride : i*m.Stride+m.Cols] }
 	near := func(got float32, want float64) bool { return math.Abs(float64(got)-want) < 1e-5 }
-	as := func(p train.Problem, hidden int, noBias bool) bool {
+	matches := func(p train.Problem, hidden int, noBias bool) bool {
 		m := p.Models[0]
 		return p.Loss == "mse" && p.Epochs == 3 && p.BatchSize == 64 && p.Outputs == 7 && len(p.Hidden) == hidden &&
 			p.NoBias == noBias && len(p.Models) == 1 && m.LearningRate == 1e-3 && m.Target == -1 && m.Seed == training.Seed
@@ -67,7 +67,7 @@ func TestPaperProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	teacher := drawn.Teacher
-	if len(teacher.Layers) != 2 || teacher.Layers[0].W.Cols != 64 || !as(p, 0, false) {
+	if len(teacher.Layers) != 2 || teacher.Layers[0].W.Cols != 64 || !matches(p, 0, false) {
 		t.Errorf("a teacher of %d layers, and the problem %+v", len(teacher.Layers), p)
 	}
 	for i := range p.X.Rows {
@@ -82,7 +82,7 @@ func TestPaperProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = r.problems[1]
-	if !as(p, 1, true) || p.Y.Rows != 1 {
+	if !matches(p, 1, true) || p.Y.Rows != 1 {
 		t.Errorf("the problem of SVDD is %+v", p)
 	}
 	mean := make([]float64, 7)

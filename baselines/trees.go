@@ -46,7 +46,7 @@ func targetColumn(y blas32.General, t int) []float32 {
 // stepProgress returns a function that counts one step and reports progress. Several
 // goroutines may call it: calls of progress do not overlap, and the fraction never
 // decreases.
-func stepProgress(total int, progress func(share float64)) (step func()) {
+func stepProgress(total int, progress func(fraction float64)) (step func()) {
 	var mu sync.Mutex
 	done := 0
 	return func() {

@@ -79,30 +79,30 @@ func TestForestAgainstPython(t *testing.T) {
 	levels := []float64{0.025, 0.975}
 	dir := t.TempDir()
 	writeTreeProblems(t, dir, problems, levels)
-	ours := fitTrees(t, problems, levels)
+	goResults := fitTrees(t, problems, levels)
 	cmd := exec.Command(*python, "testdata/trees_peers.py", filepath.Join(dir, "problems.json"))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var theirs []treeResult
+	var pythonResults []treeResult
 	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
 		var r treeResult
 		if err := decoder.Decode(&r); err != nil {
 			t.Fatal(err)
 		}
-		theirs = append(theirs, r)
+		pythonResults = append(pythonResults, r)
 	}
 	// The load of the machine varies, so measure the time in Go again after Python.
 	for i, r := range fitTrees(t, problems, levels) {
-		ours[i].Fit, ours[i].Predict = min(ours[i].Fit, r.Fit), min(ours[i].Predict, r.Predict)
+		goResults[i].Fit, goResults[i].Predict = min(goResults[i].Fit, r.Fit), min(goResults[i].Predict, r.Predict)
 	}
 	for _, c := range treeConfigurations {
 		t.Logf("%s: PICP (MPIW) here, in Python; times as fast in fit, in prediction", c.Name)
 		var fit, predict []float64
 		for _, set := range treeSets {
-			a, b := summarise(ours, set, c.Name), summarise(theirs, set, c.Name)
+			a, b := summarise(goResults, set, c.Name), summarise(pythonResults, set, c.Name)
 			fit, predict = append(fit, b.fit/a.fit), append(predict, b.predict/a.predict)
 			t.Logf("  %-24s %s   %s   %6.1f %6.1f   (%.3f s, %.4f s)", set, a, b, b.fit/a.fit, b.predict/a.predict, a.fit, a.predict)
 			for _, v := range []struct {

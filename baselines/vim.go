@@ -29,11 +29,11 @@ type vim struct {
 }
 
 func fitViM(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
-	seen, err := momentsAboutOrigin(ctx, t)
+	originMoments, err := momentsAboutOrigin(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	s := &vim{residualSpace: seen.complement(p)}
+	s := &vim{residualSpace: originMoments.complement(p)}
 	var largest float64
 	for i := range t.Len() {
 		largest += float64(slices.Max(row(t.Logits, i))) / float64(t.Len())
@@ -41,11 +41,11 @@ func fitViM(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	if largest <= 0 {
 		return nil, fmt.Errorf("the mean of the largest logit is %v, and must be positive to scale the residual: are the logits log-probabilities?", largest)
 	}
-	left := s.meanNorm(ctx, t.Features)
-	if ctx.Err() == nil && !(left > float64(s.Basis.Rows)/(1<<24)*seen.reach) {
+	meanResidual := s.meanNorm(ctx, t.Features)
+	if ctx.Err() == nil && !(meanResidual > float64(s.Basis.Rows)/(1<<24)*originMoments.meanDistance) {
 		return nil, fmt.Errorf("parameter %q: %v principal components explain all of the training features; choose fewer", "k", s.Basis.Rows-s.Basis.Cols)
 	}
-	s.Alpha = largest / left
+	s.Alpha = largest / meanResidual
 	return s, ctx.Err()
 }
 

@@ -17,22 +17,22 @@ type weibull struct {
 }
 
 const (
-	translation = 10_000
+	minShifted = 10_000
 	// maxShape is the shape for numbers that are all equal, because their likelihood grows
 	// with the shape without limit.
-	steepest = 1e12
+	maxShape = 1e12
 )
 
 // fitWeibull fits a distribution to the n largest numbers, or to all if there are fewer. It
 // sorts numbers in place.
 func fitWeibull(numbers []float64, n int) weibull {
 	if len(numbers) == 0 {
-		return weibull{at: translation}
+		return weibull{at: minShifted}
 	}
 	slices.Sort(numbers)
 	tail := numbers[max(0, len(numbers)-n):]
 	t := weibull{largest: tail[len(tail)-1]}
-	t.at = translation + t.largest - tail[0]
+	t.at = minShifted + t.largest - tail[0]
 	logs := make([]float64, len(tail)) // logarithms of the shifted numbers relative to the largest
 	var mean float64
 	for i, v := range tail {
@@ -49,12 +49,12 @@ func fitWeibull(numbers []float64, n int) weibull {
 		}
 		return weighted/sum - mean - 1/k
 	}
-	low := float64(steepest) // a shape with a derivative of at most 0
+	low := float64(maxShape) // a shape with a derivative of at most 0
 	if mean < -1/low {
 		low = -1 / mean
 	}
 	high := low
-	for high < steepest && derivative(high) <= 0 {
+	for high < maxShape && derivative(high) <= 0 {
 		low, high = high, 2*high
 	}
 	for range 100 {

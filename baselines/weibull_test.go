@@ -43,7 +43,7 @@ func TestFitWeibull(t *testing.T) {
 		}
 		w := distuv.Weibull{K: tail.shape, Lambda: scale}
 		for _, v := range []float64{0, top[0], top[12], top[24], 2 * top[24]} {
-			want := w.CDF(v + translation - top[0])
+			want := w.CDF(v + minShifted - top[0])
 			if got := tail.probability(v); math.Abs(got-want) > 1e-6 {
 				t.Errorf("spread %v: probability %v at %v, want %v", spread, got, v, want)
 			}

@@ -92,10 +92,10 @@ func fitWeiPer(ctx context.Context, t ood.Training, p ood.Params) (any, error) {
 	if err := each((*histogram).widen); err != nil {
 		return nil, err
 	}
-	shares := make([]float64, p.Int("bins"))
+	fractions := make([]float64, p.Int("bins"))
 	err := each(func(h *histogram, v []float32) {
-		h.count(shares, v)
-		floats.AddScaled(h.Mean, 1/float64(t.Len()), shares)
+		h.count(fractions, v)
+		floats.AddScaled(h.Mean, 1/float64(t.Len()), fractions)
 	})
 	return s, err
 }
@@ -137,7 +137,7 @@ func (s *weiper) logitsOf(x blas32.General) blas32.General {
 }
 
 func (s *weiper) Score(ctx context.Context, dst []float64, b ood.Batch) error {
-	shares, smooth := make([]float64, len(s.Features.Mean)), make([]float64, len(s.Features.Mean))
+	fractions, smooth := make([]float64, len(s.Features.Mean)), make([]float64, len(s.Features.Mean))
 	c := len(s.Bias)
 	for first := 0; first < b.Features.Rows; first += weiperRows {
 		if err := ctx.Err(); err != nil {
@@ -151,10 +151,10 @@ func (s *weiper) Score(ctx context.Context, dst []float64, b ood.Batch) error {
 			for r := range s.Repeats {
 				largest += softmax.New(row(z, i)[r*c:(r+1)*c], 1).Largest() / float64(s.Repeats)
 			}
-			s.Features.count(shares, row(x, i))
-			dst[first+i] = s.Features.divergence(shares, smooth, featuresFloor) - s.Confidence*largest
-			s.Logits.count(shares, row(z, i))
-			dst[first+i] += s.Share * s.Logits.divergence(shares, smooth, logitsFloor)
+			s.Features.count(fractions, row(x, i))
+			dst[first+i] = s.Features.divergence(fractions, smooth, featuresFloor) - s.Confidence*largest
+			s.Logits.count(fractions, row(z, i))
+			dst[first+i] += s.Share * s.Logits.divergence(fractions, smooth, logitsFloor)
 		}
 	}
 	return nil
@@ -186,12 +186,12 @@ func (h *histogram) widen(v []float32) {
 
 // count writes the fraction of the numbers v in each bin. Numbers outside the range are in
 // no bin.
-func (h *histogram) count(shares []float64, v []float32) {
-	clear(shares)
+func (h *histogram) count(fractions []float64, v []float32) {
+	clear(fractions)
 	for _, x := range v {
-		place := (float64(x) - h.Low) / (h.High - h.Low) * float64(len(shares))
-		if place >= 0 && place < float64(len(shares)) {
-			shares[int(place)] += 1 / float64(len(v))
+		place := (float64(x) - h.Low) / (h.High - h.Low) * float64(len(fractions))
+		if place >= 0 && place < float64(len(fractions)) {
+			fractions[int(place)] += 1 / float64(len(v))
 		}
 	}
 }
@@ -199,12 +199,12 @@ func (h *histogram) count(shares []float64, v []float32) {
 // divergence returns the symmetric Kullback–Leibler divergence between the mean fractions
 // and the smoothed fractions of a row. It adds floor to all fractions. The buffer smooth
 // has one element per bin.
-func (h *histogram) divergence(shares, smooth []float64, floor float64) float64 {
-	last := len(shares) - 1
+func (h *histogram) divergence(fractions, smooth []float64, floor float64) float64 {
+	last := len(fractions) - 1
 	for i := range smooth {
 		smooth[i] = floor
 		for j := range h.Smoothing {
-			smooth[i] += shares[min(max(i-(h.Smoothing-1)/2+j, 0), last)] / float64(h.Smoothing)
+			smooth[i] += fractions[min(max(i-(h.Smoothing-1)/2+j, 0), last)] / float64(h.Smoothing)
 		}
 	}
 	p, q := floats.Sum(h.Mean)+floor*float64(len(h.Mean)), floats.Sum(smooth)

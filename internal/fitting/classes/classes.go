@@ -204,8 +204,8 @@ func (c Cloud) Scaled(ctx context.Context, t ood.Training, p ood.Params) (Cloud,
 const exponentFolds = 5
 
 // Shrinkage declares the parameter "shrinkage".
-func Shrinkage(otherwise float64, sweep ...any) ood.Param {
-	return ood.Param{Name: "shrinkage", Default: otherwise, Takes: "least=0,most=1", Sweep: sweep}
+func Shrinkage(defaultValue float64, sweep ...any) ood.Param {
+	return ood.Param{Name: "shrinkage", Default: defaultValue, Takes: "least=0,most=1", Sweep: sweep}
 }
 
 // LeastShrinkage is a shrinkage that is just large enough to keep directions with almost no
