@@ -1,13 +1,14 @@
-// Package abalone is the paper's appendix B: classification of young and old
-// abalone with simultaneous quantile regression of the label, against binary
-// cross-entropy in a network of the same shape (two hidden layers of 100,
-// learning rate and weight decay 1e-3). All random splits are models of one
-// run; the inputs are standardised over all rows, which uses no label.
+// Package abalone reproduces the paper's appendix B, the classification of young and old
+// abalone. It compares simultaneous quantile regression of the label with binary
+// cross-entropy. Both use networks of the same shape: two hidden layers of 100 units, with
+// learning rate and weight decay 1e-3. One training run fits the networks of all random
+// splits. Inputs are standardised over all rows, which uses no labels.
 //
-// The paper leaves open how the output is read, so that it is done three ways:
-// quantiles of the label from the bare output and from its sigmoid, and
-// quantiles of the rings, of which the label is a threshold. It leaves open the
-// share of test rows (here a tenth), the batch size (64) and the epochs too.
+// The paper does not say how it reads the output, so the package tries three ways. The
+// first two regress quantiles of the label, with and without a sigmoid on the output. The
+// third regresses quantiles of the number of rings, because the label is a threshold on it.
+// The paper also omits the fraction of test rows (0.1 here), the batch size (64) and the
+// number of epochs.
 package abalone
 
 import (
@@ -29,7 +30,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// Experiment is what the command runs.
+// Experiment is the abalone command.
 var Experiment = experiment.Experiment{
 	Name:   "abalone",
 	Doc:    "young or old: classification by pinball loss against cross-entropy",
@@ -51,7 +52,7 @@ type settings struct {
 type classForm struct {
 	name string
 	loss train.Loss
-	// rings says that it learns the number of rings, standardised.
+	// rings reports whether the target is the standardised number of rings.
 	rings bool
 }
 
@@ -71,7 +72,7 @@ func (s *settings) run(ctx context.Context) error {
 	case s.Seeds < 2:
 		return experiment.Usagef("differences between losses need at least 2 splits, not --seeds %d", s.Seeds)
 	}
-	data, err := read(filepath.Join(s.Data, "abalone.csv"))
+	data, err := readAbalone(filepath.Join(s.Data, "abalone.csv"))
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (s *settings) run(ctx context.Context) error {
 	return s.report(data, splits[0], epochs, results)
 }
 
-// fit fits a network to each split and judges its test rows.
+// fit fits a network to each split and evaluates it on the test rows.
 func (s *settings) fit(ctx context.Context, data abaloneData, form classForm, splits []experiment.Split, epochs int, progress func(float64)) (formResult, error) {
 	y := blas32.General{Rows: data.x.Rows, Cols: 1, Stride: 1}
 	for i := range data.x.Rows {
@@ -134,31 +135,31 @@ func (s *settings) fit(ctx context.Context, data abaloneData, form classForm, sp
 			return formResult{}, err
 		}
 		test := rows.Select(data.x, splits[i].Test)
-		var judged []judgement
+		var predictions []prediction
 		if form.loss == "bce" {
-			judged = judgeLogits(n.Apply(rows.Select(p.X, splits[i].Test)), s.coverage)
+			predictions = predictionsFromLogits(n.Apply(rows.Select(p.X, splits[i].Test)), s.coverage)
 		} else {
 			sqr := &mlp.Conditional{Regression: mlp.Regression{Networks: []train.Network{n}, X: sx, Y: sy}, Grid: levels()}
-			judged = judgeQuantiles(sqr.Quantiles(test, sqr.Grid), form, s.coverage)
+			predictions = predictionsFromQuantiles(sqr.Quantiles(test, sqr.Grid), form, s.coverage)
 		}
 		var old []bool
 		for _, row := range splits[i].Test {
 			old = append(old, data.old[row])
 		}
-		m, err := measureClasses(judged, old)
+		m, err := measureClasses(predictions, old)
 		if err != nil {
 			return formResult{}, fmt.Errorf("split %d: %w", i, err)
 		}
 		result.splits = append(result.splits, m)
 		if i == 0 {
-			result.judged, result.old = judged, old
+			result.predictions, result.old = predictions, old
 		}
 		progress(.9 + .1*float64(i+1)/float64(len(trained)))
 	}
 	return result, nil
 }
 
-// levels are .0125, .0375, … .9875: the middles of 40 equal parts.
+// levels returns the midpoints of 40 equal parts of [0, 1]: 0.0125, 0.0375, …, 0.9875.
 func levels() []float64 {
 	levels := make([]float64, 40)
 	for i := range levels {
@@ -167,41 +168,41 @@ func levels() []float64 {
 	return levels
 }
 
-// judgement is what a network says of a row. A class score grows with the
-// probability of being old.
-type judgement struct {
-	score, lower, upper float64 // median and interval; of rings for classForm.rings
-	mean                float64 // the probability of being old: over levels, or cross-entropy's
-	old                 bool    // the class
-	unsure              float64 // the interval's width, or the probability of the other class
-	mayBeYoung          bool    // the interval holds a score of the young
+// prediction holds the outputs of a network for one row. A larger class score means that
+// old is more probable.
+type prediction struct {
+	score, lower, upper float64 // median and interval bounds; in rings if classForm.rings is set
+	mean                float64 // probability of being old: a mean over levels, or the output of cross-entropy
+	predictedOld        bool    // predicted class
+	uncertainty         float64 // width of the interval, or the smaller class probability
+	mayBeYoung          bool    // reports whether the interval contains a score of the class young
 	mayBeOld            bool
 }
 
-// judgeLogits reads probabilities; an interval holds a class that is at least
-// as likely as a quantile outside of the interval is.
-func judgeLogits(z blas32.General, coverage float64) []judgement {
-	judged := make([]judgement, z.Rows)
-	for i := range judged {
+// predictionsFromLogits converts logits to probabilities. The interval contains a class if
+// its probability is at least (1−coverage)/2, the probability of one tail.
+func predictionsFromLogits(z blas32.General, coverage float64) []prediction {
+	predictions := make([]prediction, z.Rows)
+	for i := range predictions {
 		p := sigmoid(float64(z.Data[i*z.Stride]))
 		tail := (1 - coverage) / 2
-		j := judgement{score: p, mean: p, old: p > .5, unsure: min(p, 1-p), mayBeYoung: 1-p >= tail, mayBeOld: p >= tail}
+		j := prediction{score: p, mean: p, predictedOld: p > .5, uncertainty: min(p, 1-p), mayBeYoung: 1-p >= tail, mayBeOld: p >= tail}
 		j.lower, j.upper = experiment.Indicator(!j.mayBeYoung), experiment.Indicator(j.mayBeOld)
-		judged[i] = j
+		predictions[i] = j
 	}
-	return judged
+	return predictions
 }
 
-// judgeQuantiles reads quantiles of the label, of its logit, or of rings.
-func judgeQuantiles(q ood.Quantiles, form classForm, coverage float64) []judgement {
+// predictionsFromQuantiles converts quantiles of the label, of its logit or of the rings.
+func predictionsFromQuantiles(q ood.Quantiles, form classForm, coverage float64) []prediction {
 	cut := .5
 	if form.rings {
 		cut = youngRings + .5
 	}
-	judged := make([]judgement, q.Rows)
-	for i := range judged {
+	predictions := make([]prediction, q.Rows)
+	for i := range predictions {
 		row := slices.Clone(q.Row(i, 0))
-		var j judgement
+		var j prediction
 		for l, v := range row {
 			if form.loss == "sigmoid-pinball" {
 				row[l] = float32(sigmoid(float64(v)))
@@ -211,20 +212,20 @@ func judgeQuantiles(q ood.Quantiles, form classForm, coverage float64) []judgeme
 			}
 		}
 		if form.rings {
-			j.mean = above(row, q.Levels, cut)
+			j.mean = probabilityAbove(row, q.Levels, cut)
 		}
-		at := func(tau float64) float64 { return float64(quantile.Interpolate(q.Levels, row, tau)) }
-		j.score, j.lower, j.upper = at(.5), at((1-coverage)/2), at((1+coverage)/2)
-		j.old, j.unsure = j.score > cut, j.upper-j.lower
+		quantileAt := func(tau float64) float64 { return float64(quantile.Interpolate(q.Levels, row, tau)) }
+		j.score, j.lower, j.upper = quantileAt(.5), quantileAt((1-coverage)/2), quantileAt((1+coverage)/2)
+		j.predictedOld, j.uncertainty = j.score > cut, j.upper-j.lower
 		j.mayBeYoung, j.mayBeOld = j.lower <= cut, j.upper > cut
-		judged[i] = j
+		predictions[i] = j
 	}
-	return judged
+	return predictions
 }
 
-// above is the probability of a value above cut under increasing quantiles,
-// linear between levels.
-func above(quantiles []float32, levels []float64, cut float64) float64 {
+// probabilityAbove returns the probability of a value above cut. It interpolates linearly
+// between the increasing quantiles.
+func probabilityAbove(quantiles []float32, levels []float64, cut float64) float64 {
 	i, _ := slices.BinarySearch(quantiles, float32(cut))
 	switch {
 	case i == 0:

@@ -20,7 +20,7 @@ import (
 
 func TestReadAbalone(t *testing.T) {
 	readText := func(text string) (abaloneData, error) {
-		return read(filepath.Join(experimenttest.WriteFile(t, "abalone.csv", text), "abalone.csv"))
+		return readAbalone(filepath.Join(experimenttest.WriteFile(t, "abalone.csv", text), "abalone.csv"))
 	}
 	rows := strings.Repeat("M,.5,.4,.1,1,.5,.2,.3,10\nI,.5,.4,.1,1,.5,.2,.3,11\n", 10)
 	d, err := readText(rows + "F,.5,.4,0,1,.5,.2,.3,11\nF,.5,.4,?,1,.5,.2,.3,11\nF,.5,.4,.1,1,.5,.2,.3,\n")
@@ -47,26 +47,26 @@ func TestReadAbalone(t *testing.T) {
 	}
 }
 
-// TestMeasureClasses counts pairs and rows by hand.
+// TestMeasureClasses compares the measures with direct counts over pairs and rows.
 func TestMeasureClasses(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	var judged []judgement
+	var predictions []prediction
 	var old []bool
 	for range 60 {
-		p := float64(rng.IntN(8)) / 8 // with ties
-		judged = append(judged, judgement{
-			score: p, mean: p * p, old: p > .5, unsure: min(p, 1-p), mayBeYoung: p < .8, mayBeOld: p > .2,
+		p := float64(rng.IntN(8)) / 8 // multiples of 1/8 produce ties
+		predictions = append(predictions, prediction{
+			score: p, mean: p * p, predictedOld: p > .5, uncertainty: min(p, 1-p), mayBeYoung: p < .8, mayBeOld: p > .2,
 		})
 		old = append(old, rng.Float64() < p)
 	}
-	got, err := measureClasses(judged, old)
+	got, err := measureClasses(predictions, old)
 	if err != nil {
 		t.Fatal(err)
 	}
 	area := func(positive func(i int) bool, value func(i int) float64) float64 {
 		var won, pairs float64
-		for i := range judged {
-			for j := range judged {
+		for i := range predictions {
+			for j := range predictions {
 				if !positive(i) || positive(j) {
 					continue
 				}
@@ -76,32 +76,32 @@ func TestMeasureClasses(t *testing.T) {
 		}
 		return won / pairs
 	}
-	isOld, wrong := func(i int) bool { return old[i] }, func(i int) bool { return judged[i].old != old[i] }
-	share := func(of func(i int) bool) (s float64) {
-		for i := range judged {
-			s += experiment.Indicator(of(i)) / float64(len(judged))
+	isOld, wrong := func(i int) bool { return old[i] }, func(i int) bool { return predictions[i].predictedOld != old[i] }
+	share := func(holds func(i int) bool) (s float64) {
+		for i := range predictions {
+			s += experiment.Indicator(holds(i)) / float64(len(predictions))
 		}
 		return s
 	}
-	both := func(i int) bool { return judged[i].mayBeOld && judged[i].mayBeYoung }
+	both := func(i int) bool { return predictions[i].mayBeOld && predictions[i].mayBeYoung }
 	for _, tt := range []struct {
-		what      string
+		label     string
 		got, want float64
 	}{
 		{"accuracy", got.accuracy, 1 - share(wrong)},
-		{"AUC", got.auc, area(isOld, func(i int) float64 { return judged[i].score })},
-		{"AUC of the mean", got.meanAUC, area(isOld, func(i int) float64 { return judged[i].mean })},
-		{"AUC for errors", got.errorAUC, area(wrong, func(i int) float64 { return judged[i].unsure })},
-		{"accuracy of the mean", got.meanAccuracy, share(func(i int) bool { return judged[i].mean > .5 == old[i] })},
+		{"AUC", got.auc, area(isOld, func(i int) float64 { return predictions[i].score })},
+		{"AUC of the mean", got.meanAUC, area(isOld, func(i int) float64 { return predictions[i].mean })},
+		{"AUC for errors", got.errorAUC, area(wrong, func(i int) float64 { return predictions[i].uncertainty })},
+		{"accuracy of the mean", got.meanAccuracy, share(func(i int) bool { return predictions[i].mean > .5 == old[i] })},
 		{"undecided", got.undecided, share(both)},
-		{"covered", got.covered, share(func(i int) bool { return both(i) || judged[i].mayBeOld == old[i] })},
+		{"covered", got.covered, share(func(i int) bool { return both(i) || predictions[i].mayBeOld == old[i] })},
 		{"wrong where decided", got.decidedWrong, share(func(i int) bool { return wrong(i) && !both(i) }) / (1 - share(both))},
-		{"errors of all tenths", (got.tenths[0] + got.tenths[4] + got.tenths[9]) / 3, func() float64 {
-			order := make([]int, len(judged))
+		{"errors of all tenths", (got.decileErrors[0] + got.decileErrors[4] + got.decileErrors[9]) / 3, func() float64 {
+			order := make([]int, len(predictions))
 			for i := range order {
 				order[i] = i
 			}
-			slices.SortStableFunc(order, func(a, b int) int { return int(16*judged[a].unsure) - int(16*judged[b].unsure) })
+			slices.SortStableFunc(order, func(a, b int) int { return int(16*predictions[a].uncertainty) - int(16*predictions[b].uncertainty) })
 			n := 0.
 			for _, i := range slices.Concat(order[:6], order[24:30], order[54:]) {
 				n += experiment.Indicator(wrong(i))
@@ -110,58 +110,58 @@ func TestMeasureClasses(t *testing.T) {
 		}()},
 	} {
 		if math.Abs(tt.got-tt.want) > 1e-9 {
-			t.Errorf("%s is %v, want %v", tt.what, tt.got, tt.want)
+			t.Errorf("%s is %v, want %v", tt.label, tt.got, tt.want)
 		}
 	}
-	if _, err := measureClasses(judged[:1], []bool{true}); err == nil {
+	if _, err := measureClasses(predictions[:1], []bool{true}); err == nil {
 		t.Error("one class has an area under the curve")
 	}
 }
 
 func TestJudge(t *testing.T) {
 	levels := []float64{.05, .25, .5, .75, .95}
-	one := func(row []float32, form classForm) judgement {
-		return judgeQuantiles(ood.Quantiles{Rows: 1, Targets: 1, Levels: levels, Data: row}, form, .9)[0]
+	predict := func(row []float32, form classForm) prediction {
+		return predictionsFromQuantiles(ood.Quantiles{Rows: 1, Targets: 1, Levels: levels, Data: row}, form, .9)[0]
 	}
-	near := func(what string, got, want float64) {
+	near := func(label string, got, want float64) {
 		t.Helper()
 		if math.Abs(got-want) > 1e-6 {
-			t.Errorf("%s is %v, want %v", what, got, want)
+			t.Errorf("%s is %v, want %v", label, got, want)
 		}
 	}
-	j := one([]float32{-.1, 0, .6, 1, 1}, classForm{loss: "pinball"})
+	j := predict([]float32{-.1, 0, .6, 1, 1}, classForm{loss: "pinball"})
 	near("median", j.score, .6)
 	near("mean", j.mean, .5)
-	near("width", j.unsure, 1.1)
-	if !j.old || !j.mayBeYoung || !j.mayBeOld {
+	near("width", j.uncertainty, 1.1)
+	if !j.predictedOld || !j.mayBeYoung || !j.mayBeOld {
 		t.Errorf("label: %+v", j)
 	}
-	j = one([]float32{float32(math.Log(3)), 2, 2, 2, float32(math.Log(9))}, classForm{loss: "sigmoid-pinball"})
+	j = predict([]float32{float32(math.Log(3)), 2, 2, 2, float32(math.Log(9))}, classForm{loss: "sigmoid-pinball"})
 	near("lower end of a sigmoid", j.lower, .75)
 	near("upper end of a sigmoid", j.upper, .9)
-	if !j.old || j.mayBeYoung || !j.mayBeOld {
+	if !j.predictedOld || j.mayBeYoung || !j.mayBeOld {
 		t.Errorf("logit: %+v", j)
 	}
-	j = one([]float32{5, 7, 9, 11, 12}, classForm{loss: "pinball", rings: true})
+	j = predict([]float32{5, 7, 9, 11, 12}, classForm{loss: "pinball", rings: true})
 	near("probability above 10.5", j.mean, 1-(.5+.75*.25))
-	if j.old || !j.mayBeYoung || !j.mayBeOld || j.upper != 12 {
+	if j.predictedOld || !j.mayBeYoung || !j.mayBeOld || j.upper != 12 {
 		t.Errorf("rings: %+v", j)
 	}
-	near("probability above all", one([]float32{5, 7, 8, 9, 10}, classForm{rings: true}).mean, .025)
-	near("probability below all", one([]float32{11, 12, 13, 14, 15}, classForm{rings: true}).mean, .975)
+	near("probability above all", predict([]float32{5, 7, 8, 9, 10}, classForm{rings: true}).mean, .025)
+	near("probability below all", predict([]float32{11, 12, 13, 14, 15}, classForm{rings: true}).mean, .975)
 	z := blas32.General{Rows: 3, Cols: 1, Stride: 1, Data: []float32{-4, 0, 2}}
-	logits := judgeLogits(z, .9)
-	near("smaller probability", logits[2].unsure, 1/(1+math.Exp(2)))
-	if l := logits[0]; l.old || !l.mayBeYoung || l.mayBeOld || l.upper != 0 {
+	logits := predictionsFromLogits(z, .9)
+	near("smaller probability", logits[2].uncertainty, 1/(1+math.Exp(2)))
+	if l := logits[0]; l.predictedOld || !l.mayBeYoung || l.mayBeOld || l.upper != 0 {
 		t.Errorf("a logit of -4: %+v", l)
 	}
-	if l := logits[2]; !l.old || !l.mayBeYoung || !l.mayBeOld {
+	if l := logits[2]; !l.predictedOld || !l.mayBeYoung || !l.mayBeOld {
 		t.Errorf("a logit of 2: %+v", l)
 	}
 }
 
-// TestPairedDifference has a closed form: Student's t with two degrees of
-// freedom is above t with probability ½ − t/(2√(2+t²)).
+// TestPairedDifference uses a closed form. Student's t with two degrees of freedom exceeds
+// t with probability ½ − t/(2√(2+t²)).
 func TestPairedDifference(t *testing.T) {
 	d := pairedDifference([]float64{2, 4, 6}, []float64{1, 2, 3}, 40, 10)
 	se := math.Sqrt(1./3 + .25)
@@ -175,7 +175,7 @@ func TestPairedDifference(t *testing.T) {
 	}
 }
 
-// TestAbalone classes made-up rows whose rings grow with their length.
+// TestAbalone classifies random rows in which the number of rings grows with the length.
 func TestAbalone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var text strings.Builder
@@ -200,11 +200,11 @@ func TestAbalone(t *testing.T) {
 	if len(records) != 1+4*2 {
 		t.Fatalf("abalone.csv has %d lines", len(records))
 	}
-	// The best classifier is right in 92 of 100 rows.
+	// The best possible classifier is right for about 92 of 100 rows.
 	for _, r := range records[1:] {
-		for column, least := range map[int]float64{2: .8, 3: .9, 4: .8, 5: .9, 8: .6, 9: .9} {
-			if v, _ := strconv.ParseFloat(r[column], 64); !(v >= least) {
-				t.Errorf("%s, split %s: %s is %v, want %v or more", r[0], r[1], records[0][column], v, least)
+		for column, minimum := range map[int]float64{2: .8, 3: .9, 4: .8, 5: .9, 8: .6, 9: .9} {
+			if v, _ := strconv.ParseFloat(r[column], 64); !(v >= minimum) {
+				t.Errorf("%s, split %s: %s is %v, want %v or more", r[0], r[1], records[0][column], v, minimum)
 			}
 		}
 	}

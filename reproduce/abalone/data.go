@@ -13,18 +13,18 @@ import (
 // youngRings is the largest number of rings of a young abalone.
 const youngRings = 10
 
-// abaloneData is the UCI Abalone set.
+// abaloneData holds the UCI Abalone data set.
 type abaloneData struct {
-	x       blas32.General // n×10: sex as three indicators, and seven measurements
+	x       blas32.General // n×10: three indicators of the sex and seven measurements
 	rings   []float64
-	old     []bool // more than youngRings rings
-	dropped int    // rows with a missing value
+	old     []bool // true for more than youngRings rings
+	dropped int    // number of rows with a missing value
 }
 
-// read reads a CSV file without a header: sex (M, F or I), seven
-// measurements, and the rings. A length, height or weight of 0 is a missing
-// one, as are "", "?" and "NA".
-func read(path string) (abaloneData, error) {
+// readAbalone reads a CSV file without a header. Each line has the sex (M, F or I), seven
+// measurements and the number of rings. The values "", "?" and "NA" count as missing, and
+// so does a measurement of 0.
+func readAbalone(path string) (abaloneData, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return abaloneData{}, fmt.Errorf("%w (the UCI Abalone data, abalone.csv)", err)

@@ -13,47 +13,48 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// formResult is one form on all splits, and its rows of the first.
+// formResult holds the measures of one form on all splits, and its predictions on the first
+// split.
 type formResult struct {
-	form   classForm
-	splits []classMeasures
-	judged []judgement
-	old    []bool
+	form        classForm
+	splits      []classMeasures
+	predictions []prediction
+	old         []bool
 }
 
-// classMeasures are figures of the test rows of one split.
+// classMeasures holds measures of the test rows of one split.
 type classMeasures struct {
-	accuracy, auc         float64 // of the median
-	meanAccuracy, meanAUC float64 // of the mean over levels
-	// unsureRight and unsureWrong are the mean of judgement.unsure over rows
-	// classed rightly and wrongly; errorAUC is the probability that a row
-	// classed wrongly is the less sure one of the two.
-	unsureRight, unsureWrong, errorAUC float64
-	// covered is the share of rows whose class the interval holds, undecided
-	// of those where it holds both, and decidedWrong the share of errors among
-	// the others.
+	accuracy, auc         float64 // from the median
+	meanAccuracy, meanAUC float64 // from the mean over levels
+	// uncertaintyRight and uncertaintyWrong are means of prediction.uncertainty over rows
+	// with a right and a wrong class. errorAUC is the probability that a wrong row has a
+	// larger uncertainty than a right row.
+	uncertaintyRight, uncertaintyWrong, errorAUC float64
+	// covered is the fraction of rows whose interval contains the true class. undecided is
+	// the fraction of rows whose interval contains both classes. decidedWrong is the error
+	// rate on the remaining rows.
 	covered, undecided, decidedWrong float64
-	// tenths is the error rate in tenths of the rows, the surest first.
-	tenths [10]float64
+	// decileErrors holds the error rate of each decile of the rows, most certain first.
+	decileErrors [10]float64
 }
 
-func measureClasses(judged []judgement, old []bool) (classMeasures, error) {
+func measureClasses(predictions []prediction, old []bool) (classMeasures, error) {
 	var m classMeasures
-	var medians, means, unsure [2][]float64 // of the young and old; of right and wrong
-	n, decided := float64(len(judged)), 0.
-	errors := make([]float64, len(judged))
-	for i, j := range judged {
+	var medians, means, uncertainties [2][]float64 // medians and means by class (young, old); uncertainties by error (right, wrong)
+	n, decided := float64(len(predictions)), 0.
+	errors := make([]float64, len(predictions))
+	for i, j := range predictions {
 		class := 0
 		if old[i] {
 			class = 1
 		}
 		medians[class], means[class] = append(medians[class], j.score), append(means[class], j.mean)
 		wrong := 0
-		if j.old != old[i] {
+		if j.predictedOld != old[i] {
 			wrong = 1
 		}
 		errors[i] = float64(wrong)
-		unsure[wrong] = append(unsure[wrong], j.unsure)
+		uncertainties[wrong] = append(uncertainties[wrong], j.uncertainty)
 		m.accuracy += float64(1-wrong) / n
 		m.meanAccuracy += experiment.Indicator((j.mean > .5) == old[i]) / n
 		m.covered += experiment.Indicator(old[i] && j.mayBeOld || !old[i] && j.mayBeYoung) / n
@@ -67,36 +68,36 @@ func measureClasses(judged []judgement, old []bool) (classMeasures, error) {
 	m.decidedWrong /= max(decided, 1)
 	var err error
 	for _, area := range []struct {
-		to        *float64
+		dst       *float64
 		low, high []float64
-	}{{&m.auc, medians[0], medians[1]}, {&m.meanAUC, means[0], means[1]}, {&m.errorAUC, unsure[0], unsure[1]}} {
-		if *area.to, err = measure.AUROC(area.low, area.high); err != nil {
+	}{{&m.auc, medians[0], medians[1]}, {&m.meanAUC, means[0], means[1]}, {&m.errorAUC, uncertainties[0], uncertainties[1]}} {
+		if *area.dst, err = measure.AUROC(area.low, area.high); err != nil {
 			return m, fmt.Errorf("area under the curve: %w", err)
 		}
 	}
-	m.unsureRight, m.unsureWrong = stat.Mean(unsure[0], nil), stat.Mean(unsure[1], nil)
-	order := experiment.Indices(len(judged))
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(judged[a].unsure, judged[b].unsure) })
-	for t := range m.tenths {
+	m.uncertaintyRight, m.uncertaintyWrong = stat.Mean(uncertainties[0], nil), stat.Mean(uncertainties[1], nil)
+	order := experiment.Indices(len(predictions))
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(predictions[a].uncertainty, predictions[b].uncertainty) })
+	for t := range m.decileErrors {
 		rows := order[t*len(order)/10 : (t+1)*len(order)/10]
 		for _, i := range rows {
-			m.tenths[t] += errors[i] / float64(len(rows))
+			m.decileErrors[t] += errors[i] / float64(len(rows))
 		}
 	}
 	return m, nil
 }
 
-// across are the values of one measure on all splits.
-func (r formResult) across(of func(classMeasures) float64) []float64 {
-	return experiment.Values(r.splits, of)
+// values returns one measure on all splits.
+func (r formResult) values(value func(classMeasures) float64) []float64 {
+	return experiment.Values(r.splits, value)
 }
 
-// difference is a mean difference of two forms on the same splits.
+// difference summarises the paired differences of two forms on the same splits.
 type difference struct {
 	mean, std float64
-	// stderr allows for splits that share rows: the variance is multiplied by
-	// 1/J + n_test/n_fit and not by 1/J (Nadeau & Bengio 2003, Inference for
-	// the Generalization Error, section 3). p is of the two-sided t test.
+	// stderr is corrected because the splits share rows. The variance is multiplied by 1/J
+	// + n_test/n_fit instead of 1/J for J splits (Nadeau & Bengio 2003, Inference for the
+	// Generalization Error, section 3). p is the p-value of the two-sided t test.
 	stderr, p float64
 }
 

@@ -13,32 +13,32 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// plotResults draws the intervals of the test rows of the first split, and the
-// error rate in tenths of the rows of all splits.
+// plotResults plots the intervals of the test rows of the first split, and the error rate
+// by decile over all splits.
 func plotResults(results []formResult, coverage float64, path string) error {
-	return experiment.Save(path, 24, 10, []*experiment.Figure{plotScores(results[1], coverage), plotTenths(results)})
+	return experiment.Save(path, 24, 10, []*experiment.Figure{plotScores(results[1], coverage), plotDeciles(results)})
 }
 
-// plotScores draws each row's median score and interval, rows in the order of
-// the mean over levels, and the true classes at 0 and 1.
+// plotScores plots the median score and the interval of each row, in ascending order of the
+// mean over levels. Dots below 0 and above 1 mark the true classes.
 func plotScores(r formResult, coverage float64) *experiment.Figure {
 	p := experiment.NewFigure(fmt.Sprintf("Class score of test rows and its %g %% interval: %s", 100*coverage, r.form.name), "test rows, by their mean score", "class score: 0 young, 1 old")
-	order := experiment.Indices(len(r.judged))
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(r.judged[a].mean, r.judged[b].mean) })
-	var x, y [3][]float64 // medians, the young, the old
-	for at, i := range order {
-		j := r.judged[i]
-		bar := p.Line([]float64{float64(at), float64(at)}, []float64{j.lower, j.upper}, experiment.RGB(0x2f6fde, 0x50), .6)
+	order := experiment.Indices(len(r.predictions))
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(r.predictions[a].mean, r.predictions[b].mean) })
+	var x, y [3][]float64 // three series: medians, young rows, old rows
+	for position, i := range order {
+		j := r.predictions[i]
+		bar := p.Line([]float64{float64(position), float64(position)}, []float64{j.lower, j.upper}, experiment.RGB(0x2f6fde, 0x50), .6)
 		p.Add(bar)
-		if at == 0 {
+		if position == 0 {
 			thick := *bar
 			thick.LineStyle.Width = vg.Points(3)
 			p.Legend.Add("interval", &thick)
 		}
 		class := experiment.Indicator(r.old[i])
-		x[0], y[0] = append(x[0], float64(at)), append(y[0], j.score)
-		of := 1 + int(class)
-		x[of], y[of] = append(x[of], float64(at)), append(y[of], 1.34*class-.17)
+		x[0], y[0] = append(x[0], float64(position)), append(y[0], j.score)
+		series := 1 + int(class)
+		x[series], y[series] = append(x[series], float64(position)), append(y[series], 1.34*class-.17)
 	}
 	for i, name := range []string{"median", "truly young", "truly old"} {
 		dots := p.Dots(x[i], y[i], experiment.Dot(experiment.Color(i), 1.2, draw.CircleGlyph{}))
@@ -51,8 +51,9 @@ func plotScores(r formResult, coverage float64) *experiment.Figure {
 	return p
 }
 
-// plotTenths draws error rates, the mean over splits and its standard error.
-func plotTenths(results []formResult) *experiment.Figure {
+// plotDeciles plots the mean error rate of each decile, with its standard error over
+// splits.
+func plotDeciles(results []formResult) *experiment.Figure {
 	p := experiment.NewFigure("Errors of the class in tenths of the test rows", "tenth of the rows, the surest first", "share classed wrongly")
 	var ticks plot.ConstantTicks
 	for t := range 10 {
@@ -61,7 +62,7 @@ func plotTenths(results []formResult) *experiment.Figure {
 	for i, r := range results {
 		var x, rates, errors []float64
 		for t := range 10 {
-			values := r.across(func(m classMeasures) float64 { return m.tenths[t] })
+			values := r.values(func(m classMeasures) float64 { return m.decileErrors[t] })
 			mean, std := stat.MeanStdDev(values, nil)
 			x, rates = append(x, float64(t+1)+.08*(float64(i)-1.5)), append(rates, mean)
 			errors = append(errors, stat.StdErr(std, float64(len(values))))
@@ -69,11 +70,11 @@ func plotTenths(results []formResult) *experiment.Figure {
 		ink := experiment.Color(i)
 		line, dots := p.Line(x, rates, ink, 1.2), p.Dots(x, rates, experiment.Dot(ink, 2.2, draw.CircleGlyph{}))
 		p.Add(line, p.Bars(x, rates, errors, errors, ink, 3), dots)
-		by := "by the interval's width"
+		measure := "by the interval's width"
 		if i == 0 {
-			by = "by the smaller probability"
+			measure = "by the smaller probability"
 		}
-		p.Legend.Add(r.form.name+", "+by, line, dots)
+		p.Legend.Add(r.form.name+", "+measure, line, dots)
 	}
 	p.Legend.Left = true
 	p.X.Tick.Marker = ticks
