@@ -1,6 +1,6 @@
-// Package audits measures what an audit promises on real networks: the share of
-// false discoveries on average, and how often bounds are violated, of many draws of
-// calibration rows and of audited rows with out-of-domain ones among them.
+// Package audits measures two guarantees of an audit on real networks: the mean fraction of
+// false discoveries, and how often bounds are violated. It repeats random draws of
+// calibration rows and of audited rows that include out-of-distribution rows.
 package audits
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
-// Experiment is what the command runs.
+// Experiment is the audits command.
 var Experiment = experiment.Experiment{
 	Name:   "audits",
 	Doc:    "false discoveries of audits, and bounds on them, of networks and a model of texts",
@@ -35,11 +35,11 @@ var Experiment = experiment.Experiment{
 }
 
 const (
-	rows  = 2000 // audited at once
-	delta = .1   // with which bounds are violated at most
+	auditedRows = 2000 // number of rows in one audit
+	delta       = .1   // probability with which a bound may be violated
 )
 
-func rates() [3]float64 { return [...]float64{.05, .1, .2} }
+func falseDiscoveryRates() [3]float64 { return [...]float64{.05, .1, .2} }
 
 func run(ctx context.Context, p *networks.Plan) error {
 	pools, err := Scored(ctx, p)
@@ -49,14 +49,14 @@ func run(ctx context.Context, p *networks.Plan) error {
 	var cells []cell
 	for _, scores := range pools {
 		for _, n := range []int{500, 5000} {
-			if n = min(n, len(scores.In)-rows); n < 1 {
-				return fmt.Errorf("%s has %d in-distribution rows, but the audit needs %d and calibration some more", scores.Name, len(scores.In), rows)
+			if n = min(n, len(scores.In)-auditedRows); n < 1 {
+				return fmt.Errorf("%s has %d in-distribution rows, but the audit needs %d and calibration some more", scores.Name, len(scores.In), auditedRows)
 			}
-			for _, share := range []float64{0, .01, .05, .2} {
+			for _, outlierFraction := range []float64{0, .01, .05, .2} {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				outliers := min(int(math.Round(share*rows)), len(scores.Out))
+				outliers := min(int(math.Round(outlierFraction*auditedRows)), len(scores.Out))
 				c, err := scores.measure(n, outliers, p.Settings.Seeds, p.Seed)
 				if err != nil {
 					return fmt.Errorf("%s: %w", scores.Name, err)
@@ -65,12 +65,12 @@ func run(ctx context.Context, p *networks.Plan) error {
 			}
 		}
 	}
-	show(p.Stdout, pools, cells)
-	return experiment.WriteCSV(filepath.Join(p.Out, "audits.csv"), lines(cells))
+	printTable(p.Stdout, pools, cells)
+	return experiment.WriteCSV(filepath.Join(p.Out, "audits.csv"), csvLines(cells))
 }
 
-func show(w io.Writer, pools []Pool, cells []cell) {
-	fmt.Fprintf(w, "%d rows audited; fraction of false discoveries ± standard error, and of outliers discovered, at false discovery rates of 0.05, 0.1 and 0.2\n", rows)
+func printTable(w io.Writer, pools []Pool, cells []cell) {
+	fmt.Fprintf(w, "%d rows audited; fraction of false discoveries ± standard error, and of outliers discovered, at false discovery rates of 0.05, 0.1 and 0.2\n", auditedRows)
 	fmt.Fprintf(w, "violated: fraction of draws with a bound at delta %g that does not hold, at any threshold, and of the number of outliers\n", delta)
 	for _, scores := range pools {
 		m, err := measure.Evaluate(scores.In, scores.Out)
@@ -83,82 +83,83 @@ func show(w io.Writer, pools []Pool, cells []cell) {
 				continue
 			}
 			fmt.Fprintf(w, "  n_cal %4d, outliers %3d", c.n, c.outliers)
-			for _, f := range c.found {
-				fmt.Fprintf(w, "  %s %g %s±%s %s", f.procedure, f.rate, experiment.Short(f.share(), 3), experiment.Short(f.stderr(), 3), orNone(f.power(c.outliers)))
+			for _, f := range c.discoveries {
+				fmt.Fprintf(w, "  %s %g %s±%s %s", f.procedure, f.rate, experiment.Short(f.falseFraction(), 3), experiment.Short(f.stderr(), 3), formatFraction(f.power(c.outliers)))
 			}
 			fmt.Fprintf(w, "  violated %s %s; outliers found by the bound %s\n",
-				experiment.Short(c.bounds, 3), experiment.Short(c.lower, 3), orNone(c.least))
+				experiment.Short(c.boundViolations, 3), experiment.Short(c.outlierBoundViolations, 3), formatFraction(c.boundedFraction))
 		}
 	}
-	within, tight, all := 0, 0, 0
+	withinRate, boundsHold, total := 0, 0, 0
 	for _, c := range cells {
-		for _, f := range c.found {
-			all++
-			within += int(experiment.Indicator(f.share() <= f.rate+2*f.stderr()))
+		for _, f := range c.discoveries {
+			total++
+			withinRate += int(experiment.Indicator(f.falseFraction() <= f.rate+2*f.stderr()))
 		}
-		tight += int(experiment.Indicator(c.bounds <= delta))
+		boundsHold += int(experiment.Indicator(c.boundViolations <= delta))
 	}
-	fmt.Fprintf(w, "false discoveries within the rate, or two standard errors above: %d of %d; bounds violated as often as they say at most: %d of %d\n", within, all, tight, len(cells))
+	fmt.Fprintf(w, "false discoveries within the rate, or two standard errors above: %d of %d; bounds violated as often as they say at most: %d of %d\n", withinRate, total, boundsHold, len(cells))
 }
 
-// orNone is a share of the outliers, where there are any.
-func orNone(share float64) string {
-	if math.IsNaN(share) || math.IsInf(share, 0) {
+// formatFraction formats a fraction of the outliers, or a dash if there are no outliers.
+func formatFraction(fraction float64) string {
+	if math.IsNaN(fraction) || math.IsInf(fraction, 0) {
 		return "–"
 	}
-	return experiment.Short(share, 2)
+	return experiment.Short(fraction, 2)
 }
 
-func lines(cells []cell) [][]string {
+func csvLines(cells []cell) [][]string {
 	out := [][]string{{
 		"set", "n_cal", "audited", "outliers", "draws", "procedure", "fdr", "false_share", "stderr", "power",
 		"bound_violated", "outliers_bound_violated", "outliers_bound_share",
 	}}
 	for _, c := range cells {
-		for _, f := range c.found {
-			out = append(out, experiment.Cells(4, c.set, c.n, rows, c.outliers, len(f.shares),
-				f.procedure, f.rate, f.share(), experiment.Known(f.stderr()), experiment.Known(f.power(c.outliers)),
-				c.bounds, c.lower, experiment.Known(c.least)))
+		for _, f := range c.discoveries {
+			out = append(out, experiment.Cells(4, c.set, c.n, auditedRows, c.outliers, len(f.falseFractions),
+				f.procedure, f.rate, f.falseFraction(), experiment.Known(f.stderr()), experiment.Known(f.power(c.outliers)),
+				c.boundViolations, c.outlierBoundViolations, experiment.Known(c.boundedFraction)))
 		}
 	}
 	return out
 }
 
-// cell is many draws of so many calibration rows and outliers.
+// cell holds the results of many draws with the same numbers of calibration rows and
+// outliers.
 type cell struct {
-	set           string
-	n, outliers   int
-	found         []discovered
-	bounds, lower float64 // shares of draws that violate bounds
-	least         float64 // the mean share of outliers that the bound finds
+	set                                     string
+	n, outliers                             int
+	discoveries                             []discoveryStats
+	boundViolations, outlierBoundViolations float64 // fractions of draws that violate a bound
+	boundedFraction                         float64 // the bound's mean count of outliers, as a fraction of all outliers
 }
 
-// discovered is what a procedure calls outliers.
-type discovered struct {
-	procedure string
-	rate      float64
-	shares    []float64 // of false ones, a draw each
-	hits      int       // true ones in all
+// discoveryStats collects the discoveries of one procedure at one rate.
+type discoveryStats struct {
+	procedure       string
+	rate            float64
+	falseFractions  []float64 // fraction of false discoveries in each draw
+	trueDiscoveries int       // number of true discoveries in all draws
 }
 
-func (d discovered) share() float64 { return stat.Mean(d.shares, nil) }
-func (d discovered) stderr() float64 {
-	return stat.StdErr(stat.StdDev(d.shares, nil), float64(len(d.shares)))
+func (d discoveryStats) falseFraction() float64 { return stat.Mean(d.falseFractions, nil) }
+func (d discoveryStats) stderr() float64 {
+	return stat.StdErr(stat.StdDev(d.falseFractions, nil), float64(len(d.falseFractions)))
 }
-func (d discovered) power(outliers int) float64 {
-	return float64(d.hits) / float64(outliers*len(d.shares))
+func (d discoveryStats) power(outliers int) float64 {
+	return float64(d.trueDiscoveries) / float64(outliers*len(d.falseFractions))
 }
 
-func procedures() (all []discovered) {
+func procedures() (all []discoveryStats) {
 	for _, name := range []string{"BH", "Storey"} {
-		for _, rate := range rates() {
-			all = append(all, discovered{procedure: name, rate: rate})
+		for _, rate := range falseDiscoveryRates() {
+			all = append(all, discoveryStats{procedure: name, rate: rate})
 		}
 	}
 	return all
 }
 
-func (d discovered) options() calibrate.DiscoveryOptions {
+func (d discoveryStats) options() calibrate.DiscoveryOptions {
 	o := calibrate.DiscoveryOptions{FDR: d.rate}
 	if d.procedure == "Storey" {
 		o.Lambda = .5
@@ -166,10 +167,10 @@ func (d discovered) options() calibrate.DiscoveryOptions {
 	return o
 }
 
-// measure draws, without replacement, n rows to calibrate on and rows to audit, so
-// many of them outliers.
+// measure repeats random draws without replacement: n calibration rows and auditedRows rows
+// to audit, including the given number of outliers.
 func (s Pool) measure(n, outliers, draws int, seed uint64) (cell, error) {
-	c := cell{set: s.Name, n: n, outliers: outliers, found: procedures()}
+	c := cell{set: s.Name, n: n, outliers: outliers, discoveries: procedures()}
 	rng := rand.New(rand.NewPCG(seed, uint64(n)<<32|uint64(outliers)))
 	for range draws {
 		cal, in, out := s.draw(rng, n, outliers)
@@ -191,38 +192,38 @@ func (s Pool) measure(n, outliers, draws int, seed uint64) (cell, error) {
 		if err := all.Merge(inliers); err != nil {
 			return c, err
 		}
-		for i := range c.found {
-			f := &c.found[i]
+		for i := range c.discoveries {
+			f := &c.discoveries[i]
 			d, err := all.Discoveries(f.options())
 			if err != nil {
 				return c, err
 			}
-			wrong := 0
+			falseCount := 0
 			for _, count := range inliers[:int(math.Round(d.PValue*float64(n+1)))] {
-				wrong += count
+				falseCount += count
 			}
-			f.shares = append(f.shares, float64(wrong)/float64(max(d.Count, 1)))
-			f.hits += d.Count - wrong
+			f.falseFractions = append(f.falseFractions, float64(falseCount)/float64(max(d.Count, 1)))
+			f.trueDiscoveries += d.Count - falseCount
 		}
 		b, err := all.OutlierBounds(delta)
 		if err != nil {
 			return c, err
 		}
-		// A threshold's bound is too small only where that of the inliers, a group like
-		// any other, finds outliers among them.
-		c.bounds += experiment.Indicator(b.Outliers(inliers) > 0) / float64(draws)
-		c.lower += experiment.Indicator(b.Outliers(all) > outliers) / float64(draws)
-		c.least += float64(b.Outliers(all)) / float64(outliers*draws)
+		// The bound of the inliers counts outliers in a group without any. A bound of any
+		// threshold is violated only if this count is above 0.
+		c.boundViolations += experiment.Indicator(b.Outliers(inliers) > 0) / float64(draws)
+		c.outlierBoundViolations += experiment.Indicator(b.Outliers(all) > outliers) / float64(draws)
+		c.boundedFraction += float64(b.Outliers(all)) / float64(outliers*draws)
 	}
 	return c, nil
 }
 
 func (s Pool) draw(rng *rand.Rand, n, outliers int) (cal, in, out []float64) {
-	pick := func(from []float64, count int) []float64 {
+	sample := func(from []float64, count int) []float64 {
 		picked := slices.Clone(from)
 		rng.Shuffle(len(picked), func(i, j int) { picked[i], picked[j] = picked[j], picked[i] })
 		return picked[:count]
 	}
-	in = pick(s.In, n+rows-outliers)
-	return in[:n], in[n:], pick(s.Out, outliers)
+	in = sample(s.In, n+auditedRows-outliers)
+	return in[:n], in[n:], sample(s.Out, outliers)
 }

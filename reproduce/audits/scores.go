@@ -13,14 +13,13 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
-// Pool is scores of rows that neither network nor detector was trained on.
+// Pool holds scores of rows that trained neither the network nor the detector.
 type Pool struct {
 	Name, Method string
 	In, Out      []float64
 }
 
-// Scored runs the networks on their rows, each with the detector that is attached by
-// default.
+// Scored runs the networks on their rows, each with its default detector.
 func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
 	var pools []Pool
 	if p.Sets == nil {
@@ -59,31 +58,32 @@ func Scored(ctx context.Context, p *networks.Plan) ([]Pool, error) {
 	}
 	if p.Texts {
 		add(networks.Texts, func(ctx context.Context, progress func(share float64)) (Pool, error) {
-			return ofTexts(ctx, p, progress)
+			return textScores(ctx, p, progress)
 		})
 	}
 	return pools, experiment.RunJobs(ctx, p.Settings, jobs)
 }
 
-// scoresOf fits the first default detector that can be, and scores.
+// scoresOf fits the first default detector whose requirements are met, and scores the
+// batches.
 func scoresOf(ctx context.Context, name string, t ood.Training, ins, outs []ood.Batch) (Pool, error) {
-	for of := range strings.SplitSeq(networks.Attached, ",") {
-		m, _ := attach.MethodByName(of)
+	for method := range strings.SplitSeq(networks.Attached, ",") {
+		m, _ := attach.MethodByName(method)
 		scorer, err := fitting.Fit(ctx, m, t, nil)
 		if errors.As(err, new(*ood.NeedError)) {
 			continue
 		}
 		scores := Pool{Name: name, Method: m.Name}
 		for _, part := range []struct {
-			to      *[]float64
+			dst     *[]float64
 			batches []ood.Batch
 		}{{&scores.In, ins}, {&scores.Out, outs}} {
 			for _, b := range part.batches {
-				var more []float64
+				var batchScores []float64
 				if err == nil {
-					more, err = scorer.Score(ctx, nil, b)
+					batchScores, err = scorer.Score(ctx, nil, b)
 				}
-				*part.to = append(*part.to, more...)
+				*part.dst = append(*part.dst, batchScores...)
 			}
 		}
 		return scores, err
@@ -91,9 +91,9 @@ func scoresOf(ctx context.Context, name string, t ood.Training, ins, outs []ood.
 	return Pool{}, fmt.Errorf("no default detector can be fitted")
 }
 
-// ofTexts scores the validation and test rows of CLINC150, and its out-of-scope ones,
-// by a detector fitted on its training rows.
-func ofTexts(ctx context.Context, p *networks.Plan, progress func(share float64)) (Pool, error) {
+// textScores scores validation, test and out-of-scope rows of CLINC150. The detector is
+// fitted on its training rows.
+func textScores(ctx context.Context, p *networks.Plan, progress func(share float64)) (Pool, error) {
 	model, batches, err := p.ReadTexts(ctx, []string{"train", "val", "test", "oos_val", "oos_test"}, progress)
 	if err != nil {
 		return Pool{}, err
