@@ -11,33 +11,34 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/moments"
 )
 
-// direction is a principal direction of in-domain features and what
-// certificates see along it.
+// direction is a principal direction of in-distribution features, with the response of
+// certificates to shifts along it.
 type direction struct {
-	Vector   []float64 // of length h and norm 1
-	Variance float64   // of in-domain features along it
+	Vector   []float64 // length h, norm 1
+	Variance float64   // variance of in-distribution features along the direction
 
-	// Seen is ‖Cᵀv‖²/k, the rise of the expected score per squared length of
-	// a shift along the direction, and of the variance of features along it.
-	// It lies in [0,1/k] for orthonormal certificates, and is 0 in their null
-	// space, where no shift can be seen.
+	// Seen is ‖Cᵀv‖²/k for a direction v and k certificates C. A shift of squared length 1,
+	// or an increase of the features' variance by 1, raises the expected score by Seen.
+	// Orthonormal certificates give values in [0, 1/k]. Seen is 0 in their null space
+	// because no shift there changes the score.
 	Seen float64
-	// Slope is 2·(Cᵀv)·(Cᵀμ)/k with μ the in-domain mean: what a short shift
-	// changes.
+	// Slope is 2·(Cᵀv)·(Cᵀμ)/k with the in-distribution mean μ. It is the derivative of the
+	// expected score by the length of a shift, at length 0.
 	Slope float64
 }
 
-// directionsOf are the h principal directions of the features that m has
-// counted, by falling variance, as certificates see them. This is what the second part
-// of theorem 1 is about: an out-of-domain distribution with variance Λ′ along
-// V′ adds Λ′‖CᵀV′‖² to the squared norm ‖Cᵀφ‖², whose mean over k is taken for
-// the score here, whatever the loss.
+// principalDirections returns the h principal directions of the features in m, in
+// descending order of variance. For each direction, it computes the response of the
+// certificates c. The second part of theorem 1 is about this response. An
+// out-of-distribution sample with additional variance Λ′ along V′ adds Λ′‖CᵀV′‖² to the
+// expected squared norm ‖Cᵀφ‖². The score here is this norm divided by k, whatever the
+// loss.
 //
-// Features are meant as certificates see them: scaled to norm 1 where UnitNorm
-// says so. m counted rows of their width, scaled as they are.
+// m must hold features as the certificates read them. If UnitNorm is set, their rows must
+// have norm 1.
 //
 // Reference: Tagasovska & Lopez-Paz (2019), theorem 1.
-func directionsOf(c linear, m *moments.Moments) ([]direction, error) {
+func principalDirections(c linearCertificates, m *moments.Moments) ([]direction, error) {
 	h := c.C.Rows
 	values, vectors, err := eigen.Sym(m.Covariance())
 	if err != nil {
@@ -48,32 +49,32 @@ func directionsOf(c linear, m *moments.Moments) ([]direction, error) {
 		mean[j] -= float64(c.Mean[j])
 	}
 	certificates := mat.NewDense(h, c.C.Cols, dense.Less(c.C, nil).Data)
-	var seen mat.Dense // h×k, of each direction
-	seen.Mul(vectors.T(), certificates)
-	var at mat.VecDense // of the mean
-	at.MulVec(certificates.T(), mat.NewVecDense(h, mean))
+	var projections mat.Dense // h×k, one row for each direction
+	projections.Mul(vectors.T(), certificates)
+	var meanProjection mat.VecDense
+	meanProjection.MulVec(certificates.T(), mat.NewVecDense(h, mean))
 
 	k := float64(c.C.Cols)
-	floor := unseen * mat.Norm(certificates, 2) * mat.Norm(certificates, 2) / k
+	floor := roundingTolerance * mat.Norm(certificates, 2) * mat.Norm(certificates, 2) / k
 	directions := make([]direction, h)
 	for i := range directions {
 		j := h - 1 - i
 		d := direction{Vector: mat.Col(nil, j, vectors), Variance: max(values[j], 0)}
-		along := seen.RowView(j)
-		if s := mat.Dot(along, along); s > floor {
-			d.Seen, d.Slope = s/k, 2*mat.Dot(along, &at)/k
+		projection := projections.RowView(j)
+		if s := mat.Dot(projection, projection); s > floor {
+			d.Seen, d.Slope = s/k, 2*mat.Dot(projection, &meanProjection)/k
 		}
 		directions[i] = d
 	}
 	return directions, nil
 }
 
-// unseen is the share of the certificates' mean squared norm below which
-// ‖Cᵀv‖² is rounding of their float32 entries.
-const unseen = 1e-12
+// roundingTolerance is a fraction of the certificates' mean squared norm. If ‖Cᵀv‖² is
+// smaller, it is rounding error of float32 entries and counts as 0.
+const roundingTolerance = 1e-12
 
-// Shift is the length of the shortest shift, along the direction or against
-// it, that adds rise to the expected score: +Inf where none does. rise is
+// Shift returns the length of the shortest shift, in either sense of the direction, that
+// raises the expected score by rise. It returns +Inf if no shift does. rise must be
 // positive.
 func (d direction) Shift(rise float64) float64 {
 	slope := math.Abs(d.Slope)

@@ -1,5 +1,5 @@
-// Package directions says which shifts of a model's features certificates can
-// see: the second half of the paper's theorem 1, of a fitted head.
+// Package directions shows which shifts of a model's features the certificates can detect.
+// It applies the second half of the paper's theorem 1 to a fitted detector.
 package directions
 
 import (
@@ -30,25 +30,25 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// Experiment takes the principal directions of the features of in-domain rows,
-// by falling variance, and says of each what linear certificates make of rows
-// that are shifted along it.
+// Experiment is the directions command. It computes the principal directions of
+// in-distribution features and shows how linear certificates respond to rows shifted along
+// each direction.
 //
-// `sd` is the standard deviation of the rows along it. `seen` is how much the
-// certificates' sum of squares grows with the square of the shift: for
-// orthonormal ones from 0, where no shift can be seen, to 1. `shift` is the
-// length of the shortest shift, along it or against it, ∞ where there is none,
-// that lifts the rows' mean score to the threshold of a flag, and `shift/sd` the
-// same in standard deviations. Lengths are those of features as the
-// certificates see them: of rows scaled to norm 1, where they scale them. The
-// score of certificates with cross-entropy loss is no sum of squares, and has
-// no shift.
+// Column sd is the rows' standard deviation along the direction. Column seen is the growth
+// of the certificates' sum of squares per squared length of a shift. For orthonormal
+// certificates, it lies between 0 (no shift is detectable) and 1.
+//
+// Column shift is the length of the shortest shift, in either sense, that raises the mean
+// score to the flagging threshold. It is ∞ if no shift does. Column shift/sd is this length
+// in standard deviations. Lengths refer to features as the certificates read them: if the
+// certificates scale rows to norm 1, so does this command. Certificates with cross-entropy
+// loss have no shift because their score is not a sum of squares.
 var Experiment = experiment.Experiment{
 	Name: "directions",
 	Doc:  "which shifts of features the certificates of a .attach file see; needs no --data",
 	New: func(flags *flag.FlagSet, shared *experiment.Settings) func(ctx context.Context) error {
 		s := &settings{Settings: shared}
-		flags.StringVar(&s.bundle, "attach", "", "`M.attach`, fitted with certificates, certificates-trained or certificates-unregularised")
+		flags.StringVar(&s.attachFile, "attach", "", "`M.attach`, fitted with certificates, certificates-trained or certificates-unregularised")
 		flags.StringVar(&s.x, "x", "", "in-domain `features`, as attach features writes them")
 		flags.IntVar(&s.top, "top", 10, "print the `N` directions along which the features vary most; 0 for all")
 		flags.BoolVar(&s.json, "json", false, "print JSON, of all directions; null is an endless shift")
@@ -60,15 +60,15 @@ var Experiment = experiment.Experiment{
 
 type settings struct {
 	*experiment.Settings
-	bundle, x, vectors string
-	top                int
-	json               bool
-	alpha              float64
+	attachFile, x, vectors string
+	top                    int
+	json                   bool
+	alpha                  float64
 }
 
 func (s *settings) run(ctx context.Context) error {
 	switch {
-	case s.bundle == "" || s.x == "":
+	case s.attachFile == "" || s.x == "":
 		return experiment.Usagef("say with --attach what was fitted, and with --x where features of in-domain rows are")
 	case s.top < 0:
 		return experiment.Usagef("--top is %d; it must not be negative", s.top)
@@ -77,11 +77,11 @@ func (s *settings) run(ctx context.Context) error {
 	case s.vectors != "" && filepath.Ext(s.vectors) != ".npz" || s.vectors == s.x:
 		return experiment.Usagef("-o is %q; it must end in .npz, and not be what --x reads", s.vectors)
 	}
-	b, scorer, err := open(s.bundle)
+	b, scorer, err := openCertificates(s.attachFile)
 	if err != nil {
 		return err
 	}
-	certificates := linearOf(scorer)
+	certificates := certificatesOf(scorer)
 	if s.alpha == 0 {
 		s.alpha = b.Calibration.Alpha
 	}
@@ -96,11 +96,11 @@ func (s *settings) run(ctx context.Context) error {
 	if err := m.Add(ctx, rows.Features); err != nil {
 		return fmt.Errorf("%s: %w", s.x, err)
 	}
-	found, err := directionsOf(certificates, m)
+	directions, err := principalDirections(certificates, m)
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.x, err)
 	}
-	out := seen{
+	out := report{
 		Detector: b.Detector.Method, K: certificates.C.Cols, Width: certificates.C.Rows, N: m.N(),
 		UnitNorm: certificates.UnitNorm, Centred: certificates.Mean != nil, Alpha: s.alpha, nCal: len(b.Calibration.OOD),
 	}
@@ -115,11 +115,11 @@ func (s *settings) run(ctx context.Context) error {
 		}
 		score /= float64(m.N())
 		threshold := calibrate.Conformal{Scores: slices.Sorted(slices.Values(b.Calibration.OOD))}.Threshold(s.alpha)
-		out.MeanScore, out.Threshold = &score, finite(threshold)
+		out.MeanScore, out.Threshold = &score, finiteOrNil(threshold)
 	}
-	out.fill(found)
+	out.setDirections(directions)
 	if s.vectors != "" {
-		if err := out.write(s.vectors, found); err != nil {
+		if err := out.write(s.vectors, directions); err != nil {
 			return err
 		}
 	}
@@ -132,12 +132,12 @@ func (s *settings) run(ctx context.Context) error {
 	return nil
 }
 
-// linearMethods fit linear certificates.
+// linearMethods lists the methods that fit linear certificates.
 var linearMethods = []string{"certificates", "certificates-trained", "certificates-unregularised"}
 
-// open opens a bundle with linear certificates, and these, from their state in its
-// file.
-func open(path string) (*attach.Bundle, *fitting.Scorer, error) {
+// openCertificates opens a .attach file and restores its linear certificates from the
+// stored state.
+func openCertificates(path string) (*attach.Bundle, *fitting.Scorer, error) {
 	b, err := attach.Open(path)
 	if err != nil {
 		return nil, nil, err
@@ -178,88 +178,90 @@ func open(path string) (*attach.Bundle, *fitting.Scorer, error) {
 	return b, scorer, err
 }
 
-// linear are certificates that are linear functions of features.
-type linear struct {
-	C        blas32.General // h×k
-	Mean     []float32      // subtracted from rows, or nil
-	UnitNorm bool           // rows are scaled to norm 1 before
+// linearCertificates holds certificates that are linear functions of the features.
+type linearCertificates struct {
+	C        blas32.General // h features × k certificates
+	Mean     []float32      // subtracted from rows; may be nil
+	UnitNorm bool           // reports whether rows are first scaled to norm 1
 	Loss     train.Loss
 }
 
-// linearOf are the linear certificates that were fitted.
-func linearOf(s *fitting.Scorer) linear {
+// certificatesOf returns the linear certificates of a fitted detector.
+func certificatesOf(s *fitting.Scorer) linearCertificates {
 	st := s.State()
 	c := st.Arrays["certificates"]
 	mean, _ := st.Arrays["mean"].Data.([]float32)
-	return linear{
+	return linearCertificates{
 		C:    blas32.General{Rows: c.Shape[0], Cols: c.Shape[1], Stride: c.Shape[1], Data: c.Data.([]float32)},
 		Mean: mean, UnitNorm: st.Params["unit_norm"].(bool), Loss: train.Loss(st.Params["loss"].(string)),
 	}
 }
 
-// seen is what directions prints.
-type seen struct {
+// report is the JSON output of the directions command.
+type report struct {
 	Detector string  `json:"detector"`
-	K        int     `json:"k"`     // certificates
-	Width    int     `json:"width"` // features
+	K        int     `json:"k"`     // number of certificates
+	Width    int     `json:"width"` // number of features
 	UnitNorm bool    `json:"unit_norm"`
 	Centred  bool    `json:"centred"`
-	N        int     `json:"n"` // rows
+	N        int     `json:"n"` // number of rows
 	Alpha    float64 `json:"alpha"`
-	// MeanScore is that of the rows, and Threshold what a flagged one exceeds;
-	// nil where the score is no sum of squares, or nothing is ever flagged.
+	// MeanScore is the mean score of the rows, and rows with a score above Threshold are
+	// flagged. Both are nil if the score is not a sum of squares. Threshold is also nil if
+	// no score can be flagged.
 	MeanScore *float64 `json:"mean_score"`
 	Threshold *float64 `json:"threshold"`
-	nCal      int      // rows that the threshold is of
-	// Blind is the number of directions that are seen less than blindShare of
-	// the one seen best, and BlindVariance their share of the rows' variance.
-	Blind         int             `json:"blind"`
-	BlindVariance float64         `json:"blind_variance"`
-	Directions    []seenDirection `json:"directions"`
+	nCal      int      // number of calibration rows
+	// Blind counts the directions with Seen below blindThreshold times the largest Seen.
+	// BlindVariance is their fraction of the rows' variance.
+	Blind         int                 `json:"blind"`
+	BlindVariance float64             `json:"blind_variance"`
+	Directions    []reportedDirection `json:"directions"`
 }
 
-const blindShare = .01
+const blindThreshold = .01
 
-type seenDirection struct {
+type reportedDirection struct {
 	Variance float64  `json:"variance"`
 	Seen     float64  `json:"seen"`
-	Slope    float64  `json:"slope"` // of the sum of squares, at no shift
-	Shift    *float64 `json:"shift"` // nil where it is endless or not known
+	Slope    float64  `json:"slope"` // derivative of the sum of squares at a shift of 0
+	Shift    *float64 `json:"shift"` // nil if infinite or unknown
 }
 
-func finite(v float64) *float64 {
+func finiteOrNil(v float64) *float64 {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return nil
 	}
 	return &v
 }
 
-// fill takes what the certificates see of each direction, as sums of squares.
-func (s *seen) fill(found []direction) {
+// setDirections stores the directions. It multiplies Seen and Slope by k because the report
+// is about sums of squares, not means.
+func (s *report) setDirections(directions []direction) {
 	k := float64(s.K)
-	var all, blind, best float64
-	for _, d := range found {
+	var total, blind, best float64
+	for _, d := range directions {
 		best = max(best, d.Seen)
 	}
-	for _, d := range found {
-		all += d.Variance
-		one := seenDirection{Variance: d.Variance, Seen: k * d.Seen, Slope: k * d.Slope}
-		if d.Seen < blindShare*best {
+	for _, d := range directions {
+		total += d.Variance
+		entry := reportedDirection{Variance: d.Variance, Seen: k * d.Seen, Slope: k * d.Slope}
+		if d.Seen < blindThreshold*best {
 			s.Blind++
 			blind += d.Variance
 		}
 		if s.Threshold != nil {
-			one.Shift = finite(shiftTo(d, *s.Threshold-*s.MeanScore))
+			entry.Shift = finiteOrNil(shiftTo(d, *s.Threshold-*s.MeanScore))
 		}
-		s.Directions = append(s.Directions, one)
+		s.Directions = append(s.Directions, entry)
 	}
-	if all > 0 {
-		s.BlindVariance = blind / all
+	if total > 0 {
+		s.BlindVariance = blind / total
 	}
 }
 
-// shiftTo is the shortest shift that adds rise to the mean score: none where it
-// is there already.
+// shiftTo returns the shortest shift that raises the mean score by rise, or 0 if the mean
+// score already exceeds the target.
 func shiftTo(d direction, rise float64) float64 {
 	if rise <= 0 {
 		return 0
@@ -267,15 +269,15 @@ func shiftTo(d direction, rise float64) float64 {
 	return d.Shift(rise)
 }
 
-func (s *seen) print(w io.Writer, top int) {
-	what := "features"
+func (s *report) print(w io.Writer, top int) {
+	description := "features"
 	if s.UnitNorm {
-		what = "features scaled to norm 1"
+		description = "features scaled to norm 1"
 	}
 	if s.Centred {
-		what += ", less their mean"
+		description += ", less their mean"
 	}
-	fmt.Fprintf(w, "%s: %d certificates of %d %s; %d rows\n", s.Detector, s.K, s.Width, what, s.N)
+	fmt.Fprintf(w, "%s: %d certificates of %d %s; %d rows\n", s.Detector, s.K, s.Width, description, s.N)
 	switch {
 	case s.Threshold != nil:
 		fmt.Fprintf(w, "mean score %.4g; flagged above %.4g, at alpha %g\n", *s.MeanScore, *s.Threshold, s.Alpha)
@@ -284,47 +286,47 @@ func (s *seen) print(w io.Writer, top int) {
 	default:
 		fmt.Fprintln(w, "no shifts: the score is of cross-entropy loss, and no sum of squares")
 	}
-	fmt.Fprintf(w, "%d of %d directions are seen less than %g %% of the one seen best; they hold %.3g %% of the rows' variance\n\n", s.Blind, s.Width, 100*blindShare, 100*s.BlindVariance)
+	fmt.Fprintf(w, "%d of %d directions are seen less than %g %% of the one seen best; they hold %.3g %% of the rows' variance\n\n", s.Blind, s.Width, 100*blindThreshold, 100*s.BlindVariance)
 	if top == 0 || top > len(s.Directions) {
 		top = len(s.Directions)
 	}
 	fmt.Fprintf(w, "%9s %9s %9s %9s %9s\n", "direction", "sd", "seen", "shift", "shift/sd")
-	three := func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+	threeDigits := func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 	for i, d := range s.Directions[:top] {
 		sd := math.Sqrt(d.Variance)
 		shift, relative := "–", "–"
 		switch {
 		case d.Shift != nil:
-			shift = three(*d.Shift)
+			shift = threeDigits(*d.Shift)
 			if sd > 0 {
-				relative = three(*d.Shift / sd)
+				relative = threeDigits(*d.Shift / sd)
 			}
 		case s.Threshold != nil:
 			shift, relative = "∞", "∞"
 		}
-		fmt.Fprintf(w, "%9d %9s %9s %9s %9s\n", i+1, three(sd), three(d.Seen), shift, relative)
+		fmt.Fprintf(w, "%9d %9s %9s %9s %9s\n", i+1, threeDigits(sd), threeDigits(d.Seen), shift, relative)
 	}
-	if left := len(s.Directions) - top; left > 0 {
-		fmt.Fprintf(w, "\n%d more directions vary less; --top 0 prints them all\n", left)
+	if remaining := len(s.Directions) - top; remaining > 0 {
+		fmt.Fprintf(w, "\n%d more directions vary less; --top 0 prints them all\n", remaining)
 	}
 }
 
-// write writes the directions, and what is seen of them.
-func (s *seen) write(path string, found []direction) error {
-	vectors := rows.New(len(found), s.Width)
+// write writes the directions and the certificates' response to an .npz file.
+func (s *report) write(path string, directions []direction) error {
+	vectors := rows.New(len(directions), s.Width)
 	columns := map[string][]float64{}
-	for i, d := range found {
+	for i, d := range directions {
 		for j, v := range d.Vector {
 			rows.Row(vectors, i)[j] = float32(v)
 		}
-		one := s.Directions[i]
-		columns["variance"] = append(columns["variance"], one.Variance)
-		columns["seen"] = append(columns["seen"], one.Seen)
-		columns["slope"] = append(columns["slope"], one.Slope)
+		entry := s.Directions[i]
+		columns["variance"] = append(columns["variance"], entry.Variance)
+		columns["seen"] = append(columns["seen"], entry.Seen)
+		columns["slope"] = append(columns["slope"], entry.Slope)
 		if s.Threshold != nil {
 			shift := math.Inf(1)
-			if one.Shift != nil {
-				shift = *one.Shift
+			if entry.Shift != nil {
+				shift = *entry.Shift
 			}
 			columns["shift"] = append(columns["shift"], shift)
 		}

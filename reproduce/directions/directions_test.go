@@ -23,8 +23,8 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment/experimenttest"
 )
 
-// TestDirections compares the rise of the expected score with that of rows
-// that are shifted.
+// TestDirections compares the predicted rise of the expected score with the measured rise
+// for shifted rows.
 func TestDirections(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 0))
 	phi := blas32.General{Rows: 500, Cols: 6, Stride: 6, Data: make([]float32, 500*6)}
@@ -44,7 +44,7 @@ func TestDirections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		directions, err := directionsOf(linearOf(fitted), m)
+		directions, err := principalDirections(certificatesOf(fitted), m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,18 +84,19 @@ func TestDirections(t *testing.T) {
 				t.Errorf("direction %d: a shift of %v raises the score by %v", i, s, max(rise(d, s), rise(d, -s)))
 			}
 		}
-		// Centred, certificates are principal directions, and see all or nothing of one.
+		// Centred certificates are principal directions, so each direction is either seen
+		// fully or not at all.
 		if centre && blind != 2 || !centre && blind != 0 {
 			t.Errorf("centred %v: %d directions are not seen", centre, blind)
 		}
 	}
 }
 
-// rise is what a shift of all features along a direction, of that length and sign,
-// adds to the expected score.
+// rise returns the increase of the expected score if all features shift along a direction
+// by a signed length.
 func rise(d direction, shift float64) float64 { return shift*d.Slope + shift*shift*d.Seen }
 
-// TestCommand fits certificates to made-up features and asks what they see.
+// TestCommand fits certificates to random features and checks the output of the command.
 func TestCommand(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(1, 0))
@@ -118,14 +119,14 @@ func TestCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	others := rows // to calibrate with, which Fit refuses of rows fitted on
-	others.Features.Data = slices.Clone(rows.Features.Data)
-	for i := range others.Features.Data {
-		others.Features.Data[i] *= 1.001
+	calibration := rows // calibration rows must differ because Fit rejects rows used for fitting
+	calibration.Features.Data = slices.Clone(rows.Features.Data)
+	for i := range calibration.Features.Data {
+		calibration.Features.Data[i] *= 1.001
 	}
 	fit := func(method ood.Method, params ood.Params) string {
 		b, err := attach.Fit(t.Context(), attach.FitOptions{
-			Base: attach.Base{Task: attach.Classification}, Batch: rows, Cal: others, Detector: method, DetectorParams: params,
+			Base: attach.Base{Task: attach.Classification}, Batch: rows, Cal: calibration, Detector: method, DetectorParams: params,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -159,8 +160,8 @@ func TestCommand(t *testing.T) {
 	if code, stdout, _ := run("--attach", certificates, "--x", x, "--alpha", ".001"); code != 0 || !strings.Contains(stdout, "no shift is flagged, as 200 calibration rows are too few") {
 		t.Errorf("exit %d:\n%s", code, stdout)
 	}
-	var found seen
-	if code, stdout, _ := run("--attach", certificates, "--x", x, "--json"); code != 0 || json.Unmarshal([]byte(stdout), &found) != nil || len(found.Directions) != 6 || found.N != 200 {
+	var printed report
+	if code, stdout, _ := run("--attach", certificates, "--x", x, "--json"); code != 0 || json.Unmarshal([]byte(stdout), &printed) != nil || len(printed.Directions) != 6 || printed.N != 200 {
 		t.Errorf("exit %d:\n%s", code, stdout)
 	}
 	for want, args := range map[string][]string{
