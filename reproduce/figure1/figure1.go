@@ -1,7 +1,7 @@
-// Package figure1 is the paper's figure 1: one network of two hidden layers of
-// 100 units is trained by simultaneous quantile regression on data with a gap.
-// Its quantiles are the aleatoric uncertainty, and certificates of its last
-// hidden layer, at the median, the epistemic one.
+// Package figure1 reproduces the paper's figure 1. It trains one network with two hidden
+// layers of 100 units by simultaneous quantile regression, on data with a gap. The
+// predicted quantiles give the aleatoric uncertainty. Certificates of the last hidden
+// layer, evaluated at the median, give the epistemic uncertainty.
 package figure1
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/intervals"
 )
 
-// Experiment is what the command runs.
+// Experiment is the figure1 command.
 var Experiment = experiment.Experiment{
 	Name:   "figure1",
 	Doc:    "both uncertainties of one network on a line with a gap in its data; needs no --data",
@@ -46,7 +46,8 @@ const (
 	batchSize     = 128
 )
 
-// levels are those of the interval, and what the paper draws besides.
+// levels returns the quantile levels of the interval, and the other levels of the paper's
+// figure.
 func levels() []float64 { return []float64{alpha / 2, .5, .65, .8, 1 - alpha/2} }
 
 // certificateVariant is one way to fit certificates of squared error.
@@ -56,8 +57,8 @@ type certificateVariant struct {
 	params ood.Params
 }
 
-// variants are the paper's, as many as hidden units, trained with a
-// penalty, and the exact ones.
+// variants returns three variants. The first is the paper's: as many certificates as hidden
+// units, trained with a penalty. The other two solve for the certificates exactly.
 func variants(epochs int) []certificateVariant {
 	exact, _ := attach.MethodByName("certificates")
 	trained, _ := attach.MethodByName("certificates-trained")
@@ -68,36 +69,36 @@ func variants(epochs int) []certificateVariant {
 	}
 }
 
-// epistemic is how one variant tells rows outside of the data from those inside.
+// epistemic reports how well one variant separates rows outside the data from rows inside.
 type epistemic struct {
-	name                   string
-	inside, gap, beyond    float64 // mean score
-	gapAUROC, beyondAUROC  float64 // against fresh rows inside
-	alarm, gapHit, farther float64 // share of rows above the threshold: inside, in the gap, beyond the data
+	name                                     string
+	inside, gap, beyond                      float64 // mean scores
+	gapAUROC, beyondAUROC                    float64 // AUROC against new rows inside the data
+	flaggedInside, flaggedGap, flaggedBeyond float64 // fraction of rows above the threshold: inside the data, in the gap, beyond the data
 }
 
-// covered is the coverage of intervals and their mean width.
-type covered struct{ coverage, width float64 }
+// intervalSummary holds the coverage and the mean width of intervals.
+type intervalSummary struct{ coverage, width float64 }
 
-func coveredBy(e intervals.Ends) covered {
-	return covered{experiment.PICP(e.Lower, e.Upper, e.Y), experiment.MPIW(e.Lower, e.Upper)}
+func summarise(e intervals.Ends) intervalSummary {
+	return intervalSummary{experiment.PICP(e.Lower, e.Upper, e.Y), experiment.MPIW(e.Lower, e.Upper)}
 }
 
-// toyResult is what one seed measures.
+// toyResult holds the measurements of one seed.
 type toyResult struct {
-	raw, conformal covered   // of the interval, on fresh rows inside
-	off            []float64 // root mean square distance from true quantiles, per level
+	raw, conformal intervalSummary // intervals of new rows inside the data
+	quantileErrors []float64       // root mean square error against the true quantiles, by level
 	epistemic      []epistemic
 }
 
-// toyCurves are what the picture shows.
+// toyCurves holds the curves of the figure.
 type toyCurves struct {
 	data      gapToy
 	x         []float64
-	quantiles [][]float64 // per level
+	quantiles [][]float64 // by level
 	variants  []string
-	scores    [][]float64 // per variant
-	threshold []float64   // per variant: 95 % of held-out rows inside score less
+	scores    [][]float64 // by variant
+	threshold []float64   // by variant: 95 % of held-out rows inside the data score lower
 }
 
 func run(ctx context.Context, s *experiment.Settings) error {
@@ -122,14 +123,14 @@ func run(ctx context.Context, s *experiment.Settings) error {
 	if err := experiment.RunJobs(ctx, s, jobs); err != nil {
 		return err
 	}
-	show(s.Stdout, results)
+	printResults(s.Stdout, results)
 	return curves.save(filepath.Join(s.Out, "figure1"), results)
 }
 
-// fitToy draws data and fits both uncertainties to them.
+// fitToy draws data and fits both uncertainties.
 func fitToy(ctx context.Context, s *experiment.Settings, seed int) (r toyResult, c toyCurves, err error) {
 	rng := rand.New(rand.NewPCG(uint64(seed), 0))
-	train, held, test := drawToy(rng, trainRows), drawToy(rng, trainRows), drawToy(rng, 2*trainRows)
+	train, calibration, test := drawToy(rng, trainRows), drawToy(rng, trainRows), drawToy(rng, 2*trainRows)
 	gap := drawBetween(rng, trainRows, gapFrom, gapTo)
 	beyond := append(drawBetween(rng, trainRows/2, drawFrom, dataFrom), drawBetween(rng, trainRows/2, dataTo, drawTo)...)
 	c = toyCurves{data: train}
@@ -141,12 +142,12 @@ func fitToy(ctx context.Context, s *experiment.Settings, seed int) (r toyResult,
 	if err != nil {
 		return r, c, err
 	}
-	if err := r.measureIntervals(head, held, test); err != nil {
+	if err := r.measureIntervals(head, calibration, test); err != nil {
 		return r, c, err
 	}
-	drawn := head.Quantiles(experiment.AsColumn(c.x), levels())
+	predicted := head.Quantiles(experiment.AsColumn(c.x), levels())
 	for l := range levels() {
-		c.quantiles = append(c.quantiles, experiment.Level(drawn, l))
+		c.quantiles = append(c.quantiles, experiment.Level(predicted, l))
 	}
 
 	hidden := ood.Training{Batch: ood.Batch{Features: lastHidden(head, train.x)}, Trainer: s.Trainer, Seed: uint64(seed)}
@@ -155,17 +156,17 @@ func fitToy(ctx context.Context, s *experiment.Settings, seed int) (r toyResult,
 		if err != nil {
 			return r, c, err
 		}
-		var failed error
+		var scoreErr error
 		score := func(x []float64) []float64 {
 			scores, err := fitted.Score(ctx, nil, ood.Batch{Features: lastHidden(head, x)})
-			failed = cmp.Or(failed, err)
+			scoreErr = cmp.Or(scoreErr, err)
 			return scores
 		}
-		inHeld := score(held.x)
-		slices.Sort(inHeld)
-		threshold := stat.Quantile(1-alpha, stat.Empirical, inHeld, nil)
+		calibrationScores := score(calibration.x)
+		slices.Sort(calibrationScores)
+		threshold := stat.Quantile(1-alpha, stat.Empirical, calibrationScores, nil)
 		e, err := newEpistemic(v.name, score(test.x), score(gap), score(beyond), threshold)
-		if err := cmp.Or(failed, err); err != nil {
+		if err := cmp.Or(scoreErr, err); err != nil {
 			return r, c, err
 		}
 		r.epistemic = append(r.epistemic, e)
@@ -174,7 +175,7 @@ func fitToy(ctx context.Context, s *experiment.Settings, seed int) (r toyResult,
 	return r, c, nil
 }
 
-// fitHead fits one network to all levels.
+// fitHead fits one network for all quantile levels.
 func fitHead(ctx context.Context, tr train.Trainer, toy gapToy, seed uint64, p ood.Params) (*mlp.Conditional, error) {
 	sqr, _ := attach.MethodByName("sqr")
 	fitted, err := fitting.Fit(ctx, sqr, ood.Training{
@@ -186,9 +187,9 @@ func fitHead(ctx context.Context, tr train.Trainer, toy gapToy, seed uint64, p o
 	return fitted.Fitted().(*mlp.Conditional), nil
 }
 
-// measureIntervals measures them as they are, and conformalized on held-out
-// rows.
-func (r *toyResult) measureIntervals(head *mlp.Conditional, held, test gapToy) error {
+// measureIntervals measures the intervals of test rows, both unchanged and conformalized on
+// calibration rows.
+func (r *toyResult) measureIntervals(head *mlp.Conditional, calibration, test gapToy) error {
 	q := head.Quantiles(experiment.AsColumn(test.x), levels())
 	for l, tau := range levels() {
 		var sum float64
@@ -196,17 +197,17 @@ func (r *toyResult) measureIntervals(head *mlp.Conditional, held, test gapToy) e
 			d := float64(q.Row(i, 0)[l]) - toyQuantile(x, tau)
 			sum += d * d
 		}
-		r.off = append(r.off, math.Sqrt(sum/float64(len(test.x))))
+		r.quantileErrors = append(r.quantileErrors, math.Sqrt(sum/float64(len(test.x))))
 	}
 	raw := intervals.EndsOf(q, test.y)
-	on := intervals.EndsOf(head.Quantiles(experiment.AsColumn(held.x), []float64{alpha / 2, 1 - alpha/2}), held.y)
-	conformal, err := raw.Calibrated(on, calibrate.IntervalOptions{}, alpha)
-	r.raw, r.conformal = coveredBy(raw), coveredBy(conformal)
+	calibrationEnds := intervals.EndsOf(head.Quantiles(experiment.AsColumn(calibration.x), []float64{alpha / 2, 1 - alpha/2}), calibration.y)
+	conformal, err := raw.Calibrated(calibrationEnds, calibrate.IntervalOptions{}, alpha)
+	r.raw, r.conformal = summarise(raw), summarise(conformal)
 	return err
 }
 
 func newEpistemic(name string, inside, gap, beyond []float64, threshold float64) (e epistemic, err error) {
-	above := func(scores []float64) (share float64) {
+	fractionAbove := func(scores []float64) (share float64) {
 		for _, v := range scores {
 			share += experiment.Indicator(v > threshold) / float64(len(scores))
 		}
@@ -214,7 +215,7 @@ func newEpistemic(name string, inside, gap, beyond []float64, threshold float64)
 	}
 	e = epistemic{
 		name: name, inside: stat.Mean(inside, nil), gap: stat.Mean(gap, nil), beyond: stat.Mean(beyond, nil),
-		alarm: above(inside), gapHit: above(gap), farther: above(beyond),
+		flaggedInside: fractionAbove(inside), flaggedGap: fractionAbove(gap), flaggedBeyond: fractionAbove(beyond),
 	}
 	if e.gapAUROC, err = measure.AUROC(inside, gap); err != nil {
 		return e, err
@@ -223,8 +224,8 @@ func newEpistemic(name string, inside, gap, beyond []float64, threshold float64)
 	return e, err
 }
 
-// lastHidden is the last hidden layer of a regression of one target on one
-// column, n×h, at the median: where the level enters as 0.
+// lastHidden returns the activations of the last hidden layer, n×h, for a regression of one
+// target on one input. They belong to the median because the input for the level is 0.
 func lastHidden(head *mlp.Conditional, x []float64) blas32.General {
 	raw := experiment.AsColumn(x)
 	in := blas32.General{Rows: raw.Rows, Cols: 2, Stride: 2, Data: make([]float32, 2*raw.Rows)}

@@ -16,20 +16,20 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment/experimenttest"
 )
 
-// TestGapToy holds that rows lie where they should, and have the quantiles that
-// are called true.
+// TestGapToy checks that rows avoid the gap and that toyQuantile returns their true
+// quantiles.
 func TestGapToy(t *testing.T) {
 	const n = 20000
 	toy := drawToy(rand.New(rand.NewPCG(1, 0)), n)
-	left := 0
+	leftCount := 0
 	for _, x := range toy.x {
 		if !(dataFrom <= x && x < gapFrom || gapTo <= x && x < dataTo) {
 			t.Fatalf("a row at %v", x)
 		}
-		left += int(experiment.Indicator(x < gapFrom))
+		leftCount += int(experiment.Indicator(x < gapFrom))
 	}
-	if left != n/2 {
-		t.Errorf("%d of %d rows left of the gap", left, n)
+	if leftCount != n/2 {
+		t.Errorf("%d of %d rows left of the gap", leftCount, n)
 	}
 	for _, tau := range []float64{.025, .5, .8, .975} {
 		for _, side := range []bool{true, false} {
@@ -39,15 +39,15 @@ func TestGapToy(t *testing.T) {
 					below += experiment.Indicator(toy.y[i] <= toyQuantile(x, tau)) / (n / 2)
 				}
 			}
-			if error := 4 * math.Sqrt(tau*(1-tau)/(n/2)); math.Abs(below-tau) > error {
+			if tolerance := 4 * math.Sqrt(tau*(1-tau)/(n/2)); math.Abs(below-tau) > tolerance {
 				t.Errorf("left %v: %v of the rows lie below their quantile %v", side, below, tau)
 			}
 		}
 	}
 }
 
-// TestLastHidden holds that the features are those that the network's last
-// layer makes the median from.
+// TestLastHidden checks that the network's last layer computes the median from these
+// features.
 func TestLastHidden(t *testing.T) {
 	orttest.Open(t)
 	engine, err := fit.New(t.Context(), fit.Options{})
@@ -78,13 +78,13 @@ func TestEpistemic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := epistemic{name: "v", inside: 1.5, gap: 3.25, beyond: 4.5, gapAUROC: 7. / 8, beyondAUROC: 12.5 / 16, alarm: .25, gapHit: 1, farther: .75}
+	want := epistemic{name: "v", inside: 1.5, gap: 3.25, beyond: 4.5, gapAUROC: 7. / 8, beyondAUROC: 12.5 / 16, flaggedInside: .25, flaggedGap: 1, flaggedBeyond: .75}
 	if e != want {
 		t.Errorf("%+v, want %+v", e, want)
 	}
 }
 
-// TestFigure1 runs without a folder of data.
+// TestFigure1 checks that the command runs without a data folder.
 func TestFigure1(t *testing.T) {
 	t.Setenv("ATTACH_DATA", "")
 	out := t.TempDir()

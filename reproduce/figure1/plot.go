@@ -13,10 +13,10 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// shownCertificates is the kind whose score is drawn around the median.
+// shownCertificates is the index of the variant whose score is drawn around the median.
 const shownCertificates = 2
 
-// plot draws the intervals above and the scores below.
+// plot draws the intervals at the top and the scores at the bottom.
 func (c toyCurves) plot(path string) error {
 	return experiment.Save(path, 18, 16, []*experiment.Figure{c.plotIntervals()}, []*experiment.Figure{c.plotScores()})
 }
@@ -25,17 +25,17 @@ func (c toyCurves) plotIntervals() *experiment.Figure {
 	p := experiment.NewFigure("Aleatoric and epistemic uncertainty of one network", "", "y")
 	median := c.quantiles[1]
 	score := c.scores[shownCertificates]
-	least, most := slices.Min(score), slices.Max(score)
+	minScore, maxScore := slices.Min(score), slices.Max(score)
 	lower, upper := make([]float64, len(c.x)), make([]float64, len(c.x))
 	for i, v := range score {
-		half := 3 * (v - least) / (most - least)
-		lower[i], upper[i] = median[i]-half, median[i]+half
+		halfWidth := 3 * (v - minScore) / (maxScore - minScore)
+		lower[i], upper[i] = median[i]-halfWidth, median[i]+halfWidth
 	}
-	far := p.Band(c.x, lower, upper, experiment.RGB(0xc23b82, 0x38))
+	scoreBand := p.Band(c.x, lower, upper, experiment.RGB(0xc23b82, 0x38))
 	band := p.Band(c.x, c.quantiles[0], c.quantiles[len(c.quantiles)-1], experiment.RGB(0x333d4a, 0x48))
 	dots := p.Dots(c.data.x, c.data.y, experiment.Dot(experiment.RGB(0x2f6fde, 0x60), 1.2, draw.CircleGlyph{}))
 	solid := p.Line(c.x, median, experiment.Ink(), 1.6)
-	p.Add(far, band, dots, solid)
+	p.Add(scoreBand, band, dots, solid)
 	p.Legend.Add("rows trained on", dots)
 	p.Legend.Add("median", solid)
 	for l := 2; l < len(c.quantiles)-1; l++ {
@@ -45,15 +45,15 @@ func (c toyCurves) plotIntervals() *experiment.Figure {
 		}
 	}
 	p.Legend.Add("95 % interval (aleatoric)", band)
-	p.Legend.Add("median ± scaled score (epistemic)", far)
+	p.Legend.Add("median ± scaled score (epistemic)", scoreBand)
 	p.Legend.Top, p.Legend.XOffs = false, -5.5*vg.Centimeter
 	p.X.Min, p.X.Max, p.X.Tick.Marker = drawFrom, drawTo, toyTicks()
 	p.Y.Min, p.Y.Max = -4.4, 4
 	return p
 }
 
-// plotScores draws scores in units of their thresholds. It plots logarithms: a
-// logarithmic scale of gonum/plot leaves a gap above the axis.
+// plotScores plots scores divided by their thresholds. It plots logarithms on a linear axis
+// because a logarithmic axis of gonum/plot leaves a gap above the axis.
 func (c toyCurves) plotScores() *experiment.Figure {
 	p := experiment.NewFigure("", "x", "certificate score / threshold")
 	low, high := 0., 0.
@@ -67,13 +67,13 @@ func (c toyCurves) plotScores() *experiment.Figure {
 		p.Add(line)
 		p.Legend.Add(c.variants[v], line)
 	}
-	at := p.Dashed([]float64{drawFrom, drawTo}, []float64{0, 0}, experiment.Ink(), .8)
-	p.Add(at)
-	p.Legend.Add("threshold: 5 % of data above", at)
+	thresholdLine := p.Dashed([]float64{drawFrom, drawTo}, []float64{0, 0}, experiment.Ink(), .8)
+	p.Add(thresholdLine)
+	p.Legend.Add("threshold: 5 % of data above", thresholdLine)
 	for _, ends := range [][]float64{{dataFrom, gapFrom}, {gapTo, dataTo}} {
 		p.Add(p.Band(ends, []float64{low, low}, []float64{high, high}, experiment.RGB(0x2f6fde, 0x18)))
-		where := &plotter.Labels{XYs: plotter.XYs{{X: ends[0] + .02, Y: high - .6}}, Labels: []string{"data here"}, TextStyle: []draw.TextStyle{p.Legend.TextStyle}}
-		p.Add(where)
+		label := &plotter.Labels{XYs: plotter.XYs{{X: ends[0] + .02, Y: high - .6}}, Labels: []string{"data here"}, TextStyle: []draw.TextStyle{p.Legend.TextStyle}}
+		p.Add(label)
 	}
 	p.Y.Tick.Marker = experiment.Decades(low, high)
 	p.X.Min, p.X.Max, p.X.Tick.Marker = drawFrom, drawTo, toyTicks()

@@ -8,23 +8,23 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-func show(w io.Writer, results []toyResult) {
+func printResults(w io.Writer, results []toyResult) {
 	fmt.Fprintf(w, "%d seeds, each with %d rows to train on in [0, 0.5) and [1.5, 2), and fresh rows to measure on\n\n", len(results), trainRows)
 	fmt.Fprintf(w, "aleatoric, %g %% intervals of rows inside the data\n", 100*(1-alpha))
 	for _, kind := range []struct {
-		name string
-		of   func(r toyResult) covered
+		name      string
+		summaryOf func(r toyResult) intervalSummary
 	}{
-		{"as trained", func(r toyResult) covered { return r.raw }},
-		{"conformalized on held-out rows", func(r toyResult) covered { return r.conformal }},
+		{"as trained", func(r toyResult) intervalSummary { return r.raw }},
+		{"conformalized on held-out rows", func(r toyResult) intervalSummary { return r.conformal }},
 	} {
 		fmt.Fprintf(w, "  %-31s cover %s, mean width %s\n", kind.name,
-			experiment.Across(results, func(r toyResult) float64 { return kind.of(r).coverage }),
-			experiment.Across(results, func(r toyResult) float64 { return kind.of(r).width }))
+			experiment.Across(results, func(r toyResult) float64 { return kind.summaryOf(r).coverage }),
+			experiment.Across(results, func(r toyResult) float64 { return kind.summaryOf(r).width }))
 	}
 	for l, tau := range levels() {
 		fmt.Fprintf(w, "  quantile %-5g is off the true one by %s (root mean square)\n", tau,
-			experiment.Across(results, func(r toyResult) float64 { return r.off[l] }))
+			experiment.Across(results, func(r toyResult) float64 { return r.quantileErrors[l] }))
 	}
 	fmt.Fprintf(w, "\nepistemic: certificates of the last hidden layer, squared error; the threshold flags %g %% of held-out rows inside\n", 100*alpha)
 	fmt.Fprintf(w, "%-17s  %-42s  %-25s  %s\n", "", "mean score", "AUROC against inside", "share flagged")
@@ -40,12 +40,12 @@ func show(w io.Writer, results []toyResult) {
 			column(func(e epistemic) float64 { return e.inside }), column(func(e epistemic) float64 { return e.gap }),
 			column(func(e epistemic) float64 { return e.beyond }),
 			column(func(e epistemic) float64 { return e.gapAUROC }), column(func(e epistemic) float64 { return e.beyondAUROC }),
-			column(func(e epistemic) float64 { return e.alarm }), column(func(e epistemic) float64 { return e.gapHit }),
-			column(func(e epistemic) float64 { return e.farther }))
+			column(func(e epistemic) float64 { return e.flaggedInside }), column(func(e epistemic) float64 { return e.flaggedGap }),
+			column(func(e epistemic) float64 { return e.flaggedBeyond }))
 	}
 }
 
-// save writes the curves, the rows, the results of every seed and the picture.
+// save writes the curves, the data, the results of every seed and the figure.
 func (c toyCurves) save(path string, results []toyResult) error {
 	header := []string{"x"}
 	for _, tau := range levels() {
@@ -74,7 +74,7 @@ func seedLines(results []toyResult) [][]string {
 	for seed, r := range results {
 		for _, e := range r.epistemic {
 			lines = append(lines, experiment.Cells(7, seed, r.raw.coverage, r.raw.width, r.conformal.coverage, r.conformal.width, e.name,
-				e.inside, e.gap, e.beyond, e.gapAUROC, e.beyondAUROC, e.alarm, e.gapHit, e.farther))
+				e.inside, e.gap, e.beyond, e.gapAUROC, e.beyondAUROC, e.flaggedInside, e.flaggedGap, e.flaggedBeyond))
 		}
 	}
 	return lines

@@ -5,11 +5,12 @@ import (
 	"math/rand/v2"
 )
 
-// gapToy are the data of figure 1: y = sin(2πx) + e with e exponential of rate
-// 3, on x in [0, 0.5) and [1.5, 2) alike. Noise is skewed, and known.
+// gapToy holds the data of figure 1: y = sin(2πx) + e with e exponential of rate 3. Half of
+// the x lie in [0, 0.5) and half in [1.5, 2). The noise is skewed and its distribution is
+// known.
 type gapToy struct{ x, y []float64 }
 
-// Ends of the ranges of x: where data are, and what is drawn.
+// These constants bound the ranges of x: the gap, the data and the plot.
 const (
 	gapFrom, gapTo   = .5, 1.5
 	dataFrom, dataTo = 0., 2.
@@ -17,12 +18,12 @@ const (
 	noiseRate        = 3.
 )
 
-// toyQuantile is the true quantile of y given x.
+// toyQuantile returns the true quantile of y given x at level tau.
 func toyQuantile(x, tau float64) float64 {
 	return math.Sin(2*math.Pi*x) - math.Log1p(-tau)/noiseRate
 }
 
-// drawToy draws n rows, half of them on either side of the gap.
+// drawToy draws n rows, half of them on each side of the gap.
 func drawToy(rng *rand.Rand, n int) gapToy {
 	t := gapToy{x: drawBetween(rng, n/2, dataFrom, gapFrom)}
 	t.x = append(t.x, drawBetween(rng, n-n/2, gapTo, dataTo)...)
