@@ -42,22 +42,22 @@ func TestCosineToy(t *testing.T) {
 	}
 }
 
-// line is a network of one column and one value: slope·x + offset.
+// line returns a network that computes slope·x + offset.
 func line(slope, offset float32) train.Network {
 	return train.Network{Layers: []train.Layer{{
 		W: blas32.General{Rows: 1, Cols: 1, Stride: 1, Data: []float32{slope}}, B: []float32{offset},
 	}}}
 }
 
-// TestCrossing measures lines that cross where it is known: the levels .1, .5
-// and .9 are 0.5, x and 1 − x, on x = 0, 1/4, 1/2, 3/4.
+// TestCrossing measures lines with known crossings. The quantiles at the levels 0.1, 0.5
+// and 0.9 are 0.5, x and 1 − x, for x = 0, 1/4, 1/2, 3/4.
 func TestCrossing(t *testing.T) {
-	one := mlp.Standard{Mean: []float64{0}, Scale: []float64{1}}
+	identityScale := mlp.Standard{Mean: []float64{0}, Scale: []float64{1}}
 	var fits []mlp.Regression
 	for _, n := range []train.Network{line(0, .5), line(1, 0), line(-1, 1)} {
-		fits = append(fits, mlp.Regression{Networks: []train.Network{n}, X: one, Y: one})
+		fits = append(fits, mlp.Regression{Networks: []train.Network{n}, X: identityScale, Y: identityScale})
 	}
-	fits[0].Y = mlp.Standard{Mean: []float64{-.5}, Scale: []float64{2}} // 2·0.5 − 0.5 = 0.5
+	fits[0].Y = mlp.Standard{Mean: []float64{-.5}, Scale: []float64{2}} // this scale maps 0.5 to 2·0.5 − 0.5 = 0.5
 	q := separateQuantiles(fits, experiment.AsColumn([]float64{0, .25, .5, .75}))
 	want := []float32{.5, 0, 1, .5, .25, .75, .5, .5, .5, .5, .75, .25}
 	if !slices.Equal(q, want) {
@@ -71,20 +71,20 @@ func TestCrossing(t *testing.T) {
 	c.quantiles = [][]float32{q, sorted, q, sorted}
 	results := c.measure(7, 2)
 	for i, r := range results {
-		rows, pairs := 3./4, 3./8 // equal quantiles do not cross
+		rows, pairs := 3./4, 3./8 // equal quantiles do not count as crossing
 		if i%2 == 1 {
 			rows, pairs = 0, 0
 		}
-		if r.set != "lines" || r.seed != 7 || r.method != crossingMethods()[i] || r.rows != rows || r.pairs != pairs {
+		if r.set != "lines" || r.seed != 7 || r.method != crossingMethods()[i] || r.rowFraction != rows || r.pairFraction != pairs {
 			t.Errorf("result %+v, want %v of the rows and %v of the pairs", r, rows, pairs)
 		}
 	}
-	// τ·(y−q) above, (1−τ)·(q−y) below, summed over rows by hand.
+	// Sum the pinball loss over rows: τ·(y−q) for y above q, and (1−τ)·(q−y) for y below q.
 	low, middle, high := .9*(.5+.25+0)+.1*.25, .5*0., .1*(1+.5+0)+.9*.5
 	if got, want := results[0].pinball, (low+middle+high)/12/2; math.Abs(got-want) > 1e-9 {
 		t.Errorf("pinball %v, want %v", got, want)
 	}
-	if got := c.crossed(0, []int{0, 2}); got != 1./4 {
+	if got := c.crossingRate(0, []int{0, 2}); got != 1./4 {
 		t.Errorf("the outer levels cross in %v of the rows, want 1/4", got)
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// drawnRows is the number of test rows in the picture.
+// drawnRows is the maximum number of test rows in the figure.
 const drawnRows = 250
 
-// plot draws, for separate levels on the left and joint ones on the right, the
-// lowest, the middle and the highest level of test rows, and below what lies
-// between them: less than zero is a crossing.
+// plot draws separate levels on the left and joint ones on the right. The top panels show
+// the lowest, the middle and the highest level on test rows. The bottom panels show their
+// differences, and a negative difference is a crossing.
 func (c crossingCurves) plot(path string) error {
 	levels := []int{0, len(c.levels) / 2, len(c.levels) - 1}
 	if len(c.levels) == 2 {
@@ -29,28 +29,28 @@ func (c crossingCurves) plot(path string) error {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(c.x[a], c.x[b]) })
 	sorted := func(v []float64) []float64 {
 		out := make([]float64, len(order))
-		for i, at := range order {
-			out[i] = v[at]
+		for i, index := range order {
+			out[i] = v[index]
 		}
 		return out
 	}
-	above, below := make([]*experiment.Figure, 2), make([]*experiment.Figure, 2)
+	top, bottom := make([]*experiment.Figure, 2), make([]*experiment.Figure, 2)
 	for j, method := range []string{"separate", "joint"} {
 		m := slices.Index(crossingMethods(), method)
 		curves := make([][]float64, len(levels))
 		for i, l := range levels {
-			curves[i] = sorted(c.level(m, l))
+			curves[i] = sorted(c.quantileColumn(m, l))
 		}
-		above[j] = c.plotQuantiles(method+" estimation", sorted(c.x), sorted(c.y), curves, levels)
-		below[j] = c.plotDifferences(sorted(c.x), curves, levels, c.crossed(m, levels))
+		top[j] = c.plotQuantiles(method+" estimation", sorted(c.x), sorted(c.y), curves, levels)
+		bottom[j] = c.plotDifferences(sorted(c.x), curves, levels, c.crossingRate(m, levels))
 	}
-	shareY(above)
-	shareY(below)
-	return experiment.Save(path, 22, 15, above, below)
+	unifyYRange(top)
+	unifyYRange(bottom)
+	return experiment.Save(path, 22, 15, top, bottom)
 }
 
-// shareY gives plots one range of y.
-func shareY(row []*experiment.Figure) {
+// unifyYRange gives all plots of a row the same y range.
+func unifyYRange(row []*experiment.Figure) {
 	for _, p := range row {
 		row[0].Y.Min, row[0].Y.Max = min(row[0].Y.Min, p.Y.Min), max(row[0].Y.Max, p.Y.Max)
 	}
@@ -59,23 +59,23 @@ func shareY(row []*experiment.Figure) {
 	}
 }
 
-// crossed is the share of rows whose quantiles at some of the levels cross.
-func (c crossingCurves) crossed(method int, levels []int) float64 {
-	var some []float32
+// crossingRate returns the fraction of rows whose quantiles at the given levels cross.
+func (c crossingCurves) crossingRate(method int, levels []int) float64 {
+	var selected []float32
 	for row := range slices.Chunk(c.quantiles[method], len(c.levels)) {
 		for _, l := range levels {
-			some = append(some, row[l])
+			selected = append(selected, row[l])
 		}
 	}
-	rows, _ := experiment.Crossing(some, len(levels))
+	rows, _ := experiment.Crossing(selected, len(levels))
 	return rows
 }
 
-// wholeTicks are about five whole numbers, or gonum/plot's choice where the
-// range is small.
-type wholeTicks struct{}
+// integerTicks places up to about seven ticks at whole numbers. If the range is below 2, it
+// uses the default of gonum/plot.
+type integerTicks struct{}
 
-func (wholeTicks) Ticks(low, high float64) []plot.Tick {
+func (integerTicks) Ticks(low, high float64) []plot.Tick {
 	if high-low < 2 {
 		return plot.DefaultTicks{}.Ticks(low, high)
 	}
@@ -89,7 +89,7 @@ func (wholeTicks) Ticks(low, high float64) []plot.Tick {
 
 func (c crossingCurves) plotQuantiles(title string, x, y []float64, curves [][]float64, levels []int) *experiment.Figure {
 	p := experiment.NewFigure(title, "", "y")
-	p.X.Tick.Marker = wholeTicks{}
+	p.X.Tick.Marker = integerTicks{}
 	dots := p.Dots(x, y, experiment.Dot(experiment.RGB(0x6b7280, 0x50), 1, draw.CircleGlyph{}))
 	p.Add(dots)
 	p.Legend.Add("test rows of "+c.set, dots)
@@ -102,45 +102,45 @@ func (c crossingCurves) plotQuantiles(title string, x, y []float64, curves [][]f
 	return p
 }
 
-func (c crossingCurves) plotDifferences(x []float64, curves [][]float64, levels []int, crossed float64) *experiment.Figure {
+func (c crossingCurves) plotDifferences(x []float64, curves [][]float64, levels []int, crossingRate float64) *experiment.Figure {
 	p := experiment.NewFigure("", "first input x₁", "difference of quantiles")
-	p.X.Tick.Marker = wholeTicks{}
+	p.X.Tick.Marker = integerTicks{}
 	for i := len(curves) - 1; i > 0; i-- {
-		between := make([]float64, len(x))
-		for row := range between {
-			between[row] = curves[i][row] - curves[i-1][row]
+		differences := make([]float64, len(x))
+		for row := range differences {
+			differences[row] = curves[i][row] - curves[i-1][row]
 		}
-		dots := p.Dots(x, between, experiment.Dot(experiment.Color(i+1), 1.2, draw.CircleGlyph{}))
+		dots := p.Dots(x, differences, experiment.Dot(experiment.Color(i+1), 1.2, draw.CircleGlyph{}))
 		p.Add(dots)
 		p.Legend.Add(fmt.Sprintf("quantile %g − quantile %g", c.levels[levels[i]], c.levels[levels[i-1]]), dots)
 	}
 	zero := p.Dashed([]float64{x[0], x[len(x)-1]}, []float64{0, 0}, experiment.Ink(), .9)
 	p.Add(zero)
-	p.Legend.Add(fmt.Sprintf("below zero: crossed, %.1f %% of rows", 100*crossed), zero)
+	p.Legend.Add(fmt.Sprintf("below zero: crossed, %.1f %% of rows", 100*crossingRate), zero)
 	p.Y.Max += .3 * (p.Y.Max - p.Y.Min)
 	return p
 }
 
-// plotRates draws the share of rows that cross on each set, a point for each
+// plotRates plots the fraction of rows with crossings on each set, with one point for each
 // seed.
 func plotRates(results []crossingResult, path string) error {
 	p := experiment.NewFigure("Rows of which any two neighbouring levels cross", "", "share of test rows")
-	sets := setsOf(results)
+	sets := setNames(results)
 	p.NominalX(sets...)
 	for i, method := range []string{"separate", "joint"} {
-		var x, rates, at, means []float64
+		var x, rates, positions, means []float64
 		for s, set := range sets {
-			var shares []float64
-			for _, r := range resultsOf(results, set, method) {
-				shares = append(shares, r.rows)
+			var fractions []float64
+			for _, r := range resultsFor(results, set, method) {
+				fractions = append(fractions, r.rowFraction)
 				x = append(x, float64(s)+.24*(float64(i)-.5))
 			}
-			rates = append(rates, shares...)
-			at, means = append(at, float64(s)+.24*(float64(i)-.5)), append(means, stat.Mean(shares, nil))
+			rates = append(rates, fractions...)
+			positions, means = append(positions, float64(s)+.24*(float64(i)-.5)), append(means, stat.Mean(fractions, nil))
 		}
 		pale := experiment.Color(i)
 		pale.A = 0x60
-		mean := p.Dots(at, means, experiment.Dot(experiment.Color(i), 4, draw.RingGlyph{}))
+		mean := p.Dots(positions, means, experiment.Dot(experiment.Color(i), 4, draw.RingGlyph{}))
 		p.Add(p.Dots(x, rates, experiment.Dot(pale, 1.8, draw.CircleGlyph{})), mean)
 		p.Legend.Add(method+", mean of the seeds", mean)
 	}

@@ -8,21 +8,21 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-func show(w io.Writer, results []crossingResult, levels []float64) {
+func printResults(w io.Writer, results []crossingResult, levels []float64) {
 	fmt.Fprintf(w, "crossing quantiles on test rows, levels %v; pinball loss in standard deviations of the target\n", levels)
 	fmt.Fprintf(w, "%-10s %-17s  %5s  %-15s  %-15s  %s\n", "set", "levels", "seeds", "rows that cross", "pairs that cross", "pinball")
-	for _, set := range setsOf(results) {
+	for _, set := range setNames(results) {
 		for _, method := range crossingMethods() {
-			of := resultsOf(results, set, method)
-			fmt.Fprintf(w, "%-10s %-17s  %5d  %-15s  %-16s  %s\n", set, method, len(of),
-				experiment.Across(of, func(r crossingResult) float64 { return r.rows }),
-				experiment.Across(of, func(r crossingResult) float64 { return r.pairs }),
-				experiment.Across(of, func(r crossingResult) float64 { return r.pinball }))
+			matching := resultsFor(results, set, method)
+			fmt.Fprintf(w, "%-10s %-17s  %5d  %-15s  %-16s  %s\n", set, method, len(matching),
+				experiment.Across(matching, func(r crossingResult) float64 { return r.rowFraction }),
+				experiment.Across(matching, func(r crossingResult) float64 { return r.pairFraction }),
+				experiment.Across(matching, func(r crossingResult) float64 { return r.pinball }))
 		}
 	}
 }
 
-func setsOf(results []crossingResult) (sets []string) {
+func setNames(results []crossingResult) (sets []string) {
 	for _, r := range results {
 		if !slices.Contains(sets, r.set) {
 			sets = append(sets, r.set)
@@ -31,21 +31,20 @@ func setsOf(results []crossingResult) (sets []string) {
 	return sets
 }
 
-func resultsOf(results []crossingResult, set, method string) (of []crossingResult) {
+func resultsFor(results []crossingResult, set, method string) (matching []crossingResult) {
 	for _, r := range results {
 		if r.set == set && r.method == method {
-			of = append(of, r)
+			matching = append(matching, r)
 		}
 	}
-	return of
+	return matching
 }
 
-// save writes the results of every seed, the quantiles behind the curves, and
-// the pictures.
+// save writes the results of every seed, the quantiles behind the curves, and the figures.
 func save(path string, results []crossingResult, curves crossingCurves) error {
 	lines := [][]string{{"set", "seed", "levels", "rows_crossed", "pairs_crossed", "pinball"}}
 	for _, r := range results {
-		lines = append(lines, experiment.Cells(7, r.set, r.seed, r.method, r.rows, r.pairs, r.pinball))
+		lines = append(lines, experiment.Cells(7, r.set, r.seed, r.method, r.rowFraction, r.pairFraction, r.pinball))
 	}
 	if err := experiment.WriteCSV(path+".csv", lines); err != nil {
 		return err
@@ -53,7 +52,7 @@ func save(path string, results []crossingResult, curves crossingCurves) error {
 	header, columns := []string{"x1", "y"}, [][]float64{curves.x, curves.y}
 	for m, method := range crossingMethods() {
 		for l, tau := range curves.levels {
-			header, columns = append(header, method+" q"+experiment.Digits(tau, 7)), append(columns, curves.level(m, l))
+			header, columns = append(header, method+" q"+experiment.Digits(tau, 7)), append(columns, curves.quantileColumn(m, l))
 		}
 	}
 	if err := experiment.WriteColumns(path+"-curves.csv", header, columns); err != nil {
@@ -65,8 +64,8 @@ func save(path string, results []crossingResult, curves crossingCurves) error {
 	return curves.plot(path)
 }
 
-// level are the quantiles of one method at one level.
-func (c crossingCurves) level(method, l int) []float64 {
+// quantileColumn returns the quantiles of one method at level index l.
+func (c crossingCurves) quantileColumn(method, l int) []float64 {
 	out := make([]float64, len(c.x))
 	for i := range out {
 		out[i] = float64(c.quantiles[method][i*len(c.levels)+l])

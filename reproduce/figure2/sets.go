@@ -12,37 +12,37 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/uci"
 )
 
-// crossingSet is a set on which quantiles may cross: the paper's toy, or one
-// of the UCI sets.
+// crossingSet is a data set on which quantiles may cross: a toy of the paper or a UCI set.
 type crossingSet struct {
 	name   string
 	hidden []int
-	toy    cosineToy // of toys
-	uci    *uci.Set  // or nil
+	toy    cosineToy // used if uci is nil
+	uci    *uci.Set  // nil for toys
 }
 
-// cosineToy is y = cos(frequency·x₁) + N(0, noise²) with x ~ N(0, I).
+// cosineToy generates y = cos(frequency·x₁) + N(0, noise²) with x ~ N(0, I).
 type cosineToy struct {
 	columns          int
 	frequency, noise float64
 }
 
-// cosineRows are the toy's rows to train on, and as many fresh ones to test on.
+// cosineRows is the number of training rows of a toy, and also of its test rows.
 const cosineRows = 1000
 
-// cosineSets are the toy by the paper's script and by its text, which differ.
+// cosineSets returns the toy sets. The paper's script and its text describe different toys,
+// so the list has both.
 func cosineSets() []crossingSet {
 	return []crossingSet{
 		{name: "cos5", hidden: []int{128, 128}, toy: cosineToy{columns: 5, frequency: 5, noise: .3}},
 		{name: "cos10", hidden: []int{128, 128}, toy: cosineToy{columns: 10, frequency: 10, noise: 1. / 3}},
-		// Of one input, so that a picture shows where quantiles cross.
+		// This toy has one input, so a plot can show the crossings.
 		{name: "cos1", hidden: []int{128, 128}, toy: cosineToy{columns: 1, frequency: 5, noise: .3}},
 	}
 }
 
-// crossingSets finds sets by name. Nil is the toys and, where there is a folder
-// of data, the UCI sets.
-func crossingSets(names []string, data string) ([]crossingSet, error) {
+// chooseSets selects sets by name. If names is nil, it returns the toys. It adds the UCI
+// sets if there is a data folder.
+func chooseSets(names []string, data string) ([]crossingSet, error) {
 	all := cosineSets()
 	for _, u := range uci.Sets() {
 		all = append(all, crossingSet{name: u.Name, hidden: []int{64}, uci: &u})
@@ -62,7 +62,7 @@ func crossingSets(names []string, data string) ([]crossingSet, error) {
 	return sets, nil
 }
 
-// file is that of a UCI set.
+// file returns the file name of a UCI set.
 func (s crossingSet) file() string {
 	if s.uci == nil {
 		return s.name
@@ -70,10 +70,10 @@ func (s crossingSet) file() string {
 	return s.uci.File
 }
 
-// crossingRows are rows to train on and to test on.
+// crossingRows holds training and test rows.
 type crossingRows struct{ x, y, testX, testY blas32.General }
 
-// split draws a toy, or splits a set at random: nine tenths and one.
+// split draws a toy, or splits a UCI set at random into 90 % training and 10 % test rows.
 func (s crossingSet) split(ctx context.Context, dir string, seed int) (r crossingRows, err error) {
 	if s.uci == nil {
 		rng := rand.New(rand.NewPCG(uint64(seed), 0))
