@@ -1,5 +1,5 @@
-// Package fusion chooses how detectors of the last layer and of earlier layers are
-// fused, on all trained networks but one, and measures the choice on that one.
+// Package fusion selects how to fuse detectors of the last layer and of earlier layers. It
+// selects on all trained networks except one and measures the choice on that one.
 package fusion
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
-// Experiment is what the command runs.
+// Experiment is the fusion command.
 var Experiment = experiment.Experiment{
 	Name:    "fusion",
 	Doc:     "the default detector of classifiers, chosen on all networks but one and measured on that one",
@@ -40,15 +40,15 @@ var Experiment = experiment.Experiment{
 	},
 }
 
-// part is a detector that may be fused.
-type part struct {
+// component is a detector that may be fused.
+type component struct {
 	method string
 	params ood.Params
 }
 
-// parts are those of the last layer, and after them those of earlier layers.
-func parts() []part {
-	return []part{
+// components returns four detectors of the last layer, followed by two of earlier layers.
+func components() []component {
+	return []component{
 		{"certificates-coupled", nil},
 		{"certificates-coupled", ood.Params{"unit_norm": false, "weight": .67}},
 		{"certificates-class", nil},
@@ -58,44 +58,44 @@ func parts() []part {
 	}
 }
 
-// candidate is one way of fusing: weights of the parts of the last layer, those of
-// the others, how much is added to these times how unsure the network is, and
-// whether their −log p is squared.
+// candidate describes one way to fuse −log p of the components. The layers' sum has the
+// factor baseWeight + uncertaintyWeight·u, where u is the network's mean uncertainty. power
+// is the exponent of −log p for the layers.
 type candidate struct {
-	last   [4]float64
-	layers [2]float64
-	weight float64
-	unsure float64
-	power  float64
+	lastWeights       [4]float64
+	layerWeights      [2]float64
+	baseWeight        float64
+	uncertaintyWeight float64
+	power             float64
 }
 
 func (c candidate) String() string {
-	return fmt.Sprintf("last %v, layers %v × (%v + %v u), power %v", c.last, c.layers, c.weight, c.unsure, c.power)
+	return fmt.Sprintf("last %v, layers %v × (%v + %v u), power %v", c.lastWeights, c.layerWeights, c.baseWeight, c.uncertaintyWeight, c.power)
 }
 
-// attached is the candidate that heads has as fused-layers.
-func attached() candidate {
+// currentDefault returns the candidate that heads uses as fused-layers.
+func currentDefault() candidate {
 	return candidate{[4]float64{1}, [2]float64{.5, .5}, .15, .8, 2}
 }
 
-// former is what fused-layers was before, whose parts and weights were chosen on ten of
-// the networks.
-func former() candidate {
+// previousDefault returns the earlier definition of fused-layers. Its components and
+// weights were selected on ten of the networks.
+func previousDefault() candidate {
 	return candidate{[4]float64{0, 1}, [2]float64{1}, .5, 0, 1}
 }
 
 func candidates() []candidate {
 	var all []candidate
-	for _, last := range [][4]float64{{1}, {0, 1}, {.7, 0, .3}, {.75, 0, 0, .25}} {
-		for _, layers := range [][2]float64{{1, 0}, {0, 1}, {.5, .5}} {
+	for _, lastWeights := range [][4]float64{{1}, {0, 1}, {.7, 0, .3}, {.75, 0, 0, .25}} {
+		for _, layerWeights := range [][2]float64{{1, 0}, {0, 1}, {.5, .5}} {
 			for _, weight := range []float64{.35, .5, .7, 1} {
 				for _, unsure := range []float64{0, 1, 2} {
-					all = append(all, candidate{last, layers, weight, unsure, 1})
+					all = append(all, candidate{lastWeights, layerWeights, weight, unsure, 1})
 				}
 			}
 			for _, weight := range []float64{.1, .15, .2, .25} {
 				for _, unsure := range []float64{0, .4, .8, 1.2} {
-					all = append(all, candidate{last, layers, weight, unsure, 2})
+					all = append(all, candidate{lastWeights, layerWeights, weight, unsure, 2})
 				}
 			}
 		}
@@ -103,7 +103,7 @@ func candidates() []candidate {
 	return all
 }
 
-// key is what a network was measured with.
+// key identifies the measurement of one network.
 type key struct {
 	Network string `json:"network"`
 	SHA256  string `json:"sha256"`
@@ -113,27 +113,27 @@ type key struct {
 
 func (k key) Key() key { return k }
 
-// record is a network's AUROCs.
+// record holds the AUROCs of one network.
 type record struct {
 	key
-	Unsure float64    `json:"unsure"`
-	Sets   []measured `json:"sets"`
+	Unsure float64     `json:"unsure"`
+	Sets   []setResult `json:"sets"`
 }
 
-// measured are AUROCs on one out-of-domain set.
-type measured struct {
+// setResult holds the AUROCs on one out-of-distribution set.
+type setResult struct {
 	Set        string             `json:"set"`
 	Methods    map[string]float64 `json:"methods"`
 	Candidates []float64          `json:"candidates"`
 }
 
-// near says that the set is of the same kind of input as the network's own.
-func (m measured) near() bool {
+// isNear reports whether the set has the same kind of input as the network's training data.
+func (m setResult) isNear() bool {
 	return slices.Contains([]string{networks.OtherClasses, "cifar100", "letters", "oos_test"}, m.Set)
 }
 
-// best is the best of the methods that stand alone.
-func (m measured) best() (name string, auroc float64) {
+// bestSingle returns the best method that is not a fusion.
+func (m setResult) bestSingle() (name string, auroc float64) {
 	for n, v := range m.Methods {
 		if !strings.HasPrefix(n, "fused") && (v > auroc || v == auroc && n < name) {
 			name, auroc = n, v
@@ -143,8 +143,8 @@ func (m measured) best() (name string, auroc float64) {
 }
 
 func run(ctx context.Context, p *networks.Plan) error {
-	drop := func(m ood.Method) bool { return m.Control || networks.RunsNetwork(m) || m.Needs.Outliers }
-	if err := p.Check(ctx, drop, "none to compare with"); err != nil {
+	unusable := func(m ood.Method) bool { return m.Control || networks.RunsNetwork(m) || m.Needs.Outliers }
+	if err := p.Check(ctx, unusable, "none to compare with"); err != nil {
 		return err
 	}
 	if len(p.Networks)+int(experiment.Indicator(p.Texts)) < 2 {
@@ -158,7 +158,7 @@ func run(ctx context.Context, p *networks.Plan) error {
 	if err = errors.Join(err, results.Close()); err != nil {
 		return err
 	}
-	return show(p, all)
+	return printTable(p, all)
 }
 
 func measureAll(ctx context.Context, p *networks.Plan, results *experiment.Store[key, record]) (all []record, err error) {
@@ -169,7 +169,7 @@ func measureAll(ctx context.Context, p *networks.Plan, results *experiment.Store
 				return r, err
 			}
 			defer im.Model.Close()
-			if r, err = one(ctx, p, im.Training, im.In, im.Outs); err == nil {
+			if r, err = measureNetwork(ctx, p, im.Training, im.In, im.Outs); err == nil {
 				r.key = k
 				fmt.Fprintln(p.Stderr, k.Network)
 			}
@@ -203,8 +203,8 @@ func measureAll(ctx context.Context, p *networks.Plan, results *experiment.Store
 	return all, nil
 }
 
-// one measures every method and candidate on a network.
-func one(ctx context.Context, p *networks.Plan, t ood.Training, in ood.Batch, outs []compare.OODSet) (r record, err error) {
+// measureNetwork measures every method and candidate on one network.
+func measureNetwork(ctx context.Context, p *networks.Plan, t ood.Training, in ood.Batch, outs []compare.OODSet) (r record, err error) {
 	for i := range t.Logits.Rows {
 		r.Unsure += (1 - softmax.New(rows.Row(t.Logits, i), 1).Largest()) / float64(t.Logits.Rows)
 	}
@@ -212,15 +212,15 @@ func one(ctx context.Context, p *networks.Plan, t ood.Training, in ood.Batch, ou
 	if err != nil {
 		return r, err
 	}
-	all := parts()
-	inside, outside := make([][]float64, len(all)), make([][][]float64, len(all))
-	for i, part := range all {
-		m, _ := attach.MethodByName(part.method)
-		s, err := fitting.Fit(ctx, heads.Fused("alone", "harmonic", heads.Component{Method: m, Params: part.params}), t, nil)
+	all := components()
+	inScores, outScores := make([][]float64, len(all)), make([][][]float64, len(all))
+	for i, component := range all {
+		m, _ := attach.MethodByName(component.method)
+		s, err := fitting.Fit(ctx, heads.Fused("alone", "harmonic", heads.Component{Method: m, Params: component.params}), t, nil)
 		if err != nil {
-			return r, fmt.Errorf("%s: %w", part.method, err)
+			return r, fmt.Errorf("%s: %w", component.method, err)
 		}
-		if inside[i], err = s.Score(ctx, nil, in); err != nil {
+		if inScores[i], err = s.Score(ctx, nil, in); err != nil {
 			return r, err
 		}
 		for _, o := range outs {
@@ -228,26 +228,26 @@ func one(ctx context.Context, p *networks.Plan, t ood.Training, in ood.Batch, ou
 			if err != nil {
 				return r, err
 			}
-			outside[i] = append(outside[i], scores)
+			outScores[i] = append(outScores[i], scores)
 		}
 	}
 	for j, o := range outs {
-		m := measured{Set: o.Name, Methods: map[string]float64{}}
-		for _, of := range report.Methods {
-			if len(of.Configs) == 0 {
+		m := setResult{Set: o.Name, Methods: map[string]float64{}}
+		for _, method := range report.Methods {
+			if len(method.Configs) == 0 {
 				continue
 			}
-			m.Methods[of.Name] = of.Configs[0].AUROC
+			m.Methods[method.Name] = method.Configs[0].AUROC
 			if len(outs) > 1 {
-				m.Methods[of.Name] = of.Configs[0].Sets[j].AUROC
+				m.Methods[method.Name] = method.Configs[0].Sets[j].AUROC
 			}
 		}
-		of := make([][]float64, len(all))
+		setScores := make([][]float64, len(all))
 		for i := range all {
-			of[i] = outside[i][j]
+			setScores[i] = outScores[i][j]
 		}
 		for _, c := range candidates() {
-			auroc, err := measure.AUROC(c.scores(inside, r.Unsure), c.scores(of, r.Unsure))
+			auroc, err := measure.AUROC(c.scores(inScores, r.Unsure), c.scores(setScores, r.Unsure))
 			if err != nil {
 				return r, err
 			}
@@ -258,29 +258,30 @@ func one(ctx context.Context, p *networks.Plan, t ood.Training, in ood.Batch, ou
 	return r, nil
 }
 
-// scores fuses −log p of rows, by part.
-func (c candidate) scores(surprises [][]float64, unsure float64) []float64 {
-	s := make([]float64, len(surprises[0]))
-	for i, part := range surprises {
-		for r, v := range part {
-			if i < len(c.last) {
-				s[r] += c.last[i] * v
+// scores fuses the rows' −log p, indexed by component and row. uncertainty is the network's
+// mean uncertainty.
+func (c candidate) scores(negLogP [][]float64, uncertainty float64) []float64 {
+	s := make([]float64, len(negLogP[0]))
+	for i, component := range negLogP {
+		for r, v := range component {
+			if i < len(c.lastWeights) {
+				s[r] += c.lastWeights[i] * v
 			} else {
-				s[r] += c.layers[i-len(c.last)] * (c.weight + c.unsure*unsure) * min(math.Pow(v, c.power), 1e300)
+				s[r] += c.layerWeights[i-len(c.lastWeights)] * (c.baseWeight + c.uncertaintyWeight*uncertainty) * min(math.Pow(v, c.power), 1e300)
 			}
 		}
 	}
 	return s
 }
 
-// goal is what a choice is made by: the smallest wins.
-type goal struct {
-	name string
-	of   func(aurocs, gaps []float64) float64
+// criterion selects a candidate. The smallest value wins.
+type criterion struct {
+	name  string
+	value func(aurocs, gaps []float64) float64
 }
 
-func goals() []goal {
-	return []goal{
+func criteria() []criterion {
+	return []criterion{
 		{"mean", func(aurocs, _ []float64) float64 { return -stat.Mean(aurocs, nil) }},
 		{"largest gap", func(_, gaps []float64) float64 { return slices.Max(gaps) }},
 		{"mean square gap", func(_, gaps []float64) (sum float64) {
@@ -292,46 +293,48 @@ func goals() []goal {
 	}
 }
 
-// choose returns the number of the candidate that does best on the networks.
-func (g goal) choose(all []record) int {
+// choose returns the index of the candidate that is best on the networks by this criterion.
+func (g criterion) choose(all []record) int {
 	best, least := 0, math.Inf(1)
 	for i := range candidates() {
 		var aurocs, gaps []float64
 		for _, r := range all {
 			for _, m := range r.Sets {
-				_, single := m.best()
+				_, single := m.bestSingle()
 				aurocs, gaps = append(aurocs, m.Candidates[i]), append(gaps, single-m.Candidates[i])
 			}
 		}
-		if v := g.of(aurocs, gaps); v < least {
+		if v := g.value(aurocs, gaps); v < least {
 			best, least = i, v
 		}
 	}
 	return best
 }
 
-// standing is how a detector does on all pairs.
-type standing struct {
+// summary collects the results of one detector on all pairs of a network and an
+// out-of-distribution set. A gap is the AUROC of the best single method minus that of the
+// detector.
+type summary struct {
 	aurocs, gaps, near, far []float64
-	worst                   [2]string // the pair of the largest gap, near and far
+	worst                   [2]string // the pairs with the largest gap: near, far
 }
 
-func (s *standing) add(network string, m measured, auroc float64) {
-	name, single := m.best()
+func (s *summary) add(network string, m setResult, auroc float64) {
+	name, single := m.bestSingle()
 	gap := single - auroc
-	of, side := &s.far, 1
-	if m.near() {
-		of, side = &s.near, 0
+	gaps, index := &s.far, 1
+	if m.isNear() {
+		gaps, index = &s.near, 0
 	}
-	if len(*of) == 0 || gap > slices.Max(*of) {
-		s.worst[side] = network + " / " + m.Set + ", to " + name
+	if len(*gaps) == 0 || gap > slices.Max(*gaps) {
+		s.worst[index] = network + " / " + m.Set + ", to " + name
 	}
-	*of = append(*of, gap)
+	*gaps = append(*gaps, gap)
 	s.aurocs, s.gaps = append(s.aurocs, auroc), append(s.gaps, gap)
 }
 
-func (s *standing) line(name string) []string {
-	largest := func(gaps []float64) string {
+func (s *summary) line(name string) []string {
+	largestGap := func(gaps []float64) string {
 		if len(gaps) == 0 {
 			return ""
 		}
@@ -339,26 +342,26 @@ func (s *standing) line(name string) []string {
 	}
 	sorted := slices.Sorted(slices.Values(s.gaps))
 	return []string{
-		name, fmt.Sprintf("%.4f", stat.Mean(s.aurocs, nil)), largest(s.near), s.worst[0], largest(s.far), s.worst[1],
+		name, fmt.Sprintf("%.4f", stat.Mean(s.aurocs, nil)), largestGap(s.near), s.worst[0], largestGap(s.far), s.worst[1],
 		experiment.Short(stat.Quantile(.95, stat.Empirical, sorted, nil), 3),
 	}
 }
 
-func show(p *networks.Plan, all []record) error {
+func printTable(p *networks.Plan, all []record) error {
 	lines := [][]string{{"detector", "mean AUROC", "largest gap near", "on", "largest gap far", "on", "gap below which 95 % of pairs lie"}}
 	pairs := 0
 	for _, r := range all {
 		pairs += len(r.Sets)
 	}
-	for _, g := range goals() {
-		var s standing
+	for _, g := range criteria() {
+		var s summary
 		chosen := map[int]int{}
-		for i, left := range all {
+		for i, heldOut := range all {
 			others := slices.Delete(slices.Clone(all), i, i+1)
 			c := g.choose(others)
 			chosen[c]++
-			for _, m := range left.Sets {
-				s.add(left.Network, m, m.Candidates[c])
+			for _, m := range heldOut.Sets {
+				s.add(heldOut.Network, m, m.Candidates[c])
 			}
 		}
 		lines = append(lines, s.line("chosen on the others by "+g.name))
@@ -366,22 +369,22 @@ func show(p *networks.Plan, all []record) error {
 			fmt.Fprintf(p.Stderr, "%s: %d times %v\n", g.name, n, candidates()[c])
 		}
 	}
-	for _, c := range []candidate{attached(), former()} {
-		var s standing
-		at := slices.Index(candidates(), c)
+	for _, c := range []candidate{currentDefault(), previousDefault()} {
+		var s summary
+		index := slices.Index(candidates(), c)
 		for _, r := range all {
 			for _, m := range r.Sets {
-				s.add(r.Network, m, m.Candidates[at])
+				s.add(r.Network, m, m.Candidates[index])
 			}
 		}
 		lines = append(lines, s.line(c.String()))
 	}
-	singles := map[string]*standing{}
+	singles := map[string]*summary{}
 	for _, r := range all {
 		for _, m := range r.Sets {
 			for n, v := range m.Methods {
 				if singles[n] == nil {
-					singles[n] = &standing{}
+					singles[n] = &summary{}
 				}
 				singles[n].add(r.Network, m, v)
 			}

@@ -7,7 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment/experimenttest"
 )
 
-// A choice on the other networks takes others.
+// TestOneNetwork checks that the command rejects a single network, because a choice needs
+// other networks.
 func TestOneNetwork(t *testing.T) {
 	data, models := experimenttest.Digits(t)
 	for _, set := range []string{"mnist_cnn", "clinc_bert"} {
