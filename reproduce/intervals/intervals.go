@@ -1,5 +1,5 @@
-// Package intervals measures intervals of the UCI regression sets, as they are
-// and conformalized.
+// Package intervals measures the coverage and width of prediction intervals on the UCI
+// regression sets, with and without conformal calibration.
 package intervals
 
 import (
@@ -18,15 +18,15 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/uci"
 )
 
-// Plan is what is measured.
+// Plan lists the data sets, methods and coverages to measure.
 type Plan struct {
 	Sets      []uci.Set
 	Methods   []ood.Method
 	Coverages []float64
 }
 
-// Define defines --coverage, and returns what checks it, --sets and --methods
-// once they are parsed.
+// Define defines the flag --coverage. The returned function checks --coverage, --sets and
+// --methods, and must run after flag parsing.
 func Define(flags *flag.FlagSet, s *experiment.Settings) func() (Plan, error) {
 	coverages := flags.String("coverage", ".95", "coverages of intervals, `.95,.9,.99`")
 	return func() (p Plan, err error) {
@@ -53,25 +53,25 @@ func methods() []ood.Method {
 	return slices.DeleteFunc(attach.Methods(), func(m ood.Method) bool { return !m.Needs.Targets })
 }
 
-// Case is what a line of results was measured with.
+// Case identifies one measurement and is the key of its result.
 type Case struct {
 	Set      string  `json:"set"`
 	Seed     int     `json:"seed"`
 	Method   string  `json:"method"`
-	Config   string  `json:"config"`   // as ood.Params writes it
-	Coverage float64 `json:"coverage"` // of the intervals, .95
-	Epochs   int     `json:"epochs"`   // of networks, 0 for trees
-	Keep     string  `json:"keep"`     // which epoch's weights: best or last, empty for trees
+	Config   string  `json:"config"`   // text of ood.Params
+	Coverage float64 `json:"coverage"` // of the intervals, for example 0.95
+	Epochs   int     `json:"epochs"`   // of networks; 0 for trees
+	Keep     string  `json:"keep"`     // the epoch of the weights, best or last; empty for trees
 }
 
 func (k Case) Key() Case { return k }
 
-// CaseOf is a method with a setting on one split of a set.
+// CaseOf returns the case of a method with the given configuration on one split of a set.
 func CaseOf(set string, seed int, method string, config ood.Params, coverage float64) Case {
 	return Case{Set: set, Seed: seed, Method: method, Config: config.String(), Coverage: coverage}
 }
 
-// CaseOfDefault is a method with its defaults on one split of a set.
+// CaseOfDefault returns the case of a method with its defaults on one split of a set.
 func CaseOfDefault(set string, seed int, m ood.Method, coverage float64, epochs int) Case {
 	k := CaseOf(set, seed, m.Name, fitting.Default(m), coverage)
 	if m.Needs.Trainer {
@@ -80,8 +80,8 @@ func CaseOfDefault(set string, seed int, m ood.Method, coverage float64, epochs 
 	return k
 }
 
-// RunDefaults measures what results lack of every method with its defaults, and
-// returns the cases of the first seed.
+// RunDefaults measures all methods with their defaults, except cases that results already
+// holds. It returns the cases of the first seed.
 func RunDefaults[R experiment.Keyed[Case]](ctx context.Context, s *experiment.Settings, p Plan, results *experiment.Store[Case, R],
 	measure func(ctx context.Context, s *experiment.Settings, m ood.Method, data uci.Data, k Case, progress func(float64)) (R, error),
 ) (cases []Case, err error) {
@@ -116,18 +116,18 @@ func RunDefaults[R experiment.Keyed[Case]](ctx context.Context, s *experiment.Se
 	return cases, experiment.RunJobs(ctx, s, jobs)
 }
 
-// Measured is coverage and width of intervals, the width divided by the range
-// of the target over the whole set.
+// Measured holds the coverage (PICP) and the mean width (MPIW) of intervals. The width is
+// divided by the range of the target over the whole set.
 type Measured struct {
 	PICP  float64 `json:"picp"`
 	MPIW  float64 `json:"mpiw"`
-	Score float64 `json:"score"` // Winkler's, divided like the width
-	// Unbounded intervals are those that too few rows calibrate. Width and
-	// score are then 0 instead of +Inf, which JSON lacks.
+	Score float64 `json:"score"` // Winkler score, divided like the width
+	// Unbounded reports whether the intervals are infinite because calibration rows are too
+	// few. MPIW and Score are then 0 because JSON has no infinity.
 	Unbounded bool `json:"unbounded,omitempty"`
 }
 
-// Width is that of all intervals, or infinite.
+// Width returns the mean width, or infinity if the intervals are unbounded.
 func (m Measured) Width() float64 {
 	if m.Unbounded {
 		return math.Inf(1)
@@ -135,26 +135,27 @@ func (m Measured) Width() float64 {
 	return m.MPIW
 }
 
-// LevelsOf are the two ends of central intervals.
+// LevelsOf returns the quantile levels of both ends of a central interval.
 func LevelsOf(coverage float64) []float64 {
 	low := math.Round((1-coverage)/2*1e9) / 1e9
 	return []float64{low, 1 - low}
 }
 
-// Ends are intervals of some rows, and what came true.
+// Ends holds the bounds of intervals and the observed targets.
 type Ends struct{ Lower, Upper, Y []float64 }
 
-// EndsOf are the intervals between the first and the last level.
+// EndsOf returns the intervals between the first and the last level of q.
 func EndsOf(q ood.Quantiles, y []float64) Ends {
 	return Ends{experiment.Level(q, 0), experiment.Level(q, len(q.Levels)-1), y}
 }
 
-// Predicted are the intervals of rows between two levels.
+// Predicted returns the intervals that f predicts between two levels.
 func Predicted(f ood.QuantileRegressor, rows uci.Data, levels []float64) Ends {
 	return EndsOf(f.Quantiles(rows.X, levels), rows.Targets())
 }
 
-// Measure measures them at a level of 1−alpha.
+// Measure returns the coverage, the width and the Winkler score of intervals at level
+// 1−alpha. It divides width and score by spread.
 func (e Ends) Measure(alpha, spread float64) Measured {
 	return Measured{
 		PICP: experiment.PICP(e.Lower, e.Upper, e.Y), MPIW: experiment.MPIW(e.Lower, e.Upper) / spread,
@@ -162,7 +163,7 @@ func (e Ends) Measure(alpha, spread float64) Measured {
 	}
 }
 
-// Closed is the share of targets in their intervals, ends included.
+// Closed returns the fraction of targets in their closed intervals.
 func (e Ends) Closed() float64 {
 	inside := 0.
 	for i, v := range e.Y {
@@ -171,13 +172,13 @@ func (e Ends) Closed() float64 {
 	return inside / float64(len(e.Y))
 }
 
-// With are those of other rows too.
+// With appends the intervals of o.
 func (e Ends) With(o Ends) Ends {
 	return Ends{slices.Concat(e.Lower, o.Lower), slices.Concat(e.Upper, o.Upper), slices.Concat(e.Y, o.Y)}
 }
 
-// Calibrated are the intervals after calibration on those of other rows, with ends
-// that are float32 numbers.
+// Calibrated conformalizes the intervals with the intervals and targets of cal. The bounds
+// are rounded to float32.
 func (e Ends) Calibrated(cal Ends, o calibrate.IntervalOptions, alpha float64) (Ends, error) {
 	q := calibrate.QuantileCalibration{Levels: []float64{alpha / 2, 1 - alpha/2}}
 	for i, y := range cal.Y {
@@ -194,8 +195,9 @@ func (e Ends) Calibrated(cal Ends, o calibrate.IntervalOptions, alpha float64) (
 	return out, nil
 }
 
-// Conformalized measures them after calibration on those of other rows. They are
-// closed: with ties, open ones would break the promise.
+// Conformalized measures the intervals after conformal calibration on cal. Their coverage
+// counts bounds as inside, because the guarantee does not hold for open intervals if values
+// are tied.
 func (e Ends) Conformalized(cal Ends, alpha, spread float64) (Measured, error) {
 	out, err := e.Calibrated(cal, calibrate.IntervalOptions{}, alpha)
 	if err != nil {
@@ -209,9 +211,9 @@ func (e Ends) Conformalized(cal Ends, alpha, spread float64) (Measured, error) {
 	return m, nil
 }
 
-// Smoothed is the share of targets that smoothed intervals cover after
-// calibration on those of other rows, and the share of those at which a draw
-// decides: at an end of the interval that is not smoothed.
+// Smoothed returns the coverage of smoothed intervals that are calibrated on cal. It also
+// returns the fraction of targets equal to a bound of the unsmoothed interval, because a
+// random draw decides about these.
 func (e Ends) Smoothed(cal Ends, alpha float64, seed uint64) (covered, tied float64, err error) {
 	plain, err := e.Calibrated(cal, calibrate.IntervalOptions{}, alpha)
 	if err != nil {
@@ -227,17 +229,16 @@ func (e Ends) Smoothed(cal Ends, alpha float64, seed uint64) (covered, tied floa
 	return drawn.Closed(), tied, nil
 }
 
-// CoverageError is the standard deviation of the share of nTest rows that
-// intervals cover after calibration on nCal rows, without ties. All orders of
-// the rows being alike, the number covered is beta-binomial with the
-// parameters k and nCal+1−k, where k is the rank of the score that calibrates:
-// the Beta is the coverage of this calibration set, the binomial the draw of
-// test rows.
+// CoverageError returns the standard deviation of the fraction of nTest rows that intervals
+// cover after calibration on nCal rows without ties. All orders of the rows are equally
+// likely, so the number covered is beta-binomial with parameters k and nCal+1−k, where k is
+// the rank of the calibrating score. The beta part is the coverage given the calibration
+// set, and the binomial part is the draw of the test rows.
 //
-// That holds given the rows of the data set, the order alone being random. So
-// the mean over independent splits of one set, which share its rows, has this
-// error over √splits. Smoothed intervals, which break each tie by a draw of its
-// own, have at most this error.
+// This result is conditional on the rows of the data set, because only their order is
+// random. If a set is split independently s times, the mean coverage has this error divided
+// by √s, although the splits share rows. Smoothed intervals break each tie by an
+// independent draw and have at most this error.
 //
 // Reference: Vovk (2012), Conditional Validity of Inductive Conformal
 // Predictors, proposition 2a.

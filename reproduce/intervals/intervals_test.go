@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// TestCoverageError splits one data set again and again: mean and deviation of
-// the coverage are those promised, though splits share all rows.
+// TestCoverageError splits one data set many times. The mean and the standard deviation of
+// the coverage must match the theory, although all splits share the same rows.
 func TestCoverageError(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 0))
 	const nCal, nTest, alpha, splits = 39, 25, .1, 20000
@@ -23,11 +23,11 @@ func TestCoverageError(t *testing.T) {
 		for i := range rows {
 			rows[i] = draw()
 		}
-		at := make([]float64, nCal+nTest) // quantiles, all 0
+		zeroQuantiles := make([]float64, nCal+nTest) // quantiles, all 0
 		var covered, closed []float64
 		for split := range uint64(splits) {
 			rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-			cal, test := Ends{at[:nCal], at[:nCal], rows[:nCal]}, Ends{at[nCal:], at[nCal:], rows[nCal:]}
+			cal, test := Ends{zeroQuantiles[:nCal], zeroQuantiles[:nCal], rows[:nCal]}, Ends{zeroQuantiles[nCal:], zeroQuantiles[nCal:], rows[nCal:]}
 			c, tied, err := test.Smoothed(cal, alpha, split)
 			if err != nil {
 				t.Fatal(err)

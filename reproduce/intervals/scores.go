@@ -21,7 +21,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/uci"
 )
 
-// Scores is what the command runs.
+// Scores is the scores command.
 var Scores = experiment.Experiment{
 	Name:    "scores",
 	Doc:     "width and coverage of intervals by what calibrates them, on the UCI regression sets",
@@ -43,33 +43,35 @@ var Scores = experiment.Experiment{
 	},
 }
 
-// scored is what intervals do on one split by each of the scores.
-type scored struct {
+// splitResult holds the intervals' measurements on one split, by nonconformity score.
+type splitResult struct {
 	Case
-	Skew   float64    `json:"skew"` // mean over rows of how far the head's median is off the middle, 0 to 1
+	// Skew is the mean over rows of |q₀+q₂−2·q₁|/(q₂−q₀) for the quantiles q₀, q₁ and q₂. It
+	// is 0 if each median q₁ lies in the middle of its interval, and at most 1.
+	Skew   float64    `json:"skew"`
 	Scores []Measured `json:"scores"`
-	Slabs  []float64  `json:"slabs"` // coverage of the worst
+	Slabs  []float64  `json:"slabs"` // coverage of the worst slab
 }
 
 func scoreNames() []string { return conformal.IntervalScores() }
 
 func measureScores(ctx context.Context, s *experiment.Settings, p Plan) error {
-	results, err := experiment.OpenStore[Case, scored](filepath.Join(s.Out, "scores.jsonl"))
+	results, err := experiment.OpenStore[Case, splitResult](filepath.Join(s.Out, "scores.jsonl"))
 	if err != nil {
 		return err
 	}
 	defer results.Close()
-	cases, err := RunDefaults(ctx, s, p, results, measureScored)
+	cases, err := RunDefaults(ctx, s, p, results, measureSplit)
 	if err != nil {
 		return err
 	}
-	showScores(s.Stdout, cases, s.Seeds, results.Records)
+	printScores(s.Stdout, cases, s.Seeds, results.Records)
 	return nil
 }
 
-// measureScored fits on two fifths of the rows, calibrates on one and measures on
-// the others, so that slabs of small sets hold some.
-func measureScored(ctx context.Context, s *experiment.Settings, m ood.Method, data uci.Data, k Case, progress func(float64)) (scored, error) {
+// measureSplit fits on two fifths of the rows, calibrates on one fifth and measures on the
+// other two. The large test part leaves enough rows in the slabs of small sets.
+func measureSplit(ctx context.Context, s *experiment.Settings, m ood.Method, data uci.Data, k Case, progress func(float64)) (splitResult, error) {
 	order := rand.New(rand.NewPCG(uint64(k.Seed), 5)).Perm(data.X.Rows)
 	n := len(order) / 5
 	fit, cal, test := data.Select(order[3*n:]), data.Select(order[:n]), data.Select(order[n:3*n])
@@ -85,10 +87,10 @@ func measureScored(ctx context.Context, s *experiment.Settings, m ood.Method, da
 		Progress: func(_ string, share float64) { progress(share) },
 	})
 	if err != nil {
-		return scored{}, err
+		return splitResult{}, err
 	}
 	y := test.Targets()
-	r := scored{Case: k}
+	r := splitResult{Case: k}
 	var covered [][]bool
 	alpha := 2 * LevelsOf(k.Coverage)[0]
 	for _, score := range scoreNames() {
@@ -110,12 +112,12 @@ func measureScored(ctx context.Context, s *experiment.Settings, m ood.Method, da
 				skew += math.Abs(q[2]+q[0]-2*q[1]) / (q[2] - q[0])
 			}
 		}
-		one := e.Measure(alpha, data.Spread)
-		one.PICP = e.Closed()
-		if math.IsInf(one.MPIW, 1) {
-			one = Measured{PICP: one.PICP, Unbounded: true}
+		measurement := e.Measure(alpha, data.Spread)
+		measurement.PICP = e.Closed()
+		if math.IsInf(measurement.MPIW, 1) {
+			measurement = Measured{PICP: measurement.PICP, Unbounded: true}
 		}
-		r.Scores, r.Skew, covered = append(r.Scores, one), skew/float64(len(rows)), append(covered, within)
+		r.Scores, r.Skew, covered = append(r.Scores, measurement), skew/float64(len(rows)), append(covered, within)
 	}
 	for _, worst := range worstslab.Worst(ctx, test.X, covered, uint64(k.Seed)) {
 		r.Slabs = append(r.Slabs, float64(worst.Covered)/float64(max(worst.Rows, 1)))
@@ -123,17 +125,19 @@ func measureScored(ctx context.Context, s *experiment.Settings, m ood.Method, da
 	return r, ctx.Err()
 }
 
-// showScores prints a line a set, those whose forecasts are most skewed first.
-func showScores(w io.Writer, cases []Case, seeds int, records map[Case]scored) {
-	splits := func(k Case) []scored {
-		var all []scored
+// printScores prints one line for each set, in descending order of skew.
+func printScores(w io.Writer, cases []Case, seeds int, records map[Case]splitResult) {
+	splitResults := func(k Case) []splitResult {
+		var all []splitResult
 		for k.Seed = range seeds {
 			all = append(all, records[k])
 		}
 		return all
 	}
-	mean := func(k Case, of func(scored) float64) float64 { return stat.Mean(experiment.Values(splits(k), of), nil) }
-	skew := func(k Case) float64 { return mean(k, func(r scored) float64 { return r.Skew }) }
+	mean := func(k Case, value func(splitResult) float64) float64 {
+		return stat.Mean(experiment.Values(splitResults(k), value), nil)
+	}
+	skew := func(k Case) float64 { return mean(k, func(r splitResult) float64 { return r.Skew }) }
 	slices.SortFunc(cases, func(a, b Case) int {
 		return cmp.Or(cmp.Compare(a.Coverage, b.Coverage), cmp.Compare(a.Method, b.Method), cmp.Compare(skew(b), skew(a)))
 	})
@@ -146,8 +150,8 @@ func showScores(w io.Writer, cases []Case, seeds int, records map[Case]scored) {
 	for _, k := range cases {
 		fmt.Fprintf(w, "%-9s %-21s %5g %5.2f", k.Set, k.Method, k.Coverage, skew(k))
 		for i := range scoreNames() {
-			width := mean(k, func(r scored) float64 { return r.Scores[i].Width() })
-			fmt.Fprintf(w, "  %.3f %6s %.3f", mean(k, func(r scored) float64 { return r.Scores[i].PICP }), experiment.Short(width, 4), mean(k, func(r scored) float64 { return r.Slabs[i] }))
+			width := mean(k, func(r splitResult) float64 { return r.Scores[i].Width() })
+			fmt.Fprintf(w, "  %.3f %6s %.3f", mean(k, func(r splitResult) float64 { return r.Scores[i].PICP }), experiment.Short(width, 4), mean(k, func(r splitResult) float64 { return r.Slabs[i] }))
 		}
 		fmt.Fprintln(w)
 	}

@@ -7,7 +7,8 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment/experimenttest"
 )
 
-// TestScores measures a toy, and once more, when nothing is left to do.
+// TestScores measures a toy data set twice. The second run finds all results saved and
+// prints the same table.
 func TestScores(t *testing.T) {
 	data, out := experimenttest.Yacht(t), t.TempDir()
 	run := func() (code int, stdout, stderr string) {
