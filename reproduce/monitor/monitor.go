@@ -1,5 +1,6 @@
-// Package monitor measures how often calibrate.Monitor alarms where nothing has changed,
-// and how soon where something has, beside the martingales of Python's nonconform.
+// Package monitor measures how often calibrate.Monitor raises false alarms without drift,
+// and how soon it detects drift. It compares the monitor with the martingales of the Python
+// package nonconform.
 package monitor
 
 import (
@@ -19,7 +20,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
-// Experiment is what the command runs.
+// Experiment is the monitor command.
 var Experiment = experiment.Experiment{
 	Name:         "monitor",
 	Doc:          "false alarms of a monitor of drift, and how soon it notices it, beside other martingales",
@@ -43,11 +44,11 @@ var Experiment = experiment.Experiment{
 			for _, part := range chosen {
 				switch part {
 				case "alarms":
-					err = alarms(ctx, s, *steps)
+					err = falseAlarms(ctx, s, *steps)
 				case "drift":
-					err = drifts(ctx, s)
+					err = normalDrifts(ctx, s)
 				case "networks":
-					err = ofNetworks(ctx, p)
+					err = networkDrifts(ctx, p)
 				}
 				if err != nil {
 					return err
@@ -58,40 +59,41 @@ var Experiment = experiment.Experiment{
 	},
 }
 
-// deltas are how often an alarm may be false.
+// deltas returns the bounds on the probability of a false alarm.
 func deltas() []float64 { return []float64{.1, .05, .01} }
 
-// delta is that of drift that is to be noticed.
+// delta is the bound in the drift experiments.
 const delta = .01
 
-// watcher is a monitor, ours or another.
+// watcher wraps calibrate.Monitor or a martingale of nonconform.
 type watcher struct {
 	name  string
 	add   func(score float64)
 	alarm func(delta float64) bool
 }
 
-func ours(calibration []float64, seed uint64) (watcher, error) {
+func newMonitor(calibration []float64, seed uint64) (watcher, error) {
 	m, err := calibrate.NewMonitor(calibration, seed)
 	if err != nil {
 		return watcher{}, err
 	}
 	add := func(score float64) {
 		if err := m.Add(score); err != nil {
-			panic(err) // of a Monitor that NewMonitor did not make
+			panic(err) // NewMonitor made m, so Add cannot fail
 		}
 	}
 	return watcher{"calibrate.Monitor", add, m.Alarm}, nil
 }
 
-// watchers are ours and nonconform's, of sequential ranks, for which they are made.
-func watchers(calibration []float64, seed uint64) ([]watcher, error) {
-	m, err := ours(calibration, seed)
+// newWatchers returns our monitor and nonconform's martingales. The martingales bet on
+// p-values from sequential ranks, for which nonconform made them.
+func newWatchers(calibration []float64, seed uint64) ([]watcher, error) {
+	m, err := newMonitor(calibration, seed)
 	if err != nil {
 		return nil, err
 	}
 	all := []watcher{m}
-	ranks := newSequential(calibration, rand.New(rand.NewPCG(seed, 2)).Float64)
+	ranks := newSequentialRanks(calibration, rand.New(rand.NewPCG(seed, 2)).Float64)
 	var p float64
 	for i, m := range martingales() {
 		all = append(all, watcher{m.name, func(score float64) {
@@ -104,35 +106,35 @@ func watchers(calibration []float64, seed uint64) ([]watcher, error) {
 	return all, nil
 }
 
-// drift is a change of a stream after so many rows.
+// drift collects results for streams that change after rowsBefore rows.
 type drift struct {
-	set       string
-	n, before int
-	share     float64 // of rows from elsewhere
-	kind      string
-	rows      int // for which it is watched for, at most
-	delays    map[string][]float64
-	order     []string
-	early     map[string]int
-	streams   int
+	set           string
+	n, rowsBefore int
+	fraction      float64 // fraction of drifted rows after the change
+	kind          string
+	rows          int // maximum number of rows watched after the change
+	delays        map[string][]float64
+	order         []string
+	earlyAlarms   map[string]int
+	streams       int
 }
 
-// measure watches a stream, of which next gives rows after so many before, or none
-// any more.
+// measure watches one stream. next returns the score of row t, and false at the end of the
+// stream.
 func (d *drift) measure(calibration []float64, seed uint64, next func(t int) (float64, bool)) error {
-	all, err := watchers(calibration, seed)
+	all, err := newWatchers(calibration, seed)
 	if err != nil {
 		return err
 	}
 	if d.delays == nil {
-		d.delays, d.early = map[string][]float64{}, map[string]int{}
+		d.delays, d.earlyAlarms = map[string][]float64{}, map[string]int{}
 		for _, w := range all {
 			d.order = append(d.order, w.name)
 		}
 	}
 	d.streams++
 	noticed := map[string]bool{}
-	for t := 0; len(noticed) < len(all) && t < d.before+d.rows; t++ {
+	for t := 0; len(noticed) < len(all) && t < d.rowsBefore+d.rows; t++ {
 		score, ok := next(t)
 		if !ok {
 			break
@@ -141,51 +143,52 @@ func (d *drift) measure(calibration []float64, seed uint64, next func(t int) (fl
 			w.add(score)
 			if !noticed[w.name] && w.alarm(delta) {
 				noticed[w.name] = true
-				if t < d.before {
-					d.early[w.name]++
+				if t < d.rowsBefore {
+					d.earlyAlarms[w.name]++
 					continue
 				}
-				d.delays[w.name] = append(d.delays[w.name], float64(t+1-d.before))
+				d.delays[w.name] = append(d.delays[w.name], float64(t+1-d.rowsBefore))
 			}
 		}
 	}
 	return nil
 }
 
-// median is of the delays, endless where less than half of the streams alarm.
+// median returns the median delay in rows. It is infinite if less than half of the streams
+// raise an alarm.
 func (d *drift) median(name string) float64 {
 	delays := slices.Sorted(slices.Values(d.delays[name]))
-	if at := (d.streams - d.early[name]) / 2; at < len(delays) {
+	if at := (d.streams - d.earlyAlarms[name]) / 2; at < len(delays) {
 		return delays[at]
 	}
 	return math.Inf(1)
 }
 
-func show(w io.Writer, cells []*drift) (lines [][]string) {
+func printDrifts(w io.Writer, cells []*drift) (lines [][]string) {
 	lines = [][]string{{"set", "n_cal", "before", "elsewhere", "share", "streams", "monitor", "noticed", "median_rows", "alarms_before"}}
 	for _, d := range cells {
-		fmt.Fprintf(w, "%s, n_cal %d, %s %g after %d rows: median of rows until noticed (of %d streams)\n ", d.set, d.n, d.kind, d.share, d.before, d.streams)
+		fmt.Fprintf(w, "%s, n_cal %d, %s %g after %d rows: median of rows until noticed (of %d streams)\n ", d.set, d.n, d.kind, d.fraction, d.rowsBefore, d.streams)
 		for _, name := range d.order {
 			median := d.median(name)
 			fmt.Fprintf(w, " %s %g (%d)", name, median, len(d.delays[name]))
-			if d.early[name] > 0 {
-				fmt.Fprintf(w, " (%d before)", d.early[name])
+			if d.earlyAlarms[name] > 0 {
+				fmt.Fprintf(w, " (%d before)", d.earlyAlarms[name])
 			}
-			lines = append(lines, experiment.Cells(6, d.set, d.n, d.before, d.kind, d.share, d.streams, name, len(d.delays[name]), experiment.Known(median), d.early[name]))
+			lines = append(lines, experiment.Cells(6, d.set, d.n, d.rowsBefore, d.kind, d.fraction, d.streams, name, len(d.delays[name]), experiment.Known(median), d.earlyAlarms[name]))
 		}
 		fmt.Fprintln(w)
 	}
 	return lines
 }
 
-// drifts is of normal scores.
-func drifts(ctx context.Context, s *experiment.Settings) error {
+// normalDrifts measures drift of normally distributed scores.
+func normalDrifts(ctx context.Context, s *experiment.Settings) error {
 	var cells []*drift
 	var jobs []experiment.Job
 	for _, n := range []int{200, 1000, 10000} {
-		for _, kind := range []struct{ share, mean float64 }{{.01, 3}, {.05, 3}, {.2, 3}, {1, .25}} {
+		for _, kind := range []struct{ fraction, mean float64 }{{.01, 3}, {.05, 3}, {.2, 3}, {1, .25}} {
 			for _, before := range []int{0, 5000} {
-				d := &drift{set: "normal", n: n, before: before, share: kind.share, kind: fmt.Sprintf("%g sd higher", kind.mean), rows: 10000}
+				d := &drift{set: "normal", n: n, rowsBefore: before, fraction: kind.fraction, kind: fmt.Sprintf("%g sd higher", kind.mean), rows: 10000}
 				cells = append(cells, d)
 				jobs = append(jobs, experiment.Job{
 					Kind: "drift", Cost: 1, What: fmt.Sprintf("n_cal %d, %s", n, d.kind),
@@ -203,7 +206,7 @@ func drifts(ctx context.Context, s *experiment.Settings) error {
 							}
 							err := d.measure(calibration, uint64(seed), func(t int) (float64, bool) {
 								score := rng.NormFloat64()
-								if t >= before && rng.Float64() < kind.share {
+								if t >= before && rng.Float64() < kind.fraction {
 									score += kind.mean
 								}
 								return score, true
@@ -221,12 +224,12 @@ func drifts(ctx context.Context, s *experiment.Settings) error {
 	if err := experiment.RunJobs(ctx, s, jobs); err != nil {
 		return err
 	}
-	return experiment.WriteCSV(filepath.Join(s.Out, "drift.csv"), show(s.Stdout, cells))
+	return experiment.WriteCSV(filepath.Join(s.Out, "drift.csv"), printDrifts(s.Stdout, cells))
 }
 
-// ofNetworks is of the scores of networks: calibration rows and stream are drawn
-// without replacement from all rows.
-func ofNetworks(ctx context.Context, p *networks.Plan) error {
+// networkDrifts measures drift of detector scores of real networks. It draws the
+// calibration rows and the stream from all rows without replacement.
+func networkDrifts(ctx context.Context, p *networks.Plan) error {
 	if p.Data == "" {
 		fmt.Fprintln(p.Stdout, "networks are left out without --data")
 		return nil
@@ -246,7 +249,7 @@ func ofNetworks(ctx context.Context, p *networks.Plan) error {
 				share  float64
 				before int
 			}{{0, 0}, {.01, 0}, {.05, 0}, {.2, 0}, {.2, 1000}} {
-				d := &drift{set: pool.Name, n: n, before: change.before, share: change.share, kind: "out-of-domain", rows: len(pool.In)}
+				d := &drift{set: pool.Name, n: n, rowsBefore: change.before, fraction: change.share, kind: "out-of-domain", rows: len(pool.In)}
 				cells = append(cells, d)
 				for seed := range max(1, p.Settings.Seeds/10) {
 					if err := ctx.Err(); err != nil {
@@ -261,7 +264,7 @@ func ofNetworks(ctx context.Context, p *networks.Plan) error {
 					in = in[n:]
 					err := d.measure(calibration, uint64(seed), func(t int) (score float64, ok bool) {
 						from, rows := pool.In, &in
-						if t >= d.before && rng.Float64() < d.share {
+						if t >= d.rowsBefore && rng.Float64() < d.fraction {
 							from, rows = pool.Out, &out
 						}
 						if len(*rows) == 0 {
@@ -277,5 +280,5 @@ func ofNetworks(ctx context.Context, p *networks.Plan) error {
 			}
 		}
 	}
-	return experiment.WriteCSV(filepath.Join(p.Out, "networks.csv"), show(p.Stdout, cells))
+	return experiment.WriteCSV(filepath.Join(p.Out, "networks.csv"), printDrifts(p.Stdout, cells))
 }

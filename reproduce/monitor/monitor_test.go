@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestMartingalesAreNonconforms: the same capital of the same p-values, and the same
-// p-values of the same scores.
+// TestMartingalesAreNonconforms compares capitals and p-values with recorded results of
+// nonconform.
 func TestMartingalesAreNonconforms(t *testing.T) {
 	var reference struct {
 		P, Scores, Ranks []float64
@@ -25,11 +25,11 @@ func TestMartingalesAreNonconforms(t *testing.T) {
 		highest := 0.
 		for i, p := range reference.P {
 			m.add(p)
-			highest = max(highest, m.log)
+			highest = max(highest, m.logCapital)
 			if i%10 > 0 {
 				continue
 			}
-			for name, value := range map[string]float64{m.name: m.log, m.name + ", restarted": m.restarted} {
+			for name, value := range map[string]float64{m.name: m.logCapital, m.name + ", restarted": m.logRestarted} {
 				if want := reference.Logs[name][i/10]; math.Abs(value-want) > 1e-9 {
 					t.Errorf("%s: step %d is %v, want %v", name, i, value, want)
 				}
@@ -40,7 +40,7 @@ func TestMartingalesAreNonconforms(t *testing.T) {
 		}
 	}
 	const first = 20
-	s := newSequential(reference.Scores[:first], func() float64 { return .25 })
+	s := newSequentialRanks(reference.Scores[:first], func() float64 { return .25 })
 	for i, want := range reference.Ranks {
 		if p := s.pValue(reference.Scores[first+i]); math.Abs(p-want) > 1e-12 {
 			t.Errorf("score %d has the p-value %v, want %v", i, p, want)
@@ -48,7 +48,7 @@ func TestMartingalesAreNonconforms(t *testing.T) {
 	}
 }
 
-// TestDrift: what is counted as noticed, before and after the change.
+// TestDrift checks which alarms count as detection, before and after the change.
 func TestDrift(t *testing.T) {
 	calibration := make([]float64, 999)
 	for i := range calibration {
@@ -62,14 +62,14 @@ func TestDrift(t *testing.T) {
 			return float64(t * 7919 % 999), true
 		}
 	}
-	d := &drift{before: 50, rows: 100}
+	d := &drift{rowsBefore: 50, rows: 100}
 	for _, stream := range []func(int) (float64, bool){high(50, 1000), high(50, 1000), high(50, 1000), high(20, 1000), high(50, 51)} {
 		if err := d.measure(calibration, 1, stream); err != nil {
 			t.Fatal(err)
 		}
 	}
 	const name = "calibrate.Monitor"
-	if d.streams != 5 || d.early[name] != 1 || len(d.delays[name]) != 3 || len(d.order) != 7 {
+	if d.streams != 5 || d.earlyAlarms[name] != 1 || len(d.delays[name]) != 3 || len(d.order) != 7 {
 		t.Errorf("%+v", d)
 	}
 	if m := d.median(name); !(m >= 2 && m < 30) {
@@ -80,9 +80,10 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// TestStill: what alarms in a stream in which nothing changes is counted by its delta.
+// TestStill checks the outcomes of streams without drift. Only every tenth stream runs the
+// other martingales.
 func TestStill(t *testing.T) {
-	found, err := still(t.Context(), 200, 1000, 10)
+	found, err := unchangedStream(t.Context(), 200, 1000, 10)
 	if err != nil || len(found) != 4 {
 		t.Fatal(found, err)
 	}
@@ -91,7 +92,7 @@ func TestStill(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	}
-	if found, err = still(t.Context(), 200, 1000, 11); err != nil || len(found) != 1 {
+	if found, err = unchangedStream(t.Context(), 200, 1000, 11); err != nil || len(found) != 1 {
 		t.Errorf("%v, %v: the others get a tenth of the streams", found, err)
 	}
 }

@@ -5,27 +5,28 @@ import (
 	"slices"
 )
 
-// martingale is one of nonconform's: it bets on p-values as if each were uniform,
-// whatever those before.
+// martingale is one of nonconform's. It bets on each p-value as if it were uniform given
+// all earlier ones.
 type martingale struct {
 	name string
-	// bet is the logarithm of what the capital is multiplied by.
+	// bet returns the logarithm of the factor that multiplies the capital.
 	bet func(p float64) float64
 
 	step, active float64
-	// log is that of the capital, and restarted of nonconform's mixture over all
-	// times to begin at, and the highest are those that they ever were.
-	log, restarted, highest, highestRestarted float64
+	// logCapital is the logarithm of the capital. logRestarted is the logarithm of
+	// nonconform's mixture over all start times. The other two fields hold their maxima so
+	// far.
+	logCapital, logRestarted, highest, highestRestarted float64
 }
 
 func (m *martingale) add(p float64) {
 	m.step++
 	bet := m.bet(p)
-	m.log += bet
+	m.logCapital += bet
 	m.active = bet + logSum(m.active, -math.Log(m.step)-math.Log(m.step+1))
-	m.restarted = logSum(m.active, -math.Log(m.step+1))
-	m.highest = max(m.highest, m.log)
-	m.highestRestarted = max(m.highestRestarted, m.restarted)
+	m.logRestarted = logSum(m.active, -math.Log(m.step+1))
+	m.highest = max(m.highest, m.logCapital)
+	m.highestRestarted = max(m.highestRestarted, m.logRestarted)
 }
 
 func (m *martingale) alarm(delta float64) bool { return m.highest >= -math.Log(delta) }
@@ -35,18 +36,18 @@ func (m *martingale) alarmRestarted(delta float64) bool {
 }
 
 func logSum(values ...float64) float64 {
-	most := slices.Max(values)
-	if math.IsInf(most, 0) {
-		return most
+	maximum := slices.Max(values)
+	if math.IsInf(maximum, 0) {
+		return maximum
 	}
 	var sum float64
 	for _, v := range values {
-		sum += math.Exp(v - most)
+		sum += math.Exp(v - maximum)
 	}
-	return most + math.Log(sum)
+	return maximum + math.Log(sum)
 }
 
-// martingales are nonconform's with its defaults.
+// martingales returns nonconform's martingales with their default parameters.
 func martingales() []*martingale {
 	all := []*martingale{{name: "power", bet: power}, {name: "mixture", bet: mixture()}, {name: "jumper", bet: jumper()}}
 	for _, m := range all {
@@ -57,57 +58,58 @@ func martingales() []*martingale {
 
 func power(p float64) float64 { return math.Log(.5) - .5*math.Log(p) }
 
-// mixture is of a hundred power martingales.
+// mixture returns the bets of a mixture of 100 power martingales.
 func mixture() func(p float64) float64 {
-	logs, of := make([]float64, 100), make([]float64, 100)
-	for i := range of {
-		of[i] = math.Log(.01 + .01*float64(i))
+	logCapitals, logWeights := make([]float64, 100), make([]float64, 100)
+	for i := range logWeights {
+		logWeights[i] = math.Log(.01 + .01*float64(i))
 	}
-	var before float64
+	var previous float64
 	return func(p float64) float64 {
-		log := math.Log(p)
-		for i := range logs {
-			logs[i] += of[i] + (.01+.01*float64(i)-1)*log
+		logP := math.Log(p)
+		for i := range logCapitals {
+			logCapitals[i] += logWeights[i] + (.01+.01*float64(i)-1)*logP
 		}
-		now := logSum(logs...) - math.Log(float64(len(logs)))
-		bet := now - before
-		before = now
+		current := logSum(logCapitals...) - math.Log(float64(len(logCapitals)))
+		bet := current - previous
+		previous = current
 		return bet
 	}
 }
 
-// jumper is the Simple Jumper of Vovk et al. (2021), Retrain or not Retrain.
+// jumper returns the bets of the Simple Jumper of Vovk et al. (2021), Retrain or Not
+// Retrain.
 func jumper() func(p float64) float64 {
 	const jump = .01
-	parts := [3]float64{1. / 3, 1. / 3, 1. / 3} // of the capital
+	capital := [3]float64{1. / 3, 1. / 3, 1. / 3} // distribution over three betting strategies
 	return func(p float64) float64 {
 		var sum float64
-		for i := range parts {
-			parts[i] = ((1-jump)*parts[i] + jump/3) * (1 + float64(i-1)*(p-.5))
-			sum += parts[i]
+		for i := range capital {
+			capital[i] = ((1-jump)*capital[i] + jump/3) * (1 + float64(i-1)*(p-.5))
+			sum += capital[i]
 		}
-		for i := range parts {
-			parts[i] /= sum
+		for i := range capital {
+			capital[i] /= sum
 		}
 		return math.Log(sum)
 	}
 }
 
-// sequential ranks each score among the calibration scores and all before it, so that
-// p-values of exchangeable scores are independent: nonconform's
+// sequentialRanks ranks each score among the calibration scores and all earlier scores. The
+// p-values of exchangeable scores are then independent. nonconform calls this
 // SequentialRankConformalizer.
-type sequential struct {
+type sequentialRanks struct {
 	sorted  []float64
 	uniform func() float64
 }
 
-func newSequential(calibration []float64, uniform func() float64) *sequential {
-	s := &sequential{slices.Clone(calibration), uniform}
+func newSequentialRanks(calibration []float64, uniform func() float64) *sequentialRanks {
+	s := &sequentialRanks{slices.Clone(calibration), uniform}
 	slices.Sort(s.sorted)
 	return s
 }
 
-func (s *sequential) pValue(score float64) float64 {
+func (s *sequentialRanks) pValue(score float64) float64 {
 	low, _ := slices.BinarySearch(s.sorted, score)
 	high := low
 	for high < len(s.sorted) && s.sorted[high] == score {
