@@ -10,24 +10,24 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// corruptRows is the number of images that are corrupted at a time; the first of
-// them say how numbers are distributed.
-const corruptRows = 128
+// corruptBlockRows is the number of images that are corrupted together. The first block
+// provides the statistics of each channel.
+const corruptBlockRows = 128
 
-// corrupted puts images through the network after each of them was disturbed:
-// half of them, drawn by the seed, by Gaussian noise, the others by permuting
-// their patches. See corruptedInputs.
-func corrupted(ctx context.Context, network ood.Network, in ood.Inputs, seed uint64) (ood.Batch, error) {
+// corruptImages corrupts each image and runs the network on the result. The seed assigns
+// about half of the images to Gaussian noise and the others to permuted patches. See
+// corruptedInputs for the amounts.
+func corruptImages(ctx context.Context, network ood.Network, in ood.Inputs, seed uint64) (ood.Batch, error) {
 	var all ood.Batch
 	var c *corruption
-	for x, err := range in.Blocks(ctx, corruptRows) {
+	for x, err := range in.Blocks(ctx, corruptBlockRows) {
 		if err != nil {
 			return ood.Batch{}, err
 		}
 		if c == nil {
 			c = newCorruption(x.Tensors[0], seed)
 		}
-		x.Tensors = []ood.Tensor{c.tensor(x.Tensors[0], x.Start)}
+		x.Tensors = []ood.Tensor{c.corrupt(x.Tensors[0], x.Start)}
 		b, err := network.Forward(ctx, x)
 		if err != nil {
 			return ood.Batch{}, err
@@ -39,60 +39,60 @@ func corrupted(ctx context.Context, network ood.Network, in ood.Inputs, seed uin
 	return all, nil
 }
 
-// corruption disturbs images of one shape.
+// corruption corrupts images of one shape.
 type corruption struct {
-	seed                uint64
-	image               image
-	spread, least, most []float64 // of each channel
+	seed                     uint64
+	layout                   imageLayout
+	stdDev, minimum, maximum []float64 // indexed by channel
 }
 
-// image says where the numbers of an image lie.
-type image struct{ height, width, channels, row, column, channel int }
+// imageLayout describes the memory layout of an image's values.
+type imageLayout struct{ height, width, channels, rowStride, columnStride, channelStride int }
 
-// imageOf takes the last of three axes for channels where there are at most four
-// of them and more of all else.
-func imageOf(shape []int) image {
+// layoutOf infers the layout of a shape with three axes. Channels come last if the last
+// axis is at most 4 and shorter than the other two, and first otherwise.
+func layoutOf(shape []int) imageLayout {
 	if a, b, c := shape[0], shape[1], shape[2]; c <= 4 && c < min(a, b) {
-		return image{height: a, width: b, channels: c, row: b * c, column: c, channel: 1}
+		return imageLayout{height: a, width: b, channels: c, rowStride: b * c, columnStride: c, channelStride: 1}
 	}
-	return image{height: shape[1], width: shape[2], channels: shape[0], row: shape[2], column: 1, channel: shape[1] * shape[2]}
+	return imageLayout{height: shape[1], width: shape[2], channels: shape[0], rowStride: shape[2], columnStride: 1, channelStride: shape[1] * shape[2]}
 }
 
-// channelOf is the channel of number i of images in a row.
-func (im image) channelOf(i int) int { return i / im.channel % im.channels }
+// channelOf returns the channel of value i in a batch of images.
+func (im imageLayout) channelOf(i int) int { return i / im.channelStride % im.channels }
 
 func newCorruption(x ood.Tensor, seed uint64) *corruption {
-	c := &corruption{seed: seed, image: imageOf(x.Shape[1:])}
-	n := c.image.channels
-	c.spread, c.least, c.most = make([]float64, n), make([]float64, n), make([]float64, n)
+	c := &corruption{seed: seed, layout: layoutOf(x.Shape[1:])}
+	n := c.layout.channels
+	c.stdDev, c.minimum, c.maximum = make([]float64, n), make([]float64, n), make([]float64, n)
 	mean, count := make([]float64, n), make([]float64, n)
 	for k := range n {
-		c.least[k], c.most[k] = math.Inf(1), math.Inf(-1)
+		c.minimum[k], c.maximum[k] = math.Inf(1), math.Inf(-1)
 	}
 	for i, v := range x.Data {
-		k, v := c.image.channelOf(i), float64(v)
-		c.least[k], c.most[k] = min(c.least[k], v), max(c.most[k], v)
+		k, v := c.layout.channelOf(i), float64(v)
+		c.minimum[k], c.maximum[k] = min(c.minimum[k], v), max(c.maximum[k], v)
 		count[k]++
 		d := v - mean[k]
 		mean[k] += d / count[k]
-		c.spread[k] += d * (v - mean[k])
+		c.stdDev[k] += d * (v - mean[k])
 	}
 	for k := range n {
-		c.spread[k] = math.Sqrt(c.spread[k] / count[k])
+		c.stdDev[k] = math.Sqrt(c.stdDev[k] / count[k])
 	}
 	return c
 }
 
-// tensor is a copy of x, corrupted, whose first row is number start. What becomes
-// of a row depends on the seed and its number alone.
-func (c *corruption) tensor(x ood.Tensor, start int) ood.Tensor {
+// corrupt returns a corrupted copy of x. start is the index of its first row. The result
+// for a row depends only on the seed and the index of the row.
+func (c *corruption) corrupt(x ood.Tensor, start int) ood.Tensor {
 	x.Data = slices.Clone(x.Data)
 	width := len(x.Data) / x.Shape[0]
 	for i := range x.Shape[0] {
 		rng := rand.New(rand.NewPCG(c.seed^pseudoStream, uint64(start+i)))
 		row := x.Data[i*width : (i+1)*width]
-		if rng.IntN(2) == 1 && min(c.image.height, c.image.width) >= 4 {
-			c.image.permute(row, 2<<rng.IntN(2), rng)
+		if rng.IntN(2) == 1 && min(c.layout.height, c.layout.width) >= 4 {
+			c.layout.permutePatches(row, 2<<rng.IntN(2), rng)
 		} else {
 			c.noise(row, .25*float64(int(1)<<rng.IntN(3)), rng)
 		}
@@ -100,28 +100,28 @@ func (c *corruption) tensor(x ood.Tensor, start int) ood.Tensor {
 	return x
 }
 
-// noise adds Gaussian noise of share times the standard deviation of each
-// channel, and keeps to the range of what is seen in-domain.
-func (c *corruption) noise(row []float32, share float64, rng *rand.Rand) {
+// noise adds Gaussian noise with scale times the standard deviation of each channel. It
+// clips the result to the in-distribution range of the channel.
+func (c *corruption) noise(row []float32, scale float64, rng *rand.Rand) {
 	for j, v := range row {
-		k, was := c.image.channelOf(j), float64(v)
-		is := was + share*c.spread[k]*rng.NormFloat64()
-		row[j] = float32(min(max(is, min(was, c.least[k])), max(was, c.most[k])))
+		k, original := c.layout.channelOf(j), float64(v)
+		noisy := original + scale*c.stdDev[k]*rng.NormFloat64()
+		row[j] = float32(min(max(noisy, min(original, c.minimum[k])), max(original, c.maximum[k])))
 	}
 }
 
-// permute cuts an image into grid×grid patches and puts them in another order.
-// What grid leaves over at the right and at the bottom stays.
-func (im image) permute(row []float32, grid int, rng *rand.Rand) {
-	was := slices.Clone(row)
+// permutePatches cuts an image into grid×grid patches of equal size and permutes them.
+// Remaining pixels at the right and at the bottom stay in place.
+func (im imageLayout) permutePatches(row []float32, grid int, rng *rand.Rand) {
+	original := slices.Clone(row)
 	height, width := im.height/grid, im.width/grid
 	for to, from := range rng.Perm(grid * grid) {
 		for y := range height {
 			for x := range width {
-				a := (to/grid*height+y)*im.row + (to%grid*width+x)*im.column
-				b := (from/grid*height+y)*im.row + (from%grid*width+x)*im.column
+				a := (to/grid*height+y)*im.rowStride + (to%grid*width+x)*im.columnStride
+				b := (from/grid*height+y)*im.rowStride + (from%grid*width+x)*im.columnStride
 				for k := range im.channels {
-					row[a+k*im.channel] = was[b+k*im.channel]
+					row[a+k*im.channelStride] = original[b+k*im.channelStride]
 				}
 			}
 		}

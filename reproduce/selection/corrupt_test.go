@@ -12,8 +12,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// identity is a network whose features are its inputs, and whose logits are
-// the first two of them.
+// identity is a network that returns its inputs as features and the first two inputs as
+// logits.
 type identity struct {
 	ood.Network
 	err  error
@@ -32,8 +32,8 @@ func (n identity) Forward(_ context.Context, x ood.InputBlock) (ood.Batch, error
 	return b, n.err
 }
 
-// networkRows are n rows of that shape as inputs and as features; numbers
-// differ by their channel (NCHW) in mean and spread.
+// networkRows returns n rows of the given shape (channels first) as inputs and as features.
+// Channels differ in mean and spread.
 func networkRows(n int, shape ...int) (ood.Training, *int) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	width := 1
@@ -55,12 +55,12 @@ func networkRows(n int, shape ...int) (ood.Training, *int) {
 	return ood.Training{Batch: b, Seed: 3}, rows
 }
 
-// corruptedRows are the rows that stand in for out-of-domain ones, beside those
-// that they were made of.
-func corruptedRows(t *testing.T, training ood.Training) (in, out ood.Batch) {
+// makeCorruptedRows returns the corrupted rows that serve as out-of-distribution data, and
+// the rows from which they were made.
+func makeCorruptedRows(t *testing.T, training ood.Training) (in, out ood.Batch) {
 	t.Helper()
 	before := slices.Clone(training.Features.Data)
-	all := made(t, corruptedInputs, training)
+	all := mustMakeTasks(t, corruptedInputs, training)
 	if !slices.Equal(training.Features.Data, before) {
 		t.Error("the rows to select with were changed")
 	}
@@ -72,29 +72,29 @@ func corruptedRows(t *testing.T, training ood.Training) (in, out ood.Batch) {
 }
 
 func TestCorruptedImages(t *testing.T) {
-	const height, width = 9, 12 // patches leave rows over
+	const height, width = 9, 12 // patches of 2×2 and 4×4 leave pixels over
 	training, ran := networkRows(2000, 2, height, width)
-	in, out := corruptedRows(t, training)
+	in, out := makeCorruptedRows(t, training)
 	if *ran != in.Len() {
 		t.Errorf("the network ran on %d rows, and %d were to be corrupted", *ran, in.Len())
 	}
-	was, is := rowsOf(in.Features), rowsOf(out.Features)
+	originals, corrupted := rowsOf(in.Features), rowsOf(out.Features)
 	kinds := map[string]int{}
-	for i := range was {
-		kinds[kindOf(t, was[i], is[i], height, width)]++
-		if out.Logits.Data[2*i+1] != is[i][1] {
+	for i := range originals {
+		kinds[corruptionKind(t, originals[i], corrupted[i], height, width)]++
+		if out.Logits.Data[2*i+1] != corrupted[i][1] {
 			t.Fatalf("row %d: logits are not those of the corrupted input", i)
 		}
 	}
-	for kind, share := range map[string]float64{"patches 2": .25, "patches 4": .25, "noise 0.25": 1. / 6, "noise 0.5": 1. / 6, "noise 1": 1. / 6} {
-		if got := float64(kinds[kind]) / float64(len(was)); math.Abs(got-share) > .07 {
-			t.Errorf("%s: %.3f of the rows, want about %.3f (%v)", kind, got, share, kinds)
+	for kind, fraction := range map[string]float64{"patches 2": .25, "patches 4": .25, "noise 0.25": 1. / 6, "noise 0.5": 1. / 6, "noise 1": 1. / 6} {
+		if got := float64(kinds[kind]) / float64(len(originals)); math.Abs(got-fraction) > .07 {
+			t.Errorf("%s: %.3f of the rows, want about %.3f (%v)", kind, got, fraction, kinds)
 		}
 	}
 }
 
-// kindOf tells how an image was corrupted.
-func kindOf(t *testing.T, was, is []float32, height, width int) string {
+// corruptionKind infers how an image was corrupted.
+func corruptionKind(t *testing.T, original, corrupted []float32, height, width int) string {
 	t.Helper()
 	at := func(row []float32, k, y, x int) float32 { return row[(k*height+y)*width+x] }
 	for _, grid := range []int{2, 4} {
@@ -114,35 +114,35 @@ func kindOf(t *testing.T, was, is []float32, height, width int) string {
 			slices.SortFunc(list, slices.Compare)
 			return list
 		}
-		if slices.EqualFunc(patches(was), patches(is), slices.Equal) && at(was, 0, height-1, 0) == at(is, 0, height-1, 0) {
+		if slices.EqualFunc(patches(original), patches(corrupted), slices.Equal) && at(original, 0, height-1, 0) == at(corrupted, 0, height-1, 0) {
 			if grid == 2 {
 				return "patches 2"
 			}
 			return "patches 4"
 		}
 	}
-	// Uniform channels have a spread of 1/√12 and 10/√12. Numbers at the ends
-	// of the range are cut off, so that noise is measured where it is not.
-	var shares [2]float64
+	// The uniform channels have standard deviations 1/√12 and 10/√12. Clipping changes
+	// noise near the ends of the range, so measure it only near the middle.
+	var scales [2]float64
 	for k := range 2 {
 		size := 1 + 9*float64(k)
 		n := 0.
 		for j := range height * width {
-			d := float64(is[k*height*width+j] - was[k*height*width+j])
-			if v := float64(is[k*height*width+j]); v < 100*float64(k)-1e-3 || v > 100*float64(k)+size+1e-3 {
+			d := float64(corrupted[k*height*width+j] - original[k*height*width+j])
+			if v := float64(corrupted[k*height*width+j]); v < 100*float64(k)-1e-3 || v > 100*float64(k)+size+1e-3 {
 				t.Fatalf("%v is outside the range of channel %d", v, k)
 			}
-			if mid := float64(was[k*height*width+j]) - 100*float64(k) - size/2; math.Abs(mid) < size/8 {
+			if mid := float64(original[k*height*width+j]) - 100*float64(k) - size/2; math.Abs(mid) < size/8 {
 				n++
-				shares[k] += math.Min(math.Abs(d)/size*math.Sqrt(12), 1.2)
+				scales[k] += math.Min(math.Abs(d)/size*math.Sqrt(12), 1.2)
 			}
 		}
-		shares[k] /= n
+		scales[k] /= n
 	}
-	// The mean of |d| is √(2/π) of the deviation, less what is cut off.
-	switch s := (shares[0] + shares[1]) / 2 * math.Sqrt(math.Pi/2); {
-	case math.Abs(shares[0]-shares[1]) > .45:
-		t.Errorf("noise of %v of the spread of one channel and %v of the other", shares[0], shares[1])
+	// The mean of |d| is √(2/π) of the standard deviation, minus the effect of clipping.
+	switch s := (scales[0] + scales[1]) / 2 * math.Sqrt(math.Pi/2); {
+	case math.Abs(scales[0]-scales[1]) > .45:
+		t.Errorf("noise of %v of the spread of one channel and %v of the other", scales[0], scales[1])
 	case s < .36:
 		return "noise 0.25"
 	case s < .67:
@@ -151,10 +151,11 @@ func kindOf(t *testing.T, was, is []float32, height, width int) string {
 	return "noise 1"
 }
 
-// Channels that come last are the same images.
+// TestCorruptedChannelsLast checks that images with channels last are corrupted like the
+// same images with channels first.
 func TestCorruptedChannelsLast(t *testing.T) {
 	training, _ := networkRows(200, 3, 8, 8)
-	_, first := corruptedRows(t, training)
+	_, first := makeCorruptedRows(t, training)
 	last := training
 	x := training.Features
 	moved := blas32.General{Rows: x.Rows, Cols: x.Cols, Stride: x.Cols, Data: make([]float32, len(x.Data))}
@@ -164,8 +165,8 @@ func TestCorruptedChannelsLast(t *testing.T) {
 		}
 	}
 	last.Features, last.Inputs = moved, ood.BlockOf([]int{200, 8, 8, 3}, moved.Data)
-	_, out := corruptedRows(t, last)
-	alike := 0
+	_, out := makeCorruptedRows(t, last)
+	identicalCount := 0
 	for i := range out.Len() {
 		a, b := rowsOf(first.Features)[i], rowsOf(out.Features)[i]
 		same := true
@@ -173,11 +174,12 @@ func TestCorruptedChannelsLast(t *testing.T) {
 			same = same && a[j] == b[j%64*3+j/64]
 		}
 		if same {
-			alike++
+			identicalCount++
 		}
 	}
-	// Noise is drawn number by number, in another order.
-	if alike < out.Len()/3 || alike > 2*out.Len()/3 {
-		t.Errorf("%d of %d images are the same with channels last, want the half that patches of are permuted", alike, out.Len())
+	// Noise is drawn value by value in memory order, so only images with permuted patches
+	// are identical.
+	if identicalCount < out.Len()/3 || identicalCount > 2*out.Len()/3 {
+		t.Errorf("%d of %d images are the same with channels last, want the half that patches of are permuted", identicalCount, out.Len())
 	}
 }

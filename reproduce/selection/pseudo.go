@@ -14,78 +14,79 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// task is telling in-domain rows from others made of in-domain rows.
+// task is the problem of telling in-distribution rows from pseudo-outliers made of
+// in-distribution rows.
 type task struct {
 	training ood.Training
 	in, out  ood.Batch
 }
 
-// tasksOf makes the tasks of a criterion of labelled rows: methods are fitted
-// with four fifths of them, and told apart by the others, which the seed draws.
-func tasksOf(ctx context.Context, criterion string, t ood.Training) ([]task, error) {
+// makeTasks makes the tasks of a criterion from labelled rows. Methods are fitted on four
+// fifths of the rows and compared on the remaining fifth. The seed draws the split.
+func makeTasks(ctx context.Context, criterion string, t ood.Training) ([]task, error) {
 	if len(t.Labels) == 0 {
 		return nil, errors.New("the rows to fit with have no labels")
 	}
 	network, inputs := t.Network, t.Inputs
-	t.Network, t.Inputs = nil, nil // rows made of features cannot be put through it
-	fit, held := rows.Split(t.Len(), rows.DefaultFraction, t.Seed)
+	t.Network, t.Inputs = nil, nil // the network cannot run on rows made of features
+	fit, heldOut := rows.Split(t.Len(), rows.DefaultFraction, t.Seed)
 	if criterion == heldOutClasses {
-		return heldOutTasks(t, fit, held)
+		return heldOutTasks(t, fit, heldOut)
 	}
-	one := task{training: t, in: t.Batch.Select(held)}
-	one.training.Batch = t.Batch.Select(fit)
+	single := task{training: t, in: t.Batch.Select(heldOut)}
+	single.training.Batch = t.Batch.Select(fit)
 	var err error
 	switch criterion {
 	case corruptedInputs:
-		one.out, err = corrupted(ctx, network, inputs.Select(held), t.Seed)
-		return []task{one}, err
+		single.out, err = corruptImages(ctx, network, inputs.Select(heldOut), t.Seed)
+		return []task{single}, err
 	case shuffledRows:
-		one.out = shuffled(one.in, t.Seed)
+		single.out = shuffleColumns(single.in, t.Seed)
 	default:
-		if one.out, err = mixed(one.in, t.Seed); err != nil {
+		if single.out, err = mixRows(single.in, t.Seed); err != nil {
 			return nil, err
 		}
 	}
-	if t.Last != nil && t.Last.Weight.Cols == one.out.Features.Cols {
-		one.out.Logits = rows.Linear(one.out.Features, t.Last.Weight, t.Last.Bias)
+	if t.Last != nil && t.Last.Weight.Cols == single.out.Features.Cols {
+		single.out.Logits = rows.Linear(single.out.Features, t.Last.Weight, t.Last.Bias)
 	}
-	return []task{one}, nil
+	return []task{single}, nil
 }
 
-// pseudoStream keeps what is drawn apart from other uses of the same seed.
+// pseudoStream separates these random numbers from other uses of the same seed.
 const pseudoStream = 0x70736575646f
 
-// classFolds is the number of parts that classes are held out in.
+// classFolds is the number of groups of classes. Each group is held out once.
 const classFolds = 5
 
-// mixed returns as many rows as b has, each half-way between two rows of it of
-// different classes.
-func mixed(b ood.Batch, seed uint64) (ood.Batch, error) {
+// mixRows returns as many rows as b has. Each result is the midpoint between a row and a
+// random row of another class.
+func mixRows(b ood.Batch, seed uint64) (ood.Batch, error) {
 	n := b.Len()
 	if !slices.ContainsFunc(b.Labels, func(c int) bool { return c != b.Labels[0] }) {
 		return ood.Batch{}, errors.New("rows of a single class, and mixing takes two: take more --rows")
 	}
 	rng := rand.New(rand.NewPCG(seed, pseudoStream))
-	with := make([]int, n)
-	for i := range with {
-		for with[i] = rng.IntN(n); b.Labels[with[i]] == b.Labels[i]; {
-			with[i] = rng.IntN(n)
+	partners := make([]int, n)
+	for i := range partners {
+		for partners[i] = rng.IntN(n); b.Labels[partners[i]] == b.Labels[i]; {
+			partners[i] = rng.IntN(n)
 		}
 	}
 	return batchparts.Map(b, func(m blas32.General) blas32.General {
-		mean := rows.Select(m, with)
+		mean := rows.Select(m, partners)
 		for i := range mean.Rows {
-			to := rows.Row(mean, i)
+			dst := rows.Row(mean, i)
 			for j, v := range rows.Row(m, i) {
-				to[j] = to[j]/2 + v/2
+				dst[j] = dst[j]/2 + v/2
 			}
 		}
 		return mean
 	}), nil
 }
 
-// shuffled permutes every column on its own.
-func shuffled(b ood.Batch, seed uint64) ood.Batch {
+// shuffleColumns permutes every column independently.
+func shuffleColumns(b ood.Batch, seed uint64) ood.Batch {
 	rng := rand.New(rand.NewPCG(seed, pseudoStream))
 	return batchparts.Map(b, func(m blas32.General) blas32.General {
 		s := rows.New(m.Rows, m.Cols)
@@ -98,11 +99,11 @@ func shuffled(b ood.Batch, seed uint64) ood.Batch {
 	})
 }
 
-// heldOutTasks is one task for each fold of the classes: its rows are not
-// fitted with and stand in for out-of-domain ones.
-func heldOutTasks(t ood.Training, fit, held []int) ([]task, error) {
-	of := t.Labels
-	present := slices.Compact(slices.Sorted(slices.Values(of)))
+// heldOutTasks returns one task for each fold of the classes. Rows of the fold are not used
+// for fitting and serve as out-of-distribution rows.
+func heldOutTasks(t ood.Training, fit, heldOut []int) ([]task, error) {
+	labels := t.Labels
+	present := slices.Compact(slices.Sorted(slices.Values(labels)))
 	if len(present) < 3 {
 		return nil, fmt.Errorf("rows of %d classes, and holding one out takes at least 3: take more --rows", len(present))
 	}
@@ -118,17 +119,17 @@ func heldOutTasks(t ood.Training, fit, held []int) ([]task, error) {
 	}
 	var tasks []task
 	for _, out := range folds {
-		keep := func(rows []int, is bool) []int {
-			return slices.DeleteFunc(slices.Clone(rows), func(r int) bool { return out[of[r]] != is })
+		filter := func(indices []int, inFold bool) []int {
+			return slices.DeleteFunc(slices.Clone(indices), func(r int) bool { return out[labels[r]] != inFold })
 		}
-		one := task{training: t, in: t.Batch.Select(keep(held, false)), out: t.Batch.Select(keep(held, true))}
-		one.training.Batch = t.Batch.Select(keep(fit, false))
-		if min(one.in.Len(), one.out.Len(), one.training.Len()) == 0 {
+		fold := task{training: t, in: t.Batch.Select(filter(heldOut, false)), out: t.Batch.Select(filter(heldOut, true))}
+		fold.training.Batch = t.Batch.Select(filter(fit, false))
+		if min(fold.in.Len(), fold.out.Len(), fold.training.Len()) == 0 {
 			continue
 		}
-		one.out.Labels = nil
-		one.forget(out)
-		tasks = append(tasks, one)
+		fold.out.Labels = nil
+		fold.removeClasses(out)
+		tasks = append(tasks, fold)
 	}
 	if len(tasks) == 0 {
 		return nil, errors.New("too few rows of a class to hold it out: take more --rows")
@@ -136,28 +137,29 @@ func heldOutTasks(t ood.Training, fit, held []int) ([]task, error) {
 	return tasks, nil
 }
 
-// forget takes the classes away from the last layer, the logits and the labels.
-func (p *task) forget(classes map[int]bool) {
-	var left []int
+// removeClasses removes the classes from the last layer and the logits, and renumbers the
+// labels.
+func (p *task) removeClasses(classes map[int]bool) {
+	var remaining []int
 	index := make([]int, p.training.Logits.Cols)
 	for k := range index {
 		if !classes[k] {
-			index[k] = len(left)
-			left = append(left, k)
+			index[k] = len(remaining)
+			remaining = append(remaining, k)
 		}
 	}
 	for _, b := range []*ood.Batch{&p.training.Batch, &p.in, &p.out} {
-		b.Logits = selectColumns(b.Logits, left)
+		b.Logits = selectColumns(b.Logits, remaining)
 		for i, y := range b.Labels {
 			b.Labels[i] = index[y]
 		}
 	}
 	if last := p.training.Last; last != nil {
-		shorter := ood.Linear{Weight: rows.Select(last.Weight, left), Bias: make([]float32, len(left))}
-		for i, k := range left {
-			shorter.Bias[i] = last.Bias[k]
+		reduced := ood.Linear{Weight: rows.Select(last.Weight, remaining), Bias: make([]float32, len(remaining))}
+		for i, k := range remaining {
+			reduced.Bias[i] = last.Bias[k]
 		}
-		p.training.Last = &shorter
+		p.training.Last = &reduced
 	}
 }
 

@@ -14,8 +14,9 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// classRows are n rows of two features, with logits (its features and their sum)
-// by a last layer of three classes; class k's features are near centres[k].
+// classRows returns n rows of two features near the centre of their class. The logits come
+// from a last layer for three classes: feature 0, feature 1 and minus their sum, plus a
+// bias.
 func classRows(n int) ood.Training {
 	centres := [3][2]float32{{8, 0}, {0, 8}, {-8, -8}}
 	weight := blas32.General{Rows: 3, Cols: 2, Stride: 2, Data: []float32{1, 0, 0, 1, -1, -1}}
@@ -32,15 +33,15 @@ func classRows(n int) ood.Training {
 	return t
 }
 
-// made are the tasks of a criterion.
-func made(t *testing.T, criterion string, training ood.Training) []task {
+// mustMakeTasks returns the tasks of a criterion and checks that their batches are valid.
+func mustMakeTasks(t *testing.T, criterion string, training ood.Training) []task {
 	t.Helper()
-	all, err := tasksOf(t.Context(), criterion, training)
+	all, err := makeTasks(t.Context(), criterion, training)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, one := range all {
-		for _, b := range []ood.Batch{one.training.Batch, one.in, one.out} {
+	for _, task := range all {
+		for _, b := range []ood.Batch{task.training.Batch, task.in, task.out} {
 			if err := batchparts.Validate(b); err != nil {
 				t.Fatal(err)
 			}
@@ -57,20 +58,20 @@ func rowsOf(m blas32.General) [][]float32 {
 	return rows
 }
 
-func has(rows [][]float32, r []float32) bool {
+func containsRow(rows [][]float32, r []float32) bool {
 	return slices.ContainsFunc(rows, func(other []float32) bool { return slices.Equal(other, r) })
 }
 
 func TestMixed(t *testing.T) {
 	training := classRows(60)
-	all := made(t, mixedRows, training)
+	all := mustMakeTasks(t, mixedRows, training)
 	in, out := all[0].in, all[0].out
 	if all[0].training.Len() != 48 || in.Len() != 12 || out.Len() != 12 {
 		t.Fatalf("%d rows fitted with, %d in-domain and %d out-of-domain", all[0].training.Len(), in.Len(), out.Len())
 	}
 	fitted, held := rowsOf(all[0].training.Features), rowsOf(in.Features)
 	for _, r := range held {
-		if has(fitted, r) {
+		if containsRow(fitted, r) {
 			t.Errorf("row %v is both fitted with and measured on", r)
 		}
 	}
@@ -99,7 +100,7 @@ func TestMixed(t *testing.T) {
 
 func TestShuffled(t *testing.T) {
 	training := classRows(600)
-	all := made(t, shuffledRows, training)
+	all := mustMakeTasks(t, shuffledRows, training)
 	in, out := rowsOf(all[0].in.Features), rowsOf(all[0].out.Features)
 	for j := range 2 {
 		column := func(rows [][]float32) (values []float32) {
@@ -108,33 +109,33 @@ func TestShuffled(t *testing.T) {
 			}
 			return values
 		}
-		was, is := column(in), column(out)
+		before, after := column(in), column(out)
 		same := 0
-		for i := range was {
-			if was[i] == is[i] {
+		for i := range before {
+			if before[i] == after[i] {
 				same++
 			}
 		}
-		slices.Sort(was)
-		slices.Sort(is)
-		if !slices.Equal(was, is) || same > 20 {
+		slices.Sort(before)
+		slices.Sort(after)
+		if !slices.Equal(before, after) || same > 20 {
 			t.Errorf("column %d has other values, or %d of %d in their place", j, same, len(in))
 		}
 	}
-	together := 0
+	unchanged := 0
 	for _, r := range out {
-		if has(in, r) {
-			together++
+		if containsRow(in, r) {
+			unchanged++
 		}
 	}
-	if together > 20 {
-		t.Errorf("%d of %d rows are as they were", together, len(in))
+	if unchanged > 20 {
+		t.Errorf("%d of %d rows are as they were", unchanged, len(in))
 	}
 }
 
 func TestHeldOutClasses(t *testing.T) {
 	training := classRows(60)
-	all := made(t, heldOutClasses, training)
+	all := mustMakeTasks(t, heldOutClasses, training)
 	if len(all) != 3 {
 		t.Fatalf("%d folds of 3 classes", len(all))
 	}
@@ -150,10 +151,10 @@ func TestHeldOutClasses(t *testing.T) {
 				t.Error("the last layer gives other logits")
 			}
 		}
-		gone := out.Features.Data[:2]
+		heldOutRow := out.Features.Data[:2]
 		for _, r := range append(rowsOf(s.training.Features), rowsOf(in.Features)...) {
-			if math.Abs(float64(r[0]-gone[0]))+math.Abs(float64(r[1]-gone[1])) < 4 {
-				t.Errorf("row %v is of the class of %v, which is held out", r, gone)
+			if math.Abs(float64(r[0]-heldOutRow[0]))+math.Abs(float64(r[1]-heldOutRow[1])) < 4 {
+				t.Errorf("row %v is of the class of %v, which is held out", r, heldOutRow)
 			}
 		}
 	}
@@ -181,13 +182,14 @@ func TestTooFewClasses(t *testing.T) {
 		{two, heldOutClasses, "2 classes"},
 		{none, mixedRows, "no labels"},
 	} {
-		if _, err := tasksOf(t.Context(), c.criterion, c.training); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := makeTasks(t.Context(), c.criterion, c.training); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.criterion, err, c.want)
 		}
 	}
 }
 
-// Pseudo-outliers carry layers that were made as their features were.
+// TestPseudoOutliersHaveLayers checks that the layers of pseudo-outliers are made like
+// their features.
 func TestPseudoOutliersHaveLayers(t *testing.T) {
 	column := func(scale float32) blas32.General {
 		m := blas32.General{Rows: 6, Cols: 1, Stride: 1}
@@ -198,11 +200,11 @@ func TestPseudoOutliersHaveLayers(t *testing.T) {
 	}
 	b := ood.Batch{Features: column(1), Layers: []blas32.General{column(2), column(-4)}}
 	b.Labels = []int{0, 1, 0, 1, 0, 1}
-	mixed, err := mixed(b, 3)
+	mixed, err := mixRows(b, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shuffled := shuffled(b, 3)
+	shuffled := shuffleColumns(b, 3)
 	if len(mixed.Layers) != 2 || len(shuffled.Layers) != 2 {
 		t.Fatalf("mixed: layers %v; shuffled: %v", mixed.Layers, shuffled.Layers)
 	}
@@ -218,7 +220,7 @@ func TestPseudoOutliersHaveLayers(t *testing.T) {
 			t.Errorf("shuffled: layer %d is %v", i, layer.Data)
 		}
 	}
-	got, err := corrupted(t.Context(), squares{}, ood.BlockOf([]int{300, 1, 2, 2}, make([]float32, 1200)), 3)
+	got, err := corruptImages(t.Context(), squares{}, ood.BlockOf([]int{300, 1, 2, 2}, make([]float32, 1200)), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,8 +234,8 @@ func TestPseudoOutliersHaveLayers(t *testing.T) {
 	}
 }
 
-// squares gives the first number of a row as its feature, and its square as a
-// layer.
+// squares is a network that returns the first value of a row as its feature and the square
+// of this value as a layer.
 type squares struct{ ood.Network }
 
 func (squares) Forward(_ context.Context, x ood.InputBlock) (ood.Batch, error) {

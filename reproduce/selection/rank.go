@@ -11,33 +11,33 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// What stands in for out-of-domain rows where a method is chosen.
+// These criteria determine the pseudo-outliers that replace out-of-distribution rows in the
+// choice of a method.
 const (
-	// mixedRows are half-way between two in-domain rows of different classes,
-	// as mixup makes them (Zhang et al. 2018), in the space of features.
+	// mixedRows are midpoints in feature space between two in-distribution rows of
+	// different classes, like mixup (Zhang et al. 2018).
 	mixedRows = "mixed"
-	// shuffledRows take each feature from a row of its own: every feature is
-	// distributed as in-domain and independent of the others. Of many features
-	// that is easy to tell, and methods tie.
+	// shuffledRows take each feature from a different row. Every feature keeps its
+	// in-distribution marginal but is independent of the others. With many features, this
+	// is easy to detect and methods tie.
 	shuffledRows = "shuffled"
-	// heldOutClasses are in-domain rows of classes that methods are not fitted
-	// with, and whose logits are taken away: a fifth of the classes at a time.
+	// heldOutClasses are in-distribution rows of classes that are not used for fitting. The
+	// logits of these classes are removed. Each fold holds out a fifth of the classes.
 	heldOutClasses = "held-out-classes"
-	// corruptedInputs are in-domain images that were disturbed before the
-	// network, which they are put through anew: half of them by Gaussian noise
-	// of a quarter, a half or all of the standard deviation of each channel
-	// (Hendrycks & Dietterich 2019), the others by permuting their 2×2 or 4×4
-	// patches (as Noroozi & Favaro 2016).
+	// corruptedInputs are in-distribution images that were corrupted before running the
+	// network. Half of them receive Gaussian noise of 0.25, 0.5 or 1 standard deviations of
+	// each channel (Hendrycks & Dietterich 2019). The patches of the others are permuted on
+	// a 2×2 or 4×4 grid (like Noroozi & Favaro 2016).
 	corruptedInputs = "corrupted"
 )
 
-// criteria are all of them. The last alone needs more than features.
+// criteria returns all criteria. Only the last one needs the network and its inputs.
 func criteria() []string {
 	return []string{mixedRows, shuffledRows, heldOutClasses, corruptedInputs}
 }
 
-// rule chooses by the mean rank over criteria: what one of them is blind to
-// another sees.
+// rule selects the method of best mean rank over criteria, because criteria have different
+// blind spots.
 type rule struct {
 	name     string
 	criteria []string
@@ -52,17 +52,17 @@ func rules() []rule {
 	return append(list, rule{"mean-rank, features alone", all[:len(all)-1]})
 }
 
-// pseudoAUROCs says, by criterion and method, how well methods at their defaults
-// tell in-domain rows from those that stand in for out-of-domain ones. It is the
-// mean over the tasks of the criterion; a method that fails on one has none.
+// pseudoAUROCs returns AUROCs by criterion and method. Each AUROC measures how well a
+// method with its defaults separates in-distribution rows from pseudo-outliers, as a mean
+// over the tasks of the criterion. A method that fails on any task has no entry.
 func pseudoAUROCs(ctx context.Context, methods []ood.Method, t ood.Training) (map[string]map[string]float64, error) {
 	all := map[string]map[string]float64{}
 	for _, criterion := range criteria() {
-		tasks, err := tasksOf(ctx, criterion, t)
+		tasks, err := makeTasks(ctx, criterion, t)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", criterion, err)
 		}
-		means, done := map[string]float64{}, map[string]int{}
+		means, succeeded := map[string]float64{}, map[string]int{}
 		for k, task := range tasks {
 			r, err := compare.Run(ctx, compare.Options{Methods: methods, Training: task.training, Test: task.in, OOD: task.out})
 			if err != nil {
@@ -70,12 +70,12 @@ func pseudoAUROCs(ctx context.Context, methods []ood.Method, t ood.Training) (ma
 			}
 			for _, m := range r.Methods {
 				if len(m.Configs) > 0 {
-					done[m.Name]++
+					succeeded[m.Name]++
 					means[m.Name] += (m.Configs[0].AUROC - means[m.Name]) / float64(k+1)
 				}
 			}
 		}
-		for name, n := range done {
+		for name, n := range succeeded {
 			if n < len(tasks) {
 				delete(means, name)
 			}
@@ -85,14 +85,14 @@ func pseudoAUROCs(ctx context.Context, methods []ood.Method, t ood.Training) (ma
 	return all, nil
 }
 
-// candidate is a method, by a rule.
+// candidate holds the result of one method under a rule.
 type candidate struct {
 	method string
-	auroc  float64 // the mean over the criteria
-	rank   float64 // from 1, the best: the mean over the criteria
+	auroc  float64 // mean over the criteria
+	rank   float64 // mean over the criteria; 1 is best
 }
 
-// rank returns the methods that have an AUROC by every criterion, best first.
+// rank returns the methods that have an AUROC for every criterion, best first.
 func (r rule) rank(methods []ood.Method, aurocs map[string]map[string]float64) ([]candidate, error) {
 	var all []candidate
 	for _, m := range methods {
@@ -109,7 +109,7 @@ func (r rule) rank(methods []ood.Method, aurocs map[string]map[string]float64) (
 		for i, c := range all {
 			x[i] = aurocs[criterion][c.method]
 		}
-		for i, rank := range fallingRanks(x) {
+		for i, rank := range descendingRanks(x) {
 			all[i].auroc += x[i] / float64(len(r.criteria))
 			all[i].rank += rank / float64(len(r.criteria))
 		}
@@ -120,8 +120,8 @@ func (r rule) rank(methods []ood.Method, aurocs map[string]map[string]float64) (
 	return all, nil
 }
 
-// fallingRanks are 1 for the largest; equals share the mean of their ranks.
-func fallingRanks(x []float64) []float64 {
+// descendingRanks ranks the largest value as 1. Equal values share the mean of their ranks.
+func descendingRanks(x []float64) []float64 {
 	ranks := make([]float64, len(x))
 	for i, v := range x {
 		ranks[i] = .5

@@ -11,7 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// norm scores with the squared norm of the features times a factor; 0 fails to fit.
+// norm is a detector that scores by factor times the squared norm of the features. Fitting
+// fails for a factor of 0.
 type norm struct{ factor float64 }
 
 func (s *norm) Score(ctx context.Context, dst []float64, b ood.Batch) error {
@@ -36,13 +37,14 @@ func normMethod(name string, factor float64) ood.Method {
 	}
 }
 
-// Half-way between classes the norm is small, so that its negative is chosen.
+// TestPseudoAUROCs checks that the negative norm wins on mixed rows, because the norm is
+// small half-way between classes.
 func TestPseudoAUROCs(t *testing.T) {
 	training, _ := networkRows(60, 2, 4, 4)
 	few := classRows(60)
 	training.Features, training.Logits, training.Last, training.Labels = few.Features, few.Logits, few.Last, few.Labels
 	methods := []ood.Method{normMethod("norm", 1), normMethod("negative", -1), normMethod("failing", 0)}
-	// The network says of corrupted images something else than features of this width.
+	// corruptedInputs run the network, so its output must have the width of these features.
 	training.Network = narrow{training.Network}
 	got, err := pseudoAUROCs(t.Context(), methods, training)
 	if err != nil {
@@ -67,7 +69,7 @@ func TestPseudoAUROCs(t *testing.T) {
 	}
 }
 
-// narrow keeps two features and three logits.
+// narrow keeps the first two features and returns three zero logits.
 type narrow struct{ ood.Network }
 
 func (n narrow) Forward(ctx context.Context, x ood.InputBlock) (ood.Batch, error) {
@@ -83,7 +85,8 @@ func TestRank(t *testing.T) {
 		shuffledRows: {"a": 1, "b": .5, "c": .25},
 	}
 	got, err := rule{"both", []string{mixedRows, shuffledRows}}.rank(methods, aurocs)
-	// a is third and first, b and c share the first two places of one and are second and third of the other.
+	// Method a ranks third and first. Methods b and c share the first two ranks of one
+	// criterion and rank second and third in the other.
 	want := []candidate{{"b", .625, 1.75}, {"a", .75, 2}, {"c", .5, 2.25}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("ranked %v (%v), want %v", got, err, want)
@@ -94,8 +97,8 @@ func TestRank(t *testing.T) {
 	if _, err = (rule{"one", []string{mixedRows}}).rank(nil, aurocs); err == nil {
 		t.Error("chooses from nothing")
 	}
-	twice := map[string]map[string]float64{mixedRows: {"a": .5, "b": .5}, shuffledRows: {"a": .5, "b": .5}}
-	if got, _ = (rule{"both", []string{mixedRows, shuffledRows}}).rank(methods[:2], twice); got[0].method != "a" || got[0].rank != 1.5 || got[1].rank != 1.5 {
+	tied := map[string]map[string]float64{mixedRows: {"a": .5, "b": .5}, shuffledRows: {"a": .5, "b": .5}}
+	if got, _ = (rule{"both", []string{mixedRows, shuffledRows}}).rank(methods[:2], tied); got[0].method != "a" || got[0].rank != 1.5 || got[1].rank != 1.5 {
 		t.Errorf("two alike rank %v", got)
 	}
 }

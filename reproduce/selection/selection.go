@@ -1,6 +1,7 @@
-// Package selection chooses a detector for every trained network without
-// out-of-domain images, and says how far it is from the best in hindsight. It
-// reads what table2 reads, and keeps features and results as table2 does.
+// Package selection selects a detector for every trained network without
+// out-of-distribution images. It reports how far the choice is from the best detector in
+// hindsight. It reads the same files as table2, and stores features and results in the same
+// way.
 package selection
 
 import (
@@ -23,7 +24,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/networks"
 )
 
-// Experiment is what the command runs.
+// Experiment is the selection command.
 var Experiment = experiment.Experiment{
 	Name:    "selection",
 	Doc:     "detectors chosen without out-of-domain data, by every criterion, and how far they are from the best",
@@ -36,12 +37,12 @@ var Experiment = experiment.Experiment{
 	},
 }
 
-// fixedChoices are methods that one may take without choosing.
+// fixedChoices returns methods that a user could take without any selection.
 func fixedChoices() []string {
 	return []string{"fused-layers", "fused", "certificates-coupled", "knn", "vim", "energy"}
 }
 
-// key is what choices were made from.
+// key identifies the data and methods of a choice.
 type key struct {
 	Network string `json:"network"`
 	SHA256  string `json:"sha256"`
@@ -55,20 +56,20 @@ func (k key) Key() key { return k }
 // record holds the choices for one network.
 type record struct {
 	key
-	Best    float64  `json:"best_auroc"` // in hindsight
+	Best    float64  `json:"best_auroc"` // the best method's AUROC, known only in hindsight
 	Choices []choice `json:"choices"`
 }
 
-// choice is a method and how it was chosen.
+// choice is a method and the rule that selected it.
 type choice struct {
 	By     string  `json:"by"`
 	Method string  `json:"method"`
-	AUROC  float64 `json:"auroc"` // the mean over the out-of-domain sets
+	AUROC  float64 `json:"auroc"` // mean over the out-of-distribution sets
 }
 
 func run(ctx context.Context, p *networks.Plan) error {
-	drop := func(m ood.Method) bool { return m.Control || networks.RunsNetwork(m) }
-	if err := p.Check(ctx, drop, "none to choose from: controls and methods that run the network are not chosen"); err != nil {
+	unusable := func(m ood.Method) bool { return m.Control || networks.RunsNetwork(m) }
+	if err := p.Check(ctx, unusable, "none to choose from: controls and methods that run the network are not chosen"); err != nil {
 		return err
 	}
 	results, err := experiment.OpenStore[key, record](filepath.Join(p.Out, "selection.jsonl"))
@@ -87,7 +88,7 @@ func choose(ctx context.Context, p *networks.Plan, results *experiment.Store[key
 	for i, n := range p.Networks {
 		k := key{Network: n.Name, SHA256: n.SHA256, Methods: strings.Join(names, ","), Rows: p.Rows, Seed: p.Seed}
 		r, err := results.Of(k, func() (record, error) {
-			r, err := choices(ctx, p, n)
+			r, err := choicesFor(ctx, p, n)
 			if err == nil {
 				r.key = k
 				fmt.Fprintf(p.Stderr, "%s, %d of %d networks\n", n.Name, i+1, len(p.Networks))
@@ -103,7 +104,7 @@ func choose(ctx context.Context, p *networks.Plan, results *experiment.Store[key
 		fmt.Fprintln(p.Stdout, line)
 	}
 	rules := byRegret(all)
-	show(p.Stdout, rules, len(all))
+	printRegrets(p.Stdout, rules, len(all))
 	lines := [][]string{{"network", "choice", "method", "auroc", "best_auroc", "regret"}}
 	for _, r := range all {
 		for _, c := range r.Choices {
@@ -116,8 +117,9 @@ func choose(ctx context.Context, p *networks.Plan, results *experiment.Store[key
 	return plotRegrets(rules, filepath.Join(p.Out, "selection"))
 }
 
-// choices are those of every criterion for one network, and the fixed ones.
-func choices(ctx context.Context, p *networks.Plan, n networks.Measured) (r record, err error) {
+// choicesFor returns the choices of every rule for one network, followed by the fixed
+// choices.
+func choicesFor(ctx context.Context, p *networks.Plan, n networks.Measured) (r record, err error) {
 	im, err := p.Load(ctx, n, func(float64) {})
 	if err != nil {
 		return r, err
@@ -142,12 +144,12 @@ func choices(ctx context.Context, p *networks.Plan, n networks.Measured) (r reco
 		r.Choices = append(r.Choices, choice{by, method, auroc})
 		return nil
 	}
-	told, err := pseudoAUROCs(ctx, p.Methods, im.Training)
+	pseudo, err := pseudoAUROCs(ctx, p.Methods, im.Training)
 	if err != nil {
 		return r, err
 	}
 	for _, rule := range rules() {
-		ranked, err := rule.rank(p.Methods, told)
+		ranked, err := rule.rank(p.Methods, pseudo)
 		if err == nil {
 			err = add(rule.name, ranked[0].method)
 		}
@@ -166,55 +168,56 @@ func choices(ctx context.Context, p *networks.Plan, n networks.Measured) (r reco
 	return r, nil
 }
 
-// lost is what a choice loses against the best in hindsight, by network.
-type lost struct {
+// regretSummary holds the AUROC that a rule loses on each network, compared with the best
+// method in hindsight.
+type regretSummary struct {
 	by      string
 	regrets []float64
 }
 
-func (l lost) mean() float64 { return stat.Mean(l.regrets, nil) }
+func (l regretSummary) mean() float64 { return stat.Mean(l.regrets, nil) }
 
-// byRegret has every choice, the smallest mean first.
-func byRegret(all []record) []lost {
-	var list []lost
+// byRegret returns the regrets of every rule, in ascending order of the mean.
+func byRegret(all []record) []regretSummary {
+	var list []regretSummary
 	for _, r := range all {
 		for _, c := range r.Choices {
-			i := slices.IndexFunc(list, func(l lost) bool { return l.by == c.By })
+			i := slices.IndexFunc(list, func(l regretSummary) bool { return l.by == c.By })
 			if i < 0 {
-				i, list = len(list), append(list, lost{by: c.By})
+				i, list = len(list), append(list, regretSummary{by: c.By})
 			}
 			list[i].regrets = append(list[i].regrets, r.Best-c.AUROC)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b lost) int { return cmp.Compare(a.mean(), b.mean()) })
+	slices.SortStableFunc(list, func(a, b regretSummary) int { return cmp.Compare(a.mean(), b.mean()) })
 	return list
 }
 
-func show(w io.Writer, list []lost, networks int) {
+func printRegrets(w io.Writer, list []regretSummary, networks int) {
 	fmt.Fprintf(w, "AUROC lost against the best in hindsight, %d networks\n\n%-28s %6s %8s\n", networks, "choice", "mean", "largest")
 	for _, l := range list {
 		fmt.Fprintf(w, "%-28s %6s %8s\n", l.by, experiment.Short(l.mean(), 3), experiment.Short(slices.Max(l.regrets), 3))
 	}
 }
 
-// plotRegrets draws what every choice loses, a dot for each network.
-func plotRegrets(list []lost, path string) error {
+// plotRegrets plots the regrets of every rule, with one dot for each network.
+func plotRegrets(list []regretSummary, path string) error {
 	p := experiment.NewFigure("AUROC lost against the best in hindsight", "AUROC lost", "")
 	var names []string
-	var x, y, means, at []float64
+	var x, y, means, rows []float64
 	for i, l := range slices.Backward(list) {
 		row := float64(len(list) - 1 - i)
-		names, means, at = append(names, l.by), append(means, l.mean()), append(at, row)
+		names, means, rows = append(names, l.by), append(means, l.mean()), append(rows, row)
 		for _, v := range l.regrets {
 			x, y = append(x, v), append(y, row)
 		}
 	}
 	dots := p.Dots(x, y, experiment.Dot(experiment.Color(0), 1.8, draw.CircleGlyph{}))
-	mean := p.Dots(means, at, experiment.Dot(experiment.Color(1), 4, draw.RingGlyph{}))
+	mean := p.Dots(means, rows, experiment.Dot(experiment.Color(1), 4, draw.RingGlyph{}))
 	p.Add(dots, mean)
 	p.Legend.Add("a network", dots)
 	p.Legend.Add("their mean", mean)
 	p.NominalY(names...)
-	p.X.Min, p.Y.Min, p.Y.Max = 0, -.5, float64(len(list))+1 // room for the legend
+	p.X.Min, p.Y.Min, p.Y.Max = 0, -.5, float64(len(list))+1 // 1 leaves room for the legend
 	return experiment.Save(path, 16, 10, []*experiment.Figure{p})
 }

@@ -27,7 +27,7 @@ func TestSelection(t *testing.T) {
 	}
 	experimenttest.Written(t, out, 500, "selection.png", "selection.svg")
 	records := experimenttest.ReadCSV(t, filepath.Join(out, "selection.csv"))
-	fixed := map[string]string{} // AUROC
+	fixed := map[string]string{} // AUROC by method
 	var choices []string
 	for _, r := range records[1:] {
 		choices = append(choices, r[1])
@@ -64,7 +64,7 @@ func TestSelection(t *testing.T) {
 
 func TestPrintSelection(t *testing.T) {
 	var b strings.Builder
-	show(&b, byRegret([]record{
+	printRegrets(&b, byRegret([]record{
 		{Best: .75, Choices: []choice{{"mixed", "knn", .5}, {"always vim", "vim", .75}}},
 		{Best: .9, Choices: []choice{{"mixed", "knn", .9}, {"always vim", "vim", .8}}},
 	}), 2)
