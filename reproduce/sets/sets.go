@@ -1,7 +1,7 @@
-// Package sets measures what is promised of classifiers whose logits and labels
-// are given: how often sets of classes hold the right one, and how large they are;
-// and how many rows are accepted at a share of errors, and how often that share is
-// exceeded.
+// Package sets measures two guarantees of classifiers from given logits and labels. The
+// first is about prediction sets: their coverage and size. The second is about selective
+// prediction: how many rows are accepted for a target error rate, and how often the error
+// rate of accepted rows exceeds the target.
 package sets
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// Experiment is what the command runs.
+// Experiment is the sets command.
 var Experiment = experiment.Experiment{
 	Name:   "sets",
 	Doc:    "sets of classes, and rows accepted at a share of errors, of classifiers",
@@ -59,10 +59,10 @@ func run(ctx context.Context, s *experiment.Settings, path string, cal int) erro
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	fmt.Fprintf(s.Stdout, "%s: %d rows of %d classes, %.3f of them right, %d to calibrate on; %d splits\n",
-		strings.TrimSuffix(filepath.Base(path), ".npz"), b.Len(), b.Logits.Cols, 1-errorAbove(all, 0).share, cal, s.Seeds)
+		strings.TrimSuffix(filepath.Base(path), ".npz"), b.Len(), b.Logits.Cols, 1-acceptanceAbove(all, 0).errorRate, cal, s.Seeds)
 	for _, o := range []calibrate.SetOptions{{Score: "lac"}, {Score: "aps"}, {Score: "raps"}, {Score: "saps"}} {
-		for _, more := range []string{"", ", smoothed", ", by class", ", by cluster"} {
-			o.Smoothed, o.ByClass, o.ByCluster = more == ", smoothed", more == ", by class", more == ", by cluster"
+		for _, variant := range []string{"", ", smoothed", ", by class", ", by cluster"} {
+			o.Smoothed, o.ByClass, o.ByCluster = variant == ", smoothed", variant == ", by class", variant == ", by cluster"
 			covered, size, worst := make([]float64, s.Seeds), make([]float64, s.Seeds), make([]float64, s.Seeds)
 			for seed := range s.Seeds {
 				if err := ctx.Err(); err != nil {
@@ -71,43 +71,44 @@ func run(ctx context.Context, s *experiment.Settings, path string, cal int) erro
 				o.Seed = uint64(seed)
 				covered[seed], size[seed], worst[seed] = measure(ood.Batch{Logits: b.Logits, Labels: b.Labels}, o, cal)
 			}
-			fmt.Fprintf(s.Stdout, "  %-16s covers %.3f, its worst class %.3f, with %.2f classes\n", string(o.Score)+more, stat.Mean(covered, nil), stat.Mean(worst, nil), stat.Mean(size, nil))
+			fmt.Fprintf(s.Stdout, "  %-16s covers %.3f, its worst class %.3f, with %.2f classes\n", string(o.Score)+variant, stat.Mean(covered, nil), stat.Mean(worst, nil), stat.Mean(size, nil))
 		}
 	}
 	for _, epsilon := range []float64{.01, .02, .05} {
-		var accepted, wrong []float64
-		broken := 0
+		var acceptedFractions, errorRates []float64
+		exceeded := 0
 		for seed := range s.Seeds {
-			// Of draws with replacement from all rows it is known what share of errors a
-			// threshold has.
+			// Draw with replacement. The population is then exactly all rows, so the true
+			// error rate of a threshold is known.
 			drawn := make([]int, cal)
 			for i := range drawn {
 				drawn[i] = rand.New(rand.NewPCG(uint64(seed), uint64(i))).IntN(b.Len())
 			}
-			found, err := pick(all, drawn).Selective(nil, epsilon)
+			threshold, err := selectRows(all, drawn).Selective(nil, epsilon)
 			if err != nil {
 				return err
 			}
-			above := errorAbove(all, found.Confidence)
-			accepted, wrong = append(accepted, above.rows), append(wrong, above.share)
-			if above.share > epsilon {
-				broken++
+			selected := acceptanceAbove(all, threshold.Confidence)
+			acceptedFractions, errorRates = append(acceptedFractions, selected.fraction), append(errorRates, selected.errorRate)
+			if selected.errorRate > epsilon {
+				exceeded++
 			}
 		}
 		fmt.Fprintf(s.Stdout, "  error %.2f: %.3f accepted, %.4f of them wrong; exceeded in %d of %d draws\n",
-			epsilon, stat.Mean(accepted, nil), stat.Mean(wrong, nil), broken, s.Seeds)
+			epsilon, stat.Mean(acceptedFractions, nil), stat.Mean(errorRates, nil), exceeded, s.Seeds)
 	}
 	return nil
 }
 
-// measure calibrates on cal rows and returns the coverage of the others, the mean
-// size of their sets and the least coverage of a class of at least 20 of them.
+// measure calibrates on cal rows and tests on the others. It returns the coverage, the mean
+// set size, and the lowest coverage of a class. Classes with fewer than 20 test rows are
+// ignored.
 func measure(all ood.Batch, o calibrate.SetOptions, cal int) (covered, size, worst float64) {
 	order := rand.New(rand.NewPCG(o.Seed, 0)).Perm(all.Len())
-	on, test := all.Select(order[:cal]), all.Select(order[cal:])
-	c, err := calibrate.NewClassCalibration(on.Logits, on.Labels)
+	calibration, test := all.Select(order[:cal]), all.Select(order[cal:])
+	c, err := calibrate.NewClassCalibration(calibration.Logits, calibration.Labels)
 	if err != nil {
-		panic(err) // all rows were checked
+		panic(err) // run checked all rows before
 	}
 	s, err := c.Sets(o, alpha)
 	if err != nil {
@@ -133,25 +134,25 @@ func measure(all ood.Batch, o calibrate.SetOptions, cal int) (covered, size, wor
 	return covered / n, size / n, worst
 }
 
-func pick(c calibrate.ClassCalibration, rows []int) (part calibrate.ClassCalibration) {
+func selectRows(c calibrate.ClassCalibration, rows []int) (part calibrate.ClassCalibration) {
 	for _, r := range rows {
 		part.Labels, part.Ranks, part.Top = append(part.Labels, c.Labels[r]), append(part.Ranks, c.Ranks[r]), append(part.Top, c.Top[r])
 	}
 	return part
 }
 
-// above are the rows above a confidence: their share of all, and how many of them
-// are wrong.
-type above struct{ rows, share float64 }
+// acceptance describes the rows above a confidence threshold: their fraction of all rows
+// and their error rate.
+type acceptance struct{ fraction, errorRate float64 }
 
-func errorAbove(c calibrate.ClassCalibration, confidence float64) (a above) {
+func acceptanceAbove(c calibrate.ClassCalibration, confidence float64) (a acceptance) {
 	for i, top := range c.Top {
 		if top > confidence {
-			a.rows++
-			a.share += experiment.Indicator(c.Ranks[i] > 0)
+			a.fraction++
+			a.errorRate += experiment.Indicator(c.Ranks[i] > 0)
 		}
 	}
-	a.share /= max(a.rows, 1)
-	a.rows /= float64(len(c.Top))
+	a.errorRate /= max(a.fraction, 1)
+	a.fraction /= float64(len(c.Top))
 	return a
 }
