@@ -10,13 +10,14 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// armOutcomes are quantiles of the outcome of one arm, levels of sample after
-// sample. The first samples are all rows, each time with another network.
+// armOutcomes holds quantiles of the outcome of one arm, indexed by sample and level. The
+// first refitCount samples contain all rows and differ only in the seed of the network. The
+// remaining ones are bootstrap samples.
 type armOutcomes struct {
-	refits    int
-	mean      [][]float64 // over rows, of the predicted conditional quantiles
-	marginal  [][]float64 // of the mixture of the predicted distributions
-	empirical [][]float64 // of the outcomes themselves, without a network
+	refitCount int
+	mean       [][]float64 // mean of the predicted conditional quantiles over rows
+	marginal   [][]float64 // quantiles of the mixture of the predicted distributions
+	empirical  [][]float64 // quantiles of the observed outcomes, without a network
 }
 
 // resampleRows draws n of n rows with replacement.
@@ -28,8 +29,8 @@ func resampleRows(n int, rng *rand.Rand) []int {
 	return rows
 }
 
-// resampleGroups draws whole groups with replacement until there are as many
-// rows as group has; the last group is cut off there.
+// resampleGroups draws whole groups with replacement until it has as many rows as group. It
+// cuts off the last group if there are too many.
 func resampleGroups(group []string, rng *rand.Rand) []int {
 	members := map[string][]int{}
 	var names []string
@@ -46,8 +47,8 @@ func resampleGroups(group []string, rng *rand.Rand) []int {
 	return rows[:len(group)]
 }
 
-// counts says how often each of n rows is in a sample.
-func counts(sample []int, n int) []float64 {
+// sampleCounts returns how often each of n rows occurs in a sample.
+func sampleCounts(sample []int, n int) []float64 {
 	weights := make([]float64, n)
 	for _, i := range sample {
 		weights[i]++
@@ -55,7 +56,8 @@ func counts(sample []int, n int) []float64 {
 	return weights
 }
 
-// meanQuantiles is the weighted mean over rows of their quantiles at levels.
+// meanQuantiles returns the weighted mean over rows of their quantiles, at the given
+// levels.
 func meanQuantiles(q ood.Quantiles, weights, levels []float64) []float64 {
 	mean := make([]float64, len(q.Levels))
 	for i, w := range weights {
@@ -71,7 +73,7 @@ func meanQuantiles(q ood.Quantiles, weights, levels []float64) []float64 {
 	return out
 }
 
-// interpolate is linear between the two levels that enclose tau.
+// interpolate interpolates linearly between the two levels that enclose tau.
 func interpolate(levels, values []float64, tau float64) float64 {
 	i, found := slices.BinarySearch(levels, tau)
 	if found {
@@ -81,9 +83,9 @@ func interpolate(levels, values []float64, tau float64) float64 {
 	return values[i-1] + w*(values[i]-values[i-1])
 }
 
-// marginalQuantiles are the quantiles of the outcome of a random row: of the
-// mixture of the rows' predicted distributions, each the equally likely
-// quantiles at the levels of q.
+// marginalQuantiles returns the quantiles of the outcome of a random row, which has the
+// mixture of the rows' predicted distributions. In each distribution, the quantiles at the
+// levels of q are equally likely.
 func marginalQuantiles(q ood.Quantiles, weights, levels []float64) []float64 {
 	var values, mass []float64
 	for i, w := range weights {
@@ -97,7 +99,7 @@ func marginalQuantiles(q ood.Quantiles, weights, levels []float64) []float64 {
 	return empiricalQuantiles(values, mass, levels)
 }
 
-// empiricalQuantiles are quantiles of weighted values.
+// empiricalQuantiles returns quantiles of weighted values.
 func empiricalQuantiles(values, weights, levels []float64) []float64 {
 	values, weights = slices.Clone(values), slices.Clone(weights)
 	stat.SortWeighted(values, weights)
@@ -111,45 +113,45 @@ func empiricalQuantiles(values, weights, levels []float64) []float64 {
 // effect is a quantile treatment effect at one level.
 type effect struct {
 	level float64
-	// mean is the difference of the mean predicted quantiles, over networks
-	// that differ in their seed alone, and spread its deviation over them.
-	mean, spread float64
-	band         [2]float64
-	// marginal is the effect on the quantiles of the mixture of the predicted
-	// distributions, and empirical that on the quantiles of the outcomes.
+	// mean is the difference of the mean predicted quantiles, averaged over networks that
+	// differ only in their seed. refitStdDev is its standard deviation over these networks.
+	mean, refitStdDev float64
+	meanBand          [2]float64
+	// marginal is the effect on quantiles of the mixture of predicted distributions, and
+	// empirical the effect on quantiles of the observed outcomes.
 	marginal, empirical         float64
 	marginalBand, empiricalBand [2]float64
 }
 
-// treatmentEffects are differences of the quantiles of treated and control,
-// with percentile bands of the bootstrap samples.
+// treatmentEffects returns the quantiles of treated minus those of control, with percentile
+// bands from the bootstrap samples.
 func treatmentEffects(treated, control armOutcomes, levels []float64, coverage float64) []effect {
 	effects := make([]effect, len(levels))
 	for l := range effects {
-		difference := func(of func(armOutcomes) [][]float64) (all, drawn []float64) {
-			t, c := of(treated), of(control)
+		difference := func(outcomesOf func(armOutcomes) [][]float64) (differences, bootstrapped []float64) {
+			t, c := outcomesOf(treated), outcomesOf(control)
 			for i := range t {
-				all = append(all, t[i][l]-c[i][l])
+				differences = append(differences, t[i][l]-c[i][l])
 			}
-			return all[:treated.refits], all[treated.refits:]
+			return differences[:treated.refitCount], differences[treated.refitCount:]
 		}
 		e := &effects[l]
 		e.level = levels[l]
-		refits, drawn := difference(func(o armOutcomes) [][]float64 { return o.mean })
-		e.mean, e.spread = stat.Mean(refits, nil), stat.PopStdDev(refits, nil)
-		e.band = percentiles(drawn, coverage)
-		refits, drawn = difference(func(o armOutcomes) [][]float64 { return o.marginal })
-		e.marginal, e.marginalBand = stat.Mean(refits, nil), percentiles(drawn, coverage)
-		refits, drawn = difference(func(o armOutcomes) [][]float64 { return o.empirical })
-		e.empirical, e.empiricalBand = refits[0], percentiles(drawn, coverage)
+		refits, bootstrapped := difference(func(o armOutcomes) [][]float64 { return o.mean })
+		e.mean, e.refitStdDev = stat.Mean(refits, nil), stat.PopStdDev(refits, nil)
+		e.meanBand = percentiles(bootstrapped, coverage)
+		refits, bootstrapped = difference(func(o armOutcomes) [][]float64 { return o.marginal })
+		e.marginal, e.marginalBand = stat.Mean(refits, nil), percentiles(bootstrapped, coverage)
+		refits, bootstrapped = difference(func(o armOutcomes) [][]float64 { return o.empirical })
+		e.empirical, e.empiricalBand = refits[0], percentiles(bootstrapped, coverage)
 	}
 	return effects
 }
 
-// percentiles returns the ends of the central fraction of values.
-func percentiles(values []float64, share float64) [2]float64 {
+// percentiles returns both ends of the central fraction of values.
+func percentiles(values []float64, fraction float64) [2]float64 {
 	values = slices.Sorted(slices.Values(values))
 	return [2]float64{
-		stat.Quantile((1-share)/2, stat.LinInterp, values, nil), stat.Quantile((1+share)/2, stat.LinInterp, values, nil),
+		stat.Quantile((1-fraction)/2, stat.LinInterp, values, nil), stat.Quantile((1+fraction)/2, stat.LinInterp, values, nil),
 	}
 }

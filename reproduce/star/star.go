@@ -1,10 +1,11 @@
-// Package star is the paper's appendix A.2: the effect of a small class on the
-// quantiles of a child's exam score. One network for each kind of class learns
-// all quantiles of the score given the teacher's years of experience; the
-// effect at a level is the difference of the mean predicted quantiles. Bands
-// come from the bootstrap, whose samples are models of one run. The paper's
-// networks keep their last weights, which moves effects in the tails by several
-// points from one refit to the next; here weights are averaged.
+// Package star reproduces the paper's appendix A.2, the effect of a small class on the
+// quantiles of a child's exam score. One network for each kind of class learns all
+// quantiles of the score given the teacher's years of experience. The effect at a level is
+// the difference of the mean predicted quantiles. Bootstrap samples provide bands, and one
+// training run fits the networks of all samples.
+//
+// The paper's networks keep their last weights. The effects in the tails then change by
+// several points between refits, so this package averages the weights by default.
 package star
 
 import (
@@ -24,7 +25,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// Experiment is what the command runs.
+// Experiment is the star command.
 var Experiment = experiment.Experiment{
 	Name:   "star",
 	Doc:    "quantile treatment effects of a small class, with bootstrap bands",
@@ -63,14 +64,14 @@ func (s *settings) check() error {
 	return nil
 }
 
-// starLevels are the levels of the effect.
+// starLevels returns the levels at which the effect is reported.
 func starLevels() []float64 { return []float64{.1, .2, .3, .4, .5, .6, .7, .8, .9} }
 
 func (s *settings) run(ctx context.Context) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	data, err := read(filepath.Join(s.Data, "star", "kdg.csv"))
+	data, err := readSTAR(filepath.Join(s.Data, "star", "kdg.csv"))
 	if err != nil {
 		return err
 	}
@@ -95,8 +96,8 @@ func (s *settings) run(ctx context.Context) error {
 	return s.report(data, epochs, treatmentEffects(outcomes[0], outcomes[1], starLevels(), s.coverage))
 }
 
-// fitArm fits networks to all rows and to bootstrap samples of them, in one
-// run, and evaluates each on the rows that it was fitted to.
+// fitArm fits networks to all rows and to bootstrap samples, in one training run. It
+// evaluates each network on the rows of its own sample.
 func (s *settings) fitArm(ctx context.Context, arm starArm, epochs int, progress func(share float64)) (armOutcomes, error) {
 	samples := slices.Repeat([][]int{experiment.Indices(arm.x.Rows)}, s.refits)
 	rng := rand.New(rand.NewPCG(uint64(len(arm.name)), 7))
@@ -120,14 +121,14 @@ func (s *settings) fitArm(ctx context.Context, arm starArm, epochs int, progress
 	if err != nil {
 		return armOutcomes{}, err
 	}
-	out := armOutcomes{refits: s.refits}
+	out := armOutcomes{refitCount: s.refits}
 	scores := experiment.Column(arm.y)
 	for i, n := range fitted {
 		if err := ctx.Err(); err != nil {
 			return armOutcomes{}, err
 		}
 		q := quantilesOf(n, arm.x)
-		weights := counts(samples[i], arm.x.Rows)
+		weights := sampleCounts(samples[i], arm.x.Rows)
 		out.mean = append(out.mean, meanQuantiles(q, weights, starLevels()))
 		out.marginal = append(out.marginal, marginalQuantiles(q, weights, starLevels()))
 		out.empirical = append(out.empirical, empiricalQuantiles(scores, weights, starLevels()))

@@ -22,7 +22,7 @@ import (
 func TestReadSTAR(t *testing.T) {
 	const head = "\"tch\",\"ach_score\",\"cltype\",\"exp\"\n"
 	readText := func(text string) (starData, error) {
-		return read(filepath.Join(experimenttest.WriteFile(t, "kdg.csv", text), "kdg.csv"))
+		return readSTAR(filepath.Join(experimenttest.WriteFile(t, "kdg.csv", text), "kdg.csv"))
 	}
 	d, err := readText(head + "a,900,\"small\",3\nb,901,reg,NA\nb,902,reg+A,1\nc,903,reg,4\na,NA,small,3\nd,905,small,7\nc,906,reg,5\n")
 	if err != nil {
@@ -45,7 +45,7 @@ func TestReadSTAR(t *testing.T) {
 	}
 }
 
-// TestMeanQuantiles knows the quantiles: row i has x + 12(τ−½), x = i.
+// TestMeanQuantiles uses a network with known quantiles: x + 12(τ−½) at level τ.
 func TestMeanQuantiles(t *testing.T) {
 	linear := train.Network{Layers: []train.Layer{{W: blas32.General{Rows: 2, Cols: 1, Stride: 1, Data: []float32{1, 1}}}}}
 	unit := mlp.Standard{Mean: []float64{0}, Scale: []float64{1}}
@@ -62,7 +62,8 @@ func TestMeanQuantiles(t *testing.T) {
 			}
 		}
 	}
-	// Rows 0 and 2 do not overlap: a quarter of the mixture is the half of row 0.
+	// Rows 0 and 2 do not overlap, so the 0.25 quantile of the mixture is the median of row
+	// 0.
 	for l, v := range marginalQuantiles(q, []float64{1, 0, 1}, []float64{.25, .75}) {
 		if want := []float64{0, 20}[l]; math.Abs(v-want) > .13 {
 			t.Errorf("marginal quantile %v, want %v", v, want)
@@ -78,8 +79,8 @@ func TestResample(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		rows := resampleGroups(groups, rng)
-		c := counts(rows, len(groups))
-		// All of a group come together, but for the last one that is drawn.
+		c := sampleCounts(rows, len(groups))
+		// Groups come with all their rows, except possibly the last group.
 		last := groups[rows[len(rows)-1]]
 		if len(rows) != 6 || last != "a" && (c[0] != c[2] || c[2] != c[5]) || last != "b" && c[1] != c[4] {
 			t.Errorf("groups %v: rows %v", groups, rows)
@@ -90,8 +91,8 @@ func TestResample(t *testing.T) {
 	}
 }
 
-// TestSTAR makes up an effect of 6 + 3z, with z the normal quantile of the
-// level, on scores that also depend on experience, and finds it.
+// TestSTAR checks that the command finds a known effect of 6 + 3z, where z is the normal
+// quantile of the level. The scores also depend on experience.
 func TestSTAR(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	text := "cltype,exp,ach_score,tch\n"
