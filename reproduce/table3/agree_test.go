@@ -12,20 +12,20 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// agreement is what public implementations say of a pair.
+// agreement holds the results of public implementations for one pair.
 type agreement struct {
 	IGCIG       float64              `json:"igci-g"`
 	IGCIU       float64              `json:"igci-u"`
-	LINGAM      float64              `json:"lingam"` // 1: x causes y
+	LINGAM      float64              `json:"lingam"` // 1 if x causes y
 	HSIC        float64              `json:"hsic"`
 	HSICP       float64              `json:"hsic_p"`
-	ANMForward  float64              `json:"anm_forward"` // p-values
+	ANMForward  float64              `json:"anm_forward"` // p-value
 	ANMBackward float64              `json:"anm_backward"`
-	Copula      map[string][]float64 `json:"copula"` // quantiles of y by level
+	Copula      map[string][]float64 `json:"copula"` // quantiles of y given x, keyed by the level as text
 }
 
-// TestAgrees compares with cdt, lingam, causal-learn and pyvinecopulib on pairs
-// that testdata/agree.py makes by the same formulas.
+// TestAgrees compares the scores with those of cdt, lingam, causal-learn and pyvinecopulib.
+// testdata/agree.py makes the pairs by the formulas of fixedPairs and stores the results.
 func TestAgrees(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "agree.json"))
 	if err != nil {
@@ -41,24 +41,24 @@ func TestAgrees(t *testing.T) {
 	}
 	for name, w := range want.Pairs {
 		x, y := pairs[name][0], pairs[name][1]
-		score := func(of func(x, y []float64, rng *rand.Rand) (float64, error)) float64 {
-			s, err := of(x, y, rand.New(rand.NewPCG(1, 1)))
+		score := func(method func(x, y []float64, rng *rand.Rand) (float64, error)) float64 {
+			s, err := method(x, y, rand.New(rand.NewPCG(1, 1)))
 			if err != nil {
 				t.Fatal(name, err)
 			}
 			return s
 		}
-		near := func(what string, got, want, within float64) {
-			if !(math.Abs(got-want) <= within) {
-				t.Errorf("%s, %s: %v, want %v", name, what, got, want)
+		near := func(label string, got, want, tolerance float64) {
+			if !(math.Abs(got-want) <= tolerance) {
+				t.Errorf("%s, %s: %v, want %v", name, label, got, want)
 			}
 		}
 		near("IGCI-g", score(igci(standardised)), w.IGCIG, 1e-9)
-		near("IGCI-u", score(igci(unit)), w.IGCIU, 1e-9)
+		near("IGCI-u", score(igci(minMaxScaled)), w.IGCIU, 1e-9)
 		near("LINGAM", math.Copysign(1, score(lingam)), w.LINGAM, 0)
 		h := newHSIC(x, y)
 		near("HSIC", h.statistic, w.HSIC, 1e-8*w.HSIC)
-		near("HSIC's p-value", math.Exp(h.log), w.HSICP, 1e-9)
+		near("HSIC's p-value", math.Exp(h.logP), w.HSICP, 1e-9)
 		if w.ANMForward != w.ANMBackward {
 			near("ANM", math.Copysign(1, score(anm)), math.Copysign(1, w.ANMForward-w.ANMBackward), 0)
 		}
@@ -66,8 +66,8 @@ func TestAgrees(t *testing.T) {
 	}
 }
 
-// copulaAgrees compares conditional quantiles, which vinecopulib interpolates on a
-// grid of thirty by thirty.
+// copulaAgrees checks conditionalQuantiles against vinecopulib. The tolerance is wide
+// because vinecopulib interpolates on a 30×30 grid.
 func copulaAgrees(t *testing.T, name string, x, y []float64, want map[string][]float64) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	x, y = normalScores(x, rng), normalScores(y, rng)
@@ -87,7 +87,7 @@ func copulaAgrees(t *testing.T, name string, x, y []float64, want map[string][]f
 	}
 }
 
-// fixedPairs are those of testdata/agree.py.
+// fixedPairs returns the pairs that testdata/agree.py makes.
 func fixedPairs() map[string][2][]float64 {
 	pairs := map[string][2][]float64{}
 	add := func(name string, x, y float64) {
@@ -105,6 +105,7 @@ func fixedPairs() map[string][2][]float64 {
 	return pairs
 }
 
+// TestEnergyOfNormality compares the closed form with a Monte Carlo estimate.
 func TestEnergyOfNormality(t *testing.T) {
 	v := []float64{-2, -.5, .1, .4, 3}
 	z := standardised(v)

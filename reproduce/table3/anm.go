@@ -2,21 +2,21 @@ package table3
 
 import "math/rand/v2"
 
-// anm is an additive noise model: the direction in which residuals depend less on
-// the cause, by HSIC.
+// anm scores a pair with additive noise models. The cause is the variable on which the
+// residuals of the other one depend less, as measured by HSIC.
 //
-// Reference: Hoyer et al. (2009), Nonlinear causal discovery with additive noise
-// models. They regress with a Gaussian process; here it is a P-spline.
+// Reference: Hoyer et al. (2009), Nonlinear causal discovery with additive noise models.
+// The paper regresses with a Gaussian process. This function uses a P-spline instead.
 func anm(x, y []float64, rng *rand.Rand) (float64, error) {
-	x, y = some(x, y, hsicRows, rng)
+	x, y = subsample(x, y, hsicRows, rng)
 	x, y = standardised(x), standardised(y)
-	ofY, err := regress(x, y)
+	yResiduals, err := regress(x, y)
 	if err != nil {
 		return 0, err
 	}
-	ofX, err := regress(y, x)
+	xResiduals, err := regress(y, x)
 	if err != nil {
 		return 0, err
 	}
-	return lessDependent(newHSIC(x, ofY), newHSIC(y, ofX)), nil
+	return lessDependent(newHSIC(x, yResiduals), newHSIC(y, xResiduals)), nil
 }

@@ -8,16 +8,17 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// emd compares how much the conditional distribution, embedded in a reproducing
-// kernel Hilbert space, depends on what it is conditioned on, relative to the
-// uniform distribution: less so in the causal direction.
+// emd embeds the conditional distribution of one variable given the other in a reproducing
+// kernel Hilbert space. It measures how much the embedding changes if the conditioning
+// variable becomes uniform. The change is smaller in the causal direction.
 //
-// Reference: Chen, Zhang, Chan & Schölkopf (2014), Causal discovery via reproducing
-// kernel Hilbert space embeddings. The constants are those of the code that Hernández-Lobato
-// et al. (2016) published with GR-AN: λ = 1e-3, a Gaussian kernel of five over twice the median distance.
+// Reference: Chen, Zhang, Chan & Schölkopf (2014), Causal discovery via reproducing kernel
+// Hilbert space embeddings. The constants come from the code that Hernández-Lobato et al.
+// (2016) published with GR-AN: λ = 1e-3, and the factor 5/(2·median distance) in the
+// exponent of the Gaussian kernel.
 func emd(x, y []float64, rng *rand.Rand) (float64, error) {
-	x, y = some(x, y, kernelRows, rng)
-	x, y = unit(x), unit(y)
+	x, y = subsample(x, y, kernelRows, rng)
+	x, y = minMaxScaled(x), minMaxScaled(y)
 	n := len(x)
 	sigma := 5 / (2 * median(append(distances(x), distances(y)...)))
 	u, v := make([]float64, n), make([]float64, n)
@@ -32,11 +33,13 @@ func emd(x, y []float64, rng *rand.Rand) (float64, error) {
 	return backward - forward, err
 }
 
-// kernelRows is the most rows of methods that take the cube of their number.
+// kernelRows is the maximum number of rows for methods that take cubic time in the rows.
 const kernelRows = 200
 
-// embeddingChange is how far the conditional embedding of y, moved to uniform u, is
-// from that of the sample and from that of independent uniform u and v.
+// embeddingChange returns the sum of two squared distances, divided by n². Both start at
+// the conditional embedding of y, applied to the uniform sample u. The first ends at the
+// embedding of the sample (x, y), the second at that of independent uniform samples u and
+// v.
 func embeddingChange(x, y, u, v []float64, sigma float64) (float64, error) {
 	n := float64(len(x))
 	kx, ky, ku, kv := kernel(x, x, sigma), kernel(y, y, sigma), kernel(u, u, sigma), kernel(v, v, sigma)
@@ -64,7 +67,7 @@ func embeddingChange(x, y, u, v []float64, sigma float64) (float64, error) {
 	return (first + second) / (n * n), nil
 }
 
-// kernel is the Gaussian one.
+// kernel returns the Gaussian kernel matrix exp(−sigma·(aᵢ−bⱼ)²).
 func kernel(a, b []float64, sigma float64) *mat.Dense {
 	k := mat.NewDense(len(a), len(b), nil)
 	for i, u := range a {
@@ -75,7 +78,7 @@ func kernel(a, b []float64, sigma float64) *mat.Dense {
 	return k
 }
 
-// inner is the sum of the products of entries.
+// inner returns the sum of the entrywise products of a and b.
 func inner(a, b *mat.Dense) float64 {
 	var sum float64
 	rows, _ := a.Dims()
@@ -88,7 +91,7 @@ func inner(a, b *mat.Dense) float64 {
 	return sum
 }
 
-// distances are those between different values.
+// distances returns the absolute differences between all pairs of unequal values.
 func distances(v []float64) []float64 {
 	var out []float64
 	for i, a := range v {

@@ -12,30 +12,32 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// gpi is Gaussian process inference: y = f(x, e) with a Gaussian process f and
-// noise e that is standard normal, and need not be added. The direction with the
-// shorter description is causal, that of the cause by a mixture of Gaussians and
-// that of the effect given the cause by the most probable noise.
+// gpi scores a pair by Gaussian process inference. Its model is y = f(x, e), with a
+// Gaussian process f and standard normal noise e that need not be additive. The direction
+// with the shorter description is causal. A mixture of Gaussians describes the cause, and
+// the most probable noise describes the effect given the cause.
 //
 // Reference: Mooij, Stegle, Janzing, Zhang & Schölkopf (2010), Probabilistic latent
-// variable models for distinguishing between cause and effect. The kernel, the
-// priors and the constants are those of the authors' code, which takes 500 rows and
-// up to 10 000 evaluations of conjugate gradients; here they are 100 rows and 300
-// steps of L-BFGS. Their start has a width of 100 along e, from which first steps
-// come to where f is no longer smooth; here it is 15, the prior's mean.
+// variable models for distinguishing between cause and effect. The kernel, the priors and
+// the constants come from the authors' code.
+//
+// That code takes 500 rows and up to 10,000 evaluations of conjugate gradients. This
+// function takes 100 rows and 300 steps of L-BFGS. The authors start with a width of 100
+// along e, but the first steps then reach a region where f is no longer smooth. This
+// function starts at 15, the mean of the prior.
 func gpi(x, y []float64, rng *rand.Rand) (float64, error) {
-	x, y = some(x, y, gpiRows, rng)
+	x, y = subsample(x, y, gpiRows, rng)
 	x, y = zScores(x), zScores(y)
 	order := rng.Perm(len(x))
-	forward, err := describe(x, y, order)
+	forward, err := descriptionLength(x, y, order)
 	if err != nil {
 		return 0, err
 	}
-	backward, err := describe(y, x, order)
+	backward, err := descriptionLength(y, x, order)
 	return backward - forward, err
 }
 
-// zScores have mean 0 and variance 1, with n−1 in the variance's denominator.
+// zScores scales values to mean 0 and variance 1. The variance has the denominator n−1.
 func zScores(v []float64) []float64 {
 	mean, sd := stat.MeanStdDev(v, nil)
 	out := slices.Clone(v)
@@ -44,50 +46,57 @@ func zScores(v []float64) []float64 {
 	return out
 }
 
-// describe is the length of a description of x, and of y given x.
-func describe(x, y []float64, order []int) (float64, error) {
+// descriptionLength returns the length of a description of x plus the length of a
+// description of y given x.
+func descriptionLength(x, y []float64, order []int) (float64, error) {
 	noise, err := regressionNoise(x, y)
 	if err != nil {
 		return 0, err
 	}
 	start := append([]float64{math.Log(10), math.Log(10), math.Log(15)}, noise...)
-	length, err := minimise(func(at, gradient []float64) (float64, error) {
-		if slices.Min(at[:3]) < -1 || slices.Max(at[:3]) > 6 {
-			return 0, errSingular // a search along a line is not to leave what the priors allow
+	length, err := minimise(func(params, gradient []float64) (float64, error) {
+		if slices.Min(params[:3]) < -1 || slices.Max(params[:3]) > 6 {
+			return 0, errSingular // the priors exclude this region, so the line search must not enter it
 		}
-		parts, err := describeNoise(x, y, at, gradient)
+		parts, err := descriptionParts(x, y, params, gradient)
 		return floats.Sum(parts[:]), err
 	}, start)
-	return length + describeMixture(x, order), err
+	return length + mixtureLength(x, order), err
 }
 
-// Constants of the authors' code.
+// These constants come from the authors' code, except gpiRows.
 const (
-	gpiRows    = 100  // at most
-	gpiJitter  = 1e-5 // of the kernel's diagonal
-	gpiSmooth  = 1e-3 // of the logarithm of ∂f/∂e
-	gpiBarrier = 100  // by how much the logarithm counts more where ∂f/∂e is negative
+	gpiRows      = 100  // maximum number of rows
+	gpiJitter    = 1e-5 // added to the kernel's diagonal
+	gpiSmoothing = 1e-3 // smooths log |∂f/∂e| near 0
+	gpiBarrier   = 100  // extra weight of that logarithm if ∂f/∂e is negative
 )
 
-// describeNoise is the length of a description of y by noise e, in four parts: of
-// y by the Gaussian process, of e, of the volume that f maps to (Σ log |∂f/∂e|),
-// and of the kernel's parameters. at is the logarithm of the kernel's magnitude and
-// of its widths along x and e, and then e; gradient, if not nil, is filled.
-func describeNoise(x, y, at, gradient []float64) (parts [4]float64, err error) {
+// descriptionParts returns the length of a description of y by noise e in four parts:
+//
+//   - 0: y by the Gaussian process
+//   - 1: the noise e
+//   - 2: the change of volume by f, Σ log |∂f/∂e|
+//   - 3: the parameters of the kernel
+//
+// params holds the logarithms of the kernel's magnitude and of its widths along x and e,
+// followed by e itself. If gradient is not nil, the function fills it with the derivatives
+// of the sum of the parts.
+func descriptionParts(x, y, params, gradient []float64) (parts [4]float64, err error) {
 	n := len(x)
-	e := at[3:]
-	magnitude := math.Exp(2 * at[0])
-	perX, perE := math.Exp(-2*at[1]), math.Exp(-2*at[2])
+	e := params[3:]
+	magnitude := math.Exp(2 * params[0])
+	precisionX, precisionE := math.Exp(-2*params[1]), math.Exp(-2*params[2])
 	k := mat.NewSymDense(n, nil)
-	// change is ∂k/∂e of the first of two rows.
-	change := mat.NewDense(n, n, nil)
+	// kernelSlopes holds the derivative of k by the noise of the first of two rows.
+	kernelSlopes := mat.NewDense(n, n, nil)
 	for i := range n {
 		for j := i + 1; j < n; j++ {
 			dx, de := x[i]-x[j], e[i]-e[j]
-			value := magnitude * math.Exp(-(dx*dx*perX+de*de*perE)/2)
+			value := magnitude * math.Exp(-(dx*dx*precisionX+de*de*precisionE)/2)
 			k.SetSym(i, j, value)
-			change.Set(i, j, -value*de*perE)
-			change.Set(j, i, value*de*perE)
+			kernelSlopes.Set(i, j, -value*de*precisionE)
+			kernelSlopes.Set(j, i, value*de*precisionE)
 		}
 		k.SetSym(i, i, magnitude+gpiJitter)
 	}
@@ -104,22 +113,22 @@ func describeNoise(x, y, at, gradient []float64) (parts [4]float64, err error) {
 	parts[0] = floats.Dot(y, a)/2 + chol.LogDet()/2 + halfLog
 	parts[1] = floats.Dot(e, e)/2 + halfLog
 	prior := distuv.Gamma{Alpha: 30, Beta: 2}
-	for _, log := range at[:3] {
-		parts[3] -= prior.LogProb(math.Exp(log))
+	for _, logParameter := range params[:3] {
+		parts[3] -= prior.LogProb(math.Exp(logParameter))
 	}
 	var derivatives mat.VecDense // ∂f/∂e of each row
-	derivatives.MulVec(change, &alpha)
-	// slopes are the derivatives of the third part by those.
+	derivatives.MulVec(kernelSlopes, &alpha)
+	// slopes holds the derivatives of part 2 by ∂f/∂e. It overwrites derivatives.
 	slopes := derivatives.RawVector().Data
 	for i, d := range slopes {
-		d -= gpiSmooth
-		weight, smooth := 1., math.Log(d*d+gpiSmooth)/2
+		d -= gpiSmoothing
+		weight, smooth := 1., math.Log(d*d+gpiSmoothing)/2
 		parts[2] += smooth
 		if d < 0 {
-			parts[2] += gpiBarrier * (smooth - math.Log(gpiSmooth)/2)
+			parts[2] += gpiBarrier * (smooth - math.Log(gpiSmoothing)/2)
 			weight += gpiBarrier
 		}
-		slopes[i] = weight * d / (d*d + gpiSmooth)
+		slopes[i] = weight * d / (d*d + gpiSmoothing)
 	}
 	if gradient == nil {
 		return parts, nil
@@ -128,9 +137,9 @@ func describeNoise(x, y, at, gradient []float64) (parts [4]float64, err error) {
 	if err := chol.InverseTo(&inverse); err != nil {
 		return parts, err
 	}
-	// u is by how much the third part falls with K⁻¹y, times K⁻¹.
+	// u is K⁻¹ times the negative derivative of part 2 by alpha = K⁻¹y.
 	var moved, u mat.VecDense
-	moved.MulVec(change.T(), &derivatives)
+	moved.MulVec(kernelSlopes.T(), &derivatives)
 	if err := chol.SolveVecTo(&u, &moved); err != nil {
 		return parts, err
 	}
@@ -138,36 +147,38 @@ func describeNoise(x, y, at, gradient []float64) (parts [4]float64, err error) {
 	copy(gradient, make([]float64, 3))
 	copy(gradient[3:], e)
 	for i := range n {
-		// On the diagonal only the magnitude changes the kernel.
+		// On the diagonal, the kernel depends only on the magnitude.
 		gradient[0] += 2 * magnitude * ((inverse.At(i, i)-a[i]*a[i])/2 - back[i]*a[i])
-		values, inverses, changes := k.RawSymmetric().Data[i*n:(i+1)*n], inverse.RawSymmetric().Data[i*n:(i+1)*n], change.RawRowView(i)
+		values, inverses, changes := k.RawSymmetric().Data[i*n:(i+1)*n], inverse.RawSymmetric().Data[i*n:(i+1)*n], kernelSlopes.RawRowView(i)
 		for j := i + 1; j < n; j++ {
 			value, slope := values[j], changes[j]
 			dx, de := x[i]-x[j], e[i]-e[j]
-			far := de * de * perE
-			// What k, ∂k/∂e of i and j, and its negative of j and i add, both ways at once.
-			byK := inverses[j] - a[i]*a[j] - back[i]*a[j] - back[j]*a[i]
-			bySlope := slopes[i]*a[j] - slopes[j]*a[i]
-			gradient[0] += 2 * (byK*value + bySlope*slope)
-			gradient[1] += dx * dx * perX * (byK*value + bySlope*slope)
-			gradient[2] += byK*value*far + bySlope*slope*(far-2)
-			move := byK*slope + bySlope*value*perE*(far-1)
-			gradient[3+i] += move
-			gradient[3+j] -= move
+			scaledDistance := de * de * precisionE
+			// Rows i and j contribute through k and through ∂k/∂e, which changes its sign
+			// when i and j swap. One step adds the contributions of (i, j) and (j, i).
+			kernelGradient := inverses[j] - a[i]*a[j] - back[i]*a[j] - back[j]*a[i]
+			slopeGradient := slopes[i]*a[j] - slopes[j]*a[i]
+			gradient[0] += 2 * (kernelGradient*value + slopeGradient*slope)
+			gradient[1] += dx * dx * precisionX * (kernelGradient*value + slopeGradient*slope)
+			gradient[2] += kernelGradient*value*scaledDistance + slopeGradient*slope*(scaledDistance-2)
+			noiseGradient := kernelGradient*slope + slopeGradient*value*precisionE*(scaledDistance-1)
+			gradient[3+i] += noiseGradient
+			gradient[3+j] -= noiseGradient
 		}
 	}
-	for i, log := range at[:3] {
-		gradient[i] -= (prior.Alpha - 1) - prior.Beta*math.Exp(log)
+	for i, logParameter := range params[:3] {
+		gradient[i] -= (prior.Alpha - 1) - prior.Beta*math.Exp(logParameter)
 	}
 	return parts, nil
 }
 
-// regressionNoise is what a Gaussian process regression leaves of y, standardised.
+// regressionNoise returns the standardised residuals of a Gaussian process regression of y
+// on x.
 func regressionNoise(x, y []float64) ([]float64, error) {
 	n := len(x)
 	var noise []float64
-	evidence := func(at, gradient []float64) (float64, error) {
-		width, magnitude, variance := math.Exp(-2*at[0]), math.Exp(2*at[1]), math.Exp(2*at[2])
+	evidence := func(params, gradient []float64) (float64, error) {
+		width, magnitude, variance := math.Exp(-2*params[0]), math.Exp(2*params[1]), math.Exp(2*params[2])
 		k := mat.NewSymDense(n, nil)
 		for i := range n {
 			for j := i; j < n; j++ {
@@ -216,18 +227,18 @@ func regressionNoise(x, y []float64) ([]float64, error) {
 	return zScores(noise), nil
 }
 
-// minimise returns the least value that L-BFGS comes to from a start, which it
-// replaces by where that is.
-func minimise(of func(at, gradient []float64) (float64, error), start []float64) (float64, error) {
+// minimise returns the lowest value that L-BFGS finds from a start. It overwrites start
+// with the minimiser.
+func minimise(objective func(params, gradient []float64) (float64, error), start []float64) (float64, error) {
 	last, gradient := []float64(nil), make([]float64, len(start))
 	var value float64
-	evaluate := func(at []float64) float64 {
-		if !slices.Equal(at, last) {
+	evaluate := func(params []float64) float64 {
+		if !slices.Equal(params, last) {
 			var err error
-			if value, err = of(at, gradient); err != nil {
+			if value, err = objective(params, gradient); err != nil {
 				value = math.Inf(1)
 			}
-			last = slices.Clone(at)
+			last = slices.Clone(params)
 		}
 		return value
 	}
@@ -236,9 +247,9 @@ func minimise(of func(at, gradient []float64) (float64, error), start []float64)
 	}
 	result, err := optimize.Minimize(optimize.Problem{
 		Func: evaluate,
-		Grad: func(to, at []float64) {
-			evaluate(at)
-			copy(to, gradient)
+		Grad: func(dst, params []float64) {
+			evaluate(params)
+			copy(dst, gradient)
 		},
 	}, start, &optimize.Settings{
 		MajorIterations: 300, GradientThreshold: 1e-3,
@@ -247,7 +258,7 @@ func minimise(of func(at, gradient []float64) (float64, error), start []float64)
 	if result == nil {
 		return 0, err
 	}
-	// A search along a line that comes no further is an end as any other.
+	// A line search that makes no further progress counts as a normal end.
 	copy(start, result.X)
 	return result.F, nil
 }

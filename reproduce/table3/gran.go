@@ -12,43 +12,40 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// gran compares how Gaussian residuals are: those of the causal direction are less
-// so, where cause and effect have one distribution. Each variable is given that of
-// the other, a kernel regression is made both ways, and the larger of the two
-// differences decides.
+// gran compares the Gaussianity of regression residuals. If cause and effect have the same
+// distribution, the residuals of the causal direction are less Gaussian. The function
+// therefore gives each variable the distribution of the other in turn, and regresses in
+// both directions. The larger of the two differences decides.
 //
-// Reference: Hernández-Lobato, Morales-Mombiela, Lopez-Paz & Suárez (2016),
-// Non-linear causal inference using Gaussianity measures. As in their code the
-// residuals' first principal component in feature space is tested by the energy
-// distance. They choose width and penalty by tenfold cross-validation; here the
-// width is the median heuristic of theirs, and the penalty is chosen by leaving
-// one row out.
+// The authors choose width and penalty by tenfold cross-validation. This function takes
+// their median heuristic for the width and chooses the penalty by leave-one-out
+// cross-validation.
 func gran(x, y []float64, rng *rand.Rand) (float64, error) {
-	x, y = some(x, y, granRows, rng)
+	x, y = subsample(x, y, granRows, rng)
 	x, y = standardised(x), standardised(y)
-	asY, err := gaussianityGap(withDistribution(x, y, rng), y)
+	yGap, err := gaussianityGap(matchDistribution(x, y, rng), y)
 	if err != nil {
 		return 0, err
 	}
-	asX, err := gaussianityGap(withDistribution(y, x, rng), x)
-	if math.Abs(asY) > math.Abs(asX) {
-		return asY, err
+	xGap, err := gaussianityGap(matchDistribution(y, x, rng), x)
+	if math.Abs(yGap) > math.Abs(xGap) {
+		return yGap, err
 	}
-	return -asX, err
+	return -xGap, err
 }
 
-// withDistribution gives the values of v those of another sample, by rank.
-func withDistribution(v, other []float64, rng *rand.Rand) []float64 {
+// matchDistribution replaces each value of v by the value of other that has the same rank.
+func matchDistribution(v, other []float64, rng *rand.Rand) []float64 {
 	sorted := slices.Sorted(slices.Values(other))
 	out := make([]float64, len(v))
-	for rank, i := range ordered(v, rng) {
+	for rank, i := range rankOrder(v, rng) {
 		out[i] = sorted[rank]
 	}
 	return out
 }
 
-// gaussianityGap is by how much residuals of y given x are less Gaussian than
-// those of x given y.
+// gaussianityGap returns how much less Gaussian the residuals of y given x are than the
+// residuals of x given y.
 func gaussianityGap(x, y []float64) (float64, error) {
 	forward, err := residualEnergy(x, y)
 	if err != nil {
@@ -58,8 +55,8 @@ func gaussianityGap(x, y []float64) (float64, error) {
 	return forward - backward, err
 }
 
-// residualEnergy is how far the first component of a kernel regression's residuals
-// is from Gaussian.
+// residualEnergy regresses y on x with kernels. It returns the energy distance between the
+// first principal component of the residuals and a Gaussian.
 func residualEnergy(x, y []float64) (float64, error) {
 	kx, ky := symmetric(centredKernel(x)), centredKernel(y)
 	var eigen mat.EigenSym
@@ -74,37 +71,39 @@ func residualEnergy(x, y []float64) (float64, error) {
 	n := len(x)
 	best, least := 0., math.Inf(1)
 	for power := -7.; power <= 7; power += 14. / 9 {
-		// (I−H)·ky·(I−H), with H = kx·(kx+τI)⁻¹, on the diagonal.
+		// The loss uses the diagonal of (I−H)·ky·(I−H), with H = kx·(kx+τI)⁻¹ and the
+		// penalty τ.
 		tau := math.Exp(power)
 		var loss float64
 		for i := range n {
 			row := vectors.RawRowView(i)
-			var left, error float64
+			var oneMinusLeverage, residual float64
 			weighted := make([]float64, n)
 			for j, v := range row {
 				weighted[j] = v * tau / (values[j] + tau)
-				left += v * weighted[j]
+				oneMinusLeverage += v * weighted[j]
 			}
 			for j, w := range weighted {
 				var sum float64
 				for k, r := range rotated.RawRowView(j) {
 					sum += r * weighted[k]
 				}
-				error += w * sum
+				residual += w * sum
 			}
-			loss += error / (left * left)
+			loss += residual / (oneMinusLeverage * oneMinusLeverage)
 		}
 		if loss < least {
 			best, least = tau, loss
 		}
 	}
-	// The residuals' kernel in the basis of the eigenvectors.
+	// Transform rotated to the kernel matrix of the residuals, in the basis of the
+	// eigenvectors.
 	for i := range n {
 		for j := range n {
 			rotated.Set(i, j, rotated.At(i, j)*best/(values[i]+best)*best/(values[j]+best))
 		}
 	}
-	first, err := firstVector(&rotated)
+	first, err := leadingEigenvector(&rotated)
 	if err != nil {
 		return 0, err
 	}
@@ -117,16 +116,16 @@ func centredKernel(v []float64) *mat.Dense {
 	n := len(v)
 	k := kernel(v, v, 1/(2*median(distances(v))))
 	means := make([]float64, n)
-	var all float64
+	var grandMean float64
 	for i := range n {
 		for _, value := range k.RawRowView(i) {
 			means[i] += value / float64(n)
 		}
-		all += means[i] / float64(n)
+		grandMean += means[i] / float64(n)
 	}
 	for i := range n {
 		for j, value := range k.RawRowView(i) {
-			k.Set(i, j, value-means[i]-means[j]+all)
+			k.Set(i, j, value-means[i]-means[j]+grandMean)
 		}
 	}
 	return k
@@ -143,13 +142,15 @@ func symmetric(m *mat.Dense) *mat.SymDense {
 	return s
 }
 
-// firstVector is the eigenvector of the largest eigenvalue, by power iteration.
-func firstVector(m *mat.Dense) ([]float64, error) {
+// leadingEigenvector returns the eigenvector of the largest eigenvalue, found by power
+// iteration.
+func leadingEigenvector(m *mat.Dense) ([]float64, error) {
 	n, _ := m.Dims()
 	v := mat.NewVecDense(n, nil)
-	// The largest column is not orthogonal to it.
-	at := slices.MaxFunc(experiment.Indices(n), func(i, j int) int { return cmp.Compare(m.At(i, i), m.At(j, j)) })
-	v.CopyVec(m.ColView(at))
+	// Start from the column with the largest diagonal entry, which is not orthogonal to the
+	// eigenvector.
+	largest := slices.MaxFunc(experiment.Indices(n), func(i, j int) int { return cmp.Compare(m.At(i, i), m.At(j, j)) })
+	v.CopyVec(m.ColView(largest))
 	var next mat.VecDense
 	for range 2000 {
 		next.MulVec(m, v)
@@ -158,17 +159,17 @@ func firstVector(m *mat.Dense) ([]float64, error) {
 			return nil, errSingular
 		}
 		next.ScaleVec(1/norm, &next)
-		agreed := mat.Dot(&next, v) / mat.Norm(v, 2)
+		cosine := mat.Dot(&next, v) / mat.Norm(v, 2)
 		v.CopyVec(&next)
-		if agreed > 1-1e-12 {
+		if cosine > 1-1e-12 {
 			break
 		}
 	}
 	return v.RawVector().Data, nil
 }
 
-// energyOfNormality is the energy distance of standardised values from the
-// standard normal, times n (Székely & Rizzo 2005).
+// energyOfNormality returns n times the energy distance between n standardised values and
+// the standard normal distribution (Székely & Rizzo 2005).
 func energyOfNormality(v []float64) float64 {
 	n := float64(len(v))
 	z := standardised(v)
@@ -181,5 +182,5 @@ func energyOfNormality(v []float64) float64 {
 	return n * (2*toNormal/n - 2/math.Sqrt(math.Pi) - between/(n*n))
 }
 
-// granRows is the most rows that gran looks at.
+// granRows is the maximum number of rows that gran uses.
 const granRows = 150

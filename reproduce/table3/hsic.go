@@ -8,21 +8,21 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// hsicRows is the most rows whose dependence is measured.
+// hsicRows is the maximum number of rows of a dependence test.
 const hsicRows = 1024
 
-// hsic is a test of dependence.
+// hsic is the result of a kernel test of dependence.
 //
-// Reference: Gretton et al. (2007), A kernel statistical test of independence,
-// with the gamma distribution of Zhang et al. (2011) under independence and the
-// kernel widths of their implementation.
+// Reference: Gretton et al. (2007), A kernel statistical test of independence. The null
+// distribution is the gamma approximation of Zhang et al. (2011), and the kernel widths
+// come from their implementation.
 type hsic struct {
 	statistic float64
-	log       float64 // of the p-value
+	logP      float64 // logarithm of the p-value
 }
 
 func newHSIC(x, y []float64) hsic {
-	k, l := centred(x), centred(y)
+	k, l := centredGram(x), centredGram(y)
 	n := float64(len(x))
 	var traceK, traceL float64
 	for i := range x {
@@ -32,15 +32,16 @@ func newHSIC(x, y []float64) hsic {
 	variance := 2 * floats.Dot(k, k) * floats.Dot(l, l) / (n * n)
 	h := hsic{statistic: floats.Dot(k, l)}
 	null := distuv.Gamma{Alpha: mean * mean / variance, Beta: mean / variance}
-	if h.log = math.Log(null.Survival(h.statistic)); math.IsInf(h.log, -1) {
-		// The density, where its tail underflows: both fall alike.
-		h.log = null.LogProb(h.statistic)
+	if h.logP = math.Log(null.Survival(h.statistic)); math.IsInf(h.logP, -1) {
+		// The tail underflows, so take the density, which falls at nearly the same rate.
+		h.logP = null.LogProb(h.statistic)
 	}
 	return h
 }
 
-// centred is the Gaussian kernel of standardised values, less its means.
-func centred(v []float64) []float64 {
+// centredGram returns the Gaussian kernel matrix of standardised values, with row and
+// column means subtracted.
+func centredGram(v []float64) []float64 {
 	n := len(v)
 	width := .3
 	switch {
@@ -63,14 +64,14 @@ func centred(v []float64) []float64 {
 	for i := range n {
 		means[i] = floats.Sum(k[i*n:(i+1)*n]) / float64(n)
 	}
-	all := floats.Sum(means) / float64(n)
+	grandMean := floats.Sum(means) / float64(n)
 	for i := range n {
 		for j := range n {
-			k[i*n+j] += all - means[i] - means[j]
+			k[i*n+j] += grandMean - means[i] - means[j]
 		}
 	}
 	return k
 }
 
-// lessDependent is above 0 where the first p-value is larger.
-func lessDependent(a, b hsic) float64 { return a.log - b.log }
+// lessDependent is positive if the first p-value is larger.
+func lessDependent(a, b hsic) float64 { return a.logP - b.logP }

@@ -8,20 +8,20 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// igci is information-geometric causal inference by entropies: the cause is the
-// variable of larger entropy, relative to a reference measure that scaling sets,
-// uniform on [0, 1] or the standard normal.
+// igci returns an information-geometric score by entropies. The cause is the variable of
+// larger entropy relative to a reference measure. The scaling sets this measure: uniform on
+// [0, 1] or standard normal.
 //
-// Reference: Daniušis et al. (2010), Inferring deterministic causal relations;
-// Janzing et al. (2012). The estimator is the authors', in which the log of a gap
-// of zero counts as zero.
+// Reference: Daniušis et al. (2010), Inferring deterministic causal relations; Janzing et
+// al. (2012). As in the authors' estimator, gaps of zero between neighbouring values are
+// skipped.
 func igci(scale func([]float64) []float64) func(x, y []float64, rng *rand.Rand) (float64, error) {
 	return func(x, y []float64, _ *rand.Rand) (float64, error) {
 		return spacingEntropy(scale(x)) - spacingEntropy(scale(y)), nil
 	}
 }
 
-// spacingEntropy estimates entropy by the gaps between neighbouring values.
+// spacingEntropy estimates the entropy from the gaps between neighbouring values.
 func spacingEntropy(v []float64) float64 {
 	sorted := slices.Sorted(slices.Values(v))
 	var sum float64

@@ -8,26 +8,30 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// lingam is a linear model with non-Gaussian noise. Independent component analysis estimates
-// the coefficient of each variable on the other, and the larger one is taken as the causal
-// direction. Variables are standardised, so that units do not matter.
+// lingam scores a pair with a linear model with non-Gaussian noise. Independent component
+// analysis estimates the coefficient of each variable on the other, and the larger
+// coefficient gives the causal direction. Standardised variables make the result
+// independent of units.
 //
 // Reference: Shimizu et al. (2006), A linear non-Gaussian acyclic model for causal
-// discovery. Components are those of FastICA with log cosh, as the authors'.
+// discovery. As in the authors' code, the components come from FastICA with the log cosh
+// contrast.
 func lingam(x, y []float64, _ *rand.Rand) (float64, error) {
 	x, y = standardised(x), standardised(y)
 	w := unmixing(x, y)
-	// Each component belongs to the variable that it has most of, both considered.
+	// Assign each component to the variable with the larger weight. The assignment
+	// considers both components together.
 	if 1/math.Abs(w[0][0])+1/math.Abs(w[1][1]) > 1/math.Abs(w[0][1])+1/math.Abs(w[1][0]) {
 		w[0], w[1] = w[1], w[0]
 	}
 	return math.Abs(w[1][0]/w[1][1]) - math.Abs(w[0][1]/w[0][0]), nil
 }
 
-// unmixing makes independent components of two standardised variables.
+// unmixing returns the matrix that turns two standardised variables into independent
+// components, by FastICA.
 func unmixing(x, y []float64) [2][2]float64 {
 	rho := min(max(stat.Correlation(x, y, nil), -1+1e-12), 1-1e-12)
-	// The principal axes lie at 45°.
+	// Principal axes of two standardised variables always lie at 45°.
 	white := [2][2]float64{
 		{1 / math.Sqrt(2*(1+rho)), 1 / math.Sqrt(2*(1+rho))},
 		{1 / math.Sqrt(2*(1-rho)), -1 / math.Sqrt(2*(1-rho))},

@@ -2,18 +2,18 @@ package table3
 
 import "math/rand/v2"
 
-// method says of a pair whether x causes y (a score above 0) or y causes x.
-// Larger scores in either direction are surer ones.
+// method scores whether x causes y (a score above 0) or y causes x (below 0). A larger
+// absolute score means more confidence.
 type method struct {
 	name string
-	// score is nil for the rows of sqr, which score all pairs of a set at once.
+	// score is nil for the methods of SQR, because SQR scores all pairs of a set at once.
 	score func(x, y []float64, rng *rand.Rand) (float64, error)
-	// asked says that the row is measured where --methods names it alone.
-	asked bool
+	// onRequest reports whether the method runs only if --methods names it.
+	onRequest bool
 }
 
-// methods are the rows of the table, in the order of the paper's, below two that
-// know nothing.
+// methods returns the rows of the table. Two trivial baselines come first, then the methods
+// in the paper's order.
 func methods() []method {
 	list := []method{
 		{name: "constant", score: constant}, {name: "coin", score: coin},
@@ -24,7 +24,7 @@ func methods() []method {
 		{name: "gpi", score: gpi},
 		{name: "igci-g", score: igci(standardised)},
 		{name: "emd", score: emd},
-		{name: "igci-u", score: igci(unit)},
+		{name: "igci-u", score: igci(minMaxScaled)},
 		{name: "pnl", score: pnl},
 		{name: "qccd-m3", score: qccd},
 	}
@@ -32,12 +32,12 @@ func methods() []method {
 		list = append(list, method{name: p.method})
 	}
 	return append(list,
-		method{name: "sqr-m5-recipe", score: recipe(false), asked: true},
-		method{name: "sqr-m5-released", score: recipe(true), asked: true})
+		method{name: "sqr-m5-recipe", score: recipe(false), onRequest: true},
+		method{name: "sqr-m5-released", score: recipe(true), onRequest: true})
 }
 
-// constant always answers that x causes y.
+// constant always decides that x causes y.
 func constant(_, _ []float64, _ *rand.Rand) (float64, error) { return 1, nil }
 
-// coin answers at random.
+// coin decides at random.
 func coin(_, _ []float64, rng *rand.Rand) (float64, error) { return rng.Float64() - .5, nil }

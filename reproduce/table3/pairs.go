@@ -14,7 +14,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/npy"
 )
 
-// pair is a sample of two variables, of which one causes the other.
+// pair is a sample of two variables. One of them causes the other.
 type pair struct {
 	number  string
 	x, y    []float64
@@ -22,17 +22,17 @@ type pair struct {
 	weight  float64
 }
 
-// pairSet is the pairs of one file that are scored, and how many are not.
+// pairSet holds the scored pairs of one file and counts the pairs left out.
 type pairSet struct {
 	name                 string
 	pairs                []pair
 	binary, multivariate int
 }
 
-// names of the sets, in the order of the paper's table.
+// setNames returns the names of the sets in the order of the paper's table.
 func setNames() []string { return []string{"an", "an-s", "ls", "ls-s", "mn-u", "tuebingen"} }
 
-// readSet reads a set and turns round half of its pairs.
+// readSet reads a set and swaps x and y in half of its pairs.
 func readSet(data, name string, seed uint64) (pairSet, error) {
 	s := pairSet{name: name}
 	archive, err := npy.OpenNPZ(filepath.Join(data, "causal", name+".npz"))
@@ -60,12 +60,13 @@ func readSet(data, name string, seed uint64) (pairSet, error) {
 	if len(s.pairs) == 0 {
 		return s, fmt.Errorf("%s names no pair of two variables with more than two values", meta)
 	}
-	turn(s.pairs, seed)
+	swapHalf(s.pairs, seed)
 	return s, nil
 }
 
-// add reads the pair of a line: its number, the first and last column of the
-// cause and of the effect, counted from 1, and the weight.
+// add reads the pair of one line of the meta file. The fields are the number of the pair,
+// the first and last columns of the cause and of the effect, and the weight. Columns count
+// from 1.
 func (s *pairSet) add(archive *npy.NPZ, fields []string) error {
 	if len(fields) != 6 {
 		return fmt.Errorf("%d fields, want a number, four columns and a weight", len(fields))
@@ -104,7 +105,7 @@ func (s *pairSet) add(archive *npy.NPZ, fields []string) error {
 	if p.y, err = column(values, array.Shape, columns[2]); err != nil {
 		return err
 	}
-	if distinct(p.x) <= 2 || distinct(p.y) <= 2 {
+	if countDistinct(p.x) <= 2 || countDistinct(p.y) <= 2 {
 		s.binary++
 		return nil
 	}
@@ -127,19 +128,19 @@ func column(values []float64, shape []int, number int) ([]float64, error) {
 	return out, nil
 }
 
-func distinct(v []float64) int { return len(slices.Compact(slices.Sorted(slices.Values(v)))) }
+func countDistinct(v []float64) int { return len(slices.Compact(slices.Sorted(slices.Values(v)))) }
 
-// turn swaps x and y of pairs in random order, each time that those swapped
-// weigh less than those left: any constant answer is right for half the weight.
-func turn(pairs []pair, seed uint64) {
-	var left, turned float64
+// swapHalf swaps x and y in a random half of the pairs by weight. A method that always
+// gives the same direction is then right for half of the weight.
+func swapHalf(pairs []pair, seed uint64) {
+	var unswapped, swapped float64
 	for _, i := range rand.New(rand.NewPCG(seed, 0)).Perm(len(pairs)) {
 		p := &pairs[i]
-		if turned > left {
-			left += p.weight
+		if swapped > unswapped {
+			unswapped += p.weight
 			continue
 		}
-		turned += p.weight
+		swapped += p.weight
 		p.x, p.y, p.forward = p.y, p.x, !p.forward
 	}
 }

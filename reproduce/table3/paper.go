@@ -1,7 +1,7 @@
 package table3
 
-// paperTable3 is the paper's table of accuracies, by the name that a method has
-// here and in the order of setNames.
+// paperTable3 returns the accuracies of the paper's table, keyed by method name. The
+// columns have the order of setNames.
 func paperTable3() map[string][6]float64 {
 	return map[string][6]float64{
 		"lingam":  {0, .04, .07, .03, 0, .42},

@@ -11,28 +11,28 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// pnl is a post-nonlinear model, y = g⁻¹(f(x) + noise): the direction in which the
-// noise depends less on the cause, by HSIC.
+// pnl scores a pair with post-nonlinear models, y = g⁻¹(f(x) + noise). The cause is the
+// variable on which the noise depends less, as measured by HSIC.
 //
-// Reference: Zhang & Hyvärinen (2009), On the identifiability of the post-nonlinear
-// causal model. They make the noise independent of the cause by non-linear
-// independent components, with networks for f and g; here f is a P-spline, log g′ is
-// a spline, and both maximise the likelihood of Gaussian noise.
+// Reference: Zhang & Hyvärinen (2009), On the identifiability of the post-nonlinear causal
+// model. The paper makes the noise independent of the cause by non-linear independent
+// component analysis, with networks for f and g. Here f is a P-spline and log g′ is a
+// spline. Both maximise the likelihood of Gaussian noise.
 func pnl(x, y []float64, rng *rand.Rand) (float64, error) {
-	x, y = some(x, y, hsicRows, rng)
+	x, y = subsample(x, y, hsicRows, rng)
 	x, y = normalScores(x, rng), normalScores(y, rng)
-	ofY, err := postNonlinearNoise(x, y)
+	yResiduals, err := postNonlinearNoise(x, y)
 	if err != nil {
 		return 0, err
 	}
-	ofX, err := postNonlinearNoise(y, x)
+	xResiduals, err := postNonlinearNoise(y, x)
 	if err != nil {
 		return 0, err
 	}
-	return lessDependent(newHSIC(x, ofY), newHSIC(y, ofX)), nil
+	return lessDependent(newHSIC(x, yResiduals), newHSIC(y, xResiduals)), nil
 }
 
-// postNonlinearNoise is g(y) − f(x).
+// postNonlinearNoise fits f and g and returns g(y) − f(x).
 func postNonlinearNoise(x, y []float64) ([]float64, error) {
 	const k = 8
 	n := len(x)
@@ -44,42 +44,43 @@ func postNonlinearNoise(x, y []float64) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	// g and its derivatives by the coefficients, by the trapezoidal rule.
-	g := func(a []float64) (g []float64, by *mat.Dense, logs []float64) {
-		logs = make([]float64, n)
+	// g returns g(y) by the trapezoidal rule, its derivatives by the spline coefficients,
+	// and log g′.
+	g := func(a []float64) (g []float64, jacobian *mat.Dense, logSlopes []float64) {
+		logSlopes = make([]float64, n)
 		for i := range n {
-			logs[i] = floats.Dot(slopes.RawRowView(i), a)
+			logSlopes[i] = floats.Dot(slopes.RawRowView(i), a)
 		}
-		g, by = make([]float64, n), mat.NewDense(n, k, nil)
+		g, jacobian = make([]float64, n), mat.NewDense(n, k, nil)
 		for r := 1; r < n; r++ {
 			i, j := order[r-1], order[r]
 			gap := (y[j] - y[i]) / 2
-			at, before := gap*math.Exp(logs[j]), gap*math.Exp(logs[i])
+			at, before := gap*math.Exp(logSlopes[j]), gap*math.Exp(logSlopes[i])
 			g[j] = g[i] + at + before
-			row := by.RawRowView(j)
-			copy(row, by.RawRowView(i))
+			row := jacobian.RawRowView(j)
+			copy(row, jacobian.RawRowView(i))
 			floats.AddScaled(row, at, slopes.RawRowView(j))
 			floats.AddScaled(row, before, slopes.RawRowView(i))
 		}
 		floats.AddConst(-floats.Sum(g)/float64(n), g)
-		return g, by, logs
+		return g, jacobian, logSlopes
 	}
 	const ridge = 1e-3
 	problem := optimize.Problem{
 		Func: func(a []float64) float64 {
-			values, _, logs := g(a)
-			rest := s.rest(chol, values)
-			return math.Log(floats.Dot(rest, rest)/float64(n))/2 - floats.Sum(logs)/float64(n) + ridge*floats.Dot(a, a)
+			values, _, logSlopes := g(a)
+			residuals := s.penalisedResiduals(chol, values)
+			return math.Log(floats.Dot(residuals, residuals)/float64(n))/2 - floats.Sum(logSlopes)/float64(n) + ridge*floats.Dot(a, a)
 		},
 		Grad: func(grad, a []float64) {
-			values, by, _ := g(a)
-			rest := s.rest(chol, values)
-			twice := s.rest(chol, rest) // the fit is a symmetric matrix
+			values, jacobian, _ := g(a)
+			residuals := s.penalisedResiduals(chol, values)
+			twice := s.penalisedResiduals(chol, residuals) // twice applies I−fit again because the gradient of ‖rest‖² needs it, and the fit is symmetric
 			var d mat.VecDense
-			d.MulVec(by.T(), mat.NewVecDense(n, twice))
-			sum := floats.Dot(rest, rest)
+			d.MulVec(jacobian.T(), mat.NewVecDense(n, twice))
+			sum := floats.Dot(residuals, residuals)
 			for c := range k {
-				grad[c] = (d.AtVec(c)-floats.Sum(twice)/float64(n)*columnSum(by, c))/sum - columnSum(slopes, c)/float64(n) + 2*ridge*a[c]
+				grad[c] = (d.AtVec(c)-floats.Sum(twice)/float64(n)*columnSum(jacobian, c))/sum - columnSum(slopes, c)/float64(n) + 2*ridge*a[c]
 			}
 		},
 	}
@@ -88,7 +89,7 @@ func postNonlinearNoise(x, y []float64) ([]float64, error) {
 		return nil, err
 	}
 	values, _, _ := g(result.X)
-	return s.rest(chol, values), nil
+	return s.penalisedResiduals(chol, values), nil
 }
 
 func columnSum(m *mat.Dense, c int) float64 {

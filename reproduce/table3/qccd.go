@@ -11,13 +11,15 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// qccd scores as SQR does, with quantiles of a copula that is estimated by
-// kernels on normal scores.
+// qccd scores a pair with quantiles, as sqr does. The quantiles come from a copula that
+// kernels on normal scores estimate.
 //
-// Reference: Tagasovska, Chavez-Demoulin & Vatter (2020), Distinguishing cause from
-// effect using quantiles: bivariate quantile causal discovery. Levels and weights
-// are those of a Gauss rule. The bandwidth is that of vinecopulib (tll, constant),
-// whose largest correlation of transformed variables is here one of splines.
+// Reference: Tagasovska, Chavez-Demoulin & Vatter (2020), Distinguishing cause from effect
+// using quantiles: bivariate quantile causal discovery. Levels and weights are those of a
+// Gauss quadrature rule.
+//
+// The bandwidth follows vinecopulib (tll, constant). It needs the largest correlation of
+// transformed variables, which largestCorrelation estimates with splines.
 func qccd(x, y []float64, rng *rand.Rand) (float64, error) {
 	levels, weights := []float64{.5 - math.Sqrt(.15), .5, .5 + math.Sqrt(.15)}, []float64{5. / 18, 8. / 18, 5. / 18}
 	if len(x) < 200 {
@@ -51,18 +53,18 @@ func qccd(x, y []float64, rng *rand.Rand) (float64, error) {
 	return (backward - forward) / marginals, nil
 }
 
-// bandwidth is the standard deviation of both margins of a kernel, whose
-// correlation is rho.
+// bandwidth returns the standard deviation of each margin of the kernel. The kernel has
+// correlation rho.
 func bandwidth(x, y []float64, rho float64) (float64, error) {
-	most, err := largestCorrelation(x, y)
-	return math.Sqrt(math.Pow(float64(len(x)), -1./3) * math.Pow(math.Abs(rho)/most, most/2)), err
+	largest, err := largestCorrelation(x, y)
+	return math.Sqrt(math.Pow(float64(len(x)), -1./3) * math.Pow(math.Abs(rho)/largest, largest/2)), err
 }
 
-// conditionalQuantiles are those of to, given that from is each of values, by
-// level: exact at thirty points, and linear between.
+// conditionalQuantiles returns the quantiles of to, given that from equals each of values,
+// indexed by level. It computes them at 30 points and interpolates linearly.
 func conditionalQuantiles(from, to, values []float64, rho, h float64, levels []float64) [][]float64 {
-	const points, reach = 30, 3.25
-	at := floats.Span(make([]float64, points), -reach, reach)
+	const points, limit = 30, 3.25
+	at := floats.Span(make([]float64, points), -limit, limit)
 	table := make([][]float64, len(levels))
 	for l := range table {
 		table[l] = make([]float64, points)
@@ -97,15 +99,16 @@ func conditionalQuantiles(from, to, values []float64, rho, h float64, levels []f
 	for l := range out {
 		out[l] = make([]float64, len(values))
 		for i, v := range values {
-			place := min(max((v+reach)/(2*reach)*(points-1), 0), points-1)
-			p := min(int(place), points-2)
-			out[l][i] = table[l][p] + (place-float64(p))*(table[l][p+1]-table[l][p])
+			position := min(max((v+limit)/(2*limit)*(points-1), 0), points-1)
+			p := min(int(position), points-2)
+			out[l][i] = table[l][p] + (position-float64(p))*(table[l][p+1]-table[l][p])
 		}
 	}
 	return out
 }
 
-// largestCorrelation is the largest of a spline of x and one of y.
+// largestCorrelation returns the largest correlation between any spline of x and any spline
+// of y.
 func largestCorrelation(x, y []float64) (float64, error) {
 	const k = 8
 	a, b := bsplines(x, k), bsplines(y, k)
@@ -116,7 +119,8 @@ func largestCorrelation(x, y []float64) (float64, error) {
 	return min(max(floats.Max(cc.CorrsTo(nil)), 1e-3), 1), nil
 }
 
-// dropLast leaves out one of functions that add up to 1.
+// dropLast removes the last column. The spline columns add up to 1, so one of them is
+// redundant.
 func dropLast(m *mat.Dense) mat.Matrix {
 	r, c := m.Dims()
 	return m.Slice(0, r, 0, c-1)

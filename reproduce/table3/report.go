@@ -10,7 +10,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// cell is a method on a set.
+// cell holds the results of one method on one set.
 type cell struct {
 	set    pairSet
 	method string
@@ -27,10 +27,10 @@ func (s *settings) report(sets []pairSet, chosen []method, results *store) error
 		for _, set := range sets {
 			c := cell{set: set, method: m.name}
 			for _, p := range set.pairs {
-				r := results.Records[s.question(set, p, m)]
+				r := results.Records[s.keyOf(set, p, m)]
 				d := decision{p, r.Score, r.P, r.Seconds}
 				c.decisions = append(c.decisions, d)
-				lines = append(lines, experiment.Cells(6, m.name, set.name, p.number, len(p.x), p.weight, p.forward, r.Score, d.right(), r.P))
+				lines = append(lines, experiment.Cells(6, m.name, set.name, p.number, len(p.x), p.weight, p.forward, r.Score, d.correctFraction(), r.P))
 			}
 			c.summary = summarise(c.decisions, s.level)
 			var row [6]float64
@@ -73,14 +73,14 @@ func (s *settings) lines(cells []cell) [][]string {
 	return lines
 }
 
-// tested says that decisions have p-values.
+// tested reports whether the decisions have p-values.
 func (c cell) tested() bool { return c.decisions[0].p > 0 }
 
-// markdown is the table of accuracies, ours beside the paper's, and those of
-// decisions and of the pairs decided.
+// markdown returns three tables: accuracies next to the paper's, areas under the accuracy
+// curve, and accuracies among the pairs decided.
 func (s *settings) markdown(sets []pairSet, chosen []method, cells []cell) string {
 	w := new(strings.Builder)
-	of := func(m method) []cell {
+	cellsOf := func(m method) []cell {
 		return slices.DeleteFunc(slices.Clone(cells), func(c cell) bool { return c.method != m.name })
 	}
 	header := func(first string) {
@@ -94,7 +94,7 @@ func (s *settings) markdown(sets []pairSet, chosen []method, cells []cell) strin
 	header("method")
 	for _, m := range chosen {
 		fmt.Fprintf(w, "| `%s` |", m.name)
-		for _, c := range of(m) {
+		for _, c := range cellsOf(m) {
 			fmt.Fprintf(w, " %s ± %s", experiment.Short(c.accuracy, 2), experiment.Short(c.stderr, 2))
 			if c.published {
 				fmt.Fprintf(w, " (%s)", experiment.Short(c.paper, 2))
@@ -107,7 +107,7 @@ func (s *settings) markdown(sets []pairSet, chosen []method, cells []cell) strin
 	header("method")
 	for _, m := range chosen {
 		fmt.Fprintf(w, "| `%s` |", m.name)
-		for _, c := range of(m) {
+		for _, c := range cellsOf(m) {
 			fmt.Fprintf(w, " %s |", experiment.Short(c.area, 2))
 		}
 		fmt.Fprintln(w)
@@ -120,7 +120,7 @@ func (s *settings) markdown(sets []pairSet, chosen []method, cells []cell) strin
 				continue
 			}
 			fmt.Fprintf(w, "| `%s` |", m.name)
-			for _, c := range of(m) {
+			for _, c := range cellsOf(m) {
 				if c.decidedPairs == 0 {
 					fmt.Fprint(w, " none |")
 					continue
@@ -139,8 +139,8 @@ func (s *settings) markdown(sets []pairSet, chosen []method, cells []cell) strin
 	return w.String()
 }
 
-// seedOf is a seed of a pair's own.
-func seedOf(set, pair string) uint64 {
+// pairSeed derives a seed from the names of the set and the pair.
+func pairSeed(set, pair string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(set + "/" + pair))
 	return h.Sum64()

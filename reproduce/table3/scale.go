@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// standardised has mean 0 and variance 1, with n in the variance's denominator.
+// standardised scales values to mean 0 and variance 1. The variance has the denominator n.
 func standardised(v []float64) []float64 {
 	mean, variance := stat.PopMeanVariance(v, nil)
 	out := slices.Clone(v)
@@ -20,8 +20,8 @@ func standardised(v []float64) []float64 {
 	return out
 }
 
-// unit lies in [0, 1].
-func unit(v []float64) []float64 {
+// minMaxScaled scales values to [0, 1].
+func minMaxScaled(v []float64) []float64 {
 	low, high := floats.Min(v), floats.Max(v)
 	out := slices.Clone(v)
 	floats.AddConst(-low, out)
@@ -29,35 +29,35 @@ func unit(v []float64) []float64 {
 	return out
 }
 
-// normalScores are standard normal quantiles of rank/(n+1). Equal values are
-// ranked at random.
+// normalScores replaces the n values by standard normal quantiles of rank/(n+1). Equal
+// values get a random order.
 func normalScores(v []float64, rng *rand.Rand) []float64 {
 	out := make([]float64, len(v))
-	for rank, i := range ordered(v, rng) {
+	for rank, i := range rankOrder(v, rng) {
 		out[i] = distuv.UnitNormal.Quantile(float64(rank+1) / float64(len(v)+1))
 	}
 	return out
 }
 
-// ordered is the order of the values, equal ones at random.
-func ordered(v []float64, rng *rand.Rand) []int {
+// rankOrder returns the indices that sort the values. Equal values get a random order.
+func rankOrder(v []float64, rng *rand.Rand) []int {
 	order := rng.Perm(len(v))
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(v[i], v[j]) })
 	return order
 }
 
-// some are at most so many rows of a pair, drawn without replacement.
-func some(x, y []float64, most int, rng *rand.Rand) (u, v []float64) {
-	if len(x) <= most {
+// subsample draws at most limit rows of a pair, without replacement.
+func subsample(x, y []float64, limit int, rng *rand.Rand) (u, v []float64) {
+	if len(x) <= limit {
 		return x, y
 	}
-	for _, i := range rng.Perm(len(x))[:most] {
+	for _, i := range rng.Perm(len(x))[:limit] {
 		u, v = append(u, x[i]), append(v, y[i])
 	}
 	return u, v
 }
 
-// quantileOf is a quantile of sorted values, linear between neighbours.
+// quantileOf interpolates a quantile of sorted values linearly.
 func quantileOf(sorted []float64, level float64) float64 {
 	at := level * float64(len(sorted)-1)
 	i := min(int(at), len(sorted)-2)

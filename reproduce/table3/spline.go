@@ -8,14 +8,13 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// smoother regresses on one variable: cubic B-splines with a penalty on second
-// differences of their coefficients.
+// smoother regresses on one variable with cubic B-splines. It penalises second differences
+// of their coefficients.
 //
-// Reference: Eilers & Marx (1996), Flexible smoothing with B-splines and
-// penalties. The weight of the penalty is the one of least generalised
-// cross-validation.
+// Reference: Eilers & Marx (1996), Flexible smoothing with B-splines and penalties.
+// Generalised cross-validation selects the weight of the penalty.
 type smoother struct {
-	basis   *mat.Dense // n×k
+	basis   *mat.Dense // n rows × k splines
 	gram    *mat.SymDense
 	penalty *mat.SymDense
 }
@@ -38,9 +37,10 @@ func newSmoother(x []float64, k int) smoother {
 	return smoother{basis, gram, penalty}
 }
 
-// bsplines are k cubic B-splines on equal intervals of the values' range.
+// bsplines evaluates k cubic B-splines with equally spaced knots over the range of x. Row i
+// holds their values at x[i].
 func bsplines(x []float64, k int) *mat.Dense {
-	u := unit(x)
+	u := minMaxScaled(x)
 	b := mat.NewDense(len(x), k, nil)
 	for i, v := range u {
 		at := v * float64(k-3)
@@ -57,7 +57,8 @@ func bsplines(x []float64, k int) *mat.Dense {
 
 var errSingular = errors.New("a regression has no solution: the values of a variable are too few")
 
-// residuals are what y leaves.
+// residuals returns y minus its smooth fit, with the penalty of least generalised
+// cross-validation error.
 func (s smoother) residuals(y []float64) ([]float64, error) {
 	best, least := []float64(nil), math.Inf(1)
 	for power := -4.; power <= 6; power++ {
@@ -65,14 +66,14 @@ func (s smoother) residuals(y []float64) ([]float64, error) {
 		if err != nil {
 			continue
 		}
-		rest := s.rest(chol, y)
+		residuals := s.penalisedResiduals(chol, y)
 		var hat mat.Dense
 		if err := chol.SolveTo(&hat, s.gram); err != nil {
 			continue
 		}
 		n := float64(len(y))
-		if gcv := floats.Dot(rest, rest) * n / math.Pow(n-mat.Trace(&hat), 2); gcv < least {
-			best, least = rest, gcv
+		if gcv := floats.Dot(residuals, residuals) * n / math.Pow(n-mat.Trace(&hat), 2); gcv < least {
+			best, least = residuals, gcv
 		}
 	}
 	if best == nil {
@@ -98,16 +99,16 @@ func (s smoother) factor(lambda float64) (*mat.Cholesky, error) {
 	return &chol, nil
 }
 
-// rest is y less its fit with a penalty.
-func (s smoother) rest(chol *mat.Cholesky, y []float64) []float64 {
+// penalisedResiduals returns y minus its fit with a fixed penalty, which chol contains.
+func (s smoother) penalisedResiduals(chol *mat.Cholesky, y []float64) []float64 {
 	var right, beta, fitted mat.VecDense
 	right.MulVec(s.basis.T(), mat.NewVecDense(len(y), y))
-	_ = chol.SolveVecTo(&beta, &right) // the error is of a condition number alone
+	_ = chol.SolveVecTo(&beta, &right) // the error only warns of a large condition number
 	fitted.MulVec(s.basis, &beta)
 	out := make([]float64, len(y))
 	floats.SubTo(out, y, fitted.RawVector().Data)
 	return out
 }
 
-// regress is what remains of y after a smooth function of x.
+// regress returns the residuals of y after a smooth fit on x.
 func regress(x, y []float64) ([]float64, error) { return newSmoother(x, splines).residuals(y) }

@@ -14,73 +14,78 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// pooled are levels of quantiles whose losses are added, and their weights.
-type pooled struct {
+// levelPool holds quantile levels and the weights of their pinball losses.
+type levelPool struct {
 	method          string
 	levels, weights []float64
 }
 
-// pools are those of the paper's three rows.
-func pools() []pooled {
-	return []pooled{
+// pools returns the levels and weights for the three rows of SQR in the paper's table.
+func pools() []levelPool {
+	return []levelPool{
 		{"sqr-m1", []float64{.5}, []float64{1}},
 		{"sqr-m3", []float64{.12, .5, .89}, []float64{.28, .44, .28}},
 		{"sqr-m5", []float64{.05, .23, .5, .77, .95}, []float64{.12, .24, .28, .24, .12}},
 	}
 }
 
-// of are the levels for a pair: the median alone where rows are few.
-func (p pooled) of(rows int) pooled {
+// forRows returns the levels for a pair of so many rows. Pairs with fewer than 200 rows use
+// only the median.
+func (p levelPool) forRows(rows int) levelPool {
 	if rows < 200 {
 		return pools()[0]
 	}
 	return p
 }
 
-// sqr is simultaneous quantile regression: the cause is the variable from which
-// the pinball losses of the marginal and of the other's conditional add up to
-// less. Both variables are normal scores. A network is trained on a random half
-// of the rows and scored on the other; scores are means over so many halves.
-// Networks of all pairs, both directions and all halves are models of one run.
+// sqr scores pairs by simultaneous quantile regression. For each direction, it adds the
+// pinball losses of the cause's marginal quantiles and of the effect's conditional
+// quantiles. The direction with the smaller sum is causal. Both variables are normal
+// scores.
 //
-// Reference: Tagasovska & Lopez-Paz (2019), appendix A.1. They take 3000 steps of
-// gradient descent on all rows at a rate of 1e-4, on levels as they are; here
-// they are mini-batches, at a rate that suits them, and the weights are averaged.
+// The rows are split into random halves. A network is trained on one half and scored on the
+// other, and the result is the mean over seeds splits. One training run fits the networks
+// of all pairs, both directions and all halves.
+//
+// Reference: Tagasovska & Lopez-Paz (2019), appendix A.1. The paper takes 3000 steps of
+// gradient descent on all rows at a rate of 1e-4. This implementation uses mini-batches at
+// a higher rate and averages the weights. It also rescales the levels before the network
+// reads them.
 type sqr struct {
 	seeds, steps int
 	trainer      train.Trainer
 }
 
 const (
-	sqrHidden = 64
-	sqrBatch  = 128
-	sqrDrawn  = 8192 // rows of a pass, some of them repeated where a half has fewer
-	sqrRate   = 3e-3
-	resamples = 1999 // of the bootstrap
+	sqrHidden          = 64
+	sqrBatch           = 128
+	sqrEpochRows       = 8192 // rows per epoch; small halves repeat rows
+	sqrRate            = 3e-3
+	bootstrapResamples = 1999
 )
 
-// half is the rows of one direction of one pair that a network is tested on.
-type half struct {
+// testHalf identifies one direction of one pair and the rows that test its network.
+type testHalf struct {
 	pair    int
 	reverse bool
 	test    []int
 }
 
-// verdict is what a method says of a pair: above 0 that x causes y.
+// verdict is the decision of a method about a pair. A score above 0 means that x causes y.
 type verdict struct {
 	score float64
-	p     float64 // that the score is on the wrong side of 0 by chance, two-sided; 0 where there is none
+	p     float64 // two-sided p-value for the sign of the score; 0 if the method has no test
 }
 
-// score returns a verdict of each pool on each pair.
+// score returns the verdicts for all pairs, keyed by the method of each pool.
 func (s sqr) score(ctx context.Context, pairs []pair, progress func(float64)) (map[string][]verdict, error) {
 	problem := train.Problem{
 		Hidden: []int{sqrHidden}, Outputs: 1, Loss: "pinball", Conditional: true,
-		Epochs: max(s.steps*sqrBatch/sqrDrawn, 1), BatchSize: sqrBatch,
+		Epochs: max(s.steps*sqrBatch/sqrEpochRows, 1), BatchSize: sqrBatch,
 		Progress: progress,
 	}
 	var causes, effects []float32
-	var halves []half
+	var halves []testHalf
 	scores := make([][2][]float64, len(pairs))
 	for i, p := range pairs {
 		n := len(p.x)
@@ -94,21 +99,22 @@ func (s sqr) score(ctx context.Context, pairs []pair, progress func(float64)) (m
 		}
 		var fit, test []int
 		for seed := range s.seeds {
-			// Every other half is what the one before it left, so that all rows count
-			// alike: the marginals' losses, equal over all rows, are then no noise.
+			// Odd seeds use the complement of the preceding half, so all rows count
+			// equally. The marginal losses are equal over all rows, so they then add no
+			// noise.
 			if fit, test = test, fit; seed%2 == 0 {
 				order := rng.Perm(n)
 				fit, test = order[:n/2], order[n/2:]
 			}
 			for d := range 2 {
-				rows := make([]int, sqrDrawn)
+				rows := make([]int, sqrEpochRows)
 				for k := range rows {
 					rows[k] = base + d*n + fit[k%len(fit)]
 				}
 				problem.Models = append(problem.Models, train.ModelConfig{
 					Seed: uint64(len(halves)), LearningRate: sqrRate, Averaging: .9, Rows: rows,
 				})
-				halves = append(halves, half{i, d == 1, test})
+				halves = append(halves, testHalf{i, d == 1, test})
 			}
 		}
 	}
@@ -120,9 +126,9 @@ func (s sqr) score(ctx context.Context, pairs []pair, progress func(float64)) (m
 	}
 	verdicts := map[string][]verdict{}
 	for _, pool := range pools() {
-		shares := make([]share, len(pairs))
+		totals := make([]pairScore, len(pairs))
 		for i, p := range pairs {
-			shares[i] = newShare(len(p.x))
+			totals[i] = newPairScore(len(p.x))
 		}
 		for k, h := range halves {
 			x, y := scores[h.pair][0], scores[h.pair][1]
@@ -131,53 +137,54 @@ func (s sqr) score(ctx context.Context, pairs []pair, progress func(float64)) (m
 				x, y, sign = y, x, 1
 			}
 			weight := sign / float64(len(h.test)*s.seeds)
-			shares[h.pair].add(h, weight, codeLengths(networks[k], pool.of(len(x)), pick(x, h.test), pick(y, h.test)))
+			totals[h.pair].add(h, weight, lossesByRow(networks[k], pool.forRows(len(x)), pick(x, h.test), pick(y, h.test)))
 		}
-		for i, a := range shares {
-			verdicts[pool.method] = append(verdicts[pool.method], bootstrap(a.score, a.ranked(scores[i]), rand.New(rand.NewPCG(uint64(i), 2))))
+		for i, a := range totals {
+			verdicts[pool.method] = append(verdicts[pool.method], bootstrap(a.score, a.reranked(scores[i]), rand.New(rand.NewPCG(uint64(i), 2))))
 		}
 	}
 	return verdicts, nil
 }
 
-// share is the score of a pair, and what each of its rows adds to the part of it
-// that is of conditional quantiles.
-type share struct {
-	score float64
-	added []float64
-	by    [2][]float64 // by how much a row's share grows with its x and its y
+// pairScore accumulates the score of a pair. It also holds the contribution of each row to
+// the part from conditional quantiles.
+type pairScore struct {
+	score       float64
+	conditional []float64
+	slopes      [2][]float64 // derivative of a row's contribution by its x and by its y
 }
 
-func newShare(rows int) share {
-	return share{added: make([]float64, rows), by: [2][]float64{make([]float64, rows), make([]float64, rows)}}
+func newPairScore(rows int) pairScore {
+	return pairScore{conditional: make([]float64, rows), slopes: [2][]float64{make([]float64, rows), make([]float64, rows)}}
 }
 
-func (s *share) add(h half, weight float64, c codes) {
-	cause, effect := s.by[0], s.by[1]
+func (s *pairScore) add(h testHalf, weight float64, c rowLosses) {
+	cause, effect := s.slopes[0], s.slopes[1]
 	if h.reverse {
 		cause, effect = effect, cause
 	}
 	for t, row := range h.test {
 		s.score += weight * (c.marginal[t] + c.conditional[t])
-		s.added[row] += weight * c.conditional[t]
-		cause[row] += weight * c.byCause[t]
-		effect[row] += weight * c.byEffect[t]
+		s.conditional[row] += weight * c.conditional[t]
+		cause[row] += weight * c.causeSlope[t]
+		effect[row] += weight * c.effectSlope[t]
 	}
 }
 
-// ranked is what rows add to the score where rows that are drawn anew are ranked
-// anew, to first order: a row moves the normal scores of all rows above it.
-// Losses of marginal quantiles are then the same in every draw.
-func (s *share) ranked(scores [2][]float64) []float64 {
-	n := float64(len(s.added))
-	out := slices.Clone(s.added)
-	for d, of := range scores {
-		order := experiment.Indices(len(of))
-		slices.SortFunc(order, func(i, j int) int { return cmp.Compare(of[j], of[i]) })
-		var above float64
+// reranked returns the contribution of each row to the score of a bootstrap sample. A
+// bootstrap sample has new ranks because normalScores depends on all rows. To first order,
+// adding a row moves the normal scores of all rows above it. The marginal losses depend
+// only on ranks and are the same in every bootstrap sample.
+func (s *pairScore) reranked(scores [2][]float64) []float64 {
+	n := float64(len(s.conditional))
+	out := slices.Clone(s.conditional)
+	for d, values := range scores {
+		order := experiment.Indices(len(values))
+		slices.SortFunc(order, func(i, j int) int { return cmp.Compare(values[j], values[i]) })
+		var rankEffect float64
 		for _, row := range order {
-			above += s.by[d][row] / distuv.UnitNormal.Prob(of[row]) / n
-			out[row] += above
+			rankEffect += s.slopes[d][row] / distuv.UnitNormal.Prob(values[row]) / n
+			out[row] += rankEffect
 		}
 	}
 	floats.AddConst((s.score-floats.Sum(out))/n, out)
@@ -192,13 +199,13 @@ func pick(v []float64, rows []int) []float64 {
 	return out
 }
 
-// codes are, of each row, the weighted losses of the marginal quantiles of the
-// cause and of the network's quantiles of the effect, and by how much the latter
-// grow with either.
-type codes struct{ marginal, conditional, byCause, byEffect []float64 }
+// rowLosses holds the weighted pinball losses of each row, for the marginal quantiles of
+// the cause and the network's quantiles of the effect. The slopes are the derivatives of
+// the conditional loss by the cause and by the effect.
+type rowLosses struct{ marginal, conditional, causeSlope, effectSlope []float64 }
 
-func codeLengths(n train.Network, pool pooled, x, y []float64) codes {
-	c := codes{make([]float64, len(x)), make([]float64, len(x)), make([]float64, len(x)), make([]float64, len(x))}
+func lossesByRow(n train.Network, pool levelPool, x, y []float64) rowLosses {
+	c := rowLosses{make([]float64, len(x)), make([]float64, len(x)), make([]float64, len(x)), make([]float64, len(x))}
 	sorted := slices.Sorted(slices.Values(x))
 	const step = 1e-2
 	in := blas32.General{Rows: 2 * len(x), Cols: 2, Stride: 2, Data: make([]float32, 4*len(x))}
@@ -209,35 +216,36 @@ func codeLengths(n train.Network, pool pooled, x, y []float64) codes {
 		}
 		predicted := n.Apply(in).Data
 		for i := range x {
-			at, beside := float64(predicted[2*i]), float64(predicted[2*i+1])
+			at, shifted := float64(predicted[2*i]), float64(predicted[2*i+1])
 			c.marginal[i] += pool.weights[l] * pinball(tau, x[i]-marginal)
 			c.conditional[i] += pool.weights[l] * pinball(tau, y[i]-at)
 			slope := tau
 			if y[i] < at {
 				slope--
 			}
-			c.byEffect[i] += pool.weights[l] * slope
-			c.byCause[i] -= pool.weights[l] * slope * (beside - at) / step
+			c.effectSlope[i] += pool.weights[l] * slope
+			c.causeSlope[i] -= pool.weights[l] * slope * (shifted - at) / step
 		}
 	}
 	return c
 }
 
-// pinball is the loss of a quantile that misses by so much.
+// pinball returns the loss at level tau if the value exceeds the predicted quantile by
+// miss.
 func pinball(tau, miss float64) float64 { return max(tau*miss, (tau-1)*miss) }
 
-// bootstrap says how often rows drawn with replacement do not come to the side of 0
-// that the score, the sum of what they add, is on. Networks stay as they are.
-func bootstrap(score float64, added []float64, rng *rand.Rand) verdict {
-	other := 0
-	for range resamples {
+// bootstrap estimates a two-sided p-value. It counts how often the sum of contributions
+// drawn with replacement has the other sign than the score. The networks are not retrained.
+func bootstrap(score float64, contributions []float64, rng *rand.Rand) verdict {
+	opposite := 0
+	for range bootstrapResamples {
 		var sum float64
-		for range added {
-			sum += added[rng.IntN(len(added))]
+		for range contributions {
+			sum += contributions[rng.IntN(len(contributions))]
 		}
 		if sum*score <= 0 {
-			other++
+			opposite++
 		}
 	}
-	return verdict{score, min(2*float64(other+1)/(resamples+1), 1)}
+	return verdict{score, min(2*float64(opposite+1)/(bootstrapResamples+1), 1)}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// TestRanked compares the spread of scores, where what rows add is drawn anew, with
-// that where rows are drawn, ranked and scored anew.
+// TestRanked checks the first-order approximation of reranked. It compares the spread of
+// approximate bootstrap scores with the spread of scores computed after new ranking.
 func TestRanked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	const n = 400
@@ -23,7 +23,7 @@ func TestRanked(t *testing.T) {
 		y[i] = x[i]*x[i] + x[i] + .5*rng.NormFloat64()
 	}
 	scores := [2][]float64{normalScores(x, rng), normalScores(y, rng)}
-	// Two networks of a hidden layer, as those that are trained.
+	// These two networks have one hidden layer, like the trained ones.
 	var networks [2]train.Network
 	for d, w := range [][]float32{{1.2, -.7, .1, .12}, {.6, .2, -.1, .1}} {
 		networks[d].Layers = []train.Layer{
@@ -32,31 +32,31 @@ func TestRanked(t *testing.T) {
 		}
 	}
 	pool, all := pools()[2], experiment.Indices(n)
-	of := func(x, y []float64) share {
-		s := newShare(n)
+	scoreOf := func(x, y []float64) pairScore {
+		s := newPairScore(n)
 		for d, sign := range []float64{-1, 1} {
-			s.add(half{reverse: d == 1, test: all}, sign/n, codeLengths(networks[d], pool, x, y))
+			s.add(testHalf{reverse: d == 1, test: all}, sign/n, lossesByRow(networks[d], pool, x, y))
 			x, y = y, x
 		}
 		return s
 	}
-	s := of(scores[0], scores[1])
-	added := s.ranked(scores)
-	var quick, full []float64
+	s := scoreOf(scores[0], scores[1])
+	contributions := s.reranked(scores)
+	var approximate, exact []float64
 	for range 400 {
 		rows := make([]int, n)
 		var sum float64
 		for i := range rows {
 			rows[i] = rng.IntN(n)
-			sum += added[rows[i]]
+			sum += contributions[rows[i]]
 		}
-		quick = append(quick, sum)
-		full = append(full, of(normalScores(pick(x, rows), rng), normalScores(pick(y, rows), rng)).score)
+		approximate = append(approximate, sum)
+		exact = append(exact, scoreOf(normalScores(pick(x, rows), rng), normalScores(pick(y, rows), rng)).score)
 	}
-	if got, want := stat.StdDev(quick, nil), stat.StdDev(full, nil); math.Abs(got/want-1) > .2 {
+	if got, want := stat.StdDev(approximate, nil), stat.StdDev(exact, nil); math.Abs(got/want-1) > .2 {
 		t.Errorf("scores spread by %v, want %v", got, want)
 	}
-	if got, want := stat.Mean(quick, nil), s.score; math.Abs(got-want) > .2*stat.StdDev(full, nil) {
+	if got, want := stat.Mean(approximate, nil), s.score; math.Abs(got-want) > .2*stat.StdDev(exact, nil) {
 		t.Errorf("the mean of scores drawn anew is %v, want %v", got, want)
 	}
 }

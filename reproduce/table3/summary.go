@@ -6,14 +6,15 @@ import (
 	"slices"
 )
 
-// decision is an answer to a pair.
+// decision is the score of a method for a pair.
 type decision struct {
 	pair
 	score, p, seconds float64
 }
 
-// share of the pair's weight that is right: half where there is no answer.
-func (d decision) right() float64 {
+// correctFraction returns the fraction of the pair's weight that counts as right. A score
+// of 0 counts as half right.
+func (d decision) correctFraction() float64 {
 	switch {
 	case d.score == 0:
 		return .5
@@ -23,13 +24,13 @@ func (d decision) right() float64 {
 	return 0
 }
 
-// summary is a method on a set.
+// summary holds the results of one method on one set.
 type summary struct {
-	accuracy, stderr float64 // by weight
-	area             float64 // under accuracy by the share of pairs decided, the surest first
+	accuracy, stderr float64 // weighted by the pairs' weights
+	area             float64 // area under accuracy by the fraction of pairs decided, most confident first
 	seconds          float64
-	// Of the pairs whose p-value is at most the level:
-	decided, decidedAccuracy float64 // share of the weight, and accuracy
+	// The next fields describe the pairs whose p-value is at most the level.
+	decided, decidedAccuracy float64 // fraction of the weight, and accuracy
 	decidedPairs             int
 }
 
@@ -40,43 +41,43 @@ func summarise(decisions []decision, level float64) summary {
 		total += d.weight
 	}
 	for _, d := range decisions {
-		s.accuracy += d.weight / total * d.right()
+		s.accuracy += d.weight / total * d.correctFraction()
 		s.seconds += d.seconds
 		if d.p > 0 && d.p <= level {
 			s.decided += d.weight / total
-			s.decidedAccuracy += d.weight / total * d.right()
+			s.decidedAccuracy += d.weight / total * d.correctFraction()
 			s.decidedPairs++
 		}
 	}
 	s.decidedAccuracy /= s.decided
-	shares, accuracies := rates(decisions)
+	fractions, accuracies := accuracyCurve(decisions)
 	before := 0.
-	for i, share := range shares {
-		s.area += (share - before) * accuracies[i]
-		before = share
+	for i, fraction := range fractions {
+		s.area += (fraction - before) * accuracies[i]
+		before = fraction
 	}
 	var variance float64
 	for _, d := range decisions {
-		variance += math.Pow(d.weight/total*(d.right()-s.accuracy), 2)
+		variance += math.Pow(d.weight/total*(d.correctFraction()-s.accuracy), 2)
 	}
 	s.stderr = math.Sqrt(variance)
 	return s
 }
 
-// rates are accuracies by the share of the weight decided, the surest first and
-// those that are equally sure together.
-func rates(decisions []decision) (shares, accuracies []float64) {
-	surest := slices.Clone(decisions)
-	slices.SortStableFunc(surest, func(a, b decision) int { return cmp.Compare(math.Abs(b.score), math.Abs(a.score)) })
-	weight, right, total := 0., 0., 0.
-	for _, d := range surest {
+// accuracyCurve returns the accuracy by the fraction of the weight decided, most confident
+// first. Pairs with equal confidence form one point.
+func accuracyCurve(decisions []decision) (fractions, accuracies []float64) {
+	byConfidence := slices.Clone(decisions)
+	slices.SortStableFunc(byConfidence, func(a, b decision) int { return cmp.Compare(math.Abs(b.score), math.Abs(a.score)) })
+	weight, correct, total := 0., 0., 0.
+	for _, d := range byConfidence {
 		total += d.weight
 	}
-	for i, d := range surest {
-		weight, right = weight+d.weight, right+d.weight*d.right()
-		if weight > 0 && (i == len(surest)-1 || math.Abs(surest[i+1].score) < math.Abs(d.score)) {
-			shares, accuracies = append(shares, weight/total), append(accuracies, right/weight)
+	for i, d := range byConfidence {
+		weight, correct = weight+d.weight, correct+d.weight*d.correctFraction()
+		if weight > 0 && (i == len(byConfidence)-1 || math.Abs(byConfidence[i+1].score) < math.Abs(d.score)) {
+			fractions, accuracies = append(fractions, weight/total), append(accuracies, correct/weight)
 		}
 	}
-	return shares, accuracies
+	return fractions, accuracies
 }

@@ -1,7 +1,7 @@
-// Package table3 is the paper's table of causal discovery: which of two variables
-// causes the other, by simultaneous quantile regression and by ten other methods
-// on six sets of pairs. Results are kept as they are measured, and a run that was
-// ended goes on where it stood.
+// Package table3 reproduces the paper's table of causal discovery. It decides which of two
+// variables causes the other, by simultaneous quantile regression and ten other methods, on
+// six sets of pairs. Each result is saved at once, so an interrupted run resumes where it
+// ended.
 package table3
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// Experiment is what the command runs.
+// Experiment is the table3 command.
 var Experiment = experiment.Experiment{
 	Name:    "table3",
 	Doc:     "which of two variables causes the other, by pinball losses and ten other methods, beside the paper's",
@@ -27,49 +27,49 @@ var Experiment = experiment.Experiment{
 		experiment.Redefine(flags, "seeds", "10", "random halves of the rows that SQR is trained on, of which scores are means")
 		experiment.Redefine(flags, "parallel", "1", "pairs scored at once")
 		flags.IntVar(&s.steps, "steps", 1024, "mini-batches of 128 rows that a network of SQR is trained on")
-		flags.Uint64Var(&s.turn, "turn", 0, "`seed` of which half of the pairs is turned round before methods see them")
+		flags.Uint64Var(&s.swapSeed, "turn", 0, "`seed` of which half of the pairs is turned round before methods see them")
 		flags.Float64Var(&s.level, "level", .05, "pairs are decided where the p-value of the decision is at most this")
 		return s.run
 	},
 }
 
-// settings are the flags.
+// settings holds the flags.
 type settings struct {
 	*experiment.Settings
-	steps int
-	turn  uint64
-	level float64
+	steps    int
+	swapSeed uint64
+	level    float64
 }
 
-// question is what a result answers.
-type question struct {
+// resultKey identifies a result.
+type resultKey struct {
 	Set    string `json:"set"`
 	Pair   string `json:"pair"`
 	Method string `json:"method"`
 	Turn   uint64 `json:"turn"`
-	Seeds  int    `json:"seeds,omitempty"` // of SQR
-	Steps  int    `json:"steps,omitempty"` // of SQR
+	Seeds  int    `json:"seeds,omitempty"` // only for SQR
+	Steps  int    `json:"steps,omitempty"` // only for SQR
 }
 
 // record is one line of results.
 type record struct {
-	question
-	Score   float64 `json:"score"` // above 0: x causes y
+	resultKey
+	Score   float64 `json:"score"` // above 0 if x causes y
 	P       float64 `json:"p,omitempty"`
-	Seconds float64 `json:"seconds"` // shared among what was scored at once
+	Seconds float64 `json:"seconds"` // elapsed time, divided by the number of results measured together
 }
 
 // Key implements experiment.Keyed.
-func (r record) Key() question { return r.question }
+func (r record) Key() resultKey { return r.resultKey }
 
-type store = experiment.Store[question, record]
+type store = experiment.Store[resultKey, record]
 
 func (s *settings) run(ctx context.Context) error {
 	names, err := experiment.Choose("--sets", "set", s.Sets, setNames(), func(n string) string { return n })
 	if err != nil {
 		return err
 	}
-	chosen, err := s.choose()
+	chosen, err := s.chosenMethods()
 	if err != nil {
 		return err
 	}
@@ -81,13 +81,13 @@ func (s *settings) run(ctx context.Context) error {
 	}
 	var sets []pairSet
 	for _, name := range names {
-		set, err := readSet(s.Data, name, s.turn)
+		set, err := readSet(s.Data, name, s.swapSeed)
 		if err != nil {
 			return err
 		}
 		sets = append(sets, set)
 	}
-	results, err := experiment.OpenStore[question, record](filepath.Join(s.Out, "table3.jsonl"))
+	results, err := experiment.OpenStore[resultKey, record](filepath.Join(s.Out, "table3.jsonl"))
 	if err != nil {
 		return err
 	}
@@ -98,10 +98,11 @@ func (s *settings) run(ctx context.Context) error {
 	return s.report(sets, chosen, results)
 }
 
-// choose returns the methods of --methods, where sqr stands for its three rows.
-func (s *settings) choose() ([]method, error) {
+// chosenMethods returns the methods that --methods selects. The name sqr stands for its
+// three rows.
+func (s *settings) chosenMethods() ([]method, error) {
 	if s.MethodNames == nil {
-		return slices.DeleteFunc(methods(), func(m method) bool { return m.asked }), nil
+		return slices.DeleteFunc(methods(), func(m method) bool { return m.onRequest }), nil
 	}
 	var named []string
 	for _, name := range s.MethodNames {
@@ -116,41 +117,41 @@ func (s *settings) choose() ([]method, error) {
 	return experiment.Choose("--methods", "method", named, methods(), func(m method) string { return m.name })
 }
 
-func (s *settings) question(set pairSet, p pair, m method) question {
-	q := question{Set: set.name, Pair: p.number, Method: m.name, Turn: s.turn}
+func (s *settings) keyOf(set pairSet, p pair, m method) resultKey {
+	q := resultKey{Set: set.name, Pair: p.number, Method: m.name, Turn: s.swapSeed}
 	if m.score == nil {
 		q.Seeds, q.Steps = s.Seeds, s.steps
 	}
 	return q
 }
 
-// jobs lists what is not measured yet: all of SQR on a set, and so many pairs
-// of another method.
+// jobs lists the missing results. One job of SQR scores a whole set. A job of another
+// method scores up to 25 pairs.
 func (s *settings) jobs(sets []pairSet, chosen []method, results *store) []experiment.Job {
-	const together = 25
+	const chunkSize = 25
 	var jobs []experiment.Job
 	for _, set := range sets {
-		quantiles := false
+		needsSQR := false
 		for _, m := range chosen {
-			missing := slices.DeleteFunc(slices.Clone(set.pairs), func(p pair) bool { return results.Has(s.question(set, p, m)) })
+			missing := slices.DeleteFunc(slices.Clone(set.pairs), func(p pair) bool { return results.Has(s.keyOf(set, p, m)) })
 			if m.score == nil {
-				quantiles = quantiles || len(missing) > 0
+				needsSQR = needsSQR || len(missing) > 0
 				continue
 			}
-			for pairs := range slices.Chunk(missing, together) {
+			for pairs := range slices.Chunk(missing, chunkSize) {
 				jobs = append(jobs, experiment.Job{
 					Kind: m.name, Cost: float64(len(pairs)), What: fmt.Sprintf("%s, %s, %d pairs", set.name, m.name, len(pairs)),
 					Run: results.Keep(func(ctx context.Context, progress func(float64)) ([]record, error) {
-						return s.each(ctx, set, pairs, m, progress)
+						return s.scorePairs(ctx, set, pairs, m, progress)
 					}),
 				})
 			}
 		}
-		if quantiles {
+		if needsSQR {
 			jobs = append(jobs, experiment.Job{
 				Kind: "sqr", Cost: float64(len(set.pairs)), What: fmt.Sprintf("%s, sqr, %d networks", set.name, 2*s.Seeds*len(set.pairs)),
 				Run: results.Keep(func(ctx context.Context, progress func(float64)) ([]record, error) {
-					return s.quantiles(ctx, set, progress)
+					return s.scoreSQR(ctx, set, progress)
 				}),
 			})
 		}
@@ -158,33 +159,34 @@ func (s *settings) jobs(sets []pairSet, chosen []method, results *store) []exper
 	return jobs
 }
 
-func (s *settings) each(ctx context.Context, set pairSet, pairs []pair, m method, progress func(float64)) (records []record, err error) {
+func (s *settings) scorePairs(ctx context.Context, set pairSet, pairs []pair, m method, progress func(float64)) (records []record, err error) {
 	for i, p := range pairs {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		began := time.Now()
-		// A pair has its own numbers, whichever pairs are scored beside it.
-		score, err := m.score(p.x, p.y, rand.New(rand.NewPCG(seedOf(set.name, p.number), 0)))
+		// The seed depends only on the pair, so results do not depend on how pairs are
+		// grouped into jobs.
+		score, err := m.score(p.x, p.y, rand.New(rand.NewPCG(pairSeed(set.name, p.number), 0)))
 		if err != nil {
 			return nil, fmt.Errorf("pair %s: %w", p.number, err)
 		}
-		records = append(records, record{question: s.question(set, p, m), Score: score, Seconds: time.Since(began).Seconds()})
+		records = append(records, record{resultKey: s.keyOf(set, p, m), Score: score, Seconds: time.Since(began).Seconds()})
 		progress(float64(i+1) / float64(len(pairs)))
 	}
 	return records, nil
 }
 
-func (s *settings) quantiles(ctx context.Context, set pairSet, progress func(float64)) (records []record, err error) {
+func (s *settings) scoreSQR(ctx context.Context, set pairSet, progress func(float64)) (records []record, err error) {
 	began := time.Now()
 	verdicts, err := sqr{s.Seeds, s.steps, s.Trainer}.score(ctx, set.pairs, progress)
 	if err != nil {
 		return nil, err
 	}
 	seconds := time.Since(began).Seconds() / float64(len(set.pairs)*len(verdicts))
-	for name, of := range verdicts {
-		for i, v := range of {
-			records = append(records, record{question: s.question(set, set.pairs[i], method{name: name}), Score: v.score, P: v.p, Seconds: seconds})
+	for name, pairVerdicts := range verdicts {
+		for i, v := range pairVerdicts {
+			records = append(records, record{resultKey: s.keyOf(set, set.pairs[i], method{name: name}), Score: v.score, P: v.p, Seconds: seconds})
 		}
 	}
 	return records, nil

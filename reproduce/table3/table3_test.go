@@ -17,8 +17,8 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment/experimenttest"
 )
 
-// writePairs writes a set whose pairs, x → y with noise that grows, are of n
-// rows, and a binary and a multivariate one beside them.
+// writePairs writes a set of pairs with n rows each, in which y = x² + noise. It adds one
+// binary and one multivariate pair.
 func writePairs(t *testing.T, set string, pairs, n int) string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -92,7 +92,7 @@ func TestTurn(t *testing.T) {
 	for i := range pairs {
 		pairs[i] = pair{number: strconv.Itoa(i), weight: rng.Float64(), forward: true, x: []float64{1}, y: []float64{2}}
 	}
-	turn(pairs, 3)
+	swapHalf(pairs, 3)
 	var forward, total float64
 	for _, p := range pairs {
 		total += p.weight
@@ -103,27 +103,27 @@ func TestTurn(t *testing.T) {
 			t.Fatal("x and y were not swapped where the direction was")
 		}
 	}
-	if share := forward / total; math.Abs(share-.5) > .01 {
-		t.Errorf("%v of the weight is of pairs that x causes", share)
+	if fraction := forward / total; math.Abs(fraction-.5) > .01 {
+		t.Errorf("%v of the weight is of pairs that x causes", fraction)
 	}
 }
 
 func TestSummary(t *testing.T) {
-	of := func(weight, score, p float64, forward bool) decision {
+	decided := func(weight, score, p float64, forward bool) decision {
 		return decision{pair{weight: weight, forward: forward}, score, p, 1}
 	}
-	s := summarise([]decision{of(1, 3, .01, true), of(2, -2, .02, true), of(1, 1, .5, true), of(0, 9, .5, false)}, .05)
-	// Accuracy is 1, then 1/3 of weight 3, then 1/2.
+	s := summarise([]decision{decided(1, 3, .01, true), decided(2, -2, .02, true), decided(1, 1, .5, true), decided(0, 9, .5, false)}, .05)
+	// Accuracy is 1 after the first pair, 1/3 after a weight of 3, and 1/2 at the end.
 	want := summary{accuracy: .5, area: .25*1 + .5*1/3. + .25*.5, stderr: math.Sqrt(1.5) / 4, seconds: 4, decided: .75, decidedAccuracy: 1 / 3., decidedPairs: 2}
 	if diff := fmt.Sprintf("%.9v", s); diff != fmt.Sprintf("%.9v", want) {
 		t.Errorf("%+v, want %+v", s, want)
 	}
-	if even := summarise([]decision{of(1, 1, 0, true), of(1, -1, 0, true)}, .05); even.area != .5 {
+	if even := summarise([]decision{decided(1, 1, 0, true), decided(1, -1, 0, true)}, .05); even.area != .5 {
 		t.Errorf("the area is %v where all are equally sure", even.area)
 	}
 }
 
-// TestAntisymmetric holds that no method prefers the variable that comes first.
+// TestAntisymmetric checks that no method prefers the variable that comes first.
 func TestAntisymmetric(t *testing.T) {
 	data := writePairs(t, "an", 1, 150)
 	set, err := readSet(data, "an", 0)
@@ -132,7 +132,7 @@ func TestAntisymmetric(t *testing.T) {
 	}
 	p := set.pairs[0]
 	for _, m := range methods() {
-		if m.score == nil || m.asked || m.name == "constant" || m.name == "coin" {
+		if m.score == nil || m.onRequest || m.name == "constant" || m.name == "coin" {
 			continue
 		}
 		var scores [2]float64
