@@ -2,15 +2,15 @@ package theorem1
 
 import "math"
 
-// Response is the distribution of the squared norm ‖z‖² of a Gaussian vector
-// z of mean 0 with independent components: what certificates make of Gaussian
-// features, as a sum and not the mean that Certificates.Score is. Theorem 1 of
-// the paper is about its upper tail.
+// Response is the distribution of ‖z‖² for a Gaussian vector z with mean 0 and independent
+// components. Certificates map Gaussian features to such a z. Certificates.Score is the
+// mean of the squares instead of the sum. Theorem 1 of the paper bounds the upper tail of
+// ‖z‖².
 type Response struct {
-	Variances []float64 // of each component, zero or positive
+	Variances []float64 // variances of the components; not negative
 }
 
-// Mean is the expectation of ‖z‖².
+// Mean returns the expectation of ‖z‖².
 func (r Response) Mean() float64 {
 	var s float64
 	for _, v := range r.Variances {
@@ -19,56 +19,50 @@ func (r Response) Mean() float64 {
 	return s
 }
 
-// The bounds below are of P(‖z‖² − E‖z‖² ≥ t), t ≥ 0.
+// The methods below return bounds of P(‖z‖² − E‖z‖² ≥ t) for t ≥ 0.
 
-// PrintedBound is exp(−t²/(2·max variance)), as theorem 1 of the paper prints
-// it, for in-domain data and, with their variances, out-of-domain data. It is no bound:
-// ‖·‖² is not Lipschitz. For one variance of 1 and t = 5 the tail is .0143 and
-// PrintedBound 3.7e-6. Use LaurentMassart or Chernoff.
+// PrintedBound returns exp(−t²/(2·max variance)), the bound in theorem 1 of the paper for
+// in-distribution and out-of-distribution data. It does not hold, because ‖·‖² is not
+// Lipschitz. For example, with one variance of 1 and t = 5, the tail is 0.0143 but
+// PrintedBound is 3.7e-6. Use LaurentMassart or Chernoff.
 func (r Response) PrintedBound(t float64) float64 {
-	return r.degenerate(t, func(largest float64) float64 { return math.Exp(-t * t / (2 * largest)) })
+	return r.handleDegenerate(t, func(largest float64) float64 { return math.Exp(-t * t / (2 * largest)) })
 }
 
-// NormBound is what the paper's proof gives where it is applied to the norm,
-// which is √max variance-Lipschitz, and not to its square:
+// NormBound applies the paper's proof to the norm instead of its square. Unlike the square,
+// the norm is Lipschitz, with the constant √max variance:
 //
 //	P(‖z‖ ≥ E‖z‖ + u) ≤ exp(−u²/(2·max variance)) with u = √(E‖z‖²+t) − √E‖z‖²
 //
-// since E‖z‖ ≤ √E‖z‖².
+// The function uses E‖z‖ ≤ √E‖z‖².
 //
-// Reference: Boucheron, Lugosi & Massart (2013), Concentration Inequalities,
-// theorem 5.6.
+// Reference: Boucheron, Lugosi & Massart (2013), Concentration Inequalities, theorem 5.6.
 func (r Response) NormBound(t float64) float64 {
-	return r.degenerate(t, func(largest float64) float64 {
+	return r.handleDegenerate(t, func(largest float64) float64 {
 		m := r.Mean()
-		u := t / (math.Sqrt(m+t) + math.Sqrt(m)) // the difference of the roots, without cancellation
+		u := t / (math.Sqrt(m+t) + math.Sqrt(m)) // difference of the square roots, without cancellation
 		return math.Exp(-u * u / (2 * largest))
 	})
 }
 
-// LaurentMassart is the e^{−x} for which t = 2a√x + 2bx, with b the largest
-// variance γ and a² = Σγ² + 2Σγμ² over variances and means μ.
-//
-// Reference: Laurent & Massart (2000), Adaptive estimation of a quadratic
-// functional by model selection, lemma 1, and for means Birgé (2001), An
-// alternative point of view on Lepski's method, lemma 8.1; weighted as in
-// their proofs.
+// LaurentMassart returns e^{−x} for the x with t = 2a√x + 2bx. Here b is the largest
+// variance γ, and a² = Σγ² + 2Σγμ² over variances γ and means μ, which are 0 here.
 func (r Response) LaurentMassart(t float64) float64 {
-	return r.degenerate(t, func(b float64) float64 {
+	return r.handleDegenerate(t, func(b float64) float64 {
 		var a2 float64
 		for _, v := range r.Variances {
 			a2 += v * v
 		}
 		a := math.Sqrt(a2)
-		root := t / (a + math.Sqrt(a2+2*b*t)) // of x
+		root := t / (a + math.Sqrt(a2+2*b*t)) // √x
 		return math.Exp(-root * root)
 	})
 }
 
-// Chernoff is the least of E exp(s(‖z‖²−E‖z‖²−t)) over 0 ≤ s < 1/(2·max
-// variance), the best bound of its kind, found by bisection.
+// Chernoff returns the minimum of E exp(s(‖z‖²−E‖z‖²−t)) over 0 ≤ s < 1/(2·max variance).
+// Bisection finds this best bound of exponential form.
 func (r Response) Chernoff(t float64) float64 {
-	return r.degenerate(t, func(largest float64) float64 {
+	return r.handleDegenerate(t, func(largest float64) float64 {
 		low, high := 0.0, 1/(2*largest)
 		for range 200 {
 			s := (low + high) / 2
@@ -81,24 +75,24 @@ func (r Response) Chernoff(t float64) float64 {
 				high = s
 			}
 		}
-		log, _ := r.logMoment(low)
-		return math.Exp(min(log-low*t, 0))
+		logMGF, _ := r.logMoment(low)
+		return math.Exp(min(logMGF-low*t, 0))
 	})
 }
 
-// logMoment is ln E exp(s(‖z‖²−E‖z‖²)) and its derivative by s, which grows.
-func (r Response) logMoment(s float64) (log, slope float64) {
+// logMoment returns ln E exp(s(‖z‖²−E‖z‖²)) and its derivative by s, which increases with
+// s.
+func (r Response) logMoment(s float64) (logMGF, slope float64) {
 	for _, v := range r.Variances {
 		u := 2 * s * v
-		log += -math.Log1p(-u)/2 - u/2
+		logMGF += -math.Log1p(-u)/2 - u/2
 		slope += v * u / (1 - u)
 	}
-	return log, slope
+	return logMGF, slope
 }
 
-// degenerate handles what all bounds share: a t that is not positive, and a
-// vector that is constant.
-func (r Response) degenerate(t float64, bound func(largest float64) float64) float64 {
+// handleDegenerate handles the cases that all bounds share: t ≤ 0 and a constant vector.
+func (r Response) handleDegenerate(t float64, bound func(largest float64) float64) float64 {
 	var largest float64
 	for _, v := range r.Variances {
 		largest = max(largest, v)

@@ -11,19 +11,19 @@ func bounds(r Response, t float64) map[string]float64 {
 	return map[string]float64{"norm": r.NormBound(t), "Laurent-Massart": r.LaurentMassart(t), "Chernoff": r.Chernoff(t)}
 }
 
-func holds(t *testing.T, what any, r Response, at, tail float64) {
+func checkBounds(t *testing.T, label any, r Response, threshold, tail float64) {
 	t.Helper()
-	for name, b := range bounds(r, at) {
+	for name, b := range bounds(r, threshold) {
 		if !(b >= tail*(1-1e-9)) || b > 1 {
-			t.Errorf("%v, t = %v: %s bound is %v, the tail %v", what, at, name, b, tail)
+			t.Errorf("%v, t = %v: %s bound is %v, the tail %v", label, threshold, name, b, tail)
 		}
 	}
-	if c, l := r.Chernoff(at), r.LaurentMassart(at); c > l*(1+1e-9) {
-		t.Errorf("%v, t = %v: Chernoff's bound %v is above Laurent and Massart's %v", what, at, c, l)
+	if c, l := r.Chernoff(threshold), r.LaurentMassart(threshold); c > l*(1+1e-9) {
+		t.Errorf("%v, t = %v: Chernoff's bound %v is above Laurent and Massart's %v", label, threshold, c, l)
 	}
 }
 
-func equal(k int, variance float64) Response {
+func equalVariances(k int, variance float64) Response {
 	r := Response{Variances: make([]float64, k)}
 	for i := range r.Variances {
 		r.Variances[i] = variance
@@ -31,28 +31,29 @@ func equal(k int, variance float64) Response {
 	return r
 }
 
-// TestBoundsOfChiSquare compares with the exact tail of equal variances.
+// TestBoundsOfChiSquare compares the bounds with the exact tail of equal variances.
 func TestBoundsOfChiSquare(t *testing.T) {
 	violated, held := 0, 0
 	for _, k := range []int{1, 2, 5, 20, 100} {
 		for _, variance := range []float64{.01, 1, 30} {
-			r := equal(k, variance)
+			r := equalVariances(k, variance)
 			if math.Abs(r.Mean()-float64(k)*variance) > 1e-9 {
 				t.Errorf("mean %v", r.Mean())
 			}
 			for _, sd := range []float64{.1, .5, 1, 2, 3, 5, 8} {
-				at := sd * variance * math.Sqrt(2*float64(k))
-				tail := distuv.ChiSquared{K: float64(k)}.Survival((r.Mean() + at) / variance)
-				holds(t, []any{k, variance}, r, at, tail)
-				if r.PrintedBound(at) < tail {
+				threshold := sd * variance * math.Sqrt(2*float64(k))
+				tail := distuv.ChiSquared{K: float64(k)}.Survival((r.Mean() + threshold) / variance)
+				checkBounds(t, []any{k, variance}, r, threshold, tail)
+				if r.PrintedBound(threshold) < tail {
 					violated++
 				} else {
 					held++
 				}
-				// The least of (1−u)^(−k/2)·exp(−u(k+t/γ)/2) is at u = z/(1+z), z = t/(kγ).
-				z := at / r.Mean()
-				if want := math.Exp(-float64(k) / 2 * (z - math.Log1p(z))); math.Abs(r.Chernoff(at)-want) > 1e-9*want {
-					t.Errorf("k = %d, γ = %v, t = %v: Chernoff's bound is %v, want %v", k, variance, at, r.Chernoff(at), want)
+				// The minimum of (1−u)^(−k/2)·exp(−u(k+t/γ)/2) is at u = z/(1+z) with z =
+				// t/(kγ).
+				z := threshold / r.Mean()
+				if want := math.Exp(-float64(k) / 2 * (z - math.Log1p(z))); math.Abs(r.Chernoff(threshold)-want) > 1e-9*want {
+					t.Errorf("k = %d, γ = %v, t = %v: Chernoff's bound is %v, want %v", k, variance, threshold, r.Chernoff(threshold), want)
 				}
 			}
 		}
@@ -62,14 +63,15 @@ func TestBoundsOfChiSquare(t *testing.T) {
 	}
 }
 
-// The paper's bound against the tail where both are known.
+// TestPrintedBoundIsNone checks an example in which the paper's bound lies below the exact
+// tail.
 func TestPrintedBoundIsNone(t *testing.T) {
-	r := equal(1, 1)
+	r := equalVariances(1, 1)
 	tail := distuv.ChiSquared{K: 1}.Survival(6)
 	if printed := r.PrintedBound(5); math.Abs(printed-3.7266531720786709e-06) > 1e-12 || math.Abs(tail-.0143058784354296) > 1e-9 || printed >= tail {
 		t.Errorf("printed %v, tail %v", printed, tail)
 	}
-	// Laurent & Massart's is the x that makes t = 2√x + 2x.
+	// The Laurent-Massart bound satisfies t = 2√x + 2x for one variance of 1.
 	if x := -math.Log(r.LaurentMassart(5)); math.Abs(2*math.Sqrt(x)+2*x-5) > 1e-12 {
 		t.Errorf("x = %v", x)
 	}
@@ -77,10 +79,10 @@ func TestPrintedBoundIsNone(t *testing.T) {
 
 func TestBoundsOfUnequalVariances(t *testing.T) {
 	const a, b = 3.0, .5
-	r := Response{Variances: []float64{a, b, a, b, 0}} // two exponential variables, of means 2a and 2b
-	for _, at := range []float64{.1, 1, 5, 20, 60} {
-		x := r.Mean() + at
-		holds(t, r.Variances, r, at, (a*math.Exp(-x/(2*a))-b*math.Exp(-x/(2*b)))/(a-b))
+	r := Response{Variances: []float64{a, b, a, b, 0}} // sum of two exponential variables with means 2a and 2b
+	for _, threshold := range []float64{.1, 1, 5, 20, 60} {
+		x := r.Mean() + threshold
+		checkBounds(t, r.Variances, r, threshold, (a*math.Exp(-x/(2*a))-b*math.Exp(-x/(2*b)))/(a-b))
 	}
 }
 
@@ -91,7 +93,7 @@ func TestBoundsOfNothing(t *testing.T) {
 			t.Errorf("%s bound of a constant is %v", name, b)
 		}
 	}
-	for name, b := range bounds(equal(2, 1), 0) {
+	for name, b := range bounds(equalVariances(2, 1), 0) {
 		if b != 1 {
 			t.Errorf("%s bound at 0 is %v", name, b)
 		}

@@ -1,5 +1,5 @@
-// Package theorem1 compares the tail of ‖Cᵀx‖² for Gaussian x with the bound
-// that theorem 1 of the paper prints, and with bounds that hold.
+// Package theorem1 compares the tail of ‖Cᵀx‖² for Gaussian x with the bound printed in
+// theorem 1 of the paper, and with bounds that hold.
 package theorem1
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/attach-uncertainty/attach/reproduce/experiment"
 )
 
-// Experiment is what the command runs.
+// Experiment is the theorem1 command.
 var Experiment = experiment.Experiment{
 	Name:   "theorem1",
 	Doc:    "tails of certificates on Gaussian data against the paper's bound and those that hold; needs no --data",
@@ -30,28 +30,28 @@ var Experiment = experiment.Experiment{
 	},
 }
 
-// spectrum is certificates' variances Γ, and where their tail is looked at.
+// spectrum holds the variances Γ of the certificates and the thresholds t of the tail.
 type spectrum struct {
-	name   string
-	gammas []float64
-	at     []float64 // t
+	name       string
+	gammas     []float64
+	thresholds []float64
 }
 
-// spectra are k equal variances, and one that halves from certificate to
-// certificate. t are multiples of the standard deviation of ‖Cᵀx‖², and 5 for
-// one certificate of variance 1.
+// spectra returns spectra of k equal variances and one whose variances halve from
+// certificate to certificate. Each t is a multiple of the standard deviation of ‖Cᵀx‖². One
+// certificate of variance 1 also has t = 5, the example of PrintedBound.
 func spectra() []spectrum {
 	var list []spectrum
-	add := func(name string, gammas []float64, at ...float64) {
+	add := func(name string, gammas []float64, thresholds ...float64) {
 		var variance float64
 		for _, g := range gammas {
 			variance += 2 * g * g
 		}
 		for _, sd := range []float64{.5, 1, 2, 3, 4, 6} {
-			at = append(at, sd*math.Sqrt(variance))
+			thresholds = append(thresholds, sd*math.Sqrt(variance))
 		}
-		slices.Sort(at)
-		list = append(list, spectrum{name, gammas, at})
+		slices.Sort(thresholds)
+		list = append(list, spectrum{name, gammas, thresholds})
 	}
 	add("1", []float64{1}, 5)
 	for _, k := range []int{1, 10, 100} {
@@ -70,17 +70,17 @@ func spectra() []spectrum {
 	return list
 }
 
-// tailRow is one t of one spectrum.
+// tailRow holds the tail and the bounds for one t of one spectrum.
 type tailRow struct {
 	k                                       int
 	gamma                                   string
-	t, exact, empirical                     float64 // exact is NaN where there is no closed form
+	t, exact, empirical                     float64 // exact is NaN if there is no closed form
 	printed, norm, laurentMassart, chernoff float64
 	responses, samplesAbove                 int
 }
 
-// violated says that the printed bound lies below the tail: by the exact one,
-// or by more than three standard errors below the empirical.
+// violated reports whether the printed bound lies below the exact tail. If there is no
+// exact tail, the empirical tail must exceed the bound by more than three standard errors.
 func (r tailRow) violated() bool {
 	if !math.IsNaN(r.exact) {
 		return r.printed < r.exact
@@ -95,25 +95,26 @@ func run(ctx context.Context, s *experiment.Settings, samples int, seed uint64) 
 	}
 	var rows []tailRow
 	for i, spec := range spectra() {
-		measured, err := spec.tails(ctx, samples, rand.New(rand.NewPCG(seed, uint64(i))))
+		tailRows, err := spec.tails(ctx, samples, rand.New(rand.NewPCG(seed, uint64(i))))
 		if err != nil {
 			return err
 		}
-		rows = append(rows, measured...)
+		rows = append(rows, tailRows...)
 		fmt.Fprintf(s.Stderr, "k=%d, variances %s\n", len(spec.gammas), spec.name)
 	}
-	show(s.Stdout, rows)
+	printTable(s.Stdout, rows)
 	path := filepath.Join(s.Out, "theorem1")
-	if err := experiment.WriteCSV(path+".csv", lines(rows)); err != nil {
+	if err := experiment.WriteCSV(path+".csv", csvLines(rows)); err != nil {
 		return err
 	}
 	return plotTails(path)
 }
 
-// tails draws certificates' values, which are N(0, Γ), and counts.
+// tails draws values of the certificates from N(0, Γ) and counts how often ‖Cᵀx‖² − E‖Cᵀx‖²
+// reaches each t.
 func (spec spectrum) tails(ctx context.Context, samples int, rng *rand.Rand) ([]tailRow, error) {
 	r := Response{Variances: spec.gammas}
-	above := make([]int, len(spec.at))
+	countAbove := make([]int, len(spec.thresholds))
 	mean := r.Mean()
 	for i := range samples {
 		if i%4096 == 0 && ctx.Err() != nil {
@@ -124,25 +125,24 @@ func (spec spectrum) tails(ctx context.Context, samples int, rng *rand.Rand) ([]
 			z := rng.NormFloat64()
 			norm += g * z * z
 		}
-		for j, t := range spec.at {
+		for j, t := range spec.thresholds {
 			if norm >= t {
-				above[j]++
+				countAbove[j]++
 			}
 		}
 	}
-	rows := make([]tailRow, len(spec.at))
-	for j, t := range spec.at {
+	rows := make([]tailRow, len(spec.thresholds))
+	for j, t := range spec.thresholds {
 		rows[j] = tailRow{
 			k: len(spec.gammas), gamma: spec.name, t: t, exact: exactTail(spec.gammas, t),
-			empirical: float64(above[j]) / float64(samples), responses: samples, samplesAbove: above[j],
+			empirical: float64(countAbove[j]) / float64(samples), responses: samples, samplesAbove: countAbove[j],
 			printed: r.PrintedBound(t), norm: r.NormBound(t), laurentMassart: r.LaurentMassart(t), chernoff: r.Chernoff(t),
 		}
 	}
 	return rows, nil
 }
 
-// exactTail is P(‖Cᵀx‖² − E‖Cᵀx‖² ≥ t) where all variances are equal, and NaN
-// else.
+// exactTail returns P(‖Cᵀx‖² − E‖Cᵀx‖² ≥ t) if all variances are equal, and NaN otherwise.
 func exactTail(gammas []float64, t float64) float64 {
 	if slices.Min(gammas) != slices.Max(gammas) {
 		return math.NaN()
@@ -151,7 +151,7 @@ func exactTail(gammas []float64, t float64) float64 {
 	return distuv.ChiSquared{K: k}.Survival(k + t/gammas[0])
 }
 
-func show(w io.Writer, rows []tailRow) {
+func printTable(w io.Writer, rows []tailRow) {
 	fmt.Fprintf(w, "P(‖Cᵀx‖² − E‖Cᵀx‖² ≥ t) for Cᵀx ~ N(0, Γ), %d rows; ✗ marks where the printed bound lies below the tail\n\n", rows[0].responses)
 	fmt.Fprintf(w, "%4s %-9s %9s %11s %11s %13s %11s %11s %11s\n", "k", "Γ", "t", "exact", "empirical", "printed", "Laurent-M.", "Chernoff", "norm")
 	violations := 0
@@ -170,7 +170,7 @@ func show(w io.Writer, rows []tailRow) {
 	fmt.Fprintf(w, "\nthe printed bound is violated in %d of %d rows\n", violations, len(rows))
 }
 
-func lines(rows []tailRow) [][]string {
+func csvLines(rows []tailRow) [][]string {
 	lines := [][]string{{"k", "gamma", "t", "exact", "empirical", "samples", "printed", "printed_violated", "laurent_massart", "chernoff", "norm"}}
 	for _, r := range rows {
 		lines = append(lines, experiment.Cells(7, r.k, r.gamma, r.t, experiment.Known(r.exact), r.empirical, r.responses,
@@ -179,8 +179,7 @@ func lines(rows []tailRow) [][]string {
 	return lines
 }
 
-// plotTails draws the exact tail and the bounds for certificates of
-// variance 1.
+// plotTails plots the exact tail and the bounds for certificates of variance 1.
 func plotTails(path string) error {
 	var panels []*experiment.Figure
 	for _, k := range []int{1, 10, 100} {
@@ -195,7 +194,7 @@ func plotTails(path string) error {
 		for i, curve := range []struct {
 			name  string
 			value func(t float64) float64
-			wide  float64
+			width float64
 		}{
 			{"norm, Gaussian", r.NormBound, 1.2},
 			{"printed in the paper", r.PrintedBound, 1.6},
@@ -203,19 +202,19 @@ func plotTails(path string) error {
 			{"Chernoff", r.Chernoff, 1.2},
 			{"the tail", func(t float64) float64 { return exactTail(r.Variances, t) }, 2.2},
 		} {
-			var at, y []float64
+			var points, y []float64
 			for _, t := range x {
-				if log := math.Log10(curve.value(t)); log >= low {
-					at, y = append(at, t), append(y, log)
+				if logValue := math.Log10(curve.value(t)); logValue >= low {
+					points, y = append(points, t), append(y, logValue)
 				}
 			}
 			ink := experiment.Color(i)
 			if curve.name == "the tail" {
 				ink = experiment.Ink()
 			}
-			line := p.Line(at, y, ink, curve.wide)
+			line := p.Line(points, y, ink, curve.width)
 			p.Add(line)
-			if k == 100 { // the panel with room for it
+			if k == 100 { // only this panel has room for the legend
 				p.Legend.Add(curve.name, line)
 			}
 		}

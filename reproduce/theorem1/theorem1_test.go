@@ -21,7 +21,7 @@ func TestTheorem1(t *testing.T) {
 	}
 	experimenttest.Written(t, dir, 1000, "theorem1.png", "theorem1.svg")
 	rows := experimenttest.ReadCSV(t, filepath.Join(dir, "theorem1.csv"))
-	at := func(row []string, name string) float64 {
+	column := func(row []string, name string) float64 {
 		v, err := strconv.ParseFloat(row[slices.Index(rows[0], name)], 64)
 		if err != nil {
 			return math.NaN()
@@ -30,24 +30,24 @@ func TestTheorem1(t *testing.T) {
 	}
 	known := 0
 	for _, row := range rows[1:] {
-		tail, samples := at(row, "empirical"), at(row, "samples")
-		if exact := at(row, "exact"); !math.IsNaN(exact) {
+		tail, samples := column(row, "empirical"), column(row, "samples")
+		if exact := column(row, "exact"); !math.IsNaN(exact) {
 			if math.Abs(tail-exact) > 5*math.Sqrt(exact/samples)+2/samples {
 				t.Errorf("%v: the empirical tail is %v, the exact %v", row, tail, exact)
 			}
-			if violated := row[slices.Index(rows[0], "printed_violated")] == "true"; violated != (at(row, "printed") < exact) {
+			if violated := row[slices.Index(rows[0], "printed_violated")] == "true"; violated != (column(row, "printed") < exact) {
 				t.Errorf("%v: marked violated: %v", row, violated)
 			}
 			tail = exact
 		}
 		for _, bound := range []string{"laurent_massart", "chernoff", "norm"} {
-			if b := at(row, bound); b < tail-5*math.Sqrt(tail/samples) {
+			if b := column(row, bound); b < tail-5*math.Sqrt(tail/samples) {
 				t.Errorf("%v: %s is below the tail", row, bound)
 			}
 		}
 		if row[0] == "1" && row[1] == "1" && row[2] == "5" {
 			known++
-			if math.Abs(at(row, "exact")-.0143) > 1e-4 || math.Abs(at(row, "printed")-3.7e-6) > 1e-7 {
+			if math.Abs(column(row, "exact")-.0143) > 1e-4 || math.Abs(column(row, "printed")-3.7e-6) > 1e-7 {
 				t.Errorf("%v", row)
 			}
 		}
