@@ -27,8 +27,8 @@ type Profile struct {
 	Together float64   `state:"together,least=0"`
 }
 
-// slack is the relative tolerance of limits, because exported graphs add surprises in
-// another order and round differently.
+// slack is the relative tolerance of limits. It is needed because exported graphs add
+// surprises in another order and round differently.
 const slack = 1e-9
 
 // Learn returns the profile of the reference rows in fit and more. In both matrices, 1
@@ -57,10 +57,10 @@ func Learn(fit, more blas32.General, fraction float64) (p Profile, probability f
 			rarest, together = append(rarest, largest), append(together, sum)
 		}
 	}
-	// Half of the fraction of reference rows may exceed each of the two limits, rounded up
-	// to at least one row. A single unusual row therefore cannot raise a limit. If there
-	// are few reference rows, one row is too large a fraction, and the limits are the
-	// largest values.
+	// A share of fraction/2 of the reference rows, and at least one row, may exceed each of
+	// the two limits. A single unusual row therefore cannot raise a limit. If there are few
+	// reference rows, even one row is too large a share, and the limits are the largest
+	// values.
 	exceeding := int(math.Ceil(fraction / 2 * float64(p.Rows)))
 	probabilityUnseen := func() float64 { return 2 * float64(exceeding+1) / float64(p.Rows+1) }
 	if probabilityUnseen() > maxExcess*fraction {
@@ -70,8 +70,8 @@ func Learn(fit, more blas32.General, fraction float64) (p Profile, probability f
 	return p, probabilityUnseen()
 }
 
-// maxExcess is the largest accepted ratio of the probability that a new row is unseen to
-// the requested fraction. If the ratio is larger, no reference row may exceed a limit.
+// maxExcess limits the probability that a new row is unseen, as a multiple of the requested
+// fraction. If the probability is larger, no reference row may exceed a limit.
 const maxExcess = 5
 
 // exceededBy returns the smallest of values that at most n of them exceed.
@@ -110,8 +110,8 @@ func rowSurprise(row []float32, surprises []float64) (largest, sum float64) {
 	return largest, sum
 }
 
-// Unseen returns one element for each row of m, which reports whether the row is unseen. It
-// returns nil if no row is unseen.
+// Unseen reports for each row of m whether the row is unseen. It returns nil if no row is
+// unseen.
 func (p Profile) Unseen(m blas32.General) []bool { return p.unseen(m, p.Surprises()) }
 
 // UnseenOwn is like Unseen, but for reference rows. It leaves each row out of the counts
@@ -148,18 +148,17 @@ func (p *Profile) Restored() error {
 const falseAlarmRate = 0.01
 
 // Unusual reports whether a column is empty more often in new rows than in reference rows.
-// The column is empty in the given number of further rows (empty) and of reference rows
-// (referenceEmpty). A column that was never empty in the reference rows is unusual as soon
-// as one cell is empty. Otherwise Fisher's exact test decides, with a Bonferroni correction
-// for the number of columns.
+// empty counts the empty cells in further new rows, and referenceEmpty those in the
+// reference rows. If the column was never empty in the reference rows, a single empty cell
+// is unusual. Otherwise Fisher's exact test decides, with a Bonferroni correction for the
+// number of columns.
 func Unusual(empty, further, referenceEmpty, reference, columns int) bool {
 	switch {
 	case empty == 0:
 		return false
 	case referenceEmpty == 0:
 		return true
-	// If the new rows are not emptier, the test is not needed. It would add thousands of
-	// terms.
+	// If the new rows are not emptier, skip the test, which adds thousands of terms.
 	case float64(empty)*float64(reference) <= float64(referenceEmpty)*float64(further):
 		return false
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// marks returns a matrix with one row for each list. A list names the empty columns of its
+// emptyCells returns a matrix with one row for each list. A list names the empty columns of its
 // row, which are set to 1.
-func marks(columns int, emptyColumns ...[]int) blas32.General {
+func emptyCells(columns int, emptyColumns ...[]int) blas32.General {
 	m := rows.New(len(emptyColumns), columns)
 	for i, columnsOfRow := range emptyColumns {
 		for _, j := range columnsOfRow {
@@ -33,7 +33,7 @@ func TestLearn(t *testing.T) {
 		}
 	}
 	all[0] = append(all[0], 1)
-	p, probability := Learn(marks(5, all...), blas32.General{}, 0.005)
+	p, probability := Learn(emptyCells(5, all...), blas32.General{}, 0.005)
 	if want := 2 * 4. / 1001; probability != want {
 		t.Errorf("a row is unseen with probability %v, want %v", probability, want)
 	}
@@ -45,11 +45,11 @@ func TestLearn(t *testing.T) {
 	if want := math.Log(1001./20) + math.Log(1001./500); math.Abs(p.Together-want) > 1e-12 {
 		t.Errorf("cells together have surprise %v, want %v", p.Together, want)
 	}
-	rows := marks(5, nil, []int{2}, []int{0}, []int{0, 2}, []int{1}, []int{4}, []int{0, 2, 3}, []int{2, 3})
+	rows := emptyCells(5, nil, []int{2}, []int{0}, []int{0, 2}, []int{1}, []int{4}, []int{0, 2, 3}, []int{2, 3})
 	if got, want := p.Unseen(rows), []bool{false, false, false, false, true, true, true, false}; !slices.Equal(got, want) {
 		t.Errorf("unseen are %v, want %v", got, want)
 	}
-	if got := p.Unseen(marks(5, nil, []int{2})); got != nil {
+	if got := p.Unseen(emptyCells(5, nil, []int{2})); got != nil {
 		t.Errorf("of rows without odd gaps %v are unseen", got)
 	}
 }
