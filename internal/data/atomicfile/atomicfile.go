@@ -69,7 +69,7 @@ func Create(ctx context.Context, path string) (*File, error) {
 }
 
 func abortOnDone(ctx context.Context, f *File) *File {
-	f.mu.Lock() // if ctx has already ended, Abort must not run before unwatch is set
+	f.mu.Lock() // if ctx has already ended, Abort waits here until unwatch is set
 	defer f.mu.Unlock()
 	f.unwatch = context.AfterFunc(ctx, f.Abort)
 	return f
@@ -220,7 +220,8 @@ func Prepare(ctx context.Context, path string, write func(io.Writer) error) (*Fi
 	return f, nil
 }
 
-// interrupted returns err, or the reason why ctx ended if it has ended and err is not nil.
+// interrupted returns err. If err is not nil and ctx has ended, it returns the reason why
+// ctx ended instead.
 func interrupted(ctx context.Context, path string, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return writeError(path, context.Cause(ctx))

@@ -2,5 +2,5 @@
 
 package atomicfile
 
-// lock does nothing: WebAssembly has no file locks.
+// lock does nothing, because WebAssembly has no file locks.
 func lock(string) (unlock func(), err error) { return func() {}, nil }
