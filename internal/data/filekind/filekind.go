@@ -10,7 +10,7 @@ import (
 )
 
 // Kind names a kind of file, with an article. Kind implements error so that an error about
-// a file can wrap it. An unknown kind is empty.
+// a file can wrap it. The empty Kind stands for an unknown kind.
 type Kind string
 
 // Kinds of files that commands read.
