@@ -8,9 +8,9 @@ import (
 )
 
 // Check returns an error if an image does not have a shape that the model accepts. The
-// image had h×w pixels before preprocessing, and has the given shape after it. In accepted,
-// −1 stands for any size; nil accepts any shape. The error suggests how to change
-// preprocessing.
+// image had h×w pixels before preprocessing, and has the given shape after it. An accepted
+// size of −1 allows any size, and a nil slice allows any shape. The error suggests how to
+// change preprocessing.
 func Check(layout string, h, w int, shape, accepted []int) error {
 	if accepted == nil || slices.EqualFunc(shape, accepted, func(have, want int) bool { return want < 0 || have == want }) {
 		return nil
