@@ -44,7 +44,8 @@ func Linear(x, w blas32.General, b []float32) blas32.General {
 
 // ReLU replaces negative elements of v by 0.
 func ReLU(v []float32) {
-	// This is max(x, 0), also for NaN, in fewer instructions.
+	// The bit operations compute max(x, 0), also for NaN, in fewer instructions than the
+	// built-in max.
 	const negativeInf = 0xff800000
 	for i, x := range v {
 		b := math.Float32bits(x)

@@ -63,9 +63,9 @@ func FirstNotFinite(data []float32) int {
 	const chunk = 4096
 	for at := 0; at < len(data); at += chunk {
 		part := data[at:min(at+chunk, len(data))]
-		// v*0 is 0 for a finite number and NaN for all others, so a sum shows whether the
-		// chunk contains one. Four sums are independent, so the processor can add them in
-		// parallel.
+		// v*0 is 0 if v is finite and NaN otherwise. The sum is therefore NaN if the chunk
+		// contains a number that is not finite. The four sums are independent, so the
+		// processor can compute them in parallel.
 		var s, s1, s2, s3 float32
 		rest := part
 		for ; len(rest) >= 4; rest = rest[4:] {
@@ -101,7 +101,7 @@ func InverseNorm(x []float32) float64 {
 	return 1 / math.Sqrt(s)
 }
 
-// MostMemory is the largest memory in bytes that a fit may use in addition to its rows. The
-// garbage collector can let about as much garbage accumulate, so a process stays below 8 GB
-// plus its rows, as fitting.ErrMemory states.
+// MostMemory is the largest number of bytes that a fit may allocate in addition to its
+// rows. The garbage collector can let about as much garbage accumulate, so a process stays
+// below 8 GB plus its rows, as fitting.ErrMemory states.
 const MostMemory = 4 << 30

@@ -169,7 +169,7 @@ func save(s State, prefix string, v reflect.Value) {
 		case int64:
 			s.Params[name] = strconv.FormatInt(x, 10)
 		case []bool:
-			s.Arrays[name] = Array{Shape: []int{len(x)}, Data: bytesOf(x)}
+			s.Arrays[name] = Array{Shape: []int{len(x)}, Data: boolBytes(x)}
 		case []float32, []float64, []int64, []uint8:
 			s.Arrays[name] = Array{Shape: []int{v.Len()}, Data: x}
 		case []int:
@@ -225,7 +225,7 @@ func saveNested(s State, name string, v reflect.Value) {
 	}
 }
 
-func bytesOf(x []bool) []uint8 {
+func boolBytes(x []bool) []uint8 {
 	data := make([]uint8, len(x))
 	for i, set := range x {
 		if set {

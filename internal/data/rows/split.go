@@ -24,9 +24,9 @@ const (
 )
 
 // Split divides the rows 0…n−1 at random into fit rows and calibration rows, both in
-// increasing order. There are round(fraction·n) calibration rows, and neither part is empty if
-// n ≥ 2 and fraction < 1. Equal arguments give equal splits. Split panics if n is negative or
-// fraction outside (0,1].
+// increasing order. There are round(fraction·n) calibration rows, and neither part is empty
+// if n ≥ 2 and fraction < 1. Equal arguments give equal splits. Split panics if n is
+// negative or if fraction is not in (0,1].
 func Split(n int, fraction float64, seed uint64) (fit, cal []int) {
 	if n < 0 || !(fraction > 0 && fraction <= 1) {
 		panic("rows: split of a negative number of rows, or fraction outside (0,1]")
@@ -39,8 +39,8 @@ func Split(n int, fraction float64, seed uint64) (fit, cal []int) {
 	return fit, cal
 }
 
-// Folds divides the rows 0…n−1 at random into k folds, or into n if n is less than k. The
-// sizes of the folds differ by at most one, and each fold is in increasing order. Equal
+// Folds divides the rows 0…n−1 at random into k folds, or into n folds if n is less than k.
+// The sizes of the folds differ by at most one, and each fold is in increasing order. Equal
 // arguments give equal folds. Folds panics if n is negative or k is less than 1.
 func Folds(n, k int, seed uint64) [][]int {
 	if n < 0 || k < 1 {
