@@ -79,8 +79,8 @@ func Copied(sorted []uint64) bool {
 }
 
 // Repeated returns the number of calibration rows that equal an earlier calibration row, or
-// 0 if chance explains this number. Without copies, rows of a set that is not larger than
-// the fit rows equal each other at most as often as fit rows do.
+// 0 if chance explains this number. Without copies, a calibration set that is not larger
+// than the fit set has at most the same rate of equal rows.
 func Repeated(fit, cal []uint64) (n int) {
 	for _, times := range runs(cal) {
 		n += times - 1

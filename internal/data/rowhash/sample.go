@@ -132,10 +132,10 @@ const Doubt = 1e-4
 // minCopied is the smallest fraction of copied rows that is reported.
 const minCopied = .01
 
-// Known estimates how many rows are among the rows of the sample. It returns 0 if chance
-// explains the matches, because rows with few columns and few values are often equal. By
-// chance, a new row equals a row of the sample about as often as rows of the sample equal
-// each other.
+// Known estimates how many of the counted rows also occur among the sampled rows. It
+// returns 0 if chance explains the matches, because rows with few columns and few values
+// are often equal. By chance, a new row equals a sampled row about as often as sampled rows
+// equal each other.
 func (m Matches) Known() int {
 	if m.Compared == 0 {
 		return 0
