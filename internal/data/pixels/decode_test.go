@@ -56,7 +56,7 @@ func distance(a, b []uint8) int {
 	return largest
 }
 
-// TestDecode checks pixels of every image format against Pillow.
+// TestDecode checks the pixels of every image format against Pillow.
 func TestDecode(t *testing.T) {
 	for _, name := range references(t, "decoded.npz") {
 		shape, want := reference(t, "decoded.npz", name)

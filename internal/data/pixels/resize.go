@@ -53,12 +53,13 @@ func sinc(x float64) float64 {
 	return math.Sin(math.Pi*x) / (math.Pi * x)
 }
 
-// fractionBits is the number of fractional bits of weights in fixed point. An int32 then
-// has room for the 8 bits of a level, and for 2 bits because Lanczos and bicubic overshoot.
+// fractionBits is the number of fractional bits of weights in fixed point. The other bits
+// of an int32 are for the 8 bits of a level, and 2 bits because Lanczos and bicubic
+// overshoot.
 const fractionBits = 32 - 8 - 2
 
-// taps holds the weights for one output sample. The first weight belongs to input sample
-// first, and the other weights to the samples after it.
+// taps holds the weights for one output sample. The first weight belongs to the input
+// sample with the index first, and the other weights to the samples after it.
 type taps struct {
 	first   int
 	weights []int32

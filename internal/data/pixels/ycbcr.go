@@ -29,7 +29,8 @@ func newPlanes(img *image.YCbCr) *planes {
 	return &planes{img, make([]uint8, 3*w), make([]uint8, w), make([]uint8, w), make([]int32, (w+1)/2)}
 }
 
-// row returns row y, converted as JFIF defines in fixed point with 16 fractional bits.
+// row returns row y as RGB. It uses the conversion that JFIF defines, in fixed point with
+// 16 fractional bits.
 func (p *planes) row(y int) []uint8 {
 	const half = 1 << 15
 	p.chroma(p.cb, p.img.Cb, y)
@@ -67,7 +68,8 @@ func (p *planes) chroma(dst, plane []uint8, y int) {
 	case ratio == image.YCbCrSubsampleRatio422 && aligned && wide:
 		p.double(dst, storedRow(y), storedRow(y), 4, 8)
 	case ratio == image.YCbCrSubsampleRatio420 && aligned && wide:
-		// Like libjpeg, round sums with a total weight of 16 alternately with 8 and 7.
+		// As in libjpeg, the rounding constants 8 and 7 alternate. The weights add up to
+		// 16.
 		p.double(dst, storedRow(2*near), storedRow(2*far), 8, 7)
 	case ratio == image.YCbCrSubsampleRatio440 && aligned:
 		nearRow, farRow := storedRow(2 * near)[:len(dst)], storedRow(2 * far)[:len(dst)]
