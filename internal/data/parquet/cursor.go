@@ -62,8 +62,8 @@ func (c *Cursor) ReadSome(ctx context.Context, start, n int) ([]Values, int, err
 	return c.read(ctx, start, n, 1<<26)
 }
 
-// read reads up to n rows. It stops after the row with which the cells need at least budget
-// bytes of memory.
+// read reads up to n rows. It stops earlier, but after at least one row, when the cells
+// need budget bytes of memory.
 func (c *Cursor) read(ctx context.Context, start, n, budget int) (all []Values, read int, err error) {
 	if start < 0 || n < 0 || start > c.r.rows-n {
 		panic("parquet: rows out of range")
@@ -73,7 +73,7 @@ func (c *Cursor) read(ctx context.Context, start, n, budget int) (all []Values, 
 			err = ctx.Err()
 		}
 	}()
-	defer guard(c.path, &err)
+	defer recoverError(c.path, &err)
 	all = make([]Values, len(c.streams))
 	for k, s := range c.streams {
 		if err := s.seek(ctx, start); err != nil {
@@ -128,8 +128,8 @@ type stream struct {
 	// level is the repetition level of the next value, if levelKnown is true.
 	level      uint32
 	levelKnown bool
-	// afterSkip is true after a page was skipped whose last row may continue in the next
-	// page.
+	// afterSkip is true after a page was skipped. The last row of that page may continue in
+	// the next page.
 	afterSkip bool
 	lastCount int // number of cells in the previous read, to allocate as many for the next one
 }
@@ -150,8 +150,8 @@ func (s *stream) close() {
 	s.pages, s.page, s.levelKnown, s.afterSkip = nil, nil, false, false
 }
 
-// enter moves to the beginning of a row group.
-func (s *stream) enter(group int) (err error) {
+// enterGroup moves to the beginning of a row group.
+func (s *stream) enterGroup(group int) (err error) {
 	s.close()
 	s.group, s.at = group, s.r.starts[group]
 	s.pages, err = s.r.openPages(group, s.index)
@@ -177,7 +177,7 @@ func (s *stream) seek(ctx context.Context, row int) error {
 		return nil
 	}
 	if s.group != group || s.at > row {
-		if err := s.enter(group); err != nil {
+		if err := s.enterGroup(group); err != nil {
 			return err
 		}
 	}
@@ -245,7 +245,7 @@ func (s *stream) load() (bool, error) {
 // memory that the cells need, in bytes.
 func (s *stream) row(dst *Values) (size int, err error) {
 	for s.at >= s.r.starts[s.group+1] {
-		if err := s.enter(s.group + 1); err != nil {
+		if err := s.enterGroup(s.group + 1); err != nil {
 			return 0, err
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/float16"
 )
 
-// decode decodes the cells of a dictionary, or of a page without one.
+// decode decodes the cells of a dictionary, or of a page that does not use a dictionary.
 func (p *pages) decode(reserved *int, b []byte, encoding format.Encoding, h *format.PageHeader) (c cells, err error) {
 	n, err := decodedSize(b, encoding, p.column.leaf.Type().Kind())
 	if err == nil {
@@ -87,8 +87,8 @@ func decodedSize(b []byte, encoding format.Encoding, kind parquet.Kind) (int64, 
 	case format.DeltaLengthByteArray, format.DeltaByteArray:
 		n, size, rest, err := lengths(b)
 		if err == nil && encoding == format.DeltaByteArray {
-			// The first lengths are of prefixes shared with the previous text, and the
-			// second of suffixes.
+			// The first list has the lengths of prefixes shared with the previous text. The
+			// second list has the lengths of suffixes.
 			var suffixes int64
 			_, suffixes, _, err = lengths(rest)
 			size += suffixes
@@ -98,10 +98,10 @@ func decodedSize(b []byte, encoding format.Encoding, kind parquet.Kind) (int64, 
 	return 0, fmt.Errorf("the encoding %v, which is not read", encoding)
 }
 
-// deltaHeader reads the header of delta-encoded integers. It returns how many there are,
-// the integers per block, the parts per block (miniblocks), the first integer, and the
-// bytes after the header.
-func deltaHeader(b []byte) (count, block, minis int, first int64, rest []byte, err error) {
+// deltaHeader reads the header of delta-encoded integers. It returns the number of
+// integers, the integers per block, the parts per block (miniblocks), the first integer,
+// and the bytes after the header.
+func deltaHeader(b []byte) (count, block, miniblocks int, first int64, rest []byte, err error) {
 	var v [4]uint64
 	for i := range v {
 		n := 0
@@ -121,7 +121,7 @@ func zigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 // lengths reads delta-encoded lengths. It returns their number, their sum, and the bytes after
 // them.
 func lengths(b []byte) (count int, sum int64, rest []byte, err error) {
-	count, block, minis, first, b, err := deltaHeader(b)
+	count, block, miniblocks, first, b, err := deltaHeader(b)
 	if err != nil || count == 0 {
 		return 0, 0, b, err
 	}
@@ -129,17 +129,17 @@ func lengths(b []byte) (count int, sum int64, rest []byte, err error) {
 	sum = first
 	for left := count - 1; left > 0; {
 		least, n := binary.Uvarint(b)
-		if n <= 0 || minis > len(b)-n {
+		if n <= 0 || miniblocks > len(b)-n {
 			return 0, 0, nil, io.ErrUnexpectedEOF
 		}
-		widths := b[n : n+minis]
-		b = b[n+minis:]
-		for _, width := range widths[:min(minis, (left+block/minis-1)/(block/minis))] {
-			size := block / minis * int(width) / 8
+		widths := b[n : n+miniblocks]
+		b = b[n+miniblocks:]
+		for _, width := range widths[:min(miniblocks, (left+block/miniblocks-1)/(block/miniblocks))] {
+			size := block / miniblocks * int(width) / 8
 			if width > 32 || size > len(b) {
 				return 0, 0, nil, io.ErrUnexpectedEOF
 			}
-			for i := range min(left, block/minis) {
+			for i := range min(left, block/miniblocks) {
 				value += int32(zigzag(least)) + int32(unpack(b[:size], i*int(width), int(width)))
 				sum += int64(value)
 				left--

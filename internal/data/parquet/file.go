@@ -36,7 +36,7 @@ type Column struct {
 	// name and a dot, for example image.bytes.
 	Name string
 	Kind Kind
-	// List reports whether cells are in lists, nested to any depth.
+	// List reports whether a row has a list of cells. Nested lists are read as one list.
 	List bool
 	// Empty reports whether all rows lack a value, according to the statistics in the file.
 	Empty bool
@@ -119,9 +119,9 @@ type reader struct {
 	reserved int // bytes of memory reserved for pages
 }
 
-// guard adds the path to an error. It also turns a panic into an error, because parquet-go
+// recoverError adds the path to an error. It also turns a panic into an error, because parquet-go
 // panics on some damaged files.
-func guard(path string, err *error) {
+func recoverError(path string, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%v", p)
 	}
@@ -160,7 +160,7 @@ const (
 )
 
 func newReader(f io.ReaderAt, size int64, path string) (r *reader, err error) {
-	defer guard(path, &err)
+	defer recoverError(path, &err)
 	var end [8]byte
 	if size < 12 {
 		return nil, fmt.Errorf("%d bytes", size)
@@ -247,7 +247,7 @@ func leaves(all []Column, node *parquet.Column) ([]Column, error) {
 	return all, nil
 }
 
-// Dates reports whether the cells are dates or times. Their kind is Other.
+// Dates reports whether the cells are dates or times. Such a column has the kind Other.
 func (c Column) Dates() bool {
 	t := c.leaf.Type()
 	if l := t.LogicalType(); l != nil && l.Value != nil {
@@ -297,7 +297,7 @@ func kindOf(t parquet.Type) Kind {
 	case parquet.ByteArray:
 		return Bytes
 	case parquet.FixedLenByteArray:
-		if t.Length() == 2 { // float16, an annotation that parquet-go does not return
+		if t.Length() == 2 { // probably float16, because parquet-go does not report this annotation
 			return Number
 		}
 	}

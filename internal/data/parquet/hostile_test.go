@@ -16,7 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// testFile describes a file with a valid column x and a column y, whose only data page a
+// testFile describes a file with a valid column x, and a column y with a data page that a
 // test constructs.
 type testFile struct {
 	kind       format.Type
@@ -99,8 +99,8 @@ func uvarints(v ...uint64) (b []byte) {
 	return b
 }
 
-// prefixed returns encoded levels with their length in front, as in a version 1 page.
-func prefixed(levels []byte) []byte {
+// withLength returns encoded levels with their length in front, as in a version 1 page.
+func withLength(levels []byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(levels))), levels...)
 }
 
@@ -139,7 +139,7 @@ func TestSmallFilesOfManyCells(t *testing.T) {
 		"a list of equal numbers": {kind: format.Double, repetition: format.Repeated, encoding: format.RLEDictionary, values: many,
 			dictionary: make([]byte, 8),
 			// The first value begins a row. All other values continue this row.
-			body: append(append(prefixed(append(uvarints(1<<1), append([]byte{0}, append(run, 1)...)...)), prefixed(append(uvarints(many<<1), 1))...), append([]byte{1}, append(run, 0)...)...)},
+			body: append(append(withLength(append(uvarints(1<<1), append([]byte{0}, append(run, 1)...)...)), withLength(append(uvarints(many<<1), 1))...), append([]byte{1}, append(run, 0)...)...)},
 		"a text of 1 GB":                 {kind: format.ByteArray, codec: format.Snappy, values: 1, size: 1 << 30, body: append(uvarints(1<<30), 0)},
 		"more bytes than announced":      {kind: format.ByteArray, codec: format.Zstd, values: 1, size: 100, body: d.EncodeAll(make([]byte, 1<<20), nil)},
 		"LZ4 that has no end":            {kind: format.ByteArray, codec: format.Lz4Raw, values: 1, size: 100, body: []byte{0xff, 0xff, 0xff}},
@@ -162,7 +162,7 @@ func TestListOfNothing(t *testing.T) {
 	const runLength = 1 << 22
 	m := testFile{kind: format.Double, repetition: format.Repeated, encoding: format.RLEDictionary, values: 7 * runLength, dictionary: make([]byte, 8)}
 	repetition := slices.Concat(uvarints(1<<1, 0), bytes.Repeat(uvarints(runLength<<1, 1), 7))
-	m.body = slices.Concat(prefixed(repetition), prefixed(uvarints(8*runLength<<1, 0)), uvarints(1, 8*runLength<<1, 0))
+	m.body = slices.Concat(withLength(repetition), withLength(uvarints(8*runLength<<1, 0)), uvarints(1, 8*runLength<<1, 0))
 	b := m.file(t)
 	r, err := newReader(bytes.NewReader(b), int64(len(b)), "x.parquet")
 	if err != nil {

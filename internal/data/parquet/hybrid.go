@@ -6,9 +6,9 @@ import (
 	"io"
 )
 
-// hybrid reads small integers that are encoded as runs and as packed bits. It does not
-// expand a run, because a run of billions of integers has only a few bytes.
-type hybrid struct {
+// hybridReader reads small integers that are encoded as runs and as packed bits. It does not
+// expand a run, because a few bytes can encode a run of billions of integers.
+type hybridReader struct {
 	data  []byte
 	width int // number of bits of an integer
 	left  int // remaining integers of the current run
@@ -19,15 +19,15 @@ type hybrid struct {
 	bit    int
 }
 
-func newHybrid(data []byte, width int) (*hybrid, error) {
+func newHybridReader(data []byte, width int) (*hybridReader, error) {
 	if width > 32 {
 		return nil, fmt.Errorf("numbers of %d bits", width)
 	}
-	return &hybrid{data: data, width: width}, nil
+	return &hybridReader{data: data, width: width}, nil
 }
 
 // nextRun moves to the next run, if the current one is used up.
-func (h *hybrid) nextRun() error {
+func (h *hybridReader) nextRun() error {
 	for h.left == 0 {
 		header, n := binary.Uvarint(h.data)
 		if n <= 0 || header>>1 > 1<<31 {
@@ -57,7 +57,7 @@ func (h *hybrid) nextRun() error {
 	return nil
 }
 
-func (h *hybrid) next() (uint32, error) {
+func (h *hybridReader) next() (uint32, error) {
 	if h.left == 0 {
 		if err := h.nextRun(); err != nil {
 			return 0, err
@@ -73,7 +73,7 @@ func (h *hybrid) next() (uint32, error) {
 }
 
 // zeros returns how many of the next n integers are zero, without consuming them.
-func (h hybrid) zeros(n int) (zeros int, err error) {
+func (h hybridReader) zeros(n int) (zeros int, err error) {
 	for n > 0 {
 		if h.left == 0 {
 			if err := h.nextRun(); err != nil {

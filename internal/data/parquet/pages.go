@@ -21,8 +21,8 @@ import (
 )
 
 // Limits for the memory of decoded pages, in bytes: of one page, and of all columns that
-// are read together. A larger page is accepted if it has at least 1/maxRatio of its bytes
-// in the file.
+// are read together. A page or file that is large itself may need more memory, up to
+// maxRatio times its size.
 const (
 	maxPage  = 1 << 28
 	maxPages = 1 << 30
@@ -87,7 +87,7 @@ func (p *pages) next() (h *format.PageHeader, err error) {
 	return h, nil
 }
 
-// pass skips a page.
+// skip moves to the header of the next page, without reading the current page.
 func (p *pages) skip(h *format.PageHeader) { p.at += int64(h.CompressedPageSize) }
 
 // rows returns the number of rows that begin in a page, or -1 if the header does not
@@ -155,9 +155,9 @@ type page struct {
 	cells
 	left int // remaining values, including missing ones
 	// Levels are nil for columns that have only one level.
-	repetition, definition *hybrid
-	index                  *hybrid // indices into the dictionary, or nil
-	at                     int     // index of the next cell
+	repetition, definition *hybridReader
+	index                  *hybridReader // indices into the dictionary, or nil
+	at                     int           // index of the next cell
 }
 
 // read decodes the page of header h. It returns nil for a page without data, such as a
@@ -200,7 +200,7 @@ func (p *pages) readV1(b []byte, h *format.PageHeader) (*page, error) {
 		return nil, err
 	}
 	data := &h.DataPageHeader.V
-	levels := func(maxLevel int, encoding format.Encoding) (*hybrid, error) {
+	levels := func(maxLevel int, encoding format.Encoding) (*hybridReader, error) {
 		switch {
 		case maxLevel == 0:
 			return nil, nil
@@ -211,7 +211,7 @@ func (p *pages) readV1(b []byte, h *format.PageHeader) (*page, error) {
 		}
 		run := b[4 : 4+binary.LittleEndian.Uint32(b)]
 		b = b[4+len(run):]
-		return newHybrid(run, bits.Len(uint(maxLevel)))
+		return newHybridReader(run, bits.Len(uint(maxLevel)))
 	}
 	d := &page{left: int(data.NumValues)}
 	if d.repetition, err = levels(p.column.leaf.MaxRepetitionLevel(), data.RepetitionLevelEncoding); err != nil {
@@ -232,12 +232,12 @@ func (p *pages) readV2(b []byte, h *format.PageHeader) (*page, error) {
 	}
 	d, err := &page{left: int(data.NumValues)}, error(nil)
 	if maxLevel := p.column.leaf.MaxRepetitionLevel(); maxLevel > 0 {
-		if d.repetition, err = newHybrid(b[:first], bits.Len(uint(maxLevel))); err != nil {
+		if d.repetition, err = newHybridReader(b[:first], bits.Len(uint(maxLevel))); err != nil {
 			return nil, err
 		}
 	}
 	if maxLevel := p.column.leaf.MaxDefinitionLevel(); maxLevel > 0 {
-		if d.definition, err = newHybrid(b[first:first+second], bits.Len(uint(maxLevel))); err != nil {
+		if d.definition, err = newHybridReader(b[first:first+second], bits.Len(uint(maxLevel))); err != nil {
 			return nil, err
 		}
 	}
@@ -254,14 +254,14 @@ func (p *pages) fill(d *page, b []byte, encoding format.Encoding, h *format.Page
 	switch {
 	//lint:ignore SA1019 older writers use it
 	case encoding == format.PlainDictionary || encoding == format.RLEDictionary:
-		d.cells, d.index = p.dictionary, new(hybrid)
+		d.cells, d.index = p.dictionary, new(hybridReader)
 		if len(b) > 0 {
-			d.index, err = newHybrid(b[1:], int(b[0]))
+			d.index, err = newHybridReader(b[1:], int(b[0]))
 		}
 	case encoding == format.RLE && p.column.leaf.Type().Kind() == parquet.Boolean:
-		d.cells, d.index = cells{count: 2, number: func(i int) float64 { return float64(i) }}, new(hybrid)
+		d.cells, d.index = cells{count: 2, number: func(i int) float64 { return float64(i) }}, new(hybridReader)
 		if len(b) >= 4 {
-			d.index, err = newHybrid(b[4:], 1)
+			d.index, err = newHybridReader(b[4:], 1)
 		}
 	default:
 		d.cells, err = p.decode(&p.pageMemory, b, encoding, h)

@@ -123,7 +123,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestDamaged checks that truncated and damaged files are reported as such.
+// TestDamaged checks that truncated and damaged files cause ErrFormat.
 func TestDamaged(t *testing.T) {
 	whole, err := os.ReadFile("testdata/snappy.parquet")
 	if err != nil {
