@@ -19,7 +19,7 @@ type Cursor struct {
 	seq io.ReadCloser // sequential access to the elements of a compressed array
 	pos int           // next row of seq
 
-	elements *elements
+	elements *elementReader
 }
 
 // Open starts reading rows. It keeps only the rows of one read in memory. A compressed
@@ -106,12 +106,12 @@ func (c *Cursor) readRows(h Header, start, n int) (rows.Array, error) {
 	return a, err
 }
 
-// columns reads some rows of an array in Fortran order. Each column has a run of run bytes
-// with these rows, and runs begin step bytes apart.
+// columns reads some rows of an array in Fortran order. These rows are run consecutive
+// bytes in each column. Columns are step bytes apart.
 type columns struct {
 	io.ReaderAt
 	at, run, step int64
-	done          int64 // bytes read of the current run, which begins at at
+	done          int64 // bytes read in the current column
 }
 
 func (c *columns) Read(p []byte) (int, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// lazies returns a 6×2 array with the elements 0…11, in every form that a cursor supports.
-func lazies(t *testing.T) map[string]*Lazy {
+// lazyArrays returns a 6×2 array with the elements 0…11, in every form that a cursor supports.
+func lazyArrays(t *testing.T) map[string]*Lazy {
 	t.Helper()
 	out := map[string]*Lazy{}
 	stored, err := OpenNPZ("testdata/stored.npz")
@@ -88,7 +88,7 @@ func entryBytes(t *testing.T, path, name string) []byte {
 
 func TestCursor(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	for form, l := range lazies(t) {
+	for form, l := range lazyArrays(t) {
 		c, err := l.Open()
 		if err != nil {
 			t.Fatal(err)

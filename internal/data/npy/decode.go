@@ -8,9 +8,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/float16"
 )
 
-// decoder decodes the elements in raw, which contains no partial element. It returns them
-// as a slice of a type that the package documentation lists. The slice is valid until the
-// next call.
+// decoder decodes raw, which consists of whole elements. It returns them as a slice of a
+// type that the package documentation lists. The slice is valid until the next call.
 type decoder func(raw []byte) (any, error)
 
 func (d DType) decoder() decoder {

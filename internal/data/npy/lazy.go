@@ -20,8 +20,9 @@ type Lazy struct {
 	source source
 	entry  *zip.File // entry of the .npz, or nil
 	offset int64     // offset of the elements in the file; -1 if they are compressed
-	// verifyOnce calls verify once, or is nil for an .npy file. Elements that are read by
-	// their offset need it, because archive/zip does not compare their checksum.
+	// verifyOnce runs verify on the first call. It is nil for an .npy file. It is needed
+	// before elements are read by their offset, because archive/zip then does not compare
+	// their checksum.
 	verifyOnce func() error
 }
 
@@ -124,7 +125,7 @@ func (l *Lazy) read(convert func(part any) any) (rows.Array, error) {
 	return a, nil
 }
 
-// readError adds the name of the array to err and, for a damaged file, what to do.
+// readError adds the name of the array to err. For a damaged file, it also adds advice.
 func (l *Lazy) readError(err error) error {
 	if errors.Is(err, zip.ErrChecksum) {
 		err = fmt.Errorf("%w: it was damaged after it was written; copy or write the file again", err)

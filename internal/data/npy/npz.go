@@ -107,7 +107,7 @@ func quoted(names []string) string {
 
 // entryHeader reads the header of an entry and returns its length in bytes. It returns an
 // error if the entry does not have the size that its header requires, or if the compressed
-// bytes cannot contain that size.
+// bytes cannot expand to that size.
 func entryHeader(f *zip.File) (Header, int64, error) {
 	switch {
 	case f.Flags&1 != 0:

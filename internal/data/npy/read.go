@@ -26,7 +26,7 @@ func Read(r io.Reader, size int64) (rows.Array, error) {
 // readBody reads the elements of an array in C or Fortran order, and returns them in C
 // order. It allocates the memory for the whole array at once. convert, unless it is nil,
 // converts each part of the elements.
-func readBody(r io.Reader, h Header, e *elements, convert func(part any) any) (rows.Array, error) {
+func readBody(r io.Reader, h Header, e *elementReader, convert func(part any) any) (rows.Array, error) {
 	f := partialArray{shape: h.Shape}
 	if h.strided() {
 		f.walk = newWalk(h.Shape)
@@ -74,16 +74,16 @@ func fill[T any](f *partialArray, part []T) {
 }
 
 // elementReader decodes elements. It reuses its buffers.
-type elements struct {
+type elementReader struct {
 	decode decoder
 	buf    []byte
 }
 
-func (h Header) elements() *elements { return &elements{decode: h.DType.decoder()} }
+func (h Header) elements() *elementReader { return &elementReader{decode: h.DType.decoder()} }
 
 // each passes all elements of an array to emit, in parts. It calls emit at least once, even
 // if the array is empty.
-func (e *elements) each(r io.Reader, h Header, emit func(part any)) error {
+func (e *elementReader) each(r io.Reader, h Header, emit func(part any)) error {
 	total := h.bytes()
 	if n := min(total, chunk); int64(len(e.buf)) < n {
 		e.buf = make([]byte, n)
