@@ -12,7 +12,7 @@ import (
 // order in which training found them (Sennrich, Haddow & Birch 2016, arXiv 1508.07909).
 type bpe struct {
 	vocabulary
-	merges         map[uint64]merge // by pairKey
+	merges         map[uint64]merge // keys are from pairKey
 	prefix, suffix string           // prefix of all characters except the first, and suffix of the last
 	unk            int32            // id for unknown characters; −1 drops them
 	fuseUnk        bool
@@ -61,7 +61,7 @@ func newBPE(v modelJSON, vocab vocabulary) (model, error) {
 	}
 	if v.UnkToken != nil {
 		var err error
-		if m.unk, err = v.unknown(vocab); err != nil {
+		if m.unk, err = v.unknownID(vocab); err != nil {
 			return nil, err
 		}
 	}
@@ -201,8 +201,8 @@ func (m *bpe) mergePairs(symbols []symbol) {
 			continue
 		}
 		right := &symbols[left.next]
-		// The symbols of a candidate may have changed. It is still valid if they become the
-		// same token.
+		// The symbols of a candidate may have changed since it was pushed. It is still
+		// valid if the current symbols merge to the same token.
 		if g, ok := m.merges[pairKey(left.id, right.id)]; !ok || g.id != top.id {
 			continue
 		}

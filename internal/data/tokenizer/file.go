@@ -86,8 +86,8 @@ func readFile(file []byte) (*Tokenizer, error) {
 	return t, t.readAdded(v.AddedTokens)
 }
 
-// configure reads settings that only tokenizer_config.json contains. It returns an error if
-// the two files contradict each other.
+// configure applies the settings of tokenizer_config.json. It returns an error if they
+// contradict tokenizer.json.
 func (t *Tokenizer) configure(config, file []byte) error {
 	var v struct {
 		MaxLength   *float64 `json:"model_max_length"`

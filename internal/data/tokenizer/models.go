@@ -99,8 +99,8 @@ func readModel(raw json.RawMessage) (model, error) {
 	return m, nil
 }
 
-// unknown returns the id of the token that stands for unknown text.
-func (v modelJSON) unknown(vocab vocabulary) (int32, error) {
+// unknownID returns the id of the token that stands for unknown text.
+func (v modelJSON) unknownID(vocab vocabulary) (int32, error) {
 	if v.UnkToken == nil {
 		return 0, errors.New("it has no unk_token")
 	}
@@ -118,7 +118,7 @@ type wordLevel struct {
 }
 
 func newWordLevel(v modelJSON, vocab vocabulary) (model, error) {
-	unk, err := v.unknown(vocab)
+	unk, err := v.unknownID(vocab)
 	return &wordLevel{vocab, unk}, err
 }
 
@@ -146,7 +146,7 @@ func newWordPiece(v modelJSON, vocab vocabulary) (model, error) {
 	if v.Prefix == nil || v.MaxChars == nil {
 		return nil, errors.New("it lacks continuing_subword_prefix or max_input_chars_per_word")
 	}
-	unk, err := v.unknown(vocab)
+	unk, err := v.unknownID(vocab)
 	m := &wordPiece{vocabulary: vocab, trie: newTrie(vocab), prefix: *v.Prefix, unk: unk, maxChars: *v.MaxChars}
 	m.continuation = m.trie.find(m.prefix)
 	return m, err
@@ -324,8 +324,8 @@ func (m *unigram) tokens(dst []int64, text string) []int64 {
 	return dst
 }
 
-// appendToken appends the id of a token. An unknown token is replaced by its bytes, if the
-// vocabulary has them, or else by the unknown token.
+// appendToken appends the id of a token. If the vocabulary lacks the token, it appends the
+// tokens of its bytes, or else the unknown token.
 func (m *unigram) appendToken(dst []int64, token string) []int64 {
 	if id := m.id(token); id >= 0 {
 		return append(dst, int64(id))

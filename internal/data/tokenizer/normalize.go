@@ -40,7 +40,7 @@ func readNormalizers(raw json.RawMessage, depth int) (steps []normalizer, dropsF
 	if err := decode(raw, "the normalizer", &v); err != nil {
 		return nil, false, err
 	}
-	infallible := func(f func(string) string) []normalizer {
+	noError := func(f func(string) string) []normalizer {
 		return []normalizer{func(s string) (string, error) { return f(s), nil }}
 	}
 	switch v.Type {
@@ -49,16 +49,16 @@ func readNormalizers(raw json.RawMessage, depth int) (steps []normalizer, dropsF
 		if v.StripAccents != nil {
 			strip = *v.StripAccents
 		}
-		return infallible(bertNormalizer(v.CleanText, v.Chinese, strip, v.Lowercase)), v.CleanText || strip, nil
+		return noError(bertNormalizer(v.CleanText, v.Chinese, strip, v.Lowercase)), v.CleanText || strip, nil
 	case "NFC", "NFD", "NFKC", "NFKD":
 		form := map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}[v.Type]
-		return infallible(func(s string) string { return normalForm(form, s) }), false, nil
+		return noError(func(s string) string { return normalForm(form, s) }), false, nil
 	case "Lowercase":
-		return infallible(lower), false, nil
+		return noError(lower), false, nil
 	case "StripAccents":
-		return infallible(func(s string) string { return removeAll(s, charSet("combining")) }), true, nil
+		return noError(func(s string) string { return removeAll(s, charSet("combining")) }), true, nil
 	case "Strip":
-		return infallible(func(s string) string {
+		return noError(func(s string) string {
 			if v.Left {
 				s = strings.TrimLeftFunc(s, unicode.IsSpace)
 			}
@@ -68,14 +68,14 @@ func readNormalizers(raw json.RawMessage, depth int) (steps []normalizer, dropsF
 			return s
 		}), v.Left, nil
 	case "Prepend":
-		return infallible(func(s string) string {
+		return noError(func(s string) string {
 			if s == "" {
 				return s
 			}
 			return v.Prepend + s
 		}), false, nil
 	case "ByteLevel":
-		return infallible(byteLevel), false, nil
+		return noError(byteLevel), false, nil
 	case "Replace":
 		p, err := v.Pattern.compile()
 		if err != nil {
@@ -87,7 +87,7 @@ func readNormalizers(raw json.RawMessage, depth int) (steps []normalizer, dropsF
 		if err != nil {
 			return nil, false, fmt.Errorf("the normalizer Precompiled: %w", err)
 		}
-		return infallible(c.apply), false, nil
+		return noError(c.apply), false, nil
 	case "Sequence":
 		if depth == maxNesting {
 			return nil, false, fmt.Errorf("normalizers nest deeper than %d", maxNesting)
@@ -285,8 +285,8 @@ func (c *charsmap) replacement(s string) (string, bool) {
 	return "", false
 }
 
-// apply rewrites a text, as SentencePiece's converter does. It looks up each short grapheme
-// as a whole, and otherwise each character of the grapheme.
+// apply rewrites a text, as SentencePiece's converter does. It looks up each grapheme of
+// less than 6 bytes as a whole. Otherwise it looks up each character of the grapheme.
 func (c *charsmap) apply(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))

@@ -16,7 +16,7 @@ import (
 // text's length. A budget of steps limits the time.
 type pattern struct {
 	alts    []*node
-	byFirst [utf8.RuneSelf][]*node // alternatives that can begin with this character
+	byFirst [utf8.RuneSelf][]*node // by ASCII character: the alternatives that can begin with it
 }
 
 // node matches something and continues with next.
@@ -25,7 +25,7 @@ type node struct {
 	set        *set    // for opRun
 	min, max   int     // for opRun
 	possessive bool    // for opRun: never backtracks
-	alts       []*node // alternatives; those of opAlt continue with next, and those of a look-ahead end
+	alts       []*node // alternatives; each continues with next in opAlt, and ends by itself in a look-ahead
 	next       *node
 }
 
@@ -44,7 +44,7 @@ const unbounded = 1 << 30
 var errSlow = errors.New("it takes too many steps on this text")
 
 // find returns the start and end of the leftmost match at or after position from. Without a
-// match, both are the length of the text. It subtracts its steps from steps.
+// match, both are the length of the text. It reduces steps by the steps that it takes.
 func (p *pattern) find(text string, from int, steps *int) (start, end int, err error) {
 	for i := from; i < len(text); {
 		b := text[i]

@@ -9,9 +9,9 @@ import (
 // part is one part of the model's input: the tokens of the first or the second text, or
 // special tokens.
 type part struct {
-	sequence int // 0 or 1; −1 for special tokens in ids
-	ids      []int64
-	kind     int64 // the token type
+	sequence  int // 0 or 1; −1 for special tokens in ids
+	ids       []int64
+	tokenType int64 // the token type
 }
 
 // template lists the parts for a single text and for a pair of texts.
@@ -34,7 +34,7 @@ func countSpecial(parts []part) int {
 }
 
 func plainTemplate() *template {
-	return &template{single: []part{{sequence: 0}}, pair: []part{{sequence: 0}, {sequence: 1, kind: 1}}}
+	return &template{single: []part{{sequence: 0}}, pair: []part{{sequence: 0}, {sequence: 1, tokenType: 1}}}
 }
 
 // maxID limits ids and token types.
@@ -65,7 +65,7 @@ func readTemplate(raw json.RawMessage, depth int) (*template, error) {
 		if v.Type == "RobertaProcessing" {
 			return &template{single, []part{first, {sequence: 0}, last, last, {sequence: 1}, last}}, err
 		}
-		return &template{single, []part{first, {sequence: 0}, last, {sequence: 1, kind: 1}, {sequence: -1, ids: sep, kind: 1}}}, err
+		return &template{single, []part{first, {sequence: 0}, last, {sequence: 1, tokenType: 1}, {sequence: -1, ids: sep, tokenType: 1}}}, err
 	case "TemplateProcessing":
 		parts := func(pieces []pieceJSON, sequences int) ([]part, error) {
 			var out []part
@@ -76,19 +76,19 @@ func readTemplate(raw json.RawMessage, depth int) (*template, error) {
 					if n == 0 || n > sequences {
 						return nil, fmt.Errorf("there is no sequence %.80q", p.Sequence.ID)
 					}
-					out = append(out, part{sequence: n - 1, kind: p.Sequence.TypeID})
+					out = append(out, part{sequence: n - 1, tokenType: p.Sequence.TypeID})
 				case p.SpecialToken != nil && p.Sequence == nil:
 					token, ok := v.SpecialTokens[p.SpecialToken.ID]
 					if !ok {
 						return nil, fmt.Errorf("special_tokens lacks %.80q", p.SpecialToken.ID)
 					}
-					out = append(out, part{sequence: -1, ids: token.IDs, kind: p.SpecialToken.TypeID})
+					out = append(out, part{sequence: -1, ids: token.IDs, tokenType: p.SpecialToken.TypeID})
 				default:
 					return nil, errors.New("a part is neither a Sequence nor a SpecialToken")
 				}
 			}
 			for _, p := range out {
-				for _, n := range append(p.ids[:len(p.ids):len(p.ids)], p.kind) {
+				for _, n := range append(p.ids[:len(p.ids):len(p.ids)], p.tokenType) {
 					if n < 0 || n > maxID {
 						return nil, fmt.Errorf("%d is no id", n)
 					}
@@ -137,7 +137,7 @@ type referenceJSON struct {
 
 // isPlain reports whether t is the template without special tokens.
 func isPlain(t *template) bool {
-	return len(t.single) == 1 && len(t.pair) == 2 && countSpecial(t.pair) == 0 && t.pair[1].kind == 1
+	return len(t.single) == 1 && len(t.pair) == 2 && countSpecial(t.pair) == 0 && t.pair[1].tokenType == 1
 }
 
 // tokenID returns the id of a pair such as ["[CLS]", 101], or nil if the pair is malformed.

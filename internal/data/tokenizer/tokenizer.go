@@ -7,9 +7,9 @@
 // CharDelimiterSplit), BPE with dropout, models without a token for unknown text, and
 // regular expressions with look-behind, anchors, lazy repeats or repeated groups.
 //
-// Ids differ from the library's in one case. Unicode normal forms insert U+034F after every
-// 30 combining marks in a row here, as in Unicode's Stream-Safe Text Format. The library
-// does not insert it.
+// Ids differ from the library's in one case. In this package, Unicode normal forms insert
+// U+034F after every 30 combining marks in a row, as in Unicode's Stream-Safe Text Format.
+// The library does not insert it.
 //
 // Time and memory grow linearly with the length of a text. In a text that is not valid
 // UTF-8, U+FFFD replaces each ill-formed part, as with Python's errors="replace".
@@ -23,8 +23,8 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// Tokenizer converts texts to tokens. Several goroutines may use a Tokenizer if none
-// changes its fields.
+// Tokenizer converts texts to tokens. Several goroutines may use a Tokenizer as long as its
+// fields do not change.
 type Tokenizer struct {
 	MaxTokens int      // limit for a text or a pair, including special tokens; 0 for no limit
 	Truncate  Strategy // which text of a pair is truncated
@@ -106,7 +106,7 @@ func (t *Tokenizer) encode(texts ...string) (Encoding, error) {
 		}
 		e.IDs = append(e.IDs, p.ids...)
 		for i := from; i < len(e.IDs); i++ {
-			e.Types[i] = p.kind
+			e.Types[i] = p.tokenType
 		}
 	}
 	return e, nil

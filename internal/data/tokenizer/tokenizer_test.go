@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// reference holds the ids that Hugging Face's library tokenizers returns, as written by
-// testdata/reference.py.
+// reference holds expected ids. testdata/reference.py computed them with Hugging Face's
+// library tokenizers.
 type reference struct {
 	Texts  []string
 	Pairs  [][2]string
