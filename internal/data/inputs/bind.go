@@ -27,10 +27,10 @@ type binding struct {
 	images bool
 }
 
-// scans reports whether the cells of b are read when the table is opened. File names of
+// needsScan reports whether the cells of b are read when the table is opened. File names of
 // images are always read. Other cells are read only in text files, because their rows have
 // to be counted.
-func (t *tableReader) scans(b *binding) bool {
+func (t *tableReader) needsScan(b *binding) bool {
 	if b.images {
 		return b.tensor.Strings != nil
 	}
@@ -118,7 +118,7 @@ func (t *tableReader) unclaimed() (list []int, err error) {
 		excluded = append(excluded, i)
 	}
 	list = filter(upTo(t.columns), func(j int) bool { return !slices.Contains(excluded, j) })
-	if others := filter(list, func(j int) bool { return j != t.groupColumn }); len(others) < len(list) && !t.readsGroup(others) {
+	if others := filter(list, func(j int) bool { return j != t.groupColumn }); len(others) < len(list) && !t.groupIsInput(others) {
 		list = others
 	}
 	if len(list) == 0 {
@@ -127,9 +127,9 @@ func (t *tableReader) unclaimed() (list []int, err error) {
 	return list, nil
 }
 
-// readsGroup reports whether the group column is also an input. It is if it has the name of
-// an input, or if the other columns of numbers are exactly one too few.
-func (t *tableReader) readsGroup(others []int) bool {
+// groupIsInput reports whether the group column is also an input. This is the case if it has
+// the name of an input, or if exactly one column of numbers is missing without it.
+func (t *tableReader) groupIsInput(others []int) bool {
 	if t.namesInput(t.groupColumn) {
 		return true
 	}
@@ -330,7 +330,7 @@ func (t *tableReader) listShape(in Takes, j int) ([]int, error) {
 	return row, nil
 }
 
-// usualText lists the usual names of a text column.
+// defaultTextNames lists the usual names of a text column.
 var defaultTextNames = []string{"text", "sentence"}
 
 // TextColumnsError reports that it is not clear which column holds the text.
@@ -484,10 +484,10 @@ func (t *tableReader) bindNumbers(in Takes, free []int) error {
 	return t.bindTo(in, keep)
 }
 
-// splitUsable separates columns with a name and numbers (usable) from all others (rest). If
-// at most wanted columns are usable, each of the others must clearly not be an input.
-// Otherwise a usable column could take the place of an input that has an unsupported
-// notation or no values.
+// splitUsable divides columns into usable columns, which have a name and numbers, and
+// others. If at most wanted columns are usable, it returns an error for another column that
+// may be an input, because it has numbers in an unsupported notation or no values. Without
+// this error, a usable column could take the place of that input.
 func (t *tableReader) splitUsable(free []int, wanted int) (usableColumns, others []int, err error) {
 	for _, j := range free {
 		if t.hasNumbers(j) && (t.header == nil || t.header[j] != "") {
@@ -507,9 +507,9 @@ func (t *tableReader) splitUsable(free []int, wanted int) (usableColumns, others
 		case h.isDoubtful() && h.problem != "":
 			return nil, nil, &DoubtError{fmt.Sprintf("%s: %s", t.location(h.line, j), h.problem)}
 		case h.isDoubtful():
-			return nil, nil, &DoubtError{fmt.Sprintf("column %s holds dates or times, which are not read; turn them into numbers", t.quoted(j))}
+			return nil, nil, &DoubtError{fmt.Sprintf("column %s holds dates or times, which are not read; turn them into numbers", t.quotedName(j))}
 		case h.allEmpty():
-			empty = append(empty, t.quoted(j))
+			empty = append(empty, t.quotedName(j))
 		}
 	}
 	if empty != nil {
@@ -526,7 +526,7 @@ func (t *tableReader) noteLeftOut(left []int) {
 	}
 }
 
-// described returns the name and the kind of each column.
+// describe returns the name and the kind of each column.
 func (t *tableReader) describe(columns []int) (list []string) {
 	for _, j := range columns {
 		h, what := &t.counts[j], "no values"
@@ -545,13 +545,13 @@ func (t *tableReader) describe(columns []int) (list []string) {
 		case h.others > 0:
 			what = "values of a type that is not read"
 		}
-		list = append(list, fmt.Sprintf("%s (%s)", t.quoted(j), what))
+		list = append(list, fmt.Sprintf("%s (%s)", t.quotedName(j), what))
 	}
 	return list
 }
 
-// quoted returns the quoted name of a column, or its number counted from 1.
-func (t *tableReader) quoted(j int) string {
+// quotedName returns the quoted name of a column, or its number counted from 1.
+func (t *tableReader) quotedName(j int) string {
 	if t.header == nil {
 		return fmt.Sprint(j + 1)
 	}
@@ -594,7 +594,7 @@ func (t *tableReader) bindInOrder(rest []Takes, free []int) error {
 	return nil
 }
 
-// missingColumn returns an error for an input whose name no column has.
+// missingColumn returns the error that no column has the name of an input.
 func (t *tableReader) missingColumn(in Takes) error {
 	if t.header == nil {
 		return fmt.Errorf("the columns for %v are unknown, because the file has no header", in)
@@ -629,7 +629,7 @@ func (t *tableReader) inputNames() (names []string) {
 
 // source returns the source of the table, joined with its images.
 func (t *tableReader) source() source {
-	table := t.table // without the state that only opening needs
+	table := t.table // copy, without the fields that are only needed to open it
 	switch {
 	case t.images == nil:
 		return &table
@@ -658,8 +658,8 @@ func (e *ColumnsError) Error() string {
 	return fmt.Sprintf("it has %s with a name and numbers, and the model takes %d: %s%s", rows.Count(e.Have, "column"), e.Takes, display.List(e.Columns, 10), others)
 }
 
-// DoubtError reports a column that may be an input, although it has no readable numbers.
-// Names do not settle the question.
+// DoubtError reports a column without readable numbers that may still be an input. The
+// names of columns do not show whether it is.
 type DoubtError struct{ message string }
 
 func (e *DoubtError) Error() string { return e.message }

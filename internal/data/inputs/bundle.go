@@ -75,25 +75,25 @@ type Beside struct {
 
 // Sure removes labels that do not fit the model's classes, such as labels of OOD rows, and
 // targets that do not fit its outputs. It returns the reason, or nil if they fit.
-func (b *Beside) Sure(base attach.Base) (odd error) {
+func (b *Beside) Sure(base attach.Base) (reason error) {
 	if base.Task == attach.Regression {
 		b.Labels = nil
 		if base.Outputs > 0 && b.Targets.Rows > 0 && b.Targets.Cols != base.Outputs {
-			odd = fmt.Errorf("it has %s per row, but the model predicts %d", rows.Count(b.Targets.Cols, "target"), base.Outputs)
+			reason = fmt.Errorf("it has %s per row, but the model predicts %d", rows.Count(b.Targets.Cols, "target"), base.Outputs)
 			b.Targets = blas32.General{}
 		}
-		return odd
+		return reason
 	}
 	if b.Labels == nil && b.Targets.Rows > 0 {
-		odd = errors.New("the labels of a classifier must be whole numbers, one for each row")
+		reason = errors.New("the labels of a classifier must be whole numbers, one for each row")
 	}
 	b.Targets = blas32.General{}
 	if err := CheckLabels(b.Labels, base.Outputs); base.Outputs == 0 {
 		b.Labels = nil
 	} else if err != nil {
-		b.Labels, odd = nil, err
+		b.Labels, reason = nil, err
 	}
-	return odd
+	return reason
 }
 
 // With adds labels, targets and groups to blocks of rows, which must be in order.

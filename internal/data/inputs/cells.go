@@ -15,7 +15,7 @@ import (
 
 // tabular is a file whose rows have cells.
 type tabular interface {
-	// Names returns the names of the columns, or nil if the first record may have them.
+	// Names returns the names of the columns, or nil if the first record may contain them.
 	Names() []string
 	// unit returns the name of a record in the file: line or row.
 	unit() string
@@ -71,7 +71,7 @@ type record struct {
 	cells []cell
 }
 
-// set replaces the record's cells by texts.
+// setTexts replaces the record's cells by texts.
 func (r *record) setTexts(line int, texts []string) *record {
 	r.line = line
 	r.cells = slices.Grow(r.cells[:0], len(texts))
@@ -108,8 +108,8 @@ var missing = [...]string{"NA", "N/A", "n/a", "<NA>", "NULL", "null", "None", "#
 // or too large.
 func (c *cell) isNumeric() bool { return c.kind == number || c.kind == text && isNumeric(c.text) }
 
-// isText reports whether a cell contains a text for people. Marks for missing values are
-// not such texts, nor is punctuation that such marks consist of.
+// isText reports whether a cell contains natural text. Numbers, marks for missing values,
+// and cells with only punctuation are not natural text.
 func (c *cell) isText() bool {
 	return c.kind == text && !c.isMissing() && !isNumeric(c.text) && strings.Trim(c.text, " \t.?-_*#") != ""
 }

@@ -197,7 +197,7 @@ func (f *folder) open() (imageOpener, error) { return f, nil }
 
 func (f *folder) Close() error { return nil }
 
-func (f *folder) picture(i int) (opener, error) {
+func (f *folder) picture(i int) (openFunc, error) {
 	return func() (io.ReadSeekCloser, error) {
 		file, err := regularfile.Open(f.path(i))
 		if errors.Is(err, fs.ErrNotExist) {

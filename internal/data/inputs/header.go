@@ -7,11 +7,11 @@ import (
 	"unicode"
 )
 
-// isHeader reports whether the first record is a header. A record with all columns of the
-// fit, or with a requested column, is one. Any other header must contain a cell that can
-// only be a name, no number, and only plain text, because a row that is taken for a header
-// would be lost silently. If the model takes texts, rows can be single words too. A header
-// must then consist of single words above texts of several words.
+// isHeader reports whether the first record is a header. It is if it contains the names of
+// all columns of the fit, or a requested name. Any other header must contain a cell that
+// can only be a name, and neither numbers nor unprintable text. Otherwise a row could be
+// taken for a header and be lost silently. If the model takes texts, a row can consist of
+// single words. A header must then consist of single words above texts of several words.
 func (t *tableReader) isHeader(first []string) bool {
 	hasColumn := func(name string) bool {
 		_, ok := t.columnIndex[name]

@@ -29,12 +29,12 @@ type pictures interface {
 	open() (imageOpener, error)
 }
 
-// opener opens an image. It may be called from any goroutine.
-type opener func() (io.ReadSeekCloser, error)
+// openFunc opens an image. It may be called from any goroutine.
+type openFunc func() (io.ReadSeekCloser, error)
 
-// imageOpener opens the images of rows. Consecutive rows are fastest.
+// imageOpener returns functions that open the images of rows. Consecutive rows are fastest.
 type imageOpener interface {
-	picture(i int) (opener, error)
+	picture(i int) (openFunc, error)
 	Close() error
 }
 
@@ -136,7 +136,7 @@ func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m 
 		return err
 	}
 	defer a.Close()
-	return m.each(ctx, a, pick(rows, order), func(ctx context.Context, i int, open opener) error {
+	return m.each(ctx, a, pick(rows, order), func(ctx context.Context, i int, open openFunc) error {
 		return m.decode(ctx, open, anySize, func(m image.Image) error {
 			use(order[i], m)
 			return nil
@@ -147,7 +147,7 @@ func (m *imageSource) pixels(ctx context.Context, rows []int, use func(k int, m 
 func anySize(h, w int) error { return nil }
 
 // each passes a function that opens the image of each row to use, concurrently.
-func (m *imageSource) each(ctx context.Context, a imageOpener, rows []int, use func(ctx context.Context, k int, open opener) error) error {
+func (m *imageSource) each(ctx context.Context, a imageOpener, rows []int, use func(ctx context.Context, k int, open openFunc) error) error {
 	g, groupCtx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for k, i := range rows {
@@ -167,7 +167,7 @@ func (m *imageSource) each(ctx context.Context, a imageOpener, rows []int, use f
 
 // decode decodes an image and passes it to use. It waits until pixelBudget has room for the
 // pixels of the image. Before that, checkSize may reject the size of the image.
-func (m *imageSource) decode(ctx context.Context, open opener, checkSize func(h, w int) error, use func(image.Image) error) error {
+func (m *imageSource) decode(ctx context.Context, open openFunc, checkSize func(h, w int) error, use func(image.Image) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (r *imageReader) fill(ctx context.Context, idx []int, dst []float32) error 
 		}
 		return err
 	}
-	return m.each(ctx, r.imageOpener, idx, func(ctx context.Context, k int, open opener) error {
+	return m.each(ctx, r.imageOpener, idx, func(ctx context.Context, k int, open openFunc) error {
 		return m.decode(ctx, open, checkSize, func(img image.Image) error {
 			row := dst[k*width : k*width : (k+1)*width]
 			_, _, err := m.pipe.Append(row, img)
@@ -241,7 +241,7 @@ func (m *imageSource) checkAll(ctx context.Context) error {
 	defer a.Close()
 	all := upTo(m.rows())
 	good := make([]bool, len(all))
-	err = m.each(ctx, a, all, func(ctx context.Context, k int, open opener) error {
+	err = m.each(ctx, a, all, func(ctx context.Context, k int, open openFunc) error {
 		good[k] = m.decode(ctx, open, anySize, func(image.Image) error { return nil }) == nil
 		return ctx.Err()
 	})

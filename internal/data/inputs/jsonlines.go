@@ -116,7 +116,7 @@ func (f *jsonLines) addKeys(line []byte) error {
 	})
 }
 
-// eachKey passes the keys of a JSON object to use, in order, until an error.
+// eachKey passes the keys of a JSON object to use, in order. It stops at an error.
 func eachKey(object []byte, use func(name string)) error {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if _, err := d.Token(); err != nil {

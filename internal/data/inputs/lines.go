@@ -82,8 +82,7 @@ func readStream(ctx context.Context, path string) ([]byte, error) {
 }
 
 // delimited is a text table with separators between cells. In a plain file, cells can be
-// texts for people, so quotes and spaces in them are kept and lines are not split at
-// spaces.
+// natural text, so quotes and spaces in them are kept and lines are not split at spaces.
 type delimited struct {
 	textFile
 	comma rune // 0 for spaces, -1 if not yet known
@@ -128,7 +127,7 @@ func (d *separated) begin() {
 	d.linesBefore, d.csv = d.line, csv.NewReader(d.lineReader)
 	d.csv.Comma = d.format.comma
 	d.csv.FieldsPerRecord = -1
-	// Trimming would remove empty cells between tabs, which are spaces too.
+	// Tabs count as spaces, so trimming would remove empty cells between tabs.
 	d.csv.TrimLeadingSpace = d.format.comma != '\t' && !d.format.plain
 	d.csv.LazyQuotes = d.format.plain
 	d.csv.ReuseRecord = true
@@ -306,7 +305,7 @@ func isComment(line []byte) bool {
 // make one record of the whole file.
 const maxRecord = 1 << 24
 
-// position is where a record begins.
+// position is the place in a file where a record begins.
 type position struct {
 	offset int64 // in bytes; in rows for a Parquet file
 	line   int   // line of the previous record, counted from one

@@ -48,8 +48,8 @@ type Options struct {
 	Targets []string
 	// TargetOptional allows a table to have no targets.
 	TargetOptional bool
-	// NoTargets reports whether targets are not needed. The columns in Targets are not
-	// inputs nevertheless.
+	// NoTargets reports whether targets are not needed. Even then, the columns in Targets
+	// are not inputs.
 	NoTargets  bool
 	allTargets bool // whether every table column is a target
 	// Groups names the groups of rows: a table column of any text, a member or key of an

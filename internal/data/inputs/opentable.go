@@ -124,8 +124,8 @@ type tableReader struct {
 }
 
 // cellCounts counts the kinds of cells in a column. unreadable counts numbers and dates in
-// an unsupported notation. problem describes the first of these, which is in the given
-// line. length is the length of a list.
+// an unsupported notation. problem describes the first of them, and line is its line.
+// length is the length of a list.
 type cellCounts struct {
 	numbers, texts, unreadable, lists, others int
 	length, line                              int
@@ -348,7 +348,8 @@ func (t *tableReader) findColumns() error {
 	return nil
 }
 
-// find returns the index of the column with a name. Its errors end with use.
+// find returns the index of the column with a name. use is added to its errors, for example
+// " to take groups from".
 func (t *tableReader) find(name, use string) (int, error) {
 	switch i := t.columnIndex[name]; {
 	case t.header == nil:
@@ -381,7 +382,7 @@ func (t *tableReader) scan(ctx context.Context, from position) error {
 		}
 	}
 	for _, b := range t.bindings {
-		if t.scans(&b) {
+		if t.needsScan(&b) {
 			columns = append(columns, b.columns...)
 		}
 	}
@@ -425,7 +426,7 @@ func (t *tableReader) add(rec *record, scratch []ood.Tensor) error {
 	}
 	for j := range t.bindings {
 		b, x := &t.bindings[j], &scratch[j]
-		if !t.scans(b) {
+		if !t.needsScan(b) {
 			continue
 		}
 		if err := b.add(x, rec, &t.table); err != nil {

@@ -165,7 +165,7 @@ type imageCursor struct {
 	dir string
 }
 
-func (c imageCursor) picture(i int) (opener, error) {
+func (c imageCursor) picture(i int) (openFunc, error) {
 	cells, err := c.Read(context.Background(), i, 1)
 	if err != nil {
 		return nil, err

@@ -57,7 +57,7 @@ func (t *tableReader) noteLossyNumbers(ctx context.Context, first position) {
 	}
 	for j, count := range counts {
 		if count > 0 {
-			t.notes = append(t.notes, lossyNote(t.quoted(j), count, n))
+			t.notes = append(t.notes, lossyNote(t.quotedName(j), count, n))
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (s *Set) Slice(selected Slice) (*Set, error) {
 	if err != nil || last-first == s.Len() {
 		return s, err
 	}
-	if s.index == nil { // a large set needs no index of all its rows
+	if s.index == nil { // avoid an index of all rows, which could be large
 		sub := *s
 		sub.first, sub.last = s.first+first, s.first+last
 		if s.Targets.Rows > 0 {

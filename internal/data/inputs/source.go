@@ -32,7 +32,7 @@ type filler interface {
 	Close() error
 }
 
-// filledReader is a reader whose tensor a filler fills.
+// filledReader is a reader of one tensor, which a filler fills.
 type filledReader struct {
 	filler
 	tensor ood.Tensor

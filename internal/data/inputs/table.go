@@ -55,7 +55,7 @@ func (m *rowIndex) line(row int) int {
 	return m.jumps[k].line + row - m.jumps[k].row
 }
 
-// before returns row i, or an earlier row near it, and the position of the returned row.
+// rowBefore returns row i, or an earlier row near it, and the position of the returned row.
 func (t *table) rowBefore(i int) (row int, at position) {
 	if t.rowIndex.offsets == nil {
 		return i, position{int64(i), i}
@@ -143,8 +143,8 @@ func (c *tableCursor) Close() error {
 	return c.recs.Close()
 }
 
-// indexStep is the number of rows between two indexed offsets. A cursor reads up to as many
-// rows to reach a row, and seeks for more.
+// indexStep is the number of rows between two indexed offsets. To skip more rows than this,
+// a cursor seeks instead of reading them.
 const indexStep = 16
 
 // row reads the cells of row i.

@@ -34,7 +34,7 @@ func (t Takes) width() int {
 }
 
 // rowShape returns the shape of a row in the tensor, given the row's shape in a file. A
-// single number and a list of one number become what the input takes.
+// single number and a list of one number are converted to the form that the input takes.
 func (t Takes) rowShape(shape []int) []int {
 	switch {
 	case len(t.Shape) == 1 && len(shape) == 1 && shape[0] == 1:

@@ -33,8 +33,8 @@ func IsArchive(path string) bool {
 }
 
 const (
-	// maxMembers limits the members of one sample. Files named frame.0001.png, for example,
-	// would all belong to one sample.
+	// maxMembers limits the members of one sample, because files named frame.0001.png,
+	// frame.0002.png and so on would all belong to one sample.
 	maxMembers = 1 << 10
 	// maxNote limits the bytes of a member that is read with the headers, and maxText the
 	// bytes of a text.
@@ -55,7 +55,7 @@ type archive struct {
 	shards []string
 	inputs []member // input members of all samples, in order
 	// The inputs are texts if texts is not nil, arrays if arrays is true, and images
-	// otherwise. texts names the texts of a sample, whose members follow one another in
+	// otherwise. texts names the texts of a sample. Their members follow one another in
 	// inputs.
 	arrays  bool
 	texts   []string
@@ -415,7 +415,7 @@ func (a *archive) open() (imageOpener, error) { return a, nil }
 
 func (a *archive) Close() error { return nil }
 
-func (a *archive) picture(i int) (opener, error) {
+func (a *archive) picture(i int) (openFunc, error) {
 	return func() (io.ReadSeekCloser, error) { return a.content(i) }, nil
 }
 
