@@ -12,43 +12,45 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
-// accumulator collects a few numbers of every row that is evaluated on.
+// accumulator collects the numbers that the evaluation needs of every row.
 type accumulator struct {
-	bundle *attach.Bundle
-	o      Options
-	at     []*attach.Predictor // one for each level; the one at main has the detector and all other options
-	main   int
+	bundle     *attach.Bundle
+	o          Options
+	predictors []*attach.Predictor // one for each level; predictors[main] also has the detector and all other options of the user
+	main       int
 
 	n       int
-	has     [len(optionalParts)]bool // which of optionalParts all rows have
+	has     [len(optionalParts)]bool // has[k] reports whether all rows have optionalParts[k]
 	scores  []float64
 	pValues []float64
 	groups  []string
 	labels  []int
-	// predicted is the predicted class of each row, or −1.
+	// predicted is the predicted class of each row, or −1 if there is none.
 	predicted []int
 	classes   classes
 	targets   []target
-	joint     []coverings // by level
+	joint     []outcomes // one for each level
 	features  reservoir
-	outputs   reservoir // logits or quantiles of the same rows
+	outputs   reservoir // logits or quantiles of the rows in features
 	gaps      *attach.GapCounter
-	// known counts evaluated rows that were fitted on, and those that were calibrated on. It
-	// stays 0 if the .attach file has no hashes to compare with.
-	known [2]rowhash.Matches
+	// used counts the evaluated rows that are also fit rows (used[0]) or calibration rows
+	// (used[1]). Both counts stay 0 if the .attach file has no hashes of its rows.
+	used [2]rowhash.Matches
 }
 
-// optionalParts are parts of a batch that either all rows have or no row has.
+// optionalParts names the parts of a batch that rows may lack. All rows must have the same
+// parts.
 var optionalParts = [...]string{"groups", "labels", "logits", "targets"}
 
-// coverings tells for each row whether an interval or set contains the truth, and its width or
-// size. The width of an unbounded interval is +Inf. Boxes have no width.
-type coverings struct {
+// outcomes holds, for each row, whether its interval or set contains the truth, and the width
+// of the interval or the size of the set. The width of an unbounded interval is +Inf. Joint
+// boxes have no width.
+type outcomes struct {
 	covered []bool
 	width   []float64
 }
 
-func (c *coverings) add(covered bool, width float64) {
+func (c *outcomes) add(covered bool, width float64) {
 	c.covered, c.width = append(c.covered, covered), append(c.width, width)
 }
 
@@ -58,23 +60,23 @@ func newAccumulator(p *attach.Predictor, o Options) (*accumulator, error) {
 	}
 	g := &accumulator{bundle: p.Bundle(), o: o, features: newReservoir(p.Options().Seed), outputs: newReservoir(p.Options().Seed), gaps: p.Bundle().GapCounter()}
 	for k, level := range o.Levels {
-		each := p.Options()
-		each.Level, each.Levels, each.Samples = level, nil, 0
+		options := p.Options()
+		options.Level, options.Levels, options.Samples = level, nil, 0
 		if level != p.Options().Level {
-			each.NoScore, each.MaxError = true, 0
+			options.NoScore, options.MaxError = true, 0
 		} else if g.main = k; p.Bundle().IntervalModel != nil {
-			each.Levels = quantile.Levels()
+			options.Levels = quantile.Levels()
 		}
-		at, err := p.Bundle().Predictor(each)
+		predictor, err := p.Bundle().Predictor(options)
 		if err != nil {
 			return nil, err
 		}
-		g.at = append(g.at, at)
+		g.predictors = append(g.predictors, predictor)
 	}
 	return g, nil
 }
 
-// add predicts for a block of rows and collects the results.
+// add predicts a block of rows and collects the results.
 func (g *accumulator) add(ctx context.Context, r attach.Rows) error {
 	groups := r.Groups
 	if g.bundle.Calibration.Groups == nil {
@@ -88,8 +90,8 @@ func (g *accumulator) add(ctx context.Context, r attach.Rows) error {
 	if err := g.check(r, groups, logits.Cols); err != nil {
 		return err
 	}
-	predictions := make([][]attach.Prediction, len(g.at))
-	for k, p := range g.at {
+	predictions := make([][]attach.Prediction, len(g.predictors))
+	for k, p := range g.predictors {
 		var err error
 		if predictions[k], err = p.Predict(ctx, r); err != nil {
 			return err
@@ -99,8 +101,8 @@ func (g *accumulator) add(ctx context.Context, r attach.Rows) error {
 	if len(main) == 0 {
 		return nil
 	}
-	for _, one := range main {
-		g.scores, g.pValues, g.predicted = append(g.scores, one.Score), append(g.pValues, one.PValue), append(g.predicted, one.Class)
+	for _, prediction := range main {
+		g.scores, g.pValues, g.predicted = append(g.scores, prediction.Score), append(g.pValues, prediction.PValue), append(g.predicted, prediction.Class)
 	}
 	g.groups = append(g.groups, groups...)
 	if g.bundle.Base.Task == attach.Classification {
@@ -112,8 +114,8 @@ func (g *accumulator) add(ctx context.Context, r attach.Rows) error {
 	g.gaps.Add(r)
 	c := &g.bundle.Calibration
 	for _, h := range rowhash.Of(r.Batch, c.Hashed) {
-		g.known[0].Add(rowhash.NewSample(c.FitHashes, c.FitTies), h.Number())
-		g.known[1].Add(rowhash.NewSample(c.CalHashes, c.CalTies), h.Number())
+		g.used[0].Add(rowhash.NewSample(c.FitHashes, c.FitTies), h.Number())
+		g.used[1].Add(rowhash.NewSample(c.CalHashes, c.CalTies), h.Number())
 	}
 	var scaling rows.Scaling
 	scaling.Mean, scaling.Deviation = g.bundle.Scaling()
@@ -126,14 +128,14 @@ func (g *accumulator) add(ctx context.Context, r attach.Rows) error {
 	return nil
 }
 
-// check returns an error if labels, targets or groups do not fit the rows, which have c
+// check returns an error if labels, targets or groups do not fit the rows r. The model has c
 // logits.
 func (g *accumulator) check(r attach.Rows, groups []string, c int) error {
 	n := r.Len()
 	has := [...]bool{groups != nil, r.Labels != nil, c > 0, r.Targets.Cols > 0}
-	for k, what := range optionalParts {
+	for k, name := range optionalParts {
 		if g.n > 0 && has[k] != g.has[k] {
-			return fmt.Errorf("some rows have %s and others have none", what)
+			return fmt.Errorf("some rows have %s and others have none", name)
 		}
 	}
 	g.has = has
@@ -159,18 +161,18 @@ func (g *accumulator) check(r attach.Rows, groups []string, c int) error {
 	return nil
 }
 
-// evaluation computes all figures.
+// evaluation computes the evaluation of all rows that were added.
 func (g *accumulator) evaluation(ctx context.Context) (*Evaluation, error) {
 	b := g.bundle
 	e := &Evaluation{
 		Task: b.Base.Task, Rows: g.n, CalibrationRows: b.Calibration.NCal, HeldOut: b.Calibration.HeldOut,
-		Alpha: g.at[g.main].Options().Alpha, Level: g.at[g.main].Options().Level, Guarantees: []Guarantee{},
+		Alpha: g.predictors[g.main].Options().Alpha, Level: g.predictors[g.main].Options().Level, Guarantees: []Guarantee{},
 	}
 	if len(b.Calibration.OOD) > 0 {
-		e.Flags = g.flags(e)
+		e.Flags = g.evaluateFlags(e)
 		if g.o.OOD != nil {
 			var err error
-			if e.OOD, err = g.ood(ctx); err != nil {
+			if e.OOD, err = g.evaluateOOD(ctx); err != nil {
 				return nil, err
 			}
 		}
@@ -181,6 +183,6 @@ func (g *accumulator) evaluation(ctx context.Context) (*Evaluation, error) {
 		e.Targets = g.targetEvaluations(ctx, e)
 	}
 	g.addNotes(e)
-	g.limits(e)
+	g.findFailingParts(e)
 	return e, ctx.Err()
 }

@@ -17,34 +17,34 @@ import (
 )
 
 const (
-	// reliabilityBins is the number of bins of the expected calibration error.
+	// reliabilityBins is the number of bins of confidence for the expected calibration error.
 	reliabilityBins = 15
-	// riskPoints is the largest number of points of a risk–coverage curve.
-	riskPoints = 200
+	// maxRiskPoints is the largest number of points of a risk–coverage curve.
+	maxRiskPoints = 200
 )
 
-// classes collects the predictions of a classifier.
+// classes collects the results of a classifier, one for each row.
 type classes struct {
 	top           []int        // predicted class
-	before, after []float64    // probability of that class, before and after temperature scaling
-	nll           [2][]float64 // negative log-likelihood, before and after temperature scaling
-	sets          []coverings  // by level
+	before, after []float64    // probability of the predicted class, before and after temperature scaling
+	nll           [2][]float64 // negative log-likelihood of the label, before and after temperature scaling
+	sets          []outcomes   // one for each level
 	accept        []bool
 }
 
-// addClasses collects the predictions for a block of rows, by level. Rows may lack labels
-// or logits.
+// addClasses collects the results for a block of rows, from one slice of predictions for each
+// level. It does nothing if the rows lack labels or logits.
 func (g *accumulator) addClasses(predictions [][]attach.Prediction, labels []int, logits blas32.General) {
 	if labels == nil || logits.Cols == 0 {
 		return
 	}
 	if g.classes.sets == nil {
-		g.classes.sets = make([]coverings, len(g.at))
+		g.classes.sets = make([]outcomes, len(g.predictors))
 	}
 	c, base, temperature := &g.classes, g.bundle.Base, g.bundle.Calibration.Temperature
-	for i, one := range predictions[g.main] {
+	for i, prediction := range predictions[g.main] {
 		z := rows.Row(logits, i)
-		before, label := one.Confidence, z[labels[i]]
+		before, label := prediction.Confidence, z[labels[i]]
 		if !base.Sigmoid {
 			s := softmax.New(z, 1)
 			before = s.Largest()
@@ -53,8 +53,8 @@ func (g *accumulator) addClasses(predictions [][]attach.Prediction, labels []int
 		if temperature != 0 {
 			c.nll[1] = append(c.nll[1], softmax.New(z, temperature).LogSum()-float64(label)/temperature)
 		}
-		c.top, c.before, c.after = append(c.top, one.Class), append(c.before, before), append(c.after, one.Confidence)
-		c.accept = append(c.accept, one.Accept)
+		c.top, c.before, c.after = append(c.top, prediction.Class), append(c.before, before), append(c.after, prediction.Confidence)
+		c.accept = append(c.accept, prediction.Accept)
 		for k := range predictions {
 			if set := predictions[k][i].Set; set != nil {
 				c.sets[k].add(slices.Contains(set, labels[i]), float64(len(set)))
@@ -63,7 +63,7 @@ func (g *accumulator) addClasses(predictions [][]attach.Prediction, labels []int
 	}
 }
 
-// classEvaluation returns the figures of a classifier, or nil without labels or logits.
+// classEvaluation returns the results of a classifier, or nil without labels or logits.
 func (g *accumulator) classEvaluation(ctx context.Context, e *Evaluation) *Classifier {
 	c, n := g.classes, len(g.classes.top)
 	if n == 0 {
@@ -75,9 +75,9 @@ func (g *accumulator) classEvaluation(ctx context.Context, e *Evaluation) *Class
 		ByClass:  g.byLabel().rates(right, nil), ByGroup: g.byGroup().rates(right, nil),
 		Uncalibrated: reliability(c.before, right), Temperature: g.bundle.Calibration.Temperature,
 	}
-	wrong, unsure := make([]bool, n), make([]float64, n)
+	wrong, uncertainty := make([]bool, n), make([]float64, n)
 	for i := range n {
-		wrong[i], unsure[i] = !right(i), 1-c.after[i]
+		wrong[i], uncertainty[i] = !right(i), 1-c.after[i]
 	}
 	if !g.bundle.Base.Sigmoid {
 		out.Uncalibrated.NLL = new(stat.Mean(c.nll[0], nil))
@@ -86,9 +86,9 @@ func (g *accumulator) classEvaluation(ctx context.Context, e *Evaluation) *Class
 		after := reliability(c.after, right)
 		after.NLL, out.Calibrated = new(stat.Mean(c.nll[1], nil)), &after
 	}
-	// Neither is NaN: Predict checks logits and scores.
-	out.AURC, _ = measure.AURC(unsure, wrong)
-	points, _ := measure.RiskCoverage(unsure, wrong, riskPoints)
+	// measure.AURC returns an error only for NaN, but Predict has checked logits and scores.
+	out.AURC, _ = measure.AURC(uncertainty, wrong)
+	points, _ := measure.RiskCoverage(uncertainty, wrong, maxRiskPoints)
 	for _, p := range points {
 		out.RiskCoverage = append(out.RiskCoverage, RiskPoint{Coverage: p.Coverage, Risk: p.Risk, Confidence: 1 - p.Threshold})
 	}
@@ -101,8 +101,8 @@ func (g *accumulator) classEvaluation(ctx context.Context, e *Evaluation) *Class
 	if ranks := g.bundle.Calibration.TrueClasses.Ranks; ranks != nil {
 		out.CalibrationAccuracy = rateWhere(len(ranks), func(i int) bool { return ranks[i] == 0 }, nil)
 	}
-	g.sets(ctx, e, out)
-	if p := g.at[g.main]; p.Selective() != nil {
+	g.evaluateSets(ctx, e, out)
+	if p := g.predictors[g.main]; p.Selective() != nil {
 		accepted := func(i int) bool { return c.accept[i] }
 		out.Accepted, out.SelectiveError = rateWhere(n, accepted, nil), rateWhere(n, func(i int) bool { return wrong[i] }, accepted)
 		if out.SelectiveError != nil {
@@ -113,15 +113,15 @@ func (g *accumulator) classEvaluation(ctx context.Context, e *Evaluation) *Class
 	return out
 }
 
-// sets evaluates prediction sets at every level.
-func (g *accumulator) sets(ctx context.Context, e *Evaluation, out *Classifier) {
-	p := g.at[g.main]
+// evaluateSets evaluates prediction sets at every level, and tests their guarantees.
+func (g *accumulator) evaluateSets(ctx context.Context, e *Evaluation, out *Classifier) {
+	p := g.predictors[g.main]
 	if p.Sets() == nil {
 		return
 	}
 	labels := g.byLabel()
 	var all []*Coverage
-	out.Sets, out.SetScore = make([]Coverage, len(g.at)), p.Options().Sets
+	out.Sets, out.SetScore = make([]Coverage, len(g.predictors)), p.Options().Sets
 	switch {
 	case p.Options().SetsByClass:
 		out.SetsBy = "class"
@@ -144,23 +144,23 @@ func (g *accumulator) sets(ctx context.Context, e *Evaluation, out *Classifier) 
 		rates := parts.rates(func(i int) bool { return sets.covered[i] }, sets.width)
 		for i, r := range rates {
 			r.Nominal = c.Nominal
-			one := Guarantee{Kind: hypothesis.SetCoverage, Rate: r, accuracy: accuracy[i].Fraction}
+			guarantee := Guarantee{Kind: hypothesis.SetCoverage, Rate: r, accuracy: accuracy[i].Fraction}
 			if r.Name != "" {
-				one.Part = out.SetsBy
+				guarantee.Part = out.SetsBy
 			}
 			if p.Options().Smoothed {
-				one.accuracy = 0 // smoothed sets may be empty
+				guarantee.accuracy = 0 // smoothed sets may be empty, so they can cover less often than the model is right
 			}
-			e.judge(one, counts[r.part], len(rates))
+			e.judge(guarantee, counts[r.part], len(rates))
 		}
 	}
 	g.worstSlabs(ctx, all, g.classes.sets)
 }
 
-// setParts groups rows by the parts whose set coverage is guaranteed separately, and counts
-// the calibration rows of each part.
+// setParts groups rows by the classes or clusters for which the coverage of sets is guaranteed
+// separately. It also returns the number of calibration rows of each part.
 func (g *accumulator) setParts(level int) (p grouping, counts []int) {
-	sets, names := g.at[level].Sets(), map[int][]string{}
+	sets, names := g.predictors[level].Sets(), map[int][]string{}
 	for class := range g.byLabel().names {
 		part, n := sets.Part(class)
 		for len(counts) <= part {
@@ -170,10 +170,10 @@ func (g *accumulator) setParts(level int) (p grouping, counts []int) {
 		names[part] = append(names[part], g.className(class))
 	}
 	for part := range counts {
-		p.names = append(p.names, display.List(names[part], mostNoted))
+		p.names = append(p.names, display.List(names[part], maxNamedClasses))
 	}
-	if len(names) == 1 && !g.at[level].Options().SetsByClass {
-		p.names[len(counts)-1] = "" // all rows
+	if len(names) == 1 && !g.predictors[level].Options().SetsByClass {
+		p.names[len(counts)-1] = "" // the only part is all rows
 	}
 	for _, label := range g.labels {
 		part, _ := sets.Part(label)
@@ -182,7 +182,7 @@ func (g *accumulator) setParts(level int) (p grouping, counts []int) {
 	return p, counts
 }
 
-// reliability compares confidence with accuracy, in bins of confidence.
+// reliability compares confidence with accuracy in bins of confidence.
 //
 // Reference: Guo, Pleiss, Sun & Weinberger (2017), On Calibration of Modern Neural Networks,
 // section 2.

@@ -1,6 +1,6 @@
 // Package evaluate tests the guarantees of a .attach file on rows whose labels or targets are
-// known: false-alarm rates, the coverage of intervals and prediction sets, and the error rate
-// of accepted rows. [Rows] predicts for them and returns an [Evaluation].
+// known. The guarantees are false-alarm rates, the coverage of intervals and prediction sets,
+// and the error rate of accepted rows. [Rows] predicts the rows and returns an [Evaluation].
 package evaluate
 
 import (
@@ -14,62 +14,67 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// Options chooses what Rows evaluates. The options of the predictor apply too: figures by
-// class, group and decile are those at its Level and Alpha, and its Seed draws the rows of
-// Points and of the search for the worst slab. The zero value is a good choice.
+// Options selects what Rows evaluates. The zero value uses default false-alarm rates and only
+// the level of the predictor.
+//
+// The options of the predictor also apply. Results by class, group and decile are for its
+// Level and Alpha. Its Seed determines the random rows of Points and of the search for the
+// worst slab.
 type Options struct {
-	// OOD are out-of-distribution rows, which should be flagged. They need no labels.
+	// OOD yields out-of-distribution rows, which should be flagged. They need no labels. Nil
+	// means that there are none.
 	OOD iter.Seq2[attach.Rows, error]
-	// Levels are further levels of intervals and sets, and Alphas further false-alarm
-	// rates. Nil Alphas stand for 0.01, 0.05 and 0.1.
+	// Levels are additional levels of intervals and sets. Alphas are additional false-alarm
+	// rates; nil means 0.01, 0.05 and 0.1.
 	Levels, Alphas []float64
 }
 
-// Evaluation holds the figures of a .attach file on labelled rows, and whether its guarantees
-// are met. Rates have Clopper–Pearson intervals of 95 %. A part is nil if the rows or the file
-// lack what it needs. The JSON form is stable.
+// Evaluation holds the results of a .attach file on labelled rows, and whether its guarantees
+// are met. Every Rate has a Clopper–Pearson interval of 95 %. A field is nil if the rows or
+// the file lack the data for it. The JSON form is stable.
 type Evaluation struct {
 	Task            attach.Task `json:"task"`
 	Rows            int         `json:"rows"`
 	CalibrationRows int         `json:"calibration_rows"`
-	HeldOut         string      `json:"held_out,omitempty"` // origin of the calibration rows: given, or split off the fit rows
+	HeldOut         string      `json:"held_out,omitempty"` // origin of the calibration rows: "given", or "split" off the fit rows
 	Alpha           float64     `json:"alpha"`
 	Level           float64     `json:"level"`
-	// Guarantees are those of flags, then those of intervals or prediction sets.
+	// Guarantees holds the tests of the guarantees: first for flags, then for intervals or
+	// prediction sets.
 	Guarantees []Guarantee `json:"guarantees"`
-	// Notes report what looks wrong, and what is missing.
+	// Notes holds findings, for example mistakes in the rows and data that are missing.
 	Notes      []Note      `json:"notes,omitempty"`
 	Flags      *Flags      `json:"flags,omitempty"`
 	Classifier *Classifier `json:"classifier,omitempty"`
-	Targets    []Target    `json:"targets,omitempty"` // of a regressor, in the order of its outputs
-	// IntervalScore is the nonconformity score that intervals are calibrated with.
+	Targets    []Target    `json:"targets,omitempty"` // results for each target of a regressor, in the order of its outputs
+	// IntervalScore is the nonconformity score by which intervals are calibrated.
 	IntervalScore string `json:"interval_score,omitempty"`
-	// Joint is the coverage of all targets of a row at once, by level, if
-	// attach.PredictOptions.Joint is set.
+	// Joint is the coverage of boxes that contain all targets of a row at once, for each
+	// level. It is nil unless attach.PredictOptions.Joint is set.
 	Joint []Coverage `json:"joint,omitempty"`
 	OOD   *OOD       `json:"ood,omitempty"`
 }
 
-// Rate counts the rows with some property.
+// Rate is the fraction of rows with some property, for example of flagged rows.
 type Rate struct {
-	Name     string  `json:"name,omitempty"`    // of the class, group or decile that the rows belong to
+	Name     string  `json:"name,omitempty"`    // the class, group or decile of the rows
 	Nominal  float64 `json:"nominal,omitempty"` // guaranteed or predicted rate
 	Count    int     `json:"count"`
 	Rows     int     `json:"rows"`
 	Fraction float64 `json:"fraction"` // Count / Rows
-	Low      float64 `json:"ci_low"`   // ends of its 95 % interval
-	High     float64 `json:"ci_high"`
+	Low      float64 `json:"ci_low"`   // lower end of the 95 % interval of Fraction
+	High     float64 `json:"ci_high"`  // upper end
 	// MeanWidth is the mean width of the finite intervals, or the mean size of the sets.
 	MeanWidth *float64 `json:"mean_width,omitempty"`
-	// AdjustedPValue is the probability of at least as many misses in this part of the rows
-	// if all parts are alike, adjusted for the number of all parts of the evaluation
-	// (Holm). It is nil if parts are not compared.
+	// AdjustedPValue is the p-value of the test whether these rows have more misses than the
+	// guarantee allows on average. It is adjusted for the number of all classes, groups and
+	// deciles that are tested (Holm). It is nil if they are not tested.
 	AdjustedPValue *float64 `json:"adjusted_p_value,omitempty"`
 
-	part int // number of the class or part
+	part int // index of the class, group or decile
 }
 
-// rate returns nil if there are no rows.
+// rate returns the rate of count among rows, with its interval, or nil if there are no rows.
 func rate(count, rows int) *Rate {
 	if rows == 0 {
 		return nil
@@ -78,157 +83,158 @@ func rate(count, rows int) *Rate {
 	return &Rate{Count: count, Rows: rows, Fraction: float64(count) / float64(rows), Low: low, High: high}
 }
 
-// rateWhere returns the rate of rows with a property among those that where selects. A nil
-// where selects all n rows.
+// rateWhere returns the rate of rows for which has is true, among the rows for which where is
+// true. A nil where selects all n rows.
 func rateWhere(n int, has, where func(i int) bool) *Rate {
-	hits, all := 0, 0
+	count, selected := 0, 0
 	for i := range n {
 		if where == nil || where(i) {
-			all++
+			selected++
 			if has(i) {
-				hits++
+				count++
 			}
 		}
 	}
-	return rate(hits, all)
+	return rate(count, selected)
 }
 
-// Note is a finding about an evaluation, with advice if there is any.
+// Note is a finding about the rows or the .attach file, with advice if there is any.
 type Note struct {
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
-	// Part is set if a guarantee holds on average but not in each part of the rows:
-	// "decile" (of the prediction), "class" or "group". Option and Value are then the
-	// option that mends it, if there is one: "interval_score" and a score, "sets_by_class",
-	// "flag_by_class", or "groups" of a fit.
+	// Part is set if a guarantee holds on average but fails in some parts of the rows. It
+	// names the kind of part: "decile" (of the prediction), "class" or "group". Option then
+	// names an option that improves the worst part, if there is one: "interval_score" (whose
+	// new value is Value), "sets_by_class", "flag_by_class", or "groups" of a fit.
 	Part   string `json:"part,omitempty"`
 	Option string `json:"option,omitempty"`
 	Value  string `json:"value,omitempty"`
 }
 
-// Histogram counts numbers from 0 to 1 in bins of equal width. A bin includes its upper end;
-// the first bin includes both.
+// Histogram counts numbers from 0 to 1 in bins of equal width. Each bin includes its upper
+// end, and the first bin also its lower end.
 type Histogram struct {
 	Counts   []int     `json:"counts"`
-	Expected []float64 `json:"expected"` // counts if the guarantees are met
-	// KSStatistic and KSPValue are those of the two-sample Kolmogorov–Smirnov test of these
-	// rows against the calibration rows. Both are nil if the calibration rows have no such
-	// numbers, and for p-values by predicted class.
+	Expected []float64 `json:"expected"` // expected counts if the guarantees are met
+	// KSStatistic and KSPValue are the results of a two-sample Kolmogorov–Smirnov test that
+	// compares these rows with the calibration rows. They are nil if there are no numbers of
+	// calibration rows to compare with, or if p-values are ranked by predicted class.
 	KSStatistic *float64 `json:"ks_statistic,omitempty"`
 	KSPValue    *float64 `json:"ks_p_value,omitempty"`
 }
 
-// Flags holds the figures of a detector on in-distribution rows.
+// Flags holds the results of a detector on in-distribution rows.
 type Flags struct {
-	ByAlpha []Rate    `json:"by_alpha"` // flagged rows, by alpha
+	ByAlpha []Rate    `json:"by_alpha"` // rate of flagged rows, for each alpha
 	PValues Histogram `json:"p_values"`
-	// ByClass and ByGroup are the rows flagged at the predictor's alpha, by label and by
-	// attach.Rows.Groups.
+	// ByClass and ByGroup are the rates of rows that are flagged at the alpha of the
+	// predictor, for each label and for each group in attach.Rows.Groups.
 	ByClass []Rate `json:"by_class,omitempty"`
 	ByGroup []Rate `json:"by_group,omitempty"`
 }
 
-// OOD holds the figures of a detector on out-of-distribution rows.
+// OOD holds the results of a detector on out-of-distribution rows.
 type OOD struct {
 	Rows    int       `json:"rows"`
-	ByAlpha []Rate    `json:"by_alpha"` // flagged rows (the detection rate), by alpha
+	ByAlpha []Rate    `json:"by_alpha"` // rate of flagged rows (the detection rate), for each alpha
 	PValues Histogram `json:"p_values"`
-	// AUROC measures how well scores separate these rows from the in-distribution rows.
-	// FPR95 is the fraction of in-distribution rows flagged when 95 % of these rows are.
+	// AUROC measures how well scores separate OOD rows from in-distribution rows: 1 is
+	// perfect, 0.5 is chance. FPR95 is the fraction of in-distribution rows that are flagged
+	// at the threshold that flags 95 % of the OOD rows.
 	AUROC float64 `json:"auroc"`
 	FPR95 float64 `json:"fpr95"`
 }
 
-// Classifier holds the figures of a classifier on labelled rows.
+// Classifier holds the results of a classifier on labelled rows.
 type Classifier struct {
 	Accuracy            *Rate  `json:"accuracy"`
-	CalibrationAccuracy *Rate  `json:"calibration_accuracy,omitempty"` // on the calibration rows, if the .attach file has it
-	AccuracyFlagged     *Rate  `json:"accuracy_flagged,omitempty"`     // among rows flagged at the predictor's alpha
+	CalibrationAccuracy *Rate  `json:"calibration_accuracy,omitempty"` // accuracy on the calibration rows; nil if the .attach file lacks their labels
+	AccuracyFlagged     *Rate  `json:"accuracy_flagged,omitempty"`     // accuracy among rows that are flagged at the alpha of the predictor
 	AccuracyUnflagged   *Rate  `json:"accuracy_unflagged,omitempty"`
-	ByClass             []Rate `json:"by_class"` // accuracy, by label
+	ByClass             []Rate `json:"by_class"` // accuracy for each label
 	ByGroup             []Rate `json:"by_group,omitempty"`
-	// Uncalibrated is the reliability of the softmax of the logits, and Calibrated that of
+	// Uncalibrated is the reliability of the plain softmax, and Calibrated the reliability of
 	// the softmax of the logits divided by Temperature. Calibrated is nil if no temperature
 	// was fitted.
 	Uncalibrated Reliability  `json:"uncalibrated"`
 	Calibrated   *Reliability `json:"calibrated,omitempty"`
 	Temperature  float64      `json:"temperature,omitempty"`
-	// RiskCoverage is the error rate of the most confident predictions, in at most 200 points.
-	// AURC is the area under this curve. AURCOODScore is the area if predictions are ranked by
-	// OOD score instead of confidence.
+	// RiskCoverage is a curve of at most 200 points: the error rate of the most confident
+	// predictions, for increasing fractions of them. AURC is the area under this curve.
+	// AURCOODScore is the area if predictions are ranked by OOD score instead of confidence.
 	RiskCoverage []RiskPoint `json:"risk_coverage"`
 	AURC         float64     `json:"aurc"`
 	AURCOODScore *float64    `json:"aurc_ood_score,omitempty"`
-	Sets         []Coverage  `json:"sets,omitempty"` // by level
+	Sets         []Coverage  `json:"sets,omitempty"` // coverage of prediction sets, for each level
 	// SetScore is the nonconformity score of prediction sets. SetsBy is "class" or "cluster"
-	// if their coverage is guaranteed for each of these separately, and else empty.
+	// if coverage is guaranteed separately for each class or cluster. Otherwise it is empty.
 	SetScore string `json:"set_score,omitempty"`
 	SetsBy   string `json:"sets_by,omitempty"`
-	// Accepted are the rows that attach.PredictOptions.MaxError accepts, and SelectiveError
-	// the wrong ones among them.
+	// Accepted is the rate of rows that are accepted with attach.PredictOptions.MaxError.
+	// SelectiveError is the rate of wrong predictions among the accepted rows.
 	Accepted       *Rate `json:"accepted,omitempty"`
 	SelectiveError *Rate `json:"selective_error,omitempty"`
 }
 
-// RiskPoint is the error rate of the predictions with at least some confidence.
+// RiskPoint is the error rate of all predictions with at least a given confidence.
 type RiskPoint struct {
-	Coverage   float64 `json:"coverage"`   // fraction of all predictions
+	Coverage   float64 `json:"coverage"`   // fraction of all predictions that have at least Confidence
 	Risk       float64 `json:"risk"`       // error rate of these predictions
-	Confidence float64 `json:"confidence"` // the lowest confidence among them
+	Confidence float64 `json:"confidence"` // the lowest confidence of these predictions
 }
 
-// Reliability compares confidence with accuracy.
+// Reliability compares the confidence of predictions with their accuracy.
 type Reliability struct {
-	NLL *float64 `json:"nll,omitempty"` // mean negative log-likelihood of the labels, of a softmax
+	NLL *float64 `json:"nll,omitempty"` // mean negative log-likelihood of the labels; nil without a softmax
 	ECE float64  `json:"ece"`           // expected calibration error, in 15 bins of equal width
-	// Bins are the bins with rows: Nominal is their mean confidence, Fraction their
-	// accuracy.
+	// Bins holds the bins of confidence that contain predictions. Nominal is the mean
+	// confidence in a bin, and Fraction the accuracy.
 	Bins []Rate `json:"bins"`
 }
 
-// Coverage is how often the intervals or sets of one level contain the truth.
+// Coverage is the rate of rows whose interval or set at one level contains the truth.
 type Coverage struct {
 	Rate                 // Nominal is the level
 	MedianWidth *float64 `json:"median_width,omitempty"`
 	Infinite    int      `json:"infinite,omitempty"`    // number of unbounded intervals
-	SizeCounts  []int    `json:"size_counts,omitempty"` // number of sets with 0, 1, … classes
+	SizeCounts  []int    `json:"size_counts,omitempty"` // SizeCounts[k] is the number of sets with k classes
 	ByClass     []Rate   `json:"by_class,omitempty"`
 	ByGroup     []Rate   `json:"by_group,omitempty"`
-	ByDecile    []Rate   `json:"by_decile,omitempty"` // of the prediction
-	// WorstSlab is the coverage of the worst slab: the rows between two parallel
-	// hyperplanes of the feature space that are covered least, among slabs with at least a
-	// tenth of the rows. It is searched on one half of at most 10,000 rows and measured on
-	// the other half.
+	ByDecile    []Rate   `json:"by_decile,omitempty"` // by decile of the prediction
+	// WorstSlab is the coverage of the worst slab. A slab is the rows between two parallel
+	// hyperplanes of the feature space, and at least a tenth of all rows. The slab with the
+	// lowest coverage is searched on half of the rows, of which at most 10,000 are used. Its
+	// coverage is then measured on the other half.
 	//
 	// Reference: Cauchois, Gupta & Duchi (2021), Knowing what You Know: valid and
 	// validated confidence sets in multiclass and multilabel prediction.
 	WorstSlab *Rate `json:"worst_slab,omitempty"`
 }
 
-// Target holds the figures of one target of a regressor.
+// Target holds the results for one target of a regressor.
 type Target struct {
-	Name string `json:"name,omitempty"` // of its column, if the .attach file was fitted on a table
-	// RMSE, MAE and R2 are those of the predictions of the model.
+	Name string `json:"name,omitempty"` // column of the target, if the .attach file was fitted on a table
+	// RMSE, MAE and R2 describe the errors of the predictions of the model itself.
 	RMSE *float64 `json:"rmse,omitempty"`
 	MAE  *float64 `json:"mae,omitempty"`
 	R2   *float64 `json:"r2,omitempty"`
-	// Coverage is the coverage of the intervals, by level.
+	// Coverage is the coverage of the intervals, for each level.
 	Coverage []Coverage `json:"coverage,omitempty"`
-	// CRPS is the continuous ranked probability score of the predicted quantiles, and
-	// PinballLoss their mean loss at PinballLevels. PIT counts the levels of the targets
-	// among the predicted quantiles (probability integral transform), and PITCalibrated
-	// their levels in the conformal predictive distribution.
+	// CRPS is the continuous ranked probability score of the predicted quantiles. PinballLoss
+	// is their mean pinball loss at each of PinballLevels. PIT (probability integral
+	// transform) counts the levels of the targets in the predicted distribution, and
+	// PITCalibrated their levels in the conformal predictive distribution.
 	CRPS          *float64   `json:"crps,omitempty"`
 	PinballLevels []float64  `json:"pinball_levels,omitempty"`
 	PinballLoss   []float64  `json:"pinball_loss,omitempty"`
 	PIT           *Histogram `json:"pit,omitempty"`
 	PITCalibrated *Histogram `json:"pit_calibrated,omitempty"`
-	// Points are targets and their intervals at the predictor's level, for a sample of at
-	// most 2,000 rows.
+	// Points holds targets and their intervals at the level of the predictor, for a random
+	// sample of at most 2,000 rows.
 	Points []TargetPoint `json:"points,omitempty"`
 }
 
-// TargetPoint is a target and its interval.
+// TargetPoint holds the true target of a row and its predicted median and interval.
 type TargetPoint struct {
 	Target float64 `json:"target"`
 	Median float64 `json:"median"`
@@ -236,10 +242,10 @@ type TargetPoint struct {
 	Upper  float64 `json:"upper"`
 }
 
-// Rows predicts for blocks of rows and compares the predictions with their Labels or
-// Targets. The example shows how to pass a single block. Rows that have neither are evaluated
-// for flags only. Rows may have Groups even if the .attach file is not calibrated by group.
-// Memory holds a few numbers for each row, and the features of at most 10,000 rows.
+// Rows predicts blocks of rows and compares the predictions with the Labels or Targets of the
+// rows. The example shows how to pass a single block. Without labels or targets, only flags
+// are evaluated. Rows may have Groups even if the .attach file is not calibrated by group.
+// Rows keeps a few numbers for each row in memory, and the features of at most 10,000 rows.
 func Rows(ctx context.Context, p *attach.Predictor, blocks iter.Seq2[attach.Rows, error], o Options) (*Evaluation, error) {
 	if p == nil || p.Bundle() == nil {
 		return nil, errors.New("the predictor is empty: make one with Bundle.Predictor")
@@ -275,9 +281,9 @@ func Rows(ctx context.Context, p *attach.Predictor, blocks iter.Seq2[attach.Rows
 	return g.evaluation(ctx)
 }
 
-// sortedUnique returns all of the numbers once, in increasing order.
-func sortedUnique(one float64, more []float64) []float64 {
-	all := append([]float64{one}, more...)
+// sortedUnique returns the distinct numbers of first and more, in increasing order.
+func sortedUnique(first float64, more []float64) []float64 {
+	all := append([]float64{first}, more...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

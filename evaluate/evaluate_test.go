@@ -24,7 +24,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// TestClassifier compares with figures computed from the predictions.
+// TestClassifier compares flags and accuracy with counts of the predictions.
 func TestClassifier(t *testing.T) {
 	b := mustFit(t, classifier(2000))
 	batch := blob(9, 1000, 8, 3, 0)
@@ -52,7 +52,8 @@ func TestClassifier(t *testing.T) {
 	}
 }
 
-// TestRegressor compares with figures computed from the predictions.
+// TestRegressor compares coverage and errors with figures that the test computes from the
+// predictions.
 func TestRegressor(t *testing.T) {
 	b := mustFit(t, regressor(1, 2000, 2))
 	test := regressor(2, 1000, 2)
@@ -104,7 +105,8 @@ func TestRegressor(t *testing.T) {
 	}
 }
 
-// TestConfidence compares with scikit-learn and NumPy. The script is testdata/evaluate.py.
+// TestConfidence compares NLL, ECE and AURC with the results of scikit-learn and NumPy, which
+// testdata/evaluate.py computed.
 func TestConfidence(t *testing.T) {
 	var want struct {
 		Logits      []float32
@@ -144,7 +146,8 @@ func TestConfidence(t *testing.T) {
 	}
 }
 
-// TestSets compares with figures computed from the predictions.
+// TestSets compares the coverage of sets and the error rate of accepted rows with counts of
+// the predictions.
 func TestSets(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
@@ -188,8 +191,8 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// TestClassesOfOneName checks that classes with equal names have separate guarantees, each
-// with its own calibration rows.
+// TestClassesOfOneName checks that two classes with the same name have separate guarantees,
+// each with the calibration rows of its class.
 func TestClassesOfOneName(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
@@ -209,8 +212,8 @@ func TestClassesOfOneName(t *testing.T) {
 }
 
 // TestSetsOfAnAccurateModel checks that there is no advice if sets cover more often than
-// guaranteed because the model alone is right that often. Sets that are never empty cover at
-// least as often as the model is right.
+// guaranteed because the model is right that often. Sets that are never empty cover at least
+// as often as the model is right.
 func TestSetsOfAnAccurateModel(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
@@ -232,7 +235,7 @@ func TestSetsOfAnAccurateModel(t *testing.T) {
 	}
 }
 
-// TestBlocks checks that the division into blocks does not change the evaluation.
+// TestBlocks checks that the evaluation does not depend on how rows are divided into blocks.
 func TestBlocks(t *testing.T) {
 	in := regressor(1, 500, 2)
 	in.Groups = make([]string, 500)
@@ -252,7 +255,7 @@ func TestBlocks(t *testing.T) {
 		t.Errorf("CRPS %v in blocks and %v at once", *cut.Targets[1].CRPS, *once.Targets[1].CRPS)
 	}
 	for _, e := range []*evaluate.Evaluation{cut, once} {
-		for i := range e.Targets { // floating-point sums depend on their order
+		for i := range e.Targets { // floating-point sums depend on the order of the numbers
 			e.Targets[i].CRPS, e.Targets[i].PinballLoss = nil, nil
 		}
 	}
@@ -271,8 +274,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestVerdicts checks verdicts of rows that are exchangeable with the calibration rows, and of
-// rows that are not.
+// TestVerdicts checks the verdicts for rows that are exchangeable with the calibration rows,
+// for rows that are not, and for too few rows.
 func TestVerdicts(t *testing.T) {
 	in := regressor(1, 2000, 1)
 	b := mustFit(t, in)
@@ -290,7 +293,7 @@ func TestVerdicts(t *testing.T) {
 		rows    attach.FitOptions
 		n       int
 		verdict string
-		do      string
+		advice  string
 	}{
 		{"good", given, test, 1500, "met", ""},
 		{"spread", given, spread, 1500, "violated", "check what changed since calibration"},
@@ -314,7 +317,7 @@ func TestVerdicts(t *testing.T) {
 			if p.Kind == "interval_coverage" && p.Nominal > .999 && !strings.Contains(p.Message, "guarantee: at least 99.99 %)") {
 				t.Errorf("%s: %s", tt.name, p.Message)
 			}
-			if p.Kind == "interval_coverage" && (p.Verdict != tt.verdict || !strings.HasPrefix(p.Advice, tt.do) || (p.Advice == "") != (tt.do == "")) {
+			if p.Kind == "interval_coverage" && (p.Verdict != tt.verdict || !strings.HasPrefix(p.Advice, tt.advice) || (p.Advice == "") != (tt.advice == "")) {
 				t.Errorf("%s: %+v", tt.name, p)
 			}
 		}
@@ -366,7 +369,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestOOD compares AUROC with a count over pairs of rows.
+// TestOOD compares AUROC with its definition: the fraction of pairs in which the OOD row has
+// the higher score.
 func TestOOD(t *testing.T) {
 	b := mustFit(t, classifier(300))
 	in, out := blob(9, 100, 8, 3, 0), blob(10, 70, 8, 3, 1)
@@ -390,8 +394,8 @@ func TestOOD(t *testing.T) {
 	}
 }
 
-// TestJoint checks that joint boxes are judged as a whole, and that intervals with one end are
-// judged.
+// TestJoint checks that the guarantee of joint boxes is tested instead of one for each target.
+// It also checks the coverage of intervals with one finite end.
 func TestJoint(t *testing.T) {
 	b := mustFit(t, regressor(1, 1000, 2))
 	test := regressor(2, 500, 2)
@@ -422,8 +426,8 @@ func TestJoint(t *testing.T) {
 	}
 }
 
-// TestAccepted checks the figures of accepted rows: if no row can be accepted, if there are
-// too few, and if too many are wrong.
+// TestAccepted checks the results for accepted rows: if no row can be accepted, if there are
+// too few rows, and if too many are wrong.
 func TestAccepted(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
@@ -453,8 +457,8 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// TestMissingParts checks rows whose scores are lower than guaranteed, and regressors without
-// an interval model, without logits, or with one prediction for all rows.
+// TestMissingParts checks rows with unusually low scores, and regressors without an interval
+// model, without logits, or with equal predictions for all rows.
 func TestMissingParts(t *testing.T) {
 	in := classifier(1000)
 	in.Cal = blob(2, 1500, 8, 3, 0)
@@ -491,7 +495,7 @@ func TestMissingParts(t *testing.T) {
 	}
 }
 
-// TestOneRow checks that messages use the singular.
+// TestOneRow checks that messages about a single row use the singular.
 func TestOneRow(t *testing.T) {
 	e := mustEvaluate(t, calibratedClassifier(t), blocksOf(blob(9, 1, 8, 3, 0), blas32.General{}, nil), attach.PredictOptions{Sets: "lac"}, evaluate.Options{})
 	for _, p := range e.Guarantees {
@@ -501,9 +505,9 @@ func TestOneRow(t *testing.T) {
 	}
 }
 
-// TestFlagsByClass uses a class with higher scores than others. P-values over all classes flag
-// it too often. P-values by class flag it as often as guaranteed, and each predicted class has
-// a guarantee.
+// TestFlagsByClass checks p-values by predicted class if one class has higher scores than the
+// others. P-values over all classes flag this class too often. P-values by class must flag it
+// at the guaranteed rate, and each predicted class must have a guarantee.
 func TestFlagsByClass(t *testing.T) {
 	in := classifier(300)
 	in.Detector, in.Cal = method("covariance"), widerLastClass(2, 1500)
@@ -524,7 +528,7 @@ func TestFlagsByClass(t *testing.T) {
 	if len(named) != 3 || rows != each.Rows {
 		t.Errorf("guarantees are of %v and %d rows", named, rows)
 	}
-	// P-values by class do not rank the scores of all classes together.
+	// P-values by class are not compared with the scores of all calibration rows.
 	if p := each.Flags.PValues; p.KSPValue != nil || p.KSStatistic != nil {
 		t.Errorf("p-values by class are compared with those of the calibration rows: %v, %v", *p.KSStatistic, *p.KSPValue)
 	}
@@ -562,7 +566,8 @@ func TestFlagsByClass(t *testing.T) {
 	}
 }
 
-// widerLastClass returns rows with wider features in the last predicted class.
+// widerLastClass returns rows whose features are scaled by 1.3 if the last class is predicted,
+// so that these rows have higher scores.
 func widerLastClass(seed uint64, n int) ood.Batch {
 	b := blob(seed, n, 8, 3, 0)
 	for i := range b.Labels {
@@ -576,7 +581,7 @@ func widerLastClass(seed uint64, n int) ood.Batch {
 	return b
 }
 
-// TestFlagByClassErrors checks what p-values by class require.
+// TestFlagByClassErrors checks that p-values by class need a classifier, and rows with logits.
 func TestFlagByClassErrors(t *testing.T) {
 	r := mustFit(t, regressor(1, 200, 1))
 	if _, err := r.Predictor(attach.PredictOptions{FlagByClass: true}); err == nil || !strings.Contains(err.Error(), "need a classifier") {
@@ -590,10 +595,9 @@ func TestFlagByClassErrors(t *testing.T) {
 	}
 }
 
-// TestClusters checks that sets by cluster have a guarantee for each cluster, with the
-// calibration rows of the cluster.
+// TestClusters checks that sets by cluster have a guarantee for each cluster of classes.
 func TestClusters(t *testing.T) {
-	many := func(seed uint64, n int) ood.Batch { // the model guesses every other class at random
+	many := func(seed uint64, n int) ood.Batch { // the predictions of the model are random for rows of every second class
 		b, rng := blob(seed, n, 8, 12, 0), rand.New(rand.NewPCG(seed, 17))
 		for i, label := range b.Labels {
 			b.Logits.Data[12*i+label] += 4
@@ -642,8 +646,9 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// TestIntervalScore checks the name of the interval score, and that intervals by rcp are
-// judged by the half of the calibration rows that calibrates.
+// TestIntervalScore checks that the evaluation names the interval score. For the score rcp, it
+// also checks that guarantees count only half of the calibration rows, because the other half
+// fits the scores.
 func TestIntervalScore(t *testing.T) {
 	b := mustFit(t, regressor(1, 300, 1))
 	test := regressor(2, 300, 1)
@@ -656,8 +661,8 @@ func TestIntervalScore(t *testing.T) {
 			if few := strings.Contains(p.Message, "calibration rows are too few for this guarantee"); p.Kind == "interval_coverage" && few != (want == "rcp") {
 				t.Errorf("by %s of 60 calibration rows: %s", want, p.Message)
 			}
-			// With 97 rows, 49 calibrate. With 48, all intervals would be unbounded at this
-			// level.
+			// With 97 calibration rows, 49 calibrate intervals. With 48, all intervals at this
+			// level would be unbounded.
 			if p.Kind == "interval_coverage" && want == "rcp" && p.Advice != "calibrate with at least 97 rows, and with 1,900 to tell whether the guarantee is met (half of them fit the scores)" {
 				t.Errorf("by rcp of 60 calibration rows: %s; %s", p.Message, p.Advice)
 			}
@@ -665,8 +670,9 @@ func TestIntervalScore(t *testing.T) {
 	}
 }
 
-// limitsOf returns the notes on parts in which an average guarantee does not hold.
-func limitsOf(e *evaluate.Evaluation) (list []evaluate.Note) {
+// partNotes returns the notes about parts of the rows in which a guarantee fails although it
+// holds on average.
+func partNotes(e *evaluate.Evaluation) (list []evaluate.Note) {
 	for _, n := range e.Notes {
 		if n.Part != "" {
 			list = append(list, n)
@@ -675,15 +681,15 @@ func limitsOf(e *evaluate.Evaluation) (list []evaluate.Note) {
 	return list
 }
 
-// TestNamesDeciles uses an interval model that ignores noise which grows with the prediction.
-// The note must name the decile with the lowest coverage, and the advised option must raise
-// it.
+// TestNamesDeciles checks the note about deciles. The interval model ignores that the noise
+// grows with the prediction. The note must name the decile with the lowest coverage, and the
+// advised option must raise that coverage.
 func TestNamesDeciles(t *testing.T) {
 	in := regressor(1, 500, 1)
 	cal, test := regressor(2, 1000, 1), regressor(3, 2000, 1)
 	in.Cal, in.CalTargets = cal.Batch, cal.Targets
 	b := mustFit(t, in)
-	with := func(score string) (*evaluate.Evaluation, evaluate.Rate) {
+	evaluateWith := func(score string) (*evaluate.Evaluation, evaluate.Rate) {
 		e := mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, nil), attach.PredictOptions{IntervalScore: score}, evaluate.Options{Levels: []float64{.5}})
 		for _, c := range e.Targets[0].Coverage {
 			if c.Nominal == e.Level {
@@ -693,32 +699,32 @@ func TestNamesDeciles(t *testing.T) {
 		t.Fatal("there is no coverage")
 		return nil, evaluate.Rate{}
 	}
-	e, worst := with("")
-	limits := limitsOf(e)
-	if len(limits) != 1 || limits[0].Part != "decile" || limits[0].Option != "interval_score" || *worst.AdjustedPValue > .05 ||
-		!strings.Contains(limits[0].Message, "where the prediction is "+worst.Name+", "+display.Percent(worst.Fraction)+" of 200 targets are within their intervals (") {
-		t.Fatalf("the worst decile is %+v, and the notes are %+v", worst, limits)
+	e, worst := evaluateWith("")
+	notes := partNotes(e)
+	if len(notes) != 1 || notes[0].Part != "decile" || notes[0].Option != "interval_score" || *worst.AdjustedPValue > .05 ||
+		!strings.Contains(notes[0].Message, "where the prediction is "+worst.Name+", "+display.Percent(worst.Fraction)+" of 200 targets are within their intervals (") {
+		t.Fatalf("the worst decile is %+v, and the notes are %+v", worst, notes)
 	}
 	for _, p := range e.Guarantees {
 		if p.Kind == "interval_coverage" && p.Verdict != "met" {
 			t.Errorf("the guarantee of the average is %+v", p)
 		}
 	}
-	after, better := with(limits[0].Value)
-	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Advice, "it covers the worst decile "+display.Percent(better.Fraction)) {
-		t.Errorf("with %s the worst decile is covered %s and the limits are %+v, and the advice is %q", limits[0].Value, display.Percent(better.Fraction), limitsOf(after), limits[0].Advice)
+	after, better := evaluateWith(notes[0].Value)
+	if len(partNotes(after)) > 0 || !strings.Contains(notes[0].Advice, "it covers the worst decile "+display.Percent(better.Fraction)) {
+		t.Errorf("with %s the worst decile is covered %s and the notes are %+v, and the advice is %q", notes[0].Value, display.Percent(better.Fraction), partNotes(after), notes[0].Advice)
 	}
-	// If a guarantee is violated, its deciles must not be noted.
+	// If a guarantee is violated, there must be no note about its deciles.
 	for i := range test.Targets.Data {
 		test.Targets.Data[i] += 4
 	}
-	if e, worst := with(""); len(limitsOf(e)) > 0 || worst.AdjustedPValue != nil {
-		t.Errorf("a violated guarantee has limits %+v", limitsOf(e))
+	if e, worst := evaluateWith(""); len(partNotes(e)) > 0 || worst.AdjustedPValue != nil {
+		t.Errorf("a violated guarantee has notes %+v", partNotes(e))
 	}
 }
 
-// ambiguous returns rows of three classes. A part of the last class looks like the other
-// classes.
+// ambiguous returns rows of three classes. Some rows of the last class look like rows of the
+// other classes.
 func ambiguous(seed uint64, n int) ood.Batch {
 	b := blob(seed, n, 8, 3, 0)
 	for i, label := range b.Labels {
@@ -729,8 +735,9 @@ func ambiguous(seed uint64, n int) ood.Batch {
 	return b
 }
 
-// TestNamesClasses uses a class whose rows mostly look like others, so that few of its sets
-// contain it. Sets by class must mend this.
+// TestNamesClasses checks the note about classes. Many rows of the last class look like other
+// classes, so their sets often miss it. The note must advise sets by class, and these must
+// cover the class.
 func TestNamesClasses(t *testing.T) {
 	in := classifier(300)
 	in.Batch, in.Cal = ambiguous(1, 300), ambiguous(2, 1500)
@@ -739,26 +746,26 @@ func TestNamesClasses(t *testing.T) {
 	for i, label := range test.Labels {
 		groups[i] = []string{"north", "north", "south"}[label]
 	}
-	with := func(o attach.PredictOptions) *evaluate.Evaluation {
+	evaluateWith := func(o attach.PredictOptions) *evaluate.Evaluation {
 		o.Sets, o.Level = "lac", .8
 		return mustEvaluate(t, b, blocksOf(test, blas32.General{}, groups), o, evaluate.Options{})
 	}
-	limits := limitsOf(with(attach.PredictOptions{}))
-	if len(limits) != 2 || limits[0].Part != "class" || limits[0].Option != "sets_by_class" || !strings.Contains(limits[0].Message, ": in class d, ") {
-		t.Fatalf("limits are %+v", limits)
+	notes := partNotes(evaluateWith(attach.PredictOptions{}))
+	if len(notes) != 2 || notes[0].Part != "class" || notes[0].Option != "sets_by_class" || !strings.Contains(notes[0].Message, ": in class d, ") {
+		t.Fatalf("notes are %+v", notes)
 	}
-	if limits[1].Part != "group" || limits[1].Option != "" || !strings.Contains(limits[1].Message, ": in group south, ") {
-		t.Errorf("the limit of groups is %+v", limits[1])
+	if notes[1].Part != "group" || notes[1].Option != "" || !strings.Contains(notes[1].Message, ": in group south, ") {
+		t.Errorf("the note about groups is %+v", notes[1])
 	}
-	after := with(attach.PredictOptions{SetsByClass: true})
+	after := evaluateWith(attach.PredictOptions{SetsByClass: true})
 	worst := slices.MinFunc(after.Classifier.Sets[0].ByClass, func(a, b evaluate.Rate) int { return cmp.Compare(a.Fraction, b.Fraction) })
-	if len(limitsOf(after)) > 0 || !strings.Contains(limits[0].Advice, "this covers the worst class "+display.Percent(worst.Fraction)) {
-		t.Errorf("by class the worst is %+v, and the advice is %q; limits are %+v", worst, limits[0].Advice, limitsOf(after))
+	if len(partNotes(after)) > 0 || !strings.Contains(notes[0].Advice, "this covers the worst class "+display.Percent(worst.Fraction)) {
+		t.Errorf("by class the worst is %+v, and the advice is %q; notes are %+v", worst, notes[0].Advice, partNotes(after))
 	}
 }
 
-// TestNamesFewRows checks that there is no advice to calibrate by class if a class has so few
-// calibration rows that its sets would contain every class.
+// TestNamesFewRows checks that there is no advice to calibrate by class if a class has too few
+// calibration rows. Every set would then contain that class.
 func TestNamesFewRows(t *testing.T) {
 	var picked []int
 	in, cal, few := classifier(300), ambiguous(2, 1500), 0
@@ -772,13 +779,14 @@ func TestNamesFewRows(t *testing.T) {
 	}
 	in.Batch, in.Cal = ambiguous(1, 300), cal.Select(picked)
 	e := mustEvaluate(t, mustFit(t, in), blocksOf(ambiguous(3, 2000), blas32.General{}, nil), attach.PredictOptions{Sets: "lac", Level: .8}, evaluate.Options{})
-	limits := limitsOf(e)
-	if len(limits) == 0 || limits[0].Option != "" || !strings.Contains(limits[0].Advice, "at least 4 of each class") {
-		t.Errorf("limits are %+v", limits)
+	notes := partNotes(e)
+	if len(notes) == 0 || notes[0].Option != "" || !strings.Contains(notes[0].Advice, "at least 4 of each class") {
+		t.Errorf("notes are %+v", notes)
 	}
 }
 
-// TestNamesGroups uses a group with larger noise, which the note must name.
+// TestNamesGroups checks that a note names the group with larger noise, unless intervals are
+// calibrated by group.
 func TestNamesGroups(t *testing.T) {
 	in, cal, test := regressor(1, 500, 2), regressor(2, 1000, 2), regressor(3, 1500, 2)
 	groupsOf := func(r attach.FitOptions) []string {
@@ -795,24 +803,24 @@ func TestNamesGroups(t *testing.T) {
 	in.Cal, in.CalTargets = cal.Batch, cal.Targets
 	grouped, groups := groupsOf(cal), groupsOf(test)
 	b := mustFit(t, in)
-	limits := limitsOf(mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, groups), attach.PredictOptions{}, evaluate.Options{}))
-	named := slices.ContainsFunc(limits, func(n evaluate.Note) bool {
+	notes := partNotes(mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, groups), attach.PredictOptions{}, evaluate.Options{}))
+	named := slices.ContainsFunc(notes, func(n evaluate.Note) bool {
 		return n.Part == "group" && n.Option == "groups" && strings.HasPrefix(n.Message, "target 1: ") && strings.Contains(n.Message, ": in group wild, ")
 	})
 	if !named {
-		t.Errorf("limits are %+v", limits)
+		t.Errorf("notes are %+v", notes)
 	}
 	in.CalGroups = grouped
 	b = mustFit(t, in)
-	for _, n := range limitsOf(mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, groups), attach.PredictOptions{}, evaluate.Options{})) {
+	for _, n := range partNotes(mustEvaluate(t, b, blocksOf(test.Batch, test.Targets, groups), attach.PredictOptions{}, evaluate.Options{})) {
 		if n.Part == "group" {
-			t.Errorf("by group there is a limit of groups: %+v", n)
+			t.Errorf("by group there is a note about groups: %+v", n)
 		}
 	}
 }
 
-// TestEqualScores uses rows of binary features, which have few different scores. Fewer rows
-// than allowed are flagged, and there must be no advice.
+// TestEqualScores checks that there is no advice if fewer rows than allowed are flagged
+// because rows of binary features have few distinct scores.
 func TestEqualScores(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 26))
 	binary := func(n int) ood.Batch {
@@ -831,8 +839,8 @@ func TestEqualScores(t *testing.T) {
 	}
 }
 
-// TestNoScoreError checks that a predictor without scores is an error, because there are no
-// flags to evaluate.
+// TestNoScoreError checks that Rows returns an error for a predictor with NoScore, because
+// there are no flags to evaluate.
 func TestNoScoreError(t *testing.T) {
 	p, err := mustFit(t, classifier(100)).Predictor(attach.PredictOptions{NoScore: true})
 	if err != nil {

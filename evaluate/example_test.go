@@ -9,7 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/evaluate"
 )
 
-// Example: test the false-alarm rate of a detector on held-out rows and on shifted rows.
+// This example tests the false-alarm rate of a detector on held-out rows, and on shifted rows.
 func ExampleRows() {
 	ctx := context.Background()
 	b, err := attach.Fit(ctx, attach.FitOptions{

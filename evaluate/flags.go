@@ -14,42 +14,42 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 )
 
-// flags evaluates the scores of in-distribution rows.
-func (g *accumulator) flags(e *Evaluation) *Flags {
+// evaluateFlags evaluates the flags of in-distribution rows, and tests their guarantees.
+func (g *accumulator) evaluateFlags(e *Evaluation) *Flags {
 	f := &Flags{ByAlpha: flagged(g.pValues, g.o.Alphas), PValues: g.pHistogram(g.pValues, g.predicted)}
-	p := g.at[g.main]
+	p := g.predictors[g.main]
 	cal := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
-	if !p.Options().FlagByClass { // p-values by class rank scores only within a class
+	if !p.Options().FlagByClass { // because p-values by class do not rank the scores of all classes together
 		distance, probability := hypothesis.Kolmogorov(cal, slices.Sorted(slices.Values(g.scores)))
 		f.PValues.KSStatistic, f.PValues.KSPValue = &distance, &probability
 	}
-	alarm := func(i int) bool { return g.pValues[i] <= e.Alpha }
-	f.ByClass, f.ByGroup = g.byLabel().rates(alarm, nil), g.byGroup().rates(alarm, nil)
+	isFlagged := func(i int) bool { return g.pValues[i] <= e.Alpha }
+	f.ByClass, f.ByGroup = g.byLabel().rates(isFlagged, nil), g.byGroup().rates(isFlagged, nil)
 	for _, r := range f.ByAlpha {
 		if !p.Options().FlagByClass {
 			e.judgeFlags(Guarantee{Rate: r}, calibrate.Conformal{Scores: cal}, 1)
 			continue
 		}
-		of := g.byPredicted().rates(func(i int) bool { return g.pValues[i] <= r.Nominal }, nil)
-		for _, one := range of {
-			one.Nominal = r.Nominal
-			e.judgeFlags(Guarantee{Rate: one, Part: "predicted class"}, p.Conformal(one.part), len(of))
+		rates := g.byPredicted().rates(func(i int) bool { return g.pValues[i] <= r.Nominal }, nil)
+		for _, rate := range rates {
+			rate.Nominal = r.Nominal
+			e.judgeFlags(Guarantee{Rate: rate, Part: "predicted class"}, p.Conformal(rate.part), len(rates))
 		}
 	}
 	return f
 }
 
-// judgeFlags tests the guarantee of a false-alarm rate, which comes from ranks among the
-// calibration scores.
-func (e *Evaluation) judgeFlags(p Guarantee, by calibrate.Conformal, together int) {
+// judgeFlags tests the guarantee of a false-alarm rate. The p-values were computed from the
+// given calibration scores, and tests is the number of guarantees that are tested together.
+func (e *Evaluation) judgeFlags(p Guarantee, calibration calibrate.Conformal, tests int) {
 	p.Kind = hypothesis.FalseAlarmRate
-	threshold := by.Threshold(p.Nominal)
-	for _, s := range by.Scores {
+	threshold := calibration.Threshold(p.Nominal)
+	for _, s := range calibration.Scores {
 		if s > threshold {
 			p.scoresAbove++
 		}
 	}
-	e.judge(p, len(by.Scores), together)
+	e.judge(p, len(calibration.Scores), tests)
 }
 
 func flagged(pValues, alphas []float64) []Rate {
@@ -62,11 +62,12 @@ func flagged(pValues, alphas []float64) []Rate {
 	return list
 }
 
-// pHistogram counts the p-values of rows with these predicted classes.
+// pHistogram returns the histogram of the p-values of rows with these predicted classes. The
+// expected counts depend on the number of calibration rows of each class.
 func (g *accumulator) pHistogram(pValues []float64, predicted []int) Histogram {
 	h, rows := Histogram{Counts: hypothesis.Counts(pValues), Expected: make([]float64, hypothesis.Bins)}, map[int]int{}
 	for _, class := range predicted {
-		rows[len(g.at[g.main].Conformal(class).Scores)]++
+		rows[len(g.predictors[g.main].Conformal(class).Scores)]++
 	}
 	for _, n := range slices.Sorted(maps.Keys(rows)) {
 		floats.Add(h.Expected, hypothesis.PValues(rows[n], n))
@@ -74,11 +75,11 @@ func (g *accumulator) pHistogram(pValues []float64, predicted []int) Histogram {
 	return h
 }
 
-// ood evaluates the scores of out-of-distribution rows.
-func (g *accumulator) ood(ctx context.Context) (*OOD, error) {
+// evaluateOOD evaluates the flags of out-of-distribution rows.
+func (g *accumulator) evaluateOOD(ctx context.Context) (*OOD, error) {
 	var scores, pValues []float64
 	var predicted []int
-	o := g.at[g.main].Options()
+	o := g.predictors[g.main].Options()
 	o.Levels = nil
 	p, err := g.bundle.Predictor(o)
 	if err != nil {
@@ -88,7 +89,7 @@ func (g *accumulator) ood(ctx context.Context) (*OOD, error) {
 		if grouped := g.bundle.Calibration.Groups != nil; err == nil && grouped != (r.Groups != nil) {
 			r.Groups = nil
 			if grouped {
-				r.Groups = make([]string, r.Len()) // scores do not depend on the group
+				r.Groups = make([]string, r.Len()) // any group will do, because scores do not depend on it
 			}
 		}
 		var predictions []attach.Prediction
@@ -98,8 +99,8 @@ func (g *accumulator) ood(ctx context.Context) (*OOD, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, one := range predictions {
-			scores, pValues, predicted = append(scores, one.Score), append(pValues, one.PValue), append(predicted, one.Class)
+		for _, prediction := range predictions {
+			scores, pValues, predicted = append(scores, prediction.Score), append(pValues, prediction.PValue), append(predicted, prediction.Class)
 		}
 	}
 	if len(scores) == 0 {

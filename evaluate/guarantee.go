@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// significance is the level of the test of a guarantee: the probability that a guarantee
-	// that holds is called violated.
+	// significance is the significance level of the test of a guarantee: the largest
+	// probability that a guarantee that holds is reported as violated.
 	significance = .01
-	// power is the required probability to detect twice the guaranteed rate.
+	// power is the probability with which a test must detect twice the guaranteed rate of
+	// misses. A test with less power reports too few rows.
 	power = .8
 )
 
-// Guarantee is the test of one guarantee of a .attach file. If a guarantee of split conformal
-// prediction holds, its number of misses has a beta-binomial distribution over draws of these
-// rows and of the calibration rows.
+// Guarantee holds the test of one guarantee of a .attach file. If the guarantee holds, the
+// number of misses has a beta-binomial distribution over random evaluated rows and calibration
+// rows.
 //
 // Reference: Vovk (2012), Conditional validity of inductive conformal predictors; Angelopoulos
 // & Bates (2021), A Gentle Introduction to Conformal Prediction.
@@ -29,62 +30,65 @@ type Guarantee struct {
 	// Kind is false_alarm_rate, interval_coverage, joint_coverage, set_coverage or
 	// selective_error.
 	Kind   string `json:"kind"`
-	Target int    `json:"target,omitempty"` // number of the target, from 0
-	// Rate counts the rows that are flagged, covered or wrong. Nominal is the guaranteed rate:
-	// a lower bound for coverage, an upper bound otherwise. Name is the group or class that
-	// the guarantee is for, or empty. Part is the kind of Name: group, class, cluster or
-	// predicted class.
+	Target int    `json:"target,omitempty"` // index of the target, counted from 0
+	// Rate is the rate of rows that are flagged, covered or wrong, as Kind says. Nominal is
+	// the guaranteed rate: a lower bound for coverage, an upper bound otherwise. Name is the
+	// group, class or cluster that the guarantee is for, or empty for all rows. Part is the
+	// kind of Name: group, class, cluster or predicted class.
 	Rate
 	Part string `json:"part,omitempty"`
-	// PValue is the probability of at least as many misses if the guarantee is met.
+	// PValue is the probability of at least as many misses if the guarantee holds.
 	PValue float64 `json:"p_value"`
 	// Verdict is "violated" if PValue is below 0.01, divided by the number of groups or
-	// classes with a guarantee of their own. It is "too_few_rows" if the test has less than 80
-	// % power to detect twice the guaranteed rate of misses, and otherwise "met".
+	// classes that have a guarantee of their own. It is "too_few_rows" if the test would
+	// detect twice the guaranteed rate of misses with a probability below 80 %. Otherwise it
+	// is "met".
 	Verdict string `json:"verdict"`
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"` // what to do
-	// ExplainedByNote is true if a note names the cause of a violation. Advice is then to
+	// ExplainedByNote reports whether a note names the cause of a violation. Advice is then to
 	// remove this cause first.
 	ExplainedByNote bool `json:"explained_by_note,omitempty"`
 
-	accuracy    float64 // of the model: sets that are never empty cover at least as often
-	scoresAbove int     // for a false-alarm rate: calibration scores above the threshold
+	accuracy    float64 // accuracy of the model; sets that are never empty cover at least as often
+	scoresAbove int     // for a false-alarm rate, the number of calibration scores above the threshold
 }
 
-// covers reports whether the guarantee is a coverage rather than a rate of errors.
-func (p Guarantee) covers() bool {
+// isCoverage reports whether the guarantee is a lower bound of a coverage. Otherwise it is an
+// upper bound of an error rate.
+func (p Guarantee) isCoverage() bool {
 	return p.Kind != hypothesis.FalseAlarmRate && p.Kind != hypothesis.SelectiveError
 }
 
 // alpha returns the largest rate of misses that the guarantee allows.
 func (p Guarantee) alpha() float64 {
-	if p.covers() {
+	if p.isCoverage() {
 		return 1 - p.Nominal
 	}
 	return p.Nominal
 }
 
-// misses counts the rows that are not covered, or that are flagged or wrong.
+// misses returns the number of rows in r that are not covered, flagged or wrong, as the kind
+// of guarantee requires.
 func (p Guarantee) misses(r Rate) int {
-	if p.covers() {
+	if p.isCoverage() {
 		return r.Rows - r.Count
 	}
 	return r.Count
 }
 
-// judge tests a guarantee that comes from n calibration rows, and adds it to the evaluation.
-// together is the number of guarantees that are tested together, for example one for each
-// group. Intervals by rcp are calibrated on half of the calibration rows.
-func (e *Evaluation) judge(p Guarantee, n, together int) {
+// judge tests a guarantee from n calibration rows, and adds it to the evaluation. The number
+// of guarantees that are tested together, for example one for each group, is tests. If
+// intervals use the score rcp, only half of the calibration rows calibrate them.
+func (e *Evaluation) judge(p Guarantee, n, tests int) {
 	alpha, misses := p.alpha(), p.misses(p.Rate)
 	total := func(n int) int { return n }
-	parts, learn := 1, ""
+	parts, suffix := 1, ""
 	if e.IntervalScore == conformal.RCP && (p.Kind == hypothesis.IntervalCoverage || p.Kind == hypothesis.JointCoverage) {
-		n, total, parts, learn = hypothesis.Halved(n), hypothesis.Whole, 2, " (half of them fit the scores)"
+		n, total, parts, suffix = hypothesis.Halved(n), hypothesis.Whole, 2, " (half of them fit the scores)"
 	}
 	m := hypothesis.Misses{Allowed: int(math.Round((1 - hypothesis.ExpectedCoverage(n, alpha)) * float64(n+1))), Calibration: n}
-	twice, limit := min(2*alpha, (1+alpha)/2), significance/float64(together)
+	twice, limit := min(2*alpha, (1+alpha)/2), significance/float64(tests)
 	p.PValue, p.Verdict, p.Message = m.AtLeast(misses, p.Rows), hypothesis.Met, p.observed()
 	switch {
 	case m.Allowed == 0:
@@ -94,19 +98,19 @@ func (e *Evaluation) judge(p Guarantee, n, together int) {
 			are = " is"
 		}
 		p.Message += "; " + rows.Count(n, "calibration row") + are + " too few for this guarantee"
-		p.Advice = "calibrate with at least " + rows.Count(total(hypothesis.LeastRows(hypothesis.Forgive(alpha))), "row") + p.ofPart()
+		p.Advice = "calibrate with at least " + rows.Count(total(hypothesis.LeastRows(hypothesis.Forgive(alpha))), "row") + p.partSuffix()
 		if need := m.Needed(alpha, power, limit, twice); need.Calibration > 0 {
 			p.Advice += fmt.Sprintf(", and with %s to tell whether the guarantee is met", display.Count(parts*need.Calibration))
 		}
-		p.Advice += learn
+		p.Advice += suffix
 	case p.PValue < limit:
 		p.Verdict = hypothesis.Violated
 		p.Message += p.excess(float64(misses) / float64(p.Rows) / alpha)
-		p.Advice = e.remedyFor()
+		p.Advice = e.violationAdvice()
 	case m.Power(p.Rows, limit, twice) < power:
 		p.Verdict = hypothesis.TooFewRows
 		need := m.Needed(alpha, power, limit, twice)
-		p.Advice = p.needs(need, n, e.Rows, parts, learn)
+		p.Advice = p.rowAdvice(need, n, e.Rows, parts, suffix)
 		if need.Calibration > 0 {
 			p.Message += fmt.Sprintf("; too few calibration rows to tell: with %s, even twice the rate may be chance", display.Count(n))
 		} else {
@@ -118,7 +122,7 @@ func (e *Evaluation) judge(p Guarantee, n, together int) {
 	case p.Kind == hypothesis.FalseAlarmRate && (hypothesis.Misses{Allowed: p.scoresAbove + 1, Calibration: n}).AtMost(misses, p.Rows) >= limit:
 		p.Message += "; far fewer than allowed, because many calibration rows have equal scores"
 	default:
-		if p.covers() {
+		if p.isCoverage() {
 			p.Message += "; more than necessary"
 		} else {
 			p.Message += "; far fewer than allowed"
@@ -128,35 +132,39 @@ func (e *Evaluation) judge(p Guarantee, n, together int) {
 	e.Guarantees = append(e.Guarantees, p)
 }
 
-// tooFewToTell ends the message of a test without power.
+// tooFewToTell is the end of the message of a test with too little power.
 const tooFewToTell = "; too few rows to tell: twice the rate could pass unnoticed"
 
-// mostAdvised limits the rows that advice asks for, as a multiple of the available rows.
-const mostAdvised = 10
+// maxAdviceFactor limits the number of rows that advice asks for, as a multiple of the rows
+// that there are.
+const maxAdviceFactor = 10
 
-// ofPart names the group or class that the guarantee is for, if it is not for all rows.
-func (p Guarantee) ofPart() string {
+// partSuffix returns text that names the group or class of the guarantee, or "" if it is for
+// all rows.
+func (p Guarantee) partSuffix() string {
 	if p.Name == "" {
 		return ""
 	}
 	return " of " + p.Part + " " + p.Name
 }
 
-// needs returns advice on how many rows a verdict needs. n calibration rows are in one of
-// several parts, and all is the number of evaluated rows.
-func (p Guarantee) needs(need hypothesis.Need, n, all, parts int, learn string) string {
-	of := p.ofPart()
-	calibration, test := rows.Count(parts*need.Calibration, "row")+of+learn, rows.Count(need.Rows, "row")+of
+// rowAdvice returns advice on how many rows a verdict needs. There are n calibration rows for
+// the guarantee. If parts is 2, only half of the rows calibrate, so advice asks for twice as
+// many. The number of evaluated rows is all, and the suffix follows each number of calibration
+// rows.
+func (p Guarantee) rowAdvice(need hypothesis.Need, n, all, parts int, suffix string) string {
+	part := p.partSuffix()
+	calibration, test := rows.Count(parts*need.Calibration, "row")+part+suffix, rows.Count(need.Rows, "row")+part
 	switch {
 	case need.Rows == 0:
 		return ""
-	case need.Calibration > mostAdvised*n:
+	case need.Calibration > maxAdviceFactor*n:
 		return fmt.Sprintf("a verdict takes about %s to calibrate with, and %s to evaluate on", calibration, test)
 	case need.Calibration > 0 && need.Rows > p.Rows:
 		return fmt.Sprintf("calibrate with %s or more, and evaluate on %s", calibration, test)
 	case need.Calibration > 0:
 		return fmt.Sprintf("calibrate with %s or more", calibration)
-	case need.Rows <= mostAdvised*p.Rows || p.Kind == hypothesis.SelectiveError && need.Rows <= mostAdvised*all:
+	case need.Rows <= maxAdviceFactor*p.Rows || p.Kind == hypothesis.SelectiveError && need.Rows <= maxAdviceFactor*all:
 		return fmt.Sprintf("evaluate on %s or more", test)
 	case p.Name != "":
 		return fmt.Sprintf("a verdict takes about %s; these are %s of the rows", test, display.Percent(float64(p.Rows)/float64(all)))
@@ -164,8 +172,8 @@ func (p Guarantee) needs(need hypothesis.Need, n, all, parts int, learn string) 
 	return fmt.Sprintf("a verdict takes about %s", test)
 }
 
-// judgeSelectiveError tests the error rate of accepted rows, which calibration bounds with
-// 95 % confidence. Errors among accepted rows are independent, so their number is binomial.
+// judgeSelectiveError tests the error rate of accepted rows, which calibration bounds with 95
+// % confidence. The errors of accepted rows are independent, so their number is binomial.
 func (e *Evaluation) judgeSelectiveError(r Rate) {
 	twice := min(2*r.Nominal, (1+r.Nominal)/2)
 	p := Guarantee{Kind: hypothesis.SelectiveError, Rate: r, PValue: hypothesis.Binomial(r.Count, r.Rows, r.Nominal), Verdict: hypothesis.Met}
@@ -173,26 +181,27 @@ func (e *Evaluation) judgeSelectiveError(r Rate) {
 	critical := sort.Search(r.Rows+1, func(k int) bool { return hypothesis.Binomial(k, r.Rows, r.Nominal) < significance })
 	switch {
 	case p.PValue < significance:
-		p.Verdict, p.Advice = hypothesis.Violated, e.remedyFor()
+		p.Verdict, p.Advice = hypothesis.Violated, e.violationAdvice()
 		p.Message += p.excess(r.Fraction / r.Nominal)
 	case hypothesis.Binomial(critical, r.Rows, twice) < power:
 		p.Verdict = hypothesis.TooFewRows
-		p.Advice = p.needs(hypothesis.Need{Rows: hypothesis.Independent(r.Nominal, float64(r.Rows)/float64(e.Rows), power, significance, twice)}, 0, e.Rows, 1, "")
+		p.Advice = p.rowAdvice(hypothesis.Need{Rows: hypothesis.Independent(r.Nominal, float64(r.Rows)/float64(e.Rows), power, significance, twice)}, 0, e.Rows, 1, "")
 		p.Message += tooFewToTell
 	}
 	e.Guarantees = append(e.Guarantees, p)
 }
 
-// observed describes the observed rate, its 95 % interval and the guaranteed rate.
+// observed returns text with the observed rate, its 95 % interval and the guaranteed rate.
 func (p Guarantee) observed() string {
 	bound := "at most"
-	if p.covers() {
+	if p.isCoverage() {
 		bound = "at least"
 	}
 	return fmt.Sprintf("%s of %s %s (95 %% interval %s to %s; guarantee: %s %s)", display.Percent(p.Fraction), display.Count(p.Rows), p.clause(p.Rows), display.Percent(p.Low), display.Percent(p.High), bound, display.GivenPercent(p.Nominal))
 }
 
-// clause returns a noun and a verb for n of the rows that a guarantee counts.
+// clause returns the noun and verb for n rows that the guarantee counts, for example "rows are
+// flagged".
 func (p Guarantee) clause(n int) string {
 	forms := map[string][2]string{
 		hypothesis.IntervalCoverage: {"target is within its interval", "targets are within their intervals"},
@@ -207,17 +216,18 @@ func (p Guarantee) clause(n int) string {
 	return forms[1]
 }
 
-// excess compares the observed rate of misses with the guaranteed one.
+// excess returns text for an observed rate of misses that is this many times the guaranteed
+// rate.
 func (p Guarantee) excess(times float64) string {
-	what := map[string]string{hypothesis.FalseAlarmRate: "false alarms", hypothesis.SelectiveError: "errors"}[p.Kind]
-	if what == "" {
-		what = "misses"
+	misses := map[string]string{hypothesis.FalseAlarmRate: "false alarms", hypothesis.SelectiveError: "errors"}[p.Kind]
+	if misses == "" {
+		misses = "misses"
 	}
-	return fmt.Sprintf("; %s times as many %s as guaranteed", display.Number(times, 2), what)
+	return fmt.Sprintf("; %s times as many %s as guaranteed", display.Number(times, 2), misses)
 }
 
-// remedyFor returns the advice for a guarantee that is violated.
-func (e *Evaluation) remedyFor() string {
+// violationAdvice returns the advice for a violated guarantee.
+func (e *Evaluation) violationAdvice() string {
 	if e.HeldOut == rows.SplitOff {
 		return "calibrate with rows that the model was not trained on: the calibration rows were split off the rows fitted on"
 	}

@@ -18,23 +18,25 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
-// Kinds of parts in which a guarantee is compared.
+// These are the kinds of parts of the rows in which a guarantee is compared.
 const (
-	byDecile = "decile" // of the prediction
+	byDecile = "decile" // decile of the prediction
 	byClass  = "class"
 	byGroup  = "group"
 )
 
-// strata groups rows by the calibration rows they are compared with.
+// strata divides rows by the calibration rows that they are compared with.
 type strata struct {
-	index []int // the stratum of each row, or nil for a single stratum
+	index []int // stratum of each row; nil if there is only one
 	n     []int // number of calibration rows of each stratum
 }
 
-// misses returns the distribution of the number of misses in each part, if its rows are
-// exchangeable with the calibration rows of their stratum. If the rows of a part are in
-// several strata, they are treated as one stratum, whose number of calibration rows makes the
-// rate vary at least as much.
+// misses returns the distribution of the number of misses in each part of the rows, if rows
+// are exchangeable with the calibration rows of their stratum.
+//
+// If the rows of a part are in several strata, the part is treated like a single stratum. Its
+// number of calibration rows is chosen so that the rate of misses varies at least as much as
+// in the real strata.
 func (s strata) misses(p grouping, alpha float64) []hypothesis.Misses {
 	all := make([]hypothesis.Misses, len(p.names))
 	if s.index == nil {
@@ -51,12 +53,12 @@ func (s strata) misses(p grouping, alpha float64) []hypothesis.Misses {
 		counts[k][s.index[i]]++
 		total[k]++
 	}
-	for k, of := range counts {
+	for k, strataCounts := range counts {
 		var rate, variance float64
-		for stratum, count := range of {
+		for stratum, count := range strataCounts {
 			n, fraction := s.n[stratum], float64(count)/float64(total[k])
 			rate += fraction * float64(hypothesis.Allowed(n, hypothesis.Forgive(alpha))) / float64(n+1)
-			variance += fraction * fraction / float64(n+2) // in units of α(1−α)
+			variance += fraction * fraction / float64(n+2) // divided by α(1−α)
 		}
 		if variance > 0 {
 			n := int(1/variance + 1e-9 - 2)
@@ -66,27 +68,28 @@ func (s strata) misses(p grouping, alpha float64) []hypothesis.Misses {
 	return all
 }
 
-// among selects the rows with the given numbers.
-func (s strata) among(numbers []int) strata {
+// selectRows returns the strata of the rows with the given numbers.
+func (s strata) selectRows(numbers []int) strata {
 	if s.index != nil {
-		s.index = grouping{index: s.index}.among(numbers).index
+		s.index = grouping{index: s.index}.selectRows(numbers).index
 	}
 	return s
 }
 
-// family holds the parts of the rows in which one average guarantee is compared.
+// family holds the parts of the rows in which one guarantee, which holds on average, is
+// compared.
 type family struct {
-	guarantee     Guarantee // its Kind, Target and Nominal
+	guarantee     Guarantee // only Kind, Target and Nominal are set
 	part          string    // byDecile, byClass or byGroup
-	parts         []Rate    // of the evaluation
+	parts         []Rate    // the rates of the evaluation that get an AdjustedPValue
 	distributions []hypothesis.Misses
-	// remedy tries other options on these rows. It returns advice, and the option and its
-	// value if advice names one.
+	// remedy tries other options on the evaluated rows. It returns advice, and the name and
+	// value of an option if the advice names one.
 	remedy func(f *family) (advice, option, value string)
 }
 
-// pValues returns, for each part, the probability of at least as many misses if all parts are
-// alike. It is 1 if the part has no guarantee.
+// pValues returns, for each part, the probability of at least as many misses if the guarantee
+// holds in that part. It is 1 if too few calibration rows give a guarantee.
 func (f *family) pValues() []float64 {
 	p := make([]float64, len(f.parts))
 	for k, r := range f.parts {
@@ -99,13 +102,13 @@ func (f *family) pValues() []float64 {
 }
 
 // compareParts tests the parts of all families together. It adds a note for each family with a
-// part that misses more often than the guarantee allows on average. If a guarantee is
-// violated, its parts are not compared.
+// part that has more misses than the guarantee allows on average. If the guarantee of a family
+// is violated, its parts are not tested.
 func (e *Evaluation) compareParts(families []*family) {
 	var p []float64
 	families = slices.DeleteFunc(families, func(f *family) bool {
-		return len(f.parts) < 2 || slices.ContainsFunc(e.Guarantees, func(of Guarantee) bool {
-			return of.Kind == f.guarantee.Kind && of.Target == f.guarantee.Target && of.Nominal == f.guarantee.Nominal && of.Verdict == hypothesis.Violated
+		return len(f.parts) < 2 || slices.ContainsFunc(e.Guarantees, func(guarantee Guarantee) bool {
+			return guarantee.Kind == f.guarantee.Kind && guarantee.Target == f.guarantee.Target && guarantee.Nominal == f.guarantee.Nominal && guarantee.Verdict == hypothesis.Violated
 		})
 	})
 	for _, f := range families {
@@ -116,27 +119,28 @@ func (e *Evaluation) compareParts(families []*family) {
 		for k := range f.parts {
 			f.parts[k].AdjustedPValue, adjusted = new(adjusted[0]), adjusted[1:]
 		}
-		e.noteLimit(f)
+		e.noteFailingParts(f)
 	}
 }
 
-// noteLimit adds a note on the worst part if any part misses too often.
-func (e *Evaluation) noteLimit(f *family) {
+// noteFailingParts adds a note about the worst part of a family if any part has significantly
+// more misses than allowed.
+func (e *Evaluation) noteFailingParts(f *family) {
 	sign := 1.
-	if !f.guarantee.covers() {
+	if !f.guarantee.isCoverage() {
 		sign = -1
 	}
-	var off []Rate
+	var failing []Rate
 	for _, r := range f.parts {
 		if *r.AdjustedPValue <= hypothesis.Unlikely {
-			off = append(off, r)
+			failing = append(failing, r)
 		}
 	}
-	if off == nil {
+	if failing == nil {
 		return
 	}
 	byFraction := func(a, b Rate) int { return cmp.Compare(sign*a.Fraction, sign*b.Fraction) }
-	worst, best := slices.MinFunc(off, byFraction), slices.MaxFunc(f.parts, byFraction)
+	worst, best := slices.MinFunc(failing, byFraction), slices.MaxFunc(f.parts, byFraction)
 	where := func(r Rate) string {
 		if f.part == byDecile {
 			return "where the prediction is " + r.Name
@@ -146,11 +150,11 @@ func (e *Evaluation) noteLimit(f *family) {
 	what, are, _ := strings.Cut(f.guarantee.clause(2), " are ")
 	message := fmt.Sprintf("the guarantee holds on average only: %s, %s of %s %s are %s (%s to %s); %s, %s are", where(worst), display.Percent(worst.Fraction), display.Count(worst.Rows), what,
 		are, display.Percent(worst.Low), display.Percent(worst.High), where(best), display.Percent(best.Fraction))
-	if n := len(off) - 1; n > 0 {
+	if n := len(failing) - 1; n > 0 {
 		message += fmt.Sprintf("; it also fails, by more than chance, in %s of the %s", display.Count(n), rows.Count(len(f.parts), f.part))
 	}
 	if f.guarantee.Kind == hypothesis.IntervalCoverage {
-		message = e.ofTarget(f.guarantee.Target) + message
+		message = e.targetPrefix(f.guarantee.Target) + message
 	}
 	note := Note{Message: message, Part: f.part}
 	if f.remedy != nil {
@@ -159,16 +163,17 @@ func (e *Evaluation) noteLimit(f *family) {
 	e.Notes = append(e.Notes, note)
 }
 
-// limits looks for parts of the rows in which an average guarantee does not hold.
-func (g *accumulator) limits(e *Evaluation) {
+// findFailingParts looks for classes, groups and deciles in which a guarantee that holds on
+// average fails, and adds notes about them.
+func (g *accumulator) findFailingParts(e *Evaluation) {
 	var families []*family
 	add := func(p Guarantee, part string, parts []Rate, by grouping, s strata, remedy func(f *family) (advice, option, value string)) {
 		families = append(families, &family{p, part, parts, s.misses(by, p.alpha()), remedy})
 	}
-	p := g.at[g.main]
+	p := g.predictors[g.main]
 	separately := func(*family) (advice, option, value string) { return "fit and calibrate each group separately", "", "" }
 	if f := e.Flags; f != nil {
-		of := Guarantee{Kind: hypothesis.FalseAlarmRate, Rate: Rate{Nominal: e.Alpha}}
+		guarantee := Guarantee{Kind: hypothesis.FalseAlarmRate, Rate: Rate{Nominal: e.Alpha}}
 		s := strata{n: []int{len(g.bundle.Calibration.OOD)}}
 		if p.Options().FlagByClass {
 			s.index, s.n = g.predicted, nil
@@ -176,32 +181,32 @@ func (g *accumulator) limits(e *Evaluation) {
 				s.n = append(s.n, len(p.Conformal(k).Scores))
 			}
 		}
-		add(of, byClass, f.ByClass, g.byLabel(), s, g.flagsByClass)
-		add(of, byGroup, f.ByGroup, g.byGroup(), s, separately)
+		add(guarantee, byClass, f.ByClass, g.byLabel(), s, g.adviseFlagsByClass)
+		add(guarantee, byGroup, f.ByGroup, g.byGroup(), s, separately)
 	}
 	if c := e.Classifier; c != nil && c.Sets != nil {
-		of, s := Guarantee{Kind: hypothesis.SetCoverage, Rate: Rate{Nominal: e.Level}}, strata{}
+		guarantee, s := Guarantee{Kind: hypothesis.SetCoverage, Rate: Rate{Nominal: e.Level}}, strata{}
 		var by grouping
 		by, s.n = g.setParts(g.main)
 		s.index = by.index
 		if c.SetsBy != byClass {
-			add(of, byClass, c.Sets[g.main].ByClass, g.byLabel(), s, g.setsByClass)
+			add(guarantee, byClass, c.Sets[g.main].ByClass, g.byLabel(), s, g.adviseSetsByClass)
 		}
-		add(of, byGroup, c.Sets[g.main].ByGroup, g.byGroup(), s, separately)
+		add(guarantee, byGroup, c.Sets[g.main].ByGroup, g.byGroup(), s, separately)
 	}
 	s := g.intervalStrata(e.IntervalScore)
 	groups := func(*family) (advice, option, value string) {
 		return "calibrate intervals by group", "groups", ""
 	}
 	joint := p.Options().Joint
-	for t, one := range e.Targets {
-		if one.Coverage == nil || joint {
+	for t, target := range e.Targets {
+		if target.Coverage == nil || joint {
 			continue
 		}
-		of, at := Guarantee{Kind: hypothesis.IntervalCoverage, Target: t, Rate: Rate{Nominal: e.Level}}, &one.Coverage[g.main]
-		add(of, byDecile, at.ByDecile, g.targets[t].deciles(), s, g.otherScores)
+		guarantee, coverage := Guarantee{Kind: hypothesis.IntervalCoverage, Target: t, Rate: Rate{Nominal: e.Level}}, &target.Coverage[g.main]
+		add(guarantee, byDecile, coverage.ByDecile, g.targets[t].deciles(), s, g.adviseIntervalScore)
 		if s.index == nil {
-			add(of, byGroup, at.ByGroup, g.byGroup(), s, groups)
+			add(guarantee, byGroup, coverage.ByGroup, g.byGroup(), s, groups)
 		}
 	}
 	if e.Joint != nil && s.index == nil {
@@ -210,7 +215,7 @@ func (g *accumulator) limits(e *Evaluation) {
 	e.compareParts(families)
 }
 
-// intervalStrata groups rows by the calibration rows that calibrate their intervals with the
+// intervalStrata divides rows by the calibration rows that calibrate their intervals with the
 // given score.
 func (g *accumulator) intervalStrata(score string) strata {
 	calibrating := func(n int) int {
@@ -233,46 +238,46 @@ func (g *accumulator) intervalStrata(score string) strata {
 	return s
 }
 
-// predictorWith returns the predictor with one option changed, or nil if the .attach file does
-// not support the change.
+// predictorWith returns a predictor with the options of the user except for one change. It
+// returns nil if the .attach file does not support the change.
 func (g *accumulator) predictorWith(change func(o *attach.PredictOptions)) *attach.Predictor {
-	o := g.at[g.main].Options()
+	o := g.predictors[g.main].Options()
 	o.Levels, o.Samples, o.MaxError, o.VennAbers, o.ClassPValues = nil, 0, 0, false, false
 	change(&o)
-	at, err := g.bundle.Predictor(o)
+	predictor, err := g.bundle.Predictor(o)
 	if err != nil {
 		return nil
 	}
-	return at
+	return predictor
 }
 
-// retried returns the family with other coverings of the rows, and the number of its parts
-// that miss too often.
-func (f *family) retried(by grouping, c coverings, distributions []hypothesis.Misses) (other *family, off int) {
+// withOutcomes returns the family for other outcomes of the rows, for example with another
+// score. It also returns the number of parts with significantly more misses than allowed.
+func (f *family) withOutcomes(by grouping, c outcomes, distributions []hypothesis.Misses) (other *family, failing int) {
 	other = &family{guarantee: f.guarantee, part: f.part, distributions: distributions}
 	other.parts = by.rates(func(i int) bool { return c.covered[i] }, c.width)
 	for _, p := range hypothesis.Holm(other.pValues()) {
 		if p <= hypothesis.Unlikely {
-			off++
+			failing++
 		}
 	}
-	return other, off
+	return other, failing
 }
 
-// worst returns the smallest coverage, or the largest false-alarm rate, of any part.
+// worst returns the smallest coverage of any part, or the largest false-alarm rate.
 func (f *family) worst() float64 {
 	fractions := make([]float64, len(f.parts))
 	for k, r := range f.parts {
 		fractions[k] = r.Fraction
 	}
-	if f.guarantee.covers() {
+	if f.guarantee.isCoverage() {
 		return slices.Min(fractions)
 	}
 	return slices.Max(fractions)
 }
 
-// among selects the rows with the given numbers.
-func (p grouping) among(numbers []int) grouping {
+// selectRows returns the grouping of the rows with the given numbers.
+func (p grouping) selectRows(numbers []int) grouping {
 	index := make([]int, len(numbers))
 	for k, i := range numbers {
 		index[k] = p.index[i]
@@ -280,68 +285,70 @@ func (p grouping) among(numbers []int) grouping {
 	return grouping{names: p.names, index: index}
 }
 
-// remedy describes what an option changes in the parts of these rows.
+// remedy holds what an option achieves in the parts of the evaluated rows.
 type remedy struct {
-	value string
-	worst float64 // smallest coverage of a part
-	off   int     // number of parts that miss too often
-	width float64 // mean width of the intervals
+	value   string  // value of the option
+	worst   float64 // smallest coverage of a part
+	failing int     // number of parts with significantly more misses than allowed
+	width   float64 // mean width of the intervals
 }
 
-// better reports whether a remedy leaves fewer parts that miss too often than another one. If
-// no part misses too often with either, the narrower intervals are better. If equally many
-// parts do, the higher coverage of the worst part is better.
+// better reports whether r is better than other. The remedy with fewer failing parts is
+// better. If both have none, the narrower intervals are better. If both have equally many, the
+// higher coverage of the worst part is better.
 func (r remedy) better(other remedy) bool {
 	switch {
-	case r.off != other.off:
-		return r.off < other.off
-	case r.off == 0:
+	case r.failing != other.failing:
+		return r.failing < other.failing
+	case r.failing == 0:
 		return r.width < other.width
 	}
 	return r.worst > other.worst
 }
 
-// bestOf returns own, or the best of those remedies that cover the worst part more often.
-func bestOf(own remedy, others []remedy) remedy {
-	best := own
+// bestRemedy returns the best of the other remedies that cover the worst part more often than
+// the current one. If there is none, it returns the current one.
+func bestRemedy(current remedy, others []remedy) remedy {
+	best := current
 	for _, r := range others {
-		if r.worst > own.worst && r.better(best) {
+		if r.worst > current.worst && r.better(best) {
 			best = r
 		}
 	}
 	return best
 }
 
-// otherScores advises the interval score that covers the deciles of these rows most evenly, if
-// it is better than the present one.
-func (g *accumulator) otherScores(f *family) (advice, option, value string) {
-	o := g.at[g.main].Options()
+// adviseIntervalScore advises another interval score if it covers the deciles of the rows more
+// evenly than the current score.
+func (g *accumulator) adviseIntervalScore(f *family) (advice, option, value string) {
+	o := g.predictors[g.main].Options()
 	if o.Side != "" {
 		return "", "", ""
 	}
-	by := g.targets[f.guarantee.Target].deciles().among(g.outputs.rows)
-	// All scores are tested against one distribution. Intervals by rcp are calibrated on half
-	// of the rows, so their own distribution is wider and would hide more misses.
-	distributions := g.intervalStrata(cmp.Or(o.IntervalScore, conformal.CQR)).among(g.outputs.rows).misses(by, f.guarantee.alpha())
-	measure := func(score string, c coverings) remedy {
-		other, off := f.retried(by, c, distributions)
-		return remedy{score, other.worst(), off, meanWidth(c)}
+	by := g.targets[f.guarantee.Target].deciles().selectRows(g.outputs.rows)
+	// All scores are tested against the same distribution. Intervals with the score rcp are
+	// calibrated on half of the rows, so their own distribution is wider and would hide more
+	// misses.
+	distributions := g.intervalStrata(cmp.Or(o.IntervalScore, conformal.CQR)).selectRows(g.outputs.rows).misses(by, f.guarantee.alpha())
+	measure := func(score string, c outcomes) remedy {
+		other, failing := f.withOutcomes(by, c, distributions)
+		return remedy{score, other.worst(), failing, meanWidth(c)}
 	}
-	own := measure("", g.sampled(g.targets[f.guarantee.Target].levels[g.main]))
+	current := measure("", g.sampled(g.targets[f.guarantee.Target].levels[g.main]))
 	var others []remedy
 	for _, score := range []string{conformal.CQRR, conformal.RCP} {
-		at := g.predictorWith(func(o *attach.PredictOptions) { o.IntervalScore = score })
-		if at == nil || score == o.IntervalScore || !slices.Equal(at.Bundle().Calibration.Quantiles[0].Levels, quantile.Levels()) {
+		predictor := g.predictorWith(func(o *attach.PredictOptions) { o.IntervalScore = score })
+		if predictor == nil || score == o.IntervalScore || !slices.Equal(predictor.Bundle().Calibration.Quantiles[0].Levels, quantile.Levels()) {
 			continue
 		}
-		others = append(others, measure(score, g.intervalsBy(at, f.guarantee.Target)))
+		others = append(others, measure(score, g.outcomesOf(predictor, f.guarantee.Target)))
 	}
-	best := bestOf(own, others)
+	best := bestRemedy(current, others)
 	if best.value == "" {
 		return "no other interval score covers these deciles more evenly; look for features that tell where errors are large", "", ""
 	}
 	advice = fmt.Sprintf("use the interval score %s: on these rows it covers the worst decile %s of the time", best.value, display.Percent(best.worst))
-	if ratio := best.width / own.width; !math.IsNaN(ratio) && !math.IsInf(ratio, 0) {
+	if ratio := best.width / current.width; !math.IsNaN(ratio) && !math.IsInf(ratio, 0) {
 		than := "wider"
 		if ratio < 1 {
 			than = "narrower"
@@ -351,8 +358,8 @@ func (g *accumulator) otherScores(f *family) (advice, option, value string) {
 	return advice, "interval_score", best.value
 }
 
-// meanWidth is the mean of the finite widths.
-func meanWidth(c coverings) float64 {
+// meanWidth returns the mean of the finite widths, or NaN if there is none.
+func meanWidth(c outcomes) float64 {
 	sum, n := 0., 0
 	for _, w := range c.width {
 		if !math.IsInf(w, 0) {
@@ -363,27 +370,27 @@ func meanWidth(c coverings) float64 {
 	return sum / float64(n)
 }
 
-// sampled selects the rows whose predictions are in the reservoir.
-func (g *accumulator) sampled(c coverings) coverings {
-	var out coverings
+// sampled returns the outcomes of the rows whose outputs are in the reservoir.
+func (g *accumulator) sampled(c outcomes) outcomes {
+	var out outcomes
 	for _, i := range g.outputs.rows {
 		out.add(c.covered[i], c.width[i])
 	}
 	return out
 }
 
-// intervalsBy returns how the intervals of another predictor cover one target. The intervals
-// are made from the quantiles in the reservoir.
-func (g *accumulator) intervalsBy(at *attach.Predictor, target int) coverings {
-	var out coverings
-	n, levels := len(g.targets), len(at.Bundle().Calibration.Quantiles[0].Levels)
+// outcomesOf returns the outcomes for one target with the intervals of another predictor. It
+// computes the intervals from the quantiles in the reservoir.
+func (g *accumulator) outcomesOf(predictor *attach.Predictor, target int) outcomes {
+	var out outcomes
+	n, levels := len(g.targets), len(predictor.Bundle().Calibration.Quantiles[0].Levels)
 	lower, upper, bands := make([]float64, n), make([]float64, n), make([][]float32, n)
 	for k, i := range g.outputs.rows {
 		group := ""
 		if g.bundle.Calibration.Groups != nil {
 			group = g.groups[i]
 		}
-		c := at.Intervals(group)
+		c := predictor.Intervals(group)
 		for t := range bands {
 			from := k*g.outputs.cols + t*levels
 			bands[t] = g.outputs.x[from : from+levels]
@@ -398,86 +405,87 @@ func (g *accumulator) intervalsBy(at *attach.Predictor, target int) coverings {
 	return out
 }
 
-// setsByClass advises prediction sets by class if they cover the worst class more often.
-func (g *accumulator) setsByClass(f *family) (advice, option, value string) {
-	at := g.predictorWith(func(o *attach.PredictOptions) { o.SetsByClass, o.SetsByCluster = true, false })
-	if at == nil {
+// adviseSetsByClass advises to calibrate prediction sets by class if the worst class is then
+// covered more often.
+func (g *accumulator) adviseSetsByClass(f *family) (advice, option, value string) {
+	predictor := g.predictorWith(func(o *attach.PredictOptions) { o.SetsByClass, o.SetsByCluster = true, false })
+	if predictor == nil {
 		return "", "", ""
 	}
 	n := len(g.outputs.rows)
 	logits := blas32.General{Rows: n, Cols: g.outputs.cols, Stride: g.outputs.cols, Data: g.outputs.x}
-	own, c := g.sampled(g.classes.sets[g.main]), coverings{}
-	labels := g.byLabel().among(g.outputs.rows)
-	for k, set := range at.Sets().Predict(logits, 0) {
-		if len(set) == 0 && !at.Options().Smoothed {
+	current, c := g.sampled(g.classes.sets[g.main]), outcomes{}
+	labels := g.byLabel().selectRows(g.outputs.rows)
+	for k, set := range predictor.Sets().Predict(logits, 0) {
+		if len(set) == 0 && !predictor.Options().Smoothed {
 			set = []int{g.predicted[g.outputs.rows[k]]}
 		}
 		c.add(slices.Contains(set, labels.index[k]), float64(len(set)))
 	}
 	s := strata{index: labels.index}
 	for k := range labels.names {
-		_, n := at.Sets().Part(k)
+		_, n := predictor.Sets().Part(k)
 		s.n = append(s.n, n)
 	}
 	if few := f.fewRows(s, labels.index); few != "" {
 		return few, "", ""
 	}
-	separate, _ := f.retried(labels, c, s.misses(labels, f.guarantee.alpha()))
+	separate, _ := f.withOutcomes(labels, c, s.misses(labels, f.guarantee.alpha()))
 	if separate.worst() <= f.worst() {
 		return "", "", ""
 	}
 	return fmt.Sprintf("calibrate sets by class: on these rows this covers the worst class %s of the time, with a mean set size of %s instead of %s",
-		display.Percent(separate.worst()), display.Number(meanWidth(c), 3), display.Number(meanWidth(own), 3)), "sets_by_class", ""
+		display.Percent(separate.worst()), display.Number(meanWidth(c), 3), display.Number(meanWidth(current), 3)), "sets_by_class", ""
 }
 
-// fewRows returns advice to calibrate with more rows if a class has too few calibration rows
-// of its own. Nothing of this class could then be flagged, and every set would contain it.
-// index is the class of each row.
+// fewRows returns advice to calibrate with more rows if a class of the rows has too few
+// calibration rows for a guarantee of its own. No row of such a class could be flagged, and
+// every set would contain the class. The class of each row is in index.
 func (f *family) fewRows(s strata, index []int) string {
-	least := hypothesis.LeastRows(hypothesis.Forgive(f.guarantee.alpha()))
+	required := hypothesis.LeastRows(hypothesis.Forgive(f.guarantee.alpha()))
 	for _, k := range index {
-		if k >= 0 && k < len(s.n) && s.n[k] < least {
-			return fmt.Sprintf("calibrate with more rows: at least %d of each class, so that each class can be calibrated separately", least)
+		if k >= 0 && k < len(s.n) && s.n[k] < required {
+			return fmt.Sprintf("calibrate with more rows: at least %d of each class, so that each class can be calibrated separately", required)
 		}
 	}
 	return ""
 }
 
-// flagsByClass advises p-values by predicted class if they flag fewer rows of the worst
-// class.
-func (g *accumulator) flagsByClass(f *family) (advice, option, value string) {
-	at := g.predictorWith(func(o *attach.PredictOptions) { o.FlagByClass = true })
-	if at == nil || g.at[g.main].Options().FlagByClass {
+// adviseFlagsByClass advises p-values by predicted class if fewer rows of the worst class are
+// then flagged.
+func (g *accumulator) adviseFlagsByClass(f *family) (advice, option, value string) {
+	predictor := g.predictorWith(func(o *attach.PredictOptions) { o.FlagByClass = true })
+	if predictor == nil || g.predictors[g.main].Options().FlagByClass {
 		return "", "", ""
 	}
-	var c coverings
+	var c outcomes
 	for i, score := range g.scores {
-		c.add(at.Conformal(g.predicted[i]).PValue(score) <= f.guarantee.Nominal, math.Inf(1))
+		c.add(predictor.Conformal(g.predicted[i]).PValue(score) <= f.guarantee.Nominal, math.Inf(1))
 	}
 	labels := g.byLabel()
 	s := strata{index: g.predicted}
 	for k := range slices.Max(g.predicted) + 1 {
-		s.n = append(s.n, len(at.Conformal(k).Scores))
+		s.n = append(s.n, len(predictor.Conformal(k).Scores))
 	}
 	if few := f.fewRows(s, g.predicted); few != "" {
 		return few, "", ""
 	}
-	separate, _ := f.retried(labels, c, s.misses(labels, f.guarantee.alpha()))
+	separate, _ := f.withOutcomes(labels, c, s.misses(labels, f.guarantee.alpha()))
 	if separate.worst() >= f.worst() {
 		return "", "", ""
 	}
 	return fmt.Sprintf("rank scores by predicted class: on these rows this flags %s of the worst class", display.Percent(separate.worst())), "flag_by_class", ""
 }
 
-// outputsOf returns the predictions from which intervals or sets are made: the quantiles of
-// all targets of a row, or its logits.
-func outputsOf(of attach.Prediction, logits blas32.General, i int) []float32 {
-	if of.Targets == nil && logits.Cols > 0 {
+// outputsOf returns the numbers from which intervals or sets of a row are computed: the
+// quantiles of all targets, or the logits.
+func outputsOf(prediction attach.Prediction, logits blas32.General, i int) []float32 {
+	if prediction.Targets == nil && logits.Cols > 0 {
 		return rows.Row(logits, i)
 	}
 	var all []float32
-	for _, one := range of.Targets {
-		all = append(all, dense.Single(one.Quantiles)...)
+	for _, target := range prediction.Targets {
+		all = append(all, dense.Single(target.Quantiles)...)
 	}
 	return all
 }

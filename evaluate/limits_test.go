@@ -11,8 +11,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// simulation draws rows and evaluates them, with several strata of calibration rows. Rows of
-// the first decile have scores that are higher by shift.
+// simulation draws scores of calibration rows, in one or more strata, and of evaluated rows.
+// Scores in the first decile are larger by shift.
 type simulation struct {
 	calibration []int // number of calibration rows of each stratum
 	rows        int
@@ -34,7 +34,7 @@ func (d simulation) evaluate(rng *rand.Rand) *Evaluation {
 	covered := make([]bool, d.rows)
 	for i := range x {
 		x[i] = rng.Float64()
-		// The mix of strata differs between deciles, and groups differ in size.
+		// Let the mix of strata differ between deciles, and the size differ between groups.
 		stratum[i] = int(float64(len(d.calibration)) * max(0, min(.999, x[i]+.4*(rng.Float64()-.5))))
 		groups[i] = int(4 * rng.Float64() * rng.Float64())
 		score := rng.NormFloat64()
@@ -58,30 +58,30 @@ func (d simulation) evaluate(rng *rand.Rand) *Evaluation {
 	return e
 }
 
-// TestLimitsErrorRate checks that at most 5 % of evaluations name a part if coverage is the
-// same everywhere, for any number of calibration rows. A decile with lower coverage must be
-// found.
+// TestLimitsErrorRate checks that at most 5 % of evaluations report a failing part if coverage
+// is the same in all parts, for any strata. A decile with lower coverage must be reported in
+// at least 90 %.
 func TestLimitsErrorRate(t *testing.T) {
 	const draws = 500
 	for _, d := range []simulation{{[]int{150}, 400, 0}, {[]int{40, 90, 150}, 400, 0}} {
 		t.Run(fmt.Sprint(d.calibration), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 26))
-			named := 0
+			falseReports := 0
 			for range draws {
 				if len(d.evaluate(rng).Notes) > 0 {
-					named++
+					falseReports++
 				}
 			}
-			if named > draws/20 {
-				t.Errorf("%d of %d evaluations name a limit that is none", named, draws)
+			if falseReports > draws/20 {
+				t.Errorf("%d of %d evaluations report a part that does not fail", falseReports, draws)
 			}
-			t.Logf("%d of %d evaluations name a limit that is none", named, draws)
+			t.Logf("%d of %d evaluations report a part that does not fail", falseReports, draws)
 		})
 	}
 	rng := rand.New(rand.NewPCG(2, 26))
 	found := 0
 	for range 100 {
-		// The coverage of the first decile is 61 %.
+		// The shift lowers the coverage of the first decile from 90 % to 61 %.
 		e := simulation{[]int{300}, 1000, 1}.evaluate(rng)
 		for _, n := range e.Notes {
 			if n.Part == byDecile && strings.Contains(n.Message, "where the prediction is 0.00") {
@@ -94,8 +94,8 @@ func TestLimitsErrorRate(t *testing.T) {
 	}
 }
 
-// TestMissesOfStrata checks that a part in one stratum has the distribution of the calibration
-// rows of this stratum, however strata are given.
+// TestMissesOfStrata checks that a part in a single stratum has the distribution of that
+// stratum, whether there is one stratum or several.
 func TestMissesOfStrata(t *testing.T) {
 	by := grouping{names: []string{"a", "b"}, index: []int{0, 1, 0, 1}}
 	for n := 5; n < 500; n++ {
@@ -108,17 +108,18 @@ func TestMissesOfStrata(t *testing.T) {
 			}
 		}
 	}
-	// The rate of a half in each of two strata varies less than that of one stratum. The
-	// number of misses is rounded up.
+	// If each stratum has half of the rows, the rate varies less than in a single stratum, as
+	// if there were more calibration rows. The allowed number of misses is rounded up.
 	misses := strata{index: []int{0, 0, 1, 1}, n: []int{99, 99}}.misses(by, .1)
 	if misses[0] != (hypothesis.Misses{Allowed: 21, Calibration: 200}) {
-		t.Errorf("the law of two strata of 99 rows is %+v", misses[0])
+		t.Errorf("the distribution of two strata of 99 rows is %+v", misses[0])
 	}
 }
 
-// TestBestOf checks that advised options cover the worst part more often than the present one.
-func TestBestOf(t *testing.T) {
-	own := remedy{"", .788, 3, 5}
+// TestBestRemedy checks that an advised option covers the worst part more often than the
+// current one.
+func TestBestRemedy(t *testing.T) {
+	current := remedy{"", .788, 3, 5}
 	for _, c := range []struct {
 		name   string
 		others []remedy
@@ -130,14 +131,14 @@ func TestBestOf(t *testing.T) {
 		{"no part misses", []remedy{{"cqr-r", .85, 0, 6}, {"rcp", .86, 0, 5.5}}, "rcp"},
 		{"no part misses, and no interval ends", []remedy{{"cqr-r", 1, 0, math.NaN()}}, "cqr-r"},
 	} {
-		if got := bestOf(own, c.others); got.value != c.want {
+		if got := bestRemedy(current, c.others); got.value != c.want {
 			t.Errorf("%s: %q is advised, want %q", c.name, got.value, c.want)
 		}
 	}
 }
 
-// TestGuaranteeOfPart checks that advice on too few calibration rows is about the rows of the
-// class.
+// TestGuaranteeOfPart checks that advice about too few calibration rows names the class that
+// needs more rows.
 func TestGuaranteeOfPart(t *testing.T) {
 	for n, want := range map[int]string{
 		5:  "calibrate with at least 9 rows of class b, and with 200 to tell whether the guarantee is met",

@@ -19,19 +19,20 @@ import (
 )
 
 const (
-	// fewNoted is the number of rows below which a finding may be chance, so no note is added.
-	fewNoted = 20
-	// mostNoted is the largest number of classes that a note names.
-	mostNoted = 5
+	// minNoteRows is the smallest number of rows for notes about findings that chance could
+	// explain in fewer rows.
+	minNoteRows = 20
+	// maxNamedClasses is the largest number of classes that a note names.
+	maxNamedClasses = 5
 )
 
-// addNotes adds notes on missing parts of the rows, and on signs of mistakes in the rows or
+// addNotes adds notes about data that the rows lack, and about likely mistakes in the rows or
 // the .attach file.
 func (g *accumulator) addNotes(e *Evaluation) {
 	add := func(advice, format string, args ...any) {
 		e.Notes = append(e.Notes, Note{Message: fmt.Sprintf(format, args...), Advice: advice})
 	}
-	g.noteKnown(add, e)
+	g.noteUsedRows(add, e)
 	switch {
 	case e.Task == attach.Classification && g.labels == nil:
 		add("give labels to see more", "the rows have no labels, so accuracy is unknown")
@@ -43,29 +44,29 @@ func (g *accumulator) addNotes(e *Evaluation) {
 	if e.Flags == nil {
 		add("", "the .attach file has no detector: nothing is flagged")
 	}
-	if p := g.at[g.main]; p.Selective() != nil && p.Selective().Rows == 0 {
+	if p := g.predictors[g.main]; p.Selective() != nil && p.Selective().Rows == 0 {
 		add(fmt.Sprintf("calibrate with %s or more, or allow more errors", rows.Count(p.Selective().Least, "row")),
 			"no row is accepted: %s that are not flagged have too many errors, or are too few, to guarantee at most %s errors", rows.Count(p.Selective().Of, "calibration row"), display.Percent(p.Options().MaxError))
 	}
 	for _, gaps := range attach.UnusualGaps(g.gaps.Columns()) {
 		message := gaps.String()
-		if !strings.HasPrefix(message, "column ") { // reports capitalise the first letter, which must not change a name
+		if !strings.HasPrefix(message, "column ") { // reports write the first letter of a message as a capital, which would change the name of a column
 			message = "column " + message
 		}
 		add("fill the empty cells, or calibrate with rows that have them too", "%s", message)
-		if 100*gaps.Empty >= gaps.Rows { // few rows with gaps cannot violate a guarantee
+		if 100*gaps.Empty >= gaps.Rows { // fewer rows with empty cells cannot explain a violated guarantee
 			e.explain(func(Guarantee) bool { return true })
 		}
 	}
-	if g.n < fewNoted {
+	if g.n < minNoteRows {
 		return
 	}
-	if n := g.calibratedWith(); 10*n > g.n && g.known[1].Rows < g.n {
+	if n := g.countCalibrationScores(); 10*n > g.n && g.used[1].Rows < g.n {
 		add("evaluate on rows that were not used to fit or calibrate", "%s of %s have the scores of calibration rows: they seem to be the same rows, which show nothing about new rows", display.Count(n), rows.Count(g.n, "row"))
 	}
-	if o := e.OOD; o != nil && o.Rows >= fewNoted {
+	if o := e.OOD; o != nil && o.Rows >= minNoteRows {
 		n, m := float64(g.n), float64(o.Rows)
-		chance := distuv.UnitNormal.Quantile(1-significance) * math.Sqrt((n+m+1)/(12*n*m)) // of the rank-sum test
+		chance := distuv.UnitNormal.Quantile(1-significance) * math.Sqrt((n+m+1)/(12*n*m)) // critical value of the rank-sum test
 		if o.AUROC < .5-max(chance, .05) {
 			add("check whether the two are swapped, or prepared differently",
 				"out-of-distribution rows score lower than the %s evaluated on: AUROC is %s, below 0.5", rows.Count(g.n, "row"), display.Number(o.AUROC, 3))
@@ -89,7 +90,7 @@ func (g *accumulator) addNotes(e *Evaluation) {
 		}
 	}
 	for t := range e.Targets {
-		if g.targets[t].note(add, e.ofTarget(t), e.Targets[t]) {
+		if g.targets[t].note(add, e.targetPrefix(t), e.Targets[t]) {
 			e.explain(func(p Guarantee) bool {
 				return p.Kind == hypothesis.JointCoverage || p.Kind == hypothesis.IntervalCoverage && p.Target == t
 			})
@@ -97,17 +98,18 @@ func (g *accumulator) addNotes(e *Evaluation) {
 	}
 }
 
-// ofTarget returns the prefix of a message about one of several targets.
-func (e *Evaluation) ofTarget(t int) string {
+// targetPrefix returns the beginning of a message that names the target, or "" if there is
+// only one target.
+func (e *Evaluation) targetPrefix(t int) string {
 	if len(e.Targets) < 2 {
 		return ""
 	}
 	return cmp.Or(e.Targets[t].Name, fmt.Sprintf("target %d", t)) + ": "
 }
 
-// noteKnown adds notes on calibration rows that were also fitted on, and on evaluated rows
-// that were fitted or calibrated on.
-func (g *accumulator) noteKnown(add func(advice, format string, args ...any), e *Evaluation) {
+// noteUsedRows adds notes about calibration rows that are also fit rows, and about evaluated
+// rows that are also fit rows or calibration rows.
+func (g *accumulator) noteUsedRows(add func(advice, format string, args ...any), e *Evaluation) {
 	c := &g.bundle.Calibration
 	all := func(Guarantee) bool { return true }
 	if c.Reused > 0 {
@@ -115,8 +117,8 @@ func (g *accumulator) noteKnown(add func(advice, format string, args ...any), e 
 		e.explain(all)
 	}
 	for i, used := range []string{"fitted", "calibrated"} {
-		message := g.known[i].Says("row")
-		if message == "" || g.known[i].Rows < g.n {
+		message := g.used[i].Says("row")
+		if message == "" || g.used[i].Rows < g.n {
 			continue
 		}
 		add("evaluate on rows that were not used to fit or calibrate", "%s were %s on: they do not show what happens with other rows", message, used)
@@ -124,8 +126,8 @@ func (g *accumulator) noteKnown(add func(advice, format string, args ...any), e 
 	}
 }
 
-// explain gives violated guarantees that match the advice of the last note, which names the
-// cause.
+// explain replaces the advice of violated guarantees by the advice of the last note, which
+// names the cause. Only guarantees that match are changed.
 func (e *Evaluation) explain(matches func(Guarantee) bool) {
 	for i, p := range e.Guarantees {
 		if p.Verdict == hypothesis.Violated && !p.ExplainedByNote && matches(p) {
@@ -134,14 +136,14 @@ func (e *Evaluation) explain(matches func(Guarantee) bool) {
 	}
 }
 
-// calibratedWith counts rows whose score equals that of a calibration row up to rounding: the
-// difference is a thousand times smaller than that between neighbouring calibration scores.
-// The score of one row varies a little with the size of its block, because a model rounds
-// differently.
-func (g *accumulator) calibratedWith() int {
+// countCalibrationScores returns the number of rows whose score equals that of a calibration
+// row up to rounding. Two scores are equal if they differ by less than a thousandth of the
+// distance to the neighbouring calibration scores. The score of a row varies a little with the
+// size of its block, because the model then rounds differently.
+func (g *accumulator) countCalibrationScores() int {
 	all := slices.Sorted(slices.Values(g.bundle.Calibration.OOD))
 	sorted := slices.Compact(slices.Clone(all))
-	if 50*len(sorted) < 49*len(all) { // too many different rows have equal scores
+	if 50*len(sorted) < 49*len(all) { // scores cannot identify rows if many calibration rows have equal scores
 		return 0
 	}
 	n := 0
@@ -157,8 +159,8 @@ func (g *accumulator) calibratedWith() int {
 	return n
 }
 
-// noteTemperature adds a note if the temperature makes confidence worse, by a paired test of
-// the NLL of the rows.
+// noteTemperature adds a note if temperature scaling increases the NLL of the rows
+// significantly, by a paired test.
 func (g *accumulator) noteTemperature(add func(advice, format string, args ...any), c *Classifier) {
 	if c.Uncalibrated.NLL == nil || c.Calibrated == nil {
 		return
@@ -173,19 +175,19 @@ func (g *accumulator) noteTemperature(add func(advice, format string, args ...an
 	if g.bundle.Calibration.HeldOut == rows.SplitOff {
 		advice = "calibrate with rows that the model was not trained on"
 	}
-	nll := written([]float64{*c.Uncalibrated.NLL, *c.Calibrated.NLL})
+	nll := formatDistinct([]float64{*c.Uncalibrated.NLL, *c.Calibrated.NLL})
 	add(advice, "temperature scaling (%s) makes confidence worse on these rows, by more than chance: NLL is %s instead of %s",
 		display.Number(c.Temperature, 3), nll[1], nll[0])
 }
 
-// noteLabels adds a note if labels do not match the predictions, and reports whether they seem
+// noteLabels adds a note if labels do not match the predictions. It reports whether they seem
 // to match.
-func (g *accumulator) noteLabels(add func(advice, format string, args ...any), c *Classifier) (fit bool) {
+func (g *accumulator) noteLabels(add func(advice, format string, args ...any), c *Classifier) (match bool) {
 	n := max(slices.Max(g.labels), slices.Max(g.classes.top)) + 1
 	if n > 2000 {
 		return true
 	}
-	counts, labelled := make([]int, n*n), make([]bool, n) // counts of predictions, label by label
+	counts, labelled := make([]int, n*n), make([]bool, n) // counts[label*n+p] is the number of rows with this label and the prediction p
 	for i, label := range g.labels {
 		top := g.classes.top[i]
 		counts[label*n+top]++
@@ -193,26 +195,26 @@ func (g *accumulator) noteLabels(add func(advice, format string, args ...any), c
 	}
 	_, chance := hypothesis.Agreement(g.classes.top, g.labels)
 	agreed, permutations := 0, []string(nil)
-	likely, taken := make([]int, n), make([]bool, n)
-	distinct := true // no two labels have the same most frequent prediction
+	mostFrequent, taken := make([]int, n), make([]bool, n)
+	distinct := true // whether no two labels have the same most frequent prediction
 	for label := range n {
 		if !labelled[label] {
 			continue
 		}
 		row := counts[label*n : (label+1)*n]
-		likely[label] = slices.Index(row, slices.Max(row))
-		agreed += row[likely[label]]
-		distinct = distinct && !taken[likely[label]]
-		taken[likely[label]] = true
-		if likely[label] != label {
-			permutations = append(permutations, fmt.Sprintf("%s for %s", g.className(likely[label]), g.className(label)))
+		mostFrequent[label] = slices.Index(row, slices.Max(row))
+		agreed += row[mostFrequent[label]]
+		distinct = distinct && !taken[mostFrequent[label]]
+		taken[mostFrequent[label]] = true
+		if mostFrequent[label] != label {
+			permutations = append(permutations, fmt.Sprintf("%s for %s", g.className(mostFrequent[label]), g.className(label)))
 		}
 	}
 	other := rate(agreed, len(g.labels))
 	switch {
 	case distinct && permutations != nil && other.Low > c.Accuracy.High+.05:
 		add("number the labels in the order of the model's outputs",
-			"the labels look permuted: the model mostly predicts %s; with that numbering, accuracy would be %s", display.List(permutations, mostNoted), display.Percent(other.Fraction))
+			"the labels look permuted: the model mostly predicts %s; with that numbering, accuracy would be %s", display.List(permutations, maxNamedClasses), display.Percent(other.Fraction))
 		return false
 	case chance < .9 && c.Accuracy.Low <= chance:
 		add("check that the labels belong to these rows, in this order, and how inputs are prepared",
@@ -229,7 +231,7 @@ func (g *accumulator) noteLabels(add func(advice, format string, args ...any), c
 	return true
 }
 
-// note adds a note if targets do not match the predictions, and reports whether it did.
+// note adds a note if targets do not match the predictions. It reports whether it did.
 func (c *target) note(add func(advice, format string, args ...any), name string, e Target) bool {
 	if e.R2 == nil || *e.R2 > 0 {
 		return false

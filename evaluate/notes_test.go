@@ -23,7 +23,7 @@ func calibratedClassifier(t *testing.T) *attach.Bundle {
 	return mustFit(t, in)
 }
 
-// TestNotesOnRows checks the notes on mistakes in rows and labels.
+// TestNotesOnRows checks the notes about mistakes in rows and labels.
 func TestNotesOnRows(t *testing.T) {
 	b := calibratedClassifier(t)
 	relabelled := func(change func(label, row int) int) ood.Batch {
@@ -60,22 +60,22 @@ func TestNotesOnRows(t *testing.T) {
 		})},
 	} {
 		e := mustEvaluate(t, b, blocksOf(tt.batch, blas32.General{}, nil), attach.PredictOptions{Sets: "lac"}, evaluate.Options{})
-		said := fmt.Sprint(e.Notes)
+		notes := fmt.Sprint(e.Notes)
 		checkCause(t, tt.name, e, map[string]string{
 			"permuted": "set_coverage: first number the labels in the order", "shuffled": "set_coverage: first check that the labels belong to these rows",
 			"shifted": "false_alarm_rate: first check that inputs are prepared",
 		}[tt.name])
-		if says := e.Guarantees[0].Message; tt.name == "shifted" && !strings.HasSuffix(says, "; 100 times as many false alarms as guaranteed") {
-			t.Error(says)
+		if message := e.Guarantees[0].Message; tt.name == "shifted" && !strings.HasSuffix(message, "; 100 times as many false alarms as guaranteed") {
+			t.Error(message)
 		}
-		if tt.want == "" && len(e.Notes) > len(limitsOf(e)) || !strings.Contains(said, tt.want) {
-			t.Errorf("%s: %s", tt.name, said)
+		if tt.want == "" && len(e.Notes) > len(partNotes(e)) || !strings.Contains(notes, tt.want) {
+			t.Errorf("%s: %s", tt.name, notes)
 		}
 	}
 }
 
-// checkCause fails unless the advice of a violated guarantee begins with want, the cause that
-// a note names. If want is empty, no note may name a cause.
+// checkCause checks that the advice of a violated guarantee begins with want, which is the
+// cause that a note names. If want is empty, no note may name a cause.
 func checkCause(t *testing.T, name string, e *evaluate.Evaluation, want string) {
 	t.Helper()
 	var all []string
@@ -84,13 +84,13 @@ func checkCause(t *testing.T, name string, e *evaluate.Evaluation, want string) 
 			all = append(all, p.Kind+": "+p.Advice)
 		}
 	}
-	if said := strings.Join(all, "\n"); (want == "") != (said == "") || !strings.Contains(said, want) {
-		t.Errorf("%s: to do first is %q, want %q of %+v", name, said, want, e.Guarantees)
+	if notes := strings.Join(all, "\n"); (want == "") != (notes == "") || !strings.Contains(notes, want) {
+		t.Errorf("%s: to do first is %q, want %q of %+v", name, notes, want, e.Guarantees)
 	}
 }
 
-// TestSwapped checks the note on OOD rows that score lower than in-distribution rows by more
-// than chance.
+// TestSwapped checks that there is a note if OOD rows score significantly lower than
+// in-distribution rows.
 func TestSwapped(t *testing.T) {
 	b := calibratedClassifier(t)
 	for _, tt := range []struct {
@@ -99,13 +99,13 @@ func TestSwapped(t *testing.T) {
 	}{{0, 0, false}, {0, 20, false}, {20, 0, true}} {
 		x, others := blocksOf(blob(9, 600, 8, 3, tt.shift), blas32.General{}, nil), blocksOf(blob(10, 300, 8, 3, tt.others), blas32.General{}, nil)
 		e := mustEvaluate(t, b, x, attach.PredictOptions{}, evaluate.Options{OOD: others})
-		if said := fmt.Sprint(e.Notes); strings.Contains(said, "below 0.5") != tt.swapped {
-			t.Errorf("%v: AUROC is %v: %s", tt, e.OOD.AUROC, said)
+		if notes := fmt.Sprint(e.Notes); strings.Contains(notes, "below 0.5") != tt.swapped {
+			t.Errorf("%v: AUROC is %v: %s", tt, e.OOD.AUROC, notes)
 		}
 	}
 }
 
-// TestNotesOnTargets checks the notes on mistakes in targets.
+// TestNotesOnTargets checks the notes about mistakes in targets.
 func TestNotesOnTargets(t *testing.T) {
 	b := mustFit(t, regressor(1, 500, 1))
 	for _, tt := range []struct {
@@ -121,17 +121,17 @@ func TestNotesOnTargets(t *testing.T) {
 			in.Targets.Data[i] = tt.change(y, i)
 		}
 		e := mustEvaluate(t, b, blocksOf(in.Batch, in.Targets, nil), attach.PredictOptions{}, evaluate.Options{})
-		said := fmt.Sprint(e.Notes)
+		notes := fmt.Sprint(e.Notes)
 		checkCause(t, tt.name, e, map[string]string{"units": "interval_coverage: first give targets in the units", "other rows": "interval_coverage: first check that the targets belong"}[tt.name])
-		if tt.want == "" && len(e.Notes) > len(limitsOf(e)) || !strings.Contains(said, tt.want) {
-			t.Errorf("%s: %s", tt.name, said)
+		if tt.want == "" && len(e.Notes) > len(partNotes(e)) || !strings.Contains(notes, tt.want) {
+			t.Errorf("%s: %s", tt.name, notes)
 		}
 	}
 }
 
-// TestTemperature checks the note on a temperature that was fitted on training rows and makes
-// confidence worse on held-out rows. A temperature that was fitted on held-out rows must have
-// no note.
+// TestTemperature checks that there is a note if a temperature was fitted on training rows and
+// makes confidence worse on held-out rows. There must be no note for a temperature that was
+// fitted on held-out rows.
 func TestTemperature(t *testing.T) {
 	in := classifier(400)
 	in.Cal = drawn(2, 2000)
@@ -139,7 +139,7 @@ func TestTemperature(t *testing.T) {
 	split := in
 	split.Cal = ood.Batch{}
 	split.Batch = drawn(1, 400)
-	for i := range split.Batch.Labels { // the model is right in most of these rows
+	for i := range split.Batch.Labels { // the model is then right for at least 80 % of these rows
 		if z := split.Batch.Logits.Data[3*i : 3*i+3]; i%5 > 0 {
 			split.Batch.Labels[i] = slices.Index(z, slices.Max(z))
 		}
@@ -150,10 +150,10 @@ func TestTemperature(t *testing.T) {
 	shuffled := drawn(3, 1500)
 	slices.Reverse(shuffled.Labels)
 	for _, tt := range []struct {
-		name string
-		b    *attach.Bundle
-		rows ood.Batch
-		do   string
+		name   string
+		b      *attach.Bundle
+		rows   ood.Batch
+		advice string
 	}{
 		{"fresh", given, drawn(3, 1500), ""},
 		{"too few", &sharp, drawn(3, 15), ""},
@@ -162,28 +162,28 @@ func TestTemperature(t *testing.T) {
 		{"other labels", &sharp, shuffled, ""},
 	} {
 		e := mustEvaluate(t, tt.b, blocksOf(tt.rows, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
-		var do string
+		var advice string
 		for _, n := range e.Notes {
 			if strings.Contains(n.Message, "makes confidence worse") {
-				do = n.Advice
+				advice = n.Advice
 			}
 		}
 		if tt.b == trainedOn && !strings.Contains(fmt.Sprint(e.Notes), "trained on them, or these rows are harder or prepared differently check how inputs are prepared") {
 			t.Error(e.Notes)
 		}
-		if do != tt.do {
-			t.Errorf("%s: to do is %q, want %q of %+v at temperature %v", tt.name, do, tt.do, e.Notes, e.Classifier.Temperature)
+		if advice != tt.advice {
+			t.Errorf("%s: to do is %q, want %q of %+v at temperature %v", tt.name, advice, tt.advice, e.Notes, e.Classifier.Temperature)
 		}
 	}
 }
 
-// TestTiedRows checks that held-out rows are not taken for calibration rows if their scores
-// are equal because many rows are alike.
+// TestTiedRows checks that new rows are not reported as calibration rows if many different
+// rows have equal scores.
 func TestTiedRows(t *testing.T) {
-	one := blob(3, 1, 8, 3, 0)
+	source := blob(3, 1, 8, 3, 0)
 	alike := func(b ood.Batch, rows int) ood.Batch {
 		for i := range rows {
-			copy(b.Features.Data[i*b.Features.Stride:], one.Features.Data)
+			copy(b.Features.Data[i*b.Features.Stride:], source.Features.Data)
 		}
 		return b
 	}

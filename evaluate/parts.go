@@ -30,7 +30,7 @@ func (g *accumulator) byClass(classes []int) grouping {
 	return p
 }
 
-// className returns the name of a class, or its number if it has no name.
+// className returns the name of class c, or its number if it has no name.
 func (g *accumulator) className(c int) string {
 	if c < len(g.bundle.Base.Classes) {
 		return g.bundle.Base.Classes[c]
@@ -48,8 +48,8 @@ func (g *accumulator) byGroup() grouping {
 	return p
 }
 
-// deciles groups rows by the decile of their number in x. Rows with equal numbers stay
-// together, so there may be fewer than ten parts.
+// deciles groups rows by the decile of their number in x. Rows with equal numbers are in the
+// same part, so there may be fewer than ten parts.
 func deciles(x []float64) grouping {
 	const parts = 10
 	sorted := slices.Sorted(slices.Values(x))
@@ -61,7 +61,7 @@ func deciles(x []float64) grouping {
 	if edges[0] == sorted[0] {
 		edges = edges[1:]
 	}
-	ends := written(slices.Concat(sorted[:1], edges, sorted[len(sorted)-1:]))
+	ends := formatDistinct(slices.Concat(sorted[:1], edges, sorted[len(sorted)-1:]))
 	var p grouping
 	for k := range len(ends) - 1 {
 		p.names = append(p.names, ends[k]+" to "+ends[k+1])
@@ -76,9 +76,9 @@ func deciles(x []float64) grouping {
 	return p
 }
 
-// written formats increasing numbers with three digits, or with as many more as are needed to
-// tell different numbers apart.
-func written(x []float64) []string {
+// formatDistinct formats increasing numbers with at least three digits. It uses as many more
+// digits as are needed to distinguish different numbers.
+func formatDistinct(x []float64) []string {
 	const least, most = 3, 17
 	all, format := make([]string, len(x)), display.Number
 	if !display.Plain(x[0]) || !display.Plain(x[len(x)-1]) {
@@ -97,8 +97,8 @@ func written(x []float64) []string {
 	return all
 }
 
-// rates counts, for each part, the rows with a property. Parts without rows are left out.
-// MeanWidth is the mean of the finite widths, which may be nil.
+// rates returns, for each part, the rate of rows for which has is true. It leaves out parts
+// without rows. MeanWidth is the mean of the finite widths; widths may be nil.
 func (p grouping) rates(has func(i int) bool, widths []float64) []Rate {
 	counts, totals := make([]int, len(p.names)), make([]int, len(p.names))
 	sums, finite := make([]float64, len(p.names)), make([]int, len(p.names))
@@ -127,7 +127,8 @@ func (p grouping) rates(has func(i int) bool, widths []float64) []Rate {
 	return list
 }
 
-// histogram counts numbers from 0 to 1 whose expected distribution is uniform.
+// histogram returns the histogram of numbers from 0 to 1 whose expected distribution is
+// uniform.
 func histogram(x []float64) Histogram {
 	h := Histogram{Counts: hypothesis.Counts(x), Expected: make([]float64, hypothesis.Bins)}
 	for k := range h.Expected {

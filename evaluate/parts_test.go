@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDecileNames checks that neighbouring names differ, and that prices and years are
-// formatted as usual.
+// TestDecileNames checks that the names of neighbouring deciles differ, and that large numbers
+// such as prices and years are easy to read.
 func TestDecileNames(t *testing.T) {
 	evenly := func(low, step float64) []float64 {
 		x := make([]float64, 100)

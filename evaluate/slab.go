@@ -9,36 +9,36 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/worstslab"
 )
 
-// mostSlabRows is the largest number of rows in which the worst slab is searched.
-const mostSlabRows = 10_000
+// maxSlabRows is the largest number of rows that the search for the worst slab uses.
+const maxSlabRows = 10_000
 
-// reservoir holds a uniform sample of the added rows (reservoir sampling).
+// reservoir holds a uniform random sample of the rows that were added.
 type reservoir struct {
 	rng  *rand.Rand
 	x    []float32
 	cols int
 	rows []int // numbers of the sampled rows
-	seen int
+	seen int   // number of rows added
 }
 
 func newReservoir(seed uint64) reservoir {
 	return reservoir{rng: rand.New(rand.NewPCG(seed, 0xeba1))}
 }
 
-// add adds the row to the sample. If the sample is full, the row replaces a random one with
-// the probability that keeps the sample uniform.
+// add adds the row to the sample. If the sample is full, the row replaces a random one with a
+// probability that keeps the sample uniform (reservoir sampling).
 func (r *reservoir) add(row []float32) {
-	if len(r.rows) < mostSlabRows {
+	if len(r.rows) < maxSlabRows {
 		r.x, r.rows, r.cols = append(r.x, row...), append(r.rows, r.seen), len(row)
-	} else if at := r.rng.IntN(r.seen + 1); at < mostSlabRows {
-		copy(r.x[at*r.cols:], row)
-		r.rows[at] = r.seen
+	} else if replaced := r.rng.IntN(r.seen + 1); replaced < maxSlabRows {
+		copy(r.x[replaced*r.cols:], row)
+		r.rows[replaced] = r.seen
 	}
 	r.seen++
 }
 
-// worstSlabs measures the worst slab of several coverages of the same rows.
-func (g *accumulator) worstSlabs(ctx context.Context, all []*Coverage, covered []coverings) {
+// worstSlabs sets the WorstSlab of several coverages of the same rows.
+func (g *accumulator) worstSlabs(ctx context.Context, coverages []*Coverage, covered []outcomes) {
 	r := g.features
 	sampled := make([][]bool, len(covered))
 	for k, c := range covered {
@@ -47,7 +47,7 @@ func (g *accumulator) worstSlabs(ctx context.Context, all []*Coverage, covered [
 		}
 	}
 	x := blas32.General{Rows: len(r.rows), Cols: r.cols, Stride: r.cols, Data: r.x}
-	for k, s := range worstslab.Worst(ctx, x, sampled, g.at[g.main].Options().Seed) {
-		all[k].WorstSlab = rate(s.Covered, s.Rows)
+	for k, s := range worstslab.Worst(ctx, x, sampled, g.predictors[g.main].Options().Seed) {
+		coverages[k].WorstSlab = rate(s.Covered, s.Rows)
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// TestReservoir checks that the sample is not too large, that each row has its own features,
-// and that all rows are equally likely.
+// TestReservoir checks that the sample has a limited size, that each sampled row has its own
+// features, and that early and late rows are equally likely to be sampled.
 func TestReservoir(t *testing.T) {
 	r := newReservoir(1)
-	const n = 5 * mostSlabRows
+	const n = 5 * maxSlabRows
 	for i := range n {
 		r.add([]float32{float32(i), -float32(i)})
 	}
-	if len(r.rows) != mostSlabRows || len(r.x) != 2*mostSlabRows {
+	if len(r.rows) != maxSlabRows || len(r.x) != 2*maxSlabRows {
 		t.Fatalf("%d rows, %d numbers", len(r.rows), len(r.x))
 	}
 	late := 0
@@ -25,7 +25,7 @@ func TestReservoir(t *testing.T) {
 			late++
 		}
 	}
-	if d := math.Abs(float64(late) - mostSlabRows/2); d > 4*math.Sqrt(mostSlabRows/4) {
+	if d := math.Abs(float64(late) - maxSlabRows/2); d > 4*math.Sqrt(maxSlabRows/4) {
 		t.Errorf("%d of the rows kept are of the second half", late)
 	}
 }

@@ -21,22 +21,23 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/quantile"
 )
 
-// mostPoints is the largest number of Target.Points.
-const mostPoints = 2000
+// maxPoints is the largest number of Target.Points.
+const maxPoints = 2000
 
-// target collects the predictions of one target of a regressor.
+// target collects the results for one target of a regressor.
 type target struct {
-	systems              map[string]func([]float32) calibrate.Distribution // by group
+	distributions        map[string]func([]float32) calibrate.Distribution // conformal predictive distributions, by group
 	truth, value, median []float64
-	lower, upper         []float64   // at the predictor's level
-	levels               []coverings // by level
-	forecasts            int         // rows with finite quantiles, which the fields below are about
-	crps                 float64     // sum over rows
-	pinball              []float64   // sums over rows, by level
-	pit, calibrated      []float64   // levels of the targets in the predicted and the calibrated distribution
+	lower, upper         []float64  // ends of the interval at the level of the predictor
+	levels               []outcomes // one for each level
+	forecasts            int        // number of rows with finite quantiles; the fields below are only about these rows
+	crps                 float64    // sum of the CRPS over rows
+	pinball              []float64  // sums of the pinball loss over rows, for each level
+	pit, calibrated      []float64  // levels of the targets in the predicted and the calibrated distribution
 }
 
-// addTargets collects the predictions for a block of rows, by level. Rows may lack targets.
+// addTargets collects the results for a block of rows, from one slice of predictions for each
+// level. It does nothing if the rows lack targets.
 func (g *accumulator) addTargets(predictions [][]attach.Prediction, r attach.Rows) error {
 	main, y := predictions[g.main], r.Targets
 	switch {
@@ -52,18 +53,18 @@ func (g *accumulator) addTargets(predictions [][]attach.Prediction, r attach.Row
 	}
 	intervals := g.bundle.Calibration.Quantiles != nil
 	for t := range g.targets {
-		to := &g.targets[t]
-		f := measure.Forecasts{Levels: g.at[g.main].Options().Levels}
+		acc := &g.targets[t]
+		f := measure.Forecasts{Levels: g.predictors[g.main].Options().Levels}
 		for i, row := range main {
 			one, truth := row.Targets[t], float64(y.Data[i*y.Stride+t])
-			to.truth, to.value = append(to.truth, truth), append(to.value, one.Value)
+			acc.truth, acc.value = append(acc.truth, truth), append(acc.value, one.Value)
 			if !intervals {
 				continue
 			}
-			to.median, to.lower, to.upper = append(to.median, one.Median), append(to.lower, one.Lower), append(to.upper, one.Upper)
+			acc.median, acc.lower, acc.upper = append(acc.median, one.Median), append(acc.lower, one.Lower), append(acc.upper, one.Upper)
 			for k := range predictions {
 				at := predictions[k][i].Targets[t]
-				to.levels[k].add(at.Lower <= truth && truth <= at.Upper, at.Upper-at.Lower)
+				acc.levels[k].add(at.Lower <= truth && truth <= at.Upper, at.Upper-at.Lower)
 			}
 			if slices.ContainsFunc(one.Quantiles, func(v float64) bool { return math.IsInf(v, 0) }) {
 				continue
@@ -74,20 +75,20 @@ func (g *accumulator) addTargets(predictions [][]attach.Prediction, r attach.Row
 			if r.Groups != nil {
 				group = r.Groups[i]
 			}
-			if system, known := to.systems[group]; known {
-				to.calibrated = append(to.calibrated, system(band).CDF(truth, .5))
+			if distribution, known := acc.distributions[group]; known {
+				acc.calibrated = append(acc.calibrated, distribution(band).CDF(truth, .5))
 			}
 		}
 		if n := len(f.Y); n > 0 {
-			to.forecasts += n
-			to.crps += f.CRPS() * float64(n)
+			acc.forecasts += n
+			acc.crps += f.CRPS() * float64(n)
 			for l, loss := range f.Pinball() {
-				to.pinball[l] += loss * float64(n)
+				acc.pinball[l] += loss * float64(n)
 			}
-			to.pit = append(to.pit, f.PIT()...)
+			acc.pit = append(acc.pit, f.PIT()...)
 		}
 	}
-	if g.at[g.main].Options().Joint {
+	if g.predictors[g.main].Options().Joint {
 		for i := range main {
 			for k := range predictions {
 				covered := true
@@ -103,11 +104,11 @@ func (g *accumulator) addTargets(predictions [][]attach.Prediction, r attach.Row
 }
 
 func (g *accumulator) newTargets(n int) error {
-	g.targets, g.joint = make([]target, n), make([]coverings, len(g.at))
+	g.targets, g.joint = make([]target, n), make([]outcomes, len(g.predictors))
 	for t := range g.targets {
-		to := &g.targets[t]
-		to.levels, to.pinball = make([]coverings, len(g.at)), make([]float64, len(g.at[g.main].Options().Levels))
-		to.systems = map[string]func([]float32) calibrate.Distribution{}
+		acc := &g.targets[t]
+		acc.levels, acc.pinball = make([]outcomes, len(g.predictors)), make([]float64, len(g.predictors[g.main].Options().Levels))
+		acc.distributions = map[string]func([]float32) calibrate.Distribution{}
 		c := g.bundle.Calibration
 		var parts map[string]calibrate.QuantileCalibration
 		switch {
@@ -119,7 +120,7 @@ func (g *accumulator) newTargets(n int) error {
 		}
 		for group, part := range parts {
 			var err error
-			if to.systems[group], err = part.PredictiveSystem(); err != nil {
+			if acc.distributions[group], err = part.PredictiveSystem(); err != nil {
 				return err
 			}
 		}
@@ -127,38 +128,39 @@ func (g *accumulator) newTargets(n int) error {
 	return nil
 }
 
-// targetEvaluations returns the figures of each target, or nil without targets.
+// targetEvaluations returns the results for each target. The list is empty if the rows lack
+// targets.
 func (g *accumulator) targetEvaluations(ctx context.Context, e *Evaluation) []Target {
 	list := make([]Target, len(g.targets))
-	if g.bundle.IntervalModel != nil && g.at[g.main].Options().Side == "" {
-		e.IntervalScore = cmp.Or(g.at[g.main].Options().IntervalScore, conformal.CQR)
+	if g.bundle.IntervalModel != nil && g.predictors[g.main].Options().Side == "" {
+		e.IntervalScore = cmp.Or(g.predictors[g.main].Options().IntervalScore, conformal.CQR)
 	}
 	var all []*Coverage
-	var covered []coverings
+	var covered []outcomes
 	for t := range g.targets {
 		c, out := &g.targets[t], &list[t]
 		if names := g.bundle.Base.Targets; t < len(names) {
 			out.Name = names[t]
 		}
-		c.errors(out)
+		c.setErrors(out)
 		if c.median == nil {
 			continue
 		}
-		c.points(out, g.at[g.main].Options().Seed)
-		c.distribution(out, g.pitOfCalibration(t))
+		c.setPoints(out, g.predictors[g.main].Options().Seed)
+		c.setDistribution(out, g.calibrationPIT(t))
 		decile := c.deciles()
-		out.Coverage = make([]Coverage, len(g.at))
-		for k := range g.at {
+		out.Coverage = make([]Coverage, len(g.predictors))
+		for k := range g.predictors {
 			out.Coverage[k] = g.coverage(k, c.levels[k], &decile)
 			all, covered = append(all, &out.Coverage[k]), append(covered, c.levels[k])
-			if !g.at[g.main].Options().Joint {
+			if !g.predictors[g.main].Options().Joint {
 				g.judgeCoverage(e, Guarantee{Kind: hypothesis.IntervalCoverage, Target: t}, out.Coverage[k])
 			}
 		}
 	}
 	if len(g.joint) > 0 && len(g.joint[0].covered) > 0 {
-		e.Joint = make([]Coverage, len(g.at))
-		for k := range g.at {
+		e.Joint = make([]Coverage, len(g.predictors))
+		for k := range g.predictors {
 			e.Joint[k] = g.coverage(k, g.joint[k], nil)
 			all, covered = append(all, &e.Joint[k]), append(covered, g.joint[k])
 			g.judgeCoverage(e, Guarantee{Kind: hypothesis.JointCoverage}, e.Joint[k])
@@ -168,8 +170,8 @@ func (g *accumulator) targetEvaluations(ctx context.Context, e *Evaluation) []Ta
 	return list
 }
 
-// judgeCoverage tests the guarantee of a coverage: one guarantee for all rows, or one for each
-// group if the .attach file is calibrated by group.
+// judgeCoverage tests the guarantee of a coverage: one for each group if the .attach file is
+// calibrated by group, or else one for all rows.
 func (g *accumulator) judgeCoverage(e *Evaluation, p Guarantee, c Coverage) {
 	groups := map[string]int{}
 	for _, name := range g.bundle.Calibration.Groups {
@@ -187,8 +189,9 @@ func (g *accumulator) judgeCoverage(e *Evaluation, p Guarantee, c Coverage) {
 	}
 }
 
-// coverage computes the coverage at the k-th level. decile may be nil.
-func (g *accumulator) coverage(k int, c coverings, decile *grouping) Coverage {
+// coverage returns the coverage at the k-th level. Results by decile are left out if decile is
+// nil.
+func (g *accumulator) coverage(k int, c outcomes, decile *grouping) Coverage {
 	var widths []float64
 	var sum float64
 	for _, w := range c.width {
@@ -199,7 +202,7 @@ func (g *accumulator) coverage(k int, c coverings, decile *grouping) Coverage {
 	}
 	contains := func(i int) bool { return c.covered[i] }
 	out := Coverage{Rate: *rateWhere(len(c.covered), contains, nil), Infinite: len(c.width) - len(widths), ByGroup: g.byGroup().rates(contains, c.width)}
-	out.Nominal = g.at[k].Options().Level
+	out.Nominal = g.predictors[k].Options().Level
 	if n := len(widths); n > 0 {
 		slices.Sort(widths)
 		out.MeanWidth, out.MedianWidth = new(sum/float64(n)), new((widths[(n-1)/2]+widths[n/2])/2)
@@ -210,8 +213,8 @@ func (g *accumulator) coverage(k int, c coverings, decile *grouping) Coverage {
 	return out
 }
 
-// errors computes RMSE, MAE and R² of the predictions of the model.
-func (c *target) errors(out *Target) {
+// setErrors sets RMSE, MAE and R² of the predictions of the model.
+func (c *target) setErrors(out *Target) {
 	if math.IsNaN(c.value[0]) {
 		return
 	}
@@ -223,8 +226,8 @@ func (c *target) errors(out *Target) {
 	}
 }
 
-// deciles groups rows by the prediction of the model or, without one, by the median of the
-// interval model.
+// deciles groups rows by the decile of the prediction of the model. Without predictions, it
+// uses the median of the interval model.
 func (c *target) deciles() grouping {
 	if math.IsNaN(c.value[0]) {
 		return deciles(c.median)
@@ -232,20 +235,20 @@ func (c *target) deciles() grouping {
 	return deciles(c.value)
 }
 
-// points draws a uniform sample of the rows.
-func (c *target) points(out *Target, seed uint64) {
+// setPoints sets Points to a uniform random sample of the rows with finite intervals.
+func (c *target) setPoints(out *Target, seed uint64) {
 	for _, i := range rand.New(rand.NewPCG(seed, 0x9017)).Perm(len(c.truth)) {
 		lower, upper := c.lower[i], c.upper[i]
-		if math.IsInf(lower, 0) || math.IsInf(upper, 0) || len(out.Points) == mostPoints {
+		if math.IsInf(lower, 0) || math.IsInf(upper, 0) || len(out.Points) == maxPoints {
 			continue
 		}
 		out.Points = append(out.Points, TargetPoint{Target: c.truth[i], Median: c.median[i], Lower: lower, Upper: upper})
 	}
 }
 
-// distribution scores the predicted quantiles. It also compares the levels of the targets with
-// those of the calibration rows, unless calibration is nil.
-func (c *target) distribution(out *Target, calibration []float64) {
+// setDistribution sets CRPS, the pinball loss and the PIT histograms. It compares the PIT with
+// that of the calibration rows, unless calibration is nil.
+func (c *target) setDistribution(out *Target, calibration []float64) {
 	if c.forecasts == 0 {
 		return
 	}
@@ -267,16 +270,17 @@ func (c *target) distribution(out *Target, calibration []float64) {
 	out.PITCalibrated = &calibrated
 }
 
-// pitOfCalibration returns the sorted levels of the calibration rows in their own conformal
-// predictive distribution. It returns nil if each group has a distribution of its own.
-func (g *accumulator) pitOfCalibration(t int) []float64 {
+// calibrationPIT returns the sorted levels of the targets of the calibration rows in their own
+// conformal predictive distribution. It returns nil if each group has a distribution of its
+// own.
+func (g *accumulator) calibrationPIT(t int) []float64 {
 	if g.bundle.Calibration.Groups != nil {
 		return nil
 	}
-	q, system := g.bundle.Calibration.Quantiles[t], g.targets[t].systems[""]
+	q, distribution := g.bundle.Calibration.Quantiles[t], g.targets[t].distributions[""]
 	levels := make([]float64, len(q.Y))
 	for i, y := range q.Y {
-		levels[i] = system(q.Grid[i*len(q.Levels):(i+1)*len(q.Levels)]).CDF(float64(y), .5)
+		levels[i] = distribution(q.Grid[i*len(q.Levels):(i+1)*len(q.Levels)]).CDF(float64(y), .5)
 	}
 	slices.Sort(levels)
 	return levels

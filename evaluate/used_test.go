@@ -11,9 +11,9 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// TestComparesRows checks that reused rows are the first note, and the cause of violated
-// guarantees. Evaluated rows may have been used before, and calibration rows may have been
-// fitted on.
+// TestComparesRows checks that the first note is about reused rows, and that it explains
+// violated guarantees. Reused rows are evaluated rows that are also fit rows or calibration
+// rows, and calibration rows that are also fit rows.
 func TestComparesRows(t *testing.T) {
 	in := classifier(1000)
 	in.DetectorParams, in.Cal = ood.Params{"unit_norm": false}, blob(2, 1000, 8, 3, 0)
@@ -36,18 +36,18 @@ func TestComparesRows(t *testing.T) {
 		{"other rows", "", "ed on", good, blob(9, 600, 8, 3, 0), ""},
 	} {
 		e := mustEvaluate(t, tt.b, blocksOf(tt.batch, blas32.General{}, nil), attach.PredictOptions{}, evaluate.Options{})
-		said := fmt.Sprint(e.Notes)
+		notes := fmt.Sprint(e.Notes)
 		checkCause(t, tt.name, e, tt.cause)
 		switch {
-		case tt.first == "" && !strings.Contains(said, tt.exclude):
-		case tt.first == "" || e.Notes == nil || !strings.HasPrefix(e.Notes[0].Message, tt.first) || strings.Contains(said, tt.exclude):
-			t.Errorf("%s: %s", tt.name, said)
+		case tt.first == "" && !strings.Contains(notes, tt.exclude):
+		case tt.first == "" || e.Notes == nil || !strings.HasPrefix(e.Notes[0].Message, tt.first) || strings.Contains(notes, tt.exclude):
+			t.Errorf("%s: %s", tt.name, notes)
 		}
 	}
 }
 
-// TestSampleOfManyRows checks that a sample of the hashes of many rows is enough to estimate
-// how many other rows were used before.
+// TestSampleOfManyRows checks that a sample of 4,096 hashes of 20,000 fit rows suffices to
+// estimate how many evaluated rows are also fit rows.
 func TestSampleOfManyRows(t *testing.T) {
 	in := attach.FitOptions{Base: attach.Base{Task: attach.Classification}, Batch: blob(1, 20_000, 2, 2, 0), Cal: blob(2, 100, 2, 2, 0), Detector: method("certificates")}
 	b := mustFit(t, in)
