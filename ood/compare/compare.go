@@ -19,45 +19,47 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// Options holds the methods and the data of a comparison.
+// Options holds the methods, the data and the choices of a comparison.
 type Options struct {
 	Methods  []ood.Method
 	Training ood.Training
-	Test     ood.Batch // in-distribution rows that no method was fitted with
+	Test     ood.Batch // in-distribution rows that no method is fitted on
 	OOD      ood.Batch // out-of-distribution rows
-	// OODSets are several sets of out-of-distribution rows, instead of OOD. Each method is
-	// fitted once for all of them.
+	// OODSets holds several sets of out-of-distribution rows, instead of OOD. Each method is
+	// fitted once for all sets.
 	OODSets []OODSet
-	// OutlierFraction is the fraction of the out-of-distribution rows of each set that methods
-	// that need outliers are fitted with, and not measured on. Training.Seed draws them. 0
-	// stands for 0.5. If Training.Outliers are given, such methods are fitted with these and
-	// measured on all rows, which must not include them.
+	// OutlierFraction is the fraction of each out-of-distribution set that is reserved for
+	// fitting oracles, which need outliers. Training.Seed determines the random rows, and the
+	// rest of the set measures the oracles. 0 means 0.5. If Training.Outliers is given,
+	// oracles are fitted on it and measured on all out-of-distribution rows. The two must then
+	// have no rows in common.
 	OutlierFraction float64
-	// Sweep fits the whole grid of each method, and not only its default.
+	// Sweep fits all configurations of the grid of each method. Otherwise only the default
+	// configuration is fitted.
 	Sweep bool
-	// Parallel is the number of methods fitted and scored at a time. Values below 1 mean 1.
-	// Larger values change the reported times, and no other result.
+	// Parallel is the number of methods that run at the same time. Values below 1 mean 1. It
+	// changes only the reported times.
 	Parallel int
-	// Resamples is the number of bootstrap resamples for confidence intervals, drawn by
-	// Training.Seed. 0 means no intervals.
+	// Resamples is the number of bootstrap resamples for confidence intervals. Training.Seed
+	// determines the resamples. 0 means no intervals.
 	Resamples int
 	// Progress, if not nil, is called with the name of a method and the fraction of its work
-	// that is done, by one goroutine at a time.
-	Progress func(method string, share float64)
+	// that is done. Calls do not overlap.
+	Progress func(method string, fraction float64)
 
-	memory *semaphore.Weighted // bytes for concurrent fits
+	memory *semaphore.Weighted // limits the bytes that concurrent fits use
 }
 
-// errPanicked ends the work of other methods.
+// errPanicked cancels the work on other methods after a method panicked.
 var errPanicked = errors.New("a method panicked")
 
-// Run fits every method and scores the in-distribution and out-of-distribution rows with it. A
-// classifier with a single logit z is treated as one with the logits 0 and z.
+// Run fits every method, and scores the in-distribution and the out-of-distribution rows with
+// it. The single logit z of a binary classifier is replaced by the two logits 0 and z.
 //
 // The report lists a method as skipped, with the reason, if the data or the model lack what
-// it needs, and a configuration as failed if it cannot be fitted or scored. Run returns an
-// error if rows do not fit together or if the context is cancelled. If a method panics, Run
-// panics too.
+// the method needs. It lists a configuration as failed if it cannot be fitted or scored. Run
+// returns an error if the parts of the data do not match, or if the context is cancelled. If a
+// method panics, Run panics with the same message.
 func Run(ctx context.Context, c Options) (*Report, error) {
 	c = c.withTwoLogits()
 	if err := c.validate(); err != nil {
@@ -80,7 +82,7 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 		rate := fractionTrue(r.Wrong)
 		r.ErrorRate = &rate
 	}
-	var todo []*work
+	var pending []*work
 	var mu sync.Mutex
 	for _, m := range c.Methods {
 		c, err := c.withOutliers(m)
@@ -93,17 +95,17 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 		}
 		w := c.plan(m, r.Wrong)
 		if c.Progress != nil {
-			w.progress = func(share float64) {
+			w.progress = func(fraction float64) {
 				mu.Lock()
 				defer mu.Unlock()
-				c.Progress(m.Name, share)
+				c.Progress(m.Name, fraction)
 			}
 		}
-		todo = append(todo, w)
+		pending = append(pending, w)
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(c.Parallel, 1))
-	for _, w := range todo {
+	for _, w := range pending {
 		g.Go(func() (err error) {
 			defer func() {
 				if p := recover(); p != nil {
@@ -115,7 +117,7 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 		})
 	}
 	err := g.Wait()
-	for _, w := range todo {
+	for _, w := range pending {
 		if w.panicked != "" {
 			panic(w.panicked)
 		}
@@ -123,14 +125,15 @@ func Run(ctx context.Context, c Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range todo {
+	for _, w := range pending {
 		r.Methods = append(r.Methods, w.report())
 	}
-	r.skipUnable()
+	r.skipUnsupported()
 	return r, nil
 }
 
-// withTwoLogits turns the single logit of a binary classifier into two.
+// withTwoLogits replaces the single logit z of a binary classifier by the two logits 0 and z,
+// in all rows.
 func (c Options) withTwoLogits() Options {
 	if c.Training.Regression || c.Training.Logits.Cols != 1 {
 		return c
@@ -142,8 +145,8 @@ func (c Options) withTwoLogits() Options {
 	return c
 }
 
-// misclassified returns, for each row, whether the predicted class differs from the label. It is
-// nil if the batch lacks labels or logits.
+// misclassified reports, for each row, whether the predicted class differs from the label. It
+// returns nil if the batch lacks labels or logits.
 func misclassified(b ood.Batch) []bool {
 	if b.Labels == nil || b.Logits.Cols == 0 {
 		return nil
@@ -165,17 +168,17 @@ func fractionTrue(wrong []bool) float64 {
 	return float64(n) / float64(len(wrong))
 }
 
-// skipUnable moves methods from the results to the skipped ones if fitting showed that the
-// model or the data lack what they need.
-func (r *Report) skipUnable() {
+// skipUnsupported moves methods without a result from the results to the skipped methods if
+// fitting showed that the model does not support them.
+func (r *Report) skipUnsupported() {
 	r.Methods = slices.DeleteFunc(r.Methods, func(m MethodReport) bool {
 		if m.unsupported == nil || len(m.Configs) > 0 {
 			return false
 		}
-		named := fmt.Sprintf("method %q", m.Name)
+		prefix := fmt.Sprintf("method %q", m.Name)
 		reason := m.unsupported.Error()
-		if !strings.HasPrefix(reason, named) {
-			reason = named + ": " + reason
+		if !strings.HasPrefix(reason, prefix) {
+			reason = prefix + ": " + reason
 		}
 		r.Skipped = append(r.Skipped, Skipped{Name: m.Name, Reason: reason})
 		return true
@@ -186,30 +189,30 @@ func (c Options) validate() error {
 	if err := c.checkOODSets(); err != nil {
 		return err
 	}
-	type named struct {
+	type namedBatch struct {
 		name string
 		b    ood.Batch
 	}
-	given := []named{{"fit rows", c.Training.Batch}, {"in-distribution rows", c.Test}}
+	parts := []namedBatch{{"fit rows", c.Training.Batch}, {"in-distribution rows", c.Test}}
 	for _, s := range c.oodSets() {
-		given = append(given, named{s.describe(), s.Batch})
+		parts = append(parts, namedBatch{s.describe(), s.Batch})
 	}
-	layers := slices.ContainsFunc(c.Methods, func(m ood.Method) bool { return m.Needs.Layers })
-	read := func(b ood.Batch) batchparts.Widths {
-		if !layers {
+	needLayers := slices.ContainsFunc(c.Methods, func(m ood.Method) bool { return m.Needs.Layers })
+	widthsOf := func(b ood.Batch) batchparts.Widths {
+		if !needLayers {
 			b.Layers = nil
 		}
 		return batchparts.Of(&b).Widths()
 	}
-	want := read(c.Training.Batch)
-	for _, part := range given {
+	want := widthsOf(c.Training.Batch)
+	for _, part := range parts {
 		if err := batchparts.Validate(part.b); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)
 		}
 		if part.b.Len() == 0 {
 			return fmt.Errorf("%s: there are none", part.name)
 		}
-		if err := read(part.b).Check(want, part.name, "the fit rows have"); err != nil {
+		if err := widthsOf(part.b).Check(want, part.name, "the fit rows have"); err != nil {
 			return err
 		}
 	}
@@ -223,7 +226,8 @@ func (c Options) validate() error {
 }
 
 func (c Options) check(m ood.Method) error {
-	// Too much memory is a failure of single configurations, and not of the method.
+	// Only a NeedError concerns the whole method. Other errors, for example too little memory,
+	// concern single configurations.
 	if need, ok := errors.AsType[*ood.NeedError](fitting.Check(m, c.Training, nil)); ok {
 		return need
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// noGradient is a network that cannot be differentiated.
+// noGradient is a model that cannot be differentiated.
 type noGradient struct{ ood.Network }
 
 func (noGradient) Gradient(context.Context, ood.InputBlock, ood.Scalar) (ood.Batch, ood.Tensor, error) {
@@ -45,14 +45,14 @@ func TestCompareOnNetwork(t *testing.T) {
 			return &gradientScorer{t.Seed}, nil
 		},
 	}
-	var shares []float64
+	var fractions []float64
 	c := compare.Options{
 		Methods:  []ood.Method{m, normMethod},
 		Training: ood.Training{Batch: line(1, 2)},
 		Test:     withInputs(1, 2), OOD: withInputs(3, 4),
-		Progress: func(method string, share float64) {
+		Progress: func(method string, fraction float64) {
 			if method == m.Name {
-				shares = append(shares, share)
+				fractions = append(fractions, fraction)
 			}
 		},
 	}
@@ -68,12 +68,12 @@ func TestCompareOnNetwork(t *testing.T) {
 		t.Errorf("skipped %v", r.Skipped)
 	}
 
-	shares, c.Training.Seed = nil, 1
+	fractions, c.Training.Seed = nil, 1
 	if r, err = compare.Run(context.Background(), c); err != nil || len(r.Methods) != 2 || r.Methods[0].AUROC.Mean != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if !slices.IsSorted(shares) || len(slices.Compact(slices.Clone(shares))) < 4 || shares[len(shares)-1] != 1 {
-		t.Errorf("progress %v", shares)
+	if !slices.IsSorted(fractions) || len(slices.Compact(slices.Clone(fractions))) < 4 || fractions[len(fractions)-1] != 1 {
+		t.Errorf("progress %v", fractions)
 	}
 
 	c.OOD.Inputs = nil

@@ -20,8 +20,8 @@ import (
 	"github.com/attach-uncertainty/attach/ood/compare"
 )
 
-// norm scores with the squared norm of the features times the parameter "factor". A factor of 0
-// fails to fit, and a factor of NaN gives scores of NaN.
+// norm is the fit of a detector whose score is the squared norm of the features times the
+// parameter "factor". A factor of 0 cannot be fitted, and a factor of 100 gives scores of NaN.
 type norm struct {
 	Factor float64 `state:"factor"`
 }
@@ -143,18 +143,19 @@ func TestCompareFitsGridAtOnce(t *testing.T) {
 	if err != nil || calls != 1 || len(r.Methods[0].Configs) != 2 {
 		t.Errorf("%d calls, %v, %+v", calls, err, r)
 	}
-	// If the grid fails as a whole, configurations are fitted one by one, and only one fails.
-	spoilt := together
-	spoilt.Sweep = nil
-	c.Methods, calls = []ood.Method{spoilt}, 0
+	// If a configuration fails, the grid fails as a whole. Configurations are then fitted one
+	// by one, and only those that fail are lost.
+	failing := together
+	failing.Sweep = nil
+	c.Methods, calls = []ood.Method{failing}, 0
 	r, err = compare.Run(context.Background(), c)
 	if err != nil || calls != 5 || len(r.Methods[0].Configs) != 2 || len(r.Methods[0].Failed) != 2 {
 		t.Errorf("%v, %+v", err, r)
 	}
 }
 
-// TestCompareFailsOnce checks that a network that cannot be differentiated is tried once, and
-// not for every configuration.
+// TestCompareFailsOnce checks that a method is tried only once, and not with every
+// configuration, if the model cannot be differentiated.
 func TestCompareFailsOnce(t *testing.T) {
 	calls := 0
 	m := normMethod
@@ -176,18 +177,18 @@ func TestCompareProgress(t *testing.T) {
 	c := comparison(a, b)
 	c.Sweep = true
 	c.Parallel = 2
-	last := map[string]float64{}
-	c.Progress = func(method string, share float64) {
-		if share < last[method] || share > 1 {
-			t.Errorf("%s: %v after %v", method, share, last[method])
+	latest := map[string]float64{}
+	c.Progress = func(method string, fraction float64) {
+		if fraction < latest[method] || fraction > 1 {
+			t.Errorf("%s: %v after %v", method, fraction, latest[method])
 		}
-		last[method] = share
+		latest[method] = fraction
 	}
 	if _, err := compare.Run(context.Background(), c); err != nil {
 		t.Fatal(err)
 	}
-	if last["norm"] != 1 || last["other"] != 1 {
-		t.Errorf("ends at %v", last)
+	if latest["norm"] != 1 || latest["other"] != 1 {
+		t.Errorf("ends at %v", latest)
 	}
 }
 
@@ -233,7 +234,7 @@ type panicking struct{}
 
 func (*panicking) Score(context.Context, []float64, ood.Batch) error { panic("my bug") }
 
-// TestRunPanics checks that the panic of a custom method reaches the caller of Run.
+// TestRunPanics checks that Run panics if a custom method panics.
 func TestRunPanics(t *testing.T) {
 	m := ood.Method{Name: "mine", Needs: ood.Needs{Features: true}, Fit: func(context.Context, ood.Training, ood.Params) (any, error) { return &panicking{}, nil }}
 	b := ood.Batch{Features: blas32.General{Rows: 4, Cols: 1, Stride: 1, Data: make([]float32, 4)}}

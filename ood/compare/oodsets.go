@@ -13,14 +13,15 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// OODSet is one of several sets of out-of-distribution rows.
+// OODSet is a named set of out-of-distribution rows.
 type OODSet struct {
 	Name  string
-	Group string // such as near or far; may be empty
+	Group string // name of a group of sets, such as "near" or "far"; may be empty
 	ood.Batch
 }
 
-// oodSets returns the sets to score. Options.OOD is a set without a name.
+// oodSets returns the out-of-distribution sets. If Options.OOD is given, it is the only set,
+// without a name.
 func (c Options) oodSets() []OODSet {
 	if len(c.OODSets) > 0 {
 		return c.OODSets
@@ -45,20 +46,21 @@ func (c Options) checkOODSets() error {
 	return nil
 }
 
-// withOutliers returns the options for one method. If the method needs outliers, it moves a part of each out-of-distribution set to Training.Outliers.
+// withOutliers returns the options for one method. If the method needs outliers, a part of
+// each out-of-distribution set becomes Training.Outliers, and only the rest is scored.
 func (c Options) withOutliers(m ood.Method) (Options, error) {
 	if !m.Needs.Outliers || c.Training.Outliers.Len() > 0 {
 		return c, nil
 	}
 	sets := slices.Clone(c.oodSets())
-	var fitted []ood.Batch
+	var outliers []ood.Batch
 	for i, s := range sets {
 		if s.Len() < 2 {
 			continue
 		}
-		measure, fit := rows.Split(s.Len(), cmp.Or(c.OutlierFraction, .5), c.Training.Seed)
-		fitted = append(fitted, s.Batch.Select(fit))
-		sets[i].Batch = s.Batch.Select(measure)
+		scored, reserved := rows.Split(s.Len(), cmp.Or(c.OutlierFraction, .5), c.Training.Seed)
+		outliers = append(outliers, s.Batch.Select(reserved))
+		sets[i].Batch = s.Batch.Select(scored)
 	}
 	if len(c.OODSets) > 0 {
 		c.OODSets = sets
@@ -66,21 +68,21 @@ func (c Options) withOutliers(m ood.Method) (Options, error) {
 		c.OOD = sets[0].Batch
 	}
 	var err error
-	c.Training.Outliers, err = concatenate(fitted)
+	c.Training.Outliers, err = concatenate(outliers)
 	return c, err
 }
 
-// concatenate concatenates the features and logits of batches, if all batches have them. It drops
-// earlier layers, which no oracle reads.
+// concatenate returns the rows of all batches as one batch. It drops features or logits that
+// some batches lack, and earlier layers, which no oracle reads.
 func concatenate(sets []ood.Batch) (ood.Batch, error) {
 	if len(sets) == 1 {
 		return sets[0], nil
 	}
-	lack := func(of func(ood.Batch) blas32.General) bool {
-		return slices.ContainsFunc(sets, func(b ood.Batch) bool { return of(b).Cols == 0 })
+	someLack := func(matrixOf func(ood.Batch) blas32.General) bool {
+		return slices.ContainsFunc(sets, func(b ood.Batch) bool { return matrixOf(b).Cols == 0 })
 	}
-	noFeatures := lack(func(b ood.Batch) blas32.General { return b.Features })
-	noLogits := lack(func(b ood.Batch) blas32.General { return b.Logits })
+	noFeatures := someLack(func(b ood.Batch) blas32.General { return b.Features })
+	noLogits := someLack(func(b ood.Batch) blas32.General { return b.Logits })
 	var all ood.Batch
 	for _, b := range sets {
 		b.Layers = nil
@@ -97,7 +99,7 @@ func concatenate(sets []ood.Batch) (ood.Batch, error) {
 	return all, nil
 }
 
-// describe names a set in errors.
+// describe returns the name of the set for errors.
 func (s OODSet) describe() string {
 	if s.Name == "" {
 		return "out-of-distribution rows"

@@ -59,11 +59,11 @@ func TestCompareOODSets(t *testing.T) {
 		if err != nil || conf.Sets[i].Name != s.Name || conf.Sets[i].Metrics != compare.Metrics(want) {
 			t.Errorf("set %s: %+v, want %+v, %v", s.Name, conf.Sets[i], want, err)
 		}
-		// A set alone has the same metrics as among others. Its intervals are the same only if
-		// it is the first.
-		alone := comparison(normMethod)
-		alone.OOD, alone.Resamples = s.Batch, c.Resamples
-		single, err := compare.Run(context.Background(), alone)
+		// A set has the same metrics alone as with other sets. Its intervals are equal only if
+		// it is the first set, because later sets use other resamples.
+		onlySet := comparison(normMethod)
+		onlySet.OOD, onlySet.Resamples = s.Batch, c.Resamples
+		single, err := compare.Run(context.Background(), onlySet)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,12 +89,13 @@ func TestCompareOODSets(t *testing.T) {
 	}
 }
 
-// TestCompareIntervals checks that the parts of a mean share their resamples. The intervals of
-// two equal configurations, or of two copies of one set, are therefore as wide as alone.
+// TestCompareIntervals checks that all configurations use the same resamples. Two
+// configurations with equally ordered scores must therefore have the same intervals as their
+// mean.
 func TestCompareIntervals(t *testing.T) {
-	twice := normMethod
-	twice.Sweep = []ood.Params{{"factor": 1.}, {"factor": 2.}}
-	c := comparison(twice)
+	proportional := normMethod
+	proportional.Sweep = []ood.Params{{"factor": 1.}, {"factor": 2.}}
+	c := comparison(proportional)
 	c.Sweep, c.Resamples = true, 60
 	c.Test, c.OOD = line(1, 2, 3, 4, 5, 6), line(3.5, 5, 7)
 	r, err := compare.Run(context.Background(), c)
@@ -120,7 +121,7 @@ func TestCompareErrorRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Risks at coverage ¼, ½, ¾, 1 are 0, 0, ⅓, ½.
+	// The risks at coverage ¼, ½, ¾ and 1 are 0, 0, ⅓ and ½.
 	m := r.Methods[0]
 	if want := (1./3 + 1./2) / 4; *r.ErrorRate != .5 || math.Abs(m.AURC.Mean-want) > 1e-15 || *m.Configs[0].AURC != m.AURC.Mean {
 		t.Errorf("error %v, AURC %v, want %v", *r.ErrorRate, m.AURC, want)
@@ -130,7 +131,8 @@ func TestCompareErrorRate(t *testing.T) {
 	}
 }
 
-// TestCompareParallel checks that only the times depend on how many methods run at a time.
+// TestCompareParallel checks that the number of methods that run at the same time changes only
+// the reported times.
 func TestCompareParallel(t *testing.T) {
 	together := normMethod
 	together.Name = "together"
@@ -163,27 +165,27 @@ func TestCompareParallel(t *testing.T) {
 	}
 }
 
-// TestOracleOnSets checks that an oracle is fitted with some rows of every set and measured on
+// TestOracleOnSets checks that an oracle is fitted on some rows of every set and measured on
 // the others.
 func TestOracleOnSets(t *testing.T) {
-	var seen []float32
-	c := withSets(oracleMethod(&seen))
+	var fitted []float32
+	c := withSets(oracleMethod(&fitted))
 	r, err := compare.Run(context.Background(), c)
 	if err != nil || len(r.Methods) != 1 {
 		t.Fatalf("%v, %+v", err, r)
 	}
 	m := r.Methods[0]
 	var all []float64
-	for _, v := range seen {
+	for _, v := range fitted {
 		all = append(all, float64(v)*float64(v))
 	}
-	if m.OutliersFitted != len(seen) || m.OODRows+m.OutliersFitted != r.OODRows || m.OODRows != len(slices.Concat(m.Configs[0].OODScores...)) {
-		t.Errorf("fitted with %d (%v), measured on %d of %d", m.OutliersFitted, seen, m.OODRows, r.OODRows)
+	if m.OutliersFitted != len(fitted) || m.OODRows+m.OutliersFitted != r.OODRows || m.OODRows != len(slices.Concat(m.Configs[0].OODScores...)) {
+		t.Errorf("fitted with %d (%v), measured on %d of %d", m.OutliersFitted, fitted, m.OODRows, r.OODRows)
 	}
 	all = slices.Concat(append(m.Configs[0].OODScores, all)...)
 	slices.Sort(all)
 	if !slices.Equal(all, []float64{0, 4, 6.25, 9, 12.25, 25, 81}) {
-		t.Errorf("fitted with %v and measured on %v", seen, m.Configs[0].OODScores)
+		t.Errorf("fitted with %v and measured on %v", fitted, m.Configs[0].OODScores)
 	}
 	for i, want := range []int{1, 1, 1, 1} {
 		if got := len(m.Configs[0].OODScores[i]); got < want {
@@ -212,7 +214,7 @@ func TestCompareOODSetErrors(t *testing.T) {
 	}
 }
 
-// TestCompareNamesIncompleteSet checks that an error names the set that lacks something.
+// TestCompareNamesIncompleteSet checks that the error names the set whose rows lack something.
 func TestCompareNamesIncompleteSet(t *testing.T) {
 	m := normMethod
 	m.Needs.Logits = true
@@ -232,7 +234,8 @@ func TestCompareNamesIncompleteSet(t *testing.T) {
 	}
 }
 
-// TestCompareSetsJSON compares the JSON form of a report with several sets, labels and resamples.
+// TestCompareSetsJSON compares the JSON of a report with testdata/report_sets.json. The report
+// has several sets, labels and resamples.
 func TestCompareSetsJSON(t *testing.T) {
 	c := withSets(normMethod)
 	c.OODSets, c.Resamples = c.OODSets[:2], 10
@@ -254,19 +257,19 @@ func TestCompareSetsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Keys and their order are the same, and numbers agree up to rounding.
+	// Compare the texts between the numbers exactly, and the numbers up to rounding.
 	number := regexp.MustCompile(`-?\d+(\.\d+)?(e-?\d+)?`)
-	same := number.ReplaceAllString(string(got), "#") == number.ReplaceAllString(strings.TrimSpace(string(want)), "#")
+	equal := number.ReplaceAllString(string(got), "#") == number.ReplaceAllString(strings.TrimSpace(string(want)), "#")
 	numbers := number.FindAllString(string(want), -1)
 	for i, text := range number.FindAllString(string(got), -1) {
-		if !same {
+		if !equal {
 			break
 		}
 		a, errA := strconv.ParseFloat(text, 64)
 		b, errB := strconv.ParseFloat(numbers[i], 64)
-		same = errA == nil && errB == nil && math.Abs(a-b) <= 1e-12
+		equal = errA == nil && errB == nil && math.Abs(a-b) <= 1e-12
 	}
-	if !same {
+	if !equal {
 		t.Errorf("got\n%s", got)
 	}
 }

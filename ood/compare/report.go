@@ -10,52 +10,54 @@ import (
 // Report is the result of a comparison. Its JSON form is stable: keys keep their names and
 // order, and no number is NaN or infinite.
 type Report struct {
-	Model string `json:"model"` // file of the model; the caller sets it
-	// ModelSHA256 is its digest in hexadecimal; the caller sets it.
+	Model string `json:"model"` // file of the model; Run leaves it to the caller
+	// ModelSHA256 is the SHA-256 of the model in hexadecimal digits. Run leaves it to the
+	// caller.
 	ModelSHA256 string `json:"model_sha256,omitempty"`
 	FitRows     int    `json:"fit_rows"`
 	TestRows    int    `json:"test_rows"`
-	OODRows     int    `json:"ood_rows"` // in all sets together
+	OODRows     int    `json:"ood_rows"` // number of rows of all sets together
 	Sweep       bool   `json:"sweep"`
 	Seed        uint64 `json:"seed"`
-	// OODSets are the out-of-distribution sets, or nil if there is one set without a name. All
-	// other figures are means over the sets, with equal weights.
+	// OODSets describes the out-of-distribution sets. It is nil if there is one set without a
+	// name. All other results are means over the sets, with equal weights.
 	OODSets []Set `json:"ood_sets,omitempty"`
 	// Resamples is the number of bootstrap resamples. 0 means that there are no intervals.
 	Resamples int `json:"resamples,omitempty"`
-	// ErrorRate is the error rate of the model on the in-distribution rows, or nil without
+	// ErrorRate is the error rate of the model on the in-distribution rows. It is nil without
 	// labels or logits.
 	ErrorRate *float64       `json:"error_rate,omitempty"`
 	Methods   []MethodReport `json:"methods"` // in the order of Options.Methods
 	Skipped   []Skipped      `json:"skipped"`
 
-	// Wrong marks the in-distribution rows that the model misclassifies, or is nil. It is
-	// absent from the JSON form.
+	// Wrong reports, for each in-distribution row, whether the model misclassifies it. It is
+	// nil without labels or logits, and absent from the JSON form.
 	Wrong []bool `json:"-"`
 }
 
-// MethodReport is the result of one method.
+// MethodReport holds the results of one method.
 type MethodReport struct {
 	Name    string `json:"name"`
-	Control bool   `json:"control,omitempty"` // a control (random or an oracle), and not a competitor
+	Control bool   `json:"control,omitempty"` // whether the method is a control (random scores or an oracle) and not a competitor
 
-	// OutliersFitted is the number of out-of-distribution rows that an oracle was fitted with,
-	// and OODRows the number of others that it was measured on. Both are 0, and absent from
-	// the JSON form, for methods that are fitted without outliers and measured on all rows.
+	// OutliersFitted is the number of out-of-distribution rows that an oracle was fitted on,
+	// and OODRows the number of other rows that it was measured on. For other methods, which
+	// are measured on all rows, both are 0 and absent from the JSON form.
 	OutliersFitted int `json:"outliers_fitted,omitempty"`
 	OODRows        int `json:"ood_rows,omitempty"`
 
-	// Variant is the variant of the method that was used, such as "inserted dropout". It is
-	// absent from the JSON form if the method itself was used.
+	// Variant names a variant of the method that was used instead of the method itself, such
+	// as "inserted dropout". Otherwise it is empty and absent from the JSON form.
 	Variant string `json:"variant,omitempty"`
 
-	// Summaries summarise the configurations. Their keys are inlined.
+	// Summaries holds the summaries over the configurations. The JSON form has their keys at
+	// this level.
 	Summaries
-	AURC Summary `json:"aurc,omitzero"` // absent if the errors of the model are unknown
-	// CI holds the intervals of the means over configurations.
+	AURC Summary `json:"aurc,omitzero"` // absent if it is unknown which predictions of the model are wrong
+	// CI holds confidence intervals of the means over configurations.
 	CI *Intervals `json:"ci,omitempty"`
-	// Sets and Groups are the summaries by set and by group of sets. They are absent if the
-	// only set has no name.
+	// Sets and Groups hold the summaries for each set and for each group of sets. They are
+	// absent if the only set has no name.
 	Sets   []SetSummaries `json:"sets,omitempty"`
 	Groups []SetSummaries `json:"groups,omitempty"`
 
@@ -70,32 +72,32 @@ type MethodReport struct {
 	unsupported error // why the model cannot do what the method needs, or nil
 }
 
-// Config is the result of one configuration.
+// Config holds the results of one configuration.
 type Config struct {
 	Params ood.Params `json:"params"`
-	// Metrics are means over the sets. Their keys are inlined.
+	// Metrics holds the means over the sets. The JSON form has their keys at this level.
 	Metrics
-	// AURC is the area under the risk–coverage curve of the in-distribution rows, whose risk
-	// is the error rate of the model. It is nil if the errors are unknown.
+	// AURC is the area under the risk–coverage curve of the in-distribution rows, in which
+	// risk is the error rate of the model. It is nil if the errors of the model are unknown.
 	AURC *float64   `json:"aurc,omitempty"`
 	CI   *Intervals `json:"ci,omitempty"` // intervals of Metrics and AURC
-	// Sets and Groups are the metrics by set and by group of sets. They are absent if the only
-	// set has no name.
+	// Sets and Groups hold the metrics for each set and for each group of sets. They are
+	// absent if the only set has no name.
 	Sets   []SetMetrics `json:"sets,omitempty"`
 	Groups []SetMetrics `json:"groups,omitempty"`
-	// TestScores are the scores of the in-distribution rows, and OODScores those of the
-	// out-of-distribution rows, set by set. Both are absent from the JSON form.
+	// TestScores holds the scores of the in-distribution rows, and OODScores those of the
+	// out-of-distribution rows of each set. Both are absent from the JSON form.
 	TestScores []float64   `json:"-"`
 	OODScores  [][]float64 `json:"-"`
 }
 
-// Failed is a configuration that could not be fitted or scored.
+// Failed describes a configuration that could not be fitted or scored.
 type Failed struct {
 	Params ood.Params `json:"params"`
 	Error  string     `json:"error"`
 }
 
-// Skipped is a method that needs what the data or the model lack.
+// Skipped describes a method that needs something that the data or the model lack.
 type Skipped struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`

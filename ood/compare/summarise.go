@@ -6,14 +6,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/measure"
 )
 
-// view is some of the out-of-distribution sets. A line of a report is the mean over them.
+// view selects some of the out-of-distribution sets. The results of a view are means over its
+// sets.
 type view struct {
 	name string
-	sets []int
+	sets []int // indices of the sets
 }
 
-// viewsOf returns the view of all sets, a view of each set with a name, and a view of each
-// group in the order of first appearance.
+// viewsOf returns a view of all sets, a view of each named set, and a view of each group in
+// the order in which the groups first appear.
 func viewsOf(sets []OODSet) (all view, single, grouped []view) {
 	for i, s := range sets {
 		all.sets = append(all.sets, i)
@@ -33,17 +34,19 @@ func viewsOf(sets []OODSet) (all view, single, grouped []view) {
 	return all, single, grouped
 }
 
-// metrics returns the metrics of a configuration, then the metrics of each resample. All sets use
-// the same resamples of in-distribution rows.
+// metrics returns the metrics of a configuration, followed by the metrics of each resample.
+// The in-distribution rows of a resample are the same for all sets.
 func (v view) metrics(r result) []measure.Metrics {
-	some := make([][]measure.Metrics, len(v.sets))
+	bySet := make([][]measure.Metrics, len(v.sets))
 	for i, k := range v.sets {
-		some[i] = r.metrics[k]
+		bySet[i] = r.metrics[k]
 	}
-	return mean(some)
+	return mean(bySet)
 }
 
-// summarise summarises configurations. The intervals are confidence intervals of their mean.
+// summarise returns the summaries of all configurations, and confidence intervals of the
+// means. Intervals of the mean AURC use areas, the AURC of each resample by configuration,
+// which may be empty.
 func (v view) summarise(done []result, areas [][]float64) (Summaries, *Intervals) {
 	var s Summaries
 	all := make([][]measure.Metrics, len(done))
@@ -64,18 +67,18 @@ func (v view) summarise(done []result, areas [][]float64) (Summaries, *Intervals
 func (r *MethodReport) summarise(sets []OODSet, done []result) {
 	all, single, grouped := viewsOf(sets)
 	var areas []float64
-	var drawnAreas [][]float64
+	var resampledAreas [][]float64
 	for _, d := range done {
-		conf, on := d.conf, all.metrics(d)
-		conf.Metrics, conf.CI = Metrics(on[0]), intervals(on, nil)
+		conf, resampled := d.conf, all.metrics(d)
+		conf.Metrics, conf.CI = Metrics(resampled[0]), intervals(resampled, nil)
 		conf.Sets, conf.Groups = d.metricsByView(single), d.metricsByView(grouped)
 		if conf.AURC != nil {
-			areas, drawnAreas = append(areas, *conf.AURC), append(drawnAreas, d.aurc)
-			conf.CI = intervals(on, [][]float64{d.aurc})
+			areas, resampledAreas = append(areas, *conf.AURC), append(resampledAreas, d.aurc)
+			conf.CI = intervals(resampled, [][]float64{d.aurc})
 		}
 		r.Configs = append(r.Configs, conf)
 	}
-	r.Summaries, r.CI = all.summarise(done, drawnAreas)
+	r.Summaries, r.CI = all.summarise(done, resampledAreas)
 	r.AURC = summarise(areas)
 	for _, v := range single {
 		s, ci := v.summarise(done, nil)
@@ -90,35 +93,36 @@ func (r *MethodReport) summarise(sets []OODSet, done []result) {
 func (r result) metricsByView(views []view) []SetMetrics {
 	var list []SetMetrics
 	for _, v := range views {
-		on := v.metrics(r)
-		list = append(list, SetMetrics{Name: v.name, Metrics: Metrics(on[0]), CI: intervals(on, nil)})
+		resampled := v.metrics(r)
+		list = append(list, SetMetrics{Name: v.name, Metrics: Metrics(resampled[0]), CI: intervals(resampled, nil)})
 	}
 	return list
 }
 
-// intervals returns confidence intervals from on, which holds the metrics and then those of each
-// resample. areas holds the AURC of each resample, by configuration; it may be empty.
-func intervals(on []measure.Metrics, areas [][]float64) *Intervals {
-	if len(on) == 1 {
+// intervals returns confidence intervals. The list resampled holds the metrics of the rows,
+// followed by those of each resample. The list areas holds the AURC of each resample, by
+// configuration, and may be empty.
+func intervals(resampled []measure.Metrics, areas [][]float64) *Intervals {
+	if len(resampled) == 1 {
 		return nil
 	}
 	var mean []float64
-	for _, drawn := range areas {
+	for _, areasOfConfig := range areas {
 		if mean == nil {
-			mean = make([]float64, len(drawn))
+			mean = make([]float64, len(areasOfConfig))
 		}
-		for i, a := range drawn {
+		for i, a := range areasOfConfig {
 			mean[i] += a / float64(len(areas))
 		}
 	}
-	v := measure.IntervalsOf[Intervals](on[1:])
+	v := measure.IntervalsOf[Intervals](resampled[1:])
 	if mean != nil {
 		v.AURC = new(measure.Interval(mean))
 	}
 	return &v
 }
 
-// mean averages the metrics of several lists of equal length, element by element.
+// mean returns the element-wise means of several lists of metrics, which have equal lengths.
 func mean(lists [][]measure.Metrics) []measure.Metrics {
 	if len(lists) == 1 {
 		return lists[0]
@@ -126,9 +130,9 @@ func mean(lists [][]measure.Metrics) []measure.Metrics {
 	out := make([]measure.Metrics, len(lists[0]))
 	for _, list := range lists {
 		for i := range list {
-			from := measure.Figures[float64](&list[i])
-			for f, to := range measure.Figures[float64](&out[i]) {
-				*to += *from[f] / float64(len(lists))
+			values := measure.Figures[float64](&list[i])
+			for f, sum := range measure.Figures[float64](&out[i]) {
+				*sum += *values[f] / float64(len(lists))
 			}
 		}
 	}

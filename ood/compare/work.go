@@ -16,30 +16,30 @@ import (
 	"github.com/attach-uncertainty/attach/ood"
 )
 
-// work fits, scores and measures one method.
+// work holds the state of fitting, scoring and measuring one method.
 type work struct {
 	c       Options
 	m       ood.Method
-	batches []ood.Batch // in-distribution rows, then each out-of-distribution set
-	wrong   []bool      // errors of the model on the in-distribution rows, or nil
+	batches []ood.Batch // the in-distribution rows, then each out-of-distribution set
+	wrong   []bool      // which in-distribution rows the model misclassifies; nil if unknown
 	grid    []ood.Params
-	results []result // one per configuration
+	results []result // one for each configuration
 
-	panicked string // what the method panicked with, or empty
+	panicked string // panic message and stack trace, or empty
 
 	mu       sync.Mutex
-	done     float64             // fraction that is done
-	progress func(share float64) // or nil
+	done     float64                // fraction of the work that is done
+	progress func(fraction float64) // may be nil
 }
 
-// result is the result of one configuration.
+// result holds the results of one configuration.
 type result struct {
 	conf       Config
 	err        error
 	fit, score time.Duration
 
-	metrics [][]measure.Metrics // per set: the metrics of the rows, then of each resample
-	aurc    []float64           // one per resample
+	metrics [][]measure.Metrics // for each set: the metrics of the rows, then of each resample
+	aurc    []float64           // one for each resample
 }
 
 func (c Options) plan(m ood.Method, wrong []bool) *work {
@@ -54,53 +54,53 @@ func (c Options) plan(m ood.Method, wrong []bool) *work {
 	return w
 }
 
-// Estimated fractions of the work, for progress.
+// These are estimated fractions of the work, from which progress is computed.
 const (
-	scoredShare = .95 // fitting and scoring, of all work
-	fitShare    = .8  // fitting, of fitting and scoring
+	scoredFraction = .95 // fitting and scoring, as a fraction of all work
+	fitFraction    = .8  // fitting, as a fraction of fitting and scoring
 )
 
-// setProgress reports progress. It never decreases, although a grid that fails as a whole begins
-// again.
-func (w *work) setProgress(share float64) {
+// setProgress reports the fraction of the work that is done. The reported fraction never
+// decreases, although a grid that fails as a whole is fitted again.
+func (w *work) setProgress(fraction float64) {
 	if w.progress == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.done = max(w.done, share)
+	w.done = max(w.done, fraction)
 	w.progress(w.done)
 }
 
-// run fits, scores and measures the configurations.
+// run fits, scores and measures all configurations.
 func (w *work) run(ctx context.Context) error {
-	var able []int
-	var most, sum float64
+	var fittable []int
+	var largest, sum float64
 	for k, p := range w.grid {
 		if w.results[k].err = fitting.Check(w.m, w.c.Training, p); w.results[k].err == nil {
-			able = append(able, k)
-			needs := fitting.Memory(w.m, w.c.Training, p)
-			most, sum = max(most, needs), sum+needs
+			fittable = append(fittable, k)
+			bytes := fitting.Memory(w.m, w.c.Training, p)
+			largest, sum = max(largest, bytes), sum+bytes
 		}
 	}
-	together := len(able) > 1 && sum <= rows.MostMemory
-	need := int64(most)
+	together := len(fittable) > 1 && sum <= rows.MostMemory
+	reserved := int64(largest)
 	if together {
-		need = int64(sum)
+		reserved = int64(sum)
 	}
-	if err := w.c.memory.Acquire(ctx, need); err != nil {
+	if err := w.c.memory.Acquire(ctx, reserved); err != nil {
 		return fmt.Errorf("method %q: %w", w.m.Name, err)
 	}
-	defer w.c.memory.Release(need)
+	defer w.c.memory.Release(reserved)
 	ctx = memo.Share(ctx, w.c.Training.Batch)
 	progress := rows.Progress(w.setProgress)
 	progress.Tell(0)
-	if err := w.fitAll(ctx, able, together, progress.Sub(0, scoredShare)); err != nil {
+	if err := w.fitAll(ctx, fittable, together, progress.Sub(0, scoredFraction)); err != nil {
 		return fmt.Errorf("method %q: %w", w.m.Name, err)
 	}
 	for k := range w.results {
 		w.results[k].measure(ctx, w)
-		progress.Sub(scoredShare, 1).Part(k, len(w.results)).Tell(1)
+		progress.Sub(scoredFraction, 1).Part(k, len(w.results)).Tell(1)
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("method %q: %w", w.m.Name, ctx.Err())
@@ -108,12 +108,13 @@ func (w *work) run(ctx context.Context) error {
 	return nil
 }
 
-// fitAll fits and scores configurations together if asked to. Otherwise, or if one of them
-// fails, it fits them one by one, so that one failure does not affect the others.
+// fitAll fits and scores all configurations together if together is true. If it is false, or
+// if one configuration fails, it fits each one separately, so that one failure does not affect
+// the others.
 func (w *work) fitAll(ctx context.Context, configs []int, together bool, progress rows.Progress) error {
 	if together {
 		err := w.fit(ctx, configs, progress)
-		if one := (interface{ Config() int })(nil); !errors.As(err, &one) || errors.Is(err, ood.ErrNotDifferentiable) || errors.Is(err, classes.ErrNoClasses) {
+		if configErr := (interface{ Config() int })(nil); !errors.As(err, &configErr) || errors.Is(err, ood.ErrNotDifferentiable) || errors.Is(err, classes.ErrNoClasses) {
 			for _, k := range configs {
 				w.results[k].err = err
 			}
@@ -136,7 +137,7 @@ func (w *work) fit(ctx context.Context, configs []int, progress rows.Progress) e
 		grid[i] = w.grid[k]
 	}
 	t := w.c.Training
-	t.Progress = progress.Sub(0, fitShare)
+	t.Progress = progress.Sub(0, fitFraction)
 	start := time.Now()
 	scorers, err := fitting.FitGrid(ctx, w.m, t, grid)
 	fitted := time.Now()
@@ -146,28 +147,28 @@ func (w *work) fit(ctx context.Context, configs []int, progress rows.Progress) e
 	if err != nil {
 		return err
 	}
-	parts := make([][][]float64, len(scorers)) // per scorer, per batch
+	scores := make([][][]float64, len(scorers)) // scores by scorer and by batch
 	before, total := 0, w.rows()
 	for _, b := range w.batches {
 		from := before
 		before += b.Len()
-		scored, err := fitting.ScoreGrid(ctx, scorers, b, progress.Sub(fitShare, 1).Sub(float64(from)/float64(total), float64(before)/float64(total)))
+		scored, err := fitting.ScoreGrid(ctx, scorers, b, progress.Sub(fitFraction, 1).Sub(float64(from)/float64(total), float64(before)/float64(total)))
 		if err != nil {
 			return err
 		}
 		for i := range scorers {
-			parts[i] = append(parts[i], scored[i])
+			scores[i] = append(scores[i], scored[i])
 		}
 	}
-	took := time.Since(fitted)
+	elapsed := time.Since(fitted)
 	for i, k := range configs {
 		r := &w.results[k]
-		r.conf.TestScores, r.conf.OODScores, r.score = parts[i][0], parts[i][1:], took/n
+		r.conf.TestScores, r.conf.OODScores, r.score = scores[i][0], scores[i][1:], elapsed/n
 	}
 	return nil
 }
 
-// rows is the number of rows to score.
+// rows returns the number of rows to score.
 func (w *work) rows() int {
 	n := 0
 	for _, b := range w.batches {
@@ -176,15 +177,15 @@ func (w *work) rows() int {
 	return n
 }
 
-// measure computes the metrics of the scores.
+// measure computes the metrics of the scores, and of each resample.
 func (r *result) measure(ctx context.Context, w *work) {
 	if r.err != nil {
 		return
 	}
 	in, seed, resamples := r.conf.TestScores, w.c.Training.Seed, w.c.Resamples
 	for k, out := range r.conf.OODScores {
-		on := make([]measure.Metrics, 1)
-		if on[0], r.err = measure.Evaluate(in, out); r.err != nil {
+		metrics := make([]measure.Metrics, 1)
+		if metrics[0], r.err = measure.Evaluate(in, out); r.err != nil {
 			return
 		}
 		if resamples > 0 {
@@ -192,9 +193,9 @@ func (r *result) measure(ctx context.Context, w *work) {
 			if drawn, r.err = measure.Bootstrap(ctx, in, out, resamples, seed, k); r.err != nil {
 				return
 			}
-			on = append(on, drawn...)
+			metrics = append(metrics, drawn...)
 		}
-		r.metrics = append(r.metrics, on)
+		r.metrics = append(r.metrics, metrics)
 	}
 	if w.wrong == nil {
 		return
@@ -209,7 +210,7 @@ func (r *result) measure(ctx context.Context, w *work) {
 	}
 }
 
-// report collects the results in the order of the grid.
+// report returns the results of all configurations, in the order of the grid.
 func (w *work) report() MethodReport {
 	r := MethodReport{Name: w.m.Name, Control: w.m.Control, Configs: []Config{}}
 	if w.m.Needs.Outliers {
@@ -218,15 +219,15 @@ func (w *work) report() MethodReport {
 			r.OODRows += s.Len()
 		}
 	}
-	var took time.Duration
-	var done []result
+	var elapsed time.Duration
+	var succeeded []result
 	for i, res := range w.results {
 		params := maps.Clone(w.grid[i])
 		if params == nil {
 			params = ood.Params{}
 		}
 		r.FitSeconds += res.fit.Seconds()
-		took += res.score
+		elapsed += res.score
 		if res.err != nil {
 			if errors.Is(res.err, ood.ErrNotDifferentiable) || errors.Is(res.err, ood.ErrNoDropout) || errors.Is(res.err, classes.ErrNoClasses) || errors.Is(res.err, fitting.ErrMemory) {
 				r.unsupported = res.err
@@ -235,13 +236,13 @@ func (w *work) report() MethodReport {
 			continue
 		}
 		res.conf.Params = params
-		done = append(done, res)
+		succeeded = append(succeeded, res)
 	}
-	if len(done) == 0 {
+	if len(succeeded) == 0 {
 		return r
 	}
 	r.Variant = fitting.Variant(w.m, w.c.Training.Network)
-	r.ScoreMicroseconds = took.Seconds() * 1e6 / float64(len(done)) / float64(w.rows())
-	r.summarise(w.c.oodSets(), done)
+	r.ScoreMicroseconds = elapsed.Seconds() * 1e6 / float64(len(succeeded)) / float64(w.rows())
+	r.summarise(w.c.oodSets(), succeeded)
 	return r
 }
