@@ -8,31 +8,32 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// Batch is n rows of everything that methods read. The zero value of a field means that it is
-// absent.
+// Batch holds n rows of all data that methods read. A field with its zero value is absent.
 type Batch struct {
-	Features blas32.General // n×h, the input φ of the last linear layer
-	Logits   blas32.General // n×c
+	Features blas32.General // n×h: the h inputs φ of the last linear layer
+	Logits   blas32.General // n×c, for c classes or targets
 	Labels   []int          // n class indices in [0,c)
-	// Inputs holds n rows in the form that the network takes, or is nil. A method that runs
-	// the network is scored on an InputBlock.
+	// Inputs holds the inputs of the model for n rows. It is nil if they are unknown. When a
+	// method that runs the model scores rows, Inputs is an InputBlock.
 	Inputs Inputs
-	// Layers holds the activations of earlier layers, from the input on, each n×h_l: averaged
-	// over positions if there are any.
+	// Layers holds the activations of earlier layers, from the input to the output. Each
+	// matrix is n×h_l for a layer of width h_l. Activations at several positions, such as
+	// pixels, are averaged.
 	Layers []blas32.General
-	// Gaps is n×k, with a column for each cell that the network reads from a row: 1 if the
-	// cell is empty, 0 if not. It is absent if no cell can be empty.
+	// Gaps is n×k, with a column for each of the k cells that the model reads from a row. An
+	// entry is 1 if the cell is empty and 0 otherwise. Gaps is absent if no cell can be empty.
 	Gaps blas32.General
-	// Network runs on Inputs, for methods that need it, or is nil.
+	// Network runs the model on Inputs, for methods that need it. It is nil if there is no
+	// model.
 	Network Network
-	// Hashes, if not nil, identify rows by their inputs: rows with equal inputs have equal
-	// hashes. Package featurize sets them. Without hashes, rows are compared by their
+	// Hashes, if not nil, holds a hash of the inputs of each row. Package featurize sets it.
+	// It identifies rows that were used before; without it, rows are identified by their
 	// features.
 	Hashes [][16]byte
 }
 
-// mapMatrices returns a batch with f applied to each matrix. It keeps the network, and drops
-// labels, inputs and hashes.
+// mapMatrices returns the batch with f applied to each matrix. The result has the same
+// network, but no labels, inputs or hashes.
 func (b Batch) mapMatrices(f func(blas32.General) blas32.General) Batch {
 	s := Batch{Features: f(b.Features), Logits: f(b.Logits), Layers: slices.Clone(b.Layers), Gaps: f(b.Gaps), Network: b.Network}
 	for i, l := range s.Layers {
@@ -56,8 +57,7 @@ func (b Batch) Len() int {
 	return len(b.Labels)
 }
 
-// Slice returns rows i to j−1. Labels and matrices share memory with b, and Inputs are
-// selected.
+// Slice returns rows i to j−1. Labels, hashes and matrices share memory with b.
 func (b Batch) Slice(i, j int) Batch {
 	s := b.mapMatrices(func(m blas32.General) blas32.General { return rows.Slice(m, i, j) })
 	if b.Labels != nil {
@@ -76,8 +76,8 @@ func (b Batch) Slice(i, j int) Batch {
 	return s
 }
 
-// Select copies rows, in the given order. Select and Slice panic for rows outside of the
-// batch.
+// Select returns a copy of the picked rows, in that order. Like Slice, it panics if a row does
+// not exist.
 func (b Batch) Select(picked []int) Batch {
 	s := b.mapMatrices(func(m blas32.General) blas32.General { return rows.Select(m, picked) })
 	if b.Labels != nil {

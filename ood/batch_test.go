@@ -19,7 +19,7 @@ func matrix(n, h int) blas32.General {
 
 func TestBatchSlice(t *testing.T) {
 	b := ood.Batch{Features: matrix(5, 3), Logits: matrix(5, 2), Labels: []int{0, 1, 0, 1, 0}}
-	b.Features.Cols = 2 // the third column is a gap between rows
+	b.Features.Cols = 2 // the third number of each row is then only padding
 	for i := range 6 {
 		for j := i; j <= 5; j++ {
 			s := b.Slice(i, j)
@@ -47,8 +47,8 @@ func TestBatchSlice(t *testing.T) {
 	b.Slice(3, 6)
 }
 
-// TestBatchLayers checks that layers are sliced, selected and appended like the other parts of a
-// batch.
+// TestBatchLayers checks that Slice and Select apply to earlier layers like to the other
+// matrices of a batch.
 func TestBatchLayers(t *testing.T) {
 	b := ood.Batch{Features: matrix(4, 2), Layers: []blas32.General{matrix(4, 3), matrix(4, 1)}}
 	for name, got := range map[string]ood.Batch{"slice": b.Slice(1, 3), "select": b.Select([]int{1, 2})} {
@@ -59,8 +59,8 @@ func TestBatchLayers(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if alone := (ood.Batch{Layers: b.Layers}); alone.Len() != 4 || len(alone.Layers) == 0 {
-		t.Errorf("layers alone are %d rows", alone.Len())
+	if onlyLayers := (ood.Batch{Layers: b.Layers}); onlyLayers.Len() != 4 || len(onlyLayers.Layers) == 0 {
+		t.Errorf("layers alone are %d rows", onlyLayers.Len())
 	}
 	if b.Slice(0, 4).Select(nil).Layers[0].Rows != 0 || len((ood.Batch{Features: b.Features}).Select([]int{1}).Layers) > 0 {
 		t.Error("Select adds layers to a batch without any")

@@ -32,8 +32,9 @@ func (s *norms) Score(_ context.Context, dst []float64, b ood.Batch) error {
 	return nil
 }
 
-// Example: a custom method is a value like the methods of this module. Rows, parameters and
-// states are checked before it gets them. Its file opens again if Save and Open also get it.
+// This example defines a custom detector. Its rows, parameters and states are checked like
+// those of the methods of this module. A .attach file with the detector can be opened again if
+// both Save and Open are passed the method.
 func ExampleMethod() {
 	m := ood.Method{
 		Name: "norms", Doc: "How far the norm of the features is from its mean.", Needs: ood.Needs{Features: true},

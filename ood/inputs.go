@@ -8,34 +8,36 @@ import (
 	"slices"
 )
 
-// Inputs are preprocessed inputs of a network that can be read repeatedly in bounded memory.
+// Inputs holds preprocessed inputs of a model. All rows can be read several times in bounded
+// memory.
 type Inputs interface {
 	// Len returns the number of rows.
 	Len() int
-	// Blocks yields all rows in order, in blocks of at most size rows. A size below 1 panics.
-	// The next block may reuse the memory of a block.
+	// Blocks yields all rows in order, in blocks of at most the given number of rows. It
+	// panics if that number is below 1. A block is valid only until the next one, which may
+	// reuse its memory.
 	Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, error]
-	// Select returns the given rows, in that order. It panics for rows outside of the range.
+	// Select returns the given rows, in that order. It panics if a row does not exist.
 	Select(rows []int) Inputs
 }
 
-// InputBlock is a block of consecutive rows of Inputs in memory: one tensor for each input of
-// the network. It implements Inputs.
+// InputBlock holds consecutive rows of Inputs in memory, as one tensor for each input of the
+// model. It implements Inputs.
 type InputBlock struct {
 	Start   int // number of the first row
 	Tensors []Tensor
 }
 
-// Tensor is the data of rows for one input of a network.
+// Tensor holds the values of several rows for one input of a model.
 type Tensor struct {
-	// Name is the network's name for the input. It may be empty if the network has only one.
+	// Name is the model's name for the input. It may be empty if the model has only one input.
 	Name    string
-	Shape   []int     // number of rows, then the shape of a row
-	Data    []float32 // row-major; whole numbers if the network takes integers
-	Strings []string  // instead of Data, if the network takes texts
-	// Lengths, if not nil, are the lengths of rows that differ along their first axis. Shape
-	// then has the largest length, and Data or Strings contains the rows one after another,
-	// without padding.
+	Shape   []int     // the number of rows, then the shape of one row
+	Data    []float32 // row-major; whole numbers if the input is of an integer type
+	Strings []string  // texts, instead of Data, if the input is of type string
+	// Lengths, if not nil, holds the length of each row along its first axis. Shape then has
+	// the largest length, and Data or Strings holds the rows one after another, without
+	// padding.
 	Lengths []int
 }
 
@@ -47,7 +49,7 @@ func (b InputBlock) Len() int {
 	return b.Tensors[0].Shape[0]
 }
 
-// Find returns the tensor for the input with a name, or nil. A tensor without a name matches
+// Find returns the tensor of the input with this name, or nil. A tensor without a name matches
 // any name.
 func (b InputBlock) Find(name string) *Tensor {
 	for i, t := range b.Tensors {
@@ -67,7 +69,7 @@ func (b InputBlock) Slice(i, j int) InputBlock {
 	return s
 }
 
-// span returns the range of Data or Strings that rows i to j−1 occupy.
+// span returns the range of Data or Strings that holds rows i to j−1.
 func (t Tensor) span(i, j int) (begin, end int) {
 	width := 1
 	if t.Lengths == nil {
@@ -103,7 +105,7 @@ func (t Tensor) slice(i, j int) Tensor {
 	return t
 }
 
-// check reports whether the numbers or texts match the shape.
+// check reports whether the numbers or texts match the shape, for this number of rows.
 func (t Tensor) check(rows int) bool {
 	if len(t.Shape) == 0 || t.Shape[0] != rows || len(t.Data) > 0 && len(t.Strings) > 0 {
 		return false
@@ -134,14 +136,14 @@ func (b InputBlock) Check() error {
 	return nil
 }
 
-// BlockOf returns rows for a network with one input. data is row-major, and shape begins with
-// the number of rows.
+// BlockOf returns a block of rows for a model with one input. The data are row-major, and the
+// first axis of shape is the number of rows.
 func BlockOf(shape []int, data []float32) InputBlock {
 	return InputBlock{Tensors: []Tensor{{Shape: shape, Data: data}}}
 }
 
-// Blocks implements Inputs. The blocks share memory with b. Their Start counts from the first
-// row of b.
+// Blocks implements Inputs. The yielded blocks share memory with b. Their Start is counted
+// from the first row of b.
 func (b InputBlock) Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, error] {
 	if rows < 1 {
 		panic(fmt.Sprintf("ood: blocks of %d rows", rows))
@@ -164,14 +166,14 @@ func (b InputBlock) Blocks(ctx context.Context, rows int) iter.Seq2[InputBlock, 
 func (b InputBlock) Select(rows []int) Inputs {
 	var s InputBlock
 	for _, t := range b.Tensors {
-		own := Tensor{Name: t.Name, Shape: append([]int{len(rows)}, t.Shape[1:]...)}
+		selected := Tensor{Name: t.Name, Shape: append([]int{len(rows)}, t.Shape[1:]...)}
 		for _, r := range rows {
-			one := t.slice(r, r+1)
-			own.Data = append(own.Data, one.Data...)
-			own.Strings = append(own.Strings, one.Strings...)
-			own.Lengths = append(own.Lengths, one.Lengths...)
+			row := t.slice(r, r+1)
+			selected.Data = append(selected.Data, row.Data...)
+			selected.Strings = append(selected.Strings, row.Strings...)
+			selected.Lengths = append(selected.Lengths, row.Lengths...)
 		}
-		s.Tensors = append(s.Tensors, own)
+		s.Tensors = append(s.Tensors, selected)
 	}
 	return s
 }

@@ -51,8 +51,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// ragged is four rows for two inputs: numbers of 2, 0, 3 and 1 steps, two for each step, and
-// one text for each step.
+// ragged returns four rows with 2, 0, 3 and 1 steps. The inputs are two numbers for each step,
+// one text for each step, and one title for each row.
 func ragged() ood.InputBlock {
 	lengths := []int{2, 0, 3, 1}
 	return ood.InputBlock{Start: 5, Tensors: []ood.Tensor{

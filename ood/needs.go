@@ -5,47 +5,47 @@ import (
 	"strings"
 )
 
-// Needs lists what a method requires.
+// Needs lists the data that a method requires.
 type Needs struct {
 	Features bool // Batch.Features, to fit and to score
 	Logits   bool // Batch.Logits, to fit and to score
 	Labels   bool // Training.Batch.Labels, to fit only
 	Weights  bool // Training.Last
 	Trainer  bool // Training.Trainer
-	Outliers bool // Training.Outliers: only for oracles
-	Inputs   bool // Batch.Inputs, to score; a method that also fits to them returns an error if they are missing
+	Outliers bool // Training.Outliers; only for oracles
+	Inputs   bool // Batch.Inputs, to score; if a method also needs them to fit, its Fit returns an error without them
 	Network  bool // Batch.Network, for gradients
 	Dropout  bool // Batch.Network, for passes with dropout
 	Layers   bool // Batch.Layers, to fit and to score
-	Targets  bool // Training.Targets: for all interval methods and no detector
-	Levels   bool // Training.Levels, because it fits only these
-	Ends     bool // Training.Levels, two of them: the ends of an interval
+	Targets  bool // Training.Targets; set for all interval methods and no detector
+	Levels   bool // Training.Levels, for a method that fits only these levels
+	Ends     bool // Training.Levels with exactly two levels, for the ends of an interval
 }
 
-// NeedError reports that something that a method needs is missing.
+// NeedError is the error if a method needs data that are missing.
 type NeedError struct {
 	Method string // name of the method
-	Need   Needs  // only what is missing
-	Where  string // the part of the data that lacks it
+	Need   Needs  // only the missing data
+	Where  string // which rows or data lack them, for example "the rows to score"
 }
 
 func (e *NeedError) Error() string {
-	what, hint := "something unknown", "lack it"
+	name, hint := "something unknown", "lack it"
 	for _, need := range e.Need.list() {
 		if *need.needed {
-			what, hint = need.what, need.hint
+			name, hint = need.name, need.hint
 		}
 	}
-	return fmt.Sprintf("method %q needs %s: %s %s", e.Method, what, e.Where, hint)
+	return fmt.Sprintf("method %q needs %s: %s %s", e.Method, name, e.Where, hint)
 }
 
 type need struct {
 	needed     *bool
-	what, hint string
+	name, hint string
 }
 
-// list returns the needs in the order in which they are checked.
-func (n *Needs) list() [13]need { // an array avoids an allocation, because services check every request
+// list returns all needs in the order in which they are checked.
+func (n *Needs) list() [13]need { // an array needs no allocation, which matters because services check every request
 	return [...]need{
 		{&n.Features, "features", "have none"},
 		{&n.Logits, "logits", "have none"},
@@ -63,13 +63,13 @@ func (n *Needs) list() [13]need { // an array avoids an allocation, because serv
 	}
 }
 
-// String lists the needs, for example "features, labels".
+// String returns the needs as a list, for example "features, labels".
 func (n Needs) String() string {
-	var what []string
+	var names []string
 	for _, need := range n.list() {
 		if *need.needed {
-			what = append(what, need.what)
+			names = append(names, need.name)
 		}
 	}
-	return strings.Join(what, ", ")
+	return strings.Join(names, ", ")
 }

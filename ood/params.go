@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Params holds a method's hyper-parameters by name: float64, string or bool. Numbers of other
-// types are converted to float64. The parameters that a method gets are complete and checked.
-// Asking for a number that is not declared panics.
+// Params holds the parameters of a method by name. Values are float64, string or bool; numbers
+// of other types are converted to float64. A method gets all of its declared parameters, with
+// checked values.
 type Params map[string]any
 
-// Float returns a number.
+// Float returns the number with this name. It panics if the method declares no such number.
 func (p Params) Float(name string) float64 {
 	n, ok := p[name].(float64)
 	if !ok {
@@ -22,11 +22,11 @@ func (p Params) Float(name string) float64 {
 	return n
 }
 
-// Int returns a number, truncated to an integer.
+// Int returns the number with this name, truncated to an integer.
 func (p Params) Int(name string) int { return int(p.Float(name)) }
 
-// Count returns a number of things out of n: the parameter itself or, if it is below 1, that
-// fraction of n, but at least one.
+// Count returns how many of n things a parameter asks for. If the parameter is below 1, it is
+// a fraction of n, and the result is at least 1. Otherwise the result is the parameter itself.
 func (p Params) Count(name string, n int) int {
 	k := p.Float(name)
 	if k > 0 && k < 1 {
@@ -35,7 +35,7 @@ func (p Params) Count(name string, n int) int {
 	return int(k)
 }
 
-// String lists the parameters by name, for example "k=100 lambda=10 loss=bce".
+// String returns the parameters sorted by name, for example "k=100 lambda=10 loss=bce".
 func (p Params) String() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(p)) {

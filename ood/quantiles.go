@@ -6,12 +6,12 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// QuantileRegressor is a fitted model of the conditional distribution of one or several
-// targets. It is safe for concurrent use.
+// QuantileRegressor is a fitted model that predicts quantiles of one or several targets. It is
+// safe for concurrent use.
 type QuantileRegressor interface {
-	// Quantiles predicts the quantiles at levels, each in (0,1), for the rows of x, n×h.
-	// Quantiles of a row never cross. They depend neither on the other levels nor on other
-	// rows.
+	// Quantiles predicts the quantiles at the given levels, each in (0,1), for the rows of x,
+	// which is n×h for n rows of h features. Quantiles of a row increase with the level. They
+	// depend neither on the other levels nor on other rows.
 	Quantiles(x blas32.General, levels []float64) Quantiles
 }
 
