@@ -40,6 +40,6 @@ func TestInverseRoot(t *testing.T) {
 		}
 	}
 	if _, ok := InverseRoot(mat.NewSymDense(2, []float64{1, 2, 2, 1})); ok {
-		t.Error("a root of what is not positive definite")
+		t.Error("a root of an indefinite matrix")
 	}
 }
