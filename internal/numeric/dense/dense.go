@@ -1,4 +1,5 @@
-// Package dense holds float64 matrices, for long sums and products.
+// Package dense provides helpers for float64 matrices, whose long sums and products are more
+// accurate than those of float32.
 package dense
 
 import (
@@ -18,7 +19,7 @@ func Row(m blas64.General, i int) []float64 { return m.Data[i*m.Stride : i*m.Str
 // Vector wraps v for blas64, without a copy.
 func Vector(v []float64) blas64.Vector { return blas64.Vector{N: len(v), Inc: 1, Data: v} }
 
-// Single returns a copy of v in float32.
+// Single returns a copy of v converted to float32.
 func Single(v []float64) []float32 {
 	s := make([]float32, len(v))
 	for i, x := range v {
@@ -30,14 +31,15 @@ func Single(v []float64) []float32 {
 // SquaredNorm returns the squared Euclidean norm of v.
 func SquaredNorm(v []float64) float64 { return blas64.Dot(Vector(v), Vector(v)) }
 
-// Less returns the rows of m minus centre. A nil centre is the origin.
+// Less returns the rows of m minus centre. If centre is nil, nothing is subtracted.
 func Less(m blas32.General, centre []float64) blas64.General {
 	d := New(m.Rows, m.Cols)
 	SetLess(d, m, centre)
 	return d
 }
 
-// SetLess writes the rows of m minus centre to the rows of dst.
+// SetLess sets each row of dst to the same row of m minus centre. If centre is nil, nothing is
+// subtracted.
 func SetLess(dst blas64.General, m blas32.General, centre []float64) {
 	for i := range m.Rows {
 		to := Row(dst, i)
@@ -50,7 +52,7 @@ func SetLess(dst blas64.General, m blas32.General, centre []float64) {
 	}
 }
 
-// Project returns (x − centre)·p, where p is h×k.
+// Project returns (x − centre)·p, where the rows of x and centre have h entries and p is h×k.
 func Project(x blas32.General, centre []float64, p blas64.General) blas64.General {
 	y := New(x.Rows, p.Cols)
 	blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, Less(x, centre), p, 0, y)

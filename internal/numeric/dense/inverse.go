@@ -27,7 +27,7 @@ func InverseRoot(a *mat.SymDense) (blas64.General, bool) {
 //	⎛A B⎞⁻¹   ⎛A⁻¹ −A⁻¹BC⁻¹⎞
 //	⎝  C⎠   = ⎝        C⁻¹ ⎠
 //
-// It works on halves, so that most of the work is in large matrix products.
+// The matrix is halved recursively, so most of the work is in large matrix products.
 func invert(u blas64.General) {
 	n := u.Rows
 	if n <= 64 {
