@@ -21,26 +21,26 @@ import (
 // Their ratio tells how many dimensions the rows fill (Facco et al. 2017), and the fraction of
 // rows within a distance falls with that power of the distance.
 type Reference struct {
-	index       *neighbours.Index // of the finite rows
-	at          []int             // their row numbers
+	index       *neighbours.Index // index of the scaled finite rows
+	rowNumbers  []int             // row number of each row of the index
 	mean, scale []float64
-	near        float64
+	maxDistance float64 // largest distance between copies
 }
 
 const (
 	// Chance is the fraction of independent rows that are taken for copies.
 	Chance = 1e-3
 
-	sampled = 500 // rows whose nearest neighbours are measured
-	fewest  = 10  // fewest of these that allow an estimate
+	sampleSize = 500 // number of rows for which distances to neighbours are computed
+	minSample  = 10  // smallest number of such rows that is enough for an estimate
 	// widest bounds the distance between copies, relative to the median distance to the
 	// nearest row. If columns have few distinct values, rows do not fill their dimensions and
 	// the estimate is too large.
-	widest = .5
+	maxRelativeDistance = .5
 	// equal is a distance within which rows always count as copies, relative to the typical
 	// distance of two rows. A model's features of one input vary that much with the rest of
 	// the batch.
-	equal = 1e-6
+	minRelativeDistance = 1e-6
 )
 
 // New copies the rows of x, n×h, and measures how near copies are. It ignores rows that are
@@ -51,35 +51,35 @@ func New(ctx context.Context, x blas32.General) (*Reference, error) {
 		if !finite(rows.Row(x, i)) {
 			continue
 		}
-		r.at = append(r.at, i)
-		n := float64(len(r.at))
-		for j, v := range rows.Row(x, i) { // Welford's
+		r.rowNumbers = append(r.rowNumbers, i)
+		n := float64(len(r.rowNumbers))
+		for j, v := range rows.Row(x, i) { // Welford's algorithm
 			d := float64(v) - r.mean[j]
 			r.mean[j] += d / n
 			r.scale[j] += d * (float64(v) - r.mean[j])
 		}
 	}
-	n := float64(max(len(r.at), 1))
-	var all float64
+	n := float64(max(len(r.rowNumbers), 1))
+	var meanVariance float64
 	for j, s := range r.scale {
 		r.scale[j] = math.Sqrt(s / n)
-		all += s / n / float64(x.Cols)
+		meanVariance += s / n / float64(x.Cols)
 	}
 	for j, s := range r.scale {
-		if s == 0 { // a column that is constant here may vary in other rows
-			s = math.Sqrt(all)
+		if s == 0 { // a constant column gets the mean scale, because it may vary in other rows
+			s = math.Sqrt(meanVariance)
 		}
 		if r.scale[j] = 1; s > 0 {
 			r.scale[j] = 1 / s
 		}
 	}
-	scaled := r.scaled(rows.Select(x, r.at))
-	r.near = equal * math.Sqrt(2*float64(x.Cols))
+	scaled := r.scaled(rows.Select(x, r.rowNumbers))
+	r.maxDistance = minRelativeDistance * math.Sqrt(2*float64(x.Cols))
 	if scaled.Rows == 0 {
 		return r, nil
 	}
 	r.index = neighbours.New(scaled, false)
-	return r, r.measure(ctx)
+	return r, r.estimateDistance(ctx)
 }
 
 func finite(row []float32) bool {
@@ -87,32 +87,32 @@ func finite(row []float32) bool {
 }
 
 // measure sets the distance within which rows count as copies.
-func (r *Reference) measure(ctx context.Context) error {
+func (r *Reference) estimateDistance(ctx context.Context) error {
 	x := r.index.Rows
-	var at []int
-	for i := 0; i < x.Rows; i += (x.Rows + sampled - 1) / sampled {
-		at = append(at, i)
+	var sample []int
+	for i := 0; i < x.Rows; i += (x.Rows + sampleSize - 1) / sampleSize {
+		sample = append(sample, i)
 	}
-	found, err := r.index.Nearest(ctx, rows.Select(x, at), 3, false)
+	neighboursOf, err := r.index.Nearest(ctx, rows.Select(x, sample), 3, false)
 	if err != nil {
 		return err
 	}
 	var nearest []float64
-	var logs float64
-	for k, list := range found {
-		list = slices.DeleteFunc(list, func(n neighbours.Neighbour) bool { return n.Row == at[k] })
-		if len(list) < 2 || list[0].Distance <= r.near {
+	var logRatios float64
+	for k, list := range neighboursOf {
+		list = slices.DeleteFunc(list, func(n neighbours.Neighbour) bool { return n.Row == sample[k] })
+		if len(list) < 2 || list[0].Distance <= r.maxDistance {
 			continue
 		}
 		nearest = append(nearest, list[0].Distance)
-		logs += math.Log(list[1].Distance / list[0].Distance)
+		logRatios += math.Log(list[1].Distance / list[0].Distance)
 	}
-	if len(nearest) < fewest {
+	if len(nearest) < minSample {
 		return nil
 	}
 	slices.Sort(nearest)
-	dimensions := float64(len(nearest)) / logs // Inf if all distances are equal
-	r.near = max(r.near, nearest[len(nearest)/2]*min(widest, math.Pow(Chance, 1/dimensions)))
+	dimensions := float64(len(nearest)) / logRatios // Inf if all distances are equal
+	r.maxDistance = max(r.maxDistance, nearest[len(nearest)/2]*min(maxRelativeDistance, math.Pow(Chance, 1/dimensions)))
 	return nil
 }
 
@@ -137,10 +137,10 @@ func (r *Reference) Like(ctx context.Context, x blas32.General) ([]int, error) {
 	if r.index == nil {
 		return like, nil
 	}
-	found, err := r.index.Nearest(ctx, r.scaled(x), 1, false)
-	for i, list := range found {
-		if len(list) > 0 && list[0].Distance <= r.near {
-			like[i] = r.at[list[0].Row]
+	nearest, err := r.index.Nearest(ctx, r.scaled(x), 1, false)
+	for i, list := range nearest {
+		if len(list) > 0 && list[0].Distance <= r.maxDistance {
+			like[i] = r.rowNumbers[list[0].Row]
 		}
 	}
 	return like, err
@@ -153,20 +153,20 @@ func (r *Reference) Like(ctx context.Context, x blas32.General) ([]int, error) {
 // that is not finite has no copies.
 func (r *Reference) Groups(ctx context.Context, x blas32.General, same func(i, j int) bool) ([][]int, error) {
 	x = r.scaled(x)
-	limit := r.near * r.near
-	var groups [][]int // by row number; each begins with the row itself
+	limit := r.maxDistance * r.maxDistance
+	var groups [][]int // row numbers; each group begins with the row that the others copy
 next:
 	for i := range x.Rows {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		for k, of := range groups {
-			if rows.SquaredDistance(rows.Row(x, of[0]), rows.Row(x, i)) <= limit && same(of[0], i) {
-				groups[k] = append(of, i)
+		for k, group := range groups {
+			if rows.SquaredDistance(rows.Row(x, group[0]), rows.Row(x, i)) <= limit && same(group[0], i) {
+				groups[k] = append(group, i)
 				continue next
 			}
 		}
 		groups = append(groups, []int{i})
 	}
-	return slices.DeleteFunc(groups, func(of []int) bool { return len(of) == 1 }), nil
+	return slices.DeleteFunc(groups, func(group []int) bool { return len(group) == 1 }), nil
 }

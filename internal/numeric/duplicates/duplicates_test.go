@@ -45,7 +45,7 @@ func reference(t *testing.T, x blas32.General) *duplicates.Reference {
 func TestChance(t *testing.T) {
 	for _, c := range []struct {
 		columns, directions int
-		disturbed           float64 // relative to the size of a row
+		disturbed           float64 // standard deviation of the disturbance, as a fraction of the column's scale
 	}{{1, 1, 0}, {8, 2, 1e-6}, {4, 4, 1e-4}, {12, 6, 1e-3}, {64, 12, 1e-2}, {64, 64, 1e-2}} {
 		fitted, others := random(1500, c.columns, c.directions, 1), random(2000, c.columns, c.directions, 2)
 		r := reference(t, fitted)
@@ -132,7 +132,7 @@ func TestGroupsAreConfirmed(t *testing.T) {
 	x := rows.New(6, 20)
 	for i := range x.Rows {
 		copy(rows.Row(x, i), one.Data)
-		rows.Row(x, i)[2] += float32(i) * .6 * float32(r.Near()) // the standard deviation is about 1: each row is near only to the next
+		rows.Row(x, i)[2] += float32(i) * .6 * float32(r.Near()) // the scale of column 2 is about 1, so each row is near only to the next
 	}
 	got, err := r.Groups(context.Background(), x, always)
 	if want := [][]int{{0, 1}, {2, 3}, {4, 5}}; err != nil || !reflect.DeepEqual(got, want) {
