@@ -1,5 +1,5 @@
-// Package duplicates finds rows that are nearly the same. It searches exhaustively, in memory
-// that is bounded apart from the rows themselves.
+// Package duplicates finds rows that are nearly equal. It compares a row with all others, and
+// needs little memory in addition to the rows.
 package duplicates
 
 import (
@@ -13,13 +13,14 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/neighbours"
 )
 
-// Reference holds rows, and the distance within which two rows count as nearly the same. That
-// distance is chosen so that only a fraction Chance of rows drawn like these would be that
-// near to one of them. Columns are scaled by their standard deviations.
+// Reference holds rows, and the distance within which two rows count as copies. The distance
+// is chosen such that a new row, drawn like these rows, is that near to one of them with
+// probability Chance. Columns are scaled by their standard deviations.
 //
-// The distance is extrapolated from the distances to the nearest and the second nearest row.
-// Their ratio tells how many dimensions the rows fill (Facco et al. 2017), and the fraction of
-// rows within a distance falls with that power of the distance.
+// The distance is extrapolated from the distances of rows to their nearest and second nearest
+// row. The ratio of these distances gives the number of dimensions d that the rows fill (Facco
+// et al. 2017). The fraction of rows with a neighbour within a distance is proportional to the
+// d-th power of the distance.
 type Reference struct {
 	index       *neighbours.Index // index of the scaled finite rows
 	rowNumbers  []int             // row number of each row of the index
@@ -28,23 +29,23 @@ type Reference struct {
 }
 
 const (
-	// Chance is the fraction of independent rows that are taken for copies.
+	// Chance is the probability that an independent row counts as a copy.
 	Chance = 1e-3
 
 	sampleSize = 500 // number of rows for which distances to neighbours are computed
 	minSample  = 10  // smallest number of such rows that is enough for an estimate
-	// widest bounds the distance between copies, relative to the median distance to the
-	// nearest row. If columns have few distinct values, rows do not fill their dimensions and
-	// the estimate is too large.
+	// maxRelativeDistance is the largest distance between copies, as a fraction of the median
+	// distance to the nearest row. If columns have few distinct values, the estimate of
+	// dimensions is wrong and would give a larger distance.
 	maxRelativeDistance = .5
-	// equal is a distance within which rows always count as copies, relative to the typical
-	// distance of two rows. A model's features of one input vary that much with the rest of
-	// the batch.
+	// minRelativeDistance is the distance within which rows always count as copies, as a
+	// fraction of the typical distance of two rows. The features that a model computes for an
+	// input vary by about this fraction with the other rows of a batch.
 	minRelativeDistance = 1e-6
 )
 
-// New copies the rows of x, n×h, and measures how near copies are. It ignores rows that are
-// not finite.
+// New copies the finite rows of x, n×h, and estimates the largest distance between copies. It
+// ignores the other rows.
 func New(ctx context.Context, x blas32.General) (*Reference, error) {
 	r := &Reference{mean: make([]float64, x.Cols), scale: make([]float64, x.Cols)}
 	for i := range x.Rows {
@@ -86,7 +87,7 @@ func finite(row []float32) bool {
 	return !slices.ContainsFunc(row, func(v float32) bool { return !rows.Finite(float64(v)) })
 }
 
-// measure sets the distance within which rows count as copies.
+// estimateDistance sets the largest distance between copies.
 func (r *Reference) estimateDistance(ctx context.Context) error {
 	x := r.index.Rows
 	var sample []int
@@ -127,8 +128,8 @@ func (r *Reference) scaled(x blas32.General) blas32.General {
 	return s
 }
 
-// Like returns, for each row of x, the number of the reference row that it nearly equals, or
-// −1.
+// Like returns the number of the reference row that each row of x nearly equals, or −1 if
+// there is none.
 func (r *Reference) Like(ctx context.Context, x blas32.General) ([]int, error) {
 	like := make([]int, x.Rows)
 	for i := range like {
@@ -146,11 +147,13 @@ func (r *Reference) Like(ctx context.Context, x blas32.General) ([]int, error) {
 	return like, err
 }
 
-// Groups finds copies among the rows of x, n×h: rows that nearly equal an earlier row, if same
-// confirms it, for example by comparing the inputs behind the features. Each group is a row
-// followed by its copies. Copies are compared only with the first row of their group, so that
-// no chain joins rows that differ. A copy of several rows belongs to the first of them. A row
-// that is not finite has no copies.
+// Groups finds copies among the rows of x, n×h. A copy nearly equals an earlier row, and same
+// must confirm the pair, for example by comparing the inputs from which the features were
+// computed. Each group is a row followed by its copies.
+//
+// A copy is compared only with the first row of a group, so a chain of small differences does
+// not join different rows. If a row is a copy of several rows, it belongs to the first of
+// them. A row that is not finite has no copies.
 func (r *Reference) Groups(ctx context.Context, x blas32.General, same func(i, j int) bool) ([][]int, error) {
 	x = r.scaled(x)
 	limit := r.maxDistance * r.maxDistance

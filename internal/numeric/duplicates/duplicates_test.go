@@ -13,8 +13,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/duplicates"
 )
 
-// random returns normal rows that vary in only some directions, with columns of different
-// scales.
+// random returns n rows of h normal columns with different scales. The rows vary in only some
+// directions.
 func random(n, h, directions int, seed uint64) blas32.General {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	x := rows.New(n, h)
@@ -40,8 +40,8 @@ func reference(t *testing.T, x blas32.General) *duplicates.Reference {
 	return r
 }
 
-// TestChance checks that few independent rows are taken for copies, in any number of
-// dimensions, and that slightly disturbed copies are found.
+// TestChance checks that few independent rows count as copies, in any number of dimensions,
+// and that slightly disturbed copies are found.
 func TestChance(t *testing.T) {
 	for _, c := range []struct {
 		columns, directions int
@@ -85,7 +85,7 @@ func TestChance(t *testing.T) {
 	}
 }
 
-// TestGroups plants copies among rows that have none.
+// TestGroups checks that Groups finds copies that are planted among different rows.
 func TestGroups(t *testing.T) {
 	x := random(1300, 20, 20, 3)
 	at := func(i int) []float32 { return rows.Row(x, i) }
@@ -124,8 +124,8 @@ func TestGroups(t *testing.T) {
 
 func always(int, int) bool { return true }
 
-// TestGroupsAreConfirmed checks that rows are copies only if same confirms it, and that
-// members of a group are copies of its first row, not of each other.
+// TestGroupsAreConfirmed checks that rows are copies only if same confirms the pair. It also
+// checks that members of a group are copies of its first row, not of each other.
 func TestGroupsAreConfirmed(t *testing.T) {
 	r := reference(t, random(300, 20, 20, 4))
 	one := random(1, 20, 20, 3)
@@ -144,8 +144,8 @@ func TestGroupsAreConfirmed(t *testing.T) {
 	}
 }
 
-// TestFewValues checks that neighbours on a grid of few values are not copies, and that exact
-// copies are found among few or equal rows.
+// TestFewValues checks that neighbours on a grid of few values are not copies. It also checks
+// that exact copies are found among few or equal rows.
 func TestFewValues(t *testing.T) {
 	grid := rows.New(400, 2)
 	for i := range grid.Rows {
