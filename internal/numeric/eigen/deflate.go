@@ -17,10 +17,10 @@ const (
 )
 
 // joint is the eigenproblem D + ρzzᵀ that combines two solved halves.
-type joint struct {
+type coupledProblem struct {
 	from, mid, to int
 	rho           float64
-	kept          []int // rows whose eigenpairs change, by increasing eigenvalue
+	active        []int // rows whose eigenpairs change, in order of increasing eigenvalue
 	d, z          []float64
 	support       []support
 	deflated      []int // rows whose eigenpairs do not change
@@ -32,60 +32,60 @@ type joint struct {
 //
 // Reference: Dongarra & Sorensen (1987), A fully parallel algorithm for the
 // symmetric eigenvalue problem.
-func (c *conquest) deflate(from, mid, to int, off float64) *joint {
+func (c *solver) deflate(from, mid, to int, off float64) *coupledProblem {
 	const eps = 0x1p-53
-	j := &joint{from: from, mid: mid, to: to, rho: 2 * math.Abs(off)}
-	order := c.merged(from, mid, to)
-	z, kind := make([]float64, to-from), make([]support, to-from)
+	j := &coupledProblem{from: from, mid: mid, to: to, rho: 2 * math.Abs(off)}
+	order := c.mergedOrder(from, mid, to)
+	z, supports := make([]float64, to-from), make([]support, to-from)
 	for i := from; i < mid; i++ {
 		z[i-from] = c.vectors[i*c.n+mid-1] * math.Sqrt2 / 2
 	}
 	for i := mid; i < to; i++ {
 		z[i-from] = c.vectors[i*c.n+mid] * math.Copysign(math.Sqrt2/2, off)
-		kind[i-from] = lowerHalf
+		supports[i-from] = lowerHalf
 	}
-	least := max(8*eps*max(largest(c.values[from:to], nil), j.rho), c.least)
+	tolerance := max(8*eps*max(largest(c.values[from:to], nil), j.rho), c.negligible)
 	keep := func(i int) {
-		j.kept = append(j.kept, i)
+		j.active = append(j.active, i)
 		j.d = append(j.d, c.values[i])
 		j.z = append(j.z, z[i-from])
-		j.support = append(j.support, kind[i-from])
+		j.support = append(j.support, supports[i-from])
 	}
-	held := -1
+	pending := -1
 	for _, i := range order {
-		if j.rho*math.Abs(z[i-from]) <= least {
+		if j.rho*math.Abs(z[i-from]) <= tolerance {
 			j.deflated = append(j.deflated, i)
 			continue
 		}
-		if held < 0 {
-			held = i
+		if pending < 0 {
+			pending = i
 			continue
 		}
-		length := math.Hypot(z[held-from], z[i-from])
-		cos, sin := z[i-from]/length, -z[held-from]/length
-		p, q := c.values[held], c.values[i]
-		if math.Abs((q-p)*cos*sin) > least {
-			keep(held)
-			held = i
+		length := math.Hypot(z[pending-from], z[i-from])
+		cos, sin := z[i-from]/length, -z[pending-from]/length
+		p, q := c.values[pending], c.values[i]
+		if math.Abs((q-p)*cos*sin) > tolerance {
+			keep(pending)
+			pending = i
 			continue
 		}
-		blas64.Rot(vector(c.row(held, from, to)), vector(c.row(i, from, to)), cos, sin)
-		c.values[held], c.values[i] = p*cos*cos+q*sin*sin, p*sin*sin+q*cos*cos
+		blas64.Rot(vector(c.row(pending, from, to)), vector(c.row(i, from, to)), cos, sin)
+		c.values[pending], c.values[i] = p*cos*cos+q*sin*sin, p*sin*sin+q*cos*cos
 		z[i-from] = length
-		if kind[i-from] != kind[held-from] {
-			kind[i-from] = bothHalves
+		if supports[i-from] != supports[pending-from] {
+			supports[i-from] = bothHalves
 		}
-		j.deflated = append(j.deflated, held)
-		held = i
+		j.deflated = append(j.deflated, pending)
+		pending = i
 	}
-	if held >= 0 {
-		keep(held)
+	if pending >= 0 {
+		keep(pending)
 	}
 	return j
 }
 
 // merged returns the indices of two solved halves, by increasing eigenvalue.
-func (c *conquest) merged(from, mid, to int) []int {
+func (c *solver) mergedOrder(from, mid, to int) []int {
 	out := make([]int, 0, to-from)
 	first, second := c.order[from:mid], c.order[mid:to]
 	for len(first) > 0 && len(second) > 0 {

@@ -16,15 +16,15 @@ const (
 
 // conquest is a tridiagonal matrix while its eigenvalues and eigenvectors are computed. Work
 // on a range of indices touches only elements of that range.
-type conquest struct {
-	n       int
-	values  []float64 // the diagonal at the beginning, eigenvalues at the end
-	off     []float64
-	vectors []float64 // n×n, in rows
-	order   []int     // indices of a solved part, by increasing eigenvalue
-	spare   []float64 // n×n
-	weights []float64 // n×n
-	least   float64   // elements below this are negligible
+type solver struct {
+	n          int
+	values     []float64 // the diagonal first, and the eigenvalues in the end
+	off        []float64 // off-diagonal
+	vectors    []float64 // n×n, one eigenvector in each row
+	order      []int     // indices of each solved part, in order of increasing eigenvalue
+	scratch    []float64 // n×n
+	weights    []float64 // n×n, eigenvectors of coupled problems
+	negligible float64   // elements below this count as 0
 }
 
 // divide finds the eigenvalues and eigenvectors of the tridiagonal matrix with diagonal d and
@@ -33,12 +33,12 @@ type conquest struct {
 //
 // Reference: Cuppen (1981), A divide and conquer method for the symmetric
 // tridiagonal eigenproblem; Gu & Eisenstat (1995).
-func divide(d, e []float64) (*conquest, error) {
+func divideAndConquer(d, e []float64) (*solver, error) {
 	const eps = 0x1p-53
 	n := len(d)
-	c := &conquest{
-		n: n, values: d, off: e, order: make([]int, n), least: eps * eps * largest(d, e),
-		vectors: make([]float64, n*n), spare: make([]float64, n*n), weights: make([]float64, n*n),
+	c := &solver{
+		n: n, values: d, off: e, order: make([]int, n), negligible: eps * eps * largest(d, e),
+		vectors: make([]float64, n*n), scratch: make([]float64, n*n), weights: make([]float64, n*n),
 	}
 	if err := c.solve(0, n); err != nil {
 		return nil, err
@@ -46,9 +46,9 @@ func divide(d, e []float64) (*conquest, error) {
 	return c, nil
 }
 
-func (c *conquest) solve(from, to int) error {
+func (c *solver) solve(from, to int) error {
 	if to-from <= leafSize {
-		err := leaf(c.values[from:to], c.off[from:max(to-1, from)], c.vectors[from*c.n+from:], c.n)
+		err := solveLeaf(c.values[from:to], c.off[from:max(to-1, from)], c.vectors[from*c.n+from:], c.n)
 		c.sort(from, to)
 		return err
 	}
@@ -77,7 +77,7 @@ func (c *conquest) solve(from, to int) error {
 }
 
 // sort orders the eigenvalues of a solved part.
-func (c *conquest) sort(from, to int) {
+func (c *solver) sort(from, to int) {
 	part := c.order[from:to]
 	for i := range part {
 		part[i] = from + i
@@ -86,4 +86,4 @@ func (c *conquest) sort(from, to int) {
 }
 
 // row returns the elements of eigenvector i in a range of indices.
-func (c *conquest) row(i, from, to int) []float64 { return c.vectors[i*c.n+from : i*c.n+to] }
+func (c *solver) row(i, from, to int) []float64 { return c.vectors[i*c.n+from : i*c.n+to] }

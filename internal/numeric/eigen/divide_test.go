@@ -48,7 +48,7 @@ func TestSymOfHardMatrices(t *testing.T) {
 		arrow.SetSym(i, i, float64(i/3))
 		arrow.SetSym(0, i, 1)
 	}
-	clustered := random(200, 200, 5, even)
+	clustered := random(200, 200, 5, constantOne)
 	for i := range 200 {
 		for j := i; j < 200; j++ {
 			clustered.SetSym(i, j, 1e-9*clustered.At(i, j))
@@ -78,9 +78,9 @@ func TestSymOfHardMatrices(t *testing.T) {
 		"graded below underflow":   jacobi(120, func(i int) float64 { return math.Pow(10, -5*float64(i)) }, func(i int) float64 { return math.Pow(10, -5*float64(i)-1) }),
 		"zero but for two entries": jacobi(80, constant(0), func(i int) float64 { return float64(i % 40 / 39) }),
 		"random 200":               jacobi(200, normal, normal),
-		"dense 200":                random(200, 300, 6, even),
-		"rank 3":                   random(200, 3, 7, even),
-		"rank 150":                 random(220, 150, 8, even),
+		"dense 200":                random(200, 300, 6, constantOne),
+		"rank 3":                   random(200, 3, 7, constantOne),
+		"rank 150":                 random(220, 150, 8, constantOne),
 		"rank 1":                   one,
 		"blocks":                   blocks,
 		"arrow":                    arrow,
@@ -95,8 +95,8 @@ func TestSymOfHardMatrices(t *testing.T) {
 func TestSymOfAllSmallSizes(t *testing.T) {
 	for n := 1; n <= 70; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			check(t, random(n, 2*n, uint64(n), even))
-			check(t, random(n, n/2, uint64(n), even))
+			check(t, random(n, 2*n, uint64(n), constantOne))
+			check(t, random(n, n/2, uint64(n), constantOne))
 		})
 	}
 }
@@ -105,18 +105,18 @@ func TestSymOfAllSmallSizes(t *testing.T) {
 type symmetric struct{ mat.Symmetric }
 
 func TestSymTakesAnySymmetric(t *testing.T) {
-	a := random(70, 90, 1, even)
+	a := random(70, 90, 1, constantOne)
 	want, _, err := Sym(a)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := check(t, symmetric{a}); !slices.Equal(got, want) {
-		t.Error("other values than of the same matrix in memory")
+		t.Error("the values differ from those of the matrix with raw storage")
 	}
 }
 
 func TestSymDoesNotDependOnProcessors(t *testing.T) {
-	a := random(400, 500, 1, even)
+	a := random(400, 500, 1, constantOne)
 	var values []float64
 	var vectors *mat.Dense
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
@@ -131,7 +131,7 @@ func TestSymDoesNotDependOnProcessors(t *testing.T) {
 			continue
 		}
 		if !slices.Equal(got, values) || !mat.Equal(v, vectors) {
-			t.Errorf("%d processors find something else than one", processors)
+			t.Errorf("the result of %d processors differs from the result of one", processors)
 		}
 	}
 }

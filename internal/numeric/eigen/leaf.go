@@ -10,7 +10,7 @@ import (
 // leaf solves the small tridiagonal matrix with diagonal d and off-diagonal e. It leaves the
 // eigenvalues in d and writes the eigenvectors to the first len(d) elements of as many rows of
 // z, stride apart.
-func leaf(d, e, z []float64, stride int) error {
+func solveLeaf(d, e, z []float64, stride int) error {
 	n := len(d)
 	columns := make([]float64, n*n)
 	if !(gonum.Implementation{}).Dsteqr(lapack.EVTridiag, n, d, e, columns, n, make([]float64, 2*n)) {

@@ -6,28 +6,28 @@ import "math"
 // ρzzᵀ: one between each two neighbours in d and one above all.
 //
 // Reference: Li (1993), Solving secular equations stably and efficiently.
-type secular struct {
+type secularEquation struct {
 	d       []float64 // strictly increasing
-	squares []float64 // z², none is zero
+	squares []float64 // z², not 0
 	rho     float64   // positive
 }
 
 // secularSteps limits the evaluations for one root, which rarely exceed ten.
-const secularSteps = 200
+const maxSecularSteps = 200
 
 // root finds root i and returns λ. It sets gaps to all dⱼ−λ, each with a small relative error.
-func (s secular) root(i int, gaps []float64) float64 {
+func (s secularEquation) root(i int, gaps []float64) float64 {
 	var b bracket
 	last := i == len(s.d)-1
 	if last {
-		b = s.above()
+		b = s.bracketLast()
 	} else {
-		b = s.between(i)
+		b = s.bracket(i)
 	}
-	slow, before := false, 0.
-	for step := 0; ; step++ {
-		v := s.at(i, b.origin, b.x, gaps)
-		if math.Abs(v.f) <= v.noise || step == secularSteps {
+	slow, previous := false, 0.
+	for steps := 0; ; steps++ {
+		v := s.evaluate(i, b.origin, b.x, gaps)
+		if math.Abs(v.f) <= v.noise || steps == maxSecularSteps {
 			break
 		}
 		if v.f < 0 {
@@ -35,20 +35,20 @@ func (s secular) root(i int, gaps []float64) float64 {
 		} else {
 			b.hi = b.x
 		}
-		if v.f*before > 0 && math.Abs(v.f) > math.Abs(before)/10 {
+		if v.f*previous > 0 && math.Abs(v.f) > math.Abs(previous)/10 {
 			slow = !slow
 		}
-		before = v.f
-		change := 0.
+		previous = v.f
+		step := 0.
 		if last {
-			change = v.one(gaps[i])
+			step = v.onePoleStep(gaps[i])
 		} else {
-			change = s.two(i, v, b.left, slow, gaps)
+			step = s.twoPoleStep(i, v, b.left, slow, gaps)
 		}
-		if !(change*v.f < 0) {
-			change = -v.f / (v.below + v.above)
+		if !(step*v.f < 0) {
+			step = -v.f / (v.below + v.above)
 		}
-		next := b.x + change
+		next := b.x + step
 		if !(next > b.lo && next < b.hi) {
 			next = b.middle()
 		}
@@ -84,7 +84,7 @@ func (b bracket) middle() float64 {
 
 // between brackets the root above d[i] and makes a first guess, which treats all but the two
 // neighbouring poles as constant.
-func (s secular) between(i int) bracket {
+func (s secularEquation) bracket(i int) bracket {
 	width := s.d[i+1] - s.d[i]
 	half := width / 2
 	rest := 1 / s.rho
@@ -109,7 +109,7 @@ func (s secular) between(i int) bracket {
 }
 
 // above brackets the largest root.
-func (s secular) above() bracket {
+func (s secularEquation) bracketLast() bracket {
 	var sum float64
 	for _, z := range s.squares {
 		sum += z
@@ -128,19 +128,19 @@ func quadratic(c, a, b float64) float64 {
 }
 
 // value is f at a point.
-type value struct {
+type evaluation struct {
 	f            float64
-	below, above float64 // derivatives of the sums over poles on either side
+	below, above float64 // derivatives of the sums over the poles below and above the root
 	noise        float64 // bound on the rounding error of f
 }
 
 // at evaluates f at origin + x and sets gaps.
-func (s secular) at(i int, origin, x float64, gaps []float64) value {
+func (s secularEquation) evaluate(i int, origin, x float64, gaps []float64) evaluation {
 	const eps = 0x1p-53
 	low, below := poles(s.d[:i+1], s.squares[:i+1], gaps[:i+1], origin, x)
 	high, above := poles(s.d[i+1:], s.squares[i+1:], gaps[i+1:], origin, x)
 	level := 1 / s.rho
-	return value{
+	return evaluation{
 		f: level + low + high, below: below, above: above,
 		noise: eps * (8*(level+high-low) + math.Abs(x)*(below+above)),
 	}
@@ -163,7 +163,7 @@ func poles(d, squares, gaps []float64, origin, x float64) (sum, slope float64) {
 // two returns the step to the root of a model of f: a constant plus two poles, the neighbours
 // of the root, with the value and derivative of f here. The model also keeps the weight of the
 // nearer pole or, if convergence is slow, the derivatives of both sides.
-func (s secular) two(i int, v value, left, slow bool, gaps []float64) float64 {
+func (s secularEquation) twoPoleStep(i int, v evaluation, left, slow bool, gaps []float64) float64 {
 	p, q := gaps[i], gaps[i+1]
 	slope := v.below + v.above
 	var level float64
@@ -180,6 +180,6 @@ func (s secular) two(i int, v value, left, slow bool, gaps []float64) float64 {
 
 // one returns the step to the root of a model of f: a constant plus the last pole, with the
 // value and derivative of f here.
-func (v value) one(gap float64) float64 {
+func (v evaluation) onePoleStep(gap float64) float64 {
 	return gap * v.f / (v.f - gap*v.below)
 }

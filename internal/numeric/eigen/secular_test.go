@@ -11,7 +11,7 @@ import (
 // TestSecularOfTwoPoles compares with the closed form: λ² − (d₀+d₁+ρ(z₀²+z₁²))λ + d₀d₁ +
 // ρ(z₀²d₁+z₁²d₀) = 0.
 func TestSecularOfTwoPoles(t *testing.T) {
-	for _, s := range []secular{
+	for _, s := range []secularEquation{
 		{d: []float64{0, 1}, squares: []float64{.5, .5}, rho: 1},
 		{d: []float64{0, 1}, squares: []float64{1 - 1e-12, 1e-12}, rho: 3},
 		{d: []float64{0, 1}, squares: []float64{1e-12, 1 - 1e-12}, rho: 3},
@@ -46,17 +46,17 @@ func TestSecularRoots(t *testing.T) {
 		rho    float64
 		margin float64
 	}{
-		{name: "even", d: func(i int) float64 { return float64(i) }, z: even, rho: 1},
-		{name: "large rho", d: func(i int) float64 { return float64(i) }, z: even, rho: 1e6},
-		{name: "small rho", d: func(i int) float64 { return float64(i) }, z: even, rho: 1e-10},
+		{name: "even", d: func(i int) float64 { return float64(i) }, z: constantOne, rho: 1},
+		{name: "large rho", d: func(i int) float64 { return float64(i) }, z: constantOne, rho: 1e6},
+		{name: "small rho", d: func(i int) float64 { return float64(i) }, z: constantOne, rho: 1e-10},
 		{name: "random weights", d: func(i int) float64 { return float64(i) }, z: func(int) float64 { return math.Pow(10, -7*rng.Float64()) }, rho: 1},
-		{name: "graded", d: func(i int) float64 { return math.Pow(3, float64(i)) }, z: even, rho: 1},
-		{name: "pairs", d: func(i int) float64 { return float64(i/2) + 1e-11*float64(i%2) }, z: even, rho: 2},
+		{name: "graded", d: func(i int) float64 { return math.Pow(3, float64(i)) }, z: constantOne, rho: 1},
+		{name: "pairs", d: func(i int) float64 { return float64(i/2) + 1e-11*float64(i%2) }, z: constantOne, rho: 2},
 		{name: "geometric weights", d: func(i int) float64 { return float64(i) }, z: func(i int) float64 { return math.Pow(2, -float64(i%24)) }, rho: 5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			const k = 40
-			s := secular{d: make([]float64, k), squares: make([]float64, k), rho: c.rho}
+			s := secularEquation{d: make([]float64, k), squares: make([]float64, k), rho: c.rho}
 			for i := range k {
 				s.d[i] = c.d(i)
 				s.squares[i] = c.z(i) * c.z(i) / k
@@ -75,10 +75,10 @@ func TestSecularRoots(t *testing.T) {
 				// nearest pole.
 				x := -gaps[nearest]
 				lo, hi := x-1e-13*math.Abs(x), x+1e-13*math.Abs(x)
-				if f := exact(s, nearest, lo); f > 0 {
+				if f := exactSign(s, nearest, lo); f > 0 {
 					t.Errorf("root %d: f below it is %v", i, f)
 				}
-				if f := exact(s, nearest, hi); f < 0 {
+				if f := exactSign(s, nearest, hi); f < 0 {
 					t.Errorf("root %d: f above it is %v", i, f)
 				}
 			}
@@ -87,7 +87,7 @@ func TestSecularRoots(t *testing.T) {
 }
 
 // exact returns the sign of f at d[origin] + x.
-func exact(s secular, origin int, x float64) int {
+func exactSign(s secularEquation, origin int, x float64) int {
 	n := func(v float64) *big.Float { return new(big.Float).SetPrec(400).SetFloat64(v) }
 	f := new(big.Float).SetPrec(400).Quo(n(1), n(s.rho))
 	for j, d := range s.d {

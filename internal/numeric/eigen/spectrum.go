@@ -9,8 +9,8 @@ import (
 
 // Spectrum is the eigendecomposition of a positive semidefinite matrix.
 type Spectrum struct {
-	Values  []float64  // increasing, none negative
-	Vectors *mat.Dense // h×h, in columns; the entry of largest magnitude of each is positive
+	Values  []float64  // increasing and not negative
+	Vectors *mat.Dense // h×h, one eigenvector in each column, with a positive entry of largest magnitude
 }
 
 // NewSpectrum decomposes a.

@@ -31,18 +31,18 @@ func Sym(a mat.Symmetric) (values []float64, vectors *mat.Dense, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r := tridiagonal(data, n)
-	s, err := divide(r.d, r.e)
+	r := tridiagonalize(data, n)
+	s, err := divideAndConquer(r.d, r.e)
 	if err != nil {
 		return nil, nil, err
 	}
-	transpose(s.spare, s.vectors, s.order)
-	r.apply(s.spare)
+	transpose(s.scratch, s.vectors, s.order)
+	r.apply(s.scratch)
 	values = make([]float64, n)
 	for k, from := range s.order {
 		values[k] = math.Ldexp(s.values[from], exponent)
 	}
-	return values, mat.NewDense(n, n, s.spare), nil
+	return values, mat.NewDense(n, n, s.scratch), nil
 }
 
 // scaled returns the upper triangle of a, row-major, divided by 2^exponent so that the largest
@@ -65,7 +65,7 @@ func scaled(a mat.Symmetric) (data []float64, exponent int, err error) {
 	var norm float64
 	for i := range n {
 		for _, v := range data[i*n+i : (i+1)*n] {
-			norm = max(norm, math.Abs(v)) // max keeps NaN
+			norm = max(norm, math.Abs(v)) // max returns NaN if v is NaN
 		}
 	}
 	if math.IsNaN(norm) || math.IsInf(norm, 0) {
@@ -87,7 +87,7 @@ func scaled(a mat.Symmetric) (data []float64, exponent int, err error) {
 // transpose writes row order[k] of src, n×n, to column k of dst.
 func transpose(dst, src []float64, order []int) {
 	n := len(order)
-	const side = 8 // values in a cache line
+	const side = 8 // number of float64 values in a cache line
 	parallel((n+side-1)/side, 16, func(from, to int) {
 		for i := from * side; i < min(to*side, n); i += side {
 			for j := 0; j < n; j += side {

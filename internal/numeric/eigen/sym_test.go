@@ -23,7 +23,7 @@ func random(n, rank int, seed uint64, scale func(i int) float64) *mat.SymDense {
 	return s
 }
 
-func even(int) float64 { return 1 }
+func constantOne(int) float64 { return 1 }
 
 func TestSym(t *testing.T) {
 	identity := mat.NewSymDense(7, nil)
@@ -46,11 +46,11 @@ func TestSym(t *testing.T) {
 		}
 	}
 	for name, a := range map[string]*mat.SymDense{
-		"one":         random(1, 1, 1, even),
-		"two":         random(2, 2, 1, even),
-		"five":        random(5, 5, 1, even),
-		"many":        random(130, 200, 1, even),
-		"rank 20":     random(90, 20, 1, even),
+		"one":         random(1, 1, 1, constantOne),
+		"two":         random(2, 2, 1, constantOne),
+		"five":        random(5, 5, 1, constantOne),
+		"many":        random(130, 200, 1, constantOne),
+		"rank 20":     random(90, 20, 1, constantOne),
 		"zero":        mat.NewSymDense(6, nil),
 		"identity":    identity,
 		"indefinite":  indefinite,
@@ -109,13 +109,13 @@ func check(t *testing.T, a mat.Symmetric) []float64 {
 		vtv.Set(i, i, vtv.At(i, i)-1)
 	}
 	if r := mat.Norm(&vtv, math.Inf(1)); !(r <= 1e-14*float64(n)*4) {
-		t.Errorf("vectors are off orthonormal by %v", r)
+		t.Errorf("vectors differ from orthonormal ones by %v", r)
 	}
 	return values
 }
 
 func TestSymRefusesNaN(t *testing.T) {
-	a := random(5, 5, 1, even)
+	a := random(5, 5, 1, constantOne)
 	a.SetSym(1, 3, math.NaN())
 	if _, _, err := Sym(a); !errors.Is(err, ErrNoConvergence) {
 		t.Errorf("error %v, want %v", err, ErrNoConvergence)
@@ -128,7 +128,7 @@ func TestSymRefusesNaN(t *testing.T) {
 
 func BenchmarkSym(b *testing.B) {
 	for _, n := range []int{256, 512, 1024, 2048} {
-		a := random(n, 2*n, 1, even)
+		a := random(n, 2*n, 1, constantOne)
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
 				if _, _, err := Sym(a); err != nil {

@@ -18,7 +18,7 @@ const updateRows = 256
 // reflections Hⱼ = I − τⱼvⱼvⱼᵀ.
 type reduction struct {
 	n    int
-	v    []float64 // n×n, row j is vⱼ: zeros up to j, 1 at j+1, then the other entries
+	v    []float64 // n×n; row j is vⱼ, with zeros up to column j and 1 in column j+1
 	tau  []float64
 	d, e []float64 // diagonal and off-diagonal of T
 }
@@ -31,7 +31,7 @@ type reduction struct {
 //
 // Reference: Dongarra, Sorensen & Hammarling (1989), Block reduction of matrices
 // to condensed forms for eigenvalue computations.
-func tridiagonal(a []float64, n int) *reduction {
+func tridiagonalize(a []float64, n int) *reduction {
 	r := &reduction{n: n, v: a, tau: make([]float64, n-1), d: make([]float64, n), e: make([]float64, n-1)}
 	for i := range n {
 		for j := i - i%diagonalBlock; j < i; j++ {
@@ -39,7 +39,7 @@ func tridiagonal(a []float64, n int) *reduction {
 		}
 	}
 	w := make([]float64, panelRows*n)
-	p := panel{reduction: r, w: w, along: make([]float64, 2*panelRows), product: newSymmetricProduct(a, n)}
+	p := panel{reduction: r, w: w, scratch: make([]float64, 2*panelRows), product: newSymmetricProduct(a, n)}
 	pairs := [2][]float64{make([]float64, 2*panelRows*n), make([]float64, 2*panelRows*n)}
 	for j := 0; j < n-1; j += panelRows {
 		next := min(j+panelRows, n-1)
@@ -56,14 +56,14 @@ func tridiagonal(a []float64, n int) *reduction {
 // panel holds the reflections that have not been applied to the rows from start on.
 type panel struct {
 	*reduction
-	start   int
-	w       []float64 // row i belongs to reflection start+i
-	along   []float64
+	start   int       // index of the first reflection
+	w       []float64 // row i is the w of reflection start+i, in the update A − vᵀw − wᵀv
+	scratch []float64 // two vectors of panelRows elements
 	product *symmetricProduct
 }
 
 // before returns the reflections of the panel before j, and their w, from column from on.
-func (p *panel) before(j, from int) (v, w blas64.General) {
+func (p *panel) pending(j, from int) (v, w blas64.General) {
 	n, rows := p.n, j-p.start
 	v = blas64.General{Rows: rows, Cols: n - from, Stride: n, Data: p.v[p.start*n+from:]}
 	w = blas64.General{Rows: rows, Cols: n - from, Stride: n, Data: p.w[from:]}
@@ -75,9 +75,9 @@ func (p *panel) reflect(j int) {
 	n := p.n
 	row := p.v[j*n : (j+1)*n]
 	count := j - p.start
-	x, y := vector(p.along[:count]), vector(p.along[panelRows:panelRows+count])
+	x, y := vector(p.scratch[:count]), vector(p.scratch[panelRows:panelRows+count])
 	if count > 0 {
-		v, w := p.before(j, j)
+		v, w := p.pending(j, j)
 		for i := range count {
 			x.Data[i], y.Data[i] = v.Data[i*n], w.Data[i*n]
 		}
@@ -98,7 +98,7 @@ func (p *panel) reflect(j int) {
 	u, at := vector(v), vector(to[j+1:])
 	p.product.multiply(at.Data, v)
 	if count > 0 {
-		vs, ws := p.before(j, j+1)
+		vs, ws := p.pending(j, j+1)
 		blas64.Gemv(blas.NoTrans, 1, ws, u, 0, x)
 		blas64.Gemv(blas.NoTrans, 1, vs, u, 0, y)
 		blas64.Gemv(blas.Trans, -1, vs, x, 1, at)
@@ -111,7 +111,7 @@ func (p *panel) reflect(j int) {
 // update applies the panel to the rows from next on.
 func (p *panel) update(next int, pairs [2][]float64) {
 	n, rows, width := p.n, next-p.start, p.n-next
-	v, w := p.before(next, next)
+	v, w := p.pending(next, next)
 	pair := func(k int, upper, lower blas64.General) blas64.General {
 		g := blas64.General{Rows: 2 * rows, Cols: width, Stride: width, Data: pairs[k]}
 		for i := range rows {
