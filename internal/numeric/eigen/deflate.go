@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// support tells in which half of a part an eigenvector has nonzero entries: the half that it
-// comes from, or both after a rotation.
+// support describes which half of an eigenvector has nonzero entries. An eigenvector starts in
+// one half, and a rotation can spread it over both.
 type support int
 
 const (
@@ -16,7 +16,8 @@ const (
 	lowerHalf
 )
 
-// joint is the eigenproblem D + ρzzᵀ that combines two solved halves.
+// coupledProblem is the eigenproblem D + ρzzᵀ that combines two solved halves, [from,mid) and
+// [mid,to).
 type coupledProblem struct {
 	from, mid, to int
 	rho           float64
@@ -26,9 +27,10 @@ type coupledProblem struct {
 	deflated      []int // rows whose eigenpairs do not change
 }
 
-// deflate sets up the problem that combines two halves coupled by the off-diagonal element
-// off. It removes the eigenpairs that the coupling does not change: vectors without weight in
-// z, and, after a rotation, one of two whose eigenvalues are numerically equal.
+// deflate sets up the problem that combines two halves with the off-diagonal element off
+// between them. It removes the eigenpairs that the coupling does not change. These are vectors
+// without weight in z. If two eigenvalues are numerically equal, a rotation removes the weight
+// of one of the two vectors.
 //
 // Reference: Dongarra & Sorensen (1987), A fully parallel algorithm for the
 // symmetric eigenvalue problem.
@@ -84,7 +86,7 @@ func (c *solver) deflate(from, mid, to int, off float64) *coupledProblem {
 	return j
 }
 
-// merged returns the indices of two solved halves, by increasing eigenvalue.
+// mergedOrder returns the indices of two solved halves in order of increasing eigenvalue.
 func (c *solver) mergedOrder(from, mid, to int) []int {
 	out := make([]int, 0, to-from)
 	first, second := c.order[from:mid], c.order[mid:to]

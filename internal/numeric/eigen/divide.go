@@ -8,14 +8,15 @@ import (
 )
 
 const (
-	// leafSize is the size up to which a matrix is solved directly.
+	// leafSize is the largest size of a matrix that is solved directly.
 	leafSize = 32
-	// branchSize is the size from which on the two halves are solved in parallel.
+	// branchSize is the smallest size of a matrix whose halves are solved in parallel.
 	branchSize = 96
 )
 
-// conquest is a tridiagonal matrix while its eigenvalues and eigenvectors are computed. Work
-// on a range of indices touches only elements of that range.
+// solver holds a tridiagonal matrix while its eigenvalues and eigenvectors are computed. Work
+// on a range of indices touches only elements of that range, so ranges can be solved in
+// parallel.
 type solver struct {
 	n          int
 	values     []float64 // the diagonal first, and the eigenvalues in the end
@@ -27,9 +28,9 @@ type solver struct {
 	negligible float64   // elements below this count as 0
 }
 
-// divide finds the eigenvalues and eigenvectors of the tridiagonal matrix with diagonal d and
-// off-diagonal e, which it overwrites. It solves the halves separately and combines them by a
-// rank-one update.
+// divideAndConquer computes the eigenvalues and eigenvectors of the tridiagonal matrix with
+// diagonal d and off-diagonal e. It overwrites d and e. It solves the halves of the matrix
+// separately and combines them by a rank-one update.
 //
 // Reference: Cuppen (1981), A divide and conquer method for the symmetric
 // tridiagonal eigenproblem; Gu & Eisenstat (1995).
@@ -76,7 +77,7 @@ func (c *solver) solve(from, to int) error {
 	return nil
 }
 
-// sort orders the eigenvalues of a solved part.
+// sort sets the order of the eigenvalues of a solved part.
 func (c *solver) sort(from, to int) {
 	part := c.order[from:to]
 	for i := range part {
@@ -85,5 +86,5 @@ func (c *solver) sort(from, to int) {
 	slices.SortStableFunc(part, func(i, j int) int { return cmp.Compare(c.values[i], c.values[j]) })
 }
 
-// row returns the elements of eigenvector i in a range of indices.
+// row returns the elements from to to−1 of eigenvector i.
 func (c *solver) row(i, from, to int) []float64 { return c.vectors[i*c.n+from : i*c.n+to] }

@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// jacobi returns the symmetric tridiagonal matrix with these diagonals.
+// jacobi returns the symmetric tridiagonal n×n matrix with diagonal d and off-diagonal e.
 func jacobi(n int, d, e func(i int) float64) *mat.SymDense {
 	a := mat.NewSymDense(n, nil)
 	for i := range n {
@@ -28,7 +28,8 @@ func constant(v float64) func(int) float64 { return func(int) float64 { return v
 func TestSymOfHardMatrices(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	normal := func(int) float64 { return rng.NormFloat64() }
-	// Copies of Wilkinson's W₂₁⁺, whose eigenvalues come in pairs that agree to 15 digits.
+	// The matrices are six copies of Wilkinson's W₂₁⁺, joined by the element glue. Most
+	// eigenvalues of W₂₁⁺ come in pairs, which agree to up to 15 digits.
 	wilkinson := func(glue float64) *mat.SymDense {
 		return jacobi(6*21, func(i int) float64 { return math.Abs(float64(i%21) - 10) }, func(i int) float64 {
 			if i%21 == 20 {
@@ -101,7 +102,7 @@ func TestSymOfAllSmallSizes(t *testing.T) {
 	}
 }
 
-// symmetric hides the storage of a matrix.
+// symmetric hides the storage of a matrix, so Sym must read its elements with At.
 type symmetric struct{ mat.Symmetric }
 
 func TestSymTakesAnySymmetric(t *testing.T) {

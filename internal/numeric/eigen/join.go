@@ -7,7 +7,8 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// join solves j and multiplies its eigenvectors with those of the two halves.
+// join solves the coupled problem j and multiplies its eigenvectors with the eigenvectors of
+// the two halves.
 func (c *solver) join(j *coupledProblem) {
 	k := len(j.active)
 	if k == 0 {
@@ -56,9 +57,9 @@ func (c *solver) join(j *coupledProblem) {
 	}
 }
 
-// places returns the position of each kept vector, such that the vectors with entries in the
-// upper half come first, upper of them, and those with entries in the lower half begin at
-// lower.
+// positions returns a position for each active eigenvector. Vectors with entries in the upper
+// half come first, and there are upper of them. Vectors with entries in the lower half come
+// last, from position lower on.
 func (j *coupledProblem) positions() (positions []int, upper, lower int) {
 	var count, next [3]int
 	for _, s := range j.support {
@@ -74,14 +75,15 @@ func (j *coupledProblem) positions() (positions []int, upper, lower int) {
 	return positions, count[upperHalf] + count[bothHalves], count[upperHalf]
 }
 
-// workPerProcessor is roughly the least work that is worth a second processor.
+// workPerProcessor is the approximate number of elements below which another processor does
+// not save time.
 const workPerProcessor = 1 << 13
 
 // solve sets values to the eigenvalues of D + ρzzᵀ, and the rows of vectors to its unit
-// eigenvectors, with entry t of each at place[t].
+// eigenvectors. Entry t of an eigenvector is at positions[t] of its row.
 //
-// The eigenvectors belong to the z for which the computed roots are exact. This makes them
-// orthogonal, however close the roots are.
+// The eigenvectors are computed from a slightly different z, for which the computed
+// eigenvalues are exact. They are therefore orthogonal even if eigenvalues are very close.
 //
 // Reference: Gu & Eisenstat (1994), A stable and efficient algorithm for the
 // rank-one modification of the symmetric eigenproblem.
@@ -126,8 +128,9 @@ func (j *coupledProblem) solve(values []float64, vectors blas64.General, positio
 	})
 }
 
-// factors multiplies products, which belong to the values from index from on, by the
-// contribution of root i to z².
+// multiplyFactors multiplies products by the factors of eigenvalue i. products[t] accumulates
+// the square of entry from+t of z. gaps are the differences between d and the eigenvalue, from
+// index from on.
 func (j *coupledProblem) multiplyFactors(products, gaps []float64, from, i int) {
 	d := j.d[from : from+len(products)]
 	gaps = gaps[:len(products)]

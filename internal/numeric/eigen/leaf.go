@@ -7,9 +7,9 @@ import (
 	"gonum.org/v1/gonum/lapack/gonum"
 )
 
-// leaf solves the small tridiagonal matrix with diagonal d and off-diagonal e. It leaves the
-// eigenvalues in d and writes the eigenvectors to the first len(d) elements of as many rows of
-// z, stride apart.
+// solveLeaf solves the small n×n tridiagonal matrix with diagonal d and off-diagonal e. It
+// leaves the eigenvalues in d, and writes the eigenvectors to the first n elements of n rows
+// of z. The rows are stride apart.
 func solveLeaf(d, e, z []float64, stride int) error {
 	n := len(d)
 	columns := make([]float64, n*n)
@@ -24,7 +24,7 @@ func solveLeaf(d, e, z []float64, stride int) error {
 	return nil
 }
 
-// largest returns the largest magnitude in d and e.
+// largest returns the largest magnitude of an element of d or e.
 func largest(d, e []float64) float64 {
 	var norm float64
 	for _, v := range d {

@@ -6,20 +6,21 @@ import (
 )
 
 const (
-	// diagonalBlock is the side of the blocks on the diagonal, which are stored in full.
+	// diagonalBlock is the number of rows and columns of the blocks on the diagonal, which are
+	// stored in full.
 	diagonalBlock = 64
-	// tileColumns limits the columns that are read twice, by rows and by columns, to a part
-	// that stays in cache.
+	// tileColumns is the number of columns in a tile. A tile is read twice, by rows and by
+	// columns, so it must stay in the cache.
 	tileColumns = 512
-	// productParts is the number of partial sums. It is fixed, because the number of
-	// processors must not change the result.
+	// productParts is the number of partial sums. It is fixed, so that the result does not
+	// depend on the number of processors.
 	productParts = 4
-	// wideProduct is the least size that is worth several processors.
+	// wideProduct is the smallest size of a product that is worth several processors.
 	wideProduct = 512
 )
 
-// symmetricProduct multiplies the trailing part of a symmetric matrix with a vector. Only the
-// blocks on the diagonal and the elements to their right are stored.
+// symmetricProduct multiplies the last rows and columns of a symmetric matrix with a vector.
+// Only the blocks on the diagonal and the elements to their right are stored.
 type symmetricProduct struct {
 	a   []float64 // n×n
 	n   int
@@ -53,7 +54,7 @@ func (p *symmetricProduct) multiply(y, x []float64) {
 	}
 }
 
-// part adds the product with every parts-th block row, beginning at index.
+// part adds the products of every parts-th block row to y, beginning with block row index.
 func (p *symmetricProduct) part(y, x []float64, index, parts int) {
 	first := p.n - len(x)
 	block := 0
@@ -66,6 +67,8 @@ func (p *symmetricProduct) part(y, x []float64, index, parts int) {
 	}
 }
 
+// blockRow adds the product of rows from to to−1, and of the same columns, to y. first is the
+// index of the first row and column in the product.
 func (p *symmetricProduct) blockRow(y, x []float64, first, from, to int) {
 	at := func(v []float64, i, j int) blas64.Vector { return vector(v[i-first : j-first]) }
 	tile := func(j, k int) blas64.General {

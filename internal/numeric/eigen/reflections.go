@@ -7,10 +7,12 @@ import (
 	"gonum.org/v1/gonum/lapack/gonum"
 )
 
-// blockReflections is the number of reflections that one pair of matrix products applies.
+// blockReflections is the number of reflections that are applied together, by three matrix
+// products.
 const blockReflections = 64
 
-// apply turns the columns of z, n×n, from eigenvectors of T into eigenvectors of A: z ← Qz.
+// apply multiplies z, n×n, by Q from the left. This turns columns that are eigenvectors of T
+// into eigenvectors of A.
 //
 // Reference: Schreiber & Van Loan (1989), A storage-efficient WY representation
 // for products of Householder transformations.

@@ -2,8 +2,8 @@ package eigen
 
 import "math"
 
-// secular is the equation f(λ) = 1/ρ + Σ zⱼ²/(dⱼ−λ) = 0. Its roots are the eigenvalues of D +
-// ρzzᵀ: one between each two neighbours in d and one above all.
+// secularEquation is the equation f(λ) = 1/ρ + Σ zⱼ²/(dⱼ−λ) = 0. Its roots are the eigenvalues
+// of D + ρzzᵀ. There is one root between each two neighbours in d, and one above all of d.
 //
 // Reference: Li (1993), Solving secular equations stably and efficiently.
 type secularEquation struct {
@@ -12,10 +12,11 @@ type secularEquation struct {
 	rho     float64   // positive
 }
 
-// secularSteps limits the evaluations for one root, which rarely exceed ten.
+// maxSecularSteps limits the evaluations for one root. More than ten are rarely necessary.
 const maxSecularSteps = 200
 
-// root finds root i and returns λ. It sets gaps to all dⱼ−λ, each with a small relative error.
+// root returns root i, called λ. It sets gaps to the differences dⱼ−λ for all j, each with a
+// small relative error.
 func (s secularEquation) root(i int, gaps []float64) float64 {
 	var b bracket
 	last := i == len(s.d)-1
@@ -60,14 +61,15 @@ func (s secularEquation) root(i int, gaps []float64) float64 {
 	return b.origin + b.x
 }
 
-// bracket contains a root, at origin + x with x between lo and hi. The origin is the nearer
-// dⱼ, so that the difference to it keeps its digits.
+// bracket contains a root at origin + x, with x between lo and hi. The origin is the dⱼ that
+// is nearer to the root, because a small x has a small rounding error.
 type bracket struct {
 	origin, x, lo, hi float64
 	left              bool // whether the origin is below the root
 }
 
-// middle returns a point inside the bracket, with a magnitude between those of its ends.
+// middle returns a point inside the bracket. Its magnitude lies between the magnitudes of the
+// ends.
 func (b bracket) middle() float64 {
 	near, far := b.lo, b.hi
 	if !b.left {
@@ -82,8 +84,8 @@ func (b bracket) middle() float64 {
 	return near + (far-near)/2
 }
 
-// between brackets the root above d[i] and makes a first guess, which treats all but the two
-// neighbouring poles as constant.
+// bracket returns a bracket of the root between d[i] and d[i+1], with a first guess. The guess
+// treats all poles except these two as constant.
 func (s secularEquation) bracket(i int) bracket {
 	width := s.d[i+1] - s.d[i]
 	half := width / 2
@@ -108,7 +110,7 @@ func (s secularEquation) bracket(i int) bracket {
 	return b
 }
 
-// above brackets the largest root.
+// bracketLast returns a bracket of the largest root.
 func (s secularEquation) bracketLast() bracket {
 	var sum float64
 	for _, z := range s.squares {
@@ -118,7 +120,7 @@ func (s secularEquation) bracketLast() bracket {
 	return bracket{origin: s.d[len(s.d)-1], x: far, hi: far * (1 + 0x1p-40), left: true}
 }
 
-// quadratic returns the root (a − √(a²−4bc))/2c of cx² − ax + b.
+// quadratic returns the root (a − √(a²−4bc)) / 2c of the polynomial cx² − ax + b.
 func quadratic(c, a, b float64) float64 {
 	root := math.Sqrt(math.Max(a*a-4*b*c, 0))
 	if a > 0 {
@@ -127,14 +129,14 @@ func quadratic(c, a, b float64) float64 {
 	return (a - root) / (2 * c)
 }
 
-// value is f at a point.
+// evaluation holds f and its derivatives at a point.
 type evaluation struct {
 	f            float64
 	below, above float64 // derivatives of the sums over the poles below and above the root
 	noise        float64 // bound on the rounding error of f
 }
 
-// at evaluates f at origin + x and sets gaps.
+// evaluate evaluates f at λ = origin + x, and sets gaps to the differences dⱼ−λ.
 func (s secularEquation) evaluate(i int, origin, x float64, gaps []float64) evaluation {
 	const eps = 0x1p-53
 	low, below := poles(s.d[:i+1], s.squares[:i+1], gaps[:i+1], origin, x)
@@ -146,7 +148,7 @@ func (s secularEquation) evaluate(i int, origin, x float64, gaps []float64) eval
 	}
 }
 
-// poles returns Σ zⱼ²/(dⱼ−λ) and its derivative.
+// poles returns Σ zⱼ²/(dⱼ−λ) and its derivative at λ = origin + x, and sets gaps.
 func poles(d, squares, gaps []float64, origin, x float64) (sum, slope float64) {
 	squares, gaps = squares[:len(d)], gaps[:len(d)]
 	for j, v := range d {
@@ -160,9 +162,10 @@ func poles(d, squares, gaps []float64, origin, x float64) (sum, slope float64) {
 	return sum, slope
 }
 
-// two returns the step to the root of a model of f: a constant plus two poles, the neighbours
-// of the root, with the value and derivative of f here. The model also keeps the weight of the
-// nearer pole or, if convergence is slow, the derivatives of both sides.
+// twoPoleStep returns the step from the current λ to the root of a model of f. The model is a
+// constant plus the two poles next to the root. It has the value and the derivative of f at λ.
+// In addition, it keeps the weight of the nearer pole or, if convergence is slow, the
+// derivatives of the sums on both sides.
 func (s secularEquation) twoPoleStep(i int, v evaluation, left, slow bool, gaps []float64) float64 {
 	p, q := gaps[i], gaps[i+1]
 	slope := v.below + v.above
@@ -178,8 +181,8 @@ func (s secularEquation) twoPoleStep(i int, v evaluation, left, slow bool, gaps 
 	return quadratic(level, (p+q)*v.f-p*q*slope, p*q*v.f)
 }
 
-// one returns the step to the root of a model of f: a constant plus the last pole, with the
-// value and derivative of f here.
+// onePoleStep returns the step from the current λ to the root of a model of f. The model is a
+// constant plus the last pole, and has the value and the derivative of f at λ.
 func (v evaluation) onePoleStep(gap float64) float64 {
 	return gap * v.f / (v.f - gap*v.below)
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSecularOfTwoPoles compares with the closed form: λ² − (d₀+d₁+ρ(z₀²+z₁²))λ + d₀d₁ +
-// ρ(z₀²d₁+z₁²d₀) = 0.
+// TestSecularOfTwoPoles compares roots with the closed form for two poles: λ² −
+// (d₀+d₁+ρ(z₀²+z₁²))λ + d₀d₁ + ρ(z₀²d₁+z₁²d₀) = 0.
 func TestSecularOfTwoPoles(t *testing.T) {
 	for _, s := range []secularEquation{
 		{d: []float64{0, 1}, squares: []float64{.5, .5}, rho: 1},
@@ -22,7 +22,7 @@ func TestSecularOfTwoPoles(t *testing.T) {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
 			width := s.d[1] - s.d[0]
 			p, q := s.rho*s.squares[0], s.rho*s.squares[1]
-			// With μ = λ − d₀: μ² − (width+p+q)μ + p·width = 0.
+			// For μ = λ − d₀, the equation is μ² − (width+p+q)μ + p·width = 0.
 			b := width + p + q
 			upper := (b + math.Sqrt((width-p-q)*(width-p-q)+4*q*width)) / 2
 			for i, mu := range []float64{p * width / upper, upper} {
@@ -36,8 +36,8 @@ func TestSecularOfTwoPoles(t *testing.T) {
 	}
 }
 
-// TestSecularRoots checks that roots interlace with the poles, and that f, computed with many
-// more digits, changes sign next to them.
+// TestSecularRoots checks that roots interlace with the poles. It also computes f with many
+// more digits and checks that f changes sign at each root.
 func TestSecularRoots(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, c := range []struct {
@@ -71,8 +71,8 @@ func TestSecularRoots(t *testing.T) {
 				if !(gaps[i] < 0) || (i+1 < k && !(gaps[i+1] > 0)) {
 					t.Fatalf("root %d lies %v and %v from its poles", i, gaps[i], gaps[min(i+1, k-1)])
 				}
-				// The bracket is a relative change of 1e-13 either way of the distance to the
-				// nearest pole.
+				// f must change sign if the distance to the nearest pole changes by a factor
+				// of 1 ± 1e-13.
 				x := -gaps[nearest]
 				lo, hi := x-1e-13*math.Abs(x), x+1e-13*math.Abs(x)
 				if f := exactSign(s, nearest, lo); f > 0 {
@@ -86,7 +86,7 @@ func TestSecularRoots(t *testing.T) {
 	}
 }
 
-// exact returns the sign of f at d[origin] + x.
+// exactSign returns the sign of f at d[origin] + x, computed with 400 bits.
 func exactSign(s secularEquation, origin int, x float64) int {
 	n := func(v float64) *big.Float { return new(big.Float).SetPrec(400).SetFloat64(v) }
 	f := new(big.Float).SetPrec(400).Quo(n(1), n(s.rho))

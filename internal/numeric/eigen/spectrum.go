@@ -13,7 +13,7 @@ type Spectrum struct {
 	Vectors *mat.Dense // h×h, one eigenvector in each column, with a positive entry of largest magnitude
 }
 
-// NewSpectrum decomposes a.
+// NewSpectrum returns the eigendecomposition of a.
 func NewSpectrum(a mat.Symmetric) (*Spectrum, error) {
 	values, vectors, err := Sym(a)
 	if err != nil {
@@ -37,8 +37,8 @@ func NewSpectrum(a mat.Symmetric) (*Spectrum, error) {
 	return &Spectrum{values, vectors}, nil
 }
 
-// Components returns k eigenvectors, in columns, in increasing order of eigenvalues, starting
-// at the one with rank first.
+// Components returns k eigenvectors as columns, in order of increasing eigenvalues. The first
+// of them has the rank first among all eigenvalues.
 func (s *Spectrum) Components(first, k int) blas64.General {
 	c := blas64.General{Rows: len(s.Values), Cols: k, Stride: max(k, 1), Data: make([]float64, len(s.Values)*k)}
 	for i := range c.Rows {
@@ -48,5 +48,6 @@ func (s *Spectrum) Components(first, k int) blas64.General {
 }
 
 // Squares is the number of h×h float64 matrices in memory while an eigenproblem of h features
-// is solved: the moments, their reduction, three of eigenvectors in progress, and the result.
+// is solved. They are the moments, their tridiagonal reduction, three matrices for the
+// computation of eigenvectors, and the result.
 const Squares = 7

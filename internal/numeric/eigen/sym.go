@@ -8,16 +8,16 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// ErrNoConvergence reports that the iteration found no eigenvalues, which happens if the
-// matrix contains NaN or Inf.
+// ErrNoConvergence reports that no eigenvalues were found. This happens if the matrix contains
+// NaN or Inf.
 var ErrNoConvergence = errors.New("eigenvalues of a symmetric matrix did not converge")
 
 // Sym returns the eigenvalues of a in increasing order, and the unit eigenvectors as columns
 // of an n×n matrix in the same order.
 //
-// The result is that of mat.EigenSym. The method is Householder's reduction to tridiagonal
-// form and Cuppen's divide and conquer, which spend most of their time in large products, done
-// by blas64. The result does not depend on the number of processors.
+// The result agrees with mat.EigenSym. The method is Householder's reduction to tridiagonal
+// form, followed by Cuppen's divide and conquer. Both spend most of their time in large matrix
+// products. The result does not depend on the number of processors.
 //
 // Reference: Golub & Van Loan (2013), Matrix Computations, 4th edition,
 // sections 8.3.1 and 8.4.4; Gu & Eisenstat (1995), A divide-and-conquer
@@ -45,8 +45,8 @@ func Sym(a mat.Symmetric) (values []float64, vectors *mat.Dense, err error) {
 	return values, mat.NewDense(n, n, s.scratch), nil
 }
 
-// scaled returns the upper triangle of a, row-major, divided by 2^exponent so that the largest
-// entry is about 1. Otherwise squares could overflow or vanish.
+// scaled returns the upper triangle of a, row-major and divided by 2^exponent. The largest
+// entry is then about 1, so squares do not overflow or underflow.
 func scaled(a mat.Symmetric) (data []float64, exponent int, err error) {
 	n := a.SymmetricDim()
 	data = make([]float64, n*n)
@@ -72,7 +72,7 @@ func scaled(a mat.Symmetric) (data []float64, exponent int, err error) {
 		return nil, 0, ErrNoConvergence
 	}
 	_, exponent = math.Frexp(norm)
-	// One factor could itself overflow.
+	// The factor 2^−exponent could overflow, so it is applied in two steps.
 	half := exponent / 2
 	p, q := math.Ldexp(1, -half), math.Ldexp(1, half-exponent)
 	for i := range n {
@@ -84,7 +84,7 @@ func scaled(a mat.Symmetric) (data []float64, exponent int, err error) {
 	return data, exponent, nil
 }
 
-// transpose writes row order[k] of src, n×n, to column k of dst.
+// transpose sets column k of dst to row order[k] of src, n×n.
 func transpose(dst, src []float64, order []int) {
 	n := len(order)
 	const side = 8 // number of float64 values in a cache line

@@ -10,6 +10,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
+// random returns a random positive semidefinite n×n matrix with the given rank. Row and column i
+// are multiplied by scale(i).
 func random(n, rank int, seed uint64, scale func(i int) float64) *mat.SymDense {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	x := mat.NewDense(n, max(rank, 1), nil)
@@ -76,8 +78,8 @@ func TestSym(t *testing.T) {
 	}
 }
 
-// check compares the eigenvalues of Sym with those of mat.EigenSym, and measures how
-// orthogonal and exact the eigenvectors are.
+// check compares the eigenvalues of Sym with those of mat.EigenSym. It also checks that the
+// eigenvectors solve the eigenproblem and are orthonormal.
 func check(t *testing.T, a mat.Symmetric) []float64 {
 	t.Helper()
 	n := a.SymmetricDim()

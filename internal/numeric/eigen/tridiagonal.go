@@ -7,14 +7,15 @@ import (
 	"gonum.org/v1/gonum/blas/blas64"
 )
 
-// panelRows is the number of reflections that are applied to the rest of the matrix at once.
+// panelRows is the number of reflections that are collected before they are applied to the
+// rest of the matrix.
 const panelRows = 32
 
-// updateRows is the largest number of rows that one product updates, a multiple of
-// diagonalBlock.
+// updateRows is the largest number of rows that one matrix product updates. It is a multiple
+// of diagonalBlock.
 const updateRows = 256
 
-// reduction is A = Q·T·Qᵀ, with T tridiagonal and Q = H₀·H₁⋯ a product of
+// reduction is the decomposition A = Q·T·Qᵀ. T is tridiagonal, and Q = H₀·H₁⋯ is a product of
 // reflections Hⱼ = I − τⱼvⱼvⱼᵀ.
 type reduction struct {
 	n    int
@@ -23,11 +24,12 @@ type reduction struct {
 	d, e []float64 // diagonal and off-diagonal of T
 }
 
-// tridiagonal reduces a, n×n, given by its upper triangle, and overwrites it.
+// tridiagonalize reduces a symmetric matrix to tridiagonal form. a is n×n and holds the upper
+// triangle of the matrix. tridiagonalize overwrites a.
 //
-// It computes a panel of reflections before it updates the rows that follow, by the products A
-// ← A − VᵀW − WᵀV. Only square blocks on the diagonal and the elements to their right are kept
-// up to date.
+// The reflections of a panel are computed one after another. The rows that follow are then
+// updated by the matrix products A ← A − VᵀW − WᵀV. Only square blocks on the diagonal and the
+// elements to their right are kept up to date.
 //
 // Reference: Dongarra, Sorensen & Hammarling (1989), Block reduction of matrices
 // to condensed forms for eigenvalue computations.
@@ -53,7 +55,7 @@ func tridiagonalize(a []float64, n int) *reduction {
 	return r
 }
 
-// panel holds the reflections that have not been applied to the rows from start on.
+// panel holds reflections that have been computed but not yet applied to the following rows.
 type panel struct {
 	*reduction
 	start   int       // index of the first reflection
@@ -62,7 +64,7 @@ type panel struct {
 	product *symmetricProduct
 }
 
-// before returns the reflections of the panel before j, and their w, from column from on.
+// pending returns v and w of the reflections of the panel before j, from column from on.
 func (p *panel) pending(j, from int) (v, w blas64.General) {
 	n, rows := p.n, j-p.start
 	v = blas64.General{Rows: rows, Cols: n - from, Stride: n, Data: p.v[p.start*n+from:]}
@@ -70,7 +72,7 @@ func (p *panel) pending(j, from int) (v, w blas64.General) {
 	return v, w
 }
 
-// reflect computes reflection j, and dⱼ and eⱼ from it.
+// reflect computes reflection j, and the elements dⱼ and eⱼ of T.
 func (p *panel) reflect(j int) {
 	n := p.n
 	row := p.v[j*n : (j+1)*n]
@@ -108,7 +110,8 @@ func (p *panel) reflect(j int) {
 	blas64.Axpy(-p.tau[j]/2*blas64.Dot(at, u), u, at)
 }
 
-// update applies the panel to the rows from next on.
+// update applies the panel to the rows from next on. pairs is memory for V above W and for W
+// above V.
 func (p *panel) update(next int, pairs [2][]float64) {
 	n, rows, width := p.n, next-p.start, p.n-next
 	v, w := p.pending(next, next)
