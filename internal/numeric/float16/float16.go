@@ -3,7 +3,8 @@ package float16
 
 import "math"
 
-// Decode returns the number with these bits. Every half-precision number is a float32.
+// Decode returns the half-precision number with these bits as a float32, which represents it
+// exactly.
 func Decode(bits uint16) float32 {
 	sign := uint32(bits&0x8000) << 16
 	exp := uint32(bits >> 10 & 0x1f)

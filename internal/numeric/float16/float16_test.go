@@ -6,7 +6,7 @@ import (
 )
 
 func TestDecode(t *testing.T) {
-	// Values from the tables of IEEE 754.
+	// The values are from the tables of IEEE 754.
 	for bits, want := range map[uint16]float32{
 		0x0000: 0, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 0x0400: 6.103515625e-05, 0x03ff: 6.097555160522461e-05,
 		0x0001: 5.960464477539063e-08, 0x3555: 0.333251953125, 0x7c00: float32(math.Inf(1)), 0xfc00: float32(math.Inf(-1)),
