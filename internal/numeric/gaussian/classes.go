@@ -23,8 +23,8 @@ type Classes struct {
 	// Means holds the whitened means, in the precision of the projection.
 	Means rows.Matrix `state:"classes[c,r]"`
 
-	norms []float64  // c, squared norms of the means
-	spare *sync.Pool // of *scratch, reused by calls of Nearest
+	norms       []float64  // squared norms of the means, c
+	scratchPool *sync.Pool // pool of *scratch, which calls of Nearest reuse
 }
 
 // NewClasses whitens the means of classes, c×h.
@@ -46,7 +46,7 @@ func newClasses(w Whitening, means rows.Matrix) Classes {
 
 // prepare sets the fields that follow from the means.
 func (c *Classes) prepare() {
-	c.spare = new(sync.Pool)
+	c.scratchPool = new(sync.Pool)
 	means := double(c.Means)
 	c.norms = make([]float64, means.Rows)
 	for y := range c.norms {
@@ -77,11 +77,11 @@ func (c Classes) Nearest(ctx context.Context, dst []float64, x blas32.General) e
 func (c Classes) NearestGraph(x graph.Tensor) graph.Tensor {
 	white := c.graph(x)
 	means := white.Constant(c.Means)
-	at := means // for a single class
+	nearest := means // the mean to subtract if there is only one class
 	if c.Means.Rows > 1 {
-		at = white.Affine(-2, means, c.norms).ArgMin().Rows(means)
+		nearest = white.Affine(-2, means, c.norms).ArgMin().Rows(means)
 	}
-	return white.Double().Sub(at).SumSquares()
+	return white.Double().Sub(nearest).SumSquares()
 }
 
 type real interface{ float32 | float64 }
@@ -121,23 +121,23 @@ func multiply64(c, a, b matrix[float64], transposed blas.Transpose) {
 }
 
 // rowsScored is the number of rows that one product handles.
-const rowsScored = 256
+const blockRows = 256
 
 func distances[T real](
 	ctx context.Context, dst []float64, x blas32.General, c Classes, p, means matrix[T],
 	multiply func(c, a, b matrix[T], transposed blas.Transpose),
 ) error {
-	most := min(rowsScored, x.Rows)
-	s, ok := c.spare.Get().(*scratch[T])
+	size := min(blockRows, x.Rows)
+	s, ok := c.scratchPool.Get().(*scratch[T])
 	if !ok {
 		s = new(scratch[T])
 	}
-	defer c.spare.Put(s)
-	for first := 0; first < x.Rows; first += most {
+	defer c.scratchPool.Put(s)
+	for first := 0; first < x.Rows; first += size {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n := min(most, x.Rows-first)
+		n := min(size, x.Rows-first)
 		s.centred.resize(n, p.rows)
 		s.white.resize(n, p.cols)
 		s.dots.resize(n, means.rows)
@@ -152,16 +152,16 @@ func distances[T real](
 		for i := range n {
 			// Products find the nearest class. Its distance is then summed from differences,
 			// which loses fewer digits.
-			nearest, least := 0, math.Inf(1)
+			nearest, smallest := 0, math.Inf(1)
 			for y, dot := range s.dots.row(i) {
-				if v := c.norms[y] - 2*float64(dot); v < least {
-					nearest, least = y, v
+				if v := c.norms[y] - 2*float64(dot); v < smallest {
+					nearest, smallest = y, v
 				}
 			}
 			var sum float64
-			at := means.row(nearest)
+			mean := means.row(nearest)
 			for k, v := range s.white.row(i) {
-				d := float64(v) - float64(at[k])
+				d := float64(v) - float64(mean[k])
 				sum += d * d
 			}
 			dst[first+i] = sum

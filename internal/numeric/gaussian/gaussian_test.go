@@ -18,21 +18,21 @@ import (
 // classRows returns n rows far from 0, in classes far from each other. Class 2 has no rows.
 func classRows(n, h int) (blas32.General, []int) {
 	r := rand.New(rand.NewPCG(1, 2))
-	x, of := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}, make([]int, n)
+	x, classes := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}, make([]int, n)
 	for i := range n {
-		of[i] = []int{0, 1, 3, 4}[r.IntN(4)]
+		classes[i] = []int{0, 1, 3, 4}[r.IntN(4)]
 		for j := range h {
-			x.Data[i*x.Stride+j] = float32(1000 + 50*float64((of[i]*(j+1))%5) + r.NormFloat64()*float64(1+j%7))
+			x.Data[i*x.Stride+j] = float32(1000 + 50*float64((classes[i]*(j+1))%5) + r.NormFloat64()*float64(1+j%7))
 		}
 	}
-	return x, of
+	return x, classes
 }
 
 // TestNearest compares with the inverse of the covariance, in both precisions.
 func TestNearest(t *testing.T) {
 	for _, h := range []int{1, 7, 260} {
-		x, of := classRows(400, h)
-		m, err := moments.Of(context.Background(), x, of, 5)
+		x, classes := classRows(400, h)
+		m, err := moments.Of(context.Background(), x, classes, 5)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,11 +59,11 @@ func TestNearest(t *testing.T) {
 			}
 			means := m.Means()
 			for name, w := range map[string]Whitening{"float32": w, "float64": exact} {
-				got, all := make([]float64, compared.Rows), make([]float64, compared.Rows)
+				got, toMean := make([]float64, compared.Rows), make([]float64, compared.Rows)
 				if err := NewClasses(w, means).Nearest(context.Background(), got, compared); err != nil {
 					t.Fatal(err)
 				}
-				if err := w.Distances(context.Background(), all, compared); err != nil {
+				if err := w.Distances(context.Background(), toMean, compared); err != nil {
 					t.Fatal(err)
 				}
 				for i := range compared.Rows {
@@ -84,8 +84,8 @@ func TestNearest(t *testing.T) {
 					if math.Abs(got[i]-want) > 1e-4*(1+want) {
 						t.Fatalf("h %d, shrinkage %v, %s: row %d is %v from the nearest class, want %v", h, shrinkage, name, i, got[i], want)
 					}
-					if want := distance(m.Mean()); math.Abs(all[i]-want) > 1e-4*(1+want) {
-						t.Fatalf("h %d, shrinkage %v, %s: row %d is %v from the mean, want %v", h, shrinkage, name, i, all[i], want)
+					if want := distance(m.Mean()); math.Abs(toMean[i]-want) > 1e-4*(1+want) {
+						t.Fatalf("h %d, shrinkage %v, %s: row %d is %v from the mean, want %v", h, shrinkage, name, i, toMean[i], want)
 					}
 				}
 			}

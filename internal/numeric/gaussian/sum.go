@@ -16,7 +16,7 @@ type Sum struct {
 	Classes []Classes
 	Rows    []graph.Tensor // one tensor for each distance, n×h
 	Others  []graph.Tensor // n×columns
-	Weights []float64      // for the distances, then for the columns
+	Weights []float64      // weights of the distances, followed by weights of the columns
 }
 
 // Summed is a graph.Detector whose score is a Sum. If a column contains every number of a row,
@@ -35,32 +35,32 @@ func (s Sum) Graph() graph.Tensor {
 // each column in each sum, columns×sums. All distances share their nodes, because for small n
 // the time goes into the number of nodes.
 func Columns(sums []Sum) (columns graph.Tensor, weights blas64.General) {
-	var of []Classes
-	var x, all []graph.Tensor
+	var classes []Classes
+	var x, tensors []graph.Tensor
 	for _, s := range sums {
-		of, x, all = append(of, s.Classes...), append(x, s.Rows...), append(all, s.Others...)
+		classes, x, tensors = append(classes, s.Classes...), append(x, s.Rows...), append(tensors, s.Others...)
 	}
-	if len(of) > 0 {
-		all = append([]graph.Tensor{distancesGraph(of, x)}, all...)
+	if len(classes) > 0 {
+		tensors = append([]graph.Tensor{distancesGraph(classes, x)}, tensors...)
 	}
-	columns = beside(all)
+	columns = concatColumns(tensors)
 	weights = dense.New(columns.Cols(), len(sums))
-	distance, other := 0, len(of)
+	distance, other := 0, len(classes)
 	for i, s := range sums {
 		for k, w := range s.Weights {
-			at := &distance
+			column := &distance
 			if k >= len(s.Classes) {
-				at = &other
+				column = &other
 			}
-			weights.Data[*at*weights.Stride+i] = w
-			*at++
+			weights.Data[*column*weights.Stride+i] = w
+			*column++
 		}
 	}
 	return columns, weights
 }
 
 // beside joins tensors side by side, in float64.
-func beside(x []graph.Tensor) graph.Tensor {
+func concatColumns(x []graph.Tensor) graph.Tensor {
 	if len(x) == 1 {
 		return x[0].Double()
 	}
@@ -72,26 +72,26 @@ const (
 	// Whitened rows are padded with zeros to a multiple of it.
 	chunk = 32
 	// mostApart limits the number of differences to class means for a row.
-	mostApart = 1 << 16
+	maxDifferences = 1 << 16
 )
 
 // distancesGraph writes the distances of each tensor of rows, n×h, to the nearest of its own
 // classes, n×lists.
 func distancesGraph(all []Classes, x []graph.Tensor) graph.Tensor {
-	most, width, single := 0, 0, true
+	maxClasses, width, single := 0, 0, true
 	for _, c := range all {
-		most, width = max(most, c.Means.Rows), width+filled(c.Means.Cols)
+		maxClasses, width = max(maxClasses, c.Means.Rows), width+padded(c.Means.Cols)
 		single = single && c.Projection.Single != nil
 	}
-	if most*width > mostApart {
-		var each []graph.Tensor
+	if maxClasses*width > maxDifferences {
+		var separate []graph.Tensor
 		for i, c := range all {
-			each = append(each, c.NearestGraph(x[i]))
+			separate = append(separate, c.NearestGraph(x[i]))
 		}
-		return beside(each).Sqrt()
+		return concatColumns(separate).Sqrt()
 	}
 	var white []graph.Tensor
-	means, own := dense.New(most, width), dense.New(width/chunk, len(all))
+	means, groups := dense.New(maxClasses, width), dense.New(width/chunk, len(all))
 	k := 0
 	for i, c := range all {
 		w, m := c.product(x[i])
@@ -99,11 +99,11 @@ func distancesGraph(all []Classes, x []graph.Tensor) graph.Tensor {
 			w = w.Double()
 		}
 		white = append(white, w)
-		for y := range most { // repeat the last mean in place of missing ones
+		for y := range maxClasses { // lists with fewer classes repeat their last mean
 			copy(dense.Row(means, y)[k:], dense.Row(m, min(y, m.Rows-1)))
 		}
 		for range m.Cols / chunk {
-			own.Data[k/chunk*own.Stride+i] = 1
+			groups.Data[k/chunk*groups.Stride+i] = 1
 			k += chunk
 		}
 	}
@@ -112,37 +112,37 @@ func distancesGraph(all []Classes, x []graph.Tensor) graph.Tensor {
 		w = w.Concat(white[1:]...)
 	}
 	w = w.Reshape(-1, 1, int64(width/chunk), chunk)
-	apart := w.Sub(w.Numbers(means.Data, most, width/chunk, chunk))
-	squared := apart.Reduce("ReduceSumSquare", -1, width/chunk).Double().MatMul(own) // n×classes×lists
+	differences := w.Sub(w.Numbers(means.Data, maxClasses, width/chunk, chunk))
+	squared := differences.Reduce("ReduceSumSquare", -1, width/chunk).Double().MatMul(groups) // n×classes×lists
 	return squared.Reduce("ReduceMin", 1, len(all)).Sqrt()
 }
 
-func filled(n int) int { return (n + chunk - 1) / chunk * chunk }
+func padded(n int) int { return (n + chunk - 1) / chunk * chunk }
 
 // product writes rows times the projection, padded with zeros, and returns the class means in
 // that space.
 func (c Classes) product(x graph.Tensor) (white graph.Tensor, means blas64.General) {
 	p, m := double(c.Projection), double(c.Means)
-	wide := dense.New(p.Rows, filled(p.Cols))
+	projection := dense.New(p.Rows, padded(p.Cols))
 	for i := range p.Rows {
-		copy(dense.Row(wide, i), dense.Row(p, i))
+		copy(dense.Row(projection, i), dense.Row(p, i))
 	}
-	means = dense.New(m.Rows, wide.Cols)
+	means = dense.New(m.Rows, projection.Cols)
 	for y := range m.Rows {
 		copy(dense.Row(means, y), dense.Row(m, y))
 	}
-	centre := slices.Clone(c.Mean) // the mean, or its part beyond float32
+	centre := slices.Clone(c.Mean) // the mean, or the rest that float32 cannot represent
 	if c.Projection.Single != nil {
-		near := dense.Single(centre)
-		for i, v := range near {
+		single := dense.Single(centre)
+		for i, v := range single {
 			centre[i] -= float64(v)
 		}
-		x = x.Sub(near)
+		x = x.Sub(single)
 	}
-	shift := make([]float64, wide.Cols)
-	blas64.Gemv(blas.Trans, 1, wide, dense.Vector(centre), 0, dense.Vector(shift))
+	shift := make([]float64, projection.Cols)
+	blas64.Gemv(blas.Trans, 1, projection, dense.Vector(centre), 0, dense.Vector(shift))
 	for y := range means.Rows {
 		blas64.Axpy(1, dense.Vector(shift), dense.Vector(dense.Row(means, y)))
 	}
-	return x.MatMul(newStored(wide, c.Projection.Single != nil)), means
+	return x.MatMul(newStored(projection, c.Projection.Single != nil)), means
 }

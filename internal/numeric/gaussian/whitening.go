@@ -71,9 +71,9 @@ func NewWhitening(mean []float64, covariance *mat.SymDense, shrinkage float64) (
 	if err != nil {
 		return Whitening{}, fmt.Errorf("second moments of the features: %w", err)
 	}
-	least := float64(h) * 0x1p-48 * values[h-1]
+	noise := float64(h) * 0x1p-48 * values[h-1]
 	first := h
-	for first > 0 && (1-shrinkage)*max(values[first-1], 0)+shrinkage*average > least {
+	for first > 0 && (1-shrinkage)*max(values[first-1], 0)+shrinkage*average > noise {
 		first--
 	}
 	p := dense.New(h, h-first)
@@ -88,9 +88,9 @@ func NewWhitening(mean []float64, covariance *mat.SymDense, shrinkage float64) (
 const (
 	// mostAmplified bounds, for float32, the variances that are combined into a whitened
 	// variance of 1. Their rounding error is then about 1e-5.
-	mostAmplified = 1e4
+	maxAmplification = 1e4
 	// leastSingle is the number of elements of P from which on float32 saves time.
-	leastSingle = 1 << 12
+	minSingle = 1 << 12
 )
 
 func newWhitening(mean []float64, p blas64.General, covariance *mat.SymDense) Whitening {
@@ -98,7 +98,7 @@ func newWhitening(mean []float64, p blas64.General, covariance *mat.SymDense) Wh
 	for i := range p.Rows {
 		sum += covariance.At(i, i) * dense.SquaredNorm(dense.Row(p, i))
 	}
-	return Whitening{mean, newStored(p, len(p.Data) >= leastSingle && sum <= mostAmplified*float64(p.Cols))}
+	return Whitening{mean, newStored(p, len(p.Data) >= minSingle && sum <= maxAmplification*float64(p.Cols))}
 }
 
 // Distances writes to dst the squared Mahalanobis distance of each row of x, n×h, to the mean.
