@@ -1,5 +1,5 @@
-// Package gaussian models classes of rows as Gaussians that share one covariance, and measures
-// the Mahalanobis distance of other rows to them.
+// Package gaussian models classes of rows as Gaussians with a common covariance. It computes
+// the Mahalanobis distance of rows to the nearest class.
 package gaussian
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
-// Classes holds Gaussians that share one covariance.
+// Classes holds Gaussians with different means and a common covariance.
 type Classes struct {
 	Whitening
-	// Means holds the whitened means, in the precision of the projection.
+	// Means holds the whitened means of c classes, with the same precision as Projection.
 	Means rows.Matrix `state:"classes[c,r]"`
 
 	norms       []float64  // squared norms of the means, c
 	scratchPool *sync.Pool // pool of *scratch, which calls of Nearest reuse
 }
 
-// NewClasses whitens the means of classes, c×h.
+// NewClasses returns classes with these means, c×h, and the covariance of w.
 func NewClasses(w Whitening, means blas64.General) Classes {
 	centred, white := dense.New(means.Rows, means.Cols), dense.New(means.Rows, w.Projection.Cols)
 	for y := range means.Rows {
@@ -44,7 +44,7 @@ func newClasses(w Whitening, means rows.Matrix) Classes {
 	return c
 }
 
-// prepare sets the fields that follow from the means.
+// prepare sets the fields that are computed from the means.
 func (c *Classes) prepare() {
 	c.scratchPool = new(sync.Pool)
 	means := double(c.Means)
@@ -63,7 +63,7 @@ func (c *Classes) Restored() error {
 	return nil
 }
 
-// Nearest writes to dst the squared Mahalanobis distance of each row of x, n×h, to the nearest
+// Nearest sets dst to the squared Mahalanobis distance of each row of x, n×h, to the nearest
 // class.
 func (c Classes) Nearest(ctx context.Context, dst []float64, x blas32.General) error {
 	p, m := c.Projection, c.Means
@@ -73,7 +73,7 @@ func (c Classes) Nearest(ctx context.Context, dst []float64, x blas32.General) e
 	return distances(ctx, dst, x, c, matrix[float64]{p.Rows, p.Cols, p.Double}, matrix[float64]{m.Rows, m.Cols, m.Double}, multiply64)
 }
 
-// NearestGraph writes the computation of Nearest as graph nodes, for x, n×h.
+// NearestGraph writes the computation of Nearest as graph nodes. x is n×h.
 func (c Classes) NearestGraph(x graph.Tensor) graph.Tensor {
 	white := c.graph(x)
 	means := white.Constant(c.Means)
@@ -86,7 +86,7 @@ func (c Classes) NearestGraph(x graph.Tensor) graph.Tensor {
 
 type real interface{ float32 | float64 }
 
-// matrix is row-major, without gaps between rows.
+// matrix is a row-major matrix without gaps between rows.
 type matrix[T real] struct {
 	rows, cols int
 	data       []T
@@ -94,7 +94,7 @@ type matrix[T real] struct {
 
 func (m matrix[T]) row(i int) []T { return m.data[i*m.cols : (i+1)*m.cols] }
 
-// resize changes the shape to rows×cols. Values become arbitrary.
+// resize changes the shape to rows×cols. The elements are arbitrary afterwards.
 func (m *matrix[T]) resize(rows, cols int) {
 	n := rows * cols
 	if cap(m.data) < n {
@@ -103,7 +103,7 @@ func (m *matrix[T]) resize(rows, cols int) {
 	*m = matrix[T]{rows, cols, m.data[:n]}
 }
 
-// scratch is the workspace for one block of rows.
+// scratch holds intermediate results for one block of rows.
 type scratch[T real] struct{ centred, white, dots matrix[T] }
 
 func multiply32(c, a, b matrix[float32], transposed blas.Transpose) {
@@ -120,9 +120,11 @@ func multiply64(c, a, b matrix[float64], transposed blas.Transpose) {
 	blas64.Gemm(blas.NoTrans, transposed, 1, general(a), general(b), 0, general(c))
 }
 
-// rowsScored is the number of rows that one product handles.
+// blockRows is the number of rows in a block, which is multiplied at once.
 const blockRows = 256
 
+// distances sets dst to the squared distance of each row of x to the nearest class, with
+// products in the precision T.
 func distances[T real](
 	ctx context.Context, dst []float64, x blas32.General, c Classes, p, means matrix[T],
 	multiply func(c, a, b matrix[T], transposed blas.Transpose),
@@ -150,8 +152,8 @@ func distances[T real](
 		multiply(s.white, s.centred, p, blas.NoTrans)
 		multiply(s.dots, s.white, means, blas.Trans)
 		for i := range n {
-			// Products find the nearest class. Its distance is then summed from differences,
-			// which loses fewer digits.
+			// Products are fast enough to find the nearest class. Its distance is then
+			// computed from differences, which have a smaller rounding error.
 			nearest, smallest := 0, math.Inf(1)
 			for y, dot := range s.dots.row(i) {
 				if v := c.norms[y] - 2*float64(dot); v < smallest {

@@ -15,7 +15,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/moments"
 )
 
-// classRows returns n rows far from 0, in classes far from each other. Class 2 has no rows.
+// classRows returns n rows far from 0 and their classes, which are far from each other. Class
+// 2 has no rows.
 func classRows(n, h int) (blas32.General, []int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	x, classes := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}, make([]int, n)
@@ -28,7 +29,8 @@ func classRows(n, h int) (blas32.General, []int) {
 	return x, classes
 }
 
-// TestNearest compares with the inverse of the covariance, in both precisions.
+// TestNearest compares distances with a solution by the inverse of the covariance, for
+// projections in float32 and float64.
 func TestNearest(t *testing.T) {
 	for _, h := range []int{1, 7, 260} {
 		x, classes := classRows(400, h)
@@ -93,8 +95,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// TestWhiteningOfFlatRows checks that directions without variance do not count, and that
-// constant rows have no whitening.
+// TestWhiteningOfFlatRows checks that directions without variance are left out, and that
+// constant rows are an error.
 func TestWhiteningOfFlatRows(t *testing.T) {
 	flat := mat.NewSymDense(3, []float64{4, 0, 0, 0, 0, 0, 0, 0, 1})
 	w, err := NewWhitening([]float64{1, 2, 3}, flat, 0)

@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
-// Sum is the graph of a score: a weighted sum of distances to the nearest class and of further
-// columns.
+// Sum describes the graph of a score. The score is a weighted sum of distances to the nearest
+// class and of other columns.
 type Sum struct {
 	Classes []Classes
 	Rows    []graph.Tensor // one tensor for each distance, n×h
@@ -19,21 +19,21 @@ type Sum struct {
 	Weights []float64      // weights of the distances, followed by weights of the columns
 }
 
-// Summed is a graph.Detector whose score is a Sum. If a column contains every number of a row,
-// even with weight 0, the score is NaN for rows that are not finite.
+// Summed is a graph.Detector whose score is a Sum. If one of the columns is computed from
+// every element of a row, even with weight 0, the score is NaN for rows that are not finite.
 type Summed interface {
 	Sum(b graph.Batch) Sum
 }
 
-// Graph writes the score, n×1.
+// Graph writes the score as graph nodes. The result is n×1.
 func (s Sum) Graph() graph.Tensor {
 	columns, weights := Columns([]Sum{s})
 	return columns.MatMul(weights)
 }
 
-// Columns writes the terms of several sums, n×columns in float64, and returns the weight of
-// each column in each sum, columns×sums. All distances share their nodes, because for small n
-// the time goes into the number of nodes.
+// Columns writes the distances and other columns of several sums as graph nodes, n×columns in
+// float64. weights has the weight of each column in each sum, columns×sums. All distances
+// share their nodes, because the run time for few rows depends on the number of nodes.
 func Columns(sums []Sum) (columns graph.Tensor, weights blas64.General) {
 	var classes []Classes
 	var x, tensors []graph.Tensor
@@ -59,7 +59,7 @@ func Columns(sums []Sum) (columns graph.Tensor, weights blas64.General) {
 	return columns, weights
 }
 
-// beside joins tensors side by side, in float64.
+// concatColumns concatenates the columns of tensors in float64.
 func concatColumns(x []graph.Tensor) graph.Tensor {
 	if len(x) == 1 {
 		return x[0].Double()
@@ -69,14 +69,15 @@ func concatColumns(x []graph.Tensor) graph.Tensor {
 
 const (
 	// chunk is the number of squares that are summed in the precision of the projection.
-	// Whitened rows are padded with zeros to a multiple of it.
+	// Whitened rows are padded with zeros to a multiple of chunk.
 	chunk = 32
-	// mostApart limits the number of differences to class means for a row.
+	// maxDifferences is the largest number of differences to class means for a row.
 	maxDifferences = 1 << 16
 )
 
-// distancesGraph writes the distances of each tensor of rows, n×h, to the nearest of its own
-// classes, n×lists.
+// distancesGraph writes the distances of the rows of x[i], n×h, to the nearest class of
+// all[i], for each i. The result is n×len(all). If there are few differences, all distances
+// share their nodes.
 func distancesGraph(all []Classes, x []graph.Tensor) graph.Tensor {
 	maxClasses, width, single := 0, 0, true
 	for _, c := range all {
@@ -117,10 +118,13 @@ func distancesGraph(all []Classes, x []graph.Tensor) graph.Tensor {
 	return squared.Reduce("ReduceMin", 1, len(all)).Sqrt()
 }
 
+// padded returns the smallest multiple of chunk that is at least n.
 func padded(n int) int { return (n + chunk - 1) / chunk * chunk }
 
-// product writes rows times the projection, padded with zeros, and returns the class means in
-// that space.
+// product writes whitened rows as graph nodes, padded with zeros, and returns the class means
+// in the same space. If the projection is in float32, it multiplies x minus the mean rounded
+// to float32, and shifts the class means by the rest of the mean. Otherwise it multiplies x,
+// and shifts the class means by the whole mean.
 func (c Classes) product(x graph.Tensor) (white graph.Tensor, means blas64.General) {
 	p, m := double(c.Projection), double(c.Means)
 	projection := dense.New(p.Rows, padded(p.Cols))

@@ -16,9 +16,10 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
-// ErrNoVariance reports that rows do not vary.
+// ErrNoVariance reports that the rows are constant.
 var ErrNoVariance = errors.New("the training features do not vary: there is no covariance to measure distances by")
 
+// newStored returns m in float32 if single is true, and in float64 otherwise.
 func newStored(m blas64.General, single bool) rows.Matrix {
 	if !single {
 		return rows.Matrix{Rows: m.Rows, Cols: m.Cols, Double: m.Data}
@@ -26,6 +27,7 @@ func newStored(m blas64.General, single bool) rows.Matrix {
 	return rows.Matrix{Rows: m.Rows, Cols: m.Cols, Single: dense.Single(m.Data)}
 }
 
+// double returns m in float64.
 func double(m rows.Matrix) blas64.General {
 	d := blas64.General{Rows: m.Rows, Cols: m.Cols, Stride: max(m.Cols, 1), Data: m.Double}
 	if m.Single != nil {
@@ -37,26 +39,27 @@ func double(m rows.Matrix) blas64.General {
 	return d
 }
 
-// Whitening maps rows to a space where Mahalanobis distances are Euclidean: (x − mean)·P, with
-// PPᵀ the inverse or pseudo-inverse of a covariance.
+// Whitening maps rows x to (x − mean)·P. In this space, Mahalanobis distances are Euclidean,
+// because PPᵀ is the inverse or pseudo-inverse of a covariance.
 type Whitening struct {
 	Mean []float64 `state:"mean[h]"`
-	// Projection is P, h×r. It is float32 if products of rows with it are still exact to a
-	// small fraction of the unit of distance.
+	// Projection is P, h×r. It is in float32 if the rounding error of products is still small
+	// compared with the unit of distance.
 	Projection rows.Matrix `state:"projection[h,r]"`
 }
 
-// NewWhitening inverts (1−s)Σ + s·γ̄·I, where s is the shrinkage, in [0,1], and γ̄ the mean of
-// the diagonal of Σ (Ledoit & Wolf 2004). It leaves out directions in which rows do not vary;
-// with shrinkage there are none.
+// NewWhitening inverts (1−s)Σ + s·γ̄·I. Σ is the covariance, s is the shrinkage in [0,1], and
+// γ̄ is the mean of the diagonal of Σ (Ledoit & Wolf 2004). It leaves out directions in which
+// rows do not vary. With enough shrinkage, there are no such directions.
 func NewWhitening(mean []float64, covariance *mat.SymDense, shrinkage float64) (Whitening, error) {
 	h := len(mean)
 	average := mat.Trace(covariance) / float64(h)
 	if !(average > 0) {
 		return Whitening{}, ErrNoVariance
 	}
-	// Features are float32. Rounding alone gives them a variance of about 2⁻⁴⁸ of their
-	// square, and no eigenvalue exceeds the trace.
+	// Features are float32, so rounding alone gives them a variance of about 2⁻⁴⁸ of their
+	// squares. Shrinkage must exceed this noise for the largest possible eigenvalue, which is
+	// at most the trace.
 	if noise := float64(h) * 0x1p-48 * float64(h) * average; shrinkage*average > noise {
 		shrunk := mat.NewSymDense(h, nil)
 		shrunk.ScaleSym(1-shrinkage, covariance)
@@ -86,10 +89,11 @@ func NewWhitening(mean []float64, covariance *mat.SymDense, shrinkage float64) (
 }
 
 const (
-	// mostAmplified bounds, for float32, the variances that are combined into a whitened
-	// variance of 1. Their rounding error is then about 1e-5.
+	// maxAmplification is the largest mean sum of variances that are combined into a whitened
+	// variance of 1 in float32. The rounding error of the whitened variance is then about
+	// 1e-5.
 	maxAmplification = 1e4
-	// leastSingle is the number of elements of P from which on float32 saves time.
+	// minSingle is the number of elements of P from which on float32 saves time.
 	minSingle = 1 << 12
 )
 
@@ -101,18 +105,18 @@ func newWhitening(mean []float64, p blas64.General, covariance *mat.SymDense) Wh
 	return Whitening{mean, newStored(p, len(p.Data) >= minSingle && sum <= maxAmplification*float64(p.Cols))}
 }
 
-// Distances writes to dst the squared Mahalanobis distance of each row of x, n×h, to the mean.
+// Distances sets dst to the squared Mahalanobis distance of each row of x, n×h, to the mean.
 func (w Whitening) Distances(ctx context.Context, dst []float64, x blas32.General) error {
 	origin := newStored(dense.New(1, w.Projection.Cols), w.Projection.Single != nil)
 	return newClasses(w, origin).Nearest(ctx, dst, x)
 }
 
-// graph writes whitened rows as graph nodes.
+// graph writes the whitening of x as graph nodes.
 func (w Whitening) graph(x graph.Tensor) graph.Tensor {
 	return x.Double().Sub(w.Mean).MatMul(w.Projection)
 }
 
-// DistancesGraph writes the computation of Distances as graph nodes, for x, n×h.
+// DistancesGraph writes the computation of Distances as graph nodes. x is n×h.
 func (w Whitening) DistancesGraph(x graph.Tensor) graph.Tensor {
 	return w.graph(x).Double().SumSquares()
 }
