@@ -17,7 +17,7 @@ import (
 )
 
 // mostSteps limits the iterations of Lloyd's algorithm.
-const mostSteps = 300
+const maxIterations = 300
 
 // Cluster divides the rows of x into at most k clusters, fewer if there are fewer distinct
 // rows, and returns the cluster of each row, numbered from 0.
@@ -25,25 +25,25 @@ const mostSteps = 300
 // It begins with greedy k-means++ (Arthur & Vassilvitskii 2007) and continues with Lloyd's
 // algorithm until no row changes its cluster.
 func Cluster(ctx context.Context, x blas32.General, k int, r *rand.Rand) ([]int, error) {
-	centres, err := seed(ctx, x, k, r)
+	centres, err := chooseCentres(ctx, x, k, r)
 	if err != nil {
 		return nil, err
 	}
-	of := make([]int, x.Rows)
-	for range mostSteps {
+	clusters := make([]int, x.Rows)
+	for range maxIterations {
 		size, sum := make([]float64, centres.Rows), dense.New(centres.Rows, x.Cols)
-		changed, err := assign(ctx, of, x, centres)
+		changed, err := assign(ctx, clusters, x, centres)
 		if err != nil {
 			return nil, err
 		}
 		if !changed {
 			break
 		}
-		for i, c := range of {
+		for i, c := range clusters {
 			size[c]++
-			to := dense.Row(sum, c)
+			total := dense.Row(sum, c)
 			for j, v := range rows.Row(x, i) {
-				to[j] += float64(v)
+				total[j] += float64(v)
 			}
 		}
 		for c, n := range size {
@@ -54,12 +54,12 @@ func Cluster(ctx context.Context, x blas32.General, k int, r *rand.Rand) ([]int,
 			}
 		}
 	}
-	compact(of)
-	return of, nil
+	compact(clusters)
+	return clusters, nil
 }
 
 // assign sets of to the nearest centre of each row, and reports whether any changed.
-func assign(ctx context.Context, of []int, x blas32.General, centres blas64.General) (changed bool, err error) {
+func assign(ctx context.Context, clusters []int, x blas32.General, centres blas64.General) (changed bool, err error) {
 	const atOnce = 1024
 	norms := make([]float64, centres.Rows)
 	for c := range norms {
@@ -73,30 +73,30 @@ func assign(ctx context.Context, of []int, x blas32.General, centres blas64.Gene
 		dots := dense.New(block.Rows, centres.Rows)
 		blas64.Gemm(blas.NoTrans, blas.Trans, 1, block, centres, 0, dots)
 		for i := range block.Rows {
-			nearest, least := 0, math.Inf(1)
+			nearest, minDistance := 0, math.Inf(1)
 			for c, dot := range dense.Row(dots, i) {
-				if d := norms[c] - 2*dot; d < least {
-					nearest, least = c, d
+				if d := norms[c] - 2*dot; d < minDistance {
+					nearest, minDistance = c, d
 				}
 			}
-			changed = changed || of[first+i] != nearest
-			of[first+i] = nearest
+			changed = changed || clusters[first+i] != nearest
+			clusters[first+i] = nearest
 		}
 	}
 	return changed, nil
 }
 
 // compact renumbers the clusters that have rows from 0.
-func compact(of []int) {
-	present := slices.Compact(slices.Sorted(slices.Values(of)))
-	for i, c := range of {
-		of[i], _ = slices.BinarySearch(present, c)
+func compact(clusters []int) {
+	present := slices.Compact(slices.Sorted(slices.Values(clusters)))
+	for i, c := range clusters {
+		clusters[i], _ = slices.BinarySearch(present, c)
 	}
 }
 
 // seed picks k rows of x as centres. Each after the first is drawn with a probability
 // proportional to the squared distance to the centres so far; the best of a few draws is kept.
-func seed(ctx context.Context, x blas32.General, k int, r *rand.Rand) (blas64.General, error) {
+func chooseCentres(ctx context.Context, x blas32.General, k int, r *rand.Rand) (blas64.General, error) {
 	chosen := []int{r.IntN(x.Rows)}
 	nearest := make([]float64, x.Rows)
 	for i := range nearest {
@@ -112,15 +112,15 @@ func seed(ctx context.Context, x blas32.General, k int, r *rand.Rand) (blas64.Ge
 			break
 		}
 		var best []float64
-		next, least := 0, math.Inf(1)
+		next, minSum := 0, math.Inf(1)
 		for range tries {
 			c := draw(nearest, total*r.Float64())
-			left := make([]float64, x.Rows)
-			for i := range left {
-				left[i] = min(nearest[i], rows.SquaredDistance(rows.Row(x, i), rows.Row(x, c)))
+			distances := make([]float64, x.Rows)
+			for i := range distances {
+				distances[i] = min(nearest[i], rows.SquaredDistance(rows.Row(x, i), rows.Row(x, c)))
 			}
-			if sum := floats.Sum(left); sum < least {
-				best, next, least = left, c, sum
+			if sum := floats.Sum(distances); sum < minSum {
+				best, next, minSum = distances, c, sum
 			}
 		}
 		nearest, chosen = best, append(chosen, next)
@@ -135,13 +135,13 @@ func seed(ctx context.Context, x blas32.General, k int, r *rand.Rand) (blas64.Ge
 }
 
 // draw returns the first index at which the cumulative sum of weights exceeds at.
-func draw(weights []float64, at float64) int {
+func draw(weights []float64, target float64) int {
 	last := 0
 	for i, w := range weights {
 		if w > 0 {
 			last = i
 		}
-		if at -= w; at < 0 && w > 0 {
+		if target -= w; target < 0 && w > 0 {
 			break
 		}
 	}

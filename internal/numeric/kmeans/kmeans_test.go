@@ -17,13 +17,13 @@ func TestClustersFarApart(t *testing.T) {
 		}
 		rows.Row(x, i)[i%3] += 100
 	}
-	of, err := Cluster(t.Context(), x, 3, r)
-	if err != nil || slices.Max(of) != 2 {
-		t.Fatalf("clusters %v, error %v", of, err)
+	clusters, err := Cluster(t.Context(), x, 3, r)
+	if err != nil || slices.Max(clusters) != 2 {
+		t.Fatalf("clusters %v, error %v", clusters, err)
 	}
-	for i, c := range of {
-		if c != of[i%3] {
-			t.Fatalf("row %d is in cluster %d, and row %d of its like in %d", i, c, i%3, of[i%3])
+	for i, c := range clusters {
+		if c != clusters[i%3] {
+			t.Fatalf("row %d is in cluster %d, and row %d near it in %d", i, c, i%3, clusters[i%3])
 		}
 	}
 }
@@ -33,8 +33,8 @@ func TestNoMoreClustersThanDistinctRows(t *testing.T) {
 	for i := range x.Rows {
 		x.Data[i] = float32(i % 2)
 	}
-	of, err := Cluster(t.Context(), x, 5, rand.New(rand.NewPCG(0, 0)))
-	if err != nil || slices.Max(of) != 1 || of[0] == of[1] || of[0] != of[2] {
-		t.Fatalf("clusters %v, error %v", of, err)
+	clusters, err := Cluster(t.Context(), x, 5, rand.New(rand.NewPCG(0, 0)))
+	if err != nil || slices.Max(clusters) != 1 || clusters[0] == clusters[1] || clusters[0] != clusters[2] {
+		t.Fatalf("clusters %v, error %v", clusters, err)
 	}
 }
