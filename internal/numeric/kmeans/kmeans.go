@@ -16,14 +16,15 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/dense"
 )
 
-// mostSteps limits the iterations of Lloyd's algorithm.
+// maxIterations limits the iterations of Lloyd's algorithm.
 const maxIterations = 300
 
-// Cluster divides the rows of x into at most k clusters, fewer if there are fewer distinct
-// rows, and returns the cluster of each row, numbered from 0.
+// Cluster divides the rows of x into k clusters, or fewer if there are fewer distinct rows or
+// a cluster becomes empty. It returns the cluster of each row, numbered from 0. An error
+// occurs only if ctx is cancelled.
 //
-// It begins with greedy k-means++ (Arthur & Vassilvitskii 2007) and continues with Lloyd's
-// algorithm until no row changes its cluster.
+// The centres come from greedy k-means++ (Arthur & Vassilvitskii 2007). Lloyd's algorithm then
+// improves them until no row changes its cluster.
 func Cluster(ctx context.Context, x blas32.General, k int, r *rand.Rand) ([]int, error) {
 	centres, err := chooseCentres(ctx, x, k, r)
 	if err != nil {
@@ -47,7 +48,7 @@ func Cluster(ctx context.Context, x blas32.General, k int, r *rand.Rand) ([]int,
 			}
 		}
 		for c, n := range size {
-			// The centre of an empty cluster stays.
+			// An empty cluster keeps its centre.
 			if n > 0 {
 				blas64.Scal(1/n, dense.Vector(dense.Row(sum, c)))
 				copy(dense.Row(centres, c), dense.Row(sum, c))
@@ -58,7 +59,8 @@ func Cluster(ctx context.Context, x blas32.General, k int, r *rand.Rand) ([]int,
 	return clusters, nil
 }
 
-// assign sets of to the nearest centre of each row, and reports whether any changed.
+// assign sets the cluster of each row of x to the nearest centre, and reports whether any
+// cluster changed.
 func assign(ctx context.Context, clusters []int, x blas32.General, centres blas64.General) (changed bool, err error) {
 	const atOnce = 1024
 	norms := make([]float64, centres.Rows)
@@ -86,7 +88,7 @@ func assign(ctx context.Context, clusters []int, x blas32.General, centres blas6
 	return changed, nil
 }
 
-// compact renumbers the clusters that have rows from 0.
+// compact renumbers clusters from 0 without the empty ones.
 func compact(clusters []int) {
 	present := slices.Compact(slices.Sorted(slices.Values(clusters)))
 	for i, c := range clusters {
@@ -94,8 +96,9 @@ func compact(clusters []int) {
 	}
 }
 
-// seed picks k rows of x as centres. Each after the first is drawn with a probability
-// proportional to the squared distance to the centres so far; the best of a few draws is kept.
+// chooseCentres picks k rows of x as centres. The first is drawn uniformly. Each of the others
+// is the best of a few draws with probabilities proportional to the squared distance to the
+// nearest previous centre.
 func chooseCentres(ctx context.Context, x blas32.General, k int, r *rand.Rand) (blas64.General, error) {
 	chosen := []int{r.IntN(x.Rows)}
 	nearest := make([]float64, x.Rows)
@@ -134,7 +137,7 @@ func chooseCentres(ctx context.Context, x blas32.General, k int, r *rand.Rand) (
 	return centres, nil
 }
 
-// draw returns the first index at which the cumulative sum of weights exceeds at.
+// draw returns the first index at which the cumulative sum of weights exceeds target.
 func draw(weights []float64, target float64) int {
 	last := 0
 	for i, w := range weights {
