@@ -27,7 +27,7 @@ type Gaussians struct {
 	// with diagonal ones its diagonal is row i of k×h.
 	Precisions blas64.General `state:"precisions[rows,features]"`
 	Full       bool           `state:"full"`
-	logDets    []float64      // k, log |Pᵢ|
+	logDets    []float64      // log |Pᵢ|, k
 }
 
 // Restored implements rows.Restored.
@@ -71,51 +71,51 @@ func (m *Gaussians) precision(c int) blas64.General {
 
 const (
 	// The same stopping rule as in scikit-learn.
-	mostSteps = 100
-	tolerance = 1e-3
+	maxIterations = 100
+	tolerance     = 1e-3
 	// Number of rows that are processed at once.
 	rowsAtOnce = 1024
 	// Responsibilities below this do not change a float64 sum. Most responsibilities are that
 	// small.
-	leastShare = 1e-20
+	minResponsibility = 1e-20
 )
 
 // Fit fits a mixture of Gaussians to the rows of x. It starts from the clusters of[i] of the
 // rows, numbered from 0. lambda is added to every variance.
-func Fit(ctx context.Context, x blas32.General, of []int, full bool, lambda float64, progress func(share float64)) (*Gaussians, error) {
-	shares := dense.New(x.Rows, 1+slices.Max(of))
-	for i, c := range of {
-		dense.Row(shares, i)[c] = 1
+func Fit(ctx context.Context, x blas32.General, clusters []int, full bool, lambda float64, progress func(done float64)) (*Gaussians, error) {
+	responsibilities := dense.New(x.Rows, 1+slices.Max(clusters))
+	for i, c := range clusters {
+		dense.Row(responsibilities, i)[c] = 1
 	}
-	m, err := maximise(ctx, x, shares, full, lambda)
-	before := math.Inf(-1)
-	for step := 0; step < mostSteps && err == nil; step++ {
-		progress(float64(step) / mostSteps)
+	m, err := maximise(ctx, x, responsibilities, full, lambda)
+	previous := math.Inf(-1)
+	for iteration := 0; iteration < maxIterations && err == nil; iteration++ {
+		progress(float64(iteration) / maxIterations)
 		var mean float64
 		for first := 0; first < x.Rows; first += rowsAtOnce {
-			joint := m.joint(rows.Slice(x, first, min(first+rowsAtOnce, x.Rows)))
-			for i := range joint.Rows {
-				density := floats.LogSumExp(dense.Row(joint, i))
+			logJoint := m.logJoint(rows.Slice(x, first, min(first+rowsAtOnce, x.Rows)))
+			for i := range logJoint.Rows {
+				density := floats.LogSumExp(dense.Row(logJoint, i))
 				mean += density / float64(x.Rows)
-				for c, v := range dense.Row(joint, i) {
-					dense.Row(shares, first+i)[c] = math.Exp(v - density)
+				for c, v := range dense.Row(logJoint, i) {
+					dense.Row(responsibilities, first+i)[c] = math.Exp(v - density)
 				}
 			}
 		}
-		m, err = maximise(ctx, x, shares, full, lambda)
-		if math.Abs(mean-before) < tolerance {
+		m, err = maximise(ctx, x, responsibilities, full, lambda)
+		if math.Abs(mean-previous) < tolerance {
 			break
 		}
-		before = mean
+		previous = mean
 	}
 	return m, err
 }
 
 // LogDensities writes the log density of each row of x to dst.
 func (m *Gaussians) LogDensities(dst []float64, x blas32.General) {
-	joint := m.joint(x)
+	logJoint := m.logJoint(x)
 	for i := range dst {
-		dst[i] = floats.LogSumExp(dense.Row(joint, i))
+		dst[i] = floats.LogSumExp(dense.Row(logJoint, i))
 	}
 }
 
@@ -139,9 +139,9 @@ func (m *Gaussians) LogDensitiesGraph(x graph.Tensor) graph.Tensor {
 
 // joint returns the logarithm of weight times density of each row under each component,
 // rows×k.
-func (m *Gaussians) joint(x blas32.General) blas64.General {
+func (m *Gaussians) logJoint(x blas32.General) blas64.General {
 	h := m.Means.Cols
-	centred, whitened, joint := dense.New(x.Rows, h), dense.New(x.Rows, h), dense.New(x.Rows, m.Means.Rows)
+	centred, whitened, logJoint := dense.New(x.Rows, h), dense.New(x.Rows, h), dense.New(x.Rows, m.Means.Rows)
 	for c := range m.Means.Rows {
 		dense.SetLess(centred, x, dense.Row(m.Means, c))
 		if p := m.precision(c); m.Full {
@@ -151,33 +151,33 @@ func (m *Gaussians) joint(x blas32.General) blas64.General {
 				floats.MulTo(dense.Row(whitened, i), dense.Row(centred, i), p.Data)
 			}
 		}
-		for i := range joint.Rows {
-			dense.Row(joint, i)[c] = m.LogWeights[c] + m.logDets[c] - (float64(h)*math.Log(2*math.Pi)+dense.SquaredNorm(dense.Row(whitened, i)))/2
+		for i := range logJoint.Rows {
+			dense.Row(logJoint, i)[c] = m.LogWeights[c] + m.logDets[c] - (float64(h)*math.Log(2*math.Pi)+dense.SquaredNorm(dense.Row(whitened, i)))/2
 		}
 	}
-	return joint
+	return logJoint
 }
 
 // maximise is the M step: it returns the mixture that fits the rows best, given the
 // responsibilities, n×k.
-func maximise(ctx context.Context, x blas32.General, shares blas64.General, full bool, lambda float64) (*Gaussians, error) {
-	k, h := shares.Cols, x.Cols
+func maximise(ctx context.Context, x blas32.General, responsibilities blas64.General, full bool, lambda float64) (*Gaussians, error) {
+	k, h := responsibilities.Cols, x.Cols
 	m := &Gaussians{LogWeights: make([]float64, k), Means: dense.New(k, h), Full: full, Precisions: dense.New(k, h)}
 	if full {
 		m.Precisions = dense.New(k*h, h)
 	}
 	for first := 0; first < x.Rows; first += rowsAtOnce {
 		block := dense.Less(rows.Slice(x, first, min(first+rowsAtOnce, x.Rows)), nil)
-		part := blas64.General{Rows: block.Rows, Cols: k, Stride: k, Data: shares.Data[first*k:]}
+		part := blas64.General{Rows: block.Rows, Cols: k, Stride: k, Data: responsibilities.Data[first*k:]}
 		blas64.Gemm(blas.Trans, blas.NoTrans, 1, part, block, 1, m.Means)
 	}
 	for c := range k {
 		// The same guard as in scikit-learn against a component without rows.
 		total := 10 * 0x1p-52
-		var counting []int
+		var members []int
 		for i := range x.Rows {
-			if share := dense.Row(shares, i)[c]; share >= leastShare {
-				counting, total = append(counting, i), total+share
+			if responsibility := dense.Row(responsibilities, i)[c]; responsibility >= minResponsibility {
+				members, total = append(members, i), total+responsibility
 			}
 		}
 		mean := dense.Row(m.Means, c)
@@ -188,13 +188,13 @@ func maximise(ctx context.Context, x blas32.General, shares blas64.General, full
 		if full {
 			covariance = mat.NewSymDense(h, nil)
 		}
-		for some := range slices.Chunk(counting, rowsAtOnce) {
+		for chunk := range slices.Chunk(members, rowsAtOnce) {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			block := dense.New(len(some), h)
-			for b, i := range some {
-				root, to := math.Sqrt(dense.Row(shares, i)[c]), dense.Row(block, b)
+			block := dense.New(len(chunk), h)
+			for b, i := range chunk {
+				root, to := math.Sqrt(dense.Row(responsibilities, i)[c]), dense.Row(block, b)
 				for j, v := range rows.Row(x, i) {
 					to[j] = root * (float64(v) - mean[j])
 				}
