@@ -1,5 +1,5 @@
-// Package mixture fits mixtures of Gaussians by expectation maximisation, in the way of
-// scikit-learn's GaussianMixture.
+// Package mixture fits mixtures of Gaussians by expectation maximisation, as scikit-learn's
+// GaussianMixture does.
 package mixture
 
 import (
@@ -23,8 +23,9 @@ import (
 type Gaussians struct {
 	LogWeights []float64      `state:"log_weights[k]"`
 	Means      blas64.General `state:"means[k,features]"`
-	// Σᵢ⁻¹ = PᵢPᵢᵀ. With full covariances Pᵢ is rows i·h to (i+1)·h−1 of k·h×h;
-	// with diagonal ones its diagonal is row i of k×h.
+	// Precisions holds the matrices Pᵢ with Σᵢ⁻¹ = PᵢPᵢᵀ for the covariances Σᵢ. With full
+	// covariances, Precisions is k·h×h, and Pᵢ is in rows i·h to (i+1)·h−1. With diagonal
+	// covariances, Precisions is k×h, and the diagonal of Pᵢ is in row i.
 	Precisions blas64.General `state:"precisions[rows,features]"`
 	Full       bool           `state:"full"`
 	logDets    []float64      // log |Pᵢ|, k
@@ -48,7 +49,7 @@ func (m *Gaussians) Restored() error {
 	return nil
 }
 
-// setLogDets computes log |Pᵢ|.
+// setLogDets computes log |Pᵢ| for every component i.
 func (m *Gaussians) setLogDets() {
 	m.logDets = make([]float64, m.Means.Rows)
 	for c := range m.logDets {
@@ -60,7 +61,8 @@ func (m *Gaussians) setLogDets() {
 	}
 }
 
-// precision returns Pᵢ of component c, or its diagonal.
+// precision returns Pᵢ of component i = c. If covariances are diagonal, it returns the
+// diagonal as a matrix with one row.
 func (m *Gaussians) precision(c int) blas64.General {
 	h, n := m.Means.Cols, 1
 	if m.Full {
@@ -70,18 +72,20 @@ func (m *Gaussians) precision(c int) blas64.General {
 }
 
 const (
-	// The same stopping rule as in scikit-learn.
+	// As in scikit-learn, Fit stops after maxIterations, or if the mean log density changes by
+	// less than tolerance.
 	maxIterations = 100
 	tolerance     = 1e-3
-	// Number of rows that are processed at once.
+	// rowsAtOnce is the number of rows that are processed at once.
 	rowsAtOnce = 1024
-	// Responsibilities below this do not change a float64 sum. Most responsibilities are that
-	// small.
+	// minResponsibility is the smallest responsibility that counts. Smaller ones, which are
+	// most of them, do not change a float64 sum.
 	minResponsibility = 1e-20
 )
 
-// Fit fits a mixture of Gaussians to the rows of x. It starts from the clusters of[i] of the
-// rows, numbered from 0. lambda is added to every variance.
+// Fit fits a mixture of Gaussians to the rows of x. It starts from clusters: clusters[i] is
+// the cluster of row i, numbered from 0. lambda is added to every variance. Fit calls progress
+// with the fraction of the iterations that are done.
 func Fit(ctx context.Context, x blas32.General, clusters []int, full bool, lambda float64, progress func(done float64)) (*Gaussians, error) {
 	responsibilities := dense.New(x.Rows, 1+slices.Max(clusters))
 	for i, c := range clusters {
@@ -111,7 +115,7 @@ func Fit(ctx context.Context, x blas32.General, clusters []int, full bool, lambd
 	return m, err
 }
 
-// LogDensities writes the log density of each row of x to dst.
+// LogDensities sets dst to the log density of each row of x.
 func (m *Gaussians) LogDensities(dst []float64, x blas32.General) {
 	logJoint := m.logJoint(x)
 	for i := range dst {
@@ -119,7 +123,7 @@ func (m *Gaussians) LogDensities(dst []float64, x blas32.General) {
 	}
 }
 
-// LogDensitiesGraph writes the computation of LogDensities as graph nodes, for the rows of x.
+// LogDensitiesGraph writes the computation of LogDensities as graph nodes. x is n×h.
 func (m *Gaussians) LogDensitiesGraph(x graph.Tensor) graph.Tensor {
 	h := float64(m.Means.Cols)
 	var distances []graph.Tensor
@@ -137,8 +141,8 @@ func (m *Gaussians) LogDensitiesGraph(x graph.Tensor) graph.Tensor {
 	return distances[0].Concat(distances[1:]...).Mul(-.5).Add(constants).LogSumExp()
 }
 
-// joint returns the logarithm of weight times density of each row under each component,
-// rows×k.
+// logJoint returns the logarithm of the weight times the density of each row under each
+// component. The result is rows×k.
 func (m *Gaussians) logJoint(x blas32.General) blas64.General {
 	h := m.Means.Cols
 	centred, whitened, logJoint := dense.New(x.Rows, h), dense.New(x.Rows, h), dense.New(x.Rows, m.Means.Rows)
@@ -158,8 +162,8 @@ func (m *Gaussians) logJoint(x blas32.General) blas64.General {
 	return logJoint
 }
 
-// maximise is the M step: it returns the mixture that fits the rows best, given the
-// responsibilities, n×k.
+// maximise is the M step. It returns the mixture that fits the rows best, given the
+// responsibilities of the components for the rows, n×k.
 func maximise(ctx context.Context, x blas32.General, responsibilities blas64.General, full bool, lambda float64) (*Gaussians, error) {
 	k, h := responsibilities.Cols, x.Cols
 	m := &Gaussians{LogWeights: make([]float64, k), Means: dense.New(k, h), Full: full, Precisions: dense.New(k, h)}
@@ -172,7 +176,8 @@ func maximise(ctx context.Context, x blas32.General, responsibilities blas64.Gen
 		blas64.Gemm(blas.Trans, blas.NoTrans, 1, part, block, 1, m.Means)
 	}
 	for c := range k {
-		// The same guard as in scikit-learn against a component without rows.
+		// Like scikit-learn, start from a small number, so that a component without rows does
+		// not divide by 0.
 		total := 10 * 0x1p-52
 		var members []int
 		for i := range x.Rows {
@@ -183,7 +188,8 @@ func maximise(ctx context.Context, x blas32.General, responsibilities blas64.Gen
 		mean := dense.Row(m.Means, c)
 		floats.Scale(1/total, mean)
 		m.LogWeights[c] = math.Log(total / float64(x.Rows))
-		// Rows minus the mean, times the root of their responsibility, block by block.
+		// The blocks contain rows minus the mean, multiplied by the square root of their
+		// responsibility.
 		covariance, variance := mat.NewSymDense(1, nil), m.precision(c).Data
 		if full {
 			covariance = mat.NewSymDense(h, nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// TestOneGaussian compares a mixture of one component with a normal distribution that has the
-// mean and covariance of the rows.
+// TestOneGaussian compares a mixture of one component with the normal distribution that has
+// the mean and the covariance of the rows.
 func TestOneGaussian(t *testing.T) {
 	const n, h, lambda = 1500, 4, .1
 	r := rand.New(rand.NewPCG(3, 4))
