@@ -13,22 +13,22 @@ import (
 // classRows returns n rows far from 0, in classes far from each other. Class 2 has no rows.
 func classRows(n, h int) (blas32.General, []int) {
 	r := rand.New(rand.NewPCG(1, 2))
-	x, of := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}, make([]int, n)
+	x, classes := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}, make([]int, n)
 	for i := range n {
-		of[i] = []int{0, 1, 3, 4}[r.IntN(4)]
+		classes[i] = []int{0, 1, 3, 4}[r.IntN(4)]
 		for j := range h {
-			x.Data[i*x.Stride+j] = float32(1000 + 50*float64((of[i]*(j+1))%5) + r.NormFloat64()*float64(1+j%7))
+			x.Data[i*x.Stride+j] = float32(1000 + 50*float64((classes[i]*(j+1))%5) + r.NormFloat64()*float64(1+j%7))
 		}
 	}
-	return x, of
+	return x, classes
 }
 
-func pick(x blas32.General, of []int, keep func(i int) bool) (blas32.General, []int) {
+func pick(x blas32.General, classOf []int, keep func(i int) bool) (blas32.General, []int) {
 	out, classes := blas32.General{Cols: x.Cols, Stride: x.Cols}, []int{}
 	for i := range x.Rows {
 		if keep(i) {
 			out.Data, out.Rows = append(out.Data, x.Data[i*x.Stride:i*x.Stride+x.Cols]...), out.Rows+1
-			classes = append(classes, of[i])
+			classes = append(classes, classOf[i])
 		}
 	}
 	return out, classes
@@ -38,9 +38,9 @@ func pick(x blas32.General, of []int, keep func(i int) bool) (blas32.General, []
 // rows were removed.
 func TestMomentsOfClasses(t *testing.T) {
 	ctx, h := context.Background(), 6
-	x, of := classRows(2500, h)
-	third := func(i int) bool { return i%3 == 0 || of[i] == 4 } // class 4 loses all its rows
-	whole, err := Of(ctx, x, of, 5)
+	x, classes := classRows(2500, h)
+	isRemoved := func(i int) bool { return i%3 == 0 || classes[i] == 4 } // removes all rows of class 4
+	whole, err := Of(ctx, x, classes, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,20 +48,20 @@ func TestMomentsOfClasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	taken, takenOf := pick(x, of, third)
-	rest, err := less.Without(ctx, taken, takenOf)
+	removed, removedClasses := pick(x, classes, isRemoved)
+	rest, err := less.Without(ctx, removed, removedClasses)
 	if err != nil {
 		t.Fatal(err)
 	}
-	left, leftOf := pick(x, of, func(i int) bool { return !third(i) })
+	remaining, remainingClasses := pick(x, classes, func(i int) bool { return !isRemoved(i) })
 	for name, c := range map[string]struct {
-		m  *Moments
-		x  blas32.General
-		of []int
-	}{"whole": {whole, x, of}, "less nothing": {less, x, of}, "rest": {rest, left, leftOf}} {
+		m       *Moments
+		x       blas32.General
+		classes []int
+	}{"whole": {whole, x, classes}, "less nothing": {less, x, classes}, "rest": {rest, remaining, remainingClasses}} {
 		n, counts, means := float64(c.x.Rows), make([]float64, 5), mat.NewDense(5, h, nil)
 		mean := make([]float64, h)
-		for i, y := range c.of {
+		for i, y := range c.classes {
 			counts[y]++
 			for j, v := range c.x.Data[i*c.x.Stride : i*c.x.Stride+h] {
 				means.Set(y, j, means.At(y, j)+float64(v))
@@ -78,7 +78,7 @@ func TestMomentsOfClasses(t *testing.T) {
 			}
 		}
 		within, all := mat.NewSymDense(h, nil), mat.NewSymDense(h, nil)
-		for i, y := range c.of {
+		for i, y := range c.classes {
 			about, aboutAll := make([]float64, h), make([]float64, h)
 			for j, v := range c.x.Data[i*c.x.Stride : i*c.x.Stride+h] {
 				about[j], aboutAll[j] = float64(v)-means.At(y, j), float64(v)-mean[j]

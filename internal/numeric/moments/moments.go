@@ -16,11 +16,11 @@ import (
 )
 
 // momentsBlock is the number of rows that are centred and multiplied at once.
-const momentsBlock = 1024
+const blockRows = 1024
 
 // momentsPanel is the number of features in one factor of a product. By symmetry, each pair of
 // different panels is multiplied only once.
-const momentsPanel = 128
+const panelColumns = 128
 
 // Moments accumulates the first and second moments of rows of h features, also about the means
 // of classes, in bounded memory. The zero value is empty, accepts rows of any width and has
@@ -38,18 +38,18 @@ type Moments struct {
 	// zero. It must not change after the first Add.
 	UnitNorm bool
 
-	ref   blas64.General // c×h, subtracted from rows before products
-	rows  []int          // c
-	sum   blas64.General // c×h, Σ (row − ref)
-	outer *mat.SymDense  // Σ (row − ref)(row − ref)ᵀ
+	ref   blas64.General // reference of each class, c×h, subtracted from rows before they are multiplied
+	rows  []int          // number of rows of each class, c
+	sum   blas64.General // Σ (row − ref) for each class, c×h
+	outer *mat.SymDense  // Σ (row − ref)(row − ref)ᵀ over all rows, h×h
 	block []float64      // centred rows, transposed
 }
 
 // Of returns the moments of the rows of x, n×h and finite. Row i is of class of[i] < classes.
-func Of(ctx context.Context, x blas32.General, of []int, classes int) (*Moments, error) {
+func Of(ctx context.Context, x blas32.General, classOf []int, classes int) (*Moments, error) {
 	m := &Moments{}
-	m.start(ClassMeans(x, of, classes, false))
-	err := m.add(ctx, x, of)
+	m.start(ClassMeans(x, classOf, classes, false))
+	err := m.add(ctx, x, classOf)
 	m.block = nil
 	return m, err
 }
@@ -65,7 +65,7 @@ func (m *Moments) Add(ctx context.Context, phi blas32.General) error {
 		return nil
 	}
 	if m.outer == nil {
-		m.start(ClassMeans(rows.Slice(phi, 0, min(phi.Rows, momentsBlock)), make([]int, min(phi.Rows, momentsBlock)), 1, m.UnitNorm))
+		m.start(ClassMeans(rows.Slice(phi, 0, min(phi.Rows, blockRows)), make([]int, min(phi.Rows, blockRows)), 1, m.UnitNorm))
 	}
 	if phi.Cols != m.Width() {
 		panic("moments: rows of different widths in one Moments")
@@ -86,9 +86,9 @@ func Mean(phi blas32.General, unitNorm bool) []float64 {
 // ClassMeans returns the mean of the rows of each class, c×h, or zeros for a class without
 // rows. With unitNorm, each row is first scaled to norm 1. Row i of phi is of class of[i], or
 // of no class if that is negative.
-func ClassMeans(phi blas32.General, of []int, classes int, unitNorm bool) blas64.General {
+func ClassMeans(phi blas32.General, classOf []int, classes int, unitNorm bool) blas64.General {
 	all, counts := dense.New(classes, phi.Cols), make([]float64, classes)
-	for i, y := range of {
+	for i, y := range classOf {
 		if y < 0 {
 			continue
 		}
@@ -115,35 +115,35 @@ func rowScale(row []float32, unitNorm bool) float64 {
 	return rows.InverseNorm(row)
 }
 
-func (m *Moments) add(ctx context.Context, phi blas32.General, of []int) error {
-	if need := min(momentsBlock, phi.Rows) * phi.Cols; len(m.block) < need {
+func (m *Moments) add(ctx context.Context, phi blas32.General, classOf []int) error {
+	if need := min(blockRows, phi.Rows) * phi.Cols; len(m.block) < need {
 		m.block = make([]float64, need)
 	}
-	for lo := 0; lo < phi.Rows; lo += momentsBlock {
+	for lo := 0; lo < phi.Rows; lo += blockRows {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		hi := min(lo+momentsBlock, phi.Rows)
-		m.addBlock(rows.Slice(phi, lo, hi), of[lo:hi])
+		hi := min(lo+blockRows, phi.Rows)
+		m.addBlock(rows.Slice(phi, lo, hi), classOf[lo:hi])
 	}
 	return nil
 }
 
-func (m *Moments) addBlock(phi blas32.General, of []int) {
+func (m *Moments) addBlock(phi blas32.General, classOf []int) {
 	h, n := phi.Cols, phi.Rows
 	scales := make([]float64, n)
 	for i := range n {
 		scales[i] = rowScale(rows.Row(phi, i), m.UnitNorm)
-		m.rows[of[i]]++
+		m.rows[classOf[i]]++
 	}
 	panel := func(from int) blas64.General {
-		to := min(from+momentsPanel, h)
+		to := min(from+panelColumns, h)
 		return blas64.General{Rows: to - from, Cols: n, Stride: n, Data: m.block[from*n : to*n]}
 	}
 	var wg sync.WaitGroup
-	for from := 0; from < h; from += momentsPanel {
-		work := func() { m.centre(panel(from), phi, from, scales, of) }
-		if n < momentsPanel { // not worth starting a goroutine
+	for from := 0; from < h; from += panelColumns {
+		work := func() { m.centre(panel(from), phi, from, scales, classOf) }
+		if n < panelColumns { // too few rows for a goroutine
 			work()
 		} else {
 			wg.Go(work)
@@ -151,10 +151,10 @@ func (m *Moments) addBlock(phi blas32.General, of []int) {
 	}
 	wg.Wait()
 	outer := m.outer.RawSymmetric()
-	for from := 0; from < h; from += momentsPanel {
+	for from := 0; from < h; from += panelColumns {
 		left := panel(from)
 		blas64.Syrk(blas.NoTrans, 1, left, 1, blas64.Symmetric{N: left.Rows, Stride: h, Data: outer.Data[from*h+from:], Uplo: blas.Upper})
-		for other := from + momentsPanel; other < h; other += momentsPanel {
+		for other := from + panelColumns; other < h; other += panelColumns {
 			right := panel(other)
 			blas64.Gemm(blas.NoTrans, blas.Trans, 1, left, right, 1,
 				blas64.General{Rows: left.Rows, Cols: right.Rows, Stride: h, Data: outer.Data[from*h+other:]})
@@ -164,15 +164,15 @@ func (m *Moments) addBlock(phi blas32.General, of []int) {
 
 // centre writes centred columns of phi, from column first on, to the rows of to, and adds them
 // up by class.
-func (m *Moments) centre(to blas64.General, phi blas32.General, first int, scales []float64, of []int) {
-	const group = 8 // values in a cache line
+func (m *Moments) centre(dst blas64.General, phi blas32.General, first int, scales []float64, classOf []int) {
+	const group = 8 // number of float64 values in a cache line
 	for i := 0; i < phi.Rows; i += group {
-		scales, of := scales[i:min(i+group, phi.Rows)], of[i:]
-		for j := range to.Rows {
-			out := to.Data[j*to.Stride+i : j*to.Stride+i+len(scales)]
+		scales, classOf := scales[i:min(i+group, phi.Rows)], classOf[i:]
+		for j := range dst.Rows {
+			out := dst.Data[j*dst.Stride+i : j*dst.Stride+i+len(scales)]
 			at := i*phi.Stride + first + j
 			for k, scale := range scales {
-				y := of[k]*m.ref.Stride + first + j
+				y := classOf[k]*m.ref.Stride + first + j
 				d := scale*float64(phi.Data[at]) - m.ref.Data[y]
 				out[k] = d
 				m.sum.Data[y] += d
@@ -184,24 +184,24 @@ func (m *Moments) centre(to blas64.General, phi blas32.General, first int, scale
 
 // Without returns the moments of the counted rows except the rows of x, which must be among
 // them. Row i of x is of class of[i].
-func (m *Moments) Without(ctx context.Context, x blas32.General, of []int) (*Moments, error) {
-	less := &Moments{UnitNorm: m.UnitNorm}
-	less.start(m.ref)
-	if err := less.add(ctx, x, of); err != nil {
+func (m *Moments) Without(ctx context.Context, x blas32.General, classOf []int) (*Moments, error) {
+	rest := &Moments{UnitNorm: m.UnitNorm}
+	rest.start(m.ref)
+	if err := rest.add(ctx, x, classOf); err != nil {
 		return nil, err
 	}
-	less.block = nil
-	for y := range less.rows {
-		less.rows[y] = m.rows[y] - less.rows[y]
+	rest.block = nil
+	for y := range rest.rows {
+		rest.rows[y] = m.rows[y] - rest.rows[y]
 	}
-	for i, v := range less.sum.Data {
-		less.sum.Data[i] = m.sum.Data[i] - v
+	for i, v := range rest.sum.Data {
+		rest.sum.Data[i] = m.sum.Data[i] - v
 	}
-	upper, whole := less.outer.RawSymmetric(), m.outer.RawSymmetric()
+	upper, whole := rest.outer.RawSymmetric(), m.outer.RawSymmetric()
 	for i, v := range upper.Data {
 		upper.Data[i] = whole.Data[i] - v
 	}
-	return less, nil
+	return rest, nil
 }
 
 // N returns the number of rows counted.
