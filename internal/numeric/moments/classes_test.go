@@ -10,7 +10,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// classRows returns n rows far from 0, in classes far from each other. Class 2 has no rows.
+// classRows returns n rows far from 0 and their classes, which are far from each other. Class
+// 2 has no rows.
 func classRows(n, h int) (blas32.General, []int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	x, classes := blas32.General{Rows: n, Cols: h, Stride: h + 3, Data: make([]float32, n*(h+3))}, make([]int, n)
@@ -23,6 +24,7 @@ func classRows(n, h int) (blas32.General, []int) {
 	return x, classes
 }
 
+// pick returns the rows of x that keep selects, and their classes.
 func pick(x blas32.General, classOf []int, keep func(i int) bool) (blas32.General, []int) {
 	out, classes := blas32.General{Cols: x.Cols, Stride: x.Cols}, []int{}
 	for i := range x.Rows {
@@ -34,8 +36,8 @@ func pick(x blas32.General, classOf []int, keep func(i int) bool) (blas32.Genera
 	return out, classes
 }
 
-// TestMomentsOfClasses compares with sums about the exact means, for all rows and after some
-// rows were removed.
+// TestMomentsOfClasses compares moments with sums about the exact means, for all rows and
+// after the removal of some rows.
 func TestMomentsOfClasses(t *testing.T) {
 	ctx, h := context.Background(), 6
 	x, classes := classRows(2500, h)

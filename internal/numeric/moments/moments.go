@@ -15,27 +15,28 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/dense"
 )
 
-// momentsBlock is the number of rows that are centred and multiplied at once.
+// blockRows is the number of rows that are centred and multiplied at once.
 const blockRows = 1024
 
-// momentsPanel is the number of features in one factor of a product. By symmetry, each pair of
-// different panels is multiplied only once.
+// panelColumns is the number of features in one factor of a matrix product. The covariance is
+// symmetric, so each pair of different panels is multiplied only once.
 const panelColumns = 128
 
 // Moments accumulates the first and second moments of rows of h features, also about the means
-// of classes, in bounded memory. The zero value is empty, accepts rows of any width and has
-// one class; the first Add fixes the width. Means and covariances of no rows are NaN.
+// of classes, in bounded memory. The zero value is empty and has one class. It accepts rows of
+// any width, and the first Add fixes the width. Means and covariances of no rows are NaN.
 //
-// Each row is converted to float64, a reference is subtracted, and blas64 forms the products.
-// The reference of a class is the mean of its rows that came first. Precision matters, because
-// the smallest eigenvalues of trained features can be 1e-7 of the largest, below the
-// resolution of float32 sums. Entries of the covariance are accurate to about 1e-13 times the
-// product of the two standard deviations, however large the mean, as long as the reference is
-// within a few standard deviations of it. The moments of other rows with the same references
-// can be subtracted again.
+// Each row is converted to float64, and a reference is subtracted before rows are multiplied.
+// The reference of a class is the mean of its first rows, which must be within a few standard
+// deviations of the mean of all its rows. Entries of the covariance then have an error of
+// about 1e-13 times the product of the two standard deviations, however large the mean is.
+// This precision matters, because the smallest eigenvalues of trained features can be 1e-7 of
+// the largest. Float32 sums could not resolve them.
+//
+// Moments of other rows with the same references can be subtracted (see Without).
 type Moments struct {
 	// UnitNorm scales rows to Euclidean norm 1 before they are counted. Rows of zeros stay
-	// zero. It must not change after the first Add.
+	// zero. UnitNorm must not change after the first Add.
 	UnitNorm bool
 
 	ref   blas64.General // reference of each class, c×h, subtracted from rows before they are multiplied
@@ -45,7 +46,8 @@ type Moments struct {
 	block []float64      // centred rows, transposed
 }
 
-// Of returns the moments of the rows of x, n×h and finite. Row i is of class of[i] < classes.
+// Of returns the moments of the rows of x, n×h and finite. classOf[i] is the class of row i,
+// which must be less than classes.
 func Of(ctx context.Context, x blas32.General, classOf []int, classes int) (*Moments, error) {
 	m := &Moments{}
 	m.start(ClassMeans(x, classOf, classes, false))
@@ -54,9 +56,9 @@ func Of(ctx context.Context, x blas32.General, classOf []int, classes int) (*Mom
 	return m, err
 }
 
-// Add counts the rows of phi, each of width h, as rows of one class. If an element is NaN or
-// Inf it returns a *rows.NotFiniteError and counts nothing. It panics if the width differs
-// from that of earlier rows.
+// Add counts the rows of phi as rows of one class. If an element is NaN or Inf, Add returns a
+// *rows.NotFiniteError and counts no rows. It panics if the width of phi differs from the
+// width of earlier rows.
 func (m *Moments) Add(ctx context.Context, phi blas32.General) error {
 	if err := rows.CheckFinite("features", phi); err != nil {
 		return err
@@ -77,15 +79,15 @@ func (m *Moments) start(ref blas64.General) {
 	m.ref, m.rows, m.sum, m.outer = ref, make([]int, ref.Rows), dense.New(ref.Rows, ref.Cols), mat.NewSymDense(ref.Cols, nil)
 }
 
-// Mean returns the mean of the rows of phi, or zeros without rows. With unitNorm, each row is
-// first scaled to norm 1.
+// Mean returns the mean of the rows of phi, or zeros if there are no rows. If unitNorm is
+// true, each row is first scaled to norm 1.
 func Mean(phi blas32.General, unitNorm bool) []float64 {
 	return dense.Row(ClassMeans(phi, make([]int, phi.Rows), 1, unitNorm), 0)
 }
 
-// ClassMeans returns the mean of the rows of each class, c×h, or zeros for a class without
-// rows. With unitNorm, each row is first scaled to norm 1. Row i of phi is of class of[i], or
-// of no class if that is negative.
+// ClassMeans returns the mean of the rows of each class, c×h. The mean of a class without rows
+// is 0. If unitNorm is true, each row is first scaled to norm 1. classOf[i] is the class of
+// row i of phi, or negative if the row has no class.
 func ClassMeans(phi blas32.General, classOf []int, classes int, unitNorm bool) blas64.General {
 	all, counts := dense.New(classes, phi.Cols), make([]float64, classes)
 	for i, y := range classOf {
@@ -107,7 +109,7 @@ func ClassMeans(phi blas32.General, classOf []int, classes int, unitNorm bool) b
 	return all
 }
 
-// rowScale returns the factor that scales a row.
+// rowScale returns the factor by which a row is multiplied before it is counted.
 func rowScale(row []float32, unitNorm bool) float64 {
 	if !unitNorm {
 		return 1
@@ -162,8 +164,8 @@ func (m *Moments) addBlock(phi blas32.General, classOf []int) {
 	}
 }
 
-// centre writes centred columns of phi, from column first on, to the rows of to, and adds them
-// up by class.
+// centre sets the rows of dst to centred columns of phi, from column first on. It also adds
+// the columns to the sums of the classes.
 func (m *Moments) centre(dst blas64.General, phi blas32.General, first int, scales []float64, classOf []int) {
 	const group = 8 // number of float64 values in a cache line
 	for i := 0; i < phi.Rows; i += group {
@@ -183,7 +185,7 @@ func (m *Moments) centre(dst blas64.General, phi blas32.General, first int, scal
 }
 
 // Without returns the moments of the counted rows except the rows of x, which must be among
-// them. Row i of x is of class of[i].
+// them. classOf[i] is the class of row i of x.
 func (m *Moments) Without(ctx context.Context, x blas32.General, classOf []int) (*Moments, error) {
 	rest := &Moments{UnitNorm: m.UnitNorm}
 	rest.start(m.ref)
@@ -204,7 +206,7 @@ func (m *Moments) Without(ctx context.Context, x blas32.General, classOf []int) 
 	return rest, nil
 }
 
-// N returns the number of rows counted.
+// N returns the number of counted rows.
 func (m *Moments) N() int {
 	n := 0
 	for _, rows := range m.rows {
@@ -213,7 +215,7 @@ func (m *Moments) N() int {
 	return n
 }
 
-// Width returns the number of features, 0 before the first row.
+// Width returns the number of features, or 0 before the first row.
 func (m *Moments) Width() int { return m.ref.Cols }
 
 // Means returns the means of the classes that have rows, in the order of the classes.
@@ -243,8 +245,8 @@ func (m *Moments) Mean() []float64 {
 	return mean
 }
 
-// Within returns the h×h covariance of rows about the means of their classes, with denominator
-// n.
+// Within returns the h×h covariance of rows about the means of their classes. The denominator
+// is the number of rows.
 func (m *Moments) Within() *mat.SymDense {
 	n := float64(m.N())
 	w := mat.NewSymDense(m.Width(), nil)
@@ -261,7 +263,8 @@ func (m *Moments) Within() *mat.SymDense {
 	return w
 }
 
-// Covariance returns the h×h covariance of all rows about their mean, with denominator n.
+// Covariance returns the h×h covariance of all rows about their mean. The denominator is the
+// number of rows.
 func (m *Moments) Covariance() *mat.SymDense {
 	c, mean, means := m.Within(), m.Mean(), m.Means()
 	k := 0
@@ -278,7 +281,7 @@ func (m *Moments) Covariance() *mat.SymDense {
 	return c
 }
 
-// SecondMoment returns the h×h uncentred second moment ΦᵀΦ/n.
+// SecondMoment returns the h×h second moment ΦᵀΦ/n of the n rows Φ, which are not centred.
 func (m *Moments) SecondMoment() *mat.SymDense {
 	s, mean := m.Covariance(), m.Mean()
 	s.SymRankOne(s, 1, mat.NewVecDense(len(mean), mean))
