@@ -25,11 +25,11 @@ import (
 // differences in float64. Rows whose distances agree to a few millionths of their norms may be
 // swapped.
 type Index struct {
-	Rows    blas32.General // n×h, as given
-	scale   []float64      // factor that scales each row to norm 1, or nil for unscaled rows
-	mean    []float64      // mean of the scaled rows, h
-	squares []float64      // n, squared norms of the scaled rows minus mean
-	spare   sync.Pool      // of *workspace
+	Rows         blas32.General // n×h, neither scaled nor centred
+	scale        []float64      // factor that scales each row to norm 1, or nil if rows are not scaled
+	mean         []float64      // mean of the scaled rows, h
+	squaredNorms []float64      // squared norm of each scaled row minus mean, n
+	workspaces   sync.Pool      // pool of *workspace
 }
 
 // workspace is the memory that one call of each needs besides the index. Later calls reuse it,
@@ -42,22 +42,22 @@ type workspace struct {
 
 // New returns an index of n finite rows, which it keeps without copying. With unit, these rows
 // and the query rows are scaled to norm 1; rows of zeros stay zero.
-func New(of blas32.General, unit bool) *Index {
-	x := &Index{Rows: of, mean: make([]float64, of.Cols), squares: make([]float64, of.Rows)}
+func New(indexed blas32.General, unit bool) *Index {
+	x := &Index{Rows: indexed, mean: make([]float64, indexed.Cols), squaredNorms: make([]float64, indexed.Rows)}
 	if unit {
-		x.scale = make([]float64, of.Rows)
+		x.scale = make([]float64, indexed.Rows)
 		for i := range x.scale {
-			x.scale[i] = rows.InverseNorm(rows.Row(of, i))
+			x.scale[i] = rows.InverseNorm(rows.Row(indexed, i))
 		}
 	}
-	for i := range of.Rows {
-		for j, v := range rows.Row(of, i) {
-			x.mean[j] += x.scaleOf(i) * float64(v) / float64(of.Rows)
+	for i := range indexed.Rows {
+		for j, v := range rows.Row(indexed, i) {
+			x.mean[j] += x.scaleOf(i) * float64(v) / float64(indexed.Rows)
 		}
 	}
-	buf := make([]float32, of.Cols)
-	for i := range of.Rows {
-		x.squares[i] = x.centre(buf, rows.Row(of, i), x.scaleOf(i))
+	buf := make([]float32, indexed.Cols)
+	for i := range indexed.Rows {
+		x.squaredNorms[i] = x.centre(buf, rows.Row(indexed, i), x.scaleOf(i))
 	}
 	return x
 }
@@ -70,8 +70,8 @@ func (x *Index) scaleOf(i int) float64 {
 }
 
 // centre sets dst to from, scaled, minus the mean, and returns its squared norm.
-func (x *Index) centre(dst, from []float32, scale float64) (squared float64) {
-	for j, v := range from {
+func (x *Index) centre(dst, row []float32, scale float64) (squared float64) {
+	for j, v := range row {
 		dst[j] = float32(scale*float64(v) - x.mean[j])
 		squared += float64(dst[j]) * float64(dst[j])
 	}
@@ -79,26 +79,26 @@ func (x *Index) centre(dst, from []float32, scale float64) (squared float64) {
 }
 
 const (
-	rowsAtOnce    = 1024    // largest number of query rows in one product
-	indexedAtOnce = 2048    // largest number of index rows in one product
-	elements      = 1 << 20 // largest number of elements in one product
-	candidates    = 4 << 20 // candidates in memory at a time
+	rowsAtOnce    = 1024    // largest number of query rows in one matrix product
+	indexedAtOnce = 2048    // largest number of index rows in one matrix product
+	maxElements   = 1 << 20 // largest number of elements of a block of index rows
+	maxCandidates = 4 << 20 // largest number of candidates in memory
 )
 
 // search is the state for one query row.
 type search struct {
-	x       []float32 // as given
-	scale   float64
-	squared float64  // squared norm, scaled and centred; NaN or Inf if an element is
-	own     int      // index row to leave out, or −1
-	found   []uint64 // at least the k nearest so far, as keys of keyOf
-	cut     uint64   // larger keys are not among the k nearest
+	x           []float32 // query row, neither scaled nor centred
+	scale       float64
+	squaredNorm float64  // squared norm of the scaled and centred row, not finite if the row is not
+	excluded    int      // index row to leave out, or −1
+	candidates  []uint64 // keys of the k nearest rows so far, and possibly of others
+	maxKey      uint64   // keys above maxKey are not among the k nearest
 }
 
 // keyOf returns a key that orders rows by distance, then by number. Distances are not
 // negative.
-func keyOf(squared float64, row int) uint64 {
-	return uint64(math.Float32bits(float32(max(squared, 0))))<<32 | uint64(row)
+func keyOf(squaredDistance float64, row int) uint64 {
+	return uint64(math.Float32bits(float32(max(squaredDistance, 0))))<<32 | uint64(row)
 }
 
 func rowOf(key uint64) int { return int(uint32(key)) }
@@ -106,58 +106,58 @@ func rowOf(key uint64) int { return int(uint32(key)) }
 // each calls visit with every row of q and the state that contains its k nearest rows. Calls
 // come from several goroutines. own tells that q are the rows of the index; a row is then not
 // its own neighbour.
-func (x *Index) each(ctx context.Context, q blas32.General, k int, own bool, visit func(i int, s *search)) error {
+func (x *Index) searchAll(ctx context.Context, q blas32.General, k int, excludeSelf bool, visit func(i int, s *search)) error {
 	m, h := x.Rows.Rows, x.Rows.Cols
 	k = min(k, m)
-	room := min(m, max(4*k, 256))
-	block := min(max(candidates/room, 8), rowsAtOnce, max(q.Rows, 1))
-	part := min(m, max(elements/h, 64), indexedAtOnce)
-	w, _ := x.spare.Get().(*workspace)
-	if w == nil || len(w.searches) < block {
-		w = &workspace{rows.New(block, h), rows.New(part, h), make([]float32, block*part), make([]search, block)}
+	capacity := min(m, max(4*k, 256))
+	queryBlock := min(max(maxCandidates/capacity, 8), rowsAtOnce, max(q.Rows, 1))
+	indexBlock := min(m, max(maxElements/h, 64), indexedAtOnce)
+	w, _ := x.workspaces.Get().(*workspace)
+	if w == nil || len(w.searches) < queryBlock {
+		w = &workspace{rows.New(queryBlock, h), rows.New(indexBlock, h), make([]float32, queryBlock*indexBlock), make([]search, queryBlock)}
 	}
-	defer x.spare.Put(w)
+	defer x.workspaces.Put(w)
 	a, b, products, searches := w.a, w.b, w.products, w.searches
-	for first := 0; first < q.Rows; first += block {
-		a.Rows = min(block, q.Rows-first)
-		together(a.Rows, func(r int) {
+	for first := 0; first < q.Rows; first += queryBlock {
+		a.Rows = min(queryBlock, q.Rows-first)
+		inParallel(a.Rows, func(r int) {
 			s := &searches[r]
-			*s = search{x: rows.Row(q, first+r), scale: 1, own: -1, found: s.found[:0], cut: math.MaxUint64}
+			*s = search{x: rows.Row(q, first+r), scale: 1, excluded: -1, candidates: s.candidates[:0], maxKey: math.MaxUint64}
 			if x.scale != nil {
 				s.scale = rows.InverseNorm(s.x)
 			}
-			if own {
-				s.own = first + r
+			if excludeSelf {
+				s.excluded = first + r
 			}
-			s.squared = x.centre(rows.Row(a, r), s.x, s.scale)
+			s.squaredNorm = x.centre(rows.Row(a, r), s.x, s.scale)
 		})
-		for j := 0; j < m; j += part {
+		for j := 0; j < m; j += indexBlock {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			b.Rows = min(part, m-j)
-			together(b.Rows, func(r int) { x.centre(rows.Row(b, r), rows.Row(x.Rows, j+r), x.scaleOf(j+r)) })
+			b.Rows = min(indexBlock, m-j)
+			inParallel(b.Rows, func(r int) { x.centre(rows.Row(b, r), rows.Row(x.Rows, j+r), x.scaleOf(j+r)) })
 			c := blas32.General{Rows: a.Rows, Cols: b.Rows, Stride: b.Rows, Data: products[:a.Rows*b.Rows]}
 			blas32.Gemm(blas.NoTrans, blas.Trans, 1, a, b, 0, c)
-			together(a.Rows, func(r int) { searches[r].scan(rows.Row(c, r), x.squares[j:], j, k, room) })
+			inParallel(a.Rows, func(r int) { searches[r].scan(rows.Row(c, r), x.squaredNorms[j:], j, k, capacity) })
 		}
-		together(a.Rows, func(r int) { visit(first+r, &searches[r]) })
+		inParallel(a.Rows, func(r int) { visit(first+r, &searches[r]) })
 	}
 	return ctx.Err()
 }
 
 // scan processes the products with index rows, beginning with row first.
-func (s *search) scan(products []float32, squares []float64, first, k, room int) {
+func (s *search) scan(products []float32, squaredNorms []float64, first, k, capacity int) {
 	limit := s.limit()
 	for j, p := range products {
-		v := s.squared + squares[j] - 2*float64(p)
-		if v > limit || first+j == s.own {
+		v := s.squaredNorm + squaredNorms[j] - 2*float64(p)
+		if v > limit || first+j == s.excluded {
 			continue
 		}
-		s.found = append(s.found, keyOf(v, first+j))
-		if len(s.found) == room && k < room {
-			s.cut = quantile.Select(s.found, k-1)
-			s.found = s.found[:k]
+		s.candidates = append(s.candidates, keyOf(v, first+j))
+		if len(s.candidates) == capacity && k < capacity {
+			s.maxKey = quantile.Select(s.candidates, k-1)
+			s.candidates = s.candidates[:k]
 			limit = s.limit()
 		}
 	}
@@ -165,14 +165,14 @@ func (s *search) scan(products []float32, squares []float64, first, k, room int)
 
 // limit returns the squared distance above which rows are skipped.
 func (s *search) limit() float64 {
-	if s.cut == math.MaxUint64 {
+	if s.maxKey == math.MaxUint64 {
 		return math.Inf(1)
 	}
-	return float64(math.Float32frombits(uint32(s.cut >> 32)))
+	return float64(math.Float32frombits(uint32(s.maxKey >> 32)))
 }
 
 // exact returns the distance to row j of the index.
-func (x *Index) exact(s *search, j int) float64 {
+func (x *Index) distance(s *search, j int) float64 {
 	var sum float64
 	scale := x.scaleOf(j)
 	for i, v := range rows.Row(x.Rows, j) {
@@ -186,17 +186,17 @@ func (x *Index) exact(s *search, j int) float64 {
 // second nearest and so on, for the given ranks. They are not finite for a query row that is
 // not finite.
 func (x *Index) Distances(ctx context.Context, q blas32.General, ranks []int) (map[int][]float64, error) {
-	rising := slices.Compact(slices.Sorted(slices.Values(ranks)))
-	of := map[int][]float64{}
-	for _, rank := range rising {
-		of[rank] = make([]float64, q.Rows)
+	sortedRanks := slices.Compact(slices.Sorted(slices.Values(ranks)))
+	distances := map[int][]float64{}
+	for _, rank := range sortedRanks {
+		distances[rank] = make([]float64, q.Rows)
 	}
-	return of, x.each(ctx, q, rising[len(rising)-1]+1, false, func(i int, s *search) {
-		done := 0 // each selection leaves the candidates of the next
-		for _, rank := range rising {
-			of[rank][i] = s.squared
+	return distances, x.searchAll(ctx, q, sortedRanks[len(sortedRanks)-1]+1, false, func(i int, s *search) {
+		done := 0 // candidates before done are nearer than the next rank
+		for _, rank := range sortedRanks {
+			distances[rank][i] = s.squaredNorm
 			if s.finite() {
-				of[rank][i] = x.exact(s, rowOf(quantile.Select(s.found[done:], rank-done)))
+				distances[rank][i] = x.distance(s, rowOf(quantile.Select(s.candidates[done:], rank-done)))
 			}
 			done = rank
 		}
@@ -210,10 +210,10 @@ func (x *Index) DistancesGraph(q graph.Tensor, ranks ...int) (graph.Tensor, erro
 	if err != nil {
 		return graph.Tensor{}, err
 	}
-	_, at := x.nearestGraph(a, bank, slices.Max(ranks)+1)
+	_, nearest := x.nearestGraph(a, bank, slices.Max(ranks)+1)
 	var all []graph.Tensor
 	for _, rank := range ranks {
-		all = append(all, a.Double().Sub(at.Columns(rank, rank+1).Rows(bank).Double()).Norm())
+		all = append(all, a.Double().Sub(nearest.Columns(rank, rank+1).Rows(bank).Double()).Norm())
 	}
 	return all[0].Concat(all[1:]...), nil
 }
@@ -250,10 +250,10 @@ func (x *Index) graph(q graph.Tensor) (a, bank graph.Tensor, err error) {
 
 // nearestGraph writes which k rows of the index are nearest, nearest first.
 func (x *Index) nearestGraph(a, bank graph.Tensor, k int) (squared, at graph.Tensor) {
-	return a.MatMulT(bank, x.Rows.Rows).Mul(-2.).Add(x.squares).Smallest(k)
+	return a.MatMulT(bank, x.Rows.Rows).Mul(-2.).Add(x.squaredNorms).Smallest(k)
 }
 
-func (s *search) finite() bool { return rows.Finite(s.squared) }
+func (s *search) finite() bool { return rows.Finite(s.squaredNorm) }
 
 // Neighbour is a row of an index and its distance.
 type Neighbour struct {
@@ -264,30 +264,30 @@ type Neighbour struct {
 // Nearest returns the k nearest index rows of every row of q, nearest first, and none for a
 // row that is not finite. own tells that q are the rows of the index; a row is then not its
 // own neighbour.
-func (x *Index) Nearest(ctx context.Context, q blas32.General, k int, own bool) ([][]Neighbour, error) {
-	of := make([][]Neighbour, q.Rows)
-	return of, x.each(ctx, q, k, own, func(i int, s *search) {
+func (x *Index) Nearest(ctx context.Context, q blas32.General, k int, excludeSelf bool) ([][]Neighbour, error) {
+	nearest := make([][]Neighbour, q.Rows)
+	return nearest, x.searchAll(ctx, q, k, excludeSelf, func(i int, s *search) {
 		if !s.finite() {
 			return
 		}
-		most := min(k, len(s.found))
-		of[i] = make([]Neighbour, 0, most)
-		quantile.Select(s.found, most-1)
-		for _, key := range s.found[:most] {
-			of[i] = append(of[i], Neighbour{rowOf(key), x.exact(s, rowOf(key))})
+		count := min(k, len(s.candidates))
+		nearest[i] = make([]Neighbour, 0, count)
+		quantile.Select(s.candidates, count-1)
+		for _, key := range s.candidates[:count] {
+			nearest[i] = append(nearest[i], Neighbour{rowOf(key), x.distance(s, rowOf(key))})
 		}
-		slices.SortFunc(of[i], func(a, b Neighbour) int { return cmp.Or(cmp.Compare(a.Distance, b.Distance), a.Row-b.Row) })
+		slices.SortFunc(nearest[i], func(a, b Neighbour) int { return cmp.Or(cmp.Compare(a.Distance, b.Distance), a.Row-b.Row) })
 	})
 }
 
 // together calls do for each r below n, on several goroutines.
-func together(n int, do func(r int)) {
+func inParallel(n int, f func(r int)) {
 	workers := min(runtime.GOMAXPROCS(0), n)
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
 			for r := w; r < n; r += workers {
-				do(r)
+				f(r)
 			}
 		})
 	}

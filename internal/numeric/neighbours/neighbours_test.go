@@ -31,7 +31,7 @@ func cloud(n, h int, seed uint64) blas32.General {
 
 // sorted returns the distances of a row to all rows of the index, computed one by one, in
 // increasing order.
-func sorted(x, q blas32.General, i int, unit, own bool) []neighbours.Neighbour {
+func bruteForce(x, q blas32.General, i int, unit, excludeSelf bool) []neighbours.Neighbour {
 	scale := func(row []float32) float64 {
 		if unit {
 			return rows.InverseNorm(row)
@@ -47,7 +47,7 @@ func sorted(x, q blas32.General, i int, unit, own bool) []neighbours.Neighbour {
 			d := scale(a)*float64(a[k]) - scale(b)*float64(b[k])
 			sum += d * d
 		}
-		if !own || j != i {
+		if !excludeSelf || j != i {
 			all = append(all, neighbours.Neighbour{Row: j, Distance: math.Sqrt(sum)})
 		}
 	}
@@ -59,7 +59,7 @@ func TestIndex(t *testing.T) {
 	ctx := context.Background()
 	for _, n := range []int{3, 300, 2500} {
 		x, q := cloud(n, 7, 1), cloud(40, 7, 2)
-		copy(q.Data[5*q.Stride:], x.Data[2*x.Stride:2*x.Stride+7]) // a row of the index
+		copy(q.Data[5*q.Stride:], x.Data[2*x.Stride:2*x.Stride+7]) // query row 5 equals a row of the index
 		for _, unit := range []bool{false, true} {
 			index := neighbours.New(x, unit)
 			ranks := []int{n - 1, 0, n / 2, 0}
@@ -68,33 +68,33 @@ func TestIndex(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range q.Rows {
-				want := sorted(x, q, i, unit, false)
+				want := bruteForce(x, q, i, unit, false)
 				for _, rank := range ranks {
 					if got := distances[rank][i]; math.Abs(got-want[rank].Distance) > 1e-5*(.1+want[rank].Distance) {
 						t.Errorf("%d rows, unit %v: neighbour %d of row %d is at %v, want %v", n, unit, rank, i, got, want[rank].Distance)
 					}
 				}
 			}
-			for _, own := range []bool{false, true} {
+			for _, excludeSelf := range []bool{false, true} {
 				from, k := q, 5
-				if own {
+				if excludeSelf {
 					from = x
 				}
-				nearest, err := index.Nearest(ctx, from, k, own)
+				nearest, err := index.Nearest(ctx, from, k, excludeSelf)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for i, got := range nearest {
-					if i%500 != 0 && own {
+					if i%500 != 0 && excludeSelf {
 						continue
 					}
-					want := sorted(x, from, i, unit, own)
+					want := bruteForce(x, from, i, unit, excludeSelf)
 					if len(got) != min(k, len(want)) {
 						t.Fatalf("%d neighbours of %d", len(got), len(want))
 					}
 					for j, v := range got {
 						if math.Abs(v.Distance-want[j].Distance) > 1e-5*(.1+want[j].Distance) || v.Row != want[j].Row && math.Abs(v.Distance-want[j].Distance) > 1e-9 {
-							t.Errorf("%d rows, unit %v, own %v: neighbour %d of row %d is %v, want %v", n, unit, own, j, i, v, want[j])
+							t.Errorf("%d rows, unit %v, self excluded %v: neighbour %d of row %d is %v, want %v", n, unit, excludeSelf, j, i, v, want[j])
 						}
 					}
 				}
