@@ -1,5 +1,5 @@
-// Package neighbours finds the nearest of a set of rows. It searches exhaustively, in memory
-// that is bounded apart from the rows themselves.
+// Package neighbours finds the nearest rows of a set. It compares a query row with all rows of
+// the set, and needs little memory in addition to the rows.
 package neighbours
 
 import (
@@ -20,10 +20,10 @@ import (
 
 // Index is a set of rows to search.
 //
-// Squared distances are ‖a‖² + ‖b‖² − 2a·b, from float32 products of rows minus their mean.
-// These decide which rows are nearest. The distances to them are then computed from
-// differences in float64. Rows whose distances agree to a few millionths of their norms may be
-// swapped.
+// The search computes squared distances as ‖a‖² + ‖b‖² − 2a·b in float32, after subtracting
+// the mean of the rows. It then computes the distances to the nearest rows from differences in
+// float64. If the distances of two rows agree to a few millionths of their norms, the rows may
+// be swapped.
 type Index struct {
 	Rows         blas32.General // n×h, neither scaled nor centred
 	scale        []float64      // factor that scales each row to norm 1, or nil if rows are not scaled
@@ -32,16 +32,17 @@ type Index struct {
 	workspaces   sync.Pool      // pool of *workspace
 }
 
-// workspace is the memory that one call of each needs besides the index. Later calls reuse it,
-// because rows come block by block and garbage would otherwise grow to the size of the index.
+// workspace is the memory that a search needs in addition to the index. Later searches reuse
+// it. Otherwise a search for each block of queries could leave as much garbage as the size of
+// the index.
 type workspace struct {
 	a, b     blas32.General
 	products []float32
 	searches []search
 }
 
-// New returns an index of n finite rows, which it keeps without copying. With unit, these rows
-// and the query rows are scaled to norm 1; rows of zeros stay zero.
+// New returns an index of n finite rows, which it keeps without copying. If unit is true, rows
+// and query rows are scaled to norm 1, but rows of zeros stay zero.
 func New(indexed blas32.General, unit bool) *Index {
 	x := &Index{Rows: indexed, mean: make([]float64, indexed.Cols), squaredNorms: make([]float64, indexed.Rows)}
 	if unit {
@@ -69,7 +70,7 @@ func (x *Index) scaleOf(i int) float64 {
 	return x.scale[i]
 }
 
-// centre sets dst to from, scaled, minus the mean, and returns its squared norm.
+// centre sets dst to the scaled row minus the mean, and returns the squared norm of dst.
 func (x *Index) centre(dst, row []float32, scale float64) (squared float64) {
 	for j, v := range row {
 		dst[j] = float32(scale*float64(v) - x.mean[j])
@@ -85,7 +86,7 @@ const (
 	maxCandidates = 4 << 20 // largest number of candidates in memory
 )
 
-// search is the state for one query row.
+// search is the state of the search for the neighbours of one query row.
 type search struct {
 	x           []float32 // query row, neither scaled nor centred
 	scale       float64
@@ -95,17 +96,17 @@ type search struct {
 	maxKey      uint64   // keys above maxKey are not among the k nearest
 }
 
-// keyOf returns a key that orders rows by distance, then by number. Distances are not
-// negative.
+// keyOf returns a key that orders rows by distance, and rows at equal distances by number.
+// Negative squared distances, which come from rounding, count as 0.
 func keyOf(squaredDistance float64, row int) uint64 {
 	return uint64(math.Float32bits(float32(max(squaredDistance, 0))))<<32 | uint64(row)
 }
 
 func rowOf(key uint64) int { return int(uint32(key)) }
 
-// each calls visit with every row of q and the state that contains its k nearest rows. Calls
-// come from several goroutines. own tells that q are the rows of the index; a row is then not
-// its own neighbour.
+// searchAll finds the k nearest index rows of every row of q, and calls visit with the state
+// of each search. Calls come from several goroutines. If excludeSelf is true, q must be the
+// rows of the index, and a row is not its own neighbour.
 func (x *Index) searchAll(ctx context.Context, q blas32.General, k int, excludeSelf bool, visit func(i int, s *search)) error {
 	m, h := x.Rows.Rows, x.Rows.Cols
 	k = min(k, m)
@@ -146,7 +147,8 @@ func (x *Index) searchAll(ctx context.Context, q blas32.General, k int, excludeS
 	return ctx.Err()
 }
 
-// scan processes the products with index rows, beginning with row first.
+// scan adds the index rows that may be among the k nearest to the candidates. products are the
+// scalar products of the query row with the index rows from first on.
 func (s *search) scan(products []float32, squaredNorms []float64, first, k, capacity int) {
 	limit := s.limit()
 	for j, p := range products {
@@ -163,7 +165,7 @@ func (s *search) scan(products []float32, squaredNorms []float64, first, k, capa
 	}
 }
 
-// limit returns the squared distance above which rows are skipped.
+// limit returns the squared distance above which index rows are skipped.
 func (s *search) limit() float64 {
 	if s.maxKey == math.MaxUint64 {
 		return math.Inf(1)
@@ -171,7 +173,7 @@ func (s *search) limit() float64 {
 	return float64(math.Float32frombits(uint32(s.maxKey >> 32)))
 }
 
-// exact returns the distance to row j of the index.
+// distance returns the distance of the query row to row j of the index, computed in float64.
 func (x *Index) distance(s *search, j int) float64 {
 	var sum float64
 	scale := x.scaleOf(j)
@@ -182,9 +184,9 @@ func (x *Index) distance(s *search, j int) float64 {
 	return math.Sqrt(sum)
 }
 
-// Distances returns, by rank, the distances of all rows of q to their nearest row (rank 0),
-// second nearest and so on, for the given ranks. They are not finite for a query row that is
-// not finite.
+// Distances returns the distances of all rows of q to their nearest index row (rank 0), second
+// nearest index row (rank 1) and so on. The keys of the result are the given ranks. If a query
+// row is not finite, its distances are not finite either.
 func (x *Index) Distances(ctx context.Context, q blas32.General, ranks []int) (map[int][]float64, error) {
 	sortedRanks := slices.Compact(slices.Sorted(slices.Values(ranks)))
 	distances := map[int][]float64{}
@@ -203,8 +205,8 @@ func (x *Index) Distances(ctx context.Context, q blas32.General, ranks []int) (m
 	})
 }
 
-// DistancesGraph writes the computation of Distances as graph nodes, for q and the ranks,
-// n×ranks. It returns an error for index rows that graph.CheckBank rejects.
+// DistancesGraph writes the computation of Distances as graph nodes. The result is n×ranks for
+// n rows of q. It returns an error if graph.CheckBank rejects the index rows.
 func (x *Index) DistancesGraph(q graph.Tensor, ranks ...int) (graph.Tensor, error) {
 	a, bank, err := x.graph(q)
 	if err != nil {
@@ -218,9 +220,9 @@ func (x *Index) DistancesGraph(q graph.Tensor, ranks ...int) (graph.Tensor, erro
 	return all[0].Concat(all[1:]...), nil
 }
 
-// NearestGraph writes the distances of the rows of q to their k nearest index rows, nearest
-// first, and the numbers of these rows, both n×k. It returns the same errors as
-// DistancesGraph.
+// NearestGraph writes graph nodes for the k nearest index rows of each row of q: their
+// distances and their row numbers, both n×k, with the nearest row first. It returns the same
+// errors as DistancesGraph.
 func (x *Index) NearestGraph(q graph.Tensor, k int) (distances, at graph.Tensor, err error) {
 	a, bank, err := x.graph(q)
 	if err != nil {
@@ -231,7 +233,7 @@ func (x *Index) NearestGraph(q graph.Tensor, k int) (distances, at graph.Tensor,
 	return a.Double().Reshape(-1, 1, int64(a.Cols())).Sub(near).Norm().Reshape(-1, int64(k)), at, nil
 }
 
-// graph writes the query rows, scaled and centred, and those of the index.
+// graph writes the scaled and centred query rows and index rows.
 func (x *Index) graph(q graph.Tensor) (a, bank graph.Tensor, err error) {
 	n, h := x.Rows.Rows, x.Rows.Cols
 	if err := graph.CheckBank(n, h, 4); err != nil {
@@ -248,7 +250,8 @@ func (x *Index) graph(q graph.Tensor) (a, bank graph.Tensor, err error) {
 	return a.Sub(x.mean).Single(), q.Constant(centred), nil
 }
 
-// nearestGraph writes which k rows of the index are nearest, nearest first.
+// nearestGraph writes the squared distances and the numbers of the k nearest index rows, with
+// the nearest row first. The squared distances lack the squared norm of the query row.
 func (x *Index) nearestGraph(a, bank graph.Tensor, k int) (squared, at graph.Tensor) {
 	return a.MatMulT(bank, x.Rows.Rows).Mul(-2.).Add(x.squaredNorms).Smallest(k)
 }
@@ -261,9 +264,9 @@ type Neighbour struct {
 	Distance float64
 }
 
-// Nearest returns the k nearest index rows of every row of q, nearest first, and none for a
-// row that is not finite. own tells that q are the rows of the index; a row is then not its
-// own neighbour.
+// Nearest returns the k nearest index rows of every row of q, with the nearest first. A row
+// that is not finite has no neighbours. If excludeSelf is true, q must be the rows of the
+// index, and a row is not its own neighbour.
 func (x *Index) Nearest(ctx context.Context, q blas32.General, k int, excludeSelf bool) ([][]Neighbour, error) {
 	nearest := make([][]Neighbour, q.Rows)
 	return nearest, x.searchAll(ctx, q, k, excludeSelf, func(i int, s *search) {
@@ -280,7 +283,7 @@ func (x *Index) Nearest(ctx context.Context, q blas32.General, k int, excludeSel
 	})
 }
 
-// together calls do for each r below n, on several goroutines.
+// inParallel calls f for each r from 0 to n−1, on several goroutines.
 func inParallel(n int, f func(r int)) {
 	workers := min(runtime.GOMAXPROCS(0), n)
 	var wg sync.WaitGroup

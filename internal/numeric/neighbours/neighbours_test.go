@@ -15,7 +15,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/neighbours"
 )
 
-// cloud returns rows far from 0. The last row repeats the first, and row 1 is 0.
+// cloud returns n rows far from 0, except that row 1 is 0. The last row equals the first.
 func cloud(n, h int, seed uint64) blas32.General {
 	r := rand.New(rand.NewPCG(seed, 0))
 	x := blas32.General{Rows: n, Cols: h, Stride: h + 2, Data: make([]float32, n*(h+2))}
@@ -29,8 +29,8 @@ func cloud(n, h int, seed uint64) blas32.General {
 	return x
 }
 
-// sorted returns the distances of a row to all rows of the index, computed one by one, in
-// increasing order.
+// bruteForce returns the distances of row i of q to all rows of x in increasing order,
+// computed one by one.
 func bruteForce(x, q blas32.General, i int, unit, excludeSelf bool) []neighbours.Neighbour {
 	scale := func(row []float32) float64 {
 		if unit {
@@ -130,8 +130,8 @@ func TestIndexNotFinite(t *testing.T) {
 	}
 }
 
-// TestSearchesReuseMemory checks that block-by-block searches leave no garbage of the size of
-// a block.
+// TestSearchesReuseMemory checks that searches reuse memory instead of allocating blocks
+// again.
 func TestSearchesReuseMemory(t *testing.T) {
 	x := neighbours.New(blas32.General{Rows: 2000, Cols: 256, Stride: 256, Data: make([]float32, 2000*256)}, false)
 	q := blas32.General{Rows: 8, Cols: 256, Stride: 256, Data: make([]float32, 8*256)}
