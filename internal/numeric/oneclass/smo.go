@@ -19,21 +19,21 @@ import (
 
 // Kernel is the kernel exp(−gamma·‖x−y‖²) of any row x with the rows y that it keeps.
 type Kernel struct {
-	gamma   float64
-	mean    []float64
-	rows    blas64.General // minus mean, n×h
-	squares []float64      // squared norms of rows
+	gamma        float64
+	mean         []float64
+	rows         blas64.General // fixed rows minus mean, n×h
+	squaredNorms []float64      // squared norms of rows
 }
 
 // NewKernel returns a kernel with the rows of y.
 func NewKernel(y blas32.General, gamma float64) *Kernel {
 	k := &Kernel{gamma: gamma, mean: moments.Mean(y, false)}
 	k.rows = dense.Less(y, k.mean)
-	k.squares = squares(k.rows)
+	k.squaredNorms = squaredNorms(k.rows)
 	return k
 }
 
-func squares(x blas64.General) []float64 {
+func squaredNorms(x blas64.General) []float64 {
 	s := make([]float64, x.Rows)
 	for i := range s {
 		s[i] = dense.SquaredNorm(dense.Row(x, i))
@@ -45,10 +45,10 @@ func squares(x blas64.General) []float64 {
 func (k *Kernel) Sums(dst []float64, x blas32.General, coefficients []float64) {
 	centred, products := dense.Less(x, k.mean), dense.New(x.Rows, k.rows.Rows)
 	blas64.Gemm(blas.NoTrans, blas.Trans, 1, centred, k.rows, 0, products)
-	for i, square := range squares(centred) {
+	for i, square := range squaredNorms(centred) {
 		dst[i] = 0
 		for j, product := range dense.Row(products, i) {
-			dst[i] += coefficients[j] * k.of(j, product, square)
+			dst[i] += coefficients[j] * k.value(j, product, square)
 		}
 	}
 }
@@ -56,15 +56,15 @@ func (k *Kernel) Sums(dst []float64, x blas32.General, coefficients []float64) {
 // SumsGraph writes the computation of Sums as graph nodes, for the rows of x.
 func (k *Kernel) SumsGraph(x graph.Tensor, coefficients []float64) graph.Tensor {
 	x = x.Double().Sub(k.mean)
-	d := x.MatMulT(k.rows, k.rows.Rows).Mul(-2.).Add(k.squares).Add(x.SumSquares()).Max(0.)
+	d := x.MatMulT(k.rows, k.rows.Rows).Mul(-2.).Add(k.squaredNorms).Add(x.SumSquares()).Max(0.)
 	return d.Mul(-k.gamma).Exp().Mul(coefficients).Sum()
 }
 
 // of returns the kernel of row i with another row, given their product and the other's squared
 // norm.
-func (k *Kernel) of(i int, product, square float64) float64 {
+func (k *Kernel) value(i int, product, square float64) float64 {
 	// max keeps NaN.
-	d := k.squares[i] + square - 2*product
+	d := k.squaredNorms[i] + square - 2*product
 	if d < 0 {
 		d = 0
 	}
@@ -73,22 +73,22 @@ func (k *Kernel) of(i int, product, square float64) float64 {
 
 // matrix returns the kernel of all pairs of kept rows, n×n.
 func (k *Kernel) matrix(ctx context.Context) (blas32.General, error) {
-	const atOnce = 256
+	const blockRows = 256
 	n := k.rows.Rows
 	m := rows.New(n, n)
-	products := make([]float64, min(atOnce, n)*n)
-	for first := 0; first < n; first += atOnce {
+	products := make([]float64, min(blockRows, n)*n)
+	for first := 0; first < n; first += blockRows {
 		if err := ctx.Err(); err != nil {
 			return m, err
 		}
 		// The other side of the diagonal is known by symmetry.
 		left, right := k.from(first), k.from(first)
-		left.Rows = min(atOnce, left.Rows)
+		left.Rows = min(blockRows, left.Rows)
 		p := blas64.General{Rows: left.Rows, Cols: right.Rows, Stride: right.Rows, Data: products}
 		blas64.Gemm(blas.NoTrans, blas.Trans, 1, left, right, 0, p)
 		for i := range p.Rows {
 			for j, product := range dense.Row(p, i) {
-				v := float32(k.of(first+j, product, k.squares[first+i]))
+				v := float32(k.value(first+j, product, k.squaredNorms[first+i]))
 				m.Data[(first+i)*n+first+j], m.Data[(first+j)*n+first+i] = v, v
 			}
 		}
@@ -103,7 +103,7 @@ func (k *Kernel) from(first int) blas64.General {
 }
 
 // mostSteps limits the number of steps. Each changes two coefficients.
-const mostSteps = 10_000_000
+const maxSteps = 10_000_000
 
 // Solve minimises αᵀKα/2 subject to 0 ≤ α ≤ 1 and Σα = nu·n, until no pair of coefficients
 // violates the optimality conditions by more than tolerance. It returns α and the offset ρ.
@@ -113,11 +113,11 @@ const mostSteps = 10_000_000
 func Solve(ctx context.Context, k *Kernel, nu, tolerance float64, progress func(float64)) (alpha []float64, rho float64, err error) {
 	n := k.rows.Rows
 	alpha = make([]float64, n)
-	left := nu * float64(n)
+	remaining := nu * float64(n)
 	for i := range alpha {
-		alpha[i] = min(1, left)
-		left -= alpha[i]
-		if left <= 0 {
+		alpha[i] = min(1, remaining)
+		remaining -= alpha[i]
+		if remaining <= 0 {
 			break
 		}
 	}
@@ -135,7 +135,7 @@ func Solve(ctx context.Context, k *Kernel, nu, tolerance float64, progress func(
 		}
 	}
 	start := 0.
-	for step := range mostSteps {
+	for step := range maxSteps {
 		i, j, gap := pair(m, alpha, gradient)
 		if gap < tolerance {
 			return alpha, offset(alpha, gradient), nil
@@ -155,20 +155,20 @@ func Solve(ctx context.Context, k *Kernel, nu, tolerance float64, progress func(
 		move := (gradient[j] - gradient[i]) / curvature(ki[j])
 		move = min(move, 1-alpha[i], alpha[j])
 		// Set it exactly to the bound, because free coefficients determine the offset.
-		full, empty := move == 1-alpha[i], move == alpha[j]
+		atUpper, atLower := move == 1-alpha[i], move == alpha[j]
 		alpha[i] += move
 		alpha[j] -= move
-		if full {
+		if atUpper {
 			alpha[i] = 1
 		}
-		if empty {
+		if atLower {
 			alpha[j] = 0
 		}
 		for t := range gradient {
 			gradient[t] += move * (float64(ki[t]) - float64(kj[t]))
 		}
 	}
-	return nil, 0, fmt.Errorf("the one-class support vector machine did not converge in %d steps: choose a larger tolerance", mostSteps)
+	return nil, 0, fmt.Errorf("the one-class support vector machine did not converge in %d steps: choose a larger tolerance", maxSteps)
 }
 
 // curvature returns the curvature along the direction in which one coefficient grows while
@@ -179,28 +179,28 @@ func curvature(kernel float32) float64 { return max(2-2*float64(kernel), 1e-12) 
 // violates the optimality conditions.
 func pair(m blas32.General, alpha, gradient []float64) (i, j int, gap float64) {
 	i, j = -1, -1
-	least, most := math.Inf(1), math.Inf(-1)
+	lowest, highest := math.Inf(1), math.Inf(-1)
 	for t, g := range gradient {
-		if alpha[t] < 1 && g < least {
-			i, least = t, g
+		if alpha[t] < 1 && g < lowest {
+			i, lowest = t, g
 		}
 		if alpha[t] > 0 {
-			most = max(most, g)
+			highest = max(highest, g)
 		}
 	}
-	if i < 0 || most <= least {
+	if i < 0 || highest <= lowest {
 		return -1, -1, 0
 	}
 	column := rows.Row(m, i)
 	best := math.Inf(-1)
 	for t, g := range gradient {
-		if d := g - least; alpha[t] > 0 && d > 0 {
+		if d := g - lowest; alpha[t] > 0 && d > 0 {
 			if gain := d * d / curvature(column[t]); gain > best {
 				j, best = t, gain
 			}
 		}
 	}
-	return i, j, most - least
+	return i, j, highest - lowest
 }
 
 // offset returns ρ: the gradient of free coefficients, or a value between the gradients of
