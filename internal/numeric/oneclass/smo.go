@@ -1,5 +1,5 @@
-// Package oneclass solves one-class support vector machines with a Gaussian
-// kernel by sequential minimal optimisation.
+// Package oneclass solves one-class support vector machines with a Gaussian kernel by
+// sequential minimal optimisation.
 package oneclass
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/onnx/graph"
 )
 
-// Kernel is the kernel exp(−gamma·‖x−y‖²) of any row x with the rows y that it keeps.
+// Kernel computes the kernel exp(−gamma·‖x−y‖²) of any row x with fixed rows y.
 type Kernel struct {
 	gamma        float64
 	mean         []float64
@@ -25,7 +25,7 @@ type Kernel struct {
 	squaredNorms []float64      // squared norms of rows
 }
 
-// NewKernel returns a kernel with the rows of y.
+// NewKernel returns a kernel with the rows of y as fixed rows.
 func NewKernel(y blas32.General, gamma float64) *Kernel {
 	k := &Kernel{gamma: gamma, mean: moments.Mean(y, false)}
 	k.rows = dense.Less(y, k.mean)
@@ -41,7 +41,7 @@ func squaredNorms(x blas64.General) []float64 {
 	return s
 }
 
-// Sums writes Σ coefficient·kernel over the kept rows to dst, for each row of x.
+// Sums sets dst to Σ coefficient·kernel over the fixed rows, for each row of x.
 func (k *Kernel) Sums(dst []float64, x blas32.General, coefficients []float64) {
 	centred, products := dense.Less(x, k.mean), dense.New(x.Rows, k.rows.Rows)
 	blas64.Gemm(blas.NoTrans, blas.Trans, 1, centred, k.rows, 0, products)
@@ -53,17 +53,17 @@ func (k *Kernel) Sums(dst []float64, x blas32.General, coefficients []float64) {
 	}
 }
 
-// SumsGraph writes the computation of Sums as graph nodes, for the rows of x.
+// SumsGraph writes the computation of Sums as graph nodes.
 func (k *Kernel) SumsGraph(x graph.Tensor, coefficients []float64) graph.Tensor {
 	x = x.Double().Sub(k.mean)
 	d := x.MatMulT(k.rows, k.rows.Rows).Mul(-2.).Add(k.squaredNorms).Add(x.SumSquares()).Max(0.)
 	return d.Mul(-k.gamma).Exp().Mul(coefficients).Sum()
 }
 
-// of returns the kernel of row i with another row, given their product and the other's squared
-// norm.
+// value returns the kernel of fixed row i and another row, given their scalar product and the
+// squared norm of the other row.
 func (k *Kernel) value(i int, product, square float64) float64 {
-	// max keeps NaN.
+	// The comparison with 0 keeps NaN.
 	d := k.squaredNorms[i] + square - 2*product
 	if d < 0 {
 		d = 0
@@ -71,7 +71,7 @@ func (k *Kernel) value(i int, product, square float64) float64 {
 	return math.Exp(-k.gamma * d)
 }
 
-// matrix returns the kernel of all pairs of kept rows, n×n.
+// matrix returns the kernel of all pairs of fixed rows, n×n.
 func (k *Kernel) matrix(ctx context.Context) (blas32.General, error) {
 	const blockRows = 256
 	n := k.rows.Rows
@@ -81,7 +81,7 @@ func (k *Kernel) matrix(ctx context.Context) (blas32.General, error) {
 		if err := ctx.Err(); err != nil {
 			return m, err
 		}
-		// The other side of the diagonal is known by symmetry.
+		// The kernel is symmetric, so the products with earlier rows are already known.
 		left, right := k.from(first), k.from(first)
 		left.Rows = min(blockRows, left.Rows)
 		p := blas64.General{Rows: left.Rows, Cols: right.Rows, Stride: right.Rows, Data: products}
@@ -96,20 +96,21 @@ func (k *Kernel) matrix(ctx context.Context) (blas32.General, error) {
 	return m, nil
 }
 
-// from returns the kept rows from row first on.
+// from returns the fixed rows from row first on.
 func (k *Kernel) from(first int) blas64.General {
 	h := k.rows.Cols
 	return blas64.General{Rows: k.rows.Rows - first, Cols: h, Stride: h, Data: k.rows.Data[first*h:]}
 }
 
-// mostSteps limits the number of steps. Each changes two coefficients.
+// maxSteps limits the number of steps. Each step changes two coefficients.
 const maxSteps = 10_000_000
 
-// Solve minimises αᵀKα/2 subject to 0 ≤ α ≤ 1 and Σα = nu·n, until no pair of coefficients
-// violates the optimality conditions by more than tolerance. It returns α and the offset ρ.
+// Solve minimises αᵀKα/2 subject to 0 ≤ α ≤ 1 and Σα = nu·n for n fixed rows. It stops if no
+// pair of coefficients violates the optimality conditions by more than tolerance. It returns α
+// and the offset ρ.
 //
-// It selects pairs by second-order information: working set selection 2 of Fan, Chen & Lin
-// (2005), as LIBSVM does.
+// Pairs of coefficients are selected by second-order information, as in LIBSVM: working set
+// selection 2 of Fan, Chen & Lin (2005).
 func Solve(ctx context.Context, k *Kernel, nu, tolerance float64, progress func(float64)) (alpha []float64, rho float64, err error) {
 	n := k.rows.Rows
 	alpha = make([]float64, n)
@@ -154,7 +155,8 @@ func Solve(ctx context.Context, k *Kernel, nu, tolerance float64, progress func(
 		ki, kj := rows.Row(m, i), rows.Row(m, j)
 		move := (gradient[j] - gradient[i]) / curvature(ki[j])
 		move = min(move, 1-alpha[i], alpha[j])
-		// Set it exactly to the bound, because free coefficients determine the offset.
+		// Coefficients at a bound must equal it exactly, because only free coefficients
+		// determine the offset.
 		atUpper, atLower := move == 1-alpha[i], move == alpha[j]
 		alpha[i] += move
 		alpha[j] -= move
@@ -171,12 +173,12 @@ func Solve(ctx context.Context, k *Kernel, nu, tolerance float64, progress func(
 	return nil, 0, fmt.Errorf("the one-class support vector machine did not converge in %d steps: choose a larger tolerance", maxSteps)
 }
 
-// curvature returns the curvature along the direction in which one coefficient grows while
-// another shrinks.
+// curvature returns the curvature of the objective if one coefficient grows and another
+// shrinks by the same amount. kernel is the kernel of their rows.
 func curvature(kernel float32) float64 { return max(2-2*float64(kernel), 1e-12) }
 
-// pair returns the coefficient i to increase and j to decrease, and by how much the worst pair
-// violates the optimality conditions.
+// pair returns the coefficient i to increase and the coefficient j to decrease. gap is the
+// largest violation of the optimality conditions by any pair.
 func pair(m blas32.General, alpha, gradient []float64) (i, j int, gap float64) {
 	i, j = -1, -1
 	lowest, highest := math.Inf(1), math.Inf(-1)
@@ -203,8 +205,8 @@ func pair(m blas32.General, alpha, gradient []float64) (i, j int, gap float64) {
 	return i, j, highest - lowest
 }
 
-// offset returns ρ: the gradient of free coefficients, or a value between the gradients of
-// those at the bounds.
+// offset returns ρ, the mean gradient of free coefficients. If no coefficient is free, it
+// returns a value between the gradients of coefficients at the upper and the lower bound.
 func offset(alpha, gradient []float64) float64 {
 	var sum, free float64
 	low, high := math.Inf(-1), math.Inf(1)

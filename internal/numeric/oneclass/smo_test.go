@@ -10,8 +10,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// TestConditionsOfOptimality checks the solution: rows that are not support vectors are
-// inside, those at the upper bound outside, and others on the boundary.
+// TestConditionsOfOptimality checks the optimality conditions. Rows with coefficient 0 must
+// lie inside the boundary, rows with coefficient 1 outside, and other rows on the boundary.
 func TestConditionsOfOptimality(t *testing.T) {
 	const n, nu, tolerance = 700, .2, 1e-4
 	r := rand.New(rand.NewPCG(5, 6))
