@@ -10,12 +10,12 @@ import (
 // Percentile returns a percentile of v, which it reorders. It interpolates linearly, as
 // numpy.percentile does by default.
 func Percentile(v []float64, percentile float64) float64 {
-	low, share := math.Modf(percentile / 100 * float64(len(v)-1))
+	low, fraction := math.Modf(percentile / 100 * float64(len(v)-1))
 	a := Select(v, int(low))
-	if share == 0 {
+	if fraction == 0 {
 		return a
 	}
-	return a + share*(Select(v[int(low):], 1)-a)
+	return a + fraction*(Select(v[int(low):], 1)-a)
 }
 
 // Percentiles returns several percentiles of all elements of m, which must not be empty. It
@@ -27,12 +27,12 @@ func Percentiles(ctx context.Context, m blas32.General, percentiles []float64) (
 		low := int(p / 100 * float64(last))
 		ranks = append(ranks, low, min(low+1, last))
 	}
-	found := ofRanks(ctx, m, ranks)
+	elements := elementsAt(ctx, m, ranks)
 	values := make([]float64, len(percentiles))
 	for i, p := range percentiles {
-		_, share := math.Modf(p / 100 * float64(last))
-		a, b := float64(found[2*i]), float64(found[2*i+1])
-		values[i] = a + share*(b-a)
+		_, fraction := math.Modf(p / 100 * float64(last))
+		a, b := float64(elements[2*i]), float64(elements[2*i+1])
+		values[i] = a + fraction*(b-a)
 	}
 	return values, ctx.Err()
 }
@@ -40,9 +40,9 @@ func Percentiles(ctx context.Context, m blas32.General, percentiles []float64) (
 // ofRanks returns the elements of m that sorting would put at the given indices. It counts
 // elements by the upper half of their bits, and then, within the buckets of the wanted ranks,
 // by the lower half. The result is meaningless if the context ended.
-func ofRanks(ctx context.Context, m blas32.General, ranks []int) []float32 {
+func elementsAt(ctx context.Context, m blas32.General, ranks []int) []float32 {
 	const half = 1 << 16
-	each := func(visit func(key uint32)) {
+	forEach := func(visit func(key uint32)) {
 		for i := 0; i < m.Rows && (i%1024 != 0 || ctx.Err() == nil); i++ {
 			for _, v := range m.Data[i*m.Stride : i*m.Stride+m.Cols] {
 				visit(OrderedBits(v))
@@ -50,20 +50,20 @@ func ofRanks(ctx context.Context, m blas32.General, ranks []int) []float32 {
 		}
 	}
 	upper, lower := make([]int, half), map[uint32][]int{}
-	each(func(key uint32) { upper[key>>16]++ })
-	keys, rest := make([]uint32, len(ranks)), make([]int, len(ranks))
+	forEach(func(key uint32) { upper[key>>16]++ })
+	keys, rankInBucket := make([]uint32, len(ranks)), make([]int, len(ranks))
 	for i, rank := range ranks {
-		keys[i], rest[i] = bucketOf(upper, rank)
+		keys[i], rankInBucket[i] = bucketOf(upper, rank)
 		lower[keys[i]] = make([]int, half)
 	}
-	each(func(key uint32) {
+	forEach(func(key uint32) {
 		if counts, ok := lower[key>>16]; ok {
 			counts[key%half]++
 		}
 	})
 	values := make([]float32, len(ranks))
 	for i, key := range keys {
-		low, _ := bucketOf(lower[key], rest[i])
+		low, _ := bucketOf(lower[key], rankInBucket[i])
 		values[i] = fromOrderedBits(key<<16 | low)
 	}
 	return values
@@ -71,7 +71,7 @@ func ofRanks(ctx context.Context, m blas32.General, ranks []int) []float32 {
 
 // bucketOf returns the bucket that contains the element of a rank, or the last bucket if there
 // are fewer elements, and the rank within the bucket.
-func bucketOf(counts []int, rank int) (bucket uint32, in int) {
+func bucketOf(counts []int, rank int) (bucket uint32, inBucket int) {
 	for b, n := range counts {
 		if bucket = uint32(b); rank < n {
 			break

@@ -18,17 +18,17 @@ func Reach(levels []float64, grid, y []float32) float64 {
 		return math.MaxFloat32
 	}
 	var largest float64
-	sizes, off := make([]float64, n), make([]float64, n)
+	magnitudes, errors := make([]float64, n), make([]float64, n)
 	for i, v := range y {
 		row := grid[i*l : (i+1)*l]
 		largest = max(largest, math.Abs(float64(v)))
-		sizes[i] = max(math.Abs(float64(row[0])), math.Abs(float64(row[l-1])))
-		off[i] = math.Abs(float64(v) - float64(Interpolate(levels, row, .5)))
+		magnitudes[i] = max(math.Abs(float64(row[0])), math.Abs(float64(row[l-1])))
+		errors[i] = math.Abs(float64(v) - float64(Interpolate(levels, row, .5)))
 	}
-	slices.Sort(sizes)
-	slices.Sort(off)
-	largest = max(largest, sizes[n/2])
-	return min(max(2*largest, min(1<<10*largest, 1<<20*off[n/2])), math.MaxFloat32)
+	slices.Sort(magnitudes)
+	slices.Sort(errors)
+	largest = max(largest, magnitudes[n/2])
+	return min(max(2*largest, min(1<<10*largest, 1<<20*errors[n/2])), math.MaxFloat32)
 }
 
 // Unknown returns the quantile at a level of a target about which nothing is known. Its median

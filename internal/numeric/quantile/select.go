@@ -11,7 +11,7 @@ import (
 func Select[T cmp.Ordered](s []T, n int) T {
 	if n < 2 {
 		for i := range n + 1 {
-			leastFirst(s[i:])
+			smallestFirst(s[i:])
 		}
 		return s[n]
 	}
@@ -48,14 +48,14 @@ func Select[T cmp.Ordered](s []T, n int) T {
 }
 
 // leastFirst swaps the smallest element to the front.
-func leastFirst[T cmp.Ordered](s []T) {
-	least := 0
+func smallestFirst[T cmp.Ordered](s []T) {
+	smallest := 0
 	for i, v := range s {
-		if v < s[least] {
-			least = i
+		if v < s[smallest] {
+			smallest = i
 		}
 	}
-	s[0], s[least] = s[least], s[0]
+	s[0], s[smallest] = s[smallest], s[0]
 }
 
 func median[T cmp.Ordered](a, b, c T) T {
