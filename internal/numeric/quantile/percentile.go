@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// Percentile returns a percentile of v, which it reorders. It interpolates linearly, as
+// Percentile returns a percentile of v and reorders v. It interpolates linearly, as
 // numpy.percentile does by default.
 func Percentile(v []float64, percentile float64) float64 {
 	low, fraction := math.Modf(percentile / 100 * float64(len(v)-1))
@@ -19,7 +19,7 @@ func Percentile(v []float64, percentile float64) float64 {
 }
 
 // Percentiles returns several percentiles of all elements of m, which must not be empty. It
-// reads m twice and does not copy it.
+// reads m twice instead of copying it.
 func Percentiles(ctx context.Context, m blas32.General, percentiles []float64) ([]float64, error) {
 	last := m.Rows*m.Cols - 1
 	var ranks []int
@@ -37,9 +37,10 @@ func Percentiles(ctx context.Context, m blas32.General, percentiles []float64) (
 	return values, ctx.Err()
 }
 
-// ofRanks returns the elements of m that sorting would put at the given indices. It counts
-// elements by the upper half of their bits, and then, within the buckets of the wanted ranks,
-// by the lower half. The result is meaningless if the context ended.
+// elementsAt returns the elements of m that would have the given indices after sorting. It
+// first counts all elements by the upper half of their bits. In the buckets that contain the
+// ranks, it then counts elements by the lower half. The result is meaningless if the context
+// ends.
 func elementsAt(ctx context.Context, m blas32.General, ranks []int) []float32 {
 	const half = 1 << 16
 	forEach := func(visit func(key uint32)) {
@@ -69,8 +70,8 @@ func elementsAt(ctx context.Context, m blas32.General, ranks []int) []float32 {
 	return values
 }
 
-// bucketOf returns the bucket that contains the element of a rank, or the last bucket if there
-// are fewer elements, and the rank within the bucket.
+// bucketOf returns the bucket that contains the element with the given rank, and its rank
+// within the bucket. If there are fewer elements, it returns the last bucket.
 func bucketOf(counts []int, rank int) (bucket uint32, inBucket int) {
 	for b, n := range counts {
 		if bucket = uint32(b); rank < n {
@@ -81,12 +82,13 @@ func bucketOf(counts []int, rank int) (bucket uint32, inBucket int) {
 	return bucket, rank
 }
 
-// OrderedBits maps float32 numbers to integers in the same order.
+// OrderedBits maps float32 numbers to integers with the same order.
 func OrderedBits(v float32) uint32 {
 	b := math.Float32bits(v)
 	return b ^ (uint32(int32(b)>>31) | 1<<31)
 }
 
+// fromOrderedBits is the inverse of OrderedBits.
 func fromOrderedBits(key uint32) float32 {
 	return math.Float32frombits(key ^ (uint32(int32(^key)>>31) | 1<<31))
 }

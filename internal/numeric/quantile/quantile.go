@@ -6,8 +6,8 @@ import (
 	"sort"
 )
 
-// Check returns an error unless levels increase within (0,1) and there are as many quantiles
-// as rows times levels.
+// Check returns an error unless levels increase within (0,1) and the number of quantiles is
+// the number of rows times the number of levels.
 func Check(levels []float64, quantiles, rows int) error {
 	if len(levels) == 0 || quantiles != rows*len(levels) {
 		return fmt.Errorf("quantile calibration has %d quantiles for %d rows at %d levels", quantiles, rows, len(levels))
@@ -20,12 +20,13 @@ func Check(levels []float64, quantiles, rows int) error {
 	return nil
 }
 
-// Interpolate returns the quantile at level tau, given the quantiles q at increasing levels,
-// both of the same length ≥ 1. It is linear between levels and constant beyond the first and
-// the last. It does not decrease with tau if q does not decrease.
+// Interpolate returns the quantile at level tau. q holds the quantiles at increasing levels,
+// and both slices have the same length ≥ 1. The result is linear between levels and constant
+// beyond the first and the last. If q does not decrease, the result does not decrease with
+// tau.
 //
-// Every reader of a grid uses this function. It rounds the result to float32, so that the
-// quantiles of calibration and prediction agree bit by bit.
+// Calibration and prediction both use this function. It rounds the result to float32, so their
+// quantiles are equal to the last bit.
 func Interpolate(levels []float64, q []float32, tau float64) float32 {
 	if len(levels) != len(q) || len(q) == 0 {
 		panic("quantile: levels and quantiles differ in length, or are empty")

@@ -6,12 +6,14 @@ import (
 )
 
 // Reach returns the magnitude above which predicted quantiles carry no information about a
-// target, given the quantiles and targets y of n calibration rows; grid is n×len(levels). It
-// is 1024 times the largest magnitude in these, or less if float32 numbers of that magnitude
-// are farther apart than an eighth of the typical difference between targets and medians,
-// because quantiles would then round to the same number. It is at least twice the largest
-// magnitude. Up to half of the rows may be arbitrarily wrong. Without rows it is the largest
-// float32 number.
+// target. It computes the magnitude from the quantiles, n×len(levels), and the targets y of n
+// calibration rows. Up to half of the rows may have arbitrarily wrong quantiles. Without rows,
+// the result is the largest float32 number.
+//
+// The result is 1024 times the largest magnitude of targets and typical quantiles. If float32
+// numbers of this size are too far apart, quantiles would round to the same number, so the
+// result is smaller. The limit of the distance is an eighth of the typical difference between
+// targets and predicted medians. The result is at least twice the largest magnitude.
 func Reach(levels []float64, grid, y []float32) float64 {
 	n, l := len(y), len(levels)
 	if n == 0 {
@@ -31,8 +33,8 @@ func Reach(levels []float64, grid, y []float32) float64 {
 	return min(max(2*largest, min(1<<10*largest, 1<<20*errors[n/2])), math.MaxFloat32)
 }
 
-// Unknown returns the quantile at a level of a target about which nothing is known. Its median
-// is NaN, because no number is better than another.
+// Unknown returns the quantile of a target about which there is no information. Below the
+// median it is −Inf, and above the median it is +Inf. The median is NaN.
 func Unknown(level float64) float64 {
 	switch {
 	case level < .5:

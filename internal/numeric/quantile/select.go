@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Select returns the element that sorting s would put at index n. It reorders s so that
-// smaller elements come before it and larger ones after it. s must not contain NaN.
+// Select returns the element that would have index n after sorting s. It reorders s, so that
+// smaller elements come before index n and larger ones after it. s must not contain NaN.
 func Select[T cmp.Ordered](s []T, n int) T {
 	if n < 2 {
 		for i := range n + 1 {
@@ -16,7 +16,7 @@ func Select[T cmp.Ordered](s []T, n int) T {
 		return s[n]
 	}
 	lo, hi := 0, len(s)
-	// Sorting the rest bounds the time if pivots are bad.
+	// After too many bad pivots, the remaining elements are sorted, which bounds the run time.
 	for rounds := 2 * bits.Len(uint(len(s))); hi-lo > 16 && rounds > 0; rounds-- {
 		pivot := median(s[lo], s[lo+(hi-lo)/2], s[hi-1])
 		// Three-way partition: s[lo:i] < pivot, s[i:k] = pivot, s[k:hi] > pivot.
@@ -47,7 +47,7 @@ func Select[T cmp.Ordered](s []T, n int) T {
 	return s[n]
 }
 
-// leastFirst swaps the smallest element to the front.
+// smallestFirst swaps the smallest element to the front.
 func smallestFirst[T cmp.Ordered](s []T) {
 	smallest := 0
 	for i, v := range s {
@@ -58,6 +58,7 @@ func smallestFirst[T cmp.Ordered](s []T) {
 	s[0], s[smallest] = s[smallest], s[0]
 }
 
+// median returns the median of three elements.
 func median[T cmp.Ordered](a, b, c T) T {
 	return max(min(a, b), min(max(a, b), c))
 }

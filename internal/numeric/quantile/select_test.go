@@ -22,7 +22,7 @@ func TestSelect(t *testing.T) {
 				x[i] = make(i, n)
 			}
 			want := slices.Sorted(slices.Values(x))
-			// Later selections start from the order that earlier ones left.
+			// Each selection starts from the order that the previous one left.
 			for _, k := range []int{0, n / 100, n / 2, n/2 + 1, n - 1, 0} {
 				k = min(k, n-1)
 				if got := Select(x, k); got != want[k] || x[k] != want[k] {
