@@ -7,8 +7,8 @@ import "math"
 // has nearly all of the probability.
 type Softmax struct {
 	Top    int     // index of the largest logit
-	Max    float64 // the largest logit divided by the temperature
-	Excess float64 // Σ exp(z/T − Max) over all but the top
+	Max    float64 // largest z/T
+	Excess float64 // Σ exp(z/T − Max) over all classes except Top
 }
 
 // New returns the softmax of the logits z.
