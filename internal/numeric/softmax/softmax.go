@@ -3,8 +3,8 @@ package softmax
 
 import "math"
 
-// Softmax represents a softmax at some temperature in a form that stays precise if one class
-// has nearly all of the probability.
+// Softmax represents a softmax in a form that stays precise if one class has nearly all of the
+// probability. z are the logits and T is the temperature.
 type Softmax struct {
 	Top    int     // index of the largest logit
 	Max    float64 // largest z/T
@@ -28,7 +28,7 @@ func New(z []float32, temperature float64) Softmax {
 	return s
 }
 
-// LogSum returns log Σ exp(z/T).
+// LogSum returns log Σ exp(z/T) over all classes.
 func (s Softmax) LogSum() float64 { return s.Max + math.Log1p(s.Excess) }
 
 // Largest returns the largest probability.
