@@ -19,7 +19,7 @@ const (
 	// directions is the number of random normals of slabs, as in the authors' code.
 	directions = 1000
 	// together is the number of directions that rows are projected on at a time.
-	together = 50
+	directionsAtOnce = 50
 	// Share is the least fraction of the rows in a slab.
 	Share = .1
 )
@@ -49,46 +49,46 @@ func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64)
 	for i := range best {
 		best[i].share = math.Inf(1)
 	}
-	least := int(math.Ceil(Share * float64(half)))
-	on, across := rows.New(half, together), rows.New(x.Cols, together)
-	places, prefix := make([]uint64, half), make([]int, half+1)
-	for range directions / together {
+	minRows := int(math.Ceil(Share * float64(half)))
+	projections, normals := rows.New(half, directionsAtOnce), rows.New(x.Cols, directionsAtOnce)
+	sorted, prefix := make([]uint64, half), make([]int, half+1)
+	for range directions / directionsAtOnce {
 		if ctx.Err() != nil {
 			return nil
 		}
-		for k := range across.Data {
-			across.Data[k] = float32(rng.NormFloat64())
+		for k := range normals.Data {
+			normals.Data[k] = float32(rng.NormFloat64())
 		}
-		blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, chosen, across, 0, on)
-		for d := range together {
-			for i := range places {
+		blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, chosen, normals, 0, projections)
+		for d := range directionsAtOnce {
+			for i := range sorted {
 				// Store each projection with its row number in the lower half, because
 				// integers sort several times faster than structs.
-				places[i] = uint64(quantile.OrderedBits(on.Data[i*on.Stride+d]))<<32 | uint64(i)
+				sorted[i] = uint64(quantile.OrderedBits(projections.Data[i*projections.Stride+d]))<<32 | uint64(i)
 			}
-			slices.Sort(places)
-			at := func(k int) float32 { return on.Data[int(uint32(places[k]))*on.Stride+d] }
-			for w, is := range covered {
-				for i, p := range places {
+			slices.Sort(sorted)
+			project := func(k int) float32 { return projections.Data[int(uint32(sorted[k]))*projections.Stride+d] }
+			for w, isCovered := range covered {
+				for i, p := range sorted {
 					prefix[i+1] = prefix[i]
-					if is[order[uint32(p)]] {
+					if isCovered[order[uint32(p)]] {
 						prefix[i+1]++
 					}
 				}
-				if from, to, share := worst(prefix, least, best[w].share); to > 0 {
-					best[w] = candidate{share: share, low: at(from), high: at(to - 1), across: column(across, d)}
+				if from, to, share := lowestRange(prefix, minRows, best[w].share); to > 0 {
+					best[w] = candidate{share: share, low: project(from), high: project(to - 1), normal: column(normals, d)}
 				}
 			}
 		}
 	}
 	slabs := make([]Slab, len(covered))
 	for w, c := range best {
-		if c.across.N == 0 { // all rows of this half are covered
-			c.across = column(rows.New(x.Cols, 1), 0)
+		if c.normal.N == 0 { // all rows of the first half are covered, so the slab is the whole space
+			c.normal = column(rows.New(x.Cols, 1), 0)
 		}
 		for i := range measured.Rows {
-			at := blas32.Dot(blas32.Vector{N: x.Cols, Inc: 1, Data: rows.Row(measured, i)}, c.across)
-			if c.low <= at && at <= c.high {
+			projection := blas32.Dot(blas32.Vector{N: x.Cols, Inc: 1, Data: rows.Row(measured, i)}, c.normal)
+			if c.low <= projection && projection <= c.high {
 				slabs[w].Rows++
 				if covered[w][order[half+i]] {
 					slabs[w].Covered++
@@ -103,26 +103,26 @@ func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64)
 type candidate struct {
 	share     float64
 	low, high float32
-	across    blas32.Vector
+	normal    blas32.Vector
 }
 
 // worst returns the range with the lowest covered fraction among those of at least least rows,
 // if that fraction is below share; otherwise to is 0. prefix[i] counts the covered rows among
 // the first i.
-func worst(prefix []int, least int, share float64) (from, to int, lowest float64) {
+func lowestRange(prefix []int, minRows int, share float64) (from, to int, lowest float64) {
 	lowest = min(share, 1)
 	for {
 		// A range with a lower fraction has a negative sum of covered − lowest. The range with
 		// the least sum leads to the range with the least fraction in a few steps (Dinkelbach,
 		// 1967).
-		at, start, end, sum := 0, 0, 0, -1e-9
-		value := func(i int) float64 { return float64(prefix[i]) - lowest*float64(i) }
-		for i := least; i < len(prefix); i++ {
-			if value(i-least) > value(at) {
-				at = i - least
+		best, start, end, sum := 0, 0, 0, -1e-9
+		excess := func(i int) float64 { return float64(prefix[i]) - lowest*float64(i) }
+		for i := minRows; i < len(prefix); i++ {
+			if excess(i-minRows) > excess(best) {
+				best = i - minRows
 			}
-			if s := value(i) - value(at); s < sum {
-				start, end, sum = at, i, s
+			if s := excess(i) - excess(best); s < sum {
+				start, end, sum = best, i, s
 			}
 		}
 		if end == 0 {

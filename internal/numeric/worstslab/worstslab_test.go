@@ -10,10 +10,10 @@ import (
 )
 
 // TestWorstStretch compares with an exhaustive search of all ranges.
-func TestWorstStretch(t *testing.T) {
+func TestLowestRange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for trial := range 300 {
-		n, least := 20+rng.IntN(60), 3+rng.IntN(15)
+		n, minRows := 20+rng.IntN(60), 3+rng.IntN(15)
 		prefix := make([]int, n+1)
 		for i := range n {
 			prefix[i+1] = prefix[i]
@@ -23,16 +23,16 @@ func TestWorstStretch(t *testing.T) {
 		}
 		want := math.Inf(1)
 		for from := range n {
-			for to := from + least; to <= n; to++ {
+			for to := from + minRows; to <= n; to++ {
 				want = min(want, float64(prefix[to]-prefix[from])/float64(to-from))
 			}
 		}
-		from, to, share := worst(prefix, least, math.Inf(1))
-		if to-from < least && want < 1 || math.Abs(share-want) > 1e-12 || to > 0 && float64(prefix[to]-prefix[from])/float64(to-from) != share {
+		from, to, share := lowestRange(prefix, minRows, math.Inf(1))
+		if to-from < minRows && want < 1 || math.Abs(share-want) > 1e-12 || to > 0 && float64(prefix[to]-prefix[from])/float64(to-from) != share {
 			t.Fatalf("trial %d: rows %d to %d with %v, want %v", trial, from, to, share, want)
 		}
-		if _, to, share := worst(prefix, least, want); to != 0 || share != want {
-			t.Fatalf("trial %d: a stretch with %v is found below %v", trial, share, want)
+		if _, to, share := lowestRange(prefix, minRows, want); to != 0 || share != want {
+			t.Fatalf("trial %d: a range with %v is found below %v", trial, share, want)
 		}
 	}
 }
@@ -54,13 +54,13 @@ func TestWorstFindsASlab(t *testing.T) {
 	got := Worst(t.Context(), x, [][]bool{planted, even, all}, 7)
 	share := func(s Slab) float64 { return float64(s.Covered) / float64(s.Rows) }
 	if got[0].Rows < 150 || share(got[0]) > .6 {
-		t.Errorf("of the planted slab %+v", got[0])
+		t.Errorf("planted slab: %+v", got[0])
 	}
 	if math.Abs(share(got[1])-.9) > .07 {
-		t.Errorf("where all rows are covered alike %+v", got[1])
+		t.Errorf("equal coverage everywhere: %+v", got[1])
 	}
 	if got[2].Rows != n/2 || got[2].Covered != n/2 {
-		t.Errorf("where all are covered %+v", got[2])
+		t.Errorf("all rows covered: %+v", got[2])
 	}
 	again := Worst(t.Context(), x, [][]bool{planted}, 7)
 	if again[0] != got[0] {
@@ -69,9 +69,9 @@ func TestWorstFindsASlab(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if got := Worst(ended, x, [][]bool{planted}, 7); got != nil {
-		t.Errorf("%v of a context that has ended", got)
+		t.Errorf("ended context: %v", got)
 	}
 	if few := Worst(t.Context(), rows.New(19, 3), [][]bool{make([]bool, 19)}, 1); few != nil {
-		t.Errorf("of 19 rows %+v", few)
+		t.Errorf("19 rows: %+v", few)
 	}
 }
