@@ -16,22 +16,24 @@ import (
 )
 
 const (
-	// directions is the number of random normals of slabs, as in the authors' code.
+	// directions is the number of random directions of slab normals, as in the authors' code.
 	directions = 1000
-	// together is the number of directions that rows are projected on at a time.
+	// directionsAtOnce is the number of directions on which rows are projected at once.
 	directionsAtOnce = 50
-	// Share is the least fraction of the rows in a slab.
+	// Share is the smallest fraction of the rows that a slab must contain.
 	Share = .1
 )
 
-// Slab counts the rows in a slab and how many of them are covered.
+// Slab counts the rows in a slab, and the covered rows among them.
 type Slab struct{ Covered, Rows int }
 
-// Worst finds, for each of several predictions of the rows x, a slab with low coverage and
-// measures it on held-out rows. The slab contains at least a fraction Share of a random half
-// of the rows, and its normal is the best of many random directions. The other half then gives
-// an unbiased count: how many of its rows are in the slab, and how many of these are covered.
-// Columns are standardised. It returns nil for fewer than 20 rows and if the context ends.
+// Worst finds a slab with low coverage for each of several predictions, and measures it on
+// held-out rows. covered[k][i] reports whether prediction k covers row i of x.
+//
+// The search uses a random half of the rows. A slab contains at least a fraction Share of this
+// half, and its normal is the best of many random directions. Columns are standardised. The
+// other half gives unbiased counts of the rows in the slab and of the covered rows among them.
+// Worst returns nil if x has fewer than 20 rows or if the context ends.
 //
 // Reference: Cauchois, Gupta & Duchi (2021), Knowing what You Know: valid and
 // validated confidence sets in multiclass and multilabel prediction, section 4.
@@ -62,8 +64,8 @@ func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64)
 		blas32.Gemm(blas.NoTrans, blas.NoTrans, 1, chosen, normals, 0, projections)
 		for d := range directionsAtOnce {
 			for i := range sorted {
-				// Store each projection with its row number in the lower half, because
-				// integers sort several times faster than structs.
+				// The lower half of an element is the row number. Sorting integers is several
+				// times faster than sorting structs.
 				sorted[i] = uint64(quantile.OrderedBits(projections.Data[i*projections.Stride+d]))<<32 | uint64(i)
 			}
 			slices.Sort(sorted)
@@ -99,22 +101,22 @@ func Worst(ctx context.Context, x blas32.General, covered [][]bool, seed uint64)
 	return slabs
 }
 
-// candidate is the worst slab so far.
+// candidate is the slab with the lowest coverage so far.
 type candidate struct {
 	share     float64
 	low, high float32
 	normal    blas32.Vector
 }
 
-// worst returns the range with the lowest covered fraction among those of at least least rows,
-// if that fraction is below share; otherwise to is 0. prefix[i] counts the covered rows among
-// the first i.
+// lowestRange returns the range of at least minRows rows with the lowest covered fraction. If
+// this fraction is not below share, to is 0. prefix[i] is the number of covered rows among the
+// first i.
 func lowestRange(prefix []int, minRows int, share float64) (from, to int, lowest float64) {
 	lowest = min(share, 1)
 	for {
-		// A range with a lower fraction has a negative sum of covered − lowest. The range with
-		// the least sum leads to the range with the least fraction in a few steps (Dinkelbach,
-		// 1967).
+		// A range with a lower covered fraction has a negative sum of covered − lowest over
+		// its rows. Repeatedly taking the range with the smallest sum leads to the lowest
+		// fraction in a few steps (Dinkelbach, 1967).
 		best, start, end, sum := 0, 0, 0, -1e-9
 		excess := func(i int) float64 { return float64(prefix[i]) - lowest*float64(i) }
 		for i := minRows; i < len(prefix); i++ {
@@ -132,6 +134,7 @@ func lowestRange(prefix []int, minRows int, share float64) (from, to int, lowest
 	}
 }
 
+// column returns a copy of column j of m.
 func column(m blas32.General, j int) blas32.Vector {
 	v := blas32.Vector{N: m.Rows, Inc: 1, Data: make([]float32, m.Rows)}
 	for i := range v.Data {

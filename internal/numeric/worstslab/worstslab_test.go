@@ -9,7 +9,7 @@ import (
 	"github.com/attach-uncertainty/attach/internal/data/rows"
 )
 
-// TestWorstStretch compares with an exhaustive search of all ranges.
+// TestLowestRange compares lowestRange with a search of all ranges.
 func TestLowestRange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for trial := range 300 {
@@ -37,7 +37,8 @@ func TestLowestRange(t *testing.T) {
 	}
 }
 
-// TestWorstFindsASlab plants low coverage beyond a plane that is oblique to two columns.
+// TestWorstFindsASlab checks that Worst finds rows with low coverage beyond a plane that is
+// oblique to two columns.
 func TestWorstFindsASlab(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	const n = 4000
