@@ -3,16 +3,16 @@ package hypothesis
 // Agreement returns on how many rows two labellings agree, and on which fraction they would
 // agree by chance, if they were independent. Both are 0 without rows.
 func Agreement(a, b []int) (agreed int, chance float64) {
-	of := map[int]float64{} // rows by label in a
+	counts := map[int]float64{} // number of rows with each label in a
 	for i, label := range a {
-		of[label]++
+		counts[label]++
 		if label == b[i] {
 			agreed++
 		}
 	}
 	rows := float64(len(a))
 	for _, label := range b {
-		chance += of[label] / rows / rows
+		chance += counts[label] / rows / rows
 	}
 	return agreed, chance
 }

@@ -4,7 +4,7 @@ import "fmt"
 
 // ClassShare compares how often one class is predicted in two sets of rows.
 type ClassShare struct {
-	Calibration, Audited float64 // fractions of the rows; NaN without rows
+	Calibration, Audited float64 // fraction of the rows with this predicted class; NaN without rows
 
 	// PValue is at most the probability that any class differs as much if both sets come from
 	// the same source.

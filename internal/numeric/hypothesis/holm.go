@@ -20,10 +20,10 @@ func Holm(p []float64) []float64 {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
 	adjusted := make([]float64, len(p))
-	var most float64
+	var largest float64
 	for i, k := range order {
-		most = max(most, min(1, float64(len(p)-i)*p[k]))
-		adjusted[k] = most
+		largest = max(largest, min(1, float64(len(p)-i)*p[k]))
+		adjusted[k] = largest
 	}
 	return adjusted
 }

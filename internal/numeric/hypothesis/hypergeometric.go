@@ -9,27 +9,27 @@ import (
 // Hypergeometric returns the probability that at most k of draws are marked, if they are drawn
 // without replacement from total items, marked of them marked.
 func Hypergeometric(k, draws, marked, total int) float64 {
-	least, most := max(0, draws-(total-marked)), min(draws, marked)
+	minMarked, maxMarked := max(0, draws-(total-marked)), min(draws, marked)
 	switch {
-	case k < least:
+	case k < minMarked:
 		return 0
-	case k >= most:
+	case k >= maxMarked:
 		return 1
 	}
 	d, m, rest := float64(draws), float64(marked), float64(total-marked)
-	chance := func(i float64) float64 {
-		return math.Exp(choose(m, i) + choose(rest, d-i) - choose(m+rest, d))
+	probability := func(i float64) float64 {
+		return math.Exp(logChoose(m, i) + logChoose(rest, d-i) - logChoose(m+rest, d))
 	}
 	var sum float64
 	// Sum the smaller tail, from the middle outwards.
 	if float64(k) <= d*m/(m+rest) {
-		for i, p := float64(k), chance(float64(k)); p > sum*1e-17; i-- {
+		for i, p := float64(k), probability(float64(k)); p > sum*1e-17; i-- {
 			sum += p
 			p *= i * (rest - d + i) / ((m - i + 1) * (d - i + 1))
 		}
 		return min(1, sum)
 	}
-	for i, p := float64(k+1), chance(float64(k+1)); p > sum*1e-17; i++ {
+	for i, p := float64(k+1), probability(float64(k+1)); p > sum*1e-17; i++ {
 		sum += p
 		p *= (m - i) * (d - i) / ((i + 1) * (rest - d + i + 1))
 	}
@@ -37,4 +37,4 @@ func Hypergeometric(k, draws, marked, total int) float64 {
 }
 
 // choose returns the logarithm of a binomial coefficient.
-func choose(n, k float64) float64 { return -math.Log(n+1) - mathext.Lbeta(n-k+1, k+1) }
+func logChoose(n, k float64) float64 { return -math.Log(n+1) - mathext.Lbeta(n-k+1, k+1) }

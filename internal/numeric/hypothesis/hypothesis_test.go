@@ -124,7 +124,7 @@ func TestRowsFor(t *testing.T) {
 		}
 	}
 	if rows := (Misses{5, 99}).RowsFor(.8, .01, .1); rows != 0 {
-		t.Errorf("with 99 calibration rows %d rows are said to tell .1 from .05", rows)
+		t.Errorf("with 99 calibration rows, %d rows are enough to tell .1 from .05", rows)
 	}
 }
 

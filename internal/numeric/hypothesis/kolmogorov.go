@@ -24,11 +24,11 @@ func Kolmogorov(a, b []float64) (distance, probability float64) {
 		}
 		distance = max(distance, math.Abs(float64(i)/n-float64(j)/m))
 	}
-	return distance, beyond(distance * math.Sqrt(n*m/(n+m)))
+	return distance, brownianTail(distance * math.Sqrt(n*m/(n+m)))
 }
 
 // beyond returns the probability that the supremum of the absolute Brownian bridge exceeds x.
-func beyond(x float64) float64 {
+func brownianTail(x float64) float64 {
 	var sum float64
 	if x < 1 {
 		if x == 0 {

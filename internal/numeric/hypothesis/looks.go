@@ -4,12 +4,12 @@ package hypothesis
 // p-values ½, ¼, ⅛, … down to the smallest possible. More ranks would add little information,
 // and each would need a part of the allowed error.
 func Looks(n int) []int {
-	var at []int
-	for part := 2; ; part *= 2 {
-		k := (n + part) / part // ⌈(n+1)/part⌉
-		at = append(at, k)
+	var ranks []int
+	for divisor := 2; ; divisor *= 2 {
+		k := (n + divisor) / divisor // ⌈(n+1)/divisor⌉
+		ranks = append(ranks, k)
 		if k == 1 {
-			return at
+			return ranks
 		}
 	}
 }

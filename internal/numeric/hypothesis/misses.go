@@ -5,20 +5,21 @@ import (
 	"sort"
 )
 
-// Misses is the law of misses under a conformal guarantee that allows Allowed = ⌊α(n+1)⌋ of n
-// calibration rows to be missed. Over draws of the calibration rows, the probability of a miss
-// is at most Beta(Allowed, n+1−Allowed), and the number of misses among new rows is
-// beta-binomial.
+// Misses describes the distribution of misses under a conformal guarantee. The guarantee
+// allows Allowed = ⌊α(n+1)⌋ of Calibration = n calibration rows to be missed. Over draws of
+// the calibration rows, the probability of a miss is at most Beta(Allowed, n+1−Allowed)
+// distributed. The number of misses among new rows is then beta-binomial.
 //
 // References: Vovk (2012), Conditional Validity of Inductive Conformal
 // Predictors; Angelopoulos & Bates (2021), A Gentle Introduction to Conformal
 // Prediction, appendix C.
 type Misses struct{ Allowed, Calibration int }
 
-// AtLeast returns the probability of count misses or more among new rows.
+// AtLeast returns the probability of at least count misses among new rows.
 //
-// If new rows and calibration rows are exchangeable, this is the probability that fewer than
-// Allowed calibration rows are among the count+Allowed−1 most extreme of all rows.
+// If new rows and calibration rows are exchangeable, they can be ranked together. There are at
+// least count misses exactly if fewer than Allowed calibration rows are among the
+// count+Allowed−1 most extreme rows.
 func (m Misses) AtLeast(count, rows int) float64 {
 	switch {
 	case count <= 0:
@@ -29,7 +30,7 @@ func (m Misses) AtLeast(count, rows int) float64 {
 	return Hypergeometric(m.Allowed-1, count+m.Allowed-1, m.Calibration, m.Calibration+rows)
 }
 
-// AtMost returns the probability of count misses or fewer among new rows.
+// AtMost returns the probability of at most count misses among new rows.
 func (m Misses) AtMost(count, rows int) float64 {
 	switch {
 	case count < 0:
@@ -37,119 +38,125 @@ func (m Misses) AtMost(count, rows int) float64 {
 	case count >= rows || m.Allowed == 0:
 		return 1
 	}
-	// The most extreme rows contain at least Allowed calibration rows, and at most count
-	// others.
+	// There are at most count misses if at most count new rows are among the count+Allowed
+	// most extreme of all rows.
 	return Hypergeometric(count, count+m.Allowed, rows, m.Calibration+rows)
 }
 
-// Critical returns the least count such that count or more misses among new rows have less
-// than the given probability. It may be rows+1.
+// Critical returns the smallest count for which the probability of at least count misses among
+// new rows is below the given probability. The result can be rows+1.
 func (m Misses) Critical(rows int, probability float64) int {
 	return sort.Search(rows+1, func(count int) bool { return m.AtLeast(count, rows) < probability })
 }
 
-// Power returns the probability of at least Critical misses among new rows, if each is missed
-// with probability p.
+// Power returns the probability of at least Critical misses among new rows, if each of them is
+// missed with probability p.
 func (m Misses) Power(rows int, probability, p float64) float64 {
 	return Binomial(m.Critical(rows, probability), rows, p)
 }
 
-// mostRows limits the search. wavers limits how many more misses are tried, because power can
-// fall again after it was reached.
-const mostRows, wavers = 1 << 20, 5
+// maxRows is the largest number of rows that a search considers.
+const maxRows = 1 << 20
 
-// RowsFor returns the least number of new rows from which on Power is at least power, or 0 if
-// that exceeds a million.
+// extraCounts is the number of larger critical counts that a search tries after it has reached
+// the power, because the power can fall again.
+const extraCounts = 5
+
+// RowsFor returns the smallest number of new rows for which, and for all larger numbers, Power
+// is at least power. It returns 0 if this number exceeds a million.
 func (m Misses) RowsFor(power, probability, p float64) int {
 	return rowsFor(m.AtLeast, power, probability, p)
 }
 
-// rowsFor is RowsFor for a test with any law of misses. Power falls at each number of rows
-// where the critical count grows by one, and rises in between. Rows suffice once it no longer
-// falls below power.
+// rowsFor is RowsFor for any distribution of misses. The power falls where the critical count
+// grows by one with the number of rows, and rises in between. rowsFor returns the number of
+// rows after which the power no longer falls below power.
 func rowsFor(atLeast func(count, rows int) float64, power, probability, p float64) int {
-	// first returns the least number of rows whose critical count is at least count.
-	first := func(count int) int {
-		return sort.Search(mostRows, func(rows int) bool { return atLeast(count-1, rows) >= probability })
+	// firstRows returns the smallest number of rows whose critical count is at least count.
+	firstRows := func(count int) int {
+		return sort.Search(maxRows, func(rows int) bool { return atLeast(count-1, rows) >= probability })
 	}
-	enough := func(count int) bool {
-		rows := first(count)
-		return rows == mostRows || Binomial(count, rows, p) >= power
+	hasPower := func(count int) bool {
+		rows := firstRows(count)
+		return rows == maxRows || Binomial(count, rows, p) >= power
 	}
 	last := 1
-	for ; !enough(last); last *= 2 {
+	for ; !hasPower(last); last *= 2 {
 	}
-	last = last/2 + 1 + sort.Search(last-last/2-1, func(i int) bool { return enough(last/2 + 1 + i) })
-	// Because counts are whole numbers, power fluctuates around the target.
-	for next := last; next < last+wavers; next++ {
-		if !enough(next) {
+	last = last/2 + 1 + sort.Search(last-last/2-1, func(i int) bool { return hasPower(last/2 + 1 + i) })
+	// Counts are whole numbers, so the power of successive counts fluctuates around the
+	// target.
+	for next := last; next < last+extraCounts; next++ {
+		if !hasPower(next) {
 			last = next + 1
 		}
 	}
-	rows := first(last)
-	if rows == mostRows {
+	rows := firstRows(last)
+	if rows == maxRows {
 		return 0
 	}
-	// Power may reach the target already for the count before, and then stay above it.
-	from := first(last - 1)
+	// The power may already reach the target with the previous count, and stay above it.
+	from := firstRows(last - 1)
 	return from + sort.Search(rows-from, func(i int) bool { return Binomial(last-1, from+i, p) >= power })
 }
 
-// Need is the number of rows that can tell whether a guarantee is met or violated.
+// Need holds the numbers of rows that are needed to test whether a guarantee is met or
+// violated.
 type Need struct {
 	Rows int // new rows, or 0 if more than a million are needed
-	// Calibration is the number of calibration rows that are needed as well, or 0 if there are
-	// enough.
+	// Calibration is the number of calibration rows that are needed in addition, or 0 if there
+	// are enough.
 	Calibration int
 }
 
-// patience is the factor over the least possible number of new rows above which recalibration
-// is advised instead, because with few calibration rows the number of new rows grows without
-// bound. better is that factor after recalibration.
-const patience, better = 4, 2
+// With few calibration rows, the number of new rows that a test needs grows without bound. If
+// it exceeds maxFactor times the smallest possible number, more calibration rows are advised
+// instead. They bring it down to at most advisedFactor times the smallest number.
+const maxFactor, advisedFactor = 4, 2
 
-// Needed returns the rows for which Power is at least power at α. More calibration rows never
-// need more new rows. Numbers are rounded up to two significant digits.
+// Needed returns the numbers of rows for which Power is at least power at level α. More
+// calibration rows never need more new rows. Numbers are rounded up to two significant digits.
 func (m Misses) Needed(alpha, power, probability, p float64) Need {
-	best := independent(alpha, power, probability, p)
-	if best == 0 || patience*best >= mostRows {
+	fewest := independentRows(alpha, power, probability, p)
+	if fewest == 0 || maxFactor*fewest >= maxRows {
 		return Need{}
 	}
-	// Among numbers of calibration rows that allow the same number of misses, the smallest is
-	// the hardest case. Without this, one row more could need more new rows.
+	// Several numbers of calibration rows allow the same number of misses. The smallest of
+	// them has the lowest power, so use it for all of them. Otherwise one more calibration row
+	// could need more new rows.
 	hardest := func(allowed int) Misses { return Misses{allowed, LeastRows(Forgive(alpha) / float64(allowed))} }
 	if m.Allowed > 0 {
-		if m = hardest(m.Allowed); m.Power(patience*best, probability, p) >= power {
+		if m = hardest(m.Allowed); m.Power(maxFactor*fewest, probability, p) >= power {
 			return Need{Rows: roundUp(m.RowsFor(power, probability, p))}
 		}
 	}
-	tells := func(allowed int) bool { return hardest(allowed).Power(better*best, probability, p) >= power }
+	hasPower := func(allowed int) bool { return hardest(allowed).Power(advisedFactor*fewest, probability, p) >= power }
 	high := 1
-	for ; !tells(high); high *= 2 {
+	for ; !hasPower(high); high *= 2 {
 	}
-	allowed := high/2 + 1 + sort.Search(high-high/2-1, func(i int) bool { return tells(high/2 + 1 + i) })
+	allowed := high/2 + 1 + sort.Search(high-high/2-1, func(i int) bool { return hasPower(high/2 + 1 + i) })
 	calibration := roundUp(hardest(allowed).Calibration)
 	m = hardest(Allowed(calibration, Forgive(alpha)))
 	return Need{Rows: roundUp(m.RowsFor(power, probability, p)), Calibration: calibration}
 }
 
-// independent is RowsFor for misses with probability exactly α, without calibration rows.
-func independent(alpha, power, probability, p float64) int {
+// independentRows is RowsFor if each row is missed independently with probability exactly α.
+func independentRows(alpha, power, probability, p float64) int {
 	return rowsFor(func(count, rows int) float64 { return Binomial(count, rows, alpha) }, power, probability, p)
 }
 
-// Independent returns how many rows are needed, rounded up to two significant digits, if only
-// the given fraction of them is counted and each counted row is missed with probability α. It
-// returns 0 if more than a million are needed.
+// Independent returns the number of rows that a test needs if only a fraction share of the
+// rows is counted. Each counted row is missed independently with probability α. The number is
+// rounded up to two significant digits, and is 0 if it exceeds a million.
 func Independent(alpha, share, power, probability, p float64) int {
-	rows := float64(independent(alpha, power, probability, p)) / share
-	if !(rows < mostRows) {
+	rows := float64(independentRows(alpha, power, probability, p)) / share
+	if !(rows < maxRows) {
 		return 0
 	}
 	return roundUp(int(math.Ceil(rows)))
 }
 
-// roundUp returns the least number of at most two significant digits that is at least n.
+// roundUp returns the smallest number with at most two significant digits that is at least n.
 func roundUp(n int) int {
 	unit := 1
 	for n > 100*unit {

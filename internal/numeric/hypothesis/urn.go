@@ -21,16 +21,16 @@ import "math"
 // References: Ville (1939); Vovk, Nouretdinov & Gammerman (2003), Testing
 // Exchangeability On-Line; Herbster & Warmuth (1998), Tracking the Best Expert.
 type Urn struct {
-	n  int
-	at []int // Looks(n)
+	n     int
+	looks []int // Looks(n)
 	UrnState
 }
 
 // UrnState is the state of an Urn.
 type UrnState struct {
 	Rows int
-	Seen []int   // rows with a rank of at most each of the looks
-	Idle float64 // capital that is not bet
+	Seen []int   // number of rows with a rank of at most k, for each k in Looks
+	Idle float64 // capital that no bet uses
 	// Bets holds the capital of the bets: one row for each look, one for the largest looks
 	// together, one for all looks together; one column for each of oodFractions.
 	Bets [][4]float64
@@ -41,55 +41,55 @@ type UrnState struct {
 var oodFractions = [4]float64{1. / 128, 1. / 32, 1. / 8, 1. / 2}
 
 // widest is the number of looks that share one bet, besides the bet on all looks.
-const widest = 3
+const mixedLooks = 3
 
 // release is about the fraction of the idle capital that goes to the bets while the number of
 // rows doubles.
-const release = .25
+const releaseRate = .25
 
 // mostCapital caps the capital of a bet, far above any 1/δ.
-const mostCapital = 1e100
+const maxCapital = 1e100
 
 // NewUrn returns an Urn of n calibration rows that has seen no rows.
 func NewUrn(n int) *Urn {
-	at := Looks(n)
-	return &Urn{n: n, at: at, UrnState: UrnState{
-		Seen: make([]int, len(at)), Idle: 1, Bets: make([][4]float64, len(at)+2), Peak: 1,
+	looks := Looks(n)
+	return &Urn{n: n, looks: looks, UrnState: UrnState{
+		Seen: make([]int, len(looks)), Idle: 1, Bets: make([][4]float64, len(looks)+2), Peak: 1,
 	}}
 }
 
 // Looks returns the ranks at which rows are counted, in decreasing order.
-func (u *Urn) Looks() []int { return u.at }
+func (u *Urn) Looks() []int { return u.looks }
 
 // Add counts a row whose rank is at most each of the first looks ranks of Looks.
 func (u *Urn) Add(looks int) {
 	each, together := u.release(1)
 	all := float64(u.n + 1 + u.Rows)
-	wide := min(widest, len(u.at))
-	var odds, sum, sumWide float64
+	mixed := min(mixedLooks, len(u.looks))
+	var odds, sum, sumMixed float64
 	// Four separate sums, which the processor computes in parallel.
 	var total0, total1, total2, total3 float64
-	share := oodFractions
+	fractions := oodFractions
 	for j := range u.Bets {
 		switch {
 		case j < looks:
-			odds = all / float64(u.at[j]+u.Seen[j])
-			if sum += odds; j < wide {
-				sumWide = sum
+			odds = all / float64(u.looks[j]+u.Seen[j])
+			if sum += odds; j < mixed {
+				sumMixed = sum
 			}
 			u.Seen[j]++
-		case j == len(u.at):
-			each, odds = together, sumWide/float64(wide)
-		case j > len(u.at):
-			odds = sum / float64(len(u.at))
+		case j == len(u.looks):
+			each, odds = together, sumMixed/float64(mixed)
+		case j > len(u.looks):
+			odds = sum / float64(len(u.looks))
 		default:
 			odds = 0
 		}
 		bets, gain := &u.Bets[j], odds-1
-		bets[0] = (bets[0] + each) * (1 + share[0]*gain)
-		bets[1] = (bets[1] + each) * (1 + share[1]*gain)
-		bets[2] = (bets[2] + each) * (1 + share[2]*gain)
-		bets[3] = (bets[3] + each) * (1 + share[3]*gain)
+		bets[0] = (bets[0] + each) * (1 + fractions[0]*gain)
+		bets[1] = (bets[1] + each) * (1 + fractions[1]*gain)
+		bets[2] = (bets[2] + each) * (1 + fractions[2]*gain)
+		bets[3] = (bets[3] + each) * (1 + fractions[3]*gain)
 		total0 += bets[0]
 		total1 += bets[1]
 		total2 += bets[2]
@@ -112,12 +112,12 @@ func (u *Urn) Merge(rows int, seen []int) {
 	each, together := u.release(rows)
 	all := float64(u.n + 1 + u.Rows)
 	for j := range u.Bets {
-		if j == len(u.at) {
+		if j == len(u.looks) {
 			each = together
 		}
-		for i, share := range oodFractions {
+		for i, fraction := range oodFractions {
 			u.Bets[j][i] += each
-			u.Bets[j][i] = min(u.Bets[j][i]*math.Exp(u.won(all, rows, seen, j, share)), mostCapital)
+			u.Bets[j][i] = min(u.Bets[j][i]*math.Exp(u.logGain(all, rows, seen, j, fraction)), maxCapital)
 		}
 	}
 	for j := range u.Seen {
@@ -129,24 +129,24 @@ func (u *Urn) Merge(rows int, seen []int) {
 
 // won returns the logarithm of the factor by which bet j on an OOD fraction multiplies its
 // capital.
-func (u *Urn) won(all float64, rows int, seen []int, j int, share float64) float64 {
-	if j < len(u.at) {
-		in := float64(u.at[j] + u.Seen[j])
+func (u *Urn) logGain(all float64, rows int, seen []int, j int, share float64) float64 {
+	if j < len(u.looks) {
+		in := float64(u.looks[j] + u.Seen[j])
 		out := all - in
 		hits, misses := float64(seen[j]), float64(rows-seen[j])
 		return rising(in+share*out, hits) - rising(in, hits) + rising((1-share)*out, misses) - rising(out, misses)
 	}
-	on := len(u.at)
+	on := len(u.looks)
 	if j == on {
-		on = min(widest, on)
+		on = min(mixedLooks, on)
 	}
 	var log, odds float64
 	above, more := all, rows // of the previous look
-	for k := 0; k <= len(u.at); k++ {
+	for k := 0; k <= len(u.looks); k++ {
 		var upto float64
 		var count int
-		if k < len(u.at) {
-			upto, count = float64(u.at[k]+u.Seen[k]), seen[k]
+		if k < len(u.looks) {
+			upto, count = float64(u.looks[k]+u.Seen[k]), seen[k]
 		}
 		law, hits := above-upto, float64(more-count)
 		log += rising(law*(1-share+share*odds), hits) - rising(law, hits)
@@ -168,18 +168,18 @@ func rising(a, m float64) float64 {
 // release moves capital from idle to the bets, for the given number of new rows. A third goes
 // to the bets on single looks, and a third to each of the other two.
 func (u *Urn) release(rows int) (each, together float64) {
-	bet := u.Idle * release * float64(rows) / float64(u.Rows+rows)
+	bet := u.Idle * releaseRate * float64(rows) / float64(u.Rows+rows)
 	u.Idle -= bet
 	bet /= 3 * float64(len(oodFractions))
-	return bet / float64(len(u.at)), bet
+	return bet / float64(len(u.looks)), bet
 }
 
 // settle caps bets, whose total capital is given, so that they stay finite.
 func (u *Urn) settle(total float64) {
-	if total > mostCapital {
+	if total > maxCapital {
 		for j := range u.Bets {
 			for i, bet := range u.Bets[j] {
-				u.Bets[j][i] = min(bet, mostCapital)
+				u.Bets[j][i] = min(bet, maxCapital)
 			}
 		}
 	}
@@ -201,17 +201,17 @@ func (u *Urn) Restore(s UrnState) bool {
 	if len(s.Seen) != len(u.Seen) || len(s.Bets) != len(u.Bets) || s.Rows < 0 || !(s.Idle > 0) {
 		return false
 	}
-	most := s.Rows
+	previous := s.Rows
 	for _, seen := range s.Seen {
-		if seen < 0 || seen > most {
+		if seen < 0 || seen > previous {
 			return false
 		}
-		most = seen
+		previous = seen
 	}
 	total := s.Idle
 	for _, bets := range s.Bets {
 		for _, bet := range bets {
-			if !(bet >= 0 && bet <= mostCapital) {
+			if !(bet >= 0 && bet <= maxCapital) {
 				return false
 			}
 			total += bet

@@ -65,7 +65,7 @@ func TestUrnIsAMartingale(t *testing.T) {
 				}
 			}
 			if p > delta {
-				t.Errorf("%d calibration rows: with probability %v the capital ever is 1/%v", n, p, delta)
+				t.Errorf("%d calibration rows: with probability %v the capital ever reaches 1/%v", n, p, delta)
 			}
 		}
 	}
@@ -181,8 +181,8 @@ func TestMeanOfUrnsIsNoEvidence(t *testing.T) {
 		return max(now, later)
 	}
 	if value := best(NewUrn(n), NewUrn(n)); value < 1.001 {
-		t.Errorf("the mean is %v where it is best to stop", value)
+		t.Errorf("the mean is %v at the best time to stop", value)
 	} else {
-		t.Logf("the mean is %v where it is best to stop", value)
+		t.Logf("the mean is %v at the best time to stop", value)
 	}
 }
