@@ -2,16 +2,17 @@ package hypothesis
 
 import "math"
 
-// Bins is the number of bins, all of one width, in a histogram of numbers from 0 to 1. The
-// first bin contains both of its ends, the others only the upper one.
+// Bins is the number of bins in a histogram of numbers from 0 to 1. All bins have the same
+// width. A bin contains its upper end but not its lower end, except that the first bin
+// contains 0.
 const Bins = 20
 
-// Bin returns the bin of v among n bins.
+// Bin returns the index of the bin that contains v, among n bins.
 func Bin(v float64, n int) int {
 	return min(max(int(math.Ceil(v*float64(n)*(1-1e-12)))-1, 0), n-1)
 }
 
-// Counts returns how many elements of x fall in each of Bins.
+// Counts returns the number of elements of x in each of the Bins.
 func Counts(x []float64) []int {
 	counts := make([]int, Bins)
 	for _, v := range x {
@@ -20,9 +21,9 @@ func Counts(x []float64) []int {
 	return counts
 }
 
-// PValues returns how many p-values of the given number of rows are expected in each of Bins.
-// A row that is exchangeable with n calibration rows has each possible p-value with equal
-// probability.
+// PValues returns the expected number of p-values in each of the Bins, for rows that are
+// exchangeable with n calibration rows. Such a row has each of the n+1 possible p-values with
+// equal probability.
 func PValues(rows, n int) []float64 {
 	expected := make([]float64, Bins)
 	for k := range n + 1 {

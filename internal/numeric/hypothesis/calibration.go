@@ -2,15 +2,15 @@ package hypothesis
 
 import "math"
 
-// Slack is the relative rounding error of α that intervals and sets tolerate. With it, 1−0.9
-// counts as 0.1.
+// Slack is the relative rounding error of α that intervals and sets tolerate. For example,
+// 1−0.9 counts as 0.1.
 const Slack = 1e-12
 
-// Forgive returns α enlarged by Slack.
+// Forgive returns α increased by Slack, so that rounding errors do not reduce a level.
 func Forgive(alpha float64) float64 { return alpha * (1 + Slack) }
 
-// Allowed returns the largest m in [0, n+1] with m/(n+1) ≤ α in floating point: the number of
-// n+1 exchangeable scores that may be called extreme.
+// Allowed returns the largest m in [0, n+1] with m/(n+1) ≤ α in floating point. It is the
+// number of n+1 exchangeable scores that may be flagged as extreme at level α.
 func Allowed(n int, alpha float64) int {
 	if math.IsNaN(alpha) {
 		panic("hypothesis: level is NaN")
@@ -26,24 +26,24 @@ func Allowed(n int, alpha float64) int {
 	return int(m)
 }
 
-// ExpectedCoverage returns the mean coverage of split conformal intervals and sets with n
-// calibration rows, if scores have no ties: ⌈(1−α)(n+1)⌉/(n+1).
+// ExpectedCoverage returns the mean coverage ⌈(1−α)(n+1)⌉/(n+1) of split conformal intervals
+// and sets with n calibration rows, if scores have no ties.
 func ExpectedCoverage(n int, alpha float64) float64 {
 	return 1 - float64(Allowed(n, Forgive(alpha)))/float64(n+1)
 }
 
-// LeastPValue returns the smallest p-value that n calibration rows allow.
+// LeastPValue returns the smallest p-value that n calibration rows can give.
 func LeastPValue(n int) float64 { return 1 / float64(n+1) }
 
-// LeastRows returns the least number n of calibration rows with which anything can be flagged
-// at false-alarm rate α: ⌈1/α⌉−1, the least n with LeastPValue(n) ≤ α. It returns math.MaxInt
-// if no number of rows suffices.
+// LeastRows returns ⌈1/α⌉−1, the smallest number of calibration rows with which rows can be
+// flagged at false-alarm rate α. This is the smallest n with LeastPValue(n) ≤ α. LeastRows
+// returns math.MaxInt if no number of rows is enough.
 func LeastRows(alpha float64) int {
 	n := math.Ceil(1/alpha) - 1
 	if !(n < 1<<53) {
 		return math.MaxInt
 	}
-	// The quotient is rounded in the same way as p-values are.
+	// Round the quotient in the same way as p-values.
 	if n > 0 && 1/n <= alpha {
 		n--
 	}
@@ -53,8 +53,9 @@ func LeastRows(alpha float64) int {
 	return max(int(n), 0)
 }
 
-// Halved returns how many of n calibration rows calibrate, if the other half fits the scores.
+// Halved returns the number of n calibration rows that calibrate if the other half fits the
+// scores.
 func Halved(n int) int { return n - n/2 }
 
-// Whole returns the least number of calibration rows of which n calibrate if they are Halved.
+// Whole returns the smallest number of calibration rows for which Halved returns n.
 func Whole(n int) int { return 2*n - 1 }

@@ -2,20 +2,21 @@ package hypothesis
 
 import "fmt"
 
-// ClassShare compares how often one class is predicted in two sets of rows.
+// ClassShare compares how often a class is predicted in two sets of rows.
 type ClassShare struct {
 	Calibration, Audited float64 // fraction of the rows with this predicted class; NaN without rows
 
-	// PValue is at most the probability that any class differs as much if both sets come from
-	// the same source.
+	// PValue is the adjusted p-value of the hypothesis that the class is equally frequent in
+	// both.
 	PValue float64
 }
 
-// ClassShares compares how many calibration rows and how many audited rows are predicted to be
-// of each class. It uses Fisher's exact test of each class against all others: twice the
-// smaller tail of the hypergeometric distribution. It adjusts the p-values for the number of
-// classes (Holm): with probability 1−α, no class that is equally frequent in both gets a
-// p-value of α or less.
+// ClassShares compares the frequencies of predicted classes in the calibration rows and the
+// audited rows. The arguments are the numbers of rows with each predicted class. Each class is
+// compared with all other classes by Fisher's exact test: the p-value is twice the smaller
+// tail of the hypergeometric distribution. The p-values are adjusted for the number of classes
+// (Holm). With probability 1−α, no class that is equally frequent in both gets an adjusted
+// p-value of at most α.
 //
 // References: Fisher (1935), The Logic of Inductive Inference; Holm (1979), A Simple
 // Sequentially Rejective Multiple Test Procedure.

@@ -9,7 +9,8 @@ import (
 	"github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// TestClassShares compares with SciPy; see the script beside the file.
+// TestClassShares compares p-values with SciPy. calibrate/testdata/audit.py computed the
+// reference.
 func TestClassShares(t *testing.T) {
 	var reference struct {
 		Shares []struct {
@@ -43,7 +44,7 @@ func TestClassShares(t *testing.T) {
 	}
 }
 
-// TestHolm compares with p.adjust(p, "holm") of R.
+// TestHolm compares adjusted p-values with p.adjust(p, "holm") of R.
 func TestHolm(t *testing.T) {
 	got := hypothesis.Holm([]float64{.04, .001, .03, .9, .012})
 	for i, want := range []float64{.09, .005, .09, .9, .048} {

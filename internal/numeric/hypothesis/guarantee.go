@@ -1,6 +1,6 @@
 package hypothesis
 
-// Kinds of guarantees.
+// Names of the guarantees that an evaluation tests.
 const (
 	FalseAlarmRate   = "false_alarm_rate"
 	IntervalCoverage = "interval_coverage"
@@ -9,7 +9,7 @@ const (
 	SelectiveError   = "selective_error"
 )
 
-// Verdicts on guarantees.
+// Results of the test of a guarantee.
 const (
 	Met        = "met"
 	Violated   = "violated"

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Unlikely bounds the probability that an evaluation names a part of the rows as different
-// from the others although none is.
+// Unlikely is the largest probability that an evaluation reports a group of rows as different
+// from the other rows although no group differs.
 const Unlikely = .05
 
-// Holm adjusts the p-values of several tests for their number: with probability 1−α no true
-// hypothesis gets an adjusted p-value of α or less, however the tests depend on each other.
+// Holm adjusts the p-values of several tests for their number. With probability 1−α, no true
+// hypothesis gets an adjusted p-value of at most α, even if the tests depend on each other.
 //
 // Reference: Holm (1979), A Simple Sequentially Rejective Multiple Test Procedure.
 func Holm(p []float64) []float64 {

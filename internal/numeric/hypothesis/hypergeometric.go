@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// Hypergeometric returns the probability that at most k of draws are marked, if they are drawn
-// without replacement from total items, marked of them marked.
+// Hypergeometric returns the probability that at most k marked items are drawn. The draws are
+// without replacement from total items, of which marked items are marked.
 func Hypergeometric(k, draws, marked, total int) float64 {
 	minMarked, maxMarked := max(0, draws-(total-marked)), min(draws, marked)
 	switch {
@@ -36,5 +36,5 @@ func Hypergeometric(k, draws, marked, total int) float64 {
 	return max(0, 1-sum)
 }
 
-// choose returns the logarithm of a binomial coefficient.
+// logChoose returns the logarithm of the binomial coefficient of n and k.
 func logChoose(n, k float64) float64 { return -math.Log(n+1) - mathext.Lbeta(n-k+1, k+1) }

@@ -12,7 +12,7 @@ import (
 	. "github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// reference is the content of testdata/evidence.json, which evidence.py writes.
+// reference is the content of testdata/evidence.json, which testdata/evidence.py writes.
 type reference struct {
 	Shares []struct {
 		Count, N  int
@@ -72,8 +72,8 @@ func TestAgreesWithSciPy(t *testing.T) {
 	}
 }
 
-// TestMissesOfConformal checks that misses among new rows follow AtLeast, over draws of
-// calibration rows and new rows.
+// TestMissesOfConformal checks that the number of misses among new rows has the distribution
+// of AtLeast, over draws of calibration rows and new rows.
 func TestMissesOfConformal(t *testing.T) {
 	const n, rows, alpha, trials = 99, 60, .1, 20000
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -106,8 +106,8 @@ func TestMissesOfConformal(t *testing.T) {
 	}
 }
 
-// TestRowsFor checks that the power is reached with the returned number of rows and more, but
-// not with one row less.
+// TestRowsFor checks that the power is reached with the returned number of rows and with more
+// rows, but not with one row fewer.
 func TestRowsFor(t *testing.T) {
 	for _, c := range []struct {
 		m    Misses
@@ -128,8 +128,8 @@ func TestRowsFor(t *testing.T) {
 	}
 }
 
-// TestNeededIsSane checks that following the advice does not lead to more advice, and that one
-// more calibration row never makes the advice more demanding.
+// TestNeededIsSane checks that following the advice of Needed does not lead to more advice. It
+// also checks that one more calibration row never needs more rows.
 func TestNeededIsSane(t *testing.T) {
 	const doubt, power = .01, .8
 	for _, alpha := range []float64{.5, .1, .05, .01} {
@@ -168,7 +168,7 @@ func TestNeededIsSane(t *testing.T) {
 }
 
 // TestKolmogorovIsUniform checks that p-values are uniform or larger if both samples come from
-// one distribution, with and without ties.
+// the same distribution, with and without ties.
 func TestKolmogorovIsUniform(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	const trials = 2000
@@ -195,8 +195,8 @@ func TestKolmogorovIsUniform(t *testing.T) {
 	}
 }
 
-// TestAgreement compares with scikit-learn's cohen_kappa_score: (agreed − chance)/(1 −
-// chance), computed from the fractions, is 2/11.
+// TestAgreement compares agreement with scikit-learn's cohen_kappa_score. The score is (agreed
+// − chance)/(1 − chance) if both are fractions, which is 2/11 for these labels.
 func TestAgreement(t *testing.T) {
 	a, b := []int{0, 0, 0, 1, 1, 2}, []int{0, 0, 1, 1, 2, 0}
 	agreed, chance := Agreement(a, b)
@@ -208,7 +208,7 @@ func TestAgreement(t *testing.T) {
 	}
 }
 
-// TestMissesOfMany compares with sums of fractions of integers.
+// TestMissesOfMany compares probabilities for many rows with exact sums of rational numbers.
 func TestMissesOfMany(t *testing.T) {
 	for _, c := range []struct {
 		m           Misses

@@ -2,10 +2,10 @@ package hypothesis
 
 import "math"
 
-// Kolmogorov compares two increasing samples. It returns the largest distance of their
-// distribution functions, and approximately the probability of a distance that large if both
-// come from one distribution. The approximation is the limit for many rows. Ties only make the
-// probability larger.
+// Kolmogorov compares two sorted samples. It returns the largest distance between their
+// distribution functions. It also returns the approximate probability of a distance at least
+// this large if both samples come from the same distribution. The approximation is the limit
+// for many rows. Ties can only make the probability larger.
 //
 // References: Smirnov (1939); Hodges (1958), The Significance Probability of the
 // Smirnov Two-Sample Test.
@@ -27,7 +27,8 @@ func Kolmogorov(a, b []float64) (distance, probability float64) {
 	return distance, brownianTail(distance * math.Sqrt(n*m/(n+m)))
 }
 
-// beyond returns the probability that the supremum of the absolute Brownian bridge exceeds x.
+// brownianTail returns the probability that the supremum of the absolute Brownian bridge
+// exceeds x.
 func brownianTail(x float64) float64 {
 	var sum float64
 	if x < 1 {

@@ -1,8 +1,8 @@
 package hypothesis
 
-// Looks returns the ranks among n calibration rows at which rows are counted: those of the
-// p-values ½, ¼, ⅛, … down to the smallest possible. More ranks would add little information,
-// and each would need a part of the allowed error.
+// Looks returns the ranks among n calibration rows at which rows are counted. They correspond
+// to the p-values ½, ¼, ⅛, … down to the smallest possible one. More ranks would add little
+// information, but each would need its own part of the allowed error.
 func Looks(n int) []int {
 	var ranks []int
 	for divisor := 2; ; divisor *= 2 {

@@ -2,8 +2,8 @@ package hypothesis
 
 import "gonum.org/v1/gonum/mathext"
 
-// Interval returns the interval of Clopper & Pearson (1934), with the given confidence, for
-// the probability of an event that occurred count times in n trials. It is [0, 1] if n is 0.
+// Interval returns the confidence interval of Clopper & Pearson (1934) for the probability of
+// an event that occurred count times in n trials. If n is 0, the interval is [0, 1].
 func Interval(count, n int, confidence float64) (low, high float64) {
 	k, rest, tail := float64(count), float64(n-count), (1-confidence)/2
 	low, high = 0, 1

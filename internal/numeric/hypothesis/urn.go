@@ -2,21 +2,23 @@ package hypothesis
 
 import "math"
 
-// Urn bets that rows have smaller ranks than they would have if they were exchangeable with n
-// calibration rows. Exchangeable rows follow a Pólya urn: after t rows, c of them with a rank
-// of at most k, the next row has such a rank with probability (k+c)/(n+1+t).
+// Urn bets that rows have smaller ranks than rows that are exchangeable with n calibration
+// rows. Exchangeable rows follow a Pólya urn: if c of the first t rows have a rank of at most
+// k, the next row has such a rank with probability (k+c)/(n+1+t).
 //
-// Its capital begins at 1 and is never negative. If rows are exchangeable, the capital stays
-// the same on average, whatever the rows before. It is therefore a test martingale, which ever
-// reaches 1/δ with probability at most δ (Ville).
+// The capital of an Urn starts at 1 and is never negative. If rows are exchangeable, the
+// expected capital after the next row equals the current capital. The capital is therefore a
+// test martingale, which ever reaches 1/δ with probability at most δ (Ville).
 //
 // Each bet assumes that a fraction ε of all rows is OOD and that the others follow the urn.
-// OOD rows are assumed to have a rank of at most k, one of Looks, distributed below k as in
-// the urn. Two more bets mix these: one all k equally, for densities of p-values that fall
-// like 1/p, and one the three largest k, for rows that are all shifted a little. It is not
-// known which bet is right, and from when on. A part of the capital is therefore idle and goes
-// to the bets little by little: after t rows about t^−¼ of it is left. A change after a
-// million rows is thus noticed not much later than a change at the beginning.
+// OOD rows are assumed to have a rank of at most k, with the same distribution below k as in
+// the urn. There is a bet for each k in Looks. Another bet mixes all k equally, which suits
+// densities of p-values that fall like 1/p. A third kind mixes the three largest k, which
+// suits a small shift of all rows.
+//
+// The best bet is not known, nor is the time of a change. Part of the capital is therefore
+// idle and moves to the bets slowly: after t rows, a fraction of about t^−¼ is left. A change
+// after a million rows is thus detected not much later than a change at the beginning.
 //
 // References: Ville (1939); Vovk, Nouretdinov & Gammerman (2003), Testing
 // Exchangeability On-Line; Herbster & Warmuth (1998), Tracking the Best Expert.
@@ -31,26 +33,28 @@ type UrnState struct {
 	Rows int
 	Seen []int   // number of rows with a rank of at most k, for each k in Looks
 	Idle float64 // capital that no bet uses
-	// Bets holds the capital of the bets: one row for each look, one for the largest looks
-	// together, one for all looks together; one column for each of oodFractions.
+	// Bets holds the capital of each bet. There is one row for each k in Looks, then one for
+	// the largest k together and one for all k together. There is one column for each of
+	// oodFractions.
 	Bets [][4]float64
 	Peak float64 // largest capital so far
 }
 
-// oodFractions are the fractions of OOD rows that the bets assume.
+// oodFractions holds the fractions of OOD rows that the bets assume.
 var oodFractions = [4]float64{1. / 128, 1. / 32, 1. / 8, 1. / 2}
 
-// widest is the number of looks that share one bet, besides the bet on all looks.
+// mixedLooks is the number of the largest k that one bet mixes.
 const mixedLooks = 3
 
-// release is about the fraction of the idle capital that goes to the bets while the number of
-// rows doubles.
+// releaseRate is the approximate fraction of the idle capital that moves to the bets while the
+// number of rows doubles.
 const releaseRate = .25
 
-// mostCapital caps the capital of a bet, far above any 1/δ.
+// maxCapital is the largest capital of a bet, so that the capital stays finite. It is far
+// above any 1/δ.
 const maxCapital = 1e100
 
-// NewUrn returns an Urn of n calibration rows that has seen no rows.
+// NewUrn returns an Urn for n calibration rows that has counted no rows.
 func NewUrn(n int) *Urn {
 	looks := Looks(n)
 	return &Urn{n: n, looks: looks, UrnState: UrnState{
@@ -58,16 +62,17 @@ func NewUrn(n int) *Urn {
 	}}
 }
 
-// Looks returns the ranks at which rows are counted, in decreasing order.
+// Looks returns the values k for which rows with a rank of at most k are counted, in
+// decreasing order.
 func (u *Urn) Looks() []int { return u.looks }
 
-// Add counts a row whose rank is at most each of the first looks ranks of Looks.
+// Add counts a row. Its rank is at most k for the first looks values k of Looks.
 func (u *Urn) Add(looks int) {
 	each, together := u.release(1)
 	all := float64(u.n + 1 + u.Rows)
 	mixed := min(mixedLooks, len(u.looks))
 	var odds, sum, sumMixed float64
-	// Four separate sums, which the processor computes in parallel.
+	// The processor computes four separate sums in parallel.
 	var total0, total1, total2, total3 float64
 	fractions := oodFractions
 	for j := range u.Bets {
@@ -99,12 +104,13 @@ func (u *Urn) Add(looks int) {
 	u.settle(total0 + total1 + total2 + total3)
 }
 
-// Merge counts several rows at once: seen[i] of them have a rank of at most Looks()[i]. Their
-// order does not matter.
+// Merge counts several rows at once. seen[i] of them have a rank of at most Looks()[i]. The
+// result does not depend on their order.
 //
-// If rows are exchangeable, the counts of ranks between looks are Dirichlet-multinomial, with
-// parameters in proportion to the probabilities of the next row. A bet scales the parameters
-// as it scales these probabilities. For one row this is the bet of Add.
+// If rows are exchangeable, the counts of ranks between looks are Dirichlet-multinomial. Their
+// parameters are proportional to the probabilities of the next row. A bet scales the
+// parameters in the same way as these probabilities. For one row, the bet therefore equals the
+// bet of Add.
 func (u *Urn) Merge(rows int, seen []int) {
 	if rows == 0 {
 		return
@@ -127,8 +133,8 @@ func (u *Urn) Merge(rows int, seen []int) {
 	u.settle(u.Capital() - u.Idle)
 }
 
-// won returns the logarithm of the factor by which bet j on an OOD fraction multiplies its
-// capital.
+// logGain returns the logarithm of the factor by which bet j on an OOD fraction multiplies its
+// capital. all is the sum of the parameters of the urn.
 func (u *Urn) logGain(all float64, rows int, seen []int, j int, share float64) float64 {
 	if j < len(u.looks) {
 		in := float64(u.looks[j] + u.Seen[j])
@@ -158,15 +164,16 @@ func (u *Urn) logGain(all float64, rows int, seen []int, j int, share float64) f
 	return log
 }
 
-// rising returns the logarithm of Γ(a+m)/Γ(a).
+// rising returns log Γ(a+m)/Γ(a), the logarithm of the rising factorial.
 func rising(a, m float64) float64 {
 	above, _ := math.Lgamma(a + m)
 	below, _ := math.Lgamma(a)
 	return above - below
 }
 
-// release moves capital from idle to the bets, for the given number of new rows. A third goes
-// to the bets on single looks, and a third to each of the other two.
+// release moves idle capital to the bets, for the given number of new rows. One third goes to
+// the bets on single looks, and one third to each of the two other bets. each and together are
+// the capital for a bet on a single look and for another bet.
 func (u *Urn) release(rows int) (each, together float64) {
 	bet := u.Idle * releaseRate * float64(rows) / float64(u.Rows+rows)
 	u.Idle -= bet
@@ -174,7 +181,8 @@ func (u *Urn) release(rows int) (each, together float64) {
 	return bet / float64(len(u.looks)), bet
 }
 
-// settle caps bets, whose total capital is given, so that they stay finite.
+// settle limits the capital of each bet to maxCapital and updates Peak. total is the capital
+// of all bets.
 func (u *Urn) settle(total float64) {
 	if total > maxCapital {
 		for j := range u.Bets {
@@ -186,7 +194,7 @@ func (u *Urn) settle(total float64) {
 	u.Peak = max(u.Peak, u.Idle+total)
 }
 
-// Capital returns the total capital, bet and idle.
+// Capital returns the capital of all bets together with the idle capital.
 func (u *Urn) Capital() float64 {
 	total := u.Idle
 	for _, bets := range u.Bets {
@@ -195,8 +203,8 @@ func (u *Urn) Capital() float64 {
 	return total
 }
 
-// Restore sets the state, and reports whether an Urn of that many calibration rows can have
-// it.
+// Restore sets the state, and reports whether an Urn with this number of calibration rows can
+// have this state.
 func (u *Urn) Restore(s UrnState) bool {
 	if len(s.Seen) != len(u.Seen) || len(s.Bets) != len(u.Bets) || s.Rows < 0 || !(s.Idle > 0) {
 		return false

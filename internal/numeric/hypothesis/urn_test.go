@@ -9,7 +9,7 @@ import (
 	. "github.com/attach-uncertainty/attach/internal/numeric/hypothesis"
 )
 
-// clone returns an Urn of n calibration rows in the same state.
+// clone returns a copy of u, an Urn with n calibration rows.
 func clone(t *testing.T, n int, u *Urn) *Urn {
 	t.Helper()
 	s := u.UrnState
@@ -21,7 +21,7 @@ func clone(t *testing.T, n int, u *Urn) *Urn {
 	return c
 }
 
-// hits returns how many of the looks are at least rank.
+// hits returns the number of looks that are at least rank.
 func hits(u *Urn, rank int) int {
 	j := 0
 	for j < len(u.Looks()) && rank <= u.Looks()[j] {
@@ -30,8 +30,8 @@ func hits(u *Urn, rank int) int {
 	return j
 }
 
-// TestUrnIsAMartingale enumerates all sequences of ranks. On average the capital stays 1, and
-// it ever reaches 1/δ with probability at most δ.
+// TestUrnIsAMartingale enumerates all sequences of ranks. It checks that the mean capital
+// stays 1, and that the capital ever reaches 1/δ with probability at most δ.
 func TestUrnIsAMartingale(t *testing.T) {
 	for _, size := range [][2]int{{1, 12}, {2, 8}, {4, 6}, {7, 5}} {
 		n, rows := size[0], size[1]
@@ -154,9 +154,9 @@ func TestUrnKeepsItsNumbers(t *testing.T) {
 	}
 }
 
-// TestMeanOfUrnsIsNoEvidence shows why Merge adds up rows. Two urns of the same calibration
-// rows are martingales each, but an observer of both can stop when their mean exceeds 1 on
-// average.
+// TestMeanOfUrnsIsNoEvidence shows why Merge adds rows and not capital. Two urns with the same
+// calibration rows are both martingales. Their mean is not: an observer of both can stop at a
+// time at which the expected mean exceeds 1.
 func TestMeanOfUrnsIsNoEvidence(t *testing.T) {
 	const n, rows = 1, 5
 	var best func(a, b *Urn) float64
