@@ -14,24 +14,24 @@ import (
 const confidenceLevel = .95
 
 // inSide is the number of the in-distribution side. OOD set k is side k+1.
-const inSide = 0
+const inIndex = 0
 
 // drawing returns the random stream for the rows of one side. It depends on neither the method
 // nor the other sides.
-func drawing(seed uint64, side int) *rand.PCG {
-	return rand.NewPCG(seed, 0x9e3779b97f4a7c15*uint64(side+1))
+func newStream(seed uint64, index int) *rand.PCG {
+	return rand.NewPCG(seed, 0x9e3779b97f4a7c15*uint64(index+1))
 }
 
 // draw draws as many rows as there are, with replacement, and counts them by their place.
-func draw(r *rand.PCG, place []int32, counts []int32) {
+func draw(r *rand.PCG, groups []int32, counts []int32) {
 	clear(counts)
-	n := uint64(len(place))
-	for i := 0; i < len(place); i += 2 {
+	n := uint64(len(groups))
+	for i := 0; i < len(groups); i += 2 {
 		// One 64-bit number picks two rows.
 		u := r.Uint64()
-		counts[place[(u>>32)*n>>32]]++
-		if i+1 < len(place) {
-			counts[place[(u&math.MaxUint32)*n>>32]]++
+		counts[groups[(u>>32)*n>>32]]++
+		if i+1 < len(groups) {
+			counts[groups[(u&math.MaxUint32)*n>>32]]++
 		}
 	}
 }
@@ -51,29 +51,29 @@ func Bootstrap(ctx context.Context, in, out []float64, resamples int, seed uint6
 	if err != nil {
 		return nil, err
 	}
-	placeIn, placeOut := c.places(in), c.places(out)
-	drawIn, drawOut := drawing(seed, inSide), drawing(seed, set+1)
-	again := curve{in: make([]int32, len(c.in)), out: make([]int32, len(c.out)), nIn: c.nIn, nOut: c.nOut}
+	groupsIn, groupsOut := c.indices(in), c.indices(out)
+	streamIn, streamOut := newStream(seed, inIndex), newStream(seed, set+1)
+	resample := curve{in: make([]int32, len(c.in)), out: make([]int32, len(c.out)), nIn: c.nIn, nOut: c.nOut}
 	drawn := make([]Metrics, resamples)
 	for i := range drawn {
 		if i%checkEvery == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		draw(drawIn, placeIn, again.in)
-		draw(drawOut, placeOut, again.out)
-		drawn[i] = again.metrics()
+		draw(streamIn, groupsIn, resample.in)
+		draw(streamOut, groupsOut, resample.out)
+		drawn[i] = resample.metrics()
 	}
 	return drawn, nil
 }
 
 // places returns the index of the threshold that equals each score.
-func (c curve) places(scores []float64) []int32 {
-	place := make([]int32, len(scores))
+func (c curve) indices(scores []float64) []int32 {
+	indices := make([]int32, len(scores))
 	for i, s := range scores {
 		k, _ := slices.BinarySearchFunc(c.thresholds, s, func(a, b float64) int { return cmp.Compare(b, a) })
-		place[i] = int32(k)
+		indices[i] = int32(k)
 	}
-	return place
+	return indices
 }
 
 // BootstrapAURC is Bootstrap for AURC. It draws in-distribution rows in the same way.
@@ -84,24 +84,24 @@ func BootstrapAURC(ctx context.Context, scores []float64, wrong []bool, resample
 	}
 	// Correct predictions are counted in the first half, wrong ones in the second.
 	distinct := len(r.thresholds)
-	place := make([]int32, len(scores))
+	groups := make([]int32, len(scores))
 	for i, s := range scores {
 		k, _ := slices.BinarySearch(r.thresholds, s)
 		if wrong[i] {
 			k += distinct
 		}
-		place[i] = int32(k)
+		groups[i] = int32(k)
 	}
-	stream := drawing(seed, inSide)
+	stream := newStream(seed, inIndex)
 	counts := make([]int32, 2*distinct)
-	again := risks{right: counts[:distinct], wrong: counts[distinct:]}
+	resample := risks{right: counts[:distinct], wrong: counts[distinct:]}
 	drawn := make([]float64, resamples)
 	for i := range drawn {
 		if i%checkEvery == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		draw(stream, place, counts)
-		drawn[i] = again.area()
+		draw(stream, groups, counts)
+		drawn[i] = resample.area()
 	}
 	return drawn, nil
 }
@@ -109,14 +109,14 @@ func BootstrapAURC(ctx context.Context, scores []float64, wrong []bool, resample
 // IntervalsOf returns a struct T, such as compare.Intervals, with the interval of each metric,
 // in the order of the fields. drawn comes from Bootstrap and must not be empty.
 func IntervalsOf[T any](drawn []Metrics) (v T) {
-	of := make([][]float64, len(Figures[float64](&Metrics{})))
+	values := make([][]float64, len(Figures[float64](&Metrics{})))
 	for i := range drawn {
 		for f, x := range Figures[float64](&drawn[i]) {
-			of[f] = append(of[f], *x)
+			values[f] = append(values[f], *x)
 		}
 	}
 	for f, ends := range Figures[[2]float64](&v) {
-		*ends = Interval(of[f])
+		*ends = Interval(values[f])
 	}
 	return v
 }

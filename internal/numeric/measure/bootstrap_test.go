@@ -146,19 +146,19 @@ func TestBootstrapCoversAsDeLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	placement := func(of, among []float64, above bool) float64 {
+	placement := func(scores, others []float64, above bool) float64 {
 		var v float64
-		for _, x := range of {
+		for _, x := range scores {
 			n := 0.
-			for _, y := range among {
+			for _, y := range others {
 				if (x > y) == above {
 					n++
 				}
 			}
-			d := n/float64(len(among)) - auroc
+			d := n/float64(len(others)) - auroc
 			v += d * d
 		}
-		return v / float64(len(of)-1) / float64(len(of))
+		return v / float64(len(scores)-1) / float64(len(scores))
 	}
 	sigma := math.Sqrt(placement(out, in, true) + placement(in, out, false))
 	drawn, err := measure.Bootstrap(context.Background(), in, out, 4000, 1, 0)
@@ -184,10 +184,10 @@ func TestBootstrapIsSeeded(t *testing.T) {
 		return measure.IntervalsOf[compare.Intervals](v)
 	}
 	if interval(1) != interval(1) {
-		t.Error("the same seed gives other intervals")
+		t.Error("equal seeds give different intervals")
 	}
 	if interval(1) == interval(2) {
-		t.Error("another seed gives the same intervals")
+		t.Error("different seeds give equal intervals")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -10,8 +10,8 @@ import "fmt"
 // level.
 type Forecasts struct {
 	Levels    []float64 // increasing, in (0,1)
-	Quantiles []float32 // n×len(Levels), row-major
-	Y         []float64 // n
+	Quantiles []float32 // predicted quantiles of n rows, n×len(Levels), row-major
+	Y         []float64 // true targets, n
 }
 
 // row returns the quantiles of row i.

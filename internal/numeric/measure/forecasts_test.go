@@ -33,7 +33,7 @@ func readForecasts(t *testing.T) forecastReference {
 }
 
 // at returns the Gaussian forecasts at levels.
-func (r forecastReference) at(levels []float64) Forecasts {
+func (r forecastReference) forecastsAt(levels []float64) Forecasts {
 	f := Forecasts{Levels: levels, Y: r.Y}
 	for i := range r.Y {
 		for _, tau := range levels {
@@ -61,13 +61,13 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 
 func TestForecastMetrics(t *testing.T) {
 	r := readForecasts(t)
-	f := r.at(levelsBetween(99))
+	f := r.forecastsAt(levelsBetween(99))
 	for l, loss := range f.Pinball() {
 		near(t, "pinball", loss, r.Pinball[l], 1e-6)
 	}
 	near(t, "check score", stat.Mean(f.Pinball(), nil), r.CheckScore, 1e-6)
 
-	dense := r.at(levelsBetween(9999))
+	dense := r.forecastsAt(levelsBetween(9999))
 	near(t, "CRPS of a Gaussian", dense.CRPS(), r.CRPSGaussian, 1e-4)
 	for i, p := range dense.PIT() {
 		near(t, "PIT", p, r.PIT[i], 1e-4)
@@ -76,7 +76,7 @@ func TestForecastMetrics(t *testing.T) {
 
 func TestCRPSOfGrid(t *testing.T) {
 	r := readForecasts(t)
-	f := r.at([]float64{0.05, 0.3, 0.5, 0.9})
+	f := r.forecastsAt([]float64{0.05, 0.3, 0.5, 0.9})
 	for i, want := range r.CRPSGrid {
 		one := Forecasts{Levels: f.Levels, Quantiles: f.row(i), Y: r.Y[i : i+1]}
 		near(t, "CRPS of a row", one.CRPS(), want, 1e-5)
@@ -97,10 +97,10 @@ func TestPIT(t *testing.T) {
 		{[]float32{1, 2, 3, 4}, 9, 1},
 		{[]float32{1, 2, 3, 4}, 2, 0.3},
 		{[]float32{1, 2, 3, 4}, 2.25, 0.35},
-		{[]float32{1, 2, 3, 4}, 1, 0.05}, // the lowest quantile carries all probability below it
-		{[]float32{1, 2, 3, 4}, 4, 0.95}, // the highest quantile carries all probability above it
-		{[]float32{1, 2, 2, 4}, 2, 0.4},  // a jump
-		{[]float32{5, 5, 5, 5}, 5, 0.5},  // only a jump
+		{[]float32{1, 2, 3, 4}, 1, 0.05}, // all probability below 0.1 is at the lowest quantile
+		{[]float32{1, 2, 3, 4}, 4, 0.95}, // all probability above 0.9 is at the highest quantile
+		{[]float32{1, 2, 2, 4}, 2, 0.4},  // y equals two of the quantiles
+		{[]float32{5, 5, 5, 5}, 5, 0.5},  // y equals all quantiles
 		{[]float32{1, 2, 2, 4}, 3, 0.7},
 	} {
 		f := Forecasts{Levels: levels, Quantiles: tt.q, Y: []float64{tt.y}}

@@ -39,7 +39,7 @@ func AUROC(in, out []float64) (float64, error) {
 // curve counts the rows with each distinct score, from the highest score to the lowest.
 type curve struct {
 	thresholds []float64
-	in, out    []int32 // rows with exactly this score
+	in, out    []int32 // number of rows with each threshold as score
 	nIn, nOut  int
 }
 
@@ -97,7 +97,7 @@ func (c curve) metrics() Metrics {
 	flaggedIn, flaggedOut := 0, 0
 	// Twice the Mann–Whitney statistic and the numerator of FPR − TPR are integers, so that
 	// the sums are exact up to 2⁵³.
-	var twice, lead, precisionIn, precisionOut float64
+	var twiceMannWhitney, minDifference, precisionIn, precisionOut float64
 	found := false
 	m := Metrics{FPR95In: 1}
 	for k, in := range c.in {
@@ -106,18 +106,18 @@ func (c curve) metrics() Metrics {
 			continue
 		}
 		if in > 0 {
-			twice += float64(in) * float64(2*flaggedOut+out)
+			twiceMannWhitney += float64(in) * float64(2*flaggedOut+out)
 			// This term is the fraction of in-distribution rows among the rows that score at
 			// most the current threshold.
-			rest := c.nIn - flaggedIn
-			precisionIn += float64(in) * float64(rest) / float64(rest+c.nOut-flaggedOut)
+			remaining := c.nIn - flaggedIn
+			precisionIn += float64(in) * float64(remaining) / float64(remaining+c.nOut-flaggedOut)
 			flaggedIn += in
 		}
 		if out > 0 {
 			flaggedOut += out
 			precisionOut += float64(out) * float64(flaggedOut) / float64(flaggedIn+flaggedOut)
 		}
-		lead = min(lead, float64(flaggedIn)*nOut-float64(flaggedOut)*nIn)
+		minDifference = min(minDifference, float64(flaggedIn)*nOut-float64(flaggedOut)*nIn)
 		if !found && flaggedOut >= needOut {
 			found = true
 			m.FPR95 = float64(flaggedIn) / nIn
@@ -126,19 +126,19 @@ func (c curve) metrics() Metrics {
 			m.FPR95In = float64(c.nOut-flaggedOut) / nOut
 		}
 	}
-	m.AUROC = twice / 2 / (nIn * nOut)
+	m.AUROC = twiceMannWhitney / 2 / (nIn * nOut)
 	m.AUPRIn, m.AUPROut = precisionIn/nIn, precisionOut/nOut
-	m.DetectionError = (1 + lead/(nIn*nOut)) / 2
+	m.DetectionError = (1 + minDifference/(nIn*nOut)) / 2
 	return m
 }
 
 // atLeast returns the smallest count k with k/n ≥ share.
-func atLeast(share float64, n int) int {
-	k := int(share * float64(n))
-	for k > 0 && float64(k-1)/float64(n) >= share {
+func atLeast(fraction float64, n int) int {
+	k := int(fraction * float64(n))
+	for k > 0 && float64(k-1)/float64(n) >= fraction {
 		k--
 	}
-	for float64(k)/float64(n) < share {
+	for float64(k)/float64(n) < fraction {
 		k++
 	}
 	return k

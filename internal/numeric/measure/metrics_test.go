@@ -57,8 +57,8 @@ func TestMetricsAgreeWithScikitLearn(t *testing.T) {
 					t.Errorf("%s = %v, scikit-learn has %v", m.name, m.got, m.want)
 				}
 			}
-			if alone, err := measure.AUROC(c.In, c.Out); err != nil || alone != got.AUROC {
-				t.Errorf("AUROC alone = %v, %v; together %v", alone, err, got.AUROC)
+			if auroc, err := measure.AUROC(c.In, c.Out); err != nil || auroc != got.AUROC {
+				t.Errorf("AUROC returns %v, %v; Evaluate %v", auroc, err, got.AUROC)
 			}
 		})
 	}

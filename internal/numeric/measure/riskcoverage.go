@@ -26,10 +26,10 @@ func RiskCoverage(scores []float64, wrong []bool, limit int) ([]RiskPoint, error
 	}
 	n := float64(len(scores))
 	points := make([]RiskPoint, len(r.thresholds))
-	answered, errs := 0, 0
+	accepted, errs := 0, 0
 	for k, threshold := range r.thresholds {
-		answered, errs = answered+int(r.right[k]+r.wrong[k]), errs+int(r.wrong[k])
-		points[k] = RiskPoint{Coverage: float64(answered) / n, Risk: float64(errs) / float64(answered), Threshold: threshold}
+		accepted, errs = accepted+int(r.right[k]+r.wrong[k]), errs+int(r.wrong[k])
+		points[k] = RiskPoint{Coverage: float64(accepted) / n, Risk: float64(errs) / float64(accepted), Threshold: threshold}
 	}
 	return thinned(points, limit, func(p RiskPoint) float64 { return p.Coverage }), nil
 }
@@ -76,16 +76,16 @@ func newRisks(scores []float64, wrong []bool) (risks, error) {
 
 // area uses only the counts, not the thresholds.
 func (r risks) area() float64 {
-	answered, errs := 0, 0
+	accepted, errs := 0, 0
 	var sum float64
 	for k, right := range r.right {
 		wrong := int(r.wrong[k])
 		tied := int(right) + wrong
 		// On average over all orders, j·wrong/tied of the first j tied rows are wrong.
 		for j := 1; j <= tied; j++ {
-			sum += (float64(errs) + float64(j*wrong)/float64(tied)) / float64(answered+j)
+			sum += (float64(errs) + float64(j*wrong)/float64(tied)) / float64(accepted+j)
 		}
-		answered, errs = answered+tied, errs+wrong
+		accepted, errs = accepted+tied, errs+wrong
 	}
-	return sum / float64(answered)
+	return sum / float64(accepted)
 }

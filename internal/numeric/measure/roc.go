@@ -33,13 +33,13 @@ func ROC(in, out []float64, limit int) ([]ROCPoint, error) {
 // thinned keeps at most limit points, including both ends, evenly spaced in share, which rises
 // to 1. It keeps each point that is the first to reach the next of limit−1 equal steps. A
 // limit below 2 keeps all points.
-func thinned[P any](points []P, limit int, share func(P) float64) []P {
+func thinned[P any](points []P, limit int, position func(P) float64) []P {
 	if limit < 2 || len(points) <= limit {
 		return points
 	}
 	thin := points[:1]
 	for _, p := range points[1:] {
-		if done := len(thin); done < limit-1 && share(p) < 1 && share(p) >= float64(done)/float64(limit-1) {
+		if count := len(thin); count < limit-1 && position(p) < 1 && position(p) >= float64(count)/float64(limit-1) {
 			thin = append(thin, p)
 		}
 	}
