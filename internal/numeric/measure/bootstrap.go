@@ -13,21 +13,23 @@ import (
 // confidenceLevel is the level of all confidence intervals.
 const confidenceLevel = .95
 
-// inSide is the number of the in-distribution side. OOD set k is side k+1.
+// inIndex is the index of the in-distribution rows among the random streams. OOD set k has the
+// index k+1.
 const inIndex = 0
 
-// drawing returns the random stream for the rows of one side. It depends on neither the method
-// nor the other sides.
+// newStream returns the random stream that draws the in-distribution rows or the rows of an
+// OOD set. The stream depends on neither the method nor the other rows.
 func newStream(seed uint64, index int) *rand.PCG {
 	return rand.NewPCG(seed, 0x9e3779b97f4a7c15*uint64(index+1))
 }
 
-// draw draws as many rows as there are, with replacement, and counts them by their place.
+// draw draws as many rows as there are, with replacement. groups[i] is the group of row i, and
+// counts gets the number of draws from each group.
 func draw(r *rand.PCG, groups []int32, counts []int32) {
 	clear(counts)
 	n := uint64(len(groups))
 	for i := 0; i < len(groups); i += 2 {
-		// One 64-bit number picks two rows.
+		// One 64-bit random number picks two rows.
 		u := r.Uint64()
 		counts[groups[(u>>32)*n>>32]]++
 		if i+1 < len(groups) {
@@ -39,13 +41,12 @@ func draw(r *rand.PCG, groups []int32, counts []int32) {
 // checkEvery is the number of resamples between two checks of the context.
 const checkEvery = 64
 
-// Bootstrap returns all metrics of each resample, for percentile intervals (Efron &
-// Tibshirani, 1993, chapter 13), which IntervalsOf computes. A resample draws, with
-// replacement, as many in-distribution rows as there are, and the same from the OOD rows,
-// which are set number set, from 0, of all sets. It depends only on seed and set, so that two
-// methods scored on the same rows are measured on the same resamples. The intervals account
-// for the choice of the test rows, but not for the choice of the fit rows. resamples must be
-// positive.
+// Bootstrap returns all metrics of each resample. IntervalsOf computes percentile intervals
+// from them (Efron & Tibshirani, 1993, chapter 13). A resample draws in-distribution rows and
+// OOD rows with replacement, as many of each as there are. set is the index of the OOD rows
+// among all OOD sets. Draws depend only on seed and set, so two methods that are scored on the
+// same rows are measured on the same resamples. The intervals account for the choice of the
+// test rows, but not for the choice of the fit rows. resamples must be positive.
 func Bootstrap(ctx context.Context, in, out []float64, resamples int, seed uint64, set int) ([]Metrics, error) {
 	c, err := newCurve(in, out)
 	if err != nil {
@@ -66,7 +67,7 @@ func Bootstrap(ctx context.Context, in, out []float64, resamples int, seed uint6
 	return drawn, nil
 }
 
-// places returns the index of the threshold that equals each score.
+// indices returns the index of the threshold that equals each score.
 func (c curve) indices(scores []float64) []int32 {
 	indices := make([]int32, len(scores))
 	for i, s := range scores {
@@ -76,13 +77,15 @@ func (c curve) indices(scores []float64) []int32 {
 	return indices
 }
 
-// BootstrapAURC is Bootstrap for AURC. It draws in-distribution rows in the same way.
+// BootstrapAURC returns the AURC of each resample. It draws the same in-distribution rows as
+// Bootstrap.
 func BootstrapAURC(ctx context.Context, scores []float64, wrong []bool, resamples int, seed uint64) ([]float64, error) {
 	r, err := newRisks(scores, wrong)
 	if err != nil {
 		return nil, err
 	}
-	// Correct predictions are counted in the first half, wrong ones in the second.
+	// The first half of the groups has the correct predictions with each score, and the second
+	// half the wrong ones.
 	distinct := len(r.thresholds)
 	groups := make([]int32, len(scores))
 	for i, s := range scores {
@@ -106,8 +109,8 @@ func BootstrapAURC(ctx context.Context, scores []float64, wrong []bool, resample
 	return drawn, nil
 }
 
-// IntervalsOf returns a struct T, such as compare.Intervals, with the interval of each metric,
-// in the order of the fields. drawn comes from Bootstrap and must not be empty.
+// IntervalsOf returns a struct T, such as compare.Intervals, whose fields are the intervals of
+// the metrics in the order of Metrics. drawn comes from Bootstrap and must not be empty.
 func IntervalsOf[T any](drawn []Metrics) (v T) {
 	values := make([][]float64, len(Figures[float64](&Metrics{})))
 	for i := range drawn {
@@ -121,7 +124,8 @@ func IntervalsOf[T any](drawn []Metrics) (v T) {
 	return v
 }
 
-// Interval returns the ends of the central confidenceLevel of x. It reorders x.
+// Interval returns the ends of the central confidence interval of the values x, at
+// confidenceLevel. It reorders x.
 func Interval(x []float64) [2]float64 {
 	return [2]float64{quantile.Percentile(x, 50*(1-confidenceLevel)), quantile.Percentile(x, 50*(1+confidenceLevel))}
 }

@@ -95,10 +95,10 @@ func TestRiskCoverage(t *testing.T) {
 	}
 }
 
-// TestBootstrapAgreesWithResampling compares the intervals with those of scikit-learn on rows
-// that NumPy resampled. Both are random: the ends of a percentile interval from B resamples
-// deviate by about √(p(1−p)/B)/density, which is below 0.01 here for 6,000 and 20,000
-// resamples.
+// TestBootstrapAgreesWithResampling compares the intervals with scikit-learn metrics of rows
+// that NumPy resampled. Both are random. The end of a percentile interval from B resamples has
+// a standard error of about √(p(1−p)/B) / density, which is below 0.01 here for 6,000 and
+// 20,000 resamples.
 func TestBootstrapAgreesWithResampling(t *testing.T) {
 	ref := readBootstrapReference(t)
 	drawn, err := measure.Bootstrap(context.Background(), ref.In, ref.Out, 20_000, 5, 0)
@@ -131,8 +131,8 @@ func TestBootstrapAgreesWithResampling(t *testing.T) {
 	}
 }
 
-// TestBootstrapCoversAsDeLong compares the width of the interval of AUROC with the normal
-// interval of DeLong, DeLong & Clarke-Pearson (1988), which is a closed form.
+// TestBootstrapCoversAsDeLong compares the width of the interval of AUROC with the closed form
+// of DeLong, DeLong & Clarke-Pearson (1988) for a normal interval.
 func TestBootstrapCoversAsDeLong(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 3))
 	in, out := make([]float64, 400), make([]float64, 300)

@@ -1,8 +1,8 @@
 package measure
 
-// CRPS returns the mean continuous ranked probability score, in units of the target; lower is
-// better. It is twice the integral of the quantile loss over all levels, in closed form for
-// the quantile function that Forecasts describes. The quantiles of a row must not cross.
+// CRPS returns the mean continuous ranked probability score in units of the target. Lower is
+// better. The score is twice the integral of the quantile loss over all levels, computed in
+// closed form for the quantile function of Forecasts. The quantiles of a row must not cross.
 //
 // Reference: Gneiting & Ranjan (2011), Comparing Density Forecasts Using
 // Threshold- and Quantile-Weighted Scoring Rules, equation 6.
@@ -18,14 +18,14 @@ func (f Forecasts) CRPS() float64 {
 	})
 }
 
-// pinballIntegral returns the integral of the quantile loss over the levels from a to b,
-// between which the quantile rises linearly from p to q, p ≤ q.
+// pinballIntegral returns the integral of the quantile loss at y over the levels from a to b.
+// The quantile rises linearly from p to q ≥ p between these levels.
 func pinballIntegral(a, b, p, q, y float64) float64 {
 	if p < y && y < q {
 		c := a + (b-a)*(y-p)/(q-p)
 		return pinballIntegral(a, c, p, y, y) + pinballIntegral(c, b, y, q, y)
 	}
-	// On each side of y the loss is quadratic in the level, so that Simpson's rule is exact.
+	// On each side of y, the loss is quadratic in the level, so Simpson's rule is exact.
 	loss := func(tau, v float64) float64 {
 		if y >= q {
 			return tau * (y - v)

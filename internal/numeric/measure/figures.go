@@ -2,7 +2,8 @@ package measure
 
 import "reflect"
 
-// Figures returns pointers to the fields of type T of the struct that s points to, in order.
+// Figures returns pointers to all fields of type T of the struct that s points to, in the
+// order of the fields.
 func Figures[T any](s any) []*T {
 	var all []*T
 	v := reflect.ValueOf(s).Elem()

@@ -2,12 +2,12 @@ package measure
 
 import "fmt"
 
-// Forecasts holds predicted quantiles of one target, and the true targets. Its methods are
-// metrics, which panic if lengths do not match.
+// Forecasts holds predicted quantiles of one target, and the true targets. The methods of
+// Forecasts are metrics. They panic if lengths do not match.
 //
 // The quantile function is linear between levels and constant beyond them. The lowest quantile
-// has the probability of the lowest level, and the highest quantile has one minus the highest
-// level.
+// therefore has the probability of the lowest level, and the highest quantile has one minus
+// the highest level.
 type Forecasts struct {
 	Levels    []float64 // increasing, in (0,1)
 	Quantiles []float32 // predicted quantiles of n rows, n×len(Levels), row-major
@@ -26,7 +26,7 @@ func (f Forecasts) check() {
 	}
 }
 
-// mean returns the mean of a metric over rows, NaN without rows.
+// mean returns the mean of a metric over rows, or NaN if there are no rows.
 func (f Forecasts) mean(metric func(q []float32, y float64) float64) float64 {
 	f.check()
 	var sum float64

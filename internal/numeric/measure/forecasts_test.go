@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// forecastReference is the content of testdata/forecasts.json, which the script beside it
+// forecastReference is the content of testdata/forecasts.json, which testdata/forecasts.py
 // writes.
 type forecastReference struct {
 	Mean, SD, Y, Pinball, PIT []float64
@@ -32,7 +32,7 @@ func readForecasts(t *testing.T) forecastReference {
 	return r
 }
 
-// at returns the Gaussian forecasts at levels.
+// forecastsAt returns Gaussian forecasts with quantiles at levels.
 func (r forecastReference) forecastsAt(levels []float64) Forecasts {
 	f := Forecasts{Levels: levels, Y: r.Y}
 	for i := range r.Y {
@@ -43,7 +43,7 @@ func (r forecastReference) forecastsAt(levels []float64) Forecasts {
 	return f
 }
 
-// levelsBetween returns n levels, equally spaced between 0 and 1.
+// levelsBetween returns n equally spaced levels between 0 and 1, both excluded.
 func levelsBetween(n int) []float64 {
 	levels := make([]float64, n)
 	for i := range levels {
@@ -81,7 +81,7 @@ func TestCRPSOfGrid(t *testing.T) {
 		one := Forecasts{Levels: f.Levels, Quantiles: f.row(i), Y: r.Y[i : i+1]}
 		near(t, "CRPS of a row", one.CRPS(), want, 1e-5)
 	}
-	// The score of a point forecast is its absolute error.
+	// The CRPS of a point forecast is its absolute error.
 	point := Forecasts{Levels: []float64{0.2, 0.7}, Quantiles: []float32{3, 3, 3, 3}, Y: []float64{1, 7}}
 	near(t, "CRPS of a point", point.CRPS(), 3, 1e-12)
 }

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// errEmpty reports that one of the two sides has no rows.
+// errEmpty reports that there are no in-distribution scores or no OOD scores.
 var errEmpty = errors.New("no scores")
 
-// Metrics has the fields of compare.Metrics, which documents them.
+// Metrics has the same fields as compare.Metrics, which documents them.
 type Metrics struct {
 	AUROC          float64 `json:"auroc"`
 	FPR95          float64 `json:"fpr95"`
@@ -20,8 +20,9 @@ type Metrics struct {
 	DetectionError float64 `json:"detection_error"`
 }
 
-// Evaluate computes all metrics that tell in-distribution scores from OOD scores, in O(n log
-// n). Infinite scores are ranked as such. NaN scores and an empty side are errors.
+// Evaluate computes metrics of how well scores separate OOD rows (out) from in-distribution
+// rows (in), in O(n log n) time for n rows. Scores may be infinite. A NaN score is an error,
+// and so is an empty slice.
 func Evaluate(in, out []float64) (Metrics, error) {
 	c, err := newCurve(in, out)
 	if err != nil {
@@ -30,13 +31,14 @@ func Evaluate(in, out []float64) (Metrics, error) {
 	return c.metrics(), nil
 }
 
-// AUROC returns Metrics.AUROC alone.
+// AUROC returns only the AUROC of Evaluate.
 func AUROC(in, out []float64) (float64, error) {
 	m, err := Evaluate(in, out)
 	return m.AUROC, err
 }
 
-// curve counts the rows with each distinct score, from the highest score to the lowest.
+// curve holds the number of rows with each distinct score, from the highest score to the
+// lowest.
 type curve struct {
 	thresholds []float64
 	in, out    []int32 // number of rows with each threshold as score
@@ -89,14 +91,14 @@ func sorted(scores []float64, side string) ([]float64, error) {
 	return s, nil
 }
 
-// metrics uses only the counts, not the thresholds.
+// metrics computes the metrics from the counts of rows, without the thresholds.
 func (c curve) metrics() Metrics {
 	nIn, nOut := float64(c.nIn), float64(c.nOut)
 	needIn, needOut := atLeast(.95, c.nIn), atLeast(.95, c.nOut)
-	// Rows of each side that score at least the current threshold.
+	// flaggedIn and flaggedOut count the rows that score at least the current threshold.
 	flaggedIn, flaggedOut := 0, 0
-	// Twice the Mann–Whitney statistic and the numerator of FPR − TPR are integers, so that
-	// the sums are exact up to 2⁵³.
+	// Twice the Mann–Whitney statistic is an integer, and so is the numerator of FPR − TPR.
+	// The sums are therefore exact up to 2⁵³.
 	var twiceMannWhitney, minDifference, precisionIn, precisionOut float64
 	found := false
 	m := Metrics{FPR95In: 1}
@@ -107,8 +109,8 @@ func (c curve) metrics() Metrics {
 		}
 		if in > 0 {
 			twiceMannWhitney += float64(in) * float64(2*flaggedOut+out)
-			// This term is the fraction of in-distribution rows among the rows that score at
-			// most the current threshold.
+			// The precision is the fraction of in-distribution rows among the rows that score
+			// at most the current threshold.
 			remaining := c.nIn - flaggedIn
 			precisionIn += float64(in) * float64(remaining) / float64(remaining+c.nOut-flaggedOut)
 			flaggedIn += in
@@ -132,7 +134,7 @@ func (c curve) metrics() Metrics {
 	return m
 }
 
-// atLeast returns the smallest count k with k/n ≥ share.
+// atLeast returns the smallest count k with k/n ≥ fraction.
 func atLeast(fraction float64, n int) int {
 	k := int(fraction * float64(n))
 	for k > 0 && float64(k-1)/float64(n) >= fraction {

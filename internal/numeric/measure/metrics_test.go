@@ -91,7 +91,8 @@ func TestMetricsOfEdges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Pairs: (−∞,∞) and (−∞,0) are ordered correctly, (0,∞) is so twice, and (0,0) ties twice.
+	// The pairs (−∞,∞) and (−∞,0) are ordered correctly, and so are two pairs (0,∞). Two pairs
+	// (0,0) tie.
 	if want := 5. / 6; math.Abs(got.AUROC-want) > 1e-12 {
 		t.Errorf("AUROC = %v, want %v", got.AUROC, want)
 	}

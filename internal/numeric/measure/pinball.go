@@ -1,5 +1,6 @@
 package measure
 
+// pinball returns the quantile loss of the quantile q at level tau for the target y.
 func pinball(q, y, tau float64) float64 {
 	if y >= q {
 		return tau * (y - q)
@@ -7,9 +8,9 @@ func pinball(q, y, tau float64) float64 {
 	return (1 - tau) * (q - y)
 }
 
-// Pinball returns the mean quantile loss at each level τ: τ times the amount by which the
-// target exceeds the quantile, or 1−τ times the amount by which the quantile exceeds the
-// target.
+// Pinball returns the mean quantile loss at each level τ. The loss is τ times the amount by
+// which the target exceeds the quantile, or 1−τ times the amount by which the quantile exceeds
+// the target.
 //
 // Reference: Koenker & Bassett (1978), Regression Quantiles.
 func (f Forecasts) Pinball() []float64 {

@@ -2,11 +2,11 @@ package measure
 
 import "sort"
 
-// PIT returns the probability integral transforms of the targets: the level whose quantile
-// equals the target, linear between levels, 0 below the lowest quantile and 1 above the
-// highest. If several levels have a quantile that equals the target, it is the middle of these
-// levels. The values are uniform if forecasts are calibrated, up to the probability beyond the
-// outer levels. The quantiles of a row must not cross.
+// PIT returns the probability integral transform of each target: the level at which the
+// quantile equals the target. It is linear between levels, 0 below the lowest quantile and 1
+// above the highest. If several levels have a quantile that equals the target, PIT returns the
+// middle of these levels. If forecasts are calibrated, the values are uniform, except beyond
+// the outermost levels. The quantiles of a row must not cross.
 //
 // Reference: Gneiting, Balabdaoui & Raftery (2007), Probabilistic Forecasts,
 // Calibration and Sharpness, section 3.1.
@@ -19,7 +19,7 @@ func (f Forecasts) PIT() []float64 {
 	return out
 }
 
-// level returns the distribution function of a row at y.
+// level returns the distribution function of a row with quantiles q at y.
 func (f Forecasts) level(q []float32, y float64) float64 {
 	if y != y {
 		return y

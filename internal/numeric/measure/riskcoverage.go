@@ -5,20 +5,21 @@ import (
 	"slices"
 )
 
-// RiskPoint is one point of a risk–coverage curve: predictions that score at most Threshold
-// are accepted, the others are rejected.
+// RiskPoint is a point of a risk–coverage curve. Predictions with a score of at most Threshold
+// are accepted, and the others are rejected.
 type RiskPoint struct {
 	Coverage  float64 // fraction of the predictions that are accepted
 	Risk      float64 // fraction of the accepted predictions that are wrong
 	Threshold float64
 }
 
-// RiskCoverage returns the curve of selective classification (Geifman & El-Yaniv, 2017):
-// predictions are accepted in the order of increasing scores, and wrong[i] tells whether
-// prediction i is wrong. There is one point for each distinct score. Coverage ends at 1, where
-// the risk is the error rate of all rows. A curve of more than limit points is thinned to at
-// most limit, evenly in coverage; a limit below 2 means no thinning. NaN scores, no rows and
-// different lengths are errors.
+// RiskCoverage returns the risk–coverage curve of selective classification (Geifman &
+// El-Yaniv, 2017). Predictions are accepted in the order of increasing scores. wrong[i]
+// reports whether prediction i is wrong. There is one point for each distinct score. At the
+// last point, the coverage is 1 and the risk is the error rate of all rows.
+//
+// If limit is at least 2, a longer curve is thinned to at most limit points, evenly in
+// coverage. A NaN score is an error, and so are no rows or slices of different lengths.
 func RiskCoverage(scores []float64, wrong []bool, limit int) ([]RiskPoint, error) {
 	r, err := newRisks(scores, wrong)
 	if err != nil {
@@ -34,10 +35,10 @@ func RiskCoverage(scores []float64, wrong []bool, limit int) ([]RiskPoint, error
 	return thinned(points, limit, func(p RiskPoint) float64 { return p.Coverage }), nil
 }
 
-// AURC returns the area under the risk–coverage curve: the mean risk over the coverages 1/n,
-// 2/n, …, 1 (Geifman, Uziel & El-Yaniv, 2019). Ties are averaged over all their orders, so
-// that the order of rows does not matter: if all scores are equal, it is the error rate. Lower
-// is better.
+// AURC returns the area under the risk–coverage curve, which is the mean risk over the
+// coverages 1/n, 2/n, …, 1 (Geifman, Uziel & El-Yaniv, 2019). Lower is better. Ties are
+// averaged over all their orders, so the result does not depend on the order of rows. For
+// example, if all scores are equal, it is the error rate.
 func AURC(scores []float64, wrong []bool) (float64, error) {
 	r, err := newRisks(scores, wrong)
 	if err != nil {
@@ -46,8 +47,8 @@ func AURC(scores []float64, wrong []bool) (float64, error) {
 	return r.area(), nil
 }
 
-// risks counts the rows with each distinct score, from the lowest to the highest, and how many
-// of them are wrong.
+// risks holds the number of right and of wrong predictions with each distinct score, from the
+// lowest score to the highest.
 type risks struct {
 	thresholds   []float64
 	right, wrong []int32
@@ -74,7 +75,7 @@ func newRisks(scores []float64, wrong []bool) (risks, error) {
 	return r, nil
 }
 
-// area uses only the counts, not the thresholds.
+// area returns the area under the curve, computed from the counts without the thresholds.
 func (r risks) area() float64 {
 	accepted, errs := 0, 0
 	var sum float64

@@ -1,6 +1,6 @@
 package measure
 
-// ROCPoint is one point of a receiver operating characteristic: rows that score at least
+// ROCPoint is a point of a receiver operating characteristic. Rows with a score of at least
 // Threshold are flagged.
 type ROCPoint struct {
 	FPR       float64 // fraction of in-distribution rows that are flagged (false-alarm rate)
@@ -8,9 +8,9 @@ type ROCPoint struct {
 	Threshold float64
 }
 
-// ROC returns the curve from (0,0) to (1,1), for plots. The first point has the threshold of
-// the second. A curve of more than limit points is thinned to at most limit, evenly in FPR +
-// TPR, with both ends kept; a limit below 2 means no thinning.
+// ROC returns the curve from (0,0) to (1,1), for plots. The first point gets the threshold of
+// the second point. If limit is at least 2, a longer curve is thinned to at most limit points,
+// evenly in FPR + TPR. The ends are kept.
 func ROC(in, out []float64, limit int) ([]ROCPoint, error) {
 	c, err := newCurve(in, out)
 	if err != nil {
@@ -30,9 +30,9 @@ func ROC(in, out []float64, limit int) ([]ROCPoint, error) {
 	return thinned(points, limit, func(p ROCPoint) float64 { return (p.FPR + p.TPR) / 2 }), nil
 }
 
-// thinned keeps at most limit points, including both ends, evenly spaced in share, which rises
-// to 1. It keeps each point that is the first to reach the next of limit−1 equal steps. A
-// limit below 2 keeps all points.
+// thinned returns at most limit of the points, evenly spaced in position, which increases to
+// 1. It divides the range of position into limit−1 equal steps, and keeps the first point that
+// reaches each step. It keeps both ends. If limit is below 2, it returns all points.
 func thinned[P any](points []P, limit int, position func(P) float64) []P {
 	if limit < 2 || len(points) <= limit {
 		return points
